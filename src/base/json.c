@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
+
+#include "base/parse.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STRING_BYTES_MAX (64 * 1024)
+#define ARRAY_ITEMS_MAX  1024
+
+/* jansson allows depth 2048 by compile-time choice; ours is checked on the text, outside strings, before it recurses. */
+static int check_depth(const char *text, size_t len, struct err *err)
+{
+	unsigned depth = 0;
+	bool in_string = false;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+
+		if (in_string) {
+			if (c == '\\')
+				i++;
+			else if (c == '"')
+				in_string = false;
+		} else if (c == '"') {
+			in_string = true;
+		} else if (c == '{' || c == '[') {
+			if (++depth > JSON_DEPTH_MAX)
+				return err_set(err, ERR_BAD_REQUEST, 0, "the JSON is nested deeper than %d levels",
+					       JSON_DEPTH_MAX);
+		} else if ((c == '}' || c == ']') && depth > 0) {
+			depth--;
+		}
+	}
+	return 0;
+}
+
+int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
+{
+	json_error_t error;
+	json_t *value;
+	int r;
+
+	if (len == 0)
+		return err_set(err, ERR_BAD_REQUEST, 0, "the body is empty, a JSON object was expected");
+	if (!utf8_is_valid(text, len))
+		return err_set(err, ERR_BAD_REQUEST, 0, "the JSON is not valid UTF-8");
+	r = check_depth(text, len, err);
+	if (r < 0)
+		return r;
+	value = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	if (!value)
+		return err_set(err, ERR_BAD_REQUEST, 0, "the JSON is malformed at line %d, column %d: %.100s", error.line,
+			       error.column, error.text);
+	*ret = value;
+	return 0;
+}
+
+static int read_string(const struct json_field *f, const char *path, const json_t *value, struct err *err)
+{
+	uint64_t max = f->max ? f->max : STRING_BYTES_MAX;
+	size_t len = json_string_length(value);
+
+	if (!json_is_string(value))
+		return err_field(err, path, "must be a string");
+	if (len < f->min)
+		return err_field(err, path, f->min == 1 ? "must not be empty" : "is too short");
+	if (len > max)
+		return err_field(err, path, "has %zu bytes, %" PRIu64 " are allowed", len, max);
+	if (strlen(json_string_value(value)) != len)
+		return err_field(err, path, "must not contain a NUL");
+	*(const char **)f->ret = json_string_value(value);
+	return 0;
+}
+
+static int read_u64(const struct json_field *f, const char *path, const json_t *value, struct err *err)
+{
+	uint64_t max = f->max ? f->max : INT64_MAX;
+
+	if (!json_is_integer(value))
+		return err_field(err, path, "must be a whole number");
+	if (json_integer_value(value) < 0 || (uint64_t)json_integer_value(value) < f->min ||
+	    (uint64_t)json_integer_value(value) > max)
+		return err_field(err, path, "must be from %" PRIu64 " to %" PRIu64, f->min, max);
+	*(uint64_t *)f->ret = (uint64_t)json_integer_value(value);
+	return 0;
+}
+
+static int read_double(const struct json_field *f, const char *path, const json_t *value, struct err *err)
+{
+	double number = json_number_value(value);
+
+	if (!json_is_number(value))
+		return err_field(err, path, "must be a number");
+	if (!isfinite(number) || number < (double)f->min || (f->max && number > (double)f->max))
+		return err_field(err, path, "must be from %" PRIu64 " to %" PRIu64, f->min, f->max);
+	*(double *)f->ret = number;
+	return 0;
+}
+
+static int read_array(const struct json_field *f, const char *path, json_t *value, struct err *err)
+{
+	uint64_t max = f->max ? f->max : ARRAY_ITEMS_MAX;
+
+	if (!json_is_array(value))
+		return err_field(err, path, "must be an array");
+	if (json_array_size(value) < f->min || json_array_size(value) > max)
+		return err_field(err, path, "must have from %" PRIu64 " to %" PRIu64 " items", f->min, max);
+	*(json_t **)f->ret = value;
+	return 0;
+}
+
+static int read_field(const struct json_field *f, const char *path, json_t *value, struct err *err)
+{
+	switch (f->kind) {
+	case JSON_FIELD_STRING:
+		return read_string(f, path, value, err);
+	case JSON_FIELD_U64:
+		return read_u64(f, path, value, err);
+	case JSON_FIELD_DOUBLE:
+		return read_double(f, path, value, err);
+	case JSON_FIELD_BOOL:
+		if (!json_is_boolean(value))
+			return err_field(err, path, "must be true or false");
+		*(bool *)f->ret = json_is_true(value);
+		return 0;
+	case JSON_FIELD_OBJECT:
+		if (!json_is_object(value))
+			return err_field(err, path, "must be an object");
+		*(json_t **)f->ret = value;
+		return 0;
+	case JSON_FIELD_ARRAY:
+		return read_array(f, path, value, err);
+	case JSON_FIELD_ANY:
+		*(json_t **)f->ret = value;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static bool is_known(const struct json_field *fields, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(fields[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+int json_read(const json_t *object, const char *prefix, const struct json_field *fields, size_t n, struct err *err)
+{
+	const char *key;
+	json_t *value;
+
+	if (!json_is_object(object))
+		return err_set(err, ERR_BAD_REQUEST, 0, "%s must be a JSON object", *prefix ? prefix : "the body");
+	json_object_foreach((json_t *)unconst(object), key, value)
+	{
+		char path[64];
+
+		if (is_known(fields, n, key))
+			continue;
+		(void)snprintf(path, sizeof(path), "%s%s", prefix, key);
+		return err_field(err, path, "is not a known field");
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct json_field *f = &fields[i];
+		char path[64];
+		bool given;
+		int r;
+
+		(void)snprintf(path, sizeof(path), "%s%s", prefix, f->name);
+		value = json_object_get(object, f->name);
+		given = value && !json_is_null(value);
+		if (f->ret_given)
+			*f->ret_given = given;
+		if (!given && f->required)
+			return err_field(err, path, "is required");
+		if (!given)
+			continue;
+		r = read_field(f, path, value, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void json_writer_init(struct json_writer *w, struct buf *out)
+{
+	*w = (struct json_writer){.out = out};
+}
+
+int json_writer_end(struct json_writer *w)
+{
+	assert(w->error < 0 || w->depth == 0);
+	return w->error;
+}
+
+static void put(struct json_writer *w, const char *data, size_t len)
+{
+	if (w->error == 0)
+		w->error = buf_append(w->out, data, len);
+}
+
+static void put_text(struct json_writer *w, const char *data, size_t len)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t from = 0;
+
+	put(w, "\"", 1);
+	while (from < len && w->error == 0) {
+		size_t at = from;
+
+		while (at < len && (unsigned char)data[at] >= 0x20 && (unsigned char)data[at] < 0x7f && data[at] != '"' &&
+		       data[at] != '\\')
+			at++;
+		put(w, data + from, at - from);
+		if (at == len)
+			break;
+		if ((unsigned char)data[at] >= 0x80) {
+			bool cut;
+			size_t good = utf8_valid_prefix(data + at, len - at, &cut);
+
+			/* good counts ASCII too: take only this run's non-ASCII part */
+			size_t run = 0;
+
+			while (run < good && (unsigned char)data[at + run] >= 0x80)
+				run++;
+			if (run > 0) {
+				put(w, data + at, run);
+			} else {
+				put(w, "\xef\xbf\xbd", 3);
+				run = 1;
+			}
+			from = at + run;
+			continue;
+		}
+		switch (data[at]) {
+		case '"':
+			put(w, "\\\"", 2);
+			break;
+		case '\\':
+			put(w, "\\\\", 2);
+			break;
+		case '\n':
+			put(w, "\\n", 2);
+			break;
+		case '\r':
+			put(w, "\\r", 2);
+			break;
+		case '\t':
+			put(w, "\\t", 2);
+			break;
+		default: {
+			char u[] = {'\\', 'u', '0', '0', hex[(unsigned char)data[at] >> 4], hex[data[at] & 15]};
+
+			put(w, u, sizeof(u));
+		}
+		}
+		from = at + 1;
+	}
+	put(w, "\"", 1);
+}
+
+static void put_name(struct json_writer *w, const char *name)
+{
+	if (w->comma[w->depth])
+		put(w, ",", 1);
+	w->comma[w->depth] = true;
+	if (name) {
+		put_text(w, name, strlen(name));
+		put(w, ":", 1);
+	}
+}
+
+static void open_level(struct json_writer *w, const char *name, const char *bracket)
+{
+	put_name(w, name);
+	put(w, bracket, 1);
+	assert(w->depth < JSON_DEPTH_MAX);
+	w->depth++;
+	w->comma[w->depth] = false;
+}
+
+static void close_level(struct json_writer *w, const char *bracket)
+{
+	assert(w->depth > 0);
+	w->depth--;
+	put(w, bracket, 1);
+}
+
+void json_open_object(struct json_writer *w, const char *name)
+{
+	open_level(w, name, "{");
+}
+
+void json_close_object(struct json_writer *w)
+{
+	close_level(w, "}");
+}
+
+void json_open_array(struct json_writer *w, const char *name)
+{
+	open_level(w, name, "[");
+}
+
+void json_close_array(struct json_writer *w)
+{
+	close_level(w, "]");
+}
+
+void json_put_strn(struct json_writer *w, const char *name, const char *value, size_t len)
+{
+	put_name(w, name);
+	put_text(w, value, len);
+}
+
+void json_put_str(struct json_writer *w, const char *name, const char *value)
+{
+	if (value)
+		json_put_strn(w, name, value, strlen(value));
+	else
+		json_put_null(w, name);
+}
+
+void json_put_base64(struct json_writer *w, const char *name, const void *data, size_t len)
+{
+	char *room;
+
+	put_name(w, name);
+	put(w, "\"", 1);
+	if (w->error == 0)
+		w->error = buf_reserve(w->out, base64_size(len), &room);
+	if (w->error == 0)
+		buf_commit(w->out, base64_encode(data, len, room));
+	put(w, "\"", 1);
+}
+
+static void put_formatted(struct json_writer *w, const char *name, const char *text, int len)
+{
+	put_name(w, name);
+	put(w, text, (size_t)len);
+}
+
+void json_put_u64(struct json_writer *w, const char *name, uint64_t value)
+{
+	char text[24];
+
+	put_formatted(w, name, text, snprintf(text, sizeof(text), "%" PRIu64, value));
+}
+
+void json_put_i64(struct json_writer *w, const char *name, int64_t value)
+{
+	char text[24];
+
+	put_formatted(w, name, text, snprintf(text, sizeof(text), "%" PRId64, value));
+}
+
+void json_put_double(struct json_writer *w, const char *name, double value)
+{
+	char text[340];
+	int len;
+
+	if (!isfinite(value)) {
+		json_put_null(w, name);
+		return;
+	}
+	len = snprintf(text, sizeof(text), "%.3f", value);
+	while (text[len - 1] == '0')
+		len--;
+	if (text[len - 1] == '.')
+		len--;
+	put_formatted(w, name, text, len);
+}
+
+void json_put_bool(struct json_writer *w, const char *name, bool value)
+{
+	put_formatted(w, name, value ? "true" : "false", value ? 4 : 5);
+}
+
+void json_put_null(struct json_writer *w, const char *name)
+{
+	put_formatted(w, name, "null", 4);
+}
+
+void json_put_raw(struct json_writer *w, const char *name, const char *json, size_t len)
+{
+	put_name(w, name);
+	put(w, json, len);
+}
+
+void json_put_value(struct json_writer *w, const char *name, const json_t *value)
+{
+	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	if (!text) {
+		w->error = -ENOMEM;
+		return;
+	}
+	json_put_raw(w, name, text, strlen(text));
+	free(text);
+}
