@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * All that the gateway can ask of the broker: fixed-size messages on a SOCK_SEQPACKET socket, ids and numbers in, numbers
+ * and fds out. No path, no string to run. The broker treats each message as hostile: wrong size, magic, op, id or
+ * number is answered with an error, never acted on.
+ */
+#include "engine/engine.h"
+
+#define MSG_MAGIC 0x636c6f31 /* "clo1" */
+
+enum msg_op {
+	MSG_PROBE = 1, /* reply: isolation and host figures */
+	MSG_CREATE,    /* reply when its agent may be connected to; carries an fd: the stream to the agent */
+	MSG_CONNECT,   /* reply carries an fd: a fresh stream to its agent (the old one ends) */
+	MSG_DELETE,    /* reply when every host object is gone; unknown id: fine, gone already */
+	MSG_LIMITS,
+	MSG_USAGE,
+	MSG_FREEZE,
+	MSG_THAW,
+	MSG_LIST,      /* a reply for each living sandbox, then one with an empty id */
+	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below. Tag 0 */
+};
+
+struct msg_request {
+	uint32_t magic;
+	uint32_t op;
+	uint64_t tag; /* the gateway's own, echoed */
+	char id[ID_SIZE];
+	union {
+		struct {
+			char hostname[64];
+			uint32_t template_id;
+			uint32_t engine; /* 1 jail */
+			struct guest_limits limits;
+		} create;
+		struct guest_limits limits;
+	};
+};
+
+struct msg_reply {
+	uint32_t magic;
+	uint32_t op;
+	uint64_t tag;
+	char id[ID_SIZE];
+	struct err err; /* code ERR_NONE = success */
+	union {
+		struct {
+			struct isolation isolation;
+			uint32_t cpus;
+			uint32_t reserved;
+			uint64_t memory_bytes;
+			uint64_t disk_free_bytes;
+		} probe;
+		struct isolation isolation; /* CREATE */
+		struct guest_usage usage;
+		struct {
+			struct guest_limits limits;
+			struct isolation isolation;
+			uint32_t template_id;
+		} list;
+		struct {
+			int32_t wait_status; /* of the guest's first process */
+			uint32_t reserved;
+			struct guest_usage usage;
+		} ended;
+	};
+};
