@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/loop.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+struct trace {
+	struct loop *loop;
+	char text[64];
+	struct loop_io *io;
+	struct loop_timer *timer;
+	int fd;
+};
+
+static void note(struct trace *t, char c)
+{
+	size_t len = strlen(t->text);
+
+	t->text[len] = c;
+	t->text[len + 1] = '\0';
+}
+
+static struct trace new_trace(void)
+{
+	struct trace t = {0};
+	struct err err;
+
+	CHECK_INT(loop_new(&t.loop, &err), 0);
+	return t;
+}
+
+static void note_a(struct loop *loop, void *arg)
+{
+	(void)loop;
+	note(arg, 'a');
+}
+
+static void note_b(struct loop *loop, void *arg)
+{
+	(void)loop;
+	note(arg, 'b');
+}
+
+static void note_c_and_stop(struct loop *loop, void *arg)
+{
+	note(arg, 'c');
+	loop_stop(loop);
+}
+
+TEST(timers_fire_in_order_of_time_and_a_cancelled_one_does_not)
+{
+	struct trace t = new_trace();
+	struct loop_timer *c = loop_timer_new(t.loop, note_c_and_stop, &t);
+	struct loop_timer *a = loop_timer_new(t.loop, note_a, &t);
+	struct loop_timer *b = loop_timer_new(t.loop, note_b, &t);
+	struct loop_timer *never = loop_timer_new(t.loop, note_a, &t);
+
+	loop_timer_set_in(c, 3000);
+	loop_timer_set_in(never, 1500);
+	loop_timer_set_in(b, 2000);
+	loop_timer_set_in(a, 1000);
+	loop_timer_set(never, UINT64_MAX);
+	CHECK(loop_timer_is_set(a) && !loop_timer_is_set(never));
+	CHECK_INT(loop_run(t.loop), 0);
+	CHECK_STR(t.text, "abc");
+	loop_timer_free(a);
+	loop_timer_free(b);
+	loop_timer_free(c);
+	loop_timer_free(never);
+	loop_free(t.loop);
+}
+
+TEST(a_thousand_timers_set_in_any_order_fire_sorted)
+{
+	struct trace t = new_trace();
+	struct loop_timer *timers[1000];
+	struct loop_timer *end = loop_timer_new(t.loop, note_c_and_stop, &t);
+
+	for (size_t i = 0; i < ARRAY_SIZE(timers); i++) {
+		timers[i] = loop_timer_new(t.loop, note_b, &t);
+		loop_timer_set_in(timers[i], 1000 + (i * 7919) % 1000);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
+		if (i % 50)
+			loop_timer_set(timers[i], UINT64_MAX);
+	loop_timer_set_in(end, 5000);
+	CHECK_INT(loop_run(t.loop), 0);
+	CHECK_STR(t.text, "bbbbbbbbbbbbbbbbbbbbc");
+	for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
+		loop_timer_free(timers[i]);
+	loop_timer_free(end);
+	loop_free(t.loop);
+}
+
+static void remove_other(struct loop *loop, uint32_t events, void *arg)
+{
+	struct trace *t = arg;
+
+	(void)events;
+	note(t, 'x');
+	loop_io_removep(&t->io);
+	loop_stop(loop);
+}
+
+TEST(a_source_removed_in_a_turn_is_not_called_again_in_it)
+{
+	struct trace t = new_trace();
+	struct loop_io *first, *second;
+	int pipes[2][2];
+
+	for (int i = 0; i < 2; i++) {
+		CHECK_INT(pipe2(pipes[i], O_CLOEXEC), 0);
+		CHECK_INT(write(pipes[i][1], "x", 1), 1);
+	}
+	CHECK_INT(loop_io_add(t.loop, pipes[0][0], EPOLLIN, remove_other, &t, &first), 0);
+	CHECK_INT(loop_io_add(t.loop, pipes[1][0], EPOLLIN, remove_other, &t, &second), 0);
+	t.io = second; /* whichever comes first removes the second one; if that is itself, the first still runs */
+	CHECK_INT(loop_run(t.loop), 0);
+	CHECK(strlen(t.text) <= 2 && t.io == NULL);
+	loop_io_remove(first);
+	loop_free(t.loop);
+	for (int i = 0; i < 4; i++)
+		(void)close(pipes[i / 2][i % 2]);
+}
+
+static void child_ended(struct loop *loop, int status, void *arg)
+{
+	struct trace *t = arg;
+
+	t->fd = status;
+	loop_stop(loop);
+}
+
+TEST(a_child_is_reaped_and_its_end_is_told)
+{
+	struct trace t = new_trace();
+	struct loop_child *c;
+	pid_t pid = fork();
+	int pidfd;
+
+	if (pid == 0)
+		_exit(7);
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	CHECK(pidfd >= 0);
+	CHECK_INT(loop_child_add(t.loop, pidfd, child_ended, &t, &c), 0);
+	CHECK_INT(loop_run(t.loop), 0);
+	CHECK_INT(WEXITSTATUS(t.fd), 7);
+	CHECK_INT(waitpid(pid, NULL, 0), -1);
+	loop_free(t.loop);
+}
+
+TEST_FORKED(a_signal_reaches_its_callback, 5)
+{
+	struct trace t = new_trace();
+
+	CHECK_INT(loop_signal_add(t.loop, SIGUSR1, note_a, &t), 0);
+	CHECK_INT(loop_signal_add(t.loop, SIGUSR2, note_c_and_stop, &t), 0);
+	(void)raise(SIGUSR1);
+	(void)raise(SIGUSR2);
+	CHECK_INT(loop_run(t.loop), 0);
+	CHECK_STR(t.text, "ac");
+	loop_free(t.loop);
+}
