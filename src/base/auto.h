@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ARRAY_SIZE(a)           (sizeof(a) / sizeof((a)[0]))
-#define BIT(n)                  (1U << (n))
-#define BIT64(n)                (UINT64_C(1) << (n))
-#define MIN(a, b)               ((a) < (b) ? (a) : (b))
-#define MAX(a, b)               ((a) > (b) ? (a) : (b))
-#define must_check              __attribute__((warn_unused_result))
-#define printf_like(fmt, first) __attribute__((format(printf, fmt, first)))
+#define ARRAY_SIZE(a)                   (sizeof(a) / sizeof((a)[0]))
+#define BIT(n)                          (1U << (n))
+#define BIT64(n)                        (UINT64_C(1) << (n))
+#define MIN(a, b)                       ((a) < (b) ? (a) : (b))
+#define MAX(a, b)                       ((a) > (b) ? (a) : (b))
+#define must_check                      __attribute__((warn_unused_result))
+#define printf_like(fmt, first)         __attribute__((format(printf, fmt, first)))
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* Casts const away from what free() and exec() want without it. */

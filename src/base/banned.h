@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Calls that have a safer twin. Every file is compiled with -include base/banned.h, so a use is an error. */
+/* Calls that have a safer twin. Every file is compiled with -include base/banned.h, so a use is an
+ * error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok strtok_r gets atoi atol atoll
+#pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok strtok_r gets atoi atol   \
+	atoll
 #pragma GCC poison system popen tmpnam mktemp readdir_r

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Two clocks: a steady one for deadlines (it counts sleep too, and no date change moves it), and the wall for records. */
+/* Two clocks: a steady one for deadlines (it counts sleep too, and no date change moves it), and
+ * the wall for records. */
 #include <stdint.h>
 
 uint64_t clock_steady_us(void); /* CLOCK_BOOTTIME */

@@ -73,7 +73,7 @@ int err_set(struct err *err, enum err_code code, int errnum, const char *fmt, ..
 	len = strlen(err->message);
 	if (errnum > 0)
 		(void)snprintf(err->message + len, sizeof(err->message) - len, ": %s",
-			       strerrordesc_np(errnum) ? strerrordesc_np(errnum) : "unknown error");
+		               strerrordesc_np(errnum) ? strerrordesc_np(errnum) : "unknown error");
 	return result(errnum);
 }
 
@@ -119,6 +119,6 @@ int err_prefix(struct err *err, const char *fmt, ...)
 	va_end(ap);
 	memcpy(old, err->message, sizeof(old));
 	(void)snprintf(err->message, sizeof(err->message), "%s: %.*s", prefix,
-		       (int)(sizeof(err->message) - sizeof(prefix) - 3), old);
+	               (int)(sizeof(err->message) - sizeof(prefix) - 3), old);
 	return result(err->errnum);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What went wrong, for a person and for a program: a code of the API's closed list, an errno, a sentence,
- * the field to blame and what to do. Plain data on the caller's stack: nothing to free, and a forked
- * child can write() it to its parent.
+ * What went wrong, for a person and for a program: a code of the API's closed list, an errno, a
+ * sentence, the field to blame and what to do. Plain data on the caller's stack: nothing to free,
+ * and a forked child can write() it to its parent.
  *
  * Functions return 0 or more, or a negative errno; those whose failure reaches a person also take
  * `struct err *err` last, which may be NULL.
@@ -12,8 +12,8 @@
 
 enum err_code {
 	ERR_NONE,
-	ERR_BAD_REQUEST,        /* 400 the bytes are not a request of ours */
-	ERR_INVALID_FIELD,      /* 400 a field is missing, unknown, of the wrong type or out of range */
+	ERR_BAD_REQUEST,   /* 400 the bytes are not a request of ours */
+	ERR_INVALID_FIELD, /* 400 a field is missing, unknown, of the wrong type or out of range */
 	ERR_UNAUTHENTICATED,    /* 401 */
 	ERR_FORBIDDEN,          /* 403 the key's scope does not cover it */
 	ERR_NOT_FOUND,          /* 404 */
@@ -43,21 +43,23 @@ enum err_code {
 
 struct err {
 	enum err_code code;
-	int errnum;       /* 0 or a positive errno */
-	char field[64];   /* the input field to blame, or "" */
+	int errnum;     /* 0 or a positive errno */
+	char field[64]; /* the input field to blame, or "" */
 	char message[360];
-	char hint[240];   /* what to do about it, or "" */
+	char hint[240]; /* what to do about it, or "" */
 };
 
 const char *err_code_name(enum err_code code); /* "not_found": the word on the wire */
 int err_code_status(enum err_code code);       /* its HTTP status */
 
 /*
- * Fills *err and returns -errnum, or -EINVAL where errnum is 0, so that a failing path is one statement.
- * With an errnum the sentence ends in ": strerror".
+ * Fills *err and returns -errnum, or -EINVAL where errnum is 0, so that a failing path is one
+ * statement. With an errnum the sentence ends in ": strerror".
  */
-int err_set(struct err *err, enum err_code code, int errnum, const char *fmt, ...) printf_like(4, 5);
+int err_set(struct err *err, enum err_code code, int errnum, const char *fmt, ...)
+	printf_like(4, 5);
 /* The same for an input field, code ERR_INVALID_FIELD: the message begins with "FIELD: ". */
 int err_field(struct err *err, const char *field, const char *fmt, ...) printf_like(3, 4);
-int err_hint(struct err *err, const char *fmt, ...) printf_like(2, 3);   /* returns as err_set() did */
+int err_hint(struct err *err, const char *fmt, ...)
+	printf_like(2, 3); /* returns as err_set() did */
 int err_prefix(struct err *err, const char *fmt, ...) printf_like(2, 3); /* "PREFIX: old message" */

@@ -89,10 +89,12 @@ int fd_write_file(int dir_fd, const char *path, const char *text)
 	return (size_t)n == len ? 0 : -EIO;
 }
 
-int fd_replace_file(int dir_fd, const char *path, const void *data, size_t len, mode_t mode, bool sync)
+int fd_replace_file(int dir_fd, const char *path, const void *data, size_t len, mode_t mode,
+                    bool sync)
 {
 	auto_free char *temp = xasprintf("%s.%d.tmp", path, (int)getpid());
-	auto_fd int fd = openat(dir_fd, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+	auto_fd int fd =
+		openat(dir_fd, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
 	int r;
 
 	if (fd < 0)
@@ -142,8 +144,10 @@ ssize_t fd_recv(int sock, void *data, size_t len, int *fds, size_t *n_fds)
 		char space[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
 	} control = {0};
 	struct iovec iov = {.iov_base = data, .iov_len = len};
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof(control.space)};
+	struct msghdr msg = {.msg_iov = &iov,
+	                     .msg_iovlen = 1,
+	                     .msg_control = control.space,
+	                     .msg_controllen = sizeof(control.space)};
 	ssize_t n;
 
 	*n_fds = 0;

@@ -12,16 +12,20 @@ must_check int fd_write_all(int fd, const void *data, size_t len);
 must_check int fd_read_all(int fd, void *data, size_t len);
 must_check int fd_set_nonblock(int fd, bool on);
 
-/* A small file in one read or one write (for /proc, /sys, cgroup files). path is relative to dir_fd. */
-must_check int fd_read_file(int dir_fd, const char *path, char *text, size_t size); /* NUL-terminated, newline cut; length */
-must_check int fd_write_file(int dir_fd, const char *path, const char *text);       /* no O_CREAT */
+/* A small file in one read or one write (for /proc, /sys, cgroup files). path is relative to
+ * dir_fd. */
+must_check int fd_read_file(int dir_fd, const char *path, char *text,
+                            size_t size); /* NUL-terminated, newline cut; length */
+must_check int fd_write_file(int dir_fd, const char *path, const char *text); /* no O_CREAT */
 /* Writes a new file: temporary name, fsync if asked, rename. */
-must_check int fd_replace_file(int dir_fd, const char *path, const void *data, size_t len, mode_t mode, bool sync);
+must_check int fd_replace_file(int dir_fd, const char *path, const void *data, size_t len,
+                               mode_t mode, bool sync);
 
 #define FD_PASS_MAX 8
 /*
- * One datagram or stretch of bytes with fds. fd_send() keeps the fds open here. fd_recv() sets *n_fds to what came,
- * all O_CLOEXEC, and gives the length, 0 at the end, -EPROTO when the message or its fds were cut.
+ * One datagram or stretch of bytes with fds. fd_send() keeps the fds open here. fd_recv() sets
+ * *n_fds to what came, all O_CLOEXEC, and gives the length, 0 at the end, -EPROTO when the message
+ * or its fds were cut.
  */
 must_check ssize_t fd_send(int sock, const void *data, size_t len, const int *fds, size_t n_fds);
 must_check ssize_t fd_recv(int sock, void *data, size_t len, int *fds, size_t *n_fds);

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const char letters[] = "abcdefghijkmnpqrstuvwxyz23456789"; /* 32, without l and o and 0 and 1 */
+static const char letters[] =
+	"abcdefghijkmnpqrstuvwxyz23456789"; /* 32, without l and o and 0 and 1 */
 
 void random_bytes(void *data, size_t len)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Ids: a kind and 130 random bits in lower-case base32, such as "sb_k3v9…" (26 letters behind the prefix).
- * They cannot be guessed, and fit unescaped into paths, URLs, host names and SQL.
+ * Ids: a kind and 130 random bits in lower-case base32, such as "sb_k3v9…" (26 letters behind the
+ * prefix). They cannot be guessed, and fit unescaped into paths, URLs, host names and SQL.
  */
 #include "base/auto.h"
 
@@ -11,6 +11,6 @@
 #define ID_RANDOM_LEN 26
 #define ID_SIZE       40 /* room for any id and its NUL */
 
-void id_make(char id[ID_SIZE], const char *kind);      /* kind: "sb", "ex", "key", … at most 8 letters */
-bool id_is_valid(const char *id, const char *kind);    /* exactly what id_make() could have made */
-void random_bytes(void *data, size_t len);             /* getrandom(); aborts where the kernel has none */
+void id_make(char id[ID_SIZE], const char *kind); /* kind: "sb", "ex", "key", … at most 8 letters */
+bool id_is_valid(const char *id, const char *kind); /* exactly what id_make() could have made */
+void random_bytes(void *data, size_t len); /* getrandom(); aborts where the kernel has none */

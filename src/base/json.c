@@ -12,7 +12,8 @@
 #define STRING_BYTES_MAX (64 * 1024)
 #define ARRAY_ITEMS_MAX  1024
 
-/* jansson allows depth 2048 by compile-time choice; ours is checked on the text, outside strings, before it recurses. */
+/* jansson allows depth 2048 by compile-time choice; ours is checked on the text, outside strings,
+ * before it recurses. */
 static int check_depth(const char *text, size_t len, struct err *err)
 {
 	unsigned depth = 0;
@@ -30,8 +31,9 @@ static int check_depth(const char *text, size_t len, struct err *err)
 			in_string = true;
 		} else if (c == '{' || c == '[') {
 			if (++depth > JSON_DEPTH_MAX)
-				return err_set(err, ERR_BAD_REQUEST, 0, "the JSON is nested deeper than %d levels",
-					       JSON_DEPTH_MAX);
+				return err_set(err, ERR_BAD_REQUEST, 0,
+				               "the JSON is nested deeper than %d levels",
+				               JSON_DEPTH_MAX);
 		} else if ((c == '}' || c == ']') && depth > 0) {
 			depth--;
 		}
@@ -46,7 +48,8 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
 	int r;
 
 	if (len == 0)
-		return err_set(err, ERR_BAD_REQUEST, 0, "the body is empty, a JSON object was expected");
+		return err_set(err, ERR_BAD_REQUEST, 0,
+		               "the body is empty, a JSON object was expected");
 	if (!utf8_is_valid(text, len))
 		return err_set(err, ERR_BAD_REQUEST, 0, "the JSON is not valid UTF-8");
 	r = check_depth(text, len, err);
@@ -54,13 +57,15 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
 		return r;
 	value = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
 	if (!value)
-		return err_set(err, ERR_BAD_REQUEST, 0, "the JSON is malformed at line %d, column %d: %.100s", error.line,
-			       error.column, error.text);
+		return err_set(err, ERR_BAD_REQUEST, 0,
+		               "the JSON is malformed at line %d, column %d: %.100s", error.line,
+		               error.column, error.text);
 	*ret = value;
 	return 0;
 }
 
-static int read_string(const struct json_field *f, const char *path, const json_t *value, struct err *err)
+static int read_string(const struct json_field *f, const char *path, const json_t *value,
+                       struct err *err)
 {
 	uint64_t max = f->max ? f->max : STRING_BYTES_MAX;
 	size_t len = json_string_length(value);
@@ -77,7 +82,8 @@ static int read_string(const struct json_field *f, const char *path, const json_
 	return 0;
 }
 
-static int read_u64(const struct json_field *f, const char *path, const json_t *value, struct err *err)
+static int read_u64(const struct json_field *f, const char *path, const json_t *value,
+                    struct err *err)
 {
 	uint64_t max = f->max ? f->max : INT64_MAX;
 
@@ -90,7 +96,8 @@ static int read_u64(const struct json_field *f, const char *path, const json_t *
 	return 0;
 }
 
-static int read_double(const struct json_field *f, const char *path, const json_t *value, struct err *err)
+static int read_double(const struct json_field *f, const char *path, const json_t *value,
+                       struct err *err)
 {
 	double number = json_number_value(value);
 
@@ -109,7 +116,8 @@ static int read_array(const struct json_field *f, const char *path, json_t *valu
 	if (!json_is_array(value))
 		return err_field(err, path, "must be an array");
 	if (json_array_size(value) < f->min || json_array_size(value) > max)
-		return err_field(err, path, "must have from %" PRIu64 " to %" PRIu64 " items", f->min, max);
+		return err_field(err, path, "must have from %" PRIu64 " to %" PRIu64 " items",
+		                 f->min, max);
 	*(json_t **)f->ret = value;
 	return 0;
 }
@@ -150,15 +158,16 @@ static bool is_known(const struct json_field *fields, size_t n, const char *name
 	return false;
 }
 
-int json_read(const json_t *object, const char *prefix, const struct json_field *fields, size_t n, struct err *err)
+int json_read(const json_t *object, const char *prefix, const struct json_field *fields, size_t n,
+              struct err *err)
 {
 	const char *key;
 	json_t *value;
 
 	if (!json_is_object(object))
-		return err_set(err, ERR_BAD_REQUEST, 0, "%s must be a JSON object", *prefix ? prefix : "the body");
-	json_object_foreach((json_t *)unconst(object), key, value)
-	{
+		return err_set(err, ERR_BAD_REQUEST, 0, "%s must be a JSON object",
+		               *prefix ? prefix : "the body");
+	json_object_foreach ((json_t *)unconst(object), key, value) {
 		char path[64];
 
 		if (is_known(fields, n, key))
@@ -214,8 +223,8 @@ static void put_text(struct json_writer *w, const char *data, size_t len)
 	while (from < len && w->error == 0) {
 		size_t at = from;
 
-		while (at < len && (unsigned char)data[at] >= 0x20 && (unsigned char)data[at] < 0x7f && data[at] != '"' &&
-		       data[at] != '\\')
+		while (at < len && (unsigned char)data[at] >= 0x20 &&
+		       (unsigned char)data[at] < 0x7f && data[at] != '"' && data[at] != '\\')
 			at++;
 		put(w, data + from, at - from);
 		if (at == len)
@@ -255,7 +264,12 @@ static void put_text(struct json_writer *w, const char *data, size_t len)
 			put(w, "\\t", 2);
 			break;
 		default: {
-			char u[] = {'\\', 'u', '0', '0', hex[(unsigned char)data[at] >> 4], hex[data[at] & 15]};
+			char u[] = {'\\',
+			            'u',
+			            '0',
+			            '0',
+			            hex[(unsigned char)data[at] >> 4],
+			            hex[data[at] & 15]};
 
 			put(w, u, sizeof(u));
 		}

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * JSON, both ways. Reading is jansson held to strict rules (UTF-8, no duplicate keys, no NUL, a depth limit) and a
- * table of the fields that a body may have, so that each mistake is reported with the field's name. Writing is a small
- * stream writer into a buf: output is never built as a tree.
+ * JSON, both ways. Reading is jansson held to strict rules (UTF-8, no duplicate keys, no NUL, a
+ * depth limit) and a table of the fields that a body may have, so that each mistake is reported
+ * with the field's name. Writing is a small stream writer into a buf: output is never built as a
+ * tree.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -18,7 +19,8 @@
 /* A whole JSON text whose top is an object or an array. On success the caller owns *ret. */
 must_check int json_parse(const char *text, size_t len, json_t **ret, struct err *err);
 
-/* Where a field's value goes. Strings are borrowed from the json_t and are valid UTF-8 without NUL. */
+/* Where a field's value goes. Strings are borrowed from the json_t and are valid UTF-8 without NUL.
+ */
 enum json_kind {
 	JSON_FIELD_STRING, /* const char **; min..max bounds its bytes */
 	JSON_FIELD_U64,    /* uint64_t *; min..max */
@@ -34,15 +36,16 @@ struct json_field {
 	enum json_kind kind;
 	void *ret;
 	bool required;
-	bool *ret_given; /* optional: set to whether the field was there and not null */
+	bool *ret_given;   /* optional: set to whether the field was there and not null */
 	uint64_t min, max; /* max 0 = the kind's own most (strings: 64 KiB; arrays: 1024) */
 };
 
 /*
- * Reads an object by its table. Unknown fields are refused, null counts as absent, and what is absent leaves *ret as it
- * was. prefix names the object in errors ("limits." or "").
+ * Reads an object by its table. Unknown fields are refused, null counts as absent, and what is
+ * absent leaves *ret as it was. prefix names the object in errors ("limits." or "").
  */
-must_check int json_read(const json_t *object, const char *prefix, const struct json_field *fields, size_t n, struct err *err);
+must_check int json_read(const json_t *object, const char *prefix, const struct json_field *fields,
+                         size_t n, struct err *err);
 
 /* Writing. Errors stick: json_writer_end() tells, once, whether the buf's cap was passed. */
 struct json_writer {
@@ -60,12 +63,16 @@ void json_close_object(struct json_writer *w);
 void json_open_array(struct json_writer *w, const char *name);
 void json_close_array(struct json_writer *w);
 void json_put_str(struct json_writer *w, const char *name, const char *value); /* NULL gives null */
-void json_put_strn(struct json_writer *w, const char *name, const char *value, size_t len); /* invalid UTF-8 becomes U+FFFD */
+void json_put_strn(struct json_writer *w, const char *name, const char *value,
+                   size_t len); /* invalid UTF-8 becomes U+FFFD */
 void json_put_base64(struct json_writer *w, const char *name, const void *data, size_t len);
 void json_put_u64(struct json_writer *w, const char *name, uint64_t value);
 void json_put_i64(struct json_writer *w, const char *name, int64_t value);
-void json_put_double(struct json_writer *w, const char *name, double value); /* up to three decimals; not finite gives null */
+void json_put_double(struct json_writer *w, const char *name,
+                     double value); /* up to three decimals; not finite gives null */
 void json_put_bool(struct json_writer *w, const char *name, bool value);
 void json_put_null(struct json_writer *w, const char *name);
-void json_put_value(struct json_writer *w, const char *name, const json_t *value); /* a parsed value again */
-void json_put_raw(struct json_writer *w, const char *name, const char *json, size_t len); /* trusted JSON text */
+void json_put_value(struct json_writer *w, const char *name,
+                    const json_t *value); /* a parsed value again */
+void json_put_raw(struct json_writer *w, const char *name, const char *json,
+                  size_t len); /* trusted JSON text */

@@ -46,6 +46,6 @@ static inline void list_remove(struct list *l) /* twice is fine */
 /* The current entry may be removed or freed inside the loop; no other may. */
 #define list_for_each(head, type, it, member)                                                      \
 	for (type *it = list_entry((head)->next, type, member),                                    \
-		  *it##_next = list_entry(it->member.next, type, member);                          \
+	          *it##_next = list_entry(it->member.next, type, member);                          \
 	     &it->member != (head);                                                                \
 	     it = it##_next, it##_next = list_entry(it##_next->member.next, type, member))

@@ -65,14 +65,17 @@ void log_write(enum log_level level, const char *event, const char *fmt, ...)
 	(void)escape(safe, sizeof(safe), facts);
 	(void)gmtime_r(&seconds, &tm);
 	if (config.is_tty > 0)
-		len = snprintf(line, sizeof(line), "%02d:%02d:%02d.%03d %-5s %s %s %s\n", tm.tm_hour, tm.tm_min, tm.tm_sec,
-			       (int)(now / 1000 % 1000), level_names[level], config.program, event, safe);
+		len = snprintf(line, sizeof(line), "%02d:%02d:%02d.%03d %-5s %s %s %s\n",
+		               tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(now / 1000 % 1000),
+		               level_names[level], config.program, event, safe);
 	else
 		len = snprintf(line, sizeof(line),
-			       "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06dZ\",\"level\":\"%s\",\"program\":\"%s\","
-			       "\"event\":\"%s\",\"facts\":\"%s\"}\n",
-			       tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
-			       (int)(now % 1000000), level_names[level], config.program, event, safe);
+		               "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06dZ\",\"level\":\"%s\","
+		               "\"program\":\"%s\","
+		               "\"event\":\"%s\",\"facts\":\"%s\"}\n",
+		               tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
+		               tm.tm_sec, (int)(now % 1000000), level_names[level], config.program,
+		               event, safe);
 	if (len > 0)
 		(void)!write(STDERR_FILENO, line, MIN((size_t)len, sizeof(line) - 1));
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A log line is an event and its facts: log_info("sandbox.ready", "id=%s ready_us=%" PRIu64, id, us).
- * On a terminal it is text; elsewhere one JSON object a line, to stderr. Foreign text goes in ticks ('%s'); control
- * bytes are escaped here whatever they are, so that no guest or client can forge a line. Secrets never.
+ * A log line is an event and its facts: log_info("sandbox.ready", "id=%s ready_us=%" PRIu64, id,
+ * us). On a terminal it is text; elsewhere one JSON object a line, to stderr. Foreign text goes in
+ * ticks ('%s'); control bytes are escaped here whatever they are, so that no guest or client can
+ * forge a line. Secrets never.
  */
 #include "base/auto.h"
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-void log_init(const char *program, enum log_level least); /* program is borrowed: "gateway", "broker", … */
+void log_init(const char *program,
+              enum log_level least); /* program is borrowed: "gateway", "broker", … */
 void log_write(enum log_level level, const char *event, const char *fmt, ...) printf_like(3, 4);
 
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)

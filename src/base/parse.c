@@ -104,7 +104,8 @@ bool utf8_is_valid(const char *data, size_t len)
 	return utf8_valid_prefix(data, len, &cut) == len;
 }
 
-static const char base64_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64_letters[] =
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 size_t base64_encode(const void *data, size_t len, char *ret)
 {
@@ -143,7 +144,9 @@ ssize_t base64_decode(const char *text, size_t len, void *ret)
 	if (len % 4 != 0)
 		return -EINVAL;
 	for (size_t i = 0; i < len; i += 4) {
-		int pad = i + 4 < len ? 0 : (text[i + 3] == '=') + (text[i + 3] == '=' && text[i + 2] == '=');
+		int pad = i + 4 < len ? 0
+		                      : (text[i + 3] == '=') +
+		                                (text[i + 3] == '=' && text[i + 2] == '=');
 		uint32_t word = 0;
 
 		for (int k = 0; k < 4; k++) {

@@ -32,11 +32,13 @@ static int run(const char *const argv[], int stderr_fd, pid_t *ret_pid)
 	(void)posix_spawn_file_actions_init(&actions);
 	r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	if (r == 0)
-		r = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+		r = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY,
+		                                     0);
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(&actions, stderr_fd, STDERR_FILENO);
 	if (r == 0)
-		r = posix_spawnp(ret_pid, argv[0], &actions, NULL, (char *const *)unconst(argv), environ);
+		r = posix_spawnp(ret_pid, argv[0], &actions, NULL, (char *const *)unconst(argv),
+		                 environ);
 	(void)posix_spawn_file_actions_destroy(&actions);
 	return -r;
 }
@@ -77,8 +79,10 @@ int spawn_run(const char *const argv[], struct err *err)
 			return err_set(err, ERR_INTERNAL, errno, "cannot wait for '%s'", argv[0]);
 	keep_last_line(said, len);
 	if (WIFSIGNALED(status))
-		return err_set(err, ERR_INTERNAL, 0, "'%s' was killed by signal %d: %s", argv[0], WTERMSIG(status), said);
+		return err_set(err, ERR_INTERNAL, 0, "'%s' was killed by signal %d: %s", argv[0],
+		               WTERMSIG(status), said);
 	if (WEXITSTATUS(status) != 0)
-		return err_set(err, ERR_INTERNAL, 0, "'%s' exited with %d: %s", argv[0], WEXITSTATUS(status), said);
+		return err_set(err, ERR_INTERNAL, 0, "'%s' exited with %d: %s", argv[0],
+		               WEXITSTATUS(status), said);
 	return 0;
 }

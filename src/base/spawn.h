@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Runs a host program to its end, without a shell: mkfs.btrfs, mount helpers. Never with a path or word from outside. */
+/* Runs a host program to its end, without a shell: mkfs.btrfs, mount helpers. Never with a path or
+ * word from outside. */
 #include "base/err.h"
 
-/* Waits. 0 if it exited with 0; else err says the program, how it ended, and the last line it wrote to stderr. */
+/* Waits. 0 if it exited with 0; else err says the program, how it ended, and the last line it wrote
+ * to stderr. */
 must_check int spawn_run(const char *const argv[], struct err *err);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * All that the gateway can ask of the broker: fixed-size messages on a SOCK_SEQPACKET socket, ids and numbers in, numbers
- * and fds out. No path, no string to run. The broker treats each message as hostile: wrong size, magic, op, id or
- * number is answered with an error, never acted on.
+ * All that the gateway can ask of the broker: fixed-size messages on a SOCK_SEQPACKET socket, ids
+ * and numbers in, numbers and fds out. No path, no string to run. The broker treats each message as
+ * hostile: wrong size, magic, op, id or number is answered with an error, never acted on.
  */
 #include "engine/engine.h"
 
@@ -11,15 +11,17 @@
 
 enum msg_op {
 	MSG_PROBE = 1, /* reply: isolation and host figures */
-	MSG_CREATE,    /* reply when its agent may be connected to; carries an fd: the stream to the agent */
+	MSG_CREATE,    /* reply when its agent may be connected to; carries an fd: the stream to the
+	                  agent */
 	MSG_CONNECT,   /* reply carries an fd: a fresh stream to its agent (the old one ends) */
 	MSG_DELETE,    /* reply when every host object is gone; unknown id: fine, gone already */
 	MSG_LIMITS,
 	MSG_USAGE,
 	MSG_FREEZE,
 	MSG_THAW,
-	MSG_LIST,      /* a reply for each living sandbox, then one with an empty id */
-	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below. Tag 0 */
+	MSG_LIST,       /* a reply for each living sandbox, then one with an empty id */
+	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
+	                   Tag 0 */
 };
 
 struct msg_request {

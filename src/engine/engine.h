@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What an engine must do. Runs in the broker, on its loop, and the rest of cloche knows no more than this. An engine owns every
- * host object of its guests (processes, mounts, cgroups, layers, sockets) and removes them all in kill(), in any
- * state, also for a guest that it adopted from an earlier broker's record.
+ * What an engine must do. Runs in the broker, on its loop, and the rest of cloche knows no more
+ * than this. An engine owns every host object of its guests (processes, mounts, cgroups, layers,
+ * sockets) and removes them all in kill(), in any state, also for a guest that it adopted from an
+ * earlier broker's record.
  */
 #include "base/err.h"
 #include "base/id.h"
@@ -24,7 +25,7 @@ struct guest_limits {
 struct guest_spec {
 	char id[ID_SIZE];
 	char hostname[64];
-	uint32_t slot; /* picked by the broker: names the uid range */
+	uint32_t slot;        /* picked by the broker: names the uid range */
 	uint32_t template_id; /* 0 = "host" */
 	struct guest_limits limits;
 };
@@ -35,9 +36,27 @@ struct guest_usage {
 
 /* Which walls stand, and which do not though they should: bits, named by wall_name(). */
 enum wall {
-	WALL_USER_NS, WALL_PID_NS, WALL_MOUNT_NS, WALL_NET_NS, WALL_IPC_NS, WALL_UTS_NS, WALL_CGROUP_NS, WALL_UID_RANGE,
-	WALL_PIVOT_ROOT, WALL_CAPABILITIES, WALL_NO_NEW_PRIVS, WALL_SECCOMP, WALL_MASKED_PROC, WALL_MEMORY_LIMIT, WALL_CPU_LIMIT,
-	WALL_PIDS_LIMIT, WALL_DISK_LIMIT, WALL_INODE_LIMIT, WALL_NET_LINKLESS, WALL_OWN_KERNEL, WALL_HARDWARE,
+	WALL_USER_NS,
+	WALL_PID_NS,
+	WALL_MOUNT_NS,
+	WALL_NET_NS,
+	WALL_IPC_NS,
+	WALL_UTS_NS,
+	WALL_CGROUP_NS,
+	WALL_UID_RANGE,
+	WALL_PIVOT_ROOT,
+	WALL_CAPABILITIES,
+	WALL_NO_NEW_PRIVS,
+	WALL_SECCOMP,
+	WALL_MASKED_PROC,
+	WALL_MEMORY_LIMIT,
+	WALL_CPU_LIMIT,
+	WALL_PIDS_LIMIT,
+	WALL_DISK_LIMIT,
+	WALL_INODE_LIMIT,
+	WALL_NET_LINKLESS,
+	WALL_OWN_KERNEL,
+	WALL_HARDWARE,
 	WALL_COUNT,
 };
 const char *wall_name(enum wall wall); /* "user_namespace", … */
@@ -49,35 +68,44 @@ struct isolation {
 	uint32_t walls, gaps; /* bits of enum wall */
 };
 
-/* Called once per start(). err is NULL on success; on failure the guest is already cleaned up and g must not be used again. */
+/* Called once per start(). err is NULL on success; on failure the guest is already cleaned up and g
+ * must not be used again. */
 typedef void (*guest_started_fn)(struct guest *g, const struct err *err, void *arg);
-/* Called when a running guest's first process has ended by itself; kill() must still be called to clean up. */
+/* Called when a running guest's first process has ended by itself; kill() must still be called to
+ * clean up. */
 typedef void (*guest_ended_fn)(struct guest *g, int wait_status, void *arg);
 /* Called when kill() has removed everything. */
 typedef void (*guest_gone_fn)(void *arg);
 
-struct engine_host {         /* what an engine is given once, at probe() */
+struct engine_host { /* what an engine is given once, at probe() */
 	struct loop *loop;
-	const char *data_dir; /* root-owned; layers and templates live below it */
-	const char *run_dir;  /* a directory per sandbox: RUN/sandboxes/ID/{agent.sock,record} */
-	int agent_fd;         /* the agent's binary as a sealed memfd */
-	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap */
+	const char *data_dir;  /* root-owned; layers and templates live below it */
+	const char *run_dir;   /* a directory per sandbox: RUN/sandboxes/ID/{agent.sock,record} */
+	int agent_fd;          /* the agent's binary as a sealed memfd */
+	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap
+	                        */
 };
 
 struct engine {
 	const char *name;
-	/* Can this host run it? Sets up what all guests share (storage, cgroup root). If not, err says what is missing. */
+	/* Can this host run it? Sets up what all guests share (storage, cgroup root). If not, err
+	 * says what is missing. */
 	int (*probe)(const struct engine_host *host, struct err *err);
-	void (*leave)(void); /* the broker stops: takes down what probe() made if no guest is alive, else leaves it */
+	void (*leave)(void); /* the broker stops: takes down what probe() made if no guest is alive,
+	                        else leaves it */
 	struct isolation (*isolation)(void);
-	int (*start)(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended, void *arg,
-		     struct guest **ret, struct err *err);
-	/* Takes over a guest of an earlier broker from its record; -ESRCH and everything of it removed if it is dead. */
-	int (*adopt)(const char *id, guest_ended_fn ended, void *arg, struct guest **ret, struct guest_spec *ret_spec, struct err *err);
-	int (*connect)(struct guest *g, int *ret_fd, struct err *err); /* a fresh stream to its agent */
+	int (*start)(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
+	             void *arg, struct guest **ret, struct err *err);
+	/* Takes over a guest of an earlier broker from its record; -ESRCH and everything of it
+	 * removed if it is dead. */
+	int (*adopt)(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
+	             struct guest_spec *ret_spec, struct err *err);
+	int (*connect)(struct guest *g, int *ret_fd,
+	               struct err *err); /* a fresh stream to its agent */
 	int (*set_limits)(struct guest *g, const struct guest_limits *limits, struct err *err);
 	int (*usage)(struct guest *g, struct guest_usage *ret, struct err *err);
 	int (*freeze)(struct guest *g, bool on, struct err *err);
-	void (*kill)(struct guest *g, guest_gone_fn gone, void *arg); /* cannot fail, may be called in any state, once */
+	void (*kill)(struct guest *g, guest_gone_fn gone,
+	             void *arg); /* cannot fail, may be called in any state, once */
 };
 extern const struct engine jail_engine;

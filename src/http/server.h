@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The HTTP/1.1 server: listeners, connections, and one struct http_req per request, which is both what the client asked and
- * the way to answer. Strict by construction (parse.h); back-pressure both ways; deadlines on every wait for the client.
+ * The HTTP/1.1 server: listeners, connections, and one struct http_req per request, which is both
+ *what the client asked and the way to answer. Strict by construction (parse.h); back-pressure both
+ *ways; deadlines on every wait for the client.
  *
- *	head complete --> route --> authorize() --> body (none, JSON collected, or streamed) --> handler
- *	handler: replies at once, or keeps req and replies later from the loop
+ *	head complete --> route --> authorize() --> body (none, JSON collected, or streamed) -->
+ *handler handler: replies at once, or keeps req and replies later from the loop
  *
- * A handler that returns < 0 has not replied: the router turns err into the error body. After it replied, or promised to by
- * returning 0, the req lives until its reply ended or the client is gone; on_done() is then called exactly once, and req
- * is freed after it. All on the loop's thread.
+ * A handler that returns < 0 has not replied: the router turns err into the error body. After it
+ *replied, or promised to by returning 0, the req lives until its reply ended or the client is gone;
+ *on_done() is then called exactly once, and req is freed after it. All on the loop's thread.
  */
 #include "base/json.h"
 #include "loop/loop.h"
@@ -21,33 +22,47 @@ struct tls_context; /* tls.h */
 
 typedef int (*http_fn)(struct http_req *req, struct err *err);
 
-enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_OPTIONS, HTTP_METHOD_COUNT };
+enum http_method {
+	HTTP_GET,
+	HTTP_HEAD,
+	HTTP_POST,
+	HTTP_PUT,
+	HTTP_PATCH,
+	HTTP_DELETE,
+	HTTP_OPTIONS,
+	HTTP_METHOD_COUNT
+};
 enum http_body {
-	HTTP_BODY_NONE,   /* a body is refused */
-	HTTP_BODY_JSON,   /* collected, Content-Type application/json required, parsed; an absent body gives http_json() NULL */
+	HTTP_BODY_NONE, /* a body is refused */
+	HTTP_BODY_JSON, /* collected, Content-Type application/json required, parsed; an absent body
+	                   gives http_json() NULL */
 	HTTP_BODY_STREAM, /* the handler is called at the head and takes bytes by http_on_body() */
 };
 
 struct http_route {
 	enum http_method method; /* a GET row answers HEAD too */
-	const char *path;        /* "/v1/sandboxes/{id}/execs"; "{id}" matches one non-empty segment */
+	const char *path; /* "/v1/sandboxes/{id}/execs"; "{id}" matches one non-empty segment */
 	http_fn fn;
 	enum http_body body;
-	unsigned access;  /* opaque here: what the app's authorize() needs to know */
+	unsigned access;   /* opaque here: what the app's authorize() needs to know */
 	uint64_t body_max; /* bytes; 0 = 1 MiB for JSON, unlimited for streams */
 };
 
 struct http_app {
 	const struct http_route *routes; /* with n rows; borrowed */
 	size_t n_routes;
-	http_fn authorize; /* called when head and route are known, before any byte of the body is read; also for unknown routes (http_route() NULL) */
+	http_fn authorize; /* called when head and route are known, before any byte of the body is
+	                      read; also for unknown routes (http_route() NULL) */
 	void *arg;         /* http_app_arg() */
-	const char *const *hosts; /* NULL-terminated allow-list of Host names for TCP listeners ("localhost", "127.0.0.1", …), any port; NULL = all */
+	const char *const *hosts; /* NULL-terminated allow-list of Host names for TCP listeners
+	                             ("localhost", "127.0.0.1", …), any port; NULL = all */
 };
 
-must_check int http_server_new(struct loop *loop, const struct http_app *app, struct http_server **ret, struct err *err);
+must_check int http_server_new(struct loop *loop, const struct http_app *app,
+                               struct http_server **ret, struct err *err);
 /* Serves a listening TCP or unix socket, which the server then owns. tls may be NULL. */
-must_check int http_server_listen(struct http_server *s, int listen_fd, struct tls_context *tls, struct err *err);
+must_check int http_server_listen(struct http_server *s, int listen_fd, struct tls_context *tls,
+                                  struct err *err);
 /* Stops accepting, lets running replies end until deadline_us, then closes; done is called once. */
 void http_server_drain(struct http_server *s, uint64_t deadline_us, loop_fn done, void *arg);
 void http_server_free(struct http_server *s);
@@ -58,16 +73,24 @@ void *http_app_arg(const struct http_req *req);
 struct loop *http_loop(const struct http_req *req);
 enum http_method http_req_method(const struct http_req *req);
 const char *http_method_name(enum http_method method);
-const struct http_route *http_route(const struct http_req *req); /* NULL in authorize() of an unknown path */
+const struct http_route *http_route(
+	const struct http_req *req); /* NULL in authorize() of an unknown path */
 const char *http_path(const struct http_req *req);
-const char *http_param(const struct http_req *req, const char *name);  /* percent-decoded; NULL if the route has none */
-const char *http_query(const struct http_req *req, const char *name);  /* decoded, NULL if absent; "" if without value */
+const char *http_param(const struct http_req *req,
+                       const char *name); /* percent-decoded; NULL if the route has none */
+const char *http_query(const struct http_req *req,
+                       const char *name); /* decoded, NULL if absent; "" if without value */
 /* Refuses query parameters that are not in the NULL-terminated list, and duplicates. */
-must_check int http_query_check(const struct http_req *req, const char *const *allowed, struct err *err);
-must_check int http_query_u64(const struct http_req *req, const char *name, uint64_t min, uint64_t max, uint64_t *ret, struct err *err); /* absent leaves *ret */
-must_check int http_query_bool(const struct http_req *req, const char *name, bool *ret, struct err *err); /* 1, true, 0, false, "" = true */
-const char *http_header(const struct http_req *req, const char *name); /* any case; NULL if absent */
-const json_t *http_json(const struct http_req *req); /* NULL if there was no body */
+must_check int http_query_check(const struct http_req *req, const char *const *allowed,
+                                struct err *err);
+must_check int http_query_u64(const struct http_req *req, const char *name, uint64_t min,
+                              uint64_t max, uint64_t *ret,
+                              struct err *err); /* absent leaves *ret */
+must_check int http_query_bool(const struct http_req *req, const char *name, bool *ret,
+                               struct err *err); /* 1, true, 0, false, "" = true */
+const char *http_header(const struct http_req *req,
+                        const char *name);               /* any case; NULL if absent */
+const json_t *http_json(const struct http_req *req);     /* NULL if there was no body */
 const char *http_request_id(const struct http_req *req); /* "req_…", also sent as X-Request-Id */
 bool http_peer_is_unix(const struct http_req *req);
 uid_t http_peer_uid(const struct http_req *req); /* of a unix socket's client, by the kernel */
@@ -77,11 +100,14 @@ void *http_user(const struct http_req *req);
 void http_set_state(struct http_req *req, void *state); /* the handler's own */
 void *http_state(const struct http_req *req);
 
-/* A streamed body. fn gets each stretch of bytes, and once (NULL, 0) at its end. Errors in the framing end the req. */
+/* A streamed body. fn gets each stretch of bytes, and once (NULL, 0) at its end. Errors in the
+ * framing end the req. */
 typedef void (*http_body_fn)(struct http_req *req, const char *data, size_t len, void *arg);
 void http_on_body(struct http_req *req, http_body_fn fn, void *arg);
-void http_body_pause(struct http_req *req, bool on); /* on: no more fn calls, and the client is not read */
-/* Exactly once, when the req ends: whole = the reply was written out, else the client is gone or was cut off. */
+void http_body_pause(struct http_req *req,
+                     bool on); /* on: no more fn calls, and the client is not read */
+/* Exactly once, when the req ends: whole = the reply was written out, else the client is gone or
+ * was cut off. */
 typedef void (*http_done_fn)(struct http_req *req, bool whole, void *arg);
 void http_on_done(struct http_req *req, http_done_fn fn, void *arg);
 
@@ -89,13 +115,20 @@ void http_on_done(struct http_req *req, http_done_fn fn, void *arg);
 void http_reply_header(struct http_req *req, const char *name, const char *value);
 void http_reply(struct http_req *req, int status, const char *type, const void *data, size_t len);
 void http_reply_json(struct http_req *req, int status, const struct buf *body);
-void http_reply_err(struct http_req *req, const struct err *err); /* {"error": {code, message, hint?, field?, request_id}} */
+void http_reply_err(
+	struct http_req *req,
+	const struct err *err); /* {"error": {code, message, hint?, field?, request_id}} */
 bool http_has_replied(const struct http_req *req);
 /* A streamed answer: length -1 = chunked. */
 void http_stream_start(struct http_req *req, int status, const char *type, int64_t length);
-must_check int http_stream_write(struct http_req *req, const void *data, size_t len); /* -EPIPE once the client is gone */
-size_t http_stream_pending(const struct http_req *req); /* bytes not yet taken by the kernel: stop at HTTP_HIGH_WATER */
+must_check int http_stream_write(struct http_req *req, const void *data,
+                                 size_t len);           /* -EPIPE once the client is gone */
+size_t http_stream_pending(const struct http_req *req); /* bytes not yet taken by the kernel: stop
+                                                           at HTTP_HIGH_WATER */
 #define HTTP_HIGH_WATER (256 * 1024)
-void http_on_drain(struct http_req *req, http_fn fn); /* called when pending falls below half of HTTP_HIGH_WATER; result ignored */
+void http_on_drain(
+	struct http_req *req,
+	http_fn fn); /* called when pending falls below half of HTTP_HIGH_WATER; result ignored */
 void http_stream_end(struct http_req *req);
-void http_stream_abort(struct http_req *req); /* cuts the connection, so that the client sees a broken body and not a short one */
+void http_stream_abort(struct http_req *req); /* cuts the connection, so that the client sees a
+                                                 broken body and not a short one */

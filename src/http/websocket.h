@@ -1,36 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * WebSocket (RFC 6455), both roles, no extensions. The codec has no I/O (ws_decode, ws_encode) and is fuzzed; ws_accept() puts it on
- * a server request, http/client.h on a client's.
+ * WebSocket (RFC 6455), both roles, no extensions. The codec has no I/O (ws_decode, ws_encode) and
+ * is fuzzed; ws_accept() puts it on a server request, http/client.h on a client's.
  */
 #include "http/server.h"
 
-enum ws_opcode { WS_CONTINUE = 0, WS_TEXT = 1, WS_BINARY = 2, WS_CLOSE = 8, WS_PING = 9, WS_PONG = 10 };
+enum ws_opcode {
+	WS_CONTINUE = 0,
+	WS_TEXT = 1,
+	WS_BINARY = 2,
+	WS_CLOSE = 8,
+	WS_PING = 9,
+	WS_PONG = 10
+};
 #define WS_MESSAGE_MAX (1024 * 1024)
 
-struct ws_codec { /* reading state of one direction */
-	bool is_server; /* frames must be masked */
+struct ws_codec {               /* reading state of one direction */
+	bool is_server;         /* frames must be masked */
 	enum ws_opcode message; /* opcode of the message being gathered, 0 = none */
 	struct buf data;
 };
 void ws_codec_init(struct ws_codec *c, bool is_server);
 void ws_codec_done(struct ws_codec *c);
 /*
- * Takes one frame from the front of in (unmasking it there). 1: a whole message or control frame in *op, *data, valid until the next
- * call; 0: more bytes needed; -EPROTO, -EMSGSIZE, -EILSEQ: fail the connection with close code 1002, 1009, 1007.
+ * Takes one frame from the front of in (unmasking it there). 1: a whole message or control frame in
+ * *op, *data, valid until the next call; 0: more bytes needed; -EPROTO, -EMSGSIZE, -EILSEQ: fail
+ * the connection with close code 1002, 1009, 1007.
  */
-must_check int ws_decode(struct ws_codec *c, struct buf *in, enum ws_opcode *op, const char **data, size_t *len);
+must_check int ws_decode(struct ws_codec *c, struct buf *in, enum ws_opcode *op, const char **data,
+                         size_t *len);
 /* Appends one frame; mask is NULL for the server's side. */
-must_check int ws_encode(struct buf *out, enum ws_opcode op, const void *data, size_t len, const unsigned char mask[4]);
+must_check int ws_encode(struct buf *out, enum ws_opcode op, const void *data, size_t len,
+                         const unsigned char mask[4]);
 
 struct http_ws_ops {
-	void (*on_message)(struct http_ws *ws, enum ws_opcode op, const char *data, size_t len, void *arg); /* TEXT or BINARY */
+	void (*on_message)(struct http_ws *ws, enum ws_opcode op, const char *data, size_t len,
+	                   void *arg); /* TEXT or BINARY */
 	void (*on_drain)(struct http_ws *ws, void *arg);
 	void (*on_close)(struct http_ws *ws, void *arg); /* exactly once; ws is freed after it */
 };
 /* Answers 101. Refuses with err when the request is no valid upgrade or its Origin is foreign. */
-must_check int ws_accept(struct http_req *req, const struct http_ws_ops *ops, void *arg, struct http_ws **ret, struct err *err);
+must_check int ws_accept(struct http_req *req, const struct http_ws_ops *ops, void *arg,
+                         struct http_ws **ret, struct err *err);
 must_check int ws_send(struct http_ws *ws, enum ws_opcode op, const void *data, size_t len);
 size_t ws_pending(const struct http_ws *ws);
 void ws_pause(struct http_ws *ws, bool on); /* stops reading the client */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sources are heap objects; a removed one is marked dead, taken out of epoll at once, and freed at the end of the turn,
- * so that an event already fetched for it finds a live object that says no. Timers are a binary heap that knows each
- * timer's place, so set and cancel are O(log n).
+ * Sources are heap objects; a removed one is marked dead, taken out of epoll at once, and freed at
+ * the end of the turn, so that an event already fetched for it finds a live object that says no.
+ * Timers are a binary heap that knows each timer's place, so set and cancel are O(log n).
  */
 #include "loop/loop.h"
 
@@ -125,17 +125,24 @@ void loop_defer(struct loop *loop, loop_fn fn, void *arg)
 {
 	if (loop->deferred_len == loop->deferred_size) {
 		loop->deferred_size = loop->deferred_size ? loop->deferred_size * 2 : 16;
-		loop->deferred = xrealloc(loop->deferred, loop->deferred_size * sizeof(*loop->deferred));
+		loop->deferred =
+			xrealloc(loop->deferred, loop->deferred_size * sizeof(*loop->deferred));
 	}
 	loop->deferred[loop->deferred_len++] = (struct deferred){fn, arg};
 }
 
-int loop_io_add(struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *arg, struct loop_io **ret)
+int loop_io_add(struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *arg,
+                struct loop_io **ret)
 {
 	struct loop_io *io = xnew0(struct loop_io);
 	struct epoll_event event = {.events = events, .data.ptr = io};
 
-	*io = (struct loop_io){.loop = loop, .fn = fn, .arg = arg, .fd = fd, .events = events, .is_in_epoll = true};
+	*io = (struct loop_io){.loop = loop,
+	                       .fn = fn,
+	                       .arg = arg,
+	                       .fd = fd,
+	                       .events = events,
+	                       .is_in_epoll = true};
 	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
 		int r = -errno;
 
@@ -209,7 +216,8 @@ static void heap_down(struct loop *loop, size_t place, struct loop_timer *t)
 
 		if (child >= loop->heap_len)
 			break;
-		if (child + 1 < loop->heap_len && loop->heap[child + 1]->at_us < loop->heap[child]->at_us)
+		if (child + 1 < loop->heap_len &&
+		    loop->heap[child + 1]->at_us < loop->heap[child]->at_us)
 			child++;
 		if (loop->heap[child]->at_us >= t->at_us)
 			break;
@@ -239,7 +247,8 @@ struct loop_timer *loop_timer_new(struct loop *loop, loop_fn fn, void *arg)
 {
 	struct loop_timer *t = xnew0(struct loop_timer);
 
-	*t = (struct loop_timer){.loop = loop, .fn = fn, .arg = arg, .at_us = UINT64_MAX, .place = SIZE_MAX};
+	*t = (struct loop_timer){
+		.loop = loop, .fn = fn, .arg = arg, .at_us = UINT64_MAX, .place = SIZE_MAX};
 	return t;
 }
 
@@ -347,7 +356,8 @@ static void child_on_io(struct loop *loop, uint32_t events, void *arg)
 	fn(loop, status, fn_arg);
 }
 
-int loop_child_add(struct loop *loop, int pidfd, loop_child_fn fn, void *arg, struct loop_child **ret)
+int loop_child_add(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
+                   struct loop_child **ret)
 {
 	struct loop_child *c = xnew0(struct loop_child);
 	int r;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The frames between daemon and guest agent: api/agent-protocol.md, byte by byte. One byte stream, host asks, agent
- * answers; no guest-initiated requests. Everything that arrives is hostile: the decoder bounds each length before it
- * allocates, and knows for each type who may send it.
+ * The frames between daemon and guest agent: api/agent-protocol.md, byte by byte. One byte stream,
+ *host asks, agent answers; no guest-initiated requests. Everything that arrives is hostile: the
+ *decoder bounds each length before it allocates, and knows for each type who may send it.
  *
- *	u32 payload length | u8 type | u8 flags (0) | u16 reserved (0) | u32 channel | u32 epoch | payload
+ *	u32 payload length | u8 type | u8 flags (0) | u16 reserved (0) | u32 channel | u32 epoch |
+ *payload
  *
- * A channel is one exec or one file operation, numbered by the host and never reused in a sandbox's life. Output carries its
- * byte offset in the channel and stays in the agent until the host acknowledges it: a host that dies and comes back
- * resumes at the offset it has, without gap or repeat. The epoch counts the host's connections; a frame of another
- * epoch is stale and refused.
+ * A channel is one exec or one file operation, numbered by the host and never reused in a sandbox's
+ *life. Output carries its byte offset in the channel and stays in the agent until the host
+ *acknowledges it: a host that dies and comes back resumes at the offset it has, without gap or
+ *repeat. The epoch counts the host's connections; a frame of another epoch is stale and refused.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -25,7 +26,8 @@
 
 enum frame_type {
 	/* host to agent */
-	FRAME_HELLO = 1, /* version u32, wall clock u64 us, 32 random bytes, hostname str: first frame of a connection */
+	FRAME_HELLO = 1, /* version u32, wall clock u64 us, 32 random bytes, hostname str: first
+	                    frame of a connection */
 	FRAME_START,     /* struct start (start.h) */
 	FRAME_INPUT,     /* stdin bytes */
 	FRAME_INPUT_END, /* close stdin */
@@ -33,18 +35,20 @@ enum frame_type {
 	FRAME_SIGNAL,    /* u8 signal, u8 scope (enum frame_scope) */
 	FRAME_RESIZE,    /* u16 rows, u16 columns */
 	FRAME_RESUME,    /* u64: after HELLO, send this channel's output again from here */
-	FRAME_FORGET,    /* the host has recorded the end of this channel, its number is done; kills what still runs there */
+	FRAME_FORGET,    /* the host has recorded the end of this channel, its number is done; kills
+	                    what still runs there */
 	FRAME_PING,      /* u64 echoed in PONG */
 	FRAME_SHUTDOWN,  /* end all, sync, power off (vm) or exit (jail) */
 
 	/* agent to host */
-	FRAME_WELCOME = 64, /* version u32, channel count u32, then per channel: u32 number, str tag, u8 state, u64 acked, u64 end */
+	FRAME_WELCOME = 64, /* version u32, channel count u32, then per channel: u32 number, str
+	                       tag, u8 state, u64 acked, u64 end */
 	FRAME_STARTED,      /* u32 pid inside */
 	FRAME_OUTPUT,       /* u64 offset, u8 stream (enum frame_stream), bytes */
-	FRAME_INPUT_ACK,    /* u64: stdin bytes taken so far; the host may send FRAME_WINDOW past it */
-	FRAME_EXIT,         /* struct channel_exit (start.h); output that exists then was sent before it */
-	FRAME_CLOSED,       /* all output of the channel is sent, nothing follows (after EXIT) */
-	FRAME_PONG,         /* u64 */
+	FRAME_INPUT_ACK, /* u64: stdin bytes taken so far; the host may send FRAME_WINDOW past it */
+	FRAME_EXIT, /* struct channel_exit (start.h); output that exists then was sent before it */
+	FRAME_CLOSED, /* all output of the channel is sent, nothing follows (after EXIT) */
+	FRAME_PONG,   /* u64 */
 };
 
 enum frame_stream { STREAM_STDOUT = 1, STREAM_STDERR = 2, STREAM_RECORD = 3 };
@@ -60,11 +64,14 @@ struct frame {
 	size_t len;
 };
 
-/* Appends a whole frame. -E2BIG when the buf's cap or FRAME_PAYLOAD_MAX is passed; the buf is then as before. */
-must_check int frame_put(struct buf *out, enum frame_type type, uint32_t channel, uint32_t epoch, const void *payload, size_t len);
+/* Appends a whole frame. -E2BIG when the buf's cap or FRAME_PAYLOAD_MAX is passed; the buf is then
+ * as before. */
+must_check int frame_put(struct buf *out, enum frame_type type, uint32_t channel, uint32_t epoch,
+                         const void *payload, size_t len);
 /*
- * Looks at the front of in: 1 and *ret when a whole frame is there, 0 when more bytes are needed, -EPROTO when the bytes are no
- * frame that `from` may send. Check the epoch yourself. frame_consume() drops the frame.
+ * Looks at the front of in: 1 and *ret when a whole frame is there, 0 when more bytes are needed,
+ * -EPROTO when the bytes are no frame that `from` may send. Check the epoch yourself.
+ * frame_consume() drops the frame.
  */
 must_check int frame_get(const struct buf *in, enum frame_side from, struct frame *ret);
 void frame_consume(struct buf *in, const struct frame *f);

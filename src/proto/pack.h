@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Numbers and byte strings in frames: little endian, no padding, strings as u32 length and bytes. Reading never leaves
- * the payload and errors stick, so that a decoder reads all its fields and asks unpack_end() once.
+ * Numbers and byte strings in frames: little endian, no padding, strings as u32 length and bytes.
+ * Reading never leaves the payload and errors stick, so that a decoder reads all its fields and
+ * asks unpack_end() once.
  */
 #include "base/buf.h"
 
 #include <stdbool.h>
 
-/* Writing: errors are the buf's, returned by each and collected by the caller with |= or checked once by pack_* order. */
+/* Writing: errors are the buf's, returned by each and collected by the caller with |= or checked
+ * once by pack_* order. */
 struct pack {
 	struct buf *out;
 	int error; /* sticks */
@@ -29,7 +31,9 @@ uint8_t unpack_u8(struct unpack *u);
 uint16_t unpack_u16(struct unpack *u);
 uint32_t unpack_u32(struct unpack *u);
 uint64_t unpack_u64(struct unpack *u);
-const void *unpack_bytes(struct unpack *u, size_t max, size_t *ret_len); /* borrowed from the payload */
+const void *unpack_bytes(struct unpack *u, size_t max,
+                         size_t *ret_len); /* borrowed from the payload */
 /* A string without NUL inside, copied; NULL when bad. The caller frees. */
 char *unpack_str(struct unpack *u, size_t max);
-must_check int unpack_end(const struct unpack *u); /* -EPROTO if anything was bad or bytes are left over */
+must_check int unpack_end(
+	const struct unpack *u); /* -EPROTO if anything was bad or bytes are left over */

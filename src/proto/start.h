@@ -1,59 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What can be started on a channel, and how it ended: the payloads of FRAME_START and FRAME_EXIT, and the
- * records that file operations send on STREAM_RECORD. Encoded and decoded here for both ends; decoders take hostile bytes.
+ * What can be started on a channel, and how it ended: the payloads of FRAME_START and FRAME_EXIT,
+ * and the records that file operations send on STREAM_RECORD. Encoded and decoded here for both
+ * ends; decoders take hostile bytes.
  */
 #include "proto/pack.h"
 
-#define START_ARGS_MAX  4096          /* words in argv, and in env */
-#define START_BYTES_MAX (200 * 1024)  /* argv and env together */
+#define START_ARGS_MAX  4096         /* words in argv, and in env */
+#define START_BYTES_MAX (200 * 1024) /* argv and env together */
 #define START_PATH_MAX  4096
 
 enum start_kind { START_EXEC = 1, START_FILE = 2 };
 
 enum file_op {
 	FILE_READ = 1, /* data on STREAM_STDOUT; one record (the file's stat) first */
-	FILE_WRITE,    /* data from INPUT; writes a temporary name beside it and renames, unless append; one record at the end */
+	FILE_WRITE,    /* data from INPUT; writes a temporary name beside it and renames, unless
+	                  append; one record at the end */
 	FILE_STAT,     /* one record; a symlink is seen as such */
-	FILE_LIST,     /* a record an entry; `limit` entries at most, then FILE_FLAG_TRUNCATED in the exit */
+	FILE_LIST, /* a record an entry; `limit` entries at most, then FILE_FLAG_TRUNCATED in the
+	              exit */
 	FILE_MKDIR,
-	FILE_MOVE,     /* path to path2 */
-	FILE_COPY,     /* likewise, directories with FILE_RECURSIVE */
+	FILE_MOVE, /* path to path2 */
+	FILE_COPY, /* likewise, directories with FILE_RECURSIVE */
 	FILE_REMOVE,
-	FILE_CHMOD,    /* mode */
-	FILE_CHOWN,    /* owner "user[:group]", names or numbers */
-	FILE_SYMLINK,  /* path2 is the target, path the new link */
-	FILE_TAR_OUT,  /* tar of path on STREAM_STDOUT, compressed as asked */
-	FILE_TAR_IN,   /* tar from INPUT into path; one record: entries and bytes (as size) */
-	FILE_WATCH,    /* records as files change under path, until FORGET */
+	FILE_CHMOD,   /* mode */
+	FILE_CHOWN,   /* owner "user[:group]", names or numbers */
+	FILE_SYMLINK, /* path2 is the target, path the new link */
+	FILE_TAR_OUT, /* tar of path on STREAM_STDOUT, compressed as asked */
+	FILE_TAR_IN,  /* tar from INPUT into path; one record: entries and bytes (as size) */
+	FILE_WATCH,   /* records as files change under path, until FORGET */
 	FILE_OP_COUNT,
 };
 
 enum {
 	FILE_RECURSIVE = 1U << 0,
-	FILE_PARENTS   = 1U << 1, /* make missing parents */
-	FILE_APPEND    = 1U << 2,
-	FILE_EXCLUSIVE = 1U << 3, /* refuse what exists */
+	FILE_PARENTS = 1U << 1, /* make missing parents */
+	FILE_APPEND = 1U << 2,
+	FILE_EXCLUSIVE = 1U << 3,  /* refuse what exists */
 	FILE_MISSING_OK = 1U << 4, /* remove: absent is fine */
-	FILE_GZIP      = 1U << 5,
-	FILE_ZSTD      = 1U << 6,
-	FILE_FOLLOW    = 1U << 7, /* stat: what the link points to */
-	FILE_RANGE     = 1U << 8, /* read: offset and size are given */
-	FILE_MODE      = 1U << 9, /* mkdir, write: mode is given */
+	FILE_GZIP = 1U << 5,
+	FILE_ZSTD = 1U << 6,
+	FILE_FOLLOW = 1U << 7, /* stat: what the link points to */
+	FILE_RANGE = 1U << 8,  /* read: offset and size are given */
+	FILE_MODE = 1U << 9,   /* mkdir, write: mode is given */
 };
 #define FILE_FLAGS_ALL ((1U << 10) - 1)
 
 struct start {
 	enum start_kind kind;
 	char *tag;  /* the host's id of it ("ex_…"), told again in WELCOME */
-	char *user; /* "root", a name of /etc/passwd inside, or a number; "" = the sandbox's default user */
+	char *user; /* "root", a name of /etc/passwd inside, or a number; "" = the sandbox's default
+	               user */
 	/* START_EXEC */
 	char **argv; /* NULL-terminated */
 	size_t argc;
-	char **env; /* "NAME=value", NULL-terminated, on top of the agent's defaults (PATH, HOME, USER, …) */
+	char **env; /* "NAME=value", NULL-terminated, on top of the agent's defaults (PATH, HOME,
+	               USER, …) */
 	size_t envc;
-	char *cwd; /* "" = the user's home */
+	char *cwd;      /* "" = the user's home */
 	bool has_stdin; /* else /dev/null */
 	bool has_pty;
 	uint16_t rows, cols;
@@ -77,9 +82,14 @@ must_check int start_decode(const void *data, size_t len, struct start *ret);
 enum exit_how {
 	EXIT_CODE = 1,   /* value: exit code 0..255 */
 	EXIT_SIGNAL = 2, /* value: signal 1..64 */
-	EXIT_FAILED = 3, /* it never ran, or a file operation failed: value is an errno, message says what */
+	EXIT_FAILED = 3, /* it never ran, or a file operation failed: value is an errno, message
+	                    says what */
 };
-enum exit_cause { EXIT_CAUSE_NONE = 0, EXIT_CAUSE_TIMEOUT = 1, EXIT_CAUSE_KILLED = 2 /* by SIGNAL or FORGET */ };
+enum exit_cause {
+	EXIT_CAUSE_NONE = 0,
+	EXIT_CAUSE_TIMEOUT = 1,
+	EXIT_CAUSE_KILLED = 2 /* by SIGNAL or FORGET */
+};
 enum { EXIT_TRUNCATED = 1U << 0 /* list: there was more than limit */ };
 
 struct channel_exit {
@@ -95,12 +105,20 @@ must_check int channel_exit_encode(const struct channel_exit *e, struct buf *out
 must_check int channel_exit_decode(const void *data, size_t len, struct channel_exit *ret);
 
 enum record_kind { RECORD_ENTRY = 1, RECORD_EVENT = 2, RECORD_COUNT = 3 };
-enum watch_event { WATCH_CREATED = 1, WATCH_MODIFIED, WATCH_REMOVED, WATCH_MOVED /* path to path2 */, WATCH_ATTRIB, WATCH_OVERFLOW, WATCH_READY };
+enum watch_event {
+	WATCH_CREATED = 1,
+	WATCH_MODIFIED,
+	WATCH_REMOVED,
+	WATCH_MOVED /* path to path2 */,
+	WATCH_ATTRIB,
+	WATCH_OVERFLOW,
+	WATCH_READY
+};
 struct record {
 	enum record_kind kind;
 	enum watch_event event;
-	char *path;  /* list and watch: relative to the path asked for; stat: as asked */
-	char *path2; /* a link's target, or where it moved to */
+	char *path;    /* list and watch: relative to the path asked for; stat: as asked */
+	char *path2;   /* a link's target, or where it moved to */
 	uint32_t mode; /* st_mode: kind and bits */
 	uint32_t uid, gid;
 	char *user, *group; /* names inside, or "" */
@@ -108,6 +126,7 @@ struct record {
 	uint64_t count, bytes; /* RECORD_COUNT */
 };
 void record_done(struct record *r);
-must_check int record_encode(const struct record *r, struct buf *out); /* u32 length, then the record */
+must_check int record_encode(const struct record *r,
+                             struct buf *out); /* u32 length, then the record */
 /* 1 with *ret owned by the caller and *ret_used bytes to drop, 0 = more bytes needed, -EPROTO. */
 must_check int record_decode(const void *data, size_t len, struct record *ret, size_t *ret_used);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * An exec: one command run in a sandbox, an object that outlives the client that started it. Its output goes to a spool (spool.h)
- * as events with sequence numbers; readers pull from there at their own speed, and are told when there is more.
+ * An exec: one command run in a sandbox, an object that outlives the client that started it. Its
+ *output goes to a spool (spool.h) as events with sequence numbers; readers pull from there at their
+ *own speed, and are told when there is more.
  *
  *	starting --> running --> exited        failed: it never ran
  */
@@ -14,29 +15,32 @@ struct exec;
 enum exec_state { EXEC_STARTING, EXEC_RUNNING, EXEC_EXITED, EXEC_FAILED, EXEC_STATE_COUNT };
 const char *exec_state_name(enum exec_state state);
 
-struct exec_spec { /* borrowed for the call */
-	const json_t *argv;  /* array of strings, or NULL */
-	const char *shell;   /* run by /bin/sh -c, or NULL; exactly one of the two */
+struct exec_spec {              /* borrowed for the call */
+	const json_t *argv;     /* array of strings, or NULL */
+	const char *shell;      /* run by /bin/sh -c, or NULL; exactly one of the two */
 	const char *cwd, *user; /* NULL = default */
-	const json_t *env;   /* object of strings or NULL */
-	bool has_stdin;      /* stays open until exec_close_stdin() */
+	const json_t *env;      /* object of strings or NULL */
+	bool has_stdin;         /* stays open until exec_close_stdin() */
 	bool has_pty;
 	uint16_t rows, cols; /* 0 = 24 x 80 */
 	uint64_t timeout_ms; /* 0 = none */
 };
 
-must_check int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret, struct err *err);
+must_check int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret,
+                          struct err *err);
 struct exec *exec_find(struct sandbox *s, const char *id); /* borrowed or NULL */
-void exec_each(struct sandbox *s, void (*fn)(struct exec *e, void *arg), void *arg); /* newest first */
+void exec_each(struct sandbox *s, void (*fn)(struct exec *e, void *arg),
+               void *arg); /* newest first */
 void exec_to_json(const struct exec *e, struct json_writer *w, const char *name);
 const char *exec_id(const struct exec *e);
 enum exec_state exec_state(const struct exec *e);
-bool exec_is_over(const struct exec *e); /* exited or failed */
+bool exec_is_over(const struct exec *e);  /* exited or failed */
 struct spool *exec_spool(struct exec *e); /* borrowed */
 /* Failed: why it never ran (a code and sentence for the API). */
 const struct err *exec_failure(const struct exec *e);
 
-/* Stdin: takes what fits the window, returns how much (0: wait for a watcher's call), or < 0 with err. */
+/* Stdin: takes what fits the window, returns how much (0: wait for a watcher's call), or < 0 with
+ * err. */
 must_check ssize_t exec_write_stdin(struct exec *e, const void *data, size_t len, struct err *err);
 must_check int exec_close_stdin(struct exec *e, struct err *err);
 must_check int exec_signal(struct exec *e, int signo, bool whole_tree, struct err *err);
@@ -47,7 +51,8 @@ void exec_remove(struct exec *e);
 /* A watcher is told (from the loop) that there is new output, room in stdin, or a new state. */
 struct exec_watch {
 	struct list link;
-	void (*fn)(struct exec *e, void *arg); /* e is NULL when the exec is being removed: the watch is then off */
+	void (*fn)(struct exec *e,
+	           void *arg); /* e is NULL when the exec is being removed: the watch is then off */
 	void *arg;
 };
 void exec_watch_add(struct exec *e, struct exec_watch *w);

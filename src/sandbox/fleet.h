@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * All sandboxes of this daemon, and the one connection to the broker through which they come to be. Finding always names the
- * project, so there is no way to reach another's sandbox by forgetting a check.
+ * All sandboxes of this daemon, and the one connection to the broker through which they come to be.
+ * Finding always names the project, so there is no way to reach another's sandbox by forgetting a
+ * check.
  */
 #include "broker/msg.h"
 #include "loop/loop.h"
@@ -12,8 +13,8 @@
 struct fleet_config {
 	struct loop *loop;
 	struct store *store;
-	int broker_fd;       /* SOCK_SEQPACKET; the fleet owns it */
-	const char *spool_dir; /* gateway's own, exists */
+	int broker_fd;            /* SOCK_SEQPACKET; the fleet owns it */
+	const char *spool_dir;    /* gateway's own, exists */
 	uint64_t spool_bytes_max; /* per exec */
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
@@ -21,25 +22,31 @@ struct fleet_config {
 	uint32_t execs_max; /* kept per sandbox */
 };
 
-/* Loads the store's sandboxes, asks the broker who is alive, reconnects to those, closes the books of the others; then ready is called. */
-must_check int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struct fleet **ret, struct err *err);
+/* Loads the store's sandboxes, asks the broker who is alive, reconnects to those, closes the books
+ * of the others; then ready is called. */
+must_check int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg,
+                         struct fleet **ret, struct err *err);
 void fleet_free(struct fleet *fleet);
 bool fleet_is_ready(const struct fleet *fleet);
 const struct fleet_config *fleet_config(const struct fleet *fleet);
 /* The broker's word about this host: cpus, memory, isolation. Valid once ready. */
 const struct msg_reply *fleet_host(const struct fleet *fleet);
 size_t fleet_count(const struct fleet *fleet); /* alive */
-/* Deletes all, of all projects; done once they are gone (cloche run without a daemon, `serve --rm`). */
+/* Deletes all, of all projects; done once they are gone (cloche run without a daemon, `serve
+ * --rm`). */
 void fleet_delete_all(struct fleet *fleet, loop_fn done, void *arg);
 
-struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id, const char *id_or_name); /* borrowed or NULL */
+struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id,
+                             const char *id_or_name); /* borrowed or NULL */
 
 struct sandbox_filter {
 	const char *project_id;
 	const char *tag_name, *tag_value; /* NULL = any */
-	const char *state; /* NULL = all that are not stopped */
+	const char *state;                /* NULL = all that are not stopped */
 	const char *after_id; /* cursor: the last one of the page before, NULL = from the newest */
 	size_t limit;
 };
-/* Newest first. Calls fn for each; returns the count. *ret_more tells whether another page follows. */
-size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter, void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more);
+/* Newest first. Calls fn for each; returns the count. *ret_more tells whether another page follows.
+ */
+size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
+                  void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more);

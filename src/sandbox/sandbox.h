@@ -7,8 +7,9 @@
  *	    +------------------------^
  *	    +--> failed
  *
- * All calls are made on the loop's thread and none blocks. Only sandbox_move() changes the state. A stopped or failed one
- * stays findable, with its cause, until it is forgotten (delete of a stopped one, or the record's age).
+ * All calls are made on the loop's thread and none blocks. Only sandbox_move() changes the state. A
+ *stopped or failed one stays findable, with its cause, until it is forgotten (delete of a stopped
+ *one, or the record's age).
  */
 #include "base/json.h"
 #include "engine/engine.h"
@@ -16,40 +17,74 @@
 struct fleet;
 struct sandbox;
 
-enum sandbox_state { SANDBOX_CREATING, SANDBOX_RUNNING, SANDBOX_STOPPING, SANDBOX_STOPPED, SANDBOX_FAILED, SANDBOX_STATE_COUNT };
+enum sandbox_state {
+	SANDBOX_CREATING,
+	SANDBOX_RUNNING,
+	SANDBOX_STOPPING,
+	SANDBOX_STOPPED,
+	SANDBOX_FAILED,
+	SANDBOX_STATE_COUNT
+};
 const char *sandbox_state_name(enum sandbox_state state);
 
-enum end_cause { END_NONE, END_EXITED, END_OOM, END_PIDS, END_DISK_FULL, END_TIMEOUT, END_IDLE, END_KILLED, END_DELETED, END_GUEST_CRASH, END_HOST_RESTART, END_POLICY, END_CAUSE_COUNT };
+enum end_cause {
+	END_NONE,
+	END_EXITED,
+	END_OOM,
+	END_PIDS,
+	END_DISK_FULL,
+	END_TIMEOUT,
+	END_IDLE,
+	END_KILLED,
+	END_DELETED,
+	END_GUEST_CRASH,
+	END_HOST_RESTART,
+	END_POLICY,
+	END_CAUSE_COUNT
+};
 const char *end_cause_name(enum end_cause cause);
 
 #define SANDBOX_TAGS_MAX 32
 #define SANDBOX_NAME_MAX 63
 
-struct sandbox_spec { /* strings and JSON are borrowed for the call */
-	const char *name;     /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the project's living */
+struct sandbox_spec {         /* strings and JSON are borrowed for the call */
+	const char *name;     /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
+	                         project's living */
 	const char *template; /* "host" */
 	const json_t *tags;   /* object of strings, or NULL; checked by sandbox_create() */
 	const json_t *env;    /* object of strings, or NULL: every exec's defaults */
 	struct guest_limits limits; /* 0 = the default */
-	uint64_t timeout_ms;  /* hard lifetime; 0 = the default */
-	const char *engine;   /* "auto", "jail", "vm" */
-	const char *min_grade; /* NULL, "process", "emulated", "hardware" */
+	uint64_t timeout_ms;        /* hard lifetime; 0 = the default */
+	const char *engine;         /* "auto", "jail", "vm" */
+	const char *min_grade;      /* NULL, "process", "emulated", "hardware" */
 };
 
 /* s and err: exactly one is NULL. */
 typedef void (*sandbox_done_fn)(struct sandbox *s, const struct err *err, void *arg);
 
-/* Checks the spec, records it, asks the broker. done is called from the loop, never from inside this call. */
-must_check int sandbox_create(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec, sandbox_done_fn done, void *arg, struct err *err);
-/* Ends it; done when every host object is gone (also when it was stopping already). On a stopped one: forgets it. */
+/* Checks the spec, records it, asks the broker. done is called from the loop, never from inside
+ * this call. */
+must_check int sandbox_create(struct fleet *fleet, const char *project_id,
+                              const struct sandbox_spec *spec, sandbox_done_fn done, void *arg,
+                              struct err *err);
+/* Ends it; done when every host object is gone (also when it was stopping already). On a stopped
+ * one: forgets it. */
 void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg);
 /* Changes tags, timeout, limits while it runs. done as in create. */
-struct sandbox_patch { const json_t *tags; bool has_timeout; uint64_t timeout_ms; bool has_limits; struct guest_limits limits; /* 0 = keep */ };
-must_check int sandbox_update(struct sandbox *s, const struct sandbox_patch *patch, sandbox_done_fn done, void *arg, struct err *err);
+struct sandbox_patch {
+	const json_t *tags;
+	bool has_timeout;
+	uint64_t timeout_ms;
+	bool has_limits;
+	struct guest_limits limits; /* 0 = keep */
+};
+must_check int sandbox_update(struct sandbox *s, const struct sandbox_patch *patch,
+                              sandbox_done_fn done, void *arg, struct err *err);
 
 const char *sandbox_id(const struct sandbox *s);
 enum sandbox_state sandbox_state(const struct sandbox *s);
 const char *sandbox_project_id(const struct sandbox *s);
 struct fleet *sandbox_fleet(const struct sandbox *s);
-/* {id, name, state, template, tags, env_names?, limits, timeout_ms, created_us, expires_us, ended, isolation, …} as in api/openapi.yaml */
+/* {id, name, state, template, tags, env_names?, limits, timeout_ms, created_us, expires_us, ended,
+ * isolation, …} as in api/openapi.yaml */
 void sandbox_to_json(const struct sandbox *s, struct json_writer *w, const char *name);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A bounded record of an exec's output on the host's disk. Events have sequence numbers from 1; past the bound the oldest go, and a
- * reader that asks for them gets a gap that says how many bytes were lost. Written through the page cache without sync:
- * it survives the gateway's death, so that the agent's ACK may be given once an event is in.
+ * A bounded record of an exec's output on the host's disk. Events have sequence numbers from 1;
+ * past the bound the oldest go, and a reader that asks for them gets a gap that says how many bytes
+ * were lost. Written through the page cache without sync: it survives the gateway's death, so that
+ * the agent's ACK may be given once an event is in.
  */
 #include "base/err.h"
 #include "base/list.h"
@@ -12,7 +13,11 @@
 
 struct spool;
 
-enum spool_kind { SPOOL_STDOUT = 1, SPOOL_STDERR = 2, SPOOL_GAP = 100 /* made by spool_next(), never stored */ };
+enum spool_kind {
+	SPOOL_STDOUT = 1,
+	SPOOL_STDERR = 2,
+	SPOOL_GAP = 100 /* made by spool_next(), never stored */
+};
 struct spool_event {
 	uint64_t seq;
 	uint64_t at_us; /* wall clock */
@@ -23,12 +28,17 @@ struct spool_event {
 };
 
 /* The file is made at the first event: an exec without output costs no file. */
-must_check int spool_new(int dir_fd, const char *name, uint64_t bytes_max, struct spool **ret, struct err *err);
-/* Opens an existing one after a restart; a torn last event is cut off. *ret_offset: bytes of output ever put in (for RESUME). */
-must_check int spool_reopen(int dir_fd, const char *name, uint64_t bytes_max, struct spool **ret, uint64_t *ret_offset, struct err *err);
-must_check int spool_put(struct spool *sp, uint8_t kind, const void *data, size_t len, struct err *err);
+must_check int spool_new(int dir_fd, const char *name, uint64_t bytes_max, struct spool **ret,
+                         struct err *err);
+/* Opens an existing one after a restart; a torn last event is cut off. *ret_offset: bytes of output
+ * ever put in (for RESUME). */
+must_check int spool_reopen(int dir_fd, const char *name, uint64_t bytes_max, struct spool **ret,
+                            uint64_t *ret_offset, struct err *err);
+must_check int spool_put(struct spool *sp, uint8_t kind, const void *data, size_t len,
+                         struct err *err);
 /* The first event with seq > after: 1, or 0 when there is none yet. */
-must_check int spool_next(struct spool *sp, uint64_t after, struct spool_event *ret, struct err *err);
+must_check int spool_next(struct spool *sp, uint64_t after, struct spool_event *ret,
+                          struct err *err);
 uint64_t spool_last_seq(const struct spool *sp);
 uint64_t spool_bytes(const struct spool *sp, uint8_t kind); /* ever put, by kind */
 void spool_free(struct spool *sp, bool unlink_file);

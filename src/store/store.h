@@ -1,42 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The only SQL. One SQLite file in WAL mode, one connection, one thread (the loop's), so that the WAL-reset bug of SQLite before
- * 3.51.3 cannot happen; no other process opens it. What is live is kept in memory by the layers above; the store is what they
- * come back to after a restart. Rows are plain structs; strings in rows handed to a callback are borrowed for the call.
+ * The only SQL. One SQLite file in WAL mode, one connection, one thread (the loop's), so that the
+ * WAL-reset bug of SQLite before 3.51.3 cannot happen; no other process opens it. What is live is
+ * kept in memory by the layers above; the store is what they come back to after a restart. Rows are
+ * plain structs; strings in rows handed to a callback are borrowed for the call.
  */
 #include "base/err.h"
 
 #include <stdbool.h>
 
 struct store;
-must_check int store_open(const char *path, struct store **ret, struct err *err); /* migrates; refuses a newer or corrupt file */
+must_check int store_open(const char *path, struct store **ret,
+                          struct err *err); /* migrates; refuses a newer or corrupt file */
 void store_close(struct store *st);
 
-struct project_row { const char *id, *name; uint64_t created_us; };
+struct project_row {
+	const char *id, *name;
+	uint64_t created_us;
+};
 struct key_row {
 	const char *id, *project_id, *name;
-	unsigned char hash[32]; /* SHA-256 of the secret's 40 hex digits */
-	uint32_t scope;         /* enum key_scope */
+	unsigned char hash[32];          /* SHA-256 of the secret's 40 hex digits */
+	uint32_t scope;                  /* enum key_scope */
 	uint64_t created_us, revoked_us; /* 0 = not */
 };
 struct sandbox_row {
 	const char *id, *project_id, *name; /* name "" = none */
-	const char *json; /* all else, written and read by sandbox.c: template, tags, env, limits, times, isolation, end */
+	const char *json; /* all else, written and read by sandbox.c: template, tags, env, limits,
+	                     times, isolation, end */
 	uint32_t state;
 	uint64_t created_us, ended_us; /* 0 = not ended */
 };
-struct exec_row { const char *id, *sandbox_id; uint32_t channel; const char *json; uint32_t state; uint64_t created_us; };
+struct exec_row {
+	const char *id, *sandbox_id;
+	uint32_t channel;
+	const char *json;
+	uint32_t state;
+	uint64_t created_us;
+};
 
-must_check int store_put_project(struct store *st, const struct project_row *row, struct err *err); /* insert or replace, all of these */
+must_check int store_put_project(struct store *st, const struct project_row *row,
+                                 struct err *err); /* insert or replace, all of these */
 must_check int store_put_key(struct store *st, const struct key_row *row, struct err *err);
 must_check int store_put_sandbox(struct store *st, const struct sandbox_row *row, struct err *err);
 must_check int store_put_exec(struct store *st, const struct exec_row *row, struct err *err);
-must_check int store_delete_sandbox(struct store *st, const char *id, struct err *err); /* and its execs */
+must_check int store_delete_sandbox(struct store *st, const char *id,
+                                    struct err *err); /* and its execs */
 must_check int store_delete_exec(struct store *st, const char *id, struct err *err);
 
 /* Each row in order of creation; fn returning < 0 ends the walk and is the result. */
-must_check int store_each_project(struct store *st, int (*fn)(const struct project_row *row, void *arg), void *arg, struct err *err);
-must_check int store_each_key(struct store *st, int (*fn)(const struct key_row *row, void *arg), void *arg, struct err *err);
-must_check int store_each_sandbox(struct store *st, int (*fn)(const struct sandbox_row *row, void *arg), void *arg, struct err *err);
-must_check int store_each_exec(struct store *st, int (*fn)(const struct exec_row *row, void *arg), void *arg, struct err *err);
+must_check int store_each_project(struct store *st,
+                                  int (*fn)(const struct project_row *row, void *arg), void *arg,
+                                  struct err *err);
+must_check int store_each_key(struct store *st, int (*fn)(const struct key_row *row, void *arg),
+                              void *arg, struct err *err);
+must_check int store_each_sandbox(struct store *st,
+                                  int (*fn)(const struct sandbox_row *row, void *arg), void *arg,
+                                  struct err *err);
+must_check int store_each_exec(struct store *st, int (*fn)(const struct exec_row *row, void *arg),
+                               void *arg, struct err *err);

@@ -1,39 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Who is calling. A project owns sandboxes; a key belongs to one project and has a scope. A secret is 40 hex digits behind a decorative
- * prefix: clo_X and e2b_X are the same key. Only its SHA-256 is kept. Keys live in memory (from the store) and are
- * found by hash, so that looking one up takes the same time for all that do not exist.
+ * Who is calling. A project owns sandboxes; a key belongs to one project and has a scope. A secret
+ * is 40 hex digits behind a decorative prefix: clo_X and e2b_X are the same key. Only its SHA-256
+ * is kept. Keys live in memory (from the store) and are found by hash, so that looking one up takes
+ * the same time for all that do not exist.
  */
 #include "base/json.h"
 #include "store/store.h"
 
-enum key_scope { SCOPE_READ = 1, SCOPE_WRITE = 2, SCOPE_ADMIN = 3 }; /* each includes those below it */
+enum key_scope {
+	SCOPE_READ = 1,
+	SCOPE_WRITE = 2,
+	SCOPE_ADMIN = 3
+}; /* each includes those below it */
 
 struct keyring;
 struct project;
 struct key;
 
-must_check int keyring_load(struct store *store, struct keyring **ret, struct err *err); /* makes the project "default" if there is none */
+must_check int keyring_load(struct store *store, struct keyring **ret,
+                            struct err *err); /* makes the project "default" if there is none */
 void keyring_free(struct keyring *ring);
 /* The first key: made when none exists, and written to dir_fd's admin.key (0600). */
-must_check int keyring_ensure_admin(struct keyring *ring, int dir_fd, const char *name, struct err *err);
+must_check int keyring_ensure_admin(struct keyring *ring, int dir_fd, const char *name,
+                                    struct err *err);
 
-const struct key *keyring_check(struct keyring *ring, const char *secret); /* any prefix or none; NULL: unknown, malformed or revoked */
-const struct key *keyring_root(struct keyring *ring); /* stands for root and our own user on the unix socket: admin of "default" */
+const struct key *keyring_check(
+	struct keyring *ring,
+	const char *secret); /* any prefix or none; NULL: unknown, malformed or revoked */
+const struct key *keyring_root(struct keyring *ring); /* stands for root and our own user on the
+                                                         unix socket: admin of "default" */
 
 const char *key_id(const struct key *key);
 const char *key_name(const struct key *key);
 enum key_scope key_scope(const struct key *key);
 const char *key_project_id(const struct key *key);
-void key_to_json(const struct key *key, struct json_writer *w, const char *name); /* never the secret */
+void key_to_json(const struct key *key, struct json_writer *w,
+                 const char *name);               /* never the secret */
 const char *key_scope_name(enum key_scope scope); /* "read", "write", "admin" */
 must_check int key_scope_parse(const char *text, enum key_scope *ret);
 
-/* Makes a key; *secret gets "clo_" and 40 digits and is shown this once. project_name "" = the caller's own project, else made if missing. */
-must_check int keyring_add(struct keyring *ring, const char *project_id, const char *name, enum key_scope scope, char secret[48], const struct key **ret, struct err *err);
-must_check int keyring_revoke(struct keyring *ring, const char *project_id, const char *key_id, struct err *err); /* NOT_FOUND for another project's */
-void keyring_each(struct keyring *ring, const char *project_id, void (*fn)(const struct key *key, void *arg), void *arg);
+/* Makes a key; *secret gets "clo_" and 40 digits and is shown this once. project_name "" = the
+ * caller's own project, else made if missing. */
+must_check int keyring_add(struct keyring *ring, const char *project_id, const char *name,
+                           enum key_scope scope, char secret[48], const struct key **ret,
+                           struct err *err);
+must_check int keyring_revoke(struct keyring *ring, const char *project_id, const char *key_id,
+                              struct err *err); /* NOT_FOUND for another project's */
+void keyring_each(struct keyring *ring, const char *project_id,
+                  void (*fn)(const struct key *key, void *arg), void *arg);
 /* Projects, for admins of the default project. */
-must_check int keyring_add_project(struct keyring *ring, const char *name, const char **ret_id, struct err *err);
-const char *keyring_find_project(struct keyring *ring, const char *id_or_name); /* its id, or NULL */
+must_check int keyring_add_project(struct keyring *ring, const char *name, const char **ret_id,
+                                   struct err *err);
+const char *keyring_find_project(struct keyring *ring,
+                                 const char *id_or_name); /* its id, or NULL */

@@ -60,7 +60,8 @@ TEST(an_err_carries_code_field_errno_and_sentence)
 
 TEST(numbers_are_all_of_the_text_or_refused)
 {
-	static const char *const bad[] = {"", "+1", "-1", " 1", "1 ", "01", "0x1", "1e3", "18446744073709551616", "1_0"};
+	static const char *const bad[] = {
+		"", "+1", "-1", " 1", "1 ", "01", "0x1", "1e3", "18446744073709551616", "1_0"};
 	uint64_t v = 7;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
@@ -73,8 +74,11 @@ TEST(numbers_are_all_of_the_text_or_refused)
 
 TEST(utf8_is_checked_as_rfc_3629_has_it)
 {
-	static const char *const good[] = {"", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"};
-	static const char *const bad[] = {"\x80", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff", "a\xc3"};
+	static const char *const good[] = {
+		"", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"};
+	static const char *const bad[] = {"\x80",         "\xc0\xaf",         "\xe0\x80\xaf",
+	                                  "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff",
+	                                  "a\xc3"};
 	bool cut;
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
@@ -89,7 +93,8 @@ TEST(utf8_is_checked_as_rfc_3629_has_it)
 
 TEST(base64_goes_there_and_back_and_refuses_the_rest)
 {
-	static const char *const bad[] = {"A", "AB", "A===", "AB=C", "A?==", "AB==CD==", "AAB=", "AR=="};
+	static const char *const bad[] = {"A",    "AB",       "A===", "AB=C",
+	                                  "A?==", "AB==CD==", "AAB=", "AR=="};
 	unsigned char raw[300], back[400];
 	char text[base64_size(300)];
 
@@ -111,7 +116,8 @@ TEST(ids_are_of_their_kind_and_not_alike)
 	id_make(a, "sb");
 	id_make(b, "sb");
 	CHECK(id_is_valid(a, "sb") && id_is_valid(b, "sb") && strcmp(a, b) != 0);
-	CHECK(!id_is_valid(a, "ex") && !id_is_valid("sb_../../etc", "sb") && !id_is_valid("sb_", "sb"));
+	CHECK(!id_is_valid(a, "ex") && !id_is_valid("sb_../../etc", "sb") &&
+	      !id_is_valid("sb_", "sb"));
 }
 
 static int parse(const char *text, struct err *err)
@@ -123,8 +129,18 @@ static int parse(const char *text, struct err *err)
 
 TEST(json_outside_the_strict_rules_is_refused)
 {
-	static const char *const bad[] = {"",	      "{",	   "{\"a\":1,\"a\":2}", "{\"a\":1}x", "{\"a\":\"\\u0000\"}", "{\"a\":NaN}",
-					  "\"text\"", "{\"a\":1e999}", "\xef\xbb\xbf{}",	"{\"a\":\"\xff\"}", "{\"a\":\"\\ud800\"}", "{'a':1}"};
+	static const char *const bad[] = {"",
+	                                  "{",
+	                                  "{\"a\":1,\"a\":2}",
+	                                  "{\"a\":1}x",
+	                                  "{\"a\":\"\\u0000\"}",
+	                                  "{\"a\":NaN}",
+	                                  "\"text\"",
+	                                  "{\"a\":1e999}",
+	                                  "\xef\xbb\xbf{}",
+	                                  "{\"a\":\"\xff\"}",
+	                                  "{\"a\":\"\\ud800\"}",
+	                                  "{'a':1}"};
 	char deep[200];
 	struct err err;
 
@@ -142,15 +158,22 @@ TEST(a_body_is_read_by_its_table_and_each_mistake_names_its_field)
 {
 	static const struct {
 		const char *text, *field;
-	} bad[] = {{"{\"colour\":1}", "x.colour"},  {"{\"count\":-1}", "x.count"},     {"{\"count\":1.5}", "x.count"},
-		   {"{\"count\":101}", "x.count"}, {"{\"name\":7}", "x.name"},		{"{}", "x.name"},
-		   {"{\"name\":null}", "x.name"},  {"{\"name\":\"a\",\"on\":0}", "x.on"}, {"{\"name\":\"\"}", "x.name"}};
+	} bad[] = {{"{\"colour\":1}", "x.colour"},
+	           {"{\"name\":\"a\",\"count\":-1}", "x.count"},
+	           {"{\"name\":\"a\",\"count\":1.5}", "x.count"},
+	           {"{\"name\":\"a\",\"count\":101}", "x.count"},
+	           {"{\"name\":7}", "x.name"},
+	           {"{}", "x.name"},
+	           {"{\"name\":null}", "x.name"},
+	           {"{\"name\":\"a\",\"on\":0}", "x.on"},
+	           {"{\"name\":\"\"}", "x.name"}};
 	const char *name = NULL;
 	uint64_t count = 5;
 	bool on = false, given;
-	const struct json_field fields[] = {{"name", JSON_FIELD_STRING, &name, .required = true, .min = 1},
-					    {"count", JSON_FIELD_U64, &count, .max = 100, .ret_given = &given},
-					    {"on", JSON_FIELD_BOOL, &on}};
+	const struct json_field fields[] = {
+		{"name", JSON_FIELD_STRING, &name, .required = true, .min = 1},
+		{"count", JSON_FIELD_U64, &count, .max = 100, .ret_given = &given},
+		{"on", JSON_FIELD_BOOL, &on}};
 	struct err err;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -196,11 +219,13 @@ TEST(written_json_is_valid_whatever_the_bytes)
 	{
 		auto_json json_t *value = NULL;
 
-		/* NUL is written as an escape, which our own strict reader refuses: read it with jansson's flag */
+		/* NUL is written as an escape, which our own strict reader refuses: read it with
+		 * jansson's flag */
 		value = json_loadb(b.data, b.len, JSON_ALLOW_NUL, NULL);
 		CHECK(value);
 		CHECK_STR(json_string_value(json_object_get(value, "text")), "\xc3\xa9\"\\\n");
-		CHECK_STR(json_string_value(json_array_get(json_object_get(value, "list"), 2)), "/w==");
+		CHECK_STR(json_string_value(json_array_get(json_object_get(value, "list"), 2)),
+		          "/w==");
 	}
 	(void)err;
 	buf_done(&b);
@@ -230,7 +255,9 @@ TEST(a_program_that_fails_is_reported_with_its_last_words)
 	struct err err;
 
 	CHECK_INT(spawn_run((const char *const[]){"true", NULL}, &err), 0);
-	CHECK(spawn_run((const char *const[]){"sh", "-c", "echo one >&2; echo two >&2; exit 3", NULL}, &err) < 0);
+	CHECK(spawn_run(
+		      (const char *const[]){"sh", "-c", "echo one >&2; echo two >&2; exit 3", NULL},
+		      &err) < 0);
 	CHECK_STR(err.message, "'sh' exited with 3: two");
 	CHECK(spawn_run((const char *const[]){"no-such-program-here", NULL}, &err) < 0);
 }

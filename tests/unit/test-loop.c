@@ -119,7 +119,8 @@ TEST(a_source_removed_in_a_turn_is_not_called_again_in_it)
 	}
 	CHECK_INT(loop_io_add(t.loop, pipes[0][0], EPOLLIN, remove_other, &t, &first), 0);
 	CHECK_INT(loop_io_add(t.loop, pipes[1][0], EPOLLIN, remove_other, &t, &second), 0);
-	t.io = second; /* whichever comes first removes the second one; if that is itself, the first still runs */
+	t.io = second; /* whichever comes first removes the second one; if that is itself, the first
+	                  still runs */
 	CHECK_INT(loop_run(t.loop), 0);
 	CHECK(strlen(t.text) <= 2 && t.io == NULL);
 	loop_io_remove(first);

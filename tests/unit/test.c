@@ -38,15 +38,18 @@ void test_check_int(int64_t got, int64_t wanted, const char *text, const char *f
 {
 	if (got == wanted)
 		return;
-	print_error("%s:%d: %s is %" PRId64 ", should be %" PRId64 "\n", file, line, text, got, wanted);
+	print_error("%s:%d: %s is %" PRId64 ", should be %" PRId64 "\n", file, line, text, got,
+	            wanted);
 	failed(file, line);
 }
 
-void test_check_str(const char *got, const char *wanted, const char *text, const char *file, int line)
+void test_check_str(const char *got, const char *wanted, const char *text, const char *file,
+                    int line)
 {
 	if (got == wanted || (got && wanted && strcmp(got, wanted) == 0))
 		return;
-	print_error("%s:%d: %s is '%s', should be '%s'\n", file, line, text, got ? got : "(null)", wanted ? wanted : "(null)");
+	print_error("%s:%d: %s is '%s', should be '%s'\n", file, line, text, got ? got : "(null)",
+	            wanted ? wanted : "(null)");
 	failed(file, line);
 }
 
@@ -60,7 +63,8 @@ static void print_bytes(const char *label, const void *data, size_t len)
 	print_error("\n");
 }
 
-void test_check_mem(const void *got, size_t got_len, const void *wanted, size_t wanted_len, const char *text, const char *file, int line)
+void test_check_mem(const void *got, size_t got_len, const void *wanted, size_t wanted_len,
+                    const char *text, const char *file, int line)
 {
 	if (got_len == wanted_len && (got_len == 0 || memcmp(got, wanted, got_len) == 0))
 		return;
@@ -104,7 +108,8 @@ void test_run(void (*body)(void), unsigned seconds)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == CODE_SKIPPED)
 		_skip(__FILE__, __LINE__);
 	if (WIFSIGNALED(status))
-		print_error("killed by signal %d%s\n", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? " (time limit)" : "");
+		print_error("killed by signal %d%s\n", WTERMSIG(status),
+		            WTERMSIG(status) == SIGALRM ? " (time limit)" : "");
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		_fail(__FILE__, __LINE__);
 }

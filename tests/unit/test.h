@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A thin layer over cmocka: a test's name is its promise, one reason to fail, a failure prints both values.
+ * A thin layer over cmocka: a test's name is its promise, one reason to fail, a failure prints both
+ *values.
  *
  *	TEST(a_buf_refuses_what_passes_its_cap) { CHECK_INT(buf_append(&b, "x", 1), -E2BIG); }
- *	TEST_FORKED(a_mount_is_refused, 5) { … }	in a child of its own, killed after 5 s: may unshare, load seccomp or crash
+ *	TEST_FORKED(a_mount_is_refused, 5) { … }	in a child of its own, killed after 5 s: may
+ *unshare, load seccomp or crash
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,16 +38,20 @@ struct test_case {
 #define TEST_FORKED(name, seconds) TEST_ROW(name, seconds)
 
 /* Each says what was and what should have been. Work in forked tests too. */
-#define CHECK(condition)        test_check(!!(condition), #condition, __FILE__, __LINE__)
-#define CHECK_INT(got, wanted)  test_check_int((int64_t)(got), (int64_t)(wanted), #got, __FILE__, __LINE__)
-#define CHECK_STR(got, wanted)  test_check_str((got), (wanted), #got, __FILE__, __LINE__)
-#define CHECK_MEM(got, got_len, wanted, wanted_len) test_check_mem((got), (got_len), (wanted), (wanted_len), #got, __FILE__, __LINE__)
+#define CHECK(condition) test_check(!!(condition), #condition, __FILE__, __LINE__)
+#define CHECK_INT(got, wanted)                                                                     \
+	test_check_int((int64_t)(got), (int64_t)(wanted), #got, __FILE__, __LINE__)
+#define CHECK_STR(got, wanted) test_check_str((got), (wanted), #got, __FILE__, __LINE__)
+#define CHECK_MEM(got, got_len, wanted, wanted_len)                                                \
+	test_check_mem((got), (got_len), (wanted), (wanted_len), #got, __FILE__, __LINE__)
 /* For what the host lacks, never for what is broken. */
 #define SKIP(reason) test_skip(reason)
 
 void test_run(void (*body)(void), unsigned seconds);
 void test_check(int ok, const char *text, const char *file, int line);
 void test_check_int(int64_t got, int64_t wanted, const char *text, const char *file, int line);
-void test_check_str(const char *got, const char *wanted, const char *text, const char *file, int line);
-void test_check_mem(const void *got, size_t got_len, const void *wanted, size_t wanted_len, const char *text, const char *file, int line);
+void test_check_str(const char *got, const char *wanted, const char *text, const char *file,
+                    int line);
+void test_check_mem(const void *got, size_t got_len, const void *wanted, size_t wanted_len,
+                    const char *text, const char *file, int line);
 void test_skip(const char *reason) __attribute__((noreturn));
