@@ -43,7 +43,7 @@ void loop_io_set(struct loop_io *io, uint32_t events); /* 0 = pause; cheap when 
 void loop_io_remove(struct loop_io *io);               /* NULL is fine */
 void loop_io_removep(struct loop_io **io);             /* the same, and sets NULL */
 
-/* One-shot. The handle is the caller's until loop_timer_cancel(); it may be set again, also from
+/* One-shot. The handle is the caller's until loop_timer_free(); it may be set again, also from
  * its own callback. */
 struct loop_timer *loop_timer_new(struct loop *loop, loop_fn fn, void *arg);
 void loop_timer_set(struct loop_timer *t, uint64_t at_us); /* steady time; UINT64_MAX = not set */
