@@ -2,27 +2,27 @@
 #pragma once
 /*
  * The frames between daemon and guest agent: api/agent-protocol.md, byte by byte. One byte stream,
- *host asks, agent answers; no guest-initiated requests. Everything that arrives is hostile: the
- *decoder bounds each length before it allocates, and knows for each type who may send it.
+ * host asks, agent answers; no guest-initiated requests. Everything that arrives is hostile: the
+ * decoder bounds each length before it allocates, and knows for each type who may send it.
  *
- *	u32 payload length | u8 type | u8 flags (0) | u16 reserved (0) | u32 channel | u32 epoch |
- *payload
+ *	u32 payload length | u8 type | u8 flags (0) | u16 reserved (0) | u32 channel | u32 epoch
  *
  * A channel is one exec or one file operation, numbered by the host and never reused in a sandbox's
- *life. Output carries its byte offset in the channel and stays in the agent until the host
- *acknowledges it: a host that dies and comes back resumes at the offset it has, without gap or
- *repeat. The epoch counts the host's connections; a frame of another epoch is stale and refused.
+ * life. Output carries its byte offset in the channel and stays in the agent until the host
+ * acknowledges it: a host that dies and comes back resumes at the offset it has, without gap or
+ * repeat. The epoch counts the host's connections; a frame of another epoch is stale and refused.
  */
 #include "base/buf.h"
 #include "base/err.h"
 #include "proto/pack.h"
 
-#define FRAME_VERSION     1
-#define FRAME_HEAD_SIZE   16
-#define FRAME_PAYLOAD_MAX (256 * 1024)
-#define FRAME_DATA_MAX    (64 * 1024)  /* data bytes in one OUTPUT or INPUT frame */
-#define FRAME_WINDOW      (256 * 1024) /* bytes in flight on a channel, each way */
-#define FRAME_CHANNELS    1024         /* channels open at once */
+#define FRAME_VERSION      1
+#define FRAME_HEAD_SIZE    16
+#define FRAME_PAYLOAD_MAX  (256 * 1024)
+#define FRAME_DATA_MAX     (64 * 1024)  /* data bytes in one OUTPUT or INPUT frame */
+#define FRAME_WINDOW       (256 * 1024) /* bytes in flight on a channel, each way */
+#define FRAME_CHANNELS     1024         /* channels open at once */
+#define FRAME_HOSTNAME_MAX 64           /* bytes in HELLO's host name */
 
 enum frame_type {
 	/* host to agent */

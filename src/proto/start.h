@@ -10,6 +10,10 @@
 #define START_ARGS_MAX  4096         /* words in argv, and in env */
 #define START_BYTES_MAX (200 * 1024) /* argv and env together */
 #define START_PATH_MAX  4096
+#define START_NAME_MAX  256          /* user, owner */
+#define START_TAG_MAX   64           /* letters, digits, '_' and '-' */
+#define RECORD_PATH_MAX (64 * 1024)  /* a tree may be deeper than PATH_MAX */
+#define RECORD_MAX      (192 * 1024) /* bytes of one record, length included */
 
 enum start_kind { START_EXEC = 1, START_FILE = 2 };
 
@@ -49,7 +53,7 @@ enum {
 
 struct start {
 	enum start_kind kind;
-	char *tag;  /* the host's id of it ("ex_…"), told again in WELCOME */
+	char *tag; /* the host's id of it ("ex_…"), told again in WELCOME; an exec must have one */
 	char *user; /* "root", a name of /etc/passwd inside, or a number; "" = the sandbox's default
 	               user */
 	/* START_EXEC */
@@ -75,6 +79,8 @@ struct start {
 };
 
 void start_done(struct start *s); /* frees what it holds */
+/* -EINVAL for what start_decode() would refuse, -E2BIG past START_BYTES_MAX or the buf's cap: the
+ * buf is then as before. NULL strings count as "". */
 must_check int start_encode(const struct start *s, struct buf *out);
 /* Strict. On success the caller owns what *ret holds. */
 must_check int start_decode(const void *data, size_t len, struct start *ret);
