@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The root process: takes requests from the gateway (msg.h), checks them as an enemy's, and has an
+ * engine carry them out. It reads no file and no text that a client or a guest has shaped. One
+ * thread, on its loop.
+ *
+ * Sandboxes outlive it: when the gateway's end of the socket closes, the broker lets what it is
+ * doing come to an end and leaves them running, for the next one to adopt.
+ */
+#include "broker/msg.h"
+
+struct broker;
+
+struct broker_config {
+	struct loop *loop;
+	const struct engine *engine;
+	struct engine_host host;        /* handed to the engine's probe(); loop is filled in */
+	int gateway_fd;                 /* SOCK_SEQPACKET; the broker owns it, also on failure */
+	struct guest_limits max_limits; /* the hard bounds: no gateway can go past them */
+	uint32_t sandboxes_max;         /* 1 to BROKER_SLOTS */
+};
+
+#define BROKER_SLOTS 32768 /* uid ranges to pick from: 0x30000000 + 32768 * 65536 fits 32 bits */
+
+/* Probes the engine, adopts what an earlier broker left, then serves. over is called once, when the
+ * gateway is gone and nothing is in flight any more. */
+must_check int broker_new(const struct broker_config *config, loop_fn over, void *arg,
+                          struct broker **ret, struct err *err);
+void broker_free(struct broker *broker); /* NULL is fine; sandboxes stay, engine->leave() is called */
+size_t broker_count(const struct broker *broker); /* sandboxes known, in any state */
