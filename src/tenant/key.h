@@ -25,6 +25,9 @@ void keyring_free(struct keyring *ring);
 /* The first key: made when none exists, and written to dir_fd's admin.key (0600). */
 must_check int keyring_ensure_admin(struct keyring *ring, int dir_fd, const char *name,
                                     struct err *err);
+/* The same into an open file, for a gateway that cannot write where admin.key lies: the launcher
+ * opens it (root's, 0600) and hands it over. */
+must_check int keyring_ensure_admin_fd(struct keyring *ring, int fd, struct err *err);
 
 const struct key *keyring_check(
 	struct keyring *ring,
@@ -55,3 +58,7 @@ must_check int keyring_add_project(struct keyring *ring, const char *name, const
                                    struct err *err);
 const char *keyring_find_project(struct keyring *ring,
                                  const char *id_or_name); /* its id, or NULL */
+void keyring_each_project(struct keyring *ring,
+                          void (*fn)(const char *id, const char *name, uint64_t created_us,
+                                     void *arg),
+                          void *arg); /* in order of creation */

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Brings a database file to the schema that this program knows: each step in a transaction of its
+ * own, counted in PRAGMA user_version. A file from a newer program is refused untouched.
+ */
+#include "base/err.h"
+
+#include <sqlite3.h>
+
+extern const char store_schema[]; /* schema.sql: the first step */
+
+must_check int migrate(sqlite3 *db, const char *path, struct err *err);

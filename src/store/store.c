@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One statement per call, prepared once. Writes go through the WAL without a sync of their own
+ * (synchronous=NORMAL): a killed gateway loses nothing, a machine that loses power loses at most
+ * its last moments, when its sandboxes are gone anyway. locking_mode=EXCLUSIVE keeps every other
+ * process out for as long as we run, and needs no shared memory file.
+ *
+ * SQLite removes the WAL when it is closed in order. One that is there at the start tells of an
+ * unclean exit, and the file is then checked before anything is built on it. Nothing is ever
+ * repaired or made anew over a file that is not understood.
+ */
+#include "store/store.h"
+
+#include "store/migrate.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+enum statement {
+	PUT_PROJECT,
+	PUT_KEY,
+	PUT_SANDBOX,
+	PUT_EXEC,
+	DELETE_SANDBOX,
+	DELETE_EXEC,
+	EACH_PROJECT,
+	EACH_KEY,
+	EACH_SANDBOX,
+	EACH_EXEC,
+	STATEMENT_COUNT
+};
+
+/* Upserts rather than REPLACE, which would delete the old row and, by cascade, a sandbox's execs.
+ */
+static const char *const statements[] = {
+	[PUT_PROJECT] = "INSERT INTO projects (id, name, created_us) VALUES (?1, ?2, ?3) "
+			"ON CONFLICT (id) DO UPDATE SET name = ?2",
+	[PUT_KEY] = "INSERT INTO keys (id, project_id, name, hash, scope, created_us, revoked_us) "
+		    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) "
+		    "ON CONFLICT (id) DO UPDATE SET name = ?3, scope = ?5, revoked_us = ?7",
+	[PUT_SANDBOX] =
+		"INSERT INTO sandboxes (id, project_id, name, state, created_us, ended_us, json) "
+		"VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) "
+		"ON CONFLICT (id) DO UPDATE SET name = ?3, state = ?4, ended_us = ?6, json = ?7",
+	[PUT_EXEC] = "INSERT INTO execs (id, sandbox_id, channel, state, created_us, json) "
+		     "VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+		     "ON CONFLICT (id) DO UPDATE SET state = ?4, json = ?6",
+	[DELETE_SANDBOX] = "DELETE FROM sandboxes WHERE id = ?1",
+	[DELETE_EXEC] = "DELETE FROM execs WHERE id = ?1",
+	[EACH_PROJECT] = "SELECT id, name, created_us FROM projects ORDER BY created_us, id",
+	[EACH_KEY] = "SELECT id, project_id, name, hash, scope, created_us, revoked_us FROM keys "
+		     "ORDER BY created_us, id",
+	[EACH_SANDBOX] = "SELECT id, project_id, name, state, created_us, ended_us, json "
+			 "FROM sandboxes ORDER BY created_us, rowid",
+	[EACH_EXEC] = "SELECT id, sandbox_id, channel, state, created_us, json FROM execs "
+		      "ORDER BY created_us, rowid",
+};
+static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no text");
+
+struct store {
+	sqlite3 *db;
+	sqlite3_stmt *prepared[STATEMENT_COUNT];
+};
+
+DEFINE_FREEP(struct store, store_close)
+
+static int damaged(const char *path, const char *what, struct err *err)
+{
+	(void)err_set(err, ERR_INTERNAL, 0, "the database '%s' is damaged: %s", path, what);
+	return err_hint(err,
+	                "restore it from a backup, or move it away to start with an empty one");
+}
+
+static int open_failed(sqlite3 *db, const char *path, struct err *err)
+{
+	int code = sqlite3_errcode(db);
+
+	if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
+		return err_set(err, ERR_UNAVAILABLE, EBUSY,
+		               "the database '%s' is in use by another process", path);
+	if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
+		return damaged(path, sqlite3_errmsg(db), err);
+	return err_set(err, ERR_INTERNAL, 0, "cannot use the database '%s': %s", path,
+	               sqlite3_errmsg(db));
+}
+
+static bool has_wal(const char *path)
+{
+	auto_free char *wal = xasprintf("%s-wal", path);
+	struct stat st;
+
+	return stat(wal, &st) == 0 && st.st_size > 0;
+}
+
+static int quick_check(sqlite3 *db, const char *path, struct err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	const char *answer;
+	int r = 0;
+
+	if (sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &stmt, NULL) != SQLITE_OK)
+		return open_failed(db, path, err);
+	if (sqlite3_step(stmt) != SQLITE_ROW) {
+		r = open_failed(db, path, err);
+	} else {
+		answer = (const char *)sqlite3_column_text(stmt, 0);
+		if (!answer || strcmp(answer, "ok") != 0)
+			r = damaged(path, answer ? answer : "no answer", err);
+	}
+	(void)sqlite3_finalize(stmt);
+	return r;
+}
+
+/* Made by us, so that the file and the WAL beside it, which takes its mode, are ours alone. */
+static int create_file(const char *path, struct err *err)
+{
+	auto_fd int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the database '%s'", path);
+	return 0;
+}
+
+static int prepare_all(struct store *st, const char *path, struct err *err)
+{
+	for (size_t i = 0; i < STATEMENT_COUNT; i++)
+		if (sqlite3_prepare_v3(st->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
+		                       &st->prepared[i], NULL) != SQLITE_OK)
+			return damaged(path, sqlite3_errmsg(st->db), err);
+	return 0;
+}
+
+int store_open(const char *path, struct store **ret, struct err *err)
+{
+	auto_call(store_closep) struct store *st = xnew0(struct store);
+	bool was_unclean = has_wal(path);
+	int r = create_file(path, err);
+
+	if (r < 0)
+		return r;
+	if (sqlite3_open_v2(path, &st->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+	    SQLITE_OK)
+		return open_failed(st->db, path, err);
+	(void)sqlite3_db_config(st->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	if (sqlite3_exec(st->db,
+	                 "PRAGMA locking_mode = EXCLUSIVE;"
+	                 "PRAGMA journal_mode = WAL;"
+	                 "PRAGMA synchronous = NORMAL;"
+	                 "PRAGMA foreign_keys = ON;"
+	                 "PRAGMA trusted_schema = OFF",
+	                 NULL, NULL, NULL) != SQLITE_OK)
+		return open_failed(st->db, path, err);
+	if (was_unclean) {
+		r = quick_check(st->db, path, err);
+		if (r < 0)
+			return r;
+	}
+	r = migrate(st->db, path, err);
+	if (r < 0)
+		return r;
+	r = prepare_all(st, path, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(st);
+	return 0;
+}
+
+void store_close(struct store *st)
+{
+	if (!st)
+		return;
+	for (size_t i = 0; i < STATEMENT_COUNT; i++)
+		(void)sqlite3_finalize(st->prepared[i]);
+	(void)sqlite3_close(st->db);
+	free(st);
+}
+
+/* Binding cannot fail but for no memory, which the step then reports as a missing value. */
+static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
+{
+	(void)sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
+}
+
+static void bind_u64(sqlite3_stmt *stmt, int at, uint64_t number)
+{
+	(void)sqlite3_bind_int64(stmt, at, (sqlite3_int64)number);
+}
+
+static int run(struct store *st, enum statement which, const char *id, struct err *err)
+{
+	sqlite3_stmt *stmt = st->prepared[which];
+	int code = sqlite3_step(stmt);
+	int r = 0;
+
+	if (code != SQLITE_DONE)
+		r = err_set(err, code == SQLITE_FULL ? ERR_DISK_FULL : ERR_INTERNAL,
+		            code == SQLITE_FULL ? ENOSPC : EIO,
+		            "the host's database cannot record '%s' (%s)", id,
+		            sqlite3_errmsg(st->db));
+	(void)sqlite3_reset(stmt);
+	(void)sqlite3_clear_bindings(stmt);
+	return r;
+}
+
+int store_put_project(struct store *st, const struct project_row *row, struct err *err)
+{
+	sqlite3_stmt *stmt = st->prepared[PUT_PROJECT];
+
+	bind_text(stmt, 1, row->id);
+	bind_text(stmt, 2, row->name);
+	bind_u64(stmt, 3, row->created_us);
+	return run(st, PUT_PROJECT, row->id, err);
+}
+
+int store_put_key(struct store *st, const struct key_row *row, struct err *err)
+{
+	sqlite3_stmt *stmt = st->prepared[PUT_KEY];
+
+	bind_text(stmt, 1, row->id);
+	bind_text(stmt, 2, row->project_id);
+	bind_text(stmt, 3, row->name);
+	(void)sqlite3_bind_blob(stmt, 4, row->hash, sizeof(row->hash), SQLITE_STATIC);
+	bind_u64(stmt, 5, row->scope);
+	bind_u64(stmt, 6, row->created_us);
+	bind_u64(stmt, 7, row->revoked_us);
+	return run(st, PUT_KEY, row->id, err);
+}
+
+int store_put_sandbox(struct store *st, const struct sandbox_row *row, struct err *err)
+{
+	sqlite3_stmt *stmt = st->prepared[PUT_SANDBOX];
+
+	bind_text(stmt, 1, row->id);
+	bind_text(stmt, 2, row->project_id);
+	bind_text(stmt, 3, row->name);
+	bind_u64(stmt, 4, row->state);
+	bind_u64(stmt, 5, row->created_us);
+	bind_u64(stmt, 6, row->ended_us);
+	bind_text(stmt, 7, row->json);
+	return run(st, PUT_SANDBOX, row->id, err);
+}
+
+int store_put_exec(struct store *st, const struct exec_row *row, struct err *err)
+{
+	sqlite3_stmt *stmt = st->prepared[PUT_EXEC];
+
+	bind_text(stmt, 1, row->id);
+	bind_text(stmt, 2, row->sandbox_id);
+	bind_u64(stmt, 3, row->channel);
+	bind_u64(stmt, 4, row->state);
+	bind_u64(stmt, 5, row->created_us);
+	bind_text(stmt, 6, row->json);
+	return run(st, PUT_EXEC, row->id, err);
+}
+
+int store_delete_sandbox(struct store *st, const char *id, struct err *err)
+{
+	bind_text(st->prepared[DELETE_SANDBOX], 1, id);
+	return run(st, DELETE_SANDBOX, id, err);
+}
+
+int store_delete_exec(struct store *st, const char *id, struct err *err)
+{
+	bind_text(st->prepared[DELETE_EXEC], 1, id);
+	return run(st, DELETE_EXEC, id, err);
+}
+
+static const char *column_text(sqlite3_stmt *stmt, int at)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, at);
+
+	return text ? text : "";
+}
+
+static uint64_t column_u64(sqlite3_stmt *stmt, int at)
+{
+	return (uint64_t)sqlite3_column_int64(stmt, at);
+}
+
+/* What a walk hands on: one of these is set, by the statement that runs. */
+struct walk {
+	int (*on_project)(const struct project_row *row, void *arg);
+	int (*on_key)(const struct key_row *row, void *arg);
+	int (*on_sandbox)(const struct sandbox_row *row, void *arg);
+	int (*on_exec)(const struct exec_row *row, void *arg);
+	void *arg;
+};
+
+static int hand_project(sqlite3_stmt *stmt, const struct walk *walk)
+{
+	struct project_row row = {
+		.id = column_text(stmt, 0),
+		.name = column_text(stmt, 1),
+		.created_us = column_u64(stmt, 2),
+	};
+
+	return walk->on_project(&row, walk->arg);
+}
+
+static int hand_key(sqlite3_stmt *stmt, const struct walk *walk)
+{
+	struct key_row row = {
+		.id = column_text(stmt, 0),
+		.project_id = column_text(stmt, 1),
+		.name = column_text(stmt, 2),
+		.scope = (uint32_t)column_u64(stmt, 4),
+		.created_us = column_u64(stmt, 5),
+		.revoked_us = column_u64(stmt, 6),
+	};
+
+	assert(sqlite3_column_bytes(stmt, 3) == (int)sizeof(row.hash)); /* the schema holds it */
+	memcpy(row.hash, sqlite3_column_blob(stmt, 3), sizeof(row.hash));
+	return walk->on_key(&row, walk->arg);
+}
+
+static int hand_sandbox(sqlite3_stmt *stmt, const struct walk *walk)
+{
+	struct sandbox_row row = {
+		.id = column_text(stmt, 0),
+		.project_id = column_text(stmt, 1),
+		.name = column_text(stmt, 2),
+		.state = (uint32_t)column_u64(stmt, 3),
+		.created_us = column_u64(stmt, 4),
+		.ended_us = column_u64(stmt, 5),
+		.json = column_text(stmt, 6),
+	};
+
+	return walk->on_sandbox(&row, walk->arg);
+}
+
+static int hand_exec(sqlite3_stmt *stmt, const struct walk *walk)
+{
+	struct exec_row row = {
+		.id = column_text(stmt, 0),
+		.sandbox_id = column_text(stmt, 1),
+		.channel = (uint32_t)column_u64(stmt, 2),
+		.state = (uint32_t)column_u64(stmt, 3),
+		.created_us = column_u64(stmt, 4),
+		.json = column_text(stmt, 5),
+	};
+
+	return walk->on_exec(&row, walk->arg);
+}
+
+static int each(struct store *st, enum statement which,
+                int (*hand)(sqlite3_stmt *stmt, const struct walk *walk), const struct walk *walk,
+                struct err *err)
+{
+	sqlite3_stmt *stmt = st->prepared[which];
+	int code, r = 0;
+
+	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r >= 0)
+		r = hand(stmt, walk);
+	if (r >= 0 && code != SQLITE_DONE)
+		r = err_set(err, ERR_INTERNAL, EIO, "the host's database cannot be read (%s)",
+		            sqlite3_errmsg(st->db));
+	(void)sqlite3_reset(stmt);
+	return MIN(r, 0);
+}
+
+int store_each_project(struct store *st, int (*fn)(const struct project_row *row, void *arg),
+                       void *arg, struct err *err)
+{
+	return each(st, EACH_PROJECT, hand_project, &(struct walk){.on_project = fn, .arg = arg},
+	            err);
+}
+
+int store_each_key(struct store *st, int (*fn)(const struct key_row *row, void *arg), void *arg,
+                   struct err *err)
+{
+	return each(st, EACH_KEY, hand_key, &(struct walk){.on_key = fn, .arg = arg}, err);
+}
+
+int store_each_sandbox(struct store *st, int (*fn)(const struct sandbox_row *row, void *arg),
+                       void *arg, struct err *err)
+{
+	return each(st, EACH_SANDBOX, hand_sandbox, &(struct walk){.on_sandbox = fn, .arg = arg},
+	            err);
+}
+
+int store_each_exec(struct store *st, int (*fn)(const struct exec_row *row, void *arg), void *arg,
+                    struct err *err)
+{
+	return each(st, EACH_EXEC, hand_exec, &(struct walk){.on_exec = fn, .arg = arg}, err);
+}

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Keys and projects are few and asked for at every request, so all of them are in memory; the store
+ * is written through. A key is found by the SHA-256 of its secret: a hash table over digests tells
+ * a guesser nothing about the secrets, and the last comparison takes constant time besides.
+ *
+ * A revoked key leaves the tables at once but stays allocated until the ring goes: a request that
+ * is under way may still hold it.
+ */
+#include "tenant/key.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/list.h"
+#include "base/parse.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+
+#define HASH_KEYCMP(a, b, n) CRYPTO_memcmp(a, b, n)
+#include <uthash.h>
+
+#define SECRET_BYTES    20
+#define SECRET_DIGITS   (SECRET_BYTES * 2)
+#define NAME_BYTES_MAX  64
+#define KEYS_MAX        10000 /* they live in memory; no one has made more by hand */
+#define PROJECTS_MAX    1000
+#define DEFAULT_PROJECT "default"
+
+struct project {
+	char id[ID_SIZE];
+	char *name;
+	uint64_t created_us;
+	struct list link; /* in order of creation */
+	UT_hash_handle by_id, by_name;
+};
+
+struct key {
+	char id[ID_SIZE];
+	char project_id[ID_SIZE];
+	char *name;
+	unsigned char hash[32];
+	enum key_scope scope;
+	uint64_t created_us, revoked_us;
+	struct list link; /* of all, revoked too */
+	UT_hash_handle by_id, by_hash;
+};
+
+struct keyring {
+	struct store *store;
+	struct list keys, projects;
+	struct key *keys_by_id, *keys_by_hash; /* not the revoked */
+	struct project *projects_by_id, *projects_by_name;
+	struct key root; /* is in no table: no secret leads to it */
+};
+
+DEFINE_FREEP(struct keyring, keyring_free)
+
+static const struct {
+	const char *name;
+} scopes[] = {
+	[SCOPE_READ] = {"read"},
+	[SCOPE_WRITE] = {"write"},
+	[SCOPE_ADMIN] = {"admin"},
+};
+
+const char *key_scope_name(enum key_scope scope)
+{
+	return scopes[scope].name;
+}
+
+int key_scope_parse(const char *text, enum key_scope *ret)
+{
+	for (size_t i = SCOPE_READ; i < ARRAY_SIZE(scopes); i++)
+		if (strcmp(scopes[i].name, text) == 0) {
+			*ret = (enum key_scope)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static void hash_digits(const char *digits, unsigned char hash[32])
+{
+	if (EVP_Digest(digits, SECRET_DIGITS, hash, NULL, EVP_sha256(), NULL) != 1)
+		abort(); /* only on no memory */
+}
+
+static bool is_name(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || len > NAME_BYTES_MAX || !utf8_is_valid(name, len))
+		return false;
+	for (const char *p = name; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			return false;
+	return true;
+}
+
+static void attach_key(struct keyring *ring, struct key *key)
+{
+	list_append(&ring->keys, &key->link);
+	if (key->revoked_us != 0)
+		return;
+	HASH_ADD(by_hash, ring->keys_by_hash, hash, sizeof(key->hash), key);
+	HASH_ADD_KEYPTR(by_id, ring->keys_by_id, key->id, strlen(key->id), key);
+}
+
+static void attach_project(struct keyring *ring, struct project *p)
+{
+	list_append(&ring->projects, &p->link);
+	HASH_ADD_KEYPTR(by_id, ring->projects_by_id, p->id, strlen(p->id), p);
+	HASH_ADD_KEYPTR(by_name, ring->projects_by_name, p->name, strlen(p->name), p);
+}
+
+static int load_project(const struct project_row *row, void *arg)
+{
+	struct project *p = xnew0(struct project);
+
+	(void)snprintf(p->id, sizeof(p->id), "%s", row->id);
+	p->name = xstrdup(row->name);
+	p->created_us = row->created_us;
+	attach_project(arg, p);
+	return 0;
+}
+
+static struct key *key_new(const struct key_row *row)
+{
+	struct key *key = xnew0(struct key);
+
+	(void)snprintf(key->id, sizeof(key->id), "%s", row->id);
+	(void)snprintf(key->project_id, sizeof(key->project_id), "%s", row->project_id);
+	key->name = xstrdup(row->name);
+	memcpy(key->hash, row->hash, sizeof(key->hash));
+	key->scope = (enum key_scope)row->scope;
+	key->created_us = row->created_us;
+	key->revoked_us = row->revoked_us;
+	return key;
+}
+
+static int load_key(const struct key_row *row, void *arg)
+{
+	if (row->scope >= SCOPE_READ && row->scope <= SCOPE_ADMIN) /* else it opens nothing */
+		attach_key(arg, key_new(row));
+	return 0;
+}
+
+static const struct project *default_project(struct keyring *ring)
+{
+	struct project *p = NULL;
+
+	HASH_FIND(by_name, ring->projects_by_name, DEFAULT_PROJECT, strlen(DEFAULT_PROJECT), p);
+	return p;
+}
+
+static int load(struct keyring *ring, struct err *err)
+{
+	const char *id;
+	int r;
+
+	r = store_each_project(ring->store, load_project, ring, err);
+	if (r < 0)
+		return r;
+	r = store_each_key(ring->store, load_key, ring, err);
+	if (r < 0)
+		return r;
+	if (default_project(ring))
+		return 0;
+	return keyring_add_project(ring, DEFAULT_PROJECT, &id, err);
+}
+
+int keyring_load(struct store *store, struct keyring **ret, struct err *err)
+{
+	auto_call(keyring_freep) struct keyring *ring = xnew0(struct keyring);
+	int r;
+
+	ring->store = store;
+	list_init(&ring->keys);
+	list_init(&ring->projects);
+	r = load(ring, err);
+	if (r < 0)
+		return r;
+	ring->root.scope = SCOPE_ADMIN;
+	ring->root.name = xstrdup("root");
+	(void)snprintf(ring->root.project_id, sizeof(ring->root.project_id), "%s",
+	               default_project(ring)->id);
+	*ret = take_ptr(ring);
+	return 0;
+}
+
+void keyring_free(struct keyring *ring)
+{
+	if (!ring)
+		return;
+	HASH_CLEAR(by_hash, ring->keys_by_hash);
+	HASH_CLEAR(by_id, ring->keys_by_id);
+	HASH_CLEAR(by_id, ring->projects_by_id);
+	HASH_CLEAR(by_name, ring->projects_by_name);
+	list_for_each (&ring->keys, struct key, key, link) {
+		free(key->name);
+		free(key);
+	}
+	list_for_each (&ring->projects, struct project, p, link) {
+		free(p->name);
+		free(p);
+	}
+	free(ring->root.name);
+	free(ring);
+}
+
+const struct key *keyring_check(struct keyring *ring, const char *secret)
+{
+	unsigned char hash[32];
+	struct key *key = NULL;
+
+	if (strncmp(secret, "clo_", 4) == 0 || strncmp(secret, "e2b_", 4) == 0)
+		secret += 4;
+	if (strspn(secret, "0123456789abcdef") != SECRET_DIGITS || secret[SECRET_DIGITS] != '\0')
+		return NULL;
+	hash_digits(secret, hash);
+	HASH_FIND(by_hash, ring->keys_by_hash, hash, sizeof(hash), key);
+	return key;
+}
+
+const struct key *keyring_root(struct keyring *ring)
+{
+	return &ring->root;
+}
+
+const char *key_id(const struct key *key)
+{
+	return key->id;
+}
+
+const char *key_name(const struct key *key)
+{
+	return key->name;
+}
+
+enum key_scope key_scope(const struct key *key)
+{
+	return key->scope;
+}
+
+const char *key_project_id(const struct key *key)
+{
+	return key->project_id;
+}
+
+void key_to_json(const struct key *key, struct json_writer *w, const char *name)
+{
+	json_open_object(w, name);
+	json_put_str(w, "id", key->id);
+	json_put_str(w, "project_id", key->project_id);
+	json_put_str(w, "name", key->name);
+	json_put_str(w, "scope", key_scope_name(key->scope));
+	json_put_u64(w, "created_us", key->created_us);
+	json_close_object(w);
+}
+
+static void make_secret(char secret[48], unsigned char hash[32])
+{
+	unsigned char raw[SECRET_BYTES];
+	char *digits = secret + 4;
+
+	random_bytes(raw, sizeof(raw));
+	(void)snprintf(secret, 48, "clo_");
+	for (size_t i = 0; i < sizeof(raw); i++)
+		(void)snprintf(digits + i * 2, 3, "%02x", raw[i]);
+	hash_digits(digits, hash);
+	OPENSSL_cleanse(raw, sizeof(raw));
+}
+
+/* Records a key whose secret is hashed already. */
+static int add_hashed(struct keyring *ring, const char *project_id, const char *name,
+                      enum key_scope scope, const unsigned char hash[32], const struct key **ret,
+                      struct err *err)
+{
+	char id[ID_SIZE];
+	struct key_row row = {.id = id,
+	                      .project_id = project_id,
+	                      .name = name,
+	                      .scope = scope,
+	                      .created_us = clock_wall_us()};
+	struct key *key;
+	int r;
+
+	id_make(id, "key");
+	memcpy(row.hash, hash, sizeof(row.hash));
+	r = store_put_key(ring->store, &row, err);
+	if (r < 0)
+		return r;
+	key = key_new(&row);
+	attach_key(ring, key);
+	*ret = key;
+	return 0;
+}
+
+int keyring_add(struct keyring *ring, const char *project_id, const char *name,
+                enum key_scope scope, char secret[48], const struct key **ret, struct err *err)
+{
+	unsigned char hash[32];
+	struct project *p = NULL;
+
+	if (!is_name(name))
+		return err_field(err, "name", "must have 1 to %d bytes and no control characters",
+		                 NAME_BYTES_MAX);
+	HASH_FIND(by_id, ring->projects_by_id, project_id, strlen(project_id), p);
+	if (!p)
+		return err_set(err, ERR_NOT_FOUND, 0, "no project '%s'", project_id);
+	if (HASH_CNT(by_id, ring->keys_by_id) >= KEYS_MAX)
+		return err_set(err, ERR_LIMIT, 0, "there are %d keys, no more are allowed",
+		               KEYS_MAX);
+	make_secret(secret, hash);
+	return add_hashed(ring, project_id, name, scope, hash, ret, err);
+}
+
+/*
+ * The secret is written before the key is recorded: a death in between leaves a file with a secret
+ * that opens nothing, and the next start writes it anew. The other way round would lock everyone
+ * out.
+ */
+static int first_key(struct keyring *ring, int (*save)(int fd, const char *path, const char *line),
+                     int fd, const char *path, struct err *err)
+{
+	char secret[48], line[56];
+	unsigned char hash[32];
+	const struct key *key;
+	int r;
+
+	if (!list_empty(&ring->keys))
+		return 0;
+	make_secret(secret, hash);
+	(void)snprintf(line, sizeof(line), "%s\n", secret);
+	r = save(fd, path, line);
+	OPENSSL_cleanse(secret, sizeof(secret));
+	OPENSSL_cleanse(line, sizeof(line));
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot write the first key to '%s'", path);
+	return add_hashed(ring, ring->root.project_id, "admin", SCOPE_ADMIN, hash, &key, err);
+}
+
+static int save_in_dir(int dir_fd, const char *path, const char *line)
+{
+	return fd_replace_file(dir_fd, path, line, strlen(line), 0600, /* sync= */ true);
+}
+
+static int save_in_fd(int fd, const char *path, const char *line)
+{
+	int r;
+
+	(void)path;
+	if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return -errno;
+	r = fd_write_all(fd, line, strlen(line));
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	return r;
+}
+
+int keyring_ensure_admin(struct keyring *ring, int dir_fd, const char *name, struct err *err)
+{
+	return first_key(ring, save_in_dir, dir_fd, name, err);
+}
+
+int keyring_ensure_admin_fd(struct keyring *ring, int fd, struct err *err)
+{
+	return first_key(ring, save_in_fd, fd, "admin.key", err);
+}
+
+int keyring_revoke(struct keyring *ring, const char *project_id, const char *id, struct err *err)
+{
+	struct key_row row;
+	struct key *key = NULL;
+	int r;
+
+	HASH_FIND(by_id, ring->keys_by_id, id, strlen(id), key);
+	if (!key || strcmp(key->project_id, project_id) != 0)
+		return err_set(err, ERR_NOT_FOUND, 0, "no key '%.64s'", id);
+	row = (struct key_row){.id = key->id,
+	                       .project_id = key->project_id,
+	                       .name = key->name,
+	                       .scope = key->scope,
+	                       .created_us = key->created_us,
+	                       .revoked_us = clock_wall_us()};
+	memcpy(row.hash, key->hash, sizeof(row.hash));
+	r = store_put_key(ring->store, &row, err);
+	if (r < 0)
+		return r;
+	key->revoked_us = row.revoked_us;
+	HASH_DELETE(by_hash, ring->keys_by_hash, key);
+	HASH_DELETE(by_id, ring->keys_by_id, key);
+	return 0;
+}
+
+void keyring_each(struct keyring *ring, const char *project_id,
+                  void (*fn)(const struct key *key, void *arg), void *arg)
+{
+	list_for_each (&ring->keys, struct key, key, link)
+		if (key->revoked_us == 0 && strcmp(key->project_id, project_id) == 0)
+			fn(key, arg);
+}
+
+int keyring_add_project(struct keyring *ring, const char *name, const char **ret_id,
+                        struct err *err)
+{
+	char id[ID_SIZE];
+	struct project_row row = {.id = id, .name = name, .created_us = clock_wall_us()};
+	int r;
+
+	if (!is_name(name))
+		return err_field(err, "name", "must have 1 to %d bytes and no control characters",
+		                 NAME_BYTES_MAX);
+	if (keyring_find_project(ring, name))
+		return err_set(err, ERR_CONFLICT, EEXIST, "the project '%s'", name);
+	if (HASH_CNT(by_id, ring->projects_by_id) >= PROJECTS_MAX)
+		return err_set(err, ERR_LIMIT, 0, "there are %d projects, no more are allowed",
+		               PROJECTS_MAX);
+	id_make(id, "prj");
+	r = store_put_project(ring->store, &row, err);
+	if (r < 0)
+		return r;
+	(void)load_project(&row, ring);
+	*ret_id = keyring_find_project(ring, id);
+	return 0;
+}
+
+const char *keyring_find_project(struct keyring *ring, const char *id_or_name)
+{
+	struct project *p = NULL;
+
+	HASH_FIND(by_id, ring->projects_by_id, id_or_name, strlen(id_or_name), p);
+	if (!p)
+		HASH_FIND(by_name, ring->projects_by_name, id_or_name, strlen(id_or_name), p);
+	return p ? p->id : NULL;
+}
+
+void keyring_each_project(struct keyring *ring,
+                          void (*fn)(const char *id, const char *name, uint64_t created_us,
+                                     void *arg),
+                          void *arg)
+{
+	list_for_each (&ring->projects, struct project, p, link)
+		fn(p->id, p->name, p->created_us, arg);
+}
