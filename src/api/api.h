@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The native HTTP API, /v1, as described in api/openapi.yaml: a table of routes, the check of who
+ * is calling, and a file per resource. A handler parses, finds, acts, replies; what it finds always
+ * belongs to the caller's project. Nothing here keeps state of its own but the count of failed
+ * logins: all else lives in the fleet and the keyring, or in the request that is being answered.
+ */
+#include "http/server.h"
+#include "sandbox/fleet.h"
+#include "tenant/key.h"
+
+/* How often a caller without a good key was turned away lately. Zeroed memory is a fresh one. */
+#define LOGIN_PEERS_MAX 64
+struct login_peer {
+	uint64_t peer;     /* hash of where it calls from, 0 = free row */
+	uint64_t since_us; /* when its count began */
+	unsigned failures;
+};
+
+struct api { /* the http_app's arg; the daemon owns it */
+	struct loop *loop;
+	struct fleet *fleet;
+	struct keyring *keyring;
+	uint64_t started_us; /* wall clock */
+	struct login_peer login_peers[LOGIN_PEERS_MAX];
+};
+
+const struct http_route *api_routes(size_t *ret_n);
+/* Finds the caller's key, which becomes http_user(), and holds its scope against the route's
+ * access. */
+int api_authorize(struct http_req *req, struct err *err);
