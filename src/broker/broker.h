@@ -27,5 +27,6 @@ struct broker_config {
  * gateway is gone and nothing is in flight any more. */
 must_check int broker_new(const struct broker_config *config, loop_fn over, void *arg,
                           struct broker **ret, struct err *err);
-void broker_free(struct broker *broker); /* NULL is fine; sandboxes stay, engine->leave() is called */
+void broker_free(
+	struct broker *broker); /* NULL is fine; sandboxes stay, engine->leave() is called */
 size_t broker_count(const struct broker *broker); /* sandboxes known, in any state */

@@ -13,7 +13,8 @@
 /* `cloche serve`: returns when the daemon has stopped. Options are those of config.h. */
 int serve_command(int argc, char **argv);
 
-/* `cloche doctor [--json]`: 0 if the jail engine can run on this host, 1 if not, 2 for bad usage. */
+/* `cloche doctor [--json]`: 0 if the jail engine can run on this host, 1 if not, 2 for bad usage.
+ */
 int doctor_command(int argc, char **argv);
 int doctor_run(bool json);
 

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The gateway parses what strangers send, so it must be thought of as taken over: then these checks
+ * are what stands between it and root. They are a list of what is allowed. A field that an op does
+ * not use is not read at all.
+ */
+#include "broker/check.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define ENGINE_JAIL   1
+#define TEMPLATE_HOST 0
+
+/* Below these a sandbox cannot even start its agent, and the failure would look like ours. */
+static const struct guest_limits least = {
+	.memory_bytes = UINT64_C(8) << 20,
+	.disk_bytes = UINT64_C(1) << 20,
+	.inodes = 64,
+	.cpu_milli = 10,
+	.pids = 2,
+	.nofile = 16,
+};
+
+static const struct {
+	bool has_id;
+	bool has_limits; /* limits alone: a create's are further in */
+} ops[] = {
+	[MSG_PROBE] = {.has_id = false},
+	[MSG_CREATE] = {.has_id = true},
+	[MSG_CONNECT] = {.has_id = true},
+	[MSG_DELETE] = {.has_id = true},
+	[MSG_LIMITS] = {.has_id = true, .has_limits = true},
+	[MSG_USAGE] = {.has_id = true},
+	[MSG_FREEZE] = {.has_id = true},
+	[MSG_THAW] = {.has_id = true},
+	[MSG_LIST] = {.has_id = false},
+};
+
+static bool ends(const char *text, size_t size)
+{
+	return memchr(text, '\0', size) != NULL;
+}
+
+static int check_id(const struct msg_request *req, struct err *err)
+{
+	if (!ends(req->id, sizeof(req->id)))
+		return err_field(err, "id", "does not end");
+	if (!ops[req->op].has_id)
+		return req->id[0] == '\0' ? 0 : err_field(err, "id", "this request has none");
+	if (!id_is_valid(req->id, "sb"))
+		return err_field(err, "id", "not a sandbox's id");
+	return 0;
+}
+
+/* One label of a DNS name, which is also all that a shell prompt or a log line ever has to bear. */
+static int check_hostname(const char *name, size_t size, struct err *err)
+{
+	if (!ends(name, size))
+		return err_field(err, "hostname", "does not end");
+	if (name[0] == '\0' || name[0] == '-')
+		return err_field(err, "hostname", "empty, or begins with '-'");
+	if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(name))
+		return err_field(err, "hostname", "only a-z, 0-9 and '-' are allowed");
+	return 0;
+}
+
+static int check_range(const char *field, uint64_t value, uint64_t min, uint64_t max,
+                       struct err *err)
+{
+	if (value >= min && value <= max)
+		return 0;
+	return err_field(err, field, "%" PRIu64 " is not between %" PRIu64 " and %" PRIu64, value,
+	                 min, max);
+}
+
+static int check_limits(const struct guest_limits *l, const struct guest_limits *max,
+                        struct err *err)
+{
+	const struct {
+		const char *name;
+		uint64_t value, min, max;
+	} rows[] = {
+		{"memory_bytes", l->memory_bytes, least.memory_bytes, max->memory_bytes},
+		{"disk_bytes", l->disk_bytes, least.disk_bytes, max->disk_bytes},
+		{"inodes", l->inodes, least.inodes, max->inodes},
+		{"cpu_milli", l->cpu_milli, least.cpu_milli, max->cpu_milli},
+		{"pids", l->pids, least.pids, max->pids},
+		{"nofile", l->nofile, least.nofile, max->nofile},
+		{"reserved", l->reserved, 0, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int r = check_range(rows[i].name, rows[i].value, rows[i].min, rows[i].max, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int check_create(const struct msg_request *req, const struct guest_limits *max,
+                        struct err *err)
+{
+	int r;
+
+	if (req->create.engine != ENGINE_JAIL)
+		return err_field(err, "engine", "%u is not known", req->create.engine);
+	if (req->create.template_id != TEMPLATE_HOST)
+		return err_field(err, "template_id", "%u is not known", req->create.template_id);
+	r = check_hostname(req->create.hostname, sizeof(req->create.hostname), err);
+	if (r < 0)
+		return r;
+	return check_limits(&req->create.limits, max, err);
+}
+
+int check_request(const struct msg_request *req, size_t len, size_t n_fds,
+                  const struct guest_limits *max, struct err *err)
+{
+	int r;
+
+	if (len != sizeof(*req))
+		return err_set(err, ERR_BAD_REQUEST, 0, "a message of %zu bytes instead of %zu",
+		               len, sizeof(*req));
+	if (n_fds > 0)
+		return err_set(err, ERR_BAD_REQUEST, 0, "a request brings no fds, this one %zu",
+		               n_fds);
+	if (req->magic != MSG_MAGIC)
+		return err_set(err, ERR_BAD_REQUEST, 0, "wrong magic 0x%x", req->magic);
+	if (req->op < MSG_PROBE || req->op >= ARRAY_SIZE(ops))
+		return err_set(err, ERR_BAD_REQUEST, 0, "no such request: %u", req->op);
+	r = check_id(req, err);
+	if (r < 0)
+		return r;
+	if (req->op == MSG_CREATE)
+		return check_create(req, max, err);
+	return ops[req->op].has_limits ? check_limits(&req->limits, max, err) : 0;
+}

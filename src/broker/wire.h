@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The broker's end of the socket to the gateway: requests in, replies out in order, none lost. A
+ * reply that the socket does not take waits in a queue; while anything waits, no request is read,
+ * so the queue is bounded by what one request and the guests' ends can put into it.
+ */
+#include "broker/msg.h"
+
+struct wire;
+
+struct wire_ops {
+	/* *req holds what fits of the message, zeroes behind it; len is -EPROTO if it was too long.
+	 */
+	void (*on_request)(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg);
+	void (*on_gone)(void *arg); /* once: the gateway has closed its end */
+};
+
+must_check int wire_new(struct loop *loop, int fd, const struct wire_ops *ops, void *arg,
+                        struct wire **ret, struct err *err); /* owns fd, also on failure */
+void wire_free(struct wire *w);                              /* NULL is fine; from any callback */
+void wire_reply(struct wire *w, const struct msg_reply *reply, int fd); /* owns fd; -1 = none */
+void wire_hold(struct wire *w, bool on); /* on: reads no requests (too many are in flight) */
