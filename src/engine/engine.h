@@ -101,11 +101,15 @@ struct engine {
 	int (*adopt)(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
 	             struct guest_spec *ret_spec, struct err *err);
 	int (*connect)(struct guest *g, int *ret_fd,
-	               struct err *err); /* a fresh stream to its agent */
+	               struct err *err); /* a fresh non-blocking stream to its agent */
 	int (*set_limits)(struct guest *g, const struct guest_limits *limits, struct err *err);
 	int (*usage)(struct guest *g, struct guest_usage *ret, struct err *err);
 	int (*freeze)(struct guest *g, bool on, struct err *err);
 	void (*kill)(struct guest *g, guest_gone_fn gone,
 	             void *arg); /* cannot fail, may be called in any state, once */
+	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()
+	 * does not claim. Only what bears a valid sandbox id is touched. Goes on in the background.
+	 */
+	void (*sweep)(bool (*is_known)(const char *id, void *arg), void *arg);
 };
 extern const struct engine jail_engine;
