@@ -216,10 +216,9 @@ static int run_mknod(int argc, char **argv)
 static int run_tamper(int argc, char **argv)
 {
 	struct file_clone_range clone = {0};
-	struct {
-		struct file_dedupe_range head;
-		struct file_dedupe_range_info info;
-	} dedupe = {.head = {.src_length = 4096, .dest_count = 1}};
+	_Alignas(8) char room[sizeof(struct file_dedupe_range) +
+	                      sizeof(struct file_dedupe_range_info)] = {0};
+	struct file_dedupe_range *dedupe = (struct file_dedupe_range *)room;
 	int ro, rw, flags = 0x10 /* immutable */;
 	char scratch[64] = "/tmp/probe-tamper";
 	void *map;
@@ -236,8 +235,10 @@ static int run_tamper(int argc, char **argv)
 	clone.src_fd = rw;
 	tell("ficlone", ioctl(ro, FICLONE, rw));
 	tell("ficlonerange", ioctl(ro, FICLONERANGE, &clone));
-	dedupe.info.dest_fd = ro;
-	tell("fideduperange", ioctl(rw, FIDEDUPERANGE, &dedupe));
+	dedupe->src_length = 4096;
+	dedupe->dest_count = 1;
+	dedupe->info[0].dest_fd = ro;
+	tell("fideduperange", ioctl(rw, FIDEDUPERANGE, dedupe));
 	tell("setflags", ioctl(ro, FS_IOC_SETFLAGS, &flags));
 	tell("setflags_high", syscall(SYS_ioctl, ro, 0x100000000UL | FS_IOC_SETFLAGS, &flags));
 	tell("setxattr", syscall(SYS_setxattr, argv[0], "user.probe", "x", 1UL, 0));
