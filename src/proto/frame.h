@@ -31,13 +31,15 @@ enum frame_type {
 	FRAME_START,     /* struct start (start.h) */
 	FRAME_INPUT,     /* stdin bytes */
 	FRAME_INPUT_END, /* close stdin */
-	FRAME_ACK,       /* u64: host has kept output up to here */
+	FRAME_ACK,       /* u64: host has kept output up to here; not more than was sent */
 	FRAME_SIGNAL,    /* u8 signal, u8 scope (enum frame_scope) */
 	FRAME_RESIZE,    /* u16 rows, u16 columns */
-	FRAME_RESUME,    /* u64: after HELLO, send this channel's output again from here */
+	FRAME_RESUME,    /* u64: after HELLO, go on with this channel's output from here; counts as
+	                    an ACK. STARTED, INPUT_ACK, EXIT and CLOSED come again as they apply */
 	FRAME_FORGET,    /* the host has recorded the end of this channel, its number is done; kills
-	                    what still runs there */
-	FRAME_PING,      /* u64 echoed in PONG */
+	                    the whole tree unless the channel was CLOSED: what then still runs has
+	                    let go of its output and lives on (kill it with SIGNAL first) */
+	FRAME_PING,      /* u64 echoed in PONG; of several waiting ones only the last is */
 	FRAME_SHUTDOWN,  /* end all, sync, power off (vm) or exit (jail) */
 
 	/* agent to host */
@@ -45,7 +47,8 @@ enum frame_type {
 	                       tag, u8 state, u64 acked, u64 end */
 	FRAME_STARTED,      /* u32 pid inside */
 	FRAME_OUTPUT,       /* u64 offset, u8 stream (enum frame_stream), bytes */
-	FRAME_INPUT_ACK, /* u64: stdin bytes taken so far; the host may send FRAME_WINDOW past it */
+	FRAME_INPUT_ACK, /* u64: stdin bytes taken so far; the host may send FRAME_WINDOW past it.
+	                    The first one after a RESUME says how much has arrived: go on there */
 	FRAME_EXIT, /* struct channel_exit (start.h); output that exists then was sent before it */
 	FRAME_CLOSED, /* all output of the channel is sent, nothing follows (after EXIT) */
 	FRAME_PONG,   /* u64 */
@@ -53,6 +56,9 @@ enum frame_type {
 
 enum frame_stream { STREAM_STDOUT = 1, STREAM_STDERR = 2, STREAM_RECORD = 3 };
 enum frame_scope { SCOPE_PROCESS = 0, SCOPE_GROUP = 1, SCOPE_TREE = 2 };
+
+/* A channel's state as WELCOME tells it. */
+enum frame_state { CHANNEL_RUNNING = 1, CHANNEL_EXITED = 2, CHANNEL_CLOSED = 3 };
 
 enum frame_side { FRAME_FROM_HOST, FRAME_FROM_AGENT };
 
