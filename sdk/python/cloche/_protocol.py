@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and replies of the native API, without I/O: what a client sends, and what comes back.
+
+Everything here is plain data, so that a sync and an async client can share it. Units: seconds on
+this side, milliseconds and microseconds on the wire.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from urllib.parse import quote, urlencode, urlsplit
+
+from . import errors
+
+DEFAULT_SOCKET = "/run/cloche/cloche.sock"
+DEFAULT_PORT = 7070
+FOREVER = float("inf")
+NDJSON = "application/x-ndjson"
+
+Command = Union[str, Sequence[str]]
+Json = Dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the daemon listens: http://HOST:PORT, https://HOST:PORT or unix:/PATH."""
+
+    scheme: str
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> "Endpoint":
+        if url.startswith("unix:"):
+            path = url[len("unix:") :]
+            if path.startswith("//"):
+                path = path[2:]
+            if not path.startswith("/"):
+                raise ValueError(f"not an absolute socket path: '{url}'")
+            return cls("unix", path=path)
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"not a URL of http:, https: or unix: '{url}'")
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError(f"a daemon's URL has no path: '{url}'")
+        return cls(parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else DEFAULT_PORT))
+
+    @classmethod
+    def default(cls) -> "Endpoint":
+        return cls.parse(os.environ.get("CLOCHE_URL") or f"unix:{DEFAULT_SOCKET}")
+
+    def __str__(self) -> str:
+        if self.scheme == "unix":
+            return f"unix:{self.path}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+@dataclass
+class Request:
+    method: str
+    target: str
+    headers: Dict[str, str] = field(default_factory=dict)
+    body: Union[None, bytes, Iterable[bytes]] = None
+    timeout: Optional[float] = None  # of silence, in seconds; None = the client's default
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Sending it twice does the same as once, and its body (if any) can be sent again."""
+        return self.method in ("GET", "HEAD", "DELETE") and (self.body is None or isinstance(self.body, bytes))
+
+
+def request(
+    method: str,
+    parts: Sequence[str],
+    query: Optional[Mapping[str, Any]] = None,
+    body: Optional[Mapping[str, Any]] = None,
+    stream: Union[None, bytes, Iterable[bytes]] = None,
+    accept: Optional[str] = None,
+    timeout: Optional[float] = None,
+) -> Request:
+    """The request for /v1/PARTS; fields and parameters that are None are left out."""
+    target = "/v1/" + "/".join(quote(p, safe="") for p in parts)
+    words = [(k, _query_word(v)) for k, v in (query or {}).items() if v is not None and v is not False]
+    if words:
+        target += "?" + urlencode(words)
+    headers = {"Accept": accept} if accept else {}
+    data: Union[None, bytes, Iterable[bytes]] = stream
+    if body is not None:
+        data = json.dumps({k: v for k, v in body.items() if v is not None}).encode()
+        headers["Content-Type"] = "application/json"
+    elif stream is not None:
+        headers["Content-Type"] = "application/octet-stream"
+    return Request(method, target, headers, data, timeout)
+
+
+def _query_word(value: Any) -> str:
+    return "1" if value is True else str(value)
+
+
+def error_of(status: int, body: bytes) -> errors.ClocheError:
+    try:
+        return errors.from_body(status, json.loads(body))
+    except ValueError:
+        return errors.from_body(status, None)
+
+
+def milliseconds(seconds: Optional[float]) -> Optional[int]:
+    return None if seconds is None else int(seconds * 1000)
+
+
+def create_body(
+    name: Optional[str] = None,
+    template: Optional[str] = None,
+    tags: Optional[Mapping[str, str]] = None,
+    env: Optional[Mapping[str, str]] = None,
+    limits: Optional[Mapping[str, Any]] = None,
+    timeout: Optional[float] = None,
+    engine: Optional[str] = None,
+    min_grade: Optional[str] = None,
+) -> Json:
+    return {
+        "name": name,
+        "template": template,
+        "tags": tags,
+        "env": env,
+        "limits": limits,
+        "timeout_ms": milliseconds(timeout),
+        "engine": engine,
+        "min_grade": min_grade,
+    }
+
+
+def exec_body(
+    command: Command,
+    cwd: Optional[str] = None,
+    env: Optional[Mapping[str, str]] = None,
+    user: Optional[str] = None,
+    stdin: Union[None, str, bytes] = None,
+    open_stdin: bool = False,
+    pty: Union[None, bool, Mapping[str, int]] = None,
+    timeout: Optional[float] = None,
+    detached: bool = False,
+    kill_on_disconnect: bool = False,
+) -> Json:
+    """A str is a line for the shell, a sequence an argv that no shell sees."""
+    body: Json = {
+        "cwd": cwd,
+        "env": env,
+        "user": user,
+        "open_stdin": open_stdin or None,
+        "timeout_ms": milliseconds(timeout),
+        "detached": detached or None,
+        "kill_on_disconnect": kill_on_disconnect or None,
+    }
+    if isinstance(command, str):
+        body["shell"] = command
+    else:
+        body["argv"] = list(command)
+    if isinstance(stdin, bytes):
+        body["stdin_base64"] = base64.b64encode(stdin).decode()
+    else:
+        body["stdin"] = stdin
+    if pty:
+        body["pty"] = {"rows": 24, "cols": 80} if pty is True else dict(pty)
+    return body
+
+
+@dataclass(frozen=True)
+class SandboxInfo:
+    id: str
+    state: str
+    name: Optional[str]
+    template: str
+    tags: Mapping[str, str]
+    limits: Mapping[str, Any]
+    isolation: Mapping[str, Any]
+    created_us: int
+    expires_us: Optional[int]
+    ended: Optional[Mapping[str, Any]]
+    raw: Mapping[str, Any]
+
+    @classmethod
+    def from_json(cls, j: Mapping[str, Any]) -> "SandboxInfo":
+        return cls(
+            id=j["id"],
+            state=j["state"],
+            name=j.get("name"),
+            template=j.get("template", ""),
+            tags=j.get("tags") or {},
+            limits=j.get("limits") or {},
+            isolation=j.get("isolation") or {},
+            created_us=j.get("created_us", 0),
+            expires_us=j.get("expires_us"),
+            ended=j.get("ended"),
+            raw=j,
+        )
+
+
+@dataclass(frozen=True)
+class ExecInfo:
+    """`exit_code` or `signal` once it is over; `cause` says why where it did not end by itself."""
+
+    id: str
+    state: str
+    exit_code: Optional[int]
+    signal: Optional[int]
+    cause: Optional[str]
+    error: Optional[Mapping[str, Any]]
+    raw: Mapping[str, Any]
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("exited", "failed")
+
+    @classmethod
+    def from_json(cls, j: Mapping[str, Any]) -> "ExecInfo":
+        return cls(
+            id=j["id"],
+            state=j["state"],
+            exit_code=j.get("exit_code"),
+            signal=j.get("signal"),
+            cause=j.get("cause"),
+            error=j.get("error"),
+            raw=j,
+        )
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    exec: ExecInfo
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+    stdout_truncated: bool = False
+    stderr_truncated: bool = False
+
+    @property
+    def exit_code(self) -> Optional[int]:
+        return self.exec.exit_code
+
+    @property
+    def signal(self) -> Optional[int]:
+        return self.exec.signal
+
+    @property
+    def cause(self) -> Optional[str]:
+        return self.exec.cause
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+    @classmethod
+    def from_json(cls, j: Mapping[str, Any]) -> "ExecResult":
+        return cls(
+            ExecInfo.from_json(j["exec"]),
+            text_or_base64(j, "stdout"),
+            text_or_base64(j, "stderr"),
+            bool(j.get("stdout_truncated")),
+            bool(j.get("stderr_truncated")),
+        )
+
+
+def text_or_base64(j: Mapping[str, Any], name: str) -> bytes:
+    encoded = j.get(f"{name}_base64")
+    if encoded is not None:
+        return base64.b64decode(encoded)
+    return str(j.get(name) or "").encode()
+
+
+@dataclass(frozen=True)
+class Event:
+    """One of an exec: started, stdout, stderr, gap, exited."""
+
+    type: str
+    seq: int
+    data: bytes
+    raw: Mapping[str, Any]
+
+    @property
+    def exec(self) -> Optional[ExecInfo]:
+        return ExecInfo.from_json(self.raw["exec"]) if "exec" in self.raw else None
+
+    @property
+    def lost_bytes(self) -> int:
+        return int(self.raw.get("lost_bytes", 0))
+
+    @classmethod
+    def from_json(cls, j: Mapping[str, Any]) -> "Event":
+        if j.get("type") == "error":
+            raise errors.from_body(0, j)
+        data = base64.b64decode(j["base64"]) if "base64" in j else str(j.get("text", "")).encode()
+        return cls(str(j["type"]), int(j.get("seq", 0)), data, j)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file, directory or link, as `lstat` saw it inside."""
+
+    path: str
+    name: str
+    type: str
+    mode: int
+    size: int
+    uid: int
+    gid: int
+    user: Optional[str]
+    group: Optional[str]
+    mtime_us: int
+    target: Optional[str]
+    raw: Mapping[str, Any]
+
+    @classmethod
+    def from_json(cls, j: Mapping[str, Any]) -> "Entry":
+        return cls(
+            path=j["path"],
+            name=j["name"],
+            type=j["type"],
+            mode=int(j["mode"], 8),
+            size=j["size"],
+            uid=j["uid"],
+            gid=j["gid"],
+            user=j["user"],
+            group=j["group"],
+            mtime_us=j["mtime_us"],
+            target=j.get("target"),
+            raw=j,
+        )
+
+
+def mode_word(mode: Optional[int]) -> Optional[str]:
+    """Modes travel as octal words, as chmod takes them."""
+    return None if mode is None else f"{mode:04o}"
+
+
+class LineDecoder:
+    """Cuts a stream of bytes into the JSON objects of its lines."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._rest: List[str] = []
+
+    def feed(self, data: bytes) -> Iterator[Json]:
+        *lines, rest = self._decoder.decode(data).split("\n")
+        for line in lines:
+            self._rest.append(line)
+            whole = "".join(self._rest)
+            self._rest.clear()
+            if whole:
+                yield json.loads(whole)
+        self._rest.append(rest)

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sync client: Client is the daemon, Sandbox one computer of it, Exec one command in that.
+
+    with Sandbox.create() as sandbox:
+        print(sandbox.run("echo $((6*7))").stdout)
+
+Safe to share between threads. A call that only reads, or that may be made twice, is sent again
+once when the connection broke; no other call ever is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Union
+
+from . import errors
+from ._protocol import (
+    FOREVER,
+    NDJSON,
+    Command,
+    Endpoint,
+    Event,
+    ExecInfo,
+    ExecResult,
+    Json,
+    LineDecoder,
+    Request,
+    SandboxInfo,
+    create_body,
+    exec_body,
+    milliseconds,
+    request,
+)
+from ._transport import CHUNK, Reply, Transport
+from .files import Files, Source, _stream_of
+
+OnOutput = Callable[[bytes], None]
+RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0)
+
+
+class Client:
+    """`url` and `api_key` default to CLOCHE_URL and CLOCHE_API_KEY, then to the local socket."""
+
+    def __init__(self, url: Optional[str] = None, api_key: Optional[str] = None, *, timeout: float = 60.0) -> None:
+        endpoint = Endpoint.parse(url) if url else Endpoint.default()
+        self._transport = Transport(endpoint, api_key or os.environ.get("CLOCHE_API_KEY"), timeout)
+
+    def open(self, req: Request) -> Reply:
+        """Sends a request and returns its reply with the body unread; errors are raised."""
+        pauses = RETRY_PAUSES if req.is_repeatable else ()
+        for pause in pauses:
+            try:
+                return self._transport.open(req)
+            except (errors.ConnectionFailed, errors.Unavailable):
+                time.sleep(pause)
+        return self._transport.open(req)
+
+    def call(self, req: Request) -> Json:
+        """Sends a request and returns its JSON."""
+        with self.open(req) as reply:
+            data = reply.read()
+        value = json.loads(data) if data else {}
+        return value if isinstance(value, dict) else {}
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.close()
+
+    def health(self) -> Json:
+        return self.call(request("GET", ["health"]))
+
+    def create(self, **fields: Any) -> "Sandbox":
+        """The fields are those of Sandbox.create()."""
+        body = create_body(**fields)
+        return Sandbox(self, SandboxInfo.from_json(self.call(request("POST", ["sandboxes"], body=body))))
+
+    def get(self, id_or_name: str) -> "Sandbox":
+        return Sandbox(self, SandboxInfo.from_json(self.call(request("GET", ["sandboxes", id_or_name]))))
+
+    def list(
+        self, *, tag: Optional[str] = None, state: Optional[str] = None, page_size: Optional[int] = None
+    ) -> Iterator["Sandbox"]:
+        """All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE."""
+        cursor: Optional[str] = None
+        while True:
+            query = {"tag": tag, "state": state, "limit": page_size, "cursor": cursor}
+            page = self.call(request("GET", ["sandboxes"], query=query))
+            for one in page["sandboxes"]:
+                yield Sandbox(self, SandboxInfo.from_json(one))
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return
+
+    def run(
+        self,
+        command: Optional[Command] = None,
+        *,
+        code: Optional[str] = None,
+        language: Optional[str] = None,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[OnOutput] = None,
+        on_stderr: Optional[OnOutput] = None,
+        **fields: Any,
+    ) -> ExecResult:
+        """One call, a fresh sandbox, gone after: a command (line or argv), or code in a language.
+
+        `fields` are passed as they are on the wire: files, env, stdin, limits, template, …
+        """
+        body: Json = {"code": code, "language": language, "timeout_ms": milliseconds(timeout), **fields}
+        if isinstance(command, str):
+            body["command"] = command
+        elif command is not None:
+            body["argv"] = list(command)
+        if on_stdout or on_stderr:
+            req = request("POST", ["run"], body=body, accept=NDJSON, timeout=FOREVER)
+            return _collect(_events(self.open(req)), on_stdout, on_stderr)
+        return ExecResult.from_json(self.call(request("POST", ["run"], body=body, timeout=FOREVER)))
+
+    def keys(self, *, project: Optional[str] = None) -> List[Json]:
+        return list(self.call(request("GET", ["keys"], query={"project": project}))["keys"])
+
+    def create_key(self, name: str, *, scope: Optional[str] = None, project: Optional[str] = None) -> Json:
+        """{key, secret}: the secret is shown this once."""
+        return self.call(request("POST", ["keys"], body={"name": name, "scope": scope, "project": project}))
+
+    def revoke_key(self, key_id: str, *, project: Optional[str] = None) -> None:
+        self.call(request("DELETE", ["keys", key_id], query={"project": project}))
+
+    def projects(self) -> List[Json]:
+        return list(self.call(request("GET", ["projects"]))["projects"])
+
+    def create_project(self, name: str) -> Json:
+        return self.call(request("POST", ["projects"], body={"name": name}))
+
+
+class Sandbox:
+    """One isolated computer. As a context manager it is deleted at the end."""
+
+    def __init__(self, client: Client, info: SandboxInfo) -> None:
+        self.client = client
+        self.info = info
+        self.files = Files(client, info.id)
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        client: Optional[Client] = None,
+        name: Optional[str] = None,
+        template: Optional[str] = None,
+        tags: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, str]] = None,
+        limits: Optional[Mapping[str, Any]] = None,
+        timeout: Optional[float] = None,
+        engine: Optional[str] = None,
+        min_grade: Optional[str] = None,
+    ) -> "Sandbox":
+        return (client or Client()).create(
+            name=name,
+            template=template,
+            tags=tags,
+            env=env,
+            limits=limits,
+            timeout=timeout,
+            engine=engine,
+            min_grade=min_grade,
+        )
+
+    @classmethod
+    def get(cls, id_or_name: str, *, client: Optional[Client] = None) -> "Sandbox":
+        return (client or Client()).get(id_or_name)
+
+    attach = get
+
+    @classmethod
+    def list(cls, *, client: Optional[Client] = None, **filters: Any) -> Iterator["Sandbox"]:
+        return (client or Client()).list(**filters)
+
+    @property
+    def id(self) -> str:
+        return self.info.id
+
+    def refresh(self) -> SandboxInfo:
+        self.info = SandboxInfo.from_json(self.client.call(request("GET", ["sandboxes", self.id])))
+        return self.info
+
+    def update(
+        self,
+        *,
+        tags: Optional[Mapping[str, str]] = None,
+        timeout: Optional[float] = None,
+        limits: Optional[Mapping[str, Any]] = None,
+    ) -> SandboxInfo:
+        body = {"tags": tags, "timeout_ms": milliseconds(timeout), "limits": limits}
+        self.info = SandboxInfo.from_json(self.client.call(request("PATCH", ["sandboxes", self.id], body=body)))
+        return self.info
+
+    def delete(self) -> SandboxInfo:
+        """Ends it; returns once nothing of it is left on the host."""
+        req = request("DELETE", ["sandboxes", self.id], timeout=FOREVER)
+        self.info = SandboxInfo.from_json(self.client.call(req))
+        return self.info
+
+    def __enter__(self) -> "Sandbox":
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        try:
+            self.delete()
+        except (errors.NotFound, errors.Gone):
+            pass  # it ended by itself
+
+    def _post_exec(self, body: Json, accept: Optional[str] = None) -> Request:
+        return request("POST", ["sandboxes", self.id, "execs"], body=body, accept=accept, timeout=FOREVER)
+
+    def run(
+        self,
+        command: Command,
+        *,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+        stdin: Union[None, str, bytes] = None,
+        pty: Union[None, bool, Mapping[str, int]] = None,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[OnOutput] = None,
+        on_stderr: Optional[OnOutput] = None,
+        kill_on_disconnect: bool = False,
+    ) -> ExecResult:
+        """Runs a command to its end. A str is a line for the shell, a sequence an argv.
+
+        With a callback the output comes while the command runs, and is not kept in the result.
+        """
+        body = exec_body(
+            command,
+            cwd=cwd,
+            env=env,
+            user=user,
+            stdin=stdin,
+            pty=pty,
+            timeout=timeout,
+            kill_on_disconnect=kill_on_disconnect,
+        )
+        if on_stdout or on_stderr:
+            return _collect(_events(self.client.open(self._post_exec(body, NDJSON))), on_stdout, on_stderr)
+        return ExecResult.from_json(self.client.call(self._post_exec(body)))
+
+    def start(
+        self,
+        command: Command,
+        *,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+        stdin: Union[None, str, bytes] = None,
+        open_stdin: bool = False,
+        pty: Union[None, bool, Mapping[str, int]] = None,
+        timeout: Optional[float] = None,
+    ) -> "Exec":
+        """Starts a command that goes on by itself, whoever watches."""
+        body = exec_body(
+            command,
+            cwd=cwd,
+            env=env,
+            user=user,
+            stdin=stdin,
+            open_stdin=open_stdin,
+            pty=pty,
+            timeout=timeout,
+            detached=True,
+        )
+        return Exec(self, ExecInfo.from_json(self.client.call(self._post_exec(body))["exec"]))
+
+    def stream(self, command: Command, **fields: Any) -> "EventStream":
+        """Starts a command and returns its events as they come; the fields are those of run()."""
+        return _events(self.client.open(self._post_exec(exec_body(command, **fields), NDJSON)))
+
+    def execs(self) -> List["Exec"]:
+        reply = self.client.call(request("GET", ["sandboxes", self.id, "execs"]))
+        return [Exec(self, ExecInfo.from_json(e)) for e in reply["execs"]]
+
+    def exec(self, exec_id: str) -> "Exec":
+        exec_ = Exec(self, ExecInfo(exec_id, "", None, None, None, None, {}))
+        exec_.refresh()
+        return exec_
+
+    def __repr__(self) -> str:
+        return f"<Sandbox {self.id} {self.info.state}>"
+
+
+class Exec:
+    """A command that runs, or ran, in a sandbox. It outlives the client that started it."""
+
+    def __init__(self, sandbox: Sandbox, info: ExecInfo) -> None:
+        self.sandbox = sandbox
+        self.info = info
+        self._client = sandbox.client
+        self._parts = ["sandboxes", sandbox.id, "execs", info.id]
+
+    @property
+    def id(self) -> str:
+        return self.info.id
+
+    def refresh(self) -> ExecInfo:
+        self.info = ExecInfo.from_json(self._client.call(request("GET", self._parts)))
+        return self.info
+
+    def output(self, after: int = 0, follow: bool = True) -> Iterator[Event]:
+        """Events with a sequence number above `after`; with `follow` until the exec is over.
+
+        A connection that breaks is made again where it was: no event is lost or comes twice.
+        """
+        while True:
+            query = {"after": after or None, "follow": follow}
+            req = request("GET", self._parts + ["output"], query=query, accept=NDJSON, timeout=FOREVER)
+            try:
+                with _events(self._client.open(req)) as events:
+                    for event in events:
+                        after = max(after, event.seq)
+                        yield event
+                return
+            except errors.ConnectionFailed:
+                time.sleep(RETRY_PAUSES[0])
+
+    def wait(self, timeout: Optional[float] = None) -> ExecInfo:
+        """Until it is over; with a timeout the exec as it is by then."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = 30.0 if deadline is None else max(0.0, min(30.0, deadline - time.monotonic()))
+            query = {"timeout_ms": milliseconds(left)}
+            req = request("GET", self._parts + ["wait"], query=query, timeout=left + 60.0)
+            self.info = ExecInfo.from_json(self._client.call(req))
+            if self.info.is_over or (deadline is not None and time.monotonic() >= deadline):
+                return self.info
+
+    def write_stdin(self, data: Source, *, eof: bool = False) -> None:
+        """Returns once the sandbox has taken it: a program that does not read makes this wait."""
+        query = {"eof": eof}
+        req = request("POST", self._parts + ["stdin"], query=query, stream=_stream_of(data), timeout=FOREVER)
+        self._client.call(req)
+
+    def close_stdin(self) -> None:
+        self.write_stdin(b"", eof=True)
+
+    def signal(self, signal: Union[str, int], *, tree: bool = False) -> None:
+        self._client.call(request("POST", self._parts + ["signal"], body={"signal": signal, "tree": tree or None}))
+
+    def kill(self) -> ExecInfo:
+        """Ends it with everything that it started, and waits for that."""
+        try:
+            self.signal("KILL", tree=True)
+        except errors.Gone:
+            pass
+        return self.wait()
+
+    def resize(self, rows: int, cols: int) -> None:
+        self._client.call(request("POST", self._parts + ["resize"], body={"rows": rows, "cols": cols}))
+
+    def delete(self) -> None:
+        """Kills what still runs and forgets the exec with its output."""
+        self._client.call(request("DELETE", self._parts))
+
+    def __repr__(self) -> str:
+        return f"<Exec {self.id} {self.info.state}>"
+
+
+class EventStream:
+    """Events of one reply. Closing it early tells the daemon that nobody reads any more."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._decoder = LineDecoder()
+        self._pending: List[Event] = []
+
+    def __iter__(self) -> "EventStream":
+        return self
+
+    def __next__(self) -> Event:
+        while not self._pending:
+            data = self._reply.read(CHUNK)
+            if not data:
+                raise StopIteration
+            self._pending.extend(Event.from_json(j) for j in self._decoder.feed(data))
+            self._pending.reverse()
+        return self._pending.pop()
+
+    def close(self) -> None:
+        self._reply.close()
+
+    def __enter__(self) -> "EventStream":
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.close()
+
+
+def _events(reply: Reply) -> EventStream:
+    return EventStream(reply)
+
+
+def _collect(events: EventStream, on_stdout: Optional[OnOutput], on_stderr: Optional[OnOutput]) -> ExecResult:
+    sinks = {"stdout": on_stdout, "stderr": on_stderr}
+    kept = {"stdout": bytearray(), "stderr": bytearray()}
+    info: Optional[ExecInfo] = None
+    with events:
+        for event in events:
+            if event.type in kept:
+                sink = sinks[event.type]
+                if sink is not None:
+                    sink(event.data)
+                else:
+                    kept[event.type] += event.data
+            elif event.exec is not None:
+                info = event.exec
+    if info is None:
+        raise errors.ConnectionFailed("the stream ended before the exec did")
+    return ExecResult(info, bytes(kept["stdout"]), bytes(kept["stderr"]))

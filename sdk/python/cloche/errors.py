@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong: one root, and a class for each code of the API's closed list.
+
+Catch ClocheError for everything, a class for one case, and read `code`, `field`, `hint` and
+`request_id` for the rest. Errors that come from this side of the wire (no daemon, a broken stream)
+are ConnectionFailed and share the root.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Type
+
+
+class ClocheError(Exception):
+    """The root. `retryable`: the same call may succeed later, unchanged."""
+
+    code = "error"
+    retryable = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: Optional[str] = None,
+        status: int = 0,
+        request_id: Optional[str] = None,
+        hint: Optional[str] = None,
+        field: Optional[str] = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+        self.status = status
+        self.request_id = request_id
+        self.hint = hint
+        self.field = field
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class ConnectionFailed(ClocheError):
+    """No answer: the daemon is not there, or the connection broke on the way."""
+
+    code = "connection_failed"
+    retryable = True
+
+
+class BadRequest(ClocheError):
+    code = "bad_request"
+
+
+class InvalidField(ClocheError):
+    """`field` names the one to blame."""
+
+    code = "invalid_field"
+
+
+class Unauthenticated(ClocheError):
+    code = "unauthenticated"
+
+
+class Forbidden(ClocheError):
+    code = "forbidden"
+
+
+class NotFound(ClocheError):
+    code = "not_found"
+
+
+class MethodNotAllowed(ClocheError):
+    code = "method_not_allowed"
+
+
+class NotAcceptable(ClocheError):
+    code = "not_acceptable"
+
+
+class Conflict(ClocheError):
+    code = "conflict"
+
+
+class Gone(ClocheError):
+    """The sandbox or exec has ended."""
+
+    code = "gone"
+
+
+class TooLarge(ClocheError):
+    code = "too_large"
+
+
+class UriTooLong(ClocheError):
+    code = "uri_too_long"
+
+
+class UnsupportedMedia(ClocheError):
+    code = "unsupported_media_type"
+
+
+class HeadersTooLarge(ClocheError):
+    code = "headers_too_large"
+
+
+class LimitReached(ClocheError):
+    code = "limit_exceeded"
+    retryable = True
+
+
+class NoCapacity(ClocheError):
+    code = "no_capacity"
+    retryable = True
+
+
+class Unavailable(ClocheError):
+    code = "unavailable"
+    retryable = True
+
+
+class Unsupported(ClocheError):
+    """This engine or host cannot do it."""
+
+    code = "unsupported"
+
+
+class TimedOut(ClocheError):
+    code = "timeout"
+
+
+class RequestTimeout(ClocheError):
+    code = "request_timeout"
+    retryable = True
+
+
+class FileMissing(ClocheError):
+    code = "file_not_found"
+
+
+class FileExists(ClocheError):
+    code = "file_exists"
+
+
+class FileDenied(ClocheError):
+    code = "file_denied"
+
+
+class FileInvalid(ClocheError):
+    code = "file_invalid"
+
+
+class DiskFull(ClocheError):
+    code = "disk_full"
+
+
+class GuestError(ClocheError):
+    """The agent in the sandbox broke the protocol or died."""
+
+    code = "guest_error"
+
+
+class InternalError(ClocheError):
+    code = "internal"
+
+
+def _by_code() -> Dict[str, Type[ClocheError]]:
+    return {cls.code: cls for cls in ClocheError.__subclasses__() if cls is not ConnectionFailed}
+
+
+BY_CODE = _by_code()
+
+
+def from_body(status: int, body: Any) -> ClocheError:
+    """The error that a reply's parsed body stands for; never fails, whatever the body is."""
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return ClocheError(f"HTTP status {status} without an error body", status=status)
+    code = str(error.get("code", "error"))
+    return BY_CODE.get(code, ClocheError)(
+        str(error.get("message", "")),
+        code=code,
+        status=status,
+        request_id=error.get("request_id"),
+        hint=error.get("hint"),
+        field=error.get("field"),
+    )
