@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The commands of `cloche`. Each has a file cmd_NAME.c and gets its words with its own name as
+ * argv[0]; what it returns is the process's exit status.
+ */
+
+/* What run, exec and shell give is the command's own status, except: */
+enum {
+	EXIT_TIMEOUT = 124,        /* its time was up */
+	EXIT_CLOCHE = 125,         /* cloche failed, not the command; also of all other commands */
+	EXIT_NOT_EXECUTABLE = 126, /* it was found and could not be started */
+	EXIT_NOT_FOUND = 127,      /* no such program in the sandbox */
+	EXIT_SIGNAL = 128,         /* plus the number of the signal that ended it */
+};
+
+int cmd_run(int argc, char **argv);
+int cmd_create(int argc, char **argv);
+int cmd_exec(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
+int cmd_logs(int argc, char **argv);
+int cmd_cp(int argc, char **argv);
+int cmd_signal(int argc, char **argv);
+int cmd_rm(int argc, char **argv);
+int cmd_key(int argc, char **argv);
+int cmd_version(int argc, char **argv);

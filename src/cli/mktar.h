@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Packs a directory as a tar stream (ustar, with pax records where a name or size needs them),
+ * pulled piece by piece in constant memory. Files, directories and symbolic links; the rest is left
+ * out and told of. Links are never followed.
+ */
+#include "base/err.h"
+
+struct mktar;
+
+/* name is relative to the directory. The archive is as it would be without that entry. */
+typedef void (*mktar_skip_fn)(const char *name, const char *why, void *arg);
+
+/* Takes over dir_fd on success. Entries are named relative to it. */
+must_check int mktar_new(int dir_fd, mktar_skip_fn skip, void *arg, struct mktar **ret,
+                         struct err *err);
+/* The next up to room bytes; 0 at the end. */
+must_check ssize_t mktar_read(struct mktar *m, void *data, size_t room, struct err *err);
+void mktar_free(struct mktar *m);
+DEFINE_FREEP(struct mktar, mktar_free)

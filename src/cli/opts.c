@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/opts.h"
+
+#include "base/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HELP_COLUMN 28 /* where the explanations begin */
+
+struct unit {
+	const char *suffix;
+	uint64_t factor, divisor;
+};
+
+static int parse_with_unit(const char *text, const struct unit *units, size_t n, uint64_t *ret)
+{
+	size_t digits = strspn(text, "0123456789");
+	auto_free char *number = xstrndup(text, digits);
+	uint64_t value;
+	int r = parse_u64(number, UINT32_MAX, &value);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		if (strcasecmp(text + digits, units[i].suffix) == 0) {
+			value *= units[i].factor; /* at most 2^32 times 2^22: no overflow */
+			if (value % units[i].divisor)
+				return -EINVAL;
+			*ret = value / units[i].divisor;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+int opts_parse_mib(const char *text, uint64_t *ret)
+{
+	static const struct unit units[] = {
+		{"", 1, 1},       {"k", 1, 1024},        {"kib", 1, 1024},
+		{"m", 1, 1},      {"mib", 1, 1},         {"g", 1024, 1},
+		{"gib", 1024, 1}, {"t", 1024 * 1024, 1}, {"tib", 1024 * 1024, 1},
+	};
+
+	return parse_with_unit(text, units, ARRAY_SIZE(units), ret);
+}
+
+int opts_parse_ms(const char *text, uint64_t *ret)
+{
+	static const struct unit units[] = {
+		{"", 1000, 1}, {"ms", 1, 1}, {"s", 1000, 1}, {"m", 60000, 1}, {"h", 60 * 60000, 1},
+	};
+
+	return parse_with_unit(text, units, ARRAY_SIZE(units), ret);
+}
+
+/* "2", "0.5", "1.25": three decimals are as fine as a share of a CPU gets. */
+int opts_parse_decimal(const char *text, double *ret)
+{
+	const char *dot = strchr(text, '.');
+	auto_free char *whole = dot ? xstrndup(text, (size_t)(dot - text)) : xstrdup(text);
+	uint64_t units, fraction = 0;
+	double scale = 1;
+	int r = parse_u64(whole, UINT32_MAX, &units);
+
+	if (r < 0)
+		return r;
+	if (dot) {
+		size_t digits = strspn(dot + 1, "0123456789");
+
+		if (digits == 0 || digits > 3 || dot[1 + digits] != '\0')
+			return -EINVAL;
+		for (size_t i = 1; i <= digits; i++, scale *= 10)
+			fraction = fraction * 10 + (uint64_t)(dot[i] - '0');
+	}
+	*ret = (double)units + (double)fraction / scale;
+	return 0;
+}
+
+void opt_list_done(struct opt_list *list)
+{
+	free(list->items);
+	*list = (struct opt_list){0};
+}
+
+static void opt_list_add(struct opt_list *list, const char *item)
+{
+	list->items = xrealloc(list->items, (list->n + 1) * sizeof(*list->items));
+	list->items[list->n++] = item;
+}
+
+static int bad_value(const struct opt *o, const char *value, const char *wanted, struct err *err)
+{
+	return err_set(err, ERR_INVALID_FIELD, 0, "--%s: '%s' is not %s", o->name, value, wanted);
+}
+
+static int take_value(const struct opt *o, const char *value, struct err *err)
+{
+	switch (o->kind) {
+	case OPT_FLAG:
+		return err_set(err, ERR_INVALID_FIELD, 0, "--%s takes no value", o->name);
+	case OPT_TEXT:
+		*(const char **)o->ret = value;
+		return 0;
+	case OPT_LIST:
+		opt_list_add(o->ret, value);
+		return 0;
+	case OPT_NUMBER:
+		return parse_u64(value, INT64_MAX, o->ret) < 0
+		               ? bad_value(o, value, "a whole number", err)
+		               : 0;
+	case OPT_DECIMAL:
+		return opts_parse_decimal(value, o->ret) < 0
+		               ? bad_value(o, value, "a number such as 2 or 0.5", err)
+		               : 0;
+	case OPT_MIB:
+		return opts_parse_mib(value, o->ret) < 0
+		               ? bad_value(o, value, "a size such as 512m or 2g", err)
+		               : 0;
+	case OPT_MS:
+		return opts_parse_ms(value, o->ret) < 0
+		               ? bad_value(o, value, "a time such as 500ms, 30s or 5m", err)
+		               : 0;
+	}
+	return 0;
+}
+
+/* The command's rows, then the common ones: a walk over both tables as if they were one. */
+struct rows {
+	const struct opt *tables[2];
+	size_t lengths[2];
+};
+
+static const struct opt *find_row(const struct rows *rows, char letter, const char *name,
+                                  size_t name_len)
+{
+	for (size_t t = 0; t < 2; t++)
+		for (size_t i = 0; i < rows->lengths[t]; i++) {
+			const struct opt *o = &rows->tables[t][i];
+
+			if (letter ? o->letter == letter
+			           : strlen(o->name) == name_len &&
+			                     memcmp(o->name, name, name_len) == 0)
+				return o;
+		}
+	return NULL;
+}
+
+struct cursor {
+	int argc;
+	char **argv;
+	int at;
+};
+
+static int next_value(const struct opt *o, struct cursor *c, const char **ret, struct err *err)
+{
+	if (c->at + 1 >= c->argc)
+		return err_set(err, ERR_INVALID_FIELD, 0, "--%s needs a value: %s", o->name,
+		               o->value);
+	*ret = c->argv[++c->at];
+	return 0;
+}
+
+/* --name, --name=value, --name value */
+static int parse_long(const struct rows *rows, struct cursor *c, struct err *err)
+{
+	const char *name = c->argv[c->at] + 2;
+	const char *equals = strchrnul(name, '=');
+	const struct opt *o = find_row(rows, 0, name, (size_t)(equals - name));
+	const char *value = NULL;
+	int r;
+
+	if (!o)
+		return err_set(err, ERR_INVALID_FIELD, 0, "unknown option '--%.*s'",
+		               (int)(equals - name), name);
+	if (*equals)
+		return take_value(o, equals + 1, err);
+	if (o->kind == OPT_FLAG) {
+		*(bool *)o->ret = true;
+		return 0;
+	}
+	r = next_value(o, c, &value, err);
+	return r < 0 ? r : take_value(o, value, err);
+}
+
+/* -x, -xy for flags, -xVALUE, -x VALUE */
+static int parse_letters(const struct rows *rows, struct cursor *c, struct err *err)
+{
+	for (const char *p = c->argv[c->at] + 1; *p; p++) {
+		const struct opt *o = find_row(rows, *p, NULL, 0);
+		const char *value = p + 1;
+		int r;
+
+		if (!o)
+			return err_set(err, ERR_INVALID_FIELD, 0, "unknown option '-%c'", *p);
+		if (o->kind == OPT_FLAG) {
+			*(bool *)o->ret = true;
+			continue;
+		}
+		if (*value == '\0') {
+			r = next_value(o, c, &value, err);
+			if (r < 0)
+				return r;
+		}
+		return take_value(o, value, err);
+	}
+	return 0;
+}
+
+static void print_row(const struct opt *o)
+{
+	char left[64];
+	int len;
+
+	len = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", o->letter ? '-' : ' ',
+	               o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name,
+	               o->value ? " " : "", o->value ? o->value : "");
+	if (len >= HELP_COLUMN)
+		printf("%s\n%*s%s\n", left, HELP_COLUMN, "", o->help);
+	else
+		printf("%-*s%s\n", HELP_COLUMN, left, o->help);
+}
+
+static void print_synopsis(const struct manual *m)
+{
+	const char *line = m->synopsis;
+
+	for (const char *label = "Usage:"; line; label = "      ") {
+		const char *end = strchrnul(line, '\n');
+
+		printf("%s cloche %s%s%.*s\n", label, m->name, end > line ? " " : "",
+		       (int)(end - line), line);
+		line = *end ? end + 1 : NULL;
+	}
+}
+
+static bool help_asked; /* --help is a row as any other and needs a place; CLI commands run once */
+
+static const struct opt help_row = {'h', "help", OPT_FLAG, &help_asked, NULL, "show this"};
+
+static size_t common_rows(struct opts_common *common, struct opt rows[4])
+{
+	size_t n = 0;
+
+	if (common) {
+		rows[n++] = (struct opt){0,        "json",
+		                         OPT_FLAG, &common->json,
+		                         NULL,     "print JSON instead of text for people"};
+		rows[n++] = (struct opt){0,
+		                         "url",
+		                         OPT_TEXT,
+		                         &common->url,
+		                         "URL",
+		                         "the daemon: http://, https:// or unix:/PATH "
+		                         "(CLOCHE_URL)"};
+		rows[n++] = (struct opt){0,        "key-file",
+		                         OPT_TEXT, &common->key_file,
+		                         "FILE",   "read the API key from FILE (CLOCHE_API_KEY)"};
+	}
+	rows[n++] = help_row;
+	return n;
+}
+
+static void print_help(const struct manual *m, const struct opt *common, size_t n_common)
+{
+	print_synopsis(m);
+	printf("\n%s\n\nOptions:\n", m->about);
+	for (size_t i = 0; i < m->n_opts; i++)
+		print_row(&m->opts[i]);
+	for (size_t i = 0; i < n_common; i++)
+		print_row(&common[i]);
+	if (m->examples)
+		printf("\nExamples:\n%s\n", m->examples);
+}
+
+void opts_print_help(const struct manual *m)
+{
+	print_help(m, &help_row, 1);
+}
+
+int opts_parse(const struct manual *m, struct opts_common *common, int argc, char **argv,
+               char ***ret_words, size_t *ret_n, struct err *err)
+{
+	struct opt common_table[4];
+	struct rows rows = {{m->opts, common_table},
+	                    {m->n_opts, common_rows(common, common_table)}};
+	struct cursor c = {argc, argv, 1};
+	int n_words = 0;
+	int r = 0;
+
+	help_asked = false;
+	for (; c.at < argc && r == 0; c.at++) {
+		const char *word = argv[c.at];
+
+		if (strcmp(word, "--") == 0) {
+			c.at++;
+			break;
+		}
+		if (word[0] != '-' || word[1] == '\0') {
+			if (m->words_end_options)
+				break;
+			argv[1 + n_words++] = argv[c.at];
+			continue;
+		}
+		r = word[1] == '-' ? parse_long(&rows, &c, err) : parse_letters(&rows, &c, err);
+	}
+	if (help_asked) {
+		print_help(m, common_table, rows.lengths[1]);
+		return 1;
+	}
+	if (r < 0) {
+		(void)err_hint(err, "cloche %s --help explains each option", m->name);
+		return r;
+	}
+	for (; c.at < argc; c.at++)
+		argv[1 + n_words++] = argv[c.at];
+	*ret_words = argv + 1;
+	*ret_n = (size_t)n_words;
+	return 0;
+}
