@@ -467,6 +467,11 @@ static int adopt_one(const char *id, struct err *err, void *arg)
 	return r;
 }
 
+static bool is_known(const char *id, void *arg)
+{
+	return box_find(arg, id) != NULL;
+}
+
 static int broker_start(struct broker *b, struct err *err)
 {
 	int r = b->engine->probe(&b->config.host, err);
@@ -476,6 +481,8 @@ static int broker_start(struct broker *b, struct err *err)
 	r = adopt_all(b->config.host.run_dir, adopt_one, b, err);
 	if (r < 0)
 		return r;
+	if (b->engine->sweep)
+		b->engine->sweep(is_known, b);
 	return wire_new(b->config.loop, take_fd(&b->config.gateway_fd), &wire_ops, b, &b->wire,
 	                err);
 }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What the daemon was told: defaults of this host, then the file, then the command line; each
+ * overrides the one before. One table names every setting with its type, its bounds, its place in
+ * the file and its option.
+ */
+#include "base/log.h"
+#include "engine/engine.h"
+
+#include <stdio.h>
+
+#define CONFIG_FILE "/etc/cloche/cloche.toml"
+
+struct config {
+	char *file;    /* NULL: CONFIG_FILE if it exists */
+	char **listen; /* "127.0.0.1:7070", "[::1]:7070", "none"; NULL-terminated, as all lists */
+	char *socket;  /* NULL: RUN/cloche.sock; "none" */
+	char *data_dir, *run_dir;
+	char **hosts; /* Host names to answer to; NULL: those of the listeners; "*": all */
+	char *tls_cert, *tls_key;
+	char *user;  /* who the gateway runs as */
+	char *agent; /* its binary; NULL: looked for beside the program */
+	enum log_level log_level;
+	struct guest_limits default_limits, max_limits;
+	uint64_t default_timeout_ms, max_timeout_ms;
+	uint64_t spool_bytes;
+	uint32_t sandboxes_max, execs_max;
+	bool is_plain_storage;
+	bool is_rm; /* delete all sandboxes at the end */
+	bool wants_help;
+	int32_t ready_fd; /* gets "ready\n"; -1 = none */
+};
+
+void config_init(struct config *c); /* defaults, fit to this host */
+void config_done(struct config *c);
+/* A file's text; name is for errors. */
+must_check int config_parse(struct config *c, const char *name, const char *text, size_t len,
+                            struct err *err);
+/* The command line, with the file that it names (or the usual one) read first, then checked as a
+ * whole. argv[0] is skipped. */
+must_check int config_load(struct config *c, int argc, char **argv, struct err *err);
+void config_print_options(FILE *out);

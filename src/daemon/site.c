@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The lock is what makes two brokers on the same sandboxes impossible: the launcher takes it and
+ * the broker inherits it, so it is free only when both are gone, however they went. It is removed
+ * under lock, and one who waited for it checks that the file he holds is still the one with the
+ * name.
+ */
+#include "daemon/site.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/parse.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define FALLBACK_ID  64000 /* Debian leaves 60000 to 64999 to be picked by packages */
+#define LOCK_WAIT_US (15 * UINT64_C(1000000)) /* for the processes of a launcher that was killed   \
+	                                       */
+
+void site_init(struct site *s, const struct config *config)
+{
+	*s = (struct site){.config = config, .lock_fd = -1, .agent_fd = -1};
+}
+
+static int find_user(struct site *s, struct err *err)
+{
+	const struct passwd *pw = getpwnam(s->config->user);
+
+	if (pw && pw->pw_uid == 0)
+		return err_field(err, "user", "the gateway must not be root");
+	if (pw) {
+		s->uid = pw->pw_uid;
+		s->gid = pw->pw_gid;
+		return 0;
+	}
+	if (strcmp(s->config->user, "cloche") != 0)
+		return err_field(err, "user", "there is no user '%s'", s->config->user);
+	s->uid = FALLBACK_ID;
+	s->gid = FALLBACK_ID;
+	log_warn("daemon.no_user", "user=cloche uid=%d hint='useradd --system cloche'",
+	         FALLBACK_ID);
+	return 0;
+}
+
+static int make_parents(const char *path, struct err *err)
+{
+	auto_free char *part = xstrdup(path);
+
+	for (char *p = strchr(part + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+			return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", part);
+		*p = '/';
+	}
+	return 0;
+}
+
+/* A directory that someone else may write to could be swapped under our feet: it is refused. */
+static int make_dir(const char *path, uid_t uid, gid_t gid, mode_t mode, struct err *err)
+{
+	auto_fd int fd = -1;
+	struct stat st;
+	bool is_new = mkdir(path, 0700) == 0;
+
+	if (!is_new && errno != EEXIST)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
+	if (!is_new && st.st_uid != uid) {
+		(void)err_set(err, ERR_CONFLICT, 0, "'%s' belongs to user %u, not %u", path,
+		              st.st_uid, uid);
+		return err_hint(err, "if it is cloche's: chown -R %u:%u %s", uid, gid, path);
+	}
+	if ((is_new && fchown(fd, uid, gid) < 0) || fchmod(fd, mode) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot set up '%s'", path);
+	return 0;
+}
+
+static int make_dirs(struct site *s, struct err *err)
+{
+	const struct config *c = s->config;
+	auto_free char *gateway = xasprintf("%s/gateway", c->data_dir);
+	auto_free char *spool = xasprintf("%s/gateway/spool", c->data_dir);
+	auto_free char *sandboxes = xasprintf("%s/sandboxes", c->run_dir);
+	const struct {
+		const char *path;
+		uid_t uid;
+		gid_t gid;
+		mode_t mode;
+	} rows[] = {
+		{c->data_dir, 0, 0, 0711},     {c->run_dir, 0, 0, 0755},
+		{sandboxes, 0, 0, 0700},       {gateway, s->uid, s->gid, 0700},
+		{spool, s->uid, s->gid, 0700},
+	};
+	int r = make_parents(c->data_dir, err);
+
+	if (r == 0)
+		r = make_parents(c->run_dir, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(rows); i++)
+		r = make_dir(rows[i].path, rows[i].uid, rows[i].gid, rows[i].mode, err);
+	return r;
+}
+
+/* 0: locked; -EWOULDBLOCK: held, *ret_pid is the launcher that wrote its number there, or 0. */
+static int try_lock(const char *path, int *ret_fd, uint64_t *ret_pid)
+{
+	auto_fd int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	struct stat held, named;
+	char text[24];
+
+	*ret_pid = 0;
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		int r = -errno;
+
+		if (fd_read_file(AT_FDCWD, path, text, sizeof(text)) > 0)
+			(void)!parse_u64(text, INT32_MAX, ret_pid);
+		return r;
+	}
+	if (fstat(fd, &held) < 0 || stat(path, &named) < 0 || held.st_ino != named.st_ino)
+		return -EAGAIN; /* removed by its last holder between open() and flock() */
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static bool is_alive(uint64_t pid)
+{
+	return pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+}
+
+static int take_lock(struct site *s, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/lock", s->config->run_dir);
+	uint64_t deadline_us = clock_steady_us() + LOCK_WAIT_US;
+	const struct timespec pause = {.tv_nsec = 20000000};
+	uint64_t pid;
+	char text[24];
+	int len, r;
+
+	while ((r = try_lock(path, &s->lock_fd, &pid)) < 0) {
+		if (r != -EWOULDBLOCK)
+			return err_set(err, ERR_INTERNAL, -r, "cannot lock '%s'", path);
+		if (is_alive(pid) || clock_steady_us() > deadline_us) {
+			(void)err_set(err, ERR_CONFLICT, EALREADY, "already running, pid %llu",
+			              (unsigned long long)pid);
+			return -EALREADY;
+		}
+		(void)nanosleep(&pause, NULL);
+	}
+	len = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	if (ftruncate(s->lock_fd, 0) < 0 || pwrite(s->lock_fd, text, (size_t)len, 0) != len)
+		return err_set(err, ERR_INTERNAL, errno, "cannot write '%s'", path);
+	return 0;
+}
+
+/* Beside the program: installed together (../lib/cloche), or in one build directory. */
+static int open_agent(const struct config *c, int *ret_fd, struct err *err)
+{
+	static const char *const places[] = {"cloche-agent", "src/agent/cloche-agent",
+	                                     "../agent/cloche-agent", "../lib/cloche/cloche-agent"};
+	char self[4096];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (c->agent) {
+		*ret_fd = open(c->agent, O_RDONLY | O_CLOEXEC);
+		return *ret_fd >= 0 ? 0
+		                    : err_set(err, ERR_INTERNAL, errno,
+		                              "cannot open the agent '%s'", c->agent);
+	}
+	if (len < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot tell where this program lies");
+	self[len] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		auto_free char *path = xasprintf("%s/%s", self, places[i]);
+
+		*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (*ret_fd >= 0)
+			return 0;
+	}
+	(void)err_set(err, ERR_UNAVAILABLE, ENOENT, "no cloche-agent beside '%s'", self);
+	return err_hint(err, "name it with --agent PATH");
+}
+
+/* Sealed, so that what starts in every sandbox cannot change while the daemon runs. */
+static int load_agent(struct site *s, struct err *err)
+{
+	auto_fd int file = -1;
+	auto_fd int memfd = memfd_create("cloche-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct stat st;
+	off_t at = 0;
+	int r = open_agent(s->config, &file, err);
+
+	if (r < 0)
+		return r;
+	if (memfd < 0 || fstat(file, &st) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot load the agent");
+	while (at < st.st_size)
+		if (sendfile(memfd, file, &at, (size_t)(st.st_size - at)) <= 0)
+			return err_set(err, ERR_INTERNAL, errno, "cannot load the agent");
+	if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot seal the agent");
+	s->agent_fd = take_fd(&memfd);
+	return 0;
+}
+
+static int add_listener(struct site *s, int fd, bool is_unix, struct err *err)
+{
+	if (s->n_listeners == SITE_LISTENERS_MAX) {
+		(void)close(fd);
+		return err_field(err, "listen", "more than %d listeners", SITE_LISTENERS_MAX);
+	}
+	s->listeners[s->n_listeners++] = (struct site_listener){.fd = fd, .is_unix = is_unix};
+	return 0;
+}
+
+static int open_listeners(struct site *s, struct err *err)
+{
+	const struct config *c = s->config;
+	int fd, r;
+
+	if (strcmp(c->socket, "none") != 0) {
+		r = listen_unix(c->socket, s->gid, &fd, err);
+		if (r == 0)
+			r = add_listener(s, fd, true, err);
+		if (r < 0)
+			return r;
+	}
+	for (char **p = c->listen; *p; p++) {
+		if (strcmp(*p, "none") == 0)
+			continue;
+		r = listen_tcp(*p, &fd, err);
+		if (r == 0)
+			r = add_listener(s, fd, false, err);
+		if (r < 0)
+			return r;
+	}
+	if (s->n_listeners == 0)
+		return err_field(err, "listen", "neither an address nor a socket to listen on");
+	return 0;
+}
+
+int site_prepare(struct site *s, struct err *err)
+{
+	int r = find_user(s, err);
+
+	if (r == 0)
+		r = make_dirs(s, err);
+	if (r == 0)
+		r = take_lock(s, err);
+	if (r == 0)
+		r = load_agent(s, err);
+	return r < 0 ? r : open_listeners(s, err);
+}
+
+int site_open_key(const struct site *s, int *ret_fd, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/admin.key", s->config->data_dir);
+
+	*ret_fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (*ret_fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
+	return 0;
+}
+
+/* There were keys already, and their owner had put the file away. */
+void site_drop_empty_key(const struct site *s)
+{
+	auto_free char *path = xasprintf("%s/admin.key", s->config->data_dir);
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+		(void)unlink(path);
+}
+
+void site_clear(struct site *s)
+{
+	auto_free char *lock = xasprintf("%s/lock", s->config->run_dir);
+	auto_free char *sandboxes = xasprintf("%s/sandboxes", s->config->run_dir);
+
+	for (size_t i = 0; i < s->n_listeners; i++)
+		if (s->listeners[i].is_unix)
+			(void)unlink(s->config->socket);
+	(void)rmdir(sandboxes);
+	if (s->lock_fd >= 0)
+		(void)unlink(lock);
+	(void)rmdir(s->config->run_dir);
+}
+
+void site_done(struct site *s)
+{
+	for (size_t i = 0; i < s->n_listeners; i++)
+		(void)close(s->listeners[i].fd);
+	s->n_listeners = 0;
+	if (s->agent_fd >= 0)
+		(void)close(take_fd(&s->agent_fd));
+	if (s->lock_fd >= 0)
+		(void)close(take_fd(&s->lock_fd));
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The place where the daemon runs, made ready by the launcher as root: directories with the right
+ * owners, the lock, the gateway's user, the agent's binary, the listeners. Both processes inherit
+ * what they need of it.
+ *
+ *	DATA/           root 0711        DATA/gateway/   cloche 0700, the gateway's root directory
+ *	DATA/admin.key  root 0600        DATA/layers…, templates: the engine's
+ *	RUN/            root 0755        RUN/lock, RUN/cloche.sock (0660, group cloche)
+ *	RUN/sandboxes/  root 0700
+ */
+#include "daemon/config.h"
+#include "daemon/listen.h"
+
+#define SITE_LISTENERS_MAX 16
+
+struct site_listener {
+	int fd;
+	bool is_unix;
+};
+
+struct site {
+	const struct config *config; /* borrowed */
+	uid_t uid;                   /* the gateway's */
+	gid_t gid;
+	int lock_fd;
+	int agent_fd; /* sealed memfd */
+	struct site_listener listeners[SITE_LISTENERS_MAX];
+	size_t n_listeners;
+};
+
+void site_init(struct site *s, const struct config *config);
+/* -EALREADY: another daemon holds this run directory. */
+must_check int site_prepare(struct site *s, struct err *err);
+/* Takes away the socket and the lock; directories that are empty go too. */
+void site_clear(struct site *s);
+void site_done(struct site *s); /* closes the fds */
+must_check int site_open_key(const struct site *s, int *ret_fd, struct err *err); /* admin.key */
+void site_drop_empty_key(const struct site *s);

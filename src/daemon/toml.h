@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The part of TOML that a daemon's settings need: [sections], key = value, strings ("basic" with
+ * \\ \" \n \t, 'literal'), bare numbers and booleans, arrays of strings over one or more lines, and
+ * comments. All that is read here is TOML; what TOML has beyond it is refused with file and line.
+ */
+#include "base/err.h"
+
+enum toml_kind { TOML_STRING, TOML_BARE, TOML_ARRAY };
+
+struct toml_entry {          /* borrowed for the call */
+	const char *section; /* "" above the first one */
+	const char *key;
+	enum toml_kind kind;
+	const char *text;         /* string or bare word */
+	const char *const *items; /* array: n_items strings */
+	size_t n_items;
+};
+
+#define TOML_ITEMS_MAX 64
+
+typedef int (*toml_fn)(const struct toml_entry *entry, void *arg, struct err *err);
+
+/* Calls fn for each key in order. An error, also one of fn's, begins with "NAME:LINE: ". */
+must_check int toml_parse(const char *name, const char *text, size_t len, toml_fn fn, void *arg,
+                          struct err *err);
