@@ -22,9 +22,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define FALLBACK_ID  64000 /* Debian leaves 60000 to 64999 to be picked by packages */
-#define LOCK_WAIT_US (15 * UINT64_C(1000000)) /* for the processes of a launcher that was killed   \
-	                                       */
+#define FALLBACK_ID 64000 /* Debian leaves 60000 to 64999 to be picked by packages */
+#define LOCK_WAIT_US                                                                               \
+	(15 * UINT64_C(1000000)) /* for the processes of a launcher that was killed                \
+	                          */
 
 void site_init(struct site *s, const struct config *config)
 {
@@ -292,12 +293,13 @@ void site_clear(struct site *s)
 	auto_free char *lock = xasprintf("%s/lock", s->config->run_dir);
 	auto_free char *sandboxes = xasprintf("%s/sandboxes", s->config->run_dir);
 
+	if (s->lock_fd < 0) /* what is there may be another daemon's */
+		return;
 	for (size_t i = 0; i < s->n_listeners; i++)
 		if (s->listeners[i].is_unix)
 			(void)unlink(s->config->socket);
 	(void)rmdir(sandboxes);
-	if (s->lock_fd >= 0)
-		(void)unlink(lock);
+	(void)unlink(lock);
 	(void)rmdir(s->config->run_dir);
 }
 

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/child.h"
+
+#include "base/fd.h"
+#include "broker/broker.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+
+static int compare_fds(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+static void close_all_but(const int *keep, size_t n)
+{
+	int sorted[SITE_LISTENERS_MAX + 8];
+	unsigned next = STDERR_FILENO + 1;
+
+	n = MIN(n, ARRAY_SIZE(sorted));
+	memcpy(sorted, keep, n * sizeof(*keep));
+	qsort(sorted, n, sizeof(*sorted), compare_fds);
+	for (size_t i = 0; i < n; i++) {
+		if (sorted[i] < (int)next)
+			continue;
+		if ((unsigned)sorted[i] > next)
+			(void)close_range(next, (unsigned)sorted[i] - 1, 0);
+		next = (unsigned)sorted[i] + 1;
+	}
+	(void)close_range(next, UINT_MAX, 0);
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	/* A terminal's Ctrl-C goes to the whole group: the launcher alone decides what follows. */
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN);
+}
+
+void child_begin(const char *name, const struct config *config, const int *keep, size_t n_keep)
+{
+	int null_fd;
+
+	reset_signals();
+	close_all_but(keep, n_keep);
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null_fd >= 0) {
+		(void)dup2(null_fd, STDIN_FILENO);
+		(void)dup2(null_fd, STDOUT_FILENO);
+		(void)close(null_fd);
+	}
+	log_init(name, config->log_level);
+}
+
+void child_report(int control_fd, const struct err *err)
+{
+	struct child_report report = {.is_ready = !err};
+
+	if (err)
+		report.err = *err;
+	(void)!fd_send(control_fd, &report, sizeof(report), NULL, 0);
+}
+
+static void broker_on_over(struct loop *loop, void *arg)
+{
+	(void)arg;
+	loop_stop(loop);
+}
+
+static int broker_run(const struct broker_config *config, int control_fd)
+{
+	struct broker *broker;
+	struct err err = {0};
+	int r = broker_new(config, broker_on_over, NULL, &broker, &err);
+
+	if (r < 0) {
+		child_report(control_fd, &err);
+		return r;
+	}
+	child_report(control_fd, NULL);
+	r = loop_run(config->loop);
+	broker_free(broker);
+	return r;
+}
+
+int broker_main(const struct site *site, int gateway_fd, int control_fd)
+{
+	const struct config *c = site->config;
+	const int keep[] = {gateway_fd, control_fd, site->lock_fd, site->agent_fd};
+	struct broker_config config = {
+		.engine = &jail_engine,
+		.host = {.data_dir = c->data_dir,
+	                 .run_dir = c->run_dir,
+	                 .agent_fd = site->agent_fd,
+	                 .is_plain_storage = c->is_plain_storage},
+		.gateway_fd = gateway_fd,
+		.max_limits = c->max_limits,
+		.sandboxes_max = c->sandboxes_max,
+	};
+	struct err err = {0};
+	int r;
+
+	child_begin("broker", c, keep, ARRAY_SIZE(keep));
+	(void)signal(SIGTERM, SIG_IGN); /* it goes when the gateway has gone, not before */
+	r = loop_new(&config.loop, &err);
+	if (r < 0) {
+		child_report(control_fd, &err);
+		return CHILD_FAILED;
+	}
+	r = broker_run(&config, control_fd);
+	loop_free(config.loop);
+	return r < 0 ? CHILD_FAILED : CHILD_OK;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The gateway's walls: it reads what strangers send, so it keeps nothing that it does not need. No
+ * root, no capability, no path but its own directory, no way to start a program, to open a socket
+ * or to map code.
+ */
+#include "base/err.h"
+
+#include <sys/types.h>
+
+/* Irrevocable, for the calling single-threaded process, which must be root. root_dir becomes "/".
+ */
+must_check int confine(const char *root_dir, uid_t uid, gid_t gid, struct err *err);
+/* The last of its steps alone, for its test. */
+must_check int confine_syscalls(struct err *err);

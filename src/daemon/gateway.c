@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The gateway process: confined first, then wired together from the bottom up, and listening last,
+ * when the fleet knows what is alive. It stops in the reverse order:
+ *
+ *	SIGTERM --> no new connections, replies end or are cut --> (--rm: sandboxes deleted) -->
+ *exit
+ *
+ * When the launcher dies or closes the control socket (because the broker died), there is nobody to
+ * be polite for: it stops at once, and the next start goes on from the store.
+ */
+#include "api/api.h"
+#include "base/clock.h"
+#include "daemon/child.h"
+#include "daemon/confine.h"
+#include "http/tls.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define DRAIN_US   (5 * UINT64_C(1000000))
+#define HOSTS_MAX  64
+#define STORE_PATH "/state.db" /* below the root that confine() gave it */
+#define SPOOL_DIR  "/spool"
+
+struct gateway {
+	const struct site *site;
+	struct loop *loop;
+	struct store *store;
+	struct keyring *keyring;
+	struct fleet *fleet;
+	struct http_server *server;
+	struct tls_context *tls;
+	struct api api;
+	const char *hosts[HOSTS_MAX + 1];
+	char host_names[SITE_LISTENERS_MAX][64];
+	int control_fd;
+	struct loop_io *control_io;
+	bool is_stopping;
+};
+
+/* "[::1]:7070" without the port. */
+static const char *host_of_listener(int fd, char name[64])
+{
+	listen_name(fd, name, 64);
+	*strrchr(name, ':') = '\0';
+	return name;
+}
+
+static bool has_wildcard(const struct config *c)
+{
+	struct listen_address a;
+
+	for (char **p = c->listen; *p; p++)
+		if (listen_parse(*p, &a, NULL) == 0 && listen_is_wildcard(&a))
+			return true;
+	return false;
+}
+
+/*
+ * Which Host names are answered, so that a web page which makes its name point at us is not. One
+ * that listens on every address cannot know its names: unless it is told them, all are let in.
+ */
+static const char *const *allowed_hosts(struct gateway *g)
+{
+	const struct config *c = g->site->config;
+	size_t n = 0;
+
+	if (c->hosts) {
+		for (char **p = c->hosts; *p && n < HOSTS_MAX; p++) {
+			if (strcmp(*p, "*") == 0)
+				return NULL;
+			g->hosts[n++] = *p;
+		}
+		return g->hosts;
+	}
+	if (has_wildcard(c))
+		return NULL;
+	g->hosts[n++] = "localhost";
+	for (size_t i = 0; i < g->site->n_listeners; i++)
+		if (!g->site->listeners[i].is_unix)
+			g->hosts[n++] =
+				host_of_listener(g->site->listeners[i].fd, g->host_names[i]);
+	return g->hosts;
+}
+
+static int listen_all(struct gateway *g, struct err *err)
+{
+	struct http_app app = {
+		.authorize = api_authorize, .arg = &g->api, .hosts = allowed_hosts(g)};
+	int r;
+
+	app.routes = api_routes(&app.n_routes);
+	r = http_server_new(g->loop, &app, &g->server, err);
+	for (size_t i = 0; r == 0 && i < g->site->n_listeners; i++) {
+		const struct site_listener *l = &g->site->listeners[i];
+
+		r = http_server_listen(g->server, l->fd, l->is_unix ? NULL : g->tls, err);
+	}
+	return r;
+}
+
+static void on_fleet_ready(struct loop *loop, void *arg)
+{
+	struct gateway *g = arg;
+	struct err err = {0};
+
+	if (g->is_stopping)
+		return;
+	if (listen_all(g, &err) < 0) {
+		child_report(g->control_fd, &err);
+		loop_stop(loop);
+		return;
+	}
+	child_report(g->control_fd, NULL);
+}
+
+static void on_all_deleted(struct loop *loop, void *arg)
+{
+	(void)arg;
+	loop_stop(loop);
+}
+
+static void on_drained(struct loop *loop, void *arg)
+{
+	struct gateway *g = arg;
+
+	if (g->site->config->is_rm && g->control_fd >= 0 && fleet_is_ready(g->fleet))
+		fleet_delete_all(g->fleet, on_all_deleted, g);
+	else
+		loop_stop(loop);
+}
+
+static void stop(struct gateway *g, uint64_t drain_us)
+{
+	if (g->is_stopping)
+		return;
+	g->is_stopping = true;
+	if (g->server)
+		http_server_drain(g->server, loop_now_us(g->loop) + drain_us, on_drained, g);
+	else
+		loop_defer(g->loop, on_drained, g);
+}
+
+static void on_sigterm(struct loop *loop, void *arg)
+{
+	(void)loop;
+	stop(arg, DRAIN_US);
+}
+
+/* The launcher never writes, so readable means its end. */
+static void on_control(struct loop *loop, uint32_t events, void *arg)
+{
+	struct gateway *g = arg;
+
+	(void)events;
+	loop_io_removep(&g->control_io);
+	(void)close(take_fd(&g->control_fd));
+	log_warn("gateway.alone", "the launcher or the broker is gone");
+	loop_stop(loop);
+}
+
+static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const struct fleet_config config = {
+		.loop = g->loop,
+		.store = g->store,
+		.broker_fd = broker_fd,
+		.spool_dir = SPOOL_DIR,
+		.spool_bytes_max = c->spool_bytes,
+		.default_limits = c->default_limits,
+		.max_limits = c->max_limits,
+		.default_timeout_ms = c->default_timeout_ms,
+		.max_timeout_ms = c->max_timeout_ms,
+		.sandboxes_max = c->sandboxes_max,
+		.execs_max = c->execs_max,
+	};
+
+	return fleet_new(&config, on_fleet_ready, g, &g->fleet, err);
+}
+
+static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err)
+{
+	int r = loop_new(&g->loop, err);
+
+	if (r == 0)
+		r = store_open(STORE_PATH, &g->store, err);
+	if (r == 0)
+		r = keyring_load(g->store, &g->keyring, err);
+	if (r == 0)
+		r = keyring_ensure_admin_fd(g->keyring, key_fd, err);
+	if (r == 0)
+		r = open_fleet(g, broker_fd, err);
+	if (r < 0)
+		return r;
+	g->api = (struct api){.loop = g->loop,
+	                      .fleet = g->fleet,
+	                      .keyring = g->keyring,
+	                      .started_us = clock_wall_us()};
+	r = loop_signal_add(g->loop, SIGTERM, on_sigterm, g);
+	if (r == 0)
+		r = loop_io_add(g->loop, g->control_fd, EPOLLIN, on_control, g, &g->control_io);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch for signals") : 0;
+}
+
+static int run(struct gateway *g, int broker_fd, int key_fd, struct err *err)
+{
+	const struct config *c = g->site->config;
+	auto_free char *root_dir = xasprintf("%s/gateway", c->data_dir);
+	int r = 0;
+
+	if (c->tls_cert) /* while it can still read the key */
+		r = tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
+	if (r == 0)
+		r = confine(root_dir, g->site->uid, g->site->gid, err);
+	if (r == 0)
+		r = wire_up(g, broker_fd, key_fd, err);
+	(void)close(key_fd);
+	if (r < 0)
+		return r;
+	r = loop_run(g->loop);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the event loop failed") : 0;
+}
+
+static void take_down(struct gateway *g)
+{
+	http_server_free(g->server);
+	if (g->fleet)
+		fleet_free(g->fleet);
+	if (g->keyring)
+		keyring_free(g->keyring);
+	if (g->store)
+		store_close(g->store);
+	tls_context_free(g->tls);
+	if (g->loop) {
+		loop_io_removep(&g->control_io);
+		loop_free(g->loop);
+	}
+}
+
+int gateway_main(const struct site *site, int broker_fd, int control_fd, int key_fd)
+{
+	struct gateway g = {.site = site, .control_fd = control_fd};
+	int keep[SITE_LISTENERS_MAX + 3] = {broker_fd, control_fd, key_fd};
+	struct err err = {0};
+	int r;
+
+	for (size_t i = 0; i < site->n_listeners; i++)
+		keep[3 + i] = site->listeners[i].fd;
+	child_begin("gateway", site->config, keep, 3 + site->n_listeners);
+	r = run(&g, broker_fd, key_fd, &err);
+	if (r < 0 && g.control_fd >= 0)
+		child_report(g.control_fd, &err);
+	take_down(&g);
+	return r < 0 ? CHILD_FAILED : CHILD_OK;
+}

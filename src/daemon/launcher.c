@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Broker and gateway live and die together: each sees the end of the other as the end of the socket
+ * between them. The launcher waits until both are gone, then starts a new pair.
+ *
+ *	starting --> up --+--> falling (one died: the other is on its way out) --> resting -->
+ *starting |              +--> stopping (asked to) --> done
+ *	   +--> done: a pair that was never up once is not tried again, its error is for a person
+ *
+ * Pairs that die soon after their start are tried again later and later, and then given up, so that
+ * a fault which is in the data does not become a busy loop.
+ */
+#include "daemon/launcher.h"
+
+#include "base/fd.h"
+#include "daemon/child.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+
+#define SECOND_US       UINT64_C(1000000)
+#define START_MAX_US    (120 * SECOND_US) /* a first start may format a disk image */
+#define STOP_MAX_US     (60 * SECOND_US)  /* --rm deletes many sandboxes, each may take a second */
+#define FALL_MAX_US     (15 * SECOND_US)  /* beyond the broker's own patience */
+#define QUICK_LIFE_US   (10 * SECOND_US)
+#define QUICK_LIVES_MAX 5
+#define REST_US         (SECOND_US / 10) /* doubled with each quick life */
+
+enum role { ROLE_BROKER, ROLE_GATEWAY, ROLE_COUNT };
+static const char *const role_names[] = {[ROLE_BROKER] = "broker", [ROLE_GATEWAY] = "gateway"};
+
+enum phase { PHASE_STARTING, PHASE_UP, PHASE_FALLING, PHASE_RESTING, PHASE_STOPPING };
+
+struct launcher;
+
+struct child {
+	struct launcher *launcher;
+	enum role role;
+	struct loop_child *watch; /* NULL: not running */
+	int control_fd;
+	struct loop_io *control_io;
+};
+
+struct launcher {
+	const struct site *site;
+	void (*ready)(const struct site *site);
+	struct loop *loop;
+	enum phase phase;
+	struct child children[ROLE_COUNT];
+	struct loop_timer *timer; /* patience of the phase */
+	uint64_t started_us;
+	unsigned quick_lives;
+	bool was_up;
+	bool has_err;
+	struct err err;
+};
+
+static void start_pair(struct launcher *l);
+
+static bool is_running(const struct launcher *l)
+{
+	return l->children[ROLE_BROKER].watch || l->children[ROLE_GATEWAY].watch;
+}
+
+static void send_signal(const struct child *c, int signo)
+{
+	if (c->watch)
+		(void)pidfd_send_signal(loop_child_pidfd(c->watch), signo, NULL, 0);
+}
+
+static void move(struct launcher *l, enum phase phase, uint64_t patience_us)
+{
+	l->phase = phase;
+	if (patience_us == UINT64_MAX)
+		loop_timer_set(l->timer, UINT64_MAX);
+	else
+		loop_timer_set_in(l->timer, patience_us);
+}
+
+static void keep_err(struct launcher *l, const struct err *err)
+{
+	if (l->has_err)
+		return; /* what broke first is what is to be mended */
+	l->has_err = true;
+	l->err = *err;
+}
+
+static void finish(struct launcher *l)
+{
+	loop_stop(l->loop);
+}
+
+static void give_up(struct launcher *l)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_UNAVAILABLE, 0, "gave up after %u starts that died at once",
+	              l->quick_lives);
+	(void)err_hint(&err, "the log above says why; sandboxes are left as they are");
+	l->has_err = true;
+	l->err = err;
+	finish(l);
+}
+
+/* Both are gone. */
+static void on_pair_gone(struct launcher *l)
+{
+	bool was_quick = loop_now_us(l->loop) - l->started_us < QUICK_LIFE_US;
+
+	if (l->phase == PHASE_STOPPING) {
+		finish(l);
+		return;
+	}
+	if (!l->was_up) {
+		finish(l);
+		return;
+	}
+	l->quick_lives = was_quick ? l->quick_lives + 1 : 1;
+	if (l->quick_lives > QUICK_LIVES_MAX) {
+		give_up(l);
+		return;
+	}
+	move(l, PHASE_RESTING, REST_US << (l->quick_lives - 1));
+}
+
+static void close_control(struct child *c)
+{
+	loop_io_removep(&c->control_io);
+	if (c->control_fd >= 0)
+		(void)close(take_fd(&c->control_fd));
+}
+
+static void on_child_end(struct loop *loop, int wait_status, void *arg)
+{
+	struct child *c = arg;
+	struct launcher *l = c->launcher;
+	struct err err;
+
+	(void)loop;
+	c->watch = NULL;
+	close_control(c);
+	if (l->phase != PHASE_STOPPING) {
+		log_warn("daemon.child_died", "name=%s wait_status=0x%x", role_names[c->role],
+		         wait_status);
+		(void)err_set(&err, ERR_INTERNAL, 0, "the %s ended with wait status 0x%x",
+		              role_names[c->role], wait_status);
+		keep_err(l, &err);
+	}
+	if (!is_running(l)) {
+		on_pair_gone(l);
+		return;
+	}
+	if (l->phase != PHASE_STOPPING)
+		move(l, PHASE_FALLING, FALL_MAX_US);
+	if (c->role == ROLE_BROKER)
+		close_control(&l->children[ROLE_GATEWAY]); /* tells it to stop at once */
+}
+
+static void on_report(struct child *c, const struct child_report *report)
+{
+	struct launcher *l = c->launcher;
+	struct err err = report->err;
+
+	if (!report->is_ready) {
+		err.message[sizeof(err.message) - 1] = '\0';
+		err.hint[sizeof(err.hint) - 1] = '\0';
+		log_error("daemon.start_failed", "name=%s error='%s' hint='%s'",
+		          role_names[c->role], err.message, err.hint);
+		keep_err(l, &err);
+	} else if (c->role == ROLE_GATEWAY && l->phase == PHASE_STARTING) {
+		l->was_up = true;
+		l->has_err = false;
+		move(l, PHASE_UP, UINT64_MAX);
+		l->ready(l->site);
+	}
+}
+
+static void on_control(struct loop *loop, uint32_t events, void *arg)
+{
+	struct child *c = arg;
+	struct child_report report;
+	ssize_t n = recv(c->control_fd, &report, sizeof(report), MSG_DONTWAIT);
+
+	(void)loop;
+	(void)events;
+	if (n == (ssize_t)sizeof(report))
+		on_report(c, &report);
+	else if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+		close_control(c); /* it is ending: its pidfd tells */
+}
+
+static void on_patience_end(struct loop *loop, void *arg)
+{
+	struct launcher *l = arg;
+
+	(void)loop;
+	if (l->phase == PHASE_RESTING) {
+		start_pair(l);
+		return;
+	}
+	log_error("daemon.stuck", "phase=%d: what is left is killed; sandboxes stay", l->phase);
+	for (size_t i = 0; i < ROLE_COUNT; i++)
+		send_signal(&l->children[i], SIGKILL);
+}
+
+static void on_stop(struct loop *loop, void *arg)
+{
+	struct launcher *l = arg;
+
+	(void)loop;
+	if (l->phase == PHASE_STOPPING) { /* asked twice: now */
+		on_patience_end(loop, l);
+		return;
+	}
+	log_info("daemon.stopping", "rm=%d", l->site->config->is_rm);
+	l->has_err = false;
+	move(l, PHASE_STOPPING, STOP_MAX_US);
+	if (is_running(l))
+		send_signal(&l->children[ROLE_GATEWAY], SIGTERM); /* the broker follows */
+	else
+		finish(l);
+}
+
+struct pair_fds {
+	int link[2];    /* broker, gateway */
+	int control[2]; /* ours, the child's */
+	int key;
+};
+
+static pid_t fork_child(struct launcher *l, enum role role, const struct pair_fds *fds)
+{
+	pid_t pid = fork();
+	int code;
+
+	if (pid != 0)
+		return pid;
+	if (role == ROLE_BROKER)
+		code = broker_main(l->site, fds->link[0], fds->control[1]);
+	else
+		code = gateway_main(l->site, fds->link[1], fds->control[1], fds->key);
+	_exit(code);
+}
+
+static int start_child(struct launcher *l, enum role role, struct pair_fds *fds, struct err *err)
+{
+	struct child *c = &l->children[role];
+	int pidfd;
+	pid_t pid;
+	int r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
+	pid = fork_child(l, role, fds);
+	(void)close(fds->control[1]);
+	c->control_fd = fds->control[0];
+	pidfd = pid < 0 ? -1 : pidfd_open(pid, 0);
+	if (pidfd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot start the %s", role_names[role]);
+	r = loop_child_add(l->loop, pidfd, on_child_end, c, &c->watch);
+	if (r == 0)
+		r = loop_io_add(l->loop, c->control_fd, EPOLLIN, on_control, c, &c->control_io);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch the %s", role_names[role]) : 0;
+}
+
+static void start_pair(struct launcher *l)
+{
+	struct pair_fds fds = {.link = {-1, -1}, .key = -1};
+	struct err err;
+	int r = 0;
+
+	l->started_us = loop_now_us(l->loop);
+	move(l, PHASE_STARTING, START_MAX_US);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.link) < 0)
+		r = err_set(&err, ERR_INTERNAL, errno, "cannot make a socket pair");
+	if (r == 0)
+		r = site_open_key(l->site, &fds.key, &err);
+	if (r == 0)
+		r = start_child(l, ROLE_BROKER, &fds, &err);
+	if (r == 0)
+		r = start_child(l, ROLE_GATEWAY, &fds, &err);
+	for (size_t i = 0; i < 2; i++)
+		if (fds.link[i] >= 0)
+			(void)close(fds.link[i]);
+	if (fds.key >= 0)
+		(void)close(fds.key);
+	if (r < 0) { /* no fds or processes: a broker that did start sees its gateway gone */
+		log_error("daemon.start_failed", "error='%s'", err.message);
+		keep_err(l, &err);
+		if (!is_running(l))
+			on_pair_gone(l);
+	}
+}
+
+int launcher_run(const struct site *site, void (*ready)(const struct site *site), struct err *err)
+{
+	struct launcher l = {.site = site, .ready = ready};
+	int r = loop_new(&l.loop, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ROLE_COUNT; i++)
+		l.children[i] =
+			(struct child){.launcher = &l, .role = (enum role)i, .control_fd = -1};
+	l.timer = loop_timer_new(l.loop, on_patience_end, &l);
+	(void)signal(SIGPIPE, SIG_IGN);
+	r = loop_signal_add(l.loop, SIGTERM, on_stop, &l);
+	if (r == 0)
+		r = loop_signal_add(l.loop, SIGINT, on_stop, &l);
+	if (r == 0) {
+		start_pair(&l);
+		r = loop_run(l.loop);
+	}
+	if (r < 0)
+		r = err_set(err, ERR_INTERNAL, -r, "the launcher's loop failed");
+	else if (l.has_err) {
+		*err = l.err;
+		r = -ECHILD;
+	}
+	for (size_t i = 0; i < ROLE_COUNT; i++)
+		close_control(&l.children[i]);
+	loop_timer_free(l.timer);
+	loop_free(l.loop);
+	return r;
+}
