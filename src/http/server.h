@@ -2,15 +2,18 @@
 #pragma once
 /*
  * The HTTP/1.1 server: listeners, connections, and one struct http_req per request, which is both
- *what the client asked and the way to answer. Strict by construction (parse.h); back-pressure both
- *ways; deadlines on every wait for the client.
+ * what the client asked and the way to answer. Strict by construction (parse.h); back-pressure both
+ * ways; deadlines on every wait for the client.
  *
- *	head complete --> route --> authorize() --> body (none, JSON collected, or streamed) -->
- *handler handler: replies at once, or keeps req and replies later from the loop
+ *	head complete --> route --> authorize() --> body (none, JSON, or streamed) --> handler
+ *	handler: replies at once, or keeps req and replies later from the loop
  *
  * A handler that returns < 0 has not replied: the router turns err into the error body. After it
- *replied, or promised to by returning 0, the req lives until its reply ended or the client is gone;
- *on_done() is then called exactly once, and req is freed after it. All on the loop's thread.
+ * replied, or promised to by returning 0, the req lives until its reply ended or the client is
+ *gone; on_done() is then called exactly once, and req is freed after it. All on the loop's thread.
+ *
+ * A req's end is seen only when the loop turns: a handler may use req until it returns to the loop,
+ * also after it replied.
  */
 #include "base/json.h"
 #include "loop/loop.h"
@@ -58,6 +61,16 @@ struct http_app {
 	                             ("localhost", "127.0.0.1", …), any port; NULL = all */
 };
 
+/* What a client may take of time and room. Set before http_server_listen(); the defaults suit. */
+struct http_limits {
+	uint64_t head_us;       /* from a head's first byte, or from the accept, to its last */
+	uint64_t body_idle_us;  /* between two reads of a body that is wanted */
+	uint64_t write_idle_us; /* between two writes that the client took */
+	uint64_t keep_alive_us; /* between two requests */
+	uint64_t linger_us;     /* for the client to close after us */
+	size_t connections;     /* past it, the longest idle one gives way */
+};
+
 must_check int http_server_new(struct loop *loop, const struct http_app *app,
                                struct http_server **ret, struct err *err);
 /* Serves a listening TCP or unix socket, which the server then owns. tls may be NULL. */
@@ -66,6 +79,7 @@ must_check int http_server_listen(struct http_server *s, int listen_fd, struct t
 /* Stops accepting, lets running replies end until deadline_us, then closes; done is called once. */
 void http_server_drain(struct http_server *s, uint64_t deadline_us, loop_fn done, void *arg);
 void http_server_free(struct http_server *s);
+struct http_limits *http_server_limits(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
 
 /* What was asked. Strings are borrowed and live as long as req. */
@@ -100,8 +114,10 @@ void *http_user(const struct http_req *req);
 void http_set_state(struct http_req *req, void *state); /* the handler's own */
 void *http_state(const struct http_req *req);
 
-/* A streamed body. fn gets each stretch of bytes, and once (NULL, 0) at its end. Errors in the
- * framing end the req. */
+/* A streamed body. fn gets each stretch of bytes, and once (NULL, 0) at its end; nothing more once
+ * the reply has ended. Errors in the framing and a client that stops sending end the req: the last
+ * call is then on_done(), without an end of the body before it. The client is not read until
+ * http_on_body() is called, so a handler may open first what the bytes go to. */
 typedef void (*http_body_fn)(struct http_req *req, const char *data, size_t len, void *arg);
 void http_on_body(struct http_req *req, http_body_fn fn, void *arg);
 void http_body_pause(struct http_req *req,

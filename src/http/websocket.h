@@ -34,16 +34,23 @@ must_check int ws_decode(struct ws_codec *c, struct buf *in, enum ws_opcode *op,
 must_check int ws_encode(struct buf *out, enum ws_opcode op, const void *data, size_t len,
                          const unsigned char mask[4]);
 
+/* The answer to a Sec-WebSocket-Key. */
+#define WS_ACCEPT_SIZE 29
+void ws_accept_key(const char *key, char ret[WS_ACCEPT_SIZE]);
+
 struct http_ws_ops {
 	void (*on_message)(struct http_ws *ws, enum ws_opcode op, const char *data, size_t len,
 	                   void *arg); /* TEXT or BINARY */
 	void (*on_drain)(struct http_ws *ws, void *arg);
 	void (*on_close)(struct http_ws *ws, void *arg); /* exactly once; ws is freed after it */
 };
-/* Answers 101. Refuses with err when the request is no valid upgrade or its Origin is foreign. */
+/* Answers 101. Refuses with err when the request is no valid upgrade. (A foreign Origin does not
+ * come this far: the router refuses it for every request.) Pings are answered inside. */
 must_check int ws_accept(struct http_req *req, const struct http_ws_ops *ops, void *arg,
                          struct http_ws **ret, struct err *err);
 must_check int ws_send(struct http_ws *ws, enum ws_opcode op, const void *data, size_t len);
 size_t ws_pending(const struct http_ws *ws);
 void ws_pause(struct http_ws *ws, bool on); /* stops reading the client */
+/* Says good-bye: no message comes after it, on_close() once the client has answered or time is up.
+ */
 void ws_close(struct http_ws *ws, unsigned code, const char *reason);

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The pump moves one connection as far as it gets without waiting: flush, take a step by the state,
+ * again until nothing moves; then it tells epoll and the timer what it waits for. At most IN_MAX
+ * bytes are read from a client and not yet used; where a handler pauses a body, reading stops and
+ * TCP makes the client wait.
+ *
+ * A handler that waits for room is told so from an EPOLLOUT event only, never from the pump that a
+ * write of its own asked for: a fast client would else keep the loop in one turn for as long as
+ * there is data. EPOLLOUT is also how a connection asks to be called next turn for bytes that TLS
+ * has already taken from the socket.
+ */
+#include "http/conn.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define IN_MAX      (64 * 1024)
+#define READ_SIZE   ((size_t)16 * 1024)
+#define OUT_MAX     (64 * 1024 * 1024) /* one reply that a handler gives in one piece */
+#define DROPPED_MAX (256 * 1024)       /* of a body that nobody wants, before we close */
+
+/* clang-format off */
+static const struct {
+	const char *name;
+	unsigned next;
+} states[] = {
+	[CONN_IDLE]     = {"idle",     BIT(CONN_HEAD) | BIT(CONN_DEAD)},
+	[CONN_HEAD]     = {"head",     BIT(CONN_REQUEST) | BIT(CONN_DEAD)},
+	[CONN_REQUEST]  = {"request",  BIT(CONN_IDLE) | BIT(CONN_DRAIN) | BIT(CONN_UPGRADED) |
+	                               BIT(CONN_CLOSING) | BIT(CONN_DEAD)},
+	[CONN_DRAIN]    = {"drain",    BIT(CONN_IDLE) | BIT(CONN_CLOSING) | BIT(CONN_DEAD)},
+	[CONN_UPGRADED] = {"upgraded", BIT(CONN_CLOSING) | BIT(CONN_DEAD)},
+	[CONN_CLOSING]  = {"closing",  BIT(CONN_LINGER) | BIT(CONN_DEAD)},
+	[CONN_LINGER]   = {"linger",   BIT(CONN_DEAD)},
+	[CONN_DEAD]     = {"dead",     0},
+};
+/* clang-format on */
+static_assert(ARRAY_SIZE(states) == CONN_STATE_COUNT, "a state has no row");
+
+static void conn_move(struct conn *c, enum conn_state next)
+{
+	assert(states[c->state].next & BIT(next));
+	log_debug("http.conn", "fd=%d from=%s to=%s", c->transport.fd, states[c->state].name,
+	          states[next].name);
+	c->state = next;
+	c->since_us = loop_now_us(c->loop);
+	list_remove(&c->idle_link);
+	if (next == CONN_IDLE)
+		server_conn_idle(c->server, c);
+}
+
+static void conn_free(struct loop *loop, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)loop;
+	request_free(c->req);
+	buf_done(&c->in);
+	buf_done(&c->out);
+	free(c);
+}
+
+void conn_cut(struct conn *c)
+{
+	if (c->state == CONN_DEAD)
+		return;
+	conn_move(c, CONN_DEAD);
+	loop_io_removep(&c->io);
+	loop_timer_free(take_ptr(c->timer));
+	/* In the middle of a reply the client must see an error: without chunks it could take a
+	 * plain end for the body's. */
+	if (c->req && c->req->reply != REPLY_NONE)
+		transport_reset(&c->transport);
+	else
+		transport_close(&c->transport);
+	list_remove(&c->link);
+	server_conn_gone(c->server, c);
+	if (c->req)
+		request_done(c->req, /* whole= */ false);
+	loop_defer(c->loop, conn_free, c);
+}
+
+/* What a state reads for, if it reads at all. */
+static bool wants_read(const struct conn *c)
+{
+	switch (c->state) {
+	case CONN_IDLE:
+	case CONN_HEAD:
+	case CONN_DRAIN:
+	case CONN_LINGER:
+		return true;
+	case CONN_REQUEST:
+		return c->req->takes_body && !c->req->is_body_paused && !c->req->has_body_ended &&
+		       c->req->reply != REPLY_ENDED;
+	case CONN_UPGRADED:
+		return !c->req->is_body_paused && c->out.len < HTTP_HIGH_WATER &&
+		       buf_room(&c->in) > 0;
+	case CONN_CLOSING:
+	case CONN_DEAD:
+	case CONN_STATE_COUNT:
+		break;
+	}
+	return false;
+}
+
+static uint64_t read_deadline_us(const struct conn *c)
+{
+	const struct http_limits *limits = http_server_limits(c->server);
+
+	switch (c->state) {
+	case CONN_IDLE:
+		return c->since_us + (c->has_served ? limits->keep_alive_us : limits->head_us);
+	case CONN_HEAD:
+		return c->since_us + limits->head_us;
+	case CONN_REQUEST:
+		return wants_read(c) ? c->last_read_us + limits->body_idle_us : UINT64_MAX;
+	case CONN_DRAIN:
+	case CONN_LINGER:
+		return c->since_us + limits->linger_us;
+	case CONN_UPGRADED: /* may be silent for long; TCP's keepalive finds a dead peer */
+	case CONN_CLOSING:
+	case CONN_DEAD:
+	case CONN_STATE_COUNT:
+		break;
+	}
+	return UINT64_MAX;
+}
+
+static uint64_t write_deadline_us(const struct conn *c)
+{
+	if (c->out.len == 0)
+		return UINT64_MAX;
+	return c->last_write_us + http_server_limits(c->server)->write_idle_us;
+}
+
+/* What the connection waits for, told to epoll and the timer. */
+static void await(struct conn *c)
+{
+	uint32_t events = 0;
+
+	if (wants_read(c))
+		events |= c->transport.read_wants;
+	if (c->out.len > 0)
+		events |= c->transport.write_wants;
+	if (c->awaits_drain && c->out.len < HTTP_HIGH_WATER / 2)
+		events |= EPOLLOUT;
+	if (wants_read(c) && transport_has_pending(&c->transport))
+		events |= EPOLLOUT;
+	if (!c->ignores_hangup)
+		events |= EPOLLRDHUP;
+	loop_io_set(c->io, events);
+	loop_timer_set(c->timer, MIN(read_deadline_us(c), write_deadline_us(c)));
+}
+
+static int flush(struct conn *c)
+{
+	if (c->out.len >= HTTP_HIGH_WATER / 2)
+		c->awaits_drain = true;
+	while (c->out.len > 0) {
+		ssize_t n = transport_write(&c->transport, c->out.data, c->out.len);
+
+		if (n == -EAGAIN)
+			return 0;
+		if (n < 0)
+			return (int)n;
+		c->last_write_us = loop_now_us(c->loop);
+		buf_consume(&c->out, (size_t)n);
+	}
+	return 0;
+}
+
+static bool step_head(struct conn *c)
+{
+	struct err err = {0};
+	int r;
+
+	if (c->in.len == 0)
+		return false;
+	if (c->state == CONN_IDLE) {
+		c->req = request_new(c);
+		conn_move(c, CONN_HEAD);
+	}
+	r = http_head_read(&c->req->head, &c->in, &err);
+	if (r == 0)
+		return false;
+	conn_move(c, CONN_REQUEST);
+	if (r < 0) {
+		http_decoder_init(&c->decoder, HTTP_NO_BODY, 0);
+		reply_err_and_close(c->req, &err);
+		return true;
+	}
+	c->must_close = !c->req->head.keep_alive;
+	http_decoder_init(&c->decoder, c->req->head.framing, c->req->head.length);
+	router_dispatch(c->req);
+	return true;
+}
+
+/* The reply has gone out: what now? */
+static void finish_request(struct conn *c)
+{
+	request_done(c->req, /* whole= */ true);
+	request_free(take_ptr(c->req));
+	c->has_served = true;
+	c->awaits_drain = false;
+	c->ignores_hangup = false;
+	c->dropped_bytes = 0;
+	if (c->must_close || server_is_draining(c->server)) {
+		conn_move(c, CONN_CLOSING);
+	} else if (!http_decoder_is_done(&c->decoder)) {
+		conn_move(c, CONN_DRAIN);
+	} else {
+		conn_move(c, CONN_IDLE);
+		/* Thousands may wait like this: they keep no memory for what they do not hold. */
+		if (c->in.len == 0)
+			buf_done(&c->in);
+		buf_done(&c->out);
+	}
+}
+
+static bool step_body(struct conn *c)
+{
+	struct http_req *req = c->req;
+	const char *data = NULL;
+	size_t len = 0;
+	int r;
+
+	if (!wants_read(c))
+		return false;
+	r = http_decode(&c->decoder, &c->in, &data, &len);
+	if (r == HTTP_DECODE_MORE)
+		return false;
+	if (r < 0) {
+		struct err err = {0};
+
+		(void)err_set(&err, ERR_BAD_REQUEST, 0, "the body's chunks are malformed");
+		conn_refuse(c, &err);
+		return true;
+	}
+	req->body_seen += len;
+	if (r == HTTP_DECODE_END)
+		req->has_body_ended = true;
+	router_body(req, r == HTTP_DECODE_END ? NULL : data, len);
+	return true;
+}
+
+static bool step_request(struct conn *c)
+{
+	if (c->req->upgrade) {
+		conn_move(c, CONN_UPGRADED);
+		return true;
+	}
+	if (c->req->reply == REPLY_ENDED && c->out.len == 0) {
+		finish_request(c);
+		return true;
+	}
+	return step_body(c);
+}
+
+static bool step_drain(struct conn *c)
+{
+	const char *data;
+	size_t len = 0;
+	int r = http_decode(&c->decoder, &c->in, &data, &len);
+
+	c->dropped_bytes += len;
+	if (r == HTTP_DECODE_MORE)
+		return false;
+	if (r == HTTP_DECODE_END)
+		conn_move(c, CONN_IDLE);
+	else if (r < 0 || c->dropped_bytes > DROPPED_MAX)
+		conn_move(c, CONN_CLOSING);
+	return true;
+}
+
+static bool step_upgraded(struct conn *c)
+{
+	size_t before = c->in.len;
+
+	if (c->req->reply == REPLY_ENDED && c->out.len == 0) {
+		request_done(c->req, /* whole= */ true);
+		request_free(take_ptr(c->req));
+		conn_move(c, CONN_CLOSING);
+		return true;
+	}
+	if (before == 0 || c->req->is_body_paused || c->out.len >= HTTP_HIGH_WATER)
+		return false;
+	c->req->upgrade->on_data(c->req, &c->in);
+	if (c->in.len == before)
+		return false;
+	if (c->in.len == 0)
+		buf_done(&c->in);
+	return true;
+}
+
+static bool step_closing(struct conn *c)
+{
+	if (c->out.len > 0)
+		return false;
+	transport_shutdown(&c->transport);
+	conn_move(c, CONN_LINGER);
+	return true;
+}
+
+static bool step_linger(struct conn *c)
+{
+	c->dropped_bytes += c->in.len;
+	buf_consume(&c->in, c->in.len);
+	if (c->dropped_bytes > DROPPED_MAX)
+		c->is_aborted = true;
+	return c->is_aborted;
+}
+
+static bool step(struct conn *c)
+{
+	switch (c->state) {
+	case CONN_IDLE:
+	case CONN_HEAD:
+		return step_head(c);
+	case CONN_REQUEST:
+		return step_request(c);
+	case CONN_DRAIN:
+		return step_drain(c);
+	case CONN_UPGRADED:
+		return step_upgraded(c);
+	case CONN_CLOSING:
+		return step_closing(c);
+	case CONN_LINGER:
+		return step_linger(c);
+	case CONN_DEAD:
+	case CONN_STATE_COUNT:
+		break;
+	}
+	return false;
+}
+
+static void pump(struct conn *c)
+{
+	do {
+		if (c->state == CONN_DEAD)
+			return;
+		if (c->is_aborted || flush(c) < 0) {
+			conn_cut(c);
+			return;
+		}
+	} while (step(c));
+	if (c->state != CONN_DEAD)
+		await(c);
+}
+
+static void on_kick(struct loop *loop, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)loop;
+	c->is_kicked = false;
+	pump(c);
+}
+
+void conn_kick(struct conn *c)
+{
+	if (c->is_kicked || c->state == CONN_DEAD)
+		return;
+	c->is_kicked = true;
+	loop_defer(c->loop, on_kick, c);
+}
+
+/* 0, or what ended the connection. An end behind bytes is met again at the next read. */
+static int read_some(struct conn *c)
+{
+	size_t before = c->in.len;
+
+	while (buf_room(&c->in) > 0) {
+		size_t size = MIN(buf_room(&c->in), READ_SIZE);
+		char *room;
+		ssize_t n;
+		int r = buf_reserve(&c->in, size, &room);
+
+		if (r < 0)
+			return r;
+		n = transport_read(&c->transport, room, size);
+		if (n == -EAGAIN || (n <= 0 && c->in.len > before))
+			return 0;
+		if (n <= 0)
+			return n == 0 ? -EPIPE : (int)n;
+		buf_commit(&c->in, (size_t)n);
+		c->last_read_us = loop_now_us(c->loop);
+		if ((size_t)n < size && !c->transport.ssl)
+			return 0;
+	}
+	return 0;
+}
+
+/*
+ * The client has shut its end while we do not read. If it has nothing left for us, it is taken to
+ * have gone, as a close() looks the same; if it has, it pipelined, and its end is met later.
+ */
+static bool has_hung_up(struct conn *c)
+{
+	char byte;
+
+	if (c->state != CONN_CLOSING) {
+		if (c->transport.ssl)
+			return true;
+		if (c->in.len == 0 && recv(c->transport.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
+			return true;
+	}
+	c->ignores_hangup = true;
+	return false;
+}
+
+static void tell_drained(struct conn *c)
+{
+	struct err err = {0};
+
+	if (!c->awaits_drain || c->out.len >= HTTP_HIGH_WATER / 2 || !c->req)
+		return;
+	c->awaits_drain = false;
+	if (c->state == CONN_UPGRADED)
+		c->req->upgrade->on_drain(c->req);
+	else if (c->req->on_drain && c->req->reply == REPLY_STARTED)
+		(void)c->req->on_drain(c->req, &err);
+}
+
+static void conn_on_io(struct loop *loop, uint32_t events, void *arg)
+{
+	struct conn *c = arg;
+	int r = 0;
+
+	(void)loop;
+	if (wants_read(c))
+		r = read_some(c);
+	else if ((events & (EPOLLHUP | EPOLLERR)) || ((events & EPOLLRDHUP) && has_hung_up(c)))
+		r = -EPIPE;
+	if (r < 0) {
+		conn_cut(c);
+		return;
+	}
+	if ((events & EPOLLOUT) && flush(c) == 0)
+		tell_drained(c);
+	pump(c);
+}
+
+static void conn_on_timer(struct loop *loop, void *arg)
+{
+	struct conn *c = arg;
+	struct err err = {0};
+	bool is_read = read_deadline_us(c) <= loop_now_us(loop);
+
+	if (!is_read || (c->state != CONN_HEAD && c->state != CONN_REQUEST)) {
+		conn_cut(c);
+		return;
+	}
+	(void)err_set(&err, ERR_REQUEST_TIMEOUT, 0, "the request did not come in time");
+	if (c->state == CONN_HEAD)
+		conn_move(c, CONN_REQUEST);
+	conn_refuse(c, &err);
+	pump(c);
+}
+
+struct buf *conn_out(struct conn *c)
+{
+	if (c->out.len == 0)
+		c->last_write_us = loop_now_us(c->loop);
+	conn_kick(c);
+	return &c->out;
+}
+
+void conn_refuse(struct conn *c, const struct err *err)
+{
+	request_done(c->req, /* whole= */ false);
+	c->req->takes_body = false;
+	http_decoder_init(&c->decoder, HTTP_NO_BODY, 0);
+	if (c->req->reply == REPLY_NONE)
+		reply_err_and_close(c->req, err);
+	else
+		c->is_aborted = true;
+	conn_kick(c);
+}
+
+void conn_take_body(struct conn *c)
+{
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+	c->req->takes_body = true;
+	c->last_read_us = loop_now_us(c->loop);
+	if (c->req->head.expects_continue && c->req->reply == REPLY_NONE && c->in.len == 0 &&
+	    !http_decoder_is_done(&c->decoder) &&
+	    buf_append(conn_out(c), go_on, sizeof(go_on) - 1) < 0)
+		c->is_aborted = true;
+	c->req->head.expects_continue = false;
+	conn_kick(c);
+}
+
+static uid_t peer_uid(int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ? (uid_t)-1 : cred.uid;
+}
+
+int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
+             struct tls_context *tls, struct err *err)
+{
+	struct conn *c = xnew0(struct conn);
+	int r = 0;
+
+	*c = (struct conn){.server = server, .loop = loop, .is_unix = is_unix};
+	c->peer_uid = is_unix ? peer_uid(fd) : (uid_t)-1;
+	c->since_us = loop_now_us(loop);
+	transport_init(&c->transport, fd);
+	buf_init(&c->in, IN_MAX);
+	buf_init(&c->out, OUT_MAX);
+	if (tls)
+		r = transport_start_tls(&c->transport, tls, NULL, err);
+	if (r == 0) {
+		r = loop_io_add(loop, fd, EPOLLIN | EPOLLRDHUP, conn_on_io, c, &c->io);
+		if (r < 0)
+			(void)err_set(err, ERR_INTERNAL, -r, "cannot watch a connection");
+	}
+	if (r < 0) {
+		transport_close(&c->transport);
+		free(c);
+		return r;
+	}
+	c->timer = loop_timer_new(loop, conn_on_timer, c);
+	list_init(&c->link);
+	list_init(&c->idle_link);
+	server_conn_added(server, c);
+	server_conn_idle(server, c);
+	await(c);
+	return 0;
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Inside of the server: one client's connection, and the request that it is at.
+ *
+ *	idle --> head --> request --> (drain) --> idle …
+ *	                     +--> upgraded
+ *	any --> closing --> linger --> dead
+ *
+ * drain: the reply has gone out, the rest of the body is read and dropped. closing: what is
+ *buffered goes out. linger: our end is shut and the client's bytes are dropped until it closes too,
+ *because a close() with unread bytes makes the kernel send a reset, which can take the reply away
+ *from the client. Only conn_move() in conn.c changes the state.
+ *
+ * Functions that handlers call never touch the socket: they fill buffers and ask for conn_kick(),
+ * and the pump runs at the end of the turn. So no callback is entered from within another.
+ */
+#include "base/id.h"
+#include "base/list.h"
+#include "http/parse.h"
+#include "http/server.h"
+#include "http/target.h"
+#include "http/transport.h"
+
+#define PARAMS_MAX 8
+/* Where a writer that heeds no back-pressure loses its client. */
+#define CONN_PENDING_MAX (8 * 1024 * 1024)
+
+enum conn_state {
+	CONN_IDLE,
+	CONN_HEAD,
+	CONN_REQUEST,
+	CONN_DRAIN,
+	CONN_UPGRADED,
+	CONN_CLOSING,
+	CONN_LINGER,
+	CONN_DEAD,
+	CONN_STATE_COUNT
+};
+
+enum reply_state { REPLY_NONE, REPLY_STARTED, REPLY_ENDED };
+
+/* Who has taken a connection over after 101. */
+struct upgrade_ops {
+	void (*on_data)(struct http_req *req, struct buf *in); /* takes what it can from in */
+	void (*on_drain)(struct http_req *req);
+	void (*on_gone)(struct http_req *req); /* once, before on_done() */
+};
+
+struct route_param {
+	const char *name; /* in the route's pattern */
+	size_t name_len;
+	const char *value;
+};
+
+struct http_req {
+	struct conn *conn;
+	char id[ID_SIZE];
+	struct http_head head;
+	struct http_target target;
+	enum http_method method;
+	const struct http_route *route;
+	struct route_param params[PARAMS_MAX];
+	size_t n_params;
+	void *user, *state;
+	http_done_fn on_done;
+	void *on_done_arg;
+
+	uint64_t body_max, body_seen;
+	bool takes_body, is_body_paused, has_body_ended;
+	http_body_fn on_body;
+	void *on_body_arg;
+	struct buf body; /* JSON being collected */
+	json_t *json;
+
+	enum reply_state reply;
+	bool is_chunked, drops_body; /* the reply's */
+	int64_t reply_left;          /* of its declared length; -1 = none declared */
+	struct buf reply_fields;
+	bool has_cache_control;
+	http_fn on_drain;
+	const struct upgrade_ops *upgrade;
+	void *upgrade_arg;
+};
+
+struct conn {
+	struct http_server *server;
+	struct loop *loop;
+	struct list link;      /* all of the server's */
+	struct list idle_link; /* those that wait for a request, longest first */
+	struct transport transport;
+	struct loop_io *io;
+	struct loop_timer *timer;
+	enum conn_state state;
+	uint64_t since_us, last_read_us, last_write_us;
+	struct buf in, out;
+	struct http_decoder decoder; /* of the request's body */
+	struct http_req *req; /* from the first byte of a head until its reply has gone out */
+	bool is_unix;
+	uid_t peer_uid;
+	bool must_close;        /* after this reply */
+	bool is_aborted;        /* to be cut at the next pump */
+	bool is_kicked;         /* a pump is deferred */
+	bool awaits_drain;      /* the buffer was high: tell the handler when it is low again */
+	bool ignores_hangup;    /* the client has shut its end but sent more requests before */
+	bool has_served;        /* at least one reply */
+	uint64_t dropped_bytes; /* in drain and linger */
+};
+
+/* Owns fd, whatever comes of it. */
+must_check int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
+                        struct tls_context *tls, struct err *err);
+void conn_kick(struct conn *c);       /* asks for a pump at the end of this turn */
+struct buf *conn_out(struct conn *c); /* to be filled at once; kicks */
+void conn_cut(struct conn *c); /* ends it now: on_done(false); memory goes at the end of the turn */
+/* Ends the request in mid-body: on_done(false), then the error as its reply where none was begun.
+ */
+void conn_refuse(struct conn *c, const struct err *err);
+/* Grants "Expect: 100-continue" if the client waits for it, and starts the body's deadline. */
+void conn_take_body(struct conn *c);
+
+/* router.c: decides what becomes of a request whose head is whole. */
+void router_dispatch(struct http_req *req);
+/* One stretch of the body, or NULL, 0 at its end. */
+void router_body(struct http_req *req, const char *data, size_t len);
+
+/* reply.c */
+void reply_err_and_close(struct http_req *req, const struct err *err);
+
+/* request.c */
+struct http_req *request_new(struct conn *c);
+void request_free(struct http_req *req);
+void request_done(struct http_req *req, bool whole); /* on_done(), once */
+
+/* server.c: what a connection needs of its server. */
+const struct http_app *server_app(const struct http_server *s);
+bool server_is_draining(const struct http_server *s);
+void server_conn_added(struct http_server *s, struct conn *c);
+void server_conn_gone(struct http_server *s, struct conn *c);
+void server_conn_idle(struct http_server *s, struct conn *c);

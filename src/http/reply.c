@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Answers, from a handler's calls to bytes in the connection's buffer. Whoever writes a stream must
+ * heed http_stream_pending(): one that does not loses its client at CONN_PENDING_MAX, so that the
+ * daemon does not lose its memory.
+ */
+#include "http/conn.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <strings.h>
+#include <time.h>
+
+#define ERR_BODY_MAX (16 * 1024)
+#define UNREAD_MAX   (256 * 1024) /* of a body that is not worth keeping the connection for */
+
+static const struct {
+	int status;
+	const char *reason;
+} reasons[] = {
+	{101, "Switching Protocols"},
+	{200, "OK"},
+	{201, "Created"},
+	{202, "Accepted"},
+	{204, "No Content"},
+	{206, "Partial Content"},
+	{304, "Not Modified"},
+	{400, "Bad Request"},
+	{401, "Unauthorized"},
+	{403, "Forbidden"},
+	{404, "Not Found"},
+	{405, "Method Not Allowed"},
+	{406, "Not Acceptable"},
+	{408, "Request Timeout"},
+	{409, "Conflict"},
+	{410, "Gone"},
+	{413, "Content Too Large"},
+	{414, "URI Too Long"},
+	{415, "Unsupported Media Type"},
+	{416, "Range Not Satisfiable"},
+	{429, "Too Many Requests"},
+	{431, "Request Header Fields Too Large"},
+	{500, "Internal Server Error"},
+	{501, "Not Implemented"},
+	{502, "Bad Gateway"},
+	{503, "Service Unavailable"},
+	{504, "Gateway Timeout"},
+	{507, "Insufficient Storage"},
+};
+
+static const char *reason_of(int status)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+		if (reasons[i].status == status)
+			return reasons[i].reason;
+	return "Status";
+}
+
+bool http_has_replied(const struct http_req *req)
+{
+	return req->reply != REPLY_NONE;
+}
+
+void http_reply_header(struct http_req *req, const char *name, const char *value)
+{
+	if (http_encode_field(&req->reply_fields, name, value) < 0) {
+		log_debug("http.header_dropped", "id=%s name='%s'", req->id, name);
+		return;
+	}
+	if (strcasecmp(name, "Cache-Control") == 0)
+		req->has_cache_control = true;
+}
+
+/* Whether more of the request is on its way than is worth reading, or perhaps nothing at all. */
+static bool leaves_body_unread(const struct http_req *req)
+{
+	const struct http_decoder *d = &req->conn->decoder;
+
+	if (http_decoder_is_done(d))
+		return false;
+	return req->head.expects_continue || (d->framing == HTTP_LENGTH && d->left > UNREAD_MAX);
+}
+
+static bool is_uncached(const char *type)
+{
+	return strncmp(type, "application/json", 16) == 0 ||
+	       strncmp(type, "application/x-ndjson", 20) == 0 ||
+	       strncmp(type, "text/event-stream", 17) == 0;
+}
+
+static int put_date(struct buf *out)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+	char text[40];
+
+	if (!gmtime_r(&now, &tm) ||
+	    strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm) == 0)
+		return 0;
+	return buf_printf(out, "Date: %s\r\n", text);
+}
+
+static int put_fields(struct http_req *req, struct buf *out, int status, const char *type,
+                      int64_t length)
+{
+	bool has_length = length >= 0 && status >= 200 && status != 204 && status != 304;
+	int r = put_date(out);
+
+	if (r == 0)
+		r = buf_printf(out,
+		               "Server: cloche\r\nX-Request-Id: %s\r\n"
+		               "X-Content-Type-Options: nosniff\r\n",
+		               req->id);
+	if (r == 0 && type)
+		r = http_encode_field(out, "Content-Type", type);
+	if (r == 0 && type && is_uncached(type) && !req->has_cache_control)
+		r = buf_append_str(out, "Cache-Control: no-store\r\n");
+	if (r == 0 && has_length)
+		r = buf_printf(out, "Content-Length: %" PRId64 "\r\n", length);
+	if (r == 0 && req->is_chunked)
+		r = buf_append_str(out, "Transfer-Encoding: chunked\r\n");
+	if (r == 0 && req->conn->must_close && status != 101)
+		r = buf_append_str(out, "Connection: close\r\n");
+	if (r == 0)
+		r = buf_append(out, buf_str(&req->reply_fields), req->reply_fields.len);
+	return r == 0 ? buf_append(out, "\r\n", 2) : r;
+}
+
+static void start(struct http_req *req, int status, const char *type, int64_t length)
+{
+	struct conn *c = req->conn;
+	struct buf *out = conn_out(c);
+
+	assert(req->reply == REPLY_NONE);
+	req->reply = REPLY_STARTED;
+	req->drops_body = req->method == HTTP_HEAD || status == 204 || status == 304;
+	req->reply_left = length;
+	if (leaves_body_unread(req) || server_is_draining(c->server))
+		c->must_close = true;
+	if (length < 0 && status != 101 && !req->drops_body) {
+		req->is_chunked = req->head.minor == 1;
+		c->must_close |= !req->is_chunked; /* HTTP/1.0 reads until the end */
+	}
+	if (buf_printf(out, "HTTP/1.1 %d %s\r\n", status, reason_of(status)) < 0 ||
+	    put_fields(req, out, status, type, length) < 0)
+		c->is_aborted = true;
+	log_debug("http.reply", "id=%s method=%s path='%s' status=%d", req->id,
+	          http_method_name(req->method), http_path(req), status);
+}
+
+void http_stream_start(struct http_req *req, int status, const char *type, int64_t length)
+{
+	start(req, status, type, length);
+}
+
+/* A body that breaks its own promise, or a buffer that has no room: the client must see an error.
+ */
+static int give_up(struct http_req *req)
+{
+	http_stream_abort(req);
+	return -EPIPE;
+}
+
+int http_stream_write(struct http_req *req, const void *data, size_t len)
+{
+	struct conn *c = req->conn;
+	int r;
+
+	if (c->state == CONN_DEAD || c->is_aborted)
+		return -EPIPE;
+	assert(req->reply == REPLY_STARTED);
+	if (len == 0)
+		return 0;
+	if (req->reply_left >= 0) {
+		if (len > (uint64_t)req->reply_left)
+			return give_up(req);
+		req->reply_left -= (int64_t)len;
+	}
+	if (req->drops_body)
+		return 0;
+	if (c->out.len > CONN_PENDING_MAX)
+		return give_up(req);
+	r = req->is_chunked ? http_encode_chunk(conn_out(c), data, len)
+	                    : buf_append(conn_out(c), data, len);
+	if (r < 0)
+		return give_up(req);
+	return 0;
+}
+
+size_t http_stream_pending(const struct http_req *req)
+{
+	return req->conn->out.len;
+}
+
+void http_stream_end(struct http_req *req)
+{
+	struct conn *c = req->conn;
+
+	if (c->state == CONN_DEAD || c->is_aborted)
+		return;
+	assert(req->reply == REPLY_STARTED);
+	if (req->reply_left > 0 && !req->drops_body) {
+		http_stream_abort(req);
+		return;
+	}
+	req->reply = REPLY_ENDED;
+	if (req->is_chunked && http_encode_last_chunk(conn_out(c)) < 0)
+		c->is_aborted = true;
+	conn_kick(c);
+}
+
+void http_stream_abort(struct http_req *req)
+{
+	req->conn->is_aborted = true;
+	conn_kick(req->conn);
+}
+
+void http_reply(struct http_req *req, int status, const char *type, const void *data, size_t len)
+{
+	struct conn *c = req->conn;
+
+	if (c->state == CONN_DEAD || c->is_aborted)
+		return;
+	start(req, status, type, (int64_t)len);
+	if (!req->drops_body && buf_append(conn_out(c), data, len) < 0)
+		c->is_aborted = true;
+	req->reply_left = 0;
+	req->reply = REPLY_ENDED;
+}
+
+void http_reply_json(struct http_req *req, int status, const struct buf *body)
+{
+	http_reply(req, status, "application/json", buf_str(body), body->len);
+}
+
+void http_reply_err(struct http_req *req, const struct err *err)
+{
+	auto_call(buf_done) struct buf body = BUF_INIT(ERR_BODY_MAX);
+	struct json_writer w;
+
+	json_writer_init(&w, &body);
+	json_open_object(&w, NULL);
+	json_open_object(&w, "error");
+	json_put_str(&w, "code", err_code_name(err->code));
+	json_put_str(&w, "message", err->message);
+	if (*err->hint)
+		json_put_str(&w, "hint", err->hint);
+	if (*err->field)
+		json_put_str(&w, "field", err->field);
+	json_put_str(&w, "request_id", req->id);
+	json_close_object(&w);
+	json_close_object(&w);
+	if (json_writer_end(&w) < 0) /* cannot pass its cap: err's texts are bounded */
+		buf_truncate(&body, 0);
+	if (err->code == ERR_UNAUTHENTICATED)
+		http_reply_header(req, "WWW-Authenticate", "Bearer");
+	http_reply_json(req, err_code_status(err->code), &body);
+}
+
+void reply_err_and_close(struct http_req *req, const struct err *err)
+{
+	req->conn->must_close = true;
+	http_reply_err(req, err);
+}

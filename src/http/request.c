@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a handler may learn of its request. */
+#include "http/conn.h"
+
+#include "base/parse.h"
+
+#include <inttypes.h>
+
+struct http_req *request_new(struct conn *c)
+{
+	struct http_req *req = xnew0(struct http_req);
+
+	req->conn = c;
+	req->reply_left = -1;
+	id_make(req->id, "req");
+	http_head_init(&req->head, HTTP_REQUEST);
+	buf_init(&req->reply_fields, HTTP_HEAD_MAX);
+	return req;
+}
+
+void request_free(struct http_req *req)
+{
+	if (!req)
+		return;
+	http_head_done(&req->head);
+	http_target_done(&req->target);
+	buf_done(&req->reply_fields);
+	buf_done(&req->body);
+	json_decref(req->json);
+	free(req);
+}
+
+void request_done(struct http_req *req, bool whole)
+{
+	const struct upgrade_ops *upgrade = take_ptr(req->upgrade);
+	http_done_fn fn = take_ptr(req->on_done);
+
+	if (upgrade)
+		upgrade->on_gone(req);
+	if (fn)
+		fn(req, whole, req->on_done_arg);
+}
+
+void *http_app_arg(const struct http_req *req)
+{
+	return server_app(req->conn->server)->arg;
+}
+
+struct loop *http_loop(const struct http_req *req)
+{
+	return req->conn->loop;
+}
+
+enum http_method http_req_method(const struct http_req *req)
+{
+	return req->method;
+}
+
+const struct http_route *http_route(const struct http_req *req)
+{
+	return req->route;
+}
+
+const char *http_path(const struct http_req *req)
+{
+	return req->target.path ? req->target.path : "*";
+}
+
+static const char *find_pair(const struct http_pair *pairs, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(pairs[i].name, name) == 0)
+			return pairs[i].value;
+	return NULL;
+}
+
+const char *http_param(const struct http_req *req, const char *name)
+{
+	for (size_t i = 0; i < req->n_params; i++) {
+		const struct route_param *p = &req->params[i];
+
+		if (strncmp(p->name, name, p->name_len) == 0 && name[p->name_len] == '\0')
+			return p->value;
+	}
+	return NULL;
+}
+
+const char *http_query(const struct http_req *req, const char *name)
+{
+	return find_pair(req->target.pairs, req->target.n_pairs, name);
+}
+
+static bool is_listed(const char *const *list, const char *word)
+{
+	for (; *list; list++)
+		if (strcmp(*list, word) == 0)
+			return true;
+	return false;
+}
+
+int http_query_check(const struct http_req *req, const char *const *allowed, struct err *err)
+{
+	const struct http_target *t = &req->target;
+
+	for (size_t i = 0; i < t->n_pairs; i++) {
+		if (!is_listed(allowed, t->pairs[i].name))
+			return err_field(err, t->pairs[i].name, "is not a known query parameter");
+		if (find_pair(t->pairs, i, t->pairs[i].name))
+			return err_field(err, t->pairs[i].name, "is given more than once");
+	}
+	return 0;
+}
+
+int http_query_u64(const struct http_req *req, const char *name, uint64_t min, uint64_t max,
+                   uint64_t *ret, struct err *err)
+{
+	const char *text = http_query(req, name);
+	uint64_t value;
+
+	if (!text)
+		return 0;
+	if (parse_u64(text, max, &value) < 0 || value < min)
+		return err_field(err, name, "must be a number from %" PRIu64 " to %" PRIu64, min,
+		                 max);
+	*ret = value;
+	return 0;
+}
+
+int http_query_bool(const struct http_req *req, const char *name, bool *ret, struct err *err)
+{
+	static const char *const yes[] = {"1", "true", "", NULL};
+	static const char *const no[] = {"0", "false", NULL};
+	const char *text = http_query(req, name);
+
+	if (!text)
+		return 0;
+	if (!is_listed(yes, text) && !is_listed(no, text))
+		return err_field(err, name, "must be true, false, 1 or 0");
+	*ret = is_listed(yes, text);
+	return 0;
+}
+
+const char *http_header(const struct http_req *req, const char *name)
+{
+	return http_head_find(&req->head, name);
+}
+
+const json_t *http_json(const struct http_req *req)
+{
+	return req->json;
+}
+
+const char *http_request_id(const struct http_req *req)
+{
+	return req->id;
+}
+
+bool http_peer_is_unix(const struct http_req *req)
+{
+	return req->conn->is_unix;
+}
+
+uid_t http_peer_uid(const struct http_req *req)
+{
+	return req->conn->peer_uid;
+}
+
+int64_t http_content_length(const struct http_req *req)
+{
+	return req->head.framing == HTTP_CHUNKED ? -1 : (int64_t)req->head.length;
+}
+
+void http_set_user(struct http_req *req, void *user)
+{
+	req->user = user;
+}
+
+void *http_user(const struct http_req *req)
+{
+	return req->user;
+}
+
+void http_set_state(struct http_req *req, void *state)
+{
+	req->state = state;
+}
+
+void *http_state(const struct http_req *req)
+{
+	return req->state;
+}
+
+void http_on_body(struct http_req *req, http_body_fn fn, void *arg)
+{
+	req->on_body = fn;
+	req->on_body_arg = arg;
+	conn_take_body(req->conn);
+}
+
+void http_body_pause(struct http_req *req, bool on)
+{
+	if (req->is_body_paused == on)
+		return;
+	req->is_body_paused = on;
+	req->conn->last_read_us = loop_now_us(req->conn->loop); /* the pause was not the client's */
+	conn_kick(req->conn);
+}
+
+void http_on_done(struct http_req *req, http_done_fn fn, void *arg)
+{
+	req->on_done = fn;
+	req->on_done_arg = arg;
+}
+
+void http_on_drain(struct http_req *req, http_fn fn)
+{
+	req->on_drain = fn;
+}

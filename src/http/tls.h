@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* TLS 1.2 and up by OpenSSL: a context is made once and serves any number of connections. */
+#include "base/err.h"
+
+struct tls_context;
+struct ssl_st;
+
+/* For a server: a PEM chain with its key. */
+must_check int tls_context_new(const char *cert_path, const char *key_path,
+                               struct tls_context **ret, struct err *err);
+/* For a client, which verifies the server. ca_path is a PEM file; NULL = the system's store, or
+ * $SSL_CERT_FILE. */
+must_check int tls_context_new_client(const char *ca_path, struct tls_context **ret,
+                                      struct err *err);
+void tls_context_free(struct tls_context *ctx); /* NULL is fine; connections keep what they need */
+
+/*
+ * A session on a non-blocking socket, which stays the caller's. server_name NULL: the server's
+ * side; else the name or address that the certificate must bear. The handshake happens in the first
+ * reads and writes.
+ */
+must_check int tls_session_new(struct tls_context *ctx, int fd, const char *server_name,
+                               struct ssl_st **ret, struct err *err);
+/* Why the last call on this thread failed, or "". */
+void tls_last_error(char *text, size_t size);
