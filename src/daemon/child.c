@@ -114,7 +114,8 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 		child_report(control_fd, &err);
 		return CHILD_FAILED;
 	}
-	r = broker_run(&config, control_fd);
-	loop_free(config.loop);
+	r = broker_run(
+		&config,
+		control_fd); /* the loop goes with the process, and so does what waits in it */
 	return r < 0 ? CHILD_FAILED : CHILD_OK;
 }

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake-engine.h"
+
+#include "base/list.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct guest {
+	struct list link;
+	char id[ID_SIZE];
+	guest_started_fn started;
+	guest_ended_fn ended;
+	void *arg;
+	guest_gone_fn gone;
+	void *gone_arg;
+};
+
+struct fake_state fake;
+static struct loop *fake_loop;
+static struct list guests = LIST_INIT(guests);
+
+void fake_reset(void)
+{
+	fake_free();
+	fake = (struct fake_state){0};
+}
+
+static void drop(struct guest *g)
+{
+	list_remove(&g->link);
+	free(g);
+	fake.n_alive--;
+}
+
+void fake_free(void)
+{
+	struct guest *g;
+
+	while ((g = list_first(&guests, struct guest, link)))
+		drop(g);
+}
+
+static struct guest *guest_new(const char *id)
+{
+	struct guest *g = xnew0(struct guest);
+
+	(void)snprintf(g->id, sizeof(g->id), "%s", id);
+	list_append(&guests, &g->link);
+	fake.n_alive++;
+	return g;
+}
+
+static int fake_probe(const struct engine_host *host, struct err *err)
+{
+	(void)err;
+	fake_loop = host->loop;
+	return 0;
+}
+
+/* Nobody is there any more to be answered. */
+static void fake_leave(void)
+{
+	fake.has_left = true;
+	for (struct list *l = guests.next; l != &guests; l = l->next) {
+		list_entry(l, struct guest, link)->started = NULL;
+		list_entry(l, struct guest, link)->gone = NULL;
+	}
+}
+
+static struct isolation fake_isolation(void)
+{
+	return (struct isolation){.engine = 1, .grade = GRADE_PROCESS, .walls = BIT(WALL_USER_NS)};
+}
+
+/* Answers all that may be answered. A guest's callbacks may free it or start others. */
+static void answer(struct loop *loop, void *arg)
+{
+	struct list *next;
+
+	(void)loop;
+	(void)arg;
+	for (struct list *l = guests.next; l != &guests; l = next) {
+		struct guest *g = list_entry(l, struct guest, link);
+		guest_started_fn started = g->started;
+		guest_gone_fn gone = g->gone;
+		void *gone_arg = g->gone_arg;
+
+		next = l->next;
+		if (started && !fake.holds_starts) {
+			struct err err;
+			void *started_arg = g->arg;
+
+			g->started = NULL;
+			if (fake.fails_started) {
+				(void)err_set(&err, ERR_GUEST, 0, "the agent did not come up");
+				drop(g);
+				started(NULL, &err, started_arg);
+			} else {
+				started(g, NULL, started_arg);
+			}
+		} else if (gone && !fake.holds_kills) {
+			drop(g);
+			gone(gone_arg);
+		}
+	}
+}
+
+void fake_release(void)
+{
+	fake.holds_starts = false;
+	fake.holds_kills = false;
+	loop_defer(fake_loop, answer, NULL);
+}
+
+static int fake_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
+                      void *arg, struct guest **ret, struct err *err)
+{
+	struct guest *g;
+
+	if (fake.fails_start)
+		return err_set(err, ERR_CAPACITY, EMFILE, "no fds for a guest");
+	g = guest_new(spec->id);
+	g->started = started;
+	g->ended = ended;
+	g->arg = arg;
+	fake.last_spec = *spec;
+	fake.n_starts++;
+	*ret = g;
+	loop_defer(fake_loop, answer, NULL);
+	return 0;
+}
+
+static int fake_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
+                      struct guest_spec *ret_spec, struct err *err)
+{
+	if (!fake.adoptable || strcmp(id, fake.adoptable) != 0)
+		return err_set(err, ERR_GONE, ESRCH, "it is dead");
+	*ret = guest_new(id);
+	(*ret)->ended = ended;
+	(*ret)->arg = arg;
+	*ret_spec = (struct guest_spec){.slot = fake.adopted_slot};
+	(void)snprintf(ret_spec->id, sizeof(ret_spec->id), "%s", id);
+	return 0;
+}
+
+static int fake_connect(struct guest *g, int *ret_fd, struct err *err)
+{
+	(void)g;
+	*ret_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return *ret_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "no fd") : 0;
+}
+
+static int fake_set_limits(struct guest *g, const struct guest_limits *limits, struct err *err)
+{
+	(void)g;
+	(void)err;
+	fake.limits = *limits;
+	return 0;
+}
+
+static int fake_usage(struct guest *g, struct guest_usage *ret, struct err *err)
+{
+	(void)g;
+	(void)err;
+	*ret = (struct guest_usage){.cpu_us = 7};
+	return 0;
+}
+
+static int fake_freeze(struct guest *g, bool on, struct err *err)
+{
+	(void)g;
+	(void)err;
+	fake.is_frozen = on;
+	return 0;
+}
+
+static void fake_kill(struct guest *g, guest_gone_fn gone, void *arg)
+{
+	g->gone = gone;
+	g->gone_arg = arg;
+	fake.n_kills++;
+	loop_defer(fake_loop, answer, NULL);
+}
+
+void fake_end_guest(const char *id, int wait_status)
+{
+	for (struct list *l = guests.next; l != &guests; l = l->next) {
+		struct guest *g = list_entry(l, struct guest, link);
+
+		if (strcmp(g->id, id) == 0) {
+			g->ended(g, wait_status, g->arg);
+			return;
+		}
+	}
+}
+
+const struct engine fake_engine = {
+	.name = "fake",
+	.probe = fake_probe,
+	.leave = fake_leave,
+	.isolation = fake_isolation,
+	.start = fake_start,
+	.adopt = fake_adopt,
+	.connect = fake_connect,
+	.set_limits = fake_set_limits,
+	.usage = fake_usage,
+	.freeze = fake_freeze,
+	.kill = fake_kill,
+};

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* An engine without guests, for whoever stands on struct engine. It answers from the loop, as a
+ * real one does; tests hold back its answers, make its starts fail and its guests die. */
+#include "engine/engine.h"
+
+extern const struct engine fake_engine;
+
+struct fake_state {
+	bool holds_starts, holds_kills; /* answers wait for fake_release() */
+	bool fails_start;               /* synchronously */
+	bool fails_started;             /* later, by started() */
+	bool has_left;
+	size_t n_starts, n_kills, n_alive;
+	struct guest_limits limits; /* last set */
+	bool is_frozen;
+	const char *adoptable; /* the one id that adopt() finds alive */
+	uint32_t adopted_slot;
+	struct guest_spec last_spec;
+};
+extern struct fake_state fake;
+
+void fake_reset(void);
+void fake_release(void);                              /* lets held starts and kills go on */
+void fake_end_guest(const char *id, int wait_status); /* its first process dies */
+void fake_free(void);                                 /* guests that are left */

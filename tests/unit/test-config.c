@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/config.h"
+#include "daemon/toml.h"
+#include "daemon/units.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+static struct config config;
+static struct err err;
+
+static int parse(const char *text)
+{
+	err = (struct err){0};
+	config_done(&config);
+	config_init(&config);
+	return config_parse(&config, "c.toml", text, strlen(text), &err);
+}
+
+static int load(int argc, const char *const *argv)
+{
+	char *words[16];
+
+	err = (struct err){0};
+	config_done(&config);
+	config_init(&config);
+	for (int i = 0; i < argc; i++)
+		words[i] = unconst(argv[i]);
+	words[argc] = NULL;
+	return config_load(&config, argc, words, &err);
+}
+
+#define LOAD(...)                                                                                  \
+	load((int)ARRAY_SIZE(((const char *const[]){"serve", __VA_ARGS__})),                       \
+	     (const char *const[]){"serve", __VA_ARGS__})
+
+TEST(a_file_sets_every_kind_of_value)
+{
+	CHECK_INT(parse("# settings\n"
+	                "listen = [\"127.0.0.1:1\", # first\n  '[::1]:2',\n]\n"
+	                "data = \"/d\\\"x\"\n"
+	                "plain_storage = true\n"
+	                "sandboxes_max = 12\n"
+	                "spool = \"1MiB\"\n"
+	                "log_level = \"warn\"\n"
+	                "[defaults]\n"
+	                "vcpus = 1.5\n"
+	                "memory = \"256MiB\"\n"
+	                "timeout = \"90s\"\n"
+	                "[ceilings]\n"
+	                "memory = 1073741824\n"
+	                "timeout = \"1d\""),
+	          0);
+	CHECK_STR(config.listen[0], "127.0.0.1:1");
+	CHECK_STR(config.listen[1], "[::1]:2");
+	CHECK(!config.listen[2]);
+	CHECK_STR(config.data_dir, "/d\"x");
+	CHECK(config.is_plain_storage);
+	CHECK_INT(config.sandboxes_max, 12);
+	CHECK_INT(config.spool_bytes, MIB);
+	CHECK_INT(config.log_level, LOG_WARN);
+	CHECK_INT(config.default_limits.cpu_milli, 1500);
+	CHECK_INT(config.default_limits.memory_bytes, 256 * MIB);
+	CHECK_INT(config.default_timeout_ms, 90000);
+	CHECK_INT(config.max_limits.memory_bytes, GIB);
+	CHECK_INT(config.max_timeout_ms, DAY_MS);
+}
+
+TEST(a_mistake_is_told_with_file_line_and_setting)
+{
+	static const struct {
+		const char *text, *message;
+	} rows[] = {
+		{"\n\nlisten_on = 1", "c.toml:3: listen_on: no such setting"},
+		{"[limits]\nvcpus = 1", "c.toml:2: limits.vcpus: no such setting"},
+		{"run = \"/a\"\nrun = \"/b\"", "c.toml:2: run: given twice"},
+		{"run = 5", "c.toml:1: run: must be a string that is not empty"},
+		{"run = \"\"", "c.toml:1: run: must not be empty"},
+		{"listen = \"x\"", "c.toml:1: listen: must be an array of strings"},
+		{"plain_storage = yes", "c.toml:1: plain_storage: 'yes' is not true or false"},
+		{"sandboxes_max = 0", "c.toml:1: sandboxes_max: '0' is not between 1 and 32768"},
+		{"sandboxes_max = -1", "c.toml:1: sandboxes_max: '-1' is not a whole number"},
+		{"spool = \"16MB\"", "c.toml:1: spool: '16MB' is not a size such as \"512MiB\""},
+		{"[defaults]\ntimeout = \"5\"", "c.toml:2: defaults.timeout: '5' is not a duration "
+	                                        "such as \"30s\" (ms, s, m, h, d)"},
+		{"data = \"/x", "c.toml:1: a string does not end on its line"},
+		{"data = \"/x\" y", "c.toml:1: what follows the value is not understood"},
+		{"data \"/x\"", "c.toml:1: '=' was expected after 'data'"},
+		{"data =", "c.toml:1: a value was expected"},
+		{"listen = [\"a\"\n\"b\"]", "c.toml:2: ',' or ']' was expected in an array"},
+		{"listen = [1]", "c.toml:1: a string in quotes was expected"},
+		{"[defaults", "c.toml:1: ']' was expected after the section's name"},
+		{"data = \"a\\x\"",
+	         "c.toml:1: this escape is not understood; \\\\ \\\" \\n and \\t are"},
+		{"data = \"\xff\"", "c.toml: not a text in UTF-8"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		CHECK(parse(rows[i].text) < 0);
+		CHECK_STR(err.message, rows[i].message);
+	}
+}
+
+TEST(an_option_overrides_the_file_and_lists_are_replaced_then_grow)
+{
+	char path[] = "/tmp/test-config-XXXXXX";
+	int fd = mkstemp(path);
+	static const char text[] = "listen = [\"127.0.0.1:1\"]\nrun = \"/r\"\nexecs_max = 7\n";
+
+	CHECK(fd >= 0);
+	CHECK_INT(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	(void)close(fd);
+	CHECK_INT(LOAD("--listen", "127.0.0.1:2", "--config", path, "--listen=none"), 0);
+	CHECK_STR(config.listen[0], "127.0.0.1:2");
+	CHECK_STR(config.listen[1], "none");
+	CHECK(!config.listen[2]);
+	CHECK_STR(config.run_dir, "/r");
+	CHECK_STR(config.socket, "/r/cloche.sock");
+	CHECK_INT(config.execs_max, 7);
+	(void)unlink(path);
+}
+
+TEST(a_bad_command_line_names_the_word)
+{
+	CHECK(LOAD("--lisen", "x") < 0);
+	CHECK_STR(err.message, "no such option: '--lisen'");
+	CHECK(LOAD("--data") < 0);
+	CHECK_STR(err.message, "'--data' needs a value");
+	CHECK(LOAD("here") < 0);
+	CHECK_STR(err.message, "'here' is not an option");
+	CHECK(LOAD("--max-memory", "1") < 0);
+	CHECK_STR(err.message, "--max-memory: '1' is not between 8388608 and 70368744177664");
+	CHECK(LOAD("--config", "/nonexistent/c.toml") < 0);
+	CHECK_STR(err.message, "cannot read '/nonexistent/c.toml': No such file or directory");
+	CHECK(LOAD("--tls-cert", "/c.pem") < 0);
+	CHECK_STR(err.message, "tls_key: certificate and key go together");
+}
+
+TEST(a_default_above_its_ceiling_is_refused)
+{
+	CHECK(LOAD("--max-memory", "64MiB", "--default-memory", "65MiB") < 0);
+	CHECK_STR(err.message, "memory: the default is above the ceiling");
+}
+
+TEST(a_relative_path_is_taken_from_the_working_directory)
+{
+	auto_free char *cwd = getcwd(NULL, 0);
+	auto_free char *wanted = xasprintf("%s/here", cwd);
+
+	CHECK_INT(LOAD("--data", "here", "--socket", "none"), 0);
+	CHECK_STR(config.data_dir, wanted);
+	CHECK_STR(config.socket, "none");
+}
+
+TEST(figures_are_read_whole_or_not_at_all)
+{
+	static const char *const bad[] = {
+		"",       "MiB",  "1 MiB", "1mib",  "-1MiB",
+		"1.5GiB", "0x10", "01",    "1MiBx", "99999999999999999999"};
+	uint64_t value;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK(units_parse_size(bad[i], &value) < 0);
+	CHECK_INT(units_parse_size("17179869184GiB", &value), -ERANGE);
+	CHECK_INT(units_parse_size("2GiB", &value), 0);
+	CHECK_INT(value, 2 * GIB);
+	CHECK_INT(units_parse_duration_ms("250ms", &value), 0);
+	CHECK_INT(value, 250);
+	CHECK_INT(units_parse_cpus_milli("0.05", &value), 0);
+	CHECK_INT(value, 50);
+	CHECK(units_parse_cpus_milli("1.", &value) < 0);
+	CHECK(units_parse_cpus_milli("1.0001", &value) < 0);
+	CHECK(units_parse_cpus_milli(".5", &value) < 0);
+	CHECK(units_parse_cpus_milli("1.-5", &value) < 0);
+}

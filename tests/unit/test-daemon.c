@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The gateway's walls, the launcher's preparations. What they are together is for the functional
+ * tests. */
+#include "base/fd.h"
+#include "daemon/child.h"
+#include "daemon/confine.h"
+#include "daemon/listen.h"
+#include "daemon/site.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define REFUSED(call) (errno = 0, (call) < 0 ? errno : 0)
+
+TEST_FORKED(a_confined_gateway_can_start_nothing_and_open_no_socket, 10)
+{
+	struct err err;
+	char *const argv[] = {unconst("true"), NULL};
+	pid_t parent = getppid();
+
+	CHECK_INT(confine_syscalls(&err), 0);
+	CHECK_INT(REFUSED(execve("/bin/true", argv, NULL)), EPERM);
+	CHECK_INT(REFUSED((int)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)), EPERM);
+	CHECK_INT(REFUSED(socket(AF_INET, SOCK_STREAM, 0)), EPERM);
+	CHECK_INT(REFUSED(socket(AF_UNIX, SOCK_STREAM, 0)), EPERM);
+	CHECK_INT(REFUSED(ptrace(PTRACE_TRACEME, 0, NULL, NULL)), EPERM);
+	CHECK_INT(REFUSED(mount("none", "/tmp", "tmpfs", 0, NULL)), EPERM);
+	CHECK_INT(REFUSED(unshare(CLONE_NEWUSER)), EPERM);
+	CHECK_INT(REFUSED(kill(parent, 0)), EPERM);
+	CHECK_INT(REFUSED((int)syscall(SYS_tgkill, parent, parent, 0)), EPERM);
+	CHECK_INT(REFUSED(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)), EPERM);
+	CHECK_INT(REFUSED(chmod("/tmp", 0777)), EPERM);
+}
+
+TEST_FORKED(a_confined_gateway_cannot_map_code, 10)
+{
+	struct err err;
+	void *page;
+
+	CHECK_INT(confine_syscalls(&err), 0);
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(page != MAP_FAILED);
+	CHECK_INT(REFUSED(mprotect(page, 4096, PROT_READ | PROT_EXEC)), EPERM);
+	CHECK_INT(mprotect(page, 4096, PROT_READ), 0);
+	CHECK(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+	      MAP_FAILED);
+}
+
+/* In a child of the test: becomes the gateway, looks round, then waits to be looked at. */
+static void be_confined(const char *dir, int done_fd, int wait_fd)
+{
+	struct err err = {0};
+	char byte = 'x';
+
+	CHECK_INT(confine(dir, 64000, 64000, &err), 0);
+	CHECK_INT(open("/etc/passwd", O_RDONLY | O_CLOEXEC), -1);
+	CHECK_INT(REFUSED(setuid(0)), EPERM);
+	CHECK_INT(REFUSED(chroot(".")), EPERM);
+	CHECK(open("/mine", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0);
+	CHECK_INT(unlink("/mine"), 0);
+	CHECK_INT(write(done_fd, &byte, 1), 1);
+	CHECK_INT(read(wait_fd, &byte, 1), 0);
+	_exit(0);
+}
+
+TEST_FORKED(a_confined_gateway_has_no_rights_and_sees_only_its_directory, 10)
+{
+	static const char *const lines[] = {"Uid:\t64000\t64000\t64000\t64000\n",
+	                                    "Gid:\t64000\t64000\t64000\t64000\n",
+	                                    "Groups:\t \n",
+	                                    "CapPrm:\t0000000000000000\n",
+	                                    "CapEff:\t0000000000000000\n",
+	                                    "CapBnd:\t0000000000000000\n",
+	                                    "CapAmb:\t0000000000000000\n",
+	                                    "NoNewPrivs:\t1\n",
+	                                    "Seccomp:\t2\n"};
+	char dir[] = "/tmp/test-daemon-XXXXXX";
+	char path[64], status[8192], byte;
+	int done[2], wait[2];
+	pid_t pid;
+	int result;
+
+	if (geteuid() != 0)
+		SKIP("needs root");
+	CHECK(mkdtemp(dir) != NULL);
+	CHECK_INT(chown(dir, 64000, 64000), 0);
+	CHECK_INT(pipe2(done, O_CLOEXEC), 0);
+	CHECK_INT(pipe2(wait, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)close(wait[1]);
+		be_confined(dir, done[1], wait[0]);
+	}
+	(void)close(done[1]);
+	(void)!read(done[0], &byte, 1);
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	CHECK(fd_read_file(AT_FDCWD, path, status, sizeof(status)) > 0);
+	(void)close(wait[1]);
+	CHECK_INT(waitpid(pid, &result, 0), pid);
+	CHECK_INT(rmdir(dir), 0);
+	CHECK_INT(result, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		if (!strstr(status, lines[i]))
+			print_error("no line %s in:\n%s\n", lines[i], status);
+		CHECK(strstr(status, lines[i]) != NULL);
+	}
+}
+
+TEST(an_address_is_read_whole_or_refused)
+{
+	static const char *const good[] = {"127.0.0.1:7070", "0.0.0.0:0", "[::1]:65535",
+	                                   "localhost:80", "[::]:1"};
+	static const char *const bad[] = {
+		"",          "7070",         ":7070",         "127.0.0.1", "::1:7070",
+		"[::1]7070", "127.0.0.1:",   "127.0.0.1:x",   "host:7070", "127.0.0.1:65536",
+		"1.2.3:80",  "127.0.0.1:-1", "[127.0.0.1]:80"};
+	struct listen_address a;
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		CHECK_INT(listen_parse(good[i], &a, &err), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK(listen_parse(bad[i], &a, &err) < 0);
+}
+
+TEST(a_listener_on_port_0_tells_its_port)
+{
+	auto_fd int fd = -1;
+	struct err err;
+	char name[64];
+
+	CHECK_INT(listen_tcp("127.0.0.1:0", &fd, &err), 0);
+	listen_name(fd, name, sizeof(name));
+	CHECK_INT(strncmp(name, "127.0.0.1:", 10), 0);
+	CHECK(strcmp(name, "127.0.0.1:0") != 0);
+}
+
+TEST(a_taken_port_is_told_with_a_hint)
+{
+	auto_fd int fd = -1;
+	int other;
+	struct err err = {0};
+	char name[64];
+
+	CHECK_INT(listen_tcp("127.0.0.1:0", &fd, &err), 0);
+	listen_name(fd, name, sizeof(name));
+	CHECK_INT(listen_tcp(name, &other, &err), -EADDRINUSE);
+	CHECK(err.hint[0] != '\0');
+}
+
+static char base_dir[64];
+
+static void make_base(struct config *c, char *data, char *run)
+{
+	(void)snprintf(base_dir, sizeof(base_dir), "/tmp/test-daemon-XXXXXX");
+	CHECK(mkdtemp(base_dir) != NULL);
+	(void)snprintf(data, 128, "%s/a/data", base_dir);
+	(void)snprintf(run, 128, "%s/run", base_dir);
+	config_init(c);
+	free(c->data_dir);
+	free(c->run_dir);
+	c->data_dir = xstrdup(data);
+	c->run_dir = xstrdup(run);
+	c->socket = xasprintf("%s/cloche.sock", run);
+	c->agent = xstrdup("/proc/self/exe");
+	free(c->listen[0]);
+	c->listen[0] = xstrdup("none");
+	log_init("test", LOG_ERROR + 1);
+}
+
+static void remove_base(const char *data)
+{
+	static const char *const below[] = {"gateway/spool", "gateway"};
+	char path[192];
+
+	(void)snprintf(path, sizeof(path), "%s/admin.key", data);
+	(void)unlink(path);
+	for (size_t i = 0; i < ARRAY_SIZE(below); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", data, below[i]);
+		CHECK_INT(rmdir(path), 0);
+	}
+	CHECK_INT(rmdir(data), 0);
+	(void)snprintf(path, sizeof(path), "%s/a", base_dir);
+	CHECK_INT(rmdir(path), 0);
+	CHECK_INT(rmdir(base_dir), 0);
+}
+
+static void check_owner(const char *dir, const char *name, uid_t uid, mode_t mode)
+{
+	char path[192];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	CHECK_INT(lstat(path, &st), 0);
+	CHECK_INT(st.st_uid, uid);
+	CHECK_INT(st.st_mode & 07777, mode);
+}
+
+TEST(a_site_has_the_right_owners_and_is_gone_after_clear)
+{
+	struct config c;
+	struct site site;
+	struct err err = {0};
+	char data[128], run[128];
+
+	if (geteuid() != 0)
+		SKIP("needs root");
+	make_base(&c, data, run);
+	site_init(&site, &c);
+	CHECK_INT(site_prepare(&site, &err), 0);
+	check_owner(data, ".", 0, 0711);
+	check_owner(data, "gateway", site.uid, 0700);
+	check_owner(data, "gateway/spool", site.uid, 0700);
+	check_owner(run, ".", 0, 0755);
+	check_owner(run, "sandboxes", 0, 0700);
+	check_owner(run, "cloche.sock", 0, 0660);
+	CHECK(site.uid != 0);
+	CHECK_INT(fcntl(site.agent_fd, F_GET_SEALS),
+	          F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+	site_clear(&site);
+	CHECK_INT(access(run, F_OK), -1);
+	site_done(&site);
+	config_done(&c);
+	remove_base(data);
+}
+
+TEST(a_second_daemon_on_the_same_run_directory_is_refused)
+{
+	struct config c;
+	struct site first, second;
+	struct err err = {0};
+	char data[128], run[128], wanted[64];
+
+	if (geteuid() != 0)
+		SKIP("needs root");
+	make_base(&c, data, run);
+	site_init(&first, &c);
+	site_init(&second, &c);
+	CHECK_INT(site_prepare(&first, &err), 0);
+	CHECK_INT(site_prepare(&second, &err), -EALREADY);
+	(void)snprintf(wanted, sizeof(wanted), "already running, pid %d", (int)getpid());
+	CHECK_INT(strncmp(err.message, wanted, strlen(wanted)), 0);
+	site_clear(&second);
+	CHECK_INT(access(c.socket, F_OK), 0); /* the first one's things stay */
+	site_clear(&first);
+	site_done(&second);
+	site_done(&first);
+	config_done(&c);
+	remove_base(data);
+}
+
+TEST(a_directory_of_someone_else_is_refused_with_the_remedy)
+{
+	struct config c;
+	struct site site;
+	struct err err = {0};
+	char data[128], run[128];
+
+	if (geteuid() != 0)
+		SKIP("needs root");
+	make_base(&c, data, run);
+	site_init(&site, &c);
+	CHECK_INT(mkdir(run, 0755), 0);
+	CHECK_INT(chown(run, 12345, 12345), 0);
+	CHECK(site_prepare(&site, &err) < 0);
+	CHECK_INT(err.code, ERR_CONFLICT);
+	CHECK(strstr(err.hint, "chown -R 0:0") != NULL);
+	CHECK_INT(rmdir(run), 0);
+	CHECK_INT(rmdir(data), 0);
+	(void)snprintf(data, sizeof(data), "%s/a", base_dir);
+	CHECK_INT(rmdir(data), 0);
+	CHECK_INT(rmdir(base_dir), 0);
+	site_done(&site);
+	config_done(&c);
+}
+
+TEST_FORKED(a_child_keeps_only_the_fds_that_it_was_given, 10)
+{
+	struct config c;
+	int kept = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int lost = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int far = fcntl(lost, F_DUPFD_CLOEXEC, 500);
+
+	config_init(&c);
+	c.log_level = LOG_ERROR;
+	child_begin("test", &c, &kept, 1);
+	CHECK(fcntl(kept, F_GETFD) >= 0);
+	CHECK_INT(fcntl(lost, F_GETFD), -1);
+	CHECK_INT(fcntl(far, F_GETFD), -1);
+	CHECK(fcntl(STDERR_FILENO, F_GETFD) >= 0);
+	config_done(&c);
+}
