@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of all Python suites: one daemon for the session, a sandbox per test and engine, and an
+audit of the host around every test."""
+
+import os
+import uuid
+
+import pytest
+from cloche import Client
+
+from harness import audit
+from harness.daemon import Daemon
+
+ENGINES = os.environ.get("CLOCHE_TEST_ENGINES", "jail").split(",")
+
+
+@pytest.fixture(scope="session")
+def daemon():
+    daemon = Daemon().start()
+    try:
+        yield daemon
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    log = daemon.log()
+    daemon.remove()
+    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
+    assert not left, "left on the host: " + ", ".join(left)
+
+
+@pytest.fixture(scope="session")
+def client(daemon):
+    with Client(daemon.url, daemon.key) as client:
+        yield client
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    return request.param
+
+
+@pytest.fixture
+def sandbox(client, engine):
+    with client.create(engine=engine) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def make_sandbox(client, engine):
+    """A function that makes sandboxes with given fields; all are deleted at the end."""
+    made = []
+
+    def make(**fields):
+        sandbox = client.create(**{"engine": engine, **fields})
+        made.append(sandbox)
+        return sandbox
+
+    yield make
+    for sandbox in made:
+        sandbox.__exit__()
+
+
+@pytest.fixture(scope="session")
+def project_keys(client):
+    """Secrets by scope: read, write and admin of the project default, and `other` of another one."""
+    secrets = {s: client.create_key(f"test-{s}", scope=s)["secret"] for s in ("read", "write", "admin")}
+    project = client.create_project(f"other-{uuid.uuid4().hex[:8]}")
+    secrets["other"] = client.create_key("other", scope="write", project=project["id"])["secret"]
+    return secrets
+
+
+@pytest.fixture(autouse=True)
+def host_is_left_as_it_was(request):
+    """Fails a test that leaves a process, mount, cgroup, loop device, file or fd behind."""
+    if "daemon" not in request.fixturenames and "client" not in request.fixturenames:
+        yield
+        return
+    daemon = request.getfixturevalue("daemon")
+    before = audit.picture(daemon)
+    yield
+    left = audit.settled_leaks(daemon, before)
+    assert not left, "left on the host: " + ", ".join(left)

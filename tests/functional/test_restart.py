@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crash-only: the gateway or the broker dies, and no sandbox, exec or byte is lost."""
+
+import os
+import signal
+
+import pytest
+from cloche import Client
+from harness import audit
+from harness.daemon import Daemon, wait_for
+
+COUNT = ["python3", "-uc", "import time\nfor i in range(400):\n print('line', i)\n time.sleep(0.01)"]
+
+
+@pytest.fixture
+def own():
+    """A daemon of this test's own: (daemon, client)."""
+    daemon = Daemon("--default-memory", "128MiB").start()
+    try:
+        with Client(daemon.url, daemon.key) as client:
+            yield daemon, client
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    log = daemon.log()
+    daemon.remove()
+    assert status == 0, log[-4000:]
+    assert not left, left
+
+
+def kill_part(daemon, name):
+    pid = getattr(daemon, f"{name}_pid")
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}") or daemon._part(name) not in (None, pid), 30, f"a new {name}")
+
+
+@pytest.mark.parametrize("part", ["gateway", "broker"])
+def test_after_a_kill_output_goes_on_by_sequence_without_gap_or_repeat(own, part):
+    daemon, client = own
+    sandbox = client.create()
+    e = sandbox.start(COUNT)
+    seen, data, killed = [], b"", False
+    for event in e.output(follow=True):
+        if event.type != "stdout":
+            continue
+        seen.append(event.seq)
+        data += event.data
+        if not killed and data.count(b"\n") > 40:
+            killed = True
+            kill_part(daemon, part)
+    assert killed
+    assert seen == list(range(1, len(seen) + 1))
+    assert data.decode().splitlines() == [f"line {i}" for i in range(400)]
+    assert e.wait(30).exit_code == 0
+
+
+@pytest.mark.parametrize("part", ["gateway", "broker"])
+def test_after_a_kill_sandboxes_are_adopted_and_usable(own, part):
+    daemon, client = own
+    sandboxes = [client.create(name=f"s{i}", tags={"i": str(i)}) for i in range(3)]
+    for s in sandboxes:
+        s.files.write("mark", s.id.encode())
+    kill_part(daemon, part)
+    for i, s in enumerate(sandboxes):
+        info = client.get(f"s{i}").info
+        assert (info.id, info.state, info.tags) == (s.id, "running", {"i": str(i)})
+        assert s.run(["cat", "mark"]).stdout == s.id
+    sandboxes[0].delete()
+    assert {s.id for s in client.list()} == {s.id for s in sandboxes[1:]}
+
+
+def test_a_daemon_that_stops_leaves_sandboxes_to_the_next():
+    first = Daemon("--default-memory", "128MiB", rm=False).start()
+    try:
+        with Client(first.url, first.key) as client:
+            sandbox = client.create(name="stays")
+            running = sandbox.start("read x; echo got $x", open_stdin=True)
+            sandbox.files.write("mark", b"1")
+        assert first.stop() == 0
+        first.options.append("--rm")
+        first.start()
+        with Client(first.url, first.key) as client:
+            again = client.get("stays")
+            assert (again.id, again.info.state) == (sandbox.id, "running")
+            assert again.files.read("mark") == b"1"
+            e = again.exec(running.id)
+            e.write_stdin(b"it\n", eof=True)
+            assert e.wait(30).exit_code == 0
+            assert b"".join(x.data for x in e.output()) == b"got it\n"
+    finally:
+        ids = first.ids()
+        status = first.stop()
+        left = audit.left_after_stop(first, ids)
+        first.remove()
+    assert status == 0
+    assert not left
+
+
+def test_a_second_daemon_on_the_same_directories_is_refused(own):
+    daemon, client = own
+    second = Daemon()
+    second.data, second.run = daemon.data, daemon.run
+    try:
+        with pytest.raises(RuntimeError):
+            second.start()
+    finally:
+        second.remove()
+    assert client.health()["ready"] is True
+
+
+def test_a_guest_that_dies_by_itself_is_told_with_a_cause(own):
+    daemon, client = own
+    sandbox = client.create()
+    pids = audit.processes_of_cgroups({sandbox.id})
+    assert pids
+    os.kill(min(pids), signal.SIGKILL)
+    info = wait_for(lambda: sandbox.refresh() if sandbox.refresh().ended else None, 15, "the end")
+    assert info.ended["cause"] in ("guest_crash", "killed")

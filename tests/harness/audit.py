@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a daemon has on the host: processes, mounts, cgroups, loop devices, files, open fds.
+
+Only objects of the given daemon count, so that other daemons on the machine do not matter. A test
+takes a picture before and after; what is in the second and not in the first was left behind.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from .daemon import children_of, read_text
+
+SETTLE_S = 10
+
+
+def _cgroup_mounts():
+    for line in read_text("/proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        if right.split()[0] in ("cgroup", "cgroup2"):
+            yield Path(left.split()[4])
+
+
+def cgroup_dirs(ids):
+    """Directories in any cgroup tree that bear one of the ids."""
+    found = set()
+    for mount in _cgroup_mounts():
+        for top in mount.glob("cloche*"):
+            for one, dirs, _ in os.walk(top):
+                found.update(f"{one}/{d}" for d in dirs if d in ids)
+    return found
+
+
+def processes_of_cgroups(ids):
+    pids = set()
+    for one in cgroup_dirs(ids):
+        for procs in Path(one).rglob("cgroup.procs"):
+            pids.update(int(p) for p in read_text(procs).split())
+    return pids
+
+
+def _descendants(pid):
+    todo, seen = [pid], set()
+    while todo:
+        for child in children_of(todo.pop()):
+            if child not in seen:
+                seen.add(child)
+                todo.append(child)
+    return seen
+
+
+def _mounts(daemon, pid="self"):
+    """Mounts that name the daemon's directories, or one of its sandboxes."""
+    marks = [str(daemon.dir), *daemon.ids()]
+    lines = read_text(f"/proc/{pid}/mountinfo").splitlines()
+    return {line.split()[4] for line in lines if any(mark in line for mark in marks)}
+
+
+def loop_devices(directory):
+    return {
+        str(f.parent.parent.name)
+        for f in Path("/sys/block").glob("loop*/loop/backing_file")
+        if read_text(f).startswith(str(directory))
+    }
+
+
+def _names_below(path):
+    return {str(Path(top) / n) for top, dirs, names in os.walk(path) for n in names + dirs}
+
+
+def _open_fds(pid, but=("socket:",)):
+    n = 0
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            n += not os.readlink(fd).startswith(but)
+        except OSError:
+            pass
+    return n
+
+
+def picture(daemon):
+    """{kind: set of names}, and the fd counts under "fds"."""
+    ids = daemon.ids()
+    broker, gateway = daemon.broker_pid, daemon.gateway_pid
+    below = _descendants(daemon.process.pid) - {broker, gateway}
+    return {
+        "process": {f"{p} {read_text(f'/proc/{p}/comm').strip()}" for p in below | processes_of_cgroups(ids)},
+        "mount": _mounts(daemon) | _mounts(daemon, broker),
+        "cgroup": cgroup_dirs(ids),
+        "loop device": loop_devices(daemon.dir),
+        "run file": _names_below(daemon.run / "sandboxes"),
+        "spool file": _names_below(daemon.data / "gateway" / "spool"),
+        "layer": set(os.listdir(daemon.data / "layers")) if (daemon.data / "layers").is_dir() else set(),
+        "fd of the broker": {str(n) for n in range(_open_fds(broker, but=("\0",)))},
+        "fd of the gateway": {str(n) for n in range(_open_fds(gateway))},
+    }
+
+
+def leaks(before, after):
+    return [f"{kind}: {name}" for kind in after for name in sorted(after[kind] - before[kind])]
+
+
+def settled_leaks(daemon, before):
+    """Leaks that are still there after the daemon had time to clean up behind the last reply."""
+    deadline = time.monotonic() + SETTLE_S
+    while True:
+        left = leaks(before, picture(daemon))
+        if not left or time.monotonic() >= deadline:
+            return left
+        time.sleep(0.05)
+
+
+def left_after_stop(daemon, ids):
+    """What a stopped daemon must not leave: nothing but its data directory's own files."""
+    left = [f"cgroup: {d}" for d in sorted(cgroup_dirs(ids))]
+    left += [f"mount: {m}" for m in sorted(_mounts(daemon))]
+    left += [f"loop device: {d}" for d in sorted(loop_devices(daemon.dir))]
+    left += [f"run file: {n}" for n in sorted(_names_below(daemon.run / "sandboxes"))]
+    left += [f"socket: {daemon.socket}"] if daemon.socket.exists() else []
+    for proc in Path("/proc").glob("[0-9]*"):
+        if str(daemon.dir) in read_text(proc / "cmdline"):
+            left.append(f"process: {proc.name} {read_text(proc / 'comm').strip()}")
+    return left

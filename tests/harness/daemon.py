@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon for tests: started from the build directory on directories and a port of its own."""
+
+import http.client
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("CLOCHE_BUILD", ROOT / "build")).resolve()
+READY_S = 60
+STOP_S = 60
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(condition, seconds=10.0, what="condition"):
+    """The first true value of condition(); fails when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+def read_text(path):
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def children_of(pid):
+    return [int(p) for t in Path(f"/proc/{pid}/task").glob("*/children") for p in read_text(t).split()]
+
+
+def status_value(pid, name):
+    """A number of /proc/PID/status, such as VmRSS in KiB."""
+    found = re.search(rf"^{name}:\s+(\d+)", read_text(f"/proc/{pid}/status"), re.M)
+    return int(found.group(1)) if found else 0
+
+
+class Daemon:
+    def __init__(self, *options, rm=True):
+        self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir=os.environ.get("CLOCHE_TEST_DIR", "/var/tmp")))
+        self.dir.chmod(0o755)
+        self.data, self.run = self.dir / "data", self.dir / "run"
+        self.log_path = self.dir / "log"
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.socket = self.run / "cloche.sock"
+        self.options = list(options) + (["--rm"] if rm else [])
+        self.process = None
+
+    def start(self):
+        ready_r, ready_w = os.pipe()
+        argv = [str(BUILD / "cloche"), "serve", "--data", str(self.data), "--run", str(self.run)]
+        argv += ["--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(ready_w), *self.options]
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[ready_w], start_new_session=True
+            )
+        os.close(ready_w)
+        try:
+            readable, _, _ = select.select([ready_r], [], [], READY_S)
+            word = os.read(ready_r, 64) if readable else b""
+        finally:
+            os.close(ready_r)
+        if not word.startswith(b"ready"):
+            self.process.kill()
+            self.process.wait()
+            raise RuntimeError(f"the daemon did not get ready; its log ends:\n{self.log()[-4000:]}")
+        return self
+
+    @property
+    def key(self):
+        return (self.data / "admin.key").read_text().strip()
+
+    def log(self):
+        return read_text(self.log_path)
+
+    def ids(self):
+        """Every sandbox that this daemon ever named in its log or run directory."""
+        seen = set(re.findall(r"sb_[a-z2-7]{26}", self.log()))
+        if (self.run / "sandboxes").is_dir():
+            seen.update(os.listdir(self.run / "sandboxes"))
+        return seen
+
+    def _part(self, name):
+        """The launcher's child of that name: broker or gateway."""
+        for pid in children_of(self.process.pid):
+            words = read_text(f"/proc/{pid}/comm") + read_text(f"/proc/{pid}/cmdline").replace("\0", " ")
+            if name in words:
+                return pid
+        return None
+
+    @property
+    def gateway_pid(self):
+        return wait_for(lambda: self._part("gateway"), 10, "a gateway process")
+
+    @property
+    def broker_pid(self):
+        return wait_for(lambda: self._part("broker"), 10, "a broker process")
+
+    def stop(self):
+        """Asks it to end; gives its exit status, or None where it had to be killed."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return None
+
+    def remove(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def raw(self, data, *, timeout=10.0, half_close=False):
+        """Sends bytes on a fresh TCP connection and reads until the daemon closes or time is up."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as s:
+            try:
+                s.sendall(data)
+                if half_close:
+                    s.shutdown(socket.SHUT_WR)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it answered before it had all
+            return read_all(s)
+
+
+def read_all(s):
+    """Until the peer closes, resets or is silent for the socket's timeout."""
+    parts = []
+    try:
+        while True:
+            part = s.recv(65536)
+            if not part:
+                break
+            parts.append(part)
+    except (socket.timeout, ConnectionResetError):
+        pass
+    return b"".join(parts)
+
+
+def parse_reply(data):
+    """(status, headers, body) of the first reply in data; a JSON body is parsed."""
+    head, _, rest = data.partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").split("\r\n")
+    status = int(lines[0].split()[1])
+    headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines[1:])}
+    if "content-length" in headers:
+        rest = rest[: int(headers["content-length"])]
+    if headers.get("content-type", "").startswith("application/json") and rest:
+        return status, headers, json.loads(rest)
+    return status, headers, rest
+
+
+def call(daemon, method, path, body=None, key=None, headers=None, timeout=30.0):
+    """One plain HTTP call: (status, parsed JSON or bytes). key: None = the admin's, "" = none."""
+    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=timeout)
+    sent = dict(headers or {})
+    secret = daemon.key if key is None else key
+    if secret:
+        sent.setdefault("Authorization", f"Bearer {secret}")
+    if body is not None and not isinstance(body, (bytes, str)):
+        body = json.dumps(body)
+    if body is not None:
+        sent.setdefault("Content-Type", "application/json")
+    try:
+        conn.request(method, path, body=body, headers=sent)
+        reply = conn.getresponse()
+        data = reply.read()
+        is_json = (reply.getheader("Content-Type") or "").startswith("application/json")
+        return reply.status, json.loads(data) if is_json and data else data
+    finally:
+        conn.close()
