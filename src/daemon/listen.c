@@ -131,10 +131,10 @@ int listen_unix(const char *path, gid_t gid, int *ret_fd, struct err *err)
 	r = remove_stale(path, err);
 	if (r < 0)
 		return r;
-	/* The mode goes on before bind(), which gives it to the file: no moment with another one.
+	/* The mode before bind() is the file's at birth: narrow first, then the group, then wide.
 	 */
-	if (fchmod(fd, 0660) < 0 || bind(fd, (struct sockaddr *)&un, sizeof(un)) < 0 ||
-	    lchown(path, 0, gid) < 0 || listen(fd, BACKLOG) < 0)
+	if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&un, sizeof(un)) < 0 ||
+	    lchown(path, 0, gid) < 0 || chmod(path, 0660) < 0 || listen(fd, BACKLOG) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot listen on '%s'", path);
 	*ret_fd = take_fd(&fd);
 	return 0;
