@@ -1,8 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * Who is calling, and may they. Runs before a byte of the body is read, and for unknown paths too,
+ * so that a stranger gets the same 401 whatever it asks for.
+ *
+ * A secret has 160 random bits: nobody guesses one. Counting failures keeps a guesser from costing
+ * a hash for each try, and tells an honest client with a wrong key to slow down. A good key is
+ * always let in: nobody can lock out others by failing in their name.
+ */
 #include "api/api.h"
+
+#include "base/log.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define FAILURES_MAX       20
+#define FAILURES_WINDOW_US (60 * UINT64_C(1000000))
+
+/* Where it calls from. Clients on TCP share one row: the server does not tell their addresses
+ * apart. */
+static uint64_t peer_of(const struct http_req *req)
+{
+	return http_peer_is_unix(req) ? 2 + (uint64_t)http_peer_uid(req) : 1;
+}
+
+/* The peer's row, or else the one whose window began first. */
+static struct login_peer *login_row(struct api *api, uint64_t peer)
+{
+	struct login_peer *oldest = &api->login_peers[0];
+
+	for (size_t i = 0; i < LOGIN_PEERS_MAX; i++) {
+		struct login_peer *row = &api->login_peers[i];
+
+		if (row->peer == peer)
+			return row;
+		if (row->since_us < oldest->since_us)
+			oldest = row;
+	}
+	*oldest = (struct login_peer){.peer = peer};
+	return oldest;
+}
+
+/* Counts one more; true if it is too many. */
+static bool count_failure(struct api *api, const struct http_req *req)
+{
+	struct login_peer *row = login_row(api, peer_of(req));
+	uint64_t now_us = loop_now_us(api->loop);
+
+	if (row->failures == 0 || now_us - row->since_us > FAILURES_WINDOW_US) {
+		row->since_us = now_us;
+		row->failures = 0;
+	}
+	return ++row->failures > FAILURES_MAX;
+}
+
+static int refuse(struct http_req *req, struct err *err, const char *why)
+{
+	if (count_failure(http_app_arg(req), req)) {
+		http_reply_header(req, "Retry-After", "60");
+		return err_set(err, ERR_LIMIT, 0, "too many calls without a good key");
+	}
+	log_debug("auth.refused", "request=%s why='%s'", http_request_id(req), why);
+	(void)err_set(err, ERR_UNAUTHENTICATED, 0, "%s", why);
+	return err_hint(err, "send a key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'");
+}
+
+/* A query ends up in logs and histories of browsers and proxies. */
+static bool has_key_in_query(const struct http_req *req)
+{
+	static const char *const names[] = {"key",   "api_key",      "apikey",
+	                                    "token", "access_token", "authorization"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (http_query(req, names[i]))
+			return true;
+	return false;
+}
+
+/* The key's text, NULL if none was sent; < 0: what was sent is not one. */
+static int read_secret(struct http_req *req, const char **ret, struct err *err)
+{
+	const char *bearer = http_header(req, "Authorization");
+	const char *plain = http_header(req, "X-API-Key");
+
+	if (bearer && plain)
+		return refuse(req, err, "a key came in two headers, one is enough");
+	if (bearer && strncasecmp(bearer, "Bearer ", 7) != 0)
+		return refuse(req, err, "the Authorization header must be 'Bearer KEY'");
+	*ret = bearer ? bearer + 7 : plain;
+	return 0;
+}
+
+static bool is_trusted_peer(const struct http_req *req)
+{
+	return http_peer_is_unix(req) &&
+	       (http_peer_uid(req) == 0 || http_peer_uid(req) == geteuid());
+}
+
+static int find_key(struct http_req *req, const struct key **ret, struct err *err)
+{
+	struct api *api = http_app_arg(req);
+	const struct http_route *route = http_route(req);
+	const char *secret = NULL;
+	int r;
+
+	if (has_key_in_query(req))
+		return refuse(req, err, "a key in the query string is not accepted");
+	r = read_secret(req, &secret, err);
+	if (r < 0)
+		return r;
+	if (secret)
+		*ret = keyring_check(api->keyring, secret);
+	else if (is_trusted_peer(req))
+		*ret = keyring_root(api->keyring);
+	if (!*ret && secret)
+		return refuse(req, err, "this key is unknown, malformed or revoked");
+	if (!*ret && !(route && route->access == 0))
+		return refuse(req, err, "this call needs an API key");
+	return 0;
+}
 
 int api_authorize(struct http_req *req, struct err *err)
 {
-	(void)req;
-	return err_set(err, ERR_UNAUTHENTICATED, 0, "this call needs an API key");
+	const struct http_route *route = http_route(req);
+	const struct key *key = NULL;
+	int r = find_key(req, &key, err);
+
+	if (r < 0)
+		return r;
+	http_set_user(req, unconst(key));
+	if (!route || route->access == 0 || (unsigned)key_scope(key) >= route->access)
+		return 0;
+	(void)err_set(
+		err, ERR_FORBIDDEN, 0, "this call needs a key with scope '%s', this one has '%s'",
+		key_scope_name((enum key_scope)route->access), key_scope_name(key_scope(key)));
+	return err_hint(err, "an admin can make one with POST /v1/keys");
 }

@@ -1,11 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of the native API: method, path, handler, body, and the scope that a key must have. */
+/*
+ * The native API as a table: method, path, handler, body, the scope that a key must have (0 =
+ * none), and the most that a body may have (0 = the server's). tests/contract holds it against
+ * api/openapi.yaml.
+ */
 #include "api/api.h"
+#include "api/body.h"
+#include "api/handlers.h"
 
-static const struct http_route routes[1];
+#define SANDBOX "/v1/sandboxes/{id}"
+#define EXEC    SANDBOX "/execs/{exec_id}"
+#define FILES   SANDBOX "/files"
+
+/* clang-format off */
+static const struct http_route routes[] = {
+	{HTTP_GET,    "/v1/health",       get_health,       HTTP_BODY_NONE,   0},
+
+	{HTTP_POST,   "/v1/sandboxes",    create_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_GET,    "/v1/sandboxes",    list_sandboxes,   HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    SANDBOX,            get_sandbox,      HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_PATCH,  SANDBOX,            update_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_DELETE, SANDBOX,            delete_sandbox,   HTTP_BODY_NONE,   SCOPE_WRITE},
+
+	{HTTP_POST,   SANDBOX "/execs",   create_exec,      HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
+	{HTTP_GET,    SANDBOX "/execs",   list_execs,       HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    EXEC,               get_exec,         HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_DELETE, EXEC,               delete_exec,      HTTP_BODY_NONE,   SCOPE_WRITE},
+	{HTTP_GET,    EXEC "/output",     get_exec_output,  HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    EXEC "/wait",       wait_exec,        HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_POST,   EXEC "/stdin",      write_exec_stdin, HTTP_BODY_STREAM, SCOPE_WRITE},
+	{HTTP_POST,   EXEC "/signal",     signal_exec,      HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   EXEC "/resize",     resize_exec,      HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_GET,    EXEC "/attach",     attach_exec,      HTTP_BODY_NONE,   SCOPE_WRITE}, /* it writes stdin */
+
+	{HTTP_GET,    FILES,              read_file,        HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_PUT,    FILES,              write_file,       HTTP_BODY_STREAM, SCOPE_WRITE},
+	{HTTP_DELETE, FILES,              remove_file,      HTTP_BODY_NONE,   SCOPE_WRITE},
+	{HTTP_GET,    FILES "/stat",      stat_file,        HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    FILES "/exists",    file_exists,      HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    FILES "/list",      list_files,       HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_POST,   FILES "/mkdir",     make_directory,   HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   FILES "/move",      move_file,        HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   FILES "/copy",      copy_file,        HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   FILES "/chmod",     chmod_file,       HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   FILES "/chown",     chown_file,       HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   FILES "/symlink",   make_symlink,     HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_GET,    FILES "/tar",       read_tar,         HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_PUT,    FILES "/tar",       write_tar,        HTTP_BODY_STREAM, SCOPE_WRITE},
+	{HTTP_GET,    FILES "/watch",     watch_files,      HTTP_BODY_NONE,   SCOPE_READ},
+
+	{HTTP_POST,   "/v1/run",          run_once,         HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
+
+	{HTTP_GET,    "/v1/keys",         list_keys,        HTTP_BODY_NONE,   SCOPE_ADMIN},
+	{HTTP_POST,   "/v1/keys",         create_key,       HTTP_BODY_JSON,   SCOPE_ADMIN},
+	{HTTP_DELETE, "/v1/keys/{key_id}", revoke_key,      HTTP_BODY_NONE,   SCOPE_ADMIN},
+	{HTTP_GET,    "/v1/projects",     list_projects,    HTTP_BODY_NONE,   SCOPE_ADMIN},
+	{HTTP_POST,   "/v1/projects",     create_project,   HTTP_BODY_JSON,   SCOPE_ADMIN},
+};
+/* clang-format on */
 
 const struct http_route *api_routes(size_t *ret_n)
 {
-	*ret_n = 0;
+	*ret_n = ARRAY_SIZE(routes);
 	return routes;
 }

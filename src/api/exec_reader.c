@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/exec_reader.h"
+
+#include "base/log.h"
+
+#include <signal.h>
+
+static void on_watch(struct exec *e, void *arg)
+{
+	struct exec_reader *r = arg;
+
+	r->e = e;
+	if (!r->is_ended)
+		r->ops->pump(r);
+}
+
+static int on_drain(struct http_req *req, struct err *err)
+{
+	struct exec_reader *r = http_state(req);
+
+	(void)err;
+	if (!r->is_ended)
+		r->ops->pump(r);
+	return 0;
+}
+
+static void on_again(struct loop *loop, void *arg)
+{
+	struct exec_reader *r = arg;
+
+	(void)loop;
+	if (!r->is_ended)
+		r->ops->pump(r);
+}
+
+static void on_done(struct http_req *req, bool whole, void *arg)
+{
+	struct exec_reader *r = arg;
+	struct err err;
+
+	(void)req;
+	if (!whole && r->kills_on_disconnect && r->e && !exec_is_over(r->e) &&
+	    exec_signal(r->e, SIGKILL, /* whole_tree= */ true, &err) < 0)
+		log_warn("exec.not_killed", "id=%s why='%s'", exec_id(r->e), err.message);
+	exec_reader_free(r);
+}
+
+static void end_reply(struct http_req *req, const struct err *err, void *arg)
+{
+	(void)arg;
+	if (err)
+		http_reply_err(req, err);
+	else
+		http_stream_end(req);
+}
+
+void exec_reader_init(struct exec_reader *r, const struct exec_reader_ops *ops,
+                      struct http_req *req, struct exec *e, exec_reader_end_fn end, void *arg)
+{
+	*r = (struct exec_reader){.ops = ops,
+	                          .req = req,
+	                          .e = e,
+	                          .watch = {.fn = on_watch, .arg = r},
+	                          .again = loop_timer_new(http_loop(req), on_again, r),
+	                          .end = end ? end : end_reply,
+	                          .arg = arg};
+	exec_watch_add(e, &r->watch);
+	http_set_state(req, r);
+	http_on_drain(req, on_drain);
+	if (!end)
+		http_on_done(req, on_done, r);
+	exec_reader_again(r);
+}
+
+void exec_reader_free(struct exec_reader *r)
+{
+	if (!r)
+		return;
+	exec_watch_remove(&r->watch);
+	loop_timer_free(r->again);
+	r->ops->done(r);
+	free(r);
+}
+
+void exec_reader_again(struct exec_reader *r)
+{
+	loop_timer_set_in(r->again, 0);
+}
+
+void exec_reader_end(struct exec_reader *r, const struct err *err)
+{
+	r->is_ended = true;
+	r->end(r->req, err, r->arg);
+}
+
+int exec_reader_gone(struct err *err)
+{
+	return err_set(err, ERR_GONE, 0, "the exec was removed, or its sandbox ended");
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a path names, among what the caller's project owns. Anything else is NOT_FOUND in the same
+ * words, so that nobody learns what others have.
+ */
+#include "api/api.h"
+#include "sandbox/exec.h"
+
+const char *caller_project(const struct http_req *req); /* borrowed: lives as long as the daemon */
+must_check int find_sandbox(const struct http_req *req, struct sandbox **ret, struct err *err);
+must_check int find_exec(const struct http_req *req, struct exec **ret, struct err *err);
+/* For routes that take no query at all. */
+must_check int no_query(const struct http_req *req, struct err *err);

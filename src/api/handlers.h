@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* The handlers that routes.c puts into its table, by the file that has them. */
+#include "http/server.h"
+
+/* health.c */
+int get_health(struct http_req *req, struct err *err);
+
+/* sandboxes.c */
+int create_sandbox(struct http_req *req, struct err *err);
+int list_sandboxes(struct http_req *req, struct err *err);
+int get_sandbox(struct http_req *req, struct err *err);
+int update_sandbox(struct http_req *req, struct err *err);
+int delete_sandbox(struct http_req *req, struct err *err);
+
+/* execs.c */
+int create_exec(struct http_req *req, struct err *err);
+int list_execs(struct http_req *req, struct err *err);
+int get_exec(struct http_req *req, struct err *err);
+int delete_exec(struct http_req *req, struct err *err);
+int get_exec_output(struct http_req *req, struct err *err);
+int signal_exec(struct http_req *req, struct err *err);
+int resize_exec(struct http_req *req, struct err *err);
+
+/* exec_wait.c, exec_stdin.c, attach.c */
+int wait_exec(struct http_req *req, struct err *err);
+int write_exec_stdin(struct http_req *req, struct err *err);
+int attach_exec(struct http_req *req, struct err *err);
+
+/* files.c: those that answer with one object */
+int stat_file(struct http_req *req, struct err *err);
+int file_exists(struct http_req *req, struct err *err);
+int remove_file(struct http_req *req, struct err *err);
+int make_directory(struct http_req *req, struct err *err);
+int move_file(struct http_req *req, struct err *err);
+int copy_file(struct http_req *req, struct err *err);
+int chmod_file(struct http_req *req, struct err *err);
+int chown_file(struct http_req *req, struct err *err);
+int make_symlink(struct http_req *req, struct err *err);
+
+/* files_data.c, files_tar.c, files_list.c, files_watch.c: those that stream */
+int read_file(struct http_req *req, struct err *err);
+int write_file(struct http_req *req, struct err *err);
+int read_tar(struct http_req *req, struct err *err);
+int write_tar(struct http_req *req, struct err *err);
+int list_files(struct http_req *req, struct err *err);
+int watch_files(struct http_req *req, struct err *err);
+
+/* run.c */
+int run_once(struct http_req *req, struct err *err);
+
+/* keys.c */
+int list_keys(struct http_req *req, struct err *err);
+int create_key(struct http_req *req, struct err *err);
+int revoke_key(struct http_req *req, struct err *err);
+int list_projects(struct http_req *req, struct err *err);
+int create_project(struct http_req *req, struct err *err);

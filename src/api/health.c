@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Is it up, and what can this host do. A stranger learns no more than the first. */
+#include "api/api.h"
+#include "api/find.h"
+#include "api/handlers.h"
+#include "api/reply.h"
+
+#include "base/clock.h"
+
+static void put_host(struct json_writer *w, const struct msg_reply *host)
+{
+	json_open_array(w, "engines");
+	isolation_to_json(&host->probe.isolation, w, NULL);
+	json_close_array(w);
+	json_open_object(w, "host");
+	json_put_u64(w, "cpus", host->probe.cpus);
+	json_put_u64(w, "memory_mib", host->probe.memory_bytes >> 20);
+	json_put_u64(w, "disk_free_mib", host->probe.disk_free_bytes >> 20);
+	json_close_object(w);
+}
+
+int get_health(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	bool is_ready = fleet_is_ready(api->fleet);
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_put_str(w, "status", is_ready ? "ok" : "starting");
+	json_put_bool(w, "ready", is_ready);
+	json_put_str(w, "version", CLOCHE_VERSION);
+	if (http_user(req)) {
+		json_put_u64(w, "uptime_ms", (clock_wall_us() - api->started_us) / 1000);
+		json_put_u64(w, "sandboxes", fleet_count(api->fleet));
+		if (is_ready)
+			put_host(w, fleet_host(api->fleet));
+	}
+	return reply_send(&reply, req, 200, err);
+}

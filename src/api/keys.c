@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Keys and projects. An admin rules over the keys of its own project; an admin of the project
+ * "default" over all projects.
+ */
+#include "api/api.h"
+#include "api/find.h"
+#include "api/handlers.h"
+#include "api/reply.h"
+
+#include <openssl/crypto.h>
+#include <string.h>
+
+#define NAME_BYTES_MAX 64
+
+static int check_is_default(const struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *id = keyring_find_project(api->keyring, "default");
+
+	if (id && strcmp(id, caller_project(req)) == 0)
+		return 0;
+	return err_set(err, ERR_FORBIDDEN, 0,
+	               "this call needs an admin key of the project 'default'");
+}
+
+/* The project that is meant: the caller's own, or a named one. */
+static int find_project(const struct http_req *req, const char *name, const char **ret,
+                        struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *id;
+	int r;
+
+	*ret = caller_project(req);
+	if (!name)
+		return 0;
+	r = check_is_default(req, err);
+	if (r < 0)
+		return r;
+	id = keyring_find_project(api->keyring, name);
+	if (!id)
+		return err_set(err, ERR_NOT_FOUND, 0, "no project '%.64s'", name);
+	*ret = id;
+	return 0;
+}
+
+static int find_queried_project(const struct http_req *req, const char **ret, struct err *err)
+{
+	static const char *const allowed[] = {"project", NULL};
+	int r = http_query_check(req, allowed, err);
+
+	return r < 0 ? r : find_project(req, http_query(req, "project"), ret, err);
+}
+
+static void put_key(const struct key *key, void *arg)
+{
+	key_to_json(key, arg, NULL);
+}
+
+int list_keys(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *project_id;
+	struct reply reply;
+	struct json_writer *w;
+	int r = find_queried_project(req, &project_id, err);
+
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_open_array(w, "keys");
+	keyring_each(api->keyring, project_id, put_key, w);
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
+}
+
+static int read_key_body(const json_t *body, const char **ret_name, enum key_scope *ret_scope,
+                         const char **ret_project, struct err *err)
+{
+	const char *scope = "write";
+	const struct json_field fields[] = {
+		{"name", JSON_FIELD_STRING, ret_name, /* required= */ true, .min = 1,
+	         .max = NAME_BYTES_MAX},
+		{"scope", JSON_FIELD_STRING, &scope},
+		{"project", JSON_FIELD_STRING, ret_project, .min = 1, .max = NAME_BYTES_MAX},
+	};
+	int r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
+
+	if (r < 0)
+		return r;
+	if (key_scope_parse(scope, ret_scope) < 0)
+		return err_field(err, "scope", "must be one of read, write, admin");
+	return 0;
+}
+
+int create_key(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = NULL, *project = NULL, *project_id;
+	enum key_scope scope;
+	const struct key *key;
+	char secret[48];
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = read_key_body(http_json(req), &name, &scope, &project, err);
+	if (r == 0)
+		r = find_project(req, project, &project_id, err);
+	if (r == 0)
+		r = keyring_add(api->keyring, project_id, name, scope, secret, &key, err);
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	key_to_json(key, w, "key");
+	json_put_str(w, "secret", secret);
+	OPENSSL_cleanse(secret, sizeof(secret));
+	return reply_send(&reply, req, 201, err);
+}
+
+int revoke_key(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *id = http_param(req, "key_id");
+	const char *project_id;
+	struct reply reply;
+	int r = find_queried_project(req, &project_id, err);
+
+	if (r == 0)
+		r = keyring_revoke(api->keyring, project_id, id, err);
+	if (r < 0)
+		return r;
+	json_put_str(reply_begin(&reply), "id", id);
+	return reply_send(&reply, req, 200, err);
+}
+
+static void put_project(const char *id, const char *name, uint64_t created_us, void *arg)
+{
+	struct json_writer *w = arg;
+
+	json_open_object(w, NULL);
+	json_put_str(w, "id", id);
+	json_put_str(w, "name", name);
+	json_put_u64(w, "created_us", created_us);
+	json_close_object(w);
+}
+
+int list_projects(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = check_is_default(req, err);
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_open_array(w, "projects");
+	keyring_each_project(api->keyring, put_project, w);
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
+}
+
+int create_project(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = NULL, *id;
+	const struct json_field fields[] = {
+		{"name", JSON_FIELD_STRING, &name, /* required= */ true, .min = 1,
+	         .max = NAME_BYTES_MAX},
+	};
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = check_is_default(req, err);
+	if (r == 0)
+		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = keyring_add_project(api->keyring, name, &id, err);
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_put_str(w, "id", id);
+	json_put_str(w, "name", name);
+	return reply_send(&reply, req, 201, err);
+}
