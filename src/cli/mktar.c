@@ -297,7 +297,7 @@ static int next_entry(struct mktar *m, struct err *err)
 {
 	while (m->depth > 0) {
 		struct level *level = &m->levels[m->depth - 1];
-		const char *name;
+		const char *name = NULL;
 		int r = next_name(level, &name);
 
 		if (r < 0)

@@ -234,65 +234,63 @@ static void print_synopsis(const struct manual *m)
 	}
 }
 
-static bool help_asked; /* --help is a row as any other and needs a place; CLI commands run once */
+#define COMMON_ROWS 4
 
-static const struct opt help_row = {'h', "help", OPT_FLAG, &help_asked, NULL, "show this"};
-
-static size_t common_rows(struct opts_common *common, struct opt rows[4])
+static void common_rows(struct opts_common *c, struct opt rows[COMMON_ROWS])
 {
-	size_t n = 0;
+	/* clang-format off */
+	const struct opt table[COMMON_ROWS] = {
+		{0,   "json",     OPT_FLAG, &c->json,       NULL,   "print JSON instead of text for people"},
+		{0,   "url",      OPT_TEXT, &c->url,        "URL",  "the daemon: http://, https:// or unix:/PATH (CLOCHE_URL)"},
+		{0,   "key-file", OPT_TEXT, &c->key_file,   "FILE", "read the API key from FILE (CLOCHE_API_KEY)"},
+		{'h', "help",     OPT_FLAG, &c->wants_help, NULL,   "show this"},
+	};
+	/* clang-format on */
 
-	if (common) {
-		rows[n++] = (struct opt){0,        "json",
-		                         OPT_FLAG, &common->json,
-		                         NULL,     "print JSON instead of text for people"};
-		rows[n++] = (struct opt){0,
-		                         "url",
-		                         OPT_TEXT,
-		                         &common->url,
-		                         "URL",
-		                         "the daemon: http://, https:// or unix:/PATH "
-		                         "(CLOCHE_URL)"};
-		rows[n++] = (struct opt){0,        "key-file",
-		                         OPT_TEXT, &common->key_file,
-		                         "FILE",   "read the API key from FILE (CLOCHE_API_KEY)"};
-	}
-	rows[n++] = help_row;
-	return n;
+	memcpy(rows, table, sizeof(table));
 }
 
-static void print_help(const struct manual *m, const struct opt *common, size_t n_common)
+static void print_help(const struct manual *m, const struct opt *common)
 {
 	print_synopsis(m);
 	printf("\n%s\n\nOptions:\n", m->about);
 	for (size_t i = 0; i < m->n_opts; i++)
 		print_row(&m->opts[i]);
-	for (size_t i = 0; i < n_common; i++)
+	for (size_t i = 0; i < COMMON_ROWS; i++)
 		print_row(&common[i]);
 	if (m->examples)
 		printf("\nExamples:\n%s\n", m->examples);
 }
 
-void opts_print_help(const struct manual *m)
+static int check_count(const struct manual *m, size_t n, struct err *err)
 {
-	print_help(m, &help_row, 1);
+	const char *line_end = strchrnul(m->synopsis, '\n');
+
+	if (n >= m->min_words && n <= m->max_words)
+		return 0;
+	(void)err_set(err, ERR_INVALID_FIELD, 0,
+	              n < m->min_words ? "cloche %s: something is missing"
+	                               : "cloche %s: too many words",
+	              m->name);
+	return err_hint(err, "usage: cloche %s %.*s", m->name, (int)(line_end - m->synopsis),
+	                m->synopsis);
 }
 
 int opts_parse(const struct manual *m, struct opts_common *common, int argc, char **argv,
                char ***ret_words, size_t *ret_n, struct err *err)
 {
-	struct opt common_table[4];
-	struct rows rows = {{m->opts, common_table},
-	                    {m->n_opts, common_rows(common, common_table)}};
+	struct opt common_table[COMMON_ROWS];
+	struct rows rows = {{m->opts, common_table}, {m->n_opts, COMMON_ROWS}};
 	struct cursor c = {argc, argv, 1};
 	int n_words = 0;
 	int r = 0;
 
-	help_asked = false;
+	common_rows(common, common_table);
 	for (; c.at < argc && r == 0; c.at++) {
 		const char *word = argv[c.at];
 
 		if (strcmp(word, "--") == 0) {
+			common->has_dashes = n_words == 0;
 			c.at++;
 			break;
 		}
@@ -304,8 +302,8 @@ int opts_parse(const struct manual *m, struct opts_common *common, int argc, cha
 		}
 		r = word[1] == '-' ? parse_long(&rows, &c, err) : parse_letters(&rows, &c, err);
 	}
-	if (help_asked) {
-		print_help(m, common_table, rows.lengths[1]);
+	if (common->wants_help) {
+		print_help(m, common_table);
 		return 1;
 	}
 	if (r < 0) {
@@ -316,5 +314,5 @@ int opts_parse(const struct manual *m, struct opts_common *common, int argc, cha
 		argv[1 + n_words++] = argv[c.at];
 	*ret_words = argv + 1;
 	*ret_n = (size_t)n_words;
-	return 0;
+	return check_count(m, *ret_n, err);
 }

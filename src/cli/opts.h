@@ -33,12 +33,15 @@ struct opt_list {
 };
 void opt_list_done(struct opt_list *list);
 
+#define WORDS_MAX SIZE_MAX /* any number */
+
 struct manual {
 	const char *name;     /* "run", "key create" */
 	const char *synopsis; /* what follows the name; several forms are on lines of their own */
-	const char *about;    /* the first line is the summary */
+	const char *about;
 	const char *examples;
 	bool words_end_options; /* what follows the first word belongs to a command inside */
+	size_t min_words, max_words;
 	const struct opt *opts;
 	size_t n_opts;
 };
@@ -46,7 +49,8 @@ struct manual {
 /* What every command takes. */
 struct opts_common {
 	const char *url, *key_file;
-	bool json;
+	bool json, wants_help;
+	bool has_dashes; /* "--" stood before the first word */
 };
 
 /*
@@ -55,7 +59,6 @@ struct opts_common {
  */
 must_check int opts_parse(const struct manual *m, struct opts_common *common, int argc, char **argv,
                           char ***ret_words, size_t *ret_n, struct err *err);
-void opts_print_help(const struct manual *m);
 
 /* The values with units, each all of the text or -EINVAL, -ERANGE. */
 must_check int opts_parse_mib(const char *text, uint64_t *ret);

@@ -257,12 +257,11 @@ int remote_begin_ws(struct remote *r, const char *path, struct err *err)
 	return rc;
 }
 
-int remote_call(struct remote *r, const char *method, const char *path, const json_t *body,
-                json_t **ret, struct err *err)
+int remote_exchange(struct remote *r, const char *method, const char *path,
+                    const struct remote_request *request, json_t **ret, struct err *err)
 {
-	struct remote_request request = {.body = body};
 	struct buf text = BUF_INIT(REPLY_MAX);
-	int rc = remote_begin(r, method, path, &request, err);
+	int rc = remote_begin(r, method, path, request, err);
 
 	if (rc < 0)
 		return rc;
@@ -275,4 +274,10 @@ int remote_call(struct remote *r, const char *method, const char *path, const js
 		rc = json_parse(buf_str(&text), text.len, ret, err);
 	buf_done(&text);
 	return rc;
+}
+
+int remote_call(struct remote *r, const char *method, const char *path, const json_t *body,
+                json_t **ret, struct err *err)
+{
+	return remote_exchange(r, method, path, &(struct remote_request){.body = body}, ret, err);
 }

@@ -49,6 +49,9 @@ struct remote_request {
 /* Sends, and reads the head: what is left is the body of a success. */
 must_check int remote_begin(struct remote *r, const char *method, const char *path,
                             const struct remote_request *request, struct err *err);
+/* The same to the end of a JSON answer (ret NULL = not wanted). */
+must_check int remote_exchange(struct remote *r, const char *method, const char *path,
+                               const struct remote_request *request, json_t **ret, struct err *err);
 /* Upgrades the connection for http_client_ws_*(). */
 must_check int remote_begin_ws(struct remote *r, const char *path, struct err *err);
 

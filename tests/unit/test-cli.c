@@ -40,7 +40,8 @@ static int parse(struct parsed *p, bool words_end_options, char **argv)
 	                              .about = "",
 	                              .opts = rows,
 	                              .n_opts = ARRAY_SIZE(rows),
-	                              .words_end_options = words_end_options};
+	                              .words_end_options = words_end_options,
+	                              .max_words = WORDS_MAX};
 	int argc = 0;
 
 	while (argv[argc])

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/command.h"
+#include "cli/spec.h"
+
+#include <stdio.h>
+
+struct create {
+	struct sandbox_opts sandbox;
+	uint64_t timeout_ms;
+};
+
+static int create(struct command *c, struct err *err)
+{
+	const struct create *opts = c->arg;
+	auto_free char *path = remote_path("sandboxes", NULL);
+	auto_json json_t *body = NULL, *reply = NULL;
+	int r = sandbox_opts_to_json(&opts->sandbox, opts->timeout_ms, &body, err);
+
+	if (r == 0)
+		r = remote_call(c->remote, "POST", path, body, &reply, err);
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		printf("%s\n", command_text(reply, "id"));
+	return 0;
+}
+
+int cmd_create(int argc, char **argv)
+{
+	struct create opts = {0};
+	const struct opt rows[] = {
+		SANDBOX_OPT_ROWS(opts.sandbox),
+		{0, "timeout", OPT_MS, &opts.timeout_ms, "TIME",
+	         "end it this long after its creation (default: the daemon's)"},
+	};
+	const struct manual manual = {
+		.name = "create",
+		.synopsis = "[OPTIONS]",
+		.about = "Creates a sandbox that stays until it is removed or its time is up, and "
+			 "prints its id.\nA sandbox has no network.",
+		.examples = "  id=$(cloche create --memory 1g --timeout 2h)\n"
+			    "  cloche create --name build --tag team=blue\n"
+			    "  cloche exec build uname -a",
+		.opts = rows,
+		.n_opts = ARRAY_SIZE(rows),
+	};
+	int status = command_main(&manual, argc, argv, create, &opts);
+
+	sandbox_opts_done(&opts.sandbox);
+	return status;
+}

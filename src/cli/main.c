@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `cloche`: the command table. */
+#include "cli/cli.h"
+#include "cli/text.h"
+#include "daemon/daemon.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* clang-format off */
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{"run",     cmd_run,        "run code, a file or a command in a fresh sandbox"},
+	{"create",  cmd_create,     "create a sandbox that stays"},
+	{"exec",    cmd_exec,       "run a command in a sandbox"},
+	{"shell",   cmd_shell,      "open a terminal in a sandbox"},
+	{"ps",      cmd_ps,         "list sandboxes, or the execs of one"},
+	{"inspect", cmd_inspect,    "show all of a sandbox or an exec"},
+	{"logs",    cmd_logs,       "print what an exec has written"},
+	{"cp",      cmd_cp,         "copy files in and out"},
+	{"signal",  cmd_signal,     "send a signal to an exec"},
+	{"rm",      cmd_rm,         "end sandboxes"},
+	{"key",     cmd_key,        "create, list and revoke API keys"},
+	{"serve",   serve_command,  "run the daemon"},
+	{"doctor",  doctor_command, "say what this host can do, and how to get more"},
+	{"version", cmd_version,    "print versions"},
+};
+/* clang-format on */
+
+static int print_help(FILE *out, int status)
+{
+	(void)fputs("Usage: cloche COMMAND [OPTIONS] [WORDS…]\n\n"
+	            "Runs code that an AI wrote, on a machine you own, where it can do no harm.\n\n"
+	            "Commands:\n",
+	            out);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		(void)fprintf(out, "  %-9s%s\n", commands[i].name, commands[i].summary);
+	(void)fputs(
+		"\n"
+		"'cloche COMMAND --help' explains each, with examples. All of them take --json.\n"
+		"\n"
+		"Environment:\n"
+		"  CLOCHE_URL      the daemon: http://HOST:PORT, https://HOST, unix:/PATH\n"
+		"                  (default /run/cloche/cloche.sock, then 127.0.0.1:7070)\n"
+		"  CLOCHE_API_KEY  the key to open it with\n"
+		"\n"
+		"Examples:\n"
+		"  cloche run -c 'print(6*7)'\n"
+		"  cloche create --name box && cloche exec box ls -la && cloche rm box\n",
+		out);
+	return status;
+}
+
+static bool is_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct err err;
+
+	if (argc < 2)
+		return print_help(stderr, EXIT_CLOCHE);
+	if (is_help(argv[1]))
+		return print_help(stdout, 0);
+	if (strcmp(argv[1], "--version") == 0)
+		argv[1] += 2;
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
+	(void)err_set(&err, ERR_INVALID_FIELD, 0, "there is no command '%s'", argv[1]);
+	(void)err_hint(&err, "'cloche --help' lists them");
+	return text_fail(&err);
+}

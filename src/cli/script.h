@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Which program runs a piece of code: by the language's name, a file's extension or its first line.
+ */
+#include "base/err.h"
+
+struct language {
+	const char *name;
+	const char *program;    /* that runs a file of it */
+	const char *code_flag;  /* that takes code instead */
+	const char *extensions; /* each with a blank behind it */
+	const char *extension;  /* for code that has no file */
+};
+
+const struct language *language_by_name(const char *name);    /* NULL if unknown */
+const struct language *language_by_path(const char *path);    /* by its extension; NULL if none */
+const struct language *language_by_shebang(const char *line); /* NULL if it names none of ours */
+extern const struct language *const language_default;

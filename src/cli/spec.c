@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/spec.h"
+
+#include <string.h>
+
+void sandbox_opts_done(struct sandbox_opts *s)
+{
+	opt_list_done(&s->tags);
+	opt_list_done(&s->env);
+}
+
+/* Fields are left out where nothing was asked for: the daemon has the defaults. */
+static void put_text(json_t *object, const char *name, const char *value)
+{
+	if (value)
+		(void)json_object_set_new(object, name, json_string(value));
+}
+
+static void put_number(json_t *object, const char *name, uint64_t value)
+{
+	if (value)
+		(void)json_object_set_new(object, name, json_integer((json_int_t)value));
+}
+
+static int put_pair(json_t *object, const char *option, const char *pair, const char *equals,
+                    struct err *err)
+{
+	auto_free char *name = xstrndup(pair, (size_t)(equals - pair));
+
+	if (!*name)
+		return err_set(err, ERR_INVALID_FIELD, 0, "--%s: '%s' has no name before the '='",
+		               option, pair);
+	if (json_object_set_new(object, name, json_string(equals + 1)) < 0)
+		return err_set(err, ERR_INVALID_FIELD, 0, "--%s: '%s' is not valid UTF-8", option,
+		               name);
+	return 0;
+}
+
+int env_to_json(const struct opt_list *env, json_t **ret, struct err *err)
+{
+	auto_json json_t *object = json_object();
+
+	for (size_t i = 0; i < env->n; i++) {
+		const char *pair = env->items[i];
+		const char *equals = strchr(pair, '=');
+		const char *own = equals ? NULL : getenv(pair);
+		auto_free char *whole = own ? xasprintf("%s=%s", pair, own) : NULL;
+		int r = 0;
+
+		if (equals)
+			r = put_pair(object, "env", pair, equals, err);
+		else if (whole)
+			r = put_pair(object, "env", whole, whole + strlen(pair), err);
+		if (r < 0)
+			return r;
+	}
+	*ret = take_ptr(object);
+	return 0;
+}
+
+static int tags_to_json(const struct opt_list *tags, json_t **ret, struct err *err)
+{
+	auto_json json_t *object = json_object();
+
+	for (size_t i = 0; i < tags->n; i++) {
+		const char *equals = strchr(tags->items[i], '=');
+		int r;
+
+		if (!equals)
+			return err_set(err, ERR_INVALID_FIELD, 0,
+			               "--tag: '%s' should be NAME=VALUE", tags->items[i]);
+		r = put_pair(object, "tag", tags->items[i], equals, err);
+		if (r < 0)
+			return r;
+	}
+	*ret = take_ptr(object);
+	return 0;
+}
+
+int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json_t **ret,
+                         struct err *err)
+{
+	auto_json json_t *body = json_object();
+	json_t *limits = json_object();
+	json_t *map = NULL;
+	int r;
+
+	put_number(limits, "memory_mib", s->memory_mib);
+	put_number(limits, "disk_mib", s->disk_mib);
+	put_number(limits, "pids", s->pids);
+	if (s->vcpus > 0)
+		(void)json_object_set_new(limits, "vcpus", json_real(s->vcpus));
+	(void)json_object_set_new(body, "limits", limits);
+	put_text(body, "name", s->name);
+	put_text(body, "template", s->template);
+	put_text(body, "engine", s->engine);
+	put_text(body, "min_grade", s->min_grade);
+	put_number(body, "timeout_ms", timeout_ms);
+	r = tags_to_json(&s->tags, &map, err);
+	if (r < 0)
+		return r;
+	(void)json_object_set_new(body, "tags", map);
+	r = env_to_json(&s->env, &map, err);
+	if (r < 0)
+		return r;
+	(void)json_object_set_new(body, "env", map);
+	*ret = take_ptr(body);
+	return 0;
+}
+
+int argv_to_json(char *const *argv, size_t n, json_t **ret, struct err *err)
+{
+	auto_json json_t *array = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		if (json_array_append_new(array, json_string(argv[i])) < 0)
+			return err_set(err, ERR_INVALID_FIELD, 0, "word %zu is not valid UTF-8",
+			               i + 1);
+	*ret = take_ptr(array);
+	return 0;
+}
