@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/jail/btrfs.h"
+
+#include <endian.h>
+#include <fcntl.h>
+#include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#define QUOTA_CTL_ENABLE_SIMPLE 4 /* of 6.7; linux-libc-dev 6.1 does not name it */
+
+int btrfs_quota_on(int fs_fd)
+{
+	struct btrfs_ioctl_quota_ctl_args args = {.cmd = QUOTA_CTL_ENABLE_SIMPLE};
+
+	if (ioctl(fs_fd, BTRFS_IOC_QUOTA_CTL, &args) == 0 || errno == EEXIST)
+		return 0;
+	args.cmd = BTRFS_QUOTA_CTL_ENABLE;
+	if (ioctl(fs_fd, BTRFS_IOC_QUOTA_CTL, &args) == 0 || errno == EEXIST)
+		return 0;
+	return -errno;
+}
+
+int btrfs_subvol_make(int dir_fd, const char *name)
+{
+	struct btrfs_ioctl_vol_args_v2 args = {0};
+
+	(void)snprintf(args.name, sizeof(args.name), "%s", name);
+	return ioctl(dir_fd, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0 ? -errno : 0;
+}
+
+static int subvol_id(int subvol_fd, uint64_t *ret)
+{
+	struct btrfs_ioctl_ino_lookup_args args = {.objectid = BTRFS_FIRST_FREE_OBJECTID};
+
+	if (ioctl(subvol_fd, BTRFS_IOC_INO_LOOKUP, &args) < 0)
+		return -errno;
+	*ret = args.treeid;
+	return 0;
+}
+
+static void drop_quota(int fs_fd, uint64_t id)
+{
+	struct btrfs_ioctl_qgroup_create_args args = {.create = 0, .qgroupid = id};
+
+	/* Newer kernels say EBUSY until the subvolume's last block is freed, and drop it then
+	 * themselves. */
+	(void)ioctl(fs_fd, BTRFS_IOC_QGROUP_CREATE, &args);
+}
+
+int btrfs_subvol_delete(int dir_fd, const char *name)
+{
+	auto_fd int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct btrfs_ioctl_vol_args args = {0};
+	uint64_t id = 0;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = subvol_id(fd, &id);
+	if (r < 0)
+		return r;
+	(void)close(take_fd(&fd));
+	(void)snprintf(args.name, sizeof(args.name), "%s", name);
+	if (ioctl(dir_fd, BTRFS_IOC_SNAP_DESTROY, &args) < 0)
+		return -errno;
+	drop_quota(dir_fd, id);
+	return 0;
+}
+
+int btrfs_limit(int subvol_fd, uint64_t bytes)
+{
+	/* Group 0 is the subvolume's own. */
+	struct btrfs_ioctl_qgroup_limit_args args = {
+		.lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes}};
+
+	return ioctl(subvol_fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? -errno : 0;
+}
+
+/* The items of one type in a tree whose objectid and offset lie within bounds; the first page. */
+static int search(int fd, uint64_t tree, uint32_t type, const uint64_t object[2],
+                  const uint64_t offset[2], struct btrfs_ioctl_search_args *ret)
+{
+	*ret = (struct btrfs_ioctl_search_args){.key = {.tree_id = tree,
+	                                                .min_objectid = object[0],
+	                                                .max_objectid = object[1],
+	                                                .min_offset = offset[0],
+	                                                .max_offset = offset[1],
+	                                                .min_type = type,
+	                                                .max_type = type,
+	                                                .max_transid = UINT64_MAX,
+	                                                .nr_items = 64}};
+	return ioctl(fd, BTRFS_IOC_TREE_SEARCH, ret) < 0 ? -errno : 0;
+}
+
+int btrfs_usage(int subvol_fd, uint64_t *ret_bytes)
+{
+	struct btrfs_ioctl_search_args args;
+	struct btrfs_ioctl_search_header header;
+	struct btrfs_qgroup_info_item item;
+	uint64_t id;
+	int r = subvol_id(subvol_fd, &id);
+
+	if (r == 0)
+		r = search(subvol_fd, BTRFS_QUOTA_TREE_OBJECTID, BTRFS_QGROUP_INFO_KEY,
+		           (const uint64_t[]){0, 0}, (const uint64_t[]){id, id}, &args);
+	if (r < 0)
+		return r;
+	memcpy(&header, args.buf, sizeof(header));
+	if (args.key.nr_items == 0 || header.len != sizeof(item))
+		return -ENOENT;
+	memcpy(&item, args.buf + sizeof(header), sizeof(item));
+	*ret_bytes = le64toh(item.rfer);
+	return 0;
+}
+
+static bool has_subvol(int fs_fd, uint64_t id)
+{
+	struct btrfs_ioctl_search_args args;
+
+	return search(fs_fd, BTRFS_ROOT_TREE_OBJECTID, BTRFS_ROOT_ITEM_KEY,
+	              (const uint64_t[]){id, id}, (const uint64_t[]){0, UINT64_MAX}, &args) < 0 ||
+	       args.key.nr_items > 0;
+}
+
+void btrfs_prune_quota(int fs_fd)
+{
+	struct btrfs_ioctl_search_args args;
+	uint64_t from = BTRFS_FIRST_FREE_OBJECTID;
+
+	for (;;) {
+		const char *p = args.buf;
+
+		if (search(fs_fd, BTRFS_QUOTA_TREE_OBJECTID, BTRFS_QGROUP_INFO_KEY,
+		           (const uint64_t[]){0, 0},
+		           (const uint64_t[]){from, (UINT64_C(1) << 48) - 1}, &args) < 0 ||
+		    args.key.nr_items == 0)
+			return;
+		for (uint32_t i = 0; i < args.key.nr_items; i++) {
+			struct btrfs_ioctl_search_header header;
+
+			memcpy(&header, p, sizeof(header));
+			p += sizeof(header) + header.len;
+			if (!has_subvol(fs_fd, header.offset))
+				drop_quota(fs_fd, header.offset);
+			from = header.offset + 1;
+		}
+	}
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* The few btrfs ioctls that layers need, by hand: subvolumes, and quota groups as their limits. All
+ * give 0 or a negative errno. */
+#include "base/auto.h"
+
+#include <stdbool.h>
+
+must_check int btrfs_quota_on(int fs_fd); /* simple quotas where the kernel has them (6.7) */
+must_check int btrfs_subvol_make(int dir_fd, const char *name);
+must_check int btrfs_subvol_delete(int dir_fd, const char *name); /* its quota group too */
+must_check int btrfs_limit(int subvol_fd, uint64_t bytes);
+must_check int btrfs_usage(int subvol_fd, uint64_t *ret_bytes);
+void btrfs_prune_quota(int fs_fd); /* drops the quota groups of subvolumes that are gone */

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Capabilities: all of them are over the sandbox's own user namespace, and still most are dropped,
+ * because each opens kernel code that a sandbox has no use for. Under no_new_privs an exec gains
+ * none that the process did not have, so the agent must hold what it passes on to execs as root.
+ */
+#include "engine/jail/child.h"
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#define FOR_FILES_AND_USERS                                                                        \
+	(BIT64(CAP_CHOWN) | BIT64(CAP_DAC_OVERRIDE) | BIT64(CAP_FOWNER) | BIT64(CAP_FSETID) |      \
+	 BIT64(CAP_SETUID) | BIT64(CAP_SETGID) | BIT64(CAP_KILL))
+#define OF_ROOT  (FOR_FILES_AND_USERS | BIT64(CAP_NET_BIND_SERVICE) | BIT64(CAP_SETFCAP))
+#define OF_AGENT (OF_ROOT | BIT64(CAP_SYS_PTRACE)) /* finds the processes of an exec */
+
+uint64_t jail_caps_of_root(void)
+{
+	return OF_ROOT;
+}
+
+int jail_drop_caps(struct jail *jail, struct err *err)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	const uint32_t low = (uint32_t)OF_AGENT, high = (uint32_t)(OF_AGENT >> 32);
+	struct __user_cap_data_struct data[2] = {{.effective = low, .permitted = low},
+	                                         {.effective = high, .permitted = high}};
+
+	(void)jail;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "no_new_privs");
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot clear the ambient set");
+	for (unsigned cap = 0; cap < 64; cap++) {
+		if (OF_AGENT & BIT64(cap))
+			continue;
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+			if (errno == EINVAL) /* past this kernel's last one */
+				break;
+			return err_set(err, ERR_INTERNAL, errno, "cannot drop capability %u", cap);
+		}
+	}
+	if (syscall(SYS_capset, &header, data) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "capset");
+	return 0;
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The files of v1 and v2 differ in name and in small habits; the tables below hold the names, the
+ * functions the habits. Paths are always relative to a tree's PARENT directory, which is held open.
+ */
+#include "engine/jail/cgroup.h"
+
+#include "base/fd.h"
+#include "engine/jail/tree.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The agent holds output that the host has not acknowledged, and forks a child for each exec before
+ * that moves to `user`. */
+#define AGENT_MEMORY_BYTES (UINT64_C(192) << 20)
+#define AGENT_PIDS         1024
+#define CPU_PERIOD_US      100000U
+
+/* clang-format off */
+static const struct {
+	const char *v1_name, *v2_name; /* v2: NULL = every v2 group can do it */
+} parts[] = {
+	[CGROUP_MEMORY]    = {"memory",  "memory"},
+	[CGROUP_CPU]       = {"cpu",     "cpu"},
+	[CGROUP_PIDS]      = {"pids",    "pids"},
+	[CGROUP_FREEZE]    = {"freezer", NULL},
+	[CGROUP_CPU_USAGE] = {"cpuacct", NULL},
+};
+/* clang-format on */
+static_assert(ARRAY_SIZE(parts) == CGROUP_PART_COUNT, "a part has no row");
+
+static const char *const leaves[] = {"agent", "user"};
+
+/* Is word among the words of list, which are parted by a blank or comma? */
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = list; (p = strstr(p, word)); p += len)
+		if ((p == list || p[-1] == ',' || p[-1] == ' ') &&
+		    (p[len] == '\0' || p[len] == ',' || p[len] == ' '))
+			return true;
+	return false;
+}
+
+static const struct cgroup_tree *find_tree(const struct cgroup_host *h, enum cgroup_part part)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (h->trees[i].parts & BIT(part))
+			return &h->trees[i];
+	return NULL;
+}
+
+/* Hands the controllers that dir has down to the groups below it. Gives those that it could. */
+static unsigned enable_v2(int dir_fd, const char *dir)
+{
+	char path[160], offered[256];
+	unsigned enabled = 0;
+
+	(void)snprintf(path, sizeof(path), "%s/cgroup.controllers", dir);
+	if (fd_read_file(dir_fd, path, offered, sizeof(offered)) < 0)
+		return 0;
+	(void)snprintf(path, sizeof(path), "%s/cgroup.subtree_control", dir);
+	for (size_t i = 0; i < CGROUP_PART_COUNT; i++) {
+		char word[32];
+
+		if (!parts[i].v2_name || !has_word(offered, parts[i].v2_name))
+			continue;
+		(void)snprintf(word, sizeof(word), "+%s", parts[i].v2_name);
+		if (fd_write_file(dir_fd, path, word) == 0)
+			enabled |= BIT(i);
+	}
+	return enabled;
+}
+
+static int add_tree(struct cgroup_host *h, const char *path, bool is_v2, unsigned wanted,
+                    struct err *err)
+{
+	struct cgroup_tree *t = &h->trees[h->n];
+	auto_fd int top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int fd = -1;
+
+	if (top < 0)
+		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open the cgroup tree '%s'",
+		               path);
+	if (mkdirat(top, h->parent, 0755) < 0 && errno != EEXIST)
+		return err_set(err, ERR_UNSUPPORTED, errno, "cannot make a group in '%s'", path);
+	fd = openat(top, h->parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open our group in '%s'", path);
+	if (is_v2)
+		wanted |= enable_v2(top, ".") & enable_v2(fd, ".") & ~h->parts;
+	*t = (struct cgroup_tree){
+		.top_fd = take_fd(&top), .fd = take_fd(&fd), .is_v2 = is_v2, .parts = wanted};
+	h->parts |= wanted;
+	h->n++;
+	return 0;
+}
+
+/* One line: "31 22 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory" */
+struct mount_line {
+	char point[256];
+	char type[32];
+	char options[256];
+};
+
+static bool read_mount_line(const char *line, struct mount_line *m)
+{
+	const char *dash = strstr(line, " - ");
+
+	return sscanf(line, "%*s %*s %*s %*s %255s", m->point) == 1 && dash &&
+	       sscanf(dash + 3, "%31s %*s %255[^\n]", m->type, m->options) == 2;
+}
+
+static int add_trees(struct cgroup_host *h, const char *prefix, const char *mountinfo, bool is_v2,
+                     struct err *err)
+{
+	for (const char *line = mountinfo; line && *line; line = strchr(line, '\n')) {
+		struct mount_line m;
+		unsigned wanted = 0;
+
+		line += *line == '\n';
+		if (!read_mount_line(line, &m) || strcmp(m.type, is_v2 ? "cgroup2" : "cgroup") != 0)
+			continue;
+		for (size_t i = 0; i < CGROUP_PART_COUNT; i++)
+			if (is_v2 ? !parts[i].v2_name : has_word(m.options, parts[i].v1_name))
+				wanted |= BIT(i);
+		wanted &= ~h->parts;
+		/* A second mount of the same tree offers nothing new. */
+		if (wanted != 0 && h->n < CGROUP_TREES_MAX) {
+			char path[600];
+			int r;
+
+			(void)snprintf(path, sizeof(path), "%s%s", prefix, m.point);
+			r = add_tree(h, path, is_v2, wanted, err);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+int cgroup_host_open(struct cgroup_host *h, const char *prefix, const char *mountinfo,
+                     const char *parent, struct err *err)
+{
+	int r;
+
+	*h = (struct cgroup_host){0};
+	(void)snprintf(h->parent, sizeof(h->parent), "%s", parent);
+	r = add_trees(h, prefix, mountinfo, /* is_v2= */ true, err);
+	if (r == 0)
+		r = add_trees(h, prefix, mountinfo, /* is_v2= */ false, err);
+	if (r < 0)
+		cgroup_host_close(h);
+	return r;
+}
+
+void cgroup_host_close(struct cgroup_host *h)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		(void)close(h->trees[i].fd);
+		(void)close(h->trees[i].top_fd);
+	}
+	h->n = 0;
+}
+
+void cgroup_host_remove(struct cgroup_host *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		(void)unlinkat(h->trees[i].top_fd, h->parent, AT_REMOVEDIR);
+	cgroup_host_close(h);
+}
+
+static int write_value(const struct cgroup_tree *t, const char *id, const char *leaf,
+                       const char *file, uint64_t value, struct err *err)
+{
+	char path[160], text[32];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s/%s/%s", id, leaf, file);
+	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
+	r = fd_write_file(t->fd, path, text);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot set %s of %s to %s", file, leaf, text)
+	             : 0;
+}
+
+static int set_memory(const struct cgroup_host *h, const char *id, const char *leaf, uint64_t bytes,
+                      struct err *err)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_MEMORY);
+	struct err ignored;
+	int r;
+
+	if (!t)
+		return 0;
+	if (t->is_v2) {
+		r = write_value(t, id, leaf, "memory.swap.max", 0, err);
+		if (r < 0 && r != -ENOENT) /* a kernel without swap has no such file */
+			return r;
+		return write_value(t, id, leaf, "memory.max", bytes, err);
+	}
+	/* v1 keeps limit <= memsw at every moment: the first write serves a lower value, the last a
+	 * higher one. Without swap accounting there is no memsw. */
+	(void)write_value(t, id, leaf, "memory.limit_in_bytes", bytes, &ignored);
+	r = write_value(t, id, leaf, "memory.memsw.limit_in_bytes", bytes, err);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	return write_value(t, id, leaf, "memory.limit_in_bytes", bytes, err);
+}
+
+static int set_cpu(const struct cgroup_host *h, const char *id, const char *leaf, uint32_t milli,
+                   struct err *err)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU);
+	uint64_t quota_us = (uint64_t)milli * CPU_PERIOD_US / 1000;
+	char path[160], text[48];
+	int r;
+
+	if (!t)
+		return 0;
+	if (t->is_v2) {
+		(void)snprintf(path, sizeof(path), "%s/%s/cpu.max", id, leaf);
+		(void)snprintf(text, sizeof(text), "%" PRIu64 " %u", quota_us, CPU_PERIOD_US);
+		r = fd_write_file(t->fd, path, text);
+		return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot set cpu.max to %s", text) : 0;
+	}
+	r = write_value(t, id, leaf, "cpu.cfs_period_us", CPU_PERIOD_US, err);
+	return r < 0 ? r : write_value(t, id, leaf, "cpu.cfs_quota_us", quota_us, err);
+}
+
+static int set_pids(const struct cgroup_host *h, const char *id, const char *leaf, uint32_t pids,
+                    struct err *err)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_PIDS);
+
+	return t ? write_value(t, id, leaf, "pids.max", pids, err) : 0;
+}
+
+int cgroup_set_limits(const struct cgroup_host *h, const char *id,
+                      const struct guest_limits *limits, struct err *err)
+{
+	int r = set_memory(h, id, "user", limits->memory_bytes, err);
+
+	if (r == 0)
+		r = set_cpu(h, id, "user", limits->cpu_milli, err);
+	if (r == 0)
+		r = set_pids(h, id, "user", limits->pids, err);
+	return r;
+}
+
+static int make_dirs(const struct cgroup_tree *t, const char *id)
+{
+	char path[160];
+
+	if (mkdirat(t->fd, id, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	if (t->is_v2)
+		(void)enable_v2(t->fd, id);
+	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", id, leaves[i]);
+		if (mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
+
+int cgroup_make(const struct cgroup_host *h, const char *id, const struct guest_limits *limits,
+                struct err *err)
+{
+	int r;
+
+	for (size_t i = 0; i < h->n; i++) {
+		r = make_dirs(&h->trees[i], id);
+		if (r < 0)
+			return err_set(err, ERR_CAPACITY, -r, "cannot make the sandbox's cgroups");
+	}
+	r = set_memory(h, id, "agent", AGENT_MEMORY_BYTES, err);
+	if (r == 0)
+		r = set_pids(h, id, "agent", AGENT_PIDS, err);
+	if (r == 0)
+		r = cgroup_set_limits(h, id, limits, err);
+	return r;
+}
+
+int cgroup_open_agent(const struct cgroup_host *h, const char *id)
+{
+	char path[160];
+
+	(void)snprintf(path, sizeof(path), "%s/agent", id);
+	for (size_t i = 0; i < h->n; i++)
+		if (h->trees[i].is_v2)
+			return openat(h->trees[i].fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return -1;
+}
+
+int cgroup_join_agent(const struct cgroup_host *h, const char *id, pid_t pid, struct err *err)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		int r;
+
+		if (h->trees[i].is_v2)
+			continue;
+		r = write_value(&h->trees[i], id, "agent", "cgroup.procs", (uint64_t)pid, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int cgroup_open_user(const struct cgroup_host *h, const char *id, int fds[CGROUP_TREES_MAX],
+                     struct err *err)
+{
+	char path[160];
+
+	(void)snprintf(path, sizeof(path), "%s/user/cgroup.procs", id);
+	for (size_t i = 0; i < h->n; i++) {
+		fds[i] = openat(h->trees[i].fd, path, O_WRONLY | O_CLOEXEC);
+		if (fds[i] < 0) {
+			int r = err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
+
+			while (i-- > 0)
+				(void)close(fds[i]);
+			return r;
+		}
+	}
+	return (int)h->n;
+}
+
+/* The number in a file, or behind key in a file of "key number" lines; 0 where there is none. */
+static uint64_t read_value(const struct cgroup_tree *t, const char *id, const char *file,
+                           const char *key)
+{
+	char path[160], text[4096];
+	const char *p = text;
+
+	(void)snprintf(path, sizeof(path), "%s/user/%s", id, file);
+	if (fd_read_file(t->fd, path, text, sizeof(text)) < 0)
+		return 0;
+	for (; key && p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (strncmp(p, key, strlen(key)) == 0 && p[strlen(key)] == ' ') {
+			p += strlen(key) + 1;
+			break;
+		}
+	}
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage)
+{
+	const struct cgroup_tree *t;
+
+	t = find_tree(h, CGROUP_MEMORY);
+	if (t && t->is_v2) {
+		usage->memory_bytes = read_value(t, id, "memory.current", NULL);
+		usage->memory_peak_bytes = read_value(t, id, "memory.peak", NULL);
+		usage->oom_kills = read_value(t, id, "memory.events", "oom_kill");
+	} else if (t) {
+		usage->memory_bytes = read_value(t, id, "memory.usage_in_bytes", NULL);
+		usage->memory_peak_bytes = read_value(t, id, "memory.max_usage_in_bytes", NULL);
+		usage->oom_kills = read_value(t, id, "memory.oom_control", "oom_kill");
+	}
+	t = find_tree(h, CGROUP_PIDS);
+	if (t)
+		usage->pids = read_value(t, id, "pids.current", NULL);
+	t = find_tree(h, CGROUP_CPU_USAGE);
+	if (t)
+		usage->cpu_us = t->is_v2 ? read_value(t, id, "cpu.stat", "usage_usec")
+		                         : read_value(t, id, "cpuacct.usage", NULL) / 1000;
+}
+
+int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct err *err)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_FREEZE);
+	char path[160];
+	int r;
+
+	if (!t)
+		return err_set(err, ERR_UNSUPPORTED, ENOSYS,
+		               "this host has no cgroup that freezes");
+	if (t->is_v2)
+		return write_value(t, id, "user", "cgroup.freeze", on, err);
+	(void)snprintf(path, sizeof(path), "%s/user/freezer.state", id);
+	r = fd_write_file(t->fd, path, on ? "FROZEN" : "THAWED");
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write freezer.state") : 0;
+}
+
+/* v1 has no cgroup.kill. What forks while the list is read is caught by the caller's next try. */
+static void kill_listed(const struct cgroup_tree *t, const char *id, const char *leaf)
+{
+	char path[160];
+	auto_fd int fd = -1;
+	FILE *procs;
+	long pid;
+
+	(void)snprintf(path, sizeof(path), "%s/%s/cgroup.procs", id, leaf);
+	fd = openat(t->fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	procs = fdopen(fd, "re");
+	if (!procs)
+		return;
+	(void)take_fd(&fd);
+	while (fscanf(procs, "%ld", &pid) == 1)
+		if (pid > 1)
+			(void)kill((pid_t)pid, SIGKILL);
+	(void)fclose(procs);
+}
+
+void cgroup_kill(const struct cgroup_host *h, const char *id)
+{
+	char path[160];
+
+	(void)snprintf(path, sizeof(path), "%s/cgroup.kill", id);
+	for (size_t i = 0; i < h->n; i++) {
+		const struct cgroup_tree *t = &h->trees[i];
+
+		if (t->is_v2 && fd_write_file(t->fd, path, "1") == 0)
+			continue; /* cgroup.kill is of 5.14 */
+		for (size_t k = 0; k < ARRAY_SIZE(leaves); k++)
+			kill_listed(t, id, leaves[k]);
+	}
+}
+
+int cgroup_remove(const struct cgroup_host *h, const char *id)
+{
+	char path[160];
+	int r = 0;
+
+	for (size_t i = 0; i < h->n; i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(leaves); k++) {
+			(void)snprintf(path, sizeof(path), "%s/%s", id, leaves[k]);
+			(void)unlinkat(h->trees[i].fd, path, AT_REMOVEDIR);
+		}
+		if (unlinkat(h->trees[i].fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
+			r = -errno;
+	}
+	return r;
+}
+
+void cgroup_each(const struct cgroup_host *h, void (*fn)(const char *id, void *arg), void *arg)
+{
+	for (size_t i = 0; i < h->n; i++)
+		tree_each_id(h->trees[i].fd, fn, arg);
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Control groups, whichever version the host has. A sandbox's group is a set of directories, one in
+ * each tree that we use, all with the same name:
+ *
+ *	TREE/PARENT/ID/agent	the agent alone, with fixed bounds that user code cannot reach
+ *	TREE/PARENT/ID/user	everything else: here are the sandbox's limits
+ *
+ * v1 has a tree for each controller. v2 has one tree. Hybrid hosts have v1 trees for the limits and
+ * a v2 tree without controllers, which still counts CPU time, freezes and kills, and is used for
+ * that. Nothing is kept per sandbox: all is found again by id, so that an adopted sandbox is no
+ * special case.
+ */
+#include "engine/engine.h"
+
+#define CGROUP_TREES_MAX 6
+
+enum cgroup_part { /* what a tree can do for us */
+	           CGROUP_MEMORY,
+	           CGROUP_CPU,
+	           CGROUP_PIDS,
+	           CGROUP_FREEZE,
+	           CGROUP_CPU_USAGE,
+	           CGROUP_PART_COUNT,
+};
+
+struct cgroup_host {
+	struct cgroup_tree {
+		int top_fd; /* the tree's mount */
+		int fd;     /* PARENT in it */
+		bool is_v2;
+		unsigned parts; /* bits of enum cgroup_part that it is used for */
+	} trees[CGROUP_TREES_MAX];
+	size_t n;
+	unsigned parts; /* of all trees */
+	char parent[64];
+};
+
+/*
+ * Finds the trees in mountinfo (the text of /proc/self/mountinfo) and makes PARENT in each. prefix
+ * is put before each mount point: "" on a host, a directory in tests. A part that no tree offers is
+ * missing from parts; that is no failure.
+ */
+must_check int cgroup_host_open(struct cgroup_host *h, const char *prefix, const char *mountinfo,
+                                const char *parent, struct err *err);
+void cgroup_host_close(struct cgroup_host *h);
+void cgroup_host_remove(struct cgroup_host *h); /* PARENT too; sandboxes left in it keep it */
+
+must_check int cgroup_make(const struct cgroup_host *h, const char *id,
+                           const struct guest_limits *limits, struct err *err);
+must_check int cgroup_set_limits(const struct cgroup_host *h, const char *id,
+                                 const struct guest_limits *limits, struct err *err);
+/* For CLONE_INTO_CGROUP; -1 where there is no v2 tree. */
+int cgroup_open_agent(const struct cgroup_host *h, const char *id);
+/* Moves a new agent into the trees that CLONE_INTO_CGROUP does not cover. */
+must_check int cgroup_join_agent(const struct cgroup_host *h, const char *id, pid_t pid,
+                                 struct err *err);
+/* cgroup.procs of `user` in each tree, open for writing; gives their number. */
+must_check int cgroup_open_user(const struct cgroup_host *h, const char *id,
+                                int fds[CGROUP_TREES_MAX], struct err *err);
+void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage);
+must_check int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct err *err);
+void cgroup_kill(const struct cgroup_host *h, const char *id);
+must_check int cgroup_remove(const struct cgroup_host *h,
+                             const char *id); /* -EBUSY while something in it lives */
+/* Calls fn for each sandbox id that has a group. */
+void cgroup_each(const struct cgroup_host *h, void (*fn)(const char *id, void *arg), void *arg);

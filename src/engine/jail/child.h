@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The jail's child: what the broker's clone3() begets, from its first instruction to the exec of
+ * the agent. It works down the table of steps in child.c; each step gives something up. A step
+ * that fails is told to the broker through status_fd as a struct err, and the child ends.
+ *
+ * All fields are set by the broker before the clone, except the mounts, which need the child's
+ * user namespace to exist: those come over go_fd. If the broker dies first, go_fd ends and the
+ * child with it.
+ */
+#include "engine/engine.h"
+#include "engine/jail/cgroup.h"
+#include "engine/jail/seccomp.h"
+
+#include <sched.h>
+
+enum jail_mount { /* detached mounts, made by the broker */
+	          JAIL_MOUNT_TEMPLATE,
+	          JAIL_MOUNT_USR,
+	          JAIL_MOUNT_LAYER,
+	          JAIL_MOUNT_SHARE,
+	          JAIL_MOUNT_COUNT,
+};
+
+struct jail {
+	const struct guest_spec *spec;
+	const char *staging; /* a directory of the host that the child's staging is mounted on */
+	const struct seccomp_program *filter;
+	cpu_set_t cpus;
+	int go_fd, status_fd, listen_fd, agent_fd;
+	int user_fds[CGROUP_TREES_MAX]; /* cgroup.procs of `user` */
+	size_t n_user_fds;
+	int mounts[JAIL_MOUNT_COUNT];
+};
+
+_Noreturn void jail_child_run(struct jail *jail);
+
+/* The steps that live in files of their own. Paths are relative to the staging directory, where
+ * the new root is "r", until jail_pivot(). */
+int jail_mount_root(struct jail *jail, struct err *err);
+int jail_mount_proc(struct jail *jail, struct err *err);
+int jail_mount_sys(struct jail *jail, struct err *err);
+int jail_mount_dev(struct jail *jail, struct err *err);
+int jail_pivot(struct jail *jail, struct err *err);
+int jail_drop_caps(struct jail *jail, struct err *err);
+
+/* What an exec as root keeps, as a mask of 1 << CAP_*: told to the agent. */
+uint64_t jail_caps_of_root(void);

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/jail/loopdev.h"
+
+#include "base/fd.h"
+#include "engine/jail/dir.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/loop.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#define TRIES_MAX 32 /* another process may take the free device between our asking and taking */
+
+static bool find_attached(const char *file, char name[LOOPDEV_SIZE])
+{
+	auto_dir struct dir_reader dir = {.fd = -1};
+	const char *device;
+
+	if (dir_open(&dir, AT_FDCWD, "/sys/block") < 0)
+		return false;
+	while ((device = dir_next(&dir))) {
+		char path[64], backing[PATH_MAX];
+
+		if (strncmp(device, "loop", 4) != 0 || strlen(device) > 16)
+			continue;
+		(void)snprintf(path, sizeof(path), "%.16s/loop/backing_file", device);
+		if (fd_read_file(dir.fd, path, backing, sizeof(backing)) < 0 ||
+		    strcmp(backing, file) != 0)
+			continue;
+		(void)snprintf(name, LOOPDEV_SIZE, "/dev/%.16s", device);
+		return true;
+	}
+	return false;
+}
+
+static int configure(int control_fd, int file_fd, char name[LOOPDEV_SIZE], int *ret_fd)
+{
+	struct loop_config config = {
+		.fd = (uint32_t)file_fd,
+		/* Direct I/O keeps the data out of a second page cache; the kernel goes on without
+	         * it where the file cannot. */
+		.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO,
+	};
+	auto_fd int fd = -1;
+	int n = ioctl(control_fd, LOOP_CTL_GET_FREE);
+
+	if (n < 0)
+		return -errno;
+	(void)snprintf(name, LOOPDEV_SIZE, "/dev/loop%d", n);
+	fd = open(name, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config) < 0)
+		return -errno;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int loopdev_attach(const char *file, char name[LOOPDEV_SIZE], int *ret_fd, struct err *err)
+{
+	auto_fd int file_fd = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int control_fd = -1;
+	char real[PATH_MAX];
+	int r = -EBUSY;
+
+	if (file_fd < 0 || !realpath(file, real))
+		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", file);
+	if (find_attached(real, name)) {
+		*ret_fd = open(name, O_RDWR | O_CLOEXEC);
+		return *ret_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open %s", name) : 0;
+	}
+	control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	if (control_fd < 0)
+		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open /dev/loop-control");
+	for (int i = 0; r == -EBUSY && i < TRIES_MAX; i++)
+		r = configure(control_fd, file_fd, name, ret_fd);
+	return r < 0 ? err_set(err, ERR_UNSUPPORTED, -r, "cannot attach a loop device") : 0;
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Loop devices: a file as a block device that goes away with its last user. */
+#include "base/err.h"
+
+#define LOOPDEV_SIZE 32
+
+/*
+ * Attaches the file, or finds the device that it is attached to already: two devices over one file
+ * would be two writers. *ret_fd keeps the device alive until it is mounted; name gets "/dev/loopN".
+ */
+must_check int loopdev_attach(const char *file, char name[LOOPDEV_SIZE], int *ret_fd,
+                              struct err *err);

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * RUN/sandboxes/ID/record: what a later broker needs to take a guest over. Written before the
+ * guest runs. A pid alone says little after a crash: the record also has when that process began
+ * and in which boot, and record_open_process() believes it only if both still hold.
+ */
+#include "engine/engine.h"
+
+struct record {
+	uint32_t magic;
+	uint32_t version;
+	struct guest_spec spec;
+	int32_t pid;
+	uint32_t reserved;
+	uint64_t start_ticks; /* field 22 of /proc/PID/stat */
+	char boot_id[40];
+};
+
+must_check int record_write(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err);
+/* -EPROTO when it is not one of ours, -ENOENT when there is none. */
+must_check int record_read(int dir_fd, const char *id, struct record *ret);
+/* The process, by pidfd; -ESRCH when it is gone. */
+must_check int record_open_process(const struct record *record, int *ret_pidfd);

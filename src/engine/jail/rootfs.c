@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The root: two overlays over detached, idmapped mounts. Everything is named relative to the
+ * staging tmpfs with one-letter names, because an overlay shows its options in mountinfo for all
+ * inside to read, and no path of the host may stand there.
+ */
+#include "engine/jail/child.h"
+#include "engine/jail/sys.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+/* userxattr: overlay's own marks are user.* attributes, which is what a user namespace may set. */
+#define ROOT_OPTIONS "userxattr,lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
+#define USR_OPTIONS  "userxattr,lowerdir=t/usr:u,upperdir=l/usr,workdir=l/usr.work"
+
+static const char *const places[] = {
+	[JAIL_MOUNT_TEMPLATE] = "t",
+	[JAIL_MOUNT_USR] = "u",
+	[JAIL_MOUNT_LAYER] = "l",
+	[JAIL_MOUNT_SHARE] = "p",
+};
+static_assert(ARRAY_SIZE(places) == JAIL_MOUNT_COUNT, "a mount has no place");
+
+int jail_mount_root(struct jail *jail, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		if (mkdir(places[i], 0700) < 0 ||
+		    move_mount(jail->mounts[i], "", AT_FDCWD, places[i], MOVE_MOUNT_F_EMPTY_PATH) <
+		            0)
+			return err_set(err, ERR_INTERNAL, errno, "cannot attach mount '%s'",
+			               places[i]);
+		(void)close(take_fd(&jail->mounts[i]));
+	}
+	if (mkdir("r", 0700) < 0 ||
+	    mount("overlay", "r", "overlay", MS_NOSUID | MS_NODEV, ROOT_OPTIONS) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot mount the root overlay");
+	if (mount("overlay", "r/usr", "overlay", MS_NOSUID | MS_NODEV, USR_OPTIONS) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot mount the usr overlay");
+	return 0;
+}
+
+int jail_pivot(struct jail *jail, struct err *err)
+{
+	(void)jail;
+	/* With both names ".", the old root ends up stacked under the new one, and is then let go
+	 * with all that hangs on it. */
+	if (chdir("r") < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+	    chdir("/") < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot change the root");
+	return 0;
+}

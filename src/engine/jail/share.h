@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a sandbox is told about its machine: a small tmpfs that the broker makes for each sandbox,
+ * whose files the child mounts over those of /proc, and a directory in it as /sys. It belongs to
+ * the host's root and user namespace: nobody inside can write to it, whatever they are there.
+ * Through its own fd the broker writes the files anew when limits change.
+ */
+#include "engine/engine.h"
+
+#include <sched.h>
+
+#define SHARE_EMPTY_FILE "empty"
+#define SHARE_EMPTY_DIR  "none"
+#define SHARE_SYS_DIR    "sys"
+
+extern const char *const share_proc_files[]; /* of these names below /proc */
+extern const size_t share_proc_files_len;
+
+/* *ret_fd is a detached mount. */
+must_check int share_make(const struct guest_limits *limits, int *ret_fd, struct err *err);
+must_check int share_update(int fd, const struct guest_limits *limits, struct err *err);
+
+/* The CPUs that a sandbox of this slot is seen on: as many as its limit, taken from those that we
+ * may use in turn, so that small sandboxes spread. */
+void share_pick_cpus(uint32_t slot, const struct guest_limits *limits, cpu_set_t *ret);

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Where the sandboxes' layers live: DATA/layers, a directory per sandbox id.
+ *
+ *	DATA is on btrfs	layers/ is a directory in it
+ *	else			layers/ is where DATA/layers.btrfs is mounted: a sparse file on loop
+ *	told to be plain	layers/ is a directory, and nothing limits a layer's size
+ *
+ * A layer holds the upper and work directories of the sandbox's overlays. On btrfs it is a
+ * subvolume with a quota group as its hard limit: EDQUOT inside. Each inode is charged its
+ * metadata, so the limit bounds their number too.
+ *
+ * The directory is root's alone: files in a layer carry the owners and set-uid bits that the
+ * sandbox gave them, and no user of the host may reach those.
+ */
+#include "base/err.h"
+
+#include <stdbool.h>
+
+struct storage {
+	int fd; /* DATA/layers */
+	bool is_btrfs;
+	bool is_mounted; /* by us or an earlier broker: to be unmounted in the end */
+	char *path;
+};
+
+must_check int storage_open(struct storage *s, const char *data_dir, bool is_plain,
+                            struct err *err);
+void storage_close(struct storage *s, bool unmount); /* unmount: no layer is in use any more */
+
+/* Makes the sandbox's layer. *ret_fd is its directory. */
+must_check int storage_make(const struct storage *s, const char *id, uint64_t disk_bytes,
+                            int *ret_fd, struct err *err);
+must_check int storage_limit(const struct storage *s, const char *id, uint64_t disk_bytes,
+                             struct err *err);
+uint64_t storage_usage(const struct storage *s, const char *id); /* bytes; 0 where not counted */
+/* 0: removed, or never there. 1: *ret_pidfd is a child that removes it. */
+must_check int storage_remove(const struct storage *s, const char *id, int *ret_pidfd);

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The template `host`: the zero-set-up root. A made skeleton of everything but /usr, which is the
+ * host's own, below an overlay.
+ *
+ *	DATA/templates/host-HASH/root/	etc home opt var …, symlinks into usr
+ *	DATA/templates/host-HASH/usr/	what we put over the host's /usr: the `sudo` of the inside
+ *
+ * Nothing of the host's /etc, /home, /root, /var or /opt is in it, except names: which packages
+ * are installed (so that apt inside judges dependencies truthfully) and which of several programs
+ * an alternative stands for. The hash covers what the skeleton is made from.
+ */
+#include "base/err.h"
+
+/* Builds it if this one is not there yet. *ret_fd is the directory HASH. */
+must_check int template_host_open(const char *data_dir, int agent_fd, int *ret_fd, struct err *err);
+/* Removes skeletons of other hashes; only while no sandbox runs on one. */
+void template_host_prune(const char *data_dir, int template_fd);
