@@ -42,10 +42,32 @@ def ids_of(row):
     return f"{row[0]} {row[1]}"
 
 
+@pytest.fixture(scope="module")
+def refusing():
+    """A daemon of its own: failed tries are counted per caller, and would lock out other tests."""
+    yield from own_daemon()
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """Another one, whose count of failed tries begins at none."""
+    yield from own_daemon()
+
+
+def own_daemon():
+    daemon = Daemon().start()
+    try:
+        yield daemon
+    finally:
+        status = daemon.stop()
+        daemon.remove()
+    assert status == 0
+
+
 @pytest.mark.parametrize("row", PRIVATE, ids=ids_of)
-def test_without_a_key_nothing_is_told(daemon, row):
+def test_without_a_key_nothing_is_told(refusing, row):
     method, path = row
-    status, body = call(daemon, method, filled(path), body_of(method, path), key="")
+    status, body = call(refusing, method, filled(path), body_of(method, path), key="")
     assert (status, body["error"]["code"]) in ((401, "unauthenticated"), (429, "limit_exceeded"))
 
 
@@ -179,18 +201,6 @@ BAD_KEYS = {
     "upper": None,
     "two-different": None,
 }
-
-
-@pytest.fixture(scope="module")
-def guarded():
-    """A daemon of its own: failed tries are counted per caller, and would lock out other tests."""
-    daemon = Daemon().start()
-    try:
-        yield daemon
-    finally:
-        status = daemon.stop()
-        daemon.remove()
-    assert status == 0
 
 
 @pytest.mark.parametrize("name", sorted(BAD_KEYS))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sandbox that uses up all it can: it meets its own limit, the answer says so, and neighbours and daemon go on."""
+
+import os
+import threading
+
+import pytest
+from cloche import errors
+from harness.daemon import status_value, wait_for
+
+
+@pytest.fixture
+def small(make_sandbox, probe_in):
+    sandbox = make_sandbox(limits={"memory_mib": 96, "pids": 40, "open_files": 128, "disk_mib": 64, "vcpus": 0.5})
+    return probe_in(sandbox)
+
+
+@pytest.fixture
+def neighbour(make_sandbox):
+    """Another sandbox, which must answer during and after."""
+    sandbox = make_sandbox()
+    yield sandbox
+    assert sandbox.run("echo fine", timeout=30).stdout == "fine\n"
+
+
+@pytest.mark.parametrize("how", ["forks", "threads"])
+def test_R01_a_bomb_ends_at_the_pid_limit_and_the_sandbox_lives(small, neighbour, how, user):
+    found = small(how, 500, user=user)
+    name = {"forks": "fork", "threads": "pthread_create"}[how]
+    assert found[name]["errno"] == "EAGAIN"
+    count = found[{"forks": "forked", "threads": "threads"}[how]]["ret"]
+    assert 20 <= count < 40
+    assert small.sandbox.run(["true"]).exit_code == 0
+
+
+def test_R01_a_fork_bomb_that_never_ends_can_be_killed(small, neighbour):
+    e = small.sandbox.start(["python3", "-c", "import os\nwhile True:\n try: os.fork()\n except OSError: pass"])
+    wait_for(lambda: neighbour.run(["true"]).exit_code == 0, 30, "the neighbour")
+    info = e.kill()
+    assert info.cause == "killed"
+    assert small.sandbox.run("echo alive", timeout=30).stdout == "alive\n"
+
+
+def test_R02_memory_ends_at_the_limit_with_its_cause(small, neighbour, daemon):
+    r = small.run("memory", "anonymous", 500)
+    assert (r.signal, r.cause) == (9, "oom")
+    assert small.sandbox.run("echo alive").stdout == "alive\n"
+    assert daemon.process.poll() is None
+
+
+@pytest.mark.parametrize("route", ["memfd", "shm", "pipes", "sockets", "sysv", "tables"])
+def test_R03_memory_by_another_route_ends_at_the_same_limit(small, neighbour, route):
+    """Either the kernel kills for memory, or the route's own bound says no below the limit."""
+    r = small.run("memory", route, 400)
+    if r.signal == 9:
+        assert r.cause == "oom"
+    else:
+        assert '"errno":"E' in r.stdout, r.stdout
+        assert any(e in r.stdout for e in ("ENOSPC", "ENOMEM", "EMFILE", "EPERM", "EINVAL", "ENFILE"))
+    assert small.sandbox.run("rm -f /dev/shm/probe; echo alive").stdout == "alive\n"
+
+
+def test_R04_memory_cannot_be_locked_past_the_limit_nor_hidden(small):
+    found = small("lock")
+    assert found["mlock"]["errno"] in ("ENOMEM", "EPERM", "EAGAIN")
+    assert found["hugetlb"]["errno"] in ("ENOMEM", "EPERM", "EINVAL")
+    assert found["memfd_secret"]["errno"] == "ENOSYS"
+
+
+def needs_disk_limit(sandbox):
+    if "disk_limit" in sandbox.info.isolation["gaps"]:
+        pytest.skip("this host gives no disk limit")
+
+
+@pytest.mark.parametrize("place", ["/tmp/big", "/home/user/big", "/var/tmp/big"])
+def test_R05_a_full_disk_ends_at_the_limit(small, neighbour, place, daemon):
+    needs_disk_limit(small.sandbox)
+    free = os.statvfs(daemon.dir).f_bavail
+    found = small("fill", place, 400)
+    assert found["write"]["errno"] in ("ENOSPC", "EDQUOT")
+    assert found["filled"]["ret"] <= 64
+    assert os.statvfs(daemon.dir).f_bavail > free - (1 << 30) // os.statvfs(daemon.dir).f_bsize
+    small.sandbox.files.remove(place)
+    assert small.sandbox.run("echo x > /tmp/again && cat /tmp/again").stdout == "x\n"
+
+
+def test_R06_inodes_end_at_a_limit(make_sandbox, probe_in, neighbour):
+    sandbox = make_sandbox(limits={"disk_mib": 16, "inodes": 2000})
+    gaps = sandbox.info.isolation["gaps"]
+    if "disk_limit" in gaps and "inode_limit" in gaps:
+        pytest.skip("this host gives neither a disk nor an inode limit")
+    probe = probe_in(sandbox)
+    sandbox.run(["mkdir", "/tmp/many"])
+    found = probe("inodes", "/tmp/many", 200_000, timeout=120)
+    assert found["create"]["errno"] in ("ENOSPC", "EDQUOT")
+
+
+def test_R06_a_directory_of_many_files_is_deleted_while_others_work(make_sandbox, neighbour):
+    sandbox = make_sandbox()
+    sandbox.run("mkdir m; cd m; seq 20000 | xargs touch", timeout=60)
+    sandbox.delete()
+    assert neighbour.run(["true"], timeout=30).exit_code == 0
+
+
+def test_R07_open_files_end_at_the_limit(small):
+    found = small("open-files", 100_000)
+    assert found["open"]["errno"] == "EMFILE"
+    assert 100 <= found["opened"]["ret"] < 128
+
+
+def test_R07_the_limit_cannot_be_raised(small, user):
+    r = small.sandbox.run("ulimit -n 100000; ulimit -Hn", user=user)
+    assert r.stdout.strip() == "128"
+
+
+def test_R08_an_output_flood_with_nobody_reading_leaves_the_daemons_memory_flat(small, neighbour, daemon):
+    base = status_value(daemon.gateway_pid, "VmRSS")
+    e = small.sandbox.start(["/tmp/probe", "flood", "300"])
+    info = e.wait(120)
+    assert info.exit_code == 0
+    assert info.raw["stdout_bytes"] == 300 << 20
+    assert status_value(daemon.gateway_pid, "VmRSS") < base + 32 * 1024
+
+
+def test_R09_a_stream_without_newlines_arrives_exactly(small):
+    seen = 0
+    with small.sandbox.stream(["/tmp/probe", "flood", "8"]) as events:
+        for event in events:
+            seen += event.lost_bytes
+            expected = bytes((seen + i) % 251 for i in range(min(len(event.data), 64)))
+            # The pattern restarts each 251 * 256 bytes, which 251 divides: it is one long run.
+            assert event.data[:64] == expected
+            seen += len(event.data)
+    assert seen == 8 << 20
+
+
+def test_R10_the_cpu_quota_holds_for_many_processes(small, neighbour):
+    r = small.run("spin", 8, 2)
+    assert r.exit_code == 0
+    usage = r.exec.raw["usage"]
+    cpu_us = sum(v for k, v in usage.items() if k in ("user_us", "system_us", "cpu_us"))
+    wall_us = r.exec.raw["ended_us"] - r.exec.raw["started_us"]
+    if cpu_us:
+        assert cpu_us < wall_us * 0.75
+
+
+def test_R11_a_deaf_process_is_killed_at_its_deadline(small):
+    r = small.run("stubborn", timeout=0.5)
+    assert (r.signal, r.cause) == (9, "timeout")
+
+
+@pytest.mark.parametrize("kind", ["", "orphans"])
+def test_R12_zombies_and_orphans_are_bounded_and_reaped(small, kind):
+    found = small("zombies", 30, *([kind] if kind else []))
+    assert found["made"]["ret"] == 30
+    wait_for(lambda: small.sandbox.run("cat /proc/[0-9]*/stat | grep -c ' Z ' || true").stdout.strip() == "0", 15, "the reaping")
+    for _ in range(3):
+        assert small("zombies", 30, "orphans")["made"]["ret"] == 30
+
+
+def test_R15_many_short_execs_leak_nothing(small):
+    for _ in range(100):
+        assert small.sandbox.run(["true"]).exit_code == 0
+
+
+def test_R18_stdin_that_nobody_reads_is_not_buffered(small, daemon):
+    base = status_value(daemon.gateway_pid, "VmRSS")
+    e = small.sandbox.start(["sleep", "1000"], open_stdin=True)
+    sent = [0]
+
+    def endless():
+        while True:
+            sent[0] += 1
+            yield b"x" * 65536
+
+    def write():
+        try:
+            e.write_stdin(endless())
+        except errors.ClocheError:
+            pass
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    stuck_at = -1
+    while stuck_at != sent[0]:
+        stuck_at = sent[0]
+        thread.join(0.5)
+    assert stuck_at * 65536 < 64 << 20
+    assert status_value(daemon.gateway_pid, "VmRSS") < base + 32 * 1024
+    e.kill()
+    thread.join(30)
+    assert not thread.is_alive()
