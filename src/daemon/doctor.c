@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `cloche doctor`: a table of what the host could have, what each is for, and how to get it. */
+#include "base/json.h"
+#include "daemon/daemon.h"
+#include "daemon/probe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EXIT_USAGE 2
+
+enum weight {
+	WEIGHT_NEEDED, /* no jail without it */
+	WEIGHT_WANTED, /* without it a wall or a limit is missing, and said so in `gaps` */
+	WEIGHT_EXTRA,  /* for a feature of its own */
+};
+static const char *const weight_names[] = {"needed", "wanted", "extra"};
+
+struct check {
+	const char *name;
+	enum weight weight;
+	probe_fn probe;
+	const char *purpose;
+	const char *remedy;
+};
+
+/* clang-format off */
+static const struct check checks[] = {
+	{"root", WEIGHT_NEEDED, probe_root, "the daemon makes namespaces and mounts", "sudo cloche doctor"},
+	{"kernel", WEIGHT_NEEDED, probe_kernel, "5.19 or newer: overlays over idmapped layers", "apt-get install -t bookworm-backports linux-image-amd64, then reboot"},
+	{"clone3", WEIGHT_NEEDED, probe_clone3, "starts a sandbox in its namespaces at once", "a newer kernel, or a container runtime that allows clone3"},
+	{"pidfd", WEIGHT_NEEDED, probe_pidfd, "watches and kills without mistaking a process", "a newer kernel"},
+	{"openat2", WEIGHT_NEEDED, probe_openat2, "opens paths that cannot lead out", "a newer kernel"},
+	{"user_namespaces", WEIGHT_NEEDED, probe_userns, "root inside is nobody outside", "sysctl -w user.max_user_namespaces=65536"},
+	{"overlayfs_in_userns", WEIGHT_NEEDED, probe_overlay, "a sandbox's root over the template", "modprobe overlay"},
+	{"idmapped_mounts", WEIGHT_NEEDED, probe_idmap, "layers fit any sandbox's uid range", "a newer kernel, and /usr on ext4, xfs or btrfs"},
+	{"seccomp", WEIGHT_NEEDED, probe_seccomp, "the list of system calls allowed inside", "a kernel with CONFIG_SECCOMP_FILTER"},
+	{"cgroups", WEIGHT_WANTED, probe_cgroups, "limits and usage", "mount -t cgroup2 none /sys/fs/cgroup"},
+	{"cgroup_memory", WEIGHT_WANTED, probe_cgroup_memory, "the memory limit", "boot with cgroup_enable=memory"},
+	{"cgroup_cpu", WEIGHT_WANTED, probe_cgroup_cpu, "the CPU limit", "enable the cpu controller in the root of the cgroup tree"},
+	{"cgroup_pids", WEIGHT_WANTED, probe_cgroup_pids, "the limit on processes", "enable the pids controller in the root of the cgroup tree"},
+	{"cgroup_freezer", WEIGHT_WANTED, probe_cgroup_freezer, "freezing a sandbox", "mount -t cgroup2 none /sys/fs/cgroup/unified"},
+	{"btrfs", WEIGHT_WANTED, probe_btrfs, "the disk limit; without it: --plain-storage", "modprobe btrfs"},
+	{"mkfs_btrfs", WEIGHT_WANTED, probe_mkfs_btrfs, "makes the layers' disk where the data directory is not btrfs", "apt-get install btrfs-progs"},
+	{"loop_devices", WEIGHT_WANTED, probe_loop, "the same", "modprobe loop"},
+	{"cloche_user", WEIGHT_WANTED, probe_user, "who the gateway runs as", "useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin cloche"},
+	{"cpu_flaws", WEIGHT_WANTED, probe_cpu_flaws, "a jail shares CPU and kernel with the host", "a newer kernel and microcode: apt-get install intel-microcode or amd64-microcode"},
+	{"landlock", WEIGHT_EXTRA, probe_landlock, "a second wall round helpers", "boot with lsm=landlock,…"},
+	{"nftables", WEIGHT_EXTRA, probe_nftables, "network policies", "modprobe nf_tables"},
+	{"kvm", WEIGHT_EXTRA, probe_kvm, "microVMs with a hardware wall", "modprobe kvm_intel or kvm_amd; in a VM, turn on nested virtualisation"},
+	{"qemu", WEIGHT_EXTRA, probe_qemu, "microVMs", "apt-get install --no-install-recommends qemu-system-x86 (or qemu-system-arm)"},
+	{"criu", WEIGHT_EXTRA, probe_criu, "memory snapshots of jails", "apt-get install criu"},
+	{"daemon", WEIGHT_EXTRA, probe_daemon, "is one running here?", "cloche serve, or systemctl start cloche"},
+};
+/* clang-format on */
+
+struct finding {
+	bool is_there;
+	char detail[PROBE_DETAIL_SIZE];
+};
+
+static bool examine(struct finding *findings)
+{
+	bool can_run = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		findings[i].is_there = checks[i].probe(findings[i].detail);
+		if (!findings[i].is_there && checks[i].weight == WEIGHT_NEEDED)
+			can_run = false;
+	}
+	return can_run;
+}
+
+static void print_json(const struct finding *findings, bool can_run)
+{
+	struct buf out = BUF_INIT(64 * 1024);
+	struct json_writer w;
+
+	json_writer_init(&w, &out);
+	json_open_object(&w, NULL);
+	json_put_str(&w, "version", CLOCHE_VERSION);
+	json_put_bool(&w, "jail", can_run);
+	json_open_array(&w, "checks");
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		json_open_object(&w, NULL);
+		json_put_str(&w, "name", checks[i].name);
+		json_put_bool(&w, "present", findings[i].is_there);
+		json_put_str(&w, "weight", weight_names[checks[i].weight]);
+		json_put_str(&w, "purpose", checks[i].purpose);
+		json_put_str(&w, "detail", findings[i].detail);
+		if (!findings[i].is_there)
+			json_put_str(&w, "remedy", checks[i].remedy);
+		json_close_object(&w);
+	}
+	json_close_array(&w);
+	json_close_object(&w);
+	if (json_writer_end(&w) == 0)
+		(void)printf("%s\n", buf_str(&out));
+	buf_done(&out);
+}
+
+static void print_table(const struct finding *findings, bool can_run)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		const struct check *c = &checks[i];
+		const char *mark = findings[i].is_there         ? "ok"
+		                   : c->weight == WEIGHT_NEEDED ? "NEEDED"
+		                   : c->weight == WEIGHT_WANTED ? "gap"
+		                                                : "-";
+
+		(void)printf("%-7s %-20s %s\n", mark, c->name, findings[i].detail);
+		if (!findings[i].is_there)
+			(void)printf("%-7s %-20s for: %s\n%-7s %-20s get it: %s\n", "", "",
+			             c->purpose, "", "", c->remedy);
+	}
+	(void)printf("\n%s\n", can_run ? "This host can run jails."
+	                               : "This host cannot run jails: see NEEDED above.");
+}
+
+int doctor_run(bool json)
+{
+	struct finding findings[ARRAY_SIZE(checks)] = {0};
+	bool can_run;
+
+	(void)fflush(NULL); /* the probes fork */
+	can_run = examine(findings);
+	if (json)
+		print_json(findings, can_run);
+	else
+		print_table(findings, can_run);
+	return can_run ? 0 : 1;
+}
+
+int doctor_command(int argc, char **argv)
+{
+	bool json = false;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--json") == 0) {
+			json = true;
+			continue;
+		}
+		if (strcmp(argv[i], "--help") == 0) {
+			(void)printf("cloche doctor [--json]: what this host can do, what is "
+			             "missing, and how to get it\n");
+			return 0;
+		}
+		(void)fprintf(stderr, "cloche doctor: '%s' is not understood; --json is\n",
+		              argv[i]);
+		return EXIT_USAGE;
+	}
+	return doctor_run(json);
+}

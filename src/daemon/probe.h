@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What this host can do, found out by doing it where that leaves no trace: in a child with
+ * namespaces of its own, or with a call whose failure tells enough. Used by `cloche doctor`.
+ */
+#include "base/auto.h"
+
+#include <stdbool.h>
+
+#define PROBE_DETAIL_SIZE 320
+
+/* Whether it is there; detail says what was found, or what stands against it. */
+typedef bool (*probe_fn)(char detail[PROBE_DETAIL_SIZE]);
+
+/* Kernel */
+bool probe_kernel(char *detail);
+bool probe_clone3(char *detail);
+bool probe_pidfd(char *detail);
+bool probe_openat2(char *detail);
+bool probe_seccomp(char *detail);
+bool probe_landlock(char *detail);
+bool probe_userns(char *detail);
+bool probe_overlay(char *detail);
+bool probe_idmap(char *detail);
+bool probe_nftables(char *detail);
+
+/* Host */
+bool probe_root(char *detail);
+bool probe_cgroups(char *detail);
+bool probe_cgroup_memory(char *detail);
+bool probe_cgroup_cpu(char *detail);
+bool probe_cgroup_pids(char *detail);
+bool probe_cgroup_freezer(char *detail);
+bool probe_btrfs(char *detail);
+bool probe_mkfs_btrfs(char *detail);
+bool probe_loop(char *detail);
+bool probe_kvm(char *detail);
+bool probe_qemu(char *detail);
+bool probe_criu(char *detail);
+bool probe_cpu_flaws(char *detail);
+bool probe_user(char *detail);
+bool probe_daemon(char *detail);
