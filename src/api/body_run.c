@@ -84,6 +84,9 @@ static int read_file(const json_t *object, size_t i, struct run_file *ret, struc
 	char prefix[32], field[48];
 	int r;
 
+	(void)snprintf(prefix, sizeof(prefix), "files[%zu]", i);
+	if (!json_is_object(object))
+		return err_field(err, prefix, "must be an object");
 	(void)snprintf(prefix, sizeof(prefix), "files[%zu].", i);
 	r = json_read(object, prefix, fields, ARRAY_SIZE(fields), err);
 	if (r < 0)

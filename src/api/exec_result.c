@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The result of a sync exec: {exec, stdout, stderr, …} once it is over. Written in pieces straight
- *from the spool, so that megabytes of output, which JSON may make six times longer, never stand in
- *memory:
+ * from the spool, so that megabytes of output, which JSON may make six times longer, never stand in
+ * memory.
  *
- *	wait for the exec --> scan (how much there is, and is it text?) --> a pass for each field
- *--> truncated?
+ *	wait for the exec --> scan: how much, and is it text? --> a pass for each field
  *
  * Of each stream the last OUTPUT_BYTES_MAX are told: the end is what says why a command failed, and
- *the one part that the spool is sure to have.
+ * the one part that the spool is sure to have.
  */
 #include "api/exec_reader.h"
 #include "api/text.h"

@@ -6,8 +6,8 @@
  *	client <--> http_req <--> file_job <--> file_call <--> agent
  *
  * The job lives as long as its request; a client that goes away cancels the call, and the agent
- *undoes what it can. What flows is held back by the slower side, in both directions: the job keeps
- *no more than one stretch of input.
+ * undoes what it can. What flows is held back by the slower side, in both directions: the job keeps
+ * no more than one stretch of input.
  */
 #include "http/server.h"
 #include "sandbox/files.h"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One call that does the whole job, in a fresh sandbox that is gone at the end:
+ * One call that does the whole job, in a fresh sandbox that is gone at the end.
  *
- *	create --> write files, one by one --> exec --> its output to the client --> delete --> the
- *reply's end
+ *	create --> files, one by one --> exec --> its output to the client --> delete --> end
  *
  * Whatever goes wrong leads to the delete, and so does a client that leaves at any point. The reply
- *ends after the delete, so who has the whole reply knows that nothing is left. The sandbox is found
- *anew by its id at each step: others may have deleted it meanwhile.
+ * ends after the delete, so who has the whole reply knows that nothing is left. The sandbox is
+ * found anew by its id at each step: others may have deleted it meanwhile.
  */
 #include "api/api.h"
 #include "api/body.h"
