@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every suite on build directories that are ready, and counts single tests.
+
+First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
+(functional, security, contract) on a real daemon; with a sanitized build beside the plain one,
+unit and functional once more on that. Prints each failure with its output, each skip with its
+reason, and as the very last line "N passed, N failed, N skipped".
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+MESON_SUITES = ["unit", "platform", "fuzz"]
+PYTHON_SUITES = ["functional", "security", "contract"]
+# Leaks are found by valgrind and by the audits; LeakSanitizer costs seconds a process.
+SANITIZER_ENV = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:halt_on_error=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+}
+
+
+class Tally:
+    def __init__(self):
+        self.passed = 0
+        self.failures = []
+        self.skips = []
+
+    def add(self, what, status, detail=""):
+        if status == "passed":
+            self.passed += 1
+        elif status == "skipped":
+            self.skips.append((what, detail.strip() or "no reason given"))
+        else:
+            self.failures.append(what)
+            print(f"\nFAILED {what}\n{detail.rstrip()}", flush=True)
+
+    def report(self):
+        if self.skips:
+            print("\nSkipped:")
+            for what, reason in self.skips:
+                print(f"  {what}: {reason}")
+        if self.failures:
+            print("\nFailed:")
+            for what in self.failures:
+                print(f"  {what}")
+        print(f"{self.passed} passed, {len(self.failures)} failed, {len(self.skips)} skipped", flush=True)
+
+
+def cmocka_results(text):
+    """(name, status, detail) of each test in cmocka's output; detail is what was printed in it."""
+    results, name, printed = [], None, []
+    for line in text.splitlines():
+        found = re.match(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+)$", line)
+        word = found.group(1) if found else None
+        if word == "RUN":
+            name, printed = found.group(2), []
+        elif word and name == found.group(2):  # the summary names failures again
+            reasons = [p[6:] for p in printed if p.startswith("SKIP: ")]
+            status = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}[word]
+            results.append((name, status, " ".join(reasons) if word == "SKIPPED" else "\n".join(printed)))
+            name = None
+        else:
+            printed.append(line)
+    return results
+
+
+def add_meson_test(tally, label, record):
+    """One of Meson's tests: a program with tests of its own, or a single one."""
+    name, result = record["name"].split(" / ")[-1], record["result"]
+    output = (record.get("stdout") or "") + (record.get("stderr") or "")
+    single = cmocka_results(output)
+    for test, status, detail in single:
+        tally.add(f"{label}/{name}::{test}", status, detail)
+    has_failure = any(status == "failed" for _, status, _ in single)
+    if result in ("OK", "EXPECTEDFAIL"):
+        if not single:
+            tally.add(f"{label}/{name}", "passed")
+    elif result == "SKIP":
+        last = (output.strip().splitlines() or [""])[-1]
+        tally.add(f"{label}/{name}", "skipped", last)
+    elif not has_failure:
+        tally.add(f"{label}/{name}", "failed", f"{result}\n{output[-6000:]}")
+
+
+def run_meson(tally, build, suites, label):
+    log = build / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    argv = ["meson", "test", "-C", str(build), "--no-rebuild", "--print-errorlogs", "--num-processes", str(os.cpu_count() or 2)]
+    for suite in suites:
+        argv += ["--suite", suite]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **SANITIZER_ENV})
+    if not log.exists():
+        if "No suitable tests" not in done.stdout and "No tests defined" not in done.stdout:
+            tally.add(label, "failed", done.stdout)
+        return
+    for line in log.read_text().splitlines():
+        if line.strip():
+            add_meson_test(tally, label, json.loads(line))
+
+
+def add_pytest_case(tally, label, case):
+    name = f"{label}/{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+    for kind, status in (("failure", "failed"), ("error", "failed"), ("skipped", "skipped")):
+        found = case.find(kind)
+        if found is not None:
+            detail = found.get("message", "") if status == "skipped" else (found.text or found.get("message", ""))
+            tally.add(name, status, detail)
+            return
+    tally.add(name, "passed")
+
+
+def run_pytest(tally, build, suites, label, extra):
+    report = build / f"pytest-{label}.xml"
+    report.unlink(missing_ok=True)
+    folders = [str(ROOT / "tests" / s) for s in suites if any((ROOT / "tests" / s).glob("test_*.py"))]
+    if not folders:
+        return
+    argv = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(ROOT / "tests"),
+            "--tb=short", "--junitxml", str(report), *extra, *folders]
+    env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(build), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, cwd=ROOT / "tests")
+    if not report.exists():
+        tally.add(label, "failed", done.stdout)
+        return
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        add_pytest_case(tally, label, case)
+    if done.returncode not in (0, 1):
+        tally.add(label, "failed", done.stdout[-6000:])
+
+
+def parse_args():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build", help="plain build directory (default: build)")
+    parser.add_argument("--asan-build", default="build-asan", help="sanitized one; left out where it does not exist")
+    parser.add_argument("--only", choices=["plain", "asan"], help="one of the two")
+    parser.add_argument("--suite", action="append", choices=MESON_SUITES + PYTHON_SUITES, help="only this suite; again for more")
+    parser.add_argument("pytest", nargs="*", help="words for pytest, behind --")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_args()
+    tally = Tally()
+
+    def chosen(suites):
+        return [s for s in suites if not args.suite or s in args.suite]
+
+    def run(build, label, meson_suites, python_suites):
+        build = (ROOT / build).resolve()
+        start = time.monotonic()
+        if chosen(meson_suites):
+            run_meson(tally, build, chosen(meson_suites), label)
+        if chosen(python_suites):
+            run_pytest(tally, build, chosen(python_suites), label, args.pytest)
+        print(f"{label}: {time.monotonic() - start:.0f} s", flush=True)
+
+    if args.only != "asan":
+        run(args.build, "plain", MESON_SUITES, PYTHON_SUITES)
+    if args.only != "plain" and (ROOT / args.asan_build / "build.ninja").exists():
+        run(args.asan_build, "asan", ["unit", "fuzz"], ["functional"])
+    tally.report()
+    return 1 if tally.failures or not tally.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
