@@ -127,12 +127,16 @@ static int parse_version(struct http_head *h, const char *text, size_t len)
 static bool is_proxy_target(const char *target, bool is_connect)
 {
 	char name[HTTP_HOST_SIZE], host[HTTP_HOST_SIZE + 8];
-	const char *from = is_connect ? target : target + 7;
-	size_t len = strcspn(from, "/?");
+	const char *from = target;
 	unsigned port;
+	size_t len;
 
-	if (!is_connect && strncasecmp(target, "http://", 7) != 0)
-		return false;
+	if (!is_connect) {
+		if (strncasecmp(target, "http://", 7) != 0)
+			return false;
+		from += 7;
+	}
+	len = strcspn(from, "/?");
 	if (len >= sizeof(host) || (is_connect && from[len] != '\0'))
 		return false;
 	memcpy(host, from, len);
