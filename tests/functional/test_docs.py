@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents show, works: blocks marked `sh run` and `python run` are run as they stand, against a
+daemon named by CLOCHE_URL. `# prints X` behind a line says what the block's output must contain."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from harness.daemon import BUILD, ROOT
+
+BLOCK = re.compile(r"^```(sh|python) run\n(.*?)^```$", re.M | re.S)
+PROMISE = re.compile(r"# prints (.+)$", re.M)
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").glob("*.md"))]
+
+
+def blocks():
+    for name in DOCUMENTS:
+        text = (ROOT / name).read_text()
+        for found in BLOCK.finditer(text):
+            line = text[: found.start()].count("\n") + 1
+            yield pytest.param(found.group(1), found.group(2), id=f"{name}:{line}")
+
+
+@pytest.mark.parametrize("language, code", blocks())
+def test_a_documented_block_does_what_it_says(daemon, tmp_path, language, code):
+    argv = ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-c", code]
+    env = {
+        **os.environ,
+        "CLOCHE_URL": daemon.url,
+        "CLOCHE_API_KEY": daemon.key,
+        "PATH": f"{BUILD}:{os.environ['PATH']}",
+    }
+    r = subprocess.run(argv, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    assert r.returncode == 0, f"status {r.returncode}\n{r.stdout}\n{r.stderr}"
+    for promise in PROMISE.findall(code):
+        assert promise.strip() in r.stdout, f"no {promise!r} in:\n{r.stdout}"
