@@ -17,7 +17,7 @@ import threading
 from typing import Any, Iterator, List, Optional
 
 from . import errors
-from ._protocol import Endpoint, Request, error_of
+from ._protocol import FOREVER, Endpoint, Request, error_of
 
 IDLE_MAX = 16
 CHUNK = 256 * 1024
@@ -144,7 +144,8 @@ class Transport:
             if conn.sock is None:
                 conn.connect()
             assert conn.sock is not None
-            conn.sock.settimeout(request.timeout if request.timeout is not None else self.timeout)
+            timeout = self.timeout if request.timeout is None else request.timeout
+            conn.sock.settimeout(None if timeout == FOREVER else timeout)
             self._send(conn, request)
             reply = Reply(self, conn, conn.getresponse())
         except socket.timeout as e:
