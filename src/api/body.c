@@ -12,6 +12,7 @@
 
 #define MIB UINT64_C(1048576)
 
+#define UID_MAX        65534 /* of the 65536 ids inside; the last one stands for nobody */
 #define PATH_BYTES_MAX (START_PATH_MAX - 1) /* with its NUL it is what the kernel takes */
 
 int body_check_strings(const json_t *array, const char *field, uint64_t bytes_max, struct err *err)
@@ -21,8 +22,9 @@ int body_check_strings(const json_t *array, const char *field, uint64_t bytes_ma
 	for (size_t i = 0; i < json_array_size(array); i++) {
 		const json_t *item = json_array_get(array, i);
 
-		if (!json_is_string(item))
-			return err_field(err, field, "item %zu must be a string", i);
+		if (!json_is_string(item) ||
+		    strlen(json_string_value(item)) != json_string_length(item))
+			return err_field(err, field, "item %zu must be a string without NUL", i);
 		bytes += json_string_length(item) + 1;
 	}
 	if (bytes > bytes_max)
@@ -46,8 +48,9 @@ int body_check_env(const json_t *env, const char *field, struct err *err)
 		(void)snprintf(path, sizeof(path), "%s.%s", field, name);
 		if (!*name || strchr(name, '='))
 			return err_field(err, path, "a name must not be empty or contain '='");
-		if (!json_is_string(value))
-			return err_field(err, path, "must be a string");
+		if (!json_is_string(value) ||
+		    strlen(json_string_value(value)) != json_string_length(value))
+			return err_field(err, path, "must be a string without NUL");
 		bytes += strlen(name) + json_string_length(value) + 2;
 	}
 	if (bytes > ENV_BYTES_MAX)
@@ -77,6 +80,24 @@ int body_take_bytes(const char *text, const char *base64, const char *base64_fie
 	}
 	*ret = take_ptr(data);
 	*ret_len = (size_t)len;
+	return 0;
+}
+
+int body_check_user(const char *user, const char *field, struct err *err)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t len = user ? strlen(user) : 0;
+	uint64_t uid;
+
+	if (!user)
+		return 0;
+	if (len == 0 || len > USER_BYTES_MAX || strspn(user, letters) != len || *user == '-')
+		return err_field(err, field,
+		                 "must be a user's name of 1 to %d letters, or a number",
+		                 USER_BYTES_MAX);
+	if (strspn(user, "0123456789") == len && parse_u64(user, UID_MAX, &uid) < 0)
+		return err_field(err, field, "must be a number from 0 to %d", UID_MAX);
 	return 0;
 }
 
@@ -271,6 +292,8 @@ static int check_exec(struct exec_body *b, const json_t *pty, bool open_stdin, s
 		r = body_check_strings(spec->argv, "argv", ARGV_BYTES_MAX, err);
 	if (r == 0 && spec->env)
 		r = body_check_env(spec->env, "env", err);
+	if (r == 0)
+		r = body_check_user(spec->user, "user", err);
 	if (r == 0 && pty) {
 		spec->has_pty = true;
 		spec->rows = 24;

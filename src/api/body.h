@@ -68,6 +68,8 @@ must_check int body_check_env(const json_t *env, const char *field, struct err *
 must_check int body_take_bytes(const char *text, const char *base64, const char *base64_field,
                                char **ret, size_t *ret_len, struct err *err);
 must_check int body_file_mode(const char *text, const char *field, uint32_t *ret, struct err *err);
+/* A name that /etc/passwd can have, or a uid; NULL is fine. */
+must_check int body_check_user(const char *user, const char *field, struct err *err);
 must_check int body_file_path(const char *path, const char *field, struct err *err);
 
 /* Rows of a create, without timeout_ms, for run too. */

@@ -181,6 +181,8 @@ static int read_run(const json_t *body, struct run_body *b, struct err *err)
 		r = body_take_bytes(text, base64, "stdin_base64", &b->exec.input,
 		                    &b->exec.input_len, err);
 	if (r == 0)
+		r = body_check_user(spec->user, "user", err);
+	if (r == 0)
 		r = read_files(files, b, err);
 	if (r == 0)
 		r = check_command(b, code, language, args, err);

@@ -42,6 +42,8 @@ int create_exec(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r == 0)
+		r = check_accept(req, result_types, err);
+	if (r == 0)
 		r = body_read_exec(http_json(req), &body, err);
 	if (r == 0)
 		r = exec_start(s, &body.spec, &e, err);
@@ -136,6 +138,8 @@ int get_exec_output(struct http_req *req, struct err *err)
 	struct exec *e;
 	int r = http_query_check(req, allowed, err);
 
+	if (r == 0)
+		r = check_accept(req, event_types, err);
 	if (r == 0)
 		r = read_after(req, &options.after, err);
 	if (r == 0)

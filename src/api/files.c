@@ -211,7 +211,7 @@ static void add_rows(struct change_body *b, const struct change *ch)
 static int change_file(struct http_req *req, enum file_op kind, struct err *err)
 {
 	const struct change *ch = changes;
-	struct change_body b = {.user = "", .path2 = "", .owner = ""};
+	struct change_body b = {.path2 = "", .owner = ""};
 	struct start op = {.kind = START_FILE, .op = kind};
 	int r = no_query(req, err);
 
@@ -220,6 +220,8 @@ static int change_file(struct http_req *req, enum file_op kind, struct err *err)
 	add_rows(&b, ch);
 	if (r == 0)
 		r = json_read(http_json(req), "", b.rows, b.n_rows, err);
+	if (r == 0)
+		r = body_check_user(b.user, "user", err);
 	if (r == 0 && b.mode) {
 		op.flags |= FILE_MODE;
 		r = body_file_mode(b.mode, "mode", &op.mode, err);
@@ -231,7 +233,7 @@ static int change_file(struct http_req *req, enum file_op kind, struct err *err)
 			op.flags |= change_flags[i].flag;
 	op.path = unconst(b.path);
 	op.path2 = unconst(b.path2);
-	op.user = unconst(b.user);
+	op.user = unconst(b.user ? b.user : "");
 	op.owner = unconst(b.owner);
 	return start_change(req, &op, err);
 }

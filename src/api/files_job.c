@@ -140,8 +140,8 @@ int file_query(const struct http_req *req, const char *const *allowed, struct st
 
 	if (r == 0)
 		r = body_file_path(http_query(req, "path"), "path", err);
-	if (r == 0 && user && (!*user || strlen(user) > USER_BYTES_MAX))
-		r = err_field(err, "user", "must have 1 to %d bytes", USER_BYTES_MAX);
+	if (r == 0)
+		r = body_check_user(user, "user", err);
 	if (r < 0)
 		return r;
 	op->path = unconst(http_query(req, "path"));

@@ -6,6 +6,7 @@
  */
 #include "api/files.h"
 
+#include "api/find.h"
 #include "api/handlers.h"
 #include "api/reply.h"
 
@@ -104,6 +105,8 @@ int watch_files(struct http_req *req, struct err *err)
 	struct file_job *job;
 	int r = file_query(req, allowed, &op, err);
 
+	if (r == 0)
+		r = check_accept(req, event_types, err);
 	if (r == 0)
 		r = file_query_flags(req, flags, ARRAY_SIZE(flags), &op, err);
 	if (r == 0)

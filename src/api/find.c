@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/find.h"
 
+#include <string.h>
+#include <strings.h>
+
 const char *caller_project(const struct http_req *req)
 {
 	return key_project_id(http_user(req));
@@ -33,6 +36,36 @@ int find_exec(const struct http_req *req, struct exec **ret, struct err *err)
 		               sandbox_id(s));
 	*ret = e;
 	return 0;
+}
+
+const char *const result_types[] = {"application/json", "application/x-ndjson", "text/event-stream",
+                                    NULL};
+const char *const event_types[] = {"application/x-ndjson", "text/event-stream", NULL};
+
+/* Whether a media range ("text/html", "text/" before a star, or two stars) covers the type. */
+static bool covers(const char *range, size_t len, const char *type)
+{
+	if (len == 3 && strncmp(range, "*/*", 3) == 0)
+		return true;
+	if (len > 2 && range[len - 1] == '*' && range[len - 2] == '/')
+		return strncasecmp(range, type, len - 1) == 0;
+	return len == strlen(type) && strncasecmp(range, type, len) == 0;
+}
+
+int check_accept(const struct http_req *req, const char *const *types, struct err *err)
+{
+	const char *accept = http_header(req, "Accept");
+
+	if (!accept)
+		return 0;
+	for (const char *p = accept; *p; p += strcspn(p, ","), p += *p == ',') {
+		p += strspn(p, " \t");
+		for (const char *const *type = types; *type; type++)
+			if (covers(p, strcspn(p, " \t;,"), *type))
+				return 0;
+	}
+	(void)err_set(err, ERR_NOT_ACCEPTABLE, 0, "none of the accepted types can be given");
+	return err_hint(err, "leave out the Accept header, or name application/x-ndjson");
 }
 
 int no_query(const struct http_req *req, struct err *err)

@@ -10,5 +10,9 @@
 const char *caller_project(const struct http_req *req); /* borrowed: lives as long as the daemon */
 must_check int find_sandbox(const struct http_req *req, struct sandbox **ret, struct err *err);
 must_check int find_exec(const struct http_req *req, struct exec **ret, struct err *err);
+/* Refuses a client that accepts none of the types (NULL-terminated) that the route can give. */
+must_check int check_accept(const struct http_req *req, const char *const *types, struct err *err);
+extern const char *const result_types[]; /* JSON, or an event stream */
+extern const char *const event_types[];
 /* For routes that take no query at all. */
 must_check int no_query(const struct http_req *req, struct err *err);

@@ -266,6 +266,8 @@ int run_once(struct http_req *req, struct err *err)
 	int r = no_query(req, err);
 
 	if (r == 0)
+		r = check_accept(req, result_types, err);
+	if (r == 0)
 		r = body_read_run(http_json(req), &body, err);
 	if (r < 0)
 		return r;
