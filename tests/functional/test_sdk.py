@@ -184,7 +184,7 @@ def test_a_silent_daemon_is_given_up_on():
 def test_a_call_may_wait_without_end():
     body = b'{"exec":{"id":"ex_1","state":"exited","exit_code":0},"stdout":"42\\n","stderr":""}'
     script = Script([reply(body)])
-    with Client(script.url, timeout=0.001) as client:
+    with Client(script.url) as client:
         assert client.run(code="print(6*7)").stdout == "42\n"
     assert script.done()
 
