@@ -49,8 +49,8 @@ const char *frame_type_name(enum frame_type type)
 	return (size_t)type < ARRAY_SIZE(rows) && rows[type].name ? rows[type].name : "unknown";
 }
 
-int frame_put(struct buf *out, enum frame_type type, uint32_t channel, uint32_t epoch,
-              const void *payload, size_t len)
+int frame_put_head(struct buf *out, enum frame_type type, uint32_t channel, uint32_t epoch,
+                   size_t len)
 {
 	struct pack p = {.out = out};
 	char *room;
@@ -58,17 +58,31 @@ int frame_put(struct buf *out, enum frame_type type, uint32_t channel, uint32_t 
 
 	if (len > FRAME_PAYLOAD_MAX)
 		return -E2BIG;
-	r = buf_reserve(out, FRAME_HEAD_SIZE + len, &room);
+	r = buf_reserve(out, FRAME_HEAD_SIZE, &room);
 	if (r < 0)
 		return r;
-	/* There is room for all of it: from here on nothing can fail halfway. */
 	pack_u32(&p, (uint32_t)len);
 	pack_u8(&p, (uint8_t)type);
 	pack_u8(&p, 0);
 	pack_u16(&p, 0);
 	pack_u32(&p, channel);
 	pack_u32(&p, epoch);
-	return p.error < 0 ? p.error : buf_append(out, payload, len);
+	return p.error;
+}
+
+int frame_put(struct buf *out, enum frame_type type, uint32_t channel, uint32_t epoch,
+              const void *payload, size_t len)
+{
+	char *room;
+	int r;
+
+	if (len > FRAME_PAYLOAD_MAX)
+		return -E2BIG;
+	/* With room for all of it, nothing can fail halfway. */
+	r = buf_reserve(out, FRAME_HEAD_SIZE + len, &room);
+	if (r >= 0)
+		r = frame_put_head(out, type, channel, epoch, len);
+	return r < 0 ? r : buf_append(out, payload, len);
 }
 
 static bool head_is_good(const struct row *row, enum frame_side from, size_t len, uint32_t channel)

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The agent: pid 1 of a sandbox, the only thing inside that speaks to the host.
+ *
+ *	wire.c  frames to and from the host       channel.c  one exec or file operation
+ *	launch.c  forks what a channel runs       output.c, input.c  its bytes, held until
+ *acknowledged exec.c, files.c  the child's side         become.c  how a child turns into the
+ *sandbox's user tree.c  signals to all that an exec began door.c, sudo.c  `sudo` inside
+ *
+ * One thread, no locale, no NSS, no plugin: nothing that the sandbox can put on its disk runs here.
+ * The agent itself never opens a path of the sandbox after its start; its children do that, inside
+ * the sandbox's cgroup, as the user who asked.
+ */
+#include "base/err.h"
+#include "base/list.h"
+#include "loop/loop.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define CGROUP_FDS_MAX 16 /* one a controller on cgroup v1 */
+
+/* What the engine tells its agent, in environment variables that are gone before anything runs. */
+struct settings {
+	int listen_fd; /* CLOCHE_LISTEN_FD */
+	int ready_fd;  /* CLOCHE_READY_FD, or -1: gets "1" when the listener is served */
+	int cgroup_fds[CGROUP_FDS_MAX]; /* CLOCHE_CGROUP_FDS: cgroup.procs of the group for execs */
+	size_t n_cgroup_fds;
+	uint64_t nofile;    /* CLOCHE_NOFILE, or 0: leave it */
+	uint64_t root_caps; /* CLOCHE_CAPS_ROOT: what an exec as root keeps */
+	bool is_init;       /* pid 1 of its pid namespace */
+};
+must_check int settings_read(struct settings *ret, struct err *err);
+
+struct wire;
+struct door;
+
+struct agent {
+	struct settings settings;
+	struct loop *loop;
+	struct wire *wire;
+	struct door *door; /* NULL where there is no `sudo` */
+	int null_fd;
+	struct list channels; /* struct channel */
+	size_t n_channels;    /* those that the host knows */
+	struct list ready;    /* channels that may have a frame to send, in turn */
+};

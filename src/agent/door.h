@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The door for `sudo` inside: set-uid programs cannot work under no_new_privs, so the agent starts
+ * the words as root for whoever in the sandbox asks, with the asker's own fds. Root here is root of
+ * the sandbox's user namespace only, and `user: "root"` is open to the host's client anyway.
+ *
+ *	asker --> u32 length, request (door_request_encode), fds 0, 1, 2, cwd
+ *	asker --> u8 signal, any number of times
+ *	      <-- u8 how (enum exit_how), u32 value, str message; then the end
+ */
+#include "agent/agent.h"
+#include "base/buf.h"
+
+/* Abstract, so that no file inside can stand in its way; the net namespace keeps it private. */
+#define DOOR_NAME        "cloche-sudo"
+#define DOOR_REQUEST_MAX (220 * 1024)
+#define DOOR_FDS         4 /* stdin, stdout, stderr, working directory */
+
+struct door_request {
+	char *user;
+	char **argv; /* NULL-terminated */
+	size_t argc;
+	char **env;
+	size_t envc;
+	bool has_whole_env; /* -E: env is all of it, else it goes on top of the defaults */
+};
+void door_request_done(struct door_request *r);
+must_check int door_request_encode(const struct door_request *r, struct buf *out);
+must_check int door_request_decode(const void *data, size_t len, struct door_request *ret);
+
+must_check int door_new(struct agent *a, struct door **ret, struct err *err);
+void door_on_reaped(struct door *d, pid_t pid, int status);

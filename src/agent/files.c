@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/files.h"
+
+#include "agent/become.h"
+#include "agent/launch.h"
+#include "agent/place.h"
+#include "base/fd.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#define DATA_FD   1
+#define RECORD_FD 2
+
+int files_error(struct err *err, int errnum, const char *what, const char *path)
+{
+	return err_set(err, ERR_FILE_INVALID, errnum, "%s '%s'", what, path);
+}
+
+int files_send(const void *data, size_t len, struct err *err)
+{
+	int r = fd_write_all(DATA_FD, data, len);
+
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot pass the data on") : 0;
+}
+
+int files_send_record(const struct record *record, struct err *err)
+{
+	auto_call(buf_done) struct buf out = BUF_INIT(RECORD_MAX);
+	int r = record_encode(record, &out);
+
+	if (r >= 0)
+		r = fd_write_all(RECORD_FD, out.data, out.len);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot pass a record on") : 0;
+}
+
+int files_send_entry(struct file_call *call, const char *path, const struct stat *st,
+                     const char *target, struct err *err)
+{
+	char user[START_NAME_MAX] = "", group[START_NAME_MAX] = "";
+	struct record r = {.kind = RECORD_ENTRY,
+	                   .path = unconst(path),
+	                   .path2 = unconst(target),
+	                   .mode = st->st_mode,
+	                   .uid = st->st_uid,
+	                   .gid = st->st_gid,
+	                   .user = user,
+	                   .group = group,
+	                   .size = (uint64_t)st->st_size,
+	                   .inode = st->st_ino,
+	                   .links = st->st_nlink};
+
+	if (st->st_mtim.tv_sec >= 0)
+		r.mtime_us = (uint64_t)st->st_mtim.tv_sec * 1000000 +
+		             (uint64_t)st->st_mtim.tv_nsec / 1000;
+	if (!call->names)
+		call->names = names_new();
+	names_user(call->names, st->st_uid, user, sizeof(user));
+	names_group(call->names, st->st_gid, group, sizeof(group));
+	return files_send_record(&r, err);
+}
+
+static int op_stat(struct file_call *call, struct err *err)
+{
+	const struct start *s = call->start;
+	char target[PATH_MAX] = "";
+	struct stat st;
+	ssize_t n;
+
+	if (fstatat(AT_FDCWD, s->path, &st, s->flags & FILE_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
+		return files_error(err, errno, "cannot stat", s->path);
+	if (S_ISLNK(st.st_mode)) {
+		n = readlink(s->path, target, sizeof(target) - 1);
+		if (n < 0)
+			return files_error(err, errno, "cannot read the link", s->path);
+		target[n] = '\0';
+	}
+	return files_send_entry(call, s->path, &st, target, err);
+}
+
+static int op_mkdir(struct file_call *call, struct err *err)
+{
+	const struct start *s = call->start;
+	auto_call(place_done) struct place place = PLACE_INIT;
+	mode_t mode = s->flags & FILE_MODE ? s->mode : 0777;
+	struct stat st;
+	int r = place_find(s->path, s->flags & FILE_PARENTS, &place, err);
+
+	if (r < 0)
+		return r;
+	if (mkdirat(place.dir_fd, place.name, mode) < 0) {
+		int errnum = errno;
+
+		/* With parents, as mkdir -p: a directory that is there is fine. */
+		if (errnum == EEXIST && s->flags & FILE_PARENTS && !(s->flags & FILE_EXCLUSIVE) &&
+		    fstatat(place.dir_fd, place.name, &st, 0) == 0 && S_ISDIR(st.st_mode))
+			return 0;
+		return files_error(err, errnum, "cannot make the directory", s->path);
+	}
+	if (s->flags & FILE_MODE && fchmodat(place.dir_fd, place.name, mode, 0) < 0)
+		return files_error(err, errno, "cannot set the mode of", s->path);
+	return 0;
+}
+
+static int op_chmod(struct file_call *call, struct err *err)
+{
+	if (chmod(call->start->path, call->start->mode) < 0)
+		return files_error(err, errno, "cannot change the mode of", call->start->path);
+	return 0;
+}
+
+static int op_chown(struct file_call *call, struct err *err)
+{
+	uid_t uid;
+	gid_t gid;
+	int r = identity_parse_owner(call->start->owner, &uid, &gid, err);
+
+	if (r < 0)
+		return r;
+	if (lchown(call->start->path, uid, gid) < 0)
+		return files_error(err, errno, "cannot change the owner of", call->start->path);
+	return 0;
+}
+
+static int op_symlink(struct file_call *call, struct err *err)
+{
+	const struct start *s = call->start;
+	auto_call(place_done) struct place place = PLACE_INIT;
+	int r = place_find(s->path, s->flags & FILE_PARENTS, &place, err);
+
+	if (r < 0)
+		return r;
+	if (symlinkat(s->path2, place.dir_fd, place.name) < 0)
+		return files_error(err, errno, "cannot make the link", s->path);
+	return 0;
+}
+
+static int (*const ops[])(struct file_call *call, struct err *err) = {
+	[FILE_READ] = op_read,     [FILE_WRITE] = op_write,     [FILE_STAT] = op_stat,
+	[FILE_LIST] = op_list,     [FILE_MKDIR] = op_mkdir,     [FILE_MOVE] = op_move,
+	[FILE_COPY] = op_copy,     [FILE_REMOVE] = op_remove,   [FILE_CHMOD] = op_chmod,
+	[FILE_CHOWN] = op_chown,   [FILE_SYMLINK] = op_symlink, [FILE_TAR_OUT] = op_tar_out,
+	[FILE_TAR_IN] = op_tar_in, [FILE_WATCH] = op_watch,
+};
+static_assert(ARRAY_SIZE(ops) == FILE_OP_COUNT, "an operation has no row");
+
+void files_run(const struct settings *settings, const struct start *s)
+{
+	struct file_call call = {.start = s};
+	struct launch_report report = {0};
+	struct identity id;
+	struct err err;
+	int r = identity_find(s->user, &id, &err);
+
+	if (r >= 0)
+		r = become_user(settings, &id, &err);
+	if (r >= 0 && s->path[0] == '\0')
+		r = err_set(&err, ERR_INVALID_FIELD, EINVAL, "path: is empty");
+	/* Relative paths begin at home; a home that is not there makes only them fail. */
+	if (r >= 0 && chdir(id.home) < 0 && chdir("/") < 0)
+		r = err_set(&err, ERR_INTERNAL, errno, "cannot enter '/'");
+	if (r >= 0)
+		r = ops[s->op](&call, &err);
+	if (r < 0)
+		launch_fail(&err);
+	report.flags = call.exit_flags;
+	if (report.flags)
+		(void)!fd_write_all(LAUNCH_REPORT_FD, &report, sizeof(report));
+	_exit(0);
+}

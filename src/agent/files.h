@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * File operations: the child's side. A forked child in the cgroup becomes the user and does one
+ * operation with plain system calls, so the kernel decides what that user may do, and whatever the
+ * path leads to blocks, or kills, nobody but this child.
+ *
+ * stdin is the host's INPUT, 1 takes data, 2 takes records. SIGTERM means that the host has lost
+ * interest.
+ */
+#include "agent/agent.h"
+#include "agent/user.h"
+#include "proto/start.h"
+
+#include <stdnoreturn.h>
+#include <sys/stat.h>
+
+struct file_call {
+	const struct start *start;
+	struct names *names; /* NULL until a record asks for one */
+	uint32_t exit_flags; /* EXIT_TRUNCATED */
+};
+
+noreturn void files_run(const struct settings *settings, const struct start *s);
+
+/* For the operations. Blocking: the host's window is the brake. */
+must_check int files_send(const void *data, size_t len, struct err *err);
+must_check int files_send_record(const struct record *r, struct err *err);
+/* The record of one entry; target is a link's, or NULL. */
+must_check int files_send_entry(struct file_call *call, const char *path, const struct stat *st,
+                                const char *target, struct err *err);
+int files_error(struct err *err, int errnum, const char *what, const char *path);
+
+/* Each is one enum file_op. */
+int op_read(struct file_call *call, struct err *err);
+int op_write(struct file_call *call, struct err *err);
+int op_list(struct file_call *call, struct err *err);
+int op_move(struct file_call *call, struct err *err);
+int op_copy(struct file_call *call, struct err *err);
+int op_remove(struct file_call *call, struct err *err);
+int op_tar_out(struct file_call *call, struct err *err);
+int op_tar_in(struct file_call *call, struct err *err);
+int op_watch(struct file_call *call, struct err *err);

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/launch.h"
+
+#include "agent/become.h"
+#include "agent/exec.h"
+#include "agent/files.h"
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#define DEFAULT_ROWS 24
+#define DEFAULT_COLS 80
+
+/* The child's ends stand where the child has them, the agent's beside. */
+struct ends {
+	int child[4];
+	int ours[4];
+	int pty_fd; /* the terminal's other side, in child[0..2] too */
+};
+
+static void ends_done(struct ends *e)
+{
+	for (size_t i = 0; i < 4; i++) {
+		if (e->child[i] >= 0 && e->child[i] != e->pty_fd)
+			(void)close(e->child[i]);
+		if (e->ours[i] >= 0)
+			(void)close(e->ours[i]);
+	}
+	if (e->pty_fd >= 0)
+		(void)close(e->pty_fd);
+}
+
+static int make_pipe(struct ends *e, size_t at, bool is_input)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	e->child[at] = fds[is_input ? 0 : 1];
+	e->ours[at] = fds[is_input ? 1 : 0];
+	return fd_set_nonblock(e->ours[at], true);
+}
+
+/*
+ * /dev/ptmx may have been replaced by root inside: it is opened without waiting, and only a real
+ * terminal knows TIOCGPTPEER, which gives the other side without a path.
+ */
+static int make_pty(struct ends *e, uint16_t rows, uint16_t cols)
+{
+	struct winsize size = {.ws_row = rows ? rows : DEFAULT_ROWS,
+	                       .ws_col = cols ? cols : DEFAULT_COLS};
+	int unlock = 0;
+	int fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	e->ours[1] = fd;
+	if (ioctl(fd, TIOCSPTLCK, &unlock) < 0 || ioctl(fd, TIOCSWINSZ, &size) < 0)
+		return -errno;
+	e->pty_fd = ioctl(fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (e->pty_fd < 0)
+		return -errno;
+	e->ours[0] = fcntl(fd, F_DUPFD_CLOEXEC,
+	                   0); /* epoll takes an fd once: one to read, one to write */
+	if (e->ours[0] < 0)
+		return -errno;
+	e->child[0] = e->child[1] = e->child[2] = e->pty_fd;
+	return 0;
+}
+
+static bool takes_input(const struct start *s)
+{
+	if (s->kind == START_EXEC)
+		return s->has_stdin;
+	return s->op == FILE_WRITE || s->op == FILE_TAR_IN;
+}
+
+static int make_ends(struct ends *e, const struct start *s)
+{
+	int r = make_pipe(e, LAUNCH_REPORT_FD, /* is_input= */ false);
+
+	if (r >= 0 && s->kind == START_EXEC && s->has_pty)
+		return make_pty(e, s->rows, s->cols);
+	if (r >= 0 && takes_input(s))
+		r = make_pipe(e, 0, /* is_input= */ true);
+	if (r >= 0)
+		r = make_pipe(e, 1, /* is_input= */ false);
+	if (r >= 0)
+		r = make_pipe(e, 2, /* is_input= */ false);
+	return r;
+}
+
+/* The agent's 0, 1 and 2 are taken from its start, so each source is above its place and 3, which
+ * may be a source, is overwritten last. */
+int launch_place_fds(const int fds[4], struct err *err)
+{
+	for (int i = 0; i < 4; i++)
+		if (fds[i] >= 0 && fds[i] != i && dup2(fds[i], i) < 0)
+			return err_set(err, ERR_INTERNAL, errno, "cannot place an fd");
+	if (fcntl(LAUNCH_REPORT_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+	    syscall(SYS_close_range, LAUNCH_REPORT_FD + 1, ~0U, 0) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot close the agent's fds");
+	return 0;
+}
+
+void launch_fail(const struct err *err)
+{
+	struct launch_report report = {.errnum = err->errnum > 0 ? err->errnum : EINVAL};
+
+	(void)snprintf(report.message, sizeof(report.message), "%.*s",
+	               (int)sizeof(report.message) - 1, err->message);
+	(void)!fd_write_all(LAUNCH_REPORT_FD, &report, sizeof(report));
+	_exit(127);
+}
+
+static noreturn void run_child(struct agent *a, const struct start *s, struct ends *e)
+{
+	struct settings settings = a->settings;
+	struct err err, place_err;
+	int null_fd = a->null_fd;
+	int r = become_member(&settings, &err);
+
+	if (e->child[0] < 0)
+		e->child[0] = null_fd;
+	if (launch_place_fds(e->child, &place_err) < 0)
+		_exit(127);
+	if (r < 0)
+		launch_fail(&err);
+	settings.n_cgroup_fds = 0;
+	if (s->kind == START_EXEC)
+		exec_run(&settings, s);
+	else
+		files_run(&settings, s);
+}
+
+int launch(struct agent *a, const struct start *s, struct launched *ret, struct err *err)
+{
+	auto_call(ends_done) struct ends e = {{-1, -1, -1, -1}, {-1, -1, -1, -1}, -1};
+	int r = make_ends(&e, s);
+	pid_t pid;
+
+	if (r < 0)
+		return err_set(err, ERR_UNAVAILABLE, -r, "the agent cannot make a %s",
+		               s->kind == START_EXEC && s->has_pty ? "terminal" : "pipe");
+	pid = fork();
+	if (pid < 0)
+		return err_set(err, ERR_UNAVAILABLE, errno, "the agent cannot fork");
+	if (pid == 0)
+		run_child(a, s, &e);
+	*ret = (struct launched){.pid = pid,
+	                         .report_fd = take_fd(&e.ours[3]),
+	                         .in_fd = take_fd(&e.ours[0]),
+	                         .out_fd = take_fd(&e.ours[1]),
+	                         .aux_fd = take_fd(&e.ours[2])};
+	return 0;
+}

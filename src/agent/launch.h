@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Forks the process of a channel. In the child the fds are fixed:
+ *
+ *	0  stdin or /dev/null     1  stdout, or a file operation's data
+ *	2  stderr, or its records 3  report: why it failed; closed by a successful execve()
+ *
+ * and nothing else is open.
+ */
+#include "agent/agent.h"
+#include "proto/start.h"
+
+#include <stdnoreturn.h>
+
+#define LAUNCH_REPORT_FD 3
+
+struct launch_report {
+	int32_t errnum; /* 0: it went well, only the flags count */
+	uint32_t flags; /* EXIT_TRUNCATED */
+	char message[256];
+};
+
+struct launched { /* the agent's ends, all non-blocking; the caller's to close */
+	pid_t pid;
+	int report_fd, in_fd, out_fd, aux_fd; /* in and aux may be -1 */
+};
+must_check int launch(struct agent *a, const struct start *s, struct launched *ret,
+                      struct err *err);
+
+/* In the child: tells and ends. */
+noreturn void launch_fail(const struct err *err);
+
+/* In a child of fork(): puts the fds at 0..3 and closes the rest. None of them is below 3. */
+must_check int launch_place_fds(const int fds[4], struct err *err);

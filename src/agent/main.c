@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Starts the agent, or under the name `sudo` the program that asks it for root.
+ *
+ * Life as pid 1: the kernel keeps every signal from inside away from it, since it handles none; it
+ * cannot be traced or read, since it is not dumpable; and it reaps whatever dies without a parent.
+ * As an ordinary process (tests) it is a subreaper instead.
+ */
+#include "agent/agent.h"
+#include "agent/channel.h"
+#include "agent/door.h"
+#include "agent/sudo.h"
+#include "agent/wire.h"
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+static void agent_on_children(struct loop *loop, void *arg)
+{
+	struct agent *a = arg;
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	(void)loop;
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
+		if (!channel_on_reaped(a, pid, status, &usage) && a->door)
+			door_on_reaped(a->door, pid, status);
+}
+
+/* 0, 1 and 2 must be something, or a pipe would be born there. */
+static int open_null(struct agent *a, struct err *err)
+{
+	for (;;) {
+		int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+		if (fd < 0)
+			return err_set(err, ERR_INTERNAL, errno, "cannot open /dev/null");
+		if (fd > STDERR_FILENO) {
+			a->null_fd = fd;
+			return 0;
+		}
+	}
+}
+
+static int shut_in(struct agent *a, struct err *err)
+{
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot become undumpable");
+	if (!a->settings.is_init && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot become a subreaper");
+	if (syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot mark the fds");
+	if (clearenv() != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+		return err_set(err, ERR_INTERNAL, errno, "cannot clear the environment");
+	return open_null(a, err);
+}
+
+static int serve(struct agent *a, struct err *err)
+{
+	int r = loop_new(&a->loop, err);
+
+	if (r < 0)
+		return r;
+	list_init(&a->channels);
+	list_init(&a->ready);
+	r = loop_signal_add(a->loop, SIGCHLD, agent_on_children, a);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch children");
+	r = wire_new(a, &a->wire, err);
+	if (r < 0)
+		return r;
+	if (a->settings.is_init) {
+		r = door_new(a, &a->door, err);
+		if (r < 0)
+			return r;
+	}
+	if (a->settings.ready_fd >= 0) {
+		(void)!write(a->settings.ready_fd, "1", 1);
+		(void)close(a->settings.ready_fd);
+	}
+	r = loop_run(a->loop);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the event loop failed") : 0;
+}
+
+int main(int argc, char *argv[])
+{
+	const char *name = argc > 0 ? strrchr(argv[0], '/') : NULL;
+	struct agent a = {0};
+	struct err err;
+
+	name = name ? name + 1 : argc > 0 ? argv[0] : "";
+	if (strcmp(name, "sudo") == 0)
+		return sudo_main(argc, argv);
+	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+		(void)printf("cloche-agent %s\n", CLOCHE_VERSION);
+		return 0;
+	}
+	log_init("agent", LOG_WARN);
+	if (settings_read(&a.settings, &err) < 0 || shut_in(&a, &err) < 0 || serve(&a, &err) < 0) {
+		log_error("agent.failed", "message='%s'", err.message);
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reading and writing one file.
+ *
+ * A read tells the size first and then sends exactly so much, so that the host may promise it to
+ * its client: what grows meanwhile is cut, what shrinks is an error.
+ *
+ * A write goes to a temporary name beside the file and takes its place in one step, so no reader
+ * ever sees half of it. Where the directory allows no new name but the file may be written (a file
+ * mounted on its own, a directory of someone else's), it is written in place.
+ */
+#include "agent/files.h"
+#include "agent/place.h"
+#include "base/fd.h"
+#include "base/id.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CHUNK (64 * 1024)
+
+static int refuse_kind(struct err *err, mode_t mode, const char *path)
+{
+	if (S_ISDIR(mode))
+		return files_error(err, EISDIR, "cannot open", path);
+	(void)err_set(err, ERR_FILE_INVALID, 0, "'%s' is not a regular file", path);
+	err->errnum = EINVAL;
+	return -EINVAL;
+}
+
+/* Looks before it opens: opening a device may already do something. */
+static int open_regular(const char *path, int *ret_fd, struct stat *ret_st, struct err *err)
+{
+	auto_fd int fd = -1;
+
+	if (stat(path, ret_st) < 0)
+		return files_error(err, errno, "cannot open", path);
+	if (!S_ISREG(ret_st->st_mode))
+		return refuse_kind(err, ret_st->st_mode, path);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, ret_st) < 0)
+		return files_error(err, errno, "cannot open", path);
+	if (!S_ISREG(ret_st->st_mode))
+		return refuse_kind(err, ret_st->st_mode, path);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int op_read(struct file_call *call, struct err *err)
+{
+	const struct start *s = call->start;
+	auto_free char *chunk = xcalloc(1, CHUNK);
+	auto_fd int fd = -1;
+	uint64_t at = 0, left, size;
+	struct stat st;
+	int r = open_regular(s->path, &fd, &st, err);
+
+	if (r >= 0)
+		r = files_send_entry(call, s->path, &st, NULL, err);
+	if (r < 0)
+		return r;
+	size = (uint64_t)st.st_size;
+	left = size;
+	if (s->flags & FILE_RANGE) {
+		at = MIN(s->offset, size);
+		left = MIN(s->size, size - at);
+	}
+	while (left > 0) {
+		ssize_t n = pread(fd, chunk, (size_t)MIN(left, (uint64_t)CHUNK), (off_t)at);
+
+		if (n < 0)
+			return files_error(err, errno, "cannot read", s->path);
+		if (n == 0)
+			return files_error(err, EIO, "became shorter while it was read:", s->path);
+		r = files_send(chunk, (size_t)n, err);
+		if (r < 0)
+			return r;
+		at += (uint64_t)n;
+		left -= (uint64_t)n;
+	}
+	return 0;
+}
+
+struct draft { /* where the bytes go until they are all there */
+	struct place place;
+	int fd;
+	bool is_temporary;
+	char name[40];
+};
+
+/* For the handler of SIGTERM: the one temporary name of this process. */
+static struct draft draft = {.place = PLACE_INIT, .fd = -1};
+
+static void drop_draft(void)
+{
+	if (draft.is_temporary)
+		(void)unlinkat(draft.place.dir_fd, draft.name, 0);
+	draft.is_temporary = false;
+}
+
+static void on_term(int signo)
+{
+	(void)signo;
+	drop_draft();
+	_exit(1);
+}
+
+static bool must_write_in_place(int errnum)
+{
+	return errnum == EACCES || errnum == EPERM || errnum == EROFS || errnum == ENOTSUP;
+}
+
+/* The old file, if there is one, decides mode and owner; only a regular one that this user may
+ * write is replaced. */
+static int look_at_old(const struct start *s, struct stat *ret_st, bool *ret_exists,
+                       struct err *err)
+{
+	*ret_exists =
+		fstatat(draft.place.dir_fd, draft.place.name, ret_st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (!*ret_exists)
+		return errno == ENOENT ? 0 : files_error(err, errno, "cannot write", s->path);
+	if (s->flags & FILE_EXCLUSIVE)
+		return files_error(err, EEXIST, "cannot write", s->path);
+	if (!S_ISREG(ret_st->st_mode))
+		return refuse_kind(err, ret_st->st_mode, s->path);
+	if (faccessat(draft.place.dir_fd, draft.place.name, W_OK, AT_EACCESS) < 0)
+		return files_error(err, errno, "cannot write", s->path);
+	return 0;
+}
+
+static int open_in_place(const struct start *s, int flags, mode_t mode, struct err *err)
+{
+	struct stat st;
+
+	draft.fd = openat(draft.place.dir_fd, draft.place.name,
+	                  O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, mode);
+	if (draft.fd < 0 || fstat(draft.fd, &st) < 0)
+		return files_error(err, errno, "cannot write", s->path);
+	return S_ISREG(st.st_mode) ? 0 : refuse_kind(err, st.st_mode, s->path);
+}
+
+static int open_temporary(const struct start *s, mode_t mode, struct err *err)
+{
+	struct sigaction action = {.sa_handler = on_term};
+	uint64_t random;
+
+	random_bytes(&random, sizeof(random));
+	(void)snprintf(draft.name, sizeof(draft.name), ".cloche-%016llx",
+	               (unsigned long long)random);
+	draft.fd = openat(draft.place.dir_fd, draft.name,
+	                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (draft.fd < 0)
+		return files_error(err, errno, "cannot write", s->path);
+	draft.is_temporary = true;
+	(void)sigaction(SIGTERM, &action, NULL);
+	return 0;
+}
+
+static int open_draft(const struct start *s, struct err *err)
+{
+	mode_t mode = s->flags & FILE_MODE ? s->mode : 0666;
+	struct stat old;
+	bool exists;
+	int r = place_find(s->path, s->flags & FILE_PARENTS, &draft.place, err);
+
+	if (r >= 0 && !(s->flags & FILE_EXCLUSIVE)) /* a link is something that exists */
+		r = place_follow(&draft.place, err);
+	if (r >= 0)
+		r = look_at_old(s, &old, &exists, err);
+	if (r < 0)
+		return r;
+	if (s->flags & FILE_APPEND)
+		r = open_in_place(s, O_APPEND | O_CREAT, mode, err);
+	else
+		r = open_temporary(s, mode, err);
+	if (r < 0 && !(s->flags & FILE_APPEND) && exists && must_write_in_place(-r))
+		return open_in_place(s, O_TRUNC, mode, err);
+	if (r < 0)
+		return r;
+	if (s->flags & FILE_MODE)
+		r = fchmod(draft.fd, mode) < 0 ? -errno : 0;
+	else if (exists && draft.is_temporary)
+		r = fchmod(draft.fd, old.st_mode & 07777) < 0 ? -errno : 0;
+	if (r < 0)
+		return files_error(err, -r, "cannot set the mode of", s->path);
+	/* Only root can keep another's file another's; who may not, owns the new one. */
+	if (exists && draft.is_temporary)
+		(void)!fchown(draft.fd, old.st_uid, old.st_gid);
+	return 0;
+}
+
+static int take_input(const struct start *s, struct err *err)
+{
+	auto_free char *chunk = xcalloc(1, CHUNK);
+	uint64_t sum = 0;
+
+	for (;;) {
+		ssize_t n = read(STDIN_FILENO, chunk, CHUNK);
+		int r;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return files_error(err, errno, "cannot read the data for", s->path);
+		if (n == 0)
+			return 0;
+		sum += (uint64_t)n;
+		if (s->size > 0 && sum > s->size)
+			return files_error(err, EFBIG, "more data than was announced for", s->path);
+		r = fd_write_all(draft.fd, chunk, (size_t)n);
+		if (r < 0)
+			return files_error(err, -r, "cannot write", s->path);
+	}
+}
+
+static int put_in_place(const struct start *s, struct err *err)
+{
+	unsigned flags = s->flags & FILE_EXCLUSIVE ? RENAME_NOREPLACE : 0;
+
+	if (!draft.is_temporary)
+		return 0;
+	if (renameat2(draft.place.dir_fd, draft.name, draft.place.dir_fd, draft.place.name, flags) <
+	    0)
+		return files_error(err, errno, "cannot write", s->path);
+	draft.is_temporary = false;
+	return 0;
+}
+
+int op_write(struct file_call *call, struct err *err)
+{
+	const struct start *s = call->start;
+	struct stat st;
+	int r = open_draft(s, err);
+
+	if (r >= 0)
+		r = take_input(s, err);
+	if (r >= 0)
+		r = put_in_place(s, err);
+	if (r < 0) {
+		drop_draft();
+		return r;
+	}
+	if (fstat(draft.fd, &st) < 0)
+		return files_error(err, errno, "cannot stat", s->path);
+	return files_send_entry(call, s->path, &st, NULL, err);
+}

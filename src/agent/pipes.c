@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One read a source and turn, so that no channel can keep the loop to itself.
+ *
+ * A file operation has two pipes, data and records, and what it writes first must arrive first:
+ * before data is read, the records that were there are.
+ */
+#include "agent/pipes.h"
+
+#include "base/fd.h"
+
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+
+#define READ_MAX     (64 * 1024)
+#define PTY_OWED_MAX (64 * 1024) /* a terminal cannot tell how much it holds */
+
+void source_close(struct source *s)
+{
+	loop_io_removep(&s->io);
+	if (s->fd >= 0)
+		(void)close(s->fd);
+	s->fd = -1;
+}
+
+static void pause_all(struct channel *c)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(c->sources); i++)
+		if (c->sources[i].io)
+			loop_io_set(c->sources[i].io, 0);
+}
+
+/* True if it got bytes: there may be more. */
+static bool read_once(struct source *s)
+{
+	struct channel *c = s->channel;
+	size_t len;
+	char *room;
+	ssize_t n;
+
+	if (s->fd < 0)
+		return false;
+	if (output_reserve(&c->output, READ_MAX, &room, &len) < 0) {
+		pause_all(c);
+		return false;
+	}
+	n = read(s->fd, room, len);
+	if (n > 0) {
+		output_commit(&c->output, s->stream, (size_t)n);
+		s->owed -= MIN((size_t)n, s->owed);
+		channel_wake(c);
+		return true;
+	}
+	if (n < 0 && errno == EINTR)
+		return false;
+	if (n < 0 && errno == EAGAIN)
+		s->owed = 0;
+	else /* the end; a terminal says EIO */
+		source_close(s);
+	return false;
+}
+
+static void read_records(struct channel *c)
+{
+	if (c->kind != START_FILE)
+		return;
+	while (read_once(&c->sources[1]))
+		;
+}
+
+static void source_on_io(struct loop *loop, uint32_t events, void *arg)
+{
+	struct source *s = arg;
+
+	(void)loop;
+	(void)events;
+	if (s == &s->channel->sources[0])
+		read_records(s->channel);
+	(void)read_once(s);
+	channel_settle(s->channel);
+}
+
+int source_open(struct source *s, int fd, enum frame_stream stream, bool is_pty)
+{
+	int r = fd_set_nonblock(fd, true);
+
+	s->fd = fd;
+	s->stream = stream;
+	s->is_pty = is_pty;
+	if (r >= 0)
+		r = loop_io_add(s->channel->agent->loop, fd, EPOLLIN, source_on_io, s, &s->io);
+	if (r < 0)
+		source_close(s);
+	return r;
+}
+
+void source_resume(struct source *s)
+{
+	if (s->io && output_has_room(&s->channel->output))
+		loop_io_set(s->io, EPOLLIN);
+}
+
+void source_owe(struct source *s)
+{
+	int n = 0;
+
+	if (s->fd < 0)
+		return;
+	if (s->is_pty) {
+		s->owed = PTY_OWED_MAX;
+		while (s->owed > 0 && read_once(s))
+			;
+	} else if (ioctl(s->fd, FIONREAD, &n) == 0 && n > 0) {
+		s->owed = (size_t)n;
+	}
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Tar, both ways, without I/O. Reads ustar, pax and GNU's long names; writes ustar, with a pax
+ * header where ustar's fields are too small.
+ *
+ * A reader's archive is hostile. What reaches the callbacks holds: a path is relative, not empty,
+ * and has no ".." and no NUL; modes are permission bits only (no set-uid, set-gid, sticky); kinds
+ * are the four below; entries and bytes are within the limits. Everything else ends the reading
+ * with a sentence that names the entry. Where a path leads on a disk is for the callbacks to
+ * confine.
+ */
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+
+#define TAR_BLOCK 512
+
+enum tar_kind { TAR_FILE, TAR_DIR, TAR_SYMLINK, TAR_HARDLINK };
+
+struct tar_entry {
+	enum tar_kind kind;
+	const char *path;
+	const char *target; /* a symbolic link's is any text, a hard link's is like a path */
+	uint32_t mode;
+	uint32_t uid, gid; /* writing only: a reader's files belong to who reads */
+	uint64_t size;
+	uint64_t mtime_s;
+};
+
+struct tar_ops {
+	int (*on_entry)(const struct tar_entry *e, void *arg, struct err *err);
+	int (*on_data)(const void *data, size_t len, void *arg, struct err *err);
+	int (*on_entry_end)(void *arg, struct err *err); /* after a file's data */
+};
+
+struct tar_limits {
+	uint64_t entries, bytes; /* 0 = none */
+};
+
+struct tar_reader;
+struct tar_reader *tar_reader_new(const struct tar_ops *ops, void *arg,
+                                  const struct tar_limits *limits);
+void tar_reader_free(struct tar_reader *r);
+DEFINE_FREEP(struct tar_reader, tar_reader_free)
+must_check int tar_reader_feed(struct tar_reader *r, const void *data, size_t len, struct err *err);
+must_check int tar_reader_finish(struct tar_reader *r, struct err *err); /* the input has ended */
+uint64_t tar_reader_entries(const struct tar_reader *r);
+uint64_t tar_reader_bytes(const struct tar_reader *r);
+
+/* The blocks before an entry's data. The caller then gives size bytes and tar_padding() zeros. */
+must_check int tar_put_head(struct buf *out, const struct tar_entry *e);
+size_t tar_padding(uint64_t size);
+must_check int tar_put_end(struct buf *out);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * All processes that an exec began: its leader, everything in the leader's session, everything that
+ * carries CLOCHE_EXEC=tag in its environment, and the descendants of all these. One that leaves its
+ * session, loses its parents and wipes its environment is no longer found; the sandbox's cgroup
+ * still holds it.
+ */
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Signals each, and says how many there were. leader_lives: the leader is not reaped yet. */
+int tree_signal(pid_t leader, bool leader_lives, const char *tag, int signo);
+/* Stops each until no new one appears, then kills; how many were found. Call again until 0. */
+int tree_kill(pid_t leader, bool leader_lives, const char *tag);

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* The connection to the host: a listener, one stream at a time, frames in and out. */
+#include "agent/agent.h"
+#include "proto/frame.h"
+
+must_check int wire_new(struct agent *a, struct wire **ret, struct err *err);
+void wire_free(struct wire *w);
+void wire_kick(struct wire *w); /* some channel may have a frame to send */
+/* An OUTPUT frame, its bytes copied once. */
+must_check int wire_put_output(struct buf *out, uint32_t channel, uint32_t epoch, uint64_t offset,
+                               enum frame_stream stream, const char *data, size_t len);
