@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 static int compare_fds(const void *a, const void *b)
 {
@@ -46,9 +47,11 @@ static void reset_signals(void)
 
 void child_begin(const char *name, const struct config *config, const int *keep, size_t n_keep)
 {
+	auto_free char *title = xasprintf("cloche-%s", name);
 	int null_fd;
 
 	reset_signals();
+	(void)prctl(PR_SET_NAME, title); /* what ps -o comm shows: 15 letters */
 	close_all_but(keep, n_keep);
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null_fd >= 0) {

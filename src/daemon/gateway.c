@@ -38,6 +38,7 @@ struct gateway {
 	int control_fd;
 	struct loop_io *control_io;
 	bool is_stopping;
+	bool has_failed; /* and has said so */
 };
 
 /* "[::1]:7070" without the port. */
@@ -110,6 +111,7 @@ static void on_fleet_ready(struct loop *loop, void *arg)
 		return;
 	if (listen_all(g, &err) < 0) {
 		child_report(g->control_fd, &err);
+		g->has_failed = true;
 		loop_stop(loop);
 		return;
 	}
@@ -254,5 +256,5 @@ int gateway_main(const struct site *site, int broker_fd, int control_fd, int key
 	if (r < 0 && g.control_fd >= 0)
 		child_report(g.control_fd, &err);
 	take_down(&g);
-	return r < 0 ? CHILD_FAILED : CHILD_OK;
+	return r < 0 || g.has_failed ? CHILD_FAILED : CHILD_OK;
 }

@@ -153,7 +153,7 @@ static int take_lock(struct site *s, struct err *err)
 		if (r != -EWOULDBLOCK)
 			return err_set(err, ERR_INTERNAL, -r, "cannot lock '%s'", path);
 		if (is_alive(pid) || clock_steady_us() > deadline_us) {
-			(void)err_set(err, ERR_CONFLICT, EALREADY, "already running, pid %llu",
+			(void)err_set(err, ERR_CONFLICT, 0, "already running, pid %llu",
 			              (unsigned long long)pid);
 			return -EALREADY;
 		}
