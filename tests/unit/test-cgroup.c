@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The cgroup code on trees of plain files that are laid out as kernels of each kind lay them out.
+ * What the kernel does by itself (making a group's files, refusing to remove a busy one) is shown
+ * by the jail's own tests, on this host's real trees.
+ */
+#include "test.h"
+
+#include "base/fd.h"
+#include "engine/jail/cgroup.h"
+#include "engine/jail/tree.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ID "sb_aaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+static const char v2_mounts[] =
+	"24 30 0:22 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:4 - cgroup2 cgroup2 "
+	"rw,nsdelegate,memory_recursiveprot\n";
+static const char v1_mounts[] =
+	"31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
+	"32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
+	"33 31 0:30 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n"
+	"34 31 0:31 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
+	"35 31 0:32 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer\n"
+	"36 31 0:33 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n"
+	"37 31 0:34 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,xattr,name=systemd\n";
+static const char unified_mount[] =
+	"38 31 0:35 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+
+static char top[64];
+
+static void make(const char *path, const char *text)
+{
+	char full[400];
+	auto_fd int fd = -1;
+
+	(void)snprintf(full, sizeof(full), "%s/sys/fs/cgroup/%s", top, path);
+	for (char *p = full + strlen(top) + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		(void)mkdir(full, 0755);
+		*p = '/';
+	}
+	fd = open(full, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	CHECK(fd >= 0);
+	CHECK_INT(fd_write_all(fd, text, strlen(text)), 0);
+}
+
+/* A group's files in both leaves of the sandbox. */
+static void make_leaves(const char *tree, const char *file, const char *text)
+{
+	char path[300];
+
+	(void)snprintf(path, sizeof(path), "%sp/" ID "/agent/%s", tree, file);
+	make(path, text);
+	(void)snprintf(path, sizeof(path), "%sp/" ID "/user/%s", tree, file);
+	make(path, text);
+}
+
+static const char *in_user(const char *tree, const char *file)
+{
+	static char text[256];
+	char path[400];
+
+	(void)snprintf(path, sizeof(path), "%s/sys/fs/cgroup/%sp/" ID "/user/%s", top, tree, file);
+	CHECK(fd_read_file(AT_FDCWD, path, text, sizeof(text)) >= 0);
+	return text;
+}
+
+static void make_v1(void)
+{
+	make_leaves("cpu,cpuacct/", "cpu.cfs_period_us", "");
+	make_leaves("cpu,cpuacct/", "cpu.cfs_quota_us", "");
+	make_leaves("cpu,cpuacct/", "cpuacct.usage", "5000000\n");
+	make_leaves("memory/", "memory.limit_in_bytes", "");
+	make_leaves("memory/", "memory.memsw.limit_in_bytes", "");
+	make_leaves("memory/", "memory.usage_in_bytes", "4096\n");
+	make_leaves("memory/", "memory.max_usage_in_bytes", "8192\n");
+	make_leaves("memory/", "memory.oom_control",
+	            "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+	make_leaves("pids/", "pids.max", "");
+	make_leaves("pids/", "pids.current", "7\n");
+	make_leaves("freezer/", "freezer.state", "");
+	make_leaves("cpu,cpuacct/", "cgroup.procs", "");
+	make_leaves("memory/", "cgroup.procs", "");
+	make_leaves("pids/", "cgroup.procs", "");
+	make_leaves("freezer/", "cgroup.procs", "");
+}
+
+static void make_v2(const char *tree, const char *controllers)
+{
+	static const char *const dirs[] = {"", "p/", "p/" ID "/"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		char path[200];
+
+		(void)snprintf(path, sizeof(path), "%s%scgroup.controllers", tree, dirs[i]);
+		make(path, controllers);
+		(void)snprintf(path, sizeof(path), "%s%scgroup.subtree_control", tree, dirs[i]);
+		make(path, "");
+	}
+	make_leaves(tree, "cgroup.procs", "");
+	make_leaves(tree, "cgroup.freeze", "");
+	make_leaves(tree, "cpu.stat", "usage_usec 123\nuser_usec 100\nsystem_usec 23\n");
+}
+
+static void begin(void)
+{
+	(void)snprintf(top, sizeof(top), "/tmp/test-cgroup.XXXXXX");
+	CHECK(mkdtemp(top) != NULL);
+}
+
+static void finish(struct cgroup_host *h)
+{
+	cgroup_host_close(h);
+	CHECK_INT(tree_remove(AT_FDCWD, top), 0);
+}
+
+static const struct guest_limits limits = {
+	.memory_bytes = 1 << 26, .cpu_milli = 1500, .pids = 64, .nofile = 256};
+
+TEST(a_v2_host_gives_every_part_from_one_tree)
+{
+	struct guest_usage usage = {0};
+	struct cgroup_host h;
+	struct err err = {0};
+	int fds[CGROUP_TREES_MAX];
+
+	begin();
+	make_v2("", "cpuset cpu io memory hugetlb pids rdma misc\n");
+	make_leaves("", "memory.max", "");
+	make_leaves("", "memory.swap.max", "");
+	make_leaves("", "memory.current", "4096\n");
+	make_leaves("", "memory.peak", "8192\n");
+	make_leaves("", "memory.events", "low 0\nhigh 0\nmax 9\noom 2\noom_kill 1\n");
+	make_leaves("", "cpu.max", "");
+	make_leaves("", "pids.max", "");
+	make_leaves("", "pids.current", "7\n");
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, "p", &err), 0);
+	CHECK_INT(h.n, 1);
+	CHECK_INT(h.parts, BIT(CGROUP_PART_COUNT) - 1);
+	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
+	CHECK_STR(in_user("", "memory.max"), "67108864");
+	CHECK_STR(in_user("", "memory.swap.max"), "0");
+	CHECK_STR(in_user("", "cpu.max"), "150000 100000");
+	CHECK_STR(in_user("", "pids.max"), "64");
+	CHECK_INT(cgroup_freeze(&h, ID, true, &err), 0);
+	CHECK_STR(in_user("", "cgroup.freeze"), "1");
+	cgroup_usage(&h, ID, &usage);
+	CHECK_INT(usage.cpu_us, 123);
+	CHECK_INT(usage.memory_peak_bytes, 8192);
+	CHECK_INT(usage.oom_kills, 1);
+	CHECK_INT(cgroup_open_user(&h, ID, fds, &err), 1);
+	(void)close(fds[0]);
+	finish(&h);
+}
+
+TEST(a_v1_host_gives_each_part_from_its_tree)
+{
+	struct guest_usage usage = {0};
+	struct cgroup_host h;
+	struct err err = {0};
+	int fds[CGROUP_TREES_MAX];
+
+	begin();
+	make_v1();
+	CHECK_INT(cgroup_host_open(&h, top, v1_mounts, "p", &err), 0);
+	CHECK_INT(h.n, 4);
+	CHECK_INT(h.parts, BIT(CGROUP_PART_COUNT) - 1);
+	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
+	CHECK_STR(in_user("memory/", "memory.limit_in_bytes"), "67108864");
+	CHECK_STR(in_user("memory/", "memory.memsw.limit_in_bytes"), "67108864");
+	CHECK_STR(in_user("cpu,cpuacct/", "cpu.cfs_quota_us"), "150000");
+	CHECK_STR(in_user("pids/", "pids.max"), "64");
+	CHECK_INT(cgroup_freeze(&h, ID, true, &err), 0);
+	CHECK_STR(in_user("freezer/", "freezer.state"), "FROZEN");
+	cgroup_usage(&h, ID, &usage);
+	CHECK_INT(usage.cpu_us, 5000);
+	CHECK_INT(usage.memory_bytes, 4096);
+	CHECK_INT(usage.pids, 7);
+	CHECK_INT(usage.oom_kills, 3);
+	CHECK_INT(cgroup_open_user(&h, ID, fds, &err), 4);
+	for (int i = 0; i < 4; i++)
+		(void)close(fds[i]);
+	CHECK_INT(cgroup_open_agent(&h, ID), -1);
+	finish(&h);
+}
+
+TEST(a_hybrid_host_limits_by_v1_and_freezes_and_counts_by_v2)
+{
+	char mounts[sizeof(v1_mounts) + sizeof(unified_mount)];
+	struct guest_usage usage = {0};
+	struct cgroup_host h;
+	struct err err = {0};
+	int fd;
+
+	begin();
+	make_v1();
+	make_v2("unified/", "\n");
+	(void)snprintf(mounts, sizeof(mounts), "%s%s", v1_mounts, unified_mount);
+	CHECK_INT(cgroup_host_open(&h, top, mounts, "p", &err), 0);
+	CHECK_INT(h.n, 4); /* unified, cpu, memory, pids: the freezer's tree is not needed */
+	CHECK_INT(h.parts, BIT(CGROUP_PART_COUNT) - 1);
+	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
+	CHECK_STR(in_user("memory/", "memory.limit_in_bytes"), "67108864");
+	CHECK_INT(cgroup_freeze(&h, ID, true, &err), 0);
+	CHECK_STR(in_user("unified/", "cgroup.freeze"), "1");
+	cgroup_usage(&h, ID, &usage);
+	CHECK_INT(usage.cpu_us, 123);
+	fd = cgroup_open_agent(&h, ID);
+	CHECK(fd >= 0);
+	(void)close(fd);
+	finish(&h);
+}
+
+TEST(a_missing_controller_is_a_missing_part_and_no_failure)
+{
+	struct cgroup_host h;
+	struct err err = {0};
+
+	begin();
+	make_v2("", "cpu pids\n");
+	make_leaves("", "cpu.max", "");
+	make_leaves("", "pids.max", "");
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, "p", &err), 0);
+	CHECK(!(h.parts & BIT(CGROUP_MEMORY)));
+	CHECK(h.parts & BIT(CGROUP_PIDS));
+	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
+	finish(&h);
+}
+
+TEST(a_host_without_cgroups_has_no_parts)
+{
+	struct cgroup_host h;
+	struct err err = {0};
+
+	begin();
+	CHECK_INT(cgroup_host_open(&h, top, "27 1 254:0 / / rw - ext4 /dev/vda rw\n", "p", &err),
+	          0);
+	CHECK_INT(h.parts, 0);
+	CHECK_INT(cgroup_freeze(&h, ID, true, &err), -ENOSYS);
+	finish(&h);
+}
