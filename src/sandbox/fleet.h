@@ -10,6 +10,8 @@
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 
+struct link_timing;
+
 struct fleet_config {
 	struct loop *loop;
 	struct store *store;
@@ -20,6 +22,11 @@ struct fleet_config {
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint32_t sandboxes_max;
 	uint32_t execs_max; /* kept per sandbox */
+	/* The broker died: there is nothing left to do but exit and be started anew. NULL: stops
+	 * the loop. */
+	loop_fn broker_lost;
+	void *broker_lost_arg;
+	const struct link_timing *timing; /* patience with agents; NULL = the usual (link.h) */
 };
 
 /* Loads the store's sandboxes, asks the broker who is alive, reconnects to those, closes the books

@@ -4,12 +4,12 @@
  * A sandbox: one isolated machine, from the request that asks for it until its disk is gone.
  *
  *	creating --> running --> stopping --> stopped
- *	    +------------------------^
- *	    +--> failed
+ *	    +------------------------^  +---> failed (its agent crashed or broke the protocol)
  *
- * All calls are made on the loop's thread and none blocks. Only sandbox_move() changes the state. A
- *stopped or failed one stays findable, with its cause, until it is forgotten (delete of a stopped
- *one, or the record's age).
+ * A create that fails leaves nothing: it is undone before its caller is told. All calls are made on
+ *the loop's thread and none blocks. Only sandbox_move() changes the state. A stopped or failed one
+ *stays findable, with its cause, until it is forgotten (delete of a stopped one, or the record's
+ *age).
  */
 #include "base/json.h"
 #include "engine/engine.h"
@@ -88,3 +88,5 @@ struct fleet *sandbox_fleet(const struct sandbox *s);
 /* {id, name, state, template, tags, env_names?, limits, timeout_ms, created_us, expires_us, ended,
  * isolation, …} as in api/openapi.yaml */
 void sandbox_to_json(const struct sandbox *s, struct json_writer *w, const char *name);
+void isolation_to_json(const struct isolation *i, struct json_writer *w,
+                       const char *name); /* null while it is not known */

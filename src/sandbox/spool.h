@@ -3,8 +3,9 @@
 /*
  * A bounded record of an exec's output on the host's disk. Events have sequence numbers from 1;
  * past the bound the oldest go, and a reader that asks for them gets a gap that says how many bytes
- * were lost. Written through the page cache without sync: it survives the gateway's death, so that
- * the agent's ACK may be given once an event is in.
+ * were lost: exactly for one that reads on, by estimate for one that comes back with an old number.
+ * Written through the page cache without sync: it survives the gateway's death, so that the agent's
+ * ACK may be given once an event is in.
  */
 #include "base/err.h"
 #include "base/list.h"
@@ -39,6 +40,10 @@ must_check int spool_put(struct spool *sp, uint8_t kind, const void *data, size_
 /* The first event with seq > after: 1, or 0 when there is none yet. */
 must_check int spool_next(struct spool *sp, uint64_t after, struct spool_event *ret,
                           struct err *err);
+/* Notes that len bytes of this kind could not be kept: readers get a gap in their place. */
+void spool_skip(struct spool *sp, uint8_t kind, uint64_t len);
+/* No event is expected for now: gives back fd and memory. A later call opens the file again. */
+void spool_rest(struct spool *sp);
 uint64_t spool_last_seq(const struct spool *sp);
 uint64_t spool_bytes(const struct spool *sp, uint8_t kind); /* ever put, by kind */
 void spool_free(struct spool *sp, bool unlink_file);

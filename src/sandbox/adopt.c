@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The start. Two lists meet: what the store says there is, and what the broker says is alive.
+ *
+ *	in the store      at the broker
+ *	running           alive             its agent is connected to, its execs go on
+ *	running           not               the books are closed: guest_crash, or host_restart
+ *	creating          alive             its creator is gone: it is ended
+ *	creating          not               the row goes
+ *	stopping          either            it is deleted to the end
+ *	ended, or none    alive             it is deleted at the broker
+ *
+ * Execs of what is not alive go with it; so does every file in the spool directory that no exec
+ * owns. The fleet is ready when each agent has answered, or after PATIENCE_US: one silent agent
+ * must not keep the daemon from serving the rest.
+ */
+#include "base/log.h"
+#include "sandbox/inside.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#define PATIENCE_US (2 * UINT64_C(1000000))
+
+struct known { /* an id in a set */
+	char id[ID_SIZE];
+	UT_hash_handle hh;
+};
+
+struct adoption {
+	struct fleet *fleet;
+	loop_fn ready;
+	void *arg;
+	size_t rejoining;
+	bool has_probe, has_list;
+	struct loop_timer *patience;
+	struct known *alive; /* sandboxes at the broker */
+	struct known *execs; /* that own a spool */
+};
+
+static void know(struct known **set, const char *id)
+{
+	struct known *k = NULL;
+
+	HASH_FIND_STR(*set, id, k);
+	if (k)
+		return;
+	k = xnew0(struct known);
+	(void)snprintf(k->id, sizeof(k->id), "%s", id);
+	HASH_ADD_STR(*set, id, k);
+}
+
+static bool is_known(struct known *set, const char *id)
+{
+	struct known *k = NULL;
+
+	HASH_FIND_STR(set, id, k);
+	return k != NULL;
+}
+
+static void forget_set(struct known **set)
+{
+	struct known *k, *next;
+
+	HASH_ITER (hh, *set, k, next) {
+		HASH_DEL(*set, k);
+		free(k);
+	}
+}
+
+static int load_sandbox(const struct sandbox_row *row, void *arg)
+{
+	struct fleet *fleet = arg;
+	struct sandbox *s;
+
+	if (sandbox_load(fleet, row, &s) < 0) {
+		log_error("sandbox.unreadable", "id='%s'", row->id);
+		return 0;
+	}
+	fleet_attach(fleet, s);
+	return 0;
+}
+
+static int load_exec(const struct exec_row *row, void *arg)
+{
+	struct adoption *a = arg;
+	struct sandbox *s = fleet_find_id(a->fleet, row->sandbox_id);
+
+	if (!s || !sandbox_is_alive(s))
+		return 0; /* the row goes when the sandbox is forgotten */
+	if (exec_load(s, row) < 0)
+		log_error("exec.unreadable", "id='%s'", row->id);
+	else
+		know(&a->execs, row->id);
+	return 0;
+}
+
+/* As the kernel writes it (getdents64(2)); libc's readdir() is out of reach behind banned.h. */
+struct entry {
+	uint64_t ino;
+	int64_t off;
+	uint16_t size;
+	uint8_t type;
+	char name[];
+};
+
+/* A spool whose exec is not known is left from an exec that was being removed. */
+static void sweep_spools(struct adoption *a)
+{
+	int dir_fd = a->fleet->spool_fd;
+	auto_fd int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_Alignas(struct entry) char batch[8192];
+	long n;
+
+	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, batch, sizeof(batch))) > 0) {
+		for (long at = 0; at < n; at += ((struct entry *)(void *)(batch + at))->size) {
+			const struct entry *e = (struct entry *)(void *)(batch + at);
+
+			if (id_is_valid(e->name, "ex") && !is_known(a->execs, e->name))
+				(void)unlinkat(dir_fd, e->name, 0);
+		}
+	}
+}
+
+static void finish_now(struct loop *loop, void *arg)
+{
+	struct fleet *fleet = arg;
+	struct adoption *a = fleet->adoption;
+	loop_fn ready;
+	void *ready_arg;
+
+	if (!a || fleet->is_ready)
+		return;
+	ready = a->ready;
+	ready_arg = a->arg;
+	adopt_free(fleet);
+	fleet->is_ready = true;
+	log_info("fleet.ready", "sandboxes=%zu", fleet->n_alive);
+	ready(loop, ready_arg);
+}
+
+static void on_patience(struct loop *loop, void *arg)
+{
+	struct adoption *a = arg;
+
+	if (a->has_probe && a->has_list)
+		finish_now(loop, a->fleet);
+}
+
+static void finish_if_done(struct adoption *a)
+{
+	if (a->has_probe && a->has_list && a->rejoining == 0)
+		loop_defer(a->fleet->config.loop, finish_now, a->fleet);
+}
+
+void adopt_on_rejoined(struct sandbox *s)
+{
+	struct adoption *a = s->fleet->adoption;
+
+	if (!s->is_rejoining)
+		return;
+	s->is_rejoining = false;
+	if (!a)
+		return;
+	a->rejoining--;
+	finish_if_done(a);
+}
+
+static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
+{
+	switch (s->state) {
+	case SANDBOX_CREATING:
+		if (is_alive) {
+			sandbox_end(s, END_HOST_RESTART, "the daemon stopped while creating it");
+			return;
+		}
+		sandbox_forget(s);
+		return;
+	case SANDBOX_RUNNING:
+		if (is_alive) {
+			s->is_rejoining = true;
+			a->rejoining++;
+			sandbox_rejoin(s);
+		} else if (s->end.cause == END_HOST_RESTART) {
+			sandbox_close_books(s, END_HOST_RESTART, "the machine was started anew");
+		} else {
+			sandbox_close_books(s, END_GUEST_CRASH,
+			                    "it ended while the daemon was away");
+		}
+		return;
+	case SANDBOX_STOPPING:
+		sandbox_end_again(s);
+		return;
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+	case SANDBOX_STATE_COUNT:
+		return;
+	}
+}
+
+static void on_stray_gone(const struct msg_reply *reply, int fd, void *arg)
+{
+	(void)arg;
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE)
+		log_error("sandbox.stray", "id='%s' error='%s'", reply->id, reply->err.message);
+}
+
+static void delete_stray(struct fleet *fleet, const char *id)
+{
+	struct msg_request req = {.op = MSG_DELETE};
+	struct err err;
+
+	log_warn("sandbox.stray", "id='%s'", id);
+	(void)snprintf(req.id, sizeof(req.id), "%s", id);
+	if (host_ask(fleet->host, &req, on_stray_gone, fleet, NULL, &err) < 0)
+		log_error("sandbox.stray", "id='%s' error='%s'", id, err.message);
+}
+
+static void on_list_end(struct adoption *a)
+{
+	struct known *k, *next;
+
+	list_for_each (&a->fleet->all, struct sandbox, s, link_all)
+		settle(a, s, is_known(a->alive, s->id));
+	HASH_ITER (hh, a->alive, k, next) {
+		struct sandbox *s = fleet_find_id(a->fleet, k->id);
+
+		if (!s || !sandbox_is_alive(s))
+			delete_stray(a->fleet, k->id);
+	}
+	a->has_list = true;
+	loop_timer_set_in(a->patience, PATIENCE_US);
+	finish_if_done(a);
+}
+
+static void on_list(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct adoption *a = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE) {
+		log_error("fleet.blind", "error='%s'", reply->err.message);
+		fleet_give_up(a->fleet); /* to guess who is alive would destroy them */
+		return;
+	}
+	if (reply->id[0] == '\0') {
+		on_list_end(a);
+		return;
+	}
+	know(&a->alive, reply->id);
+}
+
+static void on_probe(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct adoption *a = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE) {
+		log_error("fleet.blind", "error='%s'", reply->err.message);
+		fleet_give_up(a->fleet);
+		return;
+	}
+	a->fleet->probe = *reply;
+	a->has_probe = true;
+	finish_if_done(a);
+}
+
+int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
+{
+	struct adoption *a = xnew0(struct adoption);
+	struct store *store = fleet->config.store;
+	int r;
+
+	*a = (struct adoption){.fleet = fleet, .ready = ready, .arg = arg};
+	a->patience = loop_timer_new(fleet->config.loop, on_patience, a);
+	fleet->adoption = a;
+	r = store_each_sandbox(store, load_sandbox, fleet, err);
+	if (r == 0)
+		r = store_each_exec(store, load_exec, a, err);
+	if (r < 0)
+		return r;
+	sweep_spools(a);
+	r = host_ask(fleet->host, &(struct msg_request){.op = MSG_PROBE}, on_probe, a, NULL, err);
+	if (r == 0)
+		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_LIST}, on_list, a, NULL,
+		             err);
+	return r;
+}
+
+void adopt_free(struct fleet *fleet)
+{
+	struct adoption *a = take_ptr(fleet->adoption);
+
+	if (!a)
+		return;
+	forget_set(&a->alive);
+	forget_set(&a->execs);
+	loop_timer_free(a->patience);
+	free(a);
+}

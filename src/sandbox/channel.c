@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What an agent may say about a channel, and when:
+ *
+ *	[STARTED] [INPUT_ACK...] OUTPUT... EXIT OUTPUT... CLOSED
+ *
+ * each of STARTED, EXIT and CLOSED at most once per connection, output at exactly the offset that
+ * is next and within the window, input acknowledged within what was sent. The state that is checked
+ * is the channel's own, so whatever an agent claims, it claims about its own sandbox. Numbers that
+ * were never given out are an error; those that are forgotten are dropped and counted.
+ *
+ * Input is kept until the agent has taken it, so that a connection that is lost loses none.
+ */
+#include "sandbox/wire.h"
+
+#include <assert.h>
+#include <endian.h>
+
+#define ACK_EVERY (FRAME_WINDOW / 4) /* kept bytes before the agent is told */
+
+static int send_u64(struct link *l, enum frame_type type, uint32_t number, uint64_t value)
+{
+	value = htole64(value);
+	return link_send(l, type, number, &value, sizeof(value));
+}
+
+static void attach(struct channel *ch, struct link *l, uint32_t number,
+                   const struct channel_ops *ops)
+{
+	*ch = (struct channel){.number = number, .ops = ops, .link = l};
+	buf_init(&ch->untaken, FRAME_WINDOW);
+	HASH_ADD(hh, l->channels, number, sizeof(ch->number), ch);
+	l->floor = MAX(l->floor, number + 1);
+}
+
+void channel_detach(struct channel *ch)
+{
+	struct link *l = ch->link;
+
+	HASH_DEL(l->channels, ch);
+	ch->link = NULL;
+	buf_done(&ch->untaken);
+	if (!l->channels)
+		link_set_beat(l);
+}
+
+int channel_start(struct channel *ch, struct link *l, uint32_t number,
+                  const struct channel_ops *ops, const struct start *start)
+{
+	auto_call(buf_done) struct buf payload = BUF_INIT(FRAME_PAYLOAD_MAX);
+	int r;
+
+	if (link_channels(l) >= FRAME_CHANNELS)
+		return -ENOSPC;
+	r = start_encode(start, &payload);
+	if (r < 0)
+		return r;
+	r = link_send(l, FRAME_START, number, payload.data, payload.len);
+	if (r < 0)
+		return r;
+	attach(ch, l, number, ops);
+	ch->is_input_known = true;
+	if (link_channels(l) == 1)
+		link_set_beat(l);
+	return 0;
+}
+
+void channel_adopt(struct channel *ch, struct link *l, uint32_t number,
+                   const struct channel_ops *ops, uint64_t received)
+{
+	attach(ch, l, number, ops);
+	ch->received = ch->kept = ch->acked = received;
+}
+
+void link_set_floor(struct link *l, uint32_t number)
+{
+	l->floor = MAX(l->floor, number);
+}
+
+size_t link_channels(const struct link *l)
+{
+	return HASH_COUNT(l->channels);
+}
+
+void channel_forget(struct channel *ch)
+{
+	struct link *l = ch->link;
+
+	if (!l)
+		return;
+	/* Unsent while the link is down or its queue full: the next WELCOME lists the channel, and
+	 * it is then forgotten as one that nobody here knows. */
+	(void)!link_send(l, FRAME_FORGET, ch->number, NULL, 0);
+	channel_detach(ch);
+}
+
+void link_lose_channels(struct link *l, const struct err *why)
+{
+	struct channel *ch;
+
+	while ((ch = l->channels)) {
+		channel_detach(ch);
+		ch->ops->on_lost(ch, why);
+	}
+}
+
+void channel_kept(struct channel *ch, size_t len)
+{
+	ch->kept += len;
+	assert(ch->kept <= ch->received);
+	if (!ch->link || ch->kept - ch->acked < ACK_EVERY)
+		return;
+	/* Unsent, it is made up for by the next one, or by RESUME. */
+	if (send_u64(ch->link, FRAME_ACK, ch->number, ch->kept) == 0)
+		ch->acked = ch->kept;
+}
+
+static int send_input(struct channel *ch, const char *data, size_t len)
+{
+	while (len > 0) {
+		size_t n = MIN(len, (size_t)FRAME_DATA_MAX);
+		int r = link_send(ch->link, FRAME_INPUT, ch->number, data, n);
+
+		if (r < 0)
+			return r;
+		data += n;
+		len -= n;
+	}
+	return 0;
+}
+
+ssize_t channel_write(struct channel *ch, const void *data, size_t len)
+{
+	if (!ch->link || ch->is_input_ended)
+		return -EPIPE;
+	if (!ch->is_input_known || !link_has_room(ch->link))
+		return 0;
+	len = MIN(len, buf_room(&ch->untaken));
+	if (len == 0)
+		return 0;
+	/* The queue's reserve holds a window, so what is begun here can be sent to its end. */
+	if (send_input(ch, data, len) < 0 || buf_append(&ch->untaken, data, len) < 0)
+		return 0;
+	ch->input_sent += len;
+	return (ssize_t)len;
+}
+
+void channel_end_input(struct channel *ch)
+{
+	if (!ch->link || ch->is_input_ended)
+		return;
+	ch->is_input_ended = true;
+	if (ch->is_input_known) /* else it goes out behind what is sent again */
+		(void)!link_send(ch->link, FRAME_INPUT_END, ch->number, NULL, 0);
+}
+
+int channel_send(struct channel *ch, enum frame_type type, const void *payload, size_t len)
+{
+	return ch->link ? link_send(ch->link, type, ch->number, payload, len) : -ENOTCONN;
+}
+
+void channel_tell_room(struct link *l)
+{
+	struct channel *ch, *next;
+
+	HASH_ITER (hh, l->channels, ch, next)
+		if (ch->ops->on_room && buf_room(&ch->untaken) > 0)
+			ch->ops->on_room(ch);
+}
+
+void channel_tell_silent(struct link *l)
+{
+	struct channel *ch, *next;
+
+	HASH_ITER (hh, l->channels, ch, next)
+		if (ch->ops->on_silent)
+			ch->ops->on_silent(ch);
+}
+
+static int on_started(struct channel *ch, struct unpack *u)
+{
+	uint32_t pid = unpack_u32(u);
+
+	if (unpack_end(u) < 0 || ch->has_started || ch->has_exited)
+		return -EPROTO;
+	ch->has_started = true;
+	if (ch->ops->on_started)
+		ch->ops->on_started(ch, pid);
+	return 0;
+}
+
+static int on_output(struct channel *ch, struct unpack *u)
+{
+	uint64_t offset = unpack_u64(u);
+	uint8_t stream = unpack_u8(u);
+
+	if (u->is_bad || u->len == 0 || offset != ch->received || stream < STREAM_STDOUT ||
+	    stream > STREAM_RECORD || u->len > FRAME_WINDOW - (ch->received - ch->acked))
+		return -EPROTO;
+	ch->received += u->len;
+	return ch->ops->on_output(ch, (enum frame_stream)stream, (const char *)u->data, u->len);
+}
+
+/* The first one after a resume: what is behind it is sent again. */
+static int go_on_with_input(struct channel *ch)
+{
+	int r = send_input(ch, ch->untaken.data, ch->untaken.len);
+
+	if (r == 0 && ch->is_input_ended)
+		r = link_send(ch->link, FRAME_INPUT_END, ch->number, NULL, 0);
+	ch->is_input_known = r == 0;
+	return r == -E2BIG ? -EPROTO : r;
+}
+
+static int on_input_ack(struct channel *ch, struct unpack *u)
+{
+	uint64_t taken = unpack_u64(u);
+
+	if (unpack_end(u) < 0)
+		return -EPROTO;
+	/* What a gateway before this one has sent is only known to the agent. */
+	if (!ch->is_input_known && ch->input_sent == 0)
+		ch->input_sent = ch->input_taken = taken;
+	if (taken < ch->input_taken || taken > ch->input_sent)
+		return -EPROTO;
+	buf_consume(&ch->untaken, (size_t)(taken - ch->input_taken));
+	ch->input_taken = taken;
+	if (ch->untaken.len == 0)
+		buf_done(&ch->untaken);
+	if (!ch->is_input_known) {
+		int r = go_on_with_input(ch);
+
+		if (r < 0)
+			return r;
+	}
+	if (ch->ops->on_room)
+		ch->ops->on_room(ch);
+	return 0;
+}
+
+static int on_exit_frame(struct channel *ch, const struct frame *f)
+{
+	struct channel_exit e;
+
+	if (channel_exit_decode(f->payload, f->len, &e) < 0 || ch->has_exited ||
+	    e.output_end > ch->received)
+		return -EPROTO;
+	ch->has_exited = true;
+	ch->ops->on_exit(ch, &e);
+	return 0;
+}
+
+static int on_closed(struct channel *ch)
+{
+	if (!ch->has_exited)
+		return -EPROTO;
+	ch->ops->on_closed(ch);
+	return 0;
+}
+
+int channel_on_frame(struct link *l, const struct frame *f)
+{
+	struct unpack u = {.data = f->payload, .len = f->len};
+	struct channel *ch = NULL;
+
+	HASH_FIND(hh, l->channels, &f->channel, sizeof(f->channel), ch);
+	if (!ch) {
+		l->stale++;
+		return f->channel < l->floor ? 0 : -EPROTO;
+	}
+	switch ((int)f->type) {
+	case FRAME_STARTED:
+		return on_started(ch, &u);
+	case FRAME_OUTPUT:
+		return on_output(ch, &u);
+	case FRAME_INPUT_ACK:
+		return on_input_ack(ch, &u);
+	case FRAME_EXIT:
+		return on_exit_frame(ch, f);
+	case FRAME_CLOSED:
+		return on_closed(ch);
+	}
+	return -EPROTO;
+}
+
+/* One row of WELCOME: a channel that the agent has. */
+static int on_listed(struct link *l, uint32_t number, uint64_t acked, uint64_t end)
+{
+	struct channel *ch = NULL;
+
+	if (number == 0 || number >= l->floor || acked > end)
+		return -EPROTO;
+	HASH_FIND(hh, l->channels, &number, sizeof(number), ch);
+	if (!ch)
+		return link_send(l, FRAME_FORGET, number, NULL, 0);
+	if (ch->is_listed || end < ch->received)
+		return -EPROTO;
+	ch->is_listed = true;
+	/* The agent has dropped what an earlier gateway had kept, and that is lost here. */
+	if (acked > ch->received) {
+		ch->ops->on_gap(ch, acked - ch->received);
+		ch->received = ch->kept = acked;
+	}
+	ch->acked = ch->received;
+	return send_u64(l, FRAME_RESUME, number, ch->received);
+}
+
+static void begin_connection(struct link *l)
+{
+	struct channel *ch, *next;
+
+	HASH_ITER (hh, l->channels, ch, next)
+		ch->is_listed = ch->has_started = ch->has_exited = ch->is_input_known = false;
+}
+
+static void lose_unlisted(struct link *l)
+{
+	struct channel *ch, *next;
+	struct err err;
+
+	(void)err_set(&err, ERR_GUEST, 0, "the sandbox's agent does not know of it any more");
+	HASH_ITER (hh, l->channels, ch, next) {
+		if (ch->is_listed)
+			continue;
+		channel_detach(ch);
+		ch->ops->on_lost(ch, &err);
+	}
+}
+
+int channel_on_welcome(struct link *l, struct unpack *u)
+{
+	uint32_t count = unpack_u32(u);
+
+	if (count > FRAME_CHANNELS)
+		return -EPROTO;
+	begin_connection(l);
+	for (uint32_t i = 0; i < count && !u->is_bad; i++) {
+		uint32_t number = unpack_u32(u);
+		auto_free char *tag = unpack_str(u, START_TAG_MAX);
+		uint8_t state = unpack_u8(u);
+		uint64_t acked = unpack_u64(u);
+		uint64_t end = unpack_u64(u);
+
+		if (u->is_bad || state < CHANNEL_RUNNING || state > CHANNEL_CLOSED ||
+		    on_listed(l, number, acked, end) < 0)
+			return -EPROTO;
+	}
+	if (unpack_end(u) < 0)
+		return -EPROTO;
+	lose_unlisted(l);
+	return 0;
+}

@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * An exec is a channel, a spool and the people who wait. Frames change it; whoever watches is told
+ * once at the end of the turn, however many frames came, and after the row is written. So a watcher
+ * may do anything, also remove the exec or delete the sandbox.
+ *
+ * Output goes to the spool first and is acknowledged to the agent after that, so a gateway that is
+ * killed has on disk what the agent has dropped, and asks for the rest (RESUME). When the host's
+ * disk is full, output is skipped and readers get a gap: the command goes on, because what it does
+ * is worth more than what it says.
+ *
+ * EXIT is the end of the command. Its children may hold its output open: that is collected until
+ * CLOSED, and only then is the agent told to forget the channel, after the row was written.
+ *
+ * A command that died by SIGKILL without anyone asking for it is perhaps the work of the OOM
+ * killer: the broker's count of those tells, and the end is held back until it has.
+ */
+#include "sandbox/exec.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/inside.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <inttypes.h>
+#include <signal.h>
+
+static const char *const states[] = {
+	[EXEC_STARTING] = "starting",
+	[EXEC_RUNNING] = "running",
+	[EXEC_EXITED] = "exited",
+	[EXEC_FAILED] = "failed",
+};
+static_assert(ARRAY_SIZE(states) == EXEC_STATE_COUNT, "a state has no name");
+
+static const struct channel_ops channel_ops;
+
+const char *exec_state_name(enum exec_state state)
+{
+	return states[state];
+}
+
+static void release(struct exec *e)
+{
+	spool_free(e->spool, /* unlink_file= */ e->is_removed);
+	json_decref(e->argv);
+	free(e->shell);
+	free(e->cwd);
+	free(e->user);
+	free(e->failure);
+	free(e);
+}
+
+static void note(struct exec *e)
+{
+	struct err err;
+
+	if (exec_save(e, &err) < 0)
+		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
+}
+
+/* Each is called once, also when a call adds or removes some. */
+static void tell_watchers(struct exec *e)
+{
+	struct list due;
+	struct exec_watch *w;
+
+	list_init(&due);
+	while ((w = list_first(&e->watches, struct exec_watch, link))) {
+		list_remove(&w->link);
+		list_append(&due, &w->link);
+	}
+	while ((w = list_first(&due, struct exec_watch, link))) {
+		list_remove(&w->link);
+		if (e->is_removed) {
+			w->fn(NULL, w->arg);
+			continue;
+		}
+		list_append(&e->watches, &w->link);
+		w->fn(e, w->arg);
+	}
+}
+
+static void exec_on_turn_end(struct loop *loop, void *arg)
+{
+	struct exec *e = arg;
+
+	(void)loop;
+	e->is_turn_due = false;
+	if (!e->is_dead) {
+		if (e->is_dirty && !e->is_removed)
+			note(e);
+		tell_watchers(e);
+		if (!e->is_removed ||
+		    e->is_turn_due) /* removed by a watcher: another turn is due */
+			return;
+	}
+	release(e);
+}
+
+static void wake(struct exec *e)
+{
+	if (e->is_turn_due)
+		return;
+	e->is_turn_due = true;
+	loop_defer(e->loop, exec_on_turn_end, e);
+}
+
+struct exec *exec_alloc(struct sandbox *s)
+{
+	struct exec *e = xnew0(struct exec);
+
+	e->sandbox = s;
+	e->loop = s->fleet->config.loop;
+	list_init(&e->watches);
+	list_init(&e->link);
+	return e;
+}
+
+void exec_attach(struct exec *e)
+{
+	struct sandbox *s = e->sandbox;
+
+	list_append(&s->exec_list, &e->link);
+	HASH_ADD_KEYPTR(hh, s->execs, e->id, strlen(e->id), e);
+	s->n_execs++;
+}
+
+static void detach(struct exec *e)
+{
+	struct sandbox *s = e->sandbox;
+
+	if (list_empty(&e->link))
+		return;
+	list_remove(&e->link);
+	HASH_DEL(s->execs, e);
+	s->n_execs--;
+}
+
+void exec_free(struct exec *e)
+{
+	channel_forget(&e->channel);
+	detach(e);
+	e->is_dead = true;
+	wake(e);
+}
+
+/* The last word about its output: the row is written before the agent may forget. */
+static void end_output(struct exec *e)
+{
+	e->is_output_over = true;
+	note(e);
+	channel_forget(&e->channel);
+	if (e->spool)
+		spool_rest(e->spool);
+}
+
+static void end(struct exec *e, enum exec_state state, enum end_cause cause)
+{
+	e->state = state;
+	e->cause = cause;
+	e->ended_us = clock_wall_us();
+	e->is_dirty = true;
+	log_debug("exec.ended", "id=%s state=%s cause=%s", e->id, states[state],
+	          end_cause_name(cause));
+	wake(e);
+}
+
+static void fail(struct exec *e, const struct err *err)
+{
+	e->failure = xnew0(struct err);
+	*e->failure = *err;
+	end(e, EXEC_FAILED, END_NONE);
+}
+
+/* It ends without its own EXIT. */
+static void cut_short(struct exec *e, enum end_cause cause, const struct err *why)
+{
+	if (e->is_exit_held) { /* its own end is known, only not who killed it */
+		e->is_exit_held = false;
+		host_cancel(e->sandbox->fleet->host, e->usage_tag);
+		end(e, EXEC_EXITED, END_KILLED);
+	} else if (e->state == EXEC_STARTING) {
+		fail(e, why);
+	} else if (e->state == EXEC_RUNNING) {
+		e->exit = (struct channel_exit){0};
+		end(e, EXEC_EXITED, cause);
+	}
+	wake(e);
+}
+
+static struct exec *exec_of(struct channel *ch)
+{
+	return container_of(ch, struct exec, channel);
+}
+
+static void on_started(struct channel *ch, uint32_t pid)
+{
+	struct exec *e = exec_of(ch);
+
+	(void)pid; /* of the sandbox's own numbering: of no use outside */
+	if (e->state != EXEC_STARTING)
+		return;
+	e->state = EXEC_RUNNING;
+	/* Told again after a restart, when the first telling is long past. */
+	e->started_us = e->started_us ? e->started_us : clock_wall_us();
+	wake(e);
+}
+
+static uint64_t spooled(const struct exec *e)
+{
+	return spool_bytes(e->spool, SPOOL_STDOUT) + spool_bytes(e->spool, SPOOL_STDERR);
+}
+
+static int on_output(struct channel *ch, enum frame_stream stream, const char *data, size_t len)
+{
+	struct exec *e = exec_of(ch);
+	uint64_t before = spooled(e);
+	uint8_t kind = stream == STREAM_STDOUT ? SPOOL_STDOUT : SPOOL_STDERR;
+	struct err err;
+
+	if (stream == STREAM_RECORD)
+		return -EPROTO;
+	if (spool_put(e->spool, kind, data, len, &err) < 0) {
+		spool_skip(e->spool, kind, len - (spooled(e) - before));
+		if (!e->has_lost_output)
+			log_error("exec.output_lost", "id=%s error='%s'", e->id, err.message);
+		e->has_lost_output = true;
+	}
+	channel_kept(ch, len);
+	wake(e);
+	return 0;
+}
+
+static void on_gap(struct channel *ch, uint64_t len)
+{
+	struct exec *e = exec_of(ch);
+
+	log_error("exec.output_lost", "id=%s bytes=%" PRIu64, e->id, len);
+	spool_skip(e->spool, SPOOL_STDOUT, len);
+	wake(e);
+}
+
+static void on_room(struct channel *ch)
+{
+	wake(exec_of(ch));
+}
+
+static enum end_cause cause_of(const struct channel_exit *x)
+{
+	switch (x->cause) {
+	case EXIT_CAUSE_TIMEOUT:
+		return END_TIMEOUT;
+	case EXIT_CAUSE_KILLED:
+		return END_KILLED;
+	case EXIT_CAUSE_NONE:
+		break;
+	}
+	/* Other signals are mostly the command's own doing: a crash, an abort, a closed pipe. */
+	return x->how == EXIT_SIGNAL && x->value == SIGKILL ? END_KILLED : END_EXITED;
+}
+
+static void settle_exit(struct exec *e, enum end_cause cause)
+{
+	end(e, EXEC_EXITED, cause);
+	if (e->is_output_over)
+		end_output(e);
+}
+
+static void on_usage(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct exec *e = arg;
+	bool is_oom = reply->err.code == ERR_NONE && reply->usage.oom_kills > e->oom_kills_before;
+
+	if (fd >= 0)
+		(void)close(fd);
+	e->usage_tag = 0;
+	e->is_exit_held = false;
+	if (is_oom)
+		e->sandbox->oom_kills = reply->usage.oom_kills;
+	settle_exit(e, is_oom ? END_OOM : cause_of(&e->exit));
+}
+
+/* A shell says of its child what it cannot say of itself: 128 + 9. */
+static bool may_be_oom(const struct channel_exit *x)
+{
+	if (x->cause != EXIT_CAUSE_NONE)
+		return false;
+	return x->value == (x->how == EXIT_SIGNAL ? (uint32_t)SIGKILL : 128U + SIGKILL);
+}
+
+static bool ask_for_cause(struct exec *e)
+{
+	struct msg_request req = {.op = MSG_USAGE};
+
+	memcpy(req.id, e->sandbox->id, sizeof(req.id));
+	return host_ask(e->sandbox->fleet->host, &req, on_usage, e, &e->usage_tag, NULL) == 0;
+}
+
+/* Times are the agent's word and are only shown; they must fit JSON's integers everywhere. */
+static void keep_exit(struct exec *e, const struct channel_exit *x)
+{
+	e->exit = *x;
+	e->exit.wall_us = MIN(x->wall_us, (uint64_t)INT64_MAX);
+	e->exit.user_us = MIN(x->user_us, (uint64_t)INT64_MAX);
+	e->exit.system_us = MIN(x->system_us, (uint64_t)INT64_MAX);
+	e->exit.max_rss_kib = MIN(x->max_rss_kib, (uint64_t)INT64_MAX);
+}
+
+static void on_exit_frame(struct channel *ch, const struct channel_exit *x)
+{
+	struct exec *e = exec_of(ch);
+	struct err err;
+
+	if (exec_is_over(e) || e->is_exit_held)
+		return; /* told again after a resume */
+	keep_exit(e, x);
+	if (x->how == EXIT_FAILED) {
+		(void)guest_error((int)x->value, x->message, &err);
+		fail(e, &err);
+	} else if (may_be_oom(x) && ask_for_cause(e)) {
+		e->is_exit_held = true;
+	} else {
+		settle_exit(e, cause_of(x));
+	}
+}
+
+static void on_closed(struct channel *ch)
+{
+	struct exec *e = exec_of(ch);
+
+	e->is_output_over = true;
+	if (exec_is_over(e))
+		end_output(e);
+	wake(e);
+}
+
+static void on_lost(struct channel *ch, const struct err *why)
+{
+	struct exec *e = exec_of(ch);
+
+	cut_short(e, END_GUEST_CRASH, why);
+	end_output(e);
+}
+
+static void on_silent(struct channel *ch)
+{
+	struct exec *e = exec_of(ch);
+	struct err err;
+
+	if (e->state != EXEC_STARTING)
+		return;
+	(void)err_set(&err, ERR_UNAVAILABLE, 0, "the sandbox's agent does not answer");
+	fail(e, &err);
+	end_output(e);
+}
+
+static const struct channel_ops channel_ops = {
+	.on_started = on_started,
+	.on_output = on_output,
+	.on_gap = on_gap,
+	.on_room = on_room,
+	.on_exit = on_exit_frame,
+	.on_closed = on_closed,
+	.on_lost = on_lost,
+	.on_silent = on_silent,
+};
+
+/* The oldest that is over makes room. */
+static int make_room(struct sandbox *s, struct err *err)
+{
+	if (s->n_execs < s->fleet->config.execs_max)
+		return 0;
+	list_for_each (&s->exec_list, struct exec, e, link) {
+		if (!exec_is_over(e) || !e->is_output_over)
+			continue;
+		exec_remove(e);
+		return 0;
+	}
+	return err_set(err, ERR_LIMIT, 0, "sandbox %s runs %zu execs, which is the most", s->id,
+	               s->n_execs);
+}
+
+static int start_failed(int r, struct err *err)
+{
+	if (r == -ENOSPC)
+		return err_set(err, ERR_LIMIT, 0,
+		               "the sandbox has %d execs and file operations under way, which is "
+		               "the most",
+		               FRAME_CHANNELS);
+	if (r == -EINVAL)
+		return err_set(err, ERR_INVALID_FIELD, 0, "the agent would not accept this exec");
+	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
+}
+
+static int launch(struct exec *e, struct link *l, const struct start *start, struct err *err)
+{
+	struct sandbox *s = e->sandbox;
+	int r = spool_new(s->fleet->spool_fd, e->id, s->fleet->config.spool_bytes_max, &e->spool,
+	                  err);
+
+	if (r == 0)
+		r = sandbox_take_channel(s, &e->number, err);
+	if (r == 0)
+		r = exec_save(e, err); /* before the agent hears of it: see adopt.c */
+	if (r < 0)
+		return r;
+	r = channel_start(&e->channel, l, e->number, &channel_ops, start);
+	if (r < 0) {
+		(void)!store_delete_exec(s->fleet->config.store, e->id, NULL);
+		return start_failed(r, err);
+	}
+	return 0;
+}
+
+int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret, struct err *err)
+{
+	struct link *l = sandbox_link(s, err);
+	struct start start;
+	struct exec *e;
+	int r;
+
+	if (!l)
+		return -EAGAIN;
+	r = make_room(s, err);
+	if (r < 0)
+		return r;
+	e = exec_alloc(s);
+	id_make(e->id, "ex");
+	r = command_build(s, spec, e->id, &start, err);
+	if (r < 0) {
+		exec_free(e);
+		return r;
+	}
+	e->argv = spec->argv ? json_deep_copy(spec->argv) : NULL;
+	e->shell = spec->shell ? xstrdup(spec->shell) : NULL;
+	e->cwd = spec->cwd ? xstrdup(spec->cwd) : NULL;
+	e->user = spec->user ? xstrdup(spec->user) : NULL;
+	e->has_stdin = spec->has_stdin;
+	e->has_pty = spec->has_pty;
+	e->timeout_ms = spec->timeout_ms;
+	e->created_us = clock_wall_us();
+	e->oom_kills_before = s->oom_kills;
+	r = launch(e, l, &start, err);
+	start_done(&start);
+	if (r < 0) {
+		exec_free(e);
+		return r;
+	}
+	exec_attach(e);
+	*ret = e;
+	return 0;
+}
+
+void exec_rejoin_all(struct sandbox *s)
+{
+	list_for_each (&s->exec_list, struct exec, e, link) {
+		if (e->is_output_over)
+			continue;
+		(void)exec_spool(e);
+		e->started_us = e->started_us ? e->started_us : e->created_us;
+		channel_adopt(&e->channel, s->link, e->number, &channel_ops, spooled(e));
+	}
+}
+
+void exec_end_all(struct sandbox *s)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_GONE, 0, "the sandbox has ended (%s): %s",
+	              end_cause_name(s->end.cause), s->end.message);
+	list_for_each (&s->exec_list, struct exec, e, link)
+		if (!exec_is_over(e))
+			cut_short(e, s->end.cause, &err);
+}
+
+void exec_remove_all(struct sandbox *s)
+{
+	list_for_each (&s->exec_list, struct exec, e, link)
+		exec_remove(e);
+}
+
+void exec_free_all(struct sandbox *s)
+{
+	list_for_each (&s->exec_list, struct exec, e, link) {
+		host_cancel(s->fleet->host, e->usage_tag);
+		exec_free(e);
+	}
+}
+
+void exec_remove(struct exec *e)
+{
+	struct err err;
+
+	if (e->is_removed)
+		return;
+	e->is_removed = true;
+	host_cancel(e->sandbox->fleet->host, e->usage_tag);
+	channel_forget(&e->channel);
+	detach(e);
+	if (store_delete_exec(e->sandbox->fleet->config.store, e->id, &err) < 0)
+		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
+	wake(e);
+}
+
+struct exec *exec_find(struct sandbox *s, const char *id)
+{
+	struct exec *e = NULL;
+
+	HASH_FIND_STR(s->execs, id, e);
+	return e;
+}
+
+void exec_each(struct sandbox *s, void (*fn)(struct exec *e, void *arg), void *arg)
+{
+	for (struct list *l = s->exec_list.prev; l != &s->exec_list; l = l->prev)
+		fn(list_entry(l, struct exec, link), arg);
+}
+
+const char *exec_id(const struct exec *e)
+{
+	return e->id;
+}
+
+enum exec_state exec_state(const struct exec *e)
+{
+	return e->state;
+}
+
+bool exec_is_over(const struct exec *e)
+{
+	return e->state == EXEC_EXITED || e->state == EXEC_FAILED;
+}
+
+struct spool *exec_spool(struct exec *e)
+{
+	const struct fleet *fleet = e->sandbox->fleet;
+	uint64_t offset;
+	struct err err;
+
+	if (e->spool)
+		return e->spool;
+	if (spool_reopen(fleet->spool_fd, e->id, fleet->config.spool_bytes_max, &e->spool, &offset,
+	                 &err) == 0)
+		return e->spool;
+	log_error("exec.output_lost", "id=%s error='%s'", e->id, err.message);
+	if (spool_new(fleet->spool_fd, e->id, fleet->config.spool_bytes_max, &e->spool, &err) < 0)
+		abort(); /* it does no I/O */
+	spool_skip(e->spool, SPOOL_STDOUT, e->stdout_bytes);
+	spool_skip(e->spool, SPOOL_STDERR, e->stderr_bytes);
+	return e->spool;
+}
+
+const struct err *exec_failure(const struct exec *e)
+{
+	return e->failure;
+}
+
+static int check_open(const struct exec *e, struct err *err)
+{
+	if (exec_is_over(e) || e->is_removed || !e->channel.link)
+		return err_set(err, ERR_GONE, 0, "exec %s has ended", e->id);
+	return 0;
+}
+
+static int check_stdin(const struct exec *e, struct err *err)
+{
+	int r = check_open(e, err);
+
+	if (r < 0)
+		return r;
+	if (!e->has_stdin)
+		return err_set(err, ERR_CONFLICT, 0, "exec %s has no open stdin", e->id);
+	return 0;
+}
+
+ssize_t exec_write_stdin(struct exec *e, const void *data, size_t len, struct err *err)
+{
+	int r = check_stdin(e, err);
+
+	if (r < 0)
+		return r;
+	if (e->is_stdin_ended)
+		return err_set(err, ERR_CONFLICT, 0, "the stdin of exec %s is closed", e->id);
+	return channel_write(&e->channel, data, len);
+}
+
+int exec_close_stdin(struct exec *e, struct err *err)
+{
+	int r = check_stdin(e, err);
+
+	if (r < 0)
+		return r;
+	e->is_stdin_ended = true;
+	channel_end_input(&e->channel);
+	return 0;
+}
+
+static int send_frame(struct exec *e, enum frame_type type, const void *payload, size_t len,
+                      struct err *err)
+{
+	int r = check_open(e, err);
+
+	if (r < 0)
+		return r;
+	r = channel_send(&e->channel, type, payload, len);
+	if (r < 0)
+		return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not answer");
+	return 0;
+}
+
+int exec_signal(struct exec *e, int signo, bool whole_tree, struct err *err)
+{
+	unsigned char payload[2] = {(unsigned char)signo, whole_tree ? SCOPE_TREE : SCOPE_GROUP};
+
+	if (signo < 1 || signo > 64)
+		return err_field(err, "signal", "must be from 1 to 64");
+	return send_frame(e, FRAME_SIGNAL, payload, sizeof(payload), err);
+}
+
+int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct err *err)
+{
+	uint16_t payload[2] = {htole16(rows), htole16(cols)};
+
+	if (!e->has_pty)
+		return err_set(err, ERR_CONFLICT, 0, "exec %s has no terminal", e->id);
+	return send_frame(e, FRAME_RESIZE, payload, sizeof(payload), err);
+}
+
+void exec_watch_add(struct exec *e, struct exec_watch *w)
+{
+	list_append(&e->watches, &w->link);
+}
+
+void exec_watch_remove(struct exec_watch *w)
+{
+	if (w->link.next) /* one that was never added may be all zeros */
+		list_remove(&w->link);
+}

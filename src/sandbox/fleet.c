@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The registry: by id, by project and name, and in order of creation. The living hold their names;
+ * a stopped one gives its name back at once and stays findable by id, until ENDED_KEPT_MAX newer
+ * ones have ended.
+ */
+#include "sandbox/fleet.h"
+
+#include "base/fd.h"
+#include "sandbox/inside.h"
+
+#include <fcntl.h>
+
+static void on_guest_ended(const struct msg_reply *reply, void *arg)
+{
+	struct sandbox *s = fleet_find_id(arg, reply->id);
+
+	if (s)
+		sandbox_on_guest_ended(s, reply);
+}
+
+static void on_broker_lost(void *arg)
+{
+	fleet_give_up(arg);
+}
+
+void fleet_give_up(struct fleet *fleet)
+{
+	if (fleet->config.broker_lost)
+		fleet->config.broker_lost(fleet->config.loop, fleet->config.broker_lost_arg);
+	else
+		loop_stop(fleet->config.loop);
+}
+
+static const struct host_ops host_ops = {
+	.on_ended = on_guest_ended,
+	.on_lost = on_broker_lost,
+};
+
+DEFINE_FREEP(struct fleet, fleet_free)
+
+int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struct fleet **ret,
+              struct err *err)
+{
+	auto_call(fleet_freep) struct fleet *fleet = xnew0(struct fleet);
+	int r;
+
+	fleet->config = *config;
+	list_init(&fleet->all);
+	list_init(&fleet->ended);
+	fleet->spool_fd = open(config->spool_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fleet->spool_fd < 0) {
+		r = err_set(err, ERR_INTERNAL, errno, "cannot open the spool directory '%s'",
+		            config->spool_dir);
+		(void)close(config->broker_fd);
+		return r;
+	}
+	/* Without it every start counts as one of the machine, which only changes a cause's name.
+	 */
+	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", fleet->boot_id,
+	                 sizeof(fleet->boot_id)) < 0)
+		fleet->boot_id[0] = '\0';
+	r = host_new(config->loop, config->broker_fd, &host_ops, fleet, &fleet->host, err);
+	if (r < 0)
+		return r;
+	r = adopt_start(fleet, ready, arg, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(fleet);
+	return 0;
+}
+
+static void free_fleet(struct loop *loop, void *arg)
+{
+	(void)loop;
+	free(arg);
+}
+
+void fleet_free(struct fleet *fleet)
+{
+	if (!fleet)
+		return;
+	adopt_free(fleet);
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		fleet_detach(fleet, s);
+		sandbox_free(s);
+	}
+	host_free(fleet->host);
+	if (fleet->spool_fd >= 0)
+		(void)close(fleet->spool_fd);
+	loop_defer(fleet->config.loop, free_fleet, fleet); /* this turn may have calls for it */
+}
+
+bool fleet_is_ready(const struct fleet *fleet)
+{
+	return fleet->is_ready;
+}
+
+const struct fleet_config *fleet_config(const struct fleet *fleet)
+{
+	return &fleet->config;
+}
+
+const struct msg_reply *fleet_host(const struct fleet *fleet)
+{
+	return &fleet->probe;
+}
+
+size_t fleet_count(const struct fleet *fleet)
+{
+	return fleet->n_alive;
+}
+
+struct sandbox *fleet_find_id(struct fleet *fleet, const char *id)
+{
+	struct sandbox *s = NULL;
+
+	HASH_FIND(by_id, fleet->by_id, id, strlen(id), s);
+	return s;
+}
+
+static struct sandbox *find_name(struct fleet *fleet, const char *project_id, const char *name)
+{
+	char key[ID_SIZE + 1 + SANDBOX_NAME_MAX + 1];
+	int len = snprintf(key, sizeof(key), "%s/%s", project_id, name);
+	struct sandbox *s = NULL;
+
+	if (len < (int)sizeof(key)) /* a longer one is nobody's */
+		HASH_FIND(by_name, fleet->by_name, key, (size_t)len, s);
+	return s;
+}
+
+bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *name)
+{
+	return find_name(fleet, project_id, name) != NULL;
+}
+
+struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id, const char *id_or_name)
+{
+	struct sandbox *s = fleet_find_id(fleet, id_or_name);
+
+	if (s && strcmp(s->project_id, project_id) == 0)
+		return s;
+	return find_name(fleet, project_id, id_or_name);
+}
+
+void fleet_attach(struct fleet *fleet, struct sandbox *s)
+{
+	list_append(&fleet->all, &s->link_all);
+	HASH_ADD_KEYPTR(by_id, fleet->by_id, s->id, strlen(s->id), s);
+	if (!sandbox_is_alive(s)) {
+		list_append(&fleet->ended, &s->link_ended);
+		fleet->n_ended++;
+		return;
+	}
+	fleet->n_alive++;
+	if (s->name[0] == '\0')
+		return;
+	s->name_key = xasprintf("%s/%s", s->project_id, s->name);
+	HASH_ADD_KEYPTR(by_name, fleet->by_name, s->name_key, strlen(s->name_key), s);
+}
+
+static void drop_name(struct fleet *fleet, struct sandbox *s)
+{
+	if (!s->name_key)
+		return;
+	HASH_DELETE(by_name, fleet->by_name, s);
+	free(take_ptr(s->name_key));
+}
+
+void fleet_detach(struct fleet *fleet, struct sandbox *s)
+{
+	drop_name(fleet, s);
+	if (list_empty(&s->link_ended))
+		fleet->n_alive--;
+	else
+		fleet->n_ended--;
+	list_remove(&s->link_ended);
+	list_remove(&s->link_all);
+	HASH_DELETE(by_id, fleet->by_id, s);
+}
+
+static void trim(struct loop *loop, void *arg)
+{
+	struct fleet *fleet = arg;
+
+	(void)loop;
+	while (fleet->n_ended > ENDED_KEPT_MAX)
+		sandbox_forget(list_first(&fleet->ended, struct sandbox, link_ended));
+}
+
+void fleet_on_ended(struct fleet *fleet, struct sandbox *s)
+{
+	drop_name(fleet, s);
+	fleet->n_alive--;
+	list_append(&fleet->ended, &s->link_ended);
+	if (++fleet->n_ended > ENDED_KEPT_MAX) /* later: someone may be walking the list */
+		loop_defer(fleet->config.loop, trim, fleet);
+}
+
+static bool matches(const struct sandbox *s, const struct sandbox_filter *f)
+{
+	const char *value;
+
+	if (strcmp(s->project_id, f->project_id) != 0)
+		return false;
+	if (f->state ? strcmp(f->state, sandbox_state_name(s->state)) != 0 : !sandbox_is_alive(s))
+		return false;
+	if (!f->tag_name)
+		return true;
+	value = json_string_value(json_object_get(s->tags, f->tag_name));
+	return value && (!f->tag_value || strcmp(value, f->tag_value) == 0);
+}
+
+size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
+                  void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more)
+{
+	/* A cursor whose sandbox is forgotten begins anew: to see one twice is better than to miss
+	 * one. */
+	struct sandbox *after = filter->after_id ? fleet_find_id(fleet, filter->after_id) : NULL;
+	struct list *at = after ? after->link_all.prev : fleet->all.prev;
+	size_t n = 0;
+
+	*ret_more = false;
+	for (; at != &fleet->all; at = at->prev) {
+		struct sandbox *s = list_entry(at, struct sandbox, link_all);
+
+		if (!matches(s, filter))
+			continue;
+		if (n == filter->limit) {
+			*ret_more = true;
+			break;
+		}
+		fn(s, arg);
+		n++;
+	}
+	return n;
+}
+
+static void tell_drained(struct loop *loop, void *arg)
+{
+	struct fleet *fleet = arg;
+
+	fleet->drained(loop, fleet->drained_arg);
+}
+
+static void on_drained(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct fleet *fleet = arg;
+
+	(void)s;
+	(void)err;
+	if (--fleet->n_draining == 0)
+		tell_drained(fleet->config.loop, fleet);
+}
+
+void fleet_delete_all(struct fleet *fleet, loop_fn done, void *arg)
+{
+	fleet->is_draining = true;
+	fleet->drained = done;
+	fleet->drained_arg = arg;
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		if (!sandbox_is_alive(s))
+			continue;
+		fleet->n_draining++;
+		sandbox_delete(s, END_DELETED, on_drained, fleet);
+	}
+	if (fleet->n_draining == 0)
+		loop_defer(fleet->config.loop, tell_drained, fleet);
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What does not fit into the socket waits here, in order; the broker stops reading while it has its
+ * hands full. A reply for a tag that is no longer waited for (it timed out or was cancelled) is
+ * dropped with its fd. The broker is trusted more than anyone else we talk to, but a reply is still
+ * checked for its shape: a mistake there must not become a fault here.
+ */
+#include "sandbox/host.h"
+
+#include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <sys/epoll.h>
+#include <uthash.h>
+
+#define WAITING_MAX    8192 /* requests under way; a create and a delete of each sandbox and more */
+#define REPLIES_A_TURN 64
+#define SECONDS        UINT64_C(1000000)
+
+/* How long the broker may take. Creates and deletes queue behind each other. */
+static const uint64_t patience_us[] = {
+	[MSG_PROBE] = 30 * SECONDS,  [MSG_CREATE] = 60 * SECONDS, [MSG_CONNECT] = 30 * SECONDS,
+	[MSG_DELETE] = 60 * SECONDS, [MSG_LIMITS] = 30 * SECONDS, [MSG_USAGE] = 5 * SECONDS,
+	[MSG_FREEZE] = 30 * SECONDS, [MSG_THAW] = 30 * SECONDS,   [MSG_LIST] = 60 * SECONDS,
+};
+
+struct ask {
+	struct host *host;
+	uint64_t tag;
+	struct msg_request req;
+	host_fn fn;
+	void *arg;
+	struct loop_timer *timer;
+	struct list link; /* in host->unsent, else on no list */
+	UT_hash_handle hh;
+};
+
+struct host {
+	struct loop *loop;
+	int fd; /* -1: the broker is gone */
+	struct loop_io *io;
+	const struct host_ops *ops;
+	void *arg;
+	uint64_t last_tag;
+	struct ask *asks; /* by tag */
+	struct list unsent;
+};
+
+static void ask_free(struct ask *a)
+{
+	list_remove(&a->link);
+	HASH_DEL(a->host->asks, a);
+	loop_timer_free(a->timer);
+	free(a);
+}
+
+static void ask_fail(struct ask *a, enum err_code code, const char *why)
+{
+	struct msg_reply reply = {.op = a->req.op, .tag = a->tag};
+	host_fn fn = a->fn;
+	void *arg = a->arg;
+
+	memcpy(reply.id, a->req.id, sizeof(reply.id));
+	(void)err_set(&reply.err, code, 0, "%s", why);
+	ask_free(a);
+	fn(&reply, -1, arg);
+}
+
+static void on_timeout(struct loop *loop, void *arg)
+{
+	struct ask *a = arg;
+
+	(void)loop;
+	log_error("broker.silent", "op=%u id='%s'", a->req.op, a->req.id);
+	ask_fail(a, ERR_TIMEOUT, "the broker did not answer in time");
+}
+
+static void lose(struct host *host)
+{
+	struct ask *a;
+
+	loop_io_removep(&host->io);
+	(void)close(take_fd(&host->fd));
+	log_error("broker.lost", "requests=%u", HASH_COUNT(host->asks));
+	/* A callback may ask again, which fails at once, or cancel one of the others: so the first
+	 * is taken each time. */
+	while ((a = host->asks))
+		ask_fail(a, ERR_UNAVAILABLE, "the broker is gone");
+	host->ops->on_lost(host->arg);
+}
+
+static void end_strings(struct msg_reply *reply)
+{
+	reply->id[sizeof(reply->id) - 1] = '\0';
+	reply->err.field[sizeof(reply->err.field) - 1] = '\0';
+	reply->err.message[sizeof(reply->err.message) - 1] = '\0';
+	reply->err.hint[sizeof(reply->err.hint) - 1] = '\0';
+	if ((unsigned)reply->err.code >= ERR_CODE_COUNT)
+		reply->err.code = ERR_INTERNAL;
+}
+
+static void on_reply(struct host *host, struct msg_reply *reply, int *fds, size_t n_fds)
+{
+	auto_fd int fd = n_fds > 0 ? fds[0] : -1;
+	struct ask *a = NULL;
+	host_fn fn;
+	void *arg;
+
+	for (size_t i = 1; i < n_fds; i++)
+		(void)close(fds[i]);
+	end_strings(reply);
+	if (reply->op == MSG_ENDED && reply->tag == 0) {
+		host->ops->on_ended(reply, host->arg);
+		return;
+	}
+	HASH_FIND(hh, host->asks, &reply->tag, sizeof(reply->tag), a);
+	if (!a || a->req.op != reply->op) {
+		log_debug("broker.late", "op=%u id='%s'", reply->op, reply->id);
+		return;
+	}
+	fn = a->fn;
+	arg = a->arg;
+	if (reply->op != MSG_LIST || reply->id[0] == '\0' || reply->err.code != ERR_NONE)
+		ask_free(a);
+	fn(reply, take_fd(&fd), arg);
+}
+
+static void receive(struct host *host)
+{
+	for (int i = 0; i < REPLIES_A_TURN && host->fd >= 0; i++) {
+		struct msg_reply reply;
+		int fds[FD_PASS_MAX];
+		size_t n_fds;
+		ssize_t n = fd_recv(host->fd, &reply, sizeof(reply), fds, &n_fds);
+
+		if (n == -EAGAIN)
+			return;
+		if (n == (ssize_t)sizeof(reply) && reply.magic == MSG_MAGIC) {
+			on_reply(host, &reply, fds, n_fds);
+			continue;
+		}
+		for (size_t j = 0; j < n_fds; j++)
+			(void)close(fds[j]);
+		if (n != 0)
+			log_error("broker.garbled", "length=%zd", n);
+		lose(host);
+	}
+}
+
+static void transmit(struct host *host)
+{
+	struct ask *a;
+
+	while ((a = list_first(&host->unsent, struct ask, link))) {
+		ssize_t n = fd_send(host->fd, &a->req, sizeof(a->req), NULL, 0);
+
+		if (n < 0)
+			break; /* full; or at its end, which reading finds after what came before */
+		list_remove(&a->link);
+	}
+	loop_io_set(host->io, list_empty(&host->unsent) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+}
+
+static void host_on_io(struct loop *loop, uint32_t events, void *arg)
+{
+	struct host *host = arg;
+
+	(void)loop;
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		receive(host);
+	if (host->fd >= 0)
+		transmit(host);
+}
+
+int host_new(struct loop *loop, int fd, const struct host_ops *ops, void *arg, struct host **ret,
+             struct err *err)
+{
+	struct host *host = xnew0(struct host);
+	int r;
+
+	*host = (struct host){.loop = loop, .fd = fd, .ops = ops, .arg = arg};
+	list_init(&host->unsent);
+	r = fd_set_nonblock(fd, true);
+	if (r == 0)
+		r = loop_io_add(loop, fd, EPOLLIN, host_on_io, host, &host->io);
+	if (r < 0) {
+		(void)close(fd);
+		free(host);
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch the broker's socket");
+	}
+	*ret = host;
+	return 0;
+}
+
+static void free_host(struct loop *loop, void *arg)
+{
+	(void)loop;
+	free(arg);
+}
+
+void host_free(struct host *host)
+{
+	struct ask *a, *next;
+
+	if (!host)
+		return;
+	HASH_ITER (hh, host->asks, a, next)
+		ask_free(a);
+	loop_io_removep(&host->io);
+	if (host->fd >= 0)
+		(void)close(take_fd(&host->fd));
+	loop_defer(host->loop, free_host, host);
+}
+
+int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void *arg,
+             uint64_t *ret_tag, struct err *err)
+{
+	struct ask *a;
+
+	if (host->fd < 0)
+		return err_set(err, ERR_UNAVAILABLE, 0, "the broker is gone");
+	if (HASH_COUNT(host->asks) >= WAITING_MAX)
+		return err_set(err, ERR_LIMIT, 0, "%d requests wait for the broker", WAITING_MAX);
+	a = xnew0(struct ask);
+	a->host = host;
+	a->tag = ++host->last_tag;
+	a->req = *req;
+	a->req.magic = MSG_MAGIC;
+	a->req.tag = a->tag;
+	a->fn = fn;
+	a->arg = arg;
+	a->timer = loop_timer_new(host->loop, on_timeout, a);
+	loop_timer_set_in(a->timer, patience_us[req->op]);
+	HASH_ADD(hh, host->asks, tag, sizeof(a->tag), a);
+	list_append(&host->unsent, &a->link);
+	transmit(host);
+	if (ret_tag)
+		*ret_tag = a->tag;
+	return 0;
+}
+
+void host_cancel(struct host *host, uint64_t tag)
+{
+	struct ask *a = NULL;
+
+	HASH_FIND(hh, host->asks, &tag, sizeof(tag), a);
+	if (!a)
+		return;
+	/* One that the broker has not seen is not sent; one that it has is answered to nobody. */
+	ask_free(a);
+}

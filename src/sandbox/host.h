@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The gateway's end of the broker's socket: requests go out with a tag, replies find their request
+ * by it. Every request has exactly one end: the broker's reply, a timeout, or the broker's death.
+ */
+#include "broker/msg.h"
+#include "loop/loop.h"
+
+struct host;
+
+/*
+ * reply->err tells whether it worked. fd is the callee's, -1 = none came. A MSG_LIST is called for
+ * each row and once with an empty id.
+ */
+typedef void (*host_fn)(const struct msg_reply *reply, int fd, void *arg);
+
+struct host_ops {
+	void (*on_ended)(const struct msg_reply *reply, void *arg); /* MSG_ENDED */
+	void (*on_lost)(void *arg); /* the broker is gone; every request has failed before this */
+};
+
+must_check int host_new(struct loop *loop, int fd, const struct host_ops *ops, void *arg,
+                        struct host **ret, struct err *err); /* owns fd, also on failure */
+void host_free(struct host *host);                           /* what is under way is not called */
+/* Asks; magic and tag are filled in here. fn is called from the loop, never from inside this call.
+ * ret_tag may be NULL. */
+must_check int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void *arg,
+                        uint64_t *ret_tag, struct err *err);
+void host_cancel(struct host *host, uint64_t tag); /* fn is not called; 0 and unknown are fine */

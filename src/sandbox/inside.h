@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the files of this directory know of a fleet and a sandbox, and nobody else. */
+#include "base/list.h"
+#include "sandbox/exec.h"
+#include "sandbox/fleet.h"
+#include "sandbox/host.h"
+#include "sandbox/link.h"
+
+#define ENDED_KEPT_MAX 1000 /* stopped sandboxes that stay findable, of the whole daemon */
+#define BOOT_ID_SIZE   40
+
+struct fleet {
+	struct fleet_config config; /* its strings are not kept */
+	struct host *host;
+	int spool_fd;
+	char boot_id[BOOT_ID_SIZE]; /* of the running kernel: tells a restart of the machine */
+	struct msg_reply probe;
+	bool is_ready, is_draining;
+	struct sandbox *by_id, *by_name;
+	struct list all;   /* in order of creation */
+	struct list ended; /* in order of their end */
+	size_t n_alive, n_ended;
+	loop_fn drained;
+	void *drained_arg;
+	size_t n_draining;
+	struct adoption *adoption; /* while it starts */
+};
+
+struct sandbox {
+	struct fleet *fleet;
+	char id[ID_SIZE];
+	char project_id[ID_SIZE];
+	char *name;     /* "" = none */
+	char *name_key; /* project and name, while it holds the name */
+	enum sandbox_state state;
+	json_t *tags, *env;
+	struct guest_limits limits;
+	uint64_t timeout_ms, created_us, expires_us; /* 0 = never */
+	struct isolation isolation;                  /* engine 0: not known yet */
+	struct {
+		enum end_cause cause;
+		char message[200];
+		uint64_t at_us;
+	} end;
+	struct link *link;
+	bool is_rejoining;
+	struct loop_timer *timer; /* its lifetime; while stopping: asks the broker again */
+	struct loop_timer *reconnect;
+	unsigned reconnects;
+	uint64_t reconnects_since_us;
+	uint64_t ask; /* the request that its life waits for */
+	sandbox_done_fn created;
+	void *created_arg;
+	struct err create_err;
+	struct list waiters; /* struct waiter: for its end */
+	uint32_t next_channel, channels_to;
+	uint64_t oom_kills;    /* as last told */
+	struct exec *execs;    /* by id */
+	struct list exec_list; /* in order of creation */
+	size_t n_execs;
+	struct list link_all, link_ended;
+	UT_hash_handle by_id, by_name;
+};
+
+/* spec.c: what a client may ask for. Each names the field that is wrong. */
+must_check int spec_check(const struct fleet *fleet, const struct sandbox_spec *spec,
+                          struct guest_limits *ret_limits, uint64_t *ret_timeout_ms,
+                          struct err *err);
+must_check int spec_check_tags(const json_t *tags, struct err *err);
+must_check int spec_check_env(const json_t *env, struct err *err);
+/* 0 in *asked = what *base has. */
+must_check int spec_limits(const struct fleet *fleet, const struct guest_limits *asked,
+                           const struct guest_limits *base, struct guest_limits *ret,
+                           struct err *err);
+must_check int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err);
+
+/* record.c: the sandbox's row. */
+must_check int sandbox_save(const struct sandbox *s, struct err *err);
+must_check int sandbox_load(struct fleet *fleet, const struct sandbox_row *row,
+                            struct sandbox **ret);
+const char *grade_name(uint32_t grade);
+
+/* sandbox.c */
+struct sandbox *sandbox_alloc(struct fleet *fleet);
+void sandbox_discard(struct sandbox *s); /* out of the fleet, freed at the end of this turn */
+void sandbox_forget(struct sandbox *s);  /* the same, and its row */
+void sandbox_free(struct sandbox *s);    /* at once, and silently */
+/* Ends it in any state but an ended one, where it does nothing. */
+void sandbox_end(struct sandbox *s, enum end_cause cause, const char *message);
+void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway had begun */
+/* Found dead at the start: nothing of it is left at the broker. */
+void sandbox_close_books(struct sandbox *s, enum end_cause cause, const char *message);
+void sandbox_rejoin(struct sandbox *s); /* a living one at the start: connects to its agent */
+void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply);
+bool sandbox_is_alive(const struct sandbox *s); /* not yet stopped or failed */
+/* Calls fn from the loop with s or err; fn may be NULL. */
+void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct sandbox *s,
+                  const struct err *err);
+void sandbox_note(const struct sandbox *s);   /* saves what has happened; cannot be refused */
+void sandbox_set_lifetime(struct sandbox *s); /* after expires_us has changed */
+/* Its link if calls can be made on it, else NULL and err. */
+struct link *sandbox_link(struct sandbox *s, struct err *err);
+/* A channel number that was never used in its life. */
+must_check int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err);
+
+/* fleet.c */
+void fleet_attach(struct fleet *fleet, struct sandbox *s);
+void fleet_detach(struct fleet *fleet, struct sandbox *s);
+void fleet_on_ended(struct fleet *fleet, struct sandbox *s); /* it became stopped or failed */
+void fleet_give_up(struct fleet *fleet);                     /* there is no broker to work with */
+struct sandbox *fleet_find_id(struct fleet *fleet, const char *id);
+bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *name);
+
+/* adopt.c: from the store's rows and the broker's list to a fleet that is ready. */
+must_check int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err);
+void adopt_on_rejoined(struct sandbox *s); /* it is up, or given up */
+void adopt_free(struct fleet *fleet);
+
+/* command.c: an exec's spec, checked, as what is sent to the agent. The caller owns what *ret
+ * holds.
+ */
+must_check int command_build(const struct sandbox *s, const struct exec_spec *spec, const char *id,
+                             struct start *ret, struct err *err);
+
+struct exec {
+	struct sandbox *sandbox;
+	struct loop *loop;
+	char id[ID_SIZE];
+	enum exec_state state;
+	uint32_t number; /* of its channel */
+	struct channel channel;
+	bool is_output_over; /* nothing more comes from the agent */
+	bool is_dirty;       /* the row is behind */
+	bool is_turn_due;    /* exec_on_turn_end() is coming */
+	bool is_removed;     /* watchers are told, then it is freed */
+	bool is_dead;        /* freed without a word */
+	bool has_lost_output;
+	bool is_stdin_ended;
+	json_t *argv;             /* or NULL */
+	char *shell, *cwd, *user; /* or NULL */
+	bool has_stdin, has_pty;
+	uint64_t timeout_ms;
+	uint64_t created_us, started_us, ended_us;
+	struct channel_exit exit; /* how 0: ended without a word from the agent */
+	enum end_cause cause;
+	struct err *failure; /* of one that never ran */
+	bool is_exit_held;   /* exit is in, its cause is being asked for */
+	uint64_t usage_tag, oom_kills_before;
+	struct spool *spool; /* NULL: not opened since the restart; the figures are then: */
+	uint64_t stdout_bytes, stderr_bytes, last_seq;
+	struct list watches;
+	struct list link;
+	UT_hash_handle hh;
+};
+
+/* exec.c */
+struct exec *exec_alloc(struct sandbox *s);
+void exec_attach(struct exec *e);        /* to its sandbox */
+void exec_rejoin_all(struct sandbox *s); /* puts those that go on onto the sandbox's link */
+void exec_end_all(struct sandbox *s);    /* the sandbox ends: what ran has its cause */
+void exec_remove_all(struct sandbox *s); /* with spools and rows */
+void exec_free_all(struct sandbox *s);   /* from memory only */
+void exec_free(struct exec *e);          /* at the end of this turn */
+
+/* exec-record.c: the exec's row. */
+must_check int exec_save(struct exec *e, struct err *err);
+must_check int exec_load(struct sandbox *s, const struct exec_row *row);
+
+/* files.c: what an errno of the agent means to a client; message is the agent's. */
+int guest_error(int errnum, const char *message, struct err *err);

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The host's end of the stream to one agent. Every byte that comes is hostile.
+ *
+ *	down --> greeting (HELLO sent) --> up (WELCOME came) --> down
+ *
+ * A channel is one exec or file operation on it (api/agent-protocol.md) and lives inside its owner.
+ * It outlives a lost connection: at the next WELCOME it is resumed where it was, or reported lost
+ * when the agent does not know it.
+ *
+ * A frame that no honest agent sends takes the whole link down as hostile; only frames for channels
+ * that are already forgotten are dropped, because they may have been under way.
+ */
+#include "loop/loop.h"
+#include "proto/frame.h"
+#include "proto/start.h"
+
+#include <uthash.h>
+
+struct link;
+struct channel;
+
+struct link_timing {
+	uint64_t greet_us;     /* from HELLO to WELCOME */
+	uint64_t ping_busy_us; /* between PINGs while a channel is open */
+	uint64_t ping_idle_us;
+	uint64_t pong_us; /* unanswered for this long: unhealthy */
+};
+extern const struct link_timing link_timing_usual;
+
+struct link_ops { /* called from the loop */
+	void (*on_up)(void *arg);
+	/* is_hostile: it broke the protocol. The link is down already and may be attached anew. */
+	void (*on_down)(const struct err *why, bool is_hostile, void *arg);
+	void (*on_health)(bool is_healthy, void *arg);
+};
+
+/* Called from the loop. They may take their own channel off the link, and no other. on_started,
+ * on_room, on_silent and on_gap may be NULL. */
+struct channel_ops {
+	void (*on_started)(struct channel *ch, uint32_t pid);
+	/* Takes all of it, and calls channel_kept() then or later. < 0: the agent is in error. */
+	int (*on_output)(struct channel *ch, enum frame_stream stream, const char *data,
+	                 size_t len);
+	void (*on_gap)(struct channel *ch, uint64_t len); /* output that is gone for good */
+	void (*on_room)(struct channel *ch);              /* more input may be written */
+	void (*on_exit)(struct channel *ch, const struct channel_exit *e);
+	void (*on_closed)(struct channel *ch); /* nothing follows */
+	/* The agent does not know it, or is gone for good. It is off the link already. */
+	void (*on_lost)(struct channel *ch, const struct err *why);
+	void (*on_silent)(struct channel *ch); /* the agent has stopped answering */
+};
+
+struct channel { /* in its owner; fields are channel.c's */
+	uint32_t number;
+	const struct channel_ops *ops;
+	struct link *link; /* NULL: closed */
+	uint64_t received; /* output bytes that came */
+	uint64_t kept;     /* and are safe with the owner */
+	uint64_t acked;    /* and the agent was told so */
+	uint64_t input_sent, input_taken;
+	struct buf untaken;  /* input from input_taken to input_sent, to be sent again if need be */
+	bool is_input_known; /* false after a resume, until the agent says what has arrived */
+	bool is_input_ended;
+	bool is_listed, has_started, has_exited; /* on this connection */
+	UT_hash_handle hh;
+};
+
+struct link *link_new(struct loop *loop, const char *hostname, const struct link_timing *timing,
+                      const struct link_ops *ops, void *arg);
+void link_free(struct link *l);           /* its channels are closed and not called */
+void link_attach(struct link *l, int fd); /* owns fd; must be down */
+bool link_is_up(const struct link *l);
+bool link_is_healthy(const struct link *l); /* up, and answering */
+size_t link_channels(const struct link *l);
+/* Takes every channel off, each with on_lost(). */
+void link_lose_channels(struct link *l, const struct err *why);
+
+/* Puts the channel on the link and starts it there. -ENOTCONN, -ENOSPC (channels), -E2BIG (queue or
+ * start). */
+must_check int channel_start(struct channel *ch, struct link *l, uint32_t number,
+                             const struct channel_ops *ops, const struct start *start);
+/* Puts one of an earlier life on a link that is down, to be resumed. received: what is kept. */
+void channel_adopt(struct channel *ch, struct link *l, uint32_t number,
+                   const struct channel_ops *ops, uint64_t received);
+/* Numbers below this may be in use at the agent from earlier. */
+void link_set_floor(struct link *l, uint32_t number);
+/* Done with it: the agent kills what runs there and drops what it holds. Twice is fine. */
+void channel_forget(struct channel *ch);
+void channel_kept(struct channel *ch, size_t len);
+/* Takes what fits window and queue: how much, 0 = wait for on_room(). -EPIPE when closed. */
+must_check ssize_t channel_write(struct channel *ch, const void *data, size_t len);
+void channel_end_input(struct channel *ch);
+/* SIGNAL, RESIZE. -ENOTCONN, -E2BIG. */
+must_check int channel_send(struct channel *ch, enum frame_type type, const void *payload,
+                            size_t len);

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A sandbox as a row of the store and as JSON for clients. The row's own JSON is written and read
+ * only here. It holds the environment's values, which clients are never told again.
+ */
+#include "base/log.h"
+#include "sandbox/inside.h"
+
+#include <assert.h>
+
+#define ROW_MAX (512 * 1024) /* tags and environment are bounded well below it */
+#define MIB     (UINT64_C(1) << 20)
+
+static const char *const causes[] = {
+	[END_NONE] = "none",
+	[END_EXITED] = "exited",
+	[END_OOM] = "oom",
+	[END_PIDS] = "pids",
+	[END_DISK_FULL] = "disk_full",
+	[END_TIMEOUT] = "timeout",
+	[END_IDLE] = "idle",
+	[END_KILLED] = "killed",
+	[END_DELETED] = "deleted",
+	[END_GUEST_CRASH] = "guest_crash",
+	[END_HOST_RESTART] = "host_restart",
+	[END_POLICY] = "policy",
+};
+static_assert(ARRAY_SIZE(causes) == END_CAUSE_COUNT, "a cause has no name");
+
+static const char *const grades[] = {
+	[0] = "none",
+	[GRADE_PROCESS] = "process",
+	[GRADE_EMULATED] = "emulated",
+	[GRADE_HARDWARE] = "hardware",
+};
+
+static const char *const engines[] = {[0] = "none", [1] = "jail", [2] = "vm"};
+
+const char *end_cause_name(enum end_cause cause)
+{
+	return causes[cause];
+}
+
+const char *grade_name(uint32_t grade)
+{
+	return grade < ARRAY_SIZE(grades) ? grades[grade] : grades[0];
+}
+
+static const char *engine_name(uint32_t engine)
+{
+	return engine < ARRAY_SIZE(engines) ? engines[engine] : engines[0];
+}
+
+static void put_raw_limits(struct json_writer *w, const struct guest_limits *l)
+{
+	json_open_object(w, "limits");
+	json_put_u64(w, "memory_bytes", l->memory_bytes);
+	json_put_u64(w, "disk_bytes", l->disk_bytes);
+	json_put_u64(w, "inodes", l->inodes);
+	json_put_u64(w, "cpu_milli", l->cpu_milli);
+	json_put_u64(w, "pids", l->pids);
+	json_put_u64(w, "nofile", l->nofile);
+	json_close_object(w);
+}
+
+static void put_raw_isolation(struct json_writer *w, const struct isolation *i)
+{
+	json_open_object(w, "isolation");
+	json_put_u64(w, "engine", i->engine);
+	json_put_u64(w, "grade", i->grade);
+	json_put_u64(w, "walls", i->walls);
+	json_put_u64(w, "gaps", i->gaps);
+	json_close_object(w);
+}
+
+static int row_json(const struct sandbox *s, struct buf *out)
+{
+	struct json_writer w;
+
+	json_writer_init(&w, out);
+	json_open_object(&w, NULL);
+	json_put_str(&w, "boot_id", s->fleet->boot_id);
+	json_put_value(&w, "tags", s->tags);
+	json_put_value(&w, "env", s->env);
+	put_raw_limits(&w, &s->limits);
+	json_put_u64(&w, "timeout_ms", s->timeout_ms);
+	json_put_u64(&w, "expires_us", s->expires_us);
+	put_raw_isolation(&w, &s->isolation);
+	json_put_u64(&w, "cause", s->end.cause);
+	json_put_strn(&w, "message", s->end.message, strlen(s->end.message));
+	json_put_u64(&w, "channels_to", s->channels_to);
+	json_put_u64(&w, "oom_kills", s->oom_kills);
+	json_close_object(&w);
+	return json_writer_end(&w);
+}
+
+int sandbox_save(const struct sandbox *s, struct err *err)
+{
+	auto_call(buf_done) struct buf json = BUF_INIT(ROW_MAX);
+	struct sandbox_row row = {
+		.id = s->id,
+		.project_id = s->project_id,
+		.name = s->name,
+		.state = s->state,
+		.created_us = s->created_us,
+		.ended_us = s->end.at_us,
+	};
+	int r = row_json(s, &json);
+
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot record sandbox %s", s->id);
+	row.json = json.data;
+	return store_put_sandbox(s->fleet->config.store, &row, err);
+}
+
+static int read_limits(const json_t *object, struct guest_limits *ret)
+{
+	uint64_t cpu_milli = 0, pids = 0, nofile = 0;
+	const struct json_field fields[] = {
+		{"memory_bytes", JSON_FIELD_U64, &ret->memory_bytes, true},
+		{"disk_bytes", JSON_FIELD_U64, &ret->disk_bytes, true},
+		{"inodes", JSON_FIELD_U64, &ret->inodes, true},
+		{"cpu_milli", JSON_FIELD_U64, &cpu_milli, true, .max = UINT32_MAX},
+		{"pids", JSON_FIELD_U64, &pids, true, .max = UINT32_MAX},
+		{"nofile", JSON_FIELD_U64, &nofile, true, .max = UINT32_MAX},
+	};
+	int r = json_read(object, "limits.", fields, ARRAY_SIZE(fields), NULL);
+
+	ret->cpu_milli = (uint32_t)cpu_milli;
+	ret->pids = (uint32_t)pids;
+	ret->nofile = (uint32_t)nofile;
+	return r;
+}
+
+static int read_isolation(const json_t *object, struct isolation *ret)
+{
+	uint64_t engine = 0, grade = 0, walls = 0, gaps = 0;
+	const struct json_field fields[] = {
+		{"engine", JSON_FIELD_U64, &engine, true, .max = UINT32_MAX},
+		{"grade", JSON_FIELD_U64, &grade, true, .max = UINT32_MAX},
+		{"walls", JSON_FIELD_U64, &walls, true, .max = UINT32_MAX},
+		{"gaps", JSON_FIELD_U64, &gaps, true, .max = UINT32_MAX},
+	};
+	int r = json_read(object, "isolation.", fields, ARRAY_SIZE(fields), NULL);
+
+	*ret = (struct isolation){.engine = (uint32_t)engine,
+	                          .grade = (uint32_t)grade,
+	                          .walls = (uint32_t)walls,
+	                          .gaps = (uint32_t)gaps};
+	return r;
+}
+
+/* The machine was started anew since the row was written: what ran then cannot run. */
+static void note_boot(struct sandbox *s, const char *boot_id)
+{
+	if (strcmp(boot_id, s->fleet->boot_id) != 0 && s->end.cause == END_NONE)
+		s->end.cause = END_HOST_RESTART;
+}
+
+static int read_row(struct sandbox *s, const json_t *object)
+{
+	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
+	const char *boot_id = "", *message = "";
+	uint64_t cause = 0, channels_to = 0;
+	const struct json_field fields[] = {
+		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
+		{"tags", JSON_FIELD_OBJECT, &tags, true},
+		{"env", JSON_FIELD_OBJECT, &env, true},
+		{"limits", JSON_FIELD_OBJECT, &limits, true},
+		{"timeout_ms", JSON_FIELD_U64, &s->timeout_ms, true},
+		{"expires_us", JSON_FIELD_U64, &s->expires_us, true},
+		{"isolation", JSON_FIELD_OBJECT, &isolation, true},
+		{"cause", JSON_FIELD_U64, &cause, true, .max = END_CAUSE_COUNT - 1},
+		{"message", JSON_FIELD_STRING, &message, true},
+		{"channels_to", JSON_FIELD_U64, &channels_to, true, .max = UINT32_MAX},
+		{"oom_kills", JSON_FIELD_U64, &s->oom_kills, true},
+	};
+	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
+
+	if (r == 0)
+		r = read_limits(limits, &s->limits);
+	if (r == 0)
+		r = read_isolation(isolation, &s->isolation);
+	if (r < 0)
+		return r;
+	s->tags = json_incref(tags);
+	s->env = json_incref(env);
+	s->end.cause = (enum end_cause)cause;
+	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
+	s->next_channel = s->channels_to = (uint32_t)channels_to;
+	note_boot(s, boot_id);
+	return 0;
+}
+
+int sandbox_load(struct fleet *fleet, const struct sandbox_row *row, struct sandbox **ret)
+{
+	auto_json json_t *object = NULL;
+	struct sandbox *s;
+	struct err err;
+
+	if (row->state >= SANDBOX_STATE_COUNT || !id_is_valid(row->id, "sb") ||
+	    json_parse(row->json, strlen(row->json), &object, &err) < 0)
+		return -EBADMSG;
+	s = sandbox_alloc(fleet);
+	(void)snprintf(s->id, sizeof(s->id), "%s", row->id);
+	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", row->project_id);
+	s->name = xstrdup(row->name);
+	s->state = (enum sandbox_state)row->state;
+	s->created_us = row->created_us;
+	s->end.at_us = row->ended_us;
+	if (read_row(s, object) < 0) {
+		sandbox_free(s);
+		return -EBADMSG;
+	}
+	*ret = s;
+	return 0;
+}
+
+static void put_env_names(struct json_writer *w, const json_t *env)
+{
+	const char *name;
+	json_t *value;
+
+	json_open_array(w, "env_names");
+	json_object_foreach ((json_t *)unconst(env), name, value)
+		json_put_str(w, NULL, name);
+	json_close_array(w);
+}
+
+static void put_limits(struct json_writer *w, const struct guest_limits *l)
+{
+	json_open_object(w, "limits");
+	json_put_double(w, "vcpus", (double)l->cpu_milli / 1000);
+	json_put_u64(w, "memory_mib", l->memory_bytes / MIB);
+	json_put_u64(w, "disk_mib", l->disk_bytes / MIB);
+	json_put_u64(w, "inodes", l->inodes);
+	json_put_u64(w, "pids", l->pids);
+	json_put_u64(w, "open_files", l->nofile);
+	json_close_object(w);
+}
+
+static void put_walls(struct json_writer *w, const char *name, uint32_t bits)
+{
+	json_open_array(w, name);
+	for (unsigned i = 0; i < WALL_COUNT; i++)
+		if (bits & BIT(i))
+			json_put_str(w, NULL, wall_name((enum wall)i));
+	json_close_array(w);
+}
+
+static void put_ended(struct json_writer *w, const struct sandbox *s)
+{
+	if (s->end.at_us == 0) {
+		json_put_null(w, "ended");
+		return;
+	}
+	json_open_object(w, "ended");
+	json_put_str(w, "cause", end_cause_name(s->end.cause));
+	json_put_strn(w, "message", s->end.message, strlen(s->end.message));
+	json_put_u64(w, "at_us", s->end.at_us);
+	json_close_object(w);
+}
+
+void isolation_to_json(const struct isolation *i, struct json_writer *w, const char *name)
+{
+	if (i->engine == 0) {
+		json_put_null(w, name);
+		return;
+	}
+	json_open_object(w, name);
+	json_put_str(w, "engine", engine_name(i->engine));
+	json_put_str(w, "grade", grade_name(i->grade));
+	put_walls(w, "walls", i->walls);
+	put_walls(w, "gaps", i->gaps);
+	json_close_object(w);
+}
+
+void sandbox_to_json(const struct sandbox *s, struct json_writer *w, const char *name)
+{
+	json_open_object(w, name);
+	json_put_str(w, "id", s->id);
+	json_put_str(w, "name", s->name[0] ? s->name : NULL);
+	json_put_str(w, "state", sandbox_state_name(s->state));
+	json_put_str(w, "template", "host");
+	json_put_value(w, "tags", s->tags);
+	put_env_names(w, s->env);
+	put_limits(w, &s->limits);
+	json_put_u64(w, "timeout_ms", s->timeout_ms);
+	json_put_u64(w, "created_us", s->created_us);
+	if (s->expires_us)
+		json_put_u64(w, "expires_us", s->expires_us);
+	else
+		json_put_null(w, "expires_us");
+	put_ended(w, s);
+	isolation_to_json(&s->isolation, w, "isolation");
+	json_close_object(w);
+}

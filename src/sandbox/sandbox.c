@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A create is: check, record, MSG_CREATE, HELLO and WELCOME, running. The record comes first, so
+ * that a gateway that dies in between finds it at its next start and removes what there is. Failing
+ * at any step ends in the same place: MSG_DELETE, whose answer means that nothing is left on the
+ * host, then the record goes and the caller is told.
+ *
+ * An end is: cause noted and recorded, execs and link let go, MSG_DELETE, stopped or failed. While
+ * the broker does not confirm, it is asked again; there is no way past that, so that "stopped"
+ * means that nothing runs.
+ *
+ * A connection that is lost without a violation is made anew a few times: the agent may have been
+ * told to by a newer connection, or be about to be reported dead by the broker.
+ */
+#include "sandbox/sandbox.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/inside.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <sys/wait.h>
+
+#define MILLISECONDS      UINT64_C(1000)
+#define SECONDS           UINT64_C(1000000)
+#define DELETE_AGAIN_US   (5 * SECONDS)
+#define RECONNECT_US      (50 * MILLISECONDS) /* doubled each time */
+#define RECONNECTS_MAX    5                   /* within RECONNECT_SPAN_US, then it is given up */
+#define RECONNECT_SPAN_US (60 * SECONDS)
+#define CHANNEL_BLOCK     65536 /* numbers that one write of the row reserves */
+
+static const struct {
+	const char *name;
+	unsigned next; /* the states it may move to */
+} states[] = {
+	[SANDBOX_CREATING] = {"creating", BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STOPPING)},
+	[SANDBOX_RUNNING] = {"running", BIT(SANDBOX_STOPPING)},
+	[SANDBOX_STOPPING] = {"stopping", BIT(SANDBOX_STOPPED) | BIT(SANDBOX_FAILED)},
+	[SANDBOX_STOPPED] = {"stopped", 0},
+	[SANDBOX_FAILED] = {"failed", 0},
+};
+static_assert(ARRAY_SIZE(states) == SANDBOX_STATE_COUNT, "a state has no row");
+
+struct waiter {
+	struct list link;
+	sandbox_done_fn fn;
+	void *arg;
+};
+
+struct news { /* for a caller, from the loop */
+	sandbox_done_fn fn;
+	void *arg;
+	struct sandbox *s;
+	struct err err;
+};
+
+static const struct link_ops link_ops;
+
+const char *sandbox_state_name(enum sandbox_state state)
+{
+	return states[state].name;
+}
+
+static void sandbox_move(struct sandbox *s, enum sandbox_state next)
+{
+	assert(states[s->state].next & BIT(next));
+	log_info("sandbox.moved", "id=%s from=%s to=%s", s->id, states[s->state].name,
+	         states[next].name);
+	s->state = next;
+}
+
+static void tell_now(struct loop *loop, void *arg)
+{
+	struct news *news = arg;
+
+	(void)loop;
+	news->fn(news->s, news->s ? NULL : &news->err, news->arg);
+	free(news);
+}
+
+/* s is freed at the end of a turn at the earliest, behind what was told about it. */
+void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct sandbox *s,
+                  const struct err *err)
+{
+	struct news *news;
+
+	if (!fn)
+		return;
+	news = xnew0(struct news);
+	*news = (struct news){.fn = fn, .arg = arg, .s = s};
+	if (err)
+		news->err = *err;
+	loop_defer(fleet->config.loop, tell_now, news);
+}
+
+static void tell_created(struct sandbox *s, const struct err *err)
+{
+	sandbox_done_fn fn = take_ptr(s->created);
+
+	sandbox_tell(s->fleet, fn, s->created_arg, err ? NULL : s, err);
+}
+
+/* The next start then finds the older record, and what the broker has. */
+void sandbox_note(const struct sandbox *s)
+{
+	struct err err;
+
+	if (sandbox_save(s, &err) < 0)
+		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
+}
+
+bool sandbox_is_alive(const struct sandbox *s)
+{
+	return s->state != SANDBOX_STOPPED && s->state != SANDBOX_FAILED;
+}
+
+void sandbox_forget(struct sandbox *s)
+{
+	struct err err;
+
+	if (store_delete_sandbox(s->fleet->config.store, s->id, &err) < 0)
+		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
+	sandbox_discard(s);
+}
+
+static int ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err)
+{
+	struct msg_request req = {.op = op};
+
+	host_cancel(s->fleet->host, s->ask);
+	memcpy(req.id, s->id, sizeof(req.id));
+	return host_ask(s->fleet->host, &req, fn, s, &s->ask, err);
+}
+
+/* The end of the end. */
+static void on_gone(struct sandbox *s)
+{
+	struct waiter *w;
+
+	exec_remove_all(s);
+	if (s->created) { /* it never came to be */
+		tell_created(s, &s->create_err);
+		sandbox_move(s, SANDBOX_STOPPED);
+		sandbox_forget(s);
+		return;
+	}
+	sandbox_move(s, s->end.cause == END_GUEST_CRASH ? SANDBOX_FAILED : SANDBOX_STOPPED);
+	sandbox_note(s);
+	fleet_on_ended(s->fleet, s);
+	while ((w = list_first(&s->waiters, struct waiter, link))) {
+		sandbox_tell(s->fleet, w->fn, w->arg, s, NULL);
+		list_remove(&w->link);
+		free(w);
+	}
+}
+
+static void on_delete_reply(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	s->ask = 0;
+	if (reply->err.code == ERR_NONE) {
+		on_gone(s);
+		return;
+	}
+	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, reply->err.message);
+	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
+}
+
+static void ask_delete(struct sandbox *s)
+{
+	struct err err;
+
+	if (ask(s, MSG_DELETE, on_delete_reply, &err) < 0) {
+		log_error("sandbox.undeleted", "id=%s error='%s'", s->id, err.message);
+		loop_timer_set_in(s->timer, DELETE_AGAIN_US);
+	}
+}
+
+void sandbox_end(struct sandbox *s, enum end_cause cause, const char *message)
+{
+	if (s->state == SANDBOX_STOPPING || !sandbox_is_alive(s))
+		return;
+	s->end.cause = cause;
+	s->end.at_us = clock_wall_us();
+	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
+	log_info("sandbox.ending", "id=%s cause=%s message='%s'", s->id, end_cause_name(cause),
+	         message);
+	sandbox_move(s, SANDBOX_STOPPING);
+	sandbox_note(s);
+	loop_timer_set(s->timer, UINT64_MAX);
+	loop_timer_set(s->reconnect, UINT64_MAX);
+	adopt_on_rejoined(s);
+	exec_end_all(s);
+	if (s->link) {
+		struct err err;
+
+		(void)err_set(&err, ERR_GONE, 0, "the sandbox has ended: %s", message);
+		link_lose_channels(s->link, &err);
+		link_free(take_ptr(s->link));
+	}
+	ask_delete(s);
+}
+
+void sandbox_end_again(struct sandbox *s)
+{
+	ask_delete(s);
+}
+
+/* A create that cannot succeed any more; its caller is told once everything is undone. */
+static void fail_create(struct sandbox *s, const struct err *err)
+{
+	log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
+	s->create_err = *err;
+	sandbox_end(s, END_GUEST_CRASH, "it could not be created");
+}
+
+static void on_timer(struct loop *loop, void *arg)
+{
+	struct sandbox *s = arg;
+	char message[80];
+	struct err err;
+
+	(void)loop;
+	if (s->state == SANDBOX_STOPPING) {
+		ask_delete(s);
+		return;
+	}
+	if (clock_wall_us() < s->expires_us) { /* the wall clock was set back, or the wait capped */
+		loop_timer_set_in(s->timer, s->expires_us - clock_wall_us());
+		return;
+	}
+	(void)snprintf(message, sizeof(message), "its time of %" PRIu64 " ms was up",
+	               s->timeout_ms);
+	if (s->state == SANDBOX_CREATING) {
+		(void)err_set(&err, ERR_TIMEOUT, 0, "sandbox %s: %s before it ran", s->id, message);
+		fail_create(s, &err);
+		return;
+	}
+	sandbox_end(s, END_TIMEOUT, message);
+}
+
+void sandbox_set_lifetime(struct sandbox *s)
+{
+	uint64_t now = clock_wall_us();
+
+	if (s->expires_us == 0)
+		loop_timer_set(s->timer, UINT64_MAX);
+	else
+		loop_timer_set_in(s->timer, s->expires_us > now ? s->expires_us - now : 0);
+}
+
+static void on_link_up(void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (s->state != SANDBOX_CREATING) {
+		log_info("sandbox.rejoined", "id=%s", s->id);
+		adopt_on_rejoined(s);
+		return;
+	}
+	sandbox_move(s, SANDBOX_RUNNING);
+	sandbox_note(s);
+	tell_created(s, NULL);
+}
+
+static void on_connect_reply(const struct msg_reply *reply, int fd, void *arg);
+
+static void connect_now(struct loop *loop, void *arg)
+{
+	struct sandbox *s = arg;
+	struct err err;
+
+	(void)loop;
+	if (ask(s, MSG_CONNECT, on_connect_reply, &err) < 0)
+		sandbox_end(s, END_GUEST_CRASH, err.message);
+}
+
+static void connect_again(struct sandbox *s, const char *why)
+{
+	uint64_t now = loop_now_us(s->fleet->config.loop);
+
+	if (now - s->reconnects_since_us > RECONNECT_SPAN_US) {
+		s->reconnects_since_us = now;
+		s->reconnects = 0;
+	}
+	if (s->reconnects >= RECONNECTS_MAX) {
+		sandbox_end(s, END_GUEST_CRASH, why);
+		return;
+	}
+	loop_timer_set_in(s->reconnect, RECONNECT_US << s->reconnects);
+	s->reconnects++;
+}
+
+static void on_connect_reply(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	s->ask = 0;
+	if (reply->err.code == ERR_NONE && fd >= 0) {
+		link_attach(s->link, fd);
+		return;
+	}
+	if (fd >= 0)
+		(void)close(fd);
+	connect_again(s, reply->err.message);
+}
+
+static void on_link_down(const struct err *why, bool is_hostile, void *arg)
+{
+	struct sandbox *s = arg;
+
+	log_warn("sandbox.link_down", "id=%s error='%s'", s->id, why->message);
+	if (s->state == SANDBOX_CREATING) {
+		fail_create(s, why);
+	} else if (is_hostile) {
+		sandbox_end(s, END_GUEST_CRASH, why->message);
+	} else {
+		connect_again(s, why->message);
+	}
+}
+
+static void on_link_health(bool is_healthy, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (is_healthy)
+		log_info("sandbox.healthy", "id=%s", s->id);
+	else
+		log_warn("sandbox.unhealthy", "id=%s", s->id);
+}
+
+static const struct link_ops link_ops = {
+	.on_up = on_link_up,
+	.on_down = on_link_down,
+	.on_health = on_link_health,
+};
+
+/* One label of a DNS name: what the broker and prompts inside accept. */
+static void make_hostname(const struct sandbox *s, char hostname[64])
+{
+	(void)snprintf(hostname, 64, "%s", s->name[0] ? s->name : s->id);
+	for (char *p = hostname; *p; p++)
+		if (*p == '_')
+			*p = '-';
+}
+
+static void make_link(struct sandbox *s)
+{
+	char hostname[64];
+
+	make_hostname(s, hostname);
+	s->link = link_new(s->fleet->config.loop, hostname, s->fleet->config.timing, &link_ops, s);
+	link_set_floor(s->link, s->channels_to);
+}
+
+struct sandbox *sandbox_alloc(struct fleet *fleet)
+{
+	struct sandbox *s = xnew0(struct sandbox);
+
+	s->fleet = fleet;
+	s->next_channel = s->channels_to = 1;
+	list_init(&s->waiters);
+	list_init(&s->exec_list);
+	list_init(&s->link_all);
+	list_init(&s->link_ended);
+	s->timer = loop_timer_new(fleet->config.loop, on_timer, s);
+	s->reconnect = loop_timer_new(fleet->config.loop, connect_now, s);
+	return s;
+}
+
+void sandbox_free(struct sandbox *s)
+{
+	struct waiter *w;
+
+	exec_free_all(s);
+	link_free(s->link);
+	loop_timer_free(s->timer);
+	loop_timer_free(s->reconnect);
+	host_cancel(s->fleet->host, s->ask);
+	while ((w = list_first(&s->waiters, struct waiter, link))) {
+		list_remove(&w->link);
+		free(w);
+	}
+	json_decref(s->tags);
+	json_decref(s->env);
+	free(s->name_key);
+	free(s->name);
+	free(s);
+}
+
+static void free_deferred(struct loop *loop, void *arg)
+{
+	(void)loop;
+	sandbox_free(arg);
+}
+
+void sandbox_discard(struct sandbox *s)
+{
+	fleet_detach(s->fleet, s);
+	loop_defer(s->fleet->config.loop, free_deferred, s);
+}
+
+void sandbox_rejoin(struct sandbox *s)
+{
+	s->end.cause = END_NONE;
+	make_link(s);
+	exec_rejoin_all(s);
+	sandbox_set_lifetime(s);
+	connect_now(s->fleet->config.loop, s);
+}
+
+void sandbox_close_books(struct sandbox *s, enum end_cause cause, const char *message)
+{
+	if (s->state != SANDBOX_STOPPING) {
+		s->end.cause = cause;
+		(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
+		sandbox_move(s, SANDBOX_STOPPING);
+	}
+	if (s->end.at_us == 0)
+		s->end.at_us = clock_wall_us();
+	on_gone(s);
+}
+
+void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
+{
+	int status = reply->ended.wait_status;
+	char message[120];
+	struct err err;
+
+	if (WIFSIGNALED(status))
+		(void)snprintf(message, sizeof(message), "its agent was killed by signal %d",
+		               WTERMSIG(status));
+	else
+		(void)snprintf(message, sizeof(message), "its agent exited with code %d",
+		               WEXITSTATUS(status));
+	if (s->state == SANDBOX_CREATING) {
+		(void)err_set(&err, ERR_GUEST, 0, "the sandbox did not start: %s", message);
+		fail_create(s, &err);
+		return;
+	}
+	sandbox_end(s, WIFEXITED(status) && WEXITSTATUS(status) == 0 ? END_EXITED : END_GUEST_CRASH,
+	            message);
+}
+
+struct link *sandbox_link(struct sandbox *s, struct err *err)
+{
+	switch (s->state) {
+	case SANDBOX_CREATING:
+		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is still being created", s->id);
+		return NULL;
+	case SANDBOX_STOPPING:
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+		(void)err_set(err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
+		              end_cause_name(s->end.cause), s->end.message);
+		return NULL;
+	case SANDBOX_STATE_COUNT:
+	case SANDBOX_RUNNING:
+		break;
+	}
+	if (link_is_healthy(s->link))
+		return s->link;
+	(void)err_set(err, ERR_UNAVAILABLE, 0, "the agent of sandbox %s does not answer", s->id);
+	(void)err_hint(err, "try again in a moment, or delete the sandbox");
+	return NULL;
+}
+
+int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err)
+{
+	if (s->next_channel == s->channels_to) {
+		int r;
+
+		if (s->channels_to > UINT32_MAX - CHANNEL_BLOCK)
+			return err_set(err, ERR_LIMIT, 0,
+			               "sandbox %s has had all the execs and file operations that "
+			               "it can have",
+			               s->id);
+		s->channels_to += CHANNEL_BLOCK;
+		r = sandbox_save(s, err);
+		if (r < 0) {
+			s->channels_to -= CHANNEL_BLOCK;
+			return r;
+		}
+	}
+	*ret = s->next_channel++;
+	return 0;
+}
+
+static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	s->ask = 0;
+	if (reply->err.code == ERR_NONE && fd >= 0) {
+		s->isolation = reply->isolation;
+		make_link(s);
+		link_attach(s->link, fd);
+		return;
+	}
+	if (fd >= 0)
+		(void)close(fd);
+	fail_create(s, &reply->err);
+}
+
+static int ask_create(struct sandbox *s, struct err *err)
+{
+	struct msg_request req = {.op = MSG_CREATE};
+
+	memcpy(req.id, s->id, sizeof(req.id));
+	make_hostname(s, req.create.hostname);
+	req.create.engine = 1;
+	req.create.limits = s->limits;
+	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
+}
+
+static int check_room(struct fleet *fleet, struct err *err)
+{
+	if (!fleet->is_ready || fleet->is_draining)
+		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon is %s",
+		               fleet->is_ready ? "stopping" : "starting");
+	if (fleet->n_alive < fleet->config.sandboxes_max)
+		return 0;
+	(void)err_set(err, ERR_CAPACITY, 0, "there are %zu sandboxes, which is the most",
+	              fleet->n_alive);
+	return err_hint(err, "delete some, or raise the daemon's limit");
+}
+
+int sandbox_create(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
+                   sandbox_done_fn done, void *arg, struct err *err)
+{
+	struct guest_limits limits;
+	uint64_t timeout_ms;
+	struct sandbox *s;
+	int r = check_room(fleet, err);
+
+	if (r < 0)
+		return r;
+	r = spec_check(fleet, spec, &limits, &timeout_ms, err);
+	if (r < 0)
+		return r;
+	if (spec->name && fleet_has_name(fleet, project_id, spec->name))
+		return err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
+		               spec->name);
+	s = sandbox_alloc(fleet);
+	id_make(s->id, "sb");
+	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", project_id);
+	s->name = xstrdup(spec->name ? spec->name : "");
+	s->tags = spec->tags ? json_deep_copy(spec->tags) : json_object();
+	s->env = spec->env ? json_deep_copy(spec->env) : json_object();
+	s->limits = limits;
+	s->timeout_ms = timeout_ms;
+	s->created_us = clock_wall_us();
+	s->expires_us = timeout_ms ? s->created_us + timeout_ms * MILLISECONDS : 0;
+	s->channels_to = CHANNEL_BLOCK; /* the record that is written anyway reserves the first */
+	r = sandbox_save(s, err);
+	if (r == 0)
+		r = ask_create(s, err);
+	if (r < 0) {
+		(void)!store_delete_sandbox(fleet->config.store, s->id, NULL);
+		sandbox_free(s);
+		return r;
+	}
+	s->created = done;
+	s->created_arg = arg;
+	fleet_attach(fleet, s);
+	sandbox_set_lifetime(s);
+	return 0;
+}
+
+void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg)
+{
+	struct waiter *w;
+	struct err err;
+
+	if (!sandbox_is_alive(s)) {
+		sandbox_tell(s->fleet, done, arg, s, NULL);
+		sandbox_forget(s);
+		return;
+	}
+	if (s->state == SANDBOX_CREATING) {
+		(void)err_set(&err, ERR_GONE, 0,
+		              "sandbox %s was deleted while it was being created", s->id);
+		tell_created(s, &err);
+	}
+	w = xnew0(struct waiter);
+	*w = (struct waiter){.fn = done, .arg = arg};
+	list_append(&s->waiters, &w->link);
+	sandbox_end(s, cause, cause == END_DELETED ? "it was deleted" : "it was ended");
+}
+
+const char *sandbox_id(const struct sandbox *s)
+{
+	return s->id;
+}
+
+enum sandbox_state sandbox_state(const struct sandbox *s)
+{
+	return s->state;
+}
+
+const char *sandbox_project_id(const struct sandbox *s)
+{
+	return s->project_id;
+}
+
+struct fleet *sandbox_fleet(const struct sandbox *s)
+{
+	return s->fleet;
+}
