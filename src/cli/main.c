@@ -40,7 +40,7 @@ static int print_help(FILE *out, int status)
 		(void)fprintf(out, "  %-9s%s\n", commands[i].name, commands[i].summary);
 	(void)fputs(
 		"\n"
-		"'cloche COMMAND --help' explains each, with examples. All of them take --json.\n"
+		"'cloche COMMAND --help' explains each, with examples. All but serve take --json.\n"
 		"\n"
 		"Environment:\n"
 		"  CLOCHE_URL      the daemon: http://HOST:PORT, https://HOST, unix:/PATH\n"

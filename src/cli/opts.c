@@ -268,10 +268,8 @@ static int check_count(const struct manual *m, size_t n, struct err *err)
 
 	if (n >= m->min_words && n <= m->max_words)
 		return 0;
-	(void)err_set(err, ERR_INVALID_FIELD, 0,
-	              n < m->min_words ? "cloche %s: something is missing"
-	                               : "cloche %s: too many words",
-	              m->name);
+	(void)err_set(err, ERR_INVALID_FIELD, 0, "%s: %s", m->name,
+	              n < m->min_words ? "words are missing" : "there are too many words");
 	return err_hint(err, "usage: cloche %s %.*s", m->name, (int)(line_end - m->synopsis),
 	                m->synopsis);
 }

@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line, as a person or a script meets it: words in, output and exit status out."""
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from harness.daemon import BUILD, wait_for
+
+CLOCHE = str(BUILD / "cloche")
+
+
+class Cli:
+    def __init__(self, daemon):
+        self.env = {**os.environ, "CLOCHE_URL": f"unix:{daemon.socket}", "TERM": "xterm"}
+        self.env.pop("CLOCHE_API_KEY", None)
+
+    def start(self, *words, stdin=subprocess.DEVNULL, **more):
+        more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env, **more}
+        return subprocess.Popen([CLOCHE, *words], stdin=stdin, **more)
+
+    def bytes(self, *words, data=None, timeout=60):
+        p = self.start(*words, stdin=subprocess.DEVNULL if data is None else subprocess.PIPE)
+        try:
+            out, err = p.communicate(data, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            p.communicate()
+            raise
+        return p.returncode, out, err
+
+    def __call__(self, *words, data=None, timeout=60):
+        status, out, err = self.bytes(*words, data=None if data is None else data.encode(), timeout=timeout)
+        return status, out.decode(), err.decode()
+
+    def ok(self, *words, data=None):
+        status, out, err = self(*words, data=data)
+        assert status == 0, (status, out, err)
+        return out
+
+    def ids(self):
+        return set(self.ok("ps", "-q").split())
+
+
+@pytest.fixture
+def cli(daemon):
+    return Cli(daemon)
+
+
+@pytest.fixture
+def box(cli):
+    """A sandbox's id, for commands that need one."""
+    id = cli.ok("create").strip()
+    yield id
+    cli("rm", "-f", id)
+
+
+def test_code_runs_and_its_output_and_status_are_ours(cli):
+    assert cli("run", "-c", "print(6*7)") == (0, "42\n", "")
+    assert cli("run", "-l", "bash", "-c", "echo out; echo err >&2; exit 3") == (3, "out\n", "err\n")
+
+
+def test_words_behind_code_are_its_arguments_even_with_dashes(cli):
+    assert cli.ok("run", "-c", "import sys; print(sys.argv[1:])", "--json", "-x") == "['--json', '-x']\n"
+    assert cli.ok("run", "-l", "bash", "-c", "echo $1-$2", "a", "b") == "a-b\n"
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("job.py", "import sys; print('ran', sys.argv[1])"),
+        ("job.sh", "echo ran $1"),
+        ("job", "#!/usr/bin/env python3\nimport sys; print('ran', sys.argv[1])"),
+        ("-odd.sh", "echo ran $1"),
+        ("job.awk", '#!/usr/bin/awk -f\nBEGIN { print "ran", ARGV[1] }'),
+    ],
+)
+def test_a_file_runs_by_its_extension_or_its_first_line(cli, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert cli.ok("run", str(tmp_path / name), "it") == "ran it\n"
+
+
+def test_code_from_stdin_runs_and_a_large_one_too(cli):
+    assert cli.ok("run", "-", data="print('from stdin')") == "from stdin\n"
+    assert cli.ok("run", "-", data="#" * 300_000 + "\nprint(len(open('main.py').read()) > 300000)") == "True\n"
+    assert cli.ok("run", "-c", "#" * 100_000 + "\nprint('long')") == "long\n"
+
+
+def test_a_file_of_no_known_language_is_asked_about(cli, tmp_path):
+    (tmp_path / "job.xyz").write_text("print(1)")
+    status, out, err = cli("run", str(tmp_path / "job.xyz"))
+    assert (status, out) == (125, "")
+    assert err.startswith("cloche: what language is") and "hint: say it: cloche run -l python" in err
+
+
+def test_piped_stdin_is_passed_on_and_every_byte_comes_back(cli):
+    data = bytes(range(256)) * 12_000  # 3 MB, no valid UTF-8
+    status, out, err = cli.bytes("run", "--", "cat", data=data)
+    assert (status, err) == (0, b"")
+    assert out == data
+    status, out, err = cli.bytes("run", "--", "sh", "-c", "cat >&2", data=data[:4096])
+    assert (status, out, err) == (0, b"", data[:4096])
+
+
+def test_a_command_that_reads_no_stdin_ends_all_the_same(cli):
+    assert cli("run", "--", "true", data="x" * 1_000_000)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words, status",
+    [
+        (["--timeout", "300ms", "--", "sleep", "60"], 124),
+        (["--", "no-such-program"], 127),
+        (["--", "/etc/passwd"], 126),
+        (["--", "sh", "-c", "kill -KILL $$"], 137),
+        (["--", "sh", "-c", "exit 200"], 200),
+        (["--memory", "lots", "--", "true"], 125),
+        (["--template", "no-such", "--", "true"], 125),
+        ([], 125),
+    ],
+)
+def test_exit_statuses_tell_how_it_ended(cli, words, status):
+    got, out, err = cli("run", *words)
+    assert (got, out) == (status, ""), err
+    assert err.startswith("cloche: ") or status in (137, 200)
+
+
+def test_a_run_leaves_no_sandbox_unless_asked_to(cli):
+    before = cli.ids()
+    cli("run", "-c", "1/0")
+    assert cli.ids() == before
+    status, out, err = cli("run", "--keep", "-c", "open('kept', 'w').write('x')")
+    kept = err.split()[-1]
+    assert status == 0 and cli.ids() - before == {kept}
+    assert cli.ok("exec", kept, "cat", "kept") == "x"
+    assert cli.ok("rm", kept) == kept + "\n"
+    assert cli.ids() == before
+
+
+def test_options_of_a_run_reach_the_sandbox(cli):
+    out = cli.ok(
+        *("run", "-u", "root", "-w", "/tmp", "-e", "GREETING=hi", "--name", "named", "--pids", "50", "--memory", "64m"),
+        *("--", "sh", "-c", "id -u; pwd; echo $GREETING; grep MemTotal /proc/meminfo"),
+    ).split()
+    assert out[:3] == ["0", "/tmp", "hi"]
+    assert int(out[4]) <= 64 * 1024
+
+
+def test_a_run_as_json_is_one_object(cli):
+    status, out, err = cli("run", "--json", "-l", "bash", "-c", "echo out; printf '\\377' >&2; exit 5")
+    result = json.loads(out)
+    assert (status, err) == (5, "")
+    assert (result["stdout"], result["stderr_base64"], result["exec"]["exit_code"]) == ("out\n", "/w==", 5)
+
+
+def interrupted(cli, words, *signals):
+    """Starts a command that prints `ready`, sends the signals; its status and output."""
+    p = cli.start(*words)
+    assert p.stdout.readline() == b"ready\n"
+    for signo in signals:
+        p.send_signal(signo)
+        time.sleep(0.2)  # two at once are one to the kernel
+    out, err = p.communicate(timeout=30)
+    return p.returncode, out, err
+
+
+def test_ctrl_c_interrupts_the_command_and_the_sandbox_goes(cli):
+    before = cli.ids()
+    code = "trap 'echo caught; exit 9' INT; echo ready; sleep 60 & wait"
+    assert interrupted(cli, ["run", "-l", "bash", "-c", code], signal.SIGINT) == (9, b"caught\n", b"")
+    assert cli.ids() == before
+
+
+def test_a_second_ctrl_c_kills_what_ignores_the_first(cli):
+    before = cli.ids()
+    code = "trap '' INT TERM; echo ready; while :; do sleep 1; done"
+    status, _, _ = interrupted(cli, ["run", "-l", "bash", "-c", code], signal.SIGINT, signal.SIGINT)
+    assert status == 137
+    assert cli.ids() == before
+
+
+def test_a_terminated_run_takes_its_sandbox_along(cli):
+    before = cli.ids()
+    status, _, _ = interrupted(cli, ["run", "-l", "bash", "-c", "echo ready; sleep 60"], signal.SIGTERM)
+    assert status == 143
+    assert cli.ids() == before
+
+
+def test_a_reader_that_leaves_ends_the_command(cli):
+    before = cli.ids()
+    p = cli.start("run", "--", "yes")
+    assert p.stdout.read(2) == b"y\n"
+    p.stdout.close()
+    p.stdout = None
+    p.communicate(timeout=30)
+    assert p.returncode == 128 + signal.SIGPIPE
+    assert cli.ids() == before
+
+
+def test_a_run_hosts_a_daemon_for_itself_and_leaves_nothing(cli):
+    words = ["run", "--standalone", "-c", "print(6*7)"]
+    assert cli(*words) == (0, "42\n", "")
+    assert not [n for n in os.listdir("/var/tmp") if n.startswith("cloche-run.")]
+
+
+def test_a_hosted_daemon_goes_even_when_its_run_is_killed(cli):
+    p = cli.start("run", "--standalone", "-l", "bash", "-c", "echo ready; sleep 60")
+    assert p.stdout.readline() == b"ready\n"
+    hosted = [int(c) for c in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
+    p.kill()
+    p.communicate()
+    for pid in hosted:
+        wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 30, "the hosted daemon's end")
+    for name in [n for n in os.listdir("/var/tmp") if n.startswith("cloche-run.")]:
+        wait_for(lambda: not os.path.exists(f"/var/tmp/{name}/data/layers.btrfs"), 1, "nothing") if False else None
+        subprocess.run(["rm", "-rf", f"/var/tmp/{name}"], check=True)
+
+
+def test_an_exec_streams_as_it_goes(cli, box):
+    p = cli.start("exec", box, "sh", "-c", "echo one; read x; echo two", stdin=subprocess.PIPE)
+    time.sleep(0)
+    p2 = cli.start("exec", "-i", box, "sh", "-c", "echo one; read x; echo got $x", stdin=subprocess.PIPE)
+    assert p2.stdout.readline() == b"one\n"
+    p2.stdin.write(b"this\n")
+    p2.stdin.flush()
+    assert p2.stdout.readline() == b"got this\n"
+    p2.communicate(timeout=30)
+    assert p2.returncode == 0
+    assert p.communicate(timeout=30)[0] == b"one\ntwo\n"  # without -i stdin is empty
+
+
+def test_a_detached_exec_is_followed_by_its_id(cli, box):
+    id = cli.ok("exec", "-d", box, "sh", "-c", "echo one; sleep 0.3; echo two; echo err >&2; exit 4").strip()
+    assert cli("logs", "-f", box, id) == (0, "one\ntwo\n", "err\n")
+    assert cli("logs", box) == (0, "one\ntwo\n", "err\n")
+    types = [json.loads(line)["type"] for line in cli.ok("logs", "--json", box, id).splitlines()]
+    assert types[-1] == "exited" and "stdout" in types
+    assert json.loads(cli.ok("inspect", "--json", box, id))["exit_code"] == 4
+
+
+def test_a_signal_reaches_an_exec(cli, box):
+    id = cli.ok("exec", "-d", box, "sleep", "600").strip()
+    assert cli("signal", "-s", "USR1", box) == (0, "", "")
+    cli.ok("logs", "-f", box, id)
+    assert json.loads(cli.ok("inspect", "--json", box, id))["signal"] == signal.SIGUSR1
+    status, _, err = cli("signal", box)
+    assert (status, err) == (125, f"cloche: nothing is running in '{box}'\n")
+
+
+def test_tables_show_control_bytes_as_escapes(cli, box):
+    cli.ok("exec", box, "true", "\x1b]0;owned\x07", "\u202egnp.exe")
+    out = cli.ok("ps", box)
+    assert "\x1b" not in out and "\x07" not in out and "\u202e" not in out
+    assert "\\x1b]0;owned\\x07" in out and "\\u{202e}gnp.exe" in out
+
+
+def test_a_sandbox_is_found_by_name_and_tag_and_inspected(cli):
+    id = cli.ok("create", "--name", "cli-box", "--tag", "made-by=cli", "--memory", "128m", "--cpus", "0.5").strip()
+    try:
+        assert cli.ok("ps", "-q", "--tag", "made-by:cli").split() == [id]
+        row = [line for line in cli.ok("ps").splitlines() if line.startswith(id)]
+        assert len(row) == 1 and " cli-box " in row[0] and " 128.0 MiB " in row[0] and " running " in row[0]
+        sheet = cli.ok("inspect", "cli-box")
+        assert "grade: process" in sheet and "memory_mib: 128" in sheet
+        assert json.loads(cli.ok("inspect", "--json", "cli-box"))["id"] == id
+    finally:
+        assert cli.ok("rm", "cli-box") == "cli-box\n"
+    status, _, err = cli("exec", "cli-box", "true")
+    assert status == 125 and "cli-box" in err
+    assert cli("rm", "-f", "cli-box")[0] == 0
+
+
+def test_an_ended_sandbox_is_listed_with_its_cause(cli):
+    id = cli.ok("create", "--timeout", "200ms").strip()
+    wait_for(lambda: id not in cli.ids(), 20, "the sandbox's end")
+    row = [line for line in cli.ok("ps", "-a").splitlines() if line.startswith(id)]
+    assert len(row) == 1 and "stopped (timeout)" in row[0]
+    cli.ok("rm", id)
+
+
+def tree(path):
+    return {str(p.relative_to(path)): p.read_bytes() if p.is_file() else None for p in sorted(path.rglob("*"))}
+
+
+def test_files_and_directories_go_in_and_out_unchanged(cli, box, tmp_path):
+    source = tmp_path / "source"
+    (source / "deep" / ("n" * 120)).mkdir(parents=True)
+    (source / "deep" / "data.bin").write_bytes(os.urandom(3_000_000))
+    (source / ("long-" + "x" * 150)).write_text("long")
+    (source / "run.sh").write_text("#!/bin/sh\n")
+    (source / "run.sh").chmod(0o755)
+    (source / "link").symlink_to("deep/data.bin")
+    cli.ok("cp", str(source), f"{box}:")
+    assert cli.ok("exec", box, "stat", "-c", "%a %U", "source/run.sh") == "755 user\n"
+    cli.ok("cp", f"{box}:source", str(tmp_path / "back"))
+    assert tree(tmp_path / "back") == tree(source)
+    assert os.readlink(tmp_path / "back" / "link") == "deep/data.bin"
+    cli.ok("cp", f"{box}:source/deep/data.bin", str(tmp_path))
+    assert (tmp_path / "data.bin").read_bytes() == (source / "deep" / "data.bin").read_bytes()
+    cli.ok("cp", f"{source}/.", f"{box}:/tmp/flat")
+    assert cli.ok("exec", box, "cat", "/tmp/flat/run.sh") == "#!/bin/sh\n"
+
+
+def test_stdin_and_stdout_are_ends_of_a_copy(cli, box):
+    assert cli("cp", "-", f"{box}:/tmp/note", data="by pipe")[0] == 0
+    assert cli.ok("cp", f"{box}:/tmp/note", "-") == "by pipe"
+
+
+def test_links_that_point_out_of_a_copy_are_left_out_and_told(cli, box, tmp_path):
+    cli.ok("exec", box, "sh", "-c", "mkdir d && cd d && echo x > ok && ln -s /etc/passwd a && ln -s ../../b b && ln -s ok c")
+    status, _, err = cli("cp", f"{box}:d", str(tmp_path / "d"))
+    assert status == 125 and "left out 'a'" in err and "left out 'b'" in err and "2 left out" in err
+    assert sorted(os.listdir(tmp_path / "d")) == ["c", "ok"]
+
+
+def test_a_copy_never_writes_through_a_link_that_lies_in_its_way(cli, box, tmp_path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "d").mkdir()
+    (tmp_path / "out" / "d" / "sub").symlink_to(tmp_path / "victim")
+    cli.ok("exec", box, "sh", "-c", "mkdir -p d/sub && echo hostile > d/sub/file")
+    status, _, err = cli("cp", f"{box}:d", str(tmp_path / "out"))
+    assert status == 125 and "not safe" in err
+    assert os.listdir(tmp_path / "victim") == []
+
+
+def test_a_failed_copy_leaves_no_half_file(cli, box, tmp_path):
+    status, _, err = cli("cp", f"{box}:no-such", str(tmp_path))
+    assert status == 125 and "no-such" in err
+    assert os.listdir(tmp_path) == []
+    status, _, err = cli("cp", "a", "b")
+    assert status == 125 and "SANDBOX:PATH" in err
+
+
+def test_keys_are_made_used_and_revoked(daemon, cli, tmp_path):
+    secret = cli.ok("key", "create", "--scope", "read", "cli-key").strip()
+    (tmp_path / "key").write_text(secret + "\n")
+    as_reader = ["--url", daemon.url, "--key-file", str(tmp_path / "key")]
+    assert cli("ps", *as_reader)[0] == 0
+    status, _, err = cli("create", *as_reader)
+    assert status == 125 and "scope" in err
+    key = [k for k in json.loads(cli.ok("key", "ls", "--json")) if k["name"] == "cli-key"][-1]
+    assert cli("key", "revoke", key["id"])[0] == 0
+    status, _, err = cli("ps", *as_reader)
+    assert status == 125 and "key" in err
+    assert secret not in cli.ok("key", "ls")
+
+
+def test_a_daemon_that_is_not_there_is_said_with_a_hint(cli, tmp_path):
+    status, out, err = cli("ps", "--url", f"unix:{tmp_path}/none.sock")
+    assert (status, out) == (125, "")
+    assert err.startswith("cloche: ") and "hint: is the daemon up" in err
+
+
+def test_versions_are_told(cli):
+    versions = json.loads(cli.ok("version", "--json"))
+    assert versions["cloche"] == versions["daemon"]
+
+
+COMMANDS = ["run", "create", "exec", "shell", "ps", "inspect", "logs", "cp", "signal", "rm", "key", "serve", "doctor", "version"]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "key create", "key ls", "key revoke"])
+def test_every_command_explains_itself(cli, command):
+    out = cli.ok(*command.split(), "--help")
+    assert out.lower().startswith("usage:") and f"cloche {command}" in out
+
+
+def test_a_bad_option_is_named_and_help_is_pointed_to(cli):
+    assert cli("ps", "--colour") == (
+        125,
+        "",
+        "cloche: unknown option '--colour'\n  hint: cloche ps --help explains each option\n",
+    )
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, cli, *words, rows=30, cols=100):
+        self.fd, end = pty.openpty()
+        self.resize(rows, cols)
+        self.before = termios.tcgetattr(end)
+        self.process = cli.start(*words, stdin=end, stdout=end, stderr=end, start_new_session=True)
+        self.end = end
+        self.seen = b""
+
+    def resize(self, rows, cols):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, text, seconds=20):
+        deadline = time.monotonic() + seconds
+        while text.encode() not in self.seen:
+            left = deadline - time.monotonic()
+            assert left > 0, f"no {text!r} in {self.seen!r}"
+            if select.select([self.fd], [], [], left)[0]:
+                self.seen += os.read(self.fd, 65536)
+        self.seen = self.seen.partition(text.encode())[2]
+
+    def finish(self):
+        status = self.process.wait(20)
+        after = termios.tcgetattr(self.end)
+        os.close(self.end)
+        os.close(self.fd)
+        assert after == self.before, "the terminal's mode was not put back"
+        return status
+
+
+def test_a_shell_has_a_terminal_of_our_size_and_gives_its_status(cli, box):
+    t = Terminal(cli, "shell", box)
+    t.type("stty size; echo got-$TERM\n")
+    t.expect("30 100")
+    t.expect("got-xterm")
+    t.resize(40, 120)
+    os.kill(t.process.pid, signal.SIGWINCH)
+    t.type("while [ \"$(stty size)\" != '40 120' ]; do sleep 0.05; done; echo re''sized\n")
+    t.expect("resized")
+    t.type("sleep 60\n")
+    t.type("\x03")
+    t.type("exit 7\n")
+    assert t.finish() == 7
+
+
+def test_a_terminal_program_runs_in_a_fresh_sandbox_too(cli):
+    before = cli.ids()
+    t = Terminal(cli, "run", "-t", "--", "python3", "-q")
+    t.expect(">>> ")
+    t.type("import os; print(os.isatty(0), 6*7)\n")
+    t.expect("True 42")
+    t.type("exit(3)\n")
+    assert t.finish() == 3
+    assert cli.ids() == before
