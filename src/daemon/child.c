@@ -33,16 +33,30 @@ static void close_all_but(const int *keep, size_t n)
 	(void)close_range(next, UINT_MAX, 0);
 }
 
+static void on_unwanted(int signo)
+{
+	(void)signo;
+}
+
+/* By a handler that does nothing, not by SIG_IGN: that would go on through exec into every sandbox,
+ * whose programs would then not hear Ctrl-C. */
+static void disregard(int signo)
+{
+	const struct sigaction action = {.sa_handler = on_unwanted, .sa_flags = SA_RESTART};
+
+	(void)sigaction(signo, &action, NULL);
+}
+
 static void reset_signals(void)
 {
 	sigset_t none;
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)signal(SIGPIPE, SIG_IGN);
+	disregard(SIGPIPE);
 	/* A terminal's Ctrl-C goes to the whole group: the launcher alone decides what follows. */
-	(void)signal(SIGINT, SIG_IGN);
-	(void)signal(SIGHUP, SIG_IGN);
+	disregard(SIGINT);
+	disregard(SIGHUP);
 }
 
 void child_begin(const char *name, const struct config *config, const int *keep, size_t n_keep)
@@ -51,6 +65,7 @@ void child_begin(const char *name, const struct config *config, const int *keep,
 	int null_fd;
 
 	reset_signals();
+	(void)!chdir("/");               /* keeps no directory busy */
 	(void)prctl(PR_SET_NAME, title); /* what ps -o comm shows: 15 letters */
 	close_all_but(keep, n_keep);
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -111,7 +126,7 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	int r;
 
 	child_begin("broker", c, keep, ARRAY_SIZE(keep));
-	(void)signal(SIGTERM, SIG_IGN); /* it goes when the gateway has gone, not before */
+	disregard(SIGTERM); /* it goes when the gateway has gone, not before */
 	r = loop_new(&config.loop, &err);
 	if (r < 0) {
 		child_report(control_fd, &err);

@@ -306,7 +306,8 @@ int launcher_run(const struct site *site, void (*ready)(const struct site *site)
 		l.children[i] =
 			(struct child){.launcher = &l, .role = (enum role)i, .control_fd = -1};
 	l.timer = loop_timer_new(l.loop, on_patience_end, &l);
-	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGPIPE,
+	             SIG_IGN); /* the ready fd's reader may be gone; children set their own */
 	r = loop_signal_add(l.loop, SIGTERM, on_stop, &l);
 	if (r == 0)
 		r = loop_signal_add(l.loop, SIGINT, on_stop, &l);
