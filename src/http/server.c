@@ -14,12 +14,15 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#define ACCEPTS_A_TURN 16
-#define REST_US        200000
-#define SECOND_US      UINT64_C(1000000)
+#define ACCEPTS_A_TURN   16
+#define REST_US          20000
+#define IDLE_AT_LEAST_US 20000 /* a younger one may have a request that was not read yet */
+#define SECOND_US        UINT64_C(1000000)
 
 struct listener {
 	struct list link;
@@ -66,7 +69,7 @@ bool server_is_draining(const struct http_server *s)
 
 static int open_reserve(void)
 {
-	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return eventfd(0, EFD_CLOEXEC); /* any fd will do; this one needs no path, so a chroot is no matter */
 }
 
 static void watch_listeners(struct http_server *s, bool on)
@@ -91,14 +94,20 @@ static void on_rested(struct loop *loop, void *arg)
 	watch_listeners(s, true);
 }
 
-static bool evict_idle(struct http_server *s)
+/* Small replies go at once; a client that is gone without a word is found within some minutes. */
+static void tune_tcp(int fd)
 {
-	struct conn *c = list_first(&s->idle, struct conn, idle_link);
+	static const struct {
+		int level, option, value;
+	} rows[] = {
+		{IPPROTO_TCP, TCP_NODELAY, 1},    {IPPROTO_TCP, TCP_USER_TIMEOUT, 60000},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},    {IPPROTO_TCP, TCP_KEEPIDLE, 60},
+		{IPPROTO_TCP, TCP_KEEPINTVL, 15}, {IPPROTO_TCP, TCP_KEEPCNT, 4},
+	};
 
-	if (!c)
-		return false;
-	conn_cut(c);
-	return true;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		(void)setsockopt(fd, rows[i].level, rows[i].option, &rows[i].value,
+		                 sizeof(rows[i].value));
 }
 
 /* Takes a client out of the queue only to close it. */
@@ -117,44 +126,39 @@ static void turn_away(struct http_server *s, struct listener *l)
 		rest(s);
 }
 
-/* Small replies go at once; a client that is gone without a word is found within some minutes. */
-static void tune_tcp(int fd)
+/* There is no room for the client in the queue. Where one gives way, the next turn accepts. */
+static void make_room(struct http_server *s, struct listener *l)
 {
-	static const struct {
-		int level, option, value;
-	} rows[] = {
-		{IPPROTO_TCP, TCP_NODELAY, 1},    {IPPROTO_TCP, TCP_USER_TIMEOUT, 60000},
-		{SOL_SOCKET, SO_KEEPALIVE, 1},    {IPPROTO_TCP, TCP_KEEPIDLE, 60},
-		{IPPROTO_TCP, TCP_KEEPINTVL, 15}, {IPPROTO_TCP, TCP_KEEPCNT, 4},
-	};
+	struct conn *c = list_first(&s->idle, struct conn, idle_link);
+	struct pollfd p = {.fd = l->fd, .events = POLLIN};
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		(void)setsockopt(fd, rows[i].level, rows[i].option, &rows[i].value,
-		                 sizeof(rows[i].value));
+	if (poll(&p, 1, 0) <= 0) /* accept() lacks an fd before it looks for a client */
+		return;
+	if (!c)
+		turn_away(s, l);
+	else if (loop_now_us(s->loop) - c->since_us < IDLE_AT_LEAST_US)
+		rest(s);
+	else
+		conn_cut(c);
 }
 
-/* Whether there may be another one in the queue. */
+/* Whether to go on. */
 static bool accept_one(struct listener *l)
 {
 	struct http_server *s = l->server;
 	struct err err = {0};
-	int fd;
+	int fd = -1;
 
-	if (s->n_conns >= s->limits.connections && !evict_idle(s)) {
-		turn_away(s, l);
-		return false;
-	}
-	fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-		if (evict_idle(s))
-			return true;
-		turn_away(s, l);
-		return false;
-	}
+	if (s->n_conns < s->limits.connections)
+		fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	else
+		errno = EMFILE;
 	if (fd < 0) {
-		if (errno == ENOMEM || errno == ENOBUFS)
+		if (errno == EMFILE || errno == ENFILE)
+			make_room(s, l);
+		else if (errno == ENOMEM || errno == ENOBUFS)
 			rest(s);
-		return errno == ECONNABORTED || errno == EINTR;
+		return false;
 	}
 	if (!l->is_unix)
 		tune_tcp(fd);
@@ -235,8 +239,8 @@ void http_server_drain(struct http_server *s, uint64_t deadline_us, loop_fn done
 	s->drained_arg = arg;
 	loop_timer_set(s->rest_timer, UINT64_MAX);
 	close_listeners(s);
-	while (evict_idle(s))
-		;
+	for (struct conn *c; (c = list_first(&s->idle, struct conn, idle_link));)
+		conn_cut(c);
 	if (s->n_conns == 0)
 		call_drained(s);
 	else
@@ -250,7 +254,7 @@ int http_server_new(struct loop *loop, const struct http_app *app, struct http_s
 	struct http_server *s;
 
 	if (reserve_fd < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot open /dev/null");
+		return err_set(err, ERR_INTERNAL, errno, "cannot set an fd aside");
 	s = xnew0(struct http_server);
 	*s = (struct http_server){
 		.loop = loop,

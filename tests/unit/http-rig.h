@@ -79,6 +79,7 @@ static inline void peer_on_io(struct loop *loop, uint32_t events, void *arg)
 	struct peer *p = arg;
 	char data[16384];
 	ssize_t n = recv(p->fd, data, sizeof(data), 0);
+	size_t from = p->got.len;
 
 	(void)events;
 	if (n > 0) {
@@ -87,19 +88,35 @@ static inline void peer_on_io(struct loop *loop, uint32_t events, void *arg)
 		p->is_closed = true;
 		loop_io_removep(&p->io);
 	}
-	if ((p->wanted && memmem(p->got.data, p->got.len, p->wanted, strlen(p->wanted))) ||
+	if (p->wanted) /* looked for in what is new, for much may come */
+		from -= MIN(from, strlen(p->wanted));
+	if ((p->wanted && p->got.data &&
+	     memmem(p->got.data + from, p->got.len - from, p->wanted, strlen(p->wanted))) ||
 	    (p->wants_end && p->is_closed))
 		loop_stop(loop);
 }
 
-static inline void peer_open(struct peer *p, struct rig *rig)
+static inline void peer_make(struct peer *p, struct rig *rig)
 {
 	*p = (struct peer){.rig = rig};
 	buf_init(&p->got, 64 * 1024 * 1024);
 	p->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(p->fd >= 0);
+}
+
+static inline void peer_connect(struct peer *p)
+{
+	struct rig *rig = p->rig;
+
 	CHECK_INT(connect(p->fd, (struct sockaddr *)&rig->address, rig->address_len), 0);
 	CHECK_INT(fcntl(p->fd, F_SETFL, O_NONBLOCK), 0);
 	CHECK_INT(loop_io_add(rig->loop, p->fd, EPOLLIN, peer_on_io, p, &p->io), 0);
+}
+
+static inline void peer_open(struct peer *p, struct rig *rig)
+{
+	peer_make(p, rig);
+	peer_connect(p);
 }
 
 static inline void peer_close(struct peer *p)
