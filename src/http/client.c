@@ -30,6 +30,7 @@ struct http_client {
 	bool is_head;  /* … and was HEAD */
 	bool has_head;
 	int send_error; /* sending failed: the reason may yet come as a reply */
+	char tls_error[120];
 	struct ws_codec ws;
 	bool is_ws, has_sent_close, has_got_close;
 };
@@ -70,6 +71,7 @@ static void disconnect(struct http_client *c)
 static int reconnect(struct http_client *c, struct err *err)
 {
 	disconnect(c);
+	c->tls_error[0] = '\0';
 	return endpoint_connect(&c->server, &c->transport, err);
 }
 
@@ -110,6 +112,16 @@ int http_client_fd(const struct http_client *c)
 	return c->transport.fd;
 }
 
+/* What the server did was no HTTP: -EPROTO, with no errno in the sentence. */
+#define unheard(err, ...) (err_set(err, ERR_UNAVAILABLE, 0, __VA_ARGS__), -EPROTO)
+
+/* The first failure is the cause; later ones only say that there was one. */
+static void note_failure(struct http_client *c, ssize_t n)
+{
+	if (c->server.tls && n < 0 && n != -EAGAIN && !*c->tls_error)
+		tls_last_error(c->tls_error, sizeof(c->tls_error));
+}
+
 /* One read into in; waits if asked. Bytes, 0 at the end, -EAGAIN, -EINTR or what broke it. */
 static ssize_t fill(struct http_client *c, bool wait)
 {
@@ -122,6 +134,7 @@ static ssize_t fill(struct http_client *c, bool wait)
 		if (r < 0)
 			return r;
 		n = transport_read(&c->transport, room, size);
+		note_failure(c, n);
 		if (n > 0)
 			buf_commit(&c->in, (size_t)n);
 		if (n != -EAGAIN || !wait)
@@ -144,6 +157,7 @@ static int drain(struct http_client *c, bool hear)
 		uint32_t wants = c->transport.write_wants;
 		int r;
 
+		note_failure(c, n);
 		if (n > 0) {
 			buf_consume(&c->out, (size_t)n);
 			continue;
@@ -295,21 +309,15 @@ int http_client_send(struct http_client *c, const struct http_send *send, struct
 
 static int broken(struct http_client *c, ssize_t n, struct err *err)
 {
-	char why[120] = "";
-
 	if (n == -EINTR)
 		return err_set(err, ERR_UNAVAILABLE, EINTR, "stopped while waiting for %s",
 		               c->server.url);
-	if (c->server.tls)
-		tls_last_error(why, sizeof(why));
-	if (*why)
-		return err_set(err, ERR_UNAVAILABLE, EPROTO, "TLS with %s failed: %s",
-		               c->server.url, why);
+	if (*c->tls_error)
+		return unheard(err, "TLS with %s failed: %s", c->server.url, c->tls_error);
 	if (c->send_error)
 		n = c->send_error;
 	if (n == 0)
-		return err_set(err, ERR_UNAVAILABLE, EPROTO,
-		               "%s closed the connection without an answer", c->server.url);
+		return unheard(err, "%s closed the connection without an answer", c->server.url);
 	return err_set(err, ERR_UNAVAILABLE, (int)-n, "the connection to %s broke", c->server.url);
 }
 
@@ -416,8 +424,7 @@ static int check_accepted(const struct http_client *c, const char *key, struct e
 	ws_accept_key(key, wanted);
 	if (!c->head.is_upgrade || strcasecmp(upgrade, "websocket") != 0 || !accept ||
 	    strcmp(accept, wanted) != 0)
-		return err_set(err, ERR_UNAVAILABLE, EPROTO, "%s speaks no WebSocket",
-		               c->server.url);
+		return unheard(err, "%s speaks no WebSocket", c->server.url);
 	return 0;
 }
 
@@ -447,8 +454,7 @@ int http_client_ws_open(struct http_client *c, const char *path, const struct ht
 	if (r < 0)
 		return r;
 	if (c->head.status != 101)
-		return err_set(err, ERR_UNAVAILABLE, EPROTO, "%s answered %d instead of 101",
-		               c->server.url, c->head.status);
+		return unheard(err, "%s answered %d instead of 101", c->server.url, c->head.status);
 	r = check_accepted(c, key, err);
 	if (r < 0)
 		return r;
