@@ -68,8 +68,8 @@ struct isolation {
 	uint32_t walls, gaps; /* bits of enum wall */
 };
 
-/* Called once per start(). err is NULL on success; on failure the guest is already cleaned up and g
- * must not be used again. */
+/* Called once per start(), unless kill() came first. err is NULL on success; on failure the guest
+ * is already cleaned up and g must not be used again. */
 typedef void (*guest_started_fn)(struct guest *g, const struct err *err, void *arg);
 /* Called when a running guest's first process has ended by itself; kill() must still be called to
  * clean up. */

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A guest of the jail engine, and what all its guests share. Known to three files: jail.c lives a
+ * guest's life, start.c brings it up, host.c sets the stage once.
+ */
+#include "base/list.h"
+#include "engine/engine.h"
+#include "engine/jail/cgroup.h"
+#include "engine/jail/seccomp.h"
+#include "engine/jail/storage.h"
+
+#include <sys/un.h>
+
+enum guest_state { GUEST_STARTING, GUEST_RUNNING, GUEST_ENDED, GUEST_REMOVING };
+
+struct guest {
+	struct list link; /* in jail_host.guests */
+	enum guest_state state;
+	struct guest_spec spec;
+	guest_started_fn started;
+	guest_ended_fn ended;
+	void *arg;
+	guest_gone_fn gone;
+	void *gone_arg;
+
+	pid_t pid;
+	struct loop_child *child; /* the first process, until it is reaped */
+	struct loop_child *remover;
+	struct loop_io *status_io;
+	struct loop_timer *timer; /* of the start, then of the removal's next try */
+	uint64_t retry_us;
+	int status_fd;
+	int dir_fd;   /* RUN/sandboxes/ID */
+	int share_fd; /* -1 in a guest that was adopted */
+	struct err failure;
+};
+
+/* What all guests share. The engine table has no place for a handle, and the broker is one. */
+struct jail_host {
+	struct loop *loop;
+	char *data_dir;
+	char *sandboxes_dir; /* RUN/sandboxes */
+	int sandboxes_fd;
+	int agent_fd;
+	int net_fd;      /* the host's net namespace */
+	int template_fd; /* the skeleton of `host` */
+	int usr_fd;
+	struct storage storage;
+	struct cgroup_host cgroups;
+	struct seccomp_program filter;
+	struct list guests;
+};
+extern struct jail_host jail_host;
+
+static inline void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(take_fd(fd));
+}
+
+/* host.c */
+must_check int jail_host_open(const struct engine_host *given, struct err *err);
+void jail_host_close(bool is_over); /* over: no guest lives, everything may go */
+struct isolation jail_isolation(void);
+
+/*
+ * start.c: makes the guest's host objects and lets its child go. The child is then watched as
+ * g->child with on_exit, and g->status_fd tells how far it comes. On failure what was made stays,
+ * for the caller to remove as it would any guest.
+ */
+must_check int guest_launch(struct guest *g, loop_child_fn on_exit, struct err *err);
+struct sockaddr_un guest_agent_address(const struct guest *g);

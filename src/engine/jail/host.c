@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What all guests share: storage, template, cgroups, the filter, and fds that outlive them. */
+#include "engine/jail/guest.h"
+
+#include "engine/jail/template_host.h"
+#include "engine/jail/text.h"
+#include "engine/jail/tree.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define MOUNTINFO_MAX (4 << 20)
+#define WALLS_ALWAYS                                                                               \
+	(BIT(WALL_USER_NS) | BIT(WALL_PID_NS) | BIT(WALL_MOUNT_NS) | BIT(WALL_NET_NS) |            \
+	 BIT(WALL_IPC_NS) | BIT(WALL_UTS_NS) | BIT(WALL_CGROUP_NS) | BIT(WALL_UID_RANGE) |         \
+	 BIT(WALL_PIVOT_ROOT) | BIT(WALL_CAPABILITIES) | BIT(WALL_NO_NEW_PRIVS) |                  \
+	 BIT(WALL_SECCOMP) | BIT(WALL_MASKED_PROC) | BIT(WALL_NET_LINKLESS))
+
+struct jail_host jail_host;
+
+struct isolation jail_isolation(void)
+{
+	static const struct {
+		enum cgroup_part part;
+		enum wall wall;
+	} limits[] = {{CGROUP_MEMORY, WALL_MEMORY_LIMIT},
+	              {CGROUP_CPU, WALL_CPU_LIMIT},
+	              {CGROUP_PIDS, WALL_PIDS_LIMIT}};
+	const unsigned disk = BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT);
+	struct isolation ret = {.engine = 1, .grade = GRADE_PROCESS, .walls = WALLS_ALWAYS};
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		*(jail_host.cgroups.parts & BIT(limits[i].part) ? &ret.walls : &ret.gaps) |=
+			BIT(limits[i].wall);
+	*(jail_host.storage.is_btrfs ? &ret.walls : &ret.gaps) |= disk;
+	return ret;
+}
+
+static int open_cgroups(const char *run_dir, struct err *err)
+{
+	struct buf mountinfo = BUF_INIT(MOUNTINFO_MAX);
+	uint32_t hash = 2166136261U;
+	char parent[32];
+	int r = text_read("/proc/self/mountinfo", &mountinfo);
+
+	/* Daemons of different run directories live side by side. */
+	for (const char *p = run_dir; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * 16777619U;
+	(void)snprintf(parent, sizeof(parent), "cloche-%08x", hash);
+	if (r < 0)
+		r = err_set(err, ERR_INTERNAL, -r, "cannot read mountinfo");
+	else
+		r = cgroup_host_open(&jail_host.cgroups, "", buf_str(&mountinfo), parent, err);
+	buf_done(&mountinfo);
+	return r;
+}
+
+static int open_dirs(const struct engine_host *given, struct err *err)
+{
+	jail_host.data_dir = realpath(given->data_dir, NULL);
+	if (!jail_host.data_dir)
+		return err_set(err, ERR_INTERNAL, errno, "no directory '%s'", given->data_dir);
+	jail_host.sandboxes_dir = xasprintf("%s/sandboxes", given->run_dir);
+	if (mkdir(jail_host.sandboxes_dir, 0700) < 0 && errno != EEXIST)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'",
+		               jail_host.sandboxes_dir);
+	jail_host.sandboxes_fd =
+		open(jail_host.sandboxes_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	jail_host.net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	jail_host.usr_fd = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (jail_host.sandboxes_fd < 0 || jail_host.net_fd < 0 || jail_host.usr_fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open what all sandboxes share");
+	return 0;
+}
+
+static void count_id(const char *id, void *arg)
+{
+	(void)id;
+	++*(unsigned *)arg;
+}
+
+void jail_host_close(bool is_over)
+{
+	storage_close(&jail_host.storage, /* unmount= */ is_over);
+	if (is_over)
+		cgroup_host_remove(&jail_host.cgroups);
+	else
+		cgroup_host_close(&jail_host.cgroups);
+	close_fd(&jail_host.template_fd);
+	close_fd(&jail_host.usr_fd);
+	close_fd(&jail_host.net_fd);
+	close_fd(&jail_host.sandboxes_fd);
+	if (is_over && jail_host.sandboxes_dir)
+		(void)rmdir(jail_host.sandboxes_dir);
+	free(jail_host.sandboxes_dir);
+	free(jail_host.data_dir);
+	jail_host.sandboxes_dir = jail_host.data_dir = NULL;
+}
+
+int jail_host_open(const struct engine_host *given, struct err *err)
+{
+	unsigned guests = 0;
+	int r;
+
+	jail_host.loop = given->loop;
+	jail_host.agent_fd = given->agent_fd;
+	jail_host.sandboxes_fd = jail_host.net_fd = jail_host.usr_fd = jail_host.template_fd =
+		jail_host.storage.fd = -1;
+	list_init(&jail_host.guests);
+	if (geteuid() != 0)
+		return err_set(err, ERR_UNSUPPORTED, EPERM, "the jail engine needs root");
+	(void)umask(022); /* modes in skeletons, layers and shares are meant as written */
+	/* The agent must not be readable from inside: then the kernel lets no one there look into
+	 * its process either, not even root. */
+	if (fchmod(given->agent_fd, 0111) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot set the agent's mode");
+	r = open_dirs(given, err);
+	if (r == 0)
+		tree_each_id(jail_host.sandboxes_fd, count_id, &guests);
+	if (r == 0)
+		r = seccomp_build(&jail_host.filter, err);
+	if (r == 0)
+		r = open_cgroups(given->run_dir, err);
+	if (r == 0)
+		r = storage_open(&jail_host.storage, jail_host.data_dir, given->is_plain_storage,
+		                 err);
+	if (r == 0)
+		r = template_host_open(jail_host.data_dir, given->agent_fd, &jail_host.template_fd,
+		                       err);
+	if (r < 0) {
+		jail_host_close(/* is_over= */ guests == 0);
+		return r;
+	}
+	if (guests == 0)
+		template_host_prune(jail_host.data_dir, jail_host.template_fd);
+	return 0;
+}

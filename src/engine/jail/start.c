@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How a guest comes up, as the broker sees it: the table at the end, in its order. Each step makes
+ * one host object that removal finds again by the sandbox's id. Nothing here waits: the child does,
+ * for the last step. What is only for the child is closed here when all is done or failed.
+ */
+#include "engine/jail/guest.h"
+
+#include "base/fd.h"
+#include "engine/jail/child.h"
+#include "engine/jail/ns.h"
+#include "engine/jail/record.h"
+#include "engine/jail/share.h"
+#include "engine/jail/sys.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define LISTEN_BACKLOG 16
+#define AGENT_SOCKET   "agent.sock"
+
+/* What start() holds on its way; the fds are only for the child. */
+struct start {
+	struct guest *g;
+	loop_child_fn on_exit;
+	struct jail jail;
+	char *staging;
+	int layer_fd, go_fd, agent_group_fd;
+};
+
+static int make_dir(struct start *s, struct err *err)
+{
+	struct guest *g = s->g;
+
+	if (mkdirat(jail_host.sandboxes_fd, g->spec.id, 0700) < 0)
+		return err_set(err, errno == EEXIST ? ERR_CONFLICT : ERR_INTERNAL, errno,
+		               "cannot make the sandbox's run directory");
+	g->dir_fd = openat(jail_host.sandboxes_fd, g->spec.id,
+	                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (g->dir_fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the run directory");
+	s->staging = xasprintf("%s/%s", jail_host.sandboxes_dir, g->spec.id);
+	return 0;
+}
+
+static int make_layer(struct start *s, struct err *err)
+{
+	return storage_make(&jail_host.storage, s->g->spec.id, s->g->spec.limits.disk_bytes,
+	                    &s->layer_fd, err);
+}
+
+static int make_groups(struct start *s, struct err *err)
+{
+	int r = cgroup_make(&jail_host.cgroups, s->g->spec.id, &s->g->spec.limits, err);
+
+	if (r == 0)
+		r = cgroup_open_user(&jail_host.cgroups, s->g->spec.id, s->jail.user_fds, err);
+	if (r < 0)
+		return r;
+	s->jail.n_user_fds = (size_t)r;
+	s->agent_group_fd = cgroup_open_agent(&jail_host.cgroups, s->g->spec.id);
+	return 0;
+}
+
+static int make_share(struct start *s, struct err *err)
+{
+	share_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.cpus);
+	return share_make(&s->g->spec.limits, &s->g->share_fd, err);
+}
+
+static int make_pipes(struct start *s, struct err *err)
+{
+	int status[2], go[2];
+
+	if (pipe2(status, O_CLOEXEC) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
+	s->g->status_fd = status[0];
+	s->jail.status_fd = status[1];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, go) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
+	s->go_fd = go[0];
+	s->jail.go_fd = go[1];
+	return fd_set_nonblock(s->g->status_fd, true);
+}
+
+/* An address in our run directory, whatever the length of its path. */
+struct sockaddr_un guest_agent_address(const struct guest *g)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+
+	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" AGENT_SOCKET,
+	               g->dir_fd);
+	return addr;
+}
+
+/* Made in the sandbox's net namespace: the agent must not hold a socket of the host's. */
+static int make_listener(struct start *s, struct err *err)
+{
+	const struct sockaddr_un addr = guest_agent_address(s->g);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	s->jail.listen_fd = fd;
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+	    fchmodat(s->g->dir_fd, AGENT_SOCKET, 0600, 0) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make the agent's socket");
+	return 0;
+}
+
+static int clone_child(struct start *s, struct err *err)
+{
+	int pidfd = -1;
+	struct clone_args args = {
+		.flags = CLONE_PIDFD | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC |
+	                 CLONE_NEWUTS,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	int r;
+
+	if (s->agent_group_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)s->agent_group_fd;
+	}
+	s->g->pid = sys_clone3(&args);
+	if (s->g->pid < 0)
+		return err_set(err, ERR_CAPACITY, errno, "cannot start the jail's process");
+	if (s->g->pid == 0) {
+		(void)close(s->go_fd); /* so that it ends when the broker does */
+		jail_child_run(&s->jail);
+	}
+	r = loop_child_add(jail_host.loop, pidfd, s->on_exit, s->g, &s->g->child);
+	if (r < 0) {
+		(void)kill(s->g->pid, SIGKILL);
+		(void)close(pidfd);
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process");
+	}
+	return 0;
+}
+
+/* The host's net namespace is left for just these. */
+static int enter_net_and_clone(struct start *s, struct err *err)
+{
+	int r = ns_enter_new_net(err);
+
+	if (r == 0)
+		r = make_listener(s, err);
+	if (r == 0)
+		r = clone_child(s, err);
+	ns_leave_net(jail_host.net_fd);
+	return r;
+}
+
+static int map_ids(struct start *s, struct err *err)
+{
+	return ns_write_id_maps(s->g->pid, s->g->spec.slot, err);
+}
+
+static int join_groups(struct start *s, struct err *err)
+{
+	return cgroup_join_agent(&jail_host.cgroups, s->g->spec.id, s->g->pid, err);
+}
+
+static int write_record(struct start *s, struct err *err)
+{
+	return record_write(s->g->dir_fd, &s->g->spec, s->g->pid, err);
+}
+
+static int make_mounts(struct start *s, int userns_fd, struct err *err)
+{
+	const struct {
+		int dir_fd;
+		bool is_read_only;
+	} sources[] = {
+		[JAIL_MOUNT_TEMPLATE] = {jail_host.template_fd, true},
+		[JAIL_MOUNT_USR] = {jail_host.usr_fd, true},
+		[JAIL_MOUNT_LAYER] = {s->layer_fd, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		int r = ns_idmapped_mount(sources[i].dir_fd, userns_fd, sources[i].is_read_only,
+		                          &s->jail.mounts[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	s->jail.mounts[JAIL_MOUNT_SHARE] = dup(s->g->share_fd);
+	return 0;
+}
+
+/* The mounts are the signal to go. */
+static int send_mounts(struct start *s, struct err *err)
+{
+	char path[48];
+	auto_fd int userns_fd = -1;
+	ssize_t n;
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)s->g->pid);
+	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (userns_fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the user namespace");
+	r = make_mounts(s, userns_fd, err);
+	if (r < 0)
+		return r;
+	n = fd_send(s->go_fd, "g", 1, s->jail.mounts, JAIL_MOUNT_COUNT);
+	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the mounts") : 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct start *s, struct err *err);
+} start_steps[] = {
+	{"directory", make_dir},
+	{"layer", make_layer},
+	{"cgroups", make_groups},
+	{"share", make_share},
+	{"pipes", make_pipes},
+	{"clone", enter_net_and_clone}, /* the child waits for the last step */
+	{"ids", map_ids},
+	{"groups", join_groups},
+	{"record", write_record}, /* from here on a later broker can find it */
+	{"mounts", send_mounts},
+};
+
+static void start_done(struct start *s)
+{
+	close_fd(&s->layer_fd);
+	close_fd(&s->go_fd);
+	close_fd(&s->agent_group_fd);
+	close_fd(&s->jail.go_fd);
+	close_fd(&s->jail.status_fd);
+	close_fd(&s->jail.listen_fd);
+	for (size_t i = 0; i < s->jail.n_user_fds; i++)
+		close_fd(&s->jail.user_fds[i]);
+	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
+		close_fd(&s->jail.mounts[i]);
+	free(s->staging);
+}
+
+int guest_launch(struct guest *g, loop_child_fn on_exit, struct err *err)
+{
+	struct start s = {.g = g,
+	                  .on_exit = on_exit,
+	                  .layer_fd = -1,
+	                  .go_fd = -1,
+	                  .agent_group_fd = -1,
+	                  .jail = {.spec = &g->spec,
+	                           .filter = &jail_host.filter,
+	                           .agent_fd = jail_host.agent_fd,
+	                           .go_fd = -1,
+	                           .status_fd = -1,
+	                           .listen_fd = -1}};
+	int r = 0;
+
+	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
+		s.jail.mounts[i] = -1;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(start_steps); i++) {
+		s.jail.staging = s.staging;
+		r = start_steps[i].run(&s, err);
+		if (r < 0)
+			err_prefix(err, "start step '%s'", start_steps[i].name);
+	}
+	start_done(&s);
+	return r;
+}
