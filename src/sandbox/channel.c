@@ -336,11 +336,13 @@ int channel_on_welcome(struct link *l, struct unpack *u)
 	begin_connection(l);
 	for (uint32_t i = 0; i < count && !u->is_bad; i++) {
 		uint32_t number = unpack_u32(u);
-		auto_free char *tag = unpack_str(u, START_TAG_MAX);
-		uint8_t state = unpack_u8(u);
-		uint64_t acked = unpack_u64(u);
-		uint64_t end = unpack_u64(u);
+		uint64_t acked, end;
+		uint8_t state;
 
+		free(unpack_str(u, START_TAG_MAX)); /* for people who look at an agent's state */
+		state = unpack_u8(u);
+		acked = unpack_u64(u);
+		end = unpack_u64(u);
 		if (u->is_bad || state < CHANNEL_RUNNING || state > CHANNEL_CLOSED ||
 		    on_listed(l, number, acked, end) < 0)
 			return -EPROTO;

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/fd.h"
+#include "store/store.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static char dir[64], path[96];
+
+static void set_up(void)
+{
+	(void)snprintf(dir, sizeof(dir), "/tmp/cloche-store-XXXXXX");
+	CHECK(mkdtemp(dir) != NULL);
+	(void)snprintf(path, sizeof(path), "%s/state.db", dir);
+}
+
+static void tear_down(void)
+{
+	static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		auto_free char *name = xasprintf("%s%s", path, suffixes[i]);
+
+		(void)unlink(name);
+	}
+	CHECK_INT(rmdir(dir), 0);
+}
+
+static struct store *open_store(void)
+{
+	struct store *st = NULL;
+	struct err err = {0};
+
+	if (store_open(path, &st, &err) < 0)
+		CHECK_STR(err.message, "");
+	return st;
+}
+
+static void run_sql(const char *sql)
+{
+	sqlite3 *db;
+
+	CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+	CHECK_INT(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	CHECK_INT(sqlite3_close(db), SQLITE_OK);
+}
+
+static void put_rows(struct store *st)
+{
+	struct project_row project = {.id = "prj_1", .name = "default", .created_us = 1};
+	struct key_row key = {.id = "key_1",
+	                      .project_id = "prj_1",
+	                      .name = "admin",
+	                      .hash = {1, 2, 3},
+	                      .scope = 3,
+	                      .created_us = 2};
+	struct sandbox_row sandbox = {.id = "sb_1",
+	                              .project_id = "prj_1",
+	                              .name = "",
+	                              .json = "{}",
+	                              .state = 1,
+	                              .created_us = 3};
+	struct exec_row exec = {.id = "ex_1",
+	                        .sandbox_id = "sb_1",
+	                        .channel = 7,
+	                        .json = "{\"a\":1}",
+	                        .created_us = 4};
+
+	CHECK_INT(store_put_project(st, &project, NULL), 0);
+	CHECK_INT(store_put_key(st, &key, NULL), 0);
+	CHECK_INT(store_put_sandbox(st, &sandbox, NULL), 0);
+	CHECK_INT(store_put_exec(st, &exec, NULL), 0);
+	exec.id = "ex_2";
+	exec.created_us = 3;
+	CHECK_INT(store_put_exec(st, &exec, NULL), 0);
+}
+
+static int add_id(char *text, const char *id)
+{
+	size_t len = strlen(text);
+
+	(void)snprintf(text + len, 128 - len, "%s ", id);
+	return 0;
+}
+
+static int on_project(const struct project_row *row, void *arg)
+{
+	return add_id(arg, row->id);
+}
+
+static int on_key(const struct key_row *row, void *arg)
+{
+	CHECK_INT(row->hash[2], 3);
+	CHECK_INT(row->scope, 3);
+	return add_id(arg, row->id);
+}
+
+static int on_sandbox(const struct sandbox_row *row, void *arg)
+{
+	CHECK_INT(row->state, 1);
+	return add_id(arg, row->id);
+}
+
+static int on_exec(const struct exec_row *row, void *arg)
+{
+	CHECK_INT(row->channel, 7);
+	CHECK_STR(row->json, "{\"a\":1}");
+	return add_id(arg, row->id);
+}
+
+static void list_all(struct store *st, char text[128])
+{
+	text[0] = '\0';
+	CHECK_INT(store_each_project(st, on_project, text, NULL), 0);
+	CHECK_INT(store_each_key(st, on_key, text, NULL), 0);
+	CHECK_INT(store_each_sandbox(st, on_sandbox, text, NULL), 0);
+	CHECK_INT(store_each_exec(st, on_exec, text, NULL), 0);
+}
+
+TEST(rows_come_back_in_order_of_creation_after_a_close)
+{
+	struct store *st;
+	char text[128];
+
+	set_up();
+	st = open_store();
+	put_rows(st);
+	store_close(st);
+	st = open_store();
+	list_all(st, text);
+	CHECK_STR(text, "prj_1 key_1 sb_1 ex_2 ex_1 ");
+	store_close(st);
+	tear_down();
+}
+
+TEST(rows_survive_a_writer_that_was_killed)
+{
+	struct store *st;
+	char text[128];
+	pid_t pid;
+
+	set_up();
+	pid = fork();
+	if (pid == 0) {
+		put_rows(open_store());
+		_exit(0); /* no close: the WAL stays */
+	}
+	CHECK_INT(waitpid(pid, NULL, 0), pid);
+	st = open_store();
+	list_all(st, text);
+	CHECK_STR(text, "prj_1 key_1 sb_1 ex_2 ex_1 ");
+	store_close(st);
+	tear_down();
+}
+
+TEST(changing_a_sandbox_keeps_its_execs_and_deleting_it_does_not)
+{
+	struct sandbox_row row = {.id = "sb_1",
+	                          .project_id = "prj_1",
+	                          .name = "",
+	                          .json = "{}",
+	                          .state = 1,
+	                          .created_us = 3,
+	                          .ended_us = 9};
+	struct store *st;
+	char text[128];
+
+	set_up();
+	st = open_store();
+	put_rows(st);
+	CHECK_INT(store_put_sandbox(st, &row, NULL), 0);
+	list_all(st, text);
+	CHECK_STR(text, "prj_1 key_1 sb_1 ex_2 ex_1 ");
+	CHECK_INT(store_delete_exec(st, "ex_2", NULL), 0);
+	list_all(st, text);
+	CHECK_STR(text, "prj_1 key_1 sb_1 ex_1 ");
+	CHECK_INT(store_delete_sandbox(st, "sb_1", NULL), 0);
+	list_all(st, text);
+	CHECK_STR(text, "prj_1 key_1 ");
+	store_close(st);
+	tear_down();
+}
+
+static int stop_at_first(const struct exec_row *row, void *arg)
+{
+	(void)add_id(arg, row->id);
+	return -ECANCELED;
+}
+
+TEST(a_walk_ends_with_the_error_of_its_callback)
+{
+	char text[128] = "";
+	struct store *st;
+
+	set_up();
+	st = open_store();
+	put_rows(st);
+	CHECK_INT(store_each_exec(st, stop_at_first, text, NULL), -ECANCELED);
+	CHECK_STR(text, "ex_2 ");
+	store_close(st);
+	tear_down();
+}
+
+TEST(a_file_of_a_newer_schema_is_refused_and_left_alone)
+{
+	struct store *st = NULL;
+	struct err err = {0};
+
+	set_up();
+	store_close(open_store());
+	run_sql("PRAGMA user_version = 99");
+	CHECK(store_open(path, &st, &err) < 0);
+	CHECK_INT(err.code, ERR_UNSUPPORTED);
+	CHECK(strstr(err.message, "schema version 99") != NULL);
+	CHECK(st == NULL);
+	run_sql("PRAGMA user_version = 1");
+	store_close(open_store());
+	tear_down();
+}
+
+TEST(a_file_that_is_no_database_is_refused_and_left_alone)
+{
+	static const char garbage[] = "this is not a database, and somebody may want it back\n";
+	char text[128];
+	struct store *st = NULL;
+	struct err err = {0};
+
+	set_up();
+	CHECK_INT(fd_replace_file(AT_FDCWD, path, garbage, strlen(garbage), 0600, false), 0);
+	CHECK(store_open(path, &st, &err) < 0);
+	CHECK(strstr(err.message, "is damaged") != NULL);
+	CHECK(err.hint[0] != '\0');
+	CHECK(fd_read_file(AT_FDCWD, path, text, sizeof(text)) > 0);
+	CHECK(strncmp(text, garbage, 40) == 0);
+	tear_down();
+}
+
+TEST(a_file_damaged_inside_is_found_after_an_unclean_exit)
+{
+	struct store *st = NULL;
+	struct err err = {0};
+	char page[4096];
+	int fd;
+
+	set_up();
+	st = open_store();
+	put_rows(st);
+	store_close(st);
+	st = NULL;
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	memset(page, 0xee, sizeof(page));
+	for (int i = 1; i < 8; i++)
+		CHECK_INT(pwrite(fd, page, sizeof(page), i * 4096), 4096);
+	(void)close(fd);
+	{
+		auto_free char *wal = xasprintf("%s-wal", path);
+
+		CHECK_INT(fd_replace_file(AT_FDCWD, wal, "torn", 4, 0600, false), 0);
+	}
+	CHECK(store_open(path, &st, &err) < 0);
+	CHECK(strstr(err.message, "is damaged") != NULL);
+	tear_down();
+}
+
+TEST(a_second_opener_is_told_that_the_file_is_in_use)
+{
+	struct store *st, *other = NULL;
+	struct err err = {0};
+
+	set_up();
+	st = open_store();
+	CHECK(store_open(path, &other, &err) < 0);
+	CHECK_INT(err.code, ERR_UNAVAILABLE);
+	store_close(st);
+	tear_down();
+}
+
+TEST(the_file_is_readable_by_its_owner_only)
+{
+	struct store *st;
+	struct stat info;
+
+	set_up();
+	st = open_store();
+	CHECK_INT(stat(path, &info), 0);
+	CHECK_INT(info.st_mode & 07777, 0600);
+	store_close(st);
+	tear_down();
+}
+
+TEST(a_key_of_no_project_is_refused)
+{
+	struct key_row key = {.id = "key_9", .project_id = "prj_9", .name = "x", .scope = 1};
+	struct store *st;
+	struct err err = {0};
+
+	set_up();
+	st = open_store();
+	CHECK(store_put_key(st, &key, &err) < 0);
+	CHECK_INT(err.code, ERR_INTERNAL);
+	store_close(st);
+	tear_down();
+}
