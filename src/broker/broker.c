@@ -300,28 +300,26 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	return r;
 }
 
-static int find_running(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                        struct box **ret)
+/* NULL with an error, unless there is one and it runs. */
+static struct box *find_running(struct broker *b, const char *id, struct err *err)
 {
-	struct box *box = box_find(b, req->id);
+	struct box *box = box_find(b, id);
 
 	if (!box)
-		return err_set(&reply->err, ERR_NOT_FOUND, ENOENT, "no sandbox %s", req->id);
-	if (box->state == BOX_STARTING)
-		return err_set(&reply->err, ERR_CONFLICT, EBUSY, "sandbox %s is starting", req->id);
-	if (box->state == BOX_KILLING)
-		return err_set(&reply->err, ERR_GONE, ESRCH, "sandbox %s has ended", req->id);
-	*ret = box;
-	return 0;
+		(void)err_set(err, ERR_NOT_FOUND, ENOENT, "no sandbox %s", id);
+	else if (box->state == BOX_STARTING)
+		(void)err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is starting", id);
+	else if (box->state == BOX_KILLING)
+		(void)err_set(err, ERR_GONE, ESRCH, "sandbox %s has ended", id);
+	return box && box->state == BOX_RUNNING ? box : NULL;
 }
 
 static int do_connect(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                       int *ret_fd)
 {
-	struct box *box;
-	int r = find_running(b, req, reply, &box);
+	struct box *box = find_running(b, req->id, &reply->err);
 
-	return r < 0 ? r : b->engine->connect(box->guest, ret_fd, &reply->err);
+	return box ? b->engine->connect(box->guest, ret_fd, &reply->err) : -ESRCH;
 }
 
 static int do_delete(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
@@ -346,12 +344,12 @@ static int do_delete(struct broker *b, const struct msg_request *req, struct msg
 static int do_limits(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                      int *ret_fd)
 {
-	struct box *box;
-	int r = find_running(b, req, reply, &box);
+	struct box *box = find_running(b, req->id, &reply->err);
+	int r;
 
 	(void)ret_fd;
-	if (r < 0)
-		return r;
+	if (!box)
+		return -ESRCH;
 	r = b->engine->set_limits(box->guest, &req->limits, &reply->err);
 	if (r == 0)
 		box->spec.limits = req->limits;
@@ -361,21 +359,20 @@ static int do_limits(struct broker *b, const struct msg_request *req, struct msg
 static int do_usage(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *ret_fd)
 {
-	struct box *box;
-	int r = find_running(b, req, reply, &box);
+	struct box *box = find_running(b, req->id, &reply->err);
 
 	(void)ret_fd;
-	return r < 0 ? r : b->engine->usage(box->guest, &reply->usage, &reply->err);
+	return box ? b->engine->usage(box->guest, &reply->usage, &reply->err) : -ESRCH;
 }
 
 static int do_freeze(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                      int *ret_fd)
 {
-	struct box *box;
-	int r = find_running(b, req, reply, &box);
+	struct box *box = find_running(b, req->id, &reply->err);
+	bool on = req->op == MSG_FREEZE;
 
 	(void)ret_fd;
-	return r < 0 ? r : b->engine->freeze(box->guest, req->op == MSG_FREEZE, &reply->err);
+	return box ? b->engine->freeze(box->guest, on, &reply->err) : -ESRCH;
 }
 
 static int do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "daemon/daemon.h"
 #include "daemon/probe.h"
+#include "daemon/units.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static bool examine(struct finding *findings)
 
 static void print_json(const struct finding *findings, bool can_run)
 {
-	struct buf out = BUF_INIT(64 * 1024);
+	struct buf out = BUF_INIT(64 * KIB);
 	struct json_writer w;
 
 	json_writer_init(&w, &out);
