@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Theory of operation: `cloche serve --rm` as a child. It has a session of its own, so that Ctrl-C
- * at our terminal reaches only us, and a death signal, so that it ends and cleans up even when we
- * are killed. Its directories are its own: those of a system-wide daemon may hold sandboxes that
- * wait to be adopted, and are not ours to open. Its log goes to a file beside them, whose end is
- * shown if it does not come up.
+ * Theory of operation: between us and the daemon stands a keeper.
+ *
+ *	cloche run --- keeper --- cloche serve --rm
+ *
+ * The keeper waits until it is told to stop, or we die, or the daemon does; it then stops the
+ * daemon, waits for its end, and becomes the rm that removes the directory. So nothing is left even
+ * when `run` is killed. It has a session of its own: Ctrl-C at our terminal reaches only us.
+ *
+ * The directories are the daemon's own: those of a system-wide one may hold sandboxes that wait to
+ * be adopted, and are not ours to open. Its log lies beside them, and holds the reason if it does
+ * not come up.
  */
 #include "cli/host.h"
 
 #include "base/fd.h"
-#include "cli/text.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,8 +31,9 @@
 struct host {
 	char *dir; /* all of it is under here */
 	char *url;
-	pid_t pid;
+	pid_t keeper;
 	int ready_fd;
+	int log_fd; /* outlives the directory: it holds the reason of a failed start */
 };
 
 const char *host_url(const struct host *h)
@@ -36,49 +41,85 @@ const char *host_url(const struct host *h)
 	return h->url;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	(void)remove(path);
-	return 0;
-}
-
 void host_stop(struct host *h)
 {
 	if (!h)
 		return;
-	if (h->pid > 0) {
-		(void)kill(h->pid, SIGTERM);
-		while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+	if (h->keeper > 0) {
+		(void)kill(h->keeper, SIGTERM);
+		while (waitpid(h->keeper, NULL, 0) < 0 && errno == EINTR)
 			continue;
+	} else if (h->dir) {
+		(void)rmdir(h->dir);
 	}
-	if (h->ready_fd >= 0)
-		(void)close(h->ready_fd);
-	if (h->dir) /* never across a mount: what the daemon could not unmount is not deleted into
-	             */
-		(void)nftw(h->dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	auto_closep(&h->ready_fd);
+	auto_closep(&h->log_fd);
 	free(h->dir);
 	free(h->url);
 	free(h);
 }
 
-/* After fork(): only async-signal-safe calls. */
-static void become_daemon(const char *const argv[], int log_fd, int ready_fd, pid_t parent)
+struct daemon {
+	const char *const *argv;
+	const char *dir;
+	int log_fd, ready_fd;
+};
+
+/* Here and below, after fork() in a process with threads: only async-signal-safe calls. */
+static void become_daemon(const struct daemon *d, pid_t keeper)
 {
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t none;
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != keeper)
+		_exit(1);
+	if (dup2(null_fd, STDIN_FILENO) < 0 || dup2(d->log_fd, STDOUT_FILENO) < 0 ||
+	    dup2(d->log_fd, STDERR_FILENO) < 0 || fcntl(d->ready_fd, F_SETFD, 0) < 0)
+		_exit(1);
+	(void)execv("/proc/self/exe", (char *const *)unconst(d->argv));
+	_exit(1);
+}
+
+/* Until the daemon is gone. Our parent's death may come as several SIGTERMs, one for each of its
+ * threads; a second one would make the daemon hurry and leave things behind, so it gets one. */
+static void keep(pid_t pid, const sigset_t *signals)
+{
+	bool is_told = false;
+
+	for (;;) {
+		int signo = sigwaitinfo(signals, NULL);
+
+		if (signo == SIGTERM && !is_told)
+			is_told = kill(pid, SIGTERM) == 0;
+		if (signo == SIGCHLD && waitpid(pid, NULL, WNOHANG) == pid)
+			return;
+	}
+}
+
+static void become_keeper(const struct daemon *d, pid_t parent)
+{
+	/* Not across a mount: what the daemon could not unmount is not deleted into. */
+	const char *const rm[] = {"rm", "-rf", "--one-file-system", "--", d->dir, NULL};
+	pid_t self = getpid();
+	sigset_t signals;
+	pid_t pid;
+
 	(void)setsid();
+	(void)sigemptyset(&signals);
+	(void)sigaddset(&signals, SIGTERM);
+	(void)sigaddset(&signals, SIGCHLD);
+	(void)sigprocmask(SIG_BLOCK, &signals, NULL);
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
 		_exit(1);
-	if (dup2(null_fd, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 ||
-	    dup2(log_fd, STDERR_FILENO) < 0 || fcntl(ready_fd, F_SETFD, 0) < 0)
-		_exit(1);
-	(void)execv("/proc/self/exe", (char *const *)unconst(argv));
+	pid = fork();
+	if (pid == 0)
+		become_daemon(d, self);
+	(void)close(d->ready_fd); /* its end is the daemon's */
+	if (pid > 0)
+		keep(pid, &signals);
+	(void)execv("/bin/rm", (char *const *)unconst(rm));
 	_exit(1);
 }
 
@@ -87,43 +128,51 @@ static int spawn(struct host *h, struct err *err)
 	auto_free char *run = xasprintf("%s/run", h->dir);
 	auto_free char *data = xasprintf("%s/data", h->dir);
 	auto_free char *log = xasprintf("%s/log", h->dir);
-	auto_fd int log_fd = open(log, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	pid_t parent = getpid();
 	char ready[16];
+	const char *const argv[] = {"cloche", "serve",    "--rm",      "--listen", "none",
+	                            "--run",  run,        "--data",    data,       "--ready-fd",
+	                            ready,    "--config", "/dev/null", NULL};
+	struct daemon d = {.argv = argv, .dir = h->dir};
+	pid_t parent = getpid();
 	int pipe_fds[2];
 
-	if (log_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0)
+	d.log_fd = h->log_fd = open(log, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (h->log_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot prepare a daemon in %s", h->dir);
 	h->ready_fd = pipe_fds[0];
-	(void)snprintf(ready, sizeof(ready), "%d", pipe_fds[1]);
-	h->pid = fork();
-	if (h->pid == 0) {
-		const char *const argv[] = {
-			"cloche", "serve", "--rm",     "--listen",  "none",       "--run", run,
-			"--data", data,    "--config", "/dev/null", "--ready-fd", ready,   NULL};
-
-		become_daemon(argv, log_fd, pipe_fds[1], parent);
-	}
+	d.ready_fd = pipe_fds[1];
+	(void)snprintf(ready, sizeof(ready), "%d", d.ready_fd);
+	h->keeper = fork();
+	if (h->keeper == 0)
+		become_keeper(&d, parent);
 	(void)close(pipe_fds[1]);
-	if (h->pid < 0)
+	if (h->keeper < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot start a daemon");
 	return 0;
 }
 
-/* It did not come up: the last words of its log are the reason. */
+/* The reason that the daemon gave is in plain words; the events before it are for programs. */
+static void find_reason(char *log, char *ret, size_t size)
+{
+	char *rest = log;
+	char *line;
+
+	ret[0] = '\0';
+	while ((line = strsep(&rest, "\n")))
+		if (*line && *line != '{' && *line != ' ')
+			(void)snprintf(ret, size, "%s", line);
+}
+
 static int report_failure(const struct host *h, struct err *err)
 {
-	auto_free char *path = xasprintf("%s/log", h->dir);
-	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char text[LOG_TAIL + 1];
-	ssize_t n;
+	char log[LOG_TAIL + 1], reason[256];
+	off_t end = lseek(h->log_fd, 0, SEEK_END);
+	ssize_t n = pread(h->log_fd, log, LOG_TAIL, end > LOG_TAIL ? end - LOG_TAIL : 0);
 
-	if (fd >= 0 && lseek(fd, -LOG_TAIL, SEEK_END) < 0)
-		(void)lseek(fd, 0, SEEK_SET);
-	n = fd < 0 ? 0 : read(fd, text, LOG_TAIL);
-	text[MAX(n, 0)] = '\0';
-	(void)fprintf(stderr, "%s", text);
-	(void)err_set(err, ERR_UNAVAILABLE, 0, "the daemon for this run did not start");
+	log[MAX(n, 0)] = '\0';
+	find_reason(log, reason, sizeof(reason));
+	(void)err_set(err, ERR_UNAVAILABLE, 0, "the daemon for this run did not start: %s",
+	              *reason ? reason : "it did not say why");
 	return err_hint(err, "'sudo cloche doctor' tells what this host lacks");
 }
 
@@ -149,7 +198,7 @@ int host_start(struct interrupt *interrupt, struct host **ret, struct err *err)
 	char dir[] = "/var/tmp/cloche-run.XXXXXX";
 	int r;
 
-	h->ready_fd = -1;
+	h->ready_fd = h->log_fd = -1;
 	if (geteuid() != 0) {
 		(void)err_set(err, ERR_UNAVAILABLE, 0,
 		              "no daemon is running, and hosting one for this run needs root");

@@ -16,11 +16,13 @@ DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posi
 
 
 def blocks():
+    found = []
     for name in DOCUMENTS:
         text = (ROOT / name).read_text()
-        for found in BLOCK.finditer(text):
-            line = text[: found.start()].count("\n") + 1
-            yield pytest.param(found.group(1), found.group(2), id=f"{name}:{line}")
+        for block in BLOCK.finditer(text):
+            line = text[: block.start()].count("\n") + 1
+            found.append(pytest.param(block.group(1), block.group(2), id=f"{name}:{line}"))
+    return found
 
 
 @pytest.mark.parametrize("language, code", blocks())
