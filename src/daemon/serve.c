@@ -22,8 +22,9 @@ static int fail(const struct err *err, int code)
 }
 
 /* What systemd waits for (sd_notify(3)), without its library. */
-static void notify_systemd(const char *state)
+static void notify_systemd(void)
 {
+	static const char state[] = "READY=1";
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	auto_fd int fd = -1;
@@ -35,7 +36,7 @@ static void notify_systemd(const char *state)
 	if (un.sun_path[0] == '@')
 		un.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&un,
+	if (fd < 0 || sendto(fd, state, sizeof(state) - 1, MSG_NOSIGNAL, (struct sockaddr *)&un,
 	                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
 		log_warn("daemon.notify_failed", "socket='%s' errno=%d", path, errno);
 }
@@ -87,7 +88,7 @@ static void on_ready(const struct site *site)
 		log_info("daemon.ready", "version=%s url='%s' socket='%s' key='%s'", CLOCHE_VERSION,
 		         urls, c->socket, key);
 	}
-	notify_systemd("READY=1");
+	notify_systemd();
 	tell_ready_fd(c);
 }
 
@@ -112,10 +113,8 @@ static int serve(const struct config *config)
 	r = check_root(&err);
 	if (r == 0)
 		r = site_prepare(&site, &err);
-	if (r == 0) {
+	if (r == 0)
 		r = launcher_run(&site, on_ready, &err);
-		notify_systemd("STOPPING=1");
-	}
 	site_clear(&site);
 	if (r < 0)
 		code = fail(&err, r == -EALREADY ? EXIT_ALREADY_RUNNING : EXIT_FAILURE);
