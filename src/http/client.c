@@ -240,7 +240,7 @@ static int send_source(struct http_client *c, const struct http_send *send, stru
 
 static int send_data(struct http_client *c, const struct http_send *send)
 {
-	const char *data = send->data;
+	const char *data = send->len > 0 ? send->data : "";
 	size_t left = send->len;
 
 	do {

@@ -48,8 +48,8 @@ must_check int http_client_send(struct http_client *c, const struct http_send *s
 must_check int http_client_head(struct http_client *c, int *ret_status, struct err *err);
 /* Of the last head; borrowed until the next send. Any case; NULL if absent. */
 const char *http_client_header(const struct http_client *c, const char *name);
-/* Body bytes with the framing taken off: their number, 0 = its end, -EPROTO = broken or cut short.
- */
+/* Body bytes with the framing taken off: their number, 0 = its end, < 0 = broken; -EPROTO where the
+ * server's end came before the body's. */
 must_check ssize_t http_client_read(struct http_client *c, void *data, size_t size);
 /* The rest of the body into out; -E2BIG past its cap. */
 must_check int http_client_read_all(struct http_client *c, struct buf *out);

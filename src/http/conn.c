@@ -270,7 +270,7 @@ static bool step_drain(struct conn *c)
 	if (r == HTTP_DECODE_MORE)
 		return false;
 	if (r == HTTP_DECODE_END)
-		conn_move(c, CONN_IDLE);
+		conn_move(c, server_is_draining(c->server) ? CONN_CLOSING : CONN_IDLE);
 	else if (r < 0 || c->dropped_bytes > DROPPED_MAX)
 		conn_move(c, CONN_CLOSING);
 	return true;

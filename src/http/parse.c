@@ -420,11 +420,6 @@ int http_head_read(struct http_head *h, struct buf *in, struct err *err)
 	}
 }
 
-bool http_head_has_begun(const struct http_head *h, const struct buf *in)
-{
-	return h->n_bytes > 0 || in->len > 0;
-}
-
 enum chunk_state {
 	CHUNK_SIZE,
 	CHUNK_EXTENSION,

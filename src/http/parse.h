@@ -71,7 +71,6 @@ void http_head_done(struct http_head *h);
  * (ERR_BAD_REQUEST, ERR_URI_TOO_LONG or ERR_HEADERS_TOO_LARGE), and nothing behind it may be read.
  */
 must_check int http_head_read(struct http_head *h, struct buf *in, struct err *err);
-bool http_head_has_begun(const struct http_head *h, const struct buf *in);
 /* By name in any case; NULL if absent. Where a field came several times: the first. */
 const char *http_head_find(const struct http_head *h, const char *name);
 size_t http_head_count(const struct http_head *h, const char *name);

@@ -69,7 +69,9 @@ bool server_is_draining(const struct http_server *s)
 
 static int open_reserve(void)
 {
-	return eventfd(0, EFD_CLOEXEC); /* any fd will do; this one needs no path, so a chroot is no matter */
+	return eventfd(
+		0,
+		EFD_CLOEXEC); /* any fd will do; this one needs no path, so a chroot is no matter */
 }
 
 static void watch_listeners(struct http_server *s, bool on)

@@ -58,7 +58,7 @@ struct http_app {
 	                      read; also for unknown routes (http_route() NULL) */
 	void *arg;         /* http_app_arg() */
 	const char *const *hosts; /* NULL-terminated allow-list of Host names for TCP listeners
-	                             ("localhost", "127.0.0.1", …), any port; NULL = all */
+	                             ("localhost", "127.0.0.1", "::1"), any port; NULL = all */
 };
 
 /* What a client may take of time and room. Set before http_server_listen(); the defaults suit. */

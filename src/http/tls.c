@@ -158,7 +158,10 @@ static int expect_name(SSL *ssl, const char *name)
 	if (inet_pton(AF_INET, name, &address) == 1 || inet_pton(AF_INET6, name, &address) == 1)
 		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name);
 	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-	return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
+	/* SSL_set_tlsext_host_name(), which casts const away without a word to the compiler */
+	return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+	                unconst(name)) == 1 &&
+	       SSL_set1_host(ssl, name) == 1;
 }
 
 int tls_session_new(struct tls_context *ctx, int fd, const char *server_name, struct ssl_st **ret,
