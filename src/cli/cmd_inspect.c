@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#define EPOCH_YEAR_US (UINT64_C(31536000) * 1000000)
+
 static bool has_suffix(const char *name, const char *suffix)
 {
 	size_t n = strlen(name), m = strlen(suffix);
@@ -14,13 +16,17 @@ static bool has_suffix(const char *name, const char *suffix)
 	return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
+/* A moment, or where it would be in the first year of the epoch, a stretch of time. */
 static void print_time(uint64_t us)
 {
 	time_t s = (time_t)(us / 1000000);
 	struct tm tm;
 	char text[32];
 
-	if (gmtime_r(&s, &tm) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm) > 0)
+	if (us < EPOCH_YEAR_US)
+		printf("%.1f ms\n", (double)us / 1000);
+	else if (gmtime_r(&s, &tm) &&
+	         strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm) > 0)
 		printf("%s\n", text);
 	else
 		printf("%" PRIu64 "\n", us);

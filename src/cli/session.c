@@ -139,8 +139,11 @@ int session_status(const json_t *exec)
 	return json_is_integer(code) ? (int)(json_integer_value(code) & 255) : EXIT_CLOCHE;
 }
 
+/* A missing directory or user of the exec is not a missing program: the field tells. */
 int session_start_status(const struct err *err)
 {
+	if (strncmp(err->field, "argv", 4) != 0)
+		return EXIT_CLOCHE;
 	if (err->code == ERR_FILE_NOT_FOUND)
 		return EXIT_NOT_FOUND;
 	if (err->code == ERR_FILE_DENIED || err->code == ERR_FILE_INVALID)
