@@ -174,10 +174,12 @@ static void ask_delete(struct sandbox *s)
 {
 	struct err err;
 
-	if (ask(s, MSG_DELETE, on_delete_reply, &err) < 0) {
-		log_error("sandbox.undeleted", "id=%s error='%s'", s->id, err.message);
-		loop_timer_set_in(s->timer, DELETE_AGAIN_US);
-	}
+	if (ask(s, MSG_DELETE, on_delete_reply, &err) == 0)
+		return;
+	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, err.message);
+	if (s->created) /* without a broker there is no use in waiting; the next start clears up */
+		tell_created(s, &s->create_err);
+	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
 }
 
 void sandbox_end(struct sandbox *s, enum end_cause cause, const char *message)

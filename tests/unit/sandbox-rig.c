@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox-rig.h"
+
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static struct buf text = BUF_INIT(1 << 20);
+
+/* Short, so that what waits for an agent in vain does not make a test wait long. */
+static const struct link_timing timing = {
+	.greet_us = 30000,
+	.ping_busy_us = 5000,
+	.ping_idle_us = 20000,
+	.pong_us = 30000,
+};
+
+static void on_ready(struct loop *loop, void *arg)
+{
+	(void)loop;
+	((struct rig *)arg)->is_ready = true;
+}
+
+static void on_broker_lost(struct loop *loop, void *arg)
+{
+	(void)loop;
+	((struct rig *)arg)->losses++;
+}
+
+void rig_come_back(struct rig *r)
+{
+	struct fleet_config config = {
+		.loop = r->loop,
+		.spool_dir = r->dir,
+		.spool_bytes_max = 1 << 20,
+		.default_limits = {.memory_bytes = 64 << 20,
+	                           .disk_bytes = 64 << 20,
+	                           .inodes = 1000,
+	                           .cpu_milli = 1000,
+	                           .pids = 64,
+	                           .nofile = 256},
+		.max_limits = {.memory_bytes = 1 << 30,
+	                       .disk_bytes = 1 << 30,
+	                       .inodes = 100000,
+	                       .cpu_milli = 4000,
+	                       .pids = 1024,
+	                       .nofile = 4096},
+		.default_timeout_ms = 3600000,
+		.max_timeout_ms = 86400000,
+		.sandboxes_max = 5,
+		.execs_max = 4,
+		.broker_lost = on_broker_lost,
+		.broker_lost_arg = r,
+		.timing = &timing,
+	};
+
+	CHECK_INT(store_open(r->db, &r->store, NULL), 0);
+	config.store = r->store;
+	config.broker_fd = fake_broker_socket(&r->broker);
+	r->is_ready = false;
+	CHECK_INT(fleet_new(&config, on_ready, r, &r->fleet, NULL), 0);
+	CHECK(!r->is_ready); /* never from inside the call */
+	UNTIL(&r->broker, r->is_ready);
+}
+
+void rig_go_away(struct rig *r)
+{
+	fleet_free(r->fleet);
+	r->fleet = NULL;
+	fake_turn(&r->broker);
+	store_close(r->store);
+}
+
+void rig_start(struct rig *r)
+{
+	*r = (struct rig){0};
+	log_init("test", LOG_ERROR);
+	CHECK_INT(loop_new(&r->loop, NULL), 0);
+	fake_broker_init(&r->broker, r->loop);
+	(void)snprintf(r->dir, sizeof(r->dir), "/tmp/cloche-rig-XXXXXX");
+	CHECK(mkdtemp(r->dir) != NULL);
+	(void)snprintf(r->db, sizeof(r->db), "%s/state.db", r->dir);
+	rig_come_back(r);
+}
+
+struct entry { /* as getdents64(2) gives it */
+	uint64_t ino;
+	int64_t off;
+	uint16_t size;
+	uint8_t type;
+	char name[];
+};
+
+static size_t each_spool(struct rig *r, bool is_removing)
+{
+	int fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_Alignas(struct entry) char batch[8192];
+	size_t count = 0;
+	long n;
+
+	CHECK(fd >= 0);
+	while ((n = syscall(SYS_getdents64, fd, batch, sizeof(batch))) > 0) {
+		for (long at = 0; at < n; at += ((struct entry *)(void *)(batch + at))->size) {
+			const struct entry *e = (struct entry *)(void *)(batch + at);
+
+			count += strncmp(e->name, "ex_", 3) == 0;
+			if (is_removing && e->name[0] != '.')
+				(void)unlinkat(fd, e->name, 0);
+		}
+	}
+	(void)close(fd);
+	return count;
+}
+
+size_t rig_spools(struct rig *r)
+{
+	return each_spool(r, false);
+}
+
+void rig_stop(struct rig *r)
+{
+	if (r->fleet)
+		rig_go_away(r);
+	fake_broker_done(&r->broker);
+	loop_free(r->loop);
+	(void)each_spool(r, true);
+	CHECK_INT(rmdir(r->dir), 0);
+	buf_done(&text);
+}
+
+void rig_note(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct outcome *o = arg;
+
+	CHECK(!s != !err);
+	o->calls++;
+	o->s = s;
+	if (err)
+		o->err = *err;
+}
+
+struct sandbox *rig_create(struct rig *r, const char *name)
+{
+	struct sandbox_spec spec = {.name = name};
+	struct outcome o = {0};
+	struct err err = {0};
+
+	if (sandbox_create(r->fleet, "prj_test", &spec, rig_note, &o, &err) < 0)
+		CHECK_STR(err.message, "");
+	CHECK_INT(o.calls, 0);
+	UNTIL(&r->broker, o.calls > 0);
+	CHECK_STR(o.err.message, "");
+	CHECK_INT(sandbox_state(o.s), SANDBOX_RUNNING);
+	return o.s;
+}
+
+void rig_delete(struct rig *r, struct sandbox *s)
+{
+	struct outcome o = {0};
+
+	sandbox_delete(s, END_DELETED, rig_note, &o);
+	CHECK_INT(o.calls, 0);
+	UNTIL(&r->broker, o.calls > 0);
+	CHECK(o.s == s);
+}
+
+const char *rig_json(struct sandbox *s)
+{
+	struct json_writer w;
+
+	buf_truncate(&text, 0);
+	json_writer_init(&w, &text);
+	sandbox_to_json(s, &w, NULL);
+	CHECK_INT(json_writer_end(&w), 0);
+	return buf_str(&text);
+}
+
+const char *rig_exec_json(const struct exec *e)
+{
+	struct json_writer w;
+
+	buf_truncate(&text, 0);
+	json_writer_init(&w, &text);
+	exec_to_json(e, &w, NULL);
+	CHECK_INT(json_writer_end(&w), 0);
+	return buf_str(&text);
+}
+
+struct exec *rig_exec(struct rig *r, struct sandbox *s, const char *shell, bool has_stdin)
+{
+	struct exec_spec spec = {.shell = shell, .has_stdin = has_stdin};
+	struct fake_agent *a = fake_agent_find(&r->broker, sandbox_id(s));
+	struct fake_channel *before = fake_channel_last(a);
+	struct exec *e = NULL;
+	struct err err = {0};
+
+	if (exec_start(s, &spec, &e, &err) < 0)
+		CHECK_STR(err.message, "");
+	CHECK_INT(exec_state(e), EXEC_STARTING);
+	UNTIL(&r->broker, fake_channel_last(a) != before);
+	CHECK_STR(fake_channel_last(a)->start.tag, exec_id(e));
+	return e;
+}
+
+char *rig_output(struct exec *e, uint8_t kind)
+{
+	struct buf out = BUF_INIT(8 << 20);
+	struct spool_event ev;
+	char *result;
+
+	for (uint64_t after = 0; spool_next(exec_spool(e), after, &ev, NULL) == 1; after = ev.seq) {
+		if (ev.kind == SPOOL_GAP)
+			CHECK_INT(buf_printf(&out, "[gap %" PRIu64 "]", ev.lost_bytes), 0);
+		else if (ev.kind == kind)
+			CHECK_INT(buf_append(&out, ev.data, ev.len), 0);
+	}
+	result = xstrdup(buf_str(&out));
+	buf_done(&out);
+	return result;
+}
