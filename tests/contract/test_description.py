@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The description itself: valid, complete, and the same as the daemon's own tables."""
+
+import re
+
+import pytest
+from contract.description import METHODS, OPERATIONS, TEXT, mistakes, resolve
+from harness.daemon import ROOT
+from openapi_spec_validator import validate
+
+ROUTE = re.compile(r'\{HTTP_(\w+),\s*((?:"[^"]*"|\w+|\s)+),\s*(\w+),\s*HTTP_BODY_(\w+),\s*(\w+)')
+
+
+def table():
+    """Rows of src/api/routes.c: (method, path, body, scope)."""
+    text = (ROOT / "src" / "api" / "routes.c").read_text()
+    macros = {}
+
+    def expand(words):
+        return "".join(w.strip('"') if w.startswith('"') else macros[w] for w in re.findall(r'"[^"]*"|\w+', words))
+
+    for name, words in re.findall(r"#define (\w+)\s+(.*)", text):
+        macros[name] = expand(words)
+    return [(method, expand(words), body, scope) for method, words, _, body, scope in ROUTE.findall(text)]
+
+
+def test_it_is_valid_openapi():
+    validate(TEXT)
+
+
+def test_the_daemons_routes_are_described_and_no_others():
+    described = {(op.method, op.path) for op in OPERATIONS.values()}
+    assert {(method, path) for method, path, _, _ in table()} == described
+
+
+def test_bodies_and_scopes_are_those_of_the_table():
+    scopes = {"0": None, "SCOPE_READ": "read", "SCOPE_WRITE": "write", "SCOPE_ADMIN": "admin"}
+    rows = {(method, path): (body, scopes[scope]) for method, path, body, scope in table()}
+    for op in OPERATIONS.values():
+        body = "JSON" if op.has_json_body else "STREAM" if op.body_types else "NONE"
+        assert (body, op.scope) == rows[op.method, op.path], op.id
+
+
+def test_operation_ids_are_unique():
+    count = sum(method in METHODS for item in TEXT["paths"].values() for method in item)
+    assert count == len(OPERATIONS)
+
+
+def test_error_codes_are_those_of_the_daemon():
+    source = (ROOT / "src" / "base" / "err.c").read_text()
+    codes = set(re.findall(r'\{"(\w+)", [45]\d\d\}', source))
+    assert set(TEXT["components"]["schemas"]["ErrorCode"]["enum"]) == codes
+
+
+def test_each_described_error_names_codes_of_its_status():
+    source = (ROOT / "src" / "base" / "err.c").read_text()
+    status_of = dict(re.findall(r'\{"(\w+)", ([45]\d\d)\}', source))
+    for op in OPERATIONS.values():
+        for status, response in op.text["responses"].items():
+            for word in re.findall(r"`(\w+)`", resolve(response)["description"]) if status >= "400" else []:
+                assert status_of.get(word, status) == status, (op.id, status, word)
+
+
+def bodies():
+    for op in OPERATIONS.values():
+        for kind, content in op.body_types.items():
+            for name, example in content.get("examples", {}).items():
+                yield pytest.param(content["schema"], example["value"], id=f"{op.id}-{name}")
+
+
+@pytest.mark.parametrize("schema, value", list(bodies()))
+def test_an_example_fits_its_schema(schema, value):
+    assert not mistakes(schema, value)
+
+
+def test_every_json_body_has_an_example():
+    for op in OPERATIONS.values():
+        for kind, content in op.body_types.items():
+            assert kind != "application/json" or content.get("examples"), op.id
+
+
+def test_schemas_of_requests_refuse_unknown_fields():
+    for op in OPERATIONS.values():
+        if op.has_json_body:
+            schema = resolve(op.body_types["application/json"]["schema"])
+            assert mistakes(schema, {"no_such_field": 1}), op.id

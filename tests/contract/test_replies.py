@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operation succeeds at least once, and its reply has the described form."""
+
+import base64
+import io
+import json
+import os
+import socket
+import tarfile
+import uuid
+
+import pytest
+from contract.description import OPERATIONS, TEXT, mistakes
+
+
+def exec_of(api, box, **fields):
+    """A detached exec's id."""
+    status, reply = api("create_exec", id=box.id, body={"detached": True, **fields})
+    assert status == 202
+    return reply["exec"]["id"]
+
+
+def get_health(api, box):
+    assert api("get_health")[1]["status"] == "ok"
+    assert set(api("get_health", key="")[1]) == {"status", "ready", "version"}
+
+
+def create_sandbox(api, box):
+    body = {
+        "name": f"c-{uuid.uuid4().hex[:8]}", "template": "host", "tags": {"a": "b"}, "env": {"A": "1"}, "timeout_ms": 60000,
+        "limits": {"vcpus": 0.5, "memory_mib": 64, "disk_mib": 64, "inodes": 5000, "pids": 32, "open_files": 128},
+        "engine": "auto", "min_grade": "process",
+    }
+    assert not mistakes(OPERATIONS["create_sandbox"].body_types["application/json"]["schema"], body)
+    status, made = api("create_sandbox", body=body)
+    assert status == 201
+    assert {k: made[k] for k in ("name", "template", "tags", "timeout_ms")} == {
+        k: body[k] for k in ("name", "template", "tags", "timeout_ms")
+    }
+    assert made["limits"] == body["limits"] and made["env_names"] == ["A"]
+    assert api("delete_sandbox", id=made["name"])[1]["ended"]["cause"] == "deleted"
+
+
+def list_sandboxes(api, box):
+    mark = uuid.uuid4().hex
+    ids = [api("create_sandbox", body={"tags": {"mark": mark}})[1]["id"] for _ in range(2)]
+    _, page = api("list_sandboxes", query=f"tag=mark:{mark}&limit=1")
+    assert [s["id"] for s in page["sandboxes"]] == ids[1:]
+    _, page = api("list_sandboxes", query=f"tag=mark:{mark}&limit=1&cursor={page['next_cursor']}")
+    assert [s["id"] for s in page["sandboxes"]] == ids[:1] and page["next_cursor"] is None
+    for sandbox_id in ids:
+        api("delete_sandbox", id=sandbox_id)
+    _, page = api("list_sandboxes", query=f"tag=mark:{mark}&state=stopped")
+    assert len(page["sandboxes"]) == 2
+
+
+def get_sandbox(api, box):
+    assert api("get_sandbox", id=box.id)[1]["id"] == box.id
+    assert api("get_sandbox", id=box.id, method="HEAD") == (200, b"")
+
+
+def update_sandbox(api, box):
+    body = {"tags": {"x": "y"}, "timeout_ms": 1800000, "limits": {"pids": 300}}
+    _, changed = api("update_sandbox", id=box.id, body=body)
+    assert (changed["tags"], changed["limits"]["pids"]) == ({"x": "y"}, 300)
+
+
+def delete_sandbox(api, box):
+    _, made = api("create_sandbox")
+    assert api("delete_sandbox", id=made["id"])[1]["state"] == "stopped"
+    api("delete_sandbox", id=made["id"])
+    assert api("get_sandbox", id=made["id"])[0] == 404
+
+
+def create_exec(api, box):
+    body = {"argv": ["cat"], "cwd": "/tmp", "env": {"A": "1"}, "user": "root", "stdin": "hé", "timeout_ms": 20000}
+    _, result = api("create_exec", id=box.id, body=body)
+    assert (result["stdout"], result["exec"]["exit_code"]) == ("hé", 0)
+    _, result = api("create_exec", id=box.id, body={"argv": ["cat"], "stdin_base64": "/wA="})
+    assert base64.b64decode(result["stdout_base64"]) == b"\xff\x00"
+    for kind in ("application/x-ndjson", "text/event-stream"):
+        status, data = api("create_exec", id=box.id, body={"shell": "echo a; echo b >&2"}, headers={"Accept": kind})
+        assert status == 200 and b'"exited"' in data
+    exec_of(api, box, argv=["true"], open_stdin=True, pty={"rows": 10, "cols": 10})
+
+
+def list_execs(api, box):
+    exec_of(api, box, argv=["true"])
+    assert len(api("list_execs", id=box.id, query="limit=1")[1]["execs"]) == 1
+
+
+def get_exec(api, box):
+    exec_id = exec_of(api, box, argv=["/no/such/program"])
+    api("wait_exec", id=box.id, exec_id=exec_id)
+    _, failed = api("get_exec", id=box.id, exec_id=exec_id)
+    assert (failed["state"], failed["error"]["code"]) == ("failed", "file_not_found")
+
+
+def delete_exec(api, box):
+    exec_id = exec_of(api, box, argv=["sleep", "1000"])
+    assert api("delete_exec", id=box.id, exec_id=exec_id)[1]["id"] == exec_id
+    assert api("get_exec", id=box.id, exec_id=exec_id)[0] == 404
+
+
+def get_exec_output(api, box):
+    exec_id = exec_of(api, box, shell="echo a; printf '\\377'; exit 3")
+    _, data = api("get_exec_output", id=box.id, exec_id=exec_id, query="follow=1&after=0")
+    last = json.loads(data.splitlines()[-1])
+    assert (last["type"], last["exec"]["exit_code"]) == ("exited", 3)
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": "1"}
+    _, data = api("get_exec_output", id=box.id, exec_id=exec_id, headers=headers)
+    assert b"id: 1\n" not in data and b"event: exited" in data
+    assert api("get_exec_output", id=box.id, exec_id=exec_id, query="follow", method="HEAD") == (200, b"")
+
+
+def wait_exec(api, box):
+    exec_id = exec_of(api, box, argv=["sleep", "1000"])
+    assert api("wait_exec", id=box.id, exec_id=exec_id, query="timeout_ms=50")[1]["state"] == "running"
+    api("signal_exec", id=box.id, exec_id=exec_id, body={"signal": 9, "tree": True})
+    assert api("wait_exec", id=box.id, exec_id=exec_id)[1]["cause"] == "killed"
+
+
+def write_exec_stdin(api, box):
+    exec_id = exec_of(api, box, argv=["cat"], open_stdin=True)
+    assert api("write_exec_stdin", id=box.id, exec_id=exec_id, body=b"ab")[1] == {"bytes": 2}
+    assert api("write_exec_stdin", id=box.id, exec_id=exec_id, body=b"c", query="eof=1")[1] == {"bytes": 1}
+    _, data = api("get_exec_output", id=box.id, exec_id=exec_id, query="follow=1")
+    assert "".join(json.loads(line).get("text", "") for line in data.splitlines()) == "abc"
+
+
+def signal_exec(api, box):
+    exec_id = exec_of(api, box, argv=["sleep", "1000"])
+    assert api("signal_exec", id=box.id, exec_id=exec_id, body={"signal": "SIGTERM"})[0] == 200
+    assert api("wait_exec", id=box.id, exec_id=exec_id)[1]["signal"] == 15
+
+
+def resize_exec(api, box):
+    exec_id = exec_of(api, box, shell="read x", pty={})
+    assert api("resize_exec", id=box.id, exec_id=exec_id, body={"rows": 30, "cols": 90})[0] == 200
+    api("delete_exec", id=box.id, exec_id=exec_id)
+
+
+def attach_exec(api, box):
+    exec_id = exec_of(api, box, shell="echo out; exit 4")
+    target = OPERATIONS["attach_exec"].target(id=box.id, exec_id=exec_id)
+    with socket.create_connection(("127.0.0.1", api.daemon.port), timeout=30) as s:
+        s.sendall(
+            f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.daemon.key}\r\n"
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n".encode()
+        )
+        stream = s.makefile("rb")
+        assert stream.readline().startswith(b"HTTP/1.1 101")
+        while stream.readline() != b"\r\n":
+            pass
+        frames = list(frames_of(stream))
+    texts = [json.loads(data) for op, data in frames if op == 1]
+    assert b"".join(data for op, data in frames if op == 2) == b"out\n"
+    assert texts[-1]["exited"]["exit_code"] == 4
+    for text in texts:
+        assert not mistakes(TEXT["components"]["schemas"]["AttachEvent"], text)
+
+
+def frames_of(stream):
+    """A server's frames up to its close: (opcode, payload)."""
+    while True:
+        head = stream.read(2)
+        op, size = head[0] & 15, head[1]
+        if size >= 126:
+            size = int.from_bytes(stream.read(2 if size == 126 else 8), "big")
+        yield op, stream.read(size)
+        if op == 8:
+            return
+
+
+def put(api, box, path, data=b"12345", **fields):
+    query = f"path={path}" + "".join(f"&{k}={v}" for k, v in fields.items())
+    return api("write_file", id=box.id, query=query, body=data)
+
+
+def read_file(api, box):
+    put(api, box, "read-me")
+    assert api("read_file", id=box.id, query="path=read-me&offset=1&length=3") == (200, b"234")
+    assert api("read_file", id=box.id, query="path=read-me", method="HEAD") == (200, b"")
+
+
+def write_file(api, box):
+    status, entry = put(api, box, "deep/w", mode="0600", parents=1)
+    assert (status, entry["mode"], entry["size"]) == (200, "0600", 5)
+    assert put(api, box, "deep/w", append="true")[1]["size"] == 10
+    assert put(api, box, f"new-{uuid.uuid4().hex}", exclusive=1, user="root")[0] == 201
+
+
+def remove_file(api, box):
+    put(api, box, "gone")
+    assert api("remove_file", id=box.id, query="path=gone")[1] == {"path": "gone"}
+    assert api("remove_file", id=box.id, query="path=gone&missing_ok=1&recursive=1")[0] == 200
+
+
+def stat_file(api, box):
+    api("make_symlink", id=box.id, body={"path": f"l-{uuid.uuid4().hex}", "target": "x"})
+    assert api("stat_file", id=box.id, query="path=/")[1]["type"] == "directory"
+    assert api("stat_file", id=box.id, query="path=/bin")[1].get("target")
+    assert api("stat_file", id=box.id, query="path=/bin&follow=1")[1]["type"] == "directory"
+
+
+def file_exists(api, box):
+    assert api("file_exists", id=box.id, query="path=/tmp")[1] == {"exists": True, "type": "directory"}
+    assert api("file_exists", id=box.id, query="path=/none&follow=1")[1] == {"exists": False}
+
+
+def list_files(api, box):
+    put(api, box, "dir/one", parents=1)
+    _, listed = api("list_files", id=box.id, query="path=dir&recursive=1&depth=2&limit=5")
+    assert [e["path"] for e in listed["entries"]] == ["one"] and not listed["truncated"]
+    _, listed = api("list_files", id=box.id, query="path=/usr/bin&limit=2")
+    assert len(listed["entries"]) == 2 and listed["truncated"]
+    api("make_directory", id=box.id, body={"path": "empty", "parents": True})
+    assert api("list_files", id=box.id, query="path=empty")[1] == {"entries": [], "truncated": False}
+
+
+def make_directory(api, box):
+    name = f"d-{uuid.uuid4().hex}"
+    assert api("make_directory", id=box.id, body={"path": name + "/x", "parents": True, "mode": "0700"})[0] == 200
+
+
+def move_file(api, box):
+    put(api, box, "from")
+    to = f"moved-{uuid.uuid4().hex}"
+    assert api("move_file", id=box.id, body={"path": "from", "to": to, "exclusive": True})[1] == {"path": "from"}
+
+
+def copy_file(api, box):
+    put(api, box, "tree/leaf", parents=1)
+    to = f"copies/{uuid.uuid4().hex}"
+    body = {"path": "tree", "to": to, "recursive": True, "parents": True, "user": "user"}
+    assert api("copy_file", id=box.id, body=body)[0] == 200
+
+
+def chmod_file(api, box):
+    put(api, box, "modes")
+    assert api("chmod_file", id=box.id, body={"path": "modes", "mode": "755", "recursive": False})[0] == 200
+
+
+def chown_file(api, box):
+    put(api, box, "owned")
+    body = {"path": "/home/user/owned", "owner": "root:root", "user": "root"}
+    assert api("chown_file", id=box.id, body=body)[0] == 200
+
+
+def make_symlink(api, box):
+    assert api("make_symlink", id=box.id, body={"path": f"l-{uuid.uuid4().hex}", "target": "/x y"})[0] == 200
+
+
+def read_tar(api, box):
+    put(api, box, "packed/file", parents=1)
+    _, data = api("read_tar", id=box.id, query="path=packed")
+    assert "file" in [m.name.removeprefix("./") for m in tarfile.open(fileobj=io.BytesIO(data)).getmembers()]
+    assert api("read_tar", id=box.id, query="path=packed&compress=gzip")[1][:2] == b"\x1f\x8b"
+    assert api("read_tar", id=box.id, query="path=packed&compress=zstd")[1][:4] == b"\x28\xb5\x2f\xfd"
+
+
+def write_tar(api, box):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo("inside")
+        info.size = 3
+        tar.addfile(info, io.BytesIO(b"abc"))
+    _, reply = api("write_tar", id=box.id, query="path=unpacked&parents=1", body=out.getvalue())
+    assert reply == {"entries": 1, "bytes": 3}
+
+
+def watch_files(api, box):
+    """An endless stream: read up to the first events, by hand."""
+    op = OPERATIONS["watch_files"]
+    target = op.target(id=box.id).replace("path=x", "path=/tmp&recursive=1")
+    with socket.create_connection(("127.0.0.1", api.daemon.port), timeout=30) as s:
+        s.sendall(f"GET {target} HTTP/1.0\r\nHost: localhost\r\nX-API-Key: {api.daemon.key}\r\n\r\n".encode())
+        stream = s.makefile("rb")
+        while stream.readline() != b"\r\n":
+            pass
+        ready = stream.readline()
+        put(api, box, "/tmp/seen")
+        event = stream.readline()
+    op.check(200, "application/x-ndjson", ready + event)
+    assert json.loads(ready)["type"] == "ready"
+
+
+def run(api, box):
+    _, result = api("run", body={"code": "print(6*7)", "language": "python", "args": ["x"]})
+    assert result["stdout"] == "42\n"
+    assert api("get_sandbox", id=result["sandbox_id"])[1].get("state") == "stopped"
+    body = {
+        "command": "cat f; cat", "files": [{"path": "f", "text": "file "}, {"path": "g", "base64": "AA==", "mode": "0600"}],
+        "stdin": "in", "cwd": "/home/user", "user": "user", "env": {"A": "1"}, "limits": {"pids": 64}, "tags": {}, "timeout_ms": 20000,
+    }
+    assert not mistakes(TEXT["components"]["schemas"]["Run"], body)
+    _, data = api("run", body=body, headers={"Accept": "application/x-ndjson"})
+    assert "".join(json.loads(line).get("text", "") for line in data.splitlines()) == "file in"
+
+
+def list_keys(api, box):
+    assert api("list_keys", query="project=default")[1]["keys"]
+
+
+def create_key(api, box):
+    _, made = api("create_key", body={"name": "contract", "scope": "read", "project": "default"})
+    assert api("list_sandboxes", key=made["secret"])[0] == 200
+    api("revoke_key", key_id=made["key"]["id"])
+
+
+def revoke_key(api, box):
+    _, made = api("create_key", body={"name": "short"})
+    assert made["key"]["scope"] == "write"
+    assert api("revoke_key", key_id=made["key"]["id"])[1] == {"id": made["key"]["id"]}
+    assert api("revoke_key", key_id=made["key"]["id"])[0] == 404
+
+
+def list_projects(api, box):
+    assert "default" in [p["name"] for p in api("list_projects")[1]["projects"]]
+
+
+def create_project(api, box):
+    name = f"p-{uuid.uuid4().hex[:8]}"
+    assert api("create_project", body={"name": name})[1]["name"] == name
+    assert api("create_project", body={"name": name})[0] == 409
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_answers_as_described(api, sandbox, operation):
+    assert operation in globals(), "an operation without an example here"
+    globals()[operation](api, sandbox)
