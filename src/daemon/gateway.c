@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "daemon/child.h"
 #include "daemon/confine.h"
+#include "daemon/toml.h"
+#include "http/target.h"
 #include "http/tls.h"
 
 #include <signal.h>
@@ -20,7 +22,7 @@
 #include <sys/epoll.h>
 
 #define DRAIN_US   (5 * UINT64_C(1000000))
-#define HOSTS_MAX  64
+#define HOSTS_MAX  (TOML_ITEMS_MAX + SITE_LISTENERS_MAX + 3)
 #define STORE_PATH "/state.db" /* below the root that confine() gave it */
 #define SPOOL_DIR  "/spool"
 
@@ -33,21 +35,14 @@ struct gateway {
 	struct http_server *server;
 	struct tls_context *tls;
 	struct api api;
-	const char *hosts[HOSTS_MAX + 1];
-	char host_names[SITE_LISTENERS_MAX][64];
+	const char *hosts[HOSTS_MAX + 1]; /* NULL-terminated */
+	size_t n_hosts;
+	char host_names[SITE_LISTENERS_MAX][HTTP_HOST_SIZE];
 	int control_fd;
 	struct loop_io *control_io;
 	bool is_stopping;
 	bool has_failed; /* and has said so */
 };
-
-/* "[::1]:7070" without the port. */
-static const char *host_of_listener(int fd, char name[64])
-{
-	listen_name(fd, name, 64);
-	*strrchr(name, ':') = '\0';
-	return name;
-}
 
 static bool has_wildcard(const struct config *c)
 {
@@ -59,30 +54,45 @@ static bool has_wildcard(const struct config *c)
 	return false;
 }
 
+static void add_host(struct gateway *g, const char *name)
+{
+	if (g->n_hosts < HOSTS_MAX)
+		g->hosts[g->n_hosts++] = name;
+}
+
+/* Its own address, as a Host header has it. */
+static void add_listener(struct gateway *g, size_t i)
+{
+	char text[64];
+	unsigned port;
+
+	listen_name(g->site->listeners[i].fd, text, sizeof(text));
+	if (http_host_parse(text, g->host_names[i], &port) == 0)
+		add_host(g, g->host_names[i]);
+}
+
 /*
- * Which Host names are answered, so that a web page which makes its name point at us is not. One
- * that listens on every address cannot know its names: unless it is told them, all are let in.
+ * Which Host names are answered, so that a web page which makes its name point at us is not: those
+ * that were set, and always those of this machine for itself, which no page can have. One that
+ * listens on every address cannot know its names: unless it is told them, all are let in.
  */
 static const char *const *allowed_hosts(struct gateway *g)
 {
 	const struct config *c = g->site->config;
-	size_t n = 0;
 
-	if (c->hosts) {
-		for (char **p = c->hosts; *p && n < HOSTS_MAX; p++) {
-			if (strcmp(*p, "*") == 0)
-				return NULL;
-			g->hosts[n++] = *p;
-		}
-		return g->hosts;
-	}
-	if (has_wildcard(c))
+	if (!c->hosts && has_wildcard(c))
 		return NULL;
-	g->hosts[n++] = "localhost";
+	add_host(g, "localhost");
+	add_host(g, "127.0.0.1");
+	add_host(g, "::1");
 	for (size_t i = 0; i < g->site->n_listeners; i++)
 		if (!g->site->listeners[i].is_unix)
-			g->hosts[n++] =
-				host_of_listener(g->site->listeners[i].fd, g->host_names[i]);
+			add_listener(g, i);
+	for (char **p = c->hosts; p && *p; p++) {
+		if (strcmp(*p, "*") == 0)
+			return NULL;
+		add_host(g, *p);
+	}
 	return g->hosts;
 }
 

@@ -17,7 +17,7 @@ static int fail(const struct err *err, int code)
 {
 	(void)fprintf(stderr, "cloche serve: %s\n", err->message);
 	if (err->hint[0])
-		(void)fprintf(stderr, "  %s\n", err->hint);
+		(void)fprintf(stderr, "  hint: %s\n", err->hint);
 	return code;
 }
 

@@ -4,7 +4,9 @@
 #include "base/fd.h"
 #include "daemon/child.h"
 #include "daemon/confine.h"
+#include "daemon/daemon.h"
 #include "daemon/listen.h"
+#include "daemon/probe.h"
 #include "daemon/site.h"
 #include "test.h"
 
@@ -302,4 +304,32 @@ TEST_FORKED(a_child_keeps_only_the_fds_that_it_was_given, 10)
 	CHECK_INT(fcntl(far, F_GETFD), -1);
 	CHECK(fcntl(STDERR_FILENO, F_GETFD) >= 0);
 	config_done(&c);
+}
+
+TEST(every_probe_of_the_doctor_says_what_it_found)
+{
+	static const probe_fn probes[] = {
+		probe_kernel,        probe_clone3,     probe_pidfd,       probe_openat2,
+		probe_seccomp,       probe_landlock,   probe_userns,      probe_overlay,
+		probe_idmap,         probe_nftables,   probe_root,        probe_cgroups,
+		probe_cgroup_memory, probe_cgroup_cpu, probe_cgroup_pids, probe_cgroup_freezer,
+		probe_btrfs,         probe_mkfs_btrfs, probe_loop,        probe_kvm,
+		probe_qemu,          probe_criu,       probe_cpu_flaws,   probe_user,
+		probe_daemon,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
+		char detail[PROBE_DETAIL_SIZE] = "";
+
+		(void)probes[i](detail);
+		CHECK(detail[0] != '\0');
+	}
+	CHECK_INT(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+}
+
+TEST(the_doctor_refuses_words_that_it_does_not_know)
+{
+	char *argv[] = {unconst("doctor"), unconst("--jsno"), NULL};
+
+	CHECK_INT(doctor_command(2, argv), 2);
 }
