@@ -9,7 +9,6 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -45,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char dir[] = "/tmp/cloche-fuzz-untar.XXXXXX";
 	auto_free char *archive = xcalloc(1, size + 1);
-	struct stat before, after;
+	auto_free char *in = NULL;
 	struct untar *u;
 	int dir_fd, in_fd;
 
@@ -55,19 +54,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert(dir_fd >= 0 && mkdirat(dir_fd, "in", 0700) == 0);
 	in_fd = openat(dir_fd, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert(in_fd >= 0 && fstat(dir_fd, &before) == 0);
+	assert(in_fd >= 0);
 
 	u = untar_new(in_fd, NULL, NULL);
 	if (untar_feed(u, archive, size, NULL) == 0 && untar_finish(u, NULL) == 0)
 		assert(size >= 2 * BLOCK);
 	untar_free(u);
 
-	/* An entry made or removed in dir itself would have moved its time or its links. */
-	assert(fstat(dir_fd, &after) == 0 && before.st_nlink == after.st_nlink);
-	assert(before.st_mtim.tv_nsec == after.st_mtim.tv_nsec &&
-	       before.st_mtim.tv_sec == after.st_mtim.tv_sec);
 	(void)close(in_fd);
 	(void)close(dir_fd);
-	assert(nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0);
+	in = xasprintf("%s/in", dir);
+	assert(nftw(in, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0);
+	assert(rmdir(dir) == 0); /* it holds nothing else */
 	return 0;
 }
