@@ -126,11 +126,14 @@ static void note_failure(struct http_client *c, ssize_t n)
 static ssize_t fill(struct http_client *c, bool wait)
 {
 	for (;;) {
-		char *room;
 		size_t size = MIN(buf_room(&c->in), PIECE);
-		int r = size > 0 ? buf_reserve(&c->in, size, &room) : -E2BIG;
+		char *room = NULL;
 		ssize_t n;
+		int r;
 
+		if (size == 0)
+			return -E2BIG;
+		r = buf_reserve(&c->in, size, &room);
 		if (r < 0)
 			return r;
 		n = transport_read(&c->transport, room, size);
@@ -479,16 +482,15 @@ int http_client_ws_send(struct http_client *c, enum ws_opcode op, const void *da
 
 int http_client_ws_close(struct http_client *c, unsigned code, const char *reason)
 {
-	char data[125];
-	size_t len = MIN(reason ? strlen(reason) : 0, sizeof(data) - 2);
+	char data[126]; /* a control frame's 125 and a NUL */
+	size_t len = MIN(reason ? strlen(reason) : 0, sizeof(data) - 3);
 	int r;
 
 	if (c->has_sent_close)
 		return 0;
 	data[0] = (char)(code >> 8);
 	data[1] = (char)code;
-	if (len > 0)
-		memcpy(data + 2, reason, len);
+	(void)snprintf(data + 2, len + 1, "%s", reason ? reason : "");
 	r = http_client_ws_send(c, WS_CLOSE, data, len + 2);
 	c->has_sent_close = true;
 	return r;

@@ -69,9 +69,10 @@ must_check int http_client_ws_send(struct http_client *c, enum ws_opcode op, con
  */
 must_check int http_client_ws_recv(struct http_client *c, bool wait, enum ws_opcode *op,
                                    const char **data, size_t *len);
-/* Tells the server that nothing more comes; go on with ws_recv() until 0 to hear it out. */
+/* Tells the server that nothing more comes; go on with http_client_ws_recv() until 0 to hear it
+ * out. */
 must_check int http_client_ws_close(struct http_client *c, unsigned code, const char *reason);
 
-/* For poll() beside other fds. Call ws_recv(wait = false) until -EAGAIN before each poll(): bytes
- * may already have been read from it. */
+/* For poll() beside other fds. Call http_client_ws_recv() without wait until -EAGAIN before each
+ * poll(): bytes may already have been read from it. */
 int http_client_fd(const struct http_client *c);

@@ -18,10 +18,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define IN_MAX      (64 * 1024)
+#define IN_MAX      ((size_t)64 * 1024)
 #define READ_SIZE   ((size_t)16 * 1024)
-#define OUT_MAX     (64 * 1024 * 1024) /* one reply that a handler gives in one piece */
-#define DROPPED_MAX (256 * 1024)       /* of a body that nobody wants, before we close */
+#define OUT_MAX     ((size_t)64 * 1024 * 1024) /* one reply that a handler gives in one piece */
+#define DROPPED_MAX ((size_t)256 * 1024)       /* of a body that nobody wants, before we close */
 
 /* clang-format off */
 static const struct {

@@ -24,7 +24,7 @@
 
 #define PARAMS_MAX 8
 /* Where a writer that heeds no back-pressure loses its client. */
-#define CONN_PENDING_MAX (8 * 1024 * 1024)
+#define CONN_PENDING_MAX ((size_t)8 * 1024 * 1024)
 
 enum conn_state {
 	CONN_IDLE,

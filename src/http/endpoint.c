@@ -69,7 +69,7 @@ static int connect_tcp(const struct endpoint *e, int *ret, struct err *err)
 int endpoint_connect(const struct endpoint *e, struct transport *ret, struct err *err)
 {
 	struct transport t;
-	int fd;
+	int fd = -1;
 	int r = e->socket_path ? connect_unix(e, &fd, err) : connect_tcp(e, &fd, err);
 
 	if (r < 0)

@@ -17,7 +17,7 @@
 #include <strings.h>
 
 #define METHOD_LEN_MAX  32
-#define CHUNK_EXTRA_MAX (4 * 1024)
+#define CHUNK_EXTRA_MAX ((size_t)4 * 1024)
 
 enum char_class {
 	IN_TOKEN = BIT(0),
@@ -72,9 +72,9 @@ static int refuse(struct err *err, const char *why)
 static int too_long(const struct http_head *h, struct err *err)
 {
 	if (!h->has_start_line)
-		return err_set(err, ERR_URI_TOO_LONG, 0, "the first line has more than %d bytes",
+		return err_set(err, ERR_URI_TOO_LONG, 0, "the first line has more than %zu bytes",
 		               HTTP_LINE_MAX);
-	return err_set(err, ERR_HEADERS_TOO_LARGE, 0, "the head has more than %d bytes",
+	return err_set(err, ERR_HEADERS_TOO_LARGE, 0, "the head has more than %zu bytes",
 	               HTTP_HEAD_MAX);
 }
 

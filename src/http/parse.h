@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define HTTP_LINE_MAX   (8 * 1024)  /* request line */
-#define HTTP_HEAD_MAX   (32 * 1024) /* whole head */
+#define HTTP_LINE_MAX   ((size_t)8 * 1024)  /* request line */
+#define HTTP_HEAD_MAX   ((size_t)32 * 1024) /* whole head */
 #define HTTP_FIELDS_MAX 100
 
 enum http_kind {

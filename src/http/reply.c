@@ -13,8 +13,9 @@
 #include <strings.h>
 #include <time.h>
 
-#define ERR_BODY_MAX (16 * 1024)
-#define UNREAD_MAX   (256 * 1024) /* of a body that is not worth keeping the connection for */
+#define ERR_BODY_MAX ((size_t)16 * 1024)
+#define UNREAD_MAX   ((size_t)256 * 1024) /* of a body that is not worth keeping the connection for \
+	                                   */
 
 static const struct {
 	int status;

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <strings.h>
 
-#define JSON_BODY_MAX (1024 * 1024)
+#define JSON_BODY_MAX ((uint64_t)1024 * 1024)
 
 static const char *const method_names[] = {
 	[HTTP_GET] = "GET",         [HTTP_HEAD] = "HEAD",   [HTTP_POST] = "POST",

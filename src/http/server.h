@@ -141,7 +141,7 @@ must_check int http_stream_write(struct http_req *req, const void *data,
                                  size_t len);           /* -EPIPE once the client is gone */
 size_t http_stream_pending(const struct http_req *req); /* bytes not yet taken by the kernel: stop
                                                            at HTTP_HIGH_WATER */
-#define HTTP_HIGH_WATER (256 * 1024)
+#define HTTP_HIGH_WATER ((size_t)256 * 1024)
 void http_on_drain(
 	struct http_req *req,
 	http_fn fn); /* called when pending falls below half of HTTP_HIGH_WATER; result ignored */

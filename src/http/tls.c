@@ -87,13 +87,16 @@ static int fail(struct err *err, const char *what, const char *path)
 	               *why ? why : "unknown TLS error");
 }
 
-static int new_context(const SSL_METHOD *method, struct tls_context **ret, struct err *err)
+/* NULL with err set, as tls_context_new() has it. */
+static struct tls_context *new_context(const SSL_METHOD *method, struct err *err)
 {
-	struct tls_context *ctx;
 	SSL_CTX *ssl = SSL_CTX_new(method);
+	struct tls_context *ctx;
 
-	if (!ssl)
-		return fail(err, "cannot make a TLS context for", "cloche");
+	if (!ssl) {
+		(void)fail(err, "cannot make a TLS context for", "cloche");
+		return NULL;
+	}
 	(void)SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
 	/* Renegotiation and compression are doors that nothing here needs. Idle connections give
 	 * their buffers back. */
@@ -104,8 +107,7 @@ static int new_context(const SSL_METHOD *method, struct tls_context **ret, struc
 	                                    SSL_MODE_RELEASE_BUFFERS);
 	ctx = xnew0(struct tls_context);
 	ctx->ssl = ssl;
-	*ret = ctx;
-	return 0;
+	return ctx;
 }
 
 void tls_context_free(struct tls_context *ctx)
@@ -120,11 +122,11 @@ DEFINE_FREEP(struct tls_context, tls_context_free)
 int tls_context_new(const char *cert_path, const char *key_path, struct tls_context **ret,
                     struct err *err)
 {
-	auto_call(tls_context_freep) struct tls_context *ctx = NULL;
-	int r = new_context(TLS_server_method(), &ctx, err);
+	auto_call(tls_context_freep) struct tls_context *ctx =
+		new_context(TLS_server_method(), err);
 
-	if (r < 0)
-		return r;
+	if (!ctx)
+		return -EINVAL;
 	if (SSL_CTX_use_certificate_chain_file(ctx->ssl, cert_path) != 1)
 		return fail(err, "cannot use the TLS certificate", cert_path);
 	if (SSL_CTX_use_PrivateKey_file(ctx->ssl, key_path, SSL_FILETYPE_PEM) != 1)
@@ -137,11 +139,11 @@ int tls_context_new(const char *cert_path, const char *key_path, struct tls_cont
 
 int tls_context_new_client(const char *ca_path, struct tls_context **ret, struct err *err)
 {
-	auto_call(tls_context_freep) struct tls_context *ctx = NULL;
-	int r = new_context(TLS_client_method(), &ctx, err);
+	auto_call(tls_context_freep) struct tls_context *ctx =
+		new_context(TLS_client_method(), err);
 
-	if (r < 0)
-		return r;
+	if (!ctx)
+		return -EINVAL;
 	SSL_CTX_set_verify(ctx->ssl, SSL_VERIFY_PEER, NULL);
 	if (ca_path && SSL_CTX_load_verify_file(ctx->ssl, ca_path) != 1)
 		return fail(err, "cannot use the certificates in", ca_path);

@@ -16,7 +16,7 @@
 #include <strings.h>
 
 #define FRAME_HEAD_MAX  14
-#define CONTROL_MAX     125
+#define CONTROL_MAX     ((size_t)125)
 #define CLOSE_WAIT_US   3000000
 #define CLOSE_NORMAL    1000
 #define CLOSE_PROTOCOL  1002
@@ -261,16 +261,15 @@ static void on_close_timer(struct loop *loop, void *arg)
 
 void ws_close(struct http_ws *ws, unsigned code, const char *reason)
 {
-	char data[CONTROL_MAX];
-	size_t len = MIN(reason ? strlen(reason) : 0, sizeof(data) - 2);
+	char data[CONTROL_MAX + 1];
+	size_t len = MIN(reason ? strlen(reason) : 0, CONTROL_MAX - 2);
 	bool cut;
 
 	if (ws->has_sent_close)
 		return;
 	data[0] = (char)(code >> 8);
 	data[1] = (char)code;
-	if (len > 0)
-		memcpy(data + 2, reason, len);
+	(void)snprintf(data + 2, len + 1, "%s", reason ? reason : "");
 	len = utf8_valid_prefix(data + 2, len, &cut);
 	(void)send_frame(ws, WS_CLOSE, data, code == CLOSE_NO_CODE ? 0 : len + 2);
 	ws->has_sent_close = true;

@@ -14,7 +14,7 @@ enum ws_opcode {
 	WS_PING = 9,
 	WS_PONG = 10
 };
-#define WS_MESSAGE_MAX (1024 * 1024)
+#define WS_MESSAGE_MAX ((size_t)1024 * 1024)
 
 struct ws_codec {               /* reading state of one direction */
 	bool is_server;         /* frames must be masked */

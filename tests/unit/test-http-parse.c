@@ -304,7 +304,7 @@ TEST(chunks_are_taken_apart_strictly)
 		{"A\r\n0123456789\r\n0\r\n\r\n", "0123456789."},
 		{"5;a=b;c=\"d\"\r\nhello\r\n0;e\r\n\r\n", "hello."},
 		{"0\r\nX-Trailer: dropped\r\nY:\r\n\r\nrest", ".rest"},
-		{"5\r\nhel", "hel"},
+		{"5\r\nhell", "hell"},
 		{"5\r\nhelloo\r\n0\r\n\r\n", "hello!"},
 		{"5\nhello\r\n0\r\n\r\n", "!"},
 		{"5\r\nhello\n0\r\n\r\n", "hello!"},
