@@ -172,10 +172,11 @@ def test_waiting_gives_up_when_the_time_is_over(sandbox):
 
 
 def test_a_background_child_may_write_after_the_command_ended(sandbox):
-    e = sandbox.start("(read x < /tmp/gate; echo late) & mkfifo /tmp/gate; echo early", timeout=60)
-    wait_for(lambda: e.refresh().exit_code is not None or e.info.is_over, 30, "the command's end")
-    sandbox.run("until [ -p /tmp/gate ]; do :; done; echo go > /tmp/gate", timeout=30)
-    wait_for(lambda: b"late" in text_of(e.output(follow=False)), 30, "the child's output")
+    sandbox.run(["mkfifo", "/tmp/gate"])
+    e = sandbox.start("(read x < /tmp/gate; echo late) & echo early; exit 6", timeout=60)
+    wait_for(lambda: e.refresh().exit_code == 6, 30, "the command's end")
+    sandbox.run("echo go > /tmp/gate", timeout=30)
+    wait_for(lambda: text_of(e.output(follow=False)) == b"early\nlate\n", 30, "the child's output")
 
 
 def test_an_unknown_exec_is_not_found(sandbox):

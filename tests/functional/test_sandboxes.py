@@ -5,12 +5,16 @@ import re
 import uuid
 
 import pytest
+import yaml
 from cloche import Sandbox, errors
+from harness.daemon import ROOT
+
+API = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
 
 
 def test_a_new_sandbox_runs_and_tells_what_it_is(sandbox, engine):
     info = sandbox.info
-    assert re.fullmatch(r"sb_[a-z2-7]{26}", info.id)
+    assert re.fullmatch(API["components"]["schemas"]["Sandbox"]["properties"]["id"]["pattern"], info.id)
     assert info.state == "running"
     assert info.template == "host"
     assert info.isolation["engine"] == engine
@@ -93,9 +97,10 @@ def test_two_sandboxes_do_not_see_each_other(make_sandbox):
 
 
 def test_a_sandbox_has_nothing_of_the_hosts_own_places(sandbox):
-    r = sandbox.run("ls -A /root /home /opt /srv /var/lib/cloche /work 2>/dev/null", user="root")
-    names = [w for w in r.stdout.split() if not w.endswith(":")]
-    assert set(names) <= {"user", ".bashrc", ".profile", ".bash_logout", ".cache"}
+    r = sandbox.run("ls -A /root /home /opt /srv /mnt /media 2>/dev/null", user="root")
+    names = {w for w in r.stdout.split() if not w.endswith(":")}
+    assert names <= {"user", ".bashrc", ".profile", ".bash_logout", "cloche"}
+    assert "admin.key" not in sandbox.run("find / -xdev -name admin.key", user="root").stdout
 
 
 def test_limits_are_what_is_seen_inside(make_sandbox):

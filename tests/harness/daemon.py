@@ -96,7 +96,7 @@ class Daemon:
 
     def ids(self):
         """Every sandbox that this daemon ever named in its log or run directory."""
-        seen = set(re.findall(r"sb_[a-z2-7]{26}", self.log()))
+        seen = set(re.findall(r"sb_[a-z0-9]{26}", self.log()))
         if (self.run / "sandboxes").is_dir():
             seen.update(os.listdir(self.run / "sandboxes"))
         return seen

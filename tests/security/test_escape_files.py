@@ -67,7 +67,7 @@ def test_E15_there_is_no_cgroup_file_system_to_write_to(probe, user, sandbox):
     found = probe("write-open", *paths, user=user)
     assert {r["errno"] for r in found.values()} <= {"ENOENT", "EROFS", "EACCES", "ENOTDIR"}
     kinds = {line.partition(" - ")[2].split()[0] for line in sandbox.run(["cat", "/proc/self/mountinfo"]).stdout.splitlines()}
-    assert not kinds & {"cgroup", "cgroup2", "sysfs", "debugfs", "tracefs", "securityfs", "bpf", "devtmpfs", "fuse"}
+    assert not kinds & {"cgroup", "cgroup2", "sysfs", "debugfs", "tracefs", "securityfs", "bpf", "fuse"}
 
 
 def test_E16_no_device_but_the_listed_ones_can_be_opened(probe, user, sandbox):
@@ -259,7 +259,7 @@ def test_E44_E51_nothing_inside_names_a_place_of_the_host(sandbox, daemon):
     r = sandbox.run("cat /proc/self/mountinfo /proc/mounts /proc/self/cgroup /proc/1/cgroup; tr '\\0' '\\n' < /proc/1/environ; cat /proc/1/cmdline; env", user="root")
     for word in (str(daemon.dir), "layers.btrfs", "/var/lib", daemon.key, "upperdir=/var", "cloche-test-"):
         assert word not in r.stdout
-    assert not re.search(r"sb_[a-z2-7]{26}.*(upper|work)", r.stdout)
+    assert not re.search(r"sb_[a-z0-9]{26}.*(upper|work)", r.stdout)
 
 
 def test_E52_shared_memory_and_queues_are_its_own(make_sandbox):

@@ -89,7 +89,7 @@ def request(
     target = "/v1/" + "/".join(quote(p, safe="") for p in parts)
     words = [(k, _query_word(v)) for k, v in (query or {}).items() if v is not None and v is not False]
     if words:
-        target += "?" + urlencode(words)
+        target += "?" + urlencode(words, safe="/")
     headers = {"Accept": accept} if accept else {}
     data: Union[None, bytes, Iterable[bytes]] = stream
     if body is not None:
