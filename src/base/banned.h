@@ -8,4 +8,4 @@
 
 #pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok strtok_r gets atoi atol   \
 	atoll
-#pragma GCC poison system popen tmpnam mktemp readdir_r
+#pragma GCC poison system popen tmpnam mktemp
