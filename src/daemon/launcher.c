@@ -8,7 +8,8 @@
  *	   +--> done: a pair that was never up once is not tried again, its error is for a person
  *
  * Pairs that die soon after their start are tried again later and later, and then given up, so that
- * a fault which is in the data does not become a busy loop.
+ * a fault which is in the data does not become a busy loop. One that was up and then killed by
+ * SIGKILL is no such fault: that is an operator, or the kernel short of memory.
  */
 #include "daemon/launcher.h"
 
@@ -21,6 +22,7 @@
 #include <sys/epoll.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #define SECOND_US       UINT64_C(1000000)
 #define START_MAX_US    (120 * SECOND_US) /* a first start may format a disk image */
@@ -55,6 +57,7 @@ struct launcher {
 	uint64_t started_us;
 	unsigned quick_lives;
 	bool was_up;
+	bool was_killed; /* the first of this pair to end, while it was up */
 	bool has_err;
 	struct err err;
 };
@@ -109,7 +112,7 @@ static void give_up(struct launcher *l)
 /* Both are gone. */
 static void on_pair_gone(struct launcher *l)
 {
-	bool was_quick = loop_now_us(l->loop) - l->started_us < QUICK_LIFE_US;
+	bool was_quick = !l->was_killed && loop_now_us(l->loop) - l->started_us < QUICK_LIFE_US;
 
 	if (l->phase == PHASE_STOPPING) {
 		finish(l);
@@ -154,6 +157,8 @@ static void on_child_end(struct loop *loop, int wait_status, void *arg)
 		on_pair_gone(l);
 		return;
 	}
+	if (l->phase == PHASE_UP)
+		l->was_killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
 	if (l->phase != PHASE_STOPPING)
 		move(l, PHASE_FALLING, FALL_MAX_US);
 	if (c->role == ROLE_BROKER)
@@ -273,6 +278,7 @@ static void start_pair(struct launcher *l)
 	int r = 0;
 
 	l->started_us = loop_now_us(l->loop);
+	l->was_killed = false;
 	move(l, PHASE_STARTING, START_MAX_US);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.link) < 0)
 		r = err_set(&err, ERR_INTERNAL, errno, "cannot make a socket pair");
