@@ -4,14 +4,15 @@
  *
  * Going in, the archive is hostile and so may be what is already in the directory: every parent is
  * resolved by the kernel beneath the target and through no symbolic link, files are made anew and
- * never opened for writing where something stands. tar.c has judged names, kinds and modes before.
+ * never opened for writing where something stands. tar/read.c has judged names, kinds and modes
+ * before.
  */
 #include "agent/files.h"
 #include "agent/place.h"
 #include "agent/squeeze.h"
-#include "agent/tar.h"
 #include "agent/walk.h"
 #include "base/fd.h"
+#include "tar/tar.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 /* An archive, perhaps compressed, cut into pieces by its first byte. What reaches the callbacks
  * must be what tar.h promises. */
 #include "agent/squeeze.h"
-#include "agent/tar.h"
+#include "tar/tar.h"
 
 #include <stdint.h>
 #include <string.h>

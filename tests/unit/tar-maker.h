@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* Archives for tests, honest and hostile: header fields as given, checksum made right. */
-#include "agent/tar_format.h"
 #include "base/buf.h"
+#include "tar/format.h"
 
 #include <stdio.h>
 #include <string.h>

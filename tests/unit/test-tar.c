@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/squeeze.h"
-#include "agent/tar.h"
 #include "base/buf.h"
 #include "tar-maker.h"
+#include "tar/tar.h"
 #include "test.h"
 
 struct seen {

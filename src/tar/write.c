@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/tar.h"
+#include "tar/tar.h"
 
-#include "agent/tar_format.h"
+#include "tar/format.h"
 
 #include <stdio.h>
 #include <string.h>

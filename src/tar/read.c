@@ -6,10 +6,10 @@
  *	  +----> DATA --> PADDING --> HEAD
  *	  +----> END  two zero blocks; what follows is padding of the medium
  */
-#include "agent/tar.h"
+#include "tar/tar.h"
 
-#include "agent/tar_format.h"
 #include "base/parse.h"
+#include "tar/format.h"
 
 #include <assert.h>
 #include <stdarg.h>
