@@ -17,7 +17,7 @@
 #include <sys/inotify.h>
 
 #define WATCHES_MAX  8192
-#define PAIR_WAIT_MS 20
+#define PAIR_WAIT_MS 250 /* the mover may lose its CPU between the two halves */
 #define DIR_MASK                                                                                   \
 	(IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB |             \
 	 IN_DELETE_SELF | IN_MOVE_SELF | IN_EXCL_UNLINK)
@@ -128,15 +128,19 @@ static bool is_below(const char *path, const char *dir)
 	return strncmp(path, dir, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-/* Watches stay on what was moved inside; only their names change. Moved away, they end. */
-static void rename_watches(struct watcher *w, const char *from, const char *to)
+/* Watches stay on what was moved inside; only their names change. Moved away, they end. How many
+ * there were. */
+static size_t rename_watches(struct watcher *w, const char *from, const char *to)
 {
+	size_t n = 0;
+
 	for (size_t i = 0; i < w->n; i++) {
 		struct watched *x = &w->all[i];
 		char *renamed;
 
 		if (!is_below(x->path, from))
 			continue;
+		n++;
 		if (!to) {
 			(void)inotify_rm_watch(w->fd, x->wd);
 			continue;
@@ -145,6 +149,7 @@ static void rename_watches(struct watcher *w, const char *from, const char *to)
 		free(x->path);
 		x->path = renamed;
 	}
+	return n;
 }
 
 /* The second half of a rename has not come: it was moved out of sight. */
@@ -155,7 +160,7 @@ static int end_pair(struct watcher *w, struct err *err)
 	if (w->pair_cookie == 0)
 		return 0;
 	w->pair_cookie = 0;
-	rename_watches(w, w->pair_path, NULL);
+	(void)rename_watches(w, w->pair_path, NULL);
 	r = tell(WATCH_REMOVED, w->pair_path, NULL, err);
 	free(w->pair_path);
 	w->pair_path = NULL;
@@ -174,9 +179,10 @@ static int on_moved_to(struct watcher *w, const struct inotify_event *e, const c
 		return r < 0 || !(e->mask & IN_ISDIR) ? r : adopt(w, path, /* is_new= */ true, err);
 	}
 	w->pair_cookie = 0;
-	if (e->mask & IN_ISDIR)
-		rename_watches(w, w->pair_path, path);
 	r = tell(WATCH_MOVED, w->pair_path, path, err);
+	/* One that was made and moved before a watch stood on it is found only now. */
+	if (r >= 0 && e->mask & IN_ISDIR && rename_watches(w, w->pair_path, path) == 0)
+		r = adopt(w, path, /* is_new= */ true, err);
 	free(w->pair_path);
 	w->pair_path = NULL;
 	return r;

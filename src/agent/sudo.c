@@ -160,7 +160,7 @@ static int await_end(int fd)
 
 int sudo_main(int argc, char *argv[])
 {
-	struct door_request r = {0};
+	auto_call(door_request_done) struct door_request r = {0};
 	const char *user = "root";
 	auto_fd int fd = -1;
 	int first = read_options(argc, argv, &r, &user), status;
@@ -169,8 +169,8 @@ int sudo_main(int argc, char *argv[])
 		return complain(
 			"usage: sudo [-E] [-n] [-u USER] [VAR=value] [--] command [argument]");
 	r.user = xstrdup(user);
-	r.argv = argv + first;
-	r.argc = (size_t)(argc - first);
+	for (int i = first; i < argc; i++)
+		add_word(&r.argv, &r.argc, argv[i]);
 	fd = connect_door();
 	if (fd < 0)
 		return complain("this is not a cloche sandbox, or its agent is busy");
