@@ -9,7 +9,7 @@ import socket
 import struct
 
 import pytest
-from harness.daemon import call, parse_reply, read_all
+from harness.daemon import call, parse_reply
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
@@ -185,7 +185,7 @@ def test_a_broken_frame_ends_the_connection_and_nothing_else(sandbox, attach, na
     ws.send(fields.pop("opcode"), fields.pop("data"), **fields)
     _, texts, code = ws.until_close()
     assert code is None or code in (1002, 1003, 1007, 1008, 1009) or any("error" in t for t in texts)
-    assert e.refresh().state == "running"
+    assert e.refresh().state in ("starting", "running")
     e.kill()
 
 
@@ -211,7 +211,7 @@ def test_a_flood_of_pings_disturbs_no_other(sandbox, attach, daemon):
 def test_a_handshake_that_is_none_is_refused(sandbox, daemon, headers, status):
     e = sandbox.start(["sleep", "1000"], open_stdin=True)
     request = f"GET /v1/sandboxes/{sandbox.id}/execs/{e.id}/attach HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\n{headers}\r\n"
-    got, _, body = parse_reply(daemon.raw(request.encode(), timeout=2))
+    got, _, body = parse_reply(daemon.raw(request.encode(), timeout=0.5))
     assert got in (status, 426)
     assert body["error"]["code"]
     e.kill()
@@ -221,7 +221,7 @@ def test_a_page_of_another_origin_cannot_attach(sandbox, attach):
     e = sandbox.start(["sleep", "1000"], open_stdin=True)
     ws = attach(e, headers="Origin: https://evil.example\r\n")
     assert not ws.is_open
-    assert read_all(ws.sock) is not None
+    assert ws.head.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400"))
     e.kill()
 
 

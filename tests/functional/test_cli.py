@@ -120,6 +120,8 @@ def test_a_command_that_reads_no_stdin_ends_all_the_same(cli):
         (["--timeout", "300ms", "--", "sleep", "60"], 124),
         (["--", "no-such-program"], 127),
         (["--", "/etc/passwd"], 126),
+        (["-w", "/no-such", "--", "true"], 125),
+        (["-u", "no-such", "--", "true"], 125),
         (["--", "sh", "-c", "kill -KILL $$"], 137),
         (["--", "sh", "-c", "exit 200"], 200),
         (["--memory", "lots", "--", "true"], 125),

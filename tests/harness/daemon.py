@@ -157,6 +157,17 @@ def read_all(s):
     return b"".join(parts)
 
 
+def _unchunk(data):
+    out = b""
+    while data:
+        size, _, data = data.partition(b"\r\n")
+        n = int(size, 16)
+        if n == 0:
+            break
+        out, data = out + data[:n], data[n + 2 :]
+    return out
+
+
 def parse_reply(data):
     """(status, headers, body) of the first reply in data; a JSON body is parsed."""
     head, _, rest = data.partition(b"\r\n\r\n")
@@ -165,6 +176,8 @@ def parse_reply(data):
     headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines[1:])}
     if "content-length" in headers:
         rest = rest[: int(headers["content-length"])]
+    elif headers.get("transfer-encoding") == "chunked":
+        rest = _unchunk(rest)
     if headers.get("content-type", "").startswith("application/json") and rest:
         return status, headers, json.loads(rest)
     return status, headers, rest

@@ -143,7 +143,7 @@ def test_E22_planted_libraries_run_only_inside(sandbox, tmp_path):
     f.write("a", b"1", mode=0o600)
     f.copy("a", "b")
     f.move("b", "c")
-    f.chown("c", "user:user", user="root")
+    f.chown("/home/user/c", "user:user", user="root")
     f.list("/"), f.stat("a"), f.mkdir("d"), f.symlink("l", "a"), f.remove("c")
     f.tar_in("d", b"".join(f.tar_out("d", compress="gzip")), compress="gzip")
     with f.watch("d") as watch:
