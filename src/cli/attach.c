@@ -177,7 +177,7 @@ static int watch_window(struct attach *a, struct err *err)
 
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGWINCH);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	return a->signal_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot watch the window") : 0;
 }

@@ -107,9 +107,13 @@ static void *wait_for_signals(void *arg)
 int interrupt_start(struct interrupt **ret, struct err *err)
 {
 	struct interrupt *i = xnew0(struct interrupt);
-	sigset_t set;
+	sigset_t set, window;
 	int r;
 
+	/* The window's size is attach.c's to read, so it must not be lost on this thread. */
+	(void)sigemptyset(&window);
+	(void)sigaddset(&window, SIGWINCH);
+	(void)pthread_sigmask(SIG_BLOCK, &window, NULL);
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGTERM);

@@ -139,10 +139,10 @@ int session_status(const json_t *exec)
 	return json_is_integer(code) ? (int)(json_integer_value(code) & 255) : EXIT_CLOCHE;
 }
 
-/* A missing directory or user of the exec is not a missing program: the field tells. */
+/* A missing directory or user is no missing program: the message begins with the field to blame. */
 int session_start_status(const struct err *err)
 {
-	if (strncmp(err->field, "argv", 4) != 0)
+	if (strncmp(err->message, "argv", 4) != 0)
 		return EXIT_CLOCHE;
 	if (err->code == ERR_FILE_NOT_FOUND)
 		return EXIT_NOT_FOUND;
