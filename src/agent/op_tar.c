@@ -10,8 +10,8 @@
 #include "agent/files.h"
 #include "agent/place.h"
 #include "agent/squeeze.h"
-#include "agent/walk.h"
 #include "base/fd.h"
+#include "base/walk.h"
 #include "tar/tar.h"
 
 #include <fcntl.h>

@@ -4,11 +4,12 @@
  * there while root copies or removes leads nowhere.
  */
 #include "agent/files.h"
-#include "agent/ladder.h"
 #include "agent/place.h"
-#include "agent/walk.h"
 #include "base/fd.h"
+#include "base/ladder.h"
+#include "base/walk.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@
 
 #define CHUNK     (128 * 1024)
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)
+
+static_assert(WALK_PATH_MAX <= RECORD_PATH_MAX, "a record holds the path of any entry");
 
 static const char *read_target(const struct walk_entry *e, char target[PATH_MAX])
 {

@@ -8,7 +8,7 @@
  * second comes, or something else, or nothing for a moment.
  */
 #include "agent/files.h"
-#include "agent/walk.h"
+#include "base/walk.h"
 
 #include <fcntl.h>
 #include <limits.h>

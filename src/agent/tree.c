@@ -9,9 +9,9 @@
  */
 #include "agent/tree.h"
 
-#include "agent/dents.h"
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/dents.h"
 #include "base/fd.h"
 #include "base/parse.h"
 

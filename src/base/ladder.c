@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/ladder.h"
+#include "base/ladder.h"
 
 #include <assert.h>
 #include <fcntl.h>

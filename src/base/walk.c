@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/walk.h"
+#include "base/walk.h"
 
-#include "agent/dents.h"
-#include "agent/ladder.h"
 #include "base/buf.h"
-#include "proto/start.h"
+#include "base/dents.h"
+#include "base/ladder.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -94,7 +93,7 @@ int walk_new(int fd, bool is_lenient, struct walk **ret, struct err *err)
 	int r;
 
 	w->is_lenient = is_lenient;
-	buf_init(&w->path, RECORD_PATH_MAX);
+	buf_init(&w->path, WALK_PATH_MAX);
 	r = ladder_init(&w->ladder, fd);
 	if (r >= 0)
 		r = push_level(w);

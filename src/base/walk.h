@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#define WALK_PATH_MAX (64 * 1024) /* a tree may be deeper than PATH_MAX */
+
 struct walk;
 
 struct walk_entry {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/dents.h"
+#include "base/dents.h"
 
 #include <string.h>
 #include <sys/syscall.h>
