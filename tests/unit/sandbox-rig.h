@@ -21,6 +21,7 @@ struct rig {
 	struct fleet *fleet;
 	bool is_ready;
 	unsigned losses; /* of the broker */
+	bool is_hasty;   /* set before rig_start(): little patience with agents */
 };
 
 void rig_start(struct rig *r); /* on an empty directory */

@@ -322,8 +322,7 @@ TEST(removing_an_exec_tells_its_watchers_and_leaves_no_file)
 	watch(e, &first);
 	watch(e, &second);
 	out("some");
-	UNTIL(&rig.broker, first.is_gone && second.is_gone);
-	CHECK(last()->is_forgotten);
+	UNTIL(&rig.broker, first.is_gone && second.is_gone && last()->is_forgotten);
 	CHECK(exec_find(s, last()->start.tag) == NULL);
 	CHECK_INT(rig_spools(&rig), 0);
 	rig_stop(&rig);
@@ -542,7 +541,11 @@ TEST(an_agent_that_does_not_answer_makes_calls_fail_until_it_does)
 	struct err err = {0};
 
 	start();
+	rig_go_away(&rig);
+	rig.is_hasty = true;
 	agent->is_mute = true;
+	rig_come_back(&rig);
+	s = sandbox_find(rig.fleet, "prj_test", "box");
 	e = rig_exec(&rig, s, "x", false);
 	UNTIL(&rig.broker, exec_is_over(e));
 	CHECK_INT(exec_state(e), EXEC_FAILED);
@@ -551,7 +554,7 @@ TEST(an_agent_that_does_not_answer_makes_calls_fail_until_it_does)
 	CHECK_INT(err.code, ERR_UNAVAILABLE);
 	CHECK_INT(sandbox_state(s), SANDBOX_RUNNING);
 	{
-		uint64_t ping = htole64(agent->pings);
+		uint64_t ping = htole64(agent->pings); /* this connection's first was its first */
 
 		fake_agent_send(agent, FRAME_PONG, 0, &ping, sizeof(ping));
 	}

@@ -78,6 +78,7 @@ TEST(a_create_that_fails_anywhere_leaves_nothing)
 	};
 	struct sandbox_spec spec = {.name = "again"};
 
+	rig.is_hasty = true;
 	rig_start(&rig);
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
 		struct outcome o = {0};
@@ -92,8 +93,11 @@ TEST(a_create_that_fails_anywhere_leaves_nothing)
 		CHECK(fake_agent_only(&rig.broker) == NULL);
 		CHECK_INT(rows(), 0);
 	}
+	rig_go_away(&rig);
 	rig.broker.create = CREATE_WELL;
 	rig.broker.next_hello = HELLO_WELCOME;
+	rig.is_hasty = false;
+	rig_come_back(&rig);
 	(void)rig_create(&rig, "again");
 	rig_stop(&rig);
 }
@@ -487,6 +491,7 @@ TEST(a_silent_agent_does_not_keep_the_fleet_from_starting)
 	(void)rig_create(&rig, "silent");
 	fake_agent_only(&rig.broker)->hello = HELLO_SILENT;
 	rig_go_away(&rig);
+	rig.is_hasty = true;
 	rig_come_back(&rig); /* waits until it is ready */
 	UNTIL(&rig.broker, fleet_count(rig.fleet) == 0);
 	rig_stop(&rig);
