@@ -2,13 +2,17 @@
 /* What all guests share: storage, template, cgroups, the filter, and fds that outlive them. */
 #include "engine/jail/guest.h"
 
+#include "engine/jail/ns.h"
+#include "engine/jail/sys.h"
 #include "engine/jail/template_host.h"
 #include "engine/jail/text.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define MOUNTINFO_MAX (4 << 20)
 #define WALLS_ALWAYS                                                                               \
@@ -74,6 +78,42 @@ static int open_dirs(const struct engine_host *given, struct err *err)
 	return 0;
 }
 
+/* Would a start's mounts work here? Asked once, so that a host that cannot is told so at once. */
+static int try_mounts(pid_t pid, struct err *err)
+{
+	const int dirs[] = {jail_host.template_fd, jail_host.usr_fd, jail_host.storage.fd};
+	char path[48];
+	auto_fd int userns_fd = -1;
+	int r = ns_write_id_maps(pid, /* slot= */ 0, err);
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (r == 0 && userns_fd < 0)
+		r = err_set(err, ERR_UNSUPPORTED, errno, "cannot open a user namespace");
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++) {
+		auto_fd int fd = -1;
+
+		r = ns_idmapped_mount(dirs[i], userns_fd, /* is_read_only= */ true, &fd, err);
+	}
+	return r;
+}
+
+static int check_namespaces(struct err *err)
+{
+	struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+	pid_t pid = sys_clone3(&args);
+	int r;
+
+	if (pid < 0)
+		return err_set(err, ERR_UNSUPPORTED, errno, "cannot make a user namespace");
+	while (pid == 0)
+		(void)pause();
+	r = try_mounts(pid, err);
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	return r;
+}
+
 static void count_id(const char *id, void *arg)
 {
 	(void)id;
@@ -128,6 +168,8 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	if (r == 0)
 		r = template_host_open(jail_host.data_dir, given->agent_fd, &jail_host.template_fd,
 		                       err);
+	if (r == 0)
+		r = check_namespaces(err);
 	if (r < 0) {
 		jail_host_close(/* is_over= */ guests == 0);
 		return r;
