@@ -13,7 +13,7 @@ import termios
 import time
 
 import pytest
-from harness.daemon import BUILD, wait_for
+from harness.daemon import BUILD, Daemon, wait_for
 
 CLOCHE = str(BUILD / "cloche")
 
@@ -245,6 +245,28 @@ def test_a_detached_exec_is_followed_by_its_id(cli, box):
     types = [json.loads(line)["type"] for line in cli.ok("logs", "--json", box, id).splitlines()]
     assert types[-1] == "exited" and "stdout" in types
     assert json.loads(cli.ok("inspect", "--json", box, id))["exit_code"] == 4
+
+
+def test_output_goes_on_where_it_was_when_the_gateway_dies():
+    daemon = Daemon().start()
+    try:
+        cli = Cli(daemon)
+        code = "echo first; while [ ! -e go ]; do sleep 0.05; done; seq 2 200; echo err >&2; exit 6"
+        run = cli.start("run", "--name", "lives", "-l", "bash", "-c", code)
+        assert run.stdout.readline() == b"first\n"
+        follow = cli.start("logs", "-f", "lives")
+        assert follow.stdout.readline() == b"first\n"
+        os.kill(daemon.gateway_pid, signal.SIGKILL)
+        wait_for(lambda: cli("exec", "lives", "touch", "go")[0] == 0, 30, "the next gateway")
+        rest = "".join(f"{n}\n" for n in range(2, 201)).encode()
+        assert run.communicate(timeout=60) == (rest, b"err\n")
+        assert run.returncode == 6
+        assert follow.communicate(timeout=60) == (rest, b"err\n")
+        assert follow.returncode == 0
+        assert cli.ids() == set()
+    finally:
+        daemon.stop()
+        daemon.remove()
 
 
 def test_a_signal_reaches_an_exec(cli, box):

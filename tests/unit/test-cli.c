@@ -2,8 +2,12 @@
 /* The CLI's own parts: options, text for people, and both directions of tar. */
 #include "base/fd.h"
 #include "base/spawn.h"
+#include "cli/cli.h"
 #include "cli/mktar.h"
 #include "cli/opts.h"
+#include "cli/remote.h"
+#include "cli/script.h"
+#include "cli/session.h"
 #include "cli/text.h"
 #include "cli/untar.h"
 #include "test.h"
@@ -504,4 +508,99 @@ TEST(the_records_of_pax_headers_count_themselves)
 		scratch_done(&from);
 		scratch_done(&to);
 	}
+}
+
+TEST(a_language_is_known_by_extension_or_first_line)
+{
+	static const struct {
+		const char *text, *language; /* NULL: none of ours */
+	} paths[] = {{"a.py", "python"}, {"d.x/a.mjs", "javascript"},
+	             {"a.sh", "bash"},   {"a.p", NULL},
+	             {"a.pyc", NULL},    {"d.py/a", NULL},
+	             {"a.", NULL},       {"py", NULL}},
+	  lines[] = {{"#!/usr/bin/env python3\nx", "python"},
+	             {"#!/usr/bin/env -S node --x\n", "javascript"},
+	             {"#! /bin/sh", "bash"},
+	             {"#!/usr/bin/perl\n", NULL},
+	             {"#!", NULL},
+	             {"print(1)", NULL},
+	             {"", NULL}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		const struct language *l = language_by_path(paths[i].text);
+
+		CHECK_STR(l ? l->name : "none", paths[i].language ? paths[i].language : "none");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		const struct language *l = language_by_shebang(lines[i].text);
+
+		CHECK_STR(l ? l->name : "none", lines[i].language ? lines[i].language : "none");
+	}
+}
+
+TEST(an_exec_ends_with_the_status_that_tells_how)
+{
+	static const struct {
+		const char *exec;
+		int status;
+	} cases[] = {
+		{"{\"exit_code\": 3, \"signal\": null, \"cause\": \"exited\"}", 3},
+		{"{\"exit_code\": null, \"signal\": 9, \"cause\": \"oom\"}", 137},
+		{"{\"exit_code\": null, \"signal\": 15, \"cause\": \"timeout\"}", EXIT_TIMEOUT},
+		{"{\"exit_code\": null, \"signal\": null, \"cause\": \"guest_crash\"}",
+	         EXIT_CLOCHE},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		auto_json json_t *exec = json_loads(cases[i].exec, 0, NULL);
+
+		CHECK_INT(session_status(exec), cases[i].status);
+	}
+}
+
+TEST(only_a_missing_program_gives_127)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_FILE_NOT_FOUND, 0, "argv[0]: no such program 'x'");
+	CHECK_INT(session_start_status(&err), EXIT_NOT_FOUND);
+	(void)err_set(&err, ERR_FILE_DENIED, 0, "argv[0]: cannot run '/etc/passwd'");
+	CHECK_INT(session_start_status(&err), EXIT_NOT_EXECUTABLE);
+	(void)err_set(&err, ERR_FILE_NOT_FOUND, 0, "cwd: cannot enter '/x'");
+	CHECK_INT(session_start_status(&err), EXIT_CLOCHE);
+}
+
+TEST(paths_of_the_api_are_escaped)
+{
+	char *path = remote_path("sandboxes", "a/../b c", "files", NULL);
+
+	path = remote_query(path, "path", "/tmp/x&y=z");
+	path = remote_query(path, "user", "root");
+	CHECK_STR(path, "/v1/sandboxes/a%2F..%2Fb%20c/files?path=%2Ftmp%2Fx%26y%3Dz&user=root");
+	free(path);
+}
+
+TEST(a_key_file_holds_one_key_and_nothing_else)
+{
+	static const struct {
+		const char *text, *key; /* NULL: refused */
+	} cases[] = {{"clo_abc\n", "clo_abc"},
+	             {"clo_abc", "clo_abc"},
+	             {"clo_abc \n\n", "clo_abc"},
+	             {"", NULL},
+	             {"\n", NULL},
+	             {"one two\n", NULL}};
+	struct scratch s = scratch_new();
+	auto_free char *path = xasprintf("%s/key", s.path);
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		auto_free char *key = NULL;
+
+		CHECK_INT(fd_replace_file(s.fd, "key", cases[i].text, strlen(cases[i].text), 0600,
+		                          false),
+		          0);
+		CHECK_INT(remote_read_key(path, &key, NULL) == 0, cases[i].key != NULL);
+		CHECK_STR(key ? key : "none", cases[i].key ? cases[i].key : "none");
+	}
+	scratch_done(&s);
 }
