@@ -16,11 +16,13 @@
 #define ARGS_MAX       1024
 
 static const struct language {
-	const char *name, *program, *flag, *file;
+	const char *name, *program, *flag;
+	const char *own_name; /* what stands for the script's name before its arguments, or NULL */
+	const char *file;
 } languages[] = {
-	{"python", "python3", "-c", "/tmp/.cloche-run.py"},
-	{"javascript", "node", "-e", "/tmp/.cloche-run.js"},
-	{"bash", "bash", "-c", "/tmp/.cloche-run.sh"},
+	{"python", "python3", "-c", NULL, "/tmp/.cloche-run.py"},
+	{"javascript", "node", "-e", "[eval]", "/tmp/.cloche-run.js"},
+	{"bash", "bash", "-c", "bash", "/tmp/.cloche-run.sh"},
 };
 
 static const struct language *language_find(const char *name)
@@ -47,8 +49,6 @@ static void push(json_t *array, const char *word)
 		abort(); /* only on no memory: word is valid UTF-8 */
 }
 
-/* bash -c and node -e take the first word behind the code as $0 or as an argument: bash alone needs
- * one to skip. */
 static void make_argv(struct run_body *b, const struct language *lang, const char *code,
                       json_t *args)
 {
@@ -57,8 +57,8 @@ static void make_argv(struct run_body *b, const struct language *lang, const cha
 	if (strlen(code) <= CODE_ARG_MAX) {
 		push(b->argv, lang->flag);
 		push(b->argv, code);
-		if (strcmp(lang->program, "bash") == 0)
-			push(b->argv, lang->program);
+		if (lang->own_name)
+			push(b->argv, lang->own_name);
 	} else {
 		struct run_file *f = &b->files[b->n_files++];
 

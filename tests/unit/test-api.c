@@ -80,9 +80,9 @@ TEST(a_create_body_becomes_a_spec)
 {
 	auto_json json_t *body = parse(
 		"{\"name\": \"n\", \"template\": \"host\", \"tags\": {\"a\": \"b\"}, \"env\": "
-	        "{\"X\": \"1\"},"
+		"{\"X\": \"1\"},"
 		"\"limits\": {\"vcpus\": 0.5, \"memory_mib\": 64, \"disk_mib\": 100, \"inodes\": "
-	        "1000,"
+		"1000,"
 		"\"pids\": 32, \"open_files\": 128}, \"timeout_ms\": 5000, \"engine\": \"jail\","
 		"\"min_grade\": \"process\"}");
 	struct sandbox_spec spec;
@@ -262,7 +262,7 @@ TEST(code_becomes_an_argument_of_its_interpreter)
 	} rows[] = {
 		{"{\"code\": \"1\"}", "[\"python3\",\"-c\",\"1\"]"},
 		{"{\"code\": \"1\", \"language\": \"javascript\", \"args\": [\"x\"]}",
-	         "[\"node\",\"-e\",\"1\",\"x\"]"},
+	         "[\"node\",\"-e\",\"1\",\"[eval]\",\"x\"]"},
 		{"{\"code\": \"1\", \"language\": \"bash\", \"args\": [\"x\"]}",
 	         "[\"bash\",\"-c\",\"1\",\"bash\",\"x\"]"},
 		{"{\"argv\": [\"a\"]}", "[\"a\"]"},
