@@ -10,20 +10,18 @@
 #include "agent/files.h"
 #include "agent/place.h"
 #include "agent/squeeze.h"
+#include "base/beneath.h"
 #include "base/fd.h"
 #include "base/walk.h"
 #include "tar/tar.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #define CHUNK       (64 * 1024)
-#define HEAD_MAX    (512 * 1024)
 #define ENTRIES_MAX 1000000 /* where the host names no limit */
 #define LATER_MAX   (16 * 1024 * 1024)
 #define DIR_FLAGS   (O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)
@@ -66,7 +64,7 @@ static int put_file_data(struct squeeze *out, int fd, const char *path, uint64_t
 
 static int put_head(struct squeeze *out, const struct tar_entry *e, struct err *err)
 {
-	auto_call(buf_done) struct buf head = BUF_INIT(HEAD_MAX);
+	auto_call(buf_done) struct buf head = BUF_INIT(TAR_HEAD_MAX);
 	int r = tar_put_head(&head, e);
 
 	if (r < 0)
@@ -192,52 +190,6 @@ struct unpacking {
 	                     mode, blank, path, NUL */
 };
 
-static int open_beneath(int root_fd, const char *path, uint64_t flags)
-{
-	struct open_how how = {.flags = flags | O_CLOEXEC,
-	                       .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-	                                  RESOLVE_NO_MAGICLINKS};
-	int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-
-	return fd < 0 ? -errno : fd;
-}
-
-/* Step by step, each from the one before: no path in between is followed twice. */
-static int make_beneath(int root_fd, const char *path)
-{
-	auto_fd int dir = open_beneath(root_fd, ".", O_PATH | O_DIRECTORY);
-
-	while (dir >= 0 && *path) {
-		size_t len = strcspn(path, "/");
-		auto_free char *name = xstrndup(path, len);
-		int next;
-
-		if (mkdirat(dir, name, 0777) < 0 && errno != EEXIST)
-			return -errno;
-		next = open_beneath(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-		if (next < 0)
-			return next;
-		(void)close(dir);
-		dir = next;
-		path += len + (path[len] == '/');
-	}
-	return take_fd(&dir);
-}
-
-/* The directory that `path` goes into and its name there. Paths are clean: no "..", no "//". */
-static int open_parent(int root_fd, const char *path, bool make, const char **ret_name)
-{
-	const char *slash = strrchr(path, '/');
-	auto_free char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
-	int fd;
-
-	*ret_name = slash ? slash + 1 : path;
-	fd = open_beneath(root_fd, dir, O_PATH | O_DIRECTORY);
-	if ((fd == -ENOENT || fd == -ENAMETOOLONG) && make)
-		fd = make_beneath(root_fd, dir);
-	return fd;
-}
-
 static int refuse(struct err *err, int errnum, const char *path)
 {
 	if (errnum != ELOOP && errnum != EXDEV && errnum != ENOTDIR)
@@ -259,7 +211,7 @@ static int unpack_dir(struct unpacking *u, const struct tar_entry *e, int dir_fd
 		return 0; /* the target is the caller's, and stays as it is */
 	if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
 		return -errno;
-	fd = open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	fd = beneath_open(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	if (fd < 0)
 		return fd;
 	r = fchmod(fd, mode) < 0 ? -errno : 0;
@@ -276,7 +228,7 @@ static int unpack_link(struct unpacking *u, const struct tar_entry *e, int dir_f
 
 	if (e->kind == TAR_SYMLINK)
 		return symlinkat(e->target, dir_fd, name) < 0 ? -errno : 0;
-	target_fd = open_parent(u->root_fd, e->target, false, &target_name);
+	target_fd = beneath_parent(u->root_fd, e->target, false, &target_name);
 	if (target_fd < 0)
 		return target_fd;
 	return linkat(target_fd, target_name, dir_fd, name, 0) < 0 ? -errno : 0;
@@ -305,7 +257,7 @@ static int unpack_on_entry(const struct tar_entry *e, void *arg, struct err *err
 {
 	struct unpacking *u = arg;
 	const char *name;
-	auto_fd int dir_fd = open_parent(u->root_fd, e->path, /* make= */ true, &name);
+	auto_fd int dir_fd = beneath_parent(u->root_fd, e->path, /* make= */ true, &name);
 	int r = dir_fd < 0 ? dir_fd : 0;
 
 	if (r >= 0 && e->kind != TAR_DIR)
@@ -346,7 +298,11 @@ static int unpack_on_entry_end(void *arg, struct err *err)
 	return 0;
 }
 
-static const struct tar_ops unpack_ops = {unpack_on_entry, unpack_on_data, unpack_on_entry_end};
+static const struct tar_ops unpack_ops = {
+	.on_entry = unpack_on_entry,
+	.on_data = unpack_on_data,
+	.on_entry_end = unpack_on_entry_end,
+};
 
 static int feed_reader(const void *data, size_t len, void *arg, struct err *err)
 {
@@ -389,7 +345,7 @@ static void close_directories(struct unpacking *u)
 		for (row = end; row > u->later.data && row[-1] != '\0'; row--)
 			;
 		if (sscanf(row, "%o ", &mode) == 1) {
-			fd = open_beneath(u->root_fd, strchr(row, ' ') + 1,
+			fd = beneath_open(u->root_fd, strchr(row, ' ') + 1,
 			                  O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 			if (fd >= 0) {
 				(void)fchmod(fd, mode & 0777);

@@ -110,15 +110,20 @@ static int add_below(struct watcher *w, const char *path, bool is_new, struct er
 	return r;
 }
 
-/* A directory that came from nowhere: made, or moved in. */
-static int adopt(struct watcher *w, const char *path, bool is_new, struct err *err)
+/*
+ * Something has come to `path`, by `from` if that is not NULL. A directory is watched before it is
+ * told, so that who hears of it misses nothing that he then does there.
+ */
+static int tell_arrival(struct watcher *w, bool is_dir, const char *from, const char *path,
+                        struct err *err)
 {
-	int r;
+	bool is_tree = is_dir && w->is_recursive;
+	int r = is_tree ? add_watch(w, path, path, err) : 0;
 
-	if (!w->is_recursive)
-		return 0;
-	r = add_watch(w, path, path, err);
-	return r < 0 ? r : add_below(w, path, is_new, err);
+	if (r >= 0)
+		r = from ? tell(WATCH_MOVED, from, path, err)
+		         : tell(WATCH_CREATED, path, NULL, err);
+	return r < 0 || !is_tree ? r : add_below(w, path, /* is_new= */ true, err);
 }
 
 static bool is_below(const char *path, const char *dir)
@@ -174,15 +179,14 @@ static int on_moved_to(struct watcher *w, const struct inotify_event *e, const c
 
 	if (w->pair_cookie == 0 || w->pair_cookie != e->cookie) {
 		r = end_pair(w, err);
-		if (r >= 0)
-			r = tell(WATCH_CREATED, path, NULL, err);
-		return r < 0 || !(e->mask & IN_ISDIR) ? r : adopt(w, path, /* is_new= */ true, err);
+		return r < 0 ? r : tell_arrival(w, e->mask & IN_ISDIR, NULL, path, err);
 	}
 	w->pair_cookie = 0;
-	r = tell(WATCH_MOVED, w->pair_path, path, err);
-	/* One that was made and moved before a watch stood on it is found only now. */
-	if (r >= 0 && e->mask & IN_ISDIR && rename_watches(w, w->pair_path, path) == 0)
-		r = adopt(w, path, /* is_new= */ true, err);
+	/* A directory that was made and moved before a watch stood on it is new in its place. */
+	if (e->mask & IN_ISDIR && rename_watches(w, w->pair_path, path) == 0)
+		r = tell_arrival(w, /* is_dir= */ true, w->pair_path, path, err);
+	else
+		r = tell(WATCH_MOVED, w->pair_path, path, err);
 	free(w->pair_path);
 	w->pair_path = NULL;
 	return r;
@@ -259,10 +263,8 @@ static int on_event(struct watcher *w, const struct inotify_event *e, struct err
 	w->last_path = NULL;
 	if (e->mask & IN_MOVED_FROM)
 		return on_moved_from(w, e, path, err);
-	if (e->mask & IN_CREATE) {
-		r = tell(WATCH_CREATED, path, NULL, err);
-		return r < 0 || !(e->mask & IN_ISDIR) ? r : adopt(w, path, /* is_new= */ true, err);
-	}
+	if (e->mask & IN_CREATE)
+		return tell_arrival(w, e->mask & IN_ISDIR, NULL, path, err);
 	if (e->mask & IN_DELETE)
 		return tell(WATCH_REMOVED, path, NULL, err);
 	return e->mask & IN_ATTRIB ? tell(WATCH_ATTRIB, path, NULL, err) : 0;

@@ -94,10 +94,22 @@ int source_open(struct source *s, int fd, enum frame_stream stream, bool is_pty)
 	return r;
 }
 
+/* A terminal that owes is read until it says that it is empty: epoll would not. */
+static void settle_debt(struct source *s)
+{
+	while (s->owed > 0 && read_once(s))
+		;
+}
+
 void source_resume(struct source *s)
 {
-	if (s->io && output_has_room(&s->channel->output))
-		loop_io_set(s->io, EPOLLIN);
+	if (!s->io || !output_has_room(&s->channel->output))
+		return;
+	loop_io_set(s->io, EPOLLIN);
+	if (s->is_pty && s->owed > 0) {
+		settle_debt(s);
+		channel_settle(s->channel);
+	}
 }
 
 void source_owe(struct source *s)
@@ -108,8 +120,7 @@ void source_owe(struct source *s)
 		return;
 	if (s->is_pty) {
 		s->owed = PTY_OWED_MAX;
-		while (s->owed > 0 && read_once(s))
-			;
+		settle_debt(s);
 	} else if (ioctl(s->fd, FIONREAD, &n) == 0 && n > 0) {
 		s->owed = (size_t)n;
 	}
