@@ -12,13 +12,9 @@
 #include "tar/format.h"
 
 #include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#define META_MAX                                                                                   \
-	(256 * 1024) /* one extended header: names are short, xattrs are dropped anyway            \
-	              */
+#define META_MAX     (256 * 1024) /* one extended header; xattrs in it are dropped anyway */
 #define PATH_LEN_MAX 65535
 
 static_assert(sizeof(struct tar_head) == TAR_BLOCK, "the header is one block");
@@ -80,6 +76,11 @@ void tar_reader_free(struct tar_reader *r)
 	drop_extras(r);
 	buf_done(&r->meta);
 	free(r);
+}
+
+bool tar_reader_is_closed(const struct tar_reader *r)
+{
+	return r->state == STATE_END;
 }
 
 uint64_t tar_reader_entries(const struct tar_reader *r)
@@ -233,11 +234,20 @@ static const char *why_not(char type)
 	}
 }
 
-static int check_entry(struct tar_reader *r, struct tar_entry *e, char *path, char *target,
-                       struct err *err)
+static int check_path(char *path, struct err *err)
 {
 	if (clean_path(path) < 0)
 		return refuse(err, EINVAL, path, "the path is absolute, empty or leads upwards");
+	return 0;
+}
+
+static int check_entry(struct tar_reader *r, struct tar_entry *e, char *path, char *target,
+                       struct err *err)
+{
+	int status = check_path(path, err);
+
+	if (status < 0)
+		return status;
 	if (e->kind == TAR_HARDLINK && clean_path(target) < 0)
 		return refuse(err, EINVAL, path, "links to a path outside the archive");
 	if (e->kind == TAR_SYMLINK && (target[0] == '\0' || strlen(target) > PATH_LEN_MAX))
@@ -269,6 +279,16 @@ static int end_data(struct tar_reader *r, struct err *err)
 	return r->ops->on_entry_end(r->arg, err);
 }
 
+static int pass_pipe(struct tar_reader *r, char *path, struct err *err)
+{
+	int status = check_path(path, err);
+
+	drop_extras(r);
+	if (status >= 0)
+		r->ops->on_pipe(path, r->arg);
+	return status;
+}
+
 static int begin_entry(struct tar_reader *r, uint64_t size, struct err *err)
 {
 	const struct tar_head *head = &r->block.head;
@@ -279,6 +299,8 @@ static int begin_entry(struct tar_reader *r, uint64_t size, struct err *err)
 	uint64_t mode, mtime;
 	int status;
 
+	if (head->type == '6' && r->ops->on_pipe)
+		return pass_pipe(r, path, err);
 	if (kind_of(head->type, path, &e.kind) < 0)
 		return refuse(err, EINVAL, path, why_not(head->type));
 	if (parse_number(head->mode, sizeof(head->mode), &mode) < 0)

@@ -7,15 +7,16 @@
  * A reader's archive is hostile. What reaches the callbacks holds: a path is relative, not empty,
  * and has no ".." and no NUL; modes are permission bits only (no set-uid, set-gid, sticky); kinds
  * are the four below; entries and bytes are within the limits. Everything else ends the reading
- * with a sentence that names the entry. Where a path leads on a disk is for the callbacks to
- * confine.
+ * with a sentence that names the entry, which on_pipe can soften for named pipes. Where a path
+ * leads on a disk is for the callbacks to confine.
  */
 #include "base/buf.h"
 #include "base/err.h"
 
 #include <stdbool.h>
 
-#define TAR_BLOCK 512
+#define TAR_BLOCK    512
+#define TAR_HEAD_MAX (256 * 1024) /* the most that tar_put_head() appends */
 
 enum tar_kind { TAR_FILE, TAR_DIR, TAR_SYMLINK, TAR_HARDLINK };
 
@@ -33,6 +34,8 @@ struct tar_ops {
 	int (*on_entry)(const struct tar_entry *e, void *arg, struct err *err);
 	int (*on_data)(const void *data, size_t len, void *arg, struct err *err);
 	int (*on_entry_end)(void *arg, struct err *err); /* after a file's data */
+	/* A named pipe is passed over, and told of here; NULL = it is refused. */
+	void (*on_pipe)(const char *path, void *arg);
 };
 
 struct tar_limits {
@@ -46,6 +49,9 @@ void tar_reader_free(struct tar_reader *r);
 DEFINE_FREEP(struct tar_reader, tar_reader_free)
 must_check int tar_reader_feed(struct tar_reader *r, const void *data, size_t len, struct err *err);
 must_check int tar_reader_finish(struct tar_reader *r, struct err *err); /* the input has ended */
+/* The blocks that close an archive were seen. Some writers leave them out; without them nobody can
+ * tell whether it was cut between two entries. */
+bool tar_reader_is_closed(const struct tar_reader *r);
 uint64_t tar_reader_entries(const struct tar_reader *r);
 uint64_t tar_reader_bytes(const struct tar_reader *r);
 

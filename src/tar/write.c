@@ -8,6 +8,8 @@
 
 #define OCTAL_7  07777777ULL     /* most that mode, uid and gid fields hold */
 #define OCTAL_11 077777777777ULL /* size and mtime: 8 GiB */
+/* Records of one extended header: beside them are its block, its padding and the entry's block. */
+#define PAX_MAX (TAR_HEAD_MAX - 3 * TAR_BLOCK)
 
 size_t tar_padding(uint64_t size)
 {
@@ -113,7 +115,7 @@ int tar_put_head(struct buf *out, const struct tar_entry *e)
 {
 	static const char types[] = {
 		[TAR_FILE] = '0', [TAR_DIR] = '5', [TAR_SYMLINK] = '2', [TAR_HARDLINK] = '1'};
-	auto_call(buf_done) struct buf pax = BUF_INIT(256 * 1024);
+	auto_call(buf_done) struct buf pax = BUF_INIT(PAX_MAX);
 	const char *target = e->target ? e->target : "";
 	uint64_t size = e->kind == TAR_FILE ? e->size : 0;
 	struct tar_head head;

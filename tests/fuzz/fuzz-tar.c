@@ -66,6 +66,15 @@ static int on_entry_end(void *arg, struct err *err)
 	return 0;
 }
 
+static void on_pipe(const char *path, void *arg)
+{
+	const struct sum *s = arg;
+
+	if (s->is_open)
+		abort();
+	check_path(path);
+}
+
 static int feed(const void *data, size_t len, void *arg, struct err *err)
 {
 	struct sum *s = arg;
@@ -75,7 +84,7 @@ static int feed(const void *data, size_t len, void *arg, struct err *err)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct tar_ops ops = {on_entry, on_data, on_entry_end};
+	static const struct tar_ops ops = {on_entry, on_data, on_entry_end, on_pipe};
 	static const struct tar_limits limits = {.entries = 1000, .bytes = 16 << 20};
 	struct sum s = {0};
 	auto_call(tar_reader_freep) struct tar_reader *reader = tar_reader_new(&ops, &s, &limits);

@@ -37,7 +37,14 @@ static int log_end(void *arg, struct err *err)
 	return buf_append(&s->log, "|", 1);
 }
 
-static const struct tar_ops log_ops = {log_entry, log_data, log_end};
+static void log_pipe(const char *path, void *arg)
+{
+	struct seen *s = arg;
+
+	CHECK_INT(buf_printf(&s->log, "p %s;", path), 0);
+}
+
+static const struct tar_ops log_ops = {log_entry, log_data, log_end, NULL};
 
 /* Reads it in pieces of `step` bytes. */
 static int read_all(const struct buf *archive, size_t step, const struct tar_limits *limits,
@@ -210,6 +217,40 @@ TEST(hostile_entries_are_refused_by_name)
 		CHECK_INT(s.log.len, 0); /* no callback saw any of it */
 		buf_done(&s.log);
 	}
+}
+
+TEST(a_named_pipe_is_passed_over_where_the_reader_is_told_to)
+{
+	static const struct tar_ops ops = {log_entry, log_data, log_end, log_pipe};
+	static const struct tar_limits none;
+	auto_call(buf_done) struct buf a = BUF_INIT(1 << 20);
+	struct seen s = {.log = BUF_INIT(1 << 20)};
+	auto_call(tar_reader_freep) struct tar_reader *r = tar_reader_new(&ops, &s, &none);
+
+	made_add(&a, &(struct made){"p", 'x', .data = "17 path=long/one\n"});
+	made_add(&a, &(struct made){"./a//pipe", '6'});
+	made_add(&a, &(struct made){"file", '0', .data = "1"});
+	made_add(&a, &(struct made){"../pipe", '6'});
+	CHECK_INT(tar_reader_feed(r, a.data, a.len, &s.err), -EINVAL);
+	CHECK_STR(buf_str(&s.log), "p long/one;f file 644 1;1|");
+	buf_done(&s.log);
+}
+
+TEST(only_an_archive_with_its_end_counts_as_closed)
+{
+	static const struct tar_limits none;
+	auto_call(buf_done) struct buf a = BUF_INIT(1 << 20);
+	struct seen s = {.log = BUF_INIT(1 << 20)};
+	auto_call(tar_reader_freep) struct tar_reader *r = tar_reader_new(&log_ops, &s, &none);
+
+	made_add(&a, &(struct made){"file", '0', .data = "1"});
+	CHECK_INT(tar_reader_feed(r, a.data, a.len, &s.err), 0);
+	CHECK_INT(tar_reader_finish(r, &s.err), 0);
+	CHECK(!tar_reader_is_closed(r));
+	made_end(&a);
+	CHECK_INT(tar_reader_feed(r, a.data + 1024, a.len - 1024, &s.err), 0);
+	CHECK(tar_reader_is_closed(r));
+	buf_done(&s.log);
 }
 
 TEST(a_nul_inside_a_pax_path_is_refused)
