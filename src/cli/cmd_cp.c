@@ -161,17 +161,16 @@ static int upload_file(struct command *c, int fd, const struct stat *st, const s
 	return r;
 }
 
-static int upload_dir(struct command *c, int *fd, const struct place *to, const char *target,
+/* Takes fd. */
+static int upload_dir(struct command *c, int fd, const struct place *to, const char *target,
                       struct err *err)
 {
 	struct upload u = {.fd = -1};
 	char *url = remote_query(files_path(c, to, "tar", target), "parents", "1");
-	int r = mktar_new(*fd, on_skip, c->arg, &u.tar, err);
+	int r = mktar_new(fd, on_skip, c->arg, &u.tar, err);
 
-	if (r == 0) {
-		(void)take_fd(fd);
+	if (r == 0)
 		r = send_upload(c, &u, url, -1, err);
-	}
 	mktar_free(u.tar);
 	free(url);
 	return r;
@@ -198,7 +197,7 @@ static int copy_in(struct command *c, const char *from, const struct place *to, 
 		return err_set(err, ERR_INVALID_FIELD, 0,
 		               "'%s' is a directory: what is the file's name to be?", to->path);
 	target = into ? join(to->path, name) : xstrdup(to->path);
-	return S_ISDIR(st.st_mode) ? upload_dir(c, &fd, to, target, err)
+	return S_ISDIR(st.st_mode) ? upload_dir(c, take_fd(&fd), to, target, err)
 	                           : upload_file(c, fd, &st, to, target, err);
 }
 

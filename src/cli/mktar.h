@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Packs a directory as a tar stream (ustar, with pax records where a name or size needs them),
- * pulled piece by piece in constant memory. Files, directories and symbolic links; the rest is left
- * out and told of. Links are never followed.
+ * Packs a directory as a tar stream, pulled piece by piece; what it holds in memory is the names of
+ * the directories on its way. Files, directories and symbolic links; the rest is left out and told
+ * of. Links are never followed.
  */
 #include "base/err.h"
 
@@ -12,7 +12,7 @@ struct mktar;
 /* name is relative to the directory. The archive is as it would be without that entry. */
 typedef void (*mktar_skip_fn)(const char *name, const char *why, void *arg);
 
-/* Takes over dir_fd on success. Entries are named relative to it. */
+/* Takes dir_fd, also when it fails. Entries are named relative to it. */
 must_check int mktar_new(int dir_fd, mktar_skip_fn skip, void *arg, struct mktar **ret,
                          struct err *err);
 /* The next up to room bytes; 0 at the end. */

@@ -10,7 +10,7 @@
 
 struct untar;
 
-/* One entry was left out. name is as the archive has it. */
+/* One entry was left out. */
 typedef void (*untar_skip_fn)(const char *name, const char *why, void *arg);
 
 /* dir_fd stays the caller's and must outlive the untar. skip may be NULL. */
@@ -18,7 +18,6 @@ struct untar *untar_new(int dir_fd, untar_skip_fn skip, void *arg);
 /* Takes the next stretch of the archive. After a failure only untar_free() may follow. */
 must_check int untar_feed(struct untar *u, const char *data, size_t len, struct err *err);
 /* The stream is over: an error if the archive was cut short. */
-must_check int untar_finish(const struct untar *u, struct err *err);
+must_check int untar_finish(struct untar *u, struct err *err);
 void untar_free(struct untar *u); /* removes a file that is not complete; NULL is fine */
-size_t untar_skipped(const struct untar *u);
 DEFINE_FREEP(struct untar, untar_free)

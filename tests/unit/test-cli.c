@@ -309,7 +309,7 @@ TEST(an_archive_that_reaches_out_is_refused_and_leaves_nothing_outside)
 		{"a hard link to a link", '2', "l", "d", '1', "h", "l"},
 		{"a hard link to nothing", '1', "h", "missing"},
 		{"an unknown type", 'S', "sparse", ""},
-		{"a file for the destination", '0', "./", ""},
+		{"a file for the destination", '0', ".", ""},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
