@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
 #include "cli/command.h"
+#include "cli/spec.h"
 #include "cli/text.h"
 
 #include <inttypes.h>
@@ -20,13 +21,14 @@ static int fetch(struct command *c, const char *state, json_t *sandboxes, struct
 
 	do {
 		char *path = remote_query(remote_path("sandboxes", NULL), "limit", "100");
+		auto_free char *tag = opts->tag ? tag_to_query(opts->tag) : NULL;
 		auto_json json_t *reply = NULL;
 		int r;
 
 		if (state)
 			path = remote_query(path, "state", state);
-		if (opts->tag)
-			path = remote_query(path, "tag", opts->tag);
+		if (tag)
+			path = remote_query(path, "tag", tag);
 		if (cursor)
 			path = remote_query(path, "cursor", cursor);
 		r = remote_call(c->remote, "GET", path, NULL, &reply, err);
@@ -173,7 +175,9 @@ static void print_ids(const json_t *list)
 
 	json_array_foreach(list, i, item)
 	{
-		printf("%s\n", command_text(item, "id"));
+		auto_free char *id = text_escaped(command_text(item, "id"));
+
+		printf("%s\n", id);
 	}
 }
 
@@ -226,14 +230,14 @@ int cmd_ps(int argc, char **argv)
 	const struct opt rows[] = {
 		{'a', "all", OPT_FLAG, &opts.all, NULL, "those that have ended too"},
 		{'q', "quiet", OPT_FLAG, &opts.quiet, NULL, "print ids only"},
-		{0, "tag", OPT_TEXT, &opts.tag, "K:V", "only those with this tag"},
+		{0, "tag", OPT_TEXT, &opts.tag, "K=V", "only those with this tag"},
 	};
 	const struct manual manual = {
 		.name = "ps",
 		.synopsis = "[OPTIONS]\n[OPTIONS] SANDBOX",
 		.about = "Lists your sandboxes, newest first; with a sandbox, the execs in it.",
 		.examples = "  cloche ps\n"
-			    "  cloche ps -a --tag team:blue\n"
+			    "  cloche ps -a --tag team=blue\n"
 			    "  cloche ps build\n"
 			    "  cloche ps --json",
 		.max_words = 1,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
+#include "cli/spec.h"
 #include "cli/text.h"
 
 #include <stdio.h>
@@ -39,14 +40,15 @@ static int remove_all(struct command *c, json_t *removed, bool *ret_ok, struct e
 
 	for (;;) { /* the first page again and again: each time what was on it is gone */
 		char *path = remote_query(remote_path("sandboxes", NULL), "limit", "100");
+		auto_free char *tag = opts->tag ? tag_to_query(opts->tag) : NULL;
 		auto_json json_t *reply = NULL;
 		const json_t *list, *s;
 		bool any_gone = false;
 		size_t i;
 		int r;
 
-		if (opts->tag)
-			path = remote_query(path, "tag", opts->tag);
+		if (tag)
+			path = remote_query(path, "tag", tag);
 		r = remote_call(c->remote, "GET", path, NULL, &reply, err);
 		free(path);
 		if (r < 0)
@@ -91,17 +93,17 @@ int cmd_rm(int argc, char **argv)
 	struct rm opts = {0};
 	const struct opt rows[] = {
 		{0, "all", OPT_FLAG, &opts.all, NULL, "all that are alive"},
-		{0, "tag", OPT_TEXT, &opts.tag, "K:V", "all that are alive with this tag"},
+		{0, "tag", OPT_TEXT, &opts.tag, "K=V", "all that are alive with this tag"},
 		{'f', "force", OPT_FLAG, &opts.force, NULL, "one that is not there is fine"},
 	};
 	const struct manual manual = {
 		.name = "rm",
-		.synopsis = "[OPTIONS] SANDBOX…\n[OPTIONS] --all | --tag K:V",
+		.synopsis = "[OPTIONS] SANDBOX…\n[OPTIONS] --all | --tag K=V",
 		.about = "Ends sandboxes with everything in them. Returns when nothing of them is "
 			 "left on the host.\nA sandbox that had already ended is forgotten.",
 		.examples = "  cloche rm build\n"
 			    "  cloche rm -f build test\n"
-			    "  cloche rm --tag team:blue",
+			    "  cloche rm --tag team=blue",
 		.max_words = WORDS_MAX,
 		.opts = rows,
 		.n_opts = ARRAY_SIZE(rows),

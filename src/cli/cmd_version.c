@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
+#include "cli/text.h"
 
 #include <stdio.h>
 
@@ -7,6 +8,7 @@
 static int version(struct command *c, struct err *err)
 {
 	auto_free char *path = remote_path("health", NULL);
+	auto_free char *shown = NULL;
 	auto_json json_t *reply = NULL, *both = json_object();
 	bool has_daemon = remote_open(&c->common, &c->remote, err) == 0 &&
 	                  remote_call(c->remote, "GET", path, NULL, &reply, err) == 0;
@@ -19,8 +21,8 @@ static int version(struct command *c, struct err *err)
 		command_print_json(both);
 		return 0;
 	}
-	printf("cloche %s\n", CLOCHE_VERSION);
-	printf("daemon %s\n", daemon ? command_text(reply, "version") : "not reachable");
+	shown = text_escaped(has_daemon ? command_text(reply, "version") : "not reachable");
+	printf("cloche %s\ndaemon %s\n", CLOCHE_VERSION, shown);
 	return 0;
 }
 

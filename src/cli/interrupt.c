@@ -4,25 +4,41 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
 
 #define GRACE_MS    2000 /* from TERM to KILL */
 #define LEAVE_AFTER 3    /* Ctrl-C this often means now, whatever stays behind */
 
 struct interrupt {
 	pthread_t thread;
-	int signal_fd, stop_fd;
+	int pipe_fds[2];      /* a byte a signal, by the handler; a zero to stop */
 	pthread_mutex_t lock; /* of what follows */
 	int first_signal;
-	struct remote *remote; /* NULL until aimed; used by one thread at a time, under the lock */
+	struct remote *remote; /* NULL until aimed; used under the lock */
 	char *sandbox, *exec_id;
 	unsigned n_interrupts;
 	uint64_t kill_at_us; /* 0 = not wanted */
 };
+
+/* The handler's; there is one struct interrupt at a time. It runs on the signal thread, also while
+ * that waits for a daemon which does not answer: the last Ctrl-C must work even then. */
+static int handler_fd = -1;
+static volatile sig_atomic_t handler_interrupts;
+
+static void on_signal(int signo)
+{
+	int saved = errno;
+	char byte = (char)signo;
+
+	if (signo == SIGINT && ++handler_interrupts >= LEAVE_AFTER)
+		_exit(EXIT_SIGNAL + SIGINT);
+	if (write(handler_fd, &byte, 1) < 0)
+		_exit(EXIT_CLOCHE);
+	errno = saved;
+}
 
 /* Sends it; a failure is not told, for the command may have just ended by itself. */
 static void send_signal(struct interrupt *i, int signo, bool tree)
@@ -44,9 +60,7 @@ static void pass_on(struct interrupt *i, int signo)
 {
 	switch (signo) {
 	case SIGINT:
-		if (++i->n_interrupts >= LEAVE_AFTER)
-			_exit(EXIT_SIGNAL + SIGINT);
-		if (i->n_interrupts == 1)
+		if (++i->n_interrupts == 1)
 			send_signal(i, SIGINT, /* tree= */ false);
 		else
 			send_signal(i, SIGKILL, /* tree= */ true);
@@ -61,17 +75,6 @@ static void pass_on(struct interrupt *i, int signo)
 	}
 }
 
-static void on_signal(struct interrupt *i)
-{
-	struct signalfd_siginfo info;
-
-	if (read(i->signal_fd, &info, sizeof(info)) != sizeof(info))
-		return;
-	if (i->first_signal == 0)
-		i->first_signal = (int)info.ssi_signo;
-	pass_on(i, (int)info.ssi_signo);
-}
-
 static int wait_ms(const struct interrupt *i)
 {
 	uint64_t now = clock_steady_us();
@@ -81,20 +84,41 @@ static int wait_ms(const struct interrupt *i)
 	return i->kill_at_us <= now ? 0 : (int)((i->kill_at_us - now) / 1000 + 1);
 }
 
+static void fill_set(sigset_t *set)
+{
+	(void)sigemptyset(set);
+	(void)sigaddset(set, SIGINT);
+	(void)sigaddset(set, SIGTERM);
+	(void)sigaddset(set, SIGHUP);
+	(void)sigaddset(set, SIGQUIT);
+}
+
+/* Waits for a byte of the pipe, or until something is due: the byte, or 0 for neither. -1: stop. */
+static int next_signal(struct interrupt *i, int timeout_ms)
+{
+	struct pollfd fd = {i->pipe_fds[0], POLLIN, 0};
+	char byte;
+
+	if (poll(&fd, 1, timeout_ms) <= 0 || read(i->pipe_fds[0], &byte, 1) != 1)
+		return 0;
+	return byte ? byte : -1;
+}
+
 static void *wait_for_signals(void *arg)
 {
 	struct interrupt *i = arg;
-	struct pollfd fds[] = {{i->signal_fd, POLLIN, 0}, {i->stop_fd, POLLIN, 0}};
 	int timeout = -1;
+	sigset_t set;
+	int signo;
 
-	for (;;) {
-		int n = poll(fds, ARRAY_SIZE(fds), timeout);
-
-		if (n > 0 && fds[1].revents)
-			return NULL;
+	fill_set(&set);
+	(void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	while ((signo = next_signal(i, timeout)) >= 0) {
 		(void)pthread_mutex_lock(&i->lock);
-		if (n > 0)
-			on_signal(i);
+		if (signo > 0 && i->first_signal == 0)
+			i->first_signal = signo;
+		if (signo > 0)
+			pass_on(i, signo);
 		if (i->kill_at_us && clock_steady_us() >= i->kill_at_us) {
 			i->kill_at_us = 0;
 			send_signal(i, SIGKILL, /* tree= */ true);
@@ -102,33 +126,41 @@ static void *wait_for_signals(void *arg)
 		timeout = wait_ms(i);
 		(void)pthread_mutex_unlock(&i->lock);
 	}
+	return NULL;
+}
+
+static void catch_signals(const sigset_t *set)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	sigset_t blocked = *set;
+
+	/* The window's size is attach.c's to read, so it must not be lost on the thread. */
+	(void)sigaddset(&blocked, SIGWINCH);
+	(void)pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+	for (int signo = 1; signo < NSIG; signo++)
+		if (sigismember(set, signo) == 1)
+			(void)sigaction(signo, &action, NULL);
 }
 
 int interrupt_start(struct interrupt **ret, struct err *err)
 {
 	struct interrupt *i = xnew0(struct interrupt);
-	sigset_t set, window;
+	sigset_t set;
 	int r;
 
-	/* The window's size is attach.c's to read, so it must not be lost on this thread. */
-	(void)sigemptyset(&window);
-	(void)sigaddset(&window, SIGWINCH);
-	(void)pthread_sigmask(SIG_BLOCK, &window, NULL);
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigaddset(&set, SIGQUIT);
-	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (pipe2(i->pipe_fds, O_CLOEXEC) < 0) {
+		r = errno;
+		free(i);
+		return err_set(err, ERR_INTERNAL, r, "cannot watch for signals");
+	}
 	(void)pthread_mutex_init(&i->lock, NULL);
-	i->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
-	i->stop_fd = eventfd(0, EFD_CLOEXEC);
-	r = i->signal_fd < 0 || i->stop_fd < 0
-	            ? errno
-	            : pthread_create(&i->thread, NULL, wait_for_signals, i);
+	handler_fd = i->pipe_fds[1];
+	fill_set(&set);
+	catch_signals(&set);
+	r = pthread_create(&i->thread, NULL, wait_for_signals, i);
 	if (r != 0) {
-		auto_closep(&i->signal_fd);
-		auto_closep(&i->stop_fd);
+		(void)close(i->pipe_fds[0]);
+		(void)close(i->pipe_fds[1]);
 		free(i);
 		return err_set(err, ERR_INTERNAL, r, "cannot watch for signals");
 	}
@@ -163,14 +195,14 @@ int interrupt_signal(struct interrupt *i)
 
 void interrupt_stop(struct interrupt *i)
 {
-	uint64_t one = 1;
+	static const char stop = 0;
 
 	if (!i)
 		return;
-	if (write(i->stop_fd, &one, sizeof(one)) == sizeof(one))
+	if (write(i->pipe_fds[1], &stop, 1) == 1)
 		(void)pthread_join(i->thread, NULL);
-	(void)close(i->signal_fd);
-	(void)close(i->stop_fd);
+	(void)close(i->pipe_fds[0]);
+	(void)close(i->pipe_fds[1]);
 	(void)pthread_mutex_destroy(&i->lock);
 	remote_close(i->remote);
 	free(i->sandbox);

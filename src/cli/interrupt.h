@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Ctrl-C and its kin while a command runs inside. A thread of its own waits for signals, which are
+ * Ctrl-C and its kin while a command runs inside. A thread of its own takes signals, which are
  * blocked everywhere else, and hands them on over a connection of its own: the main thread may sit
  * in a read or write as long as it likes.
  *
@@ -13,7 +13,7 @@
 
 struct interrupt;
 
-/* Blocks the signals for the process and starts the thread. */
+/* Takes the signals over, for the rest of the process's life, and starts the thread. */
 must_check int interrupt_start(struct interrupt **ret, struct err *err);
 /* From now on signals go to this exec. What came before is delivered at once. */
 void interrupt_aim(struct interrupt *i, const struct remote *remote, const char *sandbox,

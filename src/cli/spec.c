@@ -77,6 +77,16 @@ static int tags_to_json(const struct opt_list *tags, json_t **ret, struct err *e
 	return 0;
 }
 
+char *tag_to_query(const char *tag)
+{
+	char *query = xstrdup(tag);
+	char *equals = strchr(query, '=');
+
+	if (equals)
+		*equals = ':';
+	return query;
+}
+
 int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json_t **ret,
                          struct err *err)
 {

@@ -33,5 +33,8 @@ must_check int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeo
 
 /* "K=V", or "K" for the caller's own value (left out where there is none). */
 must_check int env_to_json(const struct opt_list *env, json_t **ret, struct err *err);
+/* How lists are filtered by a tag: the API writes NAME:VALUE what is NAME=VALUE here. For free().
+ */
+char *tag_to_query(const char *tag);
 /* All of argv as an array; each word must be UTF-8, as JSON is. */
 must_check int argv_to_json(char *const *argv, size_t n, json_t **ret, struct err *err);

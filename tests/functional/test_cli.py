@@ -288,7 +288,7 @@ def test_tables_show_control_bytes_as_escapes(cli, box):
 def test_a_sandbox_is_found_by_name_and_tag_and_inspected(cli):
     id = cli.ok("create", "--name", "cli-box", "--tag", "made-by=cli", "--memory", "128m", "--cpus", "0.5").strip()
     try:
-        assert cli.ok("ps", "-q", "--tag", "made-by:cli").split() == [id]
+        assert cli.ok("ps", "-q", "--tag", "made-by=cli").split() == [id]
         row = [line for line in cli.ok("ps").splitlines() if line.startswith(id)]
         assert len(row) == 1 and " cli-box " in row[0] and " 128.0 MiB " in row[0] and " running " in row[0]
         sheet = cli.ok("inspect", "cli-box")
