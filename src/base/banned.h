@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#undef sprintf /* macros where clang fortifies */
+#undef vsprintf
 #pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok strtok_r gets atoi atol   \
 	atoll
 #pragma GCC poison system popen tmpnam mktemp
