@@ -73,8 +73,8 @@ static int plan_code(struct plan *p, const struct language *language, const char
 		add_word(p, language->code_flag);
 		if (json_array_append_new(p->argv, json_string(code)) < 0)
 			return err_set(err, ERR_INVALID_FIELD, 0, "the code is not valid UTF-8");
-		if (strcmp(language->name, "bash") == 0)
-			add_word(p, "bash"); /* $0: the next word is $1 */
+		if (language->own_name)
+			add_word(p, language->own_name);
 		return 0;
 	}
 	p->file = xasprintf("main.%s", language->extension);

@@ -5,9 +5,9 @@
 
 /* clang-format off */
 static const struct language languages[] = {
-	{"python",     "python3", "-c", "py ",         "py"},
-	{"javascript", "node",    "-e", "js mjs cjs ", "js"},
-	{"bash",       "bash",    "-c", "sh bash ",    "sh"},
+	{"python",     "python3", "-c", NULL,     "py ",         "py"},
+	{"javascript", "node",    "-e", "[eval]", "js mjs cjs ", "js"},
+	{"bash",       "bash",    "-c", "bash",   "sh bash ",    "sh"},
 };
 /* clang-format on */
 

@@ -8,6 +8,7 @@ struct language {
 	const char *name;
 	const char *program;    /* that runs a file of it */
 	const char *code_flag;  /* that takes code instead */
+	const char *own_name;   /* stands for the script's name before its arguments, or NULL */
 	const char *extensions; /* each with a blank behind it */
 	const char *extension;  /* for code that has no file */
 };

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -71,6 +72,9 @@ def test_code_runs_and_its_output_and_status_are_ours(cli):
 def test_words_behind_code_are_its_arguments_even_with_dashes(cli):
     assert cli.ok("run", "-c", "import sys; print(sys.argv[1:])", "--", "--json", "-x") == "['--json', '-x']\n"
     assert cli.ok("run", "-l", "bash", "-c", "echo $1-$2", "a", "b") == "a-b\n"
+    if shutil.which("node", path="/usr/bin"):  # of the host, as the template shows it
+        code = "console.log(process.argv.slice(2).join())"
+        assert cli.ok("run", "-l", "javascript", "-c", code, "a", "--b") == "a,--b\n"
 
 
 @pytest.mark.parametrize(
