@@ -185,7 +185,7 @@ static int watch_window(struct attach *a, struct err *err)
 /* Starts the exec; *ret_id is for free(). */
 static int start(const struct session *s, char **ret_id, struct err *err)
 {
-	auto_free char *path = remote_path("sandboxes", s->sandbox, "execs", NULL);
+	auto_free char *path = remote_path("sandboxes", s->sandbox, "execs");
 	auto_json json_t *reply = NULL;
 	json_t *size;
 	int r;
@@ -211,7 +211,7 @@ int attach_run(struct session *s, struct err *err)
 		return session_start_status(err);
 	}
 	interrupt_aim(s->interrupt, s->remote, s->sandbox, exec_id);
-	path = remote_path("sandboxes", s->sandbox, "execs", exec_id, "attach", NULL);
+	path = remote_path("sandboxes", s->sandbox, "execs", exec_id, "attach");
 	r = watch_window(&a, err);
 	if (r == 0)
 		r = remote_begin_ws(s->remote, path, err);

@@ -80,8 +80,8 @@ static char *files_path(const struct command *c, const struct place *p, const ch
                         const char *path)
 {
 	const struct cp *opts = c->arg;
-	char *url = what ? remote_path("sandboxes", p->sandbox, "files", what, NULL)
-	                 : remote_path("sandboxes", p->sandbox, "files", NULL);
+	char *url = what ? remote_path("sandboxes", p->sandbox, "files", what)
+	                 : remote_path("sandboxes", p->sandbox, "files");
 
 	url = remote_query(url, "path", path);
 	return opts->user ? remote_query(url, "user", opts->user) : url;

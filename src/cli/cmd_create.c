@@ -12,7 +12,7 @@ struct create {
 static int create(struct command *c, struct err *err)
 {
 	const struct create *opts = c->arg;
-	auto_free char *path = remote_path("sandboxes", NULL);
+	auto_free char *path = remote_path("sandboxes");
 	auto_json json_t *body = NULL, *reply = NULL;
 	int r = sandbox_opts_to_json(&opts->sandbox, opts->timeout_ms, &body, err);
 

@@ -39,7 +39,7 @@ static int make_body(const struct exec_opts *opts, char *const *argv, size_t n, 
 
 static int run_detached(struct command *c, json_t *body, struct err *err)
 {
-	auto_free char *path = remote_path("sandboxes", c->words[0], "execs", NULL);
+	auto_free char *path = remote_path("sandboxes", c->words[0], "execs");
 	auto_json json_t *reply = NULL;
 	int r;
 

@@ -84,8 +84,8 @@ static void print_sheet(const json_t *object, int indent)
 static int inspect(struct command *c, struct err *err)
 {
 	auto_free char *path =
-		c->n_words == 1 ? remote_path("sandboxes", c->words[0], NULL)
-				: remote_path("sandboxes", c->words[0], "execs", c->words[1], NULL);
+		c->n_words == 1 ? remote_path("sandboxes", c->words[0])
+				: remote_path("sandboxes", c->words[0], "execs", c->words[1]);
 	auto_json json_t *reply = NULL;
 	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
 

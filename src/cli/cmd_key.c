@@ -12,7 +12,7 @@ struct key_opts {
 
 static char *keys_path(const struct key_opts *opts, const char *id)
 {
-	char *path = id ? remote_path("keys", id, NULL) : remote_path("keys", NULL);
+	char *path = id ? remote_path("keys", id) : remote_path("keys");
 
 	return opts->project ? remote_query(path, "project", opts->project) : path;
 }
@@ -20,7 +20,7 @@ static char *keys_path(const struct key_opts *opts, const char *id)
 static int create(struct command *c, struct err *err)
 {
 	const struct key_opts *opts = c->arg;
-	auto_free char *path = remote_path("keys", NULL);
+	auto_free char *path = remote_path("keys");
 	auto_json json_t *body = json_object(), *reply = NULL;
 	int r;
 

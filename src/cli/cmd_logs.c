@@ -11,7 +11,7 @@ struct logs {
 /* Without an exec's id: the newest one. */
 static int find_exec(struct command *c, char **ret, struct err *err)
 {
-	auto_free char *path = remote_path("sandboxes", c->words[0], "execs", NULL);
+	auto_free char *path = remote_path("sandboxes", c->words[0], "execs");
 	auto_json json_t *reply = NULL;
 	const json_t *newest;
 	int r;

@@ -20,7 +20,7 @@ static int fetch(struct command *c, const char *state, json_t *sandboxes, struct
 	auto_free char *cursor = NULL;
 
 	do {
-		char *path = remote_query(remote_path("sandboxes", NULL), "limit", "100");
+		char *path = remote_query(remote_path("sandboxes"), "limit", "100");
 		auto_free char *tag = opts->tag ? tag_to_query(opts->tag) : NULL;
 		auto_json json_t *reply = NULL;
 		int r;
@@ -195,7 +195,7 @@ static void show(const struct command *c, const json_t *list, void (*print)(cons
 
 static int list_execs(struct command *c, struct err *err)
 {
-	auto_free char *path = remote_path("sandboxes", c->words[0], "execs", NULL);
+	auto_free char *path = remote_path("sandboxes", c->words[0], "execs");
 	auto_json json_t *reply = NULL;
 	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
 

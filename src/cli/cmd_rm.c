@@ -14,7 +14,7 @@ struct rm {
 static bool remove_one(struct command *c, const char *id, json_t *removed)
 {
 	const struct rm *opts = c->arg;
-	auto_free char *path = remote_path("sandboxes", id, NULL);
+	auto_free char *path = remote_path("sandboxes", id);
 	json_t *reply = NULL;
 	struct err err;
 	int r = remote_call(c->remote, "DELETE", path, NULL, &reply, &err);
@@ -39,7 +39,7 @@ static int remove_all(struct command *c, json_t *removed, bool *ret_ok, struct e
 	const struct rm *opts = c->arg;
 
 	for (;;) { /* the first page again and again: each time what was on it is gone */
-		char *path = remote_query(remote_path("sandboxes", NULL), "limit", "100");
+		char *path = remote_query(remote_path("sandboxes"), "limit", "100");
 		auto_free char *tag = opts->tag ? tag_to_query(opts->tag) : NULL;
 		auto_json json_t *reply = NULL;
 		const json_t *list, *s;

@@ -206,7 +206,7 @@ static int put_file(struct remote *remote, const char *id, const struct run *opt
 	struct remote_request request = {.source = take_content,
 	                                 .source_arg = &p->content,
 	                                 .source_len = (int64_t)p->content.len};
-	char *path = remote_query(remote_path("sandboxes", id, "files", NULL), "path", p->file);
+	char *path = remote_query(remote_path("sandboxes", id, "files"), "path", p->file);
 	int r;
 
 	path = remote_query(path, "mode", "0755");
@@ -261,7 +261,7 @@ static int run_inside(struct command *c, struct interrupt *interrupt, const char
 /* Over a connection of its own: the other may be in the middle of a stream, or an upgraded one. */
 static int remove_sandbox(const struct remote *remote, const char *id, struct err *err)
 {
-	auto_free char *path = remote_path("sandboxes", id, NULL);
+	auto_free char *path = remote_path("sandboxes", id);
 	auto_call(remote_closep) struct remote *again = NULL;
 	int r = remote_open_again(remote, &again, err);
 
@@ -276,7 +276,7 @@ static int run_in_sandbox(struct command *c, struct interrupt *interrupt, struct
                           struct err *err)
 {
 	const struct run *opts = c->arg;
-	auto_free char *path = remote_path("sandboxes", NULL);
+	auto_free char *path = remote_path("sandboxes");
 	auto_json json_t *spec = NULL, *sandbox = NULL;
 	struct err removal;
 	const char *id;

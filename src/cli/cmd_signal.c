@@ -12,7 +12,7 @@ struct signal_opts {
 /* Without an exec's id there must be one that is running, and one only. */
 static int find_running(struct command *c, char **ret, struct err *err)
 {
-	auto_free char *path = remote_path("sandboxes", c->words[0], "execs", NULL);
+	auto_free char *path = remote_path("sandboxes", c->words[0], "execs");
 	auto_json json_t *reply = NULL;
 	const char *found = NULL;
 	size_t i;
@@ -55,7 +55,7 @@ static int send_signal(struct command *c, struct err *err)
 
 	if (r < 0)
 		return r;
-	path = remote_path("sandboxes", c->words[0], "execs", exec_id, "signal", NULL);
+	path = remote_path("sandboxes", c->words[0], "execs", exec_id, "signal");
 	(void)json_object_set_new(body, "signal",
 	                          parse_u64(name, 64, &number) == 0
 	                                  ? json_integer((json_int_t)number)

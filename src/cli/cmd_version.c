@@ -7,7 +7,7 @@
 /* A daemon that is not there, or not for us, is no failure here. */
 static int version(struct command *c, struct err *err)
 {
-	auto_free char *path = remote_path("health", NULL);
+	auto_free char *path = remote_path("health");
 	auto_free char *shown = NULL;
 	auto_json json_t *reply = NULL, *both = json_object();
 	bool has_daemon = remote_open(&c->common, &c->remote, err) == 0 &&

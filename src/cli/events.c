@@ -112,7 +112,7 @@ int events_read(struct events *e, struct err *err)
 int events_start(struct events *e, const json_t *body, struct err *err)
 {
 	struct remote_request request = {.accept = ndjson, .body = body};
-	auto_free char *path = remote_path("sandboxes", e->sandbox, "execs", NULL);
+	auto_free char *path = remote_path("sandboxes", e->sandbox, "execs");
 
 	return remote_begin(e->remote, "POST", path, &request, err);
 }
@@ -121,7 +121,7 @@ int events_resume(struct events *e, bool follow, struct err *err)
 {
 	struct remote_request request = {.accept = ndjson};
 	auto_free char *after = xasprintf("%llu", (unsigned long long)e->last_seq);
-	char *path = remote_path("sandboxes", e->sandbox, "execs", e->exec_id, "output", NULL);
+	char *path = remote_path("sandboxes", e->sandbox, "execs", e->exec_id, "output");
 	int r;
 
 	path = remote_query(path, "after", after);

@@ -49,7 +49,7 @@ static void send_signal(struct interrupt *i, int signo, bool tree)
 
 	if (!i->remote)
 		return;
-	path = remote_path("sandboxes", i->sandbox, "execs", i->exec_id, "signal", NULL);
+	path = remote_path("sandboxes", i->sandbox, "execs", i->exec_id, "signal");
 	(void)json_object_set_new(body, "signal", json_integer(signo));
 	(void)json_object_set_new(body, "tree", json_boolean(tree));
 	if (remote_call(i->remote, "POST", path, body, NULL, &err) < 0)

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <string.h>
 
 #define REPLY_MAX    (64 * 1024 * 1024) /* a sync exec's output, twice, in base64 */
@@ -140,18 +139,15 @@ static char *take_text(struct buf *b)
 	return text;
 }
 
-char *remote_path(const char *first, ...)
+char *remote_path_of(const char *const *segments, size_t n)
 {
 	struct buf out = BUF_INIT(PATH_MAX_);
-	va_list ap;
 
 	append(&out, "/v1", false);
-	va_start(ap, first);
-	for (const char *s = first; s; s = va_arg(ap, const char *)) {
+	for (size_t i = 0; i < n; i++) {
 		append(&out, "/", false);
-		append(&out, s, true);
+		append(&out, segments[i], true);
 	}
-	va_end(ap);
 	return take_text(&out);
 }
 

@@ -28,9 +28,11 @@ void remote_close(struct remote *r); /* NULL is fine */
 DEFINE_FREEP(struct remote, remote_close)
 struct http_client *remote_client(struct remote *r);
 
-/* A path of the API: remote_path("sandboxes", id, "execs", NULL), each segment escaped. For
- * free(). */
-char *remote_path(const char *first, ...) __attribute__((sentinel));
+/* A path of the API: remote_path("sandboxes", id, "execs"), each segment escaped. For free(). */
+#define remote_path(...)                                                                           \
+	remote_path_of((const char *const[]){__VA_ARGS__},                                         \
+	               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+char *remote_path_of(const char *const *segments, size_t n);
 /* The same with one more query parameter; frees the old path. */
 char *remote_query(char *path, const char *name, const char *value);
 

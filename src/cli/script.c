@@ -29,7 +29,7 @@ const struct language *language_by_path(const char *path)
 
 	for (size_t i = 0; len > 0 && i < ARRAY_SIZE(languages); i++)
 		for (const char *p = languages[i].extensions; *p; p = strchr(p, ' ') + 1)
-			if (strncmp(p, dot + 1, len) == 0 && p[len] == ' ')
+			if (strcspn(p, " ") == len && memcmp(p, dot + 1, len) == 0)
 				return &languages[i];
 	return NULL;
 }

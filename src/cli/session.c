@@ -87,7 +87,7 @@ static void start_pump(const struct session *s, const char *exec_id)
 	struct err err;
 	int r = remote_open_again(s->remote, &p->remote, &err);
 
-	p->path = remote_path("sandboxes", s->sandbox, "execs", exec_id, "stdin", NULL);
+	p->path = remote_path("sandboxes", s->sandbox, "execs", exec_id, "stdin");
 	if (r == 0) {
 		r = -pthread_create(&thread, NULL, pump_stdin, p);
 		if (r < 0)
@@ -154,7 +154,7 @@ int session_start_status(const struct err *err)
 /* Nobody reads our output any more. As in a pipe, that is the end of the command. */
 static int end_for_lack_of_readers(const struct session *s, const char *exec_id)
 {
-	auto_free char *path = remote_path("sandboxes", s->sandbox, "execs", exec_id, NULL);
+	auto_free char *path = remote_path("sandboxes", s->sandbox, "execs", exec_id);
 	auto_call(remote_closep) struct remote *again = NULL;
 	struct err err;
 

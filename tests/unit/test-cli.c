@@ -572,7 +572,7 @@ TEST(only_a_missing_program_gives_127)
 
 TEST(paths_of_the_api_are_escaped)
 {
-	char *path = remote_path("sandboxes", "a/../b c", "files", NULL);
+	char *path = remote_path("sandboxes", "a/../b c", "files");
 
 	path = remote_query(path, "path", "/tmp/x&y=z");
 	path = remote_query(path, "user", "root");
