@@ -131,18 +131,24 @@ struct rows {
 	size_t lengths[2];
 };
 
-static const struct opt *find_row(const struct rows *rows, char letter, const char *name,
-                                  size_t name_len)
+static const struct opt *find_name(const struct rows *rows, const char *name, size_t len)
 {
 	for (size_t t = 0; t < 2; t++)
 		for (size_t i = 0; i < rows->lengths[t]; i++) {
 			const struct opt *o = &rows->tables[t][i];
 
-			if (letter ? o->letter == letter
-			           : strlen(o->name) == name_len &&
-			                     memcmp(o->name, name, name_len) == 0)
+			if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
 				return o;
 		}
+	return NULL;
+}
+
+static const struct opt *find_letter(const struct rows *rows, char letter)
+{
+	for (size_t t = 0; t < 2; t++)
+		for (size_t i = 0; i < rows->lengths[t]; i++)
+			if (rows->tables[t][i].letter == letter)
+				return &rows->tables[t][i];
 	return NULL;
 }
 
@@ -152,13 +158,13 @@ struct cursor {
 	int at;
 };
 
-static int next_value(const struct opt *o, struct cursor *c, const char **ret, struct err *err)
+/* The value is the next word. */
+static int take_next(const struct opt *o, struct cursor *c, struct err *err)
 {
 	if (c->at + 1 >= c->argc)
 		return err_set(err, ERR_INVALID_FIELD, 0, "--%s needs a value: %s", o->name,
 		               o->value);
-	*ret = c->argv[++c->at];
-	return 0;
+	return take_value(o, c->argv[++c->at], err);
 }
 
 /* --name, --name=value, --name value */
@@ -166,43 +172,30 @@ static int parse_long(const struct rows *rows, struct cursor *c, struct err *err
 {
 	const char *name = c->argv[c->at] + 2;
 	const char *equals = strchrnul(name, '=');
-	const struct opt *o = find_row(rows, 0, name, (size_t)(equals - name));
-	const char *value = NULL;
-	int r;
+	const struct opt *o = find_name(rows, name, (size_t)(equals - name));
 
 	if (!o)
 		return err_set(err, ERR_INVALID_FIELD, 0, "unknown option '--%.*s'",
 		               (int)(equals - name), name);
 	if (*equals)
 		return take_value(o, equals + 1, err);
-	if (o->kind == OPT_FLAG) {
-		*(bool *)o->ret = true;
-		return 0;
-	}
-	r = next_value(o, c, &value, err);
-	return r < 0 ? r : take_value(o, value, err);
+	if (o->kind != OPT_FLAG)
+		return take_next(o, c, err);
+	*(bool *)o->ret = true;
+	return 0;
 }
 
 /* -x, -xy for flags, -xVALUE, -x VALUE */
 static int parse_letters(const struct rows *rows, struct cursor *c, struct err *err)
 {
 	for (const char *p = c->argv[c->at] + 1; *p; p++) {
-		const struct opt *o = find_row(rows, *p, NULL, 0);
-		const char *value = p + 1;
-		int r;
+		const struct opt *o = find_letter(rows, *p);
 
 		if (!o)
 			return err_set(err, ERR_INVALID_FIELD, 0, "unknown option '-%c'", *p);
-		if (o->kind == OPT_FLAG) {
-			*(bool *)o->ret = true;
-			continue;
-		}
-		if (*value == '\0') {
-			r = next_value(o, c, &value, err);
-			if (r < 0)
-				return r;
-		}
-		return take_value(o, value, err);
+		if (o->kind != OPT_FLAG)
+			return p[1] ? take_value(o, p + 1, err) : take_next(o, c, err);
+		*(bool *)o->ret = true;
 	}
 	return 0;
 }
