@@ -104,7 +104,9 @@ int get_exec(struct http_req *req, struct err *err)
 
 	if (r == 0)
 		r = find_exec(req, &e, err);
-	return r < 0 ? r : reply_exec(req, e, err);
+	if (r == 0)
+		r = reply_exec(req, e, err);
+	return r;
 }
 
 int delete_exec(struct http_req *req, struct err *err)
@@ -167,7 +169,9 @@ int signal_exec(struct http_req *req, struct err *err)
 		r = find_exec(req, &e, err);
 	if (r == 0)
 		r = exec_signal(e, signo, whole_tree, err);
-	return r < 0 ? r : reply_exec(req, e, err);
+	if (r == 0)
+		r = reply_exec(req, e, err);
+	return r;
 }
 
 int resize_exec(struct http_req *req, struct err *err)
@@ -182,5 +186,7 @@ int resize_exec(struct http_req *req, struct err *err)
 		r = find_exec(req, &e, err);
 	if (r == 0)
 		r = exec_resize(e, rows, cols, err);
-	return r < 0 ? r : reply_exec(req, e, err);
+	if (r == 0)
+		r = reply_exec(req, e, err);
+	return r;
 }

@@ -5,6 +5,7 @@
 #include "api/handlers.h"
 #include "api/reply.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define ENTRIES_MAX 1000000
@@ -48,6 +49,7 @@ static void begin(struct file_job *job)
 {
 	const struct compress *compress = compress_of(job->req);
 
+	assert(compress); /* read_query() has seen to it */
 	job->is_begun = true;
 	file_reply_headers(job->req, http_query(job->req, "path"), compress->suffix);
 	http_stream_start(job->req, 200, compress->type, -1);
