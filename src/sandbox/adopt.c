@@ -60,9 +60,9 @@ static bool is_known(struct known *set, const char *id)
 
 static void forget_set(struct known **set)
 {
-	struct known *k, *next;
+	while (*set) {
+		struct known *k = *set;
 
-	HASH_ITER (hh, *set, k, next) {
 		HASH_DEL(*set, k);
 		free(k);
 	}
@@ -220,12 +220,10 @@ static void delete_stray(struct fleet *fleet, const char *id)
 
 static void on_list_end(struct adoption *a)
 {
-	struct known *k, *next;
-
 	list_for_each (&a->fleet->all, struct sandbox, s, link_all)
 		settle(a, s, is_known(a->alive, s->id));
-	HASH_ITER (hh, a->alive, k, next) {
-		struct sandbox *s = fleet_find_id(a->fleet, k->id);
+	for (const struct known *k = a->alive; k; k = k->hh.next) {
+		const struct sandbox *s = fleet_find_id(a->fleet, k->id);
 
 		if (!s || !sandbox_is_alive(s))
 			delete_stray(a->fleet, k->id);

@@ -161,20 +161,20 @@ int channel_send(struct channel *ch, enum frame_type type, const void *payload, 
 
 void channel_tell_room(struct link *l)
 {
-	struct channel *ch, *next;
-
-	HASH_ITER (hh, l->channels, ch, next)
+	for (struct channel *ch = l->channels, *next; ch; ch = next) {
+		next = ch->hh.next;
 		if (ch->ops->on_room && buf_room(&ch->untaken) > 0)
 			ch->ops->on_room(ch);
+	}
 }
 
 void channel_tell_silent(struct link *l)
 {
-	struct channel *ch, *next;
-
-	HASH_ITER (hh, l->channels, ch, next)
+	for (struct channel *ch = l->channels, *next; ch; ch = next) {
+		next = ch->hh.next;
 		if (ch->ops->on_silent)
 			ch->ops->on_silent(ch);
+	}
 }
 
 static int on_started(struct channel *ch, struct unpack *u)
@@ -307,19 +307,17 @@ static int on_listed(struct link *l, uint32_t number, uint64_t acked, uint64_t e
 
 static void begin_connection(struct link *l)
 {
-	struct channel *ch, *next;
-
-	HASH_ITER (hh, l->channels, ch, next)
+	for (struct channel *ch = l->channels; ch; ch = ch->hh.next)
 		ch->is_listed = ch->has_started = ch->has_exited = ch->is_input_known = false;
 }
 
 static void lose_unlisted(struct link *l)
 {
-	struct channel *ch, *next;
 	struct err err;
 
 	(void)err_set(&err, ERR_GUEST, 0, "the sandbox's agent does not know of it any more");
-	HASH_ITER (hh, l->channels, ch, next) {
+	for (struct channel *ch = l->channels, *next; ch; ch = next) {
+		next = ch->hh.next;
 		if (ch->is_listed)
 			continue;
 		channel_detach(ch);

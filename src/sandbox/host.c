@@ -202,12 +202,10 @@ static void free_host(struct loop *loop, void *arg)
 
 void host_free(struct host *host)
 {
-	struct ask *a, *next;
-
 	if (!host)
 		return;
-	HASH_ITER (hh, host->asks, a, next)
-		ask_free(a);
+	while (host->asks)
+		ask_free(host->asks);
 	loop_io_removep(&host->io);
 	if (host->fd >= 0)
 		(void)close(take_fd(&host->fd));

@@ -324,12 +324,10 @@ static void free_link(struct loop *loop, void *arg)
 
 void link_free(struct link *l)
 {
-	struct channel *ch, *next;
-
 	if (!l)
 		return;
-	HASH_ITER (hh, l->channels, ch, next)
-		channel_detach(ch);
+	while (l->channels)
+		channel_detach(l->channels);
 	l->is_dead = true;
 	loop_io_removep(&l->io);
 	if (l->fd >= 0)

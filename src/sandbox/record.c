@@ -222,8 +222,9 @@ static void put_env_names(struct json_writer *w, const json_t *env)
 	json_t *value;
 
 	json_open_array(w, "env_names");
-	json_object_foreach ((json_t *)unconst(env), name, value)
+	json_object_foreach ((json_t *)unconst(env), name, value) {
 		json_put_str(w, NULL, name);
+	}
 	json_close_array(w);
 }
 
