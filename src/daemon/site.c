@@ -165,11 +165,11 @@ static int take_lock(struct site *s, struct err *err)
 	return 0;
 }
 
-/* Beside the program: installed together (../lib/cloche), or in one build directory. */
+/* Beside the program: installed together (../libexec/cloche), or in one build directory. */
 static int open_agent(const struct config *c, int *ret_fd, struct err *err)
 {
 	static const char *const places[] = {"cloche-agent", "src/agent/cloche-agent",
-	                                     "../agent/cloche-agent", "../lib/cloche/cloche-agent"};
+	                                     "../libexec/cloche/cloche-agent"};
 	char self[4096];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *slash;
