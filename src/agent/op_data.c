@@ -54,6 +54,7 @@ int op_read(struct file_call *call, struct err *err)
 	auto_free char *chunk = xcalloc(1, CHUNK);
 	auto_fd int fd = -1;
 	uint64_t at = 0, left, size;
+	bool is_size_known;
 	struct stat st;
 	int r = open_regular(s->path, &fd, &st, err);
 
@@ -61,7 +62,9 @@ int op_read(struct file_call *call, struct err *err)
 		r = files_send_entry(call, s->path, &st, NULL, err);
 	if (r < 0)
 		return r;
-	size = (uint64_t)st.st_size;
+	/* Files of /proc say 0 and have content: those are read to their end. */
+	is_size_known = st.st_size > 0;
+	size = is_size_known ? (uint64_t)st.st_size : UINT64_MAX;
 	left = size;
 	if (s->flags & FILE_RANGE) {
 		at = MIN(s->offset, size);
@@ -72,6 +75,8 @@ int op_read(struct file_call *call, struct err *err)
 
 		if (n < 0)
 			return files_error(err, errno, "cannot read", s->path);
+		if (n == 0 && !is_size_known)
+			break;
 		if (n == 0)
 			return files_error(err, EIO, "became shorter while it was read:", s->path);
 		r = files_send(chunk, (size_t)n, err);

@@ -17,11 +17,10 @@
 #define FAILURES_MAX       20
 #define FAILURES_WINDOW_US (60 * UINT64_C(1000000))
 
-/* Where it calls from. Clients on TCP share one row: the server does not tell their addresses
- * apart. */
+/* Where it calls from: a user of this host, or a network. The top bit keeps the two apart. */
 static uint64_t peer_of(const struct http_req *req)
 {
-	return http_peer_is_unix(req) ? 2 + (uint64_t)http_peer_uid(req) : 1;
+	return http_peer_is_unix(req) ? BIT64(63) | http_peer_uid(req) : http_peer_network(req);
 }
 
 /* The peer's row, or else the one whose window began first. */

@@ -41,6 +41,63 @@ static int check_depth(const char *text, size_t len, struct err *err)
 	return 0;
 }
 
+static bool has_nul(const json_t *value)
+{
+	return json_is_string(value) &&
+	       strlen(json_string_value(value)) != json_string_length(value);
+}
+
+static bool is_past_64_bits(const json_t *value)
+{
+	return json_is_real(value) && fabs(json_real_value(value)) >= (double)INT64_MAX;
+}
+
+/* Writes where the first value that is_it() lies, as "limits.pids" or "argv[2]". */
+static bool find_value(json_t *value, bool (*is_it)(const json_t *value), char *path, size_t size)
+{
+	size_t len = strlen(path), i;
+	const char *key;
+	json_t *inner;
+
+	if (is_it(value))
+		return true;
+	json_object_foreach (value, key, inner) {
+		(void)snprintf(path + len, size - len, "%s%s", len ? "." : "", key);
+		if (find_value(inner, is_it, path, size))
+			return true;
+	}
+	json_array_foreach(value, i, inner)
+	{
+		(void)snprintf(path + len, size - len, "[%zu]", i);
+		if (find_value(inner, is_it, path, size))
+			return true;
+	}
+	path[len] = '\0';
+	return false;
+}
+
+/* jansson stops at these without saying in which field: a more lenient reading finds it. */
+static int refuse_text(const char *text, size_t len, const json_error_t *error, struct err *err)
+{
+	enum json_error_code code = json_error_code(error);
+	char path[64] = "";
+	auto_json json_t *value = NULL;
+
+	if (code == json_error_null_character) {
+		value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+		if (value && find_value(value, has_nul, path, sizeof(path)))
+			return err_field(err, path, "must not contain a NUL");
+	} else if (code == json_error_numeric_overflow) {
+		value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL,
+		                   NULL);
+		if (value && find_value(value, is_past_64_bits, path, sizeof(path)))
+			return err_field(err, path, "is too large a number");
+	}
+	return err_set(err, ERR_BAD_REQUEST, 0,
+	               "the JSON is malformed at line %d, column %d: %.100s", error->line,
+	               error->column, error->text);
+}
+
 int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
 {
 	json_error_t error;
@@ -57,9 +114,7 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
 		return r;
 	value = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
 	if (!value)
-		return err_set(err, ERR_BAD_REQUEST, 0,
-		               "the JSON is malformed at line %d, column %d: %.100s", error.line,
-		               error.column, error.text);
+		return refuse_text(text, len, &error, err);
 	*ret = value;
 	return 0;
 }

@@ -14,7 +14,10 @@
 
 #include "base/log.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -503,6 +506,26 @@ static uid_t peer_uid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ? (uid_t)-1 : cred.uid;
 }
 
+/* IPv6 clients own whole networks: the upper half of the address stands for one. */
+static uint64_t peer_network(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} peer = {0};
+	socklen_t len = sizeof(peer);
+	uint64_t network = 0;
+
+	if (getpeername(fd, &peer.any, &len) < 0)
+		return 0;
+	if (peer.any.sa_family == AF_INET)
+		network = ntohl(peer.v4.sin_addr.s_addr);
+	else if (peer.any.sa_family == AF_INET6)
+		memcpy(&network, &peer.v6.sin6_addr, sizeof(network));
+	return network;
+}
+
 int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix,
              struct tls_context *tls, struct err *err)
 {
@@ -511,6 +534,7 @@ int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix
 
 	*c = (struct conn){.server = server, .loop = loop, .is_unix = is_unix};
 	c->peer_uid = is_unix ? peer_uid(fd) : (uid_t)-1;
+	c->peer_network = is_unix ? 0 : peer_network(fd);
 	c->since_us = loop_now_us(loop);
 	transport_init(&c->transport, fd);
 	buf_init(&c->in, IN_MAX);

@@ -98,6 +98,7 @@ struct conn {
 	struct http_req *req; /* from the first byte of a head until its reply has gone out */
 	bool is_unix;
 	uid_t peer_uid;
+	uint64_t peer_network;  /* 0 on a unix socket */
 	bool must_close;        /* after this reply */
 	bool is_aborted;        /* to be cut at the next pump */
 	bool is_kicked;         /* a pump is deferred */

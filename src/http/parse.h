@@ -16,7 +16,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define HTTP_LINE_MAX   ((size_t)8 * 1024)  /* request line */
+#define HTTP_LINE_MAX                                                                              \
+	((size_t)16 * 1024) /* request line: a path of 4 KiB, percent-encoded, fits                \
+	                     */
 #define HTTP_HEAD_MAX   ((size_t)32 * 1024) /* whole head */
 #define HTTP_FIELDS_MAX 100
 

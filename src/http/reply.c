@@ -14,8 +14,8 @@
 #include <time.h>
 
 #define ERR_BODY_MAX ((size_t)16 * 1024)
-#define UNREAD_MAX   ((size_t)256 * 1024) /* of a body that is not worth keeping the connection for \
-	                                   */
+/* More than this of a body is not worth keeping the connection for. */
+#define UNREAD_MAX ((size_t)256 * 1024)
 
 static const struct {
 	int status;

@@ -165,6 +165,11 @@ uid_t http_peer_uid(const struct http_req *req)
 	return req->conn->peer_uid;
 }
 
+uint64_t http_peer_network(const struct http_req *req)
+{
+	return req->conn->peer_network;
+}
+
 int64_t http_content_length(const struct http_req *req)
 {
 	return req->head.framing == HTTP_CHUNKED ? -1 : (int64_t)req->head.length;

@@ -108,6 +108,8 @@ const json_t *http_json(const struct http_req *req);     /* NULL if there was no
 const char *http_request_id(const struct http_req *req); /* "req_…", also sent as X-Request-Id */
 bool http_peer_is_unix(const struct http_req *req);
 uid_t http_peer_uid(const struct http_req *req); /* of a unix socket's client, by the kernel */
+/* Tells clients on TCP apart: an IPv4 address, or the upper half of an IPv6 one. */
+uint64_t http_peer_network(const struct http_req *req);
 int64_t http_content_length(const struct http_req *req); /* -1 = chunked */
 void http_set_user(struct http_req *req, void *user); /* authorize()'s finding, for the handler */
 void *http_user(const struct http_req *req);

@@ -10,8 +10,8 @@ static int bad(struct err *err, const char *why)
 	return err_set(err, ERR_BAD_REQUEST, 0, "%s", why);
 }
 
-/* Decodes text where it stands; what it becomes is never longer. */
-static int decode(char *text, bool plus_is_blank, struct err *err)
+/* Decodes text where it stands; what it becomes is never longer. NULL, or what is wrong with it. */
+static const char *decode(char *text, bool plus_is_blank)
 {
 	char *to = text;
 	uint64_t byte;
@@ -23,18 +23,15 @@ static int decode(char *text, bool plus_is_blank, struct err *err)
 			*to++ = *from;
 		} else {
 			if (strlen(from) < 3 || parse_hex(from + 1, 2, &byte) < 0)
-				return bad(err, "there is a '%' without two hex digits in the path "
-				                "or query");
+				return "has a '%' without two hex digits";
 			if (byte == 0)
-				return bad(err, "there is a NUL in the path or query");
+				return "must not contain a NUL";
 			*to++ = (char)byte;
 			from += 2;
 		}
 	}
 	*to = '\0';
-	if (!utf8_is_valid(text, (size_t)(to - text)))
-		return bad(err, "the path or query is not valid UTF-8");
-	return 0;
+	return utf8_is_valid(text, (size_t)(to - text)) ? NULL : "is not valid UTF-8";
 }
 
 static int check_segment(const char *segment, struct err *err)
@@ -57,10 +54,12 @@ static int parse_path(char *path, struct http_target *t, struct err *err)
 		return 0;
 	while (rest) {
 		char *segment = strsep(&rest, "/");
-		int r = decode(segment, /* plus_is_blank= */ false, err);
+		const char *wrong = decode(segment, /* plus_is_blank= */ false);
+		int r;
 
-		if (r == 0)
-			r = check_segment(segment, err);
+		if (wrong)
+			return err_set(err, ERR_BAD_REQUEST, 0, "the path %s", wrong);
+		r = check_segment(segment, err);
 		if (r < 0)
 			return r;
 		if (t->n_segments == TARGET_SEGMENTS_MAX)
@@ -76,15 +75,16 @@ static int parse_query(char *query, struct http_target *t, struct err *err)
 	while (query && *query) {
 		char *value = strsep(&query, "&");
 		char *name = strsep(&value, "=");
-		int r;
+		const char *wrong = decode(name, /* plus_is_blank= */ true);
 
+		if (wrong)
+			return err_set(err, ERR_BAD_REQUEST, 0, "a query parameter's name %s",
+			               wrong);
 		if (!value)
 			value = name + strlen(name);
-		r = decode(name, /* plus_is_blank= */ true, err);
-		if (r == 0)
-			r = decode(value, /* plus_is_blank= */ true, err);
-		if (r < 0)
-			return r;
+		wrong = decode(value, /* plus_is_blank= */ true);
+		if (wrong)
+			return err_field(err, name, "%s", wrong);
 		if (*name == '\0')
 			return bad(err, "the query has a parameter without a name");
 		if (t->n_pairs == TARGET_PAIRS_MAX)

@@ -75,7 +75,7 @@ def with_field(base, field, value):
 def check(status, body, field, value=None):
     assert status == 400, (status, body)
     error = body["error"]
-    if "\\x00" in repr(value):  # refused by the reader of JSON, which knows no fields yet
+    if isinstance(value, dict) and any("\0" in key for key in value):  # no name to give: it is the name that is bad
         assert error["code"] == "bad_request" and "line 1" in error["message"], error
         return
     assert error["code"] == "invalid_field", error

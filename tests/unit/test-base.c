@@ -133,7 +133,7 @@ TEST(json_outside_the_strict_rules_is_refused)
 	                                  "{",
 	                                  "{\"a\":1,\"a\":2}",
 	                                  "{\"a\":1}x",
-	                                  "{\"a\":\"\\u0000\"}",
+
 	                                  "{\"a\":NaN}",
 	                                  "\"text\"",
 	                                  "{\"a\":1e999}",
@@ -152,6 +152,17 @@ TEST(json_outside_the_strict_rules_is_refused)
 	CHECK(parse(deep, &err) < 0);
 	CHECK_STR(err.message, "the JSON is nested deeper than 32 levels");
 	CHECK_INT(parse("{\"a\":[1,{\"b\":null}]}", &err), 0);
+}
+
+TEST(a_value_that_no_field_can_hold_is_refused_by_its_path)
+{
+	struct err err;
+
+	CHECK(parse("{\"a\":{\"b\":[\"x\",\"y\\u0000\"]}}", &err) < 0);
+	CHECK_STR(err.field, "a.b[1]");
+	CHECK(parse("{\"n\":1,\"limits\":{\"pids\":9223372036854775808}}", &err) < 0);
+	CHECK_STR(err.message, "limits.pids: is too large a number");
+	CHECK(parse("{\"na\\u0000me\":1}", &err) < 0 && err.code == ERR_BAD_REQUEST);
 }
 
 TEST(a_body_is_read_by_its_table_and_each_mistake_names_its_field)
