@@ -13,8 +13,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define TURNS_MAX 1000 /* all is local and nothing waits for a clock: a few turns answer anything  \
-	                */
+#define TURNS_MAX                                                                                  \
+	1000 /* all is local and nothing waits for a clock: a few turns answer anything            \
+	      */
 
 static struct loop *loop;
 static struct loop_timer *tick;

@@ -13,8 +13,9 @@
 #define FOR_FILES_AND_USERS                                                                        \
 	(BIT64(CAP_CHOWN) | BIT64(CAP_DAC_OVERRIDE) | BIT64(CAP_FOWNER) | BIT64(CAP_FSETID) |      \
 	 BIT64(CAP_SETUID) | BIT64(CAP_SETGID) | BIT64(CAP_KILL))
-#define OF_ROOT  (FOR_FILES_AND_USERS | BIT64(CAP_NET_BIND_SERVICE) | BIT64(CAP_SETFCAP))
-/* SYS_PTRACE finds the processes of an exec; SETPCAP empties the bounding set of an exec as user. */
+#define OF_ROOT (FOR_FILES_AND_USERS | BIT64(CAP_NET_BIND_SERVICE) | BIT64(CAP_SETFCAP))
+/* SYS_PTRACE finds the processes of an exec; SETPCAP empties the bounding set of an exec as user.
+ */
 #define OF_AGENT (OF_ROOT | BIT64(CAP_SYS_PTRACE) | BIT64(CAP_SETPCAP))
 
 uint64_t jail_caps_of_root(void)
