@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -106,8 +107,11 @@ static int check_namespaces(struct err *err)
 
 	if (pid < 0)
 		return err_set(err, ERR_UNSUPPORTED, errno, "cannot make a user namespace");
-	while (pid == 0)
-		(void)pause();
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of the broker */
+		for (;;)
+			(void)pause();
+	}
 	r = try_mounts(pid, err);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
