@@ -9,7 +9,7 @@ import pytest
 from cloche import Client
 
 from harness import audit
-from harness.daemon import Daemon
+from harness.daemon import SANDBOX_ENV, Daemon
 
 ENGINES = os.environ.get("CLOCHE_TEST_ENGINES", "jail").split(",")
 
@@ -42,7 +42,7 @@ def engine(request):
 
 @pytest.fixture
 def sandbox(client, engine):
-    with client.create(engine=engine) as sandbox:
+    with client.create(engine=engine, env=SANDBOX_ENV) as sandbox:
         yield sandbox
 
 

@@ -7,7 +7,7 @@ import stat
 import pytest
 import yaml
 from cloche import Client, errors
-from harness.daemon import ROOT, Daemon, call
+from harness.daemon import ROOT, Daemon, call, wait_for
 
 API = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
 METHODS = ("get", "put", "post", "patch", "delete")
@@ -85,7 +85,9 @@ def theirs(client, daemon):
     """A sandbox and exec of the project default."""
     with client.create(name="of-default") as sandbox:
         sandbox.files.write("x", b"secret")
-        e = sandbox.start(["sleep", "1000"])
+        e = sandbox.start("echo up; exec sleep 1000")
+        next(x for x in e.output() if x.type == "stdout")
+        wait_for(lambda: sandbox.run("cat /proc/[0-9]*/comm | grep -qx sleep").exit_code == 0, 10, "the exec")
         yield sandbox, e
         e.kill()
 

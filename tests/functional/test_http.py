@@ -7,11 +7,12 @@ import socket
 import ssl
 import subprocess
 import time
+import warnings
 
 import pytest
 from cloche import Client
 from harness import audit
-from harness.daemon import Daemon, call, parse_reply, read_all, status_value
+from harness.daemon import Daemon, call, memory_kib, parse_reply, read_all
 
 OK = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CLOSE = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -210,7 +211,7 @@ def test_an_upload_that_is_refused_early_is_answered(daemon, client):
 
 
 def test_endless_headers_and_bodies_are_cut_and_memory_stays_flat(daemon):
-    base = status_value(daemon.gateway_pid, "VmRSS")
+    base = memory_kib(daemon.gateway_pid)
     for endless in (b"GET / HTTP/1.1\r\n" + b"X-A: " + b"b" * 8000 + b"\r\n",
                     b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", daemon.port), timeout=5) as s:
@@ -220,7 +221,7 @@ def test_endless_headers_and_bodies_are_cut_and_memory_stays_flat(daemon):
                     s.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
             except (BrokenPipeError, ConnectionResetError, socket.timeout):
                 pass
-    assert status_value(daemon.gateway_pid, "VmRSS") < base + 16 * 1024
+    assert memory_kib(daemon.gateway_pid) < base + 16 * 1024
 
 
 def test_replies_tell_their_request_and_are_not_sniffed(daemon):
@@ -289,7 +290,9 @@ def test_https_is_served_with_a_certificate(tmp_path):
             assert b"200 OK" not in read_all(s)
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
-        old.maximum_version = ssl.TLSVersion.TLSv1_1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            old.maximum_version = ssl.TLSVersion.TLSv1_1
         with socket.create_connection(("127.0.0.1", daemon.port), timeout=10) as plain, pytest.raises((ssl.SSLError, OSError)):
             old.wrap_socket(plain)
     finally:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from cloche import errors
-from harness.daemon import status_value, wait_for
+from harness.daemon import memory_kib, wait_for
 
 
 def text_of(events):
@@ -120,7 +120,7 @@ def test_what_a_stream_gets_of_100_mb_and_its_gaps_add_up(daemon, sandbox):
             seen += len(event.data)
             lost += event.lost_bytes
     assert seen + lost == size
-    assert status_value(daemon.gateway_pid, "VmRSS") < 64 * 1024
+    assert memory_kib(daemon.gateway_pid) < 64 * 1024
 
 
 def test_a_long_line_without_a_newline_is_streamed(sandbox):

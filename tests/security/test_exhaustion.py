@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from cloche import errors
-from harness.daemon import status_value, wait_for
+from harness.daemon import memory_kib, wait_for
 
 
 @pytest.fixture
@@ -114,12 +114,12 @@ def test_R07_the_limit_cannot_be_raised(small, user):
 
 
 def test_R08_an_output_flood_with_nobody_reading_leaves_the_daemons_memory_flat(small, neighbour, daemon):
-    base = status_value(daemon.gateway_pid, "VmRSS")
+    base = memory_kib(daemon.gateway_pid)
     e = small.sandbox.start(["/tmp/probe", "flood", "300"])
     info = e.wait(120)
     assert info.exit_code == 0
     assert info.raw["stdout_bytes"] == 300 << 20
-    assert status_value(daemon.gateway_pid, "VmRSS") < base + 32 * 1024
+    assert memory_kib(daemon.gateway_pid) < base + 32 * 1024
 
 
 def test_R09_a_stream_without_newlines_arrives_exactly(small):
@@ -164,7 +164,7 @@ def test_R15_many_short_execs_leak_nothing(small):
 
 
 def test_R18_stdin_that_nobody_reads_is_not_buffered(small, daemon):
-    base = status_value(daemon.gateway_pid, "VmRSS")
+    base = memory_kib(daemon.gateway_pid)
     e = small.sandbox.start(["sleep", "1000"], open_stdin=True)
     sent = [0]
 
@@ -186,7 +186,7 @@ def test_R18_stdin_that_nobody_reads_is_not_buffered(small, daemon):
         stuck_at = sent[0]
         thread.join(0.5)
     assert stuck_at * 65536 < 64 << 20
-    assert status_value(daemon.gateway_pid, "VmRSS") < base + 32 * 1024
+    assert memory_kib(daemon.gateway_pid) < base + 32 * 1024
     e.kill()
     thread.join(30)
     assert not thread.is_alive()
