@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon for tests: started from the build directory on directories and a port of its own."""
 
+import ctypes
 import http.client
 import json
 import os
@@ -66,6 +67,11 @@ def memory_kib(pid):
     return 0 if IS_SANITIZED else status_value(pid, "VmRSS")
 
 
+def _end_with_parent():
+    """In the child: SIGTERM when the test run dies, so that a killed run leaves no daemon behind."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
 class Daemon:
     def __init__(self, *options, rm=True):
         self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir=os.environ.get("CLOCHE_TEST_DIR", "/var/tmp")))
@@ -84,7 +90,13 @@ class Daemon:
         argv += ["--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(ready_w), *self.options]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[ready_w], start_new_session=True
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[ready_w],
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
         os.close(ready_w)
         try:
