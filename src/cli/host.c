@@ -6,7 +6,9 @@
  *
  * The keeper waits until it is told to stop, or we die, or the daemon does; it then stops the
  * daemon, waits for its end, and becomes the rm that removes the directory. So nothing is left even
- * when `run` is killed. It has a session of its own: Ctrl-C at our terminal reaches only us.
+ * when `run` is killed. A daemon that was killed itself has left its sandbox running: another one
+ * sweeps that up first. Where all three are killed at once, the next `cloche run` finds what they
+ * left (leftover.h). The keeper has a session of its own: Ctrl-C at our terminal reaches only us.
  *
  * The directories are the daemon's own: those of a system-wide one may hold sandboxes that wait to
  * be adopted, and are not ours to open. Its log lies beside them, and holds the reason if it does
@@ -15,6 +17,7 @@
 #include "cli/host.h"
 
 #include "base/fd.h"
+#include "cli/leftover.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -61,12 +64,13 @@ void host_stop(struct host *h)
 
 struct daemon {
 	const char *const *argv;
+	const char *const *sweep_argv; /* the same, to remove what it left */
 	const char *dir;
 	int log_fd, ready_fd;
 };
 
 /* Here and below, after fork() in a process with threads: only async-signal-safe calls. */
-static void become_daemon(const struct daemon *d, pid_t keeper)
+static void become_daemon(const struct daemon *d, const char *const *argv, pid_t keeper)
 {
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t none;
@@ -76,25 +80,29 @@ static void become_daemon(const struct daemon *d, pid_t keeper)
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != keeper)
 		_exit(1);
 	if (dup2(null_fd, STDIN_FILENO) < 0 || dup2(d->log_fd, STDOUT_FILENO) < 0 ||
-	    dup2(d->log_fd, STDERR_FILENO) < 0 || fcntl(d->ready_fd, F_SETFD, 0) < 0)
+	    dup2(d->log_fd, STDERR_FILENO) < 0)
 		_exit(1);
-	(void)execv("/proc/self/exe", (char *const *)unconst(d->argv));
+	if (argv == d->argv && fcntl(d->ready_fd, F_SETFD, 0) < 0)
+		_exit(1);
+	(void)execv("/proc/self/exe", (char *const *)unconst(argv));
 	_exit(1);
 }
 
-/* Until the daemon is gone. Our parent's death may come as several SIGTERMs, one for each of its
- * threads; a second one would make the daemon hurry and leave things behind, so it gets one. */
-static void keep(pid_t pid, const sigset_t *signals)
+/* Until the daemon is gone; gives how it went. Our parent's death may come as several SIGTERMs, one
+ * for each of its threads; a second one would make the daemon hurry and leave things behind, so it
+ * gets one. */
+static int keep(pid_t pid, const sigset_t *signals)
 {
 	bool is_told = false;
+	int status;
 
 	for (;;) {
 		int signo = sigwaitinfo(signals, NULL);
 
 		if (signo == SIGTERM && !is_told)
 			is_told = kill(pid, SIGTERM) == 0;
-		if (signo == SIGCHLD && waitpid(pid, NULL, WNOHANG) == pid)
-			return;
+		if (signo == SIGCHLD && waitpid(pid, &status, WNOHANG) == pid)
+			return status;
 	}
 }
 
@@ -104,6 +112,7 @@ static void become_keeper(const struct daemon *d, pid_t parent)
 	const char *const rm[] = {"rm", "-rf", "--one-file-system", "--", d->dir, NULL};
 	pid_t self = getpid();
 	sigset_t signals;
+	int status = 0;
 	pid_t pid;
 
 	(void)setsid();
@@ -115,10 +124,17 @@ static void become_keeper(const struct daemon *d, pid_t parent)
 		_exit(1);
 	pid = fork();
 	if (pid == 0)
-		become_daemon(d, self);
+		become_daemon(d, d->argv, self);
 	(void)close(d->ready_fd); /* its end is the daemon's */
 	if (pid > 0)
-		keep(pid, &signals);
+		status = keep(pid, &signals);
+	if (WIFSIGNALED(status)) {
+		pid = fork();
+		if (pid == 0)
+			become_daemon(d, d->sweep_argv, self);
+		if (pid > 0)
+			(void)keep(pid, &signals);
+	}
 	(void)execv("/bin/rm", (char *const *)unconst(rm));
 	_exit(1);
 }
@@ -132,7 +148,10 @@ static int spawn(struct host *h, struct err *err)
 	const char *const argv[] = {"cloche", "serve",    "--rm",      "--listen", "none",
 	                            "--run",  run,        "--data",    data,       "--ready-fd",
 	                            ready,    "--config", "/dev/null", NULL};
-	struct daemon d = {.argv = argv, .dir = h->dir};
+	const char *const sweep[] = {"cloche", "serve",    "--sweep",   "--listen",
+	                             "none",   "--run",    run,         "--data",
+	                             data,     "--config", "/dev/null", NULL};
+	struct daemon d = {.argv = argv, .sweep_argv = sweep, .dir = h->dir};
 	pid_t parent = getpid();
 	int pipe_fds[2];
 
@@ -195,7 +214,7 @@ static int await_ready(struct host *h, struct interrupt *interrupt, struct err *
 int host_start(struct interrupt *interrupt, struct host **ret, struct err *err)
 {
 	auto_call(host_stopp) struct host *h = xnew0(struct host);
-	char dir[] = "/var/tmp/cloche-run.XXXXXX";
+	char dir[] = LEFTOVER_PREFIX "XXXXXX";
 	int r;
 
 	h->ready_fd = h->log_fd = -1;
@@ -205,6 +224,7 @@ int host_start(struct interrupt *interrupt, struct host **ret, struct err *err)
 		return err_hint(err, "use sudo, or start a daemon with 'sudo cloche serve' and set "
 		                     "CLOCHE_API_KEY");
 	}
+	leftover_sweep();
 	if (!mkdtemp(dir))
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a directory in /var/tmp");
 	h->dir = xstrdup(dir);

@@ -73,6 +73,7 @@ static const struct key keys[] = {
 	{"ceilings", "open_files", "max-open-files", KIND_COUNT, AT(max_limits.nofile), 16, 1048576, NULL},
 	{"ceilings", "timeout", "max-timeout", KIND_DURATION, AT(max_timeout_ms), 1000, 3650 * DAY_MS, NULL},
 	{NULL, NULL, "rm", KIND_BOOL, AT(is_rm), 0, 0, "delete all sandboxes when the daemon stops"},
+	{NULL, NULL, "sweep", KIND_BOOL, AT(is_sweep), 0, 0, "delete what an earlier daemon left running, and exit"},
 	{NULL, NULL, "ready-fd", KIND_COUNT, AT(ready_fd), 0, 1048576, "fd that gets \"ready\" and a newline"},
 	{NULL, NULL, "help", KIND_BOOL, AT(wants_help), 0, 0, "this text"},
 };

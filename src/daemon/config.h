@@ -27,7 +27,8 @@ struct config {
 	uint64_t spool_bytes;
 	uint32_t sandboxes_max, execs_max;
 	bool is_plain_storage;
-	bool is_rm; /* delete all sandboxes at the end */
+	bool is_rm;    /* delete all sandboxes at the end */
+	bool is_sweep; /* and the end comes as soon as they are adopted */
 	bool wants_help;
 	int32_t ready_fd; /* gets "ready\n"; -1 = none */
 };

@@ -138,7 +138,8 @@ static void on_drained(struct loop *loop, void *arg)
 {
 	struct gateway *g = arg;
 
-	if (g->site->config->is_rm && g->control_fd >= 0 && fleet_is_ready(g->fleet))
+	if ((g->site->config->is_rm || g->site->config->is_sweep) && g->control_fd >= 0 &&
+	    fleet_is_ready(g->fleet))
 		fleet_delete_all(g->fleet, on_all_deleted, g);
 	else
 		loop_stop(loop);

@@ -63,6 +63,7 @@ struct launcher {
 };
 
 static void start_pair(struct launcher *l);
+static void on_stop(struct loop *loop, void *arg);
 
 static bool is_running(const struct launcher *l)
 {
@@ -180,7 +181,10 @@ static void on_report(struct child *c, const struct child_report *report)
 		l->was_up = true;
 		l->has_err = false;
 		move(l, PHASE_UP, UINT64_MAX);
-		l->ready(l->site);
+		if (l->site->config->is_sweep)
+			on_stop(l->loop, l);
+		else
+			l->ready(l->site);
 	}
 }
 
@@ -221,7 +225,7 @@ static void on_stop(struct loop *loop, void *arg)
 		on_patience_end(loop, l);
 		return;
 	}
-	log_info("daemon.stopping", "rm=%d", l->site->config->is_rm);
+	log_info("daemon.stopping", "rm=%d", l->site->config->is_rm || l->site->config->is_sweep);
 	l->has_err = false;
 	move(l, PHASE_STOPPING, STOP_MAX_US);
 	if (is_running(l))
