@@ -182,7 +182,7 @@ static const struct {
 	{"etc/default/useradd", 0644, 0, "SHELL=/bin/bash\nSKEL=/etc/skel\nCREATE_MAIL_SPOOL=no\n"},
 	{"etc/pam.d/other", 0644, 0,
          "auth sufficient pam_rootok.so\nauth required pam_deny.so\n"
-         "account required pam_permit.so\npassword required pam_deny.so\n"
+         "account required pam_permit.so\npassword required pam_unix.so\n"
          "session required pam_permit.so\n"},
 	{"etc/skel/.bashrc", 0644, 0, bashrc},
 	{"etc/skel/.profile", 0644, 0, profile},
