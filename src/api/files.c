@@ -27,26 +27,8 @@ static void keep_entry(struct file_call *c, const struct record *r, void *arg)
 		buf_truncate(&job->out, 0);
 }
 
-static void reply_entry(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
-{
-	struct file_job *job = arg;
-	struct err guest;
-
-	(void)c;
-	(void)is_truncated;
-	job->call = NULL;
-	if (!err && job->out.len == 0) {
-		(void)err_set(&guest, ERR_GUEST, 0, "the sandbox told nothing of the file");
-		err = &guest;
-	}
-	if (err)
-		file_job_fail(job, err);
-	else
-		http_reply_json(job->req, job->status, &job->out);
-}
-
 const struct file_call_ops file_entry_ops = {
-	.on_record = keep_entry, .on_room = file_job_on_room, .on_end = reply_entry};
+	.on_record = keep_entry, .on_room = file_job_on_room, .on_end = file_job_on_end};
 
 static int start_stat(struct http_req *req, const struct file_call_ops *ops, struct err *err)
 {

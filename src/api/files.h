@@ -35,7 +35,9 @@ void file_job_take_body(struct file_job *job);
 void file_job_on_room(struct file_call *c, void *arg);
 /* Sends output on, and holds back the guest while the client is slow. */
 void file_job_send(struct file_job *job, const void *data, size_t len);
-/* For on_end(): the error, told as well as it still can be. */
+/* The on_end() of a call whose records became one JSON reply in job->out. */
+void file_job_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg);
+/* For other on_end()s: the error, told as well as it still can be. */
 void file_job_fail(struct file_job *job, const struct err *err);
 
 /* What file routes take in their query: `path`, `user`, and those of names. */

@@ -132,6 +132,24 @@ void file_job_fail(struct file_job *job, const struct err *err)
 		http_reply_err(job->req, err);
 }
 
+void file_job_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+{
+	struct file_job *job = arg;
+	struct err guest;
+
+	(void)c;
+	(void)is_truncated;
+	job->call = NULL;
+	if (!err && job->out.len == 0) {
+		(void)err_set(&guest, ERR_GUEST, 0, "the sandbox did not tell what it did");
+		err = &guest;
+	}
+	if (err)
+		file_job_fail(job, err);
+	else
+		http_reply_json(job->req, job->status, &job->out);
+}
+
 int file_query(const struct http_req *req, const char *const *allowed, struct start *op,
                struct err *err)
 {

@@ -116,30 +116,12 @@ static void in_on_record(struct file_call *c, const struct record *r, void *arg)
 		buf_truncate(&job->out, 0);
 }
 
-static void in_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
-{
-	struct file_job *job = arg;
-	struct err guest;
-
-	(void)c;
-	(void)is_truncated;
-	job->call = NULL;
-	if (!err && job->out.len == 0) {
-		(void)err_set(&guest, ERR_GUEST, 0, "the sandbox did not tell what it unpacked");
-		err = &guest;
-	}
-	if (err)
-		file_job_fail(job, err);
-	else
-		http_reply_json(job->req, 200, &job->out);
-}
-
 int write_tar(struct http_req *req, struct err *err)
 {
 	static const char *const allowed[] = {"path", "user", "compress", "parents", NULL};
 	static const struct file_flag flags[] = {{"parents", FILE_PARENTS}};
 	static const struct file_call_ops ops = {
-		.on_record = in_on_record, .on_room = file_job_on_room, .on_end = in_on_end};
+		.on_record = in_on_record, .on_room = file_job_on_room, .on_end = file_job_on_end};
 	struct start op = {.kind = START_FILE, .op = FILE_TAR_IN, .limit = ENTRIES_MAX};
 	struct file_job *job;
 	int r = read_query(req, allowed, &op, err);

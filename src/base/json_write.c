@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
+#include "base/parse.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void json_writer_init(struct json_writer *w, struct buf *out)
+{
+	*w = (struct json_writer){.out = out};
+}
+
+int json_writer_end(struct json_writer *w)
+{
+	assert(w->error < 0 || w->depth == 0);
+	return w->error;
+}
+
+static void put(struct json_writer *w, const char *data, size_t len)
+{
+	if (w->error == 0)
+		w->error = buf_append(w->out, data, len);
+}
+
+/* Valid UTF-8 as it is, or one invalid byte as U+FFFD; gives the bytes taken. */
+static size_t put_foreign(struct json_writer *w, const char *data, size_t len)
+{
+	bool cut;
+	size_t good = utf8_valid_prefix(data, len, &cut);
+	size_t run = 0;
+
+	while (run < good && (unsigned char)data[run] >= 0x80)
+		run++;
+	if (run > 0)
+		put(w, data, run);
+	else
+		put(w, "\xef\xbf\xbd", 3);
+	return run > 0 ? run : 1;
+}
+
+static void put_escape(struct json_writer *w, unsigned char c)
+{
+	static const char hex[] = "0123456789abcdef";
+	static const char shorts[][2] = {
+		{'"', '"'}, {'\\', '\\'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}};
+	char u[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+
+	for (size_t i = 0; i < ARRAY_SIZE(shorts); i++) {
+		if ((unsigned char)shorts[i][0] == c) {
+			u[1] = shorts[i][1];
+			put(w, u, 2);
+			return;
+		}
+	}
+	put(w, u, sizeof(u));
+}
+
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+static void put_text(struct json_writer *w, const char *data, size_t len)
+{
+	size_t at = 0;
+
+	put(w, "\"", 1);
+	while (at < len && w->error == 0) {
+		size_t from = at;
+
+		while (at < len && is_plain((unsigned char)data[at]))
+			at++;
+		put(w, data + from, at - from);
+		if (at == len)
+			break;
+		if ((unsigned char)data[at] >= 0x80)
+			at += put_foreign(w, data + at, len - at);
+		else
+			put_escape(w, (unsigned char)data[at++]);
+	}
+	put(w, "\"", 1);
+}
+
+static void put_name(struct json_writer *w, const char *name)
+{
+	if (w->comma[w->depth])
+		put(w, ",", 1);
+	w->comma[w->depth] = true;
+	if (name) {
+		put_text(w, name, strlen(name));
+		put(w, ":", 1);
+	}
+}
+
+static void open_level(struct json_writer *w, const char *name, const char *bracket)
+{
+	put_name(w, name);
+	put(w, bracket, 1);
+	assert(w->depth < JSON_DEPTH_MAX);
+	w->depth++;
+	w->comma[w->depth] = false;
+}
+
+static void close_level(struct json_writer *w, const char *bracket)
+{
+	assert(w->depth > 0);
+	w->depth--;
+	put(w, bracket, 1);
+}
+
+void json_open_object(struct json_writer *w, const char *name)
+{
+	open_level(w, name, "{");
+}
+
+void json_close_object(struct json_writer *w)
+{
+	close_level(w, "}");
+}
+
+void json_open_array(struct json_writer *w, const char *name)
+{
+	open_level(w, name, "[");
+}
+
+void json_close_array(struct json_writer *w)
+{
+	close_level(w, "]");
+}
+
+void json_put_strn(struct json_writer *w, const char *name, const char *value, size_t len)
+{
+	put_name(w, name);
+	put_text(w, value, len);
+}
+
+void json_put_str(struct json_writer *w, const char *name, const char *value)
+{
+	if (value)
+		json_put_strn(w, name, value, strlen(value));
+	else
+		json_put_null(w, name);
+}
+
+void json_put_base64(struct json_writer *w, const char *name, const void *data, size_t len)
+{
+	char *room;
+
+	put_name(w, name);
+	put(w, "\"", 1);
+	if (w->error == 0)
+		w->error = buf_reserve(w->out, base64_size(len), &room);
+	if (w->error == 0)
+		buf_commit(w->out, base64_encode(data, len, room));
+	put(w, "\"", 1);
+}
+
+static void put_formatted(struct json_writer *w, const char *name, const char *text, int len)
+{
+	put_name(w, name);
+	put(w, text, (size_t)len);
+}
+
+void json_put_u64(struct json_writer *w, const char *name, uint64_t value)
+{
+	char text[24];
+
+	put_formatted(w, name, text, snprintf(text, sizeof(text), "%" PRIu64, value));
+}
+
+void json_put_i64(struct json_writer *w, const char *name, int64_t value)
+{
+	char text[24];
+
+	put_formatted(w, name, text, snprintf(text, sizeof(text), "%" PRId64, value));
+}
+
+void json_put_double(struct json_writer *w, const char *name, double value)
+{
+	char text[340];
+	int len;
+
+	if (!isfinite(value)) {
+		json_put_null(w, name);
+		return;
+	}
+	len = snprintf(text, sizeof(text), "%.3f", value);
+	while (text[len - 1] == '0')
+		len--;
+	if (text[len - 1] == '.')
+		len--;
+	put_formatted(w, name, text, len);
+}
+
+void json_put_bool(struct json_writer *w, const char *name, bool value)
+{
+	put_formatted(w, name, value ? "true" : "false", value ? 4 : 5);
+}
+
+void json_put_null(struct json_writer *w, const char *name)
+{
+	put_formatted(w, name, "null", 4);
+}
+
+void json_put_raw(struct json_writer *w, const char *name, const char *json, size_t len)
+{
+	put_name(w, name);
+	put(w, json, len);
+}
+
+void json_put_value(struct json_writer *w, const char *name, const json_t *value)
+{
+	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	if (!text) {
+		w->error = -ENOMEM;
+		return;
+	}
+	json_put_raw(w, name, text, strlen(text));
+	free(text);
+}
