@@ -366,6 +366,16 @@ def test_a_huge_message_is_cut(kernel):
     assert len(error["message"]) < 100_000 and sum(map(len, error["traceback"])) < 200_000
 
 
+@pytest.mark.parametrize("code", ["fail(Thing())", "Thing()", "display(Thing())"])
+def test_nothing_of_a_call_is_held_after_it(kernel, code):
+    kernel.run(
+        "import gc, weakref\ngc.disable()\nclass Thing:\n  def __init__(self): global seen; seen = weakref.ref(self)\n"
+        "def fail(thing): raise ValueError"
+    )
+    kernel.run(code)
+    assert kernel.run("seen() is None").text == "True"
+
+
 def test_input_fails_clearly(kernel):
     error = kernel.run("input('name? ')").error
     assert error["name"] == "EOFError" and "input() is not available here" in error["message"]
