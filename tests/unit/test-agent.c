@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The agent as its host sees it: execs. */
 #include "agent-host.h"
+#include "base/spawn.h"
 #include "base/id.h"
 
 #include <fcntl.h>
