@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The agent as its host sees it: execs. */
 #include "agent-host.h"
-#include "base/spawn.h"
 #include "base/id.h"
+#include "base/spawn.h"
 
 #include <fcntl.h>
 #include <signal.h>
