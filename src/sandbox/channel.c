@@ -17,6 +17,9 @@
 #include <endian.h>
 
 #define ACK_EVERY (FRAME_WINDOW / 4) /* kept bytes before the agent is told */
+/* Or frames: streams that take turns fill what an agent holds by their number, long before their
+ * bytes do. */
+#define ACK_EVERY_FRAMES 1024
 
 static int send_u64(struct link *l, enum frame_type type, uint32_t number, uint64_t value)
 {
@@ -108,11 +111,14 @@ void channel_kept(struct channel *ch, size_t len)
 {
 	ch->kept += len;
 	assert(ch->kept <= ch->received);
-	if (!ch->link || ch->kept - ch->acked < ACK_EVERY)
+	if (!ch->link || (ch->kept - ch->acked < ACK_EVERY && ch->frames < ACK_EVERY_FRAMES))
 		return;
 	/* Unsent, it is made up for by the next one, or by RESUME. */
-	if (send_u64(ch->link, FRAME_ACK, ch->number, ch->kept) == 0)
-		ch->acked = ch->kept;
+	if (send_u64(ch->link, FRAME_ACK, ch->number, ch->kept) < 0)
+		return;
+	ch->acked = ch->kept;
+	if (ch->kept == ch->received) /* else some of those frames are still to be kept */
+		ch->frames = 0;
 }
 
 static int send_input(struct channel *ch, const char *data, size_t len)
@@ -198,6 +204,7 @@ static int on_output(struct channel *ch, struct unpack *u)
 	    stream > STREAM_RECORD || u->len > FRAME_WINDOW - (ch->received - ch->acked))
 		return -EPROTO;
 	ch->received += u->len;
+	ch->frames++;
 	return ch->ops->on_output(ch, (enum frame_stream)stream, (const char *)u->data, u->len);
 }
 

@@ -59,6 +59,7 @@ struct channel { /* in its owner; fields are channel.c's */
 	uint64_t received; /* output bytes that came */
 	uint64_t kept;     /* and are safe with the owner */
 	uint64_t acked;    /* and the agent was told so */
+	uint64_t frames;   /* of output, since all of it was acknowledged */
 	uint64_t input_sent, input_taken;
 	struct buf untaken;  /* input from input_taken to input_sent, to be sent again if need be */
 	bool is_input_known; /* false after a resume, until the agent says what has arrived */

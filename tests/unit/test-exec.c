@@ -216,6 +216,23 @@ TEST(ends_have_their_causes)
 	rig_stop(&rig);
 }
 
+TEST(streams_that_take_turns_byte_by_byte_are_acknowledged)
+{
+	struct exec *e;
+
+	start();
+	e = rig_exec(&rig, s, "x", false);
+	fake_started(agent, last());
+	for (int i = 0; i < 4096; i++) {
+		fake_output(agent, last(), i % 2 ? STREAM_STDERR : STREAM_STDOUT, "x", 1);
+		if (i % 64 == 0)
+			fake_turn(&rig.broker);
+	}
+	UNTIL(&rig.broker, last()->acked == 4096);
+	CHECK(!exec_is_over(e));
+	rig_stop(&rig);
+}
+
 TEST(stdin_waits_for_the_agents_window_and_arrives_whole)
 {
 	auto_free char *data = malloc(1 << 20);
