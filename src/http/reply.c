@@ -74,14 +74,16 @@ void http_reply_header(struct http_req *req, const char *name, const char *value
 		req->has_cache_control = true;
 }
 
-/* Whether more of the request is on its way than is worth reading, or perhaps nothing at all. */
+/* Whether more of the request is on its way than is worth reading, or perhaps nothing at all. How
+ * much a chunked body still brings is unknown, and a reply must not promise a connection that ends
+ * with the next chunk. */
 static bool leaves_body_unread(const struct http_req *req)
 {
 	const struct http_decoder *d = &req->conn->decoder;
 
 	if (http_decoder_is_done(d))
 		return false;
-	return req->head.expects_continue || (d->framing == HTTP_LENGTH && d->left > UNREAD_MAX);
+	return req->head.expects_continue || d->framing != HTTP_LENGTH || d->left > UNREAD_MAX;
 }
 
 static bool is_uncached(const char *type)

@@ -510,6 +510,20 @@ TEST(an_early_reply_to_a_large_body_closes_the_connection)
 	close_both(&rig, &peer);
 }
 
+TEST(an_early_reply_to_a_body_of_unknown_length_closes_the_connection)
+{
+	struct rig rig;
+	struct peer peer;
+
+	open_both(&rig, &peer);
+	peer_say(&peer,
+	         "PUT /refused HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n5\r\nhello");
+	peer_await_end(&peer);
+	CHECK_INT(peer_status(&peer), 409);
+	CHECK(peer_has(&peer, "Connection: close"));
+	close_both(&rig, &peer);
+}
+
 TEST(connection_close_and_http_1_0_end_the_connection_after_the_reply)
 {
 	static const char *const requests[] = {
