@@ -150,6 +150,22 @@ static int put_directory(struct squeeze *out, int fd, struct err *err)
 	return r;
 }
 
+/* Looks before put_file() opens: opening a device may already do something, and of a socket it says
+ * no more than that there is no such device. */
+static int check_kind(const struct place *place, const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (fstatat(place->dir_fd, place->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return files_error(err, errno, "cannot read", path);
+	if (S_ISREG(st.st_mode))
+		return 0;
+	(void)err_set(err, ERR_FILE_INVALID, 0, "'%s' is neither a directory nor a regular file",
+	              path);
+	err->errnum = EINVAL;
+	return -EINVAL;
+}
+
 int op_tar_out(struct file_call *call, struct err *err)
 {
 	const struct start *s = call->start;
@@ -172,6 +188,8 @@ int op_tar_out(struct file_call *call, struct err *err)
 		r = place_find(s->path, false, &place, err);
 		if (r >= 0)
 			r = place_follow(&place, err);
+		if (r >= 0)
+			r = check_kind(&place, s->path, err);
 		if (r >= 0)
 			r = put_file(out, place.dir_fd, place.name, place.name, err);
 	}
