@@ -27,8 +27,8 @@ struct source { /* where output comes from */
 	struct loop_io *io;
 	enum frame_stream stream;
 	bool is_pty;
-	size_t owed; /* bytes that were in the pipe when the process ended: EXIT comes behind them
-	              */
+	size_t owed;  /* bytes that were in the pipe when the process ended: EXIT comes behind them
+	               */
 	size_t ahead; /* bytes that were in a kernel's pipe when its socket had something to say:
 	                 they go first */
 };
