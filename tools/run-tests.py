@@ -4,7 +4,7 @@
 
 First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
 (functional, security, contract) on a real daemon; with a sanitized build beside the plain one,
-unit and functional once more on that. Prints each failure with its output, each skip with its
+unit and functional once more on that; then the unit tests that can under valgrind. Prints each failure with its output, each skip with its
 reason, and as the very last line "N passed, N failed, N skipped".
 """
 
@@ -91,12 +91,14 @@ def add_meson_test(tally, label, record):
         tally.add(f"{label}/{name}", "failed", f"{result}\n{output[-6000:]}")
 
 
-def run_meson(tally, build, suites, label):
-    log = build / "meson-logs" / "testlog.json"
+def run_meson(tally, build, suites, label, setup=None):
+    log = build / "meson-logs" / (f"testlog-{setup}.json" if setup else "testlog.json")
     log.unlink(missing_ok=True)
     argv = ["meson", "test", "-C", str(build), "--no-rebuild", "--print-errorlogs", "--num-processes", str(os.cpu_count() or 2)]
     for suite in suites:
         argv += ["--suite", suite]
+    if setup:
+        argv += ["--setup", setup]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **SANITIZER_ENV})
     if not log.exists():
         if "No suitable tests" not in done.stdout and "No tests defined" not in done.stdout:
@@ -167,6 +169,8 @@ def main():
         run(args.build, "plain", MESON_SUITES, PYTHON_SUITES)
     if args.only != "plain" and (ROOT / args.asan_build / "build.ninja").exists():
         run(args.asan_build, "asan", ["unit", "fuzz"], ["functional"])
+    if not args.only and not args.suite:
+        run_meson(tally, (ROOT / args.build).resolve(), ["memcheck"], "valgrind", setup="valgrind")
     tally.report()
     return 1 if tally.failures or not tally.passed else 0
 

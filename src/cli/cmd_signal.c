@@ -28,7 +28,9 @@ static int find_running(struct command *c, char **ret, struct err *err)
 		return r;
 	json_array_foreach(json_object_get(reply, "execs"), i, exec)
 	{
-		if (strcmp(command_text(exec, "state"), "running") != 0)
+		const char *state = command_text(exec, "state");
+
+		if (strcmp(state, "running") != 0 && strcmp(state, "starting") != 0)
 			continue;
 		if (found) {
 			(void)err_set(err, ERR_CONFLICT, 0, "several execs are running in '%s'",

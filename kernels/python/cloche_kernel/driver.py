@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of the process: prepare, serve calls until the host hangs up or the code exits, end.
+
+prepare() does everything that needs no host: it loads and warms modules, so that a zygote can run it once and fork
+processes that only serve(). serve() takes the socket and never returns.
+
+SIGINT has three handlers in turn. Between calls it is ignored, unless the next call is waiting already: then it is meant
+for that one. While code runs it is Python's own handler, which raises KeyboardInterrupt. While a message is sent it is put
+off (framing).
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import faulthandler
+import importlib
+import os
+import signal
+import sys
+import traceback
+from typing import NoReturn
+
+from . import errors, hooks
+from .display import Display
+from .framing import BrokenPeer, Channel, frame, quote, to_json
+from .reseed import reseed
+from .runner import Runner, make_main_module
+from .streams import Streams
+
+HOST_FD = 3
+EXIT_BROKEN_PEER = 70
+
+_default_int_handler = signal.default_int_handler
+_set_handler = signal.signal
+_SIGINT = signal.SIGINT
+
+
+class Outcome:
+    """How a call ended: a value or an exception, and the payload of its result."""
+
+    __slots__ = ("error", "result")
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self.result: str | None = None
+
+
+class Driver:
+    """One interpreter: the user's module and what runs and shows its cells."""
+
+    def __init__(self, channel: Channel, streams: Streams):
+        self._channel = channel
+        self._streams = streams
+        self.display = Display(channel, streams)
+        self._runner = Runner(make_main_module())
+        self._count = 0
+        self._interrupt_next = False
+
+    def serve(self) -> NoReturn:
+        """Answers the host until one of both is done."""
+        _set_handler(_SIGINT, self._on_idle_interrupt)
+        version = "%d.%d.%d" % sys.version_info[:3]
+        self._channel.send(
+            frame("ready", 0, f'{{"language":"python","version":{quote(version)},"pid":{os.getpid()}}}')
+        )
+        while True:
+            try:
+                message = self._channel.receive()
+            except BrokenPeer:
+                os._exit(EXIT_BROKEN_PEER)
+            if message is None:
+                self._end(0)
+            verb, call_id, payload = message
+            if verb == b"run":
+                self._run(call_id, payload)
+            elif verb == b"renew":
+                reseed(payload)
+                self._channel.send(frame("done", call_id, self._done("ok")))
+            else:
+                os._exit(EXIT_BROKEN_PEER)
+
+    # ---- one call
+
+    def _run(self, call_id: int, payload: bytes) -> None:
+        self._count += 1
+        self._streams.restore()
+        self.display.call_id = call_id
+        outcome = Outcome()
+        try:
+            self._run_guarded(payload, outcome)
+        except KeyboardInterrupt as error:  # struck between the code and its outcome
+            outcome.error = error
+        self._set_idle()
+        if not self._channel.is_mine:
+            self._end_child(outcome)
+        self._report(call_id, outcome)
+
+    def _run_guarded(self, payload: bytes, outcome: Outcome) -> None:
+        """Runs the cell and all that may call back into the code: what SIGINT interrupts."""
+        _set_handler(_SIGINT, _default_int_handler)
+        try:
+            if self._interrupt_next:
+                self._interrupt_next = False
+                raise KeyboardInterrupt
+            value = self._runner.run(payload.decode(), self._count)
+            if value is not None and self._channel.is_mine:
+                outcome.result = self.display.payload(value)
+        except BaseException as error:
+            outcome.error = error
+        try:
+            if self._channel.is_mine:
+                self.display.show_figures()
+        except BaseException as error:
+            outcome.error = outcome.error or error
+
+    def _report(self, call_id: int, outcome: Outcome) -> None:
+        frames = b""
+        done = self._done("ok")
+        if outcome.result is not None:
+            frames = frame("result", call_id, outcome.result)
+        if outcome.error is not None:
+            if isinstance(outcome.error, SystemExit):
+                exit_code = _exit_code(outcome.error)
+                done = self._done("exit", exit_code)
+            else:
+                frames += frame("error", call_id, to_json(errors.describe(outcome.error)))
+                done = self._done("error")
+        self._streams.flush()
+        self.display.call_id = None
+        self._channel.send(frames + frame("done", call_id, done))
+        if isinstance(outcome.error, SystemExit):
+            self._end(exit_code)
+
+    def _done(self, status: str, exit_code: int | None = None) -> str:
+        code = "" if exit_code is None else f',"exit_code":{exit_code}'
+        return f'{{"status":"{status}","count":{self._count}{code}}}'
+
+    # ---- interrupts
+
+    def _set_idle(self) -> None:
+        """Ignores SIGINT from here on; one that comes until then is part of the call and changes nothing any more."""
+        while True:
+            try:
+                _set_handler(_SIGINT, self._on_idle_interrupt)
+                return
+            except KeyboardInterrupt:
+                continue
+
+    def _on_idle_interrupt(self, _number: int, _frame: object) -> None:
+        if self.display.call_id is None and self._channel.has_input():
+            self._interrupt_next = True
+
+    # ---- ends
+
+    def _end(self, exit_code: int) -> NoReturn:
+        """Ends as a script would, but does not wait for threads: the host has its answer."""
+        atexit._run_exitfuncs()
+        self._streams.flush()
+        os._exit(exit_code)
+
+    def _end_child(self, outcome: Outcome) -> NoReturn:
+        """Ends a child that the code forked and that came to the end of the cell: as a script's end would."""
+        exit_code = 0
+        if isinstance(outcome.error, SystemExit):
+            exit_code = _exit_code(outcome.error)
+        elif outcome.error is not None:
+            exit_code = 1
+            sys.stderr.write("\n".join(errors.describe(outcome.error)["traceback"]) + "\n")
+        self._streams.flush()
+        os._exit(exit_code)
+
+
+def _exit_code(error: SystemExit) -> int:
+    """The process's exit code. As in any Python, an argument that is no number is a message for standard error."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    try:
+        sys.stderr.write(f"{error.code}\n")
+    except Exception:  # its str() fails, or the code closed the stream
+        pass
+    return 1
+
+
+def _no_input(prompt: object = "", /) -> NoReturn:
+    """Replaces input(): there is no one to ask."""
+    raise EOFError("input() is not available here: nobody is at a keyboard; give the value in the code")
+
+
+_driver: Driver | None = None
+
+
+def prepare() -> None:
+    """Everything that needs no host and may be done once for many: a zygote forks after it."""
+    sys.argv = [""]
+    builtins.input = _no_input
+    hooks.install(lambda: _driver.display if _driver else None)
+    for name in filter(None, os.environ.pop("CLOCHE_WARM", "").split(",")):
+        try:
+            importlib.import_module(name.strip())
+        except Exception as error:
+            traceback.print_exception(error)
+
+
+def serve(fd: int) -> NoReturn:
+    """Takes the host's socket and serves it to the end of the process."""
+    global _driver
+    streams = Streams()
+    faulthandler.enable(streams.error_fd, all_threads=False)
+    _driver = Driver(Channel(fd), streams)
+    builtins.display = _driver.display.show
+    _driver.serve()
+
+
+def main() -> NoReturn:
+    prepare()
+    serve(HOST_FD)

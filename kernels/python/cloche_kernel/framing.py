@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages on the host's socket: `VERB ID LENGTH\\n`, then the payload.
+
+The socket moves to a high fd with close-on-exec, out of the way of code that counts fds and of its children. A forked
+child loses it: the hook closes its copy, and the pid is compared before each message for forks that run no hooks.
+
+A message is sent whole or not at all: were a KeyboardInterrupt to strike between two writes, the host would read the
+next message as the rest of this one. So SIGINT is put off while the main thread sends.
+"""
+
+from __future__ import annotations
+
+import _thread
+import fcntl
+import json.encoder
+import os
+import select
+import signal
+from collections.abc import Callable
+
+LINE_MAX = 64
+PAYLOAD_MAX = 16 << 20
+READ_SIZE = 1 << 16
+HIGH_FDS = (900, 200, 20)
+
+quote: Callable[[str], str] = json.encoder.encode_basestring
+_encode = json.encoder.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+class BrokenPeer(Exception):
+    """What came is not a message: the host is broken or is not the host."""
+
+
+def high_fd(fd: int) -> int:
+    """A close-on-exec duplicate of fd, as high as the limit of open files lets it be."""
+    for lowest in HIGH_FDS:
+        try:
+            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+        except OSError:
+            continue
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def to_json(value: object) -> str:
+    """JSON that every parser takes: no NaN, no NUL. Raises TypeError for what JSON cannot say."""
+    try:
+        text = _encode(value)
+        if "\\u0000" not in text:
+            return text
+    except ValueError:
+        pass
+    return _encode(_cleaned(value))
+
+
+def _cleaned(value: object) -> object:
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cleaned(item) for item in value]
+    return value
+
+
+def frame(verb: str, call_id: int, payload: str) -> bytes:
+    """One message. A lone surrogate, which UTF-8 cannot carry, becomes a question mark."""
+    data = payload.encode("utf-8", "replace")
+    return b"%s %d %d\n%s" % (verb.encode(), call_id, len(data), data)
+
+
+class Channel:
+    """The driver's end of the socket. Threads may send; only the main thread receives."""
+
+    def __init__(self, fd: int):
+        self._fd = high_fd(fd)
+        os.close(fd)
+        self._pid = os.getpid()
+        self._buffer = b""
+        self._lock = _thread.allocate_lock()
+        self._main_thread = _thread.get_ident()
+        os.register_at_fork(after_in_child=self._disown)
+
+    @property
+    def is_mine(self) -> bool:
+        """False in a child that user code forked."""
+        return os.getpid() == self._pid
+
+    def has_input(self) -> bool:
+        """Whether a message, or its beginning, has come and is not yet taken."""
+        if self._buffer:
+            return True
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def receive(self) -> tuple[bytes, int, bytes] | None:
+        """The next message as verb, id and payload; None at end of file between messages."""
+        buffer = self._buffer
+        while (end := buffer.find(b"\n", 0, LINE_MAX)) < 0:
+            if len(buffer) >= LINE_MAX:
+                raise BrokenPeer("no line")
+            data = os.read(self._fd, READ_SIZE)
+            if not data:
+                if buffer:
+                    raise BrokenPeer("ends in a line")
+                return None
+            buffer = buffer + data if buffer else data
+        verb, call_id, length = _parse_line(buffer[:end])
+        rest = buffer[end + 1 :]
+        if len(rest) < length:
+            rest = self._read_payload(rest, length)
+        self._buffer = rest[length:]
+        return verb, call_id, rest[:length]
+
+    def _read_payload(self, start: bytes, length: int) -> bytes:
+        payload = bytearray(start)
+        while len(payload) < length:
+            data = os.read(self._fd, max(length - len(payload), READ_SIZE))
+            if not data:
+                raise BrokenPeer("ends in a payload")
+            payload += data
+        return bytes(payload)
+
+    def send(self, data: bytes) -> None:
+        """Sends whole frames. In a forked child it does nothing."""
+        if not self.is_mine:
+            return
+        if _thread.get_ident() != self._main_thread:
+            with self._lock:
+                self._write(data)
+            return
+        put_off: list[int] = []
+        handler = signal.signal(signal.SIGINT, lambda number, _frame: put_off.append(number))
+        try:
+            with self._lock:
+                self._write(data)
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        if put_off:
+            signal.raise_signal(signal.SIGINT)
+
+    def _write(self, data: bytes) -> None:
+        sent = os.write(self._fd, data)
+        while sent < len(data):
+            data = data[sent:]
+            sent = os.write(self._fd, data)
+
+    def _disown(self) -> None:
+        if not self.is_mine and self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _parse_line(line: bytes) -> tuple[bytes, int, int]:
+    parts = line.split(b" ")
+    if len(parts) != 3 or not parts[1].isdigit() or not parts[2].isdigit():
+        raise BrokenPeer("not VERB ID LENGTH")
+    length = int(parts[2])
+    if length > PAYLOAD_MAX:
+        raise BrokenPeer("payload too long")
+    return parts[0], int(parts[1]), length

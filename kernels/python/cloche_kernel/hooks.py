@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What libraries need to show themselves here, done when, and only if, the code imports them.
+
+`plt.show()` on a screen blocks until the window is closed; here it shows the figures so far and closes them, so that the
+next plot starts a new one. plotly and altair are told to speak their own MIME types rather than to look for a browser.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+from .display import Display
+
+
+class AfterImport:
+    """A finder that finds nothing itself, but does something to certain modules once they are loaded."""
+
+    def __init__(self, actions: dict[str, Callable[[ModuleType], None]]):
+        self._actions = actions
+
+    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        action = self._actions.get(name)
+        if action is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            try:
+                action(module)
+            except AttributeError:  # a release that is built otherwise: it shows itself its own way
+                pass
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def install(get_display: Callable[[], Display | None]) -> None:
+    """Has libraries show themselves by the display that there is at that time."""
+    # Also for Python programs that the code starts: there is no screen for them either.
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
+
+    def show_matplotlib(pyplot: ModuleType) -> None:
+        show_window = pyplot.show
+
+        def show(*args: object, **kwargs: object) -> None:
+            """Shows all open figures and closes them."""
+            display = get_display()
+            if display is None or pyplot.get_backend().lower() != "agg":
+                show_window(*args, **kwargs)
+            else:
+                display.show_figures()
+
+        pyplot.show = show
+
+    def show_plotly(renderers: ModuleType) -> None:
+        show_by_renderer = renderers.show
+
+        def show(figure: object, renderer: str | None = None, **kwargs: object) -> None:
+            """Shows the figure by its own MIME type, unless a renderer is named."""
+            display = get_display()
+            if display is None or renderer is not None or isinstance(figure, dict):
+                show_by_renderer(figure, renderer, **kwargs)
+            else:
+                display.show(figure)
+
+        renderers.show = show
+
+    def show_altair(altair: ModuleType) -> None:
+        altair.renderers.enable("mimetype")
+
+    actions = {"matplotlib.pyplot": show_matplotlib, "plotly.io._renderers": show_plotly, "altair": show_altair}
+    sys.meta_path.insert(0, AfterImport(actions))
