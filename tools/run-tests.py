@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
 PYTHON_SUITES = ["functional", "security", "contract"]
+VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are found by valgrind and by the audits; LeakSanitizer costs seconds a process.
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:halt_on_error=1",
@@ -81,6 +82,8 @@ def add_meson_test(tally, label, record):
     for test, status, detail in single:
         tally.add(f"{label}/{name}::{test}", status, detail)
     has_failure = any(status == "failed" for _, status, _ in single)
+    if has_failure:  # cmocka's words are on standard error, apart from the names
+        print((record.get("stderr") or "")[-3000:], flush=True)
     if result in ("OK", "EXPECTEDFAIL"):
         if not single:
             tally.add(f"{label}/{name}", "passed")
@@ -91,14 +94,14 @@ def add_meson_test(tally, label, record):
         tally.add(f"{label}/{name}", "failed", f"{result}\n{output[-6000:]}")
 
 
-def run_meson(tally, build, suites, label, setup=None):
-    log = build / "meson-logs" / (f"testlog-{setup}.json" if setup else "testlog.json")
+def run_meson(tally, build, suites, label, wrapper=None):
+    log = build / "meson-logs" / (f"testlog-{wrapper[0]}.json" if wrapper else "testlog.json")
     log.unlink(missing_ok=True)
     argv = ["meson", "test", "-C", str(build), "--no-rebuild", "--print-errorlogs", "--num-processes", str(os.cpu_count() or 2)]
     for suite in suites:
         argv += ["--suite", suite]
-    if setup:
-        argv += ["--setup", setup]
+    if wrapper:
+        argv += ["--timeout-multiplier", "5", "--wrapper", " ".join(wrapper)]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **SANITIZER_ENV})
     if not log.exists():
         if "No suitable tests" not in done.stdout and "No tests defined" not in done.stdout:
@@ -170,7 +173,7 @@ def main():
     if args.only != "plain" and (ROOT / args.asan_build / "build.ninja").exists():
         run(args.asan_build, "asan", ["unit", "fuzz"], ["functional"])
     if not args.only and not args.suite:
-        run_meson(tally, (ROOT / args.build).resolve(), ["memcheck"], "valgrind", setup="valgrind")
+        run_meson(tally, (ROOT / args.build).resolve(), ["memcheck"], "valgrind", wrapper=VALGRIND)
     tally.report()
     return 1 if tally.failures or not tally.passed else 0
 

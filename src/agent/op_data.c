@@ -149,18 +149,22 @@ static int open_in_place(const struct start *s, int flags, mode_t mode, struct e
 static int open_temporary(const struct start *s, mode_t mode, struct err *err)
 {
 	struct sigaction action = {.sa_handler = on_term};
+	sigset_t term;
 	uint64_t random;
 
 	random_bytes(&random, sizeof(random));
 	(void)snprintf(draft.name, sizeof(draft.name), ".cloche-%016llx",
 	               (unsigned long long)random);
+	(void)sigaction(SIGTERM, &action, NULL);
+	(void)sigemptyset(&term);
+	(void)sigaddset(&term, SIGTERM);
+	/* Held back until the handler knows of the file, which would else outlive us. */
+	(void)sigprocmask(SIG_BLOCK, &term, NULL);
 	draft.fd = openat(draft.place.dir_fd, draft.name,
 	                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-	if (draft.fd < 0)
-		return files_error(err, errno, "cannot write", s->path);
-	draft.is_temporary = true;
-	(void)sigaction(SIGTERM, &action, NULL);
-	return 0;
+	draft.is_temporary = draft.fd >= 0;
+	(void)sigprocmask(SIG_UNBLOCK, &term, NULL);
+	return draft.fd < 0 ? files_error(err, errno, "cannot write", s->path) : 0;
 }
 
 static int open_draft(const struct start *s, struct err *err)

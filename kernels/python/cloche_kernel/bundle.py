@@ -118,7 +118,7 @@ def _sendable(data: dict[str, object]) -> dict[str, object]:
             sendable[mime] = form
         elif isinstance(form, (bytes, bytearray, memoryview)):
             sendable[mime] = _encoded(mime, bytes(form))
-        elif mime == "application/json" or mime.endswith("+json"):
+        elif mime.endswith("json"):  # application/json, …+json, and altair's …vegalite.v6.json
             sendable[mime] = form
     return sendable
 

@@ -38,7 +38,7 @@ class Display:
         try:
             return bundle.of_value(value)
         except Exception as error:  # what it is to draw is wrong, say bad TeX
-            print(f"{value!r} cannot be drawn: {type(error).__name__}: {error}", file=sys.stderr)
+            self._streams.complain(f"{value!r} cannot be drawn: {type(error).__name__}: {error}")
             return bundle.of_data({"text/plain": repr(value)}, {})
         finally:
             figures.close(value)
@@ -50,4 +50,4 @@ class Display:
 
     def _send(self, payload: str) -> None:
         self._streams.flush()
-        self._channel.send(frame("display", self.call_id, payload))
+        self._channel.send_in_call(frame("display", self.call_id, payload))

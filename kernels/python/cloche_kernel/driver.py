@@ -11,12 +11,12 @@ off (framing).
 
 from __future__ import annotations
 
+import _signal
 import atexit
 import builtins
 import faulthandler
 import importlib
 import os
-import signal
 import sys
 import traceback
 from typing import NoReturn
@@ -31,9 +31,10 @@ from .streams import Streams
 HOST_FD = 3
 EXIT_BROKEN_PEER = 70
 
-_default_int_handler = signal.default_int_handler
-_set_handler = signal.signal
-_SIGINT = signal.SIGINT
+# Those of the C module: the signal module's own make an enum of each answer, which takes ten times as long.
+_default_int_handler = _signal.default_int_handler
+_set_handler = _signal.signal
+_SIGINT = _signal.SIGINT
 
 
 class Outcome:
@@ -75,10 +76,14 @@ class Driver:
             if verb == b"run":
                 self._run(call_id, payload)
             elif verb == b"renew":
-                reseed(payload)
-                self._channel.send(frame("done", call_id, self._done("ok")))
+                self._renew(call_id, payload)
             else:
                 os._exit(EXIT_BROKEN_PEER)
+
+    def _renew(self, call_id: int, seed: bytes) -> None:
+        self._interrupt_next = False
+        reseed(seed)
+        self._channel.send(frame("done", call_id, self._done("ok")))
 
     # ---- one call
 
@@ -121,7 +126,7 @@ class Driver:
             frames = frame("result", call_id, outcome.result)
         if outcome.error is not None:
             if isinstance(outcome.error, SystemExit):
-                exit_code = _exit_code(outcome.error)
+                exit_code = self._exit_code(outcome.error)
                 done = self._done("exit", exit_code)
             else:
                 frames += frame("error", call_id, to_json(errors.describe(outcome.error)))
@@ -163,25 +168,24 @@ class Driver:
         """Ends a child that the code forked and that came to the end of the cell: as a script's end would."""
         exit_code = 0
         if isinstance(outcome.error, SystemExit):
-            exit_code = _exit_code(outcome.error)
+            exit_code = self._exit_code(outcome.error)
         elif outcome.error is not None:
             exit_code = 1
-            sys.stderr.write("\n".join(errors.describe(outcome.error)["traceback"]) + "\n")
+            self._streams.complain("\n".join(errors.describe(outcome.error)["traceback"]))
         self._streams.flush()
         os._exit(exit_code)
 
-
-def _exit_code(error: SystemExit) -> int:
-    """The process's exit code. As in any Python, an argument that is no number is a message for standard error."""
-    if error.code is None:
-        return 0
-    if isinstance(error.code, int):
-        return error.code & 0xFF
-    try:
-        sys.stderr.write(f"{error.code}\n")
-    except Exception:  # its str() fails, or the code closed the stream
-        pass
-    return 1
+    def _exit_code(self, error: SystemExit) -> int:
+        """The process's exit code. As in any Python, an argument that is no number is a message for standard error."""
+        if error.code is None:
+            return 0
+        if isinstance(error.code, int):
+            return error.code & 0xFF
+        try:
+            self._streams.complain(str(error.code))
+        except Exception:  # its str() fails
+            pass
+        return 1
 
 
 def _no_input(prompt: object = "", /) -> NoReturn:

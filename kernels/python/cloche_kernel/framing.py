@@ -10,12 +10,12 @@ next message as the rest of this one. So SIGINT is put off while the main thread
 
 from __future__ import annotations
 
+import _signal
 import _thread
 import fcntl
 import json.encoder
 import os
 import select
-import signal
 from collections.abc import Callable
 
 LINE_MAX = 64
@@ -124,22 +124,24 @@ class Channel:
         return bytes(payload)
 
     def send(self, data: bytes) -> None:
-        """Sends whole frames. In a forked child it does nothing."""
-        if not self.is_mine:
-            return
-        if _thread.get_ident() != self._main_thread:
+        """Sends whole frames; nothing may interrupt it. In a forked child it does nothing."""
+        if self.is_mine:
             with self._lock:
                 self._write(data)
+
+    def send_in_call(self, data: bytes) -> None:
+        """The same while code runs, which SIGINT interrupts: before or after, not amid the frames."""
+        if _thread.get_ident() != self._main_thread:
+            self.send(data)
             return
         put_off: list[int] = []
-        handler = signal.signal(signal.SIGINT, lambda number, _frame: put_off.append(number))
+        handler = _signal.signal(_signal.SIGINT, lambda number, _frame: put_off.append(number))
         try:
-            with self._lock:
-                self._write(data)
+            self.send(data)
         finally:
-            signal.signal(signal.SIGINT, handler)
+            _signal.signal(_signal.SIGINT, handler)
         if put_off:
-            signal.raise_signal(signal.SIGINT)
+            _signal.raise_signal(_signal.SIGINT)
 
     def _write(self, data: bytes) -> None:
         sent = os.write(self._fd, data)

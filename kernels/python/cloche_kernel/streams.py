@@ -129,13 +129,20 @@ class Streams:
 
     def flush(self) -> None:
         """Flushes these streams, what the code put in their place, and what C code has in stdio."""
-        for stream in (sys.stdout, sys.stderr):
+        for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None)):
             if stream is not self._out and stream is not self._err:
                 _try_flush(stream)
         _try_flush(self._out)
         _try_flush(self._err)
         if "ctypes" in sys.modules:
             self._flush_stdio()
+
+    def complain(self, text: str) -> None:
+        """Writes a line of the driver's own to standard error, if there is still one."""
+        try:
+            self._err.write(text + "\n")
+        except (OSError, ValueError):
+            pass
 
     def _flush_stdio(self) -> None:
         """printf() in an extension buffers in libc. ctypes is at hand only if some module imported it."""
