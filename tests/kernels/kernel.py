@@ -187,6 +187,17 @@ class Kernel:
     def interrupt(self) -> None:
         os.kill(self.pid, signal.SIGINT)
 
+    def stop(self, timeout: float = DEADLINE_SECONDS) -> Reply:
+        """Interrupts the call until it ends: a signal that comes just before a system call blocks does not wake it."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self.interrupt()
+            try:
+                return self.finish(2.0)
+            except TimeoutError:
+                if time.monotonic() > deadline:
+                    raise
+
     def send(self, verb: str, call_id: int, payload: bytes) -> None:
         self.send_raw(b"%s %d %d\n" % (verb.encode(), call_id, len(payload)) + payload)
 

@@ -15,11 +15,11 @@ import _signal
 import atexit
 import builtins
 import faulthandler
+import gc
 import importlib
 import os
 import sys
 import traceback
-from typing import NoReturn
 
 from . import errors, hooks
 from .display import Display
@@ -27,6 +27,10 @@ from .framing import BrokenPeer, Channel, frame, quote, to_json
 from .reseed import reseed
 from .runner import Runner, make_main_module
 from .streams import Streams
+
+TYPE_CHECKING = False  # typing's own, without loading typing at each start
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 HOST_FD = 3
 EXIT_BROKEN_PEER = 70
@@ -89,7 +93,6 @@ class Driver:
 
     def _run(self, call_id: int, payload: bytes) -> None:
         self._count += 1
-        self._streams.restore()
         self.display.call_id = call_id
         outcome = Outcome()
         try:
@@ -100,6 +103,8 @@ class Driver:
         if not self._channel.is_mine:
             self._end_child(outcome)
         self._report(call_id, outcome)
+        # The traceback's frames hold the outcome, which holds the error: unlinked, they and all they hold go at once.
+        outcome.error = None
 
     def _run_guarded(self, payload: bytes, outcome: Outcome) -> None:
         """Runs the cell and all that may call back into the code: what SIGINT interrupts."""
@@ -108,6 +113,7 @@ class Driver:
             if self._interrupt_next:
                 self._interrupt_next = False
                 raise KeyboardInterrupt
+            self._streams.restore()
             value = self._runner.run(payload.decode(), self._count)
             if value is not None and self._channel.is_mine:
                 outcome.result = self.display.payload(value)
@@ -206,6 +212,8 @@ def prepare() -> None:
             importlib.import_module(name.strip())
         except Exception as error:
             traceback.print_exception(error)
+    # What is loaded by now stays: the collector need not write to its pages, which forks share.
+    gc.freeze()
 
 
 def serve(fd: int) -> NoReturn:
