@@ -29,8 +29,8 @@ struct source { /* where output comes from */
 	bool is_pty;
 	size_t owed;  /* bytes that were in the pipe when the process ended: EXIT comes behind them
 	               */
-	size_t ahead; /* bytes that were in a kernel's pipe when its socket had something to say:
-	                 they go first */
+	size_t ahead; /* bytes that were in a kernel's pipe or socket when the socket had something
+	                 to say: those of the pipes go first */
 };
 
 /* Whose turn it is to be read, of a kernel's pipes and its socket. */

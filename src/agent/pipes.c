@@ -6,9 +6,10 @@
  * before data is read, the records that were there are.
  *
  * A kernel has two pipes and a socket, and what it says on the socket must not overtake what it has
- * printed. When the socket has something, the bytes that are in the pipes by then are counted and
- * read first, over several windows if need be; then it is the socket's turn, and the pipes wait.
- * Counting keeps a child that writes without end from keeping the socket silent.
+ * printed. When the socket has something, first its bytes are counted and then those in the pipes:
+ * so the pipes' hold all that was printed before the socket's. They are read first, over several
+ * windows if need be; then it is the socket's turn, for no more than was counted, and the pipes
+ * wait. Counting also keeps a child that writes without end from keeping the socket silent.
  */
 #include "agent/pipes.h"
 
@@ -36,7 +37,7 @@ static void pause_all(struct channel *c)
 }
 
 /* True if it got bytes: there may be more. */
-static bool read_once(struct source *s)
+static bool read_up_to(struct source *s, size_t max)
 {
 	struct channel *c = s->channel;
 	size_t len;
@@ -45,7 +46,7 @@ static bool read_once(struct source *s)
 
 	if (s->fd < 0)
 		return false;
-	if (output_reserve(&c->output, READ_MAX, &room, &len) < 0) {
+	if (output_reserve(&c->output, max, &room, &len) < 0) {
 		pause_all(c);
 		return false;
 	}
@@ -67,6 +68,11 @@ static bool read_once(struct source *s)
 	return false;
 }
 
+static bool read_once(struct source *s)
+{
+	return read_up_to(s, READ_MAX);
+}
+
 static size_t bytes_inside(const struct source *s)
 {
 	int n = 0;
@@ -81,6 +87,7 @@ static bool read_pipes_first(struct channel *c)
 
 	if (c->turn == TURN_ANY) {
 		c->turn = TURN_PIPES;
+		c->sources[2].ahead = bytes_inside(&c->sources[2]);
 		for (size_t i = 0; i < 2; i++)
 			c->sources[i].ahead = bytes_inside(&c->sources[i]);
 	}
@@ -100,8 +107,12 @@ static bool read_pipes_first(struct channel *c)
 static void read_socket(struct source *s)
 {
 	struct channel *c = s->channel;
+	size_t max;
 
-	if (read_pipes_first(c) && (read_once(s) || output_has_room(&c->output)))
+	if (!read_pipes_first(c))
+		return;
+	max = s->ahead > 0 ? MIN(s->ahead, (size_t)READ_MAX) : 1; /* 0: it is at its end */
+	if (read_up_to(s, max) || output_has_room(&c->output))
 		c->turn = TURN_ANY;
 }
 

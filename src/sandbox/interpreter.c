@@ -453,9 +453,13 @@ static void on_timer(struct loop *loop, void *arg)
 		if (c->running)
 			c->running->cause = "timeout";
 		(void)!interpreter_interrupt(c, &err);
-		set_phase(c, PHASE_GRACE, GRACE_US);
+		set_phase(c, PHASE_GRACE, GRACE_US / 2);
 		break;
-	case PHASE_GRACE:
+	case PHASE_GRACE: /* a signal just before a blocking call does not wake it: once more */
+		(void)!interpreter_interrupt(c, &err);
+		set_phase(c, PHASE_LAST_GRACE, GRACE_US / 2);
+		break;
+	case PHASE_LAST_GRACE:
 		interpreter_drop(c, "timeout",
 		                 "its time was up and it did not stop when interrupted: the "
 		                 "interpreter was killed, its state is gone");

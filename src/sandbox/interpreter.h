@@ -8,7 +8,14 @@
 #define CONTEXTS_MAX 16 /* of a sandbox */
 #define QUEUE_MAX    64 /* calls that wait, of a context */
 
-enum interpreter_phase { PHASE_NONE, PHASE_START, PHASE_CALL, PHASE_GRACE, PHASE_LEAVE };
+enum interpreter_phase {
+	PHASE_NONE,
+	PHASE_START,
+	PHASE_CALL,
+	PHASE_GRACE,
+	PHASE_LAST_GRACE,
+	PHASE_LEAVE
+};
 
 struct code_call {
 	struct list link; /* of the context's queue */
