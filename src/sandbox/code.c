@@ -127,7 +127,6 @@ void code_kick(struct context *c)
 	if (!call || c->running || c->is_leaving || c->is_exit_held || c->is_removed)
 		return;
 	if (c->state == CONTEXT_DEAD) {
-		call->is_restarted = c->starts > 0;
 		if (interpreter_start(c, &err) < 0) {
 			code_fail(call, &err);
 			interpreter_wake(c);
@@ -139,6 +138,7 @@ void code_kick(struct context *c)
 	list_remove(&call->link);
 	c->n_queue--;
 	c->running = call;
+	call->is_restarted = c->is_fresh && c->starts > 1;
 	call->number = c->last_call = c->last_call == UINT32_MAX ? 1 : c->last_call + 1;
 	call->begun_us = clock_steady_us();
 	interpreter_run(c, call);

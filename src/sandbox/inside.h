@@ -24,7 +24,7 @@ struct fleet {
 	loop_fn drained;
 	void *drained_arg;
 	size_t n_draining;
-	size_t message_bytes; /* of interpreters, on their way in */
+	size_t message_bytes;      /* of interpreters, on their way in */
 	struct adoption *adoption; /* while it starts */
 };
 

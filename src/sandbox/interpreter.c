@@ -136,6 +136,7 @@ void interpreter_run(struct context *c, struct code_call *call)
 	size_t len = strlen(call->code);
 
 	c->state = CONTEXT_BUSY;
+	c->is_fresh = false;
 	if (message_put_head(&c->out, "run", call->number, len) < 0 ||
 	    buf_append(&c->out, call->code, len) < 0)
 		abort(); /* it holds one call, and the code's length was checked */
@@ -149,7 +150,8 @@ static int on_done_message(struct context *c, const struct message *m)
 	struct message_done done;
 	struct code_end end;
 
-	if (message_done(m, &done) < 0)
+	/* What is still to be sent is this call's code: it cannot have run. */
+	if (message_done(m, &done) < 0 || c->out.len > 0)
 		return -EPROTO;
 	c->count = done.count;
 	end = (struct code_end){.status = done.status == DONE_OK      ? CODE_OK
@@ -526,6 +528,7 @@ int interpreter_start(struct context *c, struct err *err)
 	if (r < 0)
 		return r;
 	c->starts++;
+	c->is_fresh = true;
 	c->state = CONTEXT_STARTING;
 	set_phase(c, PHASE_START, START_US);
 	return 0;

@@ -53,6 +53,7 @@ struct context {
 	struct channel channel;
 	uint64_t starts;
 	uint64_t count;           /* as its last `done` said */
+	bool is_fresh;            /* no call has run in it */
 	bool is_leaving;          /* it said that it ends */
 	struct buf in;            /* of messages */
 	struct buf out;           /* what the channel had no room for */

@@ -158,7 +158,13 @@ def test_a_restart_gives_a_fresh_interpreter(sandbox):
     sandbox.run_code("x = 1")
     assert sandbox.contexts.restart("python").raw["starts"] == 2
     r = sandbox.run_code("x")
-    assert r.error.name == "NameError"
+    assert (r.error.name, r.restarted) == ("NameError", True)
+    assert not sandbox.run_code("1").restarted
+
+
+def test_the_drivers_are_roots_and_stay_as_they_are(sandbox):
+    r = sandbox.run("stat -c '%u %a' /opt/cloche/kernels /opt/cloche/kernels/python; touch /opt/cloche/kernels/python/x")
+    assert r.stdout == "0 755\n0 755\n" and r.exit_code != 0
 
 
 def test_a_restart_ends_the_running_call(sandbox):

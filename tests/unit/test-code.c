@@ -189,6 +189,26 @@ TEST(what_no_driver_sends_ends_the_interpreter_and_not_the_sandbox)
 	rig_stop(&rig);
 }
 
+TEST(a_call_that_is_done_before_its_code_was_read_breaks_the_interpreter)
+{
+	auto_free char *code = xcalloc(1, CODE_BYTES_MAX + 1);
+	const struct code_spec spec = {.code = code};
+	struct told t;
+
+	start();
+	memset(code, 'x', CODE_BYTES_MAX); /* more than a window */
+	run(&t, &spec);
+	UNTIL(&rig.broker, last() != NULL);
+	fake_started(agent, last());
+	say("ready", 0, "{}");
+	UNTIL(&rig.broker, t.has_started);
+	say("done", 1, "{\"status\":\"ok\",\"count\":1}");
+	UNTIL(&rig.broker, t.has_end);
+	CHECK_INT(t.end.status, CODE_DIED);
+	buf_done(&t.text);
+	rig_stop(&rig);
+}
+
 TEST(a_death_ends_the_call_and_the_next_one_starts_afresh)
 {
 	struct told t;

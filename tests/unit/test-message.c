@@ -111,6 +111,21 @@ TEST(a_payload_that_cannot_be_read_costs_that_message_only)
 	}
 }
 
+TEST(a_payload_of_too_many_values_is_not_even_parsed)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(MESSAGE_MAX);
+	struct message m;
+
+	CHECK_INT(buf_append_str(&text, "{\"data\":{\"a\":[0"), 0);
+	for (int i = 0; i < 500000; i++)
+		CHECK_INT(buf_append_str(&text, ",0"), 0);
+	CHECK_INT(buf_append_str(&text, "]}}"), 0);
+	m = payload(buf_str(&text));
+	CHECK(strstr(shown(message_bundle(&m)), "cannot be shown") != NULL);
+	m = payload("{\"data\":{\"a\":\",,,\\\"[[[{{{\"}}"); /* text does not count */
+	CHECK(strstr(shown(message_bundle(&m)), "[[[") != NULL);
+}
+
 TEST(an_error_has_name_message_and_lines)
 {
 	struct message m = payload("{\"name\":\"E\",\"message\":\"m\",\"traceback\":[\"l\"]}");
