@@ -663,8 +663,19 @@ def test_an_error_in_a_thread_is_told_on_stderr(kernel):
 
 
 def test_code_that_closes_every_fd_ends_as_a_death_not_as_a_hang(kernel):
-    with pytest.raises(KernelDied):
+    with pytest.raises(KernelDied) as died:
         kernel.run("import os; os.closerange(0, 4096)")
+    assert died.value.returncode == 70
+
+
+def test_threads_that_display_all_the_time_never_speak_out_of_a_call(kernel):
+    kernel.run(
+        "import threading\nstop = False\ndef work():\n  while not stop: display(1)\n"
+        "for _ in range(3): threading.Thread(target=work).start()"
+    )
+    for i in range(50):
+        assert kernel.run(f"{i}").text == str(i)
+    kernel.run("stop = True")
 
 
 # ---- renewal and zygotes

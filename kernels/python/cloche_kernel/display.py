@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from . import bundle, figures
-from .framing import Channel, frame
+from .framing import Channel
 from .streams import Streams
 
 
@@ -18,18 +18,17 @@ class Display:
     def __init__(self, channel: Channel, streams: Streams):
         self._channel = channel
         self._streams = streams
-        self.call_id: int | None = None
 
     def show(self, *values: object, raw: bool = False, metadata: dict | None = None) -> None:
         """Shows each value in its richest form. With raw=True a value is a MIME bundle itself: {"text/html": "…"}."""
         for value in values:
-            if self.call_id is None or not self._channel.is_mine:
-                sys.stdout.write(bundle.plain_text(value)[0] + "\n")
-                continue
             if raw and isinstance(value, dict):
-                self._send(bundle.of_data(value, metadata or {}))
+                payload = bundle.of_data(value, metadata or {})
             else:
-                self._send(self.payload(value))
+                payload = self.payload(value)
+            self._streams.flush()
+            if not self._channel.send_display(payload):
+                sys.stdout.write(bundle.plain_text(value)[0] + "\n")
 
     def payload(self, value: object) -> str:
         """The value's bundle. A figure that is shown this way is not shown again at the end of the call."""
@@ -47,7 +46,3 @@ class Display:
         """Shows the figures that pyplot holds open and closes them."""
         if "matplotlib.pyplot" in sys.modules:
             self.show(*figures.take_open())
-
-    def _send(self, payload: str) -> None:
-        self._streams.flush()
-        self._channel.send_in_call(frame("display", self.call_id, payload))

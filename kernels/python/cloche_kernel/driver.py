@@ -69,20 +69,18 @@ class Driver:
         self._channel.send(
             frame("ready", 0, f'{{"language":"python","version":{quote(version)},"pid":{os.getpid()}}}')
         )
-        while True:
-            try:
-                message = self._channel.receive()
-            except BrokenPeer:
-                os._exit(EXIT_BROKEN_PEER)
-            if message is None:
-                self._end(0)
-            verb, call_id, payload = message
-            if verb == b"run":
-                self._run(call_id, payload)
-            elif verb == b"renew":
-                self._renew(call_id, payload)
-            else:
-                os._exit(EXIT_BROKEN_PEER)
+        try:
+            while (message := self._channel.receive()) is not None:
+                verb, call_id, payload = message
+                if verb == b"run":
+                    self._run(call_id, payload)
+                elif verb == b"renew":
+                    self._renew(call_id, payload)
+                else:
+                    raise BrokenPeer("unknown verb")
+        except (BrokenPeer, OSError):  # or a socket that the code closed
+            os._exit(EXIT_BROKEN_PEER)
+        self._end(0)
 
     def _renew(self, call_id: int, seed: bytes) -> None:
         self._interrupt_next = False
@@ -93,7 +91,7 @@ class Driver:
 
     def _run(self, call_id: int, payload: bytes) -> None:
         self._count += 1
-        self.display.call_id = call_id
+        self._channel.begin(call_id)
         outcome = Outcome()
         try:
             self._run_guarded(payload, outcome)
@@ -138,8 +136,7 @@ class Driver:
                 frames += frame("error", call_id, to_json(errors.describe(outcome.error)))
                 done = self._done("error")
         self._streams.flush()
-        self.display.call_id = None
-        self._channel.send(frames + frame("done", call_id, done))
+        self._channel.finish(frames + frame("done", call_id, done))
         if isinstance(outcome.error, SystemExit):
             self._end(exit_code)
 
@@ -159,7 +156,7 @@ class Driver:
                 continue
 
     def _on_idle_interrupt(self, _number: int, _frame: object) -> None:
-        if self.display.call_id is None and self._channel.has_input():
+        if self._channel.call_id is None and self._channel.has_input():
             self._interrupt_next = True
 
     # ---- ends

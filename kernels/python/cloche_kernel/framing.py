@@ -78,6 +78,7 @@ class Channel:
         os.close(fd)
         self._pid = os.getpid()
         self._buffer = b""
+        self.call_id: int | None = None
         self._lock = _thread.allocate_lock()
         self._main_thread = _thread.get_ident()
         os.register_at_fork(after_in_child=self._disown)
@@ -124,24 +125,41 @@ class Channel:
         return bytes(payload)
 
     def send(self, data: bytes) -> None:
-        """Sends whole frames; nothing may interrupt it. In a forked child it does nothing."""
+        """Sends whole frames between calls. In a forked child it does nothing."""
         if self.is_mine:
-            with self._lock:
-                self._write(data)
+            self._write(data)
 
-    def send_in_call(self, data: bytes) -> None:
-        """The same while code runs, which SIGINT interrupts: before or after, not amid the frames."""
+    def begin(self, call_id: int) -> None:
+        """From here on, to finish(), what is displayed belongs to this call."""
+        self.call_id = call_id
+
+    def finish(self, data: bytes) -> None:
+        """Sends the call's last frames: no thread's display comes after them."""
+        with self._lock:
+            self.call_id = None
+            self._write(data)
+
+    def send_display(self, payload: str) -> bool:
+        """Shows something in the call that runs, from any thread; False where there is no call to show it in."""
         if _thread.get_ident() != self._main_thread:
-            self.send(data)
-            return
+            return self._send_display(payload)
         put_off: list[int] = []
         handler = _signal.signal(_signal.SIGINT, lambda number, _frame: put_off.append(number))
         try:
-            self.send(data)
+            return self._send_display(payload)
         finally:
             _signal.signal(_signal.SIGINT, handler)
-        if put_off:
-            _signal.raise_signal(_signal.SIGINT)
+            if put_off:
+                _signal.raise_signal(_signal.SIGINT)
+
+    def _send_display(self, payload: str) -> bool:
+        if not self.is_mine:  # first: the lock may have been held when the code forked
+            return False
+        with self._lock:
+            if self.call_id is None:
+                return False
+            self._write(frame("display", self.call_id, payload))
+            return True
 
     def _write(self, data: bytes) -> None:
         sent = os.write(self._fd, data)
