@@ -192,9 +192,10 @@ def test_a_removed_context_ends_its_calls_and_is_forgotten(sandbox):
 
 def test_an_interrupt_keeps_the_variables(sandbox):
     sandbox.run_code("kept = 7")
-    thread, out = run_in_thread(sandbox, "i = 0\nwhile True: i += 1")
-    wait_for_state(sandbox, "python", "busy")
-    wait_for(lambda: sandbox.contexts.interrupt("python") and not thread.is_alive() or thread.join(0.1), 15, "the end")
+    thread, out = run_in_thread(sandbox, "i = 1\nopen('began', 'w').close()\nwhile True: i += 1")
+    wait_for(lambda: sandbox.files.exists("began"), 15, "the loop")
+    sandbox.contexts.interrupt("python")
+    thread.join(30)
     r = out[0]
     assert (r.status, r.cause, r.error.name) == ("error", "interrupted", "KeyboardInterrupt")
     assert sandbox.run_code("kept, i > 0").text == "(7, True)"
@@ -352,7 +353,9 @@ def test_bash_keeps_its_state(sandbox):
 @pytest.mark.skipif(not shutil.which("node"), reason="this host has no node")
 @pytest.mark.parametrize("language, code", [("javascript", "let a = 40"), ("typescript", "let a: number = 40")])
 def test_node_keeps_its_state(sandbox, language, code):
-    sandbox.run_code(code, language)
+    r = sandbox.run_code(code, language)
+    if r.error and "TypeScript needs Node" in r.error.message:
+        pytest.skip(r.error.message)
     r = sandbox.run_code("console.log('hi'); a + 2", language)
     assert (r.stdout, r.text) == ("hi\n", "42")
     assert sandbox.run_code("throw new TypeError('no')", language).error.name == "TypeError"
