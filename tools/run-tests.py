@@ -3,7 +3,7 @@
 """Runs every suite on build directories that are ready, and counts single tests.
 
 First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
-(functional, security, contract) on a real daemon; with a sanitized build beside the plain one,
+(the interpreters' drivers by themselves; functional, security, contract on a real daemon); with a sanitized build beside the plain one,
 unit and functional once more on that; then the unit tests that can under valgrind. Prints each failure with its output, each skip with its
 reason, and as the very last line "N passed, N failed, N skipped".
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
-PYTHON_SUITES = ["functional", "security", "contract"]
+PYTHON_SUITES = ["kernels", "functional", "security", "contract"]
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are found by valgrind and by the audits; LeakSanitizer costs seconds a process.
 SANITIZER_ENV = {

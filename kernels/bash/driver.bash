@@ -85,9 +85,9 @@ __cloche_finish() { # EXIT_CODE
 		[[ $__cloche_flags == *E* ]] && builtin set -E
 		__cloche_error Interrupt 'the call was interrupted'
 		__cloche_done error 130
-	elif (($1 == 2)) && __cloche_syntax; then
+	elif (($1 == 1 || $1 == 2)) && __cloche_syntax; then # what bash gives for it
 		__cloche_error SyntaxError "$__cloche_text"
-		__cloche_done error 2
+		__cloche_done error "$1"
 	else
 		__cloche_done ok "$1"
 	fi

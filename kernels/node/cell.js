@@ -329,6 +329,8 @@ class Cell {
 
 // A cell that is one object literal would be a block.
 function asObject(source) {
+	if (!/^\s*[{/]/.test(source)) // a comment may stand before it
+		return undefined;
 	const { tokens, balanced } = scan(source);
 	const last = tokens[tokens.length - 1];
 

@@ -254,6 +254,7 @@ static int run_doors(int argc, char **argv)
 	tell("io_uring_register", syscall(SYS_io_uring_register, -1, 0U, NULL, 0U));
 	tell("userfaultfd", syscall(SYS_userfaultfd, ~0));
 	tell("kexec_load", syscall(SYS_kexec_load, 0UL, 9999UL, NULL, 0UL));
+	tell("kexec_file_load", syscall(SYS_kexec_file_load, -1, -1, 0UL, NULL, ~0UL));
 	tell("reboot", syscall(SYS_reboot, 0, 0, 0, NULL)); /* wrong magic: EINVAL at best */
 	tell("init_module", syscall(SYS_init_module, NULL, 0UL, ""));
 	tell("finit_module", syscall(SYS_finit_module, -1, "", 0));
@@ -324,6 +325,24 @@ static int run_sockets(int argc, char **argv)
 	return 0;
 }
 
+/* Pages of a file that may only be read go into a socket by reference; on the own loopback. */
+static long send_file_by_udp(int udp)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof(to);
+	int peer = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int file = open("/usr/bin/env", O_RDONLY | O_CLOEXEC);
+	long ret = -1;
+
+	if (bind(peer, (struct sockaddr *)&to, sizeof(to)) == 0 &&
+	    getsockname(peer, (struct sockaddr *)&to, &len) == 0 &&
+	    connect(udp, (struct sockaddr *)&to, len) == 0)
+		ret = syscall(SYS_sendfile, udp, file, NULL, 512UL);
+	(void)close(file);
+	(void)close(peer);
+	return ret;
+}
+
 /* The ways by which the page-cache bugs of recent years were reached. */
 static int run_splice(int argc, char **argv)
 {
@@ -341,6 +360,7 @@ static int run_splice(int argc, char **argv)
 	tell("tee", syscall(SYS_tee, a[0], b[1], 4UL, 0U));
 	tell("splice", syscall(SYS_splice, a[0], NULL, b[1], NULL, 4UL, 0U));
 	tell("vmsplice", syscall(SYS_vmsplice, b[1], &v, 1UL, 0U));
+	tell("sendfile_udp", send_file_by_udp(udp));
 	tell("udp_encap", setsockopt(udp, IPPROTO_UDP, 100, &one, sizeof(one)));
 	tell("tcp_ulp", setsockopt(tcp, IPPROTO_TCP, 31, "tls", 3));
 	tell("attach_bpf", setsockopt(tcp, SOL_SOCKET, 50, &one, sizeof(one)));
@@ -384,6 +404,61 @@ static void tty_attempts(const void *arg)
 		    is_inside()) /* would redirect the host's console */
 			tell_case("ioctl", ways[i].name,
 			          syscall(SYS_ioctl, fd, ways[i].request, &typed));
+}
+
+static void exec_unknown_format(const void *arg)
+{
+	static const char magic[] = "\x7f\x01\x02\x03 no format begins so";
+	int fd = (int)syscall(SYS_memfd_create, "probe", 0U);
+	char *const none[] = {NULL};
+
+	(void)arg;
+	if (write(fd, magic, sizeof(magic)) > 0)
+		tell("exec_unknown_format",
+		     syscall(SYS_execveat, fd, "", none, none, AT_EMPTY_PATH));
+}
+
+/* What makes a kernel look for a module by a name that the caller chose. Outside only with names
+ * and numbers that no module has. */
+static int run_autoload(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int domain, type, protocol;
+		bool is_harmless; /* built in, or in no kernel */
+	} asked[] = {
+		{"SCTP", AF_INET, SOCK_STREAM, 132, false},
+		{"SCTP-SEQPACKET", AF_INET, SOCK_SEQPACKET, 132, false},
+		{"DCCP", AF_INET, SOCK_DCCP, 33, false},
+		{"L2TP", AF_INET, SOCK_DGRAM, 115, false},
+		{"SMC6", AF_INET6, SOCK_STREAM, 256, false},
+		{"UNASSIGNED", 45, SOCK_STREAM, 0, true},
+		{"INET-UNASSIGNED", AF_INET, SOCK_STREAM, 254, true},
+		{"UDPLITE", AF_INET, SOCK_DGRAM, 136, true},
+		{"MPTCP", AF_INET, SOCK_STREAM, 262, true},
+	};
+	int discipline = 29, unlock = 0, master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const char *congestion = is_inside() ? "westwood" : "cloche_none";
+
+	(void)argc;
+	(void)argv;
+	for (size_t i = 0; i < ARRAY_SIZE(asked); i++) {
+		int fd;
+
+		if (!asked[i].is_harmless && !is_inside())
+			continue;
+		fd = (int)syscall(SYS_socket, asked[i].domain, asked[i].type, asked[i].protocol);
+		tell_case("socket", asked[i].name, fd < 0 ? -1 : 0);
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	(void)ioctl(master, TIOCSPTLCK, &unlock);
+	tell("line_discipline", syscall(SYS_ioctl, master, 0x5423UL /* TIOCSETD */, &discipline));
+	tell("congestion",
+	     setsockopt(tcp, IPPROTO_TCP, 13, congestion, (socklen_t)strlen(congestion)));
+	tell("mount", syscall(SYS_mount, "none", "/tmp", "cloche_none", 0UL, NULL));
+	return in_child(exec_unknown_format, NULL);
 }
 
 /* On a terminal of its own, so that no one else's input is touched where it works. */
@@ -498,6 +573,7 @@ const struct probe escape_probes[] = {
 	{"doors",      run_doors,      ""},
 	{"sockets",    run_sockets,    ""},
 	{"splice",     run_splice,     ""},
+	{"autoload",   run_autoload,   ""},
 	{"abstract",   run_abstract,   "NAME"},
 	{"tty",        run_tty,        ""},
 	{"foreign",    run_foreign,    ""},

@@ -212,6 +212,29 @@ static int run_mknod(int argc, char **argv)
 	return 0;
 }
 
+/* Writes through /proc/self/mem pass by the protection of a mapping; ret: bytes, of a copy. */
+static long write_own_memory(void *at)
+{
+	int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	long n = syscall(SYS_pwrite64, fd, "tamper", 6UL, (long)(uintptr_t)at);
+
+	(void)close(fd);
+	return n;
+}
+
+/* A file without a name, linked over one of the lower layer. */
+static long link_nameless(const char *over)
+{
+	int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	char link[64];
+	long r;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	r = syscall(SYS_linkat, AT_FDCWD, link, AT_FDCWD, over, AT_SYMLINK_FOLLOW);
+	(void)close(fd);
+	return r;
+}
+
 /* FILE is one of the lower layer. Each change may fail or land in the sandbox's own copy. */
 static int run_tamper(int argc, char **argv)
 {
@@ -229,6 +252,9 @@ static int run_tamper(int argc, char **argv)
 	tell("open_ro", ro < 0 ? -1 : 0);
 	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ro, 0);
 	tell("map_shared_of_ro", map == MAP_FAILED ? -1 : 0);
+	tell("private_map_by_proc_mem",
+	     write_own_memory(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, ro, 0)));
+	tell("nameless_link", link_nameless(argv[0]));
 	tell("fallocate_ro", syscall(SYS_fallocate, ro, 0, 0L, 4096L));
 	tell("ftruncate_ro", syscall(SYS_ftruncate, ro, 0L));
 	rw = open(scratch, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -7,12 +7,15 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -55,6 +58,29 @@ static int run_forks(int argc, char **argv)
 	while (n > 0 && wait(NULL) > 0)
 		n--;
 	return 0;
+}
+
+/* Each child makes the next while its parent waits for it, as after vfork(), but with memory of
+ * its own. */
+static void __attribute__((noreturn)) vfork_deeper(long left, long depth)
+{
+	long pid = left > 0 ? syscall(SYS_clone, (unsigned long)(CLONE_VFORK | SIGCHLD), 0, 0, 0, 0)
+	                    : 0;
+
+	if (pid == 0 && left > 0)
+		vfork_deeper(left - 1, depth + 1);
+	if (pid < 0 || left == 0) {
+		tell("vfork", pid < 0 ? -1 : 0);
+		tell("vforked", depth);
+	}
+	while (wait(NULL) > 0)
+		continue;
+	_exit(0);
+}
+
+static int __attribute__((noreturn)) run_vforks(int argc, char **argv)
+{
+	vfork_deeper(word_number(argc, argv, 0, 64), 0);
 }
 
 static void *wait_forever(void *arg)
@@ -146,6 +172,48 @@ static void eat_sockets(long mib)
 	}
 }
 
+/* Small objects of the kernel, a thousand of them a MiB asked for. */
+static void eat_watches(long mib)
+{
+	int fd = inotify_init1(IN_CLOEXEC);
+
+	for (long i = 0; i < mib * 1000; i++) {
+		char path[64];
+		int file;
+
+		(void)snprintf(path, sizeof(path), "/dev/shm/watched-%ld", i);
+		file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		if (file < 0 || inotify_add_watch(fd, path, IN_ALL_EVENTS) < 0) {
+			tell(file < 0 ? "open" : "inotify_add_watch", -1);
+			return;
+		}
+		(void)close(file);
+	}
+}
+
+static void eat_epolls(long mib)
+{
+	for (long i = 0; i < mib * 1000; i++)
+		if (epoll_create1(EPOLL_CLOEXEC) < 0 || inotify_init1(IN_CLOEXEC) < 0) {
+			tell("epoll_or_inotify", -1);
+			return;
+		}
+}
+
+/* Names that do not exist are remembered by the kernel, long ones outside of their entry. */
+static void eat_names(long mib)
+{
+	char path[256];
+	struct stat st;
+
+	for (long i = 0; i < mib * 2000; i++) {
+		(void)snprintf(path, sizeof(path), "/dev/shm/%0200ld", i);
+		(void)stat(path, &st);
+		(void)snprintf(path, sizeof(path), "/tmp/%0200ld", i);
+		(void)stat(path, &st);
+	}
+}
+
 static void eat_sysv(long mib)
 {
 	int id = shmget(IPC_PRIVATE, (size_t)mib * MIB, IPC_CREAT | 0600);
@@ -190,6 +258,12 @@ static int run_memory(int argc, char **argv)
 		eat_pipes(mib);
 	else if (!strcmp(how, "sockets"))
 		eat_sockets(mib);
+	else if (!strcmp(how, "watches"))
+		eat_watches(mib);
+	else if (!strcmp(how, "epolls"))
+		eat_epolls(mib);
+	else if (!strcmp(how, "names"))
+		eat_names(mib);
 	else if (!strcmp(how, "sysv"))
 		eat_sysv(mib);
 	else if (!strcmp(how, "tables"))
@@ -387,8 +461,9 @@ static int run_outlive(int argc, char **argv)
 /* clang-format off */
 const struct probe load_probes[] = {
 	{"forks",      run_forks,      "MAX"},
+	{"vforks",     run_vforks,     "MAX"},
 	{"threads",    run_threads,    "MAX"},
-	{"memory",     run_memory,     "anonymous|memfd|shm|pipes|sockets|sysv|tables MIB"},
+	{"memory",     run_memory,     "anonymous|memfd|shm|pipes|sockets|watches|epolls|names|sysv|tables MIB"},
 	{"lock",       run_lock,       ""},
 	{"fill",       run_fill,       "FILE MIB"},
 	{"inodes",     run_inodes,     "DIR MAX"},

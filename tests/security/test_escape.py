@@ -7,8 +7,10 @@ import os
 import platform
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
+from harness.daemon import read_text
 
 NAMESPACES = ["NEWUSER", "NEWNS", "NEWPID", "NEWNET", "NEWIPC", "NEWUTS", "NEWCGROUP"]
 
@@ -86,7 +88,7 @@ def test_E09_keyrings_are_as_if_the_kernel_had_none(probe, user, control):
 
 DOORS = {
     "bpf": "EPERM", "perf_event_open": "EPERM", "fanotify_init": "EPERM", "io_uring_setup": "ENOSYS", "io_uring_enter": "ENOSYS",
-    "io_uring_register": "ENOSYS", "userfaultfd": "ENOSYS", "kexec_load": "EPERM", "reboot": "EPERM", "init_module": "EPERM",
+    "io_uring_register": "ENOSYS", "userfaultfd": "ENOSYS", "kexec_load": "EPERM", "kexec_file_load": "EPERM", "reboot": "EPERM", "init_module": "EPERM",
     "finit_module": "EPERM", "delete_module": "EPERM", "swapon": "EPERM", "swapoff": "EPERM", "acct": "EPERM", "quotactl": "EPERM",
     "syslog": "EPERM", "settimeofday": "EPERM", "clock_settime": "EPERM", "adjtimex": "EPERM", "sethostname": "EPERM",
     "setdomainname": "EPERM", "personality": "EPERM", "open_by_handle_at": "EPERM", "name_to_handle_at": "EPERM",
@@ -107,6 +109,33 @@ def doors(client, daemon, control, probe_in):
     with client.create() as sandbox:
         probe = probe_in(sandbox)
         yield {u: probe("doors", user=u) for u in ("user", "root")}, control("doors")
+
+
+def test_E11_programs_that_like_io_uring_do_without(sandbox):
+    if sandbox.run("command -v node").exit_code != 0:
+        pytest.skip("the template has no node")
+    code = "require('fs').promises.readFile('/etc/passwd').then(b => console.log(b.length > 0, process.report.getReport().header.nodejsVersion.length > 1))"
+    r = sandbox.run(["node", "-e", code], env={"UV_USE_IO_URING": "1"}, timeout=60)
+    assert (r.exit_code, r.stdout) == (0, "true true\n"), r.stderr
+
+
+AUTOLOAD = {
+    "socket:SCTP": "EPROTONOSUPPORT", "socket:SCTP-SEQPACKET": "EPERM", "socket:DCCP": "EPERM", "socket:L2TP": "EPROTONOSUPPORT",
+    "socket:SMC6": "EPROTONOSUPPORT", "socket:UNASSIGNED": "EPERM", "socket:INET-UNASSIGNED": "EPROTONOSUPPORT",
+    "socket:UDPLITE": "EPROTONOSUPPORT", "socket:MPTCP": "EPROTONOSUPPORT", "line_discipline": "EPERM", "mount": "EPERM",
+    "exec_unknown_format": "ENOEXEC",
+}
+
+
+def test_E14_no_odd_name_makes_the_kernel_load_a_module(probe, user, control):
+    """On a host without modules the errnos alone speak: they are the filter's, where the kernel's own are others."""
+    outside = control("autoload")
+    expect(outside, {"socket:UNASSIGNED": "EAFNOSUPPORT", "line_discipline": "EINVAL", "mount": "ENODEV"})
+    before = {line.split()[0] for line in read_text("/proc/modules").splitlines()}
+    found = probe("autoload", user=user)
+    expect(found, AUTOLOAD)
+    assert found["congestion"]["errno"] in ("ENOENT", "EPERM")
+    assert {line.split()[0] for line in read_text("/proc/modules").splitlines()} == before
 
 
 SOCKETS = {
@@ -134,6 +163,13 @@ def test_E34_pages_cannot_be_spliced(probe, user, control):
         "splice": "EINVAL", "tee": "EINVAL", "vmsplice": "ENOSYS", "udp_encap": "ENOPROTOOPT", "tcp_ulp": "ENOPROTOOPT",
         "attach_bpf": "ENOPROTOOPT", "attach_reuseport_cbpf": "ENOPROTOOPT", "attach_reuseport_ebpf": "ENOPROTOOPT", "io_setup": "ENOSYS",
     })
+
+
+def test_E34_a_file_sent_by_reference_stays_as_it_was(probe, user):
+    """sendfile() is let, since what could write into its pages (encapsulation, upper layer protocols) is not."""
+    before = Path("/usr/bin/env").read_bytes()
+    assert probe("splice", user=user)["sendfile_udp"]["ret"] in (512, -1)
+    assert Path("/usr/bin/env").read_bytes() == before
 
 
 def test_E17_abstract_sockets_of_the_host_are_out_of_reach(probe, user, canaries):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cloche import errors
 from harness import audit
-from harness.daemon import read_text, wait_for
+from harness.daemon import BUILD, read_text, wait_for
 
 WRITABLE_SYSCTLS = [
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname", "/proc/sys/vm/overcommit_memory",
@@ -95,6 +95,42 @@ def test_E18_no_socket_of_the_host_lies_about(probe, user, canaries):
 def test_E21_the_agents_program_cannot_be_written(probe, user):
     found = probe("ptrace", 1, user=user)
     assert found["proc_exe_write"]["errno"] == "EACCES"
+
+
+OVERWRITE = """
+import os, time
+print('up', flush=True)
+opened = set()
+while not os.path.exists('/tmp/stop'):
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        if int(pid) == os.getpid():
+            continue
+        for name in ('/proc/%s/exe' % pid, '/proc/%s/map_files' % pid):
+            try:
+                link = os.readlink(name)
+                fd = os.open(name, os.O_WRONLY)
+                opened.add(link)
+                os.close(fd)
+            except OSError:
+                pass
+print(sorted(opened))
+"""
+
+
+def test_E21_no_exec_gives_a_moment_to_overwrite_the_agents_program(sandbox):
+    """CVE-2019-5736: whoever starts programs inside is itself a program inside for a moment."""
+    programs = [BUILD / "cloche", BUILD / "cloche-agent"]
+    before = manifest(programs)
+    attack = sandbox.start(["python3", "-c", OVERWRITE], user="root")
+    next(e for e in attack.output() if e.type == "stdout")
+    for i in range(60):
+        assert sandbox.run(["/bin/true"], user=("user", "root")[i % 2]).exit_code == 0
+        sandbox.files.stat("/tmp")
+    sandbox.files.write("/tmp/stop", b"")
+    assert attack.wait(60).exit_code == 0
+    opened = b"".join(e.data for e in attack.output() if e.type == "stdout").decode().splitlines()[-1]
+    assert "agent" not in opened and "memfd" not in opened and "cloche" not in opened
+    assert manifest(programs) == before
 
 
 @pytest.mark.parametrize("cwd", ["/proc/self/fd/7", "/proc/1/cwd", "/proc/1/root", "../../..", "/proc/self/fd/3", "loop/x", "/nowhere"])
@@ -181,6 +217,45 @@ def test_E23_a_path_that_changes_under_the_file_api_stays_inside(sandbox, probe,
     assert not Path("/etc/x").exists()
 
 
+ODD = ["fifo", "sock", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/proc/kmsg", "/proc/kcore", "loop/x", "tree", "a/" * 2050 + "x"]
+
+
+def test_E24_odd_files_end_every_file_call_and_hold_up_nobody(sandbox, make_sandbox):
+    neighbour = make_sandbox()
+    sandbox.run("mkfifo fifo; ln -s loop loop; mkdir tree; ln -s . tree/self; mkfifo tree/fifo; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"")
+    f = sandbox.files
+    calls = {
+        "read": lambda p: f.read(p, length=10), "append": lambda p: f.append(p, b"x"), "copy": lambda p: f.copy(p, "copied", recursive=True),
+        "stat": f.stat, "list": lambda p: f.list(p, depth=8), "tar": lambda p: b"".join(f.tar_out(p)),
+    }
+    answers = {}
+    for path in ODD:
+        for name, one in calls.items():
+            if (name, path) == ("append", "/dev/full"):
+                continue
+            try:
+                one(path)
+                answers[name, path[:20]] = 200
+            except errors.ClocheError as e:
+                answers[name, path[:20]] = e.status
+            f.remove("copied", recursive=True, missing_ok=True) if name == "copy" else None
+        assert neighbour.run(["true"]).exit_code == 0
+    assert {a: s for a, s in answers.items() if not 200 <= s < 500} == {}
+    assert {s for (name, _), s in answers.items() if name in ("read", "append")} & {200} == set()
+
+
+def test_E24_a_file_that_grows_while_it_is_read_ends(sandbox):
+    growing = sandbox.start("while :; do head -c 1000000 /dev/zero >> big; [ $(stat -c %s big) -lt 40000000 ] || : > big; done")
+    wait_for(lambda: sandbox.run("[ -s big ]").exit_code == 0, 10, "the file")
+    for _ in range(5):
+        try:
+            assert len(sandbox.files.read("big")) <= 1 << 30
+        except errors.ClocheError as e:
+            assert e.status < 500
+    assert not growing.refresh().is_over
+    growing.kill()
+
+
 def sample_of_usr():
     return [p for p in ("/usr/bin/env", "/usr/bin/sort", "/usr/bin/id") if os.path.exists(p)]
 
@@ -200,7 +275,7 @@ def test_E35_the_lower_layer_cannot_be_changed_by_a_user(probe, make_sandbox):
     wanted = {
         "open_ro": "", "map_shared_of_ro": "EACCES", "fallocate_ro": "EBADF", "ftruncate_ro": "EINVAL", "ficlone": "EPERM", "ficlonerange": "EPERM",
         "fideduperange": "EPERM", "setflags": "EPERM", "setflags_high": "EPERM", "open_rw": "EACCES", "truncate": "EACCES", "utimensat": "EACCES",
-        "chmod": "EPERM", "unlink": "EACCES", "xattr_trusted": "EPERM",
+        "chmod": "EPERM", "unlink": "EACCES", "xattr_trusted": "EPERM", "nameless_link": "EEXIST",
     }
     assert {n: found[n]["errno"] for n in wanted} == wanted
     assert manifest(sample_of_usr()) == before

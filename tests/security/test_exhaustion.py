@@ -23,12 +23,12 @@ def neighbour(make_sandbox):
     assert sandbox.run("echo fine", timeout=30).stdout == "fine\n"
 
 
-@pytest.mark.parametrize("how", ["forks", "threads"])
+@pytest.mark.parametrize("how", ["forks", "vforks", "threads"])
 def test_R01_a_bomb_ends_at_the_pid_limit_and_the_sandbox_lives(small, neighbour, how, user):
     found = small(how, 500, user=user)
-    name = {"forks": "fork", "threads": "pthread_create"}[how]
+    name = {"forks": "fork", "vforks": "vfork", "threads": "pthread_create"}[how]
     assert found[name]["errno"] == "EAGAIN"
-    count = found[{"forks": "forked", "threads": "threads"}[how]]["ret"]
+    count = found[{"forks": "forked", "vforks": "vforked", "threads": "threads"}[how]]["ret"]
     assert 20 <= count < 40
     assert small.sandbox.run(["true"]).exit_code == 0
 
@@ -48,7 +48,7 @@ def test_R02_memory_ends_at_the_limit_with_its_cause(small, neighbour, daemon):
     assert daemon.process.poll() is None
 
 
-@pytest.mark.parametrize("route", ["memfd", "shm", "pipes", "sockets", "sysv", "tables"])
+@pytest.mark.parametrize("route", ["memfd", "shm", "pipes", "sockets", "watches", "epolls", "sysv", "tables"])
 def test_R03_memory_by_another_route_ends_at_the_same_limit(small, neighbour, route):
     """Either the kernel kills for memory, or the route's own bound says no below the limit."""
     r = small.run("memory", route, 400)
@@ -58,6 +58,12 @@ def test_R03_memory_by_another_route_ends_at_the_same_limit(small, neighbour, ro
         assert '"errno":"E' in r.stdout, r.stdout
         assert any(e in r.stdout for e in ("ENOSPC", "ENOMEM", "EMFILE", "EPERM", "EINVAL", "ENFILE"))
     assert small.sandbox.run("rm -f /dev/shm/probe; echo alive").stdout == "alive\n"
+
+
+def test_R03_names_that_the_kernel_remembers_are_the_sandboxes_own_memory(small, neighbour):
+    r = small.run("memory", "names", 200, timeout=120)
+    assert r.cause == "oom" or '"ate"' in r.stdout
+    assert small.sandbox.run("echo alive").stdout == "alive\n"
 
 
 def test_R04_memory_cannot_be_locked_past_the_limit_nor_hidden(small):
