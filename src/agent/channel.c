@@ -289,6 +289,8 @@ void channel_start(struct agent *a, uint32_t number, struct start *s)
 			r = source_open(&c->sources[1], l.aux_fd,
 			                s->kind == START_FILE ? STREAM_RECORD : STREAM_STDERR,
 			                false);
+		if (r >= 0 && l.socket_fd >= 0)
+			r = source_open(&c->sources[2], l.socket_fd, STREAM_RECORD, false);
 		if (r >= 0 && l.in_fd >= 0)
 			r = input_open(&c->input, a->loop, l.in_fd, s->has_pty);
 		if (r < 0) { /* epoll had no memory: the process goes, its end is told as usual */
@@ -297,7 +299,7 @@ void channel_start(struct agent *a, uint32_t number, struct start *s)
 			return;
 		}
 		c->has_started = s->kind == START_FILE;
-		if (s->timeout_us > 0 && s->kind == START_EXEC)
+		if (s->timeout_us > 0 && start_is_program(s->kind))
 			set_phase(c, PHASE_TIMEOUT, s->timeout_us);
 	} else {
 		set_failed(c, -r, err.message);
@@ -472,7 +474,7 @@ void channel_forget(struct channel *c)
 	if (c->kind == START_FILE && c->is_alive) {
 		(void)kill(c->pid, SIGTERM); /* it removes a half-written file, and goes */
 		set_phase(c, PHASE_GRACE, FILE_GRACE_US);
-	} else if (!was_closed && c->kind == START_EXEC) {
+	} else if (c->kind == START_KERNEL || (!was_closed && c->kind == START_EXEC)) {
 		kill_tree(c);
 	}
 	free_if_done(c);
@@ -481,7 +483,7 @@ void channel_forget(struct channel *c)
 void channel_kill_all(struct agent *a)
 {
 	list_for_each (&a->channels, struct channel, c, link) {
-		if (c->kind == START_EXEC && c->pid > 0)
+		if (start_is_program(c->kind) && c->pid > 0)
 			(void)tree_kill(c->pid, c->is_alive, c->tag);
 		else if (c->is_alive)
 			(void)kill(c->pid, SIGKILL);

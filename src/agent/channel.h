@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A channel: one exec or file operation, from START to FORGET.
+ * A channel: one exec, file operation or kernel, from START to FORGET.
  *
  *	starting --> running --> ended --> exited --> closed
  *	                           |         |          +-- every pipe is closed: CLOSED
@@ -27,9 +27,14 @@ struct source { /* where output comes from */
 	struct loop_io *io;
 	enum frame_stream stream;
 	bool is_pty;
-	size_t owed; /* bytes that were in the pipe when the process ended: EXIT comes behind them
-	              */
+	size_t owed;  /* bytes that were in the pipe when the process ended: EXIT comes behind them
+	               */
+	size_t ahead; /* bytes that were in a kernel's pipe or socket when the socket had something
+	                 to say: those of the pipes go first */
 };
+
+/* Whose turn it is to be read, of a kernel's pipes and its socket. */
+enum channel_turn { TURN_ANY, TURN_PIPES, TURN_SOCKET };
 
 enum channel_phase { PHASE_NONE, PHASE_TIMEOUT, PHASE_GRACE, PHASE_SWEEP };
 
@@ -44,7 +49,8 @@ struct channel {
 	bool is_alive; /* not yet reaped */
 	int report_fd; /* the child tells here why it failed; end of file = it runs, or went well */
 	struct loop_io *report_io;
-	struct source sources[2];
+	struct source sources[3]; /* out, err or records, a kernel's socket */
+	enum channel_turn turn;
 	struct input input;
 	struct output output;
 

@@ -101,7 +101,7 @@ static void build_environment(struct environment *e, const struct door_request *
 static noreturn void run_child(const struct settings *s, const struct door_request *r,
                                const struct visit *v, int report_fd)
 {
-	int fds[4] = {v->fds[0], v->fds[1], v->fds[2], report_fd};
+	int fds[LAUNCH_FDS] = {v->fds[0], v->fds[1], v->fds[2], -1, report_fd};
 	struct environment e = {0};
 	struct identity id;
 	struct err err;

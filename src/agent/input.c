@@ -4,6 +4,7 @@
 #include "proto/frame.h"
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <termios.h>
 
 void input_init(struct input *in, void (*on_change)(void *arg), void *arg)
@@ -15,8 +16,10 @@ void input_init(struct input *in, void (*on_change)(void *arg), void *arg)
 static void close_now(struct input *in)
 {
 	loop_io_removep(&in->io);
-	if (in->fd >= 0)
+	if (in->fd >= 0) {
+		(void)shutdown(in->fd, SHUT_WR); /* a kernel's socket stays open to be read */
 		(void)close(in->fd);
+	}
 	in->fd = -1;
 	buf_done(&in->bytes);
 	in->on_change(in->arg);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A channel's stdin: bytes from the host wait here until the program takes them, so that one which
- * never reads holds up nobody else. The host may be FRAME_WINDOW ahead of the last INPUT_ACK; after
- * a RESUME the agent acknowledges all that has arrived, so two windows may be here at once.
+ * A channel's stdin, or what goes to a kernel: bytes from the host wait here until the program
+ * takes them, so that one which never reads holds up nobody else. The host may be FRAME_WINDOW
+ * ahead of the last INPUT_ACK; after a RESUME the agent acknowledges all that has arrived, so two
+ * windows may be here at once.
  */
 #include "base/buf.h"
 #include "loop/loop.h"

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #define DEFAULT_ROWS 24
@@ -19,14 +20,14 @@
 
 /* The child's ends stand where the child has them, the agent's beside. */
 struct ends {
-	int child[4];
-	int ours[4];
+	int child[LAUNCH_FDS];
+	int ours[LAUNCH_FDS];
 	int pty_fd; /* the terminal's other side, in child[0..2] too */
 };
 
 static void ends_done(struct ends *e)
 {
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < LAUNCH_FDS; i++) {
 		if (e->child[i] >= 0 && e->child[i] != e->pty_fd)
 			(void)close(e->child[i]);
 		if (e->ours[i] >= 0)
@@ -74,9 +75,23 @@ static int make_pty(struct ends *e, uint16_t rows, uint16_t cols)
 	return 0;
 }
 
+static int make_socket(struct ends *e)
+{
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+		return -errno;
+	e->child[LAUNCH_SOCKET_FD] = fds[0];
+	e->ours[LAUNCH_SOCKET_FD] = fds[1];
+	e->ours[0] = fcntl(fds[1], F_DUPFD_CLOEXEC, 0); /* as for a terminal */
+	if (e->ours[0] < 0)
+		return -errno;
+	return fd_set_nonblock(e->ours[0], true); /* of both: they are one file */
+}
+
 static bool takes_input(const struct start *s)
 {
-	if (s->kind == START_EXEC)
+	if (start_is_program(s->kind))
 		return s->has_stdin;
 	return s->op == FILE_WRITE || s->op == FILE_TAR_IN;
 }
@@ -93,16 +108,30 @@ static int make_ends(struct ends *e, const struct start *s)
 		r = make_pipe(e, 1, /* is_input= */ false);
 	if (r >= 0)
 		r = make_pipe(e, 2, /* is_input= */ false);
+	if (r >= 0 && s->kind == START_KERNEL)
+		r = make_socket(e);
 	return r;
 }
 
-/* The agent's 0, 1 and 2 are taken from its start, so each source is above its place and 3, which
- * may be a source, is overwritten last. */
-int launch_place_fds(const int fds[4], struct err *err)
+/* The agent's 0, 1 and 2 are taken from its start; what lies on one of the other places is moved
+ * away first, so that no place is overwritten before it was read. */
+int launch_place_fds(const int given[LAUNCH_FDS], struct err *err)
 {
-	for (int i = 0; i < 4; i++)
-		if (fds[i] >= 0 && fds[i] != i && dup2(fds[i], i) < 0)
+	int fds[LAUNCH_FDS];
+
+	for (int i = 0; i < LAUNCH_FDS; i++) {
+		fds[i] = given[i];
+		if (fds[i] >= 0 && fds[i] < LAUNCH_FDS && fds[i] != i)
+			fds[i] = fcntl(given[i], F_DUPFD_CLOEXEC, LAUNCH_FDS);
+		if (fds[i] < 0 && given[i] >= 0)
+			return err_set(err, ERR_INTERNAL, errno, "cannot move an fd");
+	}
+	for (int i = 0; i < LAUNCH_FDS; i++) {
+		if (fds[i] < 0)
+			(void)close(i);
+		else if (fds[i] == i ? fcntl(i, F_SETFD, 0) < 0 : dup2(fds[i], i) < 0)
 			return err_set(err, ERR_INTERNAL, errno, "cannot place an fd");
+	}
 	if (fcntl(LAUNCH_REPORT_FD, F_SETFD, FD_CLOEXEC) < 0 ||
 	    syscall(SYS_close_range, LAUNCH_REPORT_FD + 1, ~0U, 0) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot close the agent's fds");
@@ -133,7 +162,7 @@ static noreturn void run_child(struct agent *a, const struct start *s, struct en
 	if (r < 0)
 		launch_fail(&err);
 	settings.n_cgroup_fds = 0;
-	if (s->kind == START_EXEC)
+	if (start_is_program(s->kind))
 		exec_run(&settings, s);
 	else
 		files_run(&settings, s);
@@ -141,7 +170,7 @@ static noreturn void run_child(struct agent *a, const struct start *s, struct en
 
 int launch(struct agent *a, const struct start *s, struct launched *ret, struct err *err)
 {
-	auto_call(ends_done) struct ends e = {{-1, -1, -1, -1}, {-1, -1, -1, -1}, -1};
+	auto_call(ends_done) struct ends e = {{-1, -1, -1, -1, -1}, {-1, -1, -1, -1, -1}, -1};
 	int r = make_ends(&e, s);
 	pid_t pid;
 
@@ -154,9 +183,10 @@ int launch(struct agent *a, const struct start *s, struct launched *ret, struct 
 	if (pid == 0)
 		run_child(a, s, &e);
 	*ret = (struct launched){.pid = pid,
-	                         .report_fd = take_fd(&e.ours[3]),
+	                         .report_fd = take_fd(&e.ours[LAUNCH_REPORT_FD]),
 	                         .in_fd = take_fd(&e.ours[0]),
 	                         .out_fd = take_fd(&e.ours[1]),
-	                         .aux_fd = take_fd(&e.ours[2])};
+	                         .aux_fd = take_fd(&e.ours[2]),
+	                         .socket_fd = take_fd(&e.ours[LAUNCH_SOCKET_FD])};
 	return 0;
 }

@@ -4,7 +4,8 @@
  * Forks the process of a channel. In the child the fds are fixed:
  *
  *	0  stdin or /dev/null     1  stdout, or a file operation's data
- *	2  stderr, or its records 3  report: why it failed; closed by a successful execve()
+ *	2  stderr, or its records 3  a kernel's socket, else closed
+ *	4  report: why it failed; closed by a successful execve()
  *
  * and nothing else is open.
  */
@@ -13,7 +14,9 @@
 
 #include <stdnoreturn.h>
 
-#define LAUNCH_REPORT_FD 3
+#define LAUNCH_SOCKET_FD 3
+#define LAUNCH_REPORT_FD 4
+#define LAUNCH_FDS       5
 
 struct launch_report {
 	int32_t errnum; /* 0: it went well, only the flags count */
@@ -23,7 +26,8 @@ struct launch_report {
 
 struct launched { /* the agent's ends, all non-blocking; the caller's to close */
 	pid_t pid;
-	int report_fd, in_fd, out_fd, aux_fd; /* in and aux may be -1 */
+	int report_fd, in_fd, out_fd, aux_fd, socket_fd; /* in, aux and socket may be -1; a
+	                                                    kernel's in is its socket again */
 };
 must_check int launch(struct agent *a, const struct start *s, struct launched *ret,
                       struct err *err);
@@ -31,5 +35,6 @@ must_check int launch(struct agent *a, const struct start *s, struct launched *r
 /* In the child: tells and ends. */
 noreturn void launch_fail(const struct err *err);
 
-/* In a child of fork(): puts the fds at 0..3 and closes the rest. None of them is below 3. */
-must_check int launch_place_fds(const int fds[4], struct err *err);
+/* In a child of fork(): puts the fds at their places and closes the rest, with that the place of
+ * one that is -1. None of them is below 3. */
+must_check int launch_place_fds(const int fds[LAUNCH_FDS], struct err *err);

@@ -4,6 +4,12 @@
  *
  * A file operation has two pipes, data and records, and what it writes first must arrive first:
  * before data is read, the records that were there are.
+ *
+ * A kernel has two pipes and a socket, and what it says on the socket must not overtake what it has
+ * printed. When the socket has something, first its bytes are counted and then those in the pipes:
+ * so the pipes' hold all that was printed before the socket's. They are read first, over several
+ * windows if need be; then it is the socket's turn, for no more than was counted, and the pipes
+ * wait. Counting also keeps a child that writes without end from keeping the socket silent.
  */
 #include "agent/pipes.h"
 
@@ -31,7 +37,7 @@ static void pause_all(struct channel *c)
 }
 
 /* True if it got bytes: there may be more. */
-static bool read_once(struct source *s)
+static bool read_up_to(struct source *s, size_t max)
 {
 	struct channel *c = s->channel;
 	size_t len;
@@ -40,7 +46,7 @@ static bool read_once(struct source *s)
 
 	if (s->fd < 0)
 		return false;
-	if (output_reserve(&c->output, READ_MAX, &room, &len) < 0) {
+	if (output_reserve(&c->output, max, &room, &len) < 0) {
 		pause_all(c);
 		return false;
 	}
@@ -48,16 +54,66 @@ static bool read_once(struct source *s)
 	if (n > 0) {
 		output_commit(&c->output, s->stream, (size_t)n);
 		s->owed -= MIN((size_t)n, s->owed);
+		s->ahead -= MIN((size_t)n, s->ahead);
 		channel_wake(c);
 		return true;
 	}
 	if (n < 0 && errno == EINTR)
 		return false;
+	s->ahead = 0;
 	if (n < 0 && errno == EAGAIN)
 		s->owed = 0;
 	else /* the end; a terminal says EIO */
 		source_close(s);
 	return false;
+}
+
+static bool read_once(struct source *s)
+{
+	return read_up_to(s, READ_MAX);
+}
+
+static size_t bytes_inside(const struct source *s)
+{
+	int n = 0;
+
+	return s->fd >= 0 && ioctl(s->fd, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
+}
+
+/* True once all that was printed before the socket spoke is read. */
+static bool read_pipes_first(struct channel *c)
+{
+	bool is_clear = true;
+
+	if (c->turn == TURN_ANY) {
+		c->turn = TURN_PIPES;
+		c->sources[2].ahead = bytes_inside(&c->sources[2]);
+		for (size_t i = 0; i < 2; i++)
+			c->sources[i].ahead = bytes_inside(&c->sources[i]);
+	}
+	for (size_t i = 0; i < 2 && c->turn == TURN_PIPES; i++) {
+		struct source *s = &c->sources[i];
+
+		while (s->ahead > 0 && read_once(s))
+			;
+		is_clear = is_clear && s->ahead == 0;
+	}
+	if (is_clear)
+		c->turn = TURN_SOCKET;
+	return is_clear;
+}
+
+/* A window that is full leaves it the socket's turn. */
+static void read_socket(struct source *s)
+{
+	struct channel *c = s->channel;
+	size_t max;
+
+	if (!read_pipes_first(c))
+		return;
+	max = s->ahead > 0 ? MIN(s->ahead, (size_t)READ_MAX) : 1; /* 0: it is at its end */
+	if (read_up_to(s, max) || output_has_room(&c->output))
+		c->turn = TURN_ANY;
 }
 
 static void read_records(struct channel *c)
@@ -74,9 +130,13 @@ static void source_on_io(struct loop *loop, uint32_t events, void *arg)
 
 	(void)loop;
 	(void)events;
-	if (s == &s->channel->sources[0])
-		read_records(s->channel);
-	(void)read_once(s);
+	if (s == &s->channel->sources[2]) {
+		read_socket(s);
+	} else if (s->channel->turn != TURN_SOCKET) {
+		if (s == &s->channel->sources[0])
+			read_records(s->channel);
+		(void)read_once(s);
+	}
 	channel_settle(s->channel);
 }
 
@@ -114,14 +174,9 @@ void source_resume(struct source *s)
 
 void source_owe(struct source *s)
 {
-	int n = 0;
-
 	if (s->fd < 0)
 		return;
-	if (s->is_pty) {
-		s->owed = PTY_OWED_MAX;
+	s->owed = s->is_pty ? PTY_OWED_MAX : bytes_inside(s);
+	if (s->is_pty)
 		settle_debt(s);
-	} else if (ioctl(s->fd, FIONREAD, &n) == 0 && n > 0) {
-		s->owed = (size_t)n;
-	}
 }

@@ -5,6 +5,8 @@
  * what only a live fleet can know (a name that is taken, the host's most) is checked further down.
  * Pure: no I/O, fuzzed as a whole. Strings and values of the specs are borrowed from the body.
  */
+#include "api/code.h"
+#include "sandbox/context.h"
 #include "sandbox/exec.h"
 #include "sandbox/sandbox.h"
 
@@ -51,6 +53,10 @@ struct run_body {
 };
 void run_body_done(struct run_body *b);
 must_check int body_read_run(const json_t *body, struct run_body *ret, struct err *err);
+
+must_check int body_read_code(const json_t *body, struct code_body *ret, struct err *err);
+must_check int body_read_context(const json_t *body, struct context_spec *ret,
+                                 struct err *err); /* body may be NULL */
 
 must_check int body_read_signal(const json_t *body, int *ret_signo, bool *ret_tree,
                                 struct err *err);

@@ -27,6 +27,15 @@ int wait_exec(struct http_req *req, struct err *err);
 int write_exec_stdin(struct http_req *req, struct err *err);
 int attach_exec(struct http_req *req, struct err *err);
 
+/* code.c, contexts.c */
+int run_code(struct http_req *req, struct err *err);
+int create_context(struct http_req *req, struct err *err);
+int list_contexts(struct http_req *req, struct err *err);
+int get_context(struct http_req *req, struct err *err);
+int delete_context(struct http_req *req, struct err *err);
+int restart_context(struct http_req *req, struct err *err);
+int interrupt_context(struct http_req *req, struct err *err);
+
 /* files.c: those that answer with one object */
 int stat_file(struct http_req *req, struct err *err);
 int file_exists(struct http_req *req, struct err *err);

@@ -10,6 +10,7 @@
 
 #define SANDBOX "/v1/sandboxes/{id}"
 #define EXEC    SANDBOX "/execs/{exec_id}"
+#define CONTEXT SANDBOX "/contexts/{context_id}"
 #define FILES   SANDBOX "/files"
 
 /* clang-format off */
@@ -32,6 +33,14 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   EXEC "/signal",     signal_exec,      HTTP_BODY_JSON,   SCOPE_WRITE},
 	{HTTP_POST,   EXEC "/resize",     resize_exec,      HTTP_BODY_JSON,   SCOPE_WRITE},
 	{HTTP_GET,    EXEC "/attach",     attach_exec,      HTTP_BODY_NONE,   SCOPE_WRITE}, /* it writes stdin */
+
+	{HTTP_POST,   SANDBOX "/code",    run_code,         HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
+	{HTTP_POST,   SANDBOX "/contexts", create_context,  HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_GET,    SANDBOX "/contexts", list_contexts,   HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    CONTEXT,            get_context,      HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_DELETE, CONTEXT,            delete_context,   HTTP_BODY_NONE,   SCOPE_WRITE},
+	{HTTP_POST,   CONTEXT "/restart", restart_context,  HTTP_BODY_NONE,   SCOPE_WRITE},
+	{HTTP_POST,   CONTEXT "/interrupt", interrupt_context, HTTP_BODY_NONE, SCOPE_WRITE},
 
 	{HTTP_GET,    FILES,              read_file,        HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_PUT,    FILES,              write_file,       HTTP_BODY_STREAM, SCOPE_WRITE},

@@ -117,6 +117,7 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 		.host = {.data_dir = c->data_dir,
 	                 .run_dir = c->run_dir,
 	                 .agent_fd = site->agent_fd,
+	                 .kernels_dir = site->kernels_dir,
 	                 .is_plain_storage = c->is_plain_storage},
 		.gateway_fd = gateway_fd,
 		.max_limits = c->max_limits,

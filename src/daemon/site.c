@@ -12,6 +12,7 @@
 #include "base/parse.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -165,14 +166,28 @@ static int take_lock(struct site *s, struct err *err)
 	return 0;
 }
 
+/* The directory that this program lies in. */
+static int find_self(char *self, size_t size, struct err *err)
+{
+	ssize_t len = readlink("/proc/self/exe", self, size - 1);
+	char *slash;
+
+	if (len < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot tell where this program lies");
+	self[len] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	return 0;
+}
+
 /* Beside the program: installed together (../libexec/cloche), or in one build directory. */
 static int open_agent(const struct config *c, int *ret_fd, struct err *err)
 {
 	static const char *const places[] = {"cloche-agent", "src/agent/cloche-agent",
 	                                     "../libexec/cloche/cloche-agent"};
-	char self[4096];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
+	char self[PATH_MAX];
+	int r;
 
 	if (c->agent) {
 		*ret_fd = open(c->agent, O_RDONLY | O_CLOEXEC);
@@ -180,12 +195,9 @@ static int open_agent(const struct config *c, int *ret_fd, struct err *err)
 		                    : err_set(err, ERR_INTERNAL, errno,
 		                              "cannot open the agent '%s'", c->agent);
 	}
-	if (len < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot tell where this program lies");
-	self[len] = '\0';
-	slash = strrchr(self, '/');
-	if (slash)
-		*slash = '\0';
+	r = find_self(self, sizeof(self), err);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		auto_free char *path = xasprintf("%s/%s", self, places[i]);
 
@@ -195,6 +207,21 @@ static int open_agent(const struct config *c, int *ret_fd, struct err *err)
 	}
 	(void)err_set(err, ERR_UNAVAILABLE, ENOENT, "no cloche-agent beside '%s'", self);
 	return err_hint(err, "name it with --agent PATH");
+}
+
+/* The interpreters' drivers lie as the agent does. Without them only run_code does not work. */
+static int find_kernels(struct site *s, struct err *err)
+{
+	static const char *const places[] = {"kernels-beside", "../share/cloche/kernels"};
+	char self[PATH_MAX];
+	int r = find_self(self, sizeof(self), err);
+
+	for (size_t i = 0; r == 0 && !s->kernels_dir && i < ARRAY_SIZE(places); i++) {
+		auto_free char *path = xasprintf("%s/%s", self, places[i]);
+
+		s->kernels_dir = realpath(path, NULL);
+	}
+	return r;
 }
 
 /* Sealed, so that what starts in every sandbox cannot change while the daemon runs. */
@@ -265,6 +292,8 @@ int site_prepare(struct site *s, struct err *err)
 		r = take_lock(s, err);
 	if (r == 0)
 		r = load_agent(s, err);
+	if (r == 0)
+		r = find_kernels(s, err);
 	return r < 0 ? r : open_listeners(s, err);
 }
 
@@ -310,6 +339,7 @@ void site_done(struct site *s)
 	s->n_listeners = 0;
 	if (s->agent_fd >= 0)
 		(void)close(take_fd(&s->agent_fd));
+	free(take_ptr(s->kernels_dir));
 	if (s->lock_fd >= 0)
 		(void)close(take_fd(&s->lock_fd));
 }

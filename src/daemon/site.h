@@ -25,7 +25,8 @@ struct site {
 	uid_t uid;                   /* the gateway's */
 	gid_t gid;
 	int lock_fd;
-	int agent_fd; /* sealed memfd */
+	int agent_fd;      /* sealed memfd */
+	char *kernels_dir; /* NULL: not found */
 	struct site_listener listeners[SITE_LISTENERS_MAX];
 	size_t n_listeners;
 };

@@ -79,9 +79,10 @@ typedef void (*guest_gone_fn)(void *arg);
 
 struct engine_host { /* what an engine is given once, at probe() */
 	struct loop *loop;
-	const char *data_dir;  /* root-owned; layers and templates live below it */
-	const char *run_dir;   /* a directory per sandbox: RUN/sandboxes/ID/{agent.sock,record} */
-	int agent_fd;          /* the agent's binary as a sealed memfd */
+	const char *data_dir;    /* root-owned; layers and templates live below it */
+	const char *run_dir;     /* a directory per sandbox: RUN/sandboxes/ID/{agent.sock,record} */
+	const char *kernels_dir; /* the interpreters' drivers, or NULL: there are none */
+	int agent_fd;            /* the agent's binary as a sealed memfd */
 	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap
 	                        */
 };

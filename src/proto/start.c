@@ -33,6 +33,11 @@ void start_done(struct start *s)
 	memset(s, 0, sizeof(*s));
 }
 
+bool start_is_program(enum start_kind kind)
+{
+	return kind == START_EXEC || kind == START_KERNEL;
+}
+
 static size_t length(const char *s)
 {
 	return s ? strlen(s) : 0;
@@ -78,6 +83,8 @@ static bool start_is_good(const struct start *s)
 	switch (s->kind) {
 	case START_EXEC:
 		return exec_is_good(s);
+	case START_KERNEL:
+		return exec_is_good(s) && !s->has_stdin && !s->has_pty;
 	case START_FILE:
 		return file_is_good(s);
 	}
@@ -139,7 +146,7 @@ int start_encode(const struct start *s, struct buf *out)
 	pack_u8(&p, (uint8_t)s->kind);
 	pack_str(&p, s->tag);
 	pack_str(&p, s->user);
-	if (s->kind == START_EXEC)
+	if (start_is_program(s->kind))
 		pack_exec(&p, s);
 	else
 		pack_file(&p, s);
@@ -210,7 +217,7 @@ int start_decode(const void *data, size_t len, struct start *ret)
 
 	s.tag = unpack_str(&u, START_TAG_MAX);
 	s.user = unpack_str(&u, START_NAME_MAX);
-	if (s.kind == START_EXEC)
+	if (start_is_program(s.kind))
 		unpack_exec(&u, &s);
 	else
 		unpack_file(&u, &s);

@@ -15,7 +15,11 @@
 #define RECORD_PATH_MAX (64 * 1024)  /* a tree may be deeper than PATH_MAX */
 #define RECORD_MAX      (192 * 1024) /* bytes of one record, length included */
 
-enum start_kind { START_EXEC = 1, START_FILE = 2 };
+enum start_kind {
+	START_EXEC = 1,
+	START_FILE = 2,
+	START_KERNEL = 3, /* an exec whose INPUT and STREAM_RECORD are a socket at its fd 3 */
+};
 
 enum file_op {
 	FILE_READ = 1, /* data on STREAM_STDOUT; one record (the file's stat) first */
@@ -53,18 +57,19 @@ enum {
 
 struct start {
 	enum start_kind kind;
-	char *tag; /* the host's id of it ("ex_…"), told again in WELCOME; an exec must have one */
+	char *tag; /* the host's id of it ("ex_…"), told again in WELCOME; only a file operation may
+	              have none */
 	char *user; /* "root", a name of /etc/passwd inside, or a number; "" = the sandbox's default
 	               user */
-	/* START_EXEC */
+	/* START_EXEC and START_KERNEL */
 	char **argv; /* NULL-terminated */
 	size_t argc;
 	char **env; /* "NAME=value", NULL-terminated, on top of the agent's defaults (PATH, HOME,
 	               USER, …) */
 	size_t envc;
 	char *cwd;      /* "" = the user's home */
-	bool has_stdin; /* else /dev/null */
-	bool has_pty;
+	bool has_stdin; /* else /dev/null; never of a kernel */
+	bool has_pty;   /* likewise */
 	uint16_t rows, cols;
 	uint64_t timeout_us; /* 0 = none: TERM to the tree, then KILL after grace_us */
 	uint64_t grace_us;
@@ -78,7 +83,8 @@ struct start {
 	uint32_t depth;        /* list, with FILE_RECURSIVE: 0 = no bound */
 };
 
-void start_done(struct start *s); /* frees what it holds */
+bool start_is_program(enum start_kind kind); /* it runs words: an exec or a kernel */
+void start_done(struct start *s);            /* frees what it holds */
 /* -EINVAL for what start_decode() would refuse, -E2BIG past START_BYTES_MAX or the buf's cap: the
  * buf is then as before. NULL strings count as "". */
 must_check int start_encode(const struct start *s, struct buf *out);

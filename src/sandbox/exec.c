@@ -282,7 +282,7 @@ static void on_usage(const struct msg_reply *reply, int fd, void *arg)
 }
 
 /* A shell says of its child what it cannot say of itself: 128 + 9. */
-static bool may_be_oom(const struct channel_exit *x)
+bool exit_may_be_oom(const struct channel_exit *x)
 {
 	if (x->cause != EXIT_CAUSE_NONE)
 		return false;
@@ -318,7 +318,7 @@ static void on_exit_frame(struct channel *ch, const struct channel_exit *x)
 	if (x->how == EXIT_FAILED) {
 		(void)guest_error((int)x->value, x->message, &err);
 		fail(e, &err);
-	} else if (may_be_oom(x) && ask_for_cause(e)) {
+	} else if (exit_may_be_oom(x) && ask_for_cause(e)) {
 		e->is_exit_held = true;
 	} else {
 		settle_exit(e, cause_of(x));

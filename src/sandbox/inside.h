@@ -24,6 +24,7 @@ struct fleet {
 	loop_fn drained;
 	void *drained_arg;
 	size_t n_draining;
+	size_t message_bytes;      /* of interpreters, on their way in */
 	struct adoption *adoption; /* while it starts */
 };
 
@@ -59,6 +60,8 @@ struct sandbox {
 	struct exec *execs;    /* by id */
 	struct list exec_list; /* in order of creation */
 	size_t n_execs;
+	struct list contexts; /* in order of creation */
+	size_t n_contexts;
 	struct list link_all, link_ended;
 	UT_hash_handle by_id, by_name;
 };
@@ -162,6 +165,13 @@ void exec_end_all(struct sandbox *s);    /* the sandbox ends: what ran has its c
 void exec_remove_all(struct sandbox *s); /* with spools and rows */
 void exec_free_all(struct sandbox *s);   /* from memory only */
 void exec_free(struct exec *e);          /* at the end of this turn */
+
+/* Whether only the broker can tell who killed it. */
+bool exit_may_be_oom(const struct channel_exit *x);
+
+/* context.c */
+void context_end_all(struct sandbox *s, const struct err *err); /* the sandbox ends */
+void context_free_all(struct sandbox *s);                       /* without a word */
 
 /* exec-record.c: the exec's row. */
 must_check int exec_save(struct exec *e, struct err *err);

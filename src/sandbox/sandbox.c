@@ -201,6 +201,7 @@ void sandbox_end(struct sandbox *s, enum end_cause cause, const char *message)
 		struct err err;
 
 		(void)err_set(&err, ERR_GONE, 0, "the sandbox has ended: %s", message);
+		context_end_all(s, &err);
 		link_lose_channels(s->link, &err);
 		link_free(take_ptr(s->link));
 	}
@@ -367,6 +368,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	s->next_channel = s->channels_to = 1;
 	list_init(&s->waiters);
 	list_init(&s->exec_list);
+	list_init(&s->contexts);
 	list_init(&s->link_all);
 	list_init(&s->link_ended);
 	s->timer = loop_timer_new(fleet->config.loop, on_timer, s);
@@ -379,6 +381,7 @@ void sandbox_free(struct sandbox *s)
 	struct waiter *w;
 
 	exec_free_all(s);
+	context_free_all(s);
 	link_free(s->link);
 	loop_timer_free(s->timer);
 	loop_timer_free(s->reconnect);

@@ -12,12 +12,14 @@ JSON = [name for name, op in OPERATIONS.items() if op.has_json_body]
 BODIES = [name for name, op in OPERATIONS.items() if op.body_types]
 IN_SANDBOX = [name for name, op in OPERATIONS.items() if "{id}" in op.path]
 OF_EXEC = [name for name, op in OPERATIONS.items() if "{exec_id}" in op.path]
+OF_CONTEXT = [name for name, op in OPERATIONS.items() if "{context_id}" in op.path]
 NEEDS_LIFE = [n for n in IN_SANDBOX if "410" in OPERATIONS[n].text["responses"] and n not in OF_EXEC]
 LEAST = {  # bodies that a reader accepts, so that what comes after it is reached
     "create_exec": {"argv": ["true"]}, "signal_exec": {"signal": 9}, "resize_exec": {"rows": 1, "cols": 1}, "update_sandbox": {"tags": {}},
     "make_directory": {"path": "a"}, "move_file": {"path": "a", "to": "b"}, "copy_file": {"path": "a", "to": "b"},
     "chmod_file": {"path": "a", "mode": "0600"}, "chown_file": {"path": "a", "owner": "user"}, "make_symlink": {"path": "a", "target": "b"},
     "create_key": {"name": "a"}, "create_project": {"name": "a"}, "run": {"command": "true"}, "create_sandbox": {},
+    "run_code": {"code": "1"}, "create_context": {},
 }
 
 
@@ -64,6 +66,11 @@ def test_an_unknown_sandbox_is_not_found(api, name):
 
 @pytest.mark.parametrize("name", OF_EXEC)
 def test_an_unknown_exec_is_not_found(api, box, name):
+    assert error(api(name, id=box.id, body=body_of(name)))[:2] == (404, "not_found")
+
+
+@pytest.mark.parametrize("name", OF_CONTEXT)
+def test_an_unknown_context_is_not_found(api, box, name):
     assert error(api(name, id=box.id, body=body_of(name)))[:2] == (404, "not_found")
 
 
@@ -115,7 +122,7 @@ def test_a_body_where_none_is_taken_is_refused(api, box, name):
     assert error(api(name, id=box.id, body=b"x"))[:2] == (400, "bad_request")
 
 
-@pytest.mark.parametrize("name", ["create_exec", "run", "get_exec_output", "watch_files"])
+@pytest.mark.parametrize("name", ["create_exec", "run_code", "run", "get_exec_output", "watch_files"])
 def test_a_type_that_cannot_be_given_is_refused(api, box, name):
     exec_id = exec_in(api, box, name)
     answer = api(name, id=box.id, exec_id=exec_id, body=LEAST.get(name), headers={"Accept": "image/png, text/html;q=0.9"})
@@ -149,6 +156,10 @@ CASES = {  # name: (operation, query, body, status, code)
     "too-much-memory": ("create_sandbox", "", {"limits": {"memory_mib": 1 << 24}}, 400, "invalid_field"),
     "bad-cursor": ("list_sandboxes", "cursor=c2I", None, 400, "invalid_field"),
     "foreign-project": ("list_keys", "project=none", None, 404, "not_found"),
+    "code-no-context": ("run_code", "", {"code": "1", "context": "none"}, 404, "not_found"),
+    "code-no-language": ("run_code", "", {"code": "1", "language": "cobol"}, 400, "invalid_field"),
+    "code-bad-cwd": ("run_code", "", {"code": "1", "language": "bash", "cwd": "/none"}, 404, "file_not_found"),
+    "context-name-kept": ("create_context", "", {"name": "python"}, 400, "invalid_field"),
     "run-nothing": ("run", "", {"argv": ["/none"]}, 404, "file_not_found"),
     "run-bad-file": ("run", "", {"command": "true", "files": [{"path": "/etc/x", "text": ""}]}, 403, "file_denied"),
 }

@@ -178,6 +178,55 @@ def put(api, box, path, data=b"12345", **fields):
     return api("write_file", id=box.id, query=query, body=data)
 
 
+def run_code(api, box):
+    body = {"code": "print('hi')\n6*7", "language": "python", "timeout_ms": 20000, "on_busy": "queue", "kill_on_disconnect": True}
+    assert not mistakes(TEXT["components"]["schemas"]["CodeRun"], body)
+    _, result = api("run_code", id=box.id, body=body)
+    assert (result["status"], result["stdout"], result["results"][0]["data"]["text/plain"]) == ("ok", "hi\n", "42")
+    for accept in ("application/x-ndjson", "text/event-stream"):
+        _, data = api("run_code", id=box.id, body={"code": "print('hi')\n1/0"}, headers={"Accept": accept})
+        assert b"ZeroDivisionError" in data
+    assert api("run_code", id=box.id, body={"code": "import os; os._exit(3)"})[1]["status"] == "died"
+
+
+def context_of(api, box):
+    return api("create_context", id=box.id, body={"name": f"c-{uuid.uuid4().hex[:8]}"})[1]["name"]
+
+
+def create_context(api, box):
+    body = {"name": "all", "language": "python", "cwd": "/tmp", "env": {"A": "1"}, "user": "root"}
+    assert not mistakes(TEXT["components"]["schemas"]["ContextCreate"], body)
+    status, made = api("create_context", id=box.id, body=body)
+    assert (status, made["name"], made["cwd"], made["user"]) == (201, "all", "/tmp", "root")
+    assert api("create_context", id=box.id)[0] == 201
+    assert api("create_context", id=box.id, body={"name": "all"})[0] == 409
+
+
+def list_contexts(api, box):
+    name = context_of(api, box)
+    assert name in [c["name"] for c in api("list_contexts", id=box.id)[1]["contexts"]]
+
+
+def get_context(api, box):
+    name = context_of(api, box)
+    _, one = api("get_context", id=box.id, context_id=name)
+    assert api("get_context", id=box.id, context_id=one["id"])[1]["name"] == name
+
+
+def delete_context(api, box):
+    name = context_of(api, box)
+    assert api("delete_context", id=box.id, context_id=name)[0] == 200
+    assert api("get_context", id=box.id, context_id=name)[0] == 404
+
+
+def restart_context(api, box):
+    assert api("restart_context", id=box.id, context_id=context_of(api, box))[1]["starts"] == 2
+
+
+def interrupt_context(api, box):
+    assert api("interrupt_context", id=box.id, context_id=context_of(api, box))[0] == 200
+
+
 def read_file(api, box):
     put(api, box, "read-me")
     assert api("read_file", id=box.id, query="path=read-me&offset=1&length=3") == (200, b"234")

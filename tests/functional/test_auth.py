@@ -17,7 +17,7 @@ ROUTES = [
 ]
 PRIVATE = [(m, p) for m, p, op in ROUTES if p != "/v1/health"]
 ADMIN = ("/v1/keys", "/v1/projects")
-UNKNOWN = {"{id}": "sb_" + "a" * 26, "{exec_id}": "ex_" + "a" * 26, "{key_id}": "key_" + "a" * 26}
+UNKNOWN = {"{id}": "sb_" + "a" * 26, "{exec_id}": "ex_" + "a" * 26, "{key_id}": "key_" + "a" * 26, "{context_id}": "ctx_" + "a" * 26}
 
 
 def scope_of(method, path):

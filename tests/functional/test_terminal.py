@@ -31,7 +31,7 @@ def test_without_a_pty_nothing_is_a_terminal(sandbox):
 
 
 def test_a_terminal_has_the_size_asked_for_and_a_new_one_when_told(sandbox):
-    e = sandbox.start("stty size; trap 'stty size' WINCH; while :; do sleep 0.05; done", pty={"rows": 40, "cols": 120})
+    e = sandbox.start("trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done", pty={"rows": 40, "cols": 120})
     screen = Screen(e)
     screen.until(b"40 120\r\n")
     e.resize(50, 200)

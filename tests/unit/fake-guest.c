@@ -141,7 +141,7 @@ void fake_exit(struct fake_agent *a, struct fake_channel *ch, enum exit_how how,
 	ch->exit.value = value;
 	ch->exit.wall_us = 1234;
 	ch->exit.output_end = ch->output.len;
-	if (how == EXIT_FAILED)
+	if (how == EXIT_FAILED && ch->exit.message[0] == '\0')
 		(void)snprintf(ch->exit.message, sizeof(ch->exit.message), "cannot run it");
 	send_exit(a, ch);
 }

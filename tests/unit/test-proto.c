@@ -171,9 +171,30 @@ TEST(an_encoder_refuses_what_its_decoder_would)
 	s = an_exec();
 	s.env = no_equals;
 	CHECK_INT(start_encode(&s, &b), -EINVAL);
+	s = an_exec();
+	s.kind = START_KERNEL;
+	s.has_stdin = true;
+	CHECK_INT(start_encode(&s, &b), -EINVAL);
+	s.has_stdin = false;
+	s.has_pty = true;
+	CHECK_INT(start_encode(&s, &b), -EINVAL);
 	s = (struct start){.kind = START_FILE, .op = FILE_OP_COUNT};
 	CHECK_INT(start_encode(&s, &b), -EINVAL);
 	CHECK_INT(b.len, 0);
+}
+
+TEST(a_kernel_comes_back_as_it_was_encoded)
+{
+	auto_call(buf_done) struct buf b = BUF_INIT(FRAME_PAYLOAD_MAX);
+	struct start s = an_exec(), t;
+
+	s.kind = START_KERNEL;
+	s.has_stdin = s.has_pty = false;
+	CHECK_INT(start_encode(&s, &b), 0);
+	CHECK_INT(start_decode(b.data, b.len, &t), 0);
+	CHECK_INT(t.kind, START_KERNEL);
+	CHECK_STR(t.argv[0], s.argv[0]);
+	start_done(&t);
 }
 
 TEST(words_beyond_the_most_are_refused)

@@ -3,6 +3,7 @@
 
 from ._protocol import Entry, Event, ExecInfo, ExecResult, SandboxInfo
 from .client import Client, EventStream, Exec, Sandbox
+from .code import CodeError, CodeResult, ContextInfo, Contexts, Result
 from .errors import ClocheError
 from .files import Files, Watch, open_tar
 
@@ -10,6 +11,10 @@ __version__ = "0.1.0"
 __all__ = [
     "Client",
     "ClocheError",
+    "CodeError",
+    "CodeResult",
+    "ContextInfo",
+    "Contexts",
     "Entry",
     "Event",
     "EventStream",
@@ -17,6 +22,7 @@ __all__ = [
     "ExecInfo",
     "ExecResult",
     "Files",
+    "Result",
     "Sandbox",
     "SandboxInfo",
     "Watch",

@@ -280,7 +280,7 @@ def text_or_base64(j: Mapping[str, Any], name: str) -> bytes:
 
 @dataclass(frozen=True)
 class Event:
-    """One of an exec: started, stdout, stderr, gap, exited."""
+    """One of an exec (started, stdout, stderr, gap, exited) or of a code call (result, display, error, done, …)."""
 
     type: str
     seq: int
@@ -297,7 +297,7 @@ class Event:
 
     @classmethod
     def from_json(cls, j: Mapping[str, Any]) -> "Event":
-        if j.get("type") == "error":
+        if j.get("type") == "error" and "code" in j.get("error", {}):
             raise errors.from_body(0, j)
         data = base64.b64decode(j["base64"]) if "base64" in j else str(j.get("text", "")).encode()
         return cls(str(j["type"]), int(j.get("seq", 0)), data, j)

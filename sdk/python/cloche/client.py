@@ -34,6 +34,7 @@ from ._protocol import (
     request,
 )
 from ._transport import CHUNK, Reply, Transport
+from .code import CodeResult, Contexts, Result, collect_code
 from .files import Files, Source, _stream_of
 
 OnOutput = Callable[[bytes], None]
@@ -147,6 +148,7 @@ class Sandbox:
         self.client = client
         self.info = info
         self.files = Files(client, info.id)
+        self.contexts = Contexts(client, info.id)
 
     @classmethod
     def create(
@@ -281,6 +283,45 @@ class Sandbox:
     def stream(self, command: Command, **fields: Any) -> "EventStream":
         """Starts a command and returns its events as they come; the fields are those of run()."""
         return _events(self.client.open(self._post_exec(exec_body(command, **fields), NDJSON)))
+
+    def run_code(
+        self,
+        code: str,
+        language: Optional[str] = None,
+        *,
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+        on_busy: Optional[str] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        on_stdout: Optional[OnOutput] = None,
+        on_stderr: Optional[OnOutput] = None,
+        on_result: Optional[Callable[[Result], None]] = None,
+        kill_on_disconnect: bool = False,
+    ) -> CodeResult:
+        """Runs code in an interpreter whose state stays from call to call: Python, unless another is named.
+
+        Code that fails is no exception here: see `error`. `context` is the id or name of one of
+        `contexts`; without it the language's default one is used. With a callback, output comes
+        while the code runs and is not kept in the result.
+        """
+        body: Json = {
+            "code": code,
+            "language": language,
+            "context": context,
+            "timeout_ms": milliseconds(timeout),
+            "on_busy": on_busy,
+            "cwd": cwd,
+            "env": env,
+            "kill_on_disconnect": kill_on_disconnect or None,
+        }
+        is_streamed = bool(on_stdout or on_stderr or on_result)
+        accept = NDJSON if is_streamed else None
+        req = request("POST", ["sandboxes", self.id, "code"], body=body, accept=accept, timeout=FOREVER)
+        if not is_streamed:
+            return CodeResult.from_json(self.client.call(req))
+        with _events(self.client.open(req)) as events:
+            return collect_code(events, on_stdout, on_stderr, on_result)
 
     def execs(self) -> List["Exec"]:
         reply = self.client.call(request("GET", ["sandboxes", self.id, "execs"]))

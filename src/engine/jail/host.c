@@ -170,8 +170,8 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 		r = storage_open(&jail_host.storage, jail_host.data_dir, given->is_plain_storage,
 		                 err);
 	if (r == 0)
-		r = template_host_open(jail_host.data_dir, given->agent_fd, &jail_host.template_fd,
-		                       err);
+		r = template_host_open(jail_host.data_dir, given->agent_fd, given->kernels_dir,
+		                       &jail_host.template_fd, err);
 	if (r == 0)
 		r = check_namespaces(err);
 	if (r < 0) {

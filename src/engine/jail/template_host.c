@@ -11,6 +11,7 @@
 #include "base/spawn.h"
 #include "engine/jail/dir.h"
 #include "engine/jail/dpkg.h"
+#include "engine/jail/kernels.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
@@ -22,9 +23,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define FORMAT        1 /* counts up when the tables below change what is made */
+#define FORMAT        2 /* counts up when the tables below change what is made */
 #define USER_ID       1000
 #define CA_BUNDLE_MAX (4 << 20)
+#define KERNELS_MAX   (8 << 20)
 
 static const struct {
 	const char *path;
@@ -54,6 +56,7 @@ static const struct {
 	{"opt", 0755, 0},
 	{"opt/cloche", 0755, 0},
 	{"opt/cloche/bin", 0755, 0},
+	{"opt/cloche/kernels", 0755, 0},
 	{"proc", 0555, 0},
 	{"root", 0700, 0},
 	{"run", 0755, 0},
@@ -346,7 +349,8 @@ static void make_ld_cache(int fd)
 struct source {
 	void *agent;
 	size_t agent_len;
-	struct buf status; /* dpkg's */
+	struct buf status;  /* dpkg's */
+	struct buf kernels; /* kernels.h */
 };
 
 static int make_root(int top, const struct source *src)
@@ -368,6 +372,8 @@ static int make_root(int top, const struct source *src)
 		r = make_ca_bundle(fd);
 	if (r == 0)
 		r = make_file(fd, "opt/cloche/bin/sudo", 0755, 0, src->agent, src->agent_len);
+	if (r == 0)
+		r = kernels_write(&src->kernels, fd);
 	if (r == 0)
 		r = dpkg_write_status(fd, buf_str(&src->status));
 	if (r == 0)
@@ -396,12 +402,12 @@ static uint64_t hash(uint64_t h, const void *data, size_t len)
 	return h;
 }
 
-static int read_source(int agent_fd, struct source *src, struct err *err)
+static int read_source(int agent_fd, const char *kernels_dir, struct source *src, struct err *err)
 {
 	struct stat st;
 	int r;
 
-	*src = (struct source){.agent = MAP_FAILED};
+	*src = (struct source){.agent = MAP_FAILED, .kernels = BUF_INIT(KERNELS_MAX)};
 	if (fstat(agent_fd, &st) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot look at the agent's binary");
 	src->agent_len = (size_t)st.st_size;
@@ -409,7 +415,9 @@ static int read_source(int agent_fd, struct source *src, struct err *err)
 	if (src->agent == MAP_FAILED)
 		return err_set(err, ERR_INTERNAL, errno, "cannot map the agent's binary");
 	r = dpkg_read_status(&src->status);
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot read the list of packages") : 0;
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot read the list of packages");
+	return kernels_read(kernels_dir, &src->kernels, err);
 }
 
 static void free_source(struct source *src)
@@ -417,6 +425,7 @@ static void free_source(struct source *src)
 	if (src->agent != MAP_FAILED)
 		(void)munmap(src->agent, src->agent_len);
 	buf_done(&src->status);
+	buf_done(&src->kernels);
 }
 
 static int build(int templates_fd, const char *name, const struct source *src, struct err *err)
@@ -452,7 +461,8 @@ static int open_templates(const char *data_dir, struct err *err)
 	return fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path) : fd;
 }
 
-int template_host_open(const char *data_dir, int agent_fd, int *ret_fd, struct err *err)
+int template_host_open(const char *data_dir, int agent_fd, const char *kernels_dir, int *ret_fd,
+                       struct err *err)
 {
 	auto_fd int templates_fd = open_templates(data_dir, err);
 	static const char version[] = CLOCHE_VERSION;
@@ -462,14 +472,18 @@ int template_host_open(const char *data_dir, int agent_fd, int *ret_fd, struct e
 	char name[48];
 	int r = templates_fd;
 
-	if (r >= 0)
-		r = read_source(agent_fd, &src, err);
 	if (r < 0)
 		return r;
+	r = read_source(agent_fd, kernels_dir, &src, err);
+	if (r < 0) {
+		free_source(&src);
+		return r;
+	}
 	h = hash(h, &format, sizeof(format));
 	h = hash(h, version, sizeof(version));
 	h = hash(h, src.agent, src.agent_len);
 	h = hash(h, buf_str(&src.status), src.status.len);
+	h = hash(h, buf_str(&src.kernels), src.kernels.len);
 	(void)snprintf(name, sizeof(name), "host-%016" PRIx64, h);
 	if (faccessat(templates_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		r = build(templates_fd, name, &src, err);

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The interpreters' drivers (kernels/ of the source) on their way into a template: read once, so
+ * that what is hashed is what is written.
+ */
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Appends every directory and file below dir to out, in order of names. dir NULL: there are none.
+ */
+must_check int kernels_read(const char *dir, struct buf *out, struct err *err);
+/* Writes them below opt/cloche/kernels of a template's root, which is there and empty. */
+must_check int kernels_write(const struct buf *kernels, int root_fd);

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The process behind a context: a channel of the agent that carries what the code prints, and the
+ * driver's messages (message.h), in one order.
+ *
+ * A call that pauses holds up the stream: what comes then is held here, at most a window of it,
+ * because nothing is acknowledged before it was taken; the process waits, and so does its end.
+ *
+ * The process is user code as a whole. Whatever breaks the stream's form ends it, and costs that
+ * context its state and nothing else. Killing is FORGET: the agent takes the whole tree and there
+ * is nothing to wait for, so the next process may start at once.
+ *
+ * Time: a call that is over its time is interrupted; one that does not end within the grace loses
+ * its interpreter. A process that must start or end is given its time too.
+ */
+#include "sandbox/interpreter.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/message.h"
+
+#include <signal.h>
+#include <string.h>
+
+#define SECONDS     UINT64_C(1000000)
+#define START_US    (30 * SECONDS) /* a cold disk, a busy host */
+#define GRACE_US    (2 * SECONDS)
+#define LEAVE_US    (2 * SECONDS)
+#define HELD_MAX    (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
+#define IN_KEPT_MAX (64 * 1024)
+/* Messages of all sandboxes that have begun to come: what guests can make the gateway hold. */
+#define MESSAGES_MAX ((size_t)128 * 1024 * 1024)
+#define ERROR_NAME   "InterpreterDied"
+
+static const struct channel_ops channel_ops;
+
+struct held_head {
+	uint8_t stream;
+	uint32_t len;
+} __attribute__((packed));
+
+static void set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us)
+{
+	c->phase = phase;
+	if (phase == PHASE_NONE)
+		loop_timer_set(c->timer, UINT64_MAX);
+	else
+		loop_timer_set_in(c->timer, in_us);
+}
+
+static void turn_end(struct loop *loop, void *arg)
+{
+	struct context *c = arg;
+
+	(void)loop;
+	c->is_turn_due = false;
+	if (c->is_removed)
+		return;
+	interpreter_flush(c);
+	code_kick(c);
+}
+
+void interpreter_wake(struct context *c)
+{
+	if (c->is_turn_due || c->is_removed)
+		return;
+	c->is_turn_due = true;
+	loop_defer(c->loop, turn_end, c);
+}
+
+/* No process: as before its start. */
+static void reset(struct context *c)
+{
+	channel_forget(&c->channel);
+	host_cancel(c->sandbox->fleet->host, c->usage_tag);
+	c->usage_tag = 0;
+	c->sandbox->fleet->message_bytes -= c->in.len;
+	buf_done(&c->in);
+	buf_done(&c->out);
+	buf_done(&c->held);
+	c->exit = (struct channel_exit){0};
+	c->is_exit_held = c->is_leaving = false;
+	c->count = 0;
+	c->state = CONTEXT_DEAD;
+	set_phase(c, PHASE_NONE, 0);
+}
+
+static void end_as_dead(struct code_call *call, const struct code_end *end, const char *message)
+{
+	code_tell_event(call, CODE_EVENT_ERROR, message_make_error(ERROR_NAME, message));
+	code_end(call, end);
+}
+
+void interpreter_drop(struct context *c, const char *cause, const char *message)
+{
+	const struct code_end end = {.status = CODE_DIED, .cause = cause, .count = c->count};
+
+	reset(c);
+	if (c->running)
+		end_as_dead(c->running, &end, message);
+	interpreter_wake(c);
+}
+
+static void broken(struct context *c, const char *what)
+{
+	char message[160];
+
+	(void)snprintf(message, sizeof(message),
+	               "the code broke the interpreter's connection (%s), and it was killed", what);
+	log_info("context.broken", "sandbox=%s context=%s why='%s'", c->sandbox->id, c->id, what);
+	interpreter_drop(c, NULL, message);
+}
+
+int interpreter_interrupt(struct context *c, struct err *err)
+{
+	const uint8_t payload[2] = {SIGINT, SCOPE_GROUP};
+	int r = channel_send(&c->channel, FRAME_SIGNAL, payload, sizeof(payload));
+
+	return r < 0 ? err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more")
+	             : 0;
+}
+
+static void write_out(struct context *c)
+{
+	ssize_t n;
+
+	if (c->out.len == 0)
+		return;
+	n = channel_write(&c->channel, c->out.data, c->out.len);
+	if (n > 0)
+		buf_consume(&c->out, (size_t)n);
+}
+
+void interpreter_run(struct context *c, struct code_call *call)
+{
+	size_t len = strlen(call->code);
+
+	c->state = CONTEXT_BUSY;
+	c->is_fresh = false;
+	if (message_put_head(&c->out, "run", call->number, len) < 0 ||
+	    buf_append(&c->out, call->code, len) < 0)
+		abort(); /* it holds one call, and the code's length was checked */
+	write_out(c);
+	if (call->timeout_ms > 0)
+		set_phase(c, PHASE_CALL, call->timeout_ms * 1000);
+}
+
+static int on_done_message(struct context *c, const struct message *m)
+{
+	struct message_done done;
+	struct code_end end;
+
+	/* What is still to be sent is this call's code: it cannot have run. */
+	if (message_done(m, &done) < 0 || c->out.len > 0)
+		return -EPROTO;
+	c->count = done.count;
+	end = (struct code_end){.status = done.status == DONE_OK      ? CODE_OK
+	                                  : done.status == DONE_ERROR ? CODE_ERROR
+	                                                              : CODE_EXIT,
+	                        .count = done.count,
+	                        .has_exit_code = done.status == DONE_EXIT,
+	                        .exit_code = (int)done.exit_code};
+	c->is_leaving = done.status == DONE_EXIT;
+	c->state = c->is_leaving ? CONTEXT_DEAD : CONTEXT_IDLE;
+	set_phase(c, c->is_leaving ? PHASE_LEAVE : PHASE_NONE, LEAVE_US);
+	code_end(c->running, &end);
+	if (!list_empty(&c->queue))
+		interpreter_wake(c);
+	return 0;
+}
+
+static int on_ready(struct context *c)
+{
+	if (c->state != CONTEXT_STARTING)
+		return -EPROTO;
+	c->state = CONTEXT_IDLE;
+	set_phase(c, PHASE_NONE, 0);
+	interpreter_wake(c);
+	return 0;
+}
+
+static int on_message(struct context *c, const struct message *m)
+{
+	struct code_call *call = c->running;
+
+	if (m->verb == MESSAGE_READY)
+		return on_ready(c);
+	if (!call || m->call != call->number)
+		return -EPROTO;
+	switch (m->verb) {
+	case MESSAGE_RESULT:
+		code_tell_event(call, CODE_EVENT_RESULT, message_bundle(m));
+		return 0;
+	case MESSAGE_DISPLAY:
+		code_tell_event(call, CODE_EVENT_DISPLAY, message_bundle(m));
+		return 0;
+	case MESSAGE_ERROR:
+		code_tell_event(call, CODE_EVENT_ERROR, message_error(m));
+		return 0;
+	case MESSAGE_DONE:
+		return on_done_message(c, m);
+	case MESSAGE_READY:
+	case MESSAGE_VERB_COUNT:
+		break;
+	}
+	return -EPROTO;
+}
+
+static bool is_paused(struct context *c)
+{
+	const struct code_call *call = code_current(c);
+
+	return call && call->is_paused;
+}
+
+static void take_messages(struct context *c)
+{
+	struct message m;
+	int r = 0;
+
+	while (r >= 0 && !is_paused(c)) {
+		r = message_get(&c->in, &m);
+		if (r == 0)
+			break;
+		if (r > 0) {
+			r = on_message(c, &m);
+			buf_consume(&c->in, m.size);
+			c->sandbox->fleet->message_bytes -= m.size;
+		}
+	}
+	if (r < 0)
+		broken(c, "a message that none should send");
+	else if (c->in.len == 0 && c->in.mem_size > IN_KEPT_MAX)
+		buf_done(&c->in);
+}
+
+static void take(struct context *c, enum frame_stream stream, const char *data, size_t len)
+{
+	struct code_call *call = code_current(c);
+	size_t *bytes = &c->sandbox->fleet->message_bytes;
+
+	if (stream != STREAM_RECORD) {
+		if (call) /* else it belongs to no call */
+			code_tell_output(call, stream, data, len);
+		return;
+	}
+	if (*bytes + len > MESSAGES_MAX || buf_append(&c->in, data, len) < 0) {
+		broken(c, "a message that is too long");
+		return;
+	}
+	*bytes += len;
+	take_messages(c);
+}
+
+static struct context *context_of(struct channel *ch)
+{
+	return container_of(ch, struct context, channel);
+}
+
+static int on_output(struct channel *ch, enum frame_stream stream, const char *data, size_t len)
+{
+	struct context *c = context_of(ch);
+	const struct held_head head = {(uint8_t)stream, (uint32_t)len};
+
+	if (is_paused(c) || c->held.len > 0)
+		return buf_append(&c->held, &head, sizeof(head)) < 0 ||
+		                       buf_append(&c->held, data, len) < 0
+		               ? -EPROTO
+		               : 0;
+	take(c, stream, data, len);
+	channel_kept(ch, len);
+	return 0;
+}
+
+static void settle_exit(struct context *c);
+
+void interpreter_flush(struct context *c)
+{
+	if (!is_paused(c) && c->in.len > 0)
+		take_messages(c);
+	while (c->held.len > 0 && !is_paused(c)) {
+		auto_call(buf_done) struct buf data = BUF_INIT(FRAME_DATA_MAX);
+		struct held_head head;
+
+		memcpy(&head, c->held.data, sizeof(head));
+		buf_consume(&c->held, sizeof(head));
+		/* A copy: taking it may end the process, and what is held with it. */
+		if (buf_append(&data, c->held.data, head.len) < 0)
+			abort(); /* a frame has no more */
+		buf_consume(&c->held, head.len);
+		take(c, (enum frame_stream)head.stream, data.data, data.len);
+		channel_kept(&c->channel, head.len);
+	}
+	if (c->exit.how != 0)
+		settle_exit(c);
+}
+
+/* It never ran: what the client can do about it is in the message. */
+static void fail_start(struct context *c, struct code_call *call, const struct channel_exit *x)
+{
+	static const char missing[] = "argv[0]: no such program";
+	struct err err;
+
+	if (strncmp(x->message, missing, strlen(missing)) == 0) {
+		(void)err_set(&err, ERR_UNSUPPORTED, 0,
+		              "%s needs the program '%s', which this sandbox does not have",
+		              c->language->name, c->language->program);
+		(void)err_hint(&err, "install it in the sandbox, or choose another language");
+	} else {
+		(void)guest_error((int)x->value, x->message, &err);
+	}
+	if (call)
+		code_fail(call, &err);
+}
+
+static void died(struct context *c, bool is_oom)
+{
+	struct code_call *call = code_current(c);
+	const struct channel_exit x = c->exit;
+	struct code_end end = {.status = CODE_DIED,
+	                       .count = c->count,
+	                       .cause = is_oom ? "oom" : NULL,
+	                       .has_exit_code = x.how == EXIT_CODE,
+	                       .exit_code = (int)x.value};
+	char message[120];
+
+	reset(c);
+	interpreter_wake(c);
+	if (x.how == EXIT_FAILED) {
+		fail_start(c, call, &x);
+		return;
+	}
+	if (x.how == EXIT_CODE) {
+		(void)snprintf(message, sizeof(message), "the interpreter ended with exit code %u",
+		               x.value);
+	} else {
+		end.exit_code = 0;
+		end.signal = (int)x.value;
+		(void)snprintf(message, sizeof(message), "the interpreter was killed by %s%s",
+		               sigabbrev_np((int)x.value) ? "SIG" : "signal ",
+		               sigabbrev_np((int)x.value) ? sigabbrev_np((int)x.value)
+		                                          : "of real time");
+	}
+	if (is_oom)
+		(void)snprintf(message, sizeof(message),
+		               "the interpreter was killed: the sandbox was out of memory");
+	if (call)
+		end_as_dead(call, &end, message);
+}
+
+static void on_usage(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct context *c = arg;
+	struct sandbox *s = c->sandbox;
+	bool is_oom = reply->err.code == ERR_NONE && reply->usage.oom_kills > s->oom_kills;
+
+	if (fd >= 0)
+		(void)close(fd);
+	c->usage_tag = 0;
+	if (is_oom)
+		s->oom_kills = reply->usage.oom_kills;
+	died(c, is_oom);
+}
+
+static bool ask_for_cause(struct context *c)
+{
+	struct msg_request req = {.op = MSG_USAGE};
+
+	if (c->usage_tag)
+		return true;
+	memcpy(req.id, c->sandbox->id, sizeof(req.id));
+	return host_ask(c->sandbox->fleet->host, &req, on_usage, c, &c->usage_tag, NULL) == 0;
+}
+
+/* The process has ended; its end counts once all that it said is taken. */
+static void settle_exit(struct context *c)
+{
+	if (c->held.len > 0 || is_paused(c))
+		return;
+	if (exit_may_be_oom(&c->exit) && code_current(c) && ask_for_cause(c))
+		return;
+	died(c, /* is_oom= */ false);
+}
+
+static void on_exit_frame(struct channel *ch, const struct channel_exit *x)
+{
+	struct context *c = context_of(ch);
+
+	if (c->exit.how != 0)
+		return; /* told again after a resume */
+	c->exit = *x;
+	c->is_exit_held = true;
+	settle_exit(c);
+}
+
+static void on_lost(struct channel *ch, const struct err *why)
+{
+	struct context *c = context_of(ch);
+	struct code_call *call = code_current(c);
+
+	reset(c);
+	if (call)
+		code_fail(call, why);
+	interpreter_wake(c);
+}
+
+static void on_silent(struct channel *ch)
+{
+	struct err err;
+
+	if (context_of(ch)->state != CONTEXT_STARTING)
+		return;
+	(void)err_set(&err, ERR_UNAVAILABLE, 0, "the sandbox's agent does not answer");
+	on_lost(ch, &err);
+}
+
+static void on_gap(struct channel *ch, uint64_t len)
+{
+	(void)ch; /* only for what an earlier gateway began; messages cut so are found broken */
+	(void)len;
+}
+
+static void on_room(struct channel *ch)
+{
+	write_out(context_of(ch));
+}
+
+static void on_closed(struct channel *ch)
+{
+	(void)ch; /* its end was told before */
+}
+
+static const struct channel_ops channel_ops = {
+	.on_output = on_output,
+	.on_gap = on_gap,
+	.on_room = on_room,
+	.on_exit = on_exit_frame,
+	.on_closed = on_closed,
+	.on_lost = on_lost,
+	.on_silent = on_silent,
+};
+
+static void on_timer(struct loop *loop, void *arg)
+{
+	struct context *c = arg;
+	struct err err;
+
+	(void)loop;
+	switch (c->phase) {
+	case PHASE_START:
+		(void)err_set(&err, ERR_UNAVAILABLE, 0, "the interpreter did not get ready");
+		on_lost(&c->channel, &err);
+		break;
+	case PHASE_CALL:
+		if (c->running)
+			c->running->cause = "timeout";
+		(void)!interpreter_interrupt(c, &err);
+		set_phase(c, PHASE_GRACE, GRACE_US / 2);
+		break;
+	case PHASE_GRACE: /* a signal just before a blocking call does not wake it: once more */
+		(void)!interpreter_interrupt(c, &err);
+		set_phase(c, PHASE_LAST_GRACE, GRACE_US / 2);
+		break;
+	case PHASE_LAST_GRACE:
+		interpreter_drop(c, "timeout",
+		                 "its time was up and it did not stop when interrupted: the "
+		                 "interpreter was killed, its state is gone");
+		break;
+	case PHASE_LEAVE:
+		interpreter_drop(c, NULL, "");
+		break;
+	case PHASE_NONE:
+		break;
+	}
+}
+
+void interpreter_init(struct context *c)
+{
+	c->state = CONTEXT_DEAD;
+	c->timer = loop_timer_new(c->loop, on_timer, c);
+	buf_init(&c->in, MESSAGE_MAX);
+	buf_init(&c->out, MESSAGE_HEAD_MAX + CODE_BYTES_MAX);
+	buf_init(&c->held, HELD_MAX);
+}
+
+void interpreter_done(struct context *c)
+{
+	loop_timer_free(c->timer);
+	buf_done(&c->in);
+	buf_done(&c->out);
+	buf_done(&c->held);
+}
+
+static int send_start(struct context *c, struct link *l, struct err *err)
+{
+	auto_json json_t *argv = language_argv(c->language);
+	const struct exec_spec spec = {.argv = argv, .cwd = c->cwd, .user = c->user, .env = c->env};
+	char tag[ID_SIZE];
+	struct start start;
+	uint32_t number;
+	int r;
+
+	/* Of the process, not the context: the tree of an earlier one may still be dying. */
+	id_make(tag, "in");
+	r = sandbox_take_channel(c->sandbox, &number, err);
+	if (r == 0)
+		r = command_build(c->sandbox, &spec, tag, &start, err);
+	if (r < 0)
+		return r;
+	start.kind = START_KERNEL;
+	r = channel_start(&c->channel, l, number, &channel_ops, &start);
+	start_done(&start);
+	if (r == -ENOSPC)
+		return err_set(err, ERR_LIMIT, 0,
+		               "the sandbox has %d execs, contexts and file operations under way, "
+		               "which is the most",
+		               FRAME_CHANNELS);
+	if (r < 0)
+		return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
+	return 0;
+}
+
+int interpreter_start(struct context *c, struct err *err)
+{
+	struct link *l = sandbox_link(c->sandbox, err);
+	int r = l ? send_start(c, l, err) : -EAGAIN;
+
+	if (r < 0)
+		return r;
+	c->starts++;
+	c->is_fresh = true;
+	c->state = CONTEXT_STARTING;
+	set_phase(c, PHASE_START, START_US);
+	return 0;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What context.c, interpreter.c and code.c know of each other. */
+#include "sandbox/code.h"
+#include "sandbox/inside.h"
+#include "sandbox/language.h"
+
+#define CONTEXTS_MAX 16 /* of a sandbox */
+#define QUEUE_MAX    64 /* calls that wait, of a context */
+
+enum interpreter_phase {
+	PHASE_NONE,
+	PHASE_START,
+	PHASE_CALL,
+	PHASE_GRACE,
+	PHASE_LAST_GRACE,
+	PHASE_LEAVE
+};
+
+struct code_call {
+	struct list link; /* of the context's queue */
+	struct context *context;
+	struct loop *loop;
+	const struct code_ops *ops; /* NULL: abandoned */
+	void *arg;
+	char *code;
+	uint64_t timeout_ms;
+	uint32_t number;
+	uint64_t begun_us; /* 0: it waits */
+	bool is_paused;
+	bool is_restarted;
+	const char *cause; /* noted while it runs */
+	bool is_over;      /* on_end is on its way */
+	struct code_end end;
+	struct err *failure; /* NULL: end counts */
+};
+
+struct context {
+	struct sandbox *sandbox;
+	struct loop *loop;
+	char id[ID_SIZE];
+	char *name;
+	const struct language *language;
+	char *cwd, *user; /* or NULL */
+	json_t *env;      /* or NULL */
+	uint64_t created_us;
+	struct list link;
+	bool is_removed;
+	bool is_turn_due;
+
+	/* the interpreter */
+	enum context_state state;
+	struct channel channel;
+	uint64_t starts;
+	uint64_t count;           /* as its last `done` said */
+	bool is_fresh;            /* no call has run in it */
+	bool is_leaving;          /* it said that it ends */
+	struct buf in;            /* of messages */
+	struct buf out;           /* what the channel had no room for */
+	struct buf held;          /* output that came during a pause, see interpreter.c */
+	struct channel_exit exit; /* how 0: it has not ended */
+	bool is_exit_held;        /* waits for what is held, or for the broker's word */
+	uint64_t usage_tag;
+	struct loop_timer *timer;
+	enum interpreter_phase phase;
+
+	/* its calls */
+	struct code_call *running;
+	struct list queue;
+	size_t n_queue;
+	uint32_t last_call;
+};
+
+/* context.c */
+must_check int context_make(struct sandbox *s, const char *name, const struct context_spec *spec,
+                            struct context **ret, struct err *err); /* without an interpreter */
+
+/* interpreter.c */
+void interpreter_init(struct context *c);
+void interpreter_done(struct context *c);
+must_check int interpreter_start(struct context *c, struct err *err);
+/* Kills it with all that it started. A running call ends as died, with that cause. */
+void interpreter_drop(struct context *c, const char *cause, const char *message);
+void interpreter_run(struct context *c, struct code_call *call); /* must be idle */
+must_check int interpreter_interrupt(struct context *c, struct err *err);
+void interpreter_flush(struct context *c); /* after a pause has ended */
+void interpreter_wake(struct context *c);  /* looks at the end of this turn what can go on */
+
+/* code.c */
+void code_kick(struct context *c); /* starts what can be started */
+void code_end(struct code_call *call, const struct code_end *end);
+void code_fail(struct code_call *call, const struct err *err);
+void code_fail_all(struct context *c, const struct err *err); /* those that wait, too */
+void code_forget_all(struct context *c);                      /* without a word */
+struct code_call *code_current(struct context *c); /* who gets the output; NULL = nobody */
+void code_tell_output(struct code_call *call, enum frame_stream stream, const char *data,
+                      size_t len);
+void code_tell_event(struct code_call *call, enum code_event event, json_t *value); /* takes it */

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Python is not isolated from its environment (-I): packages that the user installed for himself
+ * and PYTHON variables that he set are a part of what he runs.
+ */
+#include "sandbox/language.h"
+
+#include <string.h>
+
+#define KERNELS "/opt/cloche/kernels/"
+
+static const struct language languages[] = {
+	{"python", "python3", KERNELS "python", NULL},
+	{"javascript", "node", KERNELS "node/driver.js", NULL},
+	{"typescript", "node", KERNELS "node/driver.js", "--typescript"},
+	{"bash", "bash", KERNELS "bash/driver.bash", NULL},
+};
+
+const struct language *language_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
+		if (strcmp(languages[i].name, name) == 0)
+			return &languages[i];
+	return NULL;
+}
+
+int language_check(const char *name, const char *field, const struct language **ret,
+                   struct err *err)
+{
+	const struct language *l = language_find(name);
+
+	if (!l)
+		return err_field(err, field, "must be one of python, javascript, typescript, bash");
+	*ret = l;
+	return 0;
+}
+
+static void push(json_t *argv, const char *word)
+{
+	if (word && json_array_append_new(argv, json_string(word)) < 0)
+		abort(); /* only on no memory */
+}
+
+json_t *language_argv(const struct language *l)
+{
+	json_t *argv = json_array();
+
+	push(argv, l->program);
+	push(argv, l->driver);
+	push(argv, l->option);
+	return argv;
+}

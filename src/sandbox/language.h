@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* The languages that code can be run in, and the driver of each (kernels/). */
+#include "base/json.h"
+
+struct language {
+	const char *name;
+	const char *program; /* found through the sandbox's PATH */
+	const char *driver;
+	const char *option; /* of the driver, or NULL */
+};
+
+const struct language *language_find(const char *name); /* or NULL */
+must_check int language_check(const char *name, const char *field, const struct language **ret,
+                              struct err *err);
+json_t *language_argv(const struct language *l); /* the caller's */

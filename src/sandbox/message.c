@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox/message.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 200
+#define CALLS_DIGITS   10
+#define VALUES_MAX     500000
+#define LENGTH_DIGITS  8 /* of MESSAGE_PAYLOAD_MAX */
+
+static const char *const verbs[] = {
+	[MESSAGE_READY] = "ready", [MESSAGE_RESULT] = "result", [MESSAGE_DISPLAY] = "display",
+	[MESSAGE_ERROR] = "error", [MESSAGE_DONE] = "done",
+};
+static_assert(ARRAY_SIZE(verbs) == MESSAGE_VERB_COUNT, "a verb has no name");
+
+const char *message_verb_name(enum message_verb verb)
+{
+	return verbs[verb];
+}
+
+static bool read_verb(const char **at, const char *end, enum message_verb *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+		size_t len = strlen(verbs[i]);
+
+		if ((size_t)(end - *at) <= len || memcmp(*at, verbs[i], len) != 0 ||
+		    (*at)[len] != ' ')
+			continue;
+		*at += len + 1;
+		*ret = (enum message_verb)i;
+		return true;
+	}
+	return false;
+}
+
+/* Decimal as it is written, without sign or leading zeros, up to the byte `after`. */
+static bool read_number(const char **at, const char *end, size_t digits, char after, uint64_t max,
+                        uint64_t *ret)
+{
+	const char *p = *at;
+	uint64_t value = 0;
+
+	while (p < end && (size_t)(p - *at) < digits && *p >= '0' && *p <= '9')
+		value = value * 10 + (uint64_t)(*p++ - '0');
+	if (p == *at || p == end || *p != after || (**at == '0' && p - *at > 1) || value > max)
+		return false;
+	*at = p + 1;
+	*ret = value;
+	return true;
+}
+
+int message_get(const struct buf *in, struct message *ret)
+{
+	size_t seen = MIN(in->len, (size_t)MESSAGE_HEAD_MAX);
+	const char *at = in->data, *end;
+	uint64_t call, len;
+	struct message m;
+
+	if (seen == 0)
+		return 0;
+	end = memchr(in->data, '\n', seen);
+	if (!end)
+		return seen < MESSAGE_HEAD_MAX ? 0 : -EPROTO;
+	end++;
+	if (!read_verb(&at, end, &m.verb) ||
+	    !read_number(&at, end, CALLS_DIGITS, ' ', UINT32_MAX, &call) ||
+	    !read_number(&at, end, LENGTH_DIGITS, '\n', MESSAGE_PAYLOAD_MAX, &len) || at != end)
+		return -EPROTO;
+	m.call = (uint32_t)call;
+	m.payload = at;
+	m.len = (size_t)len;
+	m.size = (size_t)(at - in->data) + m.len;
+	if (in->len < m.size)
+		return 0;
+	*ret = m;
+	return 1;
+}
+
+int message_put_head(struct buf *out, const char *verb, uint32_t call, size_t len)
+{
+	return buf_printf(out, "%s %u %zu\n", verb, call, len);
+}
+
+/* Values take up to fifty times their text in memory ("[],[],"), so their count is bounded first.
+ */
+static bool has_too_many_values(const struct message *m)
+{
+	bool is_string = false;
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->len; i++) {
+		char byte = m->payload[i];
+
+		if (byte == '"')
+			is_string = !is_string;
+		else if (is_string)
+			i += byte == '\\';
+		else
+			n += byte == ',' || byte == '[' || byte == '{';
+	}
+	return n > VALUES_MAX;
+}
+
+static json_t *parse_object(const struct message *m)
+{
+	json_t *value;
+
+	if (has_too_many_values(m) || json_parse(m->payload, m->len, &value, NULL) < 0)
+		return NULL;
+	if (json_is_object(value))
+		return value;
+	json_decref(value);
+	return NULL;
+}
+
+static void set(json_t *object, const char *name, json_t *value)
+{
+	if (json_object_set_new(object, name, value) < 0)
+		abort(); /* only on no memory */
+}
+
+json_t *message_bundle(const struct message *m)
+{
+	auto_json json_t *given = parse_object(m);
+	json_t *data = json_object_get(given, "data");
+	json_t *metadata = json_object_get(given, "metadata");
+	json_t *bundle = json_object();
+
+	if (json_is_object(data) && json_object_size(data) > 0) {
+		set(bundle, "data", json_incref(data));
+		set(bundle, "metadata",
+		    json_is_object(metadata) ? json_incref(metadata) : json_object());
+		if (json_is_true(json_object_get(given, "truncated")))
+			set(bundle, "truncated", json_true());
+		return bundle;
+	}
+	data = json_object();
+	set(data, "text/plain", json_string("(a value that cannot be shown)"));
+	set(bundle, "data", data);
+	set(bundle, "metadata", json_object());
+	set(bundle, "truncated", json_true());
+	return bundle;
+}
+
+json_t *message_make_error(const char *name, const char *message)
+{
+	json_t *error = json_object();
+	json_t *text = json_string(message);
+
+	set(error, "name", json_string(name));
+	set(error, "message", text ? text : json_string(""));
+	set(error, "traceback", json_array());
+	return error;
+}
+
+static bool is_lines(const json_t *array)
+{
+	if (!json_is_array(array))
+		return false;
+	for (size_t i = 0; i < json_array_size(array); i++)
+		if (!json_is_string(json_array_get(array, i)))
+			return false;
+	return true;
+}
+
+json_t *message_error(const struct message *m)
+{
+	auto_json json_t *given = parse_object(m);
+	json_t *name = json_object_get(given, "name");
+	json_t *message = json_object_get(given, "message");
+	json_t *traceback = json_object_get(given, "traceback");
+	json_t *error;
+
+	if (!json_is_string(name) || json_string_length(name) > NAME_MAX_BYTES)
+		return message_make_error("Error", "(an error that cannot be shown)");
+	error = json_object();
+	set(error, "name", json_incref(name));
+	set(error, "message", json_is_string(message) ? json_incref(message) : json_string(""));
+	set(error, "traceback", is_lines(traceback) ? json_incref(traceback) : json_array());
+	return error;
+}
+
+int message_done(const struct message *m, struct message_done *ret)
+{
+	static const char *const statuses[] = {
+		[DONE_OK] = "ok", [DONE_ERROR] = "error", [DONE_EXIT] = "exit"};
+	auto_json json_t *given = parse_object(m);
+	const char *status = json_string_value(json_object_get(given, "status"));
+	json_int_t count = json_integer_value(json_object_get(given, "count"));
+	json_int_t exit_code = json_integer_value(json_object_get(given, "exit_code"));
+
+	if (!status || count < 0)
+		return -EPROTO;
+	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+		if (strcmp(status, statuses[i]) != 0)
+			continue;
+		*ret = (struct message_done){.status = (enum done_status)i,
+		                             .count = (uint64_t)count,
+		                             .exit_code = (uint32_t)exit_code & 0xff};
+		return 0;
+	}
+	return -EPROTO;
+}

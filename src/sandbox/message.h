@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What an interpreter's driver tells the host (kernels/PROTOCOL.md), taken apart. User code runs in
+ * the driver's process and may write anything here, so all of it is hostile: a head that is not
+ * exactly of its form, or a payload past its bound, is an error of the stream; a payload that
+ * cannot be read costs that one message only, so that a value of a strange shape does not cost the
+ * interpreter its state.
+ */
+#include "base/json.h"
+
+#define MESSAGE_HEAD_MAX    64 /* with its newline */
+#define MESSAGE_PAYLOAD_MAX (16 * 1024 * 1024)
+#define MESSAGE_MAX         (MESSAGE_HEAD_MAX + MESSAGE_PAYLOAD_MAX)
+
+enum message_verb {
+	MESSAGE_READY,
+	MESSAGE_RESULT,
+	MESSAGE_DISPLAY,
+	MESSAGE_ERROR,
+	MESSAGE_DONE,
+	MESSAGE_VERB_COUNT
+};
+const char *message_verb_name(enum message_verb verb);
+
+struct message {
+	enum message_verb verb;
+	uint32_t call; /* 0: of none */
+	const char *payload;
+	size_t len;
+	size_t size; /* of all of it, to be consumed */
+};
+
+/* Looks at the front of in: 1 and *ret when a whole message is there, 0 when more bytes are needed,
+ * -EPROTO. */
+must_check int message_get(const struct buf *in, struct message *ret);
+/* Appends a head for a payload of len bytes that follows. */
+must_check int message_put_head(struct buf *out, const char *verb, uint32_t call, size_t len);
+
+/* RESULT, DISPLAY: {data, metadata, truncated?}; ERROR: {name, message, traceback}. Always gives
+ * one, which the caller owns: what cannot be read is told in its place. */
+json_t *message_bundle(const struct message *m);
+json_t *message_error(const struct message *m);
+json_t *message_make_error(const char *name, const char *message);
+
+enum done_status { DONE_OK, DONE_ERROR, DONE_EXIT };
+struct message_done {
+	enum done_status status;
+	uint64_t count;
+	uint32_t exit_code; /* DONE_EXIT */
+};
+must_check int message_done(const struct message *m, struct message_done *ret); /* -EPROTO */
