@@ -469,10 +469,13 @@ void channel_forget(struct channel *c)
 	list_remove(&c->ready);
 	c->is_forgotten = true;
 	c->agent->n_channels--;
+	/* It removes a half-written file, and goes. Told before its input is closed, which it would
+	 * take for the end of a whole one. */
+	if (c->kind == START_FILE && c->is_alive)
+		(void)kill(c->pid, SIGTERM);
 	close_pipes(c);
 	output_done(&c->output);
 	if (c->kind == START_FILE && c->is_alive) {
-		(void)kill(c->pid, SIGTERM); /* it removes a half-written file, and goes */
 		set_phase(c, PHASE_GRACE, FILE_GRACE_US);
 	} else if (c->kind == START_KERNEL || (!was_closed && c->kind == START_EXEC)) {
 		kill_tree(c);
