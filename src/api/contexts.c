@@ -44,7 +44,9 @@ int create_context(struct http_req *req, struct err *err)
 		r = body_read_context(http_json(req), &spec, err);
 	if (r == 0)
 		r = context_create(s, &spec, &c, err);
-	return r < 0 ? r : reply_context(req, 201, c, err);
+	if (r < 0)
+		return r;
+	return reply_context(req, 201, c, err);
 }
 
 static void put_context(struct context *c, void *arg)
