@@ -9,6 +9,7 @@
 
 #define ENDED_KEPT_MAX 1000 /* stopped sandboxes that stay findable, of the whole daemon */
 #define BOOT_ID_SIZE   40
+#define CHANNEL_BLOCK  65536 /* channel numbers that one write of a sandbox's row reserves */
 
 struct fleet {
 	struct fleet_config config; /* its strings are not kept */
@@ -84,6 +85,12 @@ must_check int sandbox_load(struct fleet *fleet, const struct sandbox_row *row,
                             struct sandbox **ret);
 const char *grade_name(uint32_t grade);
 
+/* create.c */
+/* It cannot succeed any more; its caller is told once everything is undone. */
+void create_fail(struct sandbox *s, const struct err *err);
+void create_tell(struct sandbox *s, const struct err *err); /* its creator, once */
+void create_hostname(const struct sandbox *s, char hostname[64]);
+
 /* sandbox.c */
 struct sandbox *sandbox_alloc(struct fleet *fleet);
 void sandbox_discard(struct sandbox *s); /* out of the fleet, freed at the end of this turn */
@@ -94,6 +101,7 @@ void sandbox_end(struct sandbox *s, enum end_cause cause, const char *message);
 void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway had begun */
 /* Found dead at the start: nothing of it is left at the broker. */
 void sandbox_close_books(struct sandbox *s, enum end_cause cause, const char *message);
+void sandbox_make_link(struct sandbox *s);
 void sandbox_rejoin(struct sandbox *s); /* a living one at the start: connects to its agent */
 void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply);
 bool sandbox_is_alive(const struct sandbox *s); /* not yet stopped or failed */

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A create is: check, record, MSG_CREATE, HELLO and WELCOME, running. The record comes first, so
- * that a gateway that dies in between finds it at its next start and removes what there is. Failing
- * at any step ends in the same place: MSG_DELETE, whose answer means that nothing is left on the
- * host, then the record goes and the caller is told.
+ * The life of a sandbox once it is asked for (create.c).
  *
  * An end is: cause noted and recorded, execs and link let go, MSG_DELETE, stopped or failed. While
  * the broker does not confirm, it is asked again; there is no way past that, so that "stopped"
@@ -28,7 +25,6 @@
 #define RECONNECT_US      (50 * MILLISECONDS) /* doubled each time */
 #define RECONNECTS_MAX    5                   /* within RECONNECT_SPAN_US, then it is given up */
 #define RECONNECT_SPAN_US (60 * SECONDS)
-#define CHANNEL_BLOCK     65536 /* numbers that one write of the row reserves */
 
 static const struct {
 	const char *name;
@@ -94,13 +90,6 @@ void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct san
 	loop_defer(fleet->config.loop, tell_now, news);
 }
 
-static void tell_created(struct sandbox *s, const struct err *err)
-{
-	sandbox_done_fn fn = take_ptr(s->created);
-
-	sandbox_tell(s->fleet, fn, s->created_arg, err ? NULL : s, err);
-}
-
 /* The next start then finds the older record, and what the broker has. */
 void sandbox_note(const struct sandbox *s)
 {
@@ -140,7 +129,7 @@ static void on_gone(struct sandbox *s)
 
 	exec_remove_all(s);
 	if (s->created) { /* it never came to be */
-		tell_created(s, &s->create_err);
+		create_tell(s, &s->create_err);
 		sandbox_move(s, SANDBOX_STOPPED);
 		sandbox_forget(s);
 		return;
@@ -178,7 +167,7 @@ static void ask_delete(struct sandbox *s)
 		return;
 	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, err.message);
 	if (s->created) /* without a broker there is no use in waiting; the next start clears up */
-		tell_created(s, &s->create_err);
+		create_tell(s, &s->create_err);
 	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
 }
 
@@ -213,14 +202,6 @@ void sandbox_end_again(struct sandbox *s)
 	ask_delete(s);
 }
 
-/* A create that cannot succeed any more; its caller is told once everything is undone. */
-static void fail_create(struct sandbox *s, const struct err *err)
-{
-	log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
-	s->create_err = *err;
-	sandbox_end(s, END_GUEST_CRASH, "it could not be created");
-}
-
 static void on_timer(struct loop *loop, void *arg)
 {
 	struct sandbox *s = arg;
@@ -240,7 +221,7 @@ static void on_timer(struct loop *loop, void *arg)
 	               s->timeout_ms);
 	if (s->state == SANDBOX_CREATING) {
 		(void)err_set(&err, ERR_TIMEOUT, 0, "sandbox %s: %s before it ran", s->id, message);
-		fail_create(s, &err);
+		create_fail(s, &err);
 		return;
 	}
 	sandbox_end(s, END_TIMEOUT, message);
@@ -267,7 +248,7 @@ static void on_link_up(void *arg)
 	}
 	sandbox_move(s, SANDBOX_RUNNING);
 	sandbox_note(s);
-	tell_created(s, NULL);
+	create_tell(s, NULL);
 }
 
 static void on_connect_reply(const struct msg_reply *reply, int fd, void *arg);
@@ -318,7 +299,7 @@ static void on_link_down(const struct err *why, bool is_hostile, void *arg)
 
 	log_warn("sandbox.link_down", "id=%s error='%s'", s->id, why->message);
 	if (s->state == SANDBOX_CREATING) {
-		fail_create(s, why);
+		create_fail(s, why);
 	} else if (is_hostile) {
 		sandbox_end(s, END_GUEST_CRASH, why->message);
 	} else {
@@ -342,20 +323,11 @@ static const struct link_ops link_ops = {
 	.on_health = on_link_health,
 };
 
-/* One label of a DNS name: what the broker and prompts inside accept. */
-static void make_hostname(const struct sandbox *s, char hostname[64])
-{
-	(void)snprintf(hostname, 64, "%s", s->name[0] ? s->name : s->id);
-	for (char *p = hostname; *p; p++)
-		if (*p == '_')
-			*p = '-';
-}
-
-static void make_link(struct sandbox *s)
+void sandbox_make_link(struct sandbox *s)
 {
 	char hostname[64];
 
-	make_hostname(s, hostname);
+	create_hostname(s, hostname);
 	s->link = link_new(s->fleet->config.loop, hostname, s->fleet->config.timing, &link_ops, s);
 	link_set_floor(s->link, s->channels_to);
 }
@@ -412,7 +384,7 @@ void sandbox_discard(struct sandbox *s)
 void sandbox_rejoin(struct sandbox *s)
 {
 	s->end.cause = END_NONE;
-	make_link(s);
+	sandbox_make_link(s);
 	exec_rejoin_all(s);
 	sandbox_set_lifetime(s);
 	connect_now(s->fleet->config.loop, s);
@@ -444,7 +416,7 @@ void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
 		               WEXITSTATUS(status));
 	if (s->state == SANDBOX_CREATING) {
 		(void)err_set(&err, ERR_GUEST, 0, "the sandbox did not start: %s", message);
-		fail_create(s, &err);
+		create_fail(s, &err);
 		return;
 	}
 	sandbox_end(s, WIFEXITED(status) && WEXITSTATUS(status) == 0 ? END_EXITED : END_GUEST_CRASH,
@@ -495,87 +467,6 @@ int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err)
 	return 0;
 }
 
-static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
-{
-	struct sandbox *s = arg;
-
-	s->ask = 0;
-	if (reply->err.code == ERR_NONE && fd >= 0) {
-		s->isolation = reply->isolation;
-		make_link(s);
-		link_attach(s->link, fd);
-		return;
-	}
-	if (fd >= 0)
-		(void)close(fd);
-	fail_create(s, &reply->err);
-}
-
-static int ask_create(struct sandbox *s, struct err *err)
-{
-	struct msg_request req = {.op = MSG_CREATE};
-
-	memcpy(req.id, s->id, sizeof(req.id));
-	make_hostname(s, req.create.hostname);
-	req.create.engine = 1;
-	req.create.limits = s->limits;
-	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
-}
-
-static int check_room(struct fleet *fleet, struct err *err)
-{
-	if (!fleet->is_ready || fleet->is_draining)
-		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon is %s",
-		               fleet->is_ready ? "stopping" : "starting");
-	if (fleet->n_alive < fleet->config.sandboxes_max)
-		return 0;
-	(void)err_set(err, ERR_CAPACITY, 0, "there are %zu sandboxes, which is the most",
-	              fleet->n_alive);
-	return err_hint(err, "delete some, or raise the daemon's limit");
-}
-
-int sandbox_create(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
-                   sandbox_done_fn done, void *arg, struct err *err)
-{
-	struct guest_limits limits;
-	uint64_t timeout_ms;
-	struct sandbox *s;
-	int r = check_room(fleet, err);
-
-	if (r < 0)
-		return r;
-	r = spec_check(fleet, spec, &limits, &timeout_ms, err);
-	if (r < 0)
-		return r;
-	if (spec->name && fleet_has_name(fleet, project_id, spec->name))
-		return err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
-		               spec->name);
-	s = sandbox_alloc(fleet);
-	id_make(s->id, "sb");
-	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", project_id);
-	s->name = xstrdup(spec->name ? spec->name : "");
-	s->tags = spec->tags ? json_deep_copy(spec->tags) : json_object();
-	s->env = spec->env ? json_deep_copy(spec->env) : json_object();
-	s->limits = limits;
-	s->timeout_ms = timeout_ms;
-	s->created_us = clock_wall_us();
-	s->expires_us = timeout_ms ? s->created_us + timeout_ms * MILLISECONDS : 0;
-	s->channels_to = CHANNEL_BLOCK; /* the record that is written anyway reserves the first */
-	r = sandbox_save(s, err);
-	if (r == 0)
-		r = ask_create(s, err);
-	if (r < 0) {
-		(void)!store_delete_sandbox(fleet->config.store, s->id, NULL);
-		sandbox_free(s);
-		return r;
-	}
-	s->created = done;
-	s->created_arg = arg;
-	fleet_attach(fleet, s);
-	sandbox_set_lifetime(s);
-	return 0;
-}
-
 void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg)
 {
 	struct waiter *w;
@@ -589,7 +480,7 @@ void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn don
 	if (s->state == SANDBOX_CREATING) {
 		(void)err_set(&err, ERR_GONE, 0,
 		              "sandbox %s was deleted while it was being created", s->id);
-		tell_created(s, &err);
+		create_tell(s, &err);
 	}
 	w = xnew0(struct waiter);
 	*w = (struct waiter){.fn = done, .arg = arg};
