@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "broker/adopt.h"
 #include "broker/check.h"
+#include "broker/finals.h"
 #include "broker/wire.h"
 
 #include <assert.h>
@@ -46,7 +47,8 @@ struct box {
 	struct guest_spec spec;
 	struct guest *guest;
 	uint64_t create_tag;
-	struct list deletes; /* struct waiter; not empty while starting: kill it once it has */
+	struct guest_usage final; /* once its last process is dead */
+	struct list deletes;      /* struct waiter; not empty while starting: kill it once it has */
 };
 
 struct broker {
@@ -58,6 +60,7 @@ struct broker {
 	bool is_gone; /* the gateway */
 	bool is_over;
 	struct loop_timer *last_words;
+	struct finals finals;
 	struct list boxes;
 	size_t n_boxes;
 	size_t in_flight;
@@ -171,6 +174,7 @@ static void on_guest_gone(void *arg)
 	log_info("sandbox.removed", "id=%s slot=%u", box->spec.id, box->spec.slot);
 	while ((waiter = list_first(&box->deletes, struct waiter, link))) {
 		reply_init(&reply, MSG_DELETE, waiter->tag, box->spec.id);
+		reply.usage = box->final;
 		list_remove(&waiter->link);
 		free(waiter);
 		wire_reply(b->wire, &reply, -1);
@@ -178,6 +182,16 @@ static void on_guest_gone(void *arg)
 	}
 	slot_give(b, box->spec.slot);
 	box_free(box);
+}
+
+static void on_final(const char *id, const struct guest_usage *usage, void *arg)
+{
+	struct broker *b = arg;
+	struct box *box = box_find(b, id);
+
+	if (box)
+		box->final = *usage;
+	finals_put(&b->finals, id, usage);
 }
 
 static void box_kill(struct box *box)
@@ -328,10 +342,11 @@ static int do_delete(struct broker *b, const struct msg_request *req, struct msg
 	struct box *box = box_find(b, req->id);
 	struct waiter *waiter;
 
-	(void)reply;
 	(void)ret_fd;
-	if (!box)
+	if (!box) {
+		reply->usage = finals_find(&b->finals, req->id);
 		return 0;
+	}
 	waiter = xnew0(struct waiter);
 	waiter->tag = req->tag;
 	list_append(&box->deletes, &waiter->link);
@@ -471,8 +486,10 @@ static bool is_known(const char *id, void *arg)
 
 static int broker_start(struct broker *b, struct err *err)
 {
-	int r = b->engine->probe(&b->config.host, err);
+	int r = finals_open(&b->finals, b->config.host.run_dir, err);
 
+	if (r == 0)
+		r = b->engine->probe(&b->config.host, err);
 	if (r < 0)
 		return r;
 	r = adopt_all(b->config.host.run_dir, adopt_one, b, err);
@@ -493,6 +510,8 @@ int broker_new(const struct broker_config *config, loop_fn fn, void *arg, struct
 	assert(config->sandboxes_max >= 1 && config->sandboxes_max <= BROKER_SLOTS);
 	b->config = *config;
 	b->config.host.loop = config->loop;
+	b->config.host.final = on_final;
+	b->config.host.final_arg = b;
 	b->engine = config->engine;
 	b->over = fn;
 	b->over_arg = arg;
@@ -523,6 +542,7 @@ void broker_free(struct broker *b)
 		box_free(box);
 	}
 	wire_free(b->wire);
+	finals_close(&b->finals);
 	if (b->config.gateway_fd >= 0)
 		(void)close(b->config.gateway_fd);
 	loop_timer_free(b->last_words);

@@ -14,7 +14,8 @@ enum msg_op {
 	MSG_CREATE,    /* reply when its agent may be connected to; carries an fd: the stream to the
 	                  agent */
 	MSG_CONNECT,   /* reply carries an fd: a fresh stream to its agent (the old one ends) */
-	MSG_DELETE,    /* reply when every host object is gone; unknown id: fine, gone already */
+	MSG_DELETE, /* reply with its last usage when every host object is gone; unknown id: fine,
+	               gone already */
 	MSG_LIMITS,
 	MSG_USAGE,
 	MSG_FREEZE,

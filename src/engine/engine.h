@@ -31,7 +31,7 @@ struct guest_spec {
 };
 
 struct guest_usage {
-	uint64_t cpu_us, memory_bytes, memory_peak_bytes, disk_bytes, pids, oom_kills;
+	uint64_t cpu_ns, memory_bytes, memory_peak_bytes, disk_bytes, pids, oom_kills;
 };
 
 /* Which walls stand, and which do not though they should: bits, named by wall_name(). */
@@ -85,6 +85,10 @@ struct engine_host { /* what an engine is given once, at probe() */
 	int agent_fd;            /* the agent's binary as a sealed memfd */
 	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap
 	                        */
+	/* Called for every guest, whoever started it and however it ended, when its last process is
+	 * dead and before its counters go. */
+	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
+	void *final_arg;
 };
 
 struct engine {

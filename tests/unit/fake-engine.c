@@ -19,6 +19,7 @@ struct guest {
 
 struct fake_state fake;
 static struct loop *fake_loop;
+static struct engine_host fake_host;
 static struct list guests = LIST_INIT(guests);
 
 void fake_reset(void)
@@ -56,6 +57,7 @@ static int fake_probe(const struct engine_host *host, struct err *err)
 {
 	(void)err;
 	fake_loop = host->loop;
+	fake_host = *host;
 	return 0;
 }
 
@@ -101,6 +103,8 @@ static void answer(struct loop *loop, void *arg)
 				started(g, NULL, started_arg);
 			}
 		} else if (gone && !fake.holds_kills) {
+			fake_host.final(g->id, &(struct guest_usage){.cpu_ns = 9},
+			                fake_host.final_arg);
 			drop(g);
 			gone(gone_arg);
 		}
@@ -164,7 +168,7 @@ static int fake_usage(struct guest *g, struct guest_usage *ret, struct err *err)
 {
 	(void)g;
 	(void)err;
-	*ret = (struct guest_usage){.cpu_us = 7};
+	*ret = (struct guest_usage){.cpu_ns = 7};
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "broker/broker.h"
 #include "broker/check.h"
+#include "broker/finals.h"
 #include "fake-engine.h"
 #include "test.h"
 
@@ -512,7 +513,7 @@ TEST(a_guest_that_dies_is_reported_with_its_usage_and_removed)
 	CHECK_INT(reply.tag, 0);
 	CHECK_STR(reply.id, id);
 	CHECK_INT(reply.ended.wait_status, 9);
-	CHECK_INT(reply.ended.usage.cpu_us, 7);
+	CHECK_INT(reply.ended.usage.cpu_ns, 7);
 	turn();
 	CHECK_INT(fake.n_alive, 0);
 	CHECK_INT(broker_count(broker), 0);
@@ -542,7 +543,7 @@ TEST(requests_on_a_running_sandbox_reach_the_engine)
 	CHECK(!fake.is_frozen);
 	req = request(MSG_USAGE, id);
 	reply = ask(&req);
-	CHECK_INT(reply.usage.cpu_us, 7);
+	CHECK_INT(reply.usage.cpu_ns, 7);
 	req = request(MSG_CONNECT, id);
 	CHECK_INT(ask_code(&req), ERR_NONE);
 	end();
@@ -717,6 +718,8 @@ static void remove_run_dir(const char *const *names, size_t n)
 	}
 	(void)snprintf(path, sizeof(path), "%s/sandboxes", run_dir);
 	CHECK_INT(rmdir(path), 0);
+	(void)snprintf(path, sizeof(path), "%s/finals", run_dir);
+	CHECK_INT(unlink(path), 0);
 	CHECK_INT(rmdir(run_dir), 0);
 }
 
@@ -764,4 +767,54 @@ TEST(an_adopted_sandbox_with_an_impossible_uid_range_is_removed)
 	CHECK_INT(broker_count(broker), 0);
 	end();
 	remove_run_dir(names, ARRAY_SIZE(names));
+}
+
+TEST(the_reply_to_a_delete_has_the_last_usage_also_from_the_next_broker)
+{
+	struct msg_request req;
+	struct msg_reply reply;
+	char id[ID_SIZE];
+
+	fake_reset();
+	make_run_dir(NULL, 0);
+	begin_with(4);
+	make_id(id);
+	req = create_request(id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	req = request(MSG_DELETE, id);
+	reply = ask(&req);
+	CHECK_INT(reply.usage.cpu_ns, 9);
+	end();
+	begin_with(4);
+	reply = ask(&req);
+	CHECK_INT(reply.err.code, ERR_NONE);
+	CHECK_INT(reply.usage.cpu_ns, 9);
+	make_id(id);
+	req = request(MSG_DELETE, id);
+	reply = ask(&req);
+	CHECK_INT(reply.usage.cpu_ns, 0);
+	end();
+	remove_run_dir(NULL, 0);
+}
+
+TEST(of_two_figures_for_one_end_the_larger_is_kept_until_many_others_have_ended)
+{
+	char first[ID_SIZE], other[ID_SIZE];
+	struct finals f;
+
+	make_id(first);
+	make_id(other);
+	make_run_dir(NULL, 0);
+	CHECK_INT(finals_open(&f, run_dir, NULL), 0);
+	finals_put(&f, first, &(struct guest_usage){.cpu_ns = 5, .disk_bytes = 1});
+	finals_close(&f);
+	CHECK_INT(finals_open(&f, run_dir, NULL), 0);
+	finals_put(&f, first, &(struct guest_usage){.disk_bytes = 2});
+	CHECK_INT(finals_find(&f, first).cpu_ns, 5);
+	CHECK_INT(finals_find(&f, first).disk_bytes, 2);
+	for (size_t i = 0; i < FINALS_KEPT; i++)
+		finals_put(&f, other, &(struct guest_usage){.cpu_ns = 1});
+	CHECK_INT(finals_find(&f, first).cpu_ns, 0);
+	finals_close(&f);
+	remove_run_dir(NULL, 0);
 }

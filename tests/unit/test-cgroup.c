@@ -151,7 +151,7 @@ TEST(a_v2_host_gives_every_part_from_one_tree)
 	CHECK_INT(cgroup_freeze(&h, ID, true, &err), 0);
 	CHECK_STR(in_user("", "cgroup.freeze"), "1");
 	cgroup_usage(&h, ID, &usage);
-	CHECK_INT(usage.cpu_us, 123);
+	CHECK_INT(usage.cpu_ns, 123000);
 	CHECK_INT(usage.memory_peak_bytes, 8192);
 	CHECK_INT(usage.oom_kills, 1);
 	CHECK_INT(cgroup_open_user(&h, ID, fds, &err), 1);
@@ -179,7 +179,7 @@ TEST(a_v1_host_gives_each_part_from_its_tree)
 	CHECK_INT(cgroup_freeze(&h, ID, true, &err), 0);
 	CHECK_STR(in_user("freezer/", "freezer.state"), "FROZEN");
 	cgroup_usage(&h, ID, &usage);
-	CHECK_INT(usage.cpu_us, 5000);
+	CHECK_INT(usage.cpu_ns, 5000000);
 	CHECK_INT(usage.memory_bytes, 4096);
 	CHECK_INT(usage.pids, 7);
 	CHECK_INT(usage.oom_kills, 3);
@@ -210,7 +210,7 @@ TEST(a_hybrid_host_limits_by_v1_and_freezes_and_counts_by_v2)
 	CHECK_INT(cgroup_freeze(&h, ID, true, &err), 0);
 	CHECK_STR(in_user("unified/", "cgroup.freeze"), "1");
 	cgroup_usage(&h, ID, &usage);
-	CHECK_INT(usage.cpu_us, 123);
+	CHECK_INT(usage.cpu_ns, 123000);
 	fd = cgroup_open_agent(&h, ID);
 	CHECK(fd >= 0);
 	(void)close(fd);

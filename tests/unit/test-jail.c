@@ -383,7 +383,7 @@ TEST_FORKED(memory_pids_and_files_end_at_their_limits_and_the_guest_lives, 60)
 	CHECK_INT(jail_engine.usage(g, &usage, &t.err), 0);
 	CHECK(usage.oom_kills >= 1);
 	CHECK(usage.memory_peak_bytes > 100 * MIB && usage.memory_peak_bytes <= 128 * MIB);
-	CHECK(usage.cpu_us > 0);
+	CHECK(usage.cpu_ns > 0);
 	(void)say(g, "user i=0; while [ $i -lt 40 ]; do sleep 9 >/dev/null 2>&1 & i=$((i+1)); "
 	             "done");
 	CHECK_INT(jail_engine.usage(g, &usage, &t.err), 0);

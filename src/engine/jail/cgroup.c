@@ -371,8 +371,8 @@ void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usag
 		usage->pids = read_value(t, id, "pids.current", NULL);
 	t = find_tree(h, CGROUP_CPU_USAGE);
 	if (t)
-		usage->cpu_us = t->is_v2 ? read_value(t, id, "cpu.stat", "usage_usec")
-		                         : read_value(t, id, "cpuacct.usage", NULL) / 1000;
+		usage->cpu_ns = t->is_v2 ? read_value(t, id, "cpu.stat", "usage_usec") * 1000
+		                         : read_value(t, id, "cpuacct.usage", NULL);
 }
 
 int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct err *err)

@@ -34,6 +34,7 @@ struct guest {
 	int dir_fd;   /* RUN/sandboxes/ID */
 	int share_fd; /* -1 in a guest that was adopted */
 	struct err failure;
+	bool is_counted; /* its final usage was told */
 };
 
 /* What all guests share. The engine table has no place for a handle, and the broker is one. */
@@ -50,6 +51,8 @@ struct jail_host {
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
 	struct list guests;
+	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
+	void *final_arg;
 };
 extern struct jail_host jail_host;
 

@@ -149,6 +149,8 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 
 	jail_host.loop = given->loop;
 	jail_host.agent_fd = given->agent_fd;
+	jail_host.final = given->final;
+	jail_host.final_arg = given->final_arg;
 	jail_host.sandboxes_fd = jail_host.net_fd = jail_host.usr_fd = jail_host.template_fd =
 		jail_host.storage.fd = -1;
 	list_init(&jail_host.guests);

@@ -98,11 +98,33 @@ static void remove_layer(struct guest *g)
 		finish_removal(g);
 }
 
+static int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err)
+{
+	(void)err;
+	*ret = (struct guest_usage){0};
+	cgroup_usage(&jail_host.cgroups, g->spec.id, ret);
+	ret->disk_bytes = storage_usage(&jail_host.storage, g->spec.id);
+	return 0;
+}
+
+/* The first process is reaped: with it everything in its pid namespace is dead. */
+static void tell_final(struct guest *g)
+{
+	struct guest_usage usage;
+
+	if (g->is_counted || !jail_host.final)
+		return;
+	g->is_counted = true;
+	(void)!jail_usage(g, &usage, NULL);
+	jail_host.final(g->spec.id, &usage, jail_host.final_arg);
+}
+
 static void try_removal(struct loop *loop, void *arg)
 {
 	struct guest *g = arg;
 
 	(void)loop;
+	tell_final(g);
 	if (cgroup_remove(&jail_host.cgroups, g->spec.id) < 0) {
 		/* Something of it is still dying, or was never below the first process. */
 		cgroup_kill(&jail_host.cgroups, g->spec.id);
@@ -302,15 +324,6 @@ static int jail_set_limits(struct guest *g, const struct guest_limits *limits, s
 	share_pick_cpus(g->spec.slot, limits, &cpus);
 	(void)sched_setaffinity(g->pid, sizeof(cpus), &cpus);
 	return record_write(g->dir_fd, &g->spec, g->pid, err);
-}
-
-static int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err)
-{
-	(void)err;
-	*ret = (struct guest_usage){0};
-	cgroup_usage(&jail_host.cgroups, g->spec.id, ret);
-	ret->disk_bytes = storage_usage(&jail_host.storage, g->spec.id);
-	return 0;
 }
 
 static int jail_freeze(struct guest *g, bool on, struct err *err)

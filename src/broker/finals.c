@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * An entry is written with one pwrite() and never crosses a page, so it is there as a whole or not
+ * at all, whenever the broker is killed. A sequence number tells the oldest. There is no sync:
+ * after a crash of the machine the run directory is empty, and so are the counters.
+ *
+ * The same guest may be put twice, by two brokers, and by the second after half of its cgroups was
+ * removed: then the larger of two figures is the true one.
+ */
+#include "broker/finals.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BATCH 64
+
+struct entry {
+	uint64_t seq; /* from 1 */
+	char id[ID_SIZE];
+	struct guest_usage usage;
+	char reserved[128 - sizeof(uint64_t) - ID_SIZE - sizeof(struct guest_usage)];
+};
+static_assert(sizeof(struct entry) == 128, "an entry may cross a page");
+
+/* Calls fn for each entry that was ever written. */
+static void each_entry(const struct finals *f, void (*fn)(const struct entry *e, void *arg),
+                       void *arg)
+{
+	struct entry batch[BATCH];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(f->fd, batch, sizeof(batch), at)) >= (ssize_t)sizeof(batch[0])) {
+		for (size_t i = 0; i < (size_t)n / sizeof(batch[0]); i++)
+			if (batch[i].seq != 0)
+				fn(&batch[i], arg);
+		at += n - n % (ssize_t)sizeof(batch[0]);
+	}
+}
+
+static void note_seq(const struct entry *e, void *arg)
+{
+	uint64_t *next = arg;
+
+	*next = MAX(*next, e->seq + 1);
+}
+
+int finals_open(struct finals *f, const char *run_dir, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/finals", run_dir);
+
+	*f = (struct finals){.next_seq = 1};
+	f->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (f->fd < 0 && errno != ENOENT) /* no run directory: nothing was ever kept */
+		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
+	each_entry(f, note_seq, &f->next_seq);
+	return 0;
+}
+
+void finals_close(struct finals *f)
+{
+	if (f->fd >= 0)
+		(void)close(take_fd(&f->fd));
+}
+
+void finals_put(struct finals *f, const char *id, const struct guest_usage *usage)
+{
+	struct entry e = {.seq = f->next_seq++, .usage = *usage};
+
+	(void)snprintf(e.id, sizeof(e.id), "%s", id);
+	/* Without room there, the last moments of this guest are not counted; nothing else is lost.
+	 */
+	(void)!pwrite(f->fd, &e, sizeof(e), (off_t)(e.seq % FINALS_KEPT * sizeof(e)));
+}
+
+struct search {
+	const char *id;
+	struct guest_usage found;
+};
+
+static void merge(const struct entry *e, void *arg)
+{
+	struct search *s = arg;
+	struct guest_usage *u = &s->found;
+
+	if (strncmp(e->id, s->id, sizeof(e->id)) != 0)
+		return;
+	*u = (struct guest_usage){
+		.cpu_ns = MAX(u->cpu_ns, e->usage.cpu_ns),
+		.memory_bytes = MAX(u->memory_bytes, e->usage.memory_bytes),
+		.memory_peak_bytes = MAX(u->memory_peak_bytes, e->usage.memory_peak_bytes),
+		.disk_bytes = MAX(u->disk_bytes, e->usage.disk_bytes),
+		.pids = MAX(u->pids, e->usage.pids),
+		.oom_kills = MAX(u->oom_kills, e->usage.oom_kills),
+	};
+}
+
+struct guest_usage finals_find(const struct finals *f, const char *id)
+{
+	struct search s = {.id = id};
+
+	each_entry(f, merge, &s);
+	return s.found;
+}

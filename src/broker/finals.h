@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What guests had used when they ended: RUN/finals, a ring of the last FINALS_KEPT. A counter goes
+ * with its cgroup, and the gateway that is to record its last figure may be dead at that moment, or
+ * die with it in hand. So it is kept here until many others have ended, for as often as it is asked
+ * for.
+ */
+#include "engine/engine.h"
+
+#define FINALS_KEPT                                                                                \
+	4096 /* 512 KiB of the run directory; far more than can end between two starts */
+
+struct finals {
+	int fd;
+	uint64_t next_seq;
+};
+
+must_check int finals_open(struct finals *f, const char *run_dir, struct err *err);
+void finals_close(struct finals *f);
+void finals_put(struct finals *f, const char *id, const struct guest_usage *usage);
+/* The most that was ever put for it, figure by figure; all 0 where nothing is known. */
+struct guest_usage finals_find(const struct finals *f, const char *id);
