@@ -7,9 +7,11 @@
  * Arguments are judged by their low 32 bits: each one that is judged is an int or unsigned int to
  * the kernel, which drops the rest too (CVE-2019-10063 was a filter that did not).
  *
- * Calls whose result depends on the number alone are answered from the kernel's bitmap (5.11), so
- * the program may be a plain chain. It is laid out as
- *	arch check, judged calls (a block each), allowed calls, refused calls, ENOSYS
+ * Calls whose result depends on the number alone are answered from the kernel's bitmap (5.11). To
+ * fill it, the kernel runs the program for each number whenever a jail loads it, so its length and
+ * depth are paid at each start: neighbours with one verdict are a run, and the runs a binary tree
+ *	arch check, then   number >= first of the upper half?  no: lower half   yes: upper half
+ * whose leaves are a verdict, or the block that judges one call.
  */
 #include "engine/jail/seccomp.h"
 
@@ -310,42 +312,93 @@ static void emit_arch_check(struct assembler *a)
 #endif
 }
 
-int seccomp_build(struct seccomp_program *ret, struct err *err)
+/* What becomes of a number, and of those behind it up to the next run. */
+struct run {
+	uint32_t first;
+	uint32_t action;
+	void (*judge)(struct assembler *a); /* NULL: action is all */
+};
+
+static void decide_listed(struct run *verdicts, const char *const *names, size_t n, uint32_t action)
 {
-	struct assembler a = {.out = ret};
-	bool is_done[NUMBER_LIMIT] = {0};
+	for (size_t i = 0; i < n; i++)
+		if (number_of(names[i]) >= 0)
+			verdicts[number_of(names[i])].action = action;
+}
 
-	ret->len = 0;
-	emit_arch_check(&a);
-	for (size_t i = 0; i < ARRAY_SIZE(judged); i++) {
-		int n = number_of(judged[i].name);
-		unsigned short block;
-
-		if (n < 0)
-			continue;
-		is_done[n] = true;
-		block = open_if(&a, (uint32_t)n);
-		judged[i].judge(&a);
-		close_if(&a, block);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++) {
-		int n = number_of(allowed[i]);
-
-		if (n < 0)
-			continue;
-		is_done[n] = true;
-		result_if(&a, (uint32_t)n, SECCOMP_RET_ALLOW);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(absent); i++)
-		if (number_of(absent[i]) >= 0)
-			is_done[number_of(absent[i])] = true;
+static void decide(struct run verdicts[NUMBER_LIMIT])
+{
 	for (int n = 0; n < NUMBER_LIMIT; n++) {
 		auto_free char *name = seccomp_syscall_resolve_num_arch(seccomp_arch_native(), n);
 
-		if (name && !is_done[n])
-			result_if(&a, (uint32_t)n, REFUSE(EPERM));
+		verdicts[n] = (struct run){.first = (uint32_t)n,
+		                           .action = name ? REFUSE(EPERM) : REFUSE(ENOSYS)};
 	}
-	result(&a, REFUSE(ENOSYS));
+	decide_listed(verdicts, absent, ARRAY_SIZE(absent), REFUSE(ENOSYS));
+	decide_listed(verdicts, allowed, ARRAY_SIZE(allowed), SECCOMP_RET_ALLOW);
+	for (size_t i = 0; i < ARRAY_SIZE(judged); i++)
+		if (number_of(judged[i].name) >= 0)
+			verdicts[number_of(judged[i].name)].judge = judged[i].judge;
+}
+
+/* In place; the last run holds every number above the limit, too, which are all too new. */
+static size_t join_runs(struct run verdicts[NUMBER_LIMIT])
+{
+	size_t n = 1;
+
+	for (size_t i = 1; i < NUMBER_LIMIT; i++)
+		if (verdicts[i].judge || verdicts[n - 1].judge ||
+		    verdicts[i].action != verdicts[n - 1].action)
+			verdicts[n++] = verdicts[i];
+	return n;
+}
+
+/* A conditional jump reaches 255 instructions; BPF_JA, behind it, any. */
+static void jump_over(struct assembler *a, unsigned short lower)
+{
+	struct sock_filter *test = &a->out->code[lower - 2], *far = test + 1;
+	size_t len = (size_t)(a->out->len - lower);
+
+	if (len > UINT8_MAX) {
+		far->k = (uint32_t)len;
+		test->jf = 1;
+		return;
+	}
+	memmove(far, far + 1, len * sizeof(*far));
+	a->out->len--;
+	test->jt = (uint8_t)len;
+}
+
+static void emit_tree(struct assembler *a, const struct run *runs, size_t n)
+{
+	const struct run *upper = runs + n / 2;
+	unsigned short lower;
+
+	if (n == 1) {
+		if (runs->judge)
+			runs->judge(a);
+		else
+			result(a, runs->action);
+		return;
+	}
+	emit(a, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, upper->first, 0, 0));
+	emit(a, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+	lower = a->out->len;
+	emit_tree(a, runs, n / 2);
+	if (!a->is_full)
+		jump_over(a, lower);
+	emit_tree(a, upper, n - n / 2);
+}
+
+int seccomp_build(struct seccomp_program *ret, struct err *err)
+{
+	struct assembler a = {.out = ret};
+	struct run verdicts[NUMBER_LIMIT];
+
+	ret->len = 0;
+	decide(verdicts);
+	emit_arch_check(&a);
+	emit_tree(&a, verdicts, join_runs(verdicts));
 	if (a.is_full)
 		return err_set(err, ERR_INTERNAL, E2BIG, "the system call filter is too long");
 	return 0;
