@@ -12,9 +12,15 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-/* userxattr: overlay's own marks are user.* attributes, which is what a user namespace may set. */
-#define ROOT_OPTIONS "userxattr,lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
-#define USR_OPTIONS  "userxattr,lowerdir=t/usr:u,upperdir=l/usr,workdir=l/usr.work"
+/*
+ * userxattr: overlay's own marks are user.* attributes, which is what a user namespace may set.
+ * volatile: no fsync of a guest, nor the end of its mount, makes the layers' filesystem write a
+ * transaction, which every sandbox on the host would wait for. A layer does not outlive a crash of
+ * the host, so nothing is lost. The kernel marks the work directory and mounts it only once: who
+ * wants to keep a layer syncs it and makes a new work directory.
+ */
+#define ROOT_OPTIONS "userxattr,volatile,lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
+#define USR_OPTIONS  "userxattr,volatile,lowerdir=t/usr:u,upperdir=l/usr,workdir=l/usr.work"
 
 static const char *const places[] = {
 	[JAIL_MOUNT_TEMPLATE] = "t",
