@@ -20,6 +20,7 @@ enum jail_mount { /* detached mounts, made by the broker */
 	          JAIL_MOUNT_USR,
 	          JAIL_MOUNT_LAYER,
 	          JAIL_MOUNT_SHARE,
+	          JAIL_MOUNT_STAGE,
 	          JAIL_MOUNT_COUNT,
 };
 

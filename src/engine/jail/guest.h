@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/jail/cgroup.h"
 #include "engine/jail/seccomp.h"
+#include "engine/jail/stage.h"
 #include "engine/jail/storage.h"
 
 #include <sys/un.h>
@@ -48,6 +49,7 @@ struct jail_host {
 	int template_fd; /* the skeleton of `host` */
 	int usr_fd;
 	struct storage storage;
+	struct stage stage;
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
 	struct list guests;

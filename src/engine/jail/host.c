@@ -131,6 +131,7 @@ void jail_host_close(bool is_over)
 		cgroup_host_remove(&jail_host.cgroups);
 	else
 		cgroup_host_close(&jail_host.cgroups);
+	stage_close(&jail_host.stage);
 	close_fd(&jail_host.template_fd);
 	close_fd(&jail_host.usr_fd);
 	close_fd(&jail_host.net_fd);
@@ -152,7 +153,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	jail_host.final = given->final;
 	jail_host.final_arg = given->final_arg;
 	jail_host.sandboxes_fd = jail_host.net_fd = jail_host.usr_fd = jail_host.template_fd =
-		jail_host.storage.fd = -1;
+		jail_host.storage.fd = jail_host.stage.fd = -1;
 	list_init(&jail_host.guests);
 	if (geteuid() != 0)
 		return err_set(err, ERR_UNSUPPORTED, EPERM, "the jail engine needs root");
@@ -171,6 +172,8 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	if (r == 0)
 		r = storage_open(&jail_host.storage, jail_host.data_dir, given->is_plain_storage,
 		                 err);
+	if (r == 0)
+		r = stage_open(&jail_host.stage, given->run_dir, err);
 	if (r == 0)
 		r = template_host_open(jail_host.data_dir, given->agent_fd, given->kernels_dir,
 		                       &jail_host.template_fd, err);

@@ -4,57 +4,90 @@
  *	- files and directories that tell of the host or of other sandboxes are covered,
  *	- files that tell of the machine are covered by ones that tell of the sandbox's share,
  *	- /proc/sys is read-only.
- * Covers are files of the share: a tmpfs that belongs to the host's user namespace and is mounted
- * read-only here. After mounting, each cover is looked at from the front: what is seen must be the
- * very inode that was meant. A name that this kernel does not have needs no cover.
+ * Covers are files of the stage and of the share: both belong to the host's user namespace and are
+ * mounted read-only here. After mounting, each cover is looked at from the front: what is seen must
+ * be the very inode that was meant. A name that this kernel does not have needs no cover, nor does
+ * a file that only the host's root may open: nobody inside is its owner or may pass for him.
  */
 #include "engine/jail/child.h"
 #include "engine/jail/share.h"
+#include "engine/jail/stage.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#define OVERFLOW_ID 65534 /* how an id without a place in our user namespace is seen */
+
 /* clang-format off */
 static const char *const hidden_files[] = {
 	"buddyinfo", "cgroups", "cmdline", "config.gz", "consoles", "crypto", "devices", "diskstats", "dma", "execdomains",
-	"fb", "interrupts", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg", "kpagecgroup",
-	"kpagecount", "kpageflags", "latency_stats", "locks", "mdstat", "misc", "modules", "mtrr", "pagetypeinfo",
-	"partitions", "sched_debug", "schedstat", "slabinfo", "softirqs", "sysrq-trigger", "timer_list",
-	"version_signature", "vmallocinfo", "vmcore", "vmstat", "zoneinfo",
+	"fb", "interrupts", "iomem", "ioports", "kallsyms", "key-users", "keys", "latency_stats", "locks", "mdstat", "misc",
+	"modules", "mtrr", "partitions", "sched_debug", "schedstat", "softirqs", "version_signature", "vmstat", "zoneinfo",
 };
 static const char *const hidden_dirs[] = {
 	"acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "pressure", "scsi", "tty",
 };
+/* The host root's alone, unless the host's administrator has opened them. */
+static const char *const closed_files[] = {
+	"kcore", "kmsg", "kpagecgroup", "kpagecount", "kpageflags", "pagetypeinfo", "slabinfo", "sysrq-trigger",
+	"timer_list", "vmallocinfo", "vmcore",
+};
 /* clang-format on */
 
-/* Puts "q/COVER" over "r/PLACE". */
-static int cover(const char *what, const char *place, struct err *err)
+/* Puts COVER over "r/proc/NAME"; meant is the cover's own stat. */
+static int put_cover(const char *cover, const struct stat *meant, const char *name, struct err *err)
 {
-	char from[64], to[64];
-	struct stat meant, seen;
+	char place[48];
+	struct stat seen;
 
-	(void)snprintf(from, sizeof(from), "q/%s", what);
-	(void)snprintf(to, sizeof(to), "r/%s", place);
-	if (stat(from, &meant) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "the share has no '%s'", what);
-	if (mount(from, to, NULL, MS_BIND, NULL) < 0) {
+	(void)snprintf(place, sizeof(place), "r/proc/%s", name);
+	if (mount(cover, place, NULL, MS_BIND, NULL) < 0) {
 		if (errno == ENOENT)
 			return 0;
-		return err_set(err, ERR_INTERNAL, errno, "cannot cover /%s", place);
+		return err_set(err, ERR_INTERNAL, errno, "cannot cover /proc/%s", name);
 	}
-	if (lstat(to, &seen) < 0 || seen.st_dev != meant.st_dev || seen.st_ino != meant.st_ino)
-		return err_set(err, ERR_INTERNAL, EXDEV, "the cover of /%s does not hold", place);
+	if (lstat(place, &seen) < 0 || seen.st_dev != meant->st_dev || seen.st_ino != meant->st_ino)
+		return err_set(err, ERR_INTERNAL, EXDEV, "the cover of /proc/%s does not hold",
+		               name);
 	return 0;
 }
 
-static int cover_proc(const char *what, const char *name, struct err *err)
+static int put_covers(const char *cover, const char *const *names, size_t n, struct err *err)
+{
+	struct stat meant;
+
+	if (stat(cover, &meant) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "there is no '%s'", cover);
+	for (size_t i = 0; i < n; i++) {
+		int r = put_cover(cover, &meant, names[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int put_own(const char *name, struct err *err)
+{
+	char cover[48];
+
+	(void)snprintf(cover, sizeof(cover), "q/%s", name);
+	return put_covers(cover, &name, 1, err);
+}
+
+/* Owner and group are strangers here, so the others' bits decide, for root too. */
+static bool is_closed(const char *name)
 {
 	char place[48];
+	struct stat st;
 
-	(void)snprintf(place, sizeof(place), "proc/%s", name);
-	return cover(what, place, err);
+	(void)snprintf(place, sizeof(place), "r/proc/%s", name);
+	if (lstat(place, &st) < 0)
+		return errno == ENOENT;
+	return S_ISREG(st.st_mode) && (st.st_mode & S_IRWXO) == 0 && st.st_uid == OVERFLOW_ID &&
+	       st.st_gid == OVERFLOW_ID;
 }
 
 static int set_read_only(const char *path)
@@ -67,7 +100,7 @@ static int set_read_only(const char *path)
 
 int jail_mount_proc(struct jail *jail, struct err *err)
 {
-	int r = 0;
+	int r;
 
 	(void)jail;
 	/* q is the share again, read-only: binds of its files inherit that. */
@@ -76,12 +109,14 @@ int jail_mount_proc(struct jail *jail, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the share read-only");
 	if (mount("proc", "r/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount proc");
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(hidden_files); i++)
-		r = cover_proc(SHARE_EMPTY_FILE, hidden_files[i], err);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(hidden_dirs); i++)
-		r = cover_proc(SHARE_EMPTY_DIR, hidden_dirs[i], err);
+	r = put_covers("s/" STAGE_EMPTY_FILE, hidden_files, ARRAY_SIZE(hidden_files), err);
+	if (r == 0)
+		r = put_covers("s/" STAGE_EMPTY_DIR, hidden_dirs, ARRAY_SIZE(hidden_dirs), err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(closed_files); i++)
+		if (!is_closed(closed_files[i]))
+			r = put_covers("s/" STAGE_EMPTY_FILE, &closed_files[i], 1, err);
 	for (size_t i = 0; r == 0 && i < share_proc_files_len; i++)
-		r = cover_proc(share_proc_files[i], share_proc_files[i], err);
+		r = put_own(share_proc_files[i], err);
 	if (r < 0)
 		return r;
 	if (mount("r/proc/sys", "r/proc/sys", NULL, MS_BIND | MS_REC, NULL) < 0 ||
@@ -93,5 +128,7 @@ int jail_mount_proc(struct jail *jail, struct err *err)
 int jail_mount_sys(struct jail *jail, struct err *err)
 {
 	(void)jail;
-	return cover(SHARE_SYS_DIR, "sys", err);
+	if (mount("q/" SHARE_SYS_DIR, "r/sys", NULL, MS_BIND, NULL) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot mount /sys");
+	return 0;
 }

@@ -23,10 +23,8 @@
 #define USR_OPTIONS  "userxattr,volatile,lowerdir=t/usr:u,upperdir=l/usr,workdir=l/usr.work"
 
 static const char *const places[] = {
-	[JAIL_MOUNT_TEMPLATE] = "t",
-	[JAIL_MOUNT_USR] = "u",
-	[JAIL_MOUNT_LAYER] = "l",
-	[JAIL_MOUNT_SHARE] = "p",
+	[JAIL_MOUNT_TEMPLATE] = "t", [JAIL_MOUNT_USR] = "u",   [JAIL_MOUNT_LAYER] = "l",
+	[JAIL_MOUNT_SHARE] = "p",    [JAIL_MOUNT_STAGE] = "s",
 };
 static_assert(ARRAY_SIZE(places) == JAIL_MOUNT_COUNT, "a mount has no place");
 

@@ -128,30 +128,17 @@ static int write_cpu_list(struct buf *out, const struct guest_limits *limits)
 	return n == 1 ? buf_append_str(out, "0\n") : buf_printf(out, "0-%u\n", n - 1);
 }
 
-static int write_nothing(struct buf *out, const struct guest_limits *limits)
-{
-	(void)out;
-	(void)limits;
-	return 0;
-}
-
 #define SYS_CPU SHARE_SYS_DIR "/devices/system/cpu"
 
 static const char *const dirs[] = {
-	SHARE_EMPTY_DIR,
-	SHARE_SYS_DIR,
-	SHARE_SYS_DIR "/devices",
-	SHARE_SYS_DIR "/devices/system",
-	SYS_CPU,
-	SHARE_SYS_DIR "/fs",
-	SHARE_SYS_DIR "/kernel",
+	SHARE_SYS_DIR, SHARE_SYS_DIR "/devices", SHARE_SYS_DIR "/devices/system",
+	SYS_CPU,       SHARE_SYS_DIR "/fs",      SHARE_SYS_DIR "/kernel",
 };
 
 static const struct {
 	const char *path;
 	int (*write)(struct buf *out, const struct guest_limits *limits);
 } files[] = {
-	{SHARE_EMPTY_FILE, write_nothing},
 	{"cpuinfo", write_cpuinfo},
 	{"loadavg", write_loadavg},
 	{"meminfo", write_meminfo},

@@ -10,9 +10,7 @@
 
 #include <sched.h>
 
-#define SHARE_EMPTY_FILE "empty"
-#define SHARE_EMPTY_DIR  "none"
-#define SHARE_SYS_DIR    "sys"
+#define SHARE_SYS_DIR "sys"
 
 extern const char *const share_proc_files[]; /* of these names below /proc */
 extern const size_t share_proc_files_len;

@@ -187,7 +187,7 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 			return r;
 	}
 	s->jail.mounts[JAIL_MOUNT_SHARE] = dup(s->g->share_fd);
-	return 0;
+	return stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_STAGE], err);
 }
 
 /* The mounts are the signal to go. */
