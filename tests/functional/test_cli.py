@@ -1,68 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line, as a person or a script meets it: words in, output and exit status out."""
 
-import fcntl
 import json
 import os
-import pty
-import select
 import shutil
 import signal
-import struct
 import subprocess
-import termios
 import time
 
 import pytest
-from harness.daemon import BUILD, Daemon, wait_for
-
-CLOCHE = str(BUILD / "cloche")
-
-
-class Cli:
-    def __init__(self, daemon):
-        self.env = {**os.environ, "CLOCHE_URL": f"unix:{daemon.socket}", "TERM": "xterm"}
-        self.env.pop("CLOCHE_API_KEY", None)
-
-    def start(self, *words, stdin=subprocess.DEVNULL, **more):
-        more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env, **more}
-        return subprocess.Popen([CLOCHE, *words], stdin=stdin, **more)
-
-    def bytes(self, *words, data=None, timeout=60):
-        p = self.start(*words, stdin=subprocess.DEVNULL if data is None else subprocess.PIPE)
-        try:
-            out, err = p.communicate(data, timeout=timeout)
-        except subprocess.TimeoutExpired:
-            p.kill()
-            p.communicate()
-            raise
-        return p.returncode, out, err
-
-    def __call__(self, *words, data=None, timeout=60):
-        status, out, err = self.bytes(*words, data=None if data is None else data.encode(), timeout=timeout)
-        return status, out.decode(), err.decode()
-
-    def ok(self, *words, data=None):
-        status, out, err = self(*words, data=data)
-        assert status == 0, (status, out, err)
-        return out
-
-    def ids(self):
-        return set(self.ok("ps", "-q").split())
-
-
-@pytest.fixture
-def cli(daemon):
-    return Cli(daemon)
-
-
-@pytest.fixture
-def box(cli):
-    """A sandbox's id, for commands that need one."""
-    id = cli.ok("create").strip()
-    yield id
-    cli("rm", "-f", id)
-
+from harness.cli import Cli, Terminal
+from harness.daemon import Daemon, wait_for
 
 def test_code_runs_and_its_output_and_status_are_ours(cli):
     assert cli("run", "-c", "print(6*7)") == (0, "42\n", "")
@@ -407,41 +355,6 @@ def test_a_bad_option_is_named_and_help_is_pointed_to(cli):
         "",
         "cloche: unknown option '--colour'\n  hint: cloche ps --help explains each option\n",
     )
-
-
-class Terminal:
-    """A command on a terminal of its own."""
-
-    def __init__(self, cli, *words, rows=30, cols=100):
-        self.fd, end = pty.openpty()
-        self.resize(rows, cols)
-        self.before = termios.tcgetattr(end)
-        self.process = cli.start(*words, stdin=end, stdout=end, stderr=end, start_new_session=True)
-        self.end = end
-        self.seen = b""
-
-    def resize(self, rows, cols):
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def expect(self, text, seconds=20):
-        deadline = time.monotonic() + seconds
-        while text.encode() not in self.seen:
-            left = deadline - time.monotonic()
-            assert left > 0, f"no {text!r} in {self.seen!r}"
-            if select.select([self.fd], [], [], left)[0]:
-                self.seen += os.read(self.fd, 65536)
-        self.seen = self.seen.partition(text.encode())[2]
-
-    def finish(self):
-        status = self.process.wait(20)
-        after = termios.tcgetattr(self.end)
-        os.close(self.end)
-        os.close(self.fd)
-        assert after == self.before, "the terminal's mode was not put back"
-        return status
 
 
 def test_a_shell_has_a_terminal_of_our_size_and_gives_its_status(cli, box):

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the functional suite: the command line on the session's daemon."""
+
+import pytest
+from harness.cli import Cli
+
+
+@pytest.fixture
+def cli(daemon):
+    return Cli(daemon)
+
+
+@pytest.fixture
+def box(cli):
+    """A sandbox's id, for commands that need one."""
+    id = cli.ok("create").strip()
+    yield id
+    cli("rm", "-f", id)
