@@ -5,7 +5,7 @@
  * argv[0]; what it returns is the process's exit status.
  */
 
-/* What run, exec and shell give is the command's own status, except: */
+/* What run, exec, shell, code and repl give is the command's own status, except: */
 enum {
 	EXIT_TIMEOUT = 124,        /* its time was up */
 	EXIT_CLOCHE = 125,         /* cloche failed, not the command; also of all other commands */
@@ -18,6 +18,9 @@ int cmd_run(int argc, char **argv);
 int cmd_create(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
+int cmd_code(int argc, char **argv);
+int cmd_repl(int argc, char **argv);
+int cmd_context(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_logs(int argc, char **argv);

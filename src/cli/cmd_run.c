@@ -6,7 +6,7 @@
  */
 #include "base/fd.h"
 #include "cli/command.h"
-#include "cli/host.h"
+#include "cli/fresh.h"
 #include "cli/script.h"
 #include "cli/session.h"
 #include "cli/spec.h"
@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 
 #define CODE_IN_ARGV_MAX (64 * 1024) /* longer code goes inside as a file */
-#define CODE_MAX         (16 * 1024 * 1024)
 
 struct run {
 	struct sandbox_opts sandbox;
@@ -84,25 +83,6 @@ static int plan_code(struct plan *p, const struct language *language, const char
 	               : 0;
 }
 
-static int read_file(int fd, const char *name, struct buf *ret, struct err *err)
-{
-	for (;;) {
-		char *room;
-		ssize_t n;
-
-		if (buf_reserve(ret, 64 * 1024, &room) < 0)
-			return err_set(err, ERR_TOO_LARGE, 0, "%s is larger than 16 MiB", name);
-		n = read(fd, room, 64 * 1024);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_set(err, ERR_INTERNAL, errno, "cannot read %s", name);
-		if (n == 0)
-			return 0;
-		buf_commit(ret, (size_t)n);
-	}
-}
-
 static int open_script(const char *path, struct plan *p, int *ret_fd, struct err *err)
 {
 	struct stat st;
@@ -139,7 +119,7 @@ static int plan_file(struct plan *p, const struct language *language, const char
 	int r = open_script(path, p, &fd, err);
 
 	if (r == 0)
-		r = read_file(fd, is_stdin ? "stdin" : path, &p->content, err);
+		r = script_read(fd, is_stdin ? "stdin" : path, &p->content, err);
 	if (r < 0)
 		return r;
 	if (!language && !is_stdin)
@@ -258,41 +238,21 @@ static int run_inside(struct command *c, struct interrupt *interrupt, const char
 	return r < 0 ? r : session_run(&session, err);
 }
 
-/* Over a connection of its own: the other may be in the middle of a stream, or an upgraded one. */
-static int remove_sandbox(const struct remote *remote, const char *id, struct err *err)
-{
-	auto_free char *path = remote_path("sandboxes", id);
-	auto_call(remote_closep) struct remote *again = NULL;
-	int r = remote_open_again(remote, &again, err);
-
-	if (r == 0)
-		r = remote_call(again, "DELETE", path, NULL, NULL, err);
-	if (r < 0 && err->code == ERR_NOT_FOUND)
-		return 0; /* somebody was faster */
-	return r < 0 ? err_prefix(err, "the sandbox is left behind") : 0;
-}
-
 static int run_in_sandbox(struct command *c, struct interrupt *interrupt, struct plan *p,
                           struct err *err)
 {
 	const struct run *opts = c->arg;
-	auto_free char *path = remote_path("sandboxes");
-	auto_json json_t *spec = NULL, *sandbox = NULL;
-	struct err removal;
-	const char *id;
-	int status = sandbox_opts_to_json(&opts->sandbox, 0, &spec, err);
+	auto_free char *id = NULL;
+	int status = fresh_create(c->remote, &opts->sandbox, &id, err);
 
-	if (status == 0)
-		status = remote_call(c->remote, "POST", path, spec, &sandbox, err);
 	if (status < 0)
 		return status;
-	id = command_text(sandbox, "id");
 	status = interrupt_signal(interrupt) ? EXIT_SIGNAL + interrupt_signal(interrupt)
 	                                     : run_inside(c, interrupt, id, p, err);
 	if (opts->keep)
 		(void)fprintf(stderr, "cloche: the sandbox is kept: %s\n", id);
-	else if (remove_sandbox(c->remote, id, &removal) < 0)
-		(void)text_fail(&removal);
+	else
+		fresh_remove(c->remote, id);
 	return status;
 }
 
@@ -307,8 +267,7 @@ static int open_daemon(struct command *c, struct interrupt *interrupt, struct ho
 	if (opts->keep)
 		return err_set(err, ERR_UNAVAILABLE, 0,
 		               "--keep needs a running daemon: one for this run ends with it");
-	r = host_start(interrupt, ret, err);
-	return r < 0 ? r : remote_open_at(host_url(*ret), NULL, &c->remote, err);
+	return fresh_host(interrupt, ret, &c->remote, err);
 }
 
 static int run_plan(struct command *c, struct plan *p, struct err *err)
@@ -329,7 +288,7 @@ static int run_plan(struct command *c, struct plan *p, struct err *err)
 static int run(struct command *c, struct err *err)
 {
 	const struct run *opts = c->arg;
-	struct plan p = {.argv = json_array(), .content = BUF_INIT(CODE_MAX)};
+	struct plan p = {.argv = json_array(), .content = BUF_INIT(SCRIPT_MAX)};
 	int r = 0;
 
 	if (opts->wants_pty && c->common.json)

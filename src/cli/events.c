@@ -2,13 +2,13 @@
 #include "cli/events.h"
 
 #include "base/clock.h"
+#include "cli/lines.h"
 
 #include <string.h>
 #include <time.h>
 
 #define LINE_MAX_      (4 * 1024 * 1024) /* an event carries at most a chunk of output, escaped */
-#define READ_SIZE      (64 * 1024)
-#define COME_BACK_US   30000000 /* a daemon that restarts is back within seconds */
+#define COME_BACK_US   30000000          /* a daemon that restarts is back within seconds */
 #define RETRY_FIRST_MS 50
 #define RETRY_MOST_MS  1000
 
@@ -34,8 +34,9 @@ static int stream_error(const json_t *event, struct err *err)
 }
 
 /* 1: the exec has ended. */
-static int take_event(struct events *e, const char *line, size_t len, struct err *err)
+static int take_event(void *arg, const char *line, size_t len, struct err *err)
 {
+	struct events *e = arg;
 	auto_json json_t *event = NULL;
 	const char *type;
 	json_t *exec;
@@ -63,50 +64,10 @@ static int take_event(struct events *e, const char *line, size_t len, struct err
 	return 1;
 }
 
-/* Empty lines are signs of life. */
-static int take_lines(struct events *e, struct buf *in, struct err *err)
-{
-	char *end;
-	int r = 0;
-
-	while (r == 0 && in->len > 0 && (end = memchr(in->data, '\n', in->len))) {
-		size_t len = (size_t)(end - in->data);
-
-		if (len > 0)
-			r = take_event(e, in->data, len, err);
-		buf_consume(in, len + 1);
-	}
-	return r;
-}
-
-static int read_lines(struct events *e, struct buf *in, struct err *err)
-{
-	int r = 0;
-
-	while (r == 0) {
-		char *room;
-		ssize_t n;
-
-		if (buf_reserve(in, READ_SIZE, &room) < 0)
-			return err_set(err, ERR_INTERNAL, EMSGSIZE, "an event is too long");
-		n = http_client_read(remote_client(e->remote), room, READ_SIZE);
-		if (n == -EINTR)
-			continue;
-		if (n <= 0)
-			return 0; /* ended or broken: either way the exec itself is not over */
-		buf_commit(in, (size_t)n);
-		r = take_lines(e, in, err);
-	}
-	return r;
-}
-
 int events_read(struct events *e, struct err *err)
 {
-	struct buf in = BUF_INIT(LINE_MAX_);
-	int r = read_lines(e, &in, err);
-
-	buf_done(&in);
-	return r;
+	/* An end of the stream, clean or not: either way the exec itself is not over. */
+	return lines_read(e->remote, LINE_MAX_, take_event, e, err);
 }
 
 int events_start(struct events *e, const json_t *body, struct err *err)

@@ -17,6 +17,9 @@ static const struct {
 	{"create",  cmd_create,     "create a sandbox that stays"},
 	{"exec",    cmd_exec,       "run a command in a sandbox"},
 	{"shell",   cmd_shell,      "open a terminal in a sandbox"},
+	{"code",    cmd_code,       "run code in an interpreter that keeps its variables"},
+	{"repl",    cmd_repl,       "open a prompt on such an interpreter"},
+	{"context", cmd_context,    "list, make, restart and remove interpreters"},
 	{"ps",      cmd_ps,         "list sandboxes, or the execs of one"},
 	{"inspect", cmd_inspect,    "show all of a sandbox or an exec"},
 	{"logs",    cmd_logs,       "print what an exec has written"},
@@ -49,6 +52,7 @@ static int print_help(FILE *out, int status)
 		"\n"
 		"Examples:\n"
 		"  cloche run -c 'print(6*7)'\n"
+		"  cloche repl\n"
 		"  cloche create --name box && cloche exec box ls -la && cloche rm box\n",
 		out);
 	return status;

@@ -32,6 +32,8 @@ static int put(struct output *o, size_t which, const char *data, size_t len, str
 		r = buf_append(&o->kept[which], data, MIN(len, room));
 	} else {
 		r = fd_write_all(which == 0 ? STDOUT_FILENO : STDERR_FILENO, data, len);
+		if (len > 0)
+			o->is_mid_line = data[len - 1] != '\n';
 	}
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write the command's output") : 0;
 }

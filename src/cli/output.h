@@ -18,6 +18,7 @@ struct output {
 	enum output_mode mode;
 	struct buf kept[2]; /* stdout, stderr */
 	bool is_cut[2];
+	bool is_mid_line; /* what was written last did not end its line */
 };
 
 void output_init(struct output *o, enum output_mode mode);

@@ -66,3 +66,22 @@ const struct language *language_by_shebang(const char *line)
 		return NULL;
 	}
 }
+
+int script_read(int fd, const char *name, struct buf *ret, struct err *err)
+{
+	for (;;) {
+		char *room;
+		ssize_t n;
+
+		if (buf_reserve(ret, 64 * 1024, &room) < 0)
+			return err_set(err, ERR_TOO_LARGE, 0, "%s is larger than 16 MiB", name);
+		n = read(fd, room, 64 * 1024);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_set(err, ERR_INTERNAL, errno, "cannot read %s", name);
+		if (n == 0)
+			return 0;
+		buf_commit(ret, (size_t)n);
+	}
+}

@@ -2,6 +2,7 @@
 #pragma once
 /* Which program runs a piece of code: by the language's name, a file's extension or its first line.
  */
+#include "base/buf.h"
 #include "base/err.h"
 
 struct language {
@@ -17,3 +18,7 @@ const struct language *language_by_name(const char *name);    /* NULL if unknown
 const struct language *language_by_path(const char *path);    /* by its extension; NULL if none */
 const struct language *language_by_shebang(const char *line); /* NULL if it names none of ours */
 extern const struct language *const language_default;
+
+#define SCRIPT_MAX (16 * 1024 * 1024)
+/* All that fd has, for a ret of SCRIPT_MAX; name is for the error. */
+must_check int script_read(int fd, const char *name, struct buf *ret, struct err *err);

@@ -9,6 +9,12 @@ void sandbox_opts_done(struct sandbox_opts *s)
 	opt_list_done(&s->env);
 }
 
+bool sandbox_opts_are_given(const struct sandbox_opts *s)
+{
+	return s->name || s->template || s->engine || s->min_grade || s->tags.n || s->env.n ||
+	       s->vcpus > 0 || s->memory_mib || s->disk_mib || s->pids;
+}
+
 /* Fields are left out where nothing was asked for: the daemon has the defaults. */
 static void put_text(json_t *object, const char *name, const char *value)
 {

@@ -27,6 +27,7 @@ struct sandbox_opts {
 /* clang-format on */
 
 void sandbox_opts_done(struct sandbox_opts *s);
+bool sandbox_opts_are_given(const struct sandbox_opts *s); /* any of them */
 /* The body of POST /v1/sandboxes; the caller owns *ret. */
 must_check int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json_t **ret,
                                     struct err *err);

@@ -41,10 +41,12 @@ static bool is_deceptive(uint32_t c)
 	return false;
 }
 
-static int append_char(struct buf *out, const char *p, size_t len)
+static int append_char(struct buf *out, const char *p, size_t len, bool keeps_lines)
 {
 	uint32_t c = decode((const unsigned char *)p, len);
 
+	if (keeps_lines && (c == '\n' || c == '\t'))
+		return buf_append(out, p, len);
 	if (c == '\n')
 		return buf_append_str(out, "\\n");
 	if (c == '\t')
@@ -67,7 +69,7 @@ static size_t char_length(const char *p, size_t len)
 	return 0;
 }
 
-void text_escape(struct buf *out, const char *s, size_t len)
+static void escape(struct buf *out, const char *s, size_t len, bool keeps_lines)
 {
 	int r = 0;
 
@@ -78,9 +80,19 @@ void text_escape(struct buf *out, const char *s, size_t len)
 		if (n == 0)
 			r = buf_printf(out, "\\x%02x", (unsigned)(unsigned char)s[at]);
 		else
-			r = append_char(out, s + at, n);
+			r = append_char(out, s + at, n, keeps_lines);
 		at += n ? n : 1;
 	}
+}
+
+void text_escape(struct buf *out, const char *s, size_t len)
+{
+	escape(out, s, len, /* keeps_lines= */ false);
+}
+
+void text_escape_lines(struct buf *out, const char *s, size_t len)
+{
+	escape(out, s, len, /* keeps_lines= */ true);
 }
 
 char *text_escaped(const char *s)

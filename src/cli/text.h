@@ -14,7 +14,9 @@
  * escapes (\n, \x1b, \u{202e}). What is left can only be seen.
  */
 void text_escape(struct buf *out, const char *s, size_t len);
-/* The same in memory of its own, for free(). */
+/* The same for text of several lines: newlines and tabs stay as they are. */
+void text_escape_lines(struct buf *out, const char *s, size_t len);
+/* As text_escape(), in memory of its own, for free(). */
 char *text_escaped(const char *s);
 size_t text_width(const char *s); /* characters, for s that came from text_escape() */
 

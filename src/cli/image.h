@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Images among a call's results, saved as files. What is in them is the sandbox's word: the name is
+ * ours, no file is ever overwritten, and their number has a bound. */
+#include "base/json.h"
+
+#define IMAGES_PER_CALL_MAX 64
+
+struct images {
+	const char *dir; /* where they go; NULL = they are not saved */
+	unsigned next;   /* the number to try next */
+	unsigned n_call; /* saved by the call that runs: set to 0 before each */
+};
+
+bool image_is_one(const char *mime); /* a type that image_save() knows */
+/* Saves it as DIR/cloche-N.EXTENSION. *ret_path is for free(). */
+must_check int image_save(struct images *images, const char *mime, const json_t *value,
+                          char **ret_path, struct err *err);
