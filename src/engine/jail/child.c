@@ -21,15 +21,23 @@
 /* Above everything of the host's that has not asked for better: sandboxes die first. */
 #define OOM_SCORE "500"
 
-/* The broker sends the mounts when the id maps are written and the cgroups joined. */
-static int await_go(struct jail *jail, struct err *err)
+/* They come when the id maps are written and the cgroups joined. */
+static int await_orders(struct jail *jail, struct err *err)
 {
+	static_assert(JAIL_ORDER_FDS <= FD_PASS_MAX, "the orders need a second message");
+	const size_t others = JAIL_MOUNT_COUNT + 1;
+	int fds[FD_PASS_MAX];
 	size_t n = 0;
-	char go;
-	ssize_t r = fd_recv(jail->go_fd, &go, 1, jail->mounts, &n);
+	ssize_t r = fd_recv(jail->go_fd, &jail->orders, sizeof(jail->orders), fds, &n);
 
-	if (r != 1 || n != JAIL_MOUNT_COUNT)
+	if (r != sizeof(jail->orders) || n < others || n > JAIL_ORDER_FDS)
 		return err_set(err, ERR_INTERNAL, r < 0 ? (int)-r : EPIPE, "the broker went away");
+	memcpy(jail->mounts, fds, sizeof(jail->mounts));
+	jail->listen_fd = fds[JAIL_MOUNT_COUNT];
+	jail->n_user_fds = n - others;
+	memcpy(jail->user_fds, fds + others, jail->n_user_fds * sizeof(int));
+	jail->spec = &jail->orders.spec;
+	jail->cpus = jail->orders.cpus;
 	return 0;
 }
 
@@ -204,7 +212,7 @@ static const struct {
 	int (*run)(struct jail *jail, struct err *err);
 } steps[] = {
 	{"session", leave_session},
-	{"go", await_go},                     /* id maps and cgroups are the broker's to set */
+	{"orders", await_orders},             /* id maps and cgroups are set by now */
 	{"cgroup-namespace", unshare_cgroup}, /* after the groups were joined */
 	{"staging", mount_staging},           /* needs the host root's eyes */
 	{"identity", become_root_inside},     /* from here on the host's files are a stranger's */

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The jail's child: what the broker's clone3() begets, from its first instruction to the exec of
+ * The jail's child: what the nest's clone3() begets, from its first instruction to the exec of
  * the agent. It works down the table of steps in child.c; each step gives something up. A step
  * that fails is told to the broker through status_fd as a struct err, and the child ends.
  *
- * All fields are set by the broker before the clone, except the mounts, which need the child's
- * user namespace to exist: those come over go_fd. If the broker dies first, go_fd ends and the
- * child with it.
+ * It is a clone of the nest (nest.h) and knows what that knows. All else, and the mounts, which
+ * need the child's user namespace to exist, come from the broker over go_fd. If the broker dies
+ * first, go_fd ends and the child with it.
  */
 #include "engine/engine.h"
 #include "engine/jail/cgroup.h"
@@ -24,6 +24,12 @@ enum jail_mount { /* detached mounts, made by the broker */
 	          JAIL_MOUNT_COUNT,
 };
 
+struct jail_orders { /* with the mounts, listen_fd and user_fds */
+	struct guest_spec spec;
+	cpu_set_t cpus;
+};
+#define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + CGROUP_TREES_MAX) /* at most */
+
 struct jail {
 	const struct guest_spec *spec;
 	const char *staging; /* a directory of the host that the child's staging is mounted on */
@@ -33,6 +39,7 @@ struct jail {
 	int user_fds[CGROUP_TREES_MAX]; /* cgroup.procs of `user` */
 	size_t n_user_fds;
 	int mounts[JAIL_MOUNT_COUNT];
+	struct jail_orders orders;
 };
 
 _Noreturn void jail_child_run(struct jail *jail);

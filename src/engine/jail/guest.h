@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "engine/engine.h"
 #include "engine/jail/cgroup.h"
+#include "engine/jail/nest.h"
 #include "engine/jail/seccomp.h"
 #include "engine/jail/stage.h"
 #include "engine/jail/storage.h"
@@ -45,13 +46,13 @@ struct jail_host {
 	char *sandboxes_dir; /* RUN/sandboxes */
 	int sandboxes_fd;
 	int agent_fd;
-	int net_fd;      /* the host's net namespace */
 	int template_fd; /* the skeleton of `host` */
 	int usr_fd;
 	struct storage storage;
 	struct stage stage;
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
+	struct nest nest;
 	struct list guests;
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
 	void *final_arg;

@@ -284,6 +284,7 @@ static int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct gu
 	(void)take_fd(&pidfd);
 	g->state = GUEST_RUNNING;
 	g->pid = record.pid;
+	nest_find(&jail_host.nest, g->pid);
 	g->dir_fd = take_fd(&dir_fd);
 	g->ended = ended;
 	g->arg = arg;
@@ -362,7 +363,11 @@ static void sweep_id(const char *id, void *arg)
 static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 {
 	struct sweep s = {is_known, arg};
+	struct err err;
 
+	/* Ahead of the first start, which says why if it cannot be. */
+	if (nest_need(&jail_host.nest, &err) < 0)
+		log_debug("jail.no_nest", "error='%s'", err.message);
 	tree_each_id(jail_host.sandboxes_fd, sweep_id, &s);
 	tree_each_id(jail_host.storage.fd, sweep_id, &s);
 	cgroup_each(&jail_host.cgroups, sweep_id, &s);

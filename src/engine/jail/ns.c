@@ -13,8 +13,6 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 
-#define FIRST_ID 0x30000000U /* above any user that a host's administrator would make */
-
 static int bring_lo_up(void)
 {
 	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -38,25 +36,18 @@ int ns_enter_new_net(struct err *err)
 	return 0;
 }
 
-void ns_leave_net(int host_net_fd)
-{
-	int r = setns(host_net_fd, CLONE_NEWNET);
-
-	assert(r == 0);
-}
-
 uint32_t ns_first_id(uint32_t slot)
 {
 	assert(slot < NS_SLOTS_MAX);
-	return FIRST_ID + slot * NS_IDS_EACH;
+	return NS_FIRST_ID + slot * NS_IDS_EACH;
 }
 
-int ns_write_id_maps(pid_t pid, uint32_t slot, struct err *err)
+static int write_maps(pid_t pid, uint32_t inside, uint32_t outside, uint32_t n, struct err *err)
 {
 	static const char *const files[] = {"uid_map", "gid_map"};
 	char path[64], map[48];
 
-	(void)snprintf(map, sizeof(map), "0 %u %u\n", ns_first_id(slot), NS_IDS_EACH);
+	(void)snprintf(map, sizeof(map), "%u %u %u\n", inside, outside, n);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		int r;
 
@@ -66,6 +57,16 @@ int ns_write_id_maps(pid_t pid, uint32_t slot, struct err *err)
 			return err_set(err, ERR_INTERNAL, -r, "cannot write the %s", files[i]);
 	}
 	return 0;
+}
+
+int ns_write_id_maps(pid_t pid, uint32_t slot, struct err *err)
+{
+	return write_maps(pid, 0, ns_first_id(slot), NS_IDS_EACH, err);
+}
+
+int ns_write_nest_maps(pid_t pid, struct err *err)
+{
+	return write_maps(pid, NS_NEST_ID, NS_NEST_ID, (NS_SLOTS_MAX + 1) * NS_IDS_EACH, err);
 }
 
 int ns_idmapped_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd, struct err *err)

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * How a guest comes up, as the broker sees it: the table at the end, in its order. Each step makes
- * one host object that removal finds again by the sandbox's id. Nothing here waits: the child does,
- * for the last step. What is only for the child is closed here when all is done or failed.
+ * one host object that removal finds again by the sandbox's id. The nest clones the child while we
+ * go on; the child waits for the last step. What is only for the child is closed here when all is
+ * done or failed.
  */
 #include "engine/jail/guest.h"
 
 #include "base/fd.h"
 #include "engine/jail/child.h"
+#include "engine/jail/nest.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
 #include "engine/jail/share.h"
-#include "engine/jail/sys.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -27,7 +29,7 @@ struct start {
 	struct guest *g;
 	loop_child_fn on_exit;
 	struct jail jail;
-	char *staging;
+	bool is_asked; /* the nest owes us a child */
 	int layer_fd, go_fd, agent_group_fd;
 };
 
@@ -42,7 +44,6 @@ static int make_dir(struct start *s, struct err *err)
 	                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (g->dir_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the run directory");
-	s->staging = xasprintf("%s/%s", jail_host.sandboxes_dir, g->spec.id);
 	return 0;
 }
 
@@ -67,7 +68,7 @@ static int make_groups(struct start *s, struct err *err)
 
 static int make_share(struct start *s, struct err *err)
 {
-	share_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.cpus);
+	share_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
 	return share_make(&s->g->spec.limits, &s->g->share_fd, err);
 }
 
@@ -96,66 +97,47 @@ struct sockaddr_un guest_agent_address(const struct guest *g)
 	return addr;
 }
 
-/* Made in the sandbox's net namespace: the agent must not hold a socket of the host's. */
-static int make_listener(struct start *s, struct err *err)
+static int ask_nest(struct start *s, struct err *err)
 {
-	const struct sockaddr_un addr = guest_agent_address(s->g);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int r = nest_ask(&jail_host.nest, NEST_GUEST, s->g->spec.slot, s->jail.go_fd,
+	                 s->jail.status_fd, s->agent_group_fd, err);
 
-	s->jail.listen_fd = fd;
-	if (fd < 0 || bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-	    fchmodat(s->g->dir_fd, AGENT_SOCKET, 0600, 0) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot make the agent's socket");
-	return 0;
+	s->is_asked = r == 0;
+	return r;
 }
 
-static int clone_child(struct start *s, struct err *err)
+static int take_child(struct start *s, struct err *err)
 {
-	int pidfd = -1;
-	struct clone_args args = {
-		.flags = CLONE_PIDFD | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC |
-	                 CLONE_NEWUTS,
-		.pidfd = (uint64_t)(uintptr_t)&pidfd,
-		.exit_signal = SIGCHLD,
-	};
-	int r;
+	struct hatched h;
+	int r = nest_take(&jail_host.nest, &h, err);
 
-	if (s->agent_group_fd >= 0) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)s->agent_group_fd;
-	}
-	s->g->pid = sys_clone3(&args);
-	if (s->g->pid < 0)
-		return err_set(err, ERR_CAPACITY, errno, "cannot start the jail's process");
-	if (s->g->pid == 0) {
-		(void)close(s->go_fd); /* so that it ends when the broker does */
-		jail_child_run(&s->jail);
-	}
-	r = loop_child_add(jail_host.loop, pidfd, s->on_exit, s->g, &s->g->child);
+	s->is_asked = false;
+	if (r < 0)
+		return r;
+	s->g->pid = h.pid;
+	s->jail.listen_fd = h.socket_fd;
+	/* Only the child has these now, and they end with it. */
+	close_fd(&s->jail.go_fd);
+	close_fd(&s->jail.status_fd);
+	r = loop_child_add(jail_host.loop, h.pidfd, s->on_exit, s->g, &s->g->child);
 	if (r < 0) {
 		(void)kill(s->g->pid, SIGKILL);
-		(void)close(pidfd);
+		(void)close(h.pidfd);
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process");
 	}
 	return 0;
 }
 
-/* The host's net namespace is left for just these. */
-static int enter_net_and_clone(struct start *s, struct err *err)
+/* The socket is of the sandbox's net namespace: the agent must not hold one of the host's. */
+static int listen_for_agent(struct start *s, struct err *err)
 {
-	int r = ns_enter_new_net(err);
+	const struct sockaddr_un addr = guest_agent_address(s->g);
+	int fd = s->jail.listen_fd;
 
-	if (r == 0)
-		r = make_listener(s, err);
-	if (r == 0)
-		r = clone_child(s, err);
-	ns_leave_net(jail_host.net_fd);
-	return r;
-}
-
-static int map_ids(struct start *s, struct err *err)
-{
-	return ns_write_id_maps(s->g->pid, s->g->spec.slot, err);
+	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+	    fchmodat(s->g->dir_fd, AGENT_SOCKET, 0600, 0) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make the agent's socket");
+	return 0;
 }
 
 static int join_groups(struct start *s, struct err *err)
@@ -190,13 +172,13 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 	return stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_STAGE], err);
 }
 
-/* The mounts are the signal to go. */
-static int send_mounts(struct start *s, struct err *err)
+/* The signal to go. */
+static int send_orders(struct start *s, struct err *err)
 {
+	int fds[JAIL_ORDER_FDS], r;
 	char path[48];
 	auto_fd int userns_fd = -1;
 	ssize_t n;
-	int r;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)s->g->pid);
 	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -205,8 +187,13 @@ static int send_mounts(struct start *s, struct err *err)
 	r = make_mounts(s, userns_fd, err);
 	if (r < 0)
 		return r;
-	n = fd_send(s->go_fd, "g", 1, s->jail.mounts, JAIL_MOUNT_COUNT);
-	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the mounts") : 0;
+	memcpy(fds, s->jail.mounts, sizeof(s->jail.mounts));
+	fds[JAIL_MOUNT_COUNT] = s->jail.listen_fd;
+	memcpy(fds + JAIL_MOUNT_COUNT + 1, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
+	s->jail.orders.spec = s->g->spec;
+	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds,
+	            JAIL_MOUNT_COUNT + 1 + s->jail.n_user_fds);
+	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
 }
 
 static const struct {
@@ -214,15 +201,16 @@ static const struct {
 	int (*run)(struct start *s, struct err *err);
 } start_steps[] = {
 	{"directory", make_dir},
-	{"layer", make_layer},
-	{"cgroups", make_groups},
-	{"share", make_share},
 	{"pipes", make_pipes},
-	{"clone", enter_net_and_clone}, /* the child waits for the last step */
-	{"ids", map_ids},
+	{"cgroups", make_groups}, /* before the clone, which may go straight into them */
+	{"nest", ask_nest},
+	{"layer", make_layer},
+	{"share", make_share},
+	{"clone", take_child}, /* the child waits for the last step */
+	{"listener", listen_for_agent},
 	{"groups", join_groups},
 	{"record", write_record}, /* from here on a later broker can find it */
-	{"mounts", send_mounts},
+	{"orders", send_orders},
 };
 
 static void start_done(struct start *s)
@@ -237,7 +225,6 @@ static void start_done(struct start *s)
 		close_fd(&s->jail.user_fds[i]);
 	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
 		close_fd(&s->jail.mounts[i]);
-	free(s->staging);
 }
 
 int guest_launch(struct guest *g, loop_child_fn on_exit, struct err *err)
@@ -247,22 +234,19 @@ int guest_launch(struct guest *g, loop_child_fn on_exit, struct err *err)
 	                  .layer_fd = -1,
 	                  .go_fd = -1,
 	                  .agent_group_fd = -1,
-	                  .jail = {.spec = &g->spec,
-	                           .filter = &jail_host.filter,
-	                           .agent_fd = jail_host.agent_fd,
-	                           .go_fd = -1,
-	                           .status_fd = -1,
-	                           .listen_fd = -1}};
+	                  .jail = {.go_fd = -1, .status_fd = -1, .listen_fd = -1}};
+	struct err ignored;
 	int r = 0;
 
 	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
 		s.jail.mounts[i] = -1;
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(start_steps); i++) {
-		s.jail.staging = s.staging;
 		r = start_steps[i].run(&s, err);
 		if (r < 0)
 			err_prefix(err, "start step '%s'", start_steps[i].name);
 	}
+	if (s.is_asked) /* the child ends by itself when we let go of it here */
+		(void)!take_child(&s, &ignored);
 	start_done(&s);
 	return r;
 }
