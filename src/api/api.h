@@ -9,6 +9,8 @@
 #include "http/server.h"
 #include "sandbox/fleet.h"
 #include "tenant/key.h"
+#include "tenant/meter.h"
+#include "tenant/price.h"
 
 /* How often a caller without a good key was turned away lately. Zeroed memory is a fresh one. */
 #define LOGIN_PEERS_MAX 64
@@ -22,6 +24,9 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct loop *loop;
 	struct fleet *fleet;
 	struct keyring *keyring;
+	struct meters *meters;
+	struct prices prices;
+	const char *currency;
 	uint64_t started_us; /* wall clock */
 	struct login_peer login_peers[LOGIN_PEERS_MAX];
 };

@@ -9,6 +9,37 @@ const char *caller_project(const struct http_req *req)
 	return key_project_id(http_user(req));
 }
 
+int check_is_default(const struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *id = keyring_find_project(api->keyring, "default");
+
+	if (id && strcmp(id, caller_project(req)) == 0)
+		return 0;
+	return err_set(err, ERR_FORBIDDEN, 0,
+	               "this call needs an admin key of the project 'default'");
+}
+
+/* The project that is meant: the caller's own, or a named one. */
+int find_project(const struct http_req *req, const char *name, const char **ret, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *id;
+	int r;
+
+	*ret = caller_project(req);
+	if (!name)
+		return 0;
+	r = check_is_default(req, err);
+	if (r < 0)
+		return r;
+	id = keyring_find_project(api->keyring, name);
+	if (!id)
+		return err_set(err, ERR_NOT_FOUND, 0, "no project '%.64s'", name);
+	*ret = id;
+	return 0;
+}
+
 int find_sandbox(const struct http_req *req, struct sandbox **ret, struct err *err)
 {
 	const struct api *api = http_app_arg(req);

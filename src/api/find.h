@@ -8,6 +8,11 @@
 #include "sandbox/exec.h"
 
 const char *caller_project(const struct http_req *req); /* borrowed: lives as long as the daemon */
+/* Is the caller of the project "default", whose admins rule over all? */
+must_check int check_is_default(const struct http_req *req, struct err *err);
+/* The project that is meant: the caller's own (name NULL), or another, by id or name. */
+must_check int find_project(const struct http_req *req, const char *name, const char **ret,
+                            struct err *err);
 must_check int find_sandbox(const struct http_req *req, struct sandbox **ret, struct err *err);
 must_check int find_exec(const struct http_req *req, struct exec **ret, struct err *err);
 /* Refuses a client that accepts none of the types (NULL-terminated) that the route can give. */

@@ -58,6 +58,10 @@ int watch_files(struct http_req *req, struct err *err);
 /* run.c */
 int run_once(struct http_req *req, struct err *err);
 
+/* usage.c */
+int get_usage(struct http_req *req, struct err *err);
+int get_sandbox_usage(struct http_req *req, struct err *err);
+
 /* keys.c */
 int list_keys(struct http_req *req, struct err *err);
 int create_key(struct http_req *req, struct err *err);

@@ -23,6 +23,8 @@ static const struct http_route routes[] = {
 	{HTTP_PATCH,  SANDBOX,            update_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE},
 	{HTTP_DELETE, SANDBOX,            delete_sandbox,   HTTP_BODY_NONE,   SCOPE_WRITE},
 
+	{HTTP_GET,    SANDBOX "/usage",   get_sandbox_usage, HTTP_BODY_NONE,  SCOPE_READ},
+
 	{HTTP_POST,   SANDBOX "/execs",   create_exec,      HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
 	{HTTP_GET,    SANDBOX "/execs",   list_execs,       HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    EXEC,               get_exec,         HTTP_BODY_NONE,   SCOPE_READ},
@@ -59,6 +61,8 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    FILES "/watch",     watch_files,      HTTP_BODY_NONE,   SCOPE_READ},
 
 	{HTTP_POST,   "/v1/run",          run_once,         HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
+
+	{HTTP_GET,    "/v1/usage",        get_usage,        HTTP_BODY_NONE,   SCOPE_READ},
 
 	{HTTP_GET,    "/v1/keys",         list_keys,        HTTP_BODY_NONE,   SCOPE_ADMIN},
 	{HTTP_POST,   "/v1/keys",         create_key,       HTTP_BODY_JSON,   SCOPE_ADMIN},

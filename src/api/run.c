@@ -275,6 +275,7 @@ int run_once(struct http_req *req, struct err *err)
 	*run = (struct run){.api = api, .req = req, .format = event_format_of(req), .body = body};
 	run->ending = loop_timer_new(api->loop, on_ending, run);
 	run->body.sandbox.timeout_ms = lifetime_ms(api, body.exec.spec.timeout_ms);
+	run->body.sandbox.key_id = key_id(http_user(req));
 	(void)snprintf(run->project_id, sizeof(run->project_id), "%s", caller_project(req));
 	r = sandbox_create(api->fleet, run->project_id, &run->body.sandbox, on_created, run, err);
 	if (r < 0)

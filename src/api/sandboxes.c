@@ -87,6 +87,7 @@ int create_sandbox(struct http_req *req, struct err *err)
 		r = body_read_create(http_json(req), &spec, err);
 	if (r < 0)
 		return r;
+	spec.key_id = key_id(http_user(req));
 	a = answer_new(req, 201);
 	r = sandbox_create(api->fleet, caller_project(req), &spec, on_answer, a, err);
 	if (r < 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/config.h"
 
+#include "base/decimal.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "broker/broker.h"
@@ -27,6 +28,7 @@ enum kind {
 	KIND_DURATION, /* uint64_t ms: "30s" */
 	KIND_CPUS,     /* uint32_t thousandths: 1.5 */
 	KIND_LEVEL,    /* enum log_level */
+	KIND_MONEY,    /* uint64_t nano: "0.05" */
 };
 
 struct key {
@@ -72,6 +74,14 @@ static const struct key keys[] = {
 	{"ceilings", "pids", "max-pids", KIND_COUNT, AT(max_limits.pids), 2, 4194304, NULL},
 	{"ceilings", "open_files", "max-open-files", KIND_COUNT, AT(max_limits.nofile), 16, 1048576, NULL},
 	{"ceilings", "timeout", "max-timeout", KIND_DURATION, AT(max_timeout_ms), 1000, 3650 * DAY_MS, NULL},
+	{"usage", "period", "usage-period", KIND_DURATION, AT(usage_period_ms), 100, DAY_MS, "between two readings of what a sandbox uses (default 10s)"},
+	{"usage", "keep", "usage-keep", KIND_DURATION, AT(usage_kept_ms), DAY_MS, 3650 * DAY_MS, "how long usage of single sandboxes is kept (default 90d)"},
+	{"prices", "currency", "currency", KIND_STRING, AT(currency), 0, 0, "of all prices, such as EUR"},
+	{"prices", "cpu_hour", "price-cpu-hour", KIND_MONEY, AT(prices.cpu_hour), 0, UINT64_MAX, "such as 0.05; of CPU time that was used"},
+	{"prices", "memory_gib_hour", "price-memory-gib-hour", KIND_MONEY, AT(prices.memory_gib_hour), 0, UINT64_MAX, "of the memory limit"},
+	{"prices", "disk_gib_month", "price-disk-gib-month", KIND_MONEY, AT(prices.disk_gib_month), 0, UINT64_MAX, "of what the files take"},
+	{"prices", "network_gib", "price-network-gib", KIND_MONEY, AT(prices.network_gib), 0, UINT64_MAX, "in either direction"},
+	{"prices", "create", "price-create", KIND_MONEY, AT(prices.create), 0, UINT64_MAX, "of each sandbox"},
 	{NULL, NULL, "rm", KIND_BOOL, AT(is_rm), 0, 0, "delete all sandboxes when the daemon stops"},
 	{NULL, NULL, "sweep", KIND_BOOL, AT(is_sweep), 0, 0, "delete what an earlier daemon left running, and exit"},
 	{NULL, NULL, "ready-fd", KIND_COUNT, AT(ready_fd), 0, 1048576, "fd that gets \"ready\" and a newline"},
@@ -129,6 +139,9 @@ void config_init(struct config *c)
 		.spool_bytes = 16 * MIB,
 		.sandboxes_max = 1000,
 		.execs_max = 1000,
+		.usage_period_ms = 10000,
+		.usage_kept_ms = 90 * DAY_MS,
+		.currency = xstrdup("EUR"),
 		.ready_fd = -1,
 	};
 	c->default_limits = (struct guest_limits){
@@ -188,6 +201,8 @@ static int parse_number(const struct key *key, const char *text, uint64_t *ret)
 		return units_parse_cpus_milli(text, ret);
 	case KIND_LEVEL:
 		return parse_level(text, ret);
+	case KIND_MONEY:
+		return decimal_parse(text, ret);
 	case KIND_COUNT:
 	case KIND_COUNT64:
 		return parse_u64(text, UINT64_MAX, ret);
@@ -219,6 +234,8 @@ static const char *kind_example(enum kind kind)
 		return "a number of CPUs such as 1.5";
 	case KIND_LEVEL:
 		return "debug, info, warn or error";
+	case KIND_MONEY:
+		return "an amount such as \"0.05\", with up to nine decimals";
 	}
 	return "";
 }
@@ -322,6 +339,7 @@ static bool kind_fits(enum kind kind, enum toml_kind given)
 		return given == TOML_STRING;
 	case KIND_SIZE:
 	case KIND_CPUS:
+	case KIND_MONEY:
 		return given != TOML_ARRAY;
 	}
 	return false;
@@ -418,6 +436,7 @@ static int apply_option(struct config *c, const struct key *key, bool is_again, 
 	case KIND_DURATION:
 	case KIND_CPUS:
 	case KIND_LEVEL:
+	case KIND_MONEY:
 		break;
 	}
 	return set_text(c, key, label, value, err);
@@ -501,6 +520,8 @@ static int finish(struct config *c, struct err *err)
 	if (!c->tls_cert != !c->tls_key)
 		return err_field(err, c->tls_cert ? "tls_key" : "tls_cert",
 		                 "certificate and key go together");
+	if (strlen(c->currency) > CURRENCY_MAX)
+		return err_field(err, "currency", "has more than %d letters", CURRENCY_MAX);
 	return check_ceilings(c, err);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "base/log.h"
 #include "engine/engine.h"
+#include "tenant/price.h"
 
 #include <stdio.h>
 
@@ -26,6 +27,9 @@ struct config {
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint64_t spool_bytes;
 	uint32_t sandboxes_max, execs_max;
+	uint64_t usage_period_ms, usage_kept_ms;
+	struct prices prices;
+	char *currency;
 	bool is_plain_storage;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */

@@ -11,12 +11,14 @@
  */
 #include "api/api.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "daemon/child.h"
 #include "daemon/confine.h"
 #include "daemon/toml.h"
 #include "http/target.h"
 #include "http/tls.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -31,6 +33,8 @@ struct gateway {
 	struct loop *loop;
 	struct store *store;
 	struct keyring *keyring;
+	struct meters *meters;
+	char boot_id[40]; /* of the running kernel */
 	struct fleet *fleet;
 	struct http_server *server;
 	struct tls_context *tls;
@@ -189,6 +193,10 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.max_timeout_ms = c->max_timeout_ms,
 		.sandboxes_max = c->sandboxes_max,
 		.execs_max = c->execs_max,
+		.boot_id = g->boot_id,
+		.meters = g->meters,
+		.usage_period_ms = c->usage_period_ms,
+		.usage_kept_ms = c->usage_kept_ms,
 	};
 
 	return fleet_new(&config, on_fleet_ready, g, &g->fleet, err);
@@ -205,12 +213,17 @@ static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err
 	if (r == 0)
 		r = keyring_ensure_admin_fd(g->keyring, key_fd, err);
 	if (r == 0)
+		r = meters_open(g->store, g->boot_id, &g->meters, err);
+	if (r == 0)
 		r = open_fleet(g, broker_fd, err);
 	if (r < 0)
 		return r;
 	g->api = (struct api){.loop = g->loop,
 	                      .fleet = g->fleet,
 	                      .keyring = g->keyring,
+	                      .meters = g->meters,
+	                      .prices = g->site->config->prices,
+	                      .currency = g->site->config->currency,
 	                      .started_us = clock_wall_us()};
 	r = loop_signal_add(g->loop, SIGTERM, on_sigterm, g);
 	if (r == 0)
@@ -224,6 +237,10 @@ static int run(struct gateway *g, int broker_fd, int key_fd, struct err *err)
 	auto_free char *root_dir = xasprintf("%s/gateway", c->data_dir);
 	int r = 0;
 
+	/* While it can be seen. Without it every start counts as one of the machine. */
+	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", g->boot_id,
+	                 sizeof(g->boot_id)) < 0)
+		g->boot_id[0] = '\0';
 	if (c->tls_cert) /* while it can still read the key */
 		r = tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
 	if (r == 0)
@@ -242,6 +259,7 @@ static void take_down(struct gateway *g)
 	http_server_free(g->server);
 	if (g->fleet)
 		fleet_free(g->fleet);
+	meters_close(g->meters);
 	if (g->keyring)
 		keyring_free(g->keyring);
 	if (g->store)

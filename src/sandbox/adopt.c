@@ -15,7 +15,7 @@
  * must not keep the daemon from serving the rest.
  */
 #include "base/log.h"
-#include "sandbox/inside.h"
+#include "sandbox/account.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -78,6 +78,8 @@ static int load_sandbox(const struct sandbox_row *row, void *arg)
 		return 0;
 	}
 	fleet_attach(fleet, s);
+	if (sandbox_is_alive(s))
+		account_adopt(s);
 	return 0;
 }
 
@@ -228,6 +230,7 @@ static void on_list_end(struct adoption *a)
 		if (!s || !sandbox_is_alive(s))
 			delete_stray(a->fleet, k->id);
 	}
+	account_settle_old(a->fleet);
 	a->has_list = true;
 	loop_timer_set_in(a->patience, PATIENCE_US);
 	finish_if_done(a);

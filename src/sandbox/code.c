@@ -6,6 +6,7 @@
 #include "sandbox/code.h"
 
 #include "base/clock.h"
+#include "sandbox/account.h"
 #include "sandbox/interpreter.h"
 
 #include <assert.h>
@@ -223,6 +224,7 @@ int code_run(struct sandbox *s, const struct code_spec *spec, const struct code_
 	call->timeout_ms = spec->timeout_ms;
 	list_append(&c->queue, &call->link);
 	c->n_queue++;
+	account_on_call(s);
 	*ret = call;
 	code_kick(c);
 	return 0;

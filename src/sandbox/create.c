@@ -92,6 +92,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	s = sandbox_alloc(fleet);
 	id_make(s->id, "sb");
 	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", project_id);
+	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", spec->key_id ? spec->key_id : "");
 	s->name = xstrdup(spec->name ? spec->name : "");
 	s->tags = spec->tags ? json_deep_copy(spec->tags) : json_object();
 	s->env = spec->env ? json_deep_copy(spec->env) : json_object();

@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/inside.h"
+#include "sandbox/account.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -448,6 +448,7 @@ int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **re
 		return r;
 	}
 	exec_attach(e);
+	account_on_exec(s);
 	*ret = e;
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include "sandbox/fleet.h"
 
 #include "base/fd.h"
-#include "sandbox/inside.h"
+#include "sandbox/account.h"
 
 #include <fcntl.h>
 
@@ -57,12 +57,15 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	}
 	/* Without it every start counts as one of the machine, which only changes a cause's name.
 	 */
-	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", fleet->boot_id,
-	                 sizeof(fleet->boot_id)) < 0)
+	if (config->boot_id)
+		(void)snprintf(fleet->boot_id, sizeof(fleet->boot_id), "%s", config->boot_id);
+	else if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", fleet->boot_id,
+	                      sizeof(fleet->boot_id)) < 0)
 		fleet->boot_id[0] = '\0';
 	r = host_new(config->loop, config->broker_fd, &host_ops, fleet, &fleet->host, err);
 	if (r < 0)
 		return r;
+	account_open(fleet);
 	r = adopt_start(fleet, ready, arg, err);
 	if (r < 0)
 		return r;
@@ -81,6 +84,7 @@ void fleet_free(struct fleet *fleet)
 	if (!fleet)
 		return;
 	adopt_free(fleet);
+	account_close(fleet);
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		fleet_detach(fleet, s);
 		sandbox_free(s);

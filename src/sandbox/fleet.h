@@ -9,6 +9,7 @@
 #include "loop/loop.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
+#include "tenant/meter.h"
 
 struct link_timing;
 
@@ -21,7 +22,11 @@ struct fleet_config {
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint32_t sandboxes_max;
-	uint32_t execs_max; /* kept per sandbox */
+	uint32_t execs_max;       /* kept per sandbox */
+	const char *boot_id;      /* of the running kernel; NULL: it is read from /proc */
+	struct meters *meters;    /* NULL: nothing is metered */
+	uint64_t usage_period_ms; /* between two readings of a sandbox */
+	uint64_t usage_kept_ms;   /* of single sandboxes; of projects it is kept for good */
 	/* The broker died: there is nothing left to do but exit and be started anew. NULL: stops
 	 * the loop. */
 	loop_fn broker_lost;

@@ -25,7 +25,11 @@ struct fleet {
 	loop_fn drained;
 	void *drained_arg;
 	size_t n_draining;
-	size_t message_bytes;      /* of interpreters, on their way in */
+	size_t message_bytes;    /* of interpreters, on their way in */
+	struct loop_timer *look; /* account.c: who is due for a reading */
+	uint64_t synced_us;      /* when usage last was */
+	bool is_write_due;
+	size_t n_meters;           /* ever started */
 	struct adoption *adoption; /* while it starts */
 };
 
@@ -33,8 +37,9 @@ struct sandbox {
 	struct fleet *fleet;
 	char id[ID_SIZE];
 	char project_id[ID_SIZE];
-	char *name;     /* "" = none */
-	char *name_key; /* project and name, while it holds the name */
+	char key_id[ID_SIZE]; /* that it was created with; "" = none */
+	char *name;           /* "" = none */
+	char *name_key;       /* project and name, while it holds the name */
 	enum sandbox_state state;
 	json_t *tags, *env;
 	struct guest_limits limits;
@@ -63,6 +68,13 @@ struct sandbox {
 	size_t n_execs;
 	struct list contexts; /* in order of creation */
 	size_t n_contexts;
+	/* account.c */
+	struct meter *meter;           /* while it is somebody's and runs */
+	struct guest_usage base_usage; /* of the time before it was somebody's */
+	struct guest_usage last_usage; /* once it is gone */
+	bool has_last_usage;
+	uint64_t reading;                       /* the request for it */
+	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
 	struct list link_all, link_ended;
 	UT_hash_handle by_id, by_name;
 };

@@ -90,6 +90,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_strn(&w, "message", s->end.message, strlen(s->end.message));
 	json_put_u64(&w, "channels_to", s->channels_to);
 	json_put_u64(&w, "oom_kills", s->oom_kills);
+	json_put_str(&w, "key_id", s->key_id);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -160,7 +161,7 @@ static void note_boot(struct sandbox *s, const char *boot_id)
 static int read_row(struct sandbox *s, const json_t *object)
 {
 	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
-	const char *boot_id = "", *message = "";
+	const char *boot_id = "", *message = "", *key_id = "";
 	uint64_t cause = 0, channels_to = 0;
 	const struct json_field fields[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
@@ -174,6 +175,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"message", JSON_FIELD_STRING, &message, true},
 		{"channels_to", JSON_FIELD_U64, &channels_to, true, .max = UINT32_MAX},
 		{"oom_kills", JSON_FIELD_U64, &s->oom_kills, true},
+		{"key_id", JSON_FIELD_STRING, &key_id}, /* not in the rows of version 1 */
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
@@ -187,6 +189,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	s->env = json_incref(env);
 	s->end.cause = (enum end_cause)cause;
 	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
+	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", key_id);
 	s->next_channel = s->channels_to = (uint32_t)channels_to;
 	note_boot(s, boot_id);
 	return 0;

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/inside.h"
+#include "sandbox/account.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -63,6 +63,7 @@ static void sandbox_move(struct sandbox *s, enum sandbox_state next)
 	assert(states[s->state].next & BIT(next));
 	log_info("sandbox.moved", "id=%s from=%s to=%s", s->id, states[s->state].name,
 	         states[next].name);
+	account_on_move(s, next);
 	s->state = next;
 }
 
@@ -152,6 +153,7 @@ static void on_delete_reply(const struct msg_reply *reply, int fd, void *arg)
 		(void)close(fd);
 	s->ask = 0;
 	if (reply->err.code == ERR_NONE) {
+		account_on_gone(s, reply);
 		on_gone(s);
 		return;
 	}
@@ -352,6 +354,7 @@ void sandbox_free(struct sandbox *s)
 {
 	struct waiter *w;
 
+	account_free(s);
 	exec_free_all(s);
 	context_free_all(s);
 	link_free(s->link);

@@ -13,6 +13,7 @@
  */
 #include "base/json.h"
 #include "engine/engine.h"
+#include "store/usage.h"
 
 struct fleet;
 struct sandbox;
@@ -50,6 +51,7 @@ const char *end_cause_name(enum end_cause cause);
 struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const char *name;     /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
 	                         project's living */
+	const char *key_id;   /* of who asks; NULL = none */
 	const char *template; /* "host" */
 	const json_t *tags;   /* object of strings, or NULL; checked by sandbox_create() */
 	const json_t *env;    /* object of strings, or NULL: every exec's defaults */
@@ -80,6 +82,20 @@ struct sandbox_patch {
 };
 must_check int sandbox_update(struct sandbox *s, const struct sandbox_patch *patch,
                               sandbox_done_fn done, void *arg, struct err *err);
+
+/* What it has used since it was created, and what it holds now. */
+struct sandbox_figures {
+	struct usage total;
+	bool is_live; /* now is known: it runs */
+	struct guest_usage now;
+	uint64_t at_us; /* wall clock */
+};
+/* f and err: exactly one is NULL; s is NULL if it was forgotten meanwhile. From the loop. */
+typedef void (*sandbox_usage_fn)(struct sandbox *s, const struct sandbox_figures *f,
+                                 const struct err *err, void *arg);
+must_check int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err *err);
+/* Bytes that passed between it and the network. */
+void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes);
 
 const char *sandbox_id(const struct sandbox *s);
 enum sandbox_state sandbox_state(const struct sandbox *s);

@@ -4,7 +4,7 @@
  * only if it said yes, so that a change is made as a whole or not at all.
  */
 #include "base/clock.h"
-#include "sandbox/inside.h"
+#include "sandbox/account.h"
 
 #define MILLISECONDS UINT64_C(1000)
 
@@ -37,6 +37,7 @@ static void apply(struct sandbox *s, struct update *u)
 		sandbox_set_lifetime(s);
 	}
 	s->limits = u->limits;
+	account_on_limits(s);
 	sandbox_note(s);
 	sandbox_tell(s->fleet, u->done, u->arg, s, NULL);
 }

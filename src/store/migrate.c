@@ -9,6 +9,7 @@
 
 static const char *const steps[] = {
 	store_schema,
+	store_schema_usage,
 };
 
 static int read_version(sqlite3 *db, int *ret)

@@ -8,6 +8,8 @@
 
 #include <sqlite3.h>
 
-extern const char store_schema[]; /* schema.sql: the first step */
+/* The steps, each a file beside this one. */
+extern const char store_schema[];
+extern const char store_schema_usage[];
 
 must_check int migrate(sqlite3 *db, const char *path, struct err *err);

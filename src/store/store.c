@@ -11,12 +11,12 @@
  */
 #include "store/store.h"
 
+#include "store/inside.h"
 #include "store/migrate.h"
 
 #include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <sys/stat.h>
 
 enum statement {
@@ -166,6 +166,11 @@ int store_open(const char *path, struct store **ret, struct err *err)
 		return r;
 	*ret = take_ptr(st);
 	return 0;
+}
+
+sqlite3 *store_db(const struct store *st)
+{
+	return st->db;
 }
 
 void store_close(struct store *st)

@@ -449,6 +449,14 @@ const char *keyring_find_project(struct keyring *ring, const char *id_or_name)
 	return p ? p->id : NULL;
 }
 
+const char *keyring_project_name(struct keyring *ring, const char *id)
+{
+	struct project *p = NULL;
+
+	HASH_FIND(by_id, ring->projects_by_id, id, strlen(id), p);
+	return p ? p->name : NULL;
+}
+
 void keyring_each_project(struct keyring *ring,
                           void (*fn)(const char *id, const char *name, uint64_t created_us,
                                      void *arg),

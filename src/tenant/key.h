@@ -58,6 +58,8 @@ must_check int keyring_add_project(struct keyring *ring, const char *name, const
                                    struct err *err);
 const char *keyring_find_project(struct keyring *ring,
                                  const char *id_or_name); /* its id, or NULL */
+/* The name of a project's id, borrowed, or NULL. */
+const char *keyring_project_name(struct keyring *ring, const char *id);
 void keyring_each_project(struct keyring *ring,
                           void (*fn)(const char *id, const char *name, uint64_t created_us,
                                      void *arg),

@@ -348,6 +348,20 @@ def run(api, box):
     assert "".join(json.loads(line).get("text", "") for line in data.splitlines()) == "file in"
 
 
+def get_sandbox_usage(api, box):
+    _, one = api("get_sandbox_usage", id=box.id)
+    assert one["sandbox_id"] == box.id and one["now"]["pids"] >= 0 and one["usage"]["creates"] == 1
+
+
+def get_usage(api, box):
+    _, report = api("get_usage", query="group_by=sandbox&limit=1")
+    assert len(report["rows"]) == 1
+    assert api("get_usage", query="project=default&from=2026-01-01&to=2026-01-02")[1]["rows"] == []
+    assert api("get_usage", query="group_by=day")[1]["next_cursor"] is None
+    _, text = api("get_usage", headers={"Accept": "text/csv"})
+    assert text.startswith(b"project_id,running_ms,cpu_ns,")
+
+
 def list_keys(api, box):
     assert api("list_keys", query="project=default")[1]["keys"]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import date
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Union
 
 from . import errors
@@ -124,6 +125,28 @@ class Client:
             return _collect(_events(self.open(req)), on_stdout, on_stderr)
         return ExecResult.from_json(self.call(request("POST", ["run"], body=body, timeout=FOREVER)))
 
+    def usage(
+        self,
+        *,
+        group_by: str = "project",
+        start: Union[None, str, date] = None,
+        end: Union[None, str, date] = None,
+        project: Optional[str] = None,
+    ) -> List[Json]:
+        """Rows of what was used, by "project", "sandbox" or "day" (UTC), from start to end, both included.
+
+        Without days: this month. A key sees its own project; an admin of "default" all of them.
+        """
+        query = {"group_by": group_by, "from": start, "to": end, "project": project}
+        rows: List[Json] = []
+        cursor = None
+        while True:
+            page = self.call(request("GET", ["usage"], query={**query, "cursor": cursor}))
+            rows += page["rows"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return rows
+
     def keys(self, *, project: Optional[str] = None) -> List[Json]:
         return list(self.call(request("GET", ["keys"], query={"project": project}))["keys"])
 
@@ -203,6 +226,10 @@ class Sandbox:
         body = {"tags": tags, "timeout_ms": milliseconds(timeout), "limits": limits}
         self.info = SandboxInfo.from_json(self.client.call(request("PATCH", ["sandboxes", self.id], body=body)))
         return self.info
+
+    def usage(self) -> Json:
+        """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
+        return self.client.call(request("GET", ["sandboxes", self.id, "usage"]))
 
     def delete(self) -> SandboxInfo:
         """Ends it; returns once nothing of it is left on the host."""

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Every sandbox that runs is read once a period; which of them are due is looked at several times a
+ * period, so that the broker is asked for a few at a time and never for a thousand at once.
+ * Readings of one look are written together, and synced once a period.
+ *
+ * The end of a run needs the counters of when its processes were dead: the broker's reply to the
+ * delete has them. A sandbox that is found dead at the start had its end without us; then the
+ * broker is asked for what it kept (broker/finals.h), and time is charged up to the last reading
+ * only.
+ *
+ * Execs are written with the turn in which they began, since an exec is a promise that is written
+ * too. Calls of code touch no disk, so those of the last moments before a kill are not counted.
+ */
+#include "sandbox/account.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "tenant/day.h"
+
+#define LOOKS_A_PERIOD 8
+#define LOOK_US_MIN    (50 * UINT64_C(1000))
+#define NOTHING_MORE   1 /* as charge_until_us: a moment before any reading */
+
+static struct meters *meters_of(const struct sandbox *s)
+{
+	return s->fleet->config.meters;
+}
+
+static void on_reading(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	s->reading = 0;
+	if (reply->err.code == ERR_NONE && s->meter && s->link)
+		meter_read(s->meter, &reply->usage);
+}
+
+static void ask_reading(struct sandbox *s)
+{
+	struct msg_request req = {.op = MSG_USAGE};
+
+	memcpy(req.id, s->id, sizeof(req.id));
+	(void)!host_ask(s->fleet->host, &req, on_reading, s, &s->reading, NULL);
+}
+
+static void prune(struct fleet *fleet)
+{
+	uint64_t keep = fleet->config.usage_kept_ms / (DAY_US / 1000);
+	int32_t today = day_of(clock_wall_us());
+	struct err err;
+
+	if ((uint64_t)today <= keep)
+		return;
+	if (store_usage_prune(meters_store(fleet->config.meters), today - (int32_t)keep, &err) < 0)
+		log_error("usage.unpruned", "error='%s'", err.message);
+}
+
+static void look(struct loop *loop, void *arg)
+{
+	struct fleet *fleet = arg;
+	uint64_t period_us = fleet->config.usage_period_ms * 1000;
+	uint64_t now = loop_now_us(loop);
+	bool is_synced = now - fleet->synced_us >= period_us;
+
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		if (!s->meter || !s->link || s->reading || s->read_next_us > now)
+			continue;
+		s->read_next_us = now + period_us;
+		ask_reading(s);
+	}
+	(void)!meters_write(fleet->config.meters, is_synced,
+	                    NULL); /* it logs; the next one tries */
+	if (is_synced) {
+		fleet->synced_us = now;
+		prune(fleet);
+	}
+	loop_timer_set_in(fleet->look, MAX(period_us / LOOKS_A_PERIOD, LOOK_US_MIN));
+}
+
+void account_open(struct fleet *fleet)
+{
+	if (!fleet->config.meters)
+		return;
+	fleet->look = loop_timer_new(fleet->config.loop, look, fleet);
+	fleet->synced_us = loop_now_us(fleet->config.loop);
+	loop_timer_set_in(fleet->look, LOOK_US_MIN);
+}
+
+void account_close(struct fleet *fleet)
+{
+	loop_timer_free(take_ptr(fleet->look));
+}
+
+/* The steady clock when the wall clock showed this; never later than now. */
+static uint64_t steady_at(uint64_t wall_us)
+{
+	uint64_t wall_now = clock_wall_us(), now = clock_steady_us();
+	uint64_t ago = wall_now > wall_us ? wall_now - wall_us : 0;
+
+	return now > ago ? now - ago : NOTHING_MORE;
+}
+
+static void start(struct sandbox *s, uint64_t since_us)
+{
+	const struct meter_spec spec = {
+		.sandbox_id = s->id,
+		.project_id = s->project_id,
+		.key_id = s->key_id,
+		.memory_limit_bytes = s->limits.memory_bytes,
+		.since_us = since_us,
+		.base = s->base_usage,
+	};
+	uint64_t look_us;
+
+	s->meter = meter_find(meters_of(s), s->id);
+	if (!s->meter)
+		s->meter = meter_start(meters_of(s), &spec);
+	/* Those that are adopted together take turns. */
+	look_us = s->fleet->config.usage_period_ms * 1000 / LOOKS_A_PERIOD;
+	s->read_next_us = loop_now_us(s->fleet->config.loop) +
+	                  look_us * (++s->fleet->n_meters % LOOKS_A_PERIOD + 1);
+}
+
+/* One whose meter was never written ran for less than a look: it is begun again from its creation.
+ */
+void account_adopt(struct sandbox *s)
+{
+	if (meters_of(s) && s->state == SANDBOX_RUNNING)
+		start(s, steady_at(s->created_us));
+	else if (meters_of(s))
+		s->meter = meter_find(meters_of(s), s->id);
+}
+
+static void on_kept_final(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct fleet *fleet = arg;
+	struct meter *m = meter_find(fleet->config.meters, reply->id);
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (m && reply->err.code == ERR_NONE) /* else the next start asks again */
+		meter_close(m, &reply->usage, NOTHING_MORE);
+}
+
+static void close_by_kept_final(struct fleet *fleet, const char *id)
+{
+	struct msg_request req = {.op = MSG_DELETE};
+
+	(void)snprintf(req.id, sizeof(req.id), "%s", id);
+	(void)!host_ask(fleet->host, &req, on_kept_final, fleet, NULL, NULL);
+}
+
+static void settle_one(struct meter *m, void *arg)
+{
+	struct fleet *fleet = arg;
+	const struct sandbox *s = fleet_find_id(fleet, meter_sandbox_id(m));
+
+	if (!s || !sandbox_is_alive(s))
+		close_by_kept_final(fleet, meter_sandbox_id(m));
+}
+
+void account_settle_old(struct fleet *fleet)
+{
+	if (fleet->config.meters)
+		meters_each(fleet->config.meters, settle_one, fleet);
+}
+
+static void end_meter(struct sandbox *s)
+{
+	struct meter *m = take_ptr(s->meter);
+
+	if (!m || !s->has_last_usage) /* without: account_settle_old() has it in hand */
+		return;
+	meter_close(m, &s->last_usage,
+	            s->charge_until_us ? s->charge_until_us : steady_at(s->end.at_us));
+}
+
+void account_on_move(struct sandbox *s, enum sandbox_state next)
+{
+	if (!meters_of(s))
+		return;
+	switch (next) {
+	case SANDBOX_RUNNING:
+		if (!s->meter)
+			start(s, clock_steady_us());
+		break;
+	case SANDBOX_STOPPING:
+		s->charge_until_us = s->link ? clock_steady_us() : NOTHING_MORE;
+		break;
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+		end_meter(s);
+		break;
+	case SANDBOX_CREATING:
+	case SANDBOX_STATE_COUNT:
+		break;
+	}
+}
+
+void account_on_gone(struct sandbox *s, const struct msg_reply *reply)
+{
+	s->last_usage = reply->usage;
+	s->has_last_usage = true;
+}
+
+void account_on_limits(struct sandbox *s)
+{
+	if (s->meter)
+		meter_set_memory_limit(s->meter, s->limits.memory_bytes);
+}
+
+static void write_counts(struct loop *loop, void *arg)
+{
+	struct fleet *fleet = arg;
+
+	(void)loop;
+	fleet->is_write_due = false;
+	if (fleet->look) /* else it has been closed meanwhile, which writes too */
+		(void)!meters_write(fleet->config.meters, /* is_synced= */ false, NULL);
+}
+
+void account_on_exec(struct sandbox *s)
+{
+	struct fleet *fleet = s->fleet;
+
+	if (!s->meter)
+		return;
+	meter_count_exec(s->meter);
+	if (fleet->is_write_due)
+		return;
+	fleet->is_write_due = true;
+	loop_defer(fleet->config.loop, write_counts, fleet);
+}
+
+void account_on_call(struct sandbox *s)
+{
+	if (s->meter)
+		meter_count_call(s->meter);
+}
+
+void account_free(struct sandbox *s)
+{
+	host_cancel(s->fleet->host, s->reading);
+}
+
+void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes)
+{
+	if (s->meter)
+		meter_count_network(s->meter, in_bytes, out_bytes);
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the files of this directory share of a store, and nobody else. */
+#include "store/store.h"
+
+#include <sqlite3.h>
+
+sqlite3 *store_db(const struct store *st);

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metering: what is charged is what the kernel counted, once, whatever is killed in between."""
+
+import csv
+import io
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from cloche import Client
+from cloche.errors import Forbidden, InvalidField, NotFound
+from harness import audit
+from harness.daemon import Daemon, call, read_text, wait_for
+
+BURN = "import time\nt = time.process_time()\nwhile time.process_time() - t < 0.3: pass"
+PRICES = ["--price-cpu-hour", "3600", "--price-create", "0.01", "--currency", "USD"]
+
+
+@pytest.fixture(scope="module")
+def metered():
+    """A daemon that reads often and has prices: (daemon, client)."""
+    daemon = Daemon("--default-memory", "128MiB", "--usage-period", "200ms", *PRICES).start()
+    try:
+        with Client(daemon.url, daemon.key) as client:
+            yield daemon, client
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    log = daemon.log()
+    daemon.remove()
+    assert status == 0, log[-4000:]
+    assert not left, left
+
+
+@pytest.fixture
+def box(metered):
+    daemon, client = metered
+    with client.create() as sandbox:
+        yield sandbox
+
+
+def counted_ns(sandbox_id):
+    """The kernel's own count of what ran for the user."""
+    for top in audit.cgroup_dirs({sandbox_id}):
+        if text := read_text(Path(top) / "user" / "cpuacct.usage"):
+            return int(text)
+        for line in read_text(Path(top) / "user" / "cpu.stat").splitlines():
+            if line.startswith("usage_usec"):
+                return int(line.split()[1]) * 1000
+    raise AssertionError("no cgroup counts its CPU")
+
+
+def row_of(client, sandbox_id):
+    rows = [r for r in client.usage(group_by="sandbox") if r["sandbox_id"] == sandbox_id]
+    return rows[0] if rows else None
+
+
+def kill_parts(daemon, names):
+    pids = [getattr(daemon, f"{name}_pid") for name in names]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    for name, pid in zip(names, pids):
+        wait_for(lambda: daemon._part(name) not in (None, pid), 30, f"a new {name}")
+    wait_for(lambda: call(daemon, "GET", "/v1/health")[0] == 200, 30, "an answer")
+
+
+def test_what_is_charged_is_what_the_kernel_counted(metered, box):
+    _, client = metered
+    box.run(["python3", "-c", BURN])
+    before = counted_ns(box.id)
+    live = box.usage()
+    after = counted_ns(box.id)
+    assert 300_000_000 <= before <= live["usage"]["cpu_ns"] <= after
+    assert live["now"]["memory_peak_bytes"] > 0 and live["usage"]["execs"] == 1
+    box.delete()
+    row = row_of(client, box.id)
+    assert after <= row["cpu_ns"] <= after * 1.01
+    assert row["memory_mib_ms"] == row["running_ms"] * 128
+    assert 0 < row["memory_used_mib_ms"] <= row["memory_mib_ms"]
+    assert (row["execs"], row["creates"]) == (1, 1)
+    assert abs(float(row["cost"]) - (row["cpu_ns"] / 1e9 + 0.01)) < 1e-6
+
+
+def test_waiting_costs_no_active_cpu(metered, box):
+    box.start(["sleep", "1000"])
+    idle = wait_for(lambda: u if (u := box.usage()["usage"])["execs"] and box.usage()["now"]["pids"] else None)
+    later = wait_for(lambda: u if (u := box.usage()["usage"])["running_ms"] > idle["running_ms"] + 700 else None)
+    assert later["cpu_ns"] - idle["cpu_ns"] < 10_000_000  # what starting `sleep` still took
+    last = wait_for(lambda: u if (u := box.usage()["usage"])["running_ms"] > later["running_ms"] + 700 else None)
+    assert last["cpu_ns"] == later["cpu_ns"]
+    assert last["memory_mib_ms"] > later["memory_mib_ms"]
+
+
+@pytest.mark.parametrize("names", [["gateway"], ["broker"]])
+def test_after_a_kill_usage_goes_on_where_it_was(metered, names):
+    daemon, client = metered
+    box = client.create()
+    box.run(["python3", "-c", BURN])
+    told = wait_for(lambda: row_of(client, box.id))
+    kill_parts(daemon, names)
+    again = box.usage()["usage"]
+    assert all(again[k] >= told[k] for k in again if k != "cost")
+    box.run(["python3", "-c", BURN])
+    last = counted_ns(box.id)
+    box.delete()
+    row = row_of(client, box.id)
+    assert last <= row["cpu_ns"] <= last * 1.01
+    assert (row["creates"], row["execs"]) == (1, 2)
+
+
+def test_the_books_of_one_that_died_while_nobody_looked_are_closed_exactly(metered):
+    daemon, client = metered
+    box = client.create()
+    box.run(["python3", "-c", BURN])
+    pids = audit.processes_of_cgroups({box.id})
+    counted = counted_ns(box.id)
+    os.kill(min(pids), signal.SIGKILL)
+    kill_parts(daemon, ["gateway", "broker"])
+    wait_for(lambda: box.refresh().ended, 15, "the end")
+    row = wait_for(lambda: r if (r := row_of(client, box.id))["cpu_ns"] >= counted else None)
+    assert counted <= row["cpu_ns"] <= counted * 1.01
+
+
+def test_an_end_is_charged_once(metered):
+    daemon, client = metered
+    box = client.create()
+    box.run("true")
+    box.delete()
+    row = row_of(client, box.id)
+    kill_parts(daemon, ["gateway"])
+    assert row_of(client, box.id) == row
+    assert box.usage()["usage"] == {k: row[k] for k in box.usage()["usage"]}
+    assert box.usage()["now"] is None
+
+
+def test_projects_and_days_are_the_sums_of_their_sandboxes(metered):
+    _, client = metered
+    for _ in range(3):
+        with client.create() as sandbox:
+            sandbox.run("true")
+    sandboxes = client.usage(group_by="sandbox")
+    (project,) = [r for r in client.usage() if r["project"] == "default"]
+    days = client.usage(group_by="day")
+    for name in ("running_ms", "cpu_ns", "memory_mib_ms", "execs", "creates"):
+        assert sum(r[name] for r in sandboxes) == project[name] == sum(r[name] for r in days), name
+
+
+def test_sandboxes_come_in_pages(metered):
+    daemon, client = metered
+    for _ in range(3):
+        client.create().delete()
+    seen, cursor = [], ""
+    while cursor is not None:
+        _, page = call(daemon, "GET", f"/v1/usage?group_by=sandbox&limit=1{cursor}")
+        seen += [r["sandbox_id"] for r in page["rows"]]
+        cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
+    assert seen == sorted(set(seen)) and len(seen) == len(client.usage(group_by="sandbox")) >= 3
+
+
+def test_csv_has_the_same_rows(metered):
+    daemon, client = metered
+    client.create().delete()
+    _, text = call(daemon, "GET", "/v1/usage?group_by=day", headers={"Accept": "text/csv"})
+    rows = list(csv.DictReader(io.StringIO(text.decode())))
+    assert [{k: str(v) for k, v in r.items()} | {"currency": "USD"} for r in client.usage(group_by="day")] == rows
+
+
+def test_a_project_sees_only_its_own_usage(metered):
+    daemon, client = metered
+    client.create().delete()
+    project = client.create_project("meter-other")
+    secret = client.create_key("other", scope="admin", project=project["id"])["secret"]
+    with Client(daemon.url, secret) as other:
+        assert other.usage() == [] and other.usage(group_by="sandbox") == []
+        other.create().delete()
+        (row,) = other.usage()
+        assert (row["project_id"], row["creates"]) == (project["id"], 1)
+        assert other.usage(project=project["id"]) == [row]
+        for name in ("default", "no-such-project"):
+            with pytest.raises(Forbidden):
+                other.usage(project=name)
+        mine = client.create()
+        with pytest.raises(NotFound):
+            other.get(mine.id).usage()
+        mine.delete()
+    reader = client.create_key("reader", scope="read")["secret"]
+    with Client(daemon.url, reader) as plain:
+        assert {r["project"] for r in plain.usage()} == {"default"}
+    assert {r["project"] for r in client.usage()} >= {"default", "meter-other"}
+
+
+@pytest.mark.parametrize(
+    "field, query",
+    [("from", "from=2026-02-30"), ("to", "to=today"), ("from", "from=2026-02-02&to=2026-02-01"), ("from", "from=2020-01-01&to=2026-01-01"),
+     ("group_by", "group_by=hour"), ("cursor", "cursor=abc&group_by=sandbox"), ("cursor", "cursor=abc"), ("limit", "limit=0")],
+)
+def test_a_bad_question_is_named(metered, field, query):
+    daemon, _ = metered
+    status, body = call(daemon, "GET", f"/v1/usage?{query}")
+    assert (status, body["error"]["field"]) == (400, field)
+
+
+def test_days_of_the_sdk_may_be_dates(client):
+    with pytest.raises(InvalidField):
+        client.usage(start="2026-13-01")
