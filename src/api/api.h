@@ -3,8 +3,8 @@
 /*
  * The native HTTP API, /v1, as described in api/openapi.yaml: a table of routes, the check of who
  * is calling, and a file per resource. A handler parses, finds, acts, replies; what it finds always
- * belongs to the caller's project. Nothing here keeps state of its own but the count of failed
- * logins: all else lives in the fleet and the keyring, or in the request that is being answered.
+ * belongs to the caller's project. Nothing here keeps state of its own but counts: all else lives
+ * in the fleet and the keyring, or in the request that is being answered.
  */
 #include "http/server.h"
 #include "sandbox/fleet.h"
@@ -20,6 +20,13 @@ struct login_peer {
 	unsigned failures;
 };
 
+/* Requests by route (the last row: none of ours) and class of status. */
+#define API_ROUTES_MAX 128
+struct http_counts {
+	uint64_t requests[API_ROUTES_MAX + 1][6];
+	uint64_t bytes_out;
+};
+
 struct api { /* the http_app's arg; the daemon owns it */
 	struct loop *loop;
 	struct fleet *fleet;
@@ -27,8 +34,10 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct meters *meters;
 	struct prices prices;
 	const char *currency;
+	struct event_log *events;
 	uint64_t started_us; /* wall clock */
 	struct login_peer login_peers[LOGIN_PEERS_MAX];
+	struct http_counts http;
 };
 
 const struct http_route *api_routes(size_t *ret_n);

@@ -53,13 +53,28 @@ static bool count_failure(struct api *api, const struct http_req *req)
 	return ++row->failures > FAILURES_MAX;
 }
 
+static void tell_refused(struct http_req *req, const char *why)
+{
+	const struct api *api = http_app_arg(req);
+	struct event e;
+	struct json_writer *w;
+
+	log_debug("auth.refused", "request=%s why='%s'", http_request_id(req), why);
+	event_log_set_origin(api->events, NULL, http_request_id(req));
+	w = event_begin(&e, api->events, EVENT_KEY_REFUSED, NULL, NULL);
+	json_put_str(w, "why", why);
+	json_put_bool(w, "unix_socket", http_peer_is_unix(req));
+	event_end(&e);
+	event_log_set_origin(api->events, NULL, NULL);
+}
+
 static int refuse(struct http_req *req, struct err *err, const char *why)
 {
 	if (count_failure(http_app_arg(req), req)) {
 		http_reply_header(req, "Retry-After", "60");
 		return err_set(err, ERR_LIMIT, 0, "too many calls without a good key");
 	}
-	log_debug("auth.refused", "request=%s why='%s'", http_request_id(req), why);
+	tell_refused(req, why);
 	(void)err_set(err, ERR_UNAUTHENTICATED, 0, "%s", why);
 	return err_hint(err, "send a key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'");
 }

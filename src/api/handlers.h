@@ -62,6 +62,10 @@ int run_once(struct http_req *req, struct err *err);
 int get_usage(struct http_req *req, struct err *err);
 int get_sandbox_usage(struct http_req *req, struct err *err);
 
+/* events.c */
+int list_events(struct http_req *req, struct err *err);
+int get_events_head(struct http_req *req, struct err *err);
+
 /* keys.c */
 int list_keys(struct http_req *req, struct err *err);
 int create_key(struct http_req *req, struct err *err);

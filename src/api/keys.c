@@ -62,6 +62,20 @@ static int read_key_body(const json_t *body, const char **ret_name, enum key_sco
 	return 0;
 }
 
+/* The key in question, not the one that asked: that is the entry's origin. */
+static void tell_key(const struct http_req *req, enum event_type type, const char *project_id,
+                     const char *subject_id, const char *scope)
+{
+	const struct api *api = http_app_arg(req);
+	struct event e;
+	struct json_writer *w = event_begin(&e, api->events, type, project_id, NULL);
+
+	json_put_str(w, "subject_key_id", subject_id);
+	if (scope)
+		json_put_str(w, "scope", scope);
+	event_end(&e);
+}
+
 int create_key(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -81,6 +95,7 @@ int create_key(struct http_req *req, struct err *err)
 		r = keyring_add(api->keyring, project_id, name, scope, secret, &key, err);
 	if (r < 0)
 		return r;
+	tell_key(req, EVENT_KEY_CREATED, project_id, key_id(key), key_scope_name(scope));
 	w = reply_begin(&reply);
 	key_to_json(key, w, "key");
 	json_put_str(w, "secret", secret);
@@ -100,6 +115,7 @@ int revoke_key(struct http_req *req, struct err *err)
 		r = keyring_revoke(api->keyring, project_id, id, err);
 	if (r < 0)
 		return r;
+	tell_key(req, EVENT_KEY_REVOKED, project_id, id, NULL);
 	json_put_str(reply_begin(&reply), "id", id);
 	return reply_send(&reply, req, 200, err);
 }
@@ -141,6 +157,7 @@ int create_project(struct http_req *req, struct err *err)
 		{"name", JSON_FIELD_STRING, &name, /* required= */ true, .min = 1,
 	         .max = NAME_BYTES_MAX},
 	};
+	struct event event;
 	struct reply reply;
 	struct json_writer *w;
 	int r = no_query(req, err);
@@ -153,6 +170,9 @@ int create_project(struct http_req *req, struct err *err)
 		r = keyring_add_project(api->keyring, name, &id, err);
 	if (r < 0)
 		return r;
+	event_put_text(event_begin(&event, api->events, EVENT_PROJECT_CREATED, id, NULL), "name",
+	               name);
+	event_end(&event);
 	w = reply_begin(&reply);
 	json_put_str(w, "id", id);
 	json_put_str(w, "name", name);

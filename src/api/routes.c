@@ -8,6 +8,8 @@
 #include "api/body.h"
 #include "api/handlers.h"
 
+#include <assert.h>
+
 #define SANDBOX "/v1/sandboxes/{id}"
 #define EXEC    SANDBOX "/execs/{exec_id}"
 #define CONTEXT SANDBOX "/contexts/{context_id}"
@@ -63,6 +65,8 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   "/v1/run",          run_once,         HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
 
 	{HTTP_GET,    "/v1/usage",        get_usage,        HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    "/v1/events/head",  get_events_head,  HTTP_BODY_NONE,   SCOPE_READ},
 
 	{HTTP_GET,    "/v1/keys",         list_keys,        HTTP_BODY_NONE,   SCOPE_ADMIN},
 	{HTTP_POST,   "/v1/keys",         create_key,       HTTP_BODY_JSON,   SCOPE_ADMIN},
@@ -71,6 +75,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   "/v1/projects",     create_project,   HTTP_BODY_JSON,   SCOPE_ADMIN},
 };
 /* clang-format on */
+static_assert(ARRAY_SIZE(routes) <= API_ROUTES_MAX, "a route has no row of counts");
 
 const struct http_route *api_routes(size_t *ret_n)
 {

@@ -60,6 +60,10 @@ static const struct key keys[] = {
 	{"", "execs_max", "execs-max", KIND_COUNT, AT(execs_max), 1, 100000, "execs kept per sandbox"},
 	{"", "spool", "spool", KIND_SIZE, AT(spool_bytes), 64 * KIB, TIB, "output kept per exec"},
 	{"", "plain_storage", "plain-storage", KIND_BOOL, AT(is_plain_storage), 0, 0, "plain directories instead of btrfs: no disk limit"},
+	{"events", "age", "events-age", KIND_DURATION, AT(events_age_ms), 1000, 3650 * DAY_MS, "how long events are kept"},
+	{"events", "size", "events-size", KIND_SIZE, AT(events_bytes), 64 * KIB, TIB, "and how many bytes of them"},
+	{"events", "count", "events-count", KIND_COUNT64, AT(events_count), 100, UINT32_MAX, "and how many"},
+	{"events", "rate", "events-rate", KIND_COUNT, AT(events_rate), 1, 100000, "events a second that a sandbox may cause for long"},
 	{"defaults", "vcpus", "default-vcpus", KIND_CPUS, AT(default_limits.cpu_milli), 10, 1024000, "of a sandbox that asks for no other"},
 	{"defaults", "memory", "default-memory", KIND_SIZE, AT(default_limits.memory_bytes), 8 * MIB, 64 * TIB, NULL},
 	{"defaults", "disk", "default-disk", KIND_SIZE, AT(default_limits.disk_bytes), MIB, 1024 * TIB, NULL},
@@ -142,6 +146,10 @@ void config_init(struct config *c)
 		.usage_period_ms = 10000,
 		.usage_kept_ms = 90 * DAY_MS,
 		.currency = xstrdup("EUR"),
+		.events_age_ms = 30 * DAY_MS,
+		.events_bytes = 256 * MIB,
+		.events_count = 1000000,
+		.events_rate = 50,
 		.ready_fd = -1,
 	};
 	c->default_limits = (struct guest_limits){

@@ -30,6 +30,8 @@ struct config {
 	uint64_t usage_period_ms, usage_kept_ms;
 	struct prices prices;
 	char *currency;
+	uint64_t events_age_ms, events_bytes, events_count; /* kept at most */
+	uint32_t events_rate;
 	bool is_plain_storage;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */

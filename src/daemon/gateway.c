@@ -9,6 +9,7 @@
  * When the launcher dies or closes the control socket (because the broker died), there is nobody to
  * be polite for: it stops at once, and the next start goes on from the store.
  */
+#include "api/access.h"
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -32,6 +33,7 @@ struct gateway {
 	const struct site *site;
 	struct loop *loop;
 	struct store *store;
+	struct event_log *events;
 	struct keyring *keyring;
 	struct meters *meters;
 	char boot_id[40]; /* of the running kernel */
@@ -102,8 +104,12 @@ static const char *const *allowed_hosts(struct gateway *g)
 
 static int listen_all(struct gateway *g, struct err *err)
 {
-	struct http_app app = {
-		.authorize = api_authorize, .arg = &g->api, .hosts = allowed_hosts(g)};
+	struct http_app app = {.authorize = api_authorize,
+	                       .enter = access_enter,
+	                       .leave = access_leave,
+	                       .ended = access_ended,
+	                       .arg = &g->api,
+	                       .hosts = allowed_hosts(g)};
 	int r;
 
 	app.routes = api_routes(&app.n_routes);
@@ -184,6 +190,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 	const struct fleet_config config = {
 		.loop = g->loop,
 		.store = g->store,
+		.events = g->events,
 		.broker_fd = broker_fd,
 		.spool_dir = SPOOL_DIR,
 		.spool_bytes_max = c->spool_bytes,
@@ -202,12 +209,41 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 	return fleet_new(&config, on_fleet_ready, g, &g->fleet, err);
 }
 
+static void tell_start_or_stop(struct gateway *g, enum event_type type)
+{
+	struct event e;
+
+	json_put_str(event_begin(&e, g->events, type, NULL, NULL), "version", CLOCHE_VERSION);
+	event_end(&e);
+}
+
+static int open_events(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const struct event_config config = {
+		.loop = g->loop,
+		.store = g->store,
+		.boot_id = g->boot_id,
+		.limits = {.age_us = c->events_age_ms * 1000,
+	                   .bytes = c->events_bytes,
+	                   .count = c->events_count,
+	                   .rate = c->events_rate},
+	};
+	int r = event_log_open(&config, &g->events, err);
+
+	if (r == 0)
+		tell_start_or_stop(g, EVENT_DAEMON_STARTED);
+	return r;
+}
+
 static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
 
 	if (r == 0)
 		r = store_open(STORE_PATH, &g->store, err);
+	if (r == 0)
+		r = open_events(g, err);
 	if (r == 0)
 		r = keyring_load(g->store, &g->keyring, err);
 	if (r == 0)
@@ -224,6 +260,7 @@ static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err
 	                      .meters = g->meters,
 	                      .prices = g->site->config->prices,
 	                      .currency = g->site->config->currency,
+	                      .events = g->events,
 	                      .started_us = clock_wall_us()};
 	r = loop_signal_add(g->loop, SIGTERM, on_sigterm, g);
 	if (r == 0)
@@ -262,6 +299,9 @@ static void take_down(struct gateway *g)
 	meters_close(g->meters);
 	if (g->keyring)
 		keyring_free(g->keyring);
+	if (g->events && g->is_stopping)
+		tell_start_or_stop(g, EVENT_DAEMON_STOPPED);
+	event_log_close(g->events);
 	if (g->store)
 		store_close(g->store);
 	tls_context_free(g->tls);

@@ -83,7 +83,7 @@ void conn_cut(struct conn *c)
 	list_remove(&c->link);
 	server_conn_gone(c->server, c);
 	if (c->req)
-		request_done(c->req, /* whole= */ false);
+		request_end(c->req, /* whole= */ false);
 	loop_defer(c->loop, conn_free, c);
 }
 
@@ -205,7 +205,7 @@ static bool step_head(struct conn *c)
 /* The reply has gone out: what now? */
 static void finish_request(struct conn *c)
 {
-	request_done(c->req, /* whole= */ true);
+	request_end(c->req, /* whole= */ true);
 	request_free(take_ptr(c->req));
 	c->has_served = true;
 	c->awaits_drain = false;
@@ -284,7 +284,7 @@ static bool step_upgraded(struct conn *c)
 	size_t before = c->in.len;
 
 	if (c->req->reply == REPLY_ENDED && c->out.len == 0) {
-		request_done(c->req, /* whole= */ true);
+		request_end(c->req, /* whole= */ true);
 		request_free(take_ptr(c->req));
 		conn_move(c, CONN_CLOSING);
 		return true;

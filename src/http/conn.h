@@ -55,7 +55,8 @@ struct route_param {
 
 struct http_req {
 	struct conn *conn;
-	char id[ID_SIZE];
+	char id[HTTP_REQUEST_ID_SIZE];
+	uint64_t begun_us; /* when its head was whole; 0 before */
 	struct http_head head;
 	struct http_target target;
 	enum http_method method;
@@ -76,6 +77,8 @@ struct http_req {
 	enum reply_state reply;
 	bool is_chunked, drops_body; /* the reply's */
 	int64_t reply_left;          /* of its declared length; -1 = none declared */
+	int status;                  /* of the reply, 0 before */
+	uint64_t reply_bytes;
 	struct buf reply_fields;
 	bool has_cache_control;
 	http_fn on_drain;
@@ -132,6 +135,7 @@ void reply_err_and_close(struct http_req *req, const struct err *err);
 struct http_req *request_new(struct conn *c);
 void request_free(struct http_req *req);
 void request_done(struct http_req *req, bool whole); /* on_done(), once */
+void request_end(struct http_req *req, bool whole);  /* the same, and the app is told */
 
 /* server.c: what a connection needs of its server. */
 const struct http_app *server_app(const struct http_server *s);

@@ -135,8 +135,10 @@ static void start(struct http_req *req, int status, const char *type, int64_t le
 {
 	struct conn *c = req->conn;
 	struct buf *out = conn_out(c);
+	size_t before = out->len;
 
 	assert(req->reply == REPLY_NONE);
+	req->status = status;
 	req->reply = REPLY_STARTED;
 	req->drops_body = req->method == HTTP_HEAD || status == 204 || status == 304;
 	req->reply_left = length;
@@ -149,8 +151,7 @@ static void start(struct http_req *req, int status, const char *type, int64_t le
 	if (buf_printf(out, "HTTP/1.1 %d %s\r\n", status, reason_of(status)) < 0 ||
 	    put_fields(req, out, status, type, length) < 0)
 		c->is_aborted = true;
-	log_debug("http.reply", "id=%s method=%s path='%s' status=%d", req->id,
-	          http_method_name(req->method), http_path(req), status);
+	req->reply_bytes += out->len - before;
 }
 
 void http_stream_start(struct http_req *req, int status, const char *type, int64_t length)
@@ -189,6 +190,7 @@ int http_stream_write(struct http_req *req, const void *data, size_t len)
 	                    : buf_append(conn_out(c), data, len);
 	if (r < 0)
 		return give_up(req);
+	req->reply_bytes += len;
 	return 0;
 }
 
@@ -229,6 +231,8 @@ void http_reply(struct http_req *req, int status, const char *type, const void *
 	start(req, status, type, (int64_t)len);
 	if (!req->drops_body && buf_append(conn_out(c), data, len) < 0)
 		c->is_aborted = true;
+	if (!req->drops_body)
+		req->reply_bytes += len;
 	req->reply_left = 0;
 	req->reply = REPLY_ENDED;
 }

@@ -2,9 +2,18 @@
 /* What a handler may learn of its request. */
 #include "http/conn.h"
 
+#include "base/clock.h"
 #include "base/parse.h"
 
 #include <inttypes.h>
+
+static void make_id(struct http_req *req)
+{
+	char id[ID_SIZE];
+
+	id_make(id, "req");
+	(void)snprintf(req->id, sizeof(req->id), "%s", id);
+}
 
 struct http_req *request_new(struct conn *c)
 {
@@ -12,7 +21,7 @@ struct http_req *request_new(struct conn *c)
 
 	req->conn = c;
 	req->reply_left = -1;
-	id_make(req->id, "req");
+	make_id(req);
 	http_head_init(&req->head, HTTP_REQUEST);
 	buf_init(&req->reply_fields, HTTP_HEAD_MAX);
 	return req;
@@ -39,6 +48,21 @@ void request_done(struct http_req *req, bool whole)
 		upgrade->on_gone(req);
 	if (fn)
 		fn(req, whole, req->on_done_arg);
+}
+
+void request_end(struct http_req *req, bool whole)
+{
+	const struct http_app *app = server_app(req->conn->server);
+	const struct http_outcome outcome = {
+		.status = req->status,
+		.bytes = req->reply_bytes,
+		.us = clock_steady_us() - req->begun_us,
+		.is_whole = whole,
+	};
+
+	request_done(req, whole);
+	if (app->ended && req->begun_us > 0)
+		app->ended(req, &outcome);
 }
 
 void *http_app_arg(const struct http_req *req)

@@ -11,6 +11,8 @@
  */
 #include "http/conn.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <strings.h>
@@ -186,6 +188,19 @@ static uint64_t body_max(const struct http_route *route)
 	return route->body == HTTP_BODY_JSON ? JSON_BODY_MAX : UINT64_MAX;
 }
 
+static int call_handler(struct http_req *req, struct err *err)
+{
+	const struct http_app *app = server_app(req->conn->server);
+	int r;
+
+	if (app->enter)
+		app->enter(req);
+	r = req->route->fn(req, err);
+	if (app->leave)
+		app->leave(req);
+	return r;
+}
+
 static int start_route(struct http_req *req, struct err *err)
 {
 	int r;
@@ -195,7 +210,7 @@ static int start_route(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	if (req->route->body != HTTP_BODY_JSON || !has_body(req))
-		return req->route->fn(req, err);
+		return call_handler(req, err);
 	buf_init(&req->body, req->body_max);
 	conn_take_body(req->conn);
 	return 0;
@@ -227,6 +242,18 @@ static int dispatch(struct http_req *req, struct err *err)
 	return req->route ? start_route(req, err) : no_route(req, err);
 }
 
+/* A client may name its request itself, to find it again in logs and events. */
+static void take_client_id(struct http_req *req)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	const char *id = http_header(req, "X-Request-Id");
+	size_t len = id ? strlen(id) : 0;
+
+	if (len > 0 && len < sizeof(req->id) && strspn(id, letters) == len)
+		memcpy(req->id, id, len + 1);
+}
+
 static void reply_failure(struct http_req *req, struct err *err)
 {
 	assert(req->reply == REPLY_NONE); /* a handler that replied returns 0 */
@@ -239,6 +266,8 @@ void router_dispatch(struct http_req *req)
 {
 	struct err err = {0};
 
+	req->begun_us = clock_steady_us();
+	take_client_id(req);
 	if (dispatch(req, &err) < 0)
 		reply_failure(req, &err);
 }
@@ -252,7 +281,7 @@ static void finish_json(struct http_req *req)
 		r = json_parse(req->body.data, req->body.len, &req->json, &err);
 	buf_done(&req->body);
 	if (r == 0)
-		r = req->route->fn(req, &err);
+		r = call_handler(req, &err);
 	if (r < 0)
 		reply_failure(req, &err);
 }

@@ -51,12 +51,24 @@ struct http_route {
 	uint64_t body_max; /* bytes; 0 = 1 MiB for JSON, unlimited for streams */
 };
 
+struct http_outcome {
+	int status;     /* 0: the client left before there was one */
+	uint64_t bytes; /* of the reply, with its head */
+	uint64_t us;    /* from the head to the end */
+	bool is_whole;  /* the reply was written out */
+};
+
 struct http_app {
 	const struct http_route *routes; /* with n rows; borrowed */
 	size_t n_routes;
 	http_fn authorize; /* called when head and route are known, before any byte of the body is
 	                      read; also for unknown routes (http_route() NULL) */
-	void *arg;         /* http_app_arg() */
+	/* Around each call of a route's handler; may be NULL. */
+	void (*enter)(struct http_req *req);
+	void (*leave)(struct http_req *req);
+	/* Once for each request that got as far as a head, when it is over; may be NULL. */
+	void (*ended)(const struct http_req *req, const struct http_outcome *outcome);
+	void *arg;                /* http_app_arg() */
 	const char *const *hosts; /* NULL-terminated allow-list of Host names for TCP listeners
 	                             ("localhost", "127.0.0.1", "::1"), any port; NULL = all */
 };
@@ -103,9 +115,12 @@ must_check int http_query_u64(const struct http_req *req, const char *name, uint
 must_check int http_query_bool(const struct http_req *req, const char *name, bool *ret,
                                struct err *err); /* 1, true, 0, false, "" = true */
 const char *http_header(const struct http_req *req,
-                        const char *name);               /* any case; NULL if absent */
-const json_t *http_json(const struct http_req *req);     /* NULL if there was no body */
-const char *http_request_id(const struct http_req *req); /* "req_…", also sent as X-Request-Id */
+                        const char *name);           /* any case; NULL if absent */
+const json_t *http_json(const struct http_req *req); /* NULL if there was no body */
+/* The client's own X-Request-Id where it is 1 to 64 letters, digits, '.', '_' and '-', else a fresh
+ * "req_…"; every reply carries it. */
+#define HTTP_REQUEST_ID_SIZE 65
+const char *http_request_id(const struct http_req *req);
 bool http_peer_is_unix(const struct http_req *req);
 uid_t http_peer_uid(const struct http_req *req); /* of a unix socket's client, by the kernel */
 /* Tells clients on TCP apart: an IPv4 address, or the upper half of an IPv6 one. */

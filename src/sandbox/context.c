@@ -59,6 +59,7 @@ int context_make(struct sandbox *s, const char *name, const struct context_spec 
 	interpreter_init(c);
 	list_append(&s->contexts, &c->link);
 	s->n_contexts++;
+	emit_context_created(c);
 	*ret = c;
 	return 0;
 }
@@ -150,6 +151,7 @@ static void context_free(struct loop *loop, void *arg)
 /* Off the sandbox; its calls have ended or are told otherwise. */
 static void detach(struct context *c)
 {
+	emit_context_ended(c);
 	list_remove(&c->link);
 	c->sandbox->n_contexts--;
 	c->is_removed = true;

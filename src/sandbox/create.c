@@ -113,5 +113,6 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	s->created_arg = arg;
 	fleet_attach(fleet, s);
 	sandbox_set_lifetime(s);
+	emit_created(s);
 	return 0;
 }

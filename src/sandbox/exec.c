@@ -163,6 +163,7 @@ static void end(struct exec *e, enum exec_state state, enum end_cause cause)
 	e->is_dirty = true;
 	log_debug("exec.ended", "id=%s state=%s cause=%s", e->id, states[state],
 	          end_cause_name(cause));
+	emit_exec_exited(e);
 	wake(e);
 }
 
@@ -449,6 +450,7 @@ int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **re
 	}
 	exec_attach(e);
 	account_on_exec(s);
+	emit_exec_started(e);
 	*ret = e;
 	return 0;
 }

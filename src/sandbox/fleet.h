@@ -6,6 +6,7 @@
  * check.
  */
 #include "broker/msg.h"
+#include "event/event.h"
 #include "loop/loop.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
@@ -16,6 +17,7 @@ struct link_timing;
 struct fleet_config {
 	struct loop *loop;
 	struct store *store;
+	struct event_log *events; /* NULL: nothing is logged */
 	int broker_fd;            /* SOCK_SEQPACKET; the fleet owns it */
 	const char *spool_dir;    /* gateway's own, exists */
 	uint64_t spool_bytes_max; /* per exec */

@@ -7,6 +7,8 @@
 #include "sandbox/host.h"
 #include "sandbox/link.h"
 
+struct context;
+
 #define ENDED_KEPT_MAX 1000 /* stopped sandboxes that stay findable, of the whole daemon */
 #define BOOT_ID_SIZE   40
 #define CHANNEL_BLOCK  65536 /* channel numbers that one write of a sandbox's row reserves */
@@ -139,6 +141,16 @@ bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *nam
 must_check int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err);
 void adopt_on_rejoined(struct sandbox *s); /* it is up, or given up */
 void adopt_free(struct fleet *fleet);
+
+/* emit.c: what goes into the event log. */
+void emit_created(const struct sandbox *s);
+void emit_moved(const struct sandbox *s); /* its state has changed */
+void emit_adopted(const struct sandbox *s);
+void emit_changed(const struct sandbox *s);
+void emit_exec_started(const struct exec *e);
+void emit_exec_exited(const struct exec *e);
+void emit_context_created(const struct context *c);
+void emit_context_ended(const struct context *c);
 
 /* command.c: an exec's spec, checked, as what is sent to the agent. The caller owns what *ret
  * holds.

@@ -65,6 +65,7 @@ static void sandbox_move(struct sandbox *s, enum sandbox_state next)
 	         states[next].name);
 	account_on_move(s, next);
 	s->state = next;
+	emit_moved(s);
 }
 
 static void tell_now(struct loop *loop, void *arg)
@@ -245,6 +246,8 @@ static void on_link_up(void *arg)
 
 	if (s->state != SANDBOX_CREATING) {
 		log_info("sandbox.rejoined", "id=%s", s->id);
+		if (s->is_rejoining)
+			emit_adopted(s);
 		adopt_on_rejoined(s);
 		return;
 	}

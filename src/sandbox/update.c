@@ -39,6 +39,7 @@ static void apply(struct sandbox *s, struct update *u)
 	s->limits = u->limits;
 	account_on_limits(s);
 	sandbox_note(s);
+	emit_changed(s);
 	sandbox_tell(s->fleet, u->done, u->arg, s, NULL);
 }
 

@@ -10,6 +10,7 @@
 static const char *const steps[] = {
 	store_schema,
 	store_schema_usage,
+	store_schema_events,
 };
 
 static int read_version(sqlite3 *db, int *ret)

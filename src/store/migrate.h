@@ -11,5 +11,6 @@
 /* The steps, each a file beside this one. */
 extern const char store_schema[];
 extern const char store_schema_usage[];
+extern const char store_schema_events[];
 
 must_check int migrate(sqlite3 *db, const char *path, struct err *err);

@@ -113,6 +113,20 @@ def get_exec_output(api, box):
     assert api("get_exec_output", id=box.id, exec_id=exec_id, query="follow", method="HEAD") == (200, b"")
 
 
+def list_events(api, box):
+    _, data = api("list_events", query=f"sandbox_id={box.id}&limit=1&type=sandbox.created")
+    entry = json.loads(data)
+    assert entry["sandbox_id"] == box.id
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": str(entry["seq"])}
+    _, data = api("list_events", query="all=1", headers=headers)
+    assert b"event: sandbox.running" in data and b"event: sandbox.created\ndata: " + json.dumps(entry).encode() not in data
+    assert api("list_events", query="follow", method="HEAD") == (200, b"")
+
+
+def get_events_head(api, box):
+    assert api("get_events_head")[1]["head"]["seq"] > 0
+
+
 def wait_exec(api, box):
     exec_id = exec_of(api, box, argv=["sleep", "1000"])
     assert api("wait_exec", id=box.id, exec_id=exec_id, query="timeout_ms=50")[1]["state"] == "running"

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The event log: what happened, in one order for the whole daemon, outside the reach of sandboxes.
+ * Entries are only ever added at the end; each carries the hash of the one before (verify.h), so
+ * that what was written cannot be changed unseen by whoever knows a later hash.
+ *
+ *	event_begin() … event_end() --> waiting --> end of the turn: one transaction --> readers
+ *
+ * Nothing waits for the disk: a killed gateway loses at most what its last turn had to say, and
+ * nobody has seen that. A machine that loses power may lose a little more; its numbers then go on
+ * further ahead, so that no number is ever given twice.
+ *
+ * Growth is bounded: the oldest entries go by age, bytes and count, and the chain's row keeps the
+ * hash of the last one removed. What a sandbox can cause is limited by rate, and what was left out
+ * is told as a number (EVENT_SUPPRESSED).
+ */
+#include "base/json.h"
+#include "base/list.h"
+#include "loop/loop.h"
+#include "store/store.h"
+
+enum event_type {
+	EVENT_DAEMON_STARTED,
+	EVENT_DAEMON_STOPPED,
+	EVENT_SANDBOX_CREATED,
+	EVENT_SANDBOX_RUNNING,
+	EVENT_SANDBOX_ADOPTED, /* by a daemon that started anew */
+	EVENT_SANDBOX_PAUSED,
+	EVENT_SANDBOX_RESUMED,
+	EVENT_SANDBOX_STOPPING,
+	EVENT_SANDBOX_STOPPED, /* its files are kept */
+	EVENT_SANDBOX_ENDED,
+	EVENT_SANDBOX_CHANGED, /* limits, timeout or tags */
+	EVENT_EXEC_STARTED,
+	EVENT_EXEC_EXITED,
+	EVENT_CONTEXT_CREATED,
+	EVENT_CONTEXT_ENDED,
+	EVENT_POLICY_DECIDED, /* by the network wall */
+	EVENT_KEY_CREATED,
+	EVENT_KEY_REVOKED,
+	EVENT_KEY_REFUSED,
+	EVENT_PROJECT_CREATED,
+	EVENT_SUPPRESSED,
+	EVENT_TYPE_COUNT
+};
+const char *event_type_name(enum event_type type); /* "exec.exited" */
+/* A list such as "exec.exited,sandbox" (a word alone means all of its kind) as a set of bits. */
+must_check int event_types_parse(const char *text, uint64_t *ret, struct err *err);
+
+#define EVENT_DATA_MAX        2048 /* bytes of an entry's own facts */
+#define EVENT_TEXT_MAX        200  /* bytes of a text from outside */
+#define EVENT_REQUEST_ID_SIZE 65
+
+struct event_log;
+
+struct event_limits {
+	uint64_t age_us, bytes, count; /* what is kept at most */
+	uint32_t rate; /* minor entries a second and sandbox; ten times that at once */
+};
+
+struct event_config {
+	struct loop *loop;
+	struct store *store; /* to be closed after the log */
+	const char *boot_id; /* of the running kernel; "" = not known */
+	struct event_limits limits;
+};
+
+must_check int event_log_open(const struct event_config *config, struct event_log **ret,
+                              struct err *err);
+void event_log_close(struct event_log *log); /* writes what waits; NULL is fine */
+
+/* On whose behalf the handler works that is being called; NULL = nobody's. Copied. */
+void event_log_set_origin(struct event_log *log, const char *key_id, const char *request_id);
+
+/* An entry in the making. Ids are borrowed until event_end(), and NULL where there is none. */
+struct event {
+	struct event_log *log;
+	enum event_type type;
+	const char *project_id, *sandbox_id, *exec_id;
+	struct buf data;
+	struct json_writer w;
+};
+/* Gives the writer of the entry's facts, an open object. log may be NULL: nothing is then kept. */
+struct json_writer *event_begin(struct event *e, struct event_log *log, enum event_type type,
+                                const char *project_id, const char *sandbox_id);
+void event_end(struct event *e);
+/* A text that a guest or client chose: cut to EVENT_TEXT_MAX; NULL gives null. */
+void event_put_text(struct json_writer *w, const char *name, const char *text);
+
+/* Called after entries were written, from the loop. The watch is the caller's. */
+struct event_watch {
+	struct list link;
+	void (*fn)(void *arg);
+	void *arg;
+};
+void event_watch_add(struct event_log *log, struct event_watch *w);
+void event_watch_remove(struct event_watch *w);
+
+struct event_filter {
+	const char *project_id, *sandbox_id; /* NULL = all */
+	uint64_t types;                      /* 0 = all */
+};
+struct event_line { /* one entry for a reader */
+	uint64_t seq;
+	const char *type;
+	const char *json; /* the whole entry, as verify.h has it */
+	size_t len;
+};
+/*
+ * Looks at the entries behind *after, a bounded number in one call, and hands on those that match.
+ * *after moves along. 1: there may be more, 0: that was the newest. fn returning > 0 ends the call.
+ */
+must_check int event_log_read(struct event_log *log, const struct event_filter *filter,
+                              uint64_t *after, int (*fn)(const struct event_line *line, void *arg),
+                              void *arg, struct err *err);
+
+struct event_status {
+	uint64_t anchor_seq, head_seq; /* the last one removed, the newest written */
+	char anchor_hash[65], head_hash[65];
+	uint64_t count, bytes;
+	uint64_t suppressed; /* since the start: over a rate */
+	uint64_t lost;       /* since the start: the disk took no more */
+};
+void event_log_status(const struct event_log *log, struct event_status *ret);

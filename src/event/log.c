@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Entries wait in memory until the end of the turn, and get number and hash only when they are
+ * written: where the disk takes nothing, the chain stays where it was and is tried again. What
+ * waits is bounded; beyond that entries are lost, and told as suppressed once there is room.
+ *
+ * Readers are not fed: they are told that there is more, and read it from the store at their own
+ * pace. So a slow one costs nothing but its place.
+ */
+#include "event/event.h"
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "event/entry.h"
+#include "event/rate.h"
+#include "event/verify.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define WAITING_MAX   4096 /* entries; 2 MiB at most of them */
+#define WRITE_BATCH   256  /* entries a transaction */
+#define READ_BATCH    1024 /* entries looked at in a call: about a millisecond */
+#define REMOVE_BATCH  512  /* entries a turn */
+#define SECOND_US     UINT64_C(1000000)
+#define RETRY_US      SECOND_US
+#define RETAIN_US     (60 * SECOND_US)
+#define POWER_LOSS    (UINT64_C(1) << 20) /* more entries than SQLite's WAL can lose */
+#define REFUSED_ID    "key.refused"       /* the bucket of those who have no sandbox */
+#define REFUSED_COST  10                  /* strangers get a tenth of a sandbox's rate */
+#define LOST_NAME     "disk"
+#define SUPPRESS_NAME "rate"
+
+struct waiting {
+	struct list link;
+	enum event_type type;
+	uint64_t at_us;
+	char project_id[ID_SIZE], sandbox_id[ID_SIZE], exec_id[ID_SIZE], key_id[ID_SIZE];
+	char request_id[EVENT_REQUEST_ID_SIZE];
+	char data[]; /* JSON */
+};
+
+struct event_log {
+	struct loop *loop;
+	struct store_events *rows;
+	struct event_limits limits;
+	struct event_chain_row chain;
+	uint64_t skipped_to; /* the next number is behind this one */
+	struct list waiting, watches;
+	size_t n_waiting;
+	bool is_write_due;
+	struct loop_timer *retry, *sweep, *retain;
+	struct rate rate;
+	char key_id[ID_SIZE], request_id[EVENT_REQUEST_ID_SIZE]; /* the origin */
+	uint64_t suppressed, lost, lost_untold;
+};
+
+static void write_due(struct loop *loop, void *arg);
+
+/* What a guest or a stranger can cause at will; all else is bounded by what it costs its causer. */
+static bool is_minor(enum event_type type)
+{
+	return BIT64(type) & (BIT64(EVENT_EXEC_STARTED) | BIT64(EVENT_EXEC_EXITED) |
+	                      BIT64(EVENT_CONTEXT_CREATED) | BIT64(EVENT_CONTEXT_ENDED) |
+	                      BIT64(EVENT_SANDBOX_CHANGED) | BIT64(EVENT_POLICY_DECIDED) |
+	                      BIT64(EVENT_KEY_REFUSED));
+}
+
+static void copy(char *ret, size_t size, const char *text)
+{
+	(void)snprintf(ret, size, "%s", text ? text : "");
+}
+
+struct json_writer *event_begin(struct event *e, struct event_log *log, enum event_type type,
+                                const char *project_id, const char *sandbox_id)
+{
+	*e = (struct event){
+		.log = log, .type = type, .project_id = project_id, .sandbox_id = sandbox_id};
+	buf_init(&e->data, EVENT_DATA_MAX);
+	json_writer_init(&e->w, &e->data);
+	json_open_object(&e->w, NULL);
+	return &e->w;
+}
+
+void event_put_text(struct json_writer *w, const char *name, const char *text)
+{
+	size_t len = text ? strnlen(text, EVENT_TEXT_MAX) : 0;
+	bool is_cut;
+
+	if (!text) {
+		json_put_null(w, name);
+		return;
+	}
+	if (text[len])
+		len = MAX(utf8_valid_prefix(text, len, &is_cut), len - 3);
+	json_put_strn(w, name, text, len);
+}
+
+static void ask_for_write(struct event_log *log)
+{
+	if (log->is_write_due || loop_timer_is_set(log->retry))
+		return;
+	log->is_write_due = true;
+	loop_defer(log->loop, write_due, log);
+}
+
+static void enqueue(struct event_log *log, const struct event *e, const char *data)
+{
+	size_t size = strlen(data) + 1;
+	struct waiting *w;
+
+	if (log->n_waiting >= WAITING_MAX) {
+		log->lost++;
+		log->lost_untold++;
+		return;
+	}
+	w = xcalloc(1, sizeof(*w) + size);
+	w->type = e->type;
+	w->at_us = clock_wall_us();
+	copy(w->project_id, sizeof(w->project_id), e->project_id);
+	copy(w->sandbox_id, sizeof(w->sandbox_id), e->sandbox_id);
+	copy(w->exec_id, sizeof(w->exec_id), e->exec_id);
+	copy(w->key_id, sizeof(w->key_id), log->key_id);
+	copy(w->request_id, sizeof(w->request_id), log->request_id);
+	memcpy(w->data, data, size);
+	list_append(&log->waiting, &w->link);
+	log->n_waiting++;
+	ask_for_write(log);
+}
+
+static void tell_suppressed(struct event_log *log, const char *project_id, const char *sandbox_id,
+                            const char *why, uint64_t count)
+{
+	struct event e;
+	struct json_writer *w = event_begin(&e, log, EVENT_SUPPRESSED, project_id, sandbox_id);
+
+	json_put_str(w, "why", why);
+	json_put_u64(w, "count", count);
+	event_end(&e);
+}
+
+static void on_bucket(const struct rate_bucket *b, void *arg)
+{
+	bool is_sandbox = strcmp(b->id, REFUSED_ID) != 0;
+
+	tell_suppressed(arg, is_sandbox ? b->project_id : NULL, is_sandbox ? b->id : NULL,
+	                SUPPRESS_NAME, b->suppressed);
+}
+
+static void on_sweep(struct loop *loop, void *arg)
+{
+	struct event_log *log = arg;
+
+	rate_sweep(&log->rate, loop_now_us(loop), on_bucket, log);
+	if (log->rate.buckets)
+		loop_timer_set_in(log->sweep, SECOND_US);
+}
+
+static bool is_over_rate(struct event_log *log, const struct event *e)
+{
+	const char *id = e->sandbox_id ? e->sandbox_id : REFUSED_ID;
+	unsigned cost = e->type == EVENT_KEY_REFUSED ? REFUSED_COST : 1;
+	bool may;
+
+	if (!is_minor(e->type))
+		return false;
+	may = rate_take(&log->rate, id, e->project_id ? e->project_id : "", cost,
+	                clock_steady_us());
+	if (!loop_timer_is_set(log->sweep))
+		loop_timer_set_in(log->sweep, SECOND_US);
+	log->suppressed += !may;
+	return !may;
+}
+
+void event_end(struct event *e)
+{
+	struct event_log *log = e->log;
+	int r;
+
+	json_close_object(&e->w);
+	r = json_writer_end(&e->w);
+	if (log && !is_over_rate(log, e)) {
+		if (e->type == EVENT_SANDBOX_ENDED)
+			rate_close(&log->rate, e->sandbox_id, on_bucket, log);
+		enqueue(log, e, r == 0 ? buf_str(&e->data) : "{\"truncated\":true}");
+	}
+	buf_done(&e->data);
+}
+
+void event_log_set_origin(struct event_log *log, const char *key_id, const char *request_id)
+{
+	if (!log)
+		return;
+	copy(log->key_id, sizeof(log->key_id), key_id);
+	copy(log->request_id, sizeof(log->request_id), request_id);
+}
+
+/* One batch of what waits, as rows of the chain that begins behind *chain. */
+static size_t seal_batch(struct event_log *log, struct event_row rows[WRITE_BATCH],
+                         struct event_chain_row *chain)
+{
+	size_t n = 0;
+
+	chain->head_seq = MAX(chain->head_seq, log->skipped_to);
+	list_for_each (&log->waiting, struct waiting, w, link) {
+		struct event_row *row = &rows[n];
+
+		if (n == WRITE_BATCH)
+			break;
+		*row = (struct event_row){
+			.seq = ++chain->head_seq,
+			.at_us = w->at_us,
+			.type = event_type_name(w->type),
+			.project_id = w->project_id,
+			.sandbox_id = w->sandbox_id,
+			.exec_id = w->exec_id,
+			.key_id = w->key_id,
+			.request_id = w->request_id,
+			.data = w->data,
+		};
+		memcpy(row->prev, chain->head_hash, sizeof(row->prev));
+		chain->bytes += entry_seal(row);
+		chain->count++;
+		memcpy(chain->head_hash, row->hash, sizeof(row->hash));
+		n++;
+	}
+	return n;
+}
+
+static void drop_waiting(struct event_log *log, size_t n)
+{
+	for (; n > 0; n--) {
+		struct waiting *w = list_first(&log->waiting, struct waiting, link);
+
+		list_remove(&w->link);
+		free(w);
+		log->n_waiting--;
+	}
+}
+
+static int write_batch(struct event_log *log)
+{
+	struct event_row rows[WRITE_BATCH] = {0};
+	struct event_chain_row chain = log->chain;
+	size_t n = seal_batch(log, rows, &chain);
+	struct err err;
+	int r = store_events_add(log->rows, rows, n, &chain, &err);
+
+	if (r < 0) {
+		log_error("events.unsaved", "waiting=%zu error='%s'", log->n_waiting, err.message);
+		return r;
+	}
+	log->chain = chain;
+	drop_waiting(log, n);
+	return 0;
+}
+
+static bool is_too_much(const struct event_log *log, const struct event_chain_row *chain)
+{
+	return chain->count > log->limits.count || chain->bytes > log->limits.bytes;
+}
+
+struct removal {
+	struct event_log *log;
+	struct event_chain_row chain;
+	uint64_t before_us; /* older ones go */
+	size_t n;
+};
+
+static int remove_one(const struct event_row *row, void *arg)
+{
+	struct removal *rm = arg;
+	auto_call(buf_done) struct buf line =
+		BUF_INIT(SIZE_MAX / 2); /* of a row that was altered */
+
+	if (row->at_us >= rm->before_us && !is_too_much(rm->log, &rm->chain))
+		return 1;
+	if (entry_put(&line, row, /* with_hash= */ true) < 0)
+		return -ENOMEM;
+	rm->chain.bytes -= MIN((uint64_t)line.len, rm->chain.bytes);
+	rm->chain.count -= rm->chain.count > 0;
+	rm->chain.anchor_seq = row->seq;
+	memcpy(rm->chain.anchor_hash, row->hash, sizeof(row->hash));
+	rm->n++;
+	return 0;
+}
+
+/* The oldest go, a batch at a time; the timer comes back for the rest. */
+static void retain(struct loop *loop, void *arg)
+{
+	struct event_log *log = arg;
+	uint64_t now_us = clock_wall_us();
+	struct removal rm = {.log = log, .chain = log->chain};
+	struct err err;
+	int r;
+
+	(void)loop;
+	rm.before_us = now_us > log->limits.age_us ? now_us - log->limits.age_us : 0;
+	r = store_events_each(log->rows, log->chain.anchor_seq, REMOVE_BATCH, remove_one, &rm,
+	                      &err);
+	if (r == 0 && rm.n > 0)
+		r = store_events_remove(log->rows, &rm.chain, &err);
+	if (r == 0)
+		log->chain = rm.chain;
+	else
+		log_error("events.kept", "error='%s'", err.message);
+	loop_timer_set_in(log->retain, r == 0 && rm.n == REMOVE_BATCH ? 0 : RETAIN_US);
+}
+
+static void tell_watches(struct event_log *log)
+{
+	list_for_each (&log->watches, struct event_watch, w, link)
+		w->fn(w->arg);
+}
+
+static void write_due(struct loop *loop, void *arg)
+{
+	struct event_log *log = arg;
+	int r = 0;
+
+	(void)loop;
+	log->is_write_due = false;
+	if (!log->rows) /* closed in this turn */
+		return;
+	while (r == 0 && log->n_waiting > 0)
+		r = write_batch(log);
+	if (r < 0) {
+		loop_timer_set_in(log->retry, RETRY_US);
+		return;
+	}
+	if (log->lost_untold > 0) {
+		tell_suppressed(log, NULL, NULL, LOST_NAME, log->lost_untold);
+		log->lost_untold = 0;
+	}
+	if (is_too_much(log, &log->chain))
+		loop_timer_set_in(log->retain, 0);
+	tell_watches(log);
+}
+
+static int load(struct event_log *log, const struct event_config *config, struct err *err)
+{
+	struct event_chain_row *chain = &log->chain;
+	uint64_t last_seq = 0;
+	int r = store_events_load(log->rows, chain, &last_seq, err);
+
+	if (r < 0)
+		return r;
+	if (last_seq != chain->head_seq && (last_seq != 0 || chain->count != 0))
+		log_error("events.broken", "last=%" PRIu64 " head=%" PRIu64, last_seq,
+		          chain->head_seq);
+	log->skipped_to = MAX(last_seq, chain->head_seq);
+	if (chain->head_seq > 0 && strcmp(chain->boot_id, config->boot_id) != 0)
+		log->skipped_to += POWER_LOSS;
+	copy(chain->boot_id, sizeof(chain->boot_id), config->boot_id);
+	return 0;
+}
+
+int event_log_open(const struct event_config *config, struct event_log **ret, struct err *err)
+{
+	struct event_log *log = xnew0(struct event_log);
+	int r;
+
+	log->loop = config->loop;
+	log->limits = config->limits;
+	log->rate.per_second = config->limits.rate;
+	list_init(&log->waiting);
+	list_init(&log->watches);
+	log->retry = loop_timer_new(log->loop, write_due, log);
+	log->sweep = loop_timer_new(log->loop, on_sweep, log);
+	log->retain = loop_timer_new(log->loop, retain, log);
+	r = store_events_open(config->store, &log->rows, err);
+	if (r == 0)
+		r = load(log, config, err);
+	if (r < 0) {
+		event_log_close(log);
+		return r;
+	}
+	loop_timer_set_in(log->retain, 0);
+	*ret = log;
+	return 0;
+}
+
+static void free_log(struct loop *loop, void *arg)
+{
+	(void)loop;
+	free(arg);
+}
+
+void event_log_close(struct event_log *log)
+{
+	if (!log)
+		return;
+	while (log->n_waiting > 0 && log->rows && write_batch(log) == 0)
+		;
+	drop_waiting(log, log->n_waiting);
+	rate_done(&log->rate);
+	loop_timer_free(log->retry);
+	loop_timer_free(log->sweep);
+	loop_timer_free(log->retain);
+	store_events_close(take_ptr(log->rows));
+	loop_defer(log->loop, free_log, log); /* behind a write_due() of this turn */
+}
+
+void event_watch_add(struct event_log *log, struct event_watch *w)
+{
+	list_append(&log->watches, &w->link);
+}
+
+void event_watch_remove(struct event_watch *w)
+{
+	if (w->link.next) /* one that was never added is all zeros */
+		list_remove(&w->link);
+}
+
+struct reading {
+	const struct event_filter *filter;
+	int (*fn)(const struct event_line *line, void *arg);
+	void *arg;
+	uint64_t after;
+	size_t n;        /* entries looked at */
+	bool is_stopped; /* by fn */
+	struct buf line;
+};
+
+static bool has_type(uint64_t types, const char *type)
+{
+	for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
+		if ((types & BIT64(i)) && strcmp(event_type_name((enum event_type)i), type) == 0)
+			return true;
+	return types == 0;
+}
+
+static bool is_wanted(const struct event_filter *f, const struct event_row *row)
+{
+	return (!f->project_id || strcmp(f->project_id, row->project_id) == 0) &&
+	       (!f->sandbox_id || strcmp(f->sandbox_id, row->sandbox_id) == 0) &&
+	       has_type(f->types, row->type);
+}
+
+static int read_one(const struct event_row *row, void *arg)
+{
+	struct reading *rd = arg;
+	struct event_line line = {.seq = row->seq, .type = row->type};
+	int r = 0;
+
+	rd->n++;
+	if (is_wanted(rd->filter, row)) {
+		buf_truncate(&rd->line, 0);
+		r = entry_put(&rd->line, row, /* with_hash= */ true);
+		if (r < 0)
+			return r;
+		line.json = rd->line.data;
+		line.len = rd->line.len;
+		r = rd->fn(&line, rd->arg);
+	}
+	if (r >= 0)
+		rd->after = row->seq;
+	rd->is_stopped = r > 0;
+	return r;
+}
+
+int event_log_read(struct event_log *log, const struct event_filter *filter, uint64_t *after,
+                   int (*fn)(const struct event_line *line, void *arg), void *arg, struct err *err)
+{
+	struct reading rd = {.filter = filter, .fn = fn, .arg = arg, .after = *after};
+	int r;
+
+	buf_init(&rd.line, SIZE_MAX / 2); /* entries are short, unless somebody has altered one */
+	r = store_events_each(log->rows, *after, READ_BATCH, read_one, &rd, err);
+	buf_done(&rd.line);
+	*after = rd.after;
+	return r < 0 ? r : rd.is_stopped || rd.n == READ_BATCH;
+}
+
+void event_log_status(const struct event_log *log, struct event_status *ret)
+{
+	const struct event_chain_row *chain = &log->chain;
+
+	*ret = (struct event_status){
+		.anchor_seq = chain->anchor_seq,
+		.head_seq = chain->head_seq,
+		.count = chain->count,
+		.bytes = chain->bytes,
+		.suppressed = log->suppressed,
+		.lost = log->lost,
+	};
+	chain_hex(chain->anchor_hash, ret->anchor_hash);
+	chain_hex(chain->head_hash, ret->head_hash);
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event/event.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const char *const names[] = {
+	[EVENT_DAEMON_STARTED] = "daemon.started",   [EVENT_DAEMON_STOPPED] = "daemon.stopped",
+	[EVENT_SANDBOX_CREATED] = "sandbox.created", [EVENT_SANDBOX_RUNNING] = "sandbox.running",
+	[EVENT_SANDBOX_ADOPTED] = "sandbox.adopted", [EVENT_SANDBOX_PAUSED] = "sandbox.paused",
+	[EVENT_SANDBOX_RESUMED] = "sandbox.resumed", [EVENT_SANDBOX_STOPPING] = "sandbox.stopping",
+	[EVENT_SANDBOX_STOPPED] = "sandbox.stopped", [EVENT_SANDBOX_ENDED] = "sandbox.ended",
+	[EVENT_SANDBOX_CHANGED] = "sandbox.changed", [EVENT_EXEC_STARTED] = "exec.started",
+	[EVENT_EXEC_EXITED] = "exec.exited",         [EVENT_CONTEXT_CREATED] = "context.created",
+	[EVENT_CONTEXT_ENDED] = "context.ended",     [EVENT_POLICY_DECIDED] = "policy.decided",
+	[EVENT_KEY_CREATED] = "key.created",         [EVENT_KEY_REVOKED] = "key.revoked",
+	[EVENT_KEY_REFUSED] = "key.refused",         [EVENT_PROJECT_CREATED] = "project.created",
+	[EVENT_SUPPRESSED] = "events.suppressed",
+};
+static_assert(ARRAY_SIZE(names) == EVENT_TYPE_COUNT, "a type has no name");
+static_assert(EVENT_TYPE_COUNT <= 64, "a set of types does not fit");
+
+const char *event_type_name(enum event_type type)
+{
+	return names[type];
+}
+
+/* The whole name, or the word before its dot. */
+static bool is_meant(const char *name, const char *word, size_t len)
+{
+	return strncmp(name, word, len) == 0 && (name[len] == '\0' || name[len] == '.');
+}
+
+int event_types_parse(const char *text, uint64_t *ret, struct err *err)
+{
+	uint64_t set = 0;
+
+	for (const char *p = text;; p++) {
+		size_t len = strcspn(p, ",");
+		uint64_t found = 0;
+
+		for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
+			if (len > 0 && is_meant(names[i], p, len))
+				found |= BIT64(i);
+		if (found == 0)
+			return err_field(err, "type", "'%.*s' is not a type of event",
+			                 (int)MIN(len, (size_t)40), p);
+		set |= found;
+		p += len;
+		if (*p == '\0')
+			break;
+	}
+	*ret = set;
+	return 0;
+}

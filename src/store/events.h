@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The rows of the event log. Entries are added at the end and removed at the beginning, each time
+ * together with the one row that says where the chain begins and ends, so that the two never
+ * disagree. What the hashes are over is src/event's business.
+ */
+#include "store/store.h"
+
+#define EVENT_HASH_SIZE 32
+
+struct event_row {
+	uint64_t seq, at_us;
+	const char *type, *project_id, *sandbox_id, *exec_id, *key_id, *request_id; /* "" = none */
+	const char *data;                                                           /* JSON */
+	unsigned char prev[EVENT_HASH_SIZE], hash[EVENT_HASH_SIZE];
+};
+struct event_chain_row {
+	uint64_t anchor_seq, head_seq; /* 0 = none yet */
+	unsigned char anchor_hash[EVENT_HASH_SIZE], head_hash[EVENT_HASH_SIZE];
+	uint64_t count, bytes;
+	char boot_id[40]; /* of the kernel under which the head was written */
+};
+
+struct store_events; /* the statements, prepared; to be closed before the store is */
+must_check int store_events_open(struct store *st, struct store_events **ret, struct err *err);
+void store_events_close(struct store_events *se); /* NULL is fine */
+
+/* The chain, all zeros where nothing was ever written; *ret_last_seq: of the last entry. */
+must_check int store_events_load(struct store_events *se, struct event_chain_row *ret,
+                                 uint64_t *ret_last_seq, struct err *err);
+/* All of the rows and the chain, or nothing. */
+must_check int store_events_add(struct store_events *se, const struct event_row *rows, size_t n,
+                                const struct event_chain_row *chain, struct err *err);
+/* Removes all up to the chain's anchor. */
+must_check int store_events_remove(struct store_events *se, const struct event_chain_row *chain,
+                                   struct err *err);
+/* Up to n entries behind `after`, in order; fn returning < 0 ends the walk and is the result, > 0
+ * ends it with success. Not to be called from within fn. */
+must_check int store_events_each(struct store_events *se, uint64_t after, size_t n,
+                                 int (*fn)(const struct event_row *row, void *arg), void *arg,
+                                 struct err *err);

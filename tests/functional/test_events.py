@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The event log: what happened, in one order that nobody can change unseen."""
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import signal
+import sqlite3
+import threading
+
+import pytest
+from cloche import Client
+from harness.daemon import Daemon, wait_for
+
+ZERO = "0" * 64
+
+
+def lines(daemon, query="", key=None, headers=None):
+    """The lines of GET /v1/events, as they came."""
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection.request("GET", f"/v1/events?{query}", headers={"X-API-Key": key or daemon.key, **(headers or {})})
+    reply = connection.getresponse()
+    data = reply.read().decode()
+    connection.close()
+    assert reply.status == 200, data
+    return data.splitlines()
+
+
+def entries(daemon, query="", key=None):
+    return [json.loads(line) for line in lines(daemon, query, key)]
+
+
+def check(chain, prev):
+    """Holds a whole export against its own hashes."""
+    for line in chain:
+        entry = json.loads(line)
+        covered = line[: line.rindex(',"hash":')]
+        assert hashlib.sha256(covered.encode()).hexdigest() == entry["hash"], entry["seq"]
+        assert entry["prev"] == prev, entry["seq"]
+        prev = entry["hash"]
+    return prev
+
+
+def head(daemon):
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection.request("GET", "/v1/events/head", headers={"X-API-Key": daemon.key})
+    return json.loads(connection.getresponse().read())
+
+
+class Follower(threading.Thread):
+    """Reads the log as server-sent events, and comes back by Last-Event-ID until it has seen `until`."""
+
+    def __init__(self, daemon, until):
+        super().__init__(daemon=True)
+        self.daemon_, self.until, self.seen, self.reads = daemon, until, [], 0
+        self.start()
+
+    def read(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.daemon_.port, timeout=30)
+        headers = {"X-API-Key": self.daemon_.key, "Accept": "text/event-stream"}
+        headers["Last-Event-ID"] = str(self.seen[-1]["seq"] if self.seen else 0)
+        connection.request("GET", "/v1/events?follow=1&all=1", headers=headers)
+        reply = connection.getresponse()
+        self.reads += 1
+        for line in reply:
+            if line.startswith(b"data: "):
+                self.seen.append(json.loads(line[6:]))
+                if self.until(self.seen[-1]):
+                    return True
+        return False
+
+    def run(self):
+        while True:
+            try:
+                if self.read():
+                    return
+            except (OSError, http.client.HTTPException):
+                pass
+
+
+@pytest.fixture
+def own():
+    daemon = Daemon("--default-memory", "128MiB", "--events-rate", "5").start()
+    yield daemon
+    daemon.stop()
+    daemon.remove()
+
+
+def test_a_life_is_told_in_order_with_causes_and_who_asked(daemon, client, sandbox):
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    body = json.dumps({"argv": ["sh", "-c", "exit 3"]})
+    headers = {"X-API-Key": daemon.key, "X-Request-Id": "asked-by-me.1", "Content-Type": "application/json"}
+    connection.request("POST", f"/v1/sandboxes/{sandbox.id}/execs", body=body, headers=headers)
+    reply = connection.getresponse()
+    assert (reply.status, reply.getheader("X-Request-Id")) == (200, "asked-by-me.1")
+    exec_id = json.loads(reply.read())["exec"]["id"]
+    sandbox.run_code("1+1")
+    sandbox.delete()
+    told = entries(daemon, f"sandbox_id={sandbox.id}")
+    assert [e["type"] for e in told] == [
+        "sandbox.created", "sandbox.running", "exec.started", "exec.exited", "context.created",
+        "sandbox.stopping", "context.ended", "sandbox.ended",
+    ]
+    by_type = {e["type"]: e for e in told}
+    assert by_type["exec.started"]["request_id"] == "asked-by-me.1"
+    assert by_type["exec.started"]["key_id"].startswith("key_")
+    assert (by_type["exec.exited"]["exec_id"], by_type["exec.exited"]["data"]["exit_code"]) == (exec_id, 3)
+    assert by_type["context.ended"]["data"]["calls"] == 1
+    assert by_type["sandbox.ended"]["data"]["cause"] == "deleted"
+
+
+def test_no_argument_environment_or_key_is_in_the_log(daemon, client, engine):
+    secret = "hunter2-" + os.urandom(8).hex()
+    with client.create(engine=engine, env={"TOKEN": secret}) as box:
+        box.run(["echo", secret])
+        box.run(f"echo {secret}")
+        box.run_code(f"'{secret}'")
+        told = "\n".join(lines(daemon, f"sandbox_id={box.id}"))
+    assert "exec.exited" in told
+    assert secret not in told and daemon.key not in "\n".join(lines(daemon, "all=1"))
+
+
+def test_a_key_sees_its_own_projects_events_only(daemon, client, sandbox, project_keys):
+    assert entries(daemon, f"sandbox_id={sandbox.id}", project_keys["read"])
+    other = project_keys["other"]
+    assert entries(daemon, f"sandbox_id={sandbox.id}", other) == []
+    assert len({e["project_id"] for e in entries(daemon, "", other)}) == 1
+    assert sandbox.id not in json.dumps(entries(daemon, "", other))
+    with Client(daemon.url, other) as stranger, stranger.create() as theirs:
+        assert [e["sandbox_id"] for e in entries(daemon, "type=sandbox.created", other)][-1] == theirs.id
+        assert theirs.id not in json.dumps(entries(daemon))
+        assert theirs.id in json.dumps(entries(daemon, "all=1"))  # the positive control
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    for key, status in ((other, 403), (project_keys["write"], 403), (project_keys["admin"], 200)):
+        connection.request("HEAD", "/v1/events?all=1", headers={"X-API-Key": key})
+        reply = connection.getresponse()
+        reply.read()
+        assert reply.status == status
+
+
+def test_a_follower_misses_and_repeats_nothing_when_the_gateway_is_killed(own):
+    with Client(own.url, own.key) as client:
+        last = []
+        follower = Follower(own, lambda e: e["type"] == "sandbox.ended" and last and e["sandbox_id"] == last[0])
+        for round_ in range(3):
+            with client.create() as box:
+                box.run(["true"])
+            wait_for(lambda: follower.seen and follower.seen[-1]["sandbox_id"] == box.id, 20, "the follower")
+            pid = own.gateway_pid
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: own._part("gateway") not in (None, pid), 30, "a new gateway")
+        box = wait_for(lambda: client.create(), 10, "a sandbox")
+        last.append(box.id)
+        box.delete()
+        follower.join(30)
+    assert not follower.is_alive() and follower.reads >= 4
+    numbers = [e["seq"] for e in follower.seen]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert [e for e in follower.seen if e["type"] == "daemon.started"][1:]
+    chain = lines(own, "all=1")
+    assert [json.loads(line) for line in chain][: len(numbers)] == follower.seen
+    assert check(chain, ZERO) == head(own)["head"]["hash"]
+
+
+def test_an_export_checks_out_and_an_altered_row_is_found():
+    daemon = Daemon("--default-memory", "128MiB").start()
+    try:
+        with Client(daemon.url, daemon.key) as client, client.create() as box:
+            box.run(["true"])
+        assert check(lines(daemon, "all=1"), ZERO) == head(daemon)["head"]["hash"]
+        assert daemon.stop() == 0
+        with sqlite3.connect(daemon.data / "gateway" / "state.db") as db:
+            db.execute("UPDATE events SET data = '{}' WHERE seq = 3")
+        db.close()
+        daemon.start()
+        with pytest.raises(AssertionError, match="^3"):
+            check(lines(daemon, "all=1"), ZERO)
+    finally:
+        daemon.stop()
+        daemon.remove()
+
+
+def test_a_flood_from_one_sandbox_is_told_as_a_number(own):
+    with Client(own.url, own.key) as client, client.create() as box:
+        for _ in range(60):
+            box.run(["true"])
+        box.delete()
+        told = entries(own, f"sandbox_id={box.id}")
+        suppressed = sum(e["data"]["count"] for e in told if e["type"] == "events.suppressed")
+        execs = sum(e["type"].startswith("exec.") for e in told)
+    assert suppressed > 0 and execs + suppressed == 120
+    assert told[-1]["type"] == "sandbox.ended"
+
+
+def test_what_is_kept_is_bounded_and_a_place_that_is_gone_is_a_gap():
+    daemon = Daemon("--events-count", "100").start()
+    try:
+        with Client(daemon.url, daemon.key) as client:
+            for i in range(150):
+                client.create_project(f"p{i}")
+            now = wait_for(lambda: (h := head(daemon))["count"] <= 100 and h, 10, "retention")
+        told = lines(daemon, "all=1&after=1")
+        assert json.loads(told[0]) == {"type": "gap", "after": 1, "upto": now["anchor"]["seq"]}
+        assert len(told) - 1 == now["count"]
+        assert check(told[1:], now["anchor"]["hash"]) == now["head"]["hash"]
+    finally:
+        daemon.stop()
+        daemon.remove()
+
+
+def test_types_places_and_limits_select(daemon, client, sandbox):
+    for _ in range(3):
+        sandbox.run(["true"])
+    query = f"sandbox_id={sandbox.id}"
+    assert {e["type"] for e in entries(daemon, query + "&type=exec")} == {"exec.started", "exec.exited"}
+    assert len(entries(daemon, query + "&type=exec.exited")) == 3
+    first = entries(daemon, query + "&limit=2")
+    assert len(first) == 2
+    rest = entries(daemon, f"{query}&after={first[-1]['seq']}")
+    assert [e["seq"] for e in first + rest] == [e["seq"] for e in entries(daemon, query)]
+
+
+def test_every_line_of_a_request_has_its_id_and_no_secret(daemon, client, sandbox):
+    own = Daemon("--log-level", "debug").start()
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", own.port, timeout=30)
+        headers = {"X-API-Key": own.key, "X-Request-Id": "find-me"}
+        connection.request("GET", "/v1/sandboxes?limit=7", headers=headers)
+        assert connection.getresponse().read()
+        connection.request("GET", "/v1/sandboxes", headers={"X-API-Key": "clo_" + "a" * 40, "X-Request-Id": "bad\tid"})
+        reply = connection.getresponse()
+        assert reply.getheader("X-Request-Id").startswith("req_")
+        assert json.loads(reply.read())["error"]["request_id"] == reply.getheader("X-Request-Id")
+        line = wait_for(lambda: re.search(r'"event":"http.request","facts":"request=find-me[^"]*"', own.log()), 5, "a line")
+        assert "status=200" in line.group() and "limit" not in line.group()
+        assert own.key not in own.log() and "a" * 40 not in own.log()
+        refused = [e for e in entries(own, "all=1") if e["type"] == "key.refused"]
+        assert refused[-1]["request_id"] == reply.getheader("X-Request-Id")
+    finally:
+        own.stop()
+        own.remove()
