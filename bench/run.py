@@ -1,185 +1,86 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of cloche on this machine, each beside a peer measured in the same run.
+"""The figures of cloche on this machine, each beside a peer measured in the same run, in turns with it.
 
-Starts a daemon of its own on a private socket and leaves nothing behind. Prints a table; --json FILE keeps the raw figures.
-Timings are noisy: read the ratios.
+Starts daemons of its own (one with a pool, one without) on private directories and leaves nothing behind. Prints a table and
+keeps the figures as JSON, from which bench/report.py makes docs/performance.md. Timings are noisy: read the ratios.
 """
+
+from __future__ import annotations
+
 import argparse
-import http.client
 import json
 import os
-import pathlib
-import platform
-import shutil
-import socket
-import statistics
-import subprocess
 import sys
-import tempfile
-import threading
 import time
+from pathlib import Path
+from typing import Callable, Dict, List
+
+import burst
+import calls
+import density
+import execs
+import files
+import machine
+import start
+import throughput
+from daemon import Daemon
+from measure import Row, table
+
+SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] = {
+    "start": lambda pooled, direct, o: start.run(pooled, direct, o.count),
+    "call": lambda pooled, direct, o: calls.run(pooled, o.count * 5),
+    "exec": lambda pooled, direct, o: execs.run(pooled, o.count * 2),
+    "burst": lambda pooled, direct, o: burst.run(pooled, max(o.count // 20, 3)),
+    "throughput": lambda pooled, direct, o: throughput.run(pooled, max(o.count // 20, 3)),
+    "files": lambda pooled, direct, o: files.run(direct, max(o.count // 10, 3)),
+    "density": lambda pooled, direct, o: density.run(direct, o.density, o.count * 5),
+}
 
 
-class UnixConnection(http.client.HTTPConnection):
-    """HTTP with keep-alive over the daemon's unix socket."""
-
-    def __init__(self, path):
-        super().__init__("localhost")
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.path)
-
-    def call(self, method, path, body=None):
-        headers = {"Content-Type": "application/json"} if body is not None else {}
-        self.request(method, path, json.dumps(body) if body is not None else None, headers)
-        reply = self.getresponse()
-        data = reply.read()
-        if reply.status >= 400:
-            raise SystemExit(f"{method} {path}: {reply.status} {data.decode()}")
-        return json.loads(data)
-
-
-class Daemon:
-    def __init__(self, build):
-        self.dir = tempfile.mkdtemp(prefix="cloche-bench-")
-        os.chmod(self.dir, 0o755)
-        read, write = os.pipe()
-        self.log = open(f"{self.dir}/log", "w")
-        self.process = subprocess.Popen(
-            [f"{build}/cloche", "serve", "--rm", "--data", f"{self.dir}/data", "--run", f"{self.dir}/run", "--listen", "none",
-             "--ready-fd", str(write)], pass_fds=[write], stdout=self.log, stderr=self.log)
-        os.close(write)
-        if os.read(read, 16) == b"":
-            raise SystemExit(f"the daemon did not start:\n{open(self.dir + '/log').read()}")
-        os.close(read)
-
-    def connect(self):
-        return UnixConnection(f"{self.dir}/run/cloche.sock")
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait(60)
-        self.log.close()
-        shutil.rmtree(self.dir)
-
-
-def timed(count, action):
-    """Milliseconds of each of count runs."""
-    took = []
-    for _ in range(count):
-        start = time.perf_counter()
-        action()
-        took.append((time.perf_counter() - start) * 1000)
-    return took
-
-
-def summary(took):
-    took = sorted(took)
-    return {"p50": statistics.median(took), "p99": took[min(len(took) - 1, int(len(took) * 0.99))], "n": len(took)}
-
-
-def bench_start(daemon, count):
-    link = daemon.connect()
-
-    def once():
-        sandbox = link.call("POST", "/v1/sandboxes", {})
-        link.call("POST", f"/v1/sandboxes/{sandbox['id']}/execs", {"argv": ["/usr/bin/true"]})
-        made.append(sandbox["id"])
-
-    made = []
-    took = timed(count, once)
-    for one in made:
-        link.call("DELETE", f"/v1/sandboxes/{one}")
-    return took
-
-
-def bench_exec(daemon, count):
-    link = daemon.connect()
-    sandbox = link.call("POST", "/v1/sandboxes", {})["id"]
-    took = timed(count, lambda: link.call("POST", f"/v1/sandboxes/{sandbox}/execs", {"argv": ["/usr/bin/true"]}))
-    link.call("DELETE", f"/v1/sandboxes/{sandbox}")
-    return took
-
-
-def bench_burst(daemon, count):
-    """Milliseconds until the last of count creates, all asked for at once, has answered."""
-    ids, links = [], [daemon.connect() for _ in range(count)]
-
-    def one(link):
-        ids.append(link.call("POST", "/v1/sandboxes", {})["id"])
-
-    threads = [threading.Thread(target=one, args=(link,)) for link in links]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    took = (time.perf_counter() - start) * 1000
-    for one_id in ids:
-        links[0].call("DELETE", f"/v1/sandboxes/{one_id}")
-    if len(ids) != count:
-        raise SystemExit(f"burst: {len(ids)} of {count} creates succeeded")
-    return [took]
-
-
-def bench_cycle(daemon, count):
-    link = daemon.connect()
-
-    def once():
-        link.call("POST", "/v1/run", {"argv": ["/usr/bin/true"]})
-
-    return timed(count, once)
-
-
-def peer(argv, count):
-    if not shutil.which(argv[0]):
-        return None
-    run = lambda: subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)  # noqa: E731
-    run()
-    return timed(count, run)
-
-
-BWRAP = ["bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
-         "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "/usr/bin/true"]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default="build")
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--count", type=int, default=200)
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"only these of: {', '.join(SECTIONS)}")
+    parser.add_argument("--build", default="build", help="build directory (default build)")
+    parser.add_argument("--json", type=Path, help="where the figures go (default BUILD/bench.json)")
+    parser.add_argument("--count", type=int, default=100, help="samples of a slow figure; quick ones have more (default 100)")
+    parser.add_argument("--density", type=int, default=50, metavar="N", help="idle sandboxes at once (default 50)")
     options = parser.parse_args()
+    unknown = [name for name in options.sections if name not in SECTIONS]
+    if unknown:
+        parser.error(f"no section '{unknown[0]}': {', '.join(SECTIONS)} are")
+    return options
+
+
+def main() -> int:
+    options = parse_args()
     if os.geteuid() != 0:
         raise SystemExit("bench: needs root, as the daemon does")
-
-    daemon = Daemon(options.build)
+    described = machine.describe(options.build)
+    rows: List[dict] = []
+    pooled = Daemon(options.build, pool=True)
+    direct = None
     try:
-        rows = {
-            "create + exec true": bench_start(daemon, options.count),
-            "exec true": bench_exec(daemon, options.count),
-            "run (create, exec, delete)": bench_cycle(daemon, options.count),
-            "50 creates at once, last": bench_burst(daemon, 50),
-        }
+        direct = Daemon(options.build, pool=False, sandboxes_max=max(1000, options.density + 100))
+        if not pooled.has_pool:
+            print("bench: this daemon has no pool: figures of a warm one are left out")
+        for name, run in SECTIONS.items():
+            if options.sections and name not in options.sections:
+                continue
+            began = time.monotonic()
+            rows += [one.to_json() for one in run(pooled, direct, options)]
+            print(f"bench: {name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     finally:
-        daemon.close()
-    peers = {"spawn true on the host": peer(["/usr/bin/true"], options.count), "bwrap true": peer(BWRAP, options.count)}
-
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Linux {platform.release()}\n")
-    print(f"{'':28} {'p50 ms':>9} {'p99 ms':>9}   " + "  ".join(f"x {name}" for name in peers))
-    result = {"machine": platform.machine(), "cpus": os.cpu_count(), "kernel": platform.release(), "rows": {}}
-    for name, took in {**rows, **peers}.items():
-        if took is None:
-            print(f"{name:28} {'not installed':>9}")
-            continue
-        figures = summary(took)
-        ratios = [f"{figures['p50'] / statistics.median(p):{len(n) + 2}.2f}" if p else "-" for n, p in peers.items()]
-        print(f"{name:28} {figures['p50']:9.3f} {figures['p99']:9.3f}   " + "  ".join(ratios))
-        result["rows"][name] = figures
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+        for daemon in (pooled, direct):
+            if daemon:
+                daemon.close()
+    result = {"machine": described, "rows": rows}
+    print(f"\n{described['cpu']}, {described['cores']} cores, {described['arch']}, Linux {described['kernel']}\n")
+    print(table(rows))
+    path = options.json or Path(options.build) / "bench.json"
+    path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    print(f"\nThe figures are in {path}.")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/performance.md from the figures of a run: report.py BENCH.JSON PERFORMANCE.MD"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Dict, List
+
+from measure import cells
+
+HEADS = ("what", "p50", "p99", "peer", "its p50", "ratio", "aim", "")
+
+# What each section is, in the order of the page.
+SECTIONS: Dict[str, str] = {
+    "start": "From the request for a sandbox to the answer of the first thing in it, over the unix socket with keep-alive. *Warm pool*: a ready "
+    "sandbox is claimed, and the pool is full again before the next sample. *Pool empty*: the daemon runs without one, and the sandbox is made "
+    "while its caller waits. runsc runs `do` with the platform ptrace, without network; a Jupyter kernel is started and asked through jupyter_client.",
+    "hot call": "Code in an interpreter that is already there. The floor is what a request costs that does nothing, client included.",
+    "exec": "A process in a sandbox that is already there. *posix_spawn inside*: the same program started by a process in that sandbox, under the same limits, filter and root.",
+    "burst": "Creates that are sent at the same instant, each over a connection of its own: when the first and the last answer is there.",
+    "throughput": "Whole lives of sandboxes per second. Client and daemon share the machine.",
+    "files": "Content over the unix socket into the sandbox's layer and out of it. The peer is `tar cf - | tar xf -` on the host.",
+    "density": "Memory is PSS: what processes share is divided among them. *In turn*: each call goes to another sandbox, whose interpreter has left the CPU's caches.",
+}
+
+
+def escape(word: str) -> str:
+    return word.replace("|", "\\|")
+
+
+def section_table(rows: List[dict]) -> List[str]:
+    lines = ["| " + " | ".join(HEADS) + " |", "|---|--:|--:|---|--:|--:|---|---|"]
+    lines += ["| " + " | ".join(escape(word) for word in cells(one)) + " |" for one in rows]
+    return lines
+
+
+def page(result: dict) -> str:
+    machine, rows = result["machine"], result["rows"]
+    aims = [one for one in rows if one["ok"] is not None]
+    missed = [one for one in aims if not one["ok"]]
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    lines = [
+        "# Performance",
+        "",
+        "Made by `make performance` (bench/): not written by hand. Every figure stands beside a peer that was measured in the same run, in turns with it, so that",
+        "noise on the machine hits both; the ratio tells how many times better than the peer's ours is. Figures of another machine will differ, ratios less so.",
+        "",
+        f"**Machine**: {machine['cpu']}, {machine['cores']} cores, {machine['memory_mib'] // 1024} GiB, {machine['arch']}, Linux {machine['kernel']}; "
+        f"load {machine['load']:.1f} before the run; {machine['date']}.",
+        f"**Programs**: {machine['cloche']}, built as {machine['buildtype']}; {packages}.",
+        "",
+        f"{len(aims) - len(missed)} of {len(aims)} aims are met.",
+    ]
+    for name, about in SECTIONS.items():
+        of_section = [one for one in rows if one["section"] == name]
+        if of_section:
+            lines += ["", f"## {name[0].upper()}{name[1:]}", "", about, "", *section_table(of_section)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    Path(sys.argv[2]).write_text(page(json.loads(Path(sys.argv[1]).read_text())))
+    print(f"report: wrote {sys.argv[2]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a request for a sandbox to the answer of the first thing in it."""
+
+from __future__ import annotations
+
+from typing import Callable, List
+
+import peers
+from daemon import Daemon
+from measure import Row, interleave, row, timed
+
+SECTION = "start"
+
+
+def first_code(daemon: Daemon) -> Callable[[], float]:
+    link = daemon.unix()
+
+    def once() -> float:
+        made: List[str] = []
+
+        def begin() -> None:
+            made.append(link.create())
+            link.code(made[0], "print(1)")
+
+        daemon.settle()
+        took = timed(begin)
+        link.delete(made[0])
+        return took
+
+    return once
+
+
+def first_exec(daemon: Daemon) -> Callable[[], float]:
+    link = daemon.unix()
+
+    def once() -> float:
+        made: List[str] = []
+
+        def begin() -> None:
+            made.append(link.create())
+            link.call("POST", f"/v1/sandboxes/{made[0]}/execs", {"argv": [peers.TRUE]})
+
+        daemon.settle()
+        took = timed(begin)
+        link.delete(made[0])
+        return took
+
+    return once
+
+
+def run(pooled: Daemon, direct: Daemon, count: int) -> List[Row]:
+    few = max(count // 10, 3)
+    took = interleave(
+        {
+            "warm": (first_code(pooled), count),
+            "empty": (first_code(direct), count),
+            "python3": (peers.bare(peers.PYTHON, "-c", "print(1)"), count),
+            "bwrap": (peers.bwrap(peers.PYTHON, "-c", "print(1)"), count),
+            "runsc": (peers.runsc(peers.PYTHON, "-c", "print(1)"), few),
+            "jupyter": (peers.jupyter_start("print(1)"), 3),
+        }
+    )
+    true = interleave(
+        {
+            "warm": (first_exec(pooled), count),
+            "empty": (first_exec(direct), count),
+            "bwrap": (peers.bwrap(peers.TRUE), count),
+            "runsc": (peers.runsc(peers.TRUE), few),
+        }
+    )
+    if not pooled.has_pool:
+        took["warm"], true["warm"] = [], []
+    names = {"python3": "python3 -c", "bwrap": "bwrap python3 -c", "runsc": "runsc python3 -c", "jupyter": "Jupyter kernel"}
+    rows: List[Row] = []
+    for kind, what, limit, limit_p99 in (("warm", "create → print(1), warm pool", 2, 10), ("empty", "create → print(1), pool empty", 5, None)):
+        if not took[kind]:
+            continue
+        aims = {"bwrap": 10, "runsc": 80} if kind == "warm" else {}
+        rows.append(row(SECTION, what, took[kind], limit=limit, limit_p99=limit_p99, peer=names["python3"], peer_took=took["python3"]))
+        rows += [row(SECTION, what, took[kind], peer=names[p], peer_took=took[p], times=aims.get(p)) for p in ("bwrap", "runsc", "jupyter")]
+    for kind, what in (("warm", "create + exec true, warm pool"), ("empty", "create + exec true, pool empty")):
+        if true[kind]:
+            rows += [row(SECTION, what, true[kind], peer=f"{p} true", peer_took=true[p]) for p in ("bwrap", "runsc")]
+    return rows

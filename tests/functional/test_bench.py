@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bench itself works: it runs, its figures are whole, and a page comes of them. What they say is not judged here."""
+
+import json
+import subprocess
+
+import pytest
+from harness.daemon import BUILD, IS_SANITIZED, ROOT
+
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="the figures of a sanitized build say nothing")
+def test_a_run_gives_a_table_figures_and_a_page(tmp_path):
+    figures, page = tmp_path / "bench.json", tmp_path / "performance.md"
+    argv = [PYTHON, ROOT / "bench" / "run.py", "--build", BUILD, "--count", "2", "--density", "2", "--json", figures, "exec", "density"]
+    r = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert "posix_spawn inside" in r.stdout and "gateway RSS, 2 live" in r.stdout
+    result = json.loads(figures.read_text())
+    assert result["machine"]["cores"] >= 1 and result["machine"]["cpu"]
+    assert all(one["p50"] > 0 and one["n"] > 0 for one in result["rows"]), result["rows"]
+    subprocess.run([PYTHON, ROOT / "bench" / "report.py", figures, page], check=True, timeout=60)
+    text = page.read_text()
+    assert result["machine"]["cpu"] in text and "| exec true |" in text and "## Density" in text
+
+
+def test_an_unknown_section_is_named():
+    r = subprocess.run([PYTHON, ROOT / "bench" / "run.py", "speed"], capture_output=True, text=True, timeout=60)
+    assert r.returncode != 0 and "no section 'speed'" in r.stderr
