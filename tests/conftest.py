@@ -16,7 +16,7 @@ ENGINES = os.environ.get("CLOCHE_TEST_ENGINES", "jail").split(",")
 
 @pytest.fixture(scope="session")
 def daemon():
-    daemon = Daemon().start()
+    daemon = Daemon("--pool-min", "2", "--pool-max", "2").start()  # as many before a test as after it
     try:
         yield daemon
         ids = daemon.ids()

@@ -145,9 +145,10 @@ static int spawn(struct host *h, struct err *err)
 	auto_free char *data = xasprintf("%s/data", h->dir);
 	auto_free char *log = xasprintf("%s/log", h->dir);
 	char ready[16];
-	const char *const argv[] = {"cloche", "serve",    "--rm",      "--listen", "none",
-	                            "--run",  run,        "--data",    data,       "--ready-fd",
-	                            ready,    "--config", "/dev/null", NULL};
+	const char *const argv[] = {"cloche",    "serve",      "--rm", "--listen",
+	                            "none",      "--run",      run,    "--data",
+	                            data,        "--ready-fd", ready,  "--config",
+	                            "/dev/null", "--pool-max", "0",    NULL};
 	const char *const sweep[] = {"cloche", "serve",    "--sweep",   "--listen",
 	                             "none",   "--run",    run,         "--data",
 	                             data,     "--config", "/dev/null", NULL};

@@ -121,7 +121,8 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	                 .is_plain_storage = c->is_plain_storage},
 		.gateway_fd = gateway_fd,
 		.max_limits = c->max_limits,
-		.sandboxes_max = c->sandboxes_max,
+		/* A spare that makes room for a sandbox may still be going when that comes. */
+		.sandboxes_max = MIN(c->sandboxes_max + c->pool_max, BROKER_SLOTS),
 	};
 	struct err err = {0};
 	int r;

@@ -17,6 +17,7 @@
 #include <sys/sysinfo.h>
 
 #define FILE_BYTES_MAX 65536
+#define POOL_MAX       1024
 
 enum kind {
 	KIND_STRING,   /* char * */
@@ -64,6 +65,10 @@ static const struct key keys[] = {
 	{"events", "size", "events-size", KIND_SIZE, AT(events_bytes), 64 * KIB, TIB, "and how many bytes of them"},
 	{"events", "count", "events-count", KIND_COUNT64, AT(events_count), 100, UINT32_MAX, "and how many"},
 	{"events", "rate", "events-rate", KIND_COUNT, AT(events_rate), 1, 100000, "events a second that a sandbox may cause for long"},
+	{"pool", "min", "pool-min", KIND_COUNT, AT(pool_min), 0, POOL_MAX, "sandboxes kept ready before they are asked for, at least"},
+	{"pool", "max", "pool-max", KIND_COUNT, AT(pool_max), 0, POOL_MAX, "and at most, as demand asks; 0: none"},
+	{"pool", "memory", "pool-memory", KIND_SIZE, AT(pool_memory), 0, TIB, "that they use at most, together"},
+	{"pool", "languages", "pool-language", KIND_LIST, AT(pool_languages), 0, 0, "interpreter that they have running, again for more"},
 	{"defaults", "vcpus", "default-vcpus", KIND_CPUS, AT(default_limits.cpu_milli), 10, 1024000, "of a sandbox that asks for no other"},
 	{"defaults", "memory", "default-memory", KIND_SIZE, AT(default_limits.memory_bytes), 8 * MIB, 64 * TIB, NULL},
 	{"defaults", "disk", "default-disk", KIND_SIZE, AT(default_limits.disk_bytes), MIB, 1024 * TIB, NULL},
@@ -150,6 +155,10 @@ void config_init(struct config *c)
 		.events_bytes = 256 * MIB,
 		.events_count = 1000000,
 		.events_rate = 50,
+		.pool_min = 2,
+		.pool_max = 16,
+		.pool_memory = 512 * MIB,
+		.pool_languages = list_of_one("python"),
 		.ready_fd = -1,
 	};
 	c->default_limits = (struct guest_limits){

@@ -32,6 +32,9 @@ struct config {
 	char *currency;
 	uint64_t events_age_ms, events_bytes, events_count; /* kept at most */
 	uint32_t events_rate;
+	uint32_t pool_min, pool_max;
+	uint64_t pool_memory;
+	char **pool_languages;
 	bool is_plain_storage;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */

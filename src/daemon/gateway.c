@@ -138,7 +138,7 @@ static void on_fleet_ready(struct loop *loop, void *arg)
 	child_report(g->control_fd, NULL);
 }
 
-static void on_all_deleted(struct loop *loop, void *arg)
+static void on_deleted(struct loop *loop, void *arg)
 {
 	(void)arg;
 	loop_stop(loop);
@@ -148,11 +148,12 @@ static void on_drained(struct loop *loop, void *arg)
 {
 	struct gateway *g = arg;
 
-	if ((g->site->config->is_rm || g->site->config->is_sweep) && g->control_fd >= 0 &&
-	    fleet_is_ready(g->fleet))
-		fleet_delete_all(g->fleet, on_all_deleted, g);
-	else
+	if (g->control_fd < 0 || !fleet_is_ready(g->fleet))
 		loop_stop(loop);
+	else if (g->site->config->is_rm || g->site->config->is_sweep)
+		fleet_delete_all(g->fleet, on_deleted, g);
+	else
+		fleet_close_pool(g->fleet, on_deleted, g);
 }
 
 static void stop(struct gateway *g, uint64_t drain_us)
@@ -204,6 +205,10 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.meters = g->meters,
 		.usage_period_ms = c->usage_period_ms,
 		.usage_kept_ms = c->usage_kept_ms,
+		.pool_min = c->pool_min,
+		.pool_max = c->is_sweep ? 0 : c->pool_max,
+		.pool_memory_bytes = c->pool_memory,
+		.pool_languages = c->pool_languages,
 	};
 
 	return fleet_new(&config, on_fleet_ready, g, &g->fleet, err);

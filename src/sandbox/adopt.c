@@ -16,6 +16,7 @@
  */
 #include "base/log.h"
 #include "sandbox/account.h"
+#include "sandbox/pool.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -137,6 +138,7 @@ static void finish_now(struct loop *loop, void *arg)
 	ready_arg = a->arg;
 	adopt_free(fleet);
 	fleet->is_ready = true;
+	pool_open(fleet->pool);
 	log_info("fleet.ready", "sandboxes=%zu", fleet->n_alive);
 	ready(loop, ready_arg);
 }

@@ -177,14 +177,7 @@ static int pick_context(struct sandbox *s, const struct code_spec *spec, struct 
 	if (spec->context && strcmp(spec->context, known->name) != 0)
 		return err_set(err, ERR_NOT_FOUND, 0, "no context '%.64s' in sandbox '%s'",
 		               spec->context, s->id);
-	r = context_make(s, known->name, &fresh, ret, err);
-	if (r < 0)
-		return r;
-	/* Now, so that a bad cwd or env is this call's mistake and leaves no context. */
-	r = interpreter_start(*ret, err);
-	if (r < 0)
-		context_remove(*ret);
-	return r;
+	return context_make(s, known->name, &fresh, ret, err);
 }
 
 static int check_queue(const struct context *c, const struct code_spec *spec, struct err *err)

@@ -33,6 +33,35 @@ static int check_name(const char *name, struct err *err)
 	return 0;
 }
 
+static struct context *context_new(struct sandbox *s, const struct language *language)
+{
+	struct context *c = xnew0(struct context);
+
+	c->sandbox = s;
+	c->loop = s->fleet->config.loop;
+	id_make(c->id, "ctx");
+	c->language = language;
+	list_init(&c->link);
+	list_init(&c->queue);
+	interpreter_init(c);
+	return c;
+}
+
+/* One that waits and is as the spec says, or NULL. */
+static struct context *take_warm(struct sandbox *s, const struct language *language,
+                                 const struct context_spec *spec)
+{
+	if (spec->cwd || spec->user || spec->env)
+		return NULL;
+	list_for_each (&s->warm, struct context, c, link) {
+		if (c->language != language || c->state == CONTEXT_DEAD)
+			continue;
+		list_remove(&c->link);
+		return c;
+	}
+	return NULL;
+}
+
 int context_make(struct sandbox *s, const char *name, const struct context_spec *spec,
                  struct context **ret, struct err *err)
 {
@@ -45,21 +74,23 @@ int context_make(struct sandbox *s, const char *name, const struct context_spec 
 	if (s->n_contexts >= CONTEXTS_MAX)
 		return err_set(err, ERR_LIMIT, 0, "sandbox %s has %d contexts, which is the most",
 		               s->id, CONTEXTS_MAX);
-	c = xnew0(struct context);
-	c->sandbox = s;
-	c->loop = s->fleet->config.loop;
-	id_make(c->id, "ctx");
+	c = take_warm(s, language, spec);
+	if (!c)
+		c = context_new(s, language);
 	c->name = name ? xstrdup(name) : xasprintf("c-%.*s", NAME_RANDOM, c->id + strlen("ctx_"));
-	c->language = language;
 	c->cwd = spec->cwd ? xstrdup(spec->cwd) : NULL;
 	c->user = spec->user ? xstrdup(spec->user) : NULL;
 	c->env = spec->env ? json_deep_copy(spec->env) : NULL;
 	c->created_us = clock_wall_us();
-	list_init(&c->queue);
-	interpreter_init(c);
 	list_append(&s->contexts, &c->link);
 	s->n_contexts++;
 	emit_context_created(c);
+	/* Now, so that a bad cwd or env is its maker's mistake and leaves no context. */
+	r = c->state == CONTEXT_DEAD ? interpreter_start(c, err) : 0;
+	if (r < 0) {
+		context_remove(c);
+		return r;
+	}
 	*ret = c;
 	return 0;
 }
@@ -67,7 +98,6 @@ int context_make(struct sandbox *s, const char *name, const struct context_spec 
 int context_create(struct sandbox *s, const struct context_spec *spec, struct context **ret,
                    struct err *err)
 {
-	struct context *c;
 	int r = spec->name ? check_name(spec->name, err) : 0;
 
 	if (r < 0)
@@ -77,16 +107,7 @@ int context_create(struct sandbox *s, const struct context_spec *spec, struct co
 	if (spec->name && context_find(s, spec->name))
 		return err_set(err, ERR_CONFLICT, 0, "name: a context '%s' exists already",
 		               spec->name);
-	r = context_make(s, spec->name, spec, &c, err);
-	if (r < 0)
-		return r;
-	r = interpreter_start(c, err);
-	if (r < 0) {
-		context_remove(c);
-		return r;
-	}
-	*ret = c;
-	return 0;
+	return context_make(s, spec->name, spec, ret, err);
 }
 
 struct context *context_find(struct sandbox *s, const char *id_or_name)
@@ -151,9 +172,11 @@ static void context_free(struct loop *loop, void *arg)
 /* Off the sandbox; its calls have ended or are told otherwise. */
 static void detach(struct context *c)
 {
-	emit_context_ended(c);
+	if (c->name) {
+		emit_context_ended(c);
+		c->sandbox->n_contexts--;
+	}
 	list_remove(&c->link);
-	c->sandbox->n_contexts--;
 	c->is_removed = true;
 	host_cancel(c->sandbox->fleet->host, c->usage_tag);
 	c->usage_tag = 0;
@@ -172,8 +195,35 @@ void context_remove(struct context *c)
 	detach(c);
 }
 
+void context_warm(struct sandbox *s, const struct language *language)
+{
+	struct context *c = context_new(s, language);
+	struct err err;
+
+	list_append(&s->warm, &c->link);
+	if (interpreter_start(c, &err) < 0)
+		log_debug("context.cold", "sandbox=%s error='%s'", s->id, err.message);
+}
+
+bool context_is_warming(struct sandbox *s)
+{
+	list_for_each (&s->warm, struct context, c, link)
+		if (c->state == CONTEXT_STARTING)
+			return true;
+	return false;
+}
+
+void context_cool(struct sandbox *s)
+{
+	list_for_each (&s->warm, struct context, c, link) {
+		interpreter_drop(c, NULL, "");
+		detach(c);
+	}
+}
+
 void context_end_all(struct sandbox *s, const struct err *err)
 {
+	context_cool(s);
 	list_for_each (&s->contexts, struct context, c, link) {
 		code_fail_all(c, err);
 		interpreter_drop(c, NULL, "");
@@ -183,6 +233,10 @@ void context_end_all(struct sandbox *s, const struct err *err)
 
 void context_free_all(struct sandbox *s)
 {
+	list_for_each (&s->warm, struct context, c, link) {
+		channel_forget(&c->channel);
+		detach(c);
+	}
 	list_for_each (&s->contexts, struct context, c, link) {
 		channel_forget(&c->channel);
 		code_forget_all(c);

@@ -7,7 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/inside.h"
+#include "sandbox/pool.h"
 
 #define MILLISECONDS UINT64_C(1000)
 
@@ -15,12 +15,17 @@ void create_tell(struct sandbox *s, const struct err *err)
 {
 	sandbox_done_fn fn = take_ptr(s->created);
 
+	if (fn && --s->fleet->n_creating == 0)
+		pool_look(s->fleet->pool);
 	sandbox_tell(s->fleet, fn, s->created_arg, err ? NULL : s, err);
 }
 
 void create_fail(struct sandbox *s, const struct err *err)
 {
-	log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
+	if (s->spare)
+		pool_on_failed(s, err);
+	else
+		log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
 	s->create_err = *err;
 	sandbox_end(s, END_GUEST_CRASH, "it could not be created");
 }
@@ -73,12 +78,104 @@ static int check_room(struct fleet *fleet, struct err *err)
 	return err_hint(err, "delete some, or raise the daemon's limit");
 }
 
+static struct sandbox *new_sandbox(struct fleet *fleet, const struct guest_limits *limits)
+{
+	struct sandbox *s = sandbox_alloc(fleet);
+
+	id_make(s->id, "sb");
+	s->name = xstrdup("");
+	s->tags = json_object();
+	s->env = json_object();
+	s->limits = *limits;
+	s->channels_to = CHANNEL_BLOCK; /* the record that is written anyway reserves the first */
+	return s;
+}
+
+int create_spare(struct fleet *fleet, const struct guest_limits *limits, struct spare *spare,
+                 struct sandbox **ret, struct err *err)
+{
+	struct sandbox *s = new_sandbox(fleet, limits);
+	int r = ask_create(s, err);
+
+	if (r < 0) {
+		sandbox_free(s);
+		return r;
+	}
+	s->spare = spare;
+	*ret = s;
+	return 0;
+}
+
+static void set_owner(struct sandbox *s, const char *project_id, const struct sandbox_spec *spec,
+                      uint64_t timeout_ms)
+{
+	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", project_id);
+	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", spec->key_id ? spec->key_id : "");
+	if (spec->name) {
+		free(s->name);
+		s->name = xstrdup(spec->name);
+	}
+	if (spec->tags) {
+		json_decref(s->tags);
+		s->tags = json_deep_copy(spec->tags);
+	}
+	if (spec->env) {
+		json_decref(s->env);
+		s->env = json_deep_copy(spec->env);
+	}
+	s->timeout_ms = timeout_ms;
+	s->created_us = clock_wall_us();
+	s->expires_us = timeout_ms ? s->created_us + timeout_ms * MILLISECONDS : 0;
+}
+
+static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
+{
+	s->created = done;
+	s->created_arg = arg;
+	s->fleet->n_creating++;
+	fleet_attach(s->fleet, s);
+	sandbox_set_lifetime(s);
+	emit_created(s);
+}
+
+/* A spare that has got its owner. Its interpreters were started without the owner's variables. */
+static int claim(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
+{
+	int r = sandbox_save(s, err);
+
+	if (r < 0) {
+		sandbox_end(s, END_DELETED, "it could not be recorded");
+		return r;
+	}
+	pool_take(s);
+	if (json_object_size(s->env) > 0)
+		context_cool(s);
+	set_creator(s, done, arg);
+	sandbox_begin(s);
+	return 0;
+}
+
+static int begin(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
+{
+	int r = sandbox_save(s, err);
+
+	if (r == 0)
+		r = ask_create(s, err);
+	if (r < 0) {
+		(void)!store_delete_sandbox(s->fleet->config.store, s->id, NULL);
+		sandbox_free(s);
+		return r;
+	}
+	set_creator(s, done, arg);
+	return 0;
+}
+
 int sandbox_create(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
                    sandbox_done_fn done, void *arg, struct err *err)
 {
 	struct guest_limits limits;
 	uint64_t timeout_ms;
-	struct sandbox *s;
+	struct sandbox *spare, *s;
 	int r = check_room(fleet, err);
 
 	if (r < 0)
@@ -89,30 +186,9 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	if (spec->name && fleet_has_name(fleet, project_id, spec->name))
 		return err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
 		               spec->name);
-	s = sandbox_alloc(fleet);
-	id_make(s->id, "sb");
-	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", project_id);
-	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", spec->key_id ? spec->key_id : "");
-	s->name = xstrdup(spec->name ? spec->name : "");
-	s->tags = spec->tags ? json_deep_copy(spec->tags) : json_object();
-	s->env = spec->env ? json_deep_copy(spec->env) : json_object();
-	s->limits = limits;
-	s->timeout_ms = timeout_ms;
-	s->created_us = clock_wall_us();
-	s->expires_us = timeout_ms ? s->created_us + timeout_ms * MILLISECONDS : 0;
-	s->channels_to = CHANNEL_BLOCK; /* the record that is written anyway reserves the first */
-	r = sandbox_save(s, err);
-	if (r == 0)
-		r = ask_create(s, err);
-	if (r < 0) {
-		(void)!store_delete_sandbox(fleet->config.store, s->id, NULL);
-		sandbox_free(s);
-		return r;
-	}
-	s->created = done;
-	s->created_arg = arg;
-	fleet_attach(fleet, s);
-	sandbox_set_lifetime(s);
-	emit_created(s);
-	return 0;
+	/* A name is the host's name inside, too, and that is given at the start. */
+	spare = spec->name ? NULL : pool_offer(fleet->pool, &limits);
+	s = spare ? spare : new_sandbox(fleet, &limits);
+	set_owner(s, project_id, spec, timeout_ms);
+	return spare ? claim(s, done, arg, err) : begin(s, done, arg, err);
 }

@@ -8,13 +8,17 @@
 
 #include "base/fd.h"
 #include "sandbox/account.h"
+#include "sandbox/pool.h"
 
 #include <fcntl.h>
 
 static void on_guest_ended(const struct msg_reply *reply, void *arg)
 {
-	struct sandbox *s = fleet_find_id(arg, reply->id);
+	struct fleet *fleet = arg;
+	struct sandbox *s = fleet_find_id(fleet, reply->id);
 
+	if (!s)
+		s = pool_find(fleet->pool, reply->id);
 	if (s)
 		sandbox_on_guest_ended(s, reply);
 }
@@ -66,6 +70,9 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	if (r < 0)
 		return r;
 	account_open(fleet);
+	r = pool_new(fleet, &fleet->pool, err);
+	if (r < 0)
+		return r;
 	r = adopt_start(fleet, ready, arg, err);
 	if (r < 0)
 		return r;
@@ -85,6 +92,7 @@ void fleet_free(struct fleet *fleet)
 		return;
 	adopt_free(fleet);
 	account_close(fleet);
+	pool_free(fleet->pool);
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		fleet_detach(fleet, s);
 		sandbox_free(s);
@@ -158,6 +166,7 @@ void fleet_attach(struct fleet *fleet, struct sandbox *s)
 		return;
 	}
 	fleet->n_alive++;
+	pool_look(fleet->pool);
 	if (s->name[0] == '\0')
 		return;
 	s->name_key = xasprintf("%s/%s", s->project_id, s->name);
@@ -197,6 +206,7 @@ void fleet_on_ended(struct fleet *fleet, struct sandbox *s)
 {
 	drop_name(fleet, s);
 	fleet->n_alive--;
+	pool_look(fleet->pool);
 	list_append(&fleet->ended, &s->link_ended);
 	if (++fleet->n_ended > ENDED_KEPT_MAX) /* later: someone may be walking the list */
 		loop_defer(fleet->config.loop, trim, fleet);
@@ -248,6 +258,14 @@ static void tell_drained(struct loop *loop, void *arg)
 	fleet->drained(loop, fleet->drained_arg);
 }
 
+static void on_pool_drained(struct loop *loop, void *arg)
+{
+	struct fleet *fleet = arg;
+
+	if (--fleet->n_draining == 0)
+		tell_drained(loop, fleet);
+}
+
 static void on_drained(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct fleet *fleet = arg;
@@ -263,12 +281,23 @@ void fleet_delete_all(struct fleet *fleet, loop_fn done, void *arg)
 	fleet->is_draining = true;
 	fleet->drained = done;
 	fleet->drained_arg = arg;
+	fleet->n_draining = 1;
+	pool_close(fleet->pool, on_pool_drained, fleet);
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		if (!sandbox_is_alive(s))
 			continue;
 		fleet->n_draining++;
 		sandbox_delete(s, END_DELETED, on_drained, fleet);
 	}
-	if (fleet->n_draining == 0)
-		loop_defer(fleet->config.loop, tell_drained, fleet);
+}
+
+void fleet_close_pool(struct fleet *fleet, loop_fn done, void *arg)
+{
+	fleet->is_draining = true;
+	pool_close(fleet->pool, done, arg);
+}
+
+void fleet_pool(const struct fleet *fleet, struct pool_figures *ret)
+{
+	pool_figures(fleet->pool, ret);
 }

@@ -13,6 +13,7 @@
 #include "tenant/meter.h"
 
 struct link_timing;
+struct pool_timing;
 
 struct fleet_config {
 	struct loop *loop;
@@ -29,6 +30,12 @@ struct fleet_config {
 	struct meters *meters;    /* NULL: nothing is metered */
 	uint64_t usage_period_ms; /* between two readings of a sandbox */
 	uint64_t usage_kept_ms;   /* of single sandboxes; of projects it is kept for good */
+	/* Spares (pool.c): at least and at most so many, of at most so much memory; max 0 = none.
+	 */
+	uint32_t pool_min, pool_max;
+	uint64_t pool_memory_bytes;
+	char **pool_languages; /* NULL-terminated: interpreters that they have running; or NULL */
+	const struct pool_timing *pool_timing; /* NULL = the usual (pool.h) */
 	/* The broker died: there is nothing left to do but exit and be started anew. NULL: stops
 	 * the loop. */
 	loop_fn broker_lost;
@@ -46,6 +53,13 @@ const struct fleet_config *fleet_config(const struct fleet *fleet);
 /* The broker's word about this host: cpus, memory, isolation. Valid once ready. */
 const struct msg_reply *fleet_host(const struct fleet *fleet);
 size_t fleet_count(const struct fleet *fleet); /* alive */
+struct pool_figures {
+	size_t ready, target;  /* spares there are, and there should be */
+	uint64_t hits, misses; /* creates that one would fit, with and without one */
+};
+void fleet_pool(const struct fleet *fleet, struct pool_figures *ret);
+/* Deletes what belongs to nobody, and makes no more; done as below. */
+void fleet_close_pool(struct fleet *fleet, loop_fn done, void *arg);
 /* Deletes all, of all projects; done once they are gone (cloche run without a daemon, `serve
  * --rm`). */
 void fleet_delete_all(struct fleet *fleet, loop_fn done, void *arg);

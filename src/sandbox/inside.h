@@ -24,6 +24,8 @@ struct fleet {
 	struct list all;   /* in order of creation */
 	struct list ended; /* in order of their end */
 	size_t n_alive, n_ended;
+	size_t n_creating; /* for a caller who waits */
+	struct pool *pool;
 	loop_fn drained;
 	void *drained_arg;
 	size_t n_draining;
@@ -77,6 +79,8 @@ struct sandbox {
 	bool has_last_usage;
 	uint64_t reading;                       /* the request for it */
 	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
+	struct list warm;                       /* contexts that nobody has asked for yet */
+	struct spare *spare;                    /* NULL: it is somebody's */
 	struct list link_all, link_ended;
 	UT_hash_handle by_id, by_name;
 };
@@ -104,12 +108,17 @@ const char *grade_name(uint32_t grade);
 void create_fail(struct sandbox *s, const struct err *err);
 void create_tell(struct sandbox *s, const struct err *err); /* its creator, once */
 void create_hostname(const struct sandbox *s, char hostname[64]);
+/* One that is nobody's: up to where its owner would be told. */
+must_check int create_spare(struct fleet *fleet, const struct guest_limits *limits,
+                            struct spare *spare, struct sandbox **ret, struct err *err);
 
 /* sandbox.c */
 struct sandbox *sandbox_alloc(struct fleet *fleet);
 void sandbox_discard(struct sandbox *s); /* out of the fleet, freed at the end of this turn */
 void sandbox_forget(struct sandbox *s);  /* the same, and its row */
 void sandbox_free(struct sandbox *s);    /* at once, and silently */
+void sandbox_free_later(struct sandbox *s);
+void sandbox_begin(struct sandbox *s); /* it runs, and its creator is told */
 /* Ends it in any state but an ended one, where it does nothing. */
 void sandbox_end(struct sandbox *s, enum end_cause cause, const char *message);
 void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway had begun */
@@ -204,6 +213,11 @@ bool exit_may_be_oom(const struct channel_exit *x);
 /* context.c */
 void context_end_all(struct sandbox *s, const struct err *err); /* the sandbox ends */
 void context_free_all(struct sandbox *s);                       /* without a word */
+struct language;
+/* Starts an interpreter that waits for whoever first asks for one like it. */
+void context_warm(struct sandbox *s, const struct language *language);
+bool context_is_warming(struct sandbox *s); /* some are not ready yet */
+void context_cool(struct sandbox *s);       /* ends those that wait */
 
 /* exec-record.c: the exec's row. */
 must_check int exec_save(struct exec *e, struct err *err);

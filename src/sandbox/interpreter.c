@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/message.h"
+#include "sandbox/pool.h"
 
 #include <signal.h>
 #include <string.h>
@@ -58,6 +59,8 @@ static void turn_end(struct loop *loop, void *arg)
 		return;
 	interpreter_flush(c);
 	code_kick(c);
+	if (c->sandbox->spare)
+		pool_on_warm(c->sandbox);
 }
 
 void interpreter_wake(struct context *c)

@@ -39,7 +39,7 @@ struct context {
 	struct sandbox *sandbox;
 	struct loop *loop;
 	char id[ID_SIZE];
-	char *name;
+	char *name; /* NULL: it is warm, and nobody's */
 	const struct language *language;
 	char *cwd, *user; /* or NULL */
 	json_t *env;      /* or NULL */
@@ -72,8 +72,9 @@ struct context {
 };
 
 /* context.c */
+/* With its interpreter, which is one that waited where it can be. */
 must_check int context_make(struct sandbox *s, const char *name, const struct context_spec *spec,
-                            struct context **ret, struct err *err); /* without an interpreter */
+                            struct context **ret, struct err *err);
 
 /* interpreter.c */
 void interpreter_init(struct context *c);

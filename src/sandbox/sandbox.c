@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/account.h"
+#include "sandbox/pool.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -65,7 +66,8 @@ static void sandbox_move(struct sandbox *s, enum sandbox_state next)
 	         states[next].name);
 	account_on_move(s, next);
 	s->state = next;
-	emit_moved(s);
+	if (!s->spare)
+		emit_moved(s);
 }
 
 static void tell_now(struct loop *loop, void *arg)
@@ -97,6 +99,8 @@ void sandbox_note(const struct sandbox *s)
 {
 	struct err err;
 
+	if (s->spare)
+		return; /* a row would make it somebody's */
 	if (sandbox_save(s, &err) < 0)
 		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
 }
@@ -129,6 +133,11 @@ static void on_gone(struct sandbox *s)
 {
 	struct waiter *w;
 
+	if (s->spare) {
+		sandbox_move(s, SANDBOX_STOPPED);
+		pool_on_gone(s);
+		return;
+	}
 	exec_remove_all(s);
 	if (s->created) { /* it never came to be */
 		create_tell(s, &s->create_err);
@@ -240,6 +249,13 @@ void sandbox_set_lifetime(struct sandbox *s)
 		loop_timer_set_in(s->timer, s->expires_us > now ? s->expires_us - now : 0);
 }
 
+void sandbox_begin(struct sandbox *s)
+{
+	sandbox_move(s, SANDBOX_RUNNING);
+	sandbox_note(s);
+	create_tell(s, NULL);
+}
+
 static void on_link_up(void *arg)
 {
 	struct sandbox *s = arg;
@@ -249,11 +265,11 @@ static void on_link_up(void *arg)
 		if (s->is_rejoining)
 			emit_adopted(s);
 		adopt_on_rejoined(s);
-		return;
+	} else if (s->spare) {
+		pool_on_up(s);
+	} else {
+		sandbox_begin(s);
 	}
-	sandbox_move(s, SANDBOX_RUNNING);
-	sandbox_note(s);
-	create_tell(s, NULL);
 }
 
 static void on_connect_reply(const struct msg_reply *reply, int fd, void *arg);
@@ -346,6 +362,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->waiters);
 	list_init(&s->exec_list);
 	list_init(&s->contexts);
+	list_init(&s->warm);
 	list_init(&s->link_all);
 	list_init(&s->link_ended);
 	s->timer = loop_timer_new(fleet->config.loop, on_timer, s);
@@ -381,10 +398,15 @@ static void free_deferred(struct loop *loop, void *arg)
 	sandbox_free(arg);
 }
 
+void sandbox_free_later(struct sandbox *s)
+{
+	loop_defer(s->fleet->config.loop, free_deferred, s);
+}
+
 void sandbox_discard(struct sandbox *s)
 {
 	fleet_detach(s->fleet, s);
-	loop_defer(s->fleet->config.loop, free_deferred, s);
+	sandbox_free_later(s);
 }
 
 void sandbox_rejoin(struct sandbox *s)
@@ -433,6 +455,8 @@ struct link *sandbox_link(struct sandbox *s, struct err *err)
 {
 	switch (s->state) {
 	case SANDBOX_CREATING:
+		if (s->spare) /* its interpreters start on it */
+			break;
 		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is still being created", s->id);
 		return NULL;
 	case SANDBOX_STOPPING:

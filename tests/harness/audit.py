@@ -2,14 +2,15 @@
 """What a daemon has on the host: processes, mounts, cgroups, loop devices, files, open fds.
 
 Only objects of the given daemon count, so that other daemons on the machine do not matter. A test
-takes a picture before and after; what is in the second and not in the first was left behind.
+takes a picture before and after; what is in the second and not in the first was left behind. Spares
+come and go, so a picture is taken while as many are ready as there should be, and names none.
 """
 
 import os
 import time
 from pathlib import Path
 
-from .daemon import children_of, read_text
+from .daemon import call, children_of, read_text
 
 SETTLE_S = 10
 
@@ -78,11 +79,24 @@ def _open_fds(pid, but=("socket:",)):
     return n
 
 
+def _is_pool_full(daemon):
+    pool = call(daemon, "GET", "/v1/health")[1]["pool"]
+    return pool["ready"] == pool["target"] == len(daemon.spares())
+
+
 def picture(daemon):
-    """{kind: set of names}, and the fd counts under "fds"."""
-    ids = daemon.ids()
+    """{kind: set of names}, the fds of a process as numbers up to their count."""
+    deadline = time.monotonic() + SETTLE_S
+    while not _is_pool_full(daemon) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    spares = daemon.spares()
+    kinds = _all_that_is_there(daemon, daemon.ids() - spares, processes_of_cgroups(spares))
+    return {kind: {n for n in names if not any(s in n for s in spares)} for kind, names in kinds.items()}
+
+
+def _all_that_is_there(daemon, ids, but_processes):
     broker, gateway = daemon.broker_pid, daemon.gateway_pid
-    below = _descendants(daemon.process.pid) - {broker, gateway}
+    below = _descendants(daemon.process.pid) - {broker, gateway} - but_processes
     return {
         "process": {f"{p} {read_text(f'/proc/{p}/comm').strip()}" for p in below | processes_of_cgroups(ids)},
         "mount": _mounts(daemon) | _mounts(daemon, broker),

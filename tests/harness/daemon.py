@@ -124,6 +124,12 @@ class Daemon:
             seen.update(os.listdir(self.run / "sandboxes"))
         return seen
 
+    def spares(self):
+        """Those that are ready and belong to nobody, by its log."""
+        log = self.log()
+        ready, moved = (set(re.findall(f'"{e}","facts":"id=(\\w+)', log)) for e in (r"pool\.ready", r"sandbox\.moved"))
+        return ready - moved
+
     def _part(self, name):
         """The launcher's child of that name: broker or gateway."""
         for pid in children_of(self.process.pid):

@@ -61,8 +61,8 @@ struct fake_broker {
 	enum fake_create create;
 	enum fake_hello next_hello; /* of agents made from now on */
 	bool refuses_connect, holds_deletes;
-	uint64_t oom_kills;
-	struct guest_limits limits; /* of the last MSG_LIMITS or MSG_CREATE */
+	uint64_t oom_kills, memory_bytes; /* as MSG_USAGE tells them */
+	struct guest_limits limits;       /* of the last MSG_LIMITS or MSG_CREATE */
 	struct list agents;
 	unsigned creates, deletes, connects;
 	uint64_t held_tag;

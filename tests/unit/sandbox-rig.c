@@ -2,6 +2,7 @@
 #include "sandbox-rig.h"
 
 #include "base/log.h"
+#include "sandbox/pool.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,6 +19,8 @@ static const struct link_timing hasty = {
 	.ping_idle_us = 20000,
 	.pong_us = 50000,
 };
+
+static const struct pool_timing hasty_pool = {.pause_us = 1000, .beat_us = 200, .again_us = 2000};
 
 static void on_ready(struct loop *loop, void *arg)
 {
@@ -56,6 +59,11 @@ void rig_come_back(struct rig *r)
 		.broker_lost = on_broker_lost,
 		.broker_lost_arg = r,
 		.timing = r->is_hasty ? &hasty : NULL,
+		.pool_min = r->pool_min,
+		.pool_max = r->pool_max,
+		.pool_memory_bytes = 64 << 20,
+		.pool_languages = r->pool_languages,
+		.pool_timing = r->is_hasty ? &hasty_pool : NULL,
 	};
 
 	CHECK_INT(store_open(r->db, &r->store, NULL), 0);
@@ -77,9 +85,10 @@ void rig_go_away(struct rig *r)
 
 void rig_start(struct rig *r)
 {
-	bool is_hasty = r->is_hasty;
-
-	*r = (struct rig){.is_hasty = is_hasty};
+	*r = (struct rig){.is_hasty = r->is_hasty,
+	                  .pool_min = r->pool_min,
+	                  .pool_max = r->pool_max,
+	                  .pool_languages = r->pool_languages};
 	log_init("test", LOG_ERROR);
 	CHECK_INT(loop_new(&r->loop, NULL), 0);
 	fake_broker_init(&r->broker, r->loop);
@@ -131,7 +140,7 @@ void rig_stop(struct rig *r)
 	loop_free(r->loop);
 	(void)each_spool(r, true);
 	CHECK_INT(rmdir(r->dir), 0);
-	r->is_hasty = false;
+	*r = (struct rig){};
 	buf_done(&text);
 }
 

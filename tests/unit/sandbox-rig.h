@@ -21,7 +21,10 @@ struct rig {
 	struct fleet *fleet;
 	bool is_ready;
 	unsigned losses; /* of the broker */
-	bool is_hasty;   /* set before rig_start(): little patience with agents */
+	/* set before rig_start() */
+	bool is_hasty; /* little patience with agents */
+	uint32_t pool_min, pool_max;
+	char **pool_languages;
 };
 
 void rig_start(struct rig *r); /* on an empty directory */
