@@ -4,9 +4,10 @@
  * The agent: pid 1 of a sandbox, the only thing inside that speaks to the host.
  *
  *	wire.c  frames to and from the host       channel.c  one exec or file operation
- *	launch.c  forks what a channel runs       output.c, input.c  its bytes, held until
- *acknowledged exec.c, files.c  the child's side         become.c  how a child turns into the
- *sandbox's user tree.c  signals to all that an exec began door.c, sudo.c  `sudo` inside
+ *	launch.c  forks what a channel runs       output.c, input.c  its bytes until acknowledged
+ *	spare.c  the next one, forked beforehand  exec.c, files.c  the child's side
+ *	become.c  a child turns into the user     tree.c  signals to all that an exec began
+ *	door.c, sudo.c  `sudo` inside
  *
  * One thread, no locale, no NSS, no plugin: nothing that the sandbox can put on its disk runs here.
  * The agent itself never opens a path of the sandbox after its start; its children do that, inside
@@ -35,12 +36,14 @@ must_check int settings_read(struct settings *ret, struct err *err);
 
 struct wire;
 struct door;
+struct spare;
 
 struct agent {
 	struct settings settings;
 	struct loop *loop;
 	struct wire *wire;
 	struct door *door; /* NULL where there is no `sudo` */
+	struct spare *spare;
 	int null_fd;
 	struct list channels; /* struct channel */
 	size_t n_channels;    /* those that the host knows */

@@ -4,6 +4,7 @@
 #include "agent/become.h"
 #include "agent/exec.h"
 #include "agent/files.h"
+#include "agent/spare.h"
 #include "base/fd.h"
 
 #include <fcntl.h>
@@ -148,24 +149,31 @@ void launch_fail(const struct err *err)
 	_exit(127);
 }
 
+void launch_run(const struct settings *settings, const struct start *s, const int fds[LAUNCH_FDS],
+                const struct err *failure)
+{
+	struct err err;
+
+	if (launch_place_fds(fds, &err) < 0)
+		_exit(127);
+	if (failure)
+		launch_fail(failure);
+	if (start_is_program(s->kind))
+		exec_run(settings, s);
+	else
+		files_run(settings, s);
+}
+
 static noreturn void run_child(struct agent *a, const struct start *s, struct ends *e)
 {
 	struct settings settings = a->settings;
-	struct err err, place_err;
-	int null_fd = a->null_fd;
+	struct err err;
 	int r = become_member(&settings, &err);
 
-	if (e->child[0] < 0)
-		e->child[0] = null_fd;
-	if (launch_place_fds(e->child, &place_err) < 0)
-		_exit(127);
-	if (r < 0)
-		launch_fail(&err);
 	settings.n_cgroup_fds = 0;
-	if (start_is_program(s->kind))
-		exec_run(&settings, s);
-	else
-		files_run(&settings, s);
+	if (e->child[0] < 0)
+		e->child[0] = a->null_fd;
+	launch_run(&settings, s, e->child, r < 0 ? &err : NULL);
 }
 
 int launch(struct agent *a, const struct start *s, struct launched *ret, struct err *err)
@@ -177,11 +185,15 @@ int launch(struct agent *a, const struct start *s, struct launched *ret, struct 
 	if (r < 0)
 		return err_set(err, ERR_UNAVAILABLE, -r, "the agent cannot make a %s",
 		               s->kind == START_EXEC && s->has_pty ? "terminal" : "pipe");
-	pid = fork();
+	pid = spare_take(a->spare, s, e.child);
+	spare_defer(a->spare);
+	if (pid == 0) {
+		pid = fork();
+		if (pid == 0)
+			run_child(a, s, &e);
+	}
 	if (pid < 0)
 		return err_set(err, ERR_UNAVAILABLE, errno, "the agent cannot fork");
-	if (pid == 0)
-		run_child(a, s, &e);
 	*ret = (struct launched){.pid = pid,
 	                         .report_fd = take_fd(&e.ours[LAUNCH_REPORT_FD]),
 	                         .in_fd = take_fd(&e.ours[0]),

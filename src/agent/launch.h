@@ -32,6 +32,13 @@ struct launched { /* the agent's ends, all non-blocking; the caller's to close *
 must_check int launch(struct agent *a, const struct start *s, struct launched *ret,
                       struct err *err);
 
+/*
+ * In the child, once it is a member of the sandbox (become.h), or has failed to be one: runs what
+ * *s asks for. fds stand where the child has them; none is below 3, and only 0 must be there.
+ */
+noreturn void launch_run(const struct settings *settings, const struct start *s,
+                         const int fds[LAUNCH_FDS], const struct err *failure);
+
 /* In the child: tells and ends. */
 noreturn void launch_fail(const struct err *err);
 
