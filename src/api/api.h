@@ -35,6 +35,11 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct prices prices;
 	const char *currency;
 	struct event_log *events;
+	struct store *store;  /* for its size */
+	bool is_metrics_open; /* to who has no key */
+	struct {
+		int statm, fd_dir; /* of this process, opened while /proc was in reach; -1 = not */
+	} proc;
 	uint64_t started_us; /* wall clock */
 	struct login_peer login_peers[LOGIN_PEERS_MAX];
 	struct http_counts http;

@@ -8,6 +8,7 @@
  * always let in: nobody can lock out others by failing in their name.
  */
 #include "api/api.h"
+#include "api/handlers.h"
 
 #include "base/log.h"
 
@@ -111,6 +112,12 @@ static bool is_trusted_peer(const struct http_req *req)
 	       (http_peer_uid(req) == 0 || http_peer_uid(req) == geteuid());
 }
 
+/* Whether the call needs no key. */
+static bool is_open(const struct api *api, const struct http_route *route)
+{
+	return route && (route->access == 0 || (route->fn == get_metrics && api->is_metrics_open));
+}
+
 static int find_key(struct http_req *req, const struct key **ret, struct err *err)
 {
 	struct api *api = http_app_arg(req);
@@ -129,7 +136,7 @@ static int find_key(struct http_req *req, const struct key **ret, struct err *er
 		*ret = keyring_root(api->keyring);
 	if (!*ret && secret)
 		return refuse(req, err, "this key is unknown, malformed or revoked");
-	if (!*ret && !(route && route->access == 0))
+	if (!*ret && !is_open(api, route))
 		return refuse(req, err, "this call needs an API key");
 	return 0;
 }
@@ -143,7 +150,8 @@ int api_authorize(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	http_set_user(req, unconst(key));
-	if (!route || route->access == 0 || (unsigned)key_scope(key) >= route->access)
+	if (!route || is_open(http_app_arg(req), route) ||
+	    (unsigned)key_scope(key) >= route->access)
 		return 0;
 	(void)err_set(
 		err, ERR_FORBIDDEN, 0, "this call needs a key with scope '%s', this one has '%s'",

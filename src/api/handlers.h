@@ -62,6 +62,9 @@ int run_once(struct http_req *req, struct err *err);
 int get_usage(struct http_req *req, struct err *err);
 int get_sandbox_usage(struct http_req *req, struct err *err);
 
+/* metrics.c */
+int get_metrics(struct http_req *req, struct err *err);
+
 /* events.c */
 int list_events(struct http_req *req, struct err *err);
 int get_events_head(struct http_req *req, struct err *err);

@@ -65,6 +65,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   "/v1/run",          run_once,         HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
 
 	{HTTP_GET,    "/v1/usage",        get_usage,        HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    "/metrics",         get_metrics,      HTTP_BODY_NONE,   SCOPE_ADMIN},
 	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    "/v1/events/head",  get_events_head,  HTTP_BODY_NONE,   SCOPE_READ},
 

@@ -61,6 +61,7 @@ static const struct key keys[] = {
 	{"", "execs_max", "execs-max", KIND_COUNT, AT(execs_max), 1, 100000, "execs kept per sandbox"},
 	{"", "spool", "spool", KIND_SIZE, AT(spool_bytes), 64 * KIB, TIB, "output kept per exec"},
 	{"", "plain_storage", "plain-storage", KIND_BOOL, AT(is_plain_storage), 0, 0, "plain directories instead of btrfs: no disk limit"},
+	{"", "metrics_open", "metrics-open", KIND_BOOL, AT(is_metrics_open), 0, 0, "serve /metrics to anybody, without a key"},
 	{"events", "age", "events-age", KIND_DURATION, AT(events_age_ms), 1000, 3650 * DAY_MS, "how long events are kept"},
 	{"events", "size", "events-size", KIND_SIZE, AT(events_bytes), 64 * KIB, TIB, "and how many bytes of them"},
 	{"events", "count", "events-count", KIND_COUNT64, AT(events_count), 100, UINT32_MAX, "and how many"},

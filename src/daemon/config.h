@@ -35,6 +35,7 @@ struct config {
 	uint32_t pool_min, pool_max;
 	uint64_t pool_memory;
 	char **pool_languages;
+	bool is_metrics_open;
 	bool is_plain_storage;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */

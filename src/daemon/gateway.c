@@ -37,6 +37,7 @@ struct gateway {
 	struct keyring *keyring;
 	struct meters *meters;
 	char boot_id[40]; /* of the running kernel */
+	int statm_fd, proc_fd_dir;
 	struct fleet *fleet;
 	struct http_server *server;
 	struct tls_context *tls;
@@ -266,6 +267,9 @@ static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err
 	                      .prices = g->site->config->prices,
 	                      .currency = g->site->config->currency,
 	                      .events = g->events,
+	                      .store = g->store,
+	                      .is_metrics_open = g->site->config->is_metrics_open,
+	                      .proc = {g->statm_fd, g->proc_fd_dir},
 	                      .started_us = clock_wall_us()};
 	r = loop_signal_add(g->loop, SIGTERM, on_sigterm, g);
 	if (r == 0)
@@ -283,6 +287,8 @@ static int run(struct gateway *g, int broker_fd, int key_fd, struct err *err)
 	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", g->boot_id,
 	                 sizeof(g->boot_id)) < 0)
 		g->boot_id[0] = '\0';
+	g->statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	g->proc_fd_dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (c->tls_cert) /* while it can still read the key */
 		r = tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
 	if (r == 0)

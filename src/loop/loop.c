@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #define EVENTS_A_TURN 64
+#define SLOW_TURN_US  10000
 
 struct loop_io {
 	struct loop *loop;
@@ -57,6 +58,7 @@ struct loop {
 	int epoll_fd;
 	bool is_stopping;
 	uint64_t now_us;
+	struct loop_stats stats;
 	struct loop_timer **heap;
 	size_t heap_len, heap_size;
 	struct deferred *deferred;
@@ -314,6 +316,21 @@ static int wait_ms(const struct loop *loop)
 	return (int)MIN(left, (uint64_t)60000);
 }
 
+static void count_turn(struct loop *loop)
+{
+	uint64_t us = clock_steady_us() - loop->now_us;
+
+	loop->stats.turns++;
+	loop->stats.busy_us += us;
+	loop->stats.longest_us = MAX(loop->stats.longest_us, us);
+	loop->stats.slow_turns += us > SLOW_TURN_US;
+}
+
+struct loop_stats loop_stats(const struct loop *loop)
+{
+	return loop->stats;
+}
+
 int loop_run(struct loop *loop)
 {
 	struct epoll_event events[EVENTS_A_TURN];
@@ -333,6 +350,7 @@ int loop_run(struct loop *loop)
 		}
 		run_timers(loop);
 		run_deferred(loop);
+		count_turn(loop);
 	}
 	return 0;
 }

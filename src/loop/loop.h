@@ -35,6 +35,12 @@ must_check int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 uint64_t loop_now_us(const struct loop *loop); /* steady clock, of this turn */
 
+struct loop_stats { /* since the start */
+	uint64_t turns, busy_us;
+	uint64_t longest_us, slow_turns; /* slow: others waited for more than 10 ms */
+};
+struct loop_stats loop_stats(const struct loop *loop);
+
 /* Watches fd, which stays the caller's: remove the source before closing it. Aborts only on no
  * memory; epoll errors come back. */
 must_check int loop_io_add(struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *arg,

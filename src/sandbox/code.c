@@ -58,6 +58,7 @@ static void finish(struct code_call *call)
 	assert(!call->is_over);
 	leave_context(call);
 	call->is_over = true;
+	emit_code_ended(call);
 	loop_defer(call->loop, tell_end, call);
 }
 

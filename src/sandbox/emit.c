@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What goes into the event log, and nothing else: a function for each kind, called where the thing
- * happens. No word of a command but its first is told, and no environment: both carry secrets.
- * A code call leaves no entry of its own (its path touches no disk); a context's end tells how many
- * it has run.
+ * What goes into the event log and the daemon's counts: a function for each kind, called where the
+ * thing happens. No word of a command but its first is told, and no environment: both carry
+ * secrets. A code call leaves no entry of its own (its path touches no disk); a context's end tells
+ * how many it has run.
  */
 #include "base/clock.h"
 #include "sandbox/interpreter.h"
@@ -29,6 +29,7 @@ void emit_created(const struct sandbox *s)
 	struct event ev;
 	struct json_writer *w = begin(&ev, s, EVENT_SANDBOX_CREATED);
 
+	s->fleet->counts.creates++;
 	json_put_str(w, "name", s->name[0] ? s->name : NULL);
 	put_limits(w, s);
 	event_end(&ev);
@@ -64,15 +65,18 @@ static void emit_ended(const struct sandbox *s)
 static void emit_running(const struct sandbox *s)
 {
 	uint64_t now_us = clock_wall_us();
+	uint64_t after_us = now_us > s->created_us ? now_us - s->created_us : 0;
 	struct event ev;
 	struct json_writer *w = begin(&ev, s, EVENT_SANDBOX_RUNNING);
 
-	json_put_u64(w, "after_us", now_us > s->created_us ? now_us - s->created_us : 0);
+	histogram_add(&s->fleet->counts.create_us, after_us);
+	json_put_u64(w, "after_us", after_us);
 	event_end(&ev);
 }
 
-void emit_moved(const struct sandbox *s)
+void emit_moved(const struct sandbox *s, enum sandbox_state from)
 {
+	s->fleet->counts.creates_failed += from == SANDBOX_CREATING && s->state != SANDBOX_RUNNING;
 	switch (s->state) {
 	case SANDBOX_RUNNING:
 		emit_running(s);
@@ -112,6 +116,7 @@ void emit_exec_started(const struct exec *e)
 	struct event ev;
 	struct json_writer *w = begin(&ev, e->sandbox, EVENT_EXEC_STARTED);
 
+	e->sandbox->fleet->counts.execs++;
 	ev.exec_id = e->id;
 	event_put_text(w, "program", program ? program : "sh");
 	event_put_text(w, "user", e->user ? e->user : "user");
@@ -180,4 +185,14 @@ void emit_context_ended(const struct context *c)
 	json_put_u64(w, "calls", c->last_call);
 	json_put_u64(w, "starts", c->starts);
 	event_end(&ev);
+}
+
+void emit_code_ended(const struct code_call *call)
+{
+	struct fleet_counts *counts = &call->context->sandbox->fleet->counts;
+
+	if (call->failure)
+		counts->code_failed++;
+	else
+		histogram_add(&counts->code_us, call->end.wall_us);
 }

@@ -118,6 +118,18 @@ const struct msg_reply *fleet_host(const struct fleet *fleet)
 	return &fleet->probe;
 }
 
+const struct fleet_counts *fleet_counts(const struct fleet *fleet)
+{
+	return &fleet->counts;
+}
+
+void fleet_count_states(const struct fleet *fleet, size_t ret[SANDBOX_STATE_COUNT])
+{
+	memset(ret, 0, SANDBOX_STATE_COUNT * sizeof(*ret));
+	list_for_each (&fleet->all, const struct sandbox, s, link_all)
+		ret[s->state]++;
+}
+
 size_t fleet_count(const struct fleet *fleet)
 {
 	return fleet->n_alive;

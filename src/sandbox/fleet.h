@@ -7,6 +7,7 @@
  */
 #include "broker/msg.h"
 #include "event/event.h"
+#include "event/metrics.h"
 #include "loop/loop.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
@@ -52,6 +53,13 @@ bool fleet_is_ready(const struct fleet *fleet);
 const struct fleet_config *fleet_config(const struct fleet *fleet);
 /* The broker's word about this host: cpus, memory, isolation. Valid once ready. */
 const struct msg_reply *fleet_host(const struct fleet *fleet);
+/* Figures of all projects together. */
+struct fleet_counts { /* since the start */
+	uint64_t creates, creates_failed, execs, code_failed;
+	struct histogram create_us, code_us;
+};
+const struct fleet_counts *fleet_counts(const struct fleet *fleet);
+void fleet_count_states(const struct fleet *fleet, size_t ret[SANDBOX_STATE_COUNT]);
 size_t fleet_count(const struct fleet *fleet); /* alive */
 struct pool_figures {
 	size_t ready, target;  /* spares there are, and there should be */

@@ -7,6 +7,7 @@
 #include "sandbox/host.h"
 #include "sandbox/link.h"
 
+struct code_call;
 struct context;
 
 #define ENDED_KEPT_MAX 1000 /* stopped sandboxes that stay findable, of the whole daemon */
@@ -26,6 +27,7 @@ struct fleet {
 	size_t n_alive, n_ended;
 	size_t n_creating; /* for a caller who waits */
 	struct pool *pool;
+	struct fleet_counts counts;
 	loop_fn drained;
 	void *drained_arg;
 	size_t n_draining;
@@ -151,15 +153,16 @@ must_check int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct
 void adopt_on_rejoined(struct sandbox *s); /* it is up, or given up */
 void adopt_free(struct fleet *fleet);
 
-/* emit.c: what goes into the event log. */
+/* emit.c: what goes into the event log and the counts. */
 void emit_created(const struct sandbox *s);
-void emit_moved(const struct sandbox *s); /* its state has changed */
+void emit_moved(const struct sandbox *s, enum sandbox_state from);
 void emit_adopted(const struct sandbox *s);
 void emit_changed(const struct sandbox *s);
 void emit_exec_started(const struct exec *e);
 void emit_exec_exited(const struct exec *e);
 void emit_context_created(const struct context *c);
 void emit_context_ended(const struct context *c);
+void emit_code_ended(const struct code_call *call);
 
 /* command.c: an exec's spec, checked, as what is sent to the agent. The caller owns what *ret
  * holds.

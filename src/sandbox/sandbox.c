@@ -61,13 +61,15 @@ const char *sandbox_state_name(enum sandbox_state state)
 
 static void sandbox_move(struct sandbox *s, enum sandbox_state next)
 {
-	assert(states[s->state].next & BIT(next));
-	log_info("sandbox.moved", "id=%s from=%s to=%s", s->id, states[s->state].name,
+	enum sandbox_state from = s->state;
+
+	assert(states[from].next & BIT(next));
+	log_info("sandbox.moved", "id=%s from=%s to=%s", s->id, states[from].name,
 	         states[next].name);
 	account_on_move(s, next);
 	s->state = next;
 	if (!s->spare)
-		emit_moved(s);
+		emit_moved(s, from);
 }
 
 static void tell_now(struct loop *loop, void *arg)

@@ -168,6 +168,17 @@ int store_open(const char *path, struct store **ret, struct err *err)
 	return 0;
 }
 
+uint64_t store_bytes(const struct store *st)
+{
+	const char *path = sqlite3_db_filename(st->db, "main");
+	auto_free char *wal = xasprintf("%s-wal", path);
+	struct stat main_file = {0}, wal_file = {0};
+
+	(void)stat(path, &main_file);
+	(void)stat(wal, &wal_file);
+	return (uint64_t)(main_file.st_size + wal_file.st_size);
+}
+
 sqlite3 *store_db(const struct store *st)
 {
 	return st->db;

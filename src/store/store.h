@@ -15,6 +15,8 @@ must_check int store_open(const char *path, struct store **ret,
                           struct err *err); /* migrates; refuses a newer or corrupt file */
 void store_close(struct store *st);
 
+uint64_t store_bytes(const struct store *st); /* on disk, with what is not yet in its place */
+
 struct project_row {
 	const char *id, *name;
 	uint64_t created_us;

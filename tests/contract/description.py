@@ -49,7 +49,7 @@ class Operation:
         """The least scope that a key must have, as the description's head says it."""
         if self.id == "get_health":
             return None
-        if self.path.startswith(("/v1/keys", "/v1/projects")):
+        if self.path.startswith(("/v1/keys", "/v1/projects", "/metrics")):
             return "admin"
         return "read" if self.method == "GET" and self.id != "attach_exec" else "write"
 

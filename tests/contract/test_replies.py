@@ -113,6 +113,10 @@ def get_exec_output(api, box):
     assert api("get_exec_output", id=box.id, exec_id=exec_id, query="follow", method="HEAD") == (200, b"")
 
 
+def get_metrics(api, box):
+    assert b"\ncloche_sandboxes{state=\"running\"} " in api("get_metrics")[1]
+
+
 def list_events(api, box):
     _, data = api("list_events", query=f"sandbox_id={box.id}&limit=1&type=sandbox.created")
     entry = json.loads(data)

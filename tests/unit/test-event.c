@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "event/event.h"
+#include "event/metrics.h"
 #include "event/rate.h"
 #include "event/verify.h"
 #include "test.h"
@@ -507,4 +508,40 @@ TEST(lines_that_are_no_entries_are_refused)
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
 		CHECK(chain_check_line(lines[i], strlen(lines[i]), &link, NULL) < 0);
+}
+
+TEST(a_page_of_figures_is_what_prometheus_reads)
+{
+	auto_call(buf_done) struct buf page = BUF_INIT(4096);
+	struct metrics m = {.out = &page};
+	struct metric_label label = {"route", "/v1/\"a\\b\nc"};
+
+	metrics_family(&m, "x_total", METRIC_COUNTER, "Some.");
+	metrics_put(&m, "x_total", &label, 1, 7);
+	metrics_family(&m, "y_seconds", METRIC_GAUGE, "Time.");
+	metrics_put_seconds(&m, "y_seconds", NULL, 0, 1500042);
+	CHECK_INT(m.error, 0);
+	CHECK_STR(buf_str(&page), "# HELP x_total Some.\n"
+	                          "# TYPE x_total counter\n"
+	                          "x_total{route=\"/v1/\\\"a\\\\b\\nc\"} 7\n"
+	                          "# HELP y_seconds Time.\n"
+	                          "# TYPE y_seconds gauge\n"
+	                          "y_seconds 1.500042\n");
+}
+
+TEST(a_histogram_counts_up_to_each_bound)
+{
+	auto_call(buf_done) struct buf page = BUF_INIT(4096);
+	struct metrics m = {.out = &page};
+	struct histogram h = {0};
+
+	histogram_add(&h, 100);
+	histogram_add(&h, 101);
+	histogram_add(&h, 60000000);
+	metrics_put_histogram(&m, "t", &h);
+	CHECK(strstr(page.data, "t_bucket{le=\"0.000100\"} 1\n") != NULL);
+	CHECK(strstr(page.data, "t_bucket{le=\"0.000250\"} 2\n") != NULL);
+	CHECK(strstr(page.data, "t_bucket{le=\"30.000000\"} 2\n") != NULL);
+	CHECK(strstr(page.data, "t_bucket{le=\"+Inf\"} 3\n") != NULL);
+	CHECK(strstr(page.data, "t_sum 60.000201\nt_count 3\n") != NULL);
 }

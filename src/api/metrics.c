@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * /metrics, for Prometheus: figures of the whole daemon, so for admins of the project "default", or
+ * for anybody where the operator says so. Nothing of a single sandbox, project or key is in it.
+ */
+#include "api/api.h"
+#include "api/find.h"
+#include "api/handlers.h"
+
+#include "base/clock.h"
+#include "base/dents.h"
+#include "base/parse.h"
+
+#include <string.h>
+
+#define PAGE_MAX  (1024 * 1024)
+#define PAGE_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+static void put_fleet(struct metrics *m, struct fleet *fleet)
+{
+	const struct fleet_counts *counts = fleet_counts(fleet);
+	size_t states[SANDBOX_STATE_COUNT] = {0};
+
+	fleet_count_states(fleet, states);
+	metrics_family(m, "cloche_sandboxes", METRIC_GAUGE, "Sandboxes by state.");
+	for (unsigned i = 0; i < SANDBOX_STATE_COUNT; i++) {
+		struct metric_label state = {"state", sandbox_state_name((enum sandbox_state)i)};
+
+		metrics_put(m, "cloche_sandboxes", &state, 1, states[i]);
+	}
+	metrics_one(m, "cloche_creates_total", METRIC_COUNTER, "Sandboxes asked for.",
+	            counts->creates);
+	metrics_one(m, "cloche_creates_failed_total", METRIC_COUNTER,
+	            "Sandboxes that did not come to run.", counts->creates_failed);
+	metrics_family(m, "cloche_create_seconds", METRIC_HISTOGRAM,
+	               "From a create's request to a running sandbox.");
+	metrics_put_histogram(m, "cloche_create_seconds", &counts->create_us);
+	metrics_one(m, "cloche_execs_total", METRIC_COUNTER, "Execs started.", counts->execs);
+	metrics_one(m, "cloche_code_calls_failed_total", METRIC_COUNTER,
+	            "Code calls that never ran, or whose sandbox ended.", counts->code_failed);
+	metrics_family(m, "cloche_code_call_seconds", METRIC_HISTOGRAM,
+	               "Code calls, from their start in the interpreter to their end.");
+	metrics_put_histogram(m, "cloche_code_call_seconds", &counts->code_us);
+}
+
+static void put_pool(struct metrics *m, const struct fleet *fleet)
+{
+	struct pool_figures f;
+
+	fleet_pool(fleet, &f);
+	metrics_one(m, "cloche_pool_ready", METRIC_GAUGE, "Spares that are ready.", f.ready);
+	metrics_one(m, "cloche_pool_target", METRIC_GAUGE, "Spares that there should be.",
+	            f.target);
+	metrics_one(m, "cloche_pool_hits_total", METRIC_COUNTER, "Creates that got a spare.",
+	            f.hits);
+	metrics_one(m, "cloche_pool_misses_total", METRIC_COUNTER,
+	            "Creates that a spare would have fitted, when there was none.", f.misses);
+}
+
+static void put_http(struct metrics *m, const struct http_counts *http)
+{
+	static const char *const classes[] = {"", "1xx", "2xx", "3xx", "4xx", "5xx"};
+	size_t n;
+	const struct http_route *routes = api_routes(&n);
+
+	metrics_family(m, "cloche_http_requests_total", METRIC_COUNTER,
+	               "Requests that are over, by route and class of status.");
+	for (size_t i = 0; i <= API_ROUTES_MAX; i++) {
+		for (size_t class = 1; class < ARRAY_SIZE(classes); class ++) {
+			const struct metric_label labels[] = {
+				{"method", i < n ? http_method_name(routes[i].method) : ""},
+				{"route", i < n ? routes[i].path : ""},
+				{"status", classes[class]},
+			};
+
+			if (http->requests[i][class] > 0)
+				metrics_put(m, "cloche_http_requests_total", labels,
+				            ARRAY_SIZE(labels), http->requests[i][class]);
+		}
+	}
+	metrics_one(m, "cloche_http_reply_bytes_total", METRIC_COUNTER, "Bytes of replies.",
+	            http->bytes_out);
+}
+
+static void put_loop(struct metrics *m, const struct loop *loop)
+{
+	struct loop_stats stats = loop_stats(loop);
+
+	metrics_one(m, "cloche_loop_turns_total", METRIC_COUNTER, "Turns of the event loop.",
+	            stats.turns);
+	metrics_family(m, "cloche_loop_busy_seconds_total", METRIC_COUNTER,
+	               "Time in which the event loop worked.");
+	metrics_put_seconds(m, "cloche_loop_busy_seconds_total", NULL, 0, stats.busy_us);
+	metrics_one(m, "cloche_loop_slow_turns_total", METRIC_COUNTER,
+	            "Turns that let others wait for more than 10 ms.", stats.slow_turns);
+	metrics_family(m, "cloche_loop_longest_turn_seconds", METRIC_GAUGE,
+	               "The longest turn since the start.");
+	metrics_put_seconds(m, "cloche_loop_longest_turn_seconds", NULL, 0, stats.longest_us);
+}
+
+static uint64_t count_fds(int dir_fd)
+{
+	struct dents d;
+	uint64_t n = 0;
+
+	if (dir_fd < 0 || dents_begin(&d, dir_fd) < 0)
+		return 0;
+	while (dents_next(&d))
+		n++;
+	return n;
+}
+
+/* The second number of statm, in pages. */
+static uint64_t resident_bytes(int statm_fd)
+{
+	char text[128] = "";
+	char *words = text;
+	uint64_t pages = 0;
+
+	if (statm_fd < 0 || pread(statm_fd, text, sizeof(text) - 1, 0) <= 0)
+		return 0;
+	(void)strsep(&words, " ");
+	if (!words || parse_u64(strsep(&words, " "), UINT32_MAX, &pages) < 0)
+		return 0;
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void put_process(struct metrics *m, const struct api *api)
+{
+	metrics_one(m, "cloche_resident_bytes", METRIC_GAUGE, "Memory of the gateway process.",
+	            resident_bytes(api->proc.statm));
+	metrics_one(m, "cloche_open_fds", METRIC_GAUGE, "Open files of the gateway process.",
+	            count_fds(api->proc.fd_dir));
+	metrics_one(m, "cloche_store_bytes", METRIC_GAUGE, "The database on disk.",
+	            store_bytes(api->store));
+	metrics_family(m, "cloche_uptime_seconds", METRIC_GAUGE, "Since the gateway's start.");
+	metrics_put_seconds(m, "cloche_uptime_seconds", NULL, 0, clock_wall_us() - api->started_us);
+}
+
+static void put_events(struct metrics *m, const struct event_log *events)
+{
+	struct event_status status;
+
+	event_log_status(events, &status);
+	metrics_one(m, "cloche_events_seq", METRIC_COUNTER, "The number of the newest event.",
+	            status.head_seq);
+	metrics_one(m, "cloche_events_kept", METRIC_GAUGE, "Events that are kept.", status.count);
+	metrics_one(m, "cloche_events_bytes", METRIC_GAUGE, "And their bytes.", status.bytes);
+	metrics_one(m, "cloche_events_suppressed_total", METRIC_COUNTER,
+	            "Events left out because a sandbox was over its rate.", status.suppressed);
+	metrics_one(m, "cloche_events_lost_total", METRIC_COUNTER,
+	            "Events lost because the disk took no more.", status.lost);
+}
+
+int get_metrics(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	auto_call(buf_done) struct buf page = BUF_INIT(PAGE_MAX);
+	struct metrics m = {.out = &page};
+	int r = no_query(req, err);
+
+	if (r == 0 && !api->is_metrics_open)
+		r = check_is_default(req, err);
+	if (r < 0)
+		return r;
+	put_fleet(&m, api->fleet);
+	put_pool(&m, api->fleet);
+	put_http(&m, &api->http);
+	put_loop(&m, api->loop);
+	put_process(&m, api);
+	put_events(&m, api->events);
+	if (m.error < 0)
+		return err_set(err, ERR_INTERNAL, -m.error, "the figures do not fit a page");
+	http_reply_header(req, "Cache-Control", "no-store");
+	http_reply(req, 200, PAGE_TYPE, page.data, page.len);
+	return 0;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Counts and times in the text form that Prometheus reads. Counting is a plain increment in a
+ * struct of whoever counts: there is one thread. Names, help and label values are our own words;
+ * values are escaped all the same, and no text of a sandbox or client is ever one.
+ */
+#include "base/buf.h"
+
+#include <stdbool.h>
+
+#define HISTOGRAM_BOUNDS 14
+
+struct histogram {
+	uint64_t counts[HISTOGRAM_BOUNDS +
+	                1]; /* by the least bound that holds it; the last: none does */
+	uint64_t sum_us;
+};
+void histogram_add(struct histogram *h, uint64_t us);
+
+struct metric_label {
+	const char *name, *value;
+};
+
+struct metrics { /* one page in the making; errors stick */
+	struct buf *out;
+	int error;
+};
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+/* Opens a family; all its samples follow. */
+void metrics_family(struct metrics *m, const char *name, enum metric_kind kind, const char *help);
+void metrics_put(struct metrics *m, const char *name, const struct metric_label *labels, size_t n,
+                 uint64_t value);
+void metrics_put_seconds(struct metrics *m, const char *name, const struct metric_label *labels,
+                         size_t n, uint64_t us);
+void metrics_put_histogram(struct metrics *m, const char *name, const struct histogram *h);
+/* A family of one sample without labels. */
+void metrics_one(struct metrics *m, const char *name, enum metric_kind kind, const char *help,
+                 uint64_t value);
