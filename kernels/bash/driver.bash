@@ -127,6 +127,10 @@ __cloche_renew() {
 		done
 	done
 	RANDOM=$seed
+	__cloche_answer
+}
+
+__cloche_answer() {
 	__cloche_send 'done' "$__cloche_id" "{\"status\":\"ok\",\"count\":$__cloche_count}"
 }
 
@@ -146,6 +150,7 @@ __cloche_turn() { # EXIT_CODE
 		case $__cloche_verb in
 		run) break ;;
 		renew) __cloche_renew ;;
+		sync) __cloche_answer ;;
 		*) builtin exit 70 ;;
 		esac
 	done
@@ -161,7 +166,7 @@ __cloche_turn() { # EXIT_CODE
 }
 
 readonly -f __cloche_return __cloche_send __cloche_json __cloche_error __cloche_done __cloche_syntax __cloche_finish \
-	__cloche_exit __cloche_read_line __cloche_read_code __cloche_renew __cloche_return_to_cwd __cloche_turn
+	__cloche_exit __cloche_read_line __cloche_read_code __cloche_renew __cloche_answer __cloche_return_to_cwd __cloche_turn
 
 [[ $__cloche_dir == /* ]] || __cloche_dir=$PWD/$__cloche_dir
 readonly __cloche_dir

@@ -40,6 +40,7 @@ const INTERRUPTED = {
 
 let call; // {id} of the call that runs
 let count = 0;
+let unanswered; // the id of a sync that came while a call ran
 let step; // what guard runs
 
 const guard = new vm.Script('__cloche.step()', { filename: `${__dirname}/guard` });
@@ -55,6 +56,13 @@ function finish(status, more) {
 
 	call = undefined;
 	wire.send('done', id, { status, count, ...more });
+	if (unanswered !== undefined)
+		answer(unanswered);
+	unanswered = undefined;
+}
+
+function answer(id) {
+	wire.send('done', id, { status: 'ok', count });
 }
 
 function fail(thrown) {
@@ -217,8 +225,11 @@ wire.send('ready', 0, { language: typescript ? 'typescript' : 'javascript', vers
 wire.listen((verb, id, payload) => {
 	if (verb === 'run') {
 		run(id, payload);
+	} else if (verb === 'sync' && call) {
+		unanswered = id;
 	} else {
-		random.renew(payload);
-		wire.send('done', id, { status: 'ok', count });
+		if (verb === 'renew')
+			random.renew(payload);
+		answer(id);
 	}
 });

@@ -16,6 +16,7 @@
  */
 #include "base/log.h"
 #include "sandbox/account.h"
+#include "sandbox/interpreter.h"
 #include "sandbox/pool.h"
 
 #include <fcntl.h>
@@ -95,6 +96,15 @@ static int load_exec(const struct exec_row *row, void *arg)
 		log_error("exec.unreadable", "id='%s'", row->id);
 	else
 		know(&a->execs, row->id);
+	return 0;
+}
+
+static int load_context(const struct context_row *row, void *arg)
+{
+	struct sandbox *s = fleet_find_id(arg, row->sandbox_id);
+
+	if (s && sandbox_is_alive(s) && context_load(s, row) < 0)
+		log_error("context.unreadable", "id='%s'", row->id);
 	return 0;
 }
 
@@ -284,6 +294,8 @@ int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 	r = store_each_sandbox(store, load_sandbox, fleet, err);
 	if (r == 0)
 		r = store_each_exec(store, load_exec, a, err);
+	if (r == 0)
+		r = store_each_context(store, load_context, fleet, err);
 	if (r < 0)
 		return r;
 	sweep_spools(a);

@@ -183,7 +183,7 @@ static int pick_context(struct sandbox *s, const struct code_spec *spec, struct 
 
 static int check_queue(const struct context *c, const struct code_spec *spec, struct err *err)
 {
-	bool is_busy = c->running || c->n_queue > 0;
+	bool is_busy = c->running || c->sync || c->n_queue > 0;
 
 	if (is_busy && spec->refuses_busy)
 		return err_set(err, ERR_CONFLICT, 0, "context '%s' is busy with another call",

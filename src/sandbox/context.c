@@ -33,7 +33,7 @@ static int check_name(const char *name, struct err *err)
 	return 0;
 }
 
-static struct context *context_new(struct sandbox *s, const struct language *language)
+struct context *context_new(struct sandbox *s, const struct language *language)
 {
 	struct context *c = xnew0(struct context);
 
@@ -45,6 +45,16 @@ static struct context *context_new(struct sandbox *s, const struct language *lan
 	list_init(&c->queue);
 	interpreter_init(c);
 	return c;
+}
+
+void context_set(struct context *c, const char *name, const struct context_spec *spec)
+{
+	c->name = name ? xstrdup(name) : xasprintf("c-%.*s", NAME_RANDOM, c->id + strlen("ctx_"));
+	c->cwd = spec->cwd ? xstrdup(spec->cwd) : NULL;
+	c->user = spec->user ? xstrdup(spec->user) : NULL;
+	c->env = spec->env ? json_deep_copy(spec->env) : NULL;
+	list_append(&c->sandbox->contexts, &c->link);
+	c->sandbox->n_contexts++;
 }
 
 /* One that waits and is as the spec says, or NULL. */
@@ -77,16 +87,11 @@ int context_make(struct sandbox *s, const char *name, const struct context_spec 
 	c = take_warm(s, language, spec);
 	if (!c)
 		c = context_new(s, language);
-	c->name = name ? xstrdup(name) : xasprintf("c-%.*s", NAME_RANDOM, c->id + strlen("ctx_"));
-	c->cwd = spec->cwd ? xstrdup(spec->cwd) : NULL;
-	c->user = spec->user ? xstrdup(spec->user) : NULL;
-	c->env = spec->env ? json_deep_copy(spec->env) : NULL;
+	context_set(c, name, spec);
 	c->created_us = clock_wall_us();
-	list_append(&s->contexts, &c->link);
-	s->n_contexts++;
 	emit_context_created(c);
 	/* Now, so that a bad cwd or env is its maker's mistake and leaves no context. */
-	r = c->state == CONTEXT_DEAD ? interpreter_start(c, err) : 0;
+	r = c->state == CONTEXT_DEAD ? interpreter_start(c, err) : context_save(c, err);
 	if (r < 0) {
 		context_remove(c);
 		return r;
@@ -150,9 +155,10 @@ int context_restart(struct context *c, struct err *err)
 
 int context_interrupt(struct context *c, struct err *err)
 {
-	if (!c->running)
+	if (!c->running && !c->sync)
 		return 0;
-	c->running->cause = c->running->cause ? c->running->cause : "interrupted";
+	if (c->running)
+		c->running->cause = c->running->cause ? c->running->cause : "interrupted";
 	return interpreter_interrupt(c, err);
 }
 
@@ -185,10 +191,20 @@ static void detach(struct context *c)
 	loop_defer(c->loop, context_free, c);
 }
 
+/* A row that stays goes with its sandbox's, or is found again by the next gateway. */
+static void forget(struct context *c)
+{
+	struct err err;
+
+	if (store_delete_context(c->sandbox->fleet->config.store, c->id, &err) < 0)
+		log_error("context.unsaved", "id=%s error='%s'", c->id, err.message);
+}
+
 void context_remove(struct context *c)
 {
 	struct err err;
 
+	forget(c);
 	interpreter_drop(c, "removed", "its context was removed");
 	(void)err_set(&err, ERR_GONE, 0, "context '%s' was removed", c->name);
 	code_fail_all(c, &err);
@@ -225,10 +241,17 @@ void context_end_all(struct sandbox *s, const struct err *err)
 {
 	context_cool(s);
 	list_for_each (&s->contexts, struct context, c, link) {
+		forget(c);
 		code_fail_all(c, err);
 		interpreter_drop(c, NULL, "");
 		detach(c);
 	}
+}
+
+void context_rejoin_all(struct sandbox *s)
+{
+	list_for_each (&s->contexts, struct context, c, link)
+		interpreter_rejoin(c);
 }
 
 void context_free_all(struct sandbox *s)

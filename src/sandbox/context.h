@@ -6,8 +6,8 @@
  *	starting --> idle <--> busy
  *	    +---------+---------+--> dead --> starting (at the next call, or a restart)
  *
- * It lives in the gateway's memory: after a restart of the gateway its interpreter is ended by the
- * agent's next WELCOME, and the context is no more.
+ * It has a row, and outlives a gateway that dies: the next one finds it busy until the call that
+ *may have run has ended.
  */
 #include "sandbox/sandbox.h"
 

@@ -216,6 +216,7 @@ bool exit_may_be_oom(const struct channel_exit *x);
 /* context.c */
 void context_end_all(struct sandbox *s, const struct err *err); /* the sandbox ends */
 void context_free_all(struct sandbox *s);                       /* without a word */
+void context_rejoin_all(struct sandbox *s); /* puts their interpreters onto the sandbox's link */
 struct language;
 /* Starts an interpreter that waits for whoever first asks for one like it. */
 void context_warm(struct sandbox *s, const struct language *language);

@@ -10,6 +10,12 @@
  * context its state and nothing else. Killing is FORGET: the agent takes the whole tree and there
  * is nothing to wait for, so the next process may start at once.
  *
+ * After a restart of the gateway the process is found again by its channel, and where it was in its
+ * stream is not known: what the agent still holds begins somewhere. So it is asked to `sync`, which
+ * it answers once it has ended the call that it may have been running; all that comes before the
+ * answer belonged to callers who are gone. Code reaches the agent as one frame or not at all; while
+ * it goes in several pieces the row says so, and a process that may have got half of it is dropped.
+ *
  * Time: a call that is over its time is interrupted; one that does not end within the grace loses
  * its interpreter. A process that must start or end is given its time too.
  */
@@ -20,6 +26,7 @@
 #include "sandbox/message.h"
 #include "sandbox/pool.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 
@@ -82,7 +89,8 @@ static void reset(struct context *c)
 	buf_done(&c->out);
 	buf_done(&c->held);
 	c->exit = (struct channel_exit){0};
-	c->is_exit_held = c->is_leaving = false;
+	c->is_exit_held = c->is_leaving = c->is_split = false;
+	c->sync = 0;
 	c->count = 0;
 	c->state = CONTEXT_DEAD;
 	set_phase(c, PHASE_NONE, 0);
@@ -134,6 +142,17 @@ static void write_out(struct context *c)
 		buf_consume(&c->out, (size_t)n);
 }
 
+static void set_split(struct context *c, bool is_split)
+{
+	struct err err;
+
+	if (c->is_split == is_split)
+		return;
+	c->is_split = is_split;
+	if (context_save(c, &err) < 0)
+		log_error("context.unsaved", "id=%s error='%s'", c->id, err.message);
+}
+
 void interpreter_run(struct context *c, struct code_call *call)
 {
 	size_t len = strlen(call->code);
@@ -143,7 +162,9 @@ void interpreter_run(struct context *c, struct code_call *call)
 	if (message_put_head(&c->out, "run", call->number, len) < 0 ||
 	    buf_append(&c->out, call->code, len) < 0)
 		abort(); /* it holds one call, and the code's length was checked */
+	len = c->out.len;
 	write_out(c);
+	set_split(c, c->out.len > 0 || len > FRAME_DATA_MAX);
 	if (call->timeout_ms > 0)
 		set_phase(c, PHASE_CALL, call->timeout_ms * 1000);
 }
@@ -157,6 +178,7 @@ static int on_done_message(struct context *c, const struct message *m)
 	if (message_done(m, &done) < 0 || c->out.len > 0)
 		return -EPROTO;
 	c->count = done.count;
+	set_split(c, false);
 	end = (struct code_end){.status = done.status == DONE_OK      ? CODE_OK
 	                                  : done.status == DONE_ERROR ? CODE_ERROR
 	                                                              : CODE_EXIT,
@@ -182,10 +204,25 @@ static int on_ready(struct context *c)
 	return 0;
 }
 
+static int on_synced(struct context *c, const struct message *m)
+{
+	struct message_done done;
+
+	if (message_done(m, &done) < 0)
+		return -EPROTO;
+	c->sync = 0;
+	c->count = c->last_call = (uint32_t)done.count;
+	c->state = CONTEXT_IDLE;
+	interpreter_wake(c);
+	return 0;
+}
+
 static int on_message(struct context *c, const struct message *m)
 {
 	struct code_call *call = c->running;
 
+	if (c->sync)
+		return on_synced(c, m);
 	if (m->verb == MESSAGE_READY)
 		return on_ready(c);
 	if (!call || m->call != call->number)
@@ -237,6 +274,19 @@ static void take_messages(struct context *c)
 		buf_done(&c->in);
 }
 
+/* Drops what comes before the answer to sync; false while that has not come. */
+static bool find_place(struct context *c)
+{
+	char mark[32];
+	size_t len = (size_t)snprintf(mark, sizeof(mark), "done %" PRIu32 " ", c->sync);
+	const char *at = memmem(c->in.data, c->in.len, mark, len);
+	size_t kept = at ? c->in.len - (size_t)(at - c->in.data) : MIN(c->in.len, len - 1);
+
+	c->sandbox->fleet->message_bytes -= c->in.len - kept;
+	buf_consume(&c->in, c->in.len - kept);
+	return at != NULL;
+}
+
 static void take(struct context *c, enum frame_stream stream, const char *data, size_t len)
 {
 	struct code_call *call = code_current(c);
@@ -252,7 +302,8 @@ static void take(struct context *c, enum frame_stream stream, const char *data, 
 		return;
 	}
 	*bytes += len;
-	take_messages(c);
+	if (!c->sync || find_place(c))
+		take_messages(c);
 }
 
 static struct context *context_of(struct channel *ch)
@@ -419,7 +470,7 @@ static void on_silent(struct channel *ch)
 
 static void on_gap(struct channel *ch, uint64_t len)
 {
-	(void)ch; /* only for what an earlier gateway began; messages cut so are found broken */
+	(void)ch; /* only for what an earlier gateway began, and that is passed over */
 	(void)len;
 }
 
@@ -500,18 +551,23 @@ static int send_start(struct context *c, struct link *l, struct err *err)
 	const struct exec_spec spec = {.argv = argv, .cwd = c->cwd, .user = c->user, .env = c->env};
 	char tag[ID_SIZE];
 	struct start start;
-	uint32_t number;
 	int r;
 
 	/* Of the process, not the context: the tree of an earlier one may still be dying. */
 	id_make(tag, "in");
-	r = sandbox_take_channel(c->sandbox, &number, err);
+	r = sandbox_take_channel(c->sandbox, &c->number, err);
 	if (r == 0)
 		r = command_build(c->sandbox, &spec, tag, &start, err);
 	if (r < 0)
 		return r;
+	c->starts++;
+	r = c->name ? context_save(c, err) : 0;
+	if (r < 0) {
+		start_done(&start);
+		return r;
+	}
 	start.kind = START_KERNEL;
-	r = channel_start(&c->channel, l, number, &channel_ops, &start);
+	r = channel_start(&c->channel, l, c->number, &channel_ops, &start);
 	start_done(&start);
 	if (r == -ENOSPC)
 		return err_set(err, ERR_LIMIT, 0,
@@ -530,9 +586,22 @@ int interpreter_start(struct context *c, struct err *err)
 
 	if (r < 0)
 		return r;
-	c->starts++;
 	c->is_fresh = true;
 	c->state = CONTEXT_STARTING;
 	set_phase(c, PHASE_START, START_US);
 	return 0;
+}
+
+void interpreter_rejoin(struct context *c)
+{
+	if (c->is_split) {
+		c->is_split = false; /* the agent is told to forget it, as one that nobody knows */
+		return;
+	}
+	channel_adopt(&c->channel, c->sandbox->link, c->number, &channel_ops, 0);
+	random_bytes(&c->sync, sizeof(c->sync));
+	c->sync |= UINT32_C(1) << 31; /* as no call's number is, nor will be for long */
+	c->state = CONTEXT_BUSY;
+	if (message_put_head(&c->out, "sync", c->sync, 0) < 0)
+		abort(); /* it was empty */
 }

@@ -51,6 +51,9 @@ struct context {
 	/* the interpreter */
 	enum context_state state;
 	struct channel channel;
+	uint32_t number; /* of the channel, as recorded */
+	uint32_t sync;   /* not 0: its place in the stream is lost, and behind the answer to this */
+	bool is_split;   /* the call's code goes in more than one piece */
 	uint64_t starts;
 	uint64_t count;           /* as its last `done` said */
 	bool is_fresh;            /* no call has run in it */
@@ -72,14 +75,22 @@ struct context {
 };
 
 /* context.c */
+struct context *context_new(struct sandbox *s, const struct language *language); /* nobody's */
+/* Gives it its name (NULL: one is made up) and puts it on its sandbox. */
+void context_set(struct context *c, const char *name, const struct context_spec *spec);
 /* With its interpreter, which is one that waited where it can be. */
 must_check int context_make(struct sandbox *s, const char *name, const struct context_spec *spec,
                             struct context **ret, struct err *err);
+
+/* context-record.c: the context's row. */
+must_check int context_save(const struct context *c, struct err *err);
+must_check int context_load(struct sandbox *s, const struct context_row *row);
 
 /* interpreter.c */
 void interpreter_init(struct context *c);
 void interpreter_done(struct context *c);
 must_check int interpreter_start(struct context *c, struct err *err);
+void interpreter_rejoin(struct context *c); /* one that an earlier gateway started */
 /* Kills it with all that it started. A running call ends as died, with that cause. */
 void interpreter_drop(struct context *c, const char *cause, const char *message);
 void interpreter_run(struct context *c, struct code_call *call); /* must be idle */

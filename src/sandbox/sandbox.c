@@ -416,6 +416,7 @@ void sandbox_rejoin(struct sandbox *s)
 	s->end.cause = END_NONE;
 	sandbox_make_link(s);
 	exec_rejoin_all(s);
+	context_rejoin_all(s);
 	sandbox_set_lifetime(s);
 	connect_now(s->fleet->config.loop, s);
 }

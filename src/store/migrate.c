@@ -11,6 +11,7 @@ static const char *const steps[] = {
 	store_schema,
 	store_schema_usage,
 	store_schema_events,
+	store_schema_contexts,
 };
 
 static int read_version(sqlite3 *db, int *ret)

@@ -24,12 +24,15 @@ enum statement {
 	PUT_KEY,
 	PUT_SANDBOX,
 	PUT_EXEC,
+	PUT_CONTEXT,
 	DELETE_SANDBOX,
 	DELETE_EXEC,
+	DELETE_CONTEXT,
 	EACH_PROJECT,
 	EACH_KEY,
 	EACH_SANDBOX,
 	EACH_EXEC,
+	EACH_CONTEXT,
 	STATEMENT_COUNT
 };
 
@@ -48,8 +51,12 @@ static const char *const statements[] = {
 	[PUT_EXEC] = "INSERT INTO execs (id, sandbox_id, channel, state, created_us, json) "
 		     "VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
 		     "ON CONFLICT (id) DO UPDATE SET state = ?4, json = ?6",
+	[PUT_CONTEXT] = "INSERT INTO contexts (id, sandbox_id, channel, created_us, json) "
+			"VALUES (?1, ?2, ?3, ?4, ?5) "
+			"ON CONFLICT (id) DO UPDATE SET channel = ?3, json = ?5",
 	[DELETE_SANDBOX] = "DELETE FROM sandboxes WHERE id = ?1",
 	[DELETE_EXEC] = "DELETE FROM execs WHERE id = ?1",
+	[DELETE_CONTEXT] = "DELETE FROM contexts WHERE id = ?1",
 	[EACH_PROJECT] = "SELECT id, name, created_us FROM projects ORDER BY created_us, id",
 	[EACH_KEY] = "SELECT id, project_id, name, hash, scope, created_us, revoked_us FROM keys "
 		     "ORDER BY created_us, id",
@@ -57,6 +64,8 @@ static const char *const statements[] = {
 			 "FROM sandboxes ORDER BY created_us, rowid",
 	[EACH_EXEC] = "SELECT id, sandbox_id, channel, state, created_us, json FROM execs "
 		      "ORDER BY created_us, rowid",
+	[EACH_CONTEXT] = "SELECT id, sandbox_id, channel, created_us, json FROM contexts "
+			 "ORDER BY created_us, rowid",
 };
 static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no text");
 
@@ -272,6 +281,18 @@ int store_put_exec(struct store *st, const struct exec_row *row, struct err *err
 	return run(st, PUT_EXEC, row->id, err);
 }
 
+int store_put_context(struct store *st, const struct context_row *row, struct err *err)
+{
+	sqlite3_stmt *stmt = st->prepared[PUT_CONTEXT];
+
+	bind_text(stmt, 1, row->id);
+	bind_text(stmt, 2, row->sandbox_id);
+	bind_u64(stmt, 3, row->channel);
+	bind_u64(stmt, 4, row->created_us);
+	bind_text(stmt, 5, row->json);
+	return run(st, PUT_CONTEXT, row->id, err);
+}
+
 int store_delete_sandbox(struct store *st, const char *id, struct err *err)
 {
 	bind_text(st->prepared[DELETE_SANDBOX], 1, id);
@@ -282,6 +303,12 @@ int store_delete_exec(struct store *st, const char *id, struct err *err)
 {
 	bind_text(st->prepared[DELETE_EXEC], 1, id);
 	return run(st, DELETE_EXEC, id, err);
+}
+
+int store_delete_context(struct store *st, const char *id, struct err *err)
+{
+	bind_text(st->prepared[DELETE_CONTEXT], 1, id);
+	return run(st, DELETE_CONTEXT, id, err);
 }
 
 static const char *column_text(sqlite3_stmt *stmt, int at)
@@ -302,6 +329,7 @@ struct walk {
 	int (*on_key)(const struct key_row *row, void *arg);
 	int (*on_sandbox)(const struct sandbox_row *row, void *arg);
 	int (*on_exec)(const struct exec_row *row, void *arg);
+	int (*on_context)(const struct context_row *row, void *arg);
 	void *arg;
 };
 
@@ -361,6 +389,19 @@ static int hand_exec(sqlite3_stmt *stmt, const struct walk *walk)
 	return walk->on_exec(&row, walk->arg);
 }
 
+static int hand_context(sqlite3_stmt *stmt, const struct walk *walk)
+{
+	struct context_row row = {
+		.id = column_text(stmt, 0),
+		.sandbox_id = column_text(stmt, 1),
+		.channel = (uint32_t)column_u64(stmt, 2),
+		.created_us = column_u64(stmt, 3),
+		.json = column_text(stmt, 4),
+	};
+
+	return walk->on_context(&row, walk->arg);
+}
+
 static int each(struct store *st, enum statement which,
                 int (*hand)(sqlite3_stmt *stmt, const struct walk *walk), const struct walk *walk,
                 struct err *err)
@@ -401,4 +442,11 @@ int store_each_exec(struct store *st, int (*fn)(const struct exec_row *row, void
                     struct err *err)
 {
 	return each(st, EACH_EXEC, hand_exec, &(struct walk){.on_exec = fn, .arg = arg}, err);
+}
+
+int store_each_context(struct store *st, int (*fn)(const struct context_row *row, void *arg),
+                       void *arg, struct err *err)
+{
+	return each(st, EACH_CONTEXT, hand_context, &(struct walk){.on_context = fn, .arg = arg},
+	            err);
 }

@@ -41,14 +41,22 @@ struct exec_row {
 	uint32_t state;
 	uint64_t created_us;
 };
+struct context_row {
+	const char *id, *sandbox_id;
+	uint32_t channel;
+	const char *json;
+	uint64_t created_us;
+};
 
 must_check int store_put_project(struct store *st, const struct project_row *row,
                                  struct err *err); /* insert or replace, all of these */
 must_check int store_put_key(struct store *st, const struct key_row *row, struct err *err);
 must_check int store_put_sandbox(struct store *st, const struct sandbox_row *row, struct err *err);
 must_check int store_put_exec(struct store *st, const struct exec_row *row, struct err *err);
+must_check int store_put_context(struct store *st, const struct context_row *row, struct err *err);
 must_check int store_delete_sandbox(struct store *st, const char *id,
-                                    struct err *err); /* and its execs */
+                                    struct err *err); /* with its execs and contexts */
+must_check int store_delete_context(struct store *st, const char *id, struct err *err);
 must_check int store_delete_exec(struct store *st, const char *id, struct err *err);
 
 /* Each row in order of creation; fn returning < 0 ends the walk and is the result. */
@@ -62,3 +70,6 @@ must_check int store_each_sandbox(struct store *st,
                                   struct err *err);
 must_check int store_each_exec(struct store *st, int (*fn)(const struct exec_row *row, void *arg),
                                void *arg, struct err *err);
+must_check int store_each_context(struct store *st,
+                                  int (*fn)(const struct context_row *row, void *arg), void *arg,
+                                  struct err *err);

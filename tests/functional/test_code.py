@@ -389,26 +389,16 @@ def test_the_count_of_contexts_is_bounded(sandbox):
         sandbox.contexts.create()
 
 
-def test_a_gateway_that_is_killed_takes_its_interpreters_along():
+LANGUAGES = [("python", "x = 41", "x + 1"), ("javascript", "let x = 41", "x + 1"), ("bash", "x=41", "echo $((x + 1))")]
+
+
+@pytest.fixture
+def own():
+    """A daemon of this test's own: (daemon, client)."""
     daemon = Daemon().start()
     try:
         with Client(daemon.url, daemon.key) as client:
-            sandbox = client.create()
-            sandbox.run_code("x = 1")
-            sandbox.contexts.create("named")
-            thread, out = run_in_thread(sandbox, "import time; time.sleep(1000)")
-            wait_for_state(sandbox, "python", "busy")
-            pid = daemon.gateway_pid
-            os.kill(pid, signal.SIGKILL)
-            thread.join(30)
-            assert out[0].code in ("connection_failed", "unavailable")
-            wait_for(lambda: daemon._part("gateway") not in (None, pid), 30, "a new gateway")
-            again = client.get(sandbox.id)
-            # Its interpreters are gone with the gateway that knew them, and none is left behind.
-            assert again.contexts.list() == []
-            wait_for(lambda: again.run("pgrep -c python3 || true").stdout == "0\n", 15, "the end of the interpreters")
-            r = again.run_code("'x' in globals()")
-            assert r.text == "False"
+            yield daemon, client
         ids = daemon.ids()
     finally:
         status = daemon.stop()
@@ -416,3 +406,55 @@ def test_a_gateway_that_is_killed_takes_its_interpreters_along():
     daemon.remove()
     assert status == 0
     assert not left
+
+
+def kill_gateway(daemon):
+    pid = daemon.gateway_pid
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: daemon._part("gateway") not in (None, pid), 30, "a new gateway")
+
+
+def test_interpreters_outlive_the_gateway_with_their_state(own):
+    daemon, client = own
+    sandbox = client.create()
+    named = sandbox.contexts.create("named", env={"WHO": "me"})
+    sandbox.run_code("import os; y = os.environ['WHO']", context="named")
+    for language, set_x, _ in LANGUAGES:
+        assert sandbox.run_code(set_x, language).status == "ok"
+    kill_gateway(daemon)
+    again = client.get(sandbox.id)
+    for language, _, get_x in LANGUAGES:
+        r = again.run_code(get_x, language)
+        assert (r.text or r.stdout).strip() == "42", language
+        assert (r.count, r.restarted) == (2, False)
+    assert again.run_code("y", context="named").text == "'me'"
+    assert again.contexts.get("named").id == named.id
+
+
+def test_a_call_that_runs_when_the_gateway_dies_ends_for_nobody(own):
+    daemon, client = own
+    sandbox = client.create()
+    code = "import time; x = 1; print('old'); go = 0\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\nx = 2; x"
+    thread, out = run_in_thread(sandbox, "import os; " + code)
+    wait_for_state(sandbox, "python", "busy")
+    kill_gateway(daemon)
+    thread.join(30)
+    assert out[0].code in ("connection_failed", "unavailable")
+    again = client.get(sandbox.id)
+    with pytest.raises(errors.Conflict):
+        again.run_code("1", on_busy="refuse")
+    again.files.write("/tmp/go", b"")
+    r = again.run_code("print('new'); x")
+    assert (r.stdout, r.text, r.restarted) == ("new\n", "2", False)
+
+
+def test_a_call_of_a_dead_gateway_can_be_interrupted(own):
+    daemon, client = own
+    sandbox = client.create()
+    thread, _ = run_in_thread(sandbox, "x = 5\nwhile True: pass")
+    wait_for_state(sandbox, "python", "busy")
+    kill_gateway(daemon)
+    thread.join(30)
+    again = client.get(sandbox.id)
+    again.contexts.interrupt("python")
+    assert again.run_code("x").text == "5"

@@ -147,6 +147,7 @@ class Kernel:
         self._selector.register(self._pidfd, selectors.EVENT_READ, "end")
         self._last_id = 0
         self._reply = Reply(0)
+        self._next: Reply | None = None
         self.ready: dict | None = None
         if wait_ready:
             self._until(lambda: self._reply.all("ready"), DEADLINE_SECONDS)
@@ -168,6 +169,14 @@ class Kernel:
     def renew(self, seed: bytes = bytes(32), timeout: float = DEADLINE_SECONDS) -> Reply:
         self.start(seed, verb="renew")
         return self.finish(timeout)
+
+    def sync(self, timeout: float = DEADLINE_SECONDS) -> Reply:
+        """Sent while a call runs: waits for its end, and for the answer behind it."""
+        self._last_id += 1
+        self._next = Reply(self._last_id)
+        self.send("sync", self._last_id, b"")
+        self._until(lambda: self._reply.id == self._last_id and self._reply.done, timeout)
+        return self._reply
 
     def start(self, code: str | bytes, verb: str = "run") -> int:
         """Sends a call and returns its id; `finish` waits for its end."""
@@ -310,6 +319,8 @@ class Kernel:
             return False
         payload = json.loads(rest[:size].decode()) if size else {}
         self._buffer = rest[size:]
+        if self._next and self._reply.done and int(call_id) == self._next.id:
+            self._reply, self._next = self._next, None
         expected = 0 if verb == b"ready" else self._reply.id
         assert int(call_id) == expected, f"{line!r} came in call {self._reply.id}"
         assert self._reply.done is None, f"{line!r} came after done"

@@ -259,6 +259,17 @@ def test_a_broken_peer_ends_it_with_70(kernel, line):
     assert kernel.wait() == 70
 
 
+# ---- sync
+
+
+def test_a_sync_is_answered_behind_the_running_call_and_changes_nothing(kernel):
+    kernel.run("x=6")
+    kernel.start("echo go; sleep 0.2; x=7")
+    kernel.wait_output(b"go")
+    assert kernel.sync().done == {"status": "ok", "count": 2}
+    assert kernel.run("echo $x").stdout == b"7\n"
+
+
 # ---- renew
 
 

@@ -427,6 +427,18 @@ def test_a_broken_peer_ends_it_with_70(kernel, line):
     assert kernel.wait() == 70
 
 
+# ---- sync
+
+
+def test_a_sync_is_answered_behind_the_running_call_and_changes_nothing(kernel):
+    kernel.run("let x = 6")
+    kernel.start("console.log('go'); await new Promise((r) => setTimeout(r, 200)); x = 7")
+    kernel.wait_output(b"go")
+    assert kernel.sync().done == {"status": "ok", "count": 2}
+    reply = kernel.run("x")
+    assert (reply.text, reply.done["count"]) == ("7", 3)
+
+
 # ---- renew
 
 

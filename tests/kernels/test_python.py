@@ -678,6 +678,18 @@ def test_threads_that_display_all_the_time_never_speak_out_of_a_call(kernel):
     kernel.run("stop = True")
 
 
+# ---- sync
+
+
+def test_a_sync_is_answered_behind_the_running_call_and_changes_nothing(kernel):
+    kernel.run("x = 6")
+    kernel.start("import time; print('go', flush=True); time.sleep(0.2); x = 7")
+    kernel.wait_output(b"go")
+    assert kernel.sync().done == {"status": "ok", "count": 2}
+    reply = kernel.run("x")
+    assert (reply.text, reply.done["count"]) == ("7", 3)
+
+
 # ---- renewal and zygotes
 
 

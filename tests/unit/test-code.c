@@ -353,19 +353,148 @@ TEST(a_lost_connection_costs_no_state)
 	rig_stop(&rig);
 }
 
-TEST(a_gateway_that_comes_back_forgets_the_interpreters_of_the_last)
+static void restart_gateway(void)
+{
+	rig_go_away(&rig);
+	rig_come_back(&rig);
+	s = sandbox_find(rig.fleet, "prj_test", "box");
+	agent = fake_agent_only(&rig.broker);
+}
+
+static void say_done(unsigned call, unsigned count)
+{
+	auto_free char *payload = xasprintf("{\"status\":\"ok\",\"count\":%u}", count);
+
+	say("done", call, payload);
+}
+
+/* The number that the new gateway asks the interpreter to repeat. */
+static unsigned await_sync(struct fake_channel *ch)
+{
+	const char *at;
+
+	UNTIL(&rig.broker, (at = strstr(buf_str(&ch->input), "sync ")) && strchr(at, '\n'));
+	return (unsigned)strtoul(at + strlen("sync "), NULL, 10);
+}
+
+TEST(an_interpreter_outlives_the_gateway_with_its_state)
+{
+	const struct context_spec named = {.name = "side", .language = "bash"};
+	const struct code_spec next = {.code = "2"};
+	struct fake_channel *was;
+	struct context *c;
+	struct told t;
+
+	start();
+	CHECK_INT(context_create(s, &named, &c, NULL), 0);
+	begin(&t, "1", 0);
+	was = last();
+	say_done(1, 1);
+	UNTIL(&rig.broker, t.has_end);
+	buf_done(&t.text);
+	restart_gateway();
+	CHECK(context_find(s, "side") != NULL);
+	run(&t, &next);
+	say_done(await_sync(was), 1);
+	UNTIL(&rig.broker, t.has_started && has_input("run 2 1\n2"));
+	CHECK(last() == was && !was->is_forgotten);
+	say("result", 2, "{\"data\":{\"text/plain\":\"2\"},\"metadata\":{}}");
+	say_done(2, 2);
+	UNTIL(&rig.broker, t.has_end);
+	CHECK_STR(buf_str(&t.text), "r(2)");
+	CHECK(!t.end.is_restarted);
+	CHECK_INT(t.end.count, 2);
+	buf_done(&t.text);
+	rig_stop(&rig);
+}
+
+TEST(what_ran_when_the_gateway_died_is_passed_over)
+{
+	const struct code_spec next = {.code = "2"};
+	struct fake_channel *was;
+	struct told old, t;
+
+	start();
+	begin(&old, "1", 0);
+	was = last();
+	print("seen");
+	UNTIL(&rig.broker, old.text.len > 0);
+	rig_go_away(&rig);
+	was->acked = was->output.len - 2; /* the next gateway begins inside of something */
+	print("unseen");
+	say("result", 1, "{\"data\":{\"text/plain\":\"done 1 2\"},\"metadata\":{}}");
+	rig_come_back(&rig);
+	s = sandbox_find(rig.fleet, "prj_test", "box");
+	run(&t, &next);
+	(void)await_sync(was);
+	for (int i = 0; i < 20; i++)
+		fake_turn(&rig.broker);
+	CHECK(!t.has_started); /* the old call runs on */
+	say_done(1, 1);
+	say_done(await_sync(was), 1);
+	UNTIL(&rig.broker, t.has_started && has_input("run 2 1\n2"));
+	print("mine");
+	say_done(2, 2);
+	UNTIL(&rig.broker, t.has_end);
+	CHECK_STR(buf_str(&t.text), "o(mine)");
+	buf_done(&old.text);
+	buf_done(&t.text);
+	rig_stop(&rig);
+}
+
+TEST(an_interpreter_that_ended_while_the_gateway_was_away_is_told_as_restarted)
 {
 	struct fake_channel *was;
 	struct told t;
 
 	start();
-	begin(&t, "x", 0);
+	begin(&t, "1", 0);
 	was = last();
 	rig_go_away(&rig);
+	fake_exit(agent, was, EXIT_CODE, 3);
+	fake_closed(agent, was);
+	buf_done(&t.text);
 	rig_come_back(&rig);
 	s = sandbox_find(rig.fleet, "prj_test", "box");
 	UNTIL(&rig.broker, was->is_forgotten);
-	CHECK(context_find(s, "python") == NULL);
+	begin(&t, "2", 0);
+	say_done(1, 1);
+	UNTIL(&rig.broker, t.has_end);
+	CHECK(t.end.is_restarted);
 	buf_done(&t.text);
+	rig_stop(&rig);
+}
+
+TEST(an_interpreter_that_may_have_got_half_of_its_code_is_dropped)
+{
+	auto_free char *code = xcalloc(1, FRAME_DATA_MAX + 1);
+	struct fake_channel *was;
+	struct told t;
+
+	memset(code, ' ', FRAME_DATA_MAX);
+	start();
+	begin(&t, code, 0);
+	was = last();
+	buf_done(&t.text);
+	restart_gateway();
+	UNTIL(&rig.broker, was->is_forgotten);
+	begin(&t, "2", 0);
+	say_done(1, 1);
+	UNTIL(&rig.broker, t.has_end);
+	CHECK(t.end.is_restarted);
+	buf_done(&t.text);
+	rig_stop(&rig);
+}
+
+TEST(a_context_that_was_removed_stays_so)
+{
+	const struct context_spec named = {.name = "side", .language = "bash"};
+	struct context *c;
+
+	start();
+	CHECK_INT(context_create(s, &named, &c, NULL), 0);
+	context_remove(c);
+	restart_gateway();
+	CHECK(context_find(s, "side") == NULL);
 	rig_stop(&rig);
 }

@@ -76,6 +76,8 @@ class Driver:
                     self._run(call_id, payload)
                 elif verb == b"renew":
                     self._renew(call_id, payload)
+                elif verb == b"sync":
+                    self._answer(call_id)
                 else:
                     raise BrokenPeer("unknown verb")
         except (BrokenPeer, OSError):  # or a socket that the code closed
@@ -83,8 +85,11 @@ class Driver:
         self._end(0)
 
     def _renew(self, call_id: int, seed: bytes) -> None:
-        self._interrupt_next = False
         reseed(seed)
+        self._answer(call_id)
+
+    def _answer(self, call_id: int) -> None:
+        self._interrupt_next = False
         self._channel.send(frame("done", call_id, self._done("ok")))
 
     # ---- one call
