@@ -187,6 +187,7 @@ def test_a_mimebundle_goes_before_single_methods(kernel):
         "    return {'text/html': 'bundle', 'application/x+json': {'a': float('nan')}}, {'text/html': {'isolated': True}}\n"
         "B()"
     )
+    assert kernel.run("class C:\n  def _repr_mimebundle_(self, **_): return {'text/plain': 'its own'}\nC()").text == "its own"
     assert reply.data["text/html"] == "bundle"
     assert reply.data["application/x+json"] == {"a": None}
     assert reply.result["metadata"] == {"text/html": {"isolated": True}}
@@ -223,6 +224,17 @@ def test_a_huge_text_is_cut_and_says_so(kernel):
 def test_a_bundle_over_the_limit_falls_back_to_its_text(kernel):
     reply = kernel.run("class Big:\n  def __repr__(self): return 'big'\n  def _repr_html_(self): return 'x' * (9 << 20)\nBig()")
     assert reply.result == {"data": {"text/plain": "big"}, "metadata": {}, "truncated": True}
+
+
+def test_an_underscore_is_the_last_value_that_was_shown(kernel):
+    kernel.run("40 + 2")
+    kernel.run("x = 1")
+    assert kernel.run("_ - 2").text == "40"
+    kernel.run("None")
+    kernel.run("7;")
+    assert kernel.run("_").text == "40"
+    kernel.run("_ = 'mine'\n5")
+    assert kernel.run("_").text == "'mine'"
 
 
 def test_what_is_displayed_does_not_overtake_output_before_it(kernel):
@@ -366,13 +378,16 @@ def test_a_huge_message_is_cut(kernel):
     assert len(error["message"]) < 100_000 and sum(map(len, error["traceback"])) < 200_000
 
 
-@pytest.mark.parametrize("code", ["fail(Thing())", "Thing()", "display(Thing())"])
+@pytest.mark.parametrize("code", ["fail(Thing())", "Thing()\nNone", "Thing();", "display(Thing())"])
 def test_nothing_of_a_call_is_held_after_it(kernel, code):
     kernel.run(
         "import gc, weakref\ngc.disable()\nclass Thing:\n  def __init__(self): global seen; seen = weakref.ref(self)\n"
         "def fail(thing): raise ValueError"
     )
     kernel.run(code)
+    assert kernel.run("seen() is None").text == "True"
+    kernel.run("Thing()")  # is `_` until the next value takes its place
+    assert kernel.run("seen() is None").text == "False"
     assert kernel.run("seen() is None").text == "True"
 
 

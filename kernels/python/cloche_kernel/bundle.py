@@ -36,11 +36,11 @@ _PLAIN_TYPES = frozenset(
 
 def of_value(value: object) -> str:
     """The payload that shows a value."""
-    text, is_cut = plain_text(value)
     if type(value) in _PLAIN_TYPES:
-        return _text_payload(text, is_cut)
+        return _text_payload(*plain_text(value))
     data, metadata = _rich(value)
-    return _payload(text, is_cut, data, metadata)
+    text = data.pop(TEXT, None)
+    return _payload(*(plain_text(value) if text is None else _cut(text)), data, metadata)
 
 
 def of_data(given: dict[str, object], metadata: dict[str, object]) -> str:
@@ -67,7 +67,7 @@ def _cut(text: str) -> tuple[str, bool]:
 
 
 def _rich(value: object) -> tuple[dict[str, object], dict[str, object]]:
-    """All forms but the text, as what they can be sent as."""
+    """All forms, as what they can be sent as; the text only where a bundle has it."""
     if figures.is_figure(value):
         image = figures.png(value)
         return (_sendable({PNG: image}) if image else {}), {}
@@ -84,7 +84,6 @@ def _rich(value: object) -> tuple[dict[str, object], dict[str, object]]:
             metadata.update(more)
     if isinstance(bundle, dict):
         data.update(bundle)
-    data.pop(TEXT, None)
     return _sendable(data), metadata
 
 

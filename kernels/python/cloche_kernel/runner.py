@@ -35,11 +35,15 @@ class Runner:
         self._event_loop = None
 
     def run(self, source: str, count: int) -> object:
-        """The value of the last expression; None where there is none or a semicolon hides it."""
+        """The value of the last expression; None where there is none or a semicolon hides it. It is `_` for the cells after
+        it, as in an interactive Python."""
         body, last = self._compile(source, self._sources.remember(count, source))
         if body is not None:
             self._execute(body)
-        return None if last is None else self._execute(last)
+        value = None if last is None else self._execute(last)
+        if value is not None:
+            builtins._ = value
+        return value
 
     def _compile(self, source: str, name: str) -> tuple[types.CodeType | None, types.CodeType | None]:
         try:

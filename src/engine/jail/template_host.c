@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define FORMAT        2 /* counts up when the tables below change what is made */
+#define FORMAT        3 /* counts up when the tables below change what is made */
 #define USER_ID       1000
 #define CA_BUNDLE_MAX (4 << 20)
 #define KERNELS_MAX   (8 << 20)
@@ -44,6 +44,7 @@ static const struct {
 	{"etc/default", 0755, 0},
 	{"etc/dpkg", 0755, 0},
 	{"etc/dpkg/dpkg.cfg.d", 0755, 0},
+	{"etc/fonts", 0755, 0},
 	{"etc/ld.so.conf.d", 0755, 0},
 	{"etc/pam.d", 0755, 0},
 	{"etc/profile.d", 0755, 0},
@@ -193,6 +194,11 @@ static const struct {
 	{"root/.profile", 0644, 0, profile},
 	{"home/user/.bashrc", 0644, USER_ID, bashrc},
 	{"home/user/.profile", 0644, USER_ID, profile},
+	{"etc/fonts/fonts.conf", 0644, 0,
+         "<?xml version=\"1.0\"?>\n<fontconfig>\n"
+         "<dir>/usr/share/fonts</dir>\n<dir>/usr/local/share/fonts</dir>\n<dir "
+         "prefix=\"xdg\">fonts</dir>\n"
+         "<cachedir prefix=\"xdg\">fontconfig</cachedir>\n</fontconfig>\n"},
 	{"etc/ssl/openssl.cnf", 0644, 0, "# OpenSSL's own defaults.\n"},
 	/* _apt could not reach the archive directories of a one-user sandbox. */
 	{"etc/apt/apt.conf.d/00cloche", 0644, 0, "APT::Sandbox::User \"root\";\n"},
@@ -217,6 +223,8 @@ static const struct {
 	{"etc/os-release", "../usr/lib/os-release"},
 	{"etc/localtime", "/usr/share/zoneinfo/Etc/UTC"},
 	{"etc/mtab", "../proc/self/mounts"},
+	/* Where Debian's matplotlib looks for its settings, and does not start without. */
+	{"etc/matplotlibrc", "../usr/share/matplotlib/matplotlib.conf/matplotlibrc"},
 	{"var/run", "/run"},
 	{"var/lock", "/run/lock"},
 	{"var/spool/mail", "../mail"},
