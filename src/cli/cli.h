@@ -28,4 +28,6 @@ int cmd_cp(int argc, char **argv);
 int cmd_signal(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_key(int argc, char **argv);
+int cmd_events(int argc, char **argv);
+int cmd_events_verify(int argc, char **argv);
 int cmd_version(int argc, char **argv);

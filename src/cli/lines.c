@@ -20,7 +20,8 @@ static int take_lines(struct buf *in, lines_fn fn, void *arg, struct err *err)
 	return r;
 }
 
-int lines_read(struct remote *remote, size_t max, lines_fn fn, void *arg, struct err *err)
+static int read_all(ssize_t (*read_some)(void *source, char *room, size_t size), void *source,
+                    size_t max, lines_fn fn, void *arg, struct err *err)
 {
 	struct buf in = BUF_INIT(max + READ_SIZE);
 	int r = 0;
@@ -33,7 +34,7 @@ int lines_read(struct remote *remote, size_t max, lines_fn fn, void *arg, struct
 			r = err_set(err, ERR_INTERNAL, EMSGSIZE, "an event is too long");
 			break;
 		}
-		n = http_client_read(remote_client(remote), room, READ_SIZE);
+		n = read_some(source, room, READ_SIZE);
 		if (n == -EINTR)
 			continue;
 		if (n <= 0)
@@ -43,4 +44,26 @@ int lines_read(struct remote *remote, size_t max, lines_fn fn, void *arg, struct
 	}
 	buf_done(&in);
 	return r;
+}
+
+static ssize_t read_remote(void *source, char *room, size_t size)
+{
+	return http_client_read(remote_client(source), room, size);
+}
+
+int lines_read(struct remote *remote, size_t max, lines_fn fn, void *arg, struct err *err)
+{
+	return read_all(read_remote, remote, max, fn, arg, err);
+}
+
+static ssize_t read_fd(void *source, char *room, size_t size)
+{
+	ssize_t n = read(*(int *)source, room, size);
+
+	return n < 0 ? -errno : n;
+}
+
+int lines_read_fd(int fd, size_t max, lines_fn fn, void *arg, struct err *err)
+{
+	return read_all(read_fd, &fd, max, fn, arg, err);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* The body of an NDJSON reply, a line at a time. */
+/* NDJSON, a line at a time: the body of a reply, or a file. */
 #include "cli/remote.h"
 
 /* A result other than 0 ends the reading. */
@@ -12,3 +12,5 @@ typedef int (*lines_fn)(void *arg, const char *line, size_t len, struct err *err
  */
 must_check int lines_read(struct remote *remote, size_t max, lines_fn fn, void *arg,
                           struct err *err);
+/* The same from a file or pipe. */
+must_check int lines_read_fd(int fd, size_t max, lines_fn fn, void *arg, struct err *err);

@@ -27,6 +27,7 @@ static const struct {
 	{"signal",  cmd_signal,     "send a signal to an exec"},
 	{"rm",      cmd_rm,         "end sandboxes"},
 	{"key",     cmd_key,        "create, list and revoke API keys"},
+	{"events",  cmd_events,     "print what happened, follow it, check the record"},
 	{"serve",   serve_command,  "run the daemon"},
 	{"doctor",  doctor_command, "say what this host can do, and how to get more"},
 	{"version", cmd_version,    "print versions"},

@@ -12,6 +12,7 @@ import threading
 
 import pytest
 from cloche import Client
+from harness.cli import Cli
 from harness.daemon import Daemon, wait_for
 
 ZERO = "0" * 64
@@ -180,6 +181,65 @@ def test_an_export_checks_out_and_an_altered_row_is_found():
     finally:
         daemon.stop()
         daemon.remove()
+
+
+def test_the_command_line_checks_an_export_and_a_daemons_log(own, tmp_path):
+    cli = Cli(own)
+    with Client(own.url, own.key) as client, client.create() as box:
+        box.run(["true"])
+        shown = cli.ok("events", "--sandbox", box.id)
+        assert re.search(rf" exec\.exited {box.id} ex_\w+ .*exit_code=0", shown)
+    assert "entries are as they were written" in cli.ok("events", "verify")
+    export = tmp_path / "export.jsonl"
+    export.write_text(cli.ok("events", "--all", "--json"))
+    newest = json.loads(cli.ok("events", "verify", str(export), "--json"))["head"]
+    assert newest == head(own)["head"]["hash"]
+    whole = export.read_text()
+    lines_ = whole.splitlines()
+    for wrong, message in (
+        (whole.replace('"sandbox.created"', '"sandbox.running"'), "was altered"),
+        ("\n".join(lines_[:2] + lines_[3:]) + "\n", "does not follow"),
+        ("\n".join(lines_[:-1]) + "\n", "the last entry's hash is"),
+        (whole + "{}\n", "not an entry"),
+    ):
+        export.write_text(wrong)
+        status, _, err = cli("events", "verify", "--head", newest, str(export))
+        assert status == 125 and message in err, (message, err)
+
+
+def test_the_command_line_finds_an_altered_row_and_a_cut_off_end():
+    for sql, message in (
+        ("UPDATE events SET type = 'key.created' WHERE seq = 2", "entry 2 was altered"),
+        ("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)", "does not follow|end is missing"),
+        ("DELETE FROM events WHERE seq = 1", "beginning is missing"),
+    ):
+        daemon = Daemon().start()
+        try:
+            with Client(daemon.url, daemon.key) as client:
+                client.create_project("p")
+            assert daemon.stop() == 0
+            db = sqlite3.connect(daemon.data / "gateway" / "state.db", isolation_level=None)
+            db.execute(sql)
+            db.close()
+            daemon.start()
+            status, _, err = Cli(daemon)("events", "verify")
+            assert status == 125 and re.search(message, err), err
+        finally:
+            daemon.stop()
+            daemon.remove()
+
+
+def test_the_sdk_follows_over_a_restart(own):
+    with Client(own.url, own.key) as client:
+        seen = []
+        for entry in client.events(follow=True, all=True):
+            seen.append(entry["seq"])
+            if entry["type"] == "daemon.started" and len(seen) == 1:
+                os.kill(own.gateway_pid, signal.SIGKILL)
+            elif entry["type"] == "daemon.started":
+                break
+        assert seen == list(range(1, len(seen) + 1))
+        assert [e["seq"] for e in client.events(type="daemon", all=True)] == [1, seen[-1]]
 
 
 def test_a_flood_from_one_sandbox_is_told_as_a_number(own):

@@ -147,6 +147,32 @@ class Client:
             if cursor is None:
                 return rows
 
+    def events(
+        self,
+        after: int = 0,
+        *,
+        follow: bool = False,
+        type: Optional[str] = None,
+        sandbox: Optional[str] = None,
+        all: bool = False,
+    ) -> Iterator[Json]:
+        """Entries of the event log behind `after`; with `follow` also those to come, without end.
+
+        A connection that breaks is made again where it was: no entry is lost or comes twice.
+        """
+        while True:
+            query = {"after": after or None, "follow": follow, "type": type, "sandbox_id": sandbox, "all": all}
+            req = request("GET", ["events"], query=query, accept=NDJSON, timeout=FOREVER)
+            try:
+                with _events(self.open(req)) as events:
+                    for event in events:
+                        after = max(after, event.seq)
+                        yield dict(event.raw)
+                if not follow:
+                    return
+            except errors.ConnectionFailed:
+                time.sleep(RETRY_PAUSES[0])
+
     def keys(self, *, project: Optional[str] = None) -> List[Json]:
         return list(self.call(request("GET", ["keys"], query={"project": project}))["keys"])
 
