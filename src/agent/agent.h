@@ -5,7 +5,7 @@
  *
  *	wire.c  frames to and from the host       channel.c  one exec or file operation
  *	launch.c  forks what a channel runs       output.c, input.c  its bytes until acknowledged
- *	spare.c  the next one, forked beforehand  exec.c, files.c  the child's side
+ *	standby.c  the next one, forked beforehand  exec.c, files.c  the child's side
  *	become.c  a child turns into the user     tree.c  signals to all that an exec began
  *	door.c, sudo.c  `sudo` inside
  *
@@ -36,14 +36,14 @@ must_check int settings_read(struct settings *ret, struct err *err);
 
 struct wire;
 struct door;
-struct spare;
+struct standby;
 
 struct agent {
 	struct settings settings;
 	struct loop *loop;
 	struct wire *wire;
 	struct door *door; /* NULL where there is no `sudo` */
-	struct spare *spare;
+	struct standby *standby;
 	int null_fd;
 	struct list channels; /* struct channel */
 	size_t n_channels;    /* those that the host knows */

@@ -4,7 +4,7 @@
 #include "agent/become.h"
 #include "agent/exec.h"
 #include "agent/files.h"
-#include "agent/spare.h"
+#include "agent/standby.h"
 #include "base/fd.h"
 
 #include <fcntl.h>
@@ -185,8 +185,8 @@ int launch(struct agent *a, const struct start *s, struct launched *ret, struct 
 	if (r < 0)
 		return err_set(err, ERR_UNAVAILABLE, -r, "the agent cannot make a %s",
 		               s->kind == START_EXEC && s->has_pty ? "terminal" : "pipe");
-	pid = spare_take(a->spare, s, e.child);
-	spare_defer(a->spare);
+	pid = standby_take(a->standby, s, e.child);
+	standby_defer(a->standby);
 	if (pid == 0) {
 		pid = fork();
 		if (pid == 0)

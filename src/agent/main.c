@@ -9,7 +9,7 @@
 #include "agent/agent.h"
 #include "agent/channel.h"
 #include "agent/door.h"
-#include "agent/spare.h"
+#include "agent/standby.h"
 #include "agent/sudo.h"
 #include "agent/wire.h"
 #include "base/log.h"
@@ -43,8 +43,8 @@ static void agent_on_children(struct loop *loop, void *arg)
 
 	(void)loop;
 	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
-		if (!spare_on_reaped(a->spare, pid) && !channel_on_reaped(a, pid, status, &usage) &&
-		    a->door)
+		if (!standby_on_reaped(a->standby, pid) &&
+		    !channel_on_reaped(a, pid, status, &usage) && a->door)
 			door_on_reaped(a->door, pid, status);
 }
 
@@ -87,7 +87,7 @@ static int serve(struct agent *a, struct err *err)
 	r = loop_signal_add(a->loop, SIGCHLD, agent_on_children, a);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch children");
-	a->spare = spare_new(a);
+	a->standby = standby_new(a);
 	r = wire_new(a, &a->wire, err);
 	if (r < 0)
 		return r;

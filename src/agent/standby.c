@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Agent and spare share a socket pair, one message long: which of the fds are given, and the START
- * as the host sent it. The spare closes everything else first, and whatever pipe another channel
- * has: an end kept open in here would keep that channel's reader waiting.
+ * Agent and standby share a socket pair, one message long: which of the fds are given, and the
+ * START as the host sent it. The standby closes everything else first, and whatever pipe another
+ * channel has: an end kept open in here would keep that channel's reader waiting.
  */
-#include "agent/spare.h"
+#include "agent/standby.h"
 
 #include "agent/become.h"
 #include "base/fd.h"
@@ -19,17 +19,17 @@
 #define PAUSE_US    10000
 #define MESSAGE_MAX (32 * 1024)
 
-/* Where a spare has its fds while it waits: above those of launch.h. */
-enum { SPARE_NULL_FD = LAUNCH_FDS, SPARE_SOCKET_FD, SPARE_FDS };
+/* Where a standby has its fds while it waits: above those of launch.h. */
+enum { STANDBY_NULL_FD = LAUNCH_FDS, STANDBY_SOCKET_FD, STANDBY_FDS };
 
-struct spare {
+struct standby {
 	struct agent *agent;
 	struct loop_timer *timer;
 	pid_t pid; /* 0: there is none */
 	int fd;
 };
 
-static void drop(struct spare *s)
+static void drop(struct standby *s)
 {
 	if (s->fd >= 0)
 		(void)close(take_fd(&s->fd));
@@ -38,12 +38,12 @@ static void drop(struct spare *s)
 
 static int keep_two(int null_fd, int socket_fd)
 {
-	const int null = fcntl(null_fd, F_DUPFD_CLOEXEC, SPARE_FDS);
-	const int sock = fcntl(socket_fd, F_DUPFD_CLOEXEC, SPARE_FDS);
+	const int null = fcntl(null_fd, F_DUPFD_CLOEXEC, STANDBY_FDS);
+	const int sock = fcntl(socket_fd, F_DUPFD_CLOEXEC, STANDBY_FDS);
 
-	if (null < 0 || sock < 0 || dup3(null, SPARE_NULL_FD, O_CLOEXEC) < 0 ||
-	    dup3(sock, SPARE_SOCKET_FD, O_CLOEXEC) < 0 ||
-	    syscall(SYS_close_range, SPARE_FDS, ~0U, 0) < 0 ||
+	if (null < 0 || sock < 0 || dup3(null, STANDBY_NULL_FD, O_CLOEXEC) < 0 ||
+	    dup3(sock, STANDBY_SOCKET_FD, O_CLOEXEC) < 0 ||
+	    syscall(SYS_close_range, STANDBY_FDS, ~0U, 0) < 0 ||
 	    syscall(SYS_close_range, STDERR_FILENO + 1, LAUNCH_FDS - 1, 0) < 0)
 		return -errno;
 	return 0;
@@ -64,11 +64,11 @@ static noreturn void run_message(const struct settings *settings, const char *da
 	if (n != n_given || len == 0 || start_decode(data + 1, len - 1, &start) < 0)
 		_exit(127);
 	if (fds[0] < 0)
-		fds[0] = SPARE_NULL_FD;
+		fds[0] = STANDBY_NULL_FD;
 	launch_run(settings, &start, fds, NULL);
 }
 
-static noreturn void wait_for_start(struct spare *s, int socket_fd)
+static noreturn void wait_for_start(struct standby *s, int socket_fd)
 {
 	struct settings settings = s->agent->settings;
 	int given[FD_PASS_MAX];
@@ -77,19 +77,19 @@ static noreturn void wait_for_start(struct spare *s, int socket_fd)
 	struct err err;
 	ssize_t len;
 
-	(void)prctl(PR_SET_NAME, "cloche-spare", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "cloche-standby", 0, 0, 0);
 	if (become_member(&settings, &err) < 0 || keep_two(s->agent->null_fd, socket_fd) < 0)
 		_exit(127);
 	settings.n_cgroup_fds = 0;
-	len = fd_recv(SPARE_SOCKET_FD, data, sizeof(data), given, &n_given);
+	len = fd_recv(STANDBY_SOCKET_FD, data, sizeof(data), given, &n_given);
 	if (len <= 0)
 		_exit(0); /* the agent is gone */
 	run_message(&settings, data, (size_t)len, given, n_given);
 }
 
-static void spare_make(struct loop *loop, void *arg)
+static void standby_make(struct loop *loop, void *arg)
 {
-	struct spare *s = arg;
+	struct standby *s = arg;
 	int pair[2];
 
 	(void)loop;
@@ -104,18 +104,18 @@ static void spare_make(struct loop *loop, void *arg)
 		drop(s); /* one that was forked sees the end of its socket */
 }
 
-struct spare *spare_new(struct agent *a)
+struct standby *standby_new(struct agent *a)
 {
-	struct spare *s = xnew0(struct spare);
+	struct standby *s = xnew0(struct standby);
 
 	s->agent = a;
 	s->fd = -1;
-	s->timer = loop_timer_new(a->loop, spare_make, s);
-	spare_defer(s);
+	s->timer = loop_timer_new(a->loop, standby_make, s);
+	standby_defer(s);
 	return s;
 }
 
-void spare_defer(struct spare *s)
+void standby_defer(struct standby *s)
 {
 	loop_timer_set_in(s->timer, PAUSE_US);
 }
@@ -128,7 +128,7 @@ static bool is_stopped(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) < 0 || info.si_pid > 0;
 }
 
-static int hand_over(struct spare *s, const struct start *start, const int fds[LAUNCH_FDS])
+static int hand_over(struct standby *s, const struct start *start, const int fds[LAUNCH_FDS])
 {
 	auto_call(buf_done) struct buf message = BUF_INIT(MESSAGE_MAX);
 	int given[LAUNCH_FDS], r;
@@ -147,7 +147,7 @@ static int hand_over(struct spare *s, const struct start *start, const int fds[L
 	return r < 0 ? r : (int)fd_send(s->fd, message.data, message.len, given, n);
 }
 
-pid_t spare_take(struct spare *s, const struct start *start, const int fds[LAUNCH_FDS])
+pid_t standby_take(struct standby *s, const struct start *start, const int fds[LAUNCH_FDS])
 {
 	pid_t pid = s->pid;
 
@@ -164,7 +164,7 @@ pid_t spare_take(struct spare *s, const struct start *start, const int fds[LAUNC
 	return pid;
 }
 
-bool spare_on_reaped(struct spare *s, pid_t pid)
+bool standby_on_reaped(struct standby *s, pid_t pid)
 {
 	if (pid != s->pid)
 		return false;

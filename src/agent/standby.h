@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The spare: a child that was forked before anybody asked. It has joined the sandbox's cgroup and
+ * The standby: a child that was forked before anybody asked. It has joined the sandbox's cgroup and
  * waits for its START and its fds; so a channel that begins after a pause costs a message, where a
  * fork and the moves between groups take longer than most programs, and on cgroup v1 may wait for
  * a grace period of all CPUs.
@@ -12,11 +12,11 @@
  */
 #include "agent/launch.h"
 
-struct spare;
+struct standby;
 
-struct spare *spare_new(struct agent *a);
-/* A launch: the next spare is made a moment after the last of them. */
-void spare_defer(struct spare *s);
-/* Hands the fds and *start over. The pid of what runs now, or 0: there is no spare to do it. */
-pid_t spare_take(struct spare *s, const struct start *start, const int fds[LAUNCH_FDS]);
-bool spare_on_reaped(struct spare *s, pid_t pid); /* true if it was the spare that waited */
+struct standby *standby_new(struct agent *a);
+/* A launch: the next standby is made a moment after the last of them. */
+void standby_defer(struct standby *s);
+/* Hands the fds and *start over. The pid of what runs now, or 0: there is no standby to do it. */
+pid_t standby_take(struct standby *s, const struct start *start, const int fds[LAUNCH_FDS]);
+bool standby_on_reaped(struct standby *s, pid_t pid); /* true if it was the standby that waited */

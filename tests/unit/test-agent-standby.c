@@ -41,7 +41,7 @@ static bool has_name(pid_t pid, const char *name)
 }
 
 /* A process of that name whose parent is our child, the agent. */
-static pid_t find_spare(void)
+static pid_t find_standby(void)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *e;
@@ -51,7 +51,7 @@ static pid_t find_spare(void)
 	while (!found && (e = readdir(dir))) {
 		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
 
-		if (pid > 0 && has_name(pid, "cloche-spare") &&
+		if (pid > 0 && has_name(pid, "cloche-standby") &&
 		    parent_of(parent_of(pid)) == getpid())
 			found = pid;
 	}
@@ -59,12 +59,12 @@ static pid_t find_spare(void)
 	return found;
 }
 
-static pid_t await_spare(void)
+static pid_t await_standby(void)
 {
 	uint64_t until_us = clock_steady_us() + DEADLINE_US;
 	pid_t pid;
 
-	while (!(pid = find_spare()))
+	while (!(pid = find_standby()))
 		CHECK(clock_steady_us() < until_us);
 	return pid;
 }
@@ -86,7 +86,7 @@ TEST_FORKED(an_exec_after_a_pause_is_the_process_that_waited_for_it, 60)
 	pid_t pid;
 
 	host_start();
-	pid = await_spare();
+	pid = await_standby();
 	host_exec(&t, "echo $$; ls /proc/$$/fd | tr '\\n' ' '; read x; echo $?; exit 3");
 	CHECK_INT(t.pid, pid);
 	CHECK_INT(strtol(buf_str(&t.out), NULL, 10), pid);
@@ -96,7 +96,7 @@ TEST_FORKED(an_exec_after_a_pause_is_the_process_that_waited_for_it, 60)
 	CHECK_INT(t.exit.value, 3);
 }
 
-TEST_FORKED(a_spare_that_is_stopped_or_killed_is_done_without, 60)
+TEST_FORKED(a_standby_that_is_stopped_or_killed_is_done_without, 60)
 {
 	static const struct {
 		int signal;
@@ -105,7 +105,7 @@ TEST_FORKED(a_spare_that_is_stopped_or_killed_is_done_without, 60)
 
 	host_start();
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		pid_t pid = await_spare();
+		pid_t pid = await_standby();
 		struct told t;
 
 		CHECK_INT(kill(pid, cases[i].signal), 0);
@@ -118,7 +118,7 @@ TEST_FORKED(a_spare_that_is_stopped_or_killed_is_done_without, 60)
 	}
 }
 
-TEST_FORKED(a_spare_keeps_no_pipe_of_a_running_exec_open, 60)
+TEST_FORKED(a_standby_keeps_no_pipe_of_a_running_exec_open, 60)
 {
 	struct start s = host_script("cat");
 	struct told t = {0};
@@ -127,7 +127,7 @@ TEST_FORKED(a_spare_keeps_no_pipe_of_a_running_exec_open, 60)
 	s.has_stdin = true;
 	host_run(1, &s);
 	host_gather(1, &t, told_started);
-	(void)await_spare();
+	(void)await_standby();
 	host_send(FRAME_INPUT, 1, "x", 1);
 	host_send(FRAME_INPUT_END, 1, NULL, 0);
 	host_gather(1, &t, told_closed);
@@ -135,7 +135,7 @@ TEST_FORKED(a_spare_keeps_no_pipe_of_a_running_exec_open, 60)
 	CHECK_INT(t.exit.how, EXIT_CODE);
 }
 
-TEST_FORKED(a_start_that_is_too_long_for_the_spare_is_forked, 60)
+TEST_FORKED(a_start_that_is_too_long_for_the_standby_is_forked, 60)
 {
 	auto_free char *word = xnew0n(char, 40001);
 	auto_free char *variable = NULL;
@@ -144,7 +144,7 @@ TEST_FORKED(a_start_that_is_too_long_for_the_spare_is_forked, 60)
 	struct told t;
 
 	host_start();
-	(void)await_spare();
+	(void)await_standby();
 	memset(word, 'x', 40000);
 	variable = xasprintf("LONG=%s", word);
 	env[0] = variable;
