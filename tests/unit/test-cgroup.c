@@ -50,25 +50,32 @@ static void make(const char *path, const char *text)
 	CHECK_INT(fd_write_all(fd, text, strlen(text)), 0);
 }
 
-/* A group's files in both leaves of the sandbox. */
+/* A group's files wherever the sandbox may have it. */
 static void make_leaves(const char *tree, const char *file, const char *text)
 {
+	static const char *const leaves[] = {"", "/agent", "/user"};
 	char path[300];
 
-	(void)snprintf(path, sizeof(path), "%sp/" ID "/agent/%s", tree, file);
-	make(path, text);
-	(void)snprintf(path, sizeof(path), "%sp/" ID "/user/%s", tree, file);
-	make(path, text);
+	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
+		(void)snprintf(path, sizeof(path), "%sp/" ID "%s/%s", tree, leaves[i], file);
+		make(path, text);
+	}
 }
 
-static const char *in_user(const char *tree, const char *file)
+static const char *in_group(const char *tree, const char *leaf, const char *file)
 {
 	static char text[256];
 	char path[400];
 
-	(void)snprintf(path, sizeof(path), "%s/sys/fs/cgroup/%sp/" ID "/user/%s", top, tree, file);
+	(void)snprintf(path, sizeof(path), "%s/sys/fs/cgroup/%sp/" ID "/%s/%s", top, tree, leaf,
+	               file);
 	CHECK(fd_read_file(AT_FDCWD, path, text, sizeof(text)) >= 0);
 	return text;
+}
+
+static const char *in_user(const char *tree, const char *file)
+{
+	return in_group(tree, "user", file);
 }
 
 static void make_v1(void)
@@ -187,6 +194,36 @@ TEST(a_v1_host_gives_each_part_from_its_tree)
 	for (int i = 0; i < 4; i++)
 		(void)close(fds[i]);
 	CHECK_INT(cgroup_open_agent(&h, ID), -1);
+	finish(&h);
+}
+
+TEST(the_agents_bounds_are_its_own_on_v2_and_around_the_sandbox_on_v1)
+{
+	struct guest_limits more = limits;
+	struct cgroup_host h;
+	struct err err = {0};
+
+	begin();
+	make_v1();
+	CHECK_INT(cgroup_host_open(&h, top, v1_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
+	CHECK_STR(in_group("memory/", ".", "memory.limit_in_bytes"), "268435456"); /* 64 + 192 */
+	CHECK_STR(in_group("pids/", ".", "pids.max"), "1088");
+	more.pids = 100;
+	CHECK_INT(cgroup_set_limits(&h, ID, &more, &err), 0);
+	CHECK_STR(in_group("pids/", ".", "pids.max"), "1124");
+	finish(&h);
+
+	begin();
+	make_v2("", "memory pids\n");
+	make_leaves("", "memory.max", "");
+	make_leaves("", "memory.swap.max", "");
+	make_leaves("", "pids.max", "");
+	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
+	CHECK_STR(in_group("", "agent", "memory.max"), "201326592");
+	CHECK_STR(in_group("", "agent", "pids.max"), "1024");
+	CHECK_STR(in_group("", ".", "pids.max"), "");
 	finish(&h);
 }
 

@@ -20,7 +20,7 @@
  * that moves to `user`. */
 #define AGENT_MEMORY_BYTES (UINT64_C(192) << 20)
 #define AGENT_PIDS         1024
-#define CPU_PERIOD_US      100000U
+#define CPU_PERIOD_US      100000U /* the kernel's own, too */
 
 /* clang-format off */
 static const struct {
@@ -35,7 +35,13 @@ static const struct {
 /* clang-format on */
 static_assert(ARRAY_SIZE(parts) == CGROUP_PART_COUNT, "a part has no row");
 
-static const char *const leaves[] = {"agent", "user"};
+#define PARTS_LIMITED (BIT(CGROUP_MEMORY) | BIT(CGROUP_CPU) | BIT(CGROUP_PIDS))
+
+/* Below ID. */
+static const char *agent_leaf(const struct cgroup_tree *t)
+{
+	return t->is_flat ? "." : "agent";
+}
 
 /* Is word among the words of list, which are parted by a blank or comma? */
 static bool has_word(const char *list, const char *word)
@@ -96,8 +102,11 @@ static int add_tree(struct cgroup_host *h, const char *path, bool is_v2, unsigne
 		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open our group in '%s'", path);
 	if (is_v2)
 		wanted |= enable_v2(top, ".") & enable_v2(fd, ".") & ~h->parts;
-	*t = (struct cgroup_tree){
-		.top_fd = take_fd(&top), .fd = take_fd(&fd), .is_v2 = is_v2, .parts = wanted};
+	*t = (struct cgroup_tree){.top_fd = take_fd(&top),
+	                          .fd = take_fd(&fd),
+	                          .is_v2 = is_v2,
+	                          .is_flat = !is_v2 || !(wanted & PARTS_LIMITED),
+	                          .parts = wanted};
 	h->parts |= wanted;
 	h->n++;
 	return 0;
@@ -190,15 +199,12 @@ static int write_value(const struct cgroup_tree *t, const char *id, const char *
 	             : 0;
 }
 
-static int set_memory(const struct cgroup_host *h, const char *id, const char *leaf, uint64_t bytes,
+static int set_memory(const struct cgroup_tree *t, const char *id, const char *leaf, uint64_t bytes,
                       struct err *err)
 {
-	const struct cgroup_tree *t = find_tree(h, CGROUP_MEMORY);
 	struct err ignored;
-	int r;
+	int first, r;
 
-	if (!t)
-		return 0;
 	if (t->is_v2) {
 		r = write_value(t, id, leaf, "memory.swap.max", 0, err);
 		if (r < 0 && r != -ENOENT) /* a kernel without swap has no such file */
@@ -207,15 +213,14 @@ static int set_memory(const struct cgroup_host *h, const char *id, const char *l
 	}
 	/* v1 keeps limit <= memsw at every moment: the first write serves a lower value, the last a
 	 * higher one. Without swap accounting there is no memsw. */
-	(void)write_value(t, id, leaf, "memory.limit_in_bytes", bytes, &ignored);
+	first = write_value(t, id, leaf, "memory.limit_in_bytes", bytes, &ignored);
 	r = write_value(t, id, leaf, "memory.memsw.limit_in_bytes", bytes, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	return write_value(t, id, leaf, "memory.limit_in_bytes", bytes, err);
+	return first == 0 ? 0 : write_value(t, id, leaf, "memory.limit_in_bytes", bytes, err);
 }
 
-static int set_cpu(const struct cgroup_host *h, const char *id, const char *leaf, uint32_t milli,
-                   struct err *err)
+static int set_cpu(const struct cgroup_host *h, const char *id, uint32_t milli, struct err *err)
 {
 	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU);
 	uint64_t quota_us = (uint64_t)milli * CPU_PERIOD_US / 1000;
@@ -225,32 +230,32 @@ static int set_cpu(const struct cgroup_host *h, const char *id, const char *leaf
 	if (!t)
 		return 0;
 	if (t->is_v2) {
-		(void)snprintf(path, sizeof(path), "%s/%s/cpu.max", id, leaf);
+		(void)snprintf(path, sizeof(path), "%s/user/cpu.max", id);
 		(void)snprintf(text, sizeof(text), "%" PRIu64 " %u", quota_us, CPU_PERIOD_US);
 		r = fd_write_file(t->fd, path, text);
 		return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot set cpu.max to %s", text) : 0;
 	}
-	r = write_value(t, id, leaf, "cpu.cfs_period_us", CPU_PERIOD_US, err);
-	return r < 0 ? r : write_value(t, id, leaf, "cpu.cfs_quota_us", quota_us, err);
-}
-
-static int set_pids(const struct cgroup_host *h, const char *id, const char *leaf, uint32_t pids,
-                    struct err *err)
-{
-	const struct cgroup_tree *t = find_tree(h, CGROUP_PIDS);
-
-	return t ? write_value(t, id, leaf, "pids.max", pids, err) : 0;
+	return write_value(t, id, "user", "cpu.cfs_quota_us", quota_us, err);
 }
 
 int cgroup_set_limits(const struct cgroup_host *h, const char *id,
                       const struct guest_limits *limits, struct err *err)
 {
-	int r = set_memory(h, id, "user", limits->memory_bytes, err);
+	const struct cgroup_tree *memory = find_tree(h, CGROUP_MEMORY);
+	const struct cgroup_tree *pids = find_tree(h, CGROUP_PIDS);
+	int r = set_cpu(h, id, limits->cpu_milli, err);
 
-	if (r == 0)
-		r = set_cpu(h, id, "user", limits->cpu_milli, err);
-	if (r == 0)
-		r = set_pids(h, id, "user", limits->pids, err);
+	if (r == 0 && memory)
+		r = set_memory(memory, id, "user", limits->memory_bytes, err);
+	if (r == 0 && memory)
+		r = set_memory(memory, id, agent_leaf(memory),
+		               AGENT_MEMORY_BYTES + (memory->is_flat ? limits->memory_bytes : 0),
+		               err);
+	if (r == 0 && pids)
+		r = write_value(pids, id, "user", "pids.max", limits->pids, err);
+	if (r == 0 && pids)
+		r = write_value(pids, id, agent_leaf(pids), "pids.max",
+		                AGENT_PIDS + (pids->is_flat ? limits->pids : 0), err);
 	return r;
 }
 
@@ -260,14 +265,14 @@ static int make_dirs(const struct cgroup_tree *t, const char *id)
 
 	if (mkdirat(t->fd, id, 0755) < 0 && errno != EEXIST)
 		return -errno;
-	if (t->is_v2)
-		(void)enable_v2(t->fd, id);
-	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", id, leaves[i]);
-		if (mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST)
-			return -errno;
-	}
-	return 0;
+	(void)snprintf(path, sizeof(path), "%s/user", id);
+	if (t->is_flat)
+		return mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+	(void)enable_v2(t->fd, id);
+	if (mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	(void)snprintf(path, sizeof(path), "%s/agent", id);
+	return mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
 }
 
 int cgroup_make(const struct cgroup_host *h, const char *id, const struct guest_limits *limits,
@@ -280,22 +285,20 @@ int cgroup_make(const struct cgroup_host *h, const char *id, const struct guest_
 		if (r < 0)
 			return err_set(err, ERR_CAPACITY, -r, "cannot make the sandbox's cgroups");
 	}
-	r = set_memory(h, id, "agent", AGENT_MEMORY_BYTES, err);
-	if (r == 0)
-		r = set_pids(h, id, "agent", AGENT_PIDS, err);
-	if (r == 0)
-		r = cgroup_set_limits(h, id, limits, err);
-	return r;
+	return cgroup_set_limits(h, id, limits, err);
 }
 
 int cgroup_open_agent(const struct cgroup_host *h, const char *id)
 {
 	char path[160];
 
-	(void)snprintf(path, sizeof(path), "%s/agent", id);
-	for (size_t i = 0; i < h->n; i++)
-		if (h->trees[i].is_v2)
-			return openat(h->trees[i].fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < h->n; i++) {
+		const struct cgroup_tree *t = &h->trees[i];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", id, agent_leaf(t));
+		if (t->is_v2)
+			return openat(t->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
 	return -1;
 }
 
@@ -306,7 +309,8 @@ int cgroup_join_agent(const struct cgroup_host *h, const char *id, pid_t pid, st
 
 		if (h->trees[i].is_v2)
 			continue;
-		r = write_value(&h->trees[i], id, "agent", "cgroup.procs", (uint64_t)pid, err);
+		r = write_value(&h->trees[i], id, agent_leaf(&h->trees[i]), "cgroup.procs",
+		                (uint64_t)pid, err);
 		if (r < 0)
 			return r;
 	}
@@ -423,8 +427,8 @@ void cgroup_kill(const struct cgroup_host *h, const char *id)
 
 		if (t->is_v2 && fd_write_file(t->fd, path, "1") == 0)
 			continue; /* cgroup.kill is of 5.14 */
-		for (size_t k = 0; k < ARRAY_SIZE(leaves); k++)
-			kill_listed(t, id, leaves[k]);
+		kill_listed(t, id, "user");
+		kill_listed(t, id, agent_leaf(t));
 	}
 }
 
@@ -434,10 +438,11 @@ int cgroup_remove(const struct cgroup_host *h, const char *id)
 	int r = 0;
 
 	for (size_t i = 0; i < h->n; i++) {
-		for (size_t k = 0; k < ARRAY_SIZE(leaves); k++) {
-			(void)snprintf(path, sizeof(path), "%s/%s", id, leaves[k]);
+		(void)snprintf(path, sizeof(path), "%s/user", id);
+		(void)unlinkat(h->trees[i].fd, path, AT_REMOVEDIR);
+		(void)snprintf(path, sizeof(path), "%s/agent", id);
+		if (!h->trees[i].is_flat)
 			(void)unlinkat(h->trees[i].fd, path, AT_REMOVEDIR);
-		}
 		if (unlinkat(h->trees[i].fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
 			r = -errno;
 	}
