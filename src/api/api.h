@@ -32,6 +32,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct fleet *fleet;
 	struct keyring *keyring;
 	struct meters *meters;
+	struct quota *quota;
 	struct prices prices;
 	const char *currency;
 	struct event_log *events;

@@ -62,7 +62,7 @@ static void put_exec(struct json_writer *w, const char *name, const void *arg,
 static void put_err(struct json_writer *w, const char *name, const void *arg,
                     const struct attach *a)
 {
-	reply_put_err(w, name, arg, a->request_id);
+	json_put_err(w, name, arg, a->request_id);
 }
 
 static void put_gap(struct json_writer *w, const char *name, const void *arg,

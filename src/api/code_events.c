@@ -154,7 +154,7 @@ static void on_end(struct code_call *call, struct context *c, const struct code_
 		return;
 	w = event_begin(ev, type);
 	if (err)
-		reply_put_err(&w, "error", err, http_request_id(ev->req));
+		json_put_err(&w, "error", err, http_request_id(ev->req));
 	else
 		code_put_end(&w, c, end);
 	if (event_send(ev, &w, type) >= 0) {

@@ -152,7 +152,7 @@ static void end_with_error(struct exec_events *ev, const struct err *err)
 {
 	struct json_writer w = event_begin(ev, "error");
 
-	reply_put_err(&w, "error", err, http_request_id(ev->reader.req));
+	json_put_err(&w, "error", err, http_request_id(ev->reader.req));
 	if (event_send(ev, &w, "error", 0) >= 0)
 		exec_reader_end(&ev->reader, NULL);
 }

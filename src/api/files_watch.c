@@ -53,7 +53,7 @@ static void send_event(struct file_job *job, const char *type, const struct reco
 	if (r && r->event == WATCH_MOVED)
 		json_put_str(&w, "to", r->path2);
 	if (err)
-		reply_put_err(&w, "error", err, http_request_id(job->req));
+		json_put_err(&w, "error", err, http_request_id(job->req));
 	json_close_object(&w);
 	if (json_writer_end(&w) < 0 || event_stream_send(job->req, (enum event_format)job->format,
 	                                                 type, 0, job->out.data, job->out.len) < 0)

@@ -69,6 +69,13 @@ int get_metrics(struct http_req *req, struct err *err);
 int list_events(struct http_req *req, struct err *err);
 int get_events_head(struct http_req *req, struct err *err);
 
+/* quota.c */
+int get_quota(struct http_req *req, struct err *err);
+int get_project_quota(struct http_req *req, struct err *err);
+int set_project_quota(struct http_req *req, struct err *err);
+int get_key_quota(struct http_req *req, struct err *err);
+int set_key_quota(struct http_req *req, struct err *err);
+
 /* keys.c */
 int list_keys(struct http_req *req, struct err *err);
 int create_key(struct http_req *req, struct err *err);

@@ -37,17 +37,3 @@ void reply_send_late(struct reply *r, struct http_req *req, int status)
 	if (reply_send(r, req, status, &err) < 0)
 		http_reply_err(req, &err);
 }
-
-void reply_put_err(struct json_writer *w, const char *name, const struct err *err,
-                   const char *request_id)
-{
-	json_open_object(w, name);
-	json_put_str(w, "code", err_code_name(err->code));
-	json_put_str(w, "message", err->message);
-	if (*err->hint)
-		json_put_str(w, "hint", err->hint);
-	if (*err->field)
-		json_put_str(w, "field", err->field);
-	json_put_str(w, "request_id", request_id);
-	json_close_object(w);
-}

@@ -18,7 +18,3 @@ struct json_writer *reply_begin_bare(struct reply *r);
 must_check int reply_send(struct reply *r, struct http_req *req, int status, struct err *err);
 /* The same from the loop, where no router is left to answer with err. */
 void reply_send_late(struct reply *r, struct http_req *req, int status);
-
-/* An error as an object of its own, for events: {code, message, hint?, field?, request_id}. */
-void reply_put_err(struct json_writer *w, const char *name, const struct err *err,
-                   const char *request_id);

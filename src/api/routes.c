@@ -69,6 +69,12 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    "/v1/events/head",  get_events_head,  HTTP_BODY_NONE,   SCOPE_READ},
 
+	{HTTP_GET,    "/v1/quota",        get_quota,        HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    "/v1/projects/{project_id}/quota", get_project_quota, HTTP_BODY_NONE, SCOPE_ADMIN},
+	{HTTP_PUT,    "/v1/projects/{project_id}/quota", set_project_quota, HTTP_BODY_JSON, SCOPE_ADMIN},
+	{HTTP_GET,    "/v1/keys/{key_id}/quota", get_key_quota, HTTP_BODY_NONE, SCOPE_ADMIN},
+	{HTTP_PUT,    "/v1/keys/{key_id}/quota", set_key_quota, HTTP_BODY_JSON, SCOPE_ADMIN},
+
 	{HTTP_GET,    "/v1/keys",         list_keys,        HTTP_BODY_NONE,   SCOPE_ADMIN},
 	{HTTP_POST,   "/v1/keys",         create_key,       HTTP_BODY_JSON,   SCOPE_ADMIN},
 	{HTTP_DELETE, "/v1/keys/{key_id}", revoke_key,      HTTP_BODY_NONE,   SCOPE_ADMIN},

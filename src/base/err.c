@@ -38,6 +38,8 @@ static const struct {
 	[ERR_DISK_FULL]          = {"disk_full", 507},
 	[ERR_GUEST]              = {"guest_error", 502},
 	[ERR_INTERNAL]           = {"internal", 500},
+	[ERR_QUOTA]              = {"quota_exceeded", 429},
+	[ERR_BUDGET]             = {"budget_exceeded", 402},
 };
 /* clang-format on */
 static_assert(ARRAY_SIZE(codes) == ERR_CODE_COUNT, "a code has no row");

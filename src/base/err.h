@@ -25,7 +25,7 @@ enum err_code {
 	ERR_URI_TOO_LONG,       /* 414 */
 	ERR_UNSUPPORTED_MEDIA,  /* 415 */
 	ERR_HEADERS_TOO_LARGE,  /* 431 */
-	ERR_LIMIT,              /* 429 a quota or queue is full */
+	ERR_LIMIT,              /* 429 a queue or table is full */
 	ERR_CAPACITY,           /* 503 the host has no room */
 	ERR_UNAVAILABLE,        /* 503 a needed part is not there right now */
 	ERR_UNSUPPORTED,        /* 501 this engine or host cannot do it */
@@ -38,6 +38,8 @@ enum err_code {
 	ERR_DISK_FULL,          /* 507 inside the sandbox or on the host, the message says which */
 	ERR_GUEST,              /* 502 the agent broke the protocol or died */
 	ERR_INTERNAL,           /* 500 */
+	ERR_QUOTA,              /* 429 a quota of the project or key is used up; with figures */
+	ERR_BUDGET,             /* 402 its budget of this month is; with figures */
 	ERR_CODE_COUNT,
 };
 
@@ -46,7 +48,11 @@ struct err {
 	int errnum;     /* 0 or a positive errno */
 	char field[64]; /* the input field to blame, or "" */
 	char message[360];
-	char hint[240]; /* what to do about it, or "" */
+	char hint[240];                                /* what to do about it, or "" */
+	struct {                                       /* of ERR_QUOTA and ERR_BUDGET */
+		char what[24], limit[24], current[24]; /* decimal numbers */
+		uint64_t retry_after_ms;               /* 0 = not known */
+	} quota;
 };
 
 const char *err_code_name(enum err_code code); /* "not_found": the word on the wire */

@@ -74,5 +74,8 @@ void json_put_bool(struct json_writer *w, const char *name, bool value);
 void json_put_null(struct json_writer *w, const char *name);
 void json_put_value(struct json_writer *w, const char *name,
                     const json_t *value); /* a parsed value again */
+/* {code, message, hint?, field?, quota?, request_id}: an error as clients see it. */
+void json_put_err(struct json_writer *w, const char *name, const struct err *err,
+                  const char *request_id);
 void json_put_raw(struct json_writer *w, const char *name, const char *json,
                   size_t len); /* trusted JSON text */

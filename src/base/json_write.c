@@ -222,3 +222,38 @@ void json_put_value(struct json_writer *w, const char *name, const json_t *value
 	json_put_raw(w, name, text, strlen(text));
 	free(text);
 }
+
+/* A budget's figures are money: texts, so that no client makes floats of them. */
+static void put_quota(struct json_writer *w, const struct err *err)
+{
+	json_open_object(w, "quota");
+	json_put_str(w, "what", err->quota.what);
+	if (err->code == ERR_BUDGET) {
+		json_put_str(w, "limit", err->quota.limit);
+		json_put_str(w, "current", err->quota.current);
+	} else {
+		json_put_raw(w, "limit", err->quota.limit, strlen(err->quota.limit));
+		json_put_raw(w, "current", err->quota.current, strlen(err->quota.current));
+	}
+	if (err->quota.retry_after_ms)
+		json_put_u64(w, "retry_after_ms", err->quota.retry_after_ms);
+	else
+		json_put_null(w, "retry_after_ms");
+	json_close_object(w);
+}
+
+void json_put_err(struct json_writer *w, const char *name, const struct err *err,
+                  const char *request_id)
+{
+	json_open_object(w, name);
+	json_put_str(w, "code", err_code_name(err->code));
+	json_put_str(w, "message", err->message);
+	if (*err->hint)
+		json_put_str(w, "hint", err->hint);
+	if (*err->field)
+		json_put_str(w, "field", err->field);
+	if (*err->quota.what)
+		put_quota(w, err);
+	json_put_str(w, "request_id", request_id);
+	json_close_object(w);
+}

@@ -36,6 +36,9 @@ struct config {
 	uint64_t pool_memory;
 	char **pool_languages;
 	bool is_metrics_open;
+	/* Of each project; UINT64_MAX (CPUs: 0) = as many as there are. */
+	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
+	uint32_t quota_cpu_milli;
 	bool is_plain_storage;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */

@@ -26,6 +26,7 @@
 
 #define DRAIN_US   (5 * UINT64_C(1000000))
 #define HOSTS_MAX  (TOML_ITEMS_MAX + SITE_LISTENERS_MAX + 3)
+#define AHEAD_MS   1000        /* that it may take to end sandboxes whose budget is spent */
 #define STORE_PATH "/state.db" /* below the root that confine() gave it */
 #define SPOOL_DIR  "/spool"
 
@@ -36,6 +37,7 @@ struct gateway {
 	struct event_log *events;
 	struct keyring *keyring;
 	struct meters *meters;
+	struct quota *quota;
 	char boot_id[40]; /* of the running kernel */
 	int statm_fd, proc_fd_dir;
 	struct fleet *fleet;
@@ -204,6 +206,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.execs_max = c->execs_max,
 		.boot_id = g->boot_id,
 		.meters = g->meters,
+		.quota = g->quota,
 		.usage_period_ms = c->usage_period_ms,
 		.usage_kept_ms = c->usage_kept_ms,
 		.pool_min = c->pool_min,
@@ -242,6 +245,29 @@ static int open_events(struct gateway *g, struct err *err)
 	return r;
 }
 
+static int open_quota(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const struct quota_config config = {
+		.store = g->store,
+		.defaults = {.of = {[QUOTA_SANDBOXES] = c->quota_sandboxes,
+	                            [QUOTA_CPU_MILLI] = c->quota_cpu_milli ? c->quota_cpu_milli
+	                                                                   : QUOTA_UNLIMITED,
+	                            [QUOTA_MEMORY_BYTES] = c->quota_memory_bytes,
+	                            [QUOTA_DISK_BYTES] = c->quota_disk_bytes,
+	                            [QUOTA_CREATES_PER_MINUTE] = c->quota_creates,
+	                            [QUOTA_BUDGET_NANO] = c->quota_budget}},
+		.prices = c->prices,
+		.currency = c->currency,
+		.ahead_ms = 2 * c->usage_period_ms + AHEAD_MS,
+	};
+	int r = quota_open(&config, &g->quota, err);
+
+	if (r == 0)
+		meters_on_use(g->meters, quota_on_use, g->quota);
+	return r;
+}
+
 static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
@@ -257,6 +283,8 @@ static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err
 	if (r == 0)
 		r = meters_open(g->store, g->boot_id, &g->meters, err);
 	if (r == 0)
+		r = open_quota(g, err);
+	if (r == 0)
 		r = open_fleet(g, broker_fd, err);
 	if (r < 0)
 		return r;
@@ -264,6 +292,7 @@ static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err
 	                      .fleet = g->fleet,
 	                      .keyring = g->keyring,
 	                      .meters = g->meters,
+	                      .quota = g->quota,
 	                      .prices = g->site->config->prices,
 	                      .currency = g->site->config->currency,
 	                      .events = g->events,
@@ -308,6 +337,7 @@ static void take_down(struct gateway *g)
 	if (g->fleet)
 		fleet_free(g->fleet);
 	meters_close(g->meters);
+	quota_close(g->quota);
 	if (g->keyring)
 		keyring_free(g->keyring);
 	if (g->events && g->is_stopping)

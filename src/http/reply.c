@@ -249,20 +249,19 @@ void http_reply_err(struct http_req *req, const struct err *err)
 
 	json_writer_init(&w, &body);
 	json_open_object(&w, NULL);
-	json_open_object(&w, "error");
-	json_put_str(&w, "code", err_code_name(err->code));
-	json_put_str(&w, "message", err->message);
-	if (*err->hint)
-		json_put_str(&w, "hint", err->hint);
-	if (*err->field)
-		json_put_str(&w, "field", err->field);
-	json_put_str(&w, "request_id", req->id);
-	json_close_object(&w);
+	json_put_err(&w, "error", err, req->id);
 	json_close_object(&w);
 	if (json_writer_end(&w) < 0) /* cannot pass its cap: err's texts are bounded */
 		buf_truncate(&body, 0);
 	if (err->code == ERR_UNAUTHENTICATED)
 		http_reply_header(req, "WWW-Authenticate", "Bearer");
+	if (err->quota.retry_after_ms) {
+		char seconds[24];
+
+		(void)snprintf(seconds, sizeof(seconds), "%" PRIu64,
+		               (err->quota.retry_after_ms + 999) / 1000);
+		http_reply_header(req, "Retry-After", seconds);
+	}
 	http_reply_json(req, err_code_status(err->code), &body);
 }
 

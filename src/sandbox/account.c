@@ -9,6 +9,9 @@
  * broker is asked for what it kept (broker/finals.h), and time is charged up to the last reading
  * only.
  *
+ * Budgets are looked at as often. Whoever's does not cover the time until the next look has its
+ * sandboxes ended, with the figures as the message.
+ *
  * Execs are written with the turn in which they began, since an exec is a promise that is written
  * too. Calls of code touch no disk, so those of the last moments before a kill are not counted.
  */
@@ -25,6 +28,64 @@
 static struct meters *meters_of(const struct sandbox *s)
 {
 	return s->fleet->config.meters;
+}
+
+static struct quota_owner owner_of(const struct sandbox *s)
+{
+	return (struct quota_owner){.project_id = s->project_id, .key_id = s->key_id};
+}
+
+static struct quota_held held_by(const struct guest_limits *limits)
+{
+	return (struct quota_held){.of = {
+					   [QUOTA_SANDBOXES] = 1,
+					   [QUOTA_CPU_MILLI] = limits->cpu_milli,
+					   [QUOTA_MEMORY_BYTES] = limits->memory_bytes,
+					   [QUOTA_DISK_BYTES] = limits->disk_bytes,
+				   }};
+}
+
+int account_admit(struct fleet *fleet, const char *project_id, const char *key_id,
+                  const struct guest_limits *limits, struct quota_held *ret, struct err *err)
+{
+	const struct quota_owner owner = {project_id, key_id ? key_id : ""};
+
+	*ret = held_by(limits);
+	if (!fleet->config.quota)
+		return 0;
+	return quota_admit(fleet->config.quota, &owner, ret, /* is_create= */ true, err);
+}
+
+/* Gives back what it holds beyond this. */
+static void give_back(struct sandbox *s, const struct quota_held *keeps)
+{
+	const struct quota_owner owner = owner_of(s);
+	struct quota_held less;
+
+	if (!s->fleet->config.quota)
+		return;
+	for (unsigned i = 0; i < QUOTA_HELD_COUNT; i++)
+		less.of[i] = s->held.of[i] - MIN(s->held.of[i], keeps->of[i]);
+	quota_give(s->fleet->config.quota, &owner, &less);
+	s->held = *keeps;
+}
+
+int account_admit_limits(struct sandbox *s, const struct guest_limits *limits, struct err *err)
+{
+	struct quota *quota = s->fleet->config.quota;
+	const struct quota_owner owner = owner_of(s);
+	struct quota_held more = held_by(limits);
+	int r;
+
+	for (unsigned i = 0; i < QUOTA_HELD_COUNT; i++)
+		more.of[i] -= MIN(more.of[i], s->held.of[i]);
+	r = quota ? quota_admit(quota, &owner, &more, /* is_create= */ false, err) : 0;
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; quota && i < QUOTA_HELD_COUNT; i++)
+		s->held.of[i] += more.of[i];
+	s->n_limits_due++;
+	return 0;
 }
 
 static void on_reading(const struct msg_reply *reply, int fd, void *arg)
@@ -58,6 +119,16 @@ static void prune(struct fleet *fleet)
 		log_error("usage.unpruned", "error='%s'", err.message);
 }
 
+static void end_if_spent(struct sandbox *s)
+{
+	struct quota *quota = s->fleet->config.quota;
+	const struct quota_owner owner = owner_of(s);
+	struct err err;
+
+	if (quota && s->link && quota_is_spent(quota, &owner, &err))
+		sandbox_end(s, END_POLICY, err.message);
+}
+
 static void look(struct loop *loop, void *arg)
 {
 	struct fleet *fleet = arg;
@@ -66,6 +137,7 @@ static void look(struct loop *loop, void *arg)
 	bool is_synced = now - fleet->synced_us >= period_us;
 
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		end_if_spent(s);
 		if (!s->meter || !s->link || s->reading || s->read_next_us > now)
 			continue;
 		s->read_next_us = now + period_us;
@@ -128,6 +200,12 @@ static void start(struct sandbox *s, uint64_t since_us)
  */
 void account_adopt(struct sandbox *s)
 {
+	const struct quota_owner owner = owner_of(s);
+
+	if (s->fleet->config.quota) {
+		s->held = held_by(&s->limits);
+		quota_take(s->fleet->config.quota, &owner, &s->held);
+	}
 	if (meters_of(s) && s->state == SANDBOX_RUNNING)
 		start(s, steady_at(s->created_us));
 	else if (meters_of(s))
@@ -178,8 +256,17 @@ static void end_meter(struct sandbox *s)
 	            s->charge_until_us ? s->charge_until_us : steady_at(s->end.at_us));
 }
 
+static void release(struct sandbox *s)
+{
+	static const struct quota_held nothing;
+
+	give_back(s, &nothing);
+}
+
 void account_on_move(struct sandbox *s, enum sandbox_state next)
 {
+	if (next == SANDBOX_STOPPED || next == SANDBOX_FAILED)
+		release(s);
 	if (!meters_of(s))
 		return;
 	switch (next) {
@@ -208,6 +295,10 @@ void account_on_gone(struct sandbox *s, const struct msg_reply *reply)
 
 void account_on_limits(struct sandbox *s)
 {
+	const struct quota_held keeps = held_by(&s->limits);
+
+	if (--s->n_limits_due == 0 && s->held.of[QUOTA_SANDBOXES] > 0)
+		give_back(s, &keeps);
 	if (s->meter)
 		meter_set_memory_limit(s->meter, s->limits.memory_bytes);
 }
@@ -244,6 +335,7 @@ void account_on_call(struct sandbox *s)
 void account_free(struct sandbox *s)
 {
 	host_cancel(s->fleet->host, s->reading);
+	release(s);
 }
 
 void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes)

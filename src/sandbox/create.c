@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "sandbox/account.h"
 #include "sandbox/pool.h"
 
 #define MILLISECONDS UINT64_C(1000)
@@ -174,6 +175,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
                    sandbox_done_fn done, void *arg, struct err *err)
 {
 	struct guest_limits limits;
+	struct quota_held held;
 	uint64_t timeout_ms;
 	struct sandbox *spare, *s;
 	int r = check_room(fleet, err);
@@ -186,9 +188,13 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	if (spec->name && fleet_has_name(fleet, project_id, spec->name))
 		return err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
 		               spec->name);
+	r = account_admit(fleet, project_id, spec->key_id, &limits, &held, err);
+	if (r < 0)
+		return r;
 	/* A name is the host's name inside, too, and that is given at the start. */
 	spare = spec->name ? NULL : pool_offer(fleet->pool, &limits);
 	s = spare ? spare : new_sandbox(fleet, &limits);
 	set_owner(s, project_id, spec, timeout_ms);
+	s->held = held;
 	return spare ? claim(s, done, arg, err) : begin(s, done, arg, err);
 }

@@ -12,6 +12,7 @@
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 #include "tenant/meter.h"
+#include "tenant/quota.h"
 
 struct link_timing;
 struct pool_timing;
@@ -29,6 +30,7 @@ struct fleet_config {
 	uint32_t execs_max;       /* kept per sandbox */
 	const char *boot_id;      /* of the running kernel; NULL: it is read from /proc */
 	struct meters *meters;    /* NULL: nothing is metered */
+	struct quota *quota;      /* NULL: there are none */
 	uint64_t usage_period_ms; /* between two readings of a sandbox */
 	uint64_t usage_kept_ms;   /* of single sandboxes; of projects it is kept for good */
 	/* Spares (pool.c): at least and at most so many, of at most so much memory; max 0 = none.

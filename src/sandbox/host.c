@@ -97,6 +97,7 @@ static void end_strings(struct msg_reply *reply)
 	reply->err.field[sizeof(reply->err.field) - 1] = '\0';
 	reply->err.message[sizeof(reply->err.message) - 1] = '\0';
 	reply->err.hint[sizeof(reply->err.hint) - 1] = '\0';
+	memset(&reply->err.quota, 0, sizeof(reply->err.quota)); /* quotas are the gateway's own */
 	if ((unsigned)reply->err.code >= ERR_CODE_COUNT)
 		reply->err.code = ERR_INTERNAL;
 }

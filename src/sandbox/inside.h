@@ -79,6 +79,8 @@ struct sandbox {
 	struct guest_usage base_usage; /* of the time before it was somebody's */
 	struct guest_usage last_usage; /* once it is gone */
 	bool has_last_usage;
+	struct quota_held held;                 /* of its project's and key's quotas */
+	unsigned n_limits_due;                  /* changes of limits under way */
 	uint64_t reading;                       /* the request for it */
 	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
 	struct list warm;                       /* contexts that nobody has asked for yet */

@@ -37,7 +37,6 @@ static void apply(struct sandbox *s, struct update *u)
 		sandbox_set_lifetime(s);
 	}
 	s->limits = u->limits;
-	account_on_limits(s);
 	sandbox_note(s);
 	emit_changed(s);
 	sandbox_tell(s->fleet, u->done, u->arg, s, NULL);
@@ -55,7 +54,9 @@ static void on_limits_reply(const struct msg_reply *reply, int fd, void *arg)
 		(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended", u->id);
 	if (err.code == ERR_NONE)
 		apply(s, u);
-	else
+	if (s)
+		account_on_limits(s);
+	if (err.code != ERR_NONE)
 		sandbox_tell(u->fleet, u->done, u->arg, NULL, &err);
 	update_free(u);
 }
@@ -108,7 +109,12 @@ int sandbox_update(struct sandbox *s, const struct sandbox_patch *patch, sandbox
 	}
 	memcpy(req.id, s->id, sizeof(req.id));
 	req.limits = limits;
-	r = host_ask(s->fleet->host, &req, on_limits_reply, u, NULL, err);
+	r = account_admit_limits(s, &limits, err);
+	if (r == 0) {
+		r = host_ask(s->fleet->host, &req, on_limits_reply, u, NULL, err);
+		if (r < 0)
+			account_on_limits(s);
+	}
 	if (r < 0)
 		update_free(u);
 	return r;

@@ -382,6 +382,14 @@ int keyring_ensure_admin_fd(struct keyring *ring, int fd, struct err *err)
 	return first_key(ring, save_in_fd, fd, "admin.key", err);
 }
 
+const struct key *keyring_find_key(struct keyring *ring, const char *project_id, const char *id)
+{
+	struct key *key = NULL;
+
+	HASH_FIND(by_id, ring->keys_by_id, id, strlen(id), key);
+	return key && strcmp(key->project_id, project_id) == 0 ? key : NULL;
+}
+
 int keyring_revoke(struct keyring *ring, const char *project_id, const char *id, struct err *err)
 {
 	struct key_row row;

@@ -51,6 +51,9 @@ must_check int keyring_add(struct keyring *ring, const char *project_id, const c
                            struct err *err);
 must_check int keyring_revoke(struct keyring *ring, const char *project_id, const char *key_id,
                               struct err *err); /* NOT_FOUND for another project's */
+/* One that is not revoked, or NULL; also for another project's. */
+const struct key *keyring_find_key(struct keyring *ring, const char *project_id,
+                                   const char *key_id);
 void keyring_each(struct keyring *ring, const char *project_id,
                   void (*fn)(const struct key *key, void *arg), void *arg);
 /* Projects, for admins of the default project. */

@@ -380,6 +380,41 @@ def get_usage(api, box):
     assert text.startswith(b"project_id,running_ms,cpu_ns,")
 
 
+LIMITS = {"sandboxes": 1000, "vcpus": 1000.5, "memory_mib": "unlimited", "creates_per_minute": 10000, "budget": "1000000.5"}
+
+
+def get_quota(api, box):
+    _, both = api("get_quota")
+    assert both["project"]["current"]["sandboxes"] >= 1 and both["key"]["limits"]["budget"] == "unlimited"
+
+
+def get_project_quota(api, box):
+    assert api("get_project_quota", project_id="default")[1]["key_id"] is None
+    assert api("get_project_quota", project_id="no-such")[0] == 404
+
+
+def set_project_quota(api, box):
+    project = api("create_project", body={"name": f"q-{uuid.uuid4().hex[:8]}"})[1]["id"]
+    _, quota = api("set_project_quota", project_id=project, body=LIMITS)
+    assert quota["limits"] == {**LIMITS, "disk_mib": "unlimited", "budget": "1000000.50"}
+    assert api("get_project_quota", project_id=project)[1] == quota
+    _, again = api("set_project_quota", project_id=project, body={})
+    assert set(again["limits"].values()) == {"unlimited"}
+
+
+def get_key_quota(api, box):
+    key = api("list_keys")[1]["keys"][0]["id"]
+    assert api("get_key_quota", key_id=key)[1]["key_id"] == key
+    assert api("get_key_quota", key_id="key_none")[0] == 404
+
+
+def set_key_quota(api, box):
+    made = api("create_key", body={"name": "quota"})[1]["key"]["id"]
+    _, quota = api("set_key_quota", key_id=made, body={"sandboxes": 0}, query="project=default")
+    assert quota["limits"]["sandboxes"] == 0
+    api("revoke_key", key_id=made)
+
+
 def list_keys(api, box):
     assert api("list_keys", query="project=default")[1]["keys"]
 

@@ -20,7 +20,7 @@ PRICES = ["--price-cpu-hour", "3600", "--price-create", "0.01", "--currency", "U
 @pytest.fixture(scope="module")
 def metered():
     """A daemon that reads often and has prices: (daemon, client)."""
-    daemon = Daemon("--default-memory", "128MiB", "--usage-period", "200ms", *PRICES).start()
+    daemon = Daemon("--default-memory", "128MiB", "--usage-period", "200ms", "--pool-max", "0", *PRICES).start()
     try:
         with Client(daemon.url, daemon.key) as client:
             yield daemon, client
@@ -57,15 +57,6 @@ def row_of(client, sandbox_id):
     return rows[0] if rows else None
 
 
-def kill_parts(daemon, names):
-    pids = [getattr(daemon, f"{name}_pid") for name in names]
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-    for name, pid in zip(names, pids):
-        wait_for(lambda: daemon._part(name) not in (None, pid), 30, f"a new {name}")
-    wait_for(lambda: call(daemon, "GET", "/v1/health")[0] == 200, 30, "an answer")
-
-
 def test_what_is_charged_is_what_the_kernel_counted(metered, box):
     _, client = metered
     box.run(["python3", "-c", BURN])
@@ -81,6 +72,15 @@ def test_what_is_charged_is_what_the_kernel_counted(metered, box):
     assert 0 < row["memory_used_mib_ms"] <= row["memory_mib_ms"]
     assert (row["execs"], row["creates"]) == (1, 1)
     assert abs(float(row["cost"]) - (row["cpu_ns"] / 1e9 + 0.01)) < 1e-6
+
+
+def test_what_a_spare_used_before_it_was_claimed_is_nobodys(client):
+    wait_for(lambda: client.health()["pool"]["ready"], 30, "a spare")
+    with client.create() as sandbox:
+        counted = counted_ns(sandbox.id)
+        assert sandbox.usage()["usage"]["cpu_ns"] < counted / 2
+        sandbox.run(["python3", "-c", BURN])
+    assert row_of(client, sandbox.id)["cpu_ns"] >= 300_000_000
 
 
 def test_waiting_costs_no_active_cpu(metered, box):
@@ -99,7 +99,7 @@ def test_after_a_kill_usage_goes_on_where_it_was(metered, names):
     box = client.create()
     box.run(["python3", "-c", BURN])
     told = wait_for(lambda: row_of(client, box.id))
-    kill_parts(daemon, names)
+    daemon.kill_parts(*names)
     again = box.usage()["usage"]
     assert all(again[k] >= told[k] for k in again if k != "cost")
     box.run(["python3", "-c", BURN])
@@ -117,7 +117,7 @@ def test_the_books_of_one_that_died_while_nobody_looked_are_closed_exactly(meter
     pids = audit.processes_of_cgroups({box.id})
     counted = counted_ns(box.id)
     os.kill(min(pids), signal.SIGKILL)
-    kill_parts(daemon, ["gateway", "broker"])
+    daemon.kill_parts("gateway", "broker")
     wait_for(lambda: box.refresh().ended, 15, "the end")
     row = wait_for(lambda: r if (r := row_of(client, box.id))["cpu_ns"] >= counted else None)
     assert counted <= row["cpu_ns"] <= counted * 1.01
@@ -129,7 +129,7 @@ def test_an_end_is_charged_once(metered):
     box.run("true")
     box.delete()
     row = row_of(client, box.id)
-    kill_parts(daemon, ["gateway"])
+    daemon.kill_parts("gateway")
     assert row_of(client, box.id) == row
     assert box.usage()["usage"] == {k: row[k] for k in box.usage()["usage"]}
     assert box.usage()["now"] is None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon for tests: started from the build directory on directories and a port of its own."""
 
+import contextlib
 import ctypes
 import http.client
 import json
@@ -145,6 +146,16 @@ class Daemon:
     @property
     def broker_pid(self):
         return wait_for(lambda: self._part("broker"), 10, "a broker process")
+
+    def kill_parts(self, *names):
+        """SIGKILL to the gateway, the broker or both; returns when their successors answer."""
+        pids = {name: getattr(self, f"{name}_pid") for name in names}
+        for pid in pids.values():
+            with contextlib.suppress(ProcessLookupError):  # one goes when the other does
+                os.kill(pid, signal.SIGKILL)
+        for name, pid in pids.items():
+            wait_for(lambda: self._part(name) not in (None, pid), 30, f"a new {name}")
+        wait_for(lambda: call(self, "GET", "/v1/health")[0] == 200, 30, "an answer")
 
     def stop(self):
         """Asks it to end; gives its exit status, or None where it had to be killed."""

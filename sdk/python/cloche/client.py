@@ -173,6 +173,21 @@ class Client:
             except errors.ConnectionFailed:
                 time.sleep(RETRY_PAUSES[0])
 
+    def quota(self, *, project: Optional[str] = None, key: Optional[str] = None) -> Json:
+        """{limits, current, …} of the caller's project, another project or a key."""
+        if key is not None:
+            return self.call(request("GET", ["keys", key, "quota"], query={"project": project}))
+        if project is not None:
+            return self.call(request("GET", ["projects", project, "quota"]))
+        return dict(self.call(request("GET", ["quota"]))["project"])
+
+    def set_quota(self, *, project: Optional[str] = None, key: Optional[str] = None, **limits: Any) -> Json:
+        """Sets all limits of a project (for admins of "default") or a key: sandboxes, vcpus, memory_mib,
+        disk_mib, creates_per_minute, budget (text). Those left out have their default; "unlimited" is none."""
+        if key is not None:
+            return self.call(request("PUT", ["keys", key, "quota"], query={"project": project}, body=limits))
+        return self.call(request("PUT", ["projects", project or "default", "quota"], body=limits))
+
     def keys(self, *, project: Optional[str] = None) -> List[Json]:
         return list(self.call(request("GET", ["keys"], query={"project": project}))["keys"])
 

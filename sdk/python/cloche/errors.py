@@ -163,8 +163,28 @@ class InternalError(ClocheError):
     code = "internal"
 
 
+class QuotaError(ClocheError):
+    """The project's or key's quota is used up: `what` of it, its `limit`, what is `current`ly in use,
+    and after how many seconds (`retry_after`) it may work, or None where that is not known."""
+
+    code = "quota_exceeded"
+    retryable = True
+    what: Optional[str] = None
+    limit: Any = None
+    current: Any = None
+    retry_after: Optional[float] = None
+
+
+class BudgetError(QuotaError):
+    """This month's budget does not cover it; the figures are decimal numbers as text."""
+
+    code = "budget_exceeded"
+    retryable = False
+
+
 def _by_code() -> Dict[str, Type[ClocheError]]:
-    return {cls.code: cls for cls in ClocheError.__subclasses__() if cls is not ConnectionFailed}
+    classes = [*ClocheError.__subclasses__(), BudgetError]
+    return {cls.code: cls for cls in classes if cls is not ConnectionFailed}
 
 
 BY_CODE = _by_code()
@@ -176,7 +196,7 @@ def from_body(status: int, body: Any) -> ClocheError:
     if not isinstance(error, dict):
         return ClocheError(f"HTTP status {status} without an error body", status=status)
     code = str(error.get("code", "error"))
-    return BY_CODE.get(code, ClocheError)(
+    made = BY_CODE.get(code, ClocheError)(
         str(error.get("message", "")),
         code=code,
         status=status,
@@ -184,3 +204,9 @@ def from_body(status: int, body: Any) -> ClocheError:
         hint=error.get("hint"),
         field=error.get("field"),
     )
+    figures = error.get("quota")
+    if isinstance(made, QuotaError) and isinstance(figures, dict):
+        made.what, made.limit, made.current = (figures.get(k) for k in ("what", "limit", "current"))
+        wait = figures.get("retry_after_ms")
+        made.retry_after = wait / 1000 if isinstance(wait, int) else None
+    return made

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a project, and a key of it, may have at once, make in a minute and spend in a month. What is
+ * asked for is taken at admission, before anything is made, and given back once at its end, so that
+ * calls in parallel cannot pass a quota together. The sums live in memory; after a restart they are
+ * taken again for each sandbox that lives. All on the loop's thread.
+ *
+ * A project without limits of its own has the daemon's; a key has none but its own, and its
+ * project's hold for it too.
+ */
+#include "base/json.h"
+#include "tenant/price.h"
+
+enum quota_what {
+	QUOTA_SANDBOXES,
+	QUOTA_CPU_MILLI,
+	QUOTA_MEMORY_BYTES,
+	QUOTA_DISK_BYTES,
+	QUOTA_HELD_COUNT, /* those above are held, and given back */
+	QUOTA_CREATES_PER_MINUTE = QUOTA_HELD_COUNT,
+	QUOTA_BUDGET_NANO, /* a month of UTC */
+	QUOTA_COUNT
+};
+
+#define QUOTA_UNLIMITED UINT64_MAX
+
+struct quota_limits {
+	uint64_t of[QUOTA_COUNT];
+};
+struct quota_held {
+	uint64_t of[QUOTA_HELD_COUNT];
+};
+
+struct quota_config {
+	struct store *store;
+	struct quota_limits defaults; /* of projects */
+	struct prices prices;
+	const char *currency; /* borrowed */
+	/* How long it may take until the next look at who has spent what: so much is kept back. */
+	uint64_t ahead_ms;
+	uint64_t (*steady_us)(void), (*wall_us)(void); /* NULL = the clocks */
+};
+
+struct quota;
+must_check int quota_open(const struct quota_config *config, struct quota **ret, struct err *err);
+void quota_close(struct quota *q); /* NULL is fine */
+
+struct quota_owner {
+	const char *project_id;
+	const char *key_id; /* "" = none */
+};
+/* Takes more, or says with figures (ERR_QUOTA, ERR_BUDGET) what it would pass. */
+must_check int quota_admit(struct quota *q, const struct quota_owner *owner,
+                           const struct quota_held *more, bool is_create, struct err *err);
+/* Takes it without asking: it is there already. */
+void quota_take(struct quota *q, const struct quota_owner *owner, const struct quota_held *more);
+void quota_give(struct quota *q, const struct quota_owner *owner, const struct quota_held *less);
+/* Something was used: a meters_fn, with the quota as arg. */
+void quota_on_use(const char *project_id, const char *key_id, const struct usage *more, void *arg);
+/* Would what it holds pass the budget before the next look? Then err says whose and how. */
+bool quota_is_spent(struct quota *q, const struct quota_owner *owner, struct err *err);
+
+struct quota_setting { /* what an owner was given; the rest is by default */
+	bool is_set[QUOTA_COUNT];
+	struct quota_limits limits;
+};
+/* {sandboxes, vcpus, memory_mib, disk_mib, creates_per_minute, budget}; each a number (budget:
+ * text), "unlimited", or absent for the default. */
+must_check int quota_setting_read(const json_t *object, struct quota_setting *ret, struct err *err);
+/* Of a project (key_id "") or key. */
+must_check int quota_set(struct quota *q, const struct quota_owner *owner,
+                         const struct quota_setting *setting, struct err *err);
+/* {project_id, key_id, limits, current, currency, month} */
+void quota_to_json(struct quota *q, const struct quota_owner *owner, struct json_writer *w,
+                   const char *name);
