@@ -173,9 +173,9 @@ static int read_pair(const json_t *value, enum text_use use_of_name, struct poli
 {
 	const json_t *name = json_object_get(value, "name");
 	const json_t *text = json_object_get(value, "value");
+	size_t n_known = (name ? 1U : 0U) + (text ? 1U : 0U);
 
-	if (!json_is_object(value) || json_object_size(value) != (size_t)(!!name + !!text) ||
-	    (!name && !text))
+	if (!json_is_object(value) || n_known == 0 || json_object_size(value) != n_known)
 		return refuse_as(why, "must have a name, a value or both, and nothing else");
 	if (name && read_text(name, use_of_name, &ret->name, why) < 0)
 		return -EINVAL;

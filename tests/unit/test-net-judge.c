@@ -414,6 +414,42 @@ TEST(recording_lets_through_what_is_public)
 	CHECK_STR(VERDICT(p, .name = "localhost"), "deny");
 }
 
+TEST(what_the_policies_of_others_say_can_be_said)
+{
+	/* E2B: allowOut wins over denyOut, and all else is open. */
+	auto_call(policy_freep) struct policy *open = load(
+		"{\"rules\": [{\"match\": {\"cidrs\": [\"9.9.9.9\"]}, \"action\": \"allow\"}, "
+		"{\"match\": {\"cidrs\": [\"9.9.9.0/24\"]}, \"action\": \"deny\"}, {\"action\": "
+		"\"allow\"}]}");
+	/* Vercel: subnets.deny beats all, a domain's rules come before the domain, subnets.allow
+	 * and
+	 * "*" let connections without a name through. */
+	auto_call(policy_freep) struct policy *closed = load(
+		"{\"deny\": [\"8.8.4.0/24\"], \"rules\": [{\"match\": {\"domains\": [\"api.com\"], "
+		"\"methods\": [\"POST\"], \"headers\": [{\"name\": \"x\", \"value\": {\"prefix\": "
+		"\"y\"}}]}, \"action\": {\"respond\": {\"status\": 403}}}], \"allow\": "
+	        "[\"api.com\", "
+		"\"a.*.b.com\", \"8.8.0.0/16\"]}");
+
+	CHECK_STR(VERDICT(open, .dialled = "9.9.9.9", .port = 1), "allow 0 address");
+	CHECK_STR(VERDICT(open, .dialled = "9.9.9.8", .port = 1), "deny 1");
+	CHECK_STR(VERDICT(open, .dialled = "8.8.8.8", .port = 1), "allow 2 address");
+	CHECK_STR(VERDICT(open, .dialled = "10.0.0.1", .port = 1), "deny closed");
+	CHECK_STR(VERDICT(closed, .dialled = "8.8.4.4", .port = 443), "deny 0");
+	CHECK_STR(VERDICT(closed, .name = "", .dialled = "8.8.8.8", .port = 443,
+	                  .protocol = PROTOCOL_TLS),
+	          "allow 3 address");
+	CHECK_STR(VERDICT(closed, .name = "api.com", .resolved = "9.9.9.9", .port = 443,
+	                  .protocol = PROTOCOL_TLS, .method = "POST", .path = "/",
+	                  .header = {"X", "yes"}),
+	          "allow 1 nothing");
+	CHECK_STR(VERDICT(closed, .name = "api.com", .resolved = "9.9.9.9", .port = 443,
+	                  .protocol = PROTOCOL_TLS, .method = "GET", .path = "/"),
+	          "allow 2 name");
+	CHECK_STR(VERDICT(closed, .name = "a.x.b.com"), "need address");
+	CHECK_STR(VERDICT(closed, .name = "a.b.com"), "deny");
+}
+
 /* "rule strength", for what is allowed. */
 static const char *explained(const struct policy *p, const char *url)
 {
