@@ -69,7 +69,7 @@ static int run_code(const struct command *c, const struct buf *code, struct err 
 	                    .language = choose_language(opts),
 	                    .context = opts->context,
 	                    .timeout_ms = opts->timeout_ms};
-	struct call_end end;
+	struct call_end end = {0};
 	int r = cancel_start(&cancel, err);
 
 	if (r < 0)

@@ -133,7 +133,7 @@ static int talk_at_terminal(struct repl *repl, struct err *err)
 static int run_input(struct repl *repl, struct err *err)
 {
 	struct buf cell = BUF_INIT(SCRIPT_MAX);
-	struct call_end end;
+	struct call_end end = {0};
 	int r = script_read(STDIN_FILENO, "stdin", &cell, err);
 
 	if (r == 0)

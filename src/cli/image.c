@@ -31,44 +31,54 @@ bool image_is_one(const char *mime)
 	return find_type(mime) != NULL;
 }
 
-static int decode(const struct type *t, const json_t *value, char **ret, size_t *ret_len,
-                  struct err *err)
+/* The bytes of the image, for free(); NULL where they are none. */
+static char *decode(const struct type *t, const json_t *value, size_t *ret_len)
 {
 	const char *text = json_string_value(value);
 	size_t len = json_string_length(value);
+	auto_free char *data = text ? malloc(len + 1) : NULL;
 	ssize_t n = (ssize_t)len;
 
-	if (!text)
-		return err_set(err, ERR_INTERNAL, 0, "an %s is no text", t->mime);
-	*ret = malloc(len + 1);
-	if (!*ret)
-		return err_set(err, ERR_INTERNAL, ENOMEM, "an %s", t->mime);
+	if (!data)
+		return NULL;
 	if (t->is_text)
-		memcpy(*ret, text, len);
+		memcpy(data, text, len);
 	else
-		n = base64_decode(text, len, *ret);
+		n = base64_decode(text, len, data);
 	if (n < 0)
-		return err_set(err, ERR_INTERNAL, 0, "an %s is malformed", t->mime);
+		return NULL;
 	*ret_len = (size_t)n;
-	return 0;
+	return take_ptr(data);
 }
 
-/* A new file under the first free number. */
-static int open_new(struct images *images, const struct type *t, char **ret_path, struct err *err)
+/* A new file: its path, or NULL with errno. */
+static char *save_new(const char *path, const char *data, size_t len)
+{
+	auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	int r = fd < 0 ? -errno : fd_write_all(fd, data, len);
+
+	if (r < 0 && fd >= 0)
+		(void)unlink(path);
+	errno = -r;
+	return r < 0 ? NULL : xstrdup(path);
+}
+
+/* Under the first number that is free. */
+static int save(struct images *images, const struct type *t, const char *data, size_t len,
+                char **ret_path, struct err *err)
 {
 	for (images->next = MAX(images->next, 1U); images->next <= NUMBER_MAX; images->next++) {
-		char *path = xasprintf("%s/cloche-%u.%s", images->dir, images->next, t->extension);
-		int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		auto_free char *path =
+			xasprintf("%s/cloche-%u.%s", images->dir, images->next, t->extension);
 
-		if (fd >= 0) {
-			*ret_path = path;
-			images->next++;
-			return fd;
-		}
-		free(path);
-		if (errno != EEXIST)
-			return err_set(err, ERR_INTERNAL, errno, "cannot save an image in '%s'",
-			               images->dir);
+		*ret_path = save_new(path, data, len);
+		if (!*ret_path && errno == EEXIST)
+			continue;
+		if (!*ret_path)
+			return err_set(err, ERR_INTERNAL, errno, "cannot save '%s'", path);
+		images->next++;
+		images->n_call++;
+		return 0;
 	}
 	return err_set(err, ERR_LIMIT, 0, "'%s' has %d images already", images->dir, NUMBER_MAX);
 }
@@ -78,27 +88,13 @@ int image_save(struct images *images, const char *mime, const json_t *value, cha
 {
 	const struct type *t = find_type(mime);
 	auto_free char *data = NULL;
-	auto_free char *path = NULL;
-	auto_fd int fd = -1;
-	size_t len;
-	int r;
+	size_t len = 0;
 
 	if (images->n_call >= IMAGES_PER_CALL_MAX)
 		return err_set(err, ERR_LIMIT, 0,
 		               "this call has shown %d images: no more are saved",
 		               IMAGES_PER_CALL_MAX);
-	r = decode(t, value, &data, &len, err);
-	if (r < 0)
-		return r;
-	fd = open_new(images, t, &path, err);
-	if (fd < 0)
-		return fd;
-	images->n_call++;
-	r = fd_write_all(fd, data, len);
-	if (r < 0) {
-		(void)unlink(path);
-		return err_set(err, ERR_INTERNAL, -r, "cannot write '%s'", path);
-	}
-	*ret_path = take_ptr(path);
-	return 0;
+	data = t ? decode(t, value, &len) : NULL;
+	return data ? save(images, t, data, len, ret_path, err)
+	            : err_set(err, ERR_INTERNAL, 0, "an image is malformed");
 }
