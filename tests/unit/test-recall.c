@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The lines of earlier prompts. */
+#include "base/buf.h"
+#include "cli/recall.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct told {
+	struct buf lines; /* each with a newline */
+	size_t n;
+};
+
+static void tell(void *arg, const char *line)
+{
+	struct told *t = arg;
+
+	t->n++;
+	CHECK_INT(buf_printf(&t->lines, "%s\n", line), 0);
+}
+
+/* A state directory of its own, gone at the end with the one file in it. */
+struct home {
+	char dir[32];
+	char path[64];
+};
+
+static struct home home_new(void)
+{
+	struct home h = {.dir = "/tmp/test-recall.XXXXXX"};
+
+	CHECK(mkdtemp(h.dir));
+	(void)snprintf(h.path, sizeof(h.path), "%s/cloche/history", h.dir);
+	CHECK_INT(setenv("XDG_STATE_HOME", h.dir, 1), 0);
+	return h;
+}
+
+static void home_done(const struct home *h)
+{
+	char path[64];
+
+	(void)unlink(h->path);
+	(void)snprintf(path, sizeof(path), "%s/cloche", h->dir);
+	(void)rmdir(path);
+	(void)rmdir(h->dir);
+}
+
+TEST(lines_come_back_in_their_order_and_are_the_owners_only)
+{
+	struct home h = home_new();
+	struct told t = {.lines = BUF_INIT(1024)};
+	struct recall one, two;
+	struct stat st;
+
+	recall_open(&one, tell, &t);
+	recall_open(&two, tell, &t);
+	CHECK_INT(t.n, 0);
+	recall_add(&one, "a = 1");
+	recall_add(&two, "from another prompt");
+	recall_add(&one, "b");
+	recall_close(&one);
+	recall_close(&two);
+	recall_open(&one, tell, &t);
+	recall_close(&one);
+	CHECK_STR(buf_str(&t.lines), "a = 1\nfrom another prompt\nb\n");
+	CHECK_INT(stat(h.path, &st), 0);
+	CHECK_INT(st.st_mode & 07777, 0600);
+	buf_done(&t.lines);
+	home_done(&h);
+}
+
+TEST(a_file_that_grew_long_is_cut_to_its_last_lines)
+{
+	struct home h = home_new();
+	struct told t = {.lines = BUF_INIT(4 * 1024 * 1024)};
+	struct recall r;
+	struct stat st;
+	char line[1100];
+
+	recall_open(&r, tell, &t);
+	memset(line, 'x', sizeof(line));
+	for (int i = 0; i < 2500; i++) {
+		(void)snprintf(line + 1000, 16, "%d", i);
+		recall_add(&r, line);
+	}
+	recall_close(&r);
+	recall_open(&r, tell, &t);
+	recall_add(&r, "after the cut");
+	recall_close(&r);
+	CHECK_INT(t.n, RECALL_LINES);
+	CHECK(strstr(buf_str(&t.lines), "x1500\n") && !strstr(buf_str(&t.lines), "x1499\n"));
+	CHECK_INT(stat(h.path, &st), 0);
+	CHECK(st.st_size < 1100 * (RECALL_LINES + 1));
+	buf_truncate(&t.lines, 0);
+	recall_open(&r, tell, &t);
+	recall_close(&r);
+	CHECK(strstr(buf_str(&t.lines), "after the cut\n"));
+	buf_done(&t.lines);
+	home_done(&h);
+}
+
+TEST(a_history_that_is_a_link_is_left_alone)
+{
+	struct home h = home_new();
+	struct told t = {.lines = BUF_INIT(1024)};
+	struct recall r;
+	struct stat st;
+
+	recall_open(&r, tell, &t);
+	recall_close(&r);
+	CHECK_INT(unlink(h.path), 0);
+	CHECK_INT(symlink("/dev/null", h.path), 0);
+	recall_open(&r, tell, &t);
+	CHECK_INT(r.fd, -1);
+	recall_add(&r, "goes nowhere");
+	recall_close(&r);
+	CHECK_INT(lstat(h.path, &st), 0);
+	CHECK(S_ISLNK(st.st_mode));
+	buf_done(&t.lines);
+	home_done(&h);
+}
+
+TEST(without_a_home_nothing_is_kept)
+{
+	struct told t = {.lines = BUF_INIT(1024)};
+	struct recall r;
+
+	CHECK_INT(unsetenv("XDG_STATE_HOME"), 0);
+	CHECK_INT(unsetenv("HOME"), 0);
+	recall_open(&r, tell, &t);
+	CHECK_INT(r.fd, -1);
+	recall_add(&r, "x");
+	recall_close(&r);
+	buf_done(&t.lines);
+}
