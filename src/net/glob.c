@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The pattern is an automaton whose states are the places in it. The set of places that the text so
- * far can have led to is kept as bits, and each byte of the text moves all of them at once.
+ * far can have led to is kept as bits, and each byte of the text moves all of them at once: those
+ * before a byte that matches go on by one, those before a star stay. A star may match nothing, so
+ * that being before it is also being behind it; two stars never follow each other, so one step
+ * closes the set.
  */
 #include "net/glob.h"
 
@@ -24,53 +27,79 @@ int glob_check(const char *pattern, const char **why)
 	return 0;
 }
 
-static size_t star_len(const char *at)
+/* Where in a pattern stands what. */
+struct marks {
+	struct places star, deep_star; /* the first of its two */
+	struct places any;             /* '?' */
+	struct places bytes[256];
+};
+
+static void mark(struct places *set, size_t at)
 {
-	return at[0] != '*' ? 0 : at[1] == '*' ? 2 : 1;
+	set->bits[at / 64] |= BIT64(at % 64);
 }
 
-/* A star may match nothing, so that being before it is also being behind it. */
-static void add(struct places *set, const char *pattern, size_t at)
+static void find_marks(const char *pattern, struct marks *ret)
 {
-	size_t n;
-
-	do {
-		set->bits[at / 64] |= BIT64(at % 64);
-		n = star_len(pattern + at);
-		at += n;
-	} while (n > 0);
+	for (size_t at = 0; pattern[at]; at++) {
+		if (pattern[at] == '*' && pattern[at + 1] == '*')
+			mark(&ret->deep_star, at++);
+		else if (pattern[at] == '*')
+			mark(&ret->star, at);
+		else if (pattern[at] == '?')
+			mark(&ret->any, at);
+		else
+			mark(&ret->bytes[(unsigned char)pattern[at]], at);
+	}
 }
 
-static bool has(const struct places *set, size_t at)
+/* Adds to *to the places of from that are in where, n further on. */
+static void move(struct places *to, const struct places *from, const struct places *where,
+                 unsigned n)
 {
-	return set->bits[at / 64] & BIT64(at % 64);
+	uint64_t carry = 0;
+
+	for (size_t i = 0; i < WORDS; i++) {
+		uint64_t bits = from->bits[i] & where->bits[i];
+
+		to->bits[i] |= bits << n | carry;
+		carry = n > 0 ? bits >> (64 - n) : 0;
+	}
 }
 
-static struct places step(const struct places *from, const char *pattern, size_t len, char byte,
+static struct places step(const struct marks *marks, const struct places *from, unsigned char byte,
                           bool is_divider)
 {
 	struct places to = {0};
 
-	for (size_t at = 0; at < len; at++) {
-		size_t n = star_len(pattern + at);
-
-		if (!has(from, at))
-			continue;
-		if (n == 2 || (n == 1 && !is_divider))
-			add(&to, pattern, at);
-		else if (n == 0 && (pattern[at] == '?' ? !is_divider : pattern[at] == byte))
-			add(&to, pattern, at + 1);
+	move(&to, from, &marks->bytes[byte], 1);
+	move(&to, from, &marks->deep_star, 0);
+	if (!is_divider) {
+		move(&to, from, &marks->any, 1);
+		move(&to, from, &marks->star, 0);
 	}
 	return to;
+}
+
+static void pass_stars(const struct marks *marks, struct places *set)
+{
+	struct places before = *set;
+
+	move(set, &before, &marks->star, 1);
+	move(set, &before, &marks->deep_star, 2);
 }
 
 bool glob_matches(const char *pattern, const char *text, char divider)
 {
 	size_t len = strlen(pattern);
-	struct places set = {0};
+	struct places set = {.bits = {1}};
+	struct marks marks = {0};
 
-	add(&set, pattern, 0);
-	for (; *text; text++)
-		set = step(&set, pattern, len, *text, divider != '\0' && *text == divider);
-	return has(&set, len);
+	find_marks(pattern, &marks);
+	pass_stars(&marks, &set);
+	for (; *text; text++) {
+		set = step(&marks, &set, (unsigned char)*text, divider != '\0' && *text == divider);
+		pass_stars(&marks, &set);
+	}
+	return set.bits[len / 64] & BIT64(len % 64);
 }

@@ -36,8 +36,9 @@
 #include "net/hostname.h"
 #include "net/url.h"
 
-#define POLICY_RULES_MAX   512
-#define POLICY_ENTRIES_MAX 4096 /* of all lists of all rules together */
+#define POLICY_RULES_MAX    512
+#define POLICY_ENTRIES_MAX  4096 /* of all lists of all rules together */
+#define POLICY_PATTERNS_MAX 256  /* likewise: each costs time per byte of each request */
 
 enum policy_mode {
 	POLICY_ENFORCE,

@@ -6,10 +6,10 @@
 #define POLICY_REDACTED "<redacted>"
 #define FIELD_SIZE      64 /* of a field's name in an err */
 
-/* A policy being read: how the value is called, and how many entries of lists it has had so far. */
+/* A policy being read: how the value is called, and how much it has had so far. */
 struct policy_reader {
 	const char *prefix;
-	size_t n_entries;
+	size_t n_entries, n_patterns;
 	struct err *err;
 };
 

@@ -130,8 +130,8 @@ static void to_small(char *text)
 }
 
 /* A string, or an object with one of exact, prefix and pattern. *ret is the rule's to free. */
-static int read_text(const json_t *value, enum text_use use, struct policy_text *ret,
-                     const char **why)
+static int read_text(struct policy_reader *r, const json_t *value, enum text_use use,
+                     struct policy_text *ret, const char **why)
 {
 	const json_t *text = value;
 
@@ -150,6 +150,8 @@ static int read_text(const json_t *value, enum text_use use, struct policy_text 
 		return refuse_as(why, "has a NUL");
 	if (use == USE_NAME)
 		to_small(ret->text);
+	if (ret->kind == TEXT_PATTERN && ++r->n_patterns > POLICY_PATTERNS_MAX)
+		return refuse_as(why, "is a pattern too many: a policy has up to 256");
 	if (ret->kind == TEXT_PATTERN && glob_check(ret->text, why) < 0)
 		return -EINVAL;
 	return use == USE_PATH ? check_path(ret, why) : 0;
@@ -162,14 +164,14 @@ static int read_paths(struct policy_reader *r, const struct list *l, struct poli
 		struct policy_text *t = &m->paths[m->n_paths++];
 		const char *why = NULL;
 
-		if (read_text(json_array_get(l->array, i), USE_PATH, t, &why) < 0)
+		if (read_text(r, json_array_get(l->array, i), USE_PATH, t, &why) < 0)
 			return refuse(r, l, i, t->text, why);
 	}
 	return 0;
 }
 
-static int read_pair(const json_t *value, enum text_use use_of_name, struct policy_pair *ret,
-                     const char **why)
+static int read_pair(struct policy_reader *r, const json_t *value, enum text_use use_of_name,
+                     struct policy_pair *ret, const char **why)
 {
 	const json_t *name = json_object_get(value, "name");
 	const json_t *text = json_object_get(value, "value");
@@ -177,9 +179,9 @@ static int read_pair(const json_t *value, enum text_use use_of_name, struct poli
 
 	if (!json_is_object(value) || n_known == 0 || json_object_size(value) != n_known)
 		return refuse_as(why, "must have a name, a value or both, and nothing else");
-	if (name && read_text(name, use_of_name, &ret->name, why) < 0)
+	if (name && read_text(r, name, use_of_name, &ret->name, why) < 0)
 		return -EINVAL;
-	return text ? read_text(text, USE_VALUE, &ret->value, why) : 0;
+	return text ? read_text(r, text, USE_VALUE, &ret->value, why) : 0;
 }
 
 static int read_pairs(struct policy_reader *r, const struct list *l, enum text_use use_of_name,
@@ -189,8 +191,8 @@ static int read_pairs(struct policy_reader *r, const struct list *l, enum text_u
 	for (size_t i = 0; i < json_array_size(l->array); i++) {
 		const char *why = NULL;
 
-		if (read_pair(json_array_get(l->array, i), use_of_name, &(*ret)[(*ret_n)++], &why) <
-		    0)
+		if (read_pair(r, json_array_get(l->array, i), use_of_name, &(*ret)[(*ret_n)++],
+		              &why) < 0)
 			return refuse(r, l, i, NULL, why);
 	}
 	return 0;

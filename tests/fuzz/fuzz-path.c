@@ -49,9 +49,15 @@ static bool try_everything(const char *pattern, const char *text)
 
 static void try_glob(const char *pattern, const char *text)
 {
+	/* The same behind so many bytes that the places fall into several words. */
+	static const char pad[] = "0123456789012345678901234567890123456789012345678901234567";
+	auto_free char *far_pattern = xasprintf("%s%s%s", pad, pad, pattern);
+	auto_free char *far_text = xasprintf("%s%s%s", pad, pad, text);
+
 	if (strlen(pattern) > TEXT_MAX || strlen(text) > TEXT_MAX || glob_check(pattern, NULL) < 0)
 		return;
 	assert(glob_matches(pattern, text, '/') == try_everything(pattern, text));
+	assert(glob_matches(far_pattern, far_text, '/') == try_everything(pattern, text));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

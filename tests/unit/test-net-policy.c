@@ -103,7 +103,7 @@ TEST(secrets_are_not_shown_and_not_taken_for_themselves)
 	static const char text[] =
 		"{\"rules\": [{\"match\": {\"domains\": [\"a.com\"]}, \"action\": {\"transform\": "
 		"{\"headers\": {\"Authorization\": \"Bearer hunter2\"}}}}, {\"action\": "
-	        "{\"proxy\": "
+		"{\"proxy\": "
 		"{\"url\": \"http://h:1\", \"username\": \"u\", \"password\": \"hunter2\"}}}]}";
 	auto_free char *hidden = xstrdup(canonical(text, SECRETS_HIDDEN));
 
@@ -237,4 +237,20 @@ TEST(a_policy_of_too_many_entries_is_refused)
 	CHECK_INT(json_object_set(value, "rules", rules), 0);
 	CHECK_INT(policy_read(value, "policy", &p, &err), -EINVAL);
 	CHECK_STR(err.field, "policy.rules[4].match.domains");
+}
+
+TEST(a_policy_of_too_many_patterns_is_refused)
+{
+	auto_json json_t *value = json_object(), *paths = json_array();
+	struct policy *p = NULL;
+	struct err err = {0};
+
+	for (int i = 0; i <= POLICY_PATTERNS_MAX; i++)
+		CHECK_INT(json_array_append_new(paths, json_pack("{s:s}", "pattern", "/*")), 0);
+	CHECK_INT(json_object_set_new(
+			  value, "rules",
+			  json_pack("[{s:{s:O},s:s}]", "match", "paths", paths, "action", "allow")),
+	          0);
+	CHECK_INT(policy_read(value, "policy", &p, &err), -EINVAL);
+	CHECK_STR(err.field, "policy.rules[0].match.paths[256]");
 }
