@@ -49,10 +49,10 @@ void share_pick_cpus(uint32_t slot, const struct guest_limits *limits, cpu_set_t
 	}
 }
 
-static int write_cpuinfo(struct buf *out, const struct guest_limits *limits)
+static int write_cpuinfo(struct buf *out, unsigned n)
 {
 	FILE *host = fopen("/proc/cpuinfo", "re");
-	unsigned n = count_cpus(limits), seen = 0;
+	unsigned seen = 0;
 	char line[8192];
 	int r = 0;
 
@@ -71,19 +71,19 @@ static int write_cpuinfo(struct buf *out, const struct guest_limits *limits)
 	return r;
 }
 
-static int write_loadavg(struct buf *out, const struct guest_limits *limits)
+static int write_loadavg(struct buf *out, unsigned n)
 {
-	(void)limits;
+	(void)n;
 	return buf_append_str(out, "0.00 0.00 0.00 1/1 1\n");
 }
 
-static int write_meminfo(struct buf *out, const struct guest_limits *limits)
+static int write_meminfo(struct buf *out, uint64_t memory_bytes)
 {
 	static const char *const full[] = {"MemTotal:", "MemFree:", "MemAvailable:"};
 	static const char *const none[] = {
 		"Buffers:",  "Cached:", "SwapCached:", "Active:", "Inactive:",    "SwapTotal:",
 		"SwapFree:", "Dirty:",  "Shmem:",      "Slab:",   "SReclaimable:"};
-	uint64_t kib = limits->memory_bytes / 1024;
+	uint64_t kib = memory_bytes / 1024;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(full); i++)
@@ -94,10 +94,9 @@ static int write_meminfo(struct buf *out, const struct guest_limits *limits)
 }
 
 /* ps reckons from btime when a process began, so that is the host's. */
-static int write_stat(struct buf *out, const struct guest_limits *limits)
+static int write_stat(struct buf *out, unsigned n)
 {
 	FILE *host = fopen("/proc/stat", "re");
-	unsigned n = count_cpus(limits);
 	char line[256];
 	int r = buf_append_str(out, "cpu  0 0 0 0 0 0 0 0 0 0\n");
 
@@ -115,16 +114,14 @@ static int write_stat(struct buf *out, const struct guest_limits *limits)
 	return r;
 }
 
-static int write_swaps(struct buf *out, const struct guest_limits *limits)
+static int write_swaps(struct buf *out, unsigned n)
 {
-	(void)limits;
+	(void)n;
 	return buf_append_str(out, "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n");
 }
 
-static int write_cpu_list(struct buf *out, const struct guest_limits *limits)
+static int write_cpu_list(struct buf *out, unsigned n)
 {
-	unsigned n = count_cpus(limits);
-
 	return n == 1 ? buf_append_str(out, "0\n") : buf_printf(out, "0-%u\n", n - 1);
 }
 
@@ -135,13 +132,16 @@ static const char *const dirs[] = {
 	SYS_CPU,       SHARE_SYS_DIR "/fs",      SHARE_SYS_DIR "/kernel",
 };
 
-static const struct {
+/* What follows from the number of CPUs alone is kept: to read the host's own costs more than all
+ * else here. */
+static struct {
 	const char *path;
-	int (*write)(struct buf *out, const struct guest_limits *limits);
+	int (*write)(struct buf *out, unsigned n_cpus);
+	unsigned n_cpus; /* text is for so many; 0: there is none */
+	struct buf text;
 } files[] = {
 	{"cpuinfo", write_cpuinfo},
 	{"loadavg", write_loadavg},
-	{"meminfo", write_meminfo},
 	{"stat", write_stat},
 	{"swaps", write_swaps},
 	{SYS_CPU "/online", write_cpu_list},
@@ -150,24 +150,39 @@ static const struct {
 };
 
 /* In place: what is mounted inside is the inode, not the name. */
-static int write_file(int fd, size_t i, const struct guest_limits *limits)
+static int put_file(int fd, const char *path, const struct buf *text)
 {
-	auto_fd int file =
-		openat(fd, files[i].path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
-	struct buf text = BUF_INIT(TEXT_MAX);
-	int r = file < 0 ? -errno : files[i].write(&text, limits);
+	auto_fd int file = openat(fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
 
-	if (r == 0)
-		r = fd_write_all(file, buf_str(&text), text.len);
-	buf_done(&text);
-	return r;
+	return file < 0 ? -errno : fd_write_all(file, text->data, text->len);
+}
+
+static int put_kept_file(int fd, size_t i, unsigned n_cpus)
+{
+	int r = 0;
+
+	if (files[i].n_cpus != n_cpus) {
+		files[i].n_cpus = 0;
+		buf_done(&files[i].text);
+		buf_init(&files[i].text, TEXT_MAX);
+		r = files[i].write(&files[i].text, n_cpus);
+		if (r == 0)
+			files[i].n_cpus = n_cpus;
+	}
+	return r < 0 ? r : put_file(fd, files[i].path, &files[i].text);
+}
+
+static int put_meminfo(int fd, uint64_t memory_bytes)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(TEXT_MAX);
+	int r = write_meminfo(&text, memory_bytes);
+
+	return r < 0 ? r : put_file(fd, "meminfo", &text);
 }
 
 /* Some programs count the directories cpu0, cpu1, …. */
-static int make_cpu_dirs(int fd, const struct guest_limits *limits)
+static int make_cpu_dirs(int fd, unsigned n)
 {
-	unsigned n = count_cpus(limits);
-
 	for (unsigned i = 0; i < CPU_SETSIZE; i++) {
 		char path[64];
 
@@ -184,10 +199,13 @@ static int make_cpu_dirs(int fd, const struct guest_limits *limits)
 
 int share_update(int fd, const struct guest_limits *limits, struct err *err)
 {
-	int r = make_cpu_dirs(fd, limits);
+	unsigned n_cpus = count_cpus(limits);
+	int r = make_cpu_dirs(fd, n_cpus);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
-		r = write_file(fd, i, limits);
+		r = put_kept_file(fd, i, n_cpus);
+	if (r == 0)
+		r = put_meminfo(fd, limits->memory_bytes);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot tell the sandbox its share") : 0;
 }
 
