@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FOREIGN_MAX 64 /* bytes above ASCII in a row that are looked at together */
+#define ESCAPE_MAX  6  /* \u0000 */
+
 void json_writer_init(struct json_writer *w, struct buf *out)
 {
 	*w = (struct json_writer){.out = out};
@@ -25,37 +28,42 @@ static void put(struct json_writer *w, const char *data, size_t len)
 		w->error = buf_append(w->out, data, len);
 }
 
-/* Valid UTF-8 as it is, or one invalid byte as U+FFFD; gives the bytes taken. */
+/*
+ * Valid UTF-8 as it is, or one invalid byte as U+FFFD; gives the bytes taken. It looks no further
+ * than a few bytes, or text in which such bytes come and go would be read again for each of them.
+ */
 static size_t put_foreign(struct json_writer *w, const char *data, size_t len)
 {
+	size_t run = 0, good;
 	bool cut;
-	size_t good = utf8_valid_prefix(data, len, &cut);
-	size_t run = 0;
 
-	while (run < good && (unsigned char)data[run] >= 0x80)
+	while (run < MIN(len, (size_t)FOREIGN_MAX) && (unsigned char)data[run] >= 0x80)
 		run++;
-	if (run > 0)
-		put(w, data, run);
+	good = utf8_valid_prefix(data, run, &cut);
+	if (good > 0)
+		put(w, data, good);
 	else
 		put(w, "\xef\xbf\xbd", 3);
-	return run > 0 ? run : 1;
+	return good > 0 ? good : 1;
 }
 
-static void put_escape(struct json_writer *w, unsigned char c)
+/* The length of what stands for c in a text; into ret. */
+static size_t escape(unsigned char c, char ret[ESCAPE_MAX])
 {
 	static const char hex[] = "0123456789abcdef";
-	static const char shorts[][2] = {
-		{'"', '"'}, {'\\', '\\'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}};
-	char u[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+	static const char letters[0x80] = {
+		['"'] = '"', ['\\'] = '\\', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
 
-	for (size_t i = 0; i < ARRAY_SIZE(shorts); i++) {
-		if ((unsigned char)shorts[i][0] == c) {
-			u[1] = shorts[i][1];
-			put(w, u, 2);
-			return;
-		}
+	ret[0] = '\\';
+	if (letters[c]) {
+		ret[1] = letters[c];
+		return 2;
 	}
-	put(w, u, sizeof(u));
+	ret[1] = 'u';
+	ret[2] = ret[3] = '0';
+	ret[4] = hex[c >> 4];
+	ret[5] = hex[c & 15];
+	return 6;
 }
 
 static bool is_plain(unsigned char c)
@@ -63,24 +71,28 @@ static bool is_plain(unsigned char c)
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
+/* ASCII is gathered, since most runs of it are short: a line, or what is between two quotes. */
 static void put_text(struct json_writer *w, const char *data, size_t len)
 {
-	size_t at = 0;
+	char gathered[1024];
+	size_t n = 0, at = 0;
 
-	put(w, "\"", 1);
+	gathered[n++] = '"';
 	while (at < len && w->error == 0) {
-		size_t from = at;
+		unsigned char c = (unsigned char)data[at];
 
-		while (at < len && is_plain((unsigned char)data[at]))
-			at++;
-		put(w, data + from, at - from);
-		if (at == len)
-			break;
-		if ((unsigned char)data[at] >= 0x80)
+		if (is_plain(c))
+			gathered[n++] = data[at++];
+		else if (c < 0x80)
+			n += escape((unsigned char)data[at++], gathered + n);
+		if (n > sizeof(gathered) - ESCAPE_MAX || c >= 0x80) {
+			put(w, gathered, n);
+			n = 0;
+		}
+		if (c >= 0x80)
 			at += put_foreign(w, data + at, len - at);
-		else
-			put_escape(w, (unsigned char)data[at++]);
 	}
+	put(w, gathered, n);
 	put(w, "\"", 1);
 }
 

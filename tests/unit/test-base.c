@@ -205,6 +205,28 @@ TEST(a_body_is_read_by_its_table_and_each_mistake_names_its_field)
 	}
 }
 
+/* Also a matter of time: it was once quadratic, and a sandbox's output held the gateway up. */
+TEST(a_long_text_that_changes_its_script_with_each_letter_is_written_whole)
+{
+	static const char unit[] = "\xc3\xa9 \n\xe6\x97\xa5\xf0\x9f\x8e\x89x";
+	const size_t unit_len = sizeof(unit) - 1, n = 300000;
+	auto_call(buf_done) struct buf text = BUF_INIT(8 << 20), out = BUF_INIT(16 << 20);
+	auto_json json_t *value = NULL;
+	struct json_writer w;
+	struct err err = {0};
+
+	for (size_t i = 0; i < n; i++)
+		CHECK_INT(buf_append(&text, unit, unit_len), 0);
+	json_writer_init(&w, &out);
+	json_open_array(&w, NULL);
+	json_put_strn(&w, NULL, text.data, text.len);
+	json_close_array(&w);
+	CHECK_INT(json_writer_end(&w), 0);
+	CHECK_INT(json_parse(out.data, out.len, &value, &err), 0);
+	CHECK_INT(json_string_length(json_array_get(value, 0)), text.len);
+	CHECK_MEM(json_string_value(json_array_get(value, 0)), text.len, text.data, text.len);
+}
+
 TEST(written_json_is_valid_whatever_the_bytes)
 {
 	struct buf b = BUF_INIT(1 << 16);
