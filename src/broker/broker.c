@@ -303,6 +303,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	box->spec.slot = slot;
 	box->spec.template_id = req->create.template_id;
 	box->spec.limits = req->create.limits;
+	finals_begin(&b->finals, req->id);
 	in_flight_add(b);
 	r = b->engine->start(&box->spec, on_guest_started, on_guest_ended, box, &box->guest,
 	                     &reply->err);

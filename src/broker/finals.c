@@ -20,7 +20,8 @@ struct entry {
 	uint64_t seq; /* from 1 */
 	char id[ID_SIZE];
 	struct guest_usage usage;
-	char reserved[128 - sizeof(uint64_t) - ID_SIZE - sizeof(struct guest_usage)];
+	uint64_t is_begin;
+	char reserved[128 - 2 * sizeof(uint64_t) - ID_SIZE - sizeof(struct guest_usage)];
 };
 static_assert(sizeof(struct entry) == 128, "an entry may cross a page");
 
@@ -65,27 +66,44 @@ void finals_close(struct finals *f)
 		(void)close(take_fd(&f->fd));
 }
 
+/* Without room there, the last moments of a guest are not counted; nothing else is lost. */
+static void put(struct finals *f, const char *id, struct entry *e)
+{
+	e->seq = f->next_seq++;
+	(void)snprintf(e->id, sizeof(e->id), "%s", id);
+	(void)!pwrite(f->fd, e, sizeof(*e), (off_t)(e->seq % FINALS_KEPT * sizeof(*e)));
+}
+
+void finals_begin(struct finals *f, const char *id)
+{
+	put(f, id, &(struct entry){.is_begin = 1});
+}
+
 void finals_put(struct finals *f, const char *id, const struct guest_usage *usage)
 {
-	struct entry e = {.seq = f->next_seq++, .usage = *usage};
-
-	(void)snprintf(e.id, sizeof(e.id), "%s", id);
-	/* Without room there, the last moments of this guest are not counted; nothing else is lost.
-	 */
-	(void)!pwrite(f->fd, &e, sizeof(e), (off_t)(e.seq % FINALS_KEPT * sizeof(e)));
+	put(f, id, &(struct entry){.usage = *usage});
 }
 
 struct search {
 	const char *id;
+	uint64_t begin_seq; /* of its last run */
 	struct guest_usage found;
 };
+
+static void note_begin(const struct entry *e, void *arg)
+{
+	struct search *s = arg;
+
+	if (e->is_begin && strncmp(e->id, s->id, sizeof(e->id)) == 0)
+		s->begin_seq = MAX(s->begin_seq, e->seq);
+}
 
 static void merge(const struct entry *e, void *arg)
 {
 	struct search *s = arg;
 	struct guest_usage *u = &s->found;
 
-	if (strncmp(e->id, s->id, sizeof(e->id)) != 0)
+	if (e->seq < s->begin_seq || strncmp(e->id, s->id, sizeof(e->id)) != 0)
 		return;
 	*u = (struct guest_usage){
 		.cpu_ns = MAX(u->cpu_ns, e->usage.cpu_ns),
@@ -101,6 +119,7 @@ struct guest_usage finals_find(const struct finals *f, const char *id)
 {
 	struct search s = {.id = id};
 
+	each_entry(f, note_begin, &s);
 	each_entry(f, merge, &s);
 	return s.found;
 }

@@ -4,12 +4,13 @@
  * What guests had used when they ended: RUN/finals, a ring of the last FINALS_KEPT. A counter goes
  * with its cgroup, and the gateway that is to record its last figure may be dead at that moment, or
  * die with it in hand. So it is kept here until many others have ended, for as often as it is asked
- * for.
+ * for. A guest that starts under an id that ended before is another run, with counters of its own.
  */
 #include "engine/engine.h"
 
-#define FINALS_KEPT                                                                                \
-	4096 /* 512 KiB of the run directory; far more than can end between two starts */
+/* Starts and ends: 1 MiB of the run directory, and far more than can come between two starts of
+ * ours. */
+#define FINALS_KEPT 8192
 
 struct finals {
 	int fd;
@@ -18,6 +19,7 @@ struct finals {
 
 must_check int finals_open(struct finals *f, const char *run_dir, struct err *err);
 void finals_close(struct finals *f);
+void finals_begin(struct finals *f, const char *id); /* a guest starts: nothing before counts */
 void finals_put(struct finals *f, const char *id, const struct guest_usage *usage);
-/* The most that was ever put for it, figure by figure; all 0 where nothing is known. */
+/* The most that was put for it since it began, figure by figure; all 0 where nothing is known. */
 struct guest_usage finals_find(const struct finals *f, const char *id);

@@ -206,25 +206,6 @@ void meter_count_network(struct meter *m, uint64_t in_bytes, uint64_t out_bytes)
 	                                [USAGE_NETWORK_OUT_BYTES] = out_bytes}});
 }
 
-void meter_hold(struct meter *m, const struct guest_usage *last, uint64_t until_us)
-{
-	if (m->is_held)
-		return;
-	read_last(m, last, until_us);
-	m->is_held = true;
-	m->counted_cpu_ns = 0; /* of the cgroup that comes next */
-}
-
-void meter_resume(struct meter *m, uint64_t memory_limit_bytes)
-{
-	if (!m->is_held)
-		return;
-	charge(m, clock_steady_us(), 0, m->disk_bytes, 0);
-	m->is_held = m->has_reading = false;
-	m->memory_limit_bytes = memory_limit_bytes;
-	mark(m);
-}
-
 static void meter_free(struct meter *m)
 {
 	if (!m->is_closed)
@@ -342,6 +323,27 @@ int meters_write(struct meters *ms, bool is_synced, struct err *err)
 	while ((m = list_first(&ms->dirty, struct meter, dirty)))
 		settle(m);
 	return 0;
+}
+
+void meter_hold(struct meter *m, const struct guest_usage *last, uint64_t until_us)
+{
+	if (m->is_held)
+		return;
+	read_last(m, last, until_us);
+	m->is_held = true;
+	m->counted_cpu_ns = 0; /* of the cgroup that comes next */
+	/* At once: the counters of one run must not be taken for another's. */
+	(void)!meters_write(m->meters, /* is_synced= */ false, NULL);
+}
+
+void meter_resume(struct meter *m, uint64_t memory_limit_bytes)
+{
+	if (!m->is_held)
+		return;
+	charge(m, clock_steady_us(), 0, m->disk_bytes, 0);
+	m->is_held = m->has_reading = false;
+	m->memory_limit_bytes = memory_limit_bytes;
+	(void)!meters_write(m->meters, /* is_synced= */ false, NULL);
 }
 
 void meter_close(struct meter *m, const struct guest_usage *last, uint64_t until_us)

@@ -797,7 +797,7 @@ TEST(the_reply_to_a_delete_has_the_last_usage_also_from_the_next_broker)
 	remove_run_dir(NULL, 0);
 }
 
-TEST(of_two_figures_for_one_end_the_larger_is_kept_until_many_others_have_ended)
+TEST(of_figures_for_one_run_the_larger_is_kept_until_many_others_have_ended)
 {
 	char first[ID_SIZE], other[ID_SIZE];
 	struct finals f;
@@ -812,6 +812,10 @@ TEST(of_two_figures_for_one_end_the_larger_is_kept_until_many_others_have_ended)
 	finals_put(&f, first, &(struct guest_usage){.disk_bytes = 2});
 	CHECK_INT(finals_find(&f, first).cpu_ns, 5);
 	CHECK_INT(finals_find(&f, first).disk_bytes, 2);
+	finals_begin(&f, first);
+	CHECK_INT(finals_find(&f, first).cpu_ns, 0);
+	finals_put(&f, first, &(struct guest_usage){.cpu_ns = 3});
+	CHECK_INT(finals_find(&f, first).cpu_ns, 3);
 	for (size_t i = 0; i < FINALS_KEPT; i++)
 		finals_put(&f, other, &(struct guest_usage){.cpu_ns = 1});
 	CHECK_INT(finals_find(&f, first).cpu_ns, 0);
