@@ -310,13 +310,16 @@ const char *host_user(void)
 
 struct start host_script(const char *script)
 {
+	/* Its own: a kill finds whatever bears the tag, on the whole host. */
+	static char tag[32];
 	static char sh[] = "/bin/sh", c[] = "-c", *argv[4];
 
 	argv[0] = sh;
 	argv[1] = c;
 	argv[2] = unconst(script);
+	(void)snprintf(tag, sizeof(tag), "ex_test-%d", (int)getpid());
 	return (struct start){.kind = START_EXEC,
-	                      .tag = unconst("ex_test"),
+	                      .tag = tag,
 	                      .user = unconst(host_user()),
 	                      .argv = argv,
 	                      .argc = 3,
