@@ -24,11 +24,9 @@
 
 int become_member(const struct settings *s, struct err *err)
 {
-	struct sigaction plain = {.sa_handler = SIG_DFL};
 	sigset_t none;
 
-	for (int i = 1; i < NSIG; i++)
-		(void)sigaction(i, &plain, NULL); /* KILL, STOP and libc's own refuse */
+	(void)signal(SIGPIPE, SIG_DFL); /* the agent's one exception, see main.c */
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	for (size_t i = 0; i < s->n_cgroup_fds; i++)

@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define ENVIRONMENT_MAX (START_ARGS_MAX + 32)
+#define ENVIRONMENT_MAX  (START_ARGS_MAX + 32)
+#define ENVIRONMENT_STEP 64 /* room for most: a page not touched is a fault saved in each exec */
 
 static bool is_same_name(const char *a, const char *b)
 {
@@ -27,8 +28,6 @@ static bool is_same_name(const char *a, const char *b)
 
 void environment_put(struct environment *e, const char *word)
 {
-	if (!e->words)
-		e->words = xnew0n(char *, ENVIRONMENT_MAX + 1);
 	for (size_t i = 0; i < e->n; i++) {
 		if (is_same_name(e->words[i], word)) {
 			free(e->words[i]);
@@ -36,8 +35,12 @@ void environment_put(struct environment *e, const char *word)
 			return;
 		}
 	}
-	if (e->n < ENVIRONMENT_MAX)
-		e->words[e->n++] = xstrdup(word);
+	if (e->n == ENVIRONMENT_MAX)
+		return;
+	if (e->n % ENVIRONMENT_STEP == 0)
+		e->words = xrealloc(e->words, (e->n + ENVIRONMENT_STEP + 1) * sizeof(*e->words));
+	e->words[e->n++] = xstrdup(word);
+	e->words[e->n] = NULL;
 }
 
 void environment_set(struct environment *e, const char *name, const char *value)

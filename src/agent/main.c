@@ -63,6 +63,16 @@ static int open_null(struct agent *a, struct err *err)
 	}
 }
 
+/* Whatever we were started with: children then need to undo one thing only. */
+static int reset_signals(void)
+{
+	const struct sigaction plain = {.sa_handler = SIG_DFL};
+
+	for (int i = 1; i < NSIG; i++)
+		(void)sigaction(i, &plain, NULL); /* KILL, STOP and libc's own refuse */
+	return signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -errno : 0;
+}
+
 static int shut_in(struct agent *a, struct err *err)
 {
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
@@ -71,8 +81,8 @@ static int shut_in(struct agent *a, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot become a subreaper");
 	if (syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mark the fds");
-	if (clearenv() != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
-		return err_set(err, ERR_INTERNAL, errno, "cannot clear the environment");
+	if (clearenv() != 0 || reset_signals() < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot clear environment and signals");
 	return open_null(a, err);
 }
 

@@ -71,17 +71,19 @@ static noreturn void run_message(const struct settings *settings, const char *da
 static noreturn void wait_for_start(struct standby *s, int socket_fd)
 {
 	struct settings settings = s->agent->settings;
+	/* Not on the stack, which would be cleared, and so cost its pages while it waits. */
+	char *data = malloc(MESSAGE_MAX);
 	int given[FD_PASS_MAX];
-	char data[MESSAGE_MAX];
 	size_t n_given = 0;
 	struct err err;
 	ssize_t len;
 
 	(void)prctl(PR_SET_NAME, "cloche-standby", 0, 0, 0);
-	if (become_member(&settings, &err) < 0 || keep_two(s->agent->null_fd, socket_fd) < 0)
+	if (!data || become_member(&settings, &err) < 0 ||
+	    keep_two(s->agent->null_fd, socket_fd) < 0)
 		_exit(127);
 	settings.n_cgroup_fds = 0;
-	len = fd_recv(STANDBY_SOCKET_FD, data, sizeof(data), given, &n_given);
+	len = fd_recv(STANDBY_SOCKET_FD, data, MESSAGE_MAX, given, &n_given);
 	if (len <= 0)
 		_exit(0); /* the agent is gone */
 	run_message(&settings, data, (size_t)len, given, n_given);
