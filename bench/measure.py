@@ -71,7 +71,8 @@ def row(
     times: Optional[float] = None,
 ) -> Row:
     """limit: the aim for p50, limit_p99 for p99; times: how many times better than the peer it shall be."""
-    one = Row(section, what, unit, statistics.median(took), p99(took) if len(took) > 1 else None, len(took), peer)
+    tail = p99(took) if len(took) > 1 and not more_is_better else None
+    one = Row(section, what, unit, statistics.median(took), tail, len(took), peer)
     words, checks = [], []
     sign = "≥" if more_is_better else "≤"
     if limit is not None:

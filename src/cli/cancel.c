@@ -138,6 +138,8 @@ static void *wait_for_signals(void *arg)
 	sigset_t set;
 	int signo;
 
+	(void)sigfillset(&set); /* what the terminal has to say is for the thread that reads it */
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 	fill_set(&set);
 	while (!is_stopping) {
 		if (sigwait(&set, &signo) != 0)

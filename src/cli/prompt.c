@@ -2,7 +2,8 @@
 /*
  * Theory of operation: libedit does the editing and we do its reading, so that a line can be given
  * up when a signal comes: signals are blocked in this thread, and cancel_fd() tells of them. The
- * terminal is in libedit's mode only while a line is read; when code runs it is the user's own.
+ * terminal is in libedit's mode only while a line is read; when code runs it is the user's own. Who
+ * stops us by Ctrl-Z gets it back from his shell, in the shell's mode, and so it is set anew.
  */
 #include "cli/prompt.h"
 
@@ -12,9 +13,12 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <wchar.h>
+
+#define CTRL_D 4
 
 struct prompt {
 	EditLine *el;
@@ -24,6 +28,23 @@ struct prompt {
 	const char *lead;
 	bool was_cancelled;
 };
+
+/* Of SIGCONT and SIGWINCH, which come to this thread only; there is one prompt at a time. */
+static volatile sig_atomic_t has_changed;
+
+static void on_change(int signo)
+{
+	(void)signo;
+	has_changed = true;
+}
+
+static void watch_changes(void)
+{
+	struct sigaction action = {.sa_handler = on_change}; /* no SA_RESTART: poll() shall end */
+
+	(void)sigaction(SIGCONT, &action, NULL);
+	(void)sigaction(SIGWINCH, &action, NULL);
+}
 
 static struct prompt *prompt_of(EditLine *el)
 {
@@ -38,6 +59,16 @@ static char *give_lead(EditLine *el)
 	return unconst(prompt_of(el)->lead);
 }
 
+/* The terminal was somebody else's meanwhile, or has another size. */
+static void take_back_terminal(EditLine *el)
+{
+	has_changed = false;
+	(void)el_set(el, EL_PREP_TERM, 0);
+	(void)el_set(el, EL_PREP_TERM, 1);
+	el_resize(el);
+	(void)el_set(el, EL_REFRESH);
+}
+
 /* The next byte of stdin: 1, or 0 at its end, or -1 when a signal came first. */
 static int read_byte(struct prompt *p, char *ret)
 {
@@ -46,6 +77,8 @@ static int read_byte(struct prompt *p, char *ret)
 		                       {cancel_fd(p->cancel), POLLIN, 0}};
 		ssize_t n;
 
+		if (has_changed)
+			take_back_terminal(p->el);
 		if (poll(fds, ARRAY_SIZE(fds), -1) < 0)
 			continue;
 		if (fds[1].revents) {
@@ -57,6 +90,9 @@ static int read_byte(struct prompt *p, char *ret)
 		n = read(STDIN_FILENO, ret, 1);
 		if (n < 0 && errno == EINTR)
 			continue;
+		/* A Ctrl-D that was typed while code ran: the kernel keeps it as NUL. */
+		if (n > 0 && *ret == '\0')
+			*ret = CTRL_D;
 		return n > 0 ? 1 : 0;
 	}
 }
@@ -103,6 +139,7 @@ int prompt_open(struct cancel *cancel, struct prompt **ret, struct err *err)
 	HistEvent event;
 
 	set_locale();
+	watch_changes();
 	p->cancel = cancel;
 	p->recall.fd = -1;
 	p->el = el_init("cloche", stdin, isatty(STDOUT_FILENO) ? stdout : stderr, stderr);
@@ -142,7 +179,7 @@ int prompt_read(struct prompt *p, const char *lead, char **ret)
 
 	p->lead = lead;
 	p->was_cancelled = false;
-	el_resize(p->el); /* the window may have changed */
+	(void)el_set(p->el, EL_PREP_TERM, 1); /* before the prompt shows that keys are awaited */
 	line = el_gets(p->el, &len);
 	if (p->was_cancelled)
 		return -EINTR;

@@ -8,10 +8,11 @@ import shutil
 import signal
 import stat
 import subprocess
+import termios
 
 import pytest
 from harness.cli import Cli, Terminal
-from harness.daemon import wait_for
+from harness.daemon import read_text, wait_for
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
 PICTURE = f"class P:\n    def _repr_png_(self): return {PNG!r}\n    def __repr__(self): return '<picture>'\n"
@@ -196,6 +197,33 @@ def test_the_third_ctrl_c_restarts_what_cannot_be_interrupted(at, box, client):
     t.type("1 + 1\n")
     t.expect("2\r\n")
     t.expect("fresh interpreter")
+    t.expect(">>> ")
+    t.type("\x04")
+    assert t.finish() == 0
+
+
+def test_keys_typed_while_code_runs_are_for_the_next_prompt(at, box):
+    t = Terminal(at, "repl", box)
+    t.expect(">>> ")
+    t.type("import time; print('runs'); time.sleep(0.3)\n")
+    t.expect("runs\r\n")
+    t.type("6 * 7\n\x04")
+    t.expect("\n42")
+    assert t.finish() == 0
+
+
+def test_a_line_survives_ctrl_z_and_a_shell_that_takes_the_terminal(at, box):
+    t = Terminal(at, "repl", box)
+    t.expect(">>> ")
+    t.type("20 +")
+    t.expect("20 +")
+    t.process.send_signal(signal.SIGSTOP)  # as Ctrl-Z, which the kernel ignores where no shell waits
+    wait_for(lambda: read_text(f"/proc/{t.process.pid}/stat").rpartition(")")[2].split()[0] == "T", 10, "a stop")
+    termios.tcsetattr(t.end, termios.TCSANOW, t.before)
+    t.process.send_signal(signal.SIGCONT)
+    t.expect("20 +")
+    t.type(" 22\x7f2\n")
+    t.expect("\n42")
     t.expect(">>> ")
     t.type("\x04")
     assert t.finish() == 0
