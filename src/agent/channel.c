@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/channel.h"
 
+#include "agent/arrival.h"
+#include "agent/door.h"
 #include "agent/launch.h"
 #include "agent/pipes.h"
 #include "agent/tree.h"
@@ -75,6 +77,7 @@ static void close_pipes(struct channel *c)
 		(void)close(c->report_fd);
 	c->report_fd = -1;
 	input_done(&c->input);
+	arrival_give_up(c);
 }
 
 static void set_phase(struct channel *c, enum channel_phase phase, uint64_t in_us)
@@ -112,6 +115,7 @@ static void kill_tree(struct channel *c)
 static void channel_on_timer(struct loop *loop, void *arg)
 {
 	struct channel *c = arg;
+	struct err err;
 
 	(void)loop;
 	switch (c->phase) {
@@ -131,6 +135,11 @@ static void channel_on_timer(struct loop *loop, void *arg)
 		break;
 	case PHASE_SWEEP:
 		sweep(c);
+		break;
+	case PHASE_AWAIT:
+		(void)err_set(&err, ERR_TIMEOUT, ETIMEDOUT, "no fork came");
+		arrival_give_up(c);
+		channel_arrived(c, 0, &err);
 		break;
 	}
 }
@@ -254,9 +263,11 @@ static struct channel *channel_new(struct agent *a, uint32_t number, const struc
 
 	c->agent = a;
 	c->number = number;
-	c->kind = s->kind;
+	c->kind = s->kind == START_FORKED ? START_KERNEL : s->kind;
 	c->tag = xstrdup(s->tag);
 	c->report_fd = -1;
+	c->theirs[0] = c->theirs[1] = c->theirs[2] = c->theirs[3] = -1;
+	buf_init(&c->welcome, WELCOME_MAX);
 	c->begun_us = clock_steady_us();
 	c->grace_us = s->grace_us;
 	c->is_resumed = c->told_input = true;
@@ -271,28 +282,52 @@ static struct channel *channel_new(struct agent *a, uint32_t number, const struc
 	return c;
 }
 
+int channel_open(struct channel *c, const struct launched *l, const struct start *s)
+{
+	int r = source_open(&c->sources[0], l->out_fd, STREAM_STDOUT, s->has_pty);
+
+	if (r >= 0 && l->aux_fd >= 0)
+		r = source_open(&c->sources[1], l->aux_fd,
+		                s->kind == START_FILE ? STREAM_RECORD : STREAM_STDERR, false);
+	if (r >= 0 && l->socket_fd >= 0)
+		r = source_open(&c->sources[2], l->socket_fd, STREAM_RECORD, false);
+	if (r >= 0 && l->in_fd >= 0)
+		r = input_open(&c->input, c->agent->loop, l->in_fd, s->has_pty);
+	return r;
+}
+
+void channel_arrived(struct channel *c, pid_t pid, const struct err *err)
+{
+	set_phase(c, PHASE_NONE, 0);
+	if (err) {
+		set_failed(c, err->errnum, err->message);
+		c->has_ended = true;
+		channel_settle(c);
+	} else {
+		c->pid = pid;
+		c->is_alive = c->has_started = true;
+	}
+	channel_wake(c);
+}
+
 void channel_start(struct agent *a, uint32_t number, struct start *s)
 {
 	struct channel *c = channel_new(a, number, s);
 	struct launched l;
 	struct err err;
-	int r = launch(a, s, &l, &err);
+	int r = s->kind == START_FORKED ? arrival_expect(c, s, &err) : launch(a, s, &l, &err);
 
-	if (r >= 0) {
+	if (r >= 0 && s->kind == START_FORKED) {
+		set_phase(c, PHASE_AWAIT, ARRIVAL_TIME_US);
+		if (a->door)
+			door_introduce(a->door, c->tag); /* it may have been faster */
+	} else if (r >= 0) {
 		c->pid = l.pid;
 		c->is_alive = true;
 		c->report_fd = l.report_fd;
 		r = loop_io_add(a->loop, l.report_fd, EPOLLIN, channel_on_report, c, &c->report_io);
 		if (r >= 0)
-			r = source_open(&c->sources[0], l.out_fd, STREAM_STDOUT, s->has_pty);
-		if (r >= 0 && l.aux_fd >= 0)
-			r = source_open(&c->sources[1], l.aux_fd,
-			                s->kind == START_FILE ? STREAM_RECORD : STREAM_STDERR,
-			                false);
-		if (r >= 0 && l.socket_fd >= 0)
-			r = source_open(&c->sources[2], l.socket_fd, STREAM_RECORD, false);
-		if (r >= 0 && l.in_fd >= 0)
-			r = input_open(&c->input, a->loop, l.in_fd, s->has_pty);
+			r = channel_open(c, &l, s);
 		if (r < 0) { /* epoll had no memory: the process goes, its end is told as usual */
 			set_failed(c, -r, "the agent cannot watch the process");
 			(void)kill(c->pid, SIGKILL);
@@ -477,6 +512,8 @@ void channel_forget(struct channel *c)
 	output_done(&c->output);
 	if (c->kind == START_FILE && c->is_alive) {
 		set_phase(c, PHASE_GRACE, FILE_GRACE_US);
+	} else if (c->phase == PHASE_AWAIT) {
+		set_phase(c, PHASE_NONE, 0);
 	} else if (c->kind == START_KERNEL || (!was_closed && c->kind == START_EXEC)) {
 		kill_tree(c);
 	}

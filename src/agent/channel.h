@@ -36,7 +36,7 @@ struct source { /* where output comes from */
 /* Whose turn it is to be read, of a kernel's pipes and its socket. */
 enum channel_turn { TURN_ANY, TURN_PIPES, TURN_SOCKET };
 
-enum channel_phase { PHASE_NONE, PHASE_TIMEOUT, PHASE_GRACE, PHASE_SWEEP };
+enum channel_phase { PHASE_NONE, PHASE_TIMEOUT, PHASE_GRACE, PHASE_SWEEP, PHASE_AWAIT };
 
 struct channel {
 	struct list link, ready;
@@ -53,6 +53,10 @@ struct channel {
 	enum channel_turn turn;
 	struct input input;
 	struct output output;
+
+	bool is_awaited; /* a kernel that is to come by itself (arrival.h) */
+	int theirs[4];
+	struct buf welcome;
 
 	bool has_started, has_ended, has_exit, is_closed;
 	struct channel_exit exit; /* has_ended: how; has_exit: complete */
@@ -88,4 +92,9 @@ enum frame_state channel_state(const struct channel *c);
 bool channel_on_reaped(struct agent *a, pid_t pid, int status, const struct rusage *usage);
 /* After a source has moved: goes on to EXIT and CLOSED where that is due. */
 void channel_settle(struct channel *c);
+struct launched;
+/* Takes the agent's ends of a process, or of one that is to come. */
+must_check int channel_open(struct channel *c, const struct launched *l, const struct start *s);
+/* The awaited kernel is that process; or err says why it is not. */
+void channel_arrived(struct channel *c, pid_t pid, const struct err *err);
 void channel_kill_all(struct agent *a); /* at shutdown, without waiting */

@@ -5,6 +5,7 @@
  */
 #include "agent/door.h"
 
+#include "agent/arrival.h"
 #include "agent/become.h"
 #include "agent/exec.h"
 #include "agent/launch.h"
@@ -35,7 +36,8 @@ struct visit {
 	int fds[DOOR_FDS];
 	bool has_fds;
 	struct ucred asker;
-	pid_t pid; /* 0 until it runs */
+	char tag[DOOR_TAG_SIZE]; /* of one that comes to stay, or "" */
+	pid_t pid;               /* 0 until it runs */
 	int report_fd;
 };
 
@@ -147,6 +149,29 @@ static void deliver(const struct visit *v, const unsigned char *signals, size_t 
 			(void)kill(v->pid, signals[i]); /* it has not come to its setsid() yet */
 }
 
+/* It stays at the door until its channel is begun. */
+static int take_arrival(struct visit *v, const struct unpack *u)
+{
+	if (u->len < sizeof(v->tag))
+		return 0;
+	if (u->len > sizeof(v->tag) || u->data[sizeof(v->tag) - 1] != '\0')
+		return -EPROTO;
+	memcpy(v->tag, u->data, sizeof(v->tag));
+	buf_done(&v->in);
+	return arrival_knock(v->door->agent, v->tag, v->fd, v->asker.pid) ? -ECONNRESET : 0;
+}
+
+void door_introduce(struct door *d, const char *tag)
+{
+	list_for_each (&d->visits, struct visit, v, link) {
+		if (strcmp(v->tag, tag) != 0)
+			continue;
+		if (arrival_knock(d->agent, tag, v->fd, v->asker.pid))
+			visit_end(v);
+		return;
+	}
+}
+
 static int try_request(struct visit *v)
 {
 	struct unpack u = {.data = (const unsigned char *)v->in.data, .len = v->in.len};
@@ -157,6 +182,8 @@ static int try_request(struct visit *v)
 	if (v->in.len < 4)
 		return 0;
 	len = unpack_u32(&u);
+	if (len == DOOR_ARRIVAL)
+		return take_arrival(v, &u);
 	if (len > DOOR_REQUEST_MAX || !v->has_fds)
 		return -EPROTO;
 	if (u.len < len)

@@ -8,6 +8,11 @@
  *	asker --> u32 length, request (door_request_encode), fds 0, 1, 2, cwd
  *	asker --> u8 signal, any number of times
  *	      <-- u8 how (enum exit_how), u32 value, str message; then the end
+ *
+ * And for forks of a zygote (arrival.h):
+ *
+ *	fork --> u32 DOOR_ARRIVAL, tag
+ *	     <-- u32 length, cwd and environment, fds 0 to 3; then the end
  */
 #include "agent/agent.h"
 #include "base/buf.h"
@@ -15,7 +20,9 @@
 /* Abstract, so that no file inside can stand in its way; the net namespace keeps it private. */
 #define DOOR_NAME        "cloche-sudo"
 #define DOOR_REQUEST_MAX (220 * 1024)
-#define DOOR_FDS         4 /* stdin, stdout, stderr, working directory */
+#define DOOR_ARRIVAL     0xffffffffU /* in the length's place: one that comes to stay */
+#define DOOR_TAG_SIZE    40          /* room for an id */
+#define DOOR_FDS         4           /* stdin, stdout, stderr, working directory */
 
 struct door_request {
 	char *user;
@@ -30,4 +37,6 @@ must_check int door_request_encode(const struct door_request *r, struct buf *out
 must_check int door_request_decode(const void *data, size_t len, struct door_request *ret);
 
 must_check int door_new(struct agent *a, struct door **ret, struct err *err);
+/* One that has knocked with this tag need wait no longer. */
+void door_introduce(struct door *d, const char *tag);
 void door_on_reaped(struct door *d, pid_t pid, int status);

@@ -109,7 +109,7 @@ static int make_ends(struct ends *e, const struct start *s)
 		r = make_pipe(e, 1, /* is_input= */ false);
 	if (r >= 0)
 		r = make_pipe(e, 2, /* is_input= */ false);
-	if (r >= 0 && s->kind == START_KERNEL)
+	if (r >= 0 && s->kind != START_EXEC && start_is_program(s->kind))
 		r = make_socket(e);
 	return r;
 }
@@ -176,6 +176,16 @@ static noreturn void run_child(struct agent *a, const struct start *s, struct en
 	launch_run(&settings, s, e->child, r < 0 ? &err : NULL);
 }
 
+static struct launched take_ours(struct ends *e, pid_t pid)
+{
+	return (struct launched){.pid = pid,
+	                         .report_fd = take_fd(&e->ours[LAUNCH_REPORT_FD]),
+	                         .in_fd = take_fd(&e->ours[0]),
+	                         .out_fd = take_fd(&e->ours[1]),
+	                         .aux_fd = take_fd(&e->ours[2]),
+	                         .socket_fd = take_fd(&e->ours[LAUNCH_SOCKET_FD])};
+}
+
 int launch(struct agent *a, const struct start *s, struct launched *ret, struct err *err)
 {
 	auto_call(ends_done) struct ends e = {{-1, -1, -1, -1, -1}, {-1, -1, -1, -1, -1}, -1};
@@ -194,11 +204,25 @@ int launch(struct agent *a, const struct start *s, struct launched *ret, struct 
 	}
 	if (pid < 0)
 		return err_set(err, ERR_UNAVAILABLE, errno, "the agent cannot fork");
-	*ret = (struct launched){.pid = pid,
-	                         .report_fd = take_fd(&e.ours[LAUNCH_REPORT_FD]),
-	                         .in_fd = take_fd(&e.ours[0]),
-	                         .out_fd = take_fd(&e.ours[1]),
-	                         .aux_fd = take_fd(&e.ours[2]),
-	                         .socket_fd = take_fd(&e.ours[LAUNCH_SOCKET_FD])};
+	*ret = take_ours(&e, pid);
+	return 0;
+}
+
+int launch_without_fork(struct agent *a, const struct start *s, struct launched *ret,
+                        int theirs[LAUNCH_SOCKET_FD + 1], struct err *err)
+{
+	auto_call(ends_done) struct ends e = {{-1, -1, -1, -1, -1}, {-1, -1, -1, -1, -1}, -1};
+	int r = make_ends(&e, s);
+
+	if (r >= 0) {
+		e.child[0] = fcntl(a->null_fd, F_DUPFD_CLOEXEC, 0);
+		r = e.child[0] < 0 ? -errno : 0;
+	}
+	if (r < 0)
+		return err_set(err, ERR_UNAVAILABLE, -r, "the agent cannot make a pipe");
+	*ret = take_ours(&e, 0);
+	(void)close(take_fd(&ret->report_fd));
+	for (int i = 0; i <= LAUNCH_SOCKET_FD; i++)
+		theirs[i] = take_fd(&e.child[i]);
 	return 0;
 }

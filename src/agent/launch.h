@@ -39,6 +39,11 @@ must_check int launch(struct agent *a, const struct start *s, struct launched *r
 noreturn void launch_run(const struct settings *settings, const struct start *s,
                          const int fds[LAUNCH_FDS], const struct err *failure);
 
+/* For a kernel that comes by itself: ret has no process and no report, theirs gets what would be
+ * its fds 0 to 3. */
+must_check int launch_without_fork(struct agent *a, const struct start *s, struct launched *ret,
+                                   int theirs[LAUNCH_SOCKET_FD + 1], struct err *err);
+
 /* In the child: tells and ends. */
 noreturn void launch_fail(const struct err *err);
 

@@ -391,6 +391,50 @@ static int do_freeze(struct broker *b, const struct msg_request *req, struct msg
 	return box ? b->engine->freeze(box->guest, on, &reply->err) : -ESRCH;
 }
 
+struct fork_wait {
+	struct broker *broker;
+	uint64_t tag;
+	char id[ID_SIZE];
+};
+
+static void on_forked(const struct err *err, void *arg)
+{
+	struct fork_wait *w = arg;
+	struct broker *b = w->broker;
+	struct msg_reply reply;
+
+	reply_init(&reply, MSG_FORK, w->tag, w->id);
+	if (err)
+		reply.err = *err;
+	free(w);
+	wire_reply(b->wire, &reply, -1);
+	in_flight_end(b);
+}
+
+static int do_fork(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *ret_fd)
+{
+	struct box *box = find_running(b, req->id, &reply->err);
+	struct fork_wait *w;
+	int r;
+
+	(void)ret_fd;
+	if (!box)
+		return -ESRCH;
+	if (!b->engine->fork)
+		return err_set(&reply->err, ERR_UNSUPPORTED, ENOSYS, "this engine has no zygotes");
+	w = xnew0(struct fork_wait);
+	*w = (struct fork_wait){.broker = b, .tag = req->tag};
+	memcpy(w->id, req->id, sizeof(w->id));
+	r = b->engine->fork(box->guest, req->fork.tag, on_forked, w, &reply->err);
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	in_flight_add(b);
+	return 1;
+}
+
 static int do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                    int *ret_fd)
 {
@@ -416,6 +460,7 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_PROBE] = do_probe,   [MSG_CREATE] = do_create, [MSG_CONNECT] = do_connect,
 	[MSG_DELETE] = do_delete, [MSG_LIMITS] = do_limits, [MSG_USAGE] = do_usage,
 	[MSG_FREEZE] = do_freeze, [MSG_THAW] = do_freeze,   [MSG_LIST] = do_list,
+	[MSG_FORK] = do_fork,
 };
 
 static void on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg)

@@ -36,6 +36,7 @@ static const struct {
 	[MSG_FREEZE] = {.has_id = true},
 	[MSG_THAW] = {.has_id = true},
 	[MSG_LIST] = {.has_id = false},
+	[MSG_FORK] = {.has_id = true},
 };
 
 static bool ends(const char *text, size_t size)
@@ -115,6 +116,13 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 	return check_limits(&req->create.limits, max, err);
 }
 
+static int check_fork(const struct msg_request *req, struct err *err)
+{
+	if (!ends(req->fork.tag, sizeof(req->fork.tag)) || !id_is_valid(req->fork.tag, "in"))
+		return err_field(err, "tag", "not an interpreter's");
+	return 0;
+}
+
 int check_request(const struct msg_request *req, size_t len, size_t n_fds,
                   const struct guest_limits *max, struct err *err)
 {
@@ -135,5 +143,7 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 		return r;
 	if (req->op == MSG_CREATE)
 		return check_create(req, max, err);
+	if (req->op == MSG_FORK)
+		return check_fork(req, err);
 	return ops[req->op].has_limits ? check_limits(&req->limits, max, err) : 0;
 }

@@ -21,6 +21,8 @@ enum msg_op {
 	MSG_FREEZE,
 	MSG_THAW,
 	MSG_LIST,       /* a reply for each living sandbox, then one with an empty id */
+	MSG_FORK,       /* a warm Python for the agent's channel of that tag; reply when it is on
+	                   its way */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 };
@@ -38,6 +40,9 @@ struct msg_request {
 			struct guest_limits limits;
 		} create;
 		struct guest_limits limits;
+		struct {
+			char tag[ID_SIZE]; /* of kind "in" */
+		} fork;
 	};
 };
 

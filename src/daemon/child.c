@@ -118,6 +118,7 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	                 .run_dir = c->run_dir,
 	                 .agent_fd = site->agent_fd,
 	                 .kernels_dir = site->kernels_dir,
+	                 .warm_modules = c->has_no_zygotes ? NULL : c->warm_modules,
 	                 .is_plain_storage = c->is_plain_storage},
 		.gateway_fd = gateway_fd,
 		.max_limits = c->max_limits,

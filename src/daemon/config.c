@@ -16,8 +16,9 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 
-#define FILE_BYTES_MAX 65536
-#define POOL_MAX       1024
+#define FILE_BYTES_MAX   65536
+#define POOL_MAX         1024
+#define WARM_MODULES_MAX 1000 /* less than ZYGOTE_WARM_MAX */
 
 enum kind {
 	KIND_STRING,   /* char * */
@@ -70,6 +71,8 @@ static const struct key keys[] = {
 	{"pool", "max", "pool-max", KIND_COUNT, AT(pool_max), 0, POOL_MAX, "and at most, as demand asks; 0: none"},
 	{"pool", "memory", "pool-memory", KIND_SIZE, AT(pool_memory), 0, TIB, "that they use at most, together"},
 	{"pool", "languages", "pool-language", KIND_LIST, AT(pool_languages), 0, 0, "interpreter that they have running, again for more"},
+	{"", "warm_modules", "warm-modules", KIND_STRING, AT(warm_modules), 0, 0, "Python modules that interpreters start with, as \"numpy,pandas\""},
+	{"", "no_zygotes", "no-zygotes", KIND_BOOL, AT(has_no_zygotes), 0, 0, "start every interpreter afresh instead of forking a warm one"},
 	{"defaults", "vcpus", "default-vcpus", KIND_CPUS, AT(default_limits.cpu_milli), 10, 1024000, "of a sandbox that asks for no other"},
 	{"defaults", "memory", "default-memory", KIND_SIZE, AT(default_limits.memory_bytes), 8 * MIB, 64 * TIB, NULL},
 	{"defaults", "disk", "default-disk", KIND_SIZE, AT(default_limits.disk_bytes), MIB, 1024 * TIB, NULL},
@@ -143,6 +146,7 @@ void config_init(struct config *c)
 		.data_dir = xstrdup("/var/lib/cloche"),
 		.run_dir = xstrdup("/run/cloche"),
 		.user = xstrdup("cloche"),
+		.warm_modules = xstrdup(""),
 		.log_level = LOG_INFO,
 		.max_limits = {.memory_bytes = host_memory_bytes(),
 	                       .disk_bytes = 64 * GIB,
@@ -533,6 +537,21 @@ static int make_absolute(char **path, struct err *err)
 	return 0;
 }
 
+/* They come into a broker's message of fixed size, and from there into an environment. */
+static int check_warm_modules(const char *names, struct err *err)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_.,";
+
+	if (names[strspn(names, letters)] != '\0')
+		return err_field(err, "warm_modules", "must be names parted by commas, as "
+		                                      "\"numpy,pandas\"");
+	if (strlen(names) > WARM_MODULES_MAX)
+		return err_field(err, "warm_modules", "may have up to %d letters",
+		                 WARM_MODULES_MAX);
+	return 0;
+}
+
 static int finish(struct config *c, struct err *err)
 {
 	char **const paths[] = {&c->data_dir, &c->run_dir, &c->socket,
@@ -551,7 +570,8 @@ static int finish(struct config *c, struct err *err)
 		                 "certificate and key go together");
 	if (strlen(c->currency) > CURRENCY_MAX)
 		return err_field(err, "currency", "has more than %d letters", CURRENCY_MAX);
-	return check_ceilings(c, err);
+	r = check_warm_modules(c->warm_modules, err);
+	return r < 0 ? r : check_ceilings(c, err);
 }
 
 int config_load(struct config *c, int argc, char **argv, struct err *err)

@@ -40,6 +40,8 @@ struct config {
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;
 	bool is_plain_storage;
+	char *warm_modules; /* "" = none but the driver's own */
+	bool has_no_zygotes;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */
 	bool wants_help;

@@ -77,12 +77,16 @@ typedef void (*guest_ended_fn)(struct guest *g, int wait_status, void *arg);
 /* Called when kill() has removed everything. */
 typedef void (*guest_gone_fn)(void *arg);
 
+/* Called once per fork(): err is NULL when it is on its way to the guest's agent. */
+typedef void (*guest_forked_fn)(const struct err *err, void *arg);
+
 struct engine_host { /* what an engine is given once, at probe() */
 	struct loop *loop;
 	const char *data_dir;    /* root-owned; layers and templates live below it */
 	const char *run_dir;     /* a directory per sandbox: RUN/sandboxes/ID/{agent.sock,record} */
 	const char *kernels_dir; /* the interpreters' drivers, or NULL: there are none */
-	int agent_fd;            /* the agent's binary as a sealed memfd */
+	const char *warm_modules; /* of Python's zygote, parted by commas; NULL: no zygotes */
+	int agent_fd;             /* the agent's binary as a sealed memfd */
 	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap
 	                        */
 	/* Called for every guest, whoever started it and however it ended, when its last process is
@@ -110,6 +114,10 @@ struct engine {
 	int (*set_limits)(struct guest *g, const struct guest_limits *limits, struct err *err);
 	int (*usage)(struct guest *g, struct guest_usage *ret, struct err *err);
 	int (*freeze)(struct guest *g, bool on, struct err *err);
+	/* A warm Python for a START_FORKED of that tag, which the guest's agent waits for. NULL: an
+	 * engine that has none. */
+	int (*fork)(struct guest *g, const char *tag, guest_forked_fn forked, void *arg,
+	            struct err *err);
 	void (*kill)(struct guest *g, guest_gone_fn gone,
 	             void *arg); /* cannot fail, may be called in any state, once */
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()

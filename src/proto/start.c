@@ -35,7 +35,7 @@ void start_done(struct start *s)
 
 bool start_is_program(enum start_kind kind)
 {
-	return kind == START_EXEC || kind == START_KERNEL;
+	return kind == START_EXEC || kind == START_KERNEL || kind == START_FORKED;
 }
 
 static size_t length(const char *s)
@@ -84,6 +84,7 @@ static bool start_is_good(const struct start *s)
 	case START_EXEC:
 		return exec_is_good(s);
 	case START_KERNEL:
+	case START_FORKED:
 		return exec_is_good(s) && !s->has_stdin && !s->has_pty;
 	case START_FILE:
 		return file_is_good(s);

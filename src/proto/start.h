@@ -19,6 +19,7 @@ enum start_kind {
 	START_EXEC = 1,
 	START_FILE = 2,
 	START_KERNEL = 3, /* an exec whose INPUT and STREAM_RECORD are a socket at its fd 3 */
+	START_FORKED = 4, /* a kernel that is not begun here but comes to the agent's door */
 };
 
 enum file_op {
@@ -61,7 +62,7 @@ struct start {
 	              have none */
 	char *user; /* "root", a name of /etc/passwd inside, or a number; "" = the sandbox's default
 	               user */
-	/* START_EXEC and START_KERNEL */
+	/* all but START_FILE */
 	char **argv; /* NULL-terminated */
 	size_t argc;
 	char **env; /* "NAME=value", NULL-terminated, on top of the agent's defaults (PATH, HOME,
@@ -83,7 +84,7 @@ struct start {
 	uint32_t depth;        /* list, with FILE_RECURSIVE: 0 = no bound */
 };
 
-bool start_is_program(enum start_kind kind); /* it runs words: an exec or a kernel */
+bool start_is_program(enum start_kind kind); /* it runs words: all but a file operation */
 void start_done(struct start *s);            /* frees what it holds */
 /* -EINVAL for what start_decode() would refuse, -E2BIG past START_BYTES_MAX or the buf's cap: the
  * buf is then as before. NULL strings count as "". */

@@ -185,7 +185,8 @@ static void detach(struct context *c)
 	list_remove(&c->link);
 	c->is_removed = true;
 	host_cancel(c->sandbox->fleet->host, c->usage_tag);
-	c->usage_tag = 0;
+	host_cancel(c->sandbox->fleet->host, c->fork_tag);
+	c->usage_tag = c->fork_tag = 0;
 	loop_timer_set(c->timer, UINT64_MAX);
 	/* Behind what this turn has still to tell of it. */
 	loop_defer(c->loop, context_free, c);

@@ -24,6 +24,7 @@ static const uint64_t patience_us[] = {
 	[MSG_PROBE] = 30 * SECONDS,  [MSG_CREATE] = 60 * SECONDS, [MSG_CONNECT] = 30 * SECONDS,
 	[MSG_DELETE] = 60 * SECONDS, [MSG_LIMITS] = 30 * SECONDS, [MSG_USAGE] = 5 * SECONDS,
 	[MSG_FREEZE] = 30 * SECONDS, [MSG_THAW] = 30 * SECONDS,   [MSG_LIST] = 60 * SECONDS,
+	[MSG_FORK] = 10 * SECONDS,
 };
 
 struct ask {

@@ -83,7 +83,8 @@ static void reset(struct context *c)
 {
 	channel_forget(&c->channel);
 	host_cancel(c->sandbox->fleet->host, c->usage_tag);
-	c->usage_tag = 0;
+	host_cancel(c->sandbox->fleet->host, c->fork_tag);
+	c->usage_tag = c->fork_tag = 0;
 	c->sandbox->fleet->message_bytes -= c->in.len;
 	buf_done(&c->in);
 	buf_done(&c->out);
@@ -327,6 +328,7 @@ static int on_output(struct channel *ch, enum frame_stream stream, const char *d
 }
 
 static void settle_exit(struct context *c);
+static void start_afresh(struct context *c, const char *why);
 
 void interpreter_flush(struct context *c)
 {
@@ -431,6 +433,10 @@ static void settle_exit(struct context *c)
 {
 	if (c->held.len > 0 || is_paused(c))
 		return;
+	if (c->is_forked && c->state == CONTEXT_STARTING) {
+		start_afresh(c, c->exit.how == EXIT_FAILED ? c->exit.message : "it ended");
+		return;
+	}
 	if (exit_may_be_oom(&c->exit) && code_current(c) && ask_for_cause(c))
 		return;
 	died(c, /* is_oom= */ false);
@@ -545,7 +551,28 @@ void interpreter_done(struct context *c)
 	buf_done(&c->held);
 }
 
-static int send_start(struct context *c, struct link *l, struct err *err)
+static void on_forked(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct context *c = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	c->fork_tag = 0;
+	if (reply->err.code != ERR_NONE)
+		start_afresh(c, reply->err.message);
+}
+
+/* The agent awaits it by now, or soon. */
+static int ask_for_fork(struct context *c, const char *tag, struct err *err)
+{
+	struct msg_request req = {.op = MSG_FORK};
+
+	memcpy(req.id, c->sandbox->id, sizeof(req.id));
+	memcpy(req.fork.tag, tag, sizeof(req.fork.tag));
+	return host_ask(c->sandbox->fleet->host, &req, on_forked, c, &c->fork_tag, err);
+}
+
+static int send_start(struct context *c, struct link *l, bool may_fork, struct err *err)
 {
 	auto_json json_t *argv = language_argv(c->language);
 	const struct exec_spec spec = {.argv = argv, .cwd = c->cwd, .user = c->user, .env = c->env};
@@ -560,13 +587,14 @@ static int send_start(struct context *c, struct link *l, struct err *err)
 		r = command_build(c->sandbox, &spec, tag, &start, err);
 	if (r < 0)
 		return r;
-	c->starts++;
+	c->starts += may_fork; /* else it is the same one, begun the other way */
 	r = c->name ? context_save(c, err) : 0;
 	if (r < 0) {
 		start_done(&start);
 		return r;
 	}
-	start.kind = START_KERNEL;
+	c->is_forked = may_fork && language_can_fork(c->language, &start);
+	start.kind = c->is_forked ? START_FORKED : START_KERNEL;
 	r = channel_start(&c->channel, l, c->number, &channel_ops, &start);
 	start_done(&start);
 	if (r == -ENOSPC)
@@ -576,13 +604,16 @@ static int send_start(struct context *c, struct link *l, struct err *err)
 		               FRAME_CHANNELS);
 	if (r < 0)
 		return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
-	return 0;
+	if (!c->is_forked || ask_for_fork(c, tag, err) == 0)
+		return 0;
+	channel_forget(&c->channel);
+	return send_start(c, l, /* may_fork= */ false, err);
 }
 
-int interpreter_start(struct context *c, struct err *err)
+static int begin(struct context *c, bool may_fork, struct err *err)
 {
 	struct link *l = sandbox_link(c->sandbox, err);
-	int r = l ? send_start(c, l, err) : -EAGAIN;
+	int r = l ? send_start(c, l, may_fork, err) : -EAGAIN;
 
 	if (r < 0)
 		return r;
@@ -590,6 +621,22 @@ int interpreter_start(struct context *c, struct err *err)
 	c->state = CONTEXT_STARTING;
 	set_phase(c, PHASE_START, START_US);
 	return 0;
+}
+
+/* A fork is only ever a faster way: where it fails, the caller learns nothing of it. */
+static void start_afresh(struct context *c, const char *why)
+{
+	struct err err;
+
+	log_debug("context.no_fork", "sandbox=%s context=%s why='%s'", c->sandbox->id, c->id, why);
+	reset(c);
+	if (begin(c, /* may_fork= */ false, &err) < 0)
+		on_lost(&c->channel, &err);
+}
+
+int interpreter_start(struct context *c, struct err *err)
+{
+	return begin(c, /* may_fork= */ true, err);
 }
 
 void interpreter_rejoin(struct context *c)

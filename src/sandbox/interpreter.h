@@ -64,6 +64,8 @@ struct context {
 	struct channel_exit exit; /* how 0: it has not ended */
 	bool is_exit_held;        /* waits for what is held, or for the broker's word */
 	uint64_t usage_tag;
+	bool is_forked; /* begun as a fork of a zygote */
+	uint64_t fork_tag;
 	struct loop_timer *timer;
 	enum interpreter_phase phase;
 

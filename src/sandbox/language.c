@@ -10,10 +10,17 @@
 #define KERNELS "/opt/cloche/kernels/"
 
 static const struct language languages[] = {
-	{"python", "python3", KERNELS "python", NULL},
+	{"python", "python3", KERNELS "python", NULL, .has_zygote = true},
 	{"javascript", "node", KERNELS "node/driver.js", NULL},
 	{"typescript", "node", KERNELS "node/driver.js", "--typescript"},
 	{"bash", "bash", KERNELS "bash/driver.bash", NULL},
+};
+
+/* Names, or beginnings of names, of variables that are read when a process or a library starts. */
+static const char *const early_variables[] = {
+	"PATH=",  "HOME=", "LANG",      "LC_",   "LD_",   "MALLOC_",  "GLIBC_",
+	"PYTHON", "OMP_",  "OPENBLAS_", "MKL_",  "BLIS_", "NUMEXPR_", "MPL",
+	"XDG_",   "SSL_",  "OPENSSL_",  "ASAN_", "LSAN_", "UBSAN_",
 };
 
 const struct language *language_find(const char *name)
@@ -49,4 +56,15 @@ json_t *language_argv(const struct language *l)
 	push(argv, l->driver);
 	push(argv, l->option);
 	return argv;
+}
+
+bool language_can_fork(const struct language *l, const struct start *s)
+{
+	if (!l->has_zygote || s->user[0] != '\0')
+		return false;
+	for (size_t i = 0; i < s->envc; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(early_variables); k++)
+			if (strncmp(s->env[i], early_variables[k], strlen(early_variables[k])) == 0)
+				return false;
+	return true;
 }

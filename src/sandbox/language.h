@@ -2,15 +2,20 @@
 #pragma once
 /* The languages that code can be run in, and the driver of each (kernels/). */
 #include "base/json.h"
+#include "proto/start.h"
 
 struct language {
 	const char *name;
 	const char *program; /* found through the sandbox's PATH */
 	const char *driver;
 	const char *option; /* of the driver, or NULL */
+	bool has_zygote;
 };
 
 const struct language *language_find(const char *name); /* or NULL */
 must_check int language_check(const char *name, const char *field, const struct language **ret,
                               struct err *err);
+/* Would a fork of a zygote be what a start of these words is? It has read its environment, and is
+ * the default user's. */
+bool language_can_fork(const struct language *l, const struct start *s);
 json_t *language_argv(const struct language *l); /* the caller's */

@@ -172,6 +172,35 @@ static int fake_usage(struct guest *g, struct guest_usage *ret, struct err *err)
 	return 0;
 }
 
+struct forking {
+	guest_forked_fn forked;
+	void *arg;
+};
+
+static void tell_forked(struct loop *loop, void *arg)
+{
+	struct forking *f = arg;
+	struct err err;
+
+	(void)loop;
+	(void)err_set(&err, ERR_UNAVAILABLE, 0, "told to fail");
+	f->forked(fake.fails_fork ? &err : NULL, f->arg);
+	free(f);
+}
+
+static int fake_fork(struct guest *g, const char *tag, guest_forked_fn forked, void *arg,
+                     struct err *err)
+{
+	struct forking *f = xnew0(struct forking);
+
+	(void)g;
+	(void)err;
+	(void)snprintf(fake.fork_tag, sizeof(fake.fork_tag), "%s", tag);
+	*f = (struct forking){forked, arg};
+	loop_defer(fake_loop, tell_forked, f);
+	return 0;
+}
+
 static int fake_freeze(struct guest *g, bool on, struct err *err)
 {
 	(void)g;
@@ -211,5 +240,6 @@ const struct engine fake_engine = {
 	.set_limits = fake_set_limits,
 	.usage = fake_usage,
 	.freeze = fake_freeze,
+	.fork = fake_fork,
 	.kill = fake_kill,
 };

@@ -14,6 +14,8 @@ struct fake_state {
 	size_t n_starts, n_kills, n_alive;
 	struct guest_limits limits; /* last set */
 	bool is_frozen;
+	bool fails_fork;
+	char fork_tag[ID_SIZE]; /* of the last one */
 	const char *adoptable; /* the one id that adopt() finds alive */
 	uint32_t adopted_slot;
 	struct guest_spec last_spec;

@@ -502,6 +502,11 @@ static void broker_on_io(struct loop *loop, uint32_t events, void *arg)
 		r.usage.oom_kills = b->oom_kills;
 		r.usage.memory_bytes = b->memory_bytes;
 		break;
+	case MSG_FORK:
+		b->forks++;
+		if (b->refuses_fork)
+			(void)err_set(&r.err, ERR_UNAVAILABLE, 0, "no zygote");
+		break;
 	}
 	reply(b, &r, -1);
 }

@@ -60,11 +60,11 @@ struct fake_broker {
 	struct loop_io *io;
 	enum fake_create create;
 	enum fake_hello next_hello; /* of agents made from now on */
-	bool refuses_connect, holds_deletes;
+	bool refuses_connect, refuses_fork, holds_deletes;
 	uint64_t oom_kills, memory_bytes; /* as MSG_USAGE tells them */
 	struct guest_limits limits;       /* of the last MSG_LIMITS or MSG_CREATE */
 	struct list agents;
-	unsigned creates, deletes, connects;
+	unsigned creates, deletes, connects, forks;
 	uint64_t held_tag;
 	char held_id[ID_SIZE];
 };

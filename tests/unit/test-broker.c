@@ -202,7 +202,7 @@ static void op_zero(struct msg_request *r)
 }
 static void op_past_the_last(struct msg_request *r)
 {
-	r->op = MSG_LIST + 1;
+	r->op = MSG_FORK + 1;
 }
 static void op_of_the_broker(struct msg_request *r)
 {
@@ -549,9 +549,32 @@ TEST(requests_on_a_running_sandbox_reach_the_engine)
 	end();
 }
 
+TEST(a_fork_is_asked_for_by_an_interpreters_tag_and_nothing_else)
+{
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	begin();
+	make_id(id);
+	req = create_request(id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	req = request(MSG_FORK, id);
+	id_make(req.fork.tag, "in");
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	CHECK_STR(fake.fork_tag, req.fork.tag);
+	fake.fails_fork = true;
+	CHECK_INT(ask_code(&req), ERR_UNAVAILABLE);
+	id_make(req.fork.tag, "sb");
+	CHECK_INT(ask_code(&req), ERR_INVALID_FIELD);
+	memset(req.fork.tag, 'a', sizeof(req.fork.tag));
+	CHECK_INT(ask_code(&req), ERR_INVALID_FIELD);
+	end();
+}
+
 TEST(requests_on_an_unknown_sandbox_are_not_found)
 {
-	static const uint32_t ops[] = {MSG_CONNECT, MSG_LIMITS, MSG_USAGE, MSG_FREEZE, MSG_THAW};
+	static const uint32_t ops[] = {MSG_CONNECT, MSG_LIMITS, MSG_USAGE,
+	                               MSG_FREEZE,  MSG_THAW,   MSG_FORK};
 	struct msg_request req;
 	char id[ID_SIZE];
 
@@ -559,7 +582,10 @@ TEST(requests_on_an_unknown_sandbox_are_not_found)
 	make_id(id);
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
 		req = request(ops[i], id);
-		req.limits = most;
+		if (ops[i] == MSG_FORK)
+			id_make(req.fork.tag, "in");
+		else
+			req.limits = most;
 		CHECK_INT(ask_code(&req), ERR_NOT_FOUND);
 	}
 	end();

@@ -126,7 +126,8 @@ TEST(a_call_runs_in_an_interpreter_and_gives_its_value)
 
 	start();
 	begin(&t, "6*7", 0);
-	CHECK_INT(last()->start.kind, START_KERNEL);
+	CHECK_INT(last()->start.kind, START_FORKED);
+	CHECK_INT(rig.broker.forks, 1);
 	CHECK_STR(last()->start.argv[0], "python3");
 	CHECK_STR(buf_str(&last()->input), "run 1 3\n6*7");
 	print("hi");
@@ -138,6 +139,65 @@ TEST(a_call_runs_in_an_interpreter_and_gives_its_value)
 	CHECK_INT(t.end.status, CODE_OK);
 	CHECK_INT(t.end.count, 1);
 	CHECK(!t.end.is_restarted && !t.end.cause);
+	buf_done(&t.text);
+	rig_stop(&rig);
+}
+
+/* Up to where the code runs in a second process, which is begun the ordinary way. */
+static void await_afresh(struct told *t)
+{
+	UNTIL(&rig.broker, last() && last()->start.kind == START_KERNEL);
+	fake_started(agent, last());
+	say("ready", 0, "{}");
+	UNTIL(&rig.broker, t->has_started);
+	say("done", 1, "{\"status\":\"ok\",\"count\":1}");
+	UNTIL(&rig.broker, t->has_end);
+	CHECK_INT(t->end.status, CODE_OK);
+	CHECK(!t->end.is_restarted);
+}
+
+TEST(a_fork_that_the_broker_refuses_is_a_fresh_start_and_no_more)
+{
+	const struct code_spec spec = {.code = "1"};
+	struct told t;
+
+	start();
+	rig.broker.refuses_fork = true;
+	run(&t, &spec);
+	await_afresh(&t);
+	CHECK_INT(rig.broker.forks, 1);
+	buf_done(&t.text);
+	rig_stop(&rig);
+}
+
+TEST(a_fork_that_ends_before_it_is_ready_is_a_fresh_start_and_no_more)
+{
+	const struct code_spec spec = {.code = "1"};
+	struct fake_channel *forked;
+	struct told t;
+
+	start();
+	run(&t, &spec);
+	UNTIL(&rig.broker, (forked = last()) && rig.broker.forks == 1);
+	fake_exit(agent, forked, EXIT_FAILED, EPERM);
+	await_afresh(&t);
+	CHECK_INT(rig.broker.forks, 1);
+	buf_done(&t.text);
+	rig_stop(&rig);
+}
+
+TEST(what_is_read_at_a_start_of_python_is_no_matter_for_a_fork)
+{
+	auto_json json_t *env = json_pack("{s:s}", "PYTHONPATH", "/srv");
+	const struct code_spec spec = {.code = "1", .env = env};
+	struct told t;
+
+	start();
+	run(&t, &spec);
+	UNTIL(&rig.broker, last());
+	CHECK_INT(last()->start.kind, START_KERNEL);
+	CHECK_INT(rig.broker.forks, 0);
+	code_abandon(t.call, false);
 	buf_done(&t.text);
 	rig_stop(&rig);
 }

@@ -383,7 +383,7 @@ static struct fake_agent *start_warm(void)
 	rig.pool_languages = languages;
 	start(1, 1);
 	UNTIL(&rig.broker, (a = fake_agent_only(&rig.broker)) && fake_channel_last(a));
-	CHECK_INT(fake_channel_last(a)->start.kind, START_KERNEL);
+	CHECK_INT(fake_channel_last(a)->start.kind, START_FORKED);
 	return a;
 }
 
@@ -444,6 +444,8 @@ TEST(a_spare_without_the_interpreter_that_it_should_have_is_used_all_the_same)
 {
 	struct fake_agent *a = start_warm();
 
+	fake_exit(a, fake_channel_last(a), EXIT_FAILED, ENOENT);
+	UNTIL(&rig.broker, fake_channel_last(a)->start.kind == START_KERNEL); /* the other way */
 	fake_exit(a, fake_channel_last(a), EXIT_FAILED, ENOENT);
 	UNTIL(&rig.broker, figures().ready == 1);
 	(void)rig_create(&rig, NULL);

@@ -195,6 +195,10 @@ TEST(a_kernel_comes_back_as_it_was_encoded)
 	CHECK_INT(t.kind, START_KERNEL);
 	CHECK_STR(t.argv[0], s.argv[0]);
 	start_done(&t);
+	b.data[0] = START_FORKED;
+	CHECK_INT(start_decode(b.data, b.len, &t), 0);
+	CHECK_INT(t.kind, START_FORKED);
+	start_done(&t);
 }
 
 TEST(words_beyond_the_most_are_refused)

@@ -13,5 +13,6 @@ Standard library only, Python 3.11 up.
     display   `display()` and the figures that a call left
     hooks     what libraries need to show themselves here (`plt.show()`)
     errors    exceptions as name, message and the user's own lines
+    zygote    a warm interpreter that is forked into sandboxes
     reseed    new randomness after a fork or restore
 """

@@ -202,6 +202,7 @@ def _no_input(prompt: object = "", /) -> NoReturn:
 
 
 _driver: Driver | None = None
+warm_modules: list[str] = []
 
 
 def prepare() -> None:
@@ -212,6 +213,7 @@ def prepare() -> None:
     for name in filter(None, os.environ.pop("CLOCHE_WARM", "").split(",")):
         try:
             importlib.import_module(name.strip())
+            warm_modules.append(name.strip())
         except Exception as error:
             traceback.print_exception(error)
     # What is loaded by now stays: the collector need not write to its pages, which forks share.

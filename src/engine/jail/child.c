@@ -41,7 +41,7 @@ static int await_orders(struct jail *jail, struct err *err)
 	return 0;
 }
 
-static int leave_session(struct jail *jail, struct err *err)
+int jail_leave_session(struct jail *jail, struct err *err)
 {
 	sigset_t none;
 
@@ -60,7 +60,7 @@ static int leave_session(struct jail *jail, struct err *err)
 }
 
 /* Now, and not by clone3(), so that the namespace's root is our group and not the broker's. */
-static int unshare_cgroup(struct jail *jail, struct err *err)
+int jail_unshare_cgroup(struct jail *jail, struct err *err)
 {
 	(void)jail;
 	if (unshare(CLONE_NEWCGROUP) < 0)
@@ -69,12 +69,15 @@ static int unshare_cgroup(struct jail *jail, struct err *err)
 }
 
 /* The last step that walks the host's paths, still as the host's root. Its owner is root inside. */
-static int mount_staging(struct jail *jail, struct err *err)
+int jail_mount_staging(struct jail *jail, struct err *err)
 {
+	char options[96];
+
+	(void)snprintf(options, sizeof(options), "mode=700,uid=%u,gid=%u,size=64k,nr_inodes=32",
+	               jail->owner, jail->owner);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make the mounts private");
-	if (mount("tmpfs", jail->staging, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-	          "mode=700,uid=0,gid=0,size=64k,nr_inodes=32") < 0)
+	if (mount("tmpfs", jail->staging, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the staging tmpfs");
 	if (chdir(jail->staging) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot enter the staging tmpfs");
@@ -118,7 +121,7 @@ static int give_names(struct jail *jail, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write the names in /etc") : 0;
 }
 
-static int set_rlimits(struct jail *jail, struct err *err)
+int jail_set_rlimits(struct jail *jail, struct err *err)
 {
 	static const struct {
 		__rlimit_resource_t what;
@@ -145,7 +148,7 @@ static int set_rlimits(struct jail *jail, struct err *err)
 }
 
 /* The broker's session keyring may hold the operator's keys. */
-static int leave_keyring(struct jail *jail, struct err *err)
+int jail_leave_keyring(struct jail *jail, struct err *err)
 {
 	(void)jail;
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
@@ -211,19 +214,19 @@ static const struct {
 	const char *name;
 	int (*run)(struct jail *jail, struct err *err);
 } steps[] = {
-	{"session", leave_session},
-	{"orders", await_orders},             /* id maps and cgroups are set by now */
-	{"cgroup-namespace", unshare_cgroup}, /* after the groups were joined */
-	{"staging", mount_staging},           /* needs the host root's eyes */
-	{"identity", become_root_inside},     /* from here on the host's files are a stranger's */
+	{"session", jail_leave_session},
+	{"orders", await_orders},                  /* id maps and cgroups are set by now */
+	{"cgroup-namespace", jail_unshare_cgroup}, /* after the groups were joined */
+	{"staging", jail_mount_staging},           /* needs the host root's eyes */
+	{"identity", become_root_inside}, /* from here on the host's files are a stranger's */
 	{"root", jail_mount_root},
 	{"proc", jail_mount_proc}, /* while the host's /proc is in sight: the kernel asks for it */
 	{"sys", jail_mount_sys},
 	{"dev", jail_mount_dev}, /* binds nodes of the host's /dev */
 	{"names", give_names},
 	{"pivot", jail_pivot}, /* from here on no host path has a name */
-	{"rlimits", set_rlimits},
-	{"keyring", leave_keyring},
+	{"rlimits", jail_set_rlimits},
+	{"keyring", jail_leave_keyring},
 	{"fds", sort_fds},
 	{"caps", jail_drop_caps}, /* sets no_new_privs, which the filter needs */
 	{"seccomp", load_filter}, /* last: it forbids what the steps above did */

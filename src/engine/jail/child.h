@@ -33,6 +33,7 @@ struct jail_orders { /* with the mounts, listen_fd and user_fds */
 struct jail {
 	const struct guest_spec *spec;
 	const char *staging; /* a directory of the host that the child's staging is mounted on */
+	uint32_t owner;      /* of the staging: who is root where it is mounted */
 	const struct seccomp_program *filter;
 	cpu_set_t cpus;
 	int go_fd, status_fd, listen_fd, agent_fd;
@@ -52,6 +53,13 @@ int jail_mount_sys(struct jail *jail, struct err *err);
 int jail_mount_dev(struct jail *jail, struct err *err);
 int jail_pivot(struct jail *jail, struct err *err);
 int jail_drop_caps(struct jail *jail, struct err *err);
+
+/* The steps that a zygote's child takes too. */
+int jail_leave_session(struct jail *jail, struct err *err);
+int jail_unshare_cgroup(struct jail *jail, struct err *err);
+int jail_mount_staging(struct jail *jail, struct err *err);
+int jail_set_rlimits(struct jail *jail, struct err *err);
+int jail_leave_keyring(struct jail *jail, struct err *err);
 
 /* What an exec as root keeps, as a mask of 1 << CAP_*: told to the agent. */
 uint64_t jail_caps_of_root(void);

@@ -11,6 +11,7 @@
 #include "engine/jail/seccomp.h"
 #include "engine/jail/stage.h"
 #include "engine/jail/storage.h"
+#include "engine/jail/zygote.h"
 
 #include <sys/un.h>
 
@@ -53,6 +54,7 @@ struct jail_host {
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
 	struct nest nest;
+	struct zygote zygote;
 	struct list guests;
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
 	void *final_arg;

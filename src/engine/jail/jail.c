@@ -33,6 +33,7 @@
 #include <sys/socket.h>
 
 #define START_TIMEOUT_US (20 * 1000000U) /* a start takes milliseconds; a loaded host more */
+#define STUCK_US         (5 * 1000000U)  /* from a SIGKILL to the end of all that is below */
 #define RETRY_FIRST_US   500U
 #define RETRY_MOST_US    100000U
 
@@ -124,6 +125,11 @@ static void try_removal(struct loop *loop, void *arg)
 	struct guest *g = arg;
 
 	(void)loop;
+	if (g->child) { /* something outside holds what is dead inside: only a zygote can */
+		zygote_suspect(&jail_host.zygote, "a sandbox cannot end");
+		loop_timer_set_in(g->timer, STUCK_US);
+		return;
+	}
 	tell_final(g);
 	if (cgroup_remove(&jail_host.cgroups, g->spec.id) < 0) {
 		/* Something of it is still dying, or was never below the first process. */
@@ -147,8 +153,7 @@ static void remove_guest(struct guest *g)
 		(void)pidfd_send_signal(loop_child_pidfd(g->child), SIGKILL, NULL, 0);
 	/* A frozen v1 group cannot die, and the first process waits for what is below it. */
 	(void)!cgroup_freeze(&jail_host.cgroups, g->spec.id, false, &ignored);
-	if (!g->child)
-		loop_timer_set_in(g->timer, 0);
+	loop_timer_set_in(g->timer, g->child ? STUCK_US : 0);
 }
 
 static void fail_start(struct guest *g, const struct err *err)
@@ -334,6 +339,15 @@ static int jail_freeze(struct guest *g, bool on, struct err *err)
 	return cgroup_freeze(&jail_host.cgroups, g->spec.id, on, err);
 }
 
+static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, void *arg,
+                     struct err *err)
+{
+	if (g->state != GUEST_RUNNING)
+		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
+	return zygote_fork(&jail_host.zygote, g->spec.id, g->pid, g->spec.limits.nofile, tag,
+	                   forked, arg, err);
+}
+
 static void jail_kill(struct guest *g, guest_gone_fn gone, void *arg)
 {
 	g->gone = gone;
@@ -368,6 +382,8 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	/* Ahead of the first start, which says why if it cannot be. */
 	if (nest_need(&jail_host.nest, &err) < 0)
 		log_debug("jail.no_nest", "error='%s'", err.message);
+	else
+		zygote_start(&jail_host.zygote);
 	tree_each_id(jail_host.sandboxes_fd, sweep_id, &s);
 	tree_each_id(jail_host.storage.fd, sweep_id, &s);
 	cgroup_each(&jail_host.cgroups, sweep_id, &s);
@@ -399,6 +415,7 @@ const struct engine jail_engine = {
 	.set_limits = jail_set_limits,
 	.usage = jail_usage,
 	.freeze = jail_freeze,
+	.fork = jail_fork,
 	.kill = jail_kill,
 	.sweep = jail_sweep,
 };

@@ -13,6 +13,7 @@
 #include "engine/jail/guest.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/sys.h"
+#include "engine/jail/zygote_child.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -88,6 +89,7 @@ static int hatch(struct self *self, const struct nest_request *req, const int *f
 	const bool is_guest = req->kind == NEST_GUEST;
 	struct jail jail = {.filter = &jail_host.filter,
 	                    .staging = jail_host.sandboxes_dir,
+	                    .owner = is_guest ? 0 : NS_ZYGOTE_ID,
 	                    .agent_fd = self->agent_fd,
 	                    .go_fd = fds[0],
 	                    .status_fd = fds[1],
@@ -106,7 +108,9 @@ static int hatch(struct self *self, const struct nest_request *req, const int *f
 		return -errno;
 	if (ret->pid == 0) {
 		(void)close(self->fd);
-		jail_child_run(&jail);
+		if (is_guest)
+			jail_child_run(&jail);
+		zygote_child_run(&jail);
 	}
 	if (is_guest && ns_write_id_maps(ret->pid, req->slot, &err) < 0)
 		return -err.errnum;

@@ -69,13 +69,14 @@ int ns_write_nest_maps(pid_t pid, struct err *err)
 	return write_maps(pid, NS_NEST_ID, NS_NEST_ID, (NS_SLOTS_MAX + 1) * NS_IDS_EACH, err);
 }
 
-int ns_idmapped_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd, struct err *err)
+static int copy_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd, struct err *err)
 {
 	struct mount_attr attr = {
-		.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+	                    (userns_fd >= 0 ? (uint64_t)MOUNT_ATTR_IDMAP : 0) |
 	                    (is_read_only ? (uint64_t)MOUNT_ATTR_RDONLY : 0),
 		.propagation = MS_PRIVATE,
-		.userns_fd = (uint64_t)userns_fd,
+		.userns_fd = userns_fd >= 0 ? (uint64_t)userns_fd : 0,
 	};
 	auto_fd int fd = open_tree(dir_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
@@ -90,4 +91,14 @@ int ns_idmapped_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd,
 	}
 	*ret_fd = take_fd(&fd);
 	return 0;
+}
+
+int ns_idmapped_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd, struct err *err)
+{
+	return copy_mount(dir_fd, userns_fd, is_read_only, ret_fd, err);
+}
+
+int ns_detached_mount(int dir_fd, bool is_read_only, int *ret_fd, struct err *err)
+{
+	return copy_mount(dir_fd, -1, is_read_only, ret_fd, err);
 }

@@ -24,3 +24,5 @@ must_check int ns_write_nest_maps(pid_t pid, struct err *err); /* every range, e
 /* A detached copy of a directory's mount in which ids are those inside. */
 must_check int ns_idmapped_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd,
                                  struct err *err);
+/* The same with ids as they are. */
+must_check int ns_detached_mount(int dir_fd, bool is_read_only, int *ret_fd, struct err *err);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A zygote: one warm interpreter per template and language, jailed (zygote_child.h), that is forked
+ * into sandboxes on demand (kernels/python/cloche_kernel/zygote.py).
+ *
+ *	none --> starting --> ready
+ *	  ^---------+-----------+    it ended, or was killed for what it said
+ *
+ * It runs a template's code, so nothing that it says is believed: a fork counts only once the
+ * sandbox's agent has looked at it. A zygote that is slow, silent or talks nonsense is killed and
+ * replaced, later each time until one has been of use; meanwhile interpreters start the ordinary
+ * way. All calls are made on the loop's thread.
+ */
+#include "base/list.h"
+#include "engine/engine.h"
+
+struct zygote {
+	const char *warm; /* modules, parted by commas; NULL: there is to be no zygote */
+	bool is_ready, is_given_up;
+	int fd, status_fd;
+	struct loop_child *child;
+	struct loop_io *io;
+	struct loop_timer *timer; /* starting: its end; none: the next try */
+	uint64_t delay_us;
+	uint64_t last_number;
+	struct list waits;
+	size_t n_waits;
+};
+
+void zygote_init(struct zygote *z, const char *warm);
+void zygote_done(struct zygote *z); /* ends it; who waits is told */
+void zygote_start(struct zygote *z);
+void zygote_suspect(struct zygote *z, const char *why); /* kills it; it is replaced */
+/* fn is called once, from the loop, when the fork is on its way to the sandbox's agent or is not
+ * coming. tag: how it makes itself known there. */
+must_check int zygote_fork(struct zygote *z, const char *id, pid_t agent, uint32_t nofile,
+                           const char *tag, guest_forked_fn fn, void *arg, struct err *err);
