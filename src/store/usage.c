@@ -95,8 +95,7 @@ static const char *const statements[] = {
 	[PRUNE] = "DELETE FROM usage_of_sandboxes WHERE (project_id, sandbox_id, day) IN "
 		  "(SELECT project_id, sandbox_id, day FROM usage_of_sandboxes INDEXED BY "
 		  "usage_by_day WHERE day < ?1 LIMIT 200)",
-	[PUT_QUOTA] = "INSERT INTO quotas (owner_id, json) VALUES (?1, ?2) "
-		      "ON CONFLICT (owner_id) DO UPDATE SET json = ?2",
+	[PUT_QUOTA] = "INSERT OR REPLACE INTO quotas (owner_id, json) VALUES (?1, ?2)",
 	[DELETE_QUOTA] = "DELETE FROM quotas WHERE owner_id = ?1",
 	[EACH_QUOTA] = "SELECT owner_id, json FROM quotas",
 };
