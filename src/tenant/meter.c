@@ -421,10 +421,12 @@ struct store_usage *meters_store(struct meters *ms)
 
 void meters_each(struct meters *ms, void (*fn)(struct meter *m, void *arg), void *arg)
 {
-	struct meter *m, *next;
+	struct meter *next;
 
-	HASH_ITER (hh, ms->by_id, m, next)
+	for (struct meter *m = ms->by_id; m; m = next) {
+		next = m->hh.next; /* fn may close it */
 		fn(m, arg);
+	}
 }
 
 const char *meter_sandbox_id(const struct meter *m)

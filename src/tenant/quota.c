@@ -330,13 +330,15 @@ int quota_set(struct quota *q, const struct quota_owner *owner, const struct quo
 	auto_call(buf_done) struct buf text = BUF_INIT(4096);
 	struct account *accounts[OWNERS];
 	struct account *a;
+	size_t n;
 	int r = quota_setting_write(setting, &text);
 
 	assert(r == 0); /* six short fields */
 	r = store_usage_put_quota(q->store, id_of(owner), buf_str(&text), err);
 	if (r < 0)
 		return r;
-	a = accounts[accounts_of(q, owner, accounts) - 1];
+	n = accounts_of(q, owner, accounts);
+	a = accounts[n - 1];
 	fill_bucket(q, a); /* at the old rate */
 	a->setting = *setting;
 	return 0;
@@ -417,11 +419,11 @@ int quota_open(const struct quota_config *config, struct quota **ret, struct err
 
 void quota_close(struct quota *q)
 {
-	struct account *a, *next;
+	struct account *a;
 
 	if (!q)
 		return;
-	HASH_ITER (hh, q->accounts, a, next) {
+	while ((a = q->accounts)) {
 		HASH_DEL(q->accounts, a);
 		free(a);
 	}
