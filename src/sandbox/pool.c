@@ -362,6 +362,7 @@ static void on_usage(const struct msg_reply *reply, int fd, void *arg)
 	spare->usage_tag = 0;
 	if (reply->err.code == ERR_NONE) {
 		spare->s->base_usage = reply->usage;
+		spare->s->oom_kills = reply->usage.oom_kills;
 		spare->pool->spare_bytes = MAX(reply->usage.memory_bytes, LEAST_BYTES);
 	}
 	get_ready(spare);

@@ -29,8 +29,8 @@ time.sleep(1000)
 
 
 def sleepers(sandbox):
-    """How many python processes live inside; zombies do not."""
-    return int(sandbox.run("grep -hA2 '^Name:.*python3' /proc/[0-9]*/status | grep '^State:' | grep -cv Z || true").stdout)
+    """How many processes of TREE live inside; zombies have no command line."""
+    return int(sandbox.run("grep -la '^[i]mport.*, time$' /proc/[0-9]*/cmdline | wc -l").stdout)
 
 
 def test_a_timeout_ends_the_command_with_its_cause(sandbox):

@@ -19,7 +19,7 @@ PRICES = ["--price-cpu-hour", "3600", "--price-create", "0.01", "--currency", "U
 
 @pytest.fixture(scope="module")
 def metered():
-    """A daemon that reads often and has prices: (daemon, client)."""
+    """A daemon that reads often and has prices: (daemon, client). Without spares, since what those used is nobody's."""
     daemon = Daemon("--default-memory", "128MiB", "--usage-period", "200ms", "--pool-max", "0", *PRICES).start()
     try:
         with Client(daemon.url, daemon.key) as client:
