@@ -44,6 +44,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	uint64_t started_us; /* wall clock */
 	struct login_peer login_peers[LOGIN_PEERS_MAX];
 	struct http_counts http;
+	size_t held_bytes, held_max; /* by results of code calls, until they are sent */
 };
 
 const struct http_route *api_routes(size_t *ret_n);

@@ -18,7 +18,6 @@
 #define TIMEOUT_MS_MAX  UINT64_C(31536000000) /* a year: far from any overflow in us */
 #define TERMINAL_MAX    1000
 #define USER_BYTES_MAX  64
-#define CODE_ARG_MAX    (64 * 1024) /* longer code goes through a file */
 #define RUN_FILES_MAX   100
 
 /* body may be NULL: all defaults. */
@@ -47,7 +46,7 @@ struct run_file {
 struct run_body {
 	struct sandbox_spec sandbox;
 	struct exec_body exec;
-	json_t *argv; /* owned: what code became */
+	struct code_body code; /* instead, where its code is not NULL */
 	struct run_file *files;
 	size_t n_files;
 };

@@ -1,74 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The body of /v1/run: a sandbox, an exec and files in one. Code becomes an argv: short code is an
- * argument of its interpreter, long code (a word has at most 128 KiB) becomes one more file, and
- * the interpreter is given its path.
- */
+/* The body of /v1/run: a sandbox, files, and an exec or a code call, in one. */
 #include "api/body.h"
 
 #include "base/parse.h"
 #include "proto/start.h"
+#include "sandbox/language.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define CODE_BYTES_MAX (1024 * 1024)
-#define ARGS_MAX       1024
-
-static const struct language {
-	const char *name, *program, *flag;
-	const char *own_name; /* what stands for the script's name before its arguments, or NULL */
-	const char *file;
-} languages[] = {
-	{"python", "python3", "-c", NULL, "/tmp/.cloche-run.py"},
-	{"javascript", "node", "-e", "[eval]", "/tmp/.cloche-run.js"},
-	{"bash", "bash", "-c", "bash", "/tmp/.cloche-run.sh"},
-};
-
-static const struct language *language_find(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
-		if (strcmp(languages[i].name, name) == 0)
-			return &languages[i];
-	return NULL;
-}
-
 void run_body_done(struct run_body *b)
 {
 	exec_body_done(&b->exec);
-	json_decref(b->argv);
 	for (size_t i = 0; i < b->n_files; i++)
 		free(b->files[i].data);
 	free(b->files);
 	*b = (struct run_body){};
-}
-
-static void push(json_t *array, const char *word)
-{
-	if (json_array_append_new(array, json_string(word)) < 0)
-		abort(); /* only on no memory: word is valid UTF-8 */
-}
-
-static void make_argv(struct run_body *b, const struct language *lang, const char *code,
-                      json_t *args)
-{
-	b->argv = json_array();
-	push(b->argv, lang->program);
-	if (strlen(code) <= CODE_ARG_MAX) {
-		push(b->argv, lang->flag);
-		push(b->argv, code);
-		if (lang->own_name)
-			push(b->argv, lang->own_name);
-	} else {
-		struct run_file *f = &b->files[b->n_files++];
-
-		*f = (struct run_file){
-			.path = lang->file, .data = xstrdup(code), .len = strlen(code)};
-		push(b->argv, lang->file);
-	}
-	for (size_t i = 0; i < json_array_size(args); i++)
-		push(b->argv, json_string_value(json_array_get(args, i)));
-	b->exec.spec.argv = b->argv;
 }
 
 static int read_file(const json_t *object, size_t i, struct run_file *ret, struct err *err)
@@ -111,7 +58,7 @@ static int read_files(const json_t *array, struct run_body *b, struct err *err)
 {
 	size_t n = json_array_size(array);
 
-	b->files = xnew0n(struct run_file, n + 1); /* and room for the code */
+	b->files = xnew0n(struct run_file, n);
 	for (size_t i = 0; i < n; i++) {
 		int r = read_file(json_array_get(array, i), i, &b->files[i], err);
 
@@ -122,44 +69,48 @@ static int read_files(const json_t *array, struct run_body *b, struct err *err)
 	return 0;
 }
 
-static int check_command(struct run_body *b, const char *code, const char *language, json_t *args,
-                         struct err *err)
+static int check_command(const struct exec_spec *spec, struct err *err)
+{
+	if (!spec->argv)
+		return 0;
+	if (json_string_length(json_array_get(spec->argv, 0)) == 0)
+		return err_field(err, "argv", "item 0 must be a program, not empty");
+	return body_check_strings(spec->argv, "argv", ARGV_BYTES_MAX, err);
+}
+
+/* Which of the three it is, and that what goes with another was left out. */
+static int check_kind(const struct run_body *b, struct err *err)
 {
 	const struct exec_spec *spec = &b->exec.spec;
-	const struct language *lang = language_find(language ? language : "python");
-	int r;
+	const char *code = b->code.spec.code;
+	const struct language *language;
 
 	if (!!spec->shell + !!spec->argv + !!code != 1)
 		return err_field(err, code ? "code" : "command",
 		                 "exactly one of command, argv and code must be given");
-	if (!code && language)
+	if (!code && b->code.spec.language)
 		return err_field(err, "language", "goes with code only");
-	if (!code && args)
-		return err_field(err, "args", "goes with code only");
-	if (!lang)
-		return err_field(err, "language", "must be one of python, javascript, bash");
-	if (spec->argv && json_string_length(json_array_get(spec->argv, 0)) == 0)
-		return err_field(err, "argv", "item 0 must be a program, not empty");
-	r = body_check_strings(spec->argv ? spec->argv : args, spec->argv ? "argv" : "args",
-	                       ARGV_BYTES_MAX - CODE_ARG_MAX * !!code, err);
-	if (r == 0 && code)
-		make_argv(b, lang, code, args);
-	return r;
+	if (!code)
+		return check_command(spec, err);
+	if (b->exec.input)
+		return err_field(err, "stdin", "goes with command and argv only");
+	return b->code.spec.language
+	               ? language_check(b->code.spec.language, "language", &language, err)
+	               : 0;
 }
 
 static int read_run(const json_t *body, struct run_body *b, struct err *err)
 {
 	struct sandbox_fields f;
 	struct exec_spec *spec = &b->exec.spec;
-	const char *code = NULL, *language = NULL, *text = NULL, *base64 = NULL;
-	json_t *args = NULL, *files = NULL;
+	const char *text = NULL, *base64 = NULL;
+	json_t *files = NULL;
 	/* clang-format off */
 	const struct json_field own[] = {
 		{"command",      JSON_FIELD_STRING, &spec->shell, .min = 1},
 		{"argv",         JSON_FIELD_ARRAY,  &spec->argv,  .min = 1, .max = START_ARGS_MAX},
-		{"code",         JSON_FIELD_STRING, &code,        .max = CODE_BYTES_MAX},
-		{"language",     JSON_FIELD_STRING, &language},
-		{"args",         JSON_FIELD_ARRAY,  &args,        .max = ARGS_MAX},
+		{"code",         JSON_FIELD_STRING, &b->code.spec.code, .max = CODE_BYTES_MAX},
+		{"language",     JSON_FIELD_STRING, &b->code.spec.language},
 		{"files",        JSON_FIELD_ARRAY,  &files,       .max = RUN_FILES_MAX},
 		{"cwd",          JSON_FIELD_STRING, &spec->cwd,   .min = 1, .max = START_PATH_MAX - 1},
 		{"user",         JSON_FIELD_STRING, &spec->user,  .min = 1, .max = 64},
@@ -185,8 +136,11 @@ static int read_run(const json_t *body, struct run_body *b, struct err *err)
 	if (r == 0)
 		r = read_files(files, b, err);
 	if (r == 0)
-		r = check_command(b, code, language, args, err);
+		r = check_kind(b, err);
 	spec->has_stdin = b->exec.closes_stdin = b->exec.input;
+	b->code.spec.cwd = spec->cwd;
+	b->code.spec.user = spec->user;
+	b->code.spec.timeout_ms = spec->timeout_ms;
 	return r;
 }
 

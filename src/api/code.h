@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* The two ways to answer a code call: one object at its end, or events as they come. Both stay with
- * the request, and let go of the call when the client leaves. */
+/*
+ * A reader: one request that is being answered with a code call. Two kinds: code_events.c sends
+ * each event as it comes, code_result.c one object at the end. Both begin with a struct code_reader
+ * and let go of the call when they are freed.
+ */
 #include "http/stream.h"
 #include "sandbox/code.h"
 
@@ -10,11 +13,36 @@ struct code_body {
 	bool kills_on_disconnect;
 };
 
-must_check int code_result_start(struct http_req *req, struct sandbox *s,
-                                 const struct code_body *body, struct err *err);
-must_check int code_events_start(struct http_req *req, struct sandbox *s,
-                                 const struct code_body *body, enum event_format format,
-                                 struct err *err);
+/* The last byte is written, but the reply is not ended; or, with err, nothing was sent. */
+typedef void (*code_reader_end_fn)(struct http_req *req, const struct err *err, void *arg);
+
+struct code_reader {
+	void (*done)(struct code_reader *r); /* frees what the kind holds, not r */
+	http_fn on_drain;                    /* or NULL */
+	struct http_req *req;
+	struct code_call *call; /* NULL: over */
+	bool kills_on_disconnect;
+	code_reader_end_fn end; /* NULL: the reader ends the reply and goes with the request */
+	void *arg;
+};
+
+struct code_reader_spec {
+	struct http_req *req;
+	const struct code_body *body;
+	enum event_format format; /* EVENTS_NONE: a result */
+	code_reader_end_fn end;
+	void *arg;
+};
+
+/* Runs the code; *ret is the caller's where it has given an end. */
+must_check int code_reader_new(const struct code_reader_spec *spec, struct sandbox *s,
+                               struct code_reader **ret, struct err *err);
+void code_reader_free(struct code_reader *r);                        /* NULL is fine */
+void code_reader_fail(struct code_reader *r, const struct err *err); /* nothing was sent */
+
+struct code_reader *code_result_alloc(struct http_req *req, const struct code_ops **ret_ops);
+struct code_reader *code_events_alloc(struct http_req *req, enum event_format format,
+                                      const struct code_ops **ret_ops);
 
 /* The fields that a result and the event `done` share. */
 void code_put_end(struct json_writer *w, const struct context *c, const struct code_end *end);

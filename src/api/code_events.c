@@ -17,10 +17,8 @@
 #define JSON_KEPT_MAX   (256 * 1024)
 
 struct code_events {
-	struct http_req *req;
-	struct code_call *call; /* NULL: over */
+	struct code_reader reader;
 	enum event_format format;
-	bool kills_on_disconnect;
 	bool has_begun, is_quiet, is_ended;
 	uint64_t seq;
 	struct text_carry held[2];
@@ -36,7 +34,7 @@ static struct json_writer event_begin(struct code_events *ev, const char *type)
 
 	if (!ev->has_begun) {
 		ev->has_begun = true;
-		event_stream_start(ev->req, ev->format);
+		event_stream_start(ev->reader.req, ev->format);
 	}
 	buf_truncate(&ev->json, 0);
 	json_writer_init(&w, &ev->json);
@@ -54,16 +52,16 @@ static int event_send(struct code_events *ev, struct json_writer *w, const char 
 	json_close_object(w);
 	r = json_writer_end(w);
 	if (r < 0)
-		http_stream_abort(ev->req);
+		http_stream_abort(ev->reader.req);
 	else
-		r = event_stream_send(ev->req, ev->format, type, ev->seq, ev->json.data,
+		r = event_stream_send(ev->reader.req, ev->format, type, ev->seq, ev->json.data,
 		                      ev->json.len);
 	ev->is_quiet = false;
 	ev->is_ended = ev->is_ended || r < 0;
 	if (ev->json.mem_size > JSON_KEPT_MAX)
 		buf_done(&ev->json);
-	if (r >= 0 && ev->call && http_stream_pending(ev->req) >= HTTP_HIGH_WATER)
-		code_pause(ev->call, true);
+	if (r >= 0 && ev->reader.call && http_stream_pending(ev->reader.req) >= HTTP_HIGH_WATER)
+		code_pause(ev->reader.call, true);
 	return r;
 }
 
@@ -143,10 +141,10 @@ static void on_end(struct code_call *call, struct context *c, const struct code_
 	struct json_writer w;
 
 	(void)call;
-	ev->call = NULL;
+	ev->reader.call = NULL;
 	if (err && !ev->has_begun) {
 		ev->is_ended = true;
-		http_reply_err(ev->req, err);
+		code_reader_fail(&ev->reader, err);
 		return;
 	}
 	send_held(ev);
@@ -154,13 +152,16 @@ static void on_end(struct code_call *call, struct context *c, const struct code_
 		return;
 	w = event_begin(ev, type);
 	if (err)
-		json_put_err(&w, "error", err, http_request_id(ev->req));
+		json_put_err(&w, "error", err, http_request_id(ev->reader.req));
 	else
 		code_put_end(&w, c, end);
-	if (event_send(ev, &w, type) >= 0) {
-		ev->is_ended = true;
-		http_stream_end(ev->req);
-	}
+	if (event_send(ev, &w, type) < 0)
+		return;
+	ev->is_ended = true;
+	if (ev->reader.end)
+		ev->reader.end(ev->reader.req, NULL, ev->reader.arg);
+	else
+		http_stream_end(ev->reader.req);
 }
 
 static const struct code_ops ops = {
@@ -171,8 +172,8 @@ static int on_drain(struct http_req *req, struct err *err)
 	struct code_events *ev = http_state(req);
 
 	(void)err;
-	if (ev->call)
-		code_pause(ev->call, false);
+	if (ev->reader.call)
+		code_pause(ev->reader.call, false);
 	return 0;
 }
 
@@ -184,50 +185,33 @@ static void on_keepalive(struct loop *loop, void *arg)
 	(void)loop;
 	ev->is_quiet = true;
 	loop_timer_set_in(ev->keepalive, KEEPALIVE_US);
-	if (was_quiet && ev->has_begun && !ev->is_ended && http_stream_pending(ev->req) == 0 &&
-	    event_stream_keepalive(ev->req, ev->format) < 0)
+	if (was_quiet && ev->has_begun && !ev->is_ended &&
+	    http_stream_pending(ev->reader.req) == 0 &&
+	    event_stream_keepalive(ev->reader.req, ev->format) < 0)
 		ev->is_ended = true;
 }
 
-static void events_free(struct code_events *ev)
+static void events_done(struct code_reader *r)
 {
+	struct code_events *ev = (struct code_events *)r;
+
 	loop_timer_free(ev->keepalive);
 	buf_done(&ev->text);
 	buf_done(&ev->json);
-	free(ev);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	struct code_events *ev = arg;
-
-	(void)req;
-	(void)whole;
-	if (ev->call)
-		code_abandon(ev->call, ev->kills_on_disconnect);
-	events_free(ev);
-}
-
-int code_events_start(struct http_req *req, struct sandbox *s, const struct code_body *body,
-                      enum event_format format, struct err *err)
+struct code_reader *code_events_alloc(struct http_req *req, enum event_format format,
+                                      const struct code_ops **ret_ops)
 {
 	struct code_events *ev = xnew0(struct code_events);
-	int r;
 
-	ev->req = req;
+	ev->reader.done = events_done;
+	ev->reader.on_drain = on_drain;
 	ev->format = format;
-	ev->kills_on_disconnect = body->kills_on_disconnect;
 	buf_init(&ev->text, FRAME_DATA_MAX + sizeof(ev->held[0].bytes));
 	buf_init(&ev->json, EVENT_BYTES_MAX);
 	ev->keepalive = loop_timer_new(http_loop(req), on_keepalive, ev);
 	loop_timer_set_in(ev->keepalive, KEEPALIVE_US);
-	http_set_state(req, ev);
-	r = code_run(s, &body->spec, &ops, ev, &ev->call, err);
-	if (r < 0) {
-		events_free(ev);
-		return r;
-	}
-	http_on_drain(req, on_drain);
-	http_on_done(req, on_client_done, ev);
-	return 0;
+	*ret_ops = &ops;
+	return &ev->reader;
 }

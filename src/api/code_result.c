@@ -2,7 +2,12 @@
 /*
  * A code call's result as one object. Of each stream the last OUTPUT_BYTES_MAX are told, as for an
  * exec; results are kept as JSON text, up to a bound for all of them.
+ *
+ * All results together hold api->held_max at most, from the first byte until the client has it or
+ * is gone. Who would go beyond it loses the beginning of his own output, or results, and is told
+ * so: many calls at once cost each other completeness, never the gateway its memory.
  */
+#include "api/api.h"
 #include "api/code.h"
 
 #include "base/parse.h"
@@ -12,9 +17,9 @@
 #define REPLY_BYTES       (96 * 1024 * 1024) /* both outputs, escaped to six times, and results */
 
 struct code_result {
-	struct http_req *req;
-	struct code_call *call; /* NULL: over */
-	bool kills_on_disconnect;
+	struct code_reader reader;
+	struct api *api;
+	size_t counted; /* in api->held_bytes */
 	struct {
 		struct buf bytes;
 		bool is_truncated;
@@ -24,29 +29,48 @@ struct code_result {
 	json_t *error; /* or NULL */
 };
 
+static void count(struct code_result *res)
+{
+	size_t now = res->streams[0].bytes.len + res->streams[1].bytes.len + res->results.len;
+
+	res->api->held_bytes += now - res->counted;
+	res->counted = now;
+}
+
+static size_t room(const struct code_result *res)
+{
+	const struct api *api = res->api;
+
+	return api->held_max > api->held_bytes ? api->held_max - api->held_bytes : 0;
+}
+
 static void on_output(struct code_call *call, enum frame_stream stream, const char *data,
                       size_t len, void *arg)
 {
 	struct code_result *res = arg;
 	struct buf *bytes = &res->streams[stream == STREAM_STDERR].bytes;
-	size_t room = buf_room(bytes);
+	size_t fits = MIN(buf_room(bytes), room(res));
 
 	(void)call;
-	if (len > room) {
-		buf_consume(bytes, len - room); /* a frame has less than is kept */
+	if (len > fits) {
+		size_t drop = MIN(len - fits, bytes->len);
+
 		res->streams[stream == STREAM_STDERR].is_truncated = true;
+		buf_consume(bytes, drop);
+		fits = MIN(fits + drop, len);
+		data += len - fits;
+		len = fits;
 	}
 	if (buf_append(bytes, data, len) < 0)
-		abort();
+		abort(); /* it was made room for */
+	count(res);
 }
 
-static void keep_result(struct code_result *res, const json_t *value, bool is_main)
+static void put_result(struct code_result *res, const json_t *value, bool is_main)
 {
 	size_t before = res->results.len;
 	struct json_writer w;
 
-	if (res->has_lost_results)
-		return;
 	if (before > 0 && buf_append_str(&res->results, ",") < 0)
 		res->has_lost_results = true;
 	json_writer_init(&w, &res->results);
@@ -56,10 +80,17 @@ static void keep_result(struct code_result *res, const json_t *value, bool is_ma
 	json_put_bool(&w, "truncated", json_is_true(json_object_get(value, "truncated")));
 	json_put_bool(&w, "is_main", is_main);
 	json_close_object(&w);
-	if (json_writer_end(&w) < 0)
+	if (json_writer_end(&w) < 0 || res->results.len - before > room(res))
 		res->has_lost_results = true;
 	if (res->has_lost_results)
 		buf_truncate(&res->results, before);
+}
+
+static void keep_result(struct code_result *res, const json_t *value, bool is_main)
+{
+	if (!res->has_lost_results)
+		put_result(res, value, is_main);
+	count(res);
 }
 
 static void on_event(struct code_call *call, enum code_event event, json_t *value, void *arg)
@@ -115,10 +146,16 @@ static void reply(struct code_result *res, const struct context *c, const struct
 	if (json_writer_end(&w) < 0) {
 		(void)err_set(&err, ERR_TOO_LARGE, 0, "the result is larger than %d MiB",
 		              REPLY_BYTES >> 20);
-		http_reply_err(res->req, &err);
+		code_reader_fail(&res->reader, &err);
 		return;
 	}
-	http_reply_json(res->req, 200, &body);
+	if (!res->reader.end) {
+		http_reply_json(res->reader.req, 200, &body);
+		return;
+	}
+	http_stream_start(res->reader.req, 200, "application/json", -1);
+	(void)!http_stream_write(res->reader.req, body.data, body.len); /* or the client is gone */
+	res->reader.end(res->reader.req, NULL, res->reader.arg);
 }
 
 static void on_end(struct code_call *call, struct context *c, const struct code_end *end,
@@ -127,50 +164,35 @@ static void on_end(struct code_call *call, struct context *c, const struct code_
 	struct code_result *res = arg;
 
 	(void)call;
-	res->call = NULL;
+	res->reader.call = NULL;
 	if (err)
-		http_reply_err(res->req, err);
+		code_reader_fail(&res->reader, err);
 	else
 		reply(res, c, end);
 }
 
 static const struct code_ops ops = {.on_output = on_output, .on_event = on_event, .on_end = on_end};
 
-static void result_free(struct code_result *res)
+static void result_done(struct code_reader *r)
 {
+	struct code_result *res = (struct code_result *)r;
+
+	res->api->held_bytes -= res->counted;
 	buf_done(&res->streams[0].bytes);
 	buf_done(&res->streams[1].bytes);
 	buf_done(&res->results);
 	json_decref(res->error);
-	free(res);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	struct code_result *res = arg;
-
-	(void)req;
-	(void)whole;
-	if (res->call)
-		code_abandon(res->call, res->kills_on_disconnect);
-	result_free(res);
-}
-
-int code_result_start(struct http_req *req, struct sandbox *s, const struct code_body *body,
-                      struct err *err)
+struct code_reader *code_result_alloc(struct http_req *req, const struct code_ops **ret_ops)
 {
 	struct code_result *res = xnew0(struct code_result);
-	int r;
 
-	res->req = req;
-	res->kills_on_disconnect = body->kills_on_disconnect;
+	res->reader.done = result_done;
+	res->api = http_app_arg(req);
 	buf_init(&res->streams[0].bytes, OUTPUT_BYTES_MAX);
 	buf_init(&res->streams[1].bytes, OUTPUT_BYTES_MAX);
 	buf_init(&res->results, RESULTS_BYTES_MAX);
-	r = code_run(s, &body->spec, &ops, res, &res->call, err);
-	if (r < 0)
-		result_free(res);
-	else
-		http_on_done(req, on_client_done, res);
-	return r;
+	*ret_ops = &ops;
+	return &res->reader;
 }

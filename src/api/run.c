@@ -2,7 +2,8 @@
 /*
  * One call that does the whole job, in a fresh sandbox that is gone at the end.
  *
- *	create --> files, one by one --> exec --> its output to the client --> delete --> end
+ *	create --> files, one by one --> exec or code --> its output to the client --> delete -->
+ *end
  *
  * Whatever goes wrong leads to the delete, and so does a client that leaves at any point. The reply
  * ends after the delete, so who has the whole reply knows that nothing is left. The sandbox is
@@ -10,6 +11,7 @@
  */
 #include "api/api.h"
 #include "api/body.h"
+#include "api/code.h"
 #include "api/exec_reader.h"
 #include "api/exec_stdin.h"
 #include "api/find.h"
@@ -31,11 +33,12 @@ struct run {
 	struct file_call *call;
 	size_t file, at; /* being written, and how far */
 	struct exec_reader *reader;
+	struct code_reader *code_reader;
 	struct loop_timer
 		*ending; /* the delete, begun from the loop: not from an exec's own callback */
 	struct err err;
 	bool has_failed;
-	bool is_created, is_gone;
+	bool is_created, is_ending, is_gone;
 };
 
 static void write_next_file(struct run *run);
@@ -43,13 +46,18 @@ static void write_next_file(struct run *run);
 static void run_free(struct run *run)
 {
 	exec_reader_free(run->reader);
+	code_reader_free(run->code_reader);
 	loop_timer_free(run->ending);
 	run_body_done(&run->body);
 	free(run);
 }
 
+/* Once: a client may leave while the delete is under way. */
 static void run_end(struct run *run)
 {
+	if (run->is_ending)
+		return;
+	run->is_ending = true;
 	loop_timer_set_in(run->ending, 0);
 }
 
@@ -106,6 +114,7 @@ static void on_client_done(struct http_req *req, bool whole, void *arg)
 	(void)whole;
 	run->req = NULL;
 	exec_reader_free(take_ptr(run->reader));
+	code_reader_free(take_ptr(run->code_reader));
 	if (run->call)
 		file_call_cancel(take_ptr(run->call));
 	if (run->is_gone)
@@ -143,6 +152,19 @@ static void start_exec(struct run *run, struct sandbox *s)
 		run->reader = exec_result_new(run->req, e, run->sandbox_id, on_reader_end, run);
 	else
 		run->reader = exec_events_new(run->req, e, &options, on_reader_end, run);
+}
+
+static void start_code(struct run *run, struct sandbox *s)
+{
+	const struct code_reader_spec spec = {.req = run->req,
+	                                      .body = &run->body.code,
+	                                      .format = run->format,
+	                                      .end = on_reader_end,
+	                                      .arg = run};
+	struct err err;
+
+	if (code_reader_new(&spec, s, &run->code_reader, &err) < 0)
+		run_fail(run, &err);
 }
 
 static void push_file(struct run *run)
@@ -226,6 +248,8 @@ static void write_next_file(struct run *run)
 		run_fail(run, &err);
 	} else if (run->file < run->body.n_files) {
 		start_file(run, s);
+	} else if (run->body.code.spec.code) {
+		start_code(run, s);
 	} else {
 		start_exec(run, s);
 	}

@@ -29,6 +29,8 @@
 #define AHEAD_MS   1000        /* that it may take to end sandboxes whose budget is spent */
 #define STORE_PATH "/state.db" /* below the root that confine() gave it */
 #define SPOOL_DIR  "/spool"
+/* Of results of code calls that are not sent yet: 8 that are as large as one can be. */
+#define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
 
 struct gateway {
 	const struct site *site;
@@ -299,6 +301,7 @@ static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err
 	                      .store = g->store,
 	                      .is_metrics_open = g->site->config->is_metrics_open,
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
+	                      .held_max = HELD_BYTES_MAX,
 	                      .started_us = clock_wall_us()};
 	r = loop_signal_add(g->loop, SIGTERM, on_sigterm, g);
 	if (r == 0)

@@ -153,9 +153,9 @@ static int check_fit(const struct context *c, const struct code_spec *spec, stru
 	if (spec->language && strcmp(spec->language, c->language->name) != 0)
 		return err_field(err, "language", "context '%s' is of %s", c->name,
 		                 c->language->name);
-	if (spec->cwd || spec->env)
+	if (spec->cwd || spec->user || spec->env)
 		return err_set(err, ERR_CONFLICT, 0,
-		               "context '%s' exists: cwd and env are given when one is made",
+		               "context '%s' exists: cwd, user and env are given when one is made",
 		               c->name);
 	return 0;
 }
@@ -166,7 +166,7 @@ static int pick_context(struct sandbox *s, const struct code_spec *spec, struct 
 {
 	const char *language = spec->language ? spec->language : LANGUAGE_DEFAULT;
 	const struct context_spec fresh = {
-		.language = language, .cwd = spec->cwd, .env = spec->env};
+		.language = language, .cwd = spec->cwd, .user = spec->user, .env = spec->env};
 	const struct language *known;
 	int r = language_check(language, "language", &known, err);
 

@@ -16,7 +16,9 @@ struct code_spec {            /* borrowed for the call */
 	const char *code;     /* UTF-8, at most CODE_BYTES_MAX */
 	const char *context;  /* id or name; NULL: the language's default one, made on first use */
 	const char *language; /* NULL: python, or the context's */
-	const char *cwd;      /* NULL = default; with env only for a context that is made by this */
+	const char *cwd;      /* NULL = default; with user and env only for a context that is made
+	                         by this */
+	const char *user;
 	const json_t *env;
 	uint64_t timeout_ms; /* from the begin of the run; 0 = none */
 	bool refuses_busy;   /* instead of waiting */

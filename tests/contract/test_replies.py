@@ -354,7 +354,11 @@ def watch_files(api, box):
 
 
 def run(api, box):
-    _, result = api("run", body={"code": "print(6*7)", "language": "python", "args": ["x"]})
+    _, result = api("run", body={"code": "print(6*7)", "language": "python"})
+    assert (result["stdout"], result["status"]) == ("42\n", "ok")
+    _, data = api("run", body={"code": "6*7"}, headers={"Accept": "application/x-ndjson"})
+    assert [json.loads(line)["type"] for line in data.splitlines()] == ["started", "result", "done"]
+    _, result = api("run", body={"argv": ["echo", "42"]})
     assert result["stdout"] == "42\n"
     assert api("get_sandbox", id=result["sandbox_id"])[1].get("state") == "stopped"
     body = {

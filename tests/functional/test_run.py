@@ -10,16 +10,41 @@ from cloche._protocol import request
 from harness.daemon import wait_for
 
 
-@pytest.mark.parametrize("language, code, out", [
-    ("python", "import sys; print(6*7, sys.argv[1:])", "42 ['a', 'b c']\n"),
-    ("bash", 'echo $((6*7)) "$@"', "42 a b c\n"),
-    ("javascript", "console.log(6*7, process.argv.slice(2).length)", "42 2\n"),
+@pytest.mark.parametrize("language, program, code, out", [
+    ("python", "python3", "print(6*7)", "42\n"),
+    ("bash", "bash", "echo $((6*7))", "42\n"),
+    ("javascript", "node", "console.log(6*7)", "42\n"),
 ])
-def test_code_runs_in_its_language_with_its_arguments(client, sandbox, language, code, out):
-    program = {"python": "python3", "javascript": "node", "bash": "bash"}[language]
+def test_code_runs_in_its_language(client, sandbox, language, program, code, out):
     if sandbox.run(["which", program]).exit_code != 0:
         pytest.skip(f"the template has no {program}")
-    assert client.run(code=code, language=language, args=["a", "b c"]).stdout == out
+    r = client.run(code=code, language=language)
+    assert (r.stdout, r.status, r.context.language) == (out, "ok", language)
+
+
+def test_code_gives_its_value_or_its_error(client):
+    assert client.run(code="x = 6\nx * 7").text == "42"
+    r = client.run(code="1/0")
+    assert (r.status, r.error.name) == ("error", "ZeroDivisionError")
+    r = client.run(code="import sys; sys.exit(3)")
+    assert (r.status, r.exit_code) == ("exit", 3)
+
+
+def test_files_env_user_and_cwd_reach_the_code(client):
+    code = "import os; os.environ['A'], os.getuid(), os.getcwd(), open('f').read()"
+    r = client.run(code=code, env={"A": "1"}, user="root", cwd="/tmp", files=[{"path": "/tmp/f", "text": "t"}])
+    assert r.text == "('1', 0, '/tmp', 't')"
+
+
+def test_code_that_is_over_its_time_is_told(client):
+    r = client.run(code="while True: pass", timeout=0.5)
+    assert (r.status, r.cause) == ("error", "timeout")
+
+
+def test_code_can_be_streamed(client):
+    got = []
+    r = client.run(code="print('a'); 6*7", on_stdout=got.append)
+    assert (b"".join(got), r.text) == (b"a\n", "42")
 
 
 def test_the_language_is_python_unless_told(client):
@@ -58,9 +83,10 @@ def test_output_can_be_streamed(client):
     assert (b"".join(got), r.stderr, r.exit_code) == (b"a\n", "b\n", 0)
 
 
-def test_a_client_that_leaves_ends_it(client, daemon):
+@pytest.mark.parametrize("what", [{"command": "echo up; sleep 1000"}, {"code": "print('up', flush=True)\nwhile True: pass"}])
+def test_a_client_that_leaves_ends_it(client, daemon, what):
     before = client.health()["sandboxes"]
-    body = json.dumps({"command": "echo up; sleep 1000"}).encode()
+    body = json.dumps(what).encode()
     head = f"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\nAccept: application/x-ndjson\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as s:
@@ -84,3 +110,19 @@ def test_a_program_that_does_not_exist_is_a_typed_error_and_leaves_nothing(clien
         client.run(["/no/such/program"])
     assert e.value.code in ("file_not_found", "invalid_field")
     wait_for(lambda: client.health()["sandboxes"] == before, 20, "the end of the sandbox")
+
+
+@pytest.mark.parametrize("what, last", [({"command": "echo"}, b'"exited"'), ({"code": "1"}, b'"done"')])
+def test_a_client_that_leaves_with_its_result_before_the_end_harms_nobody(client, daemon, what, last):
+    gateway = daemon.gateway_pid
+    body = json.dumps(what).encode()
+    head = f"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\nAccept: application/x-ndjson\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as s:
+            s.sendall(head.encode() + body)
+            seen = b""
+            while last not in seen:
+                seen += s.recv(4096)
+    wait_for(lambda: client.health()["sandboxes"] == 0, 20, "the end of the sandboxes")
+    assert daemon.gateway_pid == gateway

@@ -255,45 +255,21 @@ TEST(too_many_bytes_of_words_are_refused_with_the_figures)
 	CHECK_INT(body_read_exec(body, &b, &err), 0);
 }
 
-TEST(code_becomes_an_argument_of_its_interpreter)
+TEST(code_of_a_run_is_a_call_and_not_an_exec)
 {
-	static const struct {
-		const char *body, *argv;
-	} rows[] = {
-		{"{\"code\": \"1\"}", "[\"python3\",\"-c\",\"1\"]"},
-		{"{\"code\": \"1\", \"language\": \"javascript\", \"args\": [\"x\"]}",
-	         "[\"node\",\"-e\",\"1\",\"[eval]\",\"x\"]"},
-		{"{\"code\": \"1\", \"language\": \"bash\", \"args\": [\"x\"]}",
-	         "[\"bash\",\"-c\",\"1\",\"bash\",\"x\"]"},
-		{"{\"argv\": [\"a\"]}", "[\"a\"]"},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		auto_json json_t *body = parse(rows[i].body);
-		auto_call(run_body_done) struct run_body b = {};
-		auto_free char *argv = NULL;
-		struct err err;
-
-		CHECK_INT(body_read_run(body, &b, &err), 0);
-		argv = json_dumps(b.exec.spec.argv, JSON_COMPACT);
-		CHECK_STR(argv, rows[i].argv);
-		CHECK_INT(b.n_files, 0);
-	}
-}
-
-TEST(long_code_becomes_a_file)
-{
-	auto_json json_t *body = json_object();
-	auto_free char *code = xcalloc(1, CODE_ARG_MAX + 2);
+	auto_json json_t *body =
+		parse("{\"code\": \"1\", \"language\": \"bash\", \"cwd\": \"/tmp\","
+	              "\"user\": \"root\", \"timeout_ms\": 5}");
 	auto_call(run_body_done) struct run_body b = {};
 	struct err err;
 
-	memset(code, '#', CODE_ARG_MAX + 1);
-	CHECK_INT(json_object_set_new(body, "code", json_string(code)), 0);
 	CHECK_INT(body_read_run(body, &b, &err), 0);
-	CHECK_INT(b.n_files, 1);
-	CHECK_INT(b.files[0].len, CODE_ARG_MAX + 1);
-	CHECK_STR(b.files[0].path, json_string_value(json_array_get(b.exec.spec.argv, 1)));
+	CHECK(!b.exec.spec.argv && !b.exec.spec.shell);
+	CHECK_STR(b.code.spec.code, "1");
+	CHECK_STR(b.code.spec.language, "bash");
+	CHECK_STR(b.code.spec.cwd, "/tmp");
+	CHECK_STR(b.code.spec.user, "root");
+	CHECK_INT(b.code.spec.timeout_ms, 5);
 }
 
 TEST(files_of_a_run_become_bytes_with_their_mode)
@@ -322,7 +298,7 @@ TEST(a_wrong_run_names_the_field)
 		{"{\"command\": \"a\", \"language\": \"python\"}",             "language"},
 		{"{\"command\": \"a\", \"args\": []}",                         "args"},
 		{"{\"code\": \"a\", \"language\": \"perl\"}",                  "language"},
-		{"{\"code\": \"a\", \"args\": [1]}",                           "args"},
+		{"{\"code\": \"a\", \"stdin\": \"x\"}",                      "stdin"},
 		{"{\"argv\": [\"\"]}",                                         "argv"},
 		{"{\"command\": \"a\", \"files\": {}}",                        "files"},
 		{"{\"command\": \"a\", \"files\": [1]}",                       "files[0]"},

@@ -110,8 +110,8 @@ class Client:
         on_stdout: Optional[OnOutput] = None,
         on_stderr: Optional[OnOutput] = None,
         **fields: Any,
-    ) -> ExecResult:
-        """One call, a fresh sandbox, gone after: a command (line or argv), or code in a language.
+    ) -> Any:
+        """One call, a fresh sandbox, gone after: a command (line or argv) gives an ExecResult, code a CodeResult.
 
         `fields` are passed as they are on the wire: files, env, stdin, limits, template, …
         """
@@ -122,8 +122,12 @@ class Client:
             body["argv"] = list(command)
         if on_stdout or on_stderr:
             req = request("POST", ["run"], body=body, accept=NDJSON, timeout=FOREVER)
-            return _collect(_events(self.open(req)), on_stdout, on_stderr)
-        return ExecResult.from_json(self.call(request("POST", ["run"], body=body, timeout=FOREVER)))
+            with _events(self.open(req)) as events:
+                if code is not None:
+                    return collect_code(events, on_stdout, on_stderr, None)
+                return _collect(events, on_stdout, on_stderr)
+        reply = self.call(request("POST", ["run"], body=body, timeout=FOREVER))
+        return ExecResult.from_json(reply) if code is None else CodeResult.from_json(reply)
 
     def usage(
         self,
