@@ -10,7 +10,7 @@ import os
 import time
 from pathlib import Path
 
-from .daemon import call, children_of, read_text
+from .daemon import call, children_of, read_text, status_value
 
 SETTLE_S = 10
 
@@ -94,11 +94,18 @@ def picture(daemon):
     return {kind: {n for n in names if not any(s in n for s in spares)} for kind, names in kinds.items()}
 
 
+def _is_standby(pid, agents):
+    """A living agent's next child: it comes when nothing happens, and goes with the next exec."""
+    return read_text(f"/proc/{pid}/comm").strip() == "cloche-standby" and status_value(pid, "PPid") in agents
+
+
 def _all_that_is_there(daemon, ids, but_processes):
     broker, gateway = daemon.broker_pid, daemon.gateway_pid
     below = _descendants(daemon.process.pid) - {broker, gateway} - but_processes
+    of_sandboxes = processes_of_cgroups(ids)
+    processes = {p for p in below | of_sandboxes if not _is_standby(p, of_sandboxes)}
     return {
-        "process": {f"{p} {read_text(f'/proc/{p}/comm').strip()}" for p in below | processes_of_cgroups(ids)},
+        "process": {f"{p} {read_text(f'/proc/{p}/comm').strip()}" for p in processes},
         "mount": _mounts(daemon) | _mounts(daemon, broker),
         "cgroup": cgroup_dirs(ids),
         "loop device": loop_devices(daemon.dir),
