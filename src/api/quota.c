@@ -10,6 +10,17 @@
 
 #include <string.h>
 
+/* As it is for the owner now, so that a change of a default shows too. */
+static void tell_changed(const struct api *api, const struct quota_owner *owner)
+{
+	struct event e;
+
+	quota_to_json(api->quota, owner,
+	              event_begin(&e, api->events, EVENT_QUOTA_CHANGED, owner->project_id, NULL),
+	              "quota");
+	event_end(&e);
+}
+
 static int reply_quota(struct http_req *req, const struct quota_owner *owner, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -77,7 +88,10 @@ int set_project_quota(struct http_req *req, struct err *err)
 		r = find_path_project(req, &owner, err);
 	if (r == 0)
 		r = quota_set(api->quota, &owner, &setting, err);
-	return r < 0 ? r : reply_quota(req, &owner, err);
+	if (r < 0)
+		return r;
+	tell_changed(api, &owner);
+	return reply_quota(req, &owner, err);
 }
 
 static int find_path_key(const struct http_req *req, struct quota_owner *ret, struct err *err)
@@ -118,5 +132,8 @@ int set_key_quota(struct http_req *req, struct err *err)
 		r = find_path_key(req, &owner, err);
 	if (r == 0)
 		r = quota_set(api->quota, &owner, &setting, err);
-	return r < 0 ? r : reply_quota(req, &owner, err);
+	if (r < 0)
+		return r;
+	tell_changed(api, &owner);
+	return reply_quota(req, &owner, err);
 }

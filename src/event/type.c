@@ -15,7 +15,7 @@ static const char *const names[] = {
 	[EVENT_CONTEXT_ENDED] = "context.ended",     [EVENT_POLICY_DECIDED] = "policy.decided",
 	[EVENT_KEY_CREATED] = "key.created",         [EVENT_KEY_REVOKED] = "key.revoked",
 	[EVENT_KEY_REFUSED] = "key.refused",         [EVENT_PROJECT_CREATED] = "project.created",
-	[EVENT_SUPPRESSED] = "events.suppressed",
+	[EVENT_QUOTA_CHANGED] = "quota.changed",     [EVENT_SUPPRESSED] = "events.suppressed",
 };
 static_assert(ARRAY_SIZE(names) == EVENT_TYPE_COUNT, "a type has no name");
 static_assert(EVENT_TYPE_COUNT <= 64, "a set of types does not fit");

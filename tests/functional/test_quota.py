@@ -141,6 +141,12 @@ def test_a_project_cannot_raise_its_own_quota(own, tenant):
         tenant.set_quota(key=theirs, sandboxes=0)
 
 
+def test_a_change_of_a_quota_is_in_the_event_log(tenant):
+    tenant.limit(sandboxes=7)
+    (event,) = [e for e in tenant.events(type="quota.changed") if e["data"]["quota"]["limits"]["sandboxes"] == 7]
+    assert event["data"]["quota"]["project_id"] == tenant.project
+
+
 def test_a_spent_budget_refuses_creates_with_402(own, tenant):
     daemon, _ = own
     tenant.limit(budget="0.025")

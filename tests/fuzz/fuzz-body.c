@@ -4,6 +4,7 @@
  * error with a sentence, and leaks nothing.
  */
 #include "api/body.h"
+#include "tenant/quota.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	auto_call(run_body_done) struct run_body run = {};
 	struct sandbox_spec spec;
 	struct sandbox_patch patch;
+	struct quota_setting quota;
 	struct err err = {};
 	uint16_t rows = 0, cols = 0;
 	bool whole_tree;
@@ -36,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(body_read_exec(body, &exec, &err), &err);
 	check(body_read_run(body, &run, &err), &err);
 	check(body_read_signal(body, &signo, &whole_tree, &err), &err);
+	check(quota_setting_read(body, &quota, &err), &err);
 	check(body_read_terminal(body, "", &rows, &cols, &err), &err);
 	return 0;
 }
