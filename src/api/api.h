@@ -6,6 +6,7 @@
  * belongs to the caller's project. Nothing here keeps state of its own but counts: all else lives
  * in the fleet and the keyring, or in the request that is being answered.
  */
+#include "hook/hook.h"
 #include "http/server.h"
 #include "sandbox/fleet.h"
 #include "tenant/key.h"
@@ -36,6 +37,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct prices prices;
 	const char *currency;
 	struct event_log *events;
+	struct hooks *hooks;
 	struct store *store;  /* for its size */
 	bool is_metrics_open; /* to who has no key */
 	struct {

@@ -76,6 +76,12 @@ int set_project_quota(struct http_req *req, struct err *err);
 int get_key_quota(struct http_req *req, struct err *err);
 int set_key_quota(struct http_req *req, struct err *err);
 
+/* webhooks.c */
+int list_webhooks(struct http_req *req, struct err *err);
+int create_webhook(struct http_req *req, struct err *err);
+int get_webhook(struct http_req *req, struct err *err);
+int delete_webhook(struct http_req *req, struct err *err);
+
 /* keys.c */
 int list_keys(struct http_req *req, struct err *err);
 int create_key(struct http_req *req, struct err *err);

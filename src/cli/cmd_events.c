@@ -169,15 +169,15 @@ int cmd_events(int argc, char **argv)
 		.name = "events",
 		.synopsis = "[OPTIONS]\nverify [OPTIONS] [FILE]",
 		.about = "Prints what happened: sandboxes, execs, contexts, keys, with causes and "
-	                 "who "
+			 "who "
 			 "asked for it. With -f\nit goes on, also over a restart of the daemon. "
-	                 "--json "
+			 "--json "
 			 "prints the lines that the log's hashes are\nover: an export that 'cloche "
 			 "events verify' can check.",
 		.examples = "  cloche events -f --type sandbox\n"
 			    "  cloche events --sandbox build --type exec.exited\n"
 			    "  cloche events --all --json > events.jsonl && cloche events verify "
-	                    "events.jsonl",
+			    "events.jsonl",
 		.opts = rows,
 		.n_opts = ARRAY_SIZE(rows),
 	};

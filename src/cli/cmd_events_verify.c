@@ -124,10 +124,10 @@ int cmd_events_verify(int argc, char **argv)
 		.name = "events verify",
 		.synopsis = "[OPTIONS] [FILE]",
 		.about = "Checks that no entry of the event log was changed, removed or put in. "
-	                 "FILE is an "
+			 "FILE is an "
 			 "export\n('cloche events --all --json', - for stdin) and needs no daemon; "
 			 "without it the daemon's whole\nlog is read, which needs an admin key. An "
-	                 "export "
+			 "export "
 			 "of one project or sandbox has gaps: --partial.",
 		.examples = "  cloche events verify\n"
 			    "  cloche events verify events.jsonl",

@@ -40,7 +40,7 @@ static void on_unwanted(int signo)
 
 /* By a handler that does nothing, not by SIG_IGN: that would go on through exec into every sandbox,
  * whose programs would then not hear Ctrl-C. */
-static void disregard(int signo)
+void child_disregard(int signo)
 {
 	const struct sigaction action = {.sa_handler = on_unwanted, .sa_flags = SA_RESTART};
 
@@ -53,10 +53,10 @@ static void reset_signals(void)
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	disregard(SIGPIPE);
+	child_disregard(SIGPIPE);
 	/* A terminal's Ctrl-C goes to the whole group: the launcher alone decides what follows. */
-	disregard(SIGINT);
-	disregard(SIGHUP);
+	child_disregard(SIGINT);
+	child_disregard(SIGHUP);
 }
 
 void child_begin(const char *name, const struct config *config, const int *keep, size_t n_keep)
@@ -129,7 +129,7 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	int r;
 
 	child_begin("broker", c, keep, ARRAY_SIZE(keep));
-	disregard(SIGTERM); /* it goes when the gateway has gone, not before */
+	child_disregard(SIGTERM); /* it goes when the gateway has gone, not before */
 	r = loop_new(&config.loop, &err);
 	if (r < 0) {
 		child_report(control_fd, &err);

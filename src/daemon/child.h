@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The launcher's two children, forked and never exec'ed. A child keeps the fds that it is given and
+ * The launcher's children, forked and never exec'ed. A child keeps the fds that it is given and
  * closes all others; over its control socket it says once how its start went, and sees the
  * launcher's death as the end of that socket.
  */
@@ -18,8 +18,10 @@ enum child_exit { CHILD_OK = 0, CHILD_FAILED = 1 };
 /* Closes all fds but stderr and these (-1 is skipped), stdin and stdout become /dev/null; signals
  * and their masks as at birth. */
 void child_begin(const char *name, const struct config *config, const int *keep, size_t n_keep);
+void child_disregard(int signo); /* without SIG_IGN, which would pass on to programs inside */
 void child_report(int control_fd, const struct err *err); /* NULL = ready */
 
 /* The processes' whole lives; the result is an exit code. They own the fds. */
 int broker_main(const struct site *site, int gateway_fd, int control_fd);
-int gateway_main(const struct site *site, int broker_fd, int control_fd, int key_fd);
+int gateway_main(const struct site *site, int broker_fd, int dialer_fd, int control_fd, int key_fd);
+int dialer_main(const struct site *site, int link_fd, int control_fd);

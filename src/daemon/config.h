@@ -36,6 +36,7 @@ struct config {
 	uint64_t pool_memory;
 	char **pool_languages;
 	bool is_metrics_open;
+	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
 	/* Of each project; UINT64_MAX (CPUs: 0) = as many as there are. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;

@@ -10,6 +10,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -21,6 +22,7 @@ struct plan {
 	const char *root_dir;
 	uid_t uid;
 	gid_t gid;
+	bool is_dialer;
 };
 
 /* Each connection, exec and file costs an fd; no core file may hold keys. */
@@ -40,6 +42,8 @@ static int set_rlimits(const struct plan *plan)
 
 static int enter_root(const struct plan *plan)
 {
+	if (plan->is_dialer)
+		return 0;
 	return chroot(plan->root_dir) < 0 || chdir("/") < 0 ? -errno : 0;
 }
 
@@ -185,10 +189,16 @@ static const char *const allowed[] = {
 	"exit_group",
 };
 
-static int allow_names(scmp_filter_ctx ctx)
+/* What the dialer needs beside: to resolve names, to connect, a child for each call. */
+static const char *const allowed_dialer[] = {
+	"socket", "connect", "bind",   "sendmmsg",   "recvmmsg", "clone",     "clone3",
+	"fork",   "wait4",   "waitid", "pidfd_open", "alarm",    "setitimer",
+};
+
+static int allow_names(scmp_filter_ctx ctx, const char *const *names, size_t n)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++) {
-		int nr = seccomp_syscall_resolve_name(allowed[i]);
+	for (size_t i = 0; i < n; i++) {
+		int nr = seccomp_syscall_resolve_name(names[i]);
 		int r;
 
 		if (nr < 0) /* not on this architecture */
@@ -227,13 +237,14 @@ static int filter_syscalls(const struct plan *plan)
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int r;
 
-	(void)plan;
 	if (!ctx)
 		return -ENOMEM;
 	/* A foreign ABI (i386, x32) has other numbers: no call through it can be meant well. */
 	r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	if (r == 0)
-		r = allow_names(ctx);
+		r = allow_names(ctx, allowed, ARRAY_SIZE(allowed));
+	if (r == 0 && plan->is_dialer)
+		r = allow_names(ctx, allowed_dialer, ARRAY_SIZE(allowed_dialer));
 	if (r == 0)
 		r = allow_with_arguments(ctx);
 	if (r == 0)
@@ -255,23 +266,31 @@ static const struct {
 	{"system calls", filter_syscalls},   /* last: it forbids what the steps above did */
 };
 
-int confine(const char *root_dir, uid_t uid, gid_t gid, struct err *err)
+static int run_steps(const struct plan *plan, struct err *err)
 {
-	const struct plan plan = {.root_dir = root_dir, .uid = uid, .gid = gid};
-
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		int r = steps[i].run(&plan);
+		int r = steps[i].run(plan);
 
 		if (r < 0)
-			return err_set(err, ERR_INTERNAL, -r, "cannot confine the gateway: %s",
-			               steps[i].name);
+			return err_set(err, ERR_INTERNAL, -r, "cannot confine the %s: %s",
+			               plan->is_dialer ? "dialer" : "gateway", steps[i].name);
 	}
 	return 0;
 }
 
+int confine(const char *root_dir, uid_t uid, gid_t gid, struct err *err)
+{
+	return run_steps(&(struct plan){.root_dir = root_dir, .uid = uid, .gid = gid}, err);
+}
+
+int confine_dialer(uid_t uid, gid_t gid, struct err *err)
+{
+	return run_steps(&(struct plan){.uid = uid, .gid = gid, .is_dialer = true}, err);
+}
+
 int confine_syscalls(struct err *err)
 {
-	int r = filter_syscalls(NULL);
+	int r = filter_syscalls(&(struct plan){0});
 
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot filter system calls") : 0;
 }

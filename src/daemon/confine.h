@@ -12,5 +12,8 @@
 /* Irrevocable, for the calling single-threaded process, which must be root. root_dir becomes "/".
  */
 must_check int confine(const char *root_dir, uid_t uid, gid_t gid, struct err *err);
+/* The same for the dialer, which keeps the host's files as anybody sees them (its resolver reads
+ * some), and may make sockets and children. */
+must_check int confine_dialer(uid_t uid, gid_t gid, struct err *err);
 /* The last of its steps alone, for its test. */
 must_check int confine_syscalls(struct err *err);

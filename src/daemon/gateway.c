@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "daemon/child.h"
 #include "daemon/confine.h"
+#include "daemon/outgoing.h"
 #include "daemon/toml.h"
 #include "http/target.h"
 #include "http/tls.h"
@@ -45,6 +46,7 @@ struct gateway {
 	struct fleet *fleet;
 	struct http_server *server;
 	struct tls_context *tls;
+	struct outgoing outgoing;
 	struct api api;
 	const char *hosts[HOSTS_MAX + 1]; /* NULL-terminated */
 	size_t n_hosts;
@@ -270,7 +272,15 @@ static int open_quota(struct gateway *g, struct err *err)
 	return r;
 }
 
-static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err)
+/* As when the launcher is gone: the next start makes a new one. */
+static void on_dialer_lost(struct loop *loop, void *arg)
+{
+	(void)arg;
+	log_warn("gateway.alone", "the dialer is gone");
+	loop_stop(loop);
+}
+
+static int wire_up(struct gateway *g, int broker_fd, int dialer_fd, int key_fd, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
 
@@ -278,6 +288,9 @@ static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err
 		r = store_open(STORE_PATH, &g->store, err);
 	if (r == 0)
 		r = open_events(g, err);
+	if (r == 0)
+		r = outgoing_open(&g->outgoing, g->loop, g->store, g->events, dialer_fd,
+		                  on_dialer_lost, g, err);
 	if (r == 0)
 		r = keyring_load(g->store, &g->keyring, err);
 	if (r == 0)
@@ -298,6 +311,7 @@ static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err
 	                      .prices = g->site->config->prices,
 	                      .currency = g->site->config->currency,
 	                      .events = g->events,
+	                      .hooks = g->outgoing.hooks,
 	                      .store = g->store,
 	                      .is_metrics_open = g->site->config->is_metrics_open,
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
@@ -309,7 +323,7 @@ static int wire_up(struct gateway *g, int broker_fd, int key_fd, struct err *err
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch for signals") : 0;
 }
 
-static int run(struct gateway *g, int broker_fd, int key_fd, struct err *err)
+static int run(struct gateway *g, int broker_fd, int dialer_fd, int key_fd, struct err *err)
 {
 	const struct config *c = g->site->config;
 	auto_free char *root_dir = xasprintf("%s/gateway", c->data_dir);
@@ -324,9 +338,11 @@ static int run(struct gateway *g, int broker_fd, int key_fd, struct err *err)
 	if (c->tls_cert) /* while it can still read the key */
 		r = tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
 	if (r == 0)
+		r = outgoing_prepare(&g->outgoing, c, err);
+	if (r == 0)
 		r = confine(root_dir, g->site->uid, g->site->gid, err);
 	if (r == 0)
-		r = wire_up(g, broker_fd, key_fd, err);
+		r = wire_up(g, broker_fd, dialer_fd, key_fd, err);
 	(void)close(key_fd);
 	if (r < 0)
 		return r;
@@ -343,6 +359,7 @@ static void take_down(struct gateway *g)
 	quota_close(g->quota);
 	if (g->keyring)
 		keyring_free(g->keyring);
+	outgoing_close(&g->outgoing);
 	if (g->events && g->is_stopping)
 		tell_start_or_stop(g, EVENT_DAEMON_STOPPED);
 	event_log_close(g->events);
@@ -355,17 +372,17 @@ static void take_down(struct gateway *g)
 	}
 }
 
-int gateway_main(const struct site *site, int broker_fd, int control_fd, int key_fd)
+int gateway_main(const struct site *site, int broker_fd, int dialer_fd, int control_fd, int key_fd)
 {
 	struct gateway g = {.site = site, .control_fd = control_fd};
-	int keep[SITE_LISTENERS_MAX + 3] = {broker_fd, control_fd, key_fd};
+	int keep[SITE_LISTENERS_MAX + 4] = {broker_fd, control_fd, key_fd, dialer_fd};
 	struct err err = {0};
 	int r;
 
 	for (size_t i = 0; i < site->n_listeners; i++)
-		keep[3 + i] = site->listeners[i].fd;
-	child_begin("gateway", site->config, keep, 3 + site->n_listeners);
-	r = run(&g, broker_fd, key_fd, &err);
+		keep[4 + i] = site->listeners[i].fd;
+	child_begin("gateway", site->config, keep, 4 + site->n_listeners);
+	r = run(&g, broker_fd, dialer_fd, key_fd, &err);
 	if (r < 0 && g.control_fd >= 0)
 		child_report(g.control_fd, &err);
 	take_down(&g);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Broker and gateway live and die together: each sees the end of the other as the end of the socket
- * between them. The launcher waits until both are gone, then starts a new pair.
+ * Broker, gateway and dialer live and die together: each sees the end of another as the end of the
+ * socket between them. The launcher waits until all are gone, then starts them anew.
  *
  *	starting --> up --+--> falling (one died: the other is on its way out) --> resting -->
  *starting |              +--> stopping (asked to) --> done
@@ -32,8 +32,9 @@
 #define QUICK_LIVES_MAX 5
 #define REST_US         (SECOND_US / 10) /* doubled with each quick life */
 
-enum role { ROLE_BROKER, ROLE_GATEWAY, ROLE_COUNT };
-static const char *const role_names[] = {[ROLE_BROKER] = "broker", [ROLE_GATEWAY] = "gateway"};
+enum role { ROLE_BROKER, ROLE_DIALER, ROLE_GATEWAY, ROLE_COUNT };
+static const char *const role_names[] = {
+	[ROLE_BROKER] = "broker", [ROLE_DIALER] = "dialer", [ROLE_GATEWAY] = "gateway"};
 
 enum phase { PHASE_STARTING, PHASE_UP, PHASE_FALLING, PHASE_RESTING, PHASE_STOPPING };
 
@@ -67,7 +68,10 @@ static void on_stop(struct loop *loop, void *arg);
 
 static bool is_running(const struct launcher *l)
 {
-	return l->children[ROLE_BROKER].watch || l->children[ROLE_GATEWAY].watch;
+	for (size_t i = 0; i < ROLE_COUNT; i++)
+		if (l->children[i].watch)
+			return true;
+	return false;
 }
 
 static void send_signal(const struct child *c, int signo)
@@ -110,7 +114,7 @@ static void give_up(struct launcher *l)
 	finish(l);
 }
 
-/* Both are gone. */
+/* All are gone. */
 static void on_pair_gone(struct launcher *l)
 {
 	bool was_quick = !l->was_killed && loop_now_us(l->loop) - l->started_us < QUICK_LIFE_US;
@@ -162,7 +166,7 @@ static void on_child_end(struct loop *loop, int wait_status, void *arg)
 		l->was_killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
 	if (l->phase != PHASE_STOPPING)
 		move(l, PHASE_FALLING, FALL_MAX_US);
-	if (c->role == ROLE_BROKER)
+	if (c->role != ROLE_GATEWAY)
 		close_control(&l->children[ROLE_GATEWAY]); /* tells it to stop at once */
 }
 
@@ -236,6 +240,7 @@ static void on_stop(struct loop *loop, void *arg)
 
 struct pair_fds {
 	int link[2];    /* broker, gateway */
+	int dial[2];    /* dialer, gateway */
 	int control[2]; /* ours, the child's */
 	int key;
 };
@@ -249,8 +254,10 @@ static pid_t fork_child(struct launcher *l, enum role role, const struct pair_fd
 		return pid;
 	if (role == ROLE_BROKER)
 		code = broker_main(l->site, fds->link[0], fds->control[1]);
+	else if (role == ROLE_DIALER)
+		code = dialer_main(l->site, fds->dial[0], fds->control[1]);
 	else
-		code = gateway_main(l->site, fds->link[1], fds->control[1], fds->key);
+		code = gateway_main(l->site, fds->link[1], fds->dial[1], fds->control[1], fds->key);
 	_exit(code);
 }
 
@@ -277,24 +284,30 @@ static int start_child(struct launcher *l, enum role role, struct pair_fds *fds,
 
 static void start_pair(struct launcher *l)
 {
-	struct pair_fds fds = {.link = {-1, -1}, .key = -1};
+	struct pair_fds fds = {.link = {-1, -1}, .dial = {-1, -1}, .key = -1};
 	struct err err;
 	int r = 0;
 
 	l->started_us = loop_now_us(l->loop);
 	l->was_killed = false;
 	move(l, PHASE_STARTING, START_MAX_US);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.link) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.link) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.dial) < 0)
 		r = err_set(&err, ERR_INTERNAL, errno, "cannot make a socket pair");
 	if (r == 0)
 		r = site_open_key(l->site, &fds.key, &err);
 	if (r == 0)
 		r = start_child(l, ROLE_BROKER, &fds, &err);
 	if (r == 0)
+		r = start_child(l, ROLE_DIALER, &fds, &err);
+	if (r == 0)
 		r = start_child(l, ROLE_GATEWAY, &fds, &err);
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2; i++) {
 		if (fds.link[i] >= 0)
 			(void)close(fds.link[i]);
+		if (fds.dial[i] >= 0)
+			(void)close(fds.dial[i]);
+	}
 	if (fds.key >= 0)
 		(void)close(fds.key);
 	if (r < 0) { /* no fds or processes: a broker that did start sees its gateway gone */

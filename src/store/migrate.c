@@ -12,6 +12,7 @@ static const char *const steps[] = {
 	store_schema_usage,
 	store_schema_events,
 	store_schema_contexts,
+	store_schema_hooks,
 };
 
 static int read_version(sqlite3 *db, int *ret)

@@ -49,14 +49,14 @@ class Operation:
         """The least scope that a key must have, as the description's head says it."""
         if self.id == "get_health":
             return None
-        if self.path.startswith(("/v1/keys", "/v1/projects", "/metrics")):
+        if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/metrics")):
             return "admin"
         return "read" if self.method == "GET" and self.id != "attach_exec" else "write"
 
     def target(self, **fields):
         """Its path with ids filled in; needs-a-path routes get one."""
         values = {"id": "sb_" + "a" * 26, "exec_id": "ex_" + "a" * 26, "key_id": "key_" + "a" * 26,
-                  "context_id": "ctx_" + "a" * 26, "project_id": "default", **fields}
+                  "context_id": "ctx_" + "a" * 26, "webhook_id": "wh_" + "a" * 26, "project_id": "default", **fields}
         target = re.sub(r"\{(\w+)\}", lambda m: values[m.group(1)], self.path)
         return target + ("?path=x" if self.needs_path else "")
 

@@ -113,6 +113,19 @@ def get_exec_output(api, box):
     assert api("get_exec_output", id=box.id, exec_id=exec_id, query="follow", method="HEAD") == (200, b"")
 
 
+def create_webhook(api, box):
+    status, made = api("create_webhook", body={"url": "https://example.com/hook", "types": "policy"})  # of which there are none
+    assert status == 201 and made["secret"].startswith("whsec_")
+    hook_id = made["webhook"]["id"]
+    assert api("get_webhook", webhook_id=hook_id)[1] == made["webhook"]
+    assert made["webhook"] in api("list_webhooks")[1]["webhooks"]
+    assert api("delete_webhook", webhook_id=hook_id)[1] == {"id": hook_id}
+    assert api("delete_webhook", webhook_id=hook_id)[0] == 404
+
+
+list_webhooks = get_webhook = delete_webhook = create_webhook
+
+
 def get_metrics(api, box):
     assert b"\ncloche_sandboxes{state=\"running\"} " in api("get_metrics")[1]
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the gateway sends to the world by itself: webhooks, through the dialer. */
+#include "daemon/config.h"
+#include "hook/hook.h"
+
+#define OUTGOING_RANGES_MAX 64
+
+/* Ranges of the settings that are not public and may be sent to. */
+struct outgoing_ranges {
+	struct cidr items[OUTGOING_RANGES_MAX];
+	size_t n;
+};
+must_check int outgoing_ranges_parse(struct outgoing_ranges *r, char *const *list, struct err *err);
+
+struct outgoing {
+	struct tls_context *tls; /* NULL: this host has no certificates to check with */
+	struct outgoing_ranges allowed;
+	struct dialer *dialer;
+	struct hooks *hooks;
+};
+/* While the host's certificates can be read. */
+must_check int outgoing_prepare(struct outgoing *o, const struct config *config, struct err *err);
+/* Owns dialer_fd. lost: the dialer's process is gone. */
+must_check int outgoing_open(struct outgoing *o, struct loop *loop, struct store *store,
+                             struct event_log *events, int dialer_fd, loop_fn lost, void *arg,
+                             struct err *err);
+void outgoing_close(struct outgoing *o);

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A hook holds one entry at a time, the one that it is at; all others stay in the log. So a
+ * receiver that is down costs a row and a timer, however much happens meanwhile. Where the log has
+ * removed entries that were never sent, the hook goes on with what is left.
+ */
+#include "hook/hook.h"
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "hook/delivery.h"
+#include "hook/sign.h"
+#include "http/parse.h"
+#include "net/range.h"
+#include "net/url.h"
+#include "store/hooks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define URL_BYTES_MAX 2048
+#define REQUEST_MAX   (64 * 1024)
+#define SECOND_US     UINT64_C(1000000)
+
+static const struct hook_timing usual_timing = {
+	.first_us = SECOND_US,
+	.most_us = 600 * SECOND_US,
+	.give_up_us = 86400 * SECOND_US,
+};
+
+struct hook {
+	struct list link;
+	struct hooks *hooks;
+	char id[ID_SIZE], project_id[ID_SIZE];
+	char *url_text, *types_text; /* types_text may be "" */
+	struct url url;              /* its path is url_text's */
+	char *secret;
+	uint64_t types;
+	uint64_t created_us;
+	uint64_t cursor;   /* sent up to here, as written down */
+	uint64_t after;    /* looked at up to here */
+	uint64_t seq;      /* the entry that it is at; 0 = none */
+	struct buf entry;  /* and its line */
+	uint64_t begun_us; /* when it was first tried */
+	unsigned failures; /* of this entry */
+	uint64_t dropped, delivered;
+	uint64_t dial_tag; /* 0: not dialling */
+	struct delivery *delivery;
+	struct loop_timer *timer; /* the next attempt, or the next look at the log */
+	char last_error[200];     /* "" = the last one went well */
+};
+
+struct hooks {
+	struct hooks_config config;
+	struct hook_timing timing;
+	struct store_hooks *rows;
+	struct event_watch watch;
+	struct list all;
+	size_t n_all;
+};
+
+static void look(struct loop *loop, void *arg);
+
+static bool is_busy(const struct hook *h)
+{
+	return h->dial_tag != 0 || h->delivery;
+}
+
+static void done_with_entry(struct hook *h)
+{
+	struct err err;
+
+	h->cursor = h->seq;
+	h->seq = 0;
+	h->failures = 0;
+	buf_truncate(&h->entry, 0);
+	if (store_hooks_move(h->hooks->rows, h->id, h->cursor, &err) < 0)
+		log_error("hook.unsaved", "id=%s error='%s'", h->id, err.message);
+	loop_timer_set_in(h->timer, 0);
+}
+
+static void attempt_failed(struct hook *h, const char *why)
+{
+	const struct hook_timing *timing = &h->hooks->timing;
+	uint64_t now_us = loop_now_us(h->hooks->config.loop);
+	uint64_t pause_us = timing->first_us << MIN(h->failures, 20U);
+
+	h->failures++;
+	(void)snprintf(h->last_error, sizeof(h->last_error), "%s", why);
+	log_debug("hook.failed", "id=%s seq=%" PRIu64 " failures=%u why='%s'", h->id, h->seq,
+	          h->failures, why);
+	if (now_us - h->begun_us < timing->give_up_us) {
+		loop_timer_set_in(h->timer, MIN(pause_us, timing->most_us));
+		return;
+	}
+	log_warn("hook.dropped", "id=%s seq=%" PRIu64 " why='%s'", h->id, h->seq, why);
+	h->dropped++;
+	done_with_entry(h);
+}
+
+static void on_answer(int status, const char *why, void *arg)
+{
+	struct hook *h = arg;
+	char text[64];
+
+	delivery_free(take_ptr(h->delivery));
+	if (status >= 200 && status < 300) {
+		h->last_error[0] = '\0';
+		h->delivered++;
+		done_with_entry(h);
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "it answered with status %d", status);
+	attempt_failed(h, status ? text : why);
+}
+
+static void host_text(const struct hook *h, char text[HOST_SIZE])
+{
+	if (h->url.host.is_name)
+		(void)snprintf(text, HOST_SIZE, "%s", h->url.host.name.text);
+	else
+		address_format(&h->url.host.address, text);
+}
+
+static int put_request_line(const struct hook *h, struct buf *out)
+{
+	const struct url *url = &h->url;
+	bool is_usual_port = url->port == (url->scheme == URL_HTTPS ? 443 : 80);
+	char host[HOST_SIZE];
+	int r = buf_printf(out, "POST %.*s", (int)url->path_len, url->path);
+
+	host_format(&url->host, host);
+	if (r == 0 && url->query)
+		r = buf_printf(out, "?%.*s", (int)url->query_len, url->query);
+	if (r == 0)
+		r = buf_printf(out, " HTTP/1.1\r\nHost: %s", host);
+	if (r == 0 && !is_usual_port)
+		r = buf_printf(out, ":%u", url->port);
+	return r == 0 ? buf_append(out, "\r\n", 2) : r;
+}
+
+static int put_request(const struct hook *h, struct buf *out)
+{
+	uint64_t seconds = clock_wall_us() / 1000000;
+	char id[ID_SIZE + 24], signature[HOOK_SIGN_SIZE];
+	int r;
+
+	(void)snprintf(id, sizeof(id), "%s.%" PRIu64, h->id, h->seq);
+	r = hook_sign(h->secret, id, seconds, h->entry.data, h->entry.len, signature);
+	if (r == 0)
+		r = put_request_line(h, out);
+	if (r == 0)
+		r = buf_printf(out,
+		               "User-Agent: cloche\r\nContent-Type: application/json\r\n"
+		               "Content-Length: %zu\r\nConnection: close\r\nwebhook-id: %s\r\n"
+		               "webhook-timestamp: %" PRIu64 "\r\nwebhook-signature: %s\r\n\r\n",
+		               h->entry.len, id, seconds, signature);
+	return r == 0 ? buf_append(out, h->entry.data, h->entry.len) : r;
+}
+
+static void send_entry(struct hook *h, int fd)
+{
+	const struct hooks_config *config = &h->hooks->config;
+	auto_call(buf_done) struct buf request = BUF_INIT(REQUEST_MAX);
+	struct tls_context *tls = h->url.scheme == URL_HTTPS ? config->tls : NULL;
+	char name[HOST_SIZE];
+	struct err err;
+
+	host_text(h, name);
+	if (h->url.scheme == URL_HTTPS && !tls) {
+		(void)close(fd);
+		attempt_failed(h, "this host has no certificates to check a server with");
+	} else if (put_request(h, &request) < 0) {
+		(void)close(fd);
+		attempt_failed(h, "the request could not be made");
+	} else if (delivery_new(config->loop, fd, tls, name, &request, on_answer, h, &h->delivery,
+	                        &err) < 0) {
+		attempt_failed(h, err.message);
+	}
+}
+
+static void on_dialled(int fd, const char *why, void *arg)
+{
+	struct hook *h = arg;
+
+	h->dial_tag = 0;
+	if (fd < 0)
+		attempt_failed(h, why);
+	else
+		send_entry(h, fd);
+}
+
+static void attempt(struct hook *h)
+{
+	char host[HOST_SIZE];
+
+	if (h->failures == 0)
+		h->begun_us = loop_now_us(h->hooks->config.loop);
+	host_text(h, host);
+	h->dial_tag = dialer_dial(h->hooks->config.dialer, host, h->url.port, on_dialled, h);
+}
+
+static int take_line(const struct event_line *line, void *arg)
+{
+	struct hook *h = arg;
+
+	buf_truncate(&h->entry, 0);
+	if (buf_append(&h->entry, line->json, line->len) < 0)
+		return 0; /* no entry of ours is so long: somebody has altered it */
+	h->seq = line->seq;
+	return 1;
+}
+
+static void look(struct loop *loop, void *arg)
+{
+	struct hook *h = arg;
+	const struct event_filter filter = {.project_id = h->project_id, .types = h->types};
+	struct err err;
+	int r = 0;
+
+	(void)loop;
+	if (is_busy(h))
+		return;
+	if (h->seq == 0)
+		r = event_log_read(h->hooks->config.events, &filter, &h->after, take_line, h, &err);
+	if (r < 0)
+		log_error("hook.blind", "id=%s error='%s'", h->id, err.message);
+	else if (h->seq != 0)
+		attempt(h);
+	else if (r > 0)
+		loop_timer_set_in(h->timer, 0);
+}
+
+static void on_more(void *arg)
+{
+	struct hooks *hooks = arg;
+
+	list_for_each (&hooks->all, struct hook, h, link)
+		if (h->seq == 0 && !loop_timer_is_set(h->timer))
+			loop_timer_set_in(h->timer, 0);
+}
+
+static void hook_free(struct hook *h)
+{
+	list_remove(&h->link);
+	h->hooks->n_all--;
+	dialer_cancel(h->hooks->config.dialer, h->dial_tag);
+	delivery_free(h->delivery);
+	loop_timer_free(h->timer);
+	buf_done(&h->entry);
+	free(h->url_text);
+	free(h->types_text);
+	free(h->secret);
+	free(h);
+}
+
+/* In memory only. The row's texts were checked when it was made. */
+static int hook_make(struct hooks *hooks, const struct hook_row *row, struct hook **ret)
+{
+	struct hook *h = xnew0(struct hook);
+	const char *why;
+
+	h->hooks = hooks;
+	(void)snprintf(h->id, sizeof(h->id), "%s", row->id);
+	(void)snprintf(h->project_id, sizeof(h->project_id), "%s", row->project_id);
+	h->url_text = xstrdup(row->url);
+	h->types_text = xstrdup(row->types);
+	h->secret = xstrdup(row->secret);
+	h->created_us = row->created_us;
+	h->cursor = h->after = row->cursor;
+	buf_init(&h->entry, REQUEST_MAX / 2);
+	h->timer = loop_timer_new(hooks->config.loop, look, h);
+	list_append(&hooks->all, &h->link);
+	hooks->n_all++;
+	if (url_parse(h->url_text, strlen(h->url_text), &h->url, &why) < 0 ||
+	    (h->types_text[0] && event_types_parse(h->types_text, &h->types, NULL) < 0)) {
+		hook_free(h);
+		return -EINVAL;
+	}
+	loop_timer_set_in(h->timer, 0);
+	*ret = h;
+	return 0;
+}
+
+static int load_hook(const struct hook_row *row, void *arg)
+{
+	struct hook *h;
+
+	if (hook_make(arg, row, &h) < 0)
+		log_error("hook.unreadable", "id='%s'", row->id);
+	return 0;
+}
+
+int hooks_open(const struct hooks_config *config, struct hooks **ret, struct err *err)
+{
+	struct hooks *hooks = xnew0(struct hooks);
+	int r;
+
+	hooks->config = *config;
+	hooks->timing = config->timing ? *config->timing : usual_timing;
+	list_init(&hooks->all);
+	hooks->watch = (struct event_watch){.fn = on_more, .arg = hooks};
+	event_watch_add(config->events, &hooks->watch);
+	r = store_hooks_open(config->store, &hooks->rows, err);
+	if (r == 0)
+		r = store_hooks_each(hooks->rows, load_hook, hooks, err);
+	if (r < 0) {
+		hooks_close(hooks);
+		return r;
+	}
+	*ret = hooks;
+	return 0;
+}
+
+void hooks_close(struct hooks *hooks)
+{
+	if (!hooks)
+		return;
+	list_for_each (&hooks->all, struct hook, h, link)
+		hook_free(h);
+	event_watch_remove(&hooks->watch);
+	store_hooks_close(hooks->rows);
+	free(hooks);
+}
+
+static int check_url(const struct hooks *hooks, const char *text, struct err *err)
+{
+	const struct range_site site = {0};
+	const char *why = "";
+	struct url url;
+
+	if (strlen(text) > URL_BYTES_MAX)
+		return err_field(err, "url", "is longer than %d bytes", URL_BYTES_MAX);
+	for (const char *p = text; *p; p++)
+		if (*p <= ' ' || *p >= 0x7f)
+			return err_field(err, "url", "must be printable ASCII without blanks");
+	if (url_parse(text, strlen(text), &url, &why) < 0)
+		return err_field(err, "url", "%s", why);
+	if (url.scheme != URL_HTTP && url.scheme != URL_HTTPS)
+		return err_field(err, "url", "must be http or https");
+	if (!url.host.is_name && !range_is_open(&site, &url.host.address, hooks->config.allowed,
+	                                        hooks->config.n_allowed)) {
+		(void)err_field(err, "url", "is not a public address");
+		return err_hint(err, "the operator can allow it with --webhooks-allow");
+	}
+	return 0;
+}
+
+static int check_room(const struct hooks *hooks, const char *project_id, struct err *err)
+{
+	size_t n = 0;
+
+	list_for_each (&hooks->all, const struct hook, h, link)
+		n += strcmp(h->project_id, project_id) == 0;
+	if (n >= HOOKS_MAX_OF_PROJECT || hooks->n_all >= HOOKS_MAX)
+		return err_set(err, ERR_LIMIT, 0, "there are %zu webhooks, which is the most", n);
+	return 0;
+}
+
+int hooks_add(struct hooks *hooks, const char *project_id, const char *url, const char *types,
+              char secret[64], const struct hook **ret, struct err *err)
+{
+	struct hook_row row = {.project_id = project_id, .url = url, .types = types ? types : ""};
+	struct event_status status;
+	char id[ID_SIZE];
+	uint64_t set;
+	struct hook *h;
+	int r = check_url(hooks, url, err);
+
+	if (r == 0 && types)
+		r = event_types_parse(types, &set, err);
+	if (r == 0)
+		r = check_room(hooks, project_id, err);
+	if (r < 0)
+		return r;
+	id_make(id, "wh");
+	hook_secret_make(secret);
+	event_log_status(hooks->config.events, &status);
+	row.id = id;
+	row.secret = secret;
+	row.created_us = clock_wall_us();
+	row.cursor = status.head_seq;
+	r = store_hooks_add(hooks->rows, &row, err);
+	if (r == 0 && hook_make(hooks, &row, &h) < 0)
+		r = err_field(err, "url", "cannot be used");
+	if (r < 0)
+		return r;
+	*ret = h;
+	return 0;
+}
+
+const struct hook *hooks_find(struct hooks *hooks, const char *project_id, const char *id)
+{
+	list_for_each (&hooks->all, struct hook, h, link)
+		if (strcmp(h->id, id) == 0 && strcmp(h->project_id, project_id) == 0)
+			return h;
+	return NULL;
+}
+
+int hooks_remove(struct hooks *hooks, const char *project_id, const char *id, struct err *err)
+{
+	const struct hook *h = hooks_find(hooks, project_id, id);
+	int r;
+
+	if (!h)
+		return err_set(err, ERR_NOT_FOUND, 0, "no webhook '%.64s'", id);
+	r = store_hooks_remove(hooks->rows, h->id, err);
+	if (r == 0)
+		hook_free(unconst(h));
+	return r;
+}
+
+void hooks_each(struct hooks *hooks, const char *project_id,
+                void (*fn)(const struct hook *h, void *arg), void *arg)
+{
+	list_for_each (&hooks->all, struct hook, h, link)
+		if (strcmp(h->project_id, project_id) == 0)
+			fn(h, arg);
+}
+
+const char *hook_id(const struct hook *h)
+{
+	return h->id;
+}
+
+void hook_to_json(const struct hook *h, struct json_writer *w, const char *name)
+{
+	json_open_object(w, name);
+	json_put_str(w, "id", h->id);
+	json_put_str(w, "url", h->url_text);
+	json_put_str(w, "types", h->types_text[0] ? h->types_text : NULL);
+	json_put_u64(w, "created_us", h->created_us);
+	json_put_u64(w, "last_seq", h->cursor);
+	json_put_u64(w, "delivered", h->delivered);
+	json_put_u64(w, "dropped", h->dropped);
+	json_put_u64(w, "failures", h->failures);
+	json_put_str(w, "last_error", h->last_error[0] ? h->last_error : NULL);
+	json_close_object(w);
+}

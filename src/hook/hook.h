@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Webhooks: entries of the event log, sent to a URL as they come. A hook is a place in the log and
+ * somewhere to send to; entries of its project that match are sent one after the other, in the
+ * log's order, each until a 2xx says that it has arrived. So what concerns one sandbox arrives in
+ * its order, every entry at least once, under its number (webhook-id: HOOK.SEQ).
+ *
+ *	idle --> dialling --> sending --> idle        (2xx: the place moves on, and is written down)
+ *	              +----------+--> waiting --> dialling …
+ *
+ * What fails is tried again after one second, then twice as long each time, up to ten minutes. An
+ * entry that nobody took for a day is left behind and counted.
+ */
+#include "event/event.h"
+#include "hook/dialer.h"
+#include "net/address.h"
+
+struct hooks;
+struct hook;
+struct tls_context;
+
+#define HOOKS_MAX_OF_PROJECT 16
+#define HOOKS_MAX            256
+
+struct hook_timing {
+	uint64_t first_us, most_us; /* between two attempts */
+	uint64_t give_up_us;
+};
+
+struct hooks_config {
+	struct loop *loop;
+	struct store *store; /* to be closed after the hooks */
+	struct event_log *events;
+	struct dialer *dialer;
+	struct tls_context *tls; /* NULL: no https */
+	const struct cidr *allowed;
+	size_t n_allowed;                 /* that are not public, and may be sent to all the same */
+	const struct hook_timing *timing; /* NULL = the usual */
+};
+must_check int hooks_open(const struct hooks_config *config, struct hooks **ret, struct err *err);
+void hooks_close(struct hooks *hooks); /* NULL is fine */
+
+/* Begins behind the newest entry. *secret is shown this once. types: as event_types_parse(), or
+ * NULL for all. */
+must_check int hooks_add(struct hooks *hooks, const char *project_id, const char *url,
+                         const char *types, char secret[64], const struct hook **ret,
+                         struct err *err);
+must_check int hooks_remove(struct hooks *hooks, const char *project_id, const char *id,
+                            struct err *err); /* NOT_FOUND for another project's */
+const struct hook *hooks_find(struct hooks *hooks, const char *project_id,
+                              const char *id); /* or NULL */
+void hooks_each(struct hooks *hooks, const char *project_id,
+                void (*fn)(const struct hook *h, void *arg), void *arg);
+const char *hook_id(const struct hook *h);
+void hook_to_json(const struct hook *h, struct json_writer *w, const char *name); /* no secret */

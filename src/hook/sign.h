@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Signatures as Standard Webhooks 1.0 has them, so that receivers can use a library they know:
+ * HMAC-SHA256 over "ID.SECONDS.BODY" under the secret's bytes, as "v1,BASE64". A secret is shown as
+ * "whsec_BASE64".
+ */
+#include "base/auto.h"
+
+#define HOOK_SECRET_BYTES 32
+#define HOOK_SECRET_SIZE  64 /* of the text, with its NUL */
+#define HOOK_SIGN_SIZE    64
+
+void hook_secret_make(char ret[HOOK_SECRET_SIZE]);
+/* -EINVAL: not a secret of ours. */
+must_check int hook_sign(const char *secret, const char *id, uint64_t seconds, const char *body,
+                         size_t len, char ret[HOOK_SIGN_SIZE]);
