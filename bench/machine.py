@@ -47,3 +47,8 @@ def describe(build: str) -> Dict[str, object]:
         "buildtype": kind.group(1) if kind else "unknown",
         "packages": versions(),
     }
+
+
+def is_busy(described: Dict[str, object]) -> bool:
+    """Whether it had so much to do before the run that the figures are poor."""
+    return described["load"] > described["cores"] / 2

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Dict, List
 
+from machine import is_busy
 from measure import cells
 
 HEADS = ("what", "p50", "p99", "peer", "its p50", "ratio", "aim", "")
@@ -52,6 +53,7 @@ def page(result: dict) -> str:
         f"load {machine['load']:.1f} before the run; {machine['date']}.",
         f"**Programs**: {machine['cloche']}, built as {machine['buildtype']}; {packages}.",
         "",
+        *(["**The machine was busy with other things**: the ratios say more than the figures.", ""] if is_busy(machine) else []),
         f"{len(aims) - len(missed)} of {len(aims)} aims are met.",
     ]
     for name, about in SECTIONS.items():

@@ -57,6 +57,8 @@ def main() -> int:
     if os.geteuid() != 0:
         raise SystemExit("bench: needs root, as the daemon does")
     described = machine.describe(options.build)
+    if machine.is_busy(described):
+        print(f"bench: this machine is busy (load {described['load']:.1f}): the figures will be poor, the ratios less so")
     rows: List[dict] = []
     pooled = Daemon(options.build, pool=True)
     direct = None
