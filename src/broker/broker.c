@@ -21,6 +21,7 @@
 #include "broker/adopt.h"
 #include "broker/check.h"
 #include "broker/finals.h"
+#include "broker/slots.h"
 #include "broker/wire.h"
 
 #include <assert.h>
@@ -31,7 +32,6 @@
 #define IN_FLIGHT_MAX 128
 #define LAST_WORDS_US                                                                              \
 	(10 * UINT64_C(1000000)) /* for creates and deletes once the gateway is gone */
-#define WORD_BITS 64
 
 enum box_state { BOX_STARTING, BOX_RUNNING, BOX_KILLING };
 
@@ -64,40 +64,8 @@ struct broker {
 	struct list boxes;
 	size_t n_boxes;
 	size_t in_flight;
-	uint32_t next_slot;
-	uint64_t slots[BROKER_SLOTS / WORD_BITS]; /* bit set: taken */
+	struct slots slots;
 };
-
-/* A uid range comes round again as late as possible, so that a file or process that survived its
- * sandbox by a mistake of ours meets no new owner soon. */
-static int slot_take(struct broker *b, uint32_t *ret)
-{
-	for (uint32_t i = 0; i < BROKER_SLOTS; i++) {
-		uint32_t slot = (b->next_slot + i) % BROKER_SLOTS;
-
-		if (b->slots[slot / WORD_BITS] & BIT64(slot % WORD_BITS))
-			continue;
-		b->slots[slot / WORD_BITS] |= BIT64(slot % WORD_BITS);
-		b->next_slot = slot + 1;
-		*ret = slot;
-		return 0;
-	}
-	return -ENOSPC;
-}
-
-static bool slot_claim(struct broker *b, uint32_t slot)
-{
-	if (slot >= BROKER_SLOTS || (b->slots[slot / WORD_BITS] & BIT64(slot % WORD_BITS)))
-		return false;
-	b->slots[slot / WORD_BITS] |= BIT64(slot % WORD_BITS);
-	b->next_slot = MAX(b->next_slot, slot + 1) % BROKER_SLOTS;
-	return true;
-}
-
-static void slot_give(struct broker *b, uint32_t slot)
-{
-	b->slots[slot / WORD_BITS] &= ~BIT64(slot % WORD_BITS);
-}
 
 /* A list is enough: it is walked once a request, and a request costs far more than the walk. */
 static struct box *box_find(struct broker *b, const char *id)
@@ -177,10 +145,10 @@ static void on_guest_gone(void *arg)
 		reply.usage = box->final;
 		list_remove(&waiter->link);
 		free(waiter);
-		wire_reply(b->wire, &reply, -1);
+		wire_reply(b->wire, &reply, NULL);
 		in_flight_end(b);
 	}
-	slot_give(b, box->spec.slot);
+	slots_give(&b->slots, box->spec.slot);
 	box_free(box);
 }
 
@@ -214,7 +182,7 @@ static void on_guest_ended(struct guest *g, int wait_status, void *arg)
 	reply.ended.wait_status = wait_status;
 	if (b->engine->usage(g, &reply.ended.usage, NULL) < 0)
 		memset(&reply.ended.usage, 0, sizeof(reply.ended.usage));
-	wire_reply(b->wire, &reply, -1);
+	wire_reply(b->wire, &reply, NULL);
 	box_kill(box);
 }
 
@@ -224,14 +192,14 @@ static void on_guest_started(struct guest *g, const struct err *err, void *arg)
 	struct box *box = arg;
 	struct broker *b = box->broker;
 	struct msg_reply reply;
-	int fd = -1;
+	int fds[MSG_FDS_MAX] = {-1, -1, -1, -1};
 
 	reply_init(&reply, MSG_CREATE, box->create_tag, box->spec.id);
 	if (!err) {
 		box->state = BOX_RUNNING;
 		box->guest = g;
 		reply.isolation = b->engine->isolation();
-		if (b->engine->connect(box->guest, &fd, &reply.err) == 0)
+		if (b->engine->connect(box->guest, fds, &reply.err) == 0)
 			reply.err = (struct err){0};
 	} else {
 		reply.err = *err;
@@ -240,7 +208,7 @@ static void on_guest_started(struct guest *g, const struct err *err, void *arg)
 		log_info("sandbox.started", "id=%s slot=%u", box->spec.id, box->spec.slot);
 	else
 		log_warn("sandbox.failed", "id=%s error='%s'", box->spec.id, reply.err.message);
-	wire_reply(b->wire, &reply, fd);
+	wire_reply(b->wire, &reply, fds);
 	in_flight_end(b);
 	if (err)
 		on_guest_gone(box);
@@ -249,19 +217,19 @@ static void on_guest_started(struct guest *g, const struct err *err, void *arg)
 }
 
 /*
- * The requests. Each gives 0 when *reply (and *ret_fd) is the answer, 1 when the answer comes
+ * The requests. Each gives 0 when *reply (and fds) is the answer, 1 when the answer comes
  * later, or < 0 with reply->err.
  */
 
 static int do_probe(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                    int *ret_fd)
+                    int *fds)
 {
 	struct sysinfo info;
 	struct statvfs disk;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	(void)req;
-	(void)ret_fd;
+	(void)fds;
 	if (sysinfo(&info) < 0 || statvfs(b->config.host.data_dir, &disk) < 0)
 		return err_set(&reply->err, ERR_INTERNAL, errno, "cannot measure the host");
 	reply->probe.isolation = b->engine->isolation();
@@ -283,16 +251,16 @@ static int check_room(struct broker *b, const char *id, struct err *err)
 }
 
 static int do_create(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                     int *ret_fd)
+                     int *fds)
 {
 	struct box *box;
 	uint32_t slot;
 	int r = check_room(b, req->id, &reply->err);
 
-	(void)ret_fd;
+	(void)fds;
 	if (r < 0)
 		return r;
-	r = slot_take(b, &slot);
+	r = slots_take(&b->slots, &slot);
 	if (r < 0)
 		return err_set(&reply->err, ERR_CAPACITY, -r, "no uid range is free");
 	box = box_new(b);
@@ -309,7 +277,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	                     &reply->err);
 	if (r == 0)
 		return 1;
-	slot_give(b, slot);
+	slots_give(&b->slots, slot);
 	box_free(box);
 	in_flight_end(b);
 	return r;
@@ -330,20 +298,20 @@ static struct box *find_running(struct broker *b, const char *id, struct err *er
 }
 
 static int do_connect(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                      int *ret_fd)
+                      int *fds)
 {
 	struct box *box = find_running(b, req->id, &reply->err);
 
-	return box ? b->engine->connect(box->guest, ret_fd, &reply->err) : -ESRCH;
+	return box ? b->engine->connect(box->guest, fds, &reply->err) : -ESRCH;
 }
 
 static int do_delete(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                     int *ret_fd)
+                     int *fds)
 {
 	struct box *box = box_find(b, req->id);
 	struct waiter *waiter;
 
-	(void)ret_fd;
+	(void)fds;
 	if (!box) {
 		reply->usage = finals_find(&b->finals, req->id);
 		return 0;
@@ -358,12 +326,12 @@ static int do_delete(struct broker *b, const struct msg_request *req, struct msg
 }
 
 static int do_limits(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                     int *ret_fd)
+                     int *fds)
 {
 	struct box *box = find_running(b, req->id, &reply->err);
 	int r;
 
-	(void)ret_fd;
+	(void)fds;
 	if (!box)
 		return -ESRCH;
 	r = b->engine->set_limits(box->guest, &req->limits, &reply->err);
@@ -373,21 +341,21 @@ static int do_limits(struct broker *b, const struct msg_request *req, struct msg
 }
 
 static int do_usage(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                    int *ret_fd)
+                    int *fds)
 {
 	struct box *box = find_running(b, req->id, &reply->err);
 
-	(void)ret_fd;
+	(void)fds;
 	return box ? b->engine->usage(box->guest, &reply->usage, &reply->err) : -ESRCH;
 }
 
 static int do_freeze(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                     int *ret_fd)
+                     int *fds)
 {
 	struct box *box = find_running(b, req->id, &reply->err);
 	bool on = req->op == MSG_FREEZE;
 
-	(void)ret_fd;
+	(void)fds;
 	return box ? b->engine->freeze(box->guest, on, &reply->err) : -ESRCH;
 }
 
@@ -407,18 +375,18 @@ static void on_forked(const struct err *err, void *arg)
 	if (err)
 		reply.err = *err;
 	free(w);
-	wire_reply(b->wire, &reply, -1);
+	wire_reply(b->wire, &reply, NULL);
 	in_flight_end(b);
 }
 
 static int do_fork(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                   int *ret_fd)
+                   int *fds)
 {
 	struct box *box = find_running(b, req->id, &reply->err);
 	struct fork_wait *w;
 	int r;
 
-	(void)ret_fd;
+	(void)fds;
 	if (!box)
 		return -ESRCH;
 	if (!b->engine->fork)
@@ -436,9 +404,9 @@ static int do_fork(struct broker *b, const struct msg_request *req, struct msg_r
 }
 
 static int do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                   int *ret_fd)
+                   int *fds)
 {
-	(void)ret_fd;
+	(void)fds;
 	for (struct list *l = b->boxes.next; l != &b->boxes; l = l->next) {
 		const struct box *box = list_entry(l, struct box, link);
 		struct msg_reply row;
@@ -449,17 +417,60 @@ static int do_list(struct broker *b, const struct msg_request *req, struct msg_r
 		row.list.limits = box->spec.limits;
 		row.list.isolation = b->engine->isolation();
 		row.list.template_id = box->spec.template_id;
-		wire_reply(b->wire, &row, -1);
+		wire_reply(b->wire, &row, NULL);
 	}
 	reply->id[0] = '\0';
 	return 0;
 }
 
+/* NULL with an error as well if its engine has no doors. */
+static struct box *find_with_door(struct broker *b, const char *id, struct err *err)
+{
+	struct box *box = find_running(b, id, err);
+
+	if (!box || b->engine->open_door)
+		return box;
+	(void)err_set(err, ERR_UNSUPPORTED, 0, "engine %s has no network", b->engine->name);
+	return NULL;
+}
+
+static int do_door(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *fds)
+{
+	struct box *box = find_with_door(b, req->id, &reply->err);
+	int r = box ? b->engine->open_door(box->guest, fds, &reply->err) : -ESRCH;
+
+	for (size_t i = 0; r == 0 && i < DOOR_SOCKETS; i++)
+		reply->door.sockets |= fds[i] >= 0 ? BIT(i) : 0;
+	return r;
+}
+
+static int do_door_close(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                         int *fds)
+{
+	struct box *box = find_with_door(b, req->id, &reply->err);
+
+	(void)fds;
+	return box ? b->engine->close_door(box->guest, &reply->err) : -ESRCH;
+}
+
+static int do_dial(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *fds)
+{
+	struct box *box = find_with_door(b, req->id, &reply->err);
+
+	if (!box)
+		return -ESRCH;
+	return b->engine->dial(box->guest, (int)req->dial.family, (uint16_t)req->dial.port, fds,
+	                       &reply->err);
+}
+
 static int (*const requests[])(struct broker *b, const struct msg_request *req,
-                               struct msg_reply *reply, int *ret_fd) = {
-	[MSG_PROBE] = do_probe,   [MSG_CREATE] = do_create, [MSG_CONNECT] = do_connect,
-	[MSG_DELETE] = do_delete, [MSG_LIMITS] = do_limits, [MSG_USAGE] = do_usage,
-	[MSG_FREEZE] = do_freeze, [MSG_THAW] = do_freeze,   [MSG_LIST] = do_list,
+                               struct msg_reply *reply, int *fds) = {
+	[MSG_PROBE] = do_probe,   [MSG_CREATE] = do_create,         [MSG_CONNECT] = do_connect,
+	[MSG_DELETE] = do_delete, [MSG_LIMITS] = do_limits,         [MSG_USAGE] = do_usage,
+	[MSG_FREEZE] = do_freeze, [MSG_THAW] = do_freeze,           [MSG_LIST] = do_list,
+	[MSG_DOOR] = do_door,     [MSG_DOOR_CLOSE] = do_door_close, [MSG_DIAL] = do_dial,
 	[MSG_FORK] = do_fork,
 };
 
@@ -467,7 +478,7 @@ static void on_request(const struct msg_request *req, ssize_t len, size_t n_fds,
 {
 	struct broker *b = arg;
 	struct msg_reply reply;
-	int fd = -1;
+	int fds[MSG_FDS_MAX] = {-1, -1, -1, -1};
 	int r;
 
 	reply_init(&reply, req->op, req->tag, "");
@@ -476,11 +487,11 @@ static void on_request(const struct msg_request *req, ssize_t len, size_t n_fds,
 	                  &reply.err);
 	if (r < 0) {
 		log_warn("broker.refused", "op=%u error='%s'", req->op, reply.err.message);
-		wire_reply(b->wire, &reply, -1);
+		wire_reply(b->wire, &reply, NULL);
 		return;
 	}
 	memcpy(reply.id, req->id, sizeof(reply.id));
-	r = requests[req->op](b, req, &reply, &fd);
+	r = requests[req->op](b, req, &reply, fds);
 	if (r == 1)
 		return;
 	if (r == 0)
@@ -488,7 +499,7 @@ static void on_request(const struct msg_request *req, ssize_t len, size_t n_fds,
 	else
 		log_debug("broker.failed", "op=%u id=%s error='%s'", req->op, req->id,
 		          reply.err.message);
-	wire_reply(b->wire, &reply, fd);
+	wire_reply(b->wire, &reply, fds);
 }
 
 static void on_gateway_gone(void *arg)
@@ -517,10 +528,10 @@ static int adopt_one(const char *id, struct err *err, void *arg)
 		return r;
 	}
 	box->state = BOX_RUNNING;
-	if (slot_claim(b, box->spec.slot))
+	if (slots_claim(&b->slots, box->spec.slot))
 		return 0;
 	r = err_set(err, ERR_INTERNAL, EEXIST, "its uid range %u is taken", box->spec.slot);
-	(void)slot_take(b, &box->spec.slot); /* one that on_guest_gone() may give back */
+	(void)!slots_take(&b->slots, &box->spec.slot); /* one that on_guest_gone() may give back */
 	box_kill(box);
 	return r;
 }

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define ENGINE_JAIL   1
 #define TEMPLATE_HOST 0
@@ -37,6 +38,9 @@ static const struct {
 	[MSG_THAW] = {.has_id = true},
 	[MSG_LIST] = {.has_id = false},
 	[MSG_FORK] = {.has_id = true},
+	[MSG_DOOR] = {.has_id = true},
+	[MSG_DOOR_CLOSE] = {.has_id = true},
+	[MSG_DIAL] = {.has_id = true},
 };
 
 static bool ends(const char *text, size_t size)
@@ -123,6 +127,13 @@ static int check_fork(const struct msg_request *req, struct err *err)
 	return 0;
 }
 
+static int check_dial(const struct msg_request *req, struct err *err)
+{
+	if (req->dial.family != AF_INET && req->dial.family != AF_INET6)
+		return err_field(err, "family", "%u is not known", req->dial.family);
+	return check_range("port", req->dial.port, 1, UINT16_MAX, err);
+}
+
 int check_request(const struct msg_request *req, size_t len, size_t n_fds,
                   const struct guest_limits *max, struct err *err)
 {
@@ -145,5 +156,7 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 		return check_create(req, max, err);
 	if (req->op == MSG_FORK)
 		return check_fork(req, err);
+	if (req->op == MSG_DIAL)
+		return check_dial(req, err);
 	return ops[req->op].has_limits ? check_limits(&req->limits, max, err) : 0;
 }

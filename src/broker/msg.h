@@ -7,7 +7,8 @@
  */
 #include "engine/engine.h"
 
-#define MSG_MAGIC 0x636c6f31 /* "clo1" */
+#define MSG_MAGIC   0x636c6f31 /* "clo1" */
+#define MSG_FDS_MAX DOOR_SOCKETS
 
 enum msg_op {
 	MSG_PROBE = 1, /* reply: isolation and host figures */
@@ -20,9 +21,13 @@ enum msg_op {
 	MSG_USAGE,
 	MSG_FREEZE,
 	MSG_THAW,
-	MSG_LIST,       /* a reply for each living sandbox, then one with an empty id */
-	MSG_FORK,       /* a warm Python for the agent's channel of that tag; reply when it is on
-	                   its way */
+	MSG_LIST, /* a reply for each living sandbox, then one with an empty id */
+	MSG_FORK, /* a warm Python for the agent's channel of that tag; reply when it is on
+	             its way */
+	MSG_DOOR, /* opens or replaces its door; reply carries the fds that door.sockets names, in
+	             the order of enum door_socket */
+	MSG_DOOR_CLOSE, /* a closed one is fine */
+	MSG_DIAL,       /* reply carries an fd: a TCP socket on its way to a port inside */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 };
@@ -43,6 +48,10 @@ struct msg_request {
 		struct {
 			char tag[ID_SIZE]; /* of kind "in" */
 		} fork;
+		struct {
+			uint32_t family; /* AF_INET, AF_INET6 */
+			uint32_t port;
+		} dial;
 	};
 };
 
@@ -62,6 +71,9 @@ struct msg_reply {
 		} probe;
 		struct isolation isolation; /* CREATE */
 		struct guest_usage usage;
+		struct {
+			uint32_t sockets; /* bits of enum door_socket */
+		} door;
 		struct {
 			struct guest_limits limits;
 			struct isolation isolation;

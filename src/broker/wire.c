@@ -16,7 +16,7 @@
 struct queued {
 	struct list link;
 	struct msg_reply reply;
-	int fd;
+	int fds[MSG_FDS_MAX];
 };
 
 struct wire {
@@ -44,11 +44,17 @@ static void watch(struct wire *w)
 	loop_io_set(w->io, events);
 }
 
+static void close_all(const int *fds)
+{
+	for (size_t i = 0; i < MSG_FDS_MAX; i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+}
+
 static void drop(struct queued *q)
 {
 	list_remove(&q->link);
-	if (q->fd >= 0)
-		(void)close(q->fd);
+	close_all(q->fds);
 	free(q);
 }
 
@@ -82,10 +88,16 @@ static void gone(struct wire *w)
 }
 
 /* 0: sent or dropped with the gateway; -EAGAIN: the socket is full. */
-static int transmit(struct wire *w, const struct msg_reply *reply, int fd)
+static int transmit(struct wire *w, const struct msg_reply *reply, const int *fds)
 {
-	ssize_t n = fd_send(w->fd, reply, sizeof(*reply), &fd, fd >= 0 ? 1 : 0);
+	int present[MSG_FDS_MAX];
+	size_t n_present = 0;
+	ssize_t n;
 
+	for (size_t i = 0; i < MSG_FDS_MAX; i++)
+		if (fds[i] >= 0)
+			present[n_present++] = fds[i];
+	n = fd_send(w->fd, reply, sizeof(*reply), present, n_present);
 	if (n == -EAGAIN || n == -ENOBUFS || n == -ETOOMANYREFS)
 		return -EAGAIN;
 	if (n < 0)
@@ -93,20 +105,21 @@ static int transmit(struct wire *w, const struct msg_reply *reply, int fd)
 	return 0;
 }
 
-void wire_reply(struct wire *w, const struct msg_reply *reply, int fd)
+void wire_reply(struct wire *w, const struct msg_reply *reply, const int *fds)
 {
+	static const int none[MSG_FDS_MAX] = {-1, -1, -1, -1};
 	struct queued *q;
 
-	if (!w->is_gone && (!list_empty(&w->queue) || transmit(w, reply, fd) == -EAGAIN)) {
+	fds = fds ? fds : none;
+	if (!w->is_gone && (!list_empty(&w->queue) || transmit(w, reply, fds) == -EAGAIN)) {
 		q = xnew0(struct queued);
 		q->reply = *reply;
-		q->fd = fd;
+		memcpy(q->fds, fds, sizeof(q->fds));
 		list_append(&w->queue, &q->link);
 		watch(w);
 		return;
 	}
-	if (fd >= 0)
-		(void)close(fd);
+	close_all(fds);
 }
 
 static void flush(struct wire *w)
@@ -114,7 +127,7 @@ static void flush(struct wire *w)
 	struct queued *q;
 
 	while ((q = list_first(&w->queue, struct queued, link))) {
-		if (transmit(w, &q->reply, q->fd) == -EAGAIN || w->is_gone)
+		if (transmit(w, &q->reply, q->fds) == -EAGAIN || w->is_gone)
 			return;
 		drop(q);
 	}

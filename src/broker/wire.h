@@ -19,5 +19,6 @@ struct wire_ops {
 must_check int wire_new(struct loop *loop, int fd, const struct wire_ops *ops, void *arg,
                         struct wire **ret, struct err *err); /* owns fd, also on failure */
 void wire_free(struct wire *w);                              /* NULL is fine; from any callback */
-void wire_reply(struct wire *w, const struct msg_reply *reply, int fd); /* owns fd; -1 = none */
+/* fds: MSG_FDS_MAX of them, -1 = none; they are the wire's from here on. NULL: none at all. */
+void wire_reply(struct wire *w, const struct msg_reply *reply, const int *fds);
 void wire_hold(struct wire *w, bool on); /* on: reads no requests (too many are in flight) */

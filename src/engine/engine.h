@@ -68,6 +68,15 @@ struct isolation {
 	uint32_t walls, gaps; /* bits of enum wall */
 };
 
+/* The host's sockets in a guest's net namespace. */
+enum door_socket {
+	DOOR_TCP4, /* listens: every TCP connection that leaves, with its original destination */
+	DOOR_TCP6,
+	DOOR_DNS4, /* UDP: what is sent to port 53 of any address */
+	DOOR_DNS6,
+	DOOR_SOCKETS
+};
+
 /* Called once per start(), unless kill() came first. err is NULL on success; on failure the guest
  * is already cleaned up and g must not be used again. */
 typedef void (*guest_started_fn)(struct guest *g, const struct err *err, void *arg);
@@ -118,6 +127,16 @@ struct engine {
 	 * engine that has none. */
 	int (*fork)(struct guest *g, const char *tag, guest_forked_fn forked, void *arg,
 	            struct err *err);
+	/*
+	 * The guest's one way out. Without a door it has no route: every connect() fails at once.
+	 * Opening an open one replaces its sockets; connections to the old ones are cut when those
+	 * are closed. ret_fds are non-blocking, -1 where the host has no IPv6. NULL: no doors.
+	 */
+	int (*open_door)(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err);
+	int (*close_door)(struct guest *g, struct err *err); /* a closed one is fine */
+	/* A TCP socket that is on its way to the loopback address of family (AF_INET, AF_INET6)
+	 * inside; writable once it is there or has failed (SO_ERROR). */
+	int (*dial)(struct guest *g, int family, uint16_t port, int *ret_fd, struct err *err);
 	void (*kill)(struct guest *g, guest_gone_fn gone,
 	             void *arg); /* cannot fail, may be called in any state, once */
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()

@@ -21,9 +21,10 @@
 
 /* How long the broker may take. Creates and deletes queue behind each other. */
 static const uint64_t patience_us[] = {
-	[MSG_PROBE] = 30 * SECONDS,  [MSG_CREATE] = 60 * SECONDS, [MSG_CONNECT] = 30 * SECONDS,
-	[MSG_DELETE] = 60 * SECONDS, [MSG_LIMITS] = 30 * SECONDS, [MSG_USAGE] = 5 * SECONDS,
-	[MSG_FREEZE] = 30 * SECONDS, [MSG_THAW] = 30 * SECONDS,   [MSG_LIST] = 60 * SECONDS,
+	[MSG_PROBE] = 30 * SECONDS,  [MSG_CREATE] = 60 * SECONDS,     [MSG_CONNECT] = 30 * SECONDS,
+	[MSG_DELETE] = 60 * SECONDS, [MSG_LIMITS] = 30 * SECONDS,     [MSG_USAGE] = 5 * SECONDS,
+	[MSG_FREEZE] = 30 * SECONDS, [MSG_THAW] = 30 * SECONDS,       [MSG_LIST] = 60 * SECONDS,
+	[MSG_DOOR] = 30 * SECONDS,   [MSG_DOOR_CLOSE] = 30 * SECONDS, [MSG_DIAL] = 30 * SECONDS,
 	[MSG_FORK] = 10 * SECONDS,
 };
 
@@ -32,6 +33,7 @@ struct ask {
 	uint64_t tag;
 	struct msg_request req;
 	host_fn fn;
+	host_door_fn door_fn; /* instead of fn */
 	void *arg;
 	struct loop_timer *timer;
 	struct list link; /* in host->unsent, else on no list */
@@ -57,16 +59,28 @@ static void ask_free(struct ask *a)
 	free(a);
 }
 
-static void ask_fail(struct ask *a, enum err_code code, const char *why)
+static void ask_tell(struct ask *a, const struct msg_reply *reply, int *fds, bool is_last)
 {
-	struct msg_reply reply = {.op = a->req.op, .tag = a->tag};
+	host_door_fn door_fn = a->door_fn;
 	host_fn fn = a->fn;
 	void *arg = a->arg;
 
+	if (is_last)
+		ask_free(a);
+	if (door_fn)
+		door_fn(reply, fds, arg);
+	else
+		fn(reply, take_fd(&fds[0]), arg);
+}
+
+static void ask_fail(struct ask *a, enum err_code code, const char *why)
+{
+	struct msg_reply reply = {.op = a->req.op, .tag = a->tag};
+	int none[MSG_FDS_MAX] = {-1, -1, -1, -1};
+
 	memcpy(reply.id, a->req.id, sizeof(reply.id));
 	(void)err_set(&reply.err, code, 0, "%s", why);
-	ask_free(a);
-	fn(&reply, -1, arg);
+	ask_tell(a, &reply, none, /* is_last= */ true);
 }
 
 static void on_timeout(struct loop *loop, void *arg)
@@ -103,16 +117,25 @@ static void end_strings(struct msg_reply *reply)
 		reply->err.code = ERR_INTERNAL;
 }
 
-static void on_reply(struct host *host, struct msg_reply *reply, int *fds, size_t n_fds)
+/* A door's sockets are put at their places; a reply that brings others than it names has none. */
+static void place_fds(const struct msg_reply *reply, const int *came, size_t n, int *ret)
 {
-	auto_fd int fd = n_fds > 0 ? fds[0] : -1;
-	struct ask *a = NULL;
-	host_fn fn;
-	void *arg;
+	bool is_door = reply->op == MSG_DOOR;
+	size_t next = 0;
 
-	for (size_t i = 1; i < n_fds; i++)
-		(void)close(fds[i]);
-	end_strings(reply);
+	for (size_t i = 0; i < MSG_FDS_MAX; i++) {
+		bool has = is_door ? (reply->door.sockets & BIT(i)) != 0 : i == 0;
+
+		ret[i] = has && next < n ? came[next++] : -1;
+	}
+	for (; next < n; next++)
+		(void)close(came[next]);
+}
+
+static void hand_over(struct host *host, const struct msg_reply *reply, int *fds)
+{
+	struct ask *a = NULL;
+
 	if (reply->op == MSG_ENDED && reply->tag == 0) {
 		host->ops->on_ended(reply, host->arg);
 		return;
@@ -122,11 +145,21 @@ static void on_reply(struct host *host, struct msg_reply *reply, int *fds, size_
 		log_debug("broker.late", "op=%u id='%s'", reply->op, reply->id);
 		return;
 	}
-	fn = a->fn;
-	arg = a->arg;
-	if (reply->op != MSG_LIST || reply->id[0] == '\0' || reply->err.code != ERR_NONE)
-		ask_free(a);
-	fn(reply, take_fd(&fd), arg);
+	ask_tell(a, reply, fds,
+	         /* is_last= */ reply->op != MSG_LIST || reply->id[0] == '\0' ||
+	                 reply->err.code != ERR_NONE);
+}
+
+static void on_reply(struct host *host, struct msg_reply *reply, const int *came, size_t n_came)
+{
+	int fds[MSG_FDS_MAX];
+
+	end_strings(reply);
+	place_fds(reply, came, n_came, fds);
+	hand_over(host, reply, fds);
+	for (size_t i = 0; i < MSG_FDS_MAX; i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
 }
 
 static void receive(struct host *host)
@@ -214,8 +247,8 @@ void host_free(struct host *host)
 	loop_defer(host->loop, free_host, host);
 }
 
-int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void *arg,
-             uint64_t *ret_tag, struct err *err)
+static int ask_new(struct host *host, const struct msg_request *req, struct ask **ret,
+                   struct err *err)
 {
 	struct ask *a;
 
@@ -229,13 +262,43 @@ int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void 
 	a->req = *req;
 	a->req.magic = MSG_MAGIC;
 	a->req.tag = a->tag;
-	a->fn = fn;
-	a->arg = arg;
 	a->timer = loop_timer_new(host->loop, on_timeout, a);
 	loop_timer_set_in(a->timer, patience_us[req->op]);
 	HASH_ADD(hh, host->asks, tag, sizeof(a->tag), a);
 	list_append(&host->unsent, &a->link);
 	transmit(host);
+	*ret = a;
+	return 0;
+}
+
+int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void *arg,
+             uint64_t *ret_tag, struct err *err)
+{
+	struct ask *a;
+	int r = ask_new(host, req, &a, err);
+
+	if (r < 0)
+		return r;
+	a->fn = fn;
+	a->arg = arg;
+	if (ret_tag)
+		*ret_tag = a->tag;
+	return 0;
+}
+
+int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg, uint64_t *ret_tag,
+                  struct err *err)
+{
+	struct msg_request req = {.op = MSG_DOOR};
+	struct ask *a;
+	int r;
+
+	(void)snprintf(req.id, sizeof(req.id), "%s", id);
+	r = ask_new(host, &req, &a, err);
+	if (r < 0)
+		return r;
+	a->door_fn = fn;
+	a->arg = arg;
 	if (ret_tag)
 		*ret_tag = a->tag;
 	return 0;

@@ -14,6 +14,9 @@ struct host;
  * each row and once with an empty id.
  */
 typedef void (*host_fn)(const struct msg_reply *reply, int fd, void *arg);
+/* Of a MSG_DOOR: fds has DOOR_SOCKETS of them, -1 where there is none. What the callee does not
+ * take with take_fd() is closed behind it. */
+typedef void (*host_door_fn)(const struct msg_reply *reply, int *fds, void *arg);
 
 struct host_ops {
 	void (*on_ended)(const struct msg_reply *reply, void *arg); /* MSG_ENDED */
@@ -27,4 +30,7 @@ void host_free(struct host *host);                           /* what is under wa
  * ret_tag may be NULL. */
 must_check int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void *arg,
                         uint64_t *ret_tag, struct err *err);
+/* Asks for a sandbox's door; as host_ask() otherwise. */
+must_check int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg,
+                             uint64_t *ret_tag, struct err *err);
 void host_cancel(struct host *host, uint64_t tag); /* fn is not called; 0 and unknown are fine */

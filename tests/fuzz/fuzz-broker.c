@@ -105,7 +105,7 @@ static void send_raw(struct script *s)
 /* A good request, into which the script may then write up to 15 bytes wherever it likes. */
 static void send_request(struct script *s)
 {
-	struct msg_request req = {.magic = MSG_MAGIC, .op = take(s) % (MSG_LIST + 2), .tag = 1};
+	struct msg_request req = {.magic = MSG_MAGIC, .op = take(s) % (MSG_DIAL + 2), .tag = 1};
 	size_t at = (size_t)take(s) * 2;
 	size_t len = take(s) & 15;
 	struct guest_limits limits = {

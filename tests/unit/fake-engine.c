@@ -209,6 +209,32 @@ static int fake_freeze(struct guest *g, bool on, struct err *err)
 	return 0;
 }
 
+static int fake_open_door(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
+{
+	for (size_t i = 0; i < DOOR_SOCKETS; i++)
+		if (!fake.lacks_ipv6 || i == DOOR_TCP4 || i == DOOR_DNS4)
+			ret_fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	fake.n_doors++;
+	(void)g;
+	(void)err;
+	return 0;
+}
+
+static int fake_close_door(struct guest *g, struct err *err)
+{
+	(void)g;
+	(void)err;
+	fake.n_doors = 0;
+	return 0;
+}
+
+static int fake_dial(struct guest *g, int family, uint16_t port, int *ret_fd, struct err *err)
+{
+	fake.dialled = port;
+	fake.dialled_family = family;
+	return fake_connect(g, ret_fd, err);
+}
+
 static void fake_kill(struct guest *g, guest_gone_fn gone, void *arg)
 {
 	g->gone = gone;
@@ -241,5 +267,8 @@ const struct engine fake_engine = {
 	.usage = fake_usage,
 	.freeze = fake_freeze,
 	.fork = fake_fork,
+	.open_door = fake_open_door,
+	.close_door = fake_close_door,
+	.dial = fake_dial,
 	.kill = fake_kill,
 };

@@ -16,6 +16,10 @@ struct fake_state {
 	bool is_frozen;
 	bool fails_fork;
 	char fork_tag[ID_SIZE]; /* of the last one */
+	bool lacks_ipv6;        /* doors have no sockets of it */
+	size_t n_doors;         /* opened since the last close */
+	int dialled_family;
+	uint16_t dialled;
 	const char *adoptable; /* the one id that adopt() finds alive */
 	uint32_t adopted_slot;
 	struct guest_spec last_spec;

@@ -115,21 +115,27 @@ static void send_request(const struct msg_request *req)
 	CHECK_INT(fd_send(gateway_fd, req, sizeof(*req), NULL, 0), sizeof(*req));
 }
 
-/* The next reply, or false if none comes. *ret_fd is the caller's. */
-static bool next_reply(struct msg_reply *reply, int *ret_fd)
+/* The next reply, or false if none comes. The fds are the caller's. */
+static bool next_reply_fds(struct msg_reply *reply, int *fds, size_t *n_fds)
 {
 	for (int i = 0; i < TURNS_MAX; i++) {
-		int fds[FD_PASS_MAX];
-		size_t n_fds;
-		ssize_t n = fd_recv(gateway_fd, reply, sizeof(*reply), fds, &n_fds);
+		ssize_t n = fd_recv(gateway_fd, reply, sizeof(*reply), fds, n_fds);
 
-		if (n == (ssize_t)sizeof(*reply)) {
-			*ret_fd = n_fds > 0 ? fds[0] : -1;
+		if (n == (ssize_t)sizeof(*reply))
 			return true;
-		}
 		turn();
 	}
 	return false;
+}
+
+static bool next_reply(struct msg_reply *reply, int *ret_fd)
+{
+	int fds[FD_PASS_MAX];
+	size_t n_fds = 0;
+	bool ok = next_reply_fds(reply, fds, &n_fds);
+
+	*ret_fd = n_fds > 0 ? fds[0] : -1;
+	return ok;
 }
 
 static struct msg_reply ask(const struct msg_request *req)
@@ -202,7 +208,7 @@ static void op_zero(struct msg_request *r)
 }
 static void op_past_the_last(struct msg_request *r)
 {
-	r->op = MSG_FORK + 1;
+	r->op = MSG_DIAL + 1;
 }
 static void op_of_the_broker(struct msg_request *r)
 {
@@ -571,10 +577,76 @@ TEST(a_fork_is_asked_for_by_an_interpreters_tag_and_nothing_else)
 	end();
 }
 
+static size_t ask_for_door(const char *id, struct msg_reply *reply)
+{
+	struct msg_request req = request(MSG_DOOR, id);
+	int fds[FD_PASS_MAX];
+	size_t n_fds = 0;
+
+	send_request(&req);
+	CHECK(next_reply_fds(reply, fds, &n_fds));
+	for (size_t i = 0; i < n_fds; i++)
+		(void)close(fds[i]);
+	return n_fds;
+}
+
+TEST(a_door_is_answered_with_the_sockets_that_it_names)
+{
+	struct msg_request req;
+	struct msg_reply reply;
+	char id[ID_SIZE];
+
+	begin();
+	make_id(id);
+	req = create_request(id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	CHECK_INT(ask_for_door(id, &reply), DOOR_SOCKETS);
+	CHECK_INT(reply.door.sockets, BIT(DOOR_SOCKETS) - 1);
+	fake.lacks_ipv6 = true;
+	CHECK_INT(ask_for_door(id, &reply), 2);
+	CHECK_INT(reply.door.sockets, BIT(DOOR_TCP4) | BIT(DOOR_DNS4));
+	req = request(MSG_DOOR_CLOSE, id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	CHECK_INT(fake.n_doors, 0);
+	end();
+}
+
+TEST(a_port_is_dialled_by_family_and_number_and_no_other_is_passed_on)
+{
+	static const struct {
+		uint32_t family, port;
+		enum err_code code;
+	} rows[] = {
+		{AF_INET, 3000, ERR_NONE},
+		{AF_INET6, 65535, ERR_NONE},
+		{AF_INET, 0, ERR_INVALID_FIELD},
+		{AF_INET, 65536, ERR_INVALID_FIELD},
+		{AF_INET6, 0x10001, ERR_INVALID_FIELD},
+		{AF_UNIX, 80, ERR_INVALID_FIELD},
+		{0, 80, ERR_INVALID_FIELD},
+	};
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	begin();
+	make_id(id);
+	req = create_request(id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		fake.dialled = 0;
+		req = request(MSG_DIAL, id);
+		req.dial.family = rows[i].family;
+		req.dial.port = rows[i].port;
+		CHECK_INT(ask_code(&req), rows[i].code);
+		CHECK_INT(fake.dialled, rows[i].code == ERR_NONE ? rows[i].port : 0);
+	}
+	end();
+}
+
 TEST(requests_on_an_unknown_sandbox_are_not_found)
 {
-	static const uint32_t ops[] = {MSG_CONNECT, MSG_LIMITS, MSG_USAGE,
-	                               MSG_FREEZE,  MSG_THAW,   MSG_FORK};
+	static const uint32_t ops[] = {MSG_CONNECT, MSG_LIMITS, MSG_USAGE,      MSG_FREEZE,
+	                               MSG_THAW,    MSG_DOOR,   MSG_DOOR_CLOSE, MSG_FORK};
 	struct msg_request req;
 	char id[ID_SIZE];
 
