@@ -214,43 +214,78 @@ int sandbox_fields_check(const struct sandbox_fields *f, struct sandbox_spec *sp
 	return r;
 }
 
-int body_read_create(const json_t *body, struct sandbox_spec *ret, struct err *err)
+int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get, struct err *err)
 {
 	struct sandbox_fields f;
-	struct json_field rows[SANDBOX_FIELDS + 1];
+	/* clang-format off */
+	const struct json_field own[] = {
+		{"timeout_ms",      JSON_FIELD_U64,    &ret->timeout_ms, .min = 1, .max = TIMEOUT_MS_MAX},
+		{"idle_timeout_ms", JSON_FIELD_U64,    &ret->idle_timeout_ms, .max = TIMEOUT_MS_MAX},
+		{"on_timeout",      JSON_FIELD_STRING, &ret->on_timeout},
+		{"persistent",      JSON_FIELD_BOOL,   &ret->is_persistent},
+		{"auto_resume",     JSON_FIELD_BOOL,   &ret->auto_resumes},
+		{"get_or_create",   JSON_FIELD_BOOL,   ret_get},
+	};
+	/* clang-format on */
+	struct json_field rows[SANDBOX_FIELDS + ARRAY_SIZE(own)];
 	int r;
 
 	sandbox_fields_init(&f, ret);
+	*ret_get = false;
 	if (!body)
 		return 0;
 	memcpy(rows, f.rows, sizeof(f.rows));
-	rows[SANDBOX_FIELDS] = (struct json_field){"timeout_ms", JSON_FIELD_U64, &ret->timeout_ms,
-	                                           .min = 1, .max = TIMEOUT_MS_MAX};
+	memcpy(rows + SANDBOX_FIELDS, own, sizeof(own));
 	r = json_read(body, "", rows, ARRAY_SIZE(rows), err);
 	if (r < 0)
 		return r;
+	if (*ret_get && !ret->name)
+		return err_field(err, "name", "is required with get_or_create");
 	return sandbox_fields_check(&f, ret, err);
 }
 
 int body_read_patch(const json_t *body, struct sandbox_patch *ret, struct err *err)
 {
 	json_t *limits = NULL;
+	/* clang-format off */
 	const struct json_field fields[] = {
-		{"tags", JSON_FIELD_OBJECT, &ret->tags},
-		{"timeout_ms", JSON_FIELD_U64, &ret->timeout_ms, .ret_given = &ret->has_timeout,
+		{"name",            JSON_FIELD_STRING, &ret->name, .max = SANDBOX_NAME_MAX},
+		{"tags",            JSON_FIELD_OBJECT, &ret->tags},
+		{"env",             JSON_FIELD_OBJECT, &ret->env},
+		{"timeout_ms",      JSON_FIELD_U64,    &ret->timeout_ms, .ret_given = &ret->has_timeout,
 	         .min = 1, .max = TIMEOUT_MS_MAX},
-		{"limits", JSON_FIELD_OBJECT, &limits, .ret_given = &ret->has_limits},
+		{"idle_timeout_ms", JSON_FIELD_U64,    &ret->idle_timeout_ms,
+	         .ret_given = &ret->has_idle_timeout, .max = TIMEOUT_MS_MAX},
+		{"on_timeout",      JSON_FIELD_STRING, &ret->on_timeout},
+		{"auto_resume",     JSON_FIELD_BOOL,   &ret->auto_resumes, .ret_given = &ret->has_auto_resume},
+		{"limits",          JSON_FIELD_OBJECT, &limits, .ret_given = &ret->has_limits},
 	};
+	/* clang-format on */
 	int r;
 
 	*ret = (struct sandbox_patch){};
 	r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
 	if (r < 0)
 		return r;
-	if (!ret->tags && !ret->has_timeout && !ret->has_limits)
-		return err_set(err, ERR_BAD_REQUEST, 0,
-		               "nothing to change: give tags, timeout_ms or limits");
-	return read_limits(limits, &ret->limits, err);
+	if (json_object_size(body) == 0) {
+		(void)err_set(err, ERR_BAD_REQUEST, 0, "nothing to change");
+		return err_hint(err, "give tags, timeout_ms or limits, say");
+	}
+	if (ret->env)
+		r = body_check_env(ret->env, "env", err);
+	return r < 0 ? r : read_limits(limits, &ret->limits, err);
+}
+
+int body_read_extend(const json_t *body, uint64_t *ret_ms, struct err *err)
+{
+	const struct json_field fields[] = {
+		{"ms", JSON_FIELD_U64, ret_ms, /* required= */ true, .min = 1,
+	         .max = TIMEOUT_MS_MAX},
+	};
+
+	if (!body)
+		return err_field(err, "ms", "is required");
+	return json_read(body, "", fields, ARRAY_SIZE(fields), err);
 }
 
 int body_read_terminal(const json_t *body, const char *prefix, uint16_t *ret_rows,

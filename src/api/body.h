@@ -20,9 +20,11 @@
 #define USER_BYTES_MAX  64
 #define RUN_FILES_MAX   100
 
-/* body may be NULL: all defaults. */
-must_check int body_read_create(const json_t *body, struct sandbox_spec *ret, struct err *err);
+/* body may be NULL: all defaults. *ret_get: take the one that has the name already, if there is. */
+must_check int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get,
+                                struct err *err);
 must_check int body_read_patch(const json_t *body, struct sandbox_patch *ret, struct err *err);
+must_check int body_read_extend(const json_t *body, uint64_t *ret_ms, struct err *err);
 
 struct exec_body {
 	struct exec_spec spec;

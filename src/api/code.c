@@ -4,6 +4,7 @@
 #include "api/body.h"
 #include "api/find.h"
 #include "api/handlers.h"
+#include "api/wake.h"
 
 int run_code(struct http_req *req, struct err *err)
 {
@@ -14,12 +15,12 @@ int run_code(struct http_req *req, struct err *err)
 	int r = no_query(req, err);
 
 	if (r == 0)
-		r = find_sandbox(req, &s, err);
-	if (r == 0)
 		r = check_accept(req, result_types, err);
 	if (r == 0)
 		r = body_read_code(http_json(req), &body, err);
-	if (r < 0)
+	if (r == 0)
+		r = find_awake(req, &s, err);
+	if (r != 0)
 		return r;
 	return code_reader_new(&spec, s, &reader, err);
 }

@@ -4,6 +4,7 @@
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/reply.h"
+#include "api/wake.h"
 
 #include "sandbox/context.h"
 
@@ -39,12 +40,12 @@ int create_context(struct http_req *req, struct err *err)
 	int r = no_query(req, err);
 
 	if (r == 0)
-		r = find_sandbox(req, &s, err);
-	if (r == 0)
 		r = body_read_context(http_json(req), &spec, err);
 	if (r == 0)
+		r = find_awake(req, &s, err);
+	if (r == 0)
 		r = context_create(s, &spec, &c, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	return reply_context(req, 201, c, err);
 }

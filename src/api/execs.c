@@ -7,6 +7,7 @@
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/reply.h"
+#include "api/wake.h"
 
 #include "base/parse.h"
 
@@ -40,14 +41,14 @@ int create_exec(struct http_req *req, struct err *err)
 	int r = no_query(req, err);
 
 	if (r == 0)
-		r = find_sandbox(req, &s, err);
-	if (r == 0)
 		r = check_accept(req, result_types, err);
 	if (r == 0)
 		r = body_read_exec(http_json(req), &body, err);
 	if (r == 0)
+		r = find_awake(req, &s, err);
+	if (r == 0)
 		r = exec_start(s, &body.spec, &e, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (body.input)
 		stdin_feed(e, take_ptr(body.input), body.input_len, body.closes_stdin);

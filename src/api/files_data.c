@@ -118,7 +118,7 @@ int write_file(struct http_req *req, struct err *err)
 		op.size = (uint64_t)http_content_length(req);
 	if (r == 0)
 		r = file_job_start(req, &op, &file_entry_ops, &job, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (op.flags & FILE_EXCLUSIVE)
 		job->status = 201;

@@ -2,7 +2,7 @@
 #include "api/files.h"
 
 #include "api/body.h"
-#include "api/find.h"
+#include "api/wake.h"
 
 #include "base/parse.h"
 
@@ -42,9 +42,9 @@ int file_job_start(struct http_req *req, const struct start *op, const struct fi
 {
 	struct file_job *job;
 	struct sandbox *s;
-	int r = find_sandbox(req, &s, err);
+	int r = find_awake(req, &s, err);
 
-	if (r < 0)
+	if (r != 0)
 		return r;
 	job = xnew0(struct file_job);
 	*job = (struct file_job){.req = req,

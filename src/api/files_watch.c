@@ -111,7 +111,7 @@ int watch_files(struct http_req *req, struct err *err)
 		r = file_query_flags(req, flags, ARRAY_SIZE(flags), &op, err);
 	if (r == 0)
 		r = file_job_start(req, &op, &ops, &job, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	job->format = format == EVENTS_NONE ? EVENTS_NDJSON : format;
 	job->keepalive = loop_timer_new(http_loop(req), on_keepalive, job);

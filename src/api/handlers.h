@@ -12,6 +12,10 @@ int list_sandboxes(struct http_req *req, struct err *err);
 int get_sandbox(struct http_req *req, struct err *err);
 int update_sandbox(struct http_req *req, struct err *err);
 int delete_sandbox(struct http_req *req, struct err *err);
+int pause_sandbox(struct http_req *req, struct err *err);
+int resume_sandbox(struct http_req *req, struct err *err);
+int stop_sandbox(struct http_req *req, struct err *err);
+int extend_sandbox(struct http_req *req, struct err *err);
 
 /* execs.c */
 int create_exec(struct http_req *req, struct err *err);

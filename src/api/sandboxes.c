@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Sandboxes. What takes the broker's time is answered later: a struct answer waits for it in place
- * of the request, whose client may leave meanwhile.
- */
-#include "api/api.h"
+/* Sandboxes. What takes the broker's time is answered later (answer.h). */
+#include "api/answer.h"
 #include "api/body.h"
 #include "api/cursor.h"
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/reply.h"
+#include "api/wake.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,83 +14,61 @@
 #define LIST_LIMIT_DEFAULT 20
 #define LIST_LIMIT_MAX     100
 
-struct answer {
-	struct http_req *req; /* NULL: the client is gone */
-	int status;
-	bool is_create;
-};
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+/* An err of the fleet comes later, as the answer. */
+static int make_sandbox(struct http_req *req, const struct sandbox_spec *spec, bool is_undone,
+                        struct err *err)
 {
-	struct answer *a = arg;
+	const struct api *api = http_app_arg(req);
+	struct answer *a = answer_new(req, 201);
+	int r;
 
-	(void)req;
-	(void)whole;
-	a->req = NULL;
+	a->tells_how = a->is_created = true;
+	a->is_undone = is_undone;
+	r = sandbox_create(api->fleet, caller_project(req), spec, answer_send, a, err);
+	if (r < 0)
+		answer_free(a);
+	return r;
 }
 
-static struct answer *answer_new(struct http_req *req, int status)
+static int take_sandbox(struct http_req *req, struct sandbox *s, struct err *err)
 {
-	struct answer *a = xnew0(struct answer);
+	struct answer *a = answer_new(req, 200);
+	int r;
 
-	*a = (struct answer){.req = req, .status = status, .is_create = status == 201};
-	http_on_done(req, on_client_done, a);
-	return a;
+	a->tells_how = true;
+	a->is_resumed = sandbox_is_resting(s);
+	r = sandbox_resume(s, answer_send, a, err);
+	if (r < 0)
+		answer_free(a);
+	return r;
 }
 
-static void answer_free(struct answer *a)
-{
-	if (a->req)
-		http_on_done(a->req, NULL, NULL); /* a reply's end concerns nobody any more */
-	free(a);
-}
-
-static void on_undone(struct sandbox *s, const struct err *err, void *arg)
-{
-	(void)s;
-	(void)err;
-	(void)arg;
-}
-
-static void on_answer(struct sandbox *s, const struct err *err, void *arg)
-{
-	struct answer *a = arg;
-	struct http_req *req = a->req;
-	int status = a->status;
-	bool is_create = a->is_create;
-	struct reply reply;
-
-	answer_free(a);
-	if (!req) {
-		if (s && is_create) /* nobody knows its id */
-			sandbox_delete(s, END_DELETED, on_undone, NULL);
-		return;
-	}
-	if (err) {
-		http_reply_err(req, err);
-		return;
-	}
-	sandbox_to_json(s, reply_begin_bare(&reply), NULL);
-	reply_send_late(&reply, req, status);
-}
-
+/*
+ * One thread does this, so that nobody comes between the look and the act: of any number of callers
+ * one creates or resumes, and the others wait for the same sandbox. One that is just ending gives
+ * way to a new one, or is resumed, when it has ended.
+ */
 int create_sandbox(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct sandbox_spec spec;
-	struct answer *a;
+	struct sandbox *s;
+	bool is_get;
 	int r = no_query(req, err);
 
 	if (r == 0)
-		r = body_read_create(http_json(req), &spec, err);
+		r = body_read_create(http_json(req), &spec, &is_get, err);
 	if (r < 0)
 		return r;
 	spec.key_id = key_id(http_user(req));
-	a = answer_new(req, 201);
-	r = sandbox_create(api->fleet, caller_project(req), &spec, on_answer, a, err);
-	if (r < 0)
-		answer_free(a);
-	return r;
+	if (!is_get)
+		return make_sandbox(req, &spec, /* is_undone= */ true, err);
+	s = sandbox_find_name(api->fleet, caller_project(req), spec.name);
+	if (!s)
+		return make_sandbox(req, &spec, /* is_undone= */ false, err);
+	if (sandbox_state(s) == SANDBOX_STOPPING && !sandbox_is_resting(s))
+		return wait_for_end(req, s);
+	return take_sandbox(req, s, err);
 }
 
 int get_sandbox(struct http_req *req, struct err *err)
@@ -123,7 +99,7 @@ int update_sandbox(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	a = answer_new(req, 200);
-	r = sandbox_update(s, &patch, on_answer, a, err);
+	r = sandbox_update(s, &patch, answer_send, a, err);
 	if (r < 0)
 		answer_free(a);
 	return r;
@@ -137,8 +113,66 @@ int delete_sandbox(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r == 0)
-		sandbox_delete(s, END_DELETED, on_answer, answer_new(req, 200));
+		sandbox_delete(s, END_DELETED, answer_send, answer_new(req, 200));
 	return r;
+}
+
+static int rest(struct http_req *req,
+                int (*fn)(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err),
+                struct err *err)
+{
+	struct sandbox *s;
+	struct answer *a;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	a = answer_new(req, 200);
+	r = fn(s, answer_send, a, err);
+	if (r < 0)
+		answer_free(a);
+	return r;
+}
+
+int pause_sandbox(struct http_req *req, struct err *err)
+{
+	return rest(req, sandbox_pause, err);
+}
+
+int stop_sandbox(struct http_req *req, struct err *err)
+{
+	return rest(req, sandbox_stop, err);
+}
+
+int resume_sandbox(struct http_req *req, struct err *err)
+{
+	struct sandbox *s;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	return r < 0 ? r : take_sandbox(req, s, err);
+}
+
+int extend_sandbox(struct http_req *req, struct err *err)
+{
+	struct sandbox *s;
+	struct reply reply;
+	uint64_t ms;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body_read_extend(http_json(req), &ms, err);
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r == 0)
+		r = sandbox_extend(s, ms, err);
+	if (r < 0)
+		return r;
+	sandbox_to_json(s, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
 }
 
 /* tag=NAME:VALUE; buf keeps the two. */
@@ -170,7 +204,8 @@ static int read_state(const char *text, struct sandbox_filter *f, struct err *er
 			return 0;
 		}
 	return err_field(err, "state",
-	                 "must be one of creating, running, stopping, stopped, failed");
+	                 "must be one of creating, running, pausing, paused, stopping, stopped, "
+	                 "failed");
 }
 
 struct page {

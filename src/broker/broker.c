@@ -6,6 +6,9 @@
  *	starting --> running --> killing --> (freed)
  *	    +---------------------^
  *
+ * A delete takes a kept layer too (engine.h), a stop or an end of the guest's own leaves it. A
+ * delete that finds no guest but a kept layer makes a box that is killing from the start.
+ *
  * A delete that comes while a box is starting waits for the start's end: an engine is never asked
  * to undo what it is in the middle of doing. A guest whose first process died is killed here, at
  * once, without being told to: a gateway that forgets it cannot keep its uid range, cgroups and
@@ -35,8 +38,9 @@
 
 enum box_state { BOX_STARTING, BOX_RUNNING, BOX_KILLING };
 
-struct waiter { /* a delete that is not answered yet */
+struct waiter { /* a delete or stop that is not answered yet */
 	struct list link;
+	uint32_t op;
 	uint64_t tag;
 };
 
@@ -44,11 +48,13 @@ struct box {
 	struct list link;
 	struct broker *broker;
 	enum box_state state;
+	bool has_slot;
+	bool is_deleted; /* a kept layer goes too */
 	struct guest_spec spec;
 	struct guest *guest;
 	uint64_t create_tag;
 	struct guest_usage final; /* once its last process is dead */
-	struct list deletes;      /* struct waiter; not empty while starting: kill it once it has */
+	struct list waiters;      /* for its end; not empty while starting: kill it once it has */
 };
 
 struct broker {
@@ -84,7 +90,7 @@ static struct box *box_new(struct broker *b)
 	struct box *box = xnew0(struct box);
 
 	box->broker = b;
-	list_init(&box->deletes);
+	list_init(&box->waiters);
 	list_append(&b->boxes, &box->link);
 	b->n_boxes++;
 	return box;
@@ -132,7 +138,8 @@ static void in_flight_end(struct broker *b)
 		loop_defer(b->config.loop, over, b);
 }
 
-static void on_guest_gone(void *arg)
+/* Nothing is left of it but, perhaps, a kept layer. */
+static void box_end(void *arg)
 {
 	struct box *box = arg;
 	struct broker *b = box->broker;
@@ -140,16 +147,26 @@ static void on_guest_gone(void *arg)
 	struct msg_reply reply;
 
 	log_info("sandbox.removed", "id=%s slot=%u", box->spec.id, box->spec.slot);
-	while ((waiter = list_first(&box->deletes, struct waiter, link))) {
-		reply_init(&reply, MSG_DELETE, waiter->tag, box->spec.id);
+	while ((waiter = list_first(&box->waiters, struct waiter, link))) {
+		reply_init(&reply, waiter->op, waiter->tag, box->spec.id);
 		reply.usage = box->final;
 		list_remove(&waiter->link);
 		free(waiter);
 		wire_reply(b->wire, &reply, NULL);
 		in_flight_end(b);
 	}
-	slots_give(&b->slots, box->spec.slot);
+	if (box->has_slot)
+		slots_give(&b->slots, box->spec.slot);
 	box_free(box);
+}
+
+static void on_guest_gone(void *arg)
+{
+	struct box *box = arg;
+
+	if (box->is_deleted && box->broker->engine->discard(box->spec.id, box_end, box) == 1)
+		return;
+	box_end(box);
 }
 
 static void on_final(const char *id, const struct guest_usage *usage, void *arg)
@@ -212,7 +229,7 @@ static void on_guest_started(struct guest *g, const struct err *err, void *arg)
 	in_flight_end(b);
 	if (err)
 		on_guest_gone(box);
-	else if (reply.err.code != ERR_NONE || !list_empty(&box->deletes))
+	else if (reply.err.code != ERR_NONE || !list_empty(&box->waiters))
 		box_kill(box);
 }
 
@@ -269,9 +286,12 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	memcpy(box->spec.id, req->id, sizeof(box->spec.id));
 	memcpy(box->spec.hostname, req->create.hostname, sizeof(box->spec.hostname));
 	box->spec.slot = slot;
+	box->has_slot = true;
 	box->spec.template_id = req->create.template_id;
 	box->spec.limits = req->create.limits;
 	finals_begin(&b->finals, req->id);
+	box->spec.keeper = req->create.keeper;
+	box->spec.is_resumed = req->create.is_resumed;
 	in_flight_add(b);
 	r = b->engine->start(&box->spec, on_guest_started, on_guest_ended, box, &box->guest,
 	                     &reply->err);
@@ -305,21 +325,45 @@ static int do_connect(struct broker *b, const struct msg_request *req, struct ms
 	return box ? b->engine->connect(box->guest, fds, &reply->err) : -ESRCH;
 }
 
+static void box_wait(struct box *box, const struct msg_request *req)
+{
+	struct waiter *waiter = xnew0(struct waiter);
+
+	waiter->op = req->op;
+	waiter->tag = req->tag;
+	list_append(&box->waiters, &waiter->link);
+	in_flight_add(box->broker);
+}
+
+/* No guest lives under this id: at most a layer is there. */
+static int delete_kept(struct broker *b, const struct msg_request *req)
+{
+	struct box *box = box_new(b);
+	int r;
+
+	box->state = BOX_KILLING;
+	box->final = finals_find(&b->finals, req->id);
+	memcpy(box->spec.id, req->id, sizeof(box->spec.id));
+	r = b->engine->discard(req->id, box_end, box);
+	if (r == 1)
+		box_wait(box, req);
+	else
+		box_free(box);
+	return r;
+}
+
 static int do_delete(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                      int *fds)
 {
 	struct box *box = box_find(b, req->id);
-	struct waiter *waiter;
 
 	(void)fds;
 	if (!box) {
 		reply->usage = finals_find(&b->finals, req->id);
-		return 0;
+		return req->op == MSG_DELETE ? delete_kept(b, req) : 0;
 	}
-	waiter = xnew0(struct waiter);
-	waiter->tag = req->tag;
-	list_append(&box->deletes, &waiter->link);
-	in_flight_add(b);
+	box->is_deleted |= req->op == MSG_DELETE;
+	box_wait(box, req);
 	if (box->state == BOX_RUNNING)
 		box_kill(box);
 	return 1;
@@ -403,9 +447,28 @@ static int do_fork(struct broker *b, const struct msg_request *req, struct msg_r
 	return 1;
 }
 
+struct kept_list {
+	struct broker *broker;
+	uint64_t tag;
+};
+
+static void list_kept(const char *id, uint64_t keeper, void *arg)
+{
+	const struct kept_list *list = arg;
+	struct msg_reply row;
+
+	if (box_find(list->broker, id))
+		return;
+	reply_init(&row, MSG_LIST, list->tag, id);
+	row.list.keeper = keeper;
+	wire_reply(list->broker->wire, &row, NULL);
+}
+
 static int do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                    int *fds)
 {
+	struct kept_list kept = {b, req->tag};
+
 	(void)fds;
 	for (struct list *l = b->boxes.next; l != &b->boxes; l = l->next) {
 		const struct box *box = list_entry(l, struct box, link);
@@ -417,8 +480,11 @@ static int do_list(struct broker *b, const struct msg_request *req, struct msg_r
 		row.list.limits = box->spec.limits;
 		row.list.isolation = b->engine->isolation();
 		row.list.template_id = box->spec.template_id;
+		row.list.is_alive = 1;
+		row.list.keeper = box->spec.keeper;
 		wire_reply(b->wire, &row, NULL);
 	}
+	b->engine->each_kept(list_kept, &kept);
 	reply->id[0] = '\0';
 	return 0;
 }
@@ -471,7 +537,7 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_DELETE] = do_delete, [MSG_LIMITS] = do_limits,         [MSG_USAGE] = do_usage,
 	[MSG_FREEZE] = do_freeze, [MSG_THAW] = do_freeze,           [MSG_LIST] = do_list,
 	[MSG_DOOR] = do_door,     [MSG_DOOR_CLOSE] = do_door_close, [MSG_DIAL] = do_dial,
-	[MSG_FORK] = do_fork,
+	[MSG_FORK] = do_fork,     [MSG_STOP] = do_delete,
 };
 
 static void on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg)
@@ -528,10 +594,10 @@ static int adopt_one(const char *id, struct err *err, void *arg)
 		return r;
 	}
 	box->state = BOX_RUNNING;
-	if (slots_claim(&b->slots, box->spec.slot))
+	box->has_slot = slots_claim(&b->slots, box->spec.slot);
+	if (box->has_slot)
 		return 0;
 	r = err_set(err, ERR_INTERNAL, EEXIST, "its uid range %u is taken", box->spec.slot);
-	(void)!slots_take(&b->slots, &box->spec.slot); /* one that on_guest_gone() may give back */
 	box_kill(box);
 	return r;
 }
@@ -592,7 +658,7 @@ void broker_free(struct broker *b)
 		return;
 	b->engine->leave();
 	while ((box = list_first(&b->boxes, struct box, link))) {
-		while ((waiter = list_first(&box->deletes, struct waiter, link))) {
+		while ((waiter = list_first(&box->waiters, struct waiter, link))) {
 			list_remove(&waiter->link);
 			free(waiter);
 		}

@@ -41,6 +41,7 @@ static const struct {
 	[MSG_DOOR] = {.has_id = true},
 	[MSG_DOOR_CLOSE] = {.has_id = true},
 	[MSG_DIAL] = {.has_id = true},
+	[MSG_STOP] = {.has_id = true},
 };
 
 static bool ends(const char *text, size_t size)
@@ -114,6 +115,8 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 		return err_field(err, "engine", "%u is not known", req->create.engine);
 	if (req->create.template_id != TEMPLATE_HOST)
 		return err_field(err, "template_id", "%u is not known", req->create.template_id);
+	if (req->create.is_resumed > (req->create.keeper != 0) || req->create.reserved != 0)
+		return err_field(err, "is_resumed", "only what was kept can be resumed");
 	r = check_hostname(req->create.hostname, sizeof(req->create.hostname), err);
 	if (r < 0)
 		return r;

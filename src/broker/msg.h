@@ -15,19 +15,21 @@ enum msg_op {
 	MSG_CREATE,    /* reply when its agent may be connected to; carries an fd: the stream to the
 	                  agent */
 	MSG_CONNECT,   /* reply carries an fd: a fresh stream to its agent (the old one ends) */
-	MSG_DELETE, /* reply with its last usage when every host object is gone; unknown id: fine,
-	               gone already */
+	MSG_DELETE,    /* reply with its last usage when every host object is gone, a kept layer
+	                  too; unknown id: fine, gone already */
 	MSG_LIMITS,
 	MSG_USAGE,
 	MSG_FREEZE,
 	MSG_THAW,
-	MSG_LIST, /* a reply for each living sandbox, then one with an empty id */
+	MSG_LIST, /* a reply for each living sandbox and each kept layer, then one with an empty id
+	           */
 	MSG_FORK, /* a warm Python for the agent's channel of that tag; reply when it is on
 	             its way */
 	MSG_DOOR, /* opens or replaces its door; reply carries the fds that door.sockets names, in
 	             the order of enum door_socket */
 	MSG_DOOR_CLOSE, /* a closed one is fine */
 	MSG_DIAL,       /* reply carries an fd: a TCP socket on its way to a port inside */
+	MSG_STOP,       /* as MSG_DELETE, but a layer with a keeper stays */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 };
@@ -43,6 +45,9 @@ struct msg_request {
 			uint32_t template_id;
 			uint32_t engine; /* 1 jail */
 			struct guest_limits limits;
+			uint64_t keeper;     /* as in struct guest_spec */
+			uint32_t is_resumed; /* 1 only with a keeper */
+			uint32_t reserved;
 		} create;
 		struct guest_limits limits;
 		struct {
@@ -78,6 +83,8 @@ struct msg_reply {
 			struct guest_limits limits;
 			struct isolation isolation;
 			uint32_t template_id;
+			uint32_t is_alive; /* 0: a kept layer, of which no guest lives */
+			uint64_t keeper;
 		} list;
 		struct {
 			int32_t wait_status; /* of the guest's first process */

@@ -6,7 +6,7 @@
 
 struct create {
 	struct sandbox_opts sandbox;
-	uint64_t timeout_ms;
+	struct life_opts life;
 };
 
 static int create(struct command *c, struct err *err)
@@ -14,10 +14,12 @@ static int create(struct command *c, struct err *err)
 	const struct create *opts = c->arg;
 	auto_free char *path = remote_path("sandboxes");
 	auto_json json_t *body = NULL, *reply = NULL;
-	int r = sandbox_opts_to_json(&opts->sandbox, opts->timeout_ms, &body, err);
+	int r = sandbox_opts_to_json(&opts->sandbox, opts->life.timeout_ms, &body, err);
 
-	if (r == 0)
-		r = remote_call(c->remote, "POST", path, body, &reply, err);
+	if (r < 0)
+		return r;
+	life_opts_to_json(&opts->life, body);
+	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r < 0)
 		return r;
 	if (c->common.json)
@@ -32,8 +34,7 @@ int cmd_create(int argc, char **argv)
 	struct create opts = {0};
 	const struct opt rows[] = {
 		SANDBOX_OPT_ROWS(opts.sandbox),
-		{0, "timeout", OPT_MS, &opts.timeout_ms, "TIME",
-	         "end it this long after its creation (default: the daemon's)"},
+		LIFE_OPT_ROWS(opts.life),
 	};
 	const struct manual manual = {
 		.name = "create",
@@ -42,7 +43,9 @@ int cmd_create(int argc, char **argv)
 			 "prints its id.\nA sandbox has no network.",
 		.examples = "  id=$(cloche create --memory 1g --timeout 2h)\n"
 			    "  cloche create --name build --tag team=blue\n"
-			    "  cloche exec build uname -a",
+			    "  cloche exec build uname -a\n"
+			    "  cloche create --get-or-create --name agent --persistent "
+	                    "--idle-timeout 10m",
 		.opts = rows,
 		.n_opts = ARRAY_SIZE(rows),
 	};

@@ -124,6 +124,21 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	return 0;
 }
 
+static void put_flag(json_t *object, const char *name, bool value)
+{
+	if (value)
+		(void)json_object_set_new(object, name, json_true());
+}
+
+void life_opts_to_json(const struct life_opts *l, json_t *body)
+{
+	put_number(body, "idle_timeout_ms", l->idle_timeout_ms);
+	put_text(body, "on_timeout", l->on_timeout);
+	put_flag(body, "persistent", l->is_persistent);
+	put_flag(body, "auto_resume", l->auto_resumes);
+	put_flag(body, "get_or_create", l->is_get);
+}
+
 int argv_to_json(char *const *argv, size_t n, json_t **ret, struct err *err)
 {
 	auto_json json_t *array = json_array();

@@ -11,6 +11,12 @@ struct sandbox_opts {
 	uint64_t memory_mib, disk_mib, pids;
 };
 
+struct life_opts { /* of one that stays */
+	uint64_t timeout_ms, idle_timeout_ms;
+	const char *on_timeout;
+	bool is_persistent, auto_resumes, is_get;
+};
+
 /* Rows of a command's table; s is a struct sandbox_opts. */
 /* clang-format off */
 #define SANDBOX_OPT_ROWS(s)                                                                                                     \
@@ -26,6 +32,17 @@ struct sandbox_opts {
 	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}
 /* clang-format on */
 
+/* clang-format off */
+#define LIFE_OPT_ROWS(l)                                                                                                                \
+	{0, "timeout",       OPT_MS,   &(l).timeout_ms,      "TIME",   "end it this long after its creation (default: the daemon's)"},      \
+	{0, "idle-timeout",  OPT_MS,   &(l).idle_timeout_ms, "TIME",   "end it when nothing ran in it for this long"},                      \
+	{0, "on-timeout",    OPT_TEXT, &(l).on_timeout,      "ACTION", "how it is ended then: delete, stop or pause (persistent: stop)"},   \
+	{0, "persistent",    OPT_FLAG, &(l).is_persistent,   NULL,     "keep its files when it ends, until it is removed"},                 \
+	{0, "auto-resume",   OPT_FLAG, &(l).auto_resumes,    NULL,     "when it is paused, the next command resumes it"},                   \
+	{0, "get-or-create", OPT_FLAG, &(l).is_get,          NULL,     "take the one of that name if there is one, and resume it"}
+/* clang-format on */
+
+void life_opts_to_json(const struct life_opts *l, json_t *body); /* all but the timeout */
 void sandbox_opts_done(struct sandbox_opts *s);
 bool sandbox_opts_are_given(const struct sandbox_opts *s); /* any of them */
 /* The body of POST /v1/sandboxes; the caller owns *ret. */

@@ -207,6 +207,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.default_timeout_ms = c->default_timeout_ms,
 		.max_timeout_ms = c->max_timeout_ms,
 		.sandboxes_max = c->sandboxes_max,
+		.persistent_max = c->persistent_max,
 		.execs_max = c->execs_max,
 		.boot_id = g->boot_id,
 		.meters = g->meters,

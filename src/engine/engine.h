@@ -28,6 +28,11 @@ struct guest_spec {
 	uint32_t slot;        /* picked by the broker: names the uid range */
 	uint32_t template_id; /* 0 = "host" */
 	struct guest_limits limits;
+	/* 0: its layer goes with it. Else the layer bears this number of whoever knows it, and
+	 * stays when the guest ends, until discard(). */
+	uint64_t keeper;
+	uint32_t is_resumed; /* 1: starts over the layer that was kept under its id */
+	uint32_t reserved;
 };
 
 struct guest_usage {
@@ -137,10 +142,17 @@ struct engine {
 	/* A TCP socket that is on its way to the loopback address of family (AF_INET, AF_INET6)
 	 * inside; writable once it is there or has failed (SO_ERROR). */
 	int (*dial)(struct guest *g, int family, uint16_t port, int *ret_fd, struct err *err);
-	void (*kill)(struct guest *g, guest_gone_fn gone,
-	             void *arg); /* cannot fail, may be called in any state, once */
+	/* Cannot fail, may be called in any state, once. Leaves nothing but a layer with a keeper.
+	 */
+	void (*kill)(struct guest *g, guest_gone_fn gone, void *arg);
+	/* Removes the layer that was kept under an id of which no guest lives. 0: there is none
+	 * (any more); 1: gone is called later. */
+	int (*discard)(const char *id, guest_gone_fn gone, void *arg);
+	/* Calls fn for each layer that has a keeper, of the living too. */
+	void (*each_kept)(void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg);
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()
-	 * does not claim. Only what bears a valid sandbox id is touched. Goes on in the background.
+	 * does not claim, kept layers apart. Only what bears a valid sandbox id is touched. Goes on
+	 * in the background.
 	 */
 	void (*sweep)(bool (*is_known)(const char *id, void *arg), void *arg);
 };

@@ -9,8 +9,9 @@
  *	handler: replies at once, or keeps req and replies later from the loop
  *
  * A handler that returns < 0 has not replied: the router turns err into the error body. After it
- * replied, or promised to by returning 0, the req lives until its reply ended or the client is
- *gone; on_done() is then called exactly once, and req is freed after it. All on the loop's thread.
+ * replied, or promised to by returning 0 or more, the req lives until its reply ended or the client
+ *is gone; on_done() is then called exactly once, and req is freed after it. All on the loop's
+ *thread.
  *
  * A req's end is seen only when the loop turns: a handler may use req until it returns to the loop,
  * also after it replied.

@@ -45,6 +45,16 @@ static struct quota_held held_by(const struct guest_limits *limits)
 				   }};
 }
 
+/* One that does not run holds the room of its files, if those are kept. */
+static struct quota_held held_at_rest(const struct sandbox *s)
+{
+	struct quota_held held = {0};
+
+	if (s->is_kept)
+		held.of[QUOTA_DISK_BYTES] = s->limits.disk_bytes;
+	return held;
+}
+
 int account_admit(struct fleet *fleet, const char *project_id, const char *key_id,
                   const struct guest_limits *limits, struct quota_held *ret, struct err *err)
 {
@@ -70,7 +80,8 @@ static void give_back(struct sandbox *s, const struct quota_held *keeps)
 	s->held = *keeps;
 }
 
-int account_admit_limits(struct sandbox *s, const struct guest_limits *limits, struct err *err)
+static int admit_more(struct sandbox *s, const struct guest_limits *limits, bool is_create,
+                      struct err *err)
 {
 	struct quota *quota = s->fleet->config.quota;
 	const struct quota_owner owner = owner_of(s);
@@ -79,13 +90,25 @@ int account_admit_limits(struct sandbox *s, const struct guest_limits *limits, s
 
 	for (unsigned i = 0; i < QUOTA_HELD_COUNT; i++)
 		more.of[i] -= MIN(more.of[i], s->held.of[i]);
-	r = quota ? quota_admit(quota, &owner, &more, /* is_create= */ false, err) : 0;
+	r = quota ? quota_admit(quota, &owner, &more, is_create, err) : 0;
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; quota && i < QUOTA_HELD_COUNT; i++)
 		s->held.of[i] += more.of[i];
-	s->n_limits_due++;
 	return 0;
+}
+
+int account_admit_limits(struct sandbox *s, const struct guest_limits *limits, struct err *err)
+{
+	int r = admit_more(s, limits, /* is_create= */ false, err);
+
+	s->n_limits_due += r == 0;
+	return r;
+}
+
+int account_admit_resume(struct sandbox *s, struct err *err)
+{
+	return admit_more(s, &s->limits, /* is_create= */ true, err);
 }
 
 static void on_reading(const struct msg_reply *reply, int fd, void *arg)
@@ -126,7 +149,7 @@ static void end_if_spent(struct sandbox *s)
 	struct err err;
 
 	if (quota && s->link && quota_is_spent(quota, &owner, &err))
-		sandbox_end(s, END_POLICY, err.message);
+		sandbox_end(s, END_POLICY, NULL, err.message);
 }
 
 static void look(struct loop *loop, void *arg)
@@ -203,10 +226,11 @@ void account_adopt(struct sandbox *s)
 	const struct quota_owner owner = owner_of(s);
 
 	if (s->fleet->config.quota) {
-		s->held = held_by(&s->limits);
+		s->held = sandbox_is_alive(s) ? held_by(&s->limits) : held_at_rest(s);
 		quota_take(s->fleet->config.quota, &owner, &s->held);
 	}
-	if (meters_of(s) && s->state == SANDBOX_RUNNING)
+	if (meters_of(s) && (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSING ||
+	                     s->state == SANDBOX_PAUSED))
 		start(s, steady_at(s->created_us));
 	else if (meters_of(s))
 		s->meter = meter_find(meters_of(s), s->id);
@@ -216,16 +240,21 @@ static void on_kept_final(const struct msg_reply *reply, int fd, void *arg)
 {
 	struct fleet *fleet = arg;
 	struct meter *m = meter_find(fleet->config.meters, reply->id);
+	const struct sandbox *s = fleet_find_id(fleet, reply->id);
 
 	if (fd >= 0)
 		(void)close(fd);
-	if (m && reply->err.code == ERR_NONE) /* else the next start asks again */
+	if (!m || reply->err.code != ERR_NONE) /* the next start asks again */
+		return;
+	if (s && s->is_kept)
+		meter_hold(m, &reply->usage, NOTHING_MORE);
+	else
 		meter_close(m, &reply->usage, NOTHING_MORE);
 }
 
 static void close_by_kept_final(struct fleet *fleet, const char *id)
 {
-	struct msg_request req = {.op = MSG_DELETE};
+	struct msg_request req = {.op = MSG_STOP}; /* a kept layer stays */
 
 	(void)snprintf(req.id, sizeof(req.id), "%s", id);
 	(void)!host_ask(fleet->host, &req, on_kept_final, fleet, NULL, NULL);
@@ -248,19 +277,23 @@ void account_settle_old(struct fleet *fleet)
 
 static void end_meter(struct sandbox *s)
 {
-	struct meter *m = take_ptr(s->meter);
+	uint64_t until_us = s->charge_until_us ? s->charge_until_us : steady_at(s->end.at_us);
 
-	if (!m || !s->has_last_usage) /* without: account_settle_old() has it in hand */
+	if (!s->has_last_usage && !s->is_kept)
+		s->meter = NULL; /* account_settle_old() has it in hand */
+	if (!s->meter || !s->has_last_usage)
 		return;
-	meter_close(m, &s->last_usage,
-	            s->charge_until_us ? s->charge_until_us : steady_at(s->end.at_us));
+	if (s->is_kept)
+		meter_hold(s->meter, &s->last_usage, until_us);
+	else
+		meter_close(take_ptr(s->meter), &s->last_usage, until_us);
 }
 
 static void release(struct sandbox *s)
 {
-	static const struct quota_held nothing;
+	const struct quota_held rest = held_at_rest(s);
 
-	give_back(s, &nothing);
+	give_back(s, &rest);
 }
 
 void account_on_move(struct sandbox *s, enum sandbox_state next)
@@ -271,17 +304,25 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 		return;
 	switch (next) {
 	case SANDBOX_RUNNING:
-		if (!s->meter)
+		if (s->meter)
+			meter_resume(s->meter, s->limits.memory_bytes);
+		else
 			start(s, clock_steady_us());
 		break;
 	case SANDBOX_STOPPING:
-		s->charge_until_us = s->link ? clock_steady_us() : NOTHING_MORE;
+		/* One that was kept has been charged for its files. */
+		s->charge_until_us =
+			s->link || !sandbox_is_alive(s) ? clock_steady_us() : NOTHING_MORE;
 		break;
 	case SANDBOX_STOPPED:
 	case SANDBOX_FAILED:
 		end_meter(s);
 		break;
-	case SANDBOX_CREATING:
+	case SANDBOX_CREATING: /* again: another run with counters of its own */
+		s->has_last_usage = false;
+		break;
+	case SANDBOX_PAUSING:
+	case SANDBOX_PAUSED:
 	case SANDBOX_STATE_COUNT:
 		break;
 	}

@@ -18,7 +18,8 @@ must_check int account_admit(struct fleet *fleet, const char *project_id, const 
 /* The same for limits that it is to get; account_on_limits() follows, whatever came of it. */
 must_check int account_admit_limits(struct sandbox *s, const struct guest_limits *limits,
                                     struct err *err);
-void account_adopt(struct sandbox *s);        /* loaded from its row, alive */
+must_check int account_admit_resume(struct sandbox *s, struct err *err);
+void account_adopt(struct sandbox *s);        /* loaded from its row, alive or kept */
 void account_settle_old(struct fleet *fleet); /* meters whose sandbox has ended meanwhile */
 
 void account_on_move(struct sandbox *s, enum sandbox_state next);

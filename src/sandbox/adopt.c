@@ -3,16 +3,21 @@
  * The start. Two lists meet: what the store says there is, and what the broker says is alive.
  *
  *	in the store      at the broker
- *	running           alive             its agent is connected to, its execs go on
- *	running           not               the books are closed: guest_crash, or host_restart
+ *	running, paused   alive             its agent is connected to, its execs go on
+ *	running, paused   not               the books are closed: guest_crash, or host_restart
  *	creating          alive             its creator is gone: it is ended
  *	creating          not               the row goes
- *	stopping          either            it is deleted to the end
+ *	stopping          either            it is deleted, or stopped, to the end
  *	ended, or none    alive             it is deleted at the broker
+ *	kept              a layer           it can be resumed
+ *	kept              none              its files are lost: it has ended
+ *	none              a layer           it is removed if this store is its keeper, else left
  *
- * Execs of what is not alive go with it; so does every file in the spool directory that no exec
- * owns. The fleet is ready when each agent has answered, or after PATIENCE_US: one silent agent
- * must not keep the daemon from serving the rest.
+ * The store has the word on what shall be there, the mark on a layer (engine/jail/keep.h) only
+ * guards it until that word is spoken.
+ *
+ * Every file in the spool directory that no exec owns goes. The fleet is ready when each agent has
+ *answered, or after PATIENCE_US: one silent agent must not keep the daemon from serving the rest.
  */
 #include "base/log.h"
 #include "sandbox/account.h"
@@ -26,6 +31,7 @@
 
 struct known { /* an id in a set */
 	char id[ID_SIZE];
+	uint64_t keeper; /* of what the broker has; 0 = none */
 	UT_hash_handle hh;
 };
 
@@ -37,10 +43,11 @@ struct adoption {
 	bool has_probe, has_list;
 	struct loop_timer *patience;
 	struct known *alive; /* sandboxes at the broker */
+	struct known *kept;  /* layers there, of which no guest lives */
 	struct known *execs; /* that own a spool */
 };
 
-static void know(struct known **set, const char *id)
+static void know(struct known **set, const char *id, uint64_t keeper)
 {
 	struct known *k = NULL;
 
@@ -49,6 +56,7 @@ static void know(struct known **set, const char *id)
 		return;
 	k = xnew0(struct known);
 	(void)snprintf(k->id, sizeof(k->id), "%s", id);
+	k->keeper = keeper;
 	HASH_ADD_STR(*set, id, k);
 }
 
@@ -80,7 +88,7 @@ static int load_sandbox(const struct sandbox_row *row, void *arg)
 		return 0;
 	}
 	fleet_attach(fleet, s);
-	if (sandbox_is_alive(s))
+	if (s->place != PLACE_ENDED)
 		account_adopt(s);
 	return 0;
 }
@@ -90,12 +98,12 @@ static int load_exec(const struct exec_row *row, void *arg)
 	struct adoption *a = arg;
 	struct sandbox *s = fleet_find_id(a->fleet, row->sandbox_id);
 
-	if (!s || !sandbox_is_alive(s))
-		return 0; /* the row goes when the sandbox is forgotten */
+	if (!s)
+		return 0;
 	if (exec_load(s, row) < 0)
 		log_error("exec.unreadable", "id='%s'", row->id);
 	else
-		know(&a->execs, row->id);
+		know(&a->execs, row->id, 0);
 	return 0;
 }
 
@@ -180,25 +188,49 @@ void adopt_on_rejoined(struct sandbox *s)
 	finish_if_done(a);
 }
 
+/* A first create is undone; a resume leaves the files as they were. */
+static void settle_creating(struct sandbox *s, bool is_alive)
+{
+	if (s->resumes == 0)
+		s->is_kept = false;
+	if (is_alive || s->is_persistent)
+		sandbox_end(s, END_HOST_RESTART, NULL, "the daemon stopped while creating it");
+	else
+		sandbox_forget(s);
+}
+
+/* Whether the files of one that does not run are where its row says. */
+static bool has_lost_files(const struct adoption *a, const struct sandbox *s)
+{
+	return s->is_kept && !is_known(a->kept, s->id) && !is_known(a->alive, s->id);
+}
+
 static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
 {
+	if (s->state != SANDBOX_CREATING && has_lost_files(a, s)) {
+		log_error("sandbox.files_lost", "id=%s", s->id);
+		s->is_kept = false;
+		if (!sandbox_is_alive(s)) {
+			fleet_on_ended(s->fleet, s);
+			sandbox_note(s);
+		}
+	}
 	switch (s->state) {
 	case SANDBOX_CREATING:
-		if (is_alive) {
-			sandbox_end(s, END_HOST_RESTART, "the daemon stopped while creating it");
-			return;
-		}
-		sandbox_forget(s);
+		settle_creating(s, is_alive);
 		return;
 	case SANDBOX_RUNNING:
+	case SANDBOX_PAUSING:
+	case SANDBOX_PAUSED:
 		if (is_alive) {
 			s->is_rejoining = true;
 			a->rejoining++;
 			sandbox_rejoin(s);
 		} else if (s->end.cause == END_HOST_RESTART) {
-			sandbox_close_books(s, END_HOST_RESTART, "the machine was started anew");
+			sandbox_close_books(s, END_HOST_RESTART, json_incref(s->end.detail),
+			                    "the machine was started anew");
 		} else {
-			sandbox_close_books(s, END_GUEST_CRASH,
+			sandbox_close_books(s, END_GUEST_CRASH, NULL,
 			                    "it ended while the daemon was away");
 		}
 		return;
@@ -221,27 +253,35 @@ static void on_stray_gone(const struct msg_reply *reply, int fd, void *arg)
 		log_error("sandbox.stray", "id='%s' error='%s'", reply->id, reply->err.message);
 }
 
-static void delete_stray(struct fleet *fleet, const char *id)
+/* Without a row here. Files of another store's sandbox are not ours to remove. */
+static void delete_stray(struct fleet *fleet, const struct known *k)
 {
-	struct msg_request req = {.op = MSG_DELETE};
+	bool is_ours = k->keeper == 0 || k->keeper == store_number(fleet->config.store);
+	struct msg_request req = {.op = is_ours ? MSG_DELETE : MSG_STOP};
 	struct err err;
 
-	log_warn("sandbox.stray", "id='%s'", id);
-	(void)snprintf(req.id, sizeof(req.id), "%s", id);
+	log_warn("sandbox.stray", "id='%s' removed=%d", k->id, is_ours);
+	(void)snprintf(req.id, sizeof(req.id), "%s", k->id);
 	if (host_ask(fleet->host, &req, on_stray_gone, fleet, NULL, &err) < 0)
-		log_error("sandbox.stray", "id='%s' error='%s'", id, err.message);
+		log_error("sandbox.stray", "id='%s' error='%s'", k->id, err.message);
+}
+
+static void settle_strays(struct fleet *fleet, const struct known *set)
+{
+	for (const struct known *k = set; k; k = k->hh.next) {
+		const struct sandbox *s = fleet_find_id(fleet, k->id);
+
+		if (!s || s->place == PLACE_ENDED)
+			delete_stray(fleet, k);
+	}
 }
 
 static void on_list_end(struct adoption *a)
 {
 	list_for_each (&a->fleet->all, struct sandbox, s, link_all)
 		settle(a, s, is_known(a->alive, s->id));
-	for (const struct known *k = a->alive; k; k = k->hh.next) {
-		const struct sandbox *s = fleet_find_id(a->fleet, k->id);
-
-		if (!s || !sandbox_is_alive(s))
-			delete_stray(a->fleet, k->id);
-	}
+	settle_strays(a->fleet, a->alive);
+	settle_strays(a->fleet, a->kept);
 	account_settle_old(a->fleet);
 	a->has_list = true;
 	loop_timer_set_in(a->patience, PATIENCE_US);
@@ -263,7 +303,7 @@ static void on_list(const struct msg_reply *reply, int fd, void *arg)
 		on_list_end(a);
 		return;
 	}
-	know(&a->alive, reply->id);
+	know(reply->list.is_alive ? &a->alive : &a->kept, reply->id, reply->list.keeper);
 }
 
 static void on_probe(const struct msg_reply *reply, int fd, void *arg)
@@ -313,6 +353,7 @@ void adopt_free(struct fleet *fleet)
 	if (!a)
 		return;
 	forget_set(&a->alive);
+	forget_set(&a->kept);
 	forget_set(&a->execs);
 	loop_timer_free(a->patience);
 	free(a);

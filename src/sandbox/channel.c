@@ -36,6 +36,12 @@ static void attach(struct channel *ch, struct link *l, uint32_t number,
 	l->floor = MAX(l->floor, number + 1);
 }
 
+static void tell_count(struct link *l)
+{
+	if (l->ops->on_channels && !l->is_dead)
+		l->ops->on_channels(l->arg);
+}
+
 void channel_detach(struct channel *ch)
 {
 	struct link *l = ch->link;
@@ -45,6 +51,7 @@ void channel_detach(struct channel *ch)
 	buf_done(&ch->untaken);
 	if (!l->channels)
 		link_set_beat(l);
+	tell_count(l);
 }
 
 int channel_start(struct channel *ch, struct link *l, uint32_t number,
@@ -65,6 +72,7 @@ int channel_start(struct channel *ch, struct link *l, uint32_t number,
 	ch->is_input_known = true;
 	if (link_channels(l) == 1)
 		link_set_beat(l);
+	tell_count(l);
 	return 0;
 }
 

@@ -10,15 +10,18 @@
 #include "sandbox/account.h"
 #include "sandbox/pool.h"
 
-#define MILLISECONDS UINT64_C(1000)
-
 void create_tell(struct sandbox *s, const struct err *err)
 {
-	sandbox_done_fn fn = take_ptr(s->created);
-
-	if (fn && --s->fleet->n_creating == 0)
+	if (s->is_awaited && --s->fleet->n_creating == 0)
 		pool_look(s->fleet->pool);
-	sandbox_tell(s->fleet, fn, s->created_arg, err ? NULL : s, err);
+	s->is_awaited = false;
+	sandbox_tell_all(s, &s->callers, err);
+}
+
+void create_await(struct sandbox *s)
+{
+	s->is_awaited = true;
+	s->fleet->n_creating++;
 }
 
 void create_fail(struct sandbox *s, const struct err *err)
@@ -28,7 +31,9 @@ void create_fail(struct sandbox *s, const struct err *err)
 	else
 		log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
 	s->create_err = *err;
-	sandbox_end(s, END_GUEST_CRASH, "it could not be created");
+	s->is_undone = true;
+	sandbox_end(s, END_GUEST_CRASH, NULL,
+	            s->resumes > 0 ? "it could not be resumed" : "it could not be created");
 }
 
 /* One label of a DNS name: what the broker and prompts inside accept. */
@@ -56,7 +61,7 @@ static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
 	create_fail(s, &reply->err);
 }
 
-static int ask_create(struct sandbox *s, struct err *err)
+int create_ask(struct sandbox *s, struct err *err)
 {
 	struct msg_request req = {.op = MSG_CREATE};
 
@@ -64,10 +69,12 @@ static int ask_create(struct sandbox *s, struct err *err)
 	create_hostname(s, req.create.hostname);
 	req.create.engine = 1;
 	req.create.limits = s->limits;
+	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
+	req.create.is_resumed = s->resumes > 0;
 	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
 }
 
-static int check_room(struct fleet *fleet, struct err *err)
+int create_check_room(struct fleet *fleet, struct err *err)
 {
 	if (!fleet->is_ready || fleet->is_draining)
 		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon is %s",
@@ -96,7 +103,7 @@ int create_spare(struct fleet *fleet, const struct guest_limits *limits, struct 
                  struct sandbox **ret, struct err *err)
 {
 	struct sandbox *s = new_sandbox(fleet, limits);
-	int r = ask_create(s, err);
+	int r = create_ask(s, err);
 
 	if (r < 0) {
 		sandbox_free(s);
@@ -125,17 +132,19 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 		s->env = json_deep_copy(spec->env);
 	}
 	s->timeout_ms = timeout_ms;
+	s->idle_timeout_ms = spec->idle_timeout_ms;
+	(void)!spec_on_timeout(spec->on_timeout, spec->is_persistent, &s->on_timeout, NULL);
+	s->is_persistent = s->is_kept = spec->is_persistent;
+	s->auto_resumes = spec->auto_resumes;
 	s->created_us = clock_wall_us();
-	s->expires_us = timeout_ms ? s->created_us + timeout_ms * MILLISECONDS : 0;
+	life_begin(s);
 }
 
 static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
 {
-	s->created = done;
-	s->created_arg = arg;
-	s->fleet->n_creating++;
+	create_await(s);
+	sandbox_wait(&s->callers, done, arg);
 	fleet_attach(s->fleet, s);
-	sandbox_set_lifetime(s);
 	emit_created(s);
 }
 
@@ -145,7 +154,7 @@ static int claim(struct sandbox *s, sandbox_done_fn done, void *arg, struct err 
 	int r = sandbox_save(s, err);
 
 	if (r < 0) {
-		sandbox_end(s, END_DELETED, "it could not be recorded");
+		sandbox_end(s, END_DELETED, NULL, "it could not be recorded");
 		return r;
 	}
 	pool_take(s);
@@ -161,7 +170,7 @@ static int begin(struct sandbox *s, sandbox_done_fn done, void *arg, struct err 
 	int r = sandbox_save(s, err);
 
 	if (r == 0)
-		r = ask_create(s, err);
+		r = create_ask(s, err);
 	if (r < 0) {
 		(void)!store_delete_sandbox(s->fleet->config.store, s->id, NULL);
 		sandbox_free(s);
@@ -178,21 +187,30 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	struct quota_held held;
 	uint64_t timeout_ms;
 	struct sandbox *spare, *s;
-	int r = check_room(fleet, err);
+	int r = create_check_room(fleet, err);
 
 	if (r < 0)
 		return r;
 	r = spec_check(fleet, spec, &limits, &timeout_ms, err);
 	if (r < 0)
 		return r;
-	if (spec->name && fleet_has_name(fleet, project_id, spec->name))
-		return err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
-		               spec->name);
+	if (spec->is_persistent && fleet->n_persistent >= fleet->config.persistent_max) {
+		(void)err_set(err, ERR_CAPACITY, 0,
+		              "there are %zu persistent sandboxes, which is the most",
+		              fleet->n_persistent);
+		return err_hint(err, "delete some: a stopped one counts too");
+	}
+	if (spec->name && fleet_has_name(fleet, project_id, spec->name)) {
+		(void)err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
+		              spec->name);
+		return err_hint(err, "use it: create with get_or_create; or delete it first");
+	}
 	r = account_admit(fleet, project_id, spec->key_id, &limits, &held, err);
 	if (r < 0)
 		return r;
-	/* A name is the host's name inside, too, and that is given at the start. */
-	spare = spec->name ? NULL : pool_offer(fleet->pool, &limits);
+	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
+	 * a layer that is kept. */
+	spare = spec->name || spec->is_persistent ? NULL : pool_offer(fleet->pool, &limits);
 	s = spare ? spare : new_sandbox(fleet, &limits);
 	set_owner(s, project_id, spec, timeout_ms);
 	s->held = held;

@@ -62,6 +62,24 @@ static void emit_ended(const struct sandbox *s)
 	event_end(&ev);
 }
 
+/* It can be resumed: this is not its end. */
+static void emit_stopped(const struct sandbox *s)
+{
+	struct event ev;
+
+	put_end(begin(&ev, s, EVENT_SANDBOX_STOPPED), s);
+	event_end(&ev);
+}
+
+static void emit_rest(const struct sandbox *s, enum event_type type)
+{
+	struct event ev;
+	struct json_writer *w = begin(&ev, s, type);
+
+	json_put_u64(w, "resumes", s->resumes);
+	event_end(&ev);
+}
+
 static void emit_running(const struct sandbox *s)
 {
 	uint64_t now_us = clock_wall_us();
@@ -79,15 +97,25 @@ void emit_moved(const struct sandbox *s, enum sandbox_state from)
 	s->fleet->counts.creates_failed += from == SANDBOX_CREATING && s->state != SANDBOX_RUNNING;
 	switch (s->state) {
 	case SANDBOX_RUNNING:
-		emit_running(s);
+		if (from == SANDBOX_CREATING && s->resumes == 0)
+			emit_running(s);
+		else
+			emit_rest(s, EVENT_SANDBOX_RESUMED);
+		return;
+	case SANDBOX_PAUSED:
+		emit_rest(s, EVENT_SANDBOX_PAUSED);
 		return;
 	case SANDBOX_STOPPING:
 		emit_stopping(s);
 		return;
 	case SANDBOX_STOPPED:
 	case SANDBOX_FAILED:
-		emit_ended(s);
+		if (s->is_kept)
+			emit_stopped(s);
+		else
+			emit_ended(s);
 		return;
+	case SANDBOX_PAUSING:
 	case SANDBOX_CREATING:
 	case SANDBOX_STATE_COUNT:
 		return;

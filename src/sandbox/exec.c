@@ -161,6 +161,7 @@ static void end(struct exec *e, enum exec_state state, enum end_cause cause)
 	e->cause = cause;
 	e->ended_us = clock_wall_us();
 	e->is_dirty = true;
+	sandbox_touch(e->sandbox);
 	log_debug("exec.ended", "id=%s state=%s cause=%s", e->id, states[state],
 	          end_cause_name(cause));
 	emit_exec_exited(e);

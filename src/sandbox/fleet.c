@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The registry: by id, by project and name, and in order of creation. The living hold their names;
- * a stopped one gives its name back at once and stays findable by id, until ENDED_KEPT_MAX newer
- * ones have ended.
+ * The registry: by id, by project and name, and in order of creation. The living hold their names,
+ * and so do persistent ones that do not run; any other gives its name back when it ends and stays
+ * findable by id, until ENDED_KEPT_MAX newer ones have ended.
  */
 #include "sandbox/fleet.h"
 
@@ -143,7 +143,7 @@ struct sandbox *fleet_find_id(struct fleet *fleet, const char *id)
 	return s;
 }
 
-static struct sandbox *find_name(struct fleet *fleet, const char *project_id, const char *name)
+struct sandbox *sandbox_find_name(struct fleet *fleet, const char *project_id, const char *name)
 {
 	char key[ID_SIZE + 1 + SANDBOX_NAME_MAX + 1];
 	int len = snprintf(key, sizeof(key), "%s/%s", project_id, name);
@@ -156,7 +156,7 @@ static struct sandbox *find_name(struct fleet *fleet, const char *project_id, co
 
 bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *name)
 {
-	return find_name(fleet, project_id, name) != NULL;
+	return sandbox_find_name(fleet, project_id, name) != NULL;
 }
 
 struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id, const char *id_or_name)
@@ -165,24 +165,35 @@ struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id, const 
 
 	if (s && strcmp(s->project_id, project_id) == 0)
 		return s;
-	return find_name(fleet, project_id, id_or_name);
+	return sandbox_find_name(fleet, project_id, id_or_name);
 }
 
-void fleet_attach(struct fleet *fleet, struct sandbox *s)
+static void count(struct fleet *fleet, const struct sandbox *s, size_t by)
 {
-	list_append(&fleet->all, &s->link_all);
-	HASH_ADD_KEYPTR(by_id, fleet->by_id, s->id, strlen(s->id), s);
-	if (!sandbox_is_alive(s)) {
-		list_append(&fleet->ended, &s->link_ended);
-		fleet->n_ended++;
+	switch (s->place) {
+	case PLACE_NONE:
+		return;
+	case PLACE_ALIVE:
+		fleet->n_alive += by;
+		break;
+	case PLACE_KEPT:
+		break;
+	case PLACE_ENDED:
+		fleet->n_ended += by;
 		return;
 	}
-	fleet->n_alive++;
-	pool_look(fleet->pool);
-	if (s->name[0] == '\0')
-		return;
-	s->name_key = xasprintf("%s/%s", s->project_id, s->name);
-	HASH_ADD_KEYPTR(by_name, fleet->by_name, s->name_key, strlen(s->name_key), s);
+	fleet->n_persistent += s->is_persistent ? by : 0;
+}
+
+/* The room for spares may change with it: whoever calls this lets the pool look, unless it goes. */
+static void set_place(struct fleet *fleet, struct sandbox *s, enum fleet_place place)
+{
+	count(fleet, s, (size_t)-1);
+	list_remove(&s->link_ended);
+	s->place = place;
+	count(fleet, s, 1);
+	if (place == PLACE_ENDED)
+		list_append(&fleet->ended, &s->link_ended);
 }
 
 static void drop_name(struct fleet *fleet, struct sandbox *s)
@@ -193,14 +204,31 @@ static void drop_name(struct fleet *fleet, struct sandbox *s)
 	free(take_ptr(s->name_key));
 }
 
+static void take_name(struct fleet *fleet, struct sandbox *s)
+{
+	if (s->name[0] == '\0')
+		return;
+	s->name_key = xasprintf("%s/%s", s->project_id, s->name);
+	HASH_ADD_KEYPTR(by_name, fleet->by_name, s->name_key, strlen(s->name_key), s);
+}
+
+void fleet_attach(struct fleet *fleet, struct sandbox *s)
+{
+	list_append(&fleet->all, &s->link_all);
+	HASH_ADD_KEYPTR(by_id, fleet->by_id, s->id, strlen(s->id), s);
+	if (sandbox_is_alive(s))
+		set_place(fleet, s, PLACE_ALIVE);
+	else
+		set_place(fleet, s, s->is_kept ? PLACE_KEPT : PLACE_ENDED);
+	if (s->place != PLACE_ENDED)
+		take_name(fleet, s);
+	pool_look(fleet->pool);
+}
+
 void fleet_detach(struct fleet *fleet, struct sandbox *s)
 {
 	drop_name(fleet, s);
-	if (list_empty(&s->link_ended))
-		fleet->n_alive--;
-	else
-		fleet->n_ended--;
-	list_remove(&s->link_ended);
+	set_place(fleet, s, PLACE_NONE);
 	list_remove(&s->link_all);
 	HASH_DELETE(by_id, fleet->by_id, s);
 }
@@ -216,12 +244,31 @@ static void trim(struct loop *loop, void *arg)
 
 void fleet_on_ended(struct fleet *fleet, struct sandbox *s)
 {
-	drop_name(fleet, s);
-	fleet->n_alive--;
 	pool_look(fleet->pool);
-	list_append(&fleet->ended, &s->link_ended);
-	if (++fleet->n_ended > ENDED_KEPT_MAX) /* later: someone may be walking the list */
+	if (s->is_kept) {
+		set_place(fleet, s, PLACE_KEPT);
+		return;
+	}
+	drop_name(fleet, s);
+	set_place(fleet, s, PLACE_ENDED);
+	if (fleet->n_ended > ENDED_KEPT_MAX) /* later: someone may be walking the list */
 		loop_defer(fleet->config.loop, trim, fleet);
+}
+
+void fleet_on_revived(struct fleet *fleet, struct sandbox *s)
+{
+	set_place(fleet, s, PLACE_ALIVE);
+	pool_look(fleet->pool);
+}
+
+void fleet_rename(struct fleet *fleet, struct sandbox *s, const char *name)
+{
+	char *old = s->name;
+
+	drop_name(fleet, s);
+	s->name = xstrdup(name);
+	free(old);
+	take_name(fleet, s);
 }
 
 static bool matches(const struct sandbox *s, const struct sandbox_filter *f)
@@ -230,7 +277,8 @@ static bool matches(const struct sandbox *s, const struct sandbox_filter *f)
 
 	if (strcmp(s->project_id, f->project_id) != 0)
 		return false;
-	if (f->state ? strcmp(f->state, sandbox_state_name(s->state)) != 0 : !sandbox_is_alive(s))
+	if (f->state ? strcmp(f->state, sandbox_state_name(s->state)) != 0
+	             : s->place == PLACE_ENDED)
 		return false;
 	if (!f->tag_name)
 		return true;
@@ -299,7 +347,10 @@ void fleet_delete_all(struct fleet *fleet, loop_fn done, void *arg)
 		if (!sandbox_is_alive(s))
 			continue;
 		fleet->n_draining++;
-		sandbox_delete(s, END_DELETED, on_drained, fleet);
+		if (!s->is_kept)
+			sandbox_delete(s, END_DELETED, on_drained, fleet);
+		else if (sandbox_stop(s, on_drained, fleet, NULL) < 0)
+			fleet->n_draining--;
 	}
 }
 

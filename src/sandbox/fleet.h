@@ -27,6 +27,7 @@ struct fleet_config {
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint32_t sandboxes_max;
+	uint32_t persistent_max;  /* running or not */
 	uint32_t execs_max;       /* kept per sandbox */
 	const char *boot_id;      /* of the running kernel; NULL: it is read from /proc */
 	struct meters *meters;    /* NULL: nothing is metered */
@@ -70,17 +71,20 @@ struct pool_figures {
 void fleet_pool(const struct fleet *fleet, struct pool_figures *ret);
 /* Deletes what belongs to nobody, and makes no more; done as below. */
 void fleet_close_pool(struct fleet *fleet, loop_fn done, void *arg);
-/* Deletes all, of all projects; done once they are gone (cloche run without a daemon, `serve
- * --rm`). */
+/* Deletes all that live, of all projects, and stops the persistent ones; done once nothing runs
+ * (cloche run without a daemon, `serve --rm`). */
 void fleet_delete_all(struct fleet *fleet, loop_fn done, void *arg);
 
 struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id,
                              const char *id_or_name); /* borrowed or NULL */
 
+struct sandbox *sandbox_find_name(struct fleet *fleet, const char *project_id,
+                                  const char *name); /* the same by name alone */
+
 struct sandbox_filter {
 	const char *project_id;
 	const char *tag_name, *tag_value; /* NULL = any */
-	const char *state;                /* NULL = all that are not stopped */
+	const char *state;                /* NULL = all that live or are kept */
 	const char *after_id; /* cursor: the last one of the page before, NULL = from the newest */
 	size_t limit;
 };

@@ -28,6 +28,7 @@ struct fleet {
 	size_t n_creating; /* for a caller who waits */
 	struct pool *pool;
 	struct fleet_counts counts;
+	size_t n_persistent; /* of those that are alive or kept */
 	loop_fn drained;
 	void *drained_arg;
 	size_t n_draining;
@@ -39,34 +40,54 @@ struct fleet {
 	struct adoption *adoption; /* while it starts */
 };
 
+/* How the fleet counts it. Kept: a persistent one that does not run. */
+enum fleet_place { PLACE_NONE, PLACE_ALIVE, PLACE_KEPT, PLACE_ENDED };
+
 struct sandbox {
 	struct fleet *fleet;
+	enum fleet_place place;
 	char id[ID_SIZE];
 	char project_id[ID_SIZE];
 	char key_id[ID_SIZE]; /* that it was created with; "" = none */
 	char *name;           /* "" = none */
 	char *name_key;       /* project and name, while it holds the name */
 	enum sandbox_state state;
+	bool is_persistent, auto_resumes;
+	bool is_kept;    /* its layer outlives its end; not once it is deleted */
+	bool is_deleted; /* by a call: its execs and their output go too */
+	bool is_awaited; /* counts in the fleet's n_creating */
+	bool is_undone;  /* a create or resume that failed: told once nothing is left */
+	uint64_t resumes;
 	json_t *tags, *env;
 	struct guest_limits limits;
-	uint64_t timeout_ms, created_us, expires_us; /* 0 = never */
-	struct isolation isolation;                  /* engine 0: not known yet */
-	struct {
+	uint64_t created_us;
+	struct isolation isolation; /* engine 0: not known yet */
+	struct {                    /* of its last life */
 		enum end_cause cause;
+		json_t *detail; /* object of figures, or NULL */
 		char message[200];
 		uint64_t at_us;
 	} end;
+	/* life.c */
+	uint64_t timeout_ms, idle_timeout_ms; /* 0 = none */
+	enum timeout_action on_timeout;
+	uint64_t deadline_us; /* steady; 0 = none */
+	uint64_t left_us;     /* of its lifetime, while it is paused; LIFE_FOREVER = no end */
+	uint64_t active_us;   /* steady: the last activity that was seen */
+	struct loop_timer *lifetime, *idle;
 	struct link *link;
 	bool is_rejoining;
-	struct loop_timer *timer; /* its lifetime; while stopping: asks the broker again */
+	struct loop_timer *timer; /* while stopping: asks the broker again */
 	struct loop_timer *reconnect;
 	unsigned reconnects;
 	uint64_t reconnects_since_us;
-	uint64_t ask; /* the request that its life waits for */
-	sandbox_done_fn created;
-	void *created_arg;
+	uint64_t ask;        /* the request that its life waits for */
+	bool asked_to_keep;  /* that request is a MSG_STOP */
+	uint64_t freeze_ask; /* MSG_FREEZE or MSG_THAW under way */
 	struct err create_err;
+	struct list callers; /* struct waiter: for it to run */
 	struct list waiters; /* struct waiter: for its end */
+	struct list pausers; /* struct waiter: for it to be paused */
 	uint32_t next_channel, channels_to;
 	uint64_t oom_kills;    /* as last told */
 	struct exec *execs;    /* by id */
@@ -89,6 +110,12 @@ struct sandbox {
 	UT_hash_handle by_id, by_name;
 };
 
+struct waiter {
+	struct list link;
+	sandbox_done_fn fn;
+	void *arg;
+};
+
 /* spec.c: what a client may ask for. Each names the field that is wrong. */
 must_check int spec_check(const struct fleet *fleet, const struct sandbox_spec *spec,
                           struct guest_limits *ret_limits, uint64_t *ret_timeout_ms,
@@ -100,6 +127,10 @@ must_check int spec_limits(const struct fleet *fleet, const struct guest_limits 
                            const struct guest_limits *base, struct guest_limits *ret,
                            struct err *err);
 must_check int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err);
+must_check int spec_idle_timeout(uint64_t timeout_ms, struct err *err);
+must_check int spec_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret,
+                               struct err *err);
+must_check int spec_check_name(const char *name, struct err *err);
 
 /* record.c: the sandbox's row. */
 must_check int sandbox_save(const struct sandbox *s, struct err *err);
@@ -110,11 +141,31 @@ const char *grade_name(uint32_t grade);
 /* create.c */
 /* It cannot succeed any more; its caller is told once everything is undone. */
 void create_fail(struct sandbox *s, const struct err *err);
-void create_tell(struct sandbox *s, const struct err *err); /* its creator, once */
+void create_tell(struct sandbox *s, const struct err *err); /* all who wait for it to run */
 void create_hostname(const struct sandbox *s, char hostname[64]);
 /* One that is nobody's: up to where its owner would be told. */
 must_check int create_spare(struct fleet *fleet, const struct guest_limits *limits,
                             struct spare *spare, struct sandbox **ret, struct err *err);
+void create_await(struct sandbox *s); /* somebody waits for it to run: create_tell() will come */
+must_check int create_check_room(struct fleet *fleet, struct err *err);
+must_check int create_ask(struct sandbox *s, struct err *err);
+
+/* life.c: its two clocks. */
+#define LIFE_FOREVER INT64_MAX
+void life_init(struct sandbox *s);
+void life_done(struct sandbox *s);
+void life_begin(struct sandbox *s);  /* all of its time lies ahead */
+void life_rejoin(struct sandbox *s); /* after a restart: as the row has it */
+void life_hold(struct sandbox *s);   /* it is paused: the clocks stand still */
+void life_go_on(struct sandbox *s);
+void life_end(struct sandbox *s);
+void life_update(struct sandbox *s, bool has_new_timeout); /* after a change of its settings */
+uint64_t life_expires_us(const struct sandbox *s);         /* by the wall clock; 0 = never */
+
+/* wake.c */
+void wake_on_ended(struct sandbox *s); /* resumes it if somebody waits for that */
+void wake_rejoin(struct sandbox *s);   /* after a restart: freezes or thaws what was under way */
+void wake_cancel(struct sandbox *s, const struct err *err); /* it ends: nobody waits any more */
 
 /* sandbox.c */
 struct sandbox *sandbox_alloc(struct fleet *fleet);
@@ -123,11 +174,15 @@ void sandbox_forget(struct sandbox *s);  /* the same, and its row */
 void sandbox_free(struct sandbox *s);    /* at once, and silently */
 void sandbox_free_later(struct sandbox *s);
 void sandbox_begin(struct sandbox *s); /* it runs, and its creator is told */
-/* Ends it in any state but an ended one, where it does nothing. */
-void sandbox_end(struct sandbox *s, enum end_cause cause, const char *message);
+void sandbox_move(struct sandbox *s, enum sandbox_state next);
+/* Ends it in any state but an ended one, where it does nothing. detail: figures, or NULL; taken. */
+void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
 void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway had begun */
 /* Found dead at the start: nothing of it is left at the broker. */
-void sandbox_close_books(struct sandbox *s, enum end_cause cause, const char *message);
+void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
+                         const char *message);
+/* Its files are removed too, though it does not run. */
+void sandbox_end_kept(struct sandbox *s);
 void sandbox_make_link(struct sandbox *s);
 void sandbox_rejoin(struct sandbox *s); /* a living one at the start: connects to its agent */
 void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply);
@@ -135,8 +190,11 @@ bool sandbox_is_alive(const struct sandbox *s); /* not yet stopped or failed */
 /* Calls fn from the loop with s or err; fn may be NULL. */
 void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct sandbox *s,
                   const struct err *err);
-void sandbox_note(const struct sandbox *s);   /* saves what has happened; cannot be refused */
-void sandbox_set_lifetime(struct sandbox *s); /* after expires_us has changed */
+void sandbox_note(const struct sandbox *s); /* saves what has happened; cannot be refused */
+void sandbox_wait(struct list *waiters, sandbox_done_fn fn, void *arg);
+/* Each is told s, or err if there is one. */
+void sandbox_tell_all(struct sandbox *s, struct list *waiters, const struct err *err);
+void sandbox_drop_waiters(struct list *waiters);
 /* Its link if calls can be made on it, else NULL and err. */
 struct link *sandbox_link(struct sandbox *s, struct err *err);
 /* A channel number that was never used in its life. */
@@ -145,8 +203,10 @@ must_check int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err
 /* fleet.c */
 void fleet_attach(struct fleet *fleet, struct sandbox *s);
 void fleet_detach(struct fleet *fleet, struct sandbox *s);
-void fleet_on_ended(struct fleet *fleet, struct sandbox *s); /* it became stopped or failed */
-void fleet_give_up(struct fleet *fleet);                     /* there is no broker to work with */
+void fleet_on_ended(struct fleet *fleet, struct sandbox *s);   /* it became stopped or failed */
+void fleet_on_revived(struct fleet *fleet, struct sandbox *s); /* a kept one is alive again */
+void fleet_rename(struct fleet *fleet, struct sandbox *s, const char *name);
+void fleet_give_up(struct fleet *fleet); /* there is no broker to work with */
 struct sandbox *fleet_find_id(struct fleet *fleet, const char *id);
 bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *name);
 

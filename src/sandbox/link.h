@@ -34,6 +34,7 @@ struct link_ops { /* called from the loop */
 	/* is_hostile: it broke the protocol. The link is down already and may be attached anew. */
 	void (*on_down)(const struct err *why, bool is_hostile, void *arg);
 	void (*on_health)(bool is_healthy, void *arg);
+	void (*on_channels)(void *arg); /* one came or went; may be NULL */
 };
 
 /* Called from the loop. They may take their own channel off the link, and no other. on_started,

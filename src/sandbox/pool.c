@@ -173,7 +173,7 @@ static void end_surplus(struct pool *p)
 	list_for_each (&p->spares, struct spare, spare, link)
 		if (spare->is_ready &&
 		    (!spare->shelf || count(p, spare->shelf, true) > spare->shelf->wanted))
-			sandbox_end(spare->s, END_DELETED, "it was not needed");
+			sandbox_end(spare->s, END_DELETED, NULL, "it was not needed");
 }
 
 static int fill(struct pool *p, struct shelf *shelf, struct err *err)
@@ -467,7 +467,7 @@ void pool_close(struct pool *p, loop_fn done, void *arg)
 	p->closed = done;
 	p->closed_arg = arg;
 	list_for_each (&p->spares, struct spare, spare, link)
-		sandbox_end(spare->s, END_DELETED, "the daemon stops");
+		sandbox_end(spare->s, END_DELETED, NULL, "the daemon stops");
 	if (list_empty(&p->spares))
 		loop_defer(p->loop, tell_closed, p);
 }

@@ -3,6 +3,7 @@
  * A sandbox as a row of the store and as JSON for clients. The row's own JSON is written and read
  * only here. It holds the environment's values, which clients are never told again.
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/inside.h"
 
@@ -24,6 +25,7 @@ static const char *const causes[] = {
 	[END_GUEST_CRASH] = "guest_crash",
 	[END_HOST_RESTART] = "host_restart",
 	[END_POLICY] = "policy",
+	[END_STOPPED] = "stopped",
 };
 static_assert(ARRAY_SIZE(causes) == END_CAUSE_COUNT, "a cause has no name");
 
@@ -84,9 +86,19 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_value(&w, "env", s->env);
 	put_raw_limits(&w, &s->limits);
 	json_put_u64(&w, "timeout_ms", s->timeout_ms);
-	json_put_u64(&w, "expires_us", s->expires_us);
+	json_put_u64(&w, "idle_timeout_ms", s->idle_timeout_ms);
+	json_put_u64(&w, "on_timeout", s->on_timeout);
+	json_put_u64(&w, "deadline_us", s->deadline_us);
+	json_put_u64(&w, "left_us", s->left_us);
+	json_put_bool(&w, "is_persistent", s->is_persistent);
+	json_put_bool(&w, "is_kept", s->is_kept);
+	json_put_bool(&w, "is_deleted", s->is_deleted);
+	json_put_bool(&w, "auto_resumes", s->auto_resumes);
+	json_put_u64(&w, "resumes", s->resumes);
 	put_raw_isolation(&w, &s->isolation);
 	json_put_u64(&w, "cause", s->end.cause);
+	if (s->end.detail)
+		json_put_value(&w, "detail", s->end.detail);
 	json_put_strn(&w, "message", s->end.message, strlen(s->end.message));
 	json_put_u64(&w, "channels_to", s->channels_to);
 	json_put_u64(&w, "oom_kills", s->oom_kills);
@@ -154,22 +166,44 @@ static int read_isolation(const json_t *object, struct isolation *ret)
 /* The machine was started anew since the row was written: what ran then cannot run. */
 static void note_boot(struct sandbox *s, const char *boot_id)
 {
-	if (strcmp(boot_id, s->fleet->boot_id) != 0 && s->end.cause == END_NONE)
-		s->end.cause = END_HOST_RESTART;
+	if (strcmp(boot_id, s->fleet->boot_id) == 0 || !sandbox_is_alive(s) ||
+	    s->end.cause != END_NONE)
+		return;
+	s->end.cause = END_HOST_RESTART;
+	s->end.detail = json_pack("{s:s, s:s}", "boot_id", boot_id, "now", s->fleet->boot_id);
+}
+
+static void note_expiry(struct sandbox *s, uint64_t expires_us)
+{
+	uint64_t wall = clock_wall_us();
+
+	if (expires_us > 0)
+		s->deadline_us = clock_steady_us() + (expires_us > wall ? expires_us - wall : 0);
 }
 
 static int read_row(struct sandbox *s, const json_t *object)
 {
 	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
+	json_t *detail = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
-	uint64_t cause = 0, channels_to = 0;
+	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0;
 	const struct json_field fields[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
 		{"tags", JSON_FIELD_OBJECT, &tags, true},
 		{"env", JSON_FIELD_OBJECT, &env, true},
 		{"limits", JSON_FIELD_OBJECT, &limits, true},
 		{"timeout_ms", JSON_FIELD_U64, &s->timeout_ms, true},
-		{"expires_us", JSON_FIELD_U64, &s->expires_us, true},
+		{"idle_timeout_ms", JSON_FIELD_U64, &s->idle_timeout_ms},
+		{"on_timeout", JSON_FIELD_U64, &on_timeout, .max = ON_TIMEOUT_COUNT - 1},
+		{"expires_us", JSON_FIELD_U64, &expires_us}, /* of version 1: by the wall clock */
+		{"deadline_us", JSON_FIELD_U64, &s->deadline_us},
+		{"left_us", JSON_FIELD_U64, &s->left_us},
+		{"is_persistent", JSON_FIELD_BOOL, &s->is_persistent},
+		{"is_kept", JSON_FIELD_BOOL, &s->is_kept},
+		{"is_deleted", JSON_FIELD_BOOL, &s->is_deleted},
+		{"auto_resumes", JSON_FIELD_BOOL, &s->auto_resumes},
+		{"resumes", JSON_FIELD_U64, &s->resumes},
+		{"detail", JSON_FIELD_OBJECT, &detail},
 		{"isolation", JSON_FIELD_OBJECT, &isolation, true},
 		{"cause", JSON_FIELD_U64, &cause, true, .max = END_CAUSE_COUNT - 1},
 		{"message", JSON_FIELD_STRING, &message, true},
@@ -187,11 +221,14 @@ static int read_row(struct sandbox *s, const json_t *object)
 		return r;
 	s->tags = json_incref(tags);
 	s->env = json_incref(env);
+	s->on_timeout = (enum timeout_action)on_timeout;
 	s->end.cause = (enum end_cause)cause;
+	s->end.detail = json_incref(detail);
 	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
 	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", key_id);
 	s->next_channel = s->channels_to = (uint32_t)channels_to;
 	note_boot(s, boot_id);
+	note_expiry(s, expires_us);
 	return 0;
 }
 
@@ -260,6 +297,10 @@ static void put_ended(struct json_writer *w, const struct sandbox *s)
 	}
 	json_open_object(w, "ended");
 	json_put_str(w, "cause", end_cause_name(s->end.cause));
+	if (s->end.detail)
+		json_put_value(w, "detail", s->end.detail);
+	else
+		json_put_null(w, "detail");
 	json_put_strn(w, "message", s->end.message, strlen(s->end.message));
 	json_put_u64(w, "at_us", s->end.at_us);
 	json_close_object(w);
@@ -282,6 +323,14 @@ void isolation_to_json(const struct isolation *i, struct json_writer *w, const c
 void sandbox_to_json(const struct sandbox *s, struct json_writer *w, const char *name)
 {
 	json_open_object(w, name);
+	sandbox_put_fields(s, w);
+	json_close_object(w);
+}
+
+void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
+{
+	uint64_t expires_us = life_expires_us(s);
+
 	json_put_str(w, "id", s->id);
 	json_put_str(w, "name", s->name[0] ? s->name : NULL);
 	json_put_str(w, "state", sandbox_state_name(s->state));
@@ -289,13 +338,17 @@ void sandbox_to_json(const struct sandbox *s, struct json_writer *w, const char 
 	json_put_value(w, "tags", s->tags);
 	put_env_names(w, s->env);
 	put_limits(w, &s->limits);
+	json_put_bool(w, "persistent", s->is_persistent);
+	json_put_bool(w, "auto_resume", s->auto_resumes);
+	json_put_u64(w, "resumes", s->resumes);
 	json_put_u64(w, "timeout_ms", s->timeout_ms);
+	json_put_u64(w, "idle_timeout_ms", s->idle_timeout_ms);
+	json_put_str(w, "on_timeout", timeout_action_name(s->on_timeout));
 	json_put_u64(w, "created_us", s->created_us);
-	if (s->expires_us)
-		json_put_u64(w, "expires_us", s->expires_us);
+	if (expires_us)
+		json_put_u64(w, "expires_us", expires_us);
 	else
 		json_put_null(w, "expires_us");
 	put_ended(w, s);
 	isolation_to_json(&s->isolation, w, "isolation");
-	json_close_object(w);
 }

@@ -2,7 +2,8 @@
 /*
  * The life of a sandbox once it is asked for (create.c).
  *
- * An end is: cause noted and recorded, execs and link let go, MSG_DELETE, stopped or failed. While
+ * An end is: cause noted and recorded, execs and link let go, MSG_DELETE (MSG_STOP where the files
+ * are kept), stopped or failed. While
  * the broker does not confirm, it is asked again; there is no way past that, so that "stopped"
  * means that nothing runs.
  *
@@ -32,18 +33,16 @@ static const struct {
 	unsigned next; /* the states it may move to */
 } states[] = {
 	[SANDBOX_CREATING] = {"creating", BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STOPPING)},
-	[SANDBOX_RUNNING] = {"running", BIT(SANDBOX_STOPPING)},
+	[SANDBOX_RUNNING] = {"running", BIT(SANDBOX_PAUSING) | BIT(SANDBOX_STOPPING)},
+	[SANDBOX_PAUSING] = {"pausing",
+                             BIT(SANDBOX_PAUSED) | BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STOPPING)},
+	[SANDBOX_PAUSED] = {"paused", BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STOPPING)},
 	[SANDBOX_STOPPING] = {"stopping", BIT(SANDBOX_STOPPED) | BIT(SANDBOX_FAILED)},
-	[SANDBOX_STOPPED] = {"stopped", 0},
-	[SANDBOX_FAILED] = {"failed", 0},
+	/* Those of a persistent one; any other stays there. */
+	[SANDBOX_STOPPED] = {"stopped", BIT(SANDBOX_CREATING) | BIT(SANDBOX_STOPPING)},
+	[SANDBOX_FAILED] = {"failed", BIT(SANDBOX_CREATING) | BIT(SANDBOX_STOPPING)},
 };
 static_assert(ARRAY_SIZE(states) == SANDBOX_STATE_COUNT, "a state has no row");
-
-struct waiter {
-	struct list link;
-	sandbox_done_fn fn;
-	void *arg;
-};
 
 struct news { /* for a caller, from the loop */
 	sandbox_done_fn fn;
@@ -59,7 +58,7 @@ const char *sandbox_state_name(enum sandbox_state state)
 	return states[state].name;
 }
 
-static void sandbox_move(struct sandbox *s, enum sandbox_state next)
+void sandbox_move(struct sandbox *s, enum sandbox_state next)
 {
 	enum sandbox_state from = s->state;
 
@@ -96,6 +95,35 @@ void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct san
 	loop_defer(fleet->config.loop, tell_now, news);
 }
 
+void sandbox_wait(struct list *waiters, sandbox_done_fn fn, void *arg)
+{
+	struct waiter *w = xnew0(struct waiter);
+
+	*w = (struct waiter){.fn = fn, .arg = arg};
+	list_append(waiters, &w->link);
+}
+
+void sandbox_tell_all(struct sandbox *s, struct list *waiters, const struct err *err)
+{
+	struct waiter *w;
+
+	while ((w = list_first(waiters, struct waiter, link))) {
+		sandbox_tell(s->fleet, w->fn, w->arg, err ? NULL : s, err);
+		list_remove(&w->link);
+		free(w);
+	}
+}
+
+void sandbox_drop_waiters(struct list *waiters)
+{
+	struct waiter *w;
+
+	while ((w = list_first(waiters, struct waiter, link))) {
+		list_remove(&w->link);
+		free(w);
+	}
+}
+
 /* The next start then finds the older record, and what the broker has. */
 void sandbox_note(const struct sandbox *s)
 {
@@ -116,6 +144,7 @@ void sandbox_forget(struct sandbox *s)
 {
 	struct err err;
 
+	exec_remove_all(s);
 	if (store_delete_sandbox(s->fleet->config.store, s->id, &err) < 0)
 		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
 	sandbox_discard(s);
@@ -133,29 +162,29 @@ static int ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err)
 /* The end of the end. */
 static void on_gone(struct sandbox *s)
 {
-	struct waiter *w;
-
 	if (s->spare) {
 		sandbox_move(s, SANDBOX_STOPPED);
 		pool_on_gone(s);
 		return;
 	}
-	exec_remove_all(s);
-	if (s->created) { /* it never came to be */
+	if (s->is_undone)
 		create_tell(s, &s->create_err);
+	if (s->is_undone && !s->is_deleted && s->resumes == 0) { /* it never came to be */
 		sandbox_move(s, SANDBOX_STOPPED);
 		sandbox_forget(s);
 		return;
 	}
+	s->is_undone = false;
+	if (s->is_deleted)
+		exec_remove_all(s);
 	sandbox_move(s, s->end.cause == END_GUEST_CRASH ? SANDBOX_FAILED : SANDBOX_STOPPED);
 	sandbox_note(s);
 	fleet_on_ended(s->fleet, s);
-	while ((w = list_first(&s->waiters, struct waiter, link))) {
-		sandbox_tell(s->fleet, w->fn, w->arg, s, NULL);
-		list_remove(&w->link);
-		free(w);
-	}
+	sandbox_tell_all(s, &s->waiters, NULL);
+	wake_on_ended(s);
 }
+
+static void ask_delete(struct sandbox *s);
 
 static void on_delete_reply(const struct msg_reply *reply, int fd, void *arg)
 {
@@ -164,6 +193,10 @@ static void on_delete_reply(const struct msg_reply *reply, int fd, void *arg)
 	if (fd >= 0)
 		(void)close(fd);
 	s->ask = 0;
+	if (reply->err.code == ERR_NONE && s->asked_to_keep && !s->is_kept) {
+		ask_delete(s); /* the delete came while it was being stopped */
+		return;
+	}
 	if (reply->err.code == ERR_NONE) {
 		account_on_gone(s, reply);
 		on_gone(s);
@@ -177,33 +210,46 @@ static void ask_delete(struct sandbox *s)
 {
 	struct err err;
 
-	if (ask(s, MSG_DELETE, on_delete_reply, &err) == 0)
+	s->asked_to_keep = s->is_kept;
+	if (ask(s, s->is_kept ? MSG_STOP : MSG_DELETE, on_delete_reply, &err) == 0)
 		return;
 	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, err.message);
-	if (s->created) /* without a broker there is no use in waiting; the next start clears up */
+	if (s->is_undone) /* without a broker there is no use in waiting; the next start clears up
+	                   */
 		create_tell(s, &s->create_err);
 	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
 }
 
-void sandbox_end(struct sandbox *s, enum end_cause cause, const char *message)
+static void note_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
 {
-	if (s->state == SANDBOX_STOPPING || !sandbox_is_alive(s))
-		return;
 	s->end.cause = cause;
 	s->end.at_us = clock_wall_us();
+	json_decref(s->end.detail);
+	s->end.detail = detail;
 	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
 	log_info("sandbox.ending", "id=%s cause=%s message='%s'", s->id, end_cause_name(cause),
 	         message);
+}
+
+void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
+{
+	struct err err;
+
+	if (s->state == SANDBOX_STOPPING || !sandbox_is_alive(s)) {
+		json_decref(detail);
+		return;
+	}
+	note_end(s, cause, detail, message);
 	sandbox_move(s, SANDBOX_STOPPING);
 	sandbox_note(s);
-	loop_timer_set(s->timer, UINT64_MAX);
+	life_end(s);
 	loop_timer_set(s->reconnect, UINT64_MAX);
 	adopt_on_rejoined(s);
+	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
+	              end_cause_name(cause), message);
+	wake_cancel(s, &err);
 	exec_end_all(s);
 	if (s->link) {
-		struct err err;
-
-		(void)err_set(&err, ERR_GONE, 0, "the sandbox has ended: %s", message);
 		context_end_all(s, &err);
 		link_lose_channels(s->link, &err);
 		link_free(take_ptr(s->link));
@@ -218,37 +264,8 @@ void sandbox_end_again(struct sandbox *s)
 
 static void on_timer(struct loop *loop, void *arg)
 {
-	struct sandbox *s = arg;
-	char message[80];
-	struct err err;
-
 	(void)loop;
-	if (s->state == SANDBOX_STOPPING) {
-		ask_delete(s);
-		return;
-	}
-	if (clock_wall_us() < s->expires_us) { /* the wall clock was set back, or the wait capped */
-		loop_timer_set_in(s->timer, s->expires_us - clock_wall_us());
-		return;
-	}
-	(void)snprintf(message, sizeof(message), "its time of %" PRIu64 " ms was up",
-	               s->timeout_ms);
-	if (s->state == SANDBOX_CREATING) {
-		(void)err_set(&err, ERR_TIMEOUT, 0, "sandbox %s: %s before it ran", s->id, message);
-		create_fail(s, &err);
-		return;
-	}
-	sandbox_end(s, END_TIMEOUT, message);
-}
-
-void sandbox_set_lifetime(struct sandbox *s)
-{
-	uint64_t now = clock_wall_us();
-
-	if (s->expires_us == 0)
-		loop_timer_set(s->timer, UINT64_MAX);
-	else
-		loop_timer_set_in(s->timer, s->expires_us > now ? s->expires_us - now : 0);
+	ask_delete(arg);
 }
 
 void sandbox_begin(struct sandbox *s)
@@ -283,7 +300,7 @@ static void connect_now(struct loop *loop, void *arg)
 
 	(void)loop;
 	if (ask(s, MSG_CONNECT, on_connect_reply, &err) < 0)
-		sandbox_end(s, END_GUEST_CRASH, err.message);
+		sandbox_end(s, END_GUEST_CRASH, NULL, err.message);
 }
 
 static void connect_again(struct sandbox *s, const char *why)
@@ -295,7 +312,7 @@ static void connect_again(struct sandbox *s, const char *why)
 		s->reconnects = 0;
 	}
 	if (s->reconnects >= RECONNECTS_MAX) {
-		sandbox_end(s, END_GUEST_CRASH, why);
+		sandbox_end(s, END_GUEST_CRASH, NULL, why);
 		return;
 	}
 	loop_timer_set_in(s->reconnect, RECONNECT_US << s->reconnects);
@@ -324,7 +341,7 @@ static void on_link_down(const struct err *why, bool is_hostile, void *arg)
 	if (s->state == SANDBOX_CREATING) {
 		create_fail(s, why);
 	} else if (is_hostile) {
-		sandbox_end(s, END_GUEST_CRASH, why->message);
+		sandbox_end(s, END_GUEST_CRASH, NULL, why->message);
 	} else {
 		connect_again(s, why->message);
 	}
@@ -340,8 +357,14 @@ static void on_link_health(bool is_healthy, void *arg)
 		log_warn("sandbox.unhealthy", "id=%s", s->id);
 }
 
+static void on_link_channels(void *arg)
+{
+	sandbox_touch(arg);
+}
+
 static const struct link_ops link_ops = {
 	.on_up = on_link_up,
+	.on_channels = on_link_channels,
 	.on_down = on_link_down,
 	.on_health = on_link_health,
 };
@@ -361,7 +384,9 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 
 	s->fleet = fleet;
 	s->next_channel = s->channels_to = 1;
+	list_init(&s->callers);
 	list_init(&s->waiters);
+	list_init(&s->pausers);
 	list_init(&s->exec_list);
 	list_init(&s->contexts);
 	list_init(&s->warm);
@@ -369,26 +394,27 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->link_ended);
 	s->timer = loop_timer_new(fleet->config.loop, on_timer, s);
 	s->reconnect = loop_timer_new(fleet->config.loop, connect_now, s);
+	life_init(s);
 	return s;
 }
 
 void sandbox_free(struct sandbox *s)
 {
-	struct waiter *w;
-
 	account_free(s);
 	exec_free_all(s);
 	context_free_all(s);
 	link_free(s->link);
 	loop_timer_free(s->timer);
 	loop_timer_free(s->reconnect);
+	life_done(s);
 	host_cancel(s->fleet->host, s->ask);
-	while ((w = list_first(&s->waiters, struct waiter, link))) {
-		list_remove(&w->link);
-		free(w);
-	}
+	host_cancel(s->fleet->host, s->freeze_ask);
+	sandbox_drop_waiters(&s->callers);
+	sandbox_drop_waiters(&s->waiters);
+	sandbox_drop_waiters(&s->pausers);
 	json_decref(s->tags);
 	json_decref(s->env);
+	json_decref(s->end.detail);
 	free(s->name_key);
 	free(s->name);
 	free(s);
@@ -417,20 +443,28 @@ void sandbox_rejoin(struct sandbox *s)
 	sandbox_make_link(s);
 	exec_rejoin_all(s);
 	context_rejoin_all(s);
-	sandbox_set_lifetime(s);
+	life_rejoin(s);
 	connect_now(s->fleet->config.loop, s);
+	wake_rejoin(s);
 }
 
-void sandbox_close_books(struct sandbox *s, enum end_cause cause, const char *message)
+void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
+                         const char *message)
 {
-	if (s->state != SANDBOX_STOPPING) {
-		s->end.cause = cause;
-		(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
-		sandbox_move(s, SANDBOX_STOPPING);
-	}
-	if (s->end.at_us == 0)
-		s->end.at_us = clock_wall_us();
+	note_end(s, cause, detail, message);
+	sandbox_move(s, SANDBOX_STOPPING);
+	exec_end_all(s);
 	on_gone(s);
+}
+
+void sandbox_end_kept(struct sandbox *s)
+{
+	s->is_kept = false;
+	fleet_on_revived(s->fleet, s);
+	note_end(s, END_DELETED, NULL, "it was deleted");
+	sandbox_move(s, SANDBOX_STOPPING);
+	sandbox_note(s);
+	ask_delete(s);
 }
 
 void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
@@ -451,7 +485,7 @@ void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
 		return;
 	}
 	sandbox_end(s, WIFEXITED(status) && WEXITSTATUS(status) == 0 ? END_EXITED : END_GUEST_CRASH,
-	            message);
+	            NULL, message);
 }
 
 struct link *sandbox_link(struct sandbox *s, struct err *err)
@@ -461,6 +495,11 @@ struct link *sandbox_link(struct sandbox *s, struct err *err)
 		if (s->spare) /* its interpreters start on it */
 			break;
 		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is still being created", s->id);
+		return NULL;
+	case SANDBOX_PAUSING:
+	case SANDBOX_PAUSED:
+		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is paused", s->id);
+		(void)err_hint(err, "resume it first, or set its auto_resume");
 		return NULL;
 	case SANDBOX_STOPPING:
 	case SANDBOX_STOPPED:
@@ -502,23 +541,23 @@ int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err)
 
 void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg)
 {
-	struct waiter *w;
-	struct err err;
+	bool was_kept = s->is_kept;
 
-	if (!sandbox_is_alive(s)) {
+	if (!sandbox_is_alive(s) && !was_kept) {
 		sandbox_tell(s->fleet, done, arg, s, NULL);
 		sandbox_forget(s);
 		return;
 	}
-	if (s->state == SANDBOX_CREATING) {
-		(void)err_set(&err, ERR_GONE, 0,
-		              "sandbox %s was deleted while it was being created", s->id);
-		create_tell(s, &err);
-	}
-	w = xnew0(struct waiter);
-	*w = (struct waiter){.fn = done, .arg = arg};
-	list_append(&s->waiters, &w->link);
-	sandbox_end(s, cause, cause == END_DELETED ? "it was deleted" : "it was ended");
+	sandbox_wait(&s->waiters, done, arg);
+	s->is_deleted = true;
+	s->is_kept = false;
+	if (!sandbox_is_alive(s))
+		sandbox_end_kept(s);
+	else if (s->state == SANDBOX_STOPPING && was_kept)
+		sandbox_note(s); /* on_delete_reply() goes on from there */
+	else
+		sandbox_end(s, cause, NULL,
+		            cause == END_DELETED ? "it was deleted" : "it was ended");
 }
 
 const char *sandbox_id(const struct sandbox *s)

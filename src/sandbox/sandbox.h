@@ -3,13 +3,19 @@
 /*
  * A sandbox: one isolated machine, from the request that asks for it until its disk is gone.
  *
- *	creating --> running --> stopping --> stopped
- *	    +------------------------^  +---> failed (its agent crashed or broke the protocol)
+ *	creating --> running <--> pausing, paused
+ *	    ^  +--------+--------------+------> stopping --> stopped
+ *	    |                                      +-------> failed (its agent crashed or broke the
+ *	    +---- a persistent one is resumed -----------+    protocol)
  *
- * A create that fails leaves nothing: it is undone before its caller is told. All calls are made on
- *the loop's thread and none blocks. Only sandbox_move() changes the state. A stopped or failed one
- *stays findable, with its cause, until it is forgotten (delete of a stopped one, or the record's
- *age).
+ * A create that fails leaves nothing: it is undone before its caller is told. A resume that fails
+ * leaves the files as they were. All calls are made on the loop's thread and none blocks. Only
+ * sandbox_move() changes the state.
+ *
+ * A persistent sandbox keeps its files when it ends, however that came about, and is started over
+ * them when it is next needed, under the same id and name; only a delete removes them. Any other
+ * that has ended stays findable, with its cause, until it is forgotten (delete of a stopped one, or
+ * the record's age).
  */
 #include "base/json.h"
 #include "engine/engine.h"
@@ -24,6 +30,8 @@ enum sandbox_state {
 	SANDBOX_STOPPING,
 	SANDBOX_STOPPED,
 	SANDBOX_FAILED,
+	SANDBOX_PAUSING, /* in rows these are numbers: new ones come last */
+	SANDBOX_PAUSED,
 	SANDBOX_STATE_COUNT
 };
 const char *sandbox_state_name(enum sandbox_state state);
@@ -41,9 +49,14 @@ enum end_cause {
 	END_GUEST_CRASH,
 	END_HOST_RESTART,
 	END_POLICY,
+	END_STOPPED, /* somebody asked for it, and not for a delete */
 	END_CAUSE_COUNT
 };
 const char *end_cause_name(enum end_cause cause);
+
+/* What is done when its time is up, or nothing happened in it for too long. */
+enum timeout_action { ON_TIMEOUT_DELETE, ON_TIMEOUT_STOP, ON_TIMEOUT_PAUSE, ON_TIMEOUT_COUNT };
+const char *timeout_action_name(enum timeout_action action);
 
 #define SANDBOX_TAGS_MAX 32
 #define SANDBOX_NAME_MAX 63
@@ -57,8 +70,13 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const json_t *env;    /* object of strings, or NULL: every exec's defaults */
 	struct guest_limits limits; /* 0 = the default */
 	uint64_t timeout_ms;        /* hard lifetime; 0 = the default */
-	const char *engine;         /* "auto", "jail", "vm" */
-	const char *min_grade;      /* NULL, "process", "emulated", "hardware" */
+	uint64_t idle_timeout_ms;   /* without activity; 0 = none */
+	const char *on_timeout;     /* "delete", "stop", "pause"; NULL = stop if persistent, else
+	                               delete */
+	bool is_persistent;
+	bool auto_resumes;     /* a call to a paused one resumes it */
+	const char *engine;    /* "auto", "jail", "vm" */
+	const char *min_grade; /* NULL, "process", "emulated", "hardware" */
 };
 
 /* s and err: exactly one is NULL. */
@@ -72,11 +90,37 @@ must_check int sandbox_create(struct fleet *fleet, const char *project_id,
 /* Ends it; done when every host object is gone (also when it was stopping already). On a stopped
  * one: forgets it. */
 void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg);
-/* Changes tags, timeout, limits while it runs. done as in create. */
+void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg); /* must be stopping */
+/*
+ * The three below: done as in create, with an err where it did not come to that.
+ *
+ * Stops all its processes where they are, its memory stays; neither of its clocks runs meanwhile.
+ */
+must_check int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
+/* Ends its processes. The files of a persistent one stay, any other has ended with this. */
+must_check int sandbox_stop(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
+/* Lets a paused one go on, starts a stopped persistent one over its files, waits for one that is
+ * about to run. done when it runs. */
+must_check int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
+/* Does sandbox_resume() have something to do? */
+bool sandbox_is_resting(const struct sandbox *s);
+/* Is a call to it to resume it first? Not a paused one that was not made for that. */
+bool sandbox_wakes_by_call(const struct sandbox *s);
+must_check int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err);
+void sandbox_touch(struct sandbox *s); /* somebody works with it: it is not idle */
+
+/* Changes it while it runs, pauses, or is kept. done as in create. */
 struct sandbox_patch {
-	const json_t *tags;
+	const char *name;   /* NULL = keep; "" = none */
+	const json_t *tags; /* NULL = keep */
+	const json_t *env;  /* of execs from now on; NULL = keep */
 	bool has_timeout;
 	uint64_t timeout_ms;
+	bool has_idle_timeout;
+	uint64_t idle_timeout_ms; /* 0 = none */
+	const char *on_timeout;   /* NULL = keep */
+	bool has_auto_resume;
+	bool auto_resumes;
 	bool has_limits;
 	struct guest_limits limits; /* 0 = keep */
 };
@@ -104,5 +148,6 @@ struct fleet *sandbox_fleet(const struct sandbox *s);
 /* {id, name, state, template, tags, env_names?, limits, timeout_ms, created_us, expires_us, ended,
  * isolation, …} as in api/openapi.yaml */
 void sandbox_to_json(const struct sandbox *s, struct json_writer *w, const char *name);
+void sandbox_put_fields(const struct sandbox *s, struct json_writer *w); /* into an open object */
 void isolation_to_json(const struct isolation *i, struct json_writer *w,
                        const char *name); /* null while it is not known */

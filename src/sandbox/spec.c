@@ -15,7 +15,7 @@ static const char lower[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 static const char tag_letters[] =
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-";
 
-static int check_name(const char *name, struct err *err)
+int spec_check_name(const char *name, struct err *err)
 {
 	size_t len = strlen(name);
 
@@ -162,6 +162,27 @@ int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err
 	return 0;
 }
 
+int spec_idle_timeout(uint64_t timeout_ms, struct err *err)
+{
+	if (timeout_ms > INT64_MAX / 1000 / 2)
+		return err_field(err, "idle_timeout_ms", "is too long");
+	return 0;
+}
+
+int spec_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret, struct err *err)
+{
+	if (!word) {
+		*ret = is_persistent ? ON_TIMEOUT_STOP : ON_TIMEOUT_DELETE;
+		return 0;
+	}
+	for (unsigned i = 0; i < ON_TIMEOUT_COUNT; i++)
+		if (strcmp(word, timeout_action_name((enum timeout_action)i)) == 0) {
+			*ret = (enum timeout_action)i;
+			return 0;
+		}
+	return err_field(err, "on_timeout", "must be delete, stop or pause");
+}
+
 static int check_engine(const char *engine, struct err *err)
 {
 	if (!engine || strcmp(engine, "auto") == 0 || strcmp(engine, "jail") == 0)
@@ -197,10 +218,11 @@ int spec_check(const struct fleet *fleet, const struct sandbox_spec *spec,
 {
 	uint64_t timeout_ms =
 		spec->timeout_ms ? spec->timeout_ms : fleet->config.default_timeout_ms;
+	enum timeout_action action;
 	int r;
 
 	if (spec->name) {
-		r = check_name(spec->name, err);
+		r = spec_check_name(spec->name, err);
 		if (r < 0)
 			return r;
 	}
@@ -213,6 +235,10 @@ int spec_check(const struct fleet *fleet, const struct sandbox_spec *spec,
 	if (r < 0)
 		return r;
 	r = spec_timeout(fleet, timeout_ms, err);
+	if (r == 0)
+		r = spec_idle_timeout(spec->idle_timeout_ms, err);
+	if (r == 0)
+		r = spec_on_timeout(spec->on_timeout, spec->is_persistent, &action, err);
 	if (r < 0)
 		return r;
 	r = check_engine(spec->engine, err);

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Changing a sandbox while it runs. The broker's word on new limits comes first; the rest follows
- * only if it said yes, so that a change is made as a whole or not at all.
+ * Changing a sandbox. The broker's word on new limits comes first; the rest follows only if it said
+ * yes, so that a change is made as a whole or not at all. One that does not run has its new limits
+ * when it is resumed.
  */
-#include "base/clock.h"
 #include "sandbox/account.h"
-
-#define MILLISECONDS UINT64_C(1000)
 
 struct update { /* waits for the broker's word on new limits */
 	struct fleet *fleet;
 	char id[ID_SIZE]; /* the sandbox may be forgotten meanwhile */
-	json_t *tags;
-	bool has_timeout;
-	uint64_t timeout_ms;
+	char *name;       /* or NULL */
+	json_t *tags, *env;
+	struct sandbox_patch patch; /* without what it borrows */
+	enum timeout_action on_timeout;
 	struct guest_limits limits;
 	sandbox_done_fn done;
 	void *arg;
@@ -21,25 +20,43 @@ struct update { /* waits for the broker's word on new limits */
 
 static void update_free(struct update *u)
 {
+	free(u->name);
 	json_decref(u->tags);
+	json_decref(u->env);
 	free(u);
+}
+
+static void replace(json_t **at, json_t **with)
+{
+	if (!*with)
+		return;
+	json_decref(*at);
+	*at = take_ptr(*with);
 }
 
 static void apply(struct sandbox *s, struct update *u)
 {
-	if (u->tags) {
-		json_decref(s->tags);
-		s->tags = take_ptr(u->tags);
-	}
-	if (u->has_timeout) {
-		s->timeout_ms = u->timeout_ms;
-		s->expires_us = u->timeout_ms ? clock_wall_us() + u->timeout_ms * MILLISECONDS : 0;
-		sandbox_set_lifetime(s);
-	}
+	replace(&s->tags, &u->tags);
+	replace(&s->env, &u->env);
+	if (u->name && strcmp(u->name, s->name) != 0)
+		fleet_rename(s->fleet, s, u->name);
 	s->limits = u->limits;
+	s->on_timeout = u->on_timeout;
+	if (u->patch.has_auto_resume)
+		s->auto_resumes = u->patch.auto_resumes;
+	if (u->patch.has_idle_timeout)
+		s->idle_timeout_ms = u->patch.idle_timeout_ms;
+	if (u->patch.has_timeout)
+		s->timeout_ms = u->patch.timeout_ms;
+	life_update(s, u->patch.has_timeout);
 	sandbox_note(s);
 	emit_changed(s);
 	sandbox_tell(s->fleet, u->done, u->arg, s, NULL);
+}
+
+static bool can_change(const struct sandbox *s)
+{
+	return s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->place == PLACE_KEPT;
 }
 
 static void on_limits_reply(const struct msg_reply *reply, int fd, void *arg)
@@ -50,7 +67,7 @@ static void on_limits_reply(const struct msg_reply *reply, int fd, void *arg)
 
 	if (fd >= 0)
 		(void)close(fd);
-	if (err.code == ERR_NONE && (!s || s->state != SANDBOX_RUNNING))
+	if (err.code == ERR_NONE && (!s || !can_change(s)))
 		(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended", u->id);
 	if (err.code == ERR_NONE)
 		apply(s, u);
@@ -61,55 +78,84 @@ static void on_limits_reply(const struct msg_reply *reply, int fd, void *arg)
 	update_free(u);
 }
 
-static int check_patch(struct sandbox *s, const struct sandbox_patch *patch,
-                       struct guest_limits *ret, struct err *err)
+static int check_name(struct sandbox *s, const char *name, struct err *err)
+{
+	int r;
+
+	if (!name || name[0] == '\0' || strcmp(name, s->name) == 0)
+		return 0;
+	r = spec_check_name(name, err);
+	if (r == 0 && fleet_has_name(s->fleet, s->project_id, name))
+		r = err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
+		            name);
+	return r;
+}
+
+static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, struct update *u,
+                       struct err *err)
 {
 	int r = spec_check_tags(patch->tags, err);
 
-	if (r < 0)
-		return r;
-	if (patch->has_timeout) {
+	if (r == 0)
+		r = spec_check_env(patch->env, err);
+	if (r == 0)
+		r = check_name(s, patch->name, err);
+	if (r == 0 && patch->has_timeout)
 		r = spec_timeout(s->fleet, patch->timeout_ms, err);
-		if (r < 0)
-			return r;
-	}
-	*ret = s->limits;
-	return patch->has_limits ? spec_limits(s->fleet, &patch->limits, &s->limits, ret, err) : 0;
+	if (r == 0 && patch->has_idle_timeout)
+		r = spec_idle_timeout(patch->idle_timeout_ms, err);
+	u->on_timeout = s->on_timeout;
+	if (r == 0 && patch->on_timeout)
+		r = spec_on_timeout(patch->on_timeout, s->is_persistent, &u->on_timeout, err);
+	u->limits = s->limits;
+	if (r == 0 && patch->has_limits)
+		r = spec_limits(s->fleet, &patch->limits, &s->limits, &u->limits, err);
+	return r;
+}
+
+static int check_state(const struct sandbox *s, struct err *err)
+{
+	if (can_change(s))
+		return 0;
+	if (s->state == SANDBOX_CREATING || s->state == SANDBOX_PAUSING)
+		return err_set(err, ERR_CONFLICT, 0, "sandbox %s is %s: try again in a moment",
+		               s->id, sandbox_state_name(s->state));
+	return err_set(err, ERR_GONE, 0, "sandbox %s has ended (%s)", s->id,
+	               end_cause_name(s->end.cause));
 }
 
 int sandbox_update(struct sandbox *s, const struct sandbox_patch *patch, sandbox_done_fn done,
                    void *arg, struct err *err)
 {
 	struct msg_request req = {.op = MSG_LIMITS};
-	struct guest_limits limits;
 	struct update *u;
-	int r;
+	int r = check_state(s, err);
 
-	if (s->state == SANDBOX_CREATING)
-		return err_set(err, ERR_CONFLICT, 0, "sandbox %s is still being created", s->id);
-	if (s->state != SANDBOX_RUNNING)
-		return err_set(err, ERR_GONE, 0, "sandbox %s has ended (%s)", s->id,
-		               end_cause_name(s->end.cause));
-	r = check_patch(s, patch, &limits, err);
 	if (r < 0)
 		return r;
 	u = xnew0(struct update);
-	*u = (struct update){.fleet = s->fleet,
-	                     .tags = patch->tags ? json_deep_copy(patch->tags) : NULL,
-	                     .has_timeout = patch->has_timeout,
-	                     .timeout_ms = patch->timeout_ms,
-	                     .limits = limits,
-	                     .done = done,
-	                     .arg = arg};
+	r = check_patch(s, patch, u, err);
+	if (r < 0) {
+		update_free(u);
+		return r;
+	}
+	u->fleet = s->fleet;
 	memcpy(u->id, s->id, sizeof(u->id));
-	if (!patch->has_limits) {
+	u->name = patch->name ? xstrdup(patch->name) : NULL;
+	u->tags = patch->tags ? json_deep_copy(patch->tags) : NULL;
+	u->env = patch->env ? json_deep_copy(patch->env) : NULL;
+	u->patch = *patch;
+	u->done = done;
+	u->arg = arg;
+	sandbox_touch(s);
+	if (!patch->has_limits || s->place == PLACE_KEPT) {
 		apply(s, u);
 		update_free(u);
 		return 0;
 	}
 	memcpy(req.id, s->id, sizeof(req.id));
-	req.limits = limits;
-	r = account_admit_limits(s, &limits, err);
+	req.limits = u->limits;
+	r = account_admit_limits(s, &u->limits, err);
 	if (r == 0) {
 		r = host_ask(s->fleet->host, &req, on_limits_reply, u, NULL, err);
 		if (r < 0)

@@ -71,6 +71,7 @@ static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no tex
 
 struct store {
 	sqlite3 *db;
+	uint64_t number;
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 };
 
@@ -133,6 +134,18 @@ static int create_file(const char *path, struct err *err)
 	return 0;
 }
 
+static int read_number(struct store *st, const char *path, struct err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+
+	if (sqlite3_prepare_v2(st->db, "SELECT number FROM identity", -1, &stmt, NULL) ==
+	            SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW)
+		st->number = (uint64_t)sqlite3_column_int64(stmt, 0);
+	(void)sqlite3_finalize(stmt);
+	return st->number == 0 ? damaged(path, "it has no number", err) : 0;
+}
+
 static int prepare_all(struct store *st, const char *path, struct err *err)
 {
 	for (size_t i = 0; i < STATEMENT_COUNT; i++)
@@ -168,6 +181,8 @@ int store_open(const char *path, struct store **ret, struct err *err)
 			return r;
 	}
 	r = migrate(st->db, path, err);
+	if (r == 0)
+		r = read_number(st, path, err);
 	if (r < 0)
 		return r;
 	r = prepare_all(st, path, err);
@@ -201,6 +216,11 @@ void store_close(struct store *st)
 		(void)sqlite3_finalize(st->prepared[i]);
 	(void)sqlite3_close(st->db);
 	free(st);
+}
+
+uint64_t store_number(const struct store *st)
+{
+	return st->number;
 }
 
 /* Binding cannot fail but for no memory, which the step then reports as a missing value. */

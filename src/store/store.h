@@ -14,6 +14,8 @@ struct store;
 must_check int store_open(const char *path, struct store **ret,
                           struct err *err); /* migrates; refuses a newer or corrupt file */
 void store_close(struct store *st);
+/* Drawn when the file was made: tells it from every other. Never 0. */
+uint64_t store_number(const struct store *st);
 
 uint64_t store_bytes(const struct store *st); /* on disk, with what is not yet in its place */
 

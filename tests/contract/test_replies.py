@@ -65,6 +65,52 @@ def update_sandbox(api, box):
     assert (changed["tags"], changed["limits"]["pids"]) == ({"x": "y"}, 300)
 
 
+def kept_sandbox(api):
+    name = f"k-{uuid.uuid4().hex[:8]}"
+    body = {"name": name, "persistent": True, "auto_resume": True, "idle_timeout_ms": 60000, "on_timeout": "stop", "get_or_create": True}
+    assert not mistakes(OPERATIONS["create_sandbox"].body_types["application/json"]["schema"], body)
+    status, made = api("create_sandbox", body=body)
+    assert (status, made["created"], made["resumed"]) == (201, True, False)
+    status, found = api("create_sandbox", body=body)
+    assert (status, found["created"], found["id"]) == (200, False, made["id"])
+    return made["id"]
+
+
+def pause_sandbox(api, box):
+    _, made = api("create_sandbox")
+    assert api("pause_sandbox", id=made["id"])[1]["state"] == "paused"
+    assert api("create_exec", id=made["id"], body={"argv": ["true"]})[0] == 409
+    assert api("extend_sandbox", id=made["id"], body={"ms": 1})[0] == 409
+    assert api("resume_sandbox", id=made["id"])[1]["resumed"] is True
+    assert api("resume_sandbox", id=made["id"])[1]["resumed"] is False
+    api("delete_sandbox", id=made["id"])
+    assert api("pause_sandbox", id=made["id"])[0] == 410
+
+
+def stop_sandbox(api, box):
+    kept = kept_sandbox(api)
+    assert api("stop_sandbox", id=kept)[1]["ended"]["cause"] == "stopped"
+    _, result = api("create_exec", id=kept, body={"argv": ["true"]})
+    assert result["exec"]["exit_code"] == 0
+    api("delete_sandbox", id=kept)
+    assert api("stop_sandbox", id=kept)[0] == 410
+
+
+def resume_sandbox(api, box):
+    kept = kept_sandbox(api)
+    api("stop_sandbox", id=kept)
+    _, back = api("resume_sandbox", id=kept)
+    assert (back["state"], back["resumed"], back["created"], back["resumes"], back["ended"]) == ("running", True, False, 1, None)
+    api("delete_sandbox", id=kept)
+    assert api("resume_sandbox", id=kept)[0] == 410
+
+
+def extend_sandbox(api, box):
+    before = api("get_sandbox", id=box.id)[1]["expires_us"]
+    assert abs(api("extend_sandbox", id=box.id, body={"ms": 60000})[1]["expires_us"] - before - 60_000_000) < 1_000_000
+    assert api("extend_sandbox", id=box.id, body={"ms": 31536000000})[0] == 400
+
+
 def delete_sandbox(api, box):
     _, made = api("create_sandbox")
     assert api("delete_sandbox", id=made["id"])[1]["state"] == "stopped"

@@ -243,6 +243,31 @@ static void fake_kill(struct guest *g, guest_gone_fn gone, void *arg)
 	loop_defer(fake_loop, answer, NULL);
 }
 
+static void discarded(struct loop *loop, void *arg)
+{
+	(void)loop;
+	(void)arg;
+	fake.discard_gone(fake.discard_arg);
+}
+
+static int fake_discard(const char *id, guest_gone_fn gone, void *arg)
+{
+	if (!fake.kept || strcmp(fake.kept, id) != 0)
+		return 0;
+	fake.kept = NULL;
+	fake.n_discards++;
+	fake.discard_gone = gone;
+	fake.discard_arg = arg;
+	loop_defer(fake_loop, discarded, NULL);
+	return 1;
+}
+
+static void fake_each_kept(void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg)
+{
+	if (fake.kept)
+		fn(fake.kept, 7, arg);
+}
+
 void fake_end_guest(const char *id, int wait_status)
 {
 	for (struct list *l = guests.next; l != &guests; l = l->next) {
@@ -271,4 +296,6 @@ const struct engine fake_engine = {
 	.close_door = fake_close_door,
 	.dial = fake_dial,
 	.kill = fake_kill,
+	.discard = fake_discard,
+	.each_kept = fake_each_kept,
 };

@@ -20,6 +20,10 @@ struct fake_state {
 	size_t n_doors;         /* opened since the last close */
 	int dialled_family;
 	uint16_t dialled;
+	const char *kept; /* the one id whose layer is kept, by keeper 7 */
+	size_t n_discards;
+	guest_gone_fn discard_gone;
+	void *discard_arg;
 	const char *adoptable; /* the one id that adopt() finds alive */
 	uint32_t adopted_slot;
 	struct guest_spec last_spec;

@@ -391,10 +391,52 @@ static const struct isolation fake_isolation = {
 	.gaps = BIT(WALL_DISK_LIMIT),
 };
 
+static bool drop_kept(struct fake_broker *b, const char *id)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(b->kept); i++)
+		if (b->kept[i].keeper && strcmp(b->kept[i].id, id) == 0) {
+			b->kept[i].keeper = 0;
+			return true;
+		}
+	return false;
+}
+
+static void keep(struct fake_broker *b, const struct fake_agent *a)
+{
+	size_t i = 0;
+
+	if (a->keeper == 0)
+		return;
+	while (b->kept[i].keeper)
+		assert(++i < ARRAY_SIZE(b->kept));
+	b->kept[i].keeper = a->keeper;
+	memcpy(b->kept[i].id, a->id, sizeof(b->kept[i].id));
+}
+
+size_t fake_kept(const struct fake_broker *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(b->kept); i++)
+		n += b->kept[i].keeper != 0;
+	return n;
+}
+
+void fake_broker_reboot(struct fake_broker *b)
+{
+	list_for_each (&b->agents, struct fake_agent, a, link) {
+		keep(b, a);
+		agent_free(b, a);
+	}
+}
+
 static void do_create(struct fake_broker *b, const struct msg_request *req, struct msg_reply *r)
 {
+	struct fake_agent *a;
+
 	b->creates++;
 	b->limits = req->create.limits;
+	b->was_resumed = req->create.is_resumed;
 	if (b->create == CREATE_UNANSWERED)
 		return;
 	if (b->create == CREATE_REFUSED) {
@@ -402,8 +444,15 @@ static void do_create(struct fake_broker *b, const struct msg_request *req, stru
 		reply(b, r, -1);
 		return;
 	}
+	if (req->create.is_resumed && !drop_kept(b, req->id)) {
+		(void)err_set(&r->err, ERR_NOT_FOUND, 0, "no files were kept");
+		reply(b, r, -1);
+		return;
+	}
+	a = fake_agent_new(b, req->id);
+	a->keeper = req->create.keeper;
 	r->isolation = fake_isolation;
-	reply(b, r, agent_connect(b, fake_agent_new(b, req->id)));
+	reply(b, r, agent_connect(b, a));
 }
 
 static void do_delete(struct fake_broker *b, const struct msg_request *req, struct msg_reply *r)
@@ -411,20 +460,26 @@ static void do_delete(struct fake_broker *b, const struct msg_request *req, stru
 	struct fake_agent *a = fake_agent_find(b, req->id);
 
 	b->deletes++;
+	b->stops += req->op == MSG_STOP;
 	if (b->holds_deletes) {
 		b->held_tag = req->tag;
+		b->held_op = req->op;
 		memcpy(b->held_id, req->id, sizeof(b->held_id));
 		return;
 	}
 	if (a)
+		keep(b, a);
+	if (a)
 		agent_free(b, a);
+	if (req->op == MSG_DELETE)
+		(void)drop_kept(b, req->id);
 	reply(b, r, -1);
 }
 
 void fake_broker_release(struct fake_broker *b)
 {
-	struct msg_request req = {.op = MSG_DELETE, .tag = b->held_tag};
-	struct msg_reply r = {.op = MSG_DELETE, .tag = b->held_tag};
+	struct msg_request req = {.op = b->held_op, .tag = b->held_tag};
+	struct msg_reply r = {.op = b->held_op, .tag = b->held_tag};
 
 	memcpy(req.id, b->held_id, sizeof(req.id));
 	memcpy(r.id, b->held_id, sizeof(r.id));
@@ -437,6 +492,16 @@ static void do_list(struct fake_broker *b, struct msg_reply *r)
 	list_for_each (&b->agents, struct fake_agent, a, link) {
 		memcpy(r->id, a->id, sizeof(r->id));
 		r->list.isolation = fake_isolation;
+		r->list.is_alive = 1;
+		r->list.keeper = a->keeper;
+		reply(b, r, -1);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(b->kept); i++) {
+		if (b->kept[i].keeper == 0)
+			continue;
+		memcpy(r->id, b->kept[i].id, sizeof(r->id));
+		r->list.is_alive = 0;
+		r->list.keeper = b->kept[i].keeper;
 		reply(b, r, -1);
 	}
 	r->id[0] = '\0';
@@ -482,8 +547,19 @@ static void broker_on_io(struct loop *loop, uint32_t events, void *arg)
 		do_create(b, &req, &r);
 		return;
 	case MSG_DELETE:
+	case MSG_STOP:
 		do_delete(b, &req, &r);
 		return;
+	case MSG_FREEZE:
+	case MSG_THAW:
+		b->freezes++;
+		if (b->ignores_freeze)
+			return;
+		if (b->refuses_freeze)
+			(void)err_set(&r.err, ERR_UNSUPPORTED, 0, "no freezer");
+		else
+			b->is_frozen = req.op == MSG_FREEZE;
+		break;
 	case MSG_LIST:
 		do_list(b, &r);
 		return;

@@ -40,6 +40,7 @@ struct fake_channel {
 
 struct fake_agent {
 	struct list link;
+	uint64_t keeper;
 	char id[ID_SIZE];
 	int fd; /* -1: nobody is connected */
 	struct loop_io *io;
@@ -60,12 +61,19 @@ struct fake_broker {
 	struct loop_io *io;
 	enum fake_create create;
 	enum fake_hello next_hello; /* of agents made from now on */
-	bool refuses_connect, refuses_fork, holds_deletes;
+	bool refuses_connect, refuses_fork, holds_deletes, refuses_freeze, ignores_freeze,
+		is_frozen;
 	uint64_t oom_kills, memory_bytes; /* as MSG_USAGE tells them */
 	struct guest_limits limits;       /* of the last MSG_LIMITS or MSG_CREATE */
 	struct list agents;
-	unsigned creates, deletes, connects, forks;
+	unsigned creates, deletes, stops, connects, freezes, forks;
+	bool was_resumed; /* the last MSG_CREATE was over a kept layer */
+	struct {          /* layers of which no guest lives */
+		char id[ID_SIZE];
+		uint64_t keeper;
+	} kept[4];
 	uint64_t held_tag;
+	uint32_t held_op;
 	char held_id[ID_SIZE];
 };
 
@@ -74,6 +82,8 @@ void fake_broker_done(struct fake_broker *b);
 int fake_broker_socket(struct fake_broker *b); /* a fresh one, the fleet's end is returned */
 void fake_broker_die(struct fake_broker *b);
 void fake_broker_release(struct fake_broker *b); /* answers the delete that it holds */
+void fake_broker_reboot(struct fake_broker *b);  /* guests are gone, kept layers not */
+size_t fake_kept(const struct fake_broker *b);   /* layers */
 void fake_broker_end(struct fake_broker *b, const char *id, int wait_status); /* MSG_ENDED */
 struct fake_agent *fake_agent_find(struct fake_broker *b, const char *id);
 struct fake_agent *fake_agent_only(struct fake_broker *b);

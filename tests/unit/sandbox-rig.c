@@ -55,6 +55,7 @@ void rig_come_back(struct rig *r)
 		.default_timeout_ms = 3600000,
 		.max_timeout_ms = 86400000,
 		.sandboxes_max = 5,
+		.persistent_max = 3,
 		.execs_max = 4,
 		.broker_lost = on_broker_lost,
 		.broker_lost_arg = r,

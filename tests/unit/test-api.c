@@ -26,10 +26,12 @@ static const char *judge_create(const char *text)
 	static struct err err;
 	auto_json json_t *body = parse(text);
 	struct sandbox_spec spec;
+	bool is_get;
 
 	err = (struct err){};
-	return body_read_create(body, &spec, &err) < 0 ? (*err.field ? err.field : err.message)
-	                                               : "";
+	return body_read_create(body, &spec, &is_get, &err) < 0
+	               ? (*err.field ? err.field : err.message)
+	               : "";
 }
 
 static const char *judge_patch(const char *text)
@@ -66,9 +68,10 @@ static const char *judge_run(const char *text)
 TEST(a_create_without_a_body_takes_all_defaults)
 {
 	struct sandbox_spec spec;
+	bool is_get;
 	struct err err;
 
-	CHECK_INT(body_read_create(NULL, &spec, &err), 0);
+	CHECK_INT(body_read_create(NULL, &spec, &is_get, &err), 0);
 	CHECK_STR(spec.template, "host");
 	CHECK_STR(spec.engine, "auto");
 	CHECK(!spec.name && !spec.tags && !spec.env && !spec.min_grade);
@@ -86,9 +89,10 @@ TEST(a_create_body_becomes_a_spec)
 		"\"pids\": 32, \"open_files\": 128}, \"timeout_ms\": 5000, \"engine\": \"jail\","
 		"\"min_grade\": \"process\"}");
 	struct sandbox_spec spec;
+	bool is_get;
 	struct err err;
 
-	CHECK_INT(body_read_create(body, &spec, &err), 0);
+	CHECK_INT(body_read_create(body, &spec, &is_get, &err), 0);
 	CHECK_STR(spec.name, "n");
 	CHECK_INT(json_object_size(spec.tags), 1);
 	CHECK_INT(json_object_size(spec.env), 1);
@@ -149,8 +153,9 @@ TEST(null_counts_as_absent)
 
 TEST(a_patch_must_change_something)
 {
-	CHECK_STR(judge_patch("{}"), "nothing to change: give tags, timeout_ms or limits");
-	CHECK_STR(judge_patch("{\"name\": \"x\"}"), "name");
+	CHECK_STR(judge_patch("{}"), "nothing to change");
+	CHECK_STR(judge_patch("{\"engine\": \"jail\"}"), "engine");
+	CHECK_STR(judge_patch("{\"name\": \"x\"}"), "");
 	CHECK_STR(judge_patch("{\"limits\": {\"pids\": 0}}"), "limits.pids");
 	CHECK_STR(judge_patch("{\"timeout_ms\": 0}"), "timeout_ms");
 	CHECK_STR(judge_patch("{\"tags\": {}}"), "");

@@ -208,7 +208,7 @@ static void op_zero(struct msg_request *r)
 }
 static void op_past_the_last(struct msg_request *r)
 {
-	r->op = MSG_DIAL + 1;
+	r->op = MSG_STOP + 1;
 }
 static void op_of_the_broker(struct msg_request *r)
 {
@@ -286,6 +286,15 @@ static void too_many_files(struct msg_request *r)
 {
 	r->create.limits.nofile = most.nofile + 1;
 }
+static void resumed_without_keeper(struct msg_request *r)
+{
+	r->create.is_resumed = 1;
+}
+static void resumed_twice(struct msg_request *r)
+{
+	r->create.keeper = 7;
+	r->create.is_resumed = 2;
+}
 static void reserved_is_used(struct msg_request *r)
 {
 	r->create.limits.reserved = 1;
@@ -299,7 +308,8 @@ TEST(each_malformed_request_is_refused_and_starts_nothing)
 		id_empty,       hostname_empty,   hostname_without_end, hostname_with_newline,
 		unknown_engine, unknown_template, hostname_with_slash,  too_much_memory,
 		no_memory,      too_much_disk,    too_many_inodes,      too_many_cpus,
-		too_many_pids,  too_many_files,   reserved_is_used,
+		too_many_pids,  too_many_files,   reserved_is_used,     resumed_without_keeper,
+		resumed_twice,
 	};
 	struct msg_request req;
 	char id[ID_SIZE];
@@ -446,6 +456,92 @@ TEST(a_delete_of_an_unknown_id_succeeds)
 	make_id(id);
 	req = request(MSG_DELETE, id);
 	CHECK_INT(ask_code(&req), ERR_NONE);
+	end();
+}
+
+TEST(a_stop_leaves_a_kept_layer_and_a_delete_removes_it)
+{
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	begin();
+	make_id(id);
+	req = create_request(id);
+	req.create.keeper = 7;
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	CHECK_INT(fake.last_spec.keeper, 7);
+	fake.kept = id;
+	req = request(MSG_STOP, id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	CHECK_INT(fake.n_kills, 1);
+	CHECK_INT(fake.n_discards, 0);
+	req = create_request(id);
+	req.create.keeper = 7;
+	req.create.is_resumed = 1;
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	CHECK_INT(fake.last_spec.is_resumed, 1);
+	req = request(MSG_DELETE, id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	CHECK_INT(fake.n_kills, 2);
+	CHECK_INT(fake.n_discards, 1);
+	CHECK_INT(broker_count(broker), 0);
+	end();
+}
+
+TEST(a_kept_layer_is_listed_and_removed_without_a_guest)
+{
+	struct msg_request req;
+	struct msg_reply reply;
+	char id[ID_SIZE];
+	int fd;
+
+	begin();
+	make_id(id);
+	fake.kept = id;
+	req = request(MSG_LIST, "");
+	send_request(&req);
+	CHECK(next_reply(&reply, &fd));
+	CHECK_STR(reply.id, id);
+	CHECK_INT(reply.list.is_alive, 0);
+	CHECK_INT(reply.list.keeper, 7);
+	CHECK(next_reply(&reply, &fd));
+	CHECK_STR(reply.id, "");
+	req = request(MSG_STOP, id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	CHECK_INT(fake.n_discards, 0);
+	req = request(MSG_DELETE, id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	CHECK_INT(fake.n_discards, 1);
+	CHECK_INT(broker_count(broker), 0);
+	end();
+}
+
+TEST(a_delete_during_a_stop_takes_the_layer_too)
+{
+	struct msg_request req;
+	struct msg_reply reply;
+	char id[ID_SIZE];
+	int fd;
+
+	begin();
+	make_id(id);
+	req = create_request(id);
+	req.create.keeper = 7;
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	fake.kept = id;
+	fake.holds_kills = true;
+	req = request(MSG_STOP, id);
+	send_request(&req);
+	req = request(MSG_DELETE, id);
+	send_request(&req);
+	for (int i = 0; i < 5; i++)
+		turn();
+	fake_release();
+	CHECK(next_reply(&reply, &fd));
+	CHECK_INT(reply.op, MSG_STOP);
+	CHECK(next_reply(&reply, &fd));
+	CHECK_INT(reply.op, MSG_DELETE);
+	CHECK_INT(fake.n_discards, 1);
 	end();
 }
 
@@ -679,6 +775,7 @@ TEST(a_list_names_the_living_and_ends_with_an_empty_id)
 	CHECK(next_reply(&reply, &fd));
 	CHECK_STR(reply.id, id);
 	CHECK_INT(reply.list.limits.pids, most.pids);
+	CHECK_INT(reply.list.is_alive, 1);
 	CHECK(next_reply(&reply, &fd));
 	CHECK_STR(reply.id, "");
 	end();

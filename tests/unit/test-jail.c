@@ -535,6 +535,79 @@ TEST_FORKED(the_next_broker_adopts_what_lives_and_sweeps_the_rest, 60)
 	tear_down();
 }
 
+static void count_kept(const char *id, uint64_t keeper, void *arg)
+{
+	(void)id;
+	CHECK_INT(keeper, 77);
+	(*(int *)arg)++;
+}
+
+static int kept(void)
+{
+	int n = 0;
+
+	jail_engine.each_kept(count_kept, &n);
+	return n;
+}
+
+static void keep_and_resume(bool is_plain)
+{
+	struct guest_spec spec;
+	struct guest *g;
+
+	set_up(is_plain);
+	spec = make_spec(60);
+	spec.keeper = 77;
+	g = start(&spec);
+	CHECK_STR(say(g, "root echo here > /home/user/mark && chown 1000 /home/user/mark && "
+	                 "chmod 640 /home/user/mark && rm /usr/bin/true"),
+	          "");
+	CHECK_STR(say(g, "root find / -xdev -name keeper"), ""); /* the mark is out of sight */
+	end(g);
+	CHECK_INT(kept(), 1);
+	spec.is_resumed = 1;
+	g = start(&spec);
+	jail_engine.leave();
+	probe();
+	jail_engine.sweep(knows_nothing, NULL);
+	g = start(&spec); /* waits until what the sweep found is gone */
+	CHECK_STR(say(g, "user cat /home/user/mark"), "here");
+	end(g);
+	/* The machine starts anew: nothing but the data directory stays. */
+	jail_engine.leave();
+	CHECK_INT(tree_remove(AT_FDCWD, t.run), 0);
+	CHECK_INT(mkdir(t.run, 0755), 0);
+	probe();
+	jail_engine.sweep(knows_nothing, NULL);
+	CHECK_INT(kept(), 1);
+	spec.slot = 61; /* another uid range: the layer does not care */
+	g = start(&spec);
+	CHECK_STR(say(g, "user cat /home/user/mark && stat -c '%a %u' /home/user/mark"),
+	          "here\n640 1000");
+	CHECK_STR(say(g, "user test -e /usr/bin/true || echo gone"), "gone");
+	end(g);
+	CHECK_INT(jail_engine.discard(spec.id, on_gone, NULL), 1);
+	CHECK_INT(loop_run(t.loop), 0);
+	CHECK_INT(kept(), 0);
+	CHECK_INT(jail_engine.discard(spec.id, on_gone, NULL), 0);
+	t.is_failed = jail_engine.start(&spec, on_started, on_ended, NULL, &g, &t.err) < 0;
+	CHECK(t.is_failed);
+	CHECK(strstr(t.err.message, "no files were kept") != NULL);
+	wait_until_absent(spec.id);
+	tear_down();
+	CHECK_STR(leftovers(), "");
+}
+
+TEST_FORKED(a_kept_layer_outlives_guest_and_broker_and_is_started_over, 60)
+{
+	keep_and_resume(/* is_plain= */ false);
+}
+
+TEST_FORKED(a_plain_layer_is_kept_the_same_way, 60)
+{
+	keep_and_resume(/* is_plain= */ true);
+}
+
 TEST_FORKED(twenty_lives_leave_nothing_behind, 120)
 {
 	set_up(false);

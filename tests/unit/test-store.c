@@ -209,20 +209,15 @@ TEST(a_file_of_a_newer_schema_is_refused_and_left_alone)
 {
 	struct store *st = NULL;
 	struct err err = {0};
-	char back[64];
 
 	set_up();
 	store_close(open_store());
-	run_sql("PRAGMA user_version = 99");
+	run_sql("CREATE TABLE of_the_future (a); PRAGMA user_version = 99");
 	CHECK(store_open(path, &st, &err) < 0);
 	CHECK_INT(err.code, ERR_UNSUPPORTED);
 	CHECK(strstr(err.message, "schema version 99") != NULL);
 	CHECK(st == NULL);
-	CHECK(strstr(err.message, "up to ") != NULL);
-	(void)snprintf(back, sizeof(back), "PRAGMA user_version = %s",
-	               strstr(err.message, "up to ") + strlen("up to "));
-	run_sql(back);
-	store_close(open_store());
+	run_sql("SELECT a FROM of_the_future");
 	tear_down();
 }
 

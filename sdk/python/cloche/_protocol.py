@@ -122,10 +122,20 @@ def create_body(
     env: Optional[Mapping[str, str]] = None,
     limits: Optional[Mapping[str, Any]] = None,
     timeout: Optional[float] = None,
+    idle_timeout: Optional[float] = None,
+    on_timeout: Optional[str] = None,
+    persistent: Optional[bool] = None,
+    auto_resume: Optional[bool] = None,
+    get_or_create: Optional[bool] = None,
     engine: Optional[str] = None,
     min_grade: Optional[str] = None,
 ) -> Json:
     return {
+        "idle_timeout_ms": milliseconds(idle_timeout),
+        "on_timeout": on_timeout,
+        "persistent": persistent,
+        "auto_resume": auto_resume,
+        "get_or_create": get_or_create,
         "name": name,
         "template": template,
         "tags": tags,
@@ -184,6 +194,10 @@ class SandboxInfo:
     created_us: int
     expires_us: Optional[int]
     ended: Optional[Mapping[str, Any]]
+    persistent: bool
+    resumes: int
+    created: bool  # by the call that this came from
+    resumed: bool
     raw: Mapping[str, Any]
 
     @classmethod
@@ -199,6 +213,10 @@ class SandboxInfo:
             created_us=j.get("created_us", 0),
             expires_us=j.get("expires_us"),
             ended=j.get("ended"),
+            persistent=j.get("persistent", False),
+            resumes=j.get("resumes", 0),
+            created=j.get("created", False),
+            resumed=j.get("resumed", False),
             raw=j,
         )
 

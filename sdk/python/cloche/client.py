@@ -229,10 +229,19 @@ class Sandbox:
         env: Optional[Mapping[str, str]] = None,
         limits: Optional[Mapping[str, Any]] = None,
         timeout: Optional[float] = None,
+        idle_timeout: Optional[float] = None,
+        on_timeout: Optional[str] = None,
+        persistent: Optional[bool] = None,
+        auto_resume: Optional[bool] = None,
         engine: Optional[str] = None,
         min_grade: Optional[str] = None,
     ) -> "Sandbox":
+        """A `persistent` one keeps its files when it is stopped, and goes on over them when it is next used."""
         return (client or Client()).create(
+            idle_timeout=idle_timeout,
+            on_timeout=on_timeout,
+            persistent=persistent,
+            auto_resume=auto_resume,
             name=name,
             template=template,
             tags=tags,
@@ -242,6 +251,28 @@ class Sandbox:
             engine=engine,
             min_grade=min_grade,
         )
+
+    @classmethod
+    def get_or_create(
+        cls,
+        name: str,
+        *,
+        client: Optional[Client] = None,
+        on_create: Optional[Callable[["Sandbox"], Any]] = None,
+        on_resume: Optional[Callable[["Sandbox"], Any]] = None,
+        **fields: Any,
+    ) -> "Sandbox":
+        """The sandbox of that name, made (with the fields of create()) or resumed if need be.
+
+        Any number of callers, in any process, get one sandbox. The callback that fits what this
+        call did is called before it returns.
+        """
+        sandbox = (client or Client()).create(name=name, get_or_create=True, **fields)
+        if sandbox.info.created and on_create is not None:
+            on_create(sandbox)
+        if sandbox.info.resumed and on_resume is not None:
+            on_resume(sandbox)
+        return sandbox
 
     @classmethod
     def get(cls, id_or_name: str, *, client: Optional[Client] = None) -> "Sandbox":
@@ -264,17 +295,52 @@ class Sandbox:
     def update(
         self,
         *,
+        name: Optional[str] = None,
         tags: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, str]] = None,
         timeout: Optional[float] = None,
+        idle_timeout: Optional[float] = None,
+        on_timeout: Optional[str] = None,
+        auto_resume: Optional[bool] = None,
         limits: Optional[Mapping[str, Any]] = None,
     ) -> SandboxInfo:
-        body = {"tags": tags, "timeout_ms": milliseconds(timeout), "limits": limits}
+        body = {
+            "name": name,
+            "tags": tags,
+            "env": env,
+            "timeout_ms": milliseconds(timeout),
+            "idle_timeout_ms": milliseconds(idle_timeout),
+            "on_timeout": on_timeout,
+            "auto_resume": auto_resume,
+            "limits": limits,
+        }
         self.info = SandboxInfo.from_json(self.client.call(request("PATCH", ["sandboxes", self.id], body=body)))
         return self.info
 
     def usage(self) -> Json:
         """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
         return self.client.call(request("GET", ["sandboxes", self.id, "usage"]))
+
+    def _post(self, verb: str, body: Optional[Json] = None) -> SandboxInfo:
+        req = request("POST", ["sandboxes", self.id, verb], body=body, timeout=FOREVER)
+        self.info = SandboxInfo.from_json(self.client.call(req))
+        return self.info
+
+    def pause(self) -> SandboxInfo:
+        """Stops all processes where they are; resume() lets them go on."""
+        return self._post("pause")
+
+    def resume(self) -> SandboxInfo:
+        """Lets a paused one go on, or starts a stopped persistent one over its files."""
+        return self._post("resume")
+
+    def stop(self) -> SandboxInfo:
+        """Ends all processes. The files of a persistent one stay, any other has ended with this."""
+        return self._post("stop")
+
+    def extend(self, seconds: float) -> SandboxInfo:
+        """Adds to its lifetime."""
+        return self._post("extend", {"ms": milliseconds(seconds)})
 
     def delete(self) -> SandboxInfo:
         """Ends it; returns once nothing of it is left on the host."""

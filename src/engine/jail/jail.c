@@ -12,12 +12,14 @@
  * There is one way out, remove_guest(), for a killed, failed, dead or merely found guest: kill the
  * first process, and when it is reaped remove cgroups, layer and directory, trying again as long
  * as the kernel says busy. All of it works from the id alone, so that what an earlier broker left
- * needs no other code.
+ * needs no other code. A layer with a keeper's mark (keep.h) is brought to disk and stays; only
+ * discard() takes the mark off and removes it.
  */
 #include "engine/jail/guest.h"
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/keep.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
 #include "engine/jail/share.h"
@@ -75,7 +77,7 @@ static void finish_removal(struct guest *g)
 	loop_defer(jail_host.loop, guest_free, g);
 }
 
-static void on_layer_removed(struct loop *loop, int wait_status, void *arg)
+static void on_layer_done(struct loop *loop, int wait_status, void *arg)
 {
 	struct guest *g = arg;
 
@@ -89,10 +91,14 @@ static void on_layer_removed(struct loop *loop, int wait_status, void *arg)
 static void remove_layer(struct guest *g)
 {
 	int pidfd = -1;
-	int r = storage_remove(&jail_host.storage, g->spec.id, &pidfd);
+	int r;
 
+	if (keep_read(&jail_host.storage, g->spec.id) != 0)
+		r = keep_sync_start(&jail_host.storage, &pidfd);
+	else
+		r = storage_remove(&jail_host.storage, g->spec.id, &pidfd);
 	if (r == 1)
-		r = loop_child_add(jail_host.loop, pidfd, on_layer_removed, g, &g->remover);
+		r = loop_child_add(jail_host.loop, pidfd, on_layer_done, g, &g->remover);
 	else
 		r = r == 0 ? -ECHILD : r;
 	if (r < 0) /* nothing to wait for */
@@ -220,11 +226,42 @@ static void on_start_timeout(struct loop *loop, void *arg)
 	fail_start(arg, &err);
 }
 
+/* One whose removal nobody waits for: of a start that failed, or found dead. */
+static struct guest *find_removing(const char *id)
+{
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (g->state == GUEST_REMOVING && !g->gone && !g->started &&
+		    strcmp(g->spec.id, id) == 0)
+			return g;
+	return NULL;
+}
+
+static int launch(struct guest *g, struct err *err)
+{
+	int r = guest_launch(g, on_child_exit, err);
+
+	if (r == 0)
+		r = loop_io_add(jail_host.loop, g->status_fd, EPOLLIN, on_status, g, &g->status_io);
+	if (r < 0)
+		return r;
+	g->timer = loop_timer_new(jail_host.loop, on_start_timeout, g);
+	loop_timer_set_in(g->timer, START_TIMEOUT_US);
+	return 0;
+}
+
+static void launch_after(void *arg)
+{
+	struct err err;
+
+	if (launch(arg, &err) < 0)
+		fail_start(arg, &err);
+}
+
 static int jail_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
                       void *arg, struct guest **ret, struct err *err)
 {
-	struct guest *g;
-	int r;
+	struct guest *g, *last = NULL;
+	int r = 0;
 
 	if (!id_is_valid(spec->id, "sb") || spec->slot >= NS_SLOTS_MAX ||
 	    strnlen(spec->hostname, sizeof(spec->hostname)) == sizeof(spec->hostname))
@@ -233,11 +270,16 @@ static int jail_start(const struct guest_spec *spec, guest_started_fn started, g
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "no template %u", spec->template_id);
 	list_for_each (&jail_host.guests, struct guest, other, link)
 		if (strcmp(other->spec.id, spec->id) == 0)
-			return err_set(err, ERR_CONFLICT, EEXIST, "'%s' exists", spec->id);
+			last = other;
+	if (last && (last != find_removing(spec->id) || !spec->is_resumed))
+		return err_set(err, ERR_CONFLICT, EEXIST, "'%s' exists", spec->id);
 	g = guest_new(spec);
-	r = guest_launch(g, on_child_exit, err);
-	if (r == 0)
-		r = loop_io_add(jail_host.loop, g->status_fd, EPOLLIN, on_status, g, &g->status_io);
+	if (last) { /* what its last life left is still being removed */
+		last->gone = launch_after;
+		last->gone_arg = g;
+	} else {
+		r = launch(g, err);
+	}
 	if (r < 0) {
 		remove_guest(g); /* goes on in the background; nobody waits for it */
 		return r;
@@ -245,8 +287,6 @@ static int jail_start(const struct guest_spec *spec, guest_started_fn started, g
 	g->started = started;
 	g->ended = ended;
 	g->arg = arg;
-	g->timer = loop_timer_new(jail_host.loop, on_start_timeout, g);
-	loop_timer_set_in(g->timer, START_TIMEOUT_US);
 	*ret = g;
 	return 0;
 }
@@ -356,6 +396,30 @@ static void jail_kill(struct guest *g, guest_gone_fn gone, void *arg)
 		remove_guest(g);
 }
 
+static int jail_discard(const char *id, guest_gone_fn gone, void *arg)
+{
+	struct guest_spec spec = {0};
+	struct guest *g = find_removing(id);
+
+	keep_drop(&jail_host.storage, id);
+	if (!g && !storage_has(&jail_host.storage, id))
+		return 0;
+	if (!g) {
+		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
+		g = guest_new(&spec);
+		g->is_counted = true; /* when its processes ended */
+		remove_guest(g);
+	}
+	g->gone = gone;
+	g->gone_arg = arg;
+	return 1;
+}
+
+static void jail_each_kept(void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg)
+{
+	keep_each(&jail_host.storage, fn, arg);
+}
+
 struct sweep {
 	bool (*is_known)(const char *id, void *arg);
 	void *arg;
@@ -374,6 +438,13 @@ static void sweep_id(const char *id, void *arg)
 	remove_found(id);
 }
 
+/* One that is kept waits for the gateway's word. */
+static void sweep_layer(const char *id, void *arg)
+{
+	if (keep_read(&jail_host.storage, id) == 0)
+		sweep_id(id, arg);
+}
+
 static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 {
 	struct sweep s = {is_known, arg};
@@ -385,7 +456,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	else
 		zygote_start(&jail_host.zygote);
 	tree_each_id(jail_host.sandboxes_fd, sweep_id, &s);
-	tree_each_id(jail_host.storage.fd, sweep_id, &s);
+	tree_each_id(jail_host.storage.fd, sweep_layer, &s);
 	cgroup_each(&jail_host.cgroups, sweep_id, &s);
 }
 
@@ -417,5 +488,7 @@ const struct engine jail_engine = {
 	.freeze = jail_freeze,
 	.fork = jail_fork,
 	.kill = jail_kill,
+	.discard = jail_discard,
+	.each_kept = jail_each_kept,
 	.sweep = jail_sweep,
 };

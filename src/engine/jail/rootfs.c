@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -16,11 +17,20 @@
  * userxattr: overlay's own marks are user.* attributes, which is what a user namespace may set.
  * volatile: no fsync of a guest, nor the end of its mount, makes the layers' filesystem write a
  * transaction, which every sandbox on the host would wait for. A layer does not outlive a crash of
- * the host, so nothing is lost. The kernel marks the work directory and mounts it only once: who
- * wants to keep a layer syncs it and makes a new work directory.
+ * the host, so nothing is lost. The kernel marks the work directory and mounts it only once. A
+ * layer that is kept is to outlive crashes and to be mounted again: there fsync is fsync.
  */
-#define ROOT_OPTIONS "userxattr,volatile,lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
-#define USR_OPTIONS  "userxattr,volatile,lowerdir=t/usr:u,upperdir=l/usr,workdir=l/usr.work"
+#define ROOT_OPTIONS "lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
+#define USR_OPTIONS  "lowerdir=t/usr:u,upperdir=l/usr,workdir=l/usr.work"
+
+static int mount_overlay(const struct jail *jail, const char *at, const char *dirs)
+{
+	char options[128];
+
+	(void)snprintf(options, sizeof(options), "userxattr,%s%s",
+	               jail->spec->keeper ? "" : "volatile,", dirs);
+	return mount("overlay", at, "overlay", MS_NOSUID | MS_NODEV, options);
+}
 
 static const char *const places[] = {
 	[JAIL_MOUNT_TEMPLATE] = "t", [JAIL_MOUNT_USR] = "u",   [JAIL_MOUNT_LAYER] = "l",
@@ -38,10 +48,9 @@ int jail_mount_root(struct jail *jail, struct err *err)
 			               places[i]);
 		(void)close(take_fd(&jail->mounts[i]));
 	}
-	if (mkdir("r", 0700) < 0 ||
-	    mount("overlay", "r", "overlay", MS_NOSUID | MS_NODEV, ROOT_OPTIONS) < 0)
+	if (mkdir("r", 0700) < 0 || mount_overlay(jail, "r", ROOT_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the root overlay");
-	if (mount("overlay", "r/usr", "overlay", MS_NOSUID | MS_NODEV, USR_OPTIONS) < 0)
+	if (mount_overlay(jail, "r/usr", USR_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the usr overlay");
 	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "engine/jail/child.h"
+#include "engine/jail/keep.h"
 #include "engine/jail/nest.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
@@ -49,8 +50,14 @@ static int make_dir(struct start *s, struct err *err)
 
 static int make_layer(struct start *s, struct err *err)
 {
-	return storage_make(&jail_host.storage, s->g->spec.id, s->g->spec.limits.disk_bytes,
-	                    &s->layer_fd, err);
+	const struct guest_spec *spec = &s->g->spec;
+	int r;
+
+	if (spec->is_resumed)
+		return keep_reopen(&jail_host.storage, spec->id, spec->limits.disk_bytes,
+		                   &s->layer_fd, err);
+	r = storage_make(&jail_host.storage, spec->id, spec->limits.disk_bytes, &s->layer_fd, err);
+	return r == 0 && spec->keeper ? keep_mark(s->layer_fd, spec->keeper, err) : r;
 }
 
 static int make_groups(struct start *s, struct err *err)

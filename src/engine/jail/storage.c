@@ -188,6 +188,11 @@ int storage_limit(const struct storage *s, const char *id, uint64_t disk_bytes, 
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot limit the sandbox's layer") : 0;
 }
 
+bool storage_has(const struct storage *s, const char *id)
+{
+	return faccessat(s->fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 uint64_t storage_usage(const struct storage *s, const char *id)
 {
 	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -202,7 +207,7 @@ int storage_remove(const struct storage *s, const char *id, int *ret_pidfd)
 {
 	int r;
 
-	if (faccessat(s->fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!storage_has(s, id))
 		return 0;
 	if (s->is_btrfs && btrfs_subvol_delete(s->fd, id) == 0)
 		return 0;

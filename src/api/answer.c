@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/answer.h"
+
+#include "api/reply.h"
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	struct answer *a = arg;
+
+	(void)req;
+	(void)whole;
+	a->req = NULL;
+}
+
+struct answer *answer_new(struct http_req *req, int status)
+{
+	struct answer *a = xnew0(struct answer);
+
+	*a = (struct answer){.req = req, .status = status};
+	http_on_done(req, on_client_done, a);
+	return a;
+}
+
+void answer_free(struct answer *a)
+{
+	if (a->req)
+		http_on_done(a->req, NULL, NULL); /* a reply's end concerns nobody any more */
+	free(a);
+}
+
+static void on_undone(struct sandbox *s, const struct err *err, void *arg)
+{
+	(void)s;
+	(void)err;
+	(void)arg;
+}
+
+void answer_send(struct sandbox *s, const struct err *err, void *arg)
+{
+	const struct answer a = *(struct answer *)arg;
+	struct json_writer *w;
+	struct reply reply;
+
+	answer_free(arg);
+	if (!a.req) {
+		if (s && a.is_undone)
+			sandbox_delete(s, END_DELETED, on_undone, NULL);
+		return;
+	}
+	if (err) {
+		http_reply_err(a.req, err);
+		return;
+	}
+	w = reply_begin(&reply);
+	sandbox_put_fields(s, w);
+	if (a.tells_how) {
+		json_put_bool(w, "created", a.is_created);
+		json_put_bool(w, "resumed", a.is_resumed);
+	}
+	reply_send_late(&reply, a.req, a.status);
+}

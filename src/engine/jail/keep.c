@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/jail/keep.h"
+
+#include "base/fd.h"
+#include "base/parse.h"
+#include "engine/jail/sys.h"
+#include "engine/jail/tree.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+#define MARK      "keeper"
+#define MARK_SIZE 32
+
+int keep_mark(int layer_fd, uint64_t keeper, struct err *err)
+{
+	char text[MARK_SIZE];
+	int len = snprintf(text, sizeof(text), "%" PRIu64, keeper);
+	int r = fd_replace_file(layer_fd, MARK, text, (size_t)len, 0600, /* sync= */ false);
+
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot mark the sandbox's layer") : 0;
+}
+
+uint64_t keep_read(const struct storage *s, const char *id)
+{
+	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char text[MARK_SIZE];
+	uint64_t keeper;
+
+	if (fd < 0 || fd_read_file(fd, MARK, text, sizeof(text)) < 0 ||
+	    parse_u64(text, UINT64_MAX, &keeper) < 0)
+		return 0;
+	return keeper;
+}
+
+void keep_drop(const struct storage *s, const char *id)
+{
+	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)unlinkat(fd, MARK, 0);
+}
+
+int keep_reopen(const struct storage *s, const char *id, uint64_t disk_bytes, int *ret_fd,
+                struct err *err)
+{
+	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r;
+
+	if (fd < 0 || keep_read(s, id) == 0)
+		return err_set(err, ERR_NOT_FOUND, ENOENT, "no files were kept of '%s'", id);
+	r = storage_limit(s, id, disk_bytes, err);
+	if (r < 0)
+		return r;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int keep_sync_start(const struct storage *s, int *ret_pidfd)
+{
+	struct clone_args args = {.flags = CLONE_PIDFD,
+	                          .exit_signal = SIGCHLD,
+	                          .pidfd = (uint64_t)(uintptr_t)ret_pidfd};
+	pid_t pid = sys_clone3(&args);
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		_exit(syncfs(s->fd) == 0 ? 0 : 1);
+	return 1;
+}
+
+struct visit {
+	const struct storage *storage;
+	void (*fn)(const char *id, uint64_t keeper, void *arg);
+	void *arg;
+};
+
+static void visit_id(const char *id, void *arg)
+{
+	const struct visit *v = arg;
+	uint64_t keeper = keep_read(v->storage, id);
+
+	if (keeper != 0)
+		v->fn(id, keeper, v->arg);
+}
+
+void keep_each(const struct storage *s, void (*fn)(const char *id, uint64_t keeper, void *arg),
+               void *arg)
+{
+	struct visit v = {s, fn, arg};
+
+	tree_each_id(s->fd, visit_id, &v);
+}

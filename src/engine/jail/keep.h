@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Layers that outlive their guest. The mark is a file in the layer itself, so that it comes and
+ * goes with it in one step. It holds the number of its keeper, the store that has the sandbox's
+ * record: a daemon that finds a layer of its own store without a record may remove it, one of
+ * another store (the database was moved away, say) it must leave alone.
+ *
+ * The mark lies beside the overlay's directories, where no path from inside a sandbox leads. It is
+ * written with the layer and reaches the disk with what the sandbox writes later, or before it.
+ */
+#include "engine/jail/storage.h"
+
+must_check int keep_mark(int layer_fd, uint64_t keeper, struct err *err);
+uint64_t keep_read(const struct storage *s, const char *id); /* 0: there is none, or no mark */
+void keep_drop(const struct storage *s, const char *id);     /* the mark alone */
+/* The layer under this id, to start over; its limit is set anew. */
+must_check int keep_reopen(const struct storage *s, const char *id, uint64_t disk_bytes,
+                           int *ret_fd, struct err *err);
+/* 1: *ret_pidfd is a child that brings what the layers hold to disk; or < 0. */
+must_check int keep_sync_start(const struct storage *s, int *ret_pidfd);
+void keep_each(const struct storage *s, void (*fn)(const char *id, uint64_t keeper, void *arg),
+               void *arg);
