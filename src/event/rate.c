@@ -96,6 +96,7 @@ void rate_done(struct rate *rate)
 {
 	struct rate_bucket *b, *next;
 
-	HASH_ITER (hh, rate->buckets, b, next)
+	HASH_ITER (hh, rate->buckets, b, next) {
 		drop(rate, b);
+	}
 }

@@ -138,8 +138,9 @@ void dialer_free(struct dialer *d)
 
 	if (!d)
 		return;
-	HASH_ITER (hh, d->calls, c, next)
+	HASH_ITER (hh, d->calls, c, next) {
 		call_free(c);
+	}
 	loop_io_removep(&d->io);
 	(void)close(d->fd);
 	free(d);

@@ -22,11 +22,13 @@ static_assert(3 + base64_size(32) <= HOOK_SIGN_SIZE, "no room");
 void hook_secret_make(char ret[HOOK_SECRET_SIZE])
 {
 	unsigned char bytes[HOOK_SECRET_BYTES];
+	char text[base64_size(HOOK_SECRET_BYTES)];
 
 	random_bytes(bytes, sizeof(bytes));
-	memcpy(ret, PREFIX, strlen(PREFIX));
-	(void)base64_encode(bytes, sizeof(bytes), ret + strlen(PREFIX));
+	(void)base64_encode(bytes, sizeof(bytes), text);
+	(void)snprintf(ret, HOOK_SECRET_SIZE, PREFIX "%s", text);
 	OPENSSL_cleanse(bytes, sizeof(bytes));
+	OPENSSL_cleanse(text, sizeof(text));
 }
 
 /* The number of its bytes. */
@@ -46,6 +48,7 @@ int hook_sign(const char *secret, const char *id, uint64_t seconds, const char *
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(len + 256);
 	unsigned char key[HOOK_SECRET_SIZE], mac[EVP_MAX_MD_SIZE];
+	char encoded[base64_size(EVP_MAX_MD_SIZE)];
 	unsigned mac_len = 0;
 	int key_len = read_secret(secret, key);
 	int r = MIN(key_len, 0);
@@ -60,7 +63,7 @@ int hook_sign(const char *secret, const char *id, uint64_t seconds, const char *
 	OPENSSL_cleanse(key, sizeof(key));
 	if (r < 0)
 		return r;
-	memcpy(ret, "v1,", 3);
-	(void)base64_encode(mac, mac_len, ret + 3);
+	(void)base64_encode(mac, mac_len, encoded);
+	(void)snprintf(ret, HOOK_SIGN_SIZE, "v1,%.*s", HOOK_SIGN_SIZE - 4, encoded);
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 
+/* clang-format off */
 static const char *const steps[] = {
 	store_schema,
 	store_schema_usage,
@@ -17,6 +18,7 @@ static const char *const steps[] = {
 	"CREATE TABLE identity (number INTEGER NOT NULL) STRICT;"
 	"INSERT INTO identity (number) VALUES ((random() & 0x7fffffffffffffff) | 1)",
 };
+/* clang-format on */
 
 static int read_version(sqlite3 *db, int *ret)
 {

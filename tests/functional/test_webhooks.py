@@ -223,3 +223,11 @@ def test_a_project_can_have_so_many_and_no_more(daemon, client):
     assert call(daemon, "POST", "/v1/webhooks", {"url": "https://example.com/"})[0] == 429
     for hook_id in ids:
         assert call(daemon, "DELETE", f"/v1/webhooks/{hook_id}")[0] == 200
+
+
+def test_the_dialer_is_nobody_and_confined(own):
+    with open(f"/proc/{own._part('dialer')}/status") as f:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    assert status["Uid"].split() == status["Gid"].split() == ["65534"] * 4 and not status["Groups"].strip()
+    assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
