@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <linux/close_range.h>
 #include <linux/keyctl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -43,15 +42,9 @@ static int await_orders(struct jail *jail, struct err *err)
 
 int jail_leave_session(struct jail *jail, struct err *err)
 {
-	sigset_t none;
-
 	(void)jail;
 	if (setsid() < 0)
 		return err_set(err, ERR_INTERNAL, errno, "setsid");
-	for (int s = 1; s < NSIG; s++)
-		(void)signal(s, SIG_DFL); /* some numbers cannot be set, and need not */
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)umask(022);
 	/* While /proc/self is still ours: the next steps change who we are. */
 	if (fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE) < 0)

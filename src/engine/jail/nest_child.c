@@ -172,6 +172,9 @@ void nest_run(int fd, int userns_fd, int agent_fd)
 	sigset_t none;
 	int r;
 
+	/* As every child shall have them: it inherits them and sets none itself. */
+	for (int s = 1; s < NSIG; s++)
+		(void)signal(s, SIG_DFL); /* some numbers cannot be set, and need not */
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)prctl(PR_SET_NAME, "cloche-nest", 0, 0, 0);
