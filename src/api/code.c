@@ -6,6 +6,13 @@
 #include "api/handlers.h"
 #include "api/wake.h"
 
+int code_reader_new(const struct code_reader_spec *spec, struct sandbox *s,
+                    struct code_reader **ret, struct err *err)
+{
+	return spec->format == EVENTS_NONE ? code_result_new(spec, s, ret, err)
+	                                   : code_events_new(spec, s, ret, err);
+}
+
 int run_code(struct http_req *req, struct err *err)
 {
 	struct code_body body;

@@ -37,12 +37,16 @@ struct code_reader_spec {
 /* Runs the code; *ret is the caller's where it has given an end. */
 must_check int code_reader_new(const struct code_reader_spec *spec, struct sandbox *s,
                                struct code_reader **ret, struct err *err);
-void code_reader_free(struct code_reader *r);                        /* NULL is fine */
-void code_reader_fail(struct code_reader *r, const struct err *err); /* nothing was sent */
+must_check int code_result_new(const struct code_reader_spec *spec, struct sandbox *s,
+                               struct code_reader **ret, struct err *err);
+must_check int code_events_new(const struct code_reader_spec *spec, struct sandbox *s,
+                               struct code_reader **ret, struct err *err);
+void code_reader_free(struct code_reader *r); /* NULL is fine */
 
-struct code_reader *code_result_alloc(struct http_req *req, const struct code_ops **ret_ops);
-struct code_reader *code_events_alloc(struct http_req *req, enum event_format format,
-                                      const struct code_ops **ret_ops);
+/* For the kinds. Runs the code for r, which is freed if that fails. */
+must_check int code_reader_start(struct code_reader *r, const struct code_reader_spec *spec,
+                                 struct sandbox *s, const struct code_ops *ops, struct err *err);
+void code_reader_fail(struct code_reader *r, const struct err *err); /* nothing was sent */
 
 /* The fields that a result and the event `done` share. */
 void code_put_end(struct json_writer *w, const struct context *c, const struct code_end *end);

@@ -200,18 +200,21 @@ static void events_done(struct code_reader *r)
 	buf_done(&ev->json);
 }
 
-struct code_reader *code_events_alloc(struct http_req *req, enum event_format format,
-                                      const struct code_ops **ret_ops)
+int code_events_new(const struct code_reader_spec *spec, struct sandbox *s,
+                    struct code_reader **ret, struct err *err)
 {
 	struct code_events *ev = xnew0(struct code_events);
+	int r;
 
 	ev->reader.done = events_done;
 	ev->reader.on_drain = on_drain;
-	ev->format = format;
+	ev->format = spec->format;
 	buf_init(&ev->text, FRAME_DATA_MAX + sizeof(ev->held[0].bytes));
 	buf_init(&ev->json, EVENT_BYTES_MAX);
-	ev->keepalive = loop_timer_new(http_loop(req), on_keepalive, ev);
+	ev->keepalive = loop_timer_new(http_loop(spec->req), on_keepalive, ev);
 	loop_timer_set_in(ev->keepalive, KEEPALIVE_US);
-	*ret_ops = &ops;
-	return &ev->reader;
+	r = code_reader_start(&ev->reader, spec, s, &ops, err);
+	if (r == 0)
+		*ret = &ev->reader;
+	return r;
 }

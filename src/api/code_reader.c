@@ -26,13 +26,9 @@ static void on_client_done(struct http_req *req, bool whole, void *arg)
 	code_reader_free(arg);
 }
 
-int code_reader_new(const struct code_reader_spec *spec, struct sandbox *s,
-                    struct code_reader **ret, struct err *err)
+int code_reader_start(struct code_reader *r, const struct code_reader_spec *spec, struct sandbox *s,
+                      const struct code_ops *ops, struct err *err)
 {
-	const struct code_ops *ops;
-	struct code_reader *r = spec->format == EVENTS_NONE
-	                                ? code_result_alloc(spec->req, &ops)
-	                                : code_events_alloc(spec->req, spec->format, &ops);
 	int result;
 
 	r->req = spec->req;
@@ -44,12 +40,11 @@ int code_reader_new(const struct code_reader_spec *spec, struct sandbox *s,
 		code_reader_free(r);
 		return result;
 	}
-	http_set_state(spec->req, r);
+	http_set_state(r->req, r);
 	if (r->on_drain)
-		http_on_drain(spec->req, r->on_drain);
-	if (!spec->end)
-		http_on_done(spec->req, on_client_done, r);
-	*ret = r;
+		http_on_drain(r->req, r->on_drain);
+	if (!r->end)
+		http_on_done(r->req, on_client_done, r);
 	return 0;
 }
 

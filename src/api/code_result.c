@@ -184,15 +184,19 @@ static void result_done(struct code_reader *r)
 	json_decref(res->error);
 }
 
-struct code_reader *code_result_alloc(struct http_req *req, const struct code_ops **ret_ops)
+int code_result_new(const struct code_reader_spec *spec, struct sandbox *s,
+                    struct code_reader **ret, struct err *err)
 {
 	struct code_result *res = xnew0(struct code_result);
+	int r;
 
 	res->reader.done = result_done;
-	res->api = http_app_arg(req);
+	res->api = http_app_arg(spec->req);
 	buf_init(&res->streams[0].bytes, OUTPUT_BYTES_MAX);
 	buf_init(&res->streams[1].bytes, OUTPUT_BYTES_MAX);
 	buf_init(&res->results, RESULTS_BYTES_MAX);
-	*ret_ops = &ops;
-	return &res->reader;
+	r = code_reader_start(&res->reader, spec, s, &ops, err);
+	if (r == 0)
+		*ret = &res->reader;
+	return r;
 }
