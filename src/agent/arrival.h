@@ -12,7 +12,7 @@
  */
 #include "agent/channel.h"
 
-#define ARRIVAL_TIME_US 10000000    /* from the START to the knock */
+#define ARRIVAL_TIME_US 5000000     /* from the START to the knock */
 #define WELCOME_MAX     (64 * 1024) /* fits into a socket's buffer at once */
 
 /* Makes the ends of a kernel and holds its side until it comes. */

@@ -25,7 +25,7 @@ static const uint64_t patience_us[] = {
 	[MSG_DELETE] = 60 * SECONDS, [MSG_LIMITS] = 30 * SECONDS,     [MSG_USAGE] = 5 * SECONDS,
 	[MSG_FREEZE] = 30 * SECONDS, [MSG_THAW] = 30 * SECONDS,       [MSG_LIST] = 60 * SECONDS,
 	[MSG_DOOR] = 30 * SECONDS,   [MSG_DOOR_CLOSE] = 30 * SECONDS, [MSG_DIAL] = 30 * SECONDS,
-	[MSG_FORK] = 10 * SECONDS,   [MSG_STOP] = 60 * SECONDS,
+	[MSG_FORK] = 15 * SECONDS,   [MSG_STOP] = 60 * SECONDS,
 };
 
 struct ask {

@@ -99,9 +99,14 @@ def _is_standby(pid, agents):
     return read_text(f"/proc/{pid}/comm").strip() == "cloche-standby" and status_value(pid, "PPid") in agents
 
 
+def _helpers(broker):
+    """The nest and the zygote, which are replaced when they die."""
+    return {p for p in children_of(broker) if read_text(f"/proc/{p}/comm").strip() in ("cloche-nest", "python3")}
+
+
 def _all_that_is_there(daemon, ids, but_processes):
     broker, gateway = daemon.broker_pid, daemon.gateway_pid
-    below = _descendants(daemon.process.pid) - {broker, gateway} - but_processes
+    below = _descendants(daemon.process.pid) - {broker, gateway} - but_processes - _helpers(broker)
     of_sandboxes = processes_of_cgroups(ids)
     processes = {p for p in below | of_sandboxes if not _is_standby(p, of_sandboxes)}
     return {

@@ -35,7 +35,7 @@
 #include <sys/socket.h>
 
 #define START_TIMEOUT_US (20 * 1000000U) /* a start takes milliseconds; a loaded host more */
-#define STUCK_US         (5 * 1000000U)  /* from a SIGKILL to the end of all that is below */
+#define STUCK_US         (2 * 1000000U)  /* from a SIGKILL to the end of all that is below */
 #define RETRY_FIRST_US   500U
 #define RETRY_MOST_US    100000U
 

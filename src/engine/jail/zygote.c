@@ -21,7 +21,7 @@
 
 #define SECONDS        UINT64_C(1000000)
 #define START_US       (60 * SECONDS) /* modules from a cold disk */
-#define FORK_US        (5 * SECONDS)
+#define FORK_US        (10 * SECONDS)
 #define DELAY_FIRST_US (SECONDS / 10)
 #define DELAY_MOST_US  (60 * SECONDS)
 #define WAITS_MAX      256
