@@ -68,9 +68,8 @@ static void drop(struct rate *rate, struct rate_bucket *b)
 
 void rate_sweep(struct rate *rate, uint64_t now_us, rate_fn tell, void *arg)
 {
-	struct rate_bucket *b, *next;
-
-	HASH_ITER (hh, rate->buckets, b, next) {
+	for (struct rate_bucket *b = rate->buckets, *next; b; b = next) {
+		next = b->hh.next;
 		fill(rate, b, now_us);
 		if (b->suppressed > 0 && b->tokens_milli >= ENTRY_MILLI) {
 			tell(b, arg);
@@ -94,9 +93,6 @@ void rate_close(struct rate *rate, const char *id, rate_fn tell, void *arg)
 
 void rate_done(struct rate *rate)
 {
-	struct rate_bucket *b, *next;
-
-	HASH_ITER (hh, rate->buckets, b, next) {
-		drop(rate, b);
-	}
+	while (rate->buckets)
+		drop(rate, rate->buckets);
 }

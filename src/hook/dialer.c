@@ -134,13 +134,10 @@ int dialer_new(struct loop *loop, int link_fd, loop_fn lost, void *lost_arg, str
 
 void dialer_free(struct dialer *d)
 {
-	struct call *c, *next;
-
 	if (!d)
 		return;
-	HASH_ITER (hh, d->calls, c, next) {
-		call_free(c);
-	}
+	while (d->calls)
+		call_free(d->calls);
 	loop_io_removep(&d->io);
 	(void)close(d->fd);
 	free(d);
