@@ -108,7 +108,12 @@ int account_admit_limits(struct sandbox *s, const struct guest_limits *limits, s
 
 int account_admit_resume(struct sandbox *s, struct err *err)
 {
-	return admit_more(s, &s->limits, /* is_create= */ true, err);
+	const struct quota_held keeps = held_by(&s->limits);
+	int r = admit_more(s, &s->limits, /* is_create= */ true, err);
+
+	if (r == 0) /* they may have become smaller while it was at rest */
+		give_back(s, &keeps);
+	return r;
 }
 
 static void on_reading(const struct msg_reply *reply, int fd, void *arg)
@@ -149,7 +154,10 @@ static void end_if_spent(struct sandbox *s)
 	struct err err;
 
 	if (quota && s->link && quota_is_spent(quota, &owner, &err))
-		sandbox_end(s, END_POLICY, NULL, err.message);
+		sandbox_end(s, END_POLICY,
+		            json_pack("{s:s, s:s, s:s}", "what", err.quota.what, "limit",
+		                      err.quota.limit, "current", err.quota.current),
+		            err.message);
 }
 
 static void look(struct loop *loop, void *arg)
@@ -161,10 +169,13 @@ static void look(struct loop *loop, void *arg)
 
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		end_if_spent(s);
-		if (!s->meter || !s->link || s->reading || s->read_next_us > now)
+		if (!s->meter || s->reading || s->read_next_us > now)
 			continue;
 		s->read_next_us = now + period_us;
-		ask_reading(s);
+		if (s->link)
+			ask_reading(s);
+		else
+			meter_tick(s->meter);
 	}
 	(void)!meters_write(fleet->config.meters, is_synced,
 	                    NULL); /* it logs; the next one tries */
@@ -211,7 +222,9 @@ static void start(struct sandbox *s, uint64_t since_us)
 	uint64_t look_us;
 
 	s->meter = meter_find(meters_of(s), s->id);
-	if (!s->meter)
+	if (s->meter)
+		meter_resume(s->meter, s->limits.memory_bytes); /* if it was held */
+	else
 		s->meter = meter_start(meters_of(s), &spec);
 	/* Those that are adopted together take turns. */
 	look_us = s->fleet->config.usage_period_ms * 1000 / LOOKS_A_PERIOD;
@@ -304,10 +317,7 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 		return;
 	switch (next) {
 	case SANDBOX_RUNNING:
-		if (s->meter)
-			meter_resume(s->meter, s->limits.memory_bytes);
-		else
-			start(s, clock_steady_us());
+		start(s, clock_steady_us());
 		break;
 	case SANDBOX_STOPPING:
 		/* One that was kept has been charged for its files. */

@@ -336,6 +336,12 @@ void meter_hold(struct meter *m, const struct guest_usage *last, uint64_t until_
 	(void)!meters_write(m->meters, /* is_synced= */ false, NULL);
 }
 
+void meter_tick(struct meter *m)
+{
+	if (m->is_held)
+		charge(m, clock_steady_us(), 0, m->disk_bytes, 0);
+}
+
 void meter_resume(struct meter *m, uint64_t memory_limit_bytes)
 {
 	if (!m->is_held)

@@ -47,6 +47,7 @@ void meter_count_network(struct meter *m, uint64_t in_bytes, uint64_t out_bytes)
 /* It stopped, its files stay: its run is closed with its last counters, and from until_us on only
  * its disk is charged; a resume() begins the next run, on fresh counters. */
 void meter_hold(struct meter *m, const struct guest_usage *last, uint64_t until_us);
+void meter_tick(struct meter *m); /* of one that is held: charges its disk up to now */
 void meter_resume(struct meter *m, uint64_t memory_limit_bytes);
 /* The end, once: m is gone. last is of when its processes were dead; NULL or 0: not known. Time is
  * charged up to until_us (steady). */

@@ -141,6 +141,26 @@ def test_a_project_cannot_raise_its_own_quota(own, tenant):
         tenant.set_quota(key=theirs, sandboxes=0)
 
 
+def test_a_stopped_one_holds_its_disk_alone_and_its_resume_is_admitted(own, tenant):
+    daemon, _ = own
+    tenant.limit(sandboxes=1)
+    box = tenant.create(persistent=True, limits={"disk_mib": 100})
+    box.stop()
+    at_rest = {"sandboxes": 0, "vcpus": 0, "memory_mib": 0, "disk_mib": 100}
+    assert tenant.quota()["current"] == {**tenant.quota()["current"], **at_rest}
+    daemon.kill_parts("gateway")
+    assert tenant.quota()["current"] == {**tenant.quota()["current"], **at_rest}
+    other = tenant.create()
+    with pytest.raises(QuotaError) as e:
+        box.resume()
+    assert (e.value.what, e.value.limit, e.value.current) == ("sandboxes", 1, 1)
+    other.delete()
+    box.resume()
+    assert tenant.quota()["current"]["sandboxes"] == 1
+    box.delete()
+    assert tenant.quota()["current"] == {**tenant.quota()["current"], **at_rest, "disk_mib": 0}
+
+
 def test_a_change_of_a_quota_is_in_the_event_log(tenant):
     tenant.limit(sandboxes=7)
     (event,) = [e for e in tenant.events(type="quota.changed") if e["data"]["quota"]["limits"]["sandboxes"] == 7]
@@ -166,6 +186,7 @@ def test_a_budget_ends_sandboxes_before_it_is_passed(tenant):
     sandbox.start(["python3", "-c", "while True: pass"])
     info = wait_for(lambda: sandbox.refresh() if sandbox.refresh().ended else None, 20, "the end")
     assert info.ended["cause"] == "policy" and "budget" in info.ended["message"]
+    assert (info.ended["detail"]["what"], info.ended["detail"]["limit"]) == ("budget", "2.50")
     spent = float(wait_for(lambda: tenant.usage())[0]["cost"])
     assert 0.5 < spent <= 2.5
     assert isinstance(try_create(tenant), BudgetError)

@@ -135,6 +135,40 @@ def test_an_end_is_charged_once(metered):
     assert box.usage()["now"] is None
 
 
+@pytest.mark.parametrize("names", [[], ["gateway"], ["broker"]])
+def test_a_stopped_one_pays_for_its_disk_alone_and_its_runs_add_up(metered, names):
+    daemon, client = metered
+    box = client.create(persistent=True)
+    box.run(["sh", "-c", "head -c 3000000 /dev/urandom > big; sync"])
+    box.run(["python3", "-c", BURN])
+    first = counted_ns(box.id)
+    box.stop()
+    if names:
+        daemon.kill_parts(*names)
+    stopped = box.usage()["usage"]
+    assert first <= stopped["cpu_ns"] <= first * 1.01
+    wait_for(lambda: box.usage()["usage"]["disk_mib_ms"] > stopped["disk_mib_ms"], 10, "a charge for its disk")
+    assert {**box.usage()["usage"], "disk_mib_ms": 0, "cost": 0} == {**stopped, "disk_mib_ms": 0, "cost": 0}
+    box.resume()
+    box.run("true")
+    second = counted_ns(box.id)
+    assert second < first
+    box.delete()
+    row = row_of(client, box.id)
+    assert first + second <= row["cpu_ns"] <= (first + second) * 1.01
+    assert (row["creates"], row["execs"]) == (1, 3)
+
+
+def test_one_that_is_paused_holds_its_memory_and_no_cpu(metered, box):
+    box.start(["python3", "-c", "while True: pass"])
+    wait_for(lambda: box.usage()["usage"]["cpu_ns"] > 50_000_000)
+    box.pause()
+    before = box.usage()["usage"]
+    after = wait_for(lambda: u if (u := box.usage()["usage"])["running_ms"] > before["running_ms"] + 300 else None)
+    assert after["cpu_ns"] == before["cpu_ns"]
+    assert after["memory_mib_ms"] - before["memory_mib_ms"] == (after["running_ms"] - before["running_ms"]) * 128
+
+
 def test_projects_and_days_are_the_sums_of_their_sandboxes(metered):
     _, client = metered
     for _ in range(3):
