@@ -3,9 +3,6 @@
  * The process behind a context: a channel of the agent that carries what the code prints, and the
  * driver's messages (message.h), in one order.
  *
- * A call that pauses holds up the stream: what comes then is held here, at most a window of it,
- * because nothing is acknowledged before it was taken; the process waits, and so does its end.
- *
  * The process is user code as a whole. Whatever breaks the stream's form ends it, and costs that
  * context its state and nothing else. Killing is FORGET: the agent takes the whole tree and there
  * is nothing to wait for, so the next process may start at once.
@@ -21,33 +18,22 @@
  */
 #include "sandbox/interpreter.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/message.h"
 #include "sandbox/pool.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 
-#define SECONDS     UINT64_C(1000000)
-#define START_US    (30 * SECONDS) /* a cold disk, a busy host */
-#define GRACE_US    (2 * SECONDS)
-#define LEAVE_US    (2 * SECONDS)
-#define HELD_MAX    (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
-#define IN_KEPT_MAX (64 * 1024)
-/* Messages of all sandboxes that have begun to come: what guests can make the gateway hold. */
-#define MESSAGES_MAX ((size_t)128 * 1024 * 1024)
-#define ERROR_NAME   "InterpreterDied"
+#define SECONDS    UINT64_C(1000000)
+#define START_US   (30 * SECONDS) /* a cold disk, a busy host */
+#define GRACE_US   (2 * SECONDS)
+#define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
+#define ERROR_NAME "InterpreterDied"
 
 static const struct channel_ops channel_ops;
 
-struct held_head {
-	uint8_t stream;
-	uint32_t len;
-} __attribute__((packed));
-
-static void set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us)
+void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us)
 {
 	c->phase = phase;
 	if (phase == PHASE_NONE)
@@ -94,7 +80,7 @@ static void reset(struct context *c)
 	c->sync = 0;
 	c->count = 0;
 	c->state = CONTEXT_DEAD;
-	set_phase(c, PHASE_NONE, 0);
+	interpreter_set_phase(c, PHASE_NONE, 0);
 }
 
 static void end_as_dead(struct code_call *call, const struct code_end *end, const char *message)
@@ -113,7 +99,7 @@ void interpreter_drop(struct context *c, const char *cause, const char *message)
 	interpreter_wake(c);
 }
 
-static void broken(struct context *c, const char *what)
+void interpreter_broken(struct context *c, const char *what)
 {
 	char message[160];
 
@@ -143,7 +129,7 @@ static void write_out(struct context *c)
 		buf_consume(&c->out, (size_t)n);
 }
 
-static void set_split(struct context *c, bool is_split)
+void interpreter_set_split(struct context *c, bool is_split)
 {
 	struct err err;
 
@@ -165,146 +151,9 @@ void interpreter_run(struct context *c, struct code_call *call)
 		abort(); /* it holds one call, and the code's length was checked */
 	len = c->out.len;
 	write_out(c);
-	set_split(c, c->out.len > 0 || len > FRAME_DATA_MAX);
+	interpreter_set_split(c, c->out.len > 0 || len > FRAME_DATA_MAX);
 	if (call->timeout_ms > 0)
-		set_phase(c, PHASE_CALL, call->timeout_ms * 1000);
-}
-
-static int on_done_message(struct context *c, const struct message *m)
-{
-	struct message_done done;
-	struct code_end end;
-
-	/* What is still to be sent is this call's code: it cannot have run. */
-	if (message_done(m, &done) < 0 || c->out.len > 0)
-		return -EPROTO;
-	c->count = done.count;
-	set_split(c, false);
-	end = (struct code_end){.status = done.status == DONE_OK      ? CODE_OK
-	                                  : done.status == DONE_ERROR ? CODE_ERROR
-	                                                              : CODE_EXIT,
-	                        .count = done.count,
-	                        .has_exit_code = done.status == DONE_EXIT,
-	                        .exit_code = (int)done.exit_code};
-	c->is_leaving = done.status == DONE_EXIT;
-	c->state = c->is_leaving ? CONTEXT_DEAD : CONTEXT_IDLE;
-	set_phase(c, c->is_leaving ? PHASE_LEAVE : PHASE_NONE, LEAVE_US);
-	code_end(c->running, &end);
-	if (!list_empty(&c->queue))
-		interpreter_wake(c);
-	return 0;
-}
-
-static int on_ready(struct context *c)
-{
-	if (c->state != CONTEXT_STARTING)
-		return -EPROTO;
-	c->state = CONTEXT_IDLE;
-	set_phase(c, PHASE_NONE, 0);
-	interpreter_wake(c);
-	return 0;
-}
-
-static int on_synced(struct context *c, const struct message *m)
-{
-	struct message_done done;
-
-	if (message_done(m, &done) < 0)
-		return -EPROTO;
-	c->sync = 0;
-	c->count = c->last_call = (uint32_t)done.count;
-	c->state = CONTEXT_IDLE;
-	interpreter_wake(c);
-	return 0;
-}
-
-static int on_message(struct context *c, const struct message *m)
-{
-	struct code_call *call = c->running;
-
-	if (c->sync)
-		return on_synced(c, m);
-	if (m->verb == MESSAGE_READY)
-		return on_ready(c);
-	if (!call || m->call != call->number)
-		return -EPROTO;
-	switch (m->verb) {
-	case MESSAGE_RESULT:
-		code_tell_event(call, CODE_EVENT_RESULT, message_bundle(m));
-		return 0;
-	case MESSAGE_DISPLAY:
-		code_tell_event(call, CODE_EVENT_DISPLAY, message_bundle(m));
-		return 0;
-	case MESSAGE_ERROR:
-		code_tell_event(call, CODE_EVENT_ERROR, message_error(m));
-		return 0;
-	case MESSAGE_DONE:
-		return on_done_message(c, m);
-	case MESSAGE_READY:
-	case MESSAGE_VERB_COUNT:
-		break;
-	}
-	return -EPROTO;
-}
-
-static bool is_paused(struct context *c)
-{
-	const struct code_call *call = code_current(c);
-
-	return call && call->is_paused;
-}
-
-static void take_messages(struct context *c)
-{
-	struct message m;
-	int r = 0;
-
-	while (r >= 0 && !is_paused(c)) {
-		r = message_get(&c->in, &m);
-		if (r == 0)
-			break;
-		if (r > 0) {
-			r = on_message(c, &m);
-			buf_consume(&c->in, m.size);
-			c->sandbox->fleet->message_bytes -= m.size;
-		}
-	}
-	if (r < 0)
-		broken(c, "a message that none should send");
-	else if (c->in.len == 0 && c->in.mem_size > IN_KEPT_MAX)
-		buf_done(&c->in);
-}
-
-/* Drops what comes before the answer to sync; false while that has not come. */
-static bool find_place(struct context *c)
-{
-	char mark[32];
-	size_t len = (size_t)snprintf(mark, sizeof(mark), "done %" PRIu32 " ", c->sync);
-	const char *at = memmem(c->in.data, c->in.len, mark, len);
-	size_t kept = at ? c->in.len - (size_t)(at - c->in.data) : MIN(c->in.len, len - 1);
-
-	c->sandbox->fleet->message_bytes -= c->in.len - kept;
-	buf_consume(&c->in, c->in.len - kept);
-	return at != NULL;
-}
-
-static void take(struct context *c, enum frame_stream stream, const char *data, size_t len)
-{
-	struct code_call *call = code_current(c);
-	size_t *bytes = &c->sandbox->fleet->message_bytes;
-
-	if (stream != STREAM_RECORD) {
-		if (call) /* else it belongs to no call */
-			code_tell_output(call, stream, data, len);
-		return;
-	}
-	if (*bytes + len > MESSAGES_MAX || buf_append(&c->in, data, len) < 0) {
-		broken(c, "a message that is too long");
-		return;
-	}
-	*bytes += len;
-	if (!c->sync || find_place(c))
-		take_messages(c);
+		interpreter_set_phase(c, PHASE_CALL, call->timeout_ms * 1000);
 }
 
 static struct context *context_of(struct channel *ch)
@@ -312,44 +161,7 @@ static struct context *context_of(struct channel *ch)
 	return container_of(ch, struct context, channel);
 }
 
-static int on_output(struct channel *ch, enum frame_stream stream, const char *data, size_t len)
-{
-	struct context *c = context_of(ch);
-	const struct held_head head = {(uint8_t)stream, (uint32_t)len};
-
-	if (is_paused(c) || c->held.len > 0)
-		return buf_append(&c->held, &head, sizeof(head)) < 0 ||
-		                       buf_append(&c->held, data, len) < 0
-		               ? -EPROTO
-		               : 0;
-	take(c, stream, data, len);
-	channel_kept(ch, len);
-	return 0;
-}
-
-static void settle_exit(struct context *c);
 static void start_afresh(struct context *c, const char *why);
-
-void interpreter_flush(struct context *c)
-{
-	if (!is_paused(c) && c->in.len > 0)
-		take_messages(c);
-	while (c->held.len > 0 && !is_paused(c)) {
-		auto_call(buf_done) struct buf data = BUF_INIT(FRAME_DATA_MAX);
-		struct held_head head;
-
-		memcpy(&head, c->held.data, sizeof(head));
-		buf_consume(&c->held, sizeof(head));
-		/* A copy: taking it may end the process, and what is held with it. */
-		if (buf_append(&data, c->held.data, head.len) < 0)
-			abort(); /* a frame has no more */
-		buf_consume(&c->held, head.len);
-		take(c, (enum frame_stream)head.stream, data.data, data.len);
-		channel_kept(&c->channel, head.len);
-	}
-	if (c->exit.how != 0)
-		settle_exit(c);
-}
 
 /* It never ran: what the client can do about it is in the message. */
 static void fail_start(struct context *c, struct code_call *call, const struct channel_exit *x)
@@ -429,9 +241,9 @@ static bool ask_for_cause(struct context *c)
 }
 
 /* The process has ended; its end counts once all that it said is taken. */
-static void settle_exit(struct context *c)
+void interpreter_settle_exit(struct context *c)
 {
-	if (c->held.len > 0 || is_paused(c))
+	if (c->held.len > 0 || interpreter_is_paused(c))
 		return;
 	if (c->is_forked && c->state == CONTEXT_STARTING) {
 		start_afresh(c, c->exit.how == EXIT_FAILED ? c->exit.message : "it ended");
@@ -450,7 +262,7 @@ static void on_exit_frame(struct channel *ch, const struct channel_exit *x)
 		return; /* told again after a resume */
 	c->exit = *x;
 	c->is_exit_held = true;
-	settle_exit(c);
+	interpreter_settle_exit(c);
 }
 
 static void on_lost(struct channel *ch, const struct err *why)
@@ -490,6 +302,11 @@ static void on_closed(struct channel *ch)
 	(void)ch; /* its end was told before */
 }
 
+static int on_output(struct channel *ch, enum frame_stream stream, const char *data, size_t len)
+{
+	return interpreter_take(context_of(ch), stream, data, len);
+}
+
 static const struct channel_ops channel_ops = {
 	.on_output = on_output,
 	.on_gap = on_gap,
@@ -515,11 +332,11 @@ static void on_timer(struct loop *loop, void *arg)
 		if (c->running)
 			c->running->cause = "timeout";
 		(void)!interpreter_interrupt(c, &err);
-		set_phase(c, PHASE_GRACE, GRACE_US / 2);
+		interpreter_set_phase(c, PHASE_GRACE, GRACE_US / 2);
 		break;
 	case PHASE_GRACE: /* a signal just before a blocking call does not wake it: once more */
 		(void)!interpreter_interrupt(c, &err);
-		set_phase(c, PHASE_LAST_GRACE, GRACE_US / 2);
+		interpreter_set_phase(c, PHASE_LAST_GRACE, GRACE_US / 2);
 		break;
 	case PHASE_LAST_GRACE:
 		interpreter_drop(c, "timeout",
@@ -619,7 +436,7 @@ static int begin(struct context *c, bool may_fork, struct err *err)
 		return r;
 	c->is_fresh = true;
 	c->state = CONTEXT_STARTING;
-	set_phase(c, PHASE_START, START_US);
+	interpreter_set_phase(c, PHASE_START, START_US);
 	return 0;
 }
 

@@ -60,7 +60,7 @@ struct context {
 	bool is_leaving;          /* it said that it ends */
 	struct buf in;            /* of messages */
 	struct buf out;           /* what the channel had no room for */
-	struct buf held;          /* output that came during a pause, see interpreter.c */
+	struct buf held;          /* output that came during a pause, see interpreter-stream.c */
 	struct channel_exit exit; /* how 0: it has not ended */
 	bool is_exit_held;        /* waits for what is held, or for the broker's word */
 	uint64_t usage_tag;
@@ -97,8 +97,18 @@ void interpreter_rejoin(struct context *c); /* one that an earlier gateway start
 void interpreter_drop(struct context *c, const char *cause, const char *message);
 void interpreter_run(struct context *c, struct code_call *call); /* must be idle */
 must_check int interpreter_interrupt(struct context *c, struct err *err);
+void interpreter_wake(struct context *c); /* looks at the end of this turn what can go on */
+void interpreter_broken(struct context *c, const char *what); /* ends one that speaks nonsense */
+void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us);
+void interpreter_set_split(struct context *c, bool is_split); /* on record */
+/* The process has ended, which counts once all that it said is taken. */
+void interpreter_settle_exit(struct context *c);
+
+/* interpreter-stream.c */
+must_check int interpreter_take(struct context *c, enum frame_stream stream, const char *data,
+                                size_t len); /* < 0: the agent is in error */
+bool interpreter_is_paused(struct context *c);
 void interpreter_flush(struct context *c); /* after a pause has ended */
-void interpreter_wake(struct context *c);  /* looks at the end of this turn what can go on */
 
 /* code.c */
 void code_kick(struct context *c); /* starts what can be started */
