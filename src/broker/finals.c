@@ -112,6 +112,7 @@ static void merge(const struct entry *e, void *arg)
 		.disk_bytes = MAX(u->disk_bytes, e->usage.disk_bytes),
 		.pids = MAX(u->pids, e->usage.pids),
 		.oom_kills = MAX(u->oom_kills, e->usage.oom_kills),
+		.pids_refused = MAX(u->pids_refused, e->usage.pids_refused),
 	};
 }
 

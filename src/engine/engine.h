@@ -37,6 +37,7 @@ struct guest_spec {
 
 struct guest_usage {
 	uint64_t cpu_ns, memory_bytes, memory_peak_bytes, disk_bytes, pids, oom_kills;
+	uint64_t pids_refused; /* processes that the limit did not let begin */
 };
 
 /* Which walls stand, and which do not though they should: bits, named by wall_name(). */

@@ -49,6 +49,10 @@ static void put_exit(const struct exec *e, struct json_writer *w)
 	json_put_u64(w, "system_us", e->exit.system_us);
 	json_put_u64(w, "max_rss_kib", e->exit.max_rss_kib);
 	json_put_u64(w, "cause", e->cause);
+	if (e->detail)
+		json_put_value(w, "detail", e->detail);
+	if (e->why)
+		json_put_strn(w, "why", e->why, strlen(e->why));
 	if (!e->failure)
 		return;
 	json_put_u64(w, "error", e->failure->code);
@@ -64,6 +68,7 @@ static int row_json(const struct exec *e, struct buf *out)
 	put_words(e, &w);
 	json_put_bool(&w, "is_output_over", e->is_output_over);
 	json_put_u64(&w, "oom_kills_before", e->oom_kills_before);
+	json_put_u64(&w, "pids_refused_before", e->pids_refused_before);
 	json_put_u64(&w, "started_us", e->started_us);
 	json_put_u64(&w, "ended_us", e->ended_us);
 	put_figures(e, &w);
@@ -102,9 +107,9 @@ static char *copy(const char *text)
 
 static int read_row(struct exec *e, const json_t *object)
 {
-	const char *shell = NULL, *cwd = NULL, *user = NULL, *message = NULL;
+	const char *shell = NULL, *cwd = NULL, *user = NULL, *message = NULL, *why = NULL;
 	uint64_t how = 0, value = 0, cause = 0, error = 0;
-	json_t *argv = NULL;
+	json_t *argv = NULL, *detail = NULL;
 	const struct json_field fields[] = {
 		{"argv", JSON_FIELD_ARRAY, &argv, .max = START_ARGS_MAX},
 		{"shell", JSON_FIELD_STRING, &shell, .max = START_BYTES_MAX},
@@ -115,6 +120,7 @@ static int read_row(struct exec *e, const json_t *object)
 		{"timeout_ms", JSON_FIELD_U64, &e->timeout_ms, true},
 		{"is_output_over", JSON_FIELD_BOOL, &e->is_output_over, true},
 		{"oom_kills_before", JSON_FIELD_U64, &e->oom_kills_before, true},
+		{"pids_refused_before", JSON_FIELD_U64, &e->pids_refused_before},
 		{"started_us", JSON_FIELD_U64, &e->started_us, true},
 		{"ended_us", JSON_FIELD_U64, &e->ended_us, true},
 		{"last_seq", JSON_FIELD_U64, &e->last_seq, true},
@@ -127,6 +133,8 @@ static int read_row(struct exec *e, const json_t *object)
 		{"system_us", JSON_FIELD_U64, &e->exit.system_us, true},
 		{"max_rss_kib", JSON_FIELD_U64, &e->exit.max_rss_kib, true},
 		{"cause", JSON_FIELD_U64, &cause, true, .max = END_CAUSE_COUNT - 1},
+		{"detail", JSON_FIELD_OBJECT, &detail},
+		{"why", JSON_FIELD_STRING, &why},
 		{"error", JSON_FIELD_U64, &error, .max = ERR_CODE_COUNT - 1},
 		{"message", JSON_FIELD_STRING, &message},
 	};
@@ -141,6 +149,8 @@ static int read_row(struct exec *e, const json_t *object)
 	e->exit.how = (enum exit_how)how;
 	e->exit.value = (uint32_t)value;
 	e->cause = (enum end_cause)cause;
+	e->detail = json_incref(detail);
+	e->why = copy(why);
 	if (error != 0) {
 		e->failure = xnew0(struct err);
 		(void)err_set(e->failure, (enum err_code)error, 0, "%s", message ? message : "");
@@ -167,6 +177,7 @@ int exec_load(struct sandbox *s, const struct exec_row *row)
 		return -EBADMSG;
 	}
 	exec_attach(e);
+	retain_add_exec(e);
 	return 0;
 }
 
@@ -195,6 +206,23 @@ static void put_error(struct json_writer *w, const struct err *err)
 	json_open_object(w, "error");
 	json_put_str(w, "code", err_code_name(err->code));
 	json_put_strn(w, "message", err->message, strlen(err->message));
+	json_close_object(w);
+}
+
+static void put_ended(const struct exec *e, struct json_writer *w)
+{
+	if (e->state != EXEC_EXITED) {
+		json_put_null(w, "ended");
+		return;
+	}
+	json_open_object(w, "ended");
+	json_put_str(w, "cause", end_cause_name(e->cause));
+	if (e->detail)
+		json_put_value(w, "detail", e->detail);
+	else
+		json_put_null(w, "detail");
+	json_put_str(w, "message", e->why ? e->why : "");
+	json_put_u64(w, "at_us", e->ended_us);
 	json_close_object(w);
 }
 
@@ -227,6 +255,7 @@ void exec_to_json(const struct exec *e, struct json_writer *w, const char *name)
 	put_number(w, "exit_code", is_over && e->exit.how == EXIT_CODE, e->exit.value);
 	put_number(w, "signal", is_over && e->exit.how == EXIT_SIGNAL, e->exit.value);
 	json_put_str(w, "cause", e->cause == END_NONE ? NULL : end_cause_name(e->cause));
+	put_ended(e, w);
 	put_error(w, e->failure);
 	put_usage(e, w);
 	put_figures(e, w);

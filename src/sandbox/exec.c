@@ -12,8 +12,8 @@
  * EXIT is the end of the command. Its children may hold its output open: that is collected until
  * CLOSED, and only then is the agent told to forget the channel, after the row was written.
  *
- * A command that died by SIGKILL without anyone asking for it is perhaps the work of the OOM
- * killer: the broker's count of those tells, and the end is held back until it has.
+ * A command that failed without anyone ending it has perhaps met a limit: the broker's counters
+ * tell (cause.c), and the end is held back until they have.
  */
 #include "sandbox/exec.h"
 
@@ -48,6 +48,8 @@ static void release(struct exec *e)
 	free(e->cwd);
 	free(e->user);
 	free(e->failure);
+	json_decref(e->detail);
+	free(e->why);
 	free(e);
 }
 
@@ -155,11 +157,15 @@ static void end_output(struct exec *e)
 		spool_rest(e->spool);
 }
 
-static void end(struct exec *e, enum exec_state state, enum end_cause cause)
+/* u: the counters that decided, or NULL. */
+static void end(struct exec *e, enum exec_state state, enum end_cause cause,
+                const struct guest_usage *u)
 {
 	e->state = state;
 	e->cause = cause;
 	e->ended_us = clock_wall_us();
+	if (state == EXEC_EXITED)
+		cause_describe(e, u);
 	e->is_dirty = true;
 	sandbox_touch(e->sandbox);
 	log_debug("exec.ended", "id=%s state=%s cause=%s", e->id, states[state],
@@ -172,7 +178,7 @@ static void fail(struct exec *e, const struct err *err)
 {
 	e->failure = xnew0(struct err);
 	*e->failure = *err;
-	end(e, EXEC_FAILED, END_NONE);
+	end(e, EXEC_FAILED, END_NONE, NULL);
 }
 
 /* It ends without its own EXIT. */
@@ -181,12 +187,12 @@ static void cut_short(struct exec *e, enum end_cause cause, const struct err *wh
 	if (e->is_exit_held) { /* its own end is known, only not who killed it */
 		e->is_exit_held = false;
 		host_cancel(e->sandbox->fleet->host, e->usage_tag);
-		end(e, EXEC_EXITED, END_KILLED);
+		end(e, EXEC_EXITED, END_KILLED, NULL);
 	} else if (e->state == EXEC_STARTING) {
 		fail(e, why);
 	} else if (e->state == EXEC_RUNNING) {
 		e->exit = (struct channel_exit){0};
-		end(e, EXEC_EXITED, cause);
+		end(e, EXEC_EXITED, cause, NULL);
 	}
 	wake(e);
 }
@@ -248,23 +254,11 @@ static void on_room(struct channel *ch)
 	wake(exec_of(ch));
 }
 
-static enum end_cause cause_of(const struct channel_exit *x)
+static void settle_exit(struct exec *e, enum end_cause cause, const struct guest_usage *u)
 {
-	switch (x->cause) {
-	case EXIT_CAUSE_TIMEOUT:
-		return END_TIMEOUT;
-	case EXIT_CAUSE_KILLED:
-		return END_KILLED;
-	case EXIT_CAUSE_NONE:
-		break;
-	}
-	/* Other signals are mostly the command's own doing: a crash, an abort, a closed pipe. */
-	return x->how == EXIT_SIGNAL && x->value == SIGKILL ? END_KILLED : END_EXITED;
-}
-
-static void settle_exit(struct exec *e, enum end_cause cause)
-{
-	end(e, EXEC_EXITED, cause);
+	end(e, EXEC_EXITED, cause, u);
+	if (cause == END_OOM)
+		e->sandbox->oom_kills = u->oom_kills;
 	if (e->is_output_over)
 		end_output(e);
 }
@@ -272,23 +266,17 @@ static void settle_exit(struct exec *e, enum end_cause cause)
 static void on_usage(const struct msg_reply *reply, int fd, void *arg)
 {
 	struct exec *e = arg;
-	bool is_oom = reply->err.code == ERR_NONE && reply->usage.oom_kills > e->oom_kills_before;
 
 	if (fd >= 0)
 		(void)close(fd);
 	e->usage_tag = 0;
 	e->is_exit_held = false;
-	if (is_oom)
-		e->sandbox->oom_kills = reply->usage.oom_kills;
-	settle_exit(e, is_oom ? END_OOM : cause_of(&e->exit));
-}
-
-/* A shell says of its child what it cannot say of itself: 128 + 9. */
-bool exit_may_be_oom(const struct channel_exit *x)
-{
-	if (x->cause != EXIT_CAUSE_NONE)
-		return false;
-	return x->value == (x->how == EXIT_SIGNAL ? (uint32_t)SIGKILL : 128U + SIGKILL);
+	if (reply->err.code != ERR_NONE) {
+		settle_exit(e, cause_of_exit(&e->exit), NULL);
+		return;
+	}
+	settle_exit(e, cause_by_usage(e, &reply->usage), &reply->usage);
+	cause_note_usage(e->sandbox, &reply->usage);
 }
 
 static bool ask_for_cause(struct exec *e)
@@ -320,10 +308,10 @@ static void on_exit_frame(struct channel *ch, const struct channel_exit *x)
 	if (x->how == EXIT_FAILED) {
 		(void)guest_error((int)x->value, x->message, &err);
 		fail(e, &err);
-	} else if (exit_may_be_oom(x) && ask_for_cause(e)) {
+	} else if (cause_needs_usage(x) && ask_for_cause(e)) {
 		e->is_exit_held = true;
 	} else {
-		settle_exit(e, cause_of(x));
+		settle_exit(e, cause_of_exit(x), NULL);
 	}
 }
 
@@ -443,6 +431,7 @@ int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **re
 	e->timeout_ms = spec->timeout_ms;
 	e->created_us = clock_wall_us();
 	e->oom_kills_before = s->oom_kills;
+	e->pids_refused_before = s->pids_refused;
 	r = launch(e, l, &start, err);
 	start_done(&start);
 	if (r < 0) {
@@ -473,9 +462,12 @@ void exec_end_all(struct sandbox *s)
 
 	(void)err_set(&err, ERR_GONE, 0, "the sandbox has ended (%s): %s",
 	              end_cause_name(s->end.cause), s->end.message);
-	list_for_each (&s->exec_list, struct exec, e, link)
+	list_for_each (&s->exec_list, struct exec, e, link) {
 		if (!exec_is_over(e))
 			cut_short(e, s->end.cause, &err);
+		if (!e->is_output_over)
+			end_output(e);
+	}
 }
 
 void exec_remove_all(struct sandbox *s)

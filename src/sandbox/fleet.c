@@ -2,7 +2,7 @@
 /*
  * The registry: by id, by project and name, and in order of creation. The living hold their names,
  * and so do persistent ones that do not run; any other gives its name back when it ends and stays
- * findable by id, until ENDED_KEPT_MAX newer ones have ended.
+ * findable by id, with its execs and their output, for a while (retain.c).
  */
 #include "sandbox/fleet.h"
 
@@ -69,6 +69,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	r = host_new(config->loop, config->broker_fd, &host_ops, fleet, &fleet->host, err);
 	if (r < 0)
 		return r;
+	retain_init(fleet);
 	account_open(fleet);
 	r = pool_new(fleet, &fleet->pool, err);
 	if (r < 0)
@@ -92,6 +93,7 @@ void fleet_free(struct fleet *fleet)
 		return;
 	adopt_free(fleet);
 	account_close(fleet);
+	retain_done(fleet);
 	pool_free(fleet->pool);
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		fleet_detach(fleet, s);
@@ -188,12 +190,16 @@ static void count(struct fleet *fleet, const struct sandbox *s, size_t by)
 /* The room for spares may change with it: whoever calls this lets the pool look, unless it goes. */
 static void set_place(struct fleet *fleet, struct sandbox *s, enum fleet_place place)
 {
+	if (s->place == PLACE_ENDED)
+		retain_remove(s);
 	count(fleet, s, (size_t)-1);
 	list_remove(&s->link_ended);
 	s->place = place;
 	count(fleet, s, 1);
-	if (place == PLACE_ENDED)
-		list_append(&fleet->ended, &s->link_ended);
+	if (place != PLACE_ENDED)
+		return;
+	list_append(&fleet->ended, &s->link_ended);
+	retain_add(s);
 }
 
 static void drop_name(struct fleet *fleet, struct sandbox *s)
@@ -233,15 +239,6 @@ void fleet_detach(struct fleet *fleet, struct sandbox *s)
 	HASH_DELETE(by_id, fleet->by_id, s);
 }
 
-static void trim(struct loop *loop, void *arg)
-{
-	struct fleet *fleet = arg;
-
-	(void)loop;
-	while (fleet->n_ended > ENDED_KEPT_MAX)
-		sandbox_forget(list_first(&fleet->ended, struct sandbox, link_ended));
-}
-
 void fleet_on_ended(struct fleet *fleet, struct sandbox *s)
 {
 	pool_look(fleet->pool);
@@ -251,8 +248,6 @@ void fleet_on_ended(struct fleet *fleet, struct sandbox *s)
 	}
 	drop_name(fleet, s);
 	set_place(fleet, s, PLACE_ENDED);
-	if (fleet->n_ended > ENDED_KEPT_MAX) /* later: someone may be walking the list */
-		loop_defer(fleet->config.loop, trim, fleet);
 }
 
 void fleet_on_revived(struct fleet *fleet, struct sandbox *s)

@@ -27,8 +27,10 @@ struct fleet_config {
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint32_t sandboxes_max;
-	uint32_t persistent_max;  /* running or not */
-	uint32_t execs_max;       /* kept per sandbox */
+	uint32_t persistent_max; /* running or not */
+	uint32_t ended_max;      /* what has ended is remembered: so many, so long, */
+	uint64_t ended_age_ms, ended_bytes_max; /* and with so much output together */
+	uint32_t execs_max;                     /* kept per sandbox */
 	const char *boot_id;      /* of the running kernel; NULL: it is read from /proc */
 	struct meters *meters;    /* NULL: nothing is metered */
 	struct quota *quota;      /* NULL: there are none */

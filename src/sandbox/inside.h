@@ -10,9 +10,8 @@
 struct code_call;
 struct context;
 
-#define ENDED_KEPT_MAX 1000 /* stopped sandboxes that stay findable, of the whole daemon */
-#define BOOT_ID_SIZE   40
-#define CHANNEL_BLOCK  65536 /* channel numbers that one write of a sandbox's row reserves */
+#define BOOT_ID_SIZE  40
+#define CHANNEL_BLOCK 65536 /* channel numbers that one write of a sandbox's row reserves */
 
 struct fleet {
 	struct fleet_config config; /* its strings are not kept */
@@ -25,6 +24,8 @@ struct fleet {
 	struct list all;   /* in order of creation */
 	struct list ended; /* in order of their end */
 	size_t n_alive, n_ended;
+	uint64_t ended_bytes; /* of output that is kept of those */
+	struct loop_timer *forget;
 	size_t n_creating; /* for a caller who waits */
 	struct pool *pool;
 	struct fleet_counts counts;
@@ -89,9 +90,9 @@ struct sandbox {
 	struct list waiters; /* struct waiter: for its end */
 	struct list pausers; /* struct waiter: for it to be paused */
 	uint32_t next_channel, channels_to;
-	uint64_t oom_kills;    /* as last told */
-	struct exec *execs;    /* by id */
-	struct list exec_list; /* in order of creation */
+	uint64_t oom_kills, pids_refused; /* as last told */
+	struct exec *execs;               /* by id */
+	struct list exec_list;            /* in order of creation */
 	size_t n_execs;
 	struct list contexts; /* in order of creation */
 	size_t n_contexts;
@@ -107,6 +108,7 @@ struct sandbox {
 	struct list warm;                       /* contexts that nobody has asked for yet */
 	struct spare *spare;                    /* NULL: it is somebody's */
 	struct list link_all, link_ended;
+	uint64_t retained_bytes, forget_at_us; /* once it has ended; steady */
 	UT_hash_handle by_id, by_name;
 };
 
@@ -149,6 +151,13 @@ must_check int create_spare(struct fleet *fleet, const struct guest_limits *limi
 void create_await(struct sandbox *s); /* somebody waits for it to run: create_tell() will come */
 must_check int create_check_room(struct fleet *fleet, struct err *err);
 must_check int create_ask(struct sandbox *s, struct err *err);
+
+/* retain.c: what has ended is remembered for a while. */
+void retain_init(struct fleet *fleet);
+void retain_done(struct fleet *fleet);
+void retain_add(struct sandbox *s);         /* it has ended for good */
+void retain_remove(struct sandbox *s);      /* and goes */
+void retain_add_exec(const struct exec *e); /* of one that ended before the start */
 
 /* life.c: its two clocks. */
 #define LIFE_FOREVER INT64_MAX
@@ -255,7 +264,9 @@ struct exec {
 	enum end_cause cause;
 	struct err *failure; /* of one that never ran */
 	bool is_exit_held;   /* exit is in, its cause is being asked for */
-	uint64_t usage_tag, oom_kills_before;
+	uint64_t usage_tag, oom_kills_before, pids_refused_before;
+	json_t *detail;      /* the figures of its cause, or NULL */
+	char *why;           /* in words, or NULL */
 	struct spool *spool; /* NULL: not opened since the restart; the figures are then: */
 	uint64_t stdout_bytes, stderr_bytes, last_seq;
 	struct list watches;
@@ -274,6 +285,15 @@ void exec_free(struct exec *e);          /* at the end of this turn */
 
 /* Whether only the broker can tell who killed it. */
 bool exit_may_be_oom(const struct channel_exit *x);
+
+/* cause.c: why an exec ended, with the figures that decided. */
+/* By its exit alone; or, of one that failed, by the broker's counters too. */
+enum end_cause cause_of_exit(const struct channel_exit *x);
+enum end_cause cause_by_usage(const struct exec *e, const struct guest_usage *u);
+bool cause_needs_usage(const struct channel_exit *x);
+void cause_note_usage(struct sandbox *s, const struct guest_usage *u); /* for those that follow */
+/* Sets detail and why of one that has ended; u may be NULL. */
+void cause_describe(struct exec *e, const struct guest_usage *u);
 
 /* context.c */
 void context_end_all(struct sandbox *s, const struct err *err); /* the sandbox ends */

@@ -102,6 +102,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_strn(&w, "message", s->end.message, strlen(s->end.message));
 	json_put_u64(&w, "channels_to", s->channels_to);
 	json_put_u64(&w, "oom_kills", s->oom_kills);
+	json_put_u64(&w, "pids_refused", s->pids_refused);
 	json_put_str(&w, "key_id", s->key_id);
 	json_close_object(&w);
 	return json_writer_end(&w);
@@ -209,6 +210,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"message", JSON_FIELD_STRING, &message, true},
 		{"channels_to", JSON_FIELD_U64, &channels_to, true, .max = UINT32_MAX},
 		{"oom_kills", JSON_FIELD_U64, &s->oom_kills, true},
+		{"pids_refused", JSON_FIELD_U64, &s->pids_refused},
 		{"key_id", JSON_FIELD_STRING, &key_id}, /* not in the rows of version 1 */
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);

@@ -470,22 +470,22 @@ void sandbox_end_kept(struct sandbox *s)
 void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
 {
 	int status = reply->ended.wait_status;
+	bool is_signal = WIFSIGNALED(status);
+	int value = is_signal ? WTERMSIG(status) : WEXITSTATUS(status);
 	char message[120];
 	struct err err;
 
-	if (WIFSIGNALED(status))
-		(void)snprintf(message, sizeof(message), "its agent was killed by signal %d",
-		               WTERMSIG(status));
-	else
-		(void)snprintf(message, sizeof(message), "its agent exited with code %d",
-		               WEXITSTATUS(status));
+	(void)snprintf(message, sizeof(message),
+	               is_signal ? "its agent was killed by signal %d"
+	                         : "its agent exited with code %d",
+	               value);
 	if (s->state == SANDBOX_CREATING) {
 		(void)err_set(&err, ERR_GUEST, 0, "the sandbox did not start: %s", message);
 		create_fail(s, &err);
 		return;
 	}
-	sandbox_end(s, WIFEXITED(status) && WEXITSTATUS(status) == 0 ? END_EXITED : END_GUEST_CRASH,
-	            NULL, message);
+	sandbox_end(s, !is_signal && value == 0 ? END_EXITED : END_GUEST_CRASH,
+	            json_pack("{s:i}", is_signal ? "signal" : "exit_code", value), message);
 }
 
 struct link *sandbox_link(struct sandbox *s, struct err *err)

@@ -151,6 +151,7 @@ static void start_again(struct sandbox *s)
 	s->resumes++;
 	s->end.at_us = 0;
 	s->end.cause = END_NONE;
+	s->oom_kills = s->pids_refused = 0; /* its cgroups are new */
 	life_begin(s);
 	r = sandbox_save(s, &err);
 	if (r == 0)

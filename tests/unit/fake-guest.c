@@ -576,6 +576,8 @@ static void broker_on_io(struct loop *loop, uint32_t events, void *arg)
 		break;
 	case MSG_USAGE:
 		r.usage.oom_kills = b->oom_kills;
+		r.usage.pids_refused = b->pids_refused;
+		r.usage.disk_bytes = b->disk_bytes;
 		r.usage.memory_bytes = b->memory_bytes;
 		break;
 	case MSG_FORK:

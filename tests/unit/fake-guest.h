@@ -63,8 +63,8 @@ struct fake_broker {
 	enum fake_hello next_hello; /* of agents made from now on */
 	bool refuses_connect, refuses_fork, holds_deletes, refuses_freeze, ignores_freeze,
 		is_frozen;
-	uint64_t oom_kills, memory_bytes; /* as MSG_USAGE tells them */
-	struct guest_limits limits;       /* of the last MSG_LIMITS or MSG_CREATE */
+	uint64_t oom_kills, memory_bytes, pids_refused, disk_bytes; /* as MSG_USAGE tells them */
+	struct guest_limits limits; /* of the last MSG_LIMITS or MSG_CREATE */
 	struct list agents;
 	unsigned creates, deletes, stops, connects, freezes, forks;
 	bool was_resumed; /* the last MSG_CREATE was over a kept layer */

@@ -56,6 +56,9 @@ void rig_come_back(struct rig *r)
 		.max_timeout_ms = 86400000,
 		.sandboxes_max = 5,
 		.persistent_max = 3,
+		.ended_max = 1000,
+		.ended_age_ms = 3600000,
+		.ended_bytes_max = r->ended_bytes_max ? r->ended_bytes_max : 1 << 30,
 		.execs_max = 4,
 		.broker_lost = on_broker_lost,
 		.broker_lost_arg = r,
@@ -87,6 +90,7 @@ void rig_go_away(struct rig *r)
 void rig_start(struct rig *r)
 {
 	*r = (struct rig){.is_hasty = r->is_hasty,
+	                  .ended_bytes_max = r->ended_bytes_max,
 	                  .pool_min = r->pool_min,
 	                  .pool_max = r->pool_max,
 	                  .pool_languages = r->pool_languages};

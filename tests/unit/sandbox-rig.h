@@ -22,7 +22,8 @@ struct rig {
 	bool is_ready;
 	unsigned losses; /* of the broker */
 	/* set before rig_start() */
-	bool is_hasty; /* little patience with agents */
+	uint64_t ended_bytes_max; /* of output that is kept; 0 = plenty */
+	bool is_hasty;            /* little patience with agents */
 	uint32_t pool_min, pool_max;
 	char **pool_languages;
 };

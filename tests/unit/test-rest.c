@@ -508,3 +508,117 @@ TEST(deleting_all_stops_the_persistent_ones)
 	CHECK(find("kept") != NULL);
 	rig_stop(&rig);
 }
+
+static struct exec *run_to(struct sandbox *s, enum exit_how how, uint32_t value)
+{
+	struct exec *e = rig_exec(&rig, s, "x", false);
+	struct fake_agent *a = fake_agent_find(&rig.broker, sandbox_id(s));
+
+	fake_started(a, fake_channel_last(a));
+	fake_output(a, fake_channel_last(a), STREAM_STDOUT, "last words", 10);
+	fake_exit(a, fake_channel_last(a), how, value);
+	UNTIL(&rig.broker, exec_is_over(e));
+	return e;
+}
+
+static bool exec_has(const struct exec *e, const char *part)
+{
+	if (strstr(rig_exec_json(e), part))
+		return true;
+	print_error("%s\n", rig_exec_json(e));
+	return false;
+}
+
+static void check_cause(struct sandbox *s, enum exit_how how, uint32_t value, const char *part)
+{
+	struct exec *e = run_to(s, how, value);
+
+	CHECK(exec_has(e, part));
+	exec_remove(e);
+}
+
+TEST(a_failed_exec_has_the_limit_that_it_met_as_its_cause_with_the_figures)
+{
+	struct sandbox *s;
+
+	rig_start(&rig);
+	s = rig_create(&rig, NULL);
+	check_cause(s, EXIT_CODE, 3, "\"cause\":\"exited\",\"detail\":{\"exit_code\":3}");
+	rig.broker.pids_refused = 5;
+	check_cause(s, EXIT_CODE, 0, "\"cause\":\"exited\"");
+	rig.broker.pids_refused = 7;
+	check_cause(s, EXIT_CODE, 1, "\"cause\":\"pids\",\"detail\":{\"limit\":64,\"refused\":7}");
+	check_cause(s, EXIT_CODE, 1, "\"cause\":\"exited\"");
+	rig.broker.disk_bytes = 64 << 20;
+	check_cause(s, EXIT_CODE, 1,
+	            "\"cause\":\"disk_full\",\"detail\":{\"limit_bytes\":"
+	            "67108864,\"used_bytes\":67108864}");
+	rig.broker.disk_bytes = 1 << 20;
+	rig.broker.oom_kills = 2;
+	check_cause(s, EXIT_SIGNAL, 9, "\"cause\":\"oom\",\"detail\":{\"limit_bytes\":67108864,");
+	check_cause(s, EXIT_SIGNAL, 9, "\"cause\":\"killed\"");
+	rig_stop(&rig);
+}
+
+TEST(output_of_what_ended_stays_readable_over_a_restart_until_it_is_forgotten)
+{
+	struct sandbox_patch soon = {.has_timeout = true, .timeout_ms = 1};
+	struct sandbox *s;
+	char id[64], exec[64], *text;
+	struct exec *e;
+
+	rig_start(&rig);
+	s = rig_create(&rig, NULL);
+	(void)snprintf(id, sizeof(id), "%s", sandbox_id(s));
+	(void)snprintf(exec, sizeof(exec), "%s", exec_id(run_to(s, EXIT_CODE, 0)));
+	e = rig_exec(&rig, s, "sleep", false);
+	fake_started(fake_agent_only(&rig.broker), fake_channel_last(fake_agent_only(&rig.broker)));
+	CHECK_INT(sandbox_update(s, &soon, NULL, NULL, NULL), 0);
+	UNTIL(&rig.broker, sandbox_state(s) == SANDBOX_STOPPED);
+	CHECK(exec_has(e, "\"cause\":\"timeout\",\"detail\":{\"timeout_ms\":1}"));
+	rig_go_away(&rig);
+	rig_come_back(&rig);
+	s = find(id);
+	text = rig_output(exec_find(s, exec), SPOOL_STDOUT);
+	CHECK_STR(text, "last words");
+	free(text);
+	CHECK(rig_spools(&rig) > 0);
+	rig_delete(&rig, s); /* forgets it */
+	fake_turn(&rig.broker);
+	CHECK_INT(rig_spools(&rig), 0);
+	rig_stop(&rig);
+}
+
+TEST(a_delete_takes_the_output_at_once)
+{
+	struct sandbox *s;
+
+	rig_start(&rig);
+	s = rig_create(&rig, NULL);
+	(void)run_to(s, EXIT_CODE, 0);
+	rig_delete(&rig, s);
+	fake_turn(&rig.broker);
+	CHECK_INT(rig_spools(&rig), 0);
+	rig_stop(&rig);
+}
+
+TEST(the_oldest_that_ended_is_forgotten_when_output_takes_too_much)
+{
+	struct sandbox *a, *b;
+	char first[64];
+
+	rig.ended_bytes_max = 2 * 1024;
+	rig_start(&rig);
+	a = rig_create(&rig, NULL);
+	(void)snprintf(first, sizeof(first), "%s", sandbox_id(a));
+	b = rig_create(&rig, NULL);
+	(void)run_to(a, EXIT_CODE, 0);
+	(void)run_to(b, EXIT_CODE, 0);
+	(void)ask(a, sandbox_stop);
+	CHECK(find(first) == a);
+	(void)ask(b, sandbox_stop);
+	UNTIL(&rig.broker, find(first) == NULL);
+	CHECK(find(sandbox_id(b)) == b);
+	rig.ended_bytes_max = 0;
+	rig_stop(&rig);
+}

@@ -234,6 +234,11 @@ class ExecInfo:
     raw: Mapping[str, Any]
 
     @property
+    def ended(self) -> Optional[Mapping[str, Any]]:
+        """{cause, detail, message, at_us}, with the figures that decided; None until it has ended."""
+        return self.raw.get("ended")
+
+    @property
     def is_over(self) -> bool:
         return self.state in ("exited", "failed")
 
@@ -269,6 +274,12 @@ class ExecResult:
     @property
     def cause(self) -> Optional[str]:
         return self.exec.cause
+
+    def check(self) -> "ExecResult":
+        """Itself, if the command ended with code 0; else the error that fits its cause, OutOfMemory, say."""
+        if self.exit_code != 0:
+            raise errors.of_exec(self.exec)
+        return self
 
     @property
     def stdout(self) -> str:

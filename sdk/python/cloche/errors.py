@@ -182,9 +182,66 @@ class BudgetError(QuotaError):
     retryable = False
 
 
+class ExecFailed(ClocheError):
+    """A command did not end with code 0 (ExecResult.check()). `exec` has its exit, `detail` the figures of its cause."""
+
+    code = "exec_failed"
+
+    def __init__(self, message: str, exec_: Any = None) -> None:
+        super().__init__(message)
+        self.exec = exec_
+
+    @property
+    def cause(self) -> Optional[str]:
+        return getattr(self.exec, "cause", None)
+
+    @property
+    def detail(self) -> Dict[str, Any]:
+        ended = getattr(self.exec, "ended", None) or {}
+        return dict(ended.get("detail") or {})
+
+
+class OutOfMemory(ExecFailed):
+    """The sandbox's memory ran out; the sandbox itself lives on."""
+
+
+class OutOfProcesses(ExecFailed):
+    """The sandbox had all the processes that it may have."""
+
+
+class OutOfDisk(ExecFailed):
+    """The sandbox's disk was full."""
+
+
+class ExecTimedOut(ExecFailed):
+    """Its own timeout, or its sandbox's, was up."""
+
+
+class ExecKilled(ExecFailed):
+    """Something or somebody killed it, or its sandbox ended under it."""
+
+
+BY_CAUSE: Dict[str, Type[ExecFailed]] = {
+    "oom": OutOfMemory,
+    "pids": OutOfProcesses,
+    "disk_full": OutOfDisk,
+    "timeout": ExecTimedOut,
+    "idle": ExecTimedOut,
+    "exited": ExecFailed,
+}
+
+
+def of_exec(exec_: Any) -> ExecFailed:
+    """The error that an exec's end stands for."""
+    ended = exec_.ended or {}
+    message = ended.get("message") or (exec_.error or {}).get("message") or "it failed"
+    return BY_CAUSE.get(exec_.cause or "exited", ExecKilled)(f"exec {exec_.id}: {message}", exec_)
+
+
 def _by_code() -> Dict[str, Type[ClocheError]]:
     classes = [*ClocheError.__subclasses__(), BudgetError]
-    return {cls.code: cls for cls in classes if cls is not ConnectionFailed}
+    own = (ConnectionFailed, ExecFailed)  # of this side of the wire
+    return {cls.code: cls for cls in classes if cls not in own}
 
 
 BY_CODE = _by_code()

@@ -371,8 +371,10 @@ void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usag
 		usage->oom_kills = read_value(t, id, "memory.oom_control", "oom_kill");
 	}
 	t = find_tree(h, CGROUP_PIDS);
-	if (t)
+	if (t) {
 		usage->pids = read_value(t, id, "pids.current", NULL);
+		usage->pids_refused = read_value(t, id, "pids.events", "max");
+	}
 	t = find_tree(h, CGROUP_CPU_USAGE);
 	if (t)
 		usage->cpu_ns = t->is_v2 ? read_value(t, id, "cpu.stat", "usage_usec") * 1000

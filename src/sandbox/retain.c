@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How long what has ended is remembered: its record, its execs and their output. The oldest is
+ * forgotten when there are too many, when together they take too much, or when it is too old. Age
+ * is counted by the steady clock, so that no change of the date forgets anything; only what an
+ * earlier daemon left is judged by the date of its end.
+ */
+#include "base/clock.h"
+#include "sandbox/inside.h"
+
+#define MILLISECONDS  UINT64_C(1000)
+#define EXECS_MAX     100  /* of one that has ended: the newest stay */
+#define EXEC_OVERHEAD 1024 /* bytes that an exec takes without output */
+
+static uint64_t exec_bytes(const struct exec *e)
+{
+	uint64_t output =
+		e->spool ? spool_bytes(e->spool, SPOOL_STDOUT) + spool_bytes(e->spool, SPOOL_STDERR)
+			 : e->stdout_bytes + e->stderr_bytes;
+
+	return EXEC_OVERHEAD + MIN(output, e->sandbox->fleet->config.spool_bytes_max);
+}
+
+static void trim(struct loop *loop, void *arg)
+{
+	struct fleet *fleet = arg;
+	const struct fleet_config *c = &fleet->config;
+	struct sandbox *s;
+
+	while ((s = list_first(&fleet->ended, struct sandbox, link_ended)) &&
+	       (fleet->n_ended > c->ended_max || fleet->ended_bytes > c->ended_bytes_max ||
+	        s->forget_at_us <= loop_now_us(loop)))
+		sandbox_forget(s);
+	loop_timer_set(fleet->forget, s ? s->forget_at_us : UINT64_MAX);
+}
+
+void retain_init(struct fleet *fleet)
+{
+	fleet->forget = loop_timer_new(fleet->config.loop, trim, fleet);
+}
+
+void retain_done(struct fleet *fleet)
+{
+	loop_timer_free(fleet->forget);
+}
+
+void retain_add(struct sandbox *s)
+{
+	struct fleet *fleet = s->fleet;
+	uint64_t age_us = fleet->config.ended_age_ms * MILLISECONDS, wall = clock_wall_us();
+	uint64_t gone_us = wall > s->end.at_us ? wall - s->end.at_us : 0;
+
+	while (s->n_execs > EXECS_MAX)
+		exec_remove(list_first(&s->exec_list, struct exec, link));
+	s->retained_bytes = 0;
+	list_for_each (&s->exec_list, struct exec, e, link)
+		s->retained_bytes += exec_bytes(e);
+	fleet->ended_bytes += s->retained_bytes;
+	s->forget_at_us =
+		loop_now_us(fleet->config.loop) + (gone_us < age_us ? age_us - gone_us : 0);
+	loop_timer_set_in(fleet->forget, 0); /* later: someone may be walking the list */
+}
+
+void retain_add_exec(const struct exec *e)
+{
+	struct sandbox *s = e->sandbox;
+
+	if (s->place != PLACE_ENDED)
+		return;
+	s->retained_bytes += exec_bytes(e);
+	s->fleet->ended_bytes += exec_bytes(e);
+}
+
+void retain_remove(struct sandbox *s)
+{
+	s->fleet->ended_bytes -= s->retained_bytes;
+	s->retained_bytes = 0;
+}

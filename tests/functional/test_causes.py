@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every end has a cause, with the figure that decided it, in the API, the log and the SDK; and last words stay."""
+
+import os
+import signal
+
+import pytest
+from cloche import errors
+from harness import audit
+from harness.daemon import wait_for
+
+EAT = ["python3", "-c", "b = bytearray(1 << 30)"]
+FORKS = ["python3", "-c", "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(1000)"]
+
+
+def end_of(sandbox):
+    return wait_for(lambda: sandbox.refresh() if sandbox.refresh().state in ("stopped", "failed") else None, 20, "the end").ended
+
+
+def test_memory_that_ran_out_is_told_and_the_sandbox_lives_on(make_sandbox, daemon):
+    sandbox = make_sandbox(limits={"memory_mib": 64})
+    r = sandbox.run("echo last words; exec python3 -c 'b = bytearray(1 << 30)'")
+    assert r.cause == "oom" and r.stdout == "last words\n"
+    detail = r.exec.ended["detail"]
+    assert detail["limit_bytes"] == 64 << 20
+    assert detail["kills"] >= 1 and detail["peak_bytes"] >= 60 << 20
+    with pytest.raises(errors.OutOfMemory) as e:
+        sandbox.run(EAT).check()
+    assert e.value.detail["limit_bytes"] == 64 << 20 and "64 MiB" in str(e.value)
+    assert "exec.oom" in daemon.log()
+    assert sandbox.run("echo alive").check().stdout == "alive\n"
+
+
+def test_a_pids_limit_that_was_met_is_the_cause_of_what_failed(make_sandbox):
+    sandbox = make_sandbox(limits={"pids": 20})
+    r = sandbox.run(FORKS, timeout=20)
+    assert (r.cause, r.exec.ended["detail"]["limit"]) == ("pids", 20)
+    with pytest.raises(errors.OutOfProcesses):
+        r.check()
+
+
+def test_a_full_disk_is_the_cause_of_what_failed(make_sandbox):
+    sandbox = make_sandbox(limits={"disk_mib": 32})
+    if "disk_limit" in sandbox.info.isolation["gaps"]:
+        pytest.skip("this host has no disk limit")
+    r = sandbox.run("head -c 100M /dev/urandom > big")
+    assert r.cause == "disk_full"
+    detail = r.exec.ended["detail"]
+    assert detail["limit_bytes"] == 32 << 20 and detail["used_bytes"] > 24 << 20
+    with pytest.raises(errors.OutOfDisk):
+        r.check()
+    assert sandbox.run("rm big; true").cause == "exited"
+
+
+def test_a_plain_failure_is_no_limit(make_sandbox):
+    sandbox = make_sandbox()
+    r = sandbox.run("exit 7")
+    assert (r.cause, r.exec.ended["detail"]) == ("exited", {"exit_code": 7})
+    r = sandbox.run("kill -SEGV $$")
+    assert (r.cause, r.exec.ended["detail"]) == ("exited", {"signal": 11})
+    with pytest.raises(errors.ExecFailed):
+        r.check()
+
+
+def test_timeout_and_kill_have_their_figures(make_sandbox):
+    sandbox = make_sandbox()
+    r = sandbox.run("sleep 1000", timeout=0.2)
+    assert r.exec.ended["detail"] == {"timeout_ms": 200}
+    with pytest.raises(errors.ExecTimedOut):
+        r.check()
+    e = sandbox.start("sleep 1000")
+    assert e.kill().ended["detail"] == {"signal": 9, "by": "call"}
+
+
+def test_the_end_of_a_sandbox_is_the_end_of_its_execs_and_their_output_stays(make_sandbox, client):
+    sandbox = make_sandbox()
+    e = sandbox.start("echo last words; sleep 1000")
+    next(x for x in e.output() if x.type == "stdout")
+    sandbox.update(timeout=0.05)
+    ended = end_of(sandbox)
+    assert (ended["cause"], ended["detail"]) == ("timeout", {"timeout_ms": 50})
+    assert e.refresh().ended["cause"] == "timeout"
+    assert b"".join(x.data for x in e.output() if x.type == "stdout") == b"last words\n"
+    assert [x.id for x in client.get(sandbox.id).execs()] == [e.id]
+
+
+def test_a_guest_that_is_killed_is_told_with_its_signal(make_sandbox):
+    sandbox = make_sandbox()
+    os.kill(min(audit.processes_of_cgroups({sandbox.id})), signal.SIGKILL)
+    ended = end_of(sandbox)
+    assert (ended["cause"], ended["detail"]) == ("guest_crash", {"signal": 9})
+    with pytest.raises(errors.Gone) as e:
+        sandbox.run("true")
+    assert "guest_crash" in str(e.value)
+
+
+def test_a_delete_takes_output_with_it(make_sandbox):
+    sandbox = make_sandbox()
+    e = sandbox.start("echo x")
+    e.wait(10)
+    assert sandbox.delete().ended["cause"] == "deleted"
+    with pytest.raises(errors.NotFound):
+        e.refresh()
