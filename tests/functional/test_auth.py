@@ -17,7 +17,8 @@ ROUTES = [
 ]
 PRIVATE = [(m, p) for m, p, op in ROUTES if p != "/v1/health"]
 ADMIN = ("/v1/keys", "/v1/projects")
-UNKNOWN = {"{id}": "sb_" + "a" * 26, "{exec_id}": "ex_" + "a" * 26, "{key_id}": "key_" + "a" * 26, "{context_id}": "ctx_" + "a" * 26}
+KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "webhook_id": "wh"}
+UNKNOWN = {"{%s}" % name: f"{kind}_" + "a" * 26 for name, kind in KINDS.items()}
 
 
 def scope_of(method, path):
