@@ -63,6 +63,7 @@ static int on_synced(struct context *c, const struct message *m)
 	if (message_done(m, &done) < 0)
 		return -EPROTO;
 	c->sync = 0;
+	interpreter_set_phase(c, PHASE_NONE, 0);
 	c->count = c->last_call = (uint32_t)done.count;
 	c->state = CONTEXT_IDLE;
 	interpreter_wake(c);

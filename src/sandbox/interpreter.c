@@ -325,6 +325,8 @@ static void on_timer(struct loop *loop, void *arg)
 	(void)loop;
 	switch (c->phase) {
 	case PHASE_START:
+		if (c->sync && c->channel.has_started)
+			break; /* it runs a call of an earlier gateway */
 		(void)err_set(&err, ERR_UNAVAILABLE, 0, "the interpreter did not get ready");
 		on_lost(&c->channel, &err);
 		break;
@@ -466,6 +468,8 @@ void interpreter_rejoin(struct context *c)
 	random_bytes(&c->sync, sizeof(c->sync));
 	c->sync |= UINT32_C(1) << 31; /* as no call's number is, nor will be for long */
 	c->state = CONTEXT_BUSY;
+	/* For one whose start was under way, and may have got lost with who had asked for it. */
+	interpreter_set_phase(c, PHASE_START, START_US);
 	if (message_put_head(&c->out, "sync", c->sync, 0) < 0)
 		abort(); /* it was empty */
 }
