@@ -62,12 +62,12 @@ def fork(self, data, fds, original=Z._fork):
 def evil_call(name, *args):
     if (number, name) == (1, "capset"): return
     if number == 2 and args[:1] == (zygote.PR_SET_SECCOMP,): return
-    if number == 3 and args[:1] == (zygote.PR_CAPBSET_DROP,): raise OSError
     if number == 4 and args[-1:] == (zygote.CLONE_NEWIPC,): return
     call(name, *args)
 def evil_usher(fds):
     usher(fds[:7] if number == 5 else fds)
 def evil_give_up(self, open_files, code, n):
+    self._capabilities *= number != 3
     give_up(self, open_files * (1 + (number == 6)), code, n)
     if number == 7:
         import _thread, time

@@ -66,7 +66,7 @@ NAMESPACES = (
     CLONE_NEWNS,
 )
 
-PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_CAP_AMBIENT = 4, 22, 24, 47
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT = 4, 22, 23, 24, 47
 PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 4, 2
 CAPABILITY_VERSION_3 = 0x20080522
 
@@ -79,13 +79,24 @@ WELCOME_MAX = 64 * 1024
 EXIT_LOST = 75
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# Looked up and told their arguments once, which is most of what a call by ctypes costs.
+_libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
+_libc.capset.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 
 
 def _call(name: str, *args: object) -> None:
-    words = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in args]
-    if getattr(_libc, name)(*words) < 0:
+    if getattr(_libc, name)(*args) < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def _count_capabilities() -> int:
+    """How many this kernel knows."""
+    count = 0
+    while _libc.prctl(PR_CAPBSET_READ, count, 0, 0, 0) >= 0:
+        count += 1
+    return count
 
 
 class _Variables:
@@ -109,7 +120,8 @@ class _Template:
         self._path = path
         self._extras = extras
         modules = [m for m in map(sys.modules.get, driver.warm_modules) if m]
-        files = [os.path.realpath(sys.executable), "/etc/passwd", "/etc/group"]
+        self._program = self._mark(sys.executable)
+        files = ["/etc/passwd", "/etc/group"]
         files += [m.__file__ for m in modules if getattr(m, "__file__", None)]
         self._files: Dict[str, Tuple[int, int]] = {f: self._mark(f) for f in files}
         user = pwd.getpwuid(KERNEL_UID)
@@ -125,7 +137,7 @@ class _Template:
         for path in self._path.split(":"):
             program = f"{path}/{PROGRAM}"
             if os.access(program, os.X_OK):
-                if os.path.realpath(program) not in self._files:
+                if self._mark(program) != self._program:
                     raise FileNotFoundError(2, f"{program} is another program")
                 break
         for path, mark in self._files.items():
@@ -151,6 +163,7 @@ class Zygote:
         self._variables = variables
         self._template = template
         self._packages = _Packages()
+        self._capabilities = _count_capabilities()
 
     def serve(self) -> NoReturn:
         # Ushers leave no zombie: a sandbox's first process could not end as long as one is in its pid namespace.
@@ -208,19 +221,16 @@ class Zygote:
         os.umask(0o022)
         os.sched_setaffinity(0, os.sched_getaffinity(1))  # the agent's: the sandbox's share
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
-        for capability in range(64):
-            try:
-                _call("prctl", PR_CAPBSET_DROP, capability, 0, 0, 0)
-            except OSError:
-                break  # past this kernel's last one
+        for capability in range(self._capabilities):
+            _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
         os.setgroups(self._template.groups)
         os.setresgid(self._template.gid, self._template.gid, self._template.gid)
         os.setresuid(KERNEL_UID, KERNEL_UID, KERNEL_UID)
         _call("prctl", PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
         _call("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24))
         room = ctypes.create_string_buffer(code, len(code))
-        program = struct.pack("@HP", instructions, ctypes.addressof(room))
-        _call("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0)
+        program = ctypes.create_string_buffer(struct.pack("@HP", instructions, ctypes.addressof(room)))
+        _call("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(program), 0, 0)
         # As after an execve(): others of the same user may look at it.
         _call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
 
@@ -239,7 +249,10 @@ class Zygote:
         door.detach()
         os.closerange(len(fds), 1 << 20)
         self._furnish(words)
-        os.chdir(self._template.home if os.path.isdir(self._template.home) else "/")
+        try:
+            os.chdir(self._template.home)
+        except OSError:
+            os.chdir("/")
         if cwd:
             os.chdir(cwd)
         reseed(os.urandom(32))
@@ -276,7 +289,7 @@ class _Packages:
         self._marks = self._look()
 
     def _look(self) -> List[int]:
-        """When each place was last changed. A package that comes or goes changes its directory."""
+        """When each place was last changed: a package that comes or goes changes its directory."""
         marks = []
         for place in self._places:
             try:
