@@ -553,8 +553,9 @@ static int check_warm_modules(const char *names, struct err *err)
 				      "0123456789_.,";
 
 	if (names[strspn(names, letters)] != '\0')
-		return err_field(err, "warm_modules", "must be names parted by commas, as "
-		                                      "\"numpy,pandas\"");
+		return err_field(err, "warm_modules",
+		                 "must be names parted by commas, as "
+		                 "\"numpy,pandas\"");
 	if (strlen(names) > WARM_MODULES_MAX)
 		return err_field(err, "warm_modules", "may have up to %d letters",
 		                 WARM_MODULES_MAX);

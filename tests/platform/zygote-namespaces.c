@@ -2,8 +2,8 @@
 /*
  * What a zygote stands on. A nest lives in a user namespace T between the host's and the sandboxes'
  * and begets sandboxes that are the broker's children. A zygote in T, with two capabilities over it
- * and no other, puts a fork of itself into a sandbox: net namespace first, as that belongs to T, and
- * the pid namespace before the fork. The fork's fork is then an orphan of the sandbox's first
+ * and no other, puts a fork of itself into a sandbox: net namespace first, as that belongs to T,
+ * and the pid namespace before the fork. The fork's fork is then an orphan of the sandbox's first
  * process, which gets its exit status.
  */
 #include "platform.h"

@@ -19,13 +19,15 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define SECONDS        UINT64_C(1000000)
-#define START_US       (60 * SECONDS) /* modules from a cold disk */
-#define FORK_US        (10 * SECONDS)
-#define DELAY_FIRST_US (SECONDS / 10)
-#define DELAY_MOST_US  (60 * SECONDS)
-#define WAITS_MAX      256
-#define GROUP          "zygote-python" /* among the sandboxes' cgroups; no id looks like it */
+#define SECONDS          UINT64_C(1000000)
+#define START_US         (60 * SECONDS) /* modules from a cold disk */
+#define FORK_US          (10 * SECONDS)
+#define DELAY_FIRST_US   (SECONDS / 10)
+#define DELAY_MOST_US    (60 * SECONDS)
+#define WAITS_MAX        256
+#define REMOVALS_MAX     50 /* of its group, at the end */
+#define REMOVAL_EVERY_US 2000
+#define GROUP            "zygote-python" /* among the sandboxes' cgroups; no id looks like it */
 
 /* As in kernels/python/cloche_kernel/zygote.py. */
 struct zygote_request {
@@ -317,8 +319,13 @@ void zygote_done(struct zygote *z)
 	}
 	hang_up(z);
 	fail_waits(z);
-	if (z->warm)
-		(void)!cgroup_remove(&jail_host.cgroups, GROUP);
+	/* Forks that have not joined their sandboxes die with it, but not at the same instant. */
+	for (int i = 0; z->warm && i < REMOVALS_MAX; i++) {
+		if (cgroup_remove(&jail_host.cgroups, GROUP) == 0)
+			break;
+		cgroup_kill(&jail_host.cgroups, GROUP);
+		(void)usleep(REMOVAL_EVERY_US);
+	}
 }
 
 static void on_fork_timeout(struct loop *loop, void *arg)

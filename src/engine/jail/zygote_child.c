@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/seccomp.h>
@@ -33,9 +34,9 @@
 #define MARK "CLOCHE_EXEC=----------------------------------------------------------------"
 
 #if defined(__x86_64__)
-#define NATIVE_ARCH 0xc000003eU
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
-#define NATIVE_ARCH 0xc00000b7U
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
 #else
 #error "which audit architecture is this?"
 #endif
