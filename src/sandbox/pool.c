@@ -44,7 +44,7 @@
 
 /* Half of the demand is forgotten in 44 s. */
 static const struct pool_timing usual = {
-	.pause_us = 10 * MILLISECONDS,
+	.pause_us = 20 * MILLISECONDS,
 	.beat_us = 1 * SECONDS,
 	.again_us = 1 * SECONDS,
 };
@@ -78,9 +78,10 @@ struct pool {
 	size_t n_shelves;
 	bool is_open;
 	struct loop_timer *soon, *beat;
-	uint64_t fill_us;     /* from ask to ready, as they lately took */
-	uint64_t spare_bytes; /* that one uses, as measured */
-	uint64_t not_before_us, again_us;
+	uint64_t fill_us;                 /* from ask to ready, as they lately took */
+	uint64_t spare_bytes;             /* that one uses, as measured */
+	uint64_t not_before_us, again_us; /* after failures */
+	uint64_t quiet_until_us;          /* after a claim */
 	uint64_t hits, misses;
 	loop_fn closed;
 	void *closed_arg;
@@ -202,15 +203,20 @@ static void back_off(struct pool *p, const struct err *err)
 		log_warn("pool.failed", "error='%s'", err->message);
 	p->again_us = is_first ? p->timing.again_us : MIN(2 * p->again_us, most_us);
 	p->not_before_us = now + p->again_us;
-	loop_timer_set(p->soon, p->not_before_us);
+	pool_look(p);
 }
 
 static void fill_up(struct pool *p)
 {
+	uint64_t from_us = MAX(p->not_before_us, p->quiet_until_us);
 	struct err err;
 
-	if (p->fleet->n_creating > 0 || loop_now_us(p->loop) < p->not_before_us)
+	if (p->fleet->n_creating > 0)
+		return; /* its end is told */
+	if (loop_now_us(p->loop) < from_us) {
+		loop_timer_set(p->soon, from_us);
 		return;
+	}
 	list_for_each (&p->shelves, struct shelf, shelf, link) {
 		while (count(p, shelf, false) < shelf->wanted && count_filling(p) < FILLS_MAX) {
 			if (fill(p, shelf, &err) < 0) {
@@ -233,20 +239,10 @@ static void on_soon(struct loop *loop, void *arg)
 	fill_up(p);
 }
 
-static void look_in(struct pool *p, uint64_t in_us)
-{
-	uint64_t now = loop_now_us(p->loop);
-
-	if (!p->is_open)
-		return;
-	if (p->not_before_us > now)
-		in_us = MAX(in_us, p->not_before_us - now);
-	loop_timer_set_in(p->soon, in_us);
-}
-
 void pool_look(struct pool *p)
 {
-	look_in(p, 0);
+	if (p->is_open)
+		loop_timer_set_in(p->soon, 0);
 }
 
 static bool is_faded(const struct pool *p, const struct shelf *shelf)
@@ -322,7 +318,9 @@ struct sandbox *pool_offer(struct pool *p, const struct guest_limits *limits)
 
 	if (shelf) {
 		note_claim(p, shelf);
-		look_in(p, count(p, shelf, true) > 1 ? p->timing.pause_us : 0);
+		p->quiet_until_us =
+			count(p, shelf, true) > 1 ? loop_now_us(p->loop) + p->timing.pause_us : 0;
+		pool_look(p);
 	}
 	p->misses += p->is_open && !spare;
 	return spare ? spare->s : NULL;
