@@ -47,7 +47,7 @@ static const struct check checks[] = {
 	{"cloche_user", WEIGHT_WANTED, probe_user, "who the gateway runs as", "useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin cloche"},
 	{"cpu_flaws", WEIGHT_WANTED, probe_cpu_flaws, "a jail shares CPU and kernel with the host", "a newer kernel and microcode: apt-get install intel-microcode or amd64-microcode"},
 	{"landlock", WEIGHT_EXTRA, probe_landlock, "a second wall round helpers", "boot with lsm=landlock,…"},
-	{"nftables", WEIGHT_EXTRA, probe_nftables, "network policies", "modprobe nf_tables"},
+	{"nftables", WEIGHT_EXTRA, probe_nftables, "network policies", "modprobe -a nf_tables nft_chain_nat nft_ct nft_redir nft_limit"},
 	{"kvm", WEIGHT_EXTRA, probe_kvm, "microVMs with a hardware wall", "modprobe kvm_intel or kvm_amd; in a VM, turn on nested virtualisation"},
 	{"qemu", WEIGHT_EXTRA, probe_qemu, "microVMs", "apt-get install --no-install-recommends qemu-system-x86 (or qemu-system-arm)"},
 	{"criu", WEIGHT_EXTRA, probe_criu, "memory snapshots of jails", "apt-get install criu"},

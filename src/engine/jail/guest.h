@@ -49,6 +49,7 @@ struct jail_host {
 	int agent_fd;
 	int template_fd; /* the skeleton of `host` */
 	int usr_fd;
+	int net_fd; /* the host's net namespace, for the way back */
 	struct storage storage;
 	struct stage stage;
 	struct cgroup_host cgroups;

@@ -73,7 +73,8 @@ static int open_dirs(const struct engine_host *given, struct err *err)
 	jail_host.sandboxes_fd =
 		open(jail_host.sandboxes_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	jail_host.usr_fd = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (jail_host.sandboxes_fd < 0 || jail_host.usr_fd < 0)
+	jail_host.net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (jail_host.sandboxes_fd < 0 || jail_host.usr_fd < 0 || jail_host.net_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open what all sandboxes share");
 	return 0;
 }
@@ -135,6 +136,7 @@ void jail_host_close(bool is_over)
 	stage_close(&jail_host.stage);
 	close_fd(&jail_host.template_fd);
 	close_fd(&jail_host.usr_fd);
+	close_fd(&jail_host.net_fd);
 	close_fd(&jail_host.sandboxes_fd);
 	if (is_over && jail_host.sandboxes_dir)
 		(void)rmdir(jail_host.sandboxes_dir);
@@ -152,8 +154,8 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	jail_host.agent_fd = given->agent_fd;
 	jail_host.final = given->final;
 	jail_host.final_arg = given->final_arg;
-	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.template_fd = jail_host.storage.fd =
-		jail_host.stage.fd = -1;
+	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.net_fd = jail_host.template_fd =
+		jail_host.storage.fd = jail_host.stage.fd = -1;
 	nest_init(&jail_host.nest);
 	zygote_init(&jail_host.zygote, given->kernels_dir ? given->warm_modules : NULL);
 	list_init(&jail_host.guests);

@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/door.h"
 #include "engine/jail/keep.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
@@ -486,6 +487,9 @@ const struct engine jail_engine = {
 	.set_limits = jail_set_limits,
 	.usage = jail_usage,
 	.freeze = jail_freeze,
+	.open_door = door_open,
+	.close_door = door_close,
+	.dial = door_dial,
 	.fork = jail_fork,
 	.kill = jail_kill,
 	.discard = jail_discard,

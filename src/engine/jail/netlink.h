@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A talk with the kernel by netlink: messages written one after the other into a buffer of fixed
+ * size, sent at once and answered at once. For what we ask for ourselves: nothing foreign but
+ * numbers is ever put into a message.
+ */
+#include "base/err.h"
+
+#include <libmnl/libmnl.h>
+
+#define NETLINK_TALK_MAX 16384
+
+struct netlink_talk { /* zeroes: nothing said yet */
+	size_t len;
+	uint32_t seq;          /* of the last message */
+	uint32_t answered_seq; /* of the one whose answer ends the talk */
+	struct nlmsghdr *open; /* the one that attributes are put into */
+	_Alignas(NLMSG_ALIGNTO) char bytes[NETLINK_TALK_MAX];
+};
+
+/* Begins the next message: attributes go into it by mnl_attr_put() and kin until the next call. Its
+ * own header, extra_len bytes of zeroes behind the common one, is at *ret_extra. */
+struct nlmsghdr *netlink_message(struct netlink_talk *talk, uint16_t type, uint16_t flags,
+                                 size_t extra_len, void **ret_extra);
+/* The open message is the last that the kernel has to answer; refusals come unasked. */
+void netlink_want_answer(struct netlink_talk *talk);
+/* Sends it in this thread's net namespace. 0, or the first refusal. */
+must_check int netlink_send(struct netlink_talk *talk, int protocol);
