@@ -183,7 +183,8 @@ void nest_run(int fd, int userns_fd, int agent_fd)
 	if (r == 0)
 		r = shed_fds(&self);
 	answer(&self, r, &(struct hatched){.pidfd = -1, .socket_fd = -1});
-	while (r == 0)
+	if (r < 0)
+		_exit(1);
+	for (;;)
 		serve_one(&self);
-	_exit(1);
 }
