@@ -146,37 +146,74 @@ static int check_word(const char *value, const char *field, const char *const *w
 	return err_field(err, field, "must be one of %s", all);
 }
 
+/*
+ * A whole number of units. Which values there can be is the fleet's to say (spec_limits()), so that
+ * there is one range to be told; here a number is only kept whole. 0 stands for "not given" further
+ * down: one that is given is as good as any other that is too small.
+ */
+static int read_limit(const json_t *value, const char *field, uint64_t unit, uint64_t most,
+                      uint64_t *ret, struct err *err)
+{
+	json_int_t number = json_integer_value(value);
+
+	if (!value)
+		return 0;
+	if (!json_is_integer(value))
+		return err_field(err, field, "must be a whole number");
+	if (number <= 0)
+		*ret = 1;
+	else
+		*ret = (uint64_t)number > most / unit ? most : (uint64_t)number * unit;
+	return 0;
+}
+
+static int read_vcpus(const json_t *value, uint64_t *ret_milli, struct err *err)
+{
+	double vcpus = json_number_value(value);
+
+	if (!value)
+		return 0;
+	if (!json_is_number(value))
+		return err_field(err, "limits.vcpus", "must be a number");
+	*ret_milli = vcpus < 0.001 ? 1 : (uint64_t)(MIN(vcpus, 1e6) * 1000 + 0.5);
+	return 0;
+}
+
 static int read_limits(const json_t *object, struct guest_limits *ret, struct err *err)
 {
-	uint64_t memory_mib = 0, disk_mib = 0, inodes = 0, pids = 0, open_files = 0;
-	double vcpus = 0;
-	bool has_vcpus = false;
-	/* Bounds that keep the arithmetic whole; how much this host gives is the fleet's to say. */
-	/* clang-format off */
+	json_t *vcpus = NULL, *memory = NULL, *disk = NULL, *inodes = NULL, *pids = NULL,
+	       *files = NULL;
+	uint64_t cpu_milli = 0, n_pids = 0, n_files = 0;
 	const struct json_field fields[] = {
-		{"vcpus",      JSON_FIELD_DOUBLE, &vcpus,      .max = 1024, .ret_given = &has_vcpus},
-		{"memory_mib", JSON_FIELD_U64,    &memory_mib, .min = 1, .max = 1 << 24},
-		{"disk_mib",   JSON_FIELD_U64,    &disk_mib,   .min = 1, .max = 1 << 24},
-		{"inodes",     JSON_FIELD_U64,    &inodes,     .min = 1, .max = UINT32_MAX},
-		{"pids",       JSON_FIELD_U64,    &pids,       .min = 1, .max = 1 << 22},
-		{"open_files", JSON_FIELD_U64,    &open_files, .min = 1, .max = 1 << 20},
+		{"vcpus", JSON_FIELD_ANY, &vcpus},   {"memory_mib", JSON_FIELD_ANY, &memory},
+		{"disk_mib", JSON_FIELD_ANY, &disk}, {"inodes", JSON_FIELD_ANY, &inodes},
+		{"pids", JSON_FIELD_ANY, &pids},     {"open_files", JSON_FIELD_ANY, &files},
 	};
-	/* clang-format on */
+	struct guest_limits limits = {0};
 	int r;
 
 	if (!object)
 		return 0;
 	r = json_read(object, "limits.", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = read_vcpus(vcpus, &cpu_milli, err);
+	if (r == 0)
+		r = read_limit(memory, "limits.memory_mib", MIB, INT64_MAX, &limits.memory_bytes,
+		               err);
+	if (r == 0)
+		r = read_limit(disk, "limits.disk_mib", MIB, INT64_MAX, &limits.disk_bytes, err);
+	if (r == 0)
+		r = read_limit(inodes, "limits.inodes", 1, INT64_MAX, &limits.inodes, err);
+	if (r == 0)
+		r = read_limit(pids, "limits.pids", 1, UINT32_MAX, &n_pids, err);
+	if (r == 0)
+		r = read_limit(files, "limits.open_files", 1, UINT32_MAX, &n_files, err);
 	if (r < 0)
 		return r;
-	if (has_vcpus && vcpus < 0.01)
-		return err_field(err, "limits.vcpus", "must be from 0.01 to 1024");
-	*ret = (struct guest_limits){.memory_bytes = memory_mib * MIB,
-	                             .disk_bytes = disk_mib * MIB,
-	                             .inodes = inodes,
-	                             .cpu_milli = (uint32_t)(vcpus * 1000 + 0.5),
-	                             .pids = (uint32_t)pids,
-	                             .nofile = (uint32_t)open_files};
+	limits.cpu_milli = (uint32_t)cpu_milli;
+	limits.pids = (uint32_t)n_pids;
+	limits.nofile = (uint32_t)n_files;
+	*ret = limits;
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "api/exec_stdin.h"
 #include "api/find.h"
 #include "api/handlers.h"
+#include "api/once.h"
 #include "api/reply.h"
 #include "api/wake.h"
 
@@ -30,6 +31,32 @@ static int reply_detached(struct http_req *req, const struct exec *e, struct err
 	return reply_send(&reply, req, 202, err);
 }
 
+/* With a key that was there before: that exec, and nothing is fed to it again. */
+static int start_once(struct http_req *req, struct sandbox *s, struct exec_body *body,
+                      struct exec **ret, struct err *err)
+{
+	struct once once;
+	const char *id;
+	int r = once_read(req, &once, err);
+
+	if (r == 1) {
+		body->spec.once = &once;
+		r = once_find(sandbox_fleet(s), sandbox_project_id(s), &once, &id, err);
+	}
+	if (r < 0)
+		return r;
+	if (r == 0) {
+		r = exec_start(s, &body->spec, ret, err);
+		body->spec.once = NULL;
+		return r;
+	}
+	*ret = exec_find(s, id);
+	if (!*ret)
+		return err_set(err, ERR_GONE, 0, "what this Idempotency-Key made, %s, is gone", id);
+	exec_body_done(body);
+	return 0;
+}
+
 int create_exec(struct http_req *req, struct err *err)
 {
 	struct exec_events_options options = {
@@ -47,7 +74,7 @@ int create_exec(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = find_awake(req, &s, err);
 	if (r == 0)
-		r = exec_start(s, &body.spec, &e, err);
+		r = start_once(req, s, &body, &e, err);
 	if (r != 0)
 		return r;
 	if (body.input)

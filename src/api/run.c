@@ -16,6 +16,7 @@
 #include "api/exec_stdin.h"
 #include "api/find.h"
 #include "api/handlers.h"
+#include "api/once.h"
 
 #include "sandbox/files.h"
 
@@ -289,6 +290,8 @@ int run_once(struct http_req *req, struct err *err)
 	struct run *run;
 	int r = no_query(req, err);
 
+	if (r == 0)
+		r = once_refuse(req, err);
 	if (r == 0)
 		r = check_accept(req, result_types, err);
 	if (r == 0)

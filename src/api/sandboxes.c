@@ -5,6 +5,7 @@
 #include "api/cursor.h"
 #include "api/find.h"
 #include "api/handlers.h"
+#include "api/once.h"
 #include "api/reply.h"
 #include "api/wake.h"
 
@@ -43,6 +44,27 @@ static int take_sandbox(struct http_req *req, struct sandbox *s, struct err *err
 	return r;
 }
 
+/* As its first caller was told, or is going to be. */
+static int tell_again(struct http_req *req, const char *id, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct sandbox *s = sandbox_find(api->fleet, caller_project(req), id);
+	struct answer *a;
+	int r = 0;
+
+	if (!s)
+		return err_set(err, ERR_GONE, 0, "what this Idempotency-Key made, %s, is gone", id);
+	a = answer_new(req, 201);
+	a->tells_how = a->is_created = true;
+	if (sandbox_state(s) != SANDBOX_CREATING)
+		answer_send(s, NULL, a);
+	else
+		r = sandbox_resume(s, answer_send, a, err);
+	if (r < 0)
+		answer_free(a);
+	return r;
+}
+
 /*
  * One thread does this, so that nobody comes between the look and the act: of any number of callers
  * one creates or resumes, and the others wait for the same sandbox. One that is just ending gives
@@ -53,6 +75,8 @@ int create_sandbox(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct sandbox_spec spec;
 	struct sandbox *s;
+	struct once once;
+	const char *id;
 	bool is_get;
 	int r = no_query(req, err);
 
@@ -60,9 +84,18 @@ int create_sandbox(struct http_req *req, struct err *err)
 		r = body_read_create(http_json(req), &spec, &is_get, err);
 	if (r < 0)
 		return r;
+	r = once_read(req, &once, err);
+	if (r == 1) {
+		spec.once = &once;
+		r = once_find(api->fleet, caller_project(req), &once, &id, err);
+	}
+	if (r == 1)
+		return tell_again(req, id, err);
+	if (r < 0)
+		return r;
 	spec.key_id = key_id(http_user(req));
 	if (!is_get)
-		return make_sandbox(req, &spec, /* is_undone= */ true, err);
+		return make_sandbox(req, &spec, /* is_undone= */ !spec.once, err);
 	s = sandbox_find_name(api->fleet, caller_project(req), spec.name);
 	if (!s)
 		return make_sandbox(req, &spec, /* is_undone= */ false, err);

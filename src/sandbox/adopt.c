@@ -191,8 +191,10 @@ void adopt_on_rejoined(struct sandbox *s)
 /* A first create is undone; a resume leaves the files as they were. */
 static void settle_creating(struct sandbox *s, bool is_alive)
 {
-	if (s->resumes == 0)
+	if (s->resumes == 0) {
 		s->is_kept = false;
+		once_drop(s->fleet, s->id);
+	}
 	if (is_alive || s->is_persistent)
 		sandbox_end(s, END_HOST_RESTART, NULL, "the daemon stopped while creating it");
 	else

@@ -148,10 +148,22 @@ static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
 	emit_created(s);
 }
 
-/* A spare that has got its owner. Its interpreters were started without the owner's variables. */
-static int claim(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
+static int record(struct sandbox *s, const struct once *once, struct err *err)
 {
 	int r = sandbox_save(s, err);
+
+	if (r == 0)
+		r = once_put(s->fleet, s->project_id, once, s->id, err);
+	if (r < 0)
+		(void)!store_delete_sandbox(s->fleet->config.store, s->id, NULL);
+	return r;
+}
+
+/* A spare that has got its owner. Its interpreters were started without the owner's variables. */
+static int claim(struct sandbox *s, const struct once *once, sandbox_done_fn done, void *arg,
+                 struct err *err)
+{
+	int r = record(s, once, err);
 
 	if (r < 0) {
 		sandbox_end(s, END_DELETED, NULL, "it could not be recorded");
@@ -165,13 +177,15 @@ static int claim(struct sandbox *s, sandbox_done_fn done, void *arg, struct err 
 	return 0;
 }
 
-static int begin(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
+static int begin(struct sandbox *s, const struct once *once, sandbox_done_fn done, void *arg,
+                 struct err *err)
 {
-	int r = sandbox_save(s, err);
+	int r = record(s, once, err);
 
 	if (r == 0)
 		r = create_ask(s, err);
 	if (r < 0) {
+		once_drop(s->fleet, s->id);
 		(void)!store_delete_sandbox(s->fleet->config.store, s->id, NULL);
 		sandbox_free(s);
 		return r;
@@ -214,5 +228,5 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	s = spare ? spare : new_sandbox(fleet, &limits);
 	set_owner(s, project_id, spec, timeout_ms);
 	s->held = held;
-	return spare ? claim(s, done, arg, err) : begin(s, done, arg, err);
+	return spare ? claim(s, spec->once, done, arg, err) : begin(s, spec->once, done, arg, err);
 }

@@ -383,7 +383,8 @@ static int start_failed(int r, struct err *err)
 	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
 }
 
-static int launch(struct exec *e, struct link *l, const struct start *start, struct err *err)
+static int launch(struct exec *e, struct link *l, const struct start *start,
+                  const struct once *once, struct err *err)
 {
 	struct sandbox *s = e->sandbox;
 	int r = spool_new(s->fleet->spool_fd, e->id, s->fleet->config.spool_bytes_max, &e->spool,
@@ -393,10 +394,13 @@ static int launch(struct exec *e, struct link *l, const struct start *start, str
 		r = sandbox_take_channel(s, &e->number, err);
 	if (r == 0)
 		r = exec_save(e, err); /* before the agent hears of it: see adopt.c */
+	if (r == 0)
+		r = once_put(s->fleet, s->project_id, once, e->id, err);
 	if (r < 0)
 		return r;
 	r = channel_start(&e->channel, l, e->number, &channel_ops, start);
 	if (r < 0) {
+		once_drop(s->fleet, e->id);
 		(void)!store_delete_exec(s->fleet->config.store, e->id, NULL);
 		return start_failed(r, err);
 	}
@@ -432,7 +436,7 @@ int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **re
 	e->created_us = clock_wall_us();
 	e->oom_kills_before = s->oom_kills;
 	e->pids_refused_before = s->pids_refused;
-	r = launch(e, l, &start, err);
+	r = launch(e, l, &start, spec->once, err);
 	start_done(&start);
 	if (r < 0) {
 		exec_free(e);

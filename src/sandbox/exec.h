@@ -22,8 +22,9 @@ struct exec_spec {              /* borrowed for the call */
 	const json_t *env;      /* object of strings or NULL */
 	bool has_stdin;         /* stays open until exec_close_stdin() */
 	bool has_pty;
-	uint16_t rows, cols; /* 0 = 24 x 80 */
-	uint64_t timeout_ms; /* 0 = none */
+	uint16_t rows, cols;     /* 0 = 24 x 80 */
+	uint64_t timeout_ms;     /* 0 = none */
+	const struct once *once; /* idempotency key, or NULL */
 };
 
 must_check int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret,

@@ -74,7 +74,9 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	r = pool_new(fleet, &fleet->pool, err);
 	if (r < 0)
 		return r;
-	r = adopt_start(fleet, ready, arg, err);
+	r = onces_open(fleet, err);
+	if (r == 0)
+		r = adopt_start(fleet, ready, arg, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(fleet);
@@ -94,6 +96,7 @@ void fleet_free(struct fleet *fleet)
 	adopt_free(fleet);
 	account_close(fleet);
 	retain_done(fleet);
+	onces_close(fleet);
 	pool_free(fleet->pool);
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		fleet_detach(fleet, s);

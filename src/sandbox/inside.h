@@ -6,6 +6,7 @@
 #include "sandbox/fleet.h"
 #include "sandbox/host.h"
 #include "sandbox/link.h"
+#include "sandbox/once.h"
 
 struct code_call;
 struct context;
@@ -26,6 +27,7 @@ struct fleet {
 	size_t n_alive, n_ended;
 	uint64_t ended_bytes; /* of output that is kept of those */
 	struct loop_timer *forget;
+	struct onces *onces;
 	size_t n_creating; /* for a caller who waits */
 	struct pool *pool;
 	struct fleet_counts counts;

@@ -171,6 +171,7 @@ static void on_gone(struct sandbox *s)
 		create_tell(s, &s->create_err);
 	if (s->is_undone && !s->is_deleted && s->resumes == 0) { /* it never came to be */
 		sandbox_move(s, SANDBOX_STOPPED);
+		once_drop(s->fleet, s->id);
 		sandbox_forget(s);
 		return;
 	}

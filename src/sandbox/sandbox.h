@@ -22,6 +22,7 @@
 #include "store/usage.h"
 
 struct fleet;
+struct once;
 struct sandbox;
 
 enum sandbox_state {
@@ -74,9 +75,10 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const char *on_timeout;     /* "delete", "stop", "pause"; NULL = stop if persistent, else
 	                               delete */
 	bool is_persistent;
-	bool auto_resumes;     /* a call to a paused one resumes it */
-	const char *engine;    /* "auto", "jail", "vm" */
-	const char *min_grade; /* NULL, "process", "emulated", "hardware" */
+	bool auto_resumes;       /* a call to a paused one resumes it */
+	const struct once *once; /* idempotency key, or NULL */
+	const char *engine;      /* "auto", "jail", "vm" */
+	const char *min_grade;   /* NULL, "process", "emulated", "hardware" */
 };
 
 /* s and err: exactly one is NULL. */

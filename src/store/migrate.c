@@ -17,6 +17,7 @@ static const char *const steps[] = {
 	/* The store's number: kept layers bear it, so that they are never taken for another's. */
 	"CREATE TABLE identity (number INTEGER NOT NULL) STRICT;"
 	"INSERT INTO identity (number) VALUES ((random() & 0x7fffffffffffffff) | 1)",
+	store_schema_once,
 };
 /* clang-format on */
 

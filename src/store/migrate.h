@@ -13,6 +13,7 @@ extern const char store_schema[];
 extern const char store_schema_usage[];
 extern const char store_schema_events[];
 extern const char store_schema_hooks[];
+extern const char store_schema_once[];
 extern const char store_schema_contexts[];
 
 must_check int migrate(sqlite3 *db, const char *path, struct err *err);

@@ -159,3 +159,14 @@ def test_the_environment_of_a_sandbox_is_told_by_name_only(client, make_sandbox)
     sandbox = make_sandbox(env={"TOKEN": "s3cr3t-canary"})
     assert "s3cr3t-canary" not in str(client.get(sandbox.id).info.raw)
     assert sandbox.run("echo $TOKEN").stdout == "s3cr3t-canary\n"
+
+
+@pytest.mark.parametrize("field", ["vcpus", "memory_mib", "disk_mib", "inodes", "pids", "open_files"])
+def test_one_range_is_told_for_a_limit_whatever_is_wrong_with_it(client, field):
+    told = set()
+    for value in (0, -1, 2**40, 2**62):
+        with pytest.raises(errors.InvalidField) as e:
+            client.create(limits={field: value})
+        assert e.value.field == f"limits.{field}"
+        told.add(str(e.value))
+    assert len(told) == 1

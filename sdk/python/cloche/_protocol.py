@@ -73,7 +73,8 @@ class Request:
     @property
     def is_repeatable(self) -> bool:
         """Sending it twice does the same as once, and its body (if any) can be sent again."""
-        return self.method in ("GET", "HEAD", "DELETE") and (self.body is None or isinstance(self.body, bytes))
+        is_safe = self.method in ("GET", "HEAD", "DELETE") or "Idempotency-Key" in self.headers
+        return is_safe and (self.body is None or isinstance(self.body, bytes))
 
 
 def request(
@@ -84,6 +85,7 @@ def request(
     stream: Union[None, bytes, Iterable[bytes]] = None,
     accept: Optional[str] = None,
     timeout: Optional[float] = None,
+    idempotency_key: Optional[str] = None,
 ) -> Request:
     """The request for /v1/PARTS; fields and parameters that are None are left out."""
     target = "/v1/" + "/".join(quote(p, safe="") for p in parts)
@@ -91,6 +93,8 @@ def request(
     if words:
         target += "?" + urlencode(words, safe="/")
     headers = {"Accept": accept} if accept else {}
+    if idempotency_key is not None:
+        headers["Idempotency-Key"] = idempotency_key
     data: Union[None, bytes, Iterable[bytes]] = stream
     if body is not None:
         data = json.dumps({k: v for k, v in body.items() if v is not None}).encode()

@@ -78,10 +78,13 @@ class Client:
     def health(self) -> Json:
         return self.call(request("GET", ["health"]))
 
-    def create(self, **fields: Any) -> "Sandbox":
-        """The fields are those of Sandbox.create()."""
-        body = create_body(**fields)
-        return Sandbox(self, SandboxInfo.from_json(self.call(request("POST", ["sandboxes"], body=body))))
+    def create(self, *, idempotency_key: Optional[str] = None, **fields: Any) -> "Sandbox":
+        """The fields are those of Sandbox.create().
+
+        Calls with one `idempotency_key` make one sandbox, and are sent again when the connection breaks.
+        """
+        req = request("POST", ["sandboxes"], body=create_body(**fields), idempotency_key=idempotency_key)
+        return Sandbox(self, SandboxInfo.from_json(self.call(req)))
 
     def get(self, id_or_name: str) -> "Sandbox":
         return Sandbox(self, SandboxInfo.from_json(self.call(request("GET", ["sandboxes", id_or_name]))))
