@@ -124,9 +124,9 @@ def memory_holds(pid, words):
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
         for line in read_text(f"/proc/{pid}/maps").splitlines():
             bounds, rights = line.split()[:2]
-            if "r" not in rights or "[v" in line:
-                continue
             start, end = (int(n, 16) for n in bounds.split("-"))
+            if "r" not in rights or "[v" in line or end - start > 1 << 30:  # a sanitizer's shadow
+                continue
             memory.seek(start)
             try:
                 data = memory.read(end - start)
