@@ -181,7 +181,7 @@ int stop_sandbox(struct http_req *req, struct err *err)
 
 int resume_sandbox(struct http_req *req, struct err *err)
 {
-	struct sandbox *s;
+	struct sandbox *s = NULL;
 	int r = no_query(req, err);
 
 	if (r == 0)

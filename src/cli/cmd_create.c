@@ -45,7 +45,7 @@ int cmd_create(int argc, char **argv)
 			    "  cloche create --name build --tag team=blue\n"
 			    "  cloche exec build uname -a\n"
 			    "  cloche create --get-or-create --name agent --persistent "
-	                    "--idle-timeout 10m",
+			    "--idle-timeout 10m",
 		.opts = rows,
 		.n_opts = ARRAY_SIZE(rows),
 	};

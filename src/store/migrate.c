@@ -14,9 +14,7 @@ static const char *const steps[] = {
 	store_schema_events,
 	store_schema_contexts,
 	store_schema_hooks,
-	/* The store's number: kept layers bear it, so that they are never taken for another's. */
-	"CREATE TABLE identity (number INTEGER NOT NULL) STRICT;"
-	"INSERT INTO identity (number) VALUES ((random() & 0x7fffffffffffffff) | 1)",
+	store_schema_identity,
 	store_schema_once,
 };
 /* clang-format on */

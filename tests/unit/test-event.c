@@ -98,7 +98,7 @@ struct export
 static int take_line(const struct event_line *line, void *arg)
 {
 	struct export *x = arg;
-	struct chain_link link;
+	struct chain_link link = {0};
 
 	CHECK(line->len < sizeof(x->text));
 	memcpy(x->text, line->json, line->len);

@@ -428,7 +428,7 @@ TEST(what_the_policies_of_others_say_can_be_said)
 		"{\"deny\": [\"8.8.4.0/24\"], \"rules\": [{\"match\": {\"domains\": [\"api.com\"], "
 		"\"methods\": [\"POST\"], \"headers\": [{\"name\": \"x\", \"value\": {\"prefix\": "
 		"\"y\"}}]}, \"action\": {\"respond\": {\"status\": 403}}}], \"allow\": "
-	        "[\"api.com\", "
+		"[\"api.com\", "
 		"\"a.*.b.com\", \"8.8.0.0/16\"]}");
 
 	CHECK_STR(VERDICT(open, .dialled = "9.9.9.9", .port = 1), "allow 0 address");
