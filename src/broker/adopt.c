@@ -14,14 +14,14 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-static void adopt_entry(const char *name, adopt_fn fn, void *arg)
+static int adopt_entry(const char *name, adopt_fn fn, void *arg, struct err *ret_err)
 {
 	struct err err = {0};
 	int r;
 
 	if (!id_is_valid(name, "sb")) {
 		log_warn("broker.stranger", "name='%s'", name);
-		return;
+		return 0;
 	}
 	r = fn(name, &err, arg);
 	if (r == 0)
@@ -30,6 +30,11 @@ static void adopt_entry(const char *name, adopt_fn fn, void *arg)
 		log_info("sandbox.found_dead", "id=%s", name);
 	else
 		log_error("sandbox.not_adopted", "id=%s error='%s'", name, err.message);
+	if (r != -EPROTONOSUPPORT)
+		return 0;
+	*ret_err = err;
+	return err_hint(ret_err, "start the cloche that made it, or end it with that one's "
+	                         "`cloche serve --sweep`");
 }
 
 /* As the kernel writes it (getdents64(2)). Nothing between it and the bytes: no DIR to allocate. */
@@ -47,6 +52,7 @@ int adopt_all(const char *run_dir, adopt_fn fn, void *arg, struct err *err)
 	auto_fd int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	_Alignas(struct entry) char batch[4096];
 	long n;
+	int r;
 
 	if (dir_fd < 0 && errno == ENOENT)
 		return 0;
@@ -56,8 +62,11 @@ int adopt_all(const char *run_dir, adopt_fn fn, void *arg, struct err *err)
 		for (long at = 0; at < n; at += ((struct entry *)(void *)(batch + at))->size) {
 			const struct entry *e = (struct entry *)(void *)(batch + at);
 
-			if (strcmp(e->name, ".") != 0 && strcmp(e->name, "..") != 0)
-				adopt_entry(e->name, fn, arg);
+			if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0)
+				continue;
+			r = adopt_entry(e->name, fn, arg, err);
+			if (r < 0)
+				return r;
 		}
 	}
 	if (n < 0)

@@ -7,5 +7,6 @@
 typedef int (*adopt_fn)(const char *id, struct err *err, void *arg);
 
 /* Calls fn for each directory of RUN/sandboxes that is named like a sandbox. One that cannot be
- * taken over is logged and keeps no other from it. */
+ * taken over is logged and keeps no other from it, but for one of another version
+ * (-EPROTONOSUPPORT): that is the result, and nothing may be swept. */
 must_check int adopt_all(const char *run_dir, adopt_fn fn, void *arg, struct err *err);

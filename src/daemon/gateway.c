@@ -208,6 +208,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.max_timeout_ms = c->max_timeout_ms,
 		.sandboxes_max = c->sandboxes_max,
 		.persistent_max = c->persistent_max,
+		.is_sweeping = c->is_sweep,
 		.ended_max = c->ended_max,
 		.ended_age_ms = c->ended_age_ms,
 		.ended_bytes_max = c->ended_bytes,

@@ -121,7 +121,8 @@ struct engine {
 	int (*start)(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
 	             void *arg, struct guest **ret, struct err *err);
 	/* Takes over a guest of an earlier broker from its record; -ESRCH and everything of it
-	 * removed if it is dead. */
+	 * removed if it is dead; -EPROTONOSUPPORT and nothing touched if the record is of another
+	 * version. */
 	int (*adopt)(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
 	             struct guest_spec *ret_spec, struct err *err);
 	int (*connect)(struct guest *g, int *ret_fd,

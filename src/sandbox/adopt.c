@@ -278,8 +278,28 @@ static void settle_strays(struct fleet *fleet, const struct known *set)
 	}
 }
 
+/* A store that was just made cannot know them: its file was lost or moved away. They may be wanted.
+ */
+static bool would_end_strangers(const struct adoption *a)
+{
+	const struct fleet_config *c = &a->fleet->config;
+
+	if (!a->alive || !store_is_new(c->store) || c->is_sweeping)
+		return false;
+	log_error("fleet.strangers",
+	          "sandboxes=%u: they run, and the database is new; put the old one back, or end "
+	          "them "
+	          "with `cloche serve --sweep`",
+	          HASH_COUNT(a->alive));
+	return true;
+}
+
 static void on_list_end(struct adoption *a)
 {
+	if (would_end_strangers(a)) {
+		fleet_give_up(a->fleet);
+		return;
+	}
 	list_for_each (&a->fleet->all, struct sandbox, s, link_all)
 		settle(a, s, is_known(a->alive, s->id));
 	settle_strays(a->fleet, a->alive);

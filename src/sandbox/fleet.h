@@ -27,6 +27,7 @@ struct fleet_config {
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint32_t sandboxes_max;
+	bool is_sweeping;        /* what is alive without a record is meant to go */
 	uint32_t persistent_max; /* running or not */
 	uint32_t ended_max;      /* what has ended is remembered: so many, so long, */
 	uint64_t ended_age_ms, ended_bytes_max; /* and with so much output together */

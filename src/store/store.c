@@ -72,6 +72,7 @@ static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no tex
 struct store {
 	sqlite3 *db;
 	uint64_t number;
+	bool is_new;
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 };
 
@@ -158,7 +159,7 @@ static int prepare_all(struct store *st, const char *path, struct err *err)
 int store_open(const char *path, struct store **ret, struct err *err)
 {
 	auto_call(store_closep) struct store *st = xnew0(struct store);
-	bool was_unclean = has_wal(path);
+	bool was_unclean = has_wal(path), is_new = access(path, F_OK) < 0;
 	int r = create_file(path, err);
 
 	if (r < 0)
@@ -188,6 +189,7 @@ int store_open(const char *path, struct store **ret, struct err *err)
 	r = prepare_all(st, path, err);
 	if (r < 0)
 		return r;
+	st->is_new = is_new;
 	*ret = take_ptr(st);
 	return 0;
 }
@@ -216,6 +218,11 @@ void store_close(struct store *st)
 		(void)sqlite3_finalize(st->prepared[i]);
 	(void)sqlite3_close(st->db);
 	free(st);
+}
+
+bool store_is_new(const struct store *st)
+{
+	return st->is_new;
 }
 
 uint64_t store_number(const struct store *st)

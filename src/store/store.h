@@ -16,6 +16,7 @@ must_check int store_open(const char *path, struct store **ret,
 void store_close(struct store *st);
 /* Drawn when the file was made: tells it from every other. Never 0. */
 uint64_t store_number(const struct store *st);
+bool store_is_new(const struct store *st); /* there was no file before */
 
 uint64_t store_bytes(const struct store *st); /* on disk, with what is not yet in its place */
 

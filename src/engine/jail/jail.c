@@ -316,6 +316,15 @@ static int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct gu
 	r = dir_fd < 0 ? -errno : record_read(dir_fd, id, &record);
 	if (r == 0)
 		r = record_open_process(&record, &pidfd);
+	if (r == -EPROTONOSUPPORT) {
+		struct guest_spec spec = {0};
+
+		/* It may live: leave() must not take the layers from under it. */
+		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
+		guest_new(&spec)->state = GUEST_RUNNING;
+		return err_set(err, ERR_UNSUPPORTED, -r, "the record of '%s' is of another cloche",
+		               id);
+	}
 	if (r < 0) {
 		remove_found(id);
 		return err_set(err, ERR_GONE, ESRCH, "'%s' is dead", id);

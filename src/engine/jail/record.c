@@ -59,7 +59,9 @@ int record_read(int dir_fd, const char *id, struct record *ret)
 
 	if (r < 0)
 		return r == -ENOENT ? r : -EPROTO;
-	if (ret->magic != RECORD_MAGIC || ret->version != RECORD_VERSION || ret->pid <= 1 ||
+	if (ret->magic == RECORD_MAGIC && ret->version != RECORD_VERSION)
+		return -EPROTONOSUPPORT;
+	if (ret->magic != RECORD_MAGIC || ret->pid <= 1 ||
 	    strnlen(ret->spec.id, sizeof(ret->spec.id)) == sizeof(ret->spec.id) ||
 	    strcmp(ret->spec.id, id) != 0)
 		return -EPROTO;

@@ -18,7 +18,8 @@ struct record {
 };
 
 must_check int record_write(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err);
-/* -EPROTO when it is not one of ours, -ENOENT when there is none. */
+/* -EPROTO when it is not one of ours, -EPROTONOSUPPORT when it is another version's, -ENOENT when
+ * there is none. */
 must_check int record_read(int dir_fd, const char *id, struct record *ret);
 /* The process, by pidfd; -ESRCH when it is gone. */
 must_check int record_open_process(const struct record *record, int *ret_pidfd);
