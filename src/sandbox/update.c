@@ -110,6 +110,11 @@ static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, str
 	u->limits = s->limits;
 	if (r == 0 && patch->has_limits)
 		r = spec_limits(s->fleet, &patch->limits, &s->limits, &u->limits, err);
+	/* It is the agent's, which takes it at its start. */
+	if (r == 0 && u->limits.nofile != s->limits.nofile && sandbox_is_alive(s)) {
+		(void)err_field(err, "limits.open_files", "cannot be changed while it runs");
+		r = err_hint(err, "a persistent sandbox can be stopped first");
+	}
 	return r;
 }
 

@@ -161,6 +161,16 @@ def test_the_environment_of_a_sandbox_is_told_by_name_only(client, make_sandbox)
     assert sandbox.run("echo $TOKEN").stdout == "s3cr3t-canary\n"
 
 
+def test_what_cannot_be_changed_while_it_runs_is_refused_and_changed_at_rest(make_sandbox):
+    sandbox = make_sandbox(persistent=True, limits={"open_files": 100})
+    with pytest.raises(errors.InvalidField) as e:
+        sandbox.update(limits={"open_files": 200})
+    assert e.value.field == "limits.open_files" and "stopped" in e.value.hint
+    sandbox.stop()
+    sandbox.update(limits={"open_files": 200})
+    assert sandbox.run("ulimit -n").stdout == "200\n"
+
+
 @pytest.mark.parametrize("field", ["vcpus", "memory_mib", "disk_mib", "inodes", "pids", "open_files"])
 def test_one_range_is_told_for_a_limit_whatever_is_wrong_with_it(client, field):
     told = set()
