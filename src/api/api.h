@@ -8,6 +8,7 @@
  */
 #include "hook/hook.h"
 #include "http/server.h"
+#include "preview/preview.h"
 #include "sandbox/fleet.h"
 #include "tenant/key.h"
 #include "tenant/meter.h"
@@ -36,6 +37,10 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct quota *quota;
 	struct prices prices;
 	const char *currency;
+	struct preview preview;
+	const char *preview_url;    /* where /p/ is found: "http://127.0.0.1:7070"; "" = nowhere */
+	const char *preview_scheme; /* of names below the domain */
+	const char *preview_port;   /* ":7070", or "" for the scheme's own */
 	struct event_log *events;
 	struct hooks *hooks;
 	struct store *store;  /* for its size */
@@ -53,3 +58,4 @@ const struct http_route *api_routes(size_t *ret_n);
 /* Finds the caller's key, which becomes http_user(), and holds its scope against the route's
  * access. */
 int api_authorize(struct http_req *req, struct err *err);
+int api_divert(struct http_req *req, struct err *err); /* to what sandboxes serve */

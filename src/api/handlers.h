@@ -40,6 +40,11 @@ int delete_context(struct http_req *req, struct err *err);
 int restart_context(struct http_req *req, struct err *err);
 int interrupt_context(struct http_req *req, struct err *err);
 
+/* ports.c */
+int create_port(struct http_req *req, struct err *err);
+int list_ports(struct http_req *req, struct err *err);
+int delete_port(struct http_req *req, struct err *err);
+
 /* files.c: those that answer with one object */
 int stat_file(struct http_req *req, struct err *err);
 int file_exists(struct http_req *req, struct err *err);

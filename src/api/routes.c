@@ -50,6 +50,10 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   CONTEXT "/restart", restart_context,  HTTP_BODY_NONE,   SCOPE_WRITE},
 	{HTTP_POST,   CONTEXT "/interrupt", interrupt_context, HTTP_BODY_NONE, SCOPE_WRITE},
 
+	{HTTP_GET,    SANDBOX "/ports",   list_ports,       HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_POST,   SANDBOX "/ports",   create_port,      HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_DELETE, SANDBOX "/ports/{port}", delete_port, HTTP_BODY_NONE,   SCOPE_WRITE},
+
 	{HTTP_GET,    FILES,              read_file,        HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_PUT,    FILES,              write_file,       HTTP_BODY_STREAM, SCOPE_WRITE},
 	{HTTP_DELETE, FILES,              remove_file,      HTTP_BODY_NONE,   SCOPE_WRITE},
@@ -92,6 +96,13 @@ static const struct http_route routes[] = {
 };
 /* clang-format on */
 static_assert(ARRAY_SIZE(routes) <= API_ROUTES_MAX, "a route has no row of counts");
+
+int api_divert(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+
+	return preview_divert(&api->preview, req, err);
+}
 
 const struct http_route *api_routes(size_t *ret_n)
 {

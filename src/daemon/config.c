@@ -68,6 +68,8 @@ static const struct key keys[] = {
 	{"", "plain_storage", "plain-storage", KIND_BOOL, AT(is_plain_storage), 0, 0, "plain directories instead of btrfs: no disk limit"},
 	{"", "metrics_open", "metrics-open", KIND_BOOL, AT(is_metrics_open), 0, 0, "serve /metrics to anybody, without a key"},
 	{"", "webhooks_allow", "webhooks-allow", KIND_LIST, AT(webhooks_allow), 0, 0, "range that webhooks may be sent to though it is not public, again for more"},
+	{"preview", "domain", "preview-domain", KIND_STRING, AT(preview_domain), 0, 0, "serve ports of sandboxes as PORT-ID.DOMAIN"},
+	{"preview", "url", "preview-url", KIND_STRING, AT(preview_url), 0, 0, "how clients reach this daemon, as \"https://sandboxes.example.com\""},
 	{"events", "age", "events-age", KIND_DURATION, AT(events_age_ms), 1000, 3650 * DAY_MS, "how long events are kept"},
 	{"events", "size", "events-size", KIND_SIZE, AT(events_bytes), 64 * KIB, TIB, "and how many bytes of them"},
 	{"events", "count", "events-count", KIND_COUNT64, AT(events_count), 100, UINT32_MAX, "and how many"},

@@ -51,6 +51,7 @@ struct gateway {
 	const char *hosts[HOSTS_MAX + 1]; /* NULL-terminated */
 	size_t n_hosts;
 	char host_names[SITE_LISTENERS_MAX][HTTP_HOST_SIZE];
+	char preview_url[HTTP_HOST_SIZE + 32], preview_port[16];
 	int control_fd;
 	struct loop_io *control_io;
 	bool is_stopping;
@@ -109,9 +110,38 @@ static const char *const *allowed_hosts(struct gateway *g)
 	return g->hosts;
 }
 
+/* Where previews are found, as far as we can know: at the first TCP listener, or as we were told.
+ */
+static void set_preview(struct gateway *g)
+{
+	const struct config *c = g->site->config;
+	char text[64], name[HTTP_HOST_SIZE];
+	unsigned port = 0;
+
+	g->api.preview = (struct preview){
+		.fleet = g->fleet, .keyring = g->keyring, .domain = c->preview_domain};
+	g->api.preview_scheme = g->tls ? "https" : "http";
+	for (size_t i = 0; i < g->site->n_listeners && port == 0; i++) {
+		if (g->site->listeners[i].is_unix)
+			continue;
+		listen_name(g->site->listeners[i].fd, text, sizeof(text));
+		if (http_host_parse(text, name, &port) < 0)
+			continue;
+		if (strcmp(name, "0.0.0.0") == 0 || strcmp(name, "::") == 0)
+			(void)snprintf(text, sizeof(text), "localhost:%u", port);
+		(void)snprintf(g->preview_url, sizeof(g->preview_url), "%s://%s",
+		               g->api.preview_scheme, text);
+	}
+	if (port != 0 && port != (g->tls ? 443 : 80))
+		(void)snprintf(g->preview_port, sizeof(g->preview_port), ":%u", port);
+	g->api.preview_url = c->preview_url ? c->preview_url : g->preview_url;
+	g->api.preview_port = g->preview_port;
+}
+
 static int listen_all(struct gateway *g, struct err *err)
 {
-	struct http_app app = {.authorize = api_authorize,
+	struct http_app app = {.divert = api_divert,
+	                       .authorize = api_authorize,
 	                       .enter = access_enter,
 	                       .leave = access_leave,
 	                       .ended = access_ended,
@@ -119,6 +149,7 @@ static int listen_all(struct gateway *g, struct err *err)
 	                       .hosts = allowed_hosts(g)};
 	int r;
 
+	set_preview(g);
 	app.routes = api_routes(&app.n_routes);
 	r = http_server_new(g->loop, &app, &g->server, err);
 	for (size_t i = 0; r == 0 && i < g->site->n_listeners; i++) {

@@ -40,13 +40,6 @@ enum conn_state {
 
 enum reply_state { REPLY_NONE, REPLY_STARTED, REPLY_ENDED };
 
-/* Who has taken a connection over after 101. */
-struct upgrade_ops {
-	void (*on_data)(struct http_req *req, struct buf *in); /* takes what it can from in */
-	void (*on_drain)(struct http_req *req);
-	void (*on_gone)(struct http_req *req); /* once, before on_done() */
-};
-
 struct route_param {
 	const char *name; /* in the route's pattern */
 	size_t name_len;
@@ -82,7 +75,7 @@ struct http_req {
 	struct buf reply_fields;
 	bool has_cache_control;
 	http_fn on_drain;
-	const struct upgrade_ops *upgrade;
+	const struct http_tunnel_ops *upgrade;
 	void *upgrade_arg;
 };
 

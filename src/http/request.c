@@ -41,7 +41,7 @@ void request_free(struct http_req *req)
 
 void request_done(struct http_req *req, bool whole)
 {
-	const struct upgrade_ops *upgrade = take_ptr(req->upgrade);
+	const struct http_tunnel_ops *upgrade = take_ptr(req->upgrade);
 	http_done_fn fn = take_ptr(req->on_done);
 
 	if (upgrade)
@@ -162,6 +162,27 @@ int http_query_bool(const struct http_req *req, const char *name, bool *ret, str
 		return err_field(err, name, "must be true, false, 1 or 0");
 	*ret = is_listed(yes, text);
 	return 0;
+}
+
+void http_tunnel(struct http_req *req, const struct http_tunnel_ops *ops, void *arg)
+{
+	req->upgrade = ops;
+	req->upgrade_arg = arg;
+}
+
+void *http_tunnel_arg(const struct http_req *req)
+{
+	return req->upgrade_arg;
+}
+
+const struct http_head *http_req_head(const struct http_req *req)
+{
+	return &req->head;
+}
+
+bool http_is_tls(const struct http_req *req)
+{
+	return req->conn->transport.ssl != NULL;
 }
 
 const char *http_header(const struct http_req *req, const char *name)

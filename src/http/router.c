@@ -2,7 +2,8 @@
 /*
  * What stands between a whole head and its handler, in the order in which it must be:
  *
- *	target --> Host --> Origin --> route --> authorize() --> method --> body --> handler
+ *	divert() --> target --> Host --> Origin --> route --> authorize() --> method --> body -->
+ *handler
  *
  * Host and Origin come first because a browser on the same machine can be made to send requests by
  * any site it shows (DNS rebinding, cross-site requests). authorize() comes before 404 and 405, so
@@ -40,7 +41,7 @@ static enum http_method find_method(const char *name)
 	return HTTP_METHOD_COUNT;
 }
 
-static int check_host(const struct http_req *req, struct err *err)
+int http_check_host(const struct http_req *req, struct err *err)
 {
 	const char *const *hosts = server_app(req->conn->server)->hosts;
 	const char *host = http_header(req, "Host");
@@ -222,12 +223,18 @@ static int dispatch(struct http_req *req, struct err *err)
 	int r = 0;
 
 	req->method = find_method(req->head.method);
+	req->body_max = UINT64_MAX;
+	if (app->divert) {
+		r = app->divert(req, err);
+		if (r != 0)
+			return MIN(r, 0);
+	}
 	if (strcmp(req->head.target, "*") != 0)
 		r = http_target_parse(req->head.target, &req->target, err);
 	if (r < 0)
 		req->conn->must_close = true; /* as for any other request that is no request */
 	if (r == 0)
-		r = check_host(req, err);
+		r = http_check_host(req, err);
 	if (r == 0)
 		r = check_origin(req, err);
 	if (r < 0)

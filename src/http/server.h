@@ -59,7 +59,15 @@ struct http_outcome {
 	bool is_whole;  /* the reply was written out */
 };
 
+struct http_head; /* parse.h */
+
 struct http_app {
+	/*
+	 * Sees each whole head first; may be NULL. 1: the request is its own, to be answered as by
+	 * a handler with HTTP_BODY_STREAM; none of the checks below was or will be made. 0: it goes
+	 * on as usual. < 0: err is the answer.
+	 */
+	http_fn divert;
 	const struct http_route *routes; /* with n rows; borrowed */
 	size_t n_routes;
 	http_fn authorize; /* called when head and route are known, before any byte of the body is
@@ -94,6 +102,22 @@ void http_server_drain(struct http_server *s, uint64_t deadline_us, loop_fn done
 void http_server_free(struct http_server *s);
 struct http_limits *http_server_limits(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
+
+/* Who has taken a connection over after 101. */
+struct http_tunnel_ops {
+	void (*on_data)(struct http_req *req, struct buf *in); /* takes what it can from in */
+	void (*on_drain)(struct http_req *req);
+	void (*on_gone)(struct http_req *req); /* once, before on_done() */
+};
+/* After http_stream_start() of 101: bytes go as they are, out by http_stream_write() until
+ * http_stream_end(), in to on_data(); http_body_pause() holds them back. */
+void http_tunnel(struct http_req *req, const struct http_tunnel_ops *ops, void *arg);
+void *http_tunnel_arg(const struct http_req *req);
+
+/* Is it asked by a name that is the app's? For who diverts. */
+must_check int http_check_host(const struct http_req *req, struct err *err);
+const struct http_head *http_req_head(const struct http_req *req); /* with every field as it came */
+bool http_is_tls(const struct http_req *req);
 
 /* What was asked. Strings are borrowed and live as long as req. */
 void *http_app_arg(const struct http_req *req);

@@ -368,7 +368,7 @@ static void ws_on_gone(struct http_req *req)
 	loop_defer(http_loop(req), free_ws, ws);
 }
 
-static const struct upgrade_ops ws_upgrade = {ws_on_data, ws_on_drain, ws_on_gone};
+static const struct http_tunnel_ops ws_upgrade = {ws_on_data, ws_on_drain, ws_on_gone};
 
 static int check_upgrade(struct http_req *req, struct err *err)
 {
@@ -410,8 +410,7 @@ int ws_accept(struct http_req *req, const struct http_ws_ops *ops, void *arg, st
 	ws->timer = loop_timer_new(http_loop(req), on_close_timer, ws);
 	ws_codec_init(&ws->codec, /* is_server= */ true);
 	req->conn->in.cap = WS_MESSAGE_MAX + FRAME_HEAD_MAX;
-	req->upgrade = &ws_upgrade;
-	req->upgrade_arg = ws;
+	http_tunnel(req, &ws_upgrade, ws);
 	*ret = ws;
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 struct code_call;
 struct context;
+struct port;
 
 #define BOOT_ID_SIZE  40
 #define CHANNEL_BLOCK 65536 /* channel numbers that one write of a sandbox's row reserves */
@@ -98,6 +99,10 @@ struct sandbox {
 	size_t n_execs;
 	struct list contexts; /* in order of creation */
 	size_t n_contexts;
+	struct port *ports; /* in the order of their numbers */
+	size_t n_ports;
+	struct list port_lines;
+	size_t n_port_lines;
 	/* account.c */
 	struct meter *meter;           /* while it is somebody's and runs */
 	struct guest_usage base_usage; /* of the time before it was somebody's */
@@ -306,6 +311,12 @@ struct language;
 void context_warm(struct sandbox *s, const struct language *language);
 bool context_is_warming(struct sandbox *s); /* some are not ready yet */
 void context_cool(struct sandbox *s);       /* ends those that wait */
+
+/* port.c: part of the sandbox's row. */
+void port_rows_to_json(const struct sandbox *s, struct json_writer *w);
+must_check int port_rows_load(struct sandbox *s, const json_t *rows);
+/* port-line.c: cuts those to one port, or to all (0). */
+void port_line_cut_all(struct sandbox *s, uint16_t number);
 
 /* exec-record.c: the exec's row. */
 must_check int exec_save(struct exec *e, struct err *err);

@@ -104,6 +104,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_u64(&w, "oom_kills", s->oom_kills);
 	json_put_u64(&w, "pids_refused", s->pids_refused);
 	json_put_str(&w, "key_id", s->key_id);
+	port_rows_to_json(s, &w);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -185,7 +186,7 @@ static void note_expiry(struct sandbox *s, uint64_t expires_us)
 static int read_row(struct sandbox *s, const json_t *object)
 {
 	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
-	json_t *detail = NULL;
+	json_t *detail = NULL, *ports = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
 	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0;
 	const struct json_field fields[] = {
@@ -211,6 +212,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"channels_to", JSON_FIELD_U64, &channels_to, true, .max = UINT32_MAX},
 		{"oom_kills", JSON_FIELD_U64, &s->oom_kills, true},
 		{"pids_refused", JSON_FIELD_U64, &s->pids_refused},
+		{"ports", JSON_FIELD_ARRAY, &ports},
 		{"key_id", JSON_FIELD_STRING, &key_id}, /* not in the rows of version 1 */
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
@@ -219,6 +221,8 @@ static int read_row(struct sandbox *s, const json_t *object)
 		r = read_limits(limits, &s->limits);
 	if (r == 0)
 		r = read_isolation(isolation, &s->isolation);
+	if (r == 0 && ports)
+		r = port_rows_load(s, ports);
 	if (r < 0)
 		return r;
 	s->tags = json_incref(tags);

@@ -249,6 +249,7 @@ void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const 
 	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
 	              end_cause_name(cause), message);
 	wake_cancel(s, &err);
+	port_line_cut_all(s, 0);
 	exec_end_all(s);
 	if (s->link) {
 		context_end_all(s, &err);
@@ -390,6 +391,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->pausers);
 	list_init(&s->exec_list);
 	list_init(&s->contexts);
+	list_init(&s->port_lines);
 	list_init(&s->warm);
 	list_init(&s->link_all);
 	list_init(&s->link_ended);
@@ -404,6 +406,8 @@ void sandbox_free(struct sandbox *s)
 	account_free(s);
 	exec_free_all(s);
 	context_free_all(s);
+	port_line_cut_all(s, 0);
+	free(s->ports);
 	link_free(s->link);
 	loop_timer_free(s->timer);
 	loop_timer_free(s->reconnect);

@@ -300,6 +300,25 @@ def restart_context(api, box):
     assert api("restart_context", id=box.id, context_id=context_of(api, box))[1]["starts"] == 2
 
 
+def create_port(api, box):
+    body = {"port": 3000, "expires_in_ms": 60000, "public": False}
+    assert not mistakes(OPERATIONS["create_port"].body_types["application/json"]["schema"], body)
+    status, port = api("create_port", id=box.id, body=body)
+    assert status == 201 and port["token"] in port["url"]
+    assert api("create_port", id=box.id, body={"port": 3000, "public": True})[1]["expires_us"] is None
+
+
+def list_ports(api, box):
+    api("create_port", id=box.id, body={"port": 3001})
+    assert 3001 in [p["port"] for p in api("list_ports", id=box.id)[1]["ports"]]
+
+
+def delete_port(api, box):
+    api("create_port", id=box.id, body={"port": 3002})
+    assert api("delete_port", id=box.id, port="3002")[0] == 200
+    assert api("delete_port", id=box.id, port="3002")[0] == 404
+
+
 def interrupt_context(api, box):
     assert api("interrupt_context", id=box.id, context_id=context_of(api, box))[0] == 200
 

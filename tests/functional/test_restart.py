@@ -8,6 +8,7 @@ import pytest
 from cloche import Client
 from harness import audit
 from harness.daemon import Daemon, wait_for
+from harness.web import PORT, Web, start_server
 
 COUNT = ["python3", "-uc", "import time\nfor i in range(400):\n print('line', i)\n time.sleep(0.01)"]
 
@@ -117,3 +118,13 @@ def test_a_guest_that_dies_by_itself_is_told_with_a_cause(own):
     os.kill(min(pids), signal.SIGKILL)
     info = wait_for(lambda: sandbox.refresh() if sandbox.refresh().ended else None, 15, "the end")
     assert info.ended["cause"] in ("guest_crash", "killed")
+
+
+def test_links_to_ports_outlive_a_killed_gateway(own):
+    daemon, client = own
+    with client.create() as sandbox:
+        start_server(sandbox)
+        web = Web(daemon, sandbox.expose(PORT)["url"])
+        assert web.seen("/before")["path"] == "/before"
+        daemon.kill_parts("gateway")
+        assert web.seen("/after")["path"] == "/after"

@@ -14,7 +14,7 @@ import json
 import os
 import time
 from datetime import date
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Union
 
 from . import errors
 from ._protocol import (
@@ -220,6 +220,7 @@ class Sandbox:
         self.info = info
         self.files = Files(client, info.id)
         self.contexts = Contexts(client, info.id)
+        self._port_urls: Dict[int, str] = {}
 
     @classmethod
     def create(
@@ -323,6 +324,33 @@ class Sandbox:
     def usage(self) -> Json:
         """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
         return self.client.call(request("GET", ["sandboxes", self.id, "usage"]))
+
+    def expose(self, port: int, *, expires_in: Optional[float] = None, public: bool = False) -> Json:
+        """Opens a port to the outside: {port, url, host_url, token, …}. Opening it again makes a new token.
+
+        The url lets in whoever has it, for expires_in seconds or as long as the sandbox lives; public needs none.
+        """
+        body: Json = {"port": port, "public": public}
+        if expires_in is not None:
+            body["expires_in_ms"] = int(expires_in * 1000)
+        opened = self.client.call(request("POST", ["sandboxes", self.id, "ports"], body=body))
+        self._port_urls[port] = opened["host_url"] or opened["url"]
+        return opened
+
+    def port_url(self, port: int) -> str:
+        """Where a browser finds the server on that port; opens the port at the first call."""
+        if port not in self._port_urls:
+            self.expose(port)
+        return self._port_urls[port]
+
+    def ports(self) -> List[Json]:
+        """Ports that are open, without their tokens."""
+        return self.client.call(request("GET", ["sandboxes", self.id, "ports"]))["ports"]
+
+    def close_port(self, port: int) -> None:
+        """Lets nobody in any more, and cuts who is."""
+        self._port_urls.pop(port, None)
+        self.client.call(request("DELETE", ["sandboxes", self.id, "ports", str(port)]))
 
     def _post(self, verb: str, body: Optional[Json] = None) -> SandboxInfo:
         req = request("POST", ["sandboxes", self.id, verb], body=body, timeout=FOREVER)

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Heads are never passed on: they were read by the one strict parser, and are written anew from
+ * what it understood, field by field. So there is no message that we and the other side could read
+ * differently. What is left out, one way: what belongs to one connection, what says who we are,
+ * keys and tokens of ours. The other way: what belongs to one connection, and by path all that a
+ * browser would keep for our whole address.
+ */
+#include "preview/inside.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *const hop_by_hop[] = {"Connection",
+                                         "Keep-Alive",
+                                         "Proxy-Connection",
+                                         "Proxy-Authenticate",
+                                         "Proxy-Authorization",
+                                         "TE",
+                                         "Trailer",
+                                         "Transfer-Encoding",
+                                         "Upgrade",
+                                         "Content-Length",
+                                         NULL};
+static const char *const ours_in[] = {"Host",
+                                      "Expect",
+                                      "Forwarded",
+                                      "X-Cloche-Token",
+                                      "X-Forwarded-For",
+                                      "X-Forwarded-Host",
+                                      "X-Forwarded-Port",
+                                      "X-Forwarded-Proto",
+                                      "X-Forwarded-Prefix",
+                                      "X-Real-IP",
+                                      NULL};
+static const char *const ours_out[] = {"Server", "Date", "X-Request-Id", "X-Content-Type-Options",
+                                       NULL};
+/* What a browser keeps for an address, or grants to it. */
+static const char *const kept_by_browser[] = {"Set-Cookie",
+                                              "Set-Cookie2",
+                                              "Clear-Site-Data",
+                                              "Service-Worker-Allowed",
+                                              "Strict-Transport-Security",
+                                              "Public-Key-Pins",
+                                              "Alt-Svc",
+                                              "NEL",
+                                              "Report-To",
+                                              "Reporting-Endpoints",
+                                              "Origin-Agent-Cluster",
+                                              "Referrer-Policy",
+                                              "SourceMap",
+                                              NULL};
+
+static bool is_listed(const char *const *list, const char *name)
+{
+	for (; *list; list++)
+		if (strcasecmp(*list, name) == 0)
+			return true;
+	return false;
+}
+
+/* Also those that "Connection" names. */
+static bool is_hop_by_hop(const struct http_head *head, const char *name)
+{
+	if (is_listed(hop_by_hop, name))
+		return true;
+	for (size_t i = 0; i < head->n_fields; i++) {
+		struct http_field f = http_head_field(head, i);
+
+		if (strcasecmp(f.name, "Connection") == 0 && http_list_has(f.value, name))
+			return true;
+	}
+	return false;
+}
+
+/* A key of this daemon, whoever sends it here by mistake. Others' are the server's business. */
+static bool is_our_key(const struct visit *v, struct http_field f)
+{
+	const char *secret = f.value;
+
+	if (strcasecmp(f.name, "Authorization") == 0) {
+		if (strncasecmp(secret, "Bearer ", 7) != 0)
+			return false;
+		secret += 7;
+	} else if (strcasecmp(f.name, "X-API-Key") != 0) {
+		return false;
+	}
+	return strncmp(secret, "clo_", 4) == 0 || keyring_check(v->preview->keyring, secret);
+}
+
+/* A Cookie field without ours; nothing of it where nothing is left. */
+static int put_cookies(struct buf *out, const char *value)
+{
+	auto_call(buf_done) struct buf left = BUF_INIT(HTTP_HEAD_MAX);
+	int r = 0;
+
+	while (r == 0 && *value) {
+		size_t len = strcspn(value, ";");
+
+		value += MIN(strspn(value, " "), len);
+		len = strcspn(value, ";");
+		if (len > 0 && strncmp(value, PREVIEW_COOKIE "=", sizeof(PREVIEW_COOKIE)) != 0)
+			r = buf_printf(&left, "%s%.*s", left.len > 0 ? "; " : "", (int)len, value);
+		value += len + (value[len] == ';');
+	}
+	if (r == 0 && left.len > 0)
+		r = http_encode_field(out, "Cookie", buf_str(&left));
+	return r;
+}
+
+static int put_field_in(const struct visit *v, struct buf *out, struct http_field f)
+{
+	const struct http_head *head = http_req_head(v->req);
+
+	if (is_hop_by_hop(head, f.name) || is_listed(ours_in, f.name) || is_our_key(v, f))
+		return 0;
+	if (strcasecmp(f.name, "Cookie") == 0)
+		return v->is_by_path ? 0 : put_cookies(out, f.value);
+	return http_encode_field(out, f.name, f.value);
+}
+
+static int put_framing(const struct http_head *head, struct buf *out)
+{
+	if (head->framing == HTTP_CHUNKED)
+		return buf_append_str(out, "Transfer-Encoding: chunked\r\n");
+	if (head->framing == HTTP_LENGTH)
+		return buf_printf(out, "Content-Length: %" PRIu64 "\r\n", head->length);
+	return 0;
+}
+
+/* Development servers answer to their own name only; what the browser asked for is told beside. */
+static int put_ours(const struct visit *v, struct buf *out)
+{
+	const char *host = http_header(v->req, "Host");
+	int r = buf_printf(out, "Host: localhost:%u\r\nX-Forwarded-Proto: %s\r\n", v->port,
+	                   http_is_tls(v->req) ? "https" : "http");
+
+	if (r == 0 && host)
+		r = http_encode_field(out, "X-Forwarded-Host", host);
+	if (r == 0 && !http_req_head(v->req)->is_upgrade)
+		return buf_append_str(out, "Connection: close\r\n");
+	if (r == 0)
+		r = buf_append_str(out, "Connection: Upgrade\r\n");
+	return r == 0 ? http_encode_field(out, "Upgrade", http_header(v->req, "Upgrade")) : r;
+}
+
+int heads_request(const struct visit *v, struct buf *out)
+{
+	const struct http_head *head = http_req_head(v->req);
+	int r = buf_printf(out, "%s %s HTTP/1.1\r\n", head->method, v->target.data);
+
+	if (r == 0)
+		r = put_ours(v, out);
+	if (r == 0)
+		r = put_framing(head, out);
+	for (size_t i = 0; r == 0 && i < head->n_fields; i++)
+		r = put_field_in(v, out, http_head_field(head, i));
+	return r == 0 ? buf_append(out, "\r\n", 2) : r;
+}
+
+/* By name: a cookie for the names beside it, or one that is ours, is not the sandbox's to set. */
+static bool is_foreign_cookie(const char *value)
+{
+	if (strncmp(value, PREVIEW_COOKIE "=", sizeof(PREVIEW_COOKIE)) == 0)
+		return true;
+	for (const char *p = strchr(value, ';'); p; p = strchr(p, ';')) {
+		p += 1 + strspn(p + 1, " \t");
+		if (strncasecmp(p, "domain", 6) == 0 && (p[6] == '=' || p[6] == ' '))
+			return true;
+	}
+	return false;
+}
+
+/* A path of the server's is one below the prefix to the browser. */
+static void put_location(const struct visit *v, const char *value)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(HTTP_HEAD_MAX);
+
+	if (!v->is_by_path || value[0] != '/' || value[1] == '/')
+		http_reply_header(v->req, "Location", value);
+	else if (buf_printf(&text, "%s%s", v->prefix, value) == 0)
+		http_reply_header(v->req, "Location", buf_str(&text));
+}
+
+static void put_field_out(const struct visit *v, const struct http_head *head, struct http_field f)
+{
+	if (is_hop_by_hop(head, f.name) || is_listed(ours_out, f.name))
+		return;
+	if (v->is_by_path && is_listed(kept_by_browser, f.name))
+		return;
+	if (strcasecmp(f.name, "Set-Cookie") == 0 && is_foreign_cookie(f.value))
+		return;
+	if (strcasecmp(f.name, "Location") == 0)
+		put_location(v, f.value);
+	else
+		http_reply_header(v->req, f.name, f.value);
+}
+
+void heads_reply(const struct visit *v, const struct http_head *head)
+{
+	for (size_t i = 0; i < head->n_fields; i++)
+		put_field_out(v, head, http_head_field(head, i));
+	if (head->status == 101) {
+		http_reply_header(v->req, "Connection", "Upgrade");
+		http_reply_header(v->req, "Upgrade", http_head_find(head, "Upgrade"));
+	}
+	if (!v->is_by_path)
+		return;
+	http_reply_header(v->req, "Content-Security-Policy",
+	                  "sandbox allow-scripts allow-forms allow-modals allow-popups "
+	                  "allow-downloads");
+	http_reply_header(v->req, "Referrer-Policy", "no-referrer");
+	/* Its own scripts are of another origin to it, being of none. */
+	if (!http_head_find(head, "Access-Control-Allow-Origin"))
+		http_reply_header(v->req, "Access-Control-Allow-Origin", "*");
+}

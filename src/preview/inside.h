@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the files of this directory share. */
+#include "http/parse.h"
+#include "preview/preview.h"
+
+#define PREVIEW_COOKIE     "cloche_port"
+#define PREVIEW_TARGET_MAX HTTP_LINE_MAX
+
+struct visit { /* what is asked of which port; strings live as long as the request */
+	const struct preview *preview;
+	struct http_req *req;
+	char id[ID_SIZE];
+	uint16_t port;
+	bool is_by_path;
+	char token[ID_SIZE]; /* "" = none was shown */
+	bool has_cookie;     /* the token came in one */
+	bool has_query;      /* or in the query */
+	char prefix[160];    /* by path: "/p/ID/PORT~TOKEN", which the server inside does not see */
+	struct buf target;   /* as the server inside is asked: path and query without the token */
+};
+
+/* heads.c: messages written anew, without what is not the other side's business. */
+must_check int heads_request(const struct visit *v, struct buf *out);
+/* Puts the fields of the server's answer into the reply. */
+void heads_reply(const struct visit *v, const struct http_head *head);
+
+/* page.c: answers of our own, as HTML or JSON. */
+void page_refused(struct http_req *req);
+void page_failed(struct http_req *req, const struct err *err);
+
+/* proxy.c: takes the visit over. Copies what it needs. */
+must_check int proxy_start(struct visit *v, struct sandbox *s, struct err *err);

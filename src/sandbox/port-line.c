@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A line is dialled by the broker, in the sandbox's net namespace: 127.0.0.1 first, ::1 where that
+ * is refused, since a server may listen on either. The gateway itself can make no socket.
+ *
+ *	asked (broker) --> connecting (fd is watched) --> open (the fd is the owner's)
+ *	any --> cut (told once) --> closed by its owner
+ */
+#include "base/fd.h"
+#include "sandbox/inside.h"
+#include "sandbox/port.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define CONNECT_US UINT64_C(10000000)
+
+struct port_line {
+	struct sandbox *s; /* NULL: cut */
+	struct list link;  /* in the sandbox */
+	struct loop *loop;
+	struct host *host;
+	const struct port_line_ops *ops;
+	void *arg;
+	uint16_t number;
+	int family;
+	uint64_t ask; /* at the broker */
+	int fd;       /* while it connects */
+	struct loop_io *io;
+	struct loop_timer *timer;
+};
+
+/* Nothing of it is under way any more. */
+static void settle(struct port_line *l)
+{
+	host_cancel(l->host, l->ask);
+	l->ask = 0;
+	loop_io_removep(&l->io);
+	loop_timer_set(l->timer, UINT64_MAX);
+}
+
+static void cut(struct port_line *l, const struct err *err)
+{
+	settle(l);
+	if (!l->s)
+		return;
+	l->s->n_port_lines--;
+	l->s = NULL;
+	list_remove(&l->link);
+	l->ops->on_cut(err, l->arg);
+}
+
+static int dial(struct port_line *l, int family, struct err *err);
+
+static void fail(struct port_line *l, int errnum)
+{
+	struct err err;
+
+	if (l->family == AF_INET && dial(l, AF_INET6, &err) == 0)
+		return;
+	(void)err_set(&err, ERR_UNAVAILABLE, errnum, "nothing listens on port %u of the sandbox",
+	              l->number);
+	cut(l, &err);
+}
+
+static void on_io(struct loop *loop, uint32_t events, void *arg)
+{
+	struct port_line *l = arg;
+	socklen_t len = sizeof(int);
+	int errnum = 0;
+
+	(void)loop;
+	(void)events;
+	if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0)
+		errnum = errno;
+	settle(l);
+	if (errnum == 0) {
+		l->ops->on_open(take_fd(&l->fd), l->arg);
+		return;
+	}
+	(void)close(take_fd(&l->fd));
+	fail(l, errnum);
+}
+
+static void on_dialled(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct port_line *l = arg;
+	int r;
+
+	l->ask = 0;
+	l->fd = fd;
+	if (reply->err.code != ERR_NONE || fd < 0) {
+		if (reply->err.errnum == ECONNREFUSED)
+			fail(l, ECONNREFUSED);
+		else
+			cut(l, &reply->err);
+		return;
+	}
+	r = loop_io_add(l->loop, fd, EPOLLOUT, on_io, l, &l->io);
+	if (r < 0)
+		fail(l, -r);
+}
+
+static void on_timeout(struct loop *loop, void *arg)
+{
+	(void)loop;
+	fail(arg, ETIMEDOUT);
+}
+
+static int dial(struct port_line *l, int family, struct err *err)
+{
+	struct msg_request req = {.op = MSG_DIAL};
+
+	settle(l);
+	if (l->fd >= 0)
+		(void)close(take_fd(&l->fd));
+	l->family = family;
+	(void)snprintf(req.id, sizeof(req.id), "%s", l->s->id);
+	req.dial.family = (uint32_t)family;
+	req.dial.port = l->number;
+	loop_timer_set_in(l->timer, CONNECT_US);
+	return host_ask(l->host, &req, on_dialled, l, &l->ask, err);
+}
+
+int port_line_open(struct sandbox *s, uint16_t number, const struct port_line_ops *ops, void *arg,
+                   struct port_line **ret, struct err *err)
+{
+	struct port_line *l;
+	int r;
+
+	if (s->state != SANDBOX_RUNNING)
+		return err_set(err, ERR_CONFLICT, 0, "sandbox %s is %s, not running", s->id,
+		               sandbox_state_name(s->state));
+	if (s->n_port_lines >= PORT_LINES_MAX)
+		return err_set(err, ERR_LIMIT, 0,
+		               "%d connections to ports of this sandbox are open", PORT_LINES_MAX);
+	l = xnew0(struct port_line);
+	*l = (struct port_line){.s = s,
+	                        .loop = s->fleet->config.loop,
+	                        .host = s->fleet->host,
+	                        .ops = ops,
+	                        .arg = arg,
+	                        .number = number,
+	                        .fd = -1};
+	l->timer = loop_timer_new(l->loop, on_timeout, l);
+	list_append(&s->port_lines, &l->link);
+	s->n_port_lines++;
+	sandbox_touch(s);
+	r = dial(l, AF_INET, err);
+	if (r < 0)
+		port_line_close(l);
+	else
+		*ret = l;
+	return r;
+}
+
+void port_line_count(struct port_line *l, uint64_t in_bytes, uint64_t out_bytes)
+{
+	if (!l->s)
+		return;
+	sandbox_touch(l->s);
+	sandbox_count_network(l->s, in_bytes, out_bytes);
+}
+
+static void free_line(struct loop *loop, void *arg)
+{
+	(void)loop;
+	free(arg);
+}
+
+void port_line_close(struct port_line *l)
+{
+	if (!l)
+		return;
+	settle(l);
+	loop_timer_free(take_ptr(l->timer));
+	if (l->fd >= 0)
+		(void)close(take_fd(&l->fd));
+	if (l->s) {
+		l->s->n_port_lines--;
+		list_remove(&l->link);
+	}
+	l->s = NULL;
+	loop_defer(l->loop, free_line, l); /* it may be on the stack */
+}
+
+void port_line_cut_all(struct sandbox *s, uint16_t number)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_GONE, 0, "%s",
+	              number ? "the port was closed" : "the sandbox has ended");
+	list_for_each (&s->port_lines, struct port_line, l, link)
+		if (number == 0 || l->number == number)
+			cut(l, &err);
+}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of sandboxes from outside: opened with a token, served as web sites, closed again."""
+
+import base64
+import hashlib
+import json
+
+import pytest
+from cloche import ClocheError
+from harness.daemon import call
+from harness.web import PORT, Web, start_server
+
+
+@pytest.fixture
+def web(daemon, sandbox):
+    start_server(sandbox)
+    return Web(daemon, sandbox.expose(PORT)["url"])
+
+
+def test_a_page_of_a_server_inside_is_seen_by_its_url(web):
+    seen = web.seen("/a//b/../c%2fd?x=1&y=%zz")
+    assert (seen["method"], seen["path"]) == ("GET", "/a//b/../c%2fd?x=1&y=%zz")
+    assert ["Host", f"localhost:{PORT}"] in seen["fields"]
+
+
+def test_bodies_of_either_framing_arrive_whole(web):
+    data = bytes(range(256)) * 8192
+    for body in (data, iter([data[:100], data[100:]])):
+        seen = web.seen("/upload", method="POST", body=body)
+        assert (seen["length"], seen["hash"]) == (len(data), hashlib.sha256(data).hexdigest())
+
+
+def test_any_method_is_passed_on_and_head_has_no_body(web):
+    assert web.seen("/", method="PROPFIND")["method"] == "PROPFIND"
+    status, _, body = web.ask("/", method="HEAD")
+    assert (status, body) == (200, b"")
+
+
+def test_a_large_answer_arrives_whole(web):
+    status, _, body = web.ask("/big", timeout=60)
+    assert (status, len(body)) == (200, 100_000_000)
+
+
+def test_events_arrive_while_the_answer_goes_on(web):
+    with web.connect() as s:
+        s.sendall(f"GET {web.base}/slow-events HTTP/1.1\r\nHost: {web.host}\r\n\r\n".encode())
+        data = b""
+        while b"data: first" not in data:
+            part = s.recv(65536)
+            assert part, data
+            data += part
+
+
+def test_a_websocket_carries_bytes_both_ways(web):
+    with web.connect() as s:
+        s.sendall(
+            f"GET {web.base}/ws HTTP/1.1\r\nHost: {web.host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        f = s.makefile("rb")
+        head = [f.readline()]
+        while head[-1] != b"\r\n":
+            head.append(f.readline())
+        assert head[0].startswith(b"HTTP/1.1 101 ") and b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in head
+        for size in (1, 70000, 5):
+            s.sendall(b"m" * size)
+            assert f.read(size) == b"m" * size
+
+
+def test_a_server_that_listens_on_ipv6_only_is_reached(daemon, sandbox):
+    start_server(sandbox, "::1")
+    assert Web(daemon, sandbox.expose(PORT)["url"]).seen("/six")["path"] == "/six"
+
+
+def test_where_nothing_listens_a_browser_gets_a_page_that_tries_again(daemon, sandbox):
+    web = Web(daemon, sandbox.expose(4000)["url"])
+    status, headers, body = web.ask(headers=[("Accept", "text/html,*/*")])
+    assert status == 502 and b'http-equiv="refresh"' in body and b"Nothing is listening yet" in body
+    status, headers, body = web.ask()
+    assert status == 502 and json.loads(body)["error"]["code"] == "guest_error"
+    assert ("retry-after", "1") in headers
+
+
+def test_ports_are_listed_without_tokens_and_closed(client, sandbox):
+    opened = sandbox.expose(3000, expires_in=60)
+    sandbox.expose(80, public=True)
+    ports = sandbox.ports()
+    assert [(p["port"], p["public"]) for p in ports] == [(80, True), (3000, False)]
+    assert opened["token"] not in str(ports) and opened["expires_us"] > opened["created_us"]
+    sandbox.close_port(3000)
+    assert [p["port"] for p in sandbox.ports()] == [80]
+    with pytest.raises(ClocheError) as e:
+        sandbox.close_port(3000)
+    assert e.value.status == 404
+
+
+@pytest.mark.parametrize("body", [{}, {"port": 0}, {"port": 65536}, {"port": "80"}, {"port": 80, "x": 1}, {"port": 80, "expires_in_ms": 0}])
+def test_a_wrong_field_is_named(daemon, sandbox, body):
+    status, reply = call(daemon, "POST", f"/v1/sandboxes/{sandbox.id}/ports", body)
+    assert status == 400 and reply["error"]["field"] in ("port", "x", "expires_in_ms")
+
+
+def test_the_path_without_its_slash_leads_to_the_one_with_it(web):
+    status, headers, _ = web.ask("")
+    assert status == 308 and ("location", web.base + "/") in headers
+
+
+def test_redirects_of_the_server_stay_below_the_port(web):
+    raw = base64.b64encode(b"HTTP/1.1 302 Found\r\nLocation: /login?a=1\r\nContent-Length: 0\r\n\r\n").decode()
+    status, headers, _ = web.ask("/raw?" + raw)
+    assert status == 302 and ("location", web.base + "/login?a=1") in headers
