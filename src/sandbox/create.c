@@ -32,6 +32,8 @@ void create_fail(struct sandbox *s, const struct err *err)
 		log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
 	s->create_err = *err;
 	s->is_undone = true;
+	if (s->resumes == 0)
+		s->is_kept = false; /* nothing of it was anybody's */
 	sandbox_end(s, END_GUEST_CRASH, NULL,
 	            s->resumes > 0 ? "it could not be resumed" : "it could not be created");
 }

@@ -93,6 +93,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_bool(&w, "is_persistent", s->is_persistent);
 	json_put_bool(&w, "is_kept", s->is_kept);
 	json_put_bool(&w, "is_deleted", s->is_deleted);
+	json_put_bool(&w, "is_undone", s->is_undone);
 	json_put_bool(&w, "auto_resumes", s->auto_resumes);
 	json_put_u64(&w, "resumes", s->resumes);
 	put_raw_isolation(&w, &s->isolation);
@@ -203,6 +204,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"is_persistent", JSON_FIELD_BOOL, &s->is_persistent},
 		{"is_kept", JSON_FIELD_BOOL, &s->is_kept},
 		{"is_deleted", JSON_FIELD_BOOL, &s->is_deleted},
+		{"is_undone", JSON_FIELD_BOOL, &s->is_undone},
 		{"auto_resumes", JSON_FIELD_BOOL, &s->auto_resumes},
 		{"resumes", JSON_FIELD_U64, &s->resumes},
 		{"detail", JSON_FIELD_OBJECT, &detail},

@@ -310,6 +310,26 @@ TEST(a_restart_finishes_a_delete_and_undoes_a_create_of_a_persistent_one)
 	rig_stop(&rig);
 }
 
+TEST(a_create_of_a_persistent_one_that_the_brokers_death_failed_is_gone_at_the_next_start)
+{
+	struct sandbox_spec spec = {.name = "failed", .is_persistent = true};
+	struct outcome o = {0};
+
+	rig_start(&rig);
+	rig.broker.create = CREATE_UNANSWERED;
+	CHECK_INT(sandbox_create(rig.fleet, "prj_test", &spec, rig_note, &o, NULL), 0);
+	UNTIL(&rig.broker, rig.broker.creates > 0);
+	fake_broker_die(&rig.broker);
+	UNTIL(&rig.broker, o.calls > 0);
+	CHECK_INT(o.err.code, ERR_UNAVAILABLE);
+	rig_go_away(&rig);
+	rig.broker.create = CREATE_WELL;
+	rig_come_back(&rig);
+	UNTIL(&rig.broker, find("failed") == NULL);
+	CHECK_INT(fake_kept(&rig.broker), 0);
+	rig_stop(&rig);
+}
+
 TEST(a_layer_of_this_store_without_a_record_goes_and_one_of_another_stays)
 {
 	rig_start(&rig);
