@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -20,6 +20,10 @@ down:
 
 test:
 	@tools/test
+
+# Kills the daemon KILLS times (default 1000) under load, and looks at the host after each.
+chaos:
+	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) tools/test --only plain --suite chaos -- -s
 
 lint:
 	@tools/install-deps lint

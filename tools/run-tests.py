@@ -3,7 +3,7 @@
 """Runs every suite on build directories that are ready, and counts single tests.
 
 First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
-(the interpreters' drivers by themselves; functional, security, contract on a real daemon); with a sanitized build beside the plain one,
+(the interpreters' drivers by themselves; functional, security, contract on a real daemon; chaos on daemons that are killed); with a sanitized build beside the plain one,
 unit and functional once more on that; then the unit tests that can under valgrind. Prints each failure with its output, each skip with its
 reason, and as the very last line "N passed, N failed, N skipped".
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
-PYTHON_SUITES = ["kernels", "functional", "security", "contract"]
+PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos"]
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are found by valgrind and by the audits; LeakSanitizer costs seconds a process.
 SANITIZER_ENV = {
@@ -132,14 +132,16 @@ def run_pytest(tally, build, suites, label, extra):
     argv = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(ROOT / "tests"),
             "--tb=short", "--junitxml", str(report), *extra, *folders]
     env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(build), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, cwd=ROOT / "tests")
+    sink = None if "-s" in extra else subprocess.PIPE  # somebody wants to watch
+    done = subprocess.run(argv, stdout=sink, stderr=subprocess.STDOUT, text=True, env=env, cwd=ROOT / "tests")
+    output = done.stdout or ""
     if not report.exists():
-        tally.add(label, "failed", done.stdout)
+        tally.add(label, "failed", output)
         return
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         add_pytest_case(tally, label, case)
     if done.returncode not in (0, 1):
-        tally.add(label, "failed", done.stdout[-6000:])
+        tally.add(label, "failed", output[-6000:])
 
 
 def parse_args():

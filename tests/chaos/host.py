@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a daemon is on the host while sandboxes live: exactly what those need, its spares, and its own processes.
+
+Processes of ours are known by a mark in their environment, those of sandboxes by their cgroup. A daemon that was killed
+cleans up behind the next one's first answer, so a look is repeated until nothing is wrong, or for as long as that may take.
+"""
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+from harness import audit
+from harness.daemon import call, read_text
+
+SETTLE_S = 20
+PARTS = {"cloche": 1, "cloche-broker": 1, "cloche-gateway": 1, "cloche-dialer": 1}
+ALIVE = ("creating", "running", "pausing", "paused", "stopping")
+
+
+def marked(mark):
+    """{pid: name} of the processes that have the mark: ours, and whatever they forked."""
+    found = {}
+    for proc in Path("/proc").glob("[0-9]*"):
+        if mark in read_text(proc / "environ"):
+            found[int(proc.name)] = read_text(proc / "comm").strip()
+    return found
+
+
+def cgroup_top(pid):
+    """The name of the daemon's own directory in each cgroup tree."""
+    for line in read_text(f"/proc/{pid}/cgroup").splitlines():
+        for word in line.split("/"):
+            if word.startswith("cloche"):
+                return word
+    return None
+
+
+def cgroup_members(top):
+    """{name: pids}: what lies below the daemon's directory in any tree."""
+    found = {}
+    for mount in audit._cgroup_mounts():
+        for where, _, _ in os.walk(mount / top):
+            inside = Path(where).relative_to(mount / top).parts
+            if inside:
+                pids = read_text(Path(where) / "cgroup.procs").split()
+                found.setdefault(inside[0], set()).update(int(p) for p in pids)
+    return found
+
+
+class Host:
+    def __init__(self, daemon, mark, top):
+        self.daemon, self.mark, self.top = daemon, mark, top
+        self.mounts, self.loops = self._mounts(), audit.loop_devices(daemon.dir)
+
+    def _mounts(self):
+        return {m for m in audit._mounts(self.daemon) if "sb_" not in m}
+
+    def wrongs(self, listed):
+        """What is there and should not be, or the other way round."""
+        pool = call(self.daemon, "GET", "/v1/health")[1]["pool"]
+        alive = {s["id"] for s in listed if s["state"] in ALIVE}
+        kept = {s["id"] for s in listed} - alive
+        runs = set(os.listdir(self.daemon.run / "sandboxes"))
+        spares = runs - alive
+        wrong = [f"no run directory: {i}" for i in alive - runs]
+        if not len(spares) == pool["ready"] == pool["target"]:
+            wrong.append(f"spares: {sorted(spares)}, where the pool has {pool}")
+        wrong += self._wrong_groups(alive | spares)
+        wrong += self._wrong_processes()
+        wrong += self._wrong_files(alive | spares, kept)
+        wrong += [f"mount: {m}" for m in self._mounts() ^ self.mounts]
+        wrong += [f"loop device: {d}" for d in audit.loop_devices(self.daemon.dir) ^ self.loops]
+        return wrong
+
+    def _wrong_groups(self, running):
+        groups = {n: p for n, p in cgroup_members(self.top).items() if n.startswith("sb_")}
+        wrong = [f"cgroup: {n} with {p}" for n, p in groups.items() if n not in running]
+        return wrong + [f"no process in {n}" for n in running if not groups.get(n)]
+
+    def _wrong_processes(self):
+        seen = Counter(marked(self.mark).values())
+        is_right = seen == PARTS or seen == {**PARTS, "cloche-nest": 1}  # a nest that died is made when it is needed
+        return [] if is_right else [f"processes: {dict(seen)}"]
+
+    def _wrong_files(self, running, kept):
+        wrong = []
+        layers = self.daemon.data / "layers"
+        if layers.is_dir():
+            names = {n for n in os.listdir(layers) if n.startswith("sb_")}
+            wrong += [f"layer: {n}" for n in names ^ (running | kept)]
+        spool = self.daemon.data / "gateway" / "spool"
+        return wrong + [f"spool file: {n}" for n in os.listdir(spool) if n.startswith("sb_") and n not in running | kept]
+
+    def look(self, listed):
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            wrong = self.wrongs(listed())
+            if not wrong or time.monotonic() >= deadline:
+                return wrong
+            time.sleep(0.02)

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that use a daemon in every way, at once, and remember what they were told.
+
+A worker owns its sandboxes, so that what it knows of them depends on nobody else. All share a few names that each asks
+for by get-or-create. Workers stand still between two steps when they are asked to, so that the host can be looked at.
+"""
+
+import collections
+import datetime
+import json
+import random
+import threading
+import time
+import traceback
+
+from harness.daemon import call
+
+from .model import Box, Broken, Exec, ask, expect, is_done
+
+BOXES_PER_WORKER = 2
+SHARED = ("shared-a", "shared-b")
+COUNT = "n = globals().get('n', 0) + 1\nn"
+
+
+class Shared:
+    """A name that all workers get or create and nobody deletes: there is one sandbox of it, made once."""
+
+    def __init__(self, name):
+        self.name, self.ids, self.created = name, set(), 0
+        self.lock = threading.Lock()
+
+    def told(self, info):
+        with self.lock:
+            self.ids.add(info["id"])
+            self.created += info["created"]
+            expect(len(self.ids) == 1 and self.created <= 1, self.name, "was made twice:", self.ids, self.created)
+
+
+class Worker(threading.Thread):
+    def __init__(self, load, number):
+        super().__init__(name=f"worker-{number}")
+        self.load, self.daemon_, self.number = load, load.daemon, number
+        self.rng = random.Random(f"{load.seed}/{number}")
+        self.boxes, self.lost_creates, self.closed = [], {}, {}
+        self.steps, self.answers = 0, 0
+        self.history = collections.deque(maxlen=500)  # of calls and their answers, told when a promise is broken
+
+    def ask(self, method, path, body=None):
+        began = datetime.datetime.utcnow().time()
+        status, reply = ask(self.daemon_, method, path, body)
+        if status is None:
+            time.sleep(0.02)  # nobody is there: as long as a client waits at least
+        self.answers += status is not None
+        self.history.append(f"{began} {method} {path} {status} {reply if status and status >= 400 else ''}")
+        expect(status is None or status < 500 or status == 503, method, path, "got", status, reply)
+        return status, reply
+
+    def run(self):
+        try:
+            while self.load.may_go_on():
+                self.step()
+        except Exception:  # whatever it is, the run has failed and says why
+            self.load.failures.append(traceback.format_exc() + self.told())
+
+    def told(self):
+        return "\nthe last calls:\n" + "\n".join(self.history)
+
+    def step(self):
+        self.steps += 1
+        ready = [b for b in self.boxes if "running" in b.states]
+        if len(self.boxes) < BOXES_PER_WORKER or not self.rng.randrange(12):
+            return self.create()
+        if not ready:
+            return self.resume(self.rng.choice(self.boxes))
+        acts = [(self.execute, 5), (self.write, 3), (self.count, 3), (self.tail, 3), (self.share, 2), (self.measure, 2),
+                (self.delete, 1), (self.race, 1), (self.pause, 1), (self.stop, 1)]
+        act = self.rng.choices([a for a, _ in acts], [w for _, w in acts])[0]
+        return act(self.rng.choice(ready))
+
+    def tag(self, kind):
+        return f"{kind}-{self.number}-{self.steps}"
+
+    def create(self):
+        if len(self.boxes) >= BOXES_PER_WORKER:
+            return self.delete(self.boxes[0])
+        tag, is_direct, is_persistent = self.tag("box"), self.rng.random() < 0.4, self.rng.random() < 0.4
+        body = {"tags": {"chaos": tag}, "persistent": is_persistent, "timeout_ms": 3_600_000}
+        box = Box(tag, None, is_direct, is_persistent)
+        status, info = self.ask("POST", "/v1/sandboxes", {**body, "name": tag} if is_direct else body)
+        if is_done(status):
+            box.id = info["id"]
+            self.boxes.append(box)
+        elif status is None:
+            self.lost_creates[tag] = box
+
+    def execute(self, box):
+        e = Exec(self.tag("exec"), self.rng.choice((1, 40, 400, 4000)))
+        status, reply = self.ask("POST", f"{box.path}/execs", {"argv": e.argv, "detached": True})
+        if is_done(status):
+            e.id = reply["exec"]["id"]
+            box.execs.append(e)
+        else:
+            box.lost_execs[e.tag] = e
+        e.may_die = box.is_shaken or box.is_victim
+
+    def write(self, box):
+        path, data = self.tag("file"), self.rng.randbytes(self.rng.choice((1, 1000, 100_000)))
+        status, _ = self.ask("PUT", f"{box.path}/files?path={path}", data)
+        if is_done(status):
+            box.files[path] = data
+
+    def count(self, box):
+        status, reply = self.ask("POST", f"{box.path}/code", {"code": COUNT})
+        box.calls_high += 1
+        if not is_done(status) or box.is_shaken or box.is_victim:
+            return
+        expect(reply["status"] == "ok", box.id, "code failed:", reply)
+        n = int(reply["results"][0]["data"]["text/plain"])
+        low = 1 if reply["restarted"] else box.calls_low + 1
+        expect(low <= n <= box.calls_high, box.id, "counted", n, "instead of", low, "to", box.calls_high, reply)
+        expect(not reply["restarted"] or box.has_rested or box.is_victim or not box.calls_low, box.id, "lost its interpreter")
+        box.calls_low = box.calls_high = n
+
+    def tail(self, box):
+        running = [e for e in box.execs if not e.is_over]
+        if not running:
+            return self.execute(box)
+        e = self.rng.choice(running)
+        status, data = self.ask("GET", f"{box.path}/execs/{e.id}/output?after={e.seq}")
+        if is_done(status):
+            e.take(json.loads(line) for line in data.splitlines())
+
+    def share(self, _):
+        shared = self.rng.choice(self.load.shared)
+        status, info = self.ask("POST", "/v1/sandboxes", {"name": shared.name, "get_or_create": True})
+        if is_done(status):
+            shared.told(info)
+
+    def measure(self, box):
+        status, reply = self.ask("GET", f"{box.path}/usage")
+        if is_done(status):
+            box.raise_usage(reply["usage"])
+
+    def delete(self, box):
+        box.may_be_gone = True
+        status, _ = self.ask("DELETE", box.path)
+        if is_done(status) or status in (404, 410):
+            self.close(box)
+
+    def close(self, box):
+        """It is gone for good, and its account with it."""
+        self.boxes.remove(box)
+        status, reply = self.ask("GET", f"{box.path}/usage")
+        self.closed[box.id] = reply["usage"] if is_done(status) else None
+
+    def race(self, box):
+        """A delete, and calls that meet it: each gets an answer, and the delete wins."""
+        paths = [("POST", f"{box.path}/execs", {"argv": ["true"]}), ("POST", f"{box.path}/code", {"code": "1"}),
+                 ("PUT", f"{box.path}/files?path=raced", b"x"), ("POST", f"{box.path}/pause", {}), ("POST", f"{box.path}/stop", {})]
+        others = [threading.Thread(target=ask, args=(self.daemon_, *p)) for p in self.rng.sample(paths, 3)]
+        for t in others:
+            t.start()
+        self.delete(box)
+        for t in others:
+            t.join()
+        if box in self.boxes:
+            box.states |= {"paused", "pausing", "stopped", "stopping"}
+            box.rest()
+            box.lost_execs["true"] = Exec("true", 0)
+            box.lost_execs["true"].may_die = True
+
+    def pause(self, box):
+        status, _ = self.ask("POST", f"{box.path}/pause", {})
+        box.states = {"paused"} if is_done(status) else box.states | {"paused", "pausing"}
+
+    def stop(self, box):
+        if not box.is_persistent:
+            return self.pause(box)
+        status, _ = self.ask("POST", f"{box.path}/stop", {})
+        box.states = {"stopped"} if is_done(status) else box.states | {"stopped", "stopping"}
+        box.rest()
+
+    def resume(self, box):
+        status, _ = self.ask("POST", f"{box.path}/resume", {})
+        box.states = {"running"} if is_done(status) else box.states | {"running", "creating"}
+        if status in (404, 410):
+            box.may_be_gone or expect(box.is_victim, box.id, "is gone")
+
+    def settle(self):
+        """With nobody else at work: every promise that this worker holds."""
+        for tag, box in list(self.lost_creates.items()):
+            found = [s for s in self.load.listed if s["tags"].get("chaos") == tag]
+            expect(len(found) <= 1, tag, "was made more than once:", found)
+            if found:
+                box.id, box.states = found[0]["id"], {found[0]["state"]}
+                self.boxes.append(box)
+        self.lost_creates.clear()
+        for box in list(self.boxes):
+            info = box.look(self.daemon_)
+            if not info:
+                self.close(box)
+            elif info["state"] == "running":
+                box.look_inside(self.daemon_)
+        ids = {s["id"] for s in self.load.listed}
+        expect(not ids & self.closed.keys(), "came back:", ids & self.closed.keys())
+        for sandbox_id, usage in self.rng.sample(sorted(self.closed.items()), min(3, len(self.closed))):
+            status, now = call(self.daemon_, "GET", f"/v1/sandboxes/{sandbox_id}/usage")
+            if status == 404 and usage is None:
+                continue  # the second delete, of one that had ended, took its record as well
+            expect(status == 200, sandbox_id, "has ended, and its account is", status, now, "after", usage)
+            now = now["usage"]
+            expect(usage in (None, now), sandbox_id, "was charged after its end:", usage, now)
+            self.closed[sandbox_id] = now
+
+
+class Load:
+    def __init__(self, daemon, seed, workers=4):
+        self.daemon, self.seed = daemon, seed
+        self.shared = [Shared(name) for name in SHARED]
+        self.failures, self.listed = [], []
+        self.turn = threading.Condition()
+        self.is_held, self.is_over, self.waiting = False, False, 0
+        self.workers = [Worker(self, n) for n in range(workers)]
+
+    def start(self):
+        for w in self.workers:
+            w.start()
+
+    def may_go_on(self):
+        """Called by a worker between two steps; waits while the load is held."""
+        with self.turn:
+            self.waiting += 1
+            self.turn.notify_all()
+            self.turn.wait_for(lambda: not self.is_held or self.is_over)
+            self.waiting -= 1
+            return not self.is_over and not self.failures
+
+    def hold(self):
+        with self.turn:
+            self.is_held = True
+            alive = lambda: sum(w.is_alive() for w in self.workers)  # noqa: E731
+            if not self.turn.wait_for(lambda: self.waiting >= alive(), 90):
+                raise Broken("a call has no answer after 90 s")
+        expect(not self.failures, "\n".join(self.failures))
+
+    def go_on(self):
+        with self.turn:
+            self.is_held = False
+            self.turn.notify_all()
+
+    def end(self):
+        with self.turn:
+            self.is_over = True
+            self.turn.notify_all()
+        for w in self.workers:
+            if w.ident is not None:
+                w.join(90)
+
+    def settle(self, listed):
+        self.listed = listed
+        for w in self.workers:
+            try:
+                w.settle()
+            except Broken as e:
+                raise Broken(f"{e}{w.told()}") from e
+
+    def has_unfinished(self):
+        """Whether an exec that was let alone still has something to do; looks again at all of them."""
+        running = [b for b in self.boxes if b.states == {"running"}]
+        for box in running:
+            box.look_inside(self.daemon)
+        return any(not (e.is_over or e.may_die) for b in running for e in b.execs)
+
+    @property
+    def boxes(self):
+        return [b for w in self.workers for b in w.boxes]
+
+    @property
+    def closed(self):
+        return {i for w in self.workers for i in w.closed}

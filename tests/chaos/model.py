@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client may believe of a daemon that is killed at any moment: one Box per sandbox that it knows of.
+
+A call has three outcomes. An answer in the two hundreds is a promise. An error is one too: nothing was done. No answer
+at all leaves both open, and the next look decides which it was. Whatever breaks a promise is a Broken with the history.
+"""
+
+import hashlib
+import http.client
+import json
+from collections import Counter
+
+from harness.daemon import call
+
+NO_ANSWER = (OSError, http.client.HTTPException)
+GOING_ON = ("starting", "running")
+PROGRAM = 'echo $1 >> effects; i=0; while [ $i -lt $2 ]; do i=$((i+1)); echo "$1 $i"; [ $((i % 32)) -ne 0 ] || sleep 0.01; done'
+
+
+class Broken(AssertionError):
+    """A promise that was not kept."""
+
+
+def expect(is_kept, *facts):
+    if not is_kept:
+        raise Broken(" ".join(str(f) for f in facts))
+
+
+def ask(daemon, method, path, body=None):
+    """(status, body), or (None, None) where no answer came."""
+    try:
+        return call(daemon, method, path, body, timeout=60)
+    except NO_ANSWER:
+        return None, None
+
+
+def is_done(status):
+    return status is not None and status < 300
+
+
+def _events(data):
+    return [json.loads(line) for line in data.splitlines()]
+
+
+class Exec:
+    """A command that writes `lines` numbered lines, and leaves one mark in a file."""
+
+    def __init__(self, tag, lines, exec_id=None):
+        self.tag, self.lines, self.id = tag, lines, exec_id
+        self.seq, self.got, self.is_over = 0, b"", False
+        self.may_die = False  # something of it was killed
+
+    @property
+    def argv(self):
+        return ["sh", "-c", PROGRAM, "sh", self.tag, str(self.lines)]
+
+    @property
+    def whole(self):
+        return b"".join(b"%s %d\n" % (self.tag.encode(), i) for i in range(1, self.lines + 1))
+
+    def take(self, events):
+        """Holds a piece of output against what came before it and what the program writes."""
+        for event in events:
+            if event["type"] not in ("stdout", "stderr", "gap"):
+                continue
+            expect(event["type"] == "stdout", self.id, "output is", event)
+            expect(event["seq"] == self.seq + 1, self.id, "sequence", event["seq"], "after", self.seq)
+            self.seq = event["seq"]
+            self.got += event["text"].encode()
+        expect(self.whole.startswith(self.got), self.id, "output is no prefix:", self.got[-80:])
+
+    def judge(self, info):
+        """Once it is over: all of its output is there, and it ended as its program did."""
+        if self.may_die or info["state"] in GOING_ON:
+            return
+        expect(info["state"] == "exited" and info["exit_code"] == 0, "an exec ended as", info)
+        expect(self.got == self.whole, self.id, "is over, with", len(self.got), "of", len(self.whole), "bytes")
+        self.is_over = True
+
+
+class Box:
+    """A sandbox as its owner knows it."""
+
+    def __init__(self, tag, sandbox_id, is_direct=False, is_persistent=False):
+        self.tag, self.id, self.is_direct, self.is_persistent = tag, sandbox_id, is_direct, is_persistent
+        self.states = {"running"}
+        self.may_be_gone = False  # a delete, or what ends it, got no answer
+        self.is_victim = False  # its agent was killed
+        self.is_shaken = False  # a process inside was killed: since the last look execs and code may have died of it
+        self.has_rested = False  # it was stopped at least once, so its processes are others
+        self.files, self.execs, self.lost_execs = {}, [], {}
+        self.calls_low = self.calls_high = 0  # how often its counter was raised
+        self.usage = {}
+
+    @property
+    def path(self):
+        return f"/v1/sandboxes/{self.id}"
+
+    def rest(self):
+        """Processes of it may have ended: their output stays as it was, and its counter begins anew."""
+        self.has_rested = True
+        self.calls_low = 0
+        for e in self.execs:
+            e.may_die = True
+
+    def shake(self):
+        self.is_shaken = True
+        for e in self.execs:
+            e.may_die = True
+
+    def raise_usage(self, now):
+        for name, before in self.usage.items():
+            expect(name == "cost" or now[name] >= before, self.id, "usage fell:", name, before, now[name])
+        self.usage = now
+
+    def look(self, daemon):
+        """What the daemon says of it now; None when it is gone, as it may be. Settles what was open."""
+        status, info = call(daemon, "GET", self.path)
+        ended = info.get("ended")
+        if status in (404, 410) or ended and (ended["cause"] == "deleted" or not self.is_persistent):
+            expect(self.may_be_gone or self.is_victim, self.id, self.tag, "is gone:", status, info)
+            expect(not ended or ended["cause"] in ("deleted", "stopped", "guest_crash", "killed"), self.id, "ended:", ended)
+            return None
+        if self.is_victim:
+            self.states |= {"stopped", "failed", "running", "creating"}
+        expect(info["state"] in self.states, self.id, "is", info["state"], "instead of", self.states)
+        self.states, self.may_be_gone, self.is_shaken = {info["state"]}, False, False
+        return info
+
+    def look_inside(self, daemon):
+        """Everything that was acknowledged in it is there, once."""
+        self._look_at_execs(daemon)
+        for path, data in self.files.items():
+            status, found = call(daemon, "GET", f"{self.path}/files?path={path}")
+            expect(status == 200 and found == data, self.id, path, "was written and is", status, found[:80])
+        status, found = call(daemon, "GET", f"{self.path}/files?path=effects")
+        counts = Counter(found.decode().split()) if status == 200 else {}
+        expect(all(n == 1 for n in counts.values()), self.id, "did something twice:", counts)
+        for e in self.execs:
+            expect(not e.is_over or counts.get(e.tag) == 1, self.id, "ran", e.tag, "without an effect")
+
+    def _look_at_execs(self, daemon):
+        status, reply = call(daemon, "GET", f"{self.path}/execs")
+        expect(status == 200, self.id, "lists no execs:", status, reply)
+        listed = {e["id"]: e for e in reply["execs"]}
+        self._find_lost(listed)
+        for e in self.execs:
+            expect(e.id in listed, self.id, "lost exec", e.id, e.tag)
+            status, data = call(daemon, "GET", f"{self.path}/execs/{e.id}/output?after={e.seq}")
+            expect(status == 200, self.id, "has no output of", e.id, status, data)
+            e.take(_events(data))
+            status, info = call(daemon, "GET", f"{self.path}/execs/{e.id}")
+            if info["state"] not in GOING_ON:  # what it wrote last may have come between the two
+                e.take(_events(call(daemon, "GET", f"{self.path}/execs/{e.id}/output?after={e.seq}")[1]))
+            e.judge(info)
+
+    def _find_lost(self, listed):
+        """Execs whose start got no answer are known by their words; each is there once, or not at all."""
+        known = {e.id for e in self.execs}
+        for exec_id, info in listed.items():
+            if exec_id in known:
+                continue
+            tag = info["argv"][4] if len(info["argv"]) > 4 else info["argv"][0]
+            expect(tag in self.lost_execs, self.id, "runs what nobody asked for:", info)
+            e = self.lost_execs.pop(tag)
+            e.id = exec_id
+            self.execs.append(e)
+        self.lost_execs.clear()
+
+
+class Log:
+    """The event log, read as it grows: one unbroken chain, in which each life begins and ends once."""
+
+    def __init__(self):
+        self.seq, self.hash = 0, "0" * 64
+        self.created, self.ended = Counter(), Counter()
+
+    def read(self, daemon):
+        while True:
+            status, data = call(daemon, "GET", f"/v1/events?all=1&after={self.seq}")
+            expect(status == 200, "the event log:", status, data)
+            lines = data.decode().splitlines()
+            for line in lines:
+                self._take(line)
+            if not lines:
+                return
+
+    def _take(self, line):
+        entry = json.loads(line)
+        covered = line[: line.rindex(',"hash":')]
+        expect(hashlib.sha256(covered.encode()).hexdigest() == entry["hash"], "an entry was changed:", line)
+        expect(entry["prev"] == self.hash and entry["seq"] == self.seq + 1, "the chain is broken at", line)
+        self.seq, self.hash = entry["seq"], entry["hash"]
+        if entry["type"] == "sandbox.created":
+            self.created[entry["sandbox_id"]] += 1
+        if entry["type"] == "sandbox.ended":
+            self.ended[entry["sandbox_id"]] += 1
