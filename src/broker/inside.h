@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the broker's own files share: its state, and a box for each guest. */
+#include "base/list.h"
+#include "broker/broker.h"
+#include "broker/finals.h"
+#include "broker/slots.h"
+#include "broker/wire.h"
+
+enum box_state { BOX_STARTING, BOX_RUNNING, BOX_KILLING };
+
+struct waiter { /* a delete or stop that is not answered yet */
+	struct list link;
+	uint32_t op;
+	uint64_t tag;
+};
+
+struct box {
+	struct list link;
+	struct broker *broker;
+	enum box_state state;
+	bool has_slot;
+	bool is_deleted; /* a kept layer goes too */
+	struct guest_spec spec;
+	struct guest *guest;
+	uint64_t create_tag;
+	struct guest_usage final; /* once its last process is dead */
+	struct list waiters;      /* for its end; not empty while starting: kill it once it has */
+};
+
+struct broker {
+	struct broker_config config;
+	const struct engine *engine;
+	struct wire *wire;
+	loop_fn over;
+	void *over_arg;
+	bool is_gone; /* the gateway */
+	bool is_over;
+	struct loop_timer *last_words;
+	struct finals finals;
+	struct list boxes;
+	size_t n_boxes;
+	size_t in_flight;
+	struct slots slots;
+};
+
+/* box.c */
+struct box *box_find(struct broker *b, const char *id);
+struct box *box_new(struct broker *b); /* without a guest; the caller sets its state */
+void box_free(struct box *box);        /* it has no waiters */
+void box_wait(struct box *box, const struct msg_request *req); /* answers req at its end */
+void box_kill(struct box *box);                                /* it is running */
+void box_end(void *arg); /* nothing is left of it: answers who waits, frees it */
+void box_reply_init(struct msg_reply *reply, uint32_t op, uint64_t tag, const char *id);
+void box_on_guest_started(struct guest *g, const struct err *err, void *arg);
+void box_on_guest_ended(struct guest *g, int wait_status, void *arg);
+void box_on_final(const char *id, const struct guest_usage *usage, void *arg); /* arg: broker */
+
+/* requests.c: a wire_ops.on_request, with the broker as arg */
+void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg);
+
+/* broker.c: a request whose reply comes later, and its reply */
+void broker_work_begin(struct broker *b);
+void broker_work_end(struct broker *b);

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the gateway may ask for, a function each. A request is checked before anything is done with
+ * it (check.h), and has exactly one last reply: at once, or when the box or the engine is done.
+ */
+#include "base/log.h"
+#include "broker/check.h"
+#include "broker/inside.h"
+
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+
+/*
+ * The requests. Each gives 0 when *reply (and fds) is the answer, 1 when the answer comes
+ * later, or < 0 with reply->err.
+ */
+
+static int do_probe(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	struct sysinfo info;
+	struct statvfs disk;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	(void)req;
+	(void)fds;
+	if (sysinfo(&info) < 0 || statvfs(b->config.host.data_dir, &disk) < 0)
+		return err_set(&reply->err, ERR_INTERNAL, errno, "cannot measure the host");
+	reply->probe.isolation = b->engine->isolation();
+	reply->probe.cpus = cpus > 0 ? (uint32_t)cpus : 1;
+	reply->probe.memory_bytes = (uint64_t)info.totalram * info.mem_unit;
+	reply->probe.disk_free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+	return 0;
+}
+
+static int check_room(struct broker *b, const char *id, struct err *err)
+{
+	if (box_find(b, id))
+		return err_set(err, ERR_CONFLICT, EEXIST, "sandbox %s exists", id);
+	if (b->n_boxes < b->config.sandboxes_max)
+		return 0;
+	(void)err_set(err, ERR_CAPACITY, ENOSPC, "this host runs %zu sandboxes, which is its most",
+	              b->n_boxes);
+	return err_hint(err, "delete some, or raise sandboxes_max in the daemon's configuration");
+}
+
+static int do_create(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                     int *fds)
+{
+	struct box *box;
+	uint32_t slot;
+	int r = check_room(b, req->id, &reply->err);
+
+	(void)fds;
+	if (r < 0)
+		return r;
+	r = slots_take(&b->slots, &slot);
+	if (r < 0)
+		return err_set(&reply->err, ERR_CAPACITY, -r, "no uid range is free");
+	box = box_new(b);
+	box->state = BOX_STARTING;
+	box->create_tag = req->tag;
+	memcpy(box->spec.id, req->id, sizeof(box->spec.id));
+	memcpy(box->spec.hostname, req->create.hostname, sizeof(box->spec.hostname));
+	box->spec.slot = slot;
+	box->has_slot = true;
+	box->spec.template_id = req->create.template_id;
+	box->spec.limits = req->create.limits;
+	finals_begin(&b->finals, req->id);
+	box->spec.keeper = req->create.keeper;
+	box->spec.is_resumed = req->create.is_resumed;
+	broker_work_begin(b);
+	r = b->engine->start(&box->spec, box_on_guest_started, box_on_guest_ended, box, &box->guest,
+	                     &reply->err);
+	if (r == 0)
+		return 1;
+	slots_give(&b->slots, slot);
+	box_free(box);
+	broker_work_end(b);
+	return r;
+}
+
+/* NULL with an error, unless there is one and it runs. */
+static struct box *find_running(struct broker *b, const char *id, struct err *err)
+{
+	struct box *box = box_find(b, id);
+
+	if (!box)
+		(void)err_set(err, ERR_NOT_FOUND, ENOENT, "no sandbox %s", id);
+	else if (box->state == BOX_STARTING)
+		(void)err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is starting", id);
+	else if (box->state == BOX_KILLING)
+		(void)err_set(err, ERR_GONE, ESRCH, "sandbox %s has ended", id);
+	return box && box->state == BOX_RUNNING ? box : NULL;
+}
+
+static int do_connect(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                      int *fds)
+{
+	struct box *box = find_running(b, req->id, &reply->err);
+
+	return box ? b->engine->connect(box->guest, fds, &reply->err) : -ESRCH;
+}
+
+/* No guest lives under this id: at most a layer is there. */
+static int delete_kept(struct broker *b, const struct msg_request *req)
+{
+	struct box *box = box_new(b);
+	int r;
+
+	box->state = BOX_KILLING;
+	box->final = finals_find(&b->finals, req->id);
+	memcpy(box->spec.id, req->id, sizeof(box->spec.id));
+	r = b->engine->discard(req->id, box_end, box);
+	if (r == 1)
+		box_wait(box, req);
+	else
+		box_free(box);
+	return r;
+}
+
+static int do_delete(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                     int *fds)
+{
+	struct box *box = box_find(b, req->id);
+
+	(void)fds;
+	if (!box) {
+		reply->usage = finals_find(&b->finals, req->id);
+		return req->op == MSG_DELETE ? delete_kept(b, req) : 0;
+	}
+	box->is_deleted |= req->op == MSG_DELETE;
+	box_wait(box, req);
+	if (box->state == BOX_RUNNING)
+		box_kill(box);
+	return 1;
+}
+
+static int do_limits(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                     int *fds)
+{
+	struct box *box = find_running(b, req->id, &reply->err);
+	int r;
+
+	(void)fds;
+	if (!box)
+		return -ESRCH;
+	r = b->engine->set_limits(box->guest, &req->limits, &reply->err);
+	if (r == 0)
+		box->spec.limits = req->limits;
+	return r;
+}
+
+static int do_usage(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	struct box *box = find_running(b, req->id, &reply->err);
+
+	(void)fds;
+	return box ? b->engine->usage(box->guest, &reply->usage, &reply->err) : -ESRCH;
+}
+
+static int do_freeze(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                     int *fds)
+{
+	struct box *box = find_running(b, req->id, &reply->err);
+	bool on = req->op == MSG_FREEZE;
+
+	(void)fds;
+	return box ? b->engine->freeze(box->guest, on, &reply->err) : -ESRCH;
+}
+
+struct fork_wait {
+	struct broker *broker;
+	uint64_t tag;
+	char id[ID_SIZE];
+};
+
+static void on_forked(const struct err *err, void *arg)
+{
+	struct fork_wait *w = arg;
+	struct broker *b = w->broker;
+	struct msg_reply reply;
+
+	box_reply_init(&reply, MSG_FORK, w->tag, w->id);
+	if (err)
+		reply.err = *err;
+	free(w);
+	wire_reply(b->wire, &reply, NULL);
+	broker_work_end(b);
+}
+
+static int do_fork(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *fds)
+{
+	struct box *box = find_running(b, req->id, &reply->err);
+	struct fork_wait *w;
+	int r;
+
+	(void)fds;
+	if (!box)
+		return -ESRCH;
+	if (!b->engine->fork)
+		return err_set(&reply->err, ERR_UNSUPPORTED, ENOSYS, "this engine has no zygotes");
+	w = xnew0(struct fork_wait);
+	*w = (struct fork_wait){.broker = b, .tag = req->tag};
+	memcpy(w->id, req->id, sizeof(w->id));
+	r = b->engine->fork(box->guest, req->fork.tag, on_forked, w, &reply->err);
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	broker_work_begin(b);
+	return 1;
+}
+
+struct kept_list {
+	struct broker *broker;
+	uint64_t tag;
+};
+
+static void list_kept(const char *id, uint64_t keeper, void *arg)
+{
+	const struct kept_list *list = arg;
+	struct msg_reply row;
+
+	if (box_find(list->broker, id))
+		return;
+	box_reply_init(&row, MSG_LIST, list->tag, id);
+	row.list.keeper = keeper;
+	wire_reply(list->broker->wire, &row, NULL);
+}
+
+static int do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *fds)
+{
+	struct kept_list kept = {b, req->tag};
+
+	(void)fds;
+	for (struct list *l = b->boxes.next; l != &b->boxes; l = l->next) {
+		const struct box *box = list_entry(l, struct box, link);
+		struct msg_reply row;
+
+		if (box->state != BOX_RUNNING)
+			continue;
+		box_reply_init(&row, MSG_LIST, req->tag, box->spec.id);
+		row.list.limits = box->spec.limits;
+		row.list.isolation = b->engine->isolation();
+		row.list.template_id = box->spec.template_id;
+		row.list.is_alive = 1;
+		row.list.keeper = box->spec.keeper;
+		wire_reply(b->wire, &row, NULL);
+	}
+	b->engine->each_kept(list_kept, &kept);
+	reply->id[0] = '\0';
+	return 0;
+}
+
+/* NULL with an error as well if its engine has no doors. */
+static struct box *find_with_door(struct broker *b, const char *id, struct err *err)
+{
+	struct box *box = find_running(b, id, err);
+
+	if (!box || b->engine->open_door)
+		return box;
+	(void)err_set(err, ERR_UNSUPPORTED, 0, "engine %s has no network", b->engine->name);
+	return NULL;
+}
+
+static int do_door(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *fds)
+{
+	struct box *box = find_with_door(b, req->id, &reply->err);
+	int r = box ? b->engine->open_door(box->guest, fds, &reply->err) : -ESRCH;
+
+	for (size_t i = 0; r == 0 && i < DOOR_SOCKETS; i++)
+		reply->door.sockets |= fds[i] >= 0 ? BIT(i) : 0;
+	return r;
+}
+
+static int do_door_close(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                         int *fds)
+{
+	struct box *box = find_with_door(b, req->id, &reply->err);
+
+	(void)fds;
+	return box ? b->engine->close_door(box->guest, &reply->err) : -ESRCH;
+}
+
+static int do_dial(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *fds)
+{
+	struct box *box = find_with_door(b, req->id, &reply->err);
+
+	if (!box)
+		return -ESRCH;
+	return b->engine->dial(box->guest, (int)req->dial.family, (uint16_t)req->dial.port, fds,
+	                       &reply->err);
+}
+
+static int (*const requests[])(struct broker *b, const struct msg_request *req,
+                               struct msg_reply *reply, int *fds) = {
+	[MSG_PROBE] = do_probe,   [MSG_CREATE] = do_create,         [MSG_CONNECT] = do_connect,
+	[MSG_DELETE] = do_delete, [MSG_LIMITS] = do_limits,         [MSG_USAGE] = do_usage,
+	[MSG_FREEZE] = do_freeze, [MSG_THAW] = do_freeze,           [MSG_LIST] = do_list,
+	[MSG_DOOR] = do_door,     [MSG_DOOR_CLOSE] = do_door_close, [MSG_DIAL] = do_dial,
+	[MSG_FORK] = do_fork,     [MSG_STOP] = do_delete,
+};
+
+void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg)
+{
+	struct broker *b = arg;
+	struct msg_reply reply;
+	int fds[MSG_FDS_MAX] = {-1, -1, -1, -1};
+	int r;
+
+	box_reply_init(&reply, req->op, req->tag, "");
+	/* A message that was too long fails the check on its size like one that is too short. */
+	r = check_request(req, len < 0 ? SIZE_MAX : (size_t)len, n_fds, &b->config.max_limits,
+	                  &reply.err);
+	if (r < 0) {
+		log_warn("broker.refused", "op=%u error='%s'", req->op, reply.err.message);
+		wire_reply(b->wire, &reply, NULL);
+		return;
+	}
+	memcpy(reply.id, req->id, sizeof(reply.id));
+	r = requests[req->op](b, req, &reply, fds);
+	if (r == 1)
+		return;
+	if (r == 0)
+		reply.err = (struct err){0}; /* an engine may have tried one way, then another */
+	else
+		log_debug("broker.failed", "op=%u id=%s error='%s'", req->op, req->id,
+		          reply.err.message);
+	wire_reply(b->wire, &reply, fds);
+}
