@@ -60,4 +60,6 @@ must_check int config_parse(struct config *c, const char *name, const char *text
 /* The command line, with the file that it names (or the usual one) read first, then checked as a
  * whole. argv[0] is skipped. */
 must_check int config_load(struct config *c, int argc, char **argv, struct err *err);
+/* The last step of config_load(): paths made absolute, settings held against each other. */
+must_check int config_check(struct config *c, struct err *err);
 void config_print_options(FILE *out);
