@@ -40,7 +40,8 @@ int delete_context(struct http_req *req, struct err *err);
 int restart_context(struct http_req *req, struct err *err);
 int interrupt_context(struct http_req *req, struct err *err);
 
-/* ports.c */
+/* ports.c, port_tcp.c */
+int connect_port(struct http_req *req, struct err *err);
 int create_port(struct http_req *req, struct err *err);
 int list_ports(struct http_req *req, struct err *err);
 int delete_port(struct http_req *req, struct err *err);

@@ -52,6 +52,7 @@ static const struct http_route routes[] = {
 
 	{HTTP_GET,    SANDBOX "/ports",   list_ports,       HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_POST,   SANDBOX "/ports",   create_port,      HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_GET,    SANDBOX "/ports/{port}/tcp", connect_port, HTTP_BODY_NONE, SCOPE_WRITE}, /* it can do anything there */
 	{HTTP_DELETE, SANDBOX "/ports/{port}", delete_port, HTTP_BODY_NONE,   SCOPE_WRITE},
 
 	{HTTP_GET,    FILES,              read_file,        HTTP_BODY_NONE,   SCOPE_READ},

@@ -32,6 +32,8 @@ int cmd_resume(int argc, char **argv);
 int cmd_extend(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_url(int argc, char **argv);
+int cmd_port_forward(int argc, char **argv);
 int cmd_usage(int argc, char **argv);
 int cmd_quota(int argc, char **argv);
 int cmd_key(int argc, char **argv);

@@ -23,6 +23,8 @@ static const struct {
 	{"ps",      cmd_ps,         "list sandboxes, or the execs of one"},
 	{"inspect", cmd_inspect,    "show all of a sandbox or an exec"},
 	{"logs",    cmd_logs,       "print what an exec has written"},
+	{"url",     cmd_url,        "open a port, and print the link to it"},
+	{"port-forward", cmd_port_forward, "connect a port of this machine to one inside"},
 	{"cp",      cmd_cp,         "copy files in and out"},
 	{"signal",  cmd_signal,     "send a signal to an exec"},
 	{"stop",    cmd_stop,       "end the processes of sandboxes"},
@@ -48,7 +50,7 @@ static int print_help(FILE *out, int status)
 	            "Commands:\n",
 	            out);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		(void)fprintf(out, "  %-9s%s\n", commands[i].name, commands[i].summary);
+		(void)fprintf(out, "  %-14s%s\n", commands[i].name, commands[i].summary);
 	(void)fputs(
 		"\n"
 		"'cloche COMMAND --help' explains each, with examples. All but serve take --json.\n"

@@ -129,7 +129,8 @@ int port_line_open(struct sandbox *s, uint16_t number, const struct port_line_op
 	int r;
 
 	if (s->state != SANDBOX_RUNNING)
-		return err_set(err, ERR_CONFLICT, 0, "sandbox %s is %s, not running", s->id,
+		return err_set(err, sandbox_is_alive(s) ? ERR_CONFLICT : ERR_GONE, 0,
+		               "sandbox %s is %s, not running", s->id,
 		               sandbox_state_name(s->state));
 	if (s->n_port_lines >= PORT_LINES_MAX)
 		return err_set(err, ERR_LIMIT, 0,

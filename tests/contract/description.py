@@ -51,7 +51,7 @@ class Operation:
             return None
         if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/metrics")):
             return "admin"
-        return "read" if self.method == "GET" and self.id != "attach_exec" else "write"
+        return "read" if self.method == "GET" and self.id not in ("attach_exec", "connect_port") else "write"
 
     def target(self, **fields):
         """Its path with ids filled in; needs-a-path routes get one."""

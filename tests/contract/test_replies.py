@@ -217,25 +217,38 @@ def resize_exec(api, box):
     api("delete_exec", id=box.id, exec_id=exec_id)
 
 
+def upgrade(api, target):
+    """A WebSocket: (socket, its stream behind the head of the answer)."""
+    s = socket.create_connection(("127.0.0.1", api.daemon.port), timeout=30)
+    s.sendall(
+        f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.daemon.key}\r\n"
+        "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n".encode()
+    )
+    stream = s.makefile("rb")
+    assert stream.readline().startswith(b"HTTP/1.1 101")
+    while stream.readline() != b"\r\n":
+        pass
+    return s, stream
+
+
 def attach_exec(api, box):
     exec_id = exec_of(api, box, shell="echo out; exit 4")
-    target = OPERATIONS["attach_exec"].target(id=box.id, exec_id=exec_id)
-    with socket.create_connection(("127.0.0.1", api.daemon.port), timeout=30) as s:
-        s.sendall(
-            f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.daemon.key}\r\n"
-            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-            f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n".encode()
-        )
-        stream = s.makefile("rb")
-        assert stream.readline().startswith(b"HTTP/1.1 101")
-        while stream.readline() != b"\r\n":
-            pass
+    s, stream = upgrade(api, OPERATIONS["attach_exec"].target(id=box.id, exec_id=exec_id))
+    with s, stream:
         frames = list(frames_of(stream))
     texts = [json.loads(data) for op, data in frames if op == 1]
     assert b"".join(data for op, data in frames if op == 2) == b"out\n"
     assert texts[-1]["exited"]["exit_code"] == 4
     for text in texts:
         assert not mistakes(TEXT["components"]["schemas"]["AttachEvent"], text)
+
+
+def connect_port(api, box):
+    s, stream = upgrade(api, OPERATIONS["connect_port"].target(id=box.id, port="9"))
+    with s, stream:
+        op, reason = list(frames_of(stream))[-1]
+    assert op == 8 and reason[:2] == (1013).to_bytes(2, "big") and b"nothing listens" in reason
 
 
 def frames_of(stream):

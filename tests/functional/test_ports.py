@@ -4,10 +4,13 @@
 import base64
 import hashlib
 import json
+import os
+import socket
+import threading
 
 import pytest
 from cloche import ClocheError
-from harness.daemon import call
+from harness.daemon import call, read_all, wait_for
 from harness.web import PORT, Web, start_server
 
 
@@ -109,3 +112,62 @@ def test_redirects_of_the_server_stay_below_the_port(web):
     raw = base64.b64encode(b"HTTP/1.1 302 Found\r\nLocation: /login?a=1\r\nContent-Length: 0\r\n\r\n").decode()
     status, headers, _ = web.ask("/raw?" + raw)
     assert status == 302 and ("location", web.base + "/login?a=1") in headers
+
+
+ECHO = """
+import socket
+l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l.bind(("127.0.0.1", 7000)); l.listen()
+while True:
+    c = l.accept()[0]
+    while True:
+        data = c.recv(65536)
+        if not data: break
+        c.sendall(data)
+    c.sendall(b"END"); c.close()
+"""
+
+
+@pytest.fixture
+def forwarded(cli, sandbox):
+    """A port of this machine that leads to an echo inside."""
+    sandbox.start(["python3", "-I", "-c", ECHO])
+    probe = ["python3", "-I", "-c", "import socket; socket.create_connection(('127.0.0.1', 7000)).close()"]
+    wait_for(lambda: sandbox.run(probe).exit_code == 0, 20, "an echo in the sandbox")
+    p = cli.start("port-forward", sandbox.id, "0:7000")
+    try:
+        line = p.stdout.readline().decode()
+        yield int(line.split(" ")[0].split(":")[1])
+    finally:
+        p.terminate()
+        p.communicate()
+
+
+def test_a_forwarded_port_carries_bytes_both_ways_and_their_ends(forwarded):
+    data = os.urandom(3_000_000)  # more than all buffers on the way hold
+    with socket.create_connection(("127.0.0.1", forwarded), timeout=30) as s:
+        sender = threading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR)))
+        sender.start()
+        assert read_all(s) == data + b"END"
+        sender.join()
+
+
+def test_a_forwarded_port_where_nothing_listens_ends_the_connection(cli, sandbox):
+    p = cli.start("port-forward", sandbox.id, "0:9")
+    try:
+        port = int(p.stdout.readline().decode().split(" ")[0].split(":")[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+            assert read_all(s) == b""
+    finally:
+        p.terminate()
+        p.communicate()
+
+
+def test_the_command_line_gives_a_link_and_closes_it(daemon, cli, sandbox):
+    start_server(sandbox)
+    url = cli.ok("url", "--expires", "1h", sandbox.id, str(PORT)).strip()
+    assert url.startswith(f"{daemon.url}/p/{sandbox.id}/{PORT}~pt_")
+    assert Web(daemon, url).seen("/x")["path"] == "/x"
+    cli.ok("url", "--close", sandbox.id, str(PORT))
+    assert Web(daemon, url).ask()[0] == 401
+    assert cli("url", sandbox.id, "70000")[0] != 0
