@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A connection is judged when it comes and each time that more is known. Its first bytes are kept
+ * and sent on as they came. The address that the guest dialled only matters to rules about
+ * addresses: a rule about names leads to where the wall finds the name, so a guest that has names
+ * point elsewhere, in /etc/hosts or by DNS of its own, still reaches the host that was judged.
+ *
+ * A protocol in which the server speaks first shows itself by silence: when the guest has said
+ * nothing for a while, it is judged as one that has no name.
+ */
+#include "wall/conn.h"
+
+#include "net/clienthello.h"
+#include "wall/dns_tcp.h"
+#include "wall/proxy.h"
+#include "wall/pump.h"
+#include "wall/reach.h"
+#include "wall/sockaddr.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define ORIGINAL_DST    80 /* SO_ORIGINAL_DST of IPv4 and IPv6 netfilter; their headers clash */
+#define ACCEPTS_A_TURN  16
+#define PEEK_US         UINT64_C(5000000)
+#define PEEK_OTHER_US   UINT64_C(1000000) /* on ports where the server may speak first */
+#define METHOD_MAX      20
+#define DNS_PORT        53
+#define FIRST_BYTES_MAX (CLIENTHELLO_MAX + 4096)
+
+struct conn {
+	struct door *door;
+	struct list link;
+	int fd; /* the guest's; -1 once something below has it */
+	struct loop_io *io;
+	struct loop_timer *timer;
+	uint64_t started_us;
+	bool is_over;
+	/* what is known */
+	struct address dialled, resolved;
+	uint16_t port;
+	enum judge_name_state name_state;
+	struct hostname name;
+	enum policy_protocol protocol;
+	bool is_by_name, is_resolved;
+	struct judge_decision decision; /* the last */
+	/* its first bytes */
+	struct buf first;
+	struct clienthello hello;
+	struct clienthello_reader reader;
+	bool is_tls_read; /* the reader is in use */
+	/* what carries it on, one at a time */
+	struct reach *reach;
+	struct pump *pump;
+	struct proxy *proxy;
+	struct dns_tcp *dns;
+	uint64_t in_bytes, out_bytes;
+};
+
+static void conn_judge(struct conn *c);
+
+static void on_free(struct loop *loop, void *arg)
+{
+	(void)loop;
+	free(arg);
+}
+
+static void set_reset(int fd)
+{
+	const struct linger at_once = {.l_onoff = 1};
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
+static void conn_end(struct conn *c)
+{
+	if (c->is_over)
+		return;
+	c->is_over = true;
+	loop_io_removep(&c->io);
+	loop_timer_free(c->timer);
+	reach_cancel(c->reach);
+	pump_free(c->pump);
+	proxy_free(c->proxy);
+	dns_tcp_free(c->dns);
+	if (c->fd >= 0)
+		(void)close(c->fd);
+	if (c->is_tls_read)
+		clienthello_done(&c->reader);
+	buf_done(&c->first);
+	list_remove(&c->link);
+	c->door->n_conns--;
+	loop_defer(c->door->all->loop, on_free, c);
+}
+
+static void conn_record(const struct conn *c, enum wall_verdict verdict, const char *why)
+{
+	door_record(c->door, &(struct door_record){
+				     .verdict = verdict,
+				     .rule = c->decision.rule,
+				     .name = c->name_state == NAME_KNOWN ? &c->name : NULL,
+				     .address = c->is_resolved ? &c->resolved : &c->dialled,
+				     .port = c->port,
+				     .protocol = c->protocol,
+				     .is_recorded = c->decision.is_recorded,
+				     .why = why,
+				     .in_bytes = c->in_bytes,
+				     .out_bytes = c->out_bytes,
+				     .took_us = loop_now_us(c->door->all->loop) - c->started_us,
+			     });
+}
+
+static void conn_refuse(struct conn *c, enum wall_verdict verdict, const char *why)
+{
+	conn_record(c, verdict, why);
+	if (c->fd >= 0)
+		set_reset(c->fd);
+	conn_end(c);
+}
+
+static struct judge_facts facts_of(const struct conn *c)
+{
+	return (struct judge_facts){
+		.name_state = c->name_state,
+		.name = c->name_state == NAME_KNOWN ? &c->name : NULL,
+		.dialled = &c->dialled,
+		.resolved = c->is_resolved ? &c->resolved : NULL,
+		.port = c->port,
+		.protocol = c->protocol,
+	};
+}
+
+static void on_count(uint64_t in_bytes, uint64_t out_bytes, void *arg)
+{
+	struct conn *c = arg;
+
+	c->in_bytes += in_bytes;
+	c->out_bytes += out_bytes;
+	c->door->in_bytes += in_bytes;
+	c->door->out_bytes += out_bytes;
+}
+
+static void on_pump_done(struct loop *loop, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)loop;
+	conn_record(c, WALL_ALLOWED, "");
+	conn_end(c);
+}
+
+static void conn_pump(struct conn *c, int up_fd)
+{
+	const struct pump_config config = {
+		.loop = c->door->all->loop,
+		.guest_fd = c->fd,
+		.up_fd = up_fd,
+		.first = &c->first,
+		.count = on_count,
+		.done = on_pump_done,
+		.arg = c,
+	};
+
+	loop_io_removep(&c->io);
+	loop_timer_set(c->timer, UINT64_MAX);
+	on_count(0, c->first.len, c);
+	c->fd = -1; /* the pump has it, also if it fails */
+	if (pump_new(&config, &c->pump) < 0)
+		conn_refuse(c, WALL_FAILED, "no room");
+	buf_done(&c->first);
+}
+
+static bool may_dial(const struct address *a, void *arg)
+{
+	struct conn *c = arg;
+	struct judge_facts facts = facts_of(c);
+	struct judge_decision d;
+
+	facts.resolved = a;
+	d = judge(c->door->policy, &c->door->all->site, &facts);
+	c->decision = d;
+	return d.outcome == JUDGE_ALLOW && d.dial == DIAL_NAME;
+}
+
+/* Whether what was reached may be used. */
+static bool judge_again(struct conn *c)
+{
+	struct judge_facts facts = facts_of(c);
+
+	c->decision = judge(c->door->policy, &c->door->all->site, &facts);
+	return c->decision.outcome == JUDGE_ALLOW &&
+	       c->decision.dial == (c->is_by_name ? DIAL_NAME : DIAL_ADDRESS);
+}
+
+static void on_reached(enum reach_result result, int fd, const struct address *address, void *arg)
+{
+	struct conn *c = arg;
+
+	c->reach = NULL;
+	c->resolved = *address;
+	c->is_resolved = c->is_by_name && result != REACH_NO_ADDRESS;
+	switch (result) {
+	case REACH_OK:
+		/* Of this address, and by the policy of now. */
+		if (judge_again(c)) {
+			conn_pump(c, fd);
+			break;
+		}
+		(void)close(fd);
+		conn_refuse(c, WALL_DENIED, door_why(&c->decision));
+		break;
+	case REACH_NO_ADDRESS:
+		conn_refuse(c, WALL_FAILED, "the name has no address");
+		break;
+	case REACH_DENIED:
+		conn_refuse(c, WALL_DENIED, door_why(&c->decision));
+		break;
+	case REACH_FAILED:
+		conn_refuse(c, WALL_FAILED, "it does not answer");
+		break;
+	}
+}
+
+static void conn_reach(struct conn *c, bool is_by_name)
+{
+	const struct reach_want want = {
+		.loop = c->door->all->loop,
+		.resolver = c->door->all->resolver,
+		.name = is_by_name ? &c->name : NULL,
+		.address = c->dialled,
+		.port = c->port,
+		.may_dial = may_dial,
+		.done = on_reached,
+		.arg = c,
+	};
+
+	c->is_by_name = is_by_name;
+	loop_io_removep(&c->io); /* what else it sends waits */
+	loop_timer_set(c->timer, UINT64_MAX);
+	c->reach = reach_start(&want);
+}
+
+static void on_proxy_done(struct loop *loop, void *arg)
+{
+	(void)loop;
+	conn_end(arg);
+}
+
+static void conn_proxy(struct conn *c)
+{
+	const struct proxy_config config = {
+		.door = c->door,
+		.guest_fd = c->fd,
+		.dialled = c->dialled,
+		.port = c->port,
+		.first = &c->first,
+		.done = on_proxy_done,
+		.arg = c,
+	};
+
+	loop_io_removep(&c->io);
+	loop_timer_set(c->timer, UINT64_MAX);
+	c->fd = -1;
+	if (proxy_new(&config, &c->proxy) < 0)
+		conn_refuse(c, WALL_FAILED, "no room");
+	buf_done(&c->first);
+}
+
+/* -1: no, 0: more is needed, 1: a word of capitals and a blank. */
+static int looks_like_http(const struct buf *b)
+{
+	for (size_t i = 0; i < b->len; i++) {
+		if (b->data[i] == ' ')
+			return i > 0 ? 1 : -1;
+		if (b->data[i] < 'A' || b->data[i] > 'Z' || i == METHOD_MAX)
+			return -1;
+	}
+	return 0;
+}
+
+static void know(struct conn *c, enum policy_protocol protocol)
+{
+	c->protocol = protocol;
+	c->name_state = NAME_NONE;
+	if (protocol == PROTOCOL_TLS && c->hello.has_name) {
+		c->name_state = NAME_KNOWN;
+		c->name = c->hello.name;
+	}
+	if (protocol == PROTOCOL_HTTP)
+		conn_proxy(c);
+	else
+		conn_judge(c);
+}
+
+static void on_first_bytes(struct conn *c, const char *data, size_t len)
+{
+	const char *why = "";
+	int r = clienthello_feed(&c->reader, data, len, &why);
+
+	if (r < 0) {
+		conn_refuse(c, WALL_DENIED, "its ClientHello is broken");
+		return;
+	}
+	if (r == CLIENTHELLO_DONE) {
+		know(c, PROTOCOL_TLS);
+		return;
+	}
+	if (r == CLIENTHELLO_MORE)
+		return;
+	r = looks_like_http(&c->first);
+	if (r != 0)
+		know(c, r > 0 ? PROTOCOL_HTTP : PROTOCOL_OTHER);
+}
+
+static void on_peek(struct loop *loop, uint32_t events, void *arg)
+{
+	struct conn *c = arg;
+	size_t size = MIN(buf_room(&c->first), (size_t)4096), before = c->first.len;
+	char *room;
+	ssize_t n;
+
+	(void)loop;
+	(void)events;
+	if (size == 0 || buf_reserve(&c->first, size, &room) < 0) {
+		conn_refuse(c, WALL_DENIED, "its first bytes never end");
+		return;
+	}
+	n = recv(c->fd, room, size, 0);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		conn_refuse(c, WALL_DENIED, "it said nothing to judge it by");
+		return;
+	}
+	buf_commit(&c->first, (size_t)n);
+	on_first_bytes(c, c->first.data + before, (size_t)n);
+}
+
+static void on_silence(struct loop *loop, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)loop;
+	if (c->first.len == 0)
+		know(c, PROTOCOL_OTHER);
+	else
+		conn_refuse(c, WALL_DENIED, "its first bytes took too long");
+}
+
+static void conn_peek(struct conn *c)
+{
+	bool speaks_first = c->port == 443 || c->port == 80;
+
+	clienthello_init(&c->reader, &c->hello);
+	c->is_tls_read = true;
+	loop_timer_set_in(c->timer, speaks_first ? PEEK_US : PEEK_OTHER_US);
+	if (loop_io_add(c->door->all->loop, c->fd, EPOLLIN, on_peek, c, &c->io) < 0)
+		conn_refuse(c, WALL_FAILED, "no room");
+}
+
+static void conn_judge(struct conn *c)
+{
+	struct judge_facts facts = facts_of(c);
+
+	c->decision = judge(c->door->policy, &c->door->all->site, &facts);
+	switch (c->decision.outcome) {
+	case JUDGE_DENY:
+		conn_refuse(c, WALL_DENIED, door_why(&c->decision));
+		break;
+	case JUDGE_NEED_NAME:
+		if (c->name_state == NAME_UNKNOWN)
+			conn_peek(c);
+		else
+			conn_refuse(c, WALL_DENIED, "nothing tells its name");
+		break;
+	case JUDGE_NEED_REQUEST:
+		conn_refuse(c, WALL_DENIED, "its requests cannot be seen");
+		break;
+	case JUDGE_NEED_ADDRESS:
+		conn_reach(c, /* is_by_name= */ true);
+		break;
+	case JUDGE_ALLOW:
+		if (c->decision.dial == DIAL_NOTHING)
+			conn_refuse(c, WALL_DENIED, "its requests cannot be seen");
+		else
+			conn_reach(c, c->decision.dial == DIAL_NAME);
+		break;
+	}
+}
+
+static void on_dns_done(struct loop *loop, void *arg)
+{
+	(void)loop;
+	conn_end(arg);
+}
+
+static struct conn *conn_new(struct door *door, int fd)
+{
+	struct conn *c = xnew0(struct conn);
+
+	*c = (struct conn){.door = door, .fd = fd};
+	c->decision.rule = JUDGE_NO_RULE;
+	c->started_us = loop_now_us(door->all->loop);
+	c->timer = loop_timer_new(door->all->loop, on_silence, c);
+	buf_init(&c->first, FIRST_BYTES_MAX);
+	list_append(&door->conns, &c->link);
+	door->n_conns++;
+	return c;
+}
+
+/* What the guest had dialled, before it was led here. */
+static int find_dialled(int fd, struct address *ret, uint16_t *ret_port)
+{
+	struct sockaddr_storage own, sa = {0};
+	socklen_t own_len = sizeof(own), len = sizeof(sa);
+
+	if (getsockname(fd, (struct sockaddr *)&own, &own_len) < 0)
+		return -errno;
+	if (getsockopt(fd, own.ss_family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, ORIGINAL_DST, &sa,
+	               &len) < 0)
+		return -errno;
+	return sockaddr_to(&sa, ret, ret_port);
+}
+
+static void conn_begin(struct conn *c)
+{
+	const int on = 1;
+	static const struct range_site everybody;
+
+	(void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	if (find_dialled(c->fd, &c->dialled, &c->port) < 0) {
+		c->dialled = (struct address){.bits = 32};
+		conn_refuse(c, WALL_DENIED, "it dialled the door itself");
+	} else if (c->port == DNS_PORT) {
+		if (dns_tcp_new(c->door, take_fd(&c->fd), on_dns_done, c, &c->dns) < 0)
+			conn_refuse(c, WALL_FAILED, "no room");
+	} else if (range_kind_of(&everybody, &c->dialled) == RANGE_LOOPBACK) {
+		conn_refuse(c, WALL_DENIED, "it dialled the door itself");
+	} else {
+		conn_judge(c);
+	}
+}
+
+static bool accept_one(struct door *door, int listener_fd)
+{
+	uint64_t most = door->policy->connections_max ? door->policy->connections_max
+	                                              : door->all->connections_max;
+	int fd = accept4(listener_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct conn *c;
+
+	if (fd < 0)
+		return false;
+	c = conn_new(door, fd);
+	if (door->n_conns > most)
+		conn_refuse(c, WALL_DENIED, "it has too many connections");
+	else
+		conn_begin(c);
+	return true;
+}
+
+void conn_accept(struct door *door, int listener_fd)
+{
+	for (int i = 0; i < ACCEPTS_A_TURN; i++)
+		if (!accept_one(door, listener_fd))
+			break;
+}
+
+/* What is still being found out is judged again anyway before anything is dialled. */
+static bool is_still_allowed(const struct conn *c)
+{
+	struct judge_facts facts = facts_of(c);
+	struct judge_decision d;
+
+	if (c->proxy)
+		return proxy_is_still_allowed(c->proxy);
+	if (!c->pump && !c->reach)
+		return true;
+	d = judge(c->door->policy, &c->door->all->site, &facts);
+	if (c->reach && d.outcome == JUDGE_NEED_ADDRESS)
+		return c->is_by_name;
+	return d.outcome == JUDGE_ALLOW && d.dial == (c->is_by_name ? DIAL_NAME : DIAL_ADDRESS);
+}
+
+void conn_judge_again(struct door *door)
+{
+	list_for_each (&door->conns, struct conn, c, link) {
+		if (is_still_allowed(c))
+			continue;
+		conn_record(c, WALL_DENIED, "the policy was changed");
+		conn_end(c);
+	}
+}
+
+void conn_cut_all(struct door *door)
+{
+	struct conn *c;
+
+	while ((c = list_first(&door->conns, struct conn, link)))
+		conn_end(c);
+}

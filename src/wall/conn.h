@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A TCP connection that a guest made, from the listener to its end:
+ *
+ *	accepted --> judged by address and port --+--> dialled --> pumped
+ *	                  | more must be known     |
+ *	                  +--> first bytes --+--TLS, other--> judged --+
+ *	                                     +--HTTP--> proxied: each request is judged
+ *	port 53 --> DNS
+ *
+ * What is denied is reset.
+ */
+#include "wall/door.h"
+
+struct conn;
+
+void conn_accept(struct door *door, int listener_fd); /* all that wait there, within limits */
+void conn_judge_again(struct door *door);             /* after a new policy: cuts what it forbids */
+void conn_cut_all(struct door *door);

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Between gateway and wall: messages of SOCK_SEQPACKET, a fixed head and, with some, a text behind
+ * it. The wall trusts the gateway, which is who tells it what to enforce; the gateway takes what
+ * comes from the wall for hostile: sizes, ids and texts are checked there (wall/client.c).
+ */
+#include "base/id.h"
+#include "net/address.h"
+#include "net/hostname.h"
+
+#define WALL_MAGIC    0x77616c31 /* "wal1" */
+#define WALL_TEXT_MAX ((size_t)64 * 1024)
+#define WALL_SOCKETS  4 /* of a door, in the order of enum door_socket */
+#define WALL_WHY_SIZE 48
+
+enum wall_op {
+	/* gateway to wall; each is answered with its tag */
+	WALL_OPEN = 1, /* a door: its policy as text, and fds: those that sockets names */
+	WALL_POLICY,   /* of an open door; what it forbids is cut before the answer */
+	WALL_CLOSE,    /* cuts all; a closed one is fine */
+	/* wall to gateway */
+	WALL_ANSWER = 16, /* error: 0 or a positive errno */
+	WALL_DECISION,
+	WALL_BYTES, /* that passed since the last one */
+};
+
+struct wall_head {
+	uint32_t magic, op;
+	uint64_t tag;
+	char id[ID_SIZE]; /* of the sandbox */
+	uint32_t error;
+	uint32_t sockets; /* bits: which of the fds come along */
+};
+
+enum wall_verdict {
+	WALL_DENIED,
+	WALL_ALLOWED,
+	WALL_FAILED, /* allowed, and then not reached */
+	WALL_VERDICT_COUNT,
+};
+
+struct wall_decision {
+	struct wall_head head;
+	uint32_t verdict;
+	uint32_t rule;     /* WALL_NO_RULE: none */
+	uint32_t protocol; /* enum policy_protocol */
+	uint16_t port;
+	uint8_t is_dns;      /* a name was asked for */
+	uint8_t is_recorded; /* allowed only because the policy records */
+	uint64_t in_bytes, out_bytes, took_us;
+	uint64_t n_left_out;          /* decisions before it that were over the rate */
+	char name[HOSTNAME_SIZE + 1]; /* "" = none */
+	char address[ADDRESS_SIZE];   /* that was dialled, by the wall if it dialled; "" = none */
+	char why[WALL_WHY_SIZE];
+};
+#define WALL_NO_RULE UINT32_MAX
+
+struct wall_bytes {
+	struct wall_head head;
+	uint64_t in_bytes, out_bytes; /* to and from the sandbox */
+};

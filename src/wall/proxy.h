@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Plain HTTP through the wall. Each request of a connection is judged for itself, by its host,
+ * method, path, query and fields, goes to the host that it names, and is written anew; so is the
+ * reply. A request that is denied gets a reply that says so, and ends the connection.
+ */
+#include "loop/loop.h"
+#include "wall/door.h"
+
+struct proxy;
+
+struct proxy_config {
+	struct door *door;
+	int guest_fd; /* owned, also when proxy_new() fails */
+	struct address dialled;
+	uint16_t port;
+	const struct buf *first; /* what the guest has sent already; copied */
+	loop_fn done;            /* once */
+	void *arg;
+};
+
+must_check int proxy_new(const struct proxy_config *config, struct proxy **ret);
+void proxy_free(struct proxy *p); /* NULL is fine */
+/* By the door's policy as it is now, what is under way. */
+bool proxy_is_still_allowed(const struct proxy *p);

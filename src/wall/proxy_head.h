@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Heads of HTTP messages on their way through: what a request is for, in the one reading that is
+ * judged, and the same reading written anew. Fields that only concern one connection stop here, and
+ * the body's framing is said by the wall, so that no two servers can cut the bytes differently.
+ */
+#include "http/parse.h"
+#include "net/judge.h"
+
+struct proxy_request {
+	struct host host;  /* by its target, or its Host field, which agree */
+	uint16_t port;     /* said with it, or 0 */
+	struct path path;  /* owned */
+	const char *query; /* borrowed from the head, or NULL */
+	struct judge_header headers[HTTP_FIELDS_MAX];
+	struct judge_request judge; /* all of it, as the judge takes it */
+};
+
+/* 0, or the HTTP status that refuses it, with why. h is borrowed as long as *ret is used. */
+must_check int proxy_request_read(const struct http_head *h, struct proxy_request *ret,
+                                  const char **why);
+void proxy_request_done(struct proxy_request *r);
+/* set: fields that replace the guest's own (of a rule that transforms); n_set may be 0. */
+must_check int proxy_request_write(struct buf *out, const struct http_head *h,
+                                   const struct proxy_request *r, const struct policy_header *set,
+                                   size_t n_set);
+
+struct proxy_reply_form {
+	bool is_chunked; /* what the guest gets */
+	bool is_last;    /* its connection closes behind it */
+};
+must_check int proxy_response_write(struct buf *out, const struct http_head *h,
+                                    const struct proxy_reply_form *form);

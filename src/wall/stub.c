@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A question is judged by its name alone; only if a rule could allow the name does the resolver
+ * hear of it. Each address of the answer is judged as if it had been dialled, so that a name which
+ * leads to a closed range has no address here. Types other than A and AAAA have no answer.
+ */
+#include "wall/stub.h"
+
+#include "base/id.h"
+
+#include <sys/socket.h>
+
+#define DATAGRAMS_A_TURN 16
+#define QUERY_MAX        512 /* a question without EDNS fits, and with it has no more to say */
+#define QUESTIONS_MAX    64  /* of one door under way */
+#define QUERIES_A_SECOND 100
+#define QUERIES_AT_ONCE  400
+#define ANSWER_TTL_MAX_S 60 /* so that a changed policy is soon seen */
+
+struct question {
+	struct door *door;
+	struct dns_query query;
+	bool is_tcp;
+	struct resolver_ask *ask;
+	uint64_t started_us;
+	stub_fn fn;
+	void *arg;
+	struct list link;
+};
+
+/* Where the answer to a datagram goes. */
+struct sender {
+	int fd;
+	struct sockaddr_storage from;
+	socklen_t from_len;
+};
+
+static struct judge_decision judge_name(const struct door *door, const struct hostname *name,
+                                        const struct address *a)
+{
+	const struct judge_facts facts = {
+		.name_state = NAME_KNOWN, .name = name, .dialled = a, .resolved = a};
+
+	return judge(door->policy, &door->all->site, &facts);
+}
+
+static void write_answer(stub_fn fn, void *arg, const struct dns_query *query, bool is_tcp,
+                         enum dns_rcode rcode, const struct dns_response *response)
+{
+	struct buf out = BUF_INIT(DNS_TCP_MAX);
+
+	if (dns_answer_write(&out, query, rcode, response ? response->addresses : NULL,
+	                     response ? response->n_addresses : 0,
+	                     response ? MIN(response->ttl_s, ANSWER_TTL_MAX_S) : 0, is_tcp) < 0)
+		buf_truncate(&out, 0); /* as good as none */
+	fn(&out, arg);
+	buf_done(&out);
+}
+
+static void question_free(struct question *q)
+{
+	list_remove(&q->link);
+	q->door->n_questions--;
+	free(q);
+}
+
+void stub_cancel(struct question *q)
+{
+	if (!q)
+		return;
+	resolver_cancel(q->ask);
+	if (!q->is_tcp)
+		free(q->arg); /* a struct sender */
+	question_free(q);
+}
+
+void stub_cancel_all(struct door *door)
+{
+	struct question *q;
+
+	while ((q = list_first(&door->questions, struct question, link)))
+		stub_cancel(q);
+}
+
+static void record(const struct question *q, const struct judge_decision *d,
+                   enum wall_verdict verdict, const struct address *a, const char *why)
+{
+	struct door *door = q->door;
+
+	door_record(door, &(struct door_record){
+				  .verdict = verdict,
+				  .rule = d->rule,
+				  .name = &q->query.name,
+				  .address = a,
+				  .is_dns = true,
+				  .why = why,
+				  .took_us = loop_now_us(door->all->loop) - q->started_us,
+			  });
+}
+
+/* Keeps those that may be dialled. */
+static void filter(const struct question *q, struct dns_response *response)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < response->n_addresses; i++) {
+		const struct address a = response->addresses[i];
+		struct judge_decision d = judge_name(q->door, &q->query.name, &a);
+
+		if (d.outcome != JUDGE_DENY)
+			response->addresses[kept++] = a;
+		else
+			record(q, &d, WALL_DENIED, &a, door_why(&d));
+	}
+	response->n_addresses = kept;
+}
+
+static void on_response(const struct dns_response *response, void *arg)
+{
+	struct question *q = arg;
+	struct dns_query query = q->query;
+	struct dns_response kept;
+	stub_fn fn = q->fn;
+	void *fn_arg = q->arg;
+	bool is_tcp = q->is_tcp;
+
+	q->ask = NULL;
+	if (response) {
+		kept = *response;
+		filter(q, &kept);
+	}
+	question_free(q);
+	write_answer(fn, fn_arg, &query, is_tcp, response ? response->rcode : DNS_SERVFAIL,
+	             response ? &kept : NULL);
+}
+
+static struct question *question_new(struct door *door, const struct dns_query *query, bool is_tcp,
+                                     stub_fn fn, void *arg)
+{
+	struct question *q = xnew0(struct question);
+
+	*q = (struct question){
+		.door = door, .query = *query, .is_tcp = is_tcp, .fn = fn, .arg = arg};
+	q->started_us = loop_now_us(door->all->loop);
+	list_append(&door->questions, &q->link);
+	door->n_questions++;
+	return q;
+}
+
+/* NULL: answered. */
+static struct question *ask_allowed(struct door *door, const struct dns_query *query, bool is_tcp,
+                                    stub_fn fn, void *arg)
+{
+	struct judge_decision d = judge_name(door, &query->name, NULL);
+	struct question *q = question_new(door, query, is_tcp, fn, arg);
+	bool has_addresses = query->type == DNS_A || query->type == DNS_AAAA;
+
+	if (d.outcome != JUDGE_DENY && has_addresses) {
+		q->ask = resolver_ask(door->all->resolver, &query->name, (enum dns_type)query->type,
+		                      on_response, q);
+		return q;
+	}
+	if (d.outcome == JUDGE_DENY)
+		record(q, &d, WALL_DENIED, NULL, door_why(&d));
+	question_free(q);
+	write_answer(fn, arg, query, is_tcp, d.outcome == JUDGE_DENY ? DNS_REFUSED : DNS_NOERROR,
+	             NULL);
+	return NULL;
+}
+
+struct question *stub_ask(struct door *door, const void *data, size_t len, bool is_tcp, stub_fn fn,
+                          void *arg, bool *ret_dropped)
+{
+	struct dns_query query;
+	int rcode = dns_query_parse(data, len, &query);
+	bool has_room = door->n_questions < QUESTIONS_MAX &&
+	                bucket_take(&door->dns_rate, loop_now_us(door->all->loop), QUERIES_A_SECOND,
+	                            QUERIES_AT_ONCE);
+
+	*ret_dropped = rcode < 0;
+	if (rcode < 0)
+		return NULL;
+	if (rcode == DNS_NOERROR && (!has_room || !query.has_name))
+		rcode = DNS_REFUSED;
+	if (rcode == DNS_NOERROR)
+		return ask_allowed(door, &query, is_tcp, fn, arg);
+	write_answer(fn, arg, &query, is_tcp, (enum dns_rcode)rcode, NULL);
+	return NULL;
+}
+
+static void send_datagram(const struct buf *answer, void *arg)
+{
+	struct sender *to = arg;
+
+	(void)!sendto(to->fd, answer->data, answer->len, MSG_DONTWAIT | MSG_NOSIGNAL,
+	              (const struct sockaddr *)&to->from, to->from_len);
+	free(to);
+}
+
+static bool read_one(struct door *door, int fd)
+{
+	char data[QUERY_MAX];
+	struct sender *to = xnew0(struct sender);
+	bool is_dropped = false;
+	ssize_t n;
+
+	to->fd = fd;
+	to->from_len = sizeof(to->from);
+	n = recvfrom(fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&to->from,
+	             &to->from_len);
+	if (n >= 0 && n <= (ssize_t)sizeof(data))
+		(void)stub_ask(door, data, (size_t)n, /* is_tcp= */ false, send_datagram, to,
+		               &is_dropped);
+	else
+		is_dropped = true;
+	if (is_dropped)
+		free(to);
+	return n >= 0;
+}
+
+void stub_on_datagrams(struct door *door, int fd)
+{
+	for (int i = 0; i < DATAGRAMS_A_TURN; i++)
+		if (!read_one(door, fd))
+			break;
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The wall: the only way from sandboxes to the network. It is a process of its own, in which bytes
+ * of guests and of the internet meet, away from the keys and the database of the gateway; the
+ * gateway tells it which doors there are and what may pass them (wall/msg.h).
+ */
+#include "net/range.h"
+#include "wall/resolver.h"
+
+struct wall_process;
+
+struct wall_config {
+	struct loop *loop;
+	int link_fd;                     /* to the gateway; owned */
+	struct resolver_config resolver; /* its loop is filled in */
+	const struct cidr *never;        /* that no policy opens; borrowed */
+	size_t n_never;
+	uint32_t connections_max; /* of a sandbox */
+	loop_fn lost;             /* the gateway is gone */
+	void *arg;
+};
+
+must_check int wall_process_new(const struct wall_config *config, struct wall_process **ret,
+                                struct err *err);
+void wall_process_free(struct wall_process *w); /* NULL is fine */
