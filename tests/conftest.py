@@ -10,6 +10,8 @@ from cloche import Client
 
 from harness import audit
 from harness.daemon import SANDBOX_ENV, Daemon
+from harness.internet import Internet
+from harness.walled import Walled
 
 ENGINES = os.environ.get("CLOCHE_TEST_ENGINES", "jail").split(",")
 
@@ -68,6 +70,51 @@ def project_keys(client):
     project = client.create_project(f"other-{uuid.uuid4().hex[:8]}")
     secrets["other"] = client.create_key("other", scope="write", project=project["id"])["secret"]
     return secrets
+
+
+@pytest.fixture(scope="session")
+def internet():
+    """Servers in a namespace of the test's own, and another for a daemon that reaches them."""
+    internet = Internet()
+    yield internet
+    internet.close()
+
+
+@pytest.fixture(scope="session")
+def walled_daemon(internet):
+    daemon = internet.daemon("--network-never", "93.184.216.99/32").start()
+    try:
+        yield daemon
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    log = daemon.log()
+    daemon.remove()
+    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
+    assert not left, "left on the host: " + ", ".join(left)
+
+
+@pytest.fixture(scope="session")
+def walled_client(walled_daemon):
+    with Client(f"unix:{walled_daemon.socket}", walled_daemon.key) as client:
+        yield client
+
+
+@pytest.fixture
+def walled(walled_client, internet, engine):
+    """A function that makes a sandbox with a policy, behind the wall of a daemon that has an internet."""
+    made = []
+
+    def make(policy=None, **fields):
+        internet.set_zone({})
+        sandbox = walled_client.create(engine=engine, network=policy, env=SANDBOX_ENV, **fields)
+        made.append(sandbox)
+        return Walled(sandbox)
+
+    yield make
+    for sandbox in made:
+        sandbox.__exit__()
 
 
 @pytest.fixture(autouse=True)

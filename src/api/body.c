@@ -225,6 +225,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 		{"template",  JSON_FIELD_STRING, &spec->template, .min = 1, .max = 64},
 		{"tags",      JSON_FIELD_OBJECT, &spec->tags},
 		{"env",       JSON_FIELD_OBJECT, &spec->env},
+		{"network",   JSON_FIELD_ANY,    &spec->network},
 		{"limits",    JSON_FIELD_OBJECT, &f->limits},
 		{"engine",    JSON_FIELD_STRING, &spec->engine},
 		{"min_grade", JSON_FIELD_STRING, &spec->min_grade},

@@ -71,6 +71,9 @@ int run_once(struct http_req *req, struct err *err);
 /* usage.c */
 int get_usage(struct http_req *req, struct err *err);
 int get_sandbox_usage(struct http_req *req, struct err *err);
+int get_network(struct http_req *req, struct err *err);
+int set_network(struct http_req *req, struct err *err);
+int explain_network(struct http_req *req, struct err *err);
 
 /* metrics.c */
 int get_metrics(struct http_req *req, struct err *err);

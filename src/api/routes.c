@@ -31,6 +31,10 @@ static const struct http_route routes[] = {
 
 	{HTTP_GET,    SANDBOX "/usage",   get_sandbox_usage, HTTP_BODY_NONE,  SCOPE_READ},
 
+	{HTTP_GET,    SANDBOX "/network", get_network,      HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_PUT,    SANDBOX "/network", set_network,      HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   SANDBOX "/network/explain", explain_network, HTTP_BODY_JSON, SCOPE_WRITE},
+
 	{HTTP_POST,   SANDBOX "/execs",   create_exec,      HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
 	{HTTP_GET,    SANDBOX "/execs",   list_execs,       HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    EXEC,               get_exec,         HTTP_BODY_NONE,   SCOPE_READ},

@@ -40,10 +40,12 @@ int cmd_create(int argc, char **argv)
 		.name = "create",
 		.synopsis = "[OPTIONS]",
 		.about = "Creates a sandbox that stays until it is removed or its time is up, and "
-			 "prints its id.\nA sandbox has no network.",
+			 "prints its id.\nA sandbox has no network unless --allow or --network "
+	                 "says what it may reach.",
 		.examples = "  id=$(cloche create --memory 1g --timeout 2h)\n"
 			    "  cloche create --name build --tag team=blue\n"
 			    "  cloche exec build uname -a\n"
+			    "  cloche create --allow pypi.org --allow '*.pythonhosted.org'\n"
 			    "  cloche create --get-or-create --name agent --persistent "
 			    "--idle-timeout 10m",
 		.opts = rows,

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/spec.h"
 
+#include "base/fd.h"
+
+#include <fcntl.h>
 #include <string.h>
 
 void sandbox_opts_done(struct sandbox_opts *s)
 {
 	opt_list_done(&s->tags);
 	opt_list_done(&s->env);
+	opt_list_done(&s->allow);
 }
 
 bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
 	return s->name || s->template || s->engine || s->min_grade || s->tags.n || s->env.n ||
-	       s->vcpus > 0 || s->memory_mib || s->disk_mib || s->pids;
+	       s->network || s->allow.n || s->vcpus > 0 || s->memory_mib || s->disk_mib || s->pids;
 }
 
 /* Fields are left out where nothing was asked for: the daemon has the defaults. */
@@ -83,6 +87,46 @@ static int tags_to_json(const struct opt_list *tags, json_t **ret, struct err *e
 	return 0;
 }
 
+#define POLICY_FILE_MAX (128 * 1024)
+
+static int read_policy(const char *path, json_t **ret, struct err *err)
+{
+	auto_free char *text = xcalloc(POLICY_FILE_MAX, 1);
+	int r = fd_read_file(AT_FDCWD, path, text, POLICY_FILE_MAX);
+
+	if (r < 0) {
+		(void)err_set(err, ERR_INVALID_FIELD, -r, "--network: cannot read '%s'", path);
+		return err_hint(err, "it is deny-all, allow-all, or the name of a JSON file");
+	}
+	r = json_parse(text, strlen(text), ret, err);
+	return r < 0 ? err_prefix(err, "--network: '%s'", path) : 0;
+}
+
+int network_to_json(const char *network, const struct opt_list *allow, json_t **ret,
+                    struct err *err)
+{
+	auto_json json_t *names = json_array();
+
+	*ret = NULL;
+	if (network && allow->n > 0)
+		return err_set(err, ERR_INVALID_FIELD, 0,
+		               "--network and --allow: only one of them can be given");
+	if (network && (strcmp(network, "deny-all") == 0 || strcmp(network, "allow-all") == 0)) {
+		*ret = json_string(network);
+		return 0;
+	}
+	if (network)
+		return read_policy(network, ret, err);
+	if (allow->n == 0)
+		return 0;
+	for (size_t i = 0; i < allow->n; i++)
+		if (json_array_append_new(names, json_string(allow->items[i])) < 0)
+			return err_set(err, ERR_INVALID_FIELD, 0,
+			               "--allow: a name is not valid UTF-8");
+	*ret = json_pack("{s:O}", "allow", names);
+	return 0;
+}
+
 char *tag_to_query(const char *tag)
 {
 	char *query = xstrdup(tag);
@@ -120,6 +164,11 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	if (r < 0)
 		return r;
 	(void)json_object_set_new(body, "env", map);
+	r = network_to_json(s->network, &s->allow, &map, err);
+	if (r < 0)
+		return r;
+	if (map)
+		(void)json_object_set_new(body, "network", map);
 	*ret = take_ptr(body);
 	return 0;
 }

@@ -6,7 +6,8 @@
 
 struct sandbox_opts {
 	const char *name, *template, *engine, *min_grade;
-	struct opt_list tags, env;
+	struct opt_list tags, env, allow;
+	const char *network; /* deny-all, allow-all, or a file with a policy */
 	double vcpus;
 	uint64_t memory_mib, disk_mib, pids;
 };
@@ -28,6 +29,8 @@ struct life_opts { /* of one that stays */
 	{0,   "pids",      OPT_NUMBER,  &(s).pids,       "N",     "processes at once"},                                         \
 	{0,   "tag",       OPT_LIST,    &(s).tags,       "K=V",   "a tag to find it by; may be repeated"},                      \
 	{'e', "env",       OPT_LIST,    &(s).env,        "K=V",   "environment; a bare K takes yours; may be repeated"},        \
+	{0,   "network",   OPT_TEXT,    &(s).network,    "POLICY", "what it may reach: deny-all (the default), allow-all, or a JSON file"}, \
+	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; may be repeated"},          \
 	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto or jail"},                                              \
 	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}
 /* clang-format on */
@@ -49,6 +52,9 @@ bool sandbox_opts_are_given(const struct sandbox_opts *s); /* any of them */
 must_check int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json_t **ret,
                                     struct err *err);
 
+/* What --network and --allow ask for; *ret is NULL where neither does. */
+must_check int network_to_json(const char *network, const struct opt_list *allow, json_t **ret,
+                               struct err *err);
 /* "K=V", or "K" for the caller's own value (left out where there is none). */
 must_check int env_to_json(const struct opt_list *env, json_t **ret, struct err *err);
 /* How lists are filtered by a tag: the API writes NAME:VALUE what is NAME=VALUE here. For free().

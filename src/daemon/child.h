@@ -23,5 +23,9 @@ void child_report(int control_fd, const struct err *err); /* NULL = ready */
 
 /* The processes' whole lives; the result is an exit code. They own the fds. */
 int broker_main(const struct site *site, int gateway_fd, int control_fd);
-int gateway_main(const struct site *site, int broker_fd, int dialer_fd, int control_fd, int key_fd);
+struct gateway_fds {
+	int broker, dialer, wall, control, key;
+};
+int gateway_main(const struct site *site, const struct gateway_fds *fds);
 int dialer_main(const struct site *site, int link_fd, int control_fd);
+int wall_main(const struct site *site, int link_fd, int control_fd);

@@ -72,6 +72,7 @@ void config_init(struct config *c)
 		.ended_age_ms = DAY_MS,
 		.ended_bytes = GIB,
 		.execs_max = 1000,
+		.network_connections = 256,
 		.usage_period_ms = 10000,
 		.usage_kept_ms = 90 * DAY_MS,
 		.currency = xstrdup("EUR"),

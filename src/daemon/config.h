@@ -37,9 +37,12 @@ struct config {
 	uint64_t pool_memory;
 	char **pool_languages;
 	bool is_metrics_open;
-	char *preview_domain;  /* PORT-ID.DOMAIN is a sandbox's; NULL: none */
-	char *preview_url;     /* where clients find this daemon; NULL: its first TCP listener */
-	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
+	char *preview_domain;     /* PORT-ID.DOMAIN is a sandbox's; NULL: none */
+	char *preview_url;        /* where clients find this daemon; NULL: its first TCP listener */
+	char **network_resolvers; /* addresses; NULL: the host's own */
+	char **network_never;     /* ranges that no policy opens; or NULL */
+	uint32_t network_connections; /* of a sandbox at once */
+	char **webhooks_allow;        /* ranges that are not public, and may be sent to; or NULL */
 	/* Of each project; UINT64_MAX (CPUs: 0) = as many as there are. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;

@@ -22,7 +22,7 @@ struct plan {
 	const char *root_dir;
 	uid_t uid;
 	gid_t gid;
-	bool is_dialer;
+	enum { GATEWAY, DIALER, WALL_PROCESS } who;
 };
 
 /* Each connection, exec and file costs an fd; no core file may hold keys. */
@@ -42,7 +42,7 @@ static int set_rlimits(const struct plan *plan)
 
 static int enter_root(const struct plan *plan)
 {
-	if (plan->is_dialer)
+	if (plan->who == DIALER)
 		return 0;
 	return chroot(plan->root_dir) < 0 || chdir("/") < 0 ? -errno : 0;
 }
@@ -85,49 +85,23 @@ static int seal_process(const struct plan *plan)
 	return 0;
 }
 
-/* By name, as some exist on one architecture only. */
+/* By name, as some exist on one architecture only. Files below its root: SQLite and spools. */
+static const char *const allowed_files[] = {
+	"openat",     "open",      "pread64",    "pwrite64",  "lseek",    "stat",       "lstat",
+	"newfstatat", "statx",     "ftruncate",  "fallocate", "fsync",    "fdatasync",  "flock",
+	"access",     "faccessat", "faccessat2", "getcwd",    "readlink", "readlinkat", "mkdir",
+	"mkdirat",    "rmdir",     "unlink",     "unlinkat",  "rename",   "renameat",   "renameat2",
+	"getdents64", "fchmod",    "umask",      "dup",       "dup3",
+};
+
 static const char *const allowed[] = {
-	/* files below its root: SQLite and spools */
-	"openat",
-	"open",
 	"close",
 	"read",
 	"write",
 	"readv",
 	"writev",
-	"pread64",
-	"pwrite64",
-	"lseek",
 	"fstat",
-	"stat",
-	"lstat",
-	"newfstatat",
-	"statx",
-	"ftruncate",
-	"fallocate",
-	"fsync",
-	"fdatasync",
 	"fcntl",
-	"flock",
-	"access",
-	"faccessat",
-	"faccessat2",
-	"getcwd",
-	"readlink",
-	"readlinkat",
-	"mkdir",
-	"mkdirat",
-	"rmdir",
-	"unlink",
-	"unlinkat",
-	"rename",
-	"renameat",
-	"renameat2",
-	"getdents64",
-	"fchmod",
-	"umask",
-	"dup",
-	"dup3",
 	/* sockets that it was given, and those that come from them */
 	"accept4",
 	"recvfrom",
@@ -195,6 +169,9 @@ static const char *const allowed_dialer[] = {
 	"fork",   "wait4",   "waitid", "pidfd_open", "alarm",    "setitimer",
 };
 
+/* And the wall: to connect, and to be told the host's addresses (netlink). */
+static const char *const allowed_wall[] = {"socket", "connect", "bind"};
+
 static int allow_names(scmp_filter_ctx ctx, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -243,8 +220,12 @@ static int filter_syscalls(const struct plan *plan)
 	r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	if (r == 0)
 		r = allow_names(ctx, allowed, ARRAY_SIZE(allowed));
-	if (r == 0 && plan->is_dialer)
+	if (r == 0 && plan->who != WALL_PROCESS)
+		r = allow_names(ctx, allowed_files, ARRAY_SIZE(allowed_files));
+	if (r == 0 && plan->who == DIALER)
 		r = allow_names(ctx, allowed_dialer, ARRAY_SIZE(allowed_dialer));
+	if (r == 0 && plan->who == WALL_PROCESS)
+		r = allow_names(ctx, allowed_wall, ARRAY_SIZE(allowed_wall));
 	if (r == 0)
 		r = allow_with_arguments(ctx);
 	if (r == 0)
@@ -268,12 +249,15 @@ static const struct {
 
 static int run_steps(const struct plan *plan, struct err *err)
 {
+	static const char *const names[] = {
+		[GATEWAY] = "gateway", [DIALER] = "dialer", [WALL_PROCESS] = "wall"};
+
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
 		int r = steps[i].run(plan);
 
 		if (r < 0)
 			return err_set(err, ERR_INTERNAL, -r, "cannot confine the %s: %s",
-			               plan->is_dialer ? "dialer" : "gateway", steps[i].name);
+			               names[plan->who], steps[i].name);
 	}
 	return 0;
 }
@@ -285,7 +269,14 @@ int confine(const char *root_dir, uid_t uid, gid_t gid, struct err *err)
 
 int confine_dialer(uid_t uid, gid_t gid, struct err *err)
 {
-	return run_steps(&(struct plan){.uid = uid, .gid = gid, .is_dialer = true}, err);
+	return run_steps(&(struct plan){.uid = uid, .gid = gid, .who = DIALER}, err);
+}
+
+int confine_wall(const char *root_dir, uid_t uid, gid_t gid, struct err *err)
+{
+	return run_steps(
+		&(struct plan){.root_dir = root_dir, .uid = uid, .gid = gid, .who = WALL_PROCESS},
+		err);
 }
 
 int confine_syscalls(struct err *err)

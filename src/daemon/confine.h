@@ -15,5 +15,7 @@ must_check int confine(const char *root_dir, uid_t uid, gid_t gid, struct err *e
 /* The same for the dialer, which keeps the host's files as anybody sees them (its resolver reads
  * some), and may make sockets and children. */
 must_check int confine_dialer(uid_t uid, gid_t gid, struct err *err);
+/* The same for the wall: no file has a name there, and it makes sockets but no process. */
+must_check int confine_wall(const char *root_dir, uid_t uid, gid_t gid, struct err *err);
 /* The last of its steps alone, for its test. */
 must_check int confine_syscalls(struct err *err);

@@ -17,8 +17,11 @@
 #include "daemon/confine.h"
 #include "daemon/outgoing.h"
 #include "daemon/toml.h"
+#include "daemon/wall.h"
 #include "http/target.h"
 #include "http/tls.h"
+#include "sandbox/network.h"
+#include "wall/client.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -47,6 +50,8 @@ struct gateway {
 	struct http_server *server;
 	struct tls_context *tls;
 	struct outgoing outgoing;
+	struct wall_client *wall;
+	struct network_never never;
 	struct api api;
 	const char *hosts[HOSTS_MAX + 1]; /* NULL-terminated */
 	size_t n_hosts;
@@ -211,12 +216,29 @@ static void on_sigterm(struct loop *loop, void *arg)
 	stop(arg, DRAIN_US);
 }
 
-/* The launcher never writes, so readable means its end. */
+/* The launcher hands over the socket of a new wall, or it has ended. */
+static bool take_wall(struct gateway *g)
+{
+	char byte;
+	int fds[FD_PASS_MAX];
+	size_t n_fds = ARRAY_SIZE(fds);
+	ssize_t n = fd_recv(g->control_fd, &byte, sizeof(byte), fds, &n_fds);
+
+	if (n == -EINTR || n == -EAGAIN)
+		return true;
+	if (n != 1 || n_fds != 1)
+		return false;
+	wall_client_attach(g->wall, fds[0]);
+	return true;
+}
+
 static void on_control(struct loop *loop, uint32_t events, void *arg)
 {
 	struct gateway *g = arg;
 
 	(void)events;
+	if (take_wall(g))
+		return;
 	loop_io_removep(&g->control_io);
 	(void)close(take_fd(&g->control_fd));
 	log_warn("gateway.alone", "the launcher or the broker is gone");
@@ -247,6 +269,8 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.boot_id = g->boot_id,
 		.meters = g->meters,
 		.quota = g->quota,
+		.wall = g->wall,
+		.network_site = {.never = g->never.items, .n_never = g->never.n},
 		.usage_period_ms = c->usage_period_ms,
 		.usage_kept_ms = c->usage_kept_ms,
 		.pool_min = c->pool_min,
@@ -256,6 +280,12 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 	};
 
 	return fleet_new(&config, on_fleet_ready, g, &g->fleet, err);
+}
+
+static int open_wall(struct gateway *g, struct err *err)
+{
+	g->wall = wall_client_new(g->loop);
+	return network_never_parse(&g->never, g->site->config->network_never, err);
 }
 
 static void tell_start_or_stop(struct gateway *g, enum event_type type)
@@ -316,7 +346,7 @@ static void on_dialer_lost(struct loop *loop, void *arg)
 	loop_stop(loop);
 }
 
-static int wire_up(struct gateway *g, int broker_fd, int dialer_fd, int key_fd, struct err *err)
+static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
 
@@ -325,20 +355,24 @@ static int wire_up(struct gateway *g, int broker_fd, int dialer_fd, int key_fd, 
 	if (r == 0)
 		r = open_events(g, err);
 	if (r == 0)
-		r = outgoing_open(&g->outgoing, g->loop, g->store, g->events, dialer_fd,
+		r = outgoing_open(&g->outgoing, g->loop, g->store, g->events, fds->dialer,
 		                  on_dialer_lost, g, err);
 	if (r == 0)
 		r = keyring_load(g->store, &g->keyring, err);
 	if (r == 0)
-		r = keyring_ensure_admin_fd(g->keyring, key_fd, err);
+		r = keyring_ensure_admin_fd(g->keyring, fds->key, err);
 	if (r == 0)
 		r = meters_open(g->store, g->boot_id, &g->meters, err);
 	if (r == 0)
 		r = open_quota(g, err);
 	if (r == 0)
-		r = open_fleet(g, broker_fd, err);
+		r = open_wall(g, err);
+	if (r == 0)
+		r = open_fleet(g, fds->broker, err);
 	if (r < 0)
 		return r;
+	wall_client_set_ops(g->wall, &network_wall_ops, g->fleet);
+	wall_client_attach(g->wall, fds->wall);
 	g->api = (struct api){.loop = g->loop,
 	                      .fleet = g->fleet,
 	                      .keyring = g->keyring,
@@ -359,7 +393,7 @@ static int wire_up(struct gateway *g, int broker_fd, int dialer_fd, int key_fd, 
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch for signals") : 0;
 }
 
-static int run(struct gateway *g, int broker_fd, int dialer_fd, int key_fd, struct err *err)
+static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err)
 {
 	const struct config *c = g->site->config;
 	auto_free char *root_dir = xasprintf("%s/gateway", c->data_dir);
@@ -378,8 +412,8 @@ static int run(struct gateway *g, int broker_fd, int dialer_fd, int key_fd, stru
 	if (r == 0)
 		r = confine(root_dir, g->site->uid, g->site->gid, err);
 	if (r == 0)
-		r = wire_up(g, broker_fd, dialer_fd, key_fd, err);
-	(void)close(key_fd);
+		r = wire_up(g, fds, err);
+	(void)close(fds->key);
 	if (r < 0)
 		return r;
 	r = loop_run(g->loop);
@@ -391,6 +425,7 @@ static void take_down(struct gateway *g)
 	http_server_free(g->server);
 	if (g->fleet)
 		fleet_free(g->fleet);
+	wall_client_free(g->wall);
 	meters_close(g->meters);
 	quota_close(g->quota);
 	if (g->keyring)
@@ -408,17 +443,18 @@ static void take_down(struct gateway *g)
 	}
 }
 
-int gateway_main(const struct site *site, int broker_fd, int dialer_fd, int control_fd, int key_fd)
+int gateway_main(const struct site *site, const struct gateway_fds *fds)
 {
-	struct gateway g = {.site = site, .control_fd = control_fd};
-	int keep[SITE_LISTENERS_MAX + 4] = {broker_fd, control_fd, key_fd, dialer_fd};
+	struct gateway g = {.site = site, .control_fd = fds->control};
+	int keep[SITE_LISTENERS_MAX + 5] = {fds->broker, fds->control, fds->key, fds->dialer,
+	                                    fds->wall};
 	struct err err = {0};
 	int r;
 
 	for (size_t i = 0; i < site->n_listeners; i++)
-		keep[4 + i] = site->listeners[i].fd;
-	child_begin("gateway", site->config, keep, 4 + site->n_listeners);
-	r = run(&g, broker_fd, dialer_fd, key_fd, &err);
+		keep[5 + i] = site->listeners[i].fd;
+	child_begin("gateway", site->config, keep, 5 + site->n_listeners);
+	r = run(&g, fds, &err);
 	if (r < 0 && g.control_fd >= 0)
 		child_report(g.control_fd, &err);
 	take_down(&g);

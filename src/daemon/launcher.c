@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Broker, gateway and dialer live and die together: each sees the end of another as the end of the
- * socket between them. The launcher waits until all are gone, then starts them anew.
+ * socket between them. The launcher waits until all are gone, then starts them anew. The wall goes
+ * with them, too; but when it dies alone, which is what bytes of guests could make it do, it is
+ * started alone, and the gateway gets its new socket over the control socket.
  *
  *	starting --> up --+--> falling (one died: the other is on its way out) --> resting -->
  *starting |              +--> stopping (asked to) --> done
@@ -31,10 +33,15 @@
 #define QUICK_LIFE_US   (10 * SECOND_US)
 #define QUICK_LIVES_MAX 5
 #define REST_US         (SECOND_US / 10) /* doubled with each quick life */
+#define WALL_REST_US    (SECOND_US / 5)
 
-enum role { ROLE_BROKER, ROLE_DIALER, ROLE_GATEWAY, ROLE_COUNT };
+enum role { ROLE_BROKER, ROLE_DIALER, ROLE_WALL, ROLE_GATEWAY, ROLE_COUNT };
 static const char *const role_names[] = {
-	[ROLE_BROKER] = "broker", [ROLE_DIALER] = "dialer", [ROLE_GATEWAY] = "gateway"};
+	[ROLE_BROKER] = "broker",
+	[ROLE_DIALER] = "dialer",
+	[ROLE_WALL] = "wall",
+	[ROLE_GATEWAY] = "gateway",
+};
 
 enum phase { PHASE_STARTING, PHASE_UP, PHASE_FALLING, PHASE_RESTING, PHASE_STOPPING };
 
@@ -54,7 +61,8 @@ struct launcher {
 	struct loop *loop;
 	enum phase phase;
 	struct child children[ROLE_COUNT];
-	struct loop_timer *timer; /* patience of the phase */
+	struct loop_timer *timer;      /* patience of the phase */
+	struct loop_timer *wall_timer; /* until a wall that died is followed */
 	uint64_t started_us;
 	unsigned quick_lives;
 	bool was_up;
@@ -162,6 +170,11 @@ static void on_child_end(struct loop *loop, int wait_status, void *arg)
 		on_pair_gone(l);
 		return;
 	}
+	if (c->role == ROLE_WALL && l->phase == PHASE_UP) {
+		l->has_err = false;
+		loop_timer_set_in(l->wall_timer, WALL_REST_US);
+		return;
+	}
 	if (l->phase == PHASE_UP)
 		l->was_killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
 	if (l->phase != PHASE_STOPPING)
@@ -241,6 +254,7 @@ static void on_stop(struct loop *loop, void *arg)
 struct pair_fds {
 	int link[2];    /* broker, gateway */
 	int dial[2];    /* dialer, gateway */
+	int wall[2];    /* wall, gateway */
 	int control[2]; /* ours, the child's */
 	int key;
 };
@@ -256,8 +270,14 @@ static pid_t fork_child(struct launcher *l, enum role role, const struct pair_fd
 		code = broker_main(l->site, fds->link[0], fds->control[1]);
 	else if (role == ROLE_DIALER)
 		code = dialer_main(l->site, fds->dial[0], fds->control[1]);
+	else if (role == ROLE_WALL)
+		code = wall_main(l->site, fds->wall[0], fds->control[1]);
 	else
-		code = gateway_main(l->site, fds->link[1], fds->dial[1], fds->control[1], fds->key);
+		code = gateway_main(l->site, &(struct gateway_fds){.broker = fds->link[1],
+		                                                   .dialer = fds->dial[1],
+		                                                   .wall = fds->wall[1],
+		                                                   .control = fds->control[1],
+		                                                   .key = fds->key});
 	_exit(code);
 }
 
@@ -282,9 +302,40 @@ static int start_child(struct launcher *l, enum role role, struct pair_fds *fds,
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch the %s", role_names[role]) : 0;
 }
 
+static void close_both(const int fds[2])
+{
+	for (size_t i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+}
+
+/* One that died alone is followed by another. */
+static void on_wall_rest_end(struct loop *loop, void *arg)
+{
+	struct launcher *l = arg;
+	struct pair_fds fds = {.wall = {-1, -1}};
+	struct err err;
+	int r = 0;
+
+	(void)loop;
+	if (l->phase != PHASE_UP || l->children[ROLE_WALL].watch)
+		return;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.wall) < 0)
+		r = err_set(&err, ERR_INTERNAL, errno, "cannot make a socket pair");
+	if (r == 0)
+		r = start_child(l, ROLE_WALL, &fds, &err);
+	if (r == 0 && fd_send(l->children[ROLE_GATEWAY].control_fd, "w", 1, &fds.wall[1], 1) < 0)
+		log_warn("daemon.wall_untold", "the gateway takes no new wall");
+	close_both(fds.wall);
+	if (r < 0) {
+		log_error("daemon.wall_failed", "error='%s'", err.message);
+		loop_timer_set_in(l->wall_timer, SECOND_US);
+	}
+}
+
 static void start_pair(struct launcher *l)
 {
-	struct pair_fds fds = {.link = {-1, -1}, .dial = {-1, -1}, .key = -1};
+	struct pair_fds fds = {.link = {-1, -1}, .dial = {-1, -1}, .wall = {-1, -1}, .key = -1};
 	struct err err;
 	int r = 0;
 
@@ -292,7 +343,8 @@ static void start_pair(struct launcher *l)
 	l->was_killed = false;
 	move(l, PHASE_STARTING, START_MAX_US);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.link) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.dial) < 0)
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.dial) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.wall) < 0)
 		r = err_set(&err, ERR_INTERNAL, errno, "cannot make a socket pair");
 	if (r == 0)
 		r = site_open_key(l->site, &fds.key, &err);
@@ -301,13 +353,12 @@ static void start_pair(struct launcher *l)
 	if (r == 0)
 		r = start_child(l, ROLE_DIALER, &fds, &err);
 	if (r == 0)
+		r = start_child(l, ROLE_WALL, &fds, &err);
+	if (r == 0)
 		r = start_child(l, ROLE_GATEWAY, &fds, &err);
-	for (size_t i = 0; i < 2; i++) {
-		if (fds.link[i] >= 0)
-			(void)close(fds.link[i]);
-		if (fds.dial[i] >= 0)
-			(void)close(fds.dial[i]);
-	}
+	close_both(fds.link);
+	close_both(fds.dial);
+	close_both(fds.wall);
 	if (fds.key >= 0)
 		(void)close(fds.key);
 	if (r < 0) { /* no fds or processes: a broker that did start sees its gateway gone */
@@ -329,6 +380,7 @@ int launcher_run(const struct site *site, void (*ready)(const struct site *site)
 		l.children[i] =
 			(struct child){.launcher = &l, .role = (enum role)i, .control_fd = -1};
 	l.timer = loop_timer_new(l.loop, on_patience_end, &l);
+	l.wall_timer = loop_timer_new(l.loop, on_wall_rest_end, &l);
 	(void)signal(SIGPIPE,
 	             SIG_IGN); /* the ready fd's reader may be gone; children set their own */
 	r = loop_signal_add(l.loop, SIGTERM, on_stop, &l);
@@ -347,6 +399,7 @@ int launcher_run(const struct site *site, void (*ready)(const struct site *site)
 	for (size_t i = 0; i < ROLE_COUNT; i++)
 		close_control(&l.children[i]);
 	loop_timer_free(l.timer);
+	loop_timer_free(l.wall_timer);
 	loop_free(l.loop);
 	return r;
 }

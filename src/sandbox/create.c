@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/account.h"
+#include "sandbox/network.h"
 #include "sandbox/pool.h"
 
 void create_tell(struct sandbox *s, const struct err *err)
@@ -175,7 +176,7 @@ static int claim(struct sandbox *s, const struct once *once, sandbox_done_fn don
 	if (json_object_size(s->env) > 0)
 		context_cool(s);
 	set_creator(s, done, arg);
-	sandbox_begin(s);
+	network_begin(s);
 	return 0;
 }
 
@@ -202,6 +203,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	struct guest_limits limits;
 	struct quota_held held;
 	uint64_t timeout_ms;
+	auto_call(policy_freep) struct policy *policy = NULL;
 	struct sandbox *spare, *s;
 	int r = create_check_room(fleet, err);
 
@@ -221,7 +223,9 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		              spec->name);
 		return err_hint(err, "use it: create with get_or_create; or delete it first");
 	}
-	r = account_admit(fleet, project_id, spec->key_id, &limits, &held, err);
+	r = network_read(spec->network, "network", &policy, err);
+	if (r == 0)
+		r = account_admit(fleet, project_id, spec->key_id, &limits, &held, err);
 	if (r < 0)
 		return r;
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
@@ -229,6 +233,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	spare = spec->name || spec->is_persistent ? NULL : pool_offer(fleet->pool, &limits);
 	s = spare ? spare : new_sandbox(fleet, &limits);
 	set_owner(s, project_id, spec, timeout_ms);
+	if (spec->network)
+		network_set(s, take_ptr(policy));
 	s->held = held;
 	return spare ? claim(s, spec->once, done, arg, err) : begin(s, spec->once, done, arg, err);
 }

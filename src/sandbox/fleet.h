@@ -9,12 +9,14 @@
 #include "event/event.h"
 #include "event/metrics.h"
 #include "loop/loop.h"
+#include "net/range.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 #include "tenant/meter.h"
 #include "tenant/quota.h"
 
 struct link_timing;
+struct wall_client;
 struct pool_timing;
 
 struct fleet_config {
@@ -32,11 +34,13 @@ struct fleet_config {
 	uint32_t ended_max;      /* what has ended is remembered: so many, so long, */
 	uint64_t ended_age_ms, ended_bytes_max; /* and with so much output together */
 	uint32_t execs_max;                     /* kept per sandbox */
-	const char *boot_id;      /* of the running kernel; NULL: it is read from /proc */
-	struct meters *meters;    /* NULL: nothing is metered */
-	struct quota *quota;      /* NULL: there are none */
-	uint64_t usage_period_ms; /* between two readings of a sandbox */
-	uint64_t usage_kept_ms;   /* of single sandboxes; of projects it is kept for good */
+	const char *boot_id;            /* of the running kernel; NULL: it is read from /proc */
+	struct meters *meters;          /* NULL: nothing is metered */
+	struct quota *quota;            /* NULL: there are none */
+	struct wall_client *wall;       /* NULL: nothing can be reached from any sandbox */
+	struct range_site network_site; /* what the operator closes; borrowed */
+	uint64_t usage_period_ms;       /* between two readings of a sandbox */
+	uint64_t usage_kept_ms;         /* of single sandboxes; of projects it is kept for good */
 	/* Spares (pool.c): at least and at most so many, of at most so much memory; max 0 = none.
 	 */
 	uint32_t pool_min, pool_max;

@@ -11,6 +11,7 @@
 struct code_call;
 struct context;
 struct port;
+struct network;
 
 #define BOOT_ID_SIZE  40
 #define CHANNEL_BLOCK 65536 /* channel numbers that one write of a sandbox's row reserves */
@@ -112,6 +113,7 @@ struct sandbox {
 	unsigned n_limits_due;                  /* changes of limits under way */
 	uint64_t reading;                       /* the request for it */
 	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
+	struct network *network;                /* NULL: it was never anything but closed */
 	struct list warm;                       /* contexts that nobody has asked for yet */
 	struct spare *spare;                    /* NULL: it is somebody's */
 	struct list link_all, link_ended;

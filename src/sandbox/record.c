@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/inside.h"
+#include "sandbox/network.h"
 
 #include <assert.h>
 
@@ -106,6 +107,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_u64(&w, "pids_refused", s->pids_refused);
 	json_put_str(&w, "key_id", s->key_id);
 	port_rows_to_json(s, &w);
+	network_put_row(s, &w, "network");
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -187,7 +189,8 @@ static void note_expiry(struct sandbox *s, uint64_t expires_us)
 static int read_row(struct sandbox *s, const json_t *object)
 {
 	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
-	json_t *detail = NULL, *ports = NULL;
+	json_t *detail = NULL, *ports = NULL, *network = NULL;
+	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
 	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0;
 	const struct json_field fields[] = {
@@ -216,6 +219,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"pids_refused", JSON_FIELD_U64, &s->pids_refused},
 		{"ports", JSON_FIELD_ARRAY, &ports},
 		{"key_id", JSON_FIELD_STRING, &key_id}, /* not in the rows of version 1 */
+		{"network", JSON_FIELD_ANY, &network},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
@@ -225,8 +229,14 @@ static int read_row(struct sandbox *s, const json_t *object)
 		r = read_isolation(isolation, &s->isolation);
 	if (r == 0 && ports)
 		r = port_rows_load(s, ports);
+	if (r == 0)
+		r = network_read(network, "network", &policy, NULL);
 	if (r < 0)
 		return r;
+	if (network)
+		network_set(s, policy);
+	else
+		policy_free(policy);
 	s->tags = json_incref(tags);
 	s->env = json_incref(env);
 	s->on_timeout = (enum timeout_action)on_timeout;
@@ -358,5 +368,6 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	else
 		json_put_null(w, "expires_us");
 	put_ended(w, s);
+	json_put_str(w, "network", network_name(s));
 	isolation_to_json(&s->isolation, w, "isolation");
 }

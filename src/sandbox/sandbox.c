@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/account.h"
+#include "sandbox/network.h"
 #include "sandbox/pool.h"
 
 #include <assert.h>
@@ -250,6 +251,7 @@ void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const 
 	              end_cause_name(cause), message);
 	wake_cancel(s, &err);
 	port_line_cut_all(s, 0);
+	network_end(s);
 	exec_end_all(s);
 	if (s->link) {
 		context_end_all(s, &err);
@@ -285,11 +287,13 @@ static void on_link_up(void *arg)
 		log_info("sandbox.rejoined", "id=%s", s->id);
 		if (s->is_rejoining)
 			emit_adopted(s);
+		if (!network_is_settled(s))
+			network_apply(s, NULL, NULL);
 		adopt_on_rejoined(s);
 	} else if (s->spare) {
 		pool_on_up(s);
 	} else {
-		sandbox_begin(s);
+		network_begin(s);
 	}
 }
 
@@ -412,6 +416,7 @@ void sandbox_free(struct sandbox *s)
 	loop_timer_free(s->timer);
 	loop_timer_free(s->reconnect);
 	life_done(s);
+	network_free(s);
 	host_cancel(s->fleet->host, s->ask);
 	host_cancel(s->fleet->host, s->freeze_ask);
 	sandbox_drop_waiters(&s->callers);

@@ -62,13 +62,14 @@ const char *timeout_action_name(enum timeout_action action);
 #define SANDBOX_TAGS_MAX 32
 #define SANDBOX_NAME_MAX 63
 
-struct sandbox_spec {         /* strings and JSON are borrowed for the call */
-	const char *name;     /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
-	                         project's living */
-	const char *key_id;   /* of who asks; NULL = none */
-	const char *template; /* "host" */
-	const json_t *tags;   /* object of strings, or NULL; checked by sandbox_create() */
-	const json_t *env;    /* object of strings, or NULL: every exec's defaults */
+struct sandbox_spec {          /* strings and JSON are borrowed for the call */
+	const char *name;      /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
+	                          project's living */
+	const char *key_id;    /* of who asks; NULL = none */
+	const char *template;  /* "host" */
+	const json_t *tags;    /* object of strings, or NULL; checked by sandbox_create() */
+	const json_t *env;     /* object of strings, or NULL: every exec's defaults */
+	const json_t *network; /* a policy (net/policy.h), or NULL: deny-all */
 	struct guest_limits limits; /* 0 = the default */
 	uint64_t timeout_ms;        /* hard lifetime; 0 = the default */
 	uint64_t idle_timeout_ms;   /* without activity; 0 = none */

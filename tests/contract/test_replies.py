@@ -461,6 +461,24 @@ def run(api, box):
     assert "".join(json.loads(line).get("text", "") for line in data.splitlines()) == "file in"
 
 
+def get_network(api, box):
+    assert api("get_network", id=box.id)[1]["kind"] == "deny-all"
+
+
+def set_network(api, box):
+    policy = {"deny": ["10.0.0.0/8"], "allow": ["example.com"], "limits": {"connections": 5}}
+    assert api("set_network", id=box.id, body={"policy": policy})[1]["in_force"] is True
+    assert api("set_network", id=box.id, body={"policy": "deny-all"})[1]["kind"] == "deny-all"
+    assert api("set_network", id=box.id, body={"policy": {"allow": ["a b"]}})[0] == 400
+    rule = {"match": {"domains": ["example.com"], "paths": ["/x"]}, "action": "allow"}
+    assert api("set_network", id=box.id, body={"policy": {"rules": [rule]}})[0] == 501
+
+
+def explain_network(api, box):
+    assert api("explain_network", id=box.id, body={"url": "https://example.com/"})[1]["allowed"] is False
+    assert api("explain_network", id=box.id, body={"url": "nonsense"})[0] == 400
+
+
 def get_sandbox_usage(api, box):
     _, one = api("get_sandbox_usage", id=box.id)
     assert one["sandbox_id"] == box.id and one["now"]["pids"] >= 0 and one["usage"]["creates"] == 1

@@ -74,7 +74,9 @@ def _end_with_parent():
 
 
 class Daemon:
-    def __init__(self, *options, rm=True):
+    def __init__(self, *options, rm=True, prefix=()):
+        """prefix: words before the program, such as nsenter's, which become it."""
+        self.prefix = list(prefix)
         self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir=os.environ.get("CLOCHE_TEST_DIR", "/var/tmp")))
         self.dir.chmod(0o755)
         self.data, self.run = self.dir / "data", self.dir / "run"
@@ -87,7 +89,7 @@ class Daemon:
 
     def start(self):
         ready_r, ready_w = os.pipe()
-        argv = [str(BUILD / "cloche"), "serve", "--data", str(self.data), "--run", str(self.run)]
+        argv = [*self.prefix, str(BUILD / "cloche"), "serve", "--data", str(self.data), "--run", str(self.run)]
         argv += ["--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(ready_w), *self.options]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
@@ -142,6 +144,10 @@ class Daemon:
     @property
     def gateway_pid(self):
         return wait_for(lambda: self._part("gateway"), 10, "a gateway process")
+
+    @property
+    def wall_pid(self):
+        return wait_for(lambda: self._part("cloche-wall"), 10, "a wall process")
 
     @property
     def broker_pid(self):

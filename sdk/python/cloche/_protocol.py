@@ -133,8 +133,10 @@ def create_body(
     get_or_create: Optional[bool] = None,
     engine: Optional[str] = None,
     min_grade: Optional[str] = None,
+    network: Union[None, str, Mapping[str, Any]] = None,
 ) -> Json:
     return {
+        "network": network,
         "idle_timeout_ms": milliseconds(idle_timeout),
         "on_timeout": on_timeout,
         "persistent": persistent,

@@ -239,8 +239,13 @@ class Sandbox:
         auto_resume: Optional[bool] = None,
         engine: Optional[str] = None,
         min_grade: Optional[str] = None,
+        network: Union[None, str, Mapping[str, Any]] = None,
     ) -> "Sandbox":
-        """A `persistent` one keeps its files when it is stopped, and goes on over them when it is next used."""
+        """A `persistent` one keeps its files when it is stopped, and goes on over them when it is next used.
+
+        `network` is what it may reach: "deny-all" (the default), "allow-all", or a policy such as
+        {"allow": ["pypi.org", "*.example.com"]}.
+        """
         return (client or Client()).create(
             idle_timeout=idle_timeout,
             on_timeout=on_timeout,
@@ -254,6 +259,7 @@ class Sandbox:
             timeout=timeout,
             engine=engine,
             min_grade=min_grade,
+            network=network,
         )
 
     @classmethod
@@ -295,6 +301,19 @@ class Sandbox:
     def refresh(self) -> SandboxInfo:
         self.info = SandboxInfo.from_json(self.client.call(request("GET", ["sandboxes", self.id])))
         return self.info
+
+    def network(self) -> Json:
+        """{kind, policy, in_force}: what it may reach; secrets are left out."""
+        return self.client.call(request("GET", ["sandboxes", self.id, "network"]))
+
+    def set_network(self, policy: Union[str, Mapping[str, Any]]) -> Json:
+        """From its return on the policy holds: what it forbids was cut, what it allows can be reached."""
+        return self.client.call(request("PUT", ["sandboxes", self.id, "network"], body={"policy": policy}))
+
+    def explain_network(self, url: str, method: Optional[str] = None) -> Json:
+        """{allowed, rule, strength, …}: which rule decides about a URL, and how strongly."""
+        body = {"url": url, "method": method}
+        return self.client.call(request("POST", ["sandboxes", self.id, "network", "explain"], body=body))
 
     def update(
         self,

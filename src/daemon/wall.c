@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The wall's process: what it needs of the host's files is read first, then it gives up all of
+ * them. It belongs to nobody, sees an empty directory, and can make sockets but no process. It ends
+ * when the gateway has gone; when it dies alone, the launcher starts another.
+ */
+#include "daemon/wall.h"
+
+#include "base/fd.h"
+#include "daemon/child.h"
+#include "daemon/confine.h"
+#include "wall/wall.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define NOBODY          65534
+#define RESOLV_CONF     "/etc/resolv.conf"
+#define RESOLV_CONF_MAX 16384
+#define BLANKS          " \t\r"
+
+int network_never_parse(struct network_never *n, char *const *list, struct err *err)
+{
+	for (; list && *list; list++) {
+		const char *why = "there are too many";
+
+		if (n->n == NETWORK_NEVER_MAX ||
+		    cidr_parse(*list, strlen(*list), &n->items[n->n], &why) < 0)
+			return err_field(err, "network.never", "'%s': %s", *list, why);
+		n->n++;
+	}
+	return 0;
+}
+
+static int use_settings(struct resolver_config *r, char *const *list, struct err *err)
+{
+	for (; *list; list++) {
+		const char *why = "there are too many";
+
+		if (r->n_servers == RESOLVER_SERVERS_MAX ||
+		    resolver_parse_server(*list, &r->servers[r->n_servers], &why) < 0)
+			return err_field(err, "network.resolvers", "'%s': %s", *list, why);
+		r->n_servers++;
+	}
+	return 0;
+}
+
+static void use_line(struct resolver_config *r, char *line)
+{
+	static const char word[] = "nameserver";
+	char *address = line + strspn(line, BLANKS);
+
+	if (strncmp(address, word, strlen(word)) != 0 || r->n_servers == RESOLVER_SERVERS_MAX)
+		return;
+	address += strlen(word);
+	address += strspn(address, BLANKS);
+	address[strcspn(address, BLANKS "#%")] = '\0'; /* a zone is of no use to a name's server */
+	if (resolver_parse_server(address, &r->servers[r->n_servers], NULL) == 0)
+		r->n_servers++;
+}
+
+/* A host without one has no names, and its sandboxes neither. */
+static void use_host(struct resolver_config *r)
+{
+	char text[RESOLV_CONF_MAX];
+	char *rest = text, *line;
+
+	if (fd_read_file(AT_FDCWD, RESOLV_CONF, text, sizeof(text)) < 0)
+		return;
+	while ((line = strsep(&rest, "\n")))
+		use_line(r, line);
+}
+
+static void on_lost(struct loop *loop, void *arg)
+{
+	(void)arg;
+	loop_stop(loop);
+}
+
+static int prepare(const struct config *c, struct wall_config *config, struct network_never *never,
+                   struct err *err)
+{
+	auto_free char *root_dir = xasprintf("%s/empty", c->run_dir);
+	int r = network_never_parse(never, c->network_never, err);
+
+	if (r == 0 && c->network_resolvers)
+		r = use_settings(&config->resolver, c->network_resolvers, err);
+	else if (r == 0)
+		use_host(&config->resolver);
+	if (r < 0)
+		return r;
+	if (mkdir(root_dir, 0555) < 0 && errno != EEXIST)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", root_dir);
+	config->never = never->items;
+	config->n_never = never->n;
+	config->connections_max = c->network_connections;
+	return confine_wall(root_dir, NOBODY, NOBODY, err);
+}
+
+int wall_main(const struct site *site, int link_fd, int control_fd)
+{
+	const int keep[] = {link_fd, control_fd};
+	struct wall_config config = {.link_fd = link_fd, .lost = on_lost};
+	struct network_never never = {0};
+	struct wall_process *wall = NULL;
+	struct err err = {0};
+	int r;
+
+	child_begin("wall", site->config, keep, ARRAY_SIZE(keep));
+	child_disregard(SIGTERM); /* it goes when the gateway has gone, not before */
+	r = prepare(site->config, &config, &never, &err);
+	if (r == 0)
+		r = loop_new(&config.loop, &err);
+	if (r == 0)
+		r = wall_process_new(&config, &wall, &err);
+	child_report(control_fd, r < 0 ? &err : NULL);
+	if (r == 0)
+		r = loop_run(config.loop);
+	return r < 0 ? CHILD_FAILED : CHILD_OK;
+}

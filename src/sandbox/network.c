@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * There is what the policy wants and what is in force, and network_step() goes from the one to the
+ * other, a request at a time:
+ *
+ *	closed --MSG_DOOR--> sockets --WALL_OPEN--> open --WALL_POLICY--> open
+ *	   ^------------MSG_DOOR_CLOSE <--WALL_CLOSE---+
+ *
+ * A policy that changes while a request is under way is looked at when that has its answer. A wall
+ * that dies takes all doors' listeners with it, so that connections inside are refused; its
+ * successor gets new ones. What fails is tried again as long as the sandbox runs.
+ */
+#include "sandbox/network.h"
+
+#include "base/log.h"
+#include "sandbox/inside.h"
+#include "wall/client.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define AGAIN_US  UINT64_C(1000000)
+#define BYTES_MAX (UINT64_C(1) << 50) /* that a wall which lies can charge at once */
+
+static_assert((int)DOOR_SOCKETS == WALL_SOCKETS, "a door's sockets do not fit the wall's message");
+
+struct network_waiter {
+	network_fn fn;
+	void *arg;
+	struct list link;
+};
+
+struct network {
+	struct sandbox *sandbox;
+	struct policy *policy;
+	uint64_t version, applied; /* of the policy; 0 = none */
+	bool is_open;
+	uint64_t sending; /* the version that the wall is being told */
+	uint64_t ask;     /* of the broker, under way */
+	uint64_t call;    /* of the wall, likewise */
+	struct list waiters;
+	struct loop_timer *again;
+};
+
+static void network_step(struct network *n);
+
+static bool wants_door(const struct network *n)
+{
+	return n->policy->n_rules > 0 || n->policy->mode == POLICY_RECORD;
+}
+
+/* As the wall is told it. */
+static int write_policy(const struct policy *policy, struct buf *out)
+{
+	struct json_writer w;
+
+	json_writer_init(&w, out);
+	policy_write(policy, &w, NULL, SECRETS_SHOWN);
+	return json_writer_end(&w);
+}
+
+static int check_size(const struct policy *policy, const char *field, struct err *err)
+{
+	auto_call(buf_done) struct buf out = BUF_INIT(WALL_TEXT_MAX);
+
+	if (write_policy(policy, &out) == 0)
+		return 0;
+	return err_field(err, field, "has more than %zu bytes", WALL_TEXT_MAX);
+}
+
+/* What the wall cannot do is refused, with the rule, rather than enforced in part. */
+static int check_rule(const struct policy_rule *rule, const char *field, struct err *err)
+{
+	const char *action = policy_action_name(rule->action);
+
+	if (rule->action == ACTION_FORWARD || rule->action == ACTION_PROXY)
+		return err_set(err, ERR_UNSUPPORTED, 0, "%s: the wall cannot %s yet", field,
+		               action);
+	if (!policy_rule_sees_requests(rule) || rule->match.protocol == PROTOCOL_HTTP)
+		return 0;
+	(void)err_set(err, ERR_UNSUPPORTED, 0,
+	              "%s: it asks for what is inside of TLS, which the wall does not open yet",
+	              field);
+	return err_hint(err,
+	                "say \"protocol\": \"http\" in its match, or leave out methods, paths, "
+	                "query, headers and transform");
+}
+
+int network_read(const json_t *value, const char *field, struct policy **ret, struct err *err)
+{
+	auto_call(policy_freep) struct policy *p = NULL;
+	int r = 0;
+
+	if (!value) {
+		*ret = policy_new();
+		return 0;
+	}
+	r = policy_read(value, field, &p, err);
+	if (r == 0 && p->bytes_per_second > 0)
+		r = err_set(err, ERR_UNSUPPORTED, 0, "%s.limits.bytes_per_second: is not there yet",
+		            field);
+	if (r == 0)
+		r = check_size(p, field, err);
+	for (size_t i = 0; r == 0 && i < p->n_rules; i++) {
+		auto_free char *name = xasprintf("%s.rules[%zu]", field, i);
+
+		r = check_rule(&p->rules[i], name, err);
+	}
+	if (r < 0)
+		return r;
+	*ret = take_ptr(p);
+	return 0;
+}
+
+static void on_again(struct loop *loop, void *arg)
+{
+	(void)loop;
+	network_step(arg);
+}
+
+static struct network *network_of(struct sandbox *s)
+{
+	struct network *n = s->network;
+
+	if (n)
+		return n;
+	n = s->network = xnew0(struct network);
+	n->sandbox = s;
+	n->policy = policy_new();
+	list_init(&n->waiters);
+	n->again = loop_timer_new(s->fleet->config.loop, on_again, n);
+	return n;
+}
+
+void network_set(struct sandbox *s, struct policy *policy)
+{
+	struct network *n = network_of(s);
+
+	policy_free(n->policy);
+	n->policy = policy;
+	n->version++;
+}
+
+const struct policy *network_policy(const struct sandbox *s)
+{
+	static const struct policy nothing;
+
+	return s->network ? s->network->policy : &nothing;
+}
+
+bool network_is_open(const struct sandbox *s)
+{
+	return s->network && s->network->is_open;
+}
+
+bool network_is_settled(const struct sandbox *s)
+{
+	return !s->network || s->network->applied == s->network->version;
+}
+
+static void tell(struct network *n, const struct err *err)
+{
+	struct list told = LIST_INIT(told);
+
+	list_for_each (&n->waiters, struct network_waiter, w, link) {
+		list_remove(&w->link);
+		list_append(&told, &w->link);
+	}
+	list_for_each (&told, struct network_waiter, w, link) {
+		w->fn(err ? NULL : n->sandbox, err, w->arg);
+		free(w);
+	}
+}
+
+static void fail(struct network *n, const struct err *err)
+{
+	log_warn("sandbox.network_failed", "id=%s error='%s'", n->sandbox->id, err->message);
+	loop_timer_set_in(n->again, AGAIN_US);
+	tell(n, err);
+}
+
+static void fail_wall(struct network *n, int error)
+{
+	struct err err;
+
+	n->is_open = false; /* not known: what there is gets replaced */
+	n->applied = 0;
+	(void)err_set(&err, ERR_UNAVAILABLE, -error, "the network wall does not answer");
+	fail(n, &err);
+}
+
+static void on_told(int error, void *arg)
+{
+	struct network *n = arg;
+
+	n->call = 0;
+	if (error < 0) {
+		fail_wall(n, error);
+		return;
+	}
+	n->is_open = true;
+	n->applied = n->sending;
+	network_step(n);
+}
+
+static void on_door(const struct msg_reply *reply, int *fds, void *arg)
+{
+	struct network *n = arg;
+	auto_call(buf_done) struct buf text = BUF_INIT(WALL_TEXT_MAX);
+
+	n->ask = 0;
+	if (reply->err.code != ERR_NONE) {
+		fail(n, &reply->err);
+		return;
+	}
+	(void)write_policy(n->policy, &text); /* network_read() has seen that it fits */
+	n->sending = n->version;
+	n->call = wall_client_open(n->sandbox->fleet->config.wall, n->sandbox->id, buf_str(&text),
+	                           fds, on_told, n);
+}
+
+static void on_door_closed(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct network *n = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	n->ask = 0;
+	if (reply->err.code != ERR_NONE) {
+		fail(n, &reply->err);
+		return;
+	}
+	n->is_open = false;
+	n->applied = n->sending;
+	network_step(n);
+}
+
+static void on_wall_closed(int error, void *arg)
+{
+	struct network *n = arg;
+	struct msg_request req = {.op = MSG_DOOR_CLOSE};
+	struct err err;
+
+	(void)error; /* a wall that is gone has no door */
+	n->call = 0;
+	memcpy(req.id, n->sandbox->id, sizeof(req.id));
+	if (host_ask(n->sandbox->fleet->host, &req, on_door_closed, n, &n->ask, &err) < 0)
+		fail(n, &err);
+}
+
+static bool is_busy(const struct network *n)
+{
+	return n->ask != 0 || n->call != 0;
+}
+
+static void network_step(struct network *n)
+{
+	struct sandbox *s = n->sandbox;
+	struct wall_client *wall = s->fleet->config.wall;
+	auto_call(buf_done) struct buf text = BUF_INIT(WALL_TEXT_MAX);
+	struct err err;
+
+	if (is_busy(n) || !sandbox_is_alive(s) || s->state == SANDBOX_STOPPING)
+		return;
+	if (n->applied == n->version) {
+		tell(n, NULL);
+		return;
+	}
+	loop_timer_set(n->again, UINT64_MAX);
+	n->sending = n->version;
+	if (!wall) {
+		(void)err_set(&err, ERR_UNSUPPORTED, 0, "this daemon has no network wall");
+		fail(n, &err);
+	} else if (!wants_door(n)) {
+		n->call = wall_client_close(wall, s->id, on_wall_closed, n);
+	} else if (n->is_open) {
+		(void)write_policy(n->policy, &text);
+		n->call = wall_client_set_policy(wall, s->id, buf_str(&text), on_told, n);
+	} else if (host_ask_door(s->fleet->host, s->id, on_door, n, &n->ask, &err) < 0) {
+		fail(n, &err);
+	}
+}
+
+/* Without a wall (in tests of other things) only what needs none can be in force. */
+static bool has_nothing_to_do(const struct network *n)
+{
+	return !n->is_open && n->applied == 0 && !wants_door(n) && !is_busy(n);
+}
+
+void network_apply(struct sandbox *s, network_fn done, void *arg)
+{
+	struct network *n = network_of(s);
+	struct network_waiter *w;
+
+	if (has_nothing_to_do(n))
+		n->applied = n->version;
+	if (done) {
+		w = xnew0(struct network_waiter);
+		*w = (struct network_waiter){.fn = done, .arg = arg};
+		list_append(&n->waiters, &w->link);
+		loop_timer_set_in(n->again, 0); /* from the loop */
+		return;
+	}
+	network_step(n);
+}
+
+int network_change(struct sandbox *s, struct policy *policy, network_fn done, void *arg,
+                   struct err *err)
+{
+	struct network *n = network_of(s);
+	struct policy *old = n->policy;
+	int r = 0;
+
+	if (!sandbox_is_alive(s) || s->state == SANDBOX_STOPPING)
+		r = err_set(err, ERR_GONE, 0, "sandbox %s has ended", s->id);
+	if (r == 0) {
+		n->policy = policy; /* the row is written from it */
+		r = sandbox_save(s, err);
+	}
+	if (r < 0) {
+		n->policy = old;
+		policy_free(policy);
+		return r;
+	}
+	policy_free(old);
+	n->version++;
+	network_apply(s, done, arg);
+	return 0;
+}
+
+static void on_first_door(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct sandbox *self = arg;
+
+	if (self->state != SANDBOX_CREATING)
+		return;
+	if (s)
+		sandbox_begin(s);
+	else
+		create_fail(self, err);
+}
+
+void network_begin(struct sandbox *s)
+{
+	if (s->network && wants_door(s->network)) {
+		network_apply(s, on_first_door, s);
+		return;
+	}
+	if (s->network)
+		s->network->applied = s->network->version;
+	sandbox_begin(s);
+}
+
+void network_end(struct sandbox *s)
+{
+	struct network *n = s->network;
+	struct err err;
+
+	if (!n)
+		return;
+	host_cancel(s->fleet->host, n->ask);
+	if (s->fleet->config.wall) {
+		wall_client_cancel(s->fleet->config.wall, n->call);
+		if (n->is_open || n->call)
+			(void)wall_client_close(s->fleet->config.wall, s->id, NULL, NULL);
+	}
+	n->ask = n->call = 0;
+	n->is_open = false;
+	n->applied = 0;
+	loop_timer_set(n->again, UINT64_MAX);
+	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended", s->id);
+	tell(n, &err);
+}
+
+void network_free(struct sandbox *s)
+{
+	struct network *n = take_ptr(s->network);
+
+	if (!n)
+		return;
+	host_cancel(s->fleet->host, n->ask);
+	if (s->fleet->config.wall)
+		wall_client_cancel(s->fleet->config.wall, n->call);
+	list_for_each (&n->waiters, struct network_waiter, w, link)
+		free(w);
+	loop_timer_free(n->again);
+	policy_free(n->policy);
+	free(n);
+}
+
+void network_put_row(const struct sandbox *s, struct json_writer *w, const char *name)
+{
+	if (s->network)
+		policy_write(s->network->policy, w, name, SECRETS_SHOWN);
+}
+
+const char *network_name(const struct sandbox *s)
+{
+	const struct policy *p = network_policy(s);
+	const struct policy_rule *only = p->n_rules == 1 ? &p->rules[0] : NULL;
+
+	if (p->n_rules == 0 && p->mode == POLICY_ENFORCE)
+		return "deny-all";
+	if (only && only->action == ACTION_ALLOW && only->match.n_domains == 0 &&
+	    only->match.n_cidrs == 0 && only->match.n_ports == 0 &&
+	    only->match.protocol == PROTOCOL_ANY && !policy_rule_sees_requests(only))
+		return "allow-all";
+	return "rules";
+}
+
+static const char *protocol_name(uint32_t protocol)
+{
+	return protocol == PROTOCOL_TLS ? "tls" : protocol == PROTOCOL_HTTP ? "http" : NULL;
+}
+
+static void on_decision(const struct wall_decision *d, void *arg)
+{
+	static const char *const verdicts[] = {
+		[WALL_DENIED] = "denied", [WALL_ALLOWED] = "allowed", [WALL_FAILED] = "failed"};
+	struct fleet *fleet = arg;
+	struct sandbox *s = fleet_find_id(fleet, d->head.id);
+	struct event ev;
+	struct json_writer *w;
+
+	if (!s || d->verdict >= ARRAY_SIZE(verdicts))
+		return;
+	w = event_begin(&ev, fleet->config.events, EVENT_POLICY_DECIDED, s->project_id, s->id);
+	json_put_str(w, "verdict", verdicts[d->verdict]);
+	json_put_str(w, "kind", d->is_dns ? "dns" : "connection");
+	event_put_text(w, "name", d->name[0] ? d->name : NULL);
+	event_put_text(w, "address", d->address[0] ? d->address : NULL);
+	json_put_u64(w, "port", d->port);
+	json_put_str(w, "protocol", protocol_name(d->protocol));
+	if (d->rule == WALL_NO_RULE)
+		json_put_null(w, "rule");
+	else
+		json_put_u64(w, "rule", d->rule);
+	event_put_text(w, "reason", d->why);
+	json_put_bool(w, "recorded", d->is_recorded);
+	json_put_u64(w, "in_bytes", d->in_bytes);
+	json_put_u64(w, "out_bytes", d->out_bytes);
+	json_put_u64(w, "took_us", d->took_us);
+	json_put_u64(w, "left_out", d->n_left_out);
+	event_end(&ev);
+}
+
+static void on_bytes(const char *id, uint64_t in_bytes, uint64_t out_bytes, void *arg)
+{
+	struct sandbox *s = fleet_find_id(arg, id);
+
+	if (s)
+		sandbox_count_network(s, MIN(in_bytes, BYTES_MAX), MIN(out_bytes, BYTES_MAX));
+}
+
+/* All doors' listeners went with the old one. */
+static void on_attached(void *arg)
+{
+	struct fleet *fleet = arg;
+
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		if (!s->network || !s->network->is_open)
+			continue;
+		s->network->is_open = false;
+		s->network->applied = 0;
+		network_step(s->network);
+	}
+}
+
+const struct wall_ops network_wall_ops = {
+	.on_decision = on_decision,
+	.on_bytes = on_bytes,
+	.on_attached = on_attached,
+};

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sandbox may reach: policies at create and later, what they let through, and what is told of it."""
+
+import os
+import signal
+
+import pytest
+from cloche import ClocheError
+from harness.cli import Cli
+from harness.daemon import wait_for
+from harness.internet import ALLOWED, ALLOWED6, OTHER
+from harness.walled import REFUSED
+
+ONE_HOST = {"allow": ["allowed.test"]}
+
+
+def decisions(client, sandbox, **facts):
+    """The wall's decisions about a sandbox in the event log."""
+    events = client.events(sandbox=sandbox.id, type="policy.decided")
+    return [e["data"] for e in events if all(e["data"].get(k) == v for k, v in facts.items())]
+
+
+def test_a_sandbox_reaches_nothing_unless_it_is_said(walled):
+    box = walled()
+    assert box.sandbox.network()["kind"] == "deny-all"
+    assert box.dial("tcp", ALLOWED, 80)["error"] == "ENETUNREACH"
+    assert box.dial("udp", ALLOWED, 53)["error"] == "ENETUNREACH"
+    assert box.get("allowed.test") == (0, "no such name")
+
+
+def test_an_allowed_name_is_reached_by_http_and_by_tls(walled):
+    box = walled(ONE_HOST)
+    status, seen = box.get("allowed.test", "/a?b=c")
+    assert (status, seen["address"], seen["host"], seen["path"]) == (200, ALLOWED, "allowed.test", "/a?b=c")
+    assert '"port": 443' in box.dial("tls", "allowed.test", 443, "allowed.test")["reply"]
+
+
+def test_an_allowed_name_is_reached_by_ipv6_where_it_has_no_other_address(walled):
+    box = walled({"allow": ["six.test"]})
+    assert box.get("six.test")[1]["address"] == ALLOWED6
+
+
+def test_a_wildcard_allows_what_is_below_and_not_the_name_itself(walled):
+    box = walled({"allow": ["*.wild.test"]})
+    assert box.get("www.wild.test")[0] == 200
+    assert box.get("wild.test") == (0, "no such name")
+
+
+def test_a_range_and_port_allow_a_server_that_speaks_first(walled):
+    box = walled({"rules": [{"match": {"cidrs": [f"{ALLOWED}/32"], "ports": [22]}, "action": "allow"}]})
+    assert box.dial("tcp", ALLOWED, 22)["said"].startswith("SSH-")
+    assert box.dial("tcp", ALLOWED, 80)["error"] in REFUSED
+    assert box.dial("tcp", OTHER, 22)["error"] in REFUSED
+
+
+def test_allow_all_is_the_public_internet(walled):
+    box = walled("allow-all")
+    assert box.sandbox.network()["kind"] == "allow-all"
+    assert box.get("allowed.test")[0] == box.get("other.test")[0] == 200
+    assert box.dial("tcp", ALLOWED, 22)["said"].startswith("SSH-")
+
+
+def test_methods_and_paths_of_plain_requests_are_judged(walled):
+    match = {"domains": ["allowed.test"], "protocol": "http", "methods": ["GET"], "paths": [{"prefix": "/v1/"}]}
+    box = walled({"rules": [{"match": match, "action": "allow"}]})
+    assert box.get("allowed.test", "/v1/x")[0] == 200
+    assert box.get("allowed.test", "/v2")[0] == box.get("allowed.test", "/v1/../v2")[0] == 403
+    assert box.get("allowed.test", "/v1/x", method="POST", fields="Content-Length: 0\\r\\n")[0] == 403
+
+
+def test_a_rule_sets_a_field_and_the_guests_own_is_dropped(walled):
+    match = {"domains": ["allowed.test"], "protocol": "http"}
+    transform = {"transform": {"headers": {"x-api-key": "s3cret"}}}
+    box = walled({"rules": [{"match": match, "action": transform}]})
+    seen = box.get("allowed.test", fields="X-API-KEY: mine\\r\\n")[1]
+    assert seen["fields"]["x-api-key"] == "s3cret"
+    assert "s3cret" not in str(box.sandbox.network())
+
+
+def test_a_rule_replies_in_place_of_the_host(walled):
+    match = {"domains": ["nowhere.test"], "protocol": "http"}
+    box = walled({"rules": [{"match": match, "action": {"respond": {"status": 418, "content_type": "text/plain", "body": "short and stout"}}}]})
+    reply = "GET / HTTP/1.1\\r\\nHost: nowhere.test\\r\\n\\r\\n"
+    assert box.raw(ALLOWED, reply) == (418, "short and stout")
+
+
+def test_each_request_of_a_kept_connection_goes_where_its_own_host_leads(walled):
+    box = walled({"allow": ["allowed.test", "www.wild.test"]})
+    one = "GET /1 HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n"
+    two = "GET /2 HTTP/1.1\\r\\nHost: www.wild.test\\r\\nConnection: close\\r\\n\\r\\n"
+    reply = box.dial("send", ALLOWED, 80, "HEAD /0 HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n" + one + two)["reply"]
+    assert reply.startswith("HTTP/1.1 200")
+
+
+def test_a_body_passes_as_it_is(walled):
+    box = walled(ONE_HOST)
+    post = "POST / HTTP/1.1\\r\\nHost: allowed.test\\r\\nContent-Length: 5\\r\\n\\r\\nhello"
+    assert box.raw(ALLOWED, post)[1]["body"] == "hello"
+
+
+def test_dns_answers_by_tcp_and_other_types_have_no_answer(walled):
+    box = walled(ONE_HOST)
+    assert box.dial("dns", "allowed.test", "A", "tcp") == {"rcode": 0, "answers": 1}
+    assert box.dial("dns", "allowed.test", "HTTPS") == box.dial("dns", "allowed.test", "TXT") == {"rcode": 0, "answers": 0}
+    assert box.dial("dns", "other.test", "A")["rcode"] == 5
+
+
+def test_a_change_cuts_a_download_that_it_forbids(walled, internet):
+    box = walled(ONE_HOST)
+    cuts = len(internet.seen("cut"))
+    download = box.sandbox.start(["curl", "-sN", "-o", "/dev/null", "http://allowed.test/endless"])
+    wait_for(lambda: internet.seen("request", path="/endless"), 10, "the download")
+    box.sandbox.set_network({"allow": ["other.test"]})
+    assert download.wait(10).exit_code in (18, 56)  # curl: cut short
+    wait_for(lambda: len(internet.seen("cut")) > cuts, 10, "the server's end of it")
+    assert box.get("allowed.test") == (0, "no such name")
+    assert box.get("other.test")[0] == 200
+
+
+def test_a_change_to_deny_all_and_back(walled):
+    box = walled(ONE_HOST)
+    assert box.sandbox.set_network("deny-all")["kind"] == "deny-all"
+    assert box.dial("tcp", ALLOWED, 80)["error"] == "ENETUNREACH"
+    assert box.sandbox.set_network(ONE_HOST)["in_force"] is True
+    assert box.get("allowed.test")[0] == 200
+
+
+def test_a_killed_wall_refuses_and_its_successor_lets_through(walled, walled_daemon):
+    box = walled(ONE_HOST)
+    gateway, wall = walled_daemon.gateway_pid, walled_daemon.wall_pid
+    os.kill(wall, signal.SIGKILL)
+    wait_for(lambda: box.get("allowed.test")[0] == 200, 20, "the next wall")
+    assert walled_daemon.wall_pid != wall
+    assert walled_daemon.gateway_pid == gateway
+
+
+def test_a_killed_gateway_keeps_the_policy(walled, walled_daemon, walled_client):
+    box = walled(ONE_HOST)
+    gateway = walled_daemon.gateway_pid
+    os.kill(gateway, signal.SIGKILL)
+    wait_for(lambda: walled_daemon.gateway_pid != gateway, 20, "the next gateway")
+    wait_for(lambda: box.sandbox.network()["in_force"], 20, "the door")
+    assert box.get("allowed.test")[0] == 200
+    assert box.dial("tls", OTHER, 443, "other.test")["error"] in REFUSED
+
+
+def test_decisions_are_events_and_bytes_are_metered(walled, walled_client):
+    box = walled(ONE_HOST)
+    assert box.get("allowed.test")[0] == 200
+    assert box.dial("tls", ALLOWED, 443, "other.test")["error"]
+    allowed = wait_for(lambda: decisions(walled_client, box.sandbox, verdict="allowed"), 10, "its event")[0]
+    assert (allowed["name"], allowed["address"], allowed["port"], allowed["rule"]) == ("allowed.test", ALLOWED, 80, 0)
+    assert allowed["in_bytes"] > 0 and allowed["out_bytes"] > 0
+    denied = wait_for(lambda: decisions(walled_client, box.sandbox, verdict="denied"), 10, "its event")[0]
+    assert (denied["name"], denied["rule"], denied["reason"]) == ("other.test", None, "no rule allows it")
+    wait_for(lambda: box.sandbox.usage()["usage"]["network_in_bytes"] > 0, 10, "its bytes")
+
+
+def test_explain_names_the_rule_and_its_strength(walled):
+    box = walled(ONE_HOST)
+    said = box.sandbox.explain_network("https://allowed.test/x")
+    assert (said["allowed"], said["rule"], said["strength"]) == (True, 0, "name")
+    said = box.sandbox.explain_network("https://other.test/")
+    assert (said["allowed"], said["rule"], said["strength"]) == (False, None, "refused")
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "field"),
+    [
+        ({"allow": ["example.com", "exa mple.com"]}, "invalid_field", "allow[1]"),
+        ({"allow": ["10.0.0.1/8"]}, "invalid_field", "allow[0]"),
+        ("allow-some", "invalid_field", "network"),
+        ({"rules": [{"match": {"domains": ["a.test"], "paths": ["/x"]}, "action": "allow"}]}, "unsupported", "rules[0]"),
+        ({"rules": [{"match": {"domains": ["a.test"]}, "action": {"transform": {"headers": {"a": "b"}}}}]}, "unsupported", "rules[0]"),
+        ({"limits": {"bytes_per_second": 1000000}}, "unsupported", "bytes_per_second"),
+    ],
+)
+def test_a_policy_that_cannot_hold_is_refused_whole(walled_client, policy, code, field):
+    with pytest.raises(ClocheError) as e:
+        walled_client.create(network=policy)
+    assert e.value.code == code
+    assert field in str(e.value)
+
+
+def test_a_run_takes_a_policy(walled_client):
+    result = walled_client.run("curl -s -o /dev/null -w '%{http_code}' http://allowed.test/", network=ONE_HOST)
+    assert result.stdout == "200"
+
+
+def test_a_sandbox_has_so_many_connections_at_once(walled):
+    box = walled({"allow": ["allowed.test"], "limits": {"connections": 3}})
+    program = """if 1:
+        import socket
+        made = [socket.create_connection(("93.184.216.34", 80)) for _ in range(3)]
+        one = socket.create_connection(("93.184.216.34", 80))
+        one.settimeout(5)
+        try:
+            print(one.recv(1))
+        except ConnectionResetError:
+            print("reset")
+    """
+    assert box.sandbox.run(["python3", "-c", program]).stdout == "reset\n"
+
+
+def test_a_policy_outlives_a_stop_and_a_resume(walled, walled_client):
+    box = walled(ONE_HOST, persistent=True)
+    box.sandbox.stop()
+    assert box.get("allowed.test")[0] == 200
+
+
+def test_the_command_line_sets_shows_and_explains(walled_daemon, tmp_path):
+    cli = Cli(walled_daemon)
+    get = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://allowed.test/"]
+    assert cli.ok("run", "--allow", "allowed.test", "--", *get) == "200"
+    box = cli.ok("create", "--allow", "allowed.test").strip()
+    try:
+        assert cli.ok("network", box).startswith("rules\n")
+        assert cli.ok("network", "explain", box, "https://allowed.test/").startswith("allowed, by rule 0 (name)")
+        (tmp_path / "policy.json").write_text('{"allow": ["other.test"]}')
+        assert "other.test" in cli.ok("network", "set", box, str(tmp_path / "policy.json"))
+        assert cli("exec", box, *get)[0] == 6  # curl: no such name
+        assert cli.ok("network", "set", box, "deny-all").startswith("deny-all")
+        assert cli("create", "--network", "allow-all", "--allow", "x.test")[0] == 125
+    finally:
+        cli.ok("rm", box)

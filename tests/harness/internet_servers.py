@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers of harness/internet.py, in one process: DNS from a file of names, HTTP, TLS, a server that speaks
+first. Each thing seen is a line of the log. They end with their stdin."""
+
+import json
+import os
+import socket
+import socketserver
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ZONE, LOG, RESOLVER = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+LOCK = threading.Lock()
+TTL_S = 0
+
+
+def note(kind, **facts):
+    with LOCK, open(LOG, "a") as f:
+        f.write(json.dumps({"kind": kind, **facts}) + "\n")
+
+
+def address_of(sock):
+    return sock.getsockname()[0].removeprefix("::ffff:")
+
+
+def read_name(query):
+    labels, at = [], 12
+    while query[at]:
+        labels.append(query[at + 1 : at + 1 + query[at]].decode())
+        at += 1 + query[at]
+    return ".".join(labels), struct.unpack(">H", query[at + 1 : at + 3])[0], at + 5
+
+
+def answer(query):
+    name, kind, end = read_name(query)
+    note("dns", name=name, type=kind)
+    addresses = json.loads(ZONE.read_text()).get(name.lower())
+    family = {1: socket.AF_INET, 28: socket.AF_INET6}.get(kind)
+    records = b""
+    n = 0
+    for a in addresses or []:
+        if (":" in a) == (family == socket.AF_INET6):
+            data = socket.inet_pton(family, a)
+            records += b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, TTL_S, len(data)) + data
+            n += 1
+    rcode = 0 if addresses is not None else 3
+    return query[:2] + struct.pack(">HHHHH", 0x8180 | rcode, 1, n, 0, 0) + query[12:end] + records
+
+
+class Dns(socketserver.BaseRequestHandler):
+    def handle(self):
+        data, sock = self.request
+        sock.sendto(answer(data), self.client_address)
+
+
+class Http(socketserver.StreamRequestHandler):
+    """Replies what it was asked, and where; /endless never ends."""
+
+    def handle(self):
+        while self.one():
+            pass
+
+    def one(self):
+        try:
+            line = self.rfile.readline().decode("latin-1").split()
+        except (ConnectionError, ssl.SSLError):
+            return False
+        if len(line) != 3:
+            return False
+        fields = {}
+        while True:
+            name, colon, value = self.rfile.readline().decode("latin-1").partition(":")
+            if not colon:
+                break
+            fields[name.lower()] = value.strip()
+        body = self.rfile.read(int(fields.get("content-length", 0)))
+        seen = {"method": line[0], "path": line[1], "host": fields.get("host"), "fields": fields, "body": body.decode("latin-1")}
+        seen["address"], seen["port"] = address_of(self.connection), self.connection.getsockname()[1]
+        note("request", **seen)
+        if line[1].startswith("/endless"):
+            return self.endless()
+        text = json.dumps(seen).encode()
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+        return True
+
+    def endless(self):
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        try:
+            while True:
+                self.wfile.write(b"x" * 1000)
+                time.sleep(0.01)
+        except OSError:
+            note("cut")
+        return False
+
+
+class Tls(Http):
+    context = None
+
+    def setup(self):
+        self.request = self.context.wrap_socket(self.request, server_side=True)
+        super().setup()
+
+
+class First(socketserver.BaseRequestHandler):
+    def handle(self):
+        note("connection", address=address_of(self.request))
+        self.request.sendall(b"SSH-2.0-test\r\n")
+        self.request.recv(100)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    address_family = socket.AF_INET6
+    allow_reuse_address = daemon_threads = True
+    request_queue_size = 64
+
+    def handle_error(self, request, client_address):
+        note("broken", error=repr(sys.exc_info()[1]))
+
+
+def make_context():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as d:
+        pair = os.path.join(d, "pair.pem")
+        argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        argv += ["-subj", "/CN=allowed.test", "-keyout", pair, "-out", pair + ".crt"]
+        subprocess.run(argv, check=True, capture_output=True)
+        context.load_cert_chain(pair + ".crt", pair)
+    return context
+
+
+def main():
+    Tls.context = make_context()
+    servers = [socketserver.ThreadingUDPServer((RESOLVER, 53), Dns)]
+    for handler, port in ((Http, 80), (Http, 8080), (Tls, 443), (First, 22)):
+        servers.append(Server(("::", port), handler))
+    for s in servers:
+        s.daemon_threads = True
+        threading.Thread(target=s.serve_forever, daemon=True).start()
+    print("up", flush=True)
+    sys.stdin.read()
+
+
+main()
