@@ -8,10 +8,15 @@
 #include "daemon/site.h"
 #include "loop/loop.h"
 
+#include <signal.h>
+
 struct child_report { /* SOCK_SEQPACKET, one message */
 	uint32_t is_ready;
 	struct err err; /* why not */
 };
+
+/* To the gateway: end as by SIGTERM, but delete nothing, since another follows. */
+#define CHILD_LEAVE_SIGNAL SIGUSR1
 
 enum child_exit { CHILD_OK = 0, CHILD_FAILED = 1 };
 

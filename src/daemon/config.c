@@ -245,6 +245,17 @@ int config_load(struct config *c, int argc, char **argv, struct err *err)
 	return r < 0 ? r : config_check(c, err);
 }
 
+void config_keep_fixed(struct config *next, struct config *old, void (*fn)(const char *option))
+{
+	for (size_t i = 0; i < n_settings; i++) {
+		if (!settings[i].is_fixed)
+			continue;
+		if (fn && !setting_is_equal(next, old, &settings[i]))
+			fn(settings[i].option);
+		setting_swap(next, old, &settings[i]);
+	}
+}
+
 void config_print_options(FILE *out)
 {
 	for (size_t i = 0; i < n_settings; i++)

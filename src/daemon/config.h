@@ -65,4 +65,7 @@ must_check int config_parse(struct config *c, const char *name, const char *text
 must_check int config_load(struct config *c, int argc, char **argv, struct err *err);
 /* The last step of config_load(): paths made absolute, settings held against each other. */
 must_check int config_check(struct config *c, struct err *err);
+/* For settings that a running daemon cannot change, *next and *old change values, so that *next has
+ * what holds; fn (or NULL) is told the option of each that differed. */
+void config_keep_fixed(struct config *next, struct config *old, void (*fn)(const char *option));
 void config_print_options(FILE *out);

@@ -60,7 +60,8 @@ struct gateway {
 	int control_fd;
 	struct loop_io *control_io;
 	bool is_stopping;
-	bool has_failed; /* and has said so */
+	bool is_followed; /* by another, so it deletes nothing */
+	bool has_failed;  /* and has said so */
 };
 
 static bool has_wildcard(const struct config *c)
@@ -193,7 +194,7 @@ static void on_drained(struct loop *loop, void *arg)
 
 	if (g->control_fd < 0 || !fleet_is_ready(g->fleet))
 		loop_stop(loop);
-	else if (g->site->config->is_rm || g->site->config->is_sweep)
+	else if ((g->site->config->is_rm || g->site->config->is_sweep) && !g->is_followed)
 		fleet_delete_all(g->fleet, on_deleted, g);
 	else
 		fleet_close_pool(g->fleet, on_deleted, g);
@@ -214,6 +215,15 @@ static void on_sigterm(struct loop *loop, void *arg)
 {
 	(void)loop;
 	stop(arg, DRAIN_US);
+}
+
+static void on_leave(struct loop *loop, void *arg)
+{
+	struct gateway *g = arg;
+
+	(void)loop;
+	g->is_followed = true;
+	stop(g, DRAIN_US);
 }
 
 /* The launcher hands over the socket of a new wall, or it has ended. */
@@ -388,6 +398,8 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                      .held_max = HELD_BYTES_MAX,
 	                      .started_us = clock_wall_us()};
 	r = loop_signal_add(g->loop, SIGTERM, on_sigterm, g);
+	if (r == 0)
+		r = loop_signal_add(g->loop, CHILD_LEAVE_SIGNAL, on_leave, g);
 	if (r == 0)
 		r = loop_io_add(g->loop, g->control_fd, EPOLLIN, on_control, g, &g->control_io);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch for signals") : 0;

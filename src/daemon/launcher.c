@@ -9,6 +9,10 @@
  *starting |              +--> stopping (asked to) --> done
  *	   +--> done: a pair that was never up once is not tried again, its error is for a person
  *
+ * SIGHUP brings new settings in the same way: if they can be read, gateway and broker end politely,
+ * and new ones take over sandboxes and listeners (up --> reloading --> starting). Settings that
+ *they do not come up with are taken back.
+ *
  * Pairs that die soon after their start are tried again later and later, and then given up, so that
  * a fault which is in the data does not become a busy loop. One that was up and then killed by
  * SIGKILL is no such fault: that is an operator, or the kernel short of memory.
@@ -43,7 +47,14 @@ static const char *const role_names[] = {
 	[ROLE_GATEWAY] = "gateway",
 };
 
-enum phase { PHASE_STARTING, PHASE_UP, PHASE_FALLING, PHASE_RESTING, PHASE_STOPPING };
+enum phase {
+	PHASE_STARTING,
+	PHASE_UP,
+	PHASE_FALLING,
+	PHASE_RESTING,
+	PHASE_RELOADING,
+	PHASE_STOPPING
+};
 
 struct launcher;
 
@@ -57,6 +68,7 @@ struct child {
 
 struct launcher {
 	const struct site *site;
+	struct reload *reload;
 	void (*ready)(const struct site *site);
 	struct loop *loop;
 	enum phase phase;
@@ -66,13 +78,15 @@ struct launcher {
 	uint64_t started_us;
 	unsigned quick_lives;
 	bool was_up;
-	bool was_killed; /* the first of this pair to end, while it was up */
+	bool wants_reload, wants_stop; /* asked for at a time when it cannot be done */
+	bool was_killed;               /* the first of this pair to end, while it was up */
 	bool has_err;
 	struct err err;
 };
 
 static void start_pair(struct launcher *l);
 static void on_stop(struct loop *loop, void *arg);
+static void on_reload(struct loop *loop, void *arg);
 
 static bool is_running(const struct launcher *l)
 {
@@ -131,6 +145,16 @@ static void on_pair_gone(struct launcher *l)
 		finish(l);
 		return;
 	}
+	if (l->phase == PHASE_RELOADING) {
+		start_pair(l);
+		return;
+	}
+	if (reload_undo(l->reload)) {
+		log_error("daemon.reload_undone", "error='%s'", l->err.message);
+		l->has_err = false;
+		start_pair(l);
+		return;
+	}
 	if (!l->was_up) {
 		finish(l);
 		return;
@@ -141,6 +165,12 @@ static void on_pair_gone(struct launcher *l)
 		return;
 	}
 	move(l, PHASE_RESTING, REST_US << (l->quick_lives - 1));
+}
+
+/* What ends does so because it was told to. */
+static bool is_ending(const struct launcher *l)
+{
+	return l->phase == PHASE_STOPPING || l->phase == PHASE_RELOADING;
 }
 
 static void close_control(struct child *c)
@@ -159,7 +189,7 @@ static void on_child_end(struct loop *loop, int wait_status, void *arg)
 	(void)loop;
 	c->watch = NULL;
 	close_control(c);
-	if (l->phase != PHASE_STOPPING) {
+	if (!is_ending(l)) {
 		log_warn("daemon.child_died", "name=%s wait_status=0x%x", role_names[c->role],
 		         wait_status);
 		(void)err_set(&err, ERR_INTERNAL, 0, "the %s ended with wait status 0x%x",
@@ -177,10 +207,25 @@ static void on_child_end(struct loop *loop, int wait_status, void *arg)
 	}
 	if (l->phase == PHASE_UP)
 		l->was_killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
-	if (l->phase != PHASE_STOPPING)
+	if (!is_ending(l))
 		move(l, PHASE_FALLING, FALL_MAX_US);
 	if (c->role != ROLE_GATEWAY)
 		close_control(&l->children[ROLE_GATEWAY]); /* tells it to stop at once */
+}
+
+static void on_up(struct launcher *l)
+{
+	if (reload_keep(l->reload)) {
+		log_init("cloche", l->site->config->log_level);
+		log_info("daemon.reloaded", "settings are those of the file");
+	}
+	if (l->site->config->is_sweep || l->wants_stop) {
+		on_stop(l->loop, l);
+		return;
+	}
+	l->ready(l->site);
+	if (l->wants_reload)
+		on_reload(l->loop, l);
 }
 
 static void on_report(struct child *c, const struct child_report *report)
@@ -198,10 +243,7 @@ static void on_report(struct child *c, const struct child_report *report)
 		l->was_up = true;
 		l->has_err = false;
 		move(l, PHASE_UP, UINT64_MAX);
-		if (l->site->config->is_sweep)
-			on_stop(l->loop, l);
-		else
-			l->ready(l->site);
+		on_up(l);
 	}
 }
 
@@ -242,6 +284,11 @@ static void on_stop(struct loop *loop, void *arg)
 		on_patience_end(loop, l);
 		return;
 	}
+	/* A gateway that is being replaced deletes nothing: the next one is told to. */
+	if (l->phase == PHASE_RELOADING && l->site->config->is_rm && !l->wants_stop) {
+		l->wants_stop = true;
+		return;
+	}
 	log_info("daemon.stopping", "rm=%d", l->site->config->is_rm || l->site->config->is_sweep);
 	l->has_err = false;
 	move(l, PHASE_STOPPING, STOP_MAX_US);
@@ -249,6 +296,25 @@ static void on_stop(struct loop *loop, void *arg)
 		send_signal(&l->children[ROLE_GATEWAY], SIGTERM); /* the broker follows */
 	else
 		finish(l);
+}
+
+static void on_reload(struct loop *loop, void *arg)
+{
+	struct launcher *l = arg;
+	struct err err = {0};
+
+	(void)loop;
+	l->wants_reload = l->phase != PHASE_UP;
+	if (l->wants_reload)
+		return;
+	if (reload_try(l->reload, &err) < 0) {
+		log_error("daemon.reload_refused", "error='%s' hint='settings stay as they were'",
+		          err.message);
+		return;
+	}
+	log_info("daemon.reloading", "sandboxes run on");
+	move(l, PHASE_RELOADING, STOP_MAX_US);
+	send_signal(&l->children[ROLE_GATEWAY], CHILD_LEAVE_SIGNAL);
 }
 
 struct pair_fds {
@@ -369,9 +435,10 @@ static void start_pair(struct launcher *l)
 	}
 }
 
-int launcher_run(const struct site *site, void (*ready)(const struct site *site), struct err *err)
+int launcher_run(const struct site *site, struct reload *reload,
+                 void (*ready)(const struct site *site), struct err *err)
 {
-	struct launcher l = {.site = site, .ready = ready};
+	struct launcher l = {.site = site, .reload = reload, .ready = ready};
 	int r = loop_new(&l.loop, err);
 
 	if (r < 0)
@@ -386,6 +453,8 @@ int launcher_run(const struct site *site, void (*ready)(const struct site *site)
 	r = loop_signal_add(l.loop, SIGTERM, on_stop, &l);
 	if (r == 0)
 		r = loop_signal_add(l.loop, SIGINT, on_stop, &l);
+	if (r == 0)
+		r = loop_signal_add(l.loop, SIGHUP, on_reload, &l);
 	if (r == 0) {
 		start_pair(&l);
 		r = loop_run(l.loop);

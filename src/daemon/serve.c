@@ -101,8 +101,9 @@ static int check_root(struct err *err)
 	return err_hint(err, "start it with sudo, or by systemd: systemctl start cloche");
 }
 
-static int serve(const struct config *config)
+static int serve(struct config *config, int argc, char **argv)
 {
+	struct reload reload = {.config = config, .argc = argc, .argv = argv};
 	struct site site;
 	struct err err = {0};
 	int code = 0;
@@ -114,7 +115,8 @@ static int serve(const struct config *config)
 	if (r == 0)
 		r = site_prepare(&site, &err);
 	if (r == 0)
-		r = launcher_run(&site, on_ready, &err);
+		r = launcher_run(&site, &reload, on_ready, &err);
+	(void)reload_undo(&reload); /* stopped in the middle of one */
 	site_clear(&site);
 	if (r < 0)
 		code = fail(&err, r == -EALREADY ? EXIT_ALREADY_RUNNING : EXIT_FAILURE);
@@ -137,7 +139,7 @@ int serve_command(int argc, char **argv)
 		code = 0;
 	} else {
 		log_init("cloche", config.log_level);
-		code = serve(&config);
+		code = serve(&config, argc, argv);
 	}
 	config_done(&config);
 	return code;

@@ -15,21 +15,27 @@
 #include <string.h>
 
 #define POOL_MAX 1024
+#define SWAP(type, x, y)                                                                           \
+	do {                                                                                       \
+		type swapped_ = (x);                                                               \
+		(x) = (y);                                                                         \
+		(y) = swapped_;                                                                    \
+	} while (0)
 
 #define AT(member) offsetof(struct config, member)
 
 /* clang-format off */
 const struct setting settings[] = {
 	{NULL, NULL, "config", SETTING_STRING, AT(file), 0, 0, "settings file (default " CONFIG_FILE ")"},
-	{"", "listen", "listen", SETTING_LIST, AT(listen), 0, 0, "ADDRESS:PORT, again for more; none: only the unix socket"},
-	{"", "socket", "socket", SETTING_STRING, AT(socket), 0, 0, "unix socket (default RUN/cloche.sock), or none"},
-	{"", "data", "data", SETTING_STRING, AT(data_dir), 0, 0, "where state and disks live (default /var/lib/cloche)"},
-	{"", "run", "run", SETTING_STRING, AT(run_dir), 0, 0, "sockets and records of what runs (default /run/cloche)"},
+	{"", "listen", "listen", SETTING_LIST, AT(listen), 0, 0, "ADDRESS:PORT, again for more; none: only the unix socket", true},
+	{"", "socket", "socket", SETTING_STRING, AT(socket), 0, 0, "unix socket (default RUN/cloche.sock), or none", true},
+	{"", "data", "data", SETTING_STRING, AT(data_dir), 0, 0, "where state and disks live (default /var/lib/cloche)", true},
+	{"", "run", "run", SETTING_STRING, AT(run_dir), 0, 0, "sockets and records of what runs (default /run/cloche)", true},
 	{"", "hosts", "host", SETTING_LIST, AT(hosts), 0, 0, "Host name to answer to, again for more; *: any"},
 	{"", "tls_cert", "tls-cert", SETTING_STRING, AT(tls_cert), 0, 0, "PEM chain: serve HTTPS on the TCP listeners"},
 	{"", "tls_key", "tls-key", SETTING_STRING, AT(tls_key), 0, 0, "its private key"},
-	{"", "user", "user", SETTING_STRING, AT(user), 0, 0, "user of the gateway process (default cloche)"},
-	{"", "agent", "agent", SETTING_STRING, AT(agent), 0, 0, "the agent's binary"},
+	{"", "user", "user", SETTING_STRING, AT(user), 0, 0, "user of the gateway process (default cloche)", true},
+	{"", "agent", "agent", SETTING_STRING, AT(agent), 0, 0, "the agent's binary", true},
 	{"", "log_level", "log-level", SETTING_LEVEL, AT(log_level), 0, 0, "debug, info, warn or error"},
 	{"", "sandboxes_max", "sandboxes-max", SETTING_COUNT, AT(sandboxes_max), 1, BROKER_SLOTS, "sandboxes at once"},
 	{"", "persistent_max", "persistent-max", SETTING_COUNT, AT(persistent_max), 0, 1000000, "persistent sandboxes, running or not"},
@@ -38,7 +44,7 @@ const struct setting settings[] = {
 	{"", "ended_output", "ended-output", SETTING_SIZE, AT(ended_bytes), 0, TIB, "and with how much output of them all"},
 	{"", "execs_max", "execs-max", SETTING_COUNT, AT(execs_max), 1, 100000, "execs kept per sandbox"},
 	{"", "spool", "spool", SETTING_SIZE, AT(spool_bytes), 64 * KIB, TIB, "output kept per exec"},
-	{"", "plain_storage", "plain-storage", SETTING_BOOL, AT(is_plain_storage), 0, 0, "plain directories instead of btrfs: no disk limit"},
+	{"", "plain_storage", "plain-storage", SETTING_BOOL, AT(is_plain_storage), 0, 0, "plain directories instead of btrfs: no disk limit", true},
 	{"", "metrics_open", "metrics-open", SETTING_BOOL, AT(is_metrics_open), 0, 0, "serve /metrics to anybody, without a key"},
 	{"", "webhooks_allow", "webhooks-allow", SETTING_LIST, AT(webhooks_allow), 0, 0, "range that webhooks may be sent to though it is not public, again for more"},
 	{"preview", "domain", "preview-domain", SETTING_STRING, AT(preview_domain), 0, 0, "serve ports of sandboxes as PORT-ID.DOMAIN"},
@@ -276,4 +282,39 @@ void setting_clear(struct config *c, const struct setting *key)
 		free(*(char **)place(c, key));
 	else if (key->kind == SETTING_LIST)
 		list_free(*(char ***)place(c, key));
+}
+
+static bool list_is_equal(char *const *a, char *const *b)
+{
+	while (a && b && *a && *b && strcmp(*a, *b) == 0) {
+		a++;
+		b++;
+	}
+	return (!a || !*a) && (!b || !*b);
+}
+
+static bool text_is_equal(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool setting_is_equal(struct config *a, struct config *b, const struct setting *key)
+{
+	assert(key->is_fixed);
+	if (key->kind == SETTING_LIST)
+		return list_is_equal(*(char ***)place(a, key), *(char ***)place(b, key));
+	if (key->kind == SETTING_STRING)
+		return text_is_equal(*(char **)place(a, key), *(char **)place(b, key));
+	return *(bool *)place(a, key) == *(bool *)place(b, key);
+}
+
+void setting_swap(struct config *a, struct config *b, const struct setting *key)
+{
+	assert(key->is_fixed);
+	if (key->kind == SETTING_LIST)
+		SWAP(char **, *(char ***)place(a, key), *(char ***)place(b, key));
+	else if (key->kind == SETTING_STRING)
+		SWAP(char *, *(char **)place(a, key), *(char **)place(b, key));
+	else
+		SWAP(bool, *(bool *)place(a, key), *(bool *)place(b, key));
 }

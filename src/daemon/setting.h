@@ -27,6 +27,7 @@ struct setting {
 	size_t offset;
 	uint64_t min, max;
 	const char *help;
+	bool is_fixed; /* until a restart of the daemon; a string, a list or a bool */
 };
 
 extern const struct setting settings[];
@@ -44,4 +45,7 @@ must_check int setting_set_bool(struct config *c, const struct setting *key, con
 void setting_set_list(struct config *c, const struct setting *key, const char *const *items,
                       size_t n);
 void setting_append(struct config *c, const struct setting *key, const char *item);
+bool setting_is_equal(struct config *a, struct config *b,
+                      const struct setting *key); /* fixed ones */
+void setting_swap(struct config *a, struct config *b, const struct setting *key);
 void setting_clear(struct config *c, const struct setting *key); /* frees its value */

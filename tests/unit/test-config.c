@@ -35,6 +35,33 @@ static int load(int argc, const char *const *argv)
 	load((int)ARRAY_SIZE(((const char *const[]){"serve", __VA_ARGS__})),                       \
 	     (const char *const[]){"serve", __VA_ARGS__})
 
+static char told[256];
+
+static void tell(const char *option)
+{
+	size_t len = strlen(told);
+
+	(void)snprintf(told + len, sizeof(told) - len, "%s ", option);
+}
+
+TEST(settings_that_need_a_restart_are_kept_and_told_and_the_others_change)
+{
+	static const char text[] = "data = '/b'\nexecs_max = 6\nplain_storage = true";
+	struct config next;
+
+	CHECK_INT(parse("data = '/a'\nlisten = ['127.0.0.1:1']\nexecs_max = 5"), 0);
+	config_init(&next);
+	CHECK_INT(config_parse(&next, "c", text, sizeof(text) - 1, &err), 0);
+	told[0] = '\0';
+	config_keep_fixed(&next, &config, tell);
+	CHECK_STR(told, "listen data plain-storage ");
+	CHECK_STR(next.data_dir, "/a");
+	CHECK_STR(next.listen[0], "127.0.0.1:1");
+	CHECK(!next.is_plain_storage);
+	CHECK_INT(next.execs_max, 6);
+	config_done(&next);
+}
+
 TEST(a_file_sets_every_kind_of_value)
 {
 	CHECK_INT(parse("# settings\n"
