@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/answer.h"
 
+#include "api/ports.h"
 #include "api/reply.h"
 
 static void on_client_done(struct http_req *req, bool whole, void *arg)
@@ -53,6 +54,8 @@ void answer_send(struct sandbox *s, const struct err *err, void *arg)
 	}
 	w = reply_begin(&reply);
 	sandbox_put_fields(s, w);
+	if (a.ports.n > 0)
+		ports_open(w, a.req, s, &a.ports);
 	if (a.tells_how) {
 		json_put_bool(w, "created", a.is_created);
 		json_put_bool(w, "resumed", a.is_resumed);

@@ -11,7 +11,8 @@ struct answer {
 	int status;
 	/* Told in the reply where the call could have made or started it. */
 	bool tells_how, is_created, is_resumed;
-	bool is_undone; /* what a client that has left cannot know of is deleted */
+	struct port_numbers ports; /* to be opened, and told with their tokens */
+	bool is_undone;            /* what a client that has left cannot know of is deleted */
 };
 
 struct answer *answer_new(struct http_req *req, int status);

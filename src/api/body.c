@@ -252,9 +252,27 @@ int sandbox_fields_check(const struct sandbox_fields *f, struct sandbox_spec *sp
 	return r;
 }
 
-int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get, struct err *err)
+static int read_ports(const json_t *numbers, struct port_numbers *ret, struct err *err)
+{
+	const json_t *number;
+	size_t i;
+
+	json_array_foreach(numbers, i, number)
+	{
+		json_int_t value = json_is_integer(number) ? json_integer_value(number) : 0;
+
+		if (value < 1 || value > UINT16_MAX)
+			return err_field(err, "ports", "must be numbers from 1 to 65535");
+		ret->at[ret->n++] = (uint16_t)value;
+	}
+	return 0;
+}
+
+int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get,
+                     struct port_numbers *ret_ports, struct err *err)
 {
 	struct sandbox_fields f;
+	json_t *ports = NULL;
 	/* clang-format off */
 	const struct json_field own[] = {
 		{"timeout_ms",      JSON_FIELD_U64,    &ret->timeout_ms, .min = 1, .max = TIMEOUT_MS_MAX},
@@ -263,6 +281,7 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 		{"persistent",      JSON_FIELD_BOOL,   &ret->is_persistent},
 		{"auto_resume",     JSON_FIELD_BOOL,   &ret->auto_resumes},
 		{"get_or_create",   JSON_FIELD_BOOL,   ret_get},
+		{"ports",           JSON_FIELD_ARRAY,  &ports, .max = PORTS_MAX},
 	};
 	/* clang-format on */
 	struct json_field rows[SANDBOX_FIELDS + ARRAY_SIZE(own)];
@@ -270,6 +289,7 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 
 	sandbox_fields_init(&f, ret);
 	*ret_get = false;
+	ret_ports->n = 0;
 	if (!body)
 		return 0;
 	memcpy(rows, f.rows, sizeof(f.rows));
@@ -279,6 +299,9 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 		return r;
 	if (*ret_get && !ret->name)
 		return err_field(err, "name", "is required with get_or_create");
+	r = ports ? read_ports(ports, ret_ports, err) : 0;
+	if (r < 0)
+		return r;
 	return sandbox_fields_check(&f, ret, err);
 }
 

@@ -8,6 +8,7 @@
 #include "api/code.h"
 #include "sandbox/context.h"
 #include "sandbox/exec.h"
+#include "sandbox/port.h"
 #include "sandbox/sandbox.h"
 
 #define STDIN_BYTES_MAX (1024 * 1024)     /* in a body; the stdin route has no bound */
@@ -20,9 +21,10 @@
 #define USER_BYTES_MAX  64
 #define RUN_FILES_MAX   100
 
-/* body may be NULL: all defaults. *ret_get: take the one that has the name already, if there is. */
+/* body may be NULL: all defaults. *ret_get: take the one that has the name already, if there is.
+ * *ret_ports: to be opened once it runs. */
 must_check int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get,
-                                struct err *err);
+                                struct port_numbers *ret_ports, struct err *err);
 must_check int body_read_patch(const json_t *body, struct sandbox_patch *ret, struct err *err);
 must_check int body_read_extend(const json_t *body, uint64_t *ret_ms, struct err *err);
 

@@ -3,11 +3,14 @@
  * Ports of a sandbox: opened with a token, listed, closed; and one as a line of bytes over a
  * WebSocket, for `cloche port-forward`. Web sites on them are served by src/preview.
  */
+#include "api/ports.h"
+
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/reply.h"
 #include "api/wake.h"
 
+#include "base/log.h"
 #include "base/parse.h"
 
 #include <stdio.h>
@@ -45,6 +48,25 @@ static void put_port(struct json_writer *w, const struct http_req *req, const st
 	else
 		json_put_null(w, "expires_us");
 	json_close_object(w);
+}
+
+void ports_open(struct json_writer *w, const struct http_req *req, struct sandbox *s,
+                const struct port_numbers *numbers)
+{
+	char token[ID_SIZE];
+	struct port port;
+	struct err err;
+
+	json_open_array(w, "ports");
+	for (size_t i = 0; i < numbers->n; i++) {
+		const struct port_spec spec = {.number = numbers->at[i]};
+
+		if (port_open(s, &spec, token, &port, &err) == 0)
+			put_port(w, req, s, &port, token);
+		else
+			log_error("port.unopened", "id=%s error='%s'", sandbox_id(s), err.message);
+	}
+	json_close_array(w);
 }
 
 int create_port(struct http_req *req, struct err *err)

@@ -16,8 +16,8 @@
 #define LIST_LIMIT_MAX     100
 
 /* An err of the fleet comes later, as the answer. */
-static int make_sandbox(struct http_req *req, const struct sandbox_spec *spec, bool is_undone,
-                        struct err *err)
+static int make_sandbox(struct http_req *req, const struct sandbox_spec *spec,
+                        const struct port_numbers *ports, bool is_undone, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct answer *a = answer_new(req, 201);
@@ -25,6 +25,7 @@ static int make_sandbox(struct http_req *req, const struct sandbox_spec *spec, b
 
 	a->tells_how = a->is_created = true;
 	a->is_undone = is_undone;
+	a->ports = *ports;
 	r = sandbox_create(api->fleet, caller_project(req), spec, answer_send, a, err);
 	if (r < 0)
 		answer_free(a);
@@ -44,8 +45,9 @@ static int take_sandbox(struct http_req *req, struct sandbox *s, struct err *err
 	return r;
 }
 
-/* As its first caller was told, or is going to be. */
-static int tell_again(struct http_req *req, const char *id, struct err *err)
+/* As its first caller was told, or is going to be; of its ports this one has the tokens. */
+static int tell_again(struct http_req *req, const char *id, const struct port_numbers *ports,
+                      struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct sandbox *s = sandbox_find(api->fleet, caller_project(req), id);
@@ -56,6 +58,7 @@ static int tell_again(struct http_req *req, const char *id, struct err *err)
 		return err_set(err, ERR_GONE, 0, "what this Idempotency-Key made, %s, is gone", id);
 	a = answer_new(req, 201);
 	a->tells_how = a->is_created = true;
+	a->ports = *ports;
 	if (sandbox_state(s) != SANDBOX_CREATING)
 		answer_send(s, NULL, a);
 	else
@@ -73,6 +76,7 @@ static int tell_again(struct http_req *req, const char *id, struct err *err)
 int create_sandbox(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	struct port_numbers ports;
 	struct sandbox_spec spec;
 	struct sandbox *s;
 	struct once once;
@@ -81,7 +85,7 @@ int create_sandbox(struct http_req *req, struct err *err)
 	int r = no_query(req, err);
 
 	if (r == 0)
-		r = body_read_create(http_json(req), &spec, &is_get, err);
+		r = body_read_create(http_json(req), &spec, &is_get, &ports, err);
 	if (r < 0)
 		return r;
 	r = once_read(req, &once, err);
@@ -90,15 +94,15 @@ int create_sandbox(struct http_req *req, struct err *err)
 		r = once_find(api->fleet, caller_project(req), &once, &id, err);
 	}
 	if (r == 1)
-		return tell_again(req, id, err);
+		return tell_again(req, id, &ports, err);
 	if (r < 0)
 		return r;
 	spec.key_id = key_id(http_user(req));
 	if (!is_get)
-		return make_sandbox(req, &spec, /* is_undone= */ !spec.once, err);
+		return make_sandbox(req, &spec, &ports, /* is_undone= */ !spec.once, err);
 	s = sandbox_find_name(api->fleet, caller_project(req), spec.name);
 	if (!s)
-		return make_sandbox(req, &spec, /* is_undone= */ false, err);
+		return make_sandbox(req, &spec, &ports, /* is_undone= */ false, err);
 	if (sandbox_state(s) == SANDBOX_STOPPING && !sandbox_is_resting(s))
 		return wait_for_end(req, s);
 	return take_sandbox(req, s, err);

@@ -20,6 +20,15 @@ struct visit { /* what is asked of which port; strings live as long as the reque
 	struct buf target;   /* as the server inside is asked: path and query without the token */
 };
 
+/*
+ * visit.c: reads a request's Host (or NULL) and target into v->id, port, token, prefix and target.
+ * 1: it is for a sandbox (port 0: for none that can be); 0: it is not for us. -E2BIG.
+ */
+must_check int visit_read(struct visit *v, const char *host, const char *target);
+void visit_read_cookie(struct visit *v, const char *cookies); /* NULL: none came */
+/* A token, or whatever has its length. */
+must_check int visit_read_token(const char *text, size_t len, char ret[ID_SIZE]);
+
 /* heads.c: messages written anew, without what is not the other side's business. */
 must_check int heads_request(const struct visit *v, struct buf *out);
 /* Puts the fields of the server's answer into the reply. */

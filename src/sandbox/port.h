@@ -19,6 +19,11 @@ struct port {
 	uint64_t created_us, expires_us;          /* wall clock; 0 = never */
 };
 
+struct port_numbers {
+	uint16_t at[PORTS_MAX];
+	size_t n;
+};
+
 struct port_spec {
 	uint64_t number;
 	uint64_t expires_in_ms; /* 0 = with the sandbox */

@@ -29,7 +29,7 @@ def create_sandbox(api, box):
     body = {
         "name": f"c-{uuid.uuid4().hex[:8]}", "template": "host", "tags": {"a": "b"}, "env": {"A": "1"}, "timeout_ms": 60000,
         "limits": {"vcpus": 0.5, "memory_mib": 64, "disk_mib": 64, "inodes": 5000, "pids": 32, "open_files": 128},
-        "engine": "auto", "min_grade": "process",
+        "engine": "auto", "min_grade": "process", "ports": [3000],
     }
     assert not mistakes(OPERATIONS["create_sandbox"].body_types["application/json"]["schema"], body)
     status, made = api("create_sandbox", body=body)
@@ -38,6 +38,7 @@ def create_sandbox(api, box):
         k: body[k] for k in ("name", "template", "tags", "timeout_ms")
     }
     assert made["limits"] == body["limits"] and made["env_names"] == ["A"]
+    assert [p["port"] for p in made["ports"]] == body["ports"]
     assert api("delete_sandbox", id=made["name"])[1]["ended"]["cause"] == "deleted"
 
 

@@ -171,3 +171,13 @@ def test_the_command_line_gives_a_link_and_closes_it(daemon, cli, sandbox):
     cli.ok("url", "--close", sandbox.id, str(PORT))
     assert Web(daemon, url).ask()[0] == 401
     assert cli("url", sandbox.id, "70000")[0] != 0
+
+
+def test_ports_named_at_create_are_open_at_once(daemon, make_sandbox):
+    sandbox = make_sandbox(ports=[PORT, 80])
+    assert [p["port"] for p in sandbox.ports()] == [80, PORT]
+    start_server(sandbox)
+    assert Web(daemon, sandbox.port_url(PORT)).seen("/at-once")["path"] == "/at-once"
+    for ports in ([0], [65536], ["80"], list(range(1, 40))):
+        status, reply = call(daemon, "POST", "/v1/sandboxes", {"ports": ports})
+        assert status == 400 and reply["error"]["field"] == "ports"

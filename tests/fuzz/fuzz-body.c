@@ -22,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	auto_call(exec_body_done) struct exec_body exec = {};
 	auto_call(run_body_done) struct run_body run = {};
 	struct sandbox_spec spec;
+	struct port_numbers ports;
 	bool is_get;
 	struct sandbox_patch patch;
 	struct quota_setting quota;
@@ -34,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(r, &err);
 	if (r < 0)
 		return 0;
-	check(body_read_create(body, &spec, &is_get, &err), &err);
+	check(body_read_create(body, &spec, &is_get, &ports, &err), &err);
 	check(body_read_patch(body, &patch, &err), &err);
 	check(body_read_exec(body, &exec, &err), &err);
 	check(body_read_run(body, &run, &err), &err);

@@ -26,10 +26,11 @@ static const char *judge_create(const char *text)
 	static struct err err;
 	auto_json json_t *body = parse(text);
 	struct sandbox_spec spec;
+	struct port_numbers ports;
 	bool is_get;
 
 	err = (struct err){};
-	return body_read_create(body, &spec, &is_get, &err) < 0
+	return body_read_create(body, &spec, &is_get, &ports, &err) < 0
 	               ? (*err.field ? err.field : err.message)
 	               : "";
 }
@@ -68,10 +69,11 @@ static const char *judge_run(const char *text)
 TEST(a_create_without_a_body_takes_all_defaults)
 {
 	struct sandbox_spec spec;
+	struct port_numbers ports;
 	bool is_get;
 	struct err err;
 
-	CHECK_INT(body_read_create(NULL, &spec, &is_get, &err), 0);
+	CHECK_INT(body_read_create(NULL, &spec, &is_get, &ports, &err), 0);
 	CHECK_STR(spec.template, "host");
 	CHECK_STR(spec.engine, "auto");
 	CHECK(!spec.name && !spec.tags && !spec.env && !spec.min_grade);
@@ -89,10 +91,11 @@ TEST(a_create_body_becomes_a_spec)
 		"\"pids\": 32, \"open_files\": 128}, \"timeout_ms\": 5000, \"engine\": \"jail\","
 		"\"min_grade\": \"process\"}");
 	struct sandbox_spec spec;
+	struct port_numbers ports;
 	bool is_get;
 	struct err err;
 
-	CHECK_INT(body_read_create(body, &spec, &is_get, &err), 0);
+	CHECK_INT(body_read_create(body, &spec, &is_get, &ports, &err), 0);
 	CHECK_STR(spec.name, "n");
 	CHECK_INT(json_object_size(spec.tags), 1);
 	CHECK_INT(json_object_size(spec.env), 1);
@@ -153,10 +156,11 @@ TEST(a_limit_out_of_range_stays_out_of_range)
 		                  texts[i], texts[i], texts[i]);
 		auto_json json_t *body = parse(text);
 		struct sandbox_spec spec;
+		struct port_numbers ports;
 		bool is_get;
 		uint64_t most = i < 2 ? 1 : UINT64_MAX, least = i < 2 ? 1 : UINT32_MAX / 5;
 
-		CHECK_INT(body_read_create(body, &spec, &is_get, NULL), 0);
+		CHECK_INT(body_read_create(body, &spec, &is_get, &ports, NULL), 0);
 		CHECK(spec.limits.memory_bytes >= least && spec.limits.memory_bytes <= most);
 		CHECK(spec.limits.pids >= least && spec.limits.pids <= most);
 		CHECK(spec.limits.cpu_milli >= least && spec.limits.cpu_milli <= most);

@@ -134,9 +134,11 @@ def create_body(
     engine: Optional[str] = None,
     min_grade: Optional[str] = None,
     network: Union[None, str, Mapping[str, Any]] = None,
+    ports: Optional[Sequence[int]] = None,
 ) -> Json:
     return {
         "network": network,
+        "ports": None if ports is None else list(ports),
         "idle_timeout_ms": milliseconds(idle_timeout),
         "on_timeout": on_timeout,
         "persistent": persistent,

@@ -14,7 +14,7 @@ import json
 import os
 import time
 from datetime import date
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import errors
 from ._protocol import (
@@ -220,7 +220,8 @@ class Sandbox:
         self.info = info
         self.files = Files(client, info.id)
         self.contexts = Contexts(client, info.id)
-        self._port_urls: Dict[int, str] = {}
+        opened = info.raw.get("ports") or ()
+        self._port_urls: Dict[int, str] = {p["port"]: p["host_url"] or p["url"] for p in opened}
 
     @classmethod
     def create(
@@ -240,11 +241,13 @@ class Sandbox:
         engine: Optional[str] = None,
         min_grade: Optional[str] = None,
         network: Union[None, str, Mapping[str, Any]] = None,
+        ports: Optional[Sequence[int]] = None,
     ) -> "Sandbox":
         """A `persistent` one keeps its files when it is stopped, and goes on over them when it is next used.
 
         `network` is what it may reach: "deny-all" (the default), "allow-all", or a policy such as
         {"allow": ["pypi.org", "*.example.com"]}.
+        `ports` are opened to the outside: port_url() says where.
         """
         return (client or Client()).create(
             idle_timeout=idle_timeout,
@@ -260,6 +263,7 @@ class Sandbox:
             engine=engine,
             min_grade=min_grade,
             network=network,
+            ports=ports,
         )
 
     @classmethod
