@@ -15,6 +15,20 @@ import random, uuid, tempfile, secrets, numpy.random
  float(numpy.random.rand()))
 """
 
+# What libc holds of its thread and has told the kernel, and what Python holds of it.
+OWN = """
+import ctypes, os, threading
+libc = ctypes.CDLL(None)
+numbers = {"x86_64": (274, 309), "aarch64": (100, 168)}[os.uname().machine]
+tid, head, size, cpu = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_uint()
+libc.prctl(40, ctypes.byref(tid), 0, 0, 0)
+libc.syscall(numbers[0], 0, ctypes.byref(head), ctypes.byref(size))
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+libc.syscall(numbers[1], ctypes.byref(cpu), None, None)
+(ctypes.c_int.from_address(tid.value).value == os.getpid(), bool(head.value), libc.sched_getcpu() == cpu.value,
+ threading.main_thread().native_id == os.getpid())
+"""
+
 
 @pytest.fixture(scope="module")
 def warm():
@@ -50,6 +64,11 @@ def test_contexts_of_node_draw_different_numbers_too(sandbox):
 def test_a_warm_module_is_loaded_before_the_first_call(sandbox):
     assert sandbox.run_code("import sys; 'numpy' in sys.modules").text == "True"
     assert zygote.is_fork(sandbox)
+
+
+def test_a_fork_is_to_libc_the_process_that_it_is(sandbox):
+    assert zygote.is_fork(sandbox)
+    assert sandbox.run_code(OWN).text == "(True, True, True, True)"
 
 
 def test_a_fork_has_the_directory_and_variables_that_its_context_asks_for(sandbox):

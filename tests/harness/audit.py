@@ -100,8 +100,9 @@ def _is_standby(pid, agents):
 
 
 def _helpers(broker):
-    """The nest and the zygote, which are replaced when they die."""
-    return {p for p in children_of(broker) if read_text(f"/proc/{p}/comm").strip() in ("cloche-nest", "python3")}
+    """The nest and the zygote, which are replaced when they die, and the zygote's standby, which is by each fork."""
+    helpers = {p for p in children_of(broker) if read_text(f"/proc/{p}/comm").strip() in ("cloche-nest", "python3")}
+    return helpers | set([child for p in helpers for child in children_of(p)][:1])
 
 
 def _all_that_is_there(daemon, ids, but_processes):

@@ -2,6 +2,8 @@
 """A zygote runs a template's code outside every sandbox and reaches into each: what it is, what its forks are, and what
 a hostile one can do."""
 
+import ctypes
+import errno
 import json
 import os
 import secrets
@@ -53,9 +55,9 @@ EVIL = """
 import os
 from cloche_kernel import zygote
 Z = zygote.Zygote
-give_up, enter, usher, call = Z._give_up, Z._enter, Z._usher, zygote._call
+give_up, enter, go_inside, call = Z._give_up, Z._enter, Z._go_inside, zygote._call
 number = 0
-def fork(self, data, fds, original=Z._fork):
+def become(self, data, fds, original=Z._become_kernel):
     global number
     number = zygote.REQUEST.unpack_from(data)[0]
     original(self, data, fds)
@@ -64,8 +66,8 @@ def evil_call(name, *args):
     if number == 2 and args[:1] == (zygote.PR_SET_SECCOMP,): return
     if number == 4 and args[-1:] == (zygote.CLONE_NEWIPC,): return
     call(name, *args)
-def evil_usher(fds):
-    usher(fds[:7] if number == 5 else fds)
+def evil_go_inside(self, fds):
+    go_inside(self, fds[:7] if number == 5 else fds)
 def evil_give_up(self, open_files, code, n):
     self._capabilities *= number != 3
     give_up(self, open_files * (1 + (number == 6)), code, n)
@@ -76,7 +78,7 @@ def evil_enter(self, tag):
     if number == 8:
         os.closerange = lambda *args: None
     enter(self, tag)
-Z._fork, Z._give_up, Z._enter, Z._usher, zygote._call = fork, evil_give_up, evil_enter, staticmethod(evil_usher), evil_call
+Z._become_kernel, Z._give_up, Z._enter, Z._go_inside, zygote._call = become, evil_give_up, evil_enter, evil_go_inside, evil_call
 """
 REFUSALS = {
     1: "its CapPrm is", 2: "it lacks a filter", 3: "its CapBnd is", 4: "its ns/ipc is another", 5: "it is in 0 of",
@@ -146,7 +148,26 @@ def test_E19_E44_nothing_of_the_brokers_is_in_a_zygote_or_its_fork(warm, sandbox
     assert memory_holds(pid, words) == memory_holds(fork, words) == set()
     fds = {n: os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}
     assert fds.pop("3").startswith("socket:")
+    assert fds.pop("4", "pipe:").startswith("pipe:")  # from its standby
     assert fds == {"0": "/dev/null", "1": "/dev/null", "2": "/dev/null"}
+
+
+def shares_memory(a, b):
+    """kcmp(KCMP_VM)"""
+    r = ctypes.CDLL(None, use_errno=True).syscall({"x86_64": 312, "aarch64": 272}[os.uname().machine], a, b, 1, 0, 0)
+    if r < 0 and ctypes.get_errno() == errno.ENOSYS:
+        pytest.skip("this kernel has no kcmp()")
+    return r == 0
+
+
+def test_S13_a_fork_shares_its_memory_with_no_process(warm, sandbox):
+    daemon, _ = warm
+    assert zygote.is_fork(sandbox)
+    fork = next(p for p in audit.processes_of_cgroups({sandbox.id}) if read_text(f"/proc/{p}/comm").strip() == "python3")
+    others = {int(p) for p in os.listdir("/proc") if p.isdigit() and read_text(f"/proc/{p}/comm").strip() == "python3"} - {fork}
+    assert zygote.pid_of(daemon) in others
+    assert shares_memory(fork, fork)  # the control
+    assert not any(shares_memory(fork, p) for p in others)
 
 
 def test_a_zygote_is_nobody_on_the_host_and_has_two_capabilities_over_its_own_namespace(warm):
@@ -199,7 +220,7 @@ def test_a_fork_that_keeps_anything_is_killed_and_the_call_runs_all_the_same(mod
 
 @pytest.mark.parametrize("evil", ["self._broker.send(b'garbage')", "os._exit(3)", "self._answer(77, 0)", "os.close(3)"])
 def test_a_zygote_that_talks_nonsense_or_dies_costs_warm_starts_and_nothing_else(module, evil):
-    text = f"import os\nfrom cloche_kernel import zygote\ndef fork(self, data, fds):\n    {evil}\nzygote.Zygote._fork = fork\n"
+    text = f"import os\nfrom cloche_kernel import zygote\ndef become(self, data, fds):\n    {evil}\nzygote.Zygote._become_kernel = become\n"
     with zygote.daemon_with_zygote("--warm-modules", module(text)) as (daemon, client), client.create(engine="jail") as sandbox:
         for _ in range(2):
             assert not zygote.is_fork(sandbox)

@@ -14,5 +14,6 @@ Standard library only, Python 3.11 up.
     hooks     what libraries need to show themselves here (`plt.show()`)
     errors    exceptions as name, message and the user's own lines
     zygote    a warm interpreter that is forked into sandboxes
+    turn      how a fork gets into a pid namespace without a copy
     reseed    new randomness after a fork or restore
 """

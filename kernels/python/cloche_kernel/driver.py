@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of the process: prepare, serve calls until the host hangs up or the code exits, end.
 
-prepare() does everything that needs no host: it loads and warms modules, so that a zygote can run it once and fork
-processes that only serve(). serve() takes the socket and never returns.
+prepare() does everything that needs no host and may be done once for many: it loads and warms modules, and a zygote forks
+behind it. rehearse() is for a fork that has no host yet: it makes the interpreter and runs a call that nobody sees. serve()
+takes the socket and never returns.
 
 SIGINT has three handlers in turn. Between calls it is ignored, unless the next call is waiting already: then it is meant
 for that one. While code runs it is Python's own handler, which raises KeyboardInterrupt. While a message is sent it is put
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 HOST_FD = 3
 EXIT_BROKEN_PEER = 70
+REHEARSAL = b"print(end='')"
 
 # Those of the C module: the signal module's own make an enum of each answer, which takes ten times as long.
 _default_int_handler = _signal.default_int_handler
@@ -62,8 +64,19 @@ class Driver:
         self._count = 0
         self._interrupt_next = False
 
+    def attach(self, fd: int) -> None:
+        """Takes fd for the host's socket, and fds 1 and 2 for its pipes."""
+        self._streams.attach()
+        self._channel.attach(fd)
+
+    def rehearse(self) -> None:
+        """A call that leaves nothing behind."""
+        self._run(0, REHEARSAL)
+        self._count = 0
+
     def serve(self) -> NoReturn:
         """Answers the host until one of both is done."""
+        faulthandler.enable(self._streams.error_fd, all_threads=False)
         _set_handler(_SIGINT, self._on_idle_interrupt)
         version = "%d.%d.%d" % sys.version_info[:3]
         self._channel.send(
@@ -220,14 +233,26 @@ def prepare() -> None:
     gc.freeze()
 
 
+def build() -> Driver:
+    """The interpreter, without a host."""
+    global _driver
+    if _driver is None:
+        _driver = Driver(Channel(), Streams())
+        builtins.display = _driver.display.show
+    return _driver
+
+
+def rehearse() -> None:
+    """What a first call writes to is this process's own from then on, and no more a page that is shared with the zygote. Fds
+    0, 1 and 2 are /dev/null."""
+    build().attach(os.dup(0))
+    build().rehearse()
+
+
 def serve(fd: int) -> NoReturn:
     """Takes the host's socket and serves it to the end of the process."""
-    global _driver
-    streams = Streams()
-    faulthandler.enable(streams.error_fd, all_threads=False)
-    _driver = Driver(Channel(fd), streams)
-    builtins.display = _driver.display.show
-    _driver.serve()
+    build().attach(fd)
+    build().serve()
 
 
 def main() -> NoReturn:

@@ -73,15 +73,20 @@ def frame(verb: str, call_id: int, payload: str) -> bytes:
 class Channel:
     """The driver's end of the socket. Threads may send; only the main thread receives."""
 
-    def __init__(self, fd: int):
-        self._fd = high_fd(fd)
-        os.close(fd)
+    def __init__(self) -> None:
+        self._fd = -1
         self._pid = os.getpid()
         self._buffer = b""
         self.call_id: int | None = None
         self._lock = _thread.allocate_lock()
         self._main_thread = _thread.get_ident()
         os.register_at_fork(after_in_child=self._disown)
+
+    def attach(self, fd: int) -> None:
+        """Takes fd for its own, and this process for the one that it is the channel of."""
+        self._fd = high_fd(fd)
+        os.close(fd)
+        self._pid = os.getpid()
 
     @property
     def is_mine(self) -> bool:

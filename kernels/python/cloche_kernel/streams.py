@@ -104,13 +104,20 @@ class Streams:
     """Both streams of the process, and the pipes they lead to."""
 
     def __init__(self) -> None:
-        self._pipes = (high_fd(1), high_fd(2))
-        self.error_fd = self._pipes[1]
+        self._pipes = (1, 2)
         self._out = _Text(1, "<stdout>")
         self._err = _Text(2, "<stderr>")
         self._c_flush = None
-        self.restore()
         os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
+
+    def attach(self) -> None:
+        """Takes what is at fds 1 and 2 for the pipes."""
+        self._pipes = (high_fd(1), high_fd(2))
+        self.restore()
+
+    @property
+    def error_fd(self) -> int:
+        return self._pipes[1]
 
     def restore(self) -> None:
         """Puts both streams back as a call expects them."""

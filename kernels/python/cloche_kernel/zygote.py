@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A warm interpreter that never runs a cell itself: its forks do, each in a sandbox.
 
-    broker --> zygote   a request: numbers, and fds of a sandbox's namespaces and cgroups
-               zygote   enters the pid namespace for its children, forks
-                 usher    joins the cgroups, enters the other namespaces, forks, ends
-                   kernel   the sandbox's first process is now its parent; gives up every privilege
-    broker <--     kernel   tells that it is on its way
-    agent  <--     kernel   knocks, is looked at, gets its fds, environment and directory; serves
+    zygote   forks a standby, and the next one when that is needed
+    broker --> standby   a request: numbers, and fds of a sandbox's namespaces and cgroups
+               standby   enters the pid namespace for its children, goes on as a child
+                 usher     joins the cgroups, enters the other namespaces, goes on as a child
+                   kernel    the sandbox's first process is now its parent; gives up every privilege
+    broker <--     kernel    tells that it is on its way
+    agent  <--     kernel    knocks, is looked at, gets its fds, environment and directory; serves
 
-The pid namespace must be entered before a fork and all else after it; and only a parent that itself was inside leaves its
-orphan to the sandbox's first process: so two forks. The net namespace comes before the user namespace, behind which there
-is no right to it any more.
+The pid namespace must be entered before a child is made and all else after it; and only a parent that itself was inside
+leaves its orphan to the sandbox's first process: so two children. They are one process that goes on in the same memory
+(turn), so all that is copied is copied by the standby, before anyone waits. The net namespace comes before the user
+namespace, behind which there is no right to it any more.
 
 What a fork may do is not decided here but looked at by the agent, before it hands anything over. Whatever fails ends this
 fork and nothing else: the host then starts an interpreter the ordinary way.
@@ -29,6 +31,7 @@ import gc
 import os
 import pwd
 import resource
+import select
 import site
 import struct
 import sys
@@ -37,6 +40,7 @@ import time
 from . import driver
 from .framing import high_fd
 from .reseed import reseed
+from .turn import CLONE_PARENT, Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +81,7 @@ KERNEL_FDS = 4
 WELCOME_MAX = 64 * 1024
 
 EXIT_LOST = 75
+BEHIND_MS = 10
 
 _libc = ctypes.CDLL(None, use_errno=True)
 # Looked up and told their arguments once, which is most of what a call by ctypes costs.
@@ -164,35 +169,50 @@ class Zygote:
         self._template = template
         self._packages = _Packages()
         self._capabilities = _count_capabilities()
+        self._turn = Turn()
 
     def serve(self) -> NoReturn:
-        # Ushers leave no zombie: a sandbox's first process could not end as long as one is in its pid namespace.
+        # Standbys leave no zombie: a sandbox's first process could not end as long as one is in its pid namespace.
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
-        self._broker.send(REPLY.pack(READY, 0))
+        self._answer(READY, 0)
+        waiting = select.poll()
+        waiting.register(self._broker, select.POLLIN)
         while True:
-            data, messages, _flags, _address = self._broker.recvmsg(
-                REQUEST_MAX, _socket.CMSG_SPACE(4 * FDS_MAX), _socket.MSG_CMSG_CLOEXEC
-            )
-            if not data:
-                os._exit(0)
-            fds = [fd for _level, _kind, raw in messages for fd in struct.unpack(f"={len(raw) // 4}i", raw)]
-            try:
-                self._fork(data, fds)
-            except OSError as error:
-                self._answer(REQUEST.unpack_from(data)[0], error.errno or 5)
-            for fd in fds:
-                os.close(fd)
+            self._stand_by()
+            # The next one is made behind the fork under way, unless it is asked for already.
+            waiting.poll(BEHIND_MS)
+
+    def _stand_by(self) -> None:
+        """Returns once the standby has got a request."""
+        told, tell = os.pipe()
+        if not os.fork():
+            self._serve_one(tell)
+        os.close(tell)
+        if not os.read(told, 1):
+            os._exit(0)  # the broker is gone, or the standby has died: a new zygote will do better
+        os.close(told)
 
     def _answer(self, number: int, errno: int) -> None:
         self._broker.send(REPLY.pack(number, errno))
 
-    def _fork(self, data: bytes, fds: List[int]) -> None:
+    def _serve_one(self, tell: int) -> NoReturn:
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+        self._rehearse()
+        self._turn.begin()
+        data, messages, _flags, _address = self._broker.recvmsg(
+            REQUEST_MAX, _socket.CMSG_SPACE(4 * FDS_MAX), _socket.MSG_CMSG_CLOEXEC
+        )
+        if not data:
+            os._exit(0)
+        os.write(tell, b"1")
+        self._become_kernel(
+            data, [fd for _level, _kind, raw in messages for fd in struct.unpack(f"={len(raw) // 4}i", raw)]
+        )
+
+    def _become_kernel(self, data: bytes, fds: List[int]) -> NoReturn:
         number, tag, open_files, instructions = REQUEST.unpack_from(data)
-        _call("setns", fds[0], CLONE_NEWPID)
-        if os.fork():
-            return
         try:
-            self._usher(fds)
+            self._go_inside(fds)
             self._give_up(open_files, data[REQUEST.size : REQUEST.size + 8 * instructions], instructions)
             self._template.compare()
             self._answer(number, 0)
@@ -205,16 +225,27 @@ class Zygote:
             os._exit(EXIT_LOST)
         driver.serve(driver.HOST_FD)
 
-    @staticmethod
-    def _usher(fds: List[int]) -> None:
-        """Returns in the second fork, with the namespaces and cgroups of the sandbox."""
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    def _rehearse(self) -> None:
+        """Does what can be done before it is known where, and what does no harm here: the pages that it writes to are copied
+        now, and not while somebody waits."""
+        os.environ.clear()
+        os.environb.update(self._template.environment())
+        self._template.compare()
+        self._packages.find()
+        reseed(os.urandom(32))
+        driver.rehearse()
+        gc.freeze()
+
+    def _go_inside(self, fds: List[int]) -> None:
+        """Returns with the namespaces and cgroups of the sandbox, as an orphan of its first process."""
+        _call("setns", fds[0], CLONE_NEWPID)
+        self._turn.turn(CLONE_PARENT)  # so that the zygote reaps it: the standby ends here
         for fd in fds[len(NAMESPACES) :]:
             os.write(fd, b"0")
         for fd, kind in zip(fds[1:], NAMESPACES[1:]):
             _call("setns", fd, kind)
-        if os.fork():
-            os._exit(0)
+        self._turn.turn()
+        self._turn.end()
 
     def _give_up(self, open_files: int, code: bytes, instructions: int) -> None:
         os.setsid()
@@ -271,8 +302,6 @@ class Zygote:
 
     def _furnish(self, words: List[bytes]) -> None:
         """The environment, and what a start takes from it. The first word is the agent's mark."""
-        os.environ.clear()
-        os.environb.update(self._template.environment())
         os.environb.update(word.split(b"=", 1) for word in words[1:])
         os.environb.update([words[0].split(b"=", 1)])
         self._variables.show(words[0])
@@ -318,7 +347,7 @@ class _Packages:
 def main() -> NoReturn:
     variables = _Variables()
     path = os.environ["PATH"]
-    del os.environ["CLOCHE_ZYGOTE"]
+    del os.environ["CLOCHE_ZYGOTE"], os.environ["GLIBC_TUNABLES"]
     before = set(os.environb)
     driver.prepare()
     extras = {k: v for k, v in os.environb.items() if k not in before}  # what libraries are told by the driver
