@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MAX_LIMITS "max_limits."
+
 struct quota_opts {
 	const char *project, *key;
 };
@@ -19,6 +21,30 @@ static char *value_text(const json_t *object, const char *name)
 	if (json_is_string(value))
 		return xstrdup(json_string_value(value));
 	return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+}
+
+static void add_ceiling(struct table *t, const char *prefix, const json_t *object, const char *name)
+{
+	auto_free char *what = xasprintf("%s%s", prefix, name);
+	auto_free char *limit = value_text(object, name);
+
+	table_add(t, what);
+	table_add(t, "");
+	table_add(t, limit);
+}
+
+/* Those of a single sandbox that were set. */
+static void print_ceilings(const json_t *quota, struct table *t)
+{
+	json_t *limits = json_object_get(quota, "max_limits");
+	const char *name;
+	json_t *value;
+
+	json_object_foreach (limits, name, value)
+		if (!json_is_null(value))
+			add_ceiling(t, MAX_LIMITS, limits, name);
+	if (json_is_integer(json_object_get(quota, "max_timeout_ms")))
+		add_ceiling(t, "", quota, "max_timeout_ms");
 }
 
 static void print_quota(const json_t *quota)
@@ -43,6 +69,7 @@ static void print_quota(const json_t *quota)
 		table_add(&t, used);
 		table_add(&t, limit);
 	}
+	print_ceilings(quota, &t);
 	table_print(&t);
 	table_done(&t);
 }
@@ -103,14 +130,31 @@ static int show(struct command *c, struct err *err)
 /* What is no number goes as it is: the daemon says what it wants to have there. */
 static json_t *read_value(const char *name, const char *text)
 {
+	bool is_vcpus = strcmp(name, "vcpus") == 0 || strcmp(name, MAX_LIMITS "vcpus") == 0;
 	uint64_t whole;
 	double decimal;
 
 	if (strcmp(name, "budget") != 0 && parse_u64(text, INT64_MAX, &whole) == 0)
 		return json_integer((json_int_t)whole);
-	if (strcmp(name, "vcpus") == 0 && opts_parse_decimal(text, &decimal) == 0)
+	if (is_vcpus && opts_parse_decimal(text, &decimal) == 0)
 		return json_real(decimal);
 	return json_string(text);
+}
+
+/* "max_limits.pids" is a field of the object "max_limits". */
+static void put_value(json_t *body, const char *name, json_t *value)
+{
+	json_t *inner = json_object_get(body, "max_limits");
+
+	if (strncmp(name, MAX_LIMITS, strlen(MAX_LIMITS)) != 0) {
+		(void)json_object_set_new(body, name, value);
+		return;
+	}
+	if (!inner) {
+		inner = json_object();
+		(void)json_object_set_new(body, "max_limits", inner);
+	}
+	(void)json_object_set_new(inner, name + strlen(MAX_LIMITS), value);
 }
 
 static int set(struct command *c, struct err *err)
@@ -126,7 +170,7 @@ static int set(struct command *c, struct err *err)
 			return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is not LIMIT=VALUE",
 			               c->words[i]);
 		*equals = '\0';
-		(void)json_object_set_new(body, c->words[i], read_value(c->words[i], equals + 1));
+		put_value(body, c->words[i], read_value(c->words[i], equals + 1));
 	}
 	r = remote_call(c->remote, "PUT", path, body, &reply, err);
 	if (r == 0)
@@ -165,11 +209,13 @@ int cmd_quota(int argc, char **argv)
 				 "Limits: "
 				 "sandboxes, vcpus, memory_mib, disk_mib,\ncreates_per_minute, "
 				 "budget "
-				 "(money a month). A value is a number or 'unlimited'. What is "
-				 "in\nuse "
-				 "already stays.",
+				 "(money a month); of a single sandbox:\nmax_limits.vcpus, "
+				 "max_limits.memory_mib, max_limits.disk_mib, max_limits.inodes,\n"
+				 "max_limits.pids, max_limits.open_files, max_timeout_ms. A value "
+				 "is a number or 'unlimited'.\nWhat is in use already stays.",
 			.examples = "  cloche quota set --project blue sandboxes=10 vcpus=8 "
 				    "budget=25.00\n"
+				    "  cloche quota set --project blue max_limits.memory_mib=2048\n"
 				    "  cloche quota set --key key_k3v9… creates_per_minute=30\n"
 				    "  cloche quota set --project blue sandboxes=0   # nothing new",
 			.min_words = 1,

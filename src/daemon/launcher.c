@@ -11,7 +11,7 @@
  *
  * SIGHUP brings new settings in the same way: if they can be read, gateway and broker end politely,
  * and new ones take over sandboxes and listeners (up --> reloading --> starting). Settings that
- *they do not come up with are taken back.
+ * they do not come up with are taken back.
  *
  * Pairs that die soon after their start are tried again later and later, and then given up, so that
  * a fault which is in the data does not become a busy loop. One that was up and then killed by

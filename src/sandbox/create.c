@@ -209,7 +209,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 
 	if (r < 0)
 		return r;
-	r = spec_check(fleet, spec, &limits, &timeout_ms, err);
+	r = spec_check(fleet, project_id, spec, &limits, &timeout_ms, err);
 	if (r < 0)
 		return r;
 	if (spec->is_persistent && fleet->n_persistent >= fleet->config.persistent_max) {

@@ -128,9 +128,9 @@ struct waiter {
 };
 
 /* spec.c: what a client may ask for. Each names the field that is wrong. */
-must_check int spec_check(const struct fleet *fleet, const struct sandbox_spec *spec,
-                          struct guest_limits *ret_limits, uint64_t *ret_timeout_ms,
-                          struct err *err);
+must_check int spec_check(const struct fleet *fleet, const char *project_id,
+                          const struct sandbox_spec *spec, struct guest_limits *ret_limits,
+                          uint64_t *ret_timeout_ms, struct err *err);
 must_check int spec_check_tags(const json_t *tags, struct err *err);
 must_check int spec_check_env(const json_t *env, struct err *err);
 /* 0 in *asked = what *base has. */

@@ -13,7 +13,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/inside.h"
+#include "sandbox/ceiling.h"
 #include "sandbox/interpreter.h"
 
 #include <assert.h>
@@ -194,7 +194,7 @@ void life_update(struct sandbox *s, bool has_new_timeout)
 
 int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err)
 {
-	uint64_t max_us = s->fleet->config.max_timeout_ms * MILLISECONDS;
+	uint64_t max_us = ceiling_timeout_ms(s) * MILLISECONDS;
 	uint64_t left_us;
 
 	if (!is_running(s))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The rules for what a client may ask of a new sandbox. No I/O, no state. */
 #include "base/parse.h"
-#include "sandbox/inside.h"
+#include "sandbox/ceiling.h"
 
 #include <inttypes.h>
 
@@ -213,13 +213,17 @@ static int check_grade(const struct fleet *fleet, const char *min_grade, struct 
 	return err_field(err, "min_grade", "must be process, emulated or hardware");
 }
 
-int spec_check(const struct fleet *fleet, const struct sandbox_spec *spec,
+int spec_check(const struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
                struct guest_limits *ret_limits, uint64_t *ret_timeout_ms, struct err *err)
 {
-	uint64_t timeout_ms =
-		spec->timeout_ms ? spec->timeout_ms : fleet->config.default_timeout_ms;
+	struct guest_limits defaults = fleet->config.default_limits;
+	uint64_t timeout_ms = fleet->config.default_timeout_ms;
 	enum timeout_action action;
 	int r;
+
+	ceiling_lower(fleet, project_id, spec->key_id, &defaults, &timeout_ms);
+	if (spec->timeout_ms)
+		timeout_ms = spec->timeout_ms;
 
 	if (spec->name) {
 		r = spec_check_name(spec->name, err);
@@ -248,5 +252,8 @@ int spec_check(const struct fleet *fleet, const struct sandbox_spec *spec,
 	if (r < 0)
 		return r;
 	*ret_timeout_ms = timeout_ms;
-	return spec_limits(fleet, &spec->limits, &fleet->config.default_limits, ret_limits, err);
+	r = spec_limits(fleet, &spec->limits, &defaults, ret_limits, err);
+	return r < 0 ? r
+	             : ceiling_check(fleet, project_id, spec->key_id, &spec->limits,
+	                             spec->timeout_ms, err);
 }

@@ -5,6 +5,7 @@
  * when it is resumed.
  */
 #include "sandbox/account.h"
+#include "sandbox/ceiling.h"
 
 struct update { /* waits for the broker's word on new limits */
 	struct fleet *fleet;
@@ -110,6 +111,9 @@ static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, str
 	u->limits = s->limits;
 	if (r == 0 && patch->has_limits)
 		r = spec_limits(s->fleet, &patch->limits, &s->limits, &u->limits, err);
+	if (r == 0)
+		r = ceiling_check(s->fleet, s->project_id, s->key_id, &patch->limits,
+		                  patch->timeout_ms, err);
 	/* It is the agent's, which takes it at its start. */
 	if (r == 0 && u->limits.nofile != s->limits.nofile && sandbox_is_alive(s)) {
 		(void)err_field(err, "limits.open_files", "cannot be changed while it runs");

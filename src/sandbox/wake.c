@@ -13,6 +13,7 @@
  */
 #include "base/log.h"
 #include "sandbox/account.h"
+#include "sandbox/ceiling.h"
 
 static void start_thaw(struct sandbox *s);
 
@@ -137,6 +138,9 @@ static int check_start(struct sandbox *s, struct err *err)
 {
 	int r = create_check_room(s->fleet, err);
 
+	if (r == 0) /* they may have come down while it was at rest */
+		r = ceiling_check(s->fleet, s->project_id, s->key_id, &s->limits, s->timeout_ms,
+		                  err);
 	return r < 0 ? r : account_admit_resume(s, err);
 }
 

@@ -319,6 +319,28 @@ bool quota_is_spent(struct quota *q, const struct quota_owner *owner, struct err
 	return false;
 }
 
+int quota_check_ceilings(struct quota *q, const struct quota_owner *owner,
+                         const struct ceilings *asked, struct err *err)
+{
+	struct account *accounts[OWNERS];
+	size_t n = accounts_of(q, owner, accounts);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = ceilings_check(&accounts[i]->setting.ceilings, asked, whose(accounts[i]), err);
+	return r;
+}
+
+void quota_lower_to_ceilings(struct quota *q, const struct quota_owner *owner,
+                             struct ceilings *values)
+{
+	struct account *accounts[OWNERS];
+	size_t n = accounts_of(q, owner, accounts);
+
+	for (size_t i = 0; i < n; i++)
+		ceilings_lower(&accounts[i]->setting.ceilings, values);
+}
+
 static const char *id_of(const struct quota_owner *owner)
 {
 	return owner->key_id[0] ? owner->key_id : owner->project_id;
@@ -333,7 +355,7 @@ int quota_set(struct quota *q, const struct quota_owner *owner, const struct quo
 	size_t n;
 	int r = quota_setting_write(setting, &text);
 
-	assert(r == 0); /* six short fields */
+	assert(r == 0); /* few and short fields */
 	r = store_usage_put_quota(q->store, id_of(owner), buf_str(&text), err);
 	if (r < 0)
 		return r;
@@ -376,6 +398,7 @@ void quota_to_json(struct quota *q, const struct quota_owner *owner, struct json
 	for (unsigned i = 0; i < QUOTA_COUNT; i++)
 		quota_field_put(w, (enum quota_what)i, limit_of(q, a, (enum quota_what)i));
 	json_close_object(w);
+	ceilings_put(&a->setting.ceilings, w);
 	put_current(q, a, w);
 	json_close_object(w);
 }

@@ -10,6 +10,7 @@
  * project's hold for it too.
  */
 #include "base/json.h"
+#include "tenant/ceiling.h"
 #include "tenant/price.h"
 
 enum quota_what {
@@ -61,16 +62,24 @@ void quota_on_use(const char *project_id, const char *key_id, const struct usage
 /* Would what it holds pass the budget before the next look? Then err says whose and how. */
 bool quota_is_spent(struct quota *q, const struct quota_owner *owner, struct err *err);
 
+/* Of a single sandbox: is what is asked for (0 = nothing) within its project's ceilings and key's?
+ */
+must_check int quota_check_ceilings(struct quota *q, const struct quota_owner *owner,
+                                    const struct ceilings *asked, struct err *err);
+void quota_lower_to_ceilings(struct quota *q, const struct quota_owner *owner,
+                             struct ceilings *values);
+
 struct quota_setting { /* what an owner was given; the rest is by default */
 	bool is_set[QUOTA_COUNT];
 	struct quota_limits limits;
+	struct ceilings ceilings;
 };
 /* {sandboxes, vcpus, memory_mib, disk_mib, creates_per_minute, budget}; each a number (budget:
- * text), "unlimited", or absent for the default. */
+ * text), "unlimited", or absent for the default; and those of ceiling.h. */
 must_check int quota_setting_read(const json_t *object, struct quota_setting *ret, struct err *err);
 /* Of a project (key_id "") or key. */
 must_check int quota_set(struct quota *q, const struct quota_owner *owner,
                          const struct quota_setting *setting, struct err *err);
-/* {project_id, key_id, limits, current, currency, month} */
+/* {project_id, key_id, limits, max_limits, max_timeout_ms, current, currency, month} */
 void quota_to_json(struct quota *q, const struct quota_owner *owner, struct json_writer *w,
                    const char *name);

@@ -129,17 +129,21 @@ static int read_field(const json_t *value, enum quota_what what, uint64_t *ret, 
 int quota_setting_read(const json_t *object, struct quota_setting *ret, struct err *err)
 {
 	json_t *values[QUOTA_COUNT] = {NULL};
-	struct json_field fields[QUOTA_COUNT];
+	json_t *max_limits = NULL, *max_timeout_ms = NULL;
+	struct json_field fields[QUOTA_COUNT + 2];
 	int r;
 
 	for (unsigned i = 0; i < QUOTA_COUNT; i++)
 		fields[i] = (struct json_field){names[i], JSON_FIELD_ANY, &values[i], false,
 		                                &ret->is_set[i]};
+	fields[QUOTA_COUNT] = (struct json_field){"max_limits", JSON_FIELD_OBJECT, &max_limits};
+	fields[QUOTA_COUNT + 1] =
+		(struct json_field){"max_timeout_ms", JSON_FIELD_ANY, &max_timeout_ms};
 	r = json_read(object, "", fields, ARRAY_SIZE(fields), err);
 	for (unsigned i = 0; r == 0 && i < QUOTA_COUNT; i++)
 		if (ret->is_set[i])
 			r = read_field(values[i], (enum quota_what)i, &ret->limits.of[i], err);
-	return r;
+	return r < 0 ? r : ceilings_read(max_limits, max_timeout_ms, &ret->ceilings, err);
 }
 
 int quota_setting_write(const struct quota_setting *setting, struct buf *out)
@@ -151,6 +155,8 @@ int quota_setting_write(const struct quota_setting *setting, struct buf *out)
 	for (unsigned i = 0; i < QUOTA_COUNT; i++)
 		if (setting->is_set[i])
 			quota_field_put(&w, (enum quota_what)i, setting->limits.of[i]);
+	if (!ceilings_is_empty(&setting->ceilings))
+		ceilings_put(&setting->ceilings, &w);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cloche import Client
-from cloche.errors import BudgetError, Forbidden, NotFound, QuotaError
+from cloche.errors import BudgetError, Forbidden, InvalidField, NotFound, QuotaError
 from harness import audit
 from harness.daemon import Daemon, call, wait_for
 
@@ -201,3 +201,47 @@ def test_a_bad_limit_is_named(own, field, body):
     daemon, _ = own
     status, reply = call(daemon, "PUT", "/v1/projects/default/quota", body)
     assert (status, reply["error"]["field"]) == (400, field)
+
+
+def test_a_sandbox_stays_below_the_ceilings_of_its_project(tenant):
+    tenant.limit(max_limits={"vcpus": 0.5, "memory_mib": 48, "pids": 40}, max_timeout_ms=60000)
+    told = tenant.quota()
+    assert told["max_limits"] == {"vcpus": 0.5, "memory_mib": 48, "disk_mib": None, "inodes": None, "pids": 40, "open_files": None}
+    assert told["max_timeout_ms"] == 60000
+    for fields, field, asked, ceiling in (
+        ({"limits": {"memory_mib": 64}}, "limits.memory_mib", "64", "48"),
+        ({"limits": {"vcpus": 0.75}}, "limits.vcpus", "0.75", "0.5"),
+        ({"limits": {"pids": 41}}, "limits.pids", "41", "40"),
+        ({"timeout": 61}, "timeout_ms", "61000", "60000"),
+    ):
+        with pytest.raises(InvalidField, match=f"{field}: {asked} is asked for, .* up to {ceiling}"):
+            tenant.create(**fields)
+    sandbox = tenant.create()  # a default that is higher comes down
+    assert [sandbox.info.limits[x] for x in ("vcpus", "memory_mib", "pids")] == [0.5, 48, 40]
+    with pytest.raises(InvalidField, match="64 is asked for"):
+        sandbox.update(limits={"memory_mib": 64})
+    with pytest.raises(InvalidField, match="60000"):
+        sandbox.extend(60)
+    assert sandbox.update(limits={"memory_mib": 40}).limits["memory_mib"] == 40
+
+
+def test_a_ceiling_that_came_down_holds_at_the_next_resume(own, tenant):
+    daemon, _ = own
+    sandbox = tenant.create(name="big", persistent=True, limits={"memory_mib": 96})
+    sandbox.stop()
+    tenant.limit(max_limits={"memory_mib": 64})
+    daemon.kill_parts("gateway")  # it is kept
+    with pytest.raises(InvalidField, match="limits.memory_mib: 96 is asked for"):
+        sandbox.resume()
+    sandbox.update(limits={"memory_mib": 64})
+    assert sandbox.resume().state == "running"
+
+
+def test_ceilings_of_a_key_hold_beside_those_of_its_project(tenant):
+    tenant.limit(max_limits={"memory_mib": 64})
+    tenant.set_quota(key=tenant.key, max_limits={"memory_mib": 32})
+    with pytest.raises(InvalidField, match="of this key may have up to 32"):
+        tenant.create(limits={"memory_mib": 48})
+    for bad in ({"memory_mib": 0}, {"memory_mib": "much"}, {"vcpus": -1}, {"nonsense": 1}):
+        with pytest.raises(InvalidField, match="max_limits"):
+            tenant.set_quota(key=tenant.key, max_limits=bad)

@@ -235,7 +235,8 @@ TEST(limits_and_what_the_month_has_cost_outlive_a_restart)
 {
 	begin();
 	set(&owner, "{\"budget\": \"5\", \"memory_mib\": 2048, \"vcpus\": 1.5, \"sandboxes\": "
-	            "\"unlimited\"}");
+	            "\"unlimited\", \"max_limits\": {\"vcpus\": 0.5, \"pids\": 64}, "
+	            "\"max_timeout_ms\": 1000}");
 	quota_close(quota);
 	{
 		struct store_usage *su;
@@ -250,13 +251,16 @@ TEST(limits_and_what_the_month_has_cost_outlive_a_restart)
 		store_usage_close(su);
 	}
 	open_quota();
-	CHECK_STR(shown(&owner),
-	          "{\"project_id\":\"prj_a\",\"key_id\":\"key_a\",\"currency\":\"EUR\","
-	          "\"month\":\"2026-11-01\",\"limits\":{\"sandboxes\":\"unlimited\",\"vcpus\":1.5,"
-	          "\"memory_mib\":2048,\"disk_mib\":\"unlimited\",\"creates_per_minute\":"
-	          "\"unlimited\","
-	          "\"budget\":\"5.00\"},\"current\":{\"sandboxes\":0,\"vcpus\":0,\"memory_mib\":0,"
-	          "\"disk_mib\":0,\"creates_per_minute\":0,\"budget\":\"5.00\"}}");
+	CHECK_STR(
+		shown(&owner),
+		"{\"project_id\":\"prj_a\",\"key_id\":\"key_a\",\"currency\":\"EUR\","
+		"\"month\":\"2026-11-01\",\"limits\":{\"sandboxes\":\"unlimited\",\"vcpus\":1.5,"
+		"\"memory_mib\":2048,\"disk_mib\":\"unlimited\",\"creates_per_minute\":"
+		"\"unlimited\","
+		"\"budget\":\"5.00\"},\"max_limits\":{\"vcpus\":0.5,\"memory_mib\":null,"
+		"\"disk_mib\":null,\"inodes\":null,\"pids\":64,\"open_files\":null},"
+		"\"max_timeout_ms\":1000,\"current\":{\"sandboxes\":0,\"vcpus\":0,\"memory_mib\":0,"
+		"\"disk_mib\":0,\"creates_per_minute\":0,\"budget\":\"5.00\"}}");
 	CHECK_INT(admit(&owner).code, ERR_BUDGET);
 	end();
 }

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* A sandbox's limits and lifetime held against its owners' ceilings (tenant/ceiling.h). */
+#include "sandbox/inside.h"
+
+/* 0 in what is asked for is not looked at. key_id may be NULL. */
+must_check int ceiling_check(const struct fleet *fleet, const char *project_id, const char *key_id,
+                             const struct guest_limits *asked, uint64_t timeout_ms,
+                             struct err *err);
+/* What is given to one who asks for nothing. */
+void ceiling_lower(const struct fleet *fleet, const char *project_id, const char *key_id,
+                   struct guest_limits *limits, uint64_t *timeout_ms);
+uint64_t ceiling_timeout_ms(const struct sandbox *s); /* the longest lifetime; 0 = any */
