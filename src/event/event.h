@@ -70,6 +70,12 @@ struct event_config {
 must_check int event_log_open(const struct event_config *config, struct event_log **ret,
                               struct err *err);
 void event_log_close(struct event_log *log); /* writes what waits; NULL is fine */
+/*
+ * Lets save() write to the store what the entries that wait tell of: both are on disk together, or
+ * neither. Where the log cannot be written, save() is called alone. NULL is fine: there is no log.
+ */
+must_check int event_log_save(struct event_log *log, int (*save)(void *arg, struct err *err),
+                              void *arg, struct err *err);
 
 /* On whose behalf the handler works that is being called; NULL = nobody's. Copied. */
 void event_log_set_origin(struct event_log *log, const char *key_id, const char *request_id);

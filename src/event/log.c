@@ -240,13 +240,13 @@ static void drop_waiting(struct event_log *log, size_t n)
 	}
 }
 
-static int write_batch(struct event_log *log)
+static int write_batch(struct event_log *log, int (*also)(void *arg, struct err *err), void *arg)
 {
 	struct event_row rows[WRITE_BATCH] = {0};
 	struct event_chain_row chain = log->chain;
 	size_t n = seal_batch(log, rows, &chain);
 	struct err err;
-	int r = store_events_add(log->rows, rows, n, &chain, &err);
+	int r = store_events_add(log->rows, rows, n, &chain, also, arg, &err);
 
 	if (r < 0) {
 		log_error("events.unsaved", "waiting=%zu error='%s'", log->n_waiting, err.message);
@@ -325,7 +325,7 @@ static void write_due(struct loop *loop, void *arg)
 	if (!log->rows) /* closed in this turn */
 		return;
 	while (r == 0 && log->n_waiting > 0)
-		r = write_batch(log);
+		r = write_batch(log, NULL, NULL);
 	if (r < 0) {
 		loop_timer_set_in(log->retry, RETRY_US);
 		return;
@@ -337,6 +337,20 @@ static void write_due(struct loop *loop, void *arg)
 	if (is_too_much(log, &log->chain))
 		loop_timer_set_in(log->retain, 0);
 	tell_watches(log);
+}
+
+int event_log_save(struct event_log *log, int (*save)(void *arg, struct err *err), void *arg,
+                   struct err *err)
+{
+	int r = 0;
+
+	if (!log || log->n_waiting == 0)
+		return save(arg, err);
+	while (r == 0 && log->n_waiting > WRITE_BATCH)
+		r = write_batch(log, NULL, NULL);
+	if (r == 0)
+		r = write_batch(log, save, arg);
+	return r == 0 ? 0 : save(arg, err);
 }
 
 static int load(struct event_log *log, const struct event_config *config, struct err *err)
@@ -392,7 +406,7 @@ void event_log_close(struct event_log *log)
 {
 	if (!log)
 		return;
-	while (log->n_waiting > 0 && log->rows && write_batch(log) == 0)
+	while (log->n_waiting > 0 && log->rows && write_batch(log, NULL, NULL) == 0)
 		;
 	drop_waiting(log, log->n_waiting);
 	rate_done(&log->rate);

@@ -208,7 +208,7 @@ bool sandbox_is_alive(const struct sandbox *s); /* not yet stopped or failed */
 /* Calls fn from the loop with s or err; fn may be NULL. */
 void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct sandbox *s,
                   const struct err *err);
-void sandbox_note(const struct sandbox *s); /* saves what has happened; cannot be refused */
+void sandbox_note(struct sandbox *s); /* saves what has happened; cannot be refused */
 void sandbox_wait(struct list *waiters, sandbox_done_fn fn, void *arg);
 /* Each is told s, or err if there is one. */
 void sandbox_tell_all(struct sandbox *s, struct list *waiters, const struct err *err);

@@ -125,14 +125,19 @@ void sandbox_drop_waiters(struct list *waiters)
 	}
 }
 
-/* The next start then finds the older record, and what the broker has. */
-void sandbox_note(const struct sandbox *s)
+static int save(void *arg, struct err *err)
+{
+	return sandbox_save(arg, err);
+}
+
+/* On failure the next start finds the older record, and what the broker has. */
+void sandbox_note(struct sandbox *s)
 {
 	struct err err;
 
 	if (s->spare)
 		return; /* a row would make it somebody's */
-	if (sandbox_save(s, &err) < 0)
+	if (event_log_save(s->fleet->config.events, save, s, &err) < 0)
 		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
 }
 
@@ -549,6 +554,19 @@ int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err)
 	return 0;
 }
 
+static const char *delete_message(enum end_cause cause)
+{
+	return cause == END_DELETED ? "it was deleted" : "it was ended";
+}
+
+/* on_delete_reply() goes on from there. A stop would leave files to resume it over, this does not.
+ */
+static void delete_stopping(struct sandbox *s, enum end_cause cause)
+{
+	note_end(s, cause, NULL, delete_message(cause));
+	sandbox_note(s);
+}
+
 void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg)
 {
 	bool was_kept = s->is_kept;
@@ -564,10 +582,9 @@ void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn don
 	if (!sandbox_is_alive(s))
 		sandbox_end_kept(s);
 	else if (s->state == SANDBOX_STOPPING && was_kept)
-		sandbox_note(s); /* on_delete_reply() goes on from there */
+		delete_stopping(s, cause);
 	else
-		sandbox_end(s, cause, NULL,
-		            cause == END_DELETED ? "it was deleted" : "it was ended");
+		sandbox_end(s, cause, NULL, delete_message(cause));
 }
 
 const char *sandbox_id(const struct sandbox *s)

@@ -145,7 +145,8 @@ static int finish(struct store_events *se, int r, struct err *err)
 }
 
 int store_events_add(struct store_events *se, const struct event_row *rows, size_t n,
-                     const struct event_chain_row *chain, struct err *err)
+                     const struct event_chain_row *chain, int (*also)(void *arg, struct err *err),
+                     void *arg, struct err *err)
 {
 	int r = run(se, BEGIN, err);
 
@@ -155,6 +156,8 @@ int store_events_add(struct store_events *se, const struct event_row *rows, size
 		r = add(se, &rows[i], err);
 	if (r == 0)
 		r = set_chain(se, chain, err);
+	if (r == 0 && also)
+		r = also(arg, err);
 	return finish(se, r, err);
 }
 

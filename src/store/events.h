@@ -29,9 +29,12 @@ void store_events_close(struct store_events *se); /* NULL is fine */
 /* The chain, all zeros where nothing was ever written; *ret_last_seq: of the last entry. */
 must_check int store_events_load(struct store_events *se, struct event_chain_row *ret,
                                  uint64_t *ret_last_seq, struct err *err);
-/* All of the rows and the chain, or nothing. */
+/* All of the rows, the chain and what also() writes to the same store, or nothing. also: may be
+ * NULL. */
 must_check int store_events_add(struct store_events *se, const struct event_row *rows, size_t n,
-                                const struct event_chain_row *chain, struct err *err);
+                                const struct event_chain_row *chain,
+                                int (*also)(void *arg, struct err *err), void *arg,
+                                struct err *err);
 /* Removes all up to the chain's anchor. */
 must_check int store_events_remove(struct store_events *se, const struct event_chain_row *chain,
                                    struct err *err);

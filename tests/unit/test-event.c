@@ -475,6 +475,33 @@ static void count_call(void *arg)
 	(*(int *)arg)++;
 }
 
+static int put_project(void *arg, struct err *err)
+{
+	struct project_row row = {.id = "prj_aaaaaaaaaaaaaaaaaaaaaaaaaa", .name = "saved"};
+	int *calls = arg;
+
+	return ++*calls == 1 ? store_put_project(rig.store, &row, err)
+	                     : err_set(err, ERR_INTERNAL, EIO, "no disk");
+}
+
+TEST(what_an_entry_tells_of_is_saved_with_it_or_not_at_all)
+{
+	int calls = 0;
+
+	set_up();
+	add(EVENT_SANDBOX_CREATED, "prj_a", SANDBOX);
+	CHECK_INT(event_log_save(rig.log, put_project, &calls, NULL), 0);
+	CHECK_INT(status().head_seq, 1); /* at once, before the turn ends */
+	add(EVENT_SANDBOX_ENDED, "prj_a", SANDBOX);
+	CHECK_INT(event_log_save(rig.log, put_project, &calls, NULL), -EIO);
+	CHECK_INT(calls, 3); /* with the entry, and alone */
+	CHECK_INT(status().head_seq, 1);
+	turn();
+	CHECK_INT(status().head_seq, 2);
+	CHECK_INT(export_all(&(struct event_filter){0}).r, 0);
+	tear_down();
+}
+
 TEST(a_watch_is_told_once_a_turn_after_the_write)
 {
 	int calls = 0;

@@ -283,6 +283,7 @@ TEST(a_delete_removes_what_was_kept_in_any_state)
 	fake_broker_release(&rig.broker);
 	UNTIL(&rig.broker, o.calls > 0);
 	CHECK_INT(fake_kept(&rig.broker), 0);
+	CHECK(has(s, "\"cause\":\"deleted\"")); /* though the stop came first */
 	CHECK(find("c") == NULL);
 	rig_stop(&rig);
 }
