@@ -37,7 +37,9 @@ struct guest {
 	int dir_fd;   /* RUN/sandboxes/ID */
 	int share_fd; /* -1 in a guest that was adopted */
 	struct err failure;
-	bool is_counted; /* its final usage was told */
+	bool is_counted;    /* its final usage was told */
+	unsigned leftovers; /* times that something of it could not be removed */
+	bool is_discarded;  /* its layer goes, kept or not */
 };
 
 /* What all guests share. The engine table has no place for a handle, and the broker is one. */

@@ -39,6 +39,7 @@
 #define STUCK_US         (2 * 1000000U)  /* from a SIGKILL to the end of all that is below */
 #define RETRY_FIRST_US   500U
 #define RETRY_MOST_US    100000U
+#define LEFTOVERS_MAX    20
 
 static struct guest *guest_new(const struct guest_spec *spec)
 {
@@ -63,12 +64,28 @@ static void guest_free(struct loop *loop, void *arg)
 	free(g);
 }
 
+static void try_again(struct guest *g)
+{
+	loop_timer_set_in(g->timer, g->retry_us);
+	g->retry_us = MIN(g->retry_us * 2, (uint64_t)RETRY_MOST_US);
+}
+
+/* Whether what could not be removed is tried again. In the end it is left to the next start. */
+static bool is_tried_again(struct guest *g, const char *what, int r)
+{
+	log_debug("jail.leftover", "id=%s what=%s errno=%d", g->spec.id, what, -r);
+	if (++g->leftovers > LEFTOVERS_MAX)
+		return false;
+	try_again(g);
+	return true;
+}
+
 static void finish_removal(struct guest *g)
 {
 	int r = tree_remove(jail_host.sandboxes_fd, g->spec.id);
 
-	if (r < 0)
-		log_debug("jail.leftover", "id=%s errno=%d", g->spec.id, -r);
+	if (r < 0 && is_tried_again(g, "directory", r))
+		return;
 	list_remove(&g->link);
 	log_debug("jail.removed", "id=%s", g->spec.id);
 	if (g->gone)
@@ -84,25 +101,31 @@ static void on_layer_done(struct loop *loop, int wait_status, void *arg)
 
 	(void)loop;
 	g->remover = NULL;
-	if (wait_status != 0)
-		log_debug("jail.leftover", "id=%s layer=1", g->spec.id);
-	finish_removal(g);
+	if (wait_status == 0 || !is_tried_again(g, "layer", -EIO))
+		finish_removal(g);
 }
 
 static void remove_layer(struct guest *g)
 {
+	const struct storage *storage = &jail_host.storage;
+	uint64_t keeper;
 	int pidfd = -1;
-	int r;
+	int r = g->is_discarded ? keep_drop(storage, g->spec.id)
+	                        : keep_read(storage, g->spec.id, &keeper);
 
-	if (keep_read(&jail_host.storage, g->spec.id) != 0)
-		r = keep_sync_start(&jail_host.storage, &pidfd);
+	if (r < 0) { /* a want of memory or descriptors must not cost anybody's files */
+		try_again(g);
+		return;
+	}
+	if (r > 0)
+		r = keep_sync_start(storage, &pidfd);
 	else
-		r = storage_remove(&jail_host.storage, g->spec.id, &pidfd);
+		r = storage_remove(storage, g->spec.id, &pidfd);
 	if (r == 1)
 		r = loop_child_add(jail_host.loop, pidfd, on_layer_done, g, &g->remover);
 	else
 		r = r == 0 ? -ECHILD : r;
-	if (r < 0) /* nothing to wait for */
+	if (r == -ECHILD || (r < 0 && !is_tried_again(g, "layer", r))) /* nothing to wait for */
 		finish_removal(g);
 }
 
@@ -141,8 +164,7 @@ static void try_removal(struct loop *loop, void *arg)
 	if (cgroup_remove(&jail_host.cgroups, g->spec.id) < 0) {
 		/* Something of it is still dying, or was never below the first process. */
 		cgroup_kill(&jail_host.cgroups, g->spec.id);
-		loop_timer_set_in(g->timer, g->retry_us);
-		g->retry_us = MIN(g->retry_us * 2, (uint64_t)RETRY_MOST_US);
+		try_again(g);
 		return;
 	}
 	remove_layer(g);
@@ -411,7 +433,6 @@ static int jail_discard(const char *id, guest_gone_fn gone, void *arg)
 	struct guest_spec spec = {0};
 	struct guest *g = find_removing(id);
 
-	keep_drop(&jail_host.storage, id);
 	if (!g && !storage_has(&jail_host.storage, id))
 		return 0;
 	if (!g) {
@@ -420,6 +441,7 @@ static int jail_discard(const char *id, guest_gone_fn gone, void *arg)
 		g->is_counted = true; /* when its processes ended */
 		remove_guest(g);
 	}
+	g->is_discarded = true;
 	g->gone = gone;
 	g->gone_arg = arg;
 	return 1;
@@ -451,7 +473,9 @@ static void sweep_id(const char *id, void *arg)
 /* One that is kept waits for the gateway's word. */
 static void sweep_layer(const char *id, void *arg)
 {
-	if (keep_read(&jail_host.storage, id) == 0)
+	uint64_t keeper;
+
+	if (keep_read(&jail_host.storage, id, &keeper) == 0)
 		sweep_id(id, arg);
 }
 

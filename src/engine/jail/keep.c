@@ -23,34 +23,52 @@ int keep_mark(int layer_fd, uint64_t keeper, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot mark the sandbox's layer") : 0;
 }
 
-uint64_t keep_read(const struct storage *s, const char *id)
+static int absent_or(int error)
 {
-	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char text[MARK_SIZE];
-	uint64_t keeper;
-
-	if (fd < 0 || fd_read_file(fd, MARK, text, sizeof(text)) < 0 ||
-	    parse_u64(text, UINT64_MAX, &keeper) < 0)
-		return 0;
-	return keeper;
+	return error == ENOENT ? 0 : -error;
 }
 
-void keep_drop(const struct storage *s, const char *id)
+static int open_layer(const struct storage *s, const char *id)
 {
-	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
 
-	if (fd >= 0)
-		(void)unlinkat(fd, MARK, 0);
+int keep_read(const struct storage *s, const char *id, uint64_t *ret)
+{
+	auto_fd int fd = open_layer(s, id);
+	char text[MARK_SIZE];
+	int r;
+
+	if (fd < 0)
+		return absent_or(errno);
+	r = fd_read_file(fd, MARK, text, sizeof(text));
+	if (r < 0)
+		return absent_or(-r);
+	return parse_u64(text, UINT64_MAX, ret) == 0 && *ret != 0;
+}
+
+int keep_drop(const struct storage *s, const char *id)
+{
+	auto_fd int fd = open_layer(s, id);
+
+	if (fd < 0)
+		return absent_or(errno);
+	return unlinkat(fd, MARK, 0) < 0 ? absent_or(errno) : 0;
 }
 
 int keep_reopen(const struct storage *s, const char *id, uint64_t disk_bytes, int *ret_fd,
                 struct err *err)
 {
-	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r;
+	auto_fd int fd = -1;
+	uint64_t keeper;
+	int r = keep_read(s, id, &keeper);
 
-	if (fd < 0 || keep_read(s, id) == 0)
+	if (r == 0)
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "no files were kept of '%s'", id);
+	fd = r > 0 ? open_layer(s, id) : -1;
+	if (fd < 0)
+		return err_set(err, ERR_INTERNAL, r < 0 ? -r : errno,
+		               "cannot open the files that were kept of '%s'", id);
 	r = storage_limit(s, id, disk_bytes, err);
 	if (r < 0)
 		return r;
@@ -81,9 +99,9 @@ struct visit {
 static void visit_id(const char *id, void *arg)
 {
 	const struct visit *v = arg;
-	uint64_t keeper = keep_read(v->storage, id);
+	uint64_t keeper = UINT64_MAX;
 
-	if (keeper != 0)
+	if (keep_read(v->storage, id, &keeper) != 0)
 		v->fn(id, keeper, v->arg);
 }
 
