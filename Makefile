@@ -21,9 +21,10 @@ down:
 test:
 	@tools/test
 
-# Kills the daemon KILLS times (default 1000) under load, and looks at the host after each.
+# Kills the daemon KILLS times (default 1000) under load, then fails each system call of its operations (or FAULTS of each), and looks
+# at the host after each.
 chaos:
-	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) tools/test --only plain --suite chaos -- -s
+	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) CLOCHE_CHAOS_FAULTS=$(or $(FAULTS),all) tools/test --only plain --suite chaos -- -s
 
 lint:
 	@tools/install-deps lint

@@ -10,7 +10,7 @@ import http.client
 import json
 from collections import Counter
 
-from harness.daemon import call
+from harness.daemon import call, wait_for
 
 NO_ANSWER = (OSError, http.client.HTTPException)
 GOING_ON = ("starting", "running")
@@ -113,16 +113,22 @@ class Box:
             expect(name == "cost" or now[name] >= before, self.id, "usage fell:", name, before, now[name])
         self.usage = now
 
+    def _settled(self, daemon):
+        status, info = call(daemon, "GET", self.path)
+        return None if info.get("state") in ("creating", "pausing", "stopping") else (status, info)
+
     def look(self, daemon):
         """What the daemon says of it now; None when it is gone, as it may be. Settles what was open."""
-        status, info = call(daemon, "GET", self.path)
+        status, info = wait_for(lambda: self._settled(daemon), 30, f"a settled state of {self.id}")
         ended = info.get("ended")
         if status in (404, 410) or ended and (ended["cause"] == "deleted" or not self.is_persistent):
             expect(self.may_be_gone or self.is_victim, self.id, self.tag, "is gone:", status, info)
             expect(not ended or ended["cause"] in ("deleted", "stopped", "guest_crash", "killed"), self.id, "ended:", ended)
             return None
         if self.is_victim:
-            self.states |= {"stopped", "failed", "running", "creating"}
+            self.states |= {"stopped", "failed", "running"}
+        if self.has_rested:
+            self.states |= {"failed"}  # a resume that got no further; the next one may
         expect(info["state"] in self.states, self.id, "is", info["state"], "instead of", self.states)
         self.states, self.may_be_gone, self.is_shaken = {info["state"]}, False, False
         return info

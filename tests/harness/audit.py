@@ -107,7 +107,8 @@ def _helpers(broker):
 
 def _all_that_is_there(daemon, ids, but_processes):
     broker, gateway = daemon.broker_pid, daemon.gateway_pid
-    below = _descendants(daemon.process.pid) - {broker, gateway} - but_processes - _helpers(broker)
+    parts = set(children_of(daemon.process.pid))  # which are started anew when one of them dies
+    below = _descendants(daemon.process.pid) - parts - but_processes - _helpers(broker)
     of_sandboxes = processes_of_cgroups(ids)
     processes = {p for p in below | of_sandboxes if not _is_standby(p, of_sandboxes)}
     return {

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a chosen system call of a running process fail, once, by strace.
+
+A dry run counts the calls that an operation makes in each process; a fault is one of them by its number, with an error
+that the call can give for want of room, memory, descriptors or a good disk. Calls that only give back (close, munmap) are
+left alone: strace fails a call by not making it, and what was not given back would be its leak, not ours.
+"""
+
+import contextlib
+import re
+import signal
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.daemon import read_text, status_value, wait_for
+
+MAKES_FILE = ("ENOSPC", "EIO", "ENOMEM")
+MAKES_FD = ("EMFILE", "ENOMEM")
+ERRORS = {
+    "openat": (*MAKES_FILE, "EMFILE"),
+    "openat2": (*MAKES_FILE, "EMFILE"),
+    **dict.fromkeys(("mkdirat", "mkdir", "mknodat", "symlinkat", "linkat", "renameat", "renameat2"), MAKES_FILE),
+    **dict.fromkeys(("write", "pwrite64", "writev", "ftruncate", "fallocate", "fsetxattr", "setxattr"), ("ENOSPC", "EIO")),
+    **dict.fromkeys(("read", "pread64", "getdents64", "fsync", "fdatasync", "syncfs", "fstat", "newfstatat", "statx", "unlinkat", "fchmodat", "fchown", "fchownat"), ("EIO",)),
+    **dict.fromkeys(("socket", "socketpair", "pidfd_open", "memfd_create", "eventfd2", "epoll_create1", "dup", "dup3", "pipe2", "timerfd_create", "accept4", "open_tree", "fsopen", "fsmount"), MAKES_FD),
+    **dict.fromkeys(("clone3", "clone"), ("EAGAIN", "ENOMEM")),
+    **dict.fromkeys(("mount", "move_mount", "mount_setattr", "setns", "unshare", "bind", "listen", "epoll_ctl", "pivot_root", "umount2"), ("ENOMEM",)),
+    **dict.fromkeys(("sendmsg", "sendto", "connect"), ("EAGAIN", "ENOMEM")),
+    "ioctl": ("ENOSPC", "EIO", "ENOMEM"),
+    "setrlimit": ("EPERM",),
+    "mmap": ("ENOMEM",),
+}
+
+
+class Fault(NamedTuple):
+    part: str  # of the daemon: broker, nest, gateway
+    call: str
+    n: int  # the n-th of that call, by one process
+    error: str
+
+
+@contextlib.contextmanager
+def _strace(pids, *words):
+    """Follows the processes and what they fork; gives the path of its output."""
+    with tempfile.NamedTemporaryFile(prefix="cloche-strace-", dir="/var/tmp") as out:
+        argv = ["strace", "-qq", "-f", "-o", out.name, *words]
+        for pid in pids:
+            argv += ["-p", str(pid)]
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            wait_for(lambda: process.poll() is not None or all(status_value(p, "TracerPid") == process.pid for p in pids), 10, "strace")
+            yield Path(out.name)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+
+
+def count_calls(pids, operation):
+    """The most that one process, of those given and what they forked, made of each call during the operation."""
+    with _strace(pids, "-e", "trace=" + ",".join(ERRORS)) as out:
+        operation()
+        text = read_text(out)
+    made = Counter(re.findall(r"^(\d+) +([a-z0-9_]+)\(", text, re.M))
+    most = {}
+    for (_, name), n in made.items():
+        most[name] = max(n, most.get(name, 0))
+    return most
+
+
+def faults_of(part, calls):
+    return [Fault(part, name, i, error) for name, n in sorted(calls.items()) for i in range(1, n + 1) for error in ERRORS[name]]
+
+
+@contextlib.contextmanager
+def injected(pids, fault):
+    """While this lasts, the call fails when it comes; gives a function that tells whether it has come."""
+    words = ["-e", f"trace={fault.call}", "-e", f"inject={fault.call}:error={fault.error}:when={fault.n}"]
+    with _strace(pids, *words) as out:
+        yield lambda: "(INJECTED)" in read_text(out)

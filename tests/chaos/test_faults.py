@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""O03: whichever call fails in the middle of an operation, its caller gets a typed error or what was asked for, nothing is left
+behind, and the next one works.
+
+A sample of all faults is tried, drawn by CLOCHE_CHAOS_SEED; CLOCHE_CHAOS_FAULTS says how many of each operation and part, or `all`.
+Covered are broker, nest with the child that becomes a sandbox, and gateway, on their way through create, exec, delete, stop and resume.
+"""
+
+import os
+import random
+
+import pytest
+from harness import audit
+from harness.daemon import Daemon, call, children_of, read_text, wait_for
+
+from chaos.faults import count_calls, faults_of, injected
+from chaos.model import NO_ANSWER
+
+SAMPLE = os.environ.get("CLOCHE_CHAOS_FAULTS", "6")
+SEED = os.environ.get("CLOCHE_CHAOS_SEED") or f"{random.SystemRandom().randrange(1 << 32):x}"
+OPTIONS = ["--default-memory", "128MiB", "--pool-max", "0", "--no-zygotes"]
+
+
+@pytest.fixture(scope="module")
+def faulty():
+    """A daemon without spares and zygotes, so that all that happens is of the operation."""
+    daemon = Daemon(*OPTIONS).start()
+    try:
+        one = Try(daemon)
+        one.create()
+        one.delete()
+        yield daemon
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    daemon.remove()
+    assert (status, left) == (0, [])
+
+
+class Try:
+    """One sandbox, and the calls on it; each gives (status, body)."""
+
+    def __init__(self, daemon):
+        self.daemon, self.id = daemon, None
+
+    def ask(self, method, path="", body=None):
+        try:
+            return call(self.daemon, method, f"/v1/sandboxes{path}", body, timeout=60)
+        except NO_ANSWER:  # a part has died of it, and the next one is there soon
+            return None, None
+
+    def create(self):
+        status, body = self.ask("POST", body={"persistent": True})
+        self.id = body["id"] if status == 201 else None
+        return status, body
+
+    def exec(self):
+        return self.ask("POST", f"/{self.id}/execs", {"argv": ["echo", "fine"]})
+
+    def delete(self):
+        return self.ask("DELETE", f"/{self.id}")
+
+    def stop(self):
+        return self.ask("POST", f"/{self.id}/stop")
+
+    def resume(self):
+        return self.ask("POST", f"/{self.id}/resume")
+
+
+BEFORE = {"create": [], "exec": ["create"], "delete": ["create"], "stop": ["create"], "resume": ["create", "stop"]}
+
+
+def pids_of(daemon, part):
+    if part == "nest":
+        found = [p for p in children_of(daemon.broker_pid) if read_text(f"/proc/{p}/comm").strip() == "cloche-nest"]
+        return found[:1]
+    return [getattr(daemon, f"{part}_pid")]
+
+
+def prepare(daemon, operation):
+    one = Try(daemon)
+    for step in BEFORE[operation]:
+        assert getattr(one, step)()[0] in (200, 201)
+    return one
+
+
+def find_faults(daemon, operation, part):
+    one = prepare(daemon, operation)
+    calls = count_calls(pids_of(daemon, part), getattr(one, operation))
+    one.delete()
+    return faults_of(part, calls)
+
+
+def is_typed(body):
+    return body["error"]["code"] in TYPED and len(body["error"]["message"]) > 8
+
+
+TYPED = ("internal", "no_capacity", "unavailable", "disk_full", "guest_error", "timeout", "limit_exceeded", "conflict", "gone")
+
+
+def judge(one, operation, status, body):
+    """What it answered is true, and what it refused can be asked for again."""
+    if status is None:
+        wait_for(lambda: one.ask("GET")[0] == 200, 30, "an answer")
+    elif status >= 300:
+        assert is_typed(body), (status, body)
+    listed = [s["id"] for s in one.ask("GET")[1]["sandboxes"]]
+    if operation == "create":
+        if one.id is None:
+            assert status is None or not listed
+            return
+        assert one.id in listed
+    if operation == "delete":
+        assert status != 200 or one.id not in listed
+        return
+    if operation == "stop" and status != 200:
+        assert one.stop()[0] in (200, 410)
+    status, body = one.exec()  # it starts again whatever was stopped
+    assert status == 200 and body["stdout"] == "fine\n", (status, body)
+
+
+def clear(daemon):
+    for s in call(daemon, "GET", "/v1/sandboxes")[1]["sandboxes"]:
+        assert call(daemon, "DELETE", f"/v1/sandboxes/{s['id']}", timeout=60)[0] == 200
+
+
+def try_fault(daemon, operation, fault):
+    """True when the fault came."""
+    before = audit.picture(daemon)
+    one = prepare(daemon, operation)
+    with injected(pids_of(daemon, fault.part), fault) as has_come:
+        status, body = getattr(one, operation)()
+        came = has_come()
+    judge(one, operation, status, body)
+    clear(daemon)
+    left = audit.settled_leaks(daemon, before)
+    assert not left, left
+    return came
+
+
+@pytest.mark.parametrize("part", ["broker", "nest", "gateway"])
+@pytest.mark.parametrize("operation", ["create", "exec", "delete", "stop", "resume"])
+def test_O03_a_call_that_fails_costs_that_operation_and_leaves_nothing(faulty, operation, part):
+    faults = find_faults(faulty, operation, part)
+    if not faults:
+        return  # this part has nothing to do with it
+    if SAMPLE != "all":
+        faults = random.Random(f"{SEED}/{operation}/{part}").sample(faults, min(int(SAMPLE), len(faults)))
+    for fault in faults:
+        try:
+            try_fault(faulty, operation, fault)
+        except AssertionError as e:
+            raise AssertionError(f"{operation}, {fault}, seed {SEED}: {e}\n{faulty.log()[-3000:]}") from e
