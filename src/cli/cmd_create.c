@@ -41,7 +41,7 @@ int cmd_create(int argc, char **argv)
 		.synopsis = "[OPTIONS]",
 		.about = "Creates a sandbox that stays until it is removed or its time is up, and "
 			 "prints its id.\nA sandbox has no network unless --allow or --network "
-	                 "says what it may reach.",
+			 "says what it may reach.",
 		.examples = "  id=$(cloche create --memory 1g --timeout 2h)\n"
 			    "  cloche create --name build --tag team=blue\n"
 			    "  cloche exec build uname -a\n"

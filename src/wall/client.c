@@ -73,7 +73,7 @@ static struct call *find(struct wall_client *c, uint64_t tag)
 
 static void detach(struct wall_client *c)
 {
-	struct call *call, *next;
+	struct call *call = NULL, *next = NULL;
 
 	loop_io_removep(&c->io);
 	if (c->fd >= 0)
@@ -163,12 +163,13 @@ void wall_client_set_ops(struct wall_client *c, const struct wall_ops *ops, void
 
 void wall_client_free(struct wall_client *c)
 {
-	struct call *call, *next;
+	struct call *call = NULL, *next = NULL;
 
 	if (!c)
 		return;
-	HASH_ITER (hh, c->calls, call, next)
+	HASH_ITER (hh, c->calls, call, next) {
 		call_free(call);
+	}
 	detach(c);
 	free(c);
 }

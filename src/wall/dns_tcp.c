@@ -36,9 +36,9 @@ static void watch(struct dns_tcp *d)
 	loop_io_set(d->io, d->out.len > 0 ? EPOLLOUT : d->question ? 0 : EPOLLIN);
 }
 
-static void on_answer(const struct buf *answer, void *arg)
+static void on_answer(const struct buf *answer, const struct stub_asker *asker)
 {
-	struct dns_tcp *d = arg;
+	struct dns_tcp *d = asker->arg;
 	const char length[] = {(char)(answer->len >> 8), (char)answer->len};
 
 	d->question = NULL;
@@ -52,6 +52,7 @@ static void on_answer(const struct buf *answer, void *arg)
 /* -EPROTO: it is no DNS. */
 static int ask(struct dns_tcp *d)
 {
+	const struct stub_asker asker = {.is_tcp = true, .answer = on_answer, .arg = d};
 	size_t len;
 	bool is_dropped;
 
@@ -63,8 +64,7 @@ static int ask(struct dns_tcp *d)
 	if (d->in.len < LENGTH_BYTES + len)
 		return 0;
 	d->is_asking = true;
-	d->question = stub_ask(d->door, d->in.data + LENGTH_BYTES, len, /* is_tcp= */ true,
-	                       on_answer, d, &is_dropped);
+	d->question = stub_ask(d->door, d->in.data + LENGTH_BYTES, len, &asker, &is_dropped);
 	d->is_asking = false;
 	buf_consume(&d->in, LENGTH_BYTES + len);
 	return is_dropped ? -EPROTO : 0;

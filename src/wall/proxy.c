@@ -10,61 +10,15 @@
  * A host that is judged by its name is connected to by that name, and the connection is used again
  * for the next request only if that is for the same host and still allowed at that address.
  */
-#include "wall/proxy.h"
-
-#include "wall/proxy_head.h"
-#include "wall/reach.h"
+#include "wall/proxy_inside.h"
 
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define SECONDS     UINT64_C(1000000)
-#define READING_US  (60 * SECONDS)  /* for a whole head; also how long an idle one is kept */
-#define EXCHANGE_US (300 * SECONDS) /* without a byte in either direction */
-#define CLOSING_US  (5 * SECONDS)
-#define IN_MAX      ((size_t)32 * 1024)
-#define OUT_MAX     ((size_t)128 * 1024) /* a head, and what IN_MAX decodes to */
-#define CHUNK_EXTRA 32                   /* around a chunk */
-#define INTERIM_MAX 16                   /* 1xx before a reply */
-
-enum state { READING, REACHING, EXCHANGING, CLOSING };
-
-struct end {
-	struct proxy *proxy;
-	int fd; /* -1: not connected */
-	struct loop_io *io;
-	struct buf in, out;
-	bool is_eof, is_shut;
-};
-
-struct proxy {
-	struct proxy_config config;
-	struct loop *loop;
-	enum state state;
-	bool is_over;
-	struct end guest, up;
-	struct loop_timer *timer;
-	struct reach *reach;
-	/* whom up leads to */
-	struct host up_host;
-	enum judge_dial up_dial;
-	struct address up_address;
-	/* the request under way */
-	struct http_head request_head, reply_head;
-	struct proxy_request request;
-	bool has_request;
-	struct judge_decision decision;
-	struct http_decoder request_body, reply_body;
-	bool is_request_over, has_reply, is_reply_over;
-	struct proxy_reply_form form;
-	unsigned n_interim;
-	uint64_t started_us, in_bytes, out_bytes;
-};
-
 static void step(struct proxy *p);
 
-static void finish(struct proxy *p)
+void proxy_finish(struct proxy *p)
 {
 	if (p->is_over)
 		return;
@@ -72,13 +26,13 @@ static void finish(struct proxy *p)
 	p->config.done(p->loop, p->config.arg);
 }
 
-static void move(struct proxy *p, enum state state, uint64_t patience_us)
+void proxy_move(struct proxy *p, enum state state, uint64_t patience_us)
 {
 	p->state = state;
 	loop_timer_set_in(p->timer, patience_us);
 }
 
-static void end_close(struct end *e)
+void proxy_end_close(struct end *e)
 {
 	loop_io_removep(&e->io);
 	if (e->fd >= 0)
@@ -86,62 +40,6 @@ static void end_close(struct end *e)
 	buf_done(&e->in);
 	buf_done(&e->out);
 	e->is_eof = e->is_shut = false;
-}
-
-static void record(struct proxy *p, enum wall_verdict verdict, const char *why)
-{
-	bool is_by_name = p->has_request && p->request.host.is_name;
-
-	door_record(p->config.door,
-	            &(struct door_record){
-			    .verdict = verdict,
-			    .rule = p->decision.rule,
-			    .name = is_by_name ? &p->request.host.name : NULL,
-			    .address = p->up.fd >= 0 ? &p->up_address : &p->config.dialled,
-			    .port = p->config.port,
-			    .protocol = PROTOCOL_HTTP,
-			    .is_recorded = p->decision.is_recorded,
-			    .why = why,
-			    .in_bytes = p->in_bytes,
-			    .out_bytes = p->out_bytes,
-			    .took_us = loop_now_us(p->loop) - p->started_us,
-		    });
-}
-
-static const char *reason_of(int status)
-{
-	switch (status) {
-	case 403:
-		return "Forbidden";
-	case 405:
-		return "Method Not Allowed";
-	case 501:
-		return "Not Implemented";
-	case 502:
-		return "Bad Gateway";
-	default:
-		return "Bad Request";
-	}
-}
-
-/* The wall's own reply, and the connection's end. */
-static void answer(struct proxy *p, int status, enum wall_verdict verdict, const char *why)
-{
-	char text[200];
-
-	record(p, verdict, why);
-	end_close(&p->up);
-	buf_done(&p->guest.in);
-	(void)snprintf(text, sizeof(text), "cloche's network wall: %s\n", why);
-	if (p->has_reply || /* it has begun: there is no other way to say that it is cut */
-	    buf_printf(&p->guest.out,
-	               "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
-	               "Connection: close\r\n\r\n%s",
-	               status, reason_of(status), strlen(text), text) < 0) {
-		finish(p);
-		return;
-	}
-	move(p, CLOSING, CLOSING_US);
 }
 
 static struct judge_facts facts_of(const struct proxy *p, const struct address *resolved)
@@ -196,13 +94,13 @@ static void begin_exchange(struct proxy *p)
 	if (proxy_request_write(&p->up.out, &p->request_head, &p->request,
 	                        is_transformed ? rule->headers : NULL,
 	                        is_transformed ? rule->n_headers : 0) < 0) {
-		answer(p, 400, WALL_DENIED, "its head cannot be sent on");
+		proxy_answer(p, 400, WALL_DENIED, "its head cannot be sent on");
 		return;
 	}
 	p->out_bytes += p->up.out.len;
 	http_decoder_init(&p->request_body, p->request_head.framing, p->request_head.length);
 	p->is_request_over = p->request_head.framing == HTTP_NO_BODY;
-	move(p, EXCHANGING, EXCHANGE_US);
+	proxy_move(p, EXCHANGING, EXCHANGE_US);
 }
 
 static void on_io(struct loop *loop, uint32_t events, void *arg);
@@ -234,17 +132,17 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 	if (result == REACH_OK) {
 		p->up_address = *address;
 		if (end_open(&p->up, p, fd) < 0)
-			answer(p, 502, WALL_FAILED, "no room");
+			proxy_answer(p, 502, WALL_FAILED, "no room");
 		else if (judge_again(p))
 			begin_exchange(p);
 		else
-			answer(p, 403, WALL_DENIED, door_why(&p->decision));
+			proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
 	} else if (result == REACH_DENIED) {
-		answer(p, 403, WALL_DENIED, door_why(&p->decision));
+		proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
 	} else if (result == REACH_NO_ADDRESS) {
-		answer(p, 502, WALL_FAILED, "the name has no address");
+		proxy_answer(p, 502, WALL_FAILED, "the name has no address");
 	} else {
-		answer(p, 502, WALL_FAILED, "it does not answer");
+		proxy_answer(p, 502, WALL_FAILED, "it does not answer");
 	}
 	step(p);
 }
@@ -262,7 +160,7 @@ static void begin_reach(struct proxy *p, bool is_by_name)
 		.arg = p,
 	};
 
-	end_close(&p->up);
+	proxy_end_close(&p->up);
 	p->up_host = p->request.host;
 	p->up_dial = is_by_name ? DIAL_NAME : DIAL_ADDRESS;
 	p->state = REACHING;
@@ -277,29 +175,6 @@ static bool can_use_again(struct proxy *p)
 	       judge_again(p);
 }
 
-static void respond(struct proxy *p, const struct policy_rule *rule)
-{
-	const char *body = rule->body ? rule->body : "";
-	int r = buf_printf(&p->guest.out, "HTTP/1.1 %u Set by policy\r\nContent-Length: %zu\r\n",
-	                   rule->status, strlen(body));
-
-	if (r == 0 && rule->content_type)
-		r = http_encode_field(&p->guest.out, "Content-Type", rule->content_type);
-	for (size_t i = 0; r == 0 && i < rule->n_headers; i++)
-		r = http_encode_field(&p->guest.out, rule->headers[i].name, rule->headers[i].value);
-	if (r == 0)
-		r = buf_append_str(&p->guest.out, "Connection: close\r\n\r\n");
-	if (r == 0 && strcmp(p->request_head.method, "HEAD") != 0)
-		r = buf_append_str(&p->guest.out, body);
-	record(p, WALL_ALLOWED, r == 0 ? "" : "its reply does not fit");
-	end_close(&p->up);
-	buf_done(&p->guest.in);
-	if (r < 0)
-		finish(p);
-	else
-		move(p, CLOSING, CLOSING_US);
-}
-
 static void judge_request(struct proxy *p)
 {
 	const struct policy *policy = p->config.door->policy;
@@ -307,12 +182,12 @@ static void judge_request(struct proxy *p)
 	p->decision = judge_at(p, NULL);
 	if (p->decision.outcome == JUDGE_ALLOW && p->decision.dial == DIAL_NOTHING) {
 		if (policy->rules[p->decision.rule].action == ACTION_RESPOND)
-			respond(p, &policy->rules[p->decision.rule]);
+			proxy_respond(p, &policy->rules[p->decision.rule]);
 		else
-			answer(p, 501, WALL_DENIED, "its rule asks for what is not there");
+			proxy_answer(p, 501, WALL_DENIED, "its rule asks for what is not there");
 	} else if (p->decision.outcome != JUDGE_ALLOW &&
 	           p->decision.outcome != JUDGE_NEED_ADDRESS) {
-		answer(p, 403, WALL_DENIED, door_why(&p->decision));
+		proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
 	} else {
 		bool is_by_name =
 			p->decision.outcome == JUDGE_NEED_ADDRESS || p->decision.dial == DIAL_NAME;
@@ -336,7 +211,7 @@ static void begin_request(struct proxy *p)
 	p->n_interim = 0;
 	p->decision = (struct judge_decision){.rule = JUDGE_NO_RULE};
 	if (status != 0) {
-		answer(p, status, WALL_DENIED, why);
+		proxy_answer(p, status, WALL_DENIED, why);
 		return;
 	}
 	http_head_init(&p->reply_head, HTTP_RESPONSE);
@@ -356,167 +231,12 @@ static bool read_request(struct proxy *p)
 	}
 	if (r < 0) {
 		p->started_us = loop_now_us(p->loop);
-		answer(p, 400, WALL_DENIED, "its request is not HTTP of one reading");
+		proxy_answer(p, 400, WALL_DENIED, "its request is not HTTP of one reading");
 		return true;
 	}
 	if (p->guest.is_eof)
-		finish(p);
+		proxy_finish(p);
 	return false;
-}
-
-static void next_request(struct proxy *p)
-{
-	bool keeps_up = p->reply_head.keep_alive && p->reply_head.framing != HTTP_UNTIL_CLOSE;
-	bool is_last = p->form.is_last || !p->is_request_over;
-
-	record(p, WALL_ALLOWED, "");
-	proxy_request_done(&p->request);
-	p->has_request = p->has_reply = false;
-	http_head_done(&p->request_head);
-	http_head_done(&p->reply_head);
-	http_head_init(&p->request_head, HTTP_PROXY_REQUEST);
-	if (!keeps_up || is_last)
-		end_close(&p->up);
-	if (is_last)
-		move(p, CLOSING, CLOSING_US);
-	else
-		move(p, READING, READING_US);
-}
-
-static bool has_room_for(const struct buf *out, const struct buf *in)
-{
-	return buf_room(out) >= in->len + CHUNK_EXTRA;
-}
-
-static bool send_request_body(struct proxy *p)
-{
-	const char *data;
-	size_t len;
-	int r;
-
-	if (p->is_request_over || !has_room_for(&p->up.out, &p->guest.in))
-		return false;
-	r = http_decode(&p->request_body, &p->guest.in, &data, &len);
-	if (r == HTTP_DECODE_DATA) {
-		p->out_bytes += len;
-		r = p->request_head.framing == HTTP_CHUNKED
-		            ? http_encode_chunk(&p->up.out, data, len)
-		            : buf_append(&p->up.out, data, len);
-		if (r == 0)
-			return true;
-	}
-	if (r == HTTP_DECODE_END) {
-		p->is_request_over = true;
-		if (p->request_head.framing != HTTP_CHUNKED ||
-		    http_encode_last_chunk(&p->up.out) == 0)
-			return true;
-		r = -E2BIG;
-	}
-	if (r < 0 || p->guest.is_eof) { /* it will never be whole */
-		p->form.is_last = true;
-		record(p, WALL_FAILED, "its request was cut short");
-		finish(p);
-	}
-	return false;
-}
-
-static bool pass_interim(struct proxy *p)
-{
-	if (p->reply_head.status == 101 || ++p->n_interim > INTERIM_MAX) {
-		answer(p, 502, WALL_FAILED, "the server replied what was not asked");
-		return true;
-	}
-	if (p->request_head.minor > 0 &&
-	    buf_printf(&p->guest.out, "HTTP/1.1 %d %s\r\n\r\n", p->reply_head.status,
-	               p->reply_head.reason) < 0) {
-		finish(p);
-		return false;
-	}
-	http_head_done(&p->reply_head);
-	http_head_init(&p->reply_head, HTTP_RESPONSE);
-	p->reply_head.is_head_reply = strcmp(p->request_head.method, "HEAD") == 0;
-	return true;
-}
-
-static bool read_reply_head(struct proxy *p)
-{
-	struct err err;
-	int r = http_head_read(&p->reply_head, &p->up.in, &err);
-	bool has_end;
-
-	if (r == 0 && !p->up.is_eof)
-		return false;
-	if (r <= 0) {
-		answer(p, 502, WALL_FAILED,
-		       r == 0 ? "the server closed without a reply"
-		              : "the server's reply is not HTTP of one reading");
-		return true;
-	}
-	if (p->reply_head.status < 200)
-		return pass_interim(p);
-	has_end = p->reply_head.framing == HTTP_NO_BODY || p->reply_head.framing == HTTP_LENGTH;
-	p->form.is_chunked = !has_end && p->request_head.minor > 0;
-	p->form.is_last =
-		!p->request_head.keep_alive || p->request_head.minor == 0 || !p->is_request_over;
-	if (proxy_response_write(&p->guest.out, &p->reply_head, &p->form) < 0) {
-		answer(p, 502, WALL_FAILED, "the server's reply is too large");
-		return true;
-	}
-	p->has_reply = true;
-	p->is_reply_over = p->reply_head.framing == HTTP_NO_BODY;
-	http_decoder_init(&p->reply_body, p->reply_head.framing, p->reply_head.length);
-	return true;
-}
-
-static bool end_reply(struct proxy *p)
-{
-	if (p->form.is_chunked && http_encode_last_chunk(&p->guest.out) < 0) {
-		finish(p);
-		return false;
-	}
-	p->is_reply_over = true;
-	return true;
-}
-
-static bool send_reply_body(struct proxy *p)
-{
-	const char *data;
-	size_t len;
-	int r;
-
-	if (!has_room_for(&p->guest.out, &p->up.in))
-		return false;
-	r = http_decode(&p->reply_body, &p->up.in, &data, &len);
-	if (r == HTTP_DECODE_DATA) {
-		r = p->form.is_chunked ? http_encode_chunk(&p->guest.out, data, len)
-		                       : buf_append(&p->guest.out, data, len);
-		if (r == 0)
-			return true;
-	}
-	if (r == HTTP_DECODE_END)
-		return end_reply(p);
-	if (r == HTTP_DECODE_MORE && !p->up.is_eof)
-		return false;
-	if (r == HTTP_DECODE_MORE && http_decode_eof(&p->reply_body) == 0)
-		return end_reply(p);
-	record(p, WALL_FAILED, "the server's reply was cut short");
-	finish(p);
-	return false;
-}
-
-static bool exchange(struct proxy *p)
-{
-	bool has_moved = send_request_body(p);
-
-	if (p->is_over)
-		return false;
-	if (!p->is_reply_over)
-		has_moved |= p->has_reply ? send_reply_body(p) : read_reply_head(p);
-	if (!p->is_over && p->state == EXCHANGING && p->is_reply_over) {
-		next_request(p);
-		return true;
-	}
-	return has_moved;
 }
 
 static void close_politely(struct proxy *p)
@@ -527,7 +247,7 @@ static void close_politely(struct proxy *p)
 	}
 	buf_done(&p->guest.in); /* read on, so that the reply is not lost to a reset */
 	if (p->guest.is_shut && p->guest.is_eof)
-		finish(p);
+		proxy_finish(p);
 }
 
 static void end_watch(struct end *e, bool is_read)
@@ -552,7 +272,7 @@ static void step(struct proxy *p)
 		if (p->state == READING)
 			has_moved = read_request(p);
 		else if (p->state == EXCHANGING)
-			has_moved = exchange(p);
+			has_moved = proxy_exchange(p);
 		else if (p->state == CLOSING)
 			close_politely(p);
 	}
@@ -604,12 +324,12 @@ static void on_broken(struct end *e)
 	struct proxy *p = e->proxy;
 
 	if (e == &p->guest) {
-		finish(p);
+		proxy_finish(p);
 	} else if (p->state == EXCHANGING) {
-		answer(p, 502, WALL_FAILED, "the server broke the connection");
+		proxy_answer(p, 502, WALL_FAILED, "the server broke the connection");
 		step(p);
 	} else {
-		end_close(e); /* it was idle: the next request makes a new one */
+		proxy_end_close(e); /* it was idle: the next request makes a new one */
 	}
 }
 
@@ -631,7 +351,7 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 		return;
 	}
 	if (e == &p->up && p->state != EXCHANGING) { /* bytes or an end that nobody asked for */
-		end_close(e);
+		proxy_end_close(e);
 		return;
 	}
 	if (p->state == EXCHANGING)
@@ -645,8 +365,8 @@ static void on_patience_end(struct loop *loop, void *arg)
 
 	(void)loop;
 	if (p->state == EXCHANGING)
-		record(p, WALL_FAILED, "nothing was said for too long");
-	finish(p);
+		proxy_record(p, WALL_FAILED, "nothing was said for too long");
+	proxy_finish(p);
 }
 
 int proxy_new(const struct proxy_config *config, struct proxy **ret)
@@ -669,7 +389,7 @@ int proxy_new(const struct proxy_config *config, struct proxy **ret)
 		return r;
 	}
 	config->door->out_bytes += config->first->len;
-	move(p, READING, READING_US);
+	proxy_move(p, READING, READING_US);
 	loop_io_set(p->guest.io, EPOLLIN | EPOLLOUT); /* a first turn, from the loop */
 	*ret = p;
 	return 0;
@@ -692,8 +412,8 @@ void proxy_free(struct proxy *p)
 		return;
 	p->is_over = true;
 	reach_cancel(p->reach);
-	end_close(&p->guest);
-	end_close(&p->up);
+	proxy_end_close(&p->guest);
+	proxy_end_close(&p->up);
 	loop_timer_free(p->timer);
 	loop_defer(p->loop, on_free, p);
 }

@@ -401,13 +401,14 @@ struct resolver *resolver_new(const struct resolver_config *config)
 
 void resolver_free(struct resolver *r)
 {
-	struct entry *e, *next;
+	struct entry *e = NULL, *next = NULL;
 
 	if (!r)
 		return;
 	HASH_ITER (hh, r->entries, e, next) {
-		list_for_each (&e->waiters, struct resolver_ask, ask, link)
+		list_for_each (&e->waiters, struct resolver_ask, ask, link) {
 			resolver_cancel(ask);
+		}
 		entry_free(e);
 	}
 	list_for_each (&r->due, struct resolver_ask, ask, link)

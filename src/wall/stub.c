@@ -20,19 +20,10 @@
 struct question {
 	struct door *door;
 	struct dns_query query;
-	bool is_tcp;
 	struct resolver_ask *ask;
 	uint64_t started_us;
-	stub_fn fn;
-	void *arg;
+	struct stub_asker asker;
 	struct list link;
-};
-
-/* Where the answer to a datagram goes. */
-struct sender {
-	int fd;
-	struct sockaddr_storage from;
-	socklen_t from_len;
 };
 
 static struct judge_decision judge_name(const struct door *door, const struct hostname *name,
@@ -44,16 +35,17 @@ static struct judge_decision judge_name(const struct door *door, const struct ho
 	return judge(door->policy, &door->all->site, &facts);
 }
 
-static void write_answer(stub_fn fn, void *arg, const struct dns_query *query, bool is_tcp,
+static void write_answer(const struct stub_asker *asker, const struct dns_query *query,
                          enum dns_rcode rcode, const struct dns_response *response)
 {
 	struct buf out = BUF_INIT(DNS_TCP_MAX);
 
 	if (dns_answer_write(&out, query, rcode, response ? response->addresses : NULL,
 	                     response ? response->n_addresses : 0,
-	                     response ? MIN(response->ttl_s, ANSWER_TTL_MAX_S) : 0, is_tcp) < 0)
+	                     response ? MIN(response->ttl_s, ANSWER_TTL_MAX_S) : 0,
+	                     asker->is_tcp) < 0)
 		buf_truncate(&out, 0); /* as good as none */
-	fn(&out, arg);
+	asker->answer(&out, asker);
 	buf_done(&out);
 }
 
@@ -69,8 +61,6 @@ void stub_cancel(struct question *q)
 	if (!q)
 		return;
 	resolver_cancel(q->ask);
-	if (!q->is_tcp)
-		free(q->arg); /* a struct sender */
 	question_free(q);
 }
 
@@ -120,9 +110,7 @@ static void on_response(const struct dns_response *response, void *arg)
 	struct question *q = arg;
 	struct dns_query query = q->query;
 	struct dns_response kept;
-	stub_fn fn = q->fn;
-	void *fn_arg = q->arg;
-	bool is_tcp = q->is_tcp;
+	struct stub_asker asker = q->asker;
 
 	q->ask = NULL;
 	if (response) {
@@ -130,17 +118,16 @@ static void on_response(const struct dns_response *response, void *arg)
 		filter(q, &kept);
 	}
 	question_free(q);
-	write_answer(fn, fn_arg, &query, is_tcp, response ? response->rcode : DNS_SERVFAIL,
+	write_answer(&asker, &query, response ? response->rcode : DNS_SERVFAIL,
 	             response ? &kept : NULL);
 }
 
-static struct question *question_new(struct door *door, const struct dns_query *query, bool is_tcp,
-                                     stub_fn fn, void *arg)
+static struct question *question_new(struct door *door, const struct dns_query *query,
+                                     const struct stub_asker *asker)
 {
 	struct question *q = xnew0(struct question);
 
-	*q = (struct question){
-		.door = door, .query = *query, .is_tcp = is_tcp, .fn = fn, .arg = arg};
+	*q = (struct question){.door = door, .query = *query, .asker = *asker};
 	q->started_us = loop_now_us(door->all->loop);
 	list_append(&door->questions, &q->link);
 	door->n_questions++;
@@ -148,11 +135,11 @@ static struct question *question_new(struct door *door, const struct dns_query *
 }
 
 /* NULL: answered. */
-static struct question *ask_allowed(struct door *door, const struct dns_query *query, bool is_tcp,
-                                    stub_fn fn, void *arg)
+static struct question *ask_allowed(struct door *door, const struct dns_query *query,
+                                    const struct stub_asker *asker)
 {
 	struct judge_decision d = judge_name(door, &query->name, NULL);
-	struct question *q = question_new(door, query, is_tcp, fn, arg);
+	struct question *q = question_new(door, query, asker);
 	bool has_addresses = query->type == DNS_A || query->type == DNS_AAAA;
 
 	if (d.outcome != JUDGE_DENY && has_addresses) {
@@ -163,13 +150,12 @@ static struct question *ask_allowed(struct door *door, const struct dns_query *q
 	if (d.outcome == JUDGE_DENY)
 		record(q, &d, WALL_DENIED, NULL, door_why(&d));
 	question_free(q);
-	write_answer(fn, arg, query, is_tcp, d.outcome == JUDGE_DENY ? DNS_REFUSED : DNS_NOERROR,
-	             NULL);
+	write_answer(asker, query, d.outcome == JUDGE_DENY ? DNS_REFUSED : DNS_NOERROR, NULL);
 	return NULL;
 }
 
-struct question *stub_ask(struct door *door, const void *data, size_t len, bool is_tcp, stub_fn fn,
-                          void *arg, bool *ret_dropped)
+struct question *stub_ask(struct door *door, const void *data, size_t len,
+                          const struct stub_asker *asker, bool *ret_dropped)
 {
 	struct dns_query query;
 	int rcode = dns_query_parse(data, len, &query);
@@ -183,38 +169,29 @@ struct question *stub_ask(struct door *door, const void *data, size_t len, bool 
 	if (rcode == DNS_NOERROR && (!has_room || !query.has_name))
 		rcode = DNS_REFUSED;
 	if (rcode == DNS_NOERROR)
-		return ask_allowed(door, &query, is_tcp, fn, arg);
-	write_answer(fn, arg, &query, is_tcp, (enum dns_rcode)rcode, NULL);
+		return ask_allowed(door, &query, asker);
+	write_answer(asker, &query, (enum dns_rcode)rcode, NULL);
 	return NULL;
 }
 
-static void send_datagram(const struct buf *answer, void *arg)
+static void send_datagram(const struct buf *answer, const struct stub_asker *asker)
 {
-	struct sender *to = arg;
-
-	(void)!sendto(to->fd, answer->data, answer->len, MSG_DONTWAIT | MSG_NOSIGNAL,
-	              (const struct sockaddr *)&to->from, to->from_len);
-	free(to);
+	(void)!sendto(asker->fd, answer->data, answer->len, MSG_DONTWAIT | MSG_NOSIGNAL,
+	              (const struct sockaddr *)&asker->from, asker->from_len);
 }
 
 static bool read_one(struct door *door, int fd)
 {
+	struct stub_asker asker = {.answer = send_datagram, .fd = fd};
 	char data[QUERY_MAX];
-	struct sender *to = xnew0(struct sender);
-	bool is_dropped = false;
+	bool is_dropped;
 	ssize_t n;
 
-	to->fd = fd;
-	to->from_len = sizeof(to->from);
-	n = recvfrom(fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&to->from,
-	             &to->from_len);
+	asker.from_len = sizeof(asker.from);
+	n = recvfrom(fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC,
+	             (struct sockaddr *)&asker.from, &asker.from_len);
 	if (n >= 0 && n <= (ssize_t)sizeof(data))
-		(void)stub_ask(door, data, (size_t)n, /* is_tcp= */ false, send_datagram, to,
-		               &is_dropped);
-	else
-		is_dropped = true;
-	if (is_dropped)
-		free(to);
+		(void)stub_ask(door, data, (size_t)n, &asker, &is_dropped);
 	return n >= 0;
 }
 

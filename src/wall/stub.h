@@ -8,15 +8,23 @@
 
 struct question;
 
-/* Called once, maybe from inside stub_ask(); answer is borrowed. */
-typedef void (*stub_fn)(const struct buf *answer, void *arg);
+/* Who asks, and where the answer goes. */
+struct stub_asker {
+	bool is_tcp;
+	/* Called once, maybe from inside stub_ask(); both are borrowed. */
+	void (*answer)(const struct buf *answer, const struct stub_asker *asker);
+	void *arg; /* by TCP: of the connection */
+	int fd;    /* by UDP: the door's socket, and the sender */
+	struct sockaddr_storage from;
+	socklen_t from_len;
+};
 
 /*
- * A message that a guest sent. NULL: it was answered at once, or is none and gets no answer
- * (*ret_dropped).
+ * A message that a guest sent; asker is copied. NULL: it was answered at once, or is none and gets
+ * no answer (*ret_dropped).
  */
-struct question *stub_ask(struct door *door, const void *data, size_t len, bool is_tcp, stub_fn fn,
-                          void *arg, bool *ret_dropped);
-void stub_cancel(struct question *q); /* fn is not called; NULL is fine */
+struct question *stub_ask(struct door *door, const void *data, size_t len,
+                          const struct stub_asker *asker, bool *ret_dropped);
+void stub_cancel(struct question *q); /* it gets no answer; NULL is fine */
 void stub_on_datagrams(struct door *door, int fd);
 void stub_cancel_all(struct door *door);

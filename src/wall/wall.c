@@ -159,12 +159,13 @@ static void list_own(struct wall_process *w)
 static void on_tick(struct loop *loop, void *arg)
 {
 	struct wall_process *w = arg;
-	struct door *door, *next;
+	struct door *door = NULL, *next = NULL;
 
 	(void)loop;
 	list_own(w);
-	HASH_ITER (hh, w->doors.by_id, door, next)
+	HASH_ITER (hh, w->doors.by_id, door, next) {
 		door_tell_bytes(door);
+	}
 	loop_timer_set_in(w->tick, TICK_US);
 }
 
@@ -206,12 +207,13 @@ static void on_free(struct loop *loop, void *arg)
 
 void wall_process_free(struct wall_process *w)
 {
-	struct door *door, *next;
+	struct door *door = NULL, *next = NULL;
 
 	if (!w)
 		return;
-	HASH_ITER (hh, w->doors.by_id, door, next)
+	HASH_ITER (hh, w->doors.by_id, door, next) {
 		doors_close(door);
+	}
 	resolver_free(w->doors.resolver);
 	loop_timer_free(w->tick);
 	loop_io_removep(&w->io);

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the files of the proxy share, and nobody else. */
+#include "wall/proxy.h"
+#include "wall/proxy_head.h"
+#include "wall/reach.h"
+
+#define SECONDS     UINT64_C(1000000)
+#define READING_US  (60 * SECONDS)  /* for a whole head; also how long an idle one is kept */
+#define EXCHANGE_US (300 * SECONDS) /* without a byte in either direction */
+#define CLOSING_US  (5 * SECONDS)
+#define IN_MAX      ((size_t)32 * 1024)
+#define OUT_MAX     ((size_t)128 * 1024) /* a head, and what IN_MAX decodes to */
+
+enum state { READING, REACHING, EXCHANGING, CLOSING };
+
+struct end {
+	struct proxy *proxy;
+	int fd; /* -1: not connected */
+	struct loop_io *io;
+	struct buf in, out;
+	bool is_eof, is_shut;
+};
+
+struct proxy {
+	struct proxy_config config;
+	struct loop *loop;
+	enum state state;
+	bool is_over;
+	struct end guest, up;
+	struct loop_timer *timer;
+	struct reach *reach;
+	/* whom up leads to */
+	struct host up_host;
+	enum judge_dial up_dial;
+	struct address up_address;
+	/* the request under way */
+	struct http_head request_head, reply_head;
+	struct proxy_request request;
+	bool has_request;
+	struct judge_decision decision;
+	struct http_decoder request_body, reply_body;
+	bool is_request_over, has_reply, is_reply_over;
+	struct proxy_reply_form form;
+	unsigned n_interim;
+	uint64_t started_us, in_bytes, out_bytes;
+};
+
+void proxy_finish(struct proxy *p); /* once; the owner is told */
+void proxy_move(struct proxy *p, enum state state, uint64_t patience_us);
+void proxy_end_close(struct end *e);
+
+/* proxy_reply.c */
+void proxy_record(struct proxy *p, enum wall_verdict verdict, const char *why);
+/* The wall's own reply, and the connection's end. */
+void proxy_answer(struct proxy *p, int status, enum wall_verdict verdict, const char *why);
+void proxy_respond(struct proxy *p, const struct policy_rule *rule); /* what a rule replies */
+
+/* proxy_exchange.c: moves what can be moved of a request and its reply; whether something was. */
+bool proxy_exchange(struct proxy *p);
