@@ -179,15 +179,17 @@ static int read_vcpus(const json_t *value, uint64_t *ret_milli, struct err *err)
 	return 0;
 }
 
-static int read_limits(const json_t *object, struct guest_limits *ret, struct err *err)
+static int read_limits(const json_t *object, struct guest_limits *ret,
+                       struct exec_limits *ret_execs, struct err *err)
 {
 	json_t *vcpus = NULL, *memory = NULL, *disk = NULL, *inodes = NULL, *pids = NULL,
-	       *files = NULL;
-	uint64_t cpu_milli = 0, n_pids = 0, n_files = 0;
+	       *files = NULL, *output = NULL, *execs = NULL;
+	uint64_t cpu_milli = 0, n_pids = 0, n_files = 0, n_execs = 0;
 	const struct json_field fields[] = {
-		{"vcpus", JSON_FIELD_ANY, &vcpus},   {"memory_mib", JSON_FIELD_ANY, &memory},
-		{"disk_mib", JSON_FIELD_ANY, &disk}, {"inodes", JSON_FIELD_ANY, &inodes},
-		{"pids", JSON_FIELD_ANY, &pids},     {"open_files", JSON_FIELD_ANY, &files},
+		{"vcpus", JSON_FIELD_ANY, &vcpus},       {"memory_mib", JSON_FIELD_ANY, &memory},
+		{"disk_mib", JSON_FIELD_ANY, &disk},     {"inodes", JSON_FIELD_ANY, &inodes},
+		{"pids", JSON_FIELD_ANY, &pids},         {"open_files", JSON_FIELD_ANY, &files},
+		{"output_mib", JSON_FIELD_ANY, &output}, {"execs", JSON_FIELD_ANY, &execs},
 	};
 	struct guest_limits limits = {0};
 	int r;
@@ -208,12 +210,18 @@ static int read_limits(const json_t *object, struct guest_limits *ret, struct er
 		r = read_limit(pids, "limits.pids", 1, UINT32_MAX, &n_pids, err);
 	if (r == 0)
 		r = read_limit(files, "limits.open_files", 1, UINT32_MAX, &n_files, err);
+	if (r == 0)
+		r = read_limit(output, "limits.output_mib", MIB, INT64_MAX,
+		               &ret_execs->output_bytes, err);
+	if (r == 0)
+		r = read_limit(execs, "limits.execs", 1, UINT32_MAX, &n_execs, err);
 	if (r < 0)
 		return r;
 	limits.cpu_milli = (uint32_t)cpu_milli;
 	limits.pids = (uint32_t)n_pids;
 	limits.nofile = (uint32_t)n_files;
 	*ret = limits;
+	ret_execs->execs = (uint32_t)n_execs;
 	return 0;
 }
 
@@ -248,7 +256,7 @@ int sandbox_fields_check(const struct sandbox_fields *f, struct sandbox_spec *sp
 	if (r == 0 && spec->env)
 		r = body_check_env(spec->env, "env", err);
 	if (r == 0)
-		r = read_limits(f->limits, &spec->limits, err);
+		r = read_limits(f->limits, &spec->limits, &spec->exec_limits, err);
 	return r;
 }
 
@@ -334,7 +342,7 @@ int body_read_patch(const json_t *body, struct sandbox_patch *ret, struct err *e
 	}
 	if (ret->env)
 		r = body_check_env(ret->env, "env", err);
-	return r < 0 ? r : read_limits(limits, &ret->limits, err);
+	return r < 0 ? r : read_limits(limits, &ret->limits, &ret->exec_limits, err);
 }
 
 int body_read_extend(const json_t *body, uint64_t *ret_ms, struct err *err)

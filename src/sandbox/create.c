@@ -134,6 +134,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 		json_decref(s->env);
 		s->env = json_deep_copy(spec->env);
 	}
+	s->exec_limits = spec->exec_limits;
 	s->timeout_ms = timeout_ms;
 	s->idle_timeout_ms = spec->idle_timeout_ms;
 	(void)!spec_on_timeout(spec->on_timeout, spec->is_persistent, &s->on_timeout, NULL);

@@ -356,17 +356,19 @@ static const struct channel_ops channel_ops = {
 	.on_silent = on_silent,
 };
 
-/* The oldest that is over makes room. */
+/* The oldest that are over make room. */
 static int make_room(struct sandbox *s, struct err *err)
 {
-	if (s->n_execs < s->fleet->config.execs_max)
-		return 0;
+	uint32_t max = spec_effective_exec_limits(s).execs;
+
 	list_for_each (&s->exec_list, struct exec, e, link) {
-		if (!exec_is_over(e) || !e->is_output_over)
-			continue;
-		exec_remove(e);
-		return 0;
+		if (s->n_execs < max)
+			break;
+		if (exec_is_over(e) && e->is_output_over)
+			exec_remove(e);
 	}
+	if (s->n_execs < max)
+		return 0;
 	return err_set(err, ERR_LIMIT, 0, "sandbox %s runs %zu execs, which is the most", s->id,
 	               s->n_execs);
 }
@@ -387,8 +389,8 @@ static int launch(struct exec *e, struct link *l, const struct start *start,
                   const struct once *once, struct err *err)
 {
 	struct sandbox *s = e->sandbox;
-	int r = spool_new(s->fleet->spool_fd, e->id, s->fleet->config.spool_bytes_max, &e->spool,
-	                  err);
+	int r = spool_new(s->fleet->spool_fd, e->id, spec_effective_exec_limits(s).output_bytes,
+	                  &e->spool, err);
 
 	if (r == 0)
 		r = sandbox_take_channel(s, &e->number, err);
@@ -535,16 +537,16 @@ bool exec_is_over(const struct exec *e)
 struct spool *exec_spool(struct exec *e)
 {
 	const struct fleet *fleet = e->sandbox->fleet;
+	uint64_t bytes_max = spec_effective_exec_limits(e->sandbox).output_bytes;
 	uint64_t offset;
 	struct err err;
 
 	if (e->spool)
 		return e->spool;
-	if (spool_reopen(fleet->spool_fd, e->id, fleet->config.spool_bytes_max, &e->spool, &offset,
-	                 &err) == 0)
+	if (spool_reopen(fleet->spool_fd, e->id, bytes_max, &e->spool, &offset, &err) == 0)
 		return e->spool;
 	log_error("exec.output_lost", "id=%s error='%s'", e->id, err.message);
-	if (spool_new(fleet->spool_fd, e->id, fleet->config.spool_bytes_max, &e->spool, &err) < 0)
+	if (spool_new(fleet->spool_fd, e->id, bytes_max, &e->spool, &err) < 0)
 		abort(); /* it does no I/O */
 	spool_skip(e->spool, SPOOL_STDOUT, e->stdout_bytes);
 	spool_skip(e->spool, SPOOL_STDERR, e->stderr_bytes);

@@ -65,6 +65,7 @@ struct sandbox {
 	uint64_t resumes;
 	json_t *tags, *env;
 	struct guest_limits limits;
+	struct exec_limits exec_limits;
 	uint64_t created_us;
 	struct isolation isolation; /* engine 0: not known yet */
 	struct {                    /* of its last life */
@@ -137,6 +138,10 @@ must_check int spec_check_env(const json_t *env, struct err *err);
 must_check int spec_limits(const struct fleet *fleet, const struct guest_limits *asked,
                            const struct guest_limits *base, struct guest_limits *ret,
                            struct err *err);
+must_check int spec_exec_limits(const struct fleet *fleet, const struct exec_limits *asked,
+                                struct err *err);
+/* Those that hold: the daemon's where it has none of its own, or higher ones. */
+struct exec_limits spec_effective_exec_limits(const struct sandbox *s);
 must_check int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err);
 must_check int spec_idle_timeout(uint64_t timeout_ms, struct err *err);
 must_check int spec_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret,

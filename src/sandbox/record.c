@@ -86,6 +86,8 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_value(&w, "tags", s->tags);
 	json_put_value(&w, "env", s->env);
 	put_raw_limits(&w, &s->limits);
+	json_put_u64(&w, "output_bytes", s->exec_limits.output_bytes);
+	json_put_u64(&w, "execs_max", s->exec_limits.execs);
 	json_put_u64(&w, "timeout_ms", s->timeout_ms);
 	json_put_u64(&w, "idle_timeout_ms", s->idle_timeout_ms);
 	json_put_u64(&w, "on_timeout", s->on_timeout);
@@ -192,12 +194,14 @@ static int read_row(struct sandbox *s, const json_t *object)
 	json_t *detail = NULL, *ports = NULL, *network = NULL;
 	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
-	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0;
+	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0, execs_max = 0;
 	const struct json_field fields[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
 		{"tags", JSON_FIELD_OBJECT, &tags, true},
 		{"env", JSON_FIELD_OBJECT, &env, true},
 		{"limits", JSON_FIELD_OBJECT, &limits, true},
+		{"output_bytes", JSON_FIELD_U64, &s->exec_limits.output_bytes},
+		{"execs_max", JSON_FIELD_U64, &execs_max, .max = UINT32_MAX},
 		{"timeout_ms", JSON_FIELD_U64, &s->timeout_ms, true},
 		{"idle_timeout_ms", JSON_FIELD_U64, &s->idle_timeout_ms},
 		{"on_timeout", JSON_FIELD_U64, &on_timeout, .max = ON_TIMEOUT_COUNT - 1},
@@ -239,6 +243,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		policy_free(policy);
 	s->tags = json_incref(tags);
 	s->env = json_incref(env);
+	s->exec_limits.execs = (uint32_t)execs_max;
 	s->on_timeout = (enum timeout_action)on_timeout;
 	s->end.cause = (enum end_cause)cause;
 	s->end.detail = json_incref(detail);
@@ -286,8 +291,11 @@ static void put_env_names(struct json_writer *w, const json_t *env)
 	json_close_array(w);
 }
 
-static void put_limits(struct json_writer *w, const struct guest_limits *l)
+static void put_limits(struct json_writer *w, const struct sandbox *s)
 {
+	const struct guest_limits *l = &s->limits;
+	const struct exec_limits of_execs = spec_effective_exec_limits(s);
+
 	json_open_object(w, "limits");
 	json_put_double(w, "vcpus", (double)l->cpu_milli / 1000);
 	json_put_u64(w, "memory_mib", l->memory_bytes / MIB);
@@ -295,6 +303,8 @@ static void put_limits(struct json_writer *w, const struct guest_limits *l)
 	json_put_u64(w, "inodes", l->inodes);
 	json_put_u64(w, "pids", l->pids);
 	json_put_u64(w, "open_files", l->nofile);
+	json_put_u64(w, "output_mib", of_execs.output_bytes / MIB);
+	json_put_u64(w, "execs", of_execs.execs);
 	json_close_object(w);
 }
 
@@ -355,7 +365,7 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	json_put_str(w, "template", "host");
 	json_put_value(w, "tags", s->tags);
 	put_env_names(w, s->env);
-	put_limits(w, &s->limits);
+	put_limits(w, s);
 	json_put_bool(w, "persistent", s->is_persistent);
 	json_put_bool(w, "auto_resume", s->auto_resumes);
 	json_put_u64(w, "resumes", s->resumes);

@@ -62,6 +62,11 @@ const char *timeout_action_name(enum timeout_action action);
 #define SANDBOX_TAGS_MAX 32
 #define SANDBOX_NAME_MAX 63
 
+struct exec_limits {           /* of a sandbox's execs; 0 = the daemon's */
+	uint64_t output_bytes; /* kept of each */
+	uint32_t execs;        /* kept, running ones among them */
+};
+
 struct sandbox_spec {          /* strings and JSON are borrowed for the call */
 	const char *name;      /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
 	                          project's living */
@@ -71,10 +76,11 @@ struct sandbox_spec {          /* strings and JSON are borrowed for the call */
 	const json_t *env;     /* object of strings, or NULL: every exec's defaults */
 	const json_t *network; /* a policy (net/policy.h), or NULL: deny-all */
 	struct guest_limits limits; /* 0 = the default */
-	uint64_t timeout_ms;        /* hard lifetime; 0 = the default */
-	uint64_t idle_timeout_ms;   /* without activity; 0 = none */
-	const char *on_timeout;     /* "delete", "stop", "pause"; NULL = stop if persistent, else
-	                               delete */
+	struct exec_limits exec_limits;
+	uint64_t timeout_ms;      /* hard lifetime; 0 = the default */
+	uint64_t idle_timeout_ms; /* without activity; 0 = none */
+	const char *on_timeout;   /* "delete", "stop", "pause"; NULL = stop if persistent, else
+	                             delete */
 	bool is_persistent;
 	bool auto_resumes;       /* a call to a paused one resumes it */
 	const struct once *once; /* idempotency key, or NULL */
@@ -126,6 +132,7 @@ struct sandbox_patch {
 	bool auto_resumes;
 	bool has_limits;
 	struct guest_limits limits; /* 0 = keep */
+	struct exec_limits exec_limits;
 };
 must_check int sandbox_update(struct sandbox *s, const struct sandbox_patch *patch,
                               sandbox_done_fn done, void *arg, struct err *err);

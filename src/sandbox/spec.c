@@ -10,6 +10,7 @@
 #define ENV_COUNT_MAX 1024
 #define ENV_BYTES_MAX (128 * 1024) /* of all names and values; an exec's words come on top */
 #define MIB           (UINT64_C(1) << 20)
+#define EXECS_MIN     2 /* one that runs, and the last that did */
 
 static const char lower[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 static const char tag_letters[] =
@@ -151,6 +152,31 @@ int spec_limits(const struct fleet *fleet, const struct guest_limits *asked,
 	return 0;
 }
 
+int spec_exec_limits(const struct fleet *fleet, const struct exec_limits *asked, struct err *err)
+{
+	int r = 0;
+
+	if (asked->output_bytes)
+		r = check_limit("limits.output_mib", asked->output_bytes, MIB,
+		                fleet->config.spool_bytes_max, MIB, err);
+	if (r == 0 && asked->execs)
+		r = check_limit("limits.execs", asked->execs, EXECS_MIN, fleet->config.execs_max, 1,
+		                err);
+	return r;
+}
+
+struct exec_limits spec_effective_exec_limits(const struct sandbox *s)
+{
+	const struct fleet_config *c = &s->fleet->config;
+	const struct exec_limits *l = &s->exec_limits;
+
+	return (struct exec_limits){
+		.output_bytes = l->output_bytes ? MIN(l->output_bytes, c->spool_bytes_max)
+	                                        : c->spool_bytes_max,
+		.execs = l->execs ? MIN(l->execs, c->execs_max) : c->execs_max,
+	};
+}
+
 int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err)
 {
 	uint64_t max = fleet->config.max_timeout_ms;
@@ -253,6 +279,8 @@ int spec_check(const struct fleet *fleet, const char *project_id, const struct s
 		return r;
 	*ret_timeout_ms = timeout_ms;
 	r = spec_limits(fleet, &spec->limits, &defaults, ret_limits, err);
+	if (r == 0)
+		r = spec_exec_limits(fleet, &spec->exec_limits, err);
 	return r < 0 ? r
 	             : ceiling_check(fleet, project_id, spec->key_id, &spec->limits,
 	                             spec->timeout_ms, err);

@@ -42,6 +42,10 @@ static void apply(struct sandbox *s, struct update *u)
 	if (u->name && strcmp(u->name, s->name) != 0)
 		fleet_rename(s->fleet, s, u->name);
 	s->limits = u->limits;
+	if (u->patch.exec_limits.output_bytes)
+		s->exec_limits.output_bytes = u->patch.exec_limits.output_bytes;
+	if (u->patch.exec_limits.execs)
+		s->exec_limits.execs = u->patch.exec_limits.execs;
 	s->on_timeout = u->on_timeout;
 	if (u->patch.has_auto_resume)
 		s->auto_resumes = u->patch.auto_resumes;
@@ -111,6 +115,8 @@ static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, str
 	u->limits = s->limits;
 	if (r == 0 && patch->has_limits)
 		r = spec_limits(s->fleet, &patch->limits, &s->limits, &u->limits, err);
+	if (r == 0)
+		r = spec_exec_limits(s->fleet, &patch->exec_limits, err);
 	if (r == 0)
 		r = ceiling_check(s->fleet, s->project_id, s->key_id, &patch->limits,
 		                  patch->timeout_ms, err);
