@@ -295,9 +295,12 @@ int cgroup_open_agent(const struct cgroup_host *h, const char *id)
 	for (size_t i = 0; i < h->n; i++) {
 		const struct cgroup_tree *t = &h->trees[i];
 
+		if (!t->is_v2)
+			continue;
 		(void)snprintf(path, sizeof(path), "%s/%s", id, agent_leaf(t));
-		if (t->is_v2)
-			return openat(t->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		return make_dirs(t, id) < 0
+		               ? -1
+		               : openat(t->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	return -1;
 }

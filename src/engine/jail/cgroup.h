@@ -56,7 +56,7 @@ must_check int cgroup_make(const struct cgroup_host *h, const char *id,
                            const struct guest_limits *limits, struct err *err);
 must_check int cgroup_set_limits(const struct cgroup_host *h, const char *id,
                                  const struct guest_limits *limits, struct err *err);
-/* For CLONE_INTO_CGROUP; -1 where there is no v2 tree. */
+/* For CLONE_INTO_CGROUP, and may come before cgroup_make(); -1 where there is no v2 tree. */
 int cgroup_open_agent(const struct cgroup_host *h, const char *id);
 /* Moves a new agent into the trees that CLONE_INTO_CGROUP does not cover. */
 must_check int cgroup_join_agent(const struct cgroup_host *h, const char *id, pid_t pid,

@@ -69,7 +69,6 @@ static int make_groups(struct start *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->jail.n_user_fds = (size_t)r;
-	s->agent_group_fd = cgroup_open_agent(&jail_host.cgroups, s->g->spec.id);
 	return 0;
 }
 
@@ -106,9 +105,11 @@ struct sockaddr_un guest_agent_address(const struct guest *g)
 
 static int ask_nest(struct start *s, struct err *err)
 {
-	int r = nest_ask(&jail_host.nest, NEST_GUEST, s->g->spec.slot, s->jail.go_fd,
-	                 s->jail.status_fd, s->agent_group_fd, err);
+	int r;
 
+	s->agent_group_fd = cgroup_open_agent(&jail_host.cgroups, s->g->spec.id);
+	r = nest_ask(&jail_host.nest, NEST_GUEST, s->g->spec.slot, s->jail.go_fd, s->jail.status_fd,
+	             s->agent_group_fd, err);
 	s->is_asked = r == 0;
 	return r;
 }
@@ -209,8 +210,8 @@ static const struct {
 } start_steps[] = {
 	{"directory", make_dir},
 	{"pipes", make_pipes},
-	{"cgroups", make_groups}, /* before the clone, which may go straight into them */
-	{"nest", ask_nest},
+	{"nest", ask_nest}, /* which clones while the next steps are done */
+	{"cgroups", make_groups},
 	{"layer", make_layer},
 	{"share", make_share},
 	{"clone", take_child}, /* the child waits for the last step */
