@@ -7,8 +7,8 @@ parent's own stack, and the parent ends by its next instruction. From then on th
 the parent had in memory.
 
 Parent and child run at the same time for a moment, so the parent may touch nothing but registers after the call. Neither
-Python nor C can promise that: it is the few instructions below. The child waits until the parent is gone: who could write
-to the memory of one that still has its privileges, would have them too. What the kernel keeps for a thread and libc relies on
+Python nor C can promise that: it is the few instructions below. In the end the child waits until its parents are gone: who
+can write to the memory of one that still has its privileges, has them too. What the kernel keeps for a thread and libc relies on
 is told to it anew: the thread's id where libc has its copy, and the list of robust locks. rseq is not, so it must be off
 (glibc.pthread.rseq=0).
 """
@@ -68,6 +68,7 @@ class Turn:
             raise OSError(ctypes.get_errno(), "mprotect")
         # Holds on to the interpreter's lock: who returns is another process, but the same thread to Python.
         self._turn = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_long] * 2, *[ctypes.c_void_p] * 3)(address)
+        self._parents: list[int] = []  # what each held one end of
         self._tid = self._find_tid()
         head, size = ctypes.c_void_p(), ctypes.c_size_t()
         if _libc.syscall(get_robust_list, None, ctypes.addressof(head), ctypes.addressof(size)) < 0:
@@ -96,11 +97,13 @@ class Turn:
         if result < 0:
             raise OSError(-result, f"clone: {os.strerror(-result)}")
         os.close(holds)
-        os.read(ended, 1)  # nothing comes: the kernel lets go of a process's memory before it closes its fds
-        os.close(ended)
+        self._parents.append(ended)
 
     def end(self) -> None:
-        """After the last one: what libc has told the kernel of the thread at its start."""
+        """After the last one. Tells the kernel what libc has told it of the thread at its start."""
+        for ended in self._parents:
+            os.read(ended, 1)  # nothing comes: the kernel lets go of a process's memory before it closes its fds
+            os.close(ended)
         _libc.syscall(self._set_tid_address, self._tid, None, None)
         _libc.syscall(self._set_robust_list, *self._robust, None)
         if threading := sys.modules.get("threading"):

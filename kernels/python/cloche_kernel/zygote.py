@@ -245,7 +245,6 @@ class Zygote:
         for fd, kind in zip(fds[1:], NAMESPACES[1:]):
             _call("setns", fd, kind)
         self._turn.turn()
-        self._turn.end()
 
     def _give_up(self, open_files: int, code: bytes, instructions: int) -> None:
         os.setsid()
@@ -262,6 +261,7 @@ class Zygote:
         room = ctypes.create_string_buffer(code, len(code))
         program = ctypes.create_string_buffer(struct.pack("@HP", instructions, ctypes.addressof(room)))
         _call("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(program), 0, 0)
+        self._turn.end()
         # As after an execve(): others of the same user may look at it.
         _call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
 
