@@ -27,10 +27,14 @@ static void put_urls(struct json_writer *w, const struct api *api, const struct 
 	(void)snprintf(text, sizeof(text), "%s/p/%s/%u%s%s/", api->preview_url, id, port->number,
 	               token ? "~" : "", token ? token : "");
 	json_put_str(w, "url", api->preview_url[0] ? text : NULL);
+	if (!api->preview.domain) {
+		json_put_null(w, "host_url");
+		return;
+	}
 	(void)snprintf(text, sizeof(text), "%s://%u-%s.%s%s/%s%s", api->preview_scheme,
 	               port->number, id + strlen("sb_"), api->preview.domain, api->preview_port,
 	               query, token ? token : "");
-	json_put_str(w, "host_url", api->preview.domain ? text : NULL);
+	json_put_str(w, "host_url", text);
 }
 
 static void put_port(struct json_writer *w, const struct http_req *req, const struct sandbox *s,
