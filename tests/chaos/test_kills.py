@@ -114,7 +114,7 @@ def test_O01_whatever_is_killed_nothing_acknowledged_is_lost_and_nothing_is_left
         run.load.end()
         run.finish()
     except BaseException:
-        print(f"seed {SEED}, kills {dict(run.kills)}; the log ends:\n{read_text(run.daemon.log_path)[-60000:]}")
+        print(f"seed {SEED}, kills {dict(run.kills)}; the log ends:\n{read_text(run.daemon.log_path)[-20000:]}")
         raise
     answers, steps = (sum(getattr(w, n) for w in run.load.workers) for n in ("answers", "steps"))
     with capsys.disabled():
