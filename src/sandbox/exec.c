@@ -257,7 +257,7 @@ static void on_room(struct channel *ch)
 static void settle_exit(struct exec *e, enum end_cause cause, const struct guest_usage *u)
 {
 	end(e, EXEC_EXITED, cause, u);
-	if (cause == END_OOM)
+	if (u && cause == END_OOM)
 		e->sandbox->oom_kills = u->oom_kills;
 	if (e->is_output_over)
 		end_output(e);
