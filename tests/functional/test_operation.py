@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operation: state that is damaged, gone or of another version is refused with a clear word, and nothing is destroyed."""
 
+import contextlib
 import os
+import shutil
+import sqlite3
+import subprocess
 
 import pytest
-from cloche import Client
+from cloche import Client, ClocheError
 from harness import audit
-from harness.daemon import Daemon
+from harness.daemon import BUILD, Daemon, wait_for
 
 
 @pytest.fixture
@@ -77,3 +81,127 @@ def test_O05_a_record_of_another_version_is_refused_and_its_sandbox_lives(left):
     record.write_bytes(good[:4] + (99).to_bytes(4, "little") + good[8:])
     assert "another cloche" in refused(daemon)
     record.write_bytes(good)
+
+
+def test_O07_a_database_that_another_process_holds_is_refused(left):
+    daemon, _ = left
+    with contextlib.closing(sqlite3.connect(daemon.data / "gateway" / "state.db", isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        assert "in use by another process" in refused(daemon)
+        other.execute("ROLLBACK")
+
+
+def test_O07_a_database_that_cannot_be_written_is_refused(left):
+    daemon, _ = left
+    state = daemon.data / "gateway" / "state.db"
+    owner = state.stat()
+    os.chown(state, 0, 0)
+    state.chmod(0o444)
+    assert "cannot open the database '/state.db': Permission denied" in refused(daemon)
+    os.chown(state, owner.st_uid, owner.st_gid)
+    state.chmod(owner.st_mode & 0o777)
+
+
+@pytest.fixture
+def narrow():
+    """A daemon whose database and output have 8 MiB of room: (daemon, client)."""
+    daemon = Daemon("--plain-storage", "--pool-max", "0")
+    daemon.start().stop()
+    place = daemon.data / "gateway"
+    owner = place.stat()
+    shutil.rmtree(place)
+    place.mkdir()
+    options = f"size=8m,uid={owner.st_uid},gid={owner.st_gid},mode=0700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "cloche-test", place], check=True)
+    (daemon.data / "admin.key").unlink(missing_ok=True)
+    ids = set()
+    try:
+        daemon.start()
+        with Client(daemon.url, daemon.key) as client:
+            yield daemon, client
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+        subprocess.run(["umount", place], check=True)
+    found = audit.left_after_stop(daemon, ids)
+    log = daemon.log()
+    daemon.remove()
+    assert (status, found) == (0, []), log[-4000:]
+
+
+def fill(path):
+    with open(path, "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(b"\0" * 4096)
+
+
+def test_O07_without_room_for_the_database_calls_are_refused_and_nothing_is_lost(narrow):
+    daemon, client = narrow
+    sandbox = client.create(name="before")
+    running = sandbox.start("read x; echo got $x", open_stdin=True)
+    gateway = daemon.gateway_pid
+    filler = daemon.data / "gateway" / "filler"
+    fill(filler)
+    with pytest.raises(ClocheError) as refusal:
+        for i in range(100):
+            client.create(name=f"none-{i}")
+    assert (refusal.value.status, "database" in str(refusal.value)) == (507, True), refusal.value
+    names = {s.info.name for s in client.list()}
+    assert "before" in names and daemon.gateway_pid == gateway
+    filler.unlink()
+    assert client.create(name="after").info.state == "running"
+    running.write_stdin(b"it\n", eof=True)
+    assert running.wait(30).exit_code == 0
+    assert b"".join(x.data for x in running.output()) == b"got it\n"
+    assert {s.info.name for s in client.list()} == names | {"after"}
+    daemon.kill_parts("gateway")
+    assert {s.info.name for s in client.list()} == names | {"after"}
+
+
+def copy_program(target):
+    """The program as another installation has it: other files at another place."""
+    target.mkdir()
+    for name in ("cloche", "cloche-agent"):
+        shutil.copy2(BUILD / name, target / name)
+    shutil.copytree(BUILD / "kernels-beside", target / "kernels-beside")
+    return target / "cloche"
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_O05_a_program_at_another_place_takes_over_what_runs(how):
+    """Of an upgrade this is all but the older version, which there is none of yet."""
+    daemon = Daemon("--plain-storage", rm=False)
+    daemon.program = copy_program(daemon.dir / "old")
+    daemon.start()
+    try:
+        with Client(daemon.url, daemon.key) as client:
+            sandbox = client.create(name="stays")
+            assert sandbox.run_code("x = 41").error is None
+            e = sandbox.start("i=0; while [ ! -e done ]; do echo line $i; i=$((i+1)); sleep 0.01; done")
+            wait_for(lambda: sum(len(x.data) for x in e.output(follow=False)) > 100, 30, "output")
+        if how == "killed":
+            daemon.process.kill()
+            daemon.process.wait()
+        else:
+            assert daemon.stop() == 0
+        shutil.rmtree(daemon.dir / "old")
+        daemon.program = BUILD / "cloche"
+        daemon.options.append("--rm")
+        daemon.start()
+        with Client(daemon.url, daemon.key) as client:
+            again = client.get("stays")
+            assert (again.id, again.info.state) == (sandbox.id, "running")
+            again.files.write("done", b"")
+            e = again.exec(e.id)
+            assert e.wait(30).exit_code == 0
+            lines = b"".join(x.data for x in e.output() if x.type == "stdout").decode().splitlines()
+            assert lines == [f"line {i}" for i in range(len(lines))]
+            assert again.run_code("x + 1").text == "42"
+            assert client.create().run("true").exit_code == 0
+    finally:
+        ids = daemon.ids()
+        status = daemon.stop()
+        found = audit.left_after_stop(daemon, ids)
+        daemon.remove()
+    assert (status, found) == (0, [])

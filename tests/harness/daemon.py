@@ -85,11 +85,12 @@ class Daemon:
         self.url = f"http://127.0.0.1:{self.port}"
         self.socket = self.run / "cloche.sock"
         self.options = list(options) + (["--rm"] if rm else [])
+        self.program = BUILD / "cloche"
         self.process = None
 
     def start(self):
         ready_r, ready_w = os.pipe()
-        argv = [*self.prefix, str(BUILD / "cloche"), "serve", "--data", str(self.data), "--run", str(self.run)]
+        argv = [*self.prefix, str(self.program), "serve", "--data", str(self.data), "--run", str(self.run)]
         argv += ["--listen", f"127.0.0.1:{self.port}", "--ready-fd", str(ready_w), *self.options]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
