@@ -170,17 +170,17 @@ class Zygote:
         self._packages = _Packages()
         self._capabilities = _count_capabilities()
         self._turn = Turn()
+        self._requests = select.poll()
+        self._requests.register(broker, select.POLLIN)
 
     def serve(self) -> NoReturn:
         # Standbys leave no zombie: a sandbox's first process could not end as long as one is in its pid namespace.
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
         self._answer(READY, 0)
-        waiting = select.poll()
-        waiting.register(self._broker, select.POLLIN)
         while True:
             self._stand_by()
             # The next one is made behind the fork under way, unless it is asked for already.
-            waiting.poll(BEHIND_MS)
+            self._requests.poll(BEHIND_MS)
 
     def _stand_by(self) -> None:
         """Returns once the standby has got a request."""
@@ -197,7 +197,10 @@ class Zygote:
 
     def _serve_one(self, tell: int) -> NoReturn:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-        self._rehearse()
+        os.environ.clear()
+        os.environb.update(self._template.environment())
+        if not self._requests.poll(0):
+            self._rehearse()
         self._turn.begin()
         data, messages, _flags, _address = self._broker.recvmsg(
             REQUEST_MAX, _socket.CMSG_SPACE(4 * FDS_MAX), _socket.MSG_CMSG_CLOEXEC
@@ -226,10 +229,8 @@ class Zygote:
         driver.serve(driver.HOST_FD)
 
     def _rehearse(self) -> None:
-        """Does what can be done before it is known where, and what does no harm here: the pages that it writes to are copied
-        now, and not while somebody waits."""
-        os.environ.clear()
-        os.environb.update(self._template.environment())
+        """Does what the fork will do, where that does no harm: the pages that it writes to are copied now, and not while
+        somebody waits."""
         self._template.compare()
         self._packages.find()
         reseed(os.urandom(32))

@@ -56,7 +56,7 @@ struct wait {
 	struct loop_timer *timer;
 };
 
-/* What a fork wrote to before it joined its sandbox's group, some 3 MiB, is counted here for good.
+/* What a fork wrote to before it joined its sandbox's group, some 2 MiB, is counted here for good.
  */
 static const struct guest_limits limits = {
 	.memory_bytes = UINT64_C(16) << 30,
