@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define NOBODY          65534
@@ -83,6 +84,7 @@ static int prepare(const struct config *c, struct wall_config *config, struct ne
                    struct err *err)
 {
 	auto_free char *root_dir = xasprintf("%s/empty", c->run_dir);
+	struct rlimit files = {.rlim_max = 1024};
 	int r = network_never_parse(never, c->network_never, err);
 
 	if (r == 0 && c->network_resolvers)
@@ -96,6 +98,8 @@ static int prepare(const struct config *c, struct wall_config *config, struct ne
 	config->never = never->items;
 	config->n_never = never->n;
 	config->connections_max = c->network_connections;
+	(void)getrlimit(RLIMIT_NOFILE, &files); /* confine() takes all of them */
+	config->fds_max = files.rlim_max;
 	return confine_wall(root_dir, NOBODY, NOBODY, err);
 }
 

@@ -92,6 +92,7 @@ static void conn_end(struct conn *c)
 	buf_done(&c->first);
 	list_remove(&c->link);
 	c->door->n_conns--;
+	c->door->all->n_conns--;
 	loop_defer(c->door->all->loop, on_free, c);
 }
 
@@ -407,6 +408,7 @@ static struct conn *conn_new(struct door *door, int fd)
 	buf_init(&c->first, FIRST_BYTES_MAX);
 	list_append(&door->conns, &c->link);
 	door->n_conns++;
+	door->all->n_conns++;
 	return c;
 }
 
@@ -456,6 +458,8 @@ static bool accept_one(struct door *door, int listener_fd)
 	c = conn_new(door, fd);
 	if (door->n_conns > most)
 		conn_refuse(c, WALL_DENIED, "it has too many connections");
+	else if (door->all->n_conns > door->all->conns_max)
+		conn_refuse(c, WALL_FAILED, "all sandboxes have too many");
 	else
 		conn_begin(c);
 	return true;

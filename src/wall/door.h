@@ -17,7 +17,8 @@ struct doors { /* all, and what they share */
 	struct loop *loop;
 	struct resolver *resolver;
 	struct range_site site;
-	uint32_t connections_max; /* of one door, where its policy says nothing */
+	uint32_t connections_max;  /* of one door, where its policy says nothing */
+	size_t n_conns, conns_max; /* of all doors: each takes fds */
 	struct door *by_id;
 	/* Tells the gateway; may fail, which loses the message. */
 	int (*send)(const void *message, size_t len, void *arg);

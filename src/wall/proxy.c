@@ -234,9 +234,10 @@ static bool read_request(struct proxy *p)
 		proxy_answer(p, 400, WALL_DENIED, "its request is not HTTP of one reading");
 		return true;
 	}
-	if (p->guest.is_eof)
-		proxy_finish(p);
-	return false;
+	if (!p->guest.is_eof)
+		return false;
+	proxy_move(p, CLOSING, CLOSING_US); /* the last reply may still be on its way */
+	return true;
 }
 
 static void close_politely(struct proxy *p)

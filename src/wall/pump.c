@@ -92,11 +92,21 @@ static void side_watch(struct side *s)
 {
 	uint32_t events = 0;
 
+	if (!s->io)
+		return;
 	if (!s->is_read_over && buf_room(&other(s)->out) > 0)
 		events |= EPOLLIN;
 	if (s->out.len > 0)
 		events |= EPOLLOUT;
 	loop_io_set(s->io, events);
+}
+
+/* Its peer is gone in both directions, which epoll would tell again and again. */
+static void side_give_up(struct side *s)
+{
+	loop_io_removep(&s->io);
+	buf_done(&s->out);
+	s->is_write_over = true;
 }
 
 static void on_io(struct loop *loop, uint32_t events, void *arg)
@@ -116,6 +126,8 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 		r = side_write(&p->up);
 	if (r == 0 && (events & EPOLLERR)) /* it is not watched for anything else then */
 		r = -ECONNRESET;
+	if (r == 0 && (events & EPOLLHUP) && s->is_read_over)
+		side_give_up(s);
 	if (r < 0 || (p->guest.is_write_over && p->up.is_write_over)) {
 		finish(p);
 		return;

@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 
 #define TICK_US         UINT64_C(1000000)
+#define FDS_PER_CONN    4 /* guest, server, a name's question, and room for doors */
 #define OWN_MAX         256
 #define MESSAGES_A_TURN 16
 
@@ -182,6 +183,7 @@ int wall_process_new(const struct wall_config *config, struct wall_process **ret
 		.resolver = resolver_new(&resolver),
 		.site = {.own = w->own, .never = config->never, .n_never = config->n_never},
 		.connections_max = config->connections_max,
+		.conns_max = config->fds_max / FDS_PER_CONN,
 		.send = send_message,
 		.send_arg = w,
 	};

@@ -17,6 +17,7 @@ struct wall_config {
 	const struct cidr *never;        /* that no policy opens; borrowed */
 	size_t n_never;
 	uint32_t connections_max; /* of a sandbox */
+	size_t fds_max;           /* that the process may have */
 	loop_fn lost;             /* the gateway is gone */
 	void *arg;
 };

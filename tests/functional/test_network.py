@@ -98,6 +98,21 @@ def test_a_body_passes_as_it_is(walled):
     assert box.raw(ALLOWED, post)[1]["body"] == "hello"
 
 
+def test_a_client_that_ends_its_side_gets_its_reply(walled):
+    box = walled(ONE_HOST)
+    program = f"""if 1:
+        import socket
+        s = socket.create_connection(("{ALLOWED}", 80))
+        s.sendall(b"GET / HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n")
+        s.shutdown(socket.SHUT_WR)
+        data = b""
+        while part := s.recv(4096):
+            data += part
+        print(data.split()[1].decode(), data[-1:])
+    """
+    assert box.sandbox.run(["python3", "-c", program]).stdout == "200 b'}'\n"
+
+
 def test_dns_answers_by_tcp_and_other_types_have_no_answer(walled):
     box = walled(ONE_HOST)
     assert box.dial("dns", "allowed.test", "A", "tcp") == {"rcode": 0, "answers": 1}
