@@ -37,6 +37,7 @@ static const struct {
 	{"usage",   cmd_usage,      "say what was used, and what it cost"},
 	{"quota",   cmd_quota,      "show and set what may be used"},
 	{"key",     cmd_key,        "create, list and revoke API keys"},
+	{"webhook", cmd_webhook,    "send events to a URL"},
 	{"events",  cmd_events,     "print what happened, follow it, check the record"},
 	{"serve",   serve_command,  "run the daemon"},
 	{"doctor",  doctor_command, "say what this host can do, and how to get more"},

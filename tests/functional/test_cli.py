@@ -329,6 +329,19 @@ def test_keys_are_made_used_and_revoked(daemon, cli, tmp_path):
     assert secret not in cli.ok("key", "ls")
 
 
+def test_webhooks_are_added_listed_and_removed(cli):
+    secret = cli.ok("webhook", "add", "--types", "sandbox", "https://example.com/cli").strip()
+    hook = [h for h in json.loads(cli.ok("webhook", "ls", "--json")) if h["url"] == "https://example.com/cli"][-1]
+    table = cli.ok("webhook", "ls")
+    assert secret.startswith("whsec_") and secret not in table
+    assert [line.split()[:3] for line in table.splitlines() if hook["id"] in line] == [[hook["id"], "https://example.com/cli", "sandbox"]]
+    assert cli("webhook", "rm", hook["id"])[0] == 0
+    assert hook["id"] not in cli.ok("webhook", "ls")
+    status, out, err = cli("webhook", "add", "ftp://example.com/")
+    assert (status, out) == (125, "") and "url" in err
+    assert cli("webhook")[0] == 125 and "Usage: cloche webhook" in cli.ok("webhook", "--help")
+
+
 def test_a_daemon_that_is_not_there_is_said_with_a_hint(cli, tmp_path):
     status, out, err = cli("ps", "--url", f"unix:{tmp_path}/none.sock")
     assert (status, out) == (125, "")
@@ -340,7 +353,7 @@ def test_versions_are_told(cli):
     assert versions["cloche"] == versions["daemon"]
 
 
-COMMANDS = ["run", "create", "exec", "shell", "ps", "inspect", "logs", "cp", "signal", "rm", "key", "serve", "doctor", "version"]
+COMMANDS = ["run", "create", "exec", "shell", "ps", "inspect", "logs", "cp", "signal", "rm", "key", "webhook", "serve", "doctor", "version"]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "key create", "key ls", "key revoke"])

@@ -231,3 +231,15 @@ def test_the_dialer_is_nobody_and_confined(own):
     assert status["Uid"].split() == status["Gid"].split() == ["65534"] * 4 and not status["Groups"].strip()
     assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+
+
+def test_the_sdk_adds_lists_and_removes_a_webhook(own):
+    with Receiver() as receiver, Client(own.url, own.key) as client:
+        made = client.create_webhook(receiver.url, types="sandbox.ended")
+        hook_id = made["webhook"]["id"]
+        assert made["secret"].startswith("whsec_")
+        client.create().delete()
+        wait_for(lambda: [e["type"] for e in receiver.entries()] == ["sandbox.ended"], 20, "the event")
+        assert [h["types"] for h in client.webhooks() if h["id"] == hook_id] == ["sandbox.ended"]
+        client.delete_webhook(hook_id)
+        assert hook_id not in [h["id"] for h in client.webhooks()]

@@ -205,6 +205,16 @@ class Client:
     def revoke_key(self, key_id: str, *, project: Optional[str] = None) -> None:
         self.call(request("DELETE", ["keys", key_id], query={"project": project}))
 
+    def webhooks(self) -> List[Json]:
+        return list(self.call(request("GET", ["webhooks"]))["webhooks"])
+
+    def create_webhook(self, url: str, *, types: Optional[str] = None) -> Json:
+        """{webhook, secret}: events of the project go to url from now on; the secret is shown this once."""
+        return self.call(request("POST", ["webhooks"], body={"url": url, "types": types}))
+
+    def delete_webhook(self, webhook_id: str) -> None:
+        self.call(request("DELETE", ["webhooks", webhook_id]))
+
     def projects(self) -> List[Json]:
         return list(self.call(request("GET", ["projects"]))["projects"])
 
