@@ -15,7 +15,7 @@ import pytest
 from harness import audit
 from harness.daemon import BUILD, Daemon, call, read_text, wait_for
 
-from chaos.host import Host, cgroup_top
+from chaos.host import Host, cgroup_top, counted_ns
 from chaos.killer import Killer
 from chaos.load import Load
 from chaos.model import Log, expect
@@ -33,7 +33,7 @@ class Run:
         mark = f"CLOCHE_CHAOS_MARK={uuid.uuid4().hex}"
         monkeypatch.setenv(*mark.split("="))
         self.daemon = Daemon(*OPTIONS, rm=False).start()
-        self.log, self.kills = Log(), Counter()
+        self.log, self.kills, self.reconciled = Log(), Counter(), 0
         self.load = Load(self.daemon, SEED)
         top = self._find_top()
         self.host = Host(self.daemon, mark, top)
@@ -66,6 +66,7 @@ class Run:
         except AssertionError:
             expect(False, "neither here nor there:", [s for s in self.listed() if s["state"] not in SETTLED])
         self.load.settle(self.listed())
+        self.reconcile()
         wrong = self.host.look(self.listed)
         expect(not wrong, "on the host:", *wrong)
         self.log.read(self.daemon)
@@ -73,6 +74,17 @@ class Run:
         expect(not twice, "told twice in the log:", twice)
         silent = [i for i in self.load.closed if not self.log.created[i] or not self.log.ended[i]]
         expect(not silent, "not told in the log:", silent)
+
+    def reconcile(self):
+        """What is charged is what the kernel counted, to a hundredth. A spare's own use is nobody's, so only others are looked at."""
+        for box in self.load.boxes:
+            if not box.is_direct or box.has_rested or box.is_victim or box.states != {"running"}:
+                continue
+            before = counted_ns(self.host.top, box.id)
+            charged = call(self.daemon, "GET", f"{box.path}/usage")[1]["usage"]["cpu_ns"]
+            after = counted_ns(self.host.top, box.id)
+            expect(before * 0.99 <= charged <= after * 1.01, box.id, "is charged", charged, "where the kernel counted", before, "to", after)
+            self.reconciled += 1
 
     def finish(self):
         """Every exec comes to its end; everything is deleted, and nothing is left."""
@@ -118,4 +130,5 @@ def test_O01_whatever_is_killed_nothing_acknowledged_is_lost_and_nothing_is_left
         raise
     answers, steps = (sum(getattr(w, n) for w in run.load.workers) for n in ("answers", "steps"))
     with capsys.disabled():
-        print(f"\nseed {SEED}: {sum(run.kills.values())} kills {dict(run.kills)}, {steps} steps, {answers} answers, {run.log.seq} events")
+        print(f"\nseed {SEED}: {sum(run.kills.values())} kills {dict(run.kills)}")
+        print(f"{steps} steps, {answers} answers, {run.log.seq} events, {run.reconciled} accounts reconciled")

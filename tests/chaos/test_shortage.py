@@ -100,6 +100,10 @@ def cramped(tmp_path):
         daemon.remove()
 
 
+def echo(daemon, name):
+    return call(daemon, "POST", f"/v1/sandboxes/{name}/execs", {"argv": ["echo", "fine"]})
+
+
 def fill(directory):
     path = Path(directory) / "filler"
     with open(path, "wb", buffering=0) as f, contextlib.suppress(OSError):
@@ -119,7 +123,7 @@ def test_O03_a_full_disk_of_the_host_is_told_and_what_was_there_stays(cramped):
     status, info = call(cramped, "GET", "/v1/sandboxes/kept")
     assert (status, info["state"]) == (200, "running")
     filler.unlink()
-    status, body = wait_for(lambda: r if (r := call(cramped, "POST", "/v1/sandboxes/kept/execs", {"argv": ["echo", "fine"]}))[0] == 200 else None, 20, "an exec")
+    status, body = wait_for(lambda: r if (r := echo(cramped, "kept"))[0] == 200 else None, 20, "an exec")
     assert body["stdout"] == "fine\n"
     for s in call(cramped, "GET", "/v1/sandboxes")[1]["sandboxes"]:
         assert call(cramped, "DELETE", f"/v1/sandboxes/{s['id']}")[0] == 200
