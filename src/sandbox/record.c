@@ -96,7 +96,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_bool(&w, "is_persistent", s->is_persistent);
 	json_put_bool(&w, "is_kept", s->is_kept);
 	json_put_bool(&w, "is_deleted", s->is_deleted);
-	json_put_bool(&w, "is_undone", s->is_undone);
+	json_put_bool(&w, "is_undone", s->is_undone && s->resumes == 0);
 	json_put_bool(&w, "auto_resumes", s->auto_resumes);
 	json_put_u64(&w, "resumes", s->resumes);
 	put_raw_isolation(&w, &s->isolation);
@@ -250,6 +250,9 @@ static int read_row(struct sandbox *s, const json_t *object)
 	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
 	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", key_id);
 	s->next_channel = s->channels_to = (uint32_t)channels_to;
+	if (s->is_undone) /* told to whoever asks for it until it is gone */
+		(void)err_set(&s->create_err, ERR_UNAVAILABLE, 0,
+		              "the daemon stopped while creating it");
 	note_boot(s, boot_id);
 	note_expiry(s, expires_us);
 	return 0;
