@@ -60,7 +60,7 @@ class Worker(threading.Thread):
             while self.load.may_go_on():
                 self.step()
         except Exception:  # whatever it is, the run has failed and says why
-            self.load.failures.append(traceback.format_exc() + self.told())
+            self.load.fail(traceback.format_exc() + self.told())
 
     def told(self):
         return "\nthe last calls:\n" + "\n".join(self.history)
@@ -235,11 +235,16 @@ class Load:
             self.waiting -= 1
             return not self.is_over and not self.failures
 
+    def fail(self, why):
+        with self.turn:
+            self.failures.append(why)
+            self.turn.notify_all()
+
     def hold(self):
         with self.turn:
             self.is_held = True
             alive = lambda: sum(w.is_alive() for w in self.workers)  # noqa: E731
-            if not self.turn.wait_for(lambda: self.waiting >= alive(), 90):
+            if not self.turn.wait_for(lambda: self.failures or self.waiting >= alive(), 90):
                 raise Broken("a call has no answer after 90 s")
         expect(not self.failures, "\n".join(self.failures))
 
