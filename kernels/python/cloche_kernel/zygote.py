@@ -90,6 +90,12 @@ _libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
 _libc.capset.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 
 
+class _Program(ctypes.Structure):
+    """struct sock_fprog"""
+
+    _fields_ = [("instructions", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+
+
 def _call(name: str, *args: object) -> None:
     if getattr(_libc, name)(*args) < 0:
         number = ctypes.get_errno()
@@ -232,7 +238,7 @@ class Zygote:
         """Does what the fork will do, where that does no harm: the pages that it writes to are copied now, and not while
         somebody waits."""
         self._template.compare()
-        self._packages.find()
+        self._furnish([b"CLOCHE_EXEC="])
         reseed(os.urandom(32))
         driver.rehearse()
         gc.freeze()
@@ -259,8 +265,7 @@ class Zygote:
         os.setresuid(KERNEL_UID, KERNEL_UID, KERNEL_UID)
         _call("prctl", PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
         _call("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24))
-        room = ctypes.create_string_buffer(code, len(code))
-        program = ctypes.create_string_buffer(struct.pack("@HP", instructions, ctypes.addressof(room)))
+        program = _Program(instructions, code)
         _call("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(program), 0, 0)
         self._turn.end()
         # As after an execve(): others of the same user may look at it.
