@@ -35,8 +35,15 @@ def test_a_quota_is_shown_and_set(cli, client):
     assert json.loads(cli.ok("quota", "--json"))["key"] is None
 
 
+def test_ceilings_of_a_single_sandbox_are_set_and_shown(cli, client):
+    client.create_project("cli-ceilings")
+    shown = cli.ok("quota", "set", "--project", "cli-ceilings", "max_limits.vcpus=0.5", "max_limits.memory_mib=2048", "max_timeout_ms=60000")
+    assert [line.split() for line in shown.splitlines()[-3:]] == [["max_limits.vcpus", "-", "0.5"], ["max_limits.memory_mib", "-", "2048"], ["max_timeout_ms", "-", "60000"]]
+    assert "max_" not in cli.ok("quota", "set", "--project", "cli-ceilings", "sandboxes=3")
+
+
 def test_a_bad_limit_is_named(cli):
-    for word, complaint in (("sandboxes", "is not LIMIT=VALUE"), ("sandboxes=many", "sandboxes: must be"), ("nothing=1", "nothing:")):
+    for word, complaint in (("sandboxes", "is not LIMIT=VALUE"), ("sandboxes=many", "sandboxes: must be"), ("nothing=1", "nothing:"), ("max_limits.pids=none", "max_limits.pids: must be")):
         status, out, err = cli("quota", "set", word)
         assert (status, out) == (125, "") and complaint in err
 
