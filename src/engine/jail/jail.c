@@ -98,10 +98,13 @@ static void finish_removal(struct guest *g)
 static void on_layer_done(struct loop *loop, int wait_status, void *arg)
 {
 	struct guest *g = arg;
+	bool is_left = wait_status != 0;
 
 	(void)loop;
 	g->remover = NULL;
-	if (wait_status == 0 || !is_tried_again(g, "layer", -EIO))
+	if (g->is_discarded && storage_has(&jail_host.storage, g->spec.id))
+		is_left = true; /* the word came while what was to be kept was brought to disk */
+	if (!is_left || !is_tried_again(g, "layer", -EIO))
 		finish_removal(g);
 }
 
