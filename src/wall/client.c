@@ -73,12 +73,10 @@ static struct call *find(struct wall_client *c, uint64_t tag)
 
 static void detach(struct wall_client *c)
 {
-	struct call *call = NULL, *next = NULL;
-
 	loop_io_removep(&c->io);
 	if (c->fd >= 0)
 		(void)close(take_fd(&c->fd));
-	HASH_ITER (hh, c->calls, call, next) { /* told from the loop */
+	for (struct call *call = c->calls; call; call = call->hh.next) { /* told from the loop */
 		call->error = -EPIPE;
 		loop_timer_set_in(call->timer, 0);
 	}
@@ -163,11 +161,10 @@ void wall_client_set_ops(struct wall_client *c, const struct wall_ops *ops, void
 
 void wall_client_free(struct wall_client *c)
 {
-	struct call *call = NULL, *next = NULL;
-
 	if (!c)
 		return;
-	HASH_ITER (hh, c->calls, call, next) {
+	for (struct call *call = c->calls, *next; call; call = next) {
+		next = call->hh.next;
 		call_free(call);
 	}
 	detach(c);

@@ -401,11 +401,10 @@ struct resolver *resolver_new(const struct resolver_config *config)
 
 void resolver_free(struct resolver *r)
 {
-	struct entry *e = NULL, *next = NULL;
-
 	if (!r)
 		return;
-	HASH_ITER (hh, r->entries, e, next) {
+	for (struct entry *e = r->entries, *next; e; e = next) {
+		next = e->hh.next;
 		list_for_each (&e->waiters, struct resolver_ask, ask, link) {
 			resolver_cancel(ask);
 		}

@@ -160,13 +160,11 @@ static void list_own(struct wall_process *w)
 static void on_tick(struct loop *loop, void *arg)
 {
 	struct wall_process *w = arg;
-	struct door *door = NULL, *next = NULL;
 
 	(void)loop;
 	list_own(w);
-	HASH_ITER (hh, w->doors.by_id, door, next) {
+	for (struct door *door = w->doors.by_id; door; door = door->hh.next)
 		door_tell_bytes(door);
-	}
 	loop_timer_set_in(w->tick, TICK_US);
 }
 
@@ -209,11 +207,10 @@ static void on_free(struct loop *loop, void *arg)
 
 void wall_process_free(struct wall_process *w)
 {
-	struct door *door = NULL, *next = NULL;
-
 	if (!w)
 		return;
-	HASH_ITER (hh, w->doors.by_id, door, next) {
+	for (struct door *door = w->doors.by_id, *next; door; door = next) {
+		next = door->hh.next;
 		doors_close(door);
 	}
 	resolver_free(w->doors.resolver);
