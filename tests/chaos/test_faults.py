@@ -17,7 +17,7 @@ from chaos.faults import count_calls, faults_of, injected
 from chaos.model import NO_ANSWER
 
 SAMPLE = os.environ.get("CLOCHE_CHAOS_FAULTS", "6")
-SEED = os.environ.get("CLOCHE_CHAOS_SEED") or f"{random.SystemRandom().randrange(1 << 32):x}"
+SEED = os.environ.get("CLOCHE_CHAOS_SEED", "1")  # the same sample each time: what is new is found by the whole sweep
 OPTIONS = ["--default-memory", "128MiB", "--pool-max", "0", "--no-zygotes"]
 
 
