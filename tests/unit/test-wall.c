@@ -20,7 +20,7 @@ static void on_too_late(struct loop *loop, void *arg)
 {
 	(void)loop;
 	(void)arg;
-	CHECK(!"nothing happened in time");
+	CHECK(false); /* nothing happened in time */
 }
 
 /* Until somebody stops the loop. */
