@@ -45,7 +45,7 @@ int cmd_create(int argc, char **argv)
 		.examples = "  id=$(cloche create --memory 1g --timeout 2h)\n"
 			    "  cloche create --name build --tag team=blue\n"
 			    "  cloche exec build uname -a\n"
-			    "  cloche create --allow pypi.org --allow '*.pythonhosted.org'\n"
+			    "  cloche create --allow api.example.com --allow '*.example.org'\n"
 			    "  cloche create --get-or-create --name agent --persistent "
 			    "--idle-timeout 10m",
 		.opts = rows,

@@ -113,8 +113,8 @@ int cmd_network(int argc, char **argv)
 			.about = "Shows what a sandbox may reach. 'set' changes it while it runs; "
 				 "'explain' says which\nrule decides about a URL.",
 			.examples = "  cloche network box\n"
-				    "  cloche network set box --allow pypi.org\n"
-				    "  cloche network explain box https://pypi.org/simple/",
+				    "  cloche network set box --allow api.example.com\n"
+				    "  cloche network explain box https://api.example.com/simple/",
 			.min_words = 1,
 			.max_words = 1,
 		},
@@ -125,8 +125,8 @@ int cmd_network(int argc, char **argv)
 				 "deny-all, allow-all or a JSON file.\nConnections that the new "
 				 "one forbids are cut before this returns.",
 			.examples = "  cloche network set box deny-all\n"
-				    "  cloche network set box --allow pypi.org --allow "
-				    "'*.pythonhosted.org'",
+				    "  cloche network set box --allow api.example.com --allow "
+				    "'*.example.org'",
 			.min_words = 1,
 			.max_words = 2,
 			.opts = set_rows,
@@ -137,7 +137,7 @@ int cmd_network(int argc, char **argv)
 			.synopsis = "SANDBOX URL",
 			.about = "Says whether a sandbox may reach a URL, by which rule, and how "
 				 "strongly that is enforced.",
-			.examples = "  cloche network explain box https://pypi.org/simple/",
+			.examples = "  cloche network explain box https://api.example.com/simple/",
 			.min_words = 2,
 			.max_words = 2,
 			.opts = explain_rows,

@@ -470,7 +470,7 @@ TEST(an_explanation_names_the_rule_and_what_it_is_worth)
 	auto_call(policy_freep) struct policy *p = load(
 		"{\"deny\": [\"bad.com\"], \"rules\": [{\"match\": {\"domains\": [\"api.com\"], "
 		"\"methods\": [\"GET\"], \"paths\": [{\"prefix\": \"/v1/\"}]}, \"action\": "
-		"\"allow\"}], \"allow\": [\"*.pypi.org\", \"8.8.8.0/24\"]}");
+		"\"allow\"}], \"allow\": [\"*.api.example.com\", \"8.8.8.0/24\"]}");
 	struct explanation e;
 	struct err err = {0};
 
@@ -478,9 +478,9 @@ TEST(an_explanation_names_the_rule_and_what_it_is_worth)
 	CHECK_STR(explained(p, "https://api.com/v1/x"), "1 verified");
 	CHECK_STR(explained(p, "https://api.com/v2/x"), "refused");
 	CHECK_STR(explained(p, "http://api.com/v1/x"), "1 host");
-	CHECK_STR(explained(p, "https://files.pypi.org/simple"), "2 name");
-	CHECK_STR(explained(p, "http://files.pypi.org/simple"), "2 host");
-	CHECK_STR(explained(p, "tcp://git.pypi.org:22"), "2 address");
+	CHECK_STR(explained(p, "https://files.api.example.com/simple"), "2 name");
+	CHECK_STR(explained(p, "http://files.api.example.com/simple"), "2 host");
+	CHECK_STR(explained(p, "tcp://git.api.example.com:22"), "2 address");
 	CHECK_STR(explained(p, "https://8.8.8.8/"), "3 address");
 	CHECK_STR(explained(p, "https://127.0.0.1/"), "refused");
 	CHECK_STR(explained(p, "https://other.com/"), "refused");

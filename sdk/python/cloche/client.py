@@ -256,7 +256,7 @@ class Sandbox:
         """A `persistent` one keeps its files when it is stopped, and goes on over them when it is next used.
 
         `network` is what it may reach: "deny-all" (the default), "allow-all", or a policy such as
-        {"allow": ["pypi.org", "*.example.com"]}.
+        {"allow": ["api.example.com", "*.example.com"]}.
         `ports` are opened to the outside: port_url() says where.
         """
         return (client or Client()).create(
