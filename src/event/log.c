@@ -231,9 +231,9 @@ static size_t seal_batch(struct event_log *log, struct event_row rows[WRITE_BATC
 
 static void drop_waiting(struct event_log *log, size_t n)
 {
-	for (; n > 0; n--) {
-		struct waiting *w = list_first(&log->waiting, struct waiting, link);
+	struct waiting *w;
 
+	for (; n > 0 && (w = list_first(&log->waiting, struct waiting, link)); n--) {
 		list_remove(&w->link);
 		free(w);
 		log->n_waiting--;
