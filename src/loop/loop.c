@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
@@ -388,6 +389,21 @@ int loop_child_add(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
 	}
 	*ret = c;
 	return 0;
+}
+
+int loop_child_take(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
+                    struct loop_child **ret)
+{
+	int r = loop_child_add(loop, pidfd, fn, arg, ret);
+	siginfo_t info;
+
+	if (r == 0)
+		return 0;
+	(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0 && errno == EINTR)
+		continue;
+	(void)close(pidfd);
+	return r;
 }
 
 int loop_child_pidfd(const struct loop_child *c)

@@ -64,6 +64,10 @@ void loop_defer(struct loop *loop, loop_fn fn, void *arg);
  * reaped. */
 must_check int loop_child_add(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
                               struct loop_child **ret);
+/* The same for one that we have just made and that must not live unwatched: when it cannot be
+ * watched, it is killed and reaped, and its pidfd closed. */
+must_check int loop_child_take(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
+                               struct loop_child **ret);
 void loop_child_remove(struct loop_child *c); /* stops watching, reaps nothing; NULL is fine */
 int loop_child_pidfd(const struct loop_child *c);
 

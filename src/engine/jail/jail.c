@@ -125,7 +125,7 @@ static void remove_layer(struct guest *g)
 	else
 		r = storage_remove(storage, g->spec.id, &pidfd);
 	if (r == 1)
-		r = loop_child_add(jail_host.loop, pidfd, on_layer_done, g, &g->remover);
+		r = loop_child_take(jail_host.loop, pidfd, on_layer_done, g, &g->remover);
 	else
 		r = r == 0 ? -ECHILD : r;
 	if (r == -ECHILD || (r < 0 && !is_tried_again(g, "layer", r))) /* nothing to wait for */

@@ -146,7 +146,7 @@ int nest_need(struct nest *n, struct err *err)
 	if (pid < 0)
 		r = err_set(err, ERR_CAPACITY, errno, "cannot start the nest");
 	else
-		r = loop_child_add(jail_host.loop, pidfd, on_nest_exit, n, &n->child);
+		r = loop_child_take(jail_host.loop, pidfd, on_nest_exit, n, &n->child);
 	if (r == 0)
 		r = settle(n, pid, err);
 	if (r < 0)

@@ -83,10 +83,13 @@ static int copy_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd,
 	if (fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot copy a mount");
 	if (mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0) {
-		int r = err_set(err, ERR_UNSUPPORTED, errno, "cannot map the ids of a mount");
+		bool is_passing = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+		int r = err_set(err, is_passing ? ERR_INTERNAL : ERR_UNSUPPORTED, errno,
+		                "cannot map the ids of a mount");
 
-		err_hint(err, "the kernel must be 5.19 or newer, and the filesystem one that can "
-		              "be idmapped: ext4, xfs, btrfs");
+		if (!is_passing)
+			err_hint(err, "the kernel must be 5.19 or newer, and the filesystem one "
+			              "that can be idmapped: ext4, xfs, btrfs");
 		return r;
 	}
 	*ret_fd = take_fd(&fd);

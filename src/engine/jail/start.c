@@ -127,13 +127,8 @@ static int take_child(struct start *s, struct err *err)
 	/* Only the child has these now, and they end with it. */
 	close_fd(&s->jail.go_fd);
 	close_fd(&s->jail.status_fd);
-	r = loop_child_add(jail_host.loop, h.pidfd, s->on_exit, s->g, &s->g->child);
-	if (r < 0) {
-		(void)kill(s->g->pid, SIGKILL);
-		(void)close(h.pidfd);
-		return err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process");
-	}
-	return 0;
+	r = loop_child_take(jail_host.loop, h.pidfd, s->on_exit, s->g, &s->g->child);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process") : 0;
 }
 
 /* The socket is of the sandbox's net namespace: the agent must not hold one of the host's. */

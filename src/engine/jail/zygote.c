@@ -255,12 +255,9 @@ static int hatch(struct zygote *z, int go[2], int status[2], int broker[2], stru
 		r = nest_take(&jail_host.nest, &h, err);
 	if (r < 0)
 		return r;
-	r = loop_child_add(jail_host.loop, h.pidfd, on_exit_of_zygote, z, &z->child);
-	if (r < 0) {
-		(void)kill(h.pid, SIGKILL);
-		(void)close(h.pidfd);
+	r = loop_child_take(jail_host.loop, h.pidfd, on_exit_of_zygote, z, &z->child);
+	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the zygote");
-	}
 	r = join_group(h.pid, err);
 	if (r == 0)
 		r = send_orders(z, go[0], broker[1], err);
