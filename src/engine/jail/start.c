@@ -114,11 +114,29 @@ static int ask_nest(struct start *s, struct err *err)
 	return r;
 }
 
+/* The nest died before it answered. What it may have made ends with the pipes that it was given. */
+static int ask_again(struct start *s, struct hatched *ret, struct err *err)
+{
+	int r;
+
+	close_fd(&s->go_fd);
+	close_fd(&s->jail.go_fd);
+	close_fd(&s->jail.status_fd);
+	close_fd(&s->g->status_fd);
+	close_fd(&s->agent_group_fd);
+	r = make_pipes(s, err);
+	if (r == 0)
+		r = ask_nest(s, err);
+	return r < 0 ? r : nest_take(&jail_host.nest, ret, err);
+}
+
 static int take_child(struct start *s, struct err *err)
 {
 	struct hatched h;
 	int r = nest_take(&jail_host.nest, &h, err);
 
+	if (r == -ECONNRESET || r == -EPIPE)
+		r = ask_again(s, &h, err);
 	s->is_asked = false;
 	if (r < 0)
 		return r;
