@@ -198,17 +198,8 @@ void sandbox_free(struct sandbox *s);    /* at once, and silently */
 void sandbox_free_later(struct sandbox *s);
 void sandbox_begin(struct sandbox *s); /* it runs, and its creator is told */
 void sandbox_move(struct sandbox *s, enum sandbox_state next);
-/* Ends it in any state but an ended one, where it does nothing. detail: figures, or NULL; taken. */
-void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
-void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway had begun */
-/* Found dead at the start: nothing of it is left at the broker. */
-void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
-                         const char *message);
-/* Its files are removed too, though it does not run. */
-void sandbox_end_kept(struct sandbox *s);
 void sandbox_make_link(struct sandbox *s);
 void sandbox_rejoin(struct sandbox *s); /* a living one at the start: connects to its agent */
-void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply);
 bool sandbox_is_alive(const struct sandbox *s); /* not yet stopped or failed */
 /* Calls fn from the loop with s or err; fn may be NULL. */
 void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct sandbox *s,
@@ -222,6 +213,22 @@ void sandbox_drop_waiters(struct list *waiters);
 struct link *sandbox_link(struct sandbox *s, struct err *err);
 /* A channel number that was never used in its life. */
 must_check int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err);
+
+/* Its one request to the broker at a time: it replaces one under way. */
+must_check int sandbox_ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err);
+
+/* end.c */
+void end_init(struct sandbox *s);
+void end_done(struct sandbox *s);
+/* Ends it in any state but an ended one, where it does nothing. detail: figures, or NULL; taken. */
+void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
+void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway had begun */
+/* Found dead at the start: nothing of it is left at the broker. */
+void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
+                         const char *message);
+/* Its files are removed too, though it does not run. */
+void sandbox_end_kept(struct sandbox *s);
+void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply);
 
 /* fleet.c */
 void fleet_attach(struct fleet *fleet, struct sandbox *s);

@@ -30,7 +30,7 @@ void pool_take(struct sandbox *s);                         /* it is somebody's *
 struct sandbox *pool_find(struct pool *p, const char *id); /* a spare, or NULL */
 void pool_figures(const struct pool *p, struct pool_figures *ret);
 
-/* The life of a spare, told by sandbox.c, create.c and interpreter.c. */
+/* The life of a spare, told by sandbox.c, end.c, create.c and interpreter.c. */
 void pool_on_up(struct sandbox *s);
 void pool_on_warm(struct sandbox *s); /* an interpreter of it got ready, or never will */
 void pool_on_failed(struct sandbox *s, const struct err *err);

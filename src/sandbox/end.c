@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The end of a sandbox: cause noted and recorded, execs and link let go, MSG_DELETE (MSG_STOP where
+ * the files are kept), stopped or failed. While the broker does not confirm, it is asked again;
+ * there is no way past that, so that "stopped" means that nothing runs.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/account.h"
+#include "sandbox/network.h"
+#include "sandbox/pool.h"
+
+#include <sys/wait.h>
+
+#define DELETE_AGAIN_US (5 * UINT64_C(1000000))
+
+/* The end of the end. */
+static void on_gone(struct sandbox *s)
+{
+	if (s->spare) {
+		sandbox_move(s, SANDBOX_STOPPED);
+		pool_on_gone(s);
+		return;
+	}
+	if (s->is_undone)
+		create_tell(s, &s->create_err);
+	if (s->is_undone && !s->is_deleted && s->resumes == 0) { /* it never came to be */
+		sandbox_move(s, SANDBOX_STOPPED);
+		once_drop(s->fleet, s->id);
+		sandbox_forget(s);
+		return;
+	}
+	s->is_undone = false;
+	if (s->is_deleted)
+		exec_remove_all(s);
+	sandbox_move(s, s->end.cause == END_GUEST_CRASH ? SANDBOX_FAILED : SANDBOX_STOPPED);
+	sandbox_note(s);
+	fleet_on_ended(s->fleet, s);
+	sandbox_tell_all(s, &s->waiters, NULL);
+	wake_on_ended(s);
+}
+
+static void ask_delete(struct sandbox *s);
+
+static void on_delete_reply(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	s->ask = 0;
+	if (reply->err.code == ERR_NONE && s->asked_to_keep && !s->is_kept) {
+		ask_delete(s); /* the delete came while it was being stopped */
+		return;
+	}
+	if (reply->err.code == ERR_NONE) {
+		account_on_gone(s, reply);
+		on_gone(s);
+		return;
+	}
+	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, reply->err.message);
+	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
+}
+
+static void ask_delete(struct sandbox *s)
+{
+	struct err err;
+
+	s->asked_to_keep = s->is_kept;
+	if (sandbox_ask(s, s->is_kept ? MSG_STOP : MSG_DELETE, on_delete_reply, &err) == 0)
+		return;
+	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, err.message);
+	if (s->is_undone) /* without a broker there is no use in waiting; the next start clears up
+	                   */
+		create_tell(s, &s->create_err);
+	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
+}
+
+static void note_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
+{
+	s->end.cause = cause;
+	s->end.at_us = clock_wall_us();
+	json_decref(s->end.detail);
+	s->end.detail = detail;
+	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
+	log_info("sandbox.ending", "id=%s cause=%s message='%s'", s->id, end_cause_name(cause),
+	         message);
+}
+
+void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
+{
+	struct err err;
+
+	if (s->state == SANDBOX_STOPPING || !sandbox_is_alive(s)) {
+		json_decref(detail);
+		return;
+	}
+	note_end(s, cause, detail, message);
+	sandbox_move(s, SANDBOX_STOPPING);
+	sandbox_note(s);
+	life_end(s);
+	loop_timer_set(s->reconnect, UINT64_MAX);
+	adopt_on_rejoined(s);
+	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
+	              end_cause_name(cause), message);
+	wake_cancel(s, &err);
+	port_line_cut_all(s, 0);
+	network_end(s);
+	exec_end_all(s);
+	if (s->link) {
+		context_end_all(s, &err);
+		link_lose_channels(s->link, &err);
+		link_free(take_ptr(s->link));
+	}
+	ask_delete(s);
+}
+
+void sandbox_end_again(struct sandbox *s)
+{
+	ask_delete(s);
+}
+
+static void on_timer(struct loop *loop, void *arg)
+{
+	(void)loop;
+	ask_delete(arg);
+}
+
+void end_init(struct sandbox *s)
+{
+	s->timer = loop_timer_new(s->fleet->config.loop, on_timer, s);
+}
+
+void end_done(struct sandbox *s)
+{
+	loop_timer_free(s->timer);
+}
+
+void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
+                         const char *message)
+{
+	note_end(s, cause, detail, message);
+	sandbox_move(s, SANDBOX_STOPPING);
+	exec_end_all(s);
+	on_gone(s);
+}
+
+void sandbox_end_kept(struct sandbox *s)
+{
+	s->is_kept = false;
+	fleet_on_revived(s->fleet, s);
+	note_end(s, END_DELETED, NULL, "it was deleted");
+	sandbox_move(s, SANDBOX_STOPPING);
+	sandbox_note(s);
+	ask_delete(s);
+}
+
+void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
+{
+	int status = reply->ended.wait_status;
+	bool is_signal = WIFSIGNALED(status);
+	int value = is_signal ? WTERMSIG(status) : WEXITSTATUS(status);
+	char message[120];
+	struct err err;
+
+	(void)snprintf(message, sizeof(message),
+	               is_signal ? "its agent was killed by signal %d"
+	                         : "its agent exited with code %d",
+	               value);
+	if (s->state == SANDBOX_CREATING) {
+		(void)err_set(&err, ERR_GUEST, 0, "the sandbox did not start: %s", message);
+		create_fail(s, &err);
+		return;
+	}
+	sandbox_end(s, !is_signal && value == 0 ? END_EXITED : END_GUEST_CRASH,
+	            json_pack("{s:i}", is_signal ? "signal" : "exit_code", value), message);
+}
+
+static const char *delete_message(enum end_cause cause)
+{
+	return cause == END_DELETED ? "it was deleted" : "it was ended";
+}
+
+/* on_delete_reply() goes on from there. A stop would leave files to resume it over, this does not.
+ */
+static void delete_stopping(struct sandbox *s, enum end_cause cause)
+{
+	note_end(s, cause, NULL, delete_message(cause));
+	sandbox_note(s);
+}
+
+void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg)
+{
+	bool was_kept = s->is_kept;
+
+	if (!sandbox_is_alive(s) && !was_kept) {
+		sandbox_tell(s->fleet, done, arg, s, NULL);
+		sandbox_forget(s);
+		return;
+	}
+	sandbox_wait(&s->waiters, done, arg);
+	s->is_deleted = true;
+	s->is_kept = false;
+	if (!sandbox_is_alive(s))
+		sandbox_end_kept(s);
+	else if (s->state == SANDBOX_STOPPING && was_kept)
+		delete_stopping(s, cause);
+	else
+		sandbox_end(s, cause, NULL, delete_message(cause));
+}
