@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* context: the named interpreters of a sandbox. */
-#include "cli/command.h"
+#include "cli/group.h"
 #include "cli/spec.h"
 #include "cli/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 struct context_opts {
 	const char *language, *cwd, *user;
@@ -115,77 +114,49 @@ static int remove_context(struct command *c, struct err *err)
 	return act(c, "DELETE", NULL, err);
 }
 
-static const struct {
-	const char *word;
-	command_fn fn;
-	const char *name, *synopsis, *about, *examples;
-	size_t n_words;
-} subcommands[] = {
-	{"ls", list, "context ls", "[OPTIONS] SANDBOX",
+#define NEW_OPTS 4
+
+static const struct subcommand subcommands[] = {
+	{"ls", list, "[OPTIONS] SANDBOX",
          "Lists the contexts of a sandbox, with their state and how many calls they ran.",
-         "  cloche context ls box", 1},
-	{"new", create, "context new", "[OPTIONS] SANDBOX NAME",
+         "  cloche context ls box", .n_words = 1},
+	{"new", create, "[OPTIONS] SANDBOX NAME",
          "Makes a context: an interpreter with variables of its own.",
          "  cloche context new box analysis\n"
          "  cloche context new -l javascript --cwd /tmp -e DEBUG=1 box js",
-         2},
-	{"interrupt", interrupt, "context interrupt", "[OPTIONS] SANDBOX CONTEXT",
+         .n_words = 2, .n_opts = NEW_OPTS},
+	{"interrupt", interrupt, "[OPTIONS] SANDBOX CONTEXT",
          "Interrupts what runs in it; the variables stay.", "  cloche context interrupt box python",
-         2},
-	{"restart", restart, "context restart", "[OPTIONS] SANDBOX CONTEXT",
+         .n_words = 2},
+	{"restart", restart, "[OPTIONS] SANDBOX CONTEXT",
          "Gives it a fresh interpreter; the variables are gone.",
-         "  cloche context restart box python", 2},
-	{"rm", remove_context, "context rm", "[OPTIONS] SANDBOX CONTEXT",
-         "Ends its interpreter and forgets it.", "  cloche context rm box analysis", 2},
+         "  cloche context restart box python", .n_words = 2},
+	{"rm", remove_context, "[OPTIONS] SANDBOX CONTEXT", "Ends its interpreter and forgets it.",
+         "  cloche context rm box analysis", .n_words = 2},
 };
 
-static int print_group_help(FILE *out, int status)
-{
-	(void)fputs("Usage: cloche context COMMAND\n\n"
-	            "Contexts: named interpreters of a sandbox, whose variables last from call to "
-	            "call. Each language has\na default one with the language's name, made on "
-	            "first use.\n\n"
-	            "Commands:\n",
-	            out);
-	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
-		(void)fprintf(out, "  %-11s%s\n", subcommands[i].word, subcommands[i].about);
-	(void)fputs("\n'cloche context COMMAND --help' says more of each.\n", out);
-	return status;
-}
+static const struct group group = {
+	.name = "context",
+	.about = "Contexts: named interpreters of a sandbox, whose variables last from call to "
+		 "call. Each language has\na default one with the language's name, made on first "
+		 "use.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+};
 
-static int run_subcommand(size_t i, int argc, char **argv)
+int cmd_context(int argc, char **argv)
 {
 	struct context_opts opts = {0};
 	/* clang-format off */
-	const struct opt rows[] = {
+	const struct opt rows[NEW_OPTS] = {
 		{'l', "language", OPT_TEXT, &opts.language, "LANG", "python (default), javascript, typescript or bash"},
 		{'w', "cwd",      OPT_TEXT, &opts.cwd,      "DIR",  "in this directory (default the user's home)"},
 		{'u', "user",     OPT_TEXT, &opts.user,     "NAME", "as this user of the sandbox (default user)"},
 		{'e', "env",      OPT_LIST, &opts.env,      "K=V",  "environment; a bare K takes yours; may be repeated"},
 	};
 	/* clang-format on */
-	const struct manual manual = {
-		.name = subcommands[i].name,
-		.synopsis = subcommands[i].synopsis,
-		.about = subcommands[i].about,
-		.examples = subcommands[i].examples,
-		.min_words = subcommands[i].n_words,
-		.max_words = subcommands[i].n_words,
-		.opts = rows,
-		.n_opts = subcommands[i].fn == create ? ARRAY_SIZE(rows) : 0,
-	};
-	int status = command_main(&manual, argc, argv, subcommands[i].fn, &opts);
+	int status = group_main(&group, rows, &opts, argc, argv);
 
 	opt_list_done(&opts.env);
 	return status;
-}
-
-int cmd_context(int argc, char **argv)
-{
-	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-		return print_group_help(stdout, 0);
-	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(subcommands); i++)
-		if (strcmp(argv[1], subcommands[i].word) == 0)
-			return run_subcommand(i, argc - 1, argv + 1);
-	return print_group_help(stderr, EXIT_CLOCHE);
 }

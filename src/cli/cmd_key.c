@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
-#include "cli/command.h"
+#include "cli/group.h"
 #include "cli/text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct key_opts {
 	const char *scope, *project;
@@ -95,36 +94,25 @@ static int revoke_key(struct command *c, struct err *err)
 	return 0;
 }
 
-static const struct {
-	const char *word;
-	command_fn fn;
-	const char *name, *synopsis, *about, *examples;
-	size_t n_words;
-} subcommands[] = {
-	{"create", create, "key create", "[OPTIONS] NAME",
+static const struct subcommand subcommands[] = {
+	{"create", create, "[OPTIONS] NAME",
          "Makes an API key and prints it, this once. The daemon keeps only its hash.",
          "  cloche key create ci\n"
          "  export CLOCHE_API_KEY=$(cloche key create --scope read dashboard)",
-         1},
-	{"ls", list, "key ls", "[OPTIONS]", "Lists the project's keys, without their secrets.",
-         "  cloche key ls", 0},
-	{"revoke", revoke_key, "key revoke", "[OPTIONS] KEY_ID",
+         .n_words = 1, .n_opts = 2},
+	{"ls", list, "[OPTIONS]", "Lists the project's keys, without their secrets.",
+         "  cloche key ls", .n_opts = 1},
+	{"revoke", revoke_key, "[OPTIONS] KEY_ID",
          "Makes a key worthless, at once. Its id is in 'cloche key ls'.",
-         "  cloche key revoke key_k3v9…", 1},
+         "  cloche key revoke key_k3v9…", .n_words = 1, .n_opts = 1},
 };
 
-static int print_group_help(FILE *out, int status)
-{
-	(void)fputs(
-		"Usage: cloche key COMMAND\n\n"
-		"API keys: who may call the daemon, and how far. Scopes: read, write, admin.\n\n"
-		"Commands:\n",
-		out);
-	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
-		(void)fprintf(out, "  %-8s%s\n", subcommands[i].word, subcommands[i].about);
-	(void)fputs("\n'cloche key COMMAND --help' says more of each.\n", out);
-	return status;
-}
+static const struct group group = {
+	.name = "key",
+	.about = "API keys: who may call the daemon, and how far. Scopes: read, write, admin.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+};
 
 int cmd_key(int argc, char **argv)
 {
@@ -136,21 +124,5 @@ int cmd_key(int argc, char **argv)
 	         "read, write or admin (default write); of a new key"},
 	};
 
-	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-		return print_group_help(stdout, 0);
-	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(subcommands); i++) {
-		bool is_create = subcommands[i].fn == create;
-		const struct manual manual = {.name = subcommands[i].name,
-		                              .synopsis = subcommands[i].synopsis,
-		                              .about = subcommands[i].about,
-		                              .examples = subcommands[i].examples,
-		                              .min_words = subcommands[i].n_words,
-		                              .max_words = subcommands[i].n_words,
-		                              .opts = rows,
-		                              .n_opts = is_create ? 2 : 1};
-
-		if (strcmp(argv[1], subcommands[i].word) == 0)
-			return command_main(&manual, argc - 1, argv + 1, subcommands[i].fn, &opts);
-	}
-	return print_group_help(stderr, EXIT_CLOCHE);
+	return group_main(&group, rows, &opts, argc, argv);
 }

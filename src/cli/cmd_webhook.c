@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where events of the project are sent to: added, listed with how it goes, removed. */
 #include "base/clock.h"
-#include "cli/command.h"
+#include "cli/group.h"
 #include "cli/text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct webhook_opts {
 	const char *types;
@@ -97,37 +96,27 @@ static int remove_webhook(struct command *c, struct err *err)
 	return r;
 }
 
-static const struct {
-	const char *word;
-	command_fn fn;
-	const char *name, *synopsis, *about, *examples;
-	size_t n_words;
-} subcommands[] = {
-	{"add", add, "webhook add", "[OPTIONS] URL",
+static const struct subcommand subcommands[] = {
+	{"add", add, "[OPTIONS] URL",
          "Sends the project's events to a URL from now on, and prints the secret that signs them, "
          "this once.",
          "  cloche webhook add https://example.com/events\n"
          "  cloche webhook add --types sandbox.ended,exec.ended https://example.com/ends",
-         1},
-	{"ls", list, "webhook ls", "[OPTIONS]",
-         "Lists the project's webhooks, and how it goes with each.", "  cloche webhook ls", 0},
-	{"rm", remove_webhook, "webhook rm", "[OPTIONS] WEBHOOK_ID",
-         "Ends a webhook. Its id is in 'cloche webhook ls'.", "  cloche webhook rm wh_k3v9…", 1},
+         .n_words = 1, .n_opts = 1},
+	{"ls", list, "[OPTIONS]", "Lists the project's webhooks, and how it goes with each.",
+         "  cloche webhook ls"},
+	{"rm", remove_webhook, "[OPTIONS] WEBHOOK_ID",
+         "Ends a webhook. Its id is in 'cloche webhook ls'.", "  cloche webhook rm wh_k3v9…",
+         .n_words = 1},
 };
 
-static int print_group_help(FILE *out, int status)
-{
-	(void)fputs(
-		"Usage: cloche webhook COMMAND\n\n"
-		"Webhooks: the project's events, sent to a URL in their order, signed, until they "
-		"arrive.\n\n"
-		"Commands:\n",
-		out);
-	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
-		(void)fprintf(out, "  %-8s%s\n", subcommands[i].word, subcommands[i].about);
-	(void)fputs("\n'cloche webhook COMMAND --help' says more of each.\n", out);
-	return status;
-}
+static const struct group group = {
+	.name = "webhook",
+	.about = "Webhooks: the project's events, sent to a URL in their order, signed, until they "
+		 "arrive.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+};
 
 int cmd_webhook(int argc, char **argv)
 {
@@ -137,21 +126,5 @@ int cmd_webhook(int argc, char **argv)
 	         "only these, as sandbox.ended,exec.ended (default all)"},
 	};
 
-	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-		return print_group_help(stdout, 0);
-	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(subcommands); i++) {
-		bool is_add = subcommands[i].fn == add;
-		const struct manual manual = {.name = subcommands[i].name,
-		                              .synopsis = subcommands[i].synopsis,
-		                              .about = subcommands[i].about,
-		                              .examples = subcommands[i].examples,
-		                              .min_words = subcommands[i].n_words,
-		                              .max_words = subcommands[i].n_words,
-		                              .opts = rows,
-		                              .n_opts = is_add ? 1 : 0};
-
-		if (strcmp(argv[1], subcommands[i].word) == 0)
-			return command_main(&manual, argc - 1, argv + 1, subcommands[i].fn, &opts);
-	}
-	return print_group_help(stderr, EXIT_CLOCHE);
+	return group_main(&group, rows, &opts, argc, argv);
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/group.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int print_help(const struct group *g, FILE *out, int status)
+{
+	size_t width = 0;
+
+	for (size_t i = 0; i < g->n_subcommands; i++)
+		width = MAX(width, strlen(g->subcommands[i].word));
+	(void)fprintf(out, "Usage: cloche %s COMMAND\n\n%s\n\nCommands:\n", g->name, g->about);
+	for (size_t i = 0; i < g->n_subcommands; i++)
+		(void)fprintf(out, "  %-*s  %s\n", (int)width, g->subcommands[i].word,
+		              g->subcommands[i].about);
+	(void)fprintf(out, "\n'cloche %s COMMAND --help' says more of each.\n", g->name);
+	return status;
+}
+
+static int run(const struct group *g, const struct subcommand *sub, const struct opt *opts,
+               void *arg, int argc, char **argv)
+{
+	auto_free char *name = xasprintf("%s %s", g->name, sub->word);
+	const struct manual manual = {
+		.name = name,
+		.synopsis = sub->synopsis,
+		.about = sub->about,
+		.examples = sub->examples,
+		.min_words = sub->n_words,
+		.max_words = sub->n_words,
+		.opts = opts,
+		.n_opts = sub->n_opts,
+	};
+
+	return command_main(&manual, argc, argv, sub->fn, arg);
+}
+
+int group_main(const struct group *g, const struct opt *opts, void *arg, int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : "";
+
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+		return print_help(g, stdout, 0);
+	for (size_t i = 0; i < g->n_subcommands; i++)
+		if (strcmp(word, g->subcommands[i].word) == 0)
+			return run(g, &g->subcommands[i], opts, arg, argc - 1, argv + 1);
+	return print_help(g, stderr, EXIT_CLOCHE);
+}

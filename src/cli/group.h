@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Commands of two words, as `cloche key create`: what they share is a table. */
+#include "cli/command.h"
+
+struct subcommand {
+	const char *word;
+	command_fn fn;
+	const char *synopsis, *about, *examples;
+	size_t n_words;
+	size_t n_opts; /* it takes the first so many of the group's options */
+};
+
+struct group {
+	const char *name;
+	const char *about;
+	const struct subcommand *subcommands;
+	size_t n_subcommands;
+};
+
+/* The command's exit status. arg is each subcommand's own, which opts write to. */
+int group_main(const struct group *g, const struct opt *opts, void *arg, int argc, char **argv);
