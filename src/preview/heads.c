@@ -34,8 +34,8 @@ static const char *const ours_in[] = {"Host",
                                       "X-Forwarded-Prefix",
                                       "X-Real-IP",
                                       NULL};
-static const char *const ours_out[] = {"Server", "Date", "X-Request-Id", "X-Content-Type-Options",
-                                       NULL};
+static const char *const ours_out[] = {
+	"Server", "Date", "X-Request-Id", "X-Content-Type-Options", "Origin-Agent-Cluster", NULL};
 /* What a browser keeps for an address, or grants to it. */
 static const char *const kept_by_browser[] = {"Set-Cookie",
                                               "Set-Cookie2",
@@ -47,7 +47,6 @@ static const char *const kept_by_browser[] = {"Set-Cookie",
                                               "NEL",
                                               "Report-To",
                                               "Reporting-Endpoints",
-                                              "Origin-Agent-Cluster",
                                               "Referrer-Policy",
                                               "SourceMap",
                                               NULL};
@@ -205,6 +204,8 @@ void heads_reply(const struct visit *v, const struct http_head *head)
 		http_reply_header(v->req, "Connection", "Upgrade");
 		http_reply_header(v->req, "Upgrade", http_head_find(head, "Upgrade"));
 	}
+	/* No page widens its origin to the domain that all have (document.domain). */
+	http_reply_header(v->req, "Origin-Agent-Cluster", "?1");
 	if (!v->is_by_path)
 		return;
 	http_reply_header(v->req, "Content-Security-Policy",

@@ -14,8 +14,7 @@ struct visit { /* what is asked of which port; strings live as long as the reque
 	uint16_t port;
 	bool is_by_path;
 	char token[ID_SIZE]; /* "" = none was shown */
-	bool has_cookie;     /* the token came in one */
-	bool has_query;      /* or in the query */
+	bool has_query;      /* it came in the query */
 	char prefix[160];    /* by path: "/p/ID/PORT~TOKEN", which the server inside does not see */
 	struct buf target;   /* as the server inside is asked: path and query without the token */
 };
@@ -25,7 +24,8 @@ struct visit { /* what is asked of which port; strings live as long as the reque
  * 1: it is for a sandbox (port 0: for none that can be); 0: it is not for us. -E2BIG.
  */
 must_check int visit_read(struct visit *v, const char *host, const char *target);
-void visit_read_cookie(struct visit *v, const char *cookies); /* NULL: none came */
+/* The next token among the cookies of *rest (NULL: none came), which moves behind it. */
+bool visit_next_cookie(const char **rest, char ret[ID_SIZE]);
 /* A token, or whatever has its length. */
 must_check int visit_read_token(const char *text, size_t len, char ret[ID_SIZE]);
 

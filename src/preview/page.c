@@ -26,11 +26,12 @@ static void send_page(struct http_req *req, int status, bool tries_again, const 
 {
 	auto_call(buf_done) struct buf body = BUF_INIT(PAGE_MAX);
 
+	/* allow-scripts, of which there are none: a page without it does not reload by itself. */
 	http_reply_header(req, "Content-Security-Policy",
-	                  "default-src 'none'; style-src 'unsafe-inline'; sandbox");
+	                  "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-scripts");
 	http_reply_header(req, "Cache-Control", "no-store");
 	if (buf_printf(&body, page,
-	               tries_again ? "<meta http-equiv=\"refresh\" content=\"2\">" : "", title,
+	               tries_again ? "<meta http-equiv=\"refresh\" content=\"1\">" : "", title,
 	               title, text) < 0)
 		return;
 	http_reply(req, status, "text/html; charset=utf-8", body.data, body.len);

@@ -17,23 +17,52 @@ static void read_token(struct visit *v)
 {
 	const char *header = http_header(v->req, "X-Cloche-Token");
 
-	if (v->token[0])
-		return;
-	if (header)
+	if (!v->token[0] && header)
 		(void)!visit_read_token(header, strlen(header), v->token);
-	else if (!v->is_by_path)
-		visit_read_cookie(v, http_header(v->req, "Cookie"));
 }
 
-/* A page of another origin may make the browser send our cookie; then it says where it is from. */
+/*
+ * A page of another origin may make the browser send our cookie; then it says where it is from:
+ * with Origin, or, of what is loaded without being read (scripts, pictures, frames), with
+ * Sec-Fetch-Site. To go there from anywhere is fine.
+ */
 static bool is_foreign(const struct visit *v)
 {
 	const char *origin = http_header(v->req, "Origin");
 	const char *host = http_header(v->req, "Host");
+	const char *site = http_header(v->req, "Sec-Fetch-Site");
+	const char *dest = http_header(v->req, "Sec-Fetch-Dest");
 	const char *authority = origin ? strstr(origin, "://") : NULL;
 
-	return v->has_cookie && origin &&
-	       (!authority || !host || strcasecmp(authority + 3, host) != 0);
+	if (origin && (!authority || !host || strcasecmp(authority + 3, host) != 0))
+		return true;
+	if (!site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0)
+		return false;
+	return !dest || strcmp(dest, "document") != 0;
+}
+
+/* A neighbour's script can set cookies for our name, too: the first is not always the one. */
+static struct sandbox *find_by_cookie(struct visit *v)
+{
+	const char *rest = http_header(v->req, "Cookie");
+	struct sandbox *s = NULL;
+
+	if (is_foreign(v))
+		return NULL;
+	while (!s && visit_next_cookie(&rest, v->token))
+		s = port_find(v->preview->fleet, v->id, v->port, v->token);
+	return s;
+}
+
+static struct sandbox *find(struct visit *v)
+{
+	struct sandbox *s;
+
+	if (!v->port)
+		return NULL;
+	read_token(v);
+	s = port_find(v->preview->fleet, v->id, v->port, v->token[0] ? v->token : NULL);
+	return s || v->token[0] || v->is_by_path ? s : find_by_cookie(v);
 }
 
 /* Shows the browser where to go on, with the token put away. */
@@ -87,11 +116,8 @@ static bool is_page_load(const struct visit *v)
 
 static int visit(struct visit *v, struct err *err)
 {
-	struct sandbox *s = NULL;
+	struct sandbox *s = find(v);
 
-	read_token(v);
-	if (v->port && !is_foreign(v))
-		s = port_find(v->preview->fleet, v->id, v->port, v->token[0] ? v->token : NULL);
 	if (!s) {
 		page_refused(v->req);
 		return 0;

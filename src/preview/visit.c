@@ -143,16 +143,20 @@ int visit_read(struct visit *v, const char *host, const char *target)
 	return r < 0 ? r : 1;
 }
 
-void visit_read_cookie(struct visit *v, const char *cookies)
+bool visit_next_cookie(const char **rest, char ret[ID_SIZE])
 {
-	const char *p = cookies;
 	size_t skip = strlen(PREVIEW_COOKIE "=");
+	const char *p = *rest;
 
-	for (; p && *p; p += strcspn(p, ";"), p += *p == ';') {
-		p += strspn(p, " ");
-		if (strncmp(p, PREVIEW_COOKIE "=", skip) != 0)
-			continue;
-		v->has_cookie = visit_read_token(p + skip, strcspn(p + skip, "; "), v->token) == 0;
-		return;
+	while (p && *p) {
+		const char *cookie = p + strspn(p, " ");
+		size_t len = strcspn(cookie, ";");
+
+		p = cookie + len + (cookie[len] == ';');
+		*rest = p;
+		if (strncmp(cookie, PREVIEW_COOKIE "=", skip) == 0 &&
+		    visit_read_token(cookie + skip, strcspn(cookie + skip, "; "), ret) == 0)
+			return true;
 	}
+	return false;
 }

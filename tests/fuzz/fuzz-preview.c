@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(!v.is_by_path || v.port == 0 || strncmp(v.prefix, "/p/", 3) == 0);
 		assert(v.is_by_path || v.port == 0 || strncmp(v.id, "sb_", 3) == 0 ||
 		       !id_is_valid(v.id, "sb"));
-		visit_read_cookie(&v, cookies);
+		while (visit_next_cookie(&cookies, v.token))
+			assert(v.token[0] != '\0' && strlen(v.token) < ID_SIZE);
 		assert(strlen(v.token) < ID_SIZE && strlen(v.id) < ID_SIZE);
 	}
 	buf_done(&v.target);
