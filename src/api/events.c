@@ -230,7 +230,7 @@ static int read_query(const struct http_req *req, struct reader *rd, struct err 
 	if (r == 0)
 		r = read_place(req, rd, err);
 	if (r == 0 && type)
-		r = event_types_parse(type, &rd->filter.types, err);
+		r = event_types_parse(type, "type", &rd->filter.types, err);
 	return r == 0 ? read_sandbox(req, rd, err) : r;
 }
 

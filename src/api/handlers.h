@@ -93,6 +93,7 @@ int set_key_quota(struct http_req *req, struct err *err);
 int list_webhooks(struct http_req *req, struct err *err);
 int create_webhook(struct http_req *req, struct err *err);
 int get_webhook(struct http_req *req, struct err *err);
+int update_webhook(struct http_req *req, struct err *err);
 int delete_webhook(struct http_req *req, struct err *err);
 
 /* keys.c */

@@ -91,6 +91,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/webhooks",     list_webhooks,    HTTP_BODY_NONE,   SCOPE_ADMIN},
 	{HTTP_POST,   "/v1/webhooks",     create_webhook,   HTTP_BODY_JSON,   SCOPE_ADMIN},
 	{HTTP_GET,    "/v1/webhooks/{webhook_id}", get_webhook, HTTP_BODY_NONE, SCOPE_ADMIN},
+	{HTTP_PATCH,  "/v1/webhooks/{webhook_id}", update_webhook, HTTP_BODY_JSON, SCOPE_ADMIN},
 	{HTTP_DELETE, "/v1/webhooks/{webhook_id}", delete_webhook, HTTP_BODY_NONE, SCOPE_ADMIN},
 
 	{HTTP_GET,    "/v1/keys",         list_keys,        HTTP_BODY_NONE,   SCOPE_ADMIN},

@@ -72,6 +72,29 @@ int get_webhook(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
+int update_webhook(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *url = NULL, *types = NULL;
+	const struct json_field fields[] = {
+		{"url", JSON_FIELD_STRING, &url, .min = 1},
+		{"types", JSON_FIELD_STRING, &types, .max = 1024},
+	};
+	const struct hook *h;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = hooks_change(api->hooks, caller_project(req), http_param(req, "webhook_id"),
+		                 url, types, &h, err);
+	if (r < 0)
+		return r;
+	hook_to_json(h, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
 int delete_webhook(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);

@@ -5,9 +5,10 @@
 #include "cli/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct webhook_opts {
-	const char *types;
+	const char *types, *url;
 };
 
 static int add(struct command *c, struct err *err)
@@ -85,6 +86,24 @@ static int list(struct command *c, struct err *err)
 	return 0;
 }
 
+static int set(struct command *c, struct err *err)
+{
+	const struct webhook_opts *opts = c->arg;
+	auto_free char *path = remote_path("webhooks", c->words[0]);
+	auto_json json_t *body = json_object(), *reply = NULL;
+	int r;
+
+	if (opts->url)
+		(void)json_object_set_new(body, "url", json_string(opts->url));
+	if (opts->types)
+		(void)json_object_set_new(
+			body, "types", json_string(strcmp(opts->types, "all") ? opts->types : ""));
+	r = remote_call(c->remote, "PATCH", path, body, &reply, err);
+	if (r == 0 && c->common.json)
+		command_print_json(reply);
+	return r;
+}
+
 static int remove_webhook(struct command *c, struct err *err)
 {
 	auto_free char *path = remote_path("webhooks", c->words[0]);
@@ -101,10 +120,15 @@ static const struct subcommand subcommands[] = {
          "Sends the project's events to a URL from now on, and prints the secret that signs them, "
          "this once.",
          "  cloche webhook add https://example.com/events\n"
-         "  cloche webhook add --types sandbox.ended,exec.ended https://example.com/ends",
+         "  cloche webhook add --types sandbox.ended,exec.exited https://example.com/ends",
          .n_words = 1, .n_opts = 1},
 	{"ls", list, "[OPTIONS]", "Lists the project's webhooks, and how it goes with each.",
          "  cloche webhook ls"},
+	{"set", set, "[OPTIONS] WEBHOOK_ID",
+         "Changes where a webhook goes or what it tells. Its secret stays.",
+         "  cloche webhook set --url https://example.com/elsewhere wh_k3v9…\n"
+         "  cloche webhook set --types all wh_k3v9…",
+         .n_words = 1, .n_opts = 2},
 	{"rm", remove_webhook, "[OPTIONS] WEBHOOK_ID",
          "Ends a webhook. Its id is in 'cloche webhook ls'.", "  cloche webhook rm wh_k3v9…",
          .n_words = 1},
@@ -123,7 +147,8 @@ int cmd_webhook(int argc, char **argv)
 	struct webhook_opts opts = {0};
 	const struct opt rows[] = {
 		{0, "types", OPT_TEXT, &opts.types, "TYPES",
-	         "only these, as sandbox.ended,exec.ended (default all)"},
+	         "only these, as sandbox.ended,exec.exited (default all)"},
+		{0, "url", OPT_TEXT, &opts.url, "URL", "send to this one from now on"},
 	};
 
 	return group_main(&group, rows, &opts, argc, argv);

@@ -47,7 +47,8 @@ enum event_type {
 };
 const char *event_type_name(enum event_type type); /* "exec.exited" */
 /* A list such as "exec.exited,sandbox" (a word alone means all of its kind) as a set of bits. */
-must_check int event_types_parse(const char *text, uint64_t *ret, struct err *err);
+must_check int event_types_parse(const char *text, const char *field, uint64_t *ret,
+                                 struct err *err);
 
 #define EVENT_DATA_MAX        2048 /* bytes of an entry's own facts */
 #define EVENT_TEXT_MAX        200  /* bytes of a text from outside */

@@ -31,7 +31,7 @@ static bool is_meant(const char *name, const char *word, size_t len)
 	return strncmp(name, word, len) == 0 && (name[len] == '\0' || name[len] == '.');
 }
 
-int event_types_parse(const char *text, uint64_t *ret, struct err *err)
+int event_types_parse(const char *text, const char *field, uint64_t *ret, struct err *err)
 {
 	uint64_t set = 0;
 
@@ -43,7 +43,7 @@ int event_types_parse(const char *text, uint64_t *ret, struct err *err)
 			if (len > 0 && is_meant(names[i], p, len))
 				found |= BIT64(i);
 		if (found == 0)
-			return err_field(err, "type", "'%.*s' is not a type of event",
+			return err_field(err, field, "'%.*s' is not a type of event",
 			                 (int)MIN(len, (size_t)40), p);
 		set |= found;
 		p += len;

@@ -256,11 +256,21 @@ static void hook_free(struct hook *h)
 	free(h);
 }
 
-/* In memory only. The row's texts were checked when it was made. */
+/* From url_text and types_text, which were checked when they were given. */
+static int read_texts(struct hook *h)
+{
+	const char *why;
+
+	h->types = 0;
+	if (url_parse(h->url_text, strlen(h->url_text), &h->url, &why) < 0)
+		return -EINVAL;
+	return h->types_text[0] ? event_types_parse(h->types_text, "types", &h->types, NULL) : 0;
+}
+
+/* In memory only. */
 static int hook_make(struct hooks *hooks, const struct hook_row *row, struct hook **ret)
 {
 	struct hook *h = xnew0(struct hook);
-	const char *why;
 
 	h->hooks = hooks;
 	(void)snprintf(h->id, sizeof(h->id), "%s", row->id);
@@ -274,8 +284,7 @@ static int hook_make(struct hooks *hooks, const struct hook_row *row, struct hoo
 	h->timer = loop_timer_new(hooks->config.loop, look, h);
 	list_append(&hooks->all, &h->link);
 	hooks->n_all++;
-	if (url_parse(h->url_text, strlen(h->url_text), &h->url, &why) < 0 ||
-	    (h->types_text[0] && event_types_parse(h->types_text, &h->types, NULL) < 0)) {
+	if (read_texts(h) < 0) {
 		hook_free(h);
 		return -EINVAL;
 	}
@@ -370,7 +379,7 @@ int hooks_add(struct hooks *hooks, const char *project_id, const char *url, cons
 	int r = check_url(hooks, url, err);
 
 	if (r == 0 && types)
-		r = event_types_parse(types, &set, err);
+		r = event_types_parse(types, "types", &set, err);
 	if (r == 0)
 		r = check_room(hooks, project_id, err);
 	if (r < 0)
@@ -397,6 +406,61 @@ const struct hook *hooks_find(struct hooks *hooks, const char *project_id, const
 		if (strcmp(h->id, id) == 0 && strcmp(h->project_id, project_id) == 0)
 			return h;
 	return NULL;
+}
+
+static void replace_text(char **at, const char *with)
+{
+	char *copy = xstrdup(with);
+
+	free(*at);
+	*at = copy;
+}
+
+/* What it is at is judged and sent anew. */
+static void begin_again(struct hook *h, uint64_t cursor)
+{
+	dialer_cancel(h->hooks->config.dialer, h->dial_tag);
+	h->dial_tag = 0;
+	delivery_free(take_ptr(h->delivery));
+	h->cursor = h->after = cursor;
+	h->seq = 0;
+	h->failures = 0;
+	h->last_error[0] = '\0';
+	loop_timer_set_in(h->timer, 0);
+}
+
+int hooks_change(struct hooks *hooks, const char *project_id, const char *id, const char *url,
+                 const char *types, const struct hook **ret, struct err *err)
+{
+	struct hook *h = unconst(hooks_find(hooks, project_id, id));
+	struct hook_row row;
+	uint64_t set;
+	int r = 0;
+
+	if (!h)
+		return err_set(err, ERR_NOT_FOUND, 0, "no webhook '%.64s'", id);
+	if (url)
+		r = check_url(hooks, url, err);
+	if (r == 0 && types && types[0])
+		r = event_types_parse(types, "types", &set, err);
+	if (r < 0)
+		return r;
+	row = (struct hook_row){
+		.id = h->id,
+		.url = url ? url : h->url_text,
+		.types = types ? types : h->types_text,
+		.cursor = h->seq ? h->seq - 1 : h->after,
+	};
+	r = store_hooks_change(hooks->rows, &row, err);
+	if (r < 0)
+		return r;
+	if (url)
+		replace_text(&h->url_text, url);
+	if (types)
+		replace_text(&h->types_text, types);
+	begin_again(h, row.cursor);
+	*ret = h;
+	return read_texts(h) < 0 ? err_field(err, "url", "cannot be used") : 0;
 }
 
 int hooks_remove(struct hooks *hooks, const char *project_id, const char *id, struct err *err)

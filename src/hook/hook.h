@@ -46,6 +46,11 @@ void hooks_close(struct hooks *hooks); /* NULL is fine */
 must_check int hooks_add(struct hooks *hooks, const char *project_id, const char *url,
                          const char *types, char secret[64], const struct hook **ret,
                          struct err *err);
+/* NULL keeps; types "" = all. Entries that came before, and are not sent yet, go by the new url; by
+ * the new types go those that come from now on, and the one that is being sent. */
+must_check int hooks_change(struct hooks *hooks, const char *project_id, const char *id,
+                            const char *url, const char *types, const struct hook **ret,
+                            struct err *err);
 must_check int hooks_remove(struct hooks *hooks, const char *project_id, const char *id,
                             struct err *err); /* NOT_FOUND for another project's */
 const struct hook *hooks_find(struct hooks *hooks, const char *project_id,

@@ -5,11 +5,12 @@
 
 #include <assert.h>
 
-enum statement { ADD, MOVE, REMOVE, EACH, STATEMENT_COUNT };
+enum statement { ADD, CHANGE, MOVE, REMOVE, EACH, STATEMENT_COUNT };
 
 static const char *const statements[] = {
 	[ADD] = "INSERT INTO hooks (id, project_id, url, types, secret, created_us, cursor) "
 		"VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+	[CHANGE] = "UPDATE hooks SET url = ?2, types = ?3, cursor = ?4 WHERE id = ?1",
 	[MOVE] = "UPDATE hooks SET cursor = ?2 WHERE id = ?1",
 	[REMOVE] = "DELETE FROM hooks WHERE id = ?1",
 	[EACH] = "SELECT id, project_id, url, types, secret, created_us, cursor FROM hooks "
@@ -84,6 +85,17 @@ int store_hooks_add(struct store_hooks *sh, const struct hook_row *row, struct e
 	(void)sqlite3_bind_int64(stmt, 6, (sqlite3_int64)row->created_us);
 	(void)sqlite3_bind_int64(stmt, 7, (sqlite3_int64)row->cursor);
 	return run(sh, ADD, err);
+}
+
+int store_hooks_change(struct store_hooks *sh, const struct hook_row *row, struct err *err)
+{
+	sqlite3_stmt *stmt = sh->prepared[CHANGE];
+
+	bind_text(stmt, 1, row->id);
+	bind_text(stmt, 2, row->url);
+	bind_text(stmt, 3, row->types);
+	(void)sqlite3_bind_int64(stmt, 4, (sqlite3_int64)row->cursor);
+	return run(sh, CHANGE, err);
 }
 
 int store_hooks_move(struct store_hooks *sh, const char *id, uint64_t cursor, struct err *err)

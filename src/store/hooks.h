@@ -14,6 +14,9 @@ must_check int store_hooks_open(struct store *st, struct store_hooks **ret, stru
 void store_hooks_close(struct store_hooks *sh); /* NULL is fine */
 
 must_check int store_hooks_add(struct store_hooks *sh, const struct hook_row *row, struct err *err);
+/* Its url, types and cursor. */
+must_check int store_hooks_change(struct store_hooks *sh, const struct hook_row *row,
+                                  struct err *err);
 must_check int store_hooks_move(struct store_hooks *sh, const char *id, uint64_t cursor,
                                 struct err *err);
 must_check int store_hooks_remove(struct store_hooks *sh, const char *id, struct err *err);

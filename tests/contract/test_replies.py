@@ -166,11 +166,13 @@ def create_webhook(api, box):
     hook_id = made["webhook"]["id"]
     assert api("get_webhook", webhook_id=hook_id)[1] == made["webhook"]
     assert made["webhook"] in api("list_webhooks")[1]["webhooks"]
+    status, changed = api("update_webhook", webhook_id=hook_id, body={"url": "https://example.com/there", "types": ""})
+    assert (status, changed) == (200, {**made["webhook"], "url": "https://example.com/there", "types": None, "last_seq": changed["last_seq"]})
     assert api("delete_webhook", webhook_id=hook_id)[1] == {"id": hook_id}
     assert api("delete_webhook", webhook_id=hook_id)[0] == 404
 
 
-list_webhooks = get_webhook = delete_webhook = create_webhook
+list_webhooks = get_webhook = update_webhook = delete_webhook = create_webhook
 
 
 def get_metrics(api, box):

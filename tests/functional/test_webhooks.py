@@ -117,6 +117,24 @@ def test_what_is_refused_is_sent_again_and_nothing_overtakes_it(own):
         call(own, "DELETE", f"/v1/webhooks/{hook_id}")
 
 
+def test_a_changed_webhook_takes_what_waits_to_its_new_place(own):
+    with Receiver(answers=lambda n: 500) as old, Receiver() as new, Client(own.url, own.key) as client:
+        hook_id, _ = hook_to(own, old.url, types="sandbox.created")
+        with client.create() as box:
+            wait_for(lambda: old.got, 20, "a first attempt")
+            changed = client.update_webhook(hook_id, url=new.url)
+            assert (changed["url"], changed["types"], changed["last_error"]) == (new.url, "sandbox.created", None)
+            wait_for(lambda: [e["sandbox_id"] for e in new.entries()] == [box.id], 20, "the event that waited")
+            client.update_webhook(hook_id, types="sandbox.ended")
+        wait_for(lambda: len(new.got) == 2, 20, "an event of the new kind")
+        assert [e["type"] for e in new.entries()] == ["sandbox.created", "sandbox.ended"]
+        assert client.update_webhook(hook_id, types="")["types"] is None
+        for field, value in (("url", "http://10.1.2.3/"), ("types", "nonsense")):
+            status, reply = call(own, "PATCH", f"/v1/webhooks/{hook_id}", {field: value})
+            assert (status, reply["error"]["field"]) == (400, field)
+        client.delete_webhook(hook_id)
+
+
 def test_a_killed_gateway_goes_on_where_it_was(own):
     with Receiver() as receiver, Client(own.url, own.key) as client:
         hook_id, _ = hook_to(own, receiver.url, types="sandbox.created")
@@ -210,8 +228,8 @@ def test_webhooks_belong_to_their_project_and_need_an_admin(daemon, client, proj
     hook_id, _ = hook_to(daemon, "https://example.com/", types="policy")
     project = client.create_project("hooks-other")
     stranger = client.create_key("h", scope="admin", project=project["id"])["secret"]
-    for method in ("GET", "DELETE"):
-        assert call(daemon, method, f"/v1/webhooks/{hook_id}", key=stranger)[0] == 404
+    for method, body in (("GET", None), ("PATCH", {"types": "policy"}), ("DELETE", None)):
+        assert call(daemon, method, f"/v1/webhooks/{hook_id}", body, key=stranger)[0] == 404
     assert call(daemon, "GET", "/v1/webhooks", key=stranger)[1] == {"webhooks": []}
     for method, path in (("GET", "/v1/webhooks"), ("POST", "/v1/webhooks"), ("DELETE", f"/v1/webhooks/{hook_id}")):
         assert call(daemon, method, path, key=project_keys["write"])[0] == 403

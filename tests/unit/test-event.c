@@ -449,7 +449,7 @@ TEST(a_filter_by_project_sandbox_and_type_gives_only_those)
 	CHECK_INT(export_all(&filter).n, 1);
 	filter = (struct event_filter){.sandbox_id = SANDBOX};
 	CHECK_INT(export_all(&filter).n, 2);
-	CHECK_INT(event_types_parse("exec.exited,daemon", &filter.types, NULL), 0);
+	CHECK_INT(event_types_parse("exec.exited,daemon", "type", &filter.types, NULL), 0);
 	CHECK_INT(export_all(&filter).n, 1);
 	filter.sandbox_id = NULL;
 	CHECK_INT(export_all(&filter).n, 2);
@@ -461,11 +461,11 @@ TEST(an_unknown_type_is_named)
 	struct err err = {0};
 	uint64_t types = 0;
 
-	CHECK(event_types_parse("exec,nothing", &types, &err) < 0);
+	CHECK(event_types_parse("exec,nothing", "type", &types, &err) < 0);
 	CHECK_STR(err.message, "type: 'nothing' is not a type of event");
-	CHECK(event_types_parse("", &types, &err) < 0);
-	CHECK(event_types_parse("exec.", &types, &err) < 0);
-	CHECK_INT(event_types_parse("sandbox", &types, &err), 0);
+	CHECK(event_types_parse("", "type", &types, &err) < 0);
+	CHECK(event_types_parse("exec.", "type", &types, &err) < 0);
+	CHECK_INT(event_types_parse("sandbox", "type", &types, &err), 0);
 	CHECK(types & BIT64(EVENT_SANDBOX_ENDED));
 	CHECK(!(types & BIT64(EVENT_EXEC_EXITED)));
 }

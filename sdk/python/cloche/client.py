@@ -212,6 +212,10 @@ class Client:
         """{webhook, secret}: events of the project go to url from now on; the secret is shown this once."""
         return self.call(request("POST", ["webhooks"], body={"url": url, "types": types}))
 
+    def update_webhook(self, webhook_id: str, *, url: Optional[str] = None, types: Optional[str] = None) -> Json:
+        """What is None stays; types "" is all of them."""
+        return self.call(request("PATCH", ["webhooks", webhook_id], body={"url": url, "types": types}))
+
     def delete_webhook(self, webhook_id: str) -> None:
         self.call(request("DELETE", ["webhooks", webhook_id]))
 
