@@ -18,6 +18,9 @@ struct child_report { /* SOCK_SEQPACKET, one message */
 /* To the gateway: end as by SIGTERM, but delete nothing, since another follows. */
 #define CHILD_LEAVE_SIGNAL SIGUSR1
 
+/* To the gateway over its control socket, one byte and a socket: whose successor that leads to. */
+enum child_news { CHILD_NEWS_DIALER = 'd', CHILD_NEWS_WALL = 'w' };
+
 enum child_exit { CHILD_OK = 0, CHILD_FAILED = 1 };
 
 /* Closes all fds but stderr and these (-1 is skipped), stdin and stdout become /dev/null; signals

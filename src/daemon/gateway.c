@@ -226,8 +226,8 @@ static void on_leave(struct loop *loop, void *arg)
 	stop(g, DRAIN_US);
 }
 
-/* The launcher hands over the socket of a new wall, or it has ended. */
-static bool take_wall(struct gateway *g)
+/* The launcher hands over the socket of a new wall or dialer, or it has ended. */
+static bool take_news(struct gateway *g)
 {
 	char byte;
 	int fds[FD_PASS_MAX];
@@ -238,7 +238,10 @@ static bool take_wall(struct gateway *g)
 		return true;
 	if (n != 1 || n_fds != 1)
 		return false;
-	wall_client_attach(g->wall, fds[0]);
+	if (byte == CHILD_NEWS_WALL)
+		wall_client_attach(g->wall, fds[0]);
+	else
+		dialer_attach(g->outgoing.dialer, fds[0]);
 	return true;
 }
 
@@ -247,7 +250,7 @@ static void on_control(struct loop *loop, uint32_t events, void *arg)
 	struct gateway *g = arg;
 
 	(void)events;
-	if (take_wall(g))
+	if (take_news(g))
 		return;
 	loop_io_removep(&g->control_io);
 	(void)close(take_fd(&g->control_fd));
@@ -348,14 +351,6 @@ static int open_quota(struct gateway *g, struct err *err)
 	return r;
 }
 
-/* As when the launcher is gone: the next start makes a new one. */
-static void on_dialer_lost(struct loop *loop, void *arg)
-{
-	(void)arg;
-	log_warn("gateway.alone", "the dialer is gone");
-	loop_stop(loop);
-}
-
 static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
@@ -365,8 +360,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	if (r == 0)
 		r = open_events(g, err);
 	if (r == 0)
-		r = outgoing_open(&g->outgoing, g->loop, g->store, g->events, fds->dialer,
-		                  on_dialer_lost, g, err);
+		r = outgoing_open(&g->outgoing, g->loop, g->store, g->events, fds->dialer, err);
 	if (r == 0)
 		r = keyring_load(g->store, &g->keyring, err);
 	if (r == 0)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Broker, gateway and dialer live and die together: each sees the end of another as the end of the
- * socket between them. The launcher waits until all are gone, then starts them anew. The wall goes
- * with them, too; but when it dies alone, which is what bytes of guests could make it do, it is
- * started alone, and the gateway gets its new socket over the control socket.
+ * Broker and gateway live and die together: each sees the end of the other as the end of the socket
+ * between them. The launcher waits until all are gone, then starts them anew. Wall and dialer go
+ * with them, too; but when one of these dies alone, which is what bytes from outside could make it
+ * do, it is started alone, and the gateway gets its new socket over the control socket.
  *
  *	starting --> up --+--> falling (one died: the other is on its way out) --> resting -->
  *starting |              +--> stopping (asked to) --> done
@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "daemon/child.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -37,15 +38,19 @@
 #define QUICK_LIFE_US   (10 * SECOND_US)
 #define QUICK_LIVES_MAX 5
 #define REST_US         (SECOND_US / 10) /* doubled with each quick life */
-#define WALL_REST_US    (SECOND_US / 5)
+#define ALONE_REST_US   (SECOND_US / 5)
 
 enum role { ROLE_BROKER, ROLE_DIALER, ROLE_WALL, ROLE_GATEWAY, ROLE_COUNT };
-static const char *const role_names[] = {
-	[ROLE_BROKER] = "broker",
-	[ROLE_DIALER] = "dialer",
-	[ROLE_WALL] = "wall",
-	[ROLE_GATEWAY] = "gateway",
+static const struct {
+	const char *name;
+	char news; /* how the gateway is told of its successor; 0: it has none of its own */
+} roles[] = {
+	[ROLE_BROKER] = {"broker", 0},
+	[ROLE_DIALER] = {"dialer", CHILD_NEWS_DIALER},
+	[ROLE_WALL] = {"wall", CHILD_NEWS_WALL},
+	[ROLE_GATEWAY] = {"gateway", 0},
 };
+static_assert(ARRAY_SIZE(roles) == ROLE_COUNT, "a role has no row");
 
 enum phase {
 	PHASE_STARTING,
@@ -64,6 +69,7 @@ struct child {
 	struct loop_child *watch; /* NULL: not running */
 	int control_fd;
 	struct loop_io *control_io;
+	struct loop_timer *rest; /* until one that died alone is followed */
 };
 
 struct launcher {
@@ -73,8 +79,7 @@ struct launcher {
 	struct loop *loop;
 	enum phase phase;
 	struct child children[ROLE_COUNT];
-	struct loop_timer *timer;      /* patience of the phase */
-	struct loop_timer *wall_timer; /* until a wall that died is followed */
+	struct loop_timer *timer; /* patience of the phase */
 	uint64_t started_us;
 	unsigned quick_lives;
 	bool was_up;
@@ -190,19 +195,19 @@ static void on_child_end(struct loop *loop, int wait_status, void *arg)
 	c->watch = NULL;
 	close_control(c);
 	if (!is_ending(l)) {
-		log_warn("daemon.child_died", "name=%s wait_status=0x%x", role_names[c->role],
+		log_warn("daemon.child_died", "name=%s wait_status=0x%x", roles[c->role].name,
 		         wait_status);
 		(void)err_set(&err, ERR_INTERNAL, 0, "the %s ended with wait status 0x%x",
-		              role_names[c->role], wait_status);
+		              roles[c->role].name, wait_status);
 		keep_err(l, &err);
 	}
 	if (!is_running(l)) {
 		on_pair_gone(l);
 		return;
 	}
-	if (c->role == ROLE_WALL && l->phase == PHASE_UP) {
+	if (roles[c->role].news && l->phase == PHASE_UP) {
 		l->has_err = false;
-		loop_timer_set_in(l->wall_timer, WALL_REST_US);
+		loop_timer_set_in(c->rest, ALONE_REST_US);
 		return;
 	}
 	if (l->phase == PHASE_UP)
@@ -237,7 +242,7 @@ static void on_report(struct child *c, const struct child_report *report)
 		err.message[sizeof(err.message) - 1] = '\0';
 		err.hint[sizeof(err.hint) - 1] = '\0';
 		log_error("daemon.start_failed", "name=%s error='%s' hint='%s'",
-		          role_names[c->role], err.message, err.hint);
+		          roles[c->role].name, err.message, err.hint);
 		keep_err(l, &err);
 	} else if (c->role == ROLE_GATEWAY && l->phase == PHASE_STARTING) {
 		l->was_up = true;
@@ -318,33 +323,57 @@ static void on_reload(struct loop *loop, void *arg)
 }
 
 struct pair_fds {
-	int link[2];    /* broker, gateway */
-	int dial[2];    /* dialer, gateway */
-	int wall[2];    /* wall, gateway */
-	int control[2]; /* ours, the child's */
+	int link[ROLE_GATEWAY][2]; /* each role's, the gateway's */
+	int control[2];            /* ours, the child's */
 	int key;
 };
+static_assert(ROLE_GATEWAY == ROLE_COUNT - 1, "all others have a link to it");
+
+static const struct pair_fds no_fds = {
+	.link = {{-1, -1}, {-1, -1}, {-1, -1}}, .control = {-1, -1}, .key = -1};
+
+static int make_link(struct pair_fds *fds, enum role role, struct err *err)
+{
+	/* The others may wait for the gateway with what they have to say. */
+	int flags = SOCK_CLOEXEC | (role == ROLE_BROKER ? SOCK_NONBLOCK : 0);
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | flags, 0, fds->link[role]) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
+	return 0;
+}
+
+static void close_all(const struct pair_fds *fds)
+{
+	for (size_t i = 0; i < ROLE_GATEWAY; i++)
+		for (size_t k = 0; k < 2; k++)
+			if (fds->link[i][k] >= 0)
+				(void)close(fds->link[i][k]);
+	if (fds->key >= 0)
+		(void)close(fds->key);
+}
 
 static pid_t fork_child(struct launcher *l, enum role role, const struct pair_fds *fds)
 {
 	pid_t pid = fork();
-	int code;
 
 	if (pid != 0)
 		return pid;
-	if (role == ROLE_BROKER)
-		code = broker_main(l->site, fds->link[0], fds->control[1]);
-	else if (role == ROLE_DIALER)
-		code = dialer_main(l->site, fds->dial[0], fds->control[1]);
-	else if (role == ROLE_WALL)
-		code = wall_main(l->site, fds->wall[0], fds->control[1]);
-	else
-		code = gateway_main(l->site, &(struct gateway_fds){.broker = fds->link[1],
-		                                                   .dialer = fds->dial[1],
-		                                                   .wall = fds->wall[1],
-		                                                   .control = fds->control[1],
-		                                                   .key = fds->key});
-	_exit(code);
+	switch (role) {
+	case ROLE_BROKER:
+		_exit(broker_main(l->site, fds->link[role][0], fds->control[1]));
+	case ROLE_DIALER:
+		_exit(dialer_main(l->site, fds->link[role][0], fds->control[1]));
+	case ROLE_WALL:
+		_exit(wall_main(l->site, fds->link[role][0], fds->control[1]));
+	case ROLE_GATEWAY:
+	case ROLE_COUNT:
+		break;
+	}
+	_exit(gateway_main(l->site, &(struct gateway_fds){.broker = fds->link[ROLE_BROKER][1],
+	                                                  .dialer = fds->link[ROLE_DIALER][1],
+	                                                  .wall = fds->link[ROLE_WALL][1],
+	                                                  .control = fds->control[1],
+	                                                  .key = fds->key}));
 }
 
 static int start_child(struct launcher *l, enum role role, struct pair_fds *fds, struct err *err)
@@ -361,72 +390,55 @@ static int start_child(struct launcher *l, enum role role, struct pair_fds *fds,
 	c->control_fd = fds->control[0];
 	pidfd = pid < 0 ? -1 : pidfd_open(pid, 0);
 	if (pidfd < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot start the %s", role_names[role]);
+		return err_set(err, ERR_INTERNAL, errno, "cannot start the %s", roles[role].name);
 	r = loop_child_add(l->loop, pidfd, on_child_end, c, &c->watch);
 	if (r == 0)
 		r = loop_io_add(l->loop, c->control_fd, EPOLLIN, on_control, c, &c->control_io);
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch the %s", role_names[role]) : 0;
-}
-
-static void close_both(const int fds[2])
-{
-	for (size_t i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch the %s", roles[role].name) : 0;
 }
 
 /* One that died alone is followed by another. */
-static void on_wall_rest_end(struct loop *loop, void *arg)
+static void on_rest_end(struct loop *loop, void *arg)
 {
-	struct launcher *l = arg;
-	struct pair_fds fds = {.wall = {-1, -1}};
+	struct child *c = arg;
+	struct launcher *l = c->launcher;
+	struct pair_fds fds = no_fds;
 	struct err err;
-	int r = 0;
+	int r;
 
 	(void)loop;
-	if (l->phase != PHASE_UP || l->children[ROLE_WALL].watch)
+	if (l->phase != PHASE_UP || c->watch)
 		return;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.wall) < 0)
-		r = err_set(&err, ERR_INTERNAL, errno, "cannot make a socket pair");
+	r = make_link(&fds, c->role, &err);
 	if (r == 0)
-		r = start_child(l, ROLE_WALL, &fds, &err);
-	if (r == 0 && fd_send(l->children[ROLE_GATEWAY].control_fd, "w", 1, &fds.wall[1], 1) < 0)
-		log_warn("daemon.wall_untold", "the gateway takes no new wall");
-	close_both(fds.wall);
+		r = start_child(l, c->role, &fds, &err);
+	if (r == 0 && fd_send(l->children[ROLE_GATEWAY].control_fd, &roles[c->role].news, 1,
+	                      &fds.link[c->role][1], 1) < 0)
+		log_warn("daemon.child_untold", "name=%s", roles[c->role].name);
+	close_all(&fds);
 	if (r < 0) {
-		log_error("daemon.wall_failed", "error='%s'", err.message);
-		loop_timer_set_in(l->wall_timer, SECOND_US);
+		log_error("daemon.start_failed", "name=%s error='%s'", roles[c->role].name,
+		          err.message);
+		loop_timer_set_in(c->rest, SECOND_US);
 	}
 }
 
 static void start_pair(struct launcher *l)
 {
-	struct pair_fds fds = {.link = {-1, -1}, .dial = {-1, -1}, .wall = {-1, -1}, .key = -1};
+	struct pair_fds fds = no_fds;
 	struct err err;
 	int r = 0;
 
 	l->started_us = loop_now_us(l->loop);
 	l->was_killed = false;
 	move(l, PHASE_STARTING, START_MAX_US);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.link) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.dial) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.wall) < 0)
-		r = err_set(&err, ERR_INTERNAL, errno, "cannot make a socket pair");
+	for (size_t i = 0; r == 0 && i < ROLE_GATEWAY; i++)
+		r = make_link(&fds, (enum role)i, &err);
 	if (r == 0)
 		r = site_open_key(l->site, &fds.key, &err);
-	if (r == 0)
-		r = start_child(l, ROLE_BROKER, &fds, &err);
-	if (r == 0)
-		r = start_child(l, ROLE_DIALER, &fds, &err);
-	if (r == 0)
-		r = start_child(l, ROLE_WALL, &fds, &err);
-	if (r == 0)
-		r = start_child(l, ROLE_GATEWAY, &fds, &err);
-	close_both(fds.link);
-	close_both(fds.dial);
-	close_both(fds.wall);
-	if (fds.key >= 0)
-		(void)close(fds.key);
+	for (size_t i = 0; r == 0 && i < ROLE_COUNT; i++)
+		r = start_child(l, (enum role)i, &fds, &err);
+	close_all(&fds);
 	if (r < 0) { /* no fds or processes: a broker that did start sees its gateway gone */
 		log_error("daemon.start_failed", "error='%s'", err.message);
 		keep_err(l, &err);
@@ -443,11 +455,13 @@ int launcher_run(const struct site *site, struct reload *reload,
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < ROLE_COUNT; i++)
-		l.children[i] =
-			(struct child){.launcher = &l, .role = (enum role)i, .control_fd = -1};
+	for (size_t i = 0; i < ROLE_COUNT; i++) {
+		struct child *c = &l.children[i];
+
+		*c = (struct child){.launcher = &l, .role = (enum role)i, .control_fd = -1};
+		c->rest = loop_timer_new(l.loop, on_rest_end, c);
+	}
 	l.timer = loop_timer_new(l.loop, on_patience_end, &l);
-	l.wall_timer = loop_timer_new(l.loop, on_wall_rest_end, &l);
 	(void)signal(SIGPIPE,
 	             SIG_IGN); /* the ready fd's reader may be gone; children set their own */
 	r = loop_signal_add(l.loop, SIGTERM, on_stop, &l);
@@ -465,10 +479,11 @@ int launcher_run(const struct site *site, struct reload *reload,
 		*err = l.err;
 		r = -ECHILD;
 	}
-	for (size_t i = 0; i < ROLE_COUNT; i++)
+	for (size_t i = 0; i < ROLE_COUNT; i++) {
 		close_control(&l.children[i]);
+		loop_timer_free(l.children[i].rest);
+	}
 	loop_timer_free(l.timer);
-	loop_timer_free(l.wall_timer);
 	loop_free(l.loop);
 	return r;
 }

@@ -32,7 +32,7 @@ int outgoing_prepare(struct outgoing *o, const struct config *config, struct err
 }
 
 int outgoing_open(struct outgoing *o, struct loop *loop, struct store *store,
-                  struct event_log *events, int dialer_fd, loop_fn lost, void *arg, struct err *err)
+                  struct event_log *events, int dialer_fd, struct err *err)
 {
 	struct hooks_config config = {
 		.loop = loop,
@@ -42,11 +42,9 @@ int outgoing_open(struct outgoing *o, struct loop *loop, struct store *store,
 		.allowed = o->allowed.items,
 		.n_allowed = o->allowed.n,
 	};
-	int r = dialer_new(loop, dialer_fd, lost, arg, &o->dialer, err);
 
-	if (r < 0)
-		return r;
-	config.dialer = o->dialer;
+	o->dialer = config.dialer = dialer_new(loop);
+	dialer_attach(o->dialer, dialer_fd);
 	return hooks_open(&config, &o->hooks, err);
 }
 

@@ -21,8 +21,7 @@ struct outgoing {
 };
 /* While the host's certificates can be read. */
 must_check int outgoing_prepare(struct outgoing *o, const struct config *config, struct err *err);
-/* Owns dialer_fd. lost: the dialer's process is gone. */
+/* Owns dialer_fd. */
 must_check int outgoing_open(struct outgoing *o, struct loop *loop, struct store *store,
-                             struct event_log *events, int dialer_fd, loop_fn lost, void *arg,
-                             struct err *err);
+                             struct event_log *events, int dialer_fd, struct err *err);
 void outgoing_close(struct outgoing *o);

@@ -7,6 +7,7 @@
 #include "hook/dialer.h"
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "hook/dial_msg.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ struct call {
 	uint64_t tag;
 	dial_fn fn;
 	void *arg;
-	const char *why; /* known before it was sent */
+	const char *why; /* known without an answer */
 	struct loop_timer *timer;
 	UT_hash_handle hh;
 };
@@ -31,8 +32,6 @@ struct dialer {
 	struct loop *loop;
 	int fd;
 	struct loop_io *io;
-	loop_fn lost;
-	void *lost_arg;
 	uint64_t last_tag;
 	struct call *calls; /* by tag */
 };
@@ -51,6 +50,22 @@ static void call_end(struct call *c, int fd, const char *why)
 
 	call_free(c);
 	fn(fd, why, arg);
+}
+
+/* Callers are told from the loop. */
+static void fail_soon(struct call *c, const char *why)
+{
+	c->why = why;
+	loop_timer_set_in(c->timer, 0);
+}
+
+static void detach(struct dialer *d)
+{
+	loop_io_removep(&d->io);
+	if (d->fd >= 0)
+		(void)close(take_fd(&d->fd));
+	for (struct call *c = d->calls; c; c = c->hh.next)
+		fail_soon(c, "the dialer is gone");
 }
 
 static void on_timer(struct loop *loop, void *arg)
@@ -100,8 +115,8 @@ static bool read_one(struct dialer *d)
 		on_reply(d, &reply, n_fds > 0 ? fds[0] : -1);
 		return true;
 	}
-	loop_io_removep(&d->io);
-	d->lost(d->loop, d->lost_arg);
+	log_warn("gateway.dialer_lost", "error=%zd", n);
+	detach(d);
 	return false;
 }
 
@@ -114,22 +129,22 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 			break;
 }
 
-int dialer_new(struct loop *loop, int link_fd, loop_fn lost, void *lost_arg, struct dialer **ret,
-               struct err *err)
+struct dialer *dialer_new(struct loop *loop)
 {
 	struct dialer *d = xnew0(struct dialer);
-	int r;
 
-	*d = (struct dialer){.loop = loop, .fd = link_fd, .lost = lost, .lost_arg = lost_arg};
-	r = fd_set_nonblock(link_fd, true);
-	if (r == 0)
-		r = loop_io_add(loop, link_fd, EPOLLIN, on_io, d, &d->io);
-	if (r < 0) {
-		dialer_free(d);
-		return err_set(err, ERR_INTERNAL, -r, "cannot watch the dialer");
-	}
-	*ret = d;
-	return 0;
+	d->loop = loop;
+	d->fd = -1;
+	return d;
+}
+
+void dialer_attach(struct dialer *d, int link_fd)
+{
+	detach(d);
+	d->fd = link_fd;
+	if (fd_set_nonblock(link_fd, true) < 0 ||
+	    loop_io_add(d->loop, link_fd, EPOLLIN, on_io, d, &d->io) < 0)
+		detach(d);
 }
 
 void dialer_free(struct dialer *d)
@@ -138,8 +153,7 @@ void dialer_free(struct dialer *d)
 		return;
 	while (d->calls)
 		call_free(d->calls);
-	loop_io_removep(&d->io);
-	(void)close(d->fd);
+	detach(d);
 	free(d);
 }
 
@@ -152,9 +166,11 @@ uint64_t dialer_dial(struct dialer *d, const char *host, uint16_t port, dial_fn 
 	c->timer = loop_timer_new(d->loop, on_timer, c);
 	HASH_ADD(hh, d->calls, tag, sizeof(c->tag), c);
 	(void)snprintf(req.host, sizeof(req.host), "%s", host);
-	if (fd_send(d->fd, &req, sizeof(req), NULL, 0) != (ssize_t)sizeof(req))
-		c->why = "the dialer takes no more";
-	loop_timer_set_in(c->timer, c->why ? 0 : PATIENCE_US);
+	loop_timer_set_in(c->timer, PATIENCE_US);
+	if (d->fd < 0)
+		fail_soon(c, "the dialer is gone");
+	else if (fd_send(d->fd, &req, sizeof(req), NULL, 0) != (ssize_t)sizeof(req))
+		fail_soon(c, "the dialer takes no more");
 	return c->tag;
 }
 

@@ -3,7 +3,8 @@
 /*
  * Connections out. The gateway cannot make any: it has no socket() and no connect(). It asks the
  * dialer, a process of its own that resolves the name, holds the address against what may be
- * reached, connects, and hands the socket over.
+ * reached, connects, and hands the socket over. A dialer that dies costs the calls under way; until
+ * the next one is there, calls fail.
  */
 #include "loop/loop.h"
 
@@ -12,10 +13,9 @@ struct dialer;
 /* From the loop, never from inside dialer_dial(). fd is the callee's; else -1 and why. */
 typedef void (*dial_fn)(int fd, const char *why, void *arg);
 
-/* Owns link_fd. lost is called once when the dialer's process is gone. */
-must_check int dialer_new(struct loop *loop, int link_fd, loop_fn lost, void *lost_arg,
-                          struct dialer **ret, struct err *err);
-void dialer_free(struct dialer *d); /* NULL is fine */
+struct dialer *dialer_new(struct loop *loop);
+void dialer_attach(struct dialer *d, int link_fd); /* owns it; replaces an earlier one */
+void dialer_free(struct dialer *d);                /* NULL is fine */
 /* Gives a tag for dialer_cancel(). */
 uint64_t dialer_dial(struct dialer *d, const char *host, uint16_t port, dial_fn fn, void *arg);
 void dialer_cancel(struct dialer *d, uint64_t tag); /* fn is not called; 0 and old tags are fine */

@@ -22,15 +22,7 @@ static struct {
 	struct hooks *hooks;
 	struct hook_timing timing;
 	int peer_fd; /* the dialer's end */
-	bool is_lost;
 } rig;
-
-static void on_lost(struct loop *loop, void *arg)
-{
-	(void)loop;
-	(void)arg;
-	rig.is_lost = true;
-}
 
 static void open_all(void)
 {
@@ -49,7 +41,8 @@ static void open_all(void)
 	CHECK_INT(event_log_open(&config, &rig.events, NULL), 0);
 	CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	rig.peer_fd = pair[0];
-	CHECK_INT(dialer_new(rig.loop, pair[1], on_lost, NULL, &rig.dialer, NULL), 0);
+	rig.dialer = dialer_new(rig.loop);
+	dialer_attach(rig.dialer, pair[1]);
 	hooks.loop = rig.loop;
 	hooks.store = rig.store;
 	hooks.events = rig.events;
@@ -320,10 +313,22 @@ TEST(a_removed_hook_sends_no_more_and_an_answer_to_it_is_dropped)
 	tear_down();
 }
 
-TEST(a_dialer_that_is_gone_is_told_once)
+TEST(a_dialer_that_dies_fails_its_calls_and_the_next_one_takes_them)
 {
+	struct dial_request req;
+	const struct hook *h;
+	int pair[2];
+
 	set_up();
-	CHECK_INT(shutdown(rig.peer_fd, SHUT_RDWR), 0);
-	UNTIL(rig.is_lost);
+	h = add_hook();
+	add_event(EVENT_SANDBOX_CREATED);
+	UNTIL(take_request(&req));
+	(void)close(rig.peer_fd);
+	UNTIL(shows(h, "the dialer is gone"));
+	CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	rig.peer_fd = pair[0];
+	dialer_attach(rig.dialer, pair[1]);
+	UNTIL(take_request(&req));
+	CHECK_STR(req.host, "example.com");
 	tear_down();
 }
