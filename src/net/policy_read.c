@@ -10,6 +10,7 @@
 
 #define CONNECTIONS_MAX      65535
 #define BYTES_PER_SECOND_MIN 1024
+#define BYTES_PER_SECOND_MAX UINT64_C(1000000000000)
 
 int policy_refuse_entry(struct policy_reader *r, const char *field, size_t i, const char *text,
                         const char *why)
@@ -159,7 +160,7 @@ static int read_limits(struct policy_reader *r, const json_t *value, struct poli
 		{"connections", JSON_FIELD_U64, &p->connections_max, .min = 1,
 	         .max = CONNECTIONS_MAX},
 		{"bytes_per_second", JSON_FIELD_U64, &p->bytes_per_second,
-	         .min = BYTES_PER_SECOND_MIN},
+	         .min = BYTES_PER_SECOND_MIN, .max = BYTES_PER_SECOND_MAX},
 	};
 	char prefix[FIELD_SIZE];
 

@@ -42,6 +42,15 @@ static void on_gone(struct sandbox *s)
 
 static void ask_delete(struct sandbox *s);
 
+/* All that it used is known. */
+static void on_counted(struct sandbox *s)
+{
+	if (s->asked_to_keep && !s->is_kept)
+		ask_delete(s); /* the delete came while it was being stopped */
+	else
+		on_gone(s);
+}
+
 static void on_delete_reply(const struct msg_reply *reply, int fd, void *arg)
 {
 	struct sandbox *s = arg;
@@ -50,12 +59,12 @@ static void on_delete_reply(const struct msg_reply *reply, int fd, void *arg)
 		(void)close(fd);
 	s->ask = 0;
 	if (reply->err.code == ERR_NONE && s->asked_to_keep && !s->is_kept) {
-		ask_delete(s); /* the delete came while it was being stopped */
+		on_counted(s);
 		return;
 	}
 	if (reply->err.code == ERR_NONE) {
 		account_on_gone(s, reply);
-		on_gone(s);
+		network_when_over(s, on_counted);
 		return;
 	}
 	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, reply->err.message);

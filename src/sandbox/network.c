@@ -19,8 +19,9 @@
 #include <assert.h>
 #include <string.h>
 
-#define AGAIN_US  UINT64_C(1000000)
-#define BYTES_MAX (UINT64_C(1) << 50) /* that a wall which lies can charge at once */
+#define AGAIN_US     UINT64_C(1000000)
+#define LAST_WORD_US UINT64_C(1000000)   /* that an end waits for the wall to count its bytes */
+#define BYTES_MAX    (UINT64_C(1) << 50) /* that a wall which lies can charge at once */
 
 static_assert((int)DOOR_SOCKETS == WALL_SOCKETS, "a door's sockets do not fit the wall's message");
 
@@ -40,6 +41,8 @@ struct network {
 	uint64_t call;    /* of the wall, likewise */
 	struct list waiters;
 	struct loop_timer *again;
+	uint64_t last_call; /* of the wall: to close for good, and tell the last bytes */
+	void (*over)(struct sandbox *s);
 };
 
 static void network_step(struct network *n);
@@ -96,9 +99,6 @@ int network_read(const json_t *value, const char *field, struct policy **ret, st
 		return 0;
 	}
 	r = policy_read(value, field, &p, err);
-	if (r == 0 && p->bytes_per_second > 0)
-		r = err_set(err, ERR_UNSUPPORTED, 0, "%s.limits.bytes_per_second: is not there yet",
-		            field);
 	if (r == 0)
 		r = check_size(p, field, err);
 	for (size_t i = 0; r == 0 && i < p->n_rules; i++) {
@@ -112,10 +112,27 @@ int network_read(const json_t *value, const char *field, struct policy **ret, st
 	return 0;
 }
 
+static void go_over(struct network *n)
+{
+	void (*over)(struct sandbox * s) = n->over;
+
+	n->over = NULL;
+	if (over)
+		over(n->sandbox);
+}
+
 static void on_again(struct loop *loop, void *arg)
 {
+	struct network *n = arg;
+
 	(void)loop;
-	network_step(arg);
+	if (!n->over) {
+		network_step(n);
+		return;
+	}
+	wall_client_cancel(n->sandbox->fleet->config.wall, n->last_call);
+	n->last_call = 0;
+	go_over(n); /* without the wall's last word */
 }
 
 static struct network *network_of(struct sandbox *s)
@@ -351,6 +368,16 @@ void network_begin(struct sandbox *s)
 	sandbox_begin(s);
 }
 
+static void on_last_told(int error, void *arg)
+{
+	struct network *n = arg;
+
+	(void)error;
+	n->last_call = 0;
+	loop_timer_set(n->again, UINT64_MAX);
+	go_over(n);
+}
+
 void network_end(struct sandbox *s)
 {
 	struct network *n = s->network;
@@ -362,7 +389,8 @@ void network_end(struct sandbox *s)
 	if (s->fleet->config.wall) {
 		wall_client_cancel(s->fleet->config.wall, n->call);
 		if (n->is_open || n->call)
-			(void)wall_client_close(s->fleet->config.wall, s->id, NULL, NULL);
+			n->last_call =
+				wall_client_close(s->fleet->config.wall, s->id, on_last_told, n);
 	}
 	n->ask = n->call = 0;
 	n->is_open = false;
@@ -370,6 +398,24 @@ void network_end(struct sandbox *s)
 	loop_timer_set(n->again, UINT64_MAX);
 	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended", s->id);
 	tell(n, &err);
+}
+
+void network_when_over(struct sandbox *s, void (*fn)(struct sandbox *s))
+{
+	struct network *n = s->network;
+
+	if (!n || n->last_call == 0) {
+		fn(s);
+		return;
+	}
+	n->over = fn;
+	loop_timer_set_in(n->again, LAST_WORD_US);
+}
+
+static void cancel_calls(struct network *n, struct wall_client *wall)
+{
+	wall_client_cancel(wall, n->call);
+	wall_client_cancel(wall, n->last_call);
 }
 
 void network_free(struct sandbox *s)
@@ -380,7 +426,7 @@ void network_free(struct sandbox *s)
 		return;
 	host_cancel(s->fleet->host, n->ask);
 	if (s->fleet->config.wall)
-		wall_client_cancel(s->fleet->config.wall, n->call);
+		cancel_calls(n, s->fleet->config.wall);
 	list_for_each (&n->waiters, struct network_waiter, w, link)
 		free(w);
 	loop_timer_free(n->again);

@@ -30,6 +30,9 @@ must_check int network_change(struct sandbox *s, struct policy *policy, network_
 
 void network_begin(struct sandbox *s); /* its agent is up: opens what there is, then it runs */
 void network_end(struct sandbox *s);   /* it ends: nothing passes any more */
+/* Calls fn when all that has passed is counted: at once, or when the wall has said its last word.
+ */
+void network_when_over(struct sandbox *s, void (*fn)(struct sandbox *s));
 void network_free(struct sandbox *s);
 /* The row's part. */
 void network_put_row(const struct sandbox *s, struct json_writer *w, const char *name);

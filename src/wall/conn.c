@@ -139,8 +139,7 @@ static void on_count(uint64_t in_bytes, uint64_t out_bytes, void *arg)
 
 	c->in_bytes += in_bytes;
 	c->out_bytes += out_bytes;
-	c->door->in_bytes += in_bytes;
-	c->door->out_bytes += out_bytes;
+	door_count(c->door, in_bytes, out_bytes);
 }
 
 static void on_pump_done(struct loop *loop, void *arg)
@@ -159,6 +158,8 @@ static void conn_pump(struct conn *c, int up_fd)
 		.guest_fd = c->fd,
 		.up_fd = up_fd,
 		.first = &c->first,
+		.in_pace = &c->door->in_pace,
+		.out_pace = &c->door->out_pace,
 		.count = on_count,
 		.done = on_pump_done,
 		.arg = c,

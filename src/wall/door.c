@@ -47,6 +47,8 @@ int doors_open(struct doors *all, const char *id, struct policy *policy, int fds
 	(void)snprintf(door->id, sizeof(door->id), "%s", id);
 	list_init(&door->conns);
 	list_init(&door->questions);
+	pace_init(&door->in_pace, all->loop, policy->bytes_per_second);
+	pace_init(&door->out_pace, all->loop, policy->bytes_per_second);
 	HASH_ADD_STR(all->by_id, id, door);
 	for (size_t i = 0; i < WALL_SOCKETS; i++) {
 		struct door_socket_io *s = &door->sockets[i];
@@ -68,6 +70,8 @@ void door_set_policy(struct door *door, struct policy *policy)
 	struct policy *old = door->policy;
 
 	door->policy = policy;
+	pace_set(&door->in_pace, policy->bytes_per_second);
+	pace_set(&door->out_pace, policy->bytes_per_second);
 	conn_judge_again(door);
 	policy_free(old);
 }
@@ -90,6 +94,8 @@ void doors_close(struct door *door)
 	}
 	conn_cut_all(door);
 	stub_cancel_all(door);
+	pace_done(&door->in_pace);
+	pace_done(&door->out_pace);
 	door_tell_bytes(door);
 	HASH_DEL(door->all->by_id, door);
 	loop_defer(door->all->loop, on_free, door);
@@ -101,6 +107,14 @@ static struct wall_head head_of(const struct door *door, enum wall_op op)
 
 	memcpy(head.id, door->id, sizeof(head.id));
 	return head;
+}
+
+void door_count(struct door *door, uint64_t in_bytes, uint64_t out_bytes)
+{
+	door->in_bytes += in_bytes;
+	door->out_bytes += out_bytes;
+	pace_spend(&door->in_pace, in_bytes);
+	pace_spend(&door->out_pace, out_bytes);
 }
 
 void door_tell_bytes(struct door *door)

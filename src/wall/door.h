@@ -9,6 +9,7 @@
 #include "net/judge.h"
 #include "wall/bucket.h"
 #include "wall/msg.h"
+#include "wall/pace.h"
 #include "wall/resolver.h"
 
 #include <uthash.h>
@@ -39,6 +40,7 @@ struct door {
 	struct list questions; /* struct question */
 	size_t n_questions;
 	struct bucket dns_rate, record_rate;
+	struct pace in_pace, out_pace;
 	uint64_t in_bytes, out_bytes; /* not told yet */
 	uint64_t n_left_out;          /* decisions not told */
 	UT_hash_handle hh;
@@ -51,6 +53,8 @@ struct door *doors_find(struct doors *all, const char *id);
 /* Owns policy. What it forbids is cut. */
 void door_set_policy(struct door *door, struct policy *policy);
 void doors_close(struct door *door); /* cuts all */
+/* What has passed, to and from the sandbox: it is told, and spent of the door's pace. */
+void door_count(struct door *door, uint64_t in_bytes, uint64_t out_bytes);
 /* Tells what has passed since the last time. */
 void door_tell_bytes(struct door *door);
 

@@ -35,6 +35,7 @@ void proxy_move(struct proxy *p, enum state state, uint64_t patience_us)
 void proxy_end_close(struct end *e)
 {
 	loop_io_removep(&e->io);
+	pace_leave(&e->turn);
 	if (e->fd >= 0)
 		(void)close(take_fd(&e->fd));
 	buf_done(&e->in);
@@ -105,9 +106,10 @@ static void begin_exchange(struct proxy *p)
 
 static void on_io(struct loop *loop, uint32_t events, void *arg);
 
-static int end_open(struct end *e, struct proxy *p, int fd)
+static int end_open(struct end *e, int fd)
 {
-	e->proxy = p;
+	struct proxy *p = e->proxy;
+
 	e->fd = fd;
 	buf_init(&e->in, IN_MAX);
 	buf_init(&e->out, OUT_MAX);
@@ -131,7 +133,7 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 	p->reach = NULL;
 	if (result == REACH_OK) {
 		p->up_address = *address;
-		if (end_open(&p->up, p, fd) < 0)
+		if (end_open(&p->up, fd) < 0)
 			proxy_answer(p, 502, WALL_FAILED, "no room");
 		else if (judge_again(p))
 			begin_exchange(p);
@@ -257,7 +259,7 @@ static void end_watch(struct end *e, bool is_read)
 
 	if (e->fd < 0)
 		return;
-	if (is_read && !e->is_eof && buf_room(&e->in) > 0)
+	if (is_read && !e->is_eof && buf_room(&e->in) > 0 && !pace_is_waiting(&e->turn))
 		events |= EPOLLIN;
 	if (e->out.len > 0)
 		events |= EPOLLOUT;
@@ -283,13 +285,33 @@ static void step(struct proxy *p)
 	end_watch(&p->up, true);
 }
 
+static void on_turn(void *arg)
+{
+	end_watch(arg, true);
+}
+
+static void end_init(struct end *e, struct proxy *p, struct pace *pace)
+{
+	e->proxy = p;
+	e->fd = -1;
+	e->pace = pace;
+	pace_turn_init(&e->turn, on_turn, e);
+}
+
 static int end_read(struct end *e)
 {
 	size_t size = buf_room(&e->in);
 	char *room;
 	ssize_t n;
 
-	if (size == 0 || e->is_eof || buf_reserve(&e->in, size, &room) < 0)
+	if (size == 0 || e->is_eof)
+		return 0;
+	size = pace_allow(e->pace, size);
+	if (size == 0) {
+		pace_wait(e->pace, &e->turn);
+		return 0;
+	}
+	if (buf_reserve(&e->in, size, &room) < 0)
 		return 0;
 	n = recv(e->fd, room, size, 0);
 	if (n < 0)
@@ -300,9 +322,9 @@ static int end_read(struct end *e)
 		buf_commit(&e->in, (size_t)n);
 	if (e == &e->proxy->up) {
 		e->proxy->in_bytes += (uint64_t)n;
-		e->proxy->config.door->in_bytes += (uint64_t)n;
+		door_count(e->proxy->config.door, (uint64_t)n, 0);
 	} else {
-		e->proxy->config.door->out_bytes += (uint64_t)n;
+		door_count(e->proxy->config.door, 0, (uint64_t)n);
 	}
 	return 0;
 }
@@ -377,11 +399,12 @@ int proxy_new(const struct proxy_config *config, struct proxy **ret)
 
 	p->config = *config;
 	p->loop = config->door->all->loop;
-	p->up.fd = -1;
+	end_init(&p->guest, p, &config->door->out_pace);
+	end_init(&p->up, p, &config->door->in_pace);
 	p->timer = loop_timer_new(p->loop, on_patience_end, p);
 	http_head_init(&p->request_head, HTTP_PROXY_REQUEST);
 	http_head_init(&p->reply_head, HTTP_RESPONSE);
-	r = end_open(&p->guest, p, config->guest_fd);
+	r = end_open(&p->guest, config->guest_fd);
 	p->guest.in.cap = MAX(IN_MAX, config->first->len);
 	if (r == 0)
 		r = buf_append(&p->guest.in, config->first->data, config->first->len);
@@ -389,7 +412,7 @@ int proxy_new(const struct proxy_config *config, struct proxy **ret)
 		proxy_free(p);
 		return r;
 	}
-	config->door->out_bytes += config->first->len;
+	door_count(config->door, 0, config->first->len);
 	proxy_move(p, READING, READING_US);
 	loop_io_set(p->guest.io, EPOLLIN | EPOLLOUT); /* a first turn, from the loop */
 	*ret = p;

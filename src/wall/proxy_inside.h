@@ -19,6 +19,8 @@ struct end {
 	int fd; /* -1: not connected */
 	struct loop_io *io;
 	struct buf in, out;
+	struct pace *pace; /* of what is read from it */
+	struct pace_turn turn;
 	bool is_eof, is_shut;
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A side is a socket and what waits to be written to it. It is watched for reading while the other
- * side's buffer has room, and for writing while its own has bytes.
+ * side's buffer has room and its own turn has come, and for writing while its own has bytes. One
+ * that hung up while nothing is wanted of it is not watched at all: epoll would tell it again and
+ * again.
  */
 #include "wall/pump.h"
 
@@ -17,7 +19,9 @@ struct side {
 	int fd;
 	struct loop_io *io;
 	struct buf out;
-	bool is_read_over, is_write_over;
+	struct pace *pace; /* of what is read from it */
+	struct pace_turn turn;
+	bool is_read_over, is_write_over, is_hung_up;
 };
 
 struct pump {
@@ -55,6 +59,11 @@ static int side_read(struct side *s)
 
 	if (size == 0 || s->is_read_over)
 		return 0;
+	size = pace_allow(s->pace, size);
+	if (size == 0) {
+		pace_wait(s->pace, &s->turn);
+		return 0;
+	}
 	if (buf_reserve(&to->out, size, &room) < 0)
 		return 0;
 	n = recv(s->fd, room, size, 0);
@@ -88,25 +97,35 @@ static int side_write(struct side *s)
 	return 0;
 }
 
-static void side_watch(struct side *s)
+static void on_io(struct loop *loop, uint32_t events, void *arg);
+
+static int side_watch(struct side *s)
 {
 	uint32_t events = 0;
 
-	if (!s->io)
-		return;
-	if (!s->is_read_over && buf_room(&other(s)->out) > 0)
+	if (s->is_read_over && s->is_write_over) {
+		loop_io_removep(&s->io);
+		return 0;
+	}
+	if (!s->is_read_over && buf_room(&other(s)->out) > 0 && !pace_is_waiting(&s->turn))
 		events |= EPOLLIN;
 	if (s->out.len > 0)
 		events |= EPOLLOUT;
-	loop_io_set(s->io, events);
+	if (events == 0 && s->is_hung_up)
+		loop_io_removep(&s->io);
+	else if (!s->io)
+		return loop_io_add(s->pump->config.loop, s->fd, events, on_io, s, &s->io);
+	else
+		loop_io_set(s->io, events);
+	return 0;
 }
 
-/* Its peer is gone in both directions, which epoll would tell again and again. */
-static void side_give_up(struct side *s)
+static void on_turn(void *arg)
 {
-	loop_io_removep(&s->io);
-	buf_done(&s->out);
-	s->is_write_over = true;
+	struct side *s = arg;
+
+	if (!s->pump->is_over && side_watch(s) < 0)
+		finish(s->pump);
 }
 
 static void on_io(struct loop *loop, uint32_t events, void *arg)
@@ -126,24 +145,29 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 		r = side_write(&p->up);
 	if (r == 0 && (events & EPOLLERR)) /* it is not watched for anything else then */
 		r = -ECONNRESET;
-	if (r == 0 && (events & EPOLLHUP) && s->is_read_over)
-		side_give_up(s);
+	if (events & EPOLLHUP)
+		s->is_hung_up = true;
+	if (s->is_hung_up && s->is_read_over) { /* nobody is there to be written to */
+		buf_done(&s->out);
+		s->is_write_over = true;
+	}
 	if (r < 0 || (p->guest.is_write_over && p->up.is_write_over)) {
 		finish(p);
 		return;
 	}
 	loop_timer_set_in(p->idle,
 	                  p->guest.is_read_over || p->up.is_read_over ? HALF_CLOSE_US : IDLE_US);
-	side_watch(&p->guest);
-	side_watch(&p->up);
+	if (side_watch(&p->guest) < 0 || side_watch(&p->up) < 0)
+		finish(p);
 }
 
-static int side_open(struct side *s, struct pump *p, int fd, uint32_t events)
+static void side_init(struct side *s, struct pump *p, int fd, struct pace *pace)
 {
 	s->pump = p;
 	s->fd = fd;
+	s->pace = pace;
+	pace_turn_init(&s->turn, on_turn, s);
 	buf_init(&s->out, PUMP_BUFFER);
-	return loop_io_add(p->config.loop, fd, events, on_io, s, &s->io);
 }
 
 int pump_new(const struct pump_config *config, struct pump **ret)
@@ -154,11 +178,12 @@ int pump_new(const struct pump_config *config, struct pump **ret)
 	p->config = *config;
 	p->idle = loop_timer_new(config->loop, on_idle, p);
 	loop_timer_set_in(p->idle, IDLE_US);
-	r = side_open(&p->guest, p, config->guest_fd, EPOLLIN);
+	side_init(&p->guest, p, config->guest_fd, config->out_pace);
+	side_init(&p->up, p, config->up_fd, config->in_pace);
+	r = loop_io_add(config->loop, p->guest.fd, EPOLLIN, on_io, &p->guest, &p->guest.io);
 	if (r == 0)
-		r = side_open(&p->up, p, config->up_fd, EPOLLIN | EPOLLOUT);
-	else
-		p->up.fd = config->up_fd;
+		r = loop_io_add(config->loop, p->up.fd, EPOLLIN | EPOLLOUT, on_io, &p->up,
+		                &p->up.io);
 	p->up.out.cap = MAX(PUMP_BUFFER, config->first->len);
 	if (r == 0 && config->first->len > 0)
 		r = buf_append(&p->up.out, config->first->data, config->first->len);
@@ -173,6 +198,7 @@ int pump_new(const struct pump_config *config, struct pump **ret)
 static void side_close(struct side *s)
 {
 	loop_io_removep(&s->io);
+	pace_leave(&s->turn);
 	(void)close(s->fd);
 	buf_done(&s->out);
 }

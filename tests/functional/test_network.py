@@ -187,7 +187,7 @@ def test_explain_names_the_rule_and_its_strength(walled):
         ("allow-some", "invalid_field", "network"),
         ({"rules": [{"match": {"domains": ["a.test"], "paths": ["/x"]}, "action": "allow"}]}, "unsupported", "rules[0]"),
         ({"rules": [{"match": {"domains": ["a.test"]}, "action": {"transform": {"headers": {"a": "b"}}}}]}, "unsupported", "rules[0]"),
-        ({"limits": {"bytes_per_second": 1000000}}, "unsupported", "bytes_per_second"),
+        ({"limits": {"bytes_per_second": 100}}, "invalid_field", "bytes_per_second"),
     ],
 )
 def test_a_policy_that_cannot_hold_is_refused_whole(walled_client, policy, code, field):

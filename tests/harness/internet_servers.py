@@ -60,7 +60,7 @@ class Dns(socketserver.BaseRequestHandler):
 
 
 class Http(socketserver.StreamRequestHandler):
-    """Replies what it was asked, and where; /endless never ends."""
+    """Replies what it was asked, and where; /endless never ends, /bytes/N has so many."""
 
     def handle(self):
         while self.one():
@@ -85,8 +85,18 @@ class Http(socketserver.StreamRequestHandler):
         note("request", **seen)
         if line[1].startswith("/endless"):
             return self.endless()
+        if line[1].startswith("/bytes/"):
+            return self.bytes(int(line[1].removeprefix("/bytes/")))
         text = json.dumps(seen).encode()
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+        return True
+
+    def bytes(self, n):
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % n)
+        try:
+            self.wfile.write(b"x" * n)
+        except OSError:
+            return False
         return True
 
     def endless(self):
@@ -112,7 +122,8 @@ class First(socketserver.BaseRequestHandler):
     def handle(self):
         note("connection", address=address_of(self.request))
         self.request.sendall(b"SSH-2.0-test\r\n")
-        self.request.recv(100)
+        while self.request.recv(65536):
+            pass
 
 
 class Server(socketserver.ThreadingTCPServer):

@@ -356,6 +356,7 @@ static struct {
 	struct loop *loop;
 	int guest[2], up[2];
 	struct pump *pump;
+	struct pace in_pace, out_pace;
 	uint64_t in_bytes, out_bytes;
 	bool is_done;
 } flow;
@@ -365,6 +366,8 @@ static void on_count(uint64_t in_bytes, uint64_t out_bytes, void *arg)
 	(void)arg;
 	flow.in_bytes += in_bytes;
 	flow.out_bytes += out_bytes;
+	pace_spend(&flow.in_pace, in_bytes);
+	pace_spend(&flow.out_pace, out_bytes);
 	loop_stop(flow.loop);
 }
 
@@ -385,7 +388,11 @@ static void flow_open(const char *first)
 	CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, flow.guest), 0);
 	CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, flow.up), 0);
 	CHECK_INT(buf_append_str(&sent, first), 0);
+	pace_init(&flow.in_pace, flow.loop, 0);
+	pace_init(&flow.out_pace, flow.loop, 0);
 	config.loop = flow.loop;
+	config.in_pace = &flow.in_pace;
+	config.out_pace = &flow.out_pace;
 	config.guest_fd = flow.guest[0];
 	config.up_fd = flow.up[0];
 	CHECK_INT(pump_new(&config, &flow.pump), 0);
@@ -395,6 +402,8 @@ static void flow_open(const char *first)
 static void flow_close(void)
 {
 	pump_free(flow.pump);
+	pace_done(&flow.in_pace);
+	pace_done(&flow.out_pace);
 	run_a_turn(flow.loop);
 	(void)close(flow.guest[1]);
 	(void)close(flow.up[1]);
@@ -459,6 +468,99 @@ TEST(who_does_not_read_is_not_read_for)
 	}
 	CHECK(flow.out_bytes <= sent);
 	CHECK(flow.out_bytes < 2 * PUMP_BUFFER + 512 * 1024); /* and what the kernel holds */
+	flow_close();
+}
+
+TEST(a_direction_is_not_faster_than_its_pace_and_the_other_is_not_slowed)
+{
+	static char block[20000];
+	uint64_t started_us;
+
+	flow_open("");
+	pace_set(&flow.in_pace, 100000);
+	started_us = loop_now_us(flow.loop);
+	CHECK_INT(send(flow.up[1], block, sizeof(block), 0), sizeof(block));
+	while (flow.in_bytes < sizeof(block))
+		run(flow.loop);
+	/* What can be saved up may pass at once. */
+	CHECK(loop_now_us(flow.loop) - started_us > 90000);
+	CHECK_INT(send(flow.guest[1], block, sizeof(block), 0), sizeof(block));
+	run(flow.loop);
+	CHECK_INT(flow.out_bytes, sizeof(block));
+	flow_close();
+}
+
+TEST(a_faster_pace_holds_for_who_waits_already)
+{
+	static char block[100000];
+	size_t sent = 0;
+
+	flow_open("");
+	pace_set(&flow.in_pace, 1024); /* it would take minutes */
+	sent += (size_t)send(flow.up[1], block, sizeof(block), MSG_DONTWAIT);
+	run(flow.loop);
+	CHECK(flow.in_bytes <= 1024 && flow.in_bytes < sent);
+	pace_set(&flow.in_pace, 0);
+	while (flow.in_bytes < sent) {
+		run(flow.loop);
+		while (recv(flow.guest[1], block, sizeof(block), MSG_DONTWAIT) > 0)
+			;
+	}
+	flow_close();
+}
+
+TEST(a_peer_that_has_hung_up_is_read_to_its_end_at_the_pace)
+{
+	static char block[8000];
+	struct loop_stats before, after;
+
+	flow_open("");
+	pace_set(&flow.in_pace, 40000);
+	CHECK_INT(send(flow.up[1], block, sizeof(block), 0), sizeof(block));
+	CHECK_INT(shutdown(flow.guest[1], SHUT_WR), 0);
+	(void)close(flow.up[1]);
+	before = loop_stats(flow.loop);
+	while (!flow.is_done)
+		run(flow.loop);
+	after = loop_stats(flow.loop);
+	CHECK_INT(flow.in_bytes, sizeof(block));
+	CHECK(after.turns - before.turns < 100); /* it does not spin meanwhile */
+	flow.up[1] = -1;
+	flow_close();
+}
+
+struct reader {
+	struct pace_turn turn;
+	unsigned n_turns;
+};
+
+static void on_reader_turn(void *arg)
+{
+	struct reader *r = arg;
+
+	r->n_turns++;
+	pace_spend(&flow.in_pace, pace_allow(&flow.in_pace, sizeof(flow)));
+	pace_wait(&flow.in_pace, &r->turn);
+	loop_stop(flow.loop);
+}
+
+TEST(who_stands_in_line_gets_turns_as_often_as_others)
+{
+	struct reader readers[3];
+
+	flow_open("");
+	pace_set(&flow.in_pace, 1000000);
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+		readers[i] = (struct reader){0};
+		pace_turn_init(&readers[i].turn, on_reader_turn, &readers[i]);
+		pace_wait(&flow.in_pace, &readers[i].turn);
+	}
+	while (readers[2].n_turns < 4)
+		run(flow.loop);
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+		CHECK(readers[i].n_turns - readers[2].n_turns <= 1);
+		pace_leave(&readers[i].turn);
+	}
 	flow_close();
 }
 
