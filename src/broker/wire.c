@@ -87,7 +87,7 @@ static void gone(struct wire *w)
 	loop_defer(w->loop, on_gone, w); /* not from inside wire_reply() */
 }
 
-/* 0: sent or dropped with the gateway; -EAGAIN: the socket is full. */
+/* 0: sent or dropped with the gateway; -EAGAIN: not now. */
 static int transmit(struct wire *w, const struct msg_reply *reply, const int *fds)
 {
 	int present[MSG_FDS_MAX];
@@ -98,7 +98,7 @@ static int transmit(struct wire *w, const struct msg_reply *reply, const int *fd
 		if (fds[i] >= 0)
 			present[n_present++] = fds[i];
 	n = fd_send(w->fd, reply, sizeof(*reply), present, n_present);
-	if (n == -EAGAIN || n == -ENOBUFS || n == -ETOOMANYREFS)
+	if (n == -EAGAIN || n == -ENOBUFS || n == -ENOMEM || n == -ETOOMANYREFS)
 		return -EAGAIN;
 	if (n < 0)
 		gone(w);

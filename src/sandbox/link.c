@@ -27,6 +27,7 @@
 #define FRAMES_A_TURN   256
 #define INPUT_QUEUE_MAX (1024 * 1024)
 #define QUEUE_MAX       (2 * 1024 * 1024)
+#define RESEND_US       10000 /* the kernel has no memory for what is sent; nothing tells when it has */
 #define SECONDS         UINT64_C(1000000)
 
 const struct link_timing link_timing_usual = {
@@ -44,6 +45,7 @@ static void link_down(struct link *l, bool is_hostile, const struct err *why)
 	l->is_healthy = false;
 	l->ping = 0;
 	loop_timer_set(l->again, UINT64_MAX);
+	loop_timer_set(l->resend, UINT64_MAX);
 	loop_timer_set(l->beat, UINT64_MAX);
 	buf_done(&l->in);
 	buf_done(&l->out);
@@ -66,40 +68,55 @@ static void link_hostile(struct link *l, const char *what)
 	link_down(l, /* is_hostile= */ true, &err);
 }
 
-/* Gives < 0 when the link went down. */
+static void watch(struct link *l)
+{
+	const bool is_room_awaited = l->out.len > 0 && !loop_timer_is_set(l->resend);
+
+	loop_io_set(l->io,
+	            (loop_timer_is_set(l->again) ? 0 : EPOLLIN) | (is_room_awaited ? EPOLLOUT : 0));
+}
+
+/* Gives < 0 when nothing more can be written. */
 static int flush(struct link *l)
 {
+	loop_timer_set(l->resend, UINT64_MAX);
 	while (l->out.len > 0) {
 		ssize_t n = send(l->fd, l->out.data, l->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EAGAIN)
-			break;
-		if (n < 0)
+		if (n < 0 && (errno == ENOMEM || errno == ENOBUFS))
+			loop_timer_set_in(l->resend, RESEND_US);
+		else if (n < 0 && errno != EAGAIN)
 			return -errno;
+		if (n < 0)
+			break;
 		buf_consume(&l->out, (size_t)n);
 	}
 	if (l->out.len == 0)
 		buf_done(&l->out);
-	loop_io_set(l->io,
-	            (loop_timer_is_set(l->again) ? 0 : EPOLLIN) | (l->out.len > 0 ? EPOLLOUT : 0));
+	watch(l);
 	return 0;
+}
+
+static void on_resend(struct loop *loop, void *arg)
+{
+	struct link *l = arg;
+	int r = flush(l);
+
+	(void)loop;
+	/* A reset is found by reading too, and after the frames that came before it. */
+	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
+		link_lost(l, -r, "cannot write to the sandbox's agent");
 }
 
 static void flush_due(struct loop *loop, void *arg)
 {
 	struct link *l = arg;
-	int r;
 
-	(void)loop;
 	l->is_flush_due = false;
-	if (l->is_dead || l->fd < 0)
-		return;
-	r = flush(l);
-	/* A reset is found by reading too, and after the frames that came before it. */
-	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
-		link_lost(l, -r, "cannot write to the sandbox's agent");
+	if (!l->is_dead && l->fd >= 0)
+		on_resend(loop, l);
 }
 
 bool link_has_room(const struct link *l)
@@ -251,7 +268,7 @@ static void handle_frames(struct link *l)
 		loop_timer_set_in(l->again, 1); /* the next turn, behind the neighbours */
 	else if (l->in.len == 0)
 		buf_done(&l->in); /* an idle link holds no memory */
-	loop_io_set(l->io, (r > 0 ? 0 : EPOLLIN) | (l->out.len > 0 ? EPOLLOUT : 0));
+	watch(l);
 }
 
 static void on_again(struct loop *loop, void *arg)
@@ -308,6 +325,7 @@ struct link *link_new(struct loop *loop, const char *hostname, const struct link
 	buf_init(&l->in, FRAME_HEAD_SIZE + FRAME_PAYLOAD_MAX + READ_MAX);
 	buf_init(&l->out, QUEUE_MAX);
 	l->again = loop_timer_new(loop, on_again, l);
+	l->resend = loop_timer_new(loop, on_resend, l);
 	l->beat = loop_timer_new(loop, on_beat, l);
 	return l;
 }
@@ -333,6 +351,7 @@ void link_free(struct link *l)
 	if (l->fd >= 0)
 		(void)close(take_fd(&l->fd));
 	loop_timer_free(l->again);
+	loop_timer_free(l->resend);
 	loop_timer_free(l->beat);
 	loop_defer(l->loop, free_link, l); /* a frame of it may be being handled */
 }

@@ -85,7 +85,7 @@ def _is_pool_full(daemon):
 
 
 def picture(daemon):
-    """{kind: set of names}, the fds of a process as numbers up to their count."""
+    """{kind: set of names}; fds of a process, and loop devices (a new broker gets another), as numbers up to their count."""
     deadline = time.monotonic() + SETTLE_S
     while not _is_pool_full(daemon) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -94,14 +94,22 @@ def picture(daemon):
     return {kind: {n for n in names if not any(s in n for s in spares)} for kind, names in kinds.items()}
 
 
+def comm_of(pid):
+    return read_text(f"/proc/{pid}/comm").strip()
+
+
+def is_zombie(pid):
+    return "\nState:\tZ" in read_text(f"/proc/{pid}/status")
+
+
 def _is_standby(pid, agents):
     """A living agent's next child: it comes when nothing happens, and goes with the next exec."""
-    return read_text(f"/proc/{pid}/comm").strip() == "cloche-standby" and status_value(pid, "PPid") in agents
+    return comm_of(pid) == "cloche-standby" and status_value(pid, "PPid") in agents
 
 
 def _helpers(broker):
     """The nest and the zygote, which are replaced when they die, and the zygote's standby, which is by each fork."""
-    helpers = {p for p in children_of(broker) if read_text(f"/proc/{p}/comm").strip() in ("cloche-nest", "python3")}
+    helpers = {p for p in children_of(broker) if comm_of(p) in ("cloche-nest", "python3") and not is_zombie(p)}
     return helpers | set([child for p in helpers for child in children_of(p)][:1])
 
 
@@ -112,10 +120,10 @@ def _all_that_is_there(daemon, ids, but_processes):
     of_sandboxes = processes_of_cgroups(ids)
     processes = {p for p in below | of_sandboxes if not _is_standby(p, of_sandboxes)}
     return {
-        "process": {f"{p} {read_text(f'/proc/{p}/comm').strip()}" for p in processes},
+        "process": {f"{p} {comm_of(p)}" for p in processes},
         "mount": _mounts(daemon) | _mounts(daemon, broker),
         "cgroup": cgroup_dirs(ids),
-        "loop device": loop_devices(daemon.dir),
+        "loop device": {str(n) for n in range(len(loop_devices(daemon.dir)))},
         "run file": _names_below(daemon.run / "sandboxes"),
         "spool file": _names_below(daemon.data / "gateway" / "spool"),
         "layer": set(os.listdir(daemon.data / "layers")) if (daemon.data / "layers").is_dir() else set(),

@@ -3,6 +3,7 @@
 #include "jail-rig.h"
 
 #include "base/fd.h"
+#include "engine/jail/stray.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
@@ -473,4 +474,54 @@ TEST_FORKED(plain_storage_works_and_says_what_is_missing, 60)
 	          "deep");
 	jail_rig_end(g);
 	jail_rig_tear_down();
+}
+
+struct strays {
+	struct list list;
+	struct loop_timer *timer;
+};
+
+static void stop_when_none(struct loop *loop, void *arg)
+{
+	struct strays *strays = arg;
+
+	if (list_empty(&strays->list))
+		loop_stop(loop);
+	else
+		loop_timer_set_in(strays->timer, 1000);
+}
+
+static pid_t fork_into_group(pid_t group, unsigned ends_after_us)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		(void)usleep(ends_after_us);
+		_exit(0);
+	}
+	CHECK_INT(setpgid(pid, group), 0);
+	return pid;
+}
+
+TEST_FORKED(children_that_a_dead_nest_leaves_are_reaped, 60)
+{
+	struct strays strays;
+	struct loop *loop;
+	struct err err;
+	pid_t group, other;
+
+	CHECK_INT(loop_new(&loop, &err), 0);
+	list_init(&strays.list);
+	other = fork_into_group(0, 0);
+	group = fork_into_group(0, 0);
+	(void)fork_into_group(group, 50000);
+	stray_watch(&strays.list, loop, group);
+	strays.timer = loop_timer_new(loop, stop_when_none, &strays);
+	loop_timer_set_in(strays.timer, 0);
+	CHECK_INT(loop_run(loop), 0);
+	CHECK_INT(waitpid(-group, NULL, 0), -1);
+	CHECK_INT(waitpid(other, NULL, 0), other); /* is not of that group, and so left alone */
+	loop_timer_free(strays.timer);
+	loop_free(loop);
 }

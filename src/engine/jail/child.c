@@ -40,15 +40,21 @@ static int await_orders(struct jail *jail, struct err *err)
 	return 0;
 }
 
+/* While /proc/self is still ours: the next steps change who we are. */
+int jail_set_oom_score(struct jail *jail, struct err *err)
+{
+	(void)jail;
+	if (fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "oom_score_adj");
+	return 0;
+}
+
 int jail_leave_session(struct jail *jail, struct err *err)
 {
 	(void)jail;
 	if (setsid() < 0)
 		return err_set(err, ERR_INTERNAL, errno, "setsid");
 	(void)umask(022);
-	/* While /proc/self is still ours: the next steps change who we are. */
-	if (fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "oom_score_adj");
 	return 0;
 }
 
@@ -207,8 +213,9 @@ static const struct {
 	const char *name;
 	int (*run)(struct jail *jail, struct err *err);
 } steps[] = {
-	{"session", jail_leave_session},
-	{"orders", await_orders},                  /* id maps and cgroups are set by now */
+	{"oom-score", jail_set_oom_score},
+	{"orders", await_orders},        /* id maps and cgroups are set by now */
+	{"session", jail_leave_session}, /* and the nest's group: stray.h counts on that place */
 	{"cgroup-namespace", jail_unshare_cgroup}, /* after the groups were joined */
 	{"staging", jail_mount_staging},           /* needs the host root's eyes */
 	{"identity", become_root_inside}, /* from here on the host's files are a stranger's */

@@ -55,6 +55,7 @@ int jail_pivot(struct jail *jail, struct err *err);
 int jail_drop_caps(struct jail *jail, struct err *err);
 
 /* The steps that a zygote's child takes too. */
+int jail_set_oom_score(struct jail *jail, struct err *err);
 int jail_leave_session(struct jail *jail, struct err *err);
 int jail_unshare_cgroup(struct jail *jail, struct err *err);
 int jail_mount_staging(struct jail *jail, struct err *err);

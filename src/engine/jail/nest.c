@@ -28,6 +28,7 @@
 void nest_init(struct nest *n)
 {
 	*n = (struct nest){.fd = -1, .userns_fd = -1};
+	list_init(&n->strays);
 }
 
 /* It is a child of ours that holds nothing: it is reaped here, whatever it was doing. */
@@ -40,11 +41,13 @@ static void end_process(struct nest *n)
 	(void)waitid(P_PIDFD, (id_t)loop_child_pidfd(n->child), &(siginfo_t){0}, WEXITED);
 	loop_child_remove(n->child);
 	n->child = NULL;
+	stray_watch(&n->strays, jail_host.loop, n->pid);
 }
 
 void nest_done(struct nest *n)
 {
 	end_process(n);
+	stray_done(&n->strays);
 	close_fd(&n->userns_fd);
 }
 
@@ -52,10 +55,10 @@ static void on_nest_exit(struct loop *loop, int wait_status, void *arg)
 {
 	struct nest *n = arg;
 
-	(void)loop;
 	log_warn("nest.ended", "wait_status=0x%x", wait_status);
 	n->child = NULL;
 	close_fd(&n->fd);
+	stray_watch(&n->strays, loop, n->pid);
 }
 
 static int await_answer(const struct nest *n)
@@ -69,6 +72,20 @@ static int await_answer(const struct nest *n)
 	return r < 0 ? -errno : r == 0 ? -ETIMEDOUT : 0;
 }
 
+/* What it has made and nobody can have: its maps were not written, or its fds did not get here. */
+static void discard(const struct nest_reply *reply, const int *fds, size_t n_fds)
+{
+	const id_t pid = (id_t)reply->pid;
+
+	if (reply->pid > 0 &&
+	    waitid(P_PID, pid, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0) {
+		(void)kill(reply->pid, SIGKILL);
+		(void)waitid(P_PID, pid, &(siginfo_t){0}, WEXITED);
+	}
+	for (size_t i = 0; i < n_fds; i++)
+		(void)close(fds[i]);
+}
+
 static int receive(struct nest *n, struct hatched *ret)
 {
 	struct nest_reply reply = {0};
@@ -78,12 +95,14 @@ static int receive(struct nest *n, struct hatched *ret)
 
 	if (len == 0)
 		len = fd_recv(n->fd, &reply, sizeof(reply), fds, &n_fds);
-	if (len != sizeof(reply))
-		return len < 0 ? (int)len : -EPIPE;
+	if (len != sizeof(reply) || reply.errnum != 0) {
+		discard(&reply, fds, n_fds);
+		return len < 0 ? (int)len : len != sizeof(reply) ? -EPIPE : -reply.errnum;
+	}
 	*ret = (struct hatched){.pid = reply.pid,
 	                        .pidfd = n_fds > 0 ? fds[0] : -1,
 	                        .socket_fd = n_fds > 1 ? fds[1] : -1};
-	return -reply.errnum;
+	return 0;
 }
 
 static int open_userns(pid_t pid)
@@ -143,6 +162,7 @@ int nest_need(struct nest *n, struct err *err)
 	}
 	(void)close(pair[1]);
 	n->fd = pair[0];
+	n->pid = pid;
 	if (pid < 0)
 		r = err_set(err, ERR_CAPACITY, errno, "cannot start the nest");
 	else

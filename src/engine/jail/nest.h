@@ -21,6 +21,7 @@
  * is made anew in the same T, and nobody notices. T lives on in its sandboxes, and a later broker
  * finds it through any of them.
  */
+#include "engine/jail/stray.h"
 #include "loop/loop.h"
 
 #include <stdbool.h>
@@ -31,7 +32,9 @@ enum nest_kind { NEST_GUEST = 1, NEST_ZYGOTE };
 struct nest {
 	int fd;        /* -1: there is none */
 	int userns_fd; /* T; -1: not made or found yet */
+	pid_t pid;
 	struct loop_child *child;
+	struct list strays; /* what dead ones have left */
 };
 
 struct hatched {

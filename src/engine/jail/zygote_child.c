@@ -219,8 +219,9 @@ static const struct {
 	const char *name;
 	int (*run)(struct jail *jail, struct err *err);
 } steps[] = {
-	{"session", jail_leave_session},
+	{"oom-score", jail_set_oom_score},
 	{"orders", await_orders},
+	{"session", jail_leave_session},
 	{"cgroup-namespace", jail_unshare_cgroup}, /* after the group was joined */
 	{"staging", jail_mount_staging},           /* needs the host root's eyes */
 	{"identity", take_identity}, /* from here on the host's files are a stranger's */
