@@ -16,7 +16,7 @@
 #include "daemon/child.h"
 #include "daemon/confine.h"
 #include "daemon/outgoing.h"
-#include "daemon/toml.h"
+#include "base/toml.h"
 #include "daemon/wall.h"
 #include "http/target.h"
 #include "http/tls.h"

@@ -2,7 +2,7 @@
 #pragma once
 /* A setting of the daemon: its place in the file, its option, its kind and bounds. */
 #include "daemon/config.h"
-#include "daemon/toml.h"
+#include "base/toml.h"
 
 #define SETTINGS_MAX 96
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/config.h"
-#include "daemon/toml.h"
+#include "base/toml.h"
 #include "daemon/units.h"
 #include "test.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/toml.h"
+#include "base/toml.h"
 
 #include "base/buf.h"
 #include "base/parse.h"
@@ -133,11 +133,30 @@ static int read_string(struct parser *p, char **ret)
 	return 0;
 }
 
+static bool is_quote(char c)
+{
+	return c == '"' || c == '\'';
+}
+
+/* A bare word, or anything in quotes: a path, say. */
+static int read_key(struct parser *p, char **ret)
+{
+	char word[WORD_MAX];
+	int r;
+
+	if (is_quote(peek(p)))
+		return read_string(p, ret);
+	r = read_word(p, word);
+	if (r == 0)
+		*ret = xstrdup(word);
+	return r;
+}
+
 static int add_string(struct parser *p, struct value *v)
 {
 	int r;
 
-	if (peek(p) != '"' && peek(p) != '\'')
+	if (!is_quote(peek(p)))
 		return fail(p, "a string in quotes was expected");
 	if (v->n_items == TOML_ITEMS_MAX)
 		return fail(p, "an array has more than %d strings", TOML_ITEMS_MAX);
@@ -236,9 +255,9 @@ static int read_entry(struct parser *p, toml_fn fn, void *arg)
 {
 	auto_call(value_done) struct value v = {0};
 	struct toml_entry entry = {.section = p->section};
-	char key[WORD_MAX];
+	auto_free char *key = NULL;
 	unsigned line = p->line;
-	int r = read_word(p, key);
+	int r = read_key(p, &key);
 
 	if (r < 0)
 		return r;
@@ -268,7 +287,7 @@ static int read_line(struct parser *p, toml_fn fn, void *arg)
 	skip_blanks(p);
 	if (peek(p) == '[')
 		r = read_section(p);
-	else if (is_word(peek(p)))
+	else if (is_word(peek(p)) || is_quote(peek(p)))
 		r = read_entry(p, fn, arg);
 	return r < 0 ? r : end_line(p);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The part of TOML that a daemon's settings need: [sections], key = value, strings ("basic" with
+ * The part of TOML that settings and recipes need: [sections], key = value (keys may be quoted),
+ * strings ("basic" with
  * \\ \" \n \t, 'literal'), bare numbers and booleans, arrays of strings over one or more lines, and
  * comments. All that is read here is TOML; what TOML has beyond it is refused with file and line.
  */
@@ -18,7 +19,7 @@ struct toml_entry {          /* borrowed for the call */
 	size_t n_items;
 };
 
-#define TOML_ITEMS_MAX 64
+#define TOML_ITEMS_MAX 256
 
 typedef int (*toml_fn)(const struct toml_entry *entry, void *arg, struct err *err);
 
