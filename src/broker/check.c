@@ -11,8 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define ENGINE_JAIL   1
-#define TEMPLATE_HOST 0
+#define ENGINE_JAIL 1
 
 /* Below these a sandbox cannot even start its agent, and the failure would look like ours. */
 static const struct guest_limits least = {
@@ -113,9 +112,7 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 
 	if (req->create.engine != ENGINE_JAIL)
 		return err_field(err, "engine", "%u is not known", req->create.engine);
-	if (req->create.template_id != TEMPLATE_HOST)
-		return err_field(err, "template_id", "%u is not known", req->create.template_id);
-	if (req->create.is_resumed > (req->create.keeper != 0) || req->create.reserved != 0)
+	if (req->create.is_resumed > (req->create.keeper != 0))
 		return err_field(err, "is_resumed", "only what was kept can be resumed");
 	r = check_hostname(req->create.hostname, sizeof(req->create.hostname), err);
 	if (r < 0)

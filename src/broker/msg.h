@@ -42,12 +42,11 @@ struct msg_request {
 	union {
 		struct {
 			char hostname[64];
-			uint32_t template_id;
-			uint32_t engine; /* 1 jail */
-			struct guest_limits limits;
-			uint64_t keeper;     /* as in struct guest_spec */
+			uint32_t engine;     /* 1 jail */
 			uint32_t is_resumed; /* 1 only with a keeper */
-			uint32_t reserved;
+			struct digest image; /* and these as in struct guest_spec */
+			struct guest_limits limits;
+			uint64_t keeper;
 		} create;
 		struct guest_limits limits;
 		struct {
@@ -82,7 +81,7 @@ struct msg_reply {
 		struct {
 			struct guest_limits limits;
 			struct isolation isolation;
-			uint32_t template_id;
+			struct digest image;
 			uint32_t is_alive; /* 0: a kept layer, of which no guest lives */
 			uint64_t keeper;
 		} list;

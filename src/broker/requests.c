@@ -65,7 +65,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	memcpy(box->spec.hostname, req->create.hostname, sizeof(box->spec.hostname));
 	box->spec.slot = slot;
 	box->has_slot = true;
-	box->spec.template_id = req->create.template_id;
+	box->spec.image = req->create.image;
 	box->spec.limits = req->create.limits;
 	finals_begin(&b->finals, req->id);
 	box->spec.keeper = req->create.keeper;
@@ -247,7 +247,7 @@ static int do_list(struct broker *b, const struct msg_request *req, struct msg_r
 		box_reply_init(&row, MSG_LIST, req->tag, box->spec.id);
 		row.list.limits = box->spec.limits;
 		row.list.isolation = b->engine->isolation();
-		row.list.template_id = box->spec.template_id;
+		row.list.image = box->spec.image;
 		row.list.is_alive = 1;
 		row.list.keeper = box->spec.keeper;
 		wire_reply(b->wire, &row, NULL);

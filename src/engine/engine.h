@@ -6,6 +6,7 @@
  * sockets) and removes them all in kill(), in any state, also for a guest that it adopted from an
  * earlier broker's record.
  */
+#include "base/digest.h"
 #include "base/err.h"
 #include "base/id.h"
 #include "loop/loop.h"
@@ -25,14 +26,13 @@ struct guest_limits {
 struct guest_spec {
 	char id[ID_SIZE];
 	char hostname[64];
-	uint32_t slot;        /* picked by the broker: names the uid range */
-	uint32_t template_id; /* 0 = "host" */
+	uint32_t slot;       /* picked by the broker: names the uid range */
+	uint32_t is_resumed; /* 1: starts over the layer that was kept under its id */
+	struct digest image; /* of its template; zero = "host", which has none */
 	struct guest_limits limits;
 	/* 0: its layer goes with it. Else the layer bears this number of whoever knows it, and
 	 * stays when the guest ends, until discard(). */
 	uint64_t keeper;
-	uint32_t is_resumed; /* 1: starts over the layer that was kept under its id */
-	uint32_t reserved;
 };
 
 struct guest_usage {

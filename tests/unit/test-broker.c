@@ -254,10 +254,6 @@ static void unknown_engine(struct msg_request *r)
 {
 	r->create.engine = 9;
 }
-static void unknown_template(struct msg_request *r)
-{
-	r->create.template_id = 1;
-}
 static void too_much_memory(struct msg_request *r)
 {
 	r->create.limits.memory_bytes = most.memory_bytes + 1;
@@ -303,12 +299,29 @@ static void reserved_is_used(struct msg_request *r)
 TEST(each_malformed_request_is_refused_and_starts_nothing)
 {
 	static void (*const spoils[])(struct msg_request * r) = {
-		no_magic,       op_zero,          op_past_the_last,     op_of_the_broker,
-		op_huge,        id_without_end,   id_with_path,         id_of_an_exec,
-		id_empty,       hostname_empty,   hostname_without_end, hostname_with_newline,
-		unknown_engine, unknown_template, hostname_with_slash,  too_much_memory,
-		no_memory,      too_much_disk,    too_many_inodes,      too_many_cpus,
-		too_many_pids,  too_many_files,   reserved_is_used,     resumed_without_keeper,
+		no_magic,
+		op_zero,
+		op_past_the_last,
+		op_of_the_broker,
+		op_huge,
+		id_without_end,
+		id_with_path,
+		id_of_an_exec,
+		id_empty,
+		hostname_empty,
+		hostname_without_end,
+		hostname_with_newline,
+		unknown_engine,
+		hostname_with_slash,
+		too_much_memory,
+		no_memory,
+		too_much_disk,
+		too_many_inodes,
+		too_many_cpus,
+		too_many_pids,
+		too_many_files,
+		reserved_is_used,
+		resumed_without_keeper,
 		resumed_twice,
 	};
 	struct msg_request req;

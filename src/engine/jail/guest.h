@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "engine/engine.h"
 #include "engine/jail/cgroup.h"
+#include "engine/jail/image.h"
 #include "engine/jail/nest.h"
 #include "engine/jail/seccomp.h"
 #include "engine/jail/stage.h"
@@ -49,10 +50,11 @@ struct jail_host {
 	char *sandboxes_dir; /* RUN/sandboxes */
 	int sandboxes_fd;
 	int agent_fd;
-	int template_fd; /* the skeleton of `host` */
+	int template_fd; /* the skeleton of `host`, and the fittings of images */
 	int usr_fd;
 	int net_fd; /* the host's net namespace, for the way back */
 	struct storage storage;
+	struct images images;
 	struct stage stage;
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;

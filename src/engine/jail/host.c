@@ -134,6 +134,7 @@ void jail_host_close(bool is_over)
 	else
 		cgroup_host_close(&jail_host.cgroups);
 	stage_close(&jail_host.stage);
+	images_close(&jail_host.images);
 	close_fd(&jail_host.template_fd);
 	close_fd(&jail_host.usr_fd);
 	close_fd(&jail_host.net_fd);
@@ -178,6 +179,8 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 		                 err);
 	if (r == 0)
 		r = stage_open(&jail_host.stage, given->run_dir, err);
+	if (r == 0)
+		r = images_open(&jail_host.images, jail_host.data_dir, given->run_dir, err);
 	if (r == 0)
 		r = template_host_open(jail_host.data_dir, given->agent_fd, given->kernels_dir,
 		                       &jail_host.template_fd, err);

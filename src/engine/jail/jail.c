@@ -287,13 +287,15 @@ static int jail_start(const struct guest_spec *spec, guest_started_fn started, g
                       void *arg, struct guest **ret, struct err *err)
 {
 	struct guest *g, *last = NULL;
-	int r = 0;
+	int r = 0, image_fd;
 
 	if (!id_is_valid(spec->id, "sb") || spec->slot >= NS_SLOTS_MAX ||
 	    strnlen(spec->hostname, sizeof(spec->hostname)) == sizeof(spec->hostname))
 		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox that can be started");
-	if (spec->template_id != 0)
-		return err_set(err, ERR_NOT_FOUND, ENOENT, "no template %u", spec->template_id);
+	if (!digest_is_zero(&spec->image)) /* before anything else is made */
+		r = images_mount(&jail_host.images, &spec->image, &image_fd, err);
+	if (r < 0)
+		return r;
 	list_for_each (&jail_host.guests, struct guest, other, link)
 		if (strcmp(other->spec.id, spec->id) == 0)
 			last = other;
@@ -419,6 +421,8 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 {
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
+	if (!digest_is_zero(&g->spec.image))
+		return err_set(err, ERR_UNAVAILABLE, 0, "its template has no zygote");
 	return zygote_fork(&jail_host.zygote, g->spec.id, g->pid, g->spec.limits.nofile, tag,
 	                   forked, arg, err);
 }

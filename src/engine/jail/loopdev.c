@@ -36,13 +36,15 @@ static bool find_attached(const char *file, char name[LOOPDEV_SIZE])
 	return false;
 }
 
-static int configure(int control_fd, int file_fd, char name[LOOPDEV_SIZE], int *ret_fd)
+static int configure(int control_fd, int file_fd, bool is_read_only, char name[LOOPDEV_SIZE],
+                     int *ret_fd)
 {
 	struct loop_config config = {
 		.fd = (uint32_t)file_fd,
 		/* Direct I/O keeps the data out of a second page cache; the kernel goes on without
 	         * it where the file cannot. */
-		.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO,
+		.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO |
+	                         (is_read_only ? (uint32_t)LO_FLAGS_READ_ONLY : 0),
 	};
 	auto_fd int fd = -1;
 	int n = ioctl(control_fd, LOOP_CTL_GET_FREE);
@@ -50,16 +52,18 @@ static int configure(int control_fd, int file_fd, char name[LOOPDEV_SIZE], int *
 	if (n < 0)
 		return -errno;
 	(void)snprintf(name, LOOPDEV_SIZE, "/dev/loop%d", n);
-	fd = open(name, O_RDWR | O_CLOEXEC);
+	fd = open(name, (is_read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config) < 0)
 		return -errno;
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
-int loopdev_attach(const char *file, char name[LOOPDEV_SIZE], int *ret_fd, struct err *err)
+int loopdev_attach(const char *file, bool is_read_only, char name[LOOPDEV_SIZE], int *ret_fd,
+                   struct err *err)
 {
-	auto_fd int file_fd = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	const int mode = is_read_only ? O_RDONLY : O_RDWR;
+	auto_fd int file_fd = open(file, mode | O_NOFOLLOW | O_CLOEXEC);
 	auto_fd int control_fd = -1;
 	char real[PATH_MAX];
 	int r = -EBUSY;
@@ -67,13 +71,13 @@ int loopdev_attach(const char *file, char name[LOOPDEV_SIZE], int *ret_fd, struc
 	if (file_fd < 0 || !realpath(file, real))
 		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", file);
 	if (find_attached(real, name)) {
-		*ret_fd = open(name, O_RDWR | O_CLOEXEC);
+		*ret_fd = open(name, mode | O_CLOEXEC);
 		return *ret_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open %s", name) : 0;
 	}
 	control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	if (control_fd < 0)
 		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open /dev/loop-control");
 	for (int i = 0; r == -EBUSY && i < TRIES_MAX; i++)
-		r = configure(control_fd, file_fd, name, ret_fd);
+		r = configure(control_fd, file_fd, is_read_only, name, ret_fd);
 	return r < 0 ? err_set(err, ERR_UNSUPPORTED, -r, "cannot attach a loop device") : 0;
 }

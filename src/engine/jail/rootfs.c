@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The root: two overlays over detached, idmapped mounts. Everything is named relative to the
- * staging tmpfs with one-letter names, because an overlay shows its options in mountinfo for all
- * inside to read, and no path of the host may stand there.
+ * The root, over detached, idmapped mounts: of an image one overlay, in which the fittings lie over
+ * the image; of `host` two, `/` over the skeleton and `/usr` over the host's own. Everything is
+ * named relative to the staging tmpfs with one-letter names, because an overlay shows its options
+ * in mountinfo for all inside to read, and no path of the host may stand there.
  */
 #include "engine/jail/child.h"
 #include "engine/jail/sys.h"
@@ -20,8 +21,9 @@
  * the host, so nothing is lost. The kernel marks the work directory and mounts it only once. A
  * layer that is kept is to outlive crashes and to be mounted again: there fsync is fsync.
  */
-#define ROOT_OPTIONS "lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
-#define USR_OPTIONS  "lowerdir=t/usr:u,upperdir=l/usr,workdir=l/usr.work"
+#define ROOT_OPTIONS  "lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
+#define USR_OPTIONS   "lowerdir=t/usr:b,upperdir=l/usr,workdir=l/usr.work"
+#define IMAGE_OPTIONS "lowerdir=t/fit:b,upperdir=l/root,workdir=l/root.work"
 
 static int mount_overlay(const struct jail *jail, const char *at, const char *dirs)
 {
@@ -33,13 +35,15 @@ static int mount_overlay(const struct jail *jail, const char *at, const char *di
 }
 
 static const char *const places[] = {
-	[JAIL_MOUNT_TEMPLATE] = "t", [JAIL_MOUNT_USR] = "u",   [JAIL_MOUNT_LAYER] = "l",
+	[JAIL_MOUNT_TEMPLATE] = "t", [JAIL_MOUNT_BASE] = "b",  [JAIL_MOUNT_LAYER] = "l",
 	[JAIL_MOUNT_SHARE] = "p",    [JAIL_MOUNT_STAGE] = "s",
 };
 static_assert(ARRAY_SIZE(places) == JAIL_MOUNT_COUNT, "a mount has no place");
 
 int jail_mount_root(struct jail *jail, struct err *err)
 {
+	const bool is_host = digest_is_zero(&jail->spec->image);
+
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		if (mkdir(places[i], 0700) < 0 ||
 		    move_mount(jail->mounts[i], "", AT_FDCWD, places[i], MOVE_MOUNT_F_EMPTY_PATH) <
@@ -48,9 +52,10 @@ int jail_mount_root(struct jail *jail, struct err *err)
 			               places[i]);
 		(void)close(take_fd(&jail->mounts[i]));
 	}
-	if (mkdir("r", 0700) < 0 || mount_overlay(jail, "r", ROOT_OPTIONS) < 0)
+	if (mkdir("r", 0700) < 0 ||
+	    mount_overlay(jail, "r", is_host ? ROOT_OPTIONS : IMAGE_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the root overlay");
-	if (mount_overlay(jail, "r/usr", USR_OPTIONS) < 0)
+	if (is_host && mount_overlay(jail, "r/usr", USR_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the usr overlay");
 	return 0;
 }

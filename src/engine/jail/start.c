@@ -173,15 +173,23 @@ static int write_record(struct start *s, struct err *err)
 
 static int make_mounts(struct start *s, int userns_fd, struct err *err)
 {
-	const struct {
+	const struct digest *image = &s->g->spec.image;
+	struct {
 		int dir_fd;
 		bool is_read_only;
 	} sources[] = {
 		[JAIL_MOUNT_TEMPLATE] = {jail_host.template_fd, true},
-		[JAIL_MOUNT_USR] = {jail_host.usr_fd, true},
+		[JAIL_MOUNT_BASE] = {jail_host.usr_fd, true},
 		[JAIL_MOUNT_LAYER] = {s->layer_fd, false},
 	};
 
+	if (!digest_is_zero(image)) {
+		int r = images_mount(&jail_host.images, image, &sources[JAIL_MOUNT_BASE].dir_fd,
+		                     err);
+
+		if (r < 0)
+			return r;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
 		int r = ns_idmapped_mount(sources[i].dir_fd, userns_fd, sources[i].is_read_only,
 		                          &s->jail.mounts[i], err);

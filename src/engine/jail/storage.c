@@ -65,7 +65,7 @@ static int mount_image(const char *image, const char *path, struct err *err)
 	static const char options[] = "discard=async";
 	auto_fd int loop_fd = -1;
 	char device[LOOPDEV_SIZE];
-	int r = loopdev_attach(image, device, &loop_fd, err);
+	int r = loopdev_attach(image, /* is_read_only= */ false, device, &loop_fd, err);
 
 	if (r < 0)
 		return r;

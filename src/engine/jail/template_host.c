@@ -11,7 +11,9 @@
 #include "base/spawn.h"
 #include "engine/jail/dir.h"
 #include "engine/jail/dpkg.h"
+#include "engine/jail/fittings.h"
 #include "engine/jail/kernels.h"
+#include "engine/jail/skeleton.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
@@ -23,10 +25,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define FORMAT        3 /* counts up when the tables below change what is made */
-#define USER_ID       1000
-#define CA_BUNDLE_MAX (4 << 20)
-#define KERNELS_MAX   (8 << 20)
+#define FORMAT      4 /* counts up when the tables below change what is made */
+#define USER_ID     1000
+#define KERNELS_MAX (8 << 20)
 
 static const struct {
 	const char *path;
@@ -230,38 +231,15 @@ static const struct {
 	{"var/spool/mail", "../mail"},
 };
 
-static int make_dir(int fd, const char *path, mode_t mode, uid_t owner)
-{
-	if (mkdirat(fd, path, 0700) < 0 ||
-	    fchownat(fd, path, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    fchmodat(fd, path, mode, 0) < 0) /* whatever the umask is */
-		return -errno;
-	return 0;
-}
-
-static int make_file(int fd, const char *path, mode_t mode, uid_t owner, const void *data,
-                     size_t len)
-{
-	auto_fd int file = openat(fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	int r;
-
-	if (file < 0)
-		return -errno;
-	r = fd_write_all(file, data, len);
-	if (r == 0 && (fchown(file, owner, owner) < 0 || fchmod(file, mode) < 0))
-		r = -errno;
-	return r;
-}
-
 static int make_tables(int fd)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
-		r = make_dir(fd, dirs[i].path, dirs[i].mode, dirs[i].owner);
+		r = skeleton_dir(fd, dirs[i].path, dirs[i].mode, dirs[i].owner);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
-		r = make_file(fd, files[i].path, files[i].mode, files[i].owner, files[i].text,
-		              strlen(files[i].text));
+		r = skeleton_file(fd, files[i].path, files[i].mode, files[i].owner, files[i].text,
+		                  strlen(files[i].text));
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
 		r = symlinkat(links[i].target, fd, links[i].path) < 0 ? -errno : 0;
 	return r;
@@ -318,29 +296,6 @@ static int make_alternatives(int fd)
 	return r;
 }
 
-/* The certificates that the ca-certificates package ships; never what the host's /etc trusts. */
-static int make_ca_bundle(int fd)
-{
-	auto_dir struct dir_reader dir = {.fd = -1};
-	struct buf bundle = BUF_INIT(CA_BUNDLE_MAX);
-	const char *name;
-	int r = 0;
-
-	if (dir_open(&dir, AT_FDCWD, "/usr/share/ca-certificates/mozilla") < 0)
-		return 0;
-	while (r == 0 && (name = dir_next(&dir))) {
-		char text[16384];
-
-		if (ends_with(name, ".crt") && fd_read_file(dir.fd, name, text, sizeof(text)) > 0)
-			r = buf_printf(&bundle, "%s\n", text);
-	}
-	if (r == 0)
-		r = make_file(fd, "etc/ssl/certs/ca-certificates.crt", 0644, 0, buf_str(&bundle),
-		              bundle.len);
-	buf_done(&bundle);
-	return r;
-}
-
 /* Libraries outside the loader's own paths are found by the cache. */
 static void make_ld_cache(int fd)
 {
@@ -359,12 +314,13 @@ struct source {
 	size_t agent_len;
 	struct buf status;  /* dpkg's */
 	struct buf kernels; /* kernels.h */
+	struct buf ca;      /* skeleton.h */
 };
 
 static int make_root(int top, const struct source *src)
 {
 	auto_fd int fd = -1;
-	int r = make_dir(top, "root", 0755, 0);
+	int r = skeleton_dir(top, "root", 0755, 0);
 
 	if (r < 0)
 		return r;
@@ -377,9 +333,9 @@ static int make_root(int top, const struct source *src)
 	if (r == 0)
 		r = make_alternatives(fd);
 	if (r == 0)
-		r = make_ca_bundle(fd);
+		r = skeleton_file(fd, SKELETON_CA, 0644, 0, buf_str(&src->ca), src->ca.len);
 	if (r == 0)
-		r = make_file(fd, "opt/cloche/bin/sudo", 0755, 0, src->agent, src->agent_len);
+		r = skeleton_file(fd, "opt/cloche/bin/sudo", 0755, 0, src->agent, src->agent_len);
 	if (r == 0)
 		r = kernels_write(&src->kernels, fd);
 	if (r == 0)
@@ -395,10 +351,22 @@ static int make_usr(int top)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parents); i++)
-		r = make_dir(top, parents[i], 0755, 0);
+		r = skeleton_dir(top, parents[i], 0755, 0);
 	if (r == 0 && symlinkat("/opt/cloche/bin/sudo", top, "usr/local/bin/sudo") < 0)
 		r = -errno;
 	return r;
+}
+
+static int make_fittings(int top, const struct source *src)
+{
+	auto_fd int fd = -1;
+	int r = skeleton_dir(top, "fit", 0755, 0);
+
+	if (r < 0)
+		return r;
+	fd = openat(top, "fit", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno
+	              : fittings_write(fd, src->agent, src->agent_len, &src->kernels, &src->ca);
 }
 
 static uint64_t hash(uint64_t h, const void *data, size_t len)
@@ -415,7 +383,9 @@ static int read_source(int agent_fd, const char *kernels_dir, struct source *src
 	struct stat st;
 	int r;
 
-	*src = (struct source){.agent = MAP_FAILED, .kernels = BUF_INIT(KERNELS_MAX)};
+	*src = (struct source){.agent = MAP_FAILED,
+	                       .kernels = BUF_INIT(KERNELS_MAX),
+	                       .ca = BUF_INIT(SKELETON_CA_MAX)};
 	if (fstat(agent_fd, &st) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot look at the agent's binary");
 	src->agent_len = (size_t)st.st_size;
@@ -425,6 +395,9 @@ static int read_source(int agent_fd, const char *kernels_dir, struct source *src
 	r = dpkg_read_status(&src->status);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot read the list of packages");
+	r = skeleton_read_ca(&src->ca);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot read the certificates to trust");
 	return kernels_read(kernels_dir, &src->kernels, err);
 }
 
@@ -434,6 +407,7 @@ static void free_source(struct source *src)
 		(void)munmap(src->agent, src->agent_len);
 	buf_done(&src->status);
 	buf_done(&src->kernels);
+	buf_done(&src->ca);
 }
 
 static int build(int templates_fd, const char *name, const struct source *src, struct err *err)
@@ -445,13 +419,15 @@ static int build(int templates_fd, const char *name, const struct source *src, s
 	(void)snprintf(temp, sizeof(temp), "%s.new", name);
 	r = tree_remove(templates_fd, temp);
 	if (r == 0)
-		r = make_dir(templates_fd, temp, 0755, 0);
+		r = skeleton_dir(templates_fd, temp, 0755, 0);
 	if (r == 0) {
 		fd = openat(templates_fd, temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		r = fd < 0 ? -errno : make_root(fd, src);
 	}
 	if (r == 0)
 		r = make_usr(fd);
+	if (r == 0)
+		r = make_fittings(fd, src);
 	if (r == 0 && (syncfs(fd) < 0 || renameat(templates_fd, temp, templates_fd, name) < 0))
 		r = -errno;
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot build the template 'host'") : 0;
@@ -492,6 +468,7 @@ int template_host_open(const char *data_dir, int agent_fd, const char *kernels_d
 	h = hash(h, src.agent, src.agent_len);
 	h = hash(h, buf_str(&src.status), src.status.len);
 	h = hash(h, buf_str(&src.kernels), src.kernels.len);
+	h = hash(h, buf_str(&src.ca), src.ca.len);
 	(void)snprintf(name, sizeof(name), "host-%016" PRIx64, h);
 	if (faccessat(templates_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		r = build(templates_fd, name, &src, err);

@@ -6,10 +6,12 @@
  *
  *	DATA/templates/host-HASH/root/	etc home opt var …, symlinks into usr
  *	DATA/templates/host-HASH/usr/	what we put over the host's /usr: the `sudo` of the inside
+ *	DATA/templates/host-HASH/fit/	what we put over an image (fittings.h)
  *
  * Nothing of the host's /etc, /home, /root, /var or /opt is in it, except names: which packages
  * are installed (so that apt inside judges dependencies truthfully) and which of several programs
- * an alternative stands for. The hash covers what the skeleton is made from.
+ * an alternative stands for; and the certificates that the host trusts. The hash covers what the
+ *skeleton is made from.
  */
 #include "base/err.h"
 

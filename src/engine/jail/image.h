@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The images that templates consist of, on disk and mounted. An image is one erofs file, named by
+ * the SHA-256 of its bytes; it never changes and is shared by all sandboxes that start from it.
+ *
+ *	DATA/templates/DIGEST/image.erofs
+ *	DATA/templates/DIGEST/keeper	the store that has its record, as of a layer (keep.h)
+ *	RUN/images/DIGEST/		where it is mounted, from the first sandbox on
+ *
+ * Each jail has its own copy of the mount, so ours is only a way to come by it and may go at any
+ * time: at most so many stay, the least recently used go first. A broker that was killed leaves its
+ * mounts to the next, which takes them down.
+ */
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/list.h"
+
+struct images {
+	int templates_fd;    /* DATA/templates */
+	char *mounts;        /* RUN/images */
+	struct list mounted; /* the most recently used last */
+	size_t n_mounted;
+	bool needs_loop; /* this kernel mounts block devices only */
+};
+
+must_check int images_open(struct images *im, const char *data_dir, const char *run_dir,
+                           struct err *err);
+void images_close(struct images *im); /* running jails keep their copies */
+
+/* The root of the mounted image. *ret_fd is borrowed, until the next call that mounts or drops. */
+must_check int images_mount(struct images *im, const struct digest *digest, int *ret_fd,
+                            struct err *err);
+void images_drop(struct images *im, const struct digest *digest); /* the mount alone */
+/* Mount and file. 0 as well if there is none. The caller knows that nobody uses it. */
+must_check int images_remove(struct images *im, const struct digest *digest, struct err *err);
+
+struct image_info {
+	struct digest digest;
+	uint64_t bytes;
+	uint64_t keeper; /* UINT64_MAX where it cannot be told, which is no store's number */
+};
+bool images_find(const struct images *im, const struct digest *digest, struct image_info *ret);
+void images_each(const struct images *im, void (*fn)(const struct image_info *info, void *arg),
+                 void *arg);
