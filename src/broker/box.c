@@ -45,6 +45,7 @@ struct box *box_new(struct broker *b)
 
 void box_free(struct box *box)
 {
+	freeze_free(box);
 	list_remove(&box->link);
 	box->broker->n_boxes--;
 	free(box);
@@ -104,6 +105,7 @@ void box_on_final(const char *id, const struct guest_usage *usage, void *arg)
 void box_kill(struct box *box)
 {
 	assert(box->state == BOX_RUNNING);
+	freeze_cancel(box);
 	box->state = BOX_KILLING;
 	box->broker->engine->kill(box->guest, on_guest_gone, box);
 }

@@ -25,6 +25,7 @@ struct box {
 	struct guest *guest;
 	uint64_t create_tag;
 	struct guest_usage final; /* once its last process is dead */
+	struct freeze *freeze;    /* that is not answered yet, or NULL */
 	struct list waiters;      /* for its end; not empty while starting: kill it once it has */
 };
 
@@ -55,6 +56,12 @@ void box_reply_init(struct msg_reply *reply, uint32_t op, uint64_t tag, const ch
 void box_on_guest_started(struct guest *g, const struct err *err, void *arg);
 void box_on_guest_ended(struct guest *g, int wait_status, void *arg);
 void box_on_final(const char *id, const struct guest_usage *usage, void *arg); /* arg: broker */
+
+/* freeze.c */
+/* 0: it stands still. 1: the answer comes later. */
+must_check int freeze_begin(struct box *box, uint64_t tag, struct err *err);
+void freeze_cancel(struct box *box); /* answers one under way with an error */
+void freeze_free(struct box *box);   /* and this without a word */
 
 /* requests.c: a wire_ops.on_request, with the broker as arg */
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg);

@@ -19,7 +19,7 @@ enum msg_op {
 	                  too; unknown id: fine, gone already */
 	MSG_LIMITS,
 	MSG_USAGE,
-	MSG_FREEZE,
+	MSG_FREEZE, /* reply when all of it stands still */
 	MSG_THAW,
 	MSG_LIST, /* a reply for each living sandbox and each kept layer, then one with an empty id
 	           */

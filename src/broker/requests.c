@@ -165,10 +165,14 @@ static int do_freeze(struct broker *b, const struct msg_request *req, struct msg
                      int *fds)
 {
 	struct box *box = find_running(b, req->id, &reply->err);
-	bool on = req->op == MSG_FREEZE;
 
 	(void)fds;
-	return box ? b->engine->freeze(box->guest, on, &reply->err) : -ESRCH;
+	if (!box)
+		return -ESRCH;
+	freeze_cancel(box);
+	if (req->op == MSG_FREEZE)
+		return freeze_begin(box, req->tag, &reply->err);
+	return b->engine->freeze(box->guest, /* on= */ false, &reply->err);
 }
 
 struct fork_wait {

@@ -129,6 +129,7 @@ struct engine {
 	               struct err *err); /* a fresh non-blocking stream to its agent */
 	int (*set_limits)(struct guest *g, const struct guest_limits *limits, struct err *err);
 	int (*usage)(struct guest *g, struct guest_usage *ret, struct err *err);
+	/* Off: 0 at once. On: 1 until all of it stands still: to be called again, then 0. */
 	int (*freeze)(struct guest *g, bool on, struct err *err);
 	/* A warm Python for a START_FORKED of that tag, which the guest's agent waits for. NULL: an
 	 * engine that has none. */

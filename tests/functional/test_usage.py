@@ -165,7 +165,7 @@ def test_one_that_is_paused_holds_its_memory_and_no_cpu(metered, box):
     box.pause()
     before = box.usage()["usage"]
     after = wait_for(lambda: u if (u := box.usage()["usage"])["running_ms"] > before["running_ms"] + 300 else None)
-    assert after["cpu_ns"] - before["cpu_ns"] < 20_000_000  # of 300 ms: the kernel freezes a moment after it was told to
+    assert after["cpu_ns"] == before["cpu_ns"]  # it was answered when all stood still
     assert after["memory_mib_ms"] - before["memory_mib_ms"] == (after["running_ms"] - before["running_ms"]) * 128
 
 

@@ -206,7 +206,9 @@ static int fake_freeze(struct guest *g, bool on, struct err *err)
 	(void)g;
 	(void)err;
 	fake.is_frozen = on;
-	return 0;
+	if (!on || fake.freezing == 0)
+		return 0;
+	return --fake.freezing > 0;
 }
 
 static int fake_open_door(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)

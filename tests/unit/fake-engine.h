@@ -14,6 +14,7 @@ struct fake_state {
 	size_t n_starts, n_kills, n_alive;
 	struct guest_limits limits; /* last set */
 	bool is_frozen;
+	unsigned freezing; /* it is done when it was asked so many times */
 	bool fails_fork;
 	char fork_tag[ID_SIZE]; /* of the last one */
 	bool lacks_ipv6;        /* doors have no sockets of it */

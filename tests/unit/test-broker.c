@@ -157,6 +157,17 @@ static int ask_code(const struct msg_request *req)
 	return (int)ask(req).err.code;
 }
 
+/* Of the next reply, which must be to this. */
+static int next_code(uint32_t op)
+{
+	struct msg_reply reply;
+	int fd;
+
+	CHECK(next_reply(&reply, &fd));
+	CHECK_INT(reply.op, op);
+	return (int)reply.err.code;
+}
+
 static void make_id(char id[ID_SIZE])
 {
 	id_make(id, "sb");
@@ -661,6 +672,49 @@ TEST(requests_on_a_running_sandbox_reach_the_engine)
 	CHECK_INT(reply.usage.cpu_ns, 7);
 	req = request(MSG_CONNECT, id);
 	CHECK_INT(ask_code(&req), ERR_NONE);
+	end();
+}
+
+TEST(a_freeze_is_answered_when_all_stands_still)
+{
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	begin();
+	make_id(id);
+	req = create_request(id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	fake.freezing = 3;
+	req = request(MSG_FREEZE, id);
+	send_request(&req);
+	while (fake.freezing > 0)
+		turn();
+	CHECK_INT(next_code(MSG_FREEZE), ERR_NONE);
+	end();
+}
+
+TEST(a_freeze_under_way_ends_with_a_thaw_or_the_sandbox)
+{
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	begin();
+	make_id(id);
+	req = create_request(id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	fake.freezing = UINT32_MAX;
+	req = request(MSG_FREEZE, id);
+	send_request(&req);
+	req = request(MSG_THAW, id);
+	send_request(&req);
+	CHECK_INT(next_code(MSG_FREEZE), ERR_CONFLICT);
+	CHECK_INT(next_code(MSG_THAW), ERR_NONE);
+	req = request(MSG_FREEZE, id);
+	send_request(&req);
+	req = request(MSG_DELETE, id);
+	send_request(&req);
+	CHECK_INT(next_code(MSG_FREEZE), ERR_CONFLICT);
+	CHECK_INT(next_code(MSG_DELETE), ERR_NONE);
 	end();
 }
 

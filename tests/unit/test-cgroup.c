@@ -112,6 +112,7 @@ static void make_v2(const char *tree, const char *controllers)
 	}
 	make_leaves(tree, "cgroup.procs", "");
 	make_leaves(tree, "cgroup.freeze", "");
+	make_leaves(tree, "cgroup.events", "populated 1\nfrozen 1\n");
 	make_leaves(tree, "cpu.stat", "usage_usec 123\nuser_usec 100\nsystem_usec 23\n");
 }
 

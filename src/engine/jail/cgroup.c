@@ -387,17 +387,23 @@ void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usag
 int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct err *err)
 {
 	const struct cgroup_tree *t = find_tree(h, CGROUP_FREEZE);
-	char path[160];
+	char path[160], state[16];
 	int r;
 
 	if (!t)
 		return err_set(err, ERR_UNSUPPORTED, ENOSYS,
 		               "this host has no cgroup that freezes");
-	if (t->is_v2)
-		return write_value(t, id, "user", "cgroup.freeze", on, err);
+	if (t->is_v2) {
+		r = write_value(t, id, "user", "cgroup.freeze", on, err);
+		return r < 0 || !on ? r : read_value(t, id, "cgroup.events", "frozen") != 1;
+	}
 	(void)snprintf(path, sizeof(path), "%s/user/freezer.state", id);
 	r = fd_write_file(t->fd, path, on ? "FROZEN" : "THAWED");
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write freezer.state") : 0;
+	if (r == 0 && on)
+		r = fd_read_file(t->fd, path, state, sizeof(state));
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot set freezer.state");
+	return on && strncmp(state, "FROZEN", strlen("FROZEN")) != 0;
 }
 
 /* v1 has no cgroup.kill. What forks while the list is read is caught by the caller's next try. */
