@@ -6,20 +6,35 @@
  */
 #include "http/tls.h"
 
+#include "base/buf.h"
+
 #include <arpa/inet.h>
 #include <assert.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <string.h>
 #include <sys/socket.h>
 
 struct tls_context {
 	SSL_CTX *ssl;
 };
 
-static int bio_fd(BIO *bio)
+/* What the BIO has: the socket, and bytes that somebody read from it before TLS began. */
+struct source {
+	int fd;
+	struct buf first;
+};
+
+static int bio_destroy(BIO *bio)
 {
-	return (int)(intptr_t)BIO_get_data(bio);
+	struct source *s = BIO_get_data(bio);
+
+	if (s)
+		buf_done(&s->first);
+	free(s);
+	BIO_set_data(bio, NULL);
+	return 1;
 }
 
 static int bio_result(BIO *bio, ssize_t n, int how)
@@ -32,13 +47,23 @@ static int bio_result(BIO *bio, ssize_t n, int how)
 
 static int bio_write(BIO *bio, const char *data, int len)
 {
-	return bio_result(bio, send(bio_fd(bio), data, (size_t)len, MSG_NOSIGNAL), BIO_FLAGS_WRITE);
+	const struct source *s = BIO_get_data(bio);
+
+	return bio_result(bio, send(s->fd, data, (size_t)len, MSG_NOSIGNAL), BIO_FLAGS_WRITE);
 }
 
 static int bio_read(BIO *bio, char *data, int size)
 {
-	ssize_t n = recv(bio_fd(bio), data, (size_t)size, 0);
+	struct source *s = BIO_get_data(bio);
+	ssize_t n = (ssize_t)MIN(s->first.len, (size_t)size);
 
+	if (n > 0) {
+		memcpy(data, s->first.data, (size_t)n);
+		buf_consume(&s->first, (size_t)n);
+		return bio_result(bio, n, BIO_FLAGS_READ);
+	}
+	buf_done(&s->first);
+	n = recv(s->fd, data, (size_t)size, 0);
 	if (n == 0)
 		BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
 	return bio_result(bio, n, BIO_FLAGS_READ);
@@ -66,6 +91,7 @@ static BIO_METHOD *bio_method(void)
 	(void)BIO_meth_set_write(method, bio_write);
 	(void)BIO_meth_set_read(method, bio_read);
 	(void)BIO_meth_set_ctrl(method, bio_ctrl);
+	(void)BIO_meth_set_destroy(method, bio_destroy);
 	return method;
 }
 
@@ -137,6 +163,28 @@ int tls_context_new(const char *cert_path, const char *key_path, struct tls_cont
 	return 0;
 }
 
+int tls_context_new_bare(struct tls_context **ret, struct err *err)
+{
+	struct tls_context *ctx = new_context(TLS_server_method(), err);
+
+	if (!ctx)
+		return -EINVAL;
+	*ret = ctx;
+	return 0;
+}
+
+struct ssl_ctx_st *tls_context_ssl(struct tls_context *ctx)
+{
+	return ctx->ssl;
+}
+
+int tls_context_trust(struct tls_context *ctx, const char *ca_path, struct err *err)
+{
+	return SSL_CTX_load_verify_file(ctx->ssl, ca_path) == 1
+	               ? 0
+	               : fail(err, "cannot use the certificates in", ca_path);
+}
+
 int tls_context_new_client(const char *ca_path, struct tls_context **ret, struct err *err)
 {
 	auto_call(tls_context_freep) struct tls_context *ctx =
@@ -171,13 +219,16 @@ int tls_session_new(struct tls_context *ctx, int fd, const char *server_name, st
 {
 	SSL *ssl = SSL_new(ctx->ssl);
 	BIO *bio = ssl ? BIO_new(bio_method()) : NULL;
+	struct source *source;
 
 	if (!bio || (server_name && !expect_name(ssl, server_name))) {
 		BIO_free(bio);
 		SSL_free(ssl);
 		return fail(err, "cannot start TLS with", server_name ? server_name : "a client");
 	}
-	BIO_set_data(bio, (void *)(intptr_t)fd);
+	source = xnew0(struct source);
+	source->fd = fd;
+	BIO_set_data(bio, source);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(ssl, bio, bio);
 	if (server_name)
@@ -186,4 +237,12 @@ int tls_session_new(struct tls_context *ctx, int fd, const char *server_name, st
 		SSL_set_accept_state(ssl);
 	*ret = ssl;
 	return 0;
+}
+
+int tls_session_feed(struct ssl_st *ssl, const void *data, size_t len)
+{
+	struct source *s = BIO_get_data(SSL_get_rbio(ssl));
+
+	s->first.cap += len;
+	return buf_append(&s->first, data, len);
 }

@@ -5,6 +5,7 @@
 
 struct tls_context;
 struct ssl_st;
+struct ssl_ctx_st;
 
 /* For a server: a PEM chain with its key. */
 must_check int tls_context_new(const char *cert_path, const char *key_path,
@@ -13,6 +14,11 @@ must_check int tls_context_new(const char *cert_path, const char *key_path,
  * $SSL_CERT_FILE. */
 must_check int tls_context_new_client(const char *ca_path, struct tls_context **ret,
                                       struct err *err);
+/* For a server whose sessions are given a certificate each. */
+must_check int tls_context_new_bare(struct tls_context **ret, struct err *err);
+/* A client's: these certificates too. */
+must_check int tls_context_trust(struct tls_context *ctx, const char *ca_path, struct err *err);
+struct ssl_ctx_st *tls_context_ssl(struct tls_context *ctx); /* borrowed */
 void tls_context_free(struct tls_context *ctx); /* NULL is fine; connections keep what they need */
 
 /*
@@ -22,5 +28,7 @@ void tls_context_free(struct tls_context *ctx); /* NULL is fine; connections kee
  */
 must_check int tls_session_new(struct tls_context *ctx, int fd, const char *server_name,
                                struct ssl_st **ret, struct err *err);
+/* What somebody has read from the socket already: it comes before what is there. */
+must_check int tls_session_feed(struct ssl_st *ssl, const void *data, size_t len);
 /* Why the last call on this thread failed, or "". */
 void tls_last_error(char *text, size_t size);
