@@ -41,6 +41,7 @@ struct config {
 	char *preview_url;        /* where clients find this daemon; NULL: its first TCP listener */
 	char **network_resolvers; /* addresses; NULL: the host's own */
 	char **network_never;     /* ranges that no policy opens; or NULL */
+	char *network_ca_file; /* certificates that servers may have beside the host's; or NULL */
 	uint32_t network_connections; /* of a sandbox at once */
 	char **webhooks_allow;        /* ranges that are not public, and may be sent to; or NULL */
 	/* Of each project; UINT64_MAX (CPUs: 0) = as many as there are. */

@@ -63,8 +63,8 @@ static int check_warm_modules(const char *names, struct err *err)
 
 int config_check(struct config *c, struct err *err)
 {
-	char **const paths[] = {&c->data_dir, &c->run_dir, &c->socket,
-	                        &c->tls_cert, &c->tls_key, &c->agent};
+	char **const paths[] = {&c->data_dir, &c->run_dir, &c->socket,         &c->tls_cert,
+	                        &c->tls_key,  &c->agent,   &c->network_ca_file};
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {

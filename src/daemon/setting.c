@@ -51,6 +51,7 @@ const struct setting settings[] = {
 	{"preview", "url", "preview-url", SETTING_STRING, AT(preview_url), 0, 0, "how clients reach this daemon, as \"https://sandboxes.example.com\""},
 	{"network", "resolvers", "resolver", SETTING_LIST, AT(network_resolvers), 0, 0, "DNS server that sandboxes' names are asked of, ADDRESS[:PORT], again for more (default: the host's)"},
 	{"network", "never", "network-never", SETTING_LIST, AT(network_never), 0, 0, "range that no sandbox's policy opens, again for more"},
+	{"network", "ca_file", "network-ca-file", SETTING_STRING, AT(network_ca_file), 0, 0, "certificates (PEM) that servers may have, beside those that the host trusts, where a policy looks into TLS"},
 	{"network", "connections_max", "network-connections-max", SETTING_COUNT, AT(network_connections), 1, 65536, "connections of a sandbox at once, where its policy says nothing"},
 	{"events", "age", "events-age", SETTING_DURATION, AT(events_age_ms), 1000, 3650 * DAY_MS, "how long events are kept"},
 	{"events", "size", "events-size", SETTING_SIZE, AT(events_bytes), 64 * KIB, TIB, "and how many bytes of them"},

@@ -6,6 +6,7 @@
  * what they need of it.
  *
  *	DATA/           root 0711        DATA/gateway/   cloche 0700, the gateway's root directory
+ *	DATA/wall.key   root 0600, read by the wall before it is confined
  *	DATA/admin.key  root 0600        DATA/layers…, templates: the engine's
  *	RUN/            root 0755        RUN/lock, RUN/cloche.sock (0660, group cloche)
  *	RUN/sandboxes/  root 0700

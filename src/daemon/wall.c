@@ -3,6 +3,9 @@
  * The wall's process: what it needs of the host's files is read first, then it gives up all of
  * them. It belongs to nobody, sees an empty directory, and can make sockets but no process. It ends
  * when the gateway has gone; when it dies alone, the launcher starts another.
+ *
+ * DATA/wall.key is the secret that the keys of sandboxes' issuers are derived from. It is made by
+ * the first wall, and no other process ever reads it.
  */
 #include "daemon/wall.h"
 
@@ -80,6 +83,48 @@ static void on_lost(struct loop *loop, void *arg)
 	loop_stop(loop);
 }
 
+/* In place once it is whole: a wall that dies meanwhile leaves a name that nobody reads. */
+static int make_secret(const char *path, uint8_t secret[ISSUER_SECRET_SIZE], struct err *err)
+{
+	auto_free char *new_path = xasprintf("%s.new", path);
+	auto_fd int fd =
+		open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	random_bytes(secret, ISSUER_SECRET_SIZE);
+	if (fd < 0 || write(fd, secret, ISSUER_SECRET_SIZE) != ISSUER_SECRET_SIZE ||
+	    fsync(fd) < 0 || rename(new_path, path) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", path);
+	return 0;
+}
+
+static int read_secret(const struct config *c, uint8_t secret[ISSUER_SECRET_SIZE], struct err *err)
+{
+	auto_free char *path = xasprintf("%s/wall.key", c->data_dir);
+	auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT)
+		return make_secret(path, secret, err);
+	if (fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot read '%s'", path);
+	if (read(fd, secret, ISSUER_SECRET_SIZE) != ISSUER_SECRET_SIZE) {
+		(void)err_set(err, ERR_INTERNAL, 0, "'%s' has not %d bytes", path,
+		              ISSUER_SECRET_SIZE);
+		return err_hint(err, "remove it: sandboxes get other certificates then");
+	}
+	return 0;
+}
+
+static int prepare_tls(const struct config *c, struct wall_config *config, struct err *err)
+{
+	uint8_t secret[ISSUER_SECRET_SIZE];
+	int r = read_secret(c, secret, err);
+
+	if (r == 0)
+		r = secure_new(c->network_ca_file, secret, &config->secure, err);
+	explicit_bzero(secret, sizeof(secret));
+	return r;
+}
+
 static int prepare(const struct config *c, struct wall_config *config, struct network_never *never,
                    struct err *err)
 {
@@ -91,6 +136,8 @@ static int prepare(const struct config *c, struct wall_config *config, struct ne
 		r = use_settings(&config->resolver, c->network_resolvers, err);
 	else if (r == 0)
 		use_host(&config->resolver);
+	if (r == 0)
+		r = prepare_tls(c, config, err);
 	if (r < 0)
 		return r;
 	if (mkdir(root_dir, 0555) < 0 && errno != EEXIST)

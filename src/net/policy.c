@@ -32,6 +32,15 @@ bool policy_rule_sees_requests(const struct policy_rule *rule)
 	       rule->action == ACTION_RESPOND;
 }
 
+bool policy_opens_tls(const struct policy *p)
+{
+	for (size_t i = 0; i < p->n_rules; i++)
+		if (policy_rule_sees_requests(&p->rules[i]) &&
+		    p->rules[i].match.protocol != PROTOCOL_HTTP)
+			return true;
+	return false;
+}
+
 struct policy *policy_new(void)
 {
 	return xnew0(struct policy);

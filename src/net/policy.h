@@ -143,4 +143,5 @@ void policy_write(const struct policy *p, struct json_writer *w, const char *nam
 
 /* Whether a rule cannot decide without seeing requests, so that TLS has to be terminated for it. */
 bool policy_rule_sees_requests(const struct policy_rule *rule);
+bool policy_opens_tls(const struct policy *p);             /* whether any of its rules does */
 const char *policy_action_name(enum policy_action action); /* "allow" */

@@ -174,7 +174,7 @@ static int claim(struct sandbox *s, const struct once *once, sandbox_done_fn don
 		return r;
 	}
 	pool_take(s);
-	if (json_object_size(s->env) > 0)
+	if (json_object_size(s->env) > 0 || policy_opens_tls(network_policy(s)))
 		context_cool(s);
 	set_creator(s, done, arg);
 	network_begin(s);

@@ -272,16 +272,14 @@ static int start_failed(int r, struct err *err)
 	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
 }
 
-int file_call_start(struct sandbox *s, const struct start *op, const struct file_call_ops *ops,
-                    void *arg, struct file_call **ret, struct err *err)
+static int start_on(struct link *l, struct sandbox *s, const struct start *op,
+                    const struct file_call_ops *ops, void *arg, struct file_call **ret,
+                    struct err *err)
 {
-	struct link *l = sandbox_link(s, err);
 	struct file_call *c;
 	uint32_t number;
 	int r;
 
-	if (!l)
-		return -EAGAIN;
 	if (!op->path || op->path[0] == '\0')
 		return err_field(err, "path", "must not be empty");
 	r = sandbox_take_channel(s, &number, err);
@@ -300,6 +298,22 @@ int file_call_start(struct sandbox *s, const struct start *op, const struct file
 	}
 	*ret = c;
 	return 0;
+}
+
+int file_call_start(struct sandbox *s, const struct start *op, const struct file_call_ops *ops,
+                    void *arg, struct file_call **ret, struct err *err)
+{
+	struct link *l = sandbox_link(s, err);
+
+	return l ? start_on(l, s, op, ops, arg, ret, err) : -EAGAIN;
+}
+
+int file_call_begin(struct sandbox *s, const struct start *op, const struct file_call_ops *ops,
+                    void *arg, struct file_call **ret, struct err *err)
+{
+	if (s->state != SANDBOX_CREATING || !s->link || !link_is_healthy(s->link))
+		return file_call_start(s, op, ops, arg, ret, err);
+	return start_on(s->link, s, op, ops, arg, ret, err);
 }
 
 ssize_t file_call_write(struct file_call *c, const void *data, size_t len)

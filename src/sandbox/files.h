@@ -23,6 +23,10 @@ struct file_call_ops { /* NULL = not expected: the guest is then in error */
 must_check int file_call_start(struct sandbox *s, const struct start *op,
                                const struct file_call_ops *ops, void *arg, struct file_call **ret,
                                struct err *err);
+/* The same for one that is still being created. */
+must_check int file_call_begin(struct sandbox *s, const struct start *op,
+                               const struct file_call_ops *ops, void *arg, struct file_call **ret,
+                               struct err *err);
 must_check ssize_t file_call_write(struct file_call *c, const void *data,
                                    size_t len); /* takes what fits the window */
 void file_call_finish(struct file_call *c);     /* the end of the input */

@@ -5,6 +5,8 @@
  */
 #include "sandbox/language.h"
 
+#include "sandbox/trust.h"
+
 #include <string.h>
 
 #define KERNELS "/opt/cloche/kernels/"
@@ -64,7 +66,9 @@ bool language_can_fork(const struct language *l, const struct start *s)
 		return false;
 	for (size_t i = 0; i < s->envc; i++)
 		for (size_t k = 0; k < ARRAY_SIZE(early_variables); k++)
-			if (strncmp(s->env[i], early_variables[k], strlen(early_variables[k])) == 0)
+			if (strncmp(s->env[i], early_variables[k], strlen(early_variables[k])) ==
+			            0 &&
+			    !trust_is_own(s->env[i])) /* OpenSSL looks when a client is made */
 				return false;
 	return true;
 }

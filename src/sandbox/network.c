@@ -9,11 +9,16 @@
  * A policy that changes while a request is under way is looked at when that has its answer. A wall
  * that dies takes all doors' listeners with it, so that connections inside are refused; its
  * successor gets new ones. What fails is tried again as long as the sandbox runs.
+ *
+ * Where the policy looks into TLS, the wall's answer has the certificate that programs inside must
+ * trust. It is installed beside that, and whoever waits for the policy waits for it too; where it
+ * cannot be (the sandbox has broken its own files) the policy is in force all the same.
  */
 #include "sandbox/network.h"
 
 #include "base/log.h"
 #include "sandbox/inside.h"
+#include "sandbox/trust.h"
 #include "wall/client.h"
 
 #include <assert.h>
@@ -36,9 +41,12 @@ struct network {
 	struct policy *policy;
 	uint64_t version, applied; /* of the policy; 0 = none */
 	bool is_open;
-	uint64_t sending; /* the version that the wall is being told */
-	uint64_t ask;     /* of the broker, under way */
-	uint64_t call;    /* of the wall, likewise */
+	uint64_t sending;    /* the version that the wall is being told */
+	uint64_t ask;        /* of the broker, under way */
+	uint64_t call;       /* of the wall, likewise */
+	char *certificate;   /* that programs inside have to trust, or NULL */
+	struct trust *trust; /* being installed */
+	bool is_trusted;     /* it was, in this life of the sandbox */
 	struct list waiters;
 	struct loop_timer *again;
 	uint64_t last_call; /* of the wall: to close for good, and tell the last bytes */
@@ -79,14 +87,7 @@ static int check_rule(const struct policy_rule *rule, const char *field, struct 
 	if (rule->action == ACTION_FORWARD || rule->action == ACTION_PROXY)
 		return err_set(err, ERR_UNSUPPORTED, 0, "%s: the wall cannot %s yet", field,
 		               action);
-	if (!policy_rule_sees_requests(rule) || rule->match.protocol == PROTOCOL_HTTP)
-		return 0;
-	(void)err_set(err, ERR_UNSUPPORTED, 0,
-	              "%s: it asks for what is inside of TLS, which the wall does not open yet",
-	              field);
-	return err_hint(err,
-	                "say \"protocol\": \"http\" in its match, or leave out methods, paths, "
-	                "query, headers and transform");
+	return 0;
 }
 
 int network_read(const json_t *value, const char *field, struct policy **ret, struct err *err)
@@ -170,6 +171,11 @@ bool network_is_open(const struct sandbox *s)
 	return s->network && s->network->is_open;
 }
 
+bool network_is_trusted(const struct sandbox *s)
+{
+	return s->network && s->network->is_trusted && policy_opens_tls(s->network->policy);
+}
+
 bool network_is_settled(const struct sandbox *s)
 {
 	return !s->network || s->network->applied == s->network->version;
@@ -206,7 +212,29 @@ static void fail_wall(struct network *n, int error)
 	fail(n, &err);
 }
 
-static void on_told(int error, void *arg)
+static void on_trusted(const struct err *err, void *arg)
+{
+	struct network *n = arg;
+
+	n->trust = NULL;
+	n->is_trusted = !err;
+	if (err)
+		log_warn("sandbox.not_trusted", "id=%s error='%s'", n->sandbox->id, err->message);
+	network_step(n);
+}
+
+static bool is_paused(const struct sandbox *s)
+{
+	return s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED;
+}
+
+static void begin_trust(struct network *n)
+{
+	if (n->certificate && !n->is_trusted && !n->trust && !is_paused(n->sandbox))
+		n->trust = trust_install(n->sandbox, n->certificate, on_trusted, n);
+}
+
+static void on_told(int error, const char *certificate, void *arg)
 {
 	struct network *n = arg;
 
@@ -217,6 +245,9 @@ static void on_told(int error, void *arg)
 	}
 	n->is_open = true;
 	n->applied = n->sending;
+	if (certificate[0] && !n->certificate)
+		n->certificate = xstrdup(certificate);
+	begin_trust(n);
 	network_step(n);
 }
 
@@ -252,13 +283,14 @@ static void on_door_closed(const struct msg_reply *reply, int fd, void *arg)
 	network_step(n);
 }
 
-static void on_wall_closed(int error, void *arg)
+static void on_wall_closed(int error, const char *certificate, void *arg)
 {
 	struct network *n = arg;
 	struct msg_request req = {.op = MSG_DOOR_CLOSE};
 	struct err err;
 
 	(void)error; /* a wall that is gone has no door */
+	(void)certificate;
 	n->call = 0;
 	memcpy(req.id, n->sandbox->id, sizeof(req.id));
 	if (host_ask(n->sandbox->fleet->host, &req, on_door_closed, n, &n->ask, &err) < 0)
@@ -280,7 +312,8 @@ static void network_step(struct network *n)
 	if (is_busy(n) || !sandbox_is_alive(s) || s->state == SANDBOX_STOPPING)
 		return;
 	if (n->applied == n->version) {
-		tell(n, NULL);
+		if (!n->trust)
+			tell(n, NULL);
 		return;
 	}
 	loop_timer_set(n->again, UINT64_MAX);
@@ -368,14 +401,28 @@ void network_begin(struct sandbox *s)
 	sandbox_begin(s);
 }
 
-static void on_last_told(int error, void *arg)
+static void on_last_told(int error, const char *certificate, void *arg)
 {
 	struct network *n = arg;
 
 	(void)error;
+	(void)certificate;
 	n->last_call = 0;
 	loop_timer_set(n->again, UINT64_MAX);
 	go_over(n);
+}
+
+void network_go_on(struct sandbox *s)
+{
+	if (s->network)
+		begin_trust(s->network);
+}
+
+static void forget_trust(struct network *n)
+{
+	trust_cancel(take_ptr(n->trust));
+	free(take_ptr(n->certificate));
+	n->is_trusted = false;
 }
 
 void network_end(struct sandbox *s)
@@ -392,6 +439,7 @@ void network_end(struct sandbox *s)
 			n->last_call =
 				wall_client_close(s->fleet->config.wall, s->id, on_last_told, n);
 	}
+	forget_trust(n);
 	n->ask = n->call = 0;
 	n->is_open = false;
 	n->applied = 0;
@@ -427,6 +475,7 @@ void network_free(struct sandbox *s)
 	host_cancel(s->fleet->host, n->ask);
 	if (s->fleet->config.wall)
 		cancel_calls(n, s->fleet->config.wall);
+	forget_trust(n);
 	list_for_each (&n->waiters, struct network_waiter, w, link)
 		free(w);
 	loop_timer_free(n->again);

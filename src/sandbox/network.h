@@ -22,13 +22,15 @@ void network_set(struct sandbox *s, struct policy *policy);
 const struct policy *network_policy(const struct sandbox *s); /* borrowed */
 /* Brings door and wall to where the policy wants them. done may be NULL. */
 void network_apply(struct sandbox *s, network_fn done, void *arg);
-bool network_is_open(const struct sandbox *s); /* what the policy lets through can be reached */
+bool network_is_open(const struct sandbox *s);    /* what the policy lets through can be reached */
+bool network_is_trusted(const struct sandbox *s); /* TLS is opened, and programs inside accept it */
 bool network_is_settled(const struct sandbox *s);
 /* A client's change, recorded and then in force. Owns policy, also on failure. */
 must_check int network_change(struct sandbox *s, struct policy *policy, network_fn done, void *arg,
                               struct err *err);
 
 void network_begin(struct sandbox *s); /* its agent is up: opens what there is, then it runs */
+void network_go_on(struct sandbox *s); /* it was paused */
 void network_end(struct sandbox *s);   /* it ends: nothing passes any more */
 /* Calls fn when all that has passed is counted: at once, or when the wall has said its last word.
  */

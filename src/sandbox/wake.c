@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "sandbox/account.h"
 #include "sandbox/ceiling.h"
+#include "sandbox/network.h"
 
 static void start_thaw(struct sandbox *s);
 
@@ -29,6 +30,7 @@ static void back_to_running(struct sandbox *s)
 {
 	sandbox_move(s, SANDBOX_RUNNING);
 	life_go_on(s);
+	network_go_on(s);
 	sandbox_note(s);
 	sandbox_tell_all(s, &s->callers, NULL);
 }

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "wall/issuer.h"
 
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,6 +18,7 @@
 
 #define PATIENCE_US     (10 * UINT64_C(1000000))
 #define MESSAGES_A_TURN 64
+#define MESSAGE_MAX     (sizeof(struct wall_decision) + ISSUER_PEM_MAX)
 
 struct call {
 	struct wall_client *client;
@@ -45,14 +47,14 @@ static void call_free(struct call *c)
 	free(c);
 }
 
-static void call_end(struct call *c, int error)
+static void call_end(struct call *c, int error, const char *certificate)
 {
 	wall_fn fn = c->fn;
 	void *arg = c->arg;
 
 	call_free(c);
 	if (fn)
-		fn(error, arg);
+		fn(error, certificate, arg);
 }
 
 static void on_timer(struct loop *loop, void *arg)
@@ -60,7 +62,7 @@ static void on_timer(struct loop *loop, void *arg)
 	struct call *c = arg;
 
 	(void)loop;
-	call_end(c, c->error ? c->error : -ETIMEDOUT);
+	call_end(c, c->error ? c->error : -ETIMEDOUT, "");
 }
 
 static struct call *find(struct wall_client *c, uint64_t tag)
@@ -82,19 +84,39 @@ static void detach(struct wall_client *c)
 	}
 }
 
+/* One PEM block and nothing else: it is written into a file that programs inside read. */
+static bool is_certificate(const char *text)
+{
+	static const char begin[] = "-----BEGIN CERTIFICATE-----\n";
+	static const char end[] = "-----END CERTIFICATE-----\n";
+	const char *at = text + strlen(begin);
+
+	if (strncmp(text, begin, strlen(begin)) != 0)
+		return false;
+	at += strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\n");
+	return strcmp(at, end) == 0;
+}
+
+static void on_answer(struct wall_client *c, const struct wall_head *head, const char *text)
+{
+	struct call *call = find(c, head->tag);
+	int error = head->error > 4095 ? -EPROTO : -(int)head->error;
+
+	if (call)
+		call_end(call, error, is_certificate(text) ? text : "");
+}
+
 static void on_message(struct wall_client *c, char *data, size_t len)
 {
 	struct wall_head head;
 	struct wall_decision d;
 	struct wall_bytes b;
-	struct call *call;
 
 	memcpy(&head, data, sizeof(head));
 	head.id[sizeof(head.id) - 1] = '\0';
-	if (head.op == WALL_ANSWER && len == sizeof(head)) {
-		call = find(c, head.tag);
-		if (call)
-			call_end(call, head.error > 4095 ? -EPROTO : -(int)head.error);
+	if (head.op == WALL_ANSWER) {
+		data[len] = '\0';
+		on_answer(c, &head, data + sizeof(head));
 		return;
 	}
 	if (!id_is_valid(head.id, "sb"))
@@ -116,11 +138,11 @@ static bool read_one(struct wall_client *c)
 	union {
 		struct wall_decision decision;
 		struct wall_bytes bytes;
-		char data[sizeof(struct wall_decision)];
+		char data[MESSAGE_MAX + 1];
 	} m;
 	int fds[FD_PASS_MAX];
 	size_t n_fds = ARRAY_SIZE(fds);
-	ssize_t n = fd_recv(c->fd, &m, sizeof(m), fds, &n_fds);
+	ssize_t n = fd_recv(c->fd, &m, MESSAGE_MAX, fds, &n_fds);
 
 	if (n == -EAGAIN || n == -EINTR)
 		return false;

@@ -10,8 +10,11 @@
 
 struct wall_client;
 
-/* From the loop; may be NULL. error: 0 or a negative errno; -EPIPE: there is no wall right now. */
-typedef void (*wall_fn)(int error, void *arg);
+/*
+ * From the loop; may be NULL. error: 0 or a negative errno; -EPIPE: there is no wall right now.
+ * certificate: PEM of what clients inside have to trust, or "".
+ */
+typedef void (*wall_fn)(int error, const char *certificate, void *arg);
 
 struct wall_ops {
 	/* Texts end in a NUL, the id is a sandbox's, numbers are as the wall says them. */

@@ -250,18 +250,22 @@ static void on_proxy_done(struct loop *loop, void *arg)
 	conn_end(arg);
 }
 
-static void conn_proxy(struct conn *c)
+/* is_tls: the wall ends it, in the name that the guest has said or the address that it dialled. */
+static void conn_proxy(struct conn *c, bool is_tls)
 {
+	struct host host = {.is_name = c->name_state == NAME_KNOWN, .address = c->dialled};
 	const struct proxy_config config = {
 		.door = c->door,
 		.guest_fd = c->fd,
 		.dialled = c->dialled,
 		.port = c->port,
+		.tls_host = is_tls ? &host : NULL,
 		.first = &c->first,
 		.done = on_proxy_done,
 		.arg = c,
 	};
 
+	host.name = c->name;
 	loop_io_removep(&c->io);
 	loop_timer_set(c->timer, UINT64_MAX);
 	c->fd = -1;
@@ -291,7 +295,7 @@ static void know(struct conn *c, enum policy_protocol protocol)
 		c->name = c->hello.name;
 	}
 	if (protocol == PROTOCOL_HTTP)
-		conn_proxy(c);
+		conn_proxy(c, /* is_tls= */ false);
 	else
 		conn_judge(c);
 }
@@ -362,6 +366,15 @@ static void conn_peek(struct conn *c)
 		conn_refuse(c, WALL_FAILED, "no room");
 }
 
+/* A rule has to see what is inside. */
+static void conn_open(struct conn *c)
+{
+	if (c->protocol == PROTOCOL_TLS && c->door->all->secure)
+		conn_proxy(c, /* is_tls= */ true);
+	else
+		conn_refuse(c, WALL_DENIED, "its requests cannot be seen");
+}
+
 static void conn_judge(struct conn *c)
 {
 	struct judge_facts facts = facts_of(c);
@@ -378,14 +391,14 @@ static void conn_judge(struct conn *c)
 			conn_refuse(c, WALL_DENIED, "nothing tells its name");
 		break;
 	case JUDGE_NEED_REQUEST:
-		conn_refuse(c, WALL_DENIED, "its requests cannot be seen");
+		conn_open(c);
 		break;
 	case JUDGE_NEED_ADDRESS:
 		conn_reach(c, /* is_by_name= */ true);
 		break;
 	case JUDGE_ALLOW:
 		if (c->decision.dial == DIAL_NOTHING)
-			conn_refuse(c, WALL_DENIED, "its requests cannot be seen");
+			conn_open(c);
 		else
 			conn_reach(c, c->decision.dial == DIAL_NAME);
 		break;

@@ -82,6 +82,7 @@ static void on_free(struct loop *loop, void *arg)
 
 	(void)loop;
 	policy_free(door->policy);
+	issuer_free(door->issuer);
 	free(door);
 }
 
@@ -99,6 +100,15 @@ void doors_close(struct door *door)
 	door_tell_bytes(door);
 	HASH_DEL(door->all->by_id, door);
 	loop_defer(door->all->loop, on_free, door);
+}
+
+struct issuer *door_issuer(struct door *door)
+{
+	const struct secure *secure = door->all->secure;
+
+	if (!door->issuer && secure && secure_make_issuer(secure, door->id, &door->issuer) < 0)
+		return NULL;
+	return door->issuer;
 }
 
 static struct wall_head head_of(const struct door *door, enum wall_op op)

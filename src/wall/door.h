@@ -11,12 +11,14 @@
 #include "wall/msg.h"
 #include "wall/pace.h"
 #include "wall/resolver.h"
+#include "wall/secure.h"
 
 #include <uthash.h>
 
 struct doors { /* all, and what they share */
 	struct loop *loop;
 	struct resolver *resolver;
+	struct secure *secure; /* NULL: TLS is not opened */
 	struct range_site site;
 	uint32_t connections_max;  /* of one door, where its policy says nothing */
 	size_t n_conns, conns_max; /* of all doors: each takes fds */
@@ -30,6 +32,7 @@ struct door {
 	struct doors *all;
 	char id[ID_SIZE];
 	struct policy *policy;
+	struct issuer *issuer; /* made when it is first needed */
 	struct door_socket_io {
 		struct door *door;
 		int fd;
@@ -57,6 +60,9 @@ void doors_close(struct door *door); /* cuts all */
 void door_count(struct door *door, uint64_t in_bytes, uint64_t out_bytes);
 /* Tells what has passed since the last time. */
 void door_tell_bytes(struct door *door);
+
+/* Its issuer, or NULL where TLS cannot be opened. */
+struct issuer *door_issuer(struct door *door);
 
 struct door_record {
 	enum wall_verdict verdict;

@@ -12,7 +12,7 @@
 #define WALL_MAGIC    0x77616c31 /* "wal1" */
 #define WALL_TEXT_MAX ((size_t)64 * 1024)
 #define WALL_SOCKETS  4 /* of a door, in the order of enum door_socket */
-#define WALL_WHY_SIZE 48
+#define WALL_WHY_SIZE 80
 
 enum wall_op {
 	/* gateway to wall; each is answered with its tag */
@@ -20,7 +20,9 @@ enum wall_op {
 	WALL_POLICY,   /* of an open door; what it forbids is cut before the answer */
 	WALL_CLOSE,    /* cuts all; a closed one is fine */
 	/* wall to gateway */
-	WALL_ANSWER = 16, /* error: 0 or a positive errno */
+	/* error: 0 or a positive errno. Where TLS is opened: the text is the certificate (PEM) of
+	 * the sandbox's issuer, which clients inside have to trust. */
+	WALL_ANSWER = 16,
 	WALL_DECISION,
 	WALL_BYTES, /* that passed since the last one */
 };

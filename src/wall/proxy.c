@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 static void step(struct proxy *p);
+static bool end_read_pending(struct end *e);
 
 void proxy_finish(struct proxy *p)
 {
@@ -36,8 +37,7 @@ void proxy_end_close(struct end *e)
 {
 	loop_io_removep(&e->io);
 	pace_leave(&e->turn);
-	if (e->fd >= 0)
-		(void)close(take_fd(&e->fd));
+	transport_close(&e->t);
 	buf_done(&e->in);
 	buf_done(&e->out);
 	e->is_eof = e->is_shut = false;
@@ -45,7 +45,7 @@ void proxy_end_close(struct end *e)
 
 static struct judge_facts facts_of(const struct proxy *p, const struct address *resolved)
 {
-	const struct host *host = &p->request.host;
+	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
 
 	return (struct judge_facts){
 		.name_state = host->is_name ? NAME_KNOWN : NAME_NONE,
@@ -53,7 +53,7 @@ static struct judge_facts facts_of(const struct proxy *p, const struct address *
 		.dialled = &p->config.dialled,
 		.resolved = resolved,
 		.port = p->config.port,
-		.protocol = PROTOCOL_HTTP,
+		.protocol = p->is_tls ? PROTOCOL_TLS : PROTOCOL_HTTP,
 		.request = &p->request.judge,
 	};
 }
@@ -110,7 +110,7 @@ static int end_open(struct end *e, int fd)
 {
 	struct proxy *p = e->proxy;
 
-	e->fd = fd;
+	transport_init(&e->t, fd);
 	buf_init(&e->in, IN_MAX);
 	buf_init(&e->out, OUT_MAX);
 	return loop_io_add(p->loop, fd, 0, on_io, e, &e->io);
@@ -126,6 +126,16 @@ static bool judge_again(struct proxy *p)
 	return d.outcome == JUDGE_ALLOW && d.dial == p->up_dial;
 }
 
+/* TLS shakes hands by itself, before the first byte of the request is sent. */
+static int open_up(struct proxy *p, int fd)
+{
+	int r = end_open(&p->up, fd);
+
+	if (r == 0 && p->is_tls)
+		r = secure_meet_server(p->config.door->all->secure, &p->up.t, &p->up_host);
+	return r;
+}
+
 static void on_reached(enum reach_result result, int fd, const struct address *address, void *arg)
 {
 	struct proxy *p = arg;
@@ -133,7 +143,7 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 	p->reach = NULL;
 	if (result == REACH_OK) {
 		p->up_address = *address;
-		if (end_open(&p->up, fd) < 0)
+		if (open_up(p, fd) < 0)
 			proxy_answer(p, 502, WALL_FAILED, "no room");
 		else if (judge_again(p))
 			begin_exchange(p);
@@ -173,7 +183,7 @@ static void begin_reach(struct proxy *p, bool is_by_name)
 /* For the next request. */
 static bool can_use_again(struct proxy *p)
 {
-	return p->up.fd >= 0 && !p->up.is_eof && host_is_equal(&p->up_host, &p->request.host) &&
+	return p->up.t.fd >= 0 && !p->up.is_eof && host_is_equal(&p->up_host, &p->request.host) &&
 	       judge_again(p);
 }
 
@@ -207,6 +217,7 @@ static void begin_request(struct proxy *p)
 	int status = proxy_request_read(&p->request_head, &p->request, &why);
 
 	p->has_request = status == 0;
+	p->has_had_request = true;
 	p->started_us = loop_now_us(p->loop);
 	p->in_bytes = p->out_bytes = 0;
 	p->is_reply_over = p->has_reply = false;
@@ -245,7 +256,7 @@ static bool read_request(struct proxy *p)
 static void close_politely(struct proxy *p)
 {
 	if (p->guest.out.len == 0 && !p->guest.is_shut) {
-		(void)shutdown(p->guest.fd, SHUT_WR);
+		transport_shutdown(&p->guest.t);
 		p->guest.is_shut = true;
 	}
 	buf_done(&p->guest.in); /* read on, so that the reply is not lost to a reset */
@@ -253,16 +264,16 @@ static void close_politely(struct proxy *p)
 		proxy_finish(p);
 }
 
-static void end_watch(struct end *e, bool is_read)
+static void end_watch(struct end *e)
 {
 	uint32_t events = 0;
 
-	if (e->fd < 0)
+	if (e->t.fd < 0)
 		return;
-	if (is_read && !e->is_eof && buf_room(&e->in) > 0 && !pace_is_waiting(&e->turn))
-		events |= EPOLLIN;
+	if (!e->is_eof && buf_room(&e->in) > 0 && !pace_is_waiting(&e->turn))
+		events |= e->t.read_wants;
 	if (e->out.len > 0)
-		events |= EPOLLOUT;
+		events |= e->t.write_wants;
 	loop_io_set(e->io, events);
 }
 
@@ -278,22 +289,30 @@ static void step(struct proxy *p)
 			has_moved = proxy_exchange(p);
 		else if (p->state == CLOSING)
 			close_politely(p);
+		if (!p->is_over && !has_moved)
+			has_moved = end_read_pending(&p->guest) || end_read_pending(&p->up);
 	}
 	if (p->is_over)
 		return;
-	end_watch(&p->guest, true);
-	end_watch(&p->up, true);
+	end_watch(&p->guest);
+	end_watch(&p->up);
 }
 
+/* Bytes that TLS holds already are not told of by epoll. */
 static void on_turn(void *arg)
 {
-	end_watch(arg, true);
+	struct end *e = arg;
+
+	if (transport_has_pending(&e->t))
+		step(e->proxy);
+	else
+		end_watch(e);
 }
 
 static void end_init(struct end *e, struct proxy *p, struct pace *pace)
 {
 	e->proxy = p;
-	e->fd = -1;
+	transport_init(&e->t, -1);
 	e->pace = pace;
 	pace_turn_init(&e->turn, on_turn, e);
 }
@@ -313,9 +332,9 @@ static int end_read(struct end *e)
 	}
 	if (buf_reserve(&e->in, size, &room) < 0)
 		return 0;
-	n = recv(e->fd, room, size, 0);
+	n = transport_read(&e->t, room, size);
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return n == -EAGAIN ? 0 : (int)n;
 	if (n == 0)
 		e->is_eof = true;
 	else
@@ -335,9 +354,9 @@ static int end_write(struct end *e)
 
 	if (e->out.len == 0)
 		return 0;
-	n = send(e->fd, e->out.data, e->out.len, MSG_NOSIGNAL);
+	n = transport_write(&e->t, e->out.data, e->out.len);
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return n == -EAGAIN ? 0 : (int)n;
 	buf_consume(&e->out, (size_t)n);
 	return 0;
 }
@@ -345,15 +364,33 @@ static int end_write(struct end *e)
 static void on_broken(struct end *e)
 {
 	struct proxy *p = e->proxy;
+	char why[SECURE_WHY_SIZE];
 
+	secure_explain(&e->t, e == &p->guest, why);
 	if (e == &p->guest) {
+		if (p->is_tls && !p->has_had_request) /* TLS itself has failed */
+			proxy_record(p, WALL_FAILED, why);
 		proxy_finish(p);
 	} else if (p->state == EXCHANGING) {
-		proxy_answer(p, 502, WALL_FAILED, "the server broke the connection");
+		proxy_answer(p, 502, WALL_FAILED, why);
 		step(p);
 	} else {
 		proxy_end_close(e); /* it was idle: the next request makes a new one */
 	}
+}
+
+/* What TLS has taken from the socket already, so that epoll does not tell of it. */
+static bool end_read_pending(struct end *e)
+{
+	size_t before = e->in.len;
+	int r;
+
+	if (e->t.fd < 0 || !transport_has_pending(&e->t) || pace_is_waiting(&e->turn))
+		return false;
+	r = end_read(e);
+	if (r < 0)
+		on_broken(e);
+	return r == 0 && e->in.len > before;
 }
 
 static void on_io(struct loop *loop, uint32_t events, void *arg)
@@ -365,16 +402,16 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 	(void)loop;
 	if (p->is_over)
 		return;
-	if (events & EPOLLOUT)
+	if (events & e->t.write_wants)
 		r = end_write(e);
-	if (r == 0 && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+	if (r == 0 && (events & (e->t.read_wants | EPOLLHUP | EPOLLERR)))
 		r = end_read(e);
 	if (r < 0 || (r == 0 && (events & EPOLLERR))) {
 		on_broken(e);
 		return;
 	}
-	if (e == &p->up && p->state != EXCHANGING) { /* bytes or an end that nobody asked for */
-		proxy_end_close(e);
+	if (e == &p->up && p->state != EXCHANGING && (e->in.len > 0 || e->is_eof)) {
+		proxy_end_close(e); /* nobody asked for it */
 		return;
 	}
 	if (p->state == EXCHANGING)
@@ -392,6 +429,27 @@ static void on_patience_end(struct loop *loop, void *arg)
 	proxy_finish(p);
 }
 
+/* A guest that speaks to its server has no other to name in a target. */
+enum http_kind proxy_request_kind(const struct proxy *p)
+{
+	return p->is_tls ? HTTP_REQUEST : HTTP_PROXY_REQUEST;
+}
+
+static int take_first(struct proxy *p, const struct buf *first)
+{
+	struct door *door = p->config.door;
+	struct issuer *issuer = p->is_tls ? door_issuer(door) : NULL;
+
+	if (p->is_tls && !issuer)
+		return -ENOTSUP;
+	p->guest.t.read_wants |= EPOLLOUT; /* the first turn reads: bytes are there already */
+	if (p->is_tls)
+		return secure_meet_guest(door->all->secure, &p->guest.t, issuer, &p->tls_host,
+		                         first);
+	p->guest.in.cap = MAX(IN_MAX, first->len);
+	return buf_append(&p->guest.in, first->data, first->len);
+}
+
 int proxy_new(const struct proxy_config *config, struct proxy **ret)
 {
 	struct proxy *p = xnew0(struct proxy);
@@ -401,13 +459,15 @@ int proxy_new(const struct proxy_config *config, struct proxy **ret)
 	p->loop = config->door->all->loop;
 	end_init(&p->guest, p, &config->door->out_pace);
 	end_init(&p->up, p, &config->door->in_pace);
+	p->is_tls = config->tls_host != NULL;
+	if (p->is_tls)
+		p->tls_host = *config->tls_host;
 	p->timer = loop_timer_new(p->loop, on_patience_end, p);
-	http_head_init(&p->request_head, HTTP_PROXY_REQUEST);
+	http_head_init(&p->request_head, proxy_request_kind(p));
 	http_head_init(&p->reply_head, HTTP_RESPONSE);
 	r = end_open(&p->guest, config->guest_fd);
-	p->guest.in.cap = MAX(IN_MAX, config->first->len);
 	if (r == 0)
-		r = buf_append(&p->guest.in, config->first->data, config->first->len);
+		r = take_first(p, config->first);
 	if (r < 0) {
 		proxy_free(p);
 		return r;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Plain HTTP through the wall. Each request of a connection is judged for itself, by its host,
- * method, path, query and fields, goes to the host that it names, and is written anew; so is the
- * reply. A request that is denied gets a reply that says so, and ends the connection.
+ * HTTP through the wall, in the clear or inside of TLS that the wall ends. Each request of a
+ * connection is judged for itself, by its host, method, path, query and fields, goes to the host
+ * that it names, and is written anew; so is the reply. A request that is denied gets a reply that
+ * says so, and ends the connection. By TLS all requests are for the host that the connection is.
  */
 #include "loop/loop.h"
 #include "wall/door.h"
@@ -15,8 +16,9 @@ struct proxy_config {
 	int guest_fd; /* owned, also when proxy_new() fails */
 	struct address dialled;
 	uint16_t port;
-	const struct buf *first; /* what the guest has sent already; copied */
-	loop_fn done;            /* once */
+	const struct host *tls_host; /* who the guest takes the wall for; NULL: no TLS. Copied */
+	const struct buf *first;     /* what the guest has sent already; copied */
+	loop_fn done;                /* once */
 	void *arg;
 };
 

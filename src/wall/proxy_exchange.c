@@ -20,7 +20,7 @@ static void next_request(struct proxy *p)
 	p->has_request = p->has_reply = false;
 	http_head_done(&p->request_head);
 	http_head_done(&p->reply_head);
-	http_head_init(&p->request_head, HTTP_PROXY_REQUEST);
+	http_head_init(&p->request_head, proxy_request_kind(p));
 	if (!keeps_up || is_last)
 		proxy_end_close(&p->up);
 	if (is_last)

@@ -16,7 +16,7 @@ enum state { READING, REACHING, EXCHANGING, CLOSING };
 
 struct end {
 	struct proxy *proxy;
-	int fd; /* -1: not connected */
+	struct transport t; /* its fd is -1: not connected */
 	struct loop_io *io;
 	struct buf in, out;
 	struct pace *pace; /* of what is read from it */
@@ -29,6 +29,8 @@ struct proxy {
 	struct loop *loop;
 	enum state state;
 	bool is_over;
+	bool is_tls;          /* at both ends */
+	struct host tls_host; /* then */
 	struct end guest, up;
 	struct loop_timer *timer;
 	struct reach *reach;
@@ -40,6 +42,7 @@ struct proxy {
 	struct http_head request_head, reply_head;
 	struct proxy_request request;
 	bool has_request;
+	bool has_had_request; /* any, on this connection */
 	struct judge_decision decision;
 	struct http_decoder request_body, reply_body;
 	bool is_request_over, has_reply, is_reply_over;
@@ -51,6 +54,7 @@ struct proxy {
 void proxy_finish(struct proxy *p); /* once; the owner is told */
 void proxy_move(struct proxy *p, enum state state, uint64_t patience_us);
 void proxy_end_close(struct end *e);
+enum http_kind proxy_request_kind(const struct proxy *p);
 
 /* proxy_reply.c */
 void proxy_record(struct proxy *p, enum wall_verdict verdict, const char *why);

@@ -7,16 +7,18 @@
 
 void proxy_record(struct proxy *p, enum wall_verdict verdict, const char *why)
 {
-	bool is_by_name = p->has_request && p->request.host.is_name;
+	const struct host *host = p->is_tls        ? &p->tls_host
+	                          : p->has_request ? &p->request.host
+	                                           : NULL;
 
 	door_record(p->config.door,
 	            &(struct door_record){
 			    .verdict = verdict,
 			    .rule = p->decision.rule,
-			    .name = is_by_name ? &p->request.host.name : NULL,
-			    .address = p->up.fd >= 0 ? &p->up_address : &p->config.dialled,
+			    .name = host && host->is_name ? &host->name : NULL,
+			    .address = p->up.t.fd >= 0 ? &p->up_address : &p->config.dialled,
 			    .port = p->config.port,
-			    .protocol = PROTOCOL_HTTP,
+			    .protocol = p->is_tls ? PROTOCOL_TLS : PROTOCOL_HTTP,
 			    .is_recorded = p->decision.is_recorded,
 			    .why = why,
 			    .in_bytes = p->in_bytes,

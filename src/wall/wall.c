@@ -38,11 +38,18 @@ static int send_message(const void *message, size_t len, void *arg)
 
 static void answer(struct wall_process *w, const struct wall_head *to, int error)
 {
+	auto_call(buf_done) struct buf message = BUF_INIT(sizeof(*to) + ISSUER_PEM_MAX);
 	struct wall_head head = *to;
+	struct door *door = doors_find(&w->doors, to->id);
+	const struct issuer *issuer = NULL;
 
+	if (error == 0 && door && policy_opens_tls(door->policy))
+		issuer = door_issuer(door);
 	head.op = WALL_ANSWER;
 	head.error = (uint32_t)-error;
-	(void)!send_message(&head, sizeof(head), w);
+	if (buf_append(&message, &head, sizeof(head)) == 0 &&
+	    buf_append_str(&message, issuer ? issuer_pem(issuer) : "") == 0)
+		(void)!send_message(message.data, message.len, w);
 }
 
 static int read_policy(const char *text, size_t len, struct policy **ret)
@@ -179,6 +186,7 @@ int wall_process_new(const struct wall_config *config, struct wall_process **ret
 	w->doors = (struct doors){
 		.loop = config->loop,
 		.resolver = resolver_new(&resolver),
+		.secure = config->secure,
 		.site = {.own = w->own, .never = config->never, .n_never = config->n_never},
 		.connections_max = config->connections_max,
 		.conns_max = config->fds_max / FDS_PER_CONN,
@@ -214,6 +222,7 @@ void wall_process_free(struct wall_process *w)
 		doors_close(door);
 	}
 	resolver_free(w->doors.resolver);
+	secure_free(w->config.secure);
 	loop_timer_free(w->tick);
 	loop_io_removep(&w->io);
 	(void)close(w->config.link_fd);

@@ -7,6 +7,7 @@
  */
 #include "net/range.h"
 #include "wall/resolver.h"
+#include "wall/secure.h"
 
 struct wall_process;
 
@@ -14,6 +15,7 @@ struct wall_config {
 	struct loop *loop;
 	int link_fd;                     /* to the gateway; owned */
 	struct resolver_config resolver; /* its loop is filled in */
+	struct secure *secure;           /* owned; NULL: TLS is not opened */
 	const struct cidr *never;        /* that no policy opens; borrowed */
 	size_t n_never;
 	uint32_t connections_max; /* of a sandbox */

@@ -185,8 +185,8 @@ def test_explain_names_the_rule_and_its_strength(walled):
         ({"allow": ["example.com", "exa mple.com"]}, "invalid_field", "allow[1]"),
         ({"allow": ["10.0.0.1/8"]}, "invalid_field", "allow[0]"),
         ("allow-some", "invalid_field", "network"),
-        ({"rules": [{"match": {"domains": ["a.test"], "paths": ["/x"]}, "action": "allow"}]}, "unsupported", "rules[0]"),
-        ({"rules": [{"match": {"domains": ["a.test"]}, "action": {"transform": {"headers": {"a": "b"}}}}]}, "unsupported", "rules[0]"),
+        ({"rules": [{"match": {"paths": ["/x"]}, "action": {"transform": {"headers": {"a": "b"}}}}]}, "invalid_field", "rules[0].match.domains"),
+        ({"rules": [{"match": {"domains": ["a.test"]}, "action": {"forward": {"url": "https://b.test/"}}}]}, "unsupported", "rules[0]"),
         ({"limits": {"bytes_per_second": 100}}, "invalid_field", "bytes_per_second"),
     ],
 )

@@ -28,6 +28,10 @@ ZONE = {
     "mixed.test": [PRIVATE, ALLOWED],
     "host.test": [HOST],
     "loopback.test": ["127.0.0.1"],
+    # servers that cannot prove to be who they are
+    "expired.test": [ALLOWED],
+    "stranger.test": [ALLOWED],
+    "wrong.test": [ALLOWED],
 }
 
 
@@ -46,9 +50,10 @@ class Internet:
         self.zone_path, self.log_path = (Path(self.dir.name) / n for n in ("zone", "log"))
         self.set_zone({})
         self.log_path.touch()
+        self.ca_file = Path(self.dir.name) / "good" / "ca.pem"  # who vouches for the servers
         self._link()
         argv = [*self.enter(self.outer), sys.executable, str(HERE / "internet_servers.py"), str(self.zone_path), str(self.log_path)]
-        self.servers = subprocess.Popen([*argv, RESOLVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.servers = subprocess.Popen([*argv, RESOLVER, self.dir.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.servers.stdout.readline() == b"up\n"
 
     @staticmethod
@@ -83,7 +88,7 @@ class Internet:
         return [e for e in self.log() if e["kind"] == kind and all(e.get(k) == v for k, v in facts.items())]
 
     def daemon(self, *options, **fields):
-        return Daemon("--resolver", RESOLVER, *options, prefix=self.enter(self.inner), **fields)
+        return Daemon("--resolver", RESOLVER, "--network-ca-file", str(self.ca_file), *options, prefix=self.enter(self.inner), **fields)
 
     def run(self, *argv):
         """In the daemon's namespace, with no wall: the positive control."""

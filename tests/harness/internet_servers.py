@@ -3,19 +3,19 @@
 first. Each thing seen is a line of the log. They end with their stdin."""
 
 import json
-import os
 import socket
 import socketserver
 import ssl
 import struct
-import subprocess
 import sys
-import tempfile
 import threading
 import time
+import warnings
 from pathlib import Path
 
-ZONE, LOG, RESOLVER = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+from certificates import Authority
+
+ZONE, LOG, RESOLVER, CERTIFICATES = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
 LOCK = threading.Lock()
 TTL_S = 0
 
@@ -81,13 +81,20 @@ class Http(socketserver.StreamRequestHandler):
             fields[name.lower()] = value.strip()
         body = self.rfile.read(int(fields.get("content-length", 0)))
         seen = {"method": line[0], "path": line[1], "host": fields.get("host"), "fields": fields, "body": body.decode("latin-1")}
+        if isinstance(self.connection, ssl.SSLSocket):
+            seen["alpn"] = self.connection.selected_alpn_protocol()
         seen["address"], seen["port"] = address_of(self.connection), self.connection.getsockname()[1]
         note("request", **seen)
         if line[1].startswith("/endless"):
             return self.endless()
         if line[1].startswith("/bytes/"):
             return self.bytes(int(line[1].removeprefix("/bytes/")))
+        if line[1].startswith("/redirect"):  # to another host, with all that a client would send there
+            self.wfile.write(b"HTTP/1.1 302 Found\r\nLocation: https://other.test/redirected\r\nContent-Length: 0\r\n\r\n")
+            return True
         text = json.dumps(seen).encode()
+        if line[1].startswith("/repo.git/info/refs"):  # git's plain form
+            text = b"0123456789abcdef0123456789abcdef01234567\trefs/heads/main\n"
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
         return True
 
@@ -118,6 +125,10 @@ class Tls(Http):
         super().setup()
 
 
+class OldTls(Tls):
+    """TLS 1.1 at most."""
+
+
 class First(socketserver.BaseRequestHandler):
     def handle(self):
         note("connection", address=address_of(self.request))
@@ -135,21 +146,41 @@ class Server(socketserver.ThreadingTCPServer):
         note("broken", error=repr(sys.exc_info()[1]))
 
 
-def make_context():
+def server_context(pair):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as d:
-        pair = os.path.join(d, "pair.pem")
-        argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-        argv += ["-subj", "/CN=allowed.test", "-keyout", pair, "-out", pair + ".crt"]
-        subprocess.run(argv, check=True, capture_output=True)
-        context.load_cert_chain(pair + ".crt", pair)
+    context.load_cert_chain(pair)
+    context.set_alpn_protocols(["h2", "http/1.1"])  # what was chosen is told in each reply
     return context
 
 
+def make_contexts():
+    """By the name that the client says: one good certificate for most, and others that nobody should believe."""
+    good, stranger = Authority(CERTIFICATES, "good"), Authority(CERTIFICATES, "stranger")
+    zone = json.loads(ZONE.read_text())
+    contexts = {
+        "expired.test": server_context(good.issue("expired.test", dates=("20200101000000Z", "20210101000000Z"))),
+        "stranger.test": server_context(stranger.issue("stranger.test")),
+        "wrong.test": server_context(good.issue("wrong.example")),
+    }
+    pair = good.issue(*(n for n in zone if n not in contexts), *{a for n in zone.values() for a in n})
+    context, old = server_context(pair), server_context(pair)
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+
+    def choose(sock, name, _):
+        if name in contexts:
+            sock.context = contexts[name]
+
+    context.sni_callback = choose
+    return context, old
+
+
 def main():
-    Tls.context = make_context()
+    Tls.context, OldTls.context = make_contexts()
     servers = [socketserver.ThreadingUDPServer((RESOLVER, 53), Dns)]
-    for handler, port in ((Http, 80), (Http, 8080), (Tls, 443), (First, 22)):
+    for handler, port in ((Http, 80), (Http, 8080), (Tls, 443), (OldTls, 8443), (First, 22)):
         servers.append(Server(("::", port), handler))
     for s in servers:
         s.daemon_threads = True

@@ -694,8 +694,9 @@ static void on_attached(void *arg)
 	gate.n_attached++;
 }
 
-static void on_end(int error, void *arg)
+static void on_end(int error, const char *certificate, void *arg)
 {
+	(void)certificate;
 	(void)arg;
 	gate.error = error;
 	gate.n_ends++;

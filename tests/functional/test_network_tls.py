@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TLS that the wall looks into, because a rule asks for what is inside: real clients accept it, rules about requests
+hold, and servers have to prove who they are."""
+
+import json
+import os
+import signal
+
+import pytest
+from harness.daemon import wait_for
+from harness.internet import ALLOWED
+
+KEY = "sk-5ecret-0123456789"
+INJECT = {"match": {"domains": ["allowed.test"]}, "action": {"transform": {"headers": {"authorization": f"Bearer {KEY}"}}}}
+CLIENTS = {
+    "curl": ["curl", "-sS", "https://allowed.test/curl"],
+    "python": ["python3", "-c", "import urllib.request as u; print(u.urlopen('https://allowed.test/python').read().decode())"],
+    "python-without-variables": ["env", "-i", "/usr/bin/python3", "-c", "import urllib.request as u; print(u.urlopen('https://allowed.test/bare').read().decode())"],
+    "openssl": ["sh", "-c", "printf 'GET /openssl HTTP/1.1\\r\\nHost: allowed.test\\r\\nConnection: close\\r\\n\\r\\n' | openssl s_client -quiet -verify_return_error -connect allowed.test:443 -servername allowed.test -ign_eof 2>/dev/null | tail -n 1"],
+    "node": ["node", "-e", "fetch('https://allowed.test/node').then(r => r.text()).then(console.log)"],
+}
+
+
+@pytest.mark.parametrize("argv", CLIENTS.values(), ids=CLIENTS.keys())
+def test_a_client_inside_accepts_what_the_wall_shows_and_its_request_gets_the_field(walled, argv):
+    box = walled({"rules": [INJECT]})
+    done = box.sandbox.run(argv, timeout=30)
+    assert done.exit_code == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert (seen["host"], seen["address"], seen["alpn"]) == ("allowed.test", ALLOWED, "http/1.1")
+    assert seen["fields"]["authorization"] == f"Bearer {KEY}"
+
+
+def curl(box, url, *options):
+    """(status, body) as curl inside has it, or (0, its words)."""
+    done = box.sandbox.run(["curl", "-sS", "-w", "\n%{http_code}", *options, url], timeout=30)
+    if done.exit_code != 0:
+        return 0, done.stderr
+    body, _, status = done.stdout.rpartition("\n")
+    return int(status), json.loads(body) if body.startswith("{") else body
+
+
+def decisions(client, sandbox, **facts):
+    events = client.events(sandbox=sandbox.id, type="policy.decided")
+    return [e["data"] for e in events if all(e["data"].get(k) == v for k, v in facts.items())]
+
+
+def test_git_and_apt_accept_it_too(walled, internet):
+    box = walled({"rules": [INJECT]})
+    assert box.sandbox.run(["git", "ls-remote", "https://allowed.test/repo.git"]).stdout.endswith("refs/heads/main\n")
+    assert box.sandbox.run(["/usr/lib/apt/apt-helper", "download-file", "https://allowed.test/apt", "/tmp/apt"]).exit_code == 0
+    assert {e["fields"]["authorization"] for e in internet.log() if e.get("path") in ("/apt", "/repo.git/info/refs")} == {f"Bearer {KEY}"}
+
+
+def test_code_in_a_context_accepts_it_too(walled):
+    box = walled({"rules": [INJECT]})
+    code = "import urllib.request as u; print(u.urlopen('https://allowed.test/code').status)"
+    assert box.sandbox.run_code(code).stdout == "200\n"
+    node = "console.log((await fetch('https://allowed.test/code')).status)"
+    assert box.sandbox.run_code(node, language="javascript").stdout == "200\n"
+
+
+def test_methods_and_paths_inside_of_tls_are_judged_request_by_request(walled, internet):
+    match = {"domains": ["allowed.test"], "methods": ["GET"], "paths": [{"prefix": "/v1/"}]}
+    box = walled({"rules": [{"match": match, "action": "allow"}]})
+    assert curl(box, "https://allowed.test/v1/x")[0] == 200
+    assert curl(box, "https://allowed.test/v1/x", "-X", "DELETE")[0] == 403
+    both = box.sandbox.run(["curl", "-sS", "-o", "/dev/null", "-o", "/dev/null", "-w", "%{http_code} ", "https://allowed.test/v1/y", "https://allowed.test/v2"])
+    assert both.stdout == "200 403 "
+    assert not internet.seen("request", path="/v2") and not internet.seen("request", method="DELETE")
+
+
+def test_a_host_without_such_a_rule_is_passed_on_untouched(walled):
+    box = walled({"rules": [INJECT], "allow": ["other.test"]})
+    shown = "openssl s_client -connect {0}:443 -servername {0} </dev/null 2>/dev/null | openssl x509 -noout -issuer"
+    assert "test good" in box.sandbox.run(["sh", "-c", shown.format("other.test")]).stdout
+    assert box.sandbox.id in box.sandbox.run(["sh", "-c", shown.format("allowed.test")]).stdout
+
+
+def test_a_body_of_many_records_passes_both_ways(walled):
+    box = walled({"rules": [INJECT]})
+    program = """if 1:
+        import json, random, urllib.request
+        sent = random.randbytes(300_000).hex()
+        seen = json.load(urllib.request.urlopen("https://allowed.test/large", data=sent.encode()))
+        print(seen["body"] == sent)
+    """
+    assert box.sandbox.run(["python3", "-c", program], timeout=30).stdout == "True\n"
+
+
+def test_a_rule_replies_in_place_of_a_host_by_tls(walled):
+    respond = {"respond": {"status": 418, "content_type": "text/plain", "body": "short and stout"}}
+    box = walled({"rules": [{"match": {"domains": ["allowed.test"], "paths": ["/tea"]}, "action": respond}], "allow": ["allowed.test"]})
+    assert curl(box, "https://allowed.test/tea") == (418, "short and stout")
+    assert curl(box, "https://allowed.test/coffee")[0] == 200
+
+
+@pytest.mark.parametrize("name", ["expired.test", "stranger.test", "wrong.test", "allowed.test:8443"])
+def test_a_server_that_does_not_prove_its_name_gets_no_request(walled, walled_client, internet, name):
+    box = walled({"rules": [{"match": {"domains": ["*.test"]}, "action": INJECT["action"]}]})
+    status, words = curl(box, f"https://{name}/unproven")
+    assert (status, "certificate" in words or "TLS" in words) == (502, True), words
+    assert not internet.seen("request", path="/unproven")
+    failed = wait_for(lambda: decisions(walled_client, box.sandbox, verdict="failed", name=name.split(":")[0]), 10, "its event")
+    assert [d["reason"] for d in failed] == [words.split(": ", 1)[1].strip()]
+    assert curl(box, "https://allowed.test/proven")[0] == 200
+
+
+def test_an_address_without_a_name_is_looked_into_by_its_address(walled):
+    match = {"cidrs": [f"{ALLOWED}/32"], "methods": ["GET"]}
+    box = walled({"rules": [{"match": match, "action": "allow"}]})
+    assert curl(box, f"https://{ALLOWED}/")[0] == 200
+    assert curl(box, f"https://{ALLOWED}/", "-X", "POST")[0] == 403
+
+
+def test_a_policy_that_looks_into_tls_may_come_later_and_go_again(walled):
+    box = walled({"allow": ["allowed.test"]})
+    assert "SSL_CERT_FILE" not in box.sandbox.run(["env"]).stdout
+    box.sandbox.set_network({"rules": [INJECT]})
+    for argv in CLIENTS.values():
+        assert KEY in box.sandbox.run(argv, timeout=30).stdout
+    assert "SSL_CERT_FILE=/mine" in box.sandbox.run(["env"], env={"SSL_CERT_FILE": "/mine"}).stdout
+    box.sandbox.set_network({"allow": ["allowed.test"]})
+    assert KEY not in box.sandbox.run(["curl", "-sSk", "https://allowed.test/"]).stdout
+
+
+def test_a_policy_that_comes_while_it_is_paused_is_trusted_when_it_goes_on(walled):
+    box = walled({"allow": ["allowed.test"]})
+    box.sandbox.pause()
+    box.sandbox.set_network({"rules": [INJECT]})
+    box.sandbox.resume()
+    wait_for(lambda: curl(box, "https://allowed.test/resumed")[0] == 200, 10, "the certificate inside")
+
+
+def test_killed_walls_and_gateways_change_nothing_that_a_client_has_to_trust(walled, walled_daemon):
+    box = walled({"rules": [INJECT]})
+    held = "cat /usr/local/share/ca-certificates/cloche.crt | openssl x509 -noout -pubkey -subject -dates"
+    before = box.sandbox.run(["sh", "-c", held]).stdout
+    assert "BEGIN PUBLIC KEY" in before
+    os.kill(walled_daemon.wall_pid, signal.SIGKILL)
+    wait_for(lambda: curl(box, "https://allowed.test/after")[0] == 200, 20, "the next wall")
+    gateway = walled_daemon.gateway_pid
+    os.kill(gateway, signal.SIGKILL)
+    wait_for(lambda: walled_daemon.gateway_pid != gateway, 20, "the next gateway")
+    wait_for(lambda: box.sandbox.network()["in_force"], 20, "the door")
+    wait_for(lambda: curl(box, "https://allowed.test/after")[0] == 200, 20, "the next gateway")
+    assert box.sandbox.run(["sh", "-c", held]).stdout == before
+    assert box.sandbox.run(["grep", "-c", "issuer of cloche", "/etc/ssl/certs/ca-certificates.crt"]).stdout == "1\n"
