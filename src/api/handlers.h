@@ -74,6 +74,8 @@ int get_sandbox_usage(struct http_req *req, struct err *err);
 int get_network(struct http_req *req, struct err *err);
 int set_network(struct http_req *req, struct err *err);
 int explain_network(struct http_req *req, struct err *err);
+int list_network_decisions(struct http_req *req, struct err *err);
+int suggest_network(struct http_req *req, struct err *err);
 
 /* metrics.c */
 int get_metrics(struct http_req *req, struct err *err);

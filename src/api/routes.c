@@ -34,6 +34,8 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    SANDBOX "/network", get_network,      HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_PUT,    SANDBOX "/network", set_network,      HTTP_BODY_JSON,   SCOPE_WRITE},
 	{HTTP_POST,   SANDBOX "/network/explain", explain_network, HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_GET,    SANDBOX "/network/decisions", list_network_decisions, HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_GET,    SANDBOX "/network/suggestion", suggest_network, HTTP_BODY_NONE, SCOPE_READ},
 
 	{HTTP_POST,   SANDBOX "/execs",   create_exec,      HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
 	{HTTP_GET,    SANDBOX "/execs",   list_execs,       HTTP_BODY_NONE,   SCOPE_READ},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a sandbox may reach: shown, changed while it runs, and explained. */
-#include "cli/command.h"
+/* What a sandbox may reach: shown, changed while it runs, explained, and suggested. */
+#include "cli/network_log.h"
 #include "cli/spec.h"
 
 #include <stdio.h>
@@ -108,10 +108,14 @@ int cmd_network(int argc, char **argv)
 	const struct manual manuals[] = {
 		{
 			.name = "network",
-			.synopsis = "[show] SANDBOX\nset SANDBOX POLICY\nset SANDBOX --allow "
-				    "NAME…\nexplain SANDBOX URL",
-			.about = "Shows what a sandbox may reach. 'set' changes it while it runs; "
-				 "'explain' says which\nrule decides about a URL.",
+			.synopsis =
+				"[show] SANDBOX\nset SANDBOX POLICY\nset SANDBOX --allow "
+				"NAME…\nexplain SANDBOX URL\ndecisions SANDBOX\nsuggest SANDBOX",
+			.about =
+				"Shows what a sandbox may reach. 'set' changes it while it runs; "
+				"'explain' says which\nrule decides about a URL; 'decisions' lists "
+				"what was let through and what not; 'suggest'\nprints the "
+				"smallest policy that would have sufficed.",
 			.examples = "  cloche network box\n"
 				    "  cloche network set box --allow api.example.com\n"
 				    "  cloche network explain box https://api.example.com/simple/",
@@ -143,17 +147,43 @@ int cmd_network(int argc, char **argv)
 			.opts = explain_rows,
 			.n_opts = ARRAY_SIZE(explain_rows),
 		},
+		{
+			.name = "network decisions",
+			.synopsis = "SANDBOX",
+			.about = "Lists what the network wall decided about a sandbox, the oldest "
+				 "first.",
+			.examples = "  cloche network decisions box",
+			.min_words = 1,
+			.max_words = 1,
+		},
+		{
+			.name = "network suggest",
+			.synopsis = "SANDBOX",
+			.about = "Prints the smallest policy that would have sufficed for all "
+				 "that the sandbox has reached\nwhile its policy had \"mode\": "
+				 "\"record\". It can be given to 'set' and to --network.",
+			.examples = "  cloche network suggest box > policy.json\n"
+				    "  cloche network set box policy.json",
+			.min_words = 1,
+			.max_words = 1,
+		},
 	};
-	const char *verb = argc > 1 ? argv[1] : "";
-	int status;
+	static const struct {
+		const char *word;
+		command_fn fn;
+	} verbs[ARRAY_SIZE(manuals)] = {
+		{"show", show},
+		{"set", set},
+		{"explain", explain},
+		{"decisions", network_decisions},
+		{"suggest", network_suggest},
+	};
+	int status = -1;
 
-	if (strcmp(verb, "set") == 0)
-		status = command_main(&manuals[1], argc - 1, argv + 1, set, &opts);
-	else if (strcmp(verb, "explain") == 0)
-		status = command_main(&manuals[2], argc - 1, argv + 1, explain, &opts);
-	else if (strcmp(verb, "show") == 0)
-		status = command_main(&manuals[0], argc - 1, argv + 1, show, &opts);
-	else
+	for (size_t i = 0; status < 0 && argc > 1 && i < ARRAY_SIZE(verbs); i++)
+		if (strcmp(argv[1], verbs[i].word) == 0)
+			status = command_main(&manuals[i], argc - 1, argv + 1, verbs[i].fn, &opts);
+	if (status < 0)
 		status = command_main(&manuals[0], argc, argv, show, &opts);
 	opt_list_done(&opts.allow);
 	return status;

@@ -32,7 +32,7 @@ static const struct {
 	{"resume",  cmd_resume,     "let them go on, or start them over their files"},
 	{"extend",  cmd_extend,     "add to a sandbox's lifetime"},
 	{"rm",      cmd_rm,         "end sandboxes and remove their files"},
-	{"network", cmd_network,    "show, change and explain what a sandbox may reach"},
+	{"network", cmd_network,    "show, change, explain and suggest what a sandbox may reach"},
 	{"top",     cmd_top,        "show what running sandboxes use, live"},
 	{"usage",   cmd_usage,      "say what was used, and what it cost"},
 	{"quota",   cmd_quota,      "show and set what may be used"},

@@ -37,6 +37,7 @@ enum event_type {
 	EVENT_CONTEXT_CREATED,
 	EVENT_CONTEXT_ENDED,
 	EVENT_POLICY_DECIDED, /* by the network wall */
+	EVENT_POLICY_LEARNT,  /* likewise, of a policy that records: something new was reached */
 	EVENT_KEY_CREATED,
 	EVENT_KEY_REVOKED,
 	EVENT_KEY_REFUSED,

@@ -13,9 +13,10 @@ static const char *const names[] = {
 	[EVENT_SANDBOX_CHANGED] = "sandbox.changed", [EVENT_EXEC_STARTED] = "exec.started",
 	[EVENT_EXEC_EXITED] = "exec.exited",         [EVENT_CONTEXT_CREATED] = "context.created",
 	[EVENT_CONTEXT_ENDED] = "context.ended",     [EVENT_POLICY_DECIDED] = "policy.decided",
-	[EVENT_KEY_CREATED] = "key.created",         [EVENT_KEY_REVOKED] = "key.revoked",
-	[EVENT_KEY_REFUSED] = "key.refused",         [EVENT_PROJECT_CREATED] = "project.created",
-	[EVENT_QUOTA_CHANGED] = "quota.changed",     [EVENT_SUPPRESSED] = "events.suppressed",
+	[EVENT_POLICY_LEARNT] = "policy.learnt",     [EVENT_KEY_CREATED] = "key.created",
+	[EVENT_KEY_REVOKED] = "key.revoked",         [EVENT_KEY_REFUSED] = "key.refused",
+	[EVENT_PROJECT_CREATED] = "project.created", [EVENT_QUOTA_CHANGED] = "quota.changed",
+	[EVENT_SUPPRESSED] = "events.suppressed",
 };
 static_assert(ARRAY_SIZE(names) == EVENT_TYPE_COUNT, "a type has no name");
 static_assert(EVENT_TYPE_COUNT <= 64, "a set of types does not fit");

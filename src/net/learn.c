@@ -51,24 +51,25 @@ static int compare(const struct seen *a, const struct seen *b)
 	return r ? r : memcmp(a->address.bytes, b->address.bytes, sizeof(a->address.bytes));
 }
 
-static void add_port(struct seen *host, uint16_t port)
+static bool add_port(struct seen *host, uint16_t port)
 {
 	size_t at = 0;
 
 	if (host->n_ports > LEARN_PORTS_MAX)
-		return;
+		return false;
 	while (at < host->n_ports && host->ports[at] < port)
 		at++;
 	if (at < host->n_ports && host->ports[at] == port)
-		return;
+		return false;
 	if (host->n_ports == LEARN_PORTS_MAX) {
 		host->n_ports++;
-		return;
+		return true;
 	}
 	memmove(host->ports + at + 1, host->ports + at,
 	        (host->n_ports - at) * sizeof(host->ports[0]));
 	host->ports[at] = port;
 	host->n_ports++;
+	return true;
 }
 
 /* The host, made if it is new; NULL if there is no room for it. */
@@ -100,7 +101,7 @@ static struct seen *find_host(struct learner *l, const struct seen *wanted)
 	return &l->hosts[first];
 }
 
-void learner_add(struct learner *l, const struct hostname *name, const struct address *address,
+bool learner_add(struct learner *l, const struct hostname *name, const struct address *address,
                  uint16_t port)
 {
 	struct seen wanted = {0}, *host;
@@ -110,8 +111,7 @@ void learner_add(struct learner *l, const struct hostname *name, const struct ad
 	if (address)
 		wanted.address = *address;
 	host = find_host(l, &wanted);
-	if (host)
-		add_port(host, port);
+	return host && add_port(host, port);
 }
 
 /* Whether two hosts can stand in one rule: what one of them may must not spill over to the other.

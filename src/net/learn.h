@@ -23,7 +23,7 @@ DEFINE_FREEP(struct learner, learner_free)
  * A connection that was let through. name is NULL if it had none; address is that which was
  * dialled, and NULL where the name is enough, which it is unless the address is of a closed range.
  */
-void learner_add(struct learner *l, const struct hostname *name, const struct address *address,
-                 uint16_t port);
+bool learner_add(struct learner *l, const struct hostname *name, const struct address *address,
+                 uint16_t port);               /* whether that is new, and was learnt */
 bool learner_is_full(const struct learner *l); /* there were more hosts than LEARN_HOSTS_MAX */
 void learner_write(const struct learner *l, struct json_writer *w, const char *name);

@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "sandbox/inside.h"
+#include "sandbox/network-decision.h"
 #include "sandbox/trust.h"
 #include "wall/client.h"
 
@@ -26,6 +27,7 @@
 
 #define AGAIN_US     UINT64_C(1000000)
 #define LAST_WORD_US UINT64_C(1000000)   /* that an end waits for the wall to count its bytes */
+#define LEARNT_MAX   4096                /* that a wall which lies can have written of one policy */
 #define BYTES_MAX    (UINT64_C(1) << 50) /* that a wall which lies can charge at once */
 
 static_assert((int)DOOR_SOCKETS == WALL_SOCKETS, "a door's sockets do not fit the wall's message");
@@ -47,6 +49,7 @@ struct network {
 	char *certificate;   /* that programs inside have to trust, or NULL */
 	struct trust *trust; /* being installed */
 	bool is_trusted;     /* it was, in this life of the sandbox */
+	unsigned n_learnt;   /* under this version */
 	struct list waiters;
 	struct loop_timer *again;
 	uint64_t last_call; /* of the wall: to close for good, and tell the last bytes */
@@ -157,6 +160,7 @@ void network_set(struct sandbox *s, struct policy *policy)
 	policy_free(n->policy);
 	n->policy = policy;
 	n->version++;
+	n->n_learnt = 0;
 }
 
 const struct policy *network_policy(const struct sandbox *s)
@@ -374,6 +378,7 @@ int network_change(struct sandbox *s, struct policy *policy, network_fn done, vo
 	}
 	policy_free(old);
 	n->version++;
+	n->n_learnt = 0;
 	network_apply(s, done, arg);
 	return 0;
 }
@@ -503,40 +508,18 @@ const char *network_name(const struct sandbox *s)
 	return "rules";
 }
 
-static const char *protocol_name(uint32_t protocol)
+bool network_may_learn(struct sandbox *s)
 {
-	return protocol == PROTOCOL_TLS ? "tls" : protocol == PROTOCOL_HTTP ? "http" : NULL;
+	return s->network && s->network->n_learnt++ < LEARNT_MAX;
 }
 
 static void on_decision(const struct wall_decision *d, void *arg)
 {
-	static const char *const verdicts[] = {
-		[WALL_DENIED] = "denied", [WALL_ALLOWED] = "allowed", [WALL_FAILED] = "failed"};
 	struct fleet *fleet = arg;
 	struct sandbox *s = fleet_find_id(fleet, d->head.id);
-	struct event ev;
-	struct json_writer *w;
 
-	if (!s || d->verdict >= ARRAY_SIZE(verdicts))
-		return;
-	w = event_begin(&ev, fleet->config.events, EVENT_POLICY_DECIDED, s->project_id, s->id);
-	json_put_str(w, "verdict", verdicts[d->verdict]);
-	json_put_str(w, "kind", d->is_dns ? "dns" : "connection");
-	event_put_text(w, "name", d->name[0] ? d->name : NULL);
-	event_put_text(w, "address", d->address[0] ? d->address : NULL);
-	json_put_u64(w, "port", d->port);
-	json_put_str(w, "protocol", protocol_name(d->protocol));
-	if (d->rule == WALL_NO_RULE)
-		json_put_null(w, "rule");
-	else
-		json_put_u64(w, "rule", d->rule);
-	event_put_text(w, "reason", d->why);
-	json_put_bool(w, "recorded", d->is_recorded);
-	json_put_u64(w, "in_bytes", d->in_bytes);
-	json_put_u64(w, "out_bytes", d->out_bytes);
-	json_put_u64(w, "took_us", d->took_us);
-	json_put_u64(w, "left_out", d->n_left_out);
-	event_end(&ev);
+	if (s)
+		network_note_decision(s, d);
 }
 
 static void on_bytes(const char *id, uint64_t in_bytes, uint64_t out_bytes, void *arg)

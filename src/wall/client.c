@@ -121,7 +121,7 @@ static void on_message(struct wall_client *c, char *data, size_t len)
 	}
 	if (!id_is_valid(head.id, "sb"))
 		return;
-	if (head.op == WALL_DECISION && len == sizeof(d)) {
+	if ((head.op == WALL_DECISION || head.op == WALL_LEARNT) && len == sizeof(d)) {
 		memcpy(&d, data, sizeof(d));
 		d.head = head;
 		d.name[sizeof(d.name) - 1] = d.address[sizeof(d.address) - 1] = '\0';

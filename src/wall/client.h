@@ -18,7 +18,7 @@ typedef void (*wall_fn)(int error, const char *certificate, void *arg);
 
 struct wall_ops {
 	/* Texts end in a NUL, the id is a sandbox's, numbers are as the wall says them. */
-	void (*on_decision)(const struct wall_decision *d, void *arg);
+	void (*on_decision)(const struct wall_decision *d, void *arg); /* or WALL_LEARNT */
 	void (*on_bytes)(const char *id, uint64_t in_bytes, uint64_t out_bytes, void *arg);
 	void (*on_attached)(void *arg); /* a wall without doors is there */
 };

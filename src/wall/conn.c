@@ -207,6 +207,8 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 	case REACH_OK:
 		/* Of this address, and by the policy of now. */
 		if (judge_again(c)) {
+			door_learn(c->door, c->name_state == NAME_KNOWN ? &c->name : NULL, address,
+			           c->decision.dial, c->port);
 			conn_pump(c, fd);
 			break;
 		}

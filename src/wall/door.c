@@ -74,6 +74,7 @@ void door_set_policy(struct door *door, struct policy *policy)
 	pace_set(&door->out_pace, policy->bytes_per_second);
 	conn_judge_again(door);
 	policy_free(old);
+	learner_free(take_ptr(door->learner));
 }
 
 static void on_free(struct loop *loop, void *arg)
@@ -83,6 +84,7 @@ static void on_free(struct loop *loop, void *arg)
 	(void)loop;
 	policy_free(door->policy);
 	issuer_free(door->issuer);
+	learner_free(door->learner);
 	free(door);
 }
 
@@ -166,6 +168,31 @@ void door_record(struct door *door, const struct door_record *record)
 		door->n_left_out = 0;
 	else
 		door->n_left_out++;
+}
+
+void door_learn(struct door *door, const struct hostname *name, const struct address *address,
+                enum judge_dial dial, uint16_t port)
+{
+	struct wall_decision m = {.verdict = WALL_ALLOWED, .rule = WALL_NO_RULE, .port = port};
+	bool is_closed = range_kind_of(&door->all->site, address) != RANGE_PUBLIC;
+
+	if (door->policy->mode != POLICY_RECORD)
+		return;
+	if (is_closed && dial == DIAL_ADDRESS)
+		name = NULL; /* it need not lead there */
+	if (name && !is_closed)
+		address = NULL;
+	if (!door->learner)
+		door->learner = learner_new();
+	if (!learner_add(door->learner, name, address, port))
+		return;
+	m.head = head_of(door, WALL_LEARNT);
+	if (name)
+		(void)snprintf(m.name, sizeof(m.name), "%s", name->text);
+	if (address)
+		address_format(address, m.address);
+	if (door->all->send(&m, sizeof(m), door->all->send_arg) < 0)
+		learner_free(take_ptr(door->learner)); /* told again when it is seen again */
 }
 
 const char *door_why(const struct judge_decision *d)

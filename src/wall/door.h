@@ -7,6 +7,7 @@
  */
 #include "base/list.h"
 #include "net/judge.h"
+#include "net/learn.h"
 #include "wall/bucket.h"
 #include "wall/msg.h"
 #include "wall/pace.h"
@@ -46,6 +47,7 @@ struct door {
 	struct pace in_pace, out_pace;
 	uint64_t in_bytes, out_bytes; /* not told yet */
 	uint64_t n_left_out;          /* decisions not told */
+	struct learner *learner;      /* what was told as learnt; NULL: nothing */
 	UT_hash_handle hh;
 };
 
@@ -76,5 +78,11 @@ struct door_record {
 	uint64_t in_bytes, out_bytes, took_us;
 };
 void door_record(struct door *door, const struct door_record *record);
+/*
+ * A connection was made. Where the policy records, what has not been seen under it is told,
+ * whatever the rate: a name, or the address where there is none or a rule has to name it.
+ */
+void door_learn(struct door *door, const struct hostname *name, const struct address *address,
+                enum judge_dial dial, uint16_t port);
 /* The words for a denial: which range was closed, or that no rule allows it. */
 const char *door_why(const struct judge_decision *d);

@@ -24,7 +24,8 @@ enum wall_op {
 	 * the sandbox's issuer, which clients inside have to trust. */
 	WALL_ANSWER = 16,
 	WALL_DECISION,
-	WALL_BYTES, /* that passed since the last one */
+	WALL_BYTES,  /* that passed since the last one */
+	WALL_LEARNT, /* as WALL_DECISION: a policy that records saw what it had not seen before */
 };
 
 struct wall_head {

@@ -99,6 +99,8 @@ static void begin_exchange(struct proxy *p)
 		return;
 	}
 	p->out_bytes += p->up.out.len;
+	door_learn(p->config.door, p->request.host.is_name ? &p->request.host.name : NULL,
+	           &p->up_address, p->up_dial, p->config.port);
 	http_decoder_init(&p->request_body, p->request_head.framing, p->request_head.length);
 	p->is_request_over = p->request_head.framing == HTTP_NO_BODY;
 	proxy_move(p, EXCHANGING, EXCHANGE_US);

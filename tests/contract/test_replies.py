@@ -477,6 +477,16 @@ def set_network(api, box):
     assert api("set_network", id=box.id, body={"policy": {"rules": [rule]}})[0] == 501
 
 
+def list_network_decisions(api, box):
+    assert api("list_network_decisions", id=box.id, query="limit=5")[1]["decisions"] == []
+    assert api("list_network_decisions", id=box.id, query="cursor=x")[0] == 400
+
+
+def suggest_network(api, box):
+    assert api("suggest_network", id=box.id)[1]["policy"] == {"mode": "enforce", "rules": []}
+    assert api("suggest_network", id=box.id, query="after=1")[1]["complete"] is True
+
+
 def explain_network(api, box):
     assert api("explain_network", id=box.id, body={"url": "https://example.com/"})[1]["allowed"] is False
     assert api("explain_network", id=box.id, body={"url": "nonsense"})[0] == 400

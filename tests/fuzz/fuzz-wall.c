@@ -20,8 +20,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static unsigned n_ends[CALLS];
 
-static void on_end(int error, void *arg)
+static void on_end(int error, const char *certificate, void *arg)
 {
+	assert(strlen(certificate) < WALL_TEXT_MAX);
 	assert(error <= 0 && error >= -4095);
 	(*(unsigned *)arg)++;
 }

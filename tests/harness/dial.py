@@ -2,7 +2,7 @@
 """One attempt to reach something, as a JSON line: run inside a sandbox, and outside as its control. Stdlib only; it is
 copied into the sandbox as it is.
 
-    dial.py tcp ADDRESS PORT             connects and reads what the server says first
+    dial.py tcp ADDRESS PORT [SECONDS]   connects and reads what the server says first, for half a second
     dial.py send ADDRESS PORT TEXT       sends the text (escapes such as \\r\\n are read), gives what comes back
     dial.py tls ADDRESS PORT NAME        a GET by TLS that says this name ("-": none)
     dial.py udp ADDRESS PORT             sends a datagram
@@ -38,9 +38,9 @@ def read_all(s):
     return data.decode("latin-1")
 
 
-def tcp(address, port):
+def tcp(address, port, seconds=0.5):
     with connect(address, port) as s:
-        s.settimeout(0.5)
+        s.settimeout(float(seconds))
         try:
             said = s.recv(100)
         except socket.timeout:

@@ -507,13 +507,13 @@ TEST(what_was_recorded_becomes_the_smallest_policy)
 			d = host("c.com");
 	struct json_writer w;
 
-	learner_add(l, &a, NULL, 443);
-	learner_add(l, &b, NULL, 443);
-	learner_add(l, &a, NULL, 443);
-	learner_add(l, &d, NULL, 8443);
-	learner_add(l, &d, NULL, 443);
-	learner_add(l, &c, &private, 5432);
-	learner_add(l, NULL, &public, 22);
+	CHECK(learner_add(l, &a, NULL, 443));
+	CHECK(learner_add(l, &b, NULL, 443));
+	CHECK(!learner_add(l, &a, NULL, 443)); /* it is known */
+	CHECK(learner_add(l, &d, NULL, 8443));
+	CHECK(learner_add(l, &d, NULL, 443));
+	CHECK(learner_add(l, &c, &private, 5432));
+	CHECK(learner_add(l, NULL, &public, 22));
 	json_writer_init(&w, &out);
 	learner_write(l, &w, NULL);
 	CHECK_INT(json_writer_end(&w), 0);
@@ -549,7 +549,7 @@ TEST(whatever_was_recorded_is_a_policy_that_can_be_read)
 		(void)snprintf(text, sizeof(text), "h%u.com", i);
 		name = host(text);
 		for (unsigned j = 0; j < (i == 0 ? 20 : LEARN_PORTS_MAX); j++)
-			learner_add(l, &name, &a, (uint16_t)(1 + i + j * 1000));
+			(void)learner_add(l, &name, &a, (uint16_t)(1 + i + j * 1000));
 	}
 	CHECK(learner_is_full(l));
 	json_writer_init(&w, &out);

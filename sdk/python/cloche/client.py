@@ -328,6 +328,21 @@ class Sandbox:
         """From its return on the policy holds: what it forbids was cut, what it allows can be reached."""
         return self.client.call(request("PUT", ["sandboxes", self.id, "network"], body={"policy": policy}))
 
+    def suggest_network(self, after: int = 0) -> Json:
+        """{policy, complete, upto}: the smallest policy that would have sufficed for all that was reached while
+        its policy had mode "record", or only for what was reached after the event that `upto` named."""
+        return self.client.call(request("GET", ["sandboxes", self.id, "network", "suggestion"], query={"after": after or None}))
+
+    def network_decisions(self) -> Iterator[Json]:
+        """What the network wall decided, the oldest first."""
+        cursor = None
+        while True:
+            page = self.client.call(request("GET", ["sandboxes", self.id, "network", "decisions"], query={"cursor": cursor}))
+            yield from page["decisions"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
     def explain_network(self, url: str, method: Optional[str] = None) -> Json:
         """{allowed, rule, strength, …}: which rule decides about a URL, and how strongly."""
         body = {"url": url, "method": method}
