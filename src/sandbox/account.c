@@ -354,27 +354,13 @@ void account_on_limits(struct sandbox *s)
 		meter_set_memory_limit(s->meter, s->limits.memory_bytes);
 }
 
-static void write_counts(struct loop *loop, void *arg)
-{
-	struct fleet *fleet = arg;
-
-	(void)loop;
-	fleet->is_write_due = false;
-	if (fleet->look) /* else it has been closed meanwhile, which writes too */
-		(void)!meters_write(fleet->config.meters, /* is_synced= */ false, NULL);
-}
-
+/* At once: the exec is about to begin, and what is acknowledged is charged whoever dies. */
 void account_on_exec(struct sandbox *s)
 {
-	struct fleet *fleet = s->fleet;
-
 	if (!s->meter)
 		return;
 	meter_count_exec(s->meter);
-	if (fleet->is_write_due)
-		return;
-	fleet->is_write_due = true;
-	loop_defer(fleet->config.loop, write_counts, fleet);
+	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 }
 
 void account_on_call(struct sandbox *s)

@@ -4,6 +4,7 @@
  * when it has ended; in between the spool and the agent know more. The row of one that has ended
  * holds its figures, so that its spool is only opened when somebody reads it.
  */
+#include "base/log.h"
 #include "sandbox/inside.h"
 
 #define ROW_MAX (1024 * 1024) /* the words are bounded by START_BYTES_MAX, and may be escaped */
@@ -77,8 +78,9 @@ static int row_json(const struct exec *e, struct buf *out)
 	return json_writer_end(&w);
 }
 
-int exec_save(struct exec *e, struct err *err)
+static int put_row(void *arg, struct err *err)
 {
+	struct exec *e = arg;
 	auto_call(buf_done) struct buf json = BUF_INIT(ROW_MAX);
 	struct exec_row row = {
 		.id = e->id,
@@ -98,6 +100,42 @@ int exec_save(struct exec *e, struct err *err)
 	if (r == 0)
 		e->is_dirty = false;
 	return r;
+}
+
+static int delete_row(void *arg, struct err *err)
+{
+	const struct exec *e = arg;
+
+	return store_delete_exec(e->sandbox->fleet->config.store, e->id, err);
+}
+
+int exec_save(struct exec *e, struct err *err)
+{
+	return event_log_save(e->sandbox->fleet->config.events, put_row, e, err);
+}
+
+int exec_unsave(struct exec *e, struct err *err)
+{
+	return event_log_save(e->sandbox->fleet->config.events, delete_row, e, err);
+}
+
+struct spool *exec_spool(struct exec *e)
+{
+	const struct fleet *fleet = e->sandbox->fleet;
+	uint64_t bytes_max = spec_effective_exec_limits(e->sandbox).output_bytes;
+	uint64_t offset;
+	struct err err;
+
+	if (e->spool)
+		return e->spool;
+	if (spool_reopen(fleet->spool_fd, e->id, bytes_max, &e->spool, &offset, &err) == 0)
+		return e->spool;
+	log_error("exec.output_lost", "id=%s error='%s'", e->id, err.message);
+	if (spool_new(fleet->spool_fd, e->id, bytes_max, &e->spool, &err) < 0)
+		abort(); /* it does no I/O */
+	spool_skip(e->spool, SPOOL_STDOUT, e->stdout_bytes);
+	spool_skip(e->spool, SPOOL_STDERR, e->stderr_bytes);
+	return e->spool;
 }
 
 static char *copy(const char *text)

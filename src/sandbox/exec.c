@@ -12,6 +12,9 @@
  * EXIT is the end of the command. Its children may hold its output open: that is collected until
  * CLOSED, and only then is the agent told to forget the channel, after the row was written.
  *
+ * Start and end are told in the event log in one transaction with the row that says so: after a
+ * kill the row knows whether they were told, and each is once.
+ *
  * A command that failed without anyone ending it has perhaps met a limit: the broker's counters
  * tell (cause.c), and the end is held back until they have.
  */
@@ -53,10 +56,20 @@ static void release(struct exec *e)
 	free(e);
 }
 
+/* In the entries that wait: whatever is written next to the store takes it along. */
+static void tell_end(struct exec *e)
+{
+	if (!e->is_end_untold)
+		return;
+	e->is_end_untold = false;
+	emit_exec_exited(e);
+}
+
 static void note(struct exec *e)
 {
 	struct err err;
 
+	tell_end(e);
 	if (exec_save(e, &err) < 0)
 		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
 }
@@ -166,11 +179,10 @@ static void end(struct exec *e, enum exec_state state, enum end_cause cause,
 	e->ended_us = clock_wall_us();
 	if (state == EXEC_EXITED)
 		cause_describe(e, u);
-	e->is_dirty = true;
+	e->is_dirty = e->is_end_untold = true;
 	sandbox_touch(e->sandbox);
 	log_debug("exec.ended", "id=%s state=%s cause=%s", e->id, states[state],
 	          end_cause_name(cause));
-	emit_exec_exited(e);
 	wake(e);
 }
 
@@ -385,28 +397,52 @@ static int start_failed(int r, struct err *err)
 	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
 }
 
-static int launch(struct exec *e, struct link *l, const struct start *start,
-                  const struct once *once, struct err *err)
+/* It was told of and recorded, and has come to nothing. */
+static void take_back(struct exec *e, const struct err *why)
+{
+	struct err err;
+
+	fail(e, why);
+	tell_end(e);
+	once_drop(e->sandbox->fleet, e->id);
+	if (exec_unsave(e, &err) < 0)
+		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
+}
+
+/* All is on record before the agent hears of it, which is at the end of this turn: see adopt.c. */
+static int hand_over(struct exec *e, struct link *l, const struct start *start,
+                     const struct once *once, struct err *err)
 {
 	struct sandbox *s = e->sandbox;
-	int r = spool_new(s->fleet->spool_fd, e->id, spec_effective_exec_limits(s).output_bytes,
-	                  &e->spool, err);
+	int r = exec_save(e, err);
 
-	if (r == 0)
-		r = sandbox_take_channel(s, &e->number, err);
-	if (r == 0)
-		r = exec_save(e, err); /* before the agent hears of it: see adopt.c */
 	if (r == 0)
 		r = once_put(s->fleet, s->project_id, once, e->id, err);
 	if (r < 0)
 		return r;
+	account_on_exec(s);
 	r = channel_start(&e->channel, l, e->number, &channel_ops, start);
-	if (r < 0) {
-		once_drop(s->fleet, e->id);
-		(void)!store_delete_exec(s->fleet->config.store, e->id, NULL);
-		return start_failed(r, err);
-	}
-	return 0;
+	return r < 0 ? start_failed(r, err) : 0;
+}
+
+static int launch(struct exec *e, struct link *l, const struct start *start,
+                  const struct once *once, struct err *err)
+{
+	struct sandbox *s = e->sandbox;
+	int r = link_channels(l) < FRAME_CHANNELS ? 0 : start_failed(-ENOSPC, err);
+
+	if (r == 0)
+		r = spool_new(s->fleet->spool_fd, e->id, spec_effective_exec_limits(s).output_bytes,
+		              &e->spool, err);
+	if (r == 0)
+		r = sandbox_take_channel(s, &e->number, err);
+	if (r < 0)
+		return r;
+	emit_exec_started(e);
+	r = hand_over(e, l, start, once, err);
+	if (r < 0)
+		take_back(e, err);
+	return r;
 }
 
 int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret, struct err *err)
@@ -445,8 +481,6 @@ int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **re
 		return r;
 	}
 	exec_attach(e);
-	account_on_exec(s);
-	emit_exec_started(e);
 	*ret = e;
 	return 0;
 }
@@ -497,11 +531,16 @@ void exec_remove(struct exec *e)
 	if (e->is_removed)
 		return;
 	e->is_removed = true;
+	(void)err_set(&err, ERR_GONE, 0, "the exec was deleted");
+	cut_short(e, END_KILLED, &err);
 	host_cancel(e->sandbox->fleet->host, e->usage_tag);
 	channel_forget(&e->channel);
 	detach(e);
-	if (store_delete_exec(e->sandbox->fleet->config.store, e->id, &err) < 0)
+	tell_end(e);
+	if (exec_unsave(e, &err) < 0)
 		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
+	if (!e->spool) /* of an earlier gateway's life, and nobody has read it since */
+		spool_remove(e->sandbox->fleet->spool_fd, e->id);
 	wake(e);
 }
 
@@ -532,25 +571,6 @@ enum exec_state exec_state(const struct exec *e)
 bool exec_is_over(const struct exec *e)
 {
 	return e->state == EXEC_EXITED || e->state == EXEC_FAILED;
-}
-
-struct spool *exec_spool(struct exec *e)
-{
-	const struct fleet *fleet = e->sandbox->fleet;
-	uint64_t bytes_max = spec_effective_exec_limits(e->sandbox).output_bytes;
-	uint64_t offset;
-	struct err err;
-
-	if (e->spool)
-		return e->spool;
-	if (spool_reopen(fleet->spool_fd, e->id, bytes_max, &e->spool, &offset, &err) == 0)
-		return e->spool;
-	log_error("exec.output_lost", "id=%s error='%s'", e->id, err.message);
-	if (spool_new(fleet->spool_fd, e->id, bytes_max, &e->spool, &err) < 0)
-		abort(); /* it does no I/O */
-	spool_skip(e->spool, SPOOL_STDOUT, e->stdout_bytes);
-	spool_skip(e->spool, SPOOL_STDERR, e->stderr_bytes);
-	return e->spool;
 }
 
 const struct err *exec_failure(const struct exec *e)

@@ -37,10 +37,9 @@ struct fleet {
 	loop_fn drained;
 	void *drained_arg;
 	size_t n_draining;
-	size_t message_bytes;    /* of interpreters, on their way in */
-	struct loop_timer *look; /* account.c: who is due for a reading */
-	uint64_t synced_us;      /* when usage last was */
-	bool is_write_due;
+	size_t message_bytes;      /* of interpreters, on their way in */
+	struct loop_timer *look;   /* account.c: who is due for a reading */
+	uint64_t synced_us;        /* when usage last was */
 	size_t n_meters;           /* ever started */
 	struct adoption *adoption; /* while it starts */
 };
@@ -271,6 +270,7 @@ struct exec {
 	struct channel channel;
 	bool is_output_over; /* nothing more comes from the agent */
 	bool is_dirty;       /* the row is behind */
+	bool is_end_untold;  /* in the event log: it goes there with the row */
 	bool is_turn_due;    /* exec_on_turn_end() is coming */
 	bool is_removed;     /* watchers are told, then it is freed */
 	bool is_dead;        /* freed without a word */
@@ -333,7 +333,9 @@ must_check int port_rows_load(struct sandbox *s, const json_t *rows);
 void port_line_cut_all(struct sandbox *s, uint16_t number);
 
 /* exec-record.c: the exec's row. */
+/* With what waits to be told of it, or not at all. */
 must_check int exec_save(struct exec *e, struct err *err);
+must_check int exec_unsave(struct exec *e, struct err *err);
 must_check int exec_load(struct sandbox *s, const struct exec_row *row);
 
 /* files.c: what an errno of the agent means to a client; message is the agent's. */

@@ -576,3 +576,8 @@ void spool_free(struct spool *sp, bool unlink_file)
 	free(sp->name);
 	free(sp);
 }
+
+void spool_remove(int dir_fd, const char *name)
+{
+	(void)unlinkat(dir_fd, name, 0);
+}

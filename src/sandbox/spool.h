@@ -47,3 +47,4 @@ void spool_rest(struct spool *sp);
 uint64_t spool_last_seq(const struct spool *sp);
 uint64_t spool_bytes(const struct spool *sp, uint8_t kind); /* ever put, by kind */
 void spool_free(struct spool *sp, bool unlink_file);
+void spool_remove(int dir_fd, const char *name); /* one that is not open; there may be none */

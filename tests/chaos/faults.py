@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a chosen system call of a running process fail, once, by strace.
+"""Makes a chosen system call of a running process fail, once, or be its last, by strace.
 
 A dry run counts the calls that an operation makes in each process; a fault is one of them by its number, with an error
-that the call can give for want of room, memory, descriptors or a good disk. Calls that only give back (close, munmap) are
+that the call can give for want of room, memory, descriptors or a good disk, or with the process's death (DEATH) in place of it. Calls that only give back (close, munmap) are
 left alone: strace fails a call by not making it, and what was not given back would be its leak, not ours.
 """
 
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from harness.daemon import read_text, status_value, wait_for
 
+DEATH = "SIGKILL"
 MAKES_FILE = ("ENOSPC", "EIO", "ENOMEM")
 MAKES_FD = ("EMFILE", "ENOMEM")
 ERRORS = {
@@ -74,12 +75,13 @@ def count_calls(pids, operation):
 
 
 def faults_of(part, calls):
-    return [Fault(part, name, i, error) for name, n in sorted(calls.items()) for i in range(1, n + 1) for error in ERRORS[name]]
+    return [Fault(part, name, i, error) for name, n in sorted(calls.items()) for i in range(1, n + 1) for error in (*ERRORS[name], DEATH)]
 
 
 @contextlib.contextmanager
 def injected(pids, fault):
     """While this lasts, the call fails when it comes; gives a function that tells whether it has come."""
-    words = ["-e", f"trace={fault.call}", "-e", f"inject={fault.call}:error={fault.error}:when={fault.n}"]
+    what = f"signal={DEATH}" if fault.error == DEATH else f"error={fault.error}"
+    words = ["-e", f"trace={fault.call}", "-e", f"inject={fault.call}:{what}:when={fault.n}"]
     with _strace(pids, *words) as out:
-        yield lambda: "(INJECTED)" in read_text(out)
+        yield lambda: "(INJECTED)" in read_text(out) or f"killed by {DEATH}" in read_text(out)

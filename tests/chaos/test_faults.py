@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""O03: whichever call fails in the middle of an operation, its caller gets a typed error or what was asked for, nothing is left
-behind, and the next one works.
+"""O03: whichever call fails in the middle of an operation, or is the last of its process, its caller gets a typed error, what was asked
+for or no answer, nothing is left behind, the next one works, and the event log tells each beginning and end once.
 
 A sample of all faults is tried, drawn by CLOCHE_CHAOS_SEED; CLOCHE_CHAOS_FAULTS says how many of each operation and part, or `all`.
 Covered are broker, nest with the child that becomes a sandbox, and gateway, on their way through create, exec, delete, stop and resume.
 """
 
+import json
 import os
 import random
+from collections import Counter
 
 import pytest
 from harness import audit
@@ -120,6 +122,24 @@ def judge(one, operation, status, body):
     assert status == 200 and body["stdout"] == "fine\n", (status, body)
 
 
+def last_seq(daemon):
+    return call(daemon, "GET", "/v1/events/head")[1]["head"]["seq"]
+
+
+def judge_events(daemon, after):
+    """Of what has begun and ended since then: each was told, once."""
+    told = Counter()
+    for line in call(daemon, "GET", f"/v1/events?all=1&after={after}")[1].splitlines():
+        entry = json.loads(line)
+        told[entry["type"], entry.get("exec_id") if entry["type"].startswith("exec.") else entry.get("sandbox_id")] += 1
+    ids = {(kind.partition(".")[0], i) for kind, i in told if kind in BEGINNINGS + ENDS}
+    wrong = [(kind, i, told[kind, i]) for what, i in ids for kind in BEGINNINGS + ENDS if kind.startswith(what) and told[kind, i] != 1]
+    assert not wrong, f"not told once: {wrong}"
+
+
+BEGINNINGS, ENDS = ("sandbox.created", "exec.started"), ("sandbox.ended", "exec.exited")
+
+
 def clear(daemon):
     for s in call(daemon, "GET", "/v1/sandboxes")[1]["sandboxes"]:
         assert call(daemon, "DELETE", f"/v1/sandboxes/{s['id']}", timeout=60)[0] == 200
@@ -136,7 +156,7 @@ def need_nest(daemon):
 def try_fault(daemon, operation, fault):
     """True when the fault came."""
     need_nest(daemon)
-    before = audit.picture(daemon)
+    before, seq = audit.picture(daemon), last_seq(daemon)
     one = prepare(daemon, operation)
     with injected(pids_of(daemon, fault.part), fault) as has_come:
         status, body = getattr(one, operation)()
@@ -145,6 +165,7 @@ def try_fault(daemon, operation, fault):
     clear(daemon)
     left = audit.settled_leaks(daemon, before)
     assert not left, left
+    judge_events(daemon, seq)
     return came
 
 

@@ -462,6 +462,28 @@ TEST(an_exec_that_ends_while_the_gateway_is_away_is_not_missed)
 	rig_stop(&rig);
 }
 
+TEST(output_of_an_exec_that_ended_before_a_restart_goes_with_it)
+{
+	struct exec *e;
+	char id[64];
+
+	start();
+	e = rig_exec(&rig, s, "x", false);
+	(void)snprintf(id, sizeof(id), "%s", exec_id(e));
+	fake_started(agent, last());
+	out("done\n");
+	fake_exit(agent, last(), EXIT_CODE, 0);
+	fake_closed(agent, last());
+	UNTIL(&rig.broker, exec_is_over(e) && last()->is_forgotten);
+	CHECK_INT(rig_spools(&rig), 1);
+	rig_go_away(&rig);
+	rig_come_back(&rig);
+	s = sandbox_find(rig.fleet, "prj_test", "box");
+	exec_remove(exec_find(s, id));
+	CHECK_INT(rig_spools(&rig), 0);
+	rig_stop(&rig);
+}
+
 TEST(output_that_the_host_lost_is_a_gap_after_a_restart)
 {
 	struct exec *e;
