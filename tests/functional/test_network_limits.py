@@ -17,7 +17,7 @@ def slow(per_second, **more):
 @pytest.mark.parametrize("url", WAYS.values(), ids=WAYS.keys())
 def test_a_download_is_not_faster_than_the_policy_says(walled, url):
     box = walled(slow(100_000))
-    done = box.sandbox.run(["curl", "-sk", "-o", "/dev/null", "-w", "%{time_total} %{size_download}", f"{url}/bytes/60000"])
+    done = box.sandbox.run(["curl", "-sk", "--http1.1", "-o", "/dev/null", "-w", "%{time_total} %{size_download}", f"{url}/bytes/60000"])
     took_s, size = done.stdout.split()
     assert int(size) == 60000
     assert float(took_s) > 0.45  # a tenth of a second can be saved up
@@ -33,7 +33,7 @@ def test_an_upload_is_not_faster_than_the_policy_says(walled):
 def test_a_new_pace_holds_for_a_download_that_runs(walled, internet, url):
     box = walled(slow(4096))
     seen = len(internet.seen("request", path="/bytes/5000000"))
-    download = box.sandbox.start(["curl", "-sk", "-o", "/dev/null", f"{url}/bytes/5000000"])  # of twenty minutes
+    download = box.sandbox.start(["curl", "-sk", "--http1.1", "-o", "/dev/null", f"{url}/bytes/5000000"])  # of twenty minutes
     wait_for(lambda: len(internet.seen("request", path="/bytes/5000000")) > seen, 10, "the download")
     box.sandbox.set_network({"allow": ["allowed.test"]})
     assert download.wait(20).exit_code == 0
