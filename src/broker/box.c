@@ -123,6 +123,7 @@ void box_on_guest_ended(struct guest *g, int wait_status, void *arg)
 	reply.ended.wait_status = wait_status;
 	if (b->engine->usage(g, &reply.ended.usage, NULL) < 0)
 		memset(&reply.ended.usage, 0, sizeof(reply.ended.usage));
+	b->engine->shortage(g, &reply.ended.shortage);
 	wire_reply(b->wire, &reply, NULL);
 	box_kill(box);
 }

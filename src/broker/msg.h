@@ -89,6 +89,7 @@ struct msg_reply {
 			int32_t wait_status; /* of the guest's first process */
 			uint32_t reserved;
 			struct guest_usage usage;
+			struct guest_shortage shortage;
 		} ended;
 	};
 };

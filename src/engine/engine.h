@@ -40,6 +40,12 @@ struct guest_usage {
 	uint64_t pids_refused; /* processes that the limit did not let begin */
 };
 
+/* Of memory, in the group of the guest's first process, which no limit of the guest's reaches. */
+struct guest_shortage {
+	uint64_t oom_kills; /* of that process; 0: it had enough */
+	uint64_t limit_bytes, peak_bytes;
+};
+
 /* Which walls stand, and which do not though they should: bits, named by wall_name(). */
 enum wall {
 	WALL_USER_NS,
@@ -129,6 +135,7 @@ struct engine {
 	               struct err *err); /* a fresh non-blocking stream to its agent */
 	int (*set_limits)(struct guest *g, const struct guest_limits *limits, struct err *err);
 	int (*usage)(struct guest *g, struct guest_usage *ret, struct err *err);
+	void (*shortage)(struct guest *g, struct guest_shortage *ret);
 	/* Off: 0 at once. On: 1 until all of it stands still: to be called again, then 0. */
 	int (*freeze)(struct guest *g, bool on, struct err *err);
 	/* A warm Python for a START_FORKED of that tag, which the guest's agent waits for. NULL: an

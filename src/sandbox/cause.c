@@ -10,16 +10,24 @@
  *
  * Counters are the sandbox's, not the exec's: of two that fail side by side, both are told what one
  * of them may have caused. A command that met a limit and went on has the cause of its own end.
+ *
+ * The agent's memory is its own, beside the sandbox's limit. Where even that ran out, the sandbox
+ * has ended, and for that reason.
  */
 #include "base/log.h"
 #include "sandbox/inside.h"
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
 
 #define MIB UINT64_C(1048576)
 /* What the filesystem keeps back for a write that it then refuses. */
 #define DISK_SLACK_BYTES (4 * MIB)
+/* The kernel takes memory in batches: a group that ran out may not have been counted to its limit.
+ */
+#define PEAK_SLACK_BYTES (4 * MIB)
 
 /* A shell says of its child what it cannot say of itself: 128 + 9. */
 bool exit_may_be_oom(const struct channel_exit *x)
@@ -92,9 +100,10 @@ static void describe_oom(struct exec *e, const struct guest_usage *u)
 {
 	uint64_t limit = e->sandbox->limits.memory_bytes;
 
-	e->detail = json_pack("{s:I, s:I, s:I}", "limit_bytes", number(limit), "peak_bytes",
+	e->detail = json_pack("{s:I, s:I, s:I, s:s}", "limit_bytes", number(limit), "peak_bytes",
 	                      number(u ? u->memory_peak_bytes : 0), "kills",
-	                      number(u ? u->oom_kills - e->oom_kills_before : 0));
+	                      number(u ? u->oom_kills - e->oom_kills_before : 0), "victim",
+	                      e->exit.how == EXIT_SIGNAL ? "command" : "child");
 	e->why = xasprintf("the sandbox's memory of %" PRIu64 " MiB ran out", limit / MIB);
 	log_warn("exec.oom", "id=%s sandbox_id=%s limit_bytes=%" PRIu64, e->id, e->sandbox->id,
 	         limit);
@@ -126,6 +135,32 @@ static void describe_kill(struct exec *e)
 	                      number(e->exit.how == EXIT_SIGNAL ? e->exit.value : SIGKILL), "by",
 	                      by_call ? "call" : "unknown");
 	e->why = xstrdup(by_call ? "a call killed it" : "something killed it");
+}
+
+bool cause_is_shortage(const struct msg_reply *ended)
+{
+	int status = ended->ended.wait_status;
+
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
+	       ended->ended.shortage.oom_kills > 0;
+}
+
+json_t *cause_describe_shortage(const struct sandbox *s, const struct guest_shortage *short_of,
+                                char *message, size_t size)
+{
+	bool is_own = short_of->peak_bytes + PEAK_SLACK_BYTES >= short_of->limit_bytes;
+
+	if (is_own)
+		(void)snprintf(message, size,
+		               "its memory of %" PRIu64 " MiB, the agent's included, ran out",
+		               short_of->limit_bytes / MIB);
+	else
+		(void)snprintf(message, size, "the memory of the host ran out");
+	log_warn("sandbox.oom", "id=%s limit_bytes=%" PRIu64 " peak_bytes=%" PRIu64, s->id,
+	         short_of->limit_bytes, short_of->peak_bytes);
+	return json_pack("{s:I, s:I, s:I, s:s}", "limit_bytes", number(short_of->limit_bytes),
+	                 "peak_bytes", number(short_of->peak_bytes), "kills",
+	                 number(short_of->oom_kills), "victim", "agent");
 }
 
 void cause_describe(struct exec *e, const struct guest_usage *u)

@@ -14,6 +14,12 @@
 
 #define DELETE_AGAIN_US (5 * UINT64_C(1000000))
 
+/* Did its agent end against its will? */
+static bool is_failure(enum end_cause cause)
+{
+	return cause == END_GUEST_CRASH || cause == END_OOM;
+}
+
 /* The end of the end. */
 static void on_gone(struct sandbox *s)
 {
@@ -33,7 +39,7 @@ static void on_gone(struct sandbox *s)
 	s->is_undone = false;
 	if (s->is_deleted)
 		exec_remove_all(s);
-	sandbox_move(s, s->end.cause == END_GUEST_CRASH ? SANDBOX_FAILED : SANDBOX_STOPPED);
+	sandbox_move(s, is_failure(s->end.cause) ? SANDBOX_FAILED : SANDBOX_STOPPED);
 	sandbox_note(s);
 	fleet_on_ended(s->fleet, s);
 	sandbox_tell_all(s, &s->waiters, NULL);
@@ -164,25 +170,41 @@ void sandbox_end_kept(struct sandbox *s)
 	ask_delete(s);
 }
 
-void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
+static json_t *describe_exit(int wait_status, char *message, size_t size)
 {
-	int status = reply->ended.wait_status;
-	bool is_signal = WIFSIGNALED(status);
-	int value = is_signal ? WTERMSIG(status) : WEXITSTATUS(status);
-	char message[120];
-	struct err err;
+	bool is_signal = WIFSIGNALED(wait_status);
+	int value = is_signal ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 
-	(void)snprintf(message, sizeof(message),
+	(void)snprintf(message, size,
 	               is_signal ? "its agent was killed by signal %d"
 	                         : "its agent exited with code %d",
 	               value);
+	return json_pack("{s:i}", is_signal ? "signal" : "exit_code", value);
+}
+
+void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
+{
+	int status = reply->ended.wait_status;
+	enum end_cause cause;
+	json_t *detail;
+	char message[120];
+	struct err err;
+
+	if (cause_is_shortage(reply)) {
+		cause = END_OOM;
+		detail = cause_describe_shortage(s, &reply->ended.shortage, message,
+		                                 sizeof(message));
+	} else {
+		cause = status == 0 ? END_EXITED : END_GUEST_CRASH;
+		detail = describe_exit(status, message, sizeof(message));
+	}
 	if (s->state == SANDBOX_CREATING) {
+		json_decref(detail);
 		(void)err_set(&err, ERR_GUEST, 0, "the sandbox did not start: %s", message);
 		create_fail(s, &err);
 		return;
 	}
-	sandbox_end(s, !is_signal && value == 0 ? END_EXITED : END_GUEST_CRASH,
-	            json_pack("{s:i}", is_signal ? "signal" : "exit_code", value), message);
+	sandbox_end(s, cause, detail, message);
 }
 
 static const char *delete_message(enum end_cause cause)

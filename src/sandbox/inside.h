@@ -315,6 +315,10 @@ bool cause_needs_usage(const struct channel_exit *x);
 void cause_note_usage(struct sandbox *s, const struct guest_usage *u); /* for those that follow */
 /* Sets detail and why of one that has ended; u may be NULL. */
 void cause_describe(struct exec *e, const struct guest_usage *u);
+/* Did the agent end because there was no memory for it? Then what of it, and in words. */
+bool cause_is_shortage(const struct msg_reply *ended);
+json_t *cause_describe_shortage(const struct sandbox *s, const struct guest_shortage *short_of,
+                                char *message, size_t size);
 
 /* context.c */
 void context_end_all(struct sandbox *s, const struct err *err); /* the sandbox ends */

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every end has a cause, with the figure that decided it, in the API, the log and the SDK; and last words stay."""
 
+import contextlib
 import os
+import pathlib
 import signal
 
 import pytest
@@ -10,6 +12,7 @@ from harness import audit
 from harness.daemon import wait_for
 
 EAT = ["python3", "-c", "b = bytearray(1 << 30)"]
+SHARE = "import os, time\ninput()\nfor _ in range(8): os.fork() or [bytearray(8 << 20), time.sleep(1000)]\ntime.sleep(1000)"
 FORKS = ["python3", "-c", "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(1000)"]
 
 
@@ -23,12 +26,48 @@ def test_memory_that_ran_out_is_told_and_the_sandbox_lives_on(make_sandbox, daem
     assert r.cause == "oom" and r.stdout == "last words\n"
     detail = r.exec.ended["detail"]
     assert detail["limit_bytes"] == 64 << 20
-    assert detail["kills"] >= 1 and detail["peak_bytes"] >= 60 << 20
+    assert detail["kills"] >= 1 and detail["peak_bytes"] >= 60 << 20 and detail["victim"] == "command"
     with pytest.raises(errors.OutOfMemory) as e:
         sandbox.run(EAT).check()
     assert e.value.detail["limit_bytes"] == 64 << 20 and "64 MiB" in str(e.value)
     assert "exec.oom" in daemon.log()
     assert sandbox.run("echo alive").check().stdout == "alive\n"
+
+
+def squeeze_agent(sandbox):
+    """Leaves too little memory to the agent's group, the sandbox's own included where they are one. Gives the limit."""
+    for one in map(pathlib.Path, audit.cgroup_dirs({sandbox.id})):
+        if (one / "memory.limit_in_bytes").exists():
+            for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"):
+                if (one / name).exists():
+                    (one / name).write_text(str(32 << 20))
+            return 32 << 20
+        if (one / "agent" / "memory.max").exists():
+            (one / "agent" / "memory.max").write_text("65536")
+            return 65536
+    pytest.skip("this host has no limit of memory")
+
+
+def test_memory_that_ran_out_for_the_agent_ends_the_sandbox_and_is_told(make_sandbox, daemon):
+    sandbox = make_sandbox(limits={"memory_mib": 64})
+    running = sandbox.start(["python3", "-c", SHARE], open_stdin=True)
+    agent, *others = sorted(audit.processes_of_cgroups({sandbox.id}))
+    for pid, score in [(agent, 1000), *[(pid, 0) for pid in others]]:
+        pathlib.Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))  # else the kernel takes the largest one
+    limit = squeeze_agent(sandbox)
+    with contextlib.suppress(errors.ClocheError):
+        running.write_stdin("go\n")
+    ended = end_of(sandbox)
+    assert (sandbox.info.state, ended["cause"]) == ("failed", "oom")
+    assert ended["detail"]["victim"] == "agent" and ended["detail"]["kills"] >= 1 and "ran out" in ended["message"]
+    assert ended["detail"]["limit_bytes"] == limit and ended["detail"]["peak_bytes"] > 0
+    assert "sandbox.oom" in daemon.log()
+    with pytest.raises(errors.Gone) as gone:
+        sandbox.run("true")
+    assert "oom" in str(gone.value)
+    with pytest.raises(errors.OutOfMemory) as failed:
+        raise errors.of_exec(running.refresh())
+    assert failed.value.detail["victim"] == "agent"
 
 
 def test_a_pids_limit_that_was_met_is_the_cause_of_what_failed(make_sandbox):

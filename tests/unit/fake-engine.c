@@ -201,6 +201,12 @@ static int fake_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 	return 0;
 }
 
+static void fake_shortage(struct guest *g, struct guest_shortage *ret)
+{
+	(void)g;
+	*ret = fake.shortage;
+}
+
 static int fake_freeze(struct guest *g, bool on, struct err *err)
 {
 	(void)g;
@@ -292,6 +298,7 @@ const struct engine fake_engine = {
 	.connect = fake_connect,
 	.set_limits = fake_set_limits,
 	.usage = fake_usage,
+	.shortage = fake_shortage,
 	.freeze = fake_freeze,
 	.fork = fake_fork,
 	.open_door = fake_open_door,

@@ -13,6 +13,7 @@ struct fake_state {
 	bool has_left;
 	size_t n_starts, n_kills, n_alive;
 	struct guest_limits limits; /* last set */
+	struct guest_shortage shortage;
 	bool is_frozen;
 	unsigned freezing; /* it is done when it was asked so many times */
 	bool fails_fork;

@@ -134,6 +134,7 @@ static const struct guest_limits limits = {
 TEST(a_v2_host_gives_every_part_from_one_tree)
 {
 	struct guest_usage usage = {0};
+	struct guest_shortage shortage = {0};
 	struct cgroup_host h;
 	struct err err = {0};
 	int fds[CGROUP_TREES_MAX];
@@ -162,6 +163,10 @@ TEST(a_v2_host_gives_every_part_from_one_tree)
 	CHECK_INT(usage.cpu_ns, 123000);
 	CHECK_INT(usage.memory_peak_bytes, 8192);
 	CHECK_INT(usage.oom_kills, 1);
+	cgroup_shortage(&h, ID, &shortage);
+	CHECK_INT(shortage.oom_kills, 1);
+	CHECK_INT(shortage.peak_bytes, 8192);
+	CHECK_INT(shortage.limit_bytes, 192 << 20); /* the agent's own */
 	CHECK_INT(cgroup_open_user(&h, ID, fds, &err), 1);
 	(void)close(fds[0]);
 	finish(&h);
@@ -170,6 +175,7 @@ TEST(a_v2_host_gives_every_part_from_one_tree)
 TEST(a_v1_host_gives_each_part_from_its_tree)
 {
 	struct guest_usage usage = {0};
+	struct guest_shortage shortage = {0};
 	struct cgroup_host h;
 	struct err err = {0};
 	int fds[CGROUP_TREES_MAX];
@@ -186,6 +192,10 @@ TEST(a_v1_host_gives_each_part_from_its_tree)
 	CHECK_STR(in_user("pids/", "pids.max"), "64");
 	CHECK_INT(cgroup_freeze(&h, ID, true, &err), 0);
 	CHECK_STR(in_user("freezer/", "freezer.state"), "FROZEN");
+	cgroup_shortage(&h, ID, &shortage);
+	CHECK_INT(shortage.oom_kills, 3);
+	CHECK_INT(shortage.peak_bytes, 8192);
+	CHECK_INT(shortage.limit_bytes, (192 + 64) << 20); /* and what is below it */
 	cgroup_usage(&h, ID, &usage);
 	CHECK_INT(usage.cpu_ns, 5000000);
 	CHECK_INT(usage.memory_bytes, 4096);

@@ -202,7 +202,7 @@ class ExecFailed(ClocheError):
 
 
 class OutOfMemory(ExecFailed):
-    """The sandbox's memory ran out; the sandbox itself lives on."""
+    """The sandbox's memory ran out. The sandbox itself lives on, unless its agent was the victim (detail["victim"])."""
 
 
 class OutOfProcesses(ExecFailed):

@@ -340,13 +340,13 @@ int cgroup_open_user(const struct cgroup_host *h, const char *id, int fds[CGROUP
 }
 
 /* The number in a file, or behind key in a file of "key number" lines; 0 where there is none. */
-static uint64_t read_value(const struct cgroup_tree *t, const char *id, const char *file,
-                           const char *key)
+static uint64_t read_leaf(const struct cgroup_tree *t, const char *id, const char *leaf,
+                          const char *file, const char *key)
 {
 	char path[160], text[4096];
 	const char *p = text;
 
-	(void)snprintf(path, sizeof(path), "%s/user/%s", id, file);
+	(void)snprintf(path, sizeof(path), "%s/%s/%s", id, leaf, file);
 	if (fd_read_file(t->fd, path, text, sizeof(text)) < 0)
 		return 0;
 	for (; key && p; p = strchr(p, '\n')) {
@@ -357,6 +357,12 @@ static uint64_t read_value(const struct cgroup_tree *t, const char *id, const ch
 		}
 	}
 	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+static uint64_t read_value(const struct cgroup_tree *t, const char *id, const char *file,
+                           const char *key)
+{
+	return read_leaf(t, id, "user", file, key);
 }
 
 void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage)
@@ -382,6 +388,25 @@ void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usag
 	if (t)
 		usage->cpu_ns = t->is_v2 ? read_value(t, id, "cpu.stat", "usage_usec") * 1000
 		                         : read_value(t, id, "cpuacct.usage", NULL);
+}
+
+void cgroup_shortage(const struct cgroup_host *h, const char *id, struct guest_shortage *ret)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_MEMORY);
+	const char *leaf = t ? agent_leaf(t) : NULL;
+
+	if (t && t->is_v2)
+		*ret = (struct guest_shortage){
+			.oom_kills = read_leaf(t, id, leaf, "memory.events", "oom_kill"),
+			.limit_bytes = read_leaf(t, id, leaf, "memory.max", NULL),
+			.peak_bytes = read_leaf(t, id, leaf, "memory.peak", NULL),
+		};
+	else if (t) /* a v1 group counts those of its own processes, and not of groups below it */
+		*ret = (struct guest_shortage){
+			.oom_kills = read_leaf(t, id, leaf, "memory.oom_control", "oom_kill"),
+			.limit_bytes = read_leaf(t, id, leaf, "memory.limit_in_bytes", NULL),
+			.peak_bytes = read_leaf(t, id, leaf, "memory.max_usage_in_bytes", NULL),
+		};
 }
 
 int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct err *err)

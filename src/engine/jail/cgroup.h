@@ -65,6 +65,7 @@ must_check int cgroup_join_agent(const struct cgroup_host *h, const char *id, pi
 must_check int cgroup_open_user(const struct cgroup_host *h, const char *id,
                                 int fds[CGROUP_TREES_MAX], struct err *err);
 void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage);
+void cgroup_shortage(const struct cgroup_host *h, const char *id, struct guest_shortage *ret);
 /* 1: it was told to stand still, and not all of it does yet; to be called again. */
 must_check int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct err *err);
 void cgroup_kill(const struct cgroup_host *h, const char *id);

@@ -409,6 +409,11 @@ static int jail_set_limits(struct guest *g, const struct guest_limits *limits, s
 	return record_write(g->dir_fd, &g->spec, g->pid, err);
 }
 
+static void jail_shortage(struct guest *g, struct guest_shortage *ret)
+{
+	cgroup_shortage(&jail_host.cgroups, g->spec.id, ret);
+}
+
 static int jail_freeze(struct guest *g, bool on, struct err *err)
 {
 	if (g->state != GUEST_RUNNING)
@@ -526,6 +531,7 @@ const struct engine jail_engine = {
 	.connect = jail_connect,
 	.set_limits = jail_set_limits,
 	.usage = jail_usage,
+	.shortage = jail_shortage,
 	.freeze = jail_freeze,
 	.open_door = door_open,
 	.close_door = door_close,
