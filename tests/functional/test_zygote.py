@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python contexts that are forks of a warm interpreter: as good as fresh ones, whatever becomes of the zygote."""
 
+import contextlib
+import fcntl
 import os
 import signal
+import threading
 
 import pytest
-from harness import zygote
+from harness import audit, zygote
 from harness.daemon import children_of, read_text, wait_for
 
 FORKS = 100
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 DRAWS = """
 import random, uuid, tempfile, secrets, numpy.random
 (random.random(), str(uuid.uuid4()), str(uuid.uuid1()), next(tempfile._get_candidate_names()), secrets.token_hex(8),
@@ -170,3 +174,36 @@ def test_after_the_brokers_death_living_sandboxes_get_forks_again(warm, sandbox)
     assert zygote.is_fork(sandbox, "after")
     with client.create(engine="jail") as another:
         assert zygote.is_fork(another)
+
+
+@contextlib.contextmanager
+def silent_disk(daemon):
+    """Meanwhile nothing is written to the filesystem of the layers: who tries waits, and cannot be killed."""
+    if not os.path.ismount(daemon.data / "layers"):
+        pytest.skip("the layers lie on the host's own filesystem")
+    fd = os.open(daemon.data / "layers", os.O_RDONLY)
+    fcntl.ioctl(fd, FIFREEZE, 0)
+    try:
+        yield
+    finally:
+        fcntl.ioctl(fd, FITHAW, 0)
+        os.close(fd)
+
+
+def is_writing(sandbox):
+    pids = audit.processes_of_cgroups({sandbox.id})
+    return any(read_text(f"/proc/{p}/stat").rpartition(")")[2].startswith(" D") for p in pids)
+
+
+def test_a_slow_disk_that_keeps_a_sandbox_from_ending_costs_no_zygote(warm):
+    daemon, client = warm
+    before = zygote.pid_of(daemon)
+    with client.create(engine="jail") as sandbox:
+        sandbox.start(["sh", "-c", "while :; do echo text > file; done"])
+        end = threading.Thread(target=sandbox.delete)
+        with silent_disk(daemon):
+            wait_for(lambda: is_writing(sandbox), what="a writer that waits")
+            end.start()
+            wait_for(lambda: f'"jail.stuck","facts":"id={sandbox.id} held=0' in daemon.log(), 30, "a look at who holds it")
+        end.join()
+        assert zygote.pid_of(daemon) == before

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jail-rig.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "engine/jail/tree.h"
 
@@ -12,6 +13,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define SETTLE_US (10 * 1000000U)
 
 struct jail_rig jail_rig;
 
@@ -177,7 +180,7 @@ const char *jail_rig_host_says(const char *command)
 	return text;
 }
 
-const char *jail_rig_leftovers(void)
+const char *jail_rig_on_host(void)
 {
 	auto_free char *command = NULL;
 	uint32_t hash = 2166136261U; /* names the parent group, as the engine does */
@@ -189,4 +192,14 @@ const char *jail_rig_leftovers(void)
 	                    "find /sys/fs/cgroup -name cloche-%08x 2>/dev/null",
 	                    jail_rig.top, jail_rig.top, hash);
 	return jail_rig_host_says(command);
+}
+
+const char *jail_rig_leftovers(void)
+{
+	const uint64_t until_us = clock_steady_us() + SETTLE_US;
+	const char *left;
+
+	while (*(left = jail_rig_on_host()) && clock_steady_us() < until_us)
+		(void)usleep(10000);
+	return left;
 }

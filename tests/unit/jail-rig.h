@@ -32,7 +32,10 @@ void jail_rig_end(struct guest *g);
 const char *jail_rig_say(struct guest *g, const char *command);
 /* What a shell command says on the host. Good until the next call. */
 const char *jail_rig_host_says(const char *command);
-/* What of this test's sandboxes is left on the host: mounts, loop devices, cgroups. */
+/* What of this test's sandboxes is on the host: mounts, loop devices, cgroups. */
+const char *jail_rig_on_host(void);
+/* What of it stays. A loop device may outlive its mount for as long as a namespace that a stranger
+ * is just making, which has a copy of it. */
 const char *jail_rig_leftovers(void);
 /* What an engine calls back. */
 void jail_rig_on_started(struct guest *g, const struct err *err, void *arg);

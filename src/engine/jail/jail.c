@@ -22,6 +22,7 @@
 #include "engine/jail/door.h"
 #include "engine/jail/keep.h"
 #include "engine/jail/ns.h"
+#include "engine/jail/pidns.h"
 #include "engine/jail/record.h"
 #include "engine/jail/share.h"
 #include "engine/jail/tree.h"
@@ -158,8 +159,12 @@ static void try_removal(struct loop *loop, void *arg)
 	struct guest *g = arg;
 
 	(void)loop;
-	if (g->child) { /* something outside holds what is dead inside: only a zygote can */
-		zygote_suspect(&jail_host.zygote, "a sandbox cannot end");
+	if (g->child) { /* by a slow disk, or by something outside: only a zygote can */
+		bool is_held = pidns_is_held(g->pid);
+
+		log_debug("jail.stuck", "id=%s held=%d", g->spec.id, is_held);
+		if (is_held)
+			zygote_suspect(&jail_host.zygote, "a sandbox cannot end");
 		loop_timer_set_in(g->timer, STUCK_US);
 		return;
 	}
