@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define TRIES_MAX 32 /* another process may take the free device between our asking and taking */
+/* Between our asking and taking, a device may be taken or let go. */
+#define TRIES_MAX    500
+#define TRY_EVERY_US 2000
 
 static bool find_attached(const char *file, char name[LOOPDEV_SIZE])
 {
@@ -34,6 +36,20 @@ static bool find_attached(const char *file, char name[LOOPDEV_SIZE])
 		return true;
 	}
 	return false;
+}
+
+/* Until it is open it may be let go by the kernel: that is how the last daemon's goes. */
+static int open_attached(const char *name, const char *file, int mode, int *ret_fd)
+{
+	auto_fd int fd = open(name, mode | O_CLOEXEC);
+	char now[LOOPDEV_SIZE];
+
+	if (fd < 0)
+		return -errno;
+	if (!find_attached(file, now) || strcmp(now, name) != 0)
+		return -EBUSY;
+	*ret_fd = take_fd(&fd);
+	return 0;
 }
 
 static int configure(int control_fd, int file_fd, bool is_read_only, char name[LOOPDEV_SIZE],
@@ -70,14 +86,15 @@ int loopdev_attach(const char *file, bool is_read_only, char name[LOOPDEV_SIZE],
 
 	if (file_fd < 0 || !realpath(file, real))
 		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", file);
-	if (find_attached(real, name)) {
-		*ret_fd = open(name, mode | O_CLOEXEC);
-		return *ret_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open %s", name) : 0;
-	}
 	control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	if (control_fd < 0)
 		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open /dev/loop-control");
-	for (int i = 0; r == -EBUSY && i < TRIES_MAX; i++)
-		r = configure(control_fd, file_fd, is_read_only, name, ret_fd);
+	for (int i = 0; r == -EBUSY && i < TRIES_MAX; i++) {
+		if (i > 0)
+			(void)usleep(TRY_EVERY_US);
+		r = find_attached(real, name)
+		            ? open_attached(name, real, mode, ret_fd)
+		            : configure(control_fd, file_fd, is_read_only, name, ret_fd);
+	}
 	return r < 0 ? err_set(err, ERR_UNSUPPORTED, -r, "cannot attach a loop device") : 0;
 }
