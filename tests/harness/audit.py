@@ -3,23 +3,27 @@
 
 Only objects of the given daemon count, so that other daemons on the machine do not matter. A test
 takes a picture before and after; what is in the second and not in the first was left behind. Spares
-come and go, so a picture is taken while as many are ready as there should be, and names none.
+come and go, and a zygote that dies is replaced: a picture is taken while all that should be there is,
+and names none of them.
 """
 
+import functools
 import os
+import re
 import time
+from collections import Counter
 from pathlib import Path
 
-from .daemon import call, children_of, read_text, status_value
+from .daemon import SANDBOX_ID, call, children_of, read_text, status_value
 
 SETTLE_S = 10
+REST_S = 60  # a fill or a zygote that failed is tried again, later each time
 
 
+@functools.cache
 def _cgroup_mounts():
-    for line in read_text("/proc/self/mountinfo").splitlines():
-        left, _, right = line.partition(" - ")
-        if right.split()[0] in ("cgroup", "cgroup2"):
-            yield Path(left.split()[4])
+    lines = [line.partition(" - ") for line in read_text("/proc/self/mountinfo").splitlines()]
+    return [Path(left.split()[4]) for left, _, right in lines if right.split()[0] in ("cgroup", "cgroup2")]
 
 
 def cgroup_dirs(ids):
@@ -27,16 +31,18 @@ def cgroup_dirs(ids):
     found = set()
     for mount in _cgroup_mounts():
         for top in mount.glob("cloche*"):
-            for one, dirs, _ in os.walk(top):
-                found.update(f"{one}/{d}" for d in dirs if d in ids)
+            try:
+                found.update(f"{top}/{name}" for name in os.listdir(top) if name in ids)
+            except OSError:
+                pass  # another daemon's, which has just stopped
     return found
 
 
 def processes_of_cgroups(ids):
     pids = set()
     for one in cgroup_dirs(ids):
-        for procs in Path(one).rglob("cgroup.procs"):
-            pids.update(int(p) for p in read_text(procs).split())
+        for where, _, _ in os.walk(one):
+            pids.update(int(p) for p in read_text(f"{where}/cgroup.procs").split())
     return pids
 
 
@@ -52,9 +58,9 @@ def _descendants(pid):
 
 def _mounts(daemon, pid="self"):
     """Mounts that name the daemon's directories, or one of its sandboxes."""
-    marks = [str(daemon.dir), *daemon.ids()]
+    directory, ids = str(daemon.dir), daemon.ids()
     lines = read_text(f"/proc/{pid}/mountinfo").splitlines()
-    return {line.split()[4] for line in lines if any(mark in line for mark in marks)}
+    return {line.split()[4] for line in lines if directory in line or not ids.isdisjoint(SANDBOX_ID.findall(line))}
 
 
 def loop_devices(directory):
@@ -69,37 +75,61 @@ def _names_below(path):
     return {str(Path(top) / n) for top, dirs, names in os.walk(path) for n in names + dirs}
 
 
-def _open_fds(pid, but=("socket:",)):
-    n = 0
-    for fd in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            n += not os.readlink(fd).startswith(but)
-        except OSError:
-            pass
-    return n
-
-
-def _is_pool_full(daemon):
-    pool = call(daemon, "GET", "/v1/health")[1]["pool"]
-    return pool["ready"] == pool["target"] == len(daemon.spares())
-
-
-def picture(daemon):
-    """{kind: set of names}; fds of a process, and loop devices (a new broker gets another), as numbers up to their count."""
-    deadline = time.monotonic() + SETTLE_S
-    while not _is_pool_full(daemon) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    spares = daemon.spares()
-    kinds = _all_that_is_there(daemon, daemon.ids() - spares, processes_of_cgroups(spares))
-    return {kind: {n for n in names if not any(s in n for s in spares)} for kind, names in kinds.items()}
-
-
 def comm_of(pid):
     return read_text(f"/proc/{pid}/comm").strip()
 
 
 def is_zombie(pid):
     return "\nState:\tZ" in read_text(f"/proc/{pid}/status")
+
+
+def _describe(pid, fd):
+    """What an fd is, without the number that it has: socket, pipe, pidfd of whom, a path."""
+    target = os.readlink(f"/proc/{pid}/fd/{fd}")
+    if target == "anon_inode:[pidfd]":
+        found = re.search(r"^Pid:\s+(-?\d+)", read_text(f"/proc/{pid}/fdinfo/{fd}"), re.M)
+        return f"pidfd of {found.group(1)} {comm_of(found.group(1))}"
+    return re.sub(r":\[\d+\]$", "", target).replace(f"/proc/{pid}/", "/proc/self/")
+
+
+def _open_fds(pid, but=(), sockets=0):
+    """Each as a kind and a count, so that one more than before has a name. but: kinds, and processes whose pidfds do not count,
+    nor do so many sockets."""
+    kinds = Counter(socket=-sockets)
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            kinds[_describe(pid, fd)] += 1
+        except OSError:
+            pass
+    kinds = {kind: n for kind, n in kinds.items() if kind not in but and not kind.startswith(tuple(f"pidfd of {p} " for p in but))}
+    return {f"{kind} ({n})" for kind, most in kinds.items() for n in range(1, most + 1)}
+
+
+def _unrest(daemon):
+    """What is not there that should be, or the other way round; "" when a picture can be taken."""
+    pool = call(daemon, "GET", "/v1/health")[1]["pool"]
+    spares = daemon.spares()
+    if not pool["ready"] == pool["target"] == len(spares):
+        return f"the pool has {pool}, by the log {sorted(spares)}"
+    names = [comm_of(p) for p in children_of(daemon.broker_pid)]
+    if "python3" not in names and "--no-zygotes" not in daemon.options:
+        return f"no zygote among {names}"
+    return ""
+
+
+def _await_rest(daemon):
+    deadline = time.monotonic() + REST_S
+    while why := _unrest(daemon):
+        assert time.monotonic() < deadline, f"the daemon does not come to rest: {why}; its log ends:\n{daemon.log()[-2000:]}"
+        time.sleep(0.01)
+
+
+def picture(daemon):
+    """{kind: set of names}; loop devices as numbers up to their count, since a new broker gets another."""
+    _await_rest(daemon)
+    spares = daemon.spares()
+    kinds = _all_that_is_there(daemon, daemon.ids() - spares, processes_of_cgroups(spares))
+    return {kind: {n for n in names if not any(s in n for s in spares)} for kind, names in kinds.items()}
 
 
 def _is_standby(pid, agents):
@@ -113,10 +143,16 @@ def _helpers(broker):
     return helpers | set([child for p in helpers for child in children_of(p)][:1])
 
 
+def _count_nests(broker):
+    """0 or 1: one that has died is made again when it is needed."""
+    return int(any(comm_of(p) == "cloche-nest" for p in children_of(broker)))
+
+
 def _all_that_is_there(daemon, ids, but_processes):
     broker, gateway = daemon.broker_pid, daemon.gateway_pid
     parts = set(children_of(daemon.process.pid))  # which are started anew when one of them dies
-    below = _descendants(daemon.process.pid) - parts - but_processes - _helpers(broker)
+    helpers = _helpers(broker)
+    below = _descendants(daemon.process.pid) - parts - but_processes - helpers
     of_sandboxes = processes_of_cgroups(ids)
     processes = {p for p in below | of_sandboxes if not _is_standby(p, of_sandboxes)}
     return {
@@ -127,8 +163,8 @@ def _all_that_is_there(daemon, ids, but_processes):
         "run file": _names_below(daemon.run / "sandboxes"),
         "spool file": _names_below(daemon.data / "gateway" / "spool"),
         "layer": set(os.listdir(daemon.data / "layers")) if (daemon.data / "layers").is_dir() else set(),
-        "fd of the broker": {str(n) for n in range(_open_fds(broker, but=("\0",)))},
-        "fd of the gateway": {str(n) for n in range(_open_fds(gateway))},
+        "fd of the broker": _open_fds(broker, but=but_processes | helpers, sockets=_count_nests(broker)),
+        "fd of the gateway": _open_fds(gateway, but=("socket",)),
     }
 
 
@@ -151,15 +187,6 @@ def settled_leaks(daemon, before):
         time.sleep(0.05)
 
 
-def left_after_stop(daemon, ids):
-    """What a stopped daemon leaves beside its data directory's own files. A loop device may outlive its mount for as long
-    as a namespace that was copied meanwhile, by whoever else runs on this machine."""
-    deadline = time.monotonic() + SETTLE_S
-    while (left := _left_now(daemon, ids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return left
-
-
 def _left_now(daemon, ids):
     left = [f"cgroup: {d}" for d in sorted(cgroup_dirs(ids))]
     left += [f"mount: {m}" for m in sorted(_mounts(daemon))]
@@ -168,5 +195,14 @@ def _left_now(daemon, ids):
     left += [f"socket: {daemon.socket}"] if daemon.socket.exists() else []
     for proc in Path("/proc").glob("[0-9]*"):
         if str(daemon.dir) in read_text(proc / "cmdline"):
-            left.append(f"process: {proc.name} {read_text(proc / 'comm').strip()}")
+            left.append(f"process: {proc.name} {comm_of(proc.name)}")
+    return left
+
+
+def left_after_stop(daemon, ids):
+    """What a stopped daemon must not leave: nothing but its data directory's own files. Others' processes may keep a loop
+    device for a moment: one that is made has a copy of all mounts until it has its own root."""
+    deadline = time.monotonic() + SETTLE_S
+    while (left := _left_now(daemon, ids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
     return left

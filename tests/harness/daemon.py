@@ -24,6 +24,7 @@ IS_SANITIZED = OPTIONS.exists() and any(
     o["name"] == "b_sanitize" and o["value"] not in ("none", [], "") for o in json.loads(OPTIONS.read_text())
 )
 SANDBOX_ENV = {"ASAN_OPTIONS": "detect_leaks=0"} if IS_SANITIZED else None
+SANDBOX_ID = re.compile(r"sb_[a-z0-9]{26}")
 READY_S = 60
 STOP_S = 60
 
@@ -87,6 +88,7 @@ class Daemon:
         self.options = list(options) + (["--rm"] if rm else [])
         self.program = BUILD / "cloche"
         self.process = None
+        self._read, self._named, self._ready, self._moved = 0, set(), set(), set()
 
     def start(self):
         ready_r, ready_w = os.pipe()
@@ -121,18 +123,28 @@ class Daemon:
     def log(self):
         return read_text(self.log_path)
 
+    def _read_on(self):
+        """Notes what whole lines have come to the log since the last call."""
+        with contextlib.suppress(FileNotFoundError), open(self.log_path, "rb") as log:
+            log.seek(self._read)
+            lines, end, _ = log.read().rpartition(b"\n")
+            self._read += len(lines + end)
+            text = lines.decode(errors="replace")
+            self._named.update(SANDBOX_ID.findall(text))
+            self._ready.update(re.findall(r'"pool\.ready","facts":"id=(\w+)', text))
+            self._moved.update(re.findall(r'"sandbox\.moved","facts":"id=(\w+)', text))
+
     def ids(self):
         """Every sandbox that this daemon ever named in its log or run directory."""
-        seen = set(re.findall(r"sb_[a-z0-9]{26}", self.log()))
+        self._read_on()
         if (self.run / "sandboxes").is_dir():
-            seen.update(os.listdir(self.run / "sandboxes"))
-        return seen
+            self._named.update(os.listdir(self.run / "sandboxes"))
+        return set(self._named)
 
     def spares(self):
         """Those that are ready and belong to nobody, by its log."""
-        log = self.log()
-        ready, moved = (set(re.findall(f'"{e}","facts":"id=(\\w+)', log)) for e in (r"pool\.ready", r"sandbox\.moved"))
-        return ready - moved
+        self._read_on()
+        return self._ready - self._moved
 
     def _part(self, name):
         """The launcher's child of that name: broker or gateway."""
