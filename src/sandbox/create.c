@@ -149,18 +149,36 @@ static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
 	create_await(s);
 	sandbox_wait(&s->callers, done, arg);
 	fleet_attach(s->fleet, s);
-	emit_created(s);
 }
 
+static int put_row(void *arg, struct err *err)
+{
+	return sandbox_save(arg, err);
+}
+
+static int delete_row(void *arg, struct err *err)
+{
+	const struct sandbox *s = arg;
+
+	return store_delete_sandbox(s->fleet->config.store, s->id, err);
+}
+
+/* It was told of, and has come to nothing. */
+static void take_back(struct sandbox *s)
+{
+	once_drop(s->fleet, s->id);
+	emit_refused(s);
+	(void)!event_log_save(s->fleet->config.events, delete_row, s, NULL);
+}
+
+/* Its beginning is told with the row, or neither is: the next start ends what has a row. */
 static int record(struct sandbox *s, const struct once *once, struct err *err)
 {
-	int r = sandbox_save(s, err);
+	int r;
 
-	if (r == 0)
-		r = once_put(s->fleet, s->project_id, once, s->id, err);
-	if (r < 0)
-		(void)!store_delete_sandbox(s->fleet->config.store, s->id, NULL);
-	return r;
+	emit_created(s);
+	r = event_log_save(s->fleet->config.events, put_row, s, err);
+	return r < 0 ? r : once_put(s->fleet, s->project_id, once, s->id, err);
 }
 
 /* A spare that has got its owner. Its interpreters were started without the owner's variables. */
@@ -170,6 +188,7 @@ static int claim(struct sandbox *s, const struct once *once, sandbox_done_fn don
 	int r = record(s, once, err);
 
 	if (r < 0) {
+		take_back(s);
 		sandbox_end(s, END_DELETED, NULL, "it could not be recorded");
 		return r;
 	}
@@ -189,8 +208,7 @@ static int begin(struct sandbox *s, const struct once *once, sandbox_done_fn don
 	if (r == 0)
 		r = create_ask(s, err);
 	if (r < 0) {
-		once_drop(s->fleet, s->id);
-		(void)!store_delete_sandbox(s->fleet->config.store, s->id, NULL);
+		take_back(s);
 		sandbox_free(s);
 		return r;
 	}

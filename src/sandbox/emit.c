@@ -35,6 +35,20 @@ void emit_created(const struct sandbox *s)
 	event_end(&ev);
 }
 
+void emit_refused(const struct sandbox *s)
+{
+	struct event ev;
+	struct json_writer *w = begin(&ev, s, EVENT_SANDBOX_ENDED);
+
+	json_put_str(w, "state", sandbox_state_name(SANDBOX_FAILED));
+	json_put_str(w, "cause", end_cause_name(END_GUEST_CRASH));
+	json_put_str(w, "message", "it could not be created");
+	json_put_u64(w, "created_us", s->created_us);
+	json_put_u64(w, "ended_us", clock_wall_us());
+	json_put_u64(w, "oom_kills", 0);
+	event_end(&ev);
+}
+
 static void put_end(struct json_writer *w, const struct sandbox *s)
 {
 	json_put_str(w, "cause", end_cause_name(s->end.cause));

@@ -246,6 +246,7 @@ void adopt_free(struct fleet *fleet);
 
 /* emit.c: what goes into the event log and the counts. */
 void emit_created(const struct sandbox *s);
+void emit_refused(const struct sandbox *s); /* a created one that came to nothing */
 void emit_moved(const struct sandbox *s, enum sandbox_state from);
 void emit_adopted(const struct sandbox *s);
 void emit_changed(const struct sandbox *s);
