@@ -116,6 +116,7 @@ int broker_new(const struct broker_config *config, loop_fn fn, void *arg, struct
 	b->over_arg = arg;
 	b->last_words = loop_timer_new(config->loop, over, b);
 	list_init(&b->boxes);
+	list_init(&b->seals);
 	r = broker_start(b, err);
 	if (r < 0) {
 		broker_free(b);
@@ -133,6 +134,7 @@ void broker_free(struct broker *b)
 	if (!b)
 		return;
 	b->engine->leave();
+	seals_free(b);
 	while ((box = list_first(&b->boxes, struct box, link))) {
 		while ((waiter = list_first(&box->waiters, struct waiter, link))) {
 			list_remove(&waiter->link);

@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 
 #define ENGINE_JAIL 1
+#define IMAGE_LEAST 4096
+#define IMAGE_MOST  (UINT64_C(1) << 40)
 
 /* Below these a sandbox cannot even start its agent, and the failure would look like ours. */
 static const struct guest_limits least = {
@@ -41,6 +43,10 @@ static const struct {
 	[MSG_DOOR_CLOSE] = {.has_id = true},
 	[MSG_DIAL] = {.has_id = true},
 	[MSG_STOP] = {.has_id = true},
+	[MSG_SEAL] = {.has_id = true},
+	[MSG_SEAL_CANCEL] = {.has_id = false},
+	[MSG_IMAGES] = {.has_id = false},
+	[MSG_IMAGE_REMOVE] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)
@@ -127,6 +133,34 @@ static int check_fork(const struct msg_request *req, struct err *err)
 	return 0;
 }
 
+static int check_seal(const struct msg_request *req, struct err *err)
+{
+	const struct seal_spec *s = &req->seal.spec;
+	const struct {
+		const char *name;
+		uint64_t value, min, max;
+	} rows[] = {
+		{"epoch_s", s->epoch_s, 0, UINT32_MAX},
+		{"bytes_max", s->bytes_max, IMAGE_LEAST, IMAGE_MOST},
+		{"keeper", s->keeper, 1, UINT64_MAX - 1},
+		{"is_tree", s->is_tree, 0, 1},
+		{"is_small", s->is_small, 0, 1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int r = check_range(rows[i].name, rows[i].value, rows[i].min, rows[i].max, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int check_image(const struct msg_request *req, struct err *err)
+{
+	return digest_is_zero(&req->image) ? err_field(err, "image", "is missing") : 0;
+}
+
 static int check_dial(const struct msg_request *req, struct err *err)
 {
 	if (req->dial.family != AF_INET && req->dial.family != AF_INET6)
@@ -158,5 +192,9 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 		return check_fork(req, err);
 	if (req->op == MSG_DIAL)
 		return check_dial(req, err);
+	if (req->op == MSG_SEAL)
+		return check_seal(req, err);
+	if (req->op == MSG_IMAGE_REMOVE)
+		return check_image(req, err);
 	return ops[req->op].has_limits ? check_limits(&req->limits, max, err) : 0;
 }

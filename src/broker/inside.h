@@ -40,6 +40,7 @@ struct broker {
 	struct loop_timer *last_words;
 	struct finals finals;
 	struct list boxes;
+	struct list seals; /* under way */
 	size_t n_boxes;
 	size_t in_flight;
 	struct slots slots;
@@ -65,6 +66,17 @@ void freeze_free(struct box *box);   /* and this without a word */
 
 /* requests.c: a wire_ops.on_request, with the broker as arg */
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg);
+
+/* seals.c: as the functions of requests.c */
+int seals_do_seal(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                  int *fds);
+int seals_do_cancel(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds);
+int seals_do_images(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds);
+int seals_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds);
+void seals_free(struct broker *b); /* the engine has left */
 
 /* broker.c: a request whose reply comes later, and its reply */
 void broker_work_begin(struct broker *b);

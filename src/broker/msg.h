@@ -30,6 +30,11 @@ enum msg_op {
 	MSG_DOOR_CLOSE, /* a closed one is fine */
 	MSG_DIAL,       /* reply carries an fd: a TCP socket on its way to a port inside */
 	MSG_STOP,       /* as MSG_DELETE, but a layer with a keeper stays */
+	MSG_SEAL, /* its root, running or kept, becomes an image; replies without a digest tell how
+	             far it is, the last one has it */
+	MSG_SEAL_CANCEL,  /* of a tag; the seal's own last reply comes all the same */
+	MSG_IMAGES,       /* a reply for each image, then one without a digest */
+	MSG_IMAGE_REMOVE, /* refused while a sandbox runs on it; gone already: fine */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 };
@@ -49,6 +54,12 @@ struct msg_request {
 			uint64_t keeper;
 		} create;
 		struct guest_limits limits;
+		struct {
+			struct digest base; /* the template's, of one that does not run */
+			struct seal_spec spec;
+		} seal;
+		uint64_t seal_tag;
+		struct digest image;
 		struct {
 			char tag[ID_SIZE]; /* of kind "in" */
 		} fork;
@@ -75,6 +86,8 @@ struct msg_reply {
 		} probe;
 		struct isolation isolation; /* CREATE */
 		struct guest_usage usage;
+		struct seal_result seal;
+		struct image_info image;
 		struct {
 			uint32_t sockets; /* bits of enum door_socket */
 		} door;

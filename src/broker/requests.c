@@ -305,11 +305,24 @@ static int do_dial(struct broker *b, const struct msg_request *req, struct msg_r
 
 static int (*const requests[])(struct broker *b, const struct msg_request *req,
                                struct msg_reply *reply, int *fds) = {
-	[MSG_PROBE] = do_probe,   [MSG_CREATE] = do_create,         [MSG_CONNECT] = do_connect,
-	[MSG_DELETE] = do_delete, [MSG_LIMITS] = do_limits,         [MSG_USAGE] = do_usage,
-	[MSG_FREEZE] = do_freeze, [MSG_THAW] = do_freeze,           [MSG_LIST] = do_list,
-	[MSG_DOOR] = do_door,     [MSG_DOOR_CLOSE] = do_door_close, [MSG_DIAL] = do_dial,
-	[MSG_FORK] = do_fork,     [MSG_STOP] = do_delete,
+	[MSG_PROBE] = do_probe,
+	[MSG_CREATE] = do_create,
+	[MSG_CONNECT] = do_connect,
+	[MSG_DELETE] = do_delete,
+	[MSG_LIMITS] = do_limits,
+	[MSG_USAGE] = do_usage,
+	[MSG_FREEZE] = do_freeze,
+	[MSG_THAW] = do_freeze,
+	[MSG_LIST] = do_list,
+	[MSG_DOOR] = do_door,
+	[MSG_DOOR_CLOSE] = do_door_close,
+	[MSG_DIAL] = do_dial,
+	[MSG_FORK] = do_fork,
+	[MSG_STOP] = do_delete,
+	[MSG_SEAL] = seals_do_seal,
+	[MSG_SEAL_CANCEL] = seals_do_cancel,
+	[MSG_IMAGES] = seals_do_images,
+	[MSG_IMAGE_REMOVE] = seals_do_remove,
 };
 
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg)

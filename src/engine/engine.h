@@ -12,6 +12,7 @@
 #include "loop/loop.h"
 
 struct guest; /* one running sandbox, opaque */
+struct seal;  /* an image in the making, opaque */
 
 struct guest_limits {
 	uint64_t memory_bytes;
@@ -33,6 +34,25 @@ struct guest_spec {
 	/* 0: its layer goes with it. Else the layer bears this number of whoever knows it, and
 	 * stays when the guest ends, until discard(). */
 	uint64_t keeper;
+};
+
+struct seal_spec {          /* how a sandbox's root becomes an image */
+	uint64_t epoch_s;   /* no file in it is younger */
+	uint64_t bytes_max; /* of the image */
+	uint64_t keeper;    /* whoever knows of it, as of a guest's layer */
+	uint32_t is_tree;   /* 1: the directory /template of the sandbox, not its root */
+	uint32_t is_small;  /* 1: takes its time and becomes smaller */
+};
+
+struct seal_result {
+	struct digest image; /* zero: not yet, bytes are how far it has come */
+	uint64_t bytes;
+};
+
+struct image_info {
+	struct digest digest;
+	uint64_t bytes;
+	uint64_t keeper; /* UINT64_MAX where it cannot be told, which is no store's number */
 };
 
 struct guest_usage {
@@ -98,6 +118,9 @@ typedef void (*guest_ended_fn)(struct guest *g, int wait_status, void *arg);
 /* Called when kill() has removed everything. */
 typedef void (*guest_gone_fn)(void *arg);
 
+/* Called now and then, and once at the end: with an image, or with err and no result. */
+typedef void (*seal_fn)(const struct seal_result *result, const struct err *err, void *arg);
+
 /* Called once per fork(): err is NULL when it is on its way to the guest's agent. */
 typedef void (*guest_forked_fn)(const struct err *err, void *arg);
 
@@ -160,6 +183,17 @@ struct engine {
 	int (*discard)(const char *id, guest_gone_fn gone, void *arg);
 	/* Calls fn for each layer that has a keeper, of the living too. */
 	void (*each_kept)(void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg);
+	/*
+	 * Makes an image of what a sandbox of that id has written over base (zero: host). It may
+	 * run, or only its kept layer be there. *ret is the engine's, until fn was called for the
+	 * last time. NULL: no templates.
+	 */
+	int (*seal)(const char *id, const struct digest *base, const struct seal_spec *spec,
+	            seal_fn fn, void *arg, struct seal **ret, struct err *err);
+	void (*cancel_seal)(struct seal *s); /* its end is told all the same, from here or later */
+	void (*each_image)(void (*fn)(const struct image_info *info, void *arg), void *arg);
+	/* Refused while a guest uses it. One that is not there is fine. */
+	int (*remove_image)(const struct digest *image, struct err *err);
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()
 	 * does not claim, kept layers apart. Only what bears a valid sandbox id is touched. Goes on
 	 * in the background.

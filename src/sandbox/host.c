@@ -21,11 +21,15 @@
 
 /* How long the broker may take. Creates and deletes queue behind each other. */
 static const uint64_t patience_us[] = {
-	[MSG_PROBE] = 30 * SECONDS,  [MSG_CREATE] = 60 * SECONDS,     [MSG_CONNECT] = 30 * SECONDS,
-	[MSG_DELETE] = 60 * SECONDS, [MSG_LIMITS] = 30 * SECONDS,     [MSG_USAGE] = 5 * SECONDS,
-	[MSG_FREEZE] = 30 * SECONDS, [MSG_THAW] = 30 * SECONDS,       [MSG_LIST] = 60 * SECONDS,
-	[MSG_DOOR] = 30 * SECONDS,   [MSG_DOOR_CLOSE] = 30 * SECONDS, [MSG_DIAL] = 30 * SECONDS,
-	[MSG_FORK] = 15 * SECONDS,   [MSG_STOP] = 60 * SECONDS,
+	[MSG_PROBE] = 30 * SECONDS,      [MSG_CREATE] = 60 * SECONDS,
+	[MSG_CONNECT] = 30 * SECONDS,    [MSG_DELETE] = 60 * SECONDS,
+	[MSG_LIMITS] = 30 * SECONDS,     [MSG_USAGE] = 5 * SECONDS,
+	[MSG_FREEZE] = 30 * SECONDS,     [MSG_THAW] = 30 * SECONDS,
+	[MSG_LIST] = 60 * SECONDS,       [MSG_DOOR] = 30 * SECONDS,
+	[MSG_DOOR_CLOSE] = 30 * SECONDS, [MSG_DIAL] = 30 * SECONDS,
+	[MSG_FORK] = 15 * SECONDS,       [MSG_STOP] = 60 * SECONDS,
+	[MSG_SEAL] = 3600 * SECONDS,     [MSG_SEAL_CANCEL] = 30 * SECONDS,
+	[MSG_IMAGES] = 30 * SECONDS,     [MSG_IMAGE_REMOVE] = 60 * SECONDS,
 };
 
 struct ask {
@@ -132,6 +136,23 @@ static void place_fds(const struct msg_reply *reply, const int *came, size_t n, 
 		(void)close(came[next]);
 }
 
+/* Of several replies to one request. */
+static bool is_last(const struct msg_reply *reply)
+{
+	if (reply->err.code != ERR_NONE)
+		return true;
+	switch (reply->op) {
+	case MSG_LIST:
+		return reply->id[0] == '\0';
+	case MSG_SEAL:
+		return !digest_is_zero(&reply->seal.image);
+	case MSG_IMAGES:
+		return digest_is_zero(&reply->image.digest);
+	default:
+		return true;
+	}
+}
+
 static void hand_over(struct host *host, const struct msg_reply *reply, int *fds)
 {
 	struct ask *a = NULL;
@@ -145,9 +166,7 @@ static void hand_over(struct host *host, const struct msg_reply *reply, int *fds
 		log_debug("broker.late", "op=%u id='%s'", reply->op, reply->id);
 		return;
 	}
-	ask_tell(a, reply, fds,
-	         /* is_last= */ reply->op != MSG_LIST || reply->id[0] == '\0' ||
-	                 reply->err.code != ERR_NONE);
+	ask_tell(a, reply, fds, is_last(reply));
 }
 
 static void on_reply(struct host *host, struct msg_reply *reply, const int *came, size_t n_came)

@@ -11,7 +11,7 @@ struct host;
 
 /*
  * reply->err tells whether it worked. fd is the callee's, -1 = none came. A MSG_LIST is called for
- * each row and once with an empty id.
+ * each row and once with an empty id, MSG_SEAL and MSG_IMAGES as msg.h tells.
  */
 typedef void (*host_fn)(const struct msg_reply *reply, int fd, void *arg);
 /* Of a MSG_DOOR: fds has DOOR_SOCKETS of them, -1 where there is none. What the callee does not

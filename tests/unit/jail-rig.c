@@ -180,6 +180,29 @@ const char *jail_rig_host_says(const char *command)
 	return text;
 }
 
+struct digest jail_rig_image(const char *extra)
+{
+	auto_free char *command = xasprintf(
+		"cd %s && mkdir -p tree/bin tree/etc tree/data && cp /bin/busybox tree/bin && "
+		"chmod 755 tree/bin/busybox && for i in sh cat ls id stat rm touch hostname echo "
+		"grep "
+		"find; do ln -sf busybox tree/bin/$i; done && echo image > tree/etc/mark && "
+		"chown 1000:1000 tree/data && chmod 700 tree/data && echo secret > tree/data/own "
+		"&& "
+		"chown 1000:1000 tree/data/own && echo mine > tree/etc/resolv.conf && %s && "
+		"mkfs.erofs --quiet -x-1 image tree >/dev/null && h=$(sha256sum image | cut "
+		"-c1-64) && "
+		"mkdir -p data/templates/$h && mv image data/templates/$h/image.erofs && "
+		"echo 77 > data/templates/$h/keeper && echo $h && rm -r tree",
+		jail_rig.top, extra);
+	char hex[DIGEST_HEX] = "";
+	struct digest digest;
+
+	(void)snprintf(hex, sizeof(hex), "%.64s", jail_rig_host_says(command));
+	CHECK_INT(digest_parse(hex, &digest), 0);
+	return digest;
+}
+
 const char *jail_rig_on_host(void)
 {
 	auto_free char *command = NULL;

@@ -32,6 +32,9 @@ void jail_rig_end(struct guest *g);
 const char *jail_rig_say(struct guest *g, const char *command);
 /* What a shell command says on the host. Good until the next call. */
 const char *jail_rig_host_says(const char *command);
+/* Makes an image of a small tree with a busybox, after the shell command has changed TOP/tree, and
+ * puts it where the engine looks for it. */
+struct digest jail_rig_image(const char *extra);
 /* What of this test's sandboxes is on the host: mounts, loop devices, cgroups. */
 const char *jail_rig_on_host(void);
 /* What of it stays. A loop device may outlive its mount for as long as a namespace that a stranger

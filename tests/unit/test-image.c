@@ -10,30 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Makes the tree in TOP/tree and its image, and puts that where the engine looks for it. */
-static struct digest make_image(const char *extra)
-{
-	auto_free char *command = xasprintf(
-		"cd %s && mkdir -p tree/bin tree/etc tree/data && cp /bin/busybox tree/bin && "
-		"chmod 755 tree/bin/busybox && for i in sh cat ls id stat rm touch hostname echo "
-		"grep "
-		"find; do ln -sf busybox tree/bin/$i; done && echo image > tree/etc/mark && "
-		"chown 1000:1000 tree/data && chmod 700 tree/data && echo secret > tree/data/own "
-		"&& "
-		"chown 1000:1000 tree/data/own && echo mine > tree/etc/resolv.conf && %s && "
-		"mkfs.erofs --quiet -x-1 image tree >/dev/null && h=$(sha256sum image | cut "
-		"-c1-64) && "
-		"mkdir -p data/templates/$h && mv image data/templates/$h/image.erofs && "
-		"echo 77 > data/templates/$h/keeper && echo $h && rm -r tree",
-		jail_rig.top, extra);
-	char hex[DIGEST_HEX] = "";
-	struct digest digest;
-
-	(void)snprintf(hex, sizeof(hex), "%.64s", jail_rig_host_says(command));
-	CHECK_INT(digest_parse(hex, &digest), 0);
-	return digest;
-}
-
 static const char *hex_of(const struct digest *digest)
 {
 	static char hex[DIGEST_HEX];
@@ -65,7 +41,7 @@ TEST_FORKED(a_guest_of_an_image_sees_the_image_and_the_fittings_and_nothing_of_t
 	struct guest *g;
 
 	jail_rig_set_up(true);
-	image = make_image("true");
+	image = jail_rig_image("true");
 	g = start_on(&image, 1);
 	CHECK_STR(jail_rig_say(g, "user cat /etc/mark /etc/hostname; hostname"),
 	          "image\nbell\nbell");
@@ -89,7 +65,7 @@ TEST_FORKED(what_one_guest_changes_no_other_sees_and_the_image_stays, 60)
 	struct guest *a, *b;
 
 	jail_rig_set_up(true);
-	image = make_image("true");
+	image = jail_rig_image("true");
 	a = start_on(&image, 1);
 	b = start_on(&image, 2);
 	CHECK_STR(jail_rig_say(a,
@@ -110,9 +86,9 @@ TEST_FORKED(set_uid_files_and_devices_of_an_image_have_no_power, 60)
 	struct guest *g;
 
 	jail_rig_set_up(true);
-	image = make_image("cp tree/bin/busybox tree/bin/su && chmod 4755 tree/bin/su && rm "
-	                   "tree/bin/id && ln tree/bin/su tree/bin/id && "
-	                   "mknod -m 666 tree/data/kmem c 1 1 && chmod 755 tree/data");
+	image = jail_rig_image("cp tree/bin/busybox tree/bin/su && chmod 4755 tree/bin/su && rm "
+	                       "tree/bin/id && ln tree/bin/su tree/bin/id && "
+	                       "mknod -m 666 tree/data/kmem c 1 1 && chmod 755 tree/data");
 	g = start_on(&image, 1);
 	CHECK_STR(jail_rig_say(g, "user stat -c %a /bin/id; id -u"), "4755\n1000");
 	CHECK(strstr(jail_rig_say(g, "root cat /data/kmem"), "ermission denied") != NULL);
@@ -151,7 +127,7 @@ TEST_FORKED(the_next_broker_takes_over_guests_and_takes_down_the_mounts, 60)
 	struct guest *g;
 
 	jail_rig_set_up(true);
-	image = make_image("true");
+	image = jail_rig_image("true");
 	spec = jail_rig_spec(3);
 	spec.image = image;
 	g = jail_rig_start(&spec);
@@ -184,7 +160,7 @@ TEST_FORKED(a_kernel_without_file_mounts_uses_a_loop_device_that_goes_with_the_g
 	struct guest *a, *b;
 
 	jail_rig_set_up(true);
-	image = make_image("true");
+	image = jail_rig_image("true");
 	jail_host.images.needs_loop = true;
 	a = start_on(&image, 1);
 	images_drop(&jail_host.images, &image);
@@ -205,7 +181,7 @@ TEST_FORKED(a_kept_layer_is_started_over_its_image, 60)
 
 	jail_rig_set_up(true);
 	spec = jail_rig_spec(4);
-	spec.image = make_image("true");
+	spec.image = jail_rig_image("true");
 	spec.keeper = 77;
 	g = jail_rig_start(&spec);
 	CHECK_STR(jail_rig_say(g, "root echo kept > /etc/kept; rm /etc/mark"), "");

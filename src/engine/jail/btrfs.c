@@ -31,6 +31,14 @@ int btrfs_subvol_make(int dir_fd, const char *name)
 	return ioctl(dir_fd, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0 ? -errno : 0;
 }
 
+int btrfs_snapshot(int dir_fd, int subvol_fd, const char *name)
+{
+	struct btrfs_ioctl_vol_args_v2 args = {.fd = subvol_fd, .flags = BTRFS_SUBVOL_RDONLY};
+
+	(void)snprintf(args.name, sizeof(args.name), "%s", name);
+	return ioctl(dir_fd, BTRFS_IOC_SNAP_CREATE_V2, &args) < 0 ? -errno : 0;
+}
+
 static int subvol_id(int subvol_fd, uint64_t *ret)
 {
 	struct btrfs_ioctl_ino_lookup_args args = {.objectid = BTRFS_FIRST_FREE_OBJECTID};

@@ -8,6 +8,7 @@
 
 must_check int btrfs_quota_on(int fs_fd); /* simple quotas where the kernel has them (6.7) */
 must_check int btrfs_subvol_make(int dir_fd, const char *name);
+must_check int btrfs_snapshot(int dir_fd, int subvol_fd, const char *name); /* read-only */
 must_check int btrfs_subvol_delete(int dir_fd, const char *name); /* its quota group too */
 must_check int btrfs_limit(int subvol_fd, uint64_t bytes);
 must_check int btrfs_usage(int subvol_fd, uint64_t *ret_bytes);

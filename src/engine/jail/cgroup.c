@@ -365,6 +365,26 @@ static uint64_t read_value(const struct cgroup_tree *t, const char *id, const ch
 	return read_leaf(t, id, "user", file, key);
 }
 
+int cgroup_confine(const struct cgroup_host *h, const char *name, const struct guest_limits *limits,
+                   pid_t pid, struct err *err)
+{
+	int fds[CGROUP_TREES_MAX], r = 0;
+	int n = cgroup_make(h, name, limits, err);
+	char text[16];
+
+	if (n == 0)
+		n = cgroup_open_user(h, name, fds, err);
+	if (n < 0)
+		return n;
+	(void)snprintf(text, sizeof(text), "%d", (int)pid);
+	for (int i = 0; i < n; i++) {
+		if (write(fds[i], text, strlen(text)) < 0)
+			r = err_set(err, ERR_INTERNAL, errno, "cannot join the group '%s'", name);
+		(void)close(fds[i]);
+	}
+	return r;
+}
+
 void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage)
 {
 	const struct cgroup_tree *t;

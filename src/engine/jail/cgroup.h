@@ -64,6 +64,10 @@ must_check int cgroup_join_agent(const struct cgroup_host *h, const char *id, pi
 /* cgroup.procs of `user` in each tree, open for writing; gives their number. */
 must_check int cgroup_open_user(const struct cgroup_host *h, const char *id,
                                 int fds[CGROUP_TREES_MAX], struct err *err);
+/* Makes a group of our own with such a `user`, if it is not there yet, and puts a process into it.
+ */
+must_check int cgroup_confine(const struct cgroup_host *h, const char *name,
+                              const struct guest_limits *limits, pid_t pid, struct err *err);
 void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage);
 void cgroup_shortage(const struct cgroup_host *h, const char *id, struct guest_shortage *ret);
 /* 1: it was told to stand still, and not all of it does yet; to be called again. */

@@ -83,7 +83,7 @@ int jail_mount_staging(struct jail *jail, struct err *err)
 	return 0;
 }
 
-static int become_root_inside(struct jail *jail, struct err *err)
+int jail_become_root(struct jail *jail, struct err *err)
 {
 	(void)jail;
 	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
@@ -218,7 +218,7 @@ static const struct {
 	{"session", jail_leave_session}, /* and the nest's group: stray.h counts on that place */
 	{"cgroup-namespace", jail_unshare_cgroup}, /* after the groups were joined */
 	{"staging", jail_mount_staging},           /* needs the host root's eyes */
-	{"identity", become_root_inside}, /* from here on the host's files are a stranger's */
+	{"identity", jail_become_root}, /* from here on the host's files are a stranger's */
 	{"root", jail_mount_root},
 	{"proc", jail_mount_proc}, /* while the host's /proc is in sight: the kernel asks for it */
 	{"sys", jail_mount_sys},

@@ -54,13 +54,14 @@ int jail_mount_dev(struct jail *jail, struct err *err);
 int jail_pivot(struct jail *jail, struct err *err);
 int jail_drop_caps(struct jail *jail, struct err *err);
 
-/* The steps that a zygote's child takes too. */
+/* The steps that the children of zygotes and sealers take too. */
 int jail_set_oom_score(struct jail *jail, struct err *err);
 int jail_leave_session(struct jail *jail, struct err *err);
 int jail_unshare_cgroup(struct jail *jail, struct err *err);
 int jail_mount_staging(struct jail *jail, struct err *err);
 int jail_set_rlimits(struct jail *jail, struct err *err);
 int jail_leave_keyring(struct jail *jail, struct err *err);
+int jail_become_root(struct jail *jail, struct err *err); /* inside */
 
 /* What an exec as root keeps, as a mask of 1 << CAP_*: told to the agent. */
 uint64_t jail_caps_of_root(void);

@@ -12,6 +12,7 @@
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -138,6 +139,15 @@ int images_remove(struct images *im, const struct digest *digest, struct err *er
 		return err_set(err, ERR_INTERNAL, errno, "cannot remove image %.12s…", hex);
 	r = tree_remove(im->templates_fd, gone);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot remove image %.12s…", hex) : 0;
+}
+
+int image_write_keeper(int dir_fd, uint64_t keeper, struct err *err)
+{
+	char text[32];
+	int len = snprintf(text, sizeof(text), "%" PRIu64, keeper);
+	int r = fd_replace_file(dir_fd, KEEPER, text, (size_t)len, 0400, /* sync= */ true);
+
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot mark the image") : 0;
 }
 
 bool images_find(const struct images *im, const struct digest *digest, struct image_info *ret)

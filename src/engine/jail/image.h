@@ -12,9 +12,8 @@
  * time: at most so many stay, the least recently used go first. A broker that was killed leaves its
  * mounts to the next, which takes them down.
  */
-#include "base/digest.h"
-#include "base/err.h"
 #include "base/list.h"
+#include "engine/engine.h"
 
 struct images {
 	int templates_fd;    /* DATA/templates */
@@ -35,11 +34,7 @@ void images_drop(struct images *im, const struct digest *digest); /* the mount a
 /* Mount and file. 0 as well if there is none. The caller knows that nobody uses it. */
 must_check int images_remove(struct images *im, const struct digest *digest, struct err *err);
 
-struct image_info {
-	struct digest digest;
-	uint64_t bytes;
-	uint64_t keeper; /* UINT64_MAX where it cannot be told, which is no store's number */
-};
+must_check int image_write_keeper(int dir_fd, uint64_t keeper, struct err *err);
 bool images_find(const struct images *im, const struct digest *digest, struct image_info *ret);
 void images_each(const struct images *im, void (*fn)(const struct image_info *info, void *arg),
                  void *arg);

@@ -24,6 +24,7 @@
 #include "engine/jail/ns.h"
 #include "engine/jail/pidns.h"
 #include "engine/jail/record.h"
+#include "engine/jail/seal.h"
 #include "engine/jail/share.h"
 #include "engine/jail/tree.h"
 
@@ -501,6 +502,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	struct sweep s = {is_known, arg};
 	struct err err;
 
+	seal_sweep();
 	/* Ahead of the first start, which says why if it cannot be. */
 	if (nest_need(&jail_host.nest, &err) < 0)
 		log_debug("jail.no_nest", "error='%s'", err.message);
@@ -511,10 +513,25 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	cgroup_each(&jail_host.cgroups, sweep_id, &s);
 }
 
+static void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg)
+{
+	images_each(&jail_host.images, fn, arg);
+}
+
+static int jail_remove_image(const struct digest *image, struct err *err)
+{
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (digest_equal(&g->spec.image, image))
+			return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s runs on it",
+			               g->spec.id);
+	return images_remove(&jail_host.images, image, err);
+}
+
 static void jail_leave(void)
 {
 	bool is_over = list_empty(&jail_host.guests);
 
+	seal_end_all();
 	/* The handles go, the guests stay: the next broker adopts them. */
 	list_for_each (&jail_host.guests, struct guest, g, link) {
 		loop_io_removep(&g->status_io);
@@ -545,5 +562,9 @@ const struct engine jail_engine = {
 	.kill = jail_kill,
 	.discard = jail_discard,
 	.each_kept = jail_each_kept,
+	.seal = seal_start,
+	.cancel_seal = seal_cancel,
+	.each_image = jail_each_image,
+	.remove_image = jail_remove_image,
 	.sweep = jail_sweep,
 };

@@ -12,6 +12,7 @@
 #include "engine/jail/child.h"
 #include "engine/jail/guest.h"
 #include "engine/jail/ns.h"
+#include "engine/jail/seal_child.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/zygote_child.h"
 
@@ -86,10 +87,13 @@ static pid_t clone_sibling(uint64_t flags, int group_fd, int *ret_pidfd)
 static int hatch(struct self *self, const struct nest_request *req, const int *fds, size_t n_fds,
                  struct hatched *ret)
 {
-	const bool is_guest = req->kind == NEST_GUEST;
+	const bool is_guest = req->kind == NEST_GUEST, is_zygote = req->kind == NEST_ZYGOTE;
+	/* A zygote shares the host's pids: it can enter only those below its own. */
+	const uint64_t flags =
+		(is_zygote ? 0 : CLONE_NEWUSER | CLONE_NEWPID) | (is_guest ? 0 : CLONE_NEWNET);
 	struct jail jail = {.filter = &jail_host.filter,
 	                    .staging = jail_host.sandboxes_dir,
-	                    .owner = is_guest ? 0 : NS_ZYGOTE_ID,
+	                    .owner = is_zygote ? NS_ZYGOTE_ID : 0,
 	                    .agent_fd = self->agent_fd,
 	                    .go_fd = fds[0],
 	                    .status_fd = fds[1],
@@ -101,18 +105,18 @@ static int hatch(struct self *self, const struct nest_request *req, const int *f
 		r = ret->socket_fd = open_socket(self, &err);
 	if (r < 0)
 		return r;
-	/* A zygote shares the host's pids: it can enter only those below its own. */
-	ret->pid = clone_sibling(is_guest ? CLONE_NEWUSER | CLONE_NEWPID : CLONE_NEWNET,
-	                         n_fds > 2 ? fds[2] : -1, &ret->pidfd);
+	ret->pid = clone_sibling(flags, n_fds > 2 ? fds[2] : -1, &ret->pidfd);
 	if (ret->pid < 0)
 		return -errno;
 	if (ret->pid == 0) {
 		(void)close(self->fd);
 		if (is_guest)
 			jail_child_run(&jail);
-		zygote_child_run(&jail);
+		if (is_zygote)
+			zygote_child_run(&jail);
+		seal_child_run(&jail);
 	}
-	if (is_guest && ns_write_id_maps(ret->pid, req->slot, &err) < 0)
+	if (!is_zygote && ns_write_id_maps(ret->pid, req->slot, &err) < 0)
 		return -err.errnum;
 	return 0;
 }

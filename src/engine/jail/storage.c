@@ -188,6 +188,16 @@ int storage_limit(const struct storage *s, const char *id, uint64_t disk_bytes, 
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot limit the sandbox's layer") : 0;
 }
 
+int storage_snapshot(const struct storage *s, const char *id, const char *name, struct err *err)
+{
+	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : btrfs_snapshot(s->fd, fd, name);
+
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	                       "cannot take a snapshot of the sandbox's layer")
+	             : 0;
+}
+
 bool storage_has(const struct storage *s, const char *id)
 {
 	return faccessat(s->fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;

@@ -34,6 +34,10 @@ must_check int storage_make(const struct storage *s, const char *id, uint64_t di
                             int *ret_fd, struct err *err);
 must_check int storage_limit(const struct storage *s, const char *id, uint64_t disk_bytes,
                              struct err *err);
+/* On btrfs: the layer as it is now, read-only, under another name; storage_remove() takes it too.
+ */
+must_check int storage_snapshot(const struct storage *s, const char *id, const char *name,
+                                struct err *err);
 bool storage_has(const struct storage *s, const char *id);
 uint64_t storage_usage(const struct storage *s, const char *id); /* bytes; 0 where not counted */
 /* 0: removed, or never there. 1: *ret_pidfd is a child that removes it. */

@@ -204,25 +204,6 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 	zygote_suspect(z, n == 0 ? "it hung up" : "it talks nonsense");
 }
 
-static int join_group(pid_t pid, struct err *err)
-{
-	int fds[CGROUP_TREES_MAX];
-	int n = cgroup_make(&jail_host.cgroups, GROUP, &limits, err);
-	char text[16];
-
-	if (n == 0)
-		n = cgroup_open_user(&jail_host.cgroups, GROUP, fds, err);
-	if (n < 0)
-		return n;
-	(void)snprintf(text, sizeof(text), "%d", (int)pid);
-	for (int i = 0; i < n; i++) {
-		if (write(fds[i], text, strlen(text)) < 0)
-			(void)err_set(err, ERR_INTERNAL, errno, "cannot join the zygote's group");
-		(void)close(fds[i]);
-	}
-	return err->code == ERR_NONE ? 0 : -err->errnum;
-}
-
 static int send_orders(struct zygote *z, int go_fd, int broker_fd, struct err *err)
 {
 	const int dirs[] = {jail_host.template_fd, jail_host.usr_fd};
@@ -258,7 +239,7 @@ static int hatch(struct zygote *z, int go[2], int status[2], int broker[2], stru
 	r = loop_child_take(jail_host.loop, h.pidfd, on_exit_of_zygote, z, &z->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the zygote");
-	r = join_group(h.pid, err);
+	r = cgroup_confine(&jail_host.cgroups, GROUP, &limits, h.pid, err);
 	if (r == 0)
 		r = send_orders(z, go[0], broker[1], err);
 	z->fd = take_fd(&broker[0]);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Images: seals under way, what there is, and what goes. A seal has its tag for a name: the gateway
+ * cancels what it has asked for and nothing else.
+ */
+#include "broker/inside.h"
+
+#include <string.h>
+
+struct seal_wait {
+	struct list link; /* in the broker's seals */
+	struct broker *broker;
+	uint64_t tag;
+	char id[ID_SIZE];
+	struct seal *seal;
+};
+
+static void on_seal(const struct seal_result *result, const struct err *err, void *arg)
+{
+	struct seal_wait *w = arg;
+	struct broker *b = w->broker;
+	bool is_over = err || !digest_is_zero(&result->image);
+	struct msg_reply reply;
+
+	box_reply_init(&reply, MSG_SEAL, w->tag, w->id);
+	if (err)
+		reply.err = *err;
+	else
+		reply.seal = *result;
+	wire_reply(b->wire, &reply, NULL);
+	if (!is_over)
+		return;
+	list_remove(&w->link);
+	free(w);
+	broker_work_end(b);
+}
+
+int seals_do_seal(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                  int *fds)
+{
+	const struct box *box = box_find(b, req->id);
+	const struct digest *base = box ? &box->spec.image : &req->seal.base;
+	struct seal_wait *w;
+	int r;
+
+	(void)fds;
+	if (!b->engine->seal)
+		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no templates",
+		               b->engine->name);
+	if (box && box->state != BOX_RUNNING)
+		return err_set(&reply->err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", req->id,
+		               box->state == BOX_STARTING ? "starting" : "ending");
+	w = xnew0(struct seal_wait);
+	*w = (struct seal_wait){.broker = b, .tag = req->tag};
+	memcpy(w->id, req->id, sizeof(w->id));
+	r = b->engine->seal(req->id, base, &req->seal.spec, on_seal, w, &w->seal, &reply->err);
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	list_append(&b->seals, &w->link);
+	broker_work_begin(b);
+	return 1;
+}
+
+int seals_do_cancel(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	(void)reply;
+	(void)fds;
+	list_for_each (&b->seals, struct seal_wait, w, link) {
+		if (w->tag != req->seal_tag)
+			continue;
+		b->engine->cancel_seal(w->seal);
+		break;
+	}
+	return 0;
+}
+
+struct image_list {
+	struct broker *broker;
+	uint64_t tag;
+};
+
+static void list_image(const struct image_info *info, void *arg)
+{
+	const struct image_list *list = arg;
+	struct msg_reply row;
+
+	box_reply_init(&row, MSG_IMAGES, list->tag, "");
+	row.image = *info;
+	wire_reply(list->broker->wire, &row, NULL);
+}
+
+int seals_do_images(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	struct image_list list = {b, req->tag};
+
+	(void)reply;
+	(void)fds;
+	if (b->engine->each_image)
+		b->engine->each_image(list_image, &list);
+	return 0;
+}
+
+int seals_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	(void)fds;
+	return b->engine->remove_image ? b->engine->remove_image(&req->image, &reply->err) : 0;
+}
+
+void seals_free(struct broker *b)
+{
+	list_for_each (&b->seals, struct seal_wait, w, link) {
+		list_remove(&w->link);
+		free(w);
+	}
+}
