@@ -31,6 +31,7 @@ enum need {
 
 /* One rule held against the facts. */
 struct trial {
+	const struct policy *policy;
 	const struct policy_rule *rule;
 	const struct range_site *site;
 	const struct judge_facts *facts;
@@ -125,11 +126,12 @@ static enum verdict try_denied_address(struct trial *t)
 }
 
 /* Whether the rule leads to the address at all, rather than somewhere of its own. */
-static enum judge_dial dial_of(const struct policy_rule *rule)
+static enum judge_dial dial_of(const struct policy *p, const struct policy_rule *rule)
 {
-	if (rule->action == ACTION_FORWARD || rule->action == ACTION_RESPOND ||
-	    (rule->action == ACTION_PROXY && rule->match.n_domains > 0))
+	if (rule->action == ACTION_FORWARD || rule->action == ACTION_RESPOND)
 		return DIAL_NOTHING;
+	if (policy_proxy_of(p, rule))
+		return DIAL_PROXY;
 	return rule->match.n_domains > 0 ? DIAL_NAME : DIAL_ADDRESS;
 }
 
@@ -137,14 +139,15 @@ static enum verdict try_allowed_address(struct trial *t)
 {
 	const struct policy_match *m = &t->rule->match;
 	const struct address *a = m->n_domains > 0 ? t->facts->resolved : t->facts->dialled;
+	enum judge_dial dial = dial_of(t->policy, t->rule);
 
-	if (dial_of(t->rule) == DIAL_NOTHING && m->n_cidrs == 0)
+	if ((dial == DIAL_NOTHING && m->n_cidrs == 0) || (dial == DIAL_PROXY && m->n_domains > 0))
 		return YES;
 	if (!a) /* ranges alone let no name be resolved: it would be a way out by itself */
 		return m->n_domains == 0 && m->n_cidrs > 0 ? NO : unknown(t, NEED_ADDRESS);
 	if (m->n_cidrs > 0 && !is_in(m, a))
 		return NO;
-	if (dial_of(t->rule) != DIAL_NOTHING && !range_is_open(t->site, a, m->cidrs, m->n_cidrs)) {
+	if (dial != DIAL_NOTHING && !range_is_open(t->site, a, m->cidrs, m->n_cidrs)) {
 		t->closed = range_kind_of(t->site, a);
 		return NO;
 	}
@@ -187,7 +190,7 @@ static struct tally count_rules(const struct policy *p, const struct range_site 
 	struct tally tally = {.matched = JUDGE_NO_RULE, .first = JUDGE_NO_RULE};
 
 	for (size_t i = 0; i < p->n_rules && tally.matched == JUDGE_NO_RULE; i++) {
-		struct trial t = {.rule = &p->rules[i], .site = site, .facts = facts};
+		struct trial t = {.policy = p, .rule = &p->rules[i], .site = site, .facts = facts};
 		enum verdict verdict = try_rule(&t);
 
 		if (tally.closed == RANGE_PUBLIC)
@@ -229,7 +232,7 @@ static struct judge_decision decide(const struct policy *p, const struct tally *
 	if (tally->needs == 0 ||
 	    (action == ACTION_ALLOW && !tally->may_deny && !tally->may_do_more)) {
 		d.outcome = JUDGE_ALLOW;
-		d.dial = dial_of(&p->rules[tally->matched]);
+		d.dial = dial_of(p, &p->rules[tally->matched]);
 		return d;
 	}
 	d.outcome = outcome_of(tally->needs);
@@ -238,10 +241,11 @@ static struct judge_decision decide(const struct policy *p, const struct tally *
 }
 
 /* Turns a denial into what is allowed to be written down: anything public. */
-static struct judge_decision record(struct judge_decision d, const struct range_site *site,
-                                    const struct judge_facts *facts)
+static struct judge_decision record(const struct policy *p, struct judge_decision d,
+                                    const struct range_site *site, const struct judge_facts *facts)
 {
 	bool is_named = facts->name_state == NAME_KNOWN;
+	bool is_told = is_named && p->proxy.url_text; /* who resolves it is the proxy */
 	const struct address *a = is_named ? facts->resolved : facts->dialled;
 
 	if (is_named && hostname_is_local(facts->name))
@@ -250,12 +254,14 @@ static struct judge_decision record(struct judge_decision d, const struct range_
 		d.outcome = JUDGE_NEED_NAME;
 	else if (facts->protocol == PROTOCOL_HTTP && !facts->request)
 		d.outcome = JUDGE_NEED_REQUEST;
-	else if (!a)
+	else if (!a && !is_told)
 		d.outcome = JUDGE_NEED_ADDRESS;
-	else if (range_is_open(site, a, NULL, 0))
+	else if (is_told || range_is_open(site, a, NULL, 0))
 		d = (struct judge_decision){.outcome = JUDGE_ALLOW,
 		                            .rule = d.rule,
-		                            .dial = is_named ? DIAL_NAME : DIAL_ADDRESS,
+		                            .dial = p->proxy.url_text ? DIAL_PROXY
+		                                    : is_named        ? DIAL_NAME
+		                                                      : DIAL_ADDRESS,
 		                            .is_recorded = true};
 	else
 		d.closed = range_kind_of(site, a);
@@ -273,7 +279,7 @@ struct judge_decision judge(const struct policy *p, const struct range_site *sit
 	tally = count_rules(p, site, facts);
 	d = decide(p, &tally);
 	if (p->mode == POLICY_RECORD && d.outcome == JUDGE_DENY)
-		return record(d, site, facts);
+		return record(p, d, site, facts);
 	return d;
 }
 

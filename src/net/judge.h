@@ -68,7 +68,8 @@ enum judge_outcome {
 enum judge_dial {
 	DIAL_NAME,    /* resolved, whatever the guest dialled */
 	DIAL_ADDRESS, /* what the guest dialled */
-	DIAL_NOTHING, /* the rule says what to do instead: forward, proxy, respond */
+	DIAL_PROXY,   /* policy_proxy_of() the rule, which is told the name or else the address */
+	DIAL_NOTHING, /* the rule says what to do instead: forward, respond */
 };
 
 struct judge_decision {

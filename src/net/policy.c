@@ -4,6 +4,7 @@
 #include "net/policy_json.h"
 
 #include <assert.h>
+#include <string.h>
 
 static const char *const action_names[] = {
 	[ACTION_DENY] = "deny",       [ACTION_ALLOW] = "allow", [ACTION_TRANSFORM] = "transform",
@@ -30,6 +31,16 @@ bool policy_rule_sees_requests(const struct policy_rule *rule)
 	return m->n_methods > 0 || m->n_paths > 0 || m->n_query > 0 || m->n_headers > 0 ||
 	       rule->action == ACTION_TRANSFORM || rule->action == ACTION_FORWARD ||
 	       rule->action == ACTION_RESPOND;
+}
+
+const struct policy_target *policy_proxy_of(const struct policy *p, const struct policy_rule *rule)
+{
+	if (rule && rule->action == ACTION_PROXY)
+		return &rule->target;
+	if (!p->proxy.url_text ||
+	    (rule && rule->action != ACTION_ALLOW && rule->action != ACTION_TRANSFORM))
+		return NULL;
+	return &p->proxy;
 }
 
 bool policy_opens_tls(const struct policy *p)
@@ -77,6 +88,38 @@ static void match_done(struct policy_match *m)
 	free_pairs(m->headers, m->n_headers);
 }
 
+void policy_target_done(struct policy_target *t)
+{
+	free(t->url_text);
+	free(t->username);
+	free_secret(t->password);
+	*t = (struct policy_target){0};
+}
+
+void policy_target_copy(struct policy_target *to, const struct policy_target *from)
+{
+	policy_target_done(to);
+	if (!from)
+		return;
+	to->url_text = xstrdup(from->url_text);
+	to->username = from->username ? xstrdup(from->username) : NULL;
+	to->password = from->password ? xstrdup(from->password) : NULL;
+	if (url_parse(to->url_text, strlen(to->url_text), &to->url, NULL) < 0)
+		abort(); /* it was read once */
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool policy_target_is_equal(const struct policy_target *a, const struct policy_target *b)
+{
+	return is_same_text(a->url_text, b ? b->url_text : NULL) &&
+	       is_same_text(a->username, b ? b->username : NULL) &&
+	       is_same_text(a->password, b ? b->password : NULL);
+}
+
 static void rule_done(struct policy_rule *rule)
 {
 	match_done(&rule->match);
@@ -85,9 +128,7 @@ static void rule_done(struct policy_rule *rule)
 		free_secret(rule->headers[i].value);
 	}
 	free(rule->headers);
-	free(rule->url_text);
-	free(rule->username);
-	free_secret(rule->password);
+	policy_target_done(&rule->target);
 	free(rule->content_type);
 	free(rule->body);
 }
@@ -99,5 +140,6 @@ void policy_free(struct policy *p)
 	for (size_t i = 0; i < p->n_rules; i++)
 		rule_done(&p->rules[i]);
 	free(p->rules);
+	policy_target_done(&p->proxy);
 	free(p);
 }

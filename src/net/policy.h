@@ -10,6 +10,7 @@
  *	 "deny": [name or range, …],		rules before all others
  *	 "rules": [{"match": {…}, "action": …}, …],
  *	 "allow": [name or range, …],		rules behind all others
+ *	 "proxy": {"url": …, "username": …, "password": …},	all connections go through it
  *	 "limits": {"connections": 100, "bytes_per_second": 1000000}}
  *
  * match: all that is given must hold, and of each list one entry (of query and headers each).
@@ -25,7 +26,8 @@
  * A rule with domains leads to the name: the wall resolves it and dials what it found, whatever
  * address the guest had. A rule without leads to the address that the guest dialled. With domains
  * and ranges the name's addresses must lie in the ranges, which is also how a name reaches a closed
- * one. Values of headers and passwords are secrets: they are written back only where asked for.
+ * one. Through a proxy a name goes as it is, and the proxy resolves it. Values of headers and
+ *passwords are secrets: they are written back only where asked for.
  *
  * A policy is read whole or refused whole, with the entry to blame
  *("policy.rules[3].match.cidrs[0]"). Once read it does not change, and borrows nothing.
@@ -105,24 +107,30 @@ struct policy_match {
 	size_t n_headers;
 };
 
+/* Where a connection goes instead, or through. */
+struct policy_target {
+	char *url_text;            /* NULL: none */
+	struct url url;            /* its paths are borrowed from url_text */
+	char *username, *password; /* of a proxy, or NULL */
+};
+
 struct policy_rule {
 	struct policy_match match;
 	enum policy_action action;
 	struct policy_header *headers; /* of transform and respond */
 	size_t n_headers;
-	char *url_text;            /* of forward and proxy */
-	struct url url;            /* its paths are borrowed from url_text */
-	char *username, *password; /* of proxy, or NULL */
-	unsigned status;           /* of respond */
-	char *content_type, *body; /* likewise, or NULL */
+	struct policy_target target; /* of forward and proxy */
+	unsigned status;             /* of respond */
+	char *content_type, *body;   /* likewise, or NULL */
 };
 
 struct policy {
 	enum policy_mode mode;
 	struct policy_rule *rules;
 	size_t n_rules;
-	uint64_t connections_max;  /* 0: the operator's */
-	uint64_t bytes_per_second; /* likewise */
+	struct policy_target proxy; /* of all that leads out, where a rule has none of its own */
+	uint64_t connections_max;   /* 0: the operator's */
+	uint64_t bytes_per_second;  /* likewise */
 };
 
 /* prefix is how the value is called in errors ("policy"). On success the caller owns *ret. */
@@ -143,5 +151,11 @@ void policy_write(const struct policy *p, struct json_writer *w, const char *nam
 
 /* Whether a rule cannot decide without seeing requests, so that TLS has to be terminated for it. */
 bool policy_rule_sees_requests(const struct policy_rule *rule);
+/* from may be NULL, which is none; *to is zeros, or one from before. */
+void policy_target_copy(struct policy_target *to, const struct policy_target *from);
+void policy_target_done(struct policy_target *t); /* twice is fine */
+bool policy_target_is_equal(const struct policy_target *a, const struct policy_target *b);
+/* The proxy that connections of the rule (NULL: of none, when recording) go through, or NULL. */
+const struct policy_target *policy_proxy_of(const struct policy *p, const struct policy_rule *rule);
 bool policy_opens_tls(const struct policy *p);             /* whether any of its rules does */
 const char *policy_action_name(enum policy_action action); /* "allow" */

@@ -18,6 +18,9 @@ int policy_read_match(struct policy_reader *r, const json_t *value, const char *
                       struct policy_match *ret);
 int policy_read_action(struct policy_reader *r, const json_t *value, const char *field,
                        struct policy_rule *ret);
+/* prefix: "PREFIX.proxy." */
+int policy_read_proxy(struct policy_reader *r, const json_t *value, const char *prefix,
+                      struct policy_target *ret);
 /* Refuses the entry i of a list. */
 int policy_refuse_entry(struct policy_reader *r, const char *field, size_t i, const char *text,
                         const char *why);

@@ -179,9 +179,24 @@ static int read_mode(struct policy_reader *r, const char *mode, struct policy *p
 	return 0;
 }
 
+/* A proxy is told a name and finds its addresses itself, so nobody could hold them to ranges. */
+static int check_proxied(struct policy_reader *r, const struct policy *p)
+{
+	for (size_t i = 0; i < p->n_rules; i++) {
+		const struct policy_rule *rule = &p->rules[i];
+
+		if (policy_proxy_of(p, rule) && rule->match.n_domains > 0 &&
+		    rule->match.n_cidrs > 0)
+			return err_field(r->err, r->prefix,
+			                 "a rule has domains and cidrs, and leads through a proxy, "
+			                 "where a name's addresses are not known");
+	}
+	return 0;
+}
+
 static int read_object(struct policy_reader *r, const json_t *value, struct policy *p)
 {
-	json_t *rules = NULL, *allow = NULL, *deny = NULL, *limits = NULL;
+	json_t *rules = NULL, *allow = NULL, *deny = NULL, *limits = NULL, *proxy = NULL;
 	const char *mode = "enforce";
 	const struct json_field fields[] = {
 		{"mode", JSON_FIELD_STRING, &mode},
@@ -189,6 +204,7 @@ static int read_object(struct policy_reader *r, const json_t *value, struct poli
 		{"allow", JSON_FIELD_ARRAY, &allow},
 		{"deny", JSON_FIELD_ARRAY, &deny},
 		{"limits", JSON_FIELD_OBJECT, &limits},
+		{"proxy", JSON_FIELD_OBJECT, &proxy},
 	};
 	char prefix[FIELD_SIZE];
 	int result;
@@ -208,6 +224,11 @@ static int read_object(struct policy_reader *r, const json_t *value, struct poli
 		result = read_short_list(r, allow, "allow", ACTION_ALLOW, p);
 	if (result == 0 && limits)
 		result = read_limits(r, limits, p);
+	(void)snprintf(prefix, sizeof(prefix), "%s.proxy.", r->prefix);
+	if (result == 0 && proxy)
+		result = policy_read_proxy(r, proxy, prefix, &p->proxy);
+	if (result == 0)
+		result = check_proxied(r, p);
 	if (result == 0 && p->n_rules > POLICY_RULES_MAX)
 		return err_field(r->err, r->prefix, "has more than %d rules", POLICY_RULES_MAX);
 	return result;

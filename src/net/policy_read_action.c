@@ -88,7 +88,7 @@ static int read_headers(struct policy_reader *r, const json_t *object, const cha
 }
 
 static int read_url(struct policy_reader *r, const char *text, const char *field, bool is_proxy,
-                    struct policy_rule *ret)
+                    struct policy_target *ret)
 {
 	const char *why = NULL;
 
@@ -131,11 +131,11 @@ static int read_forward(struct policy_reader *r, const json_t *value, const char
 	if (json_read(value, prefix, fields, ARRAY_SIZE(fields), r->err) < 0)
 		return -EINVAL;
 	(void)snprintf(field, sizeof(field), "%surl", prefix);
-	return read_url(r, url, field, /* is_proxy= */ false, ret);
+	return read_url(r, url, field, /* is_proxy= */ false, &ret->target);
 }
 
-static int read_proxy(struct policy_reader *r, const json_t *value, const char *prefix,
-                      struct policy_rule *ret)
+int policy_read_proxy(struct policy_reader *r, const json_t *value, const char *prefix,
+                      struct policy_target *ret)
 {
 	const char *url = NULL, *username = NULL, *password = NULL;
 	const struct json_field fields[] = {
@@ -156,6 +156,12 @@ static int read_proxy(struct policy_reader *r, const json_t *value, const char *
 	ret->password = password ? xstrdup(password) : NULL;
 	(void)snprintf(field, sizeof(field), "%surl", prefix);
 	return read_url(r, url, field, /* is_proxy= */ true, ret);
+}
+
+static int read_proxy(struct policy_reader *r, const json_t *value, const char *prefix,
+                      struct policy_rule *ret)
+{
+	return policy_read_proxy(r, value, prefix, &ret->target);
 }
 
 static int read_respond(struct policy_reader *r, const json_t *value, const char *prefix,

@@ -106,6 +106,17 @@ static void write_headers(struct json_writer *w, const struct policy_rule *rule,
 	json_close_object(w);
 }
 
+static void write_target(struct json_writer *w, const struct policy_target *t,
+                         enum policy_secrets secrets)
+{
+	if (t->url_text)
+		json_put_str(w, "url", t->url_text);
+	if (t->username)
+		json_put_str(w, "username", t->username);
+	if (t->password)
+		json_put_str(w, "password", secret(t->password, secrets));
+}
+
 static void write_action(struct json_writer *w, const struct policy_rule *rule,
                          enum policy_secrets secrets)
 {
@@ -119,12 +130,7 @@ static void write_action(struct json_writer *w, const struct policy_rule *rule,
 	json_open_object(w, name);
 	if (rule->action == ACTION_RESPOND)
 		json_put_u64(w, "status", rule->status);
-	if (rule->url_text)
-		json_put_str(w, "url", rule->url_text);
-	if (rule->username)
-		json_put_str(w, "username", rule->username);
-	if (rule->password)
-		json_put_str(w, "password", secret(rule->password, secrets));
+	write_target(w, &rule->target, secrets);
 	if (rule->headers)
 		write_headers(w, rule, secrets);
 	if (rule->body) {
@@ -146,7 +152,8 @@ static bool is_empty(const struct policy_match *m)
 /* The word for what needs no object, or NULL. */
 static const char *find_word(const struct policy *p)
 {
-	if (p->mode != POLICY_ENFORCE || p->connections_max || p->bytes_per_second)
+	if (p->mode != POLICY_ENFORCE || p->connections_max || p->bytes_per_second ||
+	    p->proxy.url_text)
 		return NULL;
 	if (p->n_rules == 0)
 		return "deny-all";
@@ -175,6 +182,11 @@ void policy_write(const struct policy *p, struct json_writer *w, const char *nam
 		json_close_object(w);
 	}
 	json_close_array(w);
+	if (p->proxy.url_text) {
+		json_open_object(w, "proxy");
+		write_target(w, &p->proxy, secrets);
+		json_close_object(w);
+	}
 	if (p->connections_max || p->bytes_per_second) {
 		json_open_object(w, "limits");
 		if (p->connections_max)

@@ -82,17 +82,6 @@ static int check_size(const struct policy *policy, const char *field, struct err
 	return err_field(err, field, "has more than %zu bytes", WALL_TEXT_MAX);
 }
 
-/* What the wall cannot do is refused, with the rule, rather than enforced in part. */
-static int check_rule(const struct policy_rule *rule, const char *field, struct err *err)
-{
-	const char *action = policy_action_name(rule->action);
-
-	if (rule->action == ACTION_FORWARD || rule->action == ACTION_PROXY)
-		return err_set(err, ERR_UNSUPPORTED, 0, "%s: the wall cannot %s yet", field,
-		               action);
-	return 0;
-}
-
 int network_read(const json_t *value, const char *field, struct policy **ret, struct err *err)
 {
 	auto_call(policy_freep) struct policy *p = NULL;
@@ -105,11 +94,6 @@ int network_read(const json_t *value, const char *field, struct policy **ret, st
 	r = policy_read(value, field, &p, err);
 	if (r == 0)
 		r = check_size(p, field, err);
-	for (size_t i = 0; r == 0 && i < p->n_rules; i++) {
-		auto_free char *name = xasprintf("%s.rules[%zu]", field, i);
-
-		r = check_rule(&p->rules[i], name, err);
-	}
 	if (r < 0)
 		return r;
 	*ret = take_ptr(p);

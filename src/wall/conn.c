@@ -44,7 +44,9 @@ struct conn {
 	enum judge_name_state name_state;
 	struct hostname name;
 	enum policy_protocol protocol;
-	bool is_by_name, is_resolved;
+	enum judge_dial dial;     /* how it is led on */
+	struct policy_target via; /* with DIAL_PROXY */
+	bool is_resolved;
 	struct judge_decision decision; /* the last */
 	/* its first bytes */
 	struct buf first;
@@ -90,6 +92,7 @@ static void conn_end(struct conn *c)
 	if (c->is_tls_read)
 		clienthello_done(&c->reader);
 	buf_done(&c->first);
+	policy_target_done(&c->via);
 	list_remove(&c->link);
 	c->door->n_conns--;
 	c->door->all->n_conns--;
@@ -180,10 +183,27 @@ static bool may_dial(const struct address *a, void *arg)
 	struct judge_facts facts = facts_of(c);
 	struct judge_decision d;
 
+	if (c->dial == DIAL_PROXY)
+		return judge_target_is_open(&c->door->all->site, &c->via.url, a);
 	facts.resolved = a;
 	d = judge(c->door->policy, &c->door->all->site, &facts);
 	c->decision = d;
 	return d.outcome == JUDGE_ALLOW && d.dial == DIAL_NAME;
+}
+
+static const struct policy_target *proxy_of(const struct conn *c, const struct judge_decision *d)
+{
+	const struct policy *p = c->door->policy;
+
+	return d->dial == DIAL_PROXY
+	               ? policy_proxy_of(p, d->rule == JUDGE_NO_RULE ? NULL : &p->rules[d->rule])
+	               : NULL;
+}
+
+static bool leads_the_same_way(const struct conn *c, const struct judge_decision *d)
+{
+	return d->outcome == JUDGE_ALLOW && d->dial == c->dial &&
+	       policy_target_is_equal(&c->via, proxy_of(c, d));
 }
 
 /* Whether what was reached may be used. */
@@ -192,8 +212,7 @@ static bool judge_again(struct conn *c)
 	struct judge_facts facts = facts_of(c);
 
 	c->decision = judge(c->door->policy, &c->door->all->site, &facts);
-	return c->decision.outcome == JUDGE_ALLOW &&
-	       c->decision.dial == (c->is_by_name ? DIAL_NAME : DIAL_ADDRESS);
+	return leads_the_same_way(c, &c->decision);
 }
 
 static void on_reached(enum reach_result result, int fd, const struct address *address, void *arg)
@@ -202,13 +221,14 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 
 	c->reach = NULL;
 	c->resolved = *address;
-	c->is_resolved = c->is_by_name && result != REACH_NO_ADDRESS;
+	c->is_resolved = c->dial == DIAL_NAME && result != REACH_NO_ADDRESS;
 	switch (result) {
 	case REACH_OK:
 		/* Of this address, and by the policy of now. */
 		if (judge_again(c)) {
-			door_learn(c->door, c->name_state == NAME_KNOWN ? &c->name : NULL, address,
-			           c->decision.dial, c->port);
+			door_learn(c->door, c->name_state == NAME_KNOWN ? &c->name : NULL,
+			           c->dial == DIAL_PROXY ? &c->dialled : address, c->decision.dial,
+			           c->port);
 			conn_pump(c, fd);
 			break;
 		}
@@ -219,7 +239,11 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 		conn_refuse(c, WALL_FAILED, "the name has no address");
 		break;
 	case REACH_DENIED:
-		conn_refuse(c, WALL_DENIED, door_why(&c->decision));
+		conn_refuse(c, WALL_DENIED,
+		            c->dial == DIAL_PROXY ? "its proxy is closed" : door_why(&c->decision));
+		break;
+	case REACH_REFUSED:
+		conn_refuse(c, WALL_FAILED, "its proxy does not let through");
 		break;
 	case REACH_FAILED:
 		conn_refuse(c, WALL_FAILED, "it does not answer");
@@ -227,12 +251,20 @@ static void on_reached(enum reach_result result, int fd, const struct address *a
 	}
 }
 
-static void conn_reach(struct conn *c, bool is_by_name)
+/* A rule about names leads to the name, others to where the guest wanted to go. */
+static bool is_by_name(const struct conn *c)
 {
-	const struct reach_want want = {
+	return c->dial == DIAL_NAME ||
+	       (c->dial == DIAL_PROXY && c->name_state == NAME_KNOWN &&
+	        (c->decision.rule == JUDGE_NO_RULE ||
+	         c->door->policy->rules[c->decision.rule].match.n_domains > 0));
+}
+
+static void conn_reach(struct conn *c, enum judge_dial dial)
+{
+	struct reach_want want = {
 		.loop = c->door->all->loop,
 		.resolver = c->door->all->resolver,
-		.name = is_by_name ? &c->name : NULL,
 		.address = c->dialled,
 		.port = c->port,
 		.may_dial = may_dial,
@@ -240,7 +272,10 @@ static void conn_reach(struct conn *c, bool is_by_name)
 		.arg = c,
 	};
 
-	c->is_by_name = is_by_name;
+	c->dial = dial;
+	policy_target_copy(&c->via, proxy_of(c, &c->decision));
+	want.name = is_by_name(c) ? &c->name : NULL;
+	want.proxy = dial == DIAL_PROXY ? &c->via : NULL;
 	loop_io_removep(&c->io); /* what else it sends waits */
 	loop_timer_set(c->timer, UINT64_MAX);
 	c->reach = reach_start(&want);
@@ -396,13 +431,13 @@ static void conn_judge(struct conn *c)
 		conn_open(c);
 		break;
 	case JUDGE_NEED_ADDRESS:
-		conn_reach(c, /* is_by_name= */ true);
+		conn_reach(c, DIAL_NAME);
 		break;
 	case JUDGE_ALLOW:
 		if (c->decision.dial == DIAL_NOTHING)
 			conn_open(c);
 		else
-			conn_reach(c, c->decision.dial == DIAL_NAME);
+			conn_reach(c, c->decision.dial);
 		break;
 	}
 }
@@ -500,8 +535,8 @@ static bool is_still_allowed(const struct conn *c)
 		return true;
 	d = judge(c->door->policy, &c->door->all->site, &facts);
 	if (c->reach && d.outcome == JUDGE_NEED_ADDRESS)
-		return c->is_by_name;
-	return d.outcome == JUDGE_ALLOW && d.dial == (c->is_by_name ? DIAL_NAME : DIAL_ADDRESS);
+		return c->dial == DIAL_NAME;
+	return leads_the_same_way(c, &d);
 }
 
 void conn_judge_again(struct door *door)

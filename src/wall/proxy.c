@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  *	reading --> reaching --> exchanging --> reading …
+ *	   |            |             |   +----> tunnelling
  *	   +------------+-------------+--> closing
  *
  * One request at a time: what a guest sends ahead waits in its buffer or its socket. Each turn
  *moves what can be moved, and then watches each end for what is missing: an end is read while its
  * buffer has room, and decoded only as far as the other end's buffer could take all of it.
- *
- * A host that is judged by its name is connected to by that name, and the connection is used again
- * for the next request only if that is for the same host and still allowed at that address.
+ * Who a request leads to is found in proxy_way.c; a request to change to WebSocket is judged as any
+ * other, and then bytes pass as they are (proxy_tunnel.c).
  */
 #include "wall/proxy_inside.h"
 
@@ -16,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-static void step(struct proxy *p);
 static bool end_read_pending(struct end *e);
 
 void proxy_finish(struct proxy *p)
@@ -43,72 +42,9 @@ void proxy_end_close(struct end *e)
 	e->is_eof = e->is_shut = false;
 }
 
-static struct judge_facts facts_of(const struct proxy *p, const struct address *resolved)
-{
-	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
-
-	return (struct judge_facts){
-		.name_state = host->is_name ? NAME_KNOWN : NAME_NONE,
-		.name = host->is_name ? &host->name : NULL,
-		.dialled = &p->config.dialled,
-		.resolved = resolved,
-		.port = p->config.port,
-		.protocol = p->is_tls ? PROTOCOL_TLS : PROTOCOL_HTTP,
-		.request = &p->request.judge,
-	};
-}
-
-static struct judge_decision judge_at(const struct proxy *p, const struct address *resolved)
-{
-	const struct judge_facts facts = facts_of(p, resolved);
-
-	return judge(p->config.door->policy, &p->config.door->all->site, &facts);
-}
-
-static bool may_dial(const struct address *a, void *arg)
-{
-	struct proxy *p = arg;
-
-	p->decision = judge_at(p, a);
-	return p->decision.outcome == JUDGE_ALLOW && p->decision.dial == DIAL_NAME;
-}
-
-bool proxy_is_still_allowed(const struct proxy *p)
-{
-	struct judge_decision d;
-
-	if (p->state != REACHING && p->state != EXCHANGING)
-		return true;
-	d = judge_at(p, p->state == EXCHANGING && p->up_dial == DIAL_NAME ? &p->up_address : NULL);
-	if (p->state == REACHING)
-		return d.outcome == JUDGE_ALLOW || d.outcome == JUDGE_NEED_ADDRESS;
-	return d.outcome == JUDGE_ALLOW && d.dial == p->up_dial;
-}
-
-static void begin_exchange(struct proxy *p)
-{
-	const struct policy *policy = p->config.door->policy;
-	const struct policy_rule *rule =
-		p->decision.rule == JUDGE_NO_RULE ? NULL : &policy->rules[p->decision.rule];
-	bool is_transformed = rule && rule->action == ACTION_TRANSFORM;
-
-	if (proxy_request_write(&p->up.out, &p->request_head, &p->request,
-	                        is_transformed ? rule->headers : NULL,
-	                        is_transformed ? rule->n_headers : 0) < 0) {
-		proxy_answer(p, 400, WALL_DENIED, "its head cannot be sent on");
-		return;
-	}
-	p->out_bytes += p->up.out.len;
-	door_learn(p->config.door, p->request.host.is_name ? &p->request.host.name : NULL,
-	           &p->up_address, p->up_dial, p->config.port);
-	http_decoder_init(&p->request_body, p->request_head.framing, p->request_head.length);
-	p->is_request_over = p->request_head.framing == HTTP_NO_BODY;
-	proxy_move(p, EXCHANGING, EXCHANGE_US);
-}
-
 static void on_io(struct loop *loop, uint32_t events, void *arg);
 
-static int end_open(struct end *e, int fd)
+int proxy_end_open(struct end *e, int fd)
 {
 	struct proxy *p = e->proxy;
 
@@ -116,101 +52,6 @@ static int end_open(struct end *e, int fd)
 	buf_init(&e->in, IN_MAX);
 	buf_init(&e->out, OUT_MAX);
 	return loop_io_add(p->loop, fd, 0, on_io, e, &e->io);
-}
-
-/* Whether the connection that is there may carry the request: at its address, by the policy of now.
- */
-static bool judge_again(struct proxy *p)
-{
-	struct judge_decision d = judge_at(p, p->up_dial == DIAL_NAME ? &p->up_address : NULL);
-
-	p->decision = d;
-	return d.outcome == JUDGE_ALLOW && d.dial == p->up_dial;
-}
-
-/* TLS shakes hands by itself, before the first byte of the request is sent. */
-static int open_up(struct proxy *p, int fd)
-{
-	int r = end_open(&p->up, fd);
-
-	if (r == 0 && p->is_tls)
-		r = secure_meet_server(p->config.door->all->secure, &p->up.t, &p->up_host);
-	return r;
-}
-
-static void on_reached(enum reach_result result, int fd, const struct address *address, void *arg)
-{
-	struct proxy *p = arg;
-
-	p->reach = NULL;
-	if (result == REACH_OK) {
-		p->up_address = *address;
-		if (open_up(p, fd) < 0)
-			proxy_answer(p, 502, WALL_FAILED, "no room");
-		else if (judge_again(p))
-			begin_exchange(p);
-		else
-			proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
-	} else if (result == REACH_DENIED) {
-		proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
-	} else if (result == REACH_NO_ADDRESS) {
-		proxy_answer(p, 502, WALL_FAILED, "the name has no address");
-	} else {
-		proxy_answer(p, 502, WALL_FAILED, "it does not answer");
-	}
-	step(p);
-}
-
-static void begin_reach(struct proxy *p, bool is_by_name)
-{
-	const struct reach_want want = {
-		.loop = p->loop,
-		.resolver = p->config.door->all->resolver,
-		.name = is_by_name ? &p->request.host.name : NULL,
-		.address = p->config.dialled,
-		.port = p->config.port,
-		.may_dial = may_dial,
-		.done = on_reached,
-		.arg = p,
-	};
-
-	proxy_end_close(&p->up);
-	p->up_host = p->request.host;
-	p->up_dial = is_by_name ? DIAL_NAME : DIAL_ADDRESS;
-	p->state = REACHING;
-	loop_timer_set(p->timer, UINT64_MAX);
-	p->reach = reach_start(&want);
-}
-
-/* For the next request. */
-static bool can_use_again(struct proxy *p)
-{
-	return p->up.t.fd >= 0 && !p->up.is_eof && host_is_equal(&p->up_host, &p->request.host) &&
-	       judge_again(p);
-}
-
-static void judge_request(struct proxy *p)
-{
-	const struct policy *policy = p->config.door->policy;
-
-	p->decision = judge_at(p, NULL);
-	if (p->decision.outcome == JUDGE_ALLOW && p->decision.dial == DIAL_NOTHING) {
-		if (policy->rules[p->decision.rule].action == ACTION_RESPOND)
-			proxy_respond(p, &policy->rules[p->decision.rule]);
-		else
-			proxy_answer(p, 501, WALL_DENIED, "its rule asks for what is not there");
-	} else if (p->decision.outcome != JUDGE_ALLOW &&
-	           p->decision.outcome != JUDGE_NEED_ADDRESS) {
-		proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
-	} else {
-		bool is_by_name =
-			p->decision.outcome == JUDGE_NEED_ADDRESS || p->decision.dial == DIAL_NAME;
-
-		if (can_use_again(p))
-			begin_exchange(p);
-		else
-			begin_reach(p, is_by_name);
-	}
 }
 
 static void begin_request(struct proxy *p)
@@ -231,7 +72,7 @@ static void begin_request(struct proxy *p)
 	}
 	http_head_init(&p->reply_head, HTTP_RESPONSE);
 	p->reply_head.is_head_reply = strcmp(p->request_head.method, "HEAD") == 0;
-	judge_request(p);
+	proxy_judge(p);
 }
 
 /* Whether something was moved. */
@@ -279,7 +120,7 @@ static void end_watch(struct end *e)
 	loop_io_set(e->io, events);
 }
 
-static void step(struct proxy *p)
+void proxy_step(struct proxy *p)
 {
 	bool has_moved = true;
 
@@ -289,6 +130,8 @@ static void step(struct proxy *p)
 			has_moved = read_request(p);
 		else if (p->state == EXCHANGING)
 			has_moved = proxy_exchange(p);
+		else if (p->state == TUNNELLING)
+			has_moved = proxy_tunnel(p);
 		else if (p->state == CLOSING)
 			close_politely(p);
 		if (!p->is_over && !has_moved)
@@ -306,7 +149,7 @@ static void on_turn(void *arg)
 	struct end *e = arg;
 
 	if (transport_has_pending(&e->t))
-		step(e->proxy);
+		proxy_step(e->proxy);
 	else
 		end_watch(e);
 }
@@ -369,13 +212,15 @@ static void on_broken(struct end *e)
 	char why[SECURE_WHY_SIZE];
 
 	secure_explain(&e->t, e == &p->guest, why);
-	if (e == &p->guest) {
+	if (e == &p->guest && p->state != TUNNELLING) {
 		if (p->is_tls && !p->has_had_request) /* TLS itself has failed */
 			proxy_record(p, WALL_FAILED, why);
 		proxy_finish(p);
 	} else if (p->state == EXCHANGING) {
 		proxy_answer(p, 502, WALL_FAILED, why);
-		step(p);
+		proxy_step(p);
+	} else if (p->state == TUNNELLING) {
+		proxy_end_tunnel(p);
 	} else {
 		proxy_end_close(e); /* it was idle: the next request makes a new one */
 	}
@@ -412,13 +257,15 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 		on_broken(e);
 		return;
 	}
-	if (e == &p->up && p->state != EXCHANGING && (e->in.len > 0 || e->is_eof)) {
+	if (e == &p->up && p->state < EXCHANGING && (e->in.len > 0 || e->is_eof)) {
 		proxy_end_close(e); /* nobody asked for it */
 		return;
 	}
 	if (p->state == EXCHANGING)
 		loop_timer_set_in(p->timer, EXCHANGE_US);
-	step(p);
+	else if (p->state == TUNNELLING && !p->guest.is_shut && !p->up.is_shut)
+		loop_timer_set_in(p->timer, TUNNEL_US);
+	proxy_step(p);
 }
 
 static void on_patience_end(struct loop *loop, void *arg)
@@ -426,6 +273,10 @@ static void on_patience_end(struct loop *loop, void *arg)
 	struct proxy *p = arg;
 
 	(void)loop;
+	if (p->state == TUNNELLING) {
+		proxy_end_tunnel(p);
+		return;
+	}
 	if (p->state == EXCHANGING)
 		proxy_record(p, WALL_FAILED, "nothing was said for too long");
 	proxy_finish(p);
@@ -467,7 +318,7 @@ int proxy_new(const struct proxy_config *config, struct proxy **ret)
 	p->timer = loop_timer_new(p->loop, on_patience_end, p);
 	http_head_init(&p->request_head, proxy_request_kind(p));
 	http_head_init(&p->reply_head, HTTP_RESPONSE);
-	r = end_open(&p->guest, config->guest_fd);
+	r = proxy_end_open(&p->guest, config->guest_fd);
 	if (r == 0)
 		r = take_first(p, config->first);
 	if (r < 0) {
@@ -489,6 +340,7 @@ static void on_free(struct loop *loop, void *arg)
 	proxy_request_done(&p->request);
 	http_head_done(&p->request_head);
 	http_head_done(&p->reply_head);
+	policy_target_done(&p->up_target);
 	free(p);
 }
 

@@ -6,6 +6,7 @@
 #include "wall/proxy_inside.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define CHUNK_EXTRA 32 /* around a chunk */
 #define INTERIM_MAX 16 /* 1xx before a reply */
@@ -66,6 +67,27 @@ static bool send_request_body(struct proxy *p)
 	return false;
 }
 
+/* Both have agreed to leave HTTP for WebSocket. */
+static bool is_change(const struct proxy *p)
+{
+	const char *to = http_head_find(&p->reply_head, "upgrade");
+
+	return p->request.is_upgrade && p->reply_head.status == 101 && p->reply_head.is_upgrade &&
+	       http_head_count(&p->reply_head, "upgrade") == 1 && strcasecmp(to, "websocket") == 0;
+}
+
+static bool change(struct proxy *p)
+{
+	const struct proxy_reply_form form = {.is_upgrade = true};
+
+	if (proxy_response_write(&p->guest.out, &p->reply_head, &form) < 0) {
+		proxy_answer(p, 502, WALL_FAILED, "the server's reply is too large");
+		return true;
+	}
+	proxy_begin_tunnel(p);
+	return true;
+}
+
 static bool pass_interim(struct proxy *p)
 {
 	if (p->reply_head.status == 101 || ++p->n_interim > INTERIM_MAX) {
@@ -98,6 +120,8 @@ static bool read_reply_head(struct proxy *p)
 		                    : "the server's reply is not HTTP of one reading");
 		return true;
 	}
+	if (is_change(p))
+		return change(p);
 	if (p->reply_head.status < 200)
 		return pass_interim(p);
 	has_end = p->reply_head.framing == HTTP_NO_BODY || p->reply_head.framing == HTTP_LENGTH;

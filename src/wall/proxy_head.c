@@ -3,7 +3,7 @@
  * What is refused here is what a server behind could read otherwise than the judge has: a Host
  * field twice or not canonical, a target that names another host, "Connection" that asks for
  * another field to be dropped on the way, methods that answer with the request itself (TRACE) or
- * leave HTTP (CONNECT, Upgrade).
+ * leave HTTP (CONNECT), and changes to any other protocol than WebSocket (RFC 6455).
  */
 #include "wall/proxy_head.h"
 
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define SCHEME "http://"
+#define SCHEME  "http://"
+#define UPGRADE "Connection: Upgrade\r\nUpgrade: websocket\r\n"
 
 enum { BAD_REQUEST = 400, METHOD_NOT_ALLOWED = 405, NOT_IMPLEMENTED = 501 };
 
@@ -39,7 +40,7 @@ static bool is_ours(const char *name)
 
 static bool is_connection_word(const char *word, size_t len)
 {
-	static const char *const words[] = {"close", "keep-alive", "te"};
+	static const char *const words[] = {"close", "keep-alive", "te", "upgrade"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (strlen(words[i]) == len && strncasecmp(word, words[i], len) == 0)
@@ -61,12 +62,21 @@ static bool is_connection_plain(const char *list)
 	return true;
 }
 
+static bool is_websocket(const struct http_head *h)
+{
+	return h->is_upgrade && h->minor > 0 && strcmp(h->method, "GET") == 0 &&
+	       h->framing == HTTP_NO_BODY && http_head_count(h, "upgrade") == 1 &&
+	       strcasecmp(http_head_find(h, "upgrade"), "websocket") == 0;
+}
+
 static int check_fields(const struct http_head *h, const char **why)
 {
 	if (strcmp(h->method, "TRACE") == 0 || strcmp(h->method, "CONNECT") == 0)
 		return refuse(METHOD_NOT_ALLOWED, "this method does not pass the wall", why);
-	if (http_head_find(h, "upgrade") || http_head_find(h, "http2-settings"))
-		return refuse(NOT_IMPLEMENTED, "upgrades do not pass the wall", why);
+	if (http_head_find(h, "http2-settings") ||
+	    (http_head_find(h, "upgrade") && !is_websocket(h)))
+		return refuse(NOT_IMPLEMENTED, "of all upgrades only WebSocket passes the wall",
+		              why);
 	for (size_t i = 0; i < h->n_fields; i++) {
 		struct http_field f = http_head_field(h, i);
 
@@ -139,6 +149,7 @@ int proxy_request_read(const struct http_head *h, struct proxy_request *ret, con
 		status = read_path(path, ret, why);
 	if (status != 0)
 		return status;
+	ret->is_upgrade = is_websocket(h);
 	for (size_t i = 0; i < h->n_fields; i++) {
 		struct http_field f = http_head_field(h, i);
 
@@ -163,44 +174,98 @@ void proxy_request_done(struct proxy_request *r)
 	*r = (struct proxy_request){0};
 }
 
-static bool is_set(const char *name, const struct policy_header *set, size_t n_set)
+/* Said by the wall, where it forwards. */
+static bool is_forwarding(const char *name)
 {
-	for (size_t i = 0; i < n_set; i++)
-		if (strcasecmp(set[i].name, name) == 0)
+	static const char *const names[] = {"forwarded",         "x-forwarded-for",
+	                                    "x-forwarded-host",  "x-forwarded-port",
+	                                    "x-forwarded-proto", "x-cloche-sandbox"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(name, names[i]) == 0)
 			return true;
 	return false;
 }
 
-static int write_fields(struct buf *out, const struct http_head *h, const struct policy_header *set,
-                        size_t n_set)
+static bool is_replaced(const char *name, const struct proxy_rewrite *how)
+{
+	for (size_t i = 0; i < how->n_set; i++)
+		if (strcasecmp(how->set[i].name, name) == 0)
+			return true;
+	return how->forward && is_forwarding(name);
+}
+
+static int write_fields(struct buf *out, const struct http_head *h, const struct proxy_rewrite *how)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < h->n_fields; i++) {
 		struct http_field f = http_head_field(h, i);
 
-		if (!is_ours(f.name) && !is_set(f.name, set, n_set))
+		if (!is_ours(f.name) && !is_replaced(f.name, how))
 			r = http_encode_field(out, f.name, f.value);
 	}
-	for (size_t i = 0; r == 0 && i < n_set; i++)
-		r = http_encode_field(out, set[i].name, set[i].value);
+	for (size_t i = 0; r == 0 && i < how->n_set; i++)
+		r = http_encode_field(out, how->set[i].name, how->set[i].value);
 	return r;
 }
 
-int proxy_request_write(struct buf *out, const struct http_head *h, const struct proxy_request *r,
-                        const struct policy_header *set, size_t n_set)
+static int write_authority(struct buf *out, const char *field, const struct host *host,
+                           uint16_t port)
 {
-	char host[HOST_SIZE];
-	int result;
+	char text[HOST_SIZE];
 
-	host_format(&r->host, host);
-	result = buf_printf(out, "%s %s%s%s HTTP/1.1\r\nHost: %s", h->method, r->path.text,
-	                    r->query ? "?" : "", r->query ? r->query : "", host);
+	host_format(host, text);
+	return port ? buf_printf(out, "%s: %s:%u\r\n", field, text, port)
+	            : buf_printf(out, "%s: %s\r\n", field, text);
+}
+
+/* The path of the URL comes before the request's own. */
+static int write_target(struct buf *out, const struct http_head *h, const struct proxy_request *r,
+                        const struct url *forward)
+{
+	int prefix = forward ? (int)forward->path_len : 0;
+
+	if (prefix > 0 && forward->path[prefix - 1] == '/')
+		prefix--;
+	return buf_printf(out, "%s %.*s%s%s%s HTTP/1.1\r\n", h->method, prefix,
+	                  forward ? forward->path : "", r->path.text, r->query ? "?" : "",
+	                  r->query ? r->query : "");
+}
+
+static int write_forwarding(struct buf *out, const struct proxy_request *r,
+                            const struct proxy_rewrite *how)
+{
+	int result = write_authority(out, "X-Forwarded-Host", &r->host, r->port);
+
+	return result == 0 ? buf_printf(out,
+	                                "X-Forwarded-Proto: %s\r\nX-Forwarded-Port: %u\r\n"
+	                                "X-Cloche-Sandbox: %s\r\n",
+	                                how->is_from_tls ? "https" : "http", how->from_port,
+	                                how->sandbox_id)
+	                   : result;
+}
+
+static uint16_t port_said(const struct url *url)
+{
+	return url->port == (url->scheme == URL_HTTPS ? 443 : 80) ? 0 : url->port;
+}
+
+int proxy_request_write(struct buf *out, const struct http_head *h, const struct proxy_request *r,
+                        const struct proxy_rewrite *how)
+{
+	const struct url *forward = how->forward;
+	int result = write_target(out, h, r, forward);
+
 	if (result == 0)
-		result =
-			r->port ? buf_printf(out, ":%u\r\n", r->port) : buf_append_str(out, "\r\n");
+		result = forward ? write_authority(out, "Host", &forward->host, port_said(forward))
+		                 : write_authority(out, "Host", &r->host, r->port);
 	if (result == 0)
-		result = write_fields(out, h, set, n_set);
+		result = write_fields(out, h, how);
+	if (result == 0 && forward)
+		result = write_forwarding(out, r, how);
+	if (result == 0 && r->is_upgrade)
+		result = buf_append_str(out, UPGRADE);
 	if (result == 0 && h->framing == HTTP_CHUNKED)
 		result = buf_append_str(out, "Transfer-Encoding: chunked\r\n");
 	else if (result == 0 && h->framing == HTTP_LENGTH)
@@ -226,7 +291,9 @@ int proxy_response_write(struct buf *out, const struct http_head *h,
 	int r = buf_printf(out, "HTTP/1.1 %d %s\r\n", h->status, h->reason);
 
 	if (r == 0)
-		r = write_fields(out, h, NULL, 0);
+		r = write_fields(out, h, &(struct proxy_rewrite){0});
+	if (r == 0 && form->is_upgrade)
+		return buf_append_str(out, UPGRADE "\r\n");
 	if (r == 0 && h->framing == HTTP_LENGTH)
 		r = buf_printf(out, "Content-Length: %" PRIu64 "\r\n", h->length);
 	else if (r == 0 && length)

@@ -13,6 +13,7 @@ struct proxy_request {
 	uint16_t port;     /* said with it, or 0 */
 	struct path path;  /* owned */
 	const char *query; /* borrowed from the head, or NULL */
+	bool is_upgrade;   /* to WebSocket */
 	struct judge_header headers[HTTP_FIELDS_MAX];
 	struct judge_request judge; /* all of it, as the judge takes it */
 };
@@ -21,14 +22,23 @@ struct proxy_request {
 must_check int proxy_request_read(const struct http_head *h, struct proxy_request *ret,
                                   const char **why);
 void proxy_request_done(struct proxy_request *r);
-/* set: fields that replace the guest's own (of a rule that transforms); n_set may be 0. */
+
+/* What the rule changes in a request. Zeros: nothing. */
+struct proxy_rewrite {
+	const struct policy_header *set; /* fields that replace the guest's own */
+	size_t n_set;
+	const struct url *forward; /* where it goes instead, told whom it was for */
+	bool is_from_tls;
+	uint16_t from_port;
+	const char *sandbox_id;
+};
 must_check int proxy_request_write(struct buf *out, const struct http_head *h,
-                                   const struct proxy_request *r, const struct policy_header *set,
-                                   size_t n_set);
+                                   const struct proxy_request *r, const struct proxy_rewrite *how);
 
 struct proxy_reply_form {
 	bool is_chunked; /* what the guest gets */
 	bool is_last;    /* its connection closes behind it */
+	bool is_upgrade; /* to WebSocket */
 };
 must_check int proxy_response_write(struct buf *out, const struct http_head *h,
                                     const struct proxy_reply_form *form);

@@ -8,11 +8,12 @@
 #define SECONDS     UINT64_C(1000000)
 #define READING_US  (60 * SECONDS)  /* for a whole head; also how long an idle one is kept */
 #define EXCHANGE_US (300 * SECONDS) /* without a byte in either direction */
+#define TUNNEL_US   (3600 * SECONDS)
 #define CLOSING_US  (5 * SECONDS)
 #define IN_MAX      ((size_t)32 * 1024)
 #define OUT_MAX     ((size_t)128 * 1024) /* a head, and what IN_MAX decodes to */
 
-enum state { READING, REACHING, EXCHANGING, CLOSING };
+enum state { READING, REACHING, EXCHANGING, TUNNELLING, CLOSING };
 
 struct end {
 	struct proxy *proxy;
@@ -22,6 +23,15 @@ struct end {
 	struct pace *pace; /* of what is read from it */
 	struct pace_turn turn;
 	bool is_eof, is_shut;
+};
+
+/* How a request gets to whom. */
+struct proxy_way {
+	enum judge_dial dial; /* DIAL_NOTHING: a rule forwards it */
+	struct host host; /* that is dialled, or told to the proxy, and proves its name by TLS */
+	uint16_t port;
+	bool is_tls;
+	const struct policy_target *target; /* the proxy, or where it is forwarded to; borrowed */
 };
 
 struct proxy {
@@ -35,8 +45,8 @@ struct proxy {
 	struct loop_timer *timer;
 	struct reach *reach;
 	/* whom up leads to */
-	struct host up_host;
-	enum judge_dial up_dial;
+	struct proxy_way up_way;
+	struct policy_target up_target;
 	struct address up_address;
 	/* the request under way */
 	struct http_head request_head, reply_head;
@@ -54,6 +64,8 @@ struct proxy {
 void proxy_finish(struct proxy *p); /* once; the owner is told */
 void proxy_move(struct proxy *p, enum state state, uint64_t patience_us);
 void proxy_end_close(struct end *e);
+must_check int proxy_end_open(struct end *e, int fd);
+void proxy_step(struct proxy *p); /* moves what can be moved */
 enum http_kind proxy_request_kind(const struct proxy *p);
 
 /* proxy_reply.c */
@@ -61,6 +73,14 @@ void proxy_record(struct proxy *p, enum wall_verdict verdict, const char *why);
 /* The wall's own reply, and the connection's end. */
 void proxy_answer(struct proxy *p, int status, enum wall_verdict verdict, const char *why);
 void proxy_respond(struct proxy *p, const struct policy_rule *rule); /* what a rule replies */
+
+/* proxy_way.c: the request that was read is replied to, or on its way */
+void proxy_judge(struct proxy *p);
+
+/* proxy_tunnel.c */
+void proxy_begin_tunnel(struct proxy *p);
+bool proxy_tunnel(struct proxy *p);
+void proxy_end_tunnel(struct proxy *p);
 
 /* proxy_exchange.c: moves what can be moved of a request and its reply; whether something was. */
 bool proxy_exchange(struct proxy *p);

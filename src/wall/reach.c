@@ -7,6 +7,7 @@
  */
 #include "wall/reach.h"
 
+#include "wall/egress.h"
 #include "wall/sockaddr.h"
 
 #include <netinet/in.h>
@@ -18,8 +19,12 @@
 
 struct reach {
 	struct reach_want want;
-	struct hostname name;
+	struct hostname name; /* that is resolved */
+	struct host host;     /* that the proxy is told */
+	uint16_t port;        /* that is dialled */
+	struct egress *egress;
 	struct resolver_ask *ask;
+	bool is_by_name;
 	bool is_second; /* of the two questions */
 	struct address addresses[ADDRESSES_MAX];
 	size_t n, next;
@@ -50,6 +55,7 @@ void reach_cancel(struct reach *r)
 	if (!r)
 		return;
 	resolver_cancel(r->ask);
+	egress_cancel(r->egress);
 	drop_socket(r);
 	loop_timer_free(r->timer);
 	loop_defer(r->want.loop, on_free, r);
@@ -84,6 +90,38 @@ static void on_response(const struct dns_response *response, void *arg)
 	try_next(r);
 }
 
+static void on_let_through(int fd, void *arg)
+{
+	struct reach *r = arg;
+
+	r->egress = NULL;
+	r->result = REACH_REFUSED;
+	finish(r, fd);
+}
+
+static void on_connected(struct reach *r)
+{
+	const struct egress_want want = {
+		.loop = r->want.loop,
+		.fd = r->fd,
+		.proxy = r->want.proxy,
+		.host = &r->host,
+		.port = r->want.port,
+		.done = on_let_through,
+		.arg = r,
+	};
+
+	if (!r->want.proxy) {
+		finish(r, take_fd(&r->fd));
+		return;
+	}
+	loop_timer_set(r->timer, UINT64_MAX);
+	r->fd = -1;
+	r->egress = egress_start(&want);
+	if (!r->egress)
+		finish(r, -1);
+}
+
 static void on_io(struct loop *loop, uint32_t events, void *arg)
 {
 	struct reach *r = arg;
@@ -94,7 +132,7 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 	(void)events;
 	if (getsockopt(r->fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) {
 		loop_io_removep(&r->io);
-		finish(r, take_fd(&r->fd));
+		on_connected(r);
 		return;
 	}
 	try_next(r);
@@ -109,7 +147,7 @@ static void on_timer(struct loop *loop, void *arg)
 static int dial(struct reach *r, const struct address *a)
 {
 	struct sockaddr_storage sa;
-	socklen_t len = sockaddr_from(&sa, a, r->want.port);
+	socklen_t len = sockaddr_from(&sa, a, r->port);
 	const int on = 1;
 
 	r->tried = *a;
@@ -133,12 +171,36 @@ static void try_next(struct reach *r)
 	if (r->io)
 		return;
 	loop_timer_set(r->timer, UINT64_MAX);
-	if (!r->want.name || r->is_second) {
+	if (!r->is_by_name || r->is_second) {
 		finish(r, -1);
 		return;
 	}
 	r->is_second = true;
 	r->ask = resolver_ask(r->want.resolver, &r->name, DNS_AAAA, on_response, r);
+}
+
+/* At the host, or at the proxy that is told of it. */
+static void aim(struct reach *r)
+{
+	const struct reach_want *want = &r->want;
+	struct host host = {.is_name = want->name != NULL, .address = want->address};
+
+	if (want->name)
+		host.name = *want->name;
+	r->host = host;
+	r->port = want->port;
+	if (want->proxy) {
+		host = want->proxy->url.host;
+		r->port = want->proxy->url.port;
+	}
+	r->is_by_name = host.is_name;
+	r->name = host.name;
+	if (host.is_name)
+		return;
+	if (!want->proxy || want->may_dial(&host.address, want->arg))
+		r->addresses[r->n++] = host.address;
+	else
+		r->result = REACH_DENIED;
 }
 
 struct reach *reach_start(const struct reach_want *want)
@@ -148,12 +210,10 @@ struct reach *reach_start(const struct reach_want *want)
 	*r = (struct reach){.want = *want, .fd = -1};
 	r->result = REACH_NO_ADDRESS;
 	r->timer = loop_timer_new(want->loop, on_timer, r);
-	if (want->name) {
-		r->name = *want->name;
-		r->want.name = &r->name;
+	aim(r);
+	if (r->is_by_name) {
 		r->ask = resolver_ask(want->resolver, &r->name, DNS_A, on_response, r);
 	} else {
-		r->addresses[r->n++] = want->address;
 		loop_timer_set_in(r->timer, 0);
 	}
 	return r;

@@ -473,8 +473,12 @@ def set_network(api, box):
     assert api("set_network", id=box.id, body={"policy": policy})[1]["in_force"] is True
     assert api("set_network", id=box.id, body={"policy": "deny-all"})[1]["kind"] == "deny-all"
     assert api("set_network", id=box.id, body={"policy": {"allow": ["a b"]}})[0] == 400
-    rule = {"match": {"domains": ["example.com"], "paths": ["/x"]}, "action": "allow"}
-    assert api("set_network", id=box.id, body={"policy": {"rules": [rule]}})[0] == 501
+    match = {"domains": ["example.com"], "paths": ["/x"], "headers": [{"name": "accept", "value": {"prefix": "text/"}}]}
+    proxy = {"url": "socks5://192.0.2.1:1080", "username": "u", "password": "p"}
+    respond = {"status": 418, "headers": {"x-a": "b"}, "content_type": "text/plain", "body": "c"}
+    actions = ["deny", {"transform": {"headers": {"a": "b"}}}, {"forward": {"url": "https://example.com/a"}}, {"proxy": proxy}, {"respond": respond}]
+    rules = [{"match": match, "action": action} for action in actions]
+    assert api("set_network", id=box.id, body={"policy": {"rules": rules, "proxy": proxy}})[0] == 200
 
 
 def list_network_decisions(api, box):

@@ -186,7 +186,9 @@ def test_explain_names_the_rule_and_its_strength(walled):
         ({"allow": ["10.0.0.1/8"]}, "invalid_field", "allow[0]"),
         ("allow-some", "invalid_field", "network"),
         ({"rules": [{"match": {"paths": ["/x"]}, "action": {"transform": {"headers": {"a": "b"}}}}]}, "invalid_field", "rules[0].match.domains"),
-        ({"rules": [{"match": {"domains": ["a.test"]}, "action": {"forward": {"url": "https://b.test/"}}}]}, "unsupported", "rules[0]"),
+        ({"rules": [{"match": {"domains": ["a.test"]}, "action": {"forward": {"url": "ftp://b.test/"}}}]}, "invalid_field", "rules[0].action.forward.url"),
+        ({"allow": ["a.test"], "proxy": {"url": "https://b.test/"}}, "invalid_field", "proxy.url"),
+        ({"rules": [{"match": {"domains": ["a.test"], "cidrs": ["10.0.0.0/8"]}, "action": "allow"}], "proxy": {"url": "socks5://b.test:1"}}, "invalid_field", "network"),
         ({"limits": {"bytes_per_second": 100}}, "invalid_field", "bytes_per_second"),
     ],
 )

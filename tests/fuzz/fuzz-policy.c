@@ -115,8 +115,8 @@ static void try_judge(const struct policy *p, unsigned choice)
 	look(&s, choice);
 	final = judge(p, &site, &s.facts);
 	assert(final.outcome <= JUDGE_ALLOW);
-	if (final.outcome == JUDGE_ALLOW && final.dial != DIAL_NOTHING &&
-	    p->mode == POLICY_RECORD && final.is_recorded)
+	if (final.outcome == JUDGE_ALLOW && final.dial < DIAL_PROXY && p->mode == POLICY_RECORD &&
+	    final.is_recorded)
 		assert(range_is_open(&site, final.dial == DIAL_NAME ? &s.resolved : &s.dialled,
 		                     NULL, 0));
 	if (final.outcome == JUDGE_ALLOW && final.dial == DIAL_NAME)

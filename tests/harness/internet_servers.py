@@ -2,6 +2,8 @@
 """The servers of harness/internet.py, in one process: DNS from a file of names, HTTP, TLS, a server that speaks
 first. Each thing seen is a line of the log. They end with their stdin."""
 
+import base64
+import hashlib
 import json
 import socket
 import socketserver
@@ -14,6 +16,7 @@ import warnings
 from pathlib import Path
 
 from certificates import Authority
+from internet_proxies import OWN, Connect, Socks, Through
 
 ZONE, LOG, RESOLVER, CERTIFICATES = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
 LOCK = threading.Lock()
@@ -89,6 +92,8 @@ class Http(socketserver.StreamRequestHandler):
             return self.endless()
         if line[1].startswith("/bytes/"):
             return self.bytes(int(line[1].removeprefix("/bytes/")))
+        if fields.get("upgrade", "").lower() == "websocket" and line[1].startswith("/ws"):
+            return self.websocket(fields["sec-websocket-key"])
         if line[1].startswith("/redirect"):  # to another host, with all that a client would send there
             self.wfile.write(b"HTTP/1.1 302 Found\r\nLocation: https://other.test/redirected\r\nContent-Length: 0\r\n\r\n")
             return True
@@ -97,6 +102,19 @@ class Http(socketserver.StreamRequestHandler):
             text = b"0123456789abcdef0123456789abcdef01234567\trefs/heads/main\n"
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
         return True
+
+    def websocket(self, key):
+        """Says hello with its 101, then sends back what comes."""
+        accept = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest())
+        head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + accept
+        self.wfile.write(head + b"\r\n\r\nhello")
+        try:
+            while part := self.connection.recv(65536):
+                self.wfile.write(part)
+        except OSError:
+            pass
+        note("websocket-end")
+        return False
 
     def bytes(self, n):
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % n)
@@ -149,7 +167,7 @@ class Server(socketserver.ThreadingTCPServer):
 def server_context(pair):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair)
-    context.set_alpn_protocols(["h2", "http/1.1"])  # what was chosen is told in each reply
+    context.set_alpn_protocols(["http/1.1"])  # whether a client asked for it is told in each reply
     return context
 
 
@@ -162,7 +180,7 @@ def make_contexts():
         "stranger.test": server_context(stranger.issue("stranger.test")),
         "wrong.test": server_context(good.issue("wrong.example")),
     }
-    pair = good.issue(*(n for n in zone if n not in contexts), *{a for n in zone.values() for a in n})
+    pair = good.issue(*OWN, *(n for n in zone if n not in contexts), *{a for n in zone.values() for a in n})
     context, old = server_context(pair), server_context(pair)
     old.set_ciphers("ALL:@SECLEVEL=0")
     with warnings.catch_warnings():
@@ -178,9 +196,10 @@ def make_contexts():
 
 
 def main():
+    Through.note, Through.resolve = note, lambda name: json.loads(ZONE.read_text()).get(name, [name])[0]
     Tls.context, OldTls.context = make_contexts()
     servers = [socketserver.ThreadingUDPServer((RESOLVER, 53), Dns)]
-    for handler, port in ((Http, 80), (Http, 8080), (Tls, 443), (OldTls, 8443), (First, 22)):
+    for handler, port in ((Http, 80), (Http, 8080), (Tls, 443), (OldTls, 8443), (First, 22), (Socks, 1080), (Connect, 3128)):
         servers.append(Server(("::", port), handler))
     for s in servers:
         s.daemon_threads = True

@@ -35,7 +35,7 @@ static const char *verdict(const struct policy *p, struct sight s)
 {
 	static const char *const outcomes[] = {"deny", "allow", "need name", "need request",
 	                                       "need address"};
-	static const char *const dials[] = {" name", " address", " nothing"};
+	static const char *const dials[] = {" name", " address", " proxy", " nothing"};
 	static char text[64];
 	struct hostname name;
 	struct address dialled, resolved;
@@ -382,8 +382,8 @@ TEST(what_goes_elsewhere_needs_no_address)
 	                  .method = "GET", .path = "/"),
 	          "allow 0 nothing");
 	CHECK_STR(VERDICT(p, .name = "b.com", .port = 443, .protocol = PROTOCOL_TLS),
-	          "allow 1 nothing");
-	CHECK(judge_target_is_open(&site, &p->rules[1].url, &private));
+	          "allow 1 proxy");
+	CHECK(judge_target_is_open(&site, &p->rules[1].target.url, &private));
 	CHECK(!judge_target_is_open(&site, &by_name, &private));
 }
 

@@ -580,7 +580,9 @@ static const char *pass(const char *text, const struct policy_header *set, size_
 	status = http_head_read(&head, &in, &err) == 1 ? proxy_request_read(&head, &request, &why)
 	                                               : 400;
 	if (status == 0) {
-		CHECK_INT(proxy_request_write(&out, &head, &request, set, n_set), 0);
+		CHECK_INT(proxy_request_write(&out, &head, &request,
+		                              &(struct proxy_rewrite){.set = set, .n_set = n_set}),
+		          0);
 		proxy_request_done(&request);
 		(void)snprintf(out_text, sizeof(out_text), "%s", buf_str(&out));
 	} else {

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From a request to the connection that carries it. What the judge decides makes a way: the host
+ * itself, by its name or at the address that the guest dialled; a proxy that is told of it; or
+ * where a rule forwards to. A connection is used again for the next request only if that has the
+ * very same way and is still allowed at its address; so what a rule sets for one host is never
+ * written to another.
+ */
+#include "wall/proxy_inside.h"
+
+#include <string.h>
+
+static struct judge_facts facts_of(const struct proxy *p, const struct address *resolved)
+{
+	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
+
+	return (struct judge_facts){
+		.name_state = host->is_name ? NAME_KNOWN : NAME_NONE,
+		.name = host->is_name ? &host->name : NULL,
+		.dialled = &p->config.dialled,
+		.resolved = resolved,
+		.port = p->config.port,
+		.protocol = p->is_tls ? PROTOCOL_TLS : PROTOCOL_HTTP,
+		.request = &p->request.judge,
+	};
+}
+
+static struct judge_decision judge_at(const struct proxy *p, const struct address *resolved)
+{
+	const struct judge_facts facts = facts_of(p, resolved);
+
+	return judge(p->config.door->policy, &p->config.door->all->site, &facts);
+}
+
+static const struct policy_rule *rule_of(const struct proxy *p, const struct judge_decision *d)
+{
+	return d->rule == JUDGE_NO_RULE ? NULL : &p->config.door->policy->rules[d->rule];
+}
+
+/* Of a decision that allows, or will once the name's addresses are known. */
+static struct proxy_way find_way(const struct proxy *p, const struct judge_decision *d)
+{
+	const struct policy_rule *rule = rule_of(p, d);
+	struct proxy_way way = {
+		.dial = d->outcome == JUDGE_NEED_ADDRESS ? DIAL_NAME : d->dial,
+		.host = p->is_tls ? p->tls_host : p->request.host,
+		.port = p->config.port,
+		.is_tls = p->is_tls,
+	};
+
+	if (way.dial == DIAL_PROXY)
+		way.target = policy_proxy_of(p->config.door->policy, rule);
+	if (way.dial == DIAL_NOTHING) {
+		way.target = &rule->target;
+		way.host = rule->target.url.host;
+		way.port = rule->target.url.port;
+		way.is_tls = rule->target.url.scheme == URL_HTTPS;
+	}
+	return way;
+}
+
+static bool is_under_way(const struct proxy *p, const struct proxy_way *way)
+{
+	return way->dial == p->up_way.dial && way->port == p->up_way.port &&
+	       way->is_tls == p->up_way.is_tls && host_is_equal(&way->host, &p->up_way.host) &&
+	       policy_target_is_equal(&p->up_target, way->target);
+}
+
+/* Whether the connection that is there may carry the request: at its address, by the policy of now.
+ */
+static bool is_allowed_there(const struct proxy *p, struct judge_decision *ret)
+{
+	struct proxy_way way;
+
+	*ret = judge_at(p, p->up_way.dial == DIAL_NAME ? &p->up_address : NULL);
+	if (ret->outcome != JUDGE_ALLOW)
+		return false;
+	way = find_way(p, ret);
+	return is_under_way(p, &way);
+}
+
+bool proxy_is_still_allowed(const struct proxy *p)
+{
+	struct judge_decision d;
+
+	if (p->state == EXCHANGING || p->state == TUNNELLING)
+		return is_allowed_there(p, &d);
+	if (p->state != REACHING)
+		return true;
+	d = judge_at(p, NULL);
+	return d.outcome == JUDGE_ALLOW || d.outcome == JUDGE_NEED_ADDRESS;
+}
+
+static bool may_dial(const struct address *a, void *arg)
+{
+	struct proxy *p = arg;
+
+	if (p->up_target.url_text)
+		return judge_target_is_open(&p->config.door->all->site, &p->up_target.url, a);
+	p->decision = judge_at(p, a);
+	return p->decision.outcome == JUDGE_ALLOW && p->decision.dial == DIAL_NAME;
+}
+
+/* A proxy's own address is not what was wanted. */
+static void learn(struct proxy *p)
+{
+	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
+
+	door_learn(p->config.door, host->is_name ? &host->name : NULL,
+	           p->up_target.url_text ? &p->config.dialled : &p->up_address, p->up_way.dial,
+	           p->config.port);
+}
+
+static void begin_exchange(struct proxy *p)
+{
+	const struct policy_rule *rule = rule_of(p, &p->decision);
+	struct proxy_rewrite rewrite = {0};
+
+	if (rule && rule->action == ACTION_TRANSFORM) {
+		rewrite.set = rule->headers;
+		rewrite.n_set = rule->n_headers;
+	} else if (rule && rule->action == ACTION_FORWARD) {
+		rewrite.forward = &rule->target.url;
+		rewrite.is_from_tls = p->is_tls;
+		rewrite.from_port = p->config.port;
+		rewrite.sandbox_id = p->config.door->id;
+	}
+	if (proxy_request_write(&p->up.out, &p->request_head, &p->request, &rewrite) < 0) {
+		proxy_answer(p, 400, WALL_DENIED, "its head cannot be sent on");
+		return;
+	}
+	p->out_bytes += p->up.out.len;
+	learn(p);
+	http_decoder_init(&p->request_body, p->request_head.framing, p->request_head.length);
+	p->is_request_over = p->request_head.framing == HTTP_NO_BODY;
+	proxy_move(p, EXCHANGING, EXCHANGE_US);
+}
+
+/* TLS shakes hands by itself, before the first byte of the request is sent. */
+static int open_up(struct proxy *p, int fd)
+{
+	int r = proxy_end_open(&p->up, fd);
+
+	if (r == 0 && p->up_way.is_tls)
+		r = secure_meet_server(p->config.door->all->secure, &p->up.t, &p->up_way.host);
+	return r;
+}
+
+static void on_reached(enum reach_result result, int fd, const struct address *address, void *arg)
+{
+	struct proxy *p = arg;
+	bool is_elsewhere = p->up_target.url_text != NULL;
+
+	p->reach = NULL;
+	switch (result) {
+	case REACH_OK:
+		p->up_address = *address;
+		if (open_up(p, fd) < 0)
+			proxy_answer(p, 502, WALL_FAILED, "no room");
+		else if (is_allowed_there(p, &p->decision))
+			begin_exchange(p);
+		else
+			proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
+		break;
+	case REACH_DENIED:
+		proxy_answer(p, 403, WALL_DENIED,
+		             is_elsewhere ? "where its rule leads is closed"
+		                          : door_why(&p->decision));
+		break;
+	case REACH_NO_ADDRESS:
+		proxy_answer(p, 502, WALL_FAILED, "the name has no address");
+		break;
+	case REACH_FAILED:
+		proxy_answer(p, 502, WALL_FAILED, "it does not answer");
+		break;
+	case REACH_REFUSED:
+		proxy_answer(p, 502, WALL_FAILED, "its proxy does not let through");
+		break;
+	}
+	proxy_step(p);
+}
+
+/* A rule about names leads to the name, others to where the guest wanted to go. */
+static bool is_by_name(const struct proxy *p)
+{
+	const struct policy_rule *rule = rule_of(p, &p->decision);
+
+	if (p->up_way.dial == DIAL_ADDRESS || !p->up_way.host.is_name)
+		return false;
+	return p->up_way.dial != DIAL_PROXY || !rule || rule->match.n_domains > 0;
+}
+
+static void begin_reach(struct proxy *p, const struct proxy_way *way)
+{
+	struct reach_want want = {
+		.loop = p->loop,
+		.resolver = p->config.door->all->resolver,
+		.address = way->dial == DIAL_NOTHING ? way->host.address : p->config.dialled,
+		.port = way->port,
+		.may_dial = may_dial,
+		.done = on_reached,
+		.arg = p,
+	};
+
+	proxy_end_close(&p->up);
+	p->up_way = *way;
+	p->up_way.target = NULL; /* the policy's, which may go */
+	policy_target_copy(&p->up_target, way->target);
+	want.name = is_by_name(p) ? &p->up_way.host.name : NULL;
+	want.proxy = way->dial == DIAL_PROXY ? &p->up_target : NULL;
+	if (way->dial == DIAL_NOTHING && !want.name && !may_dial(&want.address, p)) {
+		proxy_answer(p, 403, WALL_DENIED, "where its rule leads is closed");
+		return;
+	}
+	p->state = REACHING;
+	loop_timer_set(p->timer, UINT64_MAX);
+	p->reach = reach_start(&want);
+}
+
+void proxy_judge(struct proxy *p)
+{
+	const struct policy_rule *rule;
+	struct proxy_way way;
+
+	p->decision = judge_at(p, NULL);
+	rule = rule_of(p, &p->decision);
+	if (p->decision.outcome != JUDGE_ALLOW && p->decision.outcome != JUDGE_NEED_ADDRESS) {
+		proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
+		return;
+	}
+	if (p->decision.outcome == JUDGE_ALLOW && p->decision.dial == DIAL_NOTHING &&
+	    rule->action == ACTION_RESPOND) {
+		proxy_respond(p, rule);
+		return;
+	}
+	way = find_way(p, &p->decision);
+	if (p->up.t.fd >= 0 && !p->up.is_eof && is_under_way(p, &way) &&
+	    is_allowed_there(p, &p->decision))
+		begin_exchange(p);
+	else
+		begin_reach(p, &way);
+}
