@@ -24,6 +24,8 @@ SECTIONS: Dict[str, str] = {
     "burst": "Creates that are sent at the same instant, each over a connection of its own: when the first and the last answer is there.",
     "throughput": "Whole lives of sandboxes per second. Client and daemon share the machine.",
     "files": "Content over the unix socket into the sandbox's layer and out of it. The peer is `tar cf - | tar xf -` on the host.",
+    "neighbour": "Calls to one sandbox while another uses up all that it has, until it is killed; the peer is the same call without that, in turns. The one that misbehaves has "
+    "half a CPU, 96 MiB, 40 processes and 64 MiB of disk; what its flood of output costs the daemon is bounded by turns (src/sandbox/link.c).",
     "density": "Memory is PSS: what processes share is divided among them. *In turn*: each call goes to another sandbox, whose interpreter has left the CPU's caches.",
 }
 

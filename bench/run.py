@@ -22,6 +22,7 @@ import density
 import execs
 import files
 import machine
+import neighbour
 import start
 import throughput
 from daemon import Daemon
@@ -34,6 +35,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "burst": lambda pooled, direct, o: burst.run(pooled, max(o.count // 20, 3)),
     "throughput": lambda pooled, direct, o: throughput.run(pooled, max(o.count // 20, 3)),
     "files": lambda pooled, direct, o: files.run(direct, max(o.count // 10, 3)),
+    "neighbour": lambda pooled, direct, o: neighbour.run(pooled, o.count),
     "density": lambda pooled, direct, o: density.run(direct, o.density, o.count * 5),
 }
 

@@ -115,18 +115,62 @@ void link_lose_channels(struct link *l, const struct err *why)
 	}
 }
 
+static bool is_paced(const struct channel *ch)
+{
+	return ch->ops->is_paced && ch->link->timing.output_rate > 0;
+}
+
+/* Is it this one's turn? If not, channel_ack_due() comes when it is. */
+static bool may_ack(struct channel *ch)
+{
+	struct link *l = ch->link;
+
+	if (!is_paced(ch) || l->paid_us <= loop_now_us(l->loop))
+		return true;
+	if (!loop_timer_is_set(l->pace))
+		loop_timer_set(l->pace, l->paid_us);
+	return false;
+}
+
+static void pay(struct link *l, uint64_t bytes, uint64_t frames)
+{
+	const struct link_timing *t = &l->timing;
+	uint64_t now_us = loop_now_us(l->loop);
+
+	l->paid_us = MAX(l->paid_us, now_us - MIN(t->burst_us, now_us)) + frames * t->frame_us +
+	             bytes * UINT64_C(1000000) / t->output_rate;
+}
+
+static void ack(struct channel *ch)
+{
+	uint64_t bytes = ch->kept - ch->acked, frames = 0;
+
+	if (bytes < ACK_EVERY && ch->frames < ACK_EVERY_FRAMES)
+		return;
+	/* Unsent, it is made up for by the next one, or by RESUME. */
+	if (!may_ack(ch) || send_u64(ch->link, FRAME_ACK, ch->number, ch->kept) < 0)
+		return;
+	ch->acked = ch->kept;
+	if (ch->kept == ch->received) { /* else some of those frames are still to be kept */
+		frames = ch->frames;
+		ch->frames = 0;
+	}
+	if (is_paced(ch))
+		pay(ch->link, bytes, frames);
+}
+
 void channel_kept(struct channel *ch, size_t len)
 {
 	ch->kept += len;
 	assert(ch->kept <= ch->received);
-	if (!ch->link || (ch->kept - ch->acked < ACK_EVERY && ch->frames < ACK_EVERY_FRAMES))
-		return;
-	/* Unsent, it is made up for by the next one, or by RESUME. */
-	if (send_u64(ch->link, FRAME_ACK, ch->number, ch->kept) < 0)
-		return;
-	ch->acked = ch->kept;
-	if (ch->kept == ch->received) /* else some of those frames are still to be kept */
-		ch->frames = 0;
+	if (ch->link)
+		ack(ch);
+}
+
+void channel_ack_due(struct link *l)
+{
+	for (struct channel *ch = l->channels; ch; ch = ch->hh.next)
+		ack(ch);
 }
 
 static int send_input(struct channel *ch, const char *data, size_t len)

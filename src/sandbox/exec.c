@@ -366,6 +366,7 @@ static const struct channel_ops channel_ops = {
 	.on_closed = on_closed,
 	.on_lost = on_lost,
 	.on_silent = on_silent,
+	.is_paced = true,
 };
 
 /* The oldest that are over make room. */

@@ -315,6 +315,7 @@ static const struct channel_ops channel_ops = {
 	.on_closed = on_closed,
 	.on_lost = on_lost,
 	.on_silent = on_silent,
+	.is_paced = true,
 };
 
 static void on_timer(struct loop *loop, void *arg)

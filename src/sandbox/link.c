@@ -5,6 +5,11 @@
  * agent that floods costs its neighbours a bounded time each turn, and memory is bounded by one
  * frame and one read.
  *
+ * That bounds a moment; the rate of acknowledged output bounds what a sandbox that writes without
+ * end costs in CPU: here, in its agent, whose work no limit of the sandbox holds, and on the disk.
+ * Without room in its window the agent reads no more, and the program waits. Files are not paced:
+ * who copies them waits for them.
+ *
  * The write queue is bounded too. Input stops at INPUT_QUEUE_MAX; the rest is a reserve for control
  * frames, whose number is bounded by what the owners do. An agent that does not read runs into the
  * heartbeat: PINGs every few seconds while a channel is open, rarely otherwise. One that is not
@@ -35,6 +40,9 @@ const struct link_timing link_timing_usual = {
 	.ping_busy_us = 5 * SECONDS,
 	.ping_idle_us = 30 * SECONDS,
 	.pong_us = 10 * SECONDS,
+	.output_rate = 64 * 1024 * 1024,
+	.burst_us = SECONDS / 4,
+	.frame_us = 20,
 };
 
 static void link_down(struct link *l, bool is_hostile, const struct err *why)
@@ -46,6 +54,7 @@ static void link_down(struct link *l, bool is_hostile, const struct err *why)
 	l->ping = 0;
 	loop_timer_set(l->again, UINT64_MAX);
 	loop_timer_set(l->resend, UINT64_MAX);
+	loop_timer_set(l->pace, UINT64_MAX);
 	loop_timer_set(l->beat, UINT64_MAX);
 	buf_done(&l->in);
 	buf_done(&l->out);
@@ -277,6 +286,12 @@ static void on_again(struct loop *loop, void *arg)
 	handle_frames(arg);
 }
 
+static void on_pace(struct loop *loop, void *arg)
+{
+	(void)loop;
+	channel_ack_due(arg);
+}
+
 static void receive(struct link *l)
 {
 	char *room;
@@ -326,6 +341,7 @@ struct link *link_new(struct loop *loop, const char *hostname, const struct link
 	buf_init(&l->out, QUEUE_MAX);
 	l->again = loop_timer_new(loop, on_again, l);
 	l->resend = loop_timer_new(loop, on_resend, l);
+	l->pace = loop_timer_new(loop, on_pace, l);
 	l->beat = loop_timer_new(loop, on_beat, l);
 	return l;
 }
@@ -352,6 +368,7 @@ void link_free(struct link *l)
 		(void)close(take_fd(&l->fd));
 	loop_timer_free(l->again);
 	loop_timer_free(l->resend);
+	loop_timer_free(l->pace);
 	loop_timer_free(l->beat);
 	loop_defer(l->loop, free_link, l); /* a frame of it may be being handled */
 }

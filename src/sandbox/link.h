@@ -26,6 +26,9 @@ struct link_timing {
 	uint64_t ping_busy_us; /* between PINGs while a channel is open */
 	uint64_t ping_idle_us;
 	uint64_t pong_us; /* unanswered for this long: unhealthy */
+	/* What its programs write is taken at this pace, in bytes a second, after a burst of as
+	 * much as that makes in burst_us. A frame costs frame_us besides. */
+	uint64_t output_rate, burst_us, frame_us;
 };
 extern const struct link_timing link_timing_usual;
 
@@ -51,6 +54,7 @@ struct channel_ops {
 	/* The agent does not know it, or is gone for good. It is off the link already. */
 	void (*on_lost)(struct channel *ch, const struct err *why);
 	void (*on_silent)(struct channel *ch); /* the agent has stopped answering */
+	bool is_paced; /* its output is what programs write, and counts for output_rate */
 };
 
 struct channel { /* in its owner; fields are channel.c's */

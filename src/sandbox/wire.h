@@ -21,7 +21,9 @@ struct link {
 	struct loop_timer *again;  /* frames are left over from this turn */
 	struct loop_timer *resend; /* the kernel had no memory for what is queued */
 	struct loop_timer *beat;
-	uint64_t ping; /* the number in flight, 0 = none */
+	struct loop_timer *pace; /* output is acknowledged again */
+	uint64_t paid_us;        /* steady: until then all that was acknowledged takes */
+	uint64_t ping;           /* the number in flight, 0 = none */
 	uint64_t last_ping;
 	bool is_healthy;
 	uint32_t floor; /* channel numbers below this may have been used */
@@ -41,4 +43,5 @@ must_check int channel_on_frame(struct link *l, const struct frame *f);
 must_check int channel_on_welcome(struct link *l, struct unpack *u);
 void channel_detach(struct channel *ch); /* off the link, without a word to the agent */
 void channel_tell_silent(struct link *l);
+void channel_ack_due(struct link *l);   /* those that had to wait */
 void channel_tell_room(struct link *l); /* the queue has drained */

@@ -121,10 +121,10 @@ def test_R07_the_limit_cannot_be_raised(small, user):
 
 def test_R08_an_output_flood_with_nobody_reading_leaves_the_daemons_memory_flat(small, neighbour, daemon):
     base = memory_kib(daemon.gateway_pid)
-    e = small.sandbox.start(["/tmp/probe", "flood", "300"])
+    e = small.sandbox.start(["/tmp/probe", "flood", "200"])
     info = e.wait(120)
     assert info.exit_code == 0
-    assert info.raw["stdout_bytes"] == 300 << 20
+    assert info.raw["stdout_bytes"] == 200 << 20
     assert memory_kib(daemon.gateway_pid) < base + 32 * 1024
 
 

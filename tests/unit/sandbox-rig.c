@@ -62,7 +62,9 @@ void rig_come_back(struct rig *r)
 		.execs_max = 4,
 		.broker_lost = on_broker_lost,
 		.broker_lost_arg = r,
-		.timing = r->is_hasty ? &hasty : NULL,
+		.timing = r->timing     ? r->timing
+	                  : r->is_hasty ? &hasty
+	                                : NULL,
 		.pool_min = r->pool_min,
 		.pool_max = r->pool_max,
 		.pool_memory_bytes = 64 << 20,
@@ -90,6 +92,7 @@ void rig_go_away(struct rig *r)
 void rig_start(struct rig *r)
 {
 	*r = (struct rig){.is_hasty = r->is_hasty,
+	                  .timing = r->timing,
 	                  .ended_bytes_max = r->ended_bytes_max,
 	                  .pool_min = r->pool_min,
 	                  .pool_max = r->pool_max,

@@ -22,8 +22,9 @@ struct rig {
 	bool is_ready;
 	unsigned losses; /* of the broker */
 	/* set before rig_start() */
-	uint64_t ended_bytes_max; /* of output that is kept; 0 = plenty */
-	bool is_hasty;            /* little patience with agents */
+	uint64_t ended_bytes_max;         /* of output that is kept; 0 = plenty */
+	bool is_hasty;                    /* little patience with agents */
+	const struct link_timing *timing; /* NULL = by is_hasty */
 	uint32_t pool_min, pool_max;
 	char **pool_languages;
 };

@@ -233,6 +233,45 @@ TEST(streams_that_take_turns_byte_by_byte_are_acknowledged)
 	rig_stop(&rig);
 }
 
+#define ACKED_AT_ONCE 1024 /* frames of output */
+
+/* Writes twice what is acknowledged at once, at a pace of so many bytes a second. */
+static void write_paced(uint64_t rate)
+{
+	struct link_timing timing = link_timing_usual;
+	struct exec *e;
+
+	timing.output_rate = rate;
+	timing.burst_us = 0;
+	rig.timing = &timing;
+	start();
+	rig.timing = NULL;
+	e = rig_exec(&rig, s, "yes", false);
+	fake_started(agent, last());
+	for (size_t i = 1; i <= 2 * ACKED_AT_ONCE; i++) {
+		fake_output(agent, last(), STREAM_STDOUT, "x", 1);
+		if (i % 64 == 0)
+			UNTIL(&rig.broker, spool_bytes(exec_spool(e), SPOOL_STDOUT) == i);
+	}
+	UNTIL(&rig.broker, last()->acked >= ACKED_AT_ONCE);
+}
+
+TEST(output_beyond_the_pace_is_kept_and_not_acknowledged_yet)
+{
+	write_paced(1);
+	for (int i = 0; i < 100; i++)
+		fake_turn(&rig.broker);
+	CHECK_INT(last()->acked, ACKED_AT_ONCE);
+	rig_stop(&rig);
+}
+
+TEST(output_beyond_the_pace_is_acknowledged_in_its_time)
+{
+	write_paced(10 * 1000 * 1000);
+	UNTIL(&rig.broker, last()->acked == 2 * ACKED_AT_ONCE);
+	rig_stop(&rig);
+}
+
 TEST(stdin_waits_for_the_agents_window_and_arrives_whole)
 {
 	auto_free char *data = malloc(1 << 20);
