@@ -234,6 +234,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 		{"tags",      JSON_FIELD_OBJECT, &spec->tags},
 		{"env",       JSON_FIELD_OBJECT, &spec->env},
 		{"network",   JSON_FIELD_ANY,    &spec->network},
+		{"source",    JSON_FIELD_OBJECT, &spec->source},
 		{"limits",    JSON_FIELD_OBJECT, &f->limits},
 		{"engine",    JSON_FIELD_STRING, &spec->engine},
 		{"min_grade", JSON_FIELD_STRING, &spec->min_grade},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
+#include "cli/source.h"
 #include "cli/spec.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 struct create {
 	struct sandbox_opts sandbox;
 	struct life_opts life;
+	struct source_opts source;
 };
 
 static int create(struct command *c, struct err *err)
@@ -19,6 +21,9 @@ static int create(struct command *c, struct err *err)
 	if (r < 0)
 		return r;
 	life_opts_to_json(&opts->life, body);
+	r = source_opts_to_json(&opts->source, body, err);
+	if (r < 0)
+		return r;
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r < 0)
 		return r;
@@ -35,6 +40,7 @@ int cmd_create(int argc, char **argv)
 	const struct opt rows[] = {
 		SANDBOX_OPT_ROWS(opts.sandbox),
 		LIFE_OPT_ROWS(opts.life),
+		SOURCE_OPT_ROWS(opts.source),
 	};
 	const struct manual manual = {
 		.name = "create",
@@ -46,6 +52,7 @@ int cmd_create(int argc, char **argv)
 			    "  cloche create --name build --tag team=blue\n"
 			    "  cloche exec build uname -a\n"
 			    "  cloche create --allow api.example.com --allow '*.example.org'\n"
+			    "  cloche create --git https://git.example.com/team/app.git --depth 1\n"
 			    "  cloche create --get-or-create --name agent --persistent "
 			    "--idle-timeout 10m",
 		.opts = rows,

@@ -43,6 +43,7 @@ static const struct {
 	{414, "URI Too Long"},
 	{415, "Unsupported Media Type"},
 	{416, "Range Not Satisfiable"},
+	{422, "Unprocessable Content"},
 	{429, "Too Many Requests"},
 	{431, "Request Header Fields Too Large"},
 	{500, "Internal Server Error"},

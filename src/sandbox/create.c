@@ -10,12 +10,18 @@
 #include "sandbox/account.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
+#include "sandbox/source.h"
 
-void create_tell(struct sandbox *s, const struct err *err)
+void create_unawait(struct sandbox *s)
 {
 	if (s->is_awaited && --s->fleet->n_creating == 0)
 		pool_look(s->fleet->pool);
 	s->is_awaited = false;
+}
+
+void create_tell(struct sandbox *s, const struct err *err)
+{
+	create_unawait(s);
 	sandbox_tell_all(s, &s->callers, err);
 }
 
@@ -196,7 +202,7 @@ static int claim(struct sandbox *s, const struct once *once, sandbox_done_fn don
 	if (json_object_size(s->env) > 0 || policy_opens_tls(network_policy(s)))
 		context_cool(s);
 	set_creator(s, done, arg);
-	network_begin(s);
+	fetch_begin(s);
 	return 0;
 }
 
@@ -216,21 +222,38 @@ static int begin(struct sandbox *s, const struct once *once, sandbox_done_fn don
 	return 0;
 }
 
-int sandbox_create(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
-                   sandbox_done_fn done, void *arg, struct err *err)
-{
+struct wishes { /* read from the spec */
 	struct guest_limits limits;
-	struct quota_held held;
 	uint64_t timeout_ms;
-	auto_call(policy_freep) struct policy *policy = NULL;
-	struct sandbox *spare, *s;
-	int r = create_check_room(fleet, err);
+	struct policy *policy;
+	struct source *source; /* NULL: none, and no policy for it */
+	struct policy *lent;
+};
 
-	if (r < 0)
-		return r;
-	r = spec_check(fleet, project_id, spec, &limits, &timeout_ms, err);
-	if (r < 0)
-		return r;
+static void wishes_done(struct wishes *w)
+{
+	policy_free(w->policy);
+	source_free(w->source);
+	policy_free(w->lent);
+}
+
+static int read_wishes(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
+                       struct wishes *w, struct err *err)
+{
+	int r = spec_check(fleet, project_id, spec, &w->limits, &w->timeout_ms, err);
+
+	if (r == 0)
+		r = network_read(spec->network, "network", &w->policy, err);
+	if (r == 0 && spec->source)
+		r = source_read(spec->source, &w->source, err);
+	if (r == 0 && spec->source)
+		r = source_policy(w->source, w->policy, &w->lent, err);
+	return r;
+}
+
+static int check_place(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
+                       struct err *err)
+{
 	if (spec->is_persistent && fleet->n_persistent >= fleet->config.persistent_max) {
 		(void)err_set(err, ERR_CAPACITY, 0,
 		              "there are %zu persistent sandboxes, which is the most",
@@ -242,18 +265,34 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		              spec->name);
 		return err_hint(err, "use it: create with get_or_create; or delete it first");
 	}
-	r = network_read(spec->network, "network", &policy, err);
+	return 0;
+}
+
+int sandbox_create(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
+                   sandbox_done_fn done, void *arg, struct err *err)
+{
+	auto_call(wishes_done) struct wishes w = {0};
+	struct quota_held held;
+	struct sandbox *spare, *s;
+	int r = create_check_room(fleet, err);
+
 	if (r == 0)
-		r = account_admit(fleet, project_id, spec->key_id, &limits, &held, err);
+		r = read_wishes(fleet, project_id, spec, &w, err);
+	if (r == 0)
+		r = check_place(fleet, project_id, spec, err);
+	if (r == 0)
+		r = account_admit(fleet, project_id, spec->key_id, &w.limits, &held, err);
 	if (r < 0)
 		return r;
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
 	 * a layer that is kept. */
-	spare = spec->name || spec->is_persistent ? NULL : pool_offer(fleet->pool, &limits);
-	s = spare ? spare : new_sandbox(fleet, &limits);
-	set_owner(s, project_id, spec, timeout_ms);
+	spare = spec->name || spec->is_persistent ? NULL : pool_offer(fleet->pool, &w.limits);
+	s = spare ? spare : new_sandbox(fleet, &w.limits);
+	set_owner(s, project_id, spec, w.timeout_ms);
 	if (spec->network)
-		network_set(s, take_ptr(policy));
+		network_set(s, take_ptr(w.policy));
+	if (w.source)
+		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));
 	s->held = held;
 	return spare ? claim(s, spec->once, done, arg, err) : begin(s, spec->once, done, arg, err);
 }

@@ -9,6 +9,7 @@
 #include "sandbox/account.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
+#include "sandbox/source.h"
 
 #include <sys/wait.h>
 
@@ -120,6 +121,7 @@ void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const 
 	              end_cause_name(cause), message);
 	wake_cancel(s, &err);
 	port_line_cut_all(s, 0);
+	fetch_end(s);
 	network_end(s);
 	exec_end_all(s);
 	if (s->link) {

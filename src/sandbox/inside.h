@@ -114,6 +114,8 @@ struct sandbox {
 	uint64_t reading;                       /* the request for it */
 	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
 	struct network *network;                /* NULL: it was never anything but closed */
+	json_t *source;                         /* what it was filled with, or NULL */
+	struct fetch *fetch;                    /* while it is */
 	struct list warm;                       /* contexts that nobody has asked for yet */
 	struct spare *spare;                    /* NULL: it is somebody's */
 	struct list link_all, link_ended;
@@ -161,7 +163,8 @@ void create_hostname(const struct sandbox *s, char hostname[64]);
 /* One that is nobody's: up to where its owner would be told. */
 must_check int create_spare(struct fleet *fleet, const struct guest_limits *limits,
                             struct spare *spare, struct sandbox **ret, struct err *err);
-void create_await(struct sandbox *s); /* somebody waits for it to run: create_tell() will come */
+void create_await(struct sandbox *s);   /* somebody waits for it to run: create_tell() will come */
+void create_unawait(struct sandbox *s); /* but nobody else is to wait for that */
 must_check int create_check_room(struct fleet *fleet, struct err *err);
 must_check int create_ask(struct sandbox *s, struct err *err);
 

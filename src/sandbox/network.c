@@ -41,7 +41,8 @@ struct network_waiter {
 struct network {
 	struct sandbox *sandbox;
 	struct policy *policy;
-	uint64_t version, applied; /* of the policy; 0 = none */
+	struct policy *lent;       /* in force instead, or NULL */
+	uint64_t version, applied; /* of what is wanted; 0 = none */
 	bool is_open;
 	uint64_t sending;    /* the version that the wall is being told */
 	uint64_t ask;        /* of the broker, under way */
@@ -58,9 +59,14 @@ struct network {
 
 static void network_step(struct network *n);
 
+static const struct policy *wanted(const struct network *n)
+{
+	return n->lent ? n->lent : n->policy;
+}
+
 static bool wants_door(const struct network *n)
 {
-	return n->policy->n_rules > 0 || n->policy->mode == POLICY_RECORD;
+	return wanted(n)->n_rules > 0 || wanted(n)->mode == POLICY_RECORD;
 }
 
 /* As the wall is told it. */
@@ -145,6 +151,15 @@ void network_set(struct sandbox *s, struct policy *policy)
 	n->policy = policy;
 	n->version++;
 	n->n_learnt = 0;
+}
+
+void network_lend(struct sandbox *s, struct policy *policy)
+{
+	struct network *n = network_of(s);
+
+	policy_free(n->lent);
+	n->lent = policy;
+	n->version++;
 }
 
 const struct policy *network_policy(const struct sandbox *s)
@@ -249,7 +264,7 @@ static void on_door(const struct msg_reply *reply, int *fds, void *arg)
 		fail(n, &reply->err);
 		return;
 	}
-	(void)write_policy(n->policy, &text); /* network_read() has seen that it fits */
+	(void)write_policy(wanted(n), &text); /* network_read() has seen that it fits */
 	n->sending = n->version;
 	n->call = wall_client_open(n->sandbox->fleet->config.wall, n->sandbox->id, buf_str(&text),
 	                           fds, on_told, n);
@@ -312,7 +327,7 @@ static void network_step(struct network *n)
 	} else if (!wants_door(n)) {
 		n->call = wall_client_close(wall, s->id, on_wall_closed, n);
 	} else if (n->is_open) {
-		(void)write_policy(n->policy, &text);
+		(void)write_policy(wanted(n), &text);
 		n->call = wall_client_set_policy(wall, s->id, buf_str(&text), on_told, n);
 	} else if (host_ask_door(s->fleet->host, s->id, on_door, n, &n->ask, &err) < 0) {
 		fail(n, &err);
@@ -381,7 +396,7 @@ static void on_first_door(struct sandbox *s, const struct err *err, void *arg)
 
 void network_begin(struct sandbox *s)
 {
-	if (s->network && wants_door(s->network)) {
+	if (s->network && (s->network->is_open || wants_door(s->network))) {
 		network_apply(s, on_first_door, s);
 		return;
 	}
@@ -469,6 +484,7 @@ void network_free(struct sandbox *s)
 		free(w);
 	loop_timer_free(n->again);
 	policy_free(n->policy);
+	policy_free(n->lent);
 	free(n);
 }
 

@@ -20,6 +20,9 @@ must_check int network_read(const json_t *value, const char *field, struct polic
 /* Its policy from now on; owns policy. Not in force before network_apply(). */
 void network_set(struct sandbox *s, struct policy *policy);
 const struct policy *network_policy(const struct sandbox *s); /* borrowed */
+/* In force in its stead, after network_apply(), until it is taken back (NULL); no part of the
+ * record. Owns policy. */
+void network_lend(struct sandbox *s, struct policy *policy);
 /* Brings door and wall to where the policy wants them. done may be NULL. */
 void network_apply(struct sandbox *s, network_fn done, void *arg);
 bool network_is_open(const struct sandbox *s);    /* what the policy lets through can be reached */

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "sandbox/inside.h"
 #include "sandbox/network.h"
+#include "sandbox/source.h"
 
 #include <assert.h>
 
@@ -110,6 +111,8 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_str(&w, "key_id", s->key_id);
 	port_rows_to_json(s, &w);
 	network_put_row(s, &w, "network");
+	if (s->source)
+		json_put_value(&w, "source", s->source);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -191,7 +194,7 @@ static void note_expiry(struct sandbox *s, uint64_t expires_us)
 static int read_row(struct sandbox *s, const json_t *object)
 {
 	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
-	json_t *detail = NULL, *ports = NULL, *network = NULL;
+	json_t *detail = NULL, *ports = NULL, *network = NULL, *source = NULL;
 	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
 	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0, execs_max = 0;
@@ -224,6 +227,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"ports", JSON_FIELD_ARRAY, &ports},
 		{"key_id", JSON_FIELD_STRING, &key_id}, /* not in the rows of version 1 */
 		{"network", JSON_FIELD_ANY, &network},
+		{"source", JSON_FIELD_OBJECT, &source},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
@@ -243,6 +247,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		policy_free(policy);
 	s->tags = json_incref(tags);
 	s->env = json_incref(env);
+	s->source = json_incref(source);
 	s->exec_limits.execs = (uint32_t)execs_max;
 	s->on_timeout = (enum timeout_action)on_timeout;
 	s->end.cause = (enum end_cause)cause;
@@ -320,6 +325,23 @@ static void put_walls(struct json_writer *w, const char *name, uint32_t bits)
 	json_close_array(w);
 }
 
+static void put_source(struct json_writer *w, const struct sandbox *s)
+{
+	static const char *const told[] = {"type", "url", "revision", "path"};
+	const char *progress = fetch_progress(s);
+
+	if (!s->source) {
+		json_put_null(w, "source");
+		return;
+	}
+	json_open_object(w, "source");
+	for (size_t i = 0; i < ARRAY_SIZE(told); i++)
+		json_put_str(w, told[i], json_string_value(json_object_get(s->source, told[i])));
+	if (progress)
+		json_put_str(w, "progress", progress);
+	json_close_object(w);
+}
+
 static void put_ended(struct json_writer *w, const struct sandbox *s)
 {
 	if (s->end.at_us == 0) {
@@ -382,5 +404,6 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 		json_put_null(w, "expires_us");
 	put_ended(w, s);
 	json_put_str(w, "network", network_name(s));
+	put_source(w, s);
 	isolation_to_json(&s->isolation, w, "isolation");
 }

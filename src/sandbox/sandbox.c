@@ -13,6 +13,7 @@
 #include "sandbox/account.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
+#include "sandbox/source.h"
 
 #include <assert.h>
 
@@ -179,7 +180,7 @@ static void on_link_up(void *arg)
 	} else if (s->spare) {
 		pool_on_up(s);
 	} else {
-		network_begin(s);
+		fetch_begin(s);
 	}
 }
 
@@ -294,6 +295,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 void sandbox_free(struct sandbox *s)
 {
 	account_free(s);
+	fetch_end(s);
 	exec_free_all(s);
 	context_free_all(s);
 	port_line_cut_all(s, 0);
@@ -310,6 +312,7 @@ void sandbox_free(struct sandbox *s)
 	sandbox_drop_waiters(&s->pausers);
 	json_decref(s->tags);
 	json_decref(s->env);
+	json_decref(s->source);
 	json_decref(s->end.detail);
 	free(s->name_key);
 	free(s->name);

@@ -3,6 +3,7 @@
 
 import pytest
 from harness.cli import Cli
+from harness.sources import Sources
 
 
 @pytest.fixture
@@ -16,3 +17,11 @@ def box(cli):
     id = cli.ok("create").strip()
     yield id
     cli("rm", "-f", id)
+
+
+@pytest.fixture(scope="session")
+def sources(internet, tmp_path_factory):
+    """Servers of repositories, archives and packages, in the internet of the test's own."""
+    sources = Sources(tmp_path_factory.mktemp("sources")).start(internet)
+    yield sources
+    sources.close()

@@ -4,6 +4,8 @@
  * error with a sentence, and leaks nothing.
  */
 #include "api/body.h"
+#include "sandbox/network.h"
+#include "sandbox/source.h"
 #include "tenant/quota.h"
 
 #include <assert.h>
@@ -14,6 +16,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check(int r, const struct err *err)
 {
 	assert(r >= 0 || (err->code != ERR_NONE && err->message[0] != '\0'));
+}
+
+/* What a source opens is one place, whatever it says. */
+static void read_source(const struct sandbox_spec *spec)
+{
+	auto_call(source_freep) struct source *source = NULL;
+	auto_call(policy_freep) struct policy *own = NULL, *lent = NULL;
+	auto_json json_t *told = NULL;
+	struct err err = {};
+	int r = network_read(spec->network, "network", &own, &err);
+
+	check(r, &err);
+	if (r < 0)
+		return;
+	r = source_read(spec->source, &source, &err);
+	check(r, &err);
+	if (r < 0)
+		return;
+	told = source_describe(source);
+	assert(told && json_string_length(json_object_get(told, "path")) > 0);
+	r = source_policy(source, own, &lent, &err);
+	check(r, &err);
+	if (r < 0)
+		return;
+	assert(lent->n_rules == own->n_rules + 1 && lent->mode == own->mode);
+	assert(lent->rules[0].match.n_ports == 1);
+	assert(lent->rules[0].match.n_domains + lent->rules[0].match.n_cidrs >= 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -35,7 +64,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(r, &err);
 	if (r < 0)
 		return 0;
-	check(body_read_create(body, &spec, &is_get, &ports, &err), &err);
+	r = body_read_create(body, &spec, &is_get, &ports, &err);
+	check(r, &err);
+	if (r == 0 && spec.source)
+		read_source(&spec);
 	check(body_read_patch(body, &patch, &err), &err);
 	check(body_read_exec(body, &exec, &err), &err);
 	check(body_read_run(body, &run, &err), &err);

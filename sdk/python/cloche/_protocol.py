@@ -135,9 +135,11 @@ def create_body(
     min_grade: Optional[str] = None,
     network: Union[None, str, Mapping[str, Any]] = None,
     ports: Optional[Sequence[int]] = None,
+    source: Optional[Mapping[str, Any]] = None,
 ) -> Json:
     return {
         "network": network,
+        "source": source,
         "ports": None if ports is None else list(ports),
         "idle_timeout_ms": milliseconds(idle_timeout),
         "on_timeout": on_timeout,

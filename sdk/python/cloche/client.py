@@ -83,7 +83,9 @@ class Client:
 
         Calls with one `idempotency_key` make one sandbox, and are sent again when the connection breaks.
         """
-        req = request("POST", ["sandboxes"], body=create_body(**fields), idempotency_key=idempotency_key)
+        body = create_body(**fields)
+        timeout = FOREVER if body["source"] else None  # the source has its own
+        req = request("POST", ["sandboxes"], body=body, idempotency_key=idempotency_key, timeout=timeout)
         return Sandbox(self, SandboxInfo.from_json(self.call(req)))
 
     def get(self, id_or_name: str) -> "Sandbox":
@@ -256,12 +258,15 @@ class Sandbox:
         min_grade: Optional[str] = None,
         network: Union[None, str, Mapping[str, Any]] = None,
         ports: Optional[Sequence[int]] = None,
+        source: Optional[Mapping[str, Any]] = None,
     ) -> "Sandbox":
         """A `persistent` one keeps its files when it is stopped, and goes on over them when it is next used.
 
         `network` is what it may reach: "deny-all" (the default), "allow-all", or a policy such as
         {"allow": ["api.example.com", "*.example.com"]}.
         `ports` are opened to the outside: port_url() says where.
+        `source` is there when it runs: {"type": "git", "url": …, "revision"?, "depth"?, "path"?, "credentials"?} or
+        {"type": "tarball", "url": …}. Its host is open for that alone, and credentials never come inside.
         """
         return (client or Client()).create(
             idle_timeout=idle_timeout,
@@ -278,6 +283,7 @@ class Sandbox:
             min_grade=min_grade,
             network=network,
             ports=ports,
+            source=source,
         )
 
     @classmethod

@@ -182,6 +182,12 @@ class BudgetError(QuotaError):
     retryable = False
 
 
+class SourceFailed(ClocheError):
+    """What the sandbox was to be filled with could not be had; the message ends with git's or curl's last words."""
+
+    code = "source_failed"
+
+
 class ExecFailed(ClocheError):
     """A command did not end with code 0 (ExecResult.check()). `exec` has its exit, `detail` the figures of its cause."""
 
