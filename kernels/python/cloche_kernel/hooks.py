@@ -3,12 +3,15 @@
 
 `plt.show()` on a screen blocks until the window is closed; here it shows the figures so far and closes them, so that the
 next plot starts a new one. plotly and altair are told to speak their own MIME types rather than to look for a browser.
+
+And what `pip install` has brought meanwhile is found without a restart.
 """
 
 from __future__ import annotations
 
 import importlib.machinery
 import os
+import site
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -40,6 +43,23 @@ class AfterImport:
 
         spec.loader.exec_module = exec_module
         return spec
+
+
+class AfterInstall:
+    """A finder of last resort: the packages that the user has installed since this process started.
+
+    Python takes their directory only if it is there at the start, and in a new sandbox it is not.
+    """
+
+    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if path is not None or not site.ENABLE_USER_SITE:
+            return None
+        place = site.getusersitepackages()
+        if place in sys.path or not os.path.isdir(place):
+            return None
+        site.addsitedir(place)
+        sys.path_importer_cache.pop(place, None)
+        return importlib.machinery.PathFinder.find_spec(name, None, target)
 
 
 def install(get_display: Callable[[], Display | None]) -> None:
@@ -79,3 +99,4 @@ def install(get_display: Callable[[], Display | None]) -> None:
 
     actions = {"matplotlib.pyplot": show_matplotlib, "plotly.io._renderers": show_plotly, "altair": show_altair}
     sys.meta_path.insert(0, AfterImport(actions))
+    sys.meta_path.append(AfterInstall())

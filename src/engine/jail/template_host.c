@@ -163,6 +163,8 @@ static const struct {
          "mysql 3306/tcp\npostgresql 5432/tcp\nredis 6379/tcp\nhttp-alt 8080/tcp\n"},
 	{"etc/shells", 0644, 0, "/bin/sh\n/usr/bin/sh\n/bin/bash\n/usr/bin/bash\n/bin/dash\n"},
 	{"etc/timezone", 0644, 0, "Etc/UTC\n"},
+	/* Debian has pip leave the system's packages alone; here the system is the sandbox's. */
+	{"etc/pip.conf", 0644, 0, "[global]\nbreak-system-packages = true\n"},
 	{"etc/environment", 0644, 0, ""},
 	{"etc/fstab", 0644, 0, ""},
 	{"etc/issue", 0644, 0, "cloche\n"},
