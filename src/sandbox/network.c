@@ -176,7 +176,7 @@ bool network_is_open(const struct sandbox *s)
 
 bool network_is_trusted(const struct sandbox *s)
 {
-	return s->network && s->network->is_trusted && policy_opens_tls(s->network->policy);
+	return s->network && s->network->is_trusted && policy_opens_tls(wanted(s->network));
 }
 
 bool network_is_settled(const struct sandbox *s)

@@ -280,11 +280,7 @@ int source_policy(const struct source *s, const struct policy *own, struct polic
 		return r;
 	rules = json_object_get(value, "rules");
 	(void)json_array_insert_new(rules, 0, make_rule(s, own, rules));
-	r = network_read(value, "source", ret, err);
-	if (r < 0 && err && err->code == ERR_UNSUPPORTED)
-		(void)err_set(err, ERR_UNSUPPORTED, 0,
-		              "source.credentials: this daemon's wall cannot add them to https");
-	return r;
+	return network_read(value, "source", ret, err);
 }
 
 static void blot(char *text, const char *secret)

@@ -11,7 +11,7 @@ import tarfile
 import zipfile
 
 import pytest
-from harness.sources import BASE, ENCODED
+from harness.sources import BASE, ENCODED, TLS_BASE
 
 NAME = "cloche-demo"
 PIP = ["python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--retries=0", "--trusted-host=allowed.test"]
@@ -20,7 +20,7 @@ PUBLIC = {"allow": ["allowed.test"]}
 INJECTED = {
     "rules": [
         {
-            "match": {"domains": ["allowed.test"], "protocol": "http", "paths": [{"prefix": "/private/files/"}]},
+            "match": {"domains": ["allowed.test"], "paths": [{"prefix": "/private/files/"}]},
             "action": {"transform": {"headers": {"authorization": f"Basic {ENCODED}"}}},
         }
     ]
@@ -57,7 +57,7 @@ def registry(sources):
     package = npm_package()
     (sources.dir / "npm").mkdir()
     (sources.dir / "npm" / "demo.tgz").write_bytes(package)
-    dist = {"tarball": f"{BASE}/private/files/npm/demo.tgz", "integrity": "sha512-" + base64.b64encode(hashlib.sha512(package).digest()).decode()}
+    dist = {"tarball": f"{TLS_BASE}/private/files/npm/demo.tgz", "integrity": "sha512-" + base64.b64encode(hashlib.sha512(package).digest()).decode()}
     version = {"name": NAME, "version": "1.0.0", "main": "index.js", "dist": dist}
     (sources.dir / "npm" / NAME).write_text(json.dumps({"name": NAME, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}))
     return sources
@@ -81,7 +81,7 @@ def test_pip_installs_nothing_from_a_registry_that_the_policy_does_not_name(wall
 
 
 def test_pip_installs_from_a_private_registry_with_credentials_it_does_not_have(walled, registry):
-    index = f"{BASE}/private/files/simple/"
+    index = f"{TLS_BASE}/private/files/simple/"
     assert pip(walled(PUBLIC), index).exit_code != 0  # the control: it asks for a password
     box = walled(INJECTED)
     done = pip(box, index)
@@ -91,7 +91,7 @@ def test_pip_installs_from_a_private_registry_with_credentials_it_does_not_have(
 
 @pytest.mark.skipif(not shutil.which("npm", path="/usr/bin"), reason="this host has no npm in /usr/bin")
 def test_npm_installs_from_a_private_registry_with_credentials_it_does_not_have(walled, registry):
-    words = [*NPM, f"--registry={BASE}/private/files/npm/", NAME]
+    words = [*NPM, f"--registry={TLS_BASE}/private/files/npm/", NAME]
     assert walled(PUBLIC).sandbox.run(words, timeout=60).exit_code != 0  # the control
     box = walled(INJECTED)
     done = box.sandbox.run(words, timeout=60)

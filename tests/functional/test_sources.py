@@ -13,7 +13,7 @@ import pytest
 from cloche import ClocheError
 from harness.cli import Cli
 from harness.daemon import wait_for
-from harness.sources import BASE, ENCODED, PASSWORD, PORT
+from harness.sources import BASE, ENCODED, PASSWORD, PORT, TLS_BASE
 
 CREDENTIALS = {"username": "bot", "password": PASSWORD}
 # [which, file] of words that are given backwards, so that the search does not find itself.
@@ -106,15 +106,22 @@ def test_a_private_name_is_fetched_from_where_the_policy_lets_it_lie(create, sou
     assert create(source, network=policy).files.exists("app/README")
 
 
-def test_credentials_reach_the_server_and_nothing_inside(create, sources):
+@pytest.mark.parametrize("base", [BASE, TLS_BASE], ids=["http", "https"])
+def test_credentials_reach_the_server_and_nothing_inside(create, sources, base):
     sources.log_path.write_text("")
-    sandbox = create({"type": "git", "url": f"{BASE}/private/git/app.git", "credentials": CREDENTIALS})
+    sandbox = create({"type": "git", "url": f"{base}/private/git/app.git", "credentials": CREDENTIALS})
     assert {e["authorization"] for e in sources.log()} == {f"Basic {ENCODED}"}
     assert sandbox.files.read_text("app/README") == "version 2\n"
     words = [word[::-1] for word in (PASSWORD, ENCODED, "private/git/app.git")]
     seen = json.loads(sandbox.run(["python3", "-I", "-c", SEARCH, *words], user="root", timeout=60).stdout)
     assert seen == [[2, "/home/user/app/.git/config"]]  # the control
     assert PASSWORD not in json.dumps(sandbox.refresh().raw) + json.dumps(sandbox.network())
+
+
+def test_credentials_are_not_sent_to_who_cannot_prove_to_be_it(create, sources):
+    sources.log_path.write_text("")
+    source = {"type": "tarball", "url": TLS_BASE.replace("allowed", "wrong") + "/private/files/x.tar", "credentials": CREDENTIALS}
+    assert refused(create, source).code == "source_failed" and not sources.log()
 
 
 def test_what_goes_wrong_is_told_in_gits_words_and_leaves_nothing(create, sources, walled_daemon, walled_client):

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server of sources, for harness/internet.py's outer namespace: git repositories (by git's own http-backend) below /git/,
 files below /files/, the same below /private/ for who has the password, an endless archive and one that stops. Each request is a line
-of the log. Usage: DIRECTORY LOG PORT; it ends with its stdin."""
+of the log. Usage: DIRECTORY LOG PORT TLS_PORT PAIR; it ends with its stdin."""
 
 import http.server
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tarfile
 import threading
 from pathlib import Path
 
-ROOT, LOG, PORT = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+ROOT, LOG, PORT, TLS_PORT, PAIR = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 AUTHORIZATION = "Basic Ym90OnMzY3JldC1vZi1zb3VyY2U="  # bot:s3cret-of-source
 LOCK = threading.Lock()
 
@@ -132,6 +133,16 @@ class Server(http.server.ThreadingHTTPServer):
         pass  # a client that leaves is no error here
 
 
-threading.Thread(target=Server(("::", PORT), Handler).serve_forever, daemon=True).start()
+class TlsHandler(Handler):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    def setup(self):
+        self.request = self.context.wrap_socket(self.request, server_side=True)
+        super().setup()
+
+
+TlsHandler.context.load_cert_chain(PAIR)
+for handler, port in ((Handler, PORT), (TlsHandler, TLS_PORT)):
+    threading.Thread(target=Server(("::", port), handler).serve_forever, daemon=True).start()
 print("up", flush=True)
 sys.stdin.read()

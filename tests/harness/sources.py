@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 SERVERS = Path(__file__).resolve().parent / "source_servers.py"
-PORT = 8000
-BASE = f"http://allowed.test:{PORT}"
+PORT, TLS_PORT = 8000, 8444
+BASE, TLS_BASE = f"http://allowed.test:{PORT}", f"https://allowed.test:{TLS_PORT}"
 PASSWORD = "s3cret-of-source"
 ENCODED = "Ym90OnMzY3JldC1vZi1zb3VyY2U="  # of bot and that
 
@@ -39,6 +39,7 @@ class Sources:
 
     def start(self, internet):
         argv = [*internet.enter(internet.outer), sys.executable, str(SERVERS), str(self.dir), str(self.log_path), str(PORT)]
+        argv += [str(TLS_PORT), str(internet.ca_file.parent / "allowed.test.pem")]
         self.server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.server.stdout.readline() == b"up\n"
         return self
