@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #define READ_SIZE   (64 * 1024)
+#define LAST_READS  64 /* more than a socket holds */
 #define IN_MAX      (FRAME_HEAD_SIZE + FRAME_PAYLOAD_MAX + READ_SIZE)
 #define OUT_LOW     (128 * 1024) /* below it channels are asked */
 #define OUT_MAX     (OUT_LOW + FRAME_HEAD_SIZE + FRAME_PAYLOAD_MAX) /* room for any one frame */
@@ -199,6 +200,7 @@ static int on_frame(struct wire *w, const struct frame *f)
 	return c ? on_channel_frame(c, f) : 0; /* one refused at its START is still spoken of */
 }
 
+/* 1: there may be more, 0: not now; < 0: the connection is over. */
 static int read_frames(struct wire *w)
 {
 	struct frame f;
@@ -222,7 +224,16 @@ static int read_frames(struct wire *w)
 	}
 	if (w->in.len == 0)
 		buf_done(&w->in);
-	return r;
+	return r < 0 ? r : 1;
+}
+
+/* The host is gone or has come anew. What it had sent is done all the same: a start that it has
+ * promised to somebody may be in it. */
+static void hang_up(struct wire *w)
+{
+	for (int i = 0; i < LAST_READS && w->fd >= 0 && read_frames(w) > 0; i++)
+		continue;
+	disconnect(w);
 }
 
 /* One frame from each ready channel in turn, up to the low-water mark. */
@@ -280,10 +291,10 @@ static void wire_on_io(struct loop *loop, uint32_t events, void *arg)
 	(void)loop;
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		r = read_frames(w);
-	if (r >= 0)
-		r = write_out(w);
 	if (r < 0)
 		disconnect(w);
+	else if (write_out(w) < 0)
+		hang_up(w);
 }
 
 static void write_kicked(struct loop *loop, void *arg)
@@ -293,7 +304,7 @@ static void write_kicked(struct loop *loop, void *arg)
 	(void)loop;
 	w->is_kicked = false;
 	if (w->fd >= 0 && write_out(w) < 0)
-		disconnect(w);
+		hang_up(w);
 }
 
 void wire_kick(struct wire *w)
@@ -312,7 +323,7 @@ static void wire_on_accept(struct loop *loop, uint32_t events, void *arg)
 	(void)events;
 	if (fd < 0)
 		return;
-	disconnect(w);
+	hang_up(w);
 	if (loop_io_add(loop, fd, EPOLLIN, wire_on_io, w, &w->io) < 0)
 		(void)close(fd);
 	else

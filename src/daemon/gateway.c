@@ -13,10 +13,10 @@
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/toml.h"
 #include "daemon/child.h"
 #include "daemon/confine.h"
 #include "daemon/outgoing.h"
-#include "base/toml.h"
 #include "daemon/wall.h"
 #include "http/target.h"
 #include "http/tls.h"
@@ -28,11 +28,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define DRAIN_US   (5 * UINT64_C(1000000))
-#define HOSTS_MAX  (TOML_ITEMS_MAX + SITE_LISTENERS_MAX + 3)
-#define AHEAD_MS   1000        /* that it may take to end sandboxes whose budget is spent */
-#define STORE_PATH "/state.db" /* below the root that confine() gave it */
-#define SPOOL_DIR  "/spool"
+#define DRAIN_US       (5 * UINT64_C(1000000))
+#define HOSTS_MAX      (TOML_ITEMS_MAX + SITE_LISTENERS_MAX + 3)
+#define AHEAD_MS       1000        /* that it may take to end sandboxes whose budget is spent */
+#define STORE_PATH     "/state.db" /* below the root that confine() gave it */
+#define SPOOL_DIR      "/spool"
+#define DEADLINES_PATH "/deadlines"
 /* Of results of code calls that are not sent yet: 8 that are as large as one can be. */
 #define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
 
@@ -267,6 +268,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.events = g->events,
 		.broker_fd = broker_fd,
 		.spool_dir = SPOOL_DIR,
+		.deadlines_path = DEADLINES_PATH,
 		.spool_bytes_max = c->spool_bytes,
 		.default_limits = c->default_limits,
 		.max_limits = c->max_limits,

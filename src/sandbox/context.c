@@ -178,10 +178,8 @@ static void context_free(struct loop *loop, void *arg)
 /* Off the sandbox; its calls have ended or are told otherwise. */
 static void detach(struct context *c)
 {
-	if (c->name) {
-		emit_context_ended(c);
+	if (c->name)
 		c->sandbox->n_contexts--;
-	}
 	list_remove(&c->link);
 	c->is_removed = true;
 	host_cancel(c->sandbox->fleet->host, c->usage_tag);
@@ -192,12 +190,22 @@ static void detach(struct context *c)
 	loop_defer(c->loop, context_free, c);
 }
 
-/* A row that stays goes with its sandbox's, or is found again by the next gateway. */
+static int delete_row(void *arg, struct err *err)
+{
+	const struct context *c = arg;
+
+	return store_delete_context(c->sandbox->fleet->config.store, c->id, err);
+}
+
+/* Its end, told with the row that goes. One that stays is found again by the next gateway. */
 static void forget(struct context *c)
 {
+	struct fleet *fleet = c->sandbox->fleet;
 	struct err err;
 
-	if (store_delete_context(c->sandbox->fleet->config.store, c->id, &err) < 0)
+	deadline_drop(fleet->deadlines, &c->deadline);
+	emit_context_ended(c);
+	if (event_log_save(fleet->config.events, delete_row, c, &err) < 0)
 		log_error("context.unsaved", "id=%s error='%s'", c->id, err.message);
 }
 
@@ -205,8 +213,8 @@ void context_remove(struct context *c)
 {
 	struct err err;
 
-	forget(c);
 	interpreter_drop(c, "removed", "its context was removed");
+	forget(c);
 	(void)err_set(&err, ERR_GONE, 0, "context '%s' was removed", c->name);
 	code_fail_all(c, &err);
 	detach(c);
@@ -242,9 +250,9 @@ void context_end_all(struct sandbox *s, const struct err *err)
 {
 	context_cool(s);
 	list_for_each (&s->contexts, struct context, c, link) {
-		forget(c);
 		code_fail_all(c, err);
 		interpreter_drop(c, NULL, "");
+		forget(c);
 		detach(c);
 	}
 }

@@ -54,6 +54,7 @@ static int send_frame(struct exec *e, enum frame_type type, const void *payload,
 	r = channel_send(&e->channel, type, payload, len);
 	if (r < 0)
 		return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not answer");
+	link_flush(e->channel.link);
 	return 0;
 }
 

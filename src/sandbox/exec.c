@@ -410,7 +410,7 @@ static void take_back(struct exec *e, const struct err *why)
 		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
 }
 
-/* All is on record before the agent hears of it, which is at the end of this turn: see adopt.c. */
+/* All is on record before the agent hears of it, and it has heard before the caller does. */
 static int hand_over(struct exec *e, struct link *l, const struct start *start,
                      const struct once *once, struct err *err)
 {
@@ -423,7 +423,10 @@ static int hand_over(struct exec *e, struct link *l, const struct start *start,
 		return r;
 	account_on_exec(s);
 	r = channel_start(&e->channel, l, e->number, &channel_ops, start);
-	return r < 0 ? start_failed(r, err) : 0;
+	if (r < 0)
+		return start_failed(r, err);
+	link_flush(l);
+	return 0;
 }
 
 static int launch(struct exec *e, struct link *l, const struct start *start,

@@ -20,6 +20,7 @@ struct fleet {
 	struct fleet_config config; /* its strings are not kept */
 	struct host *host;
 	int spool_fd;
+	struct deadlines *deadlines;
 	char boot_id[BOOT_ID_SIZE]; /* of the running kernel: tells a restart of the machine */
 	struct msg_reply probe;
 	bool is_ready, is_draining;

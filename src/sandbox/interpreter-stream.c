@@ -30,6 +30,7 @@ static int on_done_message(struct context *c, const struct message *m)
 	if (message_done(m, &done) < 0 || c->out.len > 0)
 		return -EPROTO;
 	c->count = done.count;
+	interpreter_set_deadline(c, 0);
 	interpreter_set_split(c, false);
 	end = (struct code_end){.status = done.status == DONE_OK      ? CODE_OK
 	                                  : done.status == DONE_ERROR ? CODE_ERROR
@@ -63,6 +64,7 @@ static int on_synced(struct context *c, const struct message *m)
 	if (message_done(m, &done) < 0)
 		return -EPROTO;
 	c->sync = 0;
+	interpreter_set_deadline(c, 0);
 	interpreter_set_phase(c, PHASE_NONE, 0);
 	c->count = c->last_call = (uint32_t)done.count;
 	c->state = CONTEXT_IDLE;

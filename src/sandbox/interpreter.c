@@ -14,7 +14,8 @@
  * it goes in several pieces the row says so, and a process that may have got half of it is dropped.
  *
  * Time: a call that is over its time is interrupted; one that does not end within the grace loses
- * its interpreter. A process that must start or end is given its time too.
+ * its interpreter. That holds over a restart of the gateway, too (deadline.h). A process that must
+ * start or end is given its time as well.
  */
 #include "sandbox/interpreter.h"
 
@@ -28,6 +29,7 @@
 #define SECONDS    UINT64_C(1000000)
 #define START_US   (30 * SECONDS) /* a cold disk, a busy host */
 #define GRACE_US   (2 * SECONDS)
+#define ORPHAN_US  (1 * SECONDS)
 #define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
 #define ERROR_NAME "InterpreterDied"
 
@@ -40,6 +42,13 @@ void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint
 		loop_timer_set(c->timer, UINT64_MAX);
 	else
 		loop_timer_set_in(c->timer, in_us);
+}
+
+void interpreter_set_deadline(struct context *c, uint64_t in_us)
+{
+	uint64_t until_us = in_us > 0 ? loop_now_us(c->loop) + in_us : 0;
+
+	deadline_set(c->sandbox->fleet->deadlines, &c->deadline, c->id, until_us);
 }
 
 static void turn_end(struct loop *loop, void *arg)
@@ -80,6 +89,7 @@ static void reset(struct context *c)
 	c->sync = 0;
 	c->count = 0;
 	c->state = CONTEXT_DEAD;
+	interpreter_set_deadline(c, 0);
 	interpreter_set_phase(c, PHASE_NONE, 0);
 }
 
@@ -154,6 +164,7 @@ void interpreter_run(struct context *c, struct code_call *call)
 	interpreter_set_split(c, c->out.len > 0 || len > FRAME_DATA_MAX);
 	if (call->timeout_ms > 0)
 		interpreter_set_phase(c, PHASE_CALL, call->timeout_ms * 1000);
+	interpreter_set_deadline(c, call->timeout_ms * 1000);
 }
 
 static struct context *context_of(struct channel *ch)
@@ -332,6 +343,10 @@ static void on_timer(struct loop *loop, void *arg)
 		on_lost(&c->channel, &err);
 		break;
 	case PHASE_CALL:
+		if (c->sync && c->sandbox->state != SANDBOX_RUNNING) {
+			interpreter_set_phase(c, PHASE_CALL, ORPHAN_US); /* it cannot answer */
+			break;
+		}
 		if (c->running)
 			c->running->cause = "timeout";
 		(void)!interpreter_interrupt(c, &err);
@@ -357,6 +372,7 @@ static void on_timer(struct loop *loop, void *arg)
 void interpreter_init(struct context *c)
 {
 	c->state = CONTEXT_DEAD;
+	c->deadline = DEADLINE_NONE;
 	c->timer = loop_timer_new(c->loop, on_timer, c);
 	buf_init(&c->in, MESSAGE_MAX);
 	buf_init(&c->out, MESSAGE_HEAD_MAX + CODE_BYTES_MAX);
@@ -459,6 +475,16 @@ int interpreter_start(struct context *c, struct err *err)
 	return begin(c, /* may_fork= */ true, err);
 }
 
+/* A call that has a timeout and lost its caller with the gateway: it has the rest of its time, and
+ * a moment to say that it is over. */
+static void await_orphan(struct context *c)
+{
+	uint64_t now_us = loop_now_us(c->loop);
+	uint64_t left_us = c->orphan_until_us > now_us ? c->orphan_until_us - now_us : 0;
+
+	interpreter_set_phase(c, PHASE_CALL, MAX(left_us, (uint64_t)ORPHAN_US));
+}
+
 void interpreter_rejoin(struct context *c)
 {
 	if (c->is_split) {
@@ -469,8 +495,10 @@ void interpreter_rejoin(struct context *c)
 	random_bytes(&c->sync, sizeof(c->sync));
 	c->sync |= UINT32_C(1) << 31; /* as no call's number is, nor will be for long */
 	c->state = CONTEXT_BUSY;
-	/* For one whose start was under way, and may have got lost with who had asked for it. */
-	interpreter_set_phase(c, PHASE_START, START_US);
+	if (c->orphan_until_us > 0)
+		await_orphan(c);
+	else /* its start was under way, and may have got lost with who had asked for it */
+		interpreter_set_phase(c, PHASE_START, START_US);
 	if (message_put_head(&c->out, "sync", c->sync, 0) < 0)
 		abort(); /* it was empty */
 }

@@ -2,6 +2,7 @@
 #pragma once
 /* What context.c, interpreter.c and code.c know of each other. */
 #include "sandbox/code.h"
+#include "sandbox/deadline.h"
 #include "sandbox/inside.h"
 #include "sandbox/language.h"
 
@@ -68,6 +69,8 @@ struct context {
 	uint64_t fork_tag;
 	struct loop_timer *timer;
 	enum interpreter_phase phase;
+	int deadline;             /* its slot */
+	uint64_t orphan_until_us; /* of the call that an earlier gateway has left; 0 = none */
 
 	/* its calls */
 	struct code_call *running;
@@ -100,7 +103,8 @@ must_check int interpreter_interrupt(struct context *c, struct err *err);
 void interpreter_wake(struct context *c); /* looks at the end of this turn what can go on */
 void interpreter_broken(struct context *c, const char *what); /* ends one that speaks nonsense */
 void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us);
-void interpreter_set_split(struct context *c, bool is_split); /* on record */
+void interpreter_set_deadline(struct context *c, uint64_t in_us); /* on record; 0: no call runs */
+void interpreter_set_split(struct context *c, bool is_split);     /* on record */
 /* The process has ended, which counts once all that it said is taken. */
 void interpreter_settle_exit(struct context *c);
 

@@ -15,7 +15,8 @@
  * heartbeat: PINGs every few seconds while a channel is open, rarely otherwise. One that is not
  * answered in time makes the link unhealthy until it is.
  *
- * Frames that one turn queues leave in one write at its end.
+ * Frames that one turn queues leave in one write at its end, or before somebody is promised that
+ * they will.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -126,6 +127,12 @@ static void flush_due(struct loop *loop, void *arg)
 	l->is_flush_due = false;
 	if (!l->is_dead && l->fd >= 0)
 		on_resend(loop, l);
+}
+
+void link_flush(struct link *l)
+{
+	if (l->state == LINK_UP)
+		(void)!flush(l); /* what failed is found at the end of the turn */
 }
 
 bool link_has_room(const struct link *l)

@@ -77,6 +77,8 @@ struct link *link_new(struct loop *loop, const char *hostname, const struct link
                       const struct link_ops *ops, void *arg);
 void link_free(struct link *l);           /* its channels are closed and not called */
 void link_attach(struct link *l, int fd); /* owns fd; must be down */
+/* What is queued leaves now: whoever dies then, the agent has it. */
+void link_flush(struct link *l);
 bool link_is_up(const struct link *l);
 bool link_is_healthy(const struct link *l); /* up, and answering */
 size_t link_channels(const struct link *l);

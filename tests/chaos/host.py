@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from harness import audit
-from harness.daemon import call, read_text
+from harness.daemon import call, children_of, read_text
 
 SETTLE_S = 20
 NEST = "cloche-nest"  # one that died is made again when it is needed
@@ -61,8 +61,9 @@ def counted_ns(top, sandbox_id):
 
 
 class Host:
-    def __init__(self, daemon, mark, top):
-        self.daemon, self.mark, self.top = daemon, mark, top
+    def __init__(self, daemon, mark, top, owners):
+        """owners: {exec: its sandbox}, which grows."""
+        self.daemon, self.mark, self.top, self.owners = daemon, mark, top, owners
         self.parts = Counter(marked(self.mark).values())  # of a daemon that nobody has disturbed
         self.mounts, self.loops = self._mounts(), audit.loop_devices(daemon.dir)
 
@@ -92,9 +93,11 @@ class Host:
         return wrong + [f"no process in {n}" for n in running if not groups.get(n)]
 
     def _wrong_processes(self):
-        parts = Counter(marked(self.mark).values())
+        ours = marked(self.mark)
+        parts = Counter(ours.values())
         is_right = parts[NEST] <= 1 and {**parts, NEST: 0} == {**self.parts, NEST: 0}
-        return [] if is_right else [f"processes: {dict(parts)} instead of {dict(self.parts)}"]
+        wrong = [] if is_right else [f"processes: {dict(parts)} instead of {dict(self.parts)}"]
+        return wrong + [f"zombie: {p} {audit.comm_of(p)}" for parent in ours for p in children_of(parent) if audit.is_zombie(p)]
 
     def _wrong_files(self, running, kept):
         wrong = []
@@ -103,7 +106,12 @@ class Host:
             names = {n for n in os.listdir(layers) if n.startswith("sb_")}
             wrong += [f"layer: {n}" for n in names ^ (running | kept)]
         spool = self.daemon.data / "gateway" / "spool"
-        return wrong + [f"spool file: {n}" for n in os.listdir(spool) if n.startswith("sb_") and n not in running | kept]
+        return wrong + [f"spool file: {n}" for n in os.listdir(spool) if not self._has_exec(n)]
+
+    def _has_exec(self, name):
+        """A spool is named as its exec, which is told of for as long as it has output."""
+        path = f"/v1/sandboxes/{self.owners.get(name)}/execs/{name}"
+        return name in self.owners and call(self.daemon, "GET", path)[0] == 200
 
     def look(self, listed):
         deadline = time.monotonic() + SETTLE_S

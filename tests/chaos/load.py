@@ -13,13 +13,16 @@ import threading
 import time
 import traceback
 
-from harness.daemon import call
+from harness.daemon import call, wait_for
 
-from .model import Box, Broken, Exec, ask, expect, is_done
+from .model import DEFAULT, REACH, Box, Broken, Counted, Exec, ask, expect, is_done
 
 BOXES_PER_WORKER = 2
+CONTEXTS_PER_BOX = 2
 SHARED = ("shared-a", "shared-b")
 COUNT = "n = globals().get('n', 0) + 1\nn"
+POLICY = {"allow": ["allowed.test"]}
+GET = r"exec 3<>/dev/tcp/$2/80 && printf 'GET / HTTP/1.1\r\nHost: %s\r\n\r\n' $2 >&3 && read -r _ status _ <&3 && echo $status"
 
 
 class Shared:
@@ -45,9 +48,9 @@ class Worker(threading.Thread):
         self.steps, self.answers = 0, 0
         self.history = collections.deque(maxlen=500)  # of calls and their answers, told when a promise is broken
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, headers=None):
         began = datetime.datetime.utcnow().time()
-        status, reply = ask(self.daemon_, method, path, body)
+        status, reply = ask(self.daemon_, method, path, body, headers)
         if status is None:
             time.sleep(0.02)  # nobody is there: as long as a client waits at least
         self.answers += status is not None
@@ -72,8 +75,8 @@ class Worker(threading.Thread):
             return self.create()
         if not ready:
             return self.resume(self.rng.choice(self.boxes))
-        acts = [(self.execute, 5), (self.write, 3), (self.count, 3), (self.tail, 3), (self.share, 2), (self.measure, 2),
-                (self.delete, 1), (self.race, 1), (self.pause, 1), (self.stop, 1)]
+        acts = [(self.execute, 5), (self.write, 3), (self.count, 4), (self.tail, 3), (self.share, 2), (self.measure, 2),
+                (self.reach, 2), (self.context, 1), (self.delete, 1), (self.race, 1), (self.pause, 1), (self.stop, 1)]
         act = self.rng.choices([a for a, _ in acts], [w for _, w in acts])[0]
         return act(self.rng.choice(ready))
 
@@ -83,20 +86,38 @@ class Worker(threading.Thread):
     def create(self):
         if len(self.boxes) >= BOXES_PER_WORKER:
             return self.delete(self.boxes[0])
-        tag, is_direct, is_persistent = self.tag("box"), self.rng.random() < 0.4, self.rng.random() < 0.4
+        tag, is_direct, is_persistent, is_keyed, is_walled = self.tag("box"), *(self.rng.random() < 0.4 for _ in range(4))
+        box = Box(tag, is_direct, is_persistent, is_walled)
         body = {"tags": {"chaos": tag}, "persistent": is_persistent, "timeout_ms": 3_600_000}
-        box = Box(tag, None, is_direct, is_persistent)
-        status, info = self.ask("POST", "/v1/sandboxes", {**body, "name": tag} if is_direct else body)
+        body |= {"name": tag} if is_direct else {}
+        body |= {"network": POLICY} if is_walled else {}
+        headers = {"Idempotency-Key": f"{self.load.seed}-{tag}"} if is_keyed else None
+        status, info = self.ask("POST", "/v1/sandboxes", body, headers)
         if is_done(status):
             box.id = info["id"]
             self.boxes.append(box)
         elif status is None:
-            self.lost_creates[tag] = box
+            self.lost_creates[tag] = (box, body, headers)
+
+    def find_lost(self, box, body, headers):
+        """A create that got no answer: what it made is there once. With a key one asks again, and gets that one or makes it now."""
+        found = [s for s in self.load.listed if s["tags"].get("chaos") == box.tag]
+        expect(len(found) <= 1, box.tag, "was made more than once:", found)
+        if headers:
+            status, info = call(self.daemon_, "POST", "/v1/sandboxes", body, headers=headers, timeout=60)
+            expect(is_done(status), box.tag, "was asked for again and is", status, info)
+            expect(not found or found[0]["id"] == info["id"], box.tag, "was made again:", found, info)
+            found = [info]
+        if found:
+            box.id, box.states = found[0]["id"], {found[0]["state"]}
+            self.boxes.append(box)
 
     def execute(self, box):
         e = Exec(self.tag("exec"), self.rng.choice((1, 40, 400, 4000)))
+        box.execs_high += 1
         status, reply = self.ask("POST", f"{box.path}/execs", {"argv": e.argv, "detached": True})
         if is_done(status):
+            box.execs_low += 1
             e.id = reply["exec"]["id"]
             box.execs.append(e)
         else:
@@ -109,17 +130,40 @@ class Worker(threading.Thread):
         if is_done(status):
             box.files[path] = data
 
+    def context(self, box):
+        name = self.tag("context")
+        if len(box.contexts) > CONTEXTS_PER_BOX:
+            return self.count(box)
+        status, _ = self.ask("POST", f"{box.path}/contexts", {"name": name})
+        if is_done(status) and not (box.is_shaken or box.is_victim):
+            box.contexts[name] = Counted()
+
     def count(self, box):
-        status, reply = self.ask("POST", f"{box.path}/code", {"code": COUNT})
-        box.calls_high += 1
+        name = self.rng.choice(list(box.contexts))
+        counted = box.contexts[name]
+        status, reply = self.ask("POST", f"{box.path}/code", {"code": COUNT, "context": name})
+        counted.high += 1
         if not is_done(status) or box.is_shaken or box.is_victim:
             return
         expect(reply["status"] == "ok", box.id, "code failed:", reply)
         n = int(reply["results"][0]["data"]["text/plain"])
-        low = 1 if reply["restarted"] else box.calls_low + 1
-        expect(low <= n <= box.calls_high, box.id, "counted", n, "instead of", low, "to", box.calls_high, reply)
-        expect(not reply["restarted"] or box.has_rested or box.is_victim or not box.calls_low, box.id, "lost its interpreter")
-        box.calls_low = box.calls_high = n
+        low = 1 if reply["restarted"] else counted.low + 1
+        expect(low <= n <= counted.high, box.id, name, "counted", n, "instead of", low, "to", counted.high, reply)
+        expect(not reply["restarted"] or box.has_rested or box.is_victim or not counted.low, box.id, name, "lost its interpreter")
+        counted.low = counted.high = n
+
+    def get(self, box, host):
+        """The status of a plain request from inside, or what went wrong instead of it."""
+        box.execs_high += 1
+        status, reply = self.ask("POST", f"{box.path}/execs", {"argv": ["bash", "-c", GET, "bash", REACH, host]})
+        box.execs_low += is_done(status)
+        return reply["stdout"].strip() if is_done(status) else None
+
+    def reach(self, box):
+        """What its policy does not name is reached at no time; what it names may be out of reach while there is no wall."""
+        host = self.rng.choice(("allowed.test", "other.test"))
+        found = self.get(box, host)
+        expect(not found or box.is_walled and host == "allowed.test", box.id, "reached", host, found)
 
     def tail(self, box):
         running = [e for e in box.execs if not e.is_over]
@@ -166,6 +210,7 @@ class Worker(threading.Thread):
         if box in self.boxes:
             box.states |= {"paused", "pausing", "stopped", "stopping"}
             box.rest()
+            box.execs_high += 1
             box.lost_execs["true"] = Exec("true", 0)
             box.lost_execs["true"].may_die = True
 
@@ -188,12 +233,8 @@ class Worker(threading.Thread):
 
     def settle(self):
         """With nobody else at work: every promise that this worker holds."""
-        for tag, box in list(self.lost_creates.items()):
-            found = [s for s in self.load.listed if s["tags"].get("chaos") == tag]
-            expect(len(found) <= 1, tag, "was made more than once:", found)
-            if found:
-                box.id, box.states = found[0]["id"], {found[0]["state"]}
-                self.boxes.append(box)
+        for lost in self.lost_creates.values():
+            self.find_lost(*lost)
         self.lost_creates.clear()
         for box in list(self.boxes):
             info = box.look(self.daemon_)
@@ -201,6 +242,7 @@ class Worker(threading.Thread):
                 self.close(box)
             elif info["state"] == "running":
                 box.look_inside(self.daemon_)
+        self.look_outside()
         ids = {s["id"] for s in self.load.listed}
         expect(not ids & self.closed.keys(), "came back:", ids & self.closed.keys())
         for sandbox_id, usage in self.rng.sample(sorted(self.closed.items()), min(3, len(self.closed))):
@@ -211,6 +253,15 @@ class Worker(threading.Thread):
             now = now["usage"]
             expect(usage in (None, now), sandbox_id, "was charged after its end:", usage, now)
             self.closed[sandbox_id] = now
+
+
+    def look_outside(self):
+        """From one of its sandboxes that have a policy: what that names is reached again, and nothing else."""
+        walled = [b for b in self.boxes if b.is_walled and b.states == {"running"} and not b.is_victim]
+        if walled:
+            box = self.rng.choice(walled)
+            wait_for(lambda: self.get(box, "allowed.test") == "200", 30, f"a way out of {box.id}")
+            expect(not self.get(box, "other.test"), box.id, "reached what it may not")
 
 
 class Load:

@@ -13,7 +13,10 @@ from collections import Counter
 from harness.daemon import call, wait_for
 
 NO_ANSWER = (OSError, http.client.HTTPException)
+HOOKED = ("sandbox", "exec")  # the kinds of events that are looked at, and that a webhook is told of
 GOING_ON = ("starting", "running")
+DEFAULT = "python"  # the context that needs no making
+REACH = "reach"  # the mark of an exec that tries the network: only its answer counts
 PROGRAM = 'echo $1 >> effects; i=0; while [ $i -lt $2 ]; do i=$((i+1)); echo "$1 $i"; [ $((i % 32)) -ne 0 ] || sleep 0.01; done'
 
 
@@ -26,10 +29,10 @@ def expect(is_kept, *facts):
         raise Broken(" ".join(str(f) for f in facts))
 
 
-def ask(daemon, method, path, body=None):
+def ask(daemon, method, path, body=None, headers=None):
     """(status, body), or (None, None) where no answer came."""
     try:
-        return call(daemon, method, path, body, timeout=60)
+        return call(daemon, method, path, body, headers=headers, timeout=60)
     except NO_ANSWER:
         return None, None
 
@@ -40,6 +43,17 @@ def is_done(status):
 
 def _events(data):
     return [json.loads(line) for line in data.splitlines()]
+
+
+class Counted:
+    """A counter in an interpreter, and how often it was raised: at least and at most."""
+
+    def __init__(self, high=0):
+        self.low, self.high = 0, high
+
+    @property
+    def is_there(self):
+        return self.low > 0
 
 
 class Exec:
@@ -81,15 +95,17 @@ class Exec:
 class Box:
     """A sandbox as its owner knows it."""
 
-    def __init__(self, tag, sandbox_id, is_direct=False, is_persistent=False):
-        self.tag, self.id, self.is_direct, self.is_persistent = tag, sandbox_id, is_direct, is_persistent
+    def __init__(self, tag, is_direct=False, is_persistent=False, is_walled=False):
+        self.tag, self.id = tag, None
+        self.is_direct, self.is_persistent, self.is_walled = is_direct, is_persistent, is_walled
         self.states = {"running"}
         self.may_be_gone = False  # a delete, or what ends it, got no answer
         self.is_victim = False  # its agent was killed
         self.is_shaken = False  # a process inside was killed: since the last look execs and code may have died of it
         self.has_rested = False  # it was stopped at least once, so its processes are others
         self.files, self.execs, self.lost_execs = {}, [], {}
-        self.calls_low = self.calls_high = 0  # how often its counter was raised
+        self.contexts = {DEFAULT: Counted()}
+        self.execs_low = self.execs_high = 0  # how many were acknowledged, and asked for
         self.usage = {}
 
     @property
@@ -97,9 +113,9 @@ class Box:
         return f"/v1/sandboxes/{self.id}"
 
     def rest(self):
-        """Processes of it may have ended: their output stays as it was, and its counter begins anew."""
+        """Processes of it may have ended: their output stays as it was, and its counters begin anew."""
         self.has_rested = True
-        self.calls_low = 0
+        self.contexts = {DEFAULT: Counted(self.contexts[DEFAULT].high)}
         for e in self.execs:
             e.may_die = True
 
@@ -111,6 +127,8 @@ class Box:
     def raise_usage(self, now):
         for name, before in self.usage.items():
             expect(name == "cost" or now[name] >= before, self.id, "usage fell:", name, before, now[name])
+        low, high = self.execs_low, self.execs_high
+        expect(low <= now["execs"] <= high, self.id, "is charged", now["execs"], "execs instead of", low, "to", high)
         self.usage = now
 
     def _settled(self, daemon):
@@ -136,6 +154,7 @@ class Box:
     def look_inside(self, daemon):
         """Everything that was acknowledged in it is there, once."""
         self._look_at_execs(daemon)
+        self._look_at_contexts(daemon)
         for path, data in self.files.items():
             status, found = call(daemon, "GET", f"{self.path}/files?path={path}")
             expect(status == 200 and found == data, self.id, path, "was written and is", status, found[:80])
@@ -144,6 +163,11 @@ class Box:
         expect(all(n == 1 for n in counts.values()), self.id, "did something twice:", counts)
         for e in self.execs:
             expect(not e.is_over or counts.get(e.tag) == 1, self.id, "ran", e.tag, "without an effect")
+
+    def _look_at_contexts(self, daemon):
+        status, reply = call(daemon, "GET", f"{self.path}/contexts")
+        missing = {n for n, c in self.contexts.items() if c.is_there} - {c["name"] for c in reply["contexts"]}
+        expect(self.is_victim or not missing, self.id, "lost contexts", missing)
 
     def _look_at_execs(self, daemon):
         status, reply = call(daemon, "GET", f"{self.path}/execs")
@@ -167,6 +191,8 @@ class Box:
             if exec_id in known:
                 continue
             tag = info["argv"][4] if len(info["argv"]) > 4 else info["argv"][0]
+            if tag == REACH:
+                continue
             expect(tag in self.lost_execs, self.id, "runs what nobody asked for:", info)
             e = self.lost_execs.pop(tag)
             e.id = exec_id
@@ -179,7 +205,16 @@ class Log:
 
     def __init__(self):
         self.seq, self.hash = 0, "0" * 64
-        self.created, self.ended = Counter(), Counter()
+        self.told = Counter()  # (type, sandbox or exec)
+        self.owners = {}  # of execs
+        self.sent = []  # the numbers of what a webhook gets
+
+    def wrongs(self, closed):
+        """Sandboxes that are gone for good began and ended once, and each of their execs."""
+        ours = {e for e, s in self.owners.items() if s in closed}
+        due = [(t, i) for i in closed for t in ("sandbox.created", "sandbox.ended")]
+        due += [(t, e) for e in ours for t in ("exec.started", "exec.exited")]
+        return [(*what, self.told[what]) for what in due if self.told[what] != 1]
 
     def read(self, daemon):
         while True:
@@ -197,7 +232,9 @@ class Log:
         expect(hashlib.sha256(covered.encode()).hexdigest() == entry["hash"], "an entry was changed:", line)
         expect(entry["prev"] == self.hash and entry["seq"] == self.seq + 1, "the chain is broken at", line)
         self.seq, self.hash = entry["seq"], entry["hash"]
-        if entry["type"] == "sandbox.created":
-            self.created[entry["sandbox_id"]] += 1
-        if entry["type"] == "sandbox.ended":
-            self.ended[entry["sandbox_id"]] += 1
+        kind = entry["type"].partition(".")[0]
+        if kind in HOOKED:
+            self.sent.append(entry["seq"])
+            self.told[entry["type"], entry["exec_id"] if kind == "exec" else entry["sandbox_id"]] += 1
+        if kind == "exec":
+            self.owners[entry["exec_id"]] = entry["sandbox_id"]

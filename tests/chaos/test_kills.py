@@ -4,6 +4,8 @@
 CLOCHE_CHAOS_KILLS says how often (`make chaos KILLS=1000`), CLOCHE_CHAOS_SEED repeats the choices of an earlier run.
 """
 
+import contextlib
+import json
 import os
 import random
 import sqlite3
@@ -13,12 +15,13 @@ from collections import Counter
 
 import pytest
 from harness import audit
-from harness.daemon import BUILD, Daemon, call, read_text, wait_for
+from harness.daemon import BUILD, call, read_text, wait_for
+from harness.internet import ALLOWED, Internet
 
 from chaos.host import Host, cgroup_top, counted_ns
 from chaos.killer import Killer
 from chaos.load import Load
-from chaos.model import Log, expect
+from chaos.model import HOOKED, Log, expect
 
 KILLS = int(os.environ.get("CLOCHE_CHAOS_KILLS", "20"))
 SEED = os.environ.get("CLOCHE_CHAOS_SEED") or f"{random.SystemRandom().randrange(1 << 32):x}"
@@ -27,17 +30,27 @@ OPTIONS = ["--default-memory", "128MiB", "--usage-period", "200ms", "--pool-min"
 
 
 class Run:
-    """A daemon, clients that use it, and one who kills it."""
+    """A daemon on an internet of its own, clients that use it, and one who kills it."""
 
     def __init__(self, monkeypatch):
+        self.internet = Internet()
         mark = f"CLOCHE_CHAOS_MARK={uuid.uuid4().hex}"
         monkeypatch.setenv(*mark.split("="))
-        self.daemon = Daemon(*OPTIONS, rm=False).start()
+        self.daemon = self.internet.daemon(*OPTIONS, rm=False).start()
         self.log, self.kills, self.reconciled = Log(), Counter(), 0
         self.load = Load(self.daemon, SEED)
         top = self._find_top()
-        self.host = Host(self.daemon, mark, top)
+        self.log.read(self.daemon)
+        self.hook = self._hook()
+        self.host = Host(self.daemon, mark, top, self.log.owners)
         self.killer = Killer(self.daemon, self.load, mark, top, SEED)
+
+    def _hook(self):
+        """A webhook that is told of all that is looked at from here on."""
+        self.log.sent.clear()
+        status, reply = call(self.daemon, "POST", "/v1/webhooks", {"url": f"http://{ALLOWED}/hook", "types": ",".join(HOOKED)})
+        assert status == 201, reply
+        return reply["webhook"]["id"]
 
     def _find_top(self):
         sandbox_id = call(self.daemon, "POST", "/v1/sandboxes", {})[1]["id"]
@@ -67,13 +80,24 @@ class Run:
             expect(False, "neither here nor there:", [s for s in self.listed() if s["state"] not in SETTLED])
         self.load.settle(self.listed())
         self.reconcile()
+        self.look_at_host()
+
+    def look_at_host(self):
+        self.log.read(self.daemon)
         wrong = self.host.look(self.listed)
         expect(not wrong, "on the host:", *wrong)
-        self.log.read(self.daemon)
-        twice = [i for c in (self.log.created, self.log.ended) for i, n in c.items() if n > 1 and i in self.load.closed]
-        expect(not twice, "told twice in the log:", twice)
-        silent = [i for i in self.load.closed if not self.log.created[i] or not self.log.ended[i]]
-        expect(not silent, "not told in the log:", silent)
+        wrong = self.log.wrongs(self.load.closed)
+        expect(not wrong, "not told once in the log:", *wrong)
+
+    def look_at_hook(self):
+        """Each event has arrived, in order; one that was being sent at a kill perhaps twice."""
+        last = self.log.sent[-1]
+        hook = f"/v1/webhooks/{self.hook}"
+        wait_for(lambda: call(self.daemon, "GET", hook)[1]["last_seq"] >= last, 60, "the last event at the webhook")
+        came = [json.loads(e["body"])["seq"] for e in self.internet.seen("request", path="/hook")]
+        once = [n for i, n in enumerate(came) if i == 0 or n != came[i - 1]]
+        expect(once == self.log.sent, "the webhook got", len(came), "of", len(self.log.sent), "first wrong:",
+               next((x for x in zip(once, self.log.sent) if x[0] != x[1]), None))
 
     def reconcile(self):
         """What is charged is what the kernel counted, to a hundredth. A spare's own use is nobody's, so only others are looked at."""
@@ -92,8 +116,9 @@ class Run:
         for s in self.listed():
             status, _ = call(self.daemon, "DELETE", f"/v1/sandboxes/{s['id']}")
             expect(status == 200, "a delete got", status)
-        wrong = self.host.look(self.listed)
-        expect(not wrong and not self.listed(), "after all deletes:", *wrong)
+        self.look_at_host()
+        expect(not self.listed(), "after all deletes:", *self.listed())
+        self.look_at_hook()
         ids = self.daemon.ids()
         expect(self.daemon.stop() == 0, "the daemon did not stop")
         left = audit.left_after_stop(self.daemon, ids)
@@ -116,6 +141,61 @@ def run(monkeypatch):
     run.daemon.stop()
     sweep(run.daemon)
     run.daemon.remove()
+    run.internet.close()
+
+
+NOBODYS = "a" * 26  # as an id ends
+
+
+@contextlib.contextmanager
+def planted_file(path):
+    path.touch()
+    yield
+    path.unlink()
+
+
+@contextlib.contextmanager
+def planted_dir(path):
+    path.mkdir()
+    yield
+    path.rmdir()
+
+
+@contextlib.contextmanager
+def planted_mount(path):
+    with planted_dir(path):
+        subprocess.run(["mount", "-t", "tmpfs", "left", str(path)], check=True)
+        yield
+        subprocess.run(["umount", str(path)], check=True)
+
+
+@contextlib.contextmanager
+def planted_process(command):
+    """It has our mark from the environment."""
+    with subprocess.Popen(["sh", "-c", f"{command} exec sleep 100"]) as p:
+        try:
+            yield
+        finally:
+            p.kill()
+
+
+def test_whatever_is_left_on_the_host_is_found(run):
+    data, group = run.daemon.data, next(m for m in audit._cgroup_mounts() if (m / run.host.top).is_dir()) / run.host.top
+    plants = {
+        "spool file": planted_file(data / "gateway" / "spool" / f"ex_{NOBODYS}"),
+        "spares": planted_dir(run.daemon.run / "sandboxes" / f"sb_{NOBODYS}"),
+        "cgroup": planted_dir(group / f"sb_{NOBODYS}"),
+        "mount": planted_mount(run.daemon.dir / "left"),
+        "processes": planted_process(""),
+        "zombie": planted_process("sleep 0.1 &"),
+    }
+    if (data / "layers").is_dir():
+        plants["layer"] = planted_dir(data / "layers" / f"sb_{NOBODYS}")
+    assert run.host.look(run.listed) == []
+    for kind, plant in plants.items():
+        with plant:
+            wait_for(lambda: [w for w in run.host.wrongs(run.listed()) if w.startswith(kind)], 20, kind)
+    assert run.host.look(run.listed) == []
 
 
 def test_O01_whatever_is_killed_nothing_acknowledged_is_lost_and_nothing_is_left(run, capsys):

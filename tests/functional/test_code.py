@@ -458,3 +458,20 @@ def test_a_call_of_a_dead_gateway_can_be_interrupted(own):
     again = client.get(sandbox.id)
     again.contexts.interrupt("python")
     assert again.run_code("x").text == "5"
+
+
+# Code that heeds an interrupt, and code that does not: what is left of the state, and whether it began anew.
+ORPHANS = {"heeds": ("", "5", False), "deaf": ("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); ", "0", True)}
+
+
+@pytest.mark.parametrize("kind", ORPHANS)
+def test_a_call_of_a_dead_gateway_keeps_its_timeout(own, kind):
+    daemon, client = own
+    before, x, is_restarted = ORPHANS[kind]
+    sandbox = client.create()
+    thread, _ = run_in_thread(sandbox, before + "x = 5\nwhile True: pass", timeout=2)
+    wait_for_state(sandbox, "python", "busy")
+    kill_gateway(daemon)
+    thread.join(30)
+    r = client.get(sandbox.id).run_code("globals().get('x', 0)")
+    assert (r.text, r.restarted) == (x, is_restarted)

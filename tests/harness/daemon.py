@@ -242,9 +242,27 @@ def parse_reply(data):
     return status, headers, rest
 
 
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def connection_to(daemon, timeout):
+    """By TCP, or by its unix socket where it lives in another net namespace."""
+    if daemon.prefix:
+        return UnixConnection(daemon.socket, timeout)
+    return http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=timeout)
+
+
 def call(daemon, method, path, body=None, key=None, headers=None, timeout=30.0):
     """One plain HTTP call: (status, parsed JSON or bytes). key: None = the admin's, "" = none."""
-    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=timeout)
+    conn = connection_to(daemon, timeout)
     sent = dict(headers or {})
     secret = daemon.key if key is None else key
     if secret:

@@ -467,6 +467,29 @@ TEST_FORKED(a_welcome_lists_the_channels_that_live, 60)
 	host_send(FRAME_FORGET, 77, NULL, 0);
 }
 
+/* While it writes, which is where it learns that the host is gone. */
+TEST_FORKED(what_a_host_has_sent_before_it_went_is_done, 60)
+{
+	struct start talker = host_script("while :; do echo on and on; done");
+
+	host_start();
+	host_run(1, &talker);
+	for (uint32_t epoch = 1; epoch < 100; epoch++) {
+		struct start s = host_script("exit 7");
+		struct told t = {0};
+
+		host_run(epoch + 1, &s);
+		host_connect(epoch + 1);
+		host_hello();
+		host_send_u64(FRAME_RESUME, epoch + 1, 0);
+		host_gather(epoch + 1, &t, told_closed);
+		CHECK_INT(t.exit.value, 7);
+		host_send(FRAME_FORGET, epoch + 1, NULL, 0);
+		host_send_u64(FRAME_RESUME, 1, 0);
+		told_done(&t);
+	}
+}
+
 TEST_FORKED(while_nobody_is_connected_programs_wait_and_nothing_is_lost, 60)
 {
 	size_t len = 1024 * 1024;
