@@ -215,8 +215,9 @@ bool probe_idmap(char *detail)
 static int try_door(void)
 {
 	static const uint16_t ports[DOOR_SOCKETS] = {1, 2, 3, 4};
+	int fd; /* goes with the child */
 
-	return unshare(CLONE_NEWNET) < 0 ? errno : -door_rules_install(ports);
+	return unshare(CLONE_NEWNET) < 0 ? errno : -door_rules_install(ports, &fd);
 }
 
 bool probe_nftables(char *detail)

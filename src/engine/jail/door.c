@@ -136,10 +136,17 @@ static int add_route(int family, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot add a route in the sandbox") : 0;
 }
 
+static void close_late(int fd)
+{
+	if (fd >= 0)
+		late_close(&jail_host.late, jail_host.loop, fd);
+}
+
 static int install_rules(const uint16_t *ports, struct err *err)
 {
-	int r = door_rules_install(ports);
+	int fd, r = door_rules_install(ports, &fd);
 
+	close_late(fd);
 	if (r == 0)
 		return 0;
 	(void)err_set(err, ERR_UNSUPPORTED, -r, "cannot set the rules of a sandbox's door");
@@ -178,7 +185,7 @@ int door_open(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
 static int close_inside(void *arg, struct err *err)
 {
 	static const int route_families[] = {AF_INET, AF_INET6};
-	int r;
+	int fd, r;
 
 	(void)arg;
 	for (size_t i = 0; i < ARRAY_SIZE(route_families); i++) {
@@ -186,7 +193,8 @@ static int close_inside(void *arg, struct err *err)
 		if (r < 0 && r != -ESRCH && !is_family_missing(route_families[i], -r))
 			return err_set(err, ERR_INTERNAL, -r, "cannot remove the sandbox's route");
 	}
-	r = door_rules_remove();
+	r = door_rules_remove(&fd);
+	close_late(fd);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot remove the door's rules") : 0;
 }
 

@@ -50,6 +50,7 @@
 #include <linux/netfilter_ipv4.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TABLE        "cloche"
 #define NEW_A_SECOND 250
@@ -339,13 +340,15 @@ static void remove_table(struct rules *r)
 	table(r, NFT_MSG_DELTABLE, 0);
 }
 
-int door_rules_install(const uint16_t ports[DOOR_SOCKETS])
+/* Removing has its price (late.h), so a table is only removed where there is one. */
+static int install(const uint16_t ports[DOOR_SOCKETS], bool is_first, int *ret_fd)
 {
 	struct rules r = {0};
 
 	batch_mark(&r, NFNL_MSG_BATCH_BEGIN);
-	remove_table(&r);
-	table(&r, NFT_MSG_NEWTABLE, NLM_F_CREATE);
+	if (!is_first)
+		remove_table(&r);
+	table(&r, NFT_MSG_NEWTABLE, NLM_F_CREATE | (is_first ? NLM_F_EXCL : 0));
 	chain(&r, "inside", "filter", NF_IP_PRI_RAW, NF_ACCEPT);
 	chain(&r, "door", "nat", NF_IP_PRI_NAT_DST, NF_ACCEPT);
 	chain(&r, "rest", "filter", NF_IP_PRI_FILTER, NF_DROP);
@@ -360,10 +363,19 @@ int door_rules_install(const uint16_t ports[DOOR_SOCKETS])
 	rest_rules(&r);
 	netlink_want_answer(&r.talk);
 	batch_mark(&r, NFNL_MSG_BATCH_END);
-	return netlink_send(&r.talk, NETLINK_NETFILTER);
+	return netlink_send_by(&r.talk, NETLINK_NETFILTER, ret_fd);
 }
 
-int door_rules_remove(void)
+int door_rules_install(const uint16_t ports[DOOR_SOCKETS], int *ret_fd)
+{
+	int r = install(ports, /* is_first= */ true, ret_fd);
+
+	if (*ret_fd >= 0)
+		(void)close(take_fd(ret_fd)); /* nothing was removed by it */
+	return r == -EEXIST ? install(ports, /* is_first= */ false, ret_fd) : r;
+}
+
+int door_rules_remove(int *ret_fd)
 {
 	struct rules r = {0};
 
@@ -371,5 +383,5 @@ int door_rules_remove(void)
 	remove_table(&r);
 	netlink_want_answer(&r.talk);
 	batch_mark(&r, NFNL_MSG_BATCH_END);
-	return netlink_send(&r.talk, NETLINK_NETFILTER);
+	return netlink_send_by(&r.talk, NETLINK_NETFILTER, ret_fd);
 }

@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/jail/cgroup.h"
 #include "engine/jail/image.h"
+#include "engine/jail/late.h"
 #include "engine/jail/nest.h"
 #include "engine/jail/seccomp.h"
 #include "engine/jail/stage.h"
@@ -60,6 +61,7 @@ struct jail_host {
 	struct seccomp_program filter;
 	struct nest nest;
 	struct zygote zygote;
+	struct late late; /* of doors */
 	struct list guests;
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
 	void *final_arg;

@@ -126,6 +126,7 @@ static void count_id(const char *id, void *arg)
 
 void jail_host_close(bool is_over)
 {
+	late_done(&jail_host.late);
 	zygote_done(&jail_host.zygote);
 	nest_done(&jail_host.nest);
 	storage_close(&jail_host.storage, /* unmount= */ is_over);

@@ -59,10 +59,10 @@ static int read_answers(const char *bytes, size_t len, uint32_t last_seq)
 	return 0;
 }
 
-int netlink_send(struct netlink_talk *talk, int protocol)
+int netlink_send_by(struct netlink_talk *talk, int protocol, int *ret_fd)
 {
 	_Alignas(NLMSG_ALIGNTO) char answers[ANSWERS_MAX];
-	auto_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
+	int fd = *ret_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
 	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	ssize_t n;
 	int r = 0;
@@ -78,4 +78,11 @@ int netlink_send(struct netlink_talk *talk, int protocol)
 		r = read_answers(answers, (size_t)n, talk->answered_seq);
 	}
 	return r < 0 ? r : 0;
+}
+
+int netlink_send(struct netlink_talk *talk, int protocol)
+{
+	auto_fd int fd = -1;
+
+	return netlink_send_by(talk, protocol, &fd);
 }

@@ -27,3 +27,5 @@ struct nlmsghdr *netlink_message(struct netlink_talk *talk, uint16_t type, uint1
 void netlink_want_answer(struct netlink_talk *talk);
 /* Sends it in this thread's net namespace. 0, or the first refusal. */
 must_check int netlink_send(struct netlink_talk *talk, int protocol);
+/* The same by a socket that the caller then owns, also on failure: -1 if there is none. */
+must_check int netlink_send_by(struct netlink_talk *talk, int protocol, int *ret_fd);
