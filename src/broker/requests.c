@@ -227,9 +227,11 @@ struct kept_list {
 static void list_kept(const char *id, uint64_t keeper, void *arg)
 {
 	const struct kept_list *list = arg;
+	const struct box *box = box_find(list->broker, id);
 	struct msg_reply row;
 
-	if (box_find(list->broker, id))
+	/* Of one that has ended and is being cleared away the layer is all there will be. */
+	if (box && (box->state == BOX_RUNNING || box->is_deleted))
 		return;
 	box_reply_init(&row, MSG_LIST, list->tag, id);
 	row.list.keeper = keeper;

@@ -540,6 +540,37 @@ TEST(a_kept_layer_is_listed_and_removed_without_a_guest)
 	end();
 }
 
+TEST(a_kept_layer_is_listed_while_its_guest_is_cleared_away)
+{
+	struct msg_request req;
+	struct msg_reply reply;
+	char id[ID_SIZE];
+	int fd;
+
+	begin();
+	make_id(id);
+	req = create_request(id);
+	req.create.keeper = 7;
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	fake.kept = id;
+	fake.holds_kills = true;
+	req = request(MSG_STOP, id);
+	send_request(&req);
+	req = request(MSG_LIST, "");
+	send_request(&req);
+	CHECK(next_reply(&reply, &fd));
+	CHECK_INT(reply.op, MSG_LIST);
+	CHECK_STR(reply.id, id);
+	CHECK_INT(reply.list.is_alive, 0);
+	CHECK_INT(reply.list.keeper, 7);
+	CHECK(next_reply(&reply, &fd));
+	CHECK_STR(reply.id, "");
+	fake_release();
+	CHECK(next_reply(&reply, &fd));
+	CHECK_INT(reply.op, MSG_STOP);
+	end();
+}
+
 TEST(a_delete_during_a_stop_takes_the_layer_too)
 {
 	struct msg_request req;
