@@ -30,6 +30,14 @@ class Authority:
         (self.dir / "index").touch()
         (self.dir / "config").write_text(CONFIG.format(dir=self.dir))
 
+    @classmethod
+    def of(cls, cert):
+        """The one that is there already, by the file of its certificate."""
+        self = cls.__new__(cls)
+        self.dir = Path(cert).parent
+        self.cert, self.key = self.dir / "ca.pem", self.dir / "ca.key"
+        return self
+
     @staticmethod
     def _run(*words):
         subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from harness.certificates import Authority
+
 SERVERS = Path(__file__).resolve().parent / "source_servers.py"
 PORT, TLS_PORT = 8000, 8444
 BASE, TLS_BASE = f"http://allowed.test:{PORT}", f"https://allowed.test:{TLS_PORT}"
@@ -39,7 +41,7 @@ class Sources:
 
     def start(self, internet):
         argv = [*internet.enter(internet.outer), sys.executable, str(SERVERS), str(self.dir), str(self.log_path), str(PORT)]
-        argv += [str(TLS_PORT), str(internet.ca_file.parent / "allowed.test.pem")]
+        argv += [str(TLS_PORT), str(Authority.of(internet.ca_file).issue("sources.test", "allowed.test"))]
         self.server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.server.stdout.readline() == b"up\n"
         return self
