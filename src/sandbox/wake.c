@@ -45,8 +45,8 @@ static void on_frozen(const struct msg_reply *reply, int fd, void *arg)
 	if (reply->err.code != ERR_NONE) {
 		log_warn("sandbox.unpaused", "id=%s error='%s'", s->id, reply->err.message);
 		sandbox_tell_all(s, &s->pausers, &reply->err);
-		if (s->state == SANDBOX_PAUSING)
-			back_to_running(s);
+		if (s->state == SANDBOX_PAUSING) /* it may be frozen all the same, or in part */
+			start_thaw(s);
 		return;
 	}
 	if (s->state == SANDBOX_PAUSING) {
@@ -68,6 +68,8 @@ static void on_thawed(const struct msg_reply *reply, int fd, void *arg)
 	if (reply->err.code != ERR_NONE) {
 		log_warn("sandbox.unresumed", "id=%s error='%s'", s->id, reply->err.message);
 		sandbox_tell_all(s, &s->callers, &reply->err);
+		if (s->state == SANDBOX_PAUSING && reply->err.code != ERR_UNAVAILABLE)
+			back_to_running(s); /* a host that cannot freeze has nothing to thaw */
 		return;
 	}
 	back_to_running(s);
@@ -97,6 +99,9 @@ int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err
 	case SANDBOX_RUNNING:
 		break;
 	case SANDBOX_PAUSING:
+		r = s->freeze_ask == 0 ? ask(s, MSG_FREEZE, on_frozen, err) : 0;
+		if (r < 0)
+			return r;
 		sandbox_wait(&s->pausers, done, arg);
 		return 0;
 	case SANDBOX_PAUSED:
@@ -176,8 +181,8 @@ int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct er
 		sandbox_tell(s->fleet, done, arg, s, NULL);
 		return 0;
 	case SANDBOX_CREATING:
-	case SANDBOX_PAUSING: /* on_frozen() goes on from there */
 		break;
+	case SANDBOX_PAUSING: /* on_frozen() goes on from there, unless that failed */
 	case SANDBOX_PAUSED:
 		sandbox_wait(&s->callers, done, arg);
 		start_thaw(s);

@@ -105,6 +105,28 @@ TEST(a_host_that_cannot_freeze_says_so_and_the_sandbox_runs_on)
 	rig_stop(&rig);
 }
 
+TEST(a_pause_whose_broker_dies_is_undone_by_the_next)
+{
+	struct outcome o = {0};
+	struct sandbox *s;
+
+	rig_start(&rig);
+	s = rig_create(&rig, "frozen");
+	rig.broker.ignores_freeze = true;
+	CHECK_INT(sandbox_pause(s, rig_note, &o, NULL), 0);
+	fake_broker_die(&rig.broker);
+	UNTIL(&rig.broker, o.calls);
+	CHECK_INT(o.err.code, ERR_UNAVAILABLE);
+	rig.broker.ignores_freeze = false;
+	rig.broker.is_frozen = true; /* it had done it, and died before it said so */
+	rig_go_away(&rig);
+	rig_come_back(&rig);
+	s = find("frozen");
+	UNTIL(&rig.broker, sandbox_state(s) == SANDBOX_RUNNING);
+	CHECK(!rig.broker.is_frozen);
+	rig_stop(&rig);
+}
+
 TEST(a_paused_sandbox_can_be_deleted_and_its_guest_can_die)
 {
 	struct outcome resumed = {0};
