@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "net/glob.h"
+#include "net/regex.h"
 
 #include <string.h>
 #include <strings.h>
@@ -30,6 +31,8 @@ static bool text_matches(const struct policy_text *t, const char *text, char div
 		return strncmp(text, t->text, strlen(t->text)) == 0;
 	case TEXT_PATTERN:
 		return glob_matches(t->text, text, divider);
+	case TEXT_REGEX:
+		return regex_matches(t->regex, text);
 	case TEXT_KIND_COUNT:
 		break;
 	}

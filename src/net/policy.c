@@ -2,6 +2,7 @@
 #include "net/policy.h"
 
 #include "net/policy_json.h"
+#include "net/regex.h"
 
 #include <assert.h>
 #include <string.h>
@@ -13,10 +14,8 @@ static const char *const action_names[] = {
 static_assert(ARRAY_SIZE(action_names) == ACTION_COUNT, "an action has no name");
 
 const char *const policy_text_names[] = {
-	[TEXT_ANY] = "any",
-	[TEXT_EXACT] = "exact",
-	[TEXT_PREFIX] = "prefix",
-	[TEXT_PATTERN] = "pattern",
+	[TEXT_ANY] = "any",         [TEXT_EXACT] = "exact", [TEXT_PREFIX] = "prefix",
+	[TEXT_PATTERN] = "pattern", [TEXT_REGEX] = "regex",
 };
 
 const char *policy_action_name(enum policy_action action)
@@ -64,11 +63,17 @@ static void free_secret(char *text)
 	free(text);
 }
 
+static void text_done(struct policy_text *t)
+{
+	free(t->text);
+	regex_free(t->regex);
+}
+
 static void free_pairs(struct policy_pair *pairs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		free(pairs[i].name.text);
-		free(pairs[i].value.text);
+		text_done(&pairs[i].name);
+		text_done(&pairs[i].value);
 	}
 	free(pairs);
 }
@@ -82,7 +87,7 @@ static void match_done(struct policy_match *m)
 		free(m->methods[i]);
 	free(m->methods);
 	for (size_t i = 0; i < m->n_paths; i++)
-		free(m->paths[i].text);
+		text_done(&m->paths[i]);
 	free(m->paths);
 	free_pairs(m->query, m->n_query);
 	free_pairs(m->headers, m->n_headers);

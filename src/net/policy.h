@@ -16,7 +16,8 @@
  * match: all that is given must hold, and of each list one entry (of query and headers each).
  *	domains [pattern], cidrs [range], ports [443, "8000-8999"], protocol "tls" or "http",
  *	methods [word], paths [text], query and headers [{"name": text, "value": text}]
- *	where text is {"exact": …}, {"prefix": …} or {"pattern": …} (net/glob.h); a string is exact.
+ *	where text is {"exact": …}, {"prefix": …}, {"pattern": …} (net/glob.h) or {"regex": …}
+ *	(net/regex.h); a string is exact.
  * action: "allow", "deny",
  *	{"transform": {"headers": {name: value}}}	allow, with these fields set by the wall
  *	{"forward": {"url": …}}				the request goes there instead
@@ -41,6 +42,7 @@
 #define POLICY_RULES_MAX    512
 #define POLICY_ENTRIES_MAX  4096 /* of all lists of all rules together */
 #define POLICY_PATTERNS_MAX 256  /* likewise: each costs time per byte of each request */
+#define POLICY_STATES_MAX   2048 /* of all its regular expressions, likewise */
 
 enum policy_mode {
 	POLICY_ENFORCE,
@@ -69,12 +71,14 @@ enum policy_text_kind {
 	TEXT_EXACT,
 	TEXT_PREFIX,
 	TEXT_PATTERN,
+	TEXT_REGEX,
 	TEXT_KIND_COUNT,
 };
 
 struct policy_text {
 	enum policy_text_kind kind;
-	char *text; /* NULL of TEXT_ANY */
+	char *text;          /* NULL of TEXT_ANY */
+	struct regex *regex; /* of TEXT_REGEX */
 };
 
 struct policy_pair {

@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "net/glob.h"
 #include "net/path.h"
+#include "net/regex.h"
 
 #include <string.h>
 
@@ -108,6 +109,8 @@ static int check_path(const struct policy_text *t, const char **why)
 	struct path path = {0};
 	bool is_same;
 
+	if (t->kind == TEXT_REGEX)
+		return 0;
 	if (t->kind == TEXT_PATTERN) {
 		if (t->text[0] != '/' && t->text[0] != '*')
 			return refuse_as(why, "does not begin with '/' or '*'");
@@ -129,7 +132,20 @@ static void to_small(char *text)
 			*text = (char)(*text + ('a' - 'A'));
 }
 
-/* A string, or an object with one of exact, prefix and pattern. *ret is the rule's to free. */
+static int read_regex(struct policy_reader *r, enum text_use use, struct policy_text *t,
+                      const char **why)
+{
+	if (regex_new(t->text, use == USE_NAME, &t->regex, why) < 0)
+		return -EINVAL;
+	r->n_states += regex_states(t->regex);
+	return r->n_states > POLICY_STATES_MAX
+	               ? refuse_as(why,
+	                           "is too much: a policy's expressions have up to 2048 states")
+	               : 0;
+}
+
+/* A string, or an object with one of exact, prefix, pattern and regex. *ret is the rule's to free.
+ */
 static int read_text(struct policy_reader *r, const json_t *value, enum text_use use,
                      struct policy_text *ret, const char **why)
 {
@@ -143,16 +159,19 @@ static int read_text(struct policy_reader *r, const json_t *value, enum text_use
 	}
 	if (!json_is_string(text) || (json_is_object(value) && json_object_size(value) != 1)) {
 		ret->kind = TEXT_ANY;
-		return refuse_as(why, "must be a string or have one of exact, prefix and pattern");
+		return refuse_as(
+			why, "must be a string or have one of exact, prefix, pattern and regex");
 	}
 	ret->text = xstrdup(json_string_value(text));
 	if (strlen(ret->text) != json_string_length(text))
 		return refuse_as(why, "has a NUL");
-	if (use == USE_NAME)
+	if (use == USE_NAME && ret->kind != TEXT_REGEX)
 		to_small(ret->text);
 	if (ret->kind == TEXT_PATTERN && ++r->n_patterns > POLICY_PATTERNS_MAX)
 		return refuse_as(why, "is a pattern too many: a policy has up to 256");
 	if (ret->kind == TEXT_PATTERN && glob_check(ret->text, why) < 0)
+		return -EINVAL;
+	if (ret->kind == TEXT_REGEX && read_regex(r, use, ret, why) < 0)
 		return -EINVAL;
 	return use == USE_PATH ? check_path(ret, why) : 0;
 }

@@ -84,13 +84,17 @@ TEST(everything_that_can_be_said_comes_back)
 	check_same(
 		"{\"mode\":\"enforce\",\"rules\":[{\"match\":{\"domains\":[\"*\"],\"cidrs\":[\"::/"
 		"0\"],\"ports\":[443,\"8000-8999\"],\"protocol\":\"tls\",\"methods\":[\"GET\"],"
-		"\"paths\":[{\"exact\":\"/a\"},{\"prefix\":\"/b/\"},{\"pattern\":\"/c/**\"}],"
+		"\"paths\":[{\"exact\":\"/a\"},{\"prefix\":\"/b/\"},{\"pattern\":\"/c/**\"},"
+		"{\"regex\":\"^/d+$\"}],"
 		"\"query\":[{\"name\":{\"exact\":\"k\"},\"value\":{\"pattern\":\"v*\"}}],"
 		"\"headers\":[{\"name\":{\"exact\":\"accept\"}}]},\"action\":\"allow\"}]}");
 	check_same(
 		"{\"mode\":\"enforce\",\"rules\":[{\"match\":{\"domains\":[\"a.com\"],\"protocol\":"
 		"\"tls\"},\"action\":{\"transform\":{\"headers\":{\"authorization\":\"Bearer "
 		"x\"}}}}]}");
+	check_same("{\"mode\":\"enforce\",\"rules\":[{\"match\":{\"domains\":[\"a.com\"]},"
+	           "\"action\":\"allow\"}],\"proxy\":{\"url\":\"socks5://h:1\",\"username\":"
+	           "\"u\",\"password\":\"p\"}}");
 	check_same(
 		"{\"mode\":\"enforce\",\"rules\":[{\"action\":{\"forward\":{\"url\":\"https://h/"
 		"p\"}}},{\"action\":{\"proxy\":{\"url\":\"socks5://h:1\",\"username\":\"u\","
@@ -166,8 +170,12 @@ TEST(an_invalid_policy_is_refused_whole_with_the_entry_to_blame)
 		{"{\"rules\": [{\"action\": \"allow\", \"match\": {\"paths\": [\"/a/../b\"]}}]}",
 	         "policy.rules[0].match.paths[0]"},
 		{"{\"rules\": [{\"action\": \"allow\", \"match\": {\"paths\": [{\"regex\": "
-	         "\".*\"}]}}]}",
+	         "\"(?=a)\"}]}}]}",
 	         "policy.rules[0].match.paths[0]"},
+		{"{\"rules\": [{\"action\": \"allow\", \"match\": {\"domains\": [\"a.com\"], "
+	         "\"cidrs\": [\"1.1.1.1\"]}}], \"proxy\": {\"url\": \"socks5://h:1\"}}",
+	         "policy"},
+		{"{\"proxy\": {\"url\": \"https://h:1\"}}", "policy.proxy.url"},
 		{"{\"rules\": [{\"action\": \"allow\", \"match\": {\"paths\": [{\"pattern\": "
 	         "\"a\"}]}}]}",
 	         "policy.rules[0].match.paths[0]"},
