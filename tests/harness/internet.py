@@ -24,6 +24,8 @@ ZONE = {
     "other.test": [OTHER],
     "www.wild.test": [ALLOWED],
     "private.test": [PRIVATE],
+    "alias.test": ["=private.test"],
+    "chain.test": ["=allowed.test"],
     "metadata.test": [METADATA],
     "mixed.test": [PRIVATE, ALLOWED],
     "host.test": [HOST],

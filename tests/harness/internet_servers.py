@@ -5,6 +5,7 @@ first. Each thing seen is a line of the log. They end with their stdin."""
 import base64
 import hashlib
 import json
+import select
 import socket
 import socketserver
 import ssl
@@ -40,17 +41,28 @@ def read_name(query):
     return ".".join(labels), struct.unpack(">H", query[at + 1 : at + 3])[0], at + 5
 
 
+def write_name(name):
+    return b"".join(bytes([len(x)]) + x.encode() for x in name.split(".")) + b"\0"
+
+
+def record(owner, kind, data):
+    return owner + struct.pack(">HHIH", kind, 1, TTL_S, len(data)) + data
+
+
 def answer(query):
     name, kind, end = read_name(query)
     note("dns", name=name, type=kind)
-    addresses = json.loads(ZONE.read_text()).get(name.lower())
+    zone = json.loads(ZONE.read_text())
+    addresses = zone.get(name.lower())
     family = {1: socket.AF_INET, 28: socket.AF_INET6}.get(kind)
-    records = b""
-    n = 0
+    records, owner, n = b"", b"\xc0\x0c", 0
+    if addresses and addresses[0].startswith("="):  # an alias
+        alias = addresses[0][1:]
+        records, owner, n = record(owner, 5, write_name(alias)), write_name(alias), 1
+        addresses = zone[alias]
     for a in addresses or []:
         if (":" in a) == (family == socket.AF_INET6):
-            data = socket.inet_pton(family, a)
-            records += b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, TTL_S, len(data)) + data
+            records += record(owner, kind, socket.inet_pton(family, a))
             n += 1
     rcode = 0 if addresses is not None else 3
     return query[:2] + struct.pack(">HHHHH", 0x8180 | rcode, 1, n, 0, 0) + query[12:end] + records
@@ -155,6 +167,15 @@ class First(socketserver.BaseRequestHandler):
             pass
 
 
+class Deaf(socketserver.BaseRequestHandler):
+    """Reads nothing until the other side is gone."""
+
+    def handle(self):
+        poll = select.poll()
+        poll.register(self.request, select.POLLRDHUP)
+        poll.poll(60_000)
+
+
 class Server(socketserver.ThreadingTCPServer):
     address_family = socket.AF_INET6
     allow_reuse_address = daemon_threads = True
@@ -199,7 +220,7 @@ def main():
     Through.note, Through.resolve = note, lambda name: json.loads(ZONE.read_text()).get(name, [name])[0]
     Tls.context, OldTls.context = make_contexts()
     servers = [socketserver.ThreadingUDPServer((RESOLVER, 53), Dns)]
-    for handler, port in ((Http, 80), (Http, 8080), (Tls, 443), (OldTls, 8443), (First, 22), (Socks, 1080), (Connect, 3128)):
+    for handler, port in ((Http, 80), (Http, 8080), (Tls, 443), (OldTls, 8443), (First, 22), (Deaf, 23), (Socks, 1080), (Connect, 3128)):
         servers.append(Server(("::", port), handler))
     for s in servers:
         s.daemon_threads = True

@@ -78,7 +78,10 @@ def test_a_name_that_is_pointed_elsewhere_later_is_judged_again(walled, internet
 
 @pytest.mark.parametrize("address", [PRIVATE, METADATA, HOST, "127.0.0.1", "0.0.0.0", "93.184.216.99"])
 def test_allow_all_closes_what_is_not_public(walled, internet, address):
+    if address in (PRIVATE, METADATA):
+        assert parse(control(internet, "send", address, 80, GET.format("control", address)))[0] == 200
     box = walled("allow-all")
+    assert box.get("allowed.test")[0] == 200
     assert is_refused(box.dial("send", address, 80, GET.format("closed", address)))
     assert not internet.seen("request", path="/closed")
 
@@ -164,6 +167,7 @@ def test_a_target_of_two_readings_goes_nowhere(walled, internet, line, status):
     box = walled({"allow": ["allowed.test", "other.test"]})
     assert box.raw(ALLOWED, f"{line}\\r\\nHost: allowed.test\\r\\n\\r\\n")[0] == status
     assert not internet.seen("request", path="/bad")
+    assert box.raw(ALLOWED, "GET /good HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n")[0] == 200
 
 
 def test_the_second_request_of_a_connection_is_judged_as_the_first(walled, internet):
