@@ -4,8 +4,9 @@
 
 First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
 (the interpreters' drivers by themselves; functional, security, contract on a real daemon; chaos on daemons that are killed); with a sanitized build beside the plain one,
-unit and functional once more on that; then the unit tests that can under valgrind. Prints each failure with its output, each skip with its
-reason, and as the very last line "N passed, N failed, N skipped".
+unit and functional once more on that; then the unit tests that can under valgrind. Python suites wait more than they work, so several run side by side, each with
+daemons of its own, unless there is one CPU only. Prints each failure with its output, each skip with its reason, and as the very last line
+"N passed, N failed, N skipped".
 """
 
 import argparse
@@ -16,11 +17,18 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
 PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos"]
+# What runs side by side, the longest first.
+PYTHON_PASSES = [
+    ("asan", ["functional"]),
+    ("plain", ["functional"]),
+    ("plain", ["kernels", "security", "contract", "chaos"]),
+]
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are found by valgrind and by the audits; LeakSanitizer costs seconds a process.
 SANITIZER_ENV = {
@@ -123,25 +131,36 @@ def add_pytest_case(tally, label, case):
     tally.add(name, "passed")
 
 
-def run_pytest(tally, build, suites, label, extra):
-    report = build / f"pytest-{label}.xml"
+def run_pytest(build, suites, extra):
+    """(seconds, exit status, output, the report's cases or None)"""
+    start = time.monotonic()
+    report = build / f"pytest-{'-'.join(suites)}.xml"
     report.unlink(missing_ok=True)
-    folders = [str(ROOT / "tests" / s) for s in suites if any((ROOT / "tests" / s).glob("test_*.py"))]
-    if not folders:
-        return
     argv = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(ROOT / "tests"),
-            "--tb=short", "--junitxml", str(report), *extra, *folders]
+            "--tb=short", "--junitxml", str(report), *extra, *[str(ROOT / "tests" / s) for s in suites]]
     env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(build), "PYTHONDONTWRITEBYTECODE": "1"}
     sink = None if "-s" in extra else subprocess.PIPE  # somebody wants to watch
     done = subprocess.run(argv, stdout=sink, stderr=subprocess.STDOUT, text=True, env=env, cwd=ROOT / "tests")
-    output = done.stdout or ""
-    if not report.exists():
-        tally.add(label, "failed", output)
-        return
-    for case in ElementTree.parse(report).getroot().iter("testcase"):
+    cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else None
+    return time.monotonic() - start, done.returncode, done.stdout or "", cases
+
+
+def add_pytest(tally, label, suites, result):
+    seconds, status, output, cases = result
+    for case in cases or []:
         add_pytest_case(tally, label, case)
-    if done.returncode not in (0, 1):
-        tally.add(label, "failed", output[-6000:])
+    if cases is None or status not in (0, 1, 5):  # 5: the words for pytest leave no test of these
+        tally.add(f"{label} {' '.join(suites)}", "failed", output[-6000:])
+    print(f"{label} {', '.join(suites)}: {seconds:.0f} s", flush=True)
+
+
+def run_python(tally, passes, extra):
+    """passes: (build, label, suites). Each is told as a whole when it is over."""
+    is_one_by_one = len(os.sched_getaffinity(0)) == 1 or "-s" in extra
+    with ThreadPoolExecutor(1 if is_one_by_one else len(passes)) as pool:
+        under_way = {pool.submit(run_pytest, build, suites, extra): (label, suites) for build, label, suites in passes}
+        for done in as_completed(under_way):
+            add_pytest(tally, *under_way[done], done.result())
 
 
 def parse_args():
@@ -161,21 +180,20 @@ def main():
     def chosen(suites):
         return [s for s in suites if not args.suite or s in args.suite]
 
-    def run(build, label, meson_suites, python_suites):
-        build = (ROOT / build).resolve()
-        start = time.monotonic()
-        if chosen(meson_suites):
-            run_meson(tally, build, chosen(meson_suites), label)
-        if chosen(python_suites):
-            run_pytest(tally, build, chosen(python_suites), label, args.pytest)
-        print(f"{label}: {time.monotonic() - start:.0f} s", flush=True)
-
-    if args.only != "asan":
-        run(args.build, "plain", MESON_SUITES, PYTHON_SUITES)
-    if args.only != "plain" and (ROOT / args.asan_build / "build.ninja").exists():
-        run(args.asan_build, "asan", ["unit", "fuzz"], ["functional"])
+    builds = {"plain": args.build, "asan": args.asan_build}
+    builds = {label: (ROOT / build).resolve() for label, build in builds.items() if args.only in (None, label)}
+    if not (builds.get("asan", ROOT) / "build.ninja").exists():
+        builds.pop("asan", None)
+    for label, build in builds.items():
+        if suites := chosen(MESON_SUITES if label == "plain" else ["unit", "fuzz"]):
+            start = time.monotonic()
+            run_meson(tally, build, suites, label)
+            print(f"{label} {', '.join(suites)}: {time.monotonic() - start:.0f} s", flush=True)
+    passes = [(builds[label], label, chosen(suites)) for label, suites in PYTHON_PASSES if label in builds and chosen(suites)]
+    if passes:
+        run_python(tally, passes, args.pytest)
     if not args.only and not args.suite:
-        run_meson(tally, (ROOT / args.build).resolve(), ["memcheck"], "valgrind", wrapper=VALGRIND)
+        run_meson(tally, builds["plain"], ["memcheck"], "valgrind", wrapper=VALGRIND)
     tally.report()
     return 1 if tally.failures or not tally.passed else 0
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the functional suite: the command line on the session's daemon."""
 
+import tempfile
+
 import pytest
 from harness.cli import Cli
 from harness.sources import Sources
@@ -25,3 +27,10 @@ def sources(internet, tmp_path_factory):
     sources = Sources(tmp_path_factory.mktemp("sources")).start(internet)
     yield sources
     sources.close()
+
+
+@pytest.fixture
+def short_path():
+    """An empty directory on disk, with room in its path for the names of sockets."""
+    with tempfile.TemporaryDirectory(prefix="cloche-test-", dir="/var/tmp") as path:
+        yield path

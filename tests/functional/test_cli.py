@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from harness.cli import Cli, Terminal
+from harness.cli import CLOCHE, Cli, Terminal, with_var_tmp
 from harness.daemon import Daemon, wait_for
 
 def test_code_runs_and_its_output_and_status_are_ours(cli):
@@ -159,21 +159,24 @@ def test_a_reader_that_leaves_ends_the_command(cli):
     assert cli.ids() == before
 
 
-def hosted_directories():
-    return [n for n in os.listdir("/var/tmp") if n.startswith("cloche-run.")]
+def hosted(cli, place, *words):
+    argv = [*with_var_tmp(place), CLOCHE, "run", "--standalone", *words]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cli.env)
 
 
-def test_a_run_hosts_a_daemon_for_itself_and_leaves_nothing(cli):
-    assert cli("run", "--standalone", "-c", "print(6*7)") == (0, "42\n", "")
-    assert hosted_directories() == []
+def test_a_run_hosts_a_daemon_for_itself_and_leaves_nothing(cli, short_path):
+    p = hosted(cli, short_path, "-c", "print(6*7)")
+    assert (p.communicate(timeout=60), p.returncode) == ((b"42\n", b""), 0)
+    assert os.listdir(short_path) == []
 
 
-def test_a_hosted_daemon_goes_even_when_its_run_is_killed(cli):
-    p = cli.start("run", "--standalone", "-l", "bash", "-c", "echo ready; sleep 60")
+def test_a_hosted_daemon_goes_even_when_its_run_is_killed(cli, short_path):
+    p = hosted(cli, short_path, "-l", "bash", "-c", "echo ready; sleep 60")
     assert p.stdout.readline() == b"ready\n"
+    assert len(os.listdir(short_path)) == 1
     p.kill()
     p.communicate()
-    wait_for(lambda: hosted_directories() == [], 30, "the end of the hosted daemon and its directory")
+    wait_for(lambda: os.listdir(short_path) == [], 30, "the end of the hosted daemon and its directory")
 
 
 def test_an_exec_streams_both_ways_as_it_goes(cli, box):

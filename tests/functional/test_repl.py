@@ -11,7 +11,7 @@ import subprocess
 import termios
 
 import pytest
-from harness.cli import Cli, Terminal
+from harness.cli import CLOCHE, Cli, Terminal, with_var_tmp
 from harness.daemon import read_text, wait_for
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
@@ -304,12 +304,9 @@ def test_a_prompt_that_is_told_to_end_removes_its_sandbox(at):
     assert at.ids() == set()
 
 
-def test_a_prompt_without_a_daemon_hosts_one_and_leaves_nothing(tmp_path):
-    before = set(os.listdir("/var/tmp"))
+def test_a_prompt_without_a_daemon_hosts_one_and_leaves_nothing(tmp_path, short_path):
     env = {k: v for k, v in os.environ.items() if k not in ("CLOCHE_URL", "CLOCHE_API_KEY")}
-    from harness.cli import CLOCHE
-
-    r = subprocess.run([CLOCHE, "repl", "--standalone"], input=b"6*7", env=env, cwd=tmp_path, capture_output=True, timeout=60)
+    argv = [*with_var_tmp(short_path), CLOCHE, "repl", "--standalone"]
+    r = subprocess.run(argv, input=b"6*7", env=env, cwd=tmp_path, capture_output=True, timeout=60)
     assert (r.returncode, r.stdout, r.stderr) == (0, b"42\n", b"")
-    left = {n for n in set(os.listdir("/var/tmp")) - before if n.startswith("cloche-run.")}
-    assert not left
+    assert os.listdir(short_path) == []

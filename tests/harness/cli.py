@@ -15,6 +15,11 @@ from .daemon import BUILD
 CLOCHE = str(BUILD / "cloche")
 
 
+def with_var_tmp(path):
+    """Words before a command that has this directory as its /var/tmp: what it leaves there is its own."""
+    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /var/tmp && exec "$@"', path]
+
+
 class Cli:
     def __init__(self, daemon):
         self.env = {**os.environ, "CLOCHE_URL": f"unix:{daemon.socket}", "TERM": "xterm"}

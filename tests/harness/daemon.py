@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import secrets
 import select
 import shutil
 import signal
@@ -30,9 +31,12 @@ STOP_S = 60
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that the kernel gives to nobody by itself: else a client of whoever runs beside us may have it before the daemon."""
+    while True:
+        port = 10000 + secrets.randbelow(22768)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for(condition, seconds=10.0, what="condition"):
