@@ -241,7 +241,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 	};
 	/* clang-format on */
 
-	*spec = (struct sandbox_spec){.template = "host", .engine = "auto"};
+	*spec = (struct sandbox_spec){.engine = "auto"};
 	f->limits = NULL;
 	memcpy(f->rows, rows, sizeof(rows));
 }

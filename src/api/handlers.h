@@ -68,6 +68,12 @@ int watch_files(struct http_req *req, struct err *err);
 /* run.c */
 int run_once(struct http_req *req, struct err *err);
 
+/* templates.c */
+int list_templates(struct http_req *req, struct err *err);
+int create_template(struct http_req *req, struct err *err);
+int get_template(struct http_req *req, struct err *err);
+int delete_template(struct http_req *req, struct err *err);
+
 /* usage.c */
 int get_usage(struct http_req *req, struct err *err);
 int get_sandbox_usage(struct http_req *req, struct err *err);

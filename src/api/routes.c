@@ -79,6 +79,11 @@ static const struct http_route routes[] = {
 
 	{HTTP_POST,   "/v1/run",          run_once,         HTTP_BODY_JSON,   SCOPE_WRITE, EXEC_BODY_MAX},
 
+	{HTTP_GET,    "/v1/templates",    list_templates,   HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_POST,   "/v1/templates",    create_template,  HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_GET,    "/v1/templates/{template}", get_template, HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_DELETE, "/v1/templates/{template}", delete_template, HTTP_BODY_NONE, SCOPE_WRITE},
+
 	{HTTP_GET,    "/v1/usage",        get_usage,        HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    "/metrics",         get_metrics,      HTTP_BODY_NONE,   SCOPE_ADMIN},
 	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ},

@@ -20,6 +20,7 @@
 #include "daemon/wall.h"
 #include "http/target.h"
 #include "http/tls.h"
+#include "sandbox/image.h"
 #include "sandbox/network.h"
 #include "wall/client.h"
 
@@ -174,6 +175,7 @@ static void on_fleet_ready(struct loop *loop, void *arg)
 
 	if (g->is_stopping)
 		return;
+	image_settle(g->fleet, NULL, NULL);
 	if (listen_all(g, &err) < 0) {
 		child_report(g->control_fd, &err);
 		g->has_failed = true;
@@ -269,6 +271,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.broker_fd = broker_fd,
 		.spool_dir = SPOOL_DIR,
 		.deadlines_path = DEADLINES_PATH,
+		.default_template = c->default_template ? c->default_template : "python",
 		.spool_bytes_max = c->spool_bytes,
 		.default_limits = c->default_limits,
 		.max_limits = c->max_limits,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* A setting of the daemon: its place in the file, its option, its kind and bounds. */
-#include "daemon/config.h"
 #include "base/toml.h"
+#include "daemon/config.h"
 
 #define SETTINGS_MAX 96
 

@@ -40,7 +40,7 @@ struct adoption {
 	loop_fn ready;
 	void *arg;
 	size_t rejoining;
-	bool has_probe, has_list;
+	bool has_probe, has_list, has_images;
 	struct loop_timer *patience;
 	struct known *alive; /* sandboxes at the broker */
 	struct known *kept;  /* layers there, of which no guest lives */
@@ -165,13 +165,13 @@ static void on_patience(struct loop *loop, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (a->has_probe && a->has_list)
+	if (a->has_probe && a->has_list && a->has_images)
 		finish_now(loop, a->fleet);
 }
 
 static void finish_if_done(struct adoption *a)
 {
-	if (a->has_probe && a->has_list && a->rejoining == 0)
+	if (a->has_probe && a->has_list && a->has_images && a->rejoining == 0)
 		loop_defer(a->fleet->config.loop, finish_now, a->fleet);
 }
 
@@ -344,6 +344,25 @@ static void on_probe(const struct msg_reply *reply, int fd, void *arg)
 	finish_if_done(a);
 }
 
+static void on_images(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct adoption *a = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE) {
+		log_error("fleet.blind", "error='%s'", reply->err.message);
+		fleet_give_up(a->fleet);
+		return;
+	}
+	if (!digest_is_zero(&reply->image.digest)) {
+		image_add(a->fleet, &reply->image);
+		return;
+	}
+	a->has_images = true;
+	finish_if_done(a);
+}
+
 int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 {
 	struct adoption *a = xnew0(struct adoption);
@@ -363,6 +382,9 @@ int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 	sweep_spools(a);
 	deadlines_sweep(fleet->deadlines);
 	r = host_ask(fleet->host, &(struct msg_request){.op = MSG_PROBE}, on_probe, a, NULL, err);
+	if (r == 0)
+		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_IMAGES}, on_images, a,
+		             NULL, err);
 	if (r == 0)
 		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_LIST}, on_list, a, NULL,
 		             err);

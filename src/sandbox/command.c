@@ -120,6 +120,14 @@ static int build(const struct sandbox *s, const struct exec_spec *spec, struct s
 	return 0;
 }
 
+/* What was asked for, what the template says, or what the agent takes by default. */
+static const char *first_of(const char *asked, const char *usual)
+{
+	if (asked)
+		return asked;
+	return usual ? usual : "";
+}
+
 int command_build(const struct sandbox *s, const struct exec_spec *spec, const char *id,
                   struct start *ret, struct err *err)
 {
@@ -139,8 +147,8 @@ int command_build(const struct sandbox *s, const struct exec_spec *spec, const c
 		return r;
 	}
 	start.tag = xstrdup(id);
-	start.user = xstrdup(spec->user ? spec->user : "");
-	start.cwd = xstrdup(spec->cwd ? spec->cwd : "");
+	start.user = xstrdup(first_of(spec->user, s->user));
+	start.cwd = xstrdup(first_of(spec->cwd, s->cwd));
 	*ret = start;
 	return 0;
 }

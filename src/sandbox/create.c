@@ -11,6 +11,7 @@
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
 #include "sandbox/source.h"
+#include "sandbox/template.h"
 
 void create_unawait(struct sandbox *s)
 {
@@ -78,6 +79,7 @@ int create_ask(struct sandbox *s, struct err *err)
 	create_hostname(s, req.create.hostname);
 	req.create.engine = 1;
 	req.create.limits = s->limits;
+	req.create.image = s->image;
 	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
 	req.create.is_resumed = s->resumes > 0;
 	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
@@ -103,6 +105,7 @@ static struct sandbox *new_sandbox(struct fleet *fleet, const struct guest_limit
 	s->name = xstrdup("");
 	s->tags = json_object();
 	s->env = json_object();
+	s->template = xstrdup(TEMPLATE_HOST);
 	s->limits = *limits;
 	s->channels_to = CHANNEL_BLOCK; /* the record that is written anyway reserves the first */
 	return s;
@@ -148,6 +151,37 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	s->auto_resumes = spec->auto_resumes;
 	s->created_us = clock_wall_us();
 	life_begin(s);
+}
+
+static char *copy_text(const json_t *manifest, const char *field)
+{
+	const char *text = json_string_value(json_object_get(manifest, field));
+
+	return text && text[0] ? xstrdup(text) : NULL;
+}
+
+/* Its own variables come before the template's. */
+static void set_template(struct sandbox *s, const struct template *t)
+{
+	const json_t *manifest = template_manifest(t), *env = json_object_get(manifest, "env");
+
+	free(s->template);
+	s->template = xstrdup(template_name(t));
+	s->image = *template_image(t);
+	s->user = copy_text(manifest, "user");
+	s->cwd = copy_text(manifest, "cwd");
+	if (json_is_object(env))
+		(void)json_object_update_missing(s->env, (json_t *)unconst(env));
+}
+
+static void set_image(struct sandbox *s, const struct digest *image)
+{
+	char hex[DIGEST_HEX];
+
+	digest_to_hex(image, hex);
+	free(s->template);
+	s->template = xasprintf("sha256:%s", hex);
+	s->image = *image;
 }
 
 static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
@@ -228,6 +262,7 @@ struct wishes { /* read from the spec */
 	struct policy *policy;
 	struct source *source; /* NULL: none, and no policy for it */
 	struct policy *lent;
+	struct template *template; /* NULL: host, or by its image */
 };
 
 static void wishes_done(struct wishes *w)
@@ -242,6 +277,8 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 {
 	int r = spec_check(fleet, project_id, spec, &w->limits, &w->timeout_ms, err);
 
+	if (r == 0 && !spec->image)
+		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
 	if (r == 0)
 		r = network_read(spec->network, "network", &w->policy, err);
 	if (r == 0 && spec->source)
@@ -286,9 +323,15 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		return r;
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
 	 * a layer that is kept. */
-	spare = spec->name || spec->is_persistent ? NULL : pool_offer(fleet->pool, &w.limits);
+	spare = spec->name || spec->is_persistent || spec->image || w.template
+	                ? NULL
+	                : pool_offer(fleet->pool, &w.limits);
 	s = spare ? spare : new_sandbox(fleet, &w.limits);
 	set_owner(s, project_id, spec, w.timeout_ms);
+	if (w.template)
+		set_template(s, w.template);
+	else if (spec->image)
+		set_image(s, spec->image);
 	if (spec->network)
 		network_set(s, take_ptr(w.policy));
 	if (w.source)

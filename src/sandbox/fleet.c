@@ -53,6 +53,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	fleet->config = *config;
 	list_init(&fleet->all);
 	list_init(&fleet->ended);
+	list_init(&fleet->templates);
 	fleet->spool_fd = open(config->spool_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fleet->spool_fd < 0) {
 		r = err_set(err, ERR_INTERNAL, errno, "cannot open the spool directory '%s'",
@@ -75,7 +76,10 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	r = pool_new(fleet, &fleet->pool, err);
 	if (r < 0)
 		return r;
-	r = onces_open(fleet, err);
+	image_open_all(fleet);
+	r = templates_open(fleet, err);
+	if (r == 0)
+		r = onces_open(fleet, err);
 	if (r == 0 && config->deadlines_path)
 		r = deadlines_open(config->deadlines_path, &fleet->deadlines, err);
 	if (r == 0)
@@ -105,6 +109,8 @@ void fleet_free(struct fleet *fleet)
 		fleet_detach(fleet, s);
 		sandbox_free(s);
 	}
+	templates_close(fleet);
+	image_close_all(fleet);
 	host_free(fleet->host);
 	if (fleet->spool_fd >= 0)
 		(void)close(fleet->spool_fd);

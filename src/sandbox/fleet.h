@@ -22,11 +22,12 @@ struct pool_timing;
 struct fleet_config {
 	struct loop *loop;
 	struct store *store;
-	struct event_log *events;   /* NULL: nothing is logged */
-	int broker_fd;              /* SOCK_SEQPACKET; the fleet owns it */
-	const char *spool_dir;      /* gateway's own, exists */
-	const char *deadlines_path; /* a file beside it (deadline.h), or NULL */
-	uint64_t spool_bytes_max;   /* per exec */
+	struct event_log *events;     /* NULL: nothing is logged */
+	int broker_fd;                /* SOCK_SEQPACKET; the fleet owns it */
+	const char *spool_dir;        /* gateway's own, exists */
+	const char *default_template; /* of creates that name none; NULL = host; borrowed */
+	const char *deadlines_path;   /* a file beside it (deadline.h), or NULL */
+	uint64_t spool_bytes_max;     /* per exec */
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint32_t sandboxes_max;

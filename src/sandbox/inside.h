@@ -10,14 +10,16 @@
 
 struct code_call;
 struct context;
+struct images;
 struct port;
 struct network;
+struct template;
 
 #define BOOT_ID_SIZE  40
 #define CHANNEL_BLOCK 65536 /* channel numbers that one write of a sandbox's row reserves */
 
 struct fleet {
-	struct fleet_config config; /* its strings are not kept */
+	struct fleet_config config; /* its strings are not kept, but for those that are borrowed */
 	struct host *host;
 	int spool_fd;
 	struct deadlines *deadlines;
@@ -25,6 +27,8 @@ struct fleet {
 	struct msg_reply probe;
 	bool is_ready, is_draining;
 	struct sandbox *by_id, *by_name;
+	struct list templates; /* in order of creation */
+	struct images *images;
 	struct list all;   /* in order of creation */
 	struct list ended; /* in order of their end */
 	size_t n_alive, n_ended;
@@ -64,6 +68,9 @@ struct sandbox {
 	bool is_undone;  /* a create or resume that failed: told once nothing is left */
 	uint64_t resumes;
 	json_t *tags, *env;
+	char *template;      /* as it was named, or "host" */
+	struct digest image; /* of its template; zero = host */
+	char *user, *cwd;    /* of its execs by default, as the template says; or NULL */
 	struct guest_limits limits;
 	struct exec_limits exec_limits;
 	uint64_t created_us;
@@ -232,6 +239,13 @@ void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail
 /* Its files are removed too, though it does not run. */
 void sandbox_end_kept(struct sandbox *s);
 void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply);
+
+/* image.c, template.c */
+void image_open_all(struct fleet *fleet);
+void image_close_all(struct fleet *fleet);
+void image_add(struct fleet *fleet, const struct image_info *info); /* the broker has it */
+must_check int templates_open(struct fleet *fleet, struct err *err);
+void templates_close(struct fleet *fleet);
 
 /* fleet.c */
 void fleet_attach(struct fleet *fleet, struct sandbox *s);

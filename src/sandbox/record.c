@@ -77,6 +77,17 @@ static void put_raw_isolation(struct json_writer *w, const struct isolation *i)
 	json_close_object(w);
 }
 
+static void put_template(struct json_writer *w, const struct sandbox *s)
+{
+	char hex[DIGEST_HEX];
+
+	digest_to_hex(&s->image, hex);
+	json_put_str(w, "template", s->template);
+	json_put_str(w, "image", hex);
+	json_put_str(w, "user", s->user);
+	json_put_str(w, "cwd", s->cwd);
+}
+
 static int row_json(const struct sandbox *s, struct buf *out)
 {
 	struct json_writer w;
@@ -113,6 +124,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	network_put_row(s, &w, "network");
 	if (s->source)
 		json_put_value(&w, "source", s->source);
+	put_template(&w, s);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -197,6 +209,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	json_t *detail = NULL, *ports = NULL, *network = NULL, *source = NULL;
 	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
+	const char *template = "host", *image = NULL, *user = NULL, *cwd = NULL;
 	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0, execs_max = 0;
 	const struct json_field fields[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
@@ -228,6 +241,10 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"key_id", JSON_FIELD_STRING, &key_id}, /* not in the rows of version 1 */
 		{"network", JSON_FIELD_ANY, &network},
 		{"source", JSON_FIELD_OBJECT, &source},
+		{"template", JSON_FIELD_STRING, &template},
+		{"image", JSON_FIELD_STRING, &image},
+		{"user", JSON_FIELD_STRING, &user},
+		{"cwd", JSON_FIELD_STRING, &cwd},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
@@ -235,6 +252,8 @@ static int read_row(struct sandbox *s, const json_t *object)
 		r = read_limits(limits, &s->limits);
 	if (r == 0)
 		r = read_isolation(isolation, &s->isolation);
+	if (r == 0 && image)
+		r = digest_parse(image, &s->image);
 	if (r == 0 && ports)
 		r = port_rows_load(s, ports);
 	if (r == 0)
@@ -245,6 +264,9 @@ static int read_row(struct sandbox *s, const json_t *object)
 		network_set(s, policy);
 	else
 		policy_free(policy);
+	s->template = xstrdup(template);
+	s->user = user ? xstrdup(user) : NULL;
+	s->cwd = cwd ? xstrdup(cwd) : NULL;
 	s->tags = json_incref(tags);
 	s->env = json_incref(env);
 	s->source = json_incref(source);
@@ -387,7 +409,7 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	json_put_str(w, "id", s->id);
 	json_put_str(w, "name", s->name[0] ? s->name : NULL);
 	json_put_str(w, "state", sandbox_state_name(s->state));
-	json_put_str(w, "template", "host");
+	json_put_str(w, "template", s->template);
 	json_put_value(w, "tags", s->tags);
 	put_env_names(w, s->env);
 	put_limits(w, s);

@@ -316,6 +316,9 @@ void sandbox_free(struct sandbox *s)
 	json_decref(s->end.detail);
 	free(s->name_key);
 	free(s->name);
+	free(s->template);
+	free(s->user);
+	free(s->cwd);
 	free(s);
 }
 

@@ -67,15 +67,16 @@ struct exec_limits {           /* of a sandbox's execs; 0 = the daemon's */
 	uint32_t execs;        /* kept, running ones among them */
 };
 
-struct sandbox_spec {          /* strings and JSON are borrowed for the call */
-	const char *name;      /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
-	                          project's living */
-	const char *key_id;    /* of who asks; NULL = none */
-	const char *template;  /* "host" */
-	const json_t *tags;    /* object of strings, or NULL; checked by sandbox_create() */
-	const json_t *env;     /* object of strings, or NULL: every exec's defaults */
-	const json_t *network; /* a policy (net/policy.h), or NULL: deny-all */
-	const json_t *source;  /* what it is filled with (sandbox/source.h), or NULL */
+struct sandbox_spec {         /* strings and JSON are borrowed for the call */
+	const char *name;     /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
+	                         project's living */
+	const char *key_id;   /* of who asks; NULL = none */
+	const char *template; /* a name or id (template.h); NULL = the daemon's default */
+	const struct digest *image; /* instead: one that may have no name; or NULL */
+	const json_t *tags;         /* object of strings, or NULL; checked by sandbox_create() */
+	const json_t *env;          /* object of strings, or NULL: every exec's defaults */
+	const json_t *network;      /* a policy (net/policy.h), or NULL: deny-all */
+	const json_t *source;       /* what it is filled with (sandbox/source.h), or NULL */
 	struct guest_limits limits; /* 0 = the default */
 	struct exec_limits exec_limits;
 	uint64_t timeout_ms;      /* hard lifetime; 0 = the default */

@@ -256,8 +256,6 @@ int spec_check(const struct fleet *fleet, const char *project_id, const struct s
 		if (r < 0)
 			return r;
 	}
-	if (spec->template && strcmp(spec->template, "host") != 0)
-		return err_field(err, "template", "there is no template '%.64s'", spec->template);
 	r = spec_check_tags(spec->tags, err);
 	if (r < 0)
 		return r;

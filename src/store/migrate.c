@@ -16,6 +16,7 @@ static const char *const steps[] = {
 	store_schema_hooks,
 	store_schema_identity,
 	store_schema_once,
+	store_schema_templates,
 };
 /* clang-format on */
 

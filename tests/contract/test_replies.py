@@ -172,6 +172,20 @@ def create_webhook(api, box):
     assert api("delete_webhook", webhook_id=hook_id)[0] == 404
 
 
+def create_template(api, box):
+    api("create_exec", id=box.id, body={"shell": "mkdir -p /template/etc && echo 1 > /template/etc/mark", "user": "root"})
+    body = {"from": box.id, "name": f"t-{uuid.uuid4().hex[:8]}", "tree": True, "env": {"A": "1"}, "user": "root", "cwd": "/", "shared": True, "replace": True}
+    assert not mistakes(OPERATIONS["create_template"].body_types["application/json"]["schema"], body)
+    status, made = api("create_template", body=body)
+    assert status == 201 and made["manifest"] == {"env": {"A": "1"}, "user": "root", "cwd": "/"}
+    assert api("get_template", template=made["name"])[1] == made
+    assert api("get_template", template="host")[1]["id"] is None
+    assert made in api("list_templates")[1]["templates"]
+    assert api("delete_template", template=made["name"])[1] == {"id": made["id"]}
+    assert api("delete_template", template=made["name"])[0] == 404
+
+
+list_templates = get_template = delete_template = create_template
 list_webhooks = get_webhook = update_webhook = delete_webhook = create_webhook
 
 

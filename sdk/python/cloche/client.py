@@ -221,6 +221,47 @@ class Client:
     def delete_webhook(self, webhook_id: str) -> None:
         self.call(request("DELETE", ["webhooks", webhook_id]))
 
+    def templates(self) -> List[Json]:
+        """Shared ones and the project's own; the first is `host`, this machine's own programs."""
+        return list(self.call(request("GET", ["templates"]))["templates"])
+
+    def template(self, id_or_name: str) -> Json:
+        return self.call(request("GET", ["templates", id_or_name]))
+
+    def create_template(
+        self,
+        name: str,
+        sandbox: Union[str, "Sandbox"],
+        *,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+        cwd: Optional[str] = None,
+        replace: bool = False,
+        shared: bool = False,
+        small: bool = False,
+        tree: bool = False,
+    ) -> Json:
+        """Makes a template of a sandbox's files as they are now; the sandbox may go on meanwhile.
+
+        With `tree` its directory /template alone becomes the root. `small` takes longer and becomes smaller.
+        """
+        body = {
+            "name": name,
+            "from": sandbox if isinstance(sandbox, str) else sandbox.id,
+            "env": None if env is None else dict(env),
+            "user": user,
+            "cwd": cwd,
+            "replace": replace or None,
+            "shared": shared or None,
+            "small": small or None,
+            "tree": tree or None,
+        }
+        return self.call(request("POST", ["templates"], body=body, timeout=FOREVER))
+
+    def delete_template(self, id_or_name: str) -> None:
+        """Refused while a sandbox runs on it or keeps files over it."""
+        self.call(request("DELETE", ["templates", id_or_name]))
+
     def projects(self) -> List[Json]:
         return list(self.call(request("GET", ["projects"]))["projects"])
 

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Templates. To make one takes as long as its files are many: that is answered later. */
+#include "sandbox/template.h"
+
+#include "api/body.h"
+#include "api/find.h"
+#include "api/handlers.h"
+#include "api/reply.h"
+#include "sandbox/image.h"
+
+#include <string.h>
+
+#define USER_MAX 64
+#define CWD_MAX  1024
+
+static void put_template(const struct template *t, void *arg)
+{
+	template_to_json(t, arg, NULL);
+}
+
+int list_templates(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct json_writer *w;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_open_array(w, "templates");
+	template_host_to_json(w, NULL);
+	template_each(api->fleet, caller_project(req), put_template, w);
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
+}
+
+static int find_template(const struct http_req *req, struct template **ret, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "template");
+
+	*ret = template_find(api->fleet, caller_project(req), name);
+	return *ret ? 0 : err_set(err, ERR_NOT_FOUND, 0, "no template '%.64s'", name);
+}
+
+int get_template(struct http_req *req, struct err *err)
+{
+	bool is_host = strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0;
+	struct template *t = NULL;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0 && !is_host)
+		r = find_template(req, &t, err);
+	if (r < 0)
+		return r;
+	if (t)
+		template_to_json(t, reply_begin_bare(&reply), NULL);
+	else
+		template_host_to_json(reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+/* What is everybody's is the operator's to change. */
+static int check_shared(const struct http_req *req, struct err *err)
+{
+	if (key_scope(http_user(req)) != SCOPE_ADMIN)
+		return err_set(err, ERR_FORBIDDEN, 0,
+		               "a shared template needs a key with scope 'admin'");
+	return check_is_default(req, err);
+}
+
+int delete_template(struct http_req *req, struct err *err)
+{
+	struct template *t;
+	struct reply reply;
+	char id[ID_SIZE];
+	int r = no_query(req, err);
+
+	if (r == 0 && strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0)
+		r = err_set(err, ERR_CONFLICT, 0, "'" TEMPLATE_HOST "' is always there");
+	if (r == 0)
+		r = find_template(req, &t, err);
+	if (r == 0 && template_is_shared(t))
+		r = check_shared(req, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(id, sizeof(id), "%s", template_id(t));
+	r = template_remove(t, err);
+	if (r < 0)
+		return r;
+	json_put_str(reply_begin(&reply), "id", id);
+	return reply_send(&reply, req, 200, err);
+}
+
+/* A template in the making; its client may leave meanwhile. */
+struct making {
+	struct http_req *req; /* NULL: it has */
+	struct fleet *fleet;
+	char project_id[ID_SIZE];
+	bool is_shared, is_replacing;
+	char *name;
+	json_t *manifest;
+};
+
+static void making_free(struct making *m)
+{
+	if (m->req)
+		http_on_done(m->req, NULL, NULL);
+	json_decref(m->manifest);
+	free(m->name);
+	free(m);
+}
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	struct making *m = arg;
+
+	(void)req;
+	(void)whole;
+	m->req = NULL;
+}
+
+static struct template_spec spec_of(const struct making *m)
+{
+	return (struct template_spec){.project_id = m->is_shared ? NULL : m->project_id,
+	                              .name = m->name,
+	                              .manifest = m->manifest,
+	                              .is_replacing = m->is_replacing};
+}
+
+static void on_sealed(const struct digest *image, uint64_t bytes, const struct err *sealed,
+                      void *arg)
+{
+	struct making *m = arg;
+	struct template_spec spec = spec_of(m);
+	struct template *t = NULL;
+	struct err err = {0};
+	struct reply reply;
+
+	(void)bytes;
+	if (image) {
+		spec.image = *image;
+		if (template_publish(m->fleet, &spec, &t, &err) < 0)
+			image_release(m->fleet, image);
+	} else {
+		err = *sealed;
+	}
+	if (m->req && !t) {
+		http_reply_err(m->req, &err);
+	} else if (m->req) {
+		template_to_json(t, reply_begin_bare(&reply), NULL);
+		reply_send_late(&reply, m->req, 201);
+	}
+	making_free(m);
+}
+
+struct template_body {
+	const char *from, *name, *user, *cwd;
+	json_t *env;
+	bool is_shared, is_replacing;
+	struct image_spec image;
+};
+
+static int read_body(const json_t *body, struct template_body *ret, struct err *err)
+{
+	/* clang-format off */
+	const struct json_field fields[] = {
+		{"from",    JSON_FIELD_STRING, &ret->from, /* required= */ true, .min = 1, .max = 64},
+		{"name",    JSON_FIELD_STRING, &ret->name, /* required= */ true, .min = 1, .max = TEMPLATE_NAME_MAX},
+		{"shared",  JSON_FIELD_BOOL,   &ret->is_shared},
+		{"replace", JSON_FIELD_BOOL,   &ret->is_replacing},
+		{"tree",    JSON_FIELD_BOOL,   &ret->image.is_tree},
+		{"small",   JSON_FIELD_BOOL,   &ret->image.is_small},
+		{"env",     JSON_FIELD_OBJECT, &ret->env},
+		{"user",    JSON_FIELD_STRING, &ret->user, .min = 1, .max = USER_MAX},
+		{"cwd",     JSON_FIELD_STRING, &ret->cwd,  .min = 1, .max = CWD_MAX},
+	};
+	/* clang-format on */
+	int r;
+
+	*ret = (struct template_body){0};
+	if (!body)
+		return err_field(err, "from", "is missing");
+	r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0 && ret->env)
+		r = body_check_env(ret->env, "env", err);
+	return r;
+}
+
+static json_t *make_manifest(const struct template_body *b)
+{
+	json_t *manifest = json_object();
+
+	if (b->env)
+		(void)json_object_set_new(manifest, "env", json_deep_copy(b->env));
+	if (b->user)
+		(void)json_object_set_new(manifest, "user", json_string(b->user));
+	if (b->cwd)
+		(void)json_object_set_new(manifest, "cwd", json_string(b->cwd));
+	return manifest;
+}
+
+static struct making *making_new(struct http_req *req, const struct template_body *b)
+{
+	const struct api *api = http_app_arg(req);
+	struct making *m = xnew0(struct making);
+
+	*m = (struct making){.req = req,
+	                     .fleet = api->fleet,
+	                     .is_shared = b->is_shared,
+	                     .is_replacing = b->is_replacing,
+	                     .name = xstrdup(b->name),
+	                     .manifest = make_manifest(b)};
+	(void)snprintf(m->project_id, sizeof(m->project_id), "%s", caller_project(req));
+	http_on_done(req, on_client_done, m);
+	return m;
+}
+
+int create_template(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct template_spec spec;
+	struct template_body body;
+	struct image_seal *seal;
+	struct sandbox *s;
+	struct making *m;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = read_body(http_json(req), &body, err);
+	if (r == 0 && body.is_shared)
+		r = check_shared(req, err);
+	if (r < 0)
+		return r;
+	s = sandbox_find(api->fleet, caller_project(req), body.from);
+	if (!s)
+		return err_set(err, ERR_NOT_FOUND, 0, "from: no sandbox '%.64s'", body.from);
+	m = making_new(req, &body);
+	spec = spec_of(m);
+	r = template_check_free(api->fleet, &spec, err);
+	if (r == 0)
+		r = image_seal(s, &body.image, on_sealed, m, &seal, err);
+	if (r < 0)
+		making_free(m);
+	return r;
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The broker's list is read once, at the start; from then on what is sealed and removed here is all
+ * that changes. Removals are looked at every now and then until the last is done: a sandbox on an
+ * image may take its time to end, and the broker has the last word on who uses what.
+ *
+ * Between the question to remove one and its answer, nobody may come to rely on it: a seal that
+ * ends in the same image then fails, and can be tried again.
+ */
+#include "sandbox/image.h"
+
+#include "base/log.h"
+#include "sandbox/inside.h"
+#include "sandbox/template.h"
+
+#include <time.h>
+
+#define LOOK_US   (1 * UINT64_C(1000000))
+#define BYTES_MAX (UINT64_C(64) << 30)
+
+struct image {
+	struct digest digest;
+	uint64_t bytes, keeper;
+	bool is_unwanted, is_going;
+	UT_hash_handle hh;
+};
+
+struct image_seal {
+	struct list link;
+	struct fleet *fleet;
+	uint64_t tag, bytes;
+	image_sealed_fn done;
+	void *arg;
+};
+
+struct images {
+	struct fleet *fleet;
+	struct image *by_digest;
+	struct list seals;
+	struct loop_timer *look;
+};
+
+static struct image *find(const struct fleet *fleet, const struct digest *digest)
+{
+	struct image *i = NULL;
+
+	HASH_FIND(hh, fleet->images->by_digest, digest, sizeof(*digest), i);
+	return i;
+}
+
+static void add(struct images *im, const struct digest *digest, uint64_t bytes, uint64_t keeper)
+{
+	struct image *i = find(im->fleet, digest);
+
+	if (!i) {
+		i = xnew0(struct image);
+		i->digest = *digest;
+		HASH_ADD(hh, im->by_digest, digest, sizeof(i->digest), i);
+	}
+	i->bytes = bytes;
+	i->keeper = keeper;
+	i->is_unwanted = false;
+}
+
+bool image_has(const struct fleet *fleet, const struct digest *digest, uint64_t *ret_bytes)
+{
+	const struct image *i = find(fleet, digest);
+
+	if (!i || i->is_going)
+		return false;
+	if (ret_bytes)
+		*ret_bytes = i->bytes;
+	return true;
+}
+
+size_t image_count_users(const struct fleet *fleet, const struct digest *digest)
+{
+	size_t n = 0;
+
+	list_for_each (&fleet->all, const struct sandbox, s, link_all)
+		n += (s->place == PLACE_ALIVE || s->place == PLACE_KEPT) &&
+		     digest_equal(&s->image, digest);
+	return n;
+}
+
+static void on_removed(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct image *i = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	i->is_going = false;
+	if (reply->err.code != ERR_NONE) { /* a guest on it is still dying */
+		log_debug("image.stays", "error='%s'", reply->err.message);
+		return;
+	}
+	i->bytes = 0; /* it is gone: forgotten at the next look */
+}
+
+static void remove_image(struct images *im, struct image *i)
+{
+	struct msg_request req = {.op = MSG_IMAGE_REMOVE, .image = i->digest};
+
+	i->is_going = host_ask(im->fleet->host, &req, on_removed, i, NULL, NULL) == 0;
+}
+
+static void on_look(struct loop *loop, void *arg)
+{
+	struct images *im = arg;
+	struct image *i, *next;
+	bool is_done = true;
+
+	(void)loop;
+	HASH_ITER (hh, im->by_digest, i, next) {
+		if (!i->is_unwanted)
+			continue;
+		if (i->bytes == 0) {
+			HASH_DEL(im->by_digest, i);
+			free(i);
+			continue;
+		}
+		is_done = false;
+		if (!i->is_going && image_count_users(im->fleet, &i->digest) == 0)
+			remove_image(im, i);
+	}
+	if (!is_done)
+		loop_timer_set_in(im->look, LOOK_US);
+}
+
+void image_release(struct fleet *fleet, const struct digest *digest)
+{
+	struct image *i = find(fleet, digest);
+
+	if (!i || template_has_image(fleet, digest))
+		return;
+	i->is_unwanted = true;
+	loop_timer_set_in(fleet->images->look, 0);
+}
+
+void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image, void *arg),
+                  void *arg)
+{
+	const uint64_t us = store_number(fleet->config.store);
+	struct image *i, *next;
+
+	HASH_ITER (hh, fleet->images->by_digest, i, next) {
+		if (i->keeper != us || template_has_image(fleet, &i->digest) ||
+		    (needs && needs(&i->digest, arg)))
+			continue;
+		log_info("image.stray", "bytes=%llu", (unsigned long long)i->bytes);
+		image_release(fleet, &i->digest);
+	}
+}
+
+/* The image is there, or is it just going? */
+static void tell_sealed(struct image_seal *seal, const struct msg_reply *reply)
+{
+	const struct digest *digest = &reply->seal.image;
+	struct images *im = seal->fleet->images;
+	const struct image *i = find(seal->fleet, digest);
+	struct err err;
+
+	if (i && i->is_going) {
+		(void)err_set(&err, ERR_UNAVAILABLE, 0,
+		              "the same image was just being removed; try again");
+		seal->done(NULL, 0, &err, seal->arg);
+		return;
+	}
+	add(im, digest, reply->seal.bytes, store_number(seal->fleet->config.store));
+	seal->done(digest, reply->seal.bytes, NULL, seal->arg);
+}
+
+static void on_seal(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct image_seal *seal = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code == ERR_NONE && digest_is_zero(&reply->seal.image)) {
+		seal->bytes = reply->seal.bytes;
+		return;
+	}
+	list_remove(&seal->link);
+	if (reply->err.code == ERR_NONE)
+		tell_sealed(seal, reply);
+	else
+		seal->done(NULL, 0, &reply->err, seal->arg);
+	free(seal);
+}
+
+static int check_state(const struct sandbox *s, struct err *err)
+{
+	switch (s->state) {
+	case SANDBOX_RUNNING:
+	case SANDBOX_PAUSING:
+	case SANDBOX_PAUSED:
+		return 0;
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+		if (s->is_kept)
+			return 0;
+		return err_set(err, ERR_GONE, 0, "sandbox %s has ended, and its files with it",
+		               s->id);
+	case SANDBOX_CREATING:
+	case SANDBOX_STOPPING:
+	case SANDBOX_STATE_COUNT:
+		break;
+	}
+	return err_set(err, ERR_CONFLICT, 0, "sandbox %s is %s", s->id,
+	               sandbox_state_name(s->state));
+}
+
+int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done, void *arg,
+               struct image_seal **ret, struct err *err)
+{
+	struct fleet *fleet = s->fleet;
+	struct msg_request req = {
+		.op = MSG_SEAL,
+		.seal = {.base = s->image,
+	                 .spec = {.epoch_s = spec->epoch_s ? spec->epoch_s : (uint64_t)time(NULL),
+	                          .bytes_max = spec->bytes_max ? spec->bytes_max : BYTES_MAX,
+	                          .keeper = store_number(fleet->config.store),
+	                          .is_tree = spec->is_tree,
+	                          .is_small = spec->is_small}}};
+	struct image_seal *seal;
+	int r = check_state(s, err);
+
+	if (r < 0)
+		return r;
+	memcpy(req.id, s->id, sizeof(req.id));
+	seal = xnew0(struct image_seal);
+	*seal = (struct image_seal){.fleet = fleet, .done = done, .arg = arg};
+	r = host_ask(fleet->host, &req, on_seal, seal, &seal->tag, err);
+	if (r < 0) {
+		free(seal);
+		return r;
+	}
+	list_append(&fleet->images->seals, &seal->link);
+	*ret = seal;
+	return 0;
+}
+
+static void on_cancelled(const struct msg_reply *reply, int fd, void *arg)
+{
+	(void)reply;
+	(void)arg;
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+void image_seal_cancel(struct image_seal *seal)
+{
+	struct msg_request req = {.op = MSG_SEAL_CANCEL, .seal_tag = seal->tag};
+
+	(void)!host_ask(seal->fleet->host, &req, on_cancelled, NULL, NULL, NULL);
+}
+
+uint64_t image_seal_bytes(const struct image_seal *seal)
+{
+	return seal->bytes;
+}
+
+void image_add(struct fleet *fleet, const struct image_info *info)
+{
+	add(fleet->images, &info->digest, info->bytes, info->keeper);
+}
+
+void image_open_all(struct fleet *fleet)
+{
+	struct images *im = xnew0(struct images);
+
+	im->fleet = fleet;
+	list_init(&im->seals);
+	im->look = loop_timer_new(fleet->config.loop, on_look, im);
+	fleet->images = im;
+}
+
+void image_close_all(struct fleet *fleet)
+{
+	struct images *im = take_ptr(fleet->images);
+	struct image *i, *next;
+
+	if (!im)
+		return;
+	list_for_each (&im->seals, struct image_seal, seal, link) {
+		host_cancel(fleet->host, seal->tag);
+		list_remove(&seal->link);
+		free(seal);
+	}
+	HASH_ITER (hh, im->by_digest, i, next) {
+		HASH_DEL(im->by_digest, i);
+		free(i);
+	}
+	loop_timer_free(im->look);
+	free(im);
+}

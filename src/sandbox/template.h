@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Templates: names for images, each with a manifest that says what is in it and how to use it.
+ * A project has its own; shared ones are everybody's to start from and the operator's to change.
+ * `host` is always there: this machine's own programs, without an image.
+ *
+ * A name is looked up among the project's own, then the shared ones, then the aliases: names that
+ * other sandboxes' clients know.
+ */
+#include "base/digest.h"
+#include "base/json.h"
+
+struct fleet;
+struct template;
+
+#define TEMPLATE_NAME_MAX 63
+#define TEMPLATE_HOST     "host"
+
+struct template_spec {          /* borrowed for the call */
+	const char *project_id; /* NULL = shared */
+	const char *name;
+	struct digest image; /* there is such a one (image.h) */
+	const json_t
+		*manifest; /* object: env, user, cwd, and whatever else there is to tell; or NULL */
+	bool is_replacing; /* the name may mean another one until now */
+};
+must_check int template_check_name(const char *name, struct err *err);
+/* Could one of that name be made? So that nobody waits for nothing. */
+must_check int template_check_free(const struct fleet *fleet, const struct template_spec *spec,
+                                   struct err *err);
+/* Names the image: on disk when it is answered. */
+must_check int template_publish(struct fleet *fleet, const struct template_spec *spec,
+                                struct template **ret, struct err *err);
+/* By id or name. NULL: there is none; `host` is none either. */
+struct template *template_find(const struct fleet *fleet, const char *project_id,
+                               const char *id_or_name);
+/* What a create means: *ret NULL is `host`. name NULL: the daemon's default, or `host` while there
+ * is no such template. */
+must_check int template_resolve(const struct fleet *fleet, const char *project_id, const char *name,
+                                struct template **ret, struct err *err);
+/* Refused while a sandbox runs on its image or keeps files over it, unless another template has
+ * the same image. */
+must_check int template_remove(struct template *t, struct err *err);
+
+/* Shared ones, and the project's own, in order of creation. */
+void template_each(const struct fleet *fleet, const char *project_id,
+                   void (*fn)(const struct template *t, void *arg), void *arg);
+const char *template_id(const struct template *t);
+const char *template_name(const struct template *t);
+bool template_is_shared(const struct template *t);
+const struct digest *template_image(const struct template *t);
+const json_t *template_manifest(const struct template *t); /* borrowed; an object */
+bool template_has_image(const struct fleet *fleet, const struct digest *image);
+void template_to_json(const struct template *t, struct json_writer *w, const char *name);
+void template_host_to_json(struct json_writer *w, const char *name); /* the one that is none */
