@@ -21,10 +21,11 @@ down:
 test:
 	@tools/test
 
-# Kills the daemon KILLS times (default 1000) under load, then fails each system call of its operations (or FAULTS of each), and looks
-# at the host after each.
+# Kills the daemon KILLS times (default 1000) under load, then fails each system call of its operations (or FAULTS of each) and ends its process
+# there, and looks at the host after each. SEED repeats what another run has chosen.
 chaos:
-	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) CLOCHE_CHAOS_FAULTS=$(or $(FAULTS),all) tools/test --only plain --suite chaos -- -s
+	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) CLOCHE_CHAOS_FAULTS=$(or $(FAULTS),all) CLOCHE_CHAOS_SEED=$(or $(SEED),$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')) \
+		tools/test --only plain --suite chaos -- -s
 
 lint:
 	@tools/install-deps lint

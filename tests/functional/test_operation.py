@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operation: state that is damaged, gone or of another version is refused with a clear word, and nothing is destroyed."""
 
+import configparser
 import contextlib
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 
@@ -160,17 +162,20 @@ def test_O07_without_room_for_the_database_calls_are_refused_and_nothing_is_lost
 
 
 def copy_program(target):
-    """The program as another installation has it: other files at another place."""
+    """The program as another installation has it: other files at another place, and another agent by its bytes, so that its
+    templates are others too."""
     target.mkdir()
     for name in ("cloche", "cloche-agent"):
         shutil.copy2(BUILD / name, target / name)
+    with open(target / "cloche-agent", "ab") as f:
+        f.write(b"of another build")
     shutil.copytree(BUILD / "kernels-beside", target / "kernels-beside")
     return target / "cloche"
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_O05_a_program_at_another_place_takes_over_what_runs(how):
-    """Of an upgrade this is all but the older version, which there is none of yet."""
+    """An upgrade: the agents of before go on inside, under the daemon of now."""
     daemon = Daemon("--plain-storage", rm=False)
     daemon.program = copy_program(daemon.dir / "old")
     daemon.start()
@@ -204,4 +209,56 @@ def test_O05_a_program_at_another_place_takes_over_what_runs(how):
         status = daemon.stop()
         found = audit.left_after_stop(daemon, ids)
         daemon.remove()
+    assert (status, found) == (0, [])
+
+
+def read_unit():
+    """The unit's [Service] as {name: value}."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None, comment_prefixes="#")
+    unit.optionxform = str
+    unit.read(BUILD / "cloche.service")
+    return dict(unit["Service"])
+
+
+@contextlib.contextmanager
+def notified(path):
+    """A socket as systemd gives one to a unit of Type=notify."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(str(path))
+        s.settimeout(60)
+        yield s
+
+
+def test_O05_a_restart_by_systemd_ends_no_sandbox(tmp_path, monkeypatch):
+    """As systemd does it by what the unit says: only the main process is asked to end, and cgroups and kills inside are not its business."""
+    unit = read_unit()
+    wanted = {"Type": "notify", "KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue", "Restart": "on-failure"}
+    assert {name: unit[name] for name in wanted} == wanted
+    assert unit["ExecStart"].endswith("/cloche serve") and "ExecStop" not in unit and "RuntimeDirectory" not in unit
+    daemon = Daemon("--plain-storage", "--pool-max", "0", rm=False)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with notified(tmp_path / "notify") as s:
+        try:
+            daemon.start()
+            assert s.recv(100) == b"READY=1"
+            with Client(daemon.url, daemon.key) as client:
+                sandbox = client.create(name="stays")
+                e = sandbox.start("while [ ! -e done ]; do sleep 0.01; done; echo $$")
+                pids = wait_for(lambda: audit.processes_of_cgroups({sandbox.id}), 10, "processes")
+            assert daemon.stop() == 0
+            agent = min(pids)
+            assert os.path.exists(f"/proc/{agent}")
+            daemon.options.append("--rm")
+            daemon.start()
+            assert s.recv(100) == b"READY=1"
+            with Client(daemon.url, daemon.key) as client:
+                again = client.get("stays")
+                assert agent in audit.processes_of_cgroups({again.id})
+                again.files.write("done", b"")
+                assert again.exec(e.id).wait(30).exit_code == 0
+        finally:
+            ids = daemon.ids()
+            status = daemon.stop()
+            found = audit.left_after_stop(daemon, ids)
+            daemon.remove()
     assert (status, found) == (0, [])
