@@ -12,7 +12,7 @@ from harness import audit
 from harness.daemon import wait_for
 
 EAT = ["python3", "-c", "b = bytearray(1 << 30)"]
-SHARE = "import os, time\ninput()\nfor _ in range(8): os.fork() or [bytearray(8 << 20), time.sleep(1000)]\ntime.sleep(1000)"
+SHARE = "import os, time\ninput('ready')\nfor _ in range(8): os.fork() or [bytearray(8 << 20), time.sleep(1000)]\ntime.sleep(1000)"
 FORKS = ["python3", "-c", "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(1000)"]
 
 
@@ -51,6 +51,7 @@ def squeeze_agent(sandbox):
 def test_memory_that_ran_out_for_the_agent_ends_the_sandbox_and_is_told(make_sandbox, daemon):
     sandbox = make_sandbox(limits={"memory_mib": 64})
     running = sandbox.start(["python3", "-c", SHARE], open_stdin=True)
+    wait_for(lambda: b"ready" in b"".join(x.data for x in running.output(follow=False)), 20, "its first word")
     agent, *others = sorted(audit.processes_of_cgroups({sandbox.id}))
     for pid, score in [(agent, 1000), *[(pid, 0) for pid in others]]:
         pathlib.Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))  # else the kernel takes the largest one

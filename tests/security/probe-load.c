@@ -6,6 +6,7 @@
 #include "probe.h"
 
 #include <fcntl.h>
+#include <mqueue.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -373,6 +374,92 @@ static int run_flood(int argc, char **argv)
 	return 0;
 }
 
+/* Objects of the kernel that no memory limit names: how many there can be. */
+static long make_timers(long max)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_NONE};
+	long n = 0;
+	timer_t timer;
+
+	while (n < max && timer_create(CLOCK_MONOTONIC, &event, &timer) == 0)
+		n++;
+	return n;
+}
+
+static long queue_signals(long max)
+{
+	sigset_t set;
+	long n = 0;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGRTMIN);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	while (n < max && sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0)
+		n++;
+	return n;
+}
+
+/* Each holds 10 messages of 8 KiB. */
+static long open_queues(long max)
+{
+	struct mq_attr attr = {.mq_maxmsg = 10, .mq_msgsize = 8192};
+	char name[32];
+	long n = 0;
+
+	for (; n < max; n++) {
+		mqd_t queue;
+
+		(void)snprintf(name, sizeof(name), "/probe-%ld", n);
+		queue = mq_open(name, O_CREAT | O_EXCL | O_RDWR, 0600, &attr);
+		if (queue < 0)
+			break;
+		(void)mq_unlink(name);
+	}
+	return n;
+}
+
+static int run_objects(int argc, char **argv)
+{
+	const char *kind = argc > 0 ? argv[0] : "";
+	long max = word_number(argc, argv, 1, 1000), n;
+
+	errno = 0;
+	if (strcmp(kind, "timers") == 0)
+		n = make_timers(max);
+	else if (strcmp(kind, "signals") == 0)
+		n = queue_signals(max);
+	else
+		n = open_queues(max);
+	tell(kind, n < max ? -1 : 0);
+	tell("made", n);
+	return 0;
+}
+
+/* Writes and waits for the disk, over and over: plainly, and around the cache where that goes. */
+static int run_storm(int argc, char **argv)
+{
+	static char block[1 << 20] __attribute__((aligned(4096)));
+	long rounds = word_number(argc, argv, 1, 100);
+	int fd = open(argc > 0 ? argv[0] : "storm", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int direct = open(argc > 0 ? argv[0] : "storm", O_RDWR | O_DIRECT | O_CLOEXEC);
+
+	tell("direct", direct);
+	for (long i = 0; i < rounds; i++) {
+		off_t at = (off_t)(i % 16) * (off_t)sizeof(block);
+
+		if (pwrite(fd, block, sizeof(block), at) < 0 || fsync(fd) < 0) {
+			tell("storm", -1);
+			return 0;
+		}
+		if (direct >= 0)
+			(void)!pwrite(direct, block, sizeof(block), at);
+		sync();
+		(void)syncfs(fd);
+	}
+	tell("storm", rounds);
+	return 0;
+}
+
 static int run_spin(int argc, char **argv)
 {
 	long n = word_number(argc, argv, 0, 1);
@@ -469,6 +556,8 @@ const struct probe load_probes[] = {
 	{"inodes",     run_inodes,     "DIR MAX"},
 	{"open-files", run_open_files, "MAX"},
 	{"flood",      run_flood,      "MIB"},
+	{"objects",    run_objects,    "timers|signals|queues MAX"},
+	{"storm",      run_storm,      "FILE ROUNDS"},
 	{"spin",       run_spin,       "PROCESSES SECONDS"},
 	{"stubborn",   run_stubborn,   ""},
 	{"zombies",    run_zombies,    "MAX [orphans]"},

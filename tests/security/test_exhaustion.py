@@ -155,6 +155,29 @@ def test_R11_a_deaf_process_is_killed_at_its_deadline(small):
     assert (r.signal, r.cause) == (9, "timeout")
 
 
+def test_R13_a_storm_of_syncs_is_the_sandboxes_own(small, neighbour, control, daemon, tmp_path):
+    """It writes and waits for the disk without end; what it makes the host write is its own file, and others go on."""
+    assert control("storm", tmp_path / "storm", 1)["storm"]["ret"] == 1
+    e = small.sandbox.start(["/tmp/probe", "storm", "/tmp/storm", "1000000"])
+    for i in range(5):
+        assert neighbour.run(f"echo {i} > f && sync f && cat f", timeout=60).stdout == f"{i}\n"
+    assert not e.refresh().is_over
+    assert e.kill().cause == "killed"
+    if "disk_limit" not in small.sandbox.info.isolation["gaps"]:
+        assert small.sandbox.usage()["now"]["disk_bytes"] <= 64 << 20
+
+
+@pytest.mark.parametrize("kind, most", [("timers", 8192), ("signals", 8192), ("queues", 16)])
+def test_R19_objects_of_the_kernel_are_bounded(small, neighbour, control, kind, most):
+    outside = control("objects", kind, 8)
+    inside = small("objects", kind, 1_000_000)
+    if outside[kind]["errno"]:
+        pytest.skip(f"this host's kernel gives no {kind}: {outside[kind]['errno']}")
+    assert outside["made"]["ret"] == 8
+    assert inside[kind]["errno"] in ("EAGAIN", "EMFILE", "ENOSPC", "ENOMEM", "ENOSYS", "EACCES", "EPERM"), inside
+    assert inside["made"]["ret"] <= most
+
+
 @pytest.mark.parametrize("kind", ["", "orphans"])
 def test_R12_zombies_and_orphans_are_bounded_and_reaped(small, kind):
     found = small("zombies", 30, *([kind] if kind else []))
@@ -196,3 +219,19 @@ def test_R18_stdin_that_nobody_reads_is_not_buffered(small, daemon):
     e.kill()
     thread.join(30)
     assert not thread.is_alive()
+
+
+def test_R24_huge_listings_are_capped_and_a_watch_that_nobody_reads_is_bounded(make_sandbox, neighbour, daemon):
+    sandbox = make_sandbox(limits={"inodes": 100_000})
+    sandbox.run("mkdir m", timeout=30)
+    base = memory_kib(daemon.gateway_pid)
+    watch = sandbox.files.watch("m")
+    sandbox.run("cd m; seq 12000 | xargs touch; seq 12000 | xargs touch", timeout=60).check()
+    entries = [sandbox.files.list(path, recursive=True, limit=10_000) for path in ("m", "/")]
+    assert [len(found) for found in entries] == [10_000, 10_000]
+    assert len(sandbox.files.list("m")) == 1000
+    with pytest.raises(errors.InvalidField):
+        sandbox.files.list("m", limit=10_001)
+    assert memory_kib(daemon.gateway_pid) < base + 48 * 1024
+    assert next(iter(watch))
+    watch.close()

@@ -115,6 +115,14 @@ TEST_FORKED(calls_with_a_fallback_seem_absent, 10)
 	CHECK_INT(of_call(SYS_tee, 0, 0, 0, 0), EINVAL);
 }
 
+TEST_FORKED(syncing_all_disks_does_nothing, 10)
+{
+	load();
+	CHECK_INT(of_call(SYS_sync, 0, 0, 0, 0), 0);
+	CHECK_INT(of_call(SYS_syncfs, -1, 0, 0, 0), 0); /* the kernel would have said EBADF */
+	CHECK_INT(of_call(SYS_fsync, -1, 0, 0, 0), EBADF);
+}
+
 TEST_FORKED(a_new_namespace_is_refused_whatever_flag_asks, 10)
 {
 	load();

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 
 /* The agent holds output that the host has not acknowledged, and forks a child for each exec before
@@ -451,8 +452,29 @@ int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct e
 	return on && strncmp(state, "FROZEN", strlen("FROZEN")) != 0;
 }
 
+/* Is the process of this number in the group, or in one below it? */
+static bool is_member(const struct cgroup_host *h, const char *id, long pid)
+{
+	char path[40], text[4096], part[160];
+
+	(void)snprintf(path, sizeof(path), "/proc/%ld/cgroup", pid);
+	(void)snprintf(part, sizeof(part), "/%s/%s", h->parent, id);
+	return fd_read_file(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, part);
+}
+
+/* A number may be another process's by the time that it is read: the pidfd holds one process, and
+ * that it is a member is looked at behind it. */
+static void kill_member(const struct cgroup_host *h, const char *id, long pid)
+{
+	auto_fd int pidfd = pidfd_open((pid_t)pid, 0);
+
+	if (pidfd >= 0 && is_member(h, id, pid))
+		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+}
+
 /* v1 has no cgroup.kill. What forks while the list is read is caught by the caller's next try. */
-static void kill_listed(const struct cgroup_tree *t, const char *id, const char *leaf)
+static void kill_listed(const struct cgroup_host *h, const struct cgroup_tree *t, const char *id,
+                        const char *leaf)
 {
 	char path[160];
 	auto_fd int fd = -1;
@@ -469,7 +491,7 @@ static void kill_listed(const struct cgroup_tree *t, const char *id, const char 
 	(void)take_fd(&fd);
 	while (fscanf(procs, "%ld", &pid) == 1)
 		if (pid > 1)
-			(void)kill((pid_t)pid, SIGKILL);
+			kill_member(h, id, pid);
 	(void)fclose(procs);
 }
 
@@ -483,8 +505,8 @@ void cgroup_kill(const struct cgroup_host *h, const char *id)
 
 		if (t->is_v2 && fd_write_file(t->fd, path, "1") == 0)
 			continue; /* cgroup.kill is of 5.14 */
-		kill_listed(t, id, "user");
-		kill_listed(t, id, agent_leaf(t));
+		kill_listed(h, t, id, "user");
+		kill_listed(h, t, id, agent_leaf(t));
 	}
 }
 

@@ -128,6 +128,7 @@ int jail_set_rlimits(struct jail *jail, struct err *err)
 	} limits[] = {
 		{RLIMIT_CORE, 1}, /* 1 also stops a core_pattern that is a pipe; 0 would not */
 		{RLIMIT_MEMLOCK, 8 << 20}, {RLIMIT_MSGQUEUE, 819200}, {RLIMIT_RTPRIO, 0},
+		{RLIMIT_SIGPENDING, 8192}, /* of all its processes, timers among them */
 		{RLIMIT_NICE, 0},          {RLIMIT_NOFILE, 1 << 20}, /* the agent's own; execs get
 	                                                                CLOCHE_NOFILE */
 	};
