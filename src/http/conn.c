@@ -289,6 +289,8 @@ static bool step_upgraded(struct conn *c)
 		conn_move(c, CONN_CLOSING);
 		return true;
 	}
+	if (c->out.len == 0)
+		buf_done(&c->out); /* it may be silent for long, as above */
 	if (before == 0 || c->req->is_body_paused || c->out.len >= HTTP_HIGH_WATER)
 		return false;
 	c->req->upgrade->on_data(c->req, &c->in);

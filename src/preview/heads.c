@@ -8,9 +8,13 @@
  */
 #include "preview/inside.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#define FORWARDED "X-Forwarded-" /* and whatever follows */
 
 static const char *const hop_by_hop[] = {"Connection",
                                          "Keep-Alive",
@@ -23,17 +27,8 @@ static const char *const hop_by_hop[] = {"Connection",
                                          "Upgrade",
                                          "Content-Length",
                                          NULL};
-static const char *const ours_in[] = {"Host",
-                                      "Expect",
-                                      "Forwarded",
-                                      "X-Cloche-Token",
-                                      "X-Forwarded-For",
-                                      "X-Forwarded-Host",
-                                      "X-Forwarded-Port",
-                                      "X-Forwarded-Proto",
-                                      "X-Forwarded-Prefix",
-                                      "X-Real-IP",
-                                      NULL};
+static const char *const ours_in[] = {"Host",           "Expect",    "Forwarded",
+                                      "X-Cloche-Token", "X-Real-IP", NULL};
 static const char *const ours_out[] = {
 	"Server", "Date", "X-Request-Id", "X-Content-Type-Options", "Origin-Agent-Cluster", NULL};
 /* What a browser keeps for an address, or grants to it. */
@@ -51,12 +46,32 @@ static const char *const kept_by_browser[] = {"Set-Cookie",
                                               "SourceMap",
                                               NULL};
 
-static bool is_listed(const char *const *list, const char *name)
+/* Do the first len bytes of both agree, as far as they go? '_' counts as '-': where fields become
+ * variables (CGI, WSGI) the two are one name. */
+static bool is_named(const char *field, const char *name, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		char c = field[i] == '_' ? '-' : field[i];
+
+		if (tolower((unsigned char)c) != tolower((unsigned char)name[i]))
+			return false;
+		if (c == '\0')
+			break;
+	}
+	return true;
+}
+
+static bool is_listed(const char *const *list, const char *field)
 {
 	for (; *list; list++)
-		if (strcasecmp(*list, name) == 0)
+		if (is_named(field, *list, strlen(*list) + 1))
 			return true;
 	return false;
+}
+
+static bool is_ours_in(const char *field)
+{
+	return is_named(field, FORWARDED, strlen(FORWARDED)) || is_listed(ours_in, field);
 }
 
 /* Also those that "Connection" names. */
@@ -112,7 +127,7 @@ static int put_field_in(const struct visit *v, struct buf *out, struct http_fiel
 {
 	const struct http_head *head = http_req_head(v->req);
 
-	if (is_hop_by_hop(head, f.name) || is_listed(ours_in, f.name) || is_our_key(v, f))
+	if (is_hop_by_hop(head, f.name) || is_ours_in(f.name) || is_our_key(v, f))
 		return 0;
 	if (strcasecmp(f.name, "Cookie") == 0)
 		return v->is_by_path ? 0 : put_cookies(out, f.value);
@@ -171,14 +186,41 @@ static bool is_foreign_cookie(const char *value)
 	return false;
 }
 
+/* The path of a URL that leads to this very server, as it knows itself or as the browser does; NULL
+ * of any other. "//host" is another, too. */
+static const char *find_own_path(const struct visit *v, const char *url)
+{
+	/* By name the server may have a reason to name the address, such as another scheme. */
+	const char *host = v->is_by_path ? http_header(v->req, "Host") : NULL;
+	char own[32];
+	size_t len;
+
+	if (url[0] == '/' && url[1] != '/')
+		return url;
+	if (strncasecmp(url, "http://", 7) == 0)
+		url += 7;
+	else if (strncasecmp(url, "https://", 8) == 0)
+		url += 8;
+	else
+		return NULL;
+	(void)snprintf(own, sizeof(own), "localhost:%u", v->port);
+	len = strcspn(url, "/?#");
+	if ((len == strlen(own) && strncasecmp(url, own, len) == 0) ||
+	    (host && len == strlen(host) && strncasecmp(url, host, len) == 0))
+		return url + len;
+	return NULL;
+}
+
 /* A path of the server's is one below the prefix to the browser. */
 static void put_location(const struct visit *v, const char *value)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(HTTP_HEAD_MAX);
+	const char *path = find_own_path(v, value);
 
-	if (!v->is_by_path || value[0] != '/' || value[1] == '/')
+	if (!path)
 		http_reply_header(v->req, "Location", value);
-	else if (buf_printf(&text, "%s%s", v->prefix, value) == 0)
+	else if (buf_printf(&text, "%s%s%s", v->is_by_path ? v->prefix : "",
+	                    path[0] == '/' ? "" : "/", path) == 0)
 		http_reply_header(v->req, "Location", buf_str(&text));
 }
 

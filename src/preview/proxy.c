@@ -245,6 +245,8 @@ static void receive(struct proxy *p)
 	buf_commit(&p->in, (size_t)n);
 	port_line_count(p->line, 0, (uint64_t)n);
 	handle_input(p);
+	if (p->in.len == 0)
+		buf_done(&p->in); /* a WebSocket may say nothing for hours */
 }
 
 static void transmit(struct proxy *p)
@@ -263,6 +265,8 @@ static void transmit(struct proxy *p)
 		port_line_count(p->line, (uint64_t)n, 0);
 		buf_consume(&p->out, (size_t)n);
 	}
+	if (p->out.len == 0)
+		buf_done(&p->out);
 	if (p->out.len < OUT_MAX / 2)
 		http_body_pause(p->req, false);
 }
@@ -355,7 +359,8 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 
 int proxy_start(struct visit *v, struct sandbox *s, struct err *err)
 {
-	static const struct port_line_ops ops = {.on_open = on_open, .on_cut = on_cut};
+	static const struct port_line_ops ops = {
+		.on_open = on_open, .on_cut = on_cut, .is_by_token = true};
 	struct proxy *p = xnew0(struct proxy);
 	int r;
 

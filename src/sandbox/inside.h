@@ -352,8 +352,10 @@ void context_cool(struct sandbox *s);       /* ends those that wait */
 /* port.c: part of the sandbox's row. */
 void port_rows_to_json(const struct sandbox *s, struct json_writer *w);
 must_check int port_rows_load(struct sandbox *s, const json_t *rows);
-/* port-line.c: cuts those to one port, or to all (0). */
+uint64_t port_expires_us(const struct sandbox *s, uint16_t number); /* wall clock; 0 = never */
+/* port-line.c: cuts those to one port, or to all (0); or those that came by a token. */
 void port_line_cut_all(struct sandbox *s, uint16_t number);
+void port_line_cut_visits(struct sandbox *s, uint16_t number);
 
 /* exec-record.c: the exec's row. */
 /* With what waits to be told of it, or not at all. */

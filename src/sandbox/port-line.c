@@ -5,7 +5,10 @@
  *
  *	asked (broker) --> connecting (fd is watched) --> open (the fd is the owner's)
  *	any --> cut (told once) --> closed by its owner
+ *
+ * The timer is for the connect, and then for the end of the token that it came by.
  */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/inside.h"
 #include "sandbox/port.h"
@@ -23,6 +26,7 @@ struct port_line {
 	const struct port_line_ops *ops;
 	void *arg;
 	uint16_t number;
+	bool is_open;
 	int family;
 	uint64_t ask; /* at the broker */
 	int fd;       /* while it connects */
@@ -63,6 +67,16 @@ static void fail(struct port_line *l, int errnum)
 	cut(l, &err);
 }
 
+static void on_opened(struct port_line *l)
+{
+	uint64_t now_us = clock_wall_us(), until_us = port_expires_us(l->s, l->number);
+
+	if (l->ops->is_by_token && until_us > 0)
+		loop_timer_set_in(l->timer, until_us > now_us ? until_us - now_us : 0);
+	l->is_open = true;
+	l->ops->on_open(take_fd(&l->fd), l->arg);
+}
+
 static void on_io(struct loop *loop, uint32_t events, void *arg)
 {
 	struct port_line *l = arg;
@@ -75,7 +89,7 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 		errnum = errno;
 	settle(l);
 	if (errnum == 0) {
-		l->ops->on_open(take_fd(&l->fd), l->arg);
+		on_opened(l);
 		return;
 	}
 	(void)close(take_fd(&l->fd));
@@ -103,8 +117,16 @@ static void on_dialled(const struct msg_reply *reply, int fd, void *arg)
 
 static void on_timeout(struct loop *loop, void *arg)
 {
+	struct port_line *l = arg;
+	struct err err;
+
 	(void)loop;
-	fail(arg, ETIMEDOUT);
+	if (!l->is_open) {
+		fail(l, ETIMEDOUT);
+		return;
+	}
+	(void)err_set(&err, ERR_GONE, 0, "the link to the port has expired");
+	cut(l, &err);
 }
 
 static int dial(struct port_line *l, int family, struct err *err)
@@ -183,6 +205,16 @@ void port_line_close(struct port_line *l)
 	}
 	l->s = NULL;
 	loop_defer(l->loop, free_line, l); /* it may be on the stack */
+}
+
+void port_line_cut_visits(struct sandbox *s, uint16_t number)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_GONE, 0, "there is a new link to the port");
+	list_for_each (&s->port_lines, struct port_line, l, link)
+		if (l->number == number && l->ops->is_by_token)
+			cut(l, &err);
 }
 
 void port_line_cut_all(struct sandbox *s, uint16_t number)

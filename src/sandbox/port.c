@@ -63,9 +63,18 @@ int port_open(struct sandbox *s, const struct port_spec *spec, char token[ID_SIZ
 	r = put_row(s, &row, err);
 	if (r == 0)
 		r = sandbox_save(s, err);
-	if (r == 0)
-		*ret = row;
-	return r;
+	if (r < 0)
+		return r;
+	port_line_cut_visits(s, row.number); /* they came by a token that is none any more */
+	*ret = row;
+	return 0;
+}
+
+uint64_t port_expires_us(const struct sandbox *s, uint16_t number)
+{
+	const struct port *row = find_row(s, number);
+
+	return row ? row->expires_us : 0;
 }
 
 int port_close(struct sandbox *s, uint16_t number, struct port *ret, struct err *err)

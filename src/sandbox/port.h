@@ -45,6 +45,7 @@ struct port_line_ops {                      /* called from the loop */
 	void (*on_open)(int fd, void *arg); /* connected; the fd is the callee's */
 	/* Nothing listens there, or the sandbox has ended. The line is still to be closed. */
 	void (*on_cut)(const struct err *err, void *arg);
+	bool is_by_token; /* it ends with the port's token: when that expires or is replaced */
 };
 must_check int port_line_open(struct sandbox *s, uint16_t number, const struct port_line_ops *ops,
                               void *arg, struct port_line **ret, struct err *err);

@@ -55,19 +55,23 @@ def test_events_arrive_while_the_answer_goes_on(web):
 
 
 def test_a_websocket_carries_bytes_both_ways(web):
-    with web.connect() as s:
-        s.sendall(
-            f"GET {web.base}/ws HTTP/1.1\r\nHost: {web.host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
-        )
+    with web.upgrade() as s:
         f = s.makefile("rb")
-        head = [f.readline()]
-        while head[-1] != b"\r\n":
-            head.append(f.readline())
-        assert head[0].startswith(b"HTTP/1.1 101 ") and b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in head
         for size in (1, 70000, 5):
             s.sendall(b"m" * size)
             assert f.read(size) == b"m" * size
+
+
+def test_a_client_that_waits_for_a_word_before_its_body_gets_it(web):
+    with web.connect() as s:
+        s.sendall(f"POST {web.base}/up HTTP/1.1\r\nHost: {web.host}\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert s.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        s.sendall(b"abc")
+        data = s.recv(65536)
+        while b'"length": 3' not in data:
+            part = s.recv(65536)
+            assert part, data
+            data += part
 
 
 def test_a_server_that_listens_on_ipv6_only_is_reached(daemon, sandbox):
@@ -109,9 +113,19 @@ def test_the_path_without_its_slash_leads_to_the_one_with_it(web):
 
 
 def test_redirects_of_the_server_stay_below_the_port(web):
-    raw = base64.b64encode(b"HTTP/1.1 302 Found\r\nLocation: /login?a=1\r\nContent-Length: 0\r\n\r\n").decode()
-    status, headers, _ = web.ask("/raw?" + raw)
-    assert status == 302 and ("location", web.base + "/login?a=1") in headers
+    for to, seen in {
+        "/login?a=1": web.base + "/login?a=1",
+        f"http://localhost:{PORT}/login": web.base + "/login",
+        f"http://localhost:{PORT}?a=1": web.base + "/?a=1",
+        f"http://{web.host}/login": web.base + "/login",
+        "http://example.com/": "http://example.com/",
+        "//example.com/": "//example.com/",
+        f"http://localhost:{PORT}.example.com/": f"http://localhost:{PORT}.example.com/",
+        "login": "login",
+    }.items():
+        raw = base64.b64encode(f"HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode()).decode()
+        status, headers, _ = web.ask("/raw?" + raw)
+        assert status == 302 and ("location", seen) in headers, to
 
 
 ECHO = """

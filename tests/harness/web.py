@@ -49,6 +49,9 @@ def serve(c):
                 return
             c.sendall(data)
     body = read_body(f, fields)
+    if plain == "/silent":
+        f.read(1)
+        return
     if plain == "/slow-events":
         c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: first\n\n")
         f.read(1)
@@ -129,3 +132,18 @@ class Web:
 
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20)
+
+    def upgrade(self):
+        """A socket behind the answer to a WebSocket's first request; the server echoes what comes."""
+        s = self.connect()
+        s.sendall(
+            f"GET {self.base}/ws HTTP/1.1\r\nHost: {self.host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            part = s.recv(1)
+            assert part, head
+            head += part
+        assert head.startswith(b"HTTP/1.1 101 ") and b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in head
+        return s

@@ -82,6 +82,10 @@ def test_N26_keys_cookies_and_tokens_of_ours_never_reach_the_server(daemon, sand
             ("Cookie", "session=1"),
             ("X-Forwarded-For", "6.6.6.6"),
             ("X-Forwarded-Host", "evil.example"),
+            ("X-Forwarded-Anything", "evil.example"),
+            ("X_Forwarded_Host", "evil.example"),  # the same to who makes variables of them
+            ("Transfer_Encoding", "chunked"),
+            ("Content_Length", "5"),
             ("Connection", "x-private, close"),
             ("X-Private", "1"),
             ("TE", "trailers"),
@@ -226,14 +230,81 @@ def test_N25_a_reader_that_stops_costs_bounded_memory_and_too_many_are_refused(d
     wait_for(lambda: web.ask()[0] == 200, 20, "room again")
 
 
+def test_N25_a_websocket_is_taken_from_as_fast_as_the_other_side_takes(daemon, web):
+    """The server echoes: who does not read what comes back is not read from either, in the end."""
+    before = memory_kib(daemon.gateway_pid)
+    with web.upgrade() as s:
+        s.settimeout(1)
+        sent = 0
+        with pytest.raises(TimeoutError):
+            while sent < 200_000_000:
+                sent += s.send(b"x" * 1_000_000)
+        assert memory_kib(daemon.gateway_pid) - before < 16 * 1024
+        s.settimeout(20)
+        got = 0
+        while got < sent:
+            part = s.recv(1 << 20)
+            assert part
+            got += len(part)
+
+
+def test_N25_a_visitor_who_leaves_frees_a_server_that_never_answers(web):
+    for _ in range(2):
+        conns = [web.connect() for _ in range(128)]
+        for s in conns:
+            s.sendall(f"GET {web.base}/silent HTTP/1.1\r\nHost: {web.host}\r\n\r\n".encode())
+        wait_for(lambda: web.ask()[0] == 429, 20, "a refusal")
+        for s in conns:
+            s.close()
+        wait_for(lambda: web.ask()[0] == 200, 20, "room again")
+
+
+def test_N25_websockets_that_say_nothing_cost_little(daemon, web):
+    def open_all():
+        conns = [web.upgrade() for _ in range(100)]
+        for s in conns:
+            s.sendall(b"x" * 100_000)
+        for s in conns:
+            left = 100_000
+            while left:
+                left -= len(s.recv(left))
+        return conns
+
+    for s in open_all():  # what the first time costs is not theirs
+        s.close()
+    wait_for(lambda: web.ask()[0] == 200, 20, "room again")
+    before = memory_kib(daemon.gateway_pid)
+    conns = open_all()
+    try:
+        assert memory_kib(daemon.gateway_pid) - before < 100 * 24
+    finally:
+        for s in conns:
+            s.close()
+
+
+def wait_cut(s):
+    try:
+        while s.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+
+
+def test_N26_a_token_that_ends_takes_its_visitors_along(daemon, sandbox, web):
+    with web.upgrade() as s:
+        fresh = Web(daemon, sandbox.expose(PORT, expires_in=1)["url"])
+        wait_cut(s)  # by the new token
+        with fresh.upgrade() as other:
+            other.sendall(b"x")
+            assert other.recv(1) == b"x"
+            wait_cut(other)  # by its own end
+        assert fresh.ask()[0] == 401
+
+
 def test_N24_closing_a_port_cuts_who_is_connected(sandbox, web):
     with web.connect() as s:
         s.sendall(f"GET {web.base}/slow-events HTTP/1.1\r\nHost: {web.host}\r\n\r\n".encode())
         assert s.recv(65536)
         sandbox.close_port(PORT)
-        try:
-            while s.recv(65536):
-                pass
-        except ConnectionResetError:
-            pass
+        wait_cut(s)
     assert web.ask()[0] == 401
