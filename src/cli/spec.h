@@ -22,7 +22,7 @@ struct life_opts { /* of one that stays */
 /* clang-format off */
 #define SANDBOX_OPT_ROWS(s)                                                                                                     \
 	{0,   "name",      OPT_TEXT,    &(s).name,       "NAME",  "call it so; names are unique among living sandboxes"},       \
-	{0,   "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (default host: this machine's programs)"}, \
+	{'T', "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (see 'cloche template ls'; host: this machine's programs)"}, \
 	{0,   "cpus",      OPT_DECIMAL, &(s).vcpus,      "N",     "its share of CPUs, such as 0.5 or 2"},                       \
 	{'m', "memory",    OPT_MIB,     &(s).memory_mib, "SIZE",  "its memory, such as 512m or 2g"},                            \
 	{0,   "disk",      OPT_MIB,     &(s).disk_mib,   "SIZE",  "what it may write to disk"},                                 \

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates: sandboxes become images, and images sandboxes."""
 
+import json
 import uuid
 
 import pytest
@@ -13,6 +14,8 @@ mkdir -p /template/bin /template/etc
 cp /bin/busybox /template/bin/
 for i in sh bash cat ls id rm env pwd sleep echo touch true mkdir; do ln -s busybox /template/bin/$i; done
 echo "$1" > /template/etc/mark
+# What the agent needs where it is not static: a sanitized one is not.
+for i in $(ldd /opt/cloche/bin/sudo 2>/dev/null | grep -o "/[^ ]*"); do cp --parents -L $i /template; done
 printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/home/user:/bin/sh\\n' > /template/etc/passwd
 """
 
@@ -50,9 +53,7 @@ def test_a_tree_becomes_a_template_and_that_a_sandbox(client, make_sandbox):
     assert made in client.templates()
     with client.create(template=name, env={"OWN": "1"}) as one:
         assert one.info.template == name
-        assert one.run("cat mark; id -u; pwd; echo $STAGE $OWN; ls /").stdout == (
-            "here\n0\n/etc\ntest 1\nbin\ndev\netc\nhome\nopt\nproc\nrun\nsys\ntmp\nusr\n"
-        )
+        assert one.run("cat mark; id -u; pwd; echo $STAGE $OWN").stdout == "here\n0\n/etc\ntest 1\n"
         assert client.template(name)["sandboxes"] == 1
         with pytest.raises(errors.Conflict) as refused:
             client.delete_template(name)
@@ -206,3 +207,18 @@ def test_code_of_a_language_that_a_template_lacks_is_refused_by_name(client, tin
         with pytest.raises(errors.ClocheError) as refused:
             sandbox.run_code("1+1")
         assert "python" in str(refused.value).lower()
+
+
+def test_the_command_line_makes_lists_shows_and_removes(cli, client, make_sandbox, tiny):
+    name = name_of("cli")
+    sandbox = make_sandbox(template=tiny)
+    template_id = cli.ok("template", "from", "--env", "A=1", "--cwd", "/etc", sandbox.id, name).strip()
+    assert client.template(name)["id"] == template_id
+    assert name in cli.ok("template", "ls") and "host" in cli.ok("template", "ls")
+    assert name in [t["name"] for t in json.loads(cli.ok("template", "ls", "--json"))]
+    assert "cwd: /etc" in cli.ok("template", "inspect", name)
+    assert cli.ok("run", "--template", name, "--", "sh", "-c", "cat mark; echo $A") == "tiny\n1\n"
+    assert cli("template", "rm", name)[0] == 0
+    status, _, err = cli("template", "rm", name)
+    assert status == 125 and name in err
+    assert cli("template")[0] == 125 and "Usage: cloche template" in cli.ok("template", "--help")
