@@ -46,8 +46,10 @@ int find_sandbox(const struct http_req *req, struct sandbox **ret, struct err *e
 	const char *id = http_param(req, "id");
 	struct sandbox *s = sandbox_find(api->fleet, caller_project(req), id);
 
-	if (!s)
-		return err_set(err, ERR_NOT_FOUND, 0, "no sandbox '%.64s'", id);
+	if (!s) {
+		(void)err_set(err, ERR_NOT_FOUND, 0, "no sandbox '%.64s'", id);
+		return err_hint(err, "GET /v1/sandboxes (`cloche ps`) lists those of your project");
+	}
 	*ret = s;
 	return 0;
 }

@@ -211,8 +211,9 @@ int cmd_quota(int argc, char **argv)
 				 "budget "
 				 "(money a month); of a single sandbox:\nmax_limits.vcpus, "
 				 "max_limits.memory_mib, max_limits.disk_mib, max_limits.inodes,\n"
-				 "max_limits.pids, max_limits.open_files, max_timeout_ms. A value "
-				 "is a number or 'unlimited'.\nWhat is in use already stays.",
+				 "max_limits.pids, max_limits.open_files, max_limits.output_mib,\n"
+				 "max_limits.execs, max_timeout_ms. A value is a number or "
+				 "'unlimited'. What is in use\nalready stays.",
 			.examples = "  cloche quota set --project blue sandboxes=10 vcpus=8 "
 				    "budget=25.00\n"
 				    "  cloche quota set --project blue max_limits.memory_mib=2048\n"

@@ -2,6 +2,9 @@
 /*
  * May who asks come in? A visit without a good token is refused in one way, whatever it is for.
  *
+ * One that comes to a sandbox at rest which a call would wake wakes it, and is begun anew when that
+ * runs. A server that was stopped with it is not there then: its page tries again.
+ *
  * A token that comes in the query is moved at once to where the browser keeps it without showing
  * it: by name into a cookie of that name alone, by path into the path.
  */
@@ -114,6 +117,49 @@ static bool is_page_load(const struct visit *v)
 	return (method == HTTP_GET || method == HTTP_HEAD) && !http_req_head(v->req)->is_upgrade;
 }
 
+struct held { /* a visit that waits for its sandbox to run */
+	const struct preview *preview;
+	struct http_req *req; /* NULL: the visitor is gone */
+};
+
+static void on_visitor_gone(struct http_req *req, bool whole, void *arg)
+{
+	(void)req;
+	(void)whole;
+	((struct held *)arg)->req = NULL;
+}
+
+static void on_awake(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct held held = *(struct held *)arg;
+	struct err failure;
+
+	(void)s;
+	free(arg);
+	if (!held.req)
+		return;
+	http_on_done(held.req, NULL, NULL);
+	if (err)
+		page_failed(held.req, err);
+	else
+		(void)!preview_divert(held.preview, held.req, &failure);
+}
+
+static int wake(struct visit *v, struct sandbox *s, struct err *err)
+{
+	struct held *held = xnew0(struct held);
+	int r;
+
+	*held = (struct held){.preview = v->preview, .req = v->req};
+	http_on_done(v->req, on_visitor_gone, held);
+	r = sandbox_resume(s, on_awake, held, err);
+	if (r == 0)
+		return 0;
+	http_on_done(v->req, NULL, NULL);
+	free(held);
+	return r;
+}
+
 static int visit(struct visit *v, struct err *err)
 {
 	struct sandbox *s = find(v);
@@ -126,7 +172,7 @@ static int visit(struct visit *v, struct err *err)
 		return redirect(v);
 	if (v->is_by_path && v->target.data[0] != '/')
 		return add_slash(v);
-	return proxy_start(v, s, err);
+	return sandbox_wakes_by_call(s) ? wake(v, s, err) : proxy_start(v, s, err);
 }
 
 int preview_divert(const struct preview *p, struct http_req *req, struct err *err)

@@ -30,6 +30,35 @@ int ceiling_check(const struct fleet *fleet, const char *project_id, const char 
 	return quota_check_ceilings(fleet->config.quota, &owner, &values, err);
 }
 
+static struct ceilings of_exec_limits(const struct exec_limits *l)
+{
+	return (struct ceilings){
+		.of = {[CEILING_OUTPUT_BYTES] = l->output_bytes, [CEILING_EXECS] = l->execs}};
+}
+
+int ceiling_check_execs(const struct fleet *fleet, const char *project_id, const char *key_id,
+                        const struct exec_limits *asked, struct err *err)
+{
+	const struct quota_owner owner = owner_of(project_id, key_id);
+	const struct ceilings values = of_exec_limits(asked);
+
+	if (!fleet->config.quota)
+		return 0;
+	return quota_check_ceilings(fleet->config.quota, &owner, &values, err);
+}
+
+void ceiling_lower_execs(const struct sandbox *s, struct exec_limits *limits)
+{
+	const struct quota_owner owner = owner_of(s->project_id, s->key_id);
+	struct ceilings values = of_exec_limits(limits);
+
+	if (!s->fleet->config.quota || s->spare)
+		return;
+	quota_lower_to_ceilings(s->fleet->config.quota, &owner, &values);
+	limits->output_bytes = values.of[CEILING_OUTPUT_BYTES];
+	limits->execs = (uint32_t)values.of[CEILING_EXECS];
+}
+
 void ceiling_lower(const struct fleet *fleet, const char *project_id, const char *key_id,
                    struct guest_limits *limits, uint64_t *timeout_ms)
 {

@@ -7,6 +7,12 @@
 must_check int ceiling_check(const struct fleet *fleet, const char *project_id, const char *key_id,
                              const struct guest_limits *asked, uint64_t timeout_ms,
                              struct err *err);
+/* The same for those of its execs. */
+must_check int ceiling_check_execs(const struct fleet *fleet, const char *project_id,
+                                   const char *key_id, const struct exec_limits *asked,
+                                   struct err *err);
+/* Those that hold, which may be higher, come down. */
+void ceiling_lower_execs(const struct sandbox *s, struct exec_limits *limits);
 /* What is given to one who asks for nothing. */
 void ceiling_lower(const struct fleet *fleet, const char *project_id, const char *key_id,
                    struct guest_limits *limits, uint64_t *timeout_ms);

@@ -147,7 +147,8 @@ must_check int spec_check_env(const json_t *env, struct err *err);
 must_check int spec_limits(const struct fleet *fleet, const struct guest_limits *asked,
                            const struct guest_limits *base, struct guest_limits *ret,
                            struct err *err);
-must_check int spec_exec_limits(const struct fleet *fleet, const struct exec_limits *asked,
+must_check int spec_exec_limits(const struct fleet *fleet, const char *project_id,
+                                const char *key_id, const struct exec_limits *asked,
                                 struct err *err);
 /* Those that hold: the daemon's where it has none of its own, or higher ones. */
 struct exec_limits spec_effective_exec_limits(const struct sandbox *s);

@@ -152,7 +152,8 @@ int spec_limits(const struct fleet *fleet, const struct guest_limits *asked,
 	return 0;
 }
 
-int spec_exec_limits(const struct fleet *fleet, const struct exec_limits *asked, struct err *err)
+int spec_exec_limits(const struct fleet *fleet, const char *project_id, const char *key_id,
+                     const struct exec_limits *asked, struct err *err)
 {
 	int r = 0;
 
@@ -162,7 +163,7 @@ int spec_exec_limits(const struct fleet *fleet, const struct exec_limits *asked,
 	if (r == 0 && asked->execs)
 		r = check_limit("limits.execs", asked->execs, EXECS_MIN, fleet->config.execs_max, 1,
 		                err);
-	return r;
+	return r < 0 ? r : ceiling_check_execs(fleet, project_id, key_id, asked, err);
 }
 
 struct exec_limits spec_effective_exec_limits(const struct sandbox *s)
@@ -170,11 +171,14 @@ struct exec_limits spec_effective_exec_limits(const struct sandbox *s)
 	const struct fleet_config *c = &s->fleet->config;
 	const struct exec_limits *l = &s->exec_limits;
 
-	return (struct exec_limits){
+	struct exec_limits holds = {
 		.output_bytes = l->output_bytes ? MIN(l->output_bytes, c->spool_bytes_max)
 	                                        : c->spool_bytes_max,
 		.execs = l->execs ? MIN(l->execs, c->execs_max) : c->execs_max,
 	};
+
+	ceiling_lower_execs(s, &holds);
+	return holds;
 }
 
 int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err)
@@ -278,7 +282,7 @@ int spec_check(const struct fleet *fleet, const char *project_id, const struct s
 	*ret_timeout_ms = timeout_ms;
 	r = spec_limits(fleet, &spec->limits, &defaults, ret_limits, err);
 	if (r == 0)
-		r = spec_exec_limits(fleet, &spec->exec_limits, err);
+		r = spec_exec_limits(fleet, project_id, spec->key_id, &spec->exec_limits, err);
 	return r < 0 ? r
 	             : ceiling_check(fleet, project_id, spec->key_id, &spec->limits,
 	                             spec->timeout_ms, err);

@@ -116,7 +116,7 @@ static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, str
 	if (r == 0 && patch->has_limits)
 		r = spec_limits(s->fleet, &patch->limits, &s->limits, &u->limits, err);
 	if (r == 0)
-		r = spec_exec_limits(s->fleet, &patch->exec_limits, err);
+		r = spec_exec_limits(s->fleet, s->project_id, s->key_id, &patch->exec_limits, err);
 	if (r == 0)
 		r = ceiling_check(s->fleet, s->project_id, s->key_id, &patch->limits,
 		                  patch->timeout_ms, err);

@@ -18,6 +18,8 @@ static const struct {
 	[CEILING_INODES] = {"inodes", "limits.inodes", 1, UINT32_MAX},
 	[CEILING_PIDS] = {"pids", "limits.pids", 1, UINT32_MAX},
 	[CEILING_OPEN_FILES] = {"open_files", "limits.open_files", 1, UINT32_MAX},
+	[CEILING_OUTPUT_BYTES] = {"output_mib", "limits.output_mib", MIB, UINT64_C(1) << 40},
+	[CEILING_EXECS] = {"execs", "limits.execs", 1, UINT32_MAX},
 	[CEILING_TIMEOUT_MS] = {"max_timeout_ms", "timeout_ms", 1, INT64_MAX / 2000},
 };
 static_assert(ARRAY_SIZE(rows) == CEILING_COUNT, "a ceiling has no row");

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The most that a single sandbox of a project or key may ask for, beside the quota's sums. On the
- * wire and in the store: max_limits {vcpus, memory_mib, disk_mib, inodes, pids, open_files} and
- * max_timeout_ms; what is absent or null has the daemon's own ceiling.
+ * wire and in the store: max_limits {vcpus, memory_mib, disk_mib, inodes, pids, open_files,
+ * output_mib, execs} and max_timeout_ms; what is absent or null has the daemon's own ceiling.
  */
 #include "base/json.h"
 
@@ -14,6 +14,8 @@ enum ceiling {
 	CEILING_INODES,
 	CEILING_PIDS,
 	CEILING_OPEN_FILES,
+	CEILING_OUTPUT_BYTES,
+	CEILING_EXECS,
 	CEILING_LIMIT_COUNT, /* those above are in max_limits */
 	CEILING_TIMEOUT_MS = CEILING_LIMIT_COUNT,
 	CEILING_COUNT

@@ -195,3 +195,28 @@ def test_ports_named_at_create_are_open_at_once(daemon, make_sandbox):
     for ports in ([0], [65536], ["80"], list(range(1, 40))):
         status, reply = call(daemon, "POST", "/v1/sandboxes", {"ports": ports})
         assert status == 400 and reply["error"]["field"] == "ports"
+
+
+@pytest.mark.parametrize("how", ["pause", "stop"])
+def test_a_visit_wakes_a_sandbox_at_rest(daemon, make_sandbox, how):
+    sandbox = make_sandbox(persistent=True, auto_resume=True)
+    start_server(sandbox)
+    web = Web(daemon, sandbox.expose(PORT)["url"])
+    assert web.ask("/")[0] == 200
+    getattr(sandbox, how)()
+    status, _, body = web.ask("/", timeout=30)
+    assert sandbox.refresh().state == "running"
+    if how == "pause":
+        assert status == 200
+    else:  # its server has ended with it
+        assert status == 502 and b"nothing listens" in body
+        start_server(sandbox)
+        assert web.ask("/")[0] == 200
+
+
+def test_a_visit_without_a_token_wakes_nobody(daemon, make_sandbox):
+    sandbox = make_sandbox(persistent=True)
+    url = sandbox.expose(PORT)["url"]
+    sandbox.stop()
+    status, _, _ = Web(daemon, url.replace("~", "~x")).ask("/")
+    assert status >= 400 and sandbox.refresh().state == "stopped"

@@ -206,7 +206,7 @@ def test_a_bad_limit_is_named(own, field, body):
 def test_a_sandbox_stays_below_the_ceilings_of_its_project(tenant):
     tenant.limit(max_limits={"vcpus": 0.5, "memory_mib": 48, "pids": 40}, max_timeout_ms=60000)
     told = tenant.quota()
-    assert told["max_limits"] == {"vcpus": 0.5, "memory_mib": 48, "disk_mib": None, "inodes": None, "pids": 40, "open_files": None}
+    assert told["max_limits"] == {"vcpus": 0.5, "memory_mib": 48, "disk_mib": None, "inodes": None, "pids": 40, "open_files": None, "output_mib": None, "execs": None}
     assert told["max_timeout_ms"] == 60000
     for fields, field, asked, ceiling in (
         ({"limits": {"memory_mib": 64}}, "limits.memory_mib", "64", "48"),
@@ -245,3 +245,17 @@ def test_ceilings_of_a_key_hold_beside_those_of_its_project(tenant):
     for bad in ({"memory_mib": 0}, {"memory_mib": "much"}, {"vcpus": -1}, {"nonsense": 1}):
         with pytest.raises(InvalidField, match="max_limits"):
             tenant.set_quota(key=tenant.key, max_limits=bad)
+
+
+def test_a_ceiling_holds_for_output_and_execs_that_are_kept(tenant):
+    tenant.limit(max_limits={"output_mib": 2, "execs": 3})
+    for name, value in (("output_mib", 3), ("execs", 4)):
+        with pytest.raises(InvalidField, match=f"limits.{name}"):
+            tenant.create(limits={name: value})
+    with tenant.create() as box:
+        assert {name: box.info.limits[name] for name in ("output_mib", "execs")} == {"output_mib": 2, "execs": 3}
+        for _ in range(5):
+            box.run("true")
+        assert len(box.execs()) == 3
+        with pytest.raises(InvalidField, match="limits.execs"):
+            box.update(limits={"execs": 4})
