@@ -88,14 +88,15 @@ class Http(socketserver.StreamRequestHandler):
             return False
         if len(line) != 3:
             return False
-        fields = {}
+        fields, names = {}, []
         while True:
             name, colon, value = self.rfile.readline().decode("latin-1").partition(":")
             if not colon:
                 break
             fields[name.lower()] = value.strip()
+            names.append(name)
         body = self.rfile.read(int(fields.get("content-length", 0)))
-        seen = {"method": line[0], "path": line[1], "host": fields.get("host"), "fields": fields, "body": body.decode("latin-1")}
+        seen = {"method": line[0], "path": line[1], "host": fields.get("host"), "fields": fields, "names": names, "body": body.decode("latin-1")}
         if isinstance(self.connection, ssl.SSLSocket):
             seen["alpn"] = self.connection.selected_alpn_protocol()
         seen["address"], seen["port"] = address_of(self.connection), self.connection.getsockname()[1]
@@ -107,9 +108,9 @@ class Http(socketserver.StreamRequestHandler):
         if fields.get("upgrade", "").lower() == "websocket" and line[1].startswith("/ws"):
             return self.websocket(fields["sec-websocket-key"])
         if line[1].startswith("/redirect"):  # to another host, with all that a client would send there
-            self.wfile.write(b"HTTP/1.1 302 Found\r\nLocation: https://other.test/redirected\r\nContent-Length: 0\r\n\r\n")
+            self.wfile.write(b"HTTP/1.1 302 Found\r\nLocation: https://other.test/landed\r\nContent-Length: 0\r\n\r\n")
             return True
-        text = json.dumps(seen).encode()
+        text = b"{}" if line[1].endswith("/quiet") else json.dumps(seen).encode()
         if line[1].startswith("/repo.git/info/refs"):  # git's plain form
             text = b"0123456789abcdef0123456789abcdef01234567\trefs/heads/main\n"
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
