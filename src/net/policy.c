@@ -42,6 +42,30 @@ const struct policy_target *policy_proxy_of(const struct policy *p, const struct
 	return &p->proxy;
 }
 
+static bool has_domain(const struct policy_match *m, const struct hostname *name)
+{
+	for (size_t i = 0; i < m->n_domains; i++)
+		if (hostname_pattern_matches(&m->domains[i], name))
+			return true;
+	return false;
+}
+
+bool policy_leads_elsewhere(const struct policy *p, const struct hostname *name)
+{
+	bool is_led = false;
+
+	for (size_t i = 0; i < p->n_rules; i++) {
+		const struct policy_rule *rule = &p->rules[i];
+
+		if (rule->action != ACTION_DENY && rule->match.n_domains == 0)
+			return false;
+		if (has_domain(&rule->match, name))
+			is_led |= rule->action == ACTION_FORWARD ||
+			          rule->action == ACTION_RESPOND || policy_proxy_of(p, rule);
+	}
+	return is_led;
+}
+
 bool policy_opens_tls(const struct policy *p)
 {
 	for (size_t i = 0; i < p->n_rules; i++)

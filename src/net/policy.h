@@ -159,6 +159,12 @@ bool policy_rule_sees_requests(const struct policy_rule *rule);
 void policy_target_copy(struct policy_target *to, const struct policy_target *from);
 void policy_target_done(struct policy_target *t); /* twice is fine */
 bool policy_target_is_equal(const struct policy_target *a, const struct policy_target *b);
+/*
+ * Whether rules lead the name's connections somewhere of their own (a proxy, a forward, a reply),
+ * and none could lead them to an address: then it does not matter which it has, nor that it has
+ * any.
+ */
+bool policy_leads_elsewhere(const struct policy *p, const struct hostname *name);
 /* The proxy that connections of the rule (NULL: of none, when recording) go through, or NULL. */
 const struct policy_target *policy_proxy_of(const struct policy *p, const struct policy_rule *rule);
 bool policy_opens_tls(const struct policy *p);             /* whether any of its rules does */

@@ -13,6 +13,7 @@
 #define DATAGRAMS_A_TURN 16
 #define QUERY_MAX        512 /* a question without EDNS fits, and with it has no more to say */
 #define QUESTIONS_MAX    64  /* of one door under way */
+#define MADE_UP_TTL_S    60
 #define QUERIES_A_SECOND 100
 #define QUERIES_AT_ONCE  400
 #define ANSWER_TTL_MAX_S 60 /* so that a changed policy is soon seen */
@@ -134,6 +135,19 @@ static struct question *question_new(struct door *door, const struct dns_query *
 	return q;
 }
 
+/*
+ * For a name that rules lead somewhere of their own, so that a guest can dial it: 198.18.0.1, which
+ * is nobody's (RFC 2544). Nobody outside is asked of the name; it need not exist.
+ */
+static void answer_made_up(const struct dns_query *query, const struct stub_asker *asker)
+{
+	static const uint8_t nobodys[4] = {198, 18, 0, 1};
+	const struct dns_response response = {
+		.addresses = {address_from_v4(nobodys)}, .n_addresses = 1, .ttl_s = MADE_UP_TTL_S};
+
+	write_answer(asker, query, DNS_NOERROR, query->type == DNS_A ? &response : NULL);
+}
+
 /* NULL: answered. */
 static struct question *ask_allowed(struct door *door, const struct dns_query *query,
                                     const struct stub_asker *asker)
@@ -142,6 +156,12 @@ static struct question *ask_allowed(struct door *door, const struct dns_query *q
 	struct question *q = question_new(door, query, asker);
 	bool has_addresses = query->type == DNS_A || query->type == DNS_AAAA;
 
+	if (d.outcome != JUDGE_DENY && has_addresses &&
+	    policy_leads_elsewhere(door->policy, &query->name)) {
+		question_free(q);
+		answer_made_up(query, asker);
+		return NULL;
+	}
 	if (d.outcome != JUDGE_DENY && has_addresses) {
 		q->ask = resolver_ask(door->all->resolver, &query->name, (enum dns_type)query->type,
 		                      on_response, q);

@@ -24,12 +24,21 @@ def curl(box, url, *options):
 @pytest.mark.parametrize("kind", PROXIES)
 def test_a_rule_leads_through_a_proxy_which_is_told_the_name(walled, internet, kind):
     box = walled({"rules": [{"match": {"domains": ["behind.test"]}, "action": {"proxy": PROXIES[kind]}}]})
-    resolve = ["--resolve", f"behind.test:443:{ALLOWED}", "--resolve", f"behind.test:80:{ALLOWED}", "-k"]
     for scheme, port in (("https", 443), ("http", 80)):
         before = len(internet.seen(kind, name="behind.test", port=port))
-        assert curl(box, f"{scheme}://behind.test/{kind}", *resolve)[1]["address"] == OTHER
+        assert curl(box, f"{scheme}://behind.test/{kind}", "-k")[1]["address"] == OTHER
         assert len(internet.seen(kind, name="behind.test", port=port)) == before + 1
     assert PASSWORD not in json.dumps(box.sandbox.network())
+    assert "behind.test" not in internet.asked_names()  # nobody but the proxy knows it
+
+
+def test_a_name_that_a_rule_replies_for_need_not_exist(walled, internet):
+    respond = {"respond": {"status": 200, "content_type": "text/plain", "body": "hello"}}
+    box = walled({"rules": [{"match": {"domains": ["made.up.test"]}, "action": respond}], "allow": ["allowed.test"]})
+    assert curl(box, "https://made.up.test/") == curl(box, "http://made.up.test/") == (200, "hello")
+    assert "made.up.test" not in internet.asked_names()
+    assert curl(box, "https://allowed.test/", "-k")[0] == 200
+    assert curl(box, "https://other.test/")[0] == 0
 
 
 @pytest.mark.parametrize("kind", PROXIES)
