@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Dict
 
-PACKAGES = ("python3", "bubblewrap", "runsc", "python3-jupyter-client", "python3-ipykernel")
+PACKAGES = ("python3", "bubblewrap", "runsc", "mitmproxy", "python3-jupyter-client", "python3-ipykernel")
 
 
 def cpu_model() -> str:

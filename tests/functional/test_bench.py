@@ -25,6 +25,16 @@ def test_a_run_gives_a_table_figures_and_a_page(tmp_path):
     assert result["machine"]["cpu"] in text and "| exec true |" in text and "## Density" in text
 
 
+@pytest.mark.skipif(IS_SANITIZED, reason="the figures of a sanitized build say nothing")
+def test_the_network_wall_is_measured_beside_no_wall_and_mitmproxy(tmp_path):
+    figures = tmp_path / "bench.json"
+    argv = [PYTHON, ROOT / "bench" / "run.py", "--build", BUILD, "--count", "1", "--json", figures, "wall"]
+    r = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+    assert r.returncode == 0, r.stdout + r.stderr
+    rows = json.loads(figures.read_text())["rows"]
+    assert len(rows) == 12 and all(one["p50"] > 0 for one in rows), rows
+
+
 def test_an_unknown_section_is_named():
     r = subprocess.run([PYTHON, ROOT / "bench" / "run.py", "speed"], capture_output=True, text=True, timeout=60)
     assert r.returncode != 0 and "no section 'speed'" in r.stderr
