@@ -40,17 +40,17 @@ ERRORS = {
 
 
 class Fault(NamedTuple):
-    part: str  # of the daemon: broker, nest, gateway
+    part: str  # broker, nest, gateway or agent
     call: str
     n: int  # the n-th of that call, by one process
     error: str
 
 
 @contextlib.contextmanager
-def _strace(pids, *words):
-    """Follows the processes and what they fork; gives the path of its output."""
+def _strace(part, pids, *words):
+    """Follows the processes and what they fork, but for what an agent does: that is user code. Gives the path of its output."""
     with tempfile.NamedTemporaryFile(prefix="cloche-strace-", dir="/var/tmp") as out:
-        argv = ["strace", "-qq", "-f", "-o", out.name, *words]
+        argv = ["strace", "-qq", "-o", out.name, *words, *([] if part == "agent" else ["-f"])]
         for pid in pids:
             argv += ["-p", str(pid)]
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -62,12 +62,12 @@ def _strace(pids, *words):
             process.communicate(timeout=20)
 
 
-def count_calls(pids, operation):
+def count_calls(part, pids, operation):
     """The most that one process, of those given and what they forked, made of each call during the operation."""
-    with _strace(pids, "-e", "trace=" + ",".join(ERRORS)) as out:
+    with _strace(part, pids, "-e", "trace=" + ",".join(ERRORS)) as out:
         operation()
         text = read_text(out)
-    made = Counter(re.findall(r"^(\d+) +([a-z0-9_]+)\(", text, re.M))
+    made = Counter(re.findall(r"^(\d+ +)?([a-z0-9_]+)\(", text, re.M))
     most = {}
     for (_, name), n in made.items():
         most[name] = max(n, most.get(name, 0))
@@ -83,5 +83,5 @@ def injected(pids, fault):
     """While this lasts, the call fails when it comes; gives a function that tells whether it has come."""
     what = f"signal={DEATH}" if fault.error == DEATH else f"error={fault.error}"
     words = ["-e", f"trace={fault.call}", "-e", f"inject={fault.call}:{what}:when={fault.n}"]
-    with _strace(pids, *words) as out:
+    with _strace(fault.part, pids, *words) as out:
         yield lambda: "(INJECTED)" in read_text(out) or f"killed by {DEATH}" in read_text(out)

@@ -240,7 +240,7 @@ class Worker(threading.Thread):
             info = box.look(self.daemon_)
             if not info:
                 self.close(box)
-            elif info["state"] == "running":
+            elif info["state"] == "running" and not box.is_victim:  # whose end may not have been told yet
                 box.look_inside(self.daemon_)
         self.look_outside()
         ids = {s["id"] for s in self.load.listed}
@@ -322,7 +322,7 @@ class Load:
 
     def has_unfinished(self):
         """Whether an exec that was let alone still has something to do; looks again at all of them."""
-        running = [b for b in self.boxes if b.states == {"running"}]
+        running = [b for b in self.boxes if b.states == {"running"} and not b.is_victim]
         for box in running:
             box.look_inside(self.daemon)
         return any(not (e.is_over or e.may_die) for b in running for e in b.execs)

@@ -157,7 +157,7 @@ class Box:
         self._look_at_contexts(daemon)
         for path, data in self.files.items():
             status, found = call(daemon, "GET", f"{self.path}/files?path={path}")
-            expect(status == 200 and found == data, self.id, path, "was written and is", status, found[:80])
+            expect(status == 200 and found == data, self.id, path, "was written and is", status, str(found)[:200])
         status, found = call(daemon, "GET", f"{self.path}/files?path=effects")
         counts = Counter(found.decode().split()) if status == 200 else {}
         expect(all(n == 1 for n in counts.values()), self.id, "did something twice:", counts)

@@ -4,7 +4,8 @@ for or no answer, nothing is left behind, the next one works, and the event log 
 
 A sample of all faults is tried, of as many calls as possible, drawn by CLOCHE_CHAOS_SEED: the same each time unless that is given.
 CLOCHE_CHAOS_FAULTS says how many of each operation and part, or `all`.
-Covered are broker, nest with the child that becomes a sandbox, and gateway, on their way through create, exec, delete, stop and resume.
+Covered are broker, nest with the child that becomes a sandbox, and gateway, on their way through create, exec, delete, stop and resume, and
+the agent in an exec.
 """
 
 import json
@@ -71,10 +72,13 @@ class Try:
         return self.ask("POST", f"/{self.id}/resume")
 
 
+AGENT = "memfd:cloche-agent"[:15]  # as the kernel cuts it
 BEFORE = {"create": [], "exec": ["create"], "delete": ["create"], "stop": ["create"], "resume": ["create", "stop"]}
 
 
-def pids_of(daemon, part):
+def pids_of(daemon, part, one=None):
+    if part == "agent":
+        return [p for p in audit.processes_of_cgroups({one.id}) if audit.comm_of(p) == AGENT]
     if part == "nest":
         found = [p for p in children_of(daemon.broker_pid) if audit.comm_of(p) == "cloche-nest" and not audit.is_zombie(p)]
         return found[:1]
@@ -90,8 +94,10 @@ def prepare(daemon, operation):
 
 def find_faults(daemon, operation, part):
     one = prepare(daemon, operation)
-    calls = count_calls(pids_of(daemon, part), getattr(one, operation))
+    calls = count_calls(part, pids_of(daemon, part, one), getattr(one, operation))
     one.delete()
+    if part == "agent":
+        calls.pop("clone", None)  # of the next standby: behind the answer, when strace is perhaps about to leave
     return faults_of(part, calls)
 
 
@@ -163,7 +169,7 @@ def try_fault(daemon, operation, fault):
     need_nest(daemon)
     before, seq = audit.picture(daemon), last_seq(daemon)
     one = prepare(daemon, operation)
-    with injected(pids_of(daemon, fault.part), fault) as has_come:
+    with injected(pids_of(daemon, fault.part, one), fault) as has_come:
         status, body = getattr(one, operation)()
         came = has_come()
     judge(one, operation, status, body)
@@ -203,8 +209,10 @@ class Tally:
         return f"{self.tried} faults, {self.came} came, {len(self.failures)} failed"
 
 
-@pytest.mark.parametrize("part", ["broker", "nest", "gateway"])
-@pytest.mark.parametrize("operation", ["create", "exec", "delete", "stop", "resume"])
+GROUPS = [(o, p) for o in BEFORE for p in ("broker", "nest", "gateway")] + [("exec", "agent")]
+
+
+@pytest.mark.parametrize("operation, part", GROUPS, ids=lambda x: x)
 def test_O03_a_call_that_fails_costs_that_operation_and_leaves_nothing(faulty, operation, part, capsys):
     faults = find_faults(faulty, operation, part)
     if not faults:
@@ -217,4 +225,4 @@ def test_O03_a_call_that_fails_costs_that_operation_and_leaves_nothing(faulty, o
     with capsys.disabled():
         print(f"\n{operation} {part}, seed {SEED}: {tally}")
     assert not tally.failures, f"{tally}\n" + "\n".join(tally.failures)
-    assert tally.came > 0, f"no fault came: {tally}"
+    assert SAMPLE != "all" or tally.came > 0, f"no fault came: {tally}"
