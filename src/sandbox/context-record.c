@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A context as a row of the store. The row is written before its interpreter is started, so that
- * whatever channel the agent may have is either known to the next gateway or forgotten by it.
+ * whatever channel the agent may have is either known to the next gateway or forgotten by it; and
+ * with what waits to be told of it, or not at all.
  */
 #include "sandbox/interpreter.h"
 
@@ -27,8 +28,9 @@ static int row_json(const struct context *c, struct buf *out)
 	return json_writer_end(&w);
 }
 
-int context_save(const struct context *c, struct err *err)
+static int put_row(void *arg, struct err *err)
 {
+	const struct context *c = arg;
 	auto_call(buf_done) struct buf json = BUF_INIT(ROW_MAX);
 	struct context_row row = {
 		.id = c->id,
@@ -42,6 +44,11 @@ int context_save(const struct context *c, struct err *err)
 		return err_set(err, ERR_INTERNAL, -r, "cannot record context '%s'", c->name);
 	row.json = json.data;
 	return store_put_context(c->sandbox->fleet->config.store, &row, err);
+}
+
+int context_save(struct context *c, struct err *err)
+{
+	return event_log_save(c->sandbox->fleet->config.events, put_row, c, err);
 }
 
 int context_load(struct sandbox *s, const struct context_row *row)

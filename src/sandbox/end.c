@@ -103,6 +103,12 @@ static void note_end(struct sandbox *s, enum end_cause cause, json_t *detail, co
 	         message);
 }
 
+static void end_inside(struct sandbox *s, const struct err *why)
+{
+	exec_end_all(s);
+	context_end_all(s, why);
+}
+
 void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
 {
 	struct err err;
@@ -123,17 +129,21 @@ void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const 
 	port_line_cut_all(s, 0);
 	fetch_end(s);
 	network_end(s);
-	exec_end_all(s);
+	end_inside(s, &err);
 	if (s->link) {
-		context_end_all(s, &err);
 		link_lose_channels(s->link, &err);
 		link_free(take_ptr(s->link));
 	}
 	ask_delete(s);
 }
 
+/* Of an end that a kill cut short. */
 void sandbox_end_again(struct sandbox *s)
 {
+	struct err err;
+
+	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended: %s", s->id, s->end.message);
+	end_inside(s, &err);
 	ask_delete(s);
 }
 
@@ -156,9 +166,12 @@ void end_done(struct sandbox *s)
 void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
                          const char *message)
 {
+	struct err err;
+
 	note_end(s, cause, detail, message);
 	sandbox_move(s, SANDBOX_STOPPING);
-	exec_end_all(s);
+	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended: %s", s->id, message);
+	end_inside(s, &err);
 	on_gone(s);
 }
 

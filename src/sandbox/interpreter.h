@@ -88,7 +88,7 @@ must_check int context_make(struct sandbox *s, const char *name, const struct co
                             struct context **ret, struct err *err);
 
 /* context-record.c: the context's row. */
-must_check int context_save(const struct context *c, struct err *err);
+must_check int context_save(struct context *c, struct err *err);
 must_check int context_load(struct sandbox *s, const struct context_row *row);
 
 /* interpreter.c */

@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.audit import is_zombie
 from harness.daemon import read_text, status_value, wait_for
 
 DEATH = "SIGKILL"
@@ -50,7 +51,7 @@ class Fault(NamedTuple):
 def _strace(part, pids, *words):
     """Follows the processes and what they fork, but for what an agent does: that is user code. Gives the path of its output."""
     with tempfile.NamedTemporaryFile(prefix="cloche-strace-", dir="/var/tmp") as out:
-        argv = ["strace", "-qq", "-o", out.name, *words, *([] if part == "agent" else ["-f"])]
+        argv = ["strace", "-q", "-o", out.name, *words, *([] if part == "agent" else ["-f"])]
         for pid in pids:
             argv += ["-p", str(pid)]
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -78,10 +79,14 @@ def faults_of(part, calls):
     return [Fault(part, name, i, error) for name, n in sorted(calls.items()) for i in range(1, n + 1) for error in (*ERRORS[name], DEATH)]
 
 
+def _is_dead(pid):
+    return not read_text(f"/proc/{pid}/stat") or is_zombie(pid)
+
+
 @contextlib.contextmanager
 def injected(pids, fault):
     """While this lasts, the call fails when it comes; gives a function that tells whether it has come."""
     what = f"signal={DEATH}" if fault.error == DEATH else f"error={fault.error}"
     words = ["-e", f"trace={fault.call}", "-e", f"inject={fault.call}:{what}:when={fault.n}"]
     with _strace(fault.part, pids, *words) as out:
-        yield lambda: "(INJECTED)" in read_text(out) or f"killed by {DEATH}" in read_text(out)
+        yield lambda: any(word in read_text(out) for word in ("(INJECTED)", f"killed by {DEATH}")) or any(map(_is_dead, pids))

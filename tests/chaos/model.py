@@ -13,7 +13,7 @@ from collections import Counter
 from harness.daemon import call, wait_for
 
 NO_ANSWER = (OSError, http.client.HTTPException)
-HOOKED = ("sandbox", "exec")  # the kinds of events that are looked at, and that a webhook is told of
+HOOKED = ("sandbox", "exec", "context")  # the kinds of events that are looked at, and that a webhook is told of
 GOING_ON = ("starting", "running")
 DEFAULT = "python"  # the context that needs no making
 REACH = "reach"  # the mark of an exec that tries the network: only its answer counts
@@ -206,14 +206,15 @@ class Log:
     def __init__(self):
         self.seq, self.hash = 0, "0" * 64
         self.told = Counter()  # (type, sandbox or exec)
-        self.owners = {}  # of execs
+        self.owners = {}  # {exec or context: its sandbox}
         self.sent = []  # the numbers of what a webhook gets
 
     def wrongs(self, closed):
-        """Sandboxes that are gone for good began and ended once, and each of their execs."""
-        ours = {e for e, s in self.owners.items() if s in closed}
+        """Sandboxes that are gone for good began and ended once, and so did each of their execs and contexts."""
         due = [(t, i) for i in closed for t in ("sandbox.created", "sandbox.ended")]
-        due += [(t, e) for e in ours for t in ("exec.started", "exec.exited")]
+        for i, sandbox_id in self.owners.items():
+            kinds = ("exec.started", "exec.exited") if i.startswith("ex_") else ("context.created", "context.ended")
+            due += [(t, i) for t in kinds if sandbox_id in closed]
         return [(*what, self.told[what]) for what in due if self.told[what] != 1]
 
     def read(self, daemon):
@@ -233,8 +234,10 @@ class Log:
         expect(entry["prev"] == self.hash and entry["seq"] == self.seq + 1, "the chain is broken at", line)
         self.seq, self.hash = entry["seq"], entry["hash"]
         kind = entry["type"].partition(".")[0]
-        if kind in HOOKED:
-            self.sent.append(entry["seq"])
-            self.told[entry["type"], entry["exec_id"] if kind == "exec" else entry["sandbox_id"]] += 1
-        if kind == "exec":
-            self.owners[entry["exec_id"]] = entry["sandbox_id"]
+        if kind not in HOOKED:
+            return
+        self.sent.append(entry["seq"])
+        what = {"sandbox": entry["sandbox_id"], "exec": entry.get("exec_id"), "context": entry["data"].get("context_id")}[kind]
+        self.told[entry["type"], what] += 1
+        if kind != "sandbox":
+            self.owners[what] = entry["sandbox_id"]
