@@ -29,6 +29,7 @@ const wire = require('./wire.js');
 const typescript = process.argv.includes('--typescript');
 const { stdout, stderr } = process;
 const exitProcess = process.exit;
+const cpuUsage = process.cpuUsage.bind(process);
 const { getOwnPropertyDescriptor, defineProperty } = Object;
 const later = setImmediate;
 
@@ -52,10 +53,11 @@ function guarded(fn) {
 }
 
 function finish(status, more) {
-	const { id } = call;
+	const { id, cpuBefore } = call;
+	const { user, system } = cpuUsage(cpuBefore);
 
 	call = undefined;
-	wire.send('done', id, { status, count, ...more });
+	wire.send('done', id, { status, count, cpu_us: user + system, ...more });
 	if (unanswered !== undefined)
 		answer(unanswered);
 	unanswered = undefined;
@@ -133,7 +135,7 @@ function makeAssignable(name) {
 }
 
 function run(id, payload) {
-	const mine = { id };
+	const mine = { id, cpuBefore: cpuUsage() };
 	const file = `cell-${++count}.${typescript ? 'ts' : 'js'}`;
 
 	call = mine;

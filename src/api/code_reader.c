@@ -67,4 +67,8 @@ void code_put_end(struct json_writer *w, const struct context *c, const struct c
 		json_put_null(w, "signal");
 	json_put_bool(w, "restarted", end->is_restarted);
 	json_put_u64(w, "wall_us", end->wall_us);
+	if (end->has_cpu)
+		json_put_u64(w, "cpu_us", end->cpu_us);
+	else
+		json_put_null(w, "cpu_us");
 }

@@ -36,6 +36,8 @@ struct code_end {
 	int signal;        /* 0 = none */
 	bool is_restarted; /* an earlier interpreter of the context had ended: its state is gone */
 	uint64_t wall_us;
+	bool has_cpu;
+	uint64_t cpu_us; /* by the interpreter's own word */
 };
 
 enum code_event { CODE_EVENT_RESULT, CODE_EVENT_DISPLAY, CODE_EVENT_ERROR };

@@ -37,7 +37,9 @@ static int on_done_message(struct context *c, const struct message *m)
 	                                                              : CODE_EXIT,
 	                        .count = done.count,
 	                        .has_exit_code = done.status == DONE_EXIT,
-	                        .exit_code = (int)done.exit_code};
+	                        .exit_code = (int)done.exit_code,
+	                        .has_cpu = done.has_cpu,
+	                        .cpu_us = done.cpu_us};
 	c->is_leaving = done.status == DONE_EXIT;
 	c->state = c->is_leaving ? CONTEXT_DEAD : CONTEXT_IDLE;
 	interpreter_set_phase(c, c->is_leaving ? PHASE_LEAVE : PHASE_NONE, LEAVE_US);

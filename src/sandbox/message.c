@@ -190,6 +190,7 @@ int message_done(const struct message *m, struct message_done *ret)
 	const char *status = json_string_value(json_object_get(given, "status"));
 	json_int_t count = json_integer_value(json_object_get(given, "count"));
 	json_int_t exit_code = json_integer_value(json_object_get(given, "exit_code"));
+	const json_t *cpu_us = json_object_get(given, "cpu_us");
 
 	if (!status || count < 0)
 		return -EPROTO;
@@ -198,7 +199,11 @@ int message_done(const struct message *m, struct message_done *ret)
 			continue;
 		*ret = (struct message_done){.status = (enum done_status)i,
 		                             .count = (uint64_t)count,
-		                             .exit_code = (uint32_t)exit_code & 0xff};
+		                             .exit_code = (uint32_t)exit_code & 0xff,
+		                             .has_cpu = json_integer_value(cpu_us) >= 0 &&
+		                                        json_is_integer(cpu_us)};
+		if (ret->has_cpu)
+			ret->cpu_us = (uint64_t)json_integer_value(cpu_us);
 		return 0;
 	}
 	return -EPROTO;

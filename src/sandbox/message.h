@@ -48,5 +48,7 @@ struct message_done {
 	enum done_status status;
 	uint64_t count;
 	uint32_t exit_code; /* DONE_EXIT */
+	bool has_cpu;
+	uint64_t cpu_us; /* the driver's word */
 };
 must_check int message_done(const struct message *m, struct message_done *ret); /* -EPROTO */

@@ -475,3 +475,9 @@ def test_a_call_of_a_dead_gateway_keeps_its_timeout(own, kind):
     thread.join(30)
     r = client.get(sandbox.id).run_code("globals().get('x', 0)")
     assert (r.text, r.restarted) == (x, is_restarted)
+
+
+def test_a_call_tells_its_cpu_where_the_language_can(sandbox):
+    burn = "import time\nuntil = time.process_time() + 0.02\nwhile time.process_time() < until: pass"
+    assert sandbox.run_code(burn).cpu_us >= 20_000
+    assert sandbox.run_code("true", language="bash").cpu_us is None

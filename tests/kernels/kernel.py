@@ -50,10 +50,12 @@ class Reply:
         self.id = call_id
         self.events: list[tuple[str, object]] = []
         self.done: dict | None = None
+        self.cpu_us: int | None = None
 
     def add(self, verb: str, payload) -> None:
         self.events.append((verb, payload))
         if verb == "done":
+            self.cpu_us = payload.pop("cpu_us", None)
             self.done = payload
 
     def all(self, verb: str) -> list:

@@ -91,6 +91,11 @@ def test_calls_are_counted_from_one_also_when_they_fail(kernel):
     assert [kernel.run(code).done["count"] for code in ("1", "throw 1", "let = =")] == [1, 2, 3]
 
 
+def test_a_call_tells_the_cpu_that_it_took(kernel):
+    burn = "const start = process.cpuUsage(); while (process.cpuUsage(start).user + process.cpuUsage(start).system < 50000);"
+    assert kernel.run(burn).cpu_us >= 50_000
+
+
 def test_the_last_expression_is_the_result(kernel):
     reply = kernel.run("let a = 1\na + 1\na + 2 // the last\n")
     assert reply.result == {"data": {"text/plain": "3"}, "metadata": {}}

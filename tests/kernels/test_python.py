@@ -46,6 +46,13 @@ def test_state_stays_from_call_to_call(kernel):
     assert kernel.run("twice(x) + math.floor(2.5)").text == "42"
 
 
+def test_a_call_tells_the_cpu_that_it_took(kernel):
+    assert kernel.run("x = 1").cpu_us >= 0
+    burn = "import time\nuntil = time.process_time() + 0.05\nwhile time.process_time() < until: pass"
+    assert kernel.run(burn).cpu_us >= 50_000
+    assert kernel.run("import subprocess, sys; subprocess.run([sys.executable, '-Sc', " + repr(burn) + "])").cpu_us >= 30_000  # children are counted in ticks
+
+
 def test_calls_are_counted_from_one_also_when_they_fail(kernel):
     assert [kernel.run(code).done["count"] for code in ("1", "1/0", "def")] == [1, 2, 3]
 

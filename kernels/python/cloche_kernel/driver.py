@@ -20,6 +20,7 @@ import gc
 import importlib
 import os
 import sys
+import time
 import traceback
 
 from . import errors, hooks
@@ -41,6 +42,13 @@ REHEARSAL = b"print(end='')"
 _default_int_handler = _signal.default_int_handler
 _set_handler = _signal.signal
 _SIGINT = _signal.SIGINT
+_process_time_ns, _times = time.process_time_ns, os.times
+
+
+def _cpu_us() -> int:
+    """CPU time of this process and of those children that it has waited for."""
+    times = _times()
+    return _process_time_ns() // 1000 + int((times.children_user + times.children_system) * 1_000_000)
 
 
 class Outcome:
@@ -62,6 +70,7 @@ class Driver:
         self.display = Display(channel, streams)
         self._runner = Runner(make_main_module())
         self._count = 0
+        self._cpu_before_us = 0
         self._interrupt_next = False
 
     def attach(self, fd: int) -> None:
@@ -110,6 +119,7 @@ class Driver:
     def _run(self, call_id: int, payload: bytes) -> None:
         self._count += 1
         self._channel.begin(call_id)
+        self._cpu_before_us = _cpu_us()
         outcome = Outcome()
         try:
             self._run_guarded(payload, outcome)
@@ -143,24 +153,26 @@ class Driver:
 
     def _report(self, call_id: int, outcome: Outcome) -> None:
         frames = b""
-        done = self._done("ok")
+        cpu_us = max(_cpu_us() - self._cpu_before_us, 0)
+        done = self._done("ok", cpu_us=cpu_us)
         if outcome.result is not None:
             frames = frame("result", call_id, outcome.result)
         if outcome.error is not None:
             if isinstance(outcome.error, SystemExit):
                 exit_code = self._exit_code(outcome.error)
-                done = self._done("exit", exit_code)
+                done = self._done("exit", exit_code, cpu_us)
             else:
                 frames += frame("error", call_id, to_json(errors.describe(outcome.error)))
-                done = self._done("error")
+                done = self._done("error", cpu_us=cpu_us)
         self._streams.flush()
         self._channel.finish(frames + frame("done", call_id, done))
         if isinstance(outcome.error, SystemExit):
             self._end(exit_code)
 
-    def _done(self, status: str, exit_code: int | None = None) -> str:
+    def _done(self, status: str, exit_code: int | None = None, cpu_us: int | None = None) -> str:
         code = "" if exit_code is None else f',"exit_code":{exit_code}'
-        return f'{{"status":"{status}","count":{self._count}{code}}}'
+        used = "" if cpu_us is None else f',"cpu_us":{cpu_us}'
+        return f'{{"status":"{status}","count":{self._count}{code}{used}}}'
 
     # ---- interrupts
 

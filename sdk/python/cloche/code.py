@@ -77,6 +77,7 @@ class CodeResult:
     restarted: bool = False
     context: Optional[ContextInfo] = None
     wall_us: int = 0
+    cpu_us: Optional[int] = None  # by the interpreter's own word; None where it cannot tell
 
     @property
     def stdout(self) -> str:
@@ -95,7 +96,7 @@ class CodeResult:
         self.status, self.cause, self.count = j["status"], j["cause"], j["count"]
         self.exit_code, self.signal, self.restarted = j["exit_code"], j["signal"], j["restarted"]
         self.context = ContextInfo.from_json(j["context"]) if j["context"] else None
-        self.wall_us = j["wall_us"]
+        self.wall_us, self.cpu_us = j["wall_us"], j.get("cpu_us")
         return self
 
     @classmethod
