@@ -6,6 +6,7 @@
  * belongs to the caller's project. Nothing here keeps state of its own but counts: all else lives
  * in the fleet and the keyring, or in the request that is being answered.
  */
+#include "build/build.h"
 #include "hook/hook.h"
 #include "http/server.h"
 #include "preview/preview.h"
@@ -43,6 +44,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	const char *preview_port;   /* ":7070", or "" for the scheme's own */
 	struct event_log *events;
 	struct hooks *hooks;
+	struct builds *builds;
 	struct store *store;  /* for its size */
 	bool is_metrics_open; /* to who has no key */
 	struct {

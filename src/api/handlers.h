@@ -65,6 +65,13 @@ int write_tar(struct http_req *req, struct err *err);
 int list_files(struct http_req *req, struct err *err);
 int watch_files(struct http_req *req, struct err *err);
 
+/* builds.c, build_events.c */
+int list_builds(struct http_req *req, struct err *err);
+int create_build(struct http_req *req, struct err *err);
+int get_build(struct http_req *req, struct err *err);
+int cancel_build(struct http_req *req, struct err *err);
+int get_build_events(struct http_req *req, struct err *err);
+
 /* run.c */
 int run_once(struct http_req *req, struct err *err);
 

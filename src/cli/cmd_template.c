@@ -19,7 +19,22 @@ static const struct subcommand subcommands[] = {
          "  cloche template from build my-app\n"
          "  cloche template from --env STAGE=test --cwd /srv/app build my-app\n"
          "  cloche run -t my-app ls",
-         .n_words = 2, .n_opts = 7},
+         .n_words = 2, .first_opt = 4, .n_opts = 7},
+	{"build", template_build, "[OPTIONS] NAME|FILE",
+         "Builds a template from a recipe: one that comes with cloche, by its name (base, python,\n"
+         "python-datasci, node, universal), or a file of your own. It is built in sandboxes, goes\n"
+         "on when this command is interrupted, and is there under its name once it is whole.",
+         "  cloche template build python\n"
+         "  cloche template build --shared universal\n"
+         "  cloche template build --detach ./my-agent.toml",
+         .n_words = 1, .n_opts = 4},
+	{"builds", template_builds, "[OPTIONS]", "Lists the project's builds, the newest first.",
+         "  cloche template builds"},
+	{"log", template_log, "[OPTIONS] BUILD_ID", "Prints what a build has printed so far.",
+         "  cloche template log bld_k3v9…", .n_words = 1},
+	{"cancel", template_cancel, "[OPTIONS] BUILD_ID",
+         "Ends a build. Steps that were whole are kept for the next one.",
+         "  cloche template cancel bld_k3v9…", .n_words = 1},
 	{"rm", template_rm, "[OPTIONS] TEMPLATE",
          "Removes a template. Refused while a sandbox runs on it or keeps files over it.",
          "  cloche template rm my-app", .n_words = 1},
@@ -36,6 +51,16 @@ int cmd_template(int argc, char **argv)
 {
 	struct template_opts opts = {0};
 	const struct opt rows[] = {
+		/* of build */
+		{0, "shared", OPT_FLAG, &opts.build.is_shared, NULL,
+	         "for all projects; needs an admin's key of the project default"},
+		{0, "fresh", OPT_FLAG, &opts.build.is_fresh, NULL,
+	         "use nothing that was built before"},
+		{'d', "detach", OPT_FLAG, &opts.build.is_detached, NULL,
+	         "print the build's id and leave it running"},
+		{'v', "verbose", OPT_FLAG, &opts.build.is_verbose, NULL,
+	         "print all that it prints"},
+		/* of from */
 		{0, "shared", OPT_FLAG, &opts.from.is_shared, NULL,
 	         "for all projects; needs an admin's key of the project default"},
 		{0, "replace", OPT_FLAG, &opts.from.is_replacing, NULL,

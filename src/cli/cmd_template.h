@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What the options of all subcommands of `cloche template` are read into. */
+#include "cli/template_build.h"
 #include "cli/template_list.h"
 
 struct template_opts {
+	struct template_build_opts build;
 	struct template_from_opts from;
 };

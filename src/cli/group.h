@@ -8,7 +8,7 @@ struct subcommand {
 	command_fn fn;
 	const char *synopsis, *about, *examples;
 	size_t n_words;
-	size_t n_opts; /* it takes the first so many of the group's options */
+	size_t first_opt, n_opts; /* of the group's: which it takes */
 };
 
 struct group {

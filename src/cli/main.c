@@ -32,7 +32,7 @@ static const struct {
 	{"resume",  cmd_resume,     "let them go on, or start them over their files"},
 	{"extend",  cmd_extend,     "add to a sandbox's lifetime"},
 	{"rm",      cmd_rm,         "end sandboxes and remove their files"},
-	{"template", cmd_template,  "what sandboxes start from: list, make, show and remove"},
+	{"template", cmd_template,  "what sandboxes start from: build, make, list and remove"},
 	{"network", cmd_network,    "show, change, explain and suggest what a sandbox may reach"},
 	{"top",     cmd_top,        "show what running sandboxes use, live"},
 	{"usage",   cmd_usage,      "say what was used, and what it cost"},

@@ -43,8 +43,12 @@ struct config {
 	char **network_resolvers; /* addresses; NULL: the host's own */
 	char **network_never;     /* ranges that no policy opens; or NULL */
 	char *network_ca_file; /* certificates that servers may have beside the host's; or NULL */
-	uint32_t network_connections; /* of a sandbox at once */
-	char **webhooks_allow;        /* ranges that are not public, and may be sent to; or NULL */
+	uint32_t network_connections;        /* of a sandbox at once */
+	char *templates_sources;             /* apt's: a directory as /etc/apt, or a file */
+	char *templates_npm, *templates_pip; /* URLs; NULL: where npm and pip go by themselves */
+	char **templates_names; /* that builds may reach on private addresses; or NULL */
+	uint64_t templates_cache;
+	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
 	/* Of each project; UINT64_MAX (CPUs: 0) = as many as there are. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;

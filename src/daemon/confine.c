@@ -91,7 +91,7 @@ static const char *const allowed_files[] = {
 	"newfstatat", "statx",     "ftruncate",  "fallocate", "fsync",    "fdatasync",  "flock",
 	"access",     "faccessat", "faccessat2", "getcwd",    "readlink", "readlinkat", "mkdir",
 	"mkdirat",    "rmdir",     "unlink",     "unlinkat",  "rename",   "renameat",   "renameat2",
-	"getdents64", "fchmod",    "umask",      "dup",       "dup3",
+	"getdents64", "fstatfs",   "fchmod",     "umask",     "dup",      "dup3",
 };
 
 static const char *const allowed[] = {

@@ -17,6 +17,7 @@
 #include "daemon/child.h"
 #include "daemon/confine.h"
 #include "daemon/outgoing.h"
+#include "daemon/sources.h"
 #include "daemon/wall.h"
 #include "http/target.h"
 #include "http/tls.h"
@@ -34,6 +35,7 @@
 #define AHEAD_MS       1000        /* that it may take to end sandboxes whose budget is spent */
 #define STORE_PATH     "/state.db" /* below the root that confine() gave it */
 #define SPOOL_DIR      "/spool"
+#define BUILDS_DIR     "/builds" /* their logs */
 #define DEADLINES_PATH "/deadlines"
 /* Of results of code calls that are not sent yet: 8 that are as large as one can be. */
 #define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
@@ -52,6 +54,8 @@ struct gateway {
 	struct http_server *server;
 	struct tls_context *tls;
 	struct outgoing outgoing;
+	struct sources sources;
+	struct builds *builds;
 	struct wall_client *wall;
 	struct network_never never;
 	struct api api;
@@ -175,13 +179,15 @@ static void on_fleet_ready(struct loop *loop, void *arg)
 
 	if (g->is_stopping)
 		return;
-	image_settle(g->fleet, NULL, NULL);
+	image_settle(g->fleet, builds_need, g->builds);
 	if (listen_all(g, &err) < 0) {
 		child_report(g->control_fd, &err);
 		g->has_failed = true;
 		loop_stop(loop);
 		return;
 	}
+	if (!g->site->config->is_sweep)
+		builds_resume(g->builds);
 	child_report(g->control_fd, NULL);
 }
 
@@ -300,6 +306,25 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 	return fleet_new(&config, on_fleet_ready, g, &g->fleet, err);
 }
 
+static int open_builds(struct gateway *g, struct err *err)
+{
+	const struct config *c = g->site->config;
+	const struct builds_config config = {
+		.loop = g->loop,
+		.fleet = g->fleet,
+		.store = g->store,
+		.log_dir = BUILDS_DIR,
+		.sources = g->sources.lines,
+		.codename = g->sources.codename,
+		.npm_registry = c->templates_npm,
+		.pip_index = c->templates_pip,
+		.names = c->templates_names,
+		.cache_bytes_max = c->templates_cache,
+	};
+
+	return builds_open(&config, &g->builds, err);
+}
+
 static int open_wall(struct gateway *g, struct err *err)
 {
 	g->wall = wall_client_new(g->loop);
@@ -378,6 +403,8 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 		r = open_wall(g, err);
 	if (r == 0)
 		r = open_fleet(g, fds->broker, err);
+	if (r == 0)
+		r = open_builds(g, err);
 	if (r < 0)
 		return r;
 	wall_client_set_ops(g->wall, &network_wall_ops, g->fleet);
@@ -391,6 +418,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                      .currency = g->site->config->currency,
 	                      .events = g->events,
 	                      .hooks = g->outgoing.hooks,
+	                      .builds = g->builds,
 	                      .store = g->store,
 	                      .is_metrics_open = g->site->config->is_metrics_open,
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
@@ -420,6 +448,7 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 		r = tls_context_new(c->tls_cert, c->tls_key, &g->tls, err);
 	if (r == 0)
 		r = outgoing_prepare(&g->outgoing, c, err);
+	sources_read(&g->sources, c->templates_sources); /* likewise */
 	if (r == 0)
 		r = confine(root_dir, g->site->uid, g->site->gid, err);
 	if (r == 0)
@@ -434,6 +463,8 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 static void take_down(struct gateway *g)
 {
 	http_server_free(g->server);
+	builds_close(g->builds);
+	sources_done(&g->sources);
 	if (g->fleet)
 		fleet_free(g->fleet);
 	wall_client_free(g->wall);

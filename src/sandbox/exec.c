@@ -577,6 +577,16 @@ bool exec_is_over(const struct exec *e)
 	return e->state == EXEC_EXITED || e->state == EXEC_FAILED;
 }
 
+int exec_exit_code(const struct exec *e)
+{
+	return e->state == EXEC_EXITED && e->exit.how == EXIT_CODE ? (int)e->exit.value : -1;
+}
+
+const char *exec_why(const struct exec *e)
+{
+	return e->why;
+}
+
 const struct err *exec_failure(const struct exec *e)
 {
 	return e->failure;

@@ -37,6 +37,9 @@ const char *exec_id(const struct exec *e);
 enum exec_state exec_state(const struct exec *e);
 bool exec_is_over(const struct exec *e);  /* exited or failed */
 struct spool *exec_spool(struct exec *e); /* borrowed */
+/* Of one that exited; -1 where a signal or its sandbox ended it. */
+int exec_exit_code(const struct exec *e);
+const char *exec_why(const struct exec *e); /* in words, or NULL */
 /* Failed: why it never ran (a code and sentence for the API). */
 const struct err *exec_failure(const struct exec *e);
 

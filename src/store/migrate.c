@@ -17,6 +17,7 @@ static const char *const steps[] = {
 	store_schema_identity,
 	store_schema_once,
 	store_schema_templates,
+	store_schema_builds,
 };
 /* clang-format on */
 

@@ -17,5 +17,6 @@ extern const char store_schema_once[];
 extern const char store_schema_contexts[];
 extern const char store_schema_identity[];
 extern const char store_schema_templates[];
+extern const char store_schema_builds[];
 
 must_check int migrate(sqlite3 *db, const char *path, struct err *err);

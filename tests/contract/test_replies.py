@@ -172,6 +172,25 @@ def create_webhook(api, box):
     assert api("delete_webhook", webhook_id=hook_id)[0] == 404
 
 
+def create_build(api, box):
+    body = {"recipe": 'name = "t"\nfrom = "nothing-of-the-kind"\n', "shared": True, "fresh": True}
+    assert not mistakes(OPERATIONS["create_build"].body_types["application/json"]["schema"], body)
+    status, made = api("create_build", body=body)
+    assert (status, made["name"]) == (202, "t")
+    _, data = api("get_build_events", build_id=made["id"], query="follow=1")
+    last = json.loads(data.splitlines()[-1])
+    assert (last["type"], last["build"]["state"], last["build"]["error"]["field"]) == ("ended", "failed", "from")
+    _, data = api("get_build_events", build_id=made["id"], headers={"Accept": "text/event-stream"})
+    assert b"event: ended\n" in data
+    assert api("get_build_events", build_id=made["id"], query="follow", method="HEAD") == (200, b"")
+    assert api("get_build", build_id=made["id"])[1] == last["build"]
+    assert last["build"] in api("list_builds")[1]["builds"]
+    assert api("cancel_build", build_id=made["id"]) == (202, last["build"])
+
+
+list_builds = get_build = get_build_events = cancel_build = create_build
+
+
 def create_template(api, box):
     api("create_exec", id=box.id, body={"shell": "mkdir -p /template/etc && echo 1 > /template/etc/mark", "user": "root"})
     body = {"from": box.id, "name": f"t-{uuid.uuid4().hex[:8]}", "tree": True, "env": {"A": "1"}, "user": "root", "cwd": "/", "shared": True, "replace": True}

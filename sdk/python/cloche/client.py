@@ -262,6 +262,64 @@ class Client:
         """Refused while a sandbox runs on it or keeps files over it."""
         self.call(request("DELETE", ["templates", id_or_name]))
 
+    def builds(self) -> List[Json]:
+        """Builds of the project, the newest first."""
+        return list(self.call(request("GET", ["builds"]))["builds"])
+
+    def get_build(self, build_id: str) -> Json:
+        return self.call(request("GET", ["builds", build_id]))
+
+    def start_build(self, recipe: Optional[str] = None, *, name: Optional[str] = None, shared: bool = False, fresh: bool = False) -> Json:
+        """Begins to build a template: from a recipe's text, or by the name of one that comes with cloche."""
+        body = {"recipe": recipe, "name": name, "shared": shared or None, "fresh": fresh or None}
+        return self.call(request("POST", ["builds"], body=body))
+
+    def cancel_build(self, build_id: str) -> Json:
+        return self.call(request("DELETE", ["builds", build_id]))
+
+    def build_events(self, build_id: str, after: int = 0, *, follow: bool = True) -> Iterator[Json]:
+        """{"type": "log", "seq", "text"}, {"type": "progress", "build"} and, last of all, {"type": "ended", "build"}.
+
+        A connection that breaks is made again where it was: no line is lost or comes twice.
+        """
+        while True:
+            query = {"after": after or None, "follow": follow}
+            req = request("GET", ["builds", build_id, "events"], query=query, accept=NDJSON, timeout=FOREVER)
+            try:
+                with _events(self.open(req)) as events:
+                    for event in events:
+                        after = max(after, event.seq)
+                        yield dict(event.raw)
+                        if event.type == "ended":
+                            return
+                if not follow:
+                    return
+            except errors.ConnectionFailed:
+                pass
+            time.sleep(RETRY_PAUSES[0])
+
+    def build_template(
+        self,
+        recipe: Optional[str] = None,
+        *,
+        name: Optional[str] = None,
+        shared: bool = False,
+        fresh: bool = False,
+        on_log: Optional[Callable[[str], None]] = None,
+    ) -> Json:
+        """The same to its end: the build that is ready. One that failed raises its error."""
+        build = self.start_build(recipe, name=name, shared=shared, fresh=fresh)
+        for event in self.build_events(build["id"]):
+            if event["type"] == "log" and on_log:
+                on_log(event["text"])
+            elif event["type"] == "ended":
+                build = event["build"]
+        if build["state"] == "cancelled":
+            raise errors.Conflict(f"the build of {build['name']} was cancelled")
+        if build["error"]:
+            raise errors.from_body(0, build)
+        return build
+
     def projects(self) -> List[Json]:
         return list(self.call(request("GET", ["projects"]))["projects"])
 

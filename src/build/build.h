@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Builds: recipes on their way to templates.
+ *
+ *	queued --> running --> ready
+ *	   +----------+------> failed, cancelled
+ *
+ * A build is a row of steps, and each runs in a sandbox of its own behind the network wall, never
+ * on the host:
+ *
+ *	state      on `host`: what the archive is at this moment, as a hash
+ *	bootstrap  on `host`: Debian's essential packages, unpacked
+ *	packages   on what came out: configured by itself, and the recipe's packages
+ *	extras     on that: npm, pip, files, commands
+ *	checks     on the template, before anybody can name it
+ *
+ * What a step leaves is sealed into an image, found again by a key over all that it depends on:
+ * script, inputs, the image before, the archive's state. So a build that was done before is a
+ *lookup, one that is interrupted goes on behind its last whole step, and two that need the same
+ *share it.
+ *
+ * A gateway that dies costs a build nothing: the sandbox and its exec live on, and the next gateway
+ * reads on. The sandboxes belong to a project that has no keys (BUILD_PROJECT), so nobody can reach
+ * into a build, and nobody's quota is charged.
+ */
+#include "base/digest.h"
+#include "base/list.h"
+#include "sandbox/fleet.h"
+
+#define BUILD_PROJECT "prj_builds"
+
+struct builds;
+struct build;
+
+enum build_state {
+	BUILD_QUEUED,
+	BUILD_RUNNING,
+	BUILD_READY,
+	BUILD_FAILED,
+	BUILD_CANCELLED,
+	BUILD_STATE_COUNT
+};
+const char *build_state_name(enum build_state state);
+
+struct builds_config {
+	struct loop *loop;
+	struct fleet *fleet;
+	struct store *store;  /* to be closed after the builds */
+	const char *log_dir;  /* gateway's own; made if it is not there */
+	char **sources;       /* Debian's archives (build/plan.h); NULL-terminated; or NULL */
+	const char *codename; /* of the host; or NULL */
+	const char *npm_registry, *pip_index; /* URLs, or NULL: their own defaults */
+	char **names; /* that builds may reach on private addresses too; or NULL */
+	uint64_t cache_bytes_max;
+};
+
+/* Loads the rows; builds go on with builds_resume(), when the fleet is ready. */
+must_check int builds_open(const struct builds_config *config, struct builds **ret,
+                           struct err *err);
+void builds_resume(struct builds *bs);
+/* Is the image a step's, that may be used again? arg: struct builds. */
+bool builds_need(const struct digest *image, void *arg);
+void builds_close(struct builds *bs); /* NULL is fine */
+
+struct build_spec { /* borrowed for the call */
+	const char *project_id;
+	const json_t *recipe; /* as recipe_parse() gives it */
+	bool is_shared;       /* the template is everybody's */
+	bool is_fresh;        /* nothing from the cache */
+};
+must_check int build_start(struct builds *bs, const struct build_spec *spec, struct build **ret,
+                           struct err *err);
+struct build *build_find(struct builds *bs, const char *project_id, const char *id); /* or NULL */
+/* Newest first. */
+void builds_each(struct builds *bs, const char *project_id, void (*fn)(struct build *b, void *arg),
+                 void *arg);
+/* Ends it if it has not ended; watchers see when that is done. */
+void build_cancel(struct build *b);
+
+const char *build_id(const struct build *b);
+enum build_state build_state(const struct build *b);
+bool build_is_over(const struct build *b);
+struct spool *build_log(struct build *b); /* borrowed */
+void build_to_json(const struct build *b, struct json_writer *w, const char *name);
+
+/* A watcher is told, from the loop, that there is more of the log, or another state. */
+struct build_watch {
+	struct list link;
+	void (*fn)(struct build *b, void *arg); /* b is NULL when it is forgotten */
+	void *arg;
+};
+void build_watch_add(struct build *b, struct build_watch *w);
+void build_watch_remove(struct build_watch *w); /* twice is fine */

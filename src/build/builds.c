@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * All builds of this daemon: who waits, who runs, who is remembered. The oldest of those that have
+ * ended are forgotten, with their logs.
+ */
+#include "build/inside.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "build/recipe.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+DEFINE_FREEP(struct builds, builds_close)
+
+static const char *const state_names[] = {
+	[BUILD_QUEUED] = "queued", [BUILD_RUNNING] = "running",     [BUILD_READY] = "ready",
+	[BUILD_FAILED] = "failed", [BUILD_CANCELLED] = "cancelled",
+};
+static_assert(ARRAY_SIZE(state_names) == BUILD_STATE_COUNT, "a state has no name");
+
+const char *build_state_name(enum build_state state)
+{
+	return state_names[state];
+}
+
+struct build *build_new(struct builds *bs, const char *id)
+{
+	struct build *b = xnew0(struct build);
+
+	b->owner = bs;
+	(void)snprintf(b->id, sizeof(b->id), "%s", id);
+	list_init(&b->watches);
+	list_init(&b->watch.link);
+	list_append(&bs->all, &b->link);
+	bs->n++;
+	return b;
+}
+
+void build_free(struct build *b)
+{
+	exec_watch_remove(&b->watch);
+	list_remove(&b->link);
+	b->owner->n--;
+	json_decref(b->recipe);
+	json_decref(b->packages);
+	json_decref(b->languages);
+	report_done(&b->report);
+	if (b->log)
+		spool_free(b->log, /* unlink_file= */ false);
+	free(b);
+}
+
+static int add_row(const struct build_row *row, void *arg)
+{
+	struct build *b;
+
+	if (build_load(arg, row, &b) < 0)
+		log_warn("build.row", "id=%s cannot be read", row->id);
+	return 0;
+}
+
+static int open_log_dir(struct builds *bs, struct err *err)
+{
+	const char *dir = bs->config.log_dir;
+
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", dir);
+	bs->log_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return bs->log_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", dir) : 0;
+}
+
+int builds_open(const struct builds_config *config, struct builds **ret, struct err *err)
+{
+	auto_call(builds_closep) struct builds *bs = xnew0(struct builds);
+	int r;
+
+	bs->config = *config;
+	bs->log_fd = -1;
+	list_init(&bs->all);
+	list_init(&bs->cache);
+	r = open_log_dir(bs, err);
+	if (r == 0)
+		r = store_builds_open(config->store, &bs->rows, err);
+	if (r == 0)
+		r = cache_load(bs, err);
+	if (r == 0)
+		r = store_builds_each(bs->rows, add_row, bs, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(bs);
+	return 0;
+}
+
+void builds_close(struct builds *bs)
+{
+	if (!bs)
+		return;
+	list_for_each (&bs->all, struct build, b, link)
+		build_free(b);
+	cache_free(bs);
+	store_builds_close(bs->rows);
+	if (bs->log_fd >= 0)
+		(void)close(bs->log_fd);
+	free(bs);
+}
+
+const char *build_name(const struct build *b)
+{
+	return json_string_value(json_object_get(b->recipe, "name"));
+}
+
+const char *build_id(const struct build *b)
+{
+	return b->id;
+}
+
+enum build_state build_state(const struct build *b)
+{
+	return b->state;
+}
+
+bool build_is_over(const struct build *b)
+{
+	return b->state > BUILD_RUNNING;
+}
+
+struct spool *build_log(struct build *b)
+{
+	uint64_t offset;
+	struct err err;
+
+	if (!b->log &&
+	    spool_reopen(b->owner->log_fd, b->id, LOG_BYTES_MAX, &b->log, &offset, &err) < 0 &&
+	    spool_new(b->owner->log_fd, b->id, LOG_BYTES_MAX, &b->log, &err) < 0)
+		abort(); /* it does no I/O */
+	return b->log;
+}
+
+/* Those that run count; one that waits for another build does not, or both would wait. */
+static size_t count_running(const struct builds *bs)
+{
+	size_t n = 0;
+
+	list_for_each (&bs->all, struct build, b, link)
+		n += b->state == BUILD_RUNNING && b->phase != PHASE_WAITING;
+	return n;
+}
+
+static void start_some(struct builds *bs)
+{
+	list_for_each (&bs->all, struct build, b, link) {
+		if (count_running(bs) >= BUILDS_RUNNING_MAX)
+			return;
+		if (b->state == BUILD_QUEUED)
+			job_begin(b);
+	}
+}
+
+static void on_turn_end(struct loop *loop, void *arg)
+{
+	(void)loop;
+	start_some(arg);
+}
+
+static void forget(struct build *b)
+{
+	struct err err;
+
+	if (store_builds_remove(b->owner->rows, b->id, &err) < 0) {
+		log_warn("build.not_forgotten", "id=%s why='%s'", b->id, err.message);
+		return;
+	}
+	list_for_each (&b->watches, struct build_watch, w, link) {
+		build_watch_remove(w);
+		w->fn(NULL, w->arg);
+	}
+	spool_free(build_log(b), /* unlink_file= */ true);
+	b->log = NULL;
+	build_free(b);
+}
+
+static void trim(struct builds *bs, size_t most)
+{
+	size_t n = 0;
+
+	list_for_each (&bs->all, struct build, b, link)
+		n += build_is_over(b);
+	list_for_each (&bs->all, struct build, b, link) {
+		if (n <= most)
+			return;
+		if (!build_is_over(b) || b->is_turn_due)
+			continue;
+		forget(b);
+		n--;
+	}
+}
+
+void builds_on_ended(struct build *b)
+{
+	struct builds *bs = b->owner;
+
+	build_tell(b);
+	list_for_each (&bs->all, struct build, other, link)
+		if (other->state == BUILD_RUNNING && other->phase == PHASE_WAITING)
+			job_on_template(other);
+	loop_defer(bs->config.loop, on_turn_end, bs);
+}
+
+/* A sandbox that an earlier gateway made and had no time to write down. */
+static bool is_known(struct builds *bs, const char *sandbox_id)
+{
+	list_for_each (&bs->all, struct build, b, link)
+		if (b->state == BUILD_RUNNING && strcmp(b->sandbox_id, sandbox_id) == 0)
+			return true;
+	return false;
+}
+
+static void delete_stray(struct sandbox *s, void *arg)
+{
+	if (!is_known(arg, sandbox_id(s)))
+		sandbox_delete(s, END_DELETED, NULL, NULL);
+}
+
+void builds_resume(struct builds *bs)
+{
+	const struct sandbox_filter filter = {.project_id = BUILD_PROJECT, .limit = BUILDS_MAX};
+	bool more;
+
+	if (bs->is_resumed)
+		return;
+	bs->is_resumed = true;
+	(void)fleet_list(bs->config.fleet, &filter, delete_stray, bs, &more);
+	list_for_each (&bs->all, struct build, b, link)
+		if (b->state == BUILD_RUNNING)
+			job_rejoin(b);
+	trim(bs, BUILDS_KEPT);
+	start_some(bs);
+}
+
+bool builds_need(const struct digest *image, void *arg)
+{
+	const struct builds *bs = arg;
+
+	if (cache_has(bs, image))
+		return true;
+	list_for_each (&bs->all, struct build, b, link)
+		if (!build_is_over(b) && digest_equal(&b->image, image))
+			return true;
+	return false;
+}
+
+struct build *builds_find_unfinished(struct builds *bs, const char *project_id, const char *name)
+{
+	list_for_each (&bs->all, struct build, b, link)
+		if (!build_is_over(b) && strcmp(b->project_id, project_id) == 0 &&
+		    strcmp(build_name(b), name) == 0)
+			return b;
+	return NULL;
+}
+
+int build_start(struct builds *bs, const struct build_spec *spec, struct build **ret,
+                struct err *err)
+{
+	char id[ID_SIZE];
+	struct build *b;
+	int r;
+
+	trim(bs, BUILDS_KEPT);
+	if (bs->n >= BUILDS_MAX)
+		return err_set(err, ERR_LIMIT, 0, "%d builds wait already", BUILDS_MAX);
+	id_make(id, "bld");
+	b = build_new(bs, id);
+	(void)snprintf(b->project_id, sizeof(b->project_id), "%s", spec->project_id);
+	b->recipe = json_deep_copy(spec->recipe);
+	b->packages = json_array();
+	b->languages = json_object();
+	b->is_shared = spec->is_shared;
+	b->is_fresh = spec->is_fresh;
+	b->is_cached = true;
+	b->created_us = clock_wall_us();
+	r = build_save(b, err);
+	if (r < 0) {
+		build_free(b);
+		return r;
+	}
+	loop_defer(bs->config.loop, on_turn_end, bs);
+	*ret = b;
+	return 0;
+}
+
+struct build *build_find(struct builds *bs, const char *project_id, const char *id)
+{
+	list_for_each (&bs->all, struct build, b, link)
+		if (strcmp(b->id, id) == 0 && strcmp(b->project_id, project_id) == 0)
+			return b;
+	return NULL;
+}
+
+void builds_each(struct builds *bs, const char *project_id, void (*fn)(struct build *b, void *arg),
+                 void *arg)
+{
+	for (struct list *l = bs->all.prev; l != &bs->all; l = l->prev) {
+		struct build *b = list_entry(l, struct build, link);
+
+		if (strcmp(b->project_id, project_id) == 0)
+			fn(b, arg);
+	}
+}
+
+void build_cancel(struct build *b)
+{
+	if (!build_is_over(b))
+		job_cancel(b);
+}
+
+static void tell_watchers(struct loop *loop, void *arg)
+{
+	struct build *b = arg;
+
+	(void)loop;
+	b->is_turn_due = false;
+	list_for_each (&b->watches, struct build_watch, w, link)
+		w->fn(b, w->arg);
+}
+
+void build_tell(struct build *b)
+{
+	if (!b->is_turn_due)
+		loop_defer(b->owner->config.loop, tell_watchers, b);
+	b->is_turn_due = true;
+}
+
+void build_watch_add(struct build *b, struct build_watch *w)
+{
+	list_append(&b->watches, &w->link);
+}
+
+void build_watch_remove(struct build_watch *w)
+{
+	list_remove(&w->link);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the files of this directory know of a build, and nobody else. */
+#include "base/id.h"
+#include "build/build.h"
+#include "build/report.h"
+#include "sandbox/exec.h"
+#include "store/builds.h"
+
+#define BUILDS_RUNNING_MAX 2  /* at once; others wait */
+#define BUILDS_KEPT        50 /* that have ended, with their logs */
+#define BUILDS_MAX         200
+#define LOG_BYTES_MAX      (UINT64_C(4) << 20)
+
+enum step {
+	STEP_STATE,
+	STEP_BOOTSTRAP,
+	STEP_PACKAGES,
+	STEP_EXTRAS,
+	STEP_CHECKS,
+	STEP_COUNT,
+};
+
+/* What is under way for a running build; only one thing is. */
+enum phase {
+	PHASE_NONE,
+	PHASE_WAITING, /* for the template that it starts from */
+	PHASE_CREATING,
+	PHASE_RUNNING,
+	PHASE_SEALING,
+	PHASE_DELETING,
+};
+
+struct builds {
+	struct builds_config config;
+	struct store_builds *rows;
+	int log_fd;
+	struct list all; /* in order of creation */
+	size_t n;
+	struct list cache; /* of struct cached, the least recently used first */
+	bool is_resumed;
+};
+
+struct build {
+	struct builds *owner;
+	struct list link;
+	char id[ID_SIZE], project_id[ID_SIZE];
+	json_t *recipe;
+	bool is_shared, is_fresh;
+	enum build_state state;
+	uint64_t created_us, started_us, ended_us;
+	/* its way */
+	enum step step;
+	enum phase phase;
+	struct digest image;    /* what the step before has left; zero = nothing yet */
+	char suite[33];         /* Debian's; "" = not known */
+	char archive_state[65]; /* by the first step */
+	uint64_t archive_date;
+	uint32_t attempts;            /* of this step: a gateway that dies begins one */
+	bool is_cancelled, is_cached; /* cached: every step was */
+	struct err error;             /* why it failed or will */
+	json_t *packages, *languages; /* of the template */
+	/* what runs */
+	char sandbox_id[ID_SIZE], exec_id[ID_SIZE];
+	struct exec_watch watch;
+	uint64_t read_seq;
+	struct report report;
+	struct image_seal *seal; /* while it is under way */
+	struct spool *log;
+	struct list watches;
+	bool is_turn_due;
+};
+
+/* job.c */
+void job_begin(struct build *b);  /* a queued one starts */
+void job_rejoin(struct build *b); /* a running one goes on after a restart */
+void job_cancel(struct build *b);
+void job_on_template(struct build *b); /* the one that it waited for has ended */
+
+/* builds.c */
+struct build *build_new(struct builds *bs, const char *id); /* on the list; half-built */
+void build_free(struct build *b);
+void builds_on_ended(struct build *b); /* others may start */
+void build_tell(struct build *b);
+struct build *builds_find_unfinished(struct builds *bs, const char *project_id, const char *name);
+const char *build_name(const struct build *b); /* of its template */
+
+/* record.c */
+must_check int build_save(const struct build *b, struct err *err);
+must_check int build_load(struct builds *bs, const struct build_row *row, struct build **ret);
+
+/* cache.c */
+must_check int cache_load(struct builds *bs, struct err *err);
+void cache_free(struct builds *bs);
+bool cache_has(const struct builds *bs, const struct digest *image);
+/* What is known under the key, or NULL; it counts as used. json is the cache's. */
+bool cache_find(struct builds *bs, const char *key, struct digest *ret_image,
+                const json_t **ret_json);
+void cache_put(struct builds *bs, const char *key, const struct digest *image, uint64_t bytes,
+               json_t *json);

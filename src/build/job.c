@@ -1,0 +1,593 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How a build gets from step to step. One thing is under way at a time (enum phase), and each ends
+ *in a call from the loop:
+ *
+ *	begin step --> in the cache? ------------------------------------------> next step
+ *	     | no
+ *	     +--> create a sandbox --> run the script --> seal --> delete the sandbox --> next step
+ *
+ * Whatever fails, and a cancel, goes to end_job(), which deletes the sandbox before anybody is
+ *told: a build that has failed has left nothing but whole steps in the cache.
+ *
+ * The row is written before each thing that outlives the gateway. A gateway that comes back finds
+ * the sandbox and the exec by their ids and reads the output from its beginning; where one of them
+ * is missing, the step begins anew. A step that kills gateways is given up after some attempts.
+ */
+#include "build/plan.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "build/recipe.h"
+#include "sandbox/image.h"
+#include "sandbox/template.h"
+
+#include <string.h>
+#include <sys/statvfs.h>
+
+#define ATTEMPTS_MAX 5
+#define MIB          (UINT64_C(1) << 20)
+#define ROOM_BYTES   (2048 * MIB)               /* on the host's disk, before anything is fetched */
+#define STEP_MS      (UINT64_C(45) * 60 * 1000) /* a sandbox's whole life */
+
+static void begin_step(struct build *b);
+static void end_job(struct build *b, const struct err *err);
+
+static struct sandbox *find_sandbox(const struct build *b)
+{
+	return b->sandbox_id[0] ? sandbox_find(b->owner->config.fleet, BUILD_PROJECT, b->sandbox_id)
+	                        : NULL;
+}
+
+/* What cannot be written down now is written with the next change. */
+static void note(const struct build *b)
+{
+	struct err err;
+
+	if (build_save(b, &err) < 0)
+		log_warn("build.not_saved", "id=%s why='%s'", b->id, err.message);
+}
+
+static void put_log(const char *line, size_t len, void *arg)
+{
+	struct build *b = arg;
+	struct spool *log = build_log(b);
+	auto_free char *text = xasprintf("%.*s\n", (int)len, line);
+	struct err err;
+
+	if (spool_put(log, SPOOL_STDOUT, text, len + 1, &err) < 0)
+		spool_skip(log, SPOOL_STDOUT, len + 1);
+	build_tell(b);
+}
+
+static void say(struct build *b, const char *text)
+{
+	put_log(text, strlen(text), b);
+}
+
+static void finish(struct build *b)
+{
+	b->phase = PHASE_NONE;
+	b->ended_us = clock_wall_us();
+	b->sandbox_id[0] = b->exec_id[0] = '\0';
+	if (b->is_cancelled)
+		b->state = BUILD_CANCELLED;
+	else
+		b->state = b->error.code == ERR_NONE ? BUILD_READY : BUILD_FAILED;
+	if (b->state != BUILD_FAILED)
+		b->error = (struct err){0};
+	else
+		say(b, b->error.message);
+	log_info("build.ended", "id=%s name=%s state=%s", b->id, build_name(b),
+	         build_state_name(b->state));
+	spool_rest(build_log(b));
+	note(b);
+	builds_on_ended(b);
+}
+
+static void on_end_deleted(struct sandbox *s, const struct err *err, void *arg)
+{
+	(void)s;
+	(void)err;
+	finish(arg);
+}
+
+/* err NULL: it was cancelled. */
+static void end_job(struct build *b, const struct err *err)
+{
+	struct sandbox *s = find_sandbox(b);
+
+	exec_watch_remove(&b->watch);
+	if (err && b->error.code == ERR_NONE)
+		b->error = *err;
+	b->phase = PHASE_DELETING;
+	if (s)
+		sandbox_delete(s, END_DELETED, on_end_deleted, b);
+	else
+		finish(b);
+}
+
+static bool is_given_up(struct build *b)
+{
+	if (b->is_cancelled)
+		end_job(b, NULL);
+	return b->is_cancelled;
+}
+
+static void publish(struct build *b)
+{
+	auto_json json_t *manifest = plan_manifest(b);
+	const struct template_spec spec = {.project_id = b->is_shared ? NULL : b->project_id,
+	                                   .name = build_name(b),
+	                                   .image = b->image,
+	                                   .manifest = manifest,
+	                                   .is_replacing = true};
+	struct template *t;
+	struct err err = {0};
+
+	if (template_publish(b->owner->config.fleet, &spec, &t, &err) < 0)
+		end_job(b, &err);
+	else
+		finish(b);
+}
+
+static void next_step(struct build *b)
+{
+	b->step++;
+	b->attempts = 0;
+	report_done(&b->report);
+	report_init(&b->report, put_log, b);
+	note(b);
+	begin_step(b);
+}
+
+static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct build *b = arg;
+
+	(void)s;
+	(void)err;
+	b->sandbox_id[0] = b->exec_id[0] = '\0';
+	if (!is_given_up(b))
+		next_step(b);
+}
+
+/* The next step has its own sandbox, unless both are on the host. */
+static void leave_step(struct build *b)
+{
+	struct sandbox *s = find_sandbox(b);
+
+	b->exec_id[0] = '\0';
+	if (!s || (b->step == STEP_STATE && plan_has(b, STEP_BOOTSTRAP))) {
+		next_step(b);
+		return;
+	}
+	b->phase = PHASE_DELETING;
+	sandbox_delete(s, END_DELETED, on_deleted, b);
+}
+
+/* What a step told, for those that find it in the cache later. */
+static void keep_report(struct build *b, const json_t *report)
+{
+	json_t *packages = json_object_get(report, "packages");
+	json_t *languages = json_object_get(report, "languages");
+
+	if (!json_is_array(packages) || !json_is_object(languages))
+		return;
+	json_decref(b->packages);
+	json_decref(b->languages);
+	b->packages = json_incref(packages);
+	b->languages = json_incref(languages);
+}
+
+/* The step is whole: whoever needs the same has it. */
+static void remember(struct build *b, const struct digest *image, uint64_t bytes)
+{
+	auto_json json_t *report = plan_is_last(b, b->step)
+	                                   ? json_pack("{sOsO}", "packages", b->report.packages,
+	                                               "languages", b->report.languages)
+	                                   : json_object();
+	char key[PLAN_KEY_SIZE];
+
+	plan_key(b, b->step, key);
+	cache_put(b->owner, key, image, bytes, report);
+	keep_report(b, report);
+}
+
+static void on_sealed(const struct digest *image, uint64_t bytes, const struct err *err, void *arg)
+{
+	struct build *b = arg;
+
+	b->seal = NULL;
+	if (err) {
+		end_job(b, err);
+		return;
+	}
+	remember(b, image, bytes);
+	b->image = *image;
+	if (!is_given_up(b))
+		leave_step(b);
+}
+
+static void seal(struct build *b)
+{
+	struct sandbox *s = find_sandbox(b);
+	const struct image_spec spec = {.is_tree = plan_is_on_host(b->step),
+	                                .epoch_s = b->archive_date};
+	struct err err = {0};
+
+	b->phase = PHASE_SEALING;
+	build_tell(b);
+	if (!s)
+		(void)err_set(&err, ERR_GONE, 0, "the build's sandbox has ended");
+	else if (image_seal(s, &spec, on_sealed, b, &b->seal, &err) == 0)
+		return;
+	end_job(b, &err);
+}
+
+static void on_success(struct build *b)
+{
+	if (b->step == STEP_STATE) {
+		if (!b->report.state[0]) {
+			struct err err;
+
+			(void)err_set(&err, ERR_GUEST, 0, "the archive's state was not told");
+			end_job(b, &err);
+			return;
+		}
+		(void)snprintf(b->archive_state, sizeof(b->archive_state), "%s", b->report.state);
+		b->archive_date = b->report.date;
+	}
+	if (plan_is_sealed(b->step)) {
+		seal(b);
+		return;
+	}
+	if (b->step == STEP_CHECKS)
+		remember(b, &b->image, 0);
+	leave_step(b);
+}
+
+static void on_failure(struct build *b, const char *why)
+{
+	const char *said = b->report.error[0] ? b->report.error : b->report.last;
+	struct err err;
+
+	if (why || !said[0])
+		said = why ? why : "its script failed";
+	(void)err_set(&err, plan_is_on_host(b->step) ? ERR_UNAVAILABLE : ERR_INVALID_FIELD, 0,
+	              "%s: %s", step_name(b->step), said);
+	(void)err_hint(&err, "all that it printed: cloche template log %s", b->id);
+	end_job(b, &err);
+}
+
+static void read_output(struct build *b, struct exec *e)
+{
+	struct spool_event ev;
+	struct err err;
+
+	while (spool_next(exec_spool(e), b->read_seq, &ev, &err) > 0) {
+		b->read_seq = ev.seq;
+		if (ev.kind == SPOOL_STDOUT || ev.kind == SPOOL_STDERR)
+			report_feed(&b->report, ev.data, ev.len);
+	}
+	build_tell(b);
+}
+
+static void on_exec(struct exec *e, void *arg)
+{
+	struct build *b = arg;
+	int code;
+
+	if (!e) {
+		on_failure(b, "its sandbox has ended");
+		return;
+	}
+	read_output(b, e);
+	if (!exec_is_over(e))
+		return;
+	exec_watch_remove(&b->watch);
+	report_end(&b->report);
+	code = exec_exit_code(e);
+	if (code == 0)
+		on_success(b);
+	else
+		on_failure(b, exec_state(e) == EXEC_FAILED ? exec_failure(e)->message
+		              : code < 0                   ? exec_why(e)
+		                                           : NULL);
+}
+
+static void follow(struct build *b, struct exec *e)
+{
+	b->phase = PHASE_RUNNING;
+	b->read_seq = 0;
+	b->watch = (struct exec_watch){.fn = on_exec, .arg = b};
+	exec_watch_add(e, &b->watch);
+	on_exec(e, b);
+}
+
+static void run_script(struct build *b, struct sandbox *s)
+{
+	auto_json json_t *argv = plan_argv(b, b->step);
+	auto_json json_t *env = plan_env(b, b->step);
+	const struct exec_spec spec = {
+		.argv = argv, .env = env, .user = plan_user(b, b->step), .cwd = "/"};
+	struct exec *e;
+	struct err err = {0};
+
+	if (exec_start(s, &spec, &e, &err) < 0) {
+		end_job(b, &err);
+		return;
+	}
+	(void)snprintf(b->exec_id, sizeof(b->exec_id), "%s", exec_id(e));
+	note(b);
+	follow(b, e);
+}
+
+static void on_created(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct build *b = arg;
+
+	if (err) {
+		end_job(b, err);
+		return;
+	}
+	(void)snprintf(b->sandbox_id, sizeof(b->sandbox_id), "%s", sandbox_id(s));
+	if (!is_given_up(b))
+		run_script(b, s);
+}
+
+static void create_sandbox(struct build *b)
+{
+	const struct fleet_config *c = fleet_config(b->owner->config.fleet);
+	auto_json json_t *network = plan_network(b, b->step);
+	struct sandbox_spec spec = {
+		.template = plan_is_on_host(b->step) ? TEMPLATE_HOST : NULL,
+		.image = plan_is_on_host(b->step) ? NULL : &b->image,
+		.network = network,
+		.limits = {.memory_bytes = MIN(2048 * MIB, c->max_limits.memory_bytes),
+	                   .disk_bytes = MIN(16384 * MIB, c->max_limits.disk_bytes),
+	                   .inodes = MIN(UINT64_C(1000000), c->max_limits.inodes),
+	                   .cpu_milli = c->max_limits.cpu_milli,
+	                   .pids = MIN(1024U, c->max_limits.pids)},
+		.timeout_ms = MIN(STEP_MS, c->max_timeout_ms),
+	};
+	struct err err = {0};
+
+	b->phase = PHASE_CREATING;
+	if (sandbox_create(b->owner->config.fleet, BUILD_PROJECT, &spec, on_created, b, &err) < 0)
+		end_job(b, &err);
+}
+
+static bool is_cached(struct build *b)
+{
+	const json_t *report;
+	char key[PLAN_KEY_SIZE];
+
+	if (b->is_fresh || b->step == STEP_STATE)
+		return false;
+	plan_key(b, b->step, key);
+	if (!cache_find(b->owner, key, &b->image, &report))
+		return false;
+	keep_report(b, report);
+	return true;
+}
+
+static void skip_step(struct build *b, const char *why)
+{
+	auto_free char *text = xasprintf("== %s: %s", step_name(b->step), why);
+
+	say(b, text);
+	leave_step(b);
+}
+
+static void begin_step(struct build *b)
+{
+	struct sandbox *s = find_sandbox(b);
+	auto_free char *text = NULL;
+
+	if (is_given_up(b))
+		return;
+	while (b->step < STEP_COUNT && !plan_has(b, b->step))
+		b->step++;
+	if (b->step == STEP_COUNT) {
+		publish(b);
+		return;
+	}
+	if (is_cached(b)) {
+		skip_step(b, "as it was made before");
+		return;
+	}
+	b->is_cached = b->is_cached && !plan_is_sealed(b->step);
+	text = xasprintf("== %s", step_name(b->step));
+	say(b, text);
+	b->attempts++;
+	note(b);
+	if (s && sandbox_state(s) == SANDBOX_RUNNING)
+		run_script(b, s);
+	else
+		create_sandbox(b);
+}
+
+/* Whether the one that is waited for waits, by whatever way, for this one. */
+static bool is_circle(const struct build *b, const struct build *other)
+{
+	for (unsigned i = 0; other && i < BUILDS_MAX; i++) {
+		if (other == b)
+			return true;
+		if (other->phase != PHASE_WAITING)
+			return false;
+		other = builds_find_unfinished(
+			b->owner, other->project_id,
+			json_string_value(json_object_get(other->recipe, "from")));
+	}
+	return other != NULL;
+}
+
+/* The template that it starts from: there, being made, or about to be; 1 = it has to wait. */
+static int find_template(struct build *b, struct err *err)
+{
+	const char *name = json_string_value(json_object_get(b->recipe, "from"));
+	const char *text = recipe_shipped(name);
+	auto_json json_t *recipe = NULL;
+	const struct template *found = template_find(b->owner->config.fleet, b->project_id, name);
+	struct build *other;
+	int r;
+
+	if (found) {
+		const char *suite =
+			json_string_value(json_object_get(template_manifest(found), "suite"));
+
+		b->image = *template_image(found);
+		(void)snprintf(b->suite, sizeof(b->suite), "%s", suite ? suite : "");
+		return 0;
+	}
+	other = builds_find_unfinished(b->owner, b->project_id, name);
+	if (other && is_circle(b, other))
+		return err_field(err, "from", "'%s' starts from this one", name);
+	if (other)
+		return 1;
+	if (!text || b->phase == PHASE_WAITING)
+		return err_field(err, "from",
+		                 text ? "the template '%s' could not be built"
+		                      : "there is no template '%s', and no recipe "
+		                        "for it comes with cloche",
+		                 name);
+	r = recipe_parse(name, text, strlen(text), &recipe, err);
+	if (r < 0)
+		return r;
+	r = build_start(b->owner,
+	                &(struct build_spec){.project_id = b->project_id,
+	                                     .recipe = recipe,
+	                                     .is_shared = b->is_shared,
+	                                     .is_fresh = b->is_fresh},
+	                &other, err);
+	return r < 0 ? r : 1;
+}
+
+static int find_start(struct build *b, struct err *err)
+{
+	const char *suite = recipe_suite(b->recipe);
+	auto_free char *sources = NULL;
+	int r = 0;
+
+	if (suite)
+		(void)snprintf(b->suite, sizeof(b->suite), "%s", suite);
+	else
+		r = find_template(b, err);
+	if (r != 0 || !b->suite[0])
+		return r;
+	sources = plan_sources(&b->owner->config, b->suite);
+	if (sources[0])
+		return 0;
+	(void)err_set(err, ERR_UNAVAILABLE, 0,
+	              "the host's apt has no archive that could have Debian's %s", b->suite);
+	return err_hint(err, "name a file with some as templates.sources");
+}
+
+static int check_room(const struct build *b, struct err *err)
+{
+	struct statvfs st;
+	uint64_t left;
+
+	if (fstatvfs(b->owner->log_fd, &st) < 0)
+		return 0;
+	left = (uint64_t)st.f_bavail * st.f_frsize;
+	if (left >= ROOM_BYTES)
+		return 0;
+	(void)err_set(err, ERR_DISK_FULL, 0,
+	              "the host's disk has %llu MiB left, a build wants %llu",
+	              (unsigned long long)(left / MIB), (unsigned long long)(ROOM_BYTES / MIB));
+	return err_hint(err, "remove templates or sandboxes that nobody needs");
+}
+
+static void set_out(struct build *b)
+{
+	struct err err = {0};
+	int r = check_room(b, &err);
+
+	if (r == 0)
+		r = find_start(b, &err);
+
+	if (r < 0) {
+		end_job(b, &err);
+	} else if (r > 0) {
+		if (b->phase != PHASE_WAITING)
+			say(b, "== waiting for the template that this one starts from");
+		b->phase = PHASE_WAITING;
+		note(b);
+	} else {
+		b->phase = PHASE_NONE;
+		begin_step(b);
+	}
+}
+
+void job_begin(struct build *b)
+{
+	b->state = BUILD_RUNNING;
+	b->started_us = clock_wall_us();
+	b->step = STEP_STATE;
+	report_init(&b->report, put_log, b);
+	note(b);
+	build_tell(b);
+	set_out(b);
+}
+
+void job_on_template(struct build *b)
+{
+	set_out(b);
+}
+
+static void on_stray_deleted(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct build *b = arg;
+
+	(void)s;
+	(void)err;
+	b->sandbox_id[0] = b->exec_id[0] = '\0';
+	begin_step(b);
+}
+
+/* Its sandbox and its exec are as they were, or the step begins anew. */
+void job_rejoin(struct build *b)
+{
+	struct sandbox *s = find_sandbox(b);
+	struct exec *e = s && b->exec_id[0] ? exec_find(s, b->exec_id) : NULL;
+	struct err err;
+
+	report_init(&b->report, put_log, b);
+	if (!b->suite[0] && digest_is_zero(&b->image)) {
+		set_out(b);
+	} else if (b->attempts > ATTEMPTS_MAX) {
+		(void)err_set(&err, ERR_INTERNAL, 0,
+		              "the daemon was restarted %d times in one step", ATTEMPTS_MAX);
+		end_job(b, &err);
+	} else if (e && sandbox_state(s) == SANDBOX_RUNNING) {
+		b->attempts++;
+		follow(b, e);
+	} else if (s) {
+		b->phase = PHASE_DELETING;
+		sandbox_delete(s, END_DELETED, on_stray_deleted, b);
+	} else {
+		begin_step(b);
+	}
+}
+
+void job_cancel(struct build *b)
+{
+	b->is_cancelled = true;
+	switch (b->state == BUILD_QUEUED ? PHASE_NONE : b->phase) {
+	case PHASE_NONE:
+	case PHASE_WAITING:
+	case PHASE_RUNNING:
+		end_job(b, NULL);
+		break;
+	case PHASE_SEALING:
+		image_seal_cancel(b->seal);
+		note(b);
+		break;
+	case PHASE_CREATING: /* each of these ends, and then looks */
+	case PHASE_DELETING:
+		note(b);
+		break;
+	}
+}

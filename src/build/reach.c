@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a build's sandbox may reach. Debian's packages come from the archives that the host itself
+ * uses and nowhere else; for npm, pip and commands it is the public internet besides. The checks
+ * reach nothing.
+ *
+ * An operator's mirrors often have private addresses. Their names, and no others, may lead there:
+ * whoever decides where such a name leads decides what the host's own apt installs.
+ */
+#include "build/plan.h"
+
+#include "net/url.h"
+
+#include <string.h>
+
+/* The ranges that companies and clouds have their mirrors in. Neither loopback nor link-local,
+ * where the host's own services and the metadata of clouds are. */
+static const char *const private_ranges[] = {
+	"10.0.0.0/8",    "172.16.0.0/12",   "192.168.0.0/16", "100.64.0.0/10", "192.0.2.0/24",
+	"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "fc00::/7",      "2001:db8::/32",
+};
+
+struct reach {
+	json_t *names;     /* that the operator has named */
+	json_t *addresses; /* likewise */
+};
+
+static void add_host(struct reach *r, const struct host *host)
+{
+	char text[HOST_SIZE];
+
+	if (host->is_name)
+		host_format(host, text);
+	else
+		address_format(&host->address, text);
+	json_array_append_new(host->is_name ? r->names : r->addresses, json_string(text));
+}
+
+static void add_url(struct reach *r, const char *text)
+{
+	struct url url;
+	const char *why;
+
+	if (text && url_parse(text, strlen(text), &url, &why) == 0)
+		add_host(r, &url.host);
+}
+
+static void add_name(struct reach *r, const char *text)
+{
+	struct host host;
+	const char *why;
+
+	if (host_parse(text, strlen(text), &host, &why) == 0)
+		add_host(r, &host);
+}
+
+static void add_sources(struct reach *r, const struct build *b)
+{
+	auto_free char *sources = plan_sources(&b->owner->config, b->suite);
+
+	for (char *line = sources; line && *line;) {
+		char *end = strchr(line, '\n');
+		char *uri = strchr(line, ' ') + 1;
+
+		uri[strcspn(uri, " ")] = '\0';
+		add_url(r, uri);
+		line = end ? end + 1 : NULL;
+	}
+}
+
+static void allow(json_t *rules, const char *field, json_t *items, json_t *cidrs)
+{
+	json_t *match = json_object();
+
+	if (json_array_size(items) == 0) {
+		json_decref(match);
+		return;
+	}
+	(void)json_object_set(match, field, items);
+	if (cidrs)
+		(void)json_object_set(match, "cidrs", cidrs);
+	json_array_append_new(rules, json_pack("{soss}", "match", match, "action", "allow"));
+}
+
+json_t *plan_network(const struct build *b, enum step step)
+{
+	const struct builds_config *c = &b->owner->config;
+	auto_json json_t *names = json_array();
+	auto_json json_t *addresses = json_array();
+	auto_json json_t *ranges = json_array();
+	json_t *rules = json_array();
+	struct reach r = {.names = names, .addresses = addresses};
+
+	if (step == STEP_CHECKS) {
+		json_decref(rules);
+		return json_string("deny-all");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(private_ranges); i++)
+		json_array_append_new(ranges, json_string(private_ranges[i]));
+	if (b->suite[0])
+		add_sources(&r, b);
+	if (step == STEP_EXTRAS) {
+		add_url(&r, c->npm_registry);
+		add_url(&r, c->pip_index);
+		for (char **p = c->names; p && *p; p++)
+			add_name(&r, *p);
+	}
+	allow(rules, "domains", names, ranges);
+	allow(rules, "domains", names, NULL);
+	allow(rules, "cidrs", addresses, NULL);
+	if (step == STEP_EXTRAS) /* all that is public */
+		json_array_append_new(rules, json_pack("{s{}ss}", "match", "action", "allow"));
+	return json_pack("{so}", "rules", rules);
+}

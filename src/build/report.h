@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a step's script prints, read line by line as it comes. Lines that begin with "cloche:" are
+ * the script's answers (guest/build), those of apt's status are progress, all others are the log.
+ * It all comes out of a sandbox, and anything may be in it: a line of another form is part of the
+ * log, what is kept of each has a bound, and no answer is more than a text to be shown or hashed.
+ *
+ *	cloche:state HASH           cloche:date SECONDS
+ *	cloche:package<TAB>KIND<TAB>NAME<TAB>VERSION<TAB>LICENCE
+ *	cloche:language<TAB>NAME<TAB>VERSION
+ *	dlstatus:N:PERCENT:TEXT     pmstatus:PACKAGE:PERCENT:TEXT
+ *	Need to get 43.0 MB of archives.
+ */
+#include "base/json.h"
+
+#define REPORT_LINE_MAX     1024 /* the rest of a longer line is dropped */
+#define REPORT_PACKAGES_MAX 8192
+
+struct report {
+	char line[REPORT_LINE_MAX];
+	size_t len;
+	/* answers; "" and 0 until they come */
+	char state[65];
+	uint64_t date;
+	json_t *packages;  /* array of {kind, name, version, licence} */
+	json_t *languages; /* object: name to version */
+	/* progress */
+	uint64_t bytes_total, bytes_done; /* of what is fetched; 0 = not known */
+	unsigned permille;                /* of installing */
+	char doing[120];                  /* the last thing that was told */
+	/* why it failed, as far as it said: the last line that was an error, else the last of all
+	 */
+	char error[240], last[240];
+	/* Each line of the log, without its end. */
+	void (*on_log)(const char *line, size_t len, void *arg);
+	void *arg;
+};
+
+void report_init(struct report *o, void (*on_log)(const char *line, size_t len, void *arg),
+                 void *arg);
+void report_done(struct report *o);
+void report_feed(struct report *o, const char *data, size_t len);
+void report_end(struct report *o); /* a last line without an end counts too */

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates from recipes: built in sandboxes from an archive of the test's own (harness/mirror.py), on a private address as an
+operator's mirror may have it."""
+
+import contextlib
+import json
+import os
+import signal
+
+import pytest
+from cloche import Client, ClocheError
+from harness import audit
+from harness.daemon import wait_for
+from harness.internet import PRIVATE
+from harness.mirror import SUITE, Mirror
+
+PORT = 8085
+HELLO = f"""
+name = "hello"
+summary = "says hello"
+from = "debian:{SUITE}"
+packages = ["hello"]
+checks = ["hello", "test $(id -un) = user"]
+[env]
+GREETING = "hi"
+"""
+
+
+@pytest.fixture(scope="module")
+def mirror(internet, tmp_path_factory):
+    mirror = Mirror(tmp_path_factory.mktemp("mirror") / "archive")
+    mirror.serve(internet.enter(internet.outer), PRIVATE, PORT)
+    yield mirror
+    mirror.close()
+
+
+@pytest.fixture(scope="module")
+def builder(internet, mirror, tmp_path_factory):
+    """A daemon whose apt knows the mirror, and no other archive."""
+    internet.set_zone({"mirror.test": [PRIVATE]})
+    sources = tmp_path_factory.mktemp("apt") / "apt.list"
+    sources.write_text(f"deb [trusted=yes] http://mirror.test:{PORT} {SUITE} main\n")
+    daemon = internet.daemon("--templates-sources", str(sources), "--pool-max", "0").start()
+    try:
+        yield daemon
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    log = daemon.log()
+    daemon.remove()
+    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
+    assert not left, "left on the host: " + ", ".join(left)
+
+
+@pytest.fixture(scope="module")
+def api(builder):
+    with Client(f"unix:{builder.socket}", builder.key) as client:
+        yield client
+
+
+def recipe(name, *lines, **fields):
+    """A recipe of that name that starts from the archive."""
+    text = {"name": name, "from": f"debian:{SUITE}", **fields}
+    return "\n".join([f"{k} = {json.dumps(v)}" for k, v in text.items()] + list(lines))
+
+
+def nothing_runs(builder):
+    """A build's sandboxes are gone before its end is told; others may take their moment."""
+    wait_for(lambda: not os.listdir(builder.run / "sandboxes"), 10, "no sandbox left")
+
+
+def test_a_recipe_becomes_a_template(api, builder):
+    log = []
+    build = api.build_template(HELLO, on_log=log.append)
+    assert build["state"] == "ready" and not build["cached"]
+    assert "hello, template\n" in log  # its check
+    with api.create(template="hello") as sandbox:
+        assert sandbox.run("hello; echo $GREETING; id -un").stdout == "hello, template\nhi\nuser\n"
+    nothing_runs(builder)
+
+
+def test_its_packages_and_licences_are_told(api):
+    api.build_template(HELLO)
+    manifest = api.template("hello")["manifest"]
+    assert {"kind": "deb", "name": "hello", "version": "1.0", "licence": "MIT"} in manifest["packages"]
+    assert manifest["languages"]["bash"] and manifest["recipe"]["packages"] == ["hello"]
+
+
+def test_what_was_built_before_is_not_built_again_and_is_the_same_when_it_is(api):
+    first = api.build_template(HELLO)
+    again = api.build_template(HELLO)
+    assert again["cached"] and again["digest"] == first["digest"]
+    fresh = api.build_template(HELLO, fresh=True)
+    assert not fresh["cached"] and fresh["digest"] == first["digest"]
+
+
+def test_an_archive_that_has_changed_is_asked_again(api, mirror):
+    api.build_template(HELLO)
+    mirror.add("other", {"/usr/bin/other": "#!/bin/sh\necho other\n"})
+    mirror.publish()
+    build = api.build_template(recipe("other", packages=["other"], checks=["other"]))
+    assert build["state"] == "ready"
+
+
+def test_a_wrong_package_fails_with_its_name_and_leaves_nothing(api, builder):
+    with pytest.raises(ClocheError, match="Unable to locate package no-such-package"):
+        api.build_template(recipe("wrong", packages=["hello", "no-such-package"]))
+    assert api.builds()[0]["state"] == "failed"
+    nothing_runs(builder)
+    with pytest.raises(ClocheError, match="no template"):
+        api.create(template="wrong")
+
+
+def test_a_template_that_fails_its_checks_gets_no_name(api, builder):
+    with pytest.raises(ClocheError, match="the check failed: hello | grep -q goodbye"):
+        api.build_template(recipe("unchecked", packages=["hello"], checks=["hello | grep -q goodbye"]))
+    with pytest.raises(ClocheError, match="no template"):
+        api.create(template="unchecked")
+    nothing_runs(builder)
+
+
+def test_commands_and_files_are_part_of_it_and_it_starts_from_another(api):
+    api.build_template(HELLO)
+    text = recipe("louder", "[files]", '"/etc/louder" = "loud\\n"', run=["tr a-z A-Z </etc/louder >/etc/loudest"], **{"from": "hello"})
+    assert api.build_template(text)["state"] == "ready"
+    with api.create(template="louder") as sandbox:
+        assert sandbox.run("cat /etc/louder /etc/loudest; hello").stdout == "loud\nLOUD\nhello, template\n"
+
+
+def test_a_cancelled_build_ends_and_leaves_nothing(api, builder):
+    build = api.start_build(recipe("endless", run=["echo now; sleep 1000"]))
+    for event in api.build_events(build["id"]):
+        if event.get("text") == "now\n":
+            api.cancel_build(build["id"])
+    assert event["build"]["state"] == "cancelled"
+    nothing_runs(builder)
+
+
+def kill(builder, api, part):
+    """Returns when the next one answers."""
+    pid = getattr(builder, f"{part}_pid")
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: getattr(builder, f"{part}_pid") != pid, 30, f"a new {part}")
+
+    def answers():
+        with contextlib.suppress(ClocheError):
+            return api.health()["ready"]
+
+    wait_for(answers, 30, "an answer")
+
+
+@pytest.mark.parametrize("part", ["gateway", "broker"])
+def test_a_build_outlives_the_daemons_processes(api, builder, mirror, part):
+    sign = f"go-{part}"
+    wait = f"until /usr/lib/apt/apt-helper download-file http://mirror.test:{PORT}/{sign} /tmp/go; do :; done"
+    build = api.start_build(recipe("slow", run=["echo now", wait, f"echo {part} >/etc/slow"]))
+    for event in api.build_events(build["id"]):
+        if event.get("text") == "now\n":
+            break
+    kill(builder, api, part)
+    assert api.get_build(build["id"])["state"] == "running"
+    (mirror.root / sign).write_text("go")
+    end = list(api.build_events(build["id"]))[-1]["build"]
+    assert (end["state"], end["error"]) == ("ready", None)
+    with api.create(template="slow") as sandbox:
+        assert sandbox.run("cat /etc/slow").stdout == f"{part}\n"
+    nothing_runs(builder)
+
+
+def test_two_builds_at_once_do_not_disturb_each_other(api):
+    builds = [api.start_build(recipe(f"twin-{n}", packages=["hello"], run=[f"echo {n} >/etc/twin"])) for n in (1, 2, 3)]
+    ends = [list(api.build_events(b["id"]))[-1]["build"] for b in builds]
+    assert [e["state"] for e in ends] == ["ready"] * 3
+    with api.create(template="twin-2") as sandbox:
+        assert sandbox.run("cat /etc/twin").stdout == "2\n"
+
+
+def test_a_build_is_its_projects_alone(api, builder):
+    build = api.build_template(HELLO)
+    project = api.create_project("elsewhere")
+    key = api.create_key("other", scope="write", project=project["id"])["secret"]
+    with Client(f"unix:{builder.socket}", key) as other:
+        assert other.builds() == []
+        with pytest.raises(ClocheError, match="no build"):
+            other.get_build(build["id"])
+        with pytest.raises(ClocheError, match="admin"):
+            other.start_build(HELLO, shared=True)
+        with pytest.raises(ClocheError, match="no template"):
+            other.create(template="hello")
