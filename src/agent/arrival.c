@@ -8,6 +8,7 @@
 
 #include "agent/exec.h"
 #include "agent/launch.h"
+#include "agent/user.h"
 #include "base/buf.h"
 #include "base/dents.h"
 #include "base/fd.h"
@@ -20,22 +21,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FDS_MOST       4 /* the knock, and 0, 1 and 2 */
-#define STATUS_MAX     8192
-#define NO_CAPS        "0000000000000000"
-#define DEFAULT_USER   "1000\t1000\t1000\t1000"
-#define DEFAULT_GROUPS "27" /* sudo: what a template gives him */
+#define FDS_MOST   4 /* the knock, and 0, 1 and 2 */
+#define STATUS_MAX 8192
+#define NO_CAPS    "0000000000000000"
 
 static const char *const namespaces[] = {"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"};
 
 static const struct {
 	const char *name, *value;
 } walls[] = {
-	{"PPid", "1"},         {"TracerPid", "0"},         {"Uid", DEFAULT_USER},
-	{"Gid", DEFAULT_USER}, {"Groups", DEFAULT_GROUPS}, {"Threads", "1"},
-	{"CapInh", NO_CAPS},   {"CapPrm", NO_CAPS},        {"CapEff", NO_CAPS},
-	{"CapBnd", NO_CAPS},   {"CapAmb", NO_CAPS},        {"NoNewPrivs", "1"},
-	{"Seccomp", "2"},
+	{"PPid", "1"},       {"TracerPid", "0"},  {"Threads", "1"},    {"CapInh", NO_CAPS},
+	{"CapPrm", NO_CAPS}, {"CapEff", NO_CAPS}, {"CapBnd", NO_CAPS}, {"CapAmb", NO_CAPS},
+	{"NoNewPrivs", "1"}, {"Seccomp", "2"},
 };
 
 /* The value behind "NAME:" of a status, blanks at both ends cut. False: there is no such line. */
@@ -71,6 +68,50 @@ static uint64_t count_filters(const char *status)
 	return n;
 }
 
+static bool is_group_of(const struct identity *id, gid_t gid)
+{
+	for (size_t i = 0; i < id->n_groups; i++)
+		if (id->groups[i] == gid)
+			return true;
+	return gid == id->gid;
+}
+
+/* Numbers parted by blanks, each a group of his. */
+static bool are_groups_of(const struct identity *id, const char *text)
+{
+	for (const char *p = text; *p;) {
+		size_t len = strcspn(p, " ");
+		char word[16];
+		uint64_t gid;
+
+		(void)snprintf(word, sizeof(word), "%.*s", (int)MIN(len, sizeof(word) - 1), p);
+		if (parse_u64(word, UINT32_MAX, &gid) < 0 || !is_group_of(id, (gid_t)gid))
+			return false;
+		p += len + strspn(p + len, " ");
+	}
+	return true;
+}
+
+/* It is the sandbox's default user, with no group that he has not. */
+static int check_identity(const char *status, struct err *err)
+{
+	char uids[48], gids[48], value[512] = "";
+	struct identity id;
+	int r = identity_find("", &id, err);
+
+	if (r < 0)
+		return r;
+	(void)snprintf(uids, sizeof(uids), "%u\t%u\t%u\t%u", id.uid, id.uid, id.uid, id.uid);
+	(void)snprintf(gids, sizeof(gids), "%u\t%u\t%u\t%u", id.gid, id.gid, id.gid, id.gid);
+	if (!find_value(status, "Uid", value, sizeof(value)) || strcmp(value, uids) != 0)
+		return err_set(err, ERR_FORBIDDEN, EPERM, "its Uid is '%s'", value);
+	if (!find_value(status, "Gid", value, sizeof(value)) || strcmp(value, gids) != 0)
+		return err_set(err, ERR_FORBIDDEN, EPERM, "its Gid is '%s'", value);
+	if (!find_value(status, "Groups", value, sizeof(value)) || !are_groups_of(&id, value))
+		return err_set(err, ERR_FORBIDDEN, EPERM, "its Groups is '%s'", value);
+	return 0;
+}
+
 static int check_status(int dir_fd, int own_fd, struct err *err)
 {
 	char theirs[STATUS_MAX], ours[STATUS_MAX], value[128];
@@ -83,6 +124,8 @@ static int check_status(int dir_fd, int own_fd, struct err *err)
 		    strcmp(value, walls[i].value) != 0)
 			return err_set(err, ERR_FORBIDDEN, EPERM, "its %s is '%s'", walls[i].name,
 			               value);
+	if (check_identity(theirs, err) < 0)
+		return -EPERM;
 	/* The zygote's own filter stands for ours; the second takes from it what ours forbids. */
 	if (count_filters(ours) != UINT64_MAX && count_filters(theirs) <= count_filters(ours))
 		return err_set(err, ERR_FORBIDDEN, EPERM, "it lacks a filter");

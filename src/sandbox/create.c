@@ -111,11 +111,48 @@ static struct sandbox *new_sandbox(struct fleet *fleet, const struct guest_limit
 	return s;
 }
 
-int create_spare(struct fleet *fleet, const struct guest_limits *limits, struct spare *spare,
-                 struct sandbox **ret, struct err *err)
+static char *copy_text(const json_t *manifest, const char *field)
+{
+	const char *text = json_string_value(json_object_get(manifest, field));
+
+	return text && text[0] ? xstrdup(text) : NULL;
+}
+
+/* Its own variables come before the template's. */
+static void set_template(struct sandbox *s, const struct template *t)
+{
+	const json_t *manifest = template_manifest(t), *env = json_object_get(manifest, "env");
+
+	free(s->template);
+	free(s->user);
+	free(s->cwd);
+	s->template = xstrdup(template_name(t));
+	s->image = *template_image(t);
+	s->user = copy_text(manifest, "user");
+	s->cwd = copy_text(manifest, "cwd");
+	if (json_is_object(env))
+		(void)json_object_update_missing(s->env, (json_t *)unconst(env));
+}
+
+static void set_image(struct sandbox *s, const struct digest *image)
+{
+	char hex[DIGEST_HEX];
+
+	digest_to_hex(image, hex);
+	free(s->template);
+	s->template = xasprintf("sha256:%s", hex);
+	s->image = *image;
+}
+
+int create_spare(struct fleet *fleet, const struct template *t, const struct guest_limits *limits,
+                 struct spare *spare, struct sandbox **ret, struct err *err)
 {
 	struct sandbox *s = new_sandbox(fleet, limits);
-	int r = create_ask(s, err);
+	int r;
+
+	if (t)
+		set_template(s, t);
+	r = create_ask(s, err);
 
 	if (r < 0) {
 		sandbox_free(s);
@@ -151,37 +188,6 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	s->auto_resumes = spec->auto_resumes;
 	s->created_us = clock_wall_us();
 	life_begin(s);
-}
-
-static char *copy_text(const json_t *manifest, const char *field)
-{
-	const char *text = json_string_value(json_object_get(manifest, field));
-
-	return text && text[0] ? xstrdup(text) : NULL;
-}
-
-/* Its own variables come before the template's. */
-static void set_template(struct sandbox *s, const struct template *t)
-{
-	const json_t *manifest = template_manifest(t), *env = json_object_get(manifest, "env");
-
-	free(s->template);
-	s->template = xstrdup(template_name(t));
-	s->image = *template_image(t);
-	s->user = copy_text(manifest, "user");
-	s->cwd = copy_text(manifest, "cwd");
-	if (json_is_object(env))
-		(void)json_object_update_missing(s->env, (json_t *)unconst(env));
-}
-
-static void set_image(struct sandbox *s, const struct digest *image)
-{
-	char hex[DIGEST_HEX];
-
-	digest_to_hex(image, hex);
-	free(s->template);
-	s->template = xasprintf("sha256:%s", hex);
-	s->image = *image;
 }
 
 static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
@@ -222,8 +228,8 @@ static int record(struct sandbox *s, const struct once *once, struct err *err)
 }
 
 /* A spare that has got its owner. Its interpreters were started without the owner's variables. */
-static int claim(struct sandbox *s, const struct once *once, sandbox_done_fn done, void *arg,
-                 struct err *err)
+static int claim(struct sandbox *s, const struct once *once, bool has_env, sandbox_done_fn done,
+                 void *arg, struct err *err)
 {
 	int r = record(s, once, err);
 
@@ -233,7 +239,7 @@ static int claim(struct sandbox *s, const struct once *once, sandbox_done_fn don
 		return r;
 	}
 	pool_take(s);
-	if (json_object_size(s->env) > 0 || policy_opens_tls(network_policy(s)))
+	if (has_env || policy_opens_tls(network_policy(s)))
 		context_cool(s);
 	set_creator(s, done, arg);
 	fetch_begin(s);
@@ -323,9 +329,9 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		return r;
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
 	 * a layer that is kept. */
-	spare = spec->name || spec->is_persistent || spec->image || w.template
+	spare = spec->name || spec->is_persistent || spec->image
 	                ? NULL
-	                : pool_offer(fleet->pool, &w.limits);
+	                : pool_offer(fleet->pool, w.template, &w.limits);
 	s = spare ? spare : new_sandbox(fleet, &w.limits);
 	set_owner(s, project_id, spec, w.timeout_ms);
 	if (w.template)
@@ -337,5 +343,6 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	if (w.source)
 		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));
 	s->held = held;
-	return spare ? claim(s, spec->once, done, arg, err) : begin(s, spec->once, done, arg, err);
+	return spare ? claim(s, spec->once, json_object_size(spec->env) > 0, done, arg, err)
+	             : begin(s, spec->once, done, arg, err);
 }

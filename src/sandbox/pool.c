@@ -9,12 +9,12 @@
  *	filling --> ready --> taken
  *	    +---------+--> ending --> (freed)
  *
- * How many: each size that is asked for has a shelf. Were a shelf refilled one by one, `owed` would
- * be how far it is behind its claims; the highest of it in the last minute or so is what should
- * have been there, and is the shelf's target. The default size has at least pool_min; another size
- * is kept only while it is asked for again and again. All together are bounded by pool_max, by
- * pool_memory as spares were measured to use, and by the room that sandboxes leave: they come
- * first, and a spare in their way is ended.
+ * How many: each template and size that is asked for has a shelf. Were a shelf refilled one by one,
+ *`owed` would be how far it is behind its claims; the highest of it in the last minute or so is
+ *what should have been there, and is the shelf's target. The default size has at least pool_min;
+ *another size is kept only while it is asked for again and again. All together are bounded by
+ *pool_max, by pool_memory as spares were measured to use, and by the room that sandboxes leave:
+ *they come first, and a spare in their way is ended.
  *
  * When: creates that are under way come first too. A fill begins only while there are none, at most
  * FILLS_MAX at once, and a moment after the claim that made it needed, so that it does not run
@@ -24,6 +24,7 @@
 
 #include "base/log.h"
 #include "sandbox/interpreter.h"
+#include "sandbox/template.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -50,7 +51,8 @@ static const struct pool_timing usual = {
 };
 
 struct shelf {
-	struct list link; /* the default size first */
+	struct list link;          /* the default size first */
+	char template_id[ID_SIZE]; /* "" = host */
 	struct guest_limits limits;
 	uint64_t owed, owed_at_us;
 	uint64_t target; /* in thousandths, before any bound */
@@ -96,21 +98,29 @@ static bool same_size(const struct guest_limits *a, const struct guest_limits *b
 	       a->nofile == b->nofile;
 }
 
-static struct shelf *shelf_new(struct pool *p, const struct guest_limits *limits)
+static struct shelf *shelf_new(struct pool *p, const char *template_id,
+                               const struct guest_limits *limits)
 {
 	struct shelf *shelf = xnew0(struct shelf);
 
+	(void)snprintf(shelf->template_id, sizeof(shelf->template_id), "%s", template_id);
 	shelf->limits = *limits;
 	list_append(&p->shelves, &shelf->link);
 	p->n_shelves++;
 	return shelf;
 }
 
-static void shelf_free(struct pool *p, struct shelf *shelf)
+/* Its spares are of no use any more. */
+static void shelf_clear(struct pool *p, const struct shelf *shelf)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
 		if (spare->shelf == shelf)
 			spare->shelf = NULL;
+}
+
+static void shelf_free(struct pool *p, struct shelf *shelf)
+{
+	shelf_clear(p, shelf);
 	list_remove(&shelf->link);
 	p->n_shelves--;
 	free(shelf);
@@ -152,6 +162,24 @@ static size_t ceiling(const struct pool *p)
 	return (size_t)MIN(MIN(by_memory, room), c->pool_max);
 }
 
+/* What creates without a template start from may have changed. */
+static void set_default(struct pool *p)
+{
+	struct shelf *shelf = list_first(&p->shelves, struct shelf, link);
+	const struct template *t = template_default(p->fleet);
+	const char *id = t ? template_id(t) : "";
+
+	if (strcmp(shelf->template_id, id) == 0)
+		return;
+	shelf_clear(p, shelf);
+	(void)snprintf(shelf->template_id, sizeof(shelf->template_id), "%s", id);
+}
+
+static bool has_template(const struct pool *p, const struct shelf *shelf)
+{
+	return shelf->template_id[0] == '\0' || template_find_id(p->fleet, shelf->template_id);
+}
+
 static void set_wanted(struct pool *p)
 {
 	size_t left = ceiling(p);
@@ -161,7 +189,7 @@ static void set_wanted(struct pool *p)
 
 		if (is_default(p, shelf))
 			n = MAX(n, p->fleet->config.pool_min);
-		else if (shelf->claims < WORTH)
+		else if (shelf->claims < WORTH || !has_template(p, shelf))
 			n = 0;
 		shelf->wanted = MIN(n, left);
 		left -= shelf->wanted;
@@ -183,7 +211,8 @@ static int fill(struct pool *p, struct shelf *shelf, struct err *err)
 	int r;
 
 	*spare = (struct spare){.pool = p, .shelf = shelf, .begun_us = loop_now_us(p->loop)};
-	r = create_spare(p->fleet, &shelf->limits, spare, &spare->s, err);
+	r = create_spare(p->fleet, template_find_id(p->fleet, shelf->template_id), &shelf->limits,
+	                 spare, &spare->s, err);
 	if (r < 0) {
 		free(spare);
 		return r;
@@ -234,6 +263,7 @@ static void on_soon(struct loop *loop, void *arg)
 	(void)loop;
 	if (!p->is_open)
 		return;
+	set_default(p);
 	set_wanted(p);
 	end_surplus(p);
 	fill_up(p);
@@ -270,12 +300,14 @@ static void on_beat(struct loop *loop, void *arg)
 	pool_look(p);
 }
 
-static struct shelf *find_shelf(struct pool *p, const struct guest_limits *limits)
+static struct shelf *find_shelf(struct pool *p, const char *template_id,
+                                const struct guest_limits *limits)
 {
 	list_for_each (&p->shelves, struct shelf, shelf, link)
-		if (same_size(&shelf->limits, limits))
+		if (same_size(&shelf->limits, limits) &&
+		    strcmp(shelf->template_id, template_id) == 0)
 			return shelf;
-	return p->n_shelves < SHELVES_MAX ? shelf_new(p, limits) : NULL;
+	return p->n_shelves < SHELVES_MAX ? shelf_new(p, template_id, limits) : NULL;
 }
 
 static void note_claim(struct pool *p, struct shelf *shelf)
@@ -311,9 +343,11 @@ static struct sandbox *release(struct spare *spare)
 	return s;
 }
 
-struct sandbox *pool_offer(struct pool *p, const struct guest_limits *limits)
+struct sandbox *pool_offer(struct pool *p, const struct template *t,
+                           const struct guest_limits *limits)
 {
-	struct shelf *shelf = p->is_open ? find_shelf(p, limits) : NULL;
+	const char *id = t ? template_id(t) : "";
+	struct shelf *shelf = p->is_open ? find_shelf(p, id, limits) : NULL;
 	struct spare *spare = shelf ? find_ready(p, shelf) : NULL;
 
 	if (shelf) {
@@ -439,7 +473,7 @@ int pool_new(struct fleet *fleet, struct pool **ret, struct err *err)
 	list_init(&p->spares);
 	p->soon = loop_timer_new(p->loop, on_soon, p);
 	p->beat = loop_timer_new(p->loop, on_beat, p);
-	(void)shelf_new(p, &c->default_limits);
+	(void)shelf_new(p, "", &c->default_limits);
 	for (char **name = c->pool_languages; name && *name; name++) {
 		const struct language *language;
 		int r = language_check(*name, "pool.languages", &language, err);

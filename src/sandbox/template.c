@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/image.h"
-#include "sandbox/inside.h"
+#include "sandbox/pool.h"
 #include "store/templates.h"
 
 #define PROJECT_MAX  256 /* templates of one project */
@@ -82,6 +82,22 @@ static struct template *find_own_or_shared(const struct fleet *fleet, const char
 	return t ? t : find_named(fleet, "", name);
 }
 
+struct template *template_find_id(const struct fleet *fleet, const char *id)
+{
+	list_for_each (&fleet->templates, struct template, t, link)
+		if (strcmp(t->id, id) == 0)
+			return t;
+	return NULL;
+}
+
+struct template *template_default(const struct fleet *fleet)
+{
+	struct template *t = NULL;
+
+	(void)!template_resolve(fleet, "", NULL, &t, NULL);
+	return t;
+}
+
 struct template *template_find(const struct fleet *fleet, const char *project_id,
                                const char *id_or_name)
 {
@@ -90,13 +106,12 @@ struct template *template_find(const struct fleet *fleet, const char *project_id
 	for (size_t i = 0; !found && i < ARRAY_SIZE(aliases); i++)
 		if (strcmp(aliases[i].alias, id_or_name) == 0)
 			found = find_own_or_shared(fleet, project_id, aliases[i].name);
-	if (found || !id_is_valid(id_or_name, "tpl"))
+	if (found)
 		return found;
-	list_for_each (&fleet->templates, struct template, t, link)
-		if (strcmp(t->id, id_or_name) == 0 &&
-		    (template_is_shared(t) || strcmp(t->project_id, project_id) == 0))
-			return t;
-	return NULL;
+	found = template_find_id(fleet, id_or_name);
+	return found && (template_is_shared(found) || strcmp(found->project_id, project_id) == 0)
+	               ? found
+	               : NULL;
 }
 
 int template_resolve(const struct fleet *fleet, const char *project_id, const char *name,
@@ -197,6 +212,7 @@ static void drop(struct template *t)
 	hold(t, false);
 	emit(t, EVENT_TEMPLATE_REMOVED);
 	template_free(t);
+	pool_look(fleet->pool); /* spares on it go first */
 	image_release(fleet, &image);
 }
 
@@ -245,6 +261,7 @@ int template_publish(struct fleet *fleet, const struct template_spec *spec, stru
 	emit(t, EVENT_TEMPLATE_CREATED);
 	if (last)
 		drop(last);
+	pool_look(fleet->pool);
 	log_info("template.created", "id=%s name=%s", t->id, t->name);
 	*ret = t;
 	return 0;

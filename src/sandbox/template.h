@@ -35,6 +35,11 @@ must_check int template_publish(struct fleet *fleet, const struct template_spec 
 /* By id or name. NULL: there is none; `host` is none either. */
 struct template *template_find(const struct fleet *fleet, const char *project_id,
                                const char *id_or_name);
+/* By id alone, whoever's it is; or NULL. */
+struct template *template_find_id(const struct fleet *fleet, const char *id);
+/* What a create without a template starts from, of a project that has none of that name itself;
+ * NULL: host. */
+struct template *template_default(const struct fleet *fleet);
 /* What a create means: *ret NULL is `host`. name NULL: the daemon's default, or `host` while there
  * is no such template. */
 must_check int template_resolve(const struct fleet *fleet, const char *project_id, const char *name,

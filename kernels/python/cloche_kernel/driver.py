@@ -230,15 +230,32 @@ _driver: Driver | None = None
 warm_modules: list[str] = []
 
 
+WARM_FILE = "/etc/cloche/warm"  # of a template: a module a line
+WARM_FILE_MAX = 4096
+
+
+def _warm_names() -> list[str]:
+    """The modules that a zygote loads ahead: the operator's and the template's. Any other interpreter loads none."""
+    if "CLOCHE_WARM" not in os.environ:
+        return []
+    names = os.environ.pop("CLOCHE_WARM").split(",")
+    try:
+        with open(WARM_FILE, encoding="utf-8", errors="replace") as file:
+            names += file.read(WARM_FILE_MAX).split()
+    except OSError:
+        pass
+    return [name.strip() for name in names if name.strip()]
+
+
 def prepare() -> None:
     """Everything that needs no host and may be done once for many: a zygote forks after it."""
     sys.argv = [""]
     builtins.input = _no_input
     hooks.install(lambda: _driver.display if _driver else None)
-    for name in filter(None, os.environ.pop("CLOCHE_WARM", "").split(",")):
+    for name in _warm_names():
         try:
-            importlib.import_module(name.strip())
-            warm_modules.append(name.strip())
+            importlib.import_module(name)
+            warm_modules.append(name)
         except Exception as error:
             traceback.print_exception(error)
     # What is loaded by now stays: the collector need not write to its pages, which forks share.

@@ -141,7 +141,10 @@ class _Template:
 
     @staticmethod
     def _mark(path: str) -> Tuple[int, int]:
-        found = os.stat(path)
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:  # a template may do without some
+            return -1, 0
         return found.st_size, found.st_mtime_ns
 
     def compare(self) -> None:

@@ -13,7 +13,7 @@
 #include "engine/jail/seccomp.h"
 #include "engine/jail/stage.h"
 #include "engine/jail/storage.h"
-#include "engine/jail/zygote.h"
+#include "engine/jail/zygotes.h"
 
 #include <sys/un.h>
 
@@ -60,7 +60,7 @@ struct jail_host {
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
 	struct nest nest;
-	struct zygote zygote;
+	struct zygotes zygotes;
 	struct late late; /* of doors */
 	struct list guests;
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);

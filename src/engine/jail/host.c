@@ -127,7 +127,7 @@ static void count_id(const char *id, void *arg)
 void jail_host_close(bool is_over)
 {
 	late_done(&jail_host.late);
-	zygote_done(&jail_host.zygote);
+	zygotes_done(&jail_host.zygotes);
 	nest_done(&jail_host.nest);
 	storage_close(&jail_host.storage, /* unmount= */ is_over);
 	if (is_over)
@@ -159,7 +159,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.net_fd = jail_host.template_fd =
 		jail_host.storage.fd = jail_host.stage.fd = -1;
 	nest_init(&jail_host.nest);
-	zygote_init(&jail_host.zygote, given->kernels_dir ? given->warm_modules : NULL);
+	zygotes_init(&jail_host.zygotes, given->kernels_dir ? given->warm_modules : NULL);
 	list_init(&jail_host.guests);
 	if (geteuid() != 0)
 		return err_set(err, ERR_UNSUPPORTED, EPERM, "the jail engine needs root");

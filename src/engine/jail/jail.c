@@ -155,6 +155,14 @@ static void tell_final(struct guest *g)
 	jail_host.final(g->spec.id, &usage, jail_host.final_arg);
 }
 
+static void suspect_zygote(const struct guest *g)
+{
+	struct zygote *z = zygotes_find(&jail_host.zygotes, &g->spec.image);
+
+	if (z)
+		zygote_suspect(z, "a sandbox cannot end");
+}
+
 static void try_removal(struct loop *loop, void *arg)
 {
 	struct guest *g = arg;
@@ -165,7 +173,7 @@ static void try_removal(struct loop *loop, void *arg)
 
 		log_debug("jail.stuck", "id=%s held=%d", g->spec.id, is_held);
 		if (is_held)
-			zygote_suspect(&jail_host.zygote, "a sandbox cannot end");
+			suspect_zygote(g);
 		loop_timer_set_in(g->timer, STUCK_US);
 		return;
 	}
@@ -432,10 +440,8 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 {
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
-	if (!digest_is_zero(&g->spec.image))
-		return err_set(err, ERR_UNAVAILABLE, 0, "its template has no zygote");
-	return zygote_fork(&jail_host.zygote, g->spec.id, g->pid, g->spec.limits.nofile, tag,
-	                   forked, arg, err);
+	return zygote_fork(zygotes_take(&jail_host.zygotes, &g->spec.image), g->spec.id, g->pid,
+	                   g->spec.limits.nofile, tag, forked, arg, err);
 }
 
 static void jail_kill(struct guest *g, guest_gone_fn gone, void *arg)
@@ -507,7 +513,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	if (nest_need(&jail_host.nest, &err) < 0)
 		log_debug("jail.no_nest", "error='%s'", err.message);
 	else
-		zygote_start(&jail_host.zygote);
+		zygotes_start(&jail_host.zygotes);
 	tree_each_id(jail_host.sandboxes_fd, sweep_id, &s);
 	tree_each_id(jail_host.storage.fd, sweep_layer, &s);
 	cgroup_each(&jail_host.cgroups, sweep_id, &s);
@@ -524,6 +530,7 @@ static int jail_remove_image(const struct digest *image, struct err *err)
 		if (digest_equal(&g->spec.image, image))
 			return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s runs on it",
 			               g->spec.id);
+	zygotes_drop(&jail_host.zygotes, image);
 	return images_remove(&jail_host.images, image, err);
 }
 

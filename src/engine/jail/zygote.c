@@ -25,9 +25,9 @@
 #define DELAY_FIRST_US   (SECONDS / 10)
 #define DELAY_MOST_US    (60 * SECONDS)
 #define WAITS_MAX        256
+#define FAILURES_MAX     5
 #define REMOVALS_MAX     50 /* of its group, at the end */
 #define REMOVAL_EVERY_US 2000
-#define GROUP            "zygote-python" /* among the sandboxes' cgroups; no id looks like it */
 
 /* As in kernels/python/cloche_kernel/zygote.py. */
 struct zygote_request {
@@ -64,9 +64,14 @@ static const struct guest_limits limits = {
 	.pids = 512, /* each fork is one of it until it has joined its sandbox's group */
 };
 
-void zygote_init(struct zygote *z, const char *warm)
+void zygote_init(struct zygote *z, const struct digest *image, const char *group, const char *warm)
 {
-	*z = (struct zygote){.warm = warm, .fd = -1, .status_fd = -1, .delay_us = DELAY_FIRST_US};
+	*z = (struct zygote){.image = *image,
+	                     .warm = warm,
+	                     .fd = -1,
+	                     .status_fd = -1,
+	                     .delay_us = DELAY_FIRST_US};
+	(void)snprintf(z->group, sizeof(z->group), "%s", group);
 	list_init(&z->waits);
 }
 
@@ -133,8 +138,10 @@ static void on_timer(struct loop *loop, void *arg)
 		zygote_start(z);
 }
 
+/* That of `host` is always tried again: its Python is this machine's. */
 static void try_again(struct zygote *z)
 {
+	z->is_given_up |= ++z->n_failures >= FAILURES_MAX && !digest_is_zero(&z->image);
 	if (z->is_given_up || !z->timer)
 		return;
 	loop_timer_set_in(z->timer, z->delay_us);
@@ -169,6 +176,7 @@ static void on_reply(struct zygote *z, const struct zygote_reply *reply)
 	if (reply->number == 0 && !z->is_ready) {
 		loop_timer_set(z->timer, UINT64_MAX);
 		z->is_ready = true;
+		z->n_failures = 0;
 		log_info("zygote.ready", "warm='%s'", z->warm);
 	} else if (!w) {
 		zygote_suspect(z, "it answers what nobody asked");
@@ -206,11 +214,13 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 
 static int send_orders(struct zygote *z, int go_fd, int broker_fd, struct err *err)
 {
-	const int dirs[] = {jail_host.template_fd, jail_host.usr_fd};
-	struct zygote_orders orders = {0};
+	struct zygote_orders orders = {.is_host = digest_is_zero(&z->image)};
+	int dirs[] = {jail_host.template_fd, jail_host.usr_fd};
 	int fds[ZYGOTE_MOUNT_COUNT + 1] = {-1, -1, -1, broker_fd};
 	ssize_t n = 0;
-	int r = 0;
+	int r = orders.is_host
+	                ? 0
+	                : images_mount(&jail_host.images, &z->image, &dirs[ZYGOTE_MOUNT_BASE], err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
 		r = ns_detached_mount(dirs[i], /* is_read_only= */ true, &fds[i], err);
@@ -239,7 +249,7 @@ static int hatch(struct zygote *z, int go[2], int status[2], int broker[2], stru
 	r = loop_child_take(jail_host.loop, h.pidfd, on_exit_of_zygote, z, &z->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the zygote");
-	r = cgroup_confine(&jail_host.cgroups, GROUP, &limits, h.pid, err);
+	r = cgroup_confine(&jail_host.cgroups, z->group, &limits, h.pid, err);
 	if (r == 0)
 		r = send_orders(z, go[0], broker[1], err);
 	z->fd = take_fd(&broker[0]);
@@ -301,9 +311,9 @@ void zygote_done(struct zygote *z)
 	fail_waits(z);
 	/* Forks that have not joined their sandboxes die with it, but not at the same instant. */
 	for (int i = 0; z->warm && i < REMOVALS_MAX; i++) {
-		if (cgroup_remove(&jail_host.cgroups, GROUP) == 0)
+		if (cgroup_remove(&jail_host.cgroups, z->group) == 0)
 			break;
-		cgroup_kill(&jail_host.cgroups, GROUP);
+		cgroup_kill(&jail_host.cgroups, z->group);
 		(void)usleep(REMOVAL_EVERY_US);
 	}
 }

@@ -16,19 +16,23 @@
 #include "engine/engine.h"
 
 struct zygote {
-	const char *warm; /* modules, parted by commas; NULL: there is to be no zygote */
+	struct digest image; /* of its template; zero = host */
+	char group[24];      /* among the sandboxes' cgroups; no id looks like it */
+	const char *warm;    /* modules, parted by commas; NULL: there is to be no zygote */
 	bool is_ready, is_given_up;
 	int fd, status_fd;
 	struct loop_child *child;
 	struct loop_io *io;
 	struct loop_timer *timer; /* starting: its end; none: the next try */
 	uint64_t delay_us;
+	unsigned n_failures; /* of its kind, one after the other, before it got ready */
 	uint64_t last_number;
 	struct list waits;
 	size_t n_waits;
 };
 
-void zygote_init(struct zygote *z, const char *warm);
+/* group: of no other. */
+void zygote_init(struct zygote *z, const struct digest *image, const char *group, const char *warm);
 void zygote_done(struct zygote *z); /* ends it; who waits is told */
 void zygote_start(struct zygote *z);
 void zygote_suspect(struct zygote *z, const char *why); /* kills it; it is replaced */

@@ -24,12 +24,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define BROKER_FD   3 /* where the interpreter finds it */
-#define CAPS        (BIT64(CAP_SYS_ADMIN) | BIT64(CAP_SYS_CHROOT))
-#define USR_OPTIONS "lowerdir=t/usr:u"
-#define TMP_OPTIONS "mode=1777,size=64m,nr_inodes=4096"
-#define PATH        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#define DRIVER      "/opt/cloche/kernels/python"
+#define BROKER_FD     3 /* where the interpreter finds it */
+#define CAPS          (BIT64(CAP_SYS_ADMIN) | BIT64(CAP_SYS_CHROOT))
+#define USR_OPTIONS   "lowerdir=t/usr:b"
+#define IMAGE_OPTIONS "lowerdir=t/fit:b"
+#define TMP_OPTIONS   "mode=1777,size=64m,nr_inodes=4096"
+#define PATH          "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define DRIVER        "/opt/cloche/kernels/python"
 /* As long as the longest mark (START_TAG_MAX): each fork writes its own over it. */
 #define MARK "CLOCHE_EXEC=----------------------------------------------------------------"
 
@@ -92,11 +93,22 @@ static int take_identity(struct jail *jail, struct err *err)
 	return 0;
 }
 
+static int mount_template(void)
+{
+	const unsigned long flags = MS_NOSUID | MS_NODEV | MS_RDONLY;
+
+	if (!orders.is_host)
+		return mount("overlay", "r", "overlay", flags, IMAGE_OPTIONS);
+	if (mount("t/root", "r", NULL, MS_BIND, NULL) < 0)
+		return -1;
+	return mount("overlay", "r/usr", "overlay", flags, USR_OPTIONS);
+}
+
 static int mount_root(struct jail *jail, struct err *err)
 {
 	static const char *const places[] = {
 		[ZYGOTE_MOUNT_TEMPLATE] = "t",
-		[ZYGOTE_MOUNT_USR] = "u",
+		[ZYGOTE_MOUNT_BASE] = "b",
 		[ZYGOTE_MOUNT_STAGE] = "s",
 	};
 
@@ -108,10 +120,8 @@ static int mount_root(struct jail *jail, struct err *err)
 			               places[i]);
 		(void)close(mounts[i]);
 	}
-	if (mkdir("r", 0700) < 0 || mount("t/root", "r", NULL, MS_BIND, NULL) < 0)
+	if (mkdir("r", 0700) < 0 || mount_template() < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the root");
-	if (mount("overlay", "r/usr", "overlay", MS_NOSUID | MS_NODEV | MS_RDONLY, USR_OPTIONS) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot mount usr");
 	if (mount("s/" STAGE_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount dev");
 	if (mount("tmpfs", "r/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, TMP_OPTIONS) < 0)

@@ -18,7 +18,7 @@
 
 enum zygote_mount {
 	ZYGOTE_MOUNT_TEMPLATE,
-	ZYGOTE_MOUNT_USR,
+	ZYGOTE_MOUNT_BASE, /* the template's image, or the host's /usr */
 	ZYGOTE_MOUNT_STAGE,
 	ZYGOTE_MOUNT_COUNT,
 };
@@ -27,6 +27,7 @@ enum zygote_mount {
 
 struct zygote_orders {              /* with the mounts and, last, the socket to the broker */
 	char warm[ZYGOTE_WARM_MAX]; /* modules to load ahead, parted by commas */
+	uint32_t is_host;
 };
 
 _Noreturn void zygote_child_run(struct jail *jail);

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/jail/zygotes.h"
+
+#include <stdio.h>
+
+static void set(struct zygotes *zs, size_t i, const struct digest *image, const char *warm)
+{
+	char group[24];
+
+	if (i == 0)
+		(void)snprintf(group, sizeof(group), "zygote-python");
+	else
+		(void)snprintf(group, sizeof(group), "zygote-python-%zu", i);
+	zygote_init(&zs->all[i], image, group, warm);
+}
+
+void zygotes_init(struct zygotes *zs, const char *warm)
+{
+	*zs = (struct zygotes){.used[0] = UINT64_MAX};
+	for (size_t i = 0; i < ZYGOTES_MAX; i++)
+		set(zs, i, &(struct digest){0}, warm);
+}
+
+void zygotes_done(struct zygotes *zs)
+{
+	for (size_t i = 0; i < ZYGOTES_MAX; i++)
+		if (zs->used[i] > 0)
+			zygote_done(&zs->all[i]);
+}
+
+void zygotes_start(struct zygotes *zs)
+{
+	zygote_start(&zs->all[0]);
+}
+
+struct zygote *zygotes_find(struct zygotes *zs, const struct digest *image)
+{
+	for (size_t i = 0; i < ZYGOTES_MAX; i++)
+		if (zs->used[i] > 0 && digest_equal(&zs->all[i].image, image))
+			return &zs->all[i];
+	return NULL;
+}
+
+struct zygote *zygotes_take(struct zygotes *zs, const struct digest *image)
+{
+	struct zygote *z = zygotes_find(zs, image);
+	size_t oldest = 1;
+
+	if (digest_is_zero(image))
+		return z;
+	for (size_t i = 2; !z && i < ZYGOTES_MAX; i++)
+		if (zs->used[i] < zs->used[oldest])
+			oldest = i;
+	if (!z) {
+		z = &zs->all[oldest];
+		if (zs->used[oldest] > 0)
+			zygote_done(z);
+		set(zs, oldest, image, z->warm);
+		zs->used[oldest] = ++zs->last;
+		zygote_start(z);
+	}
+	zs->used[z - zs->all] = ++zs->last;
+	return z;
+}
+
+void zygotes_drop(struct zygotes *zs, const struct digest *image)
+{
+	struct zygote *z = zygotes_find(zs, image);
+
+	if (!z)
+		return;
+	zygote_done(z);
+	zs->used[z - zs->all] = 0;
+}
