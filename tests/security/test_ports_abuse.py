@@ -292,13 +292,18 @@ def wait_cut(s):
 
 def test_N26_a_token_that_ends_takes_its_visitors_along(daemon, sandbox, web):
     with web.upgrade() as s:
-        fresh = Web(daemon, sandbox.expose(PORT, expires_in=1)["url"])
+        sandbox.expose(PORT)
         wait_cut(s)  # by the new token
-        with fresh.upgrade() as other:
-            other.sendall(b"x")
-            assert other.recv(1) == b"x"
-            wait_cut(other)  # by its own end
-        assert fresh.ask()[0] == 401
+    for seconds in (1, 4, 16):  # a busy machine may need longer to get there at all
+        brief = Web(daemon, sandbox.expose(PORT, expires_in=seconds)["url"])
+        try:
+            s = brief.upgrade()
+            break
+        except AssertionError:
+            assert seconds < 16
+    with s:
+        wait_cut(s)  # by its own end
+    assert brief.ask()[0] == 401
 
 
 def test_N24_closing_a_port_cuts_who_is_connected(sandbox, web):
