@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test chaos lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test test-templates chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -20,6 +20,10 @@ down:
 
 test:
 	@tools/test
+
+# Builds the templates that come along from the real archives, and uses them. OPTIONS go to the daemon.
+test-templates: all
+	@tools/test-templates $(OPTIONS)
 
 # Kills the daemon KILLS times (default 1000) under load, then fails each system call of its operations (or FAULTS of each) and ends its process
 # there, and looks at the host after each. SEED repeats what another run has chosen.

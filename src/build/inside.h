@@ -77,6 +77,9 @@ void job_rejoin(struct build *b); /* a running one goes on after a restart */
 void job_cancel(struct build *b);
 void job_on_template(struct build *b); /* the one that it waited for has ended */
 
+/* start.c: sets its image and suite; 1 = it has to wait for another build. */
+must_check int start_find(struct build *b, struct err *err);
+
 /* builds.c */
 struct build *build_new(struct builds *bs, const char *id); /* on the list; half-built */
 void build_free(struct build *b);

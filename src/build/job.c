@@ -18,12 +18,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "build/recipe.h"
 #include "sandbox/image.h"
 #include "sandbox/template.h"
 
 #include <string.h>
-#include <sys/statvfs.h>
 
 #define ATTEMPTS_MAX 5
 #define MIB          (UINT64_C(1) << 20)
@@ -65,6 +63,22 @@ static void say(struct build *b, const char *text)
 	put_log(text, strlen(text), b);
 }
 
+/* By whom it was asked for is not known any more when it goes on after a restart. */
+static void emit(const struct build *b, enum event_type type)
+{
+	struct event ev;
+	struct json_writer *w = event_begin(&ev, fleet_config(b->owner->config.fleet)->events, type,
+	                                    b->project_id, NULL);
+
+	json_put_str(w, "build_id", b->id);
+	json_put_str(w, "name", build_name(b));
+	if (type == EVENT_BUILD_ENDED) {
+		json_put_str(w, "state", build_state_name(b->state));
+		event_put_text(w, "message", b->error.code ? b->error.message : NULL);
+	}
+	event_end(&ev);
+}
+
 static void finish(struct build *b)
 {
 	b->phase = PHASE_NONE;
@@ -82,6 +96,7 @@ static void finish(struct build *b)
 	         build_state_name(b->state));
 	spool_rest(build_log(b));
 	note(b);
+	emit(b, EVENT_BUILD_ENDED);
 	builds_on_ended(b);
 }
 
@@ -408,105 +423,10 @@ static void begin_step(struct build *b)
 		create_sandbox(b);
 }
 
-/* Whether the one that is waited for waits, by whatever way, for this one. */
-static bool is_circle(const struct build *b, const struct build *other)
-{
-	for (unsigned i = 0; other && i < BUILDS_MAX; i++) {
-		if (other == b)
-			return true;
-		if (other->phase != PHASE_WAITING)
-			return false;
-		other = builds_find_unfinished(
-			b->owner, other->project_id,
-			json_string_value(json_object_get(other->recipe, "from")));
-	}
-	return other != NULL;
-}
-
-/* The template that it starts from: there, being made, or about to be; 1 = it has to wait. */
-static int find_template(struct build *b, struct err *err)
-{
-	const char *name = json_string_value(json_object_get(b->recipe, "from"));
-	const char *text = recipe_shipped(name);
-	auto_json json_t *recipe = NULL;
-	const struct template *found = template_find(b->owner->config.fleet, b->project_id, name);
-	struct build *other;
-	int r;
-
-	if (found) {
-		const char *suite =
-			json_string_value(json_object_get(template_manifest(found), "suite"));
-
-		b->image = *template_image(found);
-		(void)snprintf(b->suite, sizeof(b->suite), "%s", suite ? suite : "");
-		return 0;
-	}
-	other = builds_find_unfinished(b->owner, b->project_id, name);
-	if (other && is_circle(b, other))
-		return err_field(err, "from", "'%s' starts from this one", name);
-	if (other)
-		return 1;
-	if (!text || b->phase == PHASE_WAITING)
-		return err_field(err, "from",
-		                 text ? "the template '%s' could not be built"
-		                      : "there is no template '%s', and no recipe "
-		                        "for it comes with cloche",
-		                 name);
-	r = recipe_parse(name, text, strlen(text), &recipe, err);
-	if (r < 0)
-		return r;
-	r = build_start(b->owner,
-	                &(struct build_spec){.project_id = b->project_id,
-	                                     .recipe = recipe,
-	                                     .is_shared = b->is_shared,
-	                                     .is_fresh = b->is_fresh},
-	                &other, err);
-	return r < 0 ? r : 1;
-}
-
-static int find_start(struct build *b, struct err *err)
-{
-	const char *suite = recipe_suite(b->recipe);
-	auto_free char *sources = NULL;
-	int r = 0;
-
-	if (suite)
-		(void)snprintf(b->suite, sizeof(b->suite), "%s", suite);
-	else
-		r = find_template(b, err);
-	if (r != 0 || !b->suite[0])
-		return r;
-	sources = plan_sources(&b->owner->config, b->suite);
-	if (sources[0])
-		return 0;
-	(void)err_set(err, ERR_UNAVAILABLE, 0,
-	              "the host's apt has no archive that could have Debian's %s", b->suite);
-	return err_hint(err, "name a file with some as templates.sources");
-}
-
-static int check_room(const struct build *b, struct err *err)
-{
-	struct statvfs st;
-	uint64_t left;
-
-	if (fstatvfs(b->owner->log_fd, &st) < 0)
-		return 0;
-	left = (uint64_t)st.f_bavail * st.f_frsize;
-	if (left >= ROOM_BYTES)
-		return 0;
-	(void)err_set(err, ERR_DISK_FULL, 0,
-	              "the host's disk has %llu MiB left, a build wants %llu",
-	              (unsigned long long)(left / MIB), (unsigned long long)(ROOM_BYTES / MIB));
-	return err_hint(err, "remove templates or sandboxes that nobody needs");
-}
-
 static void set_out(struct build *b)
 {
 	struct err err = {0};
-	int r = check_room(b, &err);
-
-	if (r == 0)
-		r = find_start(b, &err);
+	int r = start_find(b, &err);
 
 	if (r < 0) {
 		end_job(b, &err);
@@ -528,6 +448,7 @@ void job_begin(struct build *b)
 	b->step = STEP_STATE;
 	report_init(&b->report, put_log, b);
 	note(b);
+	emit(b, EVENT_BUILD_STARTED);
 	build_tell(b);
 	set_out(b);
 }

@@ -37,7 +37,6 @@ def mirror(internet, tmp_path_factory):
 @pytest.fixture(scope="module")
 def builder(internet, mirror, tmp_path_factory):
     """A daemon whose apt knows the mirror, and no other archive."""
-    internet.set_zone({"mirror.test": [PRIVATE]})
     sources = tmp_path_factory.mktemp("apt") / "apt.list"
     sources.write_text(f"deb [trusted=yes] http://mirror.test:{PORT} {SUITE} main\n")
     daemon = internet.daemon("--templates-sources", str(sources), "--pool-max", "0").start()
@@ -51,6 +50,11 @@ def builder(internet, mirror, tmp_path_factory):
     daemon.remove()
     assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
     assert not left, "left on the host: " + ", ".join(left)
+
+
+@pytest.fixture(autouse=True)
+def names(internet):
+    internet.set_zone({"mirror.test": [PRIVATE]})
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +79,8 @@ def test_a_recipe_becomes_a_template(api, builder):
     build = api.build_template(HELLO, on_log=log.append)
     assert build["state"] == "ready" and not build["cached"]
     assert "hello, template\n" in log  # its check
+    seen = [(e["type"], e["data"]["build_id"]) for e in api.events(type="build")]
+    assert seen[-2:] == [("build.started", build["id"]), ("build.ended", build["id"])]
     with api.create(template="hello") as sandbox:
         assert sandbox.run("hello; echo $GREETING; id -un").stdout == "hello, template\nhi\nuser\n"
     nothing_runs(builder)
@@ -166,6 +172,27 @@ def test_a_build_outlives_the_daemons_processes(api, builder, mirror, part):
     with api.create(template="slow") as sandbox:
         assert sandbox.run("cat /etc/slow").stdout == f"{part}\n"
     nothing_runs(builder)
+
+
+def test_N27_a_build_reaches_its_archives_and_no_other_private_address(api, mirror):
+    def fetch(name, url):
+        return f"/usr/lib/apt/apt-helper -o Acquire::Retries=0 download-file {url} /tmp/got >/dev/null 2>&1 && echo {name} reached || echo {name} refused"
+
+    mirror.add("nosy", {"/usr/share/doc/nosy/copyright": "License: MIT\n"}, postinst=fetch("package", "http://allowed.test/"))
+    mirror.publish()
+    urls = {
+        "archive": f"http://mirror.test:{PORT}/dists/{SUITE}/Release",  # the positive control, on the same private address
+        "public": "http://allowed.test/",
+        "private": "http://private.test/",
+        "private-address": f"http://{PRIVATE}/",
+        "other-name-of-the-mirror": f"http://private.test:{PORT}/dists/{SUITE}/Release",
+        "metadata": "http://metadata.test/",
+        "host": "http://host.test/",
+    }
+    log = []
+    api.build_template(recipe("nosy", packages=["nosy"], run=[fetch(*u) for u in urls.items()]), on_log=log.append)
+    said = {line.strip() for line in log if line.endswith((" reached\n", " refused\n")) and line[0] != "+"}
+    assert said == {"package refused", "archive reached", "public reached", *(f"{n} refused" for n in list(urls)[2:])}
 
 
 def test_two_builds_at_once_do_not_disturb_each_other(api):

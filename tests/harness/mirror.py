@@ -73,18 +73,22 @@ class Mirror:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(os.path.realpath(name), target)
 
-    def add(self, name, files, version="1.0"):
+    def add(self, name, files, version="1.0", postinst=None):
         tree = self.root / f"tree-{name}-{version}"
         for path, text in files.items():
             target = tree / path.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text)
             target.chmod(0o755 if "/bin/" in path else 0o644)
+        if postinst:
+            (tree / "DEBIAN").mkdir(parents=True)
+            (tree / "DEBIAN/postinst").write_text(f"#!/bin/sh\n{postinst}\n")
+            (tree / "DEBIAN/postinst").chmod(0o755)
         self._pack(name, tree, "", version)
 
     def _pack(self, name, tree, fields, version="1.0"):
         control = f"Package: {name}\nVersion: {version}\nArchitecture: {arch()}\nMaintainer: Nobody <nobody@example.org>\nDescription: a test's\n{fields}"
-        (tree / "DEBIAN").mkdir()
+        (tree / "DEBIAN").mkdir(exist_ok=True)
         (tree / "DEBIAN/control").write_text(control)
         deb = self.root / "pool" / f"{name}_{version}_{arch()}.deb"
         subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(tree), str(deb)], check=True, capture_output=True)

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Where a build starts from: a suite, for which the host must have archives, or another template.
+ * One that is not there yet is waited for if it is being built, and built first if its recipe comes
+ * with cloche.
+ */
+#include "build/plan.h"
+
+#include "build/recipe.h"
+#include "sandbox/template.h"
+
+#include <string.h>
+#include <sys/statvfs.h>
+
+#define MIB        (UINT64_C(1) << 20)
+#define ROOM_BYTES (2048 * MIB) /* on the host's disk, before anything is fetched */
+
+/* Whether the one that is waited for waits, by whatever way, for this one. */
+static bool is_circle(const struct build *b, const struct build *other)
+{
+	for (unsigned i = 0; other && i < BUILDS_MAX; i++) {
+		if (other == b)
+			return true;
+		if (other->phase != PHASE_WAITING)
+			return false;
+		other = builds_find_unfinished(
+			b->owner, other->project_id,
+			json_string_value(json_object_get(other->recipe, "from")));
+	}
+	return other != NULL;
+}
+
+/* The template that it starts from: there, being made, or about to be; 1 = it has to wait. */
+static int find_template(struct build *b, struct err *err)
+{
+	const char *name = json_string_value(json_object_get(b->recipe, "from"));
+	const char *text = recipe_shipped(name);
+	auto_json json_t *recipe = NULL;
+	const struct template *found = template_find(b->owner->config.fleet, b->project_id, name);
+	struct build *other;
+	int r;
+
+	if (found) {
+		const char *suite =
+			json_string_value(json_object_get(template_manifest(found), "suite"));
+
+		b->image = *template_image(found);
+		(void)snprintf(b->suite, sizeof(b->suite), "%s", suite ? suite : "");
+		return 0;
+	}
+	other = builds_find_unfinished(b->owner, b->project_id, name);
+	if (other && is_circle(b, other))
+		return err_field(err, "from", "'%s' starts from this one", name);
+	if (other)
+		return 1;
+	if (!text || b->phase == PHASE_WAITING)
+		return err_field(err, "from",
+		                 text ? "the template '%s' could not be built"
+		                      : "there is no template '%s', and no recipe "
+		                        "for it comes with cloche",
+		                 name);
+	r = recipe_parse(name, text, strlen(text), &recipe, err);
+	if (r < 0)
+		return r;
+	r = build_start(b->owner,
+	                &(struct build_spec){.project_id = b->project_id,
+	                                     .recipe = recipe,
+	                                     .is_shared = b->is_shared,
+	                                     .is_fresh = b->is_fresh},
+	                &other, err);
+	return r < 0 ? r : 1;
+}
+
+static int find_start(struct build *b, struct err *err)
+{
+	const char *suite = recipe_suite(b->recipe);
+	auto_free char *sources = NULL;
+	int r = 0;
+
+	if (suite)
+		(void)snprintf(b->suite, sizeof(b->suite), "%s", suite);
+	else
+		r = find_template(b, err);
+	if (r != 0 || !b->suite[0])
+		return r;
+	sources = plan_sources(&b->owner->config, b->suite);
+	if (sources[0])
+		return 0;
+	(void)err_set(err, ERR_UNAVAILABLE, 0,
+	              "the host's apt has no archive that could have Debian's %s", b->suite);
+	return err_hint(err, "name a file with some as templates.sources");
+}
+
+static int check_room(const struct build *b, struct err *err)
+{
+	struct statvfs st;
+	uint64_t left;
+
+	if (fstatvfs(b->owner->log_fd, &st) < 0)
+		return 0;
+	left = (uint64_t)st.f_bavail * st.f_frsize;
+	if (left >= ROOM_BYTES)
+		return 0;
+	(void)err_set(err, ERR_DISK_FULL, 0,
+	              "the host's disk has %llu MiB left, a build wants %llu",
+	              (unsigned long long)(left / MIB), (unsigned long long)(ROOM_BYTES / MIB));
+	return err_hint(err, "remove templates or sandboxes that nobody needs");
+}
+
+int start_find(struct build *b, struct err *err)
+{
+	int r = check_room(b, err);
+
+	return r < 0 ? r : find_start(b, err);
+}
