@@ -52,8 +52,9 @@ static int list_one(struct scan *sc, const json_t *entry)
 	json_open_object(sc->w, NULL);
 	json_put_value(sc->w, "seq", json_object_get(entry, "seq"));
 	json_put_value(sc->w, "at_us", json_object_get(entry, "at_us"));
-	json_object_foreach (json_object_get(entry, "data"), key, value)
+	json_object_foreach (json_object_get(entry, "data"), key, value) {
 		json_put_value(sc->w, key, value);
+	}
 	json_close_object(sc->w);
 	return --sc->left == 0;
 }

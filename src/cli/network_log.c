@@ -66,7 +66,10 @@ int network_decisions(struct command *c, struct err *err)
 		command_print_json(decisions);
 		return 0;
 	}
-	json_array_foreach(decisions, i, d) add_row(&t, d);
+	json_array_foreach(decisions, i, d)
+	{
+		add_row(&t, d);
+	}
 	table_print(&t);
 	table_done(&t);
 	return 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a wall that was taken over says to the gateway: messages with a byte for the length (in eights
- * of a byte, and up to seven more by the next byte's low bits) and their bytes. The magic is
- * written in unless the second byte is odd, so that inputs reach what lies behind it. Whatever
- * comes, each call ends exactly once, ids are of sandboxes and texts end.
+ * What a wall that was taken over says to the gateway. Each message has two bytes before it: its
+ * length in eights, and behind the lowest bit up to seven more. The magic is written in unless that
+ * bit is set, so that inputs reach what lies behind it. Whatever comes, each call ends exactly
+ * once, ids are of sandboxes and texts end.
  */
 #include "wall/client.h"
 
