@@ -23,6 +23,14 @@
 #define BUNDLE      "/etc/ssl/certs/ca-certificates.crt"
 #define OWN         "/usr/local/share/ca-certificates/cloche.crt"
 
+/* Where images keep all certificates in one file: the first that is there is added to. */
+static const char *const sources[] = {
+	BUNDLE,                             /* Debian, Alpine, Arch */
+	"/etc/pki/tls/certs/ca-bundle.crt", /* Fedora */
+	"/etc/ssl/ca-bundle.pem",           /* openSUSE */
+	"/etc/ssl/cert.pem",
+};
+
 static const char *const variables[] = {
 	"SSL_CERT_FILE=" BUNDLE, /* OpenSSL, Python, Ruby, Go */
 	"REQUESTS_CA_BUNDLE=" BUNDLE,
@@ -45,6 +53,7 @@ struct trust {
 	struct file_call *call;
 	struct buf bundle; /* as it was read, then what is being written */
 	size_t n_written;
+	size_t source; /* that is being read */
 	enum { READING, WRITING_BUNDLE, WRITING_OWN } step;
 };
 
@@ -144,19 +153,20 @@ static void on_end(struct file_call *c, const struct err *err, bool is_truncated
 {
 	struct trust *t = arg;
 	struct err why;
+	bool is_missing;
 
 	(void)c;
 	(void)is_truncated;
 	t->call = NULL;
-	if (err && !(t->step == READING && err->code == ERR_FILE_NOT_FOUND)) {
+	is_missing = err && t->step == READING && err->code == ERR_FILE_NOT_FOUND;
+	if ((err && !is_missing) || t->step == WRITING_OWN) {
 		finish(t, err);
 		return;
 	}
-	if (t->step == WRITING_OWN) {
-		finish(t, NULL);
-		return;
-	}
-	t->step++;
+	if (is_missing && t->source + 1 < ARRAY_SIZE(sources))
+		t->source++;
+	else
+		t->step++;
 	if (start_step(t, &why) < 0)
 		finish(t, &why);
 }
@@ -183,7 +193,9 @@ static int start_step(struct trust *t, struct err *err)
 		.kind = START_FILE,
 		.op = is_read ? FILE_READ : FILE_WRITE,
 		.user = unconst("root"),
-		.path = unconst(t->step == WRITING_OWN ? OWN : BUNDLE),
+		.path = unconst(is_read                  ? sources[t->source]
+	                        : t->step == WRITING_OWN ? OWN
+	                                                 : BUNDLE),
 		.flags = is_read ? FILE_RANGE : FILE_PARENTS | FILE_MODE,
 		.mode = is_read ? 0 : 0644,
 		.size = is_read ? BUNDLE_MAX : UINT64_MAX,

@@ -53,9 +53,10 @@ void proxy_answer(struct proxy *p, int status, enum wall_verdict verdict, const 
 	(void)snprintf(text, sizeof(text), "cloche's network wall: %s\n", why);
 	if (p->has_reply || /* it has begun: there is no other way to say that it is cut */
 	    buf_printf(&p->guest.out,
-	               "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
-	               "Connection: close\r\n\r\n%s",
-	               status, reason_of(status), strlen(text), text) < 0) {
+	               "HTTP/1.1 %d %s\r\nX-Cloche-Wall: %s\r\nContent-Type: text/plain\r\n"
+	               "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+	               status, reason_of(status), verdict == WALL_DENIED ? "denied" : "failed",
+	               strlen(text), text) < 0) {
 		proxy_finish(p);
 		return;
 	}

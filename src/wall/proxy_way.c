@@ -50,7 +50,7 @@ static struct proxy_way find_way(const struct proxy *p, const struct judge_decis
 
 	if (way.dial == DIAL_PROXY)
 		way.target = policy_proxy_of(p->config.door->policy, rule);
-	if (way.dial == DIAL_NOTHING) {
+	if (way.dial == DIAL_NOTHING && rule) {
 		way.target = &rule->target;
 		way.host = rule->target.url.host;
 		way.port = rule->target.url.port;
@@ -228,8 +228,7 @@ void proxy_judge(struct proxy *p)
 		proxy_answer(p, 403, WALL_DENIED, door_why(&p->decision));
 		return;
 	}
-	if (p->decision.outcome == JUDGE_ALLOW && p->decision.dial == DIAL_NOTHING &&
-	    rule->action == ACTION_RESPOND) {
+	if (p->decision.outcome == JUDGE_ALLOW && rule && rule->action == ACTION_RESPOND) {
 		proxy_respond(p, rule);
 		return;
 	}

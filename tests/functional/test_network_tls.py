@@ -146,3 +146,18 @@ def test_killed_walls_and_gateways_change_nothing_that_a_client_has_to_trust(wal
     wait_for(lambda: curl(box, "https://allowed.test/after")[0] == 200, 20, "the next gateway")
     assert box.sandbox.run(["sh", "-c", held]).stdout == before
     assert box.sandbox.run(["grep", "-c", "issuer of cloche", "/etc/ssl/certs/ca-certificates.crt"]).stdout == "1\n"
+
+
+def test_a_bundle_that_lies_elsewhere_is_taken_over_whole(walled):
+    box = walled({"allow": ["allowed.test"]})
+    move = "mkdir -p /etc/pki/tls/certs && mv /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt && grep -c BEGIN /etc/pki/tls/certs/ca-bundle.crt"
+    before = int(box.sandbox.run(["sh", "-c", move], user="root").stdout)
+    box.sandbox.set_network({"rules": [INJECT]})
+    assert curl(box, "https://allowed.test/moved")[0] == 200
+    assert int(box.sandbox.run(["grep", "-c", "BEGIN", "/etc/ssl/certs/ca-certificates.crt"]).stdout) == before + 1
+
+
+def test_what_the_wall_says_itself_is_marked(walled):
+    box = walled({"rules": [{"match": {"domains": ["allowed.test", "stranger.test"], "paths": ["/x"]}, "action": "allow"}]})
+    for url, kind in (("https://allowed.test/y", "denied"), ("https://stranger.test/x", "failed"), ("https://allowed.test/x", "")):
+        assert box.sandbox.run(["curl", "-sS", "-o", "/dev/null", "-w", "%header{x-cloche-wall}", url]).stdout == kind
