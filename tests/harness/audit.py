@@ -84,8 +84,9 @@ def is_zombie(pid):
 
 
 def _describe(pid, fd):
-    """What an fd is, without the number that it has: socket, pipe, pidfd of whom, a path."""
-    target = os.readlink(f"/proc/{pid}/fd/{fd}")
+    """What an fd is, without the number that it has: socket, pipe, pidfd of whom, a path. A broker that starts anew after the
+    host's packages have changed has a template of another hash."""
+    target = re.sub(r"(/templates/host)-[0-9a-f]{16}", r"\1", os.readlink(f"/proc/{pid}/fd/{fd}"))
     if target == "anon_inode:[pidfd]":
         found = re.search(r"^Pid:\s+(-?\d+)", read_text(f"/proc/{pid}/fdinfo/{fd}"), re.M)
         return f"pidfd of {found.group(1)} {comm_of(found.group(1))}"
