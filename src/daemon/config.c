@@ -68,6 +68,7 @@ void config_init(struct config *c)
 		.default_timeout_ms = DAY_MS / 24,
 		.max_timeout_ms = 30 * DAY_MS,
 		.spool_bytes = 16 * MIB,
+		.request_bytes = TIB,
 		.sandboxes_max = 1000,
 		.persistent_max = 1000,
 		.ended_max = 1000,

@@ -26,6 +26,7 @@ struct config {
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint64_t spool_bytes;
+	uint64_t request_bytes; /* of a body */
 	uint32_t sandboxes_max, persistent_max, execs_max, ended_max;
 	uint64_t ended_age_ms, ended_bytes;
 	uint64_t usage_period_ms, usage_kept_ms;

@@ -158,6 +158,7 @@ static int listen_all(struct gateway *g, struct err *err)
 	                       .leave = access_leave,
 	                       .ended = access_ended,
 	                       .arg = &g->api,
+	                       .body_max = g->site->config->request_bytes,
 	                       .hosts = allowed_hosts(g)};
 	int r;
 

@@ -44,6 +44,7 @@ const struct setting settings[] = {
 	{"", "ended_output", "ended-output", SETTING_SIZE, AT(ended_bytes), 0, TIB, "and with how much output of them all"},
 	{"", "execs_max", "execs-max", SETTING_COUNT, AT(execs_max), 1, 100000, "execs kept per sandbox"},
 	{"", "spool", "spool", SETTING_SIZE, AT(spool_bytes), 64 * KIB, TIB, "output kept per exec"},
+	{"", "request_max", "request-max", SETTING_SIZE, AT(request_bytes), MIB, TIB, "bytes of a request's body, files included"},
 	{"", "plain_storage", "plain-storage", SETTING_BOOL, AT(is_plain_storage), 0, 0, "plain directories instead of btrfs: no disk limit", true},
 	{"", "metrics_open", "metrics-open", SETTING_BOOL, AT(is_metrics_open), 0, 0, "serve /metrics to anybody, without a key"},
 	{"", "webhooks_allow", "webhooks-allow", SETTING_LIST, AT(webhooks_allow), 0, 0, "range that webhooks may be sent to though it is not public, again for more"},

@@ -182,11 +182,12 @@ static int check_body(struct http_req *req, struct err *err)
 	return 0;
 }
 
-static uint64_t body_max(const struct http_route *route)
+static uint64_t body_max(const struct http_app *app, const struct http_route *route)
 {
-	if (route->body_max > 0)
-		return route->body_max;
-	return route->body == HTTP_BODY_JSON ? JSON_BODY_MAX : UINT64_MAX;
+	uint64_t usual = route->body == HTTP_BODY_JSON ? JSON_BODY_MAX : UINT64_MAX;
+	uint64_t most = route->body_max > 0 ? route->body_max : usual;
+
+	return app->body_max > 0 ? MIN(most, app->body_max) : most;
 }
 
 static int call_handler(struct http_req *req, struct err *err)
@@ -206,7 +207,7 @@ static int start_route(struct http_req *req, struct err *err)
 {
 	int r;
 
-	req->body_max = body_max(req->route);
+	req->body_max = body_max(server_app(req->conn->server), req->route);
 	r = check_body(req, err);
 	if (r < 0)
 		return r;

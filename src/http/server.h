@@ -78,6 +78,7 @@ struct http_app {
 	/* Once for each request that got as far as a head, when it is over; may be NULL. */
 	void (*ended)(const struct http_req *req, const struct http_outcome *outcome);
 	void *arg;                /* http_app_arg() */
+	uint64_t body_max;        /* of any route, below its own; 0 = none */
 	const char *const *hosts; /* NULL-terminated allow-list of Host names for TCP listeners
 	                             ("localhost", "127.0.0.1", "::1"), any port; NULL = all */
 };

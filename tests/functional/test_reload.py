@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from cloche import Client, ClocheError
+from cloche.errors import TooLarge
 from harness import audit
 from harness.daemon import Daemon, call, wait_for
 
@@ -133,3 +134,14 @@ def test_O06_a_stop_lets_calls_that_run_come_to_their_end(own):
         t.join(30)
     assert sorted(replies) == [f"begun\n{i}\n" for i in range(8)]
     assert daemon.process.wait(60) == 0
+
+
+def test_a_lower_bound_on_requests_holds_after_a_reload(own):
+    daemon, client = own
+    with client.create() as box:
+        box.files.write("big", bytes(3 << 20))
+        reload(daemon, "request_max = '2MiB'\n" + FIRST, "daemon.reloaded")
+        with pytest.raises(TooLarge):
+            box.files.write("big", bytes(3 << 20))
+        box.files.write("small", bytes(1 << 20))
+        assert box.files.stat("small").size == 1 << 20

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/config.h"
 #include "base/toml.h"
+#include "daemon/config.h"
 #include "daemon/units.h"
 #include "test.h"
 
@@ -70,6 +70,7 @@ TEST(a_file_sets_every_kind_of_value)
 	                "plain_storage = true\n"
 	                "sandboxes_max = 12\n"
 	                "spool = \"1MiB\"\n"
+	                "request_max = \"2MiB\"\n"
 	                "log_level = \"warn\"\n"
 	                "[defaults]\n"
 	                "vcpus = 1.5\n"
@@ -86,6 +87,7 @@ TEST(a_file_sets_every_kind_of_value)
 	CHECK(config.is_plain_storage);
 	CHECK_INT(config.sandboxes_max, 12);
 	CHECK_INT(config.spool_bytes, MIB);
+	CHECK_INT(config.request_bytes, 2 * MIB);
 	CHECK_INT(config.log_level, LOG_WARN);
 	CHECK_INT(config.default_limits.cpu_milli, 1500);
 	CHECK_INT(config.default_limits.memory_bytes, 256 * MIB);
