@@ -135,7 +135,7 @@ def test_commands_and_files_are_part_of_it_and_it_starts_from_another(api):
 
 
 def test_a_cancelled_build_ends_and_leaves_nothing(api, builder):
-    build = api.start_build(recipe("endless", run=["echo now; sleep 1000"]))
+    build = api.start_build(recipe("endless", run=["echo now; tail -f /dev/null"]))
     for event in api.build_events(build["id"]):
         if event.get("text") == "now\n":
             api.cancel_build(build["id"])
