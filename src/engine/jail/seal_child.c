@@ -30,7 +30,7 @@
 #define PROGRAM      "/usr/bin/mkfs.erofs"
 #define CAPS         BIT64(CAP_DAC_READ_SEARCH)
 #define ROOT_OPTIONS "mode=755,size=64m,nr_inodes=256"
-#define CPU_SECONDS   1200
+#define CPU_SECONDS  1200
 #define NICENESS     10
 #define UUID         "-Uc10c4e00-0000-4000-8000-000000000000"
 
