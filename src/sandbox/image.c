@@ -111,7 +111,8 @@ static void on_look(struct loop *loop, void *arg)
 	bool is_done = true;
 
 	(void)loop;
-	HASH_ITER (hh, im->by_digest, i, next) {
+	for (i = im->by_digest; i; i = next) {
+		next = i->hh.next;
 		if (!i->is_unwanted)
 			continue;
 		if (i->bytes == 0) {
@@ -143,7 +144,8 @@ void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image,
 	const uint64_t us = store_number(fleet->config.store);
 	struct image *i, *next;
 
-	HASH_ITER (hh, fleet->images->by_digest, i, next) {
+	for (i = fleet->images->by_digest; i; i = next) {
+		next = i->hh.next;
 		if (i->keeper != us || template_has_image(fleet, &i->digest) ||
 		    (needs && needs(&i->digest, arg)))
 			continue;
@@ -287,7 +289,8 @@ void image_close_all(struct fleet *fleet)
 		list_remove(&seal->link);
 		free(seal);
 	}
-	HASH_ITER (hh, im->by_digest, i, next) {
+	for (i = im->by_digest; i; i = next) {
+		next = i->hh.next;
 		HASH_DEL(im->by_digest, i);
 		free(i);
 	}

@@ -45,7 +45,7 @@ TEST(a_mistake_in_a_recipe_is_told_with_line_and_field)
 		{"name = 'host'\nfrom = 'b'",
 	         "name: 'host' is the host's own programs, which need no recipe"},
 		{"name = 'a'\nname = 'b'", "r.toml:2: name: given twice"},
-		{"nam = 'a'", "r.toml:1: nam: recipes have no such field"},
+		{"colour = 'a'", "r.toml:1: colour: recipes have no such field"},
 		{"[nom]\na = 'b'", "r.toml:2: nom: recipes have no such section"},
 		{"name = 'A b'", "r.toml:1: name: must be a name of a-z, 0-9, '.' and '-'"},
 		{"packages = 'git'", "r.toml:1: packages: must be an array of strings"},

@@ -28,14 +28,14 @@ static void stray_free(struct stray *s)
 static void reap(struct loop *loop, void *arg)
 {
 	struct stray *s = arg;
-	siginfo_t info;
-	int r;
+	siginfo_t info = {.si_pid = -1};
+	int r = 0;
 
 	(void)loop;
-	do {
+	while (r == 0 && info.si_pid != 0) {
 		info.si_pid = 0;
 		r = waitid(P_PGID, (id_t)s->group, &info, WEXITED | WNOHANG);
-	} while (r == 0 && info.si_pid != 0);
+	}
 	if (r < 0) {
 		stray_free(s);
 		return;
