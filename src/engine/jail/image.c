@@ -101,7 +101,7 @@ static int mount_image(struct images *im, const struct digest *digest, struct mo
 
 int images_mount(struct images *im, const struct digest *digest, int *ret_fd, struct err *err)
 {
-	struct mounted *m = find(im, digest);
+	struct mounted *m = find(im, digest), *oldest;
 
 	if (m) {
 		list_remove(&m->link);
@@ -112,8 +112,9 @@ int images_mount(struct images *im, const struct digest *digest, int *ret_fd, st
 			return r;
 	}
 	list_append(&im->mounted, &m->link);
-	if (im->n_mounted > MOUNTED_MAX)
-		unmount(im, list_first(&im->mounted, struct mounted, link));
+	oldest = list_first(&im->mounted, struct mounted, link);
+	if (oldest && im->n_mounted > MOUNTED_MAX)
+		unmount(im, oldest);
 	*ret_fd = m->fd;
 	return 0;
 }
