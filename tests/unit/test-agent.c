@@ -345,13 +345,19 @@ TEST_FORKED(input_past_the_window_ends_the_connection, 60)
 {
 	auto_free char *junk = xcalloc(1, FRAME_DATA_MAX);
 	struct start s = host_script("exec sleep 1000");
+	struct told t = {0};
 
 	host_start();
 	s.has_stdin = true;
 	host_run(1, &s);
+	host_gather(1, &t, told_started);
 	for (int i = 0; i < 2 + 2 * FRAME_WINDOW / FRAME_DATA_MAX; i++)
 		host_send(FRAME_INPUT, 1, junk, FRAME_DATA_MAX);
 	CHECK(host_is_hung_up());
+	host_connect(2);
+	host_hello();
+	host_send(FRAME_FORGET, 1, NULL, 0);
+	host_await_death((pid_t)t.pid);
 }
 
 static bool told_a_window(const struct told *t)
@@ -465,6 +471,7 @@ TEST_FORKED(a_welcome_lists_the_channels_that_live, 60)
 	CHECK_INT(unpack_u64(&u), 6);
 	CHECK_INT(unpack_end(&u), 0);
 	host_send(FRAME_FORGET, 77, NULL, 0);
+	host_await_death((pid_t)t.pid);
 }
 
 /* While it writes, which is where it learns that the host is gone. */
