@@ -11,6 +11,8 @@ import time
 from email.utils import formatdate
 from pathlib import Path
 
+from .daemon import BUILD
+
 # What dpkg, apt and the scripts of guest/build call.
 PROGRAMS = """sh bash cat chmod chown cp cut date dirname env find grep gzip head id ln ls mkdir mktemp mv printf readlink rm sed sha256sum sort
 tail tar touch tr true base64 awk diff ldconfig start-stop-daemon dpkg dpkg-deb dpkg-query dpkg-split apt-get""".split()
@@ -48,6 +50,8 @@ class Mirror:
         for path in found + EXTRA:
             for name in [path, *needed_by(path)]:
                 self._take(tree, name, done)
+        for name in needed_by(BUILD / "cloche-agent"):  # a sanitized one is not static
+            self._take(tree, name, done)
         for name in ("bin", "sbin", "lib", "lib64"):
             (tree / name).symlink_to(f"usr/{name}")
         for name in ("dev", "proc", "sys", "tmp", "run", "root", "home", "var/tmp", "var/log/apt", "var/cache/apt/archives/partial", "etc/skel"):
