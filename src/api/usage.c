@@ -267,39 +267,58 @@ static void put_now(struct json_writer *w, const struct sandbox_figures *f)
 	json_close_object(w);
 }
 
-static void on_figures(struct sandbox *s, const struct sandbox_figures *f, const struct err *err,
-                       void *arg)
+/* s NULL: it is forgotten, and only its account is left. */
+static void put_figures(struct json_writer *w, const struct api *api, const char *project_id,
+                        const struct sandbox *s, const struct sandbox_figures *f)
 {
-	struct answer *a = arg;
-	struct http_req *req = a->req;
-	const struct api *api = a->api;
-	struct json_writer *w;
-	struct reply reply;
-	struct err gone;
-
-	free(a);
-	if (!req)
-		return;
-	http_on_done(req, NULL, NULL);
-	if (!err && !s) {
-		(void)err_set(&gone, ERR_NOT_FOUND, 0, "the sandbox was forgotten meanwhile");
-		err = &gone;
-	}
-	if (err) {
-		http_reply_err(req, err);
-		return;
-	}
-	w = reply_begin(&reply);
-	json_put_str(w, "sandbox_id", sandbox_id(s));
-	json_put_str(w, "project_id", sandbox_project_id(s));
-	json_put_str(w, "state", sandbox_state_name(sandbox_state(s)));
+	json_put_str(w, "sandbox_id", f->id);
+	json_put_str(w, "project_id", project_id);
+	json_put_str(w, "state", s ? sandbox_state_name(sandbox_state(s)) : NULL);
 	json_put_u64(w, "at_us", f->at_us);
 	json_put_str(w, "currency", api->currency);
 	json_open_object(w, "usage");
 	usage_put_figures(api, w, &f->total);
 	json_close_object(w);
 	put_now(w, f);
+}
+
+static void on_figures(struct sandbox *s, const struct sandbox_figures *f, const struct err *err,
+                       void *arg)
+{
+	struct answer *a = arg;
+	struct http_req *req = a->req;
+	const struct api *api = a->api;
+	struct reply reply;
+
+	free(a);
+	if (!req)
+		return;
+	http_on_done(req, NULL, NULL);
+	if (err) {
+		http_reply_err(req, err);
+		return;
+	}
+	put_figures(reply_begin(&reply), api, caller_project(req), s, f);
 	reply_send_late(&reply, req, 200);
+}
+
+static int reply_forgotten(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *project_id = caller_project(req);
+	struct sandbox_figures f;
+	struct reply reply;
+	struct err why;
+	int r = sandbox_forgotten_usage(api->fleet, project_id, http_param(req, "id"), &f, &why);
+
+	if (r == 0)
+		return -ENOENT; /* err says so */
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
+	put_figures(reply_begin(&reply), api, project_id, NULL, &f);
+	return reply_send(&reply, req, 200, err);
 }
 
 int get_sandbox_usage(struct http_req *req, struct err *err)
@@ -308,10 +327,10 @@ int get_sandbox_usage(struct http_req *req, struct err *err)
 	struct answer *a;
 	int r = no_query(req, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
+	if (find_sandbox(req, &s, err) < 0)
+		return reply_forgotten(req, err);
 	a = xnew0(struct answer);
 	*a = (struct answer){.req = req, .api = http_app_arg(req)};
 	http_on_done(req, on_client_done, a);

@@ -36,7 +36,7 @@
 #define STORE_PATH     "/state.db" /* below the root that confine() gave it */
 #define SPOOL_DIR      "/spool"
 #define BUILDS_DIR     "/builds" /* their logs */
-#define DEADLINES_PATH "/deadlines"
+#define JOTS_PATH "/jots"
 /* Of results of code calls that are not sent yet: 8 that are as large as one can be. */
 #define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
 
@@ -277,7 +277,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.events = g->events,
 		.broker_fd = broker_fd,
 		.spool_dir = SPOOL_DIR,
-		.deadlines_path = DEADLINES_PATH,
+		.jots_path = JOTS_PATH,
 		.default_template = c->default_template ? c->default_template : "python",
 		.spool_bytes_max = c->spool_bytes,
 		.default_limits = c->default_limits,

@@ -232,6 +232,18 @@ static void start(struct sandbox *s, uint64_t since_us)
 	                  look_us * (++s->fleet->n_meters % LOOKS_A_PERIOD + 1);
 }
 
+/* Calls that an earlier gateway had not written to the meter's row when it died. */
+static void count_jotted_calls(struct sandbox *s)
+{
+	uint64_t n = jot_find(s->fleet->jots, s->id, &s->calls_jot);
+	uint64_t known = s->meter ? meter_total(s->meter)->of[USAGE_CALLS] : n;
+
+	if (n <= known)
+		return;
+	meter_count_calls(s->meter, n - known);
+	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
+}
+
 /* One whose meter was never written ran for less than a look: it is begun again from its creation.
  */
 void account_adopt(struct sandbox *s)
@@ -247,6 +259,7 @@ void account_adopt(struct sandbox *s)
 		start(s, steady_at(s->created_us));
 	else if (meters_of(s))
 		s->meter = meter_find(meters_of(s), s->id);
+	count_jotted_calls(s);
 }
 
 static void on_kept_final(const struct msg_reply *reply, int fd, void *arg)
@@ -294,12 +307,11 @@ static void end_meter(struct sandbox *s)
 
 	if (!s->has_last_usage && !s->is_kept)
 		s->meter = NULL; /* account_settle_old() has it in hand */
-	if (!s->meter || !s->has_last_usage)
-		return;
-	if (s->is_kept)
+	if (s->meter && s->has_last_usage && s->is_kept)
 		meter_hold(s->meter, &s->last_usage, until_us);
-	else
+	else if (s->meter && s->has_last_usage)
 		meter_close(take_ptr(s->meter), &s->last_usage, until_us);
+	jot_drop(s->fleet->jots, &s->calls_jot); /* all are in the meter's row */
 }
 
 static void release(struct sandbox *s)
@@ -363,10 +375,13 @@ void account_on_exec(struct sandbox *s)
 	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 }
 
+/* The next write of the meter comes later; until then the jot has it, whoever dies. */
 void account_on_call(struct sandbox *s)
 {
-	if (s->meter)
-		meter_count_call(s->meter);
+	if (!s->meter)
+		return;
+	meter_count_calls(s->meter, 1);
+	jot_set(s->fleet->jots, &s->calls_jot, s->id, meter_total(s->meter)->of[USAGE_CALLS]);
 }
 
 void account_free(struct sandbox *s)

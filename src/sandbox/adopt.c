@@ -380,7 +380,7 @@ int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 	if (r < 0)
 		return r;
 	sweep_spools(a);
-	deadlines_sweep(fleet->deadlines);
+	jots_sweep(fleet->jots);
 	r = host_ask(fleet->host, &(struct msg_request){.op = MSG_PROBE}, on_probe, a, NULL, err);
 	if (r == 0)
 		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_IMAGES}, on_images, a,

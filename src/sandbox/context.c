@@ -203,7 +203,7 @@ static void forget(struct context *c)
 	struct fleet *fleet = c->sandbox->fleet;
 	struct err err;
 
-	deadline_drop(fleet->deadlines, &c->deadline);
+	jot_drop(fleet->jots, &c->deadline);
 	emit_context_ended(c);
 	if (event_log_save(fleet->config.events, delete_row, c, &err) < 0)
 		log_error("context.unsaved", "id=%s error='%s'", c->id, err.message);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A sandbox's figures on demand. Of one that runs a fresh reading is taken, which is also its
- * meter's; of one that does not, what is written.
+ * meter's; of one that does not, what is written. That stays for its own time (usage_kept_ms),
+ * longer than the sandbox's record: a bill can be looked into when its sandbox is forgotten.
  */
 #include "base/clock.h"
 #include "sandbox/account.h"
@@ -9,29 +10,55 @@
 
 struct query {
 	struct fleet *fleet;
-	char id[ID_SIZE]; /* the sandbox may be forgotten meanwhile */
+	char project_id[ID_SIZE]; /* the sandbox may be forgotten meanwhile */
 	sandbox_usage_fn fn;
 	void *arg;
 	struct sandbox_figures figures;
 };
 
+struct sum {
+	struct usage usage;
+	bool has_days;
+};
+
 static int add_day(const struct usage_row *row, void *arg)
 {
-	usage_add(arg, &row->usage);
+	struct sum *sum = arg;
+
+	usage_add(&sum->usage, &row->usage);
+	sum->has_days = true;
 	return 0;
 }
 
-static int read_total(struct sandbox *s, struct usage *ret, struct err *err)
+/* One that was closed may still wait to be written. */
+static int read_written(struct fleet *fleet, const char *project_id, const char *id,
+                        struct sum *ret, struct err *err)
 {
-	struct meters *meters = s->fleet->config.meters;
+	struct meters *meters = fleet->config.meters;
+	int r;
 
-	*ret = (struct usage){0};
-	if (s->meter)
-		*ret = *meter_total(s->meter);
-	else if (meters)
-		return store_usage_of_sandbox(meters_store(meters), s->project_id, s->id, add_day,
-		                              ret, err);
-	return 0;
+	*ret = (struct sum){0};
+	if (!meters)
+		return 0;
+	r = meters_write(meters, /* is_synced= */ false, err);
+	if (r < 0)
+		return r;
+	return store_usage_of_sandbox(meters_store(meters), project_id, id, add_day, ret, err);
+}
+
+static int read_total(struct query *q, const struct sandbox *s, struct err *err)
+{
+	struct sum sum;
+	int r;
+
+	if (s && s->meter) { /* what is told is written first: nobody's death makes it less */
+		(void)!meters_write(q->fleet->config.meters, /* is_synced= */ false, NULL);
+		q->figures.total = *meter_total(s->meter);
+		return 0;
+	}
+	r = read_written(q->fleet, q->project_id, q->figures.id, &sum, err);
+	q->figures.total = sum.usage;
+	return r;
 }
 
 static void answer(struct query *q, struct sandbox *s, const struct err *err)
@@ -46,13 +73,13 @@ static void answer_now(struct loop *loop, void *arg)
 	struct query *q = arg;
 
 	(void)loop;
-	answer(q, fleet_find_id(q->fleet, q->id), NULL);
+	answer(q, fleet_find_id(q->fleet, q->figures.id), NULL);
 }
 
 static void on_usage(const struct msg_reply *reply, int fd, void *arg)
 {
 	struct query *q = arg;
-	struct sandbox *s = fleet_find_id(q->fleet, q->id);
+	struct sandbox *s = fleet_find_id(q->fleet, q->figures.id);
 	struct err err = reply->err;
 
 	if (fd >= 0)
@@ -64,8 +91,8 @@ static void on_usage(const struct msg_reply *reply, int fd, void *arg)
 	}
 	if (err.code == ERR_GONE || err.code == ERR_NOT_FOUND) /* it ends at this moment */
 		err.code = ERR_NONE;
-	if (err.code == ERR_NONE && s)
-		err.code = read_total(s, &q->figures.total, &err) < 0 ? err.code : ERR_NONE;
+	if (err.code == ERR_NONE)
+		err.code = read_total(q, s, &err) < 0 ? err.code : ERR_NONE;
 	answer(q, s, err.code == ERR_NONE ? NULL : &err);
 }
 
@@ -76,16 +103,30 @@ int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err 
 	int r;
 
 	*q = (struct query){.fleet = s->fleet, .fn = fn, .arg = arg};
-	memcpy(q->id, s->id, sizeof(q->id));
+	memcpy(q->project_id, s->project_id, sizeof(q->project_id));
+	memcpy(q->figures.id, s->id, sizeof(q->figures.id));
 	memcpy(req.id, s->id, sizeof(req.id));
 	if (s->link) {
 		r = host_ask(s->fleet->host, &req, on_usage, q, NULL, err);
 	} else {
-		r = read_total(s, &q->figures.total, err);
+		r = read_total(q, s, err);
 		if (r == 0)
 			loop_defer(s->fleet->config.loop, answer_now, q);
 	}
 	if (r < 0)
 		free(q);
 	return r;
+}
+
+int sandbox_forgotten_usage(struct fleet *fleet, const char *project_id, const char *id,
+                            struct sandbox_figures *ret, struct err *err)
+{
+	struct sum sum;
+	int r = read_written(fleet, project_id, id, &sum, err);
+
+	if (r < 0 || !sum.has_days)
+		return r;
+	*ret = (struct sandbox_figures){.total = sum.usage, .at_us = clock_wall_us()};
+	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
+	return 1;
 }

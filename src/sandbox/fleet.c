@@ -8,7 +8,6 @@
 
 #include "base/fd.h"
 #include "sandbox/account.h"
-#include "sandbox/deadline.h"
 #include "sandbox/pool.h"
 
 #include <fcntl.h>
@@ -80,8 +79,8 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	r = templates_open(fleet, err);
 	if (r == 0)
 		r = onces_open(fleet, err);
-	if (r == 0 && config->deadlines_path)
-		r = deadlines_open(config->deadlines_path, &fleet->deadlines, err);
+	if (r == 0 && config->jots_path)
+		r = jots_open(config->jots_path, &fleet->jots, err);
 	if (r == 0)
 		r = adopt_start(fleet, ready, arg, err);
 	if (r < 0)
@@ -114,7 +113,7 @@ void fleet_free(struct fleet *fleet)
 	host_free(fleet->host);
 	if (fleet->spool_fd >= 0)
 		(void)close(fleet->spool_fd);
-	deadlines_close(fleet->deadlines);
+	jots_close(fleet->jots);
 	loop_defer(fleet->config.loop, free_fleet, fleet); /* this turn may have calls for it */
 }
 

@@ -26,7 +26,7 @@ struct fleet_config {
 	int broker_fd;                /* SOCK_SEQPACKET; the fleet owns it */
 	const char *spool_dir;        /* gateway's own, exists */
 	const char *default_template; /* of creates that name none; NULL = host; borrowed */
-	const char *deadlines_path;   /* a file beside it (deadline.h), or NULL */
+	const char *jots_path;        /* a file beside it (jot.h), or NULL */
 	uint64_t spool_bytes_max;     /* per exec */
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;

@@ -5,6 +5,7 @@
 #include "sandbox/exec.h"
 #include "sandbox/fleet.h"
 #include "sandbox/host.h"
+#include "sandbox/jot.h"
 #include "sandbox/link.h"
 #include "sandbox/once.h"
 
@@ -22,7 +23,7 @@ struct fleet {
 	struct fleet_config config; /* its strings are not kept, but for those that are borrowed */
 	struct host *host;
 	int spool_fd;
-	struct deadlines *deadlines;
+	struct jots *jots;
 	char boot_id[BOOT_ID_SIZE]; /* of the running kernel: tells a restart of the machine */
 	struct msg_reply probe;
 	bool is_ready, is_draining;
@@ -114,6 +115,7 @@ struct sandbox {
 	size_t n_port_lines;
 	/* account.c */
 	struct meter *meter;           /* while it is somebody's and runs */
+	int calls_jot;                 /* how many it has had */
 	struct guest_usage base_usage; /* of the time before it was somebody's */
 	struct guest_usage last_usage; /* once it is gone */
 	bool has_last_usage;

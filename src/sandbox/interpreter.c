@@ -14,7 +14,7 @@
  * it goes in several pieces the row says so, and a process that may have got half of it is dropped.
  *
  * Time: a call that is over its time is interrupted; one that does not end within the grace loses
- * its interpreter. That holds over a restart of the gateway, too (deadline.h). A process that must
+ * its interpreter. That holds over a restart of the gateway, too (jot.h). A process that must
  * start or end is given its time as well.
  */
 #include "sandbox/interpreter.h"
@@ -48,7 +48,7 @@ void interpreter_set_deadline(struct context *c, uint64_t in_us)
 {
 	uint64_t until_us = in_us > 0 ? loop_now_us(c->loop) + in_us : 0;
 
-	deadline_set(c->sandbox->fleet->deadlines, &c->deadline, c->id, until_us);
+	jot_set(c->sandbox->fleet->jots, &c->deadline, c->id, until_us);
 }
 
 static void turn_end(struct loop *loop, void *arg)
@@ -372,7 +372,7 @@ static void on_timer(struct loop *loop, void *arg)
 void interpreter_init(struct context *c)
 {
 	c->state = CONTEXT_DEAD;
-	c->deadline = DEADLINE_NONE;
+	c->deadline = JOT_NONE;
 	c->timer = loop_timer_new(c->loop, on_timer, c);
 	buf_init(&c->in, MESSAGE_MAX);
 	buf_init(&c->out, MESSAGE_HEAD_MAX + CODE_BYTES_MAX);

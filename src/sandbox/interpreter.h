@@ -2,7 +2,6 @@
 #pragma once
 /* What context.c, interpreter.c and code.c know of each other. */
 #include "sandbox/code.h"
-#include "sandbox/deadline.h"
 #include "sandbox/inside.h"
 #include "sandbox/language.h"
 

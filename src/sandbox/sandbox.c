@@ -277,6 +277,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 
 	s->fleet = fleet;
 	s->next_channel = s->channels_to = 1;
+	s->calls_jot = JOT_NONE;
 	list_init(&s->callers);
 	list_init(&s->waiters);
 	list_init(&s->pausers);

@@ -141,6 +141,7 @@ must_check int sandbox_update(struct sandbox *s, const struct sandbox_patch *pat
 
 /* What it has used since it was created, and what it holds now. */
 struct sandbox_figures {
+	char id[ID_SIZE];
 	struct usage total;
 	bool is_live; /* now is known: it runs */
 	struct guest_usage now;
@@ -150,6 +151,9 @@ struct sandbox_figures {
 typedef void (*sandbox_usage_fn)(struct sandbox *s, const struct sandbox_figures *f,
                                  const struct err *err, void *arg);
 must_check int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err *err);
+/* Of one that is forgotten; 0: no account of it is kept (any more), 1: *ret is set. */
+must_check int sandbox_forgotten_usage(struct fleet *fleet, const char *project_id, const char *id,
+                                       struct sandbox_figures *ret, struct err *err);
 /* Bytes that passed between it and the network. */
 void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes);
 

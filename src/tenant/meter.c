@@ -195,9 +195,9 @@ void meter_count_exec(struct meter *m)
 	count(m, &(struct usage){.of = {[USAGE_EXECS] = 1}});
 }
 
-void meter_count_call(struct meter *m)
+void meter_count_calls(struct meter *m, uint64_t n)
 {
-	count(m, &(struct usage){.of = {[USAGE_CALLS] = 1}});
+	count(m, &(struct usage){.of = {[USAGE_CALLS] = n}});
 }
 
 void meter_count_network(struct meter *m, uint64_t in_bytes, uint64_t out_bytes)

@@ -42,7 +42,7 @@ struct meter *meter_find(struct meters *ms, const char *sandbox_id);         /* 
 void meter_read(struct meter *m, const struct guest_usage *now);
 void meter_set_memory_limit(struct meter *m, uint64_t bytes); /* from now on */
 void meter_count_exec(struct meter *m);
-void meter_count_call(struct meter *m);
+void meter_count_calls(struct meter *m, uint64_t n);
 void meter_count_network(struct meter *m, uint64_t in_bytes, uint64_t out_bytes);
 /* It stopped, its files stay: its run is closed with its last counters, and from until_us on only
  * its disk is charged; a resume() begins the next run, on fresh counters. */

@@ -106,6 +106,7 @@ class Box:
         self.files, self.execs, self.lost_execs = {}, [], {}
         self.contexts = {DEFAULT: Counted()}
         self.execs_low = self.execs_high = 0  # how many were acknowledged, and asked for
+        self.calls_low = self.calls_high = 0
         self.usage = {}
 
     @property
@@ -127,8 +128,8 @@ class Box:
     def raise_usage(self, now):
         for name, before in self.usage.items():
             expect(name == "cost" or now[name] >= before, self.id, "usage fell:", name, before, now[name])
-        low, high = self.execs_low, self.execs_high
-        expect(low <= now["execs"] <= high, self.id, "is charged", now["execs"], "execs instead of", low, "to", high)
+        for name, low, high in (("execs", self.execs_low, self.execs_high), ("calls", self.calls_low, self.calls_high)):
+            expect(low <= now[name] <= high, self.id, "is charged", now[name], name, "instead of", low, "to", high)
         self.usage = now
 
     def _settled(self, daemon):

@@ -25,7 +25,7 @@ from chaos.model import HOOKED, Log, expect
 KILLS = int(os.environ.get("CLOCHE_CHAOS_KILLS", "8"))
 SEED = os.environ.get("CLOCHE_CHAOS_SEED") or "1"
 SETTLED = ("running", "paused", "stopped", "failed")
-OPTIONS = ["--default-memory", "128MiB", "--usage-period", "200ms", "--pool-min", "1", "--pool-max", "1", "--events-rate", "100000"]
+OPTIONS = ["--default-memory", "128MiB", "--usage-period", "200ms", "--pool-min", "1", "--pool-max", "1", "--events-rate", "100000", "--ended-max", "20"]
 
 
 class Run:

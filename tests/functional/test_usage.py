@@ -135,6 +135,38 @@ def test_an_end_is_charged_once(metered):
     assert box.usage()["now"] is None
 
 
+def test_the_account_of_a_sandbox_outlives_its_record(metered):
+    daemon, client = metered
+    box = client.create()
+    box.run("true")
+    box.delete()
+    told = box.usage()
+    box.delete()  # of one that has ended: it is forgotten
+    with pytest.raises(NotFound):
+        box.refresh()
+    for names in ([], ["gateway"]):
+        daemon.kill_parts(*names)
+        status, now = call(daemon, "GET", f"/v1/sandboxes/{box.id}/usage")
+        assert (status, now["state"], now["now"]) == (200, None, None)
+        assert {**now, "state": told["state"], "at_us": told["at_us"]} == told
+    client.create_project("account")
+    other = client.create_key("account", project="account")["secret"]
+    assert call(daemon, "GET", f"/v1/sandboxes/{box.id}/usage", key=other)[0] == 404
+
+
+def test_calls_of_code_are_counted_whoever_is_killed(metered):
+    daemon, client = metered
+    box = client.create()
+    box.run_code("1")
+    for count in (2, 3):
+        box.run_code("1")
+        daemon.kill_parts("gateway")
+        assert box.usage()["usage"]["calls"] == count
+    box.run_code("1")
+    box.delete()
+    assert box.usage()["usage"]["calls"] == row_of(client, box.id)["calls"] == 4
+
+
 @pytest.mark.parametrize("names", [[], ["gateway"], ["broker"]])
 def test_a_stopped_one_pays_for_its_disk_alone_and_its_runs_add_up(metered, names):
     daemon, client = metered

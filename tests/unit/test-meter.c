@@ -235,7 +235,7 @@ TEST(a_life_is_charged_for_its_time_memory_and_counters)
 	begin();
 	m = start("sb_a", now - 10 * SECOND);
 	meter_count_exec(m);
-	meter_count_call(m);
+	meter_count_calls(m, 1);
 	meter_count_network(m, 100, 20);
 	meter_close(m,
 	            &(struct guest_usage){

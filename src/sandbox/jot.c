@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The file is an array, written a slot at a time without a sync: what a killed process wrote is
+ * there, and a machine that lost its power has nothing left that it could be about. That costs a
+ * call of code a few writes to memory, where each row of the store would be a transaction. No slot
+ * lies on two pages, so none is ever half written.
+ */
+#include "sandbox/jot.h"
+
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/log.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SLOTS_MAX 65536
+#define SLOT_SIZE 64
+
+struct slot { /* as in the file */
+	uint64_t number;
+	char id[SLOT_SIZE - sizeof(uint64_t)];
+};
+static_assert(sizeof(struct slot) == SLOT_SIZE && sizeof((struct slot){0}.id) >= ID_SIZE,
+              "an id does not fit");
+
+struct jots {
+	int fd;
+	struct slot *slots;
+	bool *is_taken;
+	size_t n;
+	bool has_failed; /* and was told so */
+};
+
+static void grow(struct jots *j, size_t n)
+{
+	j->slots = xrealloc(j->slots, n * sizeof(*j->slots));
+	j->is_taken = xrealloc(j->is_taken, n * sizeof(*j->is_taken));
+	memset(j->slots + j->n, 0, (n - j->n) * sizeof(*j->slots));
+	memset(j->is_taken + j->n, 0, (n - j->n) * sizeof(*j->is_taken));
+	j->n = n;
+}
+
+static int read_slots(struct jots *j)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(j->fd, &st) < 0)
+		return -errno;
+	grow(j, MIN((size_t)st.st_size / sizeof(struct slot), (size_t)SLOTS_MAX));
+	r = j->n == 0 ? 0 : fd_read_all(j->fd, j->slots, j->n * sizeof(struct slot));
+	for (size_t i = 0; i < j->n; i++)
+		j->slots[i].id[sizeof(j->slots[i].id) - 1] = '\0';
+	return r;
+}
+
+int jots_open(const char *path, struct jots **ret, struct err *err)
+{
+	struct jots *j = xnew0(struct jots);
+	int r;
+
+	j->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = j->fd < 0 ? -errno : read_slots(j);
+	if (r < 0) {
+		jots_close(j);
+		return err_set(err, ERR_INTERNAL, -r, "cannot read '%s'", path);
+	}
+	*ret = j;
+	return 0;
+}
+
+void jots_close(struct jots *j)
+{
+	if (!j)
+		return;
+	if (j->fd >= 0)
+		(void)close(j->fd);
+	free(j->slots);
+	free(j->is_taken);
+	free(j);
+}
+
+static void write_slot(struct jots *j, int slot)
+{
+	const struct slot *s = &j->slots[slot];
+	ssize_t n = pwrite(j->fd, s, sizeof(*s), (off_t)slot * (off_t)sizeof(*s));
+
+	/* The call goes on: its timeout or its count is lost only if the gateway dies meanwhile. */
+	if (n != (ssize_t)sizeof(*s) && !j->has_failed)
+		log_error("jots.unwritten", "error='%s'", n < 0 ? strerror(errno) : "short");
+	j->has_failed = n != (ssize_t)sizeof(*s);
+}
+
+static int take_slot(struct jots *j, const char *id)
+{
+	size_t i = 0;
+
+	while (i < j->n && j->is_taken[i])
+		i++;
+	if (i == SLOTS_MAX)
+		return JOT_NONE;
+	if (i == j->n)
+		grow(j, j->n + 1);
+	j->is_taken[i] = true;
+	j->slots[i].number = 0;
+	(void)snprintf(j->slots[i].id, sizeof(j->slots[i].id), "%s", id);
+	return (int)i;
+}
+
+void jot_set(struct jots *j, int *slot, const char *id, uint64_t number)
+{
+	if (!j || (*slot == JOT_NONE && number == 0))
+		return;
+	if (*slot == JOT_NONE)
+		*slot = take_slot(j, id);
+	if (*slot == JOT_NONE || j->slots[*slot].number == number)
+		return;
+	j->slots[*slot].number = number;
+	write_slot(j, *slot);
+}
+
+void jot_drop(struct jots *j, int *slot)
+{
+	if (!j || *slot == JOT_NONE)
+		return;
+	jot_set(j, slot, NULL, 0);
+	j->is_taken[*slot] = false;
+	*slot = JOT_NONE;
+}
+
+uint64_t jot_find(struct jots *j, const char *id, int *ret_slot)
+{
+	for (size_t i = 0; j && i < j->n; i++) {
+		if (j->slots[i].number == 0 || strcmp(j->slots[i].id, id) != 0)
+			continue;
+		j->is_taken[i] = true;
+		*ret_slot = (int)i;
+		return j->slots[i].number;
+	}
+	return 0;
+}
+
+void jots_sweep(struct jots *j)
+{
+	for (size_t i = 0; j && i < j->n; i++) {
+		if (j->is_taken[i] || j->slots[i].number == 0)
+			continue;
+		j->slots[i].number = 0;
+		write_slot(j, (int)i);
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Numbers by id, as the next gateway finds them. */
+#include "test.h"
+
+#include "sandbox/jot.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ONE "ctx_11111111111111111111111111"
+#define TWO "ctx_22222222222222222222222222"
+
+static char path[] = "/tmp/test-jot.XXXXXX";
+
+static struct jots *open_again(struct jots *j)
+{
+	struct err err;
+
+	jots_close(j);
+	CHECK_INT(jots_open(path, &j, &err), 0);
+	return j;
+}
+
+static struct jots *open_new(void)
+{
+	int fd;
+
+	(void)memcpy(path + sizeof(path) - 7, "XXXXXX", 6);
+	fd = mkstemp(path);
+	CHECK(fd >= 0);
+	(void)close(fd);
+	return open_again(NULL);
+}
+
+static void end(struct jots *j)
+{
+	jots_close(j);
+	(void)unlink(path);
+}
+
+TEST(a_number_is_found_by_the_next_gateway_until_it_is_taken_back)
+{
+	struct jots *j = open_new();
+	int one = JOT_NONE, two = JOT_NONE;
+
+	jot_set(j, &one, ONE, 1000);
+	jot_set(j, &two, TWO, 2000);
+	jot_set(j, &two, TWO, 0);
+	j = open_again(j);
+	one = two = JOT_NONE;
+	CHECK_INT(jot_find(j, ONE, &one), 1000);
+	CHECK_INT(jot_find(j, TWO, &two), 0);
+	CHECK_INT(two, JOT_NONE);
+	jot_set(j, &one, ONE, 0);
+	j = open_again(j);
+	CHECK_INT(jot_find(j, ONE, &one), 0);
+	end(j);
+}
+
+TEST(slots_of_what_is_gone_are_used_again)
+{
+	struct jots *j = open_new();
+	int one = JOT_NONE, two = JOT_NONE;
+
+	jot_set(j, &one, ONE, 1000);
+	jot_drop(j, &one);
+	jot_set(j, &two, TWO, 2000);
+	CHECK_INT(two, 0);
+	j = open_again(j);
+	jots_sweep(j); /* nobody has asked for it */
+	j = open_again(j);
+	CHECK_INT(jot_find(j, TWO, &two), 0);
+	end(j);
+}
+
+TEST(what_has_no_number_needs_no_slot)
+{
+	struct jots *j = open_new();
+	int slot = JOT_NONE;
+
+	jot_set(j, &slot, ONE, 0);
+	CHECK_INT(slot, JOT_NONE);
+	jot_set(NULL, &slot, ONE, 1000);
+	CHECK_INT(slot, JOT_NONE);
+	end(j);
+}
+
+TEST(half_a_slot_at_the_end_of_the_file_is_passed_over)
+{
+	struct jots *j = open_new();
+	int slot = JOT_NONE;
+
+	jot_set(j, &slot, ONE, 1000);
+	CHECK_INT(truncate(path, 60), 0);
+	j = open_again(j);
+	CHECK_INT(jot_find(j, ONE, &slot), 0);
+	end(j);
+}
+
+TEST(a_slot_that_is_used_again_has_its_new_id_on_record)
+{
+	struct jots *j = open_new();
+	int one = JOT_NONE, two = JOT_NONE;
+
+	jot_set(j, &one, ONE, 1000);
+	j = open_again(j);
+	jot_set(j, &two, TWO, 1000); /* nobody has found the first, nor swept it */
+	j = open_again(j);
+	CHECK_INT(jot_find(j, TWO, &two), 1000);
+	CHECK_INT(jot_find(j, ONE, &one), 0);
+	end(j);
+}
