@@ -29,6 +29,10 @@ must_check int files_send_record(const struct record *r, struct err *err);
 /* The record of one entry; target is a link's, or NULL. */
 must_check int files_send_entry(struct file_call *call, const char *path, const struct stat *st,
                                 const char *target, struct err *err);
+/* A regular file, or -ENOENT and other errors. */
+must_check int files_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err);
+/* A whole file, as op_write() writes it; of *s only path, flags and mode count. */
+must_check int files_put(const struct start *s, const void *data, size_t len, struct err *err);
 int files_error(struct err *err, int errnum, const char *what, const char *path);
 
 /* Each is one enum file_op. */
@@ -41,3 +45,4 @@ int op_remove(struct file_call *call, struct err *err);
 int op_tar_out(struct file_call *call, struct err *err);
 int op_tar_in(struct file_call *call, struct err *err);
 int op_watch(struct file_call *call, struct err *err);
+int op_trust(struct file_call *call, struct err *err);

@@ -31,7 +31,7 @@ static int refuse_kind(struct err *err, mode_t mode, const char *path)
 }
 
 /* Looks before it opens: opening a device may already do something. */
-static int open_regular(const char *path, int *ret_fd, struct stat *ret_st, struct err *err)
+int files_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err)
 {
 	auto_fd int fd = -1;
 
@@ -56,7 +56,7 @@ int op_read(struct file_call *call, struct err *err)
 	uint64_t at = 0, left, size;
 	bool is_size_known;
 	struct stat st;
-	int r = open_regular(s->path, &fd, &st, err);
+	int r = files_open(s->path, &fd, &st, err);
 
 	if (r >= 0)
 		r = files_send_entry(call, s->path, &st, NULL, err);
@@ -235,6 +235,21 @@ static int put_in_place(const struct start *s, struct err *err)
 		return files_error(err, errno, "cannot write", s->path);
 	draft.is_temporary = false;
 	return 0;
+}
+
+int files_put(const struct start *s, const void *data, size_t len, struct err *err)
+{
+	int r = open_draft(s, err);
+
+	if (r >= 0) {
+		r = fd_write_all(draft.fd, data, len);
+		r = r < 0 ? files_error(err, -r, "cannot write", s->path) : put_in_place(s, err);
+	}
+	drop_draft();
+	if (draft.fd >= 0)
+		(void)close(take_fd(&draft.fd));
+	place_done(&draft.place);
+	return r;
 }
 
 int op_write(struct file_call *call, struct err *err)

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "proto/pack.h"
 #include "proto/start.h"
+#include "proto/trust.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -33,8 +34,18 @@ static int complain(const char *what)
 	return EXIT_TROUBLE;
 }
 
+/* Whatever its name: it tells where the certificates are that the network wall needs. */
+static bool is_of_trust(const char *word)
+{
+	const char *value = strchr(word, '=') + 1;
+
+	return strcmp(value, TRUST_BUNDLE) == 0 || strcmp(value, TRUST_OWN) == 0;
+}
+
 static bool is_kept(const char *word)
 {
+	if (is_of_trust(word))
+		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
 		size_t len = strlen(kept[i]);
 

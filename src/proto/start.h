@@ -39,6 +39,7 @@ enum file_op {
 	FILE_TAR_OUT, /* tar of path on STREAM_STDOUT, compressed as asked */
 	FILE_TAR_IN,  /* tar from INPUT into path; one record: entries and bytes (as size) */
 	FILE_WATCH,   /* records as files change under path, until FORGET */
+	FILE_TRUST,   /* a certificate from INPUT, added to the bundle path and kept as path2 */
 	FILE_OP_COUNT,
 };
 

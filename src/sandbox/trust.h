@@ -18,7 +18,7 @@ typedef void (*trust_fn)(const struct err *err, void *arg);
 struct trust *trust_install(struct sandbox *s, const char *certificate, trust_fn done, void *arg);
 void trust_cancel(struct trust *t); /* done is not called; NULL is fine */
 
-#define TRUST_VARIABLES_MAX 8
+#define TRUST_VARIABLES_MAX 9
 /* Adds "NAME=value" words for a sandbox that has it, but for names of the two objects (or NULL). */
 void trust_add_env(const struct sandbox *s, const json_t *env, const json_t *over,
                    struct start *to);

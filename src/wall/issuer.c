@@ -41,7 +41,7 @@ struct issuer {
 	EVP_PKEY *key;
 	X509 *cert;
 	char pem[ISSUER_PEM_MAX];
-	EVP_PKEY *leaf_key;
+	EVP_PKEY *leaf_key; /* NULL until a host is asked for */
 	struct leaf leaves[CACHE_MAX];
 	uint64_t clock; /* of uses */
 };
@@ -201,12 +201,11 @@ int issuer_new(const uint8_t secret[ISSUER_SECRET_SIZE], const char *sandbox_id,
 
 	if (r == 0) {
 		a->key = key_from(seed);
-		a->leaf_key = EVP_EC_gen(CURVE);
 		a->cert = X509_new();
 	}
 	if (r == 0 &&
-	    (!a->key || !a->leaf_key || !a->cert ||
-	     !fill_issuer(a->cert, a->key, sandbox_id, seed + SCALAR_SIZE) || !write_pem(a)))
+	    (!a->key || !a->cert || !fill_issuer(a->cert, a->key, sandbox_id, seed + SCALAR_SIZE) ||
+	     !write_pem(a)))
 		r = -EINVAL;
 	explicit_bzero(seed, sizeof(seed));
 	if (r < 0) {
@@ -288,6 +287,10 @@ int issuer_certify(struct issuer *a, const struct host *host, X509 **ret_cert, E
 	struct leaf *l = find_place(a, host);
 	time_t now_s = time(NULL);
 
+	if (!a->leaf_key)
+		a->leaf_key = EVP_EC_gen(CURVE);
+	if (!a->leaf_key)
+		return -EINVAL;
 	if (!is_good(l, host, now_s)) {
 		X509_free(take_ptr(l->cert));
 		l->cert = X509_new();

@@ -59,6 +59,18 @@ static int new_verifier(struct tls_context **ret, struct err *err)
 	return tls_context_new_client(NULL, ret, err);
 }
 
+/* OpenSSL looks for its algorithms when they are first used, which takes as long as several
+ * sandboxes' issuers: no create waits for that. */
+static int warm_up(const struct secure *s, struct err *err)
+{
+	struct issuer *first = NULL;
+
+	if (issuer_new(s->secret, "nobody", &first) < 0)
+		return err_set(err, ERR_INTERNAL, 0, "cannot make issuers of certificates");
+	issuer_free(first);
+	return 0;
+}
+
 int secure_new(const char *ca_file, const uint8_t secret[ISSUER_SECRET_SIZE], struct secure **ret,
                struct err *err)
 {
@@ -72,6 +84,8 @@ int secure_new(const char *ca_file, const uint8_t secret[ISSUER_SECRET_SIZE], st
 		r = tls_context_trust(s->servers, ca_file, err);
 	if (r == 0 && SSL_CTX_set_alpn_protos(tls_context_ssl(s->servers), http1, HTTP1_LEN) != 0)
 		r = err_set(err, ERR_INTERNAL, 0, "cannot ask servers for HTTP/1.1");
+	if (r == 0)
+		r = warm_up(s, err);
 	if (r < 0) {
 		secure_free(s);
 		return r;

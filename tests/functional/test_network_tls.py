@@ -2,9 +2,13 @@
 """TLS that the wall looks into, because a rule asks for what is inside: real clients accept it, rules about requests
 hold, and servers have to prove who they are."""
 
+import importlib.util
+import io
 import json
 import os
 import signal
+import tarfile
+from pathlib import Path
 
 import pytest
 from harness.daemon import wait_for
@@ -29,6 +33,43 @@ def test_a_client_inside_accepts_what_the_wall_shows_and_its_request_gets_the_fi
     seen = json.loads(done.stdout)
     assert (seen["host"], seen["address"], seen["alpn"]) == ("allowed.test", ALLOWED, "http/1.1")
     assert seen["fields"]["authorization"] == f"Bearer {KEY}"
+
+
+# Libraries that look elsewhere than the system does: only variables lead them to what is installed.
+REQUESTS = "import requests; print(requests.get('https://allowed.test/requests').text)"
+HTTPX = "import httpx; print(httpx.get('https://allowed.test/httpx').text)"
+URLLIB3 = "import urllib3; print(urllib3.PoolManager().request('GET', 'https://allowed.test/urllib3').data.decode())"
+
+
+@pytest.fixture(scope="session")
+def libraries():
+    """What pip has installed for the tests, certifi's own bundle included, as an archive."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in ("requests", "httpx", "urllib3", "certifi", "idna", "charset_normalizer", "httpcore", "h11", "anyio", "typing_extensions"):
+            place = Path(importlib.util.find_spec(name).origin)
+            place = place.parent if place.name == "__init__.py" else place
+            tar.add(place, place.name, filter=lambda entry: None if entry.name.endswith("__pycache__") else entry)
+    return out.getvalue()
+
+
+def keys_seen(text):
+    return [json.loads(line)["fields"]["authorization"] for line in text.splitlines()]
+
+
+def test_libraries_with_a_store_of_their_own_accept_it_too(walled, libraries):
+    box = walled({"rules": [INJECT]})
+    box.sandbox.files.mkdir("/tmp/lib")
+    box.sandbox.files.tar_in("/tmp/lib", libraries)
+    lib = {"PYTHONPATH": "/tmp/lib"}
+    done = box.sandbox.run(["python3", "-S", "-c", "; ".join((REQUESTS, HTTPX, URLLIB3))], env=lib, timeout=30)
+    assert keys_seen(done.stdout) == [f"Bearer {KEY}"] * 3, done.stderr
+    done = box.sandbox.run(["sudo", "PYTHONPATH=/tmp/lib", "python3", "-S", "-c", REQUESTS], timeout=30)
+    assert keys_seen(done.stdout) == [f"Bearer {KEY}"], done.stderr
+    assert keys_seen(box.sandbox.run_code("import sys; sys.path.insert(0, '/tmp/lib'); " + REQUESTS).stdout) == [f"Bearer {KEY}"]
+    # The control: it is the variables that lead there.
+    bare = box.sandbox.run(["env", "-i", "PYTHONPATH=/tmp/lib", "/usr/bin/python3", "-S", "-c", REQUESTS], timeout=30)
+    assert "CERTIFICATE_VERIFY_FAILED" in bare.stderr
 
 
 def curl(box, url, *options):

@@ -594,6 +594,70 @@ static void check_event(struct told *t, enum watch_event event, const char *path
 	record_done(&r);
 }
 
+#define MARK   "# The issuer of cloche's network wall, for this sandbox\n"
+#define PEM(x) "-----BEGIN CERTIFICATE-----\n" x "\n-----END CERTIFICATE-----\n"
+
+static struct start a_trust(const char *bundle, const char *own)
+{
+	struct start s = an_op(FILE_TRUST, bundle, FILE_PARENTS | FILE_MODE);
+
+	s.path2 = unconst(own);
+	s.mode = 0644;
+	return s;
+}
+
+static void trust(const char *certificate)
+{
+	struct start s = a_trust(at("etc/bundle"), at("own/it"));
+	struct told t;
+
+	host_call(&t, &s, certificate, strlen(certificate));
+	CHECK_STR(t.exit.message, "");
+	CHECK_INT(t.exit.how, EXIT_CODE);
+	told_done(&t);
+}
+
+TEST_FORKED(a_certificate_is_added_to_what_is_trusted_once, 60)
+{
+	begin();
+	write_file(at("etc/bundle"), "before\n" PEM("theirs"), FILE_PARENTS);
+	trust(PEM("first"));
+	check_file(at("etc/bundle"), "before\n" PEM("theirs") MARK PEM("first"));
+	check_file(at("own/it"), PEM("first"));
+	trust(PEM("second"));
+	check_file(at("etc/bundle"), "before\n" PEM("theirs") MARK PEM("second"));
+	check_file(at("own/it"), PEM("second"));
+	/* What was added behind it by others stays. */
+	write_file(at("etc/bundle"), PEM("a") MARK PEM("old") PEM("b"), 0);
+	trust(PEM("new"));
+	check_file(at("etc/bundle"), PEM("a") PEM("b") MARK PEM("new"));
+	/* What is cut or ends without a line's end is added to all the same. */
+	write_file(at("etc/bundle"), MARK "-----BEGIN CERT", 0);
+	trust(PEM("new"));
+	check_file(at("etc/bundle"), MARK "-----BEGIN CERT\n" MARK PEM("new"));
+	end();
+}
+
+TEST_FORKED(what_is_no_bundle_is_not_added_to, 60)
+{
+	auto_free char *large = xcalloc(1, (3 << 20) + 1);
+	struct start s;
+
+	begin();
+	do_op(FILE_MKDIR, at("directory"), NULL, 0);
+	CHECK_INT(mkfifo(at("pipe"), 0600), 0);
+	memset(large, 'x', 3 << 20);
+	write_file(at("large"), large, 0);
+	s = a_trust(at("directory"), at("own"));
+	fail_start(&s, PEM("x"), EISDIR, "cannot open");
+	s = a_trust(at("pipe"), at("own"));
+	fail_start(&s, PEM("x"), EINVAL, "is not a regular file");
+	s = a_trust(at("large"), at("own"));
+	fail_start(&s, PEM("x"), EFBIG, "cannot read");
+	CHECK_INT(access(at("own"), F_OK), -1);
+	end();
+}
+
 TEST_FORKED(a_watch_tells_what_changes_below, 60)
 {
 	struct start s;
