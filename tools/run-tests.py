@@ -3,7 +3,7 @@
 """Runs every suite on build directories that are ready, and counts single tests.
 
 First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
-(the interpreters' drivers by themselves; functional, security, contract on a real daemon; chaos on daemons that are killed); with a sanitized build beside the plain one,
+(the interpreters' drivers by themselves; functional, security, contract on a real daemon; chaos on daemons that are killed; the SDKs as their users install them); with a sanitized build beside the plain one,
 unit and functional once more on that; then the unit tests that can under valgrind. Python suites wait more than they work, so several run side by side, each with
 daemons of its own, unless there is one CPU only. Prints each failure with its output, each skip with its reason, and as the very last line
 "N passed, N failed, N skipped".
@@ -22,12 +22,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
-PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos"]
+PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos", "sdk"]
 # What runs side by side, the longest first.
 PYTHON_PASSES = [
     ("asan", ["functional"]),
     ("plain", ["functional"]),
-    ("plain", ["kernels", "security", "contract", "chaos"]),
+    ("plain", ["kernels", "security", "contract", "chaos", "sdk"]),
 ]
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are found by valgrind and by the audits; LeakSanitizer costs seconds a process.

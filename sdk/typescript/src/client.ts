@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The daemon: a connection to it, and what belongs to no single sandbox. Objects that only tell something come as the API
+ * tells them (see the API reference), with its names.
+ */
+import { type CodeOptions, CodeResult, type Language, collectCode } from "./code.js";
+import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
+import { type CallOptions, type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
+import type { SandboxOptions } from "./sandbox.js";
+import { type Reply, Transport, readAll } from "./transport.js";
+import {
+  FOREVER,
+  type Json,
+  NDJSON,
+  type Request,
+  type RequestParts,
+  defaultEndpoint,
+  env,
+  jsonLines,
+  parseEndpoint,
+  request,
+} from "./wire.js";
+
+export interface ClientOptions {
+  /** http://HOST:PORT, https://HOST:PORT or unix:/PATH; without it CLOCHE_URL, then the local socket. */
+  url?: string;
+  /** Without it CLOCHE_API_KEY. */
+  apiKey?: string;
+  /** How long the daemon may be silent where no work of the sandbox's is waited for; 60,000 without it. */
+  timeoutMs?: number;
+  /** Used for all requests; needed only where the runtime's own way must not be used. */
+  fetch?: typeof fetch;
+}
+
+/** A sandbox for one command or one piece of code, gone after. */
+export interface OnceOptions extends Pick<SandboxOptions, "template" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
+  files?: { path: string; text?: string; base64?: string; mode?: string }[];
+  cwd?: string;
+  user?: string;
+  timeoutMs?: number;
+  onStdout?: (chunk: string) => void;
+  onStderr?: (chunk: string) => void;
+  signal?: AbortSignal;
+}
+
+export interface BuildOptions {
+  /** A recipe's text; without it `name` is one that comes with cloche. */
+  recipe?: string;
+  name?: string;
+  shared?: boolean;
+  /** Uses nothing that was built before. */
+  fresh?: boolean;
+}
+
+export class Client {
+  private readonly transport: Transport;
+
+  constructor(options: ClientOptions = {}) {
+    const endpoint = options.url ? parseEndpoint(options.url) : defaultEndpoint();
+    this.transport = new Transport(endpoint, {
+      apiKey: options.apiKey ?? env("CLOCHE_API_KEY"),
+      timeoutMs: options.timeoutMs ?? 60_000,
+      fetch: options.fetch,
+    });
+  }
+
+  /** Sends a request and resolves with its reply, the body unread; errors are thrown. */
+  open(req: Request): Promise<Reply> {
+    return this.transport.open(req);
+  }
+
+  /** Sends a request and resolves with its JSON. */
+  async call(req: Request): Promise<Json> {
+    const data = await readAll(await this.open(req));
+    return data.length ? JSON.parse(new TextDecoder().decode(data)) : {};
+  }
+
+  /** Lets go of idle connections. */
+  close(): void {
+    this.transport.close();
+  }
+
+  /** The items of a list that comes in pages. */
+  async *pages(path: readonly string[], field: string, query: NonNullable<RequestParts["query"]>): AsyncGenerator<Json> {
+    let cursor: string | undefined;
+    do {
+      const page = await this.call(request("GET", path, { query: { ...query, cursor } }));
+      yield* page[field] as Json[];
+      cursor = page["next_cursor"] ?? undefined;
+    } while (cursor);
+  }
+
+  health(): Promise<Json> {
+    return this.call(request("GET", ["health"]));
+  }
+
+  /** One call, a fresh sandbox, gone after. */
+  async run(command: Command, options: OnceOptions & Pick<RunOptions, "stdin"> = {}): Promise<ExecResult> {
+    const { onStdout, onStderr, stdin, ...rest } = options;
+    const what = typeof command === "string" ? { command } : { argv: [...command] };
+    const text = typeof stdin === "string" ? stdin : stdin && new TextDecoder().decode(stdin);
+    const body = { ...what, ...onceBody(rest), stdin: text };
+    const parts: RequestParts = { body, timeoutMs: FOREVER, signal: options.signal };
+    if (!onStdout && !onStderr) return ExecResult.fromJson(await this.call(request("POST", ["run"], parts)));
+    const reply = await this.open(request("POST", ["run"], { ...parts, accept: NDJSON }));
+    return collect(events(reply.pieces()), onStdout, onStderr);
+  }
+
+  /** The same for code. */
+  async runCode(code: string, options: OnceOptions & Pick<CodeOptions, "onResult"> & { language?: Language } = {}): Promise<CodeResult> {
+    const { onStdout, onStderr, onResult } = options;
+    const body = { code, language: options.language, ...onceBody(options) };
+    const parts: RequestParts = { body, timeoutMs: FOREVER, signal: options.signal };
+    if (!onStdout && !onStderr && !onResult) return CodeResult.fromJson(await this.call(request("POST", ["run"], parts)));
+    const reply = await this.open(request("POST", ["run"], { ...parts, accept: NDJSON }));
+    return collectCode(events(reply.pieces()), options);
+  }
+
+  /** Rows of what was used, from day to day (UTC), both included; without days: this month. */
+  async usage(
+    options: { groupBy?: "project" | "sandbox" | "day"; from?: string; to?: string; project?: string } = {},
+  ): Promise<Json[]> {
+    const { groupBy = "project", from, to, project } = options;
+    const rows: Json[] = [];
+    for await (const row of this.pages(["usage"], "rows", { group_by: groupBy, from, to, project })) rows.push(row);
+    return rows;
+  }
+
+  /**
+   * Entries of the event log behind `after`; with `follow` also those to come, without end. A connection that breaks is made
+   * again where it was: no entry is lost or comes twice.
+   */
+  events(
+    options: { after?: number; follow?: boolean; type?: string; sandbox?: string; all?: boolean } & CallOptions = {},
+  ): AsyncGenerator<Json> {
+    const { type, sandbox, all } = options;
+    return this.follow(["events"], { type, sandbox_id: sandbox, all }, { follow: false, ...options });
+  }
+
+  private async *follow(
+    path: readonly string[],
+    query: NonNullable<RequestParts["query"]>,
+    options: { after?: number; follow?: boolean } & CallOptions,
+  ): AsyncGenerator<Json> {
+    const { follow, signal } = options;
+    let after = options.after ?? 0;
+    for (;;) {
+      const parts = { query: { ...query, after: after || undefined, follow }, accept: NDJSON, timeoutMs: FOREVER, signal };
+      try {
+        for await (const j of jsonLines((await this.open(request("GET", path, parts))).pieces())) {
+          if (typeof j["seq"] === "number") after = Math.max(after, j["seq"]);
+          yield j;
+        }
+        if (!follow) return;
+      } catch (error) {
+        if (!(error instanceof ConnectionFailed) || signal?.aborted) throw error;
+      }
+    }
+  }
+
+  /** {limits, current, …} of the caller's project, another project or a key. */
+  async quota(options: { project?: string; key?: string } = {}): Promise<Json> {
+    const { project, key } = options;
+    if (key !== undefined) return this.call(request("GET", ["keys", key, "quota"], { query: { project } }));
+    if (project !== undefined) return this.call(request("GET", ["projects", project, "quota"]));
+    return (await this.call(request("GET", ["quota"])))["project"];
+  }
+
+  async keys(options: { project?: string } = {}): Promise<Json[]> {
+    return (await this.call(request("GET", ["keys"], { query: { project: options.project } })))["keys"];
+  }
+  /** {key, secret}: the secret is shown this once. */
+  createKey(name: string, options: { scope?: "read" | "write" | "admin"; project?: string } = {}): Promise<Json> {
+    return this.call(request("POST", ["keys"], { body: { name, scope: options.scope, project: options.project } }));
+  }
+  async revokeKey(id: string, options: { project?: string } = {}): Promise<void> {
+    await this.call(request("DELETE", ["keys", id], { query: { project: options.project } }));
+  }
+
+  async webhooks(): Promise<Json[]> {
+    return (await this.call(request("GET", ["webhooks"])))["webhooks"];
+  }
+  /** {webhook, secret}: events of the project go to url from now on; the secret is shown this once. */
+  createWebhook(url: string, options: { types?: string } = {}): Promise<Json> {
+    return this.call(request("POST", ["webhooks"], { body: { url, types: options.types } }));
+  }
+  async deleteWebhook(id: string): Promise<void> {
+    await this.call(request("DELETE", ["webhooks", id]));
+  }
+
+  /** Shared ones and the project's own; the first is `host`, this machine's own programs. */
+  async templates(): Promise<Json[]> {
+    return (await this.call(request("GET", ["templates"])))["templates"];
+  }
+  template(idOrName: string): Promise<Json> {
+    return this.call(request("GET", ["templates", idOrName]));
+  }
+  /** Makes a template of a sandbox's files as they are now; the sandbox may go on meanwhile. */
+  createTemplate(
+    name: string,
+    sandbox: string | { id: string },
+    options: { env?: Record<string, string>; user?: string; cwd?: string; replace?: boolean; shared?: boolean; small?: boolean; tree?: boolean } = {},
+  ): Promise<Json> {
+    const body = { name, from: typeof sandbox === "string" ? sandbox : sandbox.id, ...options };
+    return this.call(request("POST", ["templates"], { body, timeoutMs: FOREVER }));
+  }
+  /** Refused while a sandbox runs on it or keeps files over it. */
+  async deleteTemplate(idOrName: string): Promise<void> {
+    await this.call(request("DELETE", ["templates", idOrName]));
+  }
+
+  /** Builds of the project, the newest first. */
+  async builds(): Promise<Json[]> {
+    return (await this.call(request("GET", ["builds"])))["builds"];
+  }
+  startBuild(options: BuildOptions): Promise<Json> {
+    const { recipe, name, shared, fresh } = options;
+    return this.call(request("POST", ["builds"], { body: { recipe, name, shared, fresh } }));
+  }
+  cancelBuild(id: string): Promise<Json> {
+    return this.call(request("DELETE", ["builds", id]));
+  }
+  /** {type: "log", seq, text}, {type: "progress", build} and, last of all, {type: "ended", build}. */
+  async *buildEvents(id: string, options: { after?: number; follow?: boolean } & CallOptions = {}): AsyncGenerator<Json> {
+    for await (const event of this.follow(["builds", id, "events"], {}, { follow: true, ...options })) {
+      yield event;
+      if (event["type"] === "ended") return;
+    }
+  }
+  /** Builds a template to its end. One that failed throws its error. */
+  async buildTemplate(options: BuildOptions & { onLog?: (line: string) => void }): Promise<Json> {
+    let build = await this.startBuild(options);
+    for await (const event of this.buildEvents(build["id"])) {
+      if (event["type"] === "log") options.onLog?.(event["text"]);
+      else if (event["type"] === "ended") build = event["build"];
+    }
+    if (build["state"] === "cancelled")
+      throw new ClocheError(`the build of ${build["name"]} was cancelled`, { code: "conflict" });
+    if (build["error"]) throw errorOfBody(0, build);
+    return build;
+  }
+
+  async projects(): Promise<Json[]> {
+    return (await this.call(request("GET", ["projects"])))["projects"];
+  }
+  createProject(name: string): Promise<Json> {
+    return this.call(request("POST", ["projects"], { body: { name } }));
+  }
+}
+
+function onceBody(options: OnceOptions): Json {
+  const { template, tags, env, limits, engine, minGrade, network, source, files, cwd, user, timeoutMs } = options;
+  return { template, tags, env, limits, engine, min_grade: minGrade, network, source, files, cwd, user, timeout_ms: timeoutMs };
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Code in interpreters that keep their state: what a call gives back, and the contexts it runs in.
+ */
+import type { Client } from "./client.js";
+import { ConnectionFailed, errorOfBody } from "./errors.js";
+import { type CallOptions, type ExecEvent, TextSink } from "./exec.js";
+import { type Json, concat, fromBase64, request, textOrBase64 } from "./wire.js";
+
+export type Language = "python" | "javascript" | "typescript" | "bash";
+
+export interface CodeOptions extends CallOptions {
+  /** Python, unless another is named. */
+  language?: Language;
+  /** The id or name of one of `contexts`; without it the language's default one is used. */
+  context?: string;
+  timeoutMs?: number;
+  /** What to do while another call runs in the context. */
+  onBusy?: "queue" | "refuse";
+  /** Of a default context, in the call that makes it; env likewise. */
+  cwd?: string;
+  env?: Record<string, string>;
+  /** With a callback the output comes while the code runs, and is not kept in the result. */
+  onStdout?: (chunk: string) => void;
+  onStderr?: (chunk: string) => void;
+  onResult?: (result: Result) => void;
+  killOnDisconnect?: boolean;
+}
+
+/** What the code failed with; `InterpreterDied` when its process is gone. */
+export interface CodeError {
+  name: string;
+  message: string;
+  traceback: string[];
+}
+
+/** A value in all the forms that it has, by MIME type: the last expression (`isMain`), or one that was shown. */
+export class Result {
+  readonly data: Record<string, any>;
+  readonly metadata: Record<string, any>;
+  readonly truncated: boolean;
+
+  constructor(
+    j: Json,
+    readonly isMain: boolean,
+  ) {
+    this.data = j["data"];
+    this.metadata = j["metadata"] ?? {};
+    this.truncated = Boolean(j["truncated"]);
+  }
+
+  get text(): string | undefined {
+    return this.data["text/plain"];
+  }
+  get html(): string | undefined {
+    return this.data["text/html"];
+  }
+  get json(): unknown {
+    return this.data["application/json"];
+  }
+  /** The picture's bytes. */
+  get png(): Uint8Array | undefined {
+    const encoded: unknown = this.data["image/png"];
+    return typeof encoded === "string" ? fromBase64(encoded) : undefined;
+  }
+}
+
+export class ContextInfo {
+  readonly id: string;
+  readonly name: string;
+  readonly language: Language;
+  readonly state: "starting" | "idle" | "busy" | "dead";
+  readonly count: number;
+
+  constructor(readonly raw: Json) {
+    this.id = raw["id"];
+    this.name = raw["name"];
+    this.language = raw["language"];
+    this.state = raw["state"];
+    this.count = raw["count"];
+  }
+}
+
+/** Code that fails is no exception: see `error`. */
+export class CodeResult {
+  readonly status: "ok" | "error" | "exit" | "died";
+  readonly cause: string | null;
+  /** The call's number in its interpreter. */
+  readonly count: number;
+  readonly exitCode: number;
+  readonly signal: number | null;
+  /** An earlier interpreter of the context had ended: this call began with a fresh one. */
+  readonly restarted: boolean;
+  readonly context: ContextInfo | null;
+  readonly wallUs: number;
+  readonly cpuUs: number | null;
+
+  constructor(
+    end: Json,
+    readonly stdoutBytes: Uint8Array,
+    readonly stderrBytes: Uint8Array,
+    readonly results: Result[],
+    readonly error: CodeError | null,
+    readonly stdoutTruncated = false,
+    readonly stderrTruncated = false,
+  ) {
+    this.status = end["status"];
+    this.cause = end["cause"];
+    this.count = end["count"];
+    this.exitCode = end["exit_code"] ?? (this.status === "ok" ? 0 : 1);
+    this.signal = end["signal"];
+    this.restarted = end["restarted"];
+    this.context = end["context"] ? new ContextInfo(end["context"]) : null;
+    this.wallUs = end["wall_us"];
+    this.cpuUs = end["cpu_us"] ?? null;
+  }
+
+  static fromJson(j: Json): CodeResult {
+    const results = (j["results"] as Json[]).map((r) => new Result(r, Boolean(r["is_main"])));
+    return new CodeResult(
+      j,
+      textOrBase64(j, "stdout"),
+      textOrBase64(j, "stderr"),
+      results,
+      j["error"],
+      j["stdout_truncated"],
+      j["stderr_truncated"],
+    );
+  }
+
+  get stdout(): string {
+    return new TextDecoder().decode(this.stdoutBytes);
+  }
+  get stderr(): string {
+    return new TextDecoder().decode(this.stderrBytes);
+  }
+  /** The last expression's value as text, if it had one. */
+  get text(): string | undefined {
+    return this.results.find((r) => r.isMain)?.text;
+  }
+}
+
+/** A streamed call's result. Output that went to a callback is not kept. */
+export async function collectCode(stream: AsyncIterable<ExecEvent>, options: CodeOptions): Promise<CodeResult> {
+  const { onStdout, onStderr, onResult } = options;
+  const sinks = { stdout: onStdout && new TextSink(onStdout), stderr: onStderr && new TextSink(onStderr) };
+  const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
+  const results: Result[] = [];
+  let error: CodeError | null = null;
+  for await (const { type, raw, data } of stream) {
+    if (type === "stdout" || type === "stderr") {
+      const sink = sinks[type];
+      if (sink) sink.push(data);
+      else kept[type].push(data);
+    } else if (type === "result" || type === "display") {
+      const result = new Result(raw, type === "result");
+      results.push(result);
+      onResult?.(result);
+    } else if (type === "error") error = raw["error"];
+    else if (type === "failed") throw errorOfBody(0, raw);
+    else if (type === "done") {
+      sinks.stdout?.end();
+      sinks.stderr?.end();
+      return new CodeResult(raw, concat(kept.stdout), concat(kept.stderr), results, error);
+    }
+  }
+  throw new ConnectionFailed("the stream ended before the code did");
+}
+
+export interface ContextOptions {
+  name?: string;
+  language?: Language;
+  cwd?: string;
+  env?: Record<string, string>;
+  user?: string;
+}
+
+/** The named interpreters of a sandbox. */
+export class Contexts {
+  private readonly path: string[];
+
+  constructor(
+    private readonly client: Client,
+    sandboxId: string,
+  ) {
+    this.path = ["sandboxes", sandboxId, "contexts"];
+  }
+
+  async create(options: ContextOptions = {}): Promise<ContextInfo> {
+    const { name, language, cwd, env, user } = options;
+    const body = { name, language, cwd, env, user };
+    return new ContextInfo(await this.client.call(request("POST", this.path, { body })));
+  }
+
+  async list(): Promise<ContextInfo[]> {
+    const reply = await this.client.call(request("GET", this.path));
+    return (reply["contexts"] as Json[]).map((j) => new ContextInfo(j));
+  }
+
+  private async one(method: string, context: string, ...word: string[]): Promise<ContextInfo> {
+    return new ContextInfo(await this.client.call(request(method, [...this.path, context, ...word])));
+  }
+
+  get(context: string): Promise<ContextInfo> {
+    return this.one("GET", context);
+  }
+  /** Ends its interpreter with all that it started. */
+  remove(context: string): Promise<ContextInfo> {
+    return this.one("DELETE", context);
+  }
+  /** A fresh interpreter; its state is gone. */
+  restart(context: string): Promise<ContextInfo> {
+    return this.one("POST", context, "restart");
+  }
+  /** Ends the running call as an error, and keeps the state. */
+  interrupt(context: string): Promise<ContextInfo> {
+    return this.one("POST", context, "interrupt");
+  }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What can go wrong: one root, and a class for each case that a program may want to tell from others.
+ *
+ * Catch ClocheError for everything, and read `code`, `field`, `hint` and `requestId`. Errors of this side of the wire (no
+ * daemon, a broken stream) are ConnectionFailed and TimedOut, and share the root.
+ */
+import type { ExecInfo } from "./exec.js";
+
+export interface ErrorFacts {
+  code?: string;
+  status?: number;
+  requestId?: string;
+  hint?: string;
+  field?: string;
+  cause?: unknown;
+}
+
+export class ClocheError extends Error {
+  /** One of the API's closed list; see the API reference. */
+  readonly code: string;
+  /** HTTP's, or 0 where no reply brought it. */
+  readonly status: number;
+  readonly requestId: string | undefined;
+  /** What to do about it. */
+  readonly hint: string | undefined;
+  /** The field of the request that is to blame. */
+  readonly field: string | undefined;
+  /** The same call may succeed later, unchanged. */
+  readonly retryable: boolean;
+
+  constructor(message: string, facts: ErrorFacts = {}) {
+    super(facts.hint ? `${message} (${facts.hint})` : message, { cause: facts.cause });
+    this.name = new.target.name;
+    this.code = facts.code ?? "error";
+    this.status = facts.status ?? 0;
+    this.requestId = facts.requestId;
+    this.hint = facts.hint;
+    this.field = facts.field;
+    this.retryable = RETRYABLE.has(this.code);
+  }
+}
+
+const RETRYABLE = new Set([
+  "connection_failed",
+  "limit_exceeded",
+  "no_capacity",
+  "unavailable",
+  "request_timeout",
+  "quota_exceeded",
+]);
+
+/** No answer: the daemon is not there, or the connection broke on the way. */
+export class ConnectionFailed extends ClocheError {
+  constructor(message: string, facts: ErrorFacts = {}) {
+    super(message, { code: "connection_failed", ...facts });
+  }
+}
+/** The time that a call had was up; `timeout` of the API too. */
+export class TimedOut extends ClocheError {
+  constructor(message: string, facts: ErrorFacts = {}) {
+    super(message, { code: "timeout", ...facts });
+  }
+}
+/** `field` names the one to blame. */
+export class InvalidField extends ClocheError {}
+export class Unauthenticated extends ClocheError {}
+export class Forbidden extends ClocheError {}
+export class NotFound extends ClocheError {}
+export class Conflict extends ClocheError {}
+/** The sandbox or exec has ended. */
+export class Gone extends ClocheError {}
+export class TooLarge extends ClocheError {}
+export class LimitReached extends ClocheError {}
+export class NoCapacity extends ClocheError {}
+export class Unavailable extends ClocheError {}
+/** This engine or host cannot do it. */
+export class Unsupported extends ClocheError {}
+export class FileMissing extends ClocheError {}
+export class FileExists extends ClocheError {}
+export class FileDenied extends ClocheError {}
+export class FileInvalid extends ClocheError {}
+export class DiskFull extends ClocheError {}
+/** What the sandbox was to be filled with could not be had. */
+export class SourceFailed extends ClocheError {}
+
+/** The project's or key's quota is used up. */
+export class QuotaError extends ClocheError {
+  what: string | undefined;
+  limit: unknown;
+  current: unknown;
+  /** After how long it may work; undefined where that is not known. */
+  retryAfterMs: number | undefined;
+}
+/** This month's budget does not cover it. */
+export class BudgetError extends QuotaError {}
+
+/** A command did not end with code 0 (ExecResult.check()); `exec` has its exit, `detail` the figures of its cause. */
+export class ExecFailed extends ClocheError {
+  constructor(
+    message: string,
+    readonly exec: ExecInfo,
+  ) {
+    super(message, { code: "exec_failed" });
+  }
+  get detail(): Record<string, unknown> {
+    return this.exec.ended?.detail ?? {};
+  }
+}
+/** The sandbox's memory ran out. */
+export class OutOfMemory extends ExecFailed {}
+export class OutOfProcesses extends ExecFailed {}
+export class OutOfDisk extends ExecFailed {}
+/** Its own timeout, or its sandbox's, was up. */
+export class ExecTimedOut extends ExecFailed {}
+/** Something or somebody killed it, or its sandbox ended under it. */
+export class ExecKilled extends ExecFailed {}
+
+const BY_CAUSE: Record<string, typeof ExecFailed> = {
+  oom: OutOfMemory,
+  pids: OutOfProcesses,
+  disk_full: OutOfDisk,
+  timeout: ExecTimedOut,
+  idle: ExecTimedOut,
+  exited: ExecFailed,
+};
+
+/** The error that an exec's end stands for. */
+export function errorOfExec(exec: ExecInfo): ExecFailed {
+  const message = exec.ended?.message ?? exec.error?.message ?? "it failed";
+  return new (BY_CAUSE[exec.cause ?? "exited"] ?? ExecKilled)(`exec ${exec.id}: ${message}`, exec);
+}
+
+const BY_CODE: Record<string, new (message: string, facts: ErrorFacts) => ClocheError> = {
+  invalid_field: InvalidField,
+  unauthenticated: Unauthenticated,
+  forbidden: Forbidden,
+  not_found: NotFound,
+  conflict: Conflict,
+  gone: Gone,
+  too_large: TooLarge,
+  limit_exceeded: LimitReached,
+  no_capacity: NoCapacity,
+  unavailable: Unavailable,
+  unsupported: Unsupported,
+  timeout: TimedOut,
+  file_not_found: FileMissing,
+  file_exists: FileExists,
+  file_denied: FileDenied,
+  file_invalid: FileInvalid,
+  disk_full: DiskFull,
+  quota_exceeded: QuotaError,
+  budget_exceeded: BudgetError,
+  source_failed: SourceFailed,
+};
+
+/** The error that a reply's parsed body stands for; never fails, whatever the body is. */
+export function errorOfBody(status: number, body: unknown): ClocheError {
+  const error = isRecord(body) ? body["error"] : undefined;
+  if (!isRecord(error)) return new ClocheError(`HTTP status ${status} without an error body`, { status });
+  const code = String(error["code"] ?? "error");
+  const made = new (BY_CODE[code] ?? ClocheError)(String(error["message"] ?? ""), {
+    code,
+    status,
+    requestId: text(error["request_id"]),
+    hint: text(error["hint"]),
+    field: text(error["field"]),
+  });
+  const figures = error["quota"];
+  if (made instanceof QuotaError && isRecord(figures)) {
+    made.what = text(figures["what"]);
+    made.limit = figures["limit"];
+    made.current = figures["current"];
+    const wait = figures["retry_after_ms"];
+    made.retryAfterMs = typeof wait === "number" ? wait : undefined;
+  }
+  return made;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}

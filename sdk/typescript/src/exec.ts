@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Commands: what one is, what its end gives back, and Exec, the command that runs or ran.
+ */
+import { ConnectionFailed, Gone, errorOfBody, errorOfExec } from "./errors.js";
+import type { Client } from "./client.js";
+import {
+  FOREVER,
+  type Json,
+  NDJSON,
+  type Source,
+  concat,
+  fromBase64,
+  jsonLines,
+  request,
+  textOrBase64,
+  toBase64,
+  utf8,
+} from "./wire.js";
+
+/** A string is a line for the shell, an array an argv that no shell sees. */
+export type Command = string | readonly string[];
+
+export interface TerminalSize {
+  rows: number;
+  cols: number;
+}
+
+/** Why a sandbox or an exec ended, with the figures that decided. */
+export interface Ended {
+  cause: string;
+  detail: Record<string, unknown> | null;
+  message: string;
+  at_us: number;
+}
+
+export interface CallOptions {
+  /** Gives up waiting; what runs inside goes on, unless killOnDisconnect says otherwise. */
+  signal?: AbortSignal;
+}
+
+export interface ExecOptions extends CallOptions {
+  cwd?: string;
+  env?: Record<string, string>;
+  /** `user` (default), `root` (of the sandbox only), a name of its /etc/passwd, or a number. */
+  user?: string;
+  stdin?: string | Uint8Array;
+  /** Gives it a terminal. */
+  pty?: boolean | TerminalSize;
+  /** TERM to its whole tree after this long, then KILL. */
+  timeoutMs?: number;
+}
+
+export interface RunOptions extends ExecOptions {
+  /** With a callback the output comes while the command runs, and is not kept in the result. */
+  onStdout?: (chunk: string) => void;
+  onStderr?: (chunk: string) => void;
+  killOnDisconnect?: boolean;
+}
+
+export interface StartOptions extends ExecOptions {
+  /** Keeps stdin open for writeStdin(). */
+  openStdin?: boolean;
+}
+
+export function execBody(command: Command, options: ExecOptions & { openStdin?: boolean }): Json {
+  const { stdin, pty } = options;
+  const body: Json = {
+    cwd: options.cwd,
+    env: options.env,
+    user: options.user,
+    timeout_ms: options.timeoutMs,
+    open_stdin: options.openStdin || undefined,
+  };
+  if (typeof command === "string") body["shell"] = command;
+  else body["argv"] = [...command];
+  if (typeof stdin === "string") body["stdin"] = stdin;
+  else if (stdin) body["stdin_base64"] = toBase64(stdin);
+  if (pty) body["pty"] = pty === true ? { rows: 24, cols: 80 } : { rows: pty.rows, cols: pty.cols };
+  return body;
+}
+
+export type ExecState = "starting" | "running" | "exited" | "failed";
+
+/** `exitCode` or `signal` once it is over; `cause` says why where it did not end by itself. */
+export class ExecInfo {
+  readonly id: string;
+  readonly state: ExecState;
+  readonly exitCode: number | null;
+  readonly signal: number | null;
+  readonly cause: string | null;
+  readonly ended: Ended | null;
+  readonly error: { code: string; message: string } | null;
+
+  constructor(readonly raw: Json) {
+    this.id = raw["id"];
+    this.state = raw["state"];
+    this.exitCode = raw["exit_code"] ?? null;
+    this.signal = raw["signal"] ?? null;
+    this.cause = raw["cause"] ?? null;
+    this.ended = raw["ended"] ?? null;
+    this.error = raw["error"] ?? null;
+  }
+
+  get isOver(): boolean {
+    return this.state === "exited" || this.state === "failed";
+  }
+}
+
+export class ExecResult {
+  constructor(
+    readonly exec: ExecInfo,
+    readonly stdoutBytes: Uint8Array,
+    readonly stderrBytes: Uint8Array,
+    readonly stdoutTruncated = false,
+    readonly stderrTruncated = false,
+  ) {}
+
+  static fromJson(j: Json): ExecResult {
+    return new ExecResult(
+      new ExecInfo(j["exec"]),
+      textOrBase64(j, "stdout"),
+      textOrBase64(j, "stderr"),
+      Boolean(j["stdout_truncated"]),
+      Boolean(j["stderr_truncated"]),
+    );
+  }
+
+  get exitCode(): number | null {
+    return this.exec.exitCode;
+  }
+  get signal(): number | null {
+    return this.exec.signal;
+  }
+  get cause(): string | null {
+    return this.exec.cause;
+  }
+  /** Bytes that are not UTF-8 show as U+FFFD. */
+  get stdout(): string {
+    return new TextDecoder().decode(this.stdoutBytes);
+  }
+  get stderr(): string {
+    return new TextDecoder().decode(this.stderrBytes);
+  }
+
+  /** Itself, if the command ended with code 0; else the error that fits its cause: OutOfMemory, say. */
+  check(): this {
+    if (this.exitCode !== 0) throw errorOfExec(this.exec);
+    return this;
+  }
+}
+
+/** One of an exec (started, stdout, stderr, gap, exited) or of a code call (result, display, error, done, …). */
+export class ExecEvent {
+  readonly type: string;
+  /** Of output: grows by one with each event. */
+  readonly seq: number;
+  /** The exact bytes of stdout and stderr. */
+  readonly data: Uint8Array;
+
+  constructor(readonly raw: Json) {
+    this.type = raw["type"];
+    this.seq = raw["seq"] ?? 0;
+    this.data = typeof raw["base64"] === "string" ? fromBase64(raw["base64"]) : utf8(raw["text"] ?? "");
+  }
+
+  get exec(): ExecInfo | undefined {
+    return this.raw["exec"] ? new ExecInfo(this.raw["exec"]) : undefined;
+  }
+  /** Of a gap: output that the daemon no longer had. */
+  get lostBytes(): number {
+    return this.raw["lost_bytes"] ?? 0;
+  }
+}
+
+/** The events of a reply; one that says that the stream cannot go on is thrown. */
+export async function* events(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<ExecEvent> {
+  for await (const j of jsonLines(pieces)) {
+    if (j["type"] === "error" && j["error"]?.code) throw errorOfBody(0, j);
+    yield new ExecEvent(j);
+  }
+}
+
+/** Passes bytes on as text; a character that is cut in two waits for its rest. */
+export class TextSink {
+  private readonly decoder = new TextDecoder();
+  constructor(private readonly sink: (chunk: string) => void) {}
+
+  push(data: Uint8Array): void {
+    const text = this.decoder.decode(data, { stream: true });
+    if (text) this.sink(text);
+  }
+  end(): void {
+    const text = this.decoder.decode();
+    if (text) this.sink(text);
+  }
+}
+
+/** A streamed command's result. Output that went to a callback is not kept. */
+export async function collect(
+  stream: AsyncIterable<ExecEvent>,
+  onStdout?: (chunk: string) => void,
+  onStderr?: (chunk: string) => void,
+): Promise<ExecResult> {
+  const sinks = { stdout: onStdout && new TextSink(onStdout), stderr: onStderr && new TextSink(onStderr) };
+  const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
+  let info: ExecInfo | undefined;
+  for await (const event of stream) {
+    if (event.type === "stdout" || event.type === "stderr") {
+      const sink = sinks[event.type];
+      if (sink) sink.push(event.data);
+      else kept[event.type].push(event.data);
+    } else info = event.exec ?? info;
+  }
+  sinks.stdout?.end();
+  sinks.stderr?.end();
+  if (!info?.isOver) throw new ConnectionFailed("the stream ended before the exec did");
+  return new ExecResult(info, concat(kept.stdout), concat(kept.stderr));
+}
+
+/** A command that runs, or ran, in a sandbox. It outlives the client that started it. */
+export class Exec {
+  private readonly path: string[];
+
+  constructor(
+    private readonly client: Client,
+    sandboxId: string,
+    public info: ExecInfo,
+  ) {
+    this.path = ["sandboxes", sandboxId, "execs", info.id];
+  }
+
+  get id(): string {
+    return this.info.id;
+  }
+
+  async refresh(): Promise<ExecInfo> {
+    return (this.info = new ExecInfo(await this.client.call(request("GET", this.path))));
+  }
+
+  /**
+   * Events with a sequence number above `after`; with `follow` (the default) until the exec is over. A connection that
+   * breaks is made again where it was: no event is lost or comes twice.
+   */
+  async *output(options: { after?: number; follow?: boolean } & CallOptions = {}): AsyncGenerator<ExecEvent> {
+    const { follow = true, signal } = options;
+    let after = options.after ?? 0;
+    for (;;) {
+      const query = { after: after || undefined, follow };
+      try {
+        const req = request("GET", [...this.path, "output"], { query, accept: NDJSON, timeoutMs: FOREVER, signal });
+        for await (const event of events((await this.client.open(req)).pieces())) {
+          after = Math.max(after, event.seq);
+          yield event;
+        }
+        return;
+      } catch (error) {
+        if (!(error instanceof ConnectionFailed) || signal?.aborted) throw error;
+      }
+    }
+  }
+
+  /** Until it is over; with a timeout the exec as it is by then. */
+  async wait(options: { timeoutMs?: number } & CallOptions = {}): Promise<ExecInfo> {
+    const deadline = options.timeoutMs === undefined ? Infinity : Date.now() + options.timeoutMs;
+    for (;;) {
+      const left = Math.max(0, Math.min(30_000, deadline - Date.now()));
+      const parts = { query: { timeout_ms: left }, timeoutMs: left + 60_000, signal: options.signal };
+      this.info = new ExecInfo(await this.client.call(request("GET", [...this.path, "wait"], parts)));
+      if (this.info.isOver || Date.now() >= deadline) return this.info;
+    }
+  }
+
+  /** Resolves once the sandbox has taken it: a program that does not read makes this wait. */
+  async writeStdin(data: Source, options: { eof?: boolean } & CallOptions = {}): Promise<void> {
+    const parts = { query: { eof: options.eof }, stream: data, timeoutMs: FOREVER, signal: options.signal };
+    await this.client.call(request("POST", [...this.path, "stdin"], parts));
+  }
+
+  closeStdin(): Promise<void> {
+    return this.writeStdin("", { eof: true });
+  }
+
+  /** To its process group, or with `tree` to all that it started. */
+  async signal(signal: string | number, options: { tree?: boolean } = {}): Promise<void> {
+    const body = { signal, tree: options.tree || undefined };
+    await this.client.call(request("POST", [...this.path, "signal"], { body }));
+  }
+
+  /** Ends it with everything that it started, and waits for that. */
+  async kill(): Promise<ExecInfo> {
+    try {
+      await this.signal("KILL", { tree: true });
+    } catch (error) {
+      if (!(error instanceof Gone)) throw error;
+    }
+    return this.wait();
+  }
+
+  async resize(size: TerminalSize): Promise<void> {
+    const body = { rows: size.rows, cols: size.cols };
+    await this.client.call(request("POST", [...this.path, "resize"], { body }));
+  }
+
+  /** Kills what still runs and forgets the exec with its output. */
+  async delete(): Promise<void> {
+    await this.client.call(request("DELETE", this.path));
+  }
+}
+
