@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a guest's kernel finds as its first root: the agent as /init and the kernel's modules, in
+ * the order in which the agent loads them. Made from the daemon's own agent each time, so that it
+ * is never of another version than the host that speaks to it.
+ */
+#include "base/err.h"
+
+/*
+ * kernel_fd: a directory that holds modules/NN-NAME.ko (guest/build/kernel.sh). agent_fd: the
+ * agent's binary. On success *ret_fd is a sealed memfd.
+ */
+must_check int initrd_make(int kernel_fd, int agent_fd, int *ret_fd, struct err *err);
