@@ -45,8 +45,9 @@ struct tar_reader {
 	char *path, *target;
 	bool has_size;
 	uint64_t size;
-	bool has_mtime;
-	uint64_t mtime_s;
+	bool has_mtime, has_uid, has_gid;
+	uint64_t mtime_s, uid, gid;
+	uint32_t mtime_ns;
 };
 
 struct tar_reader *tar_reader_new(const struct tar_ops *ops, void *arg,
@@ -66,7 +67,8 @@ static void drop_extras(struct tar_reader *r)
 	free(r->path);
 	free(r->target);
 	r->path = r->target = NULL;
-	r->has_size = r->has_mtime = false;
+	r->has_size = r->has_mtime = r->has_uid = r->has_gid = false;
+	r->mtime_ns = 0;
 }
 
 void tar_reader_free(struct tar_reader *r)
@@ -289,23 +291,53 @@ static int pass_pipe(struct tar_reader *r, char *path, struct err *err)
 	return status;
 }
 
+static int pass_device(struct tar_reader *r, char *path, struct err *err)
+{
+	int status = check_path(path, err);
+
+	drop_extras(r);
+	return status < 0 ? status : r->ops->on_device(path, r->arg, err);
+}
+
+static uint32_t owner_of(const char *field, size_t len, bool has_pax, uint64_t pax)
+{
+	uint64_t id = pax;
+
+	if (!has_pax && parse_number(field, len, &id) < 0)
+		return UINT32_MAX;
+	return (uint32_t)MIN(id, (uint64_t)UINT32_MAX);
+}
+
+static void read_owner(const struct tar_reader *r, struct tar_entry *e)
+{
+	const struct tar_head *head = &r->block.head;
+
+	e->uid = owner_of(head->uid, sizeof(head->uid), r->has_uid, r->uid);
+	e->gid = owner_of(head->gid, sizeof(head->gid), r->has_gid, r->gid);
+}
+
 static int begin_entry(struct tar_reader *r, uint64_t size, struct err *err)
 {
 	const struct tar_head *head = &r->block.head;
 	auto_free char *path = r->path ? take_ptr(r->path) : head_path(head);
 	auto_free char *target =
 		r->target ? take_ptr(r->target) : xstrndup(head->target, sizeof(head->target));
-	struct tar_entry e = {.size = r->has_size ? r->size : size, .mtime_s = r->mtime_s};
+	struct tar_entry e = {.size = r->has_size ? r->size : size,
+	                      .mtime_s = r->mtime_s,
+	                      .mtime_ns = r->mtime_ns};
 	uint64_t mode, mtime;
 	int status;
 
 	if (head->type == '6' && r->ops->on_pipe)
 		return pass_pipe(r, path, err);
+	if ((head->type == '3' || head->type == '4') && r->ops->on_device)
+		return pass_device(r, path, err);
 	if (kind_of(head->type, path, &e.kind) < 0)
 		return refuse(err, EINVAL, path, why_not(head->type));
 	if (parse_number(head->mode, sizeof(head->mode), &mode) < 0)
 		return refuse(err, EINVAL, path, "the mode is no number");
-	e.mode = (uint32_t)mode & 0777;
+	e.mode = (uint32_t)mode & (r->limits.is_root ? 07777 : 0777);
+	read_owner(r, &e);
 	if (!r->has_mtime)
 		e.mtime_s = parse_number(head->mtime, sizeof(head->mtime), &mtime) == 0 ? mtime : 0;
 	drop_extras(r);
@@ -344,6 +376,24 @@ static int set_decimal(const char *text, size_t len, uint64_t *ret)
 	return parse_u64(digits, INT64_MAX, ret);
 }
 
+/* "SECONDS[.FRACTION]". A time before 1970, or none that we know, is no reason to refuse a file. */
+static void set_mtime(struct tar_reader *r, const char *value, size_t len)
+{
+	const char *dot = memchr(value, '.', len);
+	size_t whole = dot ? (size_t)(dot - value) : len;
+	uint32_t ns = 0;
+
+	r->has_mtime = set_decimal(value, whole, &r->mtime_s) == 0;
+	for (size_t i = 0; i < 9; i++) {
+		char c = whole + 1 + i < len ? value[whole + 1 + i] : '0';
+
+		if (c < '0' || c > '9')
+			return;
+		ns = ns * 10 + (uint32_t)(c - '0');
+	}
+	r->mtime_ns = r->has_mtime ? ns : 0;
+}
+
 static bool key_is(const char *key, size_t len, const char *name)
 {
 	return len == strlen(name) && memcmp(key, name, len) == 0;
@@ -361,16 +411,16 @@ static int apply_pax(struct tar_reader *r, const char *key, size_t key_len, cons
 		return set_decimal(value, value_len, &r->size);
 	}
 	if (key_is(key, key_len, "mtime")) {
-		const char *dot = memchr(value, '.', value_len);
-
-		/* A time before 1970, or none that we know, is no reason to refuse a file. */
-		r->has_mtime = set_decimal(value, dot ? (size_t)(dot - value) : value_len,
-		                           &r->mtime_s) == 0;
+		set_mtime(r, value, value_len);
 		return 0;
 	}
+	if (key_is(key, key_len, "uid"))
+		r->has_uid = set_decimal(value, value_len, &r->uid) == 0;
+	if (key_is(key, key_len, "gid"))
+		r->has_gid = set_decimal(value, value_len, &r->gid) == 0;
 	if (key_len >= 11 && memcmp(key, "GNU.sparse.", 11) == 0)
 		return -ENOTSUP;
-	return 0; /* owners, xattrs, comments: dropped */
+	return 0; /* owners' names, xattrs, comments: dropped */
 }
 
 /* "LENGTH KEY=VALUE\n", where LENGTH counts the whole record. */

@@ -5,10 +5,10 @@
  * header where ustar's fields are too small.
  *
  * A reader's archive is hostile. What reaches the callbacks holds: a path is relative, not empty,
- * and has no ".." and no NUL; modes are permission bits only (no set-uid, set-gid, sticky); kinds
- * are the four below; entries and bytes are within the limits. Everything else ends the reading
- * with a sentence that names the entry, which on_pipe can soften for named pipes. Where a path
- * leads on a disk is for the callbacks to confine.
+ * and has no ".." and no NUL; modes are permission bits only (no set-uid, set-gid, sticky), unless
+ * the reader is for whole roots; kinds are the four below; entries and bytes are within the limits.
+ * Everything else ends the reading with a sentence that names the entry, which on_pipe and
+ * on_device can soften. Where a path leads on a disk is for the callbacks to confine.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -25,9 +25,10 @@ struct tar_entry {
 	const char *path;
 	const char *target; /* a symbolic link's is any text, a hard link's is like a path */
 	uint32_t mode;
-	uint32_t uid, gid; /* writing only: a reader's files belong to who reads */
+	uint32_t uid, gid; /* reading: what the archive says; UINT32_MAX where it is no number */
 	uint64_t size;
 	uint64_t mtime_s;
+	uint32_t mtime_ns;
 };
 
 struct tar_ops {
@@ -36,10 +37,13 @@ struct tar_ops {
 	int (*on_entry_end)(void *arg, struct err *err); /* after a file's data */
 	/* A named pipe is passed over, and told of here; NULL = it is refused. */
 	void (*on_pipe)(const char *path, void *arg);
+	/* A device is passed over if this returns 0; NULL = it is refused. */
+	int (*on_device)(const char *path, void *arg, struct err *err);
 };
 
 struct tar_limits {
 	uint64_t entries, bytes; /* 0 = none */
+	bool is_root;            /* set-id and sticky bits are told too */
 };
 
 struct tar_reader;

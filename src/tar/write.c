@@ -93,6 +93,14 @@ static int put_number(struct buf *pax, const char *key, uint64_t value)
 	return put_record(pax, key, text);
 }
 
+static int put_time(struct buf *pax, uint64_t s, uint32_t ns)
+{
+	char text[40];
+
+	(void)snprintf(text, sizeof(text), "%llu.%09u", (unsigned long long)s, ns);
+	return put_record(pax, "mtime", text);
+}
+
 static int put_pax(struct buf *out, const struct buf *pax)
 {
 	static const char zeros[TAR_BLOCK];
@@ -138,6 +146,8 @@ int tar_put_head(struct buf *out, const struct tar_entry *e)
 		r = put_number(&pax, "uid", e->uid);
 	if (r >= 0 && e->gid > OCTAL_7)
 		r = put_number(&pax, "gid", e->gid);
+	if (r >= 0 && (e->mtime_ns > 0 || e->mtime_s > OCTAL_11))
+		r = put_time(&pax, e->mtime_s, e->mtime_ns);
 	if (r >= 0 && pax.len > 0)
 		r = put_pax(out, &pax);
 	if (r < 0)
