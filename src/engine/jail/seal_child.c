@@ -212,7 +212,7 @@ static int load_filter(struct jail *jail, struct err *err)
 
 static int exec_mkfs(struct jail *jail, struct err *err)
 {
-	char epoch[32], excludes[ARRAY_SIZE(left_out)][160];
+	char epoch[48], excludes[ARRAY_SIZE(left_out)][160];
 	const char *argv[ARRAY_SIZE(left_out) + 16] = {"mkfs.erofs",
 	                                               "--quiet",
 	                                               "-d1",
@@ -220,13 +220,13 @@ static int exec_mkfs(struct jail *jail, struct err *err)
 	                                               orders.is_small ? "-zlz4hc" : "-zlz4",
 	                                               orders.is_small ? "-C65536" : "-C32768",
 	                                               UUID,
-	                                               epoch,
 	                                               "--preserve-mtime"};
-	char *const env[] = {unconst("TMPDIR=/tmp"), NULL};
-	size_t n = 9;
+	char *const env[] = {unconst("TMPDIR=/tmp"), epoch, NULL};
+	size_t n = 8;
 
 	(void)jail;
-	(void)snprintf(epoch, sizeof(epoch), "-T%" PRIu64, orders.epoch_s);
+	/* Its option -T gives every file that time; this cuts what is later, and keeps the rest. */
+	(void)snprintf(epoch, sizeof(epoch), "SOURCE_DATE_EPOCH=%" PRIu64, orders.epoch_s);
 	for (size_t i = 0; i < ARRAY_SIZE(left_out); i++) {
 		(void)snprintf(excludes[i], sizeof(excludes[i]), "--exclude-regex=%s", left_out[i]);
 		argv[n++] = excludes[i];
