@@ -40,6 +40,8 @@ enum file_op {
 	FILE_TAR_IN,  /* tar from INPUT into path; one record: entries and bytes (as size) */
 	FILE_WATCH,   /* records as files change under path, until FORGET */
 	FILE_TRUST,   /* a certificate from INPUT, added to the bundle path and kept as path2 */
+	FILE_ROOT_IN, /* an image or the tar of a root from INPUT into path, which is new; path2 is
+	                 which image; counts as it goes, then JSON that tells what it was */
 	FILE_OP_COUNT,
 };
 
