@@ -6,12 +6,14 @@
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/reply.h"
+#include "api/templates.h"
 #include "sandbox/image.h"
 
 #include <string.h>
 
-#define USER_MAX 64
-#define CWD_MAX  1024
+#define USER_MAX  64
+#define CWD_MAX   1024
+#define WORDS_MAX 1024 /* of an image's entrypoint or command */
 
 static void put_template(const struct template *t, void *arg)
 {
@@ -35,7 +37,7 @@ int list_templates(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
-static int find_template(const struct http_req *req, struct template **ret, struct err *err)
+int find_template(const struct http_req *req, struct template **ret, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *name = http_param(req, "template");
@@ -62,8 +64,7 @@ int get_template(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
-/* What is everybody's is the operator's to change. */
-static int check_shared(const struct http_req *req, struct err *err)
+int check_shared_template(const struct http_req *req, struct err *err)
 {
 	if (key_scope(http_user(req)) != SCOPE_ADMIN)
 		return err_set(err, ERR_FORBIDDEN, 0,
@@ -83,7 +84,7 @@ int delete_template(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = find_template(req, &t, err);
 	if (r == 0 && template_is_shared(t))
-		r = check_shared(req, err);
+		r = check_shared_template(req, err);
 	if (r < 0)
 		return r;
 	(void)snprintf(id, sizeof(id), "%s", template_id(t));
@@ -189,6 +190,42 @@ static int read_body(const json_t *body, struct template_body *ret, struct err *
 	return r;
 }
 
+static int check_words(const json_t *manifest, const char *field, struct err *err)
+{
+	const json_t *words = json_object_get(manifest, field), *word;
+	size_t i;
+
+	if (!words)
+		return 0;
+	if (!json_is_array(words) || json_array_size(words) > WORDS_MAX)
+		return err_field(err, field, "must be a list of at most %d words", WORDS_MAX);
+	json_array_foreach(words, i, word) if (!json_is_string(word)) return err_field(
+		err, field, "must be a list of texts");
+	return 0;
+}
+
+int check_manifest(const json_t *manifest, struct err *err)
+{
+	const json_t *env = json_object_get(manifest, "env");
+	const json_t *user = json_object_get(manifest, "user");
+	const json_t *cwd = json_object_get(manifest, "cwd");
+	int r = 0;
+
+	if (env && !json_is_object(env))
+		return err_field(err, "env", "must be an object");
+	if ((user && !json_is_string(user)) || json_string_length(user) > USER_MAX)
+		return err_field(err, "user", "must be a text of at most %d bytes", USER_MAX);
+	if ((cwd && !json_is_string(cwd)) || json_string_length(cwd) > CWD_MAX)
+		return err_field(err, "cwd", "must be a text of at most %d bytes", CWD_MAX);
+	if (env)
+		r = body_check_env(env, "env", err);
+	if (r == 0)
+		r = body_check_user(json_string_value(user), "user", err);
+	if (r == 0)
+		r = check_words(manifest, "entrypoint", err);
+	return r == 0 ? check_words(manifest, "cmd", err) : r;
+}
+
 static json_t *make_manifest(const struct template_body *b)
 {
 	json_t *manifest = json_object();
@@ -231,7 +268,7 @@ int create_template(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = read_body(http_json(req), &body, err);
 	if (r == 0 && body.is_shared)
-		r = check_shared(req, err);
+		r = check_shared_template(req, err);
 	if (r < 0)
 		return r;
 	s = sandbox_find(api->fleet, caller_project(req), body.from);

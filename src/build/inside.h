@@ -38,6 +38,7 @@ struct builds {
 	struct list all; /* in order of creation */
 	size_t n;
 	struct list cache; /* of struct cached, the least recently used first */
+	struct list imports;
 	bool is_resumed;
 };
 
@@ -87,6 +88,11 @@ void builds_on_ended(struct build *b); /* others may start */
 void build_tell(struct build *b);
 struct build *builds_find_unfinished(struct builds *bs, const char *project_id, const char *name);
 const char *build_name(const struct build *b); /* of its template */
+
+/* import.c */
+struct import;
+void import_free(struct import *im); /* on_end is not called */
+void imports_close(struct builds *bs);
 
 /* record.c */
 must_check int build_save(const struct build *b, struct err *err);

@@ -35,6 +35,17 @@ static const struct subcommand subcommands[] = {
 	{"cancel", template_cancel, "[OPTIONS] BUILD_ID",
          "Ends a build. Steps that were whole are kept for the next one.",
          "  cloche template cancel bld_k3v9…", .n_words = 1},
+	{"import", template_import, "[OPTIONS] PATH|-",
+         "Makes a template of an image from elsewhere: what `cloche template export` or `docker "
+         "save` wrote,\n"
+         "an OCI image layout, or the root of a machine. A file or stdin is a tar, which may be "
+         "compressed\n"
+         "with gzip or zstd; a directory is a layout or a root. It is unpacked in a sandbox of its "
+         "own,\nnever on the host. Without --name it is named after the file.",
+         "  docker save my-app:1 | cloche template import --name my-app -\n"
+         "  cloche template import ./layout --name my-app --ref 1.2\n"
+         "  cloche template import rootfs.tar.zst",
+         .n_words = 1, .first_opt = 11, .n_opts = 5},
 	{"rm", template_rm, "[OPTIONS] TEMPLATE",
          "Removes a template. Refused while a sandbox runs on it or keeps files over it.",
          "  cloche template rm my-app", .n_words = 1},
@@ -73,6 +84,16 @@ int cmd_template(int argc, char **argv)
 		{0, "cwd", OPT_TEXT, &opts.from.cwd, "DIR", "and where"},
 		{'e', "env", OPT_LIST, &opts.from.env, "K=V",
 	         "a variable of every command, again for more"},
+		/* of import */
+		{0, "name", OPT_TEXT, &opts.import.name, "NAME", "the template's name"},
+		{0, "ref", OPT_TEXT, &opts.import.ref, "REF",
+	         "which image, by its name or tag, where there are several"},
+		{0, "shared", OPT_FLAG, &opts.import.is_shared, NULL,
+	         "for all projects; needs an admin's key of the project default"},
+		{0, "replace", OPT_FLAG, &opts.import.is_replacing, NULL,
+	         "the name may mean another one until now"},
+		{0, "small", OPT_FLAG, &opts.import.is_small, NULL,
+	         "take ten times as long and become an eighth smaller"},
 	};
 	int status = group_main(&group, rows, &opts, argc, argv);
 

@@ -3,8 +3,10 @@
 /* What the options of all subcommands of `cloche template` are read into. */
 #include "cli/template_build.h"
 #include "cli/template_list.h"
+#include "cli/template_move.h"
 
 struct template_opts {
 	struct template_build_opts build;
 	struct template_from_opts from;
+	struct template_import_opts import;
 };

@@ -23,6 +23,7 @@ struct mktar {
 	uint64_t file_left;
 	size_t padding_left;
 	bool is_over;
+	bool keeps_owners;
 };
 
 int mktar_new(int dir_fd, mktar_skip_fn skip, void *arg, struct mktar **ret, struct err *err)
@@ -58,7 +59,12 @@ static void skip_entry(const struct mktar *m, const char *why)
 		m->skip(m->at.path, why, m->skip_arg);
 }
 
-/* Owners are not told: whoever unpacks it owns it. */
+void mktar_keep_owners(struct mktar *m)
+{
+	m->keeps_owners = true;
+}
+
+/* Without owners whoever unpacks it owns it. */
 static int put_head(struct mktar *m, enum tar_kind kind, const char *target, const struct stat *st,
                     struct err *err)
 {
@@ -66,7 +72,9 @@ static int put_head(struct mktar *m, enum tar_kind kind, const char *target, con
 		.kind = kind,
 		.path = m->at.path,
 		.target = target,
-		.mode = st->st_mode & 0777,
+		.mode = st->st_mode & (m->keeps_owners ? 07777 : 0777),
+		.uid = m->keeps_owners ? st->st_uid : 0,
+		.gid = m->keeps_owners ? st->st_gid : 0,
 		.size = (uint64_t)st->st_size,
 		.mtime_s = (uint64_t)MAX(st->st_mtim.tv_sec, (time_t)0),
 	};

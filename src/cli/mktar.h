@@ -15,6 +15,9 @@ typedef void (*mktar_skip_fn)(const char *name, const char *why, void *arg);
 /* Takes dir_fd, also when it fails. Entries are named relative to it. */
 must_check int mktar_new(int dir_fd, mktar_skip_fn skip, void *arg, struct mktar **ret,
                          struct err *err);
+/* Owners and all bits of modes are told too, for what is to be somebody's root. Before the first
+ * read. */
+void mktar_keep_owners(struct mktar *m);
 /* The next up to room bytes; 0 at the end. */
 must_check ssize_t mktar_read(struct mktar *m, void *data, size_t room, struct err *err);
 void mktar_free(struct mktar *m);

@@ -30,6 +30,7 @@ struct image_seal {
 	struct fleet *fleet;
 	uint64_t tag, bytes;
 	image_sealed_fn done;
+	void (*progress)(uint64_t bytes, void *arg);
 	void *arg;
 };
 
@@ -180,6 +181,8 @@ static void on_seal(const struct msg_reply *reply, int fd, void *arg)
 		(void)close(fd);
 	if (reply->err.code == ERR_NONE && digest_is_zero(&reply->seal.image)) {
 		seal->bytes = reply->seal.bytes;
+		if (seal->progress)
+			seal->progress(seal->bytes, seal->arg);
 		return;
 	}
 	list_remove(&seal->link);
@@ -231,7 +234,8 @@ int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn
 		return r;
 	memcpy(req.id, s->id, sizeof(req.id));
 	seal = xnew0(struct image_seal);
-	*seal = (struct image_seal){.fleet = fleet, .done = done, .arg = arg};
+	*seal = (struct image_seal){
+		.fleet = fleet, .done = done, .progress = spec->progress, .arg = arg};
 	r = host_ask(fleet->host, &req, on_seal, seal, &seal->tag, err);
 	if (r < 0) {
 		free(seal);

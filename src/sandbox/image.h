@@ -15,6 +15,8 @@ struct image_spec {
 	bool is_small;      /* takes its time and becomes smaller */
 	uint64_t epoch_s;   /* no file in it is younger; 0 = than now */
 	uint64_t bytes_max; /* 0 = the most there may be */
+	/* Told a few times a second what is made so far; arg as of done. Or NULL. */
+	void (*progress)(uint64_t bytes, void *arg);
 };
 /* Called once: image and bytes, or err and no image. */
 typedef void (*image_sealed_fn)(const struct digest *image, uint64_t bytes, const struct err *err,

@@ -204,6 +204,17 @@ def create_template(api, box):
     assert api("delete_template", template=made["name"])[0] == 404
 
 
+def import_template(api, box):
+    name, out = f"t-{uuid.uuid4().hex[:8]}", io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("etc"))
+    for accept in ("application/json", "application/x-ndjson"):
+        status, made = api("import_template", template=name, query="replace=1", body=out.getvalue(), headers={"Accept": accept})
+        assert status == (201 if accept == "application/json" else 200)
+    assert json.loads(made.splitlines()[-1])["template"]["name"] == name
+    assert api("delete_template", template=name)[0] == 200
+
+
 list_templates = get_template = delete_template = create_template
 list_webhooks = get_webhook = update_webhook = delete_webhook = create_webhook
 

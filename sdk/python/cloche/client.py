@@ -258,6 +258,44 @@ class Client:
         }
         return self.call(request("POST", ["templates"], body=body, timeout=FOREVER))
 
+    def import_template(
+        self,
+        name: str,
+        archive: Source,
+        *,
+        ref: Optional[str] = None,
+        shared: bool = False,
+        replace: bool = False,
+        small: bool = False,
+        on_progress: Optional[Callable[[str, int], None]] = None,
+    ) -> Json:
+        """Makes a template of an archive: an export, an OCI image layout, what `docker save` writes, or a root, as a tar.
+
+        The tar may be compressed with gzip or zstd. `ref` says which image is meant where there are several.
+        `on_progress` gets the phase and the bytes so far, once all of the archive was sent.
+        """
+        query = {"ref": ref, "shared": shared, "replace": replace, "small": small}
+        req = request(
+            "PUT",
+            ["templates", name, "archive"],
+            query=query,
+            stream=_stream_of(archive),
+            accept=NDJSON if on_progress else None,
+            timeout=FOREVER,
+        )
+        if not on_progress:
+            return self.call(req)
+        with self.open(req) as reply:
+            decoder = LineDecoder()
+            for event in (e for data in reply.chunks() for e in decoder.feed(data)):
+                if event["type"] == "progress":
+                    on_progress(event["phase"], event["bytes"])
+                elif event["type"] == "error":
+                    raise errors.from_body(0, event)
+                else:
+                    return dict(event["template"])
+        raise errors.ConnectionFailed("the stream ended before the import did")
+
     def delete_template(self, id_or_name: str) -> None:
         """Refused while a sandbox runs on it or keeps files over it."""
         self.call(request("DELETE", ["templates", id_or_name]))
