@@ -405,7 +405,7 @@ static int check_exec(struct exec_body *b, const json_t *pty, bool open_stdin, s
 		spec->cols = 80;
 		r = body_read_terminal(pty, "pty.", &spec->rows, &spec->cols, err);
 	}
-	if (r == 0 && b->is_detached && b->kills_on_disconnect)
+	if (r == 0 && b->is_detached && b->spec.ends_with_caller)
 		r = err_field(err, "kill_on_disconnect", "cannot be given with detached");
 	spec->has_stdin = b->input || open_stdin || spec->has_pty;
 	b->closes_stdin = b->input && !open_stdin;
@@ -431,7 +431,7 @@ int body_read_exec(const json_t *body, struct exec_body *ret, struct err *err)
 		{"pty",                JSON_FIELD_OBJECT, &pty},
 		{"timeout_ms",         JSON_FIELD_U64,    &b.spec.timeout_ms, .max = TIMEOUT_MS_MAX},
 		{"detached",           JSON_FIELD_BOOL,   &b.is_detached},
-		{"kill_on_disconnect", JSON_FIELD_BOOL,   &b.kills_on_disconnect},
+		{"kill_on_disconnect", JSON_FIELD_BOOL,   &b.spec.ends_with_caller},
 	};
 	/* clang-format on */
 	int r;

@@ -31,7 +31,6 @@ must_check int body_read_extend(const json_t *body, uint64_t *ret_ms, struct err
 struct exec_body {
 	struct exec_spec spec;
 	bool is_detached;
-	bool kills_on_disconnect;
 	char *input; /* owned: bytes for stdin, or NULL */
 	size_t input_len;
 	bool closes_stdin; /* behind the input */
@@ -50,14 +49,14 @@ struct run_file {
 struct run_body {
 	struct sandbox_spec sandbox;
 	struct exec_body exec;
-	struct code_body code; /* instead, where its code is not NULL */
+	struct code_spec code; /* instead, where its code is not NULL */
 	struct run_file *files;
 	size_t n_files;
 };
 void run_body_done(struct run_body *b);
 must_check int body_read_run(const json_t *body, struct run_body *ret, struct err *err);
 
-must_check int body_read_code(const json_t *body, struct code_body *ret, struct err *err);
+must_check int body_read_code(const json_t *body, struct code_spec *ret, struct err *err);
 must_check int body_read_context(const json_t *body, struct context_spec *ret,
                                  struct err *err); /* body may be NULL */
 

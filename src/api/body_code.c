@@ -17,20 +17,20 @@ static int check_busy(const char *on_busy, bool *ret_refuses, struct err *err)
 	return 0;
 }
 
-int body_read_code(const json_t *body, struct code_body *ret, struct err *err)
+int body_read_code(const json_t *body, struct code_spec *ret, struct err *err)
 {
-	struct code_body b = {};
+	struct code_spec b = {};
 	const char *on_busy = NULL;
 	/* clang-format off */
 	const struct json_field fields[] = {
-		{"code",       JSON_FIELD_STRING, &b.spec.code, /* required= */ true, .max = CODE_BYTES_MAX},
-		{"language",   JSON_FIELD_STRING, &b.spec.language, .max = WORD_BYTES_MAX},
-		{"context",    JSON_FIELD_STRING, &b.spec.context, .min = 1, .max = WORD_BYTES_MAX},
-		{"timeout_ms", JSON_FIELD_U64,    &b.spec.timeout_ms, .max = TIMEOUT_MS_MAX},
+		{"code",       JSON_FIELD_STRING, &b.code, /* required= */ true, .max = CODE_BYTES_MAX},
+		{"language",   JSON_FIELD_STRING, &b.language, .max = WORD_BYTES_MAX},
+		{"context",    JSON_FIELD_STRING, &b.context, .min = 1, .max = WORD_BYTES_MAX},
+		{"timeout_ms", JSON_FIELD_U64,    &b.timeout_ms, .max = TIMEOUT_MS_MAX},
 		{"on_busy",    JSON_FIELD_STRING, &on_busy},
-		{"cwd",        JSON_FIELD_STRING, &b.spec.cwd, .min = 1, .max = PATH_BYTES_MAX},
-		{"env",        JSON_FIELD_OBJECT, &b.spec.env},
-		{"kill_on_disconnect", JSON_FIELD_BOOL, &b.kills_on_disconnect},
+		{"cwd",        JSON_FIELD_STRING, &b.cwd, .min = 1, .max = PATH_BYTES_MAX},
+		{"env",        JSON_FIELD_OBJECT, &b.env},
+		{"kill_on_disconnect", JSON_FIELD_BOOL, &b.ends_with_caller},
 	};
 	/* clang-format on */
 	int r;
@@ -39,9 +39,9 @@ int body_read_code(const json_t *body, struct code_body *ret, struct err *err)
 		return err_field(err, "code", "is required");
 	r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
-		r = check_busy(on_busy, &b.spec.refuses_busy, err);
-	if (r == 0 && b.spec.env)
-		r = body_check_env(b.spec.env, "env", err);
+		r = check_busy(on_busy, &b.refuses_busy, err);
+	if (r == 0 && b.env)
+		r = body_check_env(b.env, "env", err);
 	if (r == 0)
 		*ret = b;
 	return r;

@@ -82,21 +82,19 @@ static int check_command(const struct exec_spec *spec, struct err *err)
 static int check_kind(const struct run_body *b, struct err *err)
 {
 	const struct exec_spec *spec = &b->exec.spec;
-	const char *code = b->code.spec.code;
+	const char *code = b->code.code;
 	const struct language *language;
 
 	if (!!spec->shell + !!spec->argv + !!code != 1)
 		return err_field(err, code ? "code" : "command",
 		                 "exactly one of command, argv and code must be given");
-	if (!code && b->code.spec.language)
+	if (!code && b->code.language)
 		return err_field(err, "language", "goes with code only");
 	if (!code)
 		return check_command(spec, err);
 	if (b->exec.input)
 		return err_field(err, "stdin", "goes with command and argv only");
-	return b->code.spec.language
-	               ? language_check(b->code.spec.language, "language", &language, err)
-	               : 0;
+	return b->code.language ? language_check(b->code.language, "language", &language, err) : 0;
 }
 
 static int read_run(const json_t *body, struct run_body *b, struct err *err)
@@ -109,8 +107,8 @@ static int read_run(const json_t *body, struct run_body *b, struct err *err)
 	const struct json_field own[] = {
 		{"command",      JSON_FIELD_STRING, &spec->shell, .min = 1},
 		{"argv",         JSON_FIELD_ARRAY,  &spec->argv,  .min = 1, .max = START_ARGS_MAX},
-		{"code",         JSON_FIELD_STRING, &b->code.spec.code, .max = CODE_BYTES_MAX},
-		{"language",     JSON_FIELD_STRING, &b->code.spec.language},
+		{"code",         JSON_FIELD_STRING, &b->code.code, .max = CODE_BYTES_MAX},
+		{"language",     JSON_FIELD_STRING, &b->code.language},
 		{"files",        JSON_FIELD_ARRAY,  &files,       .max = RUN_FILES_MAX},
 		{"cwd",          JSON_FIELD_STRING, &spec->cwd,   .min = 1, .max = START_PATH_MAX - 1},
 		{"user",         JSON_FIELD_STRING, &spec->user,  .min = 1, .max = 64},
@@ -138,9 +136,9 @@ static int read_run(const json_t *body, struct run_body *b, struct err *err)
 	if (r == 0)
 		r = check_kind(b, err);
 	spec->has_stdin = b->exec.closes_stdin = b->exec.input;
-	b->code.spec.cwd = spec->cwd;
-	b->code.spec.user = spec->user;
-	b->code.spec.timeout_ms = spec->timeout_ms;
+	b->code.cwd = spec->cwd;
+	b->code.user = spec->user;
+	b->code.timeout_ms = spec->timeout_ms;
 	return r;
 }
 

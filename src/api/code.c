@@ -15,8 +15,8 @@ int code_reader_new(const struct code_reader_spec *spec, struct sandbox *s,
 
 int run_code(struct http_req *req, struct err *err)
 {
-	struct code_body body;
-	struct code_reader_spec spec = {.req = req, .body = &body, .format = event_format_of(req)};
+	struct code_spec code;
+	struct code_reader_spec spec = {.req = req, .code = &code, .format = event_format_of(req)};
 	struct code_reader *reader;
 	struct sandbox *s;
 	int r = no_query(req, err);
@@ -24,7 +24,7 @@ int run_code(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = check_accept(req, result_types, err);
 	if (r == 0)
-		r = body_read_code(http_json(req), &body, err);
+		r = body_read_code(http_json(req), &code, err);
 	if (r == 0)
 		r = find_awake(req, &s, err);
 	if (r != 0)

@@ -8,11 +8,6 @@
 #include "http/stream.h"
 #include "sandbox/code.h"
 
-struct code_body {
-	struct code_spec spec;
-	bool kills_on_disconnect;
-};
-
 /* The last byte is written, but the reply is not ended; or, with err, nothing was sent. */
 typedef void (*code_reader_end_fn)(struct http_req *req, const struct err *err, void *arg);
 
@@ -21,14 +16,13 @@ struct code_reader {
 	http_fn on_drain;                    /* or NULL */
 	struct http_req *req;
 	struct code_call *call; /* NULL: over */
-	bool kills_on_disconnect;
 	code_reader_end_fn end; /* NULL: the reader ends the reply and goes with the request */
 	void *arg;
 };
 
 struct code_reader_spec {
 	struct http_req *req;
-	const struct code_body *body;
+	const struct code_spec *code;
 	enum event_format format; /* EVENTS_NONE: a result */
 	code_reader_end_fn end;
 	void *arg;

@@ -6,7 +6,7 @@ void code_reader_free(struct code_reader *r)
 	if (!r)
 		return;
 	if (r->call)
-		code_abandon(r->call, r->kills_on_disconnect);
+		code_abandon(r->call);
 	r->done(r);
 	free(r);
 }
@@ -32,10 +32,9 @@ int code_reader_start(struct code_reader *r, const struct code_reader_spec *spec
 	int result;
 
 	r->req = spec->req;
-	r->kills_on_disconnect = spec->body->kills_on_disconnect;
 	r->end = spec->end;
 	r->arg = spec->arg;
-	result = code_run(s, &spec->body->spec, ops, r, &r->call, err);
+	result = code_run(s, spec->code, ops, r, &r->call, err);
 	if (result < 0) {
 		code_reader_free(r);
 		return result;

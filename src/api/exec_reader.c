@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/exec_reader.h"
 
-#include "base/log.h"
-
-#include <signal.h>
-
 static void on_watch(struct exec *e, void *arg)
 {
 	struct exec_reader *r = arg;
@@ -36,12 +32,10 @@ static void on_again(struct loop *loop, void *arg)
 static void on_done(struct http_req *req, bool whole, void *arg)
 {
 	struct exec_reader *r = arg;
-	struct err err;
 
 	(void)req;
-	if (!whole && r->kills_on_disconnect && r->e && !exec_is_over(r->e) &&
-	    exec_signal(r->e, SIGKILL, /* whole_tree= */ true, &err) < 0)
-		log_warn("exec.not_killed", "id=%s why='%s'", exec_id(r->e), err.message);
+	if (!whole && r->kills_on_disconnect && r->e)
+		exec_kill(r->e);
 	exec_reader_free(r);
 }
 

@@ -85,7 +85,7 @@ int create_exec(struct http_req *req, struct err *err)
 		reader = exec_result_new(req, e, NULL, NULL, NULL);
 	else
 		reader = exec_events_new(req, e, &options, NULL, NULL);
-	reader->kills_on_disconnect = body.kills_on_disconnect;
+	reader->kills_on_disconnect = body.spec.ends_with_caller;
 	return 0;
 }
 

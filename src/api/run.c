@@ -158,7 +158,7 @@ static void start_exec(struct run *run, struct sandbox *s)
 static void start_code(struct run *run, struct sandbox *s)
 {
 	const struct code_reader_spec spec = {.req = run->req,
-	                                      .body = &run->body.code,
+	                                      .code = &run->body.code,
 	                                      .format = run->format,
 	                                      .end = on_reader_end,
 	                                      .arg = run};
@@ -249,7 +249,7 @@ static void write_next_file(struct run *run)
 		run_fail(run, &err);
 	} else if (run->file < run->body.n_files) {
 		start_file(run, s);
-	} else if (run->body.code.spec.code) {
+	} else if (run->body.code.code) {
 		start_code(run, s);
 	} else {
 		start_exec(run, s);
@@ -302,6 +302,7 @@ int run_once(struct http_req *req, struct err *err)
 	*run = (struct run){.api = api, .req = req, .format = event_format_of(req), .body = body};
 	run->ending = loop_timer_new(api->loop, on_ending, run);
 	run->body.sandbox.timeout_ms = lifetime_ms(api, body.exec.spec.timeout_ms);
+	run->body.sandbox.ends_with_caller = true;
 	run->body.sandbox.key_id = key_id(http_user(req));
 	(void)snprintf(run->project_id, sizeof(run->project_id), "%s", caller_project(req));
 	r = sandbox_create(api->fleet, run->project_id, &run->body.sandbox, on_created, run, err);

@@ -228,6 +228,8 @@ static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
 			s->is_rejoining = true;
 			a->rejoining++;
 			sandbox_rejoin(s);
+			if (s->ends_with_caller)
+				sandbox_end_orphan(s);
 		} else if (s->end.cause == END_HOST_RESTART) {
 			sandbox_close_books(s, END_HOST_RESTART, json_incref(s->end.detail),
 			                    "the machine was started anew");

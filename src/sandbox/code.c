@@ -216,6 +216,7 @@ int code_run(struct sandbox *s, const struct code_spec *spec, const struct code_
 	call->arg = arg;
 	call->code = xstrdup(spec->code);
 	call->timeout_ms = spec->timeout_ms;
+	call->ends_with_caller = spec->ends_with_caller;
 	list_append(&c->queue, &call->link);
 	c->n_queue++;
 	account_on_call(s);
@@ -233,7 +234,7 @@ void code_pause(struct code_call *call, bool on)
 		interpreter_wake(call->context);
 }
 
-void code_abandon(struct code_call *call, bool interrupt)
+void code_abandon(struct code_call *call)
 {
 	struct err err;
 
@@ -241,7 +242,7 @@ void code_abandon(struct code_call *call, bool interrupt)
 	if (call->is_over)
 		return;
 	code_pause(call, false);
-	if (!interrupt)
+	if (!call->ends_with_caller)
 		return;
 	(void)err_set(&err, ERR_GONE, 0, "its caller has gone");
 	if (call == call->context->running)

@@ -3,7 +3,8 @@
 /*
  * A call: code run in a context. Calls of one context wait for each other, in order. What the code
  * prints and shows is handed to the caller as it comes; a caller that is too slow pauses the call,
- * and then the code waits. A caller that goes away (code_abandon()) ends nothing.
+ * and then the code waits. A caller that goes away (code_abandon()) ends nothing, unless the call
+ * was asked to end with it.
  */
 #include "proto/frame.h"
 #include "sandbox/context.h"
@@ -22,6 +23,8 @@ struct code_spec {            /* borrowed for the call */
 	const json_t *env;
 	uint64_t timeout_ms; /* from the begin of the run; 0 = none */
 	bool refuses_busy;   /* instead of waiting */
+	/* Who leaves interrupts it, and a gateway that dies takes all callers along. */
+	bool ends_with_caller;
 };
 
 enum code_status { CODE_OK, CODE_ERROR, CODE_EXIT, CODE_DIED };
@@ -58,4 +61,4 @@ struct code_ops {
 must_check int code_run(struct sandbox *s, const struct code_spec *spec, const struct code_ops *ops,
                         void *arg, struct code_call **ret, struct err *err);
 void code_pause(struct code_call *call, bool on);
-void code_abandon(struct code_call *call, bool interrupt); /* ops are not called any more */
+void code_abandon(struct code_call *call); /* ops are not called any more */

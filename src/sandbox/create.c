@@ -186,6 +186,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	(void)!spec_on_timeout(spec->on_timeout, spec->is_persistent, &s->on_timeout, NULL);
 	s->is_persistent = s->is_kept = spec->is_persistent;
 	s->auto_resumes = spec->auto_resumes;
+	s->ends_with_caller = spec->ends_with_caller;
 	s->created_us = clock_wall_us();
 	life_begin(s);
 }

@@ -175,6 +175,12 @@ void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail
 	on_gone(s);
 }
 
+void sandbox_end_orphan(struct sandbox *s)
+{
+	s->is_deleted = true;
+	sandbox_end(s, END_DELETED, NULL, "the daemon stopped, and with it went its caller");
+}
+
 void sandbox_end_kept(struct sandbox *s)
 {
 	s->is_kept = false;

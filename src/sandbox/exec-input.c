@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a client sends to an exec that runs: stdin, signals, the size of its terminal. */
+#include "base/log.h"
 #include "sandbox/inside.h"
 
 #include <endian.h>
+#include <signal.h>
 
 static int check_open(const struct exec *e, struct err *err)
 {
@@ -65,6 +67,14 @@ int exec_signal(struct exec *e, int signo, bool whole_tree, struct err *err)
 	if (signo < 1 || signo > 64)
 		return err_field(err, "signal", "must be from 1 to 64");
 	return send_frame(e, FRAME_SIGNAL, payload, sizeof(payload), err);
+}
+
+void exec_kill(struct exec *e)
+{
+	struct err err;
+
+	if (!exec_is_over(e) && exec_signal(e, SIGKILL, /* whole_tree= */ true, &err) < 0)
+		log_warn("exec.not_killed", "id=%s why='%s'", e->id, err.message);
 }
 
 int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct err *err)

@@ -67,6 +67,7 @@ static int row_json(const struct exec *e, struct buf *out)
 	json_writer_init(&w, out);
 	json_open_object(&w, NULL);
 	put_words(e, &w);
+	json_put_bool(&w, "ends_with_caller", e->ends_with_caller);
 	json_put_bool(&w, "is_output_over", e->is_output_over);
 	json_put_u64(&w, "oom_kills_before", e->oom_kills_before);
 	json_put_u64(&w, "pids_refused_before", e->pids_refused_before);
@@ -156,6 +157,7 @@ static int read_row(struct exec *e, const json_t *object)
 		{"has_stdin", JSON_FIELD_BOOL, &e->has_stdin, true},
 		{"has_pty", JSON_FIELD_BOOL, &e->has_pty, true},
 		{"timeout_ms", JSON_FIELD_U64, &e->timeout_ms, true},
+		{"ends_with_caller", JSON_FIELD_BOOL, &e->ends_with_caller},
 		{"is_output_over", JSON_FIELD_BOOL, &e->is_output_over, true},
 		{"oom_kills_before", JSON_FIELD_U64, &e->oom_kills_before, true},
 		{"pids_refused_before", JSON_FIELD_U64, &e->pids_refused_before},

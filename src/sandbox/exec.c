@@ -219,6 +219,8 @@ static void on_started(struct channel *ch, uint32_t pid)
 	struct exec *e = exec_of(ch);
 
 	(void)pid; /* of the sandbox's own numbering: of no use outside */
+	if (e->is_orphan)
+		exec_kill(e); /* unsent, it comes with the next connection */
 	if (e->state != EXEC_STARTING)
 		return;
 	e->state = EXEC_RUNNING;
@@ -475,6 +477,7 @@ int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **re
 	e->has_stdin = spec->has_stdin;
 	e->has_pty = spec->has_pty;
 	e->timeout_ms = spec->timeout_ms;
+	e->ends_with_caller = spec->ends_with_caller;
 	e->created_us = clock_wall_us();
 	e->oom_kills_before = s->oom_kills;
 	e->pids_refused_before = s->pids_refused;
@@ -496,6 +499,7 @@ void exec_rejoin_all(struct sandbox *s)
 			continue;
 		(void)exec_spool(e);
 		e->started_us = e->started_us ? e->started_us : e->created_us;
+		e->is_orphan = e->ends_with_caller;
 		channel_adopt(&e->channel, s->link, e->number, &channel_ops, spooled(e));
 	}
 }

@@ -24,6 +24,8 @@ struct exec_spec {              /* borrowed for the call */
 	bool has_pty;
 	uint16_t rows, cols;     /* 0 = 24 x 80 */
 	uint64_t timeout_ms;     /* 0 = none */
+	bool ends_with_caller;   /* who leaves kills it, and a gateway that dies takes all callers
+	                            along */
 	const struct once *once; /* idempotency key, or NULL */
 };
 
@@ -48,6 +50,7 @@ const struct err *exec_failure(const struct exec *e);
 must_check ssize_t exec_write_stdin(struct exec *e, const void *data, size_t len, struct err *err);
 must_check int exec_close_stdin(struct exec *e, struct err *err);
 must_check int exec_signal(struct exec *e, int signo, bool whole_tree, struct err *err);
+void exec_kill(struct exec *e); /* with its tree, if it runs and its agent answers */
 must_check int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct err *err);
 /* Kills what runs, and forgets the exec and its output. */
 void exec_remove(struct exec *e);

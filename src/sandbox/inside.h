@@ -62,7 +62,7 @@ struct sandbox {
 	char *name;           /* "" = none */
 	char *name_key;       /* project and name, while it holds the name */
 	enum sandbox_state state;
-	bool is_persistent, auto_resumes;
+	bool is_persistent, auto_resumes, ends_with_caller;
 	bool is_kept;    /* its layer outlives its end; not once it is deleted */
 	bool is_deleted; /* by a call: its execs and their output go too */
 	bool is_awaited; /* counts in the fleet's n_creating */
@@ -240,6 +240,7 @@ void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway h
 /* Found dead at the start: nothing of it is left at the broker. */
 void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
                          const char *message);
+void sandbox_end_orphan(struct sandbox *s); /* its caller was an earlier gateway's */
 /* Its files are removed too, though it does not run. */
 void sandbox_end_kept(struct sandbox *s);
 void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply);
@@ -302,6 +303,7 @@ struct exec {
 	json_t *argv;             /* or NULL */
 	char *shell, *cwd, *user; /* or NULL */
 	bool has_stdin, has_pty;
+	bool ends_with_caller, is_orphan; /* is_orphan: its caller was an earlier gateway's */
 	uint64_t timeout_ms;
 	uint64_t created_us, started_us, ended_us;
 	struct channel_exit exit; /* how 0: ended without a word from the agent */

@@ -14,8 +14,9 @@
  * it goes in several pieces the row says so, and a process that may have got half of it is dropped.
  *
  * Time: a call that is over its time is interrupted; one that does not end within the grace loses
- * its interpreter. That holds over a restart of the gateway, too (jot.h). A process that must
- * start or end is given its time as well.
+ * its interpreter. That holds over a restart of the gateway, too (jot.h), where the time of a call
+ * that was to end with its caller is up at once. A process that must start or end is given its
+ * time as well.
  */
 #include "sandbox/interpreter.h"
 
@@ -26,10 +27,12 @@
 #include <signal.h>
 #include <string.h>
 
-#define SECONDS    UINT64_C(1000000)
-#define START_US   (30 * SECONDS) /* a cold disk, a busy host */
-#define GRACE_US   (2 * SECONDS)
-#define ORPHAN_US  (1 * SECONDS)
+#define SECONDS   UINT64_C(1000000)
+#define START_US  (30 * SECONDS) /* a cold disk, a busy host */
+#define GRACE_US  (2 * SECONDS)
+#define ORPHAN_US (1 * SECONDS)
+#define LONG_PAST_US                                                                               \
+	1 /* the deadline, for the next gateway, of a call that is to end with its caller */
 #define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
 #define ERROR_NAME "InterpreterDied"
 
@@ -164,7 +167,10 @@ void interpreter_run(struct context *c, struct code_call *call)
 	interpreter_set_split(c, c->out.len > 0 || len > FRAME_DATA_MAX);
 	if (call->timeout_ms > 0)
 		interpreter_set_phase(c, PHASE_CALL, call->timeout_ms * 1000);
-	interpreter_set_deadline(c, call->timeout_ms * 1000);
+	if (call->ends_with_caller)
+		jot_set(c->sandbox->fleet->jots, &c->deadline, c->id, LONG_PAST_US);
+	else
+		interpreter_set_deadline(c, call->timeout_ms * 1000);
 }
 
 static struct context *context_of(struct channel *ch)

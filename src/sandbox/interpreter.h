@@ -25,6 +25,7 @@ struct code_call {
 	void *arg;
 	char *code;
 	uint64_t timeout_ms;
+	bool ends_with_caller;
 	uint32_t number;
 	uint64_t begun_us; /* 0: it waits */
 	bool is_paused;

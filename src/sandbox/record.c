@@ -110,6 +110,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_bool(&w, "is_deleted", s->is_deleted);
 	json_put_bool(&w, "is_undone", s->is_undone && s->resumes == 0);
 	json_put_bool(&w, "auto_resumes", s->auto_resumes);
+	json_put_bool(&w, "ends_with_caller", s->ends_with_caller);
 	json_put_u64(&w, "resumes", s->resumes);
 	put_raw_isolation(&w, &s->isolation);
 	json_put_u64(&w, "cause", s->end.cause);
@@ -229,6 +230,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"is_deleted", JSON_FIELD_BOOL, &s->is_deleted},
 		{"is_undone", JSON_FIELD_BOOL, &s->is_undone},
 		{"auto_resumes", JSON_FIELD_BOOL, &s->auto_resumes},
+		{"ends_with_caller", JSON_FIELD_BOOL, &s->ends_with_caller},
 		{"resumes", JSON_FIELD_U64, &s->resumes},
 		{"detail", JSON_FIELD_OBJECT, &detail},
 		{"isolation", JSON_FIELD_OBJECT, &isolation, true},

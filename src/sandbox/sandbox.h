@@ -85,6 +85,7 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	                             delete */
 	bool is_persistent;
 	bool auto_resumes;       /* a call to a paused one resumes it */
+	bool ends_with_caller;   /* not after a gateway that dies, which takes all callers along */
 	const struct once *once; /* idempotency key, or NULL */
 	const char *engine;      /* "auto", "jail", "vm" */
 	const char *min_grade;   /* NULL, "process", "emulated", "hardware" */

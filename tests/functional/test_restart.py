@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Crash-only: the gateway or the broker dies, and no sandbox, exec or byte is lost."""
 
+import http.client
+import json
 import os
 import signal
 
@@ -10,6 +12,7 @@ from harness import audit
 from harness.daemon import Daemon, wait_for
 from harness.web import PORT, Web, start_server
 
+UP = b'"text":"up'
 COUNT = ["python3", "-uc", "import time\nfor i in range(400):\n print('line', i)\n time.sleep(0.01)"]
 
 
@@ -69,6 +72,36 @@ def test_after_a_kill_sandboxes_are_adopted_and_usable(own, part):
         assert s.run(["cat", "mark"]).stdout == s.id
     sandboxes[0].delete()
     assert {s.id for s in client.list()} == {s.id for s in sandboxes[1:]}
+
+
+def ask_and_wait(daemon, path, body):
+    """A connection on which this was asked, and has printed that it is up."""
+    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    head = {"Content-Type": "application/json", "Accept": "application/x-ndjson", "X-API-Key": daemon.key}
+    conn.request("POST", path, json.dumps(body), head)
+    reply, line = conn.getresponse(), b"."
+    while line and UP not in line:
+        line = reply.readline()
+    assert UP in line, (path, reply.status)
+    return conn
+
+
+def test_what_was_to_end_with_its_caller_ends_with_the_gateway_that_had_it(own):
+    daemon, client = own
+    sandbox, loop = client.create(), "print('up', flush=True)\nwhile True: pass"
+    shell = {"shell": "echo up; sleep 1000"}
+    stays = ask_and_wait(daemon, f"/v1/sandboxes/{sandbox.id}/execs", shell)
+    leaves = ask_and_wait(daemon, f"/v1/sandboxes/{sandbox.id}/execs", shell | {"kill_on_disconnect": True})
+    code = ask_and_wait(daemon, f"/v1/sandboxes/{sandbox.id}/code", {"code": f"x = 5\n{loop}", "kill_on_disconnect": True})
+    run = ask_and_wait(daemon, "/v1/run", {"code": loop})
+    daemon.kill_parts("gateway")
+    newest, oldest = client.get(sandbox.id).execs()
+    assert newest.wait(30).cause == "killed"
+    assert oldest.info.state == "running"
+    assert sandbox.run_code("x", timeout=30).text == "5"  # it was interrupted, not killed
+    wait_for(lambda: client.health()["sandboxes"] == 1, 30, "the end of the run's sandbox")
+    for conn in (stays, leaves, code, run):
+        conn.close()
 
 
 def test_a_daemon_that_stops_leaves_sandboxes_to_the_next():

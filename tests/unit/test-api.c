@@ -192,7 +192,7 @@ TEST(an_exec_body_becomes_a_spec)
 	CHECK_STR(b.spec.cwd, "/tmp");
 	CHECK_STR(b.spec.user, "root");
 	CHECK_MEM(b.input, b.input_len, "\0\1\2", 3);
-	CHECK(b.spec.has_pty && b.spec.has_stdin && b.closes_stdin && b.kills_on_disconnect);
+	CHECK(b.spec.has_pty && b.spec.has_stdin && b.closes_stdin && b.spec.ends_with_caller);
 	CHECK_INT(b.spec.rows, 24);
 	CHECK_INT(b.spec.cols, 100);
 	CHECK_INT(b.spec.timeout_ms, 7);
@@ -286,11 +286,11 @@ TEST(code_of_a_run_is_a_call_and_not_an_exec)
 
 	CHECK_INT(body_read_run(body, &b, &err), 0);
 	CHECK(!b.exec.spec.argv && !b.exec.spec.shell);
-	CHECK_STR(b.code.spec.code, "1");
-	CHECK_STR(b.code.spec.language, "bash");
-	CHECK_STR(b.code.spec.cwd, "/tmp");
-	CHECK_STR(b.code.spec.user, "root");
-	CHECK_INT(b.code.spec.timeout_ms, 5);
+	CHECK_STR(b.code.code, "1");
+	CHECK_STR(b.code.language, "bash");
+	CHECK_STR(b.code.cwd, "/tmp");
+	CHECK_STR(b.code.user, "root");
+	CHECK_INT(b.code.timeout_ms, 5);
 }
 
 TEST(files_of_a_run_become_bytes_with_their_mode)

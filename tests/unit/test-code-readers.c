@@ -84,10 +84,9 @@ int code_run(struct sandbox *s, const struct code_spec *spec, const struct code_
 	return 0;
 }
 
-void code_abandon(struct code_call *call, bool interrupt)
+void code_abandon(struct code_call *call)
 {
 	(void)call;
-	(void)interrupt;
 }
 
 const char *code_status_name(enum code_status status)
@@ -110,8 +109,8 @@ static void start(size_t held_max)
 
 static struct code_reader *result_for(struct http_req *req, code_reader_end_fn end, void *arg)
 {
-	const struct code_body body = {.spec.code = "1"};
-	const struct code_reader_spec spec = {.req = req, .body = &body, .end = end, .arg = arg};
+	const struct code_spec code = {.code = "1"};
+	const struct code_reader_spec spec = {.req = req, .code = &code, .end = end, .arg = arg};
 	struct code_reader *r = NULL;
 
 	CHECK_INT(code_result_new(&spec, NULL, &r, NULL), 0);

@@ -197,7 +197,7 @@ TEST(what_is_read_at_a_start_of_python_is_no_matter_for_a_fork)
 	UNTIL(&rig.broker, last());
 	CHECK_INT(last()->start.kind, START_KERNEL);
 	CHECK_INT(rig.broker.forks, 0);
-	code_abandon(t.call, false);
+	code_abandon(t.call);
 	buf_done(&t.text);
 	rig_stop(&rig);
 }
@@ -369,7 +369,7 @@ TEST(an_abandoned_call_goes_on_and_tells_nobody)
 
 	start();
 	begin(&t, "x", 0);
-	code_abandon(t.call, /* interrupt= */ false);
+	code_abandon(t.call);
 	print("a");
 	say("done", 1, "{\"status\":\"ok\",\"count\":5}");
 	for (int i = 0; i < 20; i++)
