@@ -39,7 +39,7 @@ void proxy_end_close(struct end *e)
 	transport_close(&e->t);
 	buf_done(&e->in);
 	buf_done(&e->out);
-	e->is_eof = e->is_shut = false;
+	e->is_eof = e->is_shut = e->has_written = false;
 }
 
 static void on_io(struct loop *loop, uint32_t events, void *arg);
@@ -203,7 +203,13 @@ static int end_write(struct end *e)
 	if (n < 0)
 		return n == -EAGAIN ? 0 : (int)n;
 	buf_consume(&e->out, (size_t)n);
+	e->has_written |= n > 0;
 	return 0;
+}
+
+bool proxy_end_is_idle(struct end *e)
+{
+	return e->t.fd >= 0 && end_read(e) == 0 && !e->is_eof && e->in.len == 0;
 }
 
 static void on_broken(struct end *e)
@@ -217,7 +223,8 @@ static void on_broken(struct end *e)
 			proxy_record(p, WALL_FAILED, why);
 		proxy_finish(p);
 	} else if (p->state == EXCHANGING) {
-		proxy_answer(p, 502, WALL_FAILED, why);
+		if (!proxy_try_again(p))
+			proxy_answer(p, 502, WALL_FAILED, why);
 		proxy_step(p);
 	} else if (p->state == TUNNELLING) {
 		proxy_end_tunnel(p);

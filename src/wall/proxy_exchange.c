@@ -22,6 +22,7 @@ static void next_request(struct proxy *p)
 	http_head_done(&p->request_head);
 	http_head_done(&p->reply_head);
 	http_head_init(&p->request_head, proxy_request_kind(p));
+	p->is_up_used = true;
 	if (!keeps_up || is_last)
 		proxy_end_close(&p->up);
 	if (is_last)
@@ -37,13 +38,14 @@ static bool has_room_for(const struct buf *out, const struct buf *in)
 
 static bool send_request_body(struct proxy *p)
 {
+	size_t before = p->guest.in.len, len;
 	const char *data;
-	size_t len;
 	int r;
 
 	if (p->is_request_over || !has_room_for(&p->up.out, &p->guest.in))
 		return false;
 	r = http_decode(&p->request_body, &p->guest.in, &data, &len);
+	p->has_taken_body |= p->guest.in.len < before;
 	if (r == HTTP_DECODE_DATA) {
 		p->out_bytes += len;
 		r = p->request_head.framing == HTTP_CHUNKED
@@ -115,6 +117,8 @@ static bool read_reply_head(struct proxy *p)
 	if (r == 0 && !p->up.is_eof)
 		return false;
 	if (r <= 0) {
+		if (proxy_try_again(p))
+			return true;
 		proxy_answer(p, 502, WALL_FAILED,
 		             r == 0 ? "the server closed without a reply"
 		                    : "the server's reply is not HTTP of one reading");

@@ -23,6 +23,7 @@ struct end {
 	struct pace *pace; /* of what is read from it */
 	struct pace_turn turn;
 	bool is_eof, is_shut;
+	bool has_written; /* any byte of the message under way */
 };
 
 /* How a request gets to whom. */
@@ -48,6 +49,7 @@ struct proxy {
 	struct proxy_way up_way;
 	struct policy_target up_target;
 	struct address up_address;
+	bool is_up_used; /* it has carried a request before */
 	/* the request under way */
 	struct http_head request_head, reply_head;
 	struct proxy_request request;
@@ -55,6 +57,7 @@ struct proxy {
 	bool has_had_request; /* any, on this connection */
 	struct judge_decision decision;
 	struct http_decoder request_body, reply_body;
+	bool has_taken_body; /* some of the request's, from the guest's buffer */
 	bool is_request_over, has_reply, is_reply_over;
 	struct proxy_reply_form form;
 	unsigned n_interim;
@@ -65,7 +68,8 @@ void proxy_finish(struct proxy *p); /* once; the owner is told */
 void proxy_move(struct proxy *p, enum state state, uint64_t patience_us);
 void proxy_end_close(struct end *e);
 must_check int proxy_end_open(struct end *e, int fd);
-void proxy_step(struct proxy *p); /* moves what can be moved */
+void proxy_step(struct proxy *p);      /* moves what can be moved */
+bool proxy_end_is_idle(struct end *e); /* it can take a message: nothing comes, nor its end */
 enum http_kind proxy_request_kind(const struct proxy *p);
 
 /* proxy_reply.c */
@@ -76,6 +80,8 @@ void proxy_respond(struct proxy *p, const struct policy_rule *rule); /* what a r
 
 /* proxy_way.c: the request that was read is replied to, or on its way */
 void proxy_judge(struct proxy *p);
+/* Whether the request that has got no reply is on its way once more. */
+bool proxy_try_again(struct proxy *p);
 
 /* proxy_tunnel.c */
 void proxy_begin_tunnel(struct proxy *p);

@@ -5,6 +5,11 @@
  * where a rule forwards to. A connection is used again for the next request only if that has the
  * very same way and is still allowed at its address; so what a rule sets for one host is never
  * written to another.
+ *
+ * A server may close a connection between two requests, and the second then has no reply. It is
+ * sent once more, on a connection of its own, if nobody can tell the difference: not a byte of a
+ * reply has come, the request is still here as a whole, and to have it twice is to have it once
+ * (RFC 9110, 9.2.2) or nothing of it has left. Any other gets 502: it may have arrived.
  */
 #include "wall/proxy_inside.h"
 
@@ -133,6 +138,7 @@ static void begin_exchange(struct proxy *p)
 	learn(p);
 	http_decoder_init(&p->request_body, p->request_head.framing, p->request_head.length);
 	p->is_request_over = p->request_head.framing == HTTP_NO_BODY;
+	p->has_taken_body = p->up.has_written = false;
 	proxy_move(p, EXCHANGING, EXCHANGE_US);
 }
 
@@ -141,6 +147,7 @@ static int open_up(struct proxy *p, int fd)
 {
 	int r = proxy_end_open(&p->up, fd);
 
+	p->is_up_used = false;
 	if (r == 0 && p->up_way.is_tls)
 		r = secure_meet_server(p->config.door->all->secure, &p->up.t, &p->up_way.host);
 	return r;
@@ -233,9 +240,29 @@ void proxy_judge(struct proxy *p)
 		return;
 	}
 	way = find_way(p, &p->decision);
-	if (p->up.t.fd >= 0 && !p->up.is_eof && is_under_way(p, &way) &&
-	    is_allowed_there(p, &p->decision))
+	if (is_under_way(p, &way) && proxy_end_is_idle(&p->up) && is_allowed_there(p, &p->decision))
 		begin_exchange(p);
 	else
 		begin_reach(p, &way);
+}
+
+static bool is_idempotent(const char *method)
+{
+	static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+		if (strcmp(method, methods[i]) == 0)
+			return true;
+	return false;
+}
+
+bool proxy_try_again(struct proxy *p)
+{
+	if (!p->is_up_used || p->in_bytes > 0 || p->has_taken_body ||
+	    (p->up.has_written && !is_idempotent(p->request_head.method)))
+		return false;
+	proxy_end_close(&p->up);
+	p->out_bytes = 0;
+	proxy_judge(p); /* by the policy of now */
+	return true;
 }

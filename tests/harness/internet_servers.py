@@ -77,6 +77,8 @@ class Dns(socketserver.BaseRequestHandler):
 class Http(socketserver.StreamRequestHandler):
     """Replies what it was asked, and where; /endless never ends, /bytes/N has so many."""
 
+    count = 0  # of requests on this connection
+
     def handle(self):
         while self.one():
             pass
@@ -101,6 +103,9 @@ class Http(socketserver.StreamRequestHandler):
             seen["alpn"] = self.connection.selected_alpn_protocol()
         seen["address"], seen["port"] = address_of(self.connection), self.connection.getsockname()[1]
         note("request", **seen)
+        self.count += 1
+        if line[1].startswith("/fickle"):
+            return self.fickle(line[1])
         if line[1].startswith("/endless"):
             return self.endless()
         if line[1].startswith("/bytes/"):
@@ -115,6 +120,19 @@ class Http(socketserver.StreamRequestHandler):
             text = b"0123456789abcdef0123456789abcdef01234567\trefs/heads/main\n"
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
         return True
+
+    def fickle(self, path):
+        """A connection's first request is replied to; what follows on it never is. What kind of end that is, the path says."""
+        if self.count == 1 and not path.endswith("/never"):
+            if path.endswith("/bye"):  # the reply and the end arrive as one
+                self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            return not path.endswith("/bye")
+        if path.endswith("/half"):
+            self.wfile.write(b"HTTP/1.1 2")
+        if path.endswith("/reset"):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return False
 
     def websocket(self, key):
         """Says hello with its 101, then sends back what comes."""
