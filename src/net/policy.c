@@ -50,6 +50,20 @@ static bool has_domain(const struct policy_match *m, const struct hostname *name
 	return false;
 }
 
+static bool has_port(const struct policy_match *m, uint16_t port)
+{
+	for (size_t i = 0; i < m->n_ports; i++)
+		if (port >= m->ports[i].first && port <= m->ports[i].last)
+			return true;
+	return m->n_ports == 0;
+}
+
+bool policy_rule_is_about(const struct policy_rule *rule, const struct hostname *name,
+                          uint16_t port)
+{
+	return has_domain(&rule->match, name) && has_port(&rule->match, port);
+}
+
 bool policy_leads_elsewhere(const struct policy *p, const struct hostname *name)
 {
 	bool is_led = false;

@@ -19,7 +19,9 @@
  *	where text is {"exact": …}, {"prefix": …}, {"pattern": …} (net/glob.h) or {"regex": …}
  *	(net/regex.h); a string is exact.
  * action: "allow", "deny",
- *	{"transform": {"headers": {name: value}}}	allow, with these fields set by the wall
+ *	{"transform": {"headers": {name: value}, "scrub": [name, …]}}
+ *							allow, with these fields set by the wall,
+ *and those of scrub taken out of replies (net/scrub.h)
  *	{"forward": {"url": …}}				the request goes there instead
  *	{"proxy": {"url": …, "username": …, "password": …}}	the connection goes through it
  *	{"respond": {"status": …, "headers": {…}, "content_type": …, "body": …}}
@@ -43,6 +45,7 @@
 #define POLICY_ENTRIES_MAX  4096 /* of all lists of all rules together */
 #define POLICY_PATTERNS_MAX 256  /* likewise: each costs time per byte of each request */
 #define POLICY_STATES_MAX   2048 /* of all its regular expressions, likewise */
+#define POLICY_SCRUBS_MAX   8    /* likewise: each costs time per byte of each reply */
 
 enum policy_mode {
 	POLICY_ENFORCE,
@@ -91,6 +94,7 @@ struct policy_ports {
 
 struct policy_header {
 	char *name, *value; /* the name in small letters */
+	bool is_scrubbed;   /* of transform: replies that repeat the value are changed */
 };
 
 struct policy_match {
@@ -155,6 +159,9 @@ void policy_write(const struct policy *p, struct json_writer *w, const char *nam
 
 /* Whether a rule cannot decide without seeing requests, so that TLS has to be terminated for it. */
 bool policy_rule_sees_requests(const struct policy_rule *rule);
+/* Whether it names the host, whatever else it asks for. */
+bool policy_rule_is_about(const struct policy_rule *rule, const struct hostname *name,
+                          uint16_t port);
 /* from may be NULL, which is none; *to is zeros, or one from before. */
 void policy_target_copy(struct policy_target *to, const struct policy_target *from);
 void policy_target_done(struct policy_target *t); /* twice is fine */

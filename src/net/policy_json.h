@@ -9,7 +9,7 @@
 /* A policy being read: how the value is called, and how much it has had so far. */
 struct policy_reader {
 	const char *prefix;
-	size_t n_entries, n_patterns, n_states;
+	size_t n_entries, n_patterns, n_states, n_scrubs;
 	struct err *err;
 };
 

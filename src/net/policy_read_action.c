@@ -2,8 +2,10 @@
 /* What a rule does. Fields of messages that decide about framing or routing are not a policy's to
  * set. */
 #include "net/policy_json.h"
+#include "net/scrub.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define HEADERS_MAX      64
 #define HEADER_NAME_MAX  128
@@ -52,12 +54,12 @@ static const char *check_header(const char *name, const json_t *value)
 	return NULL;
 }
 
-static bool has_header(const struct policy_rule *rule, const char *name)
+static struct policy_header *find_header(const struct policy_rule *rule, const char *name)
 {
 	for (size_t i = 0; i < rule->n_headers; i++)
-		if (strcmp(rule->headers[i].name, name) == 0)
-			return true;
-	return false;
+		if (strcasecmp(rule->headers[i].name, name) == 0)
+			return &rule->headers[i];
+	return NULL;
 }
 
 static int read_headers(struct policy_reader *r, const json_t *object, const char *field,
@@ -78,7 +80,7 @@ static int read_headers(struct policy_reader *r, const json_t *object, const cha
 		for (char *p = name; *p; p++)
 			if (*p >= 'A' && *p <= 'Z')
 				*p = (char)(*p + ('a' - 'A'));
-		why = has_header(ret, name) ? "is given twice" : check_header(name, value);
+		why = find_header(ret, name) ? "is given twice" : check_header(name, value);
 		if (why)
 			return err_field(r->err, field, "'%.60s' %s", key, why);
 		ret->headers[ret->n_headers].value = xstrdup(json_string_value(value));
@@ -106,18 +108,44 @@ static int read_url(struct policy_reader *r, const char *text, const char *field
 	return 0;
 }
 
+static int read_scrub(struct policy_reader *r, const json_t *list, const char *field,
+                      struct policy_rule *ret)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *name = json_string_value(json_array_get(list, i));
+		struct policy_header *h = name ? find_header(ret, name) : NULL;
+
+		if (!h)
+			return policy_refuse_entry(r, field, i, name, "is none of the headers");
+		if (strlen(scrub_credential(h->value)) < SCRUB_MIN)
+			return policy_refuse_entry(r, field, i, name,
+			                           "has a value too short to be told from "
+			                           "other text: it needs 8 bytes");
+		if (!h->is_scrubbed && ++r->n_scrubs > POLICY_SCRUBS_MAX)
+			return err_field(r->err, field, "a policy may have up to %d of these",
+			                 POLICY_SCRUBS_MAX);
+		h->is_scrubbed = true;
+	}
+	return 0;
+}
+
 static int read_transform(struct policy_reader *r, const json_t *value, const char *prefix,
                           struct policy_rule *ret)
 {
-	json_t *headers = NULL;
+	json_t *headers = NULL, *scrub = NULL;
 	const struct json_field fields[] = {
-		{"headers", JSON_FIELD_OBJECT, &headers, .required = true}};
+		{"headers", JSON_FIELD_OBJECT, &headers, .required = true},
+		{"scrub", JSON_FIELD_ARRAY, &scrub},
+	};
 	char field[FIELD_SIZE];
 
 	if (json_read(value, prefix, fields, ARRAY_SIZE(fields), r->err) < 0)
 		return -EINVAL;
 	(void)snprintf(field, sizeof(field), "%sheaders", prefix);
-	return read_headers(r, headers, field, ret);
+	if (read_headers(r, headers, field, ret) < 0)
+		return -EINVAL;
+	(void)snprintf(field, sizeof(field), "%sscrub", prefix);
+	return read_scrub(r, scrub, field, ret);
 }
 
 static int read_forward(struct policy_reader *r, const json_t *value, const char *prefix,

@@ -106,6 +106,23 @@ static void write_headers(struct json_writer *w, const struct policy_rule *rule,
 	json_close_object(w);
 }
 
+static bool has_scrub(const struct policy_rule *rule)
+{
+	for (size_t i = 0; i < rule->n_headers; i++)
+		if (rule->headers[i].is_scrubbed)
+			return true;
+	return false;
+}
+
+static void write_scrub(struct json_writer *w, const struct policy_rule *rule)
+{
+	json_open_array(w, "scrub");
+	for (size_t i = 0; i < rule->n_headers; i++)
+		if (rule->headers[i].is_scrubbed)
+			json_put_str(w, NULL, rule->headers[i].name);
+	json_close_array(w);
+}
+
 static void write_target(struct json_writer *w, const struct policy_target *t,
                          enum policy_secrets secrets)
 {
@@ -133,6 +150,8 @@ static void write_action(struct json_writer *w, const struct policy_rule *rule,
 	write_target(w, &rule->target, secrets);
 	if (rule->headers)
 		write_headers(w, rule, secrets);
+	if (has_scrub(rule))
+		write_scrub(w, rule);
 	if (rule->body) {
 		json_put_str(w, "content_type", rule->content_type);
 		json_put_str(w, "body", rule->body);

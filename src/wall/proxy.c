@@ -344,6 +344,7 @@ static void on_free(struct loop *loop, void *arg)
 	struct proxy *p = arg;
 
 	(void)loop;
+	scrub_free(p->scrub);
 	proxy_request_done(&p->request);
 	http_head_done(&p->request_head);
 	http_head_done(&p->reply_head);

@@ -17,6 +17,7 @@ static void next_request(struct proxy *p)
 	bool is_last = p->form.is_last || !p->is_request_over;
 
 	proxy_record(p, WALL_ALLOWED, "");
+	scrub_free(take_ptr(p->scrub));
 	proxy_request_done(&p->request);
 	p->has_request = p->has_reply = false;
 	http_head_done(&p->request_head);
@@ -31,9 +32,9 @@ static void next_request(struct proxy *p)
 		proxy_move(p, READING, READING_US);
 }
 
-static bool has_room_for(const struct buf *out, const struct buf *in)
+static bool has_room_for(const struct buf *out, const struct buf *in, size_t n_held)
 {
-	return buf_room(out) >= in->len + CHUNK_EXTRA;
+	return buf_room(out) >= in->len + n_held + CHUNK_EXTRA;
 }
 
 static bool send_request_body(struct proxy *p)
@@ -42,7 +43,7 @@ static bool send_request_body(struct proxy *p)
 	const char *data;
 	int r;
 
-	if (p->is_request_over || !has_room_for(&p->up.out, &p->guest.in))
+	if (p->is_request_over || !has_room_for(&p->up.out, &p->guest.in, 0))
 		return false;
 	r = http_decode(&p->request_body, &p->guest.in, &data, &len);
 	p->has_taken_body |= p->guest.in.len < before;
@@ -80,7 +81,7 @@ static bool is_change(const struct proxy *p)
 
 static bool change(struct proxy *p)
 {
-	const struct proxy_reply_form form = {.is_upgrade = true};
+	const struct proxy_reply_form form = {.is_upgrade = true, .scrub = p->scrub};
 
 	if (proxy_response_write(&p->guest.out, &p->reply_head, &form) < 0) {
 		proxy_answer(p, 502, WALL_FAILED, "the server's reply is too large");
@@ -92,6 +93,8 @@ static bool change(struct proxy *p)
 
 static bool pass_interim(struct proxy *p)
 {
+	size_t before = p->guest.out.len;
+
 	if (p->reply_head.status == 101 || ++p->n_interim > INTERIM_MAX) {
 		proxy_answer(p, 502, WALL_FAILED, "the server replied what was not asked");
 		return true;
@@ -102,6 +105,8 @@ static bool pass_interim(struct proxy *p)
 		proxy_finish(p);
 		return false;
 	}
+	if (p->scrub && p->guest.out.len > before)
+		scrub_text(p->scrub, p->guest.out.data + before, p->guest.out.len - before);
 	http_head_done(&p->reply_head);
 	http_head_init(&p->reply_head, HTTP_RESPONSE);
 	p->reply_head.is_head_reply = strcmp(p->request_head.method, "HEAD") == 0;
@@ -128,8 +133,15 @@ static bool read_reply_head(struct proxy *p)
 		return change(p);
 	if (p->reply_head.status < 200)
 		return pass_interim(p);
+	if (p->scrub && p->reply_head.framing != HTTP_NO_BODY &&
+	    proxy_response_is_encoded(&p->reply_head)) {
+		proxy_answer(p, 502, WALL_FAILED,
+		             "the server's reply is encoded and cannot be scrubbed");
+		return true;
+	}
 	has_end = p->reply_head.framing == HTTP_NO_BODY || p->reply_head.framing == HTTP_LENGTH;
 	p->form.is_chunked = !has_end && p->request_head.minor > 0;
+	p->form.scrub = p->scrub;
 	p->form.is_last =
 		!p->request_head.keep_alive || p->request_head.minor == 0 || !p->is_request_over;
 	if (proxy_response_write(&p->guest.out, &p->reply_head, &p->form) < 0) {
@@ -142,9 +154,23 @@ static bool read_reply_head(struct proxy *p)
 	return true;
 }
 
+static int tell(struct proxy *p, const char *data, size_t len)
+{
+	if (len == 0) /* an empty chunk would be the last */
+		return 0;
+	return p->form.is_chunked ? http_encode_chunk(&p->guest.out, data, len)
+	                          : buf_append(&p->guest.out, data, len);
+}
+
+static int tell_scrubbed(struct proxy *p, const struct buf *told)
+{
+	return tell(p, told->data, told->len);
+}
+
 static bool end_reply(struct proxy *p)
 {
-	if (p->form.is_chunked && http_encode_last_chunk(&p->guest.out) < 0) {
+	if ((p->scrub && tell_scrubbed(p, scrub_end(p->scrub)) < 0) ||
+	    (p->form.is_chunked && http_encode_last_chunk(&p->guest.out) < 0)) {
 		proxy_finish(p);
 		return false;
 	}
@@ -158,12 +184,12 @@ static bool send_reply_body(struct proxy *p)
 	size_t len;
 	int r;
 
-	if (!has_room_for(&p->guest.out, &p->up.in))
+	if (!has_room_for(&p->guest.out, &p->up.in, p->scrub ? scrub_held(p->scrub) : 0))
 		return false;
 	r = http_decode(&p->reply_body, &p->up.in, &data, &len);
 	if (r == HTTP_DECODE_DATA) {
-		r = p->form.is_chunked ? http_encode_chunk(&p->guest.out, data, len)
-		                       : buf_append(&p->guest.out, data, len);
+		r = p->scrub ? tell_scrubbed(p, scrub_feed(p->scrub, data, len))
+		             : tell(p, data, len);
 		if (r == 0)
 			return true;
 	}

@@ -187,12 +187,23 @@ static bool is_forwarding(const char *name)
 	return false;
 }
 
+/* Lets a server encode its reply, or give it in parts. */
+static bool is_choice(const char *name)
+{
+	static const char *const names[] = {"accept-encoding", "range", "if-range"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool is_replaced(const char *name, const struct proxy_rewrite *how)
 {
 	for (size_t i = 0; i < how->n_set; i++)
 		if (strcasecmp(how->set[i].name, name) == 0)
 			return true;
-	return how->forward && is_forwarding(name);
+	return (how->forward && is_forwarding(name)) || (how->is_plain && is_choice(name));
 }
 
 static int write_fields(struct buf *out, const struct http_head *h, const struct proxy_rewrite *how)
@@ -264,6 +275,8 @@ int proxy_request_write(struct buf *out, const struct http_head *h, const struct
 		result = write_fields(out, h, how);
 	if (result == 0 && forward)
 		result = write_forwarding(out, r, how);
+	if (result == 0 && how->is_plain)
+		result = buf_append_str(out, "Accept-Encoding: identity\r\n");
 	if (result == 0 && r->is_upgrade)
 		result = buf_append_str(out, UPGRADE);
 	if (result == 0 && h->framing == HTTP_CHUNKED)
@@ -284,14 +297,25 @@ static const char *length_of_head_reply(const struct http_head *h)
 	return length;
 }
 
+bool proxy_response_is_encoded(const struct http_head *h)
+{
+	const char *encoding = http_head_find(h, "content-encoding");
+
+	return encoding && (http_head_count(h, "content-encoding") > 1 ||
+	                    strcasecmp(encoding, "identity") != 0);
+}
+
 int proxy_response_write(struct buf *out, const struct http_head *h,
                          const struct proxy_reply_form *form)
 {
 	const char *length = length_of_head_reply(h);
+	size_t before = out->len;
 	int r = buf_printf(out, "HTTP/1.1 %d %s\r\n", h->status, h->reason);
 
 	if (r == 0)
 		r = write_fields(out, h, &(struct proxy_rewrite){0});
+	if (r == 0 && form->scrub)
+		scrub_text(form->scrub, out->data + before, out->len - before);
 	if (r == 0 && form->is_upgrade)
 		return buf_append_str(out, UPGRADE "\r\n");
 	if (r == 0 && h->framing == HTTP_LENGTH)

@@ -7,6 +7,7 @@
  */
 #include "http/parse.h"
 #include "net/judge.h"
+#include "net/scrub.h"
 
 struct proxy_request {
 	struct host host;  /* by its target, or its Host field, which agree */
@@ -31,14 +32,18 @@ struct proxy_rewrite {
 	bool is_from_tls;
 	uint16_t from_port;
 	const char *sandbox_id;
+	bool is_plain; /* the reply must come whole and as it is, to be scrubbed */
 };
 must_check int proxy_request_write(struct buf *out, const struct http_head *h,
                                    const struct proxy_request *r, const struct proxy_rewrite *how);
 
 struct proxy_reply_form {
-	bool is_chunked; /* what the guest gets */
-	bool is_last;    /* its connection closes behind it */
-	bool is_upgrade; /* to WebSocket */
+	bool is_chunked;           /* what the guest gets */
+	bool is_last;              /* its connection closes behind it */
+	bool is_upgrade;           /* to WebSocket */
+	const struct scrub *scrub; /* what fields may not repeat, or NULL */
 };
+/* Whether it comes in an encoding in which nothing can be found. */
+bool proxy_response_is_encoded(const struct http_head *h);
 must_check int proxy_response_write(struct buf *out, const struct http_head *h,
                                     const struct proxy_reply_form *form);

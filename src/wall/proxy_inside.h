@@ -57,6 +57,7 @@ struct proxy {
 	bool has_had_request; /* any, on this connection */
 	struct judge_decision decision;
 	struct http_decoder request_body, reply_body;
+	struct scrub *scrub; /* of its reply, or NULL */
 	bool has_taken_body; /* some of the request's, from the guest's buffer */
 	bool is_request_over, has_reply, is_reply_over;
 	struct proxy_reply_form form;

@@ -116,11 +116,23 @@ static void learn(struct proxy *p)
 	           p->config.port);
 }
 
+/* Of all rules about the host: what one has sent there may come back by another. */
+static struct scrub *find_scrub(const struct proxy *p)
+{
+	const struct host *host = p->is_tls ? &p->tls_host : &p->request.host;
+
+	return host->is_name ? scrub_new(p->config.door->policy, &host->name, p->config.port)
+	                     : NULL;
+}
+
 static void begin_exchange(struct proxy *p)
 {
 	const struct policy_rule *rule = rule_of(p, &p->decision);
 	struct proxy_rewrite rewrite = {0};
 
+	scrub_free(p->scrub);
+	p->scrub = find_scrub(p);
+	rewrite.is_plain = p->scrub != NULL;
 	if (rule && rule->action == ACTION_TRANSFORM) {
 		rewrite.set = rule->headers;
 		rewrite.n_set = rule->n_headers;

@@ -3,6 +3,7 @@
 first. Each thing seen is a line of the log. They end with their stdin."""
 
 import base64
+import gzip
 import hashlib
 import json
 import select
@@ -106,6 +107,8 @@ class Http(socketserver.StreamRequestHandler):
         self.count += 1
         if line[1].startswith("/fickle"):
             return self.fickle(line[1])
+        if line[1].startswith("/echo"):
+            return self.echo(line[1], fields)
         if line[1].startswith("/endless"):
             return self.endless()
         if line[1].startswith("/bytes/"):
@@ -119,6 +122,28 @@ class Http(socketserver.StreamRequestHandler):
         if line[1].startswith("/repo.git/info/refs"):  # git's plain form
             text = b"0123456789abcdef0123456789abcdef01234567\trefs/heads/main\n"
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+        return True
+
+    def echo(self, path, fields):
+        """Tells the credential that came in every place of a reply, cut into pieces; /gzip: compressed, whatever was asked for."""
+        came = fields.get("authorization", "none")
+        text = json.dumps(fields)
+        if came.startswith("Basic "):
+            text += base64.b64decode(came.split()[1]).decode()
+        head = f"HTTP/1.1 200 {came.split()[-1]}\r\nX-Seen: {came}\r\nX-{came.split()[-1].rstrip('=')}: seen\r\n"
+        if path.endswith("/gzip"):
+            body = gzip.compress(text.encode())
+            self.wfile.write(f"{head}Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            return True
+        if path.endswith("/length"):
+            self.wfile.write(f"{head}Content-Length: {len(text)}\r\n\r\n".encode())
+            pieces = [text[i : i + 11].encode() for i in range(0, len(text), 11)]
+        else:
+            self.wfile.write(f"HTTP/1.1 103 {came.split()[-1]}\r\nX-Seen: {came}\r\n\r\n{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+            pieces = [b"%x\r\n%s\r\n" % (len(text[i : i + 7]), text[i : i + 7].encode()) for i in range(0, len(text), 7)] + [b"0\r\n\r\n"]
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in pieces:
+            self.wfile.write(piece)
         return True
 
     def fickle(self, path):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A credential that a rule sets reaches the host that it is for, and nobody else: not the sandbox, not another host, not
-whoever reads logs, events or replies (N07, N11, N13, N14, N16). Each attempt has a request beside it that shows that the rule works."""
+whoever reads logs, events or replies (N07, N11, N12, N13, N14, N16). Each attempt has a request beside it that shows that the rule works."""
 
+import base64
 import json
 
 import pytest
@@ -212,6 +213,62 @@ def test_N13_the_constraints_of_the_certificates_are_strict(walled):
     leaf = "openssl s_client -connect allowed.test:443 -servername allowed.test </dev/null 2>/dev/null | openssl x509 -noout -text"
     shown = box.sandbox.run(["sh", "-c", leaf]).stdout
     assert "CA:FALSE" in shown and "DNS:allowed.test" in shown and "TLS Web Server Authentication" in shown
+
+
+def all_of(box, url, *options):
+    """Every byte that curl gets: fields, interim replies, the body."""
+    done = box.sandbox.run(["curl", "-sS", "-i", *options, url], timeout=30)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def echo_policy(value, **more):
+    action = {"transform": {"headers": {"authorization": value, "x-other": "not-a-secret"}, **more}}
+    return {"rules": [{"match": {"domains": ["allowed.test"], "methods": ["GET"]}, "action": action}], "allow": ["allowed.test", "other.test"]}
+
+
+PASSWORD = "pa55w0rd-9f8e7d6c"
+BASIC = base64.b64encode(f"someone:{PASSWORD}".encode()).decode()
+
+
+@pytest.mark.parametrize(("value", "secrets"), [(FIELD, [KEY]), (f"Basic {BASIC}", [BASIC, PASSWORD])], ids=["bearer", "basic"])
+def test_N12_a_key_that_a_server_repeats_is_taken_out_of_its_replies(walled, internet, value, secrets):
+    box = walled(echo_policy(value, scrub=["Authorization"]))
+    for path in ("chunks", "length"):
+        seen = all_of(box, f"https://allowed.test/echo/{path}", "-H", "Range: bytes=0-", "-H", "Accept-Encoding: gzip")
+        assert not [s for s in secrets if s in seen]
+        assert seen.count("*" * len(secrets[0])) >= 3 and "not-a-secret" in seen and seen.endswith(("}", "*"))
+        sent = internet.seen("request", path=f"/echo/{path}")[-1]["fields"]
+        assert (sent["authorization"], sent["accept-encoding"], sent.get("range")) == (value, "identity", None)
+    # The control: without the option the server's word is passed on as it is.
+    box.sandbox.set_network(echo_policy(value))
+    for path in ("chunks", "length"):
+        seen = all_of(box, f"https://allowed.test/echo/{path}")
+        assert all(s in seen for s in secrets)
+
+
+def test_N12_no_reply_of_that_host_tells_it_whoever_asks_and_how(walled):
+    box = walled({**echo_policy(FIELD, scrub=["authorization"]), "mode": "enforce"})
+    own = ["-X", "POST", "-H", f"Authorization: Bearer {KEY}"]  # which no rule replaces: as if another request had left it there
+    assert KEY not in all_of(box, "https://allowed.test/echo/chunks", *own)
+    assert KEY not in all_of(box, "http://allowed.test/echo/chunks", *own)
+    assert KEY in all_of(box, "http://other.test/echo/chunks", *own)
+
+
+def test_N12_what_cannot_be_looked_into_is_not_passed_on(walled):
+    box = walled(echo_policy(FIELD, scrub=["authorization"]))
+    refused = all_of(box, "https://allowed.test/echo/gzip")
+    assert refused.startswith("HTTP/1.1 502") and "encoded" in refused and KEY not in refused
+    assert all_of(box, "https://allowed.test/echo/gzip", "--head").startswith("HTTP/1.1 200")
+    box.sandbox.set_network(echo_policy(FIELD))
+    assert KEY in all_of(box, "https://allowed.test/echo/gzip", "--compressed")
+
+
+def test_N12_what_is_to_be_taken_out_must_be_set_and_long_enough(walled_client):
+    for value, scrub, why in ((FIELD, ["x-key"], "none of the headers"), ("Bearer short", ["authorization"], "8 bytes"), (FIELD, [7], "none of")):
+        with pytest.raises(ClocheError) as e:
+            walled_client.create(network=echo_policy(value, scrub=scrub))
+        assert e.value.field == "network.rules[0].action.transform.scrub[0]" and why in str(e.value)
 
 
 def test_N24_secrets_of_a_policy_are_in_no_error(walled_client):

@@ -188,6 +188,12 @@ TEST(an_invalid_policy_is_refused_whole_with_the_entry_to_blame)
 	         "policy.rules[0].match.domains"},
 		{"{\"rules\": [{\"action\": {\"transform\": {\"headers\": {\"Host\": \"b\"}}}}]}",
 	         "policy.rules[0].action.transform.headers"},
+		{"{\"rules\": [{\"match\": {\"domains\": [\"a.com\"]}, \"action\": {\"transform\": "
+	         "{\"headers\": {\"a\": \"12345678\"}, \"scrub\": [\"b\"]}}}]}",
+	         "policy.rules[0].action.transform.scrub[0]"},
+		{"{\"rules\": [{\"match\": {\"domains\": [\"a.com\"]}, \"action\": {\"transform\": "
+	         "{\"headers\": {\"a\": \"Bearer 1234567\"}, \"scrub\": [\"a\"]}}}]}",
+	         "policy.rules[0].action.transform.scrub[0]"},
 		{"{\"rules\": [{\"action\": {\"transform\": {\"headers\": {\"a b\": \"b\"}}}}]}",
 	         "policy.rules[0].action.transform.headers"},
 		{"{\"rules\": [{\"action\": {\"transform\": {\"headers\": {\"a\": \"b\\r\\nc: "
