@@ -1,27 +1,20 @@
 # Runs in a sandbox of the step before, as root: what is not Debian's.
 # NPM: lines "NAME VERSION HASH" (SHA-512 in hexadecimal). NPM_REGISTRY, PIP_INDEX: URLs or "". PIP: requirements.
-# FILES: lines "PATH BASE64". Arguments: commands.
-set -eu
+# NPM_PACKAGES: names, perhaps with versions. FILES: lines "PATH BASE64". Arguments: commands.
+set -euf # a '*' of a version is no pattern
 umask 022
 export LC_ALL=C.UTF-8
 
-# Without a registry of the operator's, the one that Debian's own npm would ask.
-find_registry() {
-	[ -z "$NPM_REGISTRY" ] || return 0
-	echo "Asking Debian's npm for its registry"
-	set -- /var/lib/apt/lists/*Release
-	[ -e "$1" ] || apt-get -q update
-	(cd "$dir" && apt-get -q download npm && dpkg-deb --fsys-tarfile npm_*.deb | tar -x --wildcards '*/default-opts.js')
-	NPM_REGISTRY=$(find "$dir" -name default-opts.js -exec sed -n "s/^ *registry: '\\(https:[^']*\\)'.*/\\1/p" {} + | head -n 1)
+# The host's own certificates, for programs that bring others.
+bundle=/etc/ssl/certs/ca-certificates.crt
+[ ! -e "$bundle" ] || export PIP_CERT=$bundle NODE_EXTRA_CA_CERTS=$bundle
+
+if [ -n "$NPM" ]; then
+	dir=$(mktemp -d)
 	[ -n "$NPM_REGISTRY" ] || {
 		echo "E: no npm registry is known; set templates.npm_registry"
 		exit 1
 	}
-}
-
-if [ -n "$NPM" ]; then
-	dir=$(mktemp -d)
-	find_registry
 	echo "$NPM" | while read -r name version hash; do
 		echo "Fetching $name $version"
 		/usr/lib/apt/apt-helper -o Acquire::Retries=3 download-file "${NPM_REGISTRY%/}/$name/-/${name##*/}-$version.tgz" "$dir/package.tgz" \
@@ -35,7 +28,32 @@ if [ -n "$NPM" ]; then
 	rm -r "$dir"
 fi
 
+if [ -n "$NPM_PACKAGES" ]; then
+	command -v npm >/dev/null || {
+		echo "E: there is no npm in this template, to install $NPM_PACKAGES"
+		exit 1
+	}
+	dir=$(mktemp -d)
+	# shellcheck disable=SC2086 # names
+	npm install --global --prefix /usr/local --cache "$dir/cache" --no-audit --no-fund --no-update-notifier --loglevel error \
+		${NPM_REGISTRY:+--registry "$NPM_REGISTRY"} $NPM_PACKAGES >"$dir/log" 2>&1 || {
+		cat "$dir/log"
+		why=$(sed -n -e "s/^npm \(error\|ERR!\) [0-9]* *\('.*' is not in this registry\).*/\2/p" \
+			-e 's/^npm \(error\|ERR!\) notarget \(No matching version found for .*\)/\2/p' "$dir/log" | head -n 1)
+		echo "E: npm: ${why:-$(grep -v -e ' code ' -e 'complete log' "$dir/log" | sed -n 's/^npm \(error\|ERR!\) //p' | head -n 1)}"
+		exit 1
+	}
+	cat "$dir/log"
+	rm -r "$dir"
+	# Programs find them from whatever directory they run in, and so do modules.
+	[ -e /node_modules ] || ln -s usr/local/lib/node_modules /node_modules
+fi
+
 if [ -n "$PIP" ]; then
+	command -v python3 >/dev/null && python3 -c 'import pip' 2>/dev/null || {
+		echo "E: there is no pip in this template, to install $PIP"
+		exit 1
+	}
 	# Files that are compiled bear a hash instead of a time, which the end of this step changes.
 	# shellcheck disable=SC2086 # requirements
 	SOURCE_DATE_EPOCH=$DATE python3 -m pip install --no-input --no-cache-dir --break-system-packages --root-user-action=ignore \

@@ -2,10 +2,12 @@
 # what there is. IS_LAST: 1 for the template itself. WARM: Python modules that interpreters start with.
 if [ "$IS_LAST" = 1 ]; then
 	rm -rf /var/lib/cloche /usr/sbin/policy-rc.d
-	mkdir -p /etc/cloche
-	for module in $WARM; do
-		echo "$module"
-	done >/etc/cloche/warm
+	if [ -n "$WARM" ]; then # else those of the template that it starts from stay
+		mkdir -p /etc/cloche
+		for module in $WARM; do
+			echo "$module"
+		done >/etc/cloche/warm
+	fi
 fi
 # Caches, lists, logs and temporary files are left out by the seal itself.
 rm -rf /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /root/.cache /root/.npm
@@ -14,9 +16,11 @@ rm -rf /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /root/.cache /root/.n
 licence() {
 	sed -n 's/^License: *//p' "/usr/share/doc/$1/copyright" 2>/dev/null | sort -u | head -n 8 | tr '\n\t' ',,' | sed 's/,$//; s/,/, /g'
 }
-dpkg-query -W -f '${Package}\t${Version}\n' | while read -r name version; do
-	printf 'cloche:package\tdeb\t%s\t%s\t%s\n' "$name" "$version" "$(licence "$name")"
-done
+if command -v dpkg-query >/dev/null; then
+	dpkg-query -W -f '${Package}\t${Version}\n' | while read -r name version; do
+		printf 'cloche:package\tdeb\t%s\t%s\t%s\n' "$name" "$version" "$(licence "$name")"
+	done
+fi
 for file in /usr/local/lib/node_modules/*/package.json /usr/local/lib/node_modules/@*/*/package.json /usr/local/lib/node/package.json; do
 	[ -f "$file" ] || continue
 	field() { sed -n "s/^  \"$1\": *\"\\([^\"]*\\)\".*/\\1/p" "$file" | head -n 1; }

@@ -2,6 +2,7 @@
 #include "api/body.h"
 
 #include "base/parse.h"
+#include "build/package.h"
 #include "proto/start.h"
 
 #include <inttypes.h>
@@ -231,6 +232,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 	const struct json_field rows[SANDBOX_FIELDS] = {
 		{"name",      JSON_FIELD_STRING, &spec->name,     .min = 1, .max = SANDBOX_NAME_MAX},
 		{"template",  JSON_FIELD_STRING, &spec->template, .min = 1, .max = 64},
+		{"packages",  JSON_FIELD_ARRAY,  &spec->packages, .max = PACKAGES_MAX},
 		{"tags",      JSON_FIELD_OBJECT, &spec->tags},
 		{"env",       JSON_FIELD_OBJECT, &spec->env},
 		{"network",   JSON_FIELD_ANY,    &spec->network},

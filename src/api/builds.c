@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/find.h"
 #include "api/handlers.h"
+#include "api/packages.h"
 #include "api/reply.h"
 #include "build/recipe.h"
 
@@ -67,6 +68,8 @@ int create_build(struct http_req *req, struct err *err)
 	struct reply reply;
 	int r = no_query(req, err);
 
+	if (r == 0 && json_object_get(http_json(req), "packages"))
+		return prepare_packages(req, http_json(req), err);
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)

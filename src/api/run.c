@@ -17,6 +17,7 @@
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/once.h"
+#include "api/packages.h"
 
 #include "sandbox/files.h"
 
@@ -283,6 +284,14 @@ static uint64_t lifetime_ms(const struct api *api, uint64_t timeout_ms)
 	return max > 0 ? MIN(timeout_ms + GRACE_MS, max) : timeout_ms + GRACE_MS;
 }
 
+/* NULL: it is a command, of whatever language. */
+static const char *language_of(const struct run_body *body)
+{
+	const struct code_spec *code = &body->code;
+
+	return !code->code ? NULL : code->language ? code->language : "python";
+}
+
 int run_once(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -298,6 +307,11 @@ int run_once(struct http_req *req, struct err *err)
 		r = body_read_run(http_json(req), &body, err);
 	if (r < 0)
 		return r;
+	r = find_packages(req, &body.sandbox, language_of(&body), err);
+	if (r != 0) {
+		run_body_done(&body);
+		return r;
+	}
 	run = xnew0(struct run);
 	*run = (struct run){.api = api, .req = req, .format = event_format_of(req), .body = body};
 	run->ending = loop_timer_new(api->loop, on_ending, run);

@@ -6,6 +6,7 @@
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/once.h"
+#include "api/packages.h"
 #include "api/reply.h"
 #include "api/wake.h"
 
@@ -16,13 +17,16 @@
 #define LIST_LIMIT_MAX     100
 
 /* An err of the fleet comes later, as the answer. */
-static int make_sandbox(struct http_req *req, const struct sandbox_spec *spec,
+static int make_sandbox(struct http_req *req, struct sandbox_spec *spec,
                         const struct port_numbers *ports, bool is_undone, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	struct answer *a = answer_new(req, 201);
-	int r;
+	struct answer *a;
+	int r = find_packages(req, spec, NULL, err);
 
+	if (r != 0)
+		return r;
+	a = answer_new(req, 201);
 	a->tells_how = a->is_created = true;
 	a->is_undone = is_undone;
 	a->ports = *ports;

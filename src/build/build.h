@@ -10,6 +10,7 @@
  * on the host:
  *
  *	state      on `host`: what the archive is at this moment, as a hash
+ *	registries on `host`: where npm and pip have packages from, if the operator did not say
  *	bootstrap  on `host`: Debian's essential packages, unpacked
  *	packages   on what came out: configured by itself, and the recipe's packages
  *	extras     on that: npm, pip, files, commands
@@ -53,6 +54,7 @@ struct builds_config {
 	const char *npm_registry, *pip_index; /* URLs, or NULL: their own defaults */
 	char **names; /* that builds may reach on private addresses too; or NULL */
 	uint64_t cache_bytes_max;
+	uint64_t sets_bytes_max; /* of packages (build/set.h) */
 };
 
 /* Loads the rows; builds go on with builds_resume(), when the fleet is ready. */
@@ -81,7 +83,8 @@ void build_cancel(struct build *b);
 const char *build_id(const struct build *b);
 enum build_state build_state(const struct build *b);
 bool build_is_over(const struct build *b);
-struct spool *build_log(struct build *b); /* borrowed */
+const struct err *build_error(const struct build *b); /* of one that has failed */
+struct spool *build_log(struct build *b);             /* borrowed */
 void build_to_json(const struct build *b, struct json_writer *w, const char *name);
 
 /* A watcher is told, from the loop, that there is more of the log, or another state. */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "build/recipe.h"
+#include "build/set.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -115,6 +116,16 @@ const char *build_name(const struct build *b)
 	return json_string_value(json_object_get(b->recipe, "name"));
 }
 
+bool build_is_set(const struct build *b)
+{
+	return json_object_get(b->recipe, "set") != NULL;
+}
+
+const struct err *build_error(const struct build *b)
+{
+	return &b->error;
+}
+
 const char *build_id(const struct build *b)
 {
 	return b->id;
@@ -142,24 +153,24 @@ struct spool *build_log(struct build *b)
 	return b->log;
 }
 
-/* Those that run count; one that waits for another build does not, or both would wait. */
-static size_t count_running(const struct builds *bs)
+/* Those that run count; one that waits for another build does not, or both would wait. For a set
+ * of packages somebody is waiting, so that it does not stand behind whole templates. */
+static size_t count_running(const struct builds *bs, bool is_set)
 {
 	size_t n = 0;
 
 	list_for_each (&bs->all, struct build, b, link)
-		n += b->state == BUILD_RUNNING && b->phase != PHASE_WAITING;
+		n += b->state == BUILD_RUNNING && b->phase != PHASE_WAITING &&
+		     build_is_set(b) == is_set;
 	return n;
 }
 
 static void start_some(struct builds *bs)
 {
-	list_for_each (&bs->all, struct build, b, link) {
-		if (count_running(bs) >= BUILDS_RUNNING_MAX)
-			return;
-		if (b->state == BUILD_QUEUED)
+	list_for_each (&bs->all, struct build, b, link)
+		if (b->state == BUILD_QUEUED &&
+		    count_running(bs, build_is_set(b)) < BUILDS_RUNNING_MAX)
 			job_begin(b);
-	}
 }
 
 static void on_turn_end(struct loop *loop, void *arg)
@@ -240,6 +251,7 @@ void builds_resume(struct builds *bs)
 		if (b->state == BUILD_RUNNING)
 			job_rejoin(b);
 	trim(bs, BUILDS_KEPT);
+	set_trim(bs, NULL);
 	start_some(bs);
 }
 
@@ -264,16 +276,30 @@ struct build *builds_find_unfinished(struct builds *bs, const char *project_id, 
 	return NULL;
 }
 
+static int check_room(struct builds *bs, const char *project_id, struct err *err)
+{
+	size_t n = 0;
+
+	trim(bs, BUILDS_KEPT);
+	if (bs->n >= BUILDS_MAX)
+		return err_set(err, ERR_LIMIT, 0, "%d builds wait already", BUILDS_MAX);
+	list_for_each (&bs->all, struct build, b, link)
+		n += !build_is_over(b) && strcmp(b->project_id, project_id) == 0;
+	if (n >= BUILDS_PROJECT_MAX)
+		return err_set(err, ERR_LIMIT, 0, "%d builds of this project wait already",
+		               BUILDS_PROJECT_MAX);
+	return 0;
+}
+
 int build_start(struct builds *bs, const struct build_spec *spec, struct build **ret,
                 struct err *err)
 {
 	char id[ID_SIZE];
 	struct build *b;
-	int r;
+	int r = check_room(bs, spec->project_id, err);
 
-	trim(bs, BUILDS_KEPT);
-	if (bs->n >= BUILDS_MAX)
-		return err_set(err, ERR_LIMIT, 0, "%d builds wait already", BUILDS_MAX);
+	if (r < 0)
+		return r;
 	id_make(id, "bld");
 	b = build_new(bs, id);
 	(void)snprintf(b->project_id, sizeof(b->project_id), "%s", spec->project_id);

@@ -7,13 +7,15 @@
 #include "sandbox/exec.h"
 #include "store/builds.h"
 
-#define BUILDS_RUNNING_MAX 2  /* at once; others wait */
+#define BUILDS_RUNNING_MAX 2  /* at once, and as many sets of packages; others wait */
+#define BUILDS_PROJECT_MAX 32 /* of a project that have not ended */
 #define BUILDS_KEPT        50 /* that have ended, with their logs */
 #define BUILDS_MAX         200
 #define LOG_BYTES_MAX      (UINT64_C(4) << 20)
 
 enum step {
 	STEP_STATE,
+	STEP_REGISTRIES,
 	STEP_BOOTSTRAP,
 	STEP_PACKAGES,
 	STEP_EXTRAS,
@@ -39,6 +41,7 @@ struct builds {
 	size_t n;
 	struct list cache; /* of struct cached, the least recently used first */
 	struct list imports;
+	struct registries learnt; /* by the last build that had to ask */
 	bool is_resumed;
 };
 
@@ -88,6 +91,7 @@ void builds_on_ended(struct build *b); /* others may start */
 void build_tell(struct build *b);
 struct build *builds_find_unfinished(struct builds *bs, const char *project_id, const char *name);
 const char *build_name(const struct build *b); /* of its template */
+bool build_is_set(const struct build *b);      /* of packages (build/set.h) */
 
 /* import.c */
 struct import;

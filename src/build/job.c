@@ -18,6 +18,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "build/set.h"
+#include "net/url.h"
 #include "sandbox/image.h"
 #include "sandbox/template.h"
 
@@ -136,14 +138,18 @@ static void publish(struct build *b)
 	                                   .name = build_name(b),
 	                                   .image = b->image,
 	                                   .manifest = manifest,
-	                                   .is_replacing = true};
+	                                   .is_replacing = true,
+	                                   .is_set = build_is_set(b)};
 	struct template *t;
 	struct err err = {0};
 
-	if (template_publish(b->owner->config.fleet, &spec, &t, &err) < 0)
+	if (template_publish(b->owner->config.fleet, &spec, &t, &err) < 0) {
 		end_job(b, &err);
-	else
-		finish(b);
+		return;
+	}
+	if (build_is_set(b))
+		set_trim(b->owner, t);
+	finish(b);
 }
 
 static void next_step(struct build *b)
@@ -167,13 +173,24 @@ static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
 		next_step(b);
 }
 
+/* Behind a step on the host another on it: neither seals what it has found. */
+static bool shares_sandbox(const struct build *b)
+{
+	enum step next = b->step + 1;
+
+	while (next < STEP_COUNT && !plan_has(b, next))
+		next++;
+	return !plan_is_sealed(b->step) && plan_is_on_host(b->step) && next < STEP_COUNT &&
+	       plan_is_on_host(next);
+}
+
 /* The next step has its own sandbox, unless both are on the host. */
 static void leave_step(struct build *b)
 {
 	struct sandbox *s = find_sandbox(b);
 
 	b->exec_id[0] = '\0';
-	if (!s || (b->step == STEP_STATE && plan_has(b, STEP_BOOTSTRAP))) {
+	if (!s || shares_sandbox(b)) {
 		next_step(b);
 		return;
 	}
@@ -240,6 +257,22 @@ static void seal(struct build *b)
 	end_job(b, &err);
 }
 
+/* What one step has found out holds for other builds too. */
+static void learn(struct build *b)
+{
+	const struct registries *told = &b->report.registries;
+	struct registries *learnt = &b->owner->learnt;
+	struct url url;
+	const char *why;
+
+	if (url_parse(told->npm, strlen(told->npm), &url, &why) == 0)
+		memcpy(learnt->npm, told->npm, sizeof(learnt->npm));
+	if (url_parse(told->pip, strlen(told->pip), &url, &why) == 0) {
+		memcpy(learnt->pip, told->pip, sizeof(learnt->pip));
+		memcpy(learnt->pip_files, told->pip_files, sizeof(learnt->pip_files));
+	}
+}
+
 static void on_success(struct build *b)
 {
 	if (b->step == STEP_STATE) {
@@ -253,6 +286,8 @@ static void on_success(struct build *b)
 		(void)snprintf(b->archive_state, sizeof(b->archive_state), "%s", b->report.state);
 		b->archive_date = b->report.date;
 	}
+	if (b->step == STEP_REGISTRIES)
+		learn(b);
 	if (plan_is_sealed(b->step)) {
 		seal(b);
 		return;
@@ -269,8 +304,12 @@ static void on_failure(struct build *b, const char *why)
 
 	if (why || !said[0])
 		said = why ? why : "its script failed";
-	(void)err_set(&err, plan_is_on_host(b->step) ? ERR_UNAVAILABLE : ERR_INVALID_FIELD, 0,
-	              "%s: %s", step_name(b->step), said);
+	if (plan_is_on_host(b->step))
+		(void)err_set(&err, ERR_UNAVAILABLE, 0, "%s: %s", step_name(b->step), said);
+	else if (build_is_set(b))
+		(void)err_field(&err, "packages", "%s", said);
+	else
+		(void)err_set(&err, ERR_INVALID_FIELD, 0, "%s: %s", step_name(b->step), said);
 	(void)err_hint(&err, "all that it printed: cloche template log %s", b->id);
 	end_job(b, &err);
 }
@@ -378,7 +417,7 @@ static bool is_cached(struct build *b)
 	const json_t *report;
 	char key[PLAN_KEY_SIZE];
 
-	if (b->is_fresh || b->step == STEP_STATE)
+	if (b->is_fresh || b->step == STEP_STATE || b->step == STEP_REGISTRIES)
 		return false;
 	plan_key(b, b->step, key);
 	if (!cache_find(b->owner, key, &b->image, &report))

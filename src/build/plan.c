@@ -23,14 +23,15 @@
 /* clang-format off */
 static const struct {
 	const char *name;
-	const char *script;
+	const char *before, *script, *behind; /* in one shell */
 	bool is_on_host, is_sealed;
 } steps[] = {
-	[STEP_STATE]     = {"state",     script_state,     true,  false},
-	[STEP_BOOTSTRAP] = {"bootstrap", script_bootstrap, true,  true},
-	[STEP_PACKAGES]  = {"packages",  script_packages,  false, true},
-	[STEP_EXTRAS]    = {"extras",    script_extras,    false, true},
-	[STEP_CHECKS]    = {"checks",    script_checks,    false, false},
+	[STEP_STATE]      = {"state",      "",             script_state,      "",            true,  false},
+	[STEP_REGISTRIES] = {"registries", script_archive, script_registries, "",            true,  false},
+	[STEP_BOOTSTRAP]  = {"bootstrap",  script_archive, script_bootstrap,  "",            true,  true},
+	[STEP_PACKAGES]   = {"packages",   "",             script_packages,   script_finish, false, true},
+	[STEP_EXTRAS]     = {"extras",     "",             script_extras,     script_finish, false, true},
+	[STEP_CHECKS]     = {"checks",     "",             script_checks,     "",            false, false},
 };
 /* clang-format on */
 static_assert(ARRAY_SIZE(steps) == STEP_COUNT, "a step has no row");
@@ -66,7 +67,31 @@ static bool has_npm(const struct build *b)
 
 static bool has_extras(const struct build *b)
 {
-	return has_npm(b) || has_items(b, "pip") || has_items(b, "files") || has_items(b, "run");
+	return has_npm(b) || has_items(b, "npm_packages") || has_items(b, "pip") ||
+	       has_items(b, "files") || has_items(b, "run");
+}
+
+static const char *npm_registry(const struct build *b)
+{
+	const char *own = b->owner->config.npm_registry;
+
+	return own ? own : b->owner->learnt.npm;
+}
+
+static const char *pip_index(const struct build *b)
+{
+	const char *own = b->owner->config.pip_index;
+
+	return own ? own : b->owner->learnt.pip;
+}
+
+/* Of which programs the registry has to be asked for. */
+static const char *unknown_registries(const struct build *b)
+{
+	bool npm = (has_npm(b) || has_items(b, "npm_packages")) && !npm_registry(b)[0];
+	bool pip = has_items(b, "pip") && !pip_index(b)[0];
+
+	return npm && pip ? "npm pip" : npm ? "npm" : pip ? "pip" : "";
 }
 
 bool plan_has(const struct build *b, enum step step)
@@ -74,6 +99,8 @@ bool plan_has(const struct build *b, enum step step)
 	switch (step) {
 	case STEP_STATE:
 		return b->suite[0] != '\0';
+	case STEP_REGISTRIES: /* without archives there is nobody to ask */
+		return b->suite[0] && unknown_registries(b)[0];
 	case STEP_BOOTSTRAP:
 		return recipe_suite(b->recipe) != NULL;
 	case STEP_PACKAGES: /* or there would be nothing to seal */
@@ -229,18 +256,23 @@ json_t *plan_env(const struct build *b, enum step step)
 
 	if (plan_is_on_host(step))
 		set(env, "SOURCES", plan_sources(c, b->suite));
-	if (step == STEP_BOOTSTRAP)
+	if (step == STEP_BOOTSTRAP || step == STEP_REGISTRIES)
 		set(env, "ARCH", xstrdup(ARCH));
-	if (step == STEP_PACKAGES) {
-		const char *user = json_string_value(json_object_get(b->recipe, "user"));
+	if (step == STEP_REGISTRIES)
+		set(env, "WANTED", xstrdup(unknown_registries(b)));
+	if (step == STEP_PACKAGES) { /* a set adds no user */
+		const char *user = build_is_set(b)
+		                           ? NULL
+		                           : json_string_value(json_object_get(b->recipe, "user"));
 
 		set(env, "PACKAGES", join(json_object_get(b->recipe, "packages")));
 		set(env, "TEMPLATE_USER", xstrdup(user ? user : "user"));
 	}
 	if (step == STEP_EXTRAS) {
 		set(env, "NPM", npm_lines(b));
-		set(env, "NPM_REGISTRY", xstrdup(c->npm_registry ? c->npm_registry : ""));
-		set(env, "PIP_INDEX", xstrdup(c->pip_index ? c->pip_index : ""));
+		set(env, "NPM_PACKAGES", join(json_object_get(b->recipe, "npm_packages")));
+		set(env, "NPM_REGISTRY", xstrdup(npm_registry(b)));
+		set(env, "PIP_INDEX", xstrdup(pip_index(b)));
 		set(env, "FILES", file_lines(b));
 	}
 	if (plan_is_sealed(step) && !plan_is_on_host(step)) {
@@ -256,9 +288,8 @@ json_t *plan_argv(const struct build *b, enum step step)
 {
 	json_t *argv = json_pack("[sss]", "/bin/sh", "-c", "");
 	const char *const words = step == STEP_CHECKS ? "checks" : "run";
-	const bool has_end = plan_is_sealed(step) && !plan_is_on_host(step);
 	auto_free char *script =
-		xasprintf("%s\n%s", steps[step].script, has_end ? script_finish : "");
+		xasprintf("%s\n%s\n%s", steps[step].before, steps[step].script, steps[step].behind);
 
 	(void)json_array_set_new(argv, 2, json_string(script));
 	json_array_append_new(argv, json_string(step_name(step)));
@@ -298,6 +329,12 @@ json_t *plan_manifest(const struct build *b)
 		if (json_object_get(b->recipe, fields[i]))
 			(void)json_object_set(manifest, fields[i],
 			                      json_object_get(b->recipe, fields[i]));
+	if (build_is_set(b)) {
+		json_t *set_of = json_deep_copy(json_object_get(b->recipe, "set"));
+
+		(void)json_object_set_new(set_of, "build_id", json_string(b->id));
+		(void)json_object_set_new(manifest, "set", set_of);
+	}
 	(void)json_object_set(manifest, "packages", b->packages);
 	(void)json_object_set(manifest, "languages", b->languages);
 	(void)json_object_set(manifest, "recipe", b->recipe);

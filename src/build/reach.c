@@ -5,7 +5,9 @@
  * reach nothing.
  *
  * An operator's mirrors often have private addresses. Their names, and no others, may lead there:
- * whoever decides where such a name leads decides what the host's own apt installs.
+ * whoever decides where such a name leads decides what the host's own apt, npm and pip install. So
+ * it is for the registries that npm and pip have by themselves, which the step `registries` asks
+ * for: it runs nothing but the host's and Debian's own programs.
  */
 #include "build/plan.h"
 
@@ -85,6 +87,7 @@ static void allow(json_t *rules, const char *field, json_t *items, json_t *cidrs
 json_t *plan_network(const struct build *b, enum step step)
 {
 	const struct builds_config *c = &b->owner->config;
+	const struct registries *learnt = &b->owner->learnt;
 	auto_json json_t *names = json_array();
 	auto_json json_t *addresses = json_array();
 	auto_json json_t *ranges = json_array();
@@ -100,8 +103,10 @@ json_t *plan_network(const struct build *b, enum step step)
 	if (b->suite[0])
 		add_sources(&r, b);
 	if (step == STEP_EXTRAS) {
-		add_url(&r, c->npm_registry);
-		add_url(&r, c->pip_index);
+		add_url(&r, c->npm_registry ? c->npm_registry : learnt->npm);
+		add_url(&r, c->pip_index ? c->pip_index : learnt->pip);
+		if (!c->pip_index)
+			add_name(&r, learnt->pip_files);
 		for (char **p = c->names; p && *p; p++)
 			add_name(&r, *p);
 	}

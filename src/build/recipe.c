@@ -23,6 +23,7 @@ static const struct field {
 	{"from",         SHAPE_STRING, word_is_from,        "\"debian:SUITE\" or the name of a template"},
 	{"packages",     SHAPE_LIST,   word_is_package,     "Debian's name of a package, or NAME=VERSION"},
 	{"pip",          SHAPE_LIST,   word_is_requirement, "a requirement such as \"numpy==2.3.4\""},
+	{"npm_packages", SHAPE_LIST,   word_is_npm_wish,    "a package of npm's such as \"zod\" or \"zod@^3\""},
 	{"run",          SHAPE_LIST,   word_is_text,        "a command for the shell"},
 	{"checks",       SHAPE_LIST,   word_is_text,        "a command for the shell"},
 	{"user",         SHAPE_STRING, word_is_user,        "a user's name"},

@@ -8,6 +8,7 @@
  *	from = "debian:trixie"                a suite, or another template by its name
  *	packages = ["python3", "git"]         Debian's, each with "=VERSION" if it must be that one
  *	pip = ["numpy==2.3.4"]
+ *	npm_packages = ["zod@^3"]             with what they need, by the template's own npm
  *	run = ["ln -s python3 /usr/bin/py"]   shell, as root, last
  *	checks = ["python3 -c 'import ssl'"]  shell, as the user, in a sandbox of what came out
  *	user, cwd, entrypoint, warm_modules   what sandboxes of it start with

@@ -16,7 +16,16 @@ static void put_error(struct json_writer *w, const struct build *b)
 	json_put_u64(w, "code", b->error.code);
 	json_put_strn(w, "message", b->error.message, strlen(b->error.message));
 	json_put_strn(w, "hint", b->error.hint, strlen(b->error.hint));
+	json_put_strn(w, "field", b->error.field, strlen(b->error.field));
 	json_close_object(w);
+}
+
+/* So that a build that goes on after a restart needs not ask again. */
+static void put_learnt(struct json_writer *w, const struct registries *r)
+{
+	json_put_str(w, "npm_registry", r->npm);
+	json_put_str(w, "pip_index", r->pip);
+	json_put_str(w, "pip_files", r->pip_files);
 }
 
 int build_save(const struct build *b, struct err *err)
@@ -46,6 +55,7 @@ int build_save(const struct build *b, struct err *err)
 	json_put_value(&w, "languages", b->languages);
 	json_put_str(&w, "sandbox_id", b->sandbox_id);
 	json_put_str(&w, "exec_id", b->exec_id);
+	put_learnt(&w, &b->owner->learnt);
 	put_error(&w, b);
 	json_close_object(&w);
 	if (json_writer_end(&w) < 0)
@@ -65,18 +75,20 @@ static void copy(char *to, size_t size, const char *from)
 
 static int read_error(const json_t *object, struct err *ret, struct err *err)
 {
-	const char *message = "", *hint = "";
+	const char *message = "", *hint = "", *field = "";
 	uint64_t code = 0;
 	const struct json_field fields[] = {
 		{"code", JSON_FIELD_U64, &code, true, .max = ERR_CODE_COUNT - 1},
 		{"message", JSON_FIELD_STRING, &message, true},
 		{"hint", JSON_FIELD_STRING, &hint},
+		{"field", JSON_FIELD_STRING, &field},
 	};
 	int r = json_read(object, "error.", fields, ARRAY_SIZE(fields), err);
 
 	*ret = (struct err){.code = (enum err_code)code};
 	copy(ret->message, sizeof(ret->message), message);
 	copy(ret->hint, sizeof(ret->hint), hint);
+	copy(ret->field, sizeof(ret->field), field);
 	return r;
 }
 
@@ -84,6 +96,8 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 {
 	json_t *recipe = NULL, *packages = NULL, *languages = NULL, *error = NULL;
 	const char *image = "", *suite = "", *state_hash = "", *sandbox_id = "", *exec_id = "";
+	const char *npm = "", *pip = "", *pip_files = "";
+	struct registries *learnt = &b->owner->learnt;
 	uint64_t state = 0, step = 0, attempts = 0;
 	const struct json_field fields[] = {
 		{"recipe", JSON_FIELD_OBJECT, &recipe, true},
@@ -104,6 +118,9 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 		{"languages", JSON_FIELD_OBJECT, &languages, true},
 		{"sandbox_id", JSON_FIELD_STRING, &sandbox_id},
 		{"exec_id", JSON_FIELD_STRING, &exec_id},
+		{"npm_registry", JSON_FIELD_STRING, &npm},
+		{"pip_index", JSON_FIELD_STRING, &pip},
+		{"pip_files", JSON_FIELD_STRING, &pip_files},
 		{"error", JSON_FIELD_OBJECT, &error},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), err);
@@ -124,6 +141,12 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 	copy(b->archive_state, sizeof(b->archive_state), state_hash);
 	copy(b->sandbox_id, sizeof(b->sandbox_id), sandbox_id);
 	copy(b->exec_id, sizeof(b->exec_id), exec_id);
+	if (state == BUILD_RUNNING && npm[0])
+		copy(learnt->npm, sizeof(learnt->npm), npm);
+	if (state == BUILD_RUNNING && pip[0]) {
+		copy(learnt->pip, sizeof(learnt->pip), pip);
+		copy(learnt->pip_files, sizeof(learnt->pip_files), pip_files);
+	}
 	return 0;
 }
 

@@ -67,6 +67,23 @@ static void add_language(struct report *o, char *text)
 		(void)json_object_set_new(o->languages, f[0], json_string(f[1]));
 }
 
+static void add_registry(struct report *o, char *text)
+{
+	const struct {
+		const char *kind;
+		char *at;
+	} rows[] = {{"npm", o->registries.npm},
+	            {"pip", o->registries.pip},
+	            {"pip-files", o->registries.pip_files}};
+	char *f[2];
+
+	if (split(text, f, 2) != 2)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (strcmp(rows[i].kind, f[0]) == 0)
+			keep(rows[i].at, sizeof(o->registries.npm), f[1]);
+}
+
 static bool is_hash(const char *s)
 {
 	return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
@@ -85,6 +102,8 @@ static bool take_answer(struct report *o, char *line)
 		add_package(o, text + (found - text));
 	else if ((found = behind(text, "cloche:language\t")))
 		add_language(o, text + (found - text));
+	else if ((found = behind(text, "cloche:registry\t")))
+		add_registry(o, text + (found - text));
 	else
 		return false;
 	return true;

@@ -9,6 +9,7 @@
  *	cloche:state HASH           cloche:date SECONDS
  *	cloche:package<TAB>KIND<TAB>NAME<TAB>VERSION<TAB>LICENCE
  *	cloche:language<TAB>NAME<TAB>VERSION
+ *	cloche:registry<TAB>KIND<TAB>URL, or the name of a host
  *	dlstatus:N:PERCENT:TEXT     pmstatus:PACKAGE:PERCENT:TEXT
  *	Need to get 43.0 MB of archives.
  */
@@ -16,6 +17,11 @@
 
 #define REPORT_LINE_MAX     1024 /* the rest of a longer line is dropped */
 #define REPORT_PACKAGES_MAX 8192
+
+struct registries { /* "" = not known */
+	char npm[256], pip[256];
+	char pip_files[256]; /* the host that pip's index has its files at */
+};
 
 struct report {
 	char line[REPORT_LINE_MAX];
@@ -25,6 +31,7 @@ struct report {
 	uint64_t date;
 	json_t *packages;  /* array of {kind, name, version, licence} */
 	json_t *languages; /* object: name to version */
+	struct registries registries;
 	/* progress */
 	uint64_t bytes_total, bytes_done; /* of what is fetched; 0 = not known */
 	unsigned permille;                /* of installing */

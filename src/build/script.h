@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What the steps run: the files of guest/build, as they are. */
-extern const char script_state[], script_bootstrap[], script_packages[], script_extras[],
-	script_finish[], script_checks[];
+extern const char script_archive[], script_state[], script_registries[], script_bootstrap[],
+	script_packages[], script_extras[], script_finish[], script_checks[];

@@ -7,6 +7,7 @@
 #include "build/plan.h"
 
 #include "build/recipe.h"
+#include "sandbox/image.h"
 #include "sandbox/template.h"
 
 #include <string.h>
@@ -71,13 +72,29 @@ static int find_template(struct build *b, struct err *err)
 	return r < 0 ? r : 1;
 }
 
+/* A set of packages is of the image that its template had when it was asked for. */
+static int find_image(struct build *b, struct err *err)
+{
+	const json_t *set = json_object_get(b->recipe, "set");
+	const char *suite = json_string_value(json_object_get(set, "suite"));
+
+	if (digest_parse(json_string_value(json_object_get(set, "image")), &b->image) < 0 ||
+	    !image_has(b->owner->config.fleet, &b->image, NULL))
+		return err_set(err, ERR_GONE, 0, "the template '%s' was removed meanwhile",
+		               json_string_value(json_object_get(b->recipe, "from")));
+	(void)snprintf(b->suite, sizeof(b->suite), "%s", suite);
+	return 0;
+}
+
 static int find_start(struct build *b, struct err *err)
 {
 	const char *suite = recipe_suite(b->recipe);
 	auto_free char *sources = NULL;
 	int r = 0;
 
-	if (suite)
+	if (build_is_set(b))
+		r = find_image(b, err);
+	else if (suite)
 		(void)snprintf(b->suite, sizeof(b->suite), "%s", suite);
 	else
 		r = find_template(b, err);

@@ -79,6 +79,40 @@ bool word_is_npm(const char *s)
 	       is_all(at + 1, DIGITS, ALNUM ".+-", 64);
 }
 
+/* A name may end as a file of packages does, and npm would take it for one. */
+static bool is_npm_file(const char *name, size_t len)
+{
+	static const char *const ends[] = {".tgz", ".tar", ".tar.gz"};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		size_t n = strlen(ends[i]);
+
+		if (len >= n && strncmp(name + len - n, ends[i], n) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool word_is_npm_wish(const char *s)
+{
+	const char *name = s[0] == '@' ? s + 1 : s;
+	size_t len = strcspn(name, "@/");
+
+	if (!is_made_of(name, len, LOWER DIGITS, LOWER DIGITS "._-", 128))
+		return false;
+	if ((name[len] == '/') != (s[0] == '@'))
+		return false;
+	if (name[len] == '/') {
+		name += len + 1;
+		len = strcspn(name, "@/");
+		if (!is_made_of(name, len, LOWER DIGITS, LOWER DIGITS "._-", 128))
+			return false;
+	}
+	if (is_npm_file(name, len) || name[len] == '/')
+		return false;
+	return name[len] == '\0' || is_all(name + len + 1, ALNUM "^~<>=*", ALNUM ".+-^~<>=*", 64);
+}
+
 bool word_is_integrity(const char *s)
 {
 	static const char sha512[] = "sha512-";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
+#include "cli/packages.h"
 #include "cli/source.h"
 #include "cli/spec.h"
 
@@ -22,6 +23,8 @@ static int create(struct command *c, struct err *err)
 		return r;
 	life_opts_to_json(&opts->life, body);
 	r = source_opts_to_json(&opts->source, body, err);
+	if (r == 0 && !opts->life.is_get)
+		r = packages_prepare(c->remote, body, err);
 	if (r < 0)
 		return r;
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
@@ -52,6 +55,7 @@ int cmd_create(int argc, char **argv)
 			    "  cloche create --name build --tag team=blue\n"
 			    "  cloche exec build uname -a\n"
 			    "  cloche create --allow api.example.com --allow '*.example.org'\n"
+			    "  cloche create --template python --package pandas --package apt:jq\n"
 			    "  cloche create --git https://git.example.com/team/app.git --depth 1\n"
 			    "  cloche create --get-or-create --name agent --persistent "
 			    "--idle-timeout 10m",

@@ -28,7 +28,8 @@ struct run {
 
 struct plan {
 	json_t *argv;
-	char *file; /* its name inside, in the user's home; NULL = none */
+	const char *language; /* its name, where it is known */
+	char *file;           /* its name inside, in the user's home; NULL = none */
 	struct buf content;
 	bool is_executable;
 	bool takes_stdin; /* the code itself came from there */
@@ -67,6 +68,7 @@ static void add_file_word(struct plan *p)
 static int plan_code(struct plan *p, const struct language *language, const char *code,
                      struct err *err)
 {
+	p->language = language->name;
 	add_word(p, language->program);
 	if (strlen(code) <= CODE_IN_ARGV_MAX) {
 		add_word(p, language->code_flag);
@@ -136,8 +138,10 @@ static int plan_file(struct plan *p, const struct language *language, const char
 	}
 	p->file = is_stdin ? xasprintf("main.%s", language ? language->extension : "script")
 	                   : xstrdup(slash ? slash + 1 : path);
-	if (language)
+	if (language) {
+		p->language = language->name;
 		add_word(p, language->program);
+	}
 	add_file_word(p);
 	return 0;
 }
@@ -241,10 +245,12 @@ static int run_inside(struct command *c, struct interrupt *interrupt, const char
 static int run_in_sandbox(struct command *c, struct interrupt *interrupt, struct plan *p,
                           struct err *err)
 {
-	const struct run *opts = c->arg;
+	struct run *opts = c->arg;
 	auto_free char *id = NULL;
-	int status = fresh_create(c->remote, &opts->sandbox, &id, err);
+	int status;
 
+	opts->sandbox.language = p->language;
+	status = fresh_create(c->remote, &opts->sandbox, &id, err);
 	if (status < 0)
 		return status;
 	status = interrupt_signal(interrupt) ? EXIT_SIGNAL + interrupt_signal(interrupt)
@@ -335,6 +341,8 @@ int cmd_run(int argc, char **argv)
 			"is hosted for this\nrun alone, which needs root.",
 		.examples = "  cloche run -c 'print(6*7)'\n"
 			    "  cloche run -l bash -c 'id; hostname; exit 3'\n"
+			    "  cloche run --package pandas -c 'import pandas; "
+	                    "print(pandas.__version__)'\n"
 			    "  cloche run --memory 256m --timeout 10s job.py input.csv\n"
 			    "  curl -s https://example.org/x.py | cloche run - --flag\n"
 			    "  echo '3 4' | cloche run -- awk '{print $1 * $2}'\n"

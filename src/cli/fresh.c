@@ -2,6 +2,7 @@
 #include "cli/fresh.h"
 
 #include "cli/command.h"
+#include "cli/packages.h"
 #include "cli/text.h"
 
 int fresh_host(struct interrupt *interrupt, struct host **ret_host, struct remote **ret_remote,
@@ -19,6 +20,8 @@ int fresh_create(struct remote *remote, const struct sandbox_opts *opts, char **
 	auto_json json_t *spec = NULL, *sandbox = NULL;
 	int r = sandbox_opts_to_json(opts, 0, &spec, err);
 
+	if (r == 0)
+		r = packages_prepare(remote, spec, err);
 	if (r == 0)
 		r = remote_call(remote, "POST", path, spec, &sandbox, err);
 	if (r == 0)

@@ -2,6 +2,7 @@
 #include "cli/spec.h"
 
 #include "base/fd.h"
+#include "cli/packages.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -11,12 +12,14 @@ void sandbox_opts_done(struct sandbox_opts *s)
 	opt_list_done(&s->tags);
 	opt_list_done(&s->env);
 	opt_list_done(&s->allow);
+	opt_list_done(&s->packages);
 }
 
 bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
 	return s->name || s->template || s->engine || s->min_grade || s->tags.n || s->env.n ||
-	       s->network || s->allow.n || s->vcpus > 0 || s->memory_mib || s->disk_mib || s->pids;
+	       s->network || s->allow.n || s->packages.n || s->vcpus > 0 || s->memory_mib ||
+	       s->disk_mib || s->pids;
 }
 
 /* Fields are left out where nothing was asked for: the daemon has the defaults. */
@@ -156,7 +159,9 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	put_text(body, "engine", s->engine);
 	put_text(body, "min_grade", s->min_grade);
 	put_number(body, "timeout_ms", timeout_ms);
-	r = tags_to_json(&s->tags, &map, err);
+	r = packages_to_json(&s->packages, s->language, body, err);
+	if (r == 0)
+		r = tags_to_json(&s->tags, &map, err);
 	if (r < 0)
 		return r;
 	(void)json_object_set_new(body, "tags", map);

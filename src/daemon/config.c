@@ -58,6 +58,7 @@ void config_init(struct config *c)
 		.warm_modules = xstrdup(""),
 		.templates_sources = xstrdup("/etc/apt"),
 		.templates_cache = 8 * GIB,
+		.templates_packages = 8 * GIB,
 		.log_level = LOG_INFO,
 		.max_limits = {.memory_bytes = host_memory_bytes(),
 	                       .disk_bytes = 64 * GIB,

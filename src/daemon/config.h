@@ -48,7 +48,7 @@ struct config {
 	char *templates_sources;             /* apt's: a directory as /etc/apt, or a file */
 	char *templates_npm, *templates_pip; /* URLs; NULL: where npm and pip go by themselves */
 	char **templates_names; /* that builds may reach on private addresses; or NULL */
-	uint64_t templates_cache;
+	uint64_t templates_cache, templates_packages;
 	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */
 	/* Of each project; UINT64_MAX (CPUs: 0) = as many as there are. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;

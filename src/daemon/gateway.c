@@ -321,6 +321,7 @@ static int open_builds(struct gateway *g, struct err *err)
 		.pip_index = c->templates_pip,
 		.names = c->templates_names,
 		.cache_bytes_max = c->templates_cache,
+		.sets_bytes_max = c->templates_packages,
 	};
 
 	return builds_open(&config, &g->builds, err);

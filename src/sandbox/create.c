@@ -134,6 +134,14 @@ static void set_template(struct sandbox *s, const struct template *t)
 		(void)json_object_update_missing(s->env, (json_t *)unconst(env));
 }
 
+/* All but the image is the template's. */
+static void set_packages(struct sandbox *s, const struct template *set)
+{
+	s->image = *template_image(set);
+	s->packages = json_incref(
+		json_object_get(json_object_get(template_manifest(set), "set"), "packages"));
+}
+
 static void set_image(struct sandbox *s, const struct digest *image)
 {
 	char hex[DIGEST_HEX];
@@ -332,13 +340,15 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	 * a layer that is kept. */
 	spare = spec->name || spec->is_persistent || spec->image
 	                ? NULL
-	                : pool_offer(fleet->pool, w.template, &w.limits);
+	                : pool_offer(fleet->pool, spec->set ? spec->set : w.template, &w.limits);
 	s = spare ? spare : new_sandbox(fleet, &w.limits);
 	set_owner(s, project_id, spec, w.timeout_ms);
 	if (w.template)
 		set_template(s, w.template);
 	else if (spec->image)
 		set_image(s, spec->image);
+	if (spec->set)
+		set_packages(s, spec->set);
 	if (spec->network)
 		network_set(s, take_ptr(w.policy));
 	if (w.source)

@@ -125,6 +125,7 @@ struct sandbox {
 	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
 	struct network *network;                /* NULL: it was never anything but closed */
 	json_t *source;                         /* what it was filled with, or NULL */
+	json_t *packages;                       /* that it was asked for with, or NULL */
 	struct fetch *fetch;                    /* while it is */
 	struct list warm;                       /* contexts that nobody has asked for yet */
 	struct spare *spare;                    /* NULL: it is somebody's */

@@ -187,10 +187,12 @@ static void fail_start(struct context *c, struct code_call *call, const struct c
 	struct err err;
 
 	if (strncmp(x->message, missing, strlen(missing)) == 0) {
-		(void)err_set(&err, ERR_UNSUPPORTED, 0,
-		              "%s needs the program '%s', which this sandbox does not have",
-		              c->language->name, c->language->program);
-		(void)err_hint(&err, "install it in the sandbox, or choose another language");
+		(void)err_set(
+			&err, ERR_UNSUPPORTED, 0,
+			"%s needs the program '%s', which a sandbox of the template '%s' has not",
+			c->language->name, c->language->program, c->sandbox->template);
+		(void)language_hint(c->sandbox->fleet, c->sandbox->project_id, c->language->name,
+		                    &err);
 	} else {
 		(void)guest_error((int)x->value, x->message, &err);
 	}

@@ -12,10 +12,10 @@
 #define KERNELS "/opt/cloche/kernels/"
 
 static const struct language languages[] = {
-	{"python", "python3", KERNELS "python", NULL, .has_zygote = true},
-	{"javascript", "node", KERNELS "node/driver.js", NULL},
-	{"typescript", "node", KERNELS "node/driver.js", "--typescript"},
-	{"bash", "bash", KERNELS "bash/driver.bash", NULL},
+	{"python", "python3", KERNELS "python", NULL, "python", "python", .has_zygote = true},
+	{"javascript", "node", KERNELS "node/driver.js", NULL, "javascript", "node"},
+	{"typescript", "node", KERNELS "node/driver.js", "--typescript", "javascript", "node"},
+	{"bash", "bash", KERNELS "bash/driver.bash", NULL, "bash", "base"},
 };
 
 /* Names, or beginnings of names, of variables that are read when a process or a library starts. */

@@ -8,7 +8,9 @@ struct language {
 	const char *name;
 	const char *program; /* found through the sandbox's PATH */
 	const char *driver;
-	const char *option; /* of the driver, or NULL */
+	const char *option;   /* of the driver, or NULL */
+	const char *runtime;  /* what manifests of templates call what runs it */
+	const char *template; /* that comes with cloche and has it */
 	bool has_zygote;
 };
 
@@ -18,4 +20,8 @@ must_check int language_check(const char *name, const char *field, const struct 
 /* Would a fork of a zygote be what a start of these words is? It has read its environment, and is
  * the default user's. */
 bool language_can_fork(const struct language *l, const struct start *s);
+/* Tells in err's hint which template has it, and how to get one; returns as err_hint(). */
+struct fleet;
+int language_hint(const struct fleet *fleet, const char *project_id, const char *language,
+                  struct err *err);
 json_t *language_argv(const struct language *l); /* the caller's */

@@ -126,6 +126,8 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	if (s->source)
 		json_put_value(&w, "source", s->source);
 	put_template(&w, s);
+	if (s->packages)
+		json_put_value(&w, "packages", s->packages);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -207,7 +209,7 @@ static void note_expiry(struct sandbox *s, uint64_t expires_us)
 static int read_row(struct sandbox *s, const json_t *object)
 {
 	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
-	json_t *detail = NULL, *ports = NULL, *network = NULL, *source = NULL;
+	json_t *detail = NULL, *ports = NULL, *network = NULL, *source = NULL, *packages = NULL;
 	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
 	const char *template = "host", *image = NULL, *user = NULL, *cwd = NULL;
@@ -244,6 +246,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"network", JSON_FIELD_ANY, &network},
 		{"source", JSON_FIELD_OBJECT, &source},
 		{"template", JSON_FIELD_STRING, &template},
+		{"packages", JSON_FIELD_ARRAY, &packages, .max = UINT32_MAX},
 		{"image", JSON_FIELD_STRING, &image},
 		{"user", JSON_FIELD_STRING, &user},
 		{"cwd", JSON_FIELD_STRING, &cwd},
@@ -272,6 +275,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	s->tags = json_incref(tags);
 	s->env = json_incref(env);
 	s->source = json_incref(source);
+	s->packages = json_incref(packages);
 	s->exec_limits.execs = (uint32_t)execs_max;
 	s->on_timeout = (enum timeout_action)on_timeout;
 	s->end.cause = (enum end_cause)cause;
@@ -404,6 +408,16 @@ void sandbox_to_json(const struct sandbox *s, struct json_writer *w, const char 
 	json_close_object(w);
 }
 
+static void put_packages(struct json_writer *w, const struct sandbox *s)
+{
+	if (s->packages) {
+		json_put_value(w, "packages", s->packages);
+		return;
+	}
+	json_open_array(w, "packages");
+	json_close_array(w);
+}
+
 void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 {
 	uint64_t expires_us = life_expires_us(s);
@@ -412,6 +426,7 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	json_put_str(w, "name", s->name[0] ? s->name : NULL);
 	json_put_str(w, "state", sandbox_state_name(s->state));
 	json_put_str(w, "template", s->template);
+	put_packages(w, s);
 	json_put_value(w, "tags", s->tags);
 	put_env_names(w, s->env);
 	put_limits(w, s);

@@ -314,6 +314,7 @@ void sandbox_free(struct sandbox *s)
 	json_decref(s->tags);
 	json_decref(s->env);
 	json_decref(s->source);
+	json_decref(s->packages);
 	json_decref(s->end.detail);
 	free(s->name_key);
 	free(s->name);

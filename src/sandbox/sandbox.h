@@ -24,6 +24,7 @@
 struct fleet;
 struct once;
 struct sandbox;
+struct template;
 
 enum sandbox_state {
 	SANDBOX_CREATING,
@@ -73,6 +74,8 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const char *key_id;   /* of who asks; NULL = none */
 	const char *template; /* a name or id (template.h); NULL = the daemon's default */
 	const struct digest *image; /* instead: one that may have no name; or NULL */
+	const json_t *packages;     /* array: what it is to have besides (build/set.h); or NULL */
+	const struct template *set; /* which has them, in the template's place; or NULL */
 	const json_t *tags;         /* object of strings, or NULL; checked by sandbox_create() */
 	const json_t *env;          /* object of strings, or NULL: every exec's defaults */
 	const json_t *network;      /* a policy (net/policy.h), or NULL: deny-all */

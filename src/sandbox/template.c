@@ -12,7 +12,8 @@
 #include "sandbox/pool.h"
 #include "store/templates.h"
 
-#define PROJECT_MAX  256 /* templates of one project */
+#define PROJECT_MAX  256 /* templates of one project, and as many sets of packages */
+#define USE_SAVED_US (3600 * UINT64_C(1000000)) /* so exact is a set's last use after a restart */
 #define MANIFEST_MAX (256 * 1024)
 
 struct template
@@ -23,7 +24,7 @@ struct template
 	char project_id[ID_SIZE]; /* "" = shared */
 	char *name;
 	struct digest image;
-	uint64_t bytes, created_us;
+	uint64_t bytes, created_us, used_us;
 	json_t *manifest;
 };
 
@@ -144,11 +145,16 @@ int template_check_name(const char *name, struct err *err)
 	return 0;
 }
 
+static bool is_set(const struct template *t)
+{
+	return json_object_get(t->manifest, "set") != NULL;
+}
+
 int template_check_free(const struct fleet *fleet, const struct template_spec *spec,
                         struct err *err)
 {
 	const char *project_id = spec->project_id ? spec->project_id : "";
-	int r = template_check_name(spec->name, err);
+	int r = spec->is_set ? 0 : template_check_name(spec->name, err);
 	size_t n = 0;
 
 	if (r < 0)
@@ -161,7 +167,7 @@ int template_check_free(const struct fleet *fleet, const struct template_spec *s
 		return err_hint(err, "replace it: \"replace\": true; or remove it first");
 	}
 	list_for_each (&fleet->templates, struct template, t, link)
-		n += strcmp(t->project_id, project_id) == 0;
+		n += strcmp(t->project_id, project_id) == 0 && is_set(t) == spec->is_set;
 	return n < PROJECT_MAX ? 0
 	                       : err_set(err, ERR_LIMIT, 0,
 	                                 "there are %zu templates, which is the most", n);
@@ -245,7 +251,7 @@ int template_publish(struct fleet *fleet, const struct template_spec *spec, stru
 	id_make(t->id, "tpl");
 	(void)snprintf(t->project_id, sizeof(t->project_id), "%s", project_id);
 	t->name = xstrdup(spec->name);
-	t->created_us = clock_wall_us();
+	t->created_us = t->used_us = clock_wall_us();
 	t->manifest = spec->manifest ? json_deep_copy(spec->manifest) : json_object();
 	r = admit(t, err);
 	if (r == 0) {
@@ -308,6 +314,48 @@ void template_each(const struct fleet *fleet, const char *project_id,
 	list_for_each (&fleet->templates, const struct template, t, link)
 		if (template_is_shared(t) || strcmp(t->project_id, project_id) == 0)
 			fn(t, arg);
+}
+
+void template_each_set(struct fleet *fleet, void (*fn)(struct template *t, void *arg), void *arg)
+{
+	list_for_each (&fleet->templates, struct template, t, link)
+		if (is_set(t))
+			fn(t, arg);
+}
+
+void template_use(struct template *t)
+{
+	json_t *set = json_object_get(t->manifest, "set");
+	uint64_t now = clock_wall_us();
+	uint64_t saved = (uint64_t)json_integer_value(json_object_get(set, "used_us"));
+	struct err err;
+
+	if (set && now > MAX(saved, t->created_us) + USE_SAVED_US) {
+		(void)json_object_set_new(set, "used_us", json_integer((json_int_t)now));
+		if (save(t, &err) < 0)
+			log_warn("template.use", "id=%s why='%s'", t->id, err.message);
+	}
+	t->used_us = now;
+}
+
+uint64_t template_used_us(const struct template *t)
+{
+	return t->used_us;
+}
+
+uint64_t template_bytes(const struct template *t)
+{
+	return t->bytes;
+}
+
+uint64_t template_created_us(const struct template *t)
+{
+	return t->created_us;
+}
+
+const char *template_project_id(const struct template *t)
+{
+	return t->project_id;
 }
 
 const char *template_id(const struct template *t)
@@ -398,6 +446,8 @@ static int load(const struct template_row *row, void *arg)
 		template_free(t);
 		return 0;
 	}
+	t->used_us = MAX(t->created_us, (uint64_t)json_integer_value(json_object_get(
+						json_object_get(t->manifest, "set"), "used_us")));
 	list_append(&fleet->templates, &t->link);
 	hold(t, true);
 	return 0;

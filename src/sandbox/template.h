@@ -24,6 +24,7 @@ struct template_spec {          /* borrowed for the call */
 	const json_t
 		*manifest; /* object: env, user, cwd, and whatever else there is to tell; or NULL */
 	bool is_replacing; /* the name may mean another one until now */
+	bool is_set;       /* of packages (build/set.h): its name is none that a client can give */
 };
 must_check int template_check_name(const char *name, struct err *err);
 /* Could one of that name be made? So that nobody waits for nothing. */
@@ -51,8 +52,15 @@ must_check int template_remove(struct template *t, struct err *err);
 /* Shared ones, and the project's own, in order of creation. */
 void template_each(const struct fleet *fleet, const char *project_id,
                    void (*fn)(const struct template *t, void *arg), void *arg);
+/* Sets of packages, of all projects. */
+void template_each_set(struct fleet *fleet, void (*fn)(struct template *t, void *arg), void *arg);
+void template_use(struct template *t);               /* a sandbox is going to start from it */
+uint64_t template_used_us(const struct template *t); /* when that was last, of a set */
 const char *template_id(const struct template *t);
 const char *template_name(const struct template *t);
+const char *template_project_id(const struct template *t); /* "" = shared */
+uint64_t template_bytes(const struct template *t);
+uint64_t template_created_us(const struct template *t);
 bool template_is_shared(const struct template *t);
 const struct digest *template_image(const struct template *t);
 const json_t *template_manifest(const struct template *t); /* borrowed; an object */

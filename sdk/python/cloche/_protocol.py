@@ -136,8 +136,10 @@ def create_body(
     network: Union[None, str, Mapping[str, Any]] = None,
     ports: Optional[Sequence[int]] = None,
     source: Optional[Mapping[str, Any]] = None,
+    packages: Optional[Sequence[str]] = None,
 ) -> Json:
     return {
+        "packages": None if packages is None else list(packages),
         "network": network,
         "source": source,
         "ports": None if ports is None else list(ports),
@@ -198,6 +200,7 @@ class SandboxInfo:
     state: str
     name: Optional[str]
     template: str
+    packages: Sequence[str]
     tags: Mapping[str, str]
     limits: Mapping[str, Any]
     isolation: Mapping[str, Any]
@@ -217,6 +220,7 @@ class SandboxInfo:
             state=j["state"],
             name=j.get("name"),
             template=j.get("template", ""),
+            packages=j.get("packages") or (),
             tags=j.get("tags") or {},
             limits=j.get("limits") or {},
             isolation=j.get("isolation") or {},

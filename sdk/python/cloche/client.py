@@ -84,7 +84,7 @@ class Client:
         Calls with one `idempotency_key` make one sandbox, and are sent again when the connection breaks.
         """
         body = create_body(**fields)
-        timeout = FOREVER if body["source"] else None  # the source has its own
+        timeout = FOREVER if body["source"] or body["packages"] else None  # the source has its own, a build takes its time
         req = request("POST", ["sandboxes"], body=body, idempotency_key=idempotency_key, timeout=timeout)
         return Sandbox(self, SandboxInfo.from_json(self.call(req)))
 
@@ -118,7 +118,7 @@ class Client:
     ) -> Any:
         """One call, a fresh sandbox, gone after: a command (line or argv) gives an ExecResult, code a CodeResult.
 
-        `fields` are passed as they are on the wire: files, env, stdin, limits, template, …
+        `fields` are passed as they are on the wire: files, env, stdin, limits, template, packages, …
         """
         body: Json = {"code": code, "language": language, "timeout_ms": milliseconds(timeout), **fields}
         if isinstance(command, str):
@@ -336,6 +336,37 @@ class Client:
                 pass
             time.sleep(RETRY_PAUSES[0])
 
+    def prepare_packages(
+        self,
+        packages: Sequence[str],
+        *,
+        template: Optional[str] = None,
+        language: Optional[str] = None,
+        on_progress: Optional[Callable[[Json], None]] = None,
+        on_log: Optional[Callable[[str], None]] = None,
+    ) -> Json:
+        """Installs packages ahead of the creates and runs that ask for them; returns the build once it is ready.
+
+        `on_progress` gets the build each time that it has come further. Whatever fails raises its error.
+        """
+        body = {"packages": list(packages), "template": template, "language": language}
+        return self._follow(self.call(request("POST", ["builds"], body=body)), on_log, on_progress)
+
+    def _follow(self, build: Json, on_log: Optional[Callable[[str], None]], on_progress: Optional[Callable[[Json], None]] = None) -> Json:
+        if build["state"] != "ready":
+            for event in self.build_events(build["id"]):
+                if event["type"] == "log" and on_log:
+                    on_log(event["text"])
+                elif event["type"] == "progress" and on_progress:
+                    on_progress(event["build"])
+                elif event["type"] == "ended":
+                    build = event["build"]
+        if build["state"] == "cancelled":
+            raise errors.Conflict(f"the build of {build['name']} was cancelled")
+        if build["error"]:
+            raise errors.from_body(0, build)
+        return build
+
     def build_template(
         self,
         recipe: Optional[str] = None,
@@ -346,17 +377,7 @@ class Client:
         on_log: Optional[Callable[[str], None]] = None,
     ) -> Json:
         """The same to its end: the build that is ready. One that failed raises its error."""
-        build = self.start_build(recipe, name=name, shared=shared, fresh=fresh)
-        for event in self.build_events(build["id"]):
-            if event["type"] == "log" and on_log:
-                on_log(event["text"])
-            elif event["type"] == "ended":
-                build = event["build"]
-        if build["state"] == "cancelled":
-            raise errors.Conflict(f"the build of {build['name']} was cancelled")
-        if build["error"]:
-            raise errors.from_body(0, build)
-        return build
+        return self._follow(self.start_build(recipe, name=name, shared=shared, fresh=fresh), on_log)
 
     def projects(self) -> List[Json]:
         return list(self.call(request("GET", ["projects"]))["projects"])
@@ -396,6 +417,7 @@ class Sandbox:
         network: Union[None, str, Mapping[str, Any]] = None,
         ports: Optional[Sequence[int]] = None,
         source: Optional[Mapping[str, Any]] = None,
+        packages: Optional[Sequence[str]] = None,
     ) -> "Sandbox":
         """A `persistent` one keeps its files when it is stopped, and goes on over them when it is next used.
 
@@ -404,6 +426,8 @@ class Sandbox:
         `ports` are opened to the outside: port_url() says where.
         `source` is there when it runs: {"type": "git", "url": …, "revision"?, "depth"?, "path"?, "credentials"?} or
         {"type": "tarball", "url": …}. Its host is open for that alone, and credentials never come inside.
+        `packages` are installed in it: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. The first
+        create with them waits for that (see prepare_packages()), others start as fast as without.
         """
         return (client or Client()).create(
             idle_timeout=idle_timeout,
@@ -421,6 +445,7 @@ class Sandbox:
             network=network,
             ports=ports,
             source=source,
+            packages=packages,
         )
 
     @classmethod

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a create's `packages` asks for: words such as "pip:pandas>=2", "npm:zod@3", "apt:jq", or a
+ * bare name that is of the kind that goes with the language. They become arguments inside a build's
+ * sandbox, so each has the form of its kind (word.h) or is refused by its place. No I/O here.
+ */
+#include "base/json.h"
+
+#define PACKAGES_MAX    64
+#define PACKAGE_LEN_MAX 200
+
+enum package_kind { PACKAGE_PIP, PACKAGE_NPM, PACKAGE_APT, PACKAGE_KIND_COUNT };
+
+const char *package_kind_name(enum package_kind kind);
+/* The language that its packages are of; NULL: of none. */
+const char *package_kind_language(enum package_kind kind);
+/* What a bare name is: by the language of the call (or NULL), else by what the template has
+ * (object: language to version; or NULL: not known). */
+enum package_kind package_kind_of(const char *language, const json_t *has);
+
+/*
+ * *ret: an array of words, each with its kind, in one order and spelling whatever those of the
+ * list, and none twice. The caller owns it.
+ */
+must_check int package_read(const json_t *list, enum package_kind bare, json_t **ret,
+                            struct err *err);
+/* Those of one kind, without it; the caller owns it. */
+json_t *package_select(const json_t *words, enum package_kind kind);
