@@ -8,6 +8,7 @@
  *	standby.c  the next one, forked beforehand  exec.c, files.c  the child's side
  *	become.c  a child turns into the user     tree.c  signals to all that an exec began
  *	door.c, sudo.c  `sudo` inside
+ *	init.c, setup.c, serial.c, netif.c  in a vm, where it is the machine's init
  *
  * One thread, no locale, no NSS, no plugin: nothing that the sandbox can put on its disk runs here.
  * The agent itself never opens a path of the sandbox after its start; its children do that, inside
@@ -24,17 +25,23 @@
 
 /* What the engine tells its agent, in environment variables that are gone before anything runs. */
 struct settings {
-	int listen_fd; /* CLOCHE_LISTEN_FD */
+	int listen_fd; /* CLOCHE_LISTEN_FD, or -1: there is a port */
+	int port_fd;   /* of a vm; CLOCHE_PORT_FD (tests), or -1 */
 	int ready_fd;  /* CLOCHE_READY_FD, or -1: gets "1" when the listener is served */
 	int cgroup_fds[CGROUP_FDS_MAX]; /* CLOCHE_CGROUP_FDS: cgroup.procs of the group for execs */
 	size_t n_cgroup_fds;
 	uint64_t nofile;    /* CLOCHE_NOFILE, or 0: leave it */
 	uint64_t root_caps; /* CLOCHE_CAPS_ROOT: what an exec as root keeps */
 	bool is_init;       /* pid 1 of its pid namespace */
+	/* of a vm's init, which has made these itself (init.h) */
+	bool is_vm;
+	int group_fd;         /* the cgroup of execs */
+	int kernel_random_fd; /* its generator */
 };
 must_check int settings_read(struct settings *ret, struct err *err);
 
 struct wire;
+struct serial;
 struct door;
 struct standby;
 
@@ -42,7 +49,8 @@ struct agent {
 	struct settings settings;
 	struct loop *loop;
 	struct wire *wire;
-	struct door *door; /* NULL where there is no `sudo` */
+	struct serial *serial; /* NULL in a jail */
+	struct door *door;     /* NULL where there is no `sudo` */
 	struct standby *standby;
 	int null_fd;
 	struct list channels; /* struct channel */

@@ -4,11 +4,14 @@
  *
  * Life as pid 1: the kernel keeps every signal from inside away from it, since it handles none; it
  * cannot be traced or read, since it is not dumpable; and it reaps whatever dies without a parent.
- * As an ordinary process (tests) it is a subreaper instead.
+ * As an ordinary process (tests) it is a subreaper instead. Started by a kernel as /init it is a
+ * vm's, and puts the machine together first (init.h).
  */
 #include "agent/agent.h"
 #include "agent/channel.h"
 #include "agent/door.h"
+#include "agent/init.h"
+#include "agent/serial.h"
 #include "agent/standby.h"
 #include "agent/sudo.h"
 #include "agent/wire.h"
@@ -99,6 +102,8 @@ static int serve(struct agent *a, struct err *err)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch children");
 	a->standby = standby_new(a);
 	r = wire_new(a, &a->wire, err);
+	if (r >= 0 && a->settings.port_fd >= 0)
+		r = serial_new(a, &a->serial, err);
 	if (r < 0)
 		return r;
 	if (a->settings.is_init) {
@@ -114,11 +119,26 @@ static int serve(struct agent *a, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the event loop failed") : 0;
 }
 
+static int run(struct agent *a, bool is_vm, struct err *err)
+{
+	int r = is_vm ? init_boot(&a->settings, err) : settings_read(&a->settings, err);
+
+	if (r >= 0)
+		r = shut_in(a, err);
+	if (r >= 0)
+		r = serve(a, err);
+	if (r < 0)
+		log_error("agent.failed", "message='%s'", err->message);
+	return r;
+}
+
 int main(int argc, char *argv[])
 {
 	const char *name = argc > 0 ? strrchr(argv[0], '/') : NULL;
+	const bool is_vm = getpid() == 1 && argc > 0 && strcmp(argv[0], "/init") == 0;
 	struct agent a = {0};
 	struct err err;
+	int r;
 
 	name = name ? name + 1 : argc > 0 ? argv[0] : "";
 	if (strcmp(name, "sudo") == 0)
@@ -128,9 +148,8 @@ int main(int argc, char *argv[])
 		return 0;
 	}
 	log_init("agent", LOG_WARN);
-	if (settings_read(&a.settings, &err) < 0 || shut_in(&a, &err) < 0 || serve(&a, &err) < 0) {
-		log_error("agent.failed", "message='%s'", err.message);
-		return 1;
-	}
-	return 0;
+	r = run(&a, is_vm, &err);
+	if (is_vm)
+		init_power_off(&a.settings, r < 0 ? err.message : NULL);
+	return r < 0 ? 1 : 0;
 }

@@ -45,7 +45,7 @@ static int read_cgroup_fds(struct settings *s, struct err *err)
 
 int settings_read(struct settings *ret, struct err *err)
 {
-	struct settings s = {.is_init = getpid() == 1};
+	struct settings s = {.is_init = getpid() == 1, .group_fd = -1, .kernel_random_fd = -1};
 	const char *nofile = getenv("CLOCHE_NOFILE"), *caps = getenv("CLOCHE_CAPS_ROOT");
 	int r;
 
@@ -53,10 +53,12 @@ int settings_read(struct settings *ret, struct err *err)
 	if (r >= 0)
 		r = read_fd_variable("CLOCHE_READY_FD", &s.ready_fd, err);
 	if (r >= 0)
+		r = read_fd_variable("CLOCHE_PORT_FD", &s.port_fd, err);
+	if (r >= 0)
 		r = read_cgroup_fds(&s, err);
 	if (r < 0)
 		return r;
-	if (s.listen_fd < 0)
+	if (s.listen_fd < 0 && s.port_fd < 0)
 		return err_set(err, ERR_INTERNAL, EINVAL, "CLOCHE_LISTEN_FD is not set");
 	if (nofile && parse_u64(nofile, UINT32_MAX, &s.nofile) < 0)
 		return err_set(err, ERR_INTERNAL, EINVAL, "CLOCHE_NOFILE: '%s'", nofile);

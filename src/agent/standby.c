@@ -122,6 +122,12 @@ void standby_defer(struct standby *s)
 	loop_timer_set_in(s->timer, PAUSE_US);
 }
 
+void standby_renew(struct standby *s)
+{
+	drop(s); /* it sees the end of its socket */
+	standby_defer(s);
+}
+
 /* Root inside may have stopped it, and whoever got it would wait for ever. */
 static bool is_stopped(pid_t pid)
 {

@@ -17,6 +17,8 @@ struct standby;
 struct standby *standby_new(struct agent *a);
 /* A launch: the next standby is made a moment after the last of them. */
 void standby_defer(struct standby *s);
+/* The settings have changed: one that was made before is of no use. */
+void standby_renew(struct standby *s);
 /* Hands the fds and *start over. The pid of what runs now, or 0: there is no standby to do it. */
 pid_t standby_take(struct standby *s, const struct start *start, const int fds[LAUNCH_FDS]);
 bool standby_on_reaped(struct standby *s, pid_t pid); /* true if it was the standby that waited */

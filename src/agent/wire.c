@@ -315,31 +315,37 @@ void wire_kick(struct wire *w)
 	loop_defer(w->agent->loop, write_kicked, w);
 }
 
-static void wire_on_accept(struct loop *loop, uint32_t events, void *arg)
+void wire_attach(struct wire *w, int fd)
 {
-	struct wire *w = arg;
-	int fd = accept4(w->agent->settings.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-	(void)events;
-	if (fd < 0)
-		return;
 	hang_up(w);
-	if (loop_io_add(loop, fd, EPOLLIN, wire_on_io, w, &w->io) < 0)
+	if (loop_io_add(w->agent->loop, fd, EPOLLIN, wire_on_io, w, &w->io) < 0)
 		(void)close(fd);
 	else
 		w->fd = fd;
 }
 
+static void wire_on_accept(struct loop *loop, uint32_t events, void *arg)
+{
+	struct wire *w = arg;
+	int fd = accept4(w->agent->settings.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)loop;
+	(void)events;
+	if (fd >= 0)
+		wire_attach(w, fd);
+}
+
 int wire_new(struct agent *a, struct wire **ret, struct err *err)
 {
 	struct wire *w = xnew0(struct wire);
-	int r = fd_set_nonblock(a->settings.listen_fd, true);
+	const bool has_listener = a->settings.listen_fd >= 0;
+	int r = has_listener ? fd_set_nonblock(a->settings.listen_fd, true) : 0;
 
 	w->agent = a;
 	w->fd = -1;
 	buf_init(&w->in, IN_MAX);
 	buf_init(&w->out, OUT_MAX);
-	if (r >= 0)
+	if (r >= 0 && has_listener)
 		r = loop_io_add(a->loop, a->settings.listen_fd, EPOLLIN, wire_on_accept, w,
 		                &w->listen_io);
 	if (r < 0) {

@@ -4,9 +4,11 @@
 #include "agent/agent.h"
 #include "proto/frame.h"
 
+/* Without a listener, connections come by wire_attach(). */
 must_check int wire_new(struct agent *a, struct wire **ret, struct err *err);
 void wire_free(struct wire *w);
-void wire_kick(struct wire *w); /* some channel may have a frame to send */
+void wire_attach(struct wire *w, int fd); /* owns fd; replaces the connection that there is */
+void wire_kick(struct wire *w);           /* some channel may have a frame to send */
 /* An OUTPUT frame, its bytes copied once. */
 must_check int wire_put_output(struct buf *out, uint32_t channel, uint32_t epoch, uint64_t offset,
                                enum frame_stream stream, const char *data, size_t len);

@@ -8,7 +8,7 @@
 #include "base/err.h"
 
 /*
- * kernel_fd: a directory that holds modules/NN-NAME.ko (guest/build/kernel.sh). agent_fd: the
+ * kernel_fd: a directory that holds modules/NN-NAME.ko. agent_fd: the
  * agent's binary. On success *ret_fd is a sealed memfd.
  */
 must_check int initrd_make(int kernel_fd, int agent_fd, int *ret_fd, struct err *err);

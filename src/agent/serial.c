@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Bounded in both directions: a record whose bytes the wire does not take yet stays where it is,
+ * and nothing more is read from the port; past OUT_LOW nothing more is taken from the wire.
+ *
+ * The port never ends. While nobody on the host has it open it says so on each poll, so it is
+ * looked at now and then instead.
+ */
+#include "agent/serial.h"
+
+#include "agent/channel.h"
+#include "agent/init.h"
+#include "agent/setup.h"
+#include "agent/standby.h"
+#include "agent/wire.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define READ_SIZE  (64 * 1024)
+#define IN_MAX     (PORT_HEAD_SIZE + PORT_DATA_MAX + READ_SIZE)
+#define OUT_LOW    (128 * 1024)
+#define OUT_MAX    (2 * OUT_LOW)
+#define NOBODY_US  20000
+#define WRITE_SIZE (32 * 1024) /* the most that the kernel takes at once */
+
+struct serial {
+	struct agent *agent;
+	struct loop_io *io;
+	struct loop_timer *nobody;
+	struct buf in, out;
+	uint32_t connection; /* the newest of the host's */
+	size_t taken;        /* bytes of the record in front that the wire has */
+	int fd;              /* our end of the pair, or -1 */
+	struct loop_io *pair_io;
+	bool is_blocked; /* the wire has no room for the record in front */
+	bool is_ready;   /* SETUP was done once */
+	char data[READ_SIZE];
+};
+
+static void watch(struct serial *s)
+{
+	if (loop_timer_is_set(s->nobody))
+		return;
+	/* An interest in nothing would take it out of epoll, which is what is meant. */
+	loop_io_set(s->io, (s->is_blocked ? 0 : EPOLLIN) | (s->out.len > 0 ? EPOLLOUT : 0));
+	if (s->pair_io)
+		loop_io_set(s->pair_io,
+		            (s->out.len < OUT_LOW ? EPOLLIN : 0) | (s->is_blocked ? EPOLLOUT : 0));
+}
+
+static void hang_up(struct serial *s)
+{
+	loop_io_removep(&s->pair_io);
+	if (s->fd >= 0)
+		(void)close(take_fd(&s->fd));
+}
+
+static void flush(struct serial *s)
+{
+	while (s->out.len > 0) {
+		ssize_t n = write(s->agent->settings.port_fd, s->out.data,
+		                  MIN(s->out.len, (size_t)WRITE_SIZE));
+
+		if (n <= 0)
+			break;
+		buf_consume(&s->out, (size_t)n);
+	}
+	if (s->out.len == 0)
+		buf_done(&s->out);
+}
+
+/* There is always room: what the wire has to say ends at OUT_LOW. */
+static void tell(struct serial *s, enum port_kind kind, const char *text, size_t len)
+{
+	if (port_put_control(&s->out, kind, text, len) < 0)
+		log_warn("serial.full", "kind=%d", (int)kind);
+	flush(s);
+}
+
+static void read_pair(struct serial *s)
+{
+	ssize_t n = recv(s->fd, s->data, sizeof(s->data), MSG_DONTWAIT);
+	int r;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	r = n > 0 ? port_put(&s->out, s->connection, s->data, (size_t)n)
+	          : port_put_end(&s->out, s->connection);
+	if (n <= 0 || r < 0)
+		hang_up(s);
+	flush(s);
+}
+
+static void take_records(struct serial *s);
+
+static void pair_on_io(struct loop *loop, uint32_t events, void *arg)
+{
+	struct serial *s = arg;
+
+	(void)loop;
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		read_pair(s);
+	if (s->fd < 0 || (events & EPOLLOUT))
+		take_records(s);
+	watch(s);
+}
+
+static void begin(struct serial *s, uint32_t connection)
+{
+	int pair[2];
+
+	hang_up(s);
+	s->connection = connection;
+	if (!s->is_ready ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return;
+	s->fd = pair[0];
+	wire_attach(s->agent->wire, pair[1]);
+	if (loop_io_add(s->agent->loop, s->fd, EPOLLIN, pair_on_io, s, &s->pair_io) < 0)
+		hang_up(s);
+}
+
+static void on_setup(struct serial *s, const char *text, size_t len)
+{
+	struct port_setup setup;
+	struct err err;
+	int r = port_setup_parse(text, len, &setup, &err);
+
+	if (r == 0 && s->agent->settings.is_vm)
+		r = setup_apply(&s->agent->settings, &setup, &err);
+	if (r < 0) {
+		tell(s, PORT_FAILED, err.message, strlen(err.message));
+		return;
+	}
+	s->is_ready = true;
+	standby_renew(s->agent->standby);
+	tell(s, PORT_READY, NULL, 0);
+}
+
+static void on_usage(struct serial *s)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(PORT_TEXT_MAX - 1);
+	struct port_usage usage;
+
+	setup_measure(&s->agent->settings, &usage);
+	if (port_usage_print(&usage, &text) == 0)
+		tell(s, PORT_USED, text.data, text.len);
+}
+
+static void on_control(struct serial *s, const struct port_record *record)
+{
+	switch ((unsigned char)record->data[0]) {
+	case PORT_SETUP:
+		on_setup(s, record->data + 1, record->len - 1);
+		break;
+	case PORT_QUIESCE:
+		tell(s, PORT_QUIESCED, NULL, 0);
+		break;
+	case PORT_USAGE:
+		on_usage(s);
+		break;
+	case PORT_POWEROFF:
+		channel_kill_all(s->agent);
+		loop_stop(s->agent->loop);
+		break;
+	default: /* of a newer host */
+		break;
+	}
+}
+
+/* 1: all of it was taken or is nobody's, 0: the wire has no room. */
+static int on_data(struct serial *s, const struct port_record *record)
+{
+	ssize_t n;
+
+	if (s->taken == 0 && record->connection > s->connection)
+		begin(s, record->connection);
+	if (record->connection == s->connection && record->len == 0)
+		hang_up(s);
+	while (record->connection == s->connection && s->fd >= 0 && s->taken < record->len) {
+		n = send(s->fd, record->data + s->taken, record->len - s->taken,
+		         MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		if (n < 0)
+			break; /* the wire has hung up, which reading finds too */
+		s->taken += (size_t)n;
+	}
+	s->taken = 0;
+	return 1;
+}
+
+static void take_records(struct serial *s)
+{
+	struct port_record record;
+	int r;
+
+	s->is_blocked = false;
+	while ((r = port_get(&s->in, &record)) > 0) {
+		if (record.connection == 0)
+			on_control(s, &record);
+		else
+			s->is_blocked = on_data(s, &record) == 0;
+		if (s->is_blocked)
+			return;
+		port_consume(&s->in, &record);
+	}
+	/* Nobody but the host speaks here, and after such a head nothing can be understood. */
+	if (r < 0)
+		loop_stop(s->agent->loop);
+	else if (s->in.len == 0)
+		buf_done(&s->in);
+}
+
+static void nobody_is_there(struct serial *s)
+{
+	loop_io_set(s->io, 0);
+	loop_timer_set_in(s->nobody, NOBODY_US);
+}
+
+static void serial_on_nobody(struct loop *loop, void *arg)
+{
+	(void)loop;
+	watch(arg);
+}
+
+static void serial_on_io(struct loop *loop, uint32_t events, void *arg)
+{
+	struct serial *s = arg;
+	char *room;
+	ssize_t n = 0;
+
+	(void)loop;
+	if (events & EPOLLOUT)
+		flush(s);
+	if (events & EPOLLIN) {
+		if (buf_reserve(&s->in, READ_SIZE, &room) < 0)
+			abort(); /* whole records were taken, and one fits */
+		n = read(s->agent->settings.port_fd, room, READ_SIZE);
+		if (n > 0) {
+			buf_commit(&s->in, (size_t)n);
+			take_records(s);
+		}
+	}
+	if ((events & EPOLLHUP) && n <= 0)
+		nobody_is_there(s);
+	watch(s);
+}
+
+int serial_new(struct agent *a, struct serial **ret, struct err *err)
+{
+	struct serial *s = xnew0(struct serial);
+	int r = fd_set_nonblock(a->settings.port_fd, true);
+
+	s->agent = a;
+	s->fd = -1;
+	s->nobody = loop_timer_new(a->loop, serial_on_nobody, s);
+	buf_init(&s->in, IN_MAX);
+	buf_init(&s->out, OUT_MAX);
+	if (r >= 0)
+		r = loop_io_add(a->loop, a->settings.port_fd, EPOLLIN, serial_on_io, s, &s->io);
+	if (r < 0) {
+		loop_timer_free(s->nobody);
+		free(s);
+		return err_set(err, ERR_INTERNAL, -r, "cannot serve the port");
+	}
+	tell(s, PORT_HERE, NULL, 0);
+	watch(s);
+	*ret = s;
+	return 0;
+}
+
+void serial_free(struct serial *s)
+{
+	if (!s)
+		return;
+	hang_up(s);
+	loop_io_removep(&s->io);
+	loop_timer_free(s->nobody);
+	buf_done(&s->in);
+	buf_done(&s->out);
+	free(s);
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the host tells a vm before anybody's code runs in it, and again after each restore: one
+ * that is a copy of another becomes itself by this. */
+#include "agent/agent.h"
+#include "proto/port.h"
+
+must_check int setup_apply(struct settings *s, const struct port_setup *setup, struct err *err);
+void setup_measure(const struct settings *s, struct port_usage *ret);
