@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +87,25 @@ void test_skip(const char *reason)
 	abort();
 }
 
+static void kill_children(void)
+{
+	FILE *f = fopen("/proc/thread-self/children", "re");
+	int pid;
+
+	while (f && fscanf(f, "%d", &pid) == 1)
+		(void)kill(pid, SIGKILL);
+	if (f)
+		(void)fclose(f);
+}
+
+/* What a forked test has started and left behind is ours now. None of it stays on the host. */
+static void end_rest(void)
+{
+	do
+		kill_children();
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+}
+
 void test_run(void (*body)(void), unsigned seconds)
 {
 	int status;
@@ -95,6 +116,7 @@ void test_run(void (*body)(void), unsigned seconds)
 		return;
 	}
 	(void)fflush(NULL);
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 	pid = fork();
 	if (pid == 0) {
 		is_child = true;
@@ -105,6 +127,7 @@ void test_run(void (*body)(void), unsigned seconds)
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		abort();
+	end_rest();
 	if (WIFEXITED(status) && WEXITSTATUS(status) == CODE_SKIPPED)
 		_skip(__FILE__, __LINE__);
 	if (WIFSIGNALED(status))

@@ -6,7 +6,7 @@
  *
  *	TEST(a_buf_refuses_what_passes_its_cap) { CHECK_INT(buf_append(&b, "x", 1), -E2BIG); }
  *	TEST_FORKED(a_mount_is_refused, 5) { … }	in a child of its own, killed after 5 s: may
- *unshare, load seccomp or crash
+ *unshare, load seccomp or crash, and what it leaves running is ended
  */
 #include <setjmp.h>
 #include <stdarg.h>
