@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The broker's own life: it takes over the guests whose records it finds, serves one gateway, and
- * goes when that is gone and the last request is answered. Guests outlive it.
+ * goes when that is gone and the last request is done that changes anything. A fork is none: one
+ * that was for a gateway which died may find an agent that was never told to await it, and whoever
+ * waited for that would keep the next gateway waiting. Guests outlive it.
  *
  * Requests that take time (create, delete, fork) are counted; past IN_FLIGHT_MAX the socket is not
  * read, and the rest waits in the kernel or in the gateway.
@@ -28,6 +30,11 @@ static void over(struct loop *loop, void *arg)
 	b->over(loop, b->over_arg);
 }
 
+static bool has_work(const struct broker *b)
+{
+	return b->in_flight > b->n_forks;
+}
+
 void broker_work_begin(struct broker *b)
 {
 	b->in_flight++;
@@ -39,7 +46,7 @@ void broker_work_end(struct broker *b)
 	assert(b->in_flight > 0);
 	b->in_flight--;
 	wire_hold(b->wire, b->in_flight >= IN_FLIGHT_MAX);
-	if (b->is_gone && b->in_flight == 0)
+	if (b->is_gone && !b->is_over && !has_work(b))
 		loop_defer(b->config.loop, over, b);
 }
 
@@ -49,7 +56,7 @@ static void on_gateway_gone(void *arg)
 
 	b->is_gone = true;
 	log_debug("broker.alone", "in_flight=%zu", b->in_flight);
-	if (b->in_flight == 0)
+	if (!has_work(b))
 		over(b->config.loop, b);
 	else
 		loop_timer_set_in(b->last_words, LAST_WORDS_US);

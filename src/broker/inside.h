@@ -42,7 +42,7 @@ struct broker {
 	struct list boxes;
 	struct list seals; /* under way */
 	size_t n_boxes;
-	size_t in_flight;
+	size_t in_flight, n_forks; /* requests that take time, and those of them that are forks */
 	struct slots slots;
 };
 

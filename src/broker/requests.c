@@ -192,6 +192,7 @@ static void on_forked(const struct err *err, void *arg)
 		reply.err = *err;
 	free(w);
 	wire_reply(b->wire, &reply, NULL);
+	b->n_forks--;
 	broker_work_end(b);
 }
 
@@ -215,6 +216,7 @@ static int do_fork(struct broker *b, const struct msg_request *req, struct msg_r
 		free(w);
 		return r;
 	}
+	b->n_forks++;
 	broker_work_begin(b);
 	return 1;
 }

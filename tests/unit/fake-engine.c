@@ -62,9 +62,29 @@ static int fake_probe(const struct engine_host *host, struct err *err)
 }
 
 /* Nobody is there any more to be answered. */
+struct forking {
+	guest_forked_fn forked;
+	void *arg;
+};
+
+static void tell_forked(struct loop *loop, void *arg)
+{
+	struct forking *f = arg;
+	struct err err;
+
+	(void)loop;
+	(void)err_set(&err, ERR_UNAVAILABLE, 0, "told to fail");
+	f->forked(fake.fails_fork ? &err : NULL, f->arg);
+	free(f);
+}
+
+static struct forking *held_fork;
+
 static void fake_leave(void)
 {
 	fake.has_left = true;
+	if (held_fork)
+		tell_forked(NULL, take_ptr(held_fork));
 	for (struct list *l = guests.next; l != &guests; l = l->next) {
 		list_entry(l, struct guest, link)->started = NULL;
 		list_entry(l, struct guest, link)->gone = NULL;
@@ -172,22 +192,6 @@ static int fake_usage(struct guest *g, struct guest_usage *ret, struct err *err)
 	return 0;
 }
 
-struct forking {
-	guest_forked_fn forked;
-	void *arg;
-};
-
-static void tell_forked(struct loop *loop, void *arg)
-{
-	struct forking *f = arg;
-	struct err err;
-
-	(void)loop;
-	(void)err_set(&err, ERR_UNAVAILABLE, 0, "told to fail");
-	f->forked(fake.fails_fork ? &err : NULL, f->arg);
-	free(f);
-}
-
 static int fake_fork(struct guest *g, const char *tag, guest_forked_fn forked, void *arg,
                      struct err *err)
 {
@@ -197,7 +201,10 @@ static int fake_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 	(void)err;
 	(void)snprintf(fake.fork_tag, sizeof(fake.fork_tag), "%s", tag);
 	*f = (struct forking){forked, arg};
-	loop_defer(fake_loop, tell_forked, f);
+	if (fake.holds_fork)
+		held_fork = f;
+	else
+		loop_defer(fake_loop, tell_forked, f);
 	return 0;
 }
 

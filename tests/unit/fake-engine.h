@@ -15,11 +15,11 @@ struct fake_state {
 	struct guest_limits limits; /* last set */
 	struct guest_shortage shortage;
 	bool is_frozen;
-	unsigned freezing; /* it is done when it was asked so many times */
-	bool fails_fork;
-	char fork_tag[ID_SIZE]; /* of the last one */
-	bool lacks_ipv6;        /* doors have no sockets of it */
-	size_t n_doors;         /* opened since the last close */
+	unsigned freezing;           /* it is done when it was asked so many times */
+	bool fails_fork, holds_fork; /* held, it is told when the engine is left */
+	char fork_tag[ID_SIZE];      /* of the last one */
+	bool lacks_ipv6;             /* doors have no sockets of it */
+	size_t n_doors;              /* opened since the last close */
 	int dialled_family;
 	uint16_t dialled;
 	const char *kept; /* the one id whose layer is kept, by keeper 7 */

@@ -987,6 +987,28 @@ TEST(when_the_gateway_goes_a_delete_under_way_is_finished_first)
 	end();
 }
 
+TEST(when_the_gateway_goes_nobody_waits_for_a_fork)
+{
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	begin();
+	make_id(id);
+	req = create_request(id);
+	CHECK_INT(ask_code(&req), ERR_NONE);
+	fake.holds_fork = true;
+	req = request(MSG_FORK, id);
+	id_make(req.fork.tag, "in");
+	send_request(&req);
+	turn();
+	CHECK_STR(fake.fork_tag, req.fork.tag);
+	(void)close(take_fd(&gateway_fd));
+	for (int i = 0; i < 5 && !is_over; i++)
+		turn();
+	CHECK(is_over);
+	end();
+}
+
 static void make_run_dir(const char *const *names, size_t n)
 {
 	char path[160];
