@@ -22,14 +22,15 @@ SECTION = "wall"
 HERE = Path(__file__).resolve().parent
 CLIENT = HERE / "wall_client.py"
 PLAIN, TLS = 9080, 9443
+NAME = "kept.test"  # whose lookup may be kept, as that of most names
 MITM = {PLAIN: 9081, TLS: 9444}
 HELD = 100
 DOWNLOAD_MIB = 32
 BLOCK = 10
 # Which of the server's ports, and the name that is said to TLS.
-KINDS = {"plain HTTP": (PLAIN, "-"), "TLS passed on": (TLS, "allowed.test"), "TLS looked into": (TLS, "allowed.test")}
-SEEN = {"match": {"domains": ["allowed.test"], "methods": ["GET"]}, "action": "allow"}
-POLICIES: Dict[str, Any] = {"plain HTTP": {"allow": ["allowed.test"]}, "TLS passed on": {"allow": ["allowed.test"]}, "TLS looked into": {"rules": [SEEN]}}
+KINDS = {"plain HTTP": (PLAIN, "-"), "TLS passed on": (TLS, NAME), "TLS looked into": (TLS, NAME)}
+SEEN = {"match": {"domains": [NAME], "methods": ["GET"]}, "action": "allow"}
+POLICIES: Dict[str, Any] = {"plain HTTP": {"allow": [NAME]}, "TLS passed on": {"allow": [NAME]}, "TLS looked into": {"rules": [SEEN]}}
 
 
 def rss_kib(pid: int) -> int:
@@ -51,7 +52,7 @@ class Setup:
         self.address = ALLOWED
         self.internet = Internet()
         self.children: List[subprocess.Popen] = []
-        pair = Authority(Path(self.internet.dir.name), "bench").issue("allowed.test")
+        pair = Authority(Path(self.internet.dir.name), "bench").issue(NAME)
         server = self._start(self.internet.outer, sys.executable, str(HERE / "wall_server.py"), str(PLAIN), str(TLS), str(pair))
         server.stdout.readline()
         self.mitm = self._start_mitmproxy() if shutil.which("mitmdump") else None

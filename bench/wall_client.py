@@ -25,7 +25,7 @@ def dial():
 
 
 def get(s, size):
-    s.sendall(f"GET /{size} HTTP/1.1\r\nHost: allowed.test:{PORT}\r\n\r\n".encode())
+    s.sendall(f"GET /{size} HTTP/1.1\r\nHost: kept.test:{PORT}\r\n\r\n".encode())
     data = b""
     while b"\r\n\r\n" not in data:
         data += s.recv(65536)

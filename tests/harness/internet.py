@@ -21,6 +21,7 @@ PRIVATE, METADATA = "10.99.0.5", "169.254.169.254"
 ZONE = {
     "allowed.test": [ALLOWED, ALLOWED6],
     "six.test": [ALLOWED6],
+    "kept.test": [ALLOWED],
     "other.test": [OTHER],
     "www.wild.test": [ALLOWED],
     "private.test": [PRIVATE],
