@@ -13,35 +13,17 @@ struct ps {
 	const char *tag;
 };
 
-/* Appends all pages of a list to *sandboxes. */
 static int fetch(struct command *c, const char *state, json_t *sandboxes, struct err *err)
 {
 	const struct ps *opts = c->arg;
-	auto_free char *cursor = NULL;
+	auto_free char *path = remote_query(remote_path("sandboxes"), "limit", "100");
+	auto_free char *tag = opts->tag ? tag_to_query(opts->tag) : NULL;
 
-	do {
-		char *path = remote_query(remote_path("sandboxes"), "limit", "100");
-		auto_free char *tag = opts->tag ? tag_to_query(opts->tag) : NULL;
-		auto_json json_t *reply = NULL;
-		int r;
-
-		if (state)
-			path = remote_query(path, "state", state);
-		if (tag)
-			path = remote_query(path, "tag", tag);
-		if (cursor)
-			path = remote_query(path, "cursor", cursor);
-		r = remote_call(c->remote, "GET", path, NULL, &reply, err);
-		free(path);
-		if (r < 0)
-			return r;
-		(void)json_array_extend(sandboxes, json_object_get(reply, "sandboxes"));
-		free(cursor);
-		cursor = json_is_string(json_object_get(reply, "next_cursor"))
-		                 ? xstrdup(command_text(reply, "next_cursor"))
-		                 : NULL;
-	} while (cursor);
-	return 0;
+	if (state)
+		path = remote_query(path, "state", state);
+	if (tag)
+		path = remote_query(path, "tag", tag);
+	return remote_list(c->remote, path, "sandboxes", sandboxes, err);
 }
 
 static void add_age(struct table *t, uint64_t at_us)

@@ -50,27 +50,10 @@ static void round_done(struct round *r)
 
 static int list_running(struct command *c, json_t *ret, struct err *err)
 {
-	auto_free char *cursor = NULL;
+	auto_free char *path = remote_query(remote_path("sandboxes"), "state", "running");
 
-	do {
-		char *path = remote_query(remote_path("sandboxes"), "state", "running");
-		auto_json json_t *page = NULL;
-		int r;
-
-		path = remote_query(path, "limit", "100");
-		if (cursor)
-			path = remote_query(path, "cursor", cursor);
-		r = remote_call(c->remote, "GET", path, NULL, &page, err);
-		free(path);
-		if (r < 0)
-			return r;
-		(void)json_array_extend(ret, json_object_get(page, "sandboxes"));
-		free(cursor);
-		cursor = json_is_string(json_object_get(page, "next_cursor"))
-		                 ? xstrdup(command_text(page, "next_cursor"))
-		                 : NULL;
-	} while (cursor);
-	return 0;
+	path = remote_query(path, "limit", "100");
+	return remote_list(c->remote, path, "sandboxes", ret, err);
 }
 
 static const struct row *find(const struct round *round, const char *id)

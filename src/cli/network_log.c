@@ -7,31 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int fetch(struct command *c, json_t *decisions, struct err *err)
-{
-	auto_free char *cursor = NULL;
-
-	do {
-		char *path = remote_path("sandboxes", c->words[0], "network", "decisions");
-		auto_json json_t *reply = NULL;
-		int r;
-
-		path = remote_query(path, "limit", "1000");
-		if (cursor)
-			path = remote_query(path, "cursor", cursor);
-		r = remote_call(c->remote, "GET", path, NULL, &reply, err);
-		free(path);
-		if (r < 0)
-			return r;
-		(void)json_array_extend(decisions, json_object_get(reply, "decisions"));
-		free(cursor);
-		cursor = json_is_string(json_object_get(reply, "next_cursor"))
-		                 ? xstrdup(command_text(reply, "next_cursor"))
-		                 : NULL;
-	} while (cursor);
-	return 0;
-}
-
 static void add_row(struct table *t, const json_t *d)
 {
 	bool is_dns = strcmp(command_text(d, "kind"), "dns") == 0;
@@ -55,10 +30,12 @@ int network_decisions(struct command *c, struct err *err)
 	static const char *const heads[] = {"VERDICT", "WHAT",  "TO",    "PORT",
 	                                    "RULE",    "BYTES", "REASON"};
 	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
+	auto_free char *path = remote_query(
+		remote_path("sandboxes", c->words[0], "network", "decisions"), "limit", "1000");
 	auto_json json_t *decisions = json_array();
 	const json_t *d;
 	size_t i;
-	int r = fetch(c, decisions, err);
+	int r = remote_list(c->remote, path, "decisions", decisions, err);
 
 	if (r < 0)
 		return r;

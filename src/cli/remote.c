@@ -279,3 +279,26 @@ int remote_call(struct remote *r, const char *method, const char *path, const js
 {
 	return remote_exchange(r, method, path, &(struct remote_request){.body = body}, ret, err);
 }
+
+int remote_list(struct remote *r, const char *path, const char *name, json_t *list, struct err *err)
+{
+	auto_free char *cursor = NULL;
+
+	do {
+		auto_free char *page = xstrdup(path);
+		auto_json json_t *reply = NULL;
+		const char *next;
+		int result;
+
+		if (cursor)
+			page = remote_query(page, "cursor", cursor);
+		result = remote_call(r, "GET", page, NULL, &reply, err);
+		if (result < 0)
+			return result;
+		(void)json_array_extend(list, json_object_get(reply, name));
+		next = json_string_value(json_object_get(reply, "next_cursor"));
+		free(cursor);
+		cursor = next ? xstrdup(next) : NULL;
+	} while (cursor);
+	return 0;
+}

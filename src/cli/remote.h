@@ -40,6 +40,10 @@ char *remote_query(char *path, const char *name, const char *value);
 must_check int remote_call(struct remote *r, const char *method, const char *path,
                            const json_t *body, json_t **ret, struct err *err);
 
+/* Adds all pages of a list, the array `name` of each, to *list. */
+must_check int remote_list(struct remote *r, const char *path, const char *name, json_t *list,
+                           struct err *err);
+
 /* What a call has beside method and path. */
 struct remote_request {
 	const char *accept; /* NULL = application/json */
