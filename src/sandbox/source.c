@@ -219,6 +219,7 @@ static json_t *find_ranges(const struct policy *own, const json_t *rules,
 static json_t *make_rule(const struct source *s, const struct policy *own, const json_t *rules)
 {
 	const struct host *host = &s->parsed.host;
+	bool is_tls = s->parsed.scheme == URL_HTTPS;
 	char text[HOST_SIZE] = "";
 	json_t *match = json_pack("{s:[i]}", "ports", (int)s->parsed.port);
 	json_t *ranges = host->is_name ? find_ranges(own, rules, &host->name) : NULL;
@@ -232,10 +233,14 @@ static json_t *make_rule(const struct source *s, const struct policy *own, const
 	}
 	if (ranges)
 		(void)json_object_set(match, "cidrs", ranges);
+	(void)json_object_set_new(match, "protocol", json_string(is_tls ? "tls" : "http"));
+	/* By what it asks for the wall looks inside, and so it is the wall that the server has to
+	 * prove its name to, whatever certificates the template has. */
+	if (is_tls)
+		(void)json_object_set_new(match, "methods",
+		                          json_pack("[s, s, s]", "GET", "HEAD", "POST"));
 	if (!s->authorization)
 		return json_pack("{s:o, s:s}", "match", match, "action", "allow");
-	(void)json_object_set_new(match, "protocol",
-	                          json_string(s->parsed.scheme == URL_HTTPS ? "tls" : "http"));
 	return json_pack("{s:o, s:{s:{s:{s:s}}}}", "match", match, "action", "transform", "headers",
 	                 "authorization", s->authorization);
 }

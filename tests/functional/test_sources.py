@@ -89,6 +89,18 @@ def test_an_archive_is_unpacked_before_the_sandbox_runs(create, sources, mode):
     assert sandbox.refresh().raw["source"]["url"] == f"{BASE}/files/site.tar"  # a query may be a secret
 
 
+def test_what_is_fetched_by_tls_without_credentials_comes_from_who_has_proved_its_name(create, sources):
+    (sources.dir / "site.tar").write_bytes(archive(("two", b"2")))
+    url = f"{TLS_BASE}/files/site.tar"
+    sandbox = create({"type": "tarball", "url": url})
+    assert (sandbox.files.read_text("two"), sandbox.refresh().raw["source"]["url"], sandbox.network()["kind"]) == ("2", url, "deny-all")
+    assert create({"type": "git", "url": f"{TLS_BASE}/git/app.git", "depth": 1}).files.read_text("app/README") == "version 2\n"
+    sources.log_path.write_text("")
+    for name in ("wrong.test", "stranger.test"):  # the same server, which has no certificate of theirs
+        assert refused(create, {"type": "tarball", "url": url.replace("allowed.test", name)}).code == "source_failed"
+    assert not sources.log()
+
+
 def test_the_sources_host_is_open_for_the_fetch_alone(create, sources, walled_client):
     sandbox = create({"type": "git", "url": f"{BASE}/git/app.git"})
     assert sandbox.network()["kind"] == "deny-all"
