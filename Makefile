@@ -23,7 +23,7 @@ test:
 
 # Builds the templates that come along from the real archives, and uses them. OPTIONS go to the daemon.
 test-templates: all
-	@tools/test-templates $(OPTIONS)
+	@BUILD=$(BUILD) tools/test-templates $(OPTIONS)
 
 # Kills the daemon KILLS times (default 1000) under load, then fails each system call of its operations (or FAULTS of each) and ends its process
 # there, and looks at the host after each. SEED repeats what another run has chosen.

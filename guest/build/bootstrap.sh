@@ -1,5 +1,6 @@
 # Runs in a sandbox on `host`, behind archive.sh: unpacks the packages that every Debian has into /template, without chroot and
 # mounts. They are not configured there: that is done by themselves, in a sandbox of what comes out.
+: "${work:?}"
 tree=/template
 mkdir -p "$tree/etc/apt" "$tree/var/lib/apt" "$tree/var/cache/apt"
 apt-get -q update

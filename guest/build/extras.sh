@@ -50,7 +50,7 @@ if [ -n "$NPM_PACKAGES" ]; then
 fi
 
 if [ -n "$PIP" ]; then
-	command -v python3 >/dev/null && python3 -c 'import pip' 2>/dev/null || {
+	python3 -c 'import pip' 2>/dev/null || {
 		echo "E: there is no pip in this template, to install $PIP"
 		exit 1
 	}

@@ -1,6 +1,7 @@
 # Runs in a sandbox on `host`, behind archive.sh: where npm and pip have their packages from when nobody tells them otherwise.
 # That is asked of the programs themselves, the host's own or else Debian's, so no template has a say in it.
 # WANTED: npm, pip, or both.
+: "${work:?}"
 
 # Fetches a package of Debian's and unpacks it to $work/NAME.
 fetch() {

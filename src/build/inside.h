@@ -69,6 +69,8 @@ struct build {
 	struct exec_watch watch;
 	uint64_t read_seq;
 	struct report report;
+	uint64_t log_seq;        /* the log's last line when the exec began */
+	uint64_t n_known;        /* lines of the exec that an earlier gateway has put in the log */
 	struct image_seal *seal; /* while it is under way */
 	struct spool *log;
 	struct list watches;

@@ -11,8 +11,9 @@
  *told: a build that has failed has left nothing but whole steps in the cache.
  *
  * The row is written before each thing that outlives the gateway. A gateway that comes back finds
- * the sandbox and the exec by their ids and reads the output from its beginning; where one of them
- * is missing, the step begins anew. A step that kills gateways is given up after some attempts.
+ * the sandbox and the exec by their ids and reads the output from its beginning, of which it logs
+ * what is not in the log yet; where one of them is missing, the step begins anew. A step that kills
+ *gateways is given up after some attempts.
  */
 #include "build/plan.h"
 
@@ -58,6 +59,17 @@ static void put_log(const char *line, size_t len, void *arg)
 	if (spool_put(log, SPOOL_STDOUT, text, len + 1, &err) < 0)
 		spool_skip(log, SPOOL_STDOUT, len + 1);
 	build_tell(b);
+}
+
+/* A line of the step's script. */
+static void put_line(const char *line, size_t len, void *arg)
+{
+	struct build *b = arg;
+
+	if (b->n_known > 0)
+		b->n_known--;
+	else
+		put_log(line, len, b);
 }
 
 static void say(struct build *b, const char *text)
@@ -156,8 +168,9 @@ static void next_step(struct build *b)
 {
 	b->step++;
 	b->attempts = 0;
+	b->n_known = 0;
 	report_done(&b->report);
-	report_init(&b->report, put_log, b);
+	report_init(&b->report, put_line, b);
 	note(b);
 	begin_step(b);
 }
@@ -373,6 +386,7 @@ static void run_script(struct build *b, struct sandbox *s)
 		return;
 	}
 	(void)snprintf(b->exec_id, sizeof(b->exec_id), "%s", exec_id(e));
+	b->log_seq = spool_last_seq(build_log(b));
 	note(b);
 	follow(b, e);
 }
@@ -485,7 +499,7 @@ void job_begin(struct build *b)
 	b->state = BUILD_RUNNING;
 	b->started_us = clock_wall_us();
 	b->step = STEP_STATE;
-	report_init(&b->report, put_log, b);
+	report_init(&b->report, put_line, b);
 	note(b);
 	emit(b, EVENT_BUILD_STARTED);
 	build_tell(b);
@@ -514,7 +528,7 @@ void job_rejoin(struct build *b)
 	struct exec *e = s && b->exec_id[0] ? exec_find(s, b->exec_id) : NULL;
 	struct err err;
 
-	report_init(&b->report, put_log, b);
+	report_init(&b->report, put_line, b);
 	if (!b->suite[0] && digest_is_zero(&b->image)) {
 		set_out(b);
 	} else if (b->attempts > ATTEMPTS_MAX) {
@@ -523,6 +537,7 @@ void job_rejoin(struct build *b)
 		end_job(b, &err);
 	} else if (e && sandbox_state(s) == SANDBOX_RUNNING) {
 		b->attempts++;
+		b->n_known = MAX(spool_last_seq(build_log(b)), b->log_seq) - b->log_seq;
 		follow(b, e);
 	} else if (s) {
 		b->phase = PHASE_DELETING;

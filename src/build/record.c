@@ -55,6 +55,7 @@ int build_save(const struct build *b, struct err *err)
 	json_put_value(&w, "languages", b->languages);
 	json_put_str(&w, "sandbox_id", b->sandbox_id);
 	json_put_str(&w, "exec_id", b->exec_id);
+	json_put_u64(&w, "log_seq", b->log_seq);
 	put_learnt(&w, &b->owner->learnt);
 	put_error(&w, b);
 	json_close_object(&w);
@@ -118,6 +119,7 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 		{"languages", JSON_FIELD_OBJECT, &languages, true},
 		{"sandbox_id", JSON_FIELD_STRING, &sandbox_id},
 		{"exec_id", JSON_FIELD_STRING, &exec_id},
+		{"log_seq", JSON_FIELD_U64, &b->log_seq},
 		{"npm_registry", JSON_FIELD_STRING, &npm},
 		{"pip_index", JSON_FIELD_STRING, &pip},
 		{"pip_files", JSON_FIELD_STRING, &pip_files},

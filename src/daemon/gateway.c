@@ -17,6 +17,7 @@
 #include "daemon/child.h"
 #include "daemon/confine.h"
 #include "daemon/outgoing.h"
+#include "daemon/registries.h"
 #include "daemon/sources.h"
 #include "daemon/wall.h"
 #include "http/target.h"
@@ -55,6 +56,7 @@ struct gateway {
 	struct tls_context *tls;
 	struct outgoing outgoing;
 	struct sources sources;
+	struct host_registries registries;
 	struct builds *builds;
 	struct wall_client *wall;
 	struct network_never never;
@@ -317,8 +319,8 @@ static int open_builds(struct gateway *g, struct err *err)
 		.log_dir = BUILDS_DIR,
 		.sources = g->sources.lines,
 		.codename = g->sources.codename,
-		.npm_registry = c->templates_npm,
-		.pip_index = c->templates_pip,
+		.npm_registry = c->templates_npm ? c->templates_npm : g->registries.npm,
+		.pip_index = c->templates_pip ? c->templates_pip : g->registries.pip,
 		.names = c->templates_names,
 		.cache_bytes_max = c->templates_cache,
 		.sets_bytes_max = c->templates_packages,
@@ -451,6 +453,7 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 	if (r == 0)
 		r = outgoing_prepare(&g->outgoing, c, err);
 	sources_read(&g->sources, c->templates_sources); /* likewise */
+	registries_read(&g->registries);
 	if (r == 0)
 		r = confine(root_dir, g->site->uid, g->site->gid, err);
 	if (r == 0)
@@ -467,6 +470,7 @@ static void take_down(struct gateway *g)
 	http_server_free(g->server);
 	builds_close(g->builds);
 	sources_done(&g->sources);
+	registries_done(&g->registries);
 	if (g->fleet)
 		fleet_free(g->fleet);
 	wall_client_free(g->wall);

@@ -41,6 +41,14 @@ static const struct {
 	{"code-interpreter-v1", "python-datasci"},
 	{"vercel/sandbox/python3.13", "python"},
 	{"vercel/sandbox/node24", "node"},
+	{"vercel/sandbox/node22", "node22"},
+	{"vercel/sandbox/node26", "node26"},
+	{"vercel/sandbox/node:24", "node"},
+	{"vercel/sandbox/node:22", "node22"},
+	{"vercel/sandbox/node:26", "node26"},
+	{"vercel/sandbox/node", "node"},
+	{"vercel/sandbox/python:3.13", "python"},
+	{"vercel/sandbox/python", "python"},
 	{"vercel/sandbox/universal", "universal"},
 };
 

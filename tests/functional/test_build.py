@@ -167,8 +167,11 @@ def test_a_build_outlives_the_daemons_processes(api, builder, mirror, part):
     kill(builder, api, part)
     assert api.get_build(build["id"])["state"] == "running"
     (mirror.root / sign).write_text("go")
-    end = list(api.build_events(build["id"]))[-1]["build"]
+    events = list(api.build_events(build["id"]))
+    end = events[-1]["build"]
     assert (end["state"], end["error"]) == ("ready", None)
+    said = [e["text"] for e in events if e["type"] == "log"]
+    assert [said.count(line) for line in ("== extras\n", "+ echo now\n", "now\n", f"+ echo {part} >/etc/slow\n")] == [1, 1, 1, 1]
     with api.create(template="slow") as sandbox:
         assert sandbox.run("cat /etc/slow").stdout == f"{part}\n"
     nothing_runs(builder)

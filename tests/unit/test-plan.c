@@ -2,6 +2,7 @@
 /* What the steps of a build are, without running them. */
 #include "build/plan.h"
 #include "build/recipe.h"
+#include "daemon/registries.h"
 #include "daemon/sources.h"
 #include "test.h"
 
@@ -152,4 +153,35 @@ TEST(both_forms_of_apts_sources_are_read)
 		CHECK(!s.lines[ARRAY_SIZE(wanted)]);
 	}
 	sources_done(&s);
+}
+
+TEST(the_hosts_own_registries_are_read_as_npm_and_pip_do)
+{
+	static const char npmrc[] = "# registry=http://a\n@own:registry=http://b\n"
+				    "registry-x=http://c\nregistry = \"http://d/\" \nfund=false";
+	static const char pip_conf[] = "[global]\nindex-url=https://e/simple\r\n"
+				       "extra-index-url = https://f\n";
+	auto_free char *npm = registries_find(npmrc, "registry");
+	auto_free char *pip = registries_find(pip_conf, "index-url");
+	auto_free char *none = registries_find("cert = /x", "index-url");
+
+	CHECK_STR(npm, "http://d/");
+	CHECK_STR(pip, "https://e/simple");
+	CHECK(!none);
+}
+
+TEST(registries_that_nobody_has_told_are_asked_for_and_reached)
+{
+	start("name = 'a'\nfrom = 'debian:trixie'\npip = ['six']\nnpm_packages = ['zod']");
+	CHECK(plan_has(&build, STEP_REGISTRIES)); /* npm's is known, pip's is not */
+	builds.learnt = (struct registries){.pip = "https://pip.example/simple",
+	                                    .pip_files = "files.example"};
+	CHECK(!plan_has(&build, STEP_REGISTRIES));
+	{
+		auto_json json_t *policy = plan_network(&build, STEP_EXTRAS);
+		auto_free char *text = json_dumps(policy, JSON_COMPACT);
+
+		CHECK(strstr(text, "\"npm.example\",\"pip.example\",\"files.example\""));
+	}
+	builds.learnt = (struct registries){0};
 }

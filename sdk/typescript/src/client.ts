@@ -33,7 +33,7 @@ export interface ClientOptions {
 }
 
 /** A sandbox for one command or one piece of code, gone after. */
-export interface OnceOptions extends Pick<SandboxOptions, "template" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
+export interface OnceOptions extends Pick<SandboxOptions, "template" | "packages" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
   files?: { path: string; text?: string; base64?: string; mode?: string }[];
   cwd?: string;
   user?: string;
@@ -249,6 +249,6 @@ export class Client {
 }
 
 function onceBody(options: OnceOptions): Json {
-  const { template, tags, env, limits, engine, minGrade, network, source, files, cwd, user, timeoutMs } = options;
-  return { template, tags, env, limits, engine, min_grade: minGrade, network, source, files, cwd, user, timeout_ms: timeoutMs };
+  const { template, packages, tags, env, limits, engine, minGrade, network, source, files, cwd, user, timeoutMs } = options;
+  return { template, packages, tags, env, limits, engine, min_grade: minGrade, network, source, files, cwd, user, timeout_ms: timeoutMs };
 }

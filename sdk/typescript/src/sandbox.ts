@@ -55,6 +55,8 @@ export interface SandboxOptions {
   client?: Client;
   name?: string;
   template?: string;
+  /** Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. */
+  packages?: readonly string[];
   tags?: Record<string, string>;
   env?: Record<string, string>;
   limits?: Limits;
@@ -91,6 +93,7 @@ export class SandboxInfo {
   readonly state: SandboxState;
   readonly name: string | null;
   readonly template: string;
+  readonly packages: string[];
   readonly tags: Record<string, string>;
   readonly limits: Limits;
   readonly isolation: { engine: string; grade: string; walls: string[]; gaps: string[] } | null;
@@ -110,6 +113,7 @@ export class SandboxInfo {
     this.state = raw["state"];
     this.name = raw["name"] ?? null;
     this.template = raw["template"] ?? "";
+    this.packages = raw["packages"] ?? [];
     this.tags = raw["tags"] ?? {};
     this.limits = raw["limits"] ?? {};
     this.isolation = raw["isolation"] ?? null;
@@ -137,6 +141,7 @@ export function createBody(options: SandboxOptions): Json {
   return {
     name: options.name,
     template: options.template,
+    packages: options.packages,
     tags: options.tags,
     env: options.env,
     limits: options.limits,
@@ -225,7 +230,7 @@ export class Sandbox {
     const req = request("POST", ["sandboxes"], {
       body: { ...createBody(own), ...more },
       idempotencyKey: own.idempotencyKey,
-      timeoutMs: own.source ? FOREVER : undefined, // the source has its own
+      timeoutMs: own.source || own.packages ? FOREVER : undefined, // the source has its own, packages take what they take
       signal: own.signal,
     });
     this.current = new SandboxInfo(await this.client.call(req));

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The registries that the host's own npm and pip are told to use, so that templates are built from
+ * what the operator has chosen: by the variables that these programs read, else by their files for
+ * the whole machine and root's own. Where nobody has told them, a build asks the programs (the step
+ * `registries`). A URL with a user or password in it is not taken: builds run code of others.
+ */
+#include <stddef.h>
+
+struct host_registries {
+	char *npm, *pip; /* URLs; or NULL */
+};
+
+void registries_read(struct host_registries *r);
+void registries_done(struct host_registries *r);
+/* The value of the last line "KEY = VALUE" of a file's text, for free(); or NULL. */
+char *registries_find(const char *text, const char *key);
