@@ -233,6 +233,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 		{"name",      JSON_FIELD_STRING, &spec->name,     .min = 1, .max = SANDBOX_NAME_MAX},
 		{"template",  JSON_FIELD_STRING, &spec->template, .min = 1, .max = 64},
 		{"packages",  JSON_FIELD_ARRAY,  &spec->packages, .max = PACKAGES_MAX},
+		{"snapshot",  JSON_FIELD_STRING, &spec->snapshot, .min = 1, .max = 64},
 		{"tags",      JSON_FIELD_OBJECT, &spec->tags},
 		{"env",       JSON_FIELD_OBJECT, &spec->env},
 		{"network",   JSON_FIELD_ANY,    &spec->network},
@@ -256,6 +257,8 @@ int sandbox_fields_check(const struct sandbox_fields *f, struct sandbox_spec *sp
 
 	if (r == 0)
 		r = check_word(spec->min_grade, "min_grade", grades, ARRAY_SIZE(grades), err);
+	if (r == 0 && spec->snapshot && spec->packages)
+		r = err_field(err, "packages", "cannot be added to a snapshot's");
 	if (r == 0 && spec->env)
 		r = body_check_env(spec->env, "env", err);
 	if (r == 0)

@@ -83,6 +83,16 @@ int delete_template(struct http_req *req, struct err *err);
 /* template_import.c */
 int import_template(struct http_req *req, struct err *err);
 
+/* snapshots.c, forks.c */
+int create_snapshot(struct http_req *req, struct err *err);
+int list_snapshots(struct http_req *req, struct err *err);
+int get_snapshot(struct http_req *req, struct err *err);
+int update_snapshot(struct http_req *req, struct err *err);
+int delete_snapshot(struct http_req *req, struct err *err);
+int get_snapshot_tree(struct http_req *req, struct err *err);
+int get_sandbox_tree(struct http_req *req, struct err *err);
+int fork_sandbox(struct http_req *req, struct err *err);
+
 /* usage.c */
 int get_usage(struct http_req *req, struct err *err);
 int get_sandbox_usage(struct http_req *req, struct err *err);

@@ -10,10 +10,11 @@
 
 #include <assert.h>
 
-#define SANDBOX "/v1/sandboxes/{id}"
-#define EXEC    SANDBOX "/execs/{exec_id}"
-#define CONTEXT SANDBOX "/contexts/{context_id}"
-#define FILES   SANDBOX "/files"
+#define SANDBOX  "/v1/sandboxes/{id}"
+#define EXEC     SANDBOX "/execs/{exec_id}"
+#define CONTEXT  SANDBOX "/contexts/{context_id}"
+#define SNAPSHOT "/v1/snapshots/{snapshot}"
+#define FILES    SANDBOX "/files"
 
 /* clang-format off */
 static const struct http_route routes[] = {
@@ -28,6 +29,15 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   SANDBOX "/resume",  resume_sandbox,   HTTP_BODY_NONE,   SCOPE_WRITE},
 	{HTTP_POST,   SANDBOX "/stop",    stop_sandbox,     HTTP_BODY_NONE,   SCOPE_WRITE},
 	{HTTP_POST,   SANDBOX "/extend",  extend_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE},
+
+	{HTTP_POST,   SANDBOX "/snapshots", create_snapshot, HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_POST,   SANDBOX "/fork",    fork_sandbox,     HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_GET,    SANDBOX "/tree",    get_sandbox_tree, HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    "/v1/snapshots",    list_snapshots,   HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    SNAPSHOT,           get_snapshot,     HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_PATCH,  SNAPSHOT,           update_snapshot,  HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_DELETE, SNAPSHOT,           delete_snapshot,  HTTP_BODY_NONE,   SCOPE_WRITE},
+	{HTTP_GET,    SNAPSHOT "/tree",   get_snapshot_tree, HTTP_BODY_NONE,  SCOPE_READ},
 
 	{HTTP_GET,    SANDBOX "/usage",   get_sandbox_usage, HTTP_BODY_NONE,  SCOPE_READ},
 

@@ -47,6 +47,9 @@ static const struct {
 	[MSG_SEAL_CANCEL] = {.has_id = false},
 	[MSG_IMAGES] = {.has_id = false},
 	[MSG_IMAGE_REMOVE] = {.has_id = false},
+	[MSG_SNAPSHOT] = {.has_id = true},
+	[MSG_SNAPSHOTS] = {.has_id = false},
+	[MSG_SNAPSHOT_REMOVE] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)
@@ -111,6 +114,25 @@ static int check_limits(const struct guest_limits *l, const struct guest_limits 
 	return 0;
 }
 
+static int check_snapshot_id(const char *id, struct err *err)
+{
+	return ends(id, ID_SIZE) && id_is_valid(id, "sn")
+	               ? 0
+	               : err_field(err, "snapshot", "not a snapshot's id");
+}
+
+static int check_snapshot(const struct msg_request *req, struct err *err)
+{
+	const struct snapshot_spec *s = &req->snapshot.spec;
+	int r = check_snapshot_id(s->id, err);
+
+	if (r == 0)
+		r = check_range("keeper", s->keeper, 1, UINT64_MAX - 1, err);
+	if (r == 0)
+		r = check_range("has_memory", s->has_memory, 0, 1, err);
+	return r < 0 ? r : check_range("is_brief", s->is_brief, 0, 1, err);
+}
+
 static int check_create(const struct msg_request *req, const struct guest_limits *max,
                         struct err *err)
 {
@@ -120,6 +142,11 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 		return err_field(err, "engine", "%u is not known", req->create.engine);
 	if (req->create.is_resumed > (req->create.keeper != 0))
 		return err_field(err, "is_resumed", "only what was kept can be resumed");
+	if (req->create.snapshot[0] != '\0') {
+		r = check_snapshot_id(req->create.snapshot, err);
+		if (r < 0)
+			return r;
+	}
 	r = check_hostname(req->create.hostname, sizeof(req->create.hostname), err);
 	if (r < 0)
 		return r;
@@ -196,5 +223,9 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 		return check_seal(req, err);
 	if (req->op == MSG_IMAGE_REMOVE)
 		return check_image(req, err);
+	if (req->op == MSG_SNAPSHOT)
+		return check_snapshot(req, err);
+	if (req->op == MSG_SNAPSHOT_REMOVE)
+		return check_snapshot_id(req->snapshot_id, err);
 	return ops[req->op].has_limits ? check_limits(&req->limits, max, err) : 0;
 }

@@ -76,6 +76,13 @@ int seals_do_images(struct broker *b, const struct msg_request *req, struct msg_
                     int *fds);
 int seals_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds);
+/* snapshots.c: likewise */
+int snapshots_do_take(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                      int *fds);
+int snapshots_do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                      int *fds);
+int snapshots_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                        int *fds);
 void seals_free(struct broker *b); /* the engine has left */
 
 /* broker.c: a request whose reply comes later, and its reply */

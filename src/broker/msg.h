@@ -35,6 +35,9 @@ enum msg_op {
 	MSG_SEAL_CANCEL,  /* of a tag; the seal's own last reply comes all the same */
 	MSG_IMAGES,       /* a reply for each image, then one without a digest */
 	MSG_IMAGE_REMOVE, /* refused while a sandbox runs on it; gone already: fine */
+	MSG_SNAPSHOT,     /* of what it is at one moment, running or kept; reply when it is there */
+	MSG_SNAPSHOTS,    /* a reply for each snapshot, then one with an empty id */
+	MSG_SNAPSHOT_REMOVE, /* gone already: fine */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 };
@@ -52,6 +55,7 @@ struct msg_request {
 			struct digest image; /* and these as in struct guest_spec */
 			struct guest_limits limits;
 			uint64_t keeper;
+			char snapshot[ID_SIZE];
 		} create;
 		struct guest_limits limits;
 		struct {
@@ -59,6 +63,11 @@ struct msg_request {
 			struct seal_spec spec;
 		} seal;
 		uint64_t seal_tag;
+		struct {
+			struct digest base; /* as in seal */
+			struct snapshot_spec spec;
+		} snapshot;
+		char snapshot_id[ID_SIZE];
 		struct digest image;
 		struct {
 			char tag[ID_SIZE]; /* of kind "in" */
@@ -88,6 +97,7 @@ struct msg_reply {
 		struct guest_usage usage;
 		struct seal_result seal;
 		struct image_info image;
+		struct snapshot_info snapshot;
 		struct {
 			uint32_t sockets; /* bits of enum door_socket */
 		} door;

@@ -70,6 +70,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	finals_begin(&b->finals, req->id);
 	box->spec.keeper = req->create.keeper;
 	box->spec.is_resumed = req->create.is_resumed;
+	memcpy(box->spec.snapshot, req->create.snapshot, sizeof(box->spec.snapshot));
 	broker_work_begin(b);
 	r = b->engine->start(&box->spec, box_on_guest_started, box_on_guest_ended, box, &box->guest,
 	                     &reply->err);
@@ -327,6 +328,9 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_SEAL_CANCEL] = seals_do_cancel,
 	[MSG_IMAGES] = seals_do_images,
 	[MSG_IMAGE_REMOVE] = seals_do_remove,
+	[MSG_SNAPSHOT] = snapshots_do_take,
+	[MSG_SNAPSHOTS] = snapshots_do_list,
+	[MSG_SNAPSHOT_REMOVE] = snapshots_do_remove,
 };
 
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg)

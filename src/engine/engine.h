@@ -34,6 +34,30 @@ struct guest_spec {
 	/* 0: its layer goes with it. Else the layer bears this number of whoever knows it, and
 	 * stays when the guest ends, until discard(). */
 	uint64_t keeper;
+	/* "": from its template. Else a snapshot's id: it goes on from a copy of that. With
+	 * is_resumed the copy takes the place of the layer that was kept, in one step. */
+	char snapshot[ID_SIZE];
+};
+
+/* What is taken of a guest, or of the layer that was kept under its id. */
+struct snapshot_spec {
+	char id[ID_SIZE];    /* of kind "sn" */
+	uint64_t keeper;     /* whoever knows of it, as of a guest's layer; never 0 */
+	uint32_t has_memory; /* 1: its processes too */
+	uint32_t is_brief;   /* 1: it need not outlive a crash of the host */
+};
+
+struct snapshot_info {
+	char id[ID_SIZE], source[ID_SIZE];
+	uint64_t keeper;
+	uint64_t bytes; /* of files: all that it refers to, shared or not */
+	/* What its source had written by then and is still there: what an earlier snapshot of the
+	 * same source has of that is the same bytes on disk. */
+	uint64_t written_bytes;
+	uint64_t memory_bytes; /* 0: it has none */
+	struct digest image;   /* of the template below the files */
+	uint32_t is_unshared;  /* 1: this host cannot count bytes once; written_bytes are all */
+	uint32_t reserved;
 };
 
 struct seal_spec {          /* how a sandbox's root becomes an image */
@@ -121,6 +145,9 @@ typedef void (*guest_gone_fn)(void *arg);
 /* Called now and then, and once at the end: with an image, or with err and no result. */
 typedef void (*seal_fn)(const struct seal_result *result, const struct err *err, void *arg);
 
+/* Called once per snapshot(): with info when it is there under its id, or with err and no info. */
+typedef void (*snapshot_fn)(const struct snapshot_info *info, const struct err *err, void *arg);
+
 /* Called once per fork(): err is NULL when it is on its way to the guest's agent. */
 typedef void (*guest_forked_fn)(const struct err *err, void *arg);
 
@@ -194,6 +221,17 @@ struct engine {
 	void (*each_image)(void (*fn)(const struct image_info *info, void *arg), void *arg);
 	/* Refused while a guest uses it. One that is not there is fine. */
 	int (*remove_image)(const struct digest *image, struct err *err);
+	/*
+	 * Saves a guest as it is at one moment, or the layer that was kept under its id; the guest
+	 * stands still for that moment and goes on. image is what lies below the files. There is
+	 * one at a time of a guest. NULL: no snapshots.
+	 */
+	int (*snapshot)(const char *id, const struct digest *image,
+	                const struct snapshot_spec *spec, snapshot_fn fn, void *arg,
+	                struct err *err);
+	/* What was started from it has its own copy and goes on. As discard(). */
+	int (*discard_snapshot)(const char *id, guest_gone_fn gone, void *arg);
+	void (*each_snapshot)(void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()
 	 * does not claim, kept layers apart. Only what bears a valid sandbox id is touched. Goes on
 	 * in the background.

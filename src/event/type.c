@@ -30,6 +30,8 @@ static const char *const names[] = {
 	[EVENT_BUILD_ENDED] = "build.ended",
 	[EVENT_TEMPLATE_CREATED] = "template.created",
 	[EVENT_TEMPLATE_REMOVED] = "template.removed",
+	[EVENT_SNAPSHOT_CREATED] = "snapshot.created",
+	[EVENT_SNAPSHOT_REMOVED] = "snapshot.removed",
 	[EVENT_QUOTA_CHANGED] = "quota.changed",
 	[EVENT_SUPPRESSED] = "events.suppressed",
 };

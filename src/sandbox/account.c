@@ -177,6 +177,8 @@ static void look(struct loop *loop, void *arg)
 		else
 			meter_tick(s->meter);
 	}
+	if (is_synced)
+		snapshots_tick(fleet);
 	(void)!meters_write(fleet->config.meters, is_synced,
 	                    NULL); /* it logs; the next one tries */
 	if (is_synced) {
@@ -291,6 +293,11 @@ static void settle_one(struct meter *m, void *arg)
 	struct fleet *fleet = arg;
 	const struct sandbox *s = fleet_find_id(fleet, meter_sandbox_id(m));
 
+	if (id_is_valid(meter_sandbox_id(m), "sn")) {
+		if (!snapshot_is_known(fleet, meter_sandbox_id(m)))
+			meter_close(m, NULL, NOTHING_MORE);
+		return;
+	}
 	if (!s || !sandbox_is_alive(s))
 		close_by_kept_final(fleet, meter_sandbox_id(m));
 }

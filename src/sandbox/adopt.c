@@ -40,7 +40,7 @@ struct adoption {
 	loop_fn ready;
 	void *arg;
 	size_t rejoining;
-	bool has_probe, has_list, has_images;
+	bool has_probe, has_list, has_images, has_snapshots;
 	struct loop_timer *patience;
 	struct known *alive; /* sandboxes at the broker */
 	struct known *kept;  /* layers there, of which no guest lives */
@@ -161,17 +161,22 @@ static void finish_now(struct loop *loop, void *arg)
 	ready(loop, ready_arg);
 }
 
+static bool is_answered(const struct adoption *a)
+{
+	return a->has_probe && a->has_list && a->has_images && a->has_snapshots;
+}
+
 static void on_patience(struct loop *loop, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (a->has_probe && a->has_list && a->has_images)
+	if (is_answered(a))
 		finish_now(loop, a->fleet);
 }
 
 static void finish_if_done(struct adoption *a)
 {
-	if (a->has_probe && a->has_list && a->has_images && a->rejoining == 0)
+	if (is_answered(a) && a->rejoining == 0)
 		loop_defer(a->fleet->config.loop, finish_now, a->fleet);
 }
 
@@ -365,6 +370,27 @@ static void on_images(const struct msg_reply *reply, int fd, void *arg)
 	finish_if_done(a);
 }
 
+/* Asked for behind the list: who uses which is known by then. */
+static void on_snapshots(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct adoption *a = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE) {
+		log_error("fleet.blind", "error='%s'", reply->err.message);
+		fleet_give_up(a->fleet);
+		return;
+	}
+	if (reply->id[0] != '\0') {
+		snapshot_found(a->fleet, &reply->snapshot);
+		return;
+	}
+	snapshots_settle(a->fleet);
+	a->has_snapshots = true;
+	finish_if_done(a);
+}
+
 int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 {
 	struct adoption *a = xnew0(struct adoption);
@@ -390,6 +416,9 @@ int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 	if (r == 0)
 		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_LIST}, on_list, a, NULL,
 		             err);
+	if (r == 0)
+		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_SNAPSHOTS}, on_snapshots,
+		             a, NULL, err);
 	return r;
 }
 

@@ -60,7 +60,7 @@ static bool is_disk_full(const struct sandbox *s, const struct guest_usage *u)
 {
 	uint64_t slack = MIN(DISK_SLACK_BYTES, s->limits.disk_bytes / 16);
 
-	return u->disk_bytes > 0 && u->disk_bytes + slack >= s->limits.disk_bytes;
+	return u->disk_bytes > 0 && u->disk_bytes + s->base_bytes + slack >= s->limits.disk_bytes;
 }
 
 enum end_cause cause_by_usage(const struct exec *e, const struct guest_usage *u)

@@ -82,6 +82,8 @@ int create_ask(struct sandbox *s, struct err *err)
 	req.create.image = s->image;
 	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
 	req.create.is_resumed = s->resumes > 0;
+	if (s->resumes == 0)
+		memcpy(req.create.snapshot, s->snapshot_id, sizeof(req.create.snapshot));
 	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
 }
 
@@ -278,6 +280,7 @@ struct wishes { /* read from the spec */
 	struct source *source; /* NULL: none, and no policy for it */
 	struct policy *lent;
 	struct template *template; /* NULL: host, or by its image */
+	struct snapshot *snapshot; /* NULL: none */
 };
 
 static void wishes_done(struct wishes *w)
@@ -290,9 +293,18 @@ static void wishes_done(struct wishes *w)
 static int read_wishes(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
                        struct wishes *w, struct err *err)
 {
-	int r = spec_check(fleet, project_id, spec, &w->limits, &w->timeout_ms, err);
+	struct sandbox_spec filled = *spec;
+	int r = 0;
 
-	if (r == 0 && !spec->image)
+	if (spec->snapshot)
+		r = snapshot_resolve(fleet, project_id, spec, &w->snapshot, err);
+	if (w->snapshot)
+		snapshot_fill_limits(w->snapshot, &filled.limits);
+	if (r == 0)
+		r = spec_check(fleet, project_id, &filled, &w->limits, &w->timeout_ms, err);
+	if (r == 0 && w->snapshot)
+		r = snapshot_check_disk(w->snapshot, w->limits.disk_bytes, err);
+	if (r == 0 && !spec->image && !spec->snapshot)
 		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
 	if (r == 0)
 		r = network_read(spec->network, "network", &w->policy, err);
@@ -338,7 +350,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		return r;
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
 	 * a layer that is kept. */
-	spare = spec->name || spec->is_persistent || spec->image
+	spare = spec->name || spec->is_persistent || spec->image || w.snapshot
 	                ? NULL
 	                : pool_offer(fleet->pool, spec->set ? spec->set : w.template, &w.limits);
 	s = spare ? spare : new_sandbox(fleet, &w.limits);
@@ -349,6 +361,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		set_image(s, spec->image);
 	if (spec->set)
 		set_packages(s, spec->set);
+	if (w.snapshot)
+		snapshot_apply(w.snapshot, s);
 	if (spec->network)
 		network_set(s, take_ptr(w.policy));
 	if (w.source)

@@ -43,6 +43,8 @@ static void on_gone(struct sandbox *s)
 	sandbox_move(s, is_failure(s->end.cause) ? SANDBOX_FAILED : SANDBOX_STOPPED);
 	sandbox_note(s);
 	fleet_on_ended(s->fleet, s);
+	if (s->snapshot_id[0] && !s->is_kept)
+		snapshot_drop_unused(s->fleet, s->snapshot_id);
 	sandbox_tell_all(s, &s->waiters, NULL);
 	wake_on_ended(s);
 }

@@ -53,6 +53,8 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	list_init(&fleet->all);
 	list_init(&fleet->ended);
 	list_init(&fleet->templates);
+	list_init(&fleet->snapshots);
+	list_init(&fleet->takings);
 	fleet->spool_fd = open(config->spool_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fleet->spool_fd < 0) {
 		r = err_set(err, ERR_INTERNAL, errno, "cannot open the spool directory '%s'",
@@ -77,6 +79,8 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 		return r;
 	image_open_all(fleet);
 	r = templates_open(fleet, err);
+	if (r == 0)
+		r = snapshots_open(fleet, err);
 	if (r == 0)
 		r = onces_open(fleet, err);
 	if (r == 0 && config->jots_path)
@@ -108,6 +112,8 @@ void fleet_free(struct fleet *fleet)
 		fleet_detach(fleet, s);
 		sandbox_free(s);
 	}
+	snapshot_takings_close(fleet);
+	snapshots_close(fleet);
 	templates_close(fleet);
 	image_close_all(fleet);
 	host_free(fleet->host);

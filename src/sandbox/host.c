@@ -21,15 +21,27 @@
 
 /* How long the broker may take. Creates and deletes queue behind each other. */
 static const uint64_t patience_us[] = {
-	[MSG_PROBE] = 30 * SECONDS,      [MSG_CREATE] = 60 * SECONDS,
-	[MSG_CONNECT] = 30 * SECONDS,    [MSG_DELETE] = 60 * SECONDS,
-	[MSG_LIMITS] = 30 * SECONDS,     [MSG_USAGE] = 5 * SECONDS,
-	[MSG_FREEZE] = 30 * SECONDS,     [MSG_THAW] = 30 * SECONDS,
-	[MSG_LIST] = 60 * SECONDS,       [MSG_DOOR] = 30 * SECONDS,
-	[MSG_DOOR_CLOSE] = 30 * SECONDS, [MSG_DIAL] = 30 * SECONDS,
-	[MSG_FORK] = 15 * SECONDS,       [MSG_STOP] = 60 * SECONDS,
-	[MSG_SEAL] = 3600 * SECONDS,     [MSG_SEAL_CANCEL] = 30 * SECONDS,
-	[MSG_IMAGES] = 30 * SECONDS,     [MSG_IMAGE_REMOVE] = 60 * SECONDS,
+	[MSG_PROBE] = 30 * SECONDS,
+	[MSG_CREATE] = 60 * SECONDS,
+	[MSG_CONNECT] = 30 * SECONDS,
+	[MSG_DELETE] = 60 * SECONDS,
+	[MSG_LIMITS] = 30 * SECONDS,
+	[MSG_USAGE] = 5 * SECONDS,
+	[MSG_FREEZE] = 30 * SECONDS,
+	[MSG_THAW] = 30 * SECONDS,
+	[MSG_LIST] = 60 * SECONDS,
+	[MSG_DOOR] = 30 * SECONDS,
+	[MSG_DOOR_CLOSE] = 30 * SECONDS,
+	[MSG_DIAL] = 30 * SECONDS,
+	[MSG_FORK] = 15 * SECONDS,
+	[MSG_STOP] = 60 * SECONDS,
+	[MSG_SEAL] = 3600 * SECONDS,
+	[MSG_SEAL_CANCEL] = 30 * SECONDS,
+	[MSG_IMAGES] = 30 * SECONDS,
+	[MSG_IMAGE_REMOVE] = 60 * SECONDS,
+	[MSG_SNAPSHOT] = 600 * SECONDS,
+	[MSG_SNAPSHOTS] = 60 * SECONDS,
+	[MSG_SNAPSHOT_REMOVE] = 600 * SECONDS,
 };
 
 struct ask {
@@ -143,6 +155,7 @@ static bool is_last(const struct msg_reply *reply)
 		return true;
 	switch (reply->op) {
 	case MSG_LIST:
+	case MSG_SNAPSHOTS:
 		return reply->id[0] == '\0';
 	case MSG_SEAL:
 		return !digest_is_zero(&reply->seal.image);

@@ -122,7 +122,8 @@ static void on_look(struct loop *loop, void *arg)
 			continue;
 		}
 		is_done = false;
-		if (!i->is_going && image_count_users(im->fleet, &i->digest) == 0)
+		if (!i->is_going && image_count_users(im->fleet, &i->digest) == 0 &&
+		    snapshot_count_image(im->fleet, &i->digest) == 0)
 			remove_image(im, i);
 	}
 	if (!is_done)

@@ -30,6 +30,9 @@ struct fleet {
 	struct sandbox *by_id, *by_name;
 	struct list templates; /* in order of creation */
 	struct images *images;
+	struct list snapshots; /* in order of creation */
+	struct list takings;   /* snapshots on their way */
+	struct loop_timer *snapshot_expiry;
 	struct list all;   /* in order of creation */
 	struct list ended; /* in order of their end */
 	size_t n_alive, n_ended;
@@ -69,9 +72,11 @@ struct sandbox {
 	bool is_undone;  /* a create or resume that failed: told once nothing is left */
 	uint64_t resumes;
 	json_t *tags, *env;
-	char *template;      /* as it was named, or "host" */
-	struct digest image; /* of its template; zero = host */
-	char *user, *cwd;    /* of its execs by default, as the template says; or NULL */
+	char *template;            /* as it was named, or "host" */
+	struct digest image;       /* of its template; zero = host */
+	char snapshot_id[ID_SIZE]; /* that it was started from, or "" */
+	uint64_t base_bytes;       /* of that one's files */
+	char *user, *cwd;          /* of its execs by default, as the template says; or NULL */
 	struct guest_limits limits;
 	struct exec_limits exec_limits;
 	uint64_t created_us;
@@ -252,6 +257,26 @@ void image_close_all(struct fleet *fleet);
 void image_add(struct fleet *fleet, const struct image_info *info); /* the broker has it */
 must_check int templates_open(struct fleet *fleet, struct err *err);
 void templates_close(struct fleet *fleet);
+
+/* snapshot.c */
+struct snapshot;
+must_check int snapshots_open(struct fleet *fleet, struct err *err);
+void snapshots_close(struct fleet *fleet);
+void snapshot_takings_close(struct fleet *fleet);
+void snapshot_found(struct fleet *fleet, const struct snapshot_info *info); /* the broker has it */
+void snapshots_settle(struct fleet *fleet);                                 /* that was all */
+void snapshots_tick(struct fleet *fleet); /* charges their disk up to now */
+bool snapshot_is_known(const struct fleet *fleet, const char *id);
+size_t snapshot_count_image(const struct fleet *fleet, const struct digest *image);
+/* An automatic one that nobody uses goes; id NULL: all of them. */
+void snapshot_drop_unused(struct fleet *fleet, const char *id);
+/* What a create from it has. */
+must_check int snapshot_resolve(const struct fleet *fleet, const char *project_id,
+                                const struct sandbox_spec *spec, struct snapshot **ret,
+                                struct err *err);
+void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *limits);
+must_check int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err);
+void snapshot_apply(const struct snapshot *sn, struct sandbox *s);
 
 /* fleet.c */
 void fleet_attach(struct fleet *fleet, struct sandbox *s);

@@ -86,6 +86,8 @@ static void put_template(struct json_writer *w, const struct sandbox *s)
 	json_put_str(w, "image", hex);
 	json_put_str(w, "user", s->user);
 	json_put_str(w, "cwd", s->cwd);
+	json_put_str(w, "snapshot_id", s->snapshot_id);
+	json_put_u64(w, "base_bytes", s->base_bytes);
 }
 
 static int row_json(const struct sandbox *s, struct buf *out)
@@ -213,6 +215,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
 	const char *template = "host", *image = NULL, *user = NULL, *cwd = NULL;
+	const char *snapshot_id = "";
 	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0, execs_max = 0;
 	const struct json_field fields[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
@@ -250,6 +253,8 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"image", JSON_FIELD_STRING, &image},
 		{"user", JSON_FIELD_STRING, &user},
 		{"cwd", JSON_FIELD_STRING, &cwd},
+		{"snapshot_id", JSON_FIELD_STRING, &snapshot_id},
+		{"base_bytes", JSON_FIELD_U64, &s->base_bytes},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
@@ -282,6 +287,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	s->end.detail = json_incref(detail);
 	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
 	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", key_id);
+	(void)snprintf(s->snapshot_id, sizeof(s->snapshot_id), "%s", snapshot_id);
 	s->next_channel = s->channels_to = (uint32_t)channels_to;
 	if (s->is_undone) /* told to whoever asks for it until it is gone */
 		(void)err_set(&s->create_err, ERR_UNAVAILABLE, 0,
@@ -427,6 +433,7 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	json_put_str(w, "state", sandbox_state_name(s->state));
 	json_put_str(w, "template", s->template);
 	put_packages(w, s);
+	json_put_str(w, "snapshot_id", s->snapshot_id[0] ? s->snapshot_id : NULL);
 	json_put_value(w, "tags", s->tags);
 	put_env_names(w, s->env);
 	put_limits(w, s);

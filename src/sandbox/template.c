@@ -308,6 +308,12 @@ int template_remove(struct template *t, struct err *err)
 		              users == 1 ? "sandbox uses" : "sandboxes use", t->name);
 		return err_hint(err, "delete them first: a stopped one counts too");
 	}
+	users = snapshot_count_image(t->fleet, &t->image);
+	if (users > 0 && count_with(t->fleet, &t->image) == 1) {
+		(void)err_set(err, ERR_CONFLICT, 0, "%zu %s over the template '%s'", users,
+		              users == 1 ? "snapshot is" : "snapshots are", t->name);
+		return err_hint(err, "remove them first");
+	}
 	r = store_delete_template(t->fleet->config.store, t->id, err);
 	if (r < 0)
 		return r;

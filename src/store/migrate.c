@@ -18,6 +18,7 @@ static const char *const steps[] = {
 	store_schema_once,
 	store_schema_templates,
 	store_schema_builds,
+	store_schema_snapshots,
 };
 /* clang-format on */
 

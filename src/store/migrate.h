@@ -18,5 +18,6 @@ extern const char store_schema_contexts[];
 extern const char store_schema_identity[];
 extern const char store_schema_templates[];
 extern const char store_schema_builds[];
+extern const char store_schema_snapshots[];
 
 must_check int migrate(sqlite3 *db, const char *path, struct err *err);

@@ -241,6 +241,26 @@ struct meter *meter_start(struct meters *ms, const struct meter_spec *spec)
 	return m;
 }
 
+struct meter *meter_store(struct meters *ms, const struct meter_spec *spec, uint64_t disk_bytes)
+{
+	struct meter *m = meter_new(ms, spec->sandbox_id, spec->project_id, spec->key_id);
+
+	m->charged_to_us = clock_steady_us();
+	m->disk_bytes = disk_bytes;
+	m->is_held = true;
+	mark(m);
+	return m;
+}
+
+void meter_set_disk(struct meter *m, uint64_t bytes)
+{
+	if (m->disk_bytes == bytes)
+		return;
+	charge(m, clock_steady_us(), 0, m->disk_bytes, 0);
+	m->disk_bytes = bytes;
+	mark(m);
+}
+
 struct meter *meter_find(struct meters *ms, const char *sandbox_id)
 {
 	struct meter *m = NULL;

@@ -38,7 +38,10 @@ struct meter_spec {
 	struct guest_usage base; /* counters that are not this owner's: of the time before */
 };
 struct meter *meter_start(struct meters *ms, const struct meter_spec *spec); /* a create */
-struct meter *meter_find(struct meters *ms, const char *sandbox_id);         /* borrowed or NULL */
+/* Of what never runs: its disk alone is charged, from now on. */
+struct meter *meter_store(struct meters *ms, const struct meter_spec *spec, uint64_t disk_bytes);
+void meter_set_disk(struct meter *m, uint64_t bytes); /* of one that is held, from now on */
+struct meter *meter_find(struct meters *ms, const char *sandbox_id); /* borrowed or NULL */
 void meter_read(struct meter *m, const struct guest_usage *now);
 void meter_set_memory_limit(struct meter *m, uint64_t bytes); /* from now on */
 void meter_count_exec(struct meter *m);

@@ -215,6 +215,32 @@ def import_template(api, box):
     assert api("delete_template", template=name)[0] == 200
 
 
+def create_snapshot(api, box):
+    body = {"name": f"s-{uuid.uuid4().hex[:8]}", "memory": False, "expires_in_ms": 60000, "keep_last": 3}
+    assert not mistakes(OPERATIONS["create_snapshot"].body_types["application/json"]["schema"], body)
+    status, made = api("create_snapshot", id=box.id, body=body)
+    assert (status, made["name"], made["sandbox_id"]) == (201, body["name"], box.id)
+    assert api("get_snapshot", snapshot=made["name"])[1] == made
+    assert made in api("list_snapshots", query=f"sandbox={box.id}&limit=5")[1]["snapshots"]
+    tree = api("get_snapshot_tree", snapshot=made["id"])[1]
+    assert tree == api("get_sandbox_tree", id=box.id)[1] and made["id"] in [n["id"] for n in tree["nodes"]]
+    changed = api("update_snapshot", snapshot=made["id"], body={"name": "", "expires_in_ms": 0})[1]
+    assert changed == {**made, "name": None, "expires_us": None}
+    assert api("delete_snapshot", snapshot=made["id"])[1] == {"id": made["id"]}
+    assert api("delete_snapshot", snapshot=made["id"])[0] == 404
+
+
+def fork_sandbox(api, box):
+    body = {"count": 2, "memory": False, "tags": {"a": "b"}, "timeout_ms": 60000}
+    assert not mistakes(OPERATIONS["fork_sandbox"].body_types["application/json"]["schema"], body)
+    status, made = api("fork_sandbox", id=box.id, body=body)
+    assert (status, len(made["sandboxes"]), made["failed"]) == (201, 2, [])
+    for one in made["sandboxes"]:
+        assert one["snapshot_id"] == made["snapshot_id"]
+        api("delete_sandbox", id=one["id"])
+
+
+list_snapshots = get_snapshot = update_snapshot = delete_snapshot = get_snapshot_tree = get_sandbox_tree = create_snapshot
 list_templates = get_template = delete_template = create_template
 list_webhooks = get_webhook = update_webhook = delete_webhook = create_webhook
 

@@ -18,7 +18,7 @@ ROUTES = [
 PRIVATE = [(m, p) for m, p, op in ROUTES if p != "/v1/health"]
 ADMIN = ("/v1/keys", "/v1/projects")
 KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "webhook_id": "wh", "template": "tpl",
-         "build_id": "bld"}
+         "build_id": "bld", "snapshot": "sn"}
 UNKNOWN = {"{%s}" % name: f"{kind}_" + "a" * 26 for name, kind in KINDS.items()} | {"{port}": "3000"}
 
 

@@ -137,9 +137,11 @@ def create_body(
     ports: Optional[Sequence[int]] = None,
     source: Optional[Mapping[str, Any]] = None,
     packages: Optional[Sequence[str]] = None,
+    snapshot: Optional[str] = None,
 ) -> Json:
     return {
         "packages": None if packages is None else list(packages),
+        "snapshot": snapshot,
         "network": network,
         "source": source,
         "ports": None if ports is None else list(ports),
@@ -211,6 +213,7 @@ class SandboxInfo:
     resumes: int
     created: bool  # by the call that this came from
     resumed: bool
+    snapshot_id: Optional[str]  # that it was started from
     raw: Mapping[str, Any]
 
     @classmethod
@@ -231,6 +234,7 @@ class SandboxInfo:
             resumes=j.get("resumes", 0),
             created=j.get("created", False),
             resumed=j.get("resumed", False),
+            snapshot_id=j.get("snapshot_id"),
             raw=j,
         )
 

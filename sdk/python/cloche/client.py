@@ -221,6 +221,30 @@ class Client:
     def delete_webhook(self, webhook_id: str) -> None:
         self.call(request("DELETE", ["webhooks", webhook_id]))
 
+    def snapshots(self, sandbox: Optional[str] = None) -> Iterator[Json]:
+        """Snapshots of the project, or of one sandbox, the newest first."""
+        cursor = None
+        while True:
+            page = self.call(request("GET", ["snapshots"], query={"sandbox": sandbox, "cursor": cursor}))
+            yield from page["snapshots"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def snapshot(self, id_or_name: str) -> Json:
+        return self.call(request("GET", ["snapshots", id_or_name]))
+
+    def update_snapshot(self, id_or_name: str, *, name: Optional[str] = None, expires_in: Optional[float] = None) -> Json:
+        body = {"name": name, "expires_in_ms": milliseconds(expires_in)}
+        return self.call(request("PATCH", ["snapshots", id_or_name], body=body))
+
+    def delete_snapshot(self, id_or_name: str) -> None:
+        """What was started from it goes on: it has a copy of its own."""
+        self.call(request("DELETE", ["snapshots", id_or_name]))
+
+    def snapshot_tree(self, id_or_name: str) -> Json:
+        return self.call(request("GET", ["snapshots", id_or_name, "tree"]))
+
     def templates(self) -> List[Json]:
         """Shared ones and the project's own; the first is `host`, this machine's own programs."""
         return list(self.call(request("GET", ["templates"]))["templates"])
@@ -418,6 +442,7 @@ class Sandbox:
         ports: Optional[Sequence[int]] = None,
         source: Optional[Mapping[str, Any]] = None,
         packages: Optional[Sequence[str]] = None,
+        snapshot: Optional[str] = None,
     ) -> "Sandbox":
         """A `persistent` one keeps its files when it is stopped, and goes on over them when it is next used.
 
@@ -428,6 +453,7 @@ class Sandbox:
         {"type": "tarball", "url": …}. Its host is open for that alone, and credentials never come inside.
         `packages` are installed in it: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. The first
         create with them waits for that (see prepare_packages()), others start as fast as without.
+        `snapshot`, an id or name, is what it goes on from, instead of a template.
         """
         return (client or Client()).create(
             idle_timeout=idle_timeout,
@@ -446,6 +472,7 @@ class Sandbox:
             ports=ports,
             source=source,
             packages=packages,
+            snapshot=snapshot,
         )
 
     @classmethod
@@ -576,6 +603,45 @@ class Sandbox:
         req = request("POST", ["sandboxes", self.id, verb], body=body, timeout=FOREVER)
         self.info = SandboxInfo.from_json(self.client.call(req))
         return self.info
+
+    def snapshot(
+        self,
+        name: Optional[str] = None,
+        *,
+        memory: bool = False,
+        expires_in: Optional[float] = None,
+        keep_last: Optional[int] = None,
+    ) -> Json:
+        """Saves what it is at this moment, to start others from: {id, name, bytes, own_bytes, …}.
+
+        With `keep_last` so many of this sandbox stay, and the older ones without a name go.
+        """
+        body = {"name": name, "memory": memory, "expires_in_ms": milliseconds(expires_in), "keep_last": keep_last}
+        return self.client.call(request("POST", ["sandboxes", self.id, "snapshots"], body=body, timeout=FOREVER))
+
+    def snapshots(self) -> Iterator[Json]:
+        """Those that were taken of it, the newest first."""
+        return self.client.snapshots(sandbox=self.id)
+
+    def fork(self, count: int = 1, *, memory: bool = True, **fields: Any) -> List["Sandbox"]:
+        """New sandboxes that go on from what this one is now; with memory=False from its files alone.
+
+        `fields` are name (a number is put behind it), tags, env, network, timeout, idle_timeout, on_timeout, persistent.
+        When some could not be made ForkError has those that were, as `sandboxes`, and why not, as `failed`.
+        """
+        for field in ("timeout", "idle_timeout"):
+            if field in fields:
+                fields[field + "_ms"] = milliseconds(fields.pop(field))
+        body = {"count": count, "memory": memory, **fields}
+        made = self.client.call(request("POST", ["sandboxes", self.id, "fork"], body=body, timeout=FOREVER))
+        sandboxes = [Sandbox(self.client, SandboxInfo.from_json(j)) for j in made["sandboxes"]]
+        if made["failed"]:
+            raise errors.ForkError(sandboxes, made["failed"])
+        return sandboxes
+
+    def tree(self) -> Json:
+        """{root_id, nodes}: what it comes from, and all that came from that; parents before their children."""
+        return self.client.call(request("GET", ["sandboxes", self.id, "tree"]))
 
     def pause(self) -> SandboxInfo:
         """Stops all processes where they are; resume() lets them go on."""

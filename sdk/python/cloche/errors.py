@@ -8,7 +8,7 @@ are ConnectionFailed and share the root.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Type
+from typing import Any, Dict, List, Optional, Type
 
 
 class ClocheError(Exception):
@@ -45,6 +45,17 @@ class ConnectionFailed(ClocheError):
 
     code = "connection_failed"
     retryable = True
+
+
+class ForkError(ClocheError):
+    """Some forks could not be made. `sandboxes` are those that were, `failed` tells of the others by their index."""
+
+    code = "fork_failed"
+
+    def __init__(self, sandboxes: List[Any], failed: List[Dict[str, Any]]) -> None:
+        super().__init__(f"{len(failed)} of {len(sandboxes) + len(failed)} forks failed: {failed[0]['message']}")
+        self.sandboxes = sandboxes
+        self.failed = failed
 
 
 class BadRequest(ClocheError):

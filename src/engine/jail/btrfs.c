@@ -9,7 +9,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define QUOTA_CTL_ENABLE_SIMPLE 4 /* of 6.7; linux-libc-dev 6.1 does not name it */
+/* Of 6.7; linux-libc-dev 6.1 does not name them. */
+#define QUOTA_CTL_ENABLE_SIMPLE 4
+#define QUOTA_FLAG_SIMPLE       (UINT64_C(1) << 3)
 
 int btrfs_quota_on(int fs_fd)
 {
@@ -31,12 +33,22 @@ int btrfs_subvol_make(int dir_fd, const char *name)
 	return ioctl(dir_fd, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0 ? -errno : 0;
 }
 
-int btrfs_snapshot(int dir_fd, int subvol_fd, const char *name)
+static int copy_subvol(int dir_fd, int subvol_fd, const char *name, uint64_t flags)
 {
-	struct btrfs_ioctl_vol_args_v2 args = {.fd = subvol_fd, .flags = BTRFS_SUBVOL_RDONLY};
+	struct btrfs_ioctl_vol_args_v2 args = {.fd = subvol_fd, .flags = flags};
 
 	(void)snprintf(args.name, sizeof(args.name), "%s", name);
 	return ioctl(dir_fd, BTRFS_IOC_SNAP_CREATE_V2, &args) < 0 ? -errno : 0;
+}
+
+int btrfs_snapshot(int dir_fd, int subvol_fd, const char *name)
+{
+	return copy_subvol(dir_fd, subvol_fd, name, BTRFS_SUBVOL_RDONLY);
+}
+
+int btrfs_clone(int dir_fd, int subvol_fd, const char *name)
+{
+	return copy_subvol(dir_fd, subvol_fd, name, 0);
 }
 
 static int subvol_id(int subvol_fd, uint64_t *ret)
@@ -122,6 +134,23 @@ int btrfs_usage(int subvol_fd, uint64_t *ret_bytes)
 	memcpy(&item, args.buf + sizeof(header), sizeof(item));
 	*ret_bytes = le64toh(item.rfer);
 	return 0;
+}
+
+bool btrfs_counts_once(int fs_fd)
+{
+	struct btrfs_ioctl_search_args args;
+	struct btrfs_ioctl_search_header header;
+	struct btrfs_qgroup_status_item item;
+	int r = search(fs_fd, BTRFS_QUOTA_TREE_OBJECTID, BTRFS_QGROUP_STATUS_KEY,
+	               (const uint64_t[]){0, 0}, (const uint64_t[]){0, 0}, &args);
+
+	if (r < 0 || args.key.nr_items == 0)
+		return false;
+	memcpy(&header, args.buf, sizeof(header));
+	if (header.len < sizeof(item))
+		return false;
+	memcpy(&item, args.buf + sizeof(header), sizeof(item));
+	return (le64toh(item.flags) & QUOTA_FLAG_SIMPLE) != 0;
 }
 
 static bool has_subvol(int fs_fd, uint64_t id)

@@ -9,7 +9,10 @@
 must_check int btrfs_quota_on(int fs_fd); /* simple quotas where the kernel has them (6.7) */
 must_check int btrfs_subvol_make(int dir_fd, const char *name);
 must_check int btrfs_snapshot(int dir_fd, int subvol_fd, const char *name); /* read-only */
+must_check int btrfs_clone(int dir_fd, int subvol_fd, const char *name);    /* to be written to */
 must_check int btrfs_subvol_delete(int dir_fd, const char *name); /* its quota group too */
 must_check int btrfs_limit(int subvol_fd, uint64_t bytes);
 must_check int btrfs_usage(int subvol_fd, uint64_t *ret_bytes);
+/* Simple quotas: a byte counts for the subvolume that wrote it, as long as anyone has it. */
+bool btrfs_counts_once(int fs_fd);
 void btrfs_prune_quota(int fs_fd); /* drops the quota groups of subvolumes that are gone */

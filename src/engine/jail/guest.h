@@ -42,6 +42,8 @@ struct guest {
 	bool is_counted;    /* its final usage was told */
 	unsigned leftovers; /* times that something of it could not be removed */
 	bool is_discarded;  /* its layer goes, kept or not */
+	bool is_frozen;     /* for whoever asked; a snapshot freezes it for a moment, too */
+	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
 };
 
 /* What all guests share. The engine table has no place for a handle, and the broker is one. */

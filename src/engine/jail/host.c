@@ -3,6 +3,7 @@
 #include "engine/jail/guest.h"
 
 #include "engine/jail/ns.h"
+#include "engine/jail/shot.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/template_host.h"
 #include "engine/jail/text.h"
@@ -191,6 +192,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 		jail_host_close(/* is_over= */ guests == 0);
 		return r;
 	}
+	shots_open();
 	if (guests == 0)
 		template_host_prune(jail_host.data_dir, jail_host.template_fd);
 	return 0;

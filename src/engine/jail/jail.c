@@ -26,6 +26,7 @@
 #include "engine/jail/record.h"
 #include "engine/jail/seal.h"
 #include "engine/jail/share.h"
+#include "engine/jail/shot.h"
 #include "engine/jail/tree.h"
 
 #include <assert.h>
@@ -139,7 +140,7 @@ static int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err)
 	(void)err;
 	*ret = (struct guest_usage){0};
 	cgroup_usage(&jail_host.cgroups, g->spec.id, ret);
-	ret->disk_bytes = storage_usage(&jail_host.storage, g->spec.id);
+	ret->disk_bytes = shot_usage(g->spec.id);
 	return 0;
 }
 
@@ -192,6 +193,7 @@ static void remove_guest(struct guest *g)
 	struct err ignored;
 
 	g->state = GUEST_REMOVING;
+	shot_on_end(g);
 	loop_io_removep(&g->status_io);
 	loop_timer_free(g->timer);
 	g->timer = loop_timer_new(jail_host.loop, try_removal, g);
@@ -289,11 +291,26 @@ static int launch(struct guest *g, struct err *err)
 	return 0;
 }
 
-static void launch_after(void *arg)
+static void on_cloned(struct guest *g, const struct err *failure)
 {
 	struct err err;
 
-	if (launch(arg, &err) < 0)
+	if (failure)
+		fail_start(g, failure);
+	else if (launch(g, &err) < 0)
+		fail_start(g, &err);
+}
+
+static int begin(struct guest *g, struct err *err)
+{
+	return g->spec.snapshot[0] ? shot_clone(g, on_cloned, err) : launch(g, err);
+}
+
+static void begin_after(void *arg)
+{
+	struct err err;
+
+	if (begin(arg, &err) < 0)
 		fail_start(arg, &err);
 }
 
@@ -317,10 +334,10 @@ static int jail_start(const struct guest_spec *spec, guest_started_fn started, g
 		return err_set(err, ERR_CONFLICT, EEXIST, "'%s' exists", spec->id);
 	g = guest_new(spec);
 	if (last) { /* what its last life left is still being removed */
-		last->gone = launch_after;
+		last->gone = begin_after;
 		last->gone_arg = g;
 	} else {
-		r = launch(g, err);
+		r = begin(g, err);
 	}
 	if (r < 0) {
 		remove_guest(g); /* goes on in the background; nobody waits for it */
@@ -382,6 +399,7 @@ static int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct gu
 	g->pid = record.pid;
 	nest_find(&jail_host.nest, g->pid);
 	g->dir_fd = take_fd(&dir_fd);
+	shot_adopt(g);
 	g->ended = ended;
 	g->arg = arg;
 	*ret = g;
@@ -411,7 +429,8 @@ static int jail_set_limits(struct guest *g, const struct guest_limits *limits, s
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
 	r = cgroup_set_limits(&jail_host.cgroups, g->spec.id, limits, err);
 	if (r == 0)
-		r = storage_limit(&jail_host.storage, g->spec.id, limits->disk_bytes, err);
+		r = storage_limit(&jail_host.storage, g->spec.id,
+		                  shot_limit(g->spec.id, limits->disk_bytes), err);
 	if (r == 0 && g->share_fd >= 0)
 		r = share_update(g->share_fd, limits, err);
 	if (r < 0)
@@ -432,7 +451,7 @@ static int jail_freeze(struct guest *g, bool on, struct err *err)
 {
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
-	return cgroup_freeze(&jail_host.cgroups, g->spec.id, on, err);
+	return shot_freeze(g, on, err);
 }
 
 static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, void *arg,
@@ -509,6 +528,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	struct err err;
 
 	seal_sweep();
+	shots_sweep();
 	/* Ahead of the first start, which says why if it cannot be. */
 	if (nest_need(&jail_host.nest, &err) < 0)
 		log_debug("jail.no_nest", "error='%s'", err.message);
@@ -539,6 +559,7 @@ static void jail_leave(void)
 	bool is_over = list_empty(&jail_host.guests);
 
 	seal_end_all();
+	shots_close();
 	/* The handles go, the guests stay: the next broker adopts them. */
 	list_for_each (&jail_host.guests, struct guest, g, link) {
 		loop_io_removep(&g->status_io);
@@ -573,5 +594,8 @@ const struct engine jail_engine = {
 	.cancel_seal = seal_cancel,
 	.each_image = jail_each_image,
 	.remove_image = jail_remove_image,
+	.snapshot = shot_take,
+	.discard_snapshot = shot_discard,
+	.each_snapshot = shot_each,
 	.sweep = jail_sweep,
 };

@@ -14,6 +14,7 @@
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
 #include "engine/jail/share.h"
+#include "engine/jail/shot.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -53,9 +54,12 @@ static int make_layer(struct start *s, struct err *err)
 	const struct guest_spec *spec = &s->g->spec;
 	int r;
 
+	if (spec->snapshot[0])
+		return shot_open_clone(s->g, &s->layer_fd, err);
 	if (spec->is_resumed)
-		return keep_reopen(&jail_host.storage, spec->id, spec->limits.disk_bytes,
-		                   &s->layer_fd, err);
+		return keep_reopen(&jail_host.storage, spec->id,
+		                   shot_limit(spec->id, spec->limits.disk_bytes), &s->layer_fd,
+		                   err);
 	r = storage_make(&jail_host.storage, spec->id, spec->limits.disk_bytes, &s->layer_fd, err);
 	return r == 0 && spec->keeper ? keep_mark(s->layer_fd, spec->keeper, err) : r;
 }

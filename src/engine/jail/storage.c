@@ -120,6 +120,7 @@ int storage_open(struct storage *s, const char *data_dir, bool is_plain, struct 
 	}
 	if (!is_plain)
 		btrfs_prune_quota(s->fd);
+	s->counts_once = !is_plain && btrfs_counts_once(s->fd);
 	return 0;
 
 failed:

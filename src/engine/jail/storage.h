@@ -21,7 +21,8 @@
 struct storage {
 	int fd; /* DATA/layers */
 	bool is_btrfs;
-	bool is_mounted; /* by us or an earlier broker: to be unmounted in the end */
+	bool counts_once; /* btrfs_counts_once() */
+	bool is_mounted;  /* by us or an earlier broker: to be unmounted in the end */
 	char *path;
 };
 

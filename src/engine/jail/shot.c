@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which snapshots there are, and what they weigh. With simple quotas what a sandbox writes counts
+ * for its layer for as long as anyone has it, a snapshot too; a copy begins at nothing. So a
+ * layer's limit is raised by what snapshots have of it, which is charged to their owner instead,
+ * and lowered by what lies below a copy (the file `base` in the layer), which is in the sandbox's
+ * sight.
+ */
+#include "engine/jail/shot.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "engine/jail/btrfs.h"
+#include "engine/jail/dir.h"
+#include "engine/jail/manifest.h"
+#include "engine/jail/shot_inside.h"
+#include "engine/jail/sys.h"
+#include "engine/jail/tree.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#define LIMIT_LEAST (UINT64_C(1) << 20)
+
+struct shot {
+	struct list link;
+	struct snapshot_info info;
+};
+
+static struct list all = LIST_INIT(all);
+static struct list removals = LIST_INIT(removals);
+static size_t n_all;
+
+static struct shot *find(const char *id)
+{
+	list_for_each (&all, struct shot, s, link)
+		if (strcmp(s->info.id, id) == 0)
+			return s;
+	return NULL;
+}
+
+int shot_open_dir(int dir_fd, const char *name)
+{
+	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void shot_add(const struct snapshot_info *info)
+{
+	struct shot *s = xnew0(struct shot);
+
+	s->info = *info;
+	list_append(&all, &s->link);
+	n_all++;
+}
+
+static void drop(struct shot *s)
+{
+	list_remove(&s->link);
+	n_all--;
+	free(s);
+}
+
+const struct snapshot_info *shot_find(const char *id)
+{
+	const struct shot *s = find(id);
+
+	return s ? &s->info : NULL;
+}
+
+size_t shot_count(void)
+{
+	return n_all;
+}
+
+uint64_t shot_base(const char *id)
+{
+	auto_fd int fd = shot_open_dir(jail_host.storage.fd, id);
+	uint64_t base = 0;
+	char text[32];
+
+	if (fd < 0 || fd_read_file(fd, SHOT_BASE, text, sizeof(text)) < 0 ||
+	    parse_u64(text, UINT64_MAX, &base) < 0)
+		return 0;
+	return base;
+}
+
+static uint64_t count_pinned(const char *id)
+{
+	uint64_t most = 0;
+
+	list_for_each (&all, const struct shot, s, link)
+		if (strcmp(s->info.source, id) == 0)
+			most = MAX(most, s->info.written_bytes);
+	return most;
+}
+
+uint64_t shot_limit(const char *id, uint64_t disk_bytes)
+{
+	uint64_t base;
+
+	if (!jail_host.storage.counts_once)
+		return disk_bytes;
+	base = shot_base(id);
+	return MAX(disk_bytes - MIN(base, disk_bytes), LIMIT_LEAST) + count_pinned(id);
+}
+
+uint64_t shot_usage(const char *id)
+{
+	uint64_t usage = storage_usage(&jail_host.storage, id);
+
+	return jail_host.storage.counts_once ? usage - MIN(usage, count_pinned(id)) : usage;
+}
+
+void shot_set_limit(const char *id)
+{
+	struct err err;
+
+	list_for_each (&jail_host.guests, const struct guest, g, link)
+		if (strcmp(g->spec.id, id) == 0 && g->state == GUEST_RUNNING &&
+		    storage_limit(&jail_host.storage, id, shot_limit(id, g->spec.limits.disk_bytes),
+		                  &err) < 0)
+			log_warn("snapshot.unlimited", "id=%s error='%s'", id, err.message);
+}
+
+void shot_remove_dir(const char *name)
+{
+	auto_fd int fd = shot_open_dir(jail_host.storage.fd, name);
+
+	if (fd >= 0)
+		(void)!btrfs_subvol_delete(fd, SHOT_FILES);
+	if (tree_remove(jail_host.storage.fd, name) < 0)
+		log_debug("snapshot.leftover", "name=%s", name);
+}
+
+pid_t shot_fork(int *ret_pidfd)
+{
+	struct clone_args args = {.flags = CLONE_PIDFD,
+	                          .exit_signal = SIGCHLD,
+	                          .pidfd = (uint64_t)(uintptr_t)ret_pidfd};
+	pid_t pid = sys_clone3(&args);
+
+	if (pid == 0)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+struct removal {
+	struct list link;
+	struct loop_child *child;
+	guest_gone_fn gone;
+	void *arg;
+};
+
+static void on_removed(struct loop *loop, int wait_status, void *arg)
+{
+	struct removal *r = arg;
+
+	(void)loop;
+	(void)wait_status; /* what is left has a name that the next start removes */
+	list_remove(&r->link);
+	r->gone(r->arg);
+	free(r);
+}
+
+static int start_removal(const char *name, guest_gone_fn gone, void *arg)
+{
+	struct removal *rm;
+	int pidfd = -1, r;
+	pid_t pid = shot_fork(&pidfd);
+
+	if (pid == 0) {
+		shot_remove_dir(name);
+		_exit(0);
+	}
+	if (pid < 0)
+		return -errno;
+	rm = xnew0(struct removal);
+	*rm = (struct removal){.gone = gone, .arg = arg};
+	r = loop_child_take(jail_host.loop, pidfd, on_removed, rm, &rm->child);
+	if (r < 0) {
+		free(rm);
+		return r;
+	}
+	list_append(&removals, &rm->link);
+	return 0;
+}
+
+int shot_discard(const char *id, guest_gone_fn gone, void *arg)
+{
+	int storage_fd = jail_host.storage.fd;
+	struct shot *s = find(id);
+	char name[SHOT_NAME_SIZE], source[ID_SIZE] = "";
+
+	(void)snprintf(name, sizeof(name), "%s.gone", id);
+	if (renameat(storage_fd, id, storage_fd, name) < 0 && errno != ENOENT)
+		log_warn("snapshot.stays", "id=%s errno=%d", id, errno);
+	if (s) {
+		memcpy(source, s->info.source, sizeof(source));
+		drop(s);
+		shot_set_limit(source);
+	}
+	if (faccessat(storage_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return start_removal(name, gone, arg) < 0 ? 0 : 1;
+}
+
+void shot_each(void (*fn)(const struct snapshot_info *info, void *arg), void *arg)
+{
+	list_for_each (&all, const struct shot, s, link)
+		fn(&s->info, arg);
+}
+
+static bool is_left(const char *name)
+{
+	char id[ID_SIZE];
+	size_t len = strcspn(name, ".");
+
+	if (id_is_valid(name, "roll"))
+		return true;
+	if (len >= sizeof(id) || (strcmp(name + len, ".new") != 0 && strcmp(name + len, ".gone")))
+		return false;
+	memcpy(id, name, len);
+	id[len] = '\0';
+	return id_is_valid(id, "sn");
+}
+
+void shots_sweep(void)
+{
+	auto_dir struct dir_reader dir = {.fd = -1};
+	const char *name;
+
+	if (!jail_host.storage.is_btrfs || dir_open(&dir, jail_host.storage.fd, ".") < 0)
+		return;
+	while ((name = dir_next(&dir))) {
+		if (!is_left(name))
+			continue;
+		log_debug("snapshot.swept", "name=%s", name);
+		if (btrfs_subvol_delete(jail_host.storage.fd, name) < 0)
+			shot_remove_dir(name);
+	}
+}
+
+static void load(const char *id)
+{
+	auto_fd int fd = shot_open_dir(jail_host.storage.fd, id);
+	struct snapshot_info info;
+	int r = fd < 0 ? -errno : manifest_read(fd, id, &info);
+
+	if (r == 0 && faccessat(fd, SHOT_FILES, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	if (r < 0) /* not served, and not removed unless somebody says so */
+		log_error("snapshot.unreadable", "id=%s errno=%d", id, -r);
+	else
+		shot_add(&info);
+}
+
+void shots_open(void)
+{
+	auto_dir struct dir_reader dir = {.fd = -1};
+	const char *name;
+
+	if (!jail_host.storage.is_btrfs || dir_open(&dir, jail_host.storage.fd, ".") < 0)
+		return;
+	while ((name = dir_next(&dir)))
+		if (id_is_valid(name, "sn"))
+			load(name);
+}
+
+void shots_close(void)
+{
+	shot_take_end();
+	list_for_each (&removals, struct removal, r, link) {
+		loop_child_remove(r->child);
+		list_remove(&r->link);
+		free(r);
+	}
+	list_for_each (&all, struct shot, s, link)
+		drop(s);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Snapshots of jails: a layer as it was at one moment, that other sandboxes start from. They live
+ * beside the layers, on the same btrfs:
+ *
+ *	DATA/layers/sn_…/files		read-only subvolume: a copy of the layer
+ *	DATA/layers/sn_…/manifest	what it is (manifest.h)
+ *	DATA/layers/sn_….new		one that is being made
+ *	DATA/layers/sn_….gone		one that is being removed
+ *	DATA/layers/roll_…		a copy that is about to take a kept layer's place, or the
+ *					layer that it took it from
+ *
+ * The last three are nobody's: a start removes them. What is there is read once, when the storage
+ * is opened, and then known here.
+ */
+#include "engine/jail/guest.h"
+
+void shots_open(void); /* reads what there is */
+void shots_close(void);
+void shots_sweep(void); /* what an earlier broker was in the middle of */
+
+/* As struct engine has them. */
+must_check int shot_take(const char *id, const struct digest *image,
+                         const struct snapshot_spec *spec, snapshot_fn fn, void *arg,
+                         struct err *err);
+must_check int shot_discard(const char *id, guest_gone_fn gone, void *arg);
+void shot_each(void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
+
+/* Makes the layer of g as its spec says; done is called once, from the loop. */
+must_check int shot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *err),
+                          struct err *err);
+/* The layer that shot_clone() made. */
+must_check int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err);
+
+/* It stands still, or goes on, for whoever asked from outside. */
+must_check int shot_freeze(struct guest *g, bool on, struct err *err);
+void shot_adopt(struct guest *g);  /* lets it go on if a broker died while taking one of it */
+void shot_on_end(struct guest *g); /* it ends: what is being taken of it fails */
+
+/* What the quota group of a layer is set to, so that the sandbox can fill disk_bytes: what lies
+ * below a copy is in it, and what only snapshots still have of it is not its own any more. */
+uint64_t shot_limit(const char *id, uint64_t disk_bytes);
+uint64_t shot_usage(const char *id); /* of the layer, without what snapshots have of it */

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Starting from a snapshot: the ioctl that took it the other way round, in a child too, since any
+ * number at once share a transaction of the filesystem. A layer that was kept is replaced in one
+ * step: the copy is made ready beside it, and the two change places. Overlay's work directories are
+ * made anew in the copy, since the kernel does not mount those of a `volatile` mount again.
+ */
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/jail/btrfs.h"
+#include "engine/jail/keep.h"
+#include "engine/jail/shot.h"
+#include "engine/jail/shot_inside.h"
+#include "engine/jail/tree.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static int set_up_copy(const struct guest *g, const struct snapshot_info *info, int fd)
+{
+	static const char *const work[] = {"root.work", "usr.work"};
+	const struct guest_spec *spec = &g->spec;
+	char text[32];
+	int len = snprintf(text, sizeof(text), "%" PRIu64, info->bytes), r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(work); i++) {
+		r = tree_remove(fd, work[i]);
+		if (r == 0 && mkdirat(fd, work[i], 0755) < 0)
+			r = -errno;
+	}
+	if (r == 0)
+		r = fd_replace_file(fd, SHOT_BASE, text, (size_t)len, 0600, /* sync= */ false);
+	if (r == 0 && spec->keeper)
+		r = keep_mark(fd, spec->keeper, NULL);
+	else if (r == 0 && unlinkat(fd, "keeper", 0) < 0 && errno != ENOENT)
+		r = -errno;
+	return r;
+}
+
+/* In the child: an errno for its exit status. */
+static int run_cloning(const struct guest *g, const struct snapshot_info *info)
+{
+	int storage_fd = jail_host.storage.fd;
+	const char *id = g->spec.id;
+	auto_fd int dir_fd = shot_open_dir(storage_fd, info->id);
+	auto_fd int files_fd = dir_fd < 0 ? -1 : shot_open_dir(dir_fd, SHOT_FILES);
+	auto_fd int fd = -1;
+	char name[ID_SIZE];
+	int r;
+
+	if (files_fd < 0)
+		return errno;
+	id_make(name, "roll");
+	r = btrfs_clone(storage_fd, files_fd, name);
+	fd = r < 0 ? -1 : shot_open_dir(storage_fd, name);
+	if (r == 0)
+		r = fd < 0 ? -errno : set_up_copy(g, info, fd);
+	if (r == 0 && renameat2(storage_fd, name, storage_fd, id,
+	                        g->spec.is_resumed ? RENAME_EXCHANGE : RENAME_NOREPLACE) < 0)
+		r = -errno;
+	if (r < 0 || g->spec.is_resumed)
+		(void)!btrfs_subvol_delete(storage_fd, name); /* it, or what was there before */
+	return -r;
+}
+
+static void on_cloned(struct loop *loop, int wait_status, void *arg)
+{
+	struct guest *g = arg;
+	int error = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : EIO;
+	struct err err;
+
+	(void)loop;
+	g->remover = NULL;
+	if (error)
+		(void)err_set(&err,
+		              error == ENOSPC || error == EDQUOT ? ERR_DISK_FULL
+		              : error == ENOENT                  ? ERR_NOT_FOUND
+		                                                 : ERR_INTERNAL,
+		              error, "cannot copy the files of snapshot %s", g->spec.snapshot);
+	g->cloned(g, error ? &err : NULL);
+}
+
+int shot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *err),
+               struct err *err)
+{
+	const struct snapshot_info *s = shot_find(g->spec.snapshot);
+	int pidfd = -1, r;
+	pid_t pid;
+
+	if (!s)
+		return err_set(err, ERR_NOT_FOUND, ENOENT, "there is no snapshot %s",
+		               g->spec.snapshot);
+	if (!digest_equal(&s->image, &g->spec.image))
+		return err_set(err, ERR_CONFLICT, EINVAL, "snapshot %s is over another template",
+		               g->spec.snapshot);
+	pid = shot_fork(&pidfd);
+	if (pid == 0)
+		_exit(run_cloning(g, s));
+	if (pid < 0)
+		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
+	g->cloned = done;
+	r = loop_child_take(jail_host.loop, pidfd, on_cloned, g, &g->remover);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
+}
+
+int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err)
+{
+	const struct guest_spec *spec = &g->spec;
+	auto_fd int fd = shot_open_dir(jail_host.storage.fd, spec->id);
+	int r;
+
+	if (fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the sandbox's layer");
+	r = storage_limit(&jail_host.storage, spec->id,
+	                  shot_limit(spec->id, spec->limits.disk_bytes), err);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
+}

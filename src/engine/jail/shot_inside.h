@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the files of snapshots share. */
+#include "engine/engine.h"
+
+#define SHOT_FILES     "files"
+#define SHOT_BASE      "base" /* in a layer that is a copy: how many bytes it began with */
+#define SHOT_NAME_SIZE (ID_SIZE + 8)
+
+const struct snapshot_info *shot_find(const char *id); /* borrowed or NULL */
+size_t shot_count(void);
+void shot_add(const struct snapshot_info *info); /* it is there now */
+uint64_t shot_base(const char *id);              /* of a layer; 0 = none */
+void shot_set_limit(const char *id);             /* of a layer whose guest runs */
+int shot_open_dir(int dir_fd, const char *name); /* or -1 and errno */
+void shot_remove_dir(const char *name);          /* with the subvolume in it; blocks */
+pid_t shot_fork(int *ret_pidfd);                 /* a child that ends with the broker */
+void shot_take_end(void);                        /* the broker leaves */

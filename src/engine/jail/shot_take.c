@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Taking a snapshot:
+ *
+ *	freezing --> copying --> finishing --> (told)
+ *
+ * The guest stands still from the first look at which all of it does until the copy is made, one
+ * ioctl. That writes out what is dirty first, so it may take its time and is done by a child of the
+ * broker; so is what follows, which needs the disk: manifest, fsync, and the name under which it is
+ * found. A mark in the sandbox's run directory says meanwhile that it is frozen for us: the next
+ * broker lets it go on if this one dies.
+ */
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/jail/btrfs.h"
+#include "engine/jail/manifest.h"
+#include "engine/jail/shot.h"
+#include "engine/jail/shot_inside.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#define FROZEN_MARK    "snapshot"
+#define FIRST_LOOK_US  200U
+#define LAST_LOOK_US   20000U
+#define STANDSTILL_MAX (10 * UINT64_C(1000000))
+#define FREE_LEAST     (UINT64_C(64) << 20)
+#define COUNT_MAX      65536
+
+struct finished { /* by the child */
+	struct snapshot_info info;
+	struct err err;
+};
+
+struct taking {
+	struct list link;
+	struct guest *g; /* NULL: of a kept layer, or it has ended */
+	bool is_frozen;  /* by us */
+	struct snapshot_spec spec;
+	struct snapshot_info info; /* as far as it is known */
+	uint64_t pause_us, until_us;
+	struct loop_timer *timer;
+	struct loop_io *io;
+	struct loop_child *child;
+	int result_fd;
+	bool is_lost; /* its source has ended before the copy */
+	snapshot_fn fn;
+	void *arg;
+};
+
+static struct list takings = LIST_INIT(takings);
+
+/* From here to start_child(): in a child. */
+static int measure(int layer_fd, struct snapshot_info *info, struct err *err)
+{
+	uint64_t usage = 0;
+	int r = btrfs_usage(layer_fd, &usage);
+
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot measure the snapshot");
+	info->is_unshared = !jail_host.storage.counts_once;
+	info->written_bytes = usage;
+	info->bytes = usage + (info->is_unshared ? 0 : shot_base(info->source));
+	return 0;
+}
+
+static int make_copy(struct snapshot_info *info, int dir_fd, struct err *err)
+{
+	auto_fd int layer_fd = shot_open_dir(jail_host.storage.fd, info->source);
+	int r = layer_fd < 0 ? -errno : btrfs_snapshot(dir_fd, layer_fd, SHOT_FILES);
+
+	if (r < 0)
+		return err_set(err, r == -ENOSPC || r == -EDQUOT ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+		               "cannot copy the sandbox's files");
+	return measure(layer_fd, info, err);
+}
+
+static int publish(const char *name, const struct snapshot_info *info, int dir_fd, bool is_synced,
+                   struct err *err)
+{
+	int storage_fd = jail_host.storage.fd;
+	int r = manifest_write(dir_fd, info, is_synced, err);
+
+	if (r == 0 && is_synced && fsync(dir_fd) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot bring the snapshot to disk");
+	if (r == 0 && renameat(storage_fd, name, storage_fd, info->id) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot name the snapshot");
+	if (r == 0 && is_synced && fsync(storage_fd) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot bring the snapshot's name to disk");
+	return r;
+}
+
+static int run_taking(const struct taking *t, int out_fd, struct finished *f)
+{
+	char name[SHOT_NAME_SIZE];
+	auto_fd int dir_fd = -1;
+	int r;
+
+	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
+	if (mkdirat(jail_host.storage.fd, name, 0700) < 0)
+		return err_set(&f->err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
+		               "cannot make a directory for the snapshot");
+	dir_fd = shot_open_dir(jail_host.storage.fd, name);
+	if (dir_fd < 0)
+		return err_set(&f->err, ERR_INTERNAL, errno, "cannot open the snapshot");
+	r = make_copy(&f->info, dir_fd, &f->err);
+	if (r == 0) /* the sandbox may go on */
+		r = fd_write_all(out_fd, "c", 1);
+	if (r == 0)
+		r = publish(name, &f->info, dir_fd, !t->spec.is_brief, &f->err);
+	return r;
+}
+
+static void taking_free(struct loop *loop, void *arg)
+{
+	struct taking *t = arg;
+
+	(void)loop;
+	close_fd(&t->result_fd);
+	free(t);
+}
+
+static void let_go(struct taking *t)
+{
+	struct err ignored;
+
+	if (!t->is_frozen)
+		return;
+	t->is_frozen = false;
+	if (!t->g)
+		return;
+	if (!t->g->is_frozen)
+		(void)!cgroup_freeze(&jail_host.cgroups, t->g->spec.id, false, &ignored);
+	(void)unlinkat(t->g->dir_fd, FROZEN_MARK, 0);
+}
+
+/* Its one end. */
+static void end(struct taking *t, const struct snapshot_info *info, const struct err *err)
+{
+	let_go(t);
+	list_remove(&t->link);
+	loop_timer_free(t->timer);
+	loop_io_removep(&t->io);
+	if (info) {
+		shot_add(info);
+		shot_set_limit(info->source);
+		log_info("snapshot.taken", "id=%s source=%s", info->id, info->source);
+	} else {
+		log_warn("snapshot.failed", "id=%s source=%s error='%s'", t->spec.id,
+		         t->info.source, err->message);
+	}
+	t->fn(info, err, t->arg);
+	loop_defer(jail_host.loop, taking_free, t);
+}
+
+static void on_copied(struct loop *loop, uint32_t events, void *arg)
+{
+	struct taking *t = arg;
+	char c;
+
+	(void)loop;
+	(void)events;
+	loop_io_removep(&t->io);
+	if (read(t->result_fd, &c, 1) == 1) /* else its end tells */
+		let_go(t);
+}
+
+static void on_finished(struct loop *loop, int wait_status, void *arg)
+{
+	struct taking *t = arg;
+	struct finished f;
+	char name[SHOT_NAME_SIZE];
+	char c;
+
+	(void)loop;
+	t->child = NULL;
+	if (t->io) /* both came in one turn */
+		(void)!read(t->result_fd, &c, 1);
+	if (wait_status != 0 || fd_read_all(t->result_fd, &f, sizeof(f)) < 0)
+		(void)err_set(&f.err, ERR_INTERNAL, 0, "the snapshot's child ended early");
+	if (f.err.code == ERR_NONE) {
+		end(t, &f.info, NULL);
+		return;
+	}
+	if (t->is_lost)
+		(void)err_set(&f.err, ERR_GONE, ESRCH, "sandbox %s has ended meanwhile",
+		              t->info.source);
+	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
+	shot_remove_dir(name);
+	end(t, NULL, &f.err);
+}
+
+static int start_child(struct taking *t, struct err *err)
+{
+	int fds[2], pidfd = -1, r;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
+	pid = shot_fork(&pidfd);
+	if (pid == 0) {
+		struct finished f = {.info = t->info};
+
+		if (run_taking(t, fds[1], &f) < 0 && f.err.code == ERR_NONE)
+			(void)err_set(&f.err, ERR_INTERNAL, 0, "the broker went away");
+		_exit(fd_write_all(fds[1], &f, sizeof(f)) == 0 ? 0 : 1);
+	}
+	(void)close(fds[1]);
+	t->result_fd = fds[0];
+	if (pid < 0)
+		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
+	r = loop_child_take(jail_host.loop, pidfd, on_finished, t, &t->child);
+	if (r == 0)
+		r = loop_io_add(jail_host.loop, t->result_fd, EPOLLIN, on_copied, t, &t->io);
+	if (r < 0 && t->child) /* it is waited for all the same, the sandbox for longer */
+		r = 0;
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
+}
+
+static void look(struct loop *loop, void *arg)
+{
+	struct taking *t = arg;
+	struct err err = {0};
+	int r = t->is_lost ? err_set(&err, ERR_GONE, ESRCH, "sandbox %s has ended", t->info.source)
+	        : t->g     ? cgroup_freeze(&jail_host.cgroups, t->g->spec.id, true, &err)
+	                   : 0;
+
+	if (r == 1 && loop_now_us(loop) < t->until_us) {
+		t->pause_us = MIN(2 * t->pause_us, LAST_LOOK_US);
+		loop_timer_set_in(t->timer, t->pause_us);
+		return;
+	}
+	if (r == 1) {
+		r = err_set(&err, ERR_TIMEOUT, 0,
+		            "a process of sandbox %s is held up in the kernel: no snapshot was "
+		            "taken",
+		            t->info.source);
+		(void)err_hint(&err, "try again, or stop it first");
+	}
+	if (r == 0)
+		r = start_child(t, &err);
+	if (r < 0)
+		end(t, NULL, &err);
+}
+
+static struct guest *find_guest(const char *id)
+{
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (strcmp(g->spec.id, id) == 0)
+			return g;
+	return NULL;
+}
+
+static int check_room(struct err *err)
+{
+	struct statvfs disk;
+
+	if (!jail_host.storage.is_btrfs) {
+		(void)err_set(err, ERR_UNSUPPORTED, 0, "plain storage has no snapshots");
+		return err_hint(err, "start the daemon without --plain-storage: its layers are on "
+		                     "btrfs then");
+	}
+	if (shot_count() >= COUNT_MAX)
+		return err_set(err, ERR_LIMIT, 0, "there are %zu snapshots on this host",
+		               shot_count());
+	if (fstatvfs(jail_host.storage.fd, &disk) == 0 &&
+	    (uint64_t)disk.f_bavail * disk.f_frsize < FREE_LEAST)
+		return err_set(err, ERR_DISK_FULL, ENOSPC, "the host's disk is full");
+	return 0;
+}
+
+static int check_source(const char *id, const struct snapshot_spec *spec, const struct guest *g,
+                        struct err *err)
+{
+	list_for_each (&takings, const struct taking, t, link)
+		if (strcmp(t->info.source, id) == 0)
+			return err_set(err, ERR_CONFLICT, EBUSY,
+			               "a snapshot of sandbox %s is being taken already", id);
+	if (shot_find(spec->id))
+		return err_set(err, ERR_CONFLICT, EEXIST, "snapshot %s exists", spec->id);
+	if (g && g->state != GUEST_RUNNING)
+		return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", id,
+		               g->state == GUEST_STARTING ? "starting" : "ending");
+	if (!storage_has(&jail_host.storage, id))
+		return err_set(err, ERR_NOT_FOUND, ENOENT, "sandbox %s has no files here", id);
+	if (spec->has_memory) {
+		(void)err_set(err, ERR_UNSUPPORTED, 0, "this host has no snapshots of memory");
+		return err_hint(err, "leave memory out: files are saved without it");
+	}
+	return 0;
+}
+
+int shot_take(const char *id, const struct digest *image, const struct snapshot_spec *spec,
+              snapshot_fn fn, void *arg, struct err *err)
+{
+	struct guest *g = find_guest(id);
+	struct taking *t;
+	int r = check_room(err);
+
+	if (r == 0)
+		r = check_source(id, spec, g, err);
+	if (r == 0 && g)
+		r = fd_replace_file(g->dir_fd, FROZEN_MARK, "", 0, 0600, /* sync= */ false);
+	if (r < 0)
+		return r;
+	t = xnew0(struct taking);
+	*t = (struct taking){.g = g,
+	                     .is_frozen = g != NULL,
+	                     .spec = *spec,
+	                     .pause_us = FIRST_LOOK_US,
+	                     .until_us = loop_now_us(jail_host.loop) + STANDSTILL_MAX,
+	                     .result_fd = -1,
+	                     .fn = fn,
+	                     .arg = arg,
+	                     .info = {.keeper = spec->keeper, .image = *image}};
+	memcpy(t->info.id, spec->id, sizeof(t->info.id));
+	(void)snprintf(t->info.source, sizeof(t->info.source), "%s", id);
+	t->timer = loop_timer_new(jail_host.loop, look, t);
+	list_append(&takings, &t->link);
+	loop_timer_set_in(t->timer, 0); /* from the loop: who has asked has got his answer then */
+	return 0;
+}
+
+int shot_freeze(struct guest *g, bool on, struct err *err)
+{
+	list_for_each (&takings, const struct taking, t, link)
+		if (t->g == g && t->is_frozen) { /* let_go() does the rest */
+			g->is_frozen = on;
+			return on ? cgroup_freeze(&jail_host.cgroups, g->spec.id, true, err) : 0;
+		}
+	g->is_frozen = on;
+	return cgroup_freeze(&jail_host.cgroups, g->spec.id, on, err);
+}
+
+void shot_adopt(struct guest *g)
+{
+	struct err ignored;
+
+	if (unlinkat(g->dir_fd, FROZEN_MARK, 0) == 0)
+		(void)!cgroup_freeze(&jail_host.cgroups, g->spec.id, false, &ignored);
+}
+
+void shot_on_end(struct guest *g)
+{
+	list_for_each (&takings, struct taking, t, link)
+		if (t->g == g) {
+			t->g = NULL;
+			t->is_lost = true;
+		}
+}
+
+void shot_take_end(void)
+{
+	list_for_each (&takings, struct taking, t, link) {
+		let_go(t);
+		loop_child_remove(t->child);
+		loop_io_removep(&t->io);
+		loop_timer_free(t->timer);
+		list_remove(&t->link);
+		taking_free(jail_host.loop, t);
+	}
+}
