@@ -25,4 +25,4 @@ struct proxy_config {
 must_check int proxy_new(const struct proxy_config *config, struct proxy **ret);
 void proxy_free(struct proxy *p); /* NULL is fine */
 /* By the door's policy as it is now, what is under way. */
-bool proxy_is_still_allowed(const struct proxy *p);
+bool proxy_is_still_allowed(struct proxy *p);

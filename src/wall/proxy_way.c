@@ -84,14 +84,39 @@ static bool is_allowed_there(const struct proxy *p, struct judge_decision *ret)
 	return is_under_way(p, &way);
 }
 
-bool proxy_is_still_allowed(const struct proxy *p)
+/* Of one between two requests: whether any could be. Plain HTTP names its host with each. */
+static bool could_be_allowed(const struct proxy *p)
+{
+	struct judge_facts facts = {
+		.dialled = &p->config.dialled,
+		.port = p->config.port,
+		.protocol = p->is_tls ? PROTOCOL_TLS : PROTOCOL_HTTP,
+	};
+	const struct door *door = p->config.door;
+
+	if (p->is_tls) {
+		facts.name_state = p->tls_host.is_name ? NAME_KNOWN : NAME_NONE;
+		facts.name = p->tls_host.is_name ? &p->tls_host.name : NULL;
+	}
+	return judge(door->policy, &door->all->site, &facts).outcome != JUDGE_DENY;
+}
+
+bool proxy_is_still_allowed(struct proxy *p)
 {
 	struct judge_decision d;
 
-	if (p->state == EXCHANGING || p->state == TUNNELLING)
+	switch (p->state) {
+	case EXCHANGING:
+	case TUNNELLING:
 		return is_allowed_there(p, &d);
-	if (p->state != REACHING)
+	case READING:
+		proxy_end_close(&p->up); /* it may lead to who is not: the next request asks */
+		return could_be_allowed(p);
+	case CLOSING:
 		return true;
+	case REACHING:
+		break;
+	}
 	d = judge_at(p, NULL);
 	return d.outcome == JUDGE_ALLOW || d.outcome == JUDGE_NEED_ADDRESS;
 }

@@ -165,6 +165,26 @@ def test_a_policy_that_looks_into_tls_may_come_later_and_go_again(walled):
     assert KEY not in box.sandbox.run(["curl", "-sSk", "https://allowed.test/"]).stdout
 
 
+IDLE = """if 1:
+    import http.client, pathlib
+    c = http.client.HTTPSConnection("allowed.test", timeout=30)
+    c.request("GET", "/idle")
+    c.getresponse().read()
+    pathlib.Path("/tmp/idle").touch()
+    print(c.sock.recv(1))
+"""
+
+
+def test_a_change_cuts_a_kept_connection_that_it_forbids_and_no_other(walled):
+    box = walled({"rules": [INJECT]})
+    kept = box.sandbox.start(["python3", "-S", "-c", IDLE])
+    wait_for(lambda: box.sandbox.files.exists("/tmp/idle"), 20, "its first request")
+    box.sandbox.set_network({"allow": ["allowed.test"]})  # which it could still be used for
+    assert kept.refresh().state == "running"
+    box.sandbox.set_network({"allow": ["other.test"]})
+    assert kept.wait(10).state == "exited"
+
+
 def test_a_policy_that_comes_while_it_is_paused_is_trusted_when_it_goes_on(walled):
     box = walled({"allow": ["allowed.test"]})
     box.sandbox.pause()
