@@ -402,7 +402,8 @@ static void on_forked(const struct msg_reply *reply, int fd, void *arg)
 	if (fd >= 0)
 		(void)close(fd);
 	c->fork_tag = 0;
-	if (reply->err.code != ERR_NONE)
+	/* A broker that dies has not told of a fork that may be there, and have run a call. */
+	if (reply->err.code != ERR_NONE && c->state == CONTEXT_STARTING)
 		start_afresh(c, reply->err.message);
 }
 

@@ -582,6 +582,8 @@ static void broker_on_io(struct loop *loop, uint32_t events, void *arg)
 		break;
 	case MSG_FORK:
 		b->forks++;
+		if (b->ignores_fork)
+			return;
 		if (b->refuses_fork)
 			(void)err_set(&r.err, ERR_UNAVAILABLE, 0, "no zygote");
 		break;

@@ -61,8 +61,8 @@ struct fake_broker {
 	struct loop_io *io;
 	enum fake_create create;
 	enum fake_hello next_hello; /* of agents made from now on */
-	bool refuses_connect, refuses_fork, holds_deletes, refuses_freeze, ignores_freeze,
-		is_frozen;
+	bool refuses_connect, refuses_fork, ignores_fork, holds_deletes, refuses_freeze,
+		ignores_freeze, is_frozen;
 	uint64_t oom_kills, memory_bytes, pids_refused, disk_bytes; /* as MSG_USAGE tells them */
 	struct guest_limits limits; /* of the last MSG_LIMITS or MSG_CREATE */
 	struct list agents;

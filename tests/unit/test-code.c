@@ -186,6 +186,25 @@ TEST(a_fork_that_ends_before_it_is_ready_is_a_fresh_start_and_no_more)
 	rig_stop(&rig);
 }
 
+TEST(a_broker_that_dies_before_it_tells_of_a_fork_takes_no_interpreter_along)
+{
+	struct fake_channel *forked;
+	struct told t;
+
+	start();
+	rig.broker.ignores_fork = true;
+	begin(&t, "1", 0);
+	say("done", 1, "{\"status\":\"ok\",\"count\":1}");
+	UNTIL(&rig.broker, t.has_end);
+	forked = last();
+	fake_broker_die(&rig.broker);
+	for (int i = 0; i < 20; i++)
+		fake_turn(&rig.broker);
+	CHECK(last() == forked);
+	buf_done(&t.text);
+	rig_stop(&rig);
+}
+
 TEST(what_is_read_at_a_start_of_python_is_no_matter_for_a_fork)
 {
 	auto_json json_t *env = json_pack("{s:s}", "PYTHONPATH", "/srv");
