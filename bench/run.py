@@ -24,6 +24,7 @@ import files
 import machine
 import neighbour
 import start
+import template
 import throughput
 import wall
 from daemon import Daemon
@@ -36,6 +37,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "burst": lambda pooled, direct, o: burst.run(pooled, max(o.count // 20, 3)),
     "throughput": lambda pooled, direct, o: throughput.run(pooled, max(o.count // 20, 3)),
     "files": lambda pooled, direct, o: files.run(direct, max(o.count // 10, 3)),
+    "template": lambda pooled, direct, o: template.run(direct, o.count),
     "neighbour": lambda pooled, direct, o: neighbour.run(pooled, o.count),
     "wall": lambda pooled, direct, o: wall.run(o.build, o.count),
     "density": lambda pooled, direct, o: density.run(direct, o.density, o.count * 5),
