@@ -19,7 +19,9 @@ find_pip() { # PATTERN FILE
 	sed -n "/^PyPI *= PackageIndex(/,/)/s,.*$1.*,\\1,p" "$2" | head -n 1
 }
 
+# What is not known is left to the program itself.
 tell() { # KIND URL
+	[ -n "$2" ] || return 0
 	echo "The registry of $1 is $2"
 	printf 'cloche:registry\t%s\t%s\n' "$1" "$2"
 }
@@ -27,16 +29,16 @@ tell() { # KIND URL
 for kind in $WANTED; do
 	case $kind in
 	npm)
-		url=$(find_npm /usr/share/nodejs /usr/lib/node_modules || true)
-		[ -n "$url" ] || { fetch npm && url=$(find_npm "$work/npm"); }
+		url=$(find_npm /usr/share/nodejs /usr/lib/node_modules || :)
+		[ -n "$url" ] || { fetch npm && url=$(find_npm "$work/npm"); } || :
 		tell npm "$url"
 		;;
 	pip)
 		file=/usr/lib/python3/dist-packages/pip/_internal/models/index.py
-		[ -e "$file" ] || { fetch python3-pip && file=$work/python3-pip$file; }
-		url=$(find_pip '"\(https://[^"]*\)"' "$file")
-		tell pip "${url%/}/simple"
-		tell pip-files "$(find_pip 'file_storage_domain="\([^"]*\)"' "$file")"
+		[ -e "$file" ] || { fetch python3-pip && file=$work/python3-pip$file; } || :
+		url=$(find_pip '"\(https://[^"]*\)"' "$file" || :)
+		tell pip "${url:+${url%/}/simple}"
+		tell pip-files "$(find_pip 'file_storage_domain="\([^"]*\)"' "$file" || :)"
 		;;
 	esac
 done

@@ -134,7 +134,8 @@ int template_resolve(const struct fleet *fleet, const char *project_id, const ch
 	if (*ret || !name || strcmp(name, TEMPLATE_HOST) == 0)
 		return 0;
 	(void)err_field(err, "template", "there is no template '%.64s'", name);
-	return err_hint(err, "`cloche template ls` tells which there are");
+	return err_hint(err, "`cloche template ls` tells which there are, `cloche template build "
+	                     "NAME` makes one of those that come with cloche");
 }
 
 int template_check_name(const char *name, struct err *err)
