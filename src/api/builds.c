@@ -74,6 +74,8 @@ int create_build(struct http_req *req, struct err *err)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
 		r = read_recipe(text, name, &recipe, err);
+	/* There is one kernel, for all. */
+	spec.is_shared = spec.is_shared || (recipe && json_object_get(recipe, "kernel"));
 	if (r == 0 && spec.is_shared)
 		r = check_shared(req, err);
 	spec.recipe = recipe;

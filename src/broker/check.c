@@ -50,6 +50,7 @@ static const struct {
 	[MSG_SNAPSHOT] = {.has_id = true},
 	[MSG_SNAPSHOTS] = {.has_id = false},
 	[MSG_SNAPSHOT_REMOVE] = {.has_id = false},
+	[MSG_KERNEL] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)
@@ -221,7 +222,7 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 		return check_dial(req, err);
 	if (req->op == MSG_SEAL)
 		return check_seal(req, err);
-	if (req->op == MSG_IMAGE_REMOVE)
+	if (req->op == MSG_IMAGE_REMOVE || req->op == MSG_KERNEL)
 		return check_image(req, err);
 	if (req->op == MSG_SNAPSHOT)
 		return check_snapshot(req, err);

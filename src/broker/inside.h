@@ -76,6 +76,8 @@ int seals_do_images(struct broker *b, const struct msg_request *req, struct msg_
                     int *fds);
 int seals_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds);
+int seals_do_kernel(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds);
 /* snapshots.c: likewise */
 int snapshots_do_take(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                       int *fds);

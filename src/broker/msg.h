@@ -38,6 +38,7 @@ enum msg_op {
 	MSG_SNAPSHOT,     /* of what it is at one moment, running or kept; reply when it is there */
 	MSG_SNAPSHOTS,    /* a reply for each snapshot, then one with an empty id */
 	MSG_SNAPSHOT_REMOVE, /* gone already: fine */
+	MSG_KERNEL,          /* the image that holds the kernel of vms */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 };

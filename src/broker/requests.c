@@ -331,6 +331,7 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_SNAPSHOT] = snapshots_do_take,
 	[MSG_SNAPSHOTS] = snapshots_do_list,
 	[MSG_SNAPSHOT_REMOVE] = snapshots_do_remove,
+	[MSG_KERNEL] = seals_do_kernel,
 };
 
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg)

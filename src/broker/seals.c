@@ -111,6 +111,16 @@ int seals_do_remove(struct broker *b, const struct msg_request *req, struct msg_
 	return b->engine->remove_image ? b->engine->remove_image(&req->image, &reply->err) : 0;
 }
 
+int seals_do_kernel(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	(void)fds;
+	if (!b->engine->set_kernel)
+		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no images",
+		               b->engine->name);
+	return b->engine->set_kernel(&req->image, &reply->err);
+}
+
 void seals_free(struct broker *b)
 {
 	list_for_each (&b->seals, struct seal_wait, w, link) {

@@ -29,6 +29,7 @@ static const struct {
 	[STEP_STATE]      = {"state",      "",             script_state,      "",            true,  false},
 	[STEP_REGISTRIES] = {"registries", script_archive, script_registries, "",            true,  false},
 	[STEP_BOOTSTRAP]  = {"bootstrap",  script_archive, script_bootstrap,  "",            true,  true},
+	[STEP_KERNEL]     = {"kernel",     script_archive, script_kernel,     "",            true,  true},
 	[STEP_PACKAGES]   = {"packages",   "",             script_packages,   script_finish, false, true},
 	[STEP_EXTRAS]     = {"extras",     "",             script_extras,     script_finish, false, true},
 	[STEP_CHECKS]     = {"checks",     "",             script_checks,     "",            false, false},
@@ -56,6 +57,11 @@ static bool has_items(const struct build *b, const char *field)
 	const json_t *value = json_object_get(b->recipe, field);
 
 	return json_array_size(value) > 0 || json_object_size(value) > 0;
+}
+
+static bool is_kernel(const struct build *b)
+{
+	return has_items(b, "kernel");
 }
 
 static bool has_npm(const struct build *b)
@@ -102,9 +108,12 @@ bool plan_has(const struct build *b, enum step step)
 	case STEP_REGISTRIES: /* without archives there is nobody to ask */
 		return b->suite[0] && unknown_registries(b)[0];
 	case STEP_BOOTSTRAP:
-		return recipe_suite(b->recipe) != NULL;
+		return recipe_suite(b->recipe) != NULL && !is_kernel(b);
+	case STEP_KERNEL:
+		return is_kernel(b);
 	case STEP_PACKAGES: /* or there would be nothing to seal */
-		return recipe_suite(b->recipe) || has_items(b, "packages") || !has_extras(b);
+		return !is_kernel(b) &&
+		       (recipe_suite(b->recipe) || has_items(b, "packages") || !has_extras(b));
 	case STEP_EXTRAS:
 		return has_extras(b);
 	case STEP_CHECKS:
@@ -117,7 +126,8 @@ bool plan_has(const struct build *b, enum step step)
 
 bool plan_is_last(const struct build *b, enum step step)
 {
-	return step == STEP_EXTRAS || (step == STEP_PACKAGES && !plan_has(b, STEP_EXTRAS));
+	return step == STEP_EXTRAS || step == STEP_KERNEL ||
+	       (step == STEP_PACKAGES && !plan_has(b, STEP_EXTRAS));
 }
 
 void plan_place(const struct build *b, unsigned *ret_index, unsigned *ret_count)
@@ -256,8 +266,10 @@ json_t *plan_env(const struct build *b, enum step step)
 
 	if (plan_is_on_host(step))
 		set(env, "SOURCES", plan_sources(c, b->suite));
-	if (step == STEP_BOOTSTRAP || step == STEP_REGISTRIES)
+	if (step == STEP_BOOTSTRAP || step == STEP_REGISTRIES || step == STEP_KERNEL)
 		set(env, "ARCH", xstrdup(ARCH));
+	if (step == STEP_KERNEL)
+		set(env, "KERNELS", join(json_object_get(b->recipe, "kernel")));
 	if (step == STEP_REGISTRIES)
 		set(env, "WANTED", xstrdup(unknown_registries(b)));
 	if (step == STEP_PACKAGES) { /* a set adds no user */
@@ -319,8 +331,8 @@ void plan_key(const struct build *b, enum step step, char key[PLAN_KEY_SIZE])
 
 json_t *plan_manifest(const struct build *b)
 {
-	static const char *const fields[] = {"summary", "env",        "user",
-	                                     "cwd",     "entrypoint", "warm_modules"};
+	static const char *const fields[] = {"summary",    "env",          "user",  "cwd",
+	                                     "entrypoint", "warm_modules", "kernel"};
 	json_t *manifest = json_pack("{ss}", "arch", ARCH);
 
 	if (b->suite[0])

@@ -3,6 +3,7 @@
 
 #include "base/toml.h"
 #include "build/word.h"
+#include "sandbox/kernel.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ static const struct field {
 	{"name",         SHAPE_STRING, word_is_name,        "a name of a-z, 0-9, '.' and '-'"},
 	{"summary",      SHAPE_STRING, word_is_text,        "a text that is not empty"},
 	{"from",         SHAPE_STRING, word_is_from,        "\"debian:SUITE\" or the name of a template"},
+	{"kernel",       SHAPE_LIST,   word_is_package,     "Debian's name of a kernel, without the architecture"},
 	{"packages",     SHAPE_LIST,   word_is_package,     "Debian's name of a package, or NAME=VERSION"},
 	{"pip",          SHAPE_LIST,   word_is_requirement, "a requirement such as \"numpy==2.3.4\""},
 	{"npm_packages", SHAPE_LIST,   word_is_npm_wish,    "a package of npm's such as \"zod\" or \"zod@^3\""},
@@ -121,18 +123,38 @@ static int on_entry(const struct toml_entry *e, void *arg, struct err *err)
 	return err_field(err, e->section, "recipes have no such section");
 }
 
+/* A kernel is all that there is in its image, and there is one for all. */
+static int check_kernel(const json_t *recipe, struct err *err)
+{
+	static const char *const allowed[] = {"name", "summary", "from", "kernel"};
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++)
+		n += json_object_get(recipe, allowed[i]) != NULL;
+	if (json_object_size(recipe) != n)
+		return err_field(err, "kernel", "a recipe with a kernel has nothing else");
+	if (!recipe_suite(recipe))
+		return err_field(err, "from", "a kernel comes from a suite: \"debian:SUITE\"");
+	return 0;
+}
+
 static int check_whole(const char *name, const json_t *recipe, struct err *err)
 {
 	static const char *const needed[] = {"name", "from"};
+	const bool has_kernel = json_object_get(recipe, "kernel") != NULL;
+	const char *own;
 
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
 		if (!json_object_get(recipe, needed[i]))
 			return err_field(err, needed[i], "is missing in %s", name);
-	if (strcmp(json_string_value(json_object_get(recipe, "name")), "host") == 0)
+	own = json_string_value(json_object_get(recipe, "name"));
+	if (strcmp(own, "host") == 0)
 		return err_field(err, "name",
 		                 "'host' is the host's own programs, which need no "
 		                 "recipe");
-	return 0;
+	if (has_kernel != (strcmp(own, KERNEL_NAME) == 0))
+		return err_field(err, "name", "'" KERNEL_NAME "' is the name of the kernel of vms");
+	return has_kernel ? check_kernel(recipe, err) : 0;
 }
 
 int recipe_parse(const char *name, const char *text, size_t len, json_t **ret, struct err *err)

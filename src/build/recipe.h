@@ -6,6 +6,7 @@
  *	name = "python"                       what it is called
  *	summary = "Python 3.13 with pip"
  *	from = "debian:trixie"                a suite, or another template by its name
+ *	kernel = ["linux-image-cloud"]        and nothing else: the kernel of vms
  *	packages = ["python3", "git"]         Debian's, each with "=VERSION" if it must be that one
  *	pip = ["numpy==2.3.4"]
  *	npm_packages = ["zod@^3"]             with what they need, by the template's own npm

@@ -232,6 +232,8 @@ struct engine {
 	/* What was started from it has its own copy and goes on. As discard(). */
 	int (*discard_snapshot)(const char *id, guest_gone_fn gone, void *arg);
 	void (*each_snapshot)(void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
+	/* The kernel of vms is in that image from now on. NULL: no templates. */
+	int (*set_kernel)(const struct digest *image, struct err *err);
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()
 	 * does not claim, kept layers apart. Only what bears a valid sandbox id is touched. Goes on
 	 * in the background.

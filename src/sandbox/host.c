@@ -42,6 +42,7 @@ static const uint64_t patience_us[] = {
 	[MSG_SNAPSHOT] = 600 * SECONDS,
 	[MSG_SNAPSHOTS] = 60 * SECONDS,
 	[MSG_SNAPSHOT_REMOVE] = 600 * SECONDS,
+	[MSG_KERNEL] = 30 * SECONDS,
 };
 
 struct ask {

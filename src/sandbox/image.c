@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "sandbox/inside.h"
+#include "sandbox/kernel.h"
 #include "sandbox/template.h"
 
 #include <time.h>
@@ -154,6 +155,7 @@ void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image,
 		log_info("image.stray", "bytes=%llu", (unsigned long long)i->bytes);
 		image_release(fleet, &i->digest);
 	}
+	kernel_tell(fleet);
 }
 
 /* The image is there, or is it just going? */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/image.h"
+#include "sandbox/kernel.h"
 #include "sandbox/pool.h"
 #include "store/templates.h"
 
@@ -131,6 +132,9 @@ int template_resolve(const struct fleet *fleet, const char *project_id, const ch
 	*ret = wanted && strcmp(wanted, TEMPLATE_HOST) != 0
 	               ? template_find(fleet, project_id, wanted)
 	               : NULL;
+	if (*ret && kernel_is(*ret))
+		return err_field(err, "template", "'%.64s' is the kernel of vms and no root",
+		                 wanted);
 	if (*ret || !name || strcmp(name, TEMPLATE_HOST) == 0)
 		return 0;
 	(void)err_field(err, "template", "there is no template '%.64s'", name);
@@ -277,6 +281,8 @@ int template_publish(struct fleet *fleet, const struct template_spec *spec, stru
 	if (last)
 		drop(last);
 	pool_look(fleet->pool);
+	if (kernel_is(t))
+		kernel_tell(fleet);
 	log_info("template.created", "id=%s name=%s", t->id, t->name);
 	*ret = t;
 	return 0;

@@ -12,7 +12,7 @@ from cloche import Client, ClocheError
 from harness import audit
 from harness.daemon import wait_for
 from harness.internet import PRIVATE
-from harness.mirror import SUITE, Mirror
+from harness.mirror import SUITE, Mirror, arch
 
 PORT = 8085
 HELLO = f"""
@@ -218,3 +218,35 @@ def test_a_build_is_its_projects_alone(api, builder):
             other.start_build(HELLO, shared=True)
         with pytest.raises(ClocheError, match="no template"):
             other.create(template="hello")
+
+
+def test_a_kernel_is_unpacked_and_named_and_no_sandbox_starts_from_it(api, builder, mirror):
+    """A package as Debian's: one that depends on the newest, which has the kernel and its modules."""
+    modules = {f"/lib/modules/9.9-cloud/kernel/drivers/{name}.ko": name for name in ("virtio_blk", "virtio-rng", "unneeded")}
+    mirror.add("linux-image-9.9-cloud", {"/boot/vmlinuz-9.9-cloud": "kernel", **modules}, postinst="exit 1")
+    mirror.add(f"linux-image-test-{arch()}", {}, fields="Depends: linux-image-9.9-cloud (= 1.0)\n")
+    mirror.publish()
+    build = api.build_template(recipe("kernel", kernel=["linux-image-none", "linux-image-test"]))
+    digest = build["digest"].removeprefix("sha256:")
+    template = api.template("kernel")
+    assert template["shared"] and [p["name"] for p in template["manifest"]["packages"]] == ["linux-image-9.9-cloud"]
+    wait_for(lambda: os.path.lexists(builder.data / "kernels/current"), 10, "the broker's name for it")
+    assert os.readlink(builder.data / "kernels/current") == digest
+    place = builder.run / "images" / digest
+    assert sorted(os.listdir(place / "modules")) == ["10-virtio_blk.ko", "11-virtio-rng.ko"]
+    assert (place / "vmlinuz").read_text() == "kernel" and "release=9.9-cloud\n" in (place / "manifest").read_text()
+    with pytest.raises(ClocheError, match="'kernel' is the kernel of vms and no root"):
+        api.create(template="kernel")
+
+
+def test_a_kernel_that_the_archive_has_not_is_told_by_its_names(api):
+    with pytest.raises(ClocheError, match="has none of these kernels: linux-image-none linux-image-neither"):
+        api.build_template(recipe("kernel", kernel=["linux-image-none", "linux-image-neither"]))
+
+
+def test_a_kernel_is_the_operators_to_build(api, builder):
+    project = api.create_project("tenant")
+    key = api.create_key("theirs", project=project["id"], scope="admin")
+    with Client(f"unix:{builder.socket}", key["secret"]) as tenant, pytest.raises(ClocheError) as refused:
+        tenant.build_template(recipe("kernel", kernel=["linux-image-test"]))
+    assert refused.value.code == "forbidden"

@@ -77,7 +77,7 @@ class Mirror:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(os.path.realpath(name), target)
 
-    def add(self, name, files, version="1.0", postinst=None):
+    def add(self, name, files, version="1.0", postinst=None, fields=""):
         tree = self.root / f"tree-{name}-{version}"
         for path, text in files.items():
             target = tree / path.lstrip("/")
@@ -88,7 +88,8 @@ class Mirror:
             (tree / "DEBIAN").mkdir(parents=True)
             (tree / "DEBIAN/postinst").write_text(f"#!/bin/sh\n{postinst}\n")
             (tree / "DEBIAN/postinst").chmod(0o755)
-        self._pack(name, tree, "", version)
+        tree.mkdir(exist_ok=True)  # one that only depends on others has no files
+        self._pack(name, tree, fields, version)
 
     def _pack(self, name, tree, fields, version="1.0"):
         control = f"Package: {name}\nVersion: {version}\nArchitecture: {arch()}\nMaintainer: Nobody <nobody@example.org>\nDescription: a test's\n{fields}"

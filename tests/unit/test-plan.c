@@ -61,6 +61,17 @@ TEST(a_recipe_has_the_steps_that_it_needs)
 	CHECK(plan_is_last(&build, STEP_EXTRAS) && plan_has(&build, STEP_CHECKS));
 }
 
+TEST(a_kernel_is_fetched_and_nothing_is_installed)
+{
+	start("name = 'kernel'\nfrom = 'debian:trixie'\nkernel = ['linux-image-cloud']");
+	CHECK(plan_has(&build, STEP_STATE) && plan_has(&build, STEP_KERNEL));
+	CHECK(plan_is_last(&build, STEP_KERNEL) && plan_is_sealed(STEP_KERNEL));
+	CHECK(!plan_has(&build, STEP_BOOTSTRAP) && !plan_has(&build, STEP_PACKAGES));
+	CHECK(!plan_has(&build, STEP_EXTRAS) && !plan_has(&build, STEP_CHECKS));
+	start("name = 'a'\nfrom = 'debian:trixie'");
+	CHECK(!plan_has(&build, STEP_KERNEL));
+}
+
 TEST(a_key_is_the_same_for_the_same_and_another_for_anything_else)
 {
 	static const char *const texts[] = {

@@ -44,6 +44,14 @@ TEST(a_mistake_in_a_recipe_is_told_with_line_and_field)
 		{"name = 'a'", "from: is missing in r.toml"},
 		{"name = 'host'\nfrom = 'b'",
 	         "name: 'host' is the host's own programs, which need no recipe"},
+		{"name = 'kernel'\nfrom = 'debian:sid'",
+	         "name: 'kernel' is the name of the kernel of vms"},
+		{"name = 'a'\nfrom = 'debian:sid'\nkernel = ['b']",
+	         "name: 'kernel' is the name of the kernel of vms"},
+		{"name = 'kernel'\nfrom = 'a'\nkernel = ['b']",
+	         "from: a kernel comes from a suite: \"debian:SUITE\""},
+		{"name = 'kernel'\nfrom = 'debian:sid'\nkernel = ['b']\nrun = ['c']",
+	         "kernel: a recipe with a kernel has nothing else"},
 		{"name = 'a'\nname = 'b'", "r.toml:2: name: given twice"},
 		{"colour = 'a'", "r.toml:1: colour: recipes have no such field"},
 		{"[nom]\na = 'b'", "r.toml:2: nom: recipes have no such section"},
@@ -120,7 +128,7 @@ TEST(every_recipe_that_comes_along_can_be_read_and_bears_its_name)
 		CHECK(recipe_suite(got) ||
 		      recipe_shipped(json_string_value(json_object_get(got, "from"))));
 	}
-	CHECK_INT(n, 8);
+	CHECK_INT(n, 9);
 	CHECK(!recipe_shipped("nothing"));
 }
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox/kernel.h"
+
+#include "base/log.h"
+#include "sandbox/inside.h"
+#include "sandbox/template.h"
+
+bool kernel_is(const struct template *t)
+{
+	return json_object_get(template_manifest(t), "kernel") != NULL;
+}
+
+static void on_told(const struct msg_reply *reply, int fd, void *arg)
+{
+	(void)arg;
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE)
+		log_warn("kernel.refused", "error='%s'", reply->err.message);
+}
+
+void kernel_tell(struct fleet *fleet)
+{
+	const struct template *t = template_find(fleet, "", KERNEL_NAME);
+	struct msg_request req = {.op = MSG_KERNEL};
+	struct err err;
+
+	if (!t || !template_is_shared(t) || !kernel_is(t))
+		return;
+	req.image = *template_image(t);
+	if (host_ask(fleet->host, &req, on_told, NULL, NULL, &err) < 0)
+		log_warn("kernel.not_told", "error='%s'", err.message);
+}
