@@ -47,3 +47,4 @@ int op_tar_in(struct file_call *call, struct err *err);
 int op_watch(struct file_call *call, struct err *err);
 int op_trust(struct file_call *call, struct err *err);
 int op_root_in(struct file_call *call, struct err *err);
+int op_root_out(struct file_call *call, struct err *err);

@@ -80,6 +80,8 @@ int list_templates(struct http_req *req, struct err *err);
 int create_template(struct http_req *req, struct err *err);
 int get_template(struct http_req *req, struct err *err);
 int delete_template(struct http_req *req, struct err *err);
+/* template_export.c */
+int export_template(struct http_req *req, struct err *err);
 /* template_import.c */
 int import_template(struct http_req *req, struct err *err);
 

@@ -93,6 +93,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   "/v1/templates",    create_template,  HTTP_BODY_JSON,   SCOPE_WRITE},
 	{HTTP_GET,    "/v1/templates/{template}", get_template, HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_DELETE, "/v1/templates/{template}", delete_template, HTTP_BODY_NONE, SCOPE_WRITE},
+	{HTTP_GET,    "/v1/templates/{template}/archive", export_template, HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_PUT,    "/v1/templates/{template}/archive", import_template, HTTP_BODY_STREAM, SCOPE_WRITE},
 
 	{HTTP_GET,    "/v1/builds",       list_builds,      HTTP_BODY_NONE,   SCOPE_READ},

@@ -10,6 +10,7 @@
 #include "sandbox/image.h"
 
 #include <string.h>
+#include <time.h>
 
 #define USER_MAX  64
 #define CWD_MAX   1024
@@ -187,6 +188,7 @@ static int read_body(const json_t *body, struct template_body *ret, struct err *
 	r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0 && ret->env)
 		r = body_check_env(ret->env, "env", err);
+	ret->image.epoch_s = (uint64_t)time(NULL);
 	return r;
 }
 
@@ -236,6 +238,8 @@ static json_t *make_manifest(const struct template_body *b)
 		(void)json_object_set_new(manifest, "user", json_string(b->user));
 	if (b->cwd)
 		(void)json_object_set_new(manifest, "cwd", json_string(b->cwd));
+	(void)json_object_set_new(manifest, "sealed",
+	                          image_sealed_json(b->image.epoch_s, b->image.is_small));
 	return manifest;
 }
 

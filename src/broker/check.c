@@ -148,6 +148,10 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 		if (r < 0)
 			return r;
 	}
+	if (req->create.is_shown > (!digest_is_zero(&req->create.image) && !req->create.keeper))
+		return err_field(err, "is_shown", "there is nothing to show, or it would be kept");
+	if (req->create.reserved != 0)
+		return err_field(err, "reserved", "must be 0");
 	r = check_hostname(req->create.hostname, sizeof(req->create.hostname), err);
 	if (r < 0)
 		return r;

@@ -53,6 +53,8 @@ struct msg_request {
 			char hostname[64];
 			uint32_t engine;     /* 1 jail */
 			uint32_t is_resumed; /* 1 only with a keeper */
+			uint32_t is_shown;   /* 1 only with an image and without a keeper */
+			uint32_t reserved;
 			struct digest image; /* and these as in struct guest_spec */
 			struct guest_limits limits;
 			uint64_t keeper;

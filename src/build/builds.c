@@ -84,6 +84,7 @@ int builds_open(const struct builds_config *config, struct builds **ret, struct 
 	list_init(&bs->all);
 	list_init(&bs->cache);
 	list_init(&bs->imports);
+	list_init(&bs->exports);
 	r = open_log_dir(bs, err);
 	if (r == 0)
 		r = store_builds_open(config->store, &bs->rows, err);
@@ -102,6 +103,7 @@ void builds_close(struct builds *bs)
 	if (!bs)
 		return;
 	imports_close(bs);
+	exports_close(bs);
 	list_for_each (&bs->all, struct build, b, link)
 		build_free(b);
 	cache_free(bs);

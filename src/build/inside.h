@@ -41,7 +41,7 @@ struct builds {
 	struct list all; /* in order of creation */
 	size_t n;
 	struct list cache; /* of struct cached, the least recently used first */
-	struct list imports;
+	struct list imports, exports;
 	struct registries learnt; /* by the last build that had to ask */
 	bool is_resumed;
 };
@@ -100,6 +100,11 @@ bool build_is_set(const struct build *b);      /* of packages (build/set.h) */
 struct import;
 void import_free(struct import *im); /* on_end is not called */
 void imports_close(struct builds *bs);
+
+/* export.c */
+struct export;
+void export_free(struct export *ex); /* on_end is not called */
+void exports_close(struct builds *bs);
 
 /* record.c */
 must_check int build_save(const struct build *b, struct err *err);

@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "build/recipe.h"
 #include "build/script.h"
+#include "sandbox/image.h"
 
 #include <assert.h>
 #include <openssl/evp.h>
@@ -350,5 +351,7 @@ json_t *plan_manifest(const struct build *b)
 	(void)json_object_set(manifest, "packages", b->packages);
 	(void)json_object_set(manifest, "languages", b->languages);
 	(void)json_object_set(manifest, "recipe", b->recipe);
+	(void)json_object_set_new(manifest, "sealed",
+	                          image_sealed_json(b->archive_date, /* is_small= */ false));
 	return manifest;
 }

@@ -35,6 +35,14 @@ static const struct subcommand subcommands[] = {
 	{"cancel", template_cancel, "[OPTIONS] BUILD_ID",
          "Ends a build. Steps that were whole are kept for the next one.",
          "  cloche template cancel bld_k3v9…", .n_words = 1},
+	{"export", template_export, "[OPTIONS] TEMPLATE",
+         "Writes a template to stdout or a file, as one OCI image layout in a tar. `cloche "
+         "template "
+         "import`\n"
+         "makes the same image of it, here or elsewhere; container engines load it, too.",
+         "  cloche template export python > python.tar\n"
+         "  cloche template export my-app | ssh other cloche template import --name my-app -",
+         .n_words = 1, .first_opt = 16, .n_opts = 1},
 	{"import", template_import, "[OPTIONS] PATH|-",
          "Makes a template of an image from elsewhere: what `cloche template export` or `docker "
          "save` wrote,\n"
@@ -94,6 +102,9 @@ int cmd_template(int argc, char **argv)
 	         "the name may mean another one until now"},
 		{0, "small", OPT_FLAG, &opts.import.is_small, NULL,
 	         "take ten times as long and become an eighth smaller"},
+		/* of export */
+		{'o', "output", OPT_TEXT, &opts.export.path, "FILE",
+	         "write it there, when it is whole"},
 	};
 	int status = group_main(&group, rows, &opts, argc, argv);
 

@@ -9,4 +9,5 @@ struct template_opts {
 	struct template_build_opts build;
 	struct template_from_opts from;
 	struct template_import_opts import;
+	struct template_export_opts export;
 };

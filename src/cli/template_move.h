@@ -8,4 +8,9 @@ struct template_import_opts {
 	bool is_shared, is_replacing, is_small;
 };
 
+struct template_export_opts {
+	const char *path;
+};
+
+int template_export(struct command *c, struct err *err); /* arg: struct template_opts */
 int template_import(struct command *c, struct err *err); /* arg: struct template_opts */

@@ -33,15 +33,18 @@ enum file_op {
 	FILE_MOVE, /* path to path2 */
 	FILE_COPY, /* likewise, directories with FILE_RECURSIVE */
 	FILE_REMOVE,
-	FILE_CHMOD,   /* mode */
-	FILE_CHOWN,   /* owner "user[:group]", names or numbers */
-	FILE_SYMLINK, /* path2 is the target, path the new link */
-	FILE_TAR_OUT, /* tar of path on STREAM_STDOUT, compressed as asked */
-	FILE_TAR_IN,  /* tar from INPUT into path; one record: entries and bytes (as size) */
-	FILE_WATCH,   /* records as files change under path, until FORGET */
-	FILE_TRUST,   /* a certificate from INPUT, added to the bundle path and kept as path2 */
-	FILE_ROOT_IN, /* an image or the tar of a root from INPUT into path, which is new; path2 is
-	                 which image; counts as it goes, then JSON that tells what it was */
+	FILE_CHMOD,    /* mode */
+	FILE_CHOWN,    /* owner "user[:group]", names or numbers */
+	FILE_SYMLINK,  /* path2 is the target, path the new link */
+	FILE_TAR_OUT,  /* tar of path on STREAM_STDOUT, compressed as asked */
+	FILE_TAR_IN,   /* tar from INPUT into path; one record: entries and bytes (as size) */
+	FILE_WATCH,    /* records as files change under path, until FORGET */
+	FILE_TRUST,    /* a certificate from INPUT, added to the bundle path and kept as path2 */
+	FILE_ROOT_IN,  /* an image or the tar of a root from INPUT into path, which is new; path2 is
+	                  which image; counts as it goes, then JSON that tells what it was */
+	FILE_ROOT_OUT, /* the root path as an OCI image layout of one layer; JSON from INPUT says
+	                  what it is; one record with the length, then the archive; path2 is where
+	                  the layer lies meanwhile */
 	FILE_OP_COUNT,
 };
 

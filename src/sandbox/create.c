@@ -80,6 +80,7 @@ int create_ask(struct sandbox *s, struct err *err)
 	req.create.engine = 1;
 	req.create.limits = s->limits;
 	req.create.image = s->image;
+	req.create.is_shown = s->is_shown;
 	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
 	req.create.is_resumed = s->resumes > 0;
 	if (s->resumes == 0)
@@ -363,6 +364,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		set_packages(s, spec->set);
 	if (w.snapshot)
 		snapshot_apply(w.snapshot, s);
+	s->is_shown = spec->is_shown;
 	if (spec->network)
 		network_set(s, take_ptr(w.policy));
 	if (w.source)

@@ -218,6 +218,11 @@ static int check_state(const struct sandbox *s, struct err *err)
 	               sandbox_state_name(s->state));
 }
 
+json_t *image_sealed_json(uint64_t epoch_s, bool is_small)
+{
+	return json_pack("{sIsb}", "epoch_s", (json_int_t)epoch_s, "small", is_small);
+}
+
 int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done, void *arg,
                struct image_seal **ret, struct err *err)
 {

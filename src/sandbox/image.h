@@ -21,6 +21,9 @@ struct image_spec {
 /* Called once: image and bytes, or err and no image. */
 typedef void (*image_sealed_fn)(const struct digest *image, uint64_t bytes, const struct err *err,
                                 void *arg);
+/* {epoch_s, small}: how it was sealed, for a manifest. The same files sealed so are the same image
+ * again. */
+json_t *image_sealed_json(uint64_t epoch_s, bool is_small);
 /*
  * Makes an image of the sandbox's files, running, paused or kept; it may end meanwhile. done comes
  * from the loop, never from inside this call. The image then is the caller's to give to a template

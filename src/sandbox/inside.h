@@ -72,8 +72,9 @@ struct sandbox {
 	bool is_undone;  /* a create or resume that failed: told once nothing is left */
 	uint64_t resumes;
 	json_t *tags, *env;
-	char *template;            /* as it was named, or "host" */
-	struct digest image;       /* of its template; zero = host */
+	char *template;      /* as it was named, or "host" */
+	struct digest image; /* of its template; zero = host */
+	bool is_shown;       /* as in the spec; of one that lives no longer than this process */
 	char snapshot_id[ID_SIZE]; /* that it was started from, or "" */
 	uint64_t base_bytes;       /* of that one's files */
 	char *user, *cwd;          /* of its execs by default, as the template says; or NULL */

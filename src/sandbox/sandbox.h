@@ -75,6 +75,7 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const char *template; /* a name or id (template.h); NULL = the daemon's default */
 	const char *snapshot; /* instead: an id or name (snapshot.h) */
 	const struct digest *image; /* instead: one that may have no name; or NULL */
+	bool is_shown; /* the image is not its root, but the directory /template of `host` */
 	const json_t *packages;     /* array: what it is to have besides (build/set.h); or NULL */
 	const struct template *set; /* which has them, in the template's place; or NULL */
 	const json_t *tags;         /* object of strings, or NULL; checked by sandbox_create() */

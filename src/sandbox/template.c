@@ -369,11 +369,6 @@ uint64_t template_bytes(const struct template *t)
 	return t->bytes;
 }
 
-uint64_t template_created_us(const struct template *t)
-{
-	return t->created_us;
-}
-
 const char *template_project_id(const struct template *t)
 {
 	return t->project_id;
@@ -397,6 +392,11 @@ bool template_is_shared(const struct template *t)
 const struct digest *template_image(const struct template *t)
 {
 	return &t->image;
+}
+
+uint64_t template_created_us(const struct template *t)
+{
+	return t->created_us;
 }
 
 const json_t *template_manifest(const struct template *t)

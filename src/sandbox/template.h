@@ -60,9 +60,9 @@ const char *template_id(const struct template *t);
 const char *template_name(const struct template *t);
 const char *template_project_id(const struct template *t); /* "" = shared */
 uint64_t template_bytes(const struct template *t);
-uint64_t template_created_us(const struct template *t);
 bool template_is_shared(const struct template *t);
 const struct digest *template_image(const struct template *t);
+uint64_t template_created_us(const struct template *t);
 const json_t *template_manifest(const struct template *t); /* borrowed; an object */
 bool template_has_image(const struct fleet *fleet, const struct digest *image);
 void template_to_json(const struct template *t, struct json_writer *w, const char *name);

@@ -196,7 +196,9 @@ def create_template(api, box):
     body = {"from": box.id, "name": f"t-{uuid.uuid4().hex[:8]}", "tree": True, "env": {"A": "1"}, "user": "root", "cwd": "/", "shared": True, "replace": True}
     assert not mistakes(OPERATIONS["create_template"].body_types["application/json"]["schema"], body)
     status, made = api("create_template", body=body)
-    assert status == 201 and made["manifest"] == {"env": {"A": "1"}, "user": "root", "cwd": "/"}
+    assert status == 201 and made["manifest"].pop("sealed")["small"] is False
+    assert made["manifest"] == {"env": {"A": "1"}, "user": "root", "cwd": "/"}
+    made = api("get_template", template=made["name"])[1]
     assert api("get_template", template=made["name"])[1] == made
     assert api("get_template", template="host")[1]["id"] is None
     assert made in api("list_templates")[1]["templates"]
@@ -212,6 +214,10 @@ def import_template(api, box):
         status, made = api("import_template", template=name, query="replace=1", body=out.getvalue(), headers={"Accept": accept})
         assert status == (201 if accept == "application/json" else 200)
     assert json.loads(made.splitlines()[-1])["template"]["name"] == name
+    status, archive = api("export_template", template=name)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        assert status == 200 and "index.json" in tar.getnames()
+    assert api("export_template", template=name, method="HEAD") == (200, b"")
     assert api("delete_template", template=name)[0] == 200
 
 
@@ -241,6 +247,7 @@ def fork_sandbox(api, box):
 
 
 list_snapshots = get_snapshot = update_snapshot = delete_snapshot = get_snapshot_tree = get_sandbox_tree = create_snapshot
+export_template = import_template
 list_templates = get_template = delete_template = create_template
 list_webhooks = get_webhook = update_webhook = delete_webhook = create_webhook
 

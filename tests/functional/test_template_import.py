@@ -3,12 +3,13 @@
 
 import gzip
 import io
+import json
 import tarfile
 import uuid
 
 import pytest
 from cloche import errors
-from harness.oci import ARCH, INDEX, OTHER_ARCH, Layout, Tar, busybox_layer, docker_save, layout_of
+from harness.oci import ARCH, INDEX, OTHER_ARCH, Layout, Tar, busybox_layer, digest, docker_save, layout_of
 
 
 def name_of(word="i"):
@@ -155,3 +156,63 @@ def test_the_command_line_takes_a_directory_a_file_and_stdin(client, cli, tmp_pa
     finally:
         for name in names:
             client.delete_template(name)
+
+
+def test_what_is_exported_removed_and_imported_is_the_same_image(client, name):
+    layer = busybox_layer().dir("d", 0o2750, uid=7, gid=8, mtime=1_500_000_000).add("d/f", b"x" * 100_000, mode=0o4711, uid=9, mtime=1_600_000_000)
+    layer.hard("d/g", "d/f").link("d/l", "f", uid=9).add("d/" + "long/" * 30 + "name", b"deep", pax={"mtime": "1600000000.123456789"})
+    config = {"Env": ["STAGE=test"], "User": "app", "WorkingDir": "/etc", "Entrypoint": ["/bin/sh"], "Labels": {"other": "label"}}
+    first = client.import_template(name, layout_of(layer, config=config).tar())
+    archive = b"".join(client.export_template(name))
+    assert archive == b"".join(client.export_template(first["id"]))
+    client.delete_template(name)
+    second = client.import_template(name, archive)
+    assert second["digest"] == first["digest"]
+    for field in ("env", "user", "cwd", "entrypoint", "sealed"):
+        assert second["manifest"][field] == first["manifest"][field]
+    with client.create(template=name) as sandbox:
+        assert sandbox.run("id -u; pwd; echo $STAGE; cat /etc/mark").stdout == "1234\n/etc\ntest\nlowest\n"
+
+
+def test_a_template_of_a_sandbox_is_the_same_image_elsewhere(client, make_sandbox, name):
+    sandbox = make_sandbox()
+    script = "mkdir -p /template/etc /template/tmp && echo x > /template/etc/x && ln /template/etc/x /template/etc/y && chmod 1777 /template/tmp"
+    assert sandbox.run(script, user="root").exit_code == 0
+    made = client.create_template(name, sandbox, tree=True, small=True)
+    archive = b"".join(client.export_template(name))
+    client.delete_template(name)
+    assert client.import_template(name, archive)["digest"] == made["digest"]
+
+
+def test_an_export_is_an_oci_layout_that_others_read(client, name):
+    client.import_template(name, busybox_layer().bytes())
+    with tarfile.open(fileobj=io.BytesIO(b"".join(client.export_template(name)))) as tar:
+        files = {m.name: tar.extractfile(m).read() for m in tar.getmembers()}
+    for path, data in files.items():
+        assert not path.startswith("blobs/") or "sha256:" + path.rpartition("/")[2] == digest(data)
+    (described,) = json.loads(files["index.json"])["manifests"]
+    manifest = json.loads(files["blobs/sha256/" + described["digest"][7:]])
+    config = json.loads(files["blobs/sha256/" + manifest["config"]["digest"][7:]])
+    assert described["platform"]["architecture"] == config["architecture"] == ARCH
+    assert manifest["layers"][0]["size"] == len(files["blobs/sha256/" + manifest["layers"][0]["digest"][7:]])
+
+
+def test_host_is_no_image_to_export(client):
+    with pytest.raises(errors.Conflict):
+        client.export_template("host")
+    with pytest.raises(errors.NotFound):
+        client.export_template("no-such-template")
+
+
+def test_the_command_line_exports_to_a_file_or_a_pipe(client, cli, name, tmp_path):
+    client.import_template(name, busybox_layer().bytes())
+    status, piped, said = cli.bytes("template", "export", name)
+    assert status == 0 and piped == b"".join(client.export_template(name)), said
+    cli.ok("template", "export", name, "-o", tmp_path / f"{name}.tar")
+    assert (tmp_path / f"{name}.tar").read_bytes() == piped
+    assert cli("template", "export", name, "-o", tmp_path / "no" / "where")[0] != 0
+    before = client.template(name)["digest"]
+    cli.ok("template", "rm", name)
+    cli.ok("template", "import", tmp_path / f"{name}.tar")
+    assert client.template(name)["digest"] == before
+    assert cli.ok("run", "--template", name, "--", "cat", "/etc/mark") == "lowest\n"

@@ -320,6 +320,11 @@ class Client:
                     return dict(event["template"])
         raise errors.ConnectionFailed("the stream ended before the import did")
 
+    def export_template(self, id_or_name: str) -> Iterator[bytes]:
+        """A template as one archive, in pieces: an OCI image layout, for import_template() or any container engine."""
+        req = request("GET", ["templates", id_or_name, "archive"], accept="application/x-tar", timeout=FOREVER)
+        return self.open(req).chunks()
+
     def delete_template(self, id_or_name: str) -> None:
         """Refused while a sandbox runs on it or keeps files over it."""
         self.call(request("DELETE", ["templates", id_or_name]))

@@ -33,7 +33,8 @@ static int await_orders(struct jail *jail, struct err *err)
 		return err_set(err, ERR_INTERNAL, r < 0 ? (int)-r : EPIPE, "the broker went away");
 	memcpy(jail->mounts, fds, sizeof(jail->mounts));
 	jail->listen_fd = fds[JAIL_MOUNT_COUNT];
-	jail->n_user_fds = n - others;
+	jail->shown_fd = jail->orders.spec.is_shown && n > others ? fds[--n] : -1;
+	jail->n_user_fds = MIN(n - others, (size_t)CGROUP_TREES_MAX);
 	memcpy(jail->user_fds, fds + others, jail->n_user_fds * sizeof(int));
 	jail->spec = &jail->orders.spec;
 	jail->cpus = jail->orders.cpus;

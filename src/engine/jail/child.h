@@ -28,7 +28,8 @@ struct jail_orders { /* with the mounts, listen_fd and user_fds */
 	struct guest_spec spec;
 	cpu_set_t cpus;
 };
-#define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + CGROUP_TREES_MAX) /* at most */
+/* At most: the mounts, the listener, the cgroups, and last the image that is shown, if any. */
+#define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + CGROUP_TREES_MAX + 1)
 
 struct jail {
 	const struct guest_spec *spec;
@@ -40,6 +41,7 @@ struct jail {
 	int user_fds[CGROUP_TREES_MAX]; /* cgroup.procs of `user` */
 	size_t n_user_fds;
 	int mounts[JAIL_MOUNT_COUNT];
+	int shown_fd; /* a mount too; -1 = none */
 	struct jail_orders orders;
 };
 

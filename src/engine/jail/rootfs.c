@@ -23,6 +23,7 @@
  */
 #define ROOT_OPTIONS  "lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
 #define USR_OPTIONS   "lowerdir=t/usr:b,upperdir=l/usr,workdir=l/usr.work"
+#define SHOWN         "template" /* where an image is put that is only shown */
 #define IMAGE_OPTIONS "lowerdir=t/fit:b,upperdir=l/root,workdir=l/root.work"
 
 static int mount_overlay(const struct jail *jail, const char *at, const char *dirs)
@@ -40,9 +41,19 @@ static const char *const places[] = {
 };
 static_assert(ARRAY_SIZE(places) == JAIL_MOUNT_COUNT, "a mount has no place");
 
+/* An image to be looked at, and no more: read-only, and in nobody's search path. */
+static int mount_shown(struct jail *jail, struct err *err)
+{
+	if (mkdir("r/" SHOWN, 0755) < 0 ||
+	    move_mount(jail->shown_fd, "", AT_FDCWD, "r/" SHOWN, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot attach the image");
+	(void)close(take_fd(&jail->shown_fd));
+	return 0;
+}
+
 int jail_mount_root(struct jail *jail, struct err *err)
 {
-	const bool is_host = digest_is_zero(&jail->spec->image);
+	const bool is_host = digest_is_zero(&jail->spec->image) || jail->spec->is_shown;
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		if (mkdir(places[i], 0700) < 0 ||
@@ -57,7 +68,7 @@ int jail_mount_root(struct jail *jail, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the root overlay");
 	if (is_host && mount_overlay(jail, "r/usr", USR_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the usr overlay");
-	return 0;
+	return jail->shown_fd >= 0 ? mount_shown(jail, err) : 0;
 }
 
 int jail_pivot(struct jail *jail, struct err *err)

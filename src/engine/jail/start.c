@@ -178,6 +178,8 @@ static int write_record(struct start *s, struct err *err)
 static int make_mounts(struct start *s, int userns_fd, struct err *err)
 {
 	const struct digest *image = &s->g->spec.image;
+	const bool is_shown = s->g->spec.is_shown;
+	int image_fd = -1, r = 0;
 	struct {
 		int dir_fd;
 		bool is_read_only;
@@ -187,20 +189,17 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		[JAIL_MOUNT_LAYER] = {s->layer_fd, false},
 	};
 
-	if (!digest_is_zero(image)) {
-		int r = images_mount(&jail_host.images, image, &sources[JAIL_MOUNT_BASE].dir_fd,
-		                     err);
-
-		if (r < 0)
-			return r;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
-		int r = ns_idmapped_mount(sources[i].dir_fd, userns_fd, sources[i].is_read_only,
-		                          &s->jail.mounts[i], err);
-
-		if (r < 0)
-			return r;
-	}
+	if (!digest_is_zero(image))
+		r = images_mount(&jail_host.images, image, &image_fd, err);
+	if (r == 0 && is_shown)
+		r = ns_idmapped_mount(image_fd, userns_fd, true, &s->jail.shown_fd, err);
+	else if (image_fd >= 0)
+		sources[JAIL_MOUNT_BASE].dir_fd = image_fd;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sources); i++)
+		r = ns_idmapped_mount(sources[i].dir_fd, userns_fd, sources[i].is_read_only,
+		                      &s->jail.mounts[i], err);
+	if (r < 0)
+		return r;
 	s->jail.mounts[JAIL_MOUNT_SHARE] = dup(s->g->share_fd);
 	return stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_STAGE], err);
 }
@@ -208,6 +207,7 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 /* The signal to go. */
 static int send_orders(struct start *s, struct err *err)
 {
+	size_t n_fds = JAIL_MOUNT_COUNT + 1 + s->jail.n_user_fds;
 	int fds[JAIL_ORDER_FDS], r;
 	char path[48];
 	auto_fd int userns_fd = -1;
@@ -224,8 +224,9 @@ static int send_orders(struct start *s, struct err *err)
 	fds[JAIL_MOUNT_COUNT] = s->jail.listen_fd;
 	memcpy(fds + JAIL_MOUNT_COUNT + 1, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
 	s->jail.orders.spec = s->g->spec;
-	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds,
-	            JAIL_MOUNT_COUNT + 1 + s->jail.n_user_fds);
+	if (s->jail.shown_fd >= 0)
+		fds[n_fds++] = s->jail.shown_fd;
+	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds, n_fds);
 	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
 }
 
@@ -254,6 +255,7 @@ static void start_done(struct start *s)
 	close_fd(&s->jail.go_fd);
 	close_fd(&s->jail.status_fd);
 	close_fd(&s->jail.listen_fd);
+	close_fd(&s->jail.shown_fd);
 	for (size_t i = 0; i < s->jail.n_user_fds; i++)
 		close_fd(&s->jail.user_fds[i]);
 	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
@@ -267,7 +269,7 @@ int guest_launch(struct guest *g, loop_child_fn on_exit, struct err *err)
 	                  .layer_fd = -1,
 	                  .go_fd = -1,
 	                  .agent_group_fd = -1,
-	                  .jail = {.go_fd = -1, .status_fd = -1, .listen_fd = -1}};
+	                  .jail = {.go_fd = -1, .status_fd = -1, .listen_fd = -1, .shown_fd = -1}};
 	struct err ignored;
 	int r = 0;
 

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A whole root as one compressed layer of an image, written to a file. Files, directories and links
+ * with their owners, all bits of their modes and their times to the nanosecond: root.h makes the
+ * same root of it. What is neither (pipes, sockets, devices) is left out. Names are in order, so
+ * the same root is the same bytes.
+ */
+#include "base/digest.h"
+#include "base/err.h"
+
+struct layer_made {
+	struct digest raw, diff_id; /* of the file, and of the tar in it */
+	uint64_t bytes;             /* of the file */
+};
+
+/* Takes root_fd, an open directory, also when it fails. */
+must_check int layer_make(int root_fd, int out_fd, struct layer_made *ret, struct err *err);
