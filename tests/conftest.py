@@ -117,6 +117,20 @@ def walled(walled_client, internet, engine):
         sandbox.__exit__()
 
 
+# The picture after a test is the one before the next, unless a fixture of several tests comes or goes in between.
+last_picture = []
+
+
+def pytest_fixture_setup(fixturedef):
+    if fixturedef.scope != "function":
+        last_picture.clear()
+
+
+def pytest_fixture_post_finalizer(fixturedef):
+    if fixturedef.scope != "function":
+        last_picture.clear()
+
+
 @pytest.fixture(autouse=True)
 def host_is_left_as_it_was(request):
     """Fails a test that leaves a process, mount, cgroup, loop device, file or fd behind."""
@@ -124,7 +138,8 @@ def host_is_left_as_it_was(request):
         yield
         return
     daemon = request.getfixturevalue("daemon")
-    before = audit.picture(daemon)
+    before = last_picture.pop() if last_picture else audit.picture(daemon)
     yield
-    left = audit.settled_leaks(daemon, before)
+    left, after = audit.settled_leaks(daemon, before)
+    last_picture[:] = [after]
     assert not left, "left on the host: " + ", ".join(left)

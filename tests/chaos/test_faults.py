@@ -185,7 +185,7 @@ def try_fault(daemon, operation, fault):
         came = has_come()
     judge(one, operation, fault.part, status, body)
     clear(daemon)
-    left = audit.settled_leaks(daemon, before)
+    left, _ = audit.settled_leaks(daemon, before)
     assert not left, left
     judge_events(daemon, seq)
     return came

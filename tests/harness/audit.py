@@ -26,24 +26,27 @@ def _cgroup_mounts():
     return [Path(left.split()[4]) for left, _, right in lines if right.split()[0] in ("cgroup", "cgroup2")]
 
 
+def _names_in(directory):
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []  # another daemon's, which has just stopped
+
+
 def cgroup_dirs(ids):
     """Directories in any cgroup tree that bear one of the ids."""
-    found = set()
-    for mount in _cgroup_mounts():
-        for top in mount.glob("cloche*"):
-            try:
-                found.update(f"{top}/{name}" for name in os.listdir(top) if name in ids)
-            except OSError:
-                pass  # another daemon's, which has just stopped
-    return found
+    if not ids:
+        return set()
+    tops = [f"{mount}/{name}" for mount in _cgroup_mounts() for name in _names_in(mount) if name.startswith("cloche")]
+    return {f"{top}/{name}" for top in tops for name in _names_in(top) if name in ids}
+
+
+def _processes_in(groups):
+    return {int(p) for one in groups for where, _, _ in os.walk(one) for p in read_text(f"{where}/cgroup.procs").split()}
 
 
 def processes_of_cgroups(ids):
-    pids = set()
-    for one in cgroup_dirs(ids):
-        for where, _, _ in os.walk(one):
-            pids.update(int(p) for p in read_text(f"{where}/cgroup.procs").split())
-    return pids
+    return _processes_in(cgroup_dirs(ids))
 
 
 def _descendants(pid):
@@ -64,11 +67,8 @@ def _mounts(daemon, pid="self"):
 
 
 def loop_devices(directory):
-    return {
-        str(f.parent.parent.name)
-        for f in Path("/sys/block").glob("loop*/loop/backing_file")
-        if read_text(f).startswith(str(directory))
-    }
+    names = [n for n in os.listdir("/sys/block") if n.startswith("loop")]
+    return {n for n in names if read_text(f"/sys/block/{n}/loop/backing_file").startswith(str(directory))}
 
 
 def _names_below(path):
@@ -154,12 +154,13 @@ def _all_that_is_there(daemon, ids, but_processes):
     parts = set(children_of(daemon.process.pid))  # which are started anew when one of them dies
     helpers = _helpers(broker)
     below = _descendants(daemon.process.pid) - parts - but_processes - helpers
-    of_sandboxes = processes_of_cgroups(ids)
+    groups = cgroup_dirs(ids)
+    of_sandboxes = _processes_in(groups)
     processes = {p for p in below | of_sandboxes if not _is_standby(p, of_sandboxes)}
     return {
         "process": {f"{p} {comm_of(p)}" for p in processes},
         "mount": _mounts(daemon) | _mounts(daemon, broker),
-        "cgroup": cgroup_dirs(ids),
+        "cgroup": groups,
         "loop device": {str(n) for n in range(len(loop_devices(daemon.dir)))},
         "run file": _names_below(daemon.run / "sandboxes"),
         "spool file": _names_below(daemon.data / "gateway" / "spool"),
@@ -179,12 +180,13 @@ def leaks(before, after):
 
 
 def settled_leaks(daemon, before):
-    """Leaks that are still there after the daemon had time to clean up behind the last reply."""
+    """(leaks that are still there after the daemon had time to clean up behind the last reply, the last picture)"""
     deadline = time.monotonic() + SETTLE_S
     while True:
-        left = leaks(before, picture(daemon))
+        after = picture(daemon)
+        left = leaks(before, after)
         if not left or time.monotonic() >= deadline:
-            return left
+            return left, after
         time.sleep(0.05)
 
 

@@ -53,13 +53,18 @@ def wait_for(condition, seconds=10.0, what="condition"):
 
 def read_text(path):
     try:
-        return Path(path).read_text(errors="replace")
+        with open(path, errors="replace") as f:
+            return f.read()
     except OSError:
         return ""
 
 
 def children_of(pid):
-    return [int(p) for t in Path(f"/proc/{pid}/task").glob("*/children") for p in read_text(t).split()]
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    return [int(p) for t in threads for p in read_text(f"/proc/{pid}/task/{t}/children").split()]
 
 
 def status_value(pid, name):
