@@ -269,7 +269,8 @@ static int open_listeners(struct site *s, struct err *err)
 			return r;
 	}
 	for (char **p = c->listen; *p; p++) {
-		if (strcmp(*p, "none") == 0)
+		/* A sweep serves nobody, and another daemon may have the address by now. */
+		if (strcmp(*p, "none") == 0 || c->is_sweep)
 			continue;
 		r = listen_tcp(*p, &fd, err);
 		if (r == 0)
@@ -277,7 +278,7 @@ static int open_listeners(struct site *s, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	if (s->n_listeners == 0)
+	if (s->n_listeners == 0 && !c->is_sweep)
 		return err_field(err, "listen", "neither an address nor a socket to listen on");
 	return 0;
 }

@@ -5,6 +5,8 @@ import http.client
 import json
 import os
 import signal
+import socket
+import subprocess
 
 import pytest
 from cloche import Client
@@ -128,6 +130,24 @@ def test_a_daemon_that_stops_leaves_sandboxes_to_the_next():
         left = audit.left_after_stop(first, ids)
         first.remove()
     assert status == 0
+    assert not left
+
+
+def test_a_sweep_removes_what_a_daemon_left_whoever_has_its_port_by_then():
+    gone = Daemon("--default-memory", "128MiB", rm=False).start()
+    try:
+        with Client(gone.url, gone.key) as client:
+            client.create()
+        assert gone.stop() == 0
+        assert audit.processes_of_cgroups(gone.ids())
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            argv = [gone.program, "serve", "--data", gone.data, "--run", gone.run, "--sweep", "--listen", f"127.0.0.1:{port}"]
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+    finally:
+        left = audit.left_after_stop(gone, gone.ids())
+        gone.remove()
     assert not left
 
 
