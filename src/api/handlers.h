@@ -93,6 +93,7 @@ int update_snapshot(struct http_req *req, struct err *err);
 int delete_snapshot(struct http_req *req, struct err *err);
 int get_snapshot_tree(struct http_req *req, struct err *err);
 int get_sandbox_tree(struct http_req *req, struct err *err);
+int roll_back_sandbox(struct http_req *req, struct err *err);
 int fork_sandbox(struct http_req *req, struct err *err);
 
 /* usage.c */

@@ -32,6 +32,7 @@ static const struct http_route routes[] = {
 
 	{HTTP_POST,   SANDBOX "/snapshots", create_snapshot, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_POST,   SANDBOX "/fork",    fork_sandbox,     HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   SANDBOX "/rollback", roll_back_sandbox, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_GET,    SANDBOX "/tree",    get_sandbox_tree, HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    "/v1/snapshots",    list_snapshots,   HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    SNAPSHOT,           get_snapshot,     HTTP_BODY_NONE,   SCOPE_READ},

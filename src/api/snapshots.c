@@ -2,6 +2,7 @@
 /* Snapshots. To take one the broker needs a moment: that is answered later. */
 #include "sandbox/snapshot.h"
 
+#include "api/answer.h"
 #include "api/body.h"
 #include "api/cursor.h"
 #include "api/find.h"
@@ -244,4 +245,34 @@ int get_sandbox_tree(struct http_req *req, struct err *err)
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	return r < 0 ? r : reply_tree(req, sandbox_id(s), err);
+}
+
+int roll_back_sandbox(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = NULL;
+	const struct json_field fields[] = {
+		{"snapshot", JSON_FIELD_STRING, &name, /* required= */ true, .min = 1, .max = 64},
+	};
+	const json_t *body = http_json(req);
+	struct snapshot *sn;
+	struct sandbox *s;
+	struct answer *a;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err)
+		         : err_field(err, "snapshot", "is missing");
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	sn = snapshot_find(api->fleet, caller_project(req), name);
+	if (!sn)
+		return err_set(err, ERR_NOT_FOUND, 0, "snapshot: no snapshot '%.64s'", name);
+	a = answer_new(req, 200);
+	r = sandbox_roll_back(s, sn, answer_send, a, err);
+	if (r < 0)
+		answer_free(a);
+	return r;
 }

@@ -17,9 +17,9 @@ void sandbox_opts_done(struct sandbox_opts *s)
 
 bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
-	return s->name || s->template || s->engine || s->min_grade || s->tags.n || s->env.n ||
-	       s->network || s->allow.n || s->packages.n || s->vcpus > 0 || s->memory_mib ||
-	       s->disk_mib || s->pids;
+	return s->name || s->template || s->snapshot || s->engine || s->min_grade || s->tags.n ||
+	       s->env.n || s->network || s->allow.n || s->packages.n || s->vcpus > 0 ||
+	       s->memory_mib || s->disk_mib || s->pids;
 }
 
 /* Fields are left out where nothing was asked for: the daemon has the defaults. */
@@ -156,6 +156,7 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	(void)json_object_set_new(body, "limits", limits);
 	put_text(body, "name", s->name);
 	put_text(body, "template", s->template);
+	put_text(body, "snapshot", s->snapshot);
 	put_text(body, "engine", s->engine);
 	put_text(body, "min_grade", s->min_grade);
 	put_number(body, "timeout_ms", timeout_ms);

@@ -5,7 +5,7 @@
 #include "cli/opts.h"
 
 struct sandbox_opts {
-	const char *name, *template, *engine, *min_grade;
+	const char *name, *template, *snapshot, *engine, *min_grade;
 	struct opt_list tags, env, allow, packages;
 	const char *language; /* that bare names of packages are of; or NULL */
 	const char *network;  /* deny-all, allow-all, or a file with a policy */
@@ -24,6 +24,7 @@ struct life_opts { /* of one that stays */
 #define SANDBOX_OPT_ROWS(s)                                                                                                     \
 	{0,   "name",      OPT_TEXT,    &(s).name,       "NAME",  "call it so; names are unique among living sandboxes"},       \
 	{'T', "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (see 'cloche template ls'; host: this machine's programs)"}, \
+	{0,   "snapshot",  OPT_TEXT,    &(s).snapshot,   "NAME",  "start from this snapshot instead (see 'cloche snapshot ls')"}, \
 	{'P', "package",   OPT_LIST,    &(s).packages,   "NAME",  "have this package in it, as pip:pandas, npm:zod@3 or apt:jq; may be repeated"}, \
 	{0,   "cpus",      OPT_DECIMAL, &(s).vcpus,      "N",     "its share of CPUs, such as 0.5 or 2"},                       \
 	{'m', "memory",    OPT_MIB,     &(s).memory_mib, "SIZE",  "its memory, such as 512m or 2g"},                            \

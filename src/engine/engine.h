@@ -52,6 +52,9 @@ struct snapshot_spec {
 struct snapshot_info {
 	char id[ID_SIZE], source[ID_SIZE];
 	uint64_t keeper;
+	/* Counts the layers that its source has had, by rollbacks: those of one line share what the
+	 * source wrote. 0: its first. */
+	uint64_t line;
 	uint64_t bytes; /* of files: all that it refers to, shared or not */
 	/* What its source had written by then and is still there: what an earlier snapshot of the
 	 * same source has of that is the same bytes on disk. */

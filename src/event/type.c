@@ -15,6 +15,7 @@ static const char *const names[] = {
 	[EVENT_SANDBOX_STOPPING] = "sandbox.stopping",
 	[EVENT_SANDBOX_STOPPED] = "sandbox.stopped",
 	[EVENT_SANDBOX_ENDED] = "sandbox.ended",
+	[EVENT_SANDBOX_ROLLED_BACK] = "sandbox.rolled_back",
 	[EVENT_SANDBOX_CHANGED] = "sandbox.changed",
 	[EVENT_EXEC_STARTED] = "exec.started",
 	[EVENT_EXEC_EXITED] = "exec.exited",

@@ -200,7 +200,7 @@ static void settle_creating(struct sandbox *s, bool is_alive)
 		s->is_kept = false;
 		once_drop(s->fleet, s->id);
 	}
-	if (is_alive || s->is_persistent)
+	if (is_alive || s->is_persistent || s->rolls_to[0])
 		sandbox_end(s, END_HOST_RESTART, NULL, "the daemon stopped while creating it");
 	else
 		sandbox_forget(s);
@@ -209,7 +209,8 @@ static void settle_creating(struct sandbox *s, bool is_alive)
 /* Whether the files of one that does not run are where its row says. */
 static bool has_lost_files(const struct adoption *a, const struct sandbox *s)
 {
-	return s->is_kept && !is_known(a->kept, s->id) && !is_known(a->alive, s->id);
+	return s->is_kept && !s->rolls_to[0] && !is_known(a->kept, s->id) &&
+	       !is_known(a->alive, s->id);
 }
 
 static void settle(struct adoption *a, struct sandbox *s, bool is_alive)

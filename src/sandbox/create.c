@@ -40,6 +40,7 @@ void create_fail(struct sandbox *s, const struct err *err)
 		log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
 	s->create_err = *err;
 	s->is_undone = true;
+	rollback_on_failed(s);
 	if (s->resumes == 0)
 		s->is_kept = false; /* nothing of it was anybody's */
 	sandbox_end(s, END_GUEST_CRASH, NULL,
@@ -82,8 +83,10 @@ int create_ask(struct sandbox *s, struct err *err)
 	req.create.image = s->image;
 	req.create.is_shown = s->is_shown;
 	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
-	req.create.is_resumed = s->resumes > 0;
-	if (s->resumes == 0)
+	req.create.is_resumed = s->resumes > 0 && s->is_persistent;
+	if (s->rolls_to[0])
+		memcpy(req.create.snapshot, s->rolls_to, sizeof(req.create.snapshot));
+	else if (s->resumes == 0)
 		memcpy(req.create.snapshot, s->snapshot_id, sizeof(req.create.snapshot));
 	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
 }

@@ -35,6 +35,15 @@ void emit_created(const struct sandbox *s)
 	event_end(&ev);
 }
 
+void emit_rolled_back(const struct sandbox *s)
+{
+	struct event ev;
+	struct json_writer *w = begin(&ev, s, EVENT_SANDBOX_ROLLED_BACK);
+
+	json_put_str(w, "snapshot_id", s->snapshot_id);
+	event_end(&ev);
+}
+
 void emit_refused(const struct sandbox *s)
 {
 	struct event ev;

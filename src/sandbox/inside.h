@@ -77,6 +77,7 @@ struct sandbox {
 	bool is_shown;       /* as in the spec; of one that lives no longer than this process */
 	char snapshot_id[ID_SIZE]; /* that it was started from, or "" */
 	uint64_t base_bytes;       /* of that one's files */
+	char rolls_to[ID_SIZE];    /* a snapshot that it is started over next (rollback.c), or "" */
 	char *user, *cwd;          /* of its execs by default, as the template says; or NULL */
 	struct guest_limits limits;
 	struct exec_limits exec_limits;
@@ -279,6 +280,10 @@ void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *limits
 must_check int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err);
 void snapshot_apply(const struct snapshot *sn, struct sandbox *s);
 
+/* rollback.c */
+void rollback_on_running(struct sandbox *s);
+void rollback_on_failed(struct sandbox *s);
+
 /* fleet.c */
 void fleet_attach(struct fleet *fleet, struct sandbox *s);
 void fleet_detach(struct fleet *fleet, struct sandbox *s);
@@ -300,6 +305,7 @@ void emit_refused(const struct sandbox *s); /* a created one that came to nothin
 void emit_moved(const struct sandbox *s, enum sandbox_state from);
 void emit_adopted(const struct sandbox *s);
 void emit_changed(const struct sandbox *s);
+void emit_rolled_back(const struct sandbox *s);
 void emit_exec_started(const struct exec *e);
 void emit_exec_exited(const struct exec *e);
 void emit_context_created(const struct context *c);

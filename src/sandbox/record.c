@@ -88,6 +88,7 @@ static void put_template(struct json_writer *w, const struct sandbox *s)
 	json_put_str(w, "cwd", s->cwd);
 	json_put_str(w, "snapshot_id", s->snapshot_id);
 	json_put_u64(w, "base_bytes", s->base_bytes);
+	json_put_str(w, "rolls_to", s->rolls_to);
 }
 
 static int row_json(const struct sandbox *s, struct buf *out)
@@ -215,7 +216,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
 	const char *template = "host", *image = NULL, *user = NULL, *cwd = NULL;
-	const char *snapshot_id = "";
+	const char *snapshot_id = "", *rolls_to = "";
 	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0, execs_max = 0;
 	const struct json_field fields[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
@@ -255,6 +256,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"cwd", JSON_FIELD_STRING, &cwd},
 		{"snapshot_id", JSON_FIELD_STRING, &snapshot_id},
 		{"base_bytes", JSON_FIELD_U64, &s->base_bytes},
+		{"rolls_to", JSON_FIELD_STRING, &rolls_to},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
@@ -288,6 +290,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
 	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", key_id);
 	(void)snprintf(s->snapshot_id, sizeof(s->snapshot_id), "%s", snapshot_id);
+	(void)snprintf(s->rolls_to, sizeof(s->rolls_to), "%s", rolls_to);
 	s->next_channel = s->channels_to = (uint32_t)channels_to;
 	if (s->is_undone) /* told to whoever asks for it until it is gone */
 		(void)err_set(&s->create_err, ERR_UNAVAILABLE, 0,

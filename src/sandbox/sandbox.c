@@ -162,6 +162,7 @@ int sandbox_ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err)
 void sandbox_begin(struct sandbox *s)
 {
 	sandbox_move(s, SANDBOX_RUNNING);
+	rollback_on_running(s);
 	sandbox_note(s);
 	create_tell(s, NULL);
 }

@@ -20,6 +20,7 @@ struct snapshot {
 	char *user, *cwd; /* or NULL */
 	struct guest_limits limits;
 	json_t *env;
+	uint64_t line; /* of struct snapshot_info */
 	uint64_t bytes, written_bytes, memory_bytes;
 	uint64_t own_bytes; /* of these, what it is charged for */
 	bool is_unshared;   /* all of them */
@@ -37,8 +38,8 @@ must_check int snapshot_check_name(const struct fleet *fleet, const char *projec
                                    const char *name, struct err *err);
 /* Charges each of the source's for what it has that the ones before have not. is_asked: what the
  * last one brings has to be admitted first. */
-must_check int snapshot_charge(struct fleet *fleet, const char *project_id, const char *source_id,
-                               bool is_asked, struct err *err);
+must_check int snapshot_charge(struct fleet *fleet, const char *source_id, bool is_asked,
+                               struct err *err);
 void snapshot_discard(struct fleet *fleet, const char *id); /* at the broker */
 void snapshot_forget(struct snapshot *sn); /* one that came to nothing: out of all sums */
 void snapshot_look_at_expiry(struct fleet *fleet);

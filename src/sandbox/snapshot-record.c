@@ -38,6 +38,7 @@ static int write_row(const struct snapshot *sn, struct buf *out)
 	json_put_str(&w, "cwd", sn->cwd);
 	put_limits(&w, &sn->limits);
 	json_put_value(&w, "env", sn->env);
+	json_put_u64(&w, "line", sn->line);
 	json_put_u64(&w, "bytes", sn->bytes);
 	json_put_u64(&w, "written_bytes", sn->written_bytes);
 	json_put_u64(&w, "memory_bytes", sn->memory_bytes);
@@ -99,6 +100,7 @@ static int read_row(struct snapshot *sn, const json_t *object)
 		{"cwd", JSON_FIELD_STRING, &cwd},
 		{"limits", JSON_FIELD_OBJECT, &limits, true},
 		{"env", JSON_FIELD_OBJECT, &env, true},
+		{"line", JSON_FIELD_U64, &sn->line},
 		{"bytes", JSON_FIELD_U64, &sn->bytes, true},
 		{"written_bytes", JSON_FIELD_U64, &sn->written_bytes, true},
 		{"memory_bytes", JSON_FIELD_U64, &sn->memory_bytes, true},

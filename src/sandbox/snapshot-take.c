@@ -49,7 +49,7 @@ static int record(struct snapshot *sn, struct err *err)
 	if (r < 0) /* another got the name meanwhile */
 		return r;
 	list_append(&fleet->snapshots, &sn->link);
-	r = snapshot_charge(fleet, sn->project_id, sn->source_id, /* is_asked= */ true, err);
+	r = snapshot_charge(fleet, sn->source_id, /* is_asked= */ true, err);
 	if (r == 0) {
 		emit_taken(sn);
 		r = event_log_save(fleet->config.events, put_row, sn, err);
@@ -86,6 +86,7 @@ static void on_taken(const struct msg_reply *reply, int fd, void *arg)
 	if (fd >= 0)
 		(void)close(fd);
 	if (r == 0) {
+		sn->line = reply->snapshot.line;
 		sn->bytes = reply->snapshot.bytes;
 		sn->written_bytes = reply->snapshot.written_bytes;
 		sn->memory_bytes = reply->snapshot.memory_bytes;

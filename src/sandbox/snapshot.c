@@ -128,24 +128,32 @@ static int charge(struct snapshot *sn, uint64_t own, bool is_asked, struct err *
 	return 0;
 }
 
-int snapshot_charge(struct fleet *fleet, const char *project_id, const char *source_id,
-                    bool is_asked, struct err *err)
+static uint64_t count_before(const struct snapshot *sn)
 {
-	uint64_t before = 0;
-	int r = 0;
+	uint64_t most = 0;
 
+	for (struct list *l = sn->link.prev; l != &sn->fleet->snapshots; l = l->prev) {
+		const struct snapshot *other = list_entry(l, struct snapshot, link);
+
+		if (other->line == sn->line && strcmp(other->source_id, sn->source_id) == 0)
+			most = MAX(most, other->written_bytes);
+	}
+	return most;
+}
+
+int snapshot_charge(struct fleet *fleet, const char *source_id, bool is_asked, struct err *err)
+{
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link) {
-		uint64_t most = MAX(before, sn->written_bytes);
+		uint64_t before, own;
+		int r;
 
-		if (strcmp(sn->source_id, source_id) != 0 ||
-		    strcmp(sn->project_id, project_id) != 0)
+		if (strcmp(sn->source_id, source_id) != 0)
 			continue;
-		r = charge(sn,
-		           (sn->is_unshared ? sn->written_bytes : most - before) + sn->memory_bytes,
-		           is_asked, err);
+		before = sn->is_unshared ? 0 : count_before(sn);
+		own = sn->written_bytes - MIN(sn->written_bytes, before) + sn->memory_bytes;
+		r = charge(sn, own, is_asked, err);
 		if (r < 0)
 			return r;
-		before = most;
 	}
 	return 0;
 }
@@ -197,15 +205,14 @@ static int delete_row(void *arg, struct err *err)
 void snapshot_forget(struct snapshot *sn)
 {
 	struct fleet *fleet = sn->fleet;
-	char project_id[ID_SIZE], source_id[ID_SIZE];
+	char source_id[ID_SIZE];
 
-	memcpy(project_id, sn->project_id, sizeof(project_id));
 	memcpy(source_id, sn->source_id, sizeof(source_id));
 	give(sn, sn->own_bytes);
 	if (sn->meter)
 		meter_close(sn->meter, NULL, clock_steady_us());
 	snapshot_free(sn);
-	(void)!snapshot_charge(fleet, project_id, source_id, /* is_asked= */ false, NULL);
+	(void)!snapshot_charge(fleet, source_id, /* is_asked= */ false, NULL);
 }
 
 int snapshot_remove(struct snapshot *sn, struct err *err)
@@ -441,7 +448,7 @@ void snapshots_settle(struct fleet *fleet)
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link) {
 		if (!sn->is_there)
 			log_error("snapshot.damaged", "id=%s", sn->id);
-		(void)!snapshot_charge(fleet, sn->project_id, sn->source_id,
+		(void)!snapshot_charge(fleet, sn->source_id,
 		                       /* is_asked= */ false, NULL);
 	}
 	snapshot_drop_unused(fleet, NULL);

@@ -222,7 +222,7 @@ void wake_on_ended(struct sandbox *s)
 {
 	struct err err;
 
-	if (list_empty(&s->callers))
+	if (list_empty(&s->callers) && !s->rolls_to[0])
 		return;
 	if ((s->is_kept ? check_start(s, &err) : has_ended(s, &err)) < 0)
 		sandbox_tell_all(s, &s->callers, &err);

@@ -236,6 +236,13 @@ def create_snapshot(api, box):
     assert api("delete_snapshot", snapshot=made["id"])[0] == 404
 
 
+def roll_back_sandbox(api, box):
+    made = api("create_snapshot", id=box.id, body={})[1]
+    status, back = api("roll_back_sandbox", id=box.id, body={"snapshot": made["id"]})
+    assert (status, back["state"], back["snapshot_id"]) == (200, "running", made["id"])
+    api("delete_snapshot", snapshot=made["id"])
+
+
 def fork_sandbox(api, box):
     body = {"count": 2, "memory": False, "tags": {"a": "b"}, "timeout_ms": 60000}
     assert not mistakes(OPERATIONS["fork_sandbox"].body_types["application/json"]["schema"], body)

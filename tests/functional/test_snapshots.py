@@ -251,6 +251,56 @@ def test_memory_without_a_way_to_save_it_is_refused_by_name(sandbox):
         assert "memory" in refused.message and refused.hint
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("state", ["running", "paused", "stopped"])
+def test_a_rollback_brings_the_files_back_under_the_same_id(make_sandbox, saved, persistent, state):
+    if state == "stopped" and not persistent:
+        pytest.skip("one that is not persistent has ended then")
+    name = f"r-{uuid.uuid4().hex[:8]}"
+    sandbox = make_sandbox(persistent=persistent, name=name, env={"A": "1"})
+    sandbox.run("echo 1 > a; sudo sh -c 'echo u > /usr/local/u'")
+    snapshot = saved(sandbox)
+    sandbox.run("echo 2 > a; echo b > b; sudo rm /usr/local/u /etc/issue")
+    left = sandbox.start("sleep 1000")
+    if state != "running":
+        getattr(sandbox, {"paused": "pause", "stopped": "stop"}[state])()
+    info = sandbox.rollback(snapshot["id"])
+    assert (info.id, info.name, info.state, info.snapshot_id) == (sandbox.id, name, "running", snapshot["id"])
+    assert info.persistent == persistent
+    assert sandbox.run("cat a /usr/local/u /etc/issue > /dev/null && cat a; ls b 2>/dev/null; echo $A").stdout == "1\n1\n"
+    assert left.refresh().state != "running"
+    sandbox.run("echo 3 > a")
+    sandbox.rollback(snapshot["id"])  # again
+    assert sandbox.run("cat a").stdout == "1\n"
+    if persistent:
+        sandbox.stop()
+        sandbox.resume()
+        assert sandbox.run("cat a").stdout == "1\n"
+
+
+def test_bytes_are_counted_rightly_after_a_rollback(make_sandbox, saved):
+    sandbox = make_sandbox(persistent=True, limits={"disk_mib": 64})
+    sandbox.run("head -c 10M /dev/urandom > a")
+    first = saved(sandbox)
+    sandbox.rollback(first["id"])
+    sandbox.run("head -c 5M /dev/urandom > b")
+    second = saved(sandbox)
+    assert 15 << 20 <= second["bytes"] < 18 << 20
+    assert 5 << 20 <= second["own_bytes"] < 7 << 20  # what was written since, and no less for what there was before
+    assert sandbox.run("rm a b; head -c 80M /dev/urandom > c").exit_code != 0
+
+
+def test_a_rollback_that_cannot_be_is_refused_and_changes_nothing(make_sandbox, saved, client):
+    sandbox = make_sandbox(limits={"disk_mib": 64})
+    sandbox.run("head -c 20M /dev/urandom > a")
+    snapshot = saved(sandbox)
+    other = make_sandbox(limits={"disk_mib": 8})
+    for target, wanted in [(snapshot["id"], errors.InvalidField), ("nobody", errors.NotFound)]:
+        with pytest.raises(wanted):
+            other.rollback(target)
+    assert other.run("echo still here").stdout == "still here\n"
+
+
 def test_the_tree_tells_who_comes_from_whom(client, make_sandbox, saved):
     root = make_sandbox()
     first = saved(root)

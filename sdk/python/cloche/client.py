@@ -644,6 +644,10 @@ class Sandbox:
             raise errors.ForkError(sandboxes, made["failed"])
         return sandboxes
 
+    def rollback(self, snapshot: str) -> SandboxInfo:
+        """Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files."""
+        return self._post("rollback", {"snapshot": snapshot})
+
     def tree(self) -> Json:
         """{root_id, nodes}: what it comes from, and all that came from that; parents before their children."""
         return self.client.call(request("GET", ["sandboxes", self.id, "tree"]))

@@ -10,7 +10,7 @@
 
 #define NAME    "manifest"
 #define MAGIC   0x636c736eU /* "clsn" */
-#define VERSION 1
+#define VERSION 2
 
 static int hash(const struct manifest *m, struct digest *ret)
 {

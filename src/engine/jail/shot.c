@@ -3,14 +3,13 @@
  * Which snapshots there are, and what they weigh. With simple quotas what a sandbox writes counts
  * for its layer for as long as anyone has it, a snapshot too; a copy begins at nothing. So a
  * layer's limit is raised by what snapshots have of it, which is charged to their owner instead,
- * and lowered by what lies below a copy (the file `base` in the layer), which is in the sandbox's
+ * and lowered by what lies below a copy (the file `below` in the layer), which is in the sandbox's
  * sight.
  */
 #include "engine/jail/shot.h"
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "engine/jail/btrfs.h"
 #include "engine/jail/dir.h"
 #include "engine/jail/manifest.h"
@@ -76,43 +75,51 @@ size_t shot_count(void)
 	return n_all;
 }
 
-uint64_t shot_base(const char *id)
+static int read_below(int layer_fd, struct shot_below *ret)
 {
-	auto_fd int fd = shot_open_dir(jail_host.storage.fd, id);
-	uint64_t base = 0;
-	char text[32];
+	auto_fd int fd = openat(layer_fd, SHOT_BELOW, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd < 0 || fd_read_file(fd, SHOT_BASE, text, sizeof(text)) < 0 ||
-	    parse_u64(text, UINT64_MAX, &base) < 0)
-		return 0;
-	return base;
+	return fd < 0 ? -errno : fd_read_all(fd, ret, sizeof(*ret));
 }
 
-static uint64_t count_pinned(const char *id)
+struct shot_below shot_below(const char *id)
+{
+	auto_fd int fd = shot_open_dir(jail_host.storage.fd, id);
+	struct shot_below below = {0};
+
+	if (fd >= 0 && read_below(fd, &below) < 0)
+		below = (struct shot_below){0}; /* its first layer, over nothing */
+	return below;
+}
+
+static uint64_t count_pinned(const char *id, uint64_t line)
 {
 	uint64_t most = 0;
 
 	list_for_each (&all, const struct shot, s, link)
-		if (strcmp(s->info.source, id) == 0)
+		if (strcmp(s->info.source, id) == 0 && s->info.line == line)
 			most = MAX(most, s->info.written_bytes);
 	return most;
 }
 
 uint64_t shot_limit(const char *id, uint64_t disk_bytes)
 {
-	uint64_t base;
+	struct shot_below below;
 
 	if (!jail_host.storage.counts_once)
 		return disk_bytes;
-	base = shot_base(id);
-	return MAX(disk_bytes - MIN(base, disk_bytes), LIMIT_LEAST) + count_pinned(id);
+	below = shot_below(id);
+	return MAX(disk_bytes - MIN(below.bytes, disk_bytes), LIMIT_LEAST) +
+	       count_pinned(id, below.line);
 }
 
 uint64_t shot_usage(const char *id)
 {
 	uint64_t usage = storage_usage(&jail_host.storage, id);
 
-	return jail_host.storage.counts_once ? usage - MIN(usage, count_pinned(id)) : usage;
+	if (!jail_host.storage.counts_once)
+		return usage;
+	return usage - MIN(usage, count_pinned(id, shot_below(id).line));
 }
 
 void shot_set_limit(const char *id)

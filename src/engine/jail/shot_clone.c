@@ -14,7 +14,6 @@
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,8 +23,11 @@ static int set_up_copy(const struct guest *g, const struct snapshot_info *info, 
 {
 	static const char *const work[] = {"root.work", "usr.work"};
 	const struct guest_spec *spec = &g->spec;
-	char text[32];
-	int len = snprintf(text, sizeof(text), "%" PRIu64, info->bytes), r = 0;
+	struct shot_below below = {.bytes = info->bytes};
+	int r = 0;
+
+	random_bytes(&below.line, sizeof(below.line));
+	below.line = below.line >> 2 | 1; /* a number in JSON, and not the first one's */
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(work); i++) {
 		r = tree_remove(fd, work[i]);
@@ -33,7 +35,8 @@ static int set_up_copy(const struct guest *g, const struct snapshot_info *info, 
 			r = -errno;
 	}
 	if (r == 0)
-		r = fd_replace_file(fd, SHOT_BASE, text, (size_t)len, 0600, /* sync= */ false);
+		r = fd_replace_file(fd, SHOT_BELOW, &below, sizeof(below), 0600,
+		                    /* sync= */ false);
 	if (r == 0 && spec->keeper)
 		r = keep_mark(fd, spec->keeper, NULL);
 	else if (r == 0 && unlinkat(fd, "keeper", 0) < 0 && errno != ENOENT)

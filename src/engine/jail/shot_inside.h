@@ -4,13 +4,18 @@
 #include "engine/engine.h"
 
 #define SHOT_FILES     "files"
-#define SHOT_BASE      "base" /* in a layer that is a copy: how many bytes it began with */
+#define SHOT_BELOW     "below" /* in a layer that is a copy: struct shot_below */
 #define SHOT_NAME_SIZE (ID_SIZE + 8)
+
+struct shot_below {
+	uint64_t bytes; /* that it began with */
+	uint64_t line;  /* of struct snapshot_info */
+};
 
 const struct snapshot_info *shot_find(const char *id); /* borrowed or NULL */
 size_t shot_count(void);
 void shot_add(const struct snapshot_info *info); /* it is there now */
-uint64_t shot_base(const char *id);              /* of a layer; 0 = none */
+struct shot_below shot_below(const char *id);    /* of a layer; zero where it is its own first */
 void shot_set_limit(const char *id);             /* of a layer whose guest runs */
 int shot_open_dir(int dir_fd, const char *name); /* or -1 and errno */
 void shot_remove_dir(const char *name);          /* with the subvolume in it; blocks */

@@ -57,6 +57,7 @@ static struct list takings = LIST_INIT(takings);
 /* From here to start_child(): in a child. */
 static int measure(int layer_fd, struct snapshot_info *info, struct err *err)
 {
+	const struct shot_below below = shot_below(info->source);
 	uint64_t usage = 0;
 	int r = btrfs_usage(layer_fd, &usage);
 
@@ -64,7 +65,8 @@ static int measure(int layer_fd, struct snapshot_info *info, struct err *err)
 		return err_set(err, ERR_INTERNAL, -r, "cannot measure the snapshot");
 	info->is_unshared = !jail_host.storage.counts_once;
 	info->written_bytes = usage;
-	info->bytes = usage + (info->is_unshared ? 0 : shot_base(info->source));
+	info->line = below.line;
+	info->bytes = usage + (info->is_unshared ? 0 : below.bytes);
 	return 0;
 }
 

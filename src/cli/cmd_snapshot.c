@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Snapshots: what a sandbox was at one moment. */
+#include "base/clock.h"
+#include "cli/group.h"
+#include "cli/sheet.h"
+#include "cli/text.h"
+
+#include <stdio.h>
+
+struct snapshot_opts {
+	const char *name, *sandbox;
+	bool has_memory;
+	uint64_t expires_in_ms, keep_last;
+};
+
+static int snapshot_create(struct command *c, struct err *err)
+{
+	const struct snapshot_opts *o = c->arg;
+	auto_free char *path = remote_path("sandboxes", c->words[0], "snapshots");
+	auto_json json_t *body = json_object(), *reply = NULL;
+	int r;
+
+	if (o->name)
+		(void)json_object_set_new(body, "name", json_string(o->name));
+	if (o->has_memory)
+		(void)json_object_set_new(body, "memory", json_true());
+	if (o->expires_in_ms)
+		(void)json_object_set_new(body, "expires_in_ms",
+		                          json_integer((json_int_t)o->expires_in_ms));
+	if (o->keep_last)
+		(void)json_object_set_new(body, "keep_last",
+		                          json_integer((json_int_t)o->keep_last));
+	r = remote_call(c->remote, "POST", path, body, &reply, err);
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		printf("%s\n", command_text(reply, "id"));
+	return 0;
+}
+
+static void print_snapshots(const json_t *snapshots)
+{
+	static const char *const heads[] = {"ID", "NAME", "SANDBOX", "SIZE", "OWN", "STATE", "AGE"};
+	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
+	uint64_t now = clock_wall_us();
+	size_t i;
+	const json_t *one;
+
+	json_array_foreach(snapshots, i, one)
+	{
+		uint64_t created = command_number(one, "created_us");
+		const char *name = command_text(one, "name");
+		char age[16], size[16], own[16];
+
+		text_age(now > created ? now - created : 0, age);
+		text_bytes(command_number(one, "bytes"), size);
+		text_bytes(command_number(one, "own_bytes"), own);
+		table_add(&t, command_text(one, "id"));
+		table_add(&t, name[0] ? name : NULL);
+		table_add(&t, command_text(one, "sandbox_id"));
+		table_add(&t, size);
+		table_add(&t, own);
+		table_add(&t, command_text(one, "state"));
+		table_add(&t, age);
+	}
+	table_print(&t);
+	table_done(&t);
+}
+
+static int snapshot_ls(struct command *c, struct err *err)
+{
+	const struct snapshot_opts *o = c->arg;
+	auto_free char *path = remote_path("snapshots");
+	auto_json json_t *list = json_array();
+	int r;
+
+	if (o->sandbox)
+		path = remote_query(take_ptr(path), "sandbox", o->sandbox);
+	r = remote_list(c->remote, path, "snapshots", list, err);
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(list);
+	else
+		print_snapshots(list);
+	return 0;
+}
+
+static int snapshot_inspect(struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("snapshots", c->words[0]);
+	auto_json json_t *reply = NULL;
+	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
+
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		sheet_print(reply);
+	return 0;
+}
+
+static int snapshot_rm(struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("snapshots", c->words[0]);
+	auto_json json_t *reply = NULL;
+	int r = remote_call(c->remote, "DELETE", path, NULL, &reply, err);
+
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		printf("%s\n", command_text(reply, "id"));
+	return 0;
+}
+
+static const struct subcommand subcommands[] = {
+	{"create", snapshot_create, "[OPTIONS] SANDBOX",
+         "Saves a sandbox's files as they are at this moment, and prints the snapshot's id. The "
+         "sandbox goes on.\n'cloche create --snapshot' starts another from it, 'cloche rollback' "
+         "brings the same one back.",
+         "  cloche snapshot create --name before-upgrade agent\n"
+         "  cloche snapshot create --keep-last 5 agent\n"
+         "  cloche create --snapshot before-upgrade",
+         .n_words = 1, .n_opts = 4},
+	{"ls", snapshot_ls, "[OPTIONS]",
+         "Lists snapshots, the newest first. SIZE is all that one refers to, OWN what it is "
+         "charged for:\nwhat no earlier snapshot of the same sandbox has.",
+         "  cloche snapshot ls\n  cloche snapshot ls --sandbox agent", .first_opt = 4, .n_opts = 1},
+	{"inspect", snapshot_inspect, "[OPTIONS] SNAPSHOT",
+         "Shows all that is known of a snapshot.", "  cloche snapshot inspect before-upgrade",
+         .n_words = 1},
+	{"rm", snapshot_rm, "[OPTIONS] SNAPSHOT",
+         "Removes a snapshot. What was started from it goes on: it has a copy of its own.",
+         "  cloche snapshot rm before-upgrade", .n_words = 1},
+};
+
+static const struct group group = {
+	.name = "snapshot",
+	.about = "Snapshots: what a sandbox was at one moment, to start others from or to go back "
+		 "to.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+};
+
+int cmd_snapshot(int argc, char **argv)
+{
+	struct snapshot_opts opts = {0};
+	const struct opt rows[] = {
+		/* of create */
+		{0, "name", OPT_TEXT, &opts.name, "NAME",
+	         "call it so; names are the project's own"},
+		{0, "memory", OPT_FLAG, &opts.has_memory, NULL, "save running processes too"},
+		{0, "expires-in", OPT_MS, &opts.expires_in_ms, "TIME", "remove it after this long"},
+		{0, "keep-last", OPT_NUMBER, &opts.keep_last, "N",
+	         "remove older ones of this sandbox but so many; those with a name stay"},
+		/* of ls */
+		{0, "sandbox", OPT_TEXT, &opts.sandbox, "SANDBOX", "those of this one alone"},
+	};
+
+	return group_main(&group, rows, &opts, argc, argv);
+}
