@@ -138,6 +138,11 @@ def test_a_change_cuts_a_download_that_it_forbids(walled, internet, policy, sche
     assert box.get("other.test")[0] == 200
 
 
+def test_a_name_whose_servers_take_their_time_is_waited_for(walled):
+    box = walled({"allow": ["slow.test"]})
+    assert box.get("slow.test")[0] == 200
+
+
 def test_a_change_to_deny_all_and_back(walled):
     box = walled(ONE_HOST)
     assert box.sandbox.set_network("deny-all")["kind"] == "deny-all"

@@ -22,6 +22,7 @@ ZONE = {
     "allowed.test": [ALLOWED, ALLOWED6],
     "six.test": [ALLOWED6],
     "kept.test": [ALLOWED],
+    "slow.test": [ALLOWED],
     "other.test": [OTHER],
     "www.wild.test": [ALLOWED],
     "private.test": [PRIVATE],

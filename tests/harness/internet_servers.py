@@ -23,6 +23,7 @@ from internet_proxies import OWN, Connect, Socks, Through
 ZONE, LOG, RESOLVER, CERTIFICATES = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
 LOCK = threading.Lock()
 KEPT = "kept.test"  # the one name whose answer may be kept
+SLOW, SLOW_S = "slow.test", 1.2  # and one whose answers take so long
 
 
 def note(kind, **facts):
@@ -72,6 +73,8 @@ def answer(query):
 class Dns(socketserver.BaseRequestHandler):
     def handle(self):
         data, sock = self.request
+        if read_name(data)[0] == SLOW:
+            time.sleep(SLOW_S)
         sock.sendto(answer(data), self.client_address)
 
 

@@ -40,7 +40,7 @@ static const struct {
 static const struct {
 	const char *path, *text;
 } files[] = {
-	{"etc/resolv.conf", "nameserver 127.0.0.1\noptions attempts:1 timeout:1\n"},
+	{"etc/resolv.conf", "nameserver 127.0.0.1\noptions attempts:3 timeout:3\n"},
 	/* These three are told anew to each sandbox. */
 	{"etc/hostname", "sandbox\n"},
 	{"etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},

@@ -150,7 +150,7 @@ static const struct {
 	{"etc/hostname", 0644, 0, "sandbox\n"},
 	{"etc/hosts", 0644, 0, "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},
 	{"etc/machine-id", 0444, 0, ""},
-	{"etc/resolv.conf", 0644, 0, "nameserver 127.0.0.1\noptions attempts:1 timeout:1\n"},
+	{"etc/resolv.conf", 0644, 0, "nameserver 127.0.0.1\noptions attempts:3 timeout:3\n"},
 	{"etc/nsswitch.conf", 0644, 0,
          "passwd: files\ngroup: files\nshadow: files\ngshadow: files\n"
          "hosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"},
