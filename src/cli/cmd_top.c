@@ -145,12 +145,14 @@ static int by_disk(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
+typedef int (*order_fn)(const void *a, const void *b);
+
 static const struct {
 	const char *name;
-	int (*compare)(const void *a, const void *b);
+	order_fn compare;
 } orders[] = {{"cpu", by_cpu}, {"memory", by_memory}, {"disk", by_disk}};
 
-static int (*find_order(const char *name))(const void *a, const void *b)
+static order_fn find_order(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
 		if (strcmp(orders[i].name, name) == 0)
@@ -254,10 +256,10 @@ static int wait_ms(const sigset_t *signals, uint64_t ms)
 	return MAX(signo, 0);
 }
 
-static int rounds(struct command *c, bool is_screen, const sigset_t *signals, struct err *err)
+static int rounds(struct command *c, order_fn order, bool is_screen, const sigset_t *signals,
+                  struct err *err)
 {
 	const struct top_opts *opts = c->arg;
-	int (*order)(const void *a, const void *b) = find_order(opts->sort);
 	const struct round none = {0};
 	auto_call(round_done) struct round before = {0};
 	int r = take_round(c, &none, &before, err);
@@ -287,10 +289,11 @@ static int top(struct command *c, struct err *err)
 {
 	const struct top_opts *opts = c->arg;
 	bool is_screen = isatty(STDOUT_FILENO) && !opts->once && !c->common.json;
+	order_fn order = find_order(opts->sort);
 	sigset_t signals;
 	int r;
 
-	if (!find_order(opts->sort))
+	if (!order)
 		return err_field(err, "--sort", "must be cpu, memory or disk");
 	(void)sigemptyset(&signals);
 	(void)sigaddset(&signals, SIGINT);
@@ -299,7 +302,7 @@ static int top(struct command *c, struct err *err)
 	(void)sigprocmask(SIG_BLOCK, &signals, NULL);
 	if (is_screen)
 		printf(SCREEN_ON);
-	r = rounds(c, is_screen, &signals, err);
+	r = rounds(c, order, is_screen, &signals, err);
 	if (is_screen)
 		printf(SCREEN_OFF);
 	return r;
