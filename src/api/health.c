@@ -11,6 +11,8 @@ static void put_host(struct json_writer *w, const struct msg_reply *host)
 {
 	json_open_array(w, "engines");
 	isolation_to_json(&host->probe.isolation, w, NULL);
+	if (host->probe.vm.engine)
+		isolation_to_json(&host->probe.vm, w, NULL);
 	json_close_array(w);
 	json_open_object(w, "host");
 	json_put_u64(w, "cpus", host->probe.cpus);

@@ -37,10 +37,18 @@ struct box *box_new(struct broker *b)
 	struct box *box = xnew0(struct box);
 
 	box->broker = b;
+	box->engine = b->engine;
 	list_init(&box->waiters);
 	list_append(&b->boxes, &box->link);
 	b->n_boxes++;
 	return box;
+}
+
+void box_set_engine(struct box *box)
+{
+	const struct broker *b = box->broker;
+
+	box->engine = box->spec.engine == ENGINE_VM ? b->config.vm : b->engine;
 }
 
 void box_free(struct box *box)
@@ -107,7 +115,7 @@ void box_kill(struct box *box)
 	assert(box->state == BOX_RUNNING);
 	freeze_cancel(box);
 	box->state = BOX_KILLING;
-	box->broker->engine->kill(box->guest, on_guest_gone, box);
+	box->engine->kill(box->guest, on_guest_gone, box);
 }
 
 void box_on_guest_ended(struct guest *g, int wait_status, void *arg)
@@ -121,9 +129,9 @@ void box_on_guest_ended(struct guest *g, int wait_status, void *arg)
 	log_info("sandbox.ended", "id=%s wait_status=0x%x", box->spec.id, wait_status);
 	box_reply_init(&reply, MSG_ENDED, 0, box->spec.id);
 	reply.ended.wait_status = wait_status;
-	if (b->engine->usage(g, &reply.ended.usage, NULL) < 0)
+	if (box->engine->usage(g, &reply.ended.usage, NULL) < 0)
 		memset(&reply.ended.usage, 0, sizeof(reply.ended.usage));
-	b->engine->shortage(g, &reply.ended.shortage);
+	box->engine->shortage(g, &reply.ended.shortage);
 	wire_reply(b->wire, &reply, NULL);
 	box_kill(box);
 }
@@ -140,8 +148,8 @@ void box_on_guest_started(struct guest *g, const struct err *err, void *arg)
 	if (!err) {
 		box->state = BOX_RUNNING;
 		box->guest = g;
-		reply.isolation = b->engine->isolation();
-		if (b->engine->connect(box->guest, fds, &reply.err) == 0)
+		reply.isolation = box->engine->isolation(g);
+		if (box->engine->connect(box->guest, fds, &reply.err) == 0)
 			reply.err = (struct err){0};
 	} else {
 		reply.err = *err;

@@ -76,6 +76,13 @@ static int adopt_one(const char *id, struct err *err, void *arg)
 		box_free(box);
 		return r;
 	}
+	box_set_engine(box);
+	if (!box->engine) { /* it was started by a broker that had vms */
+		box->engine = b->engine;
+		box->state = BOX_RUNNING;
+		box_kill(box);
+		return err_set(err, ERR_UNSUPPORTED, ENOSYS, "there are no vms any more");
+	}
 	box->state = BOX_RUNNING;
 	box->has_slot = slots_claim(&b->slots, box->spec.slot);
 	if (box->has_slot)
@@ -98,6 +105,10 @@ static int broker_start(struct broker *b, struct err *err)
 		r = b->engine->probe(&b->config.host, err);
 	if (r < 0)
 		return r;
+	if (!b->config.vm)
+		(void)err_set(&b->vm_err, ERR_UNSUPPORTED, ENOSYS, "this daemon has no vms");
+	else if (b->config.vm->probe(&b->config.host, &b->vm_err) == 0)
+		b->vm_err = (struct err){0};
 	r = adopt_all(b->config.host.run_dir, adopt_one, b, err);
 	if (r < 0)
 		return r;
@@ -140,6 +151,8 @@ void broker_free(struct broker *b)
 
 	if (!b)
 		return;
+	if (b->config.vm)
+		b->config.vm->leave();
 	b->engine->leave();
 	seals_free(b);
 	while ((box = list_first(&b->boxes, struct box, link))) {

@@ -15,6 +15,7 @@ struct broker;
 struct broker_config {
 	struct loop *loop;
 	const struct engine *engine;
+	const struct engine *vm;        /* a second one for guests that ask for it, or NULL */
 	struct engine_host host;        /* handed to the engine's probe(); loop is filled in */
 	int gateway_fd;                 /* SOCK_SEQPACKET; the broker owns it, also on failure */
 	struct guest_limits max_limits; /* the hard bounds: no gateway can go past them */

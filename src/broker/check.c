@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define ENGINE_JAIL 1
 #define IMAGE_LEAST 4096
 #define IMAGE_MOST  (UINT64_C(1) << 40)
 
@@ -139,7 +138,7 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 {
 	int r;
 
-	if (req->create.engine != ENGINE_JAIL)
+	if (req->create.engine != ENGINE_JAIL && req->create.engine != ENGINE_VM)
 		return err_field(err, "engine", "%u is not known", req->create.engine);
 	if (req->create.is_resumed > (req->create.keeper != 0))
 		return err_field(err, "is_resumed", "only what was kept can be resumed");

@@ -40,7 +40,7 @@ static void look(struct loop *loop, void *arg)
 {
 	struct freeze *f = arg;
 	struct box *box = f->box;
-	const struct engine *engine = box->broker->engine;
+	const struct engine *engine = box->engine;
 	struct err err = {0}, ignored;
 	int r = engine->freeze(box->guest, /* on= */ true, &err);
 
@@ -63,7 +63,7 @@ int freeze_begin(struct box *box, uint64_t tag, struct err *err)
 {
 	struct loop *loop = box->broker->config.loop;
 	struct freeze *f;
-	int r = box->broker->engine->freeze(box->guest, /* on= */ true, err);
+	int r = box->engine->freeze(box->guest, /* on= */ true, err);
 
 	if (r != 1)
 		return r;

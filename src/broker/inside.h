@@ -18,6 +18,7 @@ struct waiter { /* a delete or stop that is not answered yet */
 struct box {
 	struct list link;
 	struct broker *broker;
+	const struct engine *engine;
 	enum box_state state;
 	bool has_slot;
 	bool is_deleted; /* a kept layer goes too */
@@ -31,7 +32,8 @@ struct box {
 
 struct broker {
 	struct broker_config config;
-	const struct engine *engine;
+	const struct engine *engine; /* of the host and of most guests; config.vm of the others */
+	struct err vm_err;           /* why there are no vms */
 	struct wire *wire;
 	loop_fn over;
 	void *over_arg;
@@ -49,6 +51,7 @@ struct broker {
 /* box.c */
 struct box *box_find(struct broker *b, const char *id);
 struct box *box_new(struct broker *b); /* without a guest; the caller sets its state */
+void box_set_engine(struct box *box);  /* as its spec says */
 void box_free(struct box *box);        /* it has no waiters */
 void box_wait(struct box *box, const struct msg_request *req); /* answers req at its end */
 void box_kill(struct box *box);                                /* it is running */

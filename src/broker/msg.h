@@ -51,7 +51,7 @@ struct msg_request {
 	union {
 		struct {
 			char hostname[64];
-			uint32_t engine;     /* 1 jail */
+			uint32_t engine;     /* of enum engine_kind */
 			uint32_t is_resumed; /* 1 only with a keeper */
 			uint32_t is_shown;   /* 1 only with an image and without a keeper */
 			uint32_t reserved;
@@ -91,6 +91,8 @@ struct msg_reply {
 	union {
 		struct {
 			struct isolation isolation;
+			struct isolation vm; /* engine 0: vm_err says why there are none */
+			struct err vm_err;
 			uint32_t cpus;
 			uint32_t reserved;
 			uint64_t memory_bytes;

@@ -27,7 +27,10 @@ static int do_probe(struct broker *b, const struct msg_request *req, struct msg_
 	(void)fds;
 	if (sysinfo(&info) < 0 || statvfs(b->config.host.data_dir, &disk) < 0)
 		return err_set(&reply->err, ERR_INTERNAL, errno, "cannot measure the host");
-	reply->probe.isolation = b->engine->isolation();
+	reply->probe.isolation = b->engine->isolation(NULL);
+	if (b->vm_err.code == ERR_NONE)
+		reply->probe.vm = b->config.vm->isolation(NULL);
+	reply->probe.vm_err = b->vm_err;
 	reply->probe.cpus = cpus > 0 ? (uint32_t)cpus : 1;
 	reply->probe.memory_bytes = (uint64_t)info.totalram * info.mem_unit;
 	reply->probe.disk_free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
@@ -55,6 +58,10 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	(void)fds;
 	if (r < 0)
 		return r;
+	if (req->create.engine == ENGINE_VM && b->vm_err.code != ERR_NONE) {
+		reply->err = b->vm_err;
+		return -ENOSYS;
+	}
 	r = slots_take(&b->slots, &slot);
 	if (r < 0)
 		return err_set(&reply->err, ERR_CAPACITY, -r, "no uid range is free");
@@ -64,6 +71,8 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	memcpy(box->spec.id, req->id, sizeof(box->spec.id));
 	memcpy(box->spec.hostname, req->create.hostname, sizeof(box->spec.hostname));
 	box->spec.slot = slot;
+	box->spec.engine = req->create.engine;
+	box_set_engine(box);
 	box->has_slot = true;
 	box->spec.image = req->create.image;
 	box->spec.limits = req->create.limits;
@@ -73,8 +82,8 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	memcpy(box->spec.snapshot, req->create.snapshot, sizeof(box->spec.snapshot));
 	box->spec.is_shown = req->create.is_shown;
 	broker_work_begin(b);
-	r = b->engine->start(&box->spec, box_on_guest_started, box_on_guest_ended, box, &box->guest,
-	                     &reply->err);
+	r = box->engine->start(&box->spec, box_on_guest_started, box_on_guest_ended, box,
+	                       &box->guest, &reply->err);
 	if (r == 0)
 		return 1;
 	slots_give(&b->slots, slot);
@@ -102,7 +111,7 @@ static int do_connect(struct broker *b, const struct msg_request *req, struct ms
 {
 	struct box *box = find_running(b, req->id, &reply->err);
 
-	return box ? b->engine->connect(box->guest, fds, &reply->err) : -ESRCH;
+	return box ? box->engine->connect(box->guest, fds, &reply->err) : -ESRCH;
 }
 
 /* No guest lives under this id: at most a layer is there. */
@@ -148,7 +157,7 @@ static int do_limits(struct broker *b, const struct msg_request *req, struct msg
 	(void)fds;
 	if (!box)
 		return -ESRCH;
-	r = b->engine->set_limits(box->guest, &req->limits, &reply->err);
+	r = box->engine->set_limits(box->guest, &req->limits, &reply->err);
 	if (r == 0)
 		box->spec.limits = req->limits;
 	return r;
@@ -160,7 +169,7 @@ static int do_usage(struct broker *b, const struct msg_request *req, struct msg_
 	struct box *box = find_running(b, req->id, &reply->err);
 
 	(void)fds;
-	return box ? b->engine->usage(box->guest, &reply->usage, &reply->err) : -ESRCH;
+	return box ? box->engine->usage(box->guest, &reply->usage, &reply->err) : -ESRCH;
 }
 
 static int do_freeze(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
@@ -174,7 +183,7 @@ static int do_freeze(struct broker *b, const struct msg_request *req, struct msg
 	freeze_cancel(box);
 	if (req->op == MSG_FREEZE)
 		return freeze_begin(box, req->tag, &reply->err);
-	return b->engine->freeze(box->guest, /* on= */ false, &reply->err);
+	return box->engine->freeze(box->guest, /* on= */ false, &reply->err);
 }
 
 struct fork_wait {
@@ -208,12 +217,12 @@ static int do_fork(struct broker *b, const struct msg_request *req, struct msg_r
 	(void)fds;
 	if (!box)
 		return -ESRCH;
-	if (!b->engine->fork)
+	if (!box->engine->fork)
 		return err_set(&reply->err, ERR_UNSUPPORTED, ENOSYS, "this engine has no zygotes");
 	w = xnew0(struct fork_wait);
 	*w = (struct fork_wait){.broker = b, .tag = req->tag};
 	memcpy(w->id, req->id, sizeof(w->id));
-	r = b->engine->fork(box->guest, req->fork.tag, on_forked, w, &reply->err);
+	r = box->engine->fork(box->guest, req->fork.tag, on_forked, w, &reply->err);
 	if (r < 0) {
 		free(w);
 		return r;
@@ -256,7 +265,7 @@ static int do_list(struct broker *b, const struct msg_request *req, struct msg_r
 			continue;
 		box_reply_init(&row, MSG_LIST, req->tag, box->spec.id);
 		row.list.limits = box->spec.limits;
-		row.list.isolation = b->engine->isolation();
+		row.list.isolation = box->engine->isolation(box->guest);
 		row.list.image = box->spec.image;
 		row.list.is_alive = 1;
 		row.list.keeper = box->spec.keeper;
@@ -272,9 +281,9 @@ static struct box *find_with_door(struct broker *b, const char *id, struct err *
 {
 	struct box *box = find_running(b, id, err);
 
-	if (!box || b->engine->open_door)
+	if (!box || box->engine->open_door)
 		return box;
-	(void)err_set(err, ERR_UNSUPPORTED, 0, "engine %s has no network", b->engine->name);
+	(void)err_set(err, ERR_UNSUPPORTED, 0, "engine %s has no network", box->engine->name);
 	return NULL;
 }
 
@@ -282,7 +291,7 @@ static int do_door(struct broker *b, const struct msg_request *req, struct msg_r
                    int *fds)
 {
 	struct box *box = find_with_door(b, req->id, &reply->err);
-	int r = box ? b->engine->open_door(box->guest, fds, &reply->err) : -ESRCH;
+	int r = box ? box->engine->open_door(box->guest, fds, &reply->err) : -ESRCH;
 
 	for (size_t i = 0; r == 0 && i < DOOR_SOCKETS; i++)
 		reply->door.sockets |= fds[i] >= 0 ? BIT(i) : 0;
@@ -295,7 +304,7 @@ static int do_door_close(struct broker *b, const struct msg_request *req, struct
 	struct box *box = find_with_door(b, req->id, &reply->err);
 
 	(void)fds;
-	return box ? b->engine->close_door(box->guest, &reply->err) : -ESRCH;
+	return box ? box->engine->close_door(box->guest, &reply->err) : -ESRCH;
 }
 
 static int do_dial(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
@@ -305,8 +314,8 @@ static int do_dial(struct broker *b, const struct msg_request *req, struct msg_r
 
 	if (!box)
 		return -ESRCH;
-	return b->engine->dial(box->guest, (int)req->dial.family, (uint16_t)req->dial.port, fds,
-	                       &reply->err);
+	return box->engine->dial(box->guest, (int)req->dial.family, (uint16_t)req->dial.port, fds,
+	                         &reply->err);
 }
 
 static int (*const requests[])(struct broker *b, const struct msg_request *req,

@@ -44,9 +44,9 @@ int seals_do_seal(struct broker *b, const struct msg_request *req, struct msg_re
 	int r;
 
 	(void)fds;
-	if (!b->engine->seal)
+	if (!(box ? box->engine : b->engine)->seal)
 		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no templates",
-		               b->engine->name);
+		               (box ? box->engine : b->engine)->name);
 	if (box && box->state != BOX_RUNNING)
 		return err_set(&reply->err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", req->id,
 		               box->state == BOX_STARTING ? "starting" : "ending");

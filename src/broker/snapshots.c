@@ -49,9 +49,9 @@ int snapshots_do_take(struct broker *b, const struct msg_request *req, struct ms
 	int r;
 
 	(void)fds;
-	if (!b->engine->snapshot)
+	if (!(box ? box->engine : b->engine)->snapshot)
 		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no snapshots",
-		               b->engine->name);
+		               (box ? box->engine : b->engine)->name);
 	if (box && box->state != BOX_RUNNING)
 		return err_set(&reply->err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", req->id,
 		               box->state == BOX_STARTING ? "starting" : "ending");

@@ -34,7 +34,7 @@ struct life_opts { /* of one that stays */
 	{'e', "env",       OPT_LIST,    &(s).env,        "K=V",   "environment; a bare K takes yours; may be repeated"},        \
 	{0,   "network",   OPT_TEXT,    &(s).network,    "POLICY", "what it may reach: deny-all (the default), allow-all, or a JSON file"}, \
 	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; may be repeated"},          \
-	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto or jail"},                                              \
+	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto, jail or vm"},                                              \
 	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}
 /* clang-format on */
 

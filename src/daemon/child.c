@@ -111,15 +111,18 @@ static int broker_run(const struct broker_config *config, int control_fd)
 int broker_main(const struct site *site, int gateway_fd, int control_fd)
 {
 	const struct config *c = site->config;
-	const int keep[] = {gateway_fd, control_fd, site->lock_fd, site->agent_fd};
+	const int keep[] = {gateway_fd, control_fd, site->lock_fd, site->agent_fd, site->vmm_fd};
 	struct broker_config config = {
 		.engine = &jail_engine,
+		.vm = &vm_engine,
 		.host = {.data_dir = c->data_dir,
 	                 .run_dir = c->run_dir,
 	                 .agent_fd = site->agent_fd,
+	                 .vmm_fd = site->vmm_fd,
 	                 .kernels_dir = site->kernels_dir,
 	                 .warm_modules = c->has_no_zygotes ? NULL : c->warm_modules,
-	                 .is_plain_storage = c->is_plain_storage},
+	                 .is_plain_storage = c->is_plain_storage,
+	                 .is_vm_emulated = c->is_vm_emulated},
 		.gateway_fd = gateway_fd,
 		.max_limits = c->max_limits,
 		/* A spare that makes room for a sandbox may still be going when that comes. */

@@ -54,6 +54,8 @@ struct config {
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;
 	bool is_plain_storage;
+	char **engines;     /* that sandboxes may have; NULL: all */
+	bool is_vm_emulated; /* as if there were no KVM */
 	char *warm_modules; /* "" = none but the driver's own */
 	bool has_no_zygotes;
 	bool is_rm;    /* delete all sandboxes at the end */
@@ -72,6 +74,7 @@ must_check int config_parse(struct config *c, const char *name, const char *text
 must_check int config_load(struct config *c, int argc, char **argv, struct err *err);
 /* The last step of config_load(): paths made absolute, settings held against each other. */
 must_check int config_check(struct config *c, struct err *err);
+uint32_t config_engines_forbidden(const struct config *c); /* bits of 1 << enum engine_kind */
 /* For settings that a running daemon cannot change, *next and *old change values, so that *next has
  * what holds; fn (or NULL) is told the option of each that differed. */
 void config_keep_fixed(struct config *next, struct config *old, void (*fn)(const char *option));

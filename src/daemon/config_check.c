@@ -61,6 +61,23 @@ static int check_warm_modules(const char *names, struct err *err)
 	return 0;
 }
 
+static int check_engines(char *const *names, struct err *err)
+{
+	for (; names && *names; names++)
+		if (strcmp(*names, "jail") != 0 && strcmp(*names, "vm") != 0)
+			return err_field(err, "engines", "'%s' is neither jail nor vm", *names);
+	return 0;
+}
+
+uint32_t config_engines_forbidden(const struct config *c)
+{
+	uint32_t forbidden = c->engines ? BIT(ENGINE_JAIL) | BIT(ENGINE_VM) : 0;
+
+	for (char *const *name = c->engines; name && *name; name++)
+		forbidden &= ~BIT(strcmp(*name, "vm") == 0 ? ENGINE_VM : ENGINE_JAIL);
+	return forbidden;
+}
+
 int config_check(struct config *c, struct err *err)
 {
 	char **const paths[] = {&c->data_dir, &c->run_dir, &c->socket,         &c->tls_cert,
@@ -79,6 +96,8 @@ int config_check(struct config *c, struct err *err)
 		                 "certificate and key go together");
 	if (strlen(c->currency) > CURRENCY_MAX)
 		return err_field(err, "currency", "has more than %d letters", CURRENCY_MAX);
-	r = check_warm_modules(c->warm_modules, err);
+	r = check_engines(c->engines, err);
+	if (r == 0)
+		r = check_warm_modules(c->warm_modules, err);
 	return r < 0 ? r : check_ceilings(c, err);
 }

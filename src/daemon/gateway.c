@@ -281,6 +281,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.spool_dir = SPOOL_DIR,
 		.jots_path = JOTS_PATH,
 		.default_template = c->default_template ? c->default_template : "python",
+		.engines_forbidden = config_engines_forbidden(c),
 		.spool_bytes_max = c->spool_bytes,
 		.default_limits = c->default_limits,
 		.max_limits = c->max_limits,

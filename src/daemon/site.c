@@ -30,7 +30,7 @@
 
 void site_init(struct site *s, const struct config *config)
 {
-	*s = (struct site){.config = config, .lock_fd = -1, .agent_fd = -1};
+	*s = (struct site){.config = config, .lock_fd = -1, .agent_fd = -1, .vmm_fd = -1};
 }
 
 static int find_user(struct site *s, struct err *err)
@@ -182,20 +182,13 @@ static int find_self(char *self, size_t size, struct err *err)
 }
 
 /* Beside the program: installed together (../libexec/cloche), or in one build directory. */
-static int open_agent(const struct config *c, int *ret_fd, struct err *err)
+static int open_beside(const char *name, const char *built, int *ret_fd, struct err *err)
 {
-	static const char *const places[] = {"cloche-agent", "src/agent/cloche-agent",
-	                                     "../libexec/cloche/cloche-agent"};
+	auto_free char *installed = xasprintf("../libexec/cloche/%s", name);
+	const char *const places[] = {name, built, installed};
 	char self[PATH_MAX];
-	int r;
+	int r = find_self(self, sizeof(self), err);
 
-	if (c->agent) {
-		*ret_fd = open(c->agent, O_RDONLY | O_CLOEXEC);
-		return *ret_fd >= 0 ? 0
-		                    : err_set(err, ERR_INTERNAL, errno,
-		                              "cannot open the agent '%s'", c->agent);
-	}
-	r = find_self(self, sizeof(self), err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
@@ -205,7 +198,20 @@ static int open_agent(const struct config *c, int *ret_fd, struct err *err)
 		if (*ret_fd >= 0)
 			return 0;
 	}
-	(void)err_set(err, ERR_UNAVAILABLE, ENOENT, "no cloche-agent beside '%s'", self);
+	return err_set(err, ERR_UNAVAILABLE, ENOENT, "no %s beside '%s'", name, self);
+}
+
+static int open_agent(const struct config *c, int *ret_fd, struct err *err)
+{
+
+	if (c->agent) {
+		*ret_fd = open(c->agent, O_RDONLY | O_CLOEXEC);
+		return *ret_fd >= 0 ? 0
+		                    : err_set(err, ERR_INTERNAL, errno,
+		                              "cannot open the agent '%s'", c->agent);
+	}
+	if (open_beside("cloche-agent", "src/agent/cloche-agent", ret_fd, err) == 0)
+		return 0;
 	return err_hint(err, "name it with --agent PATH");
 }
 
@@ -225,25 +231,40 @@ static int find_kernels(struct site *s, struct err *err)
 }
 
 /* Sealed, so that what starts in every sandbox cannot change while the daemon runs. */
+static int load_program(const char *name, int file, int *ret_fd, struct err *err)
+{
+	auto_fd int memfd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct stat st;
+	off_t at = 0;
+
+	if (memfd < 0 || fstat(file, &st) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot load %s", name);
+	while (at < st.st_size)
+		if (sendfile(memfd, file, &at, (size_t)(st.st_size - at)) <= 0)
+			return err_set(err, ERR_INTERNAL, errno, "cannot load %s", name);
+	if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot seal %s", name);
+	*ret_fd = take_fd(&memfd);
+	return 0;
+}
+
 static int load_agent(struct site *s, struct err *err)
 {
 	auto_fd int file = -1;
-	auto_fd int memfd = memfd_create("cloche-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct stat st;
-	off_t at = 0;
 	int r = open_agent(s->config, &file, err);
 
-	if (r < 0)
-		return r;
-	if (memfd < 0 || fstat(file, &st) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot load the agent");
-	while (at < st.st_size)
-		if (sendfile(memfd, file, &at, (size_t)(st.st_size - at)) <= 0)
-			return err_set(err, ERR_INTERNAL, errno, "cannot load the agent");
-	if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot seal the agent");
-	s->agent_fd = take_fd(&memfd);
-	return 0;
+	return r < 0 ? r : load_program("cloche-agent", file, &s->agent_fd, err);
+}
+
+/* Without it there are no vms. */
+static int load_vmm(struct site *s, struct err *err)
+{
+	auto_fd int file = -1;
+	struct err ignored;
+
+	if (open_beside("cloche-vmm", "src/vmm/cloche-vmm", &file, &ignored) < 0)
+		return 0;
+	return load_program("cloche-vmm", file, &s->vmm_fd, err);
 }
 
 static int add_listener(struct site *s, int fd, bool is_unix, struct err *err)
@@ -294,6 +315,8 @@ int site_prepare(struct site *s, struct err *err)
 	if (r == 0)
 		r = load_agent(s, err);
 	if (r == 0)
+		r = load_vmm(s, err);
+	if (r == 0)
 		r = find_kernels(s, err);
 	return r < 0 ? r : open_listeners(s, err);
 }
@@ -340,6 +363,8 @@ void site_done(struct site *s)
 	s->n_listeners = 0;
 	if (s->agent_fd >= 0)
 		(void)close(take_fd(&s->agent_fd));
+	if (s->vmm_fd >= 0)
+		(void)close(take_fd(&s->vmm_fd));
 	free(take_ptr(s->kernels_dir));
 	if (s->lock_fd >= 0)
 		(void)close(take_fd(&s->lock_fd));

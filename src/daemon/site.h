@@ -27,6 +27,7 @@ struct site {
 	gid_t gid;
 	int lock_fd;
 	int agent_fd;      /* sealed memfd */
+	int vmm_fd;        /* likewise, cloche-vmm; -1: it is not there */
 	char *kernels_dir; /* NULL: not found */
 	struct site_listener listeners[SITE_LISTENERS_MAX];
 	size_t n_listeners;

@@ -24,12 +24,16 @@ struct guest_limits {
 	uint32_t reserved;
 };
 
+enum engine_kind { ENGINE_JAIL = 1, ENGINE_VM = 2 };
+
 struct guest_spec {
 	char id[ID_SIZE];
 	char hostname[64];
 	uint32_t slot;       /* picked by the broker: names the uid range */
 	uint32_t is_resumed; /* 1: starts over the layer that was kept under its id */
-	uint32_t is_shown; /* 1: it is a sandbox of "host", and the image its directory /template */
+	uint32_t is_shown;   /* 1: it is a sandbox of "host", and the image its directory /template */
+	uint32_t engine;     /* of enum engine_kind */
+	uint32_t is_kvm;     /* a vm's, set by its engine */
 	uint32_t reserved;
 	struct digest image; /* of its template; zero = "host", which has none */
 	struct guest_limits limits;
@@ -124,7 +128,7 @@ const char *wall_name(enum wall wall); /* "user_namespace", … */
 
 enum grade { GRADE_PROCESS = 1, GRADE_EMULATED = 2, GRADE_HARDWARE = 3 };
 struct isolation {
-	uint32_t engine; /* 1 jail, 2 vm */
+	uint32_t engine; /* of enum engine_kind; 0: there is none */
 	uint32_t grade;
 	uint32_t walls, gaps; /* bits of enum wall */
 };
@@ -163,6 +167,8 @@ struct engine_host { /* what an engine is given once, at probe() */
 	const char *kernels_dir; /* the interpreters' drivers, or NULL: there are none */
 	const char *warm_modules; /* of Python's zygote, parted by commas; NULL: no zygotes */
 	int agent_fd;             /* the agent's binary as a sealed memfd */
+	int vmm_fd;               /* cloche-vmm's likewise, or -1: no vms */
+	bool is_vm_emulated;      /* told to do without KVM */
 	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap
 	                        */
 	/* Called for every guest, whoever started it and however it ended, when its last process is
@@ -178,7 +184,7 @@ struct engine {
 	int (*probe)(const struct engine_host *host, struct err *err);
 	void (*leave)(void); /* the broker stops: takes down what probe() made if no guest is alive,
 	                        else leaves it */
-	struct isolation (*isolation)(void);
+	struct isolation (*isolation)(const struct guest *g); /* NULL: of the next one */
 	int (*start)(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
 	             void *arg, struct guest **ret, struct err *err);
 	/* Takes over a guest of an earlier broker from its record; -ESRCH and everything of it
@@ -246,3 +252,5 @@ struct engine {
 	void (*sweep)(bool (*is_known)(const char *id, void *arg), void *arg);
 };
 extern const struct engine jail_engine;
+/* Stands on the jail's: what all guests share is that one's to set up, take down and sweep. */
+extern const struct engine vm_engine;

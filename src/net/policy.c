@@ -80,6 +80,11 @@ bool policy_leads_elsewhere(const struct policy *p, const struct hostname *name)
 	return is_led;
 }
 
+bool policy_opens(const struct policy *p)
+{
+	return p->n_rules > 0 || p->mode != POLICY_ENFORCE;
+}
+
 bool policy_opens_tls(const struct policy *p)
 {
 	for (size_t i = 0; i < p->n_rules; i++)

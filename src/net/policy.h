@@ -174,5 +174,6 @@ bool policy_target_is_equal(const struct policy_target *a, const struct policy_t
 bool policy_leads_elsewhere(const struct policy *p, const struct hostname *name);
 /* The proxy that connections of the rule (NULL: of none, when recording) go through, or NULL. */
 const struct policy_target *policy_proxy_of(const struct policy *p, const struct policy_rule *rule);
-bool policy_opens_tls(const struct policy *p);             /* whether any of its rules does */
+bool policy_opens(const struct policy *p);     /* whether anything can pass: not deny-all */
+bool policy_opens_tls(const struct policy *p); /* whether any of its rules does */
 const char *policy_action_name(enum policy_action action); /* "allow" */

@@ -78,7 +78,7 @@ int create_ask(struct sandbox *s, struct err *err)
 
 	memcpy(req.id, s->id, sizeof(req.id));
 	create_hostname(s, req.create.hostname);
-	req.create.engine = 1;
+	req.create.engine = s->engine;
 	req.create.limits = s->limits;
 	req.create.image = s->image;
 	req.create.is_shown = s->is_shown;
@@ -112,6 +112,7 @@ static struct sandbox *new_sandbox(struct fleet *fleet, const struct guest_limit
 	s->tags = json_object();
 	s->env = json_object();
 	s->template = xstrdup(TEMPLATE_HOST);
+	s->engine = ENGINE_JAIL;
 	s->limits = *limits;
 	s->channels_to = CHANNEL_BLOCK; /* the record that is written anyway reserves the first */
 	return s;
@@ -278,6 +279,7 @@ static int begin(struct sandbox *s, const struct once *once, sandbox_done_fn don
 }
 
 struct wishes { /* read from the spec */
+	uint32_t engine;
 	struct guest_limits limits;
 	uint64_t timeout_ms;
 	struct policy *policy;
@@ -308,10 +310,16 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		r = spec_check(fleet, project_id, &filled, &w->limits, &w->timeout_ms, err);
 	if (r == 0 && w->snapshot)
 		r = snapshot_check_disk(w->snapshot, w->limits.disk_bytes, err);
+	if (r == 0)
+		r = engine_choose(fleet, spec->engine, spec->min_grade, &w->engine, err);
 	if (r == 0 && !spec->image && !spec->snapshot)
 		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
 	if (r == 0)
 		r = network_read(spec->network, "network", &w->policy, err);
+	if (r == 0 && (spec->source || policy_opens(w->policy)))
+		r = engine_refuse_vm(w->engine, "network", err);
+	if (r == 0 && spec->snapshot)
+		r = engine_refuse_vm(w->engine, "snapshots", err);
 	if (r == 0 && spec->source)
 		r = source_read(spec->source, &w->source, err);
 	if (r == 0 && spec->source)
@@ -354,10 +362,12 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		return r;
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
 	 * a layer that is kept. */
-	spare = spec->name || spec->is_persistent || spec->image || w.snapshot
+	spare = spec->name || spec->is_persistent || spec->image || w.snapshot ||
+	                        w.engine != ENGINE_JAIL
 	                ? NULL
 	                : pool_offer(fleet->pool, spec->set ? spec->set : w.template, &w.limits);
 	s = spare ? spare : new_sandbox(fleet, &w.limits);
+	s->engine = w.engine;
 	set_owner(s, project_id, spec, w.timeout_ms);
 	if (w.template)
 		set_template(s, w.template);

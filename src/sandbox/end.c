@@ -10,6 +10,7 @@
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
 #include "sandbox/source.h"
+#include "vmm/orders.h"
 
 #include <sys/wait.h>
 
@@ -193,6 +194,32 @@ void sandbox_end_kept(struct sandbox *s)
 	ask_delete(s);
 }
 
+static const struct {
+	enum vmm_exit code;
+	const char *machine, *message;
+} machine_ends[] = {
+	{VMM_EXIT_OFF, "off", "its machine was switched off from inside"},
+	{VMM_EXIT_PANIC, "panic", "its kernel panicked, or its init ended"},
+	{VMM_EXIT_RESET, "reset", "its machine was reset from inside"},
+	{VMM_EXIT_QEMU, "vmm", "QEMU died under it"},
+	{VMM_EXIT_LINK, "link", "its machine broke the protocol of its port"},
+	{VMM_EXIT_KVM, "kvm", "this host's KVM could not go on with it"},
+};
+
+/* NULL: it is no vm, or ended as a jail does. */
+static json_t *describe_machine(const struct sandbox *s, int wait_status, char *message,
+                                size_t size)
+{
+	if (s->engine != ENGINE_VM || !WIFEXITED(wait_status))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(machine_ends); i++)
+		if ((int)machine_ends[i].code == WEXITSTATUS(wait_status)) {
+			(void)snprintf(message, size, "%s", machine_ends[i].message);
+			return json_pack("{s:s}", "machine", machine_ends[i].machine);
+		}
+	return NULL;
+}
+
 static json_t *describe_exit(int wait_status, char *message, size_t size)
 {
 	bool is_signal = WIFSIGNALED(wait_status);
@@ -219,7 +246,9 @@ void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
 		                                 sizeof(message));
 	} else {
 		cause = status == 0 ? END_EXITED : END_GUEST_CRASH;
-		detail = describe_exit(status, message, sizeof(message));
+		detail = describe_machine(s, status, message, sizeof(message));
+		if (!detail)
+			detail = describe_exit(status, message, sizeof(message));
 	}
 	if (s->state == SANDBOX_CREATING) {
 		json_decref(detail);

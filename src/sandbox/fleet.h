@@ -23,6 +23,7 @@ struct fleet_config {
 	struct loop *loop;
 	struct store *store;
 	struct event_log *events;     /* NULL: nothing is logged */
+	uint32_t engines_forbidden;   /* bits of 1 << enum engine_kind */
 	int broker_fd;                /* SOCK_SEQPACKET; the fleet owns it */
 	const char *spool_dir;        /* gateway's own, exists */
 	const char *default_template; /* of creates that name none; NULL = host; borrowed */

@@ -22,7 +22,7 @@
 /* How long the broker may take. Creates and deletes queue behind each other. */
 static const uint64_t patience_us[] = {
 	[MSG_PROBE] = 30 * SECONDS,
-	[MSG_CREATE] = 60 * SECONDS,
+	[MSG_CREATE] = 150 * SECONDS, /* a vm that is emulated; the broker gives up before */
 	[MSG_CONNECT] = 30 * SECONDS,
 	[MSG_DELETE] = 60 * SECONDS,
 	[MSG_LIMITS] = 30 * SECONDS,

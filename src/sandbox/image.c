@@ -236,8 +236,10 @@ int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn
 	                          .is_tree = spec->is_tree,
 	                          .is_small = spec->is_small}}};
 	struct image_seal *seal;
-	int r = check_state(s, err);
+	int r = engine_refuse_vm(s->engine, "way to become a template", err);
 
+	if (r == 0)
+		r = check_state(s, err);
 	if (r < 0)
 		return r;
 	memcpy(req.id, s->id, sizeof(req.id));

@@ -82,6 +82,7 @@ struct sandbox {
 	struct guest_limits limits;
 	struct exec_limits exec_limits;
 	uint64_t created_us;
+	uint32_t engine;            /* that was chosen for it */
 	struct isolation isolation; /* engine 0: not known yet */
 	struct {                    /* of its last life */
 		enum end_cause cause;
@@ -146,6 +147,13 @@ struct waiter {
 	sandbox_done_fn fn;
 	void *arg;
 };
+
+/* engine.c: words of a create, or NULL */
+must_check int engine_choose(const struct fleet *fleet, const char *engine, const char *min_grade,
+                             uint32_t *ret, struct err *err);
+/* Of what a vm cannot do yet. */
+must_check int engine_refuse_vm(uint32_t engine, const char *what, struct err *err);
+const char *engine_name(uint32_t engine); /* record.c */
 
 /* spec.c: what a client may ask for. Each names the field that is wrong. */
 must_check int spec_check(const struct fleet *fleet, const char *project_id,

@@ -499,7 +499,7 @@ const char *network_name(const struct sandbox *s)
 	const struct policy *p = network_policy(s);
 	const struct policy_rule *only = p->n_rules == 1 ? &p->rules[0] : NULL;
 
-	if (p->n_rules == 0 && p->mode == POLICY_ENFORCE)
+	if (!policy_opens(p))
 		return "deny-all";
 	if (only && only->action == ACTION_ALLOW && only->match.n_domains == 0 &&
 	    only->match.n_cidrs == 0 && only->match.n_ports == 0 &&

@@ -50,7 +50,7 @@ const char *grade_name(uint32_t grade)
 	return grade < ARRAY_SIZE(grades) ? grades[grade] : grades[0];
 }
 
-static const char *engine_name(uint32_t engine)
+const char *engine_name(uint32_t engine)
 {
 	return engine < ARRAY_SIZE(engines) ? engines[engine] : engines[0];
 }
@@ -264,6 +264,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		r = read_limits(limits, &s->limits);
 	if (r == 0)
 		r = read_isolation(isolation, &s->isolation);
+	s->engine = s->isolation.engine ? s->isolation.engine : ENGINE_JAIL;
 	if (r == 0 && image)
 		r = digest_parse(image, &s->image);
 	if (r == 0 && ports)

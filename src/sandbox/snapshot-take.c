@@ -184,8 +184,10 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	struct fleet *fleet = s->fleet;
 	struct msg_request req = {.op = MSG_SNAPSHOT};
 	struct taking *t;
-	int r = check_state(s, err);
+	int r = engine_refuse_vm(s->engine, "snapshots", err);
 
+	if (r == 0)
+		r = check_state(s, err);
 	if (r == 0)
 		r = check_count(s, err);
 	if (r == 0 && wish->name)

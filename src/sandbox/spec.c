@@ -213,36 +213,6 @@ int spec_on_timeout(const char *word, bool is_persistent, enum timeout_action *r
 	return err_field(err, "on_timeout", "must be delete, stop or pause");
 }
 
-static int check_engine(const char *engine, struct err *err)
-{
-	if (!engine || strcmp(engine, "auto") == 0 || strcmp(engine, "jail") == 0)
-		return 0;
-	if (strcmp(engine, "vm") != 0)
-		return err_field(err, "engine", "must be auto, jail or vm");
-	(void)err_set(err, ERR_UNSUPPORTED, 0, "this host has no vm engine");
-	return err_hint(err, "leave engine out, or ask for jail");
-}
-
-static int check_grade(const struct fleet *fleet, const char *min_grade, struct err *err)
-{
-	uint32_t has = fleet->probe.probe.isolation.grade;
-
-	if (!min_grade)
-		return 0;
-	for (uint32_t g = GRADE_PROCESS; g <= GRADE_HARDWARE; g++) {
-		if (strcmp(min_grade, grade_name(g)) != 0)
-			continue;
-		if (g <= has)
-			return 0;
-		(void)err_set(err, ERR_UNSUPPORTED, 0,
-		              "min_grade: '%s' is asked for, and the best that this host can give "
-		              "is '%s'",
-		              min_grade, grade_name(has));
-		return err_hint(err, "`cloche doctor` tells what this host lacks for more");
-	}
-	return err_field(err, "min_grade", "must be process, emulated or hardware");
-}
-
 int spec_check(const struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
                struct guest_limits *ret_limits, uint64_t *ret_timeout_ms, struct err *err)
 {
@@ -271,12 +241,6 @@ int spec_check(const struct fleet *fleet, const char *project_id, const struct s
 		r = spec_idle_timeout(spec->idle_timeout_ms, err);
 	if (r == 0)
 		r = spec_on_timeout(spec->on_timeout, spec->is_persistent, &action, err);
-	if (r < 0)
-		return r;
-	r = check_engine(spec->engine, err);
-	if (r < 0)
-		return r;
-	r = check_grade(fleet, spec->min_grade, err);
 	if (r < 0)
 		return r;
 	*ret_timeout_ms = timeout_ms;

@@ -200,7 +200,7 @@ TEST_FORKED(memory_pids_and_files_end_at_their_limits_and_the_guest_lives, 60)
 	jail_rig_set_up(false);
 	spec = jail_rig_spec(9);
 	g = jail_rig_start(&spec);
-	if (!(jail_engine.isolation().walls & BIT(WALL_MEMORY_LIMIT)))
+	if (!(jail_engine.isolation(NULL).walls & BIT(WALL_MEMORY_LIMIT)))
 		SKIP("no memory cgroup on this host");
 	CHECK_STR(
 		jail_rig_say(
@@ -476,7 +476,7 @@ TEST_FORKED(plain_storage_works_and_says_what_is_missing, 60)
 	struct guest *g;
 
 	jail_rig_set_up(true);
-	CHECK(jail_engine.isolation().gaps & BIT(WALL_DISK_LIMIT));
+	CHECK(jail_engine.isolation(NULL).gaps & BIT(WALL_DISK_LIMIT));
 	spec = jail_rig_spec(50);
 	g = jail_rig_start(&spec);
 	CHECK_STR(jail_rig_say(g, "user mkdir -p /tmp/a/b/c && echo deep > /tmp/a/b/c/d && cat "

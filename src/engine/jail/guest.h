@@ -44,6 +44,7 @@ struct guest {
 	bool is_discarded;  /* its layer goes, kept or not */
 	bool is_frozen;     /* for whoever asked; a snapshot freezes it for a moment, too */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
+	bool is_again;      /* a vm that this host's KVM cannot run: started anew without it */
 };
 
 /* What all guests share. The engine table has no place for a handle, and the broker is one. */
@@ -52,7 +53,7 @@ struct jail_host {
 	char *data_dir;
 	char *sandboxes_dir; /* RUN/sandboxes */
 	int sandboxes_fd;
-	int agent_fd;
+	int agent_fd, vmm_fd;
 	int template_fd; /* the skeleton of `host`, and the fittings of images */
 	int usr_fd;
 	int net_fd; /* the host's net namespace, for the way back */
@@ -79,7 +80,7 @@ static inline void close_fd(int *fd)
 /* host.c */
 must_check int jail_host_open(const struct engine_host *given, struct err *err);
 void jail_host_close(bool is_over); /* over: no guest lives, everything may go */
-struct isolation jail_isolation(void);
+struct isolation jail_isolation(const struct guest *g);
 
 /*
  * start.c: makes the guest's host objects and lets its child go. The child is then watched as
@@ -88,3 +89,16 @@ struct isolation jail_isolation(void);
  */
 must_check int guest_launch(struct guest *g, loop_child_fn on_exit, struct err *err);
 struct sockaddr_un guest_agent_address(const struct guest *g);
+
+/* jail.c: functions of struct engine that serve a vm's guests too. Of spec->engine it depends what
+ * is started; all else of a guest's life is the same. */
+must_check int jail_start(const struct guest_spec *spec, guest_started_fn started,
+                          guest_ended_fn ended, void *arg, struct guest **ret, struct err *err);
+must_check int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
+                          struct guest_spec *ret_spec, struct err *err);
+must_check int jail_connect(struct guest *g, int *ret_fd, struct err *err);
+must_check int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err);
+void jail_shortage(struct guest *g, struct guest_shortage *ret);
+must_check int jail_freeze(struct guest *g, bool on, struct err *err);
+void jail_kill(struct guest *g, guest_gone_fn gone, void *arg);
+must_check int jail_discard(const char *id, guest_gone_fn gone, void *arg);

@@ -25,7 +25,7 @@
 
 struct jail_host jail_host;
 
-struct isolation jail_isolation(void)
+struct isolation jail_isolation(const struct guest *g)
 {
 	static const struct {
 		enum cgroup_part part;
@@ -34,8 +34,10 @@ struct isolation jail_isolation(void)
 	              {CGROUP_CPU, WALL_CPU_LIMIT},
 	              {CGROUP_PIDS, WALL_PIDS_LIMIT}};
 	const unsigned disk = BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT);
-	struct isolation ret = {.engine = 1, .grade = GRADE_PROCESS, .walls = WALLS_ALWAYS};
+	struct isolation ret = {
+		.engine = ENGINE_JAIL, .grade = GRADE_PROCESS, .walls = WALLS_ALWAYS};
 
+	(void)g;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
 		*(jail_host.cgroups.parts & BIT(limits[i].part) ? &ret.walls : &ret.gaps) |=
 			BIT(limits[i].wall);
@@ -155,6 +157,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 
 	jail_host.loop = given->loop;
 	jail_host.agent_fd = given->agent_fd;
+	jail_host.vmm_fd = given->vmm_fd;
 	jail_host.final = given->final;
 	jail_host.final_arg = given->final_arg;
 	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.net_fd = jail_host.template_fd =

@@ -119,6 +119,21 @@ int images_mount(struct images *im, const struct digest *digest, int *ret_fd, st
 	return 0;
 }
 
+int images_open_file(const struct images *im, const struct digest *digest, int *ret_fd,
+                     struct err *err)
+{
+	char hex[DIGEST_HEX], path[DIGEST_HEX + 16];
+	int fd;
+
+	digest_to_hex(digest, hex);
+	(void)snprintf(path, sizeof(path), "%s/" IMAGE, hex);
+	fd = openat(im->templates_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, ERR_NOT_FOUND, errno, "there is no image %.12s…", hex);
+	*ret_fd = fd;
+	return 0;
+}
+
 void images_drop(struct images *im, const struct digest *digest)
 {
 	struct mounted *m = find(im, digest);

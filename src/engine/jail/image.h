@@ -30,6 +30,9 @@ void images_close(struct images *im); /* running jails keep their copies */
 /* The root of the mounted image. *ret_fd is borrowed, until the next call that mounts or drops. */
 must_check int images_mount(struct images *im, const struct digest *digest, int *ret_fd,
                             struct err *err);
+/* The file itself, for reading: a vm's disk. */
+must_check int images_open_file(const struct images *im, const struct digest *digest, int *ret_fd,
+                                struct err *err);
 void images_drop(struct images *im, const struct digest *digest); /* the mount alone */
 /* Mount and file. 0 as well if there is none. The caller knows that nobody uses it. */
 must_check int images_remove(struct images *im, const struct digest *digest, struct err *err);

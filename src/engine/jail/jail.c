@@ -29,6 +29,7 @@
 #include "engine/jail/shot.h"
 #include "engine/jail/tree.h"
 #include "engine/vm/kernel.h"
+#include "engine/vm/machine.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -39,8 +40,9 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 
-#define START_TIMEOUT_US (20 * 1000000U) /* a start takes milliseconds; a loaded host more */
-#define STUCK_US         (2 * 1000000U)  /* from a SIGKILL to the end of all that is below */
+#define START_TIMEOUT_US (20 * 1000000U)  /* a start takes milliseconds; a loaded host more */
+#define BOOT_TIMEOUT_US  (120 * 1000000U) /* a vm's own kernel, emulated: seconds */
+#define STUCK_US         (2 * 1000000U)   /* from a SIGKILL to the end of all that is below */
 #define RETRY_FIRST_US   500U
 #define RETRY_MOST_US    100000U
 #define LEFTOVERS_MAX    20
@@ -84,12 +86,18 @@ static bool is_tried_again(struct guest *g, const char *what, int r)
 	return true;
 }
 
+static void start_again(struct guest *g);
+
 static void finish_removal(struct guest *g)
 {
 	int r = tree_remove(jail_host.sandboxes_fd, g->spec.id);
 
 	if (r < 0 && is_tried_again(g, "directory", r))
 		return;
+	if (g->is_again && !g->gone) {
+		start_again(g);
+		return;
+	}
 	list_remove(&g->link);
 	log_debug("jail.removed", "id=%s", g->spec.id);
 	if (g->gone)
@@ -136,7 +144,7 @@ static void remove_layer(struct guest *g)
 		finish_removal(g);
 }
 
-static int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err)
+int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err)
 {
 	(void)err;
 	*ret = (struct guest_usage){0};
@@ -207,6 +215,11 @@ static void remove_guest(struct guest *g)
 
 static void fail_start(struct guest *g, const struct err *err)
 {
+	if (g->spec.is_kvm && err->errnum == ENODEV) {
+		machine_give_up_kvm();
+		g->is_again = true;
+		g->is_discarded = !g->spec.is_resumed;
+	}
 	g->failure = *err;
 	remove_guest(g);
 }
@@ -288,7 +301,8 @@ static int launch(struct guest *g, struct err *err)
 	if (r < 0)
 		return r;
 	g->timer = loop_timer_new(jail_host.loop, on_start_timeout, g);
-	loop_timer_set_in(g->timer, START_TIMEOUT_US);
+	loop_timer_set_in(g->timer,
+	                  g->spec.engine == ENGINE_VM ? BOOT_TIMEOUT_US : START_TIMEOUT_US);
 	return 0;
 }
 
@@ -315,8 +329,24 @@ static void begin_after(void *arg)
 		fail_start(arg, &err);
 }
 
-static int jail_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
-                      void *arg, struct guest **ret, struct err *err)
+/* Nothing is left of the first try. */
+static void start_again(struct guest *g)
+{
+	struct err err;
+
+	close_fd(&g->dir_fd);
+	loop_timer_free(take_ptr(g->timer));
+	g->state = GUEST_STARTING;
+	g->failure = (struct err){0};
+	g->is_again = g->is_discarded = g->is_counted = false;
+	g->leftovers = 0;
+	g->retry_us = RETRY_FIRST_US;
+	if (launch(g, &err) < 0)
+		fail_start(g, &err);
+}
+
+int jail_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
+               void *arg, struct guest **ret, struct err *err)
 {
 	struct guest *g, *last = NULL;
 	int r = 0, image_fd;
@@ -324,7 +354,8 @@ static int jail_start(const struct guest_spec *spec, guest_started_fn started, g
 	if (!id_is_valid(spec->id, "sb") || spec->slot >= NS_SLOTS_MAX ||
 	    strnlen(spec->hostname, sizeof(spec->hostname)) == sizeof(spec->hostname))
 		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox that can be started");
-	if (!digest_is_zero(&spec->image)) /* before anything else is made */
+	if (spec->engine == ENGINE_JAIL &&
+	    !digest_is_zero(&spec->image)) /* before anything is made */
 		r = images_mount(&jail_host.images, &spec->image, &image_fd, err);
 	if (r < 0)
 		return r;
@@ -360,8 +391,8 @@ static void remove_found(const char *id)
 	remove_guest(guest_new(&spec));
 }
 
-static int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
-                      struct guest_spec *ret_spec, struct err *err)
+int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
+               struct guest_spec *ret_spec, struct err *err)
 {
 	auto_fd int dir_fd = -1, pidfd = -1;
 	struct record record;
@@ -408,7 +439,7 @@ static int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct gu
 	return 0;
 }
 
-static int jail_connect(struct guest *g, int *ret_fd, struct err *err)
+int jail_connect(struct guest *g, int *ret_fd, struct err *err)
 {
 	const struct sockaddr_un addr = guest_agent_address(g);
 	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -443,12 +474,12 @@ static int jail_set_limits(struct guest *g, const struct guest_limits *limits, s
 	return record_write(g->dir_fd, &g->spec, g->pid, err);
 }
 
-static void jail_shortage(struct guest *g, struct guest_shortage *ret)
+void jail_shortage(struct guest *g, struct guest_shortage *ret)
 {
 	cgroup_shortage(&jail_host.cgroups, g->spec.id, ret);
 }
 
-static int jail_freeze(struct guest *g, bool on, struct err *err)
+int jail_freeze(struct guest *g, bool on, struct err *err)
 {
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
@@ -464,7 +495,7 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 	                   g->spec.limits.nofile, tag, forked, arg, err);
 }
 
-static void jail_kill(struct guest *g, guest_gone_fn gone, void *arg)
+void jail_kill(struct guest *g, guest_gone_fn gone, void *arg)
 {
 	g->gone = gone;
 	g->gone_arg = arg;
@@ -472,7 +503,7 @@ static void jail_kill(struct guest *g, guest_gone_fn gone, void *arg)
 		remove_guest(g);
 }
 
-static int jail_discard(const char *id, guest_gone_fn gone, void *arg)
+int jail_discard(const char *id, guest_gone_fn gone, void *arg)
 {
 	struct guest_spec spec = {0};
 	struct guest *g = find_removing(id);

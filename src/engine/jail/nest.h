@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum nest_kind { NEST_GUEST = 1, NEST_ZYGOTE, NEST_SEALER };
+enum nest_kind { NEST_GUEST = 1, NEST_ZYGOTE, NEST_SEALER, NEST_VM };
 
 struct nest {
 	int fd;        /* -1: there is none */

@@ -15,6 +15,7 @@
 #include "engine/jail/seal_child.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/zygote_child.h"
+#include "engine/vm/child.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -87,7 +88,8 @@ static pid_t clone_sibling(uint64_t flags, int group_fd, int *ret_pidfd)
 static int hatch(struct self *self, const struct nest_request *req, const int *fds, size_t n_fds,
                  struct hatched *ret)
 {
-	const bool is_guest = req->kind == NEST_GUEST, is_zygote = req->kind == NEST_ZYGOTE;
+	const bool is_vm = req->kind == NEST_VM, is_guest = is_vm || req->kind == NEST_GUEST;
+	const bool is_zygote = req->kind == NEST_ZYGOTE;
 	/* A zygote shares the host's pids: it can enter only those below its own. */
 	const uint64_t flags =
 		(is_zygote ? 0 : CLONE_NEWUSER | CLONE_NEWPID) | (is_guest ? 0 : CLONE_NEWNET);
@@ -110,6 +112,8 @@ static int hatch(struct self *self, const struct nest_request *req, const int *f
 		return -errno;
 	if (ret->pid == 0) {
 		(void)close(self->fd);
+		if (is_vm)
+			vm_child_run(&jail);
 		if (is_guest)
 			jail_child_run(&jail);
 		if (is_zygote)

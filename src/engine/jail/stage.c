@@ -12,6 +12,7 @@ static const struct {
 } nodes[] = {
 	{STAGE_DEV "/null", 1, 3},   {STAGE_DEV "/zero", 1, 5},    {STAGE_DEV "/full", 1, 7},
 	{STAGE_DEV "/random", 1, 8}, {STAGE_DEV "/urandom", 1, 9}, {STAGE_DEV "/tty", 5, 0},
+	{STAGE_KVM, 10, 232},
 };
 
 static const struct {

@@ -6,6 +6,7 @@
  *
  *	dev/	a /dev of six nodes and some links, with places for pts and shm
  *	empty, none/	a file and a directory to cover others with
+ *	kvm		the node of /dev/kvm, for vms
  *
  * It is the host's root's, in the host's user namespace: inside nobody owns a thing in it. Nodes of
  * our own making are what their numbers say, whatever has become of the host's /dev.
@@ -15,6 +16,7 @@
 #define STAGE_DEV        "dev"
 #define STAGE_EMPTY_FILE "empty"
 #define STAGE_EMPTY_DIR  "none"
+#define STAGE_KVM        "kvm" /* outside of dev/: only QEMU gets to see it */
 
 struct stage {
 	int fd;

@@ -15,6 +15,8 @@
 #include "engine/jail/record.h"
 #include "engine/jail/share.h"
 #include "engine/jail/shot.h"
+#include "engine/jail/start.h"
+#include "engine/vm/start.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -25,15 +27,6 @@
 
 #define LISTEN_BACKLOG 16
 #define AGENT_SOCKET   "agent.sock"
-
-/* What start() holds on its way; the fds are only for the child. */
-struct start {
-	struct guest *g;
-	loop_child_fn on_exit;
-	struct jail jail;
-	bool is_asked; /* the nest owes us a child */
-	int layer_fd, go_fd, agent_group_fd;
-};
 
 static int make_dir(struct start *s, struct err *err)
 {
@@ -64,9 +57,15 @@ static int make_layer(struct start *s, struct err *err)
 	return r == 0 && spec->keeper ? keep_mark(s->layer_fd, spec->keeper, err) : r;
 }
 
+struct guest_limits guest_group_limits(const struct guest_spec *spec)
+{
+	return spec->engine == ENGINE_VM ? vm_group_limits(&spec->limits) : spec->limits;
+}
+
 static int make_groups(struct start *s, struct err *err)
 {
-	int r = cgroup_make(&jail_host.cgroups, s->g->spec.id, &s->g->spec.limits, err);
+	const struct guest_limits limits = guest_group_limits(&s->g->spec);
+	int r = cgroup_make(&jail_host.cgroups, s->g->spec.id, &limits, err);
 
 	if (r == 0)
 		r = cgroup_open_user(&jail_host.cgroups, s->g->spec.id, s->jail.user_fds, err);
@@ -112,8 +111,8 @@ static int ask_nest(struct start *s, struct err *err)
 	int r;
 
 	s->agent_group_fd = cgroup_open_agent(&jail_host.cgroups, s->g->spec.id);
-	r = nest_ask(&jail_host.nest, NEST_GUEST, s->g->spec.slot, s->jail.go_fd, s->jail.status_fd,
-	             s->agent_group_fd, err);
+	r = nest_ask(&jail_host.nest, s->g->spec.engine == ENGINE_VM ? NEST_VM : NEST_GUEST,
+	             s->g->spec.slot, s->jail.go_fd, s->jail.status_fd, s->agent_group_fd, err);
 	s->is_asked = r == 0;
 	return r;
 }
@@ -230,10 +229,12 @@ static int send_orders(struct start *s, struct err *err)
 	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
 }
 
-static const struct {
+struct start_step {
 	const char *name;
 	int (*run)(struct start *s, struct err *err);
-} start_steps[] = {
+};
+
+static const struct start_step jail_steps[] = {
 	{"directory", make_dir},
 	{"pipes", make_pipes},
 	{"nest", ask_nest}, /* which clones while the next steps are done */
@@ -245,10 +246,21 @@ static const struct {
 	{"groups", join_groups},
 	{"record", write_record}, /* from here on a later broker can find it */
 	{"orders", send_orders},
+	{NULL, NULL},
+};
+
+static const struct start_step vm_steps[] = {
+	{"machine", vm_open_machine}, /* before anything is made: most hosts lack something */
+	{"directory", make_dir},      {"pipes", make_pipes},          {"nest", ask_nest},
+	{"cgroups", make_groups},     {"layer", make_layer},          {"disk", vm_make_disk},
+	{"clone", take_child},        {"listener", listen_for_agent}, {"groups", join_groups},
+	{"record", write_record},     {"orders", vm_send_orders},     {NULL, NULL},
 };
 
 static void start_done(struct start *s)
 {
+	for (size_t i = 0; i < ARRAY_SIZE(s->vm_fds); i++)
+		close_fd(&s->vm_fds[i]);
 	close_fd(&s->layer_fd);
 	close_fd(&s->go_fd);
 	close_fd(&s->agent_group_fd);
@@ -270,15 +282,18 @@ int guest_launch(struct guest *g, loop_child_fn on_exit, struct err *err)
 	                  .go_fd = -1,
 	                  .agent_group_fd = -1,
 	                  .jail = {.go_fd = -1, .status_fd = -1, .listen_fd = -1, .shown_fd = -1}};
+	const struct start_step *step = g->spec.engine == ENGINE_VM ? vm_steps : jail_steps;
 	struct err ignored;
 	int r = 0;
 
 	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
 		s.jail.mounts[i] = -1;
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(start_steps); i++) {
-		r = start_steps[i].run(&s, err);
-		if (r < 0)
-			err_prefix(err, "start step '%s'", start_steps[i].name);
+	for (size_t i = 0; i < ARRAY_SIZE(s.vm_fds); i++)
+		s.vm_fds[i] = -1;
+	for (; r == 0 && step->run; step++) {
+		r = step->run(&s, err);
+		if (r < 0 && err->code == ERR_INTERNAL)
+			err_prefix(err, "start step '%s'", step->name);
 	}
 	if (s.is_asked) /* the child ends by itself when we let go of it here */
 		(void)!take_child(&s, &ignored);

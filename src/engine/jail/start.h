@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What a start holds on its way, for its steps here and in engine/vm. */
+#include "engine/jail/child.h"
+#include "engine/jail/guest.h"
+
+enum start_vm_fd { /* of a vm: files that QEMU gets, opened by the broker */
+	           START_VM_KERNEL,
+	           START_VM_INITRD,
+	           START_VM_TEMPLATE,
+	           START_VM_FITTINGS,
+	           START_VM_SCRATCH,
+	           START_VM_FDS,
+};
+
+struct start { /* the fds are only for the child */
+	struct guest *g;
+	loop_child_fn on_exit;
+	struct jail jail;
+	bool is_asked; /* the nest owes us a child */
+	int layer_fd, go_fd, agent_group_fd;
+	int vm_fds[START_VM_FDS];
+};
+
+/* The sandbox's limits as its cgroups have them. */
+struct guest_limits guest_group_limits(const struct guest_spec *spec);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A vm's child: what the nest's clone3() begets for it, from its first instruction to the exec of
+ * cloche-vmm, as jail/child.h is for a jail. QEMU is run as what a guest has taken over: its root
+ * holds its program, libraries and firmware, six device nodes and /dev/kvm if it is used.
+ */
+#include "engine/jail/child.h"
+
+enum vm_order_fd {               /* in this order behind the orders, then cgroup.procs of `user` */
+	           VM_ORDER_USR, /* a detached mount of the host's /usr */
+	           VM_ORDER_STAGE, /* likewise */
+	           VM_ORDER_VMM,
+	           VM_ORDER_LISTEN,
+	           VM_ORDER_KERNEL,
+	           VM_ORDER_INITRD,
+	           VM_ORDER_TEMPLATE,
+	           VM_ORDER_FITTINGS,
+	           VM_ORDER_SCRATCH,
+	           VM_ORDER_FDS,
+};
+
+_Noreturn void vm_child_run(struct jail *jail);

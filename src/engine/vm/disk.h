@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A vm's own disk: LAYER/disk, a sparse file with an ext4 in it, as large as the sandbox's disk
+ * limit. The guest's kernel holds that limit; the layer's quota group stands behind it with some
+ * room for what the host's filesystem needs beside, so that a guest never meets it by being full.
+ *
+ * An empty one of each size is made once and then cloned (DATA/layers/blank-SIZE-INODES), which
+ * takes no time and no room.
+ */
+#include "engine/jail/storage.h"
+
+#define DISK_SLACK_BYTES (UINT64_C(64) << 20)
+
+/* An empty one in a new layer. */
+must_check int disk_make(const struct storage *s, int layer_fd, uint64_t bytes, uint64_t inodes,
+                         struct err *err);
+must_check int disk_open(int layer_fd, int *ret_fd, struct err *err);

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The fittings are the jail's (fittings.h) as one erofs file, so that root is put together in the
+ * guest as it is in a jail: template, fittings over it, the sandbox's own layer on top.
+ */
+#include "engine/vm/machine.h"
+
+#include "base/log.h"
+#include "base/spawn.h"
+#include "engine/jail/guest.h"
+#include "engine/vm/initrd.h"
+#include "engine/vm/kernel.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#if defined(__x86_64__)
+#define QEMU         "/usr/bin/qemu-system-x86_64"
+#define QEMU_PACKAGE "qemu-system-x86"
+#else
+#define QEMU         "/usr/bin/qemu-system-aarch64"
+#define QEMU_PACKAGE "qemu-system-arm"
+#endif
+#define FITTINGS "fittings.erofs"
+#define UUID     "-Uc10c4e00-0000-4000-8000-000000000001"
+
+static struct {
+	bool is_open, is_without_kvm;
+	struct digest kernel;
+	struct machine_fds fds;
+} machine;
+
+bool machine_has_kvm(void)
+{
+	auto_fd int fd = machine.is_without_kvm ? -1 : open("/dev/kvm", O_RDWR | O_CLOEXEC);
+
+	return fd >= 0;
+}
+
+void machine_give_up_kvm(void)
+{
+	log_warn("vm.no_kvm", "this host's KVM cannot run the guest kernel: vms are emulated");
+	machine.is_without_kvm = true;
+}
+
+void machine_emulate(void)
+{
+	machine.is_without_kvm = true;
+}
+
+int machine_probe(struct err *err)
+{
+	if (jail_host.vmm_fd < 0) {
+		(void)err_set(err, ERR_UNSUPPORTED, ENOENT, "there is no cloche-vmm beside cloche");
+		return err_hint(err, "install it with cloche, or leave engine out");
+	}
+	if (access(QEMU, X_OK) < 0) {
+		(void)err_set(err, ERR_UNSUPPORTED, errno, "this host has no " QEMU);
+		return err_hint(err, "apt-get install --no-install-recommends " QEMU_PACKAGE);
+	}
+	return 0;
+}
+
+/* In the run directory, which goes with the host's start. A file that running vms have open is
+ * replaced, not changed. */
+static int make_fittings(int *ret_fd, struct err *err)
+{
+	auto_free char *file = xasprintf("%s/../" FITTINGS, jail_host.sandboxes_dir);
+	auto_free char *made = xasprintf("%s.new", file);
+	auto_free char *tree =
+		xasprintf("/proc/%d/fd/%d/fit", (int)getpid(), jail_host.template_fd);
+	const char *const argv[] = {"mkfs.erofs", "--quiet", "-d1", "-x-1", UUID,
+	                            "-T0",        made,      tree,  NULL};
+	int r = spawn_run(argv, err);
+
+	if (r < 0)
+		return err_hint(err, "install erofs-utils on the host");
+	if (rename(made, file) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot name '%s'", file);
+	*ret_fd = open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	/* Whoever has it open keeps it, and nobody else is to find it. */
+	(void)unlink(file);
+	return *ret_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", file) : 0;
+}
+
+void machine_close(void)
+{
+	if (!machine.is_open)
+		return;
+	close_fd(&machine.fds.kernel_fd);
+	close_fd(&machine.fds.initrd_fd);
+	close_fd(&machine.fds.fittings_fd);
+	machine.is_open = false;
+}
+
+/* One that is not compressed boots sooner, where there is no hardware to unpack it with. */
+static int open_kernel(int dir_fd)
+{
+	const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dir_fd, "vmlinux", flags);
+
+	return fd >= 0 ? fd : openat(dir_fd, "vmlinuz", flags);
+}
+
+static int make(int dir_fd, struct err *err)
+{
+	auto_fd int kernel_fd = open_kernel(dir_fd);
+	auto_fd int initrd_fd = -1, fittings_fd = -1;
+	int r;
+
+	if (kernel_fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "the guest kernel's image has no vmlinuz");
+	r = initrd_make(dir_fd, jail_host.agent_fd, &initrd_fd, err);
+	if (r == 0)
+		r = make_fittings(&fittings_fd, err);
+	if (r < 0)
+		return r;
+	machine.fds = (struct machine_fds){.kernel_fd = take_fd(&kernel_fd),
+	                                   .initrd_fd = take_fd(&initrd_fd),
+	                                   .fittings_fd = take_fd(&fittings_fd)};
+	machine.is_open = true;
+	return 0;
+}
+
+static int copy_fd(int fd, int *ret, struct err *err)
+{
+	*ret = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return *ret < 0 ? err_set(err, ERR_CAPACITY, errno, "cannot copy a descriptor") : 0;
+}
+
+int machine_open(struct machine_fds *ret, struct err *err)
+{
+	auto_fd int data_fd = open(jail_host.data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int dir_fd = -1;
+	struct digest kernel;
+	int r = machine_probe(err);
+
+	if (r == 0 && data_fd < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot open the data directory");
+	if (r == 0)
+		r = kernel_open(&jail_host.images, data_fd, &dir_fd, &kernel, err);
+	if (r == 0 && machine.is_open && !digest_equal(&kernel, &machine.kernel))
+		machine_close();
+	if (r == 0 && !machine.is_open)
+		r = make(dir_fd, err);
+	if (r < 0)
+		return r;
+	machine.kernel = kernel;
+	r = copy_fd(machine.fds.kernel_fd, &ret->kernel_fd, err);
+	if (r == 0)
+		r = copy_fd(machine.fds.initrd_fd, &ret->initrd_fd, err);
+	if (r == 0)
+		r = copy_fd(machine.fds.fittings_fd, &ret->fittings_fd, err);
+	return r;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What all vms of this host have in common: the kernel with its initrd, the disk with the fittings,
+ * and whether the host's KVM is of use. Made at the first start that needs it, which waits some
+ * tenths of a second for it, and again when the kernel has changed.
+ */
+#include "base/err.h"
+
+#include <stdbool.h>
+
+struct machine_fds { /* the caller's */
+	int kernel_fd, initrd_fd, fittings_fd;
+};
+
+/* Whether vms can be at all, without making anything; err says what is missing and what to do. */
+must_check int machine_probe(struct err *err);
+void machine_emulate(void); /* told to do without KVM */
+must_check int machine_open(struct machine_fds *ret, struct err *err);
+void machine_close(void);
+
+bool machine_has_kvm(void); /* it opens, and was not found broken since */
+void machine_give_up_kvm(
+	void); /* it opens, and cannot run our kernel: vms are emulated from now on */

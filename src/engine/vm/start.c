@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/vm/start.h"
+
+#include "base/fd.h"
+#include "engine/jail/ns.h"
+#include "engine/jail/share.h"
+#include "engine/vm/child.h"
+#include "engine/vm/disk.h"
+#include "engine/vm/machine.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB (UINT64_C(1) << 20)
+#define MEMORY_LEAST                                                                               \
+	(128 * MIB)              /* less does not hold the kernel, the agent and a small program   \
+	                          */
+#define DISK_LEAST   (16 * MIB)  /* nor this an ext4 with its journal */
+#define QEMU_MEMORY  (192 * MIB) /* its own, with 64 MiB of translated code */
+#define QEMU_THREADS 192         /* of the disks' reads and writes, most of them */
+
+struct guest_limits vm_group_limits(const struct guest_limits *limits)
+{
+	struct guest_limits l = *limits;
+
+	l.memory_bytes += QEMU_MEMORY;
+	l.pids = QEMU_THREADS;
+	return l;
+}
+
+static int check_limits(const struct guest_limits *l, struct err *err)
+{
+	if (l->memory_bytes < MEMORY_LEAST)
+		return err_field(err, "limits.memory_mib", "a vm needs at least %u",
+		                 (unsigned)(MEMORY_LEAST / MIB));
+	if (l->disk_bytes < DISK_LEAST)
+		return err_field(err, "limits.disk_mib", "a vm needs at least %u",
+		                 (unsigned)(DISK_LEAST / MIB));
+	return 0;
+}
+
+int vm_open_machine(struct start *s, struct err *err)
+{
+	struct machine_fds fds = {-1, -1, -1};
+	struct guest_spec *spec = &s->g->spec;
+	int r = check_limits(&spec->limits, err);
+
+	if (r == 0 && spec->snapshot[0] != '\0')
+		return err_set(err, ERR_UNSUPPORTED, 0, "a vm starts from no snapshot");
+	if (r == 0 && digest_is_zero(&spec->image)) {
+		(void)err_set(err, ERR_UNSUPPORTED, 0,
+		              "template 'host' is made of this host's own files, which no vm sees");
+		return err_hint(err, "name a template that has an image, such as python");
+	}
+	if (r == 0)
+		r = images_open_file(&jail_host.images, &spec->image, &s->vm_fds[START_VM_TEMPLATE],
+		                     err);
+	if (r == 0)
+		r = machine_open(&fds, err);
+	s->vm_fds[START_VM_KERNEL] = fds.kernel_fd;
+	s->vm_fds[START_VM_INITRD] = fds.initrd_fd;
+	s->vm_fds[START_VM_FITTINGS] = fds.fittings_fd;
+	spec->is_kvm = machine_has_kvm();
+	return r;
+}
+
+int vm_make_disk(struct start *s, struct err *err)
+{
+	const struct guest_spec *spec = &s->g->spec;
+	int r = storage_limit(&jail_host.storage, spec->id,
+	                      spec->limits.disk_bytes + DISK_SLACK_BYTES, err);
+
+	if (r == 0 && !spec->is_resumed)
+		r = disk_make(&jail_host.storage, s->layer_fd, spec->limits.disk_bytes,
+		              spec->limits.inodes, err);
+	return r == 0 ? disk_open(s->layer_fd, &s->vm_fds[START_VM_SCRATCH], err) : r;
+}
+
+int vm_send_orders(struct start *s, struct err *err)
+{
+	int fds[VM_ORDER_FDS + CGROUP_TREES_MAX];
+	auto_fd int userns_fd = -1, usr_fd = -1, stage_fd = -1;
+	char path[48];
+	ssize_t n;
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)s->g->pid);
+	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (userns_fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the user namespace");
+	r = ns_idmapped_mount(jail_host.usr_fd, userns_fd, /* is_read_only= */ true, &usr_fd, err);
+	if (r == 0)
+		r = stage_copy(&jail_host.stage, &stage_fd, err);
+	if (r < 0)
+		return r;
+	fds[VM_ORDER_USR] = usr_fd;
+	fds[VM_ORDER_STAGE] = stage_fd;
+	fds[VM_ORDER_VMM] = jail_host.vmm_fd;
+	fds[VM_ORDER_LISTEN] = s->jail.listen_fd;
+	memcpy(fds + VM_ORDER_KERNEL, s->vm_fds, sizeof(s->vm_fds));
+	memcpy(fds + VM_ORDER_FDS, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
+	s->jail.orders.spec = s->g->spec;
+	share_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
+	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds,
+	            VM_ORDER_FDS + s->jail.n_user_fds);
+	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
+}

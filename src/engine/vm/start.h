@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The steps of a start that are a vm's own (jail/start.c has the table): which kernel, which disks,
+ * and the orders to the child that becomes cloche-vmm.
+ */
+#include "engine/jail/start.h"
+
+must_check int vm_open_machine(struct start *s, struct err *err);
+must_check int vm_make_disk(struct start *s, struct err *err);
+must_check int vm_send_orders(struct start *s, struct err *err);
+/* Of QEMU, which is more than its guest: the limits of the group that both are in. */
+struct guest_limits vm_group_limits(const struct guest_limits *limits);

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cloche-vmm: the first process of a vm's confinement, and QEMU's parent. It starts QEMU, tells the
+ * guest who it is (SETUP), carries connections to the agent in it (line.h), and when all is over
+ *its exit code says how that came about (orders.h). It lives as long as the machine, so whatever
+ *becomes of gateway and broker, the stream of bytes into the guest never breaks.
+ *
+ * It stands in QEMU's own confinement and has no more rights than it. QEMU and the guest are
+ *hostile: records are parsed within bounds, and what QEMU prints is searched for a few words, never
+ *parsed. All that lies can bring about is a wrong word on how this machine ended.
+ *
+ *	starting --HERE--> told --READY--> serving --> QEMU ends
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "vmm/line.h"
+#include "vmm/orders.h"
+#include "vmm/qemu.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#define SECOND_US   UINT64_C(1000000)
+#define BOOT_MAX_US (110 * SECOND_US) /* emulated on a busy host; the broker waits longer */
+#define KVM_MAX_US  (30 * SECOND_US)  /* a boot takes one or two: what is not there by then hangs */
+#define TAIL_SIZE   8192
+#define PANIC       "Kernel panic"
+
+/* The last bytes of what somebody prints. */
+struct tail {
+	struct vmm *vmm;
+	int fd;
+	struct loop_io *io;
+	size_t len;
+	char text[TAIL_SIZE + 1];
+};
+
+struct vmm {
+	struct vmm_orders orders;
+	struct loop *loop;
+	struct qemu qemu;
+	struct line line;
+	struct tail console, qmp, words;
+	struct loop_child *child;
+	struct loop_timer *boot;
+	bool is_serving;
+};
+
+/* The line that says why, or the last one, for a person. */
+static const char *last_line(struct tail *t)
+{
+	char *end = t->text + t->len, *start = strstr(t->text, PANIC);
+
+	if (start)
+		*strchrnul(start, '\n') = '\0';
+	if (start)
+		return start;
+	while (end > t->text && (end[-1] == '\n' || end[-1] == '\r'))
+		*--end = '\0';
+	start = strrchr(t->text, '\n');
+	return start ? start + 1 : t->text;
+}
+
+_Noreturn static void fail(struct vmm *v, const struct err *err, enum vmm_exit code)
+{
+	if (!v->is_serving)
+		(void)!fd_write_all(VMM_FD_STATUS, err, sizeof(*err));
+	_exit((int)code); /* and the kernel ends QEMU: this is pid 1 of its namespace */
+}
+
+_Noreturn static void fail_boot(struct vmm *v, const char *what, enum vmm_exit code)
+{
+	const char *said = v->words.len > 0 ? last_line(&v->words) : last_line(&v->console);
+	struct err err;
+
+	/* ENODEV is the word to try it without KVM. */
+	(void)err_set(&err, ERR_INTERNAL, code == VMM_EXIT_KVM ? ENODEV : 0, "%s%s%.200s", what,
+	              *said ? ": " : "", said);
+	fail(v, &err, code);
+}
+
+static void tail_add(struct tail *t, const char *bytes, size_t n)
+{
+	if (n > TAIL_SIZE / 2) {
+		bytes += n - TAIL_SIZE / 2;
+		n = TAIL_SIZE / 2;
+	}
+	if (t->len + n > TAIL_SIZE) {
+		memmove(t->text, t->text + TAIL_SIZE / 2, t->len - TAIL_SIZE / 2);
+		t->len -= TAIL_SIZE / 2;
+	}
+	for (size_t i = 0; i < n; i++) /* a NUL would hide what follows */
+		t->text[t->len++] = bytes[i] ? bytes[i] : ' ';
+	t->text[t->len] = '\0';
+}
+
+static void on_tail(struct loop *loop, uint32_t events, void *arg)
+{
+	struct tail *t = arg;
+	char bytes[1024];
+	ssize_t n = read(t->fd, bytes, sizeof(bytes));
+
+	(void)loop;
+	(void)events;
+	if (n > 0)
+		tail_add(t, bytes, (size_t)n);
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		loop_io_removep(&t->io);
+	/* It stands still then, for somebody with a debugger: here nobody comes. */
+	if (t == &t->vmm->words && strstr(t->text, "KVM internal error"))
+		fail_boot(t->vmm, "this host's KVM cannot run the guest", VMM_EXIT_KVM);
+}
+
+static int tail_open(struct vmm *v, struct tail *t, int fd, struct err *err)
+{
+	int r;
+
+	t->vmm = v;
+	t->fd = fd;
+	r = loop_io_add(v->loop, fd, EPOLLIN, on_tail, t, &t->io);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch QEMU's words") : 0;
+}
+
+static enum vmm_exit judge_end(const struct vmm *v, int wait_status)
+{
+	if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0)
+		return VMM_EXIT_QEMU;
+	if (strstr(v->console.text, PANIC))
+		return VMM_EXIT_PANIC;
+	return strstr(v->qmp.text, "\"guest-reset\"") ? VMM_EXIT_RESET : VMM_EXIT_OFF;
+}
+
+static void on_qemu_end(struct loop *loop, int wait_status, void *arg)
+{
+	struct vmm *v = arg;
+
+	/* What it said last is still in the sockets. */
+	for (int i = 0; i < 64 && (v->console.io || v->qmp.io || v->words.io); i++) {
+		if (v->console.io)
+			on_tail(loop, 0, &v->console);
+		if (v->qmp.io)
+			on_tail(loop, 0, &v->qmp);
+		if (v->words.io)
+			on_tail(loop, 0, &v->words);
+	}
+	fail_boot(v, "the machine ended before its agent served", judge_end(v, wait_status));
+}
+
+static void on_boot_timeout(struct loop *loop, void *arg)
+{
+	const struct vmm *v = arg;
+
+	(void)loop;
+	fail_boot(arg, "the machine's agent did not serve in time",
+	          v->orders.is_kvm ? VMM_EXIT_KVM : VMM_EXIT_OWN);
+}
+
+static int send_setup(struct vmm *v)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(PORT_TEXT_MAX);
+	struct port_setup s = {.has_machine_id = true,
+	                       .has_seed = true,
+	                       .has_caps = true,
+	                       .clock_us = clock_wall_us(),
+	                       .nofile = v->orders.nofile,
+	                       .pids = v->orders.pids,
+	                       .caps = v->orders.caps_of_root};
+	int r;
+
+	(void)snprintf(s.hostname, sizeof(s.hostname), "%s", v->orders.hostname);
+	random_bytes(s.machine_id, sizeof(s.machine_id));
+	random_bytes(s.seed, sizeof(s.seed));
+	r = port_setup_print(&s, &text);
+	return r < 0 ? r : line_send_control(&v->line, PORT_SETUP, text.data, text.len);
+}
+
+static void serve(struct vmm *v)
+{
+	struct err err;
+
+	if (line_listen(&v->line, VMM_FD_LISTEN, &err) < 0)
+		fail(v, &err, VMM_EXIT_OWN);
+	loop_timer_set(v->boot, UINT64_MAX);
+	v->is_serving = true;
+	(void)!write(VMM_FD_STATUS, "1", 1);
+	(void)close(VMM_FD_STATUS);
+}
+
+static void on_control(enum port_kind kind, const char *text, size_t len, void *arg)
+{
+	struct vmm *v = arg;
+	struct err err;
+
+	if (kind == PORT_HERE && !v->is_serving && send_setup(v) < 0)
+		fail_boot(v, "cannot tell the machine who it is", VMM_EXIT_OWN);
+	if (kind == PORT_READY && !v->is_serving)
+		serve(v);
+	if (kind == PORT_FAILED && !v->is_serving) {
+		(void)err_set(&err, ERR_INTERNAL, 0, "the machine's init: %.*s",
+		              (int)MIN(len, (size_t)200), text);
+		fail(v, &err, VMM_EXIT_PANIC);
+	}
+}
+
+static void on_broken(void *arg)
+{
+	fail_boot(arg, "the machine sent what is no record", VMM_EXIT_LINK);
+}
+
+static const struct line_ops line_ops = {.on_control = on_control, .on_broken = on_broken};
+
+/* Without this word QEMU says nothing of how the guest ends. */
+static void greet_qmp(const struct vmm *v)
+{
+	static const char word[] = "{\"execute\":\"qmp_capabilities\"}\n";
+
+	(void)!write(v->qemu.qmp_fd, word, sizeof(word) - 1);
+}
+
+static int start(struct vmm *v, struct err *err)
+{
+	int r = qemu_start(&v->orders, &v->qemu, err);
+
+	for (uint32_t i = 0; i < v->orders.n_groups; i++)
+		(void)close(VMM_FD_GROUPS + (int)i);
+	if (r == 0)
+		r = loop_new(&v->loop, err);
+	if (r == 0)
+		r = tail_open(v, &v->console, v->qemu.console_fd, err);
+	if (r == 0)
+		r = tail_open(v, &v->qmp, v->qemu.qmp_fd, err);
+	if (r == 0)
+		r = tail_open(v, &v->words, v->qemu.words_fd, err);
+	if (r == 0)
+		r = line_open(&v->line, v->loop, v->qemu.port_fd, &line_ops, v, err);
+	if (r < 0)
+		return r;
+	r = loop_child_add(v->loop, v->qemu.pidfd, on_qemu_end, v, &v->child);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch QEMU");
+	greet_qmp(v);
+	v->boot = loop_timer_new(v->loop, on_boot_timeout, v);
+	loop_timer_set_in(v->boot, v->orders.is_kvm ? KVM_MAX_US : BOOT_MAX_US);
+	return 0;
+}
+
+int main(void)
+{
+	static struct vmm v;
+	struct err err = {0};
+	int r;
+
+	log_init("vmm", LOG_WARN);
+	(void)prctl(PR_SET_NAME, "cloche-vmm"); /* started by its fd, it would be called by that */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+	    close_range(VMM_FD_ORDERS, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ||
+	    signal(SIGPIPE, SIG_IGN) == SIG_ERR ||
+	    fd_read_all(VMM_FD_ORDERS, &v.orders, sizeof(v.orders)) < 0)
+		return VMM_EXIT_OWN;
+	(void)close(VMM_FD_ORDERS);
+	r = start(&v, &err);
+	if (r == 0)
+		r = loop_run(v.loop);
+	if (r < 0)
+		fail(&v, &err, VMM_EXIT_OWN);
+	return VMM_EXIT_OWN;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What cloche-vmm is started with, by the engine's child that execs it: fds at fixed numbers, no
+ * arguments, no environment. The engine makes all of it; nothing here comes from a guest.
+ */
+#include <stdint.h>
+
+enum vmm_fd {
+	VMM_FD_ORDERS = 3, /* a pipe with a struct vmm_orders in it */
+	VMM_FD_STATUS,     /* "1" once the guest serves, or a struct err; closed by its end */
+	VMM_FD_LISTEN,     /* whoever connects here talks to the agent in the guest */
+	VMM_FD_KERNEL,
+	VMM_FD_INITRD,
+	VMM_FD_TEMPLATE, /* disks; the last one alone is open for writing */
+	VMM_FD_FITTINGS,
+	VMM_FD_SCRATCH,
+	VMM_FD_GROUPS, /* cgroup.procs of `user` in each tree: QEMU goes there */
+};
+
+struct vmm_orders {
+	char hostname[64];
+	uint64_t caps_of_root;
+	uint32_t n_groups;
+	uint32_t is_kvm;
+	uint32_t cpus;
+	uint32_t memory_mib;
+	uint32_t pids, nofile; /* of execs in the guest */
+};
+
+/* How it ends, for whoever reaps it. */
+enum vmm_exit {
+	VMM_EXIT_OFF = 0, /* the guest has switched itself off */
+	VMM_EXIT_OWN =
+		1, /* a mistake of ours; it is in the status if the guest did not serve yet */
+	VMM_EXIT_PANIC = 10, /* the guest's kernel gave up, or its init ended */
+	VMM_EXIT_RESET,      /* it asked for a restart, or its CPU came to one */
+	VMM_EXIT_QEMU,       /* QEMU itself died */
+	VMM_EXIT_LINK,       /* the guest sent what is no record */
+	VMM_EXIT_KVM,        /* /dev/kvm opens, and cannot run this guest */
+};

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The machine is as small as a kernel of a distribution will boot on: PCI, a serial console, virtio
+ * for all the rest, and no device that the guest was not given on purpose. Disks are known to it by
+ * their serial numbers. -no-reboot turns every way in which a guest can restart (panic, triple
+ * fault, reboot) into the end of this process.
+ *
+ * -sandbox is QEMU's own filter, over the one that is already loaded. QMP and the other sockets are
+ * fds; disks come as fd sets, kernel and initrd, which QEMU opens by name, by /proc/self/fd.
+ */
+#include "vmm/qemu.h"
+
+#include "base/fd.h"
+#include "proto/port.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#if defined(__x86_64__)
+#define PROGRAM "/usr/bin/qemu-system-x86_64"
+#define MACHINE "q35,usb=off,vmport=off,smbus=off,sata=off,hpet=off"
+#define CONSOLE "ttyS0"
+#elif defined(__aarch64__)
+#define PROGRAM "/usr/bin/qemu-system-aarch64"
+#define MACHINE "virt,gic-version=max"
+#define CONSOLE "ttyAMA0"
+#else
+#error "which machine is this?"
+#endif
+
+/* Of translated code: the default is a quarter of RAM, or a gigabyte. */
+#define TCG    "tcg,tb-size=64"
+#define APPEND "console=" CONSOLE " quiet loglevel=3 panic=-1 random.trust_cpu=on cryptomgr.notests"
+/* Nothing is speculated there. */
+#define EMULATED  " mitigations=off tsc=reliable no_timer_check"
+#define SANDBOX   "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+#define WORDS_MAX 96
+#define WORD_SIZE 192
+
+struct words {
+	char text[WORDS_MAX][WORD_SIZE];
+	const char *argv[WORDS_MAX + 1];
+	size_t n;
+	bool is_full;
+};
+
+static void add(struct words *w, const char *fmt, ...) printf_like(2, 3);
+
+static void add(struct words *w, const char *fmt, ...)
+{
+	va_list args;
+	int len;
+
+	if (w->n == WORDS_MAX) {
+		w->is_full = true;
+		return;
+	}
+	va_start(args, fmt);
+	len = vsnprintf(w->text[w->n], WORD_SIZE, fmt, args);
+	va_end(args);
+	w->is_full |= len >= WORD_SIZE;
+	w->argv[w->n] = w->text[w->n];
+	w->n++;
+}
+
+static void add_option(struct words *w, const char *option, const char *value)
+{
+	add(w, "%s", option);
+	add(w, "%s", value);
+}
+
+static void add_disk(struct words *w, const char *name, int fd, bool is_read_only)
+{
+	const char *how = is_read_only ? "read-only=on" : "read-only=off,discard=unmap";
+
+	add(w, "-add-fd");
+	add(w, "fd=%d,set=%d", fd, fd);
+	add(w, "-blockdev");
+	add(w, "driver=file,node-name=%s-file,filename=/dev/fdset/%d,locking=off,%s", name, fd,
+	    how);
+	add(w, "-blockdev");
+	add(w, "driver=raw,node-name=%s,file=%s-file,%s", name, name, how);
+	add(w, "-device");
+	add(w, "virtio-blk-pci,drive=%s,serial=%s", name, name);
+}
+
+static void add_socket(struct words *w, const char *name, int fd)
+{
+	add(w, "-chardev");
+	add(w, "socket,id=%s,fd=%d", name, fd);
+}
+
+struct far_ends {
+	int port_fd, console_fd, qmp_fd, words_fd;
+};
+
+static void compose(struct words *w, const struct vmm_orders *o, const struct far_ends *far)
+{
+	static const char *const plain[] = {"-nodefaults", "-no-user-config", "-no-reboot"};
+
+	add(w, "qemu");
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++)
+		add(w, "%s", plain[i]);
+	add_option(w, "-display", "none");
+	add_option(w, "-sandbox", SANDBOX);
+	add_option(w, "-machine", MACHINE);
+	add_option(w, "-accel", o->is_kvm ? "kvm" : TCG);
+	add_option(w, "-cpu", o->is_kvm ? "host" : "max");
+	add(w, "-m");
+	add(w, "%uM", o->memory_mib);
+	add(w, "-smp");
+	add(w, "%u", o->cpus);
+	add(w, "-kernel");
+	add(w, "/proc/self/fd/%d", VMM_FD_KERNEL);
+	add(w, "-initrd");
+	add(w, "/proc/self/fd/%d", VMM_FD_INITRD);
+	add_option(w, "-append", o->is_kvm ? APPEND : APPEND EMULATED);
+	add_socket(w, "console", far->console_fd);
+	add_option(w, "-serial", "chardev:console");
+	add_socket(w, "qmp", far->qmp_fd);
+	add_option(w, "-mon", "chardev=qmp,mode=control");
+	add_option(w, "-device", "virtio-serial-pci,max_ports=2");
+	add_socket(w, "port", far->port_fd);
+	add_option(w, "-device", "virtserialport,chardev=port,name=" PORT_NAME);
+	add_option(w, "-object", "rng-builtin,id=rng");
+	add_option(w, "-device", "virtio-rng-pci,rng=rng");
+	add_disk(w, PORT_TEMPLATE, VMM_FD_TEMPLATE, /* is_read_only= */ true);
+	add_disk(w, PORT_FITTINGS, VMM_FD_FITTINGS, /* is_read_only= */ true);
+	add_disk(w, PORT_SCRATCH, VMM_FD_SCRATCH, /* is_read_only= */ false);
+}
+
+/* Only what QEMU is told of goes on. The rest closes with the exec. */
+static bool keep_fds(const struct far_ends *far)
+{
+	const int kept[] = {VMM_FD_KERNEL,  VMM_FD_INITRD, VMM_FD_TEMPLATE, VMM_FD_FITTINGS,
+	                    VMM_FD_SCRATCH, far->port_fd,  far->console_fd, far->qmp_fd};
+
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		if (fcntl(kept[i], F_SETFD, 0) < 0)
+			return false;
+	return dup2(far->words_fd, STDOUT_FILENO) >= 0 && dup2(far->words_fd, STDERR_FILENO) >= 0;
+}
+
+/* Where the sandbox's limits are, before a byte of the guest runs. */
+static bool join_groups(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (write(VMM_FD_GROUPS + (int)i, "0", 1) != 1)
+			return false;
+	return true;
+}
+
+_Noreturn static void become(const struct vmm_orders *orders, const struct far_ends *far)
+{
+	static struct words words;
+	static char *const env[] = {NULL};
+
+	compose(&words, orders, far);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!words.is_full && join_groups(orders->n_groups) && keep_fds(far))
+		(void)execve(PROGRAM, unconst(words.argv), env);
+	(void)dprintf(STDERR_FILENO, "cannot run " PROGRAM ": %s\n", strerrordesc_np(errno));
+	_exit(127);
+}
+
+static int make_pair(int *ret_near, int *ret_far, struct err *err)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
+	*ret_near = pair[0];
+	*ret_far = pair[1];
+	return fd_set_nonblock(*ret_near, true);
+}
+
+int qemu_start(const struct vmm_orders *orders, struct qemu *ret, struct err *err)
+{
+	struct far_ends far;
+	struct qemu q = {.pid = -1};
+	int r = make_pair(&q.port_fd, &far.port_fd, err);
+
+	/* What is open on failure goes with this process, which has nothing else to do. */
+	if (r == 0)
+		r = make_pair(&q.console_fd, &far.console_fd, err);
+	if (r == 0)
+		r = make_pair(&q.qmp_fd, &far.qmp_fd, err);
+	if (r == 0)
+		r = make_pair(&q.words_fd, &far.words_fd, err);
+	if (r < 0)
+		return r;
+	q.pid = fork();
+	if (q.pid == 0)
+		become(orders, &far);
+	if (q.pid < 0)
+		return err_set(err, ERR_CAPACITY, errno, "cannot start QEMU");
+	q.pidfd = pidfd_open(q.pid, 0);
+	if (q.pidfd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot watch QEMU");
+	(void)close(far.port_fd);
+	(void)close(far.console_fd);
+	(void)close(far.qmp_fd);
+	(void)close(far.words_fd);
+	for (int fd = VMM_FD_KERNEL; fd <= VMM_FD_SCRATCH; fd++)
+		(void)close(fd);
+	*ret = q;
+	return 0;
+}

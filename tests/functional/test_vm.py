@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sandboxes with a kernel of their own. One machine is booted for most of these tests: emulated, that takes seconds."""
+
+import os
+import platform
+import signal
+
+import pytest
+from cloche import Client, errors
+
+from harness import audit
+from harness.daemon import children_of, read_text, wait_for
+from harness.vm import make_template, need_vms, vm_daemon
+
+def pids_named(name):
+    return [int(p) for p in os.listdir("/proc") if p.isdigit() and read_text(f"/proc/{p}/comm").strip() == name]
+
+
+LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    need_vms()
+    daemon = vm_daemon().start()
+    try:
+        yield daemon
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    log = daemon.log()
+    daemon.remove()
+    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
+    assert not left, "left on the host: " + ", ".join(left)
+
+
+@pytest.fixture(scope="module")
+def client(daemon):
+    with Client(daemon.url, daemon.key, timeout=150) as client:
+        make_template(client, "tiny")
+        yield client
+
+
+@pytest.fixture(scope="module")
+def machine(client):
+    with client.create(engine="vm", template="tiny", limits=LIMITS, name="whale", timeout=600) as sandbox:
+        yield sandbox
+
+
+def test_a_vm_has_a_kernel_of_its_own_and_says_so(client, machine):
+    release = machine.run("uname -r").stdout.strip()
+    assert release and release != platform.release()
+    isolation = machine.info.isolation
+    assert (isolation["engine"], isolation["grade"]) == ("vm", "emulated")
+    assert "own_kernel" in isolation["walls"] and "hardware" not in isolation["walls"]
+    assert [e["engine"] for e in client.health()["engines"]] == ["jail", "vm"]
+
+
+def test_a_vm_runs_commands_and_carries_files_as_a_jail_does(machine):
+    assert machine.run("id -u; hostname; echo out; echo err >&2; exit 3").stdout == "1000\nwhale\nout\n"
+    done = machine.run("echo err >&2; exit 3")
+    assert (done.exit_code, done.stderr) == (3, "err\n")
+    assert machine.run("id -u", user="root").stdout == "0\n"
+    body = bytes(range(256)) * 4096
+    machine.files.write("/home/user/blob", body)
+    assert machine.files.read("/home/user/blob") == body
+
+
+def test_a_vm_has_the_disk_and_the_memory_it_was_given(machine):
+    size = int(machine.run("df -k / | tail -n 1 | { read a b c; echo $b; }; true").stdout.split()[0])
+    assert 20 << 10 < size <= 32 << 10
+    full = machine.run("dd if=/dev/zero of=/home/user/fill bs=1048576 count=40; rm /home/user/fill")
+    assert "No space left" in full.stderr
+    assert machine.run("echo on").stdout == "on\n"
+
+
+def test_a_machine_outlives_gateway_and_broker(daemon, machine):
+    running = machine.start("sleep 1; echo through")
+    daemon.kill_parts("gateway", "broker")
+    running = machine.exec(running.id)
+    assert running.wait(60).exit_code == 0
+    assert b"".join(e.data for e in running.output() if e.type == "stdout") == b"through\n"
+    assert machine.run("echo again").stdout == "again\n"
+
+
+def test_what_a_vm_cannot_do_is_refused_with_a_reason(client):
+    with pytest.raises(errors.Unsupported) as refused:
+        client.create(engine="vm", template="tiny", network="allow-all")
+    assert "no network" in str(refused.value)
+    with pytest.raises(errors.Unsupported) as refused:
+        client.create(engine="vm", template="host")
+    assert "image" in str(refused.value)
+    with pytest.raises(errors.ClocheError) as small:
+        client.create(engine="vm", template="tiny", limits={"memory_mib": 32})
+    assert small.value.field == "limits.memory_mib"
+    with pytest.raises(errors.Unsupported) as weak:
+        client.create(template="tiny", min_grade="hardware")
+    assert "'emulated'" in str(weak.value)
+    with pytest.raises(errors.Unsupported):
+        client.create(engine="jail", template="tiny", min_grade="emulated")
+
+
+def test_a_guest_whose_machine_dies_ends_with_that_cause(client, machine):
+    vmm = next(pid for pid in pids_named("cloche-vmm") if machine.id in read_text(f"/proc/{pid}/cgroup"))
+    os.kill(children_of(vmm)[0], signal.SIGKILL)
+    ended = wait_for(lambda: client.get(machine.id).info.ended, 20, "its end")
+    assert ended["cause"] == "guest_crash"
