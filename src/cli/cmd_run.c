@@ -342,7 +342,7 @@ int cmd_run(int argc, char **argv)
 		.examples = "  cloche run -c 'print(6*7)'\n"
 			    "  cloche run -l bash -c 'id; hostname; exit 3'\n"
 			    "  cloche run --package pandas -c 'import pandas; "
-	                    "print(pandas.__version__)'\n"
+			    "print(pandas.__version__)'\n"
 			    "  cloche run --memory 256m --timeout 10s job.py input.csv\n"
 			    "  curl -s https://example.org/x.py | cloche run - --flag\n"
 			    "  echo '3 4' | cloche run -- awk '{print $1 * $2}'\n"

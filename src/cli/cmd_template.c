@@ -22,8 +22,10 @@ static const struct subcommand subcommands[] = {
          .n_words = 2, .first_opt = 4, .n_opts = 7},
 	{"build", template_build, "[OPTIONS] NAME|FILE",
          "Builds a template from a recipe: one that comes with cloche, by its name (base, python,\n"
-         "python-datasci, node, node22, node26, bun, universal), or a file of your own. It is built in\n"
-         "sandboxes, goes on when this command is interrupted, and is there under its name once it is whole.",
+         "python-datasci, node, node22, node26, bun, universal), or a file of your own. It is "
+         "built in\n"
+         "sandboxes, goes on when this command is interrupted, and is there under its name once it "
+         "is whole.",
          "  cloche template build python\n"
          "  cloche template build --shared universal\n"
          "  cloche template build --detach ./my-agent.toml",

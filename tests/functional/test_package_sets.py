@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`packages` of creates and runs: installed once into an image of the project's, from an archive of the test's own."""
 
+import contextlib
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -39,6 +42,8 @@ def mirror(internet, tmp_path_factory):
     mirror = Mirror(tmp_path_factory.mktemp("mirror") / "archive")
     mirror.add("tools", {"/usr/bin/npm": NPM, "/usr/bin/python3": PYTHON, "/usr/bin/node": "#!/bin/sh\necho v24.0.0\n"})
     mirror.add("more", {"/usr/bin/more-of-it": "#!/bin/sh\necho more\n"})
+    wait = f"echo now; until /usr/lib/apt/apt-helper download-file http://mirror.test:{PORT}/go /tmp/go >/dev/null 2>&1; do :; done"
+    mirror.add("slow", {"/usr/bin/slow": "#!/bin/sh\necho slow\n"}, postinst=wait)
     mirror.publish()
     mirror.serve(internet.enter(internet.outer), PRIVATE, PORT)
     yield mirror
@@ -159,6 +164,29 @@ def test_a_language_that_is_missing_is_told_with_a_template_that_has_it(api):
         with pytest.raises(ClocheError, match="javascript needs the program 'node', which a sandbox of the template 'host' has not") as failure:
             sandbox.run_code("1", language="javascript")
     assert "the template 'base' has it" in failure.value.hint
+
+
+def test_a_gateway_that_dies_while_packages_are_installed_costs_the_caller_its_connection_alone(api, builder, mirror):
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(api.create, template="base", packages=["apt:slow"])
+        wait_for(lambda: api.builds()[0]["state"] == "running", 30, "a build")
+        build = api.builds()[0]["id"]
+        next(e for e in api.build_events(build) if e.get("text") == "now\n")
+        pid = builder.gateway_pid
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ClocheError):
+            first.result()
+    wait_for(lambda: builder.gateway_pid != pid, 30, "a new gateway")
+
+    def is_going_on():
+        with contextlib.suppress(ClocheError):
+            return api.get_build(build)["state"] == "running"
+
+    wait_for(is_going_on, 30, "the build")
+    (mirror.root / "go").write_text("go")
+    with api.create(template="base", packages=["apt:slow"]) as sandbox:
+        assert sandbox.run("slow").stdout == "slow\n"
+    assert api.builds()[0]["id"] == build
 
 
 def test_sets_are_evicted_by_room_and_those_in_use_stay(api):
