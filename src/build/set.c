@@ -21,7 +21,7 @@ static const char *base_name(const struct template *t)
 	const char *of = json_string_value(
 		json_object_get(json_object_get(template_manifest(t), "set"), "of"));
 
-	return of ? of : template_name(t);
+	return template_is_set(t) && of ? of : template_name(t);
 }
 
 static char *make_name(const struct template *base, const json_t *words)

@@ -7,6 +7,7 @@
 #include "build/plan.h"
 
 #include "build/recipe.h"
+#include "build/word.h"
 #include "sandbox/image.h"
 #include "sandbox/template.h"
 
@@ -31,6 +32,16 @@ static bool is_circle(const struct build *b, const struct build *other)
 	return other != NULL;
 }
 
+/* A manifest may have come with an image from elsewhere, and a suite becomes a part of sources,
+ * whose names builds may reach: what is none is not known. */
+static void take_suite(struct build *b, const json_t *manifest)
+{
+	const char *suite = json_string_value(json_object_get(manifest, "suite"));
+	bool is_suite = suite && word_is_suite(suite);
+
+	(void)snprintf(b->suite, sizeof(b->suite), "%s", is_suite ? suite : "");
+}
+
 /* The template that it starts from: there, being made, or about to be; 1 = it has to wait. */
 static int find_template(struct build *b, struct err *err)
 {
@@ -42,11 +53,8 @@ static int find_template(struct build *b, struct err *err)
 	int r;
 
 	if (found) {
-		const char *suite =
-			json_string_value(json_object_get(template_manifest(found), "suite"));
-
 		b->image = *template_image(found);
-		(void)snprintf(b->suite, sizeof(b->suite), "%s", suite ? suite : "");
+		take_suite(b, template_manifest(found));
 		return 0;
 	}
 	other = builds_find_unfinished(b->owner, b->project_id, name);
@@ -76,13 +84,12 @@ static int find_template(struct build *b, struct err *err)
 static int find_image(struct build *b, struct err *err)
 {
 	const json_t *set = json_object_get(b->recipe, "set");
-	const char *suite = json_string_value(json_object_get(set, "suite"));
 
 	if (digest_parse(json_string_value(json_object_get(set, "image")), &b->image) < 0 ||
 	    !image_has(b->owner->config.fleet, &b->image, NULL))
 		return err_set(err, ERR_GONE, 0, "the template '%s' was removed meanwhile",
 		               json_string_value(json_object_get(b->recipe, "from")));
-	(void)snprintf(b->suite, sizeof(b->suite), "%s", suite);
+	take_suite(b, set);
 	return 0;
 }
 

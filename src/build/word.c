@@ -26,14 +26,17 @@ bool word_is_name(const char *s)
 	       strchr(LOWER DIGITS, s[strlen(s) - 1]);
 }
 
+bool word_is_suite(const char *s)
+{
+	return is_all(s, LOWER, LOWER, 32);
+}
+
 bool word_is_from(const char *s)
 {
 	static const char debian[] = "debian:";
 	size_t len = sizeof(debian) - 1;
 
-	if (strncmp(s, debian, len) == 0)
-		return is_all(s + len, LOWER, LOWER, 32);
-	return word_is_name(s);
+	return strncmp(s, debian, len) == 0 ? word_is_suite(s + len) : word_is_name(s);
 }
 
 /* apt-get takes a '-' at the end of a name for "remove it". */

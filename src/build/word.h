@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 bool word_is_name(const char *s);        /* of a template: a-z 0-9 . - */
+bool word_is_suite(const char *s);       /* of Debian: "trixie" */
 bool word_is_from(const char *s);        /* "debian:trixie", or a template's name */
 bool word_is_package(const char *s);     /* "git", "git=1:2.47.3-0+deb13u1" */
 bool word_is_requirement(const char *s); /* pip's: "numpy==2.3.4", "pandas[excel]>=2" */

@@ -17,7 +17,7 @@ static void look_at(const struct template *t, void *arg)
 	struct search *s = arg;
 	const json_t *manifest = template_manifest(t);
 
-	if (json_object_get(manifest, "set") ||
+	if (template_is_set(t) ||
 	    !json_object_get(json_object_get(manifest, "languages"), s->language))
 		return;
 	if (!s->found || strcmp(template_name(t), s->wanted) == 0)

@@ -158,9 +158,10 @@ int template_check_name(const char *name, struct err *err)
 	return 0;
 }
 
-static bool is_set(const struct template *t)
+/* By its name, which no client can give, and not by a manifest, which may come from one. */
+bool template_is_set(const struct template *t)
 {
-	return json_object_get(t->manifest, "set") != NULL;
+	return strchr(t->name, '+') != NULL;
 }
 
 int template_check_free(const struct fleet *fleet, const struct template_spec *spec,
@@ -180,7 +181,7 @@ int template_check_free(const struct fleet *fleet, const struct template_spec *s
 		return err_hint(err, "replace it: \"replace\": true; or remove it first");
 	}
 	list_for_each (&fleet->templates, struct template, t, link)
-		n += strcmp(t->project_id, project_id) == 0 && is_set(t) == spec->is_set;
+		n += strcmp(t->project_id, project_id) == 0 && template_is_set(t) == spec->is_set;
 	return n < PROJECT_MAX ? 0
 	                       : err_set(err, ERR_LIMIT, 0,
 	                                 "there are %zu templates, which is the most", n);
@@ -340,7 +341,7 @@ void template_each(const struct fleet *fleet, const char *project_id,
 void template_each_set(struct fleet *fleet, void (*fn)(struct template *t, void *arg), void *arg)
 {
 	list_for_each (&fleet->templates, struct template, t, link)
-		if (is_set(t))
+		if (template_is_set(t))
 			fn(t, arg);
 }
 
@@ -351,7 +352,7 @@ void template_use(struct template *t)
 	uint64_t saved = (uint64_t)json_integer_value(json_object_get(set, "used_us"));
 	struct err err;
 
-	if (set && now > MAX(saved, t->created_us) + USE_SAVED_US) {
+	if (template_is_set(t) && set && now > MAX(saved, t->created_us) + USE_SAVED_US) {
 		(void)json_object_set_new(set, "used_us", json_integer((json_int_t)now));
 		if (save(t, &err) < 0)
 			log_warn("template.use", "id=%s why='%s'", t->id, err.message);

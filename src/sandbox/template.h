@@ -52,6 +52,7 @@ must_check int template_remove(struct template *t, struct err *err);
 /* Shared ones, and the project's own, in order of creation. */
 void template_each(const struct fleet *fleet, const char *project_id,
                    void (*fn)(const struct template *t, void *arg), void *arg);
+bool template_is_set(const struct template *t); /* of packages */
 /* Sets of packages, of all projects. */
 void template_each_set(struct fleet *fleet, void (*fn)(struct template *t, void *arg), void *arg);
 void template_use(struct template *t);               /* a sandbox is going to start from it */

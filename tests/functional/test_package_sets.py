@@ -2,6 +2,7 @@
 """`packages` of creates and runs: installed once into an image of the project's, from an archive of the test's own."""
 
 import contextlib
+import json
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from harness.cli import Cli
 from harness.daemon import wait_for
 from harness.internet import PRIVATE
 from harness.mirror import SUITE, Mirror
+from harness.oci import busybox_layer, layout_of
 
 PORT = 8086
 BASE = f"""
@@ -83,7 +85,7 @@ def api(builder):
 
 
 def sets(api):
-    return [t for t in api.templates() if "set" in t["manifest"]]
+    return [t for t in api.templates() if "+" in t["name"]]
 
 
 def test_packages_are_there_and_are_installed_once(api):
@@ -151,6 +153,19 @@ def test_A16_what_is_no_package_is_refused_by_its_place(api):
     assert len(api.builds()) == before
     with api.create(template="base", packages=[]) as sandbox:  # the positive control
         assert sandbox.run("true").exit_code == 0
+
+
+def test_N27_a_manifest_that_came_with_an_image_opens_no_private_address(api):
+    """A suite becomes a part of the archives' lines, and the archives' names may have private addresses."""
+    manifest = {"suite": "x main\n[trusted=yes] http://private.test/ x", "set": {"of": "host", "image": "0" * 64, "packages": ["apt:x"]}}
+    image = layout_of(busybox_layer(), config={"Env": ["PATH=/bin"], "Labels": {"dev.cloche.template": json.dumps(manifest)}})
+    made = api.import_template("hostile", image.tar())
+    assert made["manifest"]["suite"] == manifest["suite"]  # it is told as it came
+    get = "busybox wget -q -O /dev/null http://{0} 2>&1 && echo {0} reached || echo {0} refused"
+    log = []
+    api.build_template(f'name = "probe"\nfrom = "hostile"\nrun = {json.dumps([get.format(n) for n in ("allowed.test", "private.test")])}', on_log=log.append)
+    assert {"allowed.test reached\n", "private.test refused\n"} <= set(log)
+    assert api.template("hostile")["name"] == "hostile"  # and is not taken for a set, which would have been evicted
 
 
 def test_host_has_no_packages_and_says_what_has(api):
