@@ -25,11 +25,10 @@
 
 static int renew_random(struct settings *s, const struct port_setup *setup, struct err *err)
 {
-	struct {
-		struct rand_pool_info info;
+	struct { /* the kernel's struct rand_pool_info, whose last field has no length */
+		int entropy_count, buf_size;
 		uint8_t bytes[sizeof(setup->seed)];
-	} pool = {.info = {.entropy_count = 8 * sizeof(setup->seed),
-	                   .buf_size = sizeof(setup->seed)}};
+	} pool = {.entropy_count = 8 * sizeof(setup->seed), .buf_size = sizeof(setup->seed)};
 
 	if (!setup->has_seed)
 		return 0;

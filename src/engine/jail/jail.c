@@ -586,16 +586,6 @@ static int jail_remove_image(const struct digest *image, struct err *err)
 	return images_remove(&jail_host.images, image, err);
 }
 
-static int jail_set_kernel(const struct digest *image, struct err *err)
-{
-	auto_fd int data_fd =
-		open(jail_host.data_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	if (data_fd < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot open the data directory");
-	return kernel_set(&jail_host.images, data_fd, image, err);
-}
-
 static void jail_leave(void)
 {
 	bool is_over = list_empty(&jail_host.guests);
@@ -639,6 +629,6 @@ const struct engine jail_engine = {
 	.snapshot = shot_take,
 	.discard_snapshot = shot_discard,
 	.each_snapshot = shot_each,
-	.set_kernel = jail_set_kernel,
+	.set_kernel = kernel_choose,
 	.sweep = jail_sweep,
 };

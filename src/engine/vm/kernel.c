@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/vm/kernel.h"
 
+#include "engine/jail/guest.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,4 +83,14 @@ int kernel_set(struct images *im, int data_fd, const struct digest *digest, stru
 			               needed[i]);
 	r = replace_link(data_fd, name);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot name the guest kernel") : 0;
+}
+
+int kernel_choose(const struct digest *digest, struct err *err)
+{
+	auto_fd int data_fd =
+		open(jail_host.data_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (data_fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the data directory");
+	return kernel_set(&jail_host.images, data_fd, digest, err);
 }

@@ -18,3 +18,5 @@ must_check int kernel_open(struct images *im, int data_fd, int *ret_fd, struct d
 /* From now on it is that one, which must be an image with a kernel in it. */
 must_check int kernel_set(struct images *im, int data_fd, const struct digest *digest,
                           struct err *err);
+/* The same for the host's own images, as struct engine has it. */
+must_check int kernel_choose(const struct digest *digest, struct err *err);
