@@ -12,6 +12,7 @@
 #include "engine/jail/seal_child.h"
 
 #include "base/fd.h"
+#include "engine/jail/seal_names.h"
 #include "engine/jail/stage.h"
 
 #include <fcntl.h>
@@ -210,6 +211,12 @@ static int load_filter(struct jail *jail, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot load the filter") : 0;
 }
 
+static int check_names(struct jail *jail, struct err *err)
+{
+	(void)jail;
+	return seal_check_names(left_out, ARRAY_SIZE(left_out), err);
+}
+
 static int exec_mkfs(struct jail *jail, struct err *err)
 {
 	char epoch[48], excludes[ARRAY_SIZE(left_out)][160];
@@ -254,7 +261,8 @@ static const struct {
 	{"keyring", jail_leave_keyring},
 	{"fds", sort_fds},
 	{"caps", drop_caps},      /* sets no_new_privs, which the filter needs */
-	{"seccomp", load_filter}, /* last: it forbids what the steps above did */
+	{"seccomp", load_filter}, /* it forbids what the steps above did */
+	{"names", check_names},   /* the first look at what a sandbox wrote */
 	{"exec", exec_mkfs},
 };
 
