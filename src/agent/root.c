@@ -187,9 +187,12 @@ static bool is_whiteout(const char *path)
 
 static int white_out(const struct root *root, const char *path)
 {
-	const char *name;
-	auto_fd int dir_fd = open_parent(root, path, /* make= */ false, &name);
+	const char *name = last_name(path) + strlen(WHITEOUT);
+	auto_fd int dir_fd = -1;
 
+	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return -EINVAL;
+	dir_fd = open_parent(root, path, /* make= */ false, &name);
 	if (dir_fd == -ENOENT || dir_fd == -ENOTDIR)
 		return 0; /* nothing of it is there */
 	if (dir_fd < 0)
@@ -198,10 +201,7 @@ static int white_out(const struct root *root, const char *path)
 		return empty_dir_at(dir_fd, ".");
 	if (strncmp(name, WHITEOUT_OTHER, strlen(WHITEOUT_OTHER)) == 0)
 		return 0;
-	name += strlen(WHITEOUT);
-	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-		return -EINVAL;
-	return remove_at(dir_fd, name);
+	return remove_at(dir_fd, name + strlen(WHITEOUT));
 }
 
 static int scan_on_entry(const struct tar_entry *e, void *arg, struct err *err)

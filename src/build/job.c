@@ -254,11 +254,18 @@ static void on_sealed(const struct digest *image, uint64_t bytes, const struct e
 		leave_step(b);
 }
 
+static void on_seal_progress(uint64_t bytes, void *arg)
+{
+	(void)bytes; /* whoever looks asks the seal */
+	build_tell(arg);
+}
+
 static void seal(struct build *b)
 {
 	struct sandbox *s = find_sandbox(b);
 	const struct image_spec spec = {.is_tree = plan_is_on_host(b->step),
-	                                .epoch_s = b->archive_date};
+	                                .epoch_s = b->archive_date,
+	                                .progress = on_seal_progress};
 	struct err err = {0};
 
 	b->phase = PHASE_SEALING;

@@ -3,6 +3,7 @@
 #include "build/plan.h"
 
 #include "base/clock.h"
+#include "sandbox/image.h"
 
 #include <string.h>
 
@@ -212,10 +213,13 @@ static void put_progress(struct json_writer *w, const struct build *b)
 	json_put_u64(w, "index", index);
 	json_put_u64(w, "count", count);
 	json_put_double(w, "fraction", permille / 1000.0);
-	json_put_u64(w, "bytes_done", o->bytes_done);
-	json_put_u64(w, "bytes_total", o->bytes_total);
+	json_put_u64(w, "bytes_done", b->seal ? image_seal_bytes(b->seal) : o->bytes_done);
+	json_put_u64(w, "bytes_total", b->seal ? 0 : o->bytes_total);
 	put_time(w, "left_ms", permille >= 100 ? ran_us / permille * (1000 - permille) / 1000 : 0);
-	json_put_strn(w, "doing", o->doing, strlen(o->doing));
+	if (b->seal)
+		json_put_str(w, "doing", "sealing");
+	else
+		json_put_strn(w, "doing", o->doing, strlen(o->doing));
 	json_close_object(w);
 }
 

@@ -39,6 +39,9 @@ static void show_bar(struct follow *f, const json_t *build)
 		text_bytes(command_number(p, "bytes_done"), done);
 		text_bytes(total, of);
 		(void)snprintf(bytes, sizeof(bytes), ", %s of %s", done, of);
+	} else if (command_number(p, "bytes_done") > 0) {
+		text_bytes(command_number(p, "bytes_done"), done);
+		(void)snprintf(bytes, sizeof(bytes), ", sealed %s", done);
 	}
 	if (left_ms > 0)
 		(void)snprintf(left, sizeof(left), ", %" PRIu64 " s left", left_ms / 1000 + 1);
