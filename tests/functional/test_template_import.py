@@ -4,11 +4,15 @@
 import gzip
 import io
 import json
+import os
+import shutil
+import subprocess
 import tarfile
 import uuid
 
 import pytest
-from cloche import errors
+from cloche import Client, errors
+from harness.daemon import Daemon
 from harness.oci import ARCH, INDEX, OTHER_ARCH, Layout, Tar, busybox_layer, digest, docker_save, layout_of
 
 
@@ -134,11 +138,6 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_read(client, name):
     assert client.template(name) == second
 
 
-def test_tars_of_python_are_what_they_seem():
-    with tarfile.open(fileobj=io.BytesIO(busybox_layer().bytes())) as tar:
-        assert tar.getmember("tmp").mode == 0o1777
-
-
 def test_the_command_line_takes_a_directory_a_file_and_stdin(client, cli, tmp_path):
     layout = layout_of(busybox_layer(), config={"Env": ["A=b"]})
     layout.write(tmp_path / "layout")
@@ -216,3 +215,42 @@ def test_the_command_line_exports_to_a_file_or_a_pipe(client, cli, name, tmp_pat
     cli.ok("template", "import", tmp_path / f"{name}.tar")
     assert client.template(name)["digest"] == before
     assert cli.ok("run", "--template", name, "--", "cat", "/etc/mark") == "lowest\n"
+
+
+def test_a_name_that_an_image_cannot_have_is_told(client, name):
+    long = "n" * 255
+    with pytest.raises(errors.FileInvalid, match="etc/nnn.* has a name of 255 bytes"):
+        client.import_template(name, busybox_layer().add(f"etc/{long}").bytes())
+    made = client.import_template(name, busybox_layer().add(f"etc/{long[1:]}").add(f"tmp/{long}").bytes())
+    assert made["name"] == name
+
+
+@pytest.fixture
+def cramped():
+    """A daemon whose data lie on a tmpfs."""
+    daemon = Daemon("--plain-storage", "--default-memory", "256MiB", "--pool-max", "0", "--no-zygotes")
+    daemon.data.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=240m,mode=0755", "cloche-test", str(daemon.data)], check=True)
+    try:
+        yield daemon.start()
+    finally:
+        daemon.stop()
+        subprocess.run(["umount", str(daemon.data)], check=True)
+        daemon.remove()
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_seal_is_told_and_nothing_is_left(cramped):
+    def halves():
+        return [n for n in os.listdir(cramped.data / "templates") if n.startswith("seal_")]
+
+    with Client(cramped.url, cramped.key) as client, client.create() as sandbox:
+        made = sandbox.run("mkdir -p /template/etc && head -c 84000000 /dev/urandom > /template/big", user="root")
+        assert made.exit_code == 0, made.stderr
+        ballast = cramped.data / "ballast"
+        with open(ballast, "wb") as f:  # enough to begin with, not enough to end
+            f.write(bytes(max(0, shutil.disk_usage(cramped.data).free - (70 << 20))))
+        with pytest.raises(errors.DiskFull, match="disk has no room"):
+            client.create_template("too-large", sandbox, tree=True)
+        assert halves() == [] and shutil.disk_usage(cramped.data).free > 60 << 20
+        ballast.unlink()
+        assert client.create_template("fits", sandbox, tree=True)["bytes"] > 84_000_000

@@ -6,7 +6,11 @@ import hashlib
 import io
 import json
 import platform
+import re
+import subprocess
 import tarfile
+
+from .daemon import BUILD
 
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 OTHER_ARCH = "arm64" if ARCH == "amd64" else "amd64"
@@ -49,10 +53,19 @@ class Tar:
         return self._file.getvalue()
 
 
+def agent_libraries():
+    """What the agent needs of a root where it is not static: a sanitized one is not."""
+    said = subprocess.run(["ldd", str(BUILD / "src" / "agent" / "cloche-agent")], capture_output=True, text=True)
+    return re.findall(r"(/\S+)", said.stdout) if said.returncode == 0 else []
+
+
 def busybox_layer():
     """A root of some 2 MB that a shell runs in."""
     with open("/bin/busybox", "rb") as f:
         tar = Tar().dir("bin").dir("etc").dir("tmp", 0o1777).add("bin/busybox", f.read(), mode=0o755)
+    for path in agent_libraries():
+        with open(path, "rb") as f:
+            tar.add(path[1:], f.read(), mode=0o755)
     for name in APPLETS:
         tar.link(f"bin/{name}", "busybox")
     passwd = b"root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\napp:x:1234:1234::/srv:/bin/sh\n"

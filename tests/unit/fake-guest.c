@@ -521,6 +521,75 @@ static void do_connect(struct fake_broker *b, const struct msg_request *req, str
 	reply(b, r, agent_connect(b, a));
 }
 
+static struct image_info *find_image(struct fake_broker *b, const struct digest *digest)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(b->images); i++)
+		if (digest_equal(&b->images[i].digest, digest))
+			return &b->images[i];
+	return NULL;
+}
+
+static void add_image(struct fake_broker *b, const struct digest *digest, uint64_t bytes)
+{
+	static const struct digest none;
+	struct image_info *i = find_image(b, digest);
+
+	if (!i)
+		i = find_image(b, &none);
+	assert(i);
+	*i = (struct image_info){.digest = *digest, .bytes = bytes, .keeper = b->seal_keeper};
+}
+
+void fake_broker_seal(struct fake_broker *b, const struct digest *image, uint64_t bytes,
+                      const struct err *err)
+{
+	struct msg_reply r = {.op = MSG_SEAL, .tag = b->seal_tag};
+
+	assert(b->seal_tag);
+	if (err)
+		r.err = *err;
+	else
+		r.seal = (struct seal_result){.image = *image, .bytes = bytes};
+	if (err || !digest_is_zero(image))
+		b->seal_tag = 0;
+	if (!digest_is_zero(image))
+		add_image(b, image, bytes);
+	reply(b, &r, -1);
+}
+
+static void cancel_seal(struct fake_broker *b)
+{
+	static const struct digest none;
+	struct err err;
+
+	(void)err_set(&err, ERR_CONFLICT, 0, "the seal was cancelled");
+	fake_broker_seal(b, &none, 0, &err);
+}
+
+static void do_images(struct fake_broker *b, struct msg_reply *r)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(b->images); i++) {
+		r->image = b->images[i];
+		if (!digest_is_zero(&r->image.digest))
+			reply(b, r, -1);
+	}
+	r->image = (struct image_info){0};
+	reply(b, r, -1);
+}
+
+static void do_image_remove(struct fake_broker *b, const struct msg_request *req,
+                            struct msg_reply *r)
+{
+	struct image_info *i = find_image(b, &req->image);
+
+	b->image_removes++;
+	if (b->holds_image_removes)
+		return;
+	if (i)
+		*i = (struct image_info){0};
+	reply(b, r, -1);
+}
+
 static void broker_on_io(struct loop *loop, uint32_t events, void *arg)
 {
 	struct fake_broker *b = arg;
@@ -565,6 +634,20 @@ static void broker_on_io(struct loop *loop, uint32_t events, void *arg)
 		return;
 	case MSG_CONNECT:
 		do_connect(b, &req, &r);
+		return;
+	case MSG_SEAL:
+		b->seal_tag = req.tag;
+		b->seal_keeper = req.seal.spec.keeper;
+		return;
+	case MSG_SEAL_CANCEL:
+		assert(req.seal_tag == b->seal_tag);
+		cancel_seal(b);
+		break;
+	case MSG_IMAGES:
+		do_images(b, &r);
+		return;
+	case MSG_IMAGE_REMOVE:
+		do_image_remove(b, &req, &r);
 		return;
 	case MSG_PROBE:
 		r.probe.isolation = fake_isolation;

@@ -72,6 +72,11 @@ struct fake_broker {
 		char id[ID_SIZE];
 		uint64_t keeper;
 	} kept[4];
+	struct image_info images[4]; /* zero: none */
+	uint64_t seal_tag;           /* of the seal under way; 0 = none */
+	uint64_t seal_keeper;
+	unsigned image_removes;
+	bool holds_image_removes; /* answers none of them */
 	uint64_t held_tag;
 	uint32_t held_op;
 	char held_id[ID_SIZE];
@@ -85,6 +90,9 @@ void fake_broker_release(struct fake_broker *b); /* answers the delete that it h
 void fake_broker_reboot(struct fake_broker *b);  /* guests are gone, kept layers not */
 size_t fake_kept(const struct fake_broker *b);   /* layers */
 void fake_broker_end(struct fake_broker *b, const char *id, int wait_status); /* MSG_ENDED */
+/* Tells of the seal under way: its end, or how far it is where image is zero and err NULL. */
+void fake_broker_seal(struct fake_broker *b, const struct digest *image, uint64_t bytes,
+                      const struct err *err);
 struct fake_agent *fake_agent_find(struct fake_broker *b, const char *id);
 struct fake_agent *fake_agent_only(struct fake_broker *b);
 struct fake_agent *fake_agent_new(struct fake_broker *b, const char *id);
