@@ -651,6 +651,7 @@ static void broker_on_io(struct loop *loop, uint32_t events, void *arg)
 		return;
 	case MSG_PROBE:
 		r.probe.isolation = fake_isolation;
+		(void)err_set(&r.probe.vm_err, ERR_UNSUPPORTED, 0, "there are none here");
 		r.probe.cpus = 2;
 		r.probe.memory_bytes = UINT64_C(1) << 30;
 		break;
