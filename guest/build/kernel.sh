@@ -1,7 +1,7 @@
 # Runs in a sandbox on `host`, behind archive.sh: the kernel that vms start with, unpacked from Debian's package into /template
-# and installed nowhere.
+# and installed nowhere. tools/guest-kernel runs it too, with directories of its own.
 # KERNELS: names of packages without the architecture behind; the first that the archive has is taken.
-tree=/template
+tree=${TREE:-/template}
 # In the order in which the agent loads them; what this kernel has built in is not there.
 modules="virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_console crc32c_generic libcrc32c erofs
 	overlay virtio_blk failover net_failover virtio_net virtio-rng"

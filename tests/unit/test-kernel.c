@@ -71,9 +71,9 @@ TEST_FORKED(without_a_guest_kernel_it_is_told_how_to_get_one, 60)
 	jail_rig_tear_down();
 }
 
-TEST_FORKED(a_directory_of_the_operators_own_serves_as_guest_kernel, 60)
+TEST_FORKED(a_directory_of_the_operators_own_serves_as_guest_kernel_and_stays, 60)
 {
-	struct digest got;
+	struct digest got, image;
 	struct err err;
 	auto_fd int data_fd = -1, fd = -1;
 
@@ -83,5 +83,8 @@ TEST_FORKED(a_directory_of_the_operators_own_serves_as_guest_kernel, 60)
 	CHECK_INT(mkdirat(data_fd, "kernels/current", 0755), 0);
 	CHECK_INT(kernel_open(&jail_host.images, data_fd, &fd, &got, &err), 0);
 	CHECK(digest_is_zero(&got));
+	image = jail_rig_image("mkdir tree/modules && touch tree/vmlinuz");
+	CHECK_INT(kernel_set(&jail_host.images, data_fd, &image, &err), -EISDIR);
+	CHECK_STR(err.message, "kernels/current is the operator's own, and stays: Is a directory");
 	jail_rig_tear_down();
 }

@@ -82,6 +82,8 @@ int kernel_set(struct images *im, int data_fd, const struct digest *digest, stru
 			return err_set(err, ERR_INVALID_FIELD, errno, "the image has no '%s'",
 			               needed[i]);
 	r = replace_link(data_fd, name);
+	if (r == -EISDIR)
+		return err_set(err, ERR_CONFLICT, -r, CURRENT " is the operator's own, and stays");
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot name the guest kernel") : 0;
 }
 
