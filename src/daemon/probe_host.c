@@ -6,10 +6,12 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <linux/kvm.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #define say(...) ((void)snprintf(detail, PROBE_DETAIL_SIZE, __VA_ARGS__))
@@ -190,9 +192,29 @@ bool probe_loop(char *detail)
 	return probe_device("/dev/loop-control", detail);
 }
 
+/* Told by the CPU's flags, where they tell. */
+static bool is_host_a_vm(void)
+{
+	char text[4096]; /* the first CPU's */
+
+	return fd_read_file(AT_FDCWD, "/proc/cpuinfo", text, sizeof(text)) >= 0 &&
+	       strstr(text, " hypervisor") != NULL;
+}
+
 bool probe_kvm(char *detail)
 {
-	return probe_device("/dev/kvm", detail);
+	auto_fd int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	int version = fd < 0 ? -1 : ioctl(fd, KVM_GET_API_VERSION, 0);
+
+	if (fd < 0)
+		say("/dev/kvm: %s", strerror(errno));
+	else if (version != KVM_API_VERSION)
+		say("/dev/kvm has version %d, which QEMU does not speak", version);
+	else
+		say("/dev/kvm%s",
+		    is_host_a_vm() ? ", nested: where it cannot run a guest, that is emulated"
+		                   : "");
+	return version == KVM_API_VERSION;
 }
 
 /* Names those that the kernel calls vulnerable: a jail shares this CPU and kernel with its guests.

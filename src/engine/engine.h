@@ -31,9 +31,9 @@ struct guest_spec {
 	char hostname[64];
 	uint32_t slot;       /* picked by the broker: names the uid range */
 	uint32_t is_resumed; /* 1: starts over the layer that was kept under its id */
-	uint32_t is_shown;   /* 1: it is a sandbox of "host", and the image its directory /template */
-	uint32_t engine;     /* of enum engine_kind */
-	uint32_t is_kvm;     /* a vm's, set by its engine */
+	uint32_t is_shown; /* 1: it is a sandbox of "host", and the image its directory /template */
+	uint32_t engine;   /* of enum engine_kind */
+	uint32_t is_kvm;   /* a vm's, set by its engine */
 	uint32_t reserved;
 	struct digest image; /* of its template; zero = "host", which has none */
 	struct guest_limits limits;

@@ -3,6 +3,7 @@
 
 import os
 import platform
+import re
 import signal
 
 import pytest
@@ -12,8 +13,10 @@ from harness import audit
 from harness.daemon import children_of, read_text, wait_for
 from harness.vm import make_template, need_vms, vm_daemon
 
-def pids_named(name):
-    return [int(p) for p in os.listdir("/proc") if p.isdigit() and read_text(f"/proc/{p}/comm").strip() == name]
+def vmm_of(machine):
+    """The process on the host that is the parent of its QEMU."""
+    pids = [int(p) for p in os.listdir("/proc") if p.isdigit() and read_text(f"/proc/{p}/comm").strip() == "cloche-vmm"]
+    return next(pid for pid in pids if machine.id in read_text(f"/proc/{pid}/cgroup"))
 
 
 LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
@@ -84,6 +87,28 @@ def test_a_machine_outlives_gateway_and_broker(daemon, machine):
     assert machine.run("echo again").stdout == "again\n"
 
 
+def test_qemu_itself_has_no_rights_and_nothing_to_reach(machine):
+    vmm = vmm_of(machine)
+    for pid in (vmm, children_of(vmm)[0]):
+        status = dict(line.split(":\t", 1) for line in read_text(f"/proc/{pid}/status").splitlines() if ":\t" in line)
+        assert {int(status[f"Cap{kind}"], 16) for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {0}
+        assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+        assert all(int(uid) >= 0x30000000 for uid in status["Uid"].split())
+        assert sorted(os.listdir(f"/proc/{pid}/root")) == ["dev", "lib", "lib64", "proc", "usr"]
+        assert sorted(os.listdir(f"/proc/{pid}/root/dev")) == ["null", "urandom", "zero"]
+        with pytest.raises(OSError):
+            open(f"/proc/{pid}/root/tmpfile", "w").close()
+        mine = {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")}
+        assert all(os.readlink(f"/proc/{pid}/ns/{kind}") != own for kind, own in mine.items())
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            flags = int(re.search(r"flags:\s+(\d+)", read_text(f"/proc/{pid}/fdinfo/{fd}")).group(1), 8)
+            if target.startswith("/") and not target.startswith(("/memfd:", "/dev/null")):
+                assert target.endswith(("/disk", "/image.erofs", "/fittings.erofs (deleted)", "/vmlinux", "/vmlinuz")), target
+                assert flags & os.O_ACCMODE == os.O_RDONLY or target.endswith(f"/{machine.id}/disk"), target
+    assert len(read_text(f"/proc/{vmm}/net/dev").splitlines()) == 3  # two of a head, and lo
+
+
 def test_what_a_vm_cannot_do_is_refused_with_a_reason(client):
     with pytest.raises(errors.Unsupported) as refused:
         client.create(engine="vm", template="tiny", network="allow-all")
@@ -102,7 +127,6 @@ def test_what_a_vm_cannot_do_is_refused_with_a_reason(client):
 
 
 def test_a_guest_whose_machine_dies_ends_with_that_cause(client, machine):
-    vmm = next(pid for pid in pids_named("cloche-vmm") if machine.id in read_text(f"/proc/{pid}/cgroup"))
-    os.kill(children_of(vmm)[0], signal.SIGKILL)
+    os.kill(children_of(vmm_of(machine))[0], signal.SIGKILL)
     ended = wait_for(lambda: client.get(machine.id).info.ended, 20, "its end")
     assert ended["cause"] == "guest_crash"
