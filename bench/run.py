@@ -23,6 +23,7 @@ import execs
 import files
 import machine
 import neighbour
+import snapshots
 import start
 import template
 import throughput
@@ -38,6 +39,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "throughput": lambda pooled, direct, o: throughput.run(pooled, max(o.count // 20, 3)),
     "files": lambda pooled, direct, o: files.run(direct, max(o.count // 10, 3)),
     "template": lambda pooled, direct, o: template.run(direct, o.count),
+    "snapshots": lambda pooled, direct, o: snapshots.run(direct, max(o.count // 3, 3)),
     "neighbour": lambda pooled, direct, o: neighbour.run(pooled, o.count),
     "wall": lambda pooled, direct, o: wall.run(o.build, o.count),
     "density": lambda pooled, direct, o: density.run(direct, o.density, o.count * 5),

@@ -229,7 +229,7 @@ static int reply_tree(struct http_req *req, const char *id, struct err *err)
 
 int get_snapshot_tree(struct http_req *req, struct err *err)
 {
-	struct snapshot *sn;
+	struct snapshot *sn = NULL;
 	int r = no_query(req, err);
 
 	if (r == 0)
@@ -239,7 +239,7 @@ int get_snapshot_tree(struct http_req *req, struct err *err)
 
 int get_sandbox_tree(struct http_req *req, struct err *err)
 {
-	struct sandbox *s;
+	struct sandbox *s = NULL;
 	int r = no_query(req, err);
 
 	if (r == 0)

@@ -189,6 +189,8 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	if (r == 0)
 		r = check_state(s, err);
 	if (r == 0)
+		r = engine_refuse_vm(s->engine, "snapshots", err);
+	if (r == 0)
 		r = check_count(s, err);
 	if (r == 0 && wish->name)
 		r = snapshot_check_name(fleet, s->project_id, wish->name, err);

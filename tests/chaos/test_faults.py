@@ -4,7 +4,7 @@ for or no answer, nothing is left behind, the next one works, and the event log 
 
 A sample of all faults is tried, of as many calls as possible, drawn by CLOCHE_CHAOS_SEED: the same each time unless that is given.
 CLOCHE_CHAOS_FAULTS says how many of each operation and part, or `all`.
-Covered are broker, nest with the child that becomes a sandbox, and gateway, on their way through create, exec, delete, stop and resume, and
+Covered are broker, nest with the child that becomes a sandbox, and gateway, on their way through create, exec, delete, stop, resume, snapshot and rollback, and
 the agent in an exec.
 """
 
@@ -74,9 +74,18 @@ class Try:
     def resume(self):
         return self.ask("POST", f"/{self.id}/resume")
 
+    def snapshot(self):
+        status, body = self.ask("POST", f"/{self.id}/snapshots", {})
+        self.snapshot_id = body["id"] if status == 201 else None
+        return status, body
+
+    def rollback(self):
+        return self.ask("POST", f"/{self.id}/rollback", {"snapshot": self.snapshot_id})
+
 
 AGENT = "memfd:cloche-agent"[:15]  # as the kernel cuts it
-BEFORE = {"create": [], "exec": ["create"], "delete": ["create", "start"], "stop": ["create", "start"], "resume": ["create", "stop"]}
+BEFORE = {"create": [], "exec": ["create"], "delete": ["create", "start"], "stop": ["create", "start"], "resume": ["create", "stop"],
+          "snapshot": ["create", "start"], "rollback": ["create", "snapshot"]}
 
 
 def pids_of(daemon, part, one=None):
@@ -98,7 +107,7 @@ def prepare(daemon, operation):
 def find_faults(daemon, operation, part):
     one = prepare(daemon, operation)
     calls = count_calls(part, pids_of(daemon, part, one), getattr(one, operation))
-    one.delete()
+    clear(daemon)
     if part == "agent":
         calls.pop("clone", None)  # of the next standby: behind the answer, when strace is perhaps about to leave
     return faults_of(part, calls)
@@ -163,6 +172,9 @@ BEGINNINGS, ENDS = ("sandbox.created", "exec.started"), ("sandbox.ended", "exec.
 
 
 def clear(daemon):
+    for s in call(daemon, "GET", "/v1/snapshots?limit=100")[1]["snapshots"]:
+        assert s["state"] == "ready", s
+        assert call(daemon, "DELETE", f"/v1/snapshots/{s['id']}", timeout=60)[0] == 200
     for s in call(daemon, "GET", "/v1/sandboxes")[1]["sandboxes"]:
         assert call(daemon, "DELETE", f"/v1/sandboxes/{s['id']}", timeout=60)[0] == 200
 
@@ -220,7 +232,9 @@ class Tally:
         return f"{self.tried} faults, {self.came} came, {len(self.failures)} failed"
 
 
-GROUPS = [(o, p) for o in BEFORE for p in ("broker", "nest", "gateway")] + [("exec", "agent")]
+SAVING = ("snapshot", "rollback")  # of these the sample has the part that does the work
+GROUPS = [(o, p) for o in BEFORE for p in ("broker", "nest", "gateway") if SAMPLE == "all" or o not in SAVING or (o, p) == ("snapshot", "broker")]
+GROUPS += [("exec", "agent")]
 
 
 @pytest.mark.parametrize("operation, part", GROUPS, ids=lambda x: x)

@@ -39,12 +39,13 @@ struct guest {
 	int dir_fd;   /* RUN/sandboxes/ID */
 	int share_fd; /* -1 in a guest that was adopted */
 	struct err failure;
-	bool is_counted;    /* its final usage was told */
-	unsigned leftovers; /* times that something of it could not be removed */
-	bool is_discarded;  /* its layer goes, kept or not */
-	bool is_frozen;     /* for whoever asked; a snapshot freezes it for a moment, too */
+	bool is_counted;         /* its final usage was told */
+	unsigned leftovers;      /* times that something of it could not be removed */
+	bool is_discarded;       /* its layer goes, kept or not */
+	bool is_frozen;          /* for whoever asked; a snapshot freezes it for a moment, too */
+	uint64_t lower_until_us; /* its disk limit comes down by then (shot.c); 0: it is right */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
-	bool is_again;      /* a vm that this host's KVM cannot run: started anew without it */
+	bool is_again; /* a vm that this host's KVM cannot run: started anew without it */
 };
 
 /* What all guests share. The engine table has no place for a handle, and the broker is one. */
@@ -81,6 +82,8 @@ static inline void close_fd(int *fd)
 must_check int jail_host_open(const struct engine_host *given, struct err *err);
 void jail_host_close(bool is_over); /* over: no guest lives, everything may go */
 struct isolation jail_isolation(const struct guest *g);
+void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg);
+int jail_remove_image(const struct digest *image, struct err *err);
 
 /*
  * start.c: makes the guest's host objects and lets its child go. The child is then watched as

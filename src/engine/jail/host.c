@@ -45,6 +45,21 @@ struct isolation jail_isolation(const struct guest *g)
 	return ret;
 }
 
+void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg)
+{
+	images_each(&jail_host.images, fn, arg);
+}
+
+int jail_remove_image(const struct digest *image, struct err *err)
+{
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (digest_equal(&g->spec.image, image))
+			return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s runs on it",
+			               g->spec.id);
+	zygotes_drop(&jail_host.zygotes, image);
+	return images_remove(&jail_host.images, image, err);
+}
+
 static int open_cgroups(const char *run_dir, struct err *err)
 {
 	struct buf mountinfo = BUF_INIT(MOUNTINFO_MAX);

@@ -571,21 +571,6 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	cgroup_each(&jail_host.cgroups, sweep_id, &s);
 }
 
-static void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg)
-{
-	images_each(&jail_host.images, fn, arg);
-}
-
-static int jail_remove_image(const struct digest *image, struct err *err)
-{
-	list_for_each (&jail_host.guests, struct guest, g, link)
-		if (digest_equal(&g->spec.image, image))
-			return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s runs on it",
-			               g->spec.id);
-	zygotes_drop(&jail_host.zygotes, image);
-	return images_remove(&jail_host.images, image, err);
-}
-
 static void jail_leave(void)
 {
 	bool is_over = list_empty(&jail_host.guests);

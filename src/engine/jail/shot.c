@@ -23,7 +23,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#define LIMIT_LEAST (UINT64_C(1) << 20)
+#define REMOVE_TRIES 3
+#define LIMIT_LEAST  (UINT64_C(1) << 20)
+#define LOWER_US     (1 * UINT64_C(1000000))   /* between looks at what btrfs has freed */
+#define LOWER_MAX    (120 * UINT64_C(1000000)) /* it does so with its transactions */
 
 struct shot {
 	struct list link;
@@ -33,6 +36,7 @@ struct shot {
 static struct list all = LIST_INIT(all);
 static struct list removals = LIST_INIT(removals);
 static size_t n_all;
+static struct loop_timer *lower; /* limits that are to come down */
 
 static struct shot *find(const char *id)
 {
@@ -122,6 +126,41 @@ uint64_t shot_usage(const char *id)
 	return usage - MIN(usage, count_pinned(id, shot_below(id).line));
 }
 
+/*
+ * Bytes that a snapshot had alone count for the layer until btrfs has freed them, a while after the
+ * snapshot is gone: until then its limit stays up, or the sandbox could not write what it may.
+ */
+static void lower_limits(struct loop *loop, void *arg)
+{
+	bool is_due = false;
+
+	(void)arg;
+	list_for_each (&jail_host.guests, struct guest, g, link) {
+		uint64_t limit;
+
+		if (g->lower_until_us == 0 || g->state != GUEST_RUNNING)
+			continue;
+		limit = shot_limit(g->spec.id, g->spec.limits.disk_bytes);
+		if (storage_usage(&jail_host.storage, g->spec.id) > limit &&
+		    loop_now_us(loop) < g->lower_until_us) {
+			is_due = true;
+			continue;
+		}
+		g->lower_until_us = 0;
+		shot_set_limit(g->spec.id);
+	}
+	if (is_due)
+		loop_timer_set_in(lower, LOWER_US);
+}
+
+static void lower_limit(const char *id)
+{
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (strcmp(g->spec.id, id) == 0)
+			g->lower_until_us = loop_now_us(jail_host.loop) + LOWER_MAX;
+	loop_timer_set_in(lower, LOWER_US);
+}
+
 void shot_set_limit(const char *id)
 {
 	struct err err;
@@ -133,14 +172,23 @@ void shot_set_limit(const char *id)
 			log_warn("snapshot.unlimited", "id=%s error='%s'", id, err.message);
 }
 
-void shot_remove_dir(const char *name)
+static int remove_once(const char *name)
 {
 	auto_fd int fd = shot_open_dir(jail_host.storage.fd, name);
+	int r = fd < 0 ? 0 : btrfs_subvol_delete(fd, SHOT_FILES);
 
-	if (fd >= 0)
-		(void)!btrfs_subvol_delete(fd, SHOT_FILES);
-	if (tree_remove(jail_host.storage.fd, name) < 0)
-		log_debug("snapshot.leftover", "name=%s", name);
+	return r < 0 && r != -ENOENT ? r : tree_remove(jail_host.storage.fd, name);
+}
+
+/* What is left is the next start's; a want of memory that is over in a moment leaves nothing. */
+void shot_remove_dir(const char *name)
+{
+	int r = remove_once(name);
+
+	for (unsigned i = 0; r < 0 && i < REMOVE_TRIES; i++)
+		r = remove_once(name);
+	if (r < 0)
+		log_warn("snapshot.leftover", "name=%s errno=%d", name, -r);
 }
 
 pid_t shot_fork(int *ret_pidfd)
@@ -208,7 +256,7 @@ int shot_discard(const char *id, guest_gone_fn gone, void *arg)
 	if (s) {
 		memcpy(source, s->info.source, sizeof(source));
 		drop(s);
-		shot_set_limit(source);
+		lower_limit(source);
 	}
 	if (faccessat(storage_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
@@ -270,6 +318,7 @@ void shots_open(void)
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
+	lower = loop_timer_new(jail_host.loop, lower_limits, NULL);
 	if (!jail_host.storage.is_btrfs || dir_open(&dir, jail_host.storage.fd, ".") < 0)
 		return;
 	while ((name = dir_next(&dir)))
@@ -280,6 +329,7 @@ void shots_open(void)
 void shots_close(void)
 {
 	shot_take_end();
+	loop_timer_free(take_ptr(lower));
 	list_for_each (&removals, struct removal, r, link) {
 		loop_child_remove(r->child);
 		list_remove(&r->link);

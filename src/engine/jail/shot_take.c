@@ -25,6 +25,7 @@
 #include <sys/statvfs.h>
 
 #define FROZEN_MARK    "snapshot"
+#define THAW_TRIES     5
 #define FIRST_LOOK_US  200U
 #define LAST_LOOK_US   20000U
 #define STANDSTILL_MAX (10 * UINT64_C(1000000))
@@ -96,13 +97,11 @@ static int publish(const char *name, const struct snapshot_info *info, int dir_f
 	return r;
 }
 
-static int run_taking(const struct taking *t, int out_fd, struct finished *f)
+static int copy(const char *name, struct finished *f, int *ret_dir_fd)
 {
-	char name[SHOT_NAME_SIZE];
 	auto_fd int dir_fd = -1;
 	int r;
 
-	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
 	if (mkdirat(jail_host.storage.fd, name, 0700) < 0)
 		return err_set(&f->err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
 		               "cannot make a directory for the snapshot");
@@ -110,11 +109,26 @@ static int run_taking(const struct taking *t, int out_fd, struct finished *f)
 	if (dir_fd < 0)
 		return err_set(&f->err, ERR_INTERNAL, errno, "cannot open the snapshot");
 	r = make_copy(&f->info, dir_fd, &f->err);
-	if (r == 0) /* the sandbox may go on */
-		r = fd_write_all(out_fd, "c", 1);
 	if (r == 0)
-		r = publish(name, &f->info, dir_fd, !t->spec.is_brief, &f->err);
+		*ret_dir_fd = take_fd(&dir_fd);
 	return r;
+}
+
+/* Tells by a byte that the sandbox may go on, and by a struct finished what came of it. */
+static int run_taking(const struct taking *t, int out_fd)
+{
+	struct finished f = {.info = t->info};
+	auto_fd int dir_fd = -1;
+	char name[SHOT_NAME_SIZE];
+	int r;
+
+	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
+	r = copy(name, &f, &dir_fd);
+	if (fd_write_all(out_fd, "c", 1) < 0)
+		return 1;
+	if (r == 0)
+		(void)!publish(name, &f.info, dir_fd, !t->spec.is_brief, &f.err);
+	return fd_write_all(out_fd, &f, sizeof(f)) == 0 ? 0 : 1;
 }
 
 static void taking_free(struct loop *loop, void *arg)
@@ -126,37 +140,62 @@ static void taking_free(struct loop *loop, void *arg)
 	free(t);
 }
 
+/* Nobody may stay frozen for a want of memory that is over in a moment. */
+static bool thaw(const char *id)
+{
+	struct err err = {0};
+	int r = -EIO;
+
+	for (unsigned i = 0; r < 0 && i < THAW_TRIES; i++)
+		r = cgroup_freeze(&jail_host.cgroups, id, false, &err);
+	if (r < 0)
+		log_error("snapshot.frozen", "id=%s error='%s'", id, err.message);
+	return r >= 0;
+}
+
 static void let_go(struct taking *t)
 {
-	struct err ignored;
-
 	if (!t->is_frozen)
 		return;
 	t->is_frozen = false;
 	if (!t->g)
 		return;
-	if (!t->g->is_frozen)
-		(void)!cgroup_freeze(&jail_host.cgroups, t->g->spec.id, false, &ignored);
+	if (!t->g->is_frozen && !thaw(t->g->spec.id))
+		return; /* the mark stays: the next broker lets it go on */
 	(void)unlinkat(t->g->dir_fd, FROZEN_MARK, 0);
 }
 
-/* Its one end. */
-static void end(struct taking *t, const struct snapshot_info *info, const struct err *err)
+/* Behind each of its two ends. */
+static void leave(struct taking *t)
 {
 	let_go(t);
 	list_remove(&t->link);
 	loop_timer_free(t->timer);
 	loop_io_removep(&t->io);
-	if (info) {
-		shot_add(info);
-		shot_set_limit(info->source);
-		log_info("snapshot.taken", "id=%s source=%s", info->id, info->source);
-	} else {
-		log_warn("snapshot.failed", "id=%s source=%s error='%s'", t->spec.id,
-		         t->info.source, err->message);
-	}
-	t->fn(info, err, t->arg);
 	loop_defer(jail_host.loop, taking_free, t);
+}
+
+static void succeed(struct taking *t, const struct snapshot_info *info)
+{
+	leave(t);
+	shot_add(info);
+	shot_set_limit(info->source);
+	log_info("snapshot.taken", "id=%s source=%s", info->id, info->source);
+	t->fn(info, NULL, t->arg);
+}
+
+/* However far it came: it may have had its name already. */
+static void fail(struct taking *t, const struct err *err)
+{
+	char name[SHOT_NAME_SIZE];
+
+	leave(t);
+	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
+	shot_remove_dir(name);
+	shot_remove_dir(t->spec.id);
+	log_warn("snapshot.failed", "id=%s source=%s error='%s'", t->spec.id, t->info.source,
+	         err->message);
+	t->fn(NULL, err, t->arg);
 }
 
 static void on_copied(struct loop *loop, uint32_t events, void *arg)
@@ -175,7 +214,6 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 {
 	struct taking *t = arg;
 	struct finished f;
-	char name[SHOT_NAME_SIZE];
 	char c;
 
 	(void)loop;
@@ -185,15 +223,13 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 	if (wait_status != 0 || fd_read_all(t->result_fd, &f, sizeof(f)) < 0)
 		(void)err_set(&f.err, ERR_INTERNAL, 0, "the snapshot's child ended early");
 	if (f.err.code == ERR_NONE) {
-		end(t, &f.info, NULL);
+		succeed(t, &f.info);
 		return;
 	}
 	if (t->is_lost)
 		(void)err_set(&f.err, ERR_GONE, ESRCH, "sandbox %s has ended meanwhile",
 		              t->info.source);
-	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
-	shot_remove_dir(name);
-	end(t, NULL, &f.err);
+	fail(t, &f.err);
 }
 
 static int start_child(struct taking *t, struct err *err)
@@ -204,13 +240,8 @@ static int start_child(struct taking *t, struct err *err)
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
 	pid = shot_fork(&pidfd);
-	if (pid == 0) {
-		struct finished f = {.info = t->info};
-
-		if (run_taking(t, fds[1], &f) < 0 && f.err.code == ERR_NONE)
-			(void)err_set(&f.err, ERR_INTERNAL, 0, "the broker went away");
-		_exit(fd_write_all(fds[1], &f, sizeof(f)) == 0 ? 0 : 1);
-	}
+	if (pid == 0)
+		_exit(run_taking(t, fds[1]));
 	(void)close(fds[1]);
 	t->result_fd = fds[0];
 	if (pid < 0)
@@ -246,7 +277,7 @@ static void look(struct loop *loop, void *arg)
 	if (r == 0)
 		r = start_child(t, &err);
 	if (r < 0)
-		end(t, NULL, &err);
+		fail(t, &err);
 }
 
 static struct guest *find_guest(const char *id)
@@ -340,10 +371,8 @@ int shot_freeze(struct guest *g, bool on, struct err *err)
 
 void shot_adopt(struct guest *g)
 {
-	struct err ignored;
-
 	if (unlinkat(g->dir_fd, FROZEN_MARK, 0) == 0)
-		(void)!cgroup_freeze(&jail_host.cgroups, g->spec.id, false, &ignored);
+		(void)thaw(g->spec.id);
 }
 
 void shot_on_end(struct guest *g)
