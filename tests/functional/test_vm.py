@@ -78,6 +78,25 @@ def test_a_vm_has_the_disk_and_the_memory_it_was_given(machine):
     assert machine.run("echo on").stdout == "on\n"
 
 
+def test_root_of_a_vm_has_the_guests_kernel_before_it(machine):
+    """What could reach the machine's virtual devices from inside, each refused by the guest's own kernel."""
+    refused = [
+        "echo x > /proc/sys/kernel/core_pattern",
+        "echo b > /proc/sysrq-trigger",
+        "mkdir -p /mnt && mount -t tmpfs x /mnt",
+        "busybox mknod /home/disk b 254 0",
+        "busybox reboot -f",
+        "busybox ifconfig lo down",
+        "ls /dev | busybox grep -e vd -e vport -e mem",
+    ]
+    for command in refused:
+        assert machine.run(command, user="root").exit_code != 0, command
+    assert machine.run("cat /proc/sys/kernel/modules_disabled").stdout == "1\n"
+    # It is root all the same, where that is its own business.
+    assert machine.run("touch /own && busybox chown 1000 /own && ls -l /own", user="root").exit_code == 0
+    assert machine.run("sudo id -u").stdout == "0\n"
+
+
 def test_a_machine_outlives_gateway_and_broker(daemon, machine):
     running = machine.start("sleep 1; echo through")
     daemon.kill_parts("gateway", "broker")
