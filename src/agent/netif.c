@@ -23,14 +23,17 @@ struct address6 { /* as the kernel's struct in6_ifreq, whose header clashes with
 	int index;
 };
 
-static int up(int fd, const char *name)
+static int set_up(int fd, const char *name, bool is_up)
 {
 	struct ifreq req = {0};
 
 	(void)snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", name);
 	if (ioctl(fd, SIOCGIFFLAGS, &req) < 0)
 		return -errno;
-	req.ifr_flags |= IFF_UP;
+	if (is_up)
+		req.ifr_flags |= IFF_UP;
+	else
+		req.ifr_flags &= ~IFF_UP;
 	return ioctl(fd, SIOCSIFFLAGS, &req) < 0 ? -errno : 0;
 }
 
@@ -38,7 +41,7 @@ int netif_up(const char *name)
 {
 	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	return fd < 0 ? -errno : up(fd, name);
+	return fd < 0 ? -errno : set_up(fd, name, true);
 }
 
 static void set_ip4(struct sockaddr *to, const void *bytes)
@@ -95,7 +98,10 @@ int netif_configure(const struct port_setup *s, struct err *err)
 
 	if (!s->ip4.is_set && !s->ip6.is_set)
 		return 0;
-	r = fd < 0 ? -errno : up(fd, CARD);
+	/* Down, it loses all routes, and the addresses of IPv6. */
+	r = fd < 0 ? -errno : set_up(fd, CARD, false);
+	if (r == 0)
+		r = set_up(fd, CARD, true);
 	if (r == 0 && s->ip4.is_set)
 		r = configure4(fd, s);
 	if (r == 0 && s->ip6.is_set)
