@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KIND_LEN 4 /* "pip:" */
+
 /* clang-format off */
 static const struct {
 	const char *name, *language;
@@ -74,7 +76,7 @@ static int read_word(const json_t *item, size_t i, enum package_kind bare, char 
 	if (!word || strlen(word) != json_string_length(item))
 		return err_field(err, "packages", "item %zu must be a string without NUL", i);
 	name = split(word, bare, &kind);
-	if (strlen(word) > PACKAGE_LEN_MAX || !kinds[kind].is_right(name))
+	if (strlen(name) > PACKAGE_LEN_MAX - KIND_LEN || !kinds[kind].is_right(name))
 		return err_field(err, "packages", "item %zu: '%.64s' is not %s", i, word,
 		                 kinds[kind].wanted);
 	*ret = xasprintf("%s:%s", kinds[kind].name, name);

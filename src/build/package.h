@@ -8,7 +8,7 @@
 #include "base/json.h"
 
 #define PACKAGES_MAX    64
-#define PACKAGE_LEN_MAX 200
+#define PACKAGE_LEN_MAX 200 /* with its kind */
 
 enum package_kind { PACKAGE_PIP, PACKAGE_NPM, PACKAGE_APT, PACKAGE_KIND_COUNT };
 
