@@ -7,7 +7,7 @@
  *	launch.c  forks what a channel runs       output.c, input.c  its bytes until acknowledged
  *	standby.c  the next one, forked beforehand  exec.c, files.c  the child's side
  *	become.c  a child turns into the user     tree.c  signals to all that an exec began
- *	door.c, sudo.c  `sudo` inside
+ *	door.c, sudo.c  `sudo` inside             quiet.c  without a host, to be saved
  *	init.c, setup.c, serial.c, netif.c  in a vm, where it is the machine's init
  *
  * One thread, no locale, no NSS, no plugin: nothing that the sandbox can put on its disk runs here.
@@ -44,6 +44,7 @@ struct wire;
 struct serial;
 struct door;
 struct standby;
+struct quiet;
 
 struct agent {
 	struct settings settings;
@@ -52,6 +53,7 @@ struct agent {
 	struct serial *serial; /* NULL in a jail */
 	struct door *door;     /* NULL where there is no `sudo` */
 	struct standby *standby;
+	struct quiet *quiet; /* NULL where there is no engine that saves it */
 	int null_fd;
 	struct list channels; /* struct channel */
 	size_t n_channels;    /* those that the host knows */

@@ -11,6 +11,7 @@
 #include "agent/channel.h"
 #include "agent/door.h"
 #include "agent/init.h"
+#include "agent/quiet.h"
 #include "agent/serial.h"
 #include "agent/standby.h"
 #include "agent/sudo.h"
@@ -108,6 +109,8 @@ static int serve(struct agent *a, struct err *err)
 		return r;
 	if (a->settings.is_init) {
 		r = door_new(a, &a->door, err);
+		if (r >= 0 && !a->serial)
+			r = quiet_new(a, &a->quiet, err);
 		if (r < 0)
 			return r;
 	}

@@ -10,6 +10,7 @@
 #include "agent/wire.h"
 
 #include "agent/channel.h"
+#include "agent/quiet.h"
 #include "base/fd.h"
 
 #include <string.h>
@@ -148,6 +149,15 @@ static int on_shutdown(struct wire *w)
 	return 0;
 }
 
+/* The connection ends by the error, which is the answer. */
+static int on_quiesce(struct wire *w, const struct frame *f)
+{
+	if (w->has_hello || !w->agent->quiet)
+		return -EPROTO;
+	quiet_begin(w->agent->quiet, f->payload);
+	return -ESHUTDOWN;
+}
+
 static int on_channel_frame(struct channel *c, const struct frame *f)
 {
 	struct unpack u = {.data = f->payload, .len = f->len};
@@ -185,6 +195,8 @@ static int on_frame(struct wire *w, const struct frame *f)
 
 	if (f->type == FRAME_HELLO)
 		return on_hello(w, f);
+	if (f->type == FRAME_QUIESCE)
+		return on_quiesce(w, f);
 	if (!w->has_hello || f->epoch != w->epoch)
 		return -EPROTO;
 	if (f->type == FRAME_START)
@@ -335,19 +347,34 @@ static void wire_on_accept(struct loop *loop, uint32_t events, void *arg)
 		wire_attach(w, fd);
 }
 
+void wire_quiesce(struct wire *w)
+{
+	hang_up(w);
+	loop_io_removep(&w->listen_io);
+	if (w->agent->settings.listen_fd >= 0)
+		(void)close(take_fd(&w->agent->settings.listen_fd));
+}
+
+int wire_listen(struct wire *w)
+{
+	const int fd = w->agent->settings.listen_fd;
+	int r = fd_set_nonblock(fd, true);
+
+	return r < 0 ? r
+	             : loop_io_add(w->agent->loop, fd, EPOLLIN, wire_on_accept, w, &w->listen_io);
+}
+
 int wire_new(struct agent *a, struct wire **ret, struct err *err)
 {
 	struct wire *w = xnew0(struct wire);
-	const bool has_listener = a->settings.listen_fd >= 0;
-	int r = has_listener ? fd_set_nonblock(a->settings.listen_fd, true) : 0;
+	int r = 0;
 
 	w->agent = a;
 	w->fd = -1;
 	buf_init(&w->in, IN_MAX);
 	buf_init(&w->out, OUT_MAX);
-	if (r >= 0 && has_listener)
-		r = loop_io_add(a->loop, a->settings.listen_fd, EPOLLIN, wire_on_accept, w,
-		                &w->listen_io);
+	if (a->settings.listen_fd >= 0)
+		r = wire_listen(w);
 	if (r < 0) {
 		free(w);
 		return err_set(err, ERR_INTERNAL, -r, "cannot serve the listener");

@@ -12,3 +12,6 @@ void wire_kick(struct wire *w);           /* some channel may have a frame to se
 /* An OUTPUT frame, its bytes copied once. */
 must_check int wire_put_output(struct buf *out, uint32_t channel, uint32_t epoch, uint64_t offset,
                                enum frame_stream stream, const char *data, size_t len);
+/* Lets go of the host: what it had sent is done, its connection and the listener are closed. */
+void wire_quiesce(struct wire *w);
+must_check int wire_listen(struct wire *w); /* serves the settings' listener */

@@ -6,6 +6,8 @@
  */
 #include "proto/frame.h"
 
+#include "proto/quiet.h"
+
 #include <endian.h>
 #include <string.h>
 
@@ -34,6 +36,7 @@ static const struct row {
 	[FRAME_FORGET]    = {"forget",    FRAME_FROM_HOST,  true,  0, 0},
 	[FRAME_PING]      = {"ping",      FRAME_FROM_HOST,  false, WORD_SIZE, WORD_SIZE},
 	[FRAME_SHUTDOWN]  = {"shutdown",  FRAME_FROM_HOST,  false, 0, 0},
+	[FRAME_QUIESCE]   = {"quiesce",   FRAME_FROM_HOST,  false, QUIET_TOKEN_SIZE, QUIET_TOKEN_SIZE},
 	[FRAME_WELCOME]   = {"welcome",   FRAME_FROM_AGENT, false, WELCOME_SIZE, FRAME_PAYLOAD_MAX},
 	[FRAME_STARTED]   = {"started",   FRAME_FROM_AGENT, true,  4, 4},
 	[FRAME_OUTPUT]    = {"output",    FRAME_FROM_AGENT, true,  OUTPUT_HEAD + 1, OUTPUT_HEAD + FRAME_DATA_MAX},

@@ -41,6 +41,7 @@ enum frame_type {
 	                    let go of its output and lives on (kill it with SIGNAL first) */
 	FRAME_PING,      /* u64 echoed in PONG; of several waiting ones only the last is */
 	FRAME_SHUTDOWN,  /* end all, sync, power off (vm) or exit (jail) */
+	FRAME_QUIESCE,   /* a token (quiet.h): let go of the host; without a HELLO before it */
 
 	/* agent to host */
 	FRAME_WELCOME = 64, /* version u32, channel count u32, then per channel: u32 number, str

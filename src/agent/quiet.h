@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Quiet: nothing of the host's is open in the agent, so that it and all that it runs can be saved
+ * and restored elsewhere (proto/quiet.h). Programs go on meanwhile; their output waits here as it
+ * does whenever no host is connected.
+ */
+#include "agent/agent.h"
+
+must_check int quiet_new(struct agent *a, struct quiet **ret, struct err *err);
+/* From the next turn on. token: QUIET_TOKEN_SIZE bytes, which whoever ends it must know. */
+void quiet_begin(struct quiet *q, const unsigned char *token);

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * How an agent lets go of the host, so that it can be saved with all that it runs, and how it gets
+ * hold of one again: the same host after the saving, or another after a restore.
+ *
+ *	broker --> QUIESCE token            a frame, the only one of its connection
+ *	       <-- the end of the connection: nothing of the host's is open in the agent any more
+ *	broker --> struct quiet_renewal     a datagram to QUIET_NAME, with the fds below
+ *	       <-- "1" on the second of them, once the first is served
+ *
+ * The agent binds QUIET_NAME before anything else runs and keeps it: nobody inside can stand there
+ * in its place. Who sends to it shows by the token that it is the one who asked for quiet.
+ */
+#include <stdint.h>
+
+#define QUIET_NAME       "cloche-quiet" /* abstract, in the sandbox's net namespace */
+#define QUIET_TOKEN_SIZE 32
+
+enum { QUIET_LISTEN_FD, QUIET_READY_FD, QUIET_CGROUP_FDS /* the first of them */ };
+
+struct quiet_renewal {
+	unsigned char token[QUIET_TOKEN_SIZE];
+	uint64_t nofile; /* of execs from here on */
+};
