@@ -226,6 +226,15 @@ static int read_limits(const json_t *object, struct guest_limits *ret,
 	return 0;
 }
 
+int body_read_on_connection(const char *word, bool *ret_closes, struct err *err)
+{
+	static const char *const words[] = {"refuse", "close"};
+	int r = check_word(word, "on_connection", words, ARRAY_SIZE(words), err);
+
+	*ret_closes = word && strcmp(word, "close") == 0;
+	return r;
+}
+
 void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 {
 	/* clang-format off */
@@ -234,6 +243,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 		{"template",  JSON_FIELD_STRING, &spec->template, .min = 1, .max = 64},
 		{"packages",  JSON_FIELD_ARRAY,  &spec->packages, .max = PACKAGES_MAX},
 		{"snapshot",  JSON_FIELD_STRING, &spec->snapshot, .min = 1, .max = 64},
+		{"memory",    JSON_FIELD_BOOL,   &f->with_memory},
 		{"tags",      JSON_FIELD_OBJECT, &spec->tags},
 		{"env",       JSON_FIELD_OBJECT, &spec->env},
 		{"network",   JSON_FIELD_ANY,    &spec->network},
@@ -246,6 +256,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 
 	*spec = (struct sandbox_spec){.engine = "auto"};
 	f->limits = NULL;
+	f->with_memory = true;
 	memcpy(f->rows, rows, sizeof(rows));
 }
 
@@ -261,6 +272,7 @@ int sandbox_fields_check(const struct sandbox_fields *f, struct sandbox_spec *sp
 		r = err_field(err, "packages", "cannot be added to a snapshot's");
 	if (r == 0 && spec->env)
 		r = body_check_env(spec->env, "env", err);
+	spec->has_no_memory = !f->with_memory;
 	if (r == 0)
 		r = read_limits(f->limits, &spec->limits, &spec->exec_limits, err);
 	return r;

@@ -81,11 +81,14 @@ must_check int body_check_user(const char *user, const char *field, struct err *
 must_check int body_file_path(const char *path, const char *field, struct err *err);
 
 /* Rows of a create, without timeout_ms, for run too. */
-#define SANDBOX_FIELDS 11
+#define SANDBOX_FIELDS 12
 struct sandbox_fields {
 	struct json_field rows[SANDBOX_FIELDS];
 	json_t *limits;
+	bool with_memory;
 };
+/* What becomes of a connection when memory is saved: "refuse", "close"; NULL = refuse. */
+must_check int body_read_on_connection(const char *word, bool *ret_closes, struct err *err);
 void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec);
 must_check int sandbox_fields_check(const struct sandbox_fields *f, struct sandbox_spec *spec,
                                     struct err *err);

@@ -96,11 +96,13 @@ static void on_end(struct snapshot *sn, const struct err *err, void *arg)
 
 static int read_fork(const json_t *body, struct fork_spec *ret, struct err *err)
 {
+	const char *on_connection = NULL;
 	uint64_t count = 1;
 	/* clang-format off */
 	const struct json_field fields[] = {
 		{"count",           JSON_FIELD_U64,    &count, .min = 1, .max = FORK_MAX},
 		{"memory",          JSON_FIELD_BOOL,   &ret->has_memory},
+		{"on_connection",   JSON_FIELD_STRING, &on_connection},
 		{"name",            JSON_FIELD_STRING, &ret->sandbox.name, .min = 1, .max = SANDBOX_NAME_MAX},
 		{"tags",            JSON_FIELD_OBJECT, &ret->sandbox.tags},
 		{"env",             JSON_FIELD_OBJECT, &ret->sandbox.env},
@@ -118,7 +120,7 @@ static int read_fork(const json_t *body, struct fork_spec *ret, struct err *err)
 	if (r == 0 && ret->sandbox.env)
 		r = body_check_env(ret->sandbox.env, "env", err);
 	ret->count = (uint32_t)count;
-	return r;
+	return r < 0 ? r : body_read_on_connection(on_connection, &ret->closes_connections, err);
 }
 
 int fork_sandbox(struct http_req *req, struct err *err)

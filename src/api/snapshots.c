@@ -63,17 +63,22 @@ static void on_taken(struct snapshot *sn, const struct err *err, void *arg)
 
 static int read_wish(const json_t *body, struct snapshot_wish *ret, struct err *err)
 {
+	const char *on_connection = NULL;
 	/* clang-format off */
 	const struct json_field fields[] = {
 		{"name",          JSON_FIELD_STRING, &ret->name, .min = 1, .max = SNAPSHOT_NAME_MAX},
 		{"memory",        JSON_FIELD_BOOL,   &ret->has_memory},
+		{"on_connection", JSON_FIELD_STRING, &on_connection},
 		{"expires_in_ms", JSON_FIELD_U64,    &ret->expires_in_ms, .min = 1, .max = TIMEOUT_MS_MAX},
 		{"keep_last",     JSON_FIELD_U64,    &ret->keep_last, .min = 1, .max = KEEP_LAST_MAX},
 	};
 	/* clang-format on */
 
+	int r;
+
 	*ret = (struct snapshot_wish){0};
-	return body ? json_read(body, "", fields, ARRAY_SIZE(fields), err) : 0;
+	r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err) : 0;
+	return r < 0 ? r : body_read_on_connection(on_connection, &ret->closes_connections, err);
 }
 
 int create_snapshot(struct http_req *req, struct err *err)

@@ -130,6 +130,8 @@ static int check_snapshot(const struct msg_request *req, struct err *err)
 		r = check_range("keeper", s->keeper, 1, UINT64_MAX - 1, err);
 	if (r == 0)
 		r = check_range("has_memory", s->has_memory, 0, 1, err);
+	if (r == 0)
+		r = check_range("closes_connections", s->closes_connections, 0, s->has_memory, err);
 	return r < 0 ? r : check_range("is_brief", s->is_brief, 0, 1, err);
 }
 
@@ -149,9 +151,10 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 	}
 	if (req->create.is_shown > (!digest_is_zero(&req->create.image) && !req->create.keeper))
 		return err_field(err, "is_shown", "there is nothing to show, or it would be kept");
-	if (req->create.reserved != 0)
-		return err_field(err, "reserved", "must be 0");
-	r = check_hostname(req->create.hostname, sizeof(req->create.hostname), err);
+	r = check_range("with_memory", req->create.with_memory, 0, req->create.snapshot[0] != '\0',
+	                err);
+	if (r == 0)
+		r = check_hostname(req->create.hostname, sizeof(req->create.hostname), err);
 	if (r < 0)
 		return r;
 	return check_limits(&req->create.limits, max, err);

@@ -34,8 +34,8 @@ struct guest_spec {
 	uint32_t is_shown; /* 1: it is a sandbox of "host", and the image its directory /template */
 	uint32_t engine;   /* of enum engine_kind */
 	uint32_t is_kvm;   /* a vm's, set by its engine */
-	uint32_t reserved;
-	struct digest image; /* of its template; zero = "host", which has none */
+	uint32_t with_memory; /* 1: of a snapshot that has memory: its processes go on too */
+	struct digest image;  /* of its template; zero = "host", which has none */
 	struct guest_limits limits;
 	/* 0: its layer goes with it. Else the layer bears this number of whoever knows it, and
 	 * stays when the guest ends, until discard(). */
@@ -51,6 +51,9 @@ struct snapshot_spec {
 	uint64_t keeper;     /* whoever knows of it, as of a guest's layer; never 0 */
 	uint32_t has_memory; /* 1: its processes too */
 	uint32_t is_brief;   /* 1: it need not outlive a crash of the host */
+	/* With memory: 1: a TCP connection that is open is closed in the copy, 0: it is refused. */
+	uint32_t closes_connections;
+	uint32_t reserved;
 };
 
 struct snapshot_info {

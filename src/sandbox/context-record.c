@@ -8,7 +8,7 @@
 
 #define ROW_MAX (512 * 1024) /* the environment is bounded well below it */
 
-static int row_json(const struct context *c, struct buf *out)
+int context_row_json(const struct context *c, struct buf *out)
 {
 	struct json_writer w;
 
@@ -38,7 +38,7 @@ static int put_row(void *arg, struct err *err)
 		.channel = c->number,
 		.created_us = c->created_us,
 	};
-	int r = row_json(c, &json);
+	int r = context_row_json(c, &json);
 
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot record context '%s'", c->name);

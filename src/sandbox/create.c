@@ -64,6 +64,7 @@ static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
 	if (reply->err.code == ERR_NONE && fd >= 0) {
 		s->isolation = reply->isolation;
 		sandbox_make_link(s);
+		carry_rejoin(s);
 		link_attach(s->link, fd);
 		return;
 	}
@@ -88,6 +89,7 @@ int create_ask(struct sandbox *s, struct err *err)
 		memcpy(req.create.snapshot, s->rolls_to, sizeof(req.create.snapshot));
 	else if (s->resumes == 0)
 		memcpy(req.create.snapshot, s->snapshot_id, sizeof(req.create.snapshot));
+	req.create.with_memory = s->carried != NULL;
 	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
 }
 
@@ -376,7 +378,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	if (spec->set)
 		set_packages(s, spec->set);
 	if (w.snapshot)
-		snapshot_apply(w.snapshot, s);
+		snapshot_apply(w.snapshot, !spec->has_no_memory, s);
 	s->is_shown = spec->is_shown;
 	if (spec->network)
 		network_set(s, take_ptr(w.policy));

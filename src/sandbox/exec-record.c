@@ -60,7 +60,7 @@ static void put_exit(const struct exec *e, struct json_writer *w)
 	json_put_strn(w, "message", e->failure->message, strlen(e->failure->message));
 }
 
-static int row_json(const struct exec *e, struct buf *out)
+int exec_row_json(const struct exec *e, struct buf *out)
 {
 	struct json_writer w;
 
@@ -93,7 +93,7 @@ static int put_row(void *arg, struct err *err)
 	int r;
 
 	note_figures(e);
-	r = row_json(e, &json);
+	r = exec_row_json(e, &json);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot record exec %s", e->id);
 	row.json = json.data;

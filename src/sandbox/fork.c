@@ -142,7 +142,9 @@ static struct fork *fork_new(const struct sandbox *s, const struct fork_spec *sp
 int sandbox_fork(struct sandbox *s, const struct fork_spec *spec, const struct fork_ops *ops,
                  void *arg, struct err *err)
 {
-	const struct snapshot_wish wish = {.has_memory = spec->has_memory, .is_automatic = true};
+	const struct snapshot_wish wish = {.has_memory = spec->has_memory,
+	                                   .closes_connections = spec->closes_connections,
+	                                   .is_automatic = true};
 	struct fork *f;
 	int r = 0;
 

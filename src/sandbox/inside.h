@@ -110,6 +110,7 @@ struct sandbox {
 	struct list callers; /* struct waiter: for it to run */
 	struct list waiters; /* struct waiter: for its end */
 	struct list pausers; /* struct waiter: for it to be paused */
+	json_t *carried; /* of a copy of another's memory: what goes on in it (carry.c); or NULL */
 	uint32_t next_channel, channels_to;
 	uint64_t oom_kills, pids_refused; /* as last told */
 	struct exec *execs;               /* by id */
@@ -286,7 +287,7 @@ must_check int snapshot_resolve(const struct fleet *fleet, const char *project_i
                                 struct err *err);
 void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *limits);
 must_check int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err);
-void snapshot_apply(const struct snapshot *sn, struct sandbox *s);
+void snapshot_apply(const struct snapshot *sn, bool with_memory, struct sandbox *s);
 
 /* rollback.c */
 void rollback_on_running(struct sandbox *s);
@@ -301,6 +302,11 @@ void fleet_rename(struct fleet *fleet, struct sandbox *s, const char *name);
 void fleet_give_up(struct fleet *fleet); /* there is no broker to work with */
 struct sandbox *fleet_find_id(struct fleet *fleet, const char *id);
 bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *name);
+
+/* carry.c: what goes on in a copy of a sandbox's memory */
+json_t *carry_describe(const struct sandbox *s);             /* the caller's */
+void carry_expect(struct sandbox *s, const json_t *carried); /* before it is recorded */
+void carry_rejoin(struct sandbox *s); /* it is there, and its link not up yet */
 
 /* adopt.c: from the store's rows and the broker's list to a fleet that is ready. */
 must_check int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err);
@@ -408,6 +414,7 @@ void port_line_cut_visits(struct sandbox *s, uint16_t number);
 /* With what waits to be told of it, or not at all. */
 must_check int exec_save(struct exec *e, struct err *err);
 must_check int exec_unsave(struct exec *e, struct err *err);
+must_check int exec_row_json(const struct exec *e, struct buf *out);
 must_check int exec_load(struct sandbox *s, const struct exec_row *row);
 
 /* files.c: what an errno of the agent means to a client; message is the agent's. */

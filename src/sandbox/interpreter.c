@@ -494,6 +494,17 @@ static void await_orphan(struct context *c)
 	interpreter_set_phase(c, PHASE_CALL, MAX(left_us, (uint64_t)ORPHAN_US));
 }
 
+/* Its generators are those of the one that it is a copy of. The answer comes before that to `sync`,
+ * and is nobody's. */
+static int put_renewal(struct context *c)
+{
+	unsigned char seed[32];
+	int r = message_put_head(&c->out, "renew", c->sync ^ 1, sizeof(seed));
+
+	random_bytes(seed, sizeof(seed));
+	return r < 0 ? r : buf_append(&c->out, seed, sizeof(seed));
+}
+
 void interpreter_rejoin(struct context *c)
 {
 	if (c->is_split) {
@@ -508,6 +519,8 @@ void interpreter_rejoin(struct context *c)
 		await_orphan(c);
 	else /* its start was under way, and may have got lost with who had asked for it */
 		interpreter_set_phase(c, PHASE_START, START_US);
-	if (message_put_head(&c->out, "sync", c->sync, 0) < 0)
+	if ((c->is_copied && put_renewal(c) < 0) ||
+	    message_put_head(&c->out, "sync", c->sync, 0) < 0)
 		abort(); /* it was empty */
+	c->is_copied = false;
 }

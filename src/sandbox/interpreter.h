@@ -58,6 +58,7 @@ struct context {
 	uint64_t starts;
 	uint64_t count;           /* as its last `done` said */
 	bool is_fresh;            /* no call has run in it */
+	bool is_copied;           /* of another sandbox's memory, and still as that one was */
 	bool is_leaving;          /* it said that it ends */
 	struct buf in;            /* of messages */
 	struct buf out;           /* what the channel had no room for */
@@ -90,6 +91,7 @@ must_check int context_make(struct sandbox *s, const char *name, const struct co
 /* context-record.c: the context's row. */
 must_check int context_save(struct context *c, struct err *err);
 must_check int context_load(struct sandbox *s, const struct context_row *row);
+must_check int context_row_json(const struct context *c, struct buf *out);
 
 /* interpreter.c */
 void interpreter_init(struct context *c);

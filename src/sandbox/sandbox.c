@@ -314,6 +314,7 @@ void sandbox_free(struct sandbox *s)
 	sandbox_drop_waiters(&s->pausers);
 	json_decref(s->tags);
 	json_decref(s->env);
+	json_decref(s->carried);
 	json_decref(s->source);
 	json_decref(s->packages);
 	json_decref(s->end.detail);

@@ -74,6 +74,7 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const char *key_id;   /* of who asks; NULL = none */
 	const char *template; /* a name or id (template.h); NULL = the daemon's default */
 	const char *snapshot; /* instead: an id or name (snapshot.h) */
+	bool has_no_memory;   /* of a snapshot that has one: its files only */
 	const struct digest *image; /* instead: one that may have no name; or NULL */
 	bool is_shown; /* the image is not its root, but the directory /template of `host` */
 	const json_t *packages;     /* array: what it is to have besides (build/set.h); or NULL */

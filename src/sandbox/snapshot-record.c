@@ -7,7 +7,7 @@
 #include "sandbox/snapshot-inside.h"
 #include "store/snapshots.h"
 
-#define ROW_MAX (256 * 1024)
+#define ROW_MAX (16 * 1024 * 1024) /* with memory: of all its execs and contexts */
 #define MIB     (UINT64_C(1) << 20)
 
 static void put_limits(struct json_writer *w, const struct guest_limits *l)
@@ -38,6 +38,8 @@ static int write_row(const struct snapshot *sn, struct buf *out)
 	json_put_str(&w, "cwd", sn->cwd);
 	put_limits(&w, &sn->limits);
 	json_put_value(&w, "env", sn->env);
+	if (sn->carried)
+		json_put_value(&w, "carried", sn->carried);
 	json_put_u64(&w, "line", sn->line);
 	json_put_u64(&w, "bytes", sn->bytes);
 	json_put_u64(&w, "written_bytes", sn->written_bytes);
@@ -90,7 +92,7 @@ static int read_row(struct snapshot *sn, const json_t *object)
 {
 	const char *key_id = "", *origin_id = "", *template = NULL, *image = NULL;
 	const char *user = NULL, *cwd = NULL;
-	json_t *limits = NULL, *env = NULL;
+	json_t *limits = NULL, *env = NULL, *carried = NULL;
 	const struct json_field fields[] = {
 		{"key_id", JSON_FIELD_STRING, &key_id, true},
 		{"origin_id", JSON_FIELD_STRING, &origin_id, true},
@@ -100,6 +102,7 @@ static int read_row(struct snapshot *sn, const json_t *object)
 		{"cwd", JSON_FIELD_STRING, &cwd},
 		{"limits", JSON_FIELD_OBJECT, &limits, true},
 		{"env", JSON_FIELD_OBJECT, &env, true},
+		{"carried", JSON_FIELD_OBJECT, &carried},
 		{"line", JSON_FIELD_U64, &sn->line},
 		{"bytes", JSON_FIELD_U64, &sn->bytes, true},
 		{"written_bytes", JSON_FIELD_U64, &sn->written_bytes, true},
@@ -121,6 +124,7 @@ static int read_row(struct snapshot *sn, const json_t *object)
 	sn->user = user ? xstrdup(user) : NULL;
 	sn->cwd = cwd ? xstrdup(cwd) : NULL;
 	sn->env = json_incref(env);
+	sn->carried = json_incref(carried);
 	return 0;
 }
 

@@ -175,6 +175,7 @@ static struct snapshot *describe(const struct sandbox *s, const struct snapshot_
 	sn->cwd = s->cwd ? xstrdup(s->cwd) : NULL;
 	sn->limits = s->limits;
 	sn->env = json_deep_copy(s->env);
+	sn->carried = wish->has_memory ? carry_describe(s) : NULL;
 	return sn;
 }
 
@@ -205,6 +206,7 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	memcpy(req.snapshot.spec.id, t->sn->id, sizeof(req.snapshot.spec.id));
 	req.snapshot.spec.keeper = store_number(fleet->config.store);
 	req.snapshot.spec.has_memory = wish->has_memory;
+	req.snapshot.spec.closes_connections = wish->has_memory && wish->closes_connections;
 	req.snapshot.spec.is_brief = wish->is_automatic;
 	r = host_ask(fleet->host, &req, on_taken, t, &t->tag, err);
 	if (r < 0) {

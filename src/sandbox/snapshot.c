@@ -25,6 +25,7 @@ void snapshot_free(struct snapshot *sn)
 {
 	list_remove(&sn->link);
 	json_decref(sn->env);
+	json_decref(sn->carried);
 	free(sn->name);
 	free(sn->template);
 	free(sn->user);
@@ -389,7 +390,7 @@ int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct e
 }
 
 /* Its own variables come before the snapshot's. */
-void snapshot_apply(const struct snapshot *sn, struct sandbox *s)
+void snapshot_apply(const struct snapshot *sn, bool with_memory, struct sandbox *s)
 {
 	free(s->template);
 	free(s->user);
@@ -401,6 +402,8 @@ void snapshot_apply(const struct snapshot *sn, struct sandbox *s)
 	memcpy(s->snapshot_id, sn->id, sizeof(s->snapshot_id));
 	s->base_bytes = sn->is_unshared ? 0 : sn->bytes;
 	(void)json_object_update_missing(s->env, sn->env);
+	if (with_memory && sn->memory_bytes > 0)
+		carry_expect(s, sn->carried);
 }
 
 /* The start. */

@@ -22,12 +22,14 @@ struct snapshot;
 
 #define SNAPSHOT_NAME_MAX 63
 
-struct snapshot_wish {          /* borrowed for the call */
-	const char *name;       /* unique in the project; NULL = none */
-	bool has_memory;        /* its processes too */
-	uint64_t expires_in_ms; /* 0 = never */
-	uint64_t keep_last;     /* so many of this source, named ones apart; 0 = all */
-	bool is_automatic;      /* of a fork: goes with the last sandbox that started from it */
+struct snapshot_wish {           /* borrowed for the call */
+	const char *name;        /* unique in the project; NULL = none */
+	bool has_memory;         /* its processes too */
+	bool closes_connections; /* TCP connections that are open are closed in a copy, else they
+	                            fail it */
+	uint64_t expires_in_ms;  /* 0 = never */
+	uint64_t keep_last;      /* so many of this source, named ones apart; 0 = all */
+	bool is_automatic;       /* of a fork: goes with the last sandbox that started from it */
 };
 /* sn and err: exactly one is NULL. From the loop. */
 typedef void (*snapshot_done_fn)(struct snapshot *sn, const struct err *err, void *arg);
@@ -71,6 +73,7 @@ void lineage_to_json(const struct fleet *fleet, const char *project_id, const ch
 struct fork_spec {
 	uint32_t count;
 	bool has_memory;
+	bool closes_connections;     /* as in struct snapshot_wish */
 	const json_t *network;       /* a policy instead of its own; or NULL */
 	struct sandbox_spec sandbox; /* what differs: name (a number is put behind it), tags, env,
 	                                clocks */

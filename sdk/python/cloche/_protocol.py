@@ -138,10 +138,12 @@ def create_body(
     source: Optional[Mapping[str, Any]] = None,
     packages: Optional[Sequence[str]] = None,
     snapshot: Optional[str] = None,
+    memory: Optional[bool] = None,
 ) -> Json:
     return {
         "packages": None if packages is None else list(packages),
         "snapshot": snapshot,
+        "memory": memory,
         "network": network,
         "source": source,
         "ports": None if ports is None else list(ports),

@@ -448,6 +448,7 @@ class Sandbox:
         source: Optional[Mapping[str, Any]] = None,
         packages: Optional[Sequence[str]] = None,
         snapshot: Optional[str] = None,
+        memory: Optional[bool] = None,
     ) -> "Sandbox":
         """A `persistent` one keeps its files when it is stopped, and goes on over them when it is next used.
 
@@ -458,7 +459,7 @@ class Sandbox:
         {"type": "tarball", "url": …}. Its host is open for that alone, and credentials never come inside.
         `packages` are installed in it: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. The first
         create with them waits for that (see prepare_packages()), others start as fast as without.
-        `snapshot`, an id or name, is what it goes on from, instead of a template.
+        `snapshot`, an id or name, is what it goes on from, instead of a template; with `memory=False` from its files alone.
         """
         return (client or Client()).create(
             idle_timeout=idle_timeout,
@@ -478,6 +479,7 @@ class Sandbox:
             source=source,
             packages=packages,
             snapshot=snapshot,
+            memory=memory,
         )
 
     @classmethod
@@ -614,14 +616,16 @@ class Sandbox:
         name: Optional[str] = None,
         *,
         memory: bool = False,
+        on_connection: Optional[str] = None,
         expires_in: Optional[float] = None,
         keep_last: Optional[int] = None,
     ) -> Json:
         """Saves what it is at this moment, to start others from: {id, name, bytes, own_bytes, …}.
 
-        With `keep_last` so many of this sandbox stay, and the older ones without a name go.
+        With `memory` its running programs too; a TCP connection that is open is then refused, or found closed in the copies
+        (`on_connection`: "refuse", "close"). With `keep_last` so many of this sandbox stay, and the older ones without a name go.
         """
-        body = {"name": name, "memory": memory, "expires_in_ms": milliseconds(expires_in), "keep_last": keep_last}
+        body = {"name": name, "memory": memory, "on_connection": on_connection, "expires_in_ms": milliseconds(expires_in), "keep_last": keep_last}
         return self.client.call(request("POST", ["sandboxes", self.id, "snapshots"], body=body, timeout=FOREVER))
 
     def snapshots(self) -> Iterator[Json]:
@@ -631,7 +635,7 @@ class Sandbox:
     def fork(self, count: int = 1, *, memory: bool = True, **fields: Any) -> List["Sandbox"]:
         """New sandboxes that go on from what this one is now; with memory=False from its files alone.
 
-        `fields` are name (a number is put behind it), tags, env, network, timeout, idle_timeout, on_timeout, persistent.
+        `fields` are on_connection (see snapshot()), name (a number is put behind it), tags, env, network, timeout, idle_timeout, on_timeout, persistent.
         When some could not be made ForkError has those that were, as `sandboxes`, and why not, as `failed`.
         """
         for field in ("timeout", "idle_timeout"):

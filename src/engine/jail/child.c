@@ -211,10 +211,34 @@ static int exec_agent(struct jail *jail, struct err *err)
 	return err_set(err, ERR_INTERNAL, errno, "execveat");
 }
 
-static const struct {
+/* A copy has names of its own; what goes on where it was keeps them. */
+static int give_new_names(struct jail *jail, struct err *err)
+{
+	return jail->spec->is_resumed ? 0 : give_names(jail, err);
+}
+
+static int hand_out_root(struct jail *jail, struct err *err)
+{
+	const bool is_host = digest_is_zero(&jail->spec->image);
+	const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
+	const int fds[] = {open_tree(AT_FDCWD, "r", flags),
+	                   is_host ? open_tree(AT_FDCWD, "r/usr", flags) : -1};
+	char byte;
+
+	if (fds[0] < 0 || (is_host && fds[1] < 0))
+		return err_set(err, ERR_INTERNAL, errno, "cannot copy the root's mounts");
+	if (fd_send(jail->go_fd, "r", 1, fds, is_host ? 2 : 1) != 1)
+		return err_set(err, ERR_INTERNAL, errno, "the broker went away");
+	(void)!read(jail->go_fd, &byte, 1);
+	_exit(0);
+}
+
+struct step {
 	const char *name;
 	int (*run)(struct jail *jail, struct err *err);
-} steps[] = {
+};
+
+static const struct step steps[] = {
 	{"oom-score", jail_set_oom_score},
 	{"orders", await_orders},        /* id maps and cgroups are set by now */
 	{"session", jail_leave_session}, /* and the nest's group: stray.h counts on that place */
@@ -235,16 +259,33 @@ static const struct {
 	{"exec", exec_agent},
 };
 
-void jail_child_run(struct jail *jail)
+static const struct step founder_steps[] = {
+	{"oom-score", jail_set_oom_score}, {"orders", await_orders},
+	{"session", jail_leave_session},   {"staging", jail_mount_staging},
+	{"identity", jail_become_root},    {"root", jail_mount_root},
+	{"names", give_new_names},         {"hand-out", hand_out_root},
+};
+
+static _Noreturn void run_steps(const struct step *table, size_t n, struct jail *jail)
 {
 	struct err err = {0};
 
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		if (steps[i].run(jail, &err) >= 0)
+	for (size_t i = 0; i < n; i++) {
+		if (table[i].run(jail, &err) >= 0)
 			continue;
-		err_prefix(&err, "jail step '%s'", steps[i].name);
+		err_prefix(&err, "jail step '%s'", table[i].name);
 		break;
 	}
 	(void)!fd_write_all(jail->status_fd, &err, sizeof(err));
 	_exit(1);
+}
+
+void jail_child_run(struct jail *jail)
+{
+	run_steps(steps, ARRAY_SIZE(steps), jail);
+}
+
+void jail_founder_run(struct jail *jail)
+{
+	run_steps(founder_steps, ARRAY_SIZE(founder_steps), jail);
 }

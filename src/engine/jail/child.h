@@ -46,6 +46,10 @@ struct jail {
 };
 
 _Noreturn void jail_child_run(struct jail *jail);
+/* The founder's (nest.h): as far as the root, whose mounts go out over go_fd with a byte: `/` and,
+ * of `host`, /usr. It stays until go_fd ends: its user and net namespace are looked up by its pid.
+ */
+_Noreturn void jail_founder_run(struct jail *jail);
 
 /* The steps that live in files of their own. Paths are relative to the staging directory, where
  * the new root is "r", until jail_pivot(). */

@@ -46,6 +46,8 @@ struct guest {
 	uint64_t lower_until_us; /* its disk limit comes down by then (shot.c); 0: it is right */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
 	bool is_again; /* a vm that this host's KVM cannot run: started anew without it */
+	struct memory_save *save; /* of its memory, that is under way, or NULL */
+	struct revival *revival;  /* of a copy, until it runs, or NULL */
 };
 
 /* What all guests share. The engine table has no place for a handle, and the broker is one. */
@@ -90,8 +92,11 @@ int jail_remove_image(const struct digest *image, struct err *err);
  * g->child with on_exit, and g->status_fd tells how far it comes. On failure what was made stays,
  * for the caller to remove as it would any guest.
  */
-must_check int guest_launch(struct guest *g, loop_child_fn on_exit, struct err *err);
+must_check int guest_launch(struct guest *g, loop_child_fn on_exit,
+                            void (*failed)(struct guest *g, const struct err *err),
+                            struct err *err);
 struct sockaddr_un guest_agent_address(const struct guest *g);
+#define GUEST_AGENT_SOCKET "agent.sock" /* in the run directory */
 
 /* jail.c: functions of struct engine that serve a vm's guests too. Of spec->engine it depends what
  * is started; all else of a guest's life is the same. */

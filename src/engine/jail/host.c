@@ -2,6 +2,7 @@
 /* What all guests share: storage, template, cgroups, the filter, and fds that outlive them. */
 #include "engine/jail/guest.h"
 
+#include "engine/jail/criu.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/sys.h"
@@ -211,6 +212,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 		return r;
 	}
 	shots_open();
+	criu_open();
 	if (guests == 0)
 		template_host_prune(jail_host.data_dir, jail_host.template_fd);
 	return 0;

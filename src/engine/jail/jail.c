@@ -19,10 +19,13 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/criu.h"
 #include "engine/jail/door.h"
 #include "engine/jail/keep.h"
+#include "engine/jail/memory.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/pidns.h"
+#include "engine/jail/quiet.h"
 #include "engine/jail/record.h"
 #include "engine/jail/seal.h"
 #include "engine/jail/share.h"
@@ -203,6 +206,7 @@ static void remove_guest(struct guest *g)
 
 	g->state = GUEST_REMOVING;
 	shot_on_end(g);
+	memory_drop(g);
 	loop_io_removep(&g->status_io);
 	loop_timer_free(g->timer);
 	g->timer = loop_timer_new(jail_host.loop, try_removal, g);
@@ -294,7 +298,7 @@ static struct guest *find_removing(const char *id)
 
 static int launch(struct guest *g, struct err *err)
 {
-	int r = guest_launch(g, on_child_exit, err);
+	int r = guest_launch(g, on_child_exit, fail_start, err);
 
 	if (r == 0)
 		r = loop_io_add(jail_host.loop, g->status_fd, EPOLLIN, on_status, g, &g->status_io);
@@ -443,11 +447,17 @@ int jail_connect(struct guest *g, int *ret_fd, struct err *err)
 {
 	const struct sockaddr_un addr = guest_agent_address(g);
 	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r;
 
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
-		return err_set(err, ERR_UNAVAILABLE, errno, "cannot connect to the agent");
+	if (fd < 0)
+		return err_set(err, ERR_CAPACITY, errno, "cannot make a socket");
+	r = connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
+	if (r == -ECONNREFUSED && quiet_recover(g, err) == 0)
+		r = connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
+	if (r < 0)
+		return err_set(err, ERR_UNAVAILABLE, -r, "cannot connect to the agent");
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
@@ -491,6 +501,9 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 {
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
+	/* A copy's user namespace is not one that a zygote can enter. */
+	if (g->spec.with_memory)
+		return err_set(err, ERR_UNSUPPORTED, 0, "a copy of a memory takes no forks");
 	return zygote_fork(zygotes_take(&jail_host.zygotes, &g->spec.image), g->spec.id, g->pid,
 	                   g->spec.limits.nofile, tag, forked, arg, err);
 }
@@ -577,6 +590,7 @@ static void jail_leave(void)
 
 	seal_end_all();
 	shots_close();
+	criu_close();
 	/* The handles go, the guests stay: the next broker adopts them. */
 	list_for_each (&jail_host.guests, struct guest, g, link) {
 		loop_io_removep(&g->status_io);

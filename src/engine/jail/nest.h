@@ -27,7 +27,13 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum nest_kind { NEST_GUEST = 1, NEST_ZYGOTE, NEST_SEALER, NEST_VM };
+enum nest_kind {
+	NEST_GUEST = 1,
+	NEST_ZYGOTE,
+	NEST_SEALER,
+	NEST_VM,
+	NEST_FOUNDER, /* of a copy (memory.h): makes its root, hands that out and goes */
+};
 
 struct nest {
 	int fd;        /* -1: there is none */
@@ -40,7 +46,8 @@ struct nest {
 struct hatched {
 	pid_t pid; /* a child of ours, which waits for its orders */
 	int pidfd;
-	int socket_fd; /* a guest's: a stream socket of its net namespace, not bound yet */
+	int socket_fd; /* a guest's or founder's: a stream socket of its net namespace, not bound
+	                  yet */
 };
 
 void nest_init(struct nest *n);

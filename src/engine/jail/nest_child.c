@@ -88,7 +88,8 @@ static pid_t clone_sibling(uint64_t flags, int group_fd, int *ret_pidfd)
 static int hatch(struct self *self, const struct nest_request *req, const int *fds, size_t n_fds,
                  struct hatched *ret)
 {
-	const bool is_vm = req->kind == NEST_VM, is_guest = is_vm || req->kind == NEST_GUEST;
+	const bool is_vm = req->kind == NEST_VM, is_founder = req->kind == NEST_FOUNDER;
+	const bool is_guest = is_vm || is_founder || req->kind == NEST_GUEST;
 	const bool is_zygote = req->kind == NEST_ZYGOTE;
 	/* A zygote shares the host's pids: it can enter only those below its own. */
 	const uint64_t flags =
@@ -114,6 +115,8 @@ static int hatch(struct self *self, const struct nest_request *req, const int *f
 		(void)close(self->fd);
 		if (is_vm)
 			vm_child_run(&jail);
+		if (is_founder)
+			jail_founder_run(&jail);
 		if (is_guest)
 			jail_child_run(&jail);
 		if (is_zygote)

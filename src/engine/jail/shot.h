@@ -33,6 +33,9 @@ must_check int shot_clone(struct guest *g, void (*done)(struct guest *g, const s
 /* The layer that shot_clone() made. */
 must_check int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err);
 
+/* The memory in a snapshot (memory_image.h), as a directory. */
+must_check int shot_open_memory(const char *id, int *ret_fd, struct err *err);
+
 /* It stands still, or goes on, for whoever asked from outside. */
 must_check int shot_freeze(struct guest *g, bool on, struct err *err);
 void shot_adopt(struct guest *g);  /* lets it go on if a broker died while taking one of it */

@@ -124,3 +124,14 @@ int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err)
 		*ret_fd = take_fd(&fd);
 	return r;
 }
+
+int shot_open_memory(const char *id, int *ret_fd, struct err *err)
+{
+	auto_fd int dir_fd = shot_open_dir(jail_host.storage.fd, id);
+	auto_fd int fd = dir_fd < 0 ? -1 : shot_open_dir(dir_fd, SHOT_MEMORY);
+
+	if (fd < 0)
+		return err_set(err, ERR_CONFLICT, errno, "snapshot %s has no memory", id);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}

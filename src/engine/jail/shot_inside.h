@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 
 #define SHOT_FILES     "files"
+#define SHOT_MEMORY    "memory"
 #define SHOT_BELOW     "below" /* in a layer that is a copy: struct shot_below */
 #define SHOT_NAME_SIZE (ID_SIZE + 8)
 

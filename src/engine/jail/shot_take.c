@@ -9,11 +9,16 @@
  * broker; so is what follows, which needs the disk: manifest, fsync, and the name under which it is
  * found. A mark in the sandbox's run directory says meanwhile that it is frozen for us: the next
  * broker lets it go on if this one dies.
+ *
+ * With memory it is CRIU that stops the guest (memory.h), and the copy is made at the moment at
+ * which all stands still for it; the child waits behind the copy until the memory is whole.
  */
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
+#include "engine/jail/criu.h"
 #include "engine/jail/manifest.h"
+#include "engine/jail/memory.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/shot_inside.h"
 
@@ -48,7 +53,10 @@ struct taking {
 	struct loop_io *io;
 	struct loop_child *child;
 	int result_fd;
-	bool is_lost; /* its source has ended before the copy */
+	bool is_saving;     /* memory, which ends by on_memory() */
+	int memory_fd;      /* tells the child how large the memory is; its end: there is none */
+	struct err failure; /* of the memory, or of the child before that has ended */
+	bool is_lost;       /* its source has ended before the copy */
 	snapshot_fn fn;
 	void *arg;
 };
@@ -97,12 +105,12 @@ static int publish(const char *name, const struct snapshot_info *info, int dir_f
 	return r;
 }
 
-static int copy(const char *name, struct finished *f, int *ret_dir_fd)
+static int copy(const char *name, bool is_made, struct finished *f, int *ret_dir_fd)
 {
 	auto_fd int dir_fd = -1;
 	int r;
 
-	if (mkdirat(jail_host.storage.fd, name, 0700) < 0)
+	if (!is_made && mkdirat(jail_host.storage.fd, name, 0700) < 0)
 		return err_set(&f->err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
 		               "cannot make a directory for the snapshot");
 	dir_fd = shot_open_dir(jail_host.storage.fd, name);
@@ -114,8 +122,17 @@ static int copy(const char *name, struct finished *f, int *ret_dir_fd)
 	return r;
 }
 
+static int await_memory(int in_fd, int dir_fd, bool is_synced, struct finished *f)
+{
+	if (fd_read_all(in_fd, &f->info.memory_bytes, sizeof(f->info.memory_bytes)) < 0)
+		return err_set(&f->err, ERR_INTERNAL, 0, "the memory was not saved");
+	if (is_synced && syncfs(dir_fd) < 0)
+		return err_set(&f->err, ERR_INTERNAL, errno, "cannot bring the memory to disk");
+	return 0;
+}
+
 /* Tells by a byte that the sandbox may go on, and by a struct finished what came of it. */
-static int run_taking(const struct taking *t, int out_fd)
+static int run_taking(const struct taking *t, int in_fd, int out_fd)
 {
 	struct finished f = {.info = t->info};
 	auto_fd int dir_fd = -1;
@@ -123,9 +140,11 @@ static int run_taking(const struct taking *t, int out_fd)
 	int r;
 
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
-	r = copy(name, &f, &dir_fd);
+	r = copy(name, t->spec.has_memory != 0, &f, &dir_fd);
 	if (fd_write_all(out_fd, "c", 1) < 0)
 		return 1;
+	if (r == 0 && t->spec.has_memory)
+		r = await_memory(in_fd, dir_fd, !t->spec.is_brief, &f);
 	if (r == 0)
 		(void)!publish(name, &f.info, dir_fd, !t->spec.is_brief, &f.err);
 	return fd_write_all(out_fd, &f, sizeof(f)) == 0 ? 0 : 1;
@@ -137,6 +156,7 @@ static void taking_free(struct loop *loop, void *arg)
 
 	(void)loop;
 	close_fd(&t->result_fd);
+	close_fd(&t->memory_fd);
 	free(t);
 }
 
@@ -155,6 +175,8 @@ static bool thaw(const char *id)
 
 static void let_go(struct taking *t)
 {
+	if (t->is_saving && t->g)
+		memory_release(t->g);
 	if (!t->is_frozen)
 		return;
 	t->is_frozen = false;
@@ -226,6 +248,13 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 		succeed(t, &f.info);
 		return;
 	}
+	if (t->failure.code != ERR_NONE)
+		f.err = t->failure;
+	if (t->is_saving) {
+		t->failure = f.err;
+		let_go(t);
+		return;
+	}
 	if (t->is_lost)
 		(void)err_set(&f.err, ERR_GONE, ESRCH, "sandbox %s has ended meanwhile",
 		              t->info.source);
@@ -234,16 +263,24 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 
 static int start_child(struct taking *t, struct err *err)
 {
-	int fds[2], pidfd = -1, r;
+	int fds[2], memory[2], pidfd = -1, r;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
-	pid = shot_fork(&pidfd);
-	if (pid == 0)
-		_exit(run_taking(t, fds[1]));
-	(void)close(fds[1]);
 	t->result_fd = fds[0];
+	if (pipe2(memory, O_CLOEXEC) < 0) {
+		(void)close(fds[1]);
+		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
+	}
+	t->memory_fd = memory[1];
+	pid = shot_fork(&pidfd);
+	if (pid == 0) {
+		(void)close(memory[1]); /* else it would wait for itself */
+		_exit(run_taking(t, memory[0], fds[1]));
+	}
+	(void)close(fds[1]);
+	(void)close(memory[0]);
 	if (pid < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
 	r = loop_child_take(jail_host.loop, pidfd, on_finished, t, &t->child);
@@ -254,13 +291,56 @@ static int start_child(struct taking *t, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
 }
 
+static void on_still(void *arg)
+{
+	struct taking *t = arg;
+
+	if (start_child(t, &t->failure) < 0)
+		let_go(t); /* on_memory() tells */
+}
+
+static void on_memory(uint64_t bytes, const struct err *err, void *arg)
+{
+	struct taking *t = arg;
+
+	t->is_saving = false;
+	if (err && t->failure.code == ERR_NONE)
+		t->failure = *err;
+	if (t->child && t->failure.code == ERR_NONE)
+		(void)!fd_write_all(t->memory_fd, &bytes, sizeof(bytes));
+	close_fd(&t->memory_fd);
+	if (!t->child)
+		fail(t, &t->failure);
+}
+
+static int begin_memory(struct taking *t, struct err *err)
+{
+	static const struct memory_ops ops = {on_still, on_memory};
+	char name[SHOT_NAME_SIZE];
+	auto_fd int dir_fd = -1, memory_fd = -1;
+	int r;
+
+	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
+	if (mkdirat(jail_host.storage.fd, name, 0700) == 0)
+		dir_fd = shot_open_dir(jail_host.storage.fd, name);
+	if (dir_fd >= 0 && mkdirat(dir_fd, SHOT_MEMORY, 0700) == 0)
+		memory_fd = shot_open_dir(dir_fd, SHOT_MEMORY);
+	if (memory_fd < 0)
+		return err_set(err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
+		               "cannot make a directory for the snapshot");
+	r = memory_save(t->g, memory_fd, t->spec.closes_connections != 0, &ops, t, err);
+	t->is_saving = r == 0;
+	return r;
+}
+
 static void look(struct loop *loop, void *arg)
 {
 	struct taking *t = arg;
 	struct err err = {0};
 	int r = t->is_lost ? err_set(&err, ERR_GONE, ESRCH, "sandbox %s has ended", t->info.source)
-	        : t->g     ? cgroup_freeze(&jail_host.cgroups, t->g->spec.id, true, &err)
-	                   : 0;
+	        : t->spec.has_memory ? begin_memory(t, &err)
+	        : t->g               ? cgroup_freeze(&jail_host.cgroups, t->g->spec.id, true, &err)
+	                             : 0;
 
 	if (r == 1 && loop_now_us(loop) < t->until_us) {
 		t->pause_us = MIN(2 * t->pause_us, LAST_LOOK_US);
@@ -274,7 +354,7 @@ static void look(struct loop *loop, void *arg)
 		            t->info.source);
 		(void)err_hint(&err, "try again, or stop it first");
 	}
-	if (r == 0)
+	if (r == 0 && !t->spec.has_memory)
 		r = start_child(t, &err);
 	if (r < 0)
 		fail(t, &err);
@@ -320,11 +400,14 @@ static int check_source(const char *id, const struct snapshot_spec *spec, const 
 		               g->state == GUEST_STARTING ? "starting" : "ending");
 	if (!storage_has(&jail_host.storage, id))
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "sandbox %s has no files here", id);
-	if (spec->has_memory) {
-		(void)err_set(err, ERR_UNSUPPORTED, 0, "this host has no snapshots of memory");
-		return err_hint(err, "leave memory out: files are saved without it");
+	if (spec->has_memory && !g)
+		return err_set(err, ERR_CONFLICT, ESRCH,
+		               "sandbox %s does not run: it has no memory", id);
+	if (spec->has_memory && g->is_frozen) { /* CRIU has to run a part of itself in it */
+		(void)err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is paused", id);
+		return err_hint(err, "resume it, or leave memory out");
 	}
-	return 0;
+	return spec->has_memory ? criu_probe(err) : 0;
 }
 
 int shot_take(const char *id, const struct digest *image, const struct snapshot_spec *spec,
@@ -336,17 +419,18 @@ int shot_take(const char *id, const struct digest *image, const struct snapshot_
 
 	if (r == 0)
 		r = check_source(id, spec, g, err);
-	if (r == 0 && g)
+	if (r == 0 && g && !spec->has_memory)
 		r = fd_replace_file(g->dir_fd, FROZEN_MARK, "", 0, 0600, /* sync= */ false);
 	if (r < 0)
 		return r;
 	t = xnew0(struct taking);
 	*t = (struct taking){.g = g,
-	                     .is_frozen = g != NULL,
+	                     .is_frozen = g && !spec->has_memory,
 	                     .spec = *spec,
 	                     .pause_us = FIRST_LOOK_US,
 	                     .until_us = loop_now_us(jail_host.loop) + STANDSTILL_MAX,
 	                     .result_fd = -1,
+	                     .memory_fd = -1,
 	                     .fn = fn,
 	                     .arg = arg,
 	                     .info = {.keeper = spec->keeper, .image = *image}};

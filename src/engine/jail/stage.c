@@ -24,10 +24,7 @@ static const struct {
 };
 
 static const char *const dirs[] = {
-	STAGE_EMPTY_DIR,
-	STAGE_DEV,
-	STAGE_DEV "/pts",
-	STAGE_DEV "/shm",
+	STAGE_EMPTY_DIR, STAGE_CRIU, STAGE_DEV, STAGE_DEV "/pts", STAGE_DEV "/shm",
 };
 
 static int make_node(int fd, size_t i)

@@ -7,6 +7,7 @@
  *	dev/	a /dev of six nodes and some links, with places for pts and shm
  *	empty, none/	a file and a directory to cover others with
  *	kvm		the node of /dev/kvm, for vms
+ *	criu/		for CRIU (criu.h) and no jail
  *
  * It is the host's root's, in the host's user namespace: inside nobody owns a thing in it. Nodes of
  * our own making are what their numbers say, whatever has become of the host's /dev.
@@ -17,6 +18,7 @@
 #define STAGE_EMPTY_FILE "empty"
 #define STAGE_EMPTY_DIR  "none"
 #define STAGE_KVM        "kvm" /* outside of dev/: only QEMU gets to see it */
+#define STAGE_CRIU       "criu"
 
 struct stage {
 	int fd;

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "engine/jail/child.h"
 #include "engine/jail/keep.h"
+#include "engine/jail/memory.h"
 #include "engine/jail/nest.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
@@ -26,7 +27,12 @@
 #include <sys/stat.h>
 
 #define LISTEN_BACKLOG 16
-#define AGENT_SOCKET   "agent.sock"
+
+/* Of a memory: its processes are not begun here, only what they stand on. */
+static bool is_copy(const struct start *s)
+{
+	return s->g->spec.with_memory != 0;
+}
 
 static int make_dir(struct start *s, struct err *err)
 {
@@ -101,7 +107,7 @@ struct sockaddr_un guest_agent_address(const struct guest *g)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 
-	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" AGENT_SOCKET,
+	(void)snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" GUEST_AGENT_SOCKET,
 	               g->dir_fd);
 	return addr;
 }
@@ -110,8 +116,12 @@ static int ask_nest(struct start *s, struct err *err)
 {
 	int r;
 
-	s->agent_group_fd = cgroup_open_agent(&jail_host.cgroups, s->g->spec.id);
-	r = nest_ask(&jail_host.nest, s->g->spec.engine == ENGINE_VM ? NEST_VM : NEST_GUEST,
+	if (!is_copy(s))
+		s->agent_group_fd = cgroup_open_agent(&jail_host.cgroups, s->g->spec.id);
+	r = nest_ask(&jail_host.nest,
+	             s->g->spec.engine == ENGINE_VM ? NEST_VM
+	             : is_copy(s)                   ? NEST_FOUNDER
+	                                            : NEST_GUEST,
 	             s->g->spec.slot, s->jail.go_fd, s->jail.status_fd, s->agent_group_fd, err);
 	s->is_asked = r == 0;
 	return r;
@@ -135,20 +145,22 @@ static int ask_again(struct start *s, struct hatched *ret, struct err *err)
 
 static int take_child(struct start *s, struct err *err)
 {
-	struct hatched h;
-	int r = nest_take(&jail_host.nest, &h, err);
+	int r = nest_take(&jail_host.nest, &s->child, err);
 
 	if (r == -ECONNRESET || r == -EPIPE)
-		r = ask_again(s, &h, err);
+		r = ask_again(s, &s->child, err);
 	s->is_asked = false;
 	if (r < 0)
 		return r;
-	s->g->pid = h.pid;
-	s->jail.listen_fd = h.socket_fd;
-	/* Only the child has these now, and they end with it. */
+	s->jail.listen_fd = s->child.socket_fd;
 	close_fd(&s->jail.go_fd);
+	if (is_copy(s))
+		return 0;
+	/* Only the child has these now, and they end with it. */
 	close_fd(&s->jail.status_fd);
-	r = loop_child_take(jail_host.loop, h.pidfd, s->on_exit, s->g, &s->g->child);
+	s->g->pid = s->child.pid;
+	r = loop_child_take(jail_host.loop, take_fd(&s->child.pidfd), s->on_exit, s->g,
+	                    &s->g->child);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process") : 0;
 }
 
@@ -159,19 +171,21 @@ static int listen_for_agent(struct start *s, struct err *err)
 	int fd = s->jail.listen_fd;
 
 	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-	    fchmodat(s->g->dir_fd, AGENT_SOCKET, 0600, 0) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
+	    fchmodat(s->g->dir_fd, GUEST_AGENT_SOCKET, 0600, 0) < 0 ||
+	    listen(fd, LISTEN_BACKLOG) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make the agent's socket");
 	return 0;
 }
 
 static int join_groups(struct start *s, struct err *err)
 {
-	return cgroup_join_agent(&jail_host.cgroups, s->g->spec.id, s->g->pid, err);
+	return is_copy(s) ? 0
+	                  : cgroup_join_agent(&jail_host.cgroups, s->g->spec.id, s->g->pid, err);
 }
 
 static int write_record(struct start *s, struct err *err)
 {
-	return record_write(s->g->dir_fd, &s->g->spec, s->g->pid, err);
+	return is_copy(s) ? 0 : record_write(s->g->dir_fd, &s->g->spec, s->g->pid, err);
 }
 
 static int make_mounts(struct start *s, int userns_fd, struct err *err)
@@ -199,7 +213,12 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		                      &s->jail.mounts[i], err);
 	if (r < 0)
 		return r;
-	s->jail.mounts[JAIL_MOUNT_SHARE] = dup(s->g->share_fd);
+	if (is_copy(s)) /* the share itself can be attached once only: not by the founder */
+		r = stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_SHARE], err);
+	else
+		s->jail.mounts[JAIL_MOUNT_SHARE] = dup(s->g->share_fd);
+	if (r < 0)
+		return r;
 	return stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_STAGE], err);
 }
 
@@ -212,7 +231,7 @@ static int send_orders(struct start *s, struct err *err)
 	auto_fd int userns_fd = -1;
 	ssize_t n;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)s->g->pid);
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)s->child.pid);
 	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (userns_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the user namespace");
@@ -227,6 +246,24 @@ static int send_orders(struct start *s, struct err *err)
 		fds[n_fds++] = s->jail.shown_fd;
 	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds, n_fds);
 	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
+}
+
+/* What was made for the child is for the copy, and goes with its revival. */
+static int revive(struct start *s, struct err *err)
+{
+	struct memory_ground ground = {.pid = s->child.pid, .cpus = s->jail.orders.cpus};
+	int images_fd, r;
+
+	if (!is_copy(s))
+		return 0;
+	r = shot_open_memory(s->g->spec.snapshot, &images_fd, err);
+	if (r < 0)
+		return r;
+	ground.pidfd = take_fd(&s->child.pidfd);
+	ground.go_fd = take_fd(&s->go_fd);
+	ground.listen_fd = take_fd(&s->jail.listen_fd);
+	ground.ready_fd = take_fd(&s->jail.status_fd);
+	return memory_revive(s->g, images_fd, &ground, s->on_exit, s->failed, err);
 }
 
 struct start_step {
@@ -246,6 +283,7 @@ static const struct start_step jail_steps[] = {
 	{"groups", join_groups},
 	{"record", write_record}, /* from here on a later broker can find it */
 	{"orders", send_orders},
+	{"memory", revive}, /* of a copy, which has no child of its own yet */
 	{NULL, NULL},
 };
 
@@ -268,16 +306,20 @@ static void start_done(struct start *s)
 	close_fd(&s->jail.status_fd);
 	close_fd(&s->jail.listen_fd);
 	close_fd(&s->jail.shown_fd);
+	close_fd(&s->child.pidfd);
 	for (size_t i = 0; i < s->jail.n_user_fds; i++)
 		close_fd(&s->jail.user_fds[i]);
 	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
 		close_fd(&s->jail.mounts[i]);
 }
 
-int guest_launch(struct guest *g, loop_child_fn on_exit, struct err *err)
+int guest_launch(struct guest *g, loop_child_fn on_exit,
+                 void (*failed)(struct guest *g, const struct err *err), struct err *err)
 {
 	struct start s = {.g = g,
 	                  .on_exit = on_exit,
+	                  .failed = failed,
+	                  .child = {.pidfd = -1, .socket_fd = -1},
 	                  .layer_fd = -1,
 	                  .go_fd = -1,
 	                  .agent_group_fd = -1,

@@ -16,10 +16,12 @@ enum start_vm_fd { /* of a vm: files that QEMU gets, opened by the broker */
 struct start { /* the fds are only for the child */
 	struct guest *g;
 	loop_child_fn on_exit;
+	void (*failed)(struct guest *g, const struct err *err); /* of a copy, later */
 	struct jail jail;
 	bool is_asked; /* the nest owes us a child */
 	int layer_fd, go_fd, agent_group_fd;
 	int vm_fds[START_VM_FDS];
+	struct hatched child;
 };
 
 /* The sandbox's limits as its cgroups have them. */

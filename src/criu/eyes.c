@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What CRIU is shown (LD_PRELOAD). Debian 12's is 3.17.1; kernels have gone on since, and a sandbox
+ * has properties that it does not expect. Each function here stands before one of libc's, does the
+ * same, and puts right one thing:
+ *
+ *	maps, smaps	Linux 6.13 has split [vvar] in two on x86_64. Seen as one again, both are
+ *			moved together, which 6.17 allows. (CRIU 4.1 knows the second.)
+ *	map_files, exe	An interpreter that a zygote has begotten maps files through the zygote's
+ *			mounts, which the sandbox does not have. Shown is the sandbox's own file
+ *			of that name, if it is the same one, not merely alike.
+ *			The agent's program is in a memfd, which is saved as what it maps: what a
+ *			copy's exe leads to is another memfd of that name, and CRIU must not find
+ *			it there.
+ *	prlimit64()	of another's process needs CAP_SYS_RESOURCE, which a host may lack.
+ *	getsockopt()	Since Linux 6.16 only unix sockets can be asked for SO_PASSCRED and
+ *			SO_PASSSEC; no other has them on.
+ *	setsockopt()	SO_MARK 0 and the like need CAP_NET_ADMIN over the net namespace, which
+ *			nobody inside has; what is asked for is what a new socket has anyway.
+ *
+ * CLOCHE_ROOT names the first process of the sandbox that is saved; without it there is none.
+ * Nothing of this outlives the exec: what CRIU runs is shown the world as it is.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MOUNTS_MAX 1024
+#define LINE_SIZE  4352 /* a path and what stands before it */
+
+int open64(const char *path, int flags, ...);
+int openat64(int dir_fd, const char *path, int flags, ...);
+
+static long (*next_syscall)(long number, ...);
+static int (*next_getsockopt)(int fd, int level, int name, void *value, socklen_t *len);
+static int (*next_setsockopt)(int fd, int level, int name, const void *value, socklen_t len);
+static int root_fd = -1;
+static int mounts[MOUNTS_MAX];
+static size_t n_mounts;
+
+static int plain_open(int dir_fd, const char *path, int flags, unsigned mode)
+{
+	return (int)next_syscall(SYS_openat, dir_fd, path, flags, mode);
+}
+
+static FILE *plain_fopen(const char *path)
+{
+	int fd = plain_open(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+
+	return fd < 0 ? NULL : fdopen(fd, "r");
+}
+
+static void look_around(const char *pid)
+{
+	char line[LINE_SIZE];
+	FILE *f;
+
+	(void)snprintf(line, sizeof(line), "/proc/%s/root", pid);
+	root_fd = plain_open(AT_FDCWD, line, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	(void)snprintf(line, sizeof(line), "/proc/%s/mountinfo", pid);
+	f = plain_fopen(line);
+	while (f && n_mounts < MOUNTS_MAX && fgets(line, sizeof(line), f))
+		mounts[n_mounts++] = (int)strtol(line, NULL, 10);
+	if (f)
+		(void)fclose(f);
+}
+
+__attribute__((constructor)) static void open_eyes(void)
+{
+	const char *pid = getenv("CLOCHE_ROOT");
+
+	*(void **)&next_syscall = dlsym(RTLD_NEXT, "syscall");
+	*(void **)&next_getsockopt = dlsym(RTLD_NEXT, "getsockopt");
+	*(void **)&next_setsockopt = dlsym(RTLD_NEXT, "setsockopt");
+	if (!next_syscall || !next_getsockopt || !next_setsockopt)
+		abort();
+	if (pid)
+		look_around(pid);
+	(void)unsetenv("LD_PRELOAD");
+	(void)unsetenv("CLOCHE_ROOT");
+}
+
+static bool ends_with(const char *path, const char *name)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strcmp(slash ? slash + 1 : path, name) == 0;
+}
+
+/* Of a file of map_files. */
+static bool is_range(const char *path)
+{
+	size_t first = strspn(path, "0123456789abcdef");
+
+	return first > 0 && path[first] == '-' &&
+	       path[first + 1 + strspn(path + first + 1, "0123456789abcdef")] == '\0';
+}
+
+static bool is_own_mount(int fd)
+{
+	char path[64], line[LINE_SIZE];
+	int id = -1;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = plain_fopen(path);
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, "mnt_id:", 7) == 0)
+			id = (int)strtol(line + 7, NULL, 10);
+	if (f)
+		(void)fclose(f);
+	for (size_t i = 0; i < n_mounts; i++)
+		if (mounts[i] == id)
+			return true;
+	return false;
+}
+
+static bool is_same_file(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino &&
+	       x.st_size == y.st_size && x.st_mode == y.st_mode &&
+	       x.st_mtim.tv_sec == y.st_mtim.tv_sec && x.st_mtim.tv_nsec == y.st_mtim.tv_nsec;
+}
+
+static bool has_link(int fd, char path[4096])
+{
+	char link[64];
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, 4095);
+	path[n < 0 ? 0 : n] = '\0';
+	return n > 0;
+}
+
+/* The sandbox's own file in the place of fd, or fd. */
+static int show_own(int fd)
+{
+	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+	char path[4096];
+	int own;
+
+	if (root_fd < 0 || is_own_mount(fd) || !has_link(fd, path) || path[0] != '/')
+		return fd;
+	own = (int)next_syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	if (own < 0)
+		return fd;
+	if (!is_same_file(fd, own)) {
+		(void)close(own);
+		return fd;
+	}
+	(void)close(fd);
+	return own;
+}
+
+/* The memfd of that name that a process maps, in the place of fd, or fd. */
+static int show_mapped(int fd, int dir_fd)
+{
+	char path[4096], line[LINE_SIZE], range[96];
+	int maps_fd, mapped = -1;
+	FILE *maps;
+
+	if (!has_link(fd, path) || strncmp(path, "/memfd:", 7) != 0)
+		return fd;
+	maps_fd = plain_open(dir_fd, "maps", O_RDONLY | O_CLOEXEC, 0);
+	maps = maps_fd < 0 ? NULL : fdopen(maps_fd, "r");
+	while (maps && mapped < 0 && fgets(line, sizeof(line), maps)) {
+		if (!strstr(line, path) || sscanf(line, "%64s", range + sizeof("map_files")) != 1)
+			continue;
+		(void)memcpy(range, "map_files/", sizeof("map_files/") - 1);
+		mapped = plain_open(dir_fd, range, O_RDONLY | O_CLOEXEC, 0);
+	}
+	if (maps)
+		(void)fclose(maps);
+	if (mapped < 0)
+		return fd;
+	(void)close(fd);
+	return mapped;
+}
+
+/* Where [vvar_vclock] lies. */
+static bool find_second(FILE *in, unsigned long *from, unsigned long *to)
+{
+	char line[LINE_SIZE];
+	bool is_found = false;
+
+	while (!is_found && fgets(line, sizeof(line), in))
+		is_found = strstr(line, "[vvar_vclock]") && sscanf(line, "%lx-%lx ", from, to) == 2;
+	return is_found;
+}
+
+/* [vvar] reaches to the end of [vvar_vclock], of which nothing is told. */
+static void copy_joined(FILE *in, FILE *out, unsigned long from, unsigned long to)
+{
+	char line[LINE_SIZE];
+	bool is_left_out = false;
+
+	while (fgets(line, sizeof(line), in)) {
+		unsigned long start, end;
+		int rest = 0;
+
+		if (sscanf(line, "%lx-%lx%n", &start, &end, &rest) == 2) {
+			is_left_out = start == from;
+			if (end == from && strstr(line, "[vvar]")) {
+				(void)fprintf(out, "%lx-%lx%s", start, to, line + rest);
+				continue;
+			}
+		}
+		if (!is_left_out)
+			(void)fputs(line, out);
+	}
+}
+
+/* A copy of such a file in the place of fd, where there are two to be joined. */
+static int show_joined(int fd)
+{
+	unsigned long from, to;
+	FILE *in = fdopen(dup(fd), "r"), *out = NULL;
+	int copy = -1;
+
+	if (in && find_second(in, &from, &to) && fseek(in, 0, SEEK_SET) == 0) {
+		copy = memfd_create("maps", MFD_CLOEXEC);
+		out = copy < 0 ? NULL : fdopen(dup(copy), "w");
+	}
+	if (out) {
+		copy_joined(in, out, from, to);
+		(void)fclose(out);
+		(void)lseek(copy, 0, SEEK_SET);
+		(void)dup3(copy, fd, O_CLOEXEC);
+	}
+	if (copy >= 0)
+		(void)close(copy);
+	if (in)
+		(void)fclose(in);
+	if (!out)
+		(void)lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+static int show(int fd, int dir_fd, const char *path)
+{
+	if (fd < 0)
+		return fd;
+	if (ends_with(path, "maps") || ends_with(path, "smaps"))
+		return show_joined(fd);
+	if (strcmp(path, "exe") == 0)
+		return show_own(show_mapped(fd, dir_fd));
+	return is_range(path) ? show_own(fd) : fd;
+}
+
+static unsigned mode_of(int flags, va_list args)
+{
+	return flags & (O_CREAT | O_TMPFILE) ? va_arg(args, unsigned) : 0;
+}
+
+int open64(const char *path, int flags, ...)
+{
+	unsigned mode;
+	va_list args;
+
+	va_start(args, flags);
+	mode = mode_of(flags, args);
+	va_end(args);
+	return show(plain_open(AT_FDCWD, path, flags, mode), AT_FDCWD, path);
+}
+
+int openat64(int dir_fd, const char *path, int flags, ...)
+{
+	unsigned mode;
+	va_list args;
+
+	va_start(args, flags);
+	mode = mode_of(flags, args);
+	va_end(args);
+	return show(plain_open(dir_fd, path, flags, mode), dir_fd, path);
+}
+
+static int read_limit(long pid, long what, struct rlimit *ret)
+{
+	/* clang-format off */
+	static const char *const names[] = {
+		[RLIMIT_CPU] = "Max cpu time", [RLIMIT_FSIZE] = "Max file size", [RLIMIT_DATA] = "Max data size",
+		[RLIMIT_STACK] = "Max stack size", [RLIMIT_CORE] = "Max core file size", [RLIMIT_RSS] = "Max resident set",
+		[RLIMIT_NPROC] = "Max processes", [RLIMIT_NOFILE] = "Max open files", [RLIMIT_MEMLOCK] = "Max locked memory",
+		[RLIMIT_AS] = "Max address space", [RLIMIT_LOCKS] = "Max file locks", [RLIMIT_SIGPENDING] = "Max pending signals",
+		[RLIMIT_MSGQUEUE] = "Max msgqueue size", [RLIMIT_NICE] = "Max nice priority",
+		[RLIMIT_RTPRIO] = "Max realtime priority", [RLIMIT_RTTIME] = "Max realtime timeout",
+	};
+	/* clang-format on */
+	char line[256], soft[32], hard[32];
+	int r = -1;
+	FILE *f;
+
+	if (what < 0 || (size_t)what >= sizeof(names) / sizeof(names[0]))
+		return -1;
+	(void)snprintf(line, sizeof(line), "/proc/%ld/limits", pid);
+	f = plain_fopen(line);
+	while (f && r < 0 && fgets(line, sizeof(line), f)) {
+		size_t len = strlen(names[what]);
+
+		if (strncmp(line, names[what], len) != 0 ||
+		    sscanf(line + len, " %31s %31s", soft, hard) != 2)
+			continue;
+		ret->rlim_cur = soft[0] == 'u' ? RLIM_INFINITY : strtoull(soft, NULL, 10);
+		ret->rlim_max = hard[0] == 'u' ? RLIM_INFINITY : strtoull(hard, NULL, 10);
+		r = 0;
+	}
+	if (f)
+		(void)fclose(f);
+	errno = EPERM;
+	return r;
+}
+
+long syscall(long number, ...)
+{
+	long a[6], r;
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	r = next_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (r < 0 && errno == EPERM && number == SYS_prlimit64 && !a[2] && a[3])
+		return read_limit(a[0], a[1], (struct rlimit *)a[3]);
+	return r;
+}
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	int r = next_getsockopt(fd, level, name, value, len);
+
+	if (r == 0 || errno != EOPNOTSUPP || level != SOL_SOCKET || *len < sizeof(int) ||
+	    (name != SO_PASSCRED && name != SO_PASSSEC))
+		return r;
+	*(int *)value = 0;
+	*len = sizeof(int);
+	return 0;
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	int r = next_setsockopt(fd, level, name, value, len);
+
+	if (r == 0 || errno != EPERM || level != SOL_SOCKET)
+		return r;
+	switch (name) {
+	case SO_SNDBUFFORCE:
+		return next_setsockopt(fd, level, SO_SNDBUF, value, len);
+	case SO_RCVBUFFORCE:
+		return next_setsockopt(fd, level, SO_RCVBUF, value, len);
+	case SO_MARK:
+		return len == sizeof(int) && *(const int *)value == 0 ? 0 : r;
+	default:
+		return r;
+	}
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A saved memory: the directory that CRIU has written, with three files of our own.
+ *
+ *	*.img		CRIU's images: 8 bytes of magic, then messages of protobuf, each behind its
+ *			length as a u32
+ *	mounts		the guest's mounts: as mountinfo has them, root and place, a line each
+ *	walls		what held each thread (walls.h)
+ *	token		what the saved agent is waiting for (proto/quiet.h)
+ *	manifest	names, sizes and SHA-256 of all others; kernel and processor; its own
+ *			SHA-256. Written last
+ *
+ * Images are root's and of our own making, and are never taken from anybody. So what is wrong with
+ * one is damage or age, and both are found by the manifest before CRIU reads a byte.
+ */
+#include "base/err.h"
+#include "proto/quiet.h"
+
+#define MEMORY_MOUNTS   "mounts"
+#define MEMORY_WALLS    "walls"
+#define MEMORY_TOKEN    "token"
+#define MEMORY_MANIFEST "manifest"
+/* The agent's program is in a memfd, from which CRIU cannot restore /proc/1/exe: the images are
+ * made to say that it comes from outside, under this name. */
+#define MEMORY_AGENT "cloche-agent"
+
+must_check int memory_image_repair(int dir_fd, struct err *err); /* for that name */
+/* That, and the manifest: all that is left to do behind a dump. *ret_bytes: of all files. */
+must_check int memory_image_finish(int dir_fd, uint64_t *ret_bytes, struct err *err);
+/* Is it whole, and of this kernel and processor? Reads all of it. */
+must_check int memory_image_check(int dir_fd, struct err *err);
+
+/* The two images that a copy has of its own, written into to_fd under the names that they have in
+ * dir_fd: its ids and its host name. */
+must_check int memory_image_adapt(int dir_fd, int to_fd, uint32_t first_id, uint32_t n_ids,
+                                  const char *hostname, struct err *err);

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From the moment at which the agent was told to be quiet there is one way out: it gets hold of the
+ * host again, whatever has come of the rest.
+ */
+#include "engine/jail/memory.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/jail/criu.h"
+#include "engine/jail/memory_image.h"
+#include "engine/jail/memory_inside.h"
+#include "engine/jail/ns.h"
+#include "engine/jail/quiet.h"
+#include "engine/jail/sys.h"
+#include "engine/jail/text.h"
+#include "engine/jail/walls.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#define QUIET_TIME_US (10 * 1000000U) /* it takes less than one; a loaded host more */
+#define MOUNTS_MAX    (1 << 20)
+
+struct memory_save {
+	struct guest *g;
+	int dir_fd;
+	bool closes_connections, is_still;
+	bool is_over; /* but for a child that is still to be reaped */
+	struct memory_ops ops;
+	void *arg;
+	unsigned char token[QUIET_TOKEN_SIZE];
+	int link_fd, listen_fd, status_fd, result_fd;
+	struct loop_io *io; /* of what is waited for: link, control or status */
+	struct loop_timer *timer;
+	struct criu criu;
+	struct loop_child *child; /* CRIU, then the one that finishes */
+	struct err failure;
+};
+
+struct finished {
+	struct err err;
+	uint64_t bytes;
+};
+
+static void save_free(struct loop *loop, void *arg)
+{
+	struct memory_save *s = arg;
+
+	(void)loop;
+	close_fd(&s->result_fd);
+	criu_done(&s->criu);
+	free(s);
+}
+
+/* Its one end. */
+static void end(struct memory_save *s, uint64_t bytes)
+{
+	const struct memory_ops ops = s->ops;
+	const bool is_failed = s->failure.code != ERR_NONE;
+
+	loop_io_removep(&s->io);
+	loop_timer_free(s->timer);
+	close_fd(&s->dir_fd);
+	close_fd(&s->link_fd);
+	close_fd(&s->listen_fd);
+	close_fd(&s->status_fd);
+	criu_hang_up(&s->criu);
+	s->g->save = NULL;
+	s->is_over = true;
+	if (!s->child)
+		loop_defer(jail_host.loop, save_free, s);
+	ops.done(bytes, is_failed ? &s->failure : NULL, s->arg);
+}
+
+static void on_finished(struct loop *loop, int wait_status, void *arg)
+{
+	struct memory_save *s = arg;
+	struct finished f = {0};
+	ssize_t n = read(s->result_fd, &f, sizeof(f));
+
+	s->child = NULL;
+	if (s->is_over) {
+		loop_defer(loop, save_free, s);
+		return;
+	}
+	if (n != sizeof(f) || wait_status != 0)
+		(void)err_set(&s->failure, ERR_INTERNAL, 0, "the memory could not be finished");
+	else
+		s->failure = f.err;
+	end(s, n == sizeof(f) ? f.bytes : 0);
+}
+
+/* Reads all that was written: not for the broker's loop. */
+static int start_finish(struct memory_save *s)
+{
+	int fds[2], pidfd = -1;
+	struct clone_args args = {
+		.flags = CLONE_PIDFD, .exit_signal = SIGCHLD, .pidfd = (uint64_t)(uintptr_t)&pidfd};
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	s->result_fd = fds[0];
+	pid = sys_clone3(&args);
+	if (pid == 0) {
+		struct finished f = {0};
+
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)!memory_image_finish(s->dir_fd, &f.bytes, &f.err);
+		_exit(fd_write_all(fds[1], &f, sizeof(f)) == 0 ? 0 : 1);
+	}
+	(void)close(fds[1]);
+	return pid < 0 ? -errno : loop_child_take(jail_host.loop, pidfd, on_finished, s, &s->child);
+}
+
+static void finish(struct memory_save *s)
+{
+	int r = s->failure.code == ERR_NONE ? start_finish(s) : -ECANCELED;
+
+	if (r == -ECANCELED) {
+		end(s, 0);
+	} else if (r < 0) {
+		(void)err_set(&s->failure, ERR_CAPACITY, -r, "cannot finish the memory");
+		end(s, 0);
+	}
+}
+
+static void on_held(struct loop *loop, uint32_t events, void *arg)
+{
+	struct memory_save *s = arg;
+
+	(void)loop;
+	(void)events;
+	loop_io_removep(&s->io);
+	loop_timer_set(s->timer, UINT64_MAX);
+	quiet_forget(s->g);
+	finish(s);
+}
+
+/* It is told to go on, with whatever result. */
+static void give_hold(struct memory_save *s)
+{
+	int fds[2], r = pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0 ? -errno : 0;
+	struct err err = {0};
+
+	if (r == 0) {
+		s->status_fd = fds[0];
+		r = quiet_end(s->g, loop_child_pidfd(s->g->child), s->token, s->listen_fd, fds[1],
+		              &err);
+		(void)close(fds[1]);
+	}
+	close_fd(&s->listen_fd);
+	if (r == 0)
+		r = loop_io_add(jail_host.loop, s->status_fd, EPOLLIN, on_held, s, &s->io);
+	if (r == 0) {
+		loop_timer_set_in(s->timer, QUIET_TIME_US);
+		return;
+	}
+	if (s->failure.code == ERR_NONE)
+		(void)err_set(&s->failure, ERR_GUEST, -r, "the agent cannot be reached");
+	end(s, 0);
+}
+
+static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
+{
+	struct memory_save *s = arg;
+
+	s->child = NULL;
+	if (s->is_over) {
+		loop_defer(loop, save_free, s);
+		return;
+	}
+	loop_io_removep(&s->io);
+	if (wait_status != 0 && s->failure.code == ERR_NONE)
+		criu_explain(s->criu.words_fd, /* is_restore= */ false, &s->failure);
+	give_hold(s);
+}
+
+static int write_walls(struct memory_save *s, struct err *err)
+{
+	auto_call(buf_done) struct buf walls = BUF_INIT(WALLS_MAX * sizeof(struct walls));
+	int r = walls_read(s->g->pid, ns_first_id(s->g->spec.slot), &walls, err);
+
+	if (r < 0)
+		return r;
+	r = fd_replace_file(s->dir_fd, MEMORY_WALLS, walls.data, walls.len, 0600, false);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write down the walls") : 0;
+}
+
+static void on_control(struct loop *loop, uint32_t events, void *arg)
+{
+	struct memory_save *s = arg;
+	pid_t pid;
+
+	(void)loop;
+	(void)events;
+	loop_io_removep(&s->io);
+	if (criu_hear(&s->criu, &pid) < 0)
+		return; /* its exit tells the rest */
+	s->is_still = true;
+	if (write_walls(s, &s->failure) < 0)
+		memory_release(s->g);
+	else
+		s->ops.still(s->arg);
+}
+
+void memory_release(struct guest *g)
+{
+	struct memory_save *s = g->save;
+
+	if (!s || !s->is_still)
+		return;
+	s->is_still = false;
+	if (s->failure.code != ERR_NONE || criu_let_go_on(&s->criu) < 0)
+		criu_hang_up(&s->criu);
+}
+
+/* Where something is mounted: what CRIU must be told of, and again when it restores. */
+static int read_mounts(struct memory_save *s, struct buf *ret)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(MOUNTS_MAX);
+	char path[64], root[128], place[128], *line, *rest;
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)s->g->pid);
+	r = text_read(path, &text);
+	rest = text.data;
+	while (r >= 0 && rest && (line = strsep(&rest, "\n"))) {
+		if (!*line)
+			continue;
+		if (sscanf(line, "%*s %*s %*s %127s %127s", root, place) != 2)
+			return -EPROTO;
+		r = buf_printf(ret, "%s %s\n", root, place);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int start_criu(struct memory_save *s, struct err *err)
+{
+	auto_call(buf_done) struct buf mounts = BUF_INIT(MOUNTS_MAX);
+	struct criu_spec spec = {.images_fd = s->dir_fd,
+	                         .pid = s->g->pid,
+	                         .closes_connections = s->closes_connections};
+	auto_fd int net_fd = memory_open_net(s->g->pid);
+	int r = net_fd < 0 ? -errno : read_mounts(s, &mounts);
+
+	if (r == 0)
+		r = fd_replace_file(s->dir_fd, MEMORY_MOUNTS, mounts.data, mounts.len, 0600, false);
+	if (r == 0)
+		r = fd_replace_file(s->dir_fd, MEMORY_TOKEN, s->token, sizeof(s->token), 0600,
+		                    false);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot describe the sandbox");
+	spec.net_fd = net_fd;
+	spec.mounts = buf_str(&mounts);
+	r = criu_start(&spec, &s->criu, err);
+	if (r < 0)
+		return r;
+	r = loop_child_take(jail_host.loop, take_fd(&s->criu.pidfd), on_criu_exit, s, &s->child);
+	if (r == 0)
+		r = loop_io_add(jail_host.loop, s->criu.up_fd, EPOLLIN, on_control, s, &s->io);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch CRIU") : 0;
+}
+
+static void on_quiet(struct loop *loop, uint32_t events, void *arg)
+{
+	struct memory_save *s = arg;
+	char byte;
+
+	(void)loop;
+	(void)events;
+	if (recv(s->link_fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN)
+		return;
+	loop_io_removep(&s->io);
+	loop_timer_set(s->timer, UINT64_MAX);
+	close_fd(&s->link_fd);
+	if (start_criu(s, &s->failure) < 0)
+		give_hold(s);
+}
+
+static void on_late(struct loop *loop, void *arg)
+{
+	struct memory_save *s = arg;
+	const bool is_asked = s->link_fd >= 0;
+
+	(void)loop;
+	loop_io_removep(&s->io);
+	if (s->failure.code == ERR_NONE)
+		(void)err_set(&s->failure, ERR_TIMEOUT, ETIMEDOUT,
+		              "the sandbox's agent does not answer");
+	if (is_asked) {
+		close_fd(&s->link_fd);
+		give_hold(s);
+	} else {
+		end(s, 0);
+	}
+}
+
+int memory_save(struct guest *g, int dir_fd, bool closes_connections, const struct memory_ops *ops,
+                void *arg, struct err *err)
+{
+	struct memory_save *s;
+	int r = criu_probe(err);
+
+	if (r < 0)
+		return r;
+	if (g->state != GUEST_RUNNING)
+		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
+	if (g->save)
+		return err_set(err, ERR_CONFLICT, EBUSY, "the sandbox is being saved");
+	s = xnew0(struct memory_save);
+	*s = (struct memory_save){.g = g,
+	                          .dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0),
+	                          .closes_connections = closes_connections,
+	                          .ops = *ops,
+	                          .arg = arg,
+	                          .link_fd = -1,
+	                          .listen_fd = -1,
+	                          .status_fd = -1,
+	                          .result_fd = -1};
+	criu_init(&s->criu);
+	random_bytes(s->token, sizeof(s->token));
+	r = s->dir_fd < 0 ? err_set(err, ERR_CAPACITY, errno, "no fd is left")
+	                  : quiet_ask(g, s->token, &s->link_fd, &s->listen_fd, err);
+	if (r == 0) {
+		r = loop_io_add(jail_host.loop, s->link_fd, EPOLLIN, on_quiet, s, &s->io);
+		if (r < 0)
+			(void)err_set(err, ERR_INTERNAL, -r, "cannot watch the agent");
+	}
+	if (r < 0) {
+		close_fd(&s->dir_fd);
+		close_fd(&s->link_fd);
+		close_fd(&s->listen_fd);
+		free(s);
+		return r;
+	}
+	s->timer = loop_timer_new(jail_host.loop, on_late, s);
+	loop_timer_set_in(s->timer, QUIET_TIME_US);
+	g->save = s;
+	return 0;
+}
+
+/* The guest ends, and with it whatever CRIU is doing in it. */
+void memory_drop_save(struct guest *g)
+{
+	struct memory_save *s = g->save;
+
+	if (!s)
+		return;
+	if (s->child)
+		(void)pidfd_send_signal(loop_child_pidfd(s->child), SIGKILL, NULL, 0);
+	(void)err_set(&s->failure, ERR_GONE, ESRCH, "the sandbox has ended");
+	end(s, 0);
+}

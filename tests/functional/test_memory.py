@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory snapshots and forks: programs that go on in copies, and what a copy is not to share with its source."""
+
+import shutil
+
+import pytest
+from cloche import errors
+
+from harness.daemon import IS_SANITIZED
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu"),
+    pytest.mark.skipif(IS_SANITIZED, reason="a sanitized agent maps terabytes"),
+]
+
+# What a process can see of its own walls.
+WALLS = """[l for l in open('/proc/self/status') if l.split(':')[0] in
+           ('NoNewPrivs', 'Seccomp', 'Seccomp_filters', 'CapBnd', 'CapPrm', 'CapEff', 'Uid', 'Groups')]"""
+IDENTITY = "import random, socket, uuid\n[random.random(), socket.gethostname(), open('/etc/machine-id').read(), uuid.uuid4()]"
+COUNT = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"
+# A connection within the sandbox, held by the interpreter.
+CONNECT = """
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+near = socket.create_connection(listener.getsockname())
+far = listener.accept()[0]
+"""
+
+
+def value(sandbox, code):
+    """What the last line of code in the default Python is, as text."""
+    result = sandbox.run_code(code)
+    assert result.error is None, result.error
+    return result.results[-1].text if result.results else None
+
+
+@pytest.fixture
+def forked():
+    """A function that forks; all forks are deleted at the end."""
+    made = []
+
+    def fork(sandbox, *args, **fields):
+        made.extend(sandbox.fork(*args, **fields))
+        return made
+
+    yield fork
+    for one in made:
+        one.delete()
+
+
+@pytest.fixture
+def saved(client):
+    """A function that saves a sandbox with its memory; what it saved is removed at the end."""
+    made = []
+
+    def save(sandbox, **fields):
+        made.append(sandbox.snapshot(memory=True, **fields)["id"])
+        return made[-1]
+
+    yield save
+    for one in made:
+        client.delete_snapshot(one)
+
+
+def read_until(events, n):
+    """Numbers of a counting exec until n is among them."""
+    seen, rest = [], b""
+    for event in events:
+        assert event.type in ("started", "stdout"), event
+        *lines, rest = (rest + event.data).split(b"\n")
+        seen += [int(line) for line in lines]
+        if seen and seen[-1] >= n:
+            return seen
+    raise AssertionError(f"it ended at {seen[-1:]}")
+
+
+def test_forks_go_on_each_with_its_own_memory_and_the_sources_stream_never_breaks(sandbox, forked):
+    value(sandbox, "x = list(range(100_000))")
+    with sandbox.stream(COUNT) as counting:
+        before = read_until(counting, 3)
+        walls = value(sandbox, WALLS)
+        forks = forked(sandbox, 2)
+        after = read_until(counting, before[-1] + 30)
+    assert before + after == list(range(1, after[-1] + 1))  # nothing lost, nothing twice
+    for i, fork in enumerate(forks):
+        value(fork, f"x.append({i})")
+    assert [value(fork, "(len(x), x[-1])") for fork in forks] == ["(100001, 0)", "(100001, 1)"]
+    assert value(sandbox, "len(x)") == "100000"
+    assert [value(fork, WALLS) for fork in forks] == [walls, walls]
+
+
+def test_forks_share_neither_names_nor_randomness(sandbox, forked):
+    value(sandbox, "import random\nrandom.seed(7)")
+    seen = [eval(value(one, IDENTITY), {"UUID": str}) for one in [*forked(sandbox, 2), sandbox]]
+    assert all(len(set(column)) == 3 for column in zip(*seen))
+
+
+def test_a_program_goes_on_in_a_fork_where_it_was(sandbox, forked):
+    counting = sandbox.start(COUNT)
+    before = read_until(counting.output(), 5)
+    (fork,) = forked(sandbox, 1)
+    (copy,) = fork.execs()
+    assert copy.id != counting.id and copy.info.state == "running"
+    after = read_until((e for e in copy.output() if e.type != "gap"), before[-1] + 10)  # a gap is what the source has
+    assert after == list(range(after[0], after[-1] + 1))
+    copy.kill()
+    assert counting.refresh().state == "running"
+
+
+def test_a_memory_outlives_its_source_and_starts_any_number(make_sandbox, saved):
+    source = make_sandbox()
+    value(source, "x = 42")
+    source.run("echo kept > ~/file")
+    memory = saved(source)
+    source.delete()
+    copies = [make_sandbox(snapshot=memory) for _ in range(2)]
+    assert [value(copy, "x") for copy in copies] == ["42", "42"]
+    plain = make_sandbox(snapshot=memory, memory=False)
+    assert plain.run("cat ~/file").stdout == "kept\n"
+    assert plain.run_code("x").error.name == "NameError"
+    again = saved(copies[0])  # a copy can be saved as any other
+    assert value(make_sandbox(snapshot=again), "x") == "42"
+
+
+def test_an_open_connection_is_refused_by_name_or_closed_as_the_caller_says(sandbox, forked):
+    value(sandbox, CONNECT)
+    with pytest.raises(errors.Conflict) as refused:
+        sandbox.fork(1)
+    assert "connection" in refused.value.message and "on_connection" in refused.value.hint
+    (fork,) = forked(sandbox, 1, on_connection="close")
+    assert value(fork, "try:\n    n = near.recv(1)\nexcept OSError as e:\n    n = e.errno\nn") != "None"
+    assert value(sandbox, "far.send(b'!'), near.recv(1)") == "(1, b'!')"  # the source's is as it was
+
+
+def test_a_damaged_memory_is_refused_and_its_files_still_serve(daemon, make_sandbox, saved, sandbox):
+    value(sandbox, "x = 1")
+    memory = saved(sandbox)
+    pages = daemon.data / "layers" / memory / "memory" / "pages-1.img"
+    data = bytearray(pages.read_bytes())
+    data[len(data) // 2] ^= 1
+    pages.write_bytes(data)
+    with pytest.raises(errors.Conflict) as refused:
+        make_sandbox(snapshot=memory)
+    assert "damaged" in refused.value.message and "memory: false" in refused.value.hint
+    assert make_sandbox(snapshot=memory, memory=False).run("true").exit_code == 0

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Images of a saved memory: put right, adapted, and found out when they are damaged. */
+#include "test.h"
+
+#include "base/fd.h"
+#include "engine/jail/memory_image.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC "\x19\x43\x56\x54\x11\x22\x33\x44"
+
+/* files.img: a memfd (kind 18) of number 1 and a regular file of number 2. */
+static const char files[] = MAGIC "\x04\0\0\0\x08\x12\x10\x01"
+				  "\x04\0\0\0\x08\x01\x10\x02";
+/* mm: field 1 is 5, the program (field 12) is file 1, or 2. */
+static const char of_memfd[] = MAGIC "\x04\0\0\0\x08\x05\x60\x01";
+static const char of_file[] = MAGIC "\x04\0\0\0\x08\x05\x60\x02";
+static const char userns[] = MAGIC "\x02\0\0\0\x0a\0";
+
+static void put(int dir_fd, const char *name, const char *data, size_t len)
+{
+	CHECK_INT(fd_replace_file(dir_fd, name, data, len, 0644, false), 0);
+}
+
+struct place {
+	char path[64];
+	int fd;
+};
+
+static struct place make_place(void)
+{
+	struct place p = {.path = "/tmp/cloche-memory-XXXXXX"};
+
+	CHECK(mkdtemp(p.path) != NULL);
+	p.fd = open(p.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(p.fd >= 0);
+	put(p.fd, "files.img", files, sizeof(files) - 1);
+	put(p.fd, "mm-1.img", of_memfd, sizeof(of_memfd) - 1);
+	put(p.fd, "mm-2.img", of_file, sizeof(of_file) - 1);
+	put(p.fd, "userns-3.img", userns, sizeof(userns) - 1);
+	put(p.fd, "utsns-4.img", userns, sizeof(userns) - 1);
+	put(p.fd, "pages-1.img", "pages", 5);
+	return p;
+}
+
+static void remove_place(struct place *p)
+{
+	static const char *const names[] = {"files.img",    "mm-1.img",    "mm-2.img",
+	                                    "userns-3.img", "utsns-4.img", "pages-1.img",
+	                                    MEMORY_MANIFEST};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		(void)unlinkat(p->fd, names[i], 0);
+	(void)close(p->fd);
+	CHECK_INT(rmdir(p->path), 0);
+}
+
+static size_t read_whole(int dir_fd, const char *name, char *text, size_t size)
+{
+	auto_fd int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size);
+
+	CHECK(n >= 0);
+	return (size_t)n;
+}
+
+TEST(the_agents_program_comes_from_outside_and_others_stay_what_they_were)
+{
+	struct place p = make_place();
+	char now[512];
+	struct err err;
+	size_t n;
+
+	CHECK_INT(memory_image_repair(p.fd, &err), 0);
+	n = read_whole(p.fd, "mm-2.img", now, sizeof(now));
+	CHECK_MEM(now, n, of_file, sizeof(of_file) - 1);
+	n = read_whole(p.fd, "mm-1.img", now, sizeof(now));
+	CHECK_MEM(now, n, MAGIC "\x08\0\0\0\x08\x05\x60\xf0\xff\xff\xff\x07", 20);
+	n = read_whole(p.fd, "files.img", now, sizeof(now));
+	CHECK(n > sizeof(files) + 20);
+	CHECK_MEM(now, sizeof(files) - 1, files, sizeof(files) - 1);
+	CHECK(memmem(now, n, MEMORY_AGENT, strlen(MEMORY_AGENT)) != NULL);
+	remove_place(&p);
+}
+
+TEST(a_program_of_another_memfd_is_refused_by_name)
+{
+	static const char other[] = MAGIC "\x04\0\0\0\x08\x05\x60\x07";
+	struct place p = make_place();
+	struct err err;
+
+	put(p.fd, "mm-2.img", other, sizeof(other) - 1);
+	CHECK(memory_image_repair(p.fd, &err) < 0);
+	CHECK_INT(err.code, ERR_CONFLICT);
+	CHECK(strstr(err.message, "memfd") != NULL);
+	remove_place(&p);
+}
+
+TEST(images_that_are_cut_are_an_error_and_not_read_past_their_end)
+{
+	struct place p = make_place();
+	struct err err;
+
+	for (size_t len = 0; len < sizeof(files) - 1; len++) {
+		put(p.fd, "files.img", files, len);
+		if (len != 8 && len != 16) /* a whole number of messages is a shorter image */
+			CHECK(memory_image_repair(p.fd, &err) < 0);
+		put(p.fd, "mm-1.img", of_memfd, sizeof(of_memfd) - 1);
+	}
+	put(p.fd, "files.img", files, sizeof(files) - 1);
+	for (size_t len = 0; len < sizeof(of_memfd) - 1; len++) {
+		put(p.fd, "mm-1.img", of_memfd, len);
+		CHECK(memory_image_repair(p.fd, &err) < 0);
+	}
+	remove_place(&p);
+}
+
+TEST(a_copy_has_its_own_ids_and_host_name)
+{
+	struct place p = make_place();
+	struct place to = make_place();
+	char now[256];
+	struct err err;
+	size_t n;
+
+	CHECK_INT(memory_image_adapt(p.fd, to.fd, 0x30010000, 65536, "copy", &err), 0);
+	n = read_whole(to.fd, "userns-3.img", now, sizeof(now));
+	CHECK_MEM(now, n,
+	          MAGIC "\x1c\0\0\0"
+	                "\x0a\x0c\x08\0\x10\x80\x80\x84\x80\x03\x18\x80\x80\x04"
+	                "\x12\x0c\x08\0\x10\x80\x80\x84\x80\x03\x18\x80\x80\x04",
+	          8 + 4 + 28);
+	n = read_whole(to.fd, "utsns-4.img", now, sizeof(now));
+	CHECK_MEM(now, n,
+	          MAGIC "\x0e\0\0\0\x0a\x04"
+	                "copy\x12\x06(none)",
+	          8 + 4 + 14);
+	remove_place(&p);
+	remove_place(&to);
+}
+
+TEST(a_memory_that_is_whole_is_known_to_be)
+{
+	struct place p = make_place();
+	uint64_t bytes;
+	struct err err;
+
+	CHECK_INT(memory_image_finish(p.fd, &bytes, &err), 0);
+	CHECK(bytes > 50);
+	CHECK_INT(memory_image_check(p.fd, &err), 0);
+	remove_place(&p);
+}
+
+static void flip(int dir_fd, const char *name, off_t at)
+{
+	auto_fd int fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC);
+	char byte;
+
+	CHECK_INT(pread(fd, &byte, 1, at), 1);
+	byte ^= 1;
+	CHECK_INT(pwrite(fd, &byte, 1, at), 1);
+}
+
+TEST(a_memory_that_is_flipped_cut_or_missing_in_any_file_is_refused)
+{
+	static const char *const names[] = {"pages-1.img", "mm-2.img", MEMORY_MANIFEST};
+	uint64_t bytes;
+	struct err err;
+
+	for (size_t i = 0; i < 3 * ARRAY_SIZE(names); i++) {
+		struct place p = make_place();
+		const char *name = names[i / 3];
+
+		CHECK_INT(memory_image_finish(p.fd, &bytes, &err), 0);
+		if (i % 3 == 0)
+			flip(p.fd, name, 3);
+		else if (i % 3 == 1)
+			put(p.fd, name, "", 0);
+		else
+			CHECK_INT(unlinkat(p.fd, name, 0), 0);
+		CHECK(memory_image_check(p.fd, &err) < 0);
+		CHECK_INT(err.code, ERR_CONFLICT);
+		CHECK(strstr(err.message, name) != NULL);
+		remove_place(&p);
+	}
+}
