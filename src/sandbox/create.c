@@ -322,6 +322,9 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		r = engine_refuse_vm(w->engine, "network", err);
 	if (r == 0 && spec->snapshot)
 		r = engine_refuse_vm(w->engine, "snapshots", err);
+	/* What its kernel has not written yet would be lost at a stop. */
+	if (r == 0 && spec->is_persistent)
+		r = engine_refuse_vm(w->engine, "persistence", err);
 	if (r == 0 && spec->source)
 		r = source_read(spec->source, &w->source, err);
 	if (r == 0 && spec->source)

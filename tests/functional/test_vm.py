@@ -133,6 +133,9 @@ def test_what_a_vm_cannot_do_is_refused_with_a_reason(client):
         client.create(engine="vm", template="tiny", network="allow-all")
     assert "no network" in str(refused.value)
     with pytest.raises(errors.Unsupported) as refused:
+        client.create(engine="vm", template="tiny", persistent=True)
+    assert "persistence" in str(refused.value)
+    with pytest.raises(errors.Unsupported) as refused:
         client.create(engine="vm", template="host")
     assert "image" in str(refused.value)
     with pytest.raises(errors.ClocheError) as small:
