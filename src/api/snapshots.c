@@ -254,13 +254,11 @@ int get_sandbox_tree(struct http_req *req, struct err *err)
 
 int roll_back_sandbox(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
 	const char *name = NULL;
 	const struct json_field fields[] = {
 		{"snapshot", JSON_FIELD_STRING, &name, /* required= */ true, .min = 1, .max = 64},
 	};
 	const json_t *body = http_json(req);
-	struct snapshot *sn;
 	struct sandbox *s;
 	struct answer *a;
 	int r = no_query(req, err);
@@ -272,11 +270,8 @@ int roll_back_sandbox(struct http_req *req, struct err *err)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
-	sn = snapshot_find(api->fleet, caller_project(req), name);
-	if (!sn)
-		return err_set(err, ERR_NOT_FOUND, 0, "snapshot: no snapshot '%.64s'", name);
 	a = answer_new(req, 200);
-	r = sandbox_roll_back(s, sn, answer_send, a, err);
+	r = sandbox_roll_back(s, name, answer_send, a, err);
 	if (r < 0)
 		answer_free(a);
 	return r;

@@ -10,7 +10,29 @@
 #include "base/log.h"
 #include "sandbox/snapshot-inside.h"
 
-static int check(const struct sandbox *s, const struct snapshot *sn, struct err *err)
+static int check_state(const struct sandbox *s, struct err *err)
+{
+	switch (s->state) {
+	case SANDBOX_RUNNING:
+	case SANDBOX_PAUSED:
+		return 0;
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+		if (s->is_kept)
+			return 0;
+		return err_set(err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
+		               end_cause_name(s->end.cause), s->end.message);
+	case SANDBOX_CREATING:
+	case SANDBOX_PAUSING:
+	case SANDBOX_STOPPING:
+	case SANDBOX_STATE_COUNT:
+		break;
+	}
+	return err_set(err, ERR_CONFLICT, 0, "sandbox %s is %s", s->id,
+	               sandbox_state_name(s->state));
+}
+
+static int check_snapshot(const struct sandbox *s, const struct snapshot *sn, struct err *err)
 {
 	if (!sn->is_there)
 		return err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", sn->id);
@@ -20,31 +42,18 @@ static int check(const struct sandbox *s, const struct snapshot *sn, struct err 
 		              s->id);
 		return err_hint(err, "start a new sandbox from it instead");
 	}
-	switch (s->state) {
-	case SANDBOX_RUNNING:
-	case SANDBOX_PAUSED:
-		break;
-	case SANDBOX_STOPPED:
-	case SANDBOX_FAILED:
-		if (!s->is_kept)
-			return err_set(err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
-			               end_cause_name(s->end.cause), s->end.message);
-		break;
-	case SANDBOX_CREATING:
-	case SANDBOX_PAUSING:
-	case SANDBOX_STOPPING:
-	case SANDBOX_STATE_COUNT:
-		return err_set(err, ERR_CONFLICT, 0, "sandbox %s is %s", s->id,
-		               sandbox_state_name(s->state));
-	}
 	return snapshot_check_disk(sn, s->limits.disk_bytes, err);
 }
 
-int sandbox_roll_back(struct sandbox *s, struct snapshot *sn, sandbox_done_fn done, void *arg,
+int sandbox_roll_back(struct sandbox *s, const char *snapshot, sandbox_done_fn done, void *arg,
                       struct err *err)
 {
-	int r = check(s, sn, err);
+	const struct snapshot *sn = snapshot_find(s->fleet, s->project_id, snapshot);
+	int r = check_state(s, err);
 
+	if (r == 0)
+		r = sn ? check_snapshot(s, sn, err)
+		       : err_set(err, ERR_NOT_FOUND, 0, "snapshot: no snapshot '%.64s'", snapshot);
 	if (r < 0)
 		return r;
 	memcpy(s->rolls_to, sn->id, sizeof(s->rolls_to));

@@ -85,6 +85,7 @@ struct fork_ops {
 };
 must_check int sandbox_fork(struct sandbox *s, const struct fork_spec *spec,
                             const struct fork_ops *ops, void *arg, struct err *err);
-/* Its files become those of the snapshot, its processes end and it starts anew under its id. */
-must_check int sandbox_roll_back(struct sandbox *s, struct snapshot *sn, sandbox_done_fn done,
+/* Its files become those of the snapshot, which is named by its id or name; its processes end and
+ * it starts anew under its own. */
+must_check int sandbox_roll_back(struct sandbox *s, const char *snapshot, sandbox_done_fn done,
                                  void *arg, struct err *err);

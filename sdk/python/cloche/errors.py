@@ -257,7 +257,7 @@ def of_exec(exec_: Any) -> ExecFailed:
 
 def _by_code() -> Dict[str, Type[ClocheError]]:
     classes = [*ClocheError.__subclasses__(), BudgetError]
-    own = (ConnectionFailed, ExecFailed)  # of this side of the wire
+    own = (ConnectionFailed, ExecFailed, ForkError)  # of this side of the wire
     return {cls.code: cls for cls in classes if cls not in own}
 
 
