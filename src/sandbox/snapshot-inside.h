@@ -21,7 +21,7 @@ struct snapshot {
 	struct guest_limits limits;
 	json_t *env;
 	json_t *carried; /* with memory: what goes on in a copy (carry.c); else NULL */
-	uint64_t line; /* of struct snapshot_info */
+	uint64_t line;   /* of struct snapshot_info */
 	uint64_t bytes, written_bytes, memory_bytes;
 	uint64_t own_bytes; /* of these, what it is charged for */
 	bool is_unshared;   /* all of them */

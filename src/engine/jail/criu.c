@@ -23,8 +23,8 @@
 #define ARGS_MAX  512
 #define WORDS_MAX (64 * 1024)
 #define STAGING   "/tmp" /* in its own mount namespace */
-#define IMAGES    STAGING "/i"
-#define HOOK      STAGING "/hook"
+#define IMAGES    "/tmp/i"
+#define HOOK      "/tmp/hook"
 #define GHOST_MAX "64M" /* a file that is open and has no name any more */
 
 extern const unsigned char criu_eyes[]; /* src/criu/eyes.c */

@@ -284,8 +284,8 @@ static int put_agent_file(struct buf *files)
 static int read_agent_exe(struct repair *repair)
 {
 	auto_call(buf_done) struct buf image = BUF_INIT(IMAGE_MAX);
-	const unsigned char *message;
-	size_t at = HEAD_SIZE, len;
+	const unsigned char *message = NULL;
+	size_t at = HEAD_SIZE, len = 0;
 	int r = read_image(repair->dir_fd, "mm-1.img", &image);
 
 	if (r == 0)
