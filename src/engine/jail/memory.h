@@ -23,6 +23,9 @@ struct memory_ops {
 	void (*done)(uint64_t bytes, const struct err *err, void *arg);
 };
 
+/* This broker has made or checked it, and need not read it all again. */
+void memory_remember_whole(int images_fd);
+
 /* Saves a running guest into the empty directory dir_fd. One at a time of a guest. */
 must_check int memory_save(struct guest *g, int dir_fd, bool closes_connections,
                            const struct memory_ops *ops, void *arg, struct err *err);

@@ -63,7 +63,7 @@ static bool is_known_whole(int images_fd)
 	return false;
 }
 
-static void remember_whole(int images_fd)
+void memory_remember_whole(int images_fd)
 {
 	struct stat st;
 
@@ -358,7 +358,7 @@ static void on_checked(struct loop *loop, int wait_status, void *arg)
 		fail(v, &err);
 		return;
 	}
-	remember_whole(v->images_fd);
+	memory_remember_whole(v->images_fd);
 	v->is_checked = true;
 	go_on(v);
 }

@@ -54,6 +54,7 @@ struct taking {
 	struct loop_child *child;
 	int result_fd;
 	bool is_saving;     /* memory, which ends by on_memory() */
+	int saved_fd;       /* its directory, until then */
 	int memory_fd;      /* tells the child how large the memory is; its end: there is none */
 	struct err failure; /* of the memory, or of the child before that has ended */
 	bool is_lost;       /* its source has ended before the copy */
@@ -157,6 +158,7 @@ static void taking_free(struct loop *loop, void *arg)
 	(void)loop;
 	close_fd(&t->result_fd);
 	close_fd(&t->memory_fd);
+	close_fd(&t->saved_fd);
 	free(t);
 }
 
@@ -306,6 +308,10 @@ static void on_memory(uint64_t bytes, const struct err *err, void *arg)
 	t->is_saving = false;
 	if (err && t->failure.code == ERR_NONE)
 		t->failure = *err;
+	/* Forks follow at once; whoever comes later finds out what the disk has made of it. */
+	if (t->spec.is_brief && t->failure.code == ERR_NONE)
+		memory_remember_whole(t->saved_fd);
+	close_fd(&t->saved_fd);
 	if (t->child && t->failure.code == ERR_NONE)
 		(void)!fd_write_all(t->memory_fd, &bytes, sizeof(bytes));
 	close_fd(&t->memory_fd);
@@ -330,6 +336,8 @@ static int begin_memory(struct taking *t, struct err *err)
 		               "cannot make a directory for the snapshot");
 	r = memory_save(t->g, memory_fd, t->spec.closes_connections != 0, &ops, t, err);
 	t->is_saving = r == 0;
+	if (r == 0)
+		t->saved_fd = take_fd(&memory_fd);
 	return r;
 }
 
@@ -431,6 +439,7 @@ int shot_take(const char *id, const struct digest *image, const struct snapshot_
 	                     .until_us = loop_now_us(jail_host.loop) + STANDSTILL_MAX,
 	                     .result_fd = -1,
 	                     .memory_fd = -1,
+	                     .saved_fd = -1,
 	                     .fn = fn,
 	                     .arg = arg,
 	                     .info = {.keeper = spec->keeper, .image = *image}};
