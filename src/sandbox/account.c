@@ -335,8 +335,9 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 	if (!meters_of(s))
 		return;
 	switch (next) {
-	case SANDBOX_RUNNING:
+	case SANDBOX_RUNNING: /* on record at once: one that is ending is not begun again */
 		start(s, clock_steady_us());
+		(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 		break;
 	case SANDBOX_STOPPING:
 		/* One that was kept has been charged for its files. */

@@ -99,7 +99,7 @@ def test_what_was_to_end_with_its_caller_ends_with_the_gateway_that_had_it(own):
     daemon.kill_parts("gateway")
     newest, oldest = client.get(sandbox.id).execs()
     assert newest.wait(30).cause == "killed"
-    assert oldest.info.state == "running"
+    wait_for(lambda: oldest.refresh().state == "running", 30, "the exec that was not to end")
     assert sandbox.run_code("x", timeout=30).text == "5"  # it was interrupted, not killed
     wait_for(lambda: client.health()["sandboxes"] == 1, 30, "the end of the run's sandbox")
     for conn in (stays, leaves, code, run):

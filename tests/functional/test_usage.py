@@ -5,6 +5,7 @@ import csv
 import io
 import os
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,12 @@ def test_the_account_of_a_sandbox_outlives_its_record(metered):
     client.create_project("account")
     other = client.create_key("account", project="account")["secret"]
     assert call(daemon, "GET", f"/v1/sandboxes/{box.id}/usage", key=other)[0] == 404
+
+
+def test_an_account_is_there_as_soon_as_its_sandbox_is(metered):
+    daemon, client = metered
+    with client.create() as box, sqlite3.connect(f"file:{daemon.data}/gateway/state.db?mode=ro", uri=True) as db:
+        assert db.execute("SELECT creates FROM meters WHERE sandbox_id = ?", [box.id]).fetchall() == [(1,)]
 
 
 def test_calls_of_code_are_counted_whoever_is_killed(metered):
