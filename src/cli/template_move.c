@@ -219,16 +219,20 @@ int template_import(struct command *c, struct err *err)
 	return r;
 }
 
-/* Reads the body of a begun GET into fd. */
 static int receive(struct command *c, int fd, struct err *err)
 {
+	auto_free char *url = remote_path("templates", c->words[0], "archive");
+	const struct remote_request request = {.accept = "application/x-tar"};
 	struct http_client *client = remote_client(c->remote);
-	const char *length = http_client_header(client, "Content-Length");
 	auto_free char *data = xcalloc(1, COPY_SIZE);
 	struct progress progress;
+	const char *length;
 	ssize_t n;
-	int r = 0;
+	int r = remote_begin(c->remote, "GET", url, &request, err);
 
+	if (r < 0)
+		return r;
+	length = http_client_header(client, "Content-Length");
 	progress_init(&progress, length ? strtoull(length, NULL, 10) : 0);
 	do {
 		n = http_client_read(client, data, COPY_SIZE);
@@ -266,17 +270,11 @@ static int receive_file(struct command *c, const char *path, struct err *err)
 int template_export(struct command *c, struct err *err)
 {
 	const struct template_export_opts *o = &((const struct template_opts *)c->arg)->export;
-	auto_free char *url = remote_path("templates", c->words[0], "archive");
-	const struct remote_request request = {.accept = "application/x-tar"};
-	int r;
 
 	if (!o->path && isatty(STDOUT_FILENO)) {
 		(void)err_set(err, ERR_INVALID_FIELD, 0, "an archive is nothing for a terminal");
 		return err_hint(err, "cloche template export %s > %s.tar", c->words[0],
 		                c->words[0]);
 	}
-	r = remote_begin(c->remote, "GET", url, &request, err);
-	if (r < 0)
-		return r;
 	return o->path ? receive_file(c, o->path, err) : receive(c, STDOUT_FILENO, err);
 }
