@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metering: what is charged is what the kernel counted, once, whatever is killed in between."""
 
+import contextlib
 import csv
 import io
 import os
+import shutil
 import signal
 import sqlite3
 from pathlib import Path
@@ -155,10 +157,17 @@ def test_the_account_of_a_sandbox_outlives_its_record(metered):
     assert call(daemon, "GET", f"/v1/sandboxes/{box.id}/usage", key=other)[0] == 404
 
 
-def test_an_account_is_there_as_soon_as_its_sandbox_is(metered):
+def test_an_account_is_there_as_soon_as_its_sandbox_is(metered, tmp_path):
     daemon, client = metered
-    with client.create() as box, sqlite3.connect(f"file:{daemon.data}/gateway/state.db?mode=ro", uri=True) as db:
-        assert db.execute("SELECT creates FROM meters WHERE sandbox_id = ?", [box.id]).fetchall() == [(1,)]
+    with client.create() as box:
+        os.kill(daemon.gateway_pid, signal.SIGSTOP)  # it holds the lock: what it would leave is looked at
+        try:
+            for file in ("state.db", "state.db-wal"):
+                shutil.copy(daemon.data / "gateway" / file, tmp_path)
+        finally:
+            os.kill(daemon.gateway_pid, signal.SIGCONT)
+        with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as db:
+            assert db.execute("SELECT creates FROM meters WHERE sandbox_id = ?", [box.id]).fetchall() == [(1,)]
 
 
 def test_calls_of_code_are_counted_whoever_is_killed(metered):
