@@ -54,9 +54,9 @@ struct config {
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;
 	bool is_plain_storage;
-	char **engines;     /* that sandboxes may have; NULL: all */
+	char **engines;      /* that sandboxes may have; NULL: all */
 	bool is_vm_emulated; /* as if there were no KVM */
-	char *warm_modules; /* "" = none but the driver's own */
+	char *warm_modules;  /* "" = none but the driver's own */
 	bool has_no_zygotes;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */

@@ -31,13 +31,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define DRAIN_US       (5 * UINT64_C(1000000))
-#define HOSTS_MAX      (TOML_ITEMS_MAX + SITE_LISTENERS_MAX + 3)
-#define AHEAD_MS       1000        /* that it may take to end sandboxes whose budget is spent */
-#define STORE_PATH     "/state.db" /* below the root that confine() gave it */
-#define SPOOL_DIR      "/spool"
-#define BUILDS_DIR     "/builds" /* their logs */
-#define JOTS_PATH "/jots"
+#define DRAIN_US   (5 * UINT64_C(1000000))
+#define HOSTS_MAX  (TOML_ITEMS_MAX + SITE_LISTENERS_MAX + 3)
+#define AHEAD_MS   1000        /* that it may take to end sandboxes whose budget is spent */
+#define STORE_PATH "/state.db" /* below the root that confine() gave it */
+#define SPOOL_DIR  "/spool"
+#define BUILDS_DIR "/builds" /* their logs */
+#define JOTS_PATH  "/jots"
 /* Of results of code calls that are not sent yet: 8 that are as large as one can be. */
 #define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
 
