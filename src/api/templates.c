@@ -8,6 +8,7 @@
 #include "api/reply.h"
 #include "api/templates.h"
 #include "sandbox/image.h"
+#include "sandbox/snapshot.h"
 
 #include <string.h>
 #include <time.h>
@@ -265,6 +266,7 @@ int create_template(struct http_req *req, struct err *err)
 	struct template_spec spec;
 	struct template_body body;
 	struct image_seal *seal;
+	struct snapshot *sn;
 	struct sandbox *s;
 	struct making *m;
 	int r = no_query(req, err);
@@ -276,13 +278,16 @@ int create_template(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	s = sandbox_find(api->fleet, caller_project(req), body.from);
-	if (!s)
-		return err_set(err, ERR_NOT_FOUND, 0, "from: no sandbox '%.64s'", body.from);
+	sn = s ? NULL : snapshot_find(api->fleet, caller_project(req), body.from);
+	if (!s && !sn)
+		return err_set(err, ERR_NOT_FOUND, 0, "from: no sandbox or snapshot '%.64s'",
+		               body.from);
 	m = making_new(req, &body);
 	spec = spec_of(m);
 	r = template_check_free(api->fleet, &spec, err);
 	if (r == 0)
-		r = image_seal(s, &body.image, on_sealed, m, &seal, err);
+		r = s ? image_seal(s, &body.image, on_sealed, m, &seal, err)
+		      : image_seal_snapshot(sn, &body.image, on_sealed, m, &seal, err);
 	if (r < 0)
 		making_free(m);
 	return r;

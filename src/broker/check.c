@@ -187,7 +187,7 @@ static int check_seal(const struct msg_request *req, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return s->snapshot[0] ? check_snapshot_id(s->snapshot, err) : 0;
 }
 
 static int check_image(const struct msg_request *req, struct err *err)

@@ -38,7 +38,8 @@ static void on_seal(const struct seal_result *result, const struct err *err, voi
 int seals_do_seal(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                   int *fds)
 {
-	const struct box *box = box_find(b, req->id);
+	const bool is_saved = req->seal.spec.snapshot[0] != '\0';
+	const struct box *box = is_saved ? NULL : box_find(b, req->id);
 	const struct digest *base = box ? &box->spec.image : &req->seal.base;
 	struct seal_wait *w;
 	int r;

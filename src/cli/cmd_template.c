@@ -11,14 +11,14 @@ static const struct subcommand subcommands[] = {
          "  cloche template inspect python\n"
          "  cloche template inspect --json python | jq .manifest.packages",
          .n_words = 1},
-	{"from", template_from, "[OPTIONS] SANDBOX NAME",
-         "Makes a template of a sandbox's files as they are now. The sandbox may go on meanwhile. "
-         "Left out\n"
+	{"from", template_from, "[OPTIONS] SANDBOX|SNAPSHOT NAME",
+         "Makes a template of a sandbox's files as they are now, or of those in a snapshot. The "
+         "sandbox\nmay go on meanwhile. Left out\n"
          "is what belongs to one machine or person: /tmp, caches, logs, host keys, histories, "
          "tokens.",
          "  cloche template from build my-app\n"
          "  cloche template from --env STAGE=test --cwd /srv/app build my-app\n"
-         "  cloche run -t my-app ls",
+         "  cloche run -T my-app ls",
          .n_words = 2, .first_opt = 4, .n_opts = 7},
 	{"build", template_build, "[OPTIONS] NAME|FILE",
          "Builds a template from a recipe: one that comes with cloche, by its name (base, python,\n"

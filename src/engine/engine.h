@@ -72,12 +72,13 @@ struct snapshot_info {
 	uint32_t reserved;
 };
 
-struct seal_spec {          /* how a sandbox's root becomes an image */
-	uint64_t epoch_s;   /* no file in it is younger */
-	uint64_t bytes_max; /* of the image */
-	uint64_t keeper;    /* whoever knows of it, as of a guest's layer */
-	uint32_t is_tree;   /* 1: the directory /template of the sandbox, not its root */
-	uint32_t is_small;  /* 1: takes its time and becomes smaller */
+struct seal_spec {              /* how a sandbox's root becomes an image */
+	uint64_t epoch_s;       /* no file in it is younger */
+	uint64_t bytes_max;     /* of the image */
+	uint64_t keeper;        /* whoever knows of it, as of a guest's layer */
+	uint32_t is_tree;       /* 1: the directory /template of the sandbox, not its root */
+	uint32_t is_small;      /* 1: takes its time and becomes smaller */
+	char snapshot[ID_SIZE]; /* of its files as they were saved there; "": as they are now */
 };
 
 struct seal_result {

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "sandbox/inside.h"
 #include "sandbox/kernel.h"
+#include "sandbox/snapshot-inside.h"
 #include "sandbox/template.h"
 
 #include <time.h>
@@ -223,26 +224,25 @@ json_t *image_sealed_json(uint64_t epoch_s, bool is_small)
 	return json_pack("{sIsb}", "epoch_s", (json_int_t)epoch_s, "small", is_small);
 }
 
-int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done, void *arg,
-               struct image_seal **ret, struct err *err)
+/* id: the sandbox whose files they are or were. snapshot: where they were saved, or NULL. */
+static int ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char *snapshot,
+                        const struct digest *base, const struct image_spec *spec,
+                        image_sealed_fn done, void *arg, struct image_seal **ret, struct err *err)
 {
-	struct fleet *fleet = s->fleet;
 	struct msg_request req = {
 		.op = MSG_SEAL,
-		.seal = {.base = s->image,
+		.seal = {.base = *base,
 	                 .spec = {.epoch_s = spec->epoch_s ? spec->epoch_s : (uint64_t)time(NULL),
 	                          .bytes_max = spec->bytes_max ? spec->bytes_max : BYTES_MAX,
 	                          .keeper = store_number(fleet->config.store),
 	                          .is_tree = spec->is_tree,
 	                          .is_small = spec->is_small}}};
 	struct image_seal *seal;
-	int r = engine_refuse_vm(s->engine, "way to become a template", err);
+	int r;
 
-	if (r == 0)
-		r = check_state(s, err);
-	if (r < 0)
-		return r;
-	memcpy(req.id, s->id, sizeof(req.id));
+	memcpy(req.id, id, sizeof(req.id));
+	if (snapshot)
+		memcpy(req.seal.spec.snapshot, snapshot, sizeof(req.seal.spec.snapshot));
 	seal = xnew0(struct image_seal);
 	*seal = (struct image_seal){
 		.fleet = fleet, .done = done, .progress = spec->progress, .arg = arg};
@@ -254,6 +254,26 @@ int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn
 	list_append(&fleet->images->seals, &seal->link);
 	*ret = seal;
 	return 0;
+}
+
+int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done, void *arg,
+               struct image_seal **ret, struct err *err)
+{
+	int r = engine_refuse_vm(s->engine, "way to become a template", err);
+
+	if (r == 0)
+		r = check_state(s, err);
+	return r < 0 ? r
+	             : ask_for_seal(s->fleet, s->id, NULL, &s->image, spec, done, arg, ret, err);
+}
+
+int image_seal_snapshot(struct snapshot *sn, const struct image_spec *spec, image_sealed_fn done,
+                        void *arg, struct image_seal **ret, struct err *err)
+{
+	if (!sn->is_there)
+		return err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", sn->id);
+	return ask_for_seal(sn->fleet, sn->source_id, sn->id, &sn->image, spec, done, arg, ret,
+	                    err);
 }
 
 static void on_cancelled(const struct msg_reply *reply, int fd, void *arg)

@@ -175,6 +175,21 @@ def test_a_template_is_not_given_with_a_snapshot(client, sandbox, saved):
     assert refused.value.field == "template"
 
 
+def test_a_snapshot_becomes_a_template(client, sandbox, make_sandbox, saved):
+    sandbox.run("mkdir -p /template && echo saved > /template/word", user="root").check()
+    snapshot = saved(sandbox)
+    sandbox.run("echo later > /template/word", user="root").check()
+    name = f"of-snapshot-{uuid.uuid4().hex[:8]}"
+    client.create_template(name, snapshot["id"], tree=True)
+    try:
+        with client.create(template=name) as made:
+            assert made.files.read("/word") == b"saved\n"
+    finally:
+        client.delete_template(name)
+    with pytest.raises(errors.NotFound, match="no sandbox or snapshot 'nothing'"):
+        client.create_template(name, "nothing", tree=True)
+
+
 def test_shared_bytes_are_counted_once_and_the_disk_limit_holds(make_sandbox, saved, client):
     source = make_sandbox(limits={"disk_mib": 64})
     assert source.run("head -c 30M /dev/urandom > a").exit_code == 0

@@ -13,6 +13,7 @@
 #include "engine/jail/ns.h"
 #include "engine/jail/seal_child.h"
 #include "engine/jail/seal_finish.h"
+#include "engine/jail/shot_inside.h"
 #include "engine/jail/tree.h"
 
 #include <assert.h>
@@ -26,15 +27,16 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 
-#define GROUP       "seal"              /* among the sandboxes' cgroups; no id looks like it */
-#define SLOT        (NS_SLOTS_MAX - 1U) /* of no sandbox: the broker has fewer */
-#define RUNNING_MAX 2
-#define WAITING_MAX 32
-#define PROGRESS_US 250000U
-#define WORDS_MAX   2048
-#define WORD_SIZE   200
-#define FREE_LEAST  (UINT64_C(64) << 20)
-#define SLACK       (UINT64_C(1) << 20) /* what a last write may have lacked */
+#define GROUP          "seal" /* among the sandboxes' cgroups; no id looks like it */
+#define LAYER_PATH_MAX (ID_SIZE + sizeof("/" SHOT_FILES))
+#define SLOT           (NS_SLOTS_MAX - 1U) /* of no sandbox: the broker has fewer */
+#define RUNNING_MAX    2
+#define WAITING_MAX    32
+#define PROGRESS_US    250000U
+#define WORDS_MAX      2048
+#define WORD_SIZE      200
+#define FREE_LEAST     (UINT64_C(64) << 20)
+#define SLACK          (UINT64_C(1) << 20) /* what a last write may have lacked */
 
 enum seal_state { SEAL_WAITING, SEAL_PACKING, SEAL_FINISHING };
 
@@ -42,7 +44,7 @@ struct seal {
 	struct list link; /* in seals, in the order in which they were asked for */
 	enum seal_state state;
 	char name[ID_SIZE];
-	char layer[ID_SIZE]; /* the snapshot's name, or the sandbox's id */
+	char layer[LAYER_PATH_MAX]; /* the snapshot's name, or the sandbox's id */
 	struct digest base;
 	struct seal_spec spec;
 	seal_fn fn;
@@ -384,7 +386,8 @@ static int check_room(struct err *err)
 	return 0;
 }
 
-static int set_aside(struct seal *s, const char *id, struct err *err)
+/* path: below the layers. */
+static int set_aside(struct seal *s, const char *path, struct err *err)
 {
 	int templates_fd = jail_host.images.templates_fd, r;
 
@@ -394,10 +397,10 @@ static int set_aside(struct seal *s, const char *id, struct err *err)
 	if (s->out_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the image's directory");
 	if (!jail_host.storage.is_btrfs) {
-		(void)snprintf(s->layer, sizeof(s->layer), "%s", id);
+		(void)snprintf(s->layer, sizeof(s->layer), "%s", path);
 		return 0;
 	}
-	r = storage_snapshot(&jail_host.storage, id, s->name, err);
+	r = storage_snapshot(&jail_host.storage, path, s->name, err);
 	if (r == 0)
 		(void)snprintf(s->layer, sizeof(s->layer), "%s", s->name);
 	return r;
@@ -406,11 +409,15 @@ static int set_aside(struct seal *s, const char *id, struct err *err)
 int seal_start(const char *id, const struct digest *base, const struct seal_spec *spec, seal_fn fn,
                void *arg, struct seal **ret, struct err *err)
 {
+	const bool is_saved = spec->snapshot[0] != '\0';
+	const char *what = is_saved ? spec->snapshot : id;
+	char path[LAYER_PATH_MAX];
 	struct seal *s;
 	int r = check_room(err);
 
-	if (r == 0 && !storage_has(&jail_host.storage, id))
-		r = err_set(err, ERR_NOT_FOUND, ENOENT, "sandbox %s has no files here", id);
+	(void)snprintf(path, sizeof(path), is_saved ? "%s/" SHOT_FILES : "%s", what);
+	if (r == 0 && !storage_has(&jail_host.storage, path))
+		r = err_set(err, ERR_NOT_FOUND, ENOENT, "%s has no files here", what);
 	if (r < 0)
 		return r;
 	s = xnew0(struct seal);
@@ -423,7 +430,7 @@ int seal_start(const char *id, const struct digest *base, const struct seal_spec
 	                   .words_fd = -1,
 	                   .result_fd = -1};
 	id_make(s->name, "seal");
-	r = set_aside(s, id, err);
+	r = set_aside(s, path, err);
 	if (r < 0) {
 		drop_layer(s->layer);
 		(void)!tree_remove(jail_host.images.templates_fd, s->name);
