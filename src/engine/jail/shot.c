@@ -276,7 +276,8 @@ static bool is_left(const char *name)
 
 	if (id_is_valid(name, "roll"))
 		return true;
-	if (len >= sizeof(id) || (strcmp(name + len, ".new") != 0 && strcmp(name + len, ".gone")))
+	if (len >= sizeof(id) ||
+	    (strcmp(name + len, ".new") != 0 && strcmp(name + len, ".gone") != 0))
 		return false;
 	memcpy(id, name, len);
 	id[len] = '\0';
