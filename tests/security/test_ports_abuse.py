@@ -276,7 +276,7 @@ def test_N25_websockets_that_say_nothing_cost_little(daemon, web):
     before = memory_kib(daemon.gateway_pid)
     conns = open_all()
     try:
-        assert memory_kib(daemon.gateway_pid) - before < 100 * 24
+        assert memory_kib(daemon.gateway_pid) - before < 100 * 48  # half of what came and went on each
     finally:
         for s in conns:
             s.close()
