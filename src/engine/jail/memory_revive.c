@@ -225,10 +225,6 @@ static int admit(struct revival *v, pid_t pid, struct err *err)
 		r = check_walls(v, err);
 	if (r == 0)
 		r = record_write(g->dir_fd, &g->spec, g->pid, err);
-	if (r == 0)
-		r = quiet_end(g, loop_child_pidfd(g->child), v->token, v->ground.listen_fd,
-		              v->ground.ready_fd, err);
-	close_fd(&v->ground.ready_fd); /* from here on the agent alone has it */
 	if (r == 0 && criu_let_go_on(&v->criu) < 0)
 		r = err_set(err, ERR_INTERNAL, EPIPE, "CRIU is gone");
 	return r;
@@ -248,6 +244,21 @@ static void on_control(struct loop *loop, uint32_t events, void *arg)
 	/* Else its exit tells the rest. */
 }
 
+/* Not before CRIU is done: the agent is the first that it lets go, and if that one then ended a
+ * process that CRIU still holds, CRIU would take it for its own failure. */
+static int wake_agent(struct revival *v, struct err *err)
+{
+	struct guest *g = v->g;
+	int r;
+
+	if (!g->child)
+		return err_set(err, ERR_INTERNAL, ESRCH, "the copy ended at once");
+	r = quiet_end(g, loop_child_pidfd(g->child), v->token, v->ground.listen_fd,
+	              v->ground.ready_fd, err);
+	close_fd(&v->ground.ready_fd); /* from here on the agent alone has it */
+	return r;
+}
+
 static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 {
 	struct revival *v = arg;
@@ -259,6 +270,8 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 		free_if_done(v);
 	} else if (wait_status != 0) {
 		criu_explain(v->criu.words_fd, /* is_restore= */ true, &err);
+		fail(v, &err);
+	} else if (wake_agent(v, &err) < 0) {
 		fail(v, &err);
 	} else {
 		let_go(v); /* the agent's word is waited for as of any start */
