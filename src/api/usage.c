@@ -120,7 +120,8 @@ static int read_query(const struct http_req *req, struct query *q, struct err *e
 		r = http_query_u64(req, "limit", 1, ROWS_MAX, &q->limit, err);
 	if (r == 0 && cursor && q->group != GROUP_SANDBOX)
 		r = err_field(err, "cursor", "only group_by=sandbox has pages");
-	if (r == 0 && cursor)
+	/* Snapshots have accounts among those of sandboxes. */
+	if (r == 0 && cursor && cursor_parse(cursor, "sn", q->after_id, err) < 0)
 		r = cursor_parse(cursor, "sb", q->after_id, err);
 	return r;
 }

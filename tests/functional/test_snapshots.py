@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """File snapshots: what is in them, what is started from them, what they are charged for, and when they go."""
 
+import base64
 import random
 import uuid
 
 import pytest
 from cloche import Client, errors
-from harness.daemon import Daemon
+from harness.daemon import Daemon, call
 
 TREE = r"""
 set -e
@@ -191,6 +192,13 @@ def test_a_snapshot_becomes_a_template(client, sandbox, make_sandbox, saved):
         client.delete_template(name)
     with pytest.raises(errors.NotFound, match="no sandbox or snapshot 'nothing'"):
         client.create_template(name, "nothing", tree=True)
+
+
+def test_usage_is_read_page_by_page_over_snapshots_too(daemon, sandbox, saved):
+    id = saved(sandbox)["id"]
+    cursor = base64.urlsafe_b64encode(id.encode()).decode().rstrip("=")  # as a page that ends with its account has it
+    status, body = call(daemon, "GET", f"/v1/usage?group_by=sandbox&cursor={cursor}", key=daemon.key)
+    assert status == 200 and all(row["sandbox_id"] > id for row in body["rows"])
 
 
 def test_shared_bytes_are_counted_once_and_the_disk_limit_holds(make_sandbox, saved, client):
