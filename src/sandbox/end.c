@@ -22,6 +22,26 @@ static bool is_failure(enum end_cause cause)
 	return cause == END_GUEST_CRASH || cause == END_OOM;
 }
 
+/* A fork's own goes with the last that was started from it, or should have been. */
+static void drop_snapshot(struct fleet *fleet, const char id[ID_SIZE])
+{
+	if (id[0])
+		snapshot_drop_unused(fleet, id);
+}
+
+/* It never came to be. */
+static void forget_undone(struct sandbox *s)
+{
+	struct fleet *fleet = s->fleet;
+	char snapshot_id[ID_SIZE];
+
+	memcpy(snapshot_id, s->snapshot_id, sizeof(snapshot_id));
+	sandbox_move(s, SANDBOX_STOPPED);
+	once_drop(fleet, s->id);
+	sandbox_forget(s);
+	drop_snapshot(fleet, snapshot_id);
+}
+
 /* The end of the end. */
 static void on_gone(struct sandbox *s)
 {
@@ -32,10 +52,8 @@ static void on_gone(struct sandbox *s)
 	}
 	if (s->is_undone)
 		create_tell(s, &s->create_err);
-	if (s->is_undone && !s->is_deleted && s->resumes == 0) { /* it never came to be */
-		sandbox_move(s, SANDBOX_STOPPED);
-		once_drop(s->fleet, s->id);
-		sandbox_forget(s);
+	if (s->is_undone && !s->is_deleted && s->resumes == 0) {
+		forget_undone(s);
 		return;
 	}
 	s->is_undone = false;
@@ -44,8 +62,8 @@ static void on_gone(struct sandbox *s)
 	sandbox_move(s, is_failure(s->end.cause) ? SANDBOX_FAILED : SANDBOX_STOPPED);
 	sandbox_note(s);
 	fleet_on_ended(s->fleet, s);
-	if (s->snapshot_id[0] && !s->is_kept)
-		snapshot_drop_unused(s->fleet, s->snapshot_id);
+	if (!s->is_kept)
+		drop_snapshot(s->fleet, s->snapshot_id);
 	sandbox_tell_all(s, &s->waiters, NULL);
 	wake_on_ended(s);
 }

@@ -8,6 +8,7 @@ import threading
 import uuid
 
 import pytest
+from chaos.faults import DEATH, Fault, injected
 from cloche import Client, errors
 from harness.daemon import Daemon, call, wait_for
 
@@ -94,3 +95,15 @@ def test_a_rollback_that_is_cut_short_is_gone_on_with(own, persistent):
         sandbox.delete()
         client.delete_snapshot(snapshot)
         wait_for(lambda: on_disk(own) == [], 10, "nothing left")
+
+
+def test_a_broker_that_dies_in_a_fork_leaves_no_snapshot_of_it(own):
+    with Client(own.url, own.key) as client:
+        sandbox = client.create()
+        dies = Fault("broker", "clone3", 2, DEATH)  # the first one's child takes the snapshot, this one would start a copy
+        with injected([own.broker_pid], dies) as has_come, pytest.raises(errors.ClocheError):
+            sandbox.fork(2, memory=False)
+        assert has_come()
+        wait_for(lambda: call(own, "GET", "/v1/health")[0] == 200, 30, "an answer")
+        wait_for(lambda: list(client.snapshots()) == [] and on_disk(own) == [], 10, "nothing left of the fork")
+        sandbox.delete()
