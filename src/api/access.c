@@ -29,10 +29,8 @@ void access_leave(struct http_req *req)
 static void count(struct api *api, const struct http_req *req, const struct http_outcome *o)
 {
 	const struct http_route *route = http_route(req);
-	size_t n, row = API_ROUTES_MAX;
+	size_t row = route ? (size_t)(route - api->routes) : API_ROUTES_MAX;
 
-	if (route)
-		row = (size_t)(route - api_routes(&n));
 	/* A client that left before its answer counts as its own mistake. */
 	api->http.requests[row][o->status ? MIN(o->status / 100, 5) : 4]++;
 	api->http.bytes_out += o->bytes;

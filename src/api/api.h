@@ -24,7 +24,7 @@ struct login_peer {
 };
 
 /* Requests by route (the last row: none of ours) and class of status. */
-#define API_ROUTES_MAX 128
+#define API_ROUTES_MAX 256
 struct http_counts {
 	uint64_t requests[API_ROUTES_MAX + 1][6];
 	uint64_t bytes_out;
@@ -52,6 +52,8 @@ struct api { /* the http_app's arg; the daemon owns it */
 	} proc;
 	uint64_t started_us; /* wall clock */
 	struct login_peer login_peers[LOGIN_PEERS_MAX];
+	const struct http_route *routes; /* all that are served, n_routes of them */
+	size_t n_routes;
 	struct http_counts http;
 	size_t held_bytes, held_max; /* by results of code calls, until they are sent */
 };

@@ -57,11 +57,12 @@ static void put_pool(struct metrics *m, const struct fleet *fleet)
 	            "Creates that a spare would have fitted, when there was none.", f.misses);
 }
 
-static void put_http(struct metrics *m, const struct http_counts *http)
+static void put_http(struct metrics *m, const struct api *api)
 {
 	static const char *const classes[] = {"", "1xx", "2xx", "3xx", "4xx", "5xx"};
-	size_t n;
-	const struct http_route *routes = api_routes(&n);
+	const struct http_counts *http = &api->http;
+	const struct http_route *routes = api->routes;
+	size_t n = api->n_routes;
 
 	metrics_family(m, "cloche_http_requests_total", METRIC_COUNTER,
 	               "Requests that are over, by route and class of status.");
@@ -165,7 +166,7 @@ int get_metrics(struct http_req *req, struct err *err)
 		return r;
 	put_fleet(&m, api->fleet);
 	put_pool(&m, api->fleet);
-	put_http(&m, &api->http);
+	put_http(&m, api);
 	put_loop(&m, api->loop);
 	put_process(&m, api);
 	put_events(&m, api->events);

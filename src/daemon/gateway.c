@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/toml.h"
+#include "compat/compat.h"
 #include "daemon/child.h"
 #include "daemon/confine.h"
 #include "daemon/outgoing.h"
@@ -154,8 +155,9 @@ static void set_preview(struct gateway *g)
 
 static int listen_all(struct gateway *g, struct err *err)
 {
-	struct http_app app = {.divert = api_divert,
-	                       .authorize = api_authorize,
+	struct http_app app = {.divert = compat_divert,
+	                       .fail = compat_fail,
+	                       .authorize = compat_authorize,
 	                       .enter = access_enter,
 	                       .leave = access_leave,
 	                       .ended = access_ended,
@@ -165,7 +167,9 @@ static int listen_all(struct gateway *g, struct err *err)
 	int r;
 
 	set_preview(g);
-	app.routes = api_routes(&app.n_routes);
+	app.routes = compat_routes(&app.n_routes);
+	g->api.routes = app.routes;
+	g->api.n_routes = app.n_routes;
 	r = http_server_new(g->loop, &app, &g->server, err);
 	for (size_t i = 0; r == 0 && i < g->site->n_listeners; i++) {
 		const struct site_listener *l = &g->site->listeners[i];

@@ -245,26 +245,35 @@ void http_reply_json(struct http_req *req, int status, const struct buf *body)
 	http_reply(req, status, "application/json", buf_str(body), body->len);
 }
 
+/* What errors say in the head, whatever the body is. */
+static void put_err_fields(struct http_req *req, const struct err *err)
+{
+	char seconds[24];
+
+	if (err->code == ERR_UNAUTHENTICATED)
+		http_reply_header(req, "WWW-Authenticate", "Bearer");
+	if (err->quota.retry_after_ms == 0)
+		return;
+	(void)snprintf(seconds, sizeof(seconds), "%" PRIu64,
+	               (err->quota.retry_after_ms + 999) / 1000);
+	http_reply_header(req, "Retry-After", seconds);
+}
+
 void http_reply_err(struct http_req *req, const struct err *err)
 {
+	const struct http_app *app = server_app(req->conn->server);
 	auto_call(buf_done) struct buf body = BUF_INIT(ERR_BODY_MAX);
 	struct json_writer w;
 
+	put_err_fields(req, err);
+	if (app->fail && app->fail(req, err) == 1)
+		return;
 	json_writer_init(&w, &body);
 	json_open_object(&w, NULL);
 	json_put_err(&w, "error", err, req->id);
 	json_close_object(&w);
 	if (json_writer_end(&w) < 0) /* cannot pass its cap: err's texts are bounded */
 		buf_truncate(&body, 0);
-	if (err->code == ERR_UNAUTHENTICATED)
-		http_reply_header(req, "WWW-Authenticate", "Bearer");
-	if (err->quota.retry_after_ms) {
-		char seconds[24];
-
-		(void)snprintf(seconds, sizeof(seconds), "%" PRIu64,
-		               (err->quota.retry_after_ms + 999) / 1000);
-		http_reply_header(req, "Retry-After", seconds);
-	}
 	http_reply_json(req, err_code_status(err->code), &body);
 }
 

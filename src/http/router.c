@@ -221,20 +221,23 @@ static int start_route(struct http_req *req, struct err *err)
 static int dispatch(struct http_req *req, struct err *err)
 {
 	const struct http_app *app = server_app(req->conn->server);
+	bool has_good_name = false;
 	int r = 0;
 
 	req->method = find_method(req->head.method);
 	req->body_max = UINT64_MAX;
 	if (app->divert) {
 		r = app->divert(req, err);
-		if (r != 0)
+		if (r < 0 || r == 1)
 			return MIN(r, 0);
+		has_good_name = r == 2;
+		r = 0;
 	}
 	if (strcmp(req->head.target, "*") != 0)
 		r = http_target_parse(req->head.target, &req->target, err);
 	if (r < 0)
 		req->conn->must_close = true; /* as for any other request that is no request */
-	if (r == 0)
+	if (r == 0 && !has_good_name)
 		r = http_check_host(req, err);
 	if (r == 0)
 		r = check_origin(req, err);

@@ -65,9 +65,13 @@ struct http_app {
 	/*
 	 * Sees each whole head first; may be NULL. 1: the request is its own, to be answered as by
 	 * a handler with HTTP_BODY_STREAM; none of the checks below was or will be made. 0: it goes
-	 * on as usual. < 0: err is the answer.
+	 * on as usual. 2: likewise, and the name it is asked by is a good one. < 0: err is the
+	 * answer.
 	 */
 	http_fn divert;
+	/* Answers with an error in words of its own: 1. 0: as http_reply_err() says. May be NULL.
+	 */
+	int (*fail)(struct http_req *req, const struct err *err);
 	const struct http_route *routes; /* with n rows; borrowed */
 	size_t n_routes;
 	http_fn authorize; /* called when head and route are known, before any byte of the body is

@@ -135,6 +135,7 @@ struct sandbox {
 	struct network *network;                /* NULL: it was never anything but closed */
 	json_t *source;                         /* what it was filled with, or NULL */
 	json_t *packages;                       /* that it was asked for with, or NULL */
+	json_t *notes;                          /* of another face, or NULL */
 	struct fetch *fetch;                    /* while it is */
 	struct list warm;                       /* contexts that nobody has asked for yet */
 	struct spare *spare;                    /* NULL: it is somebody's */

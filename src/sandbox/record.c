@@ -131,6 +131,8 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	put_template(&w, s);
 	if (s->packages)
 		json_put_value(&w, "packages", s->packages);
+	if (s->notes)
+		json_put_value(&w, "notes", s->notes);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -213,6 +215,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 {
 	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
 	json_t *detail = NULL, *ports = NULL, *network = NULL, *source = NULL, *packages = NULL;
+	json_t *notes = NULL;
 	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
 	const char *template = "host", *image = NULL, *user = NULL, *cwd = NULL;
@@ -251,6 +254,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"source", JSON_FIELD_OBJECT, &source},
 		{"template", JSON_FIELD_STRING, &template},
 		{"packages", JSON_FIELD_ARRAY, &packages, .max = UINT32_MAX},
+		{"notes", JSON_FIELD_OBJECT, &notes},
 		{"image", JSON_FIELD_STRING, &image},
 		{"user", JSON_FIELD_STRING, &user},
 		{"cwd", JSON_FIELD_STRING, &cwd},
@@ -284,6 +288,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	s->env = json_incref(env);
 	s->source = json_incref(source);
 	s->packages = json_incref(packages);
+	s->notes = json_incref(notes);
 	s->exec_limits.execs = (uint32_t)execs_max;
 	s->on_timeout = (enum timeout_action)on_timeout;
 	s->end.cause = (enum end_cause)cause;
@@ -322,6 +327,27 @@ int sandbox_load(struct fleet *fleet, const struct sandbox_row *row, struct sand
 		return -EBADMSG;
 	}
 	*ret = s;
+	return 0;
+}
+
+const json_t *sandbox_notes(const struct sandbox *s)
+{
+	return s->notes;
+}
+
+int sandbox_set_notes(struct sandbox *s, const json_t *notes, struct err *err)
+{
+	json_t *before = s->notes;
+	int r;
+
+	s->notes = json_deep_copy(notes);
+	r = sandbox_save(s, err);
+	if (r < 0) {
+		json_decref(s->notes);
+		s->notes = before;
+		return r;
+	}
+	json_decref(before);
 	return 0;
 }
 

@@ -317,6 +317,7 @@ void sandbox_free(struct sandbox *s)
 	json_decref(s->carried);
 	json_decref(s->source);
 	json_decref(s->packages);
+	json_decref(s->notes);
 	json_decref(s->end.detail);
 	free(s->name_key);
 	free(s->name);

@@ -89,6 +89,9 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	uint64_t idle_timeout_ms; /* without activity; 0 = none */
 	const char *on_timeout;   /* "delete", "stop", "pause"; NULL = stop if persistent, else
 	                             delete */
+	/* What another face of the daemon has to know of it (src/compat): kept, and told to nobody.
+	 * NULL = nothing. */
+	const json_t *notes;
 	bool is_persistent;
 	bool auto_resumes;       /* a call to a paused one resumes it */
 	bool ends_with_caller;   /* not after a gateway that dies, which takes all callers along */
@@ -165,6 +168,9 @@ must_check int sandbox_forgotten_usage(struct fleet *fleet, const char *project_
 void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes);
 
 const char *sandbox_id(const struct sandbox *s);
+const json_t *sandbox_notes(const struct sandbox *s); /* borrowed; NULL = it has none */
+/* Other ones from now on; copied. */
+must_check int sandbox_set_notes(struct sandbox *s, const json_t *notes, struct err *err);
 enum sandbox_state sandbox_state(const struct sandbox *s);
 const char *sandbox_project_id(const struct sandbox *s);
 struct fleet *sandbox_fleet(const struct sandbox *s);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Other people's wires, on the daemon's own port. A face is one such wire: its routes beside the
+ * native ones, who may call them, and how it says that something failed. Behind them are the same
+ * sandboxes, by the same calls that src/api makes: a face translates and implements nothing.
+ *
+ *	request --> divert: of which face is it, by its Host? --> route --> authorize --> handler
+ *	                                                     any err --> fail, in the face's words
+ *
+ * What a face has to know of a sandbox beyond what the daemon knows is in its notes
+ * (sandbox/sandbox.h).
+ */
+#include "api/api.h"
+
+struct face {
+	const struct http_route *routes;
+	size_t n_routes;
+	/* Whether a request that has no route, or none yet, is meant for it: by its path. */
+	bool (*owns)(const struct http_req *req);
+	http_fn divert;    /* as of struct http_app; NULL: it diverts nothing */
+	http_fn authorize; /* NULL: api_authorize() */
+	void (*fail)(struct http_req *req, const struct err *err); /* answers with err */
+};
+extern const struct face e2b_face;
+
+/* The hooks of struct http_app, native ones included. */
+const struct http_route *compat_routes(size_t *ret_n); /* of all faces; lives for good */
+int compat_divert(struct http_req *req, struct err *err);
+int compat_authorize(struct http_req *req, struct err *err);
+int compat_fail(struct http_req *req, const struct err *err);

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Errors in E2B's words. Its clients tell "not found" and "already paused" by the body's code: a
+ * number on the control plane and for files, a word in RPCs; the interpreter's are plain text.
+ */
+#include "compat/e2b/e2b.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BODY_MAX ((size_t)8 * 1024)
+
+enum dialect { DIALECT_REST, DIALECT_RPC, DIALECT_TEXT };
+
+static const struct {
+	const char *segment; /* the first of the path */
+	enum dialect dialect;
+} parts[] = {
+	{"sandboxes", DIALECT_REST},
+	{"v2", DIALECT_REST},
+	{"v3", DIALECT_REST},
+	{"templates", DIALECT_REST},
+	{"snapshots", DIALECT_REST},
+	{"teams", DIALECT_REST},
+	{"files", DIALECT_REST},
+	{"health", DIALECT_REST},
+	{"process.Process", DIALECT_RPC},
+	{"filesystem.Filesystem", DIALECT_RPC},
+	{"execute", DIALECT_TEXT},
+	{"contexts", DIALECT_TEXT},
+};
+
+/* The row of the path's first segment, or -1. */
+static int find_part(const char *path)
+{
+	size_t len;
+
+	path += *path == '/';
+	len = strcspn(path, "/");
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (strlen(parts[i].segment) == len && strncmp(parts[i].segment, path, len) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool e2b_owns(const struct http_req *req)
+{
+	return find_part(http_path(req)) >= 0;
+}
+
+static const char *const rpc_codes[] = {
+	[ERR_NONE] = "unknown",
+	[ERR_BAD_REQUEST] = "invalid_argument",
+	[ERR_INVALID_FIELD] = "invalid_argument",
+	[ERR_UNAUTHENTICATED] = "unauthenticated",
+	[ERR_FORBIDDEN] = "permission_denied",
+	[ERR_NOT_FOUND] = "not_found",
+	[ERR_METHOD_NOT_ALLOWED] = "unimplemented",
+	[ERR_NOT_ACCEPTABLE] = "invalid_argument",
+	[ERR_CONFLICT] = "failed_precondition",
+	[ERR_GONE] = "not_found",
+	[ERR_TOO_LARGE] = "resource_exhausted",
+	[ERR_URI_TOO_LONG] = "invalid_argument",
+	[ERR_UNSUPPORTED_MEDIA] = "invalid_argument",
+	[ERR_HEADERS_TOO_LARGE] = "invalid_argument",
+	[ERR_LIMIT] = "resource_exhausted",
+	[ERR_CAPACITY] = "resource_exhausted",
+	[ERR_UNAVAILABLE] = "unavailable",
+	[ERR_UNSUPPORTED] = "unimplemented",
+	[ERR_TIMEOUT] = "deadline_exceeded",
+	[ERR_REQUEST_TIMEOUT] = "deadline_exceeded",
+	[ERR_FILE_NOT_FOUND] = "not_found",
+	[ERR_FILE_EXISTS] = "already_exists",
+	[ERR_FILE_DENIED] = "permission_denied",
+	[ERR_FILE_INVALID] = "invalid_argument",
+	[ERR_DISK_FULL] = "resource_exhausted",
+	[ERR_GUEST] = "unavailable",
+	[ERR_INTERNAL] = "internal",
+	[ERR_QUOTA] = "resource_exhausted",
+	[ERR_BUDGET] = "resource_exhausted",
+	[ERR_SOURCE] = "failed_precondition",
+};
+static_assert(ARRAY_SIZE(rpc_codes) == ERR_CODE_COUNT, "a code has no word");
+
+const char *e2b_rpc_code(enum err_code code)
+{
+	return rpc_codes[code];
+}
+
+/* What has ended is not there for E2B's clients. */
+static int status_of(const struct err *err)
+{
+	return err->code == ERR_GONE ? 404 : err_code_status(err->code);
+}
+
+static void fail_json(struct http_req *req, const struct err *err, bool is_rpc)
+{
+	auto_call(buf_done) struct buf body = BUF_INIT(BODY_MAX);
+	int status = status_of(err);
+	struct json_writer w;
+
+	json_writer_init(&w, &body);
+	json_open_object(&w, NULL);
+	if (is_rpc)
+		json_put_str(&w, "code", e2b_rpc_code(err->code));
+	else
+		json_put_i64(&w, "code", status);
+	json_put_strn(&w, "message", err->message, strlen(err->message));
+	json_close_object(&w);
+	if (json_writer_end(&w) < 0) /* cannot pass its cap: err's texts are bounded */
+		buf_truncate(&body, 0);
+	http_reply_json(req, status, &body);
+}
+
+void e2b_fail(struct http_req *req, const struct err *err)
+{
+	int i = find_part(http_path(req));
+	enum dialect dialect = i < 0 ? DIALECT_REST : parts[i].dialect;
+
+	if (dialect == DIALECT_TEXT)
+		http_reply(req, status_of(err), "text/plain; charset=utf-8", err->message,
+		           strlen(err->message));
+	else
+		fail_json(req, err, dialect == DIALECT_RPC);
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Which sandbox a request is about, by E2B's names for it. */
+#include "compat/e2b/e2b.h"
+
+#define E2B_ID_SIZE (ID_RANDOM_LEN + 1)
+
+/* Ours without its kind. */
+void e2b_id(const struct sandbox *s, char ret[E2B_ID_SIZE]);
+/* "k3v9…", and what old clients put behind it ("-CLIENT"), is "sb_k3v9…"; ret is "" for what is no
+ * id. */
+void e2b_native_id(const char *id, char ret[ID_SIZE]);
+/* Of the path's {id}, among those of the caller's project that live or rest. */
+must_check int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err);
