@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 struct plan {
@@ -188,7 +189,7 @@ static int allow_names(scmp_filter_ctx ctx, const char *const *names, size_t n)
 }
 
 /* Memory that can be run cannot be made; signals go to itself only (abort()); a log asks whether
- * stderr is a terminal. */
+ * stderr is a terminal; a pair of sockets leads from itself to itself. */
 static int allow_with_arguments(scmp_filter_ctx ctx)
 {
 	int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
@@ -206,6 +207,9 @@ static int allow_with_arguments(scmp_filter_ctx ctx)
 	if (r == 0)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
 		                     SCMP_A1(SCMP_CMP_EQ, FIONREAD));
+	if (r == 0)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
+		                     SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
 	return r;
 }
 

@@ -45,6 +45,9 @@ enum file_op {
 	FILE_ROOT_OUT, /* the root path as an OCI image layout of one layer; JSON from INPUT says
 	                  what it is; one record with the length, then the archive; path2 is where
 	                  the layer lies meanwhile */
+	FILE_DIAL,     /* a TCP connection to the port `offset` of the address path: INPUT and
+	                  STREAM_STDOUT are what is said; one record when it is there, one with the
+	                  count of bytes when the other side has ended */
 	FILE_OP_COUNT,
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A line is dialled by the broker, in the sandbox's net namespace: 127.0.0.1 first, ::1 where that
- * is refused, since a server may listen on either. The gateway itself can make no socket.
+ * is refused, since a server may listen on either. The gateway itself can make no socket. What a vm
+ * listens on is in no namespace of the host: its agent dials (port-relay.h).
  *
  *	asked (broker) --> connecting (fd is watched) --> open (the fd is the owner's)
+ *	asked (agent) --------------------------------------^
  *	any --> cut (told once) --> closed by its owner
  *
  * The timer is for the connect, and then for the end of the token that it came by.
@@ -11,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/inside.h"
+#include "sandbox/port-relay.h"
 #include "sandbox/port.h"
 
 #include <sys/epoll.h>
@@ -28,8 +31,9 @@ struct port_line {
 	uint16_t number;
 	bool is_open;
 	int family;
-	uint64_t ask; /* at the broker */
-	int fd;       /* while it connects */
+	uint64_t ask;             /* at the broker */
+	struct port_relay *relay; /* or at the agent */
+	int fd;                   /* while it connects */
 	struct loop_io *io;
 	struct loop_timer *timer;
 };
@@ -39,6 +43,7 @@ static void settle(struct port_line *l)
 {
 	host_cancel(l->host, l->ask);
 	l->ask = 0;
+	port_relay_cancel(take_ptr(l->relay));
 	loop_io_removep(&l->io);
 	loop_timer_set(l->timer, UINT64_MAX);
 }
@@ -115,6 +120,21 @@ static void on_dialled(const struct msg_reply *reply, int fd, void *arg)
 		fail(l, -r);
 }
 
+static void on_relayed(int fd, const struct err *err, void *arg)
+{
+	struct port_line *l = arg;
+
+	l->relay = NULL;
+	settle(l);
+	l->fd = fd;
+	if (!err)
+		on_opened(l);
+	else if (err->errnum == ECONNREFUSED)
+		fail(l, ECONNREFUSED);
+	else
+		cut(l, err);
+}
+
 static void on_timeout(struct loop *loop, void *arg)
 {
 	struct port_line *l = arg;
@@ -137,6 +157,10 @@ static int dial(struct port_line *l, int family, struct err *err)
 	if (l->fd >= 0)
 		(void)close(take_fd(&l->fd));
 	l->family = family;
+	if (l->s->engine == ENGINE_VM) {
+		loop_timer_set_in(l->timer, CONNECT_US);
+		return port_relay_open(l->s, family, l->number, on_relayed, l, &l->relay, err);
+	}
 	(void)snprintf(req.id, sizeof(req.id), "%s", l->s->id);
 	req.dial.family = (uint32_t)family;
 	req.dial.port = l->number;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes with a kernel of their own. One machine is booted for most of these tests: emulated, that takes seconds."""
 
+import json
 import os
 import platform
 import re
@@ -12,6 +13,7 @@ from cloche import Client, errors
 from harness import audit
 from harness.daemon import children_of, read_text, wait_for
 from harness.vm import make_template, need_vms, vm_daemon
+from harness.web import Web
 
 def vmm_of(machine):
     """The process on the host that is the parent of its QEMU."""
@@ -97,9 +99,24 @@ def test_root_of_a_vm_has_the_guests_kernel_before_it(machine):
     assert machine.run("sudo id -u").stdout == "0\n"
 
 
+def test_ports_of_a_vm_are_reached_as_those_of_a_jail(daemon, machine):
+    """Its network is its own: the agent dials, and there is no card for that."""
+    assert machine.run("ls /sys/class/net").stdout == "lo\n"
+    body = bytes(range(256)) * 8192
+    machine.files.write("/home/user/www/blob", body, parents=True)
+    server = machine.start("busybox httpd -f -p 127.0.0.1:3000 -h /home/user/www")
+    web = Web(daemon, machine.expose(3000)["url"])
+    wait_for(lambda: web.ask("/blob")[0] == 200, 20, "the server")
+    assert web.ask("/blob")[2] == body
+    server.kill()
+    status, _, page = web.ask("/blob")
+    assert status == 502 and json.loads(page)["error"]["code"] == "guest_error"
+
+
 def test_a_machine_outlives_gateway_and_broker(daemon, machine):
-    running = machine.start("sleep 1; echo through")
+    running = machine.start("while [ ! -e /home/user/gate ]; do sleep 0.1; done; echo through")
     daemon.kill_parts("gateway", "broker")
+    machine.files.write("/home/user/gate", b"")
     running = machine.exec(running.id)
     assert running.wait(60).exit_code == 0
     assert b"".join(e.data for e in running.output() if e.type == "stdout") == b"through\n"

@@ -3,9 +3,11 @@
 #include "agent-host.h"
 #include "tar-maker.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 static char dir[] = "/tmp/cloche-files-XXXXXX";
@@ -688,5 +690,65 @@ TEST_FORKED(a_watch_tells_what_changes_below, 60)
 	CHECK_INT(unlink(at("newer/file")), 0);
 	check_event(&t, WATCH_REMOVED, "newer/file", "");
 	host_send(FRAME_FORGET, 1, NULL, 0);
+	end();
+}
+
+static int listen_somewhere(uint16_t *ret_port)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET,
+	                           .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(fd >= 0);
+	CHECK_INT(bind(fd, (const struct sockaddr *)&addr, sizeof(addr)), 0);
+	CHECK_INT(listen(fd, 1), 0);
+	CHECK_INT(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	*ret_port = ntohs(addr.sin_port);
+	return fd;
+}
+
+static bool told_word(const struct told *t)
+{
+	return t->out.len >= 4;
+}
+
+TEST_FORKED(a_dialled_port_is_a_line_whose_ways_end_one_by_one, 60)
+{
+	struct start s = an_op(FILE_DIAL, "127.0.0.1", 0);
+	struct told t = {0};
+	char bytes[8] = "";
+	struct record count;
+	size_t used;
+	uint16_t port;
+	int server, fd;
+
+	begin();
+	server = listen_somewhere(&port);
+	s.offset = port;
+	host_run(1, &s);
+	check_event(&t, WATCH_READY, "", "");
+	fd = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+	host_send(FRAME_INPUT, 1, "ping", 4);
+	CHECK_INT(recv(fd, bytes, sizeof(bytes), 0), 4);
+	CHECK_STR(bytes, "ping");
+	host_send(FRAME_INPUT_END, 1, NULL, 0);
+	CHECK_INT(recv(fd, bytes, sizeof(bytes), 0), 0); /* that way is over, the other is not */
+	CHECK_INT(send(fd, "pong", 4, MSG_NOSIGNAL), 4);
+	host_gather(1, &t, told_word);
+	CHECK_INT(memcmp(t.out.data, "pong", 4), 0);
+	(void)close(fd);
+	host_gather(1, &t, told_closed);
+	CHECK_INT(t.exit.how, EXIT_CODE);
+	CHECK_INT(record_decode(t.records.data, t.records.len, &count, &used), 1);
+	CHECK_INT(count.kind, RECORD_COUNT);
+	CHECK_INT(count.count, 4);
+	record_done(&count);
+	host_send(FRAME_FORGET, 1, NULL, 0);
+	(void)close(server);
+	fail_start(&s, NULL, ECONNREFUSED, "does not answer");
+	s.path = unconst("93.184.216.34"); /* loopback, and nothing through it */
+	fail_start(&s, NULL, EINVAL, "not a port of this machine");
+	told_done(&t);
 	end();
 }
