@@ -15,9 +15,11 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "vmm/control.h"
 #include "vmm/line.h"
 #include "vmm/orders.h"
 #include "vmm/qemu.h"
+#include "vmm/qmp.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -48,10 +50,13 @@ struct vmm {
 	struct loop *loop;
 	struct qemu qemu;
 	struct line line;
-	struct tail console, qmp, words;
+	struct control control;
+	struct qmp qmp;
+	struct tail console, words;
 	struct loop_child *child;
 	struct loop_timer *boot;
 	bool is_serving;
+	bool is_reset; /* so QEMU said */
 };
 
 /* The line that says why, or the last one, for a person. */
@@ -135,7 +140,7 @@ static enum vmm_exit judge_end(const struct vmm *v, int wait_status)
 		return VMM_EXIT_QEMU;
 	if (strstr(v->console.text, PANIC))
 		return VMM_EXIT_PANIC;
-	return strstr(v->qmp.text, "\"guest-reset\"") ? VMM_EXIT_RESET : VMM_EXIT_OFF;
+	return v->is_reset ? VMM_EXIT_RESET : VMM_EXIT_OFF;
 }
 
 static void on_qemu_end(struct loop *loop, int wait_status, void *arg)
@@ -147,7 +152,7 @@ static void on_qemu_end(struct loop *loop, int wait_status, void *arg)
 		if (v->console.io)
 			on_tail(loop, 0, &v->console);
 		if (v->qmp.io)
-			on_tail(loop, 0, &v->qmp);
+			qmp_read(&v->qmp);
 		if (v->words.io)
 			on_tail(loop, 0, &v->words);
 	}
@@ -217,13 +222,34 @@ static void on_broken(void *arg)
 
 static const struct line_ops line_ops = {.on_control = on_control, .on_broken = on_broken};
 
-/* Without this word QEMU says nothing of how the guest ends. */
-static void greet_qmp(const struct vmm *v)
+static void on_event(const char *line, void *arg)
 {
-	static const char word[] = "{\"execute\":\"qmp_capabilities\"}\n";
+	struct vmm *v = arg;
 
-	(void)!write(v->qemu.qmp_fd, word, sizeof(word) - 1);
+	if (strstr(line, "\"guest-reset\""))
+		v->is_reset = true;
 }
+
+static void on_ask(const struct vmm_ask *ask, int fd, void *arg)
+{
+	struct vmm *v = arg;
+	struct err err;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (ask->kind != VMM_ASK_PING)
+		(void)err_set(&err, ERR_UNSUPPORTED, 0,
+		              "this machine's cloche-vmm is an older one");
+	control_answer(&v->control, ask->kind == VMM_ASK_PING ? NULL : &err);
+}
+
+static void on_over(uint32_t kind, void *arg)
+{
+	(void)kind;
+	(void)arg;
+}
+
+static const struct control_ops control_ops = {.on_ask = on_ask, .on_over = on_over};
 
 static int start(struct vmm *v, struct err *err)
 {
@@ -236,17 +262,18 @@ static int start(struct vmm *v, struct err *err)
 	if (r == 0)
 		r = tail_open(v, &v->console, v->qemu.console_fd, err);
 	if (r == 0)
-		r = tail_open(v, &v->qmp, v->qemu.qmp_fd, err);
+		r = qmp_open(&v->qmp, v->loop, v->qemu.qmp_fd, on_event, v, err);
 	if (r == 0)
 		r = tail_open(v, &v->words, v->qemu.words_fd, err);
 	if (r == 0)
 		r = line_open(&v->line, v->loop, v->qemu.port_fd, &line_ops, v, err);
+	if (r == 0)
+		r = control_open(&v->control, v->loop, VMM_FD_CONTROL, &control_ops, v, err);
 	if (r < 0)
 		return r;
 	r = loop_child_add(v->loop, v->qemu.pidfd, on_qemu_end, v, &v->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch QEMU");
-	greet_qmp(v);
 	v->boot = loop_timer_new(v->loop, on_boot_timeout, v);
 	loop_timer_set_in(v->boot, v->orders.is_kvm ? KVM_MAX_US : BOOT_MAX_US);
 	return 0;

@@ -10,6 +10,7 @@ enum vmm_fd {
 	VMM_FD_ORDERS = 3, /* a pipe with a struct vmm_orders in it */
 	VMM_FD_STATUS,     /* "1" once the guest serves, or a struct err; closed by its end */
 	VMM_FD_LISTEN,     /* whoever connects here talks to the agent in the guest */
+	VMM_FD_CONTROL,    /* and here asks something of cloche-vmm itself (asks.h) */
 	VMM_FD_KERNEL,
 	VMM_FD_INITRD,
 	VMM_FD_TEMPLATE, /* disks; the last one alone is open for writing */

@@ -164,6 +164,7 @@ static int sort_fds(struct jail *jail, struct err *err)
 	int fds[VMM_FD_GROUPS + CGROUP_TREES_MAX] = {
 		[VMM_FD_STATUS] = jail->status_fd,
 		[VMM_FD_LISTEN] = order_fds[VM_ORDER_LISTEN],
+		[VMM_FD_CONTROL] = order_fds[VM_ORDER_CONTROL],
 		[VMM_FD_KERNEL] = order_fds[VM_ORDER_KERNEL],
 		[VMM_FD_INITRD] = order_fds[VM_ORDER_INITRD],
 		[VMM_FD_TEMPLATE] = order_fds[VM_ORDER_TEMPLATE],

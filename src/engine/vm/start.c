@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/share.h"
+#include "engine/vm/ask.h"
 #include "engine/vm/child.h"
 #include "engine/vm/disk.h"
 #include "engine/vm/machine.h"
@@ -80,7 +81,7 @@ int vm_make_disk(struct start *s, struct err *err)
 int vm_send_orders(struct start *s, struct err *err)
 {
 	int fds[VM_ORDER_FDS + CGROUP_TREES_MAX];
-	auto_fd int userns_fd = -1, usr_fd = -1, stage_fd = -1;
+	auto_fd int userns_fd = -1, usr_fd = -1, stage_fd = -1, control_fd = -1;
 	char path[48];
 	ssize_t n;
 	int r;
@@ -92,12 +93,15 @@ int vm_send_orders(struct start *s, struct err *err)
 	r = ns_idmapped_mount(jail_host.usr_fd, userns_fd, /* is_read_only= */ true, &usr_fd, err);
 	if (r == 0)
 		r = stage_copy(&jail_host.stage, &stage_fd, err);
+	if (r == 0)
+		r = ask_listen(s->g, &control_fd, err);
 	if (r < 0)
 		return r;
 	fds[VM_ORDER_USR] = usr_fd;
 	fds[VM_ORDER_STAGE] = stage_fd;
 	fds[VM_ORDER_VMM] = jail_host.vmm_fd;
 	fds[VM_ORDER_LISTEN] = s->jail.listen_fd;
+	fds[VM_ORDER_CONTROL] = control_fd;
 	memcpy(fds + VM_ORDER_KERNEL, s->vm_fds, sizeof(s->vm_fds));
 	memcpy(fds + VM_ORDER_FDS, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
 	s->jail.orders.spec = s->g->spec;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Where the broker asks something of this cloche-vmm (asks.h): one connection at a time, one ask on
+ * it. Who connects meanwhile waits.
+ */
+#include "loop/loop.h"
+#include "vmm/asks.h"
+
+struct control_ops {
+	/* fd came with it and is the callee's, -1: none. To be followed by control_answer(), now or
+	 * later. */
+	void (*on_ask)(const struct vmm_ask *ask, int fd, void *arg);
+	void (*on_over)(uint32_t kind, void *arg); /* whoever asked has hung up */
+};
+
+struct control {
+	const struct control_ops *ops;
+	void *arg;
+	struct loop *loop;
+	int listen_fd, fd;
+	struct loop_io *listen_io, *io;
+	uint32_t kind; /* of the ask that is served; 0: none came yet */
+};
+
+must_check int control_open(struct control *c, struct loop *loop, int listen_fd,
+                            const struct control_ops *ops, void *arg, struct err *err);
+void control_answer(struct control *c, const struct err *err); /* NULL: it is done */

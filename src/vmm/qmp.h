@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * QEMU's control protocol: commands one after the other, each with its reply, and what QEMU tells
+ * of itself in between. Of a reply it is known whether it is an error, and what QEMU says then; no
+ * more is read from it. QEMU may be hostile: its lines are bounded, and cut where they are longer.
+ */
+#include "loop/loop.h"
+
+#define QMP_QUEUE_MAX 16
+#define QMP_TEXT_MAX  512
+
+/* err is NULL when it was done. Not called any more once QEMU is gone. */
+typedef void (*qmp_fn)(const struct err *err, void *arg);
+
+struct qmp_command {
+	char text[QMP_TEXT_MAX];
+	int fd; /* goes with it, or -1 */
+	qmp_fn fn;
+	void *arg;
+};
+
+struct qmp {
+	int fd;
+	struct loop_io *io;
+	void (*on_event)(const char *line, void *arg);
+	void *arg;
+	char line[4096];
+	size_t len;
+	bool is_cut; /* the rest of this line is passed over */
+	struct qmp_command queue[QMP_QUEUE_MAX];
+	size_t first, n;
+};
+
+/* on_event gets each line that is no reply. fd is the caller's. */
+must_check int qmp_open(struct qmp *q, struct loop *loop, int fd,
+                        void (*on_event)(const char *line, void *arg), void *arg, struct err *err);
+void qmp_read(struct qmp *q); /* what is there; also once QEMU has ended */
+/* fd is sent along and closed here, -1: none. fn may be NULL: an error is then passed over. */
+must_check int qmp_send(struct qmp *q, int fd, qmp_fn fn, void *arg, struct err *err,
+                        const char *fmt, ...) printf_like(6, 7);
