@@ -46,4 +46,5 @@ int cmd_tree(int argc, char **argv);
 int cmd_webhook(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_events_verify(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
 int cmd_version(int argc, char **argv);

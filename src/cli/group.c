@@ -4,6 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of what a subcommand does, the first sentence: its own --help has all. */
+static int first_sentence(const char *about)
+{
+	const char *end = strchr(about, '.');
+
+	while (end && end[1] != ' ' && end[1] != '\n' && end[1] != '\0')
+		end = strchr(end + 1, '.');
+	return end ? (int)(end - about) : (int)strlen(about);
+}
+
+/* On one line, though it may be broken there. */
+static void print_sentence(FILE *out, const char *about)
+{
+	for (int i = 0, n = first_sentence(about); i < n; i++)
+		(void)fputc(about[i] == '\n' ? ' ' : about[i], out);
+	(void)fputc('\n', out);
+}
+
 static int print_help(const struct group *g, FILE *out, int status)
 {
 	size_t width = 0;
@@ -11,9 +29,10 @@ static int print_help(const struct group *g, FILE *out, int status)
 	for (size_t i = 0; i < g->n_subcommands; i++)
 		width = MAX(width, strlen(g->subcommands[i].word));
 	(void)fprintf(out, "Usage: cloche %s COMMAND\n\n%s\n\nCommands:\n", g->name, g->about);
-	for (size_t i = 0; i < g->n_subcommands; i++)
-		(void)fprintf(out, "  %-*s  %s\n", (int)width, g->subcommands[i].word,
-		              g->subcommands[i].about);
+	for (size_t i = 0; i < g->n_subcommands; i++) {
+		(void)fprintf(out, "  %-*s  ", (int)width, g->subcommands[i].word);
+		print_sentence(out, g->subcommands[i].about);
+	}
 	(void)fprintf(out, "\n'cloche %s COMMAND --help' says more of each.\n", g->name);
 	return status;
 }

@@ -46,6 +46,7 @@ static const struct {
 	{"events",  cmd_events,     "print what happened, follow it, check the record"},
 	{"serve",   serve_command,  "run the daemon"},
 	{"doctor",  doctor_command, "say what this host can do, and how to get more"},
+	{"completion", cmd_completion, "let a shell complete what you type"},
 	{"version", cmd_version,    "print versions"},
 };
 /* clang-format on */
