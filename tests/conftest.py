@@ -9,7 +9,7 @@ import pytest
 from cloche import Client
 
 from harness import audit
-from harness.daemon import SANDBOX_ENV, Daemon
+from harness.daemon import SANDBOX_ENV, Daemon, end
 from harness.internet import Internet
 from harness.walled import Walled
 
@@ -60,7 +60,7 @@ def make_sandbox(client, engine):
 
     yield make
     for sandbox in made:
-        sandbox.__exit__()
+        end(sandbox)
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +114,7 @@ def walled(walled_client, internet, engine):
 
     yield make
     for sandbox in made:
-        sandbox.__exit__()
+        end(sandbox)
 
 
 # The picture after a test is the one before the next, unless a fixture of several tests comes or goes in between.

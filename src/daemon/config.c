@@ -94,6 +94,7 @@ void config_init(struct config *c)
 		.quota_creates = UINT64_MAX,
 		.quota_budget = UINT64_MAX,
 		.ready_fd = -1,
+		.life_fd = -1,
 	};
 	c->default_limits = (struct guest_limits){
 		.memory_bytes = MIN(512 * MIB, c->max_limits.memory_bytes),
@@ -109,7 +110,7 @@ void config_done(struct config *c)
 {
 	for (size_t i = 0; i < n_settings; i++)
 		setting_clear(c, &settings[i]);
-	*c = (struct config){.ready_fd = -1};
+	*c = (struct config){.ready_fd = -1, .life_fd = -1};
 }
 
 struct reading { /* one file */

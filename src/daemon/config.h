@@ -62,6 +62,7 @@ struct config {
 	bool is_sweep; /* and the end comes as soon as they are adopted */
 	bool wants_help;
 	int32_t ready_fd; /* gets "ready\n"; -1 = none */
+	int32_t life_fd;  /* the daemon stops when its other end is closed; -1 = none */
 };
 
 void config_init(struct config *c); /* defaults, fit to this host */

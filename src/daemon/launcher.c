@@ -23,6 +23,7 @@
 #include "daemon/child.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -80,6 +81,7 @@ struct launcher {
 	enum phase phase;
 	struct child children[ROLE_COUNT];
 	struct loop_timer *timer; /* patience of the phase */
+	struct loop_io *life_io;  /* of who started us for itself */
 	uint64_t started_us;
 	unsigned quick_lives;
 	bool was_up;
@@ -447,6 +449,29 @@ static void start_pair(struct launcher *l)
 	}
 }
 
+static void on_life_end(struct loop *loop, uint32_t events, void *arg)
+{
+	struct launcher *l = arg;
+
+	if (!(events & (EPOLLHUP | EPOLLERR)))
+		return;
+	loop_io_removep(&l->life_io);
+	on_stop(loop, l);
+}
+
+/* A private daemon ends with the process that started it, however that ends. */
+static int watch_life(struct launcher *l)
+{
+	int fd = l->site->config->life_fd;
+
+	if (fd < 0)
+		return 0;
+	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		return -errno;
+	return loop_io_add(l->loop, fd, 0, on_life_end, l,
+	                   &l->life_io); /* a hang-up is told unasked */
+}
+
 int launcher_run(const struct site *site, struct reload *reload,
                  void (*ready)(const struct site *site), struct err *err)
 {
@@ -469,6 +494,8 @@ int launcher_run(const struct site *site, struct reload *reload,
 		r = loop_signal_add(l.loop, SIGINT, on_stop, &l);
 	if (r == 0)
 		r = loop_signal_add(l.loop, SIGHUP, on_reload, &l);
+	if (r == 0)
+		r = watch_life(&l);
 	if (r == 0) {
 		start_pair(&l);
 		r = loop_run(l.loop);
@@ -483,6 +510,7 @@ int launcher_run(const struct site *site, struct reload *reload,
 		close_control(&l.children[i]);
 		loop_timer_free(l.children[i].rest);
 	}
+	loop_io_remove(l.life_io);
 	loop_timer_free(l.timer);
 	loop_free(l.loop);
 	return r;

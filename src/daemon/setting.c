@@ -104,6 +104,7 @@ const struct setting settings[] = {
 	{NULL, NULL, "rm", SETTING_BOOL, AT(is_rm), 0, 0, "delete all sandboxes when the daemon stops"},
 	{NULL, NULL, "sweep", SETTING_BOOL, AT(is_sweep), 0, 0, "delete what an earlier daemon left running, and exit"},
 	{NULL, NULL, "ready-fd", SETTING_COUNT, AT(ready_fd), 0, 1048576, "fd that gets \"ready\" and a newline"},
+	{NULL, NULL, "life-fd", SETTING_COUNT, AT(life_fd), 0, 1048576, "fd of a pipe: the daemon stops when its other end is closed"},
 	{NULL, NULL, "help", SETTING_BOOL, AT(wants_help), 0, 0, "this text"},
 };
 /* clang-format on */

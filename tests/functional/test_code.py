@@ -237,7 +237,7 @@ def test_sys_exit_ends_the_interpreter_and_tells_its_code(sandbox):
     assert (r.error.name, r.restarted) == ("NameError", True)
 
 
-@pytest.mark.parametrize("code, exit_code, signal", [("import os; os._exit(9)", 9, None), ("import os; os.kill(os.getpid(), 11)", None, 11)])
+@pytest.mark.parametrize("code, exit_code, signal", [("import os; os._exit(9)", 9, None), ("import os; os.kill(os.getpid(), 11)", 139, 11)])
 def test_a_death_is_told_with_how(sandbox, code, exit_code, signal):
     r = sandbox.run_code("print('last words', flush=True)\n" + code)
     assert (r.status, r.exit_code, r.signal, r.error.name) == ("died", exit_code, signal, "InterpreterDied")

@@ -190,7 +190,8 @@ def test_a_call_may_wait_without_end():
 
 
 def test_the_sdk_needs_nothing_but_the_standard_library():
-    sources = (ROOT / "sdk" / "python" / "cloche").glob("*.py")
+    package = ROOT / "sdk" / "python" / "cloche"
+    sources = [f for part in (".", "aio", "sync") for f in (package / part).glob("*.py")]
     words = {line.split()[1].split(".")[0] for f in sources for line in f.read_text().splitlines() if line.startswith(("import ", "from "))}
     if not hasattr(sys, "stdlib_module_names"):
         pytest.skip("this Python does not name its library's modules")

@@ -12,7 +12,7 @@ import threading
 import pytest
 from cloche import ClocheError
 from harness.cli import Cli
-from harness.daemon import wait_for
+from harness.daemon import end, wait_for
 from harness.sources import BASE, ENCODED, PASSWORD, PORT, TLS_BASE
 
 CREDENTIALS = {"username": "bot", "password": PASSWORD}
@@ -57,7 +57,7 @@ def create(walled_client, internet, engine):
 
     yield make
     for sandbox in made:
-        sandbox.__exit__()
+        end(sandbox)
 
 
 def refused(create, source, **fields):

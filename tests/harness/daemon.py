@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from cloche import errors
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("CLOCHE_BUILD", ROOT / "build")).resolve()
 # A sanitized program uses several times its memory, and finds its options in the environment.
@@ -76,6 +78,12 @@ def status_value(pid, name):
 def memory_kib(pid):
     """Resident memory of a process, where that says something about our own code."""
     return 0 if IS_SANITIZED else status_value(pid, "VmRSS")
+
+
+def end(sandbox):
+    """Deletes it with its files; one that ended by itself is fine."""
+    with contextlib.suppress(errors.NotFound, errors.Gone):
+        sandbox.delete()
 
 
 def _end_with_parent():

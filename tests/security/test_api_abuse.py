@@ -212,7 +212,7 @@ def test_A14_whatever_meets_a_delete_gets_an_answer_and_leaves_nothing(client, e
         for t in threads:
             t.join(60)
         assert not any(t.is_alive() for t in threads), "a call never ended"
-        sandbox.__exit__()
+        sandbox.close()
     assert odd == []
     assert client.health()["ready"] is True
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .client import Sandbox
+from .sync.sandbox import Sandbox
 from .code import CodeResult
 
 DESCRIPTION = (
@@ -85,7 +85,7 @@ class CodeTool:
 
     def close(self) -> None:
         if self._is_own and self._sandbox is not None:
-            self._sandbox.__exit__()
+            self._sandbox.close()
             self._sandbox = None
 
 

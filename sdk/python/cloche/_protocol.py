@@ -20,6 +20,7 @@ from . import errors
 DEFAULT_SOCKET = "/run/cloche/cloche.sock"
 DEFAULT_PORT = 7070
 FOREVER = float("inf")
+CHUNK = 256 * 1024
 NDJSON = "application/x-ndjson"
 
 Command = Union[str, Sequence[str]]
@@ -104,6 +105,17 @@ def request(
     return Request(method, target, headers, data, timeout)
 
 
+def stream_of(source: Any) -> Any:
+    """A body of what the user gave: bytes, or something that gives them piece by piece."""
+    if isinstance(source, str):
+        return source.encode()
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes(source)
+    if hasattr(source, "read"):
+        return iter(lambda: source.read(CHUNK), b"")
+    return source
+
+
 def _query_word(value: Any) -> str:
     return "1" if value is True else str(value)
 
@@ -160,6 +172,39 @@ def create_body(
         "timeout_ms": milliseconds(timeout),
         "engine": engine,
         "min_grade": min_grade,
+    }
+
+
+def run_body(command: Optional[Command], code: Optional[str], fields: Mapping[str, Any]) -> Json:
+    """Of one call that makes a sandbox, runs a command or code in it and deletes it."""
+    body: Json = {"code": code, **fields}
+    body["timeout_ms"] = milliseconds(body.pop("timeout", None))
+    if isinstance(command, str):
+        body["command"] = command
+    elif command is not None:
+        body["argv"] = list(command)
+    return body
+
+
+def code_body(
+    code: str,
+    language: Optional[str] = None,
+    context: Optional[str] = None,
+    timeout: Optional[float] = None,
+    on_busy: Optional[str] = None,
+    cwd: Optional[str] = None,
+    env: Optional[Mapping[str, str]] = None,
+    kill_on_disconnect: bool = False,
+) -> Json:
+    return {
+        "code": code,
+        "language": language,
+        "context": context,
+        "timeout_ms": milliseconds(timeout),
+        "on_busy": on_busy,
+        "cwd": cwd,
+        "env": env,
+        "kill_on_disconnect": kill_on_disconnect or None,
     }
 
 

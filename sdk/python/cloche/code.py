@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code in interpreters that keep their state: what a call gives back, and the contexts it runs in."""
+"""Code in interpreters that keep their state, without I/O: what a call gives back, event by event or as a whole."""
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
-from . import errors
-from ._protocol import request, text_or_base64
-
-if TYPE_CHECKING:
-    from .client import Client
+from . import _notebook, errors
+from ._protocol import Event, text_or_base64
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,12 @@ class Result:
     def text(self) -> Optional[str]:
         return self.data.get("text/plain")
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return _notebook.bundle(self.data), dict(self.metadata)
+
+    def _repr_html_(self) -> str:
+        return _notebook.html_of(self.data)
+
     @classmethod
     def from_json(cls, j: Mapping[str, Any], is_main: bool) -> "Result":
         return cls(j["data"], j["metadata"], is_main, bool(j.get("truncated")))
@@ -61,6 +65,14 @@ class ContextInfo:
         return cls(j["id"], j["name"], j["language"], j["state"], j["count"], j)
 
 
+def exit_code_of(j: Mapping[str, Any]) -> int:
+    if j["exit_code"] is not None:
+        return int(j["exit_code"])
+    if j["signal"] is not None:
+        return 128 + int(j["signal"])
+    return 0 if j["status"] == "ok" else 1
+
+
 @dataclass
 class CodeResult:
     status: str = ""
@@ -72,7 +84,7 @@ class CodeResult:
     stderr_truncated: bool = False
     results: List[Result] = field(default_factory=list)
     error: Optional[CodeError] = None
-    exit_code: Optional[int] = None
+    exit_code: int = 0  # as a shell would say it: 1 for an error that was not caught, 128 and the signal for one
     signal: Optional[int] = None
     restarted: bool = False
     context: Optional[ContextInfo] = None
@@ -92,9 +104,20 @@ class CodeResult:
         """The last expression's value as text, if it had one."""
         return next((r.text for r in self.results if r.is_main), None)
 
+    def check(self) -> "CodeResult":
+        """Itself, if the code ran well; else raises CodeFailed."""
+        if self.status != "ok":
+            raise errors.CodeFailed(str(self.error or f"the code ended by {self.cause or self.status}"), self)
+        return self
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: all that was printed and shown, and the error."""
+        shown = [_notebook.html_of(r.data) for r in self.results]
+        return _notebook.page(self.stdout, self.stderr, shown, None if self.error is None else str(self.error))
+
     def take_end(self, j: Mapping[str, Any]) -> "CodeResult":
         self.status, self.cause, self.count = j["status"], j["cause"], j["count"]
-        self.exit_code, self.signal, self.restarted = j["exit_code"], j["signal"], j["restarted"]
+        self.exit_code, self.signal, self.restarted = exit_code_of(j), j["signal"], j["restarted"]
         self.context = ContextInfo.from_json(j["context"]) if j["context"] else None
         self.wall_us, self.cpu_us = j["wall_us"], j.get("cpu_us")
         return self
@@ -111,68 +134,43 @@ class CodeResult:
         ).take_end(j)
 
 
-def collect_code(events: Iterable[Any], on_stdout: Any, on_stderr: Any, on_result: Any) -> CodeResult:
-    """A streamed call's result. Output that went to a callback is not kept."""
-    result = CodeResult()
-    for event in events:
-        j = event.raw
-        if event.type == "stdout" and on_stdout:
-            on_stdout(event.data)
-        elif event.type == "stderr" and on_stderr:
-            on_stderr(event.data)
-        elif event.type == "stdout":
-            result.stdout_bytes += event.data
-        elif event.type == "stderr":
-            result.stderr_bytes += event.data
+@dataclass(frozen=True)
+class CodeEvent:
+    """One of run_code_stream(): `stdout` and `stderr` with a text, `result` with a Result, `error` with a CodeError, and at last
+    `exit` with the exit code."""
+
+    type: str
+    data: Any
+    seq: int
+    ts: int  # when it came, in milliseconds since 1970
+
+    @property
+    def code(self) -> Optional[int]:
+        """The exit code, of `exit`."""
+        return self.data if self.type == "exit" else None
+
+
+def utf8_decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")("replace")
+
+
+class CodeEvents:
+    """Makes CodeEvents of a stream's events; text that is cut in two waits for its rest."""
+
+    def __init__(self) -> None:
+        self._texts = {"stdout": utf8_decoder(), "stderr": utf8_decoder()}
+
+    def feed(self, event: Event, ts: int) -> List[CodeEvent]:
+        made: Dict[str, Any] = {}
+        if event.type in self._texts:
+            made[event.type] = self._texts[event.type].decode(event.data)
         elif event.type in ("result", "display"):
-            result.results.append(Result.from_json(j, event.type == "result"))
-            if on_result:
-                on_result(result.results[-1])
+            made["result"] = Result.from_json(event.raw, event.type == "result")
         elif event.type == "error":
-            result.error = CodeError.from_json(j["error"])
+            made["error"] = CodeError.from_json(event.raw["error"])
         elif event.type == "failed":
-            raise errors.from_body(0, j)
+            raise errors.from_body(0, event.raw)
         elif event.type == "done":
-            return result.take_end(j)
-    raise errors.ConnectionFailed("the stream ended before the code did")
-
-
-class Contexts:
-    """The named interpreters of a sandbox."""
-
-    def __init__(self, client: "Client", sandbox_id: str) -> None:
-        self._client = client
-        self._parts = ["sandboxes", sandbox_id, "contexts"]
-
-    def create(
-        self,
-        name: Optional[str] = None,
-        *,
-        language: Optional[str] = None,
-        cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-        user: Optional[str] = None,
-    ) -> ContextInfo:
-        body = {"name": name, "language": language, "cwd": cwd, "env": env, "user": user}
-        return ContextInfo.from_json(self._client.call(request("POST", self._parts, body=body)))
-
-    def list(self) -> List[ContextInfo]:
-        return [ContextInfo.from_json(j) for j in self._client.call(request("GET", self._parts))["contexts"]]
-
-    def _one(self, method: str, context: str, *word: str) -> ContextInfo:
-        return ContextInfo.from_json(self._client.call(request(method, [*self._parts, context, *word])))
-
-    def get(self, context: str) -> ContextInfo:
-        return self._one("GET", context)
-
-    def remove(self, context: str) -> ContextInfo:
-        """Ends its interpreter with all that it started."""
-        return self._one("DELETE", context)
-
-    def restart(self, context: str) -> ContextInfo:
-        """A fresh interpreter; its state is gone."""
-        return self._one("POST", context, "restart")
-
-    def interrupt(self, context: str) -> ContextInfo:
-        """Ends the running call as an error, and keeps the state."""
-        return self._one("POST", context, "interrupt")
+            made = {name: text.decode(b"", True) for name, text in self._texts.items()}
+            made["exit"] = exit_code_of(event.raw)
+        return [CodeEvent(name, data, event.seq, ts) for name, data in made.items() if data != ""]

@@ -238,6 +238,16 @@ class ExecKilled(ExecFailed):
     """Something or somebody killed it, or its sandbox ended under it."""
 
 
+class CodeFailed(ClocheError):
+    """Code did not end well (CodeResult.check()). `result` has all of it."""
+
+    code = "code_failed"
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 BY_CAUSE: Dict[str, Type[ExecFailed]] = {
     "oom": OutOfMemory,
     "pids": OutOfProcesses,
@@ -256,8 +266,8 @@ def of_exec(exec_: Any) -> ExecFailed:
 
 
 def _by_code() -> Dict[str, Type[ClocheError]]:
-    classes = [*ClocheError.__subclasses__(), BudgetError]
-    own = (ConnectionFailed, ExecFailed, ForkError)  # of this side of the wire
+    classes: List[Type[ClocheError]] = [*ClocheError.__subclasses__(), BudgetError]
+    own = (ConnectionFailed, ExecFailed, CodeFailed, ForkError)  # of this side of the wire
     return {cls.code: cls for cls in classes if cls not in own}
 
 

@@ -87,6 +87,7 @@ export class CodeResult {
   readonly cause: string | null;
   /** The call's number in its interpreter. */
   readonly count: number;
+  /** As a shell would say it: 1 for an error that was not caught, 128 and the signal for one. */
   readonly exitCode: number;
   readonly signal: number | null;
   /** An earlier interpreter of the context had ended: this call began with a fresh one. */
@@ -107,8 +108,8 @@ export class CodeResult {
     this.status = end["status"];
     this.cause = end["cause"];
     this.count = end["count"];
-    this.exitCode = end["exit_code"] ?? (this.status === "ok" ? 0 : 1);
     this.signal = end["signal"];
+    this.exitCode = end["exit_code"] ?? (this.signal ? 128 + this.signal : this.status === "ok" ? 0 : 1);
     this.restarted = end["restarted"];
     this.context = end["context"] ? new ContextInfo(end["context"]) : null;
     this.wallUs = end["wall_us"];

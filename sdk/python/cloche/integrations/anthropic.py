@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from .._code_tool import DESCRIPTION, CodeTool, WrongCall, schema_of, shorten
-from ..client import Sandbox
+from ..sync.sandbox import Sandbox
 from ..code import CodeResult
 from ..errors import ClocheError
 

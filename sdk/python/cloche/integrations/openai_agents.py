@@ -11,7 +11,7 @@ import json
 from typing import Any, Optional
 
 from .._code_tool import DESCRIPTION, CodeTool, WrongCall, schema_of
-from ..client import Sandbox
+from ..sync.sandbox import Sandbox
 from ..errors import ClocheError
 
 

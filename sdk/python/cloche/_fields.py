@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be said of a sandbox when it is made, and the words that programs written for other sandboxes use for it."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Sequence, TypedDict, Union
+
+
+class SandboxFields(TypedDict, total=False):
+    """Fields of a new sandbox; all may be left out, or None."""
+
+    name: Optional[str]
+    """Unique in the project while it lives."""
+    template: Optional[str]
+    """What its files are at first, by id or name."""
+    snapshot: Optional[str]
+    """An id or name: what it goes on from, instead of a template."""
+    memory: Optional[bool]
+    """False: from the snapshot's files alone."""
+    packages: Optional[Sequence[str]]
+    """Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language."""
+    source: Optional[Mapping[str, Any]]
+    """There when it runs: {"type": "git" or "tarball", "url", "revision"?, "depth"?, "path"?, "credentials"?}. Its host is
+    open for that alone, and credentials never come inside."""
+    tags: Optional[Mapping[str, str]]
+    env: Optional[Mapping[str, str]]
+    limits: Optional[Mapping[str, Any]]
+    """vcpus, memory_mib, disk_mib, inodes, pids, open_files, output_mib, execs."""
+    timeout: Optional[float]
+    """Seconds: `on_timeout` happens this long after its creation or last resume, whatever it does."""
+    idle_timeout: Optional[float]
+    """Seconds: `on_timeout` happens when this long nothing ran in it."""
+    on_timeout: Optional[str]
+    """"delete", "stop" or "pause"."""
+    persistent: Optional[bool]
+    """Its files outlive its end, and it goes on over them when it is next used."""
+    auto_resume: Optional[bool]
+    """A call to it while it is paused resumes it."""
+    engine: Optional[str]
+    """"auto", "jail" or "vm"."""
+    min_grade: Optional[str]
+    """Refuses weaker isolation: "process", "emulated" or "hardware"."""
+    network: Union[None, str, Mapping[str, Any]]
+    """What it may reach: "deny-all" (the default), "allow-all", or a policy such as {"allow": ["api.example.com"]}."""
+    ports: Optional[Sequence[int]]
+    """Opened to the outside: port_url() says where."""
+    idempotency_key: Optional[str]
+    """Calls with one key make one sandbox, and are sent again when the connection breaks."""
+    idle_timeout_seconds: Optional[float]
+    """Another word for idle_timeout."""
+    egress: Optional[bool]
+    """Another word for network: "allow-all" or "deny-all"."""
+    runtime: Optional[str]
+    """Another word for template."""
+
+
+def own_words(fields: Mapping[str, Any]) -> Dict[str, Any]:
+    """The fields by cloche's own names; where both are given cloche's own word wins."""
+    own = dict(fields)
+    idle, egress, runtime = (own.pop(word, None) for word in ("idle_timeout_seconds", "egress", "runtime"))
+    if own.get("idle_timeout") is None:
+        own["idle_timeout"] = idle
+    if own.get("template") is None:
+        own["template"] = runtime
+    if own.get("network") is None and egress is not None:
+        own["network"] = "allow-all" if egress else "deny-all"
+    return own

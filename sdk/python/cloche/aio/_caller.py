@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways in which calls are made: once, again where that is safe, page by page, and event by event."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, TypeVar
+
+from .. import errors
+from .._protocol import FOREVER, NDJSON, Endpoint, Event, Json, Request, request
+from .._streams import Collector
+from ._stream import AsyncStream, events_of
+from ._transport import AsyncReply, AsyncTransport
+from ._wire import pause, settle
+
+RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0)
+C = TypeVar("C", bound=Collector)
+
+
+class AsyncCaller:
+    """A connection to the daemon. A call that only reads, or that may be made twice, is sent again when the connection
+    broke; no other call ever is."""
+
+    def __init__(self, endpoint: Optional[Endpoint], headers: Mapping[str, str], timeout: float) -> None:
+        self._transport = AsyncTransport(endpoint, headers, timeout)
+
+    async def open(self, req: Request) -> AsyncReply:
+        """Sends a request and returns its reply with the body unread; errors are raised."""
+        pauses = RETRY_PAUSES if req.is_repeatable else ()
+        for seconds in pauses:
+            try:
+                return await self._transport.open(req)
+            except (errors.ConnectionFailed, errors.Unavailable):
+                await pause(seconds)
+        return await self._transport.open(req)
+
+    async def call(self, req: Request) -> Json:
+        """Sends a request and returns its JSON."""
+        async with await self.open(req) as reply:
+            data = await reply.read()
+        value = json.loads(data) if data else {}
+        return value if isinstance(value, dict) else {}
+
+    async def pages(self, path: Sequence[str], field: str, query: Mapping[str, Any]) -> AsyncIterator[Json]:
+        """The items of a list that comes in pages; each is fetched when it is needed."""
+        cursor: Optional[str] = None
+        while True:
+            page = await self.call(request("GET", path, query={**query, "cursor": cursor}))
+            for item in page[field]:
+                yield item
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def stream(self, req: Request) -> AsyncStream[Event]:
+        return events_of(lambda: self.open(req))
+
+    async def follow(
+        self, path: Sequence[str], query: Mapping[str, Any], after: int, *, last: Optional[str] = None
+    ) -> AsyncIterator[Event]:
+        """Events behind `after`, until one of type `last`. A connection that breaks is made again where it was: no event is
+        lost or comes twice. Where no event is the last, the end of a reply is the end unless the query says `follow`."""
+        while True:
+            asked = {**query, "after": after or None}
+            try:
+                async with self.stream(request("GET", path, query=asked, accept=NDJSON, timeout=FOREVER)) as events:
+                    async for event in events:
+                        after = max(after, event.seq)
+                        yield event
+                        if event.type == last:
+                            return
+                if last is None or not query.get("follow"):
+                    return
+            except errors.ConnectionFailed:
+                pass
+            await pause(RETRY_PAUSES[0])
+
+    async def collect(self, req: Request, collector: C) -> C:
+        """Feeds a reply's events to the collector, and makes the calls that it asks for."""
+        async with self.stream(req) as events:
+            async for event in events:
+                delivery = collector.feed(event)
+                if delivery is not None:
+                    await settle(delivery())
+        return collector
+
+    def close(self) -> None:
+        """Lets go of idle connections."""
+        self._transport.close()
+
+
+async def all_of(items: AsyncIterator[Json]) -> List[Json]:
+    return [item async for item in items]

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands and code: AsyncRuns is that side of a sandbox, AsyncExec one command that goes on by itself."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, AsyncIterator, List, Mapping, Optional, Union
+
+from .. import errors
+from .._protocol import (
+    FOREVER,
+    NDJSON,
+    Command,
+    Event,
+    ExecInfo,
+    ExecResult,
+    Json,
+    code_body,
+    exec_body,
+    milliseconds,
+    request,
+    stream_of,
+)
+from .._streams import CodeCollector, ExecCollector, OnOutput, OnResult
+from ..code import CodeEvent, CodeEvents, CodeResult
+from ._part import AsyncPart
+from ._stream import AsyncStream, events_of
+from ._wire import Source
+
+
+class AsyncRuns(AsyncPart):
+    async def run(
+        self,
+        command: Command,
+        *,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+        stdin: Union[None, str, bytes] = None,
+        pty: Union[None, bool, Mapping[str, int]] = None,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[OnOutput] = None,
+        on_stderr: Optional[OnOutput] = None,
+        kill_on_disconnect: bool = False,
+    ) -> ExecResult:
+        """Runs a command to its end. A str is a line for the shell, a sequence an argv.
+
+        With a callback the output comes while the command runs, and is not kept in the result.
+        """
+        body = exec_body(
+            command,
+            cwd=cwd,
+            env=env,
+            user=user,
+            stdin=stdin,
+            pty=pty,
+            timeout=timeout,
+            kill_on_disconnect=kill_on_disconnect,
+        )
+        if on_stdout or on_stderr:
+            req = await self._request("POST", ["execs"], body=body, accept=NDJSON, timeout=FOREVER)
+            return (await self.client.collect(req, ExecCollector(on_stdout, on_stderr))).result()
+        return ExecResult.from_json(await self._call("POST", ["execs"], body=body, timeout=FOREVER))
+
+    async def start(
+        self,
+        command: Command,
+        *,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+        stdin: Union[None, str, bytes] = None,
+        open_stdin: bool = False,
+        pty: Union[None, bool, Mapping[str, int]] = None,
+        timeout: Optional[float] = None,
+    ) -> "AsyncExec":
+        """Starts a command that goes on by itself, whoever watches. `open_stdin` keeps its stdin open for write_stdin()."""
+        body = exec_body(
+            command,
+            cwd=cwd,
+            env=env,
+            user=user,
+            stdin=stdin,
+            open_stdin=open_stdin,
+            pty=pty,
+            timeout=timeout,
+            detached=True,
+        )
+        made = await self._call("POST", ["execs"], body=body, timeout=FOREVER)
+        return AsyncExec(self, ExecInfo.from_json(made["exec"]))
+
+    def stream(self, command: Command, **fields: Any) -> AsyncStream[Event]:
+        """Starts a command and gives its events as they come; the fields are those of run()."""
+        body = exec_body(command, **fields)
+        return events_of(lambda: self._reply("POST", ["execs"], body=body, accept=NDJSON, timeout=FOREVER))
+
+    async def execs(self) -> List["AsyncExec"]:
+        """Commands that run or ran in it."""
+        return [AsyncExec(self, ExecInfo.from_json(e)) for e in (await self._call("GET", ["execs"]))["execs"]]
+
+    async def exec(self, exec_id: str) -> "AsyncExec":
+        """One that was started before, from anywhere."""
+        return AsyncExec(self, ExecInfo.from_json(await self._call("GET", ["execs", exec_id])))
+
+    async def run_code(
+        self,
+        code: str,
+        language: Optional[str] = None,
+        *,
+        context: Optional[str] = None,
+        timeout: Optional[float] = None,
+        on_busy: Optional[str] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        on_stdout: Optional[OnOutput] = None,
+        on_stderr: Optional[OnOutput] = None,
+        on_result: Optional[OnResult] = None,
+        kill_on_disconnect: bool = False,
+    ) -> CodeResult:
+        """Runs code in an interpreter whose state stays from call to call: Python, unless another is named.
+
+        Code that fails is no exception here: see `error` and check(). `context` is the id or name of one of `contexts`;
+        without it the language's default one is used. With a callback, output comes while the code runs and is not kept in
+        the result.
+        """
+        body = code_body(code, language, context, timeout, on_busy, cwd, env, kill_on_disconnect)
+        if on_stdout or on_stderr or on_result:
+            req = await self._request("POST", ["code"], body=body, accept=NDJSON, timeout=FOREVER)
+            return (await self.client.collect(req, CodeCollector(on_stdout, on_stderr, on_result))).result()
+        return CodeResult.from_json(await self._call("POST", ["code"], body=body, timeout=FOREVER))
+
+    async def run_code_stream(self, code: str, language: Optional[str] = None, **fields: Any) -> AsyncIterator[CodeEvent]:
+        """The same, event by event; the fields are those of run_code(). To leave the loop ends nothing inside, unless
+        `kill_on_disconnect` says so."""
+        maker = CodeEvents()
+        body = code_body(code, language, **fields)
+        async with events_of(lambda: self._reply("POST", ["code"], body=body, accept=NDJSON, timeout=FOREVER)) as events:
+            async for event in events:
+                for made in maker.feed(event, int(time.time() * 1000)):
+                    yield made
+
+
+class AsyncExec:
+    """A command that runs, or ran, in a sandbox. It outlives the client that started it."""
+
+    def __init__(self, sandbox: AsyncPart, info: ExecInfo) -> None:
+        self.sandbox = sandbox
+        self.info = info
+        self._client = sandbox.client
+        self._parts = ["sandboxes", sandbox.id, "execs", info.id]
+
+    @property
+    def id(self) -> str:
+        return self.info.id
+
+    async def _post(self, verb: str, body: Json) -> None:
+        await self._client.call(request("POST", [*self._parts, verb], body=body))
+
+    async def refresh(self) -> ExecInfo:
+        self.info = ExecInfo.from_json(await self._client.call(request("GET", self._parts)))
+        return self.info
+
+    def output(self, after: int = 0, follow: bool = True) -> AsyncIterator[Event]:
+        """Events with a sequence number above `after`; with `follow` until the exec is over.
+
+        A connection that breaks is made again where it was: no event is lost or comes twice.
+        """
+        return self._client.follow([*self._parts, "output"], {"follow": follow}, after)
+
+    async def wait(self, timeout: Optional[float] = None) -> ExecInfo:
+        """Until it is over; with a timeout the exec as it is by then."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = 30.0 if deadline is None else max(0.0, min(30.0, deadline - time.monotonic()))
+            query = {"timeout_ms": milliseconds(left)}
+            req = request("GET", [*self._parts, "wait"], query=query, timeout=left + 60.0)
+            self.info = ExecInfo.from_json(await self._client.call(req))
+            if self.info.is_over or (deadline is not None and time.monotonic() >= deadline):
+                return self.info
+
+    async def write_stdin(self, data: Source, *, eof: bool = False) -> None:
+        """Returns once the sandbox has taken it: a program that does not read makes this wait."""
+        body, path = stream_of(data), [*self._parts, "stdin"]
+        await self._client.call(request("POST", path, query={"eof": eof}, stream=body, timeout=FOREVER))
+
+    async def close_stdin(self) -> None:
+        await self.write_stdin(b"", eof=True)
+
+    async def signal(self, signal: Union[str, int], *, tree: bool = False) -> None:
+        """To its process group, or with `tree` to all that it started."""
+        await self._post("signal", {"signal": signal, "tree": tree or None})
+
+    async def kill(self) -> ExecInfo:
+        """Ends it with everything that it started, and waits for that."""
+        try:
+            await self.signal("KILL", tree=True)
+        except errors.Gone:
+            pass
+        return await self.wait()
+
+    async def resize(self, rows: int, cols: int) -> None:
+        """Its terminal, where it has one (`pty`)."""
+        await self._post("resize", {"rows": rows, "cols": cols})
+
+    async def delete(self) -> None:
+        """Kills what still runs and forgets the exec with its output."""
+        await self._client.call(request("DELETE", self._parts))
+
+    def __repr__(self) -> str:
+        return f"<Exec {self.id} {self.info.state}>"

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sandboxes start from: templates, the builds that make them, and snapshots."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncIterator, Callable, List, Mapping, Optional, Sequence
+
+from .. import errors
+from .._protocol import FOREVER, NDJSON, Json, milliseconds, request, stream_of
+from ._caller import AsyncCaller
+from ._stream import AsyncStream, bytes_of, lines_of
+from ._wire import Source, settle
+
+
+class AsyncImages(AsyncCaller):
+    def snapshots(self, sandbox: Optional[str] = None) -> AsyncIterator[Json]:
+        """Snapshots of the project, or of one sandbox, the newest first."""
+        return self.pages(["snapshots"], "snapshots", {"sandbox": sandbox})
+
+    async def snapshot(self, id_or_name: str) -> Json:
+        return await self.call(request("GET", ["snapshots", id_or_name]))
+
+    async def update_snapshot(self, id_or_name: str, *, name: Optional[str] = None, expires_in: Optional[float] = None) -> Json:
+        body = {"name": name, "expires_in_ms": milliseconds(expires_in)}
+        return await self.call(request("PATCH", ["snapshots", id_or_name], body=body))
+
+    async def delete_snapshot(self, id_or_name: str) -> None:
+        """What was started from it goes on: it has a copy of its own."""
+        await self.call(request("DELETE", ["snapshots", id_or_name]))
+
+    async def snapshot_tree(self, id_or_name: str) -> Json:
+        return await self.call(request("GET", ["snapshots", id_or_name, "tree"]))
+
+    async def templates(self) -> List[Json]:
+        """Shared ones and the project's own; the first is `host`, this machine's own programs."""
+        return list((await self.call(request("GET", ["templates"])))["templates"])
+
+    async def template(self, id_or_name: str) -> Json:
+        return await self.call(request("GET", ["templates", id_or_name]))
+
+    async def create_template(
+        self,
+        name: str,
+        sandbox: Any,
+        *,
+        env: Optional[Mapping[str, str]] = None,
+        user: Optional[str] = None,
+        cwd: Optional[str] = None,
+        replace: bool = False,
+        shared: bool = False,
+        small: bool = False,
+        tree: bool = False,
+    ) -> Json:
+        """Makes a template of a sandbox's files as they are now (it may be an id, too); the sandbox may go on meanwhile.
+
+        With `tree` its directory /template alone becomes the root. `small` takes longer and becomes smaller.
+        """
+        body = {
+            "name": name,
+            "from": sandbox if isinstance(sandbox, str) else sandbox.id,
+            "env": None if env is None else dict(env),
+            "user": user,
+            "cwd": cwd,
+            "replace": replace or None,
+            "shared": shared or None,
+            "small": small or None,
+            "tree": tree or None,
+        }
+        return await self.call(request("POST", ["templates"], body=body, timeout=FOREVER))
+
+    async def import_template(
+        self,
+        name: str,
+        archive: Source,
+        *,
+        ref: Optional[str] = None,
+        shared: bool = False,
+        replace: bool = False,
+        small: bool = False,
+        on_progress: Optional[Callable[[str, int], Any]] = None,
+    ) -> Json:
+        """Makes a template of an archive: an export, an OCI image layout, what `docker save` writes, or a root, as a tar.
+
+        The tar may be compressed with gzip or zstd. `ref` says which image is meant where there are several.
+        `on_progress` gets the phase and the bytes so far, once all of the archive was sent.
+        """
+        query = {"ref": ref, "shared": shared, "replace": replace, "small": small}
+        path, body, accept = ["templates", name, "archive"], stream_of(archive), NDJSON if on_progress else None
+        req = request("PUT", path, query=query, stream=body, accept=accept, timeout=FOREVER)
+        if on_progress is None:
+            return await self.call(req)
+        async with lines_of(lambda: self.open(req)) as events:
+            async for event in events:
+                if event["type"] == "progress":
+                    await settle(on_progress(event["phase"], event["bytes"]))
+                elif event["type"] == "error":
+                    raise errors.from_body(0, event)
+                else:
+                    return dict(event["template"])
+        raise errors.ConnectionFailed("the stream ended before the import did")
+
+    def export_template(self, id_or_name: str) -> AsyncStream[bytes]:
+        """A template as one archive, in pieces: an OCI image layout, for import_template() or any container engine."""
+        req = request("GET", ["templates", id_or_name, "archive"], accept="application/x-tar", timeout=FOREVER)
+        return bytes_of(lambda: self.open(req))
+
+    async def delete_template(self, id_or_name: str) -> None:
+        """Refused while a sandbox runs on it or keeps files over it."""
+        await self.call(request("DELETE", ["templates", id_or_name]))
+
+    async def builds(self) -> List[Json]:
+        """Builds of the project, the newest first."""
+        return list((await self.call(request("GET", ["builds"])))["builds"])
+
+    async def get_build(self, build_id: str) -> Json:
+        return await self.call(request("GET", ["builds", build_id]))
+
+    async def start_build(
+        self, recipe: Optional[str] = None, *, name: Optional[str] = None, shared: bool = False, fresh: bool = False
+    ) -> Json:
+        """Begins to build a template: from a recipe's text, or by the name of one that comes with cloche."""
+        body = {"recipe": recipe, "name": name, "shared": shared or None, "fresh": fresh or None}
+        return await self.call(request("POST", ["builds"], body=body))
+
+    async def cancel_build(self, build_id: str) -> Json:
+        return await self.call(request("DELETE", ["builds", build_id]))
+
+    async def build_events(self, build_id: str, after: int = 0, *, follow: bool = True) -> AsyncIterator[Json]:
+        """{"type": "log", "seq", "text"}, {"type": "progress", "build"} and, last of all, {"type": "ended", "build"}.
+
+        A connection that breaks is made again where it was: no line is lost or comes twice.
+        """
+        async for event in self.follow(["builds", build_id, "events"], {"follow": follow}, after, last="ended"):
+            yield dict(event.raw)
+
+    async def prepare_packages(
+        self,
+        packages: Sequence[str],
+        *,
+        template: Optional[str] = None,
+        language: Optional[str] = None,
+        on_progress: Optional[Callable[[Json], Any]] = None,
+        on_log: Optional[Callable[[str], Any]] = None,
+    ) -> Json:
+        """Installs packages ahead of the creates and runs that ask for them; returns the build once it is ready.
+
+        `on_progress` gets the build each time that it has come further. Whatever fails raises its error.
+        """
+        body = {"packages": list(packages), "template": template, "language": language}
+        return await self._await_build(await self.call(request("POST", ["builds"], body=body)), on_log, on_progress)
+
+    async def build_template(
+        self,
+        recipe: Optional[str] = None,
+        *,
+        name: Optional[str] = None,
+        shared: bool = False,
+        fresh: bool = False,
+        on_log: Optional[Callable[[str], Any]] = None,
+    ) -> Json:
+        """start_build() to its end: the build that is ready. One that failed raises its error."""
+        return await self._await_build(await self.start_build(recipe, name=name, shared=shared, fresh=fresh), on_log)
+
+    async def _await_build(
+        self, build: Json, on_log: Optional[Callable[[str], Any]], on_progress: Optional[Callable[[Json], Any]] = None
+    ) -> Json:
+        if build["state"] != "ready":
+            async for event in self.build_events(build["id"]):
+                if event["type"] == "log" and on_log:
+                    await settle(on_log(event["text"]))
+                elif event["type"] == "progress" and on_progress:
+                    await settle(on_progress(event["build"]))
+                elif event["type"] == "ended":
+                    build = event["build"]
+        if build["state"] == "cancelled":
+            raise errors.Conflict(f"the build of {build['name']} was cancelled")
+        if build["error"]:
+            raise errors.from_body(0, build)
+        return build

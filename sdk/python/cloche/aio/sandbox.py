@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One isolated computer: its life, from the call that makes it to the one that ends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Tuple, Union
+
+from .. import errors
+from .._fields import own_words
+from .._protocol import FOREVER, Json, SandboxInfo, create_body, milliseconds, request
+from ._wire import Source, settle
+from .client import AsyncClient
+from .contexts import AsyncContexts
+from .execs import AsyncRuns
+from .files import AsyncFiles, AsyncSandboxPath
+from .reach import AsyncReach
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._fields import SandboxFields
+
+
+class AsyncSandbox(AsyncRuns, AsyncReach):
+    """One isolated computer, with the fields of SandboxFields. At the end of a `with` it is closed.
+
+    Sandbox() runs when it is constructed. AsyncSandbox() cannot wait for that: create(), open(), `async with` or the first
+    call to it do.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Optional[AsyncClient] = None,
+        host: Optional[str] = None,
+        api_key: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **fields: Unpack[SandboxFields],
+    ) -> None:
+        self.client = client or AsyncClient(host, api_key, traceparent=traceparent)
+        self._fields: Optional[Dict[str, Any]] = dict(fields)  # None: it was handed over
+        self._info: Optional[SandboxInfo] = None
+        self._port_urls: Dict[int, str] = {}
+        self.files = AsyncFiles(self)
+        self.contexts = AsyncContexts(self)
+        # sync: self.open()
+
+    @classmethod
+    async def create(cls, *, client: Optional[AsyncClient] = None, **fields: Unpack[SandboxFields]) -> "AsyncSandbox":
+        """A new one; it runs when this returns."""
+        return await cls(client=client, **fields).open()
+
+    @classmethod
+    async def get_or_create(
+        cls,
+        name: str = "default",
+        *,
+        client: Optional[AsyncClient] = None,
+        on_create: Optional[Callable[["AsyncSandbox"], Any]] = None,
+        on_resume: Optional[Callable[["AsyncSandbox"], Any]] = None,
+        **fields: Any,
+    ) -> "AsyncSandbox":
+        """The sandbox of that name, made (with the fields of SandboxFields) or resumed if need be. One that is made is
+        persistent, unless the fields say otherwise.
+
+        Any number of callers, in any process, get one sandbox. The callback that fits what this call did is called before it
+        returns.
+        """
+        made = {"persistent": True, **fields, "name": name, "get_or_create": True}
+        sandbox = await cls._of(client or AsyncClient(), None)._make(made)
+        if sandbox.info.created and on_create is not None:
+            await settle(on_create(sandbox))
+        if sandbox.info.resumed and on_resume is not None:
+            await settle(on_resume(sandbox))
+        return sandbox
+
+    @classmethod
+    async def get(cls, id_or_name: str, *, client: Optional[AsyncClient] = None) -> "AsyncSandbox":
+        """By id or name, from anywhere."""
+        return await (client or AsyncClient()).get(id_or_name)
+
+    @classmethod
+    async def attach(cls, id_or_name: str, *, client: Optional[AsyncClient] = None) -> "AsyncSandbox":
+        """The same as get()."""
+        return await cls.get(id_or_name, client=client)
+
+    @classmethod
+    def list(cls, *, client: Optional[AsyncClient] = None, **filters: Any) -> AsyncIterator["AsyncSandbox"]:
+        """All that match `tag` (NAME:VALUE) and `state`, newest first; pages are fetched as they are needed."""
+        return (client or AsyncClient()).list(**filters)
+
+    @classmethod
+    def _of(cls, client: AsyncClient, info: Optional[SandboxInfo]) -> "AsyncSandbox":
+        sandbox = cls.__new__(cls)
+        sandbox.client = client
+        sandbox._fields, sandbox._info, sandbox._port_urls = {}, None, {}
+        sandbox.files, sandbox.contexts = AsyncFiles(sandbox), AsyncContexts(sandbox)
+        if info is not None:
+            sandbox._learn(info)
+        return sandbox
+
+    def _learn(self, info: SandboxInfo) -> SandboxInfo:
+        self._info = info
+        for port in info.raw.get("ports") or ():
+            url = port["host_url"] or port["url"]
+            if url:
+                self._port_urls.setdefault(port["port"], url)
+        return info
+
+    async def open(self) -> "AsyncSandbox":
+        """Makes it, if that has not been done."""
+        if self._fields is None:
+            raise errors.Gone("this handle was given up by merge_into()")
+        return self if self._info is not None else await self._make(self._fields)
+
+    async def _make(self, fields: Mapping[str, Any]) -> "AsyncSandbox":
+        own = own_words(fields)
+        key = own.pop("idempotency_key", None)
+        body = create_body(**own)
+        timeout = FOREVER if body["source"] or body["packages"] else None  # the source has its own, a build takes its time
+        req = request("POST", ["sandboxes"], body=body, idempotency_key=key, timeout=timeout)
+        self._learn(SandboxInfo.from_json(await self.client.call(req)))
+        return self
+
+    @property
+    def info(self) -> SandboxInfo:
+        """As it was at the last call that told of it."""
+        if self._info is None:
+            raise errors.ClocheError("the sandbox is not open yet", hint="await sandbox.open()")
+        return self._info
+
+    @property
+    def id(self) -> str:
+        return self.info.id
+
+    @property
+    def name(self) -> Optional[str]:
+        return self.info.name
+
+    async def _change(self, method: str, path: Tuple[str, ...] = (), **parts: Any) -> SandboxInfo:
+        return self._learn(SandboxInfo.from_json(await self._call(method, path, **parts)))
+
+    async def refresh(self) -> SandboxInfo:
+        return await self._change("GET")
+
+    async def update(
+        self,
+        *,
+        name: Optional[str] = None,
+        tags: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Optional[float] = None,
+        idle_timeout: Optional[float] = None,
+        on_timeout: Optional[str] = None,
+        auto_resume: Optional[bool] = None,
+        limits: Optional[Mapping[str, Any]] = None,
+    ) -> SandboxInfo:
+        """Changes what is given; `timeout` is counted from now."""
+        body = {
+            "name": name,
+            "tags": tags,
+            "env": env,
+            "timeout_ms": milliseconds(timeout),
+            "idle_timeout_ms": milliseconds(idle_timeout),
+            "on_timeout": on_timeout,
+            "auto_resume": auto_resume,
+            "limits": limits,
+        }
+        return await self._change("PATCH", body=body)
+
+    async def usage(self) -> Json:
+        """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
+        return await self._call("GET", ["usage"])
+
+    async def pause(self) -> SandboxInfo:
+        """Stops all processes where they are; resume() lets them go on."""
+        return await self._change("POST", ("pause",), timeout=FOREVER)
+
+    async def resume(self) -> SandboxInfo:
+        """Lets a paused one go on, or starts a stopped persistent one over its files."""
+        return await self._change("POST", ("resume",), timeout=FOREVER)
+
+    async def stop(self) -> SandboxInfo:
+        """Ends all processes. The files of a persistent one stay, any other has ended with this."""
+        return await self._change("POST", ("stop",), timeout=FOREVER)
+
+    async def extend(self, seconds: float) -> SandboxInfo:
+        """Adds to its lifetime."""
+        return await self._change("POST", ("extend",), body={"ms": milliseconds(seconds)}, timeout=FOREVER)
+
+    async def delete(self) -> SandboxInfo:
+        """Ends it; returns once nothing of it is left on the host."""
+        return await self._change("DELETE", timeout=FOREVER)
+
+    async def close(self) -> None:
+        """Stops a persistent one and deletes any other; one that is already gone, or was never made, is fine."""
+        if self._info is None or self._fields is None:
+            return
+        try:
+            await (self.stop() if self._info.persistent else self.delete())
+        except (errors.NotFound, errors.Gone):
+            pass  # it ended by itself
+
+    async def __aenter__(self) -> "AsyncSandbox":
+        return await self.open()
+
+    async def __aexit__(self, *exc: Any) -> None:
+        await self.close()
+
+    async def snapshot(
+        self,
+        name: Optional[str] = None,
+        *,
+        memory: bool = False,
+        on_connection: Optional[str] = None,
+        expires_in: Optional[float] = None,
+        keep_last: Optional[int] = None,
+    ) -> Json:
+        """Saves what it is at this moment, to start others from: {id, name, bytes, own_bytes, …}.
+
+        With `memory` its running programs too; a TCP connection that is open is then refused, or found closed in the copies
+        (`on_connection`: "refuse", "close"). With `keep_last` so many of this sandbox stay, and the older ones without a name go.
+        """
+        body = {
+            "name": name,
+            "memory": memory,
+            "on_connection": on_connection,
+            "expires_in_ms": milliseconds(expires_in),
+            "keep_last": keep_last,
+        }
+        return await self._call("POST", ["snapshots"], body=body, timeout=FOREVER)
+
+    async def snapshots(self) -> AsyncIterator[Json]:
+        """Those that were taken of it, the newest first."""
+        await self.open()
+        async for one in self.client.snapshots(sandbox=self.id):
+            yield one
+
+    async def fork(self, count: int = 1, *, memory: bool = True, **fields: Any) -> List["AsyncSandbox"]:
+        """New sandboxes that go on from what this one is now; with memory=False from its files alone.
+
+        `fields` are on_connection (see snapshot()), name (a number is put behind it), tags, env, network, timeout, idle_timeout,
+        on_timeout, persistent. When some could not be made ForkError has those that were, as `sandboxes`, and why not, as `failed`.
+        """
+        for field in ("timeout", "idle_timeout"):
+            if field in fields:
+                fields[field + "_ms"] = milliseconds(fields.pop(field))
+        body = {"count": count, "memory": memory, **fields}
+        made = await self._call("POST", ["fork"], body=body, timeout=FOREVER)
+        sandboxes = [type(self)._of(self.client, SandboxInfo.from_json(j)) for j in made["sandboxes"]]
+        if made["failed"]:
+            raise errors.ForkError(sandboxes, made["failed"])
+        return sandboxes
+
+    async def merge_into(self, winner: "AsyncSandbox") -> None:
+        """This handle drives the winner's sandbox from now on, and the one that it drove is deleted; nothing is merged.
+        What the winner's own handle is asked after is an error, and to close it does nothing."""
+        await winner.open()
+        loser = type(self)._of(self.client, self.info)
+        self._port_urls = {}
+        self._learn(winner.info)
+        winner._fields = None
+        await loser.delete()
+
+    async def rollback(self, snapshot: str) -> SandboxInfo:
+        """Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files."""
+        return await self._change("POST", ("rollback",), body={"snapshot": snapshot}, timeout=FOREVER)
+
+    async def tree(self) -> Json:
+        """{root_id, nodes}: what it comes from, and all that came from that; parents before their children."""
+        return await self._call("GET", ["tree"])
+
+    def path(self, path: str) -> AsyncSandboxPath:
+        """A path inside, with the verbs of pathlib."""
+        return AsyncSandboxPath(self.files, path)
+
+    async def upload(self, path: Union[str, bytes], data: Union[Source, str]) -> None:
+        """Puts a file there; missing directories are made. Bytes may also come first, and the path behind them."""
+        if not isinstance(path, str):
+            path, data = str(data), path
+        await self.files.write(path, data, parents=True)
+
+    async def download(self, path: str) -> bytes:
+        """The same as files.read()."""
+        return await self.files.read(path)
+
+    def __repr__(self) -> str:
+        return "<Sandbox, not open>" if self._info is None else f"<Sandbox {self.id} {self.info.state}>"

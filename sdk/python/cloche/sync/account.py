@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+# Made by tools/make-sync from aio/account.py; change that one.
+"""Who may do what, and what was done: keys, quotas, projects, webhooks, usage and the event log."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any, Iterator, List, Optional, Union
+
+from .._protocol import Json, request
+from ._caller import Caller, all_of
+
+
+class Account(Caller):
+    def health(self) -> Json:
+        return self.call(request("GET", ["health"]))
+
+    def usage(
+        self,
+        *,
+        group_by: str = "project",
+        start: Union[None, str, date] = None,
+        end: Union[None, str, date] = None,
+        project: Optional[str] = None,
+    ) -> List[Json]:
+        """Rows of what was used, by "project", "sandbox" or "day" (UTC), from start to end, both included.
+
+        Without days: this month. A key sees its own project; an admin of "default" all of them.
+        """
+        query = {"group_by": group_by, "from": start, "to": end, "project": project}
+        return all_of(self.pages(["usage"], "rows", query))
+
+    def events(
+        self,
+        after: int = 0,
+        *,
+        follow: bool = False,
+        type: Optional[str] = None,
+        sandbox: Optional[str] = None,
+        all: bool = False,
+    ) -> Iterator[Json]:
+        """Entries of the event log behind `after`; with `follow` also those to come, without end.
+
+        A connection that breaks is made again where it was: no entry is lost or comes twice.
+        """
+        query = {"follow": follow, "type": type, "sandbox_id": sandbox, "all": all}
+        for event in self.follow(["events"], query, after, last="" if follow else None):
+            yield dict(event.raw)
+
+    def quota(self, *, project: Optional[str] = None, key: Optional[str] = None) -> Json:
+        """{limits, current, …} of the caller's project, another project or a key."""
+        if key is not None:
+            return self.call(request("GET", ["keys", key, "quota"], query={"project": project}))
+        if project is not None:
+            return self.call(request("GET", ["projects", project, "quota"]))
+        return dict((self.call(request("GET", ["quota"])))["project"])
+
+    def set_quota(self, *, project: Optional[str] = None, key: Optional[str] = None, **limits: Any) -> Json:
+        """Sets all limits of a project (for admins of "default") or a key: sandboxes, vcpus, memory_mib,
+        disk_mib, creates_per_minute, budget (text). Those left out have their default; "unlimited" is none."""
+        if key is not None:
+            return self.call(request("PUT", ["keys", key, "quota"], query={"project": project}, body=limits))
+        return self.call(request("PUT", ["projects", project or "default", "quota"], body=limits))
+
+    def keys(self, *, project: Optional[str] = None) -> List[Json]:
+        return list((self.call(request("GET", ["keys"], query={"project": project})))["keys"])
+
+    def create_key(self, name: str, *, scope: Optional[str] = None, project: Optional[str] = None) -> Json:
+        """{key, secret}: the secret is shown this once."""
+        return self.call(request("POST", ["keys"], body={"name": name, "scope": scope, "project": project}))
+
+    def revoke_key(self, key_id: str, *, project: Optional[str] = None) -> None:
+        self.call(request("DELETE", ["keys", key_id], query={"project": project}))
+
+    def webhooks(self) -> List[Json]:
+        return list((self.call(request("GET", ["webhooks"])))["webhooks"])
+
+    def create_webhook(self, url: str, *, types: Optional[str] = None) -> Json:
+        """{webhook, secret}: events of the project go to url from now on; the secret is shown this once."""
+        return self.call(request("POST", ["webhooks"], body={"url": url, "types": types}))
+
+    def update_webhook(self, webhook_id: str, *, url: Optional[str] = None, types: Optional[str] = None) -> Json:
+        """What is None stays; types "" is all of them."""
+        return self.call(request("PATCH", ["webhooks", webhook_id], body={"url": url, "types": types}))
+
+    def delete_webhook(self, webhook_id: str) -> None:
+        self.call(request("DELETE", ["webhooks", webhook_id]))
+
+    def projects(self) -> List[Json]:
+        return list((self.call(request("GET", ["projects"])))["projects"])
+
+    def create_project(self, name: str) -> Json:
+        return self.call(request("POST", ["projects"], body={"name": name}))

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+# Made by tools/make-sync from aio/files.py; change that one.
+"""A sandbox's files. All work is done inside, as `user` (the sandbox's default user without it)."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any, Iterator, List, Optional
+
+from .. import errors
+from .._protocol import FOREVER, NDJSON, Entry, Json, mode_word, stream_of
+from ._part import Part
+from ._stream import Stream, bytes_of, lines_of
+from ._transport import Reply
+from ._wire import Source
+
+
+class Files:
+    def __init__(self, sandbox: Part) -> None:
+        self._sandbox = sandbox
+
+    def _call(self, method: str, op: str = "", **parts: Any) -> Json:
+        return self._sandbox._call(method, ["files", op] if op else ["files"], **parts)
+
+    def _post(self, op: str, **body: Any) -> None:
+        self._call("POST", op, body=body)
+
+    def _open(self, method: str, op: str = "", **parts: Any) -> Reply:
+        return self._sandbox._reply(method, ["files", op] if op else ["files"], **parts)
+
+    def read(
+        self, path: str, *, offset: Optional[int] = None, length: Optional[int] = None, user: Optional[str] = None
+    ) -> bytes:
+        query = {"path": path, "offset": offset, "length": length, "user": user}
+        with self._open("GET", query=query) as reply:
+            return reply.read()
+
+    def read_text(self, path: str, *, user: Optional[str] = None) -> str:
+        return (self.read(path, user=user)).decode()
+
+    def read_stream(self, path: str, *, user: Optional[str] = None) -> Stream[bytes]:
+        """The bytes in pieces as they come, in constant memory."""
+        return bytes_of(lambda: self._open("GET", query={"path": path, "user": user}, timeout=FOREVER))
+
+    def write(
+        self,
+        path: str,
+        data: Source,
+        *,
+        mode: Optional[int] = None,
+        append: bool = False,
+        parents: bool = False,
+        exclusive: bool = False,
+        user: Optional[str] = None,
+    ) -> Entry:
+        """Puts all of it there or nothing. A file object or iterable of bytes is streamed."""
+        query = {
+            "path": path,
+            "mode": mode_word(mode),
+            "append": append,
+            "parents": parents,
+            "exclusive": exclusive,
+            "user": user,
+        }
+        return Entry.from_json(self._call("PUT", query=query, stream=stream_of(data)))
+
+    def append(self, path: str, data: Source, *, user: Optional[str] = None) -> Entry:
+        return self.write(path, data, append=True, user=user)
+
+    def stat(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> Entry:
+        query = {"path": path, "follow": follow, "user": user}
+        return Entry.from_json(self._call("GET", "stat", query=query))
+
+    def exists(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> bool:
+        query = {"path": path, "follow": follow, "user": user}
+        return bool((self._call("GET", "exists", query=query))["exists"])
+
+    def list(
+        self,
+        path: str,
+        *,
+        recursive: bool = False,
+        depth: Optional[int] = None,
+        limit: Optional[int] = None,
+        user: Optional[str] = None,
+    ) -> List[Entry]:
+        query = {"path": path, "recursive": recursive, "depth": depth, "limit": limit, "user": user}
+        reply = self._call("GET", "list", query=query)
+        return [Entry.from_json(e) for e in reply["entries"]]
+
+    def mkdir(
+        self, path: str, *, parents: bool = False, mode: Optional[int] = None, user: Optional[str] = None
+    ) -> None:
+        self._post("mkdir", path=path, parents=parents or None, mode=mode_word(mode), user=user)
+
+    def move(
+        self, path: str, to: str, *, parents: bool = False, exclusive: bool = False, user: Optional[str] = None
+    ) -> None:
+        self._post("move", path=path, to=to, parents=parents or None, exclusive=exclusive or None, user=user)
+
+    def copy(
+        self,
+        path: str,
+        to: str,
+        *,
+        recursive: bool = False,
+        parents: bool = False,
+        exclusive: bool = False,
+        user: Optional[str] = None,
+    ) -> None:
+        self._post(
+            "copy",
+            path=path,
+            to=to,
+            recursive=recursive or None,
+            parents=parents or None,
+            exclusive=exclusive or None,
+            user=user,
+        )
+
+    def chmod(self, path: str, mode: int, *, recursive: bool = False, user: Optional[str] = None) -> None:
+        self._post("chmod", path=path, mode=mode_word(mode), recursive=recursive or None, user=user)
+
+    def chown(self, path: str, owner: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
+        """`owner` is "user" or "user:group", names or numbers."""
+        self._post("chown", path=path, owner=owner, recursive=recursive or None, user=user)
+
+    def symlink(self, path: str, target: str, *, user: Optional[str] = None) -> None:
+        """Makes `path` a link that says `target`."""
+        self._post("symlink", path=path, target=target, user=user)
+
+    def remove(
+        self, path: str, *, recursive: bool = False, missing_ok: bool = False, user: Optional[str] = None
+    ) -> None:
+        query = {"path": path, "recursive": recursive, "missing_ok": missing_ok, "user": user}
+        self._call("DELETE", query=query)
+
+    def tar_out(self, path: str, *, compress: Optional[str] = None, user: Optional[str] = None) -> Stream[bytes]:
+        """A directory as a tar archive, in pieces; `compress`: none, gzip or zstd."""
+        query = {"path": path, "compress": compress, "user": user}
+        return bytes_of(lambda: self._open("GET", "tar", query=query, timeout=FOREVER))
+
+    def tar_in(
+        self,
+        path: str,
+        archive: Source,
+        *,
+        compress: Optional[str] = None,
+        parents: bool = False,
+        user: Optional[str] = None,
+    ) -> Json:
+        """Unpacks an archive into the directory `path`; {entries, bytes}."""
+        query = {"path": path, "compress": compress, "parents": parents, "user": user}
+        return self._call("PUT", "tar", query=query, stream=stream_of(archive))
+
+    def watch(self, path: str, *, recursive: bool = False, user: Optional[str] = None) -> Stream[Json]:
+        """Changes as they happen: {type, path, to?}, the first of type `ready`; until it is closed."""
+        query = {"path": path, "recursive": recursive, "user": user}
+        return lines_of(lambda: self._open("GET", "watch", query=query, accept=NDJSON, timeout=FOREVER))
+
+
+class SandboxPath:
+    """A path inside a sandbox, with the verbs of pathlib.Path. A relative one begins at the user's home."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def __truediv__(self, name: str) -> "SandboxPath":
+        return SandboxPath(self._files, posixpath.join(self._path, str(name)))
+
+    def __str__(self) -> str:
+        return self._path
+
+    def __fspath__(self) -> str:
+        return self._path
+
+    def __repr__(self) -> str:
+        return f"<SandboxPath {self._path}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SandboxPath) and (self._files, self._path) == (other._files, other._path)
+
+    def __hash__(self) -> int:
+        return hash(self._path)
+
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self._path)
+
+    @property
+    def suffix(self) -> str:
+        return posixpath.splitext(self._path)[1]
+
+    @property
+    def parent(self) -> "SandboxPath":
+        return SandboxPath(self._files, posixpath.dirname(self._path) or ".")
+
+    def read_bytes(self) -> bytes:
+        return self._files.read(self._path)
+
+    def read_text(self) -> str:
+        return self._files.read_text(self._path)
+
+    def write_bytes(self, data: bytes) -> int:
+        self._files.write(self._path, data)
+        return len(data)
+
+    def write_text(self, text: str) -> int:
+        self._files.write(self._path, text)
+        return len(text)
+
+    def stat(self) -> Entry:
+        return self._files.stat(self._path, follow=True)
+
+    def exists(self) -> bool:
+        return self._files.exists(self._path, follow=True)
+
+    def _has_type(self, type: str) -> bool:
+        try:
+            return (self.stat()).type == type
+        except errors.FileMissing:
+            return False
+
+    def is_file(self) -> bool:
+        return self._has_type("file")
+
+    def is_dir(self) -> bool:
+        return self._has_type("directory")
+
+    def iterdir(self) -> Iterator["SandboxPath"]:
+        for entry in self._files.list(self._path):
+            yield self / entry.name
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        try:
+            self._files.mkdir(self._path, parents=parents, mode=None if mode == 0o777 else mode)
+        except errors.FileExists:
+            if not exist_ok or not self.is_dir():
+                raise
+
+    def rename(self, target: Any) -> "SandboxPath":
+        self._files.move(self._path, str(target))
+        return SandboxPath(self._files, str(target))
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        self._files.remove(self._path, missing_ok=missing_ok)
+
+    def rmdir(self) -> None:
+        """An empty directory; remove() takes a whole tree."""
+        self._files.remove(self._path)
+
+    def remove(self) -> None:
+        """With all that is below."""
+        self._files.remove(self._path, recursive=True)
+
+    def chmod(self, mode: int) -> None:
+        self._files.chmod(self._path, mode)
+
+    def symlink_to(self, target: Any) -> None:
+        self._files.symlink(self._path, str(target))

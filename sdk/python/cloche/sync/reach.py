@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# Made by tools/make-sync from aio/reach.py; change that one.
+"""What a sandbox reaches and who reaches it: its network policy and its ports."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Dict, List, Mapping, Optional, Union
+
+from .._protocol import Json, milliseconds
+from ._part import Part
+
+
+class Reach(Part):
+    _port_urls: Dict[int, str]
+
+    def network(self) -> Json:
+        """{kind, policy, in_force}: what it may reach; secrets are left out."""
+        return self._call("GET", ["network"])
+
+    def set_network(self, policy: Union[str, Mapping[str, Any]]) -> Json:
+        """From its return on the policy holds: what it forbids was cut, what it allows can be reached."""
+        return self._call("PUT", ["network"], body={"policy": policy})
+
+    def suggest_network(self, after: int = 0) -> Json:
+        """{policy, complete, upto}: the smallest policy that would have sufficed for all that was reached while
+        its policy had mode "record", or only for what was reached after the event that `upto` named."""
+        return self._call("GET", ["network", "suggestion"], query={"after": after or None})
+
+    def network_decisions(self) -> Iterator[Json]:
+        """What the network wall decided, the oldest first."""
+        self.open()
+        for decision in self.client.pages(["sandboxes", self.id, "network", "decisions"], "decisions", {}):
+            yield decision
+
+    def explain_network(self, url: str, method: Optional[str] = None) -> Json:
+        """{allowed, rule, strength, …}: which rule decides about a URL, and how strongly."""
+        return self._call("POST", ["network", "explain"], body={"url": url, "method": method})
+
+    def expose(self, port: int, *, expires_in: Optional[float] = None, public: bool = False) -> Json:
+        """Opens a port to the outside: {port, url, host_url, token, …}. Opening it again makes a new token.
+
+        The url lets in whoever has it, for expires_in seconds or as long as the sandbox lives; public needs none.
+        """
+        body = {"port": port, "public": public, "expires_in_ms": milliseconds(expires_in)}
+        opened = self._call("POST", ["ports"], body=body)
+        self._port_urls[port] = opened["host_url"] or opened["url"]
+        return opened
+
+    def port_url(self, port: int) -> str:
+        """Where a browser finds the server on that port; opens the port at the first call."""
+        if port not in self._port_urls:
+            self.expose(port)
+        return self._port_urls[port]
+
+    def ports(self) -> List[Json]:
+        """Ports that are open, without their tokens."""
+        return list((self._call("GET", ["ports"]))["ports"])
+
+    def close_port(self, port: int) -> None:
+        """Lets nobody in any more, and cuts who is."""
+        self._port_urls.pop(port, None)
+        self._call("DELETE", ["ports", str(port)])
