@@ -60,7 +60,7 @@ struct config {
 	bool has_no_zygotes;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */
-	bool wants_help;
+	bool wants_help, wants_file;
 	int32_t ready_fd; /* gets "ready\n"; -1 = none */
 	int32_t life_fd;  /* the daemon stops when its other end is closed; -1 = none */
 };
@@ -80,3 +80,5 @@ uint32_t config_engines_forbidden(const struct config *c); /* bits of 1 << enum 
  * what holds; fn (or NULL) is told the option of each that differed. */
 void config_keep_fixed(struct config *next, struct config *old, void (*fn)(const char *option));
 void config_print_options(FILE *out);
+/* A file of settings that gives these. */
+must_check int config_print_file(const struct config *c, FILE *out, struct err *err);

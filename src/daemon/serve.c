@@ -137,6 +137,8 @@ int serve_command(int argc, char **argv)
 		(void)printf("cloche serve: run the daemon\n\nOptions:\n");
 		config_print_options(stdout);
 		code = 0;
+	} else if (config.wants_file) {
+		code = config_print_file(&config, stdout, &err) < 0 ? fail(&err, EXIT_FAILURE) : 0;
 	} else {
 		log_init("cloche", config.log_level);
 		code = serve(&config, argc, argv);

@@ -103,6 +103,7 @@ const struct setting settings[] = {
 	{"quota", "budget", "quota-budget", SETTING_MONEY, AT(quota_budget), 0, UINT64_MAX - 1, "money that it may spend in a month"},
 	{NULL, NULL, "rm", SETTING_BOOL, AT(is_rm), 0, 0, "delete all sandboxes when the daemon stops"},
 	{NULL, NULL, "sweep", SETTING_BOOL, AT(is_sweep), 0, 0, "delete what an earlier daemon left running, and exit"},
+	{NULL, NULL, "print-config", SETTING_BOOL, AT(wants_file), 0, 0, "print all settings as a settings file, and exit"},
 	{NULL, NULL, "ready-fd", SETTING_COUNT, AT(ready_fd), 0, 1048576, "fd that gets \"ready\" and a newline"},
 	{NULL, NULL, "life-fd", SETTING_COUNT, AT(life_fd), 0, 1048576, "fd of a pipe: the daemon stops when its other end is closed"},
 	{NULL, NULL, "help", SETTING_BOOL, AT(wants_help), 0, 0, "this text"},
