@@ -304,6 +304,7 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 		{"timeout_ms",      JSON_FIELD_U64,    &ret->timeout_ms, .min = 1, .max = TIMEOUT_MS_MAX},
 		{"idle_timeout_ms", JSON_FIELD_U64,    &ret->idle_timeout_ms, .max = TIMEOUT_MS_MAX},
 		{"on_timeout",      JSON_FIELD_STRING, &ret->on_timeout},
+		{"on_idle",         JSON_FIELD_STRING, &ret->on_idle},
 		{"persistent",      JSON_FIELD_BOOL,   &ret->is_persistent},
 		{"auto_resume",     JSON_FIELD_BOOL,   &ret->auto_resumes},
 		{"get_or_create",   JSON_FIELD_BOOL,   ret_get},
@@ -344,6 +345,7 @@ int body_read_patch(const json_t *body, struct sandbox_patch *ret, struct err *e
 		{"idle_timeout_ms", JSON_FIELD_U64,    &ret->idle_timeout_ms,
 	         .ret_given = &ret->has_idle_timeout, .max = TIMEOUT_MS_MAX},
 		{"on_timeout",      JSON_FIELD_STRING, &ret->on_timeout},
+		{"on_idle",         JSON_FIELD_STRING, &ret->on_idle},
 		{"auto_resume",     JSON_FIELD_BOOL,   &ret->auto_resumes, .ret_given = &ret->has_auto_resume},
 		{"limits",          JSON_FIELD_OBJECT, &limits, .ret_given = &ret->has_limits},
 	};
@@ -361,6 +363,32 @@ int body_read_patch(const json_t *body, struct sandbox_patch *ret, struct err *e
 	if (ret->env)
 		r = body_check_env(ret->env, "env", err);
 	return r < 0 ? r : read_limits(limits, &ret->limits, &ret->exec_limits, err);
+}
+
+int body_read_pause(const json_t *body, struct pause_wish *ret, struct err *err)
+{
+	static const char *const places[] = {"disk", "memory"};
+	const char *to = NULL, *on_connection = NULL;
+	const struct json_field fields[] = {
+		{"to", JSON_FIELD_STRING, &to},
+		{"on_connection", JSON_FIELD_STRING, &on_connection},
+	};
+	int r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err) : 0;
+
+	*ret = (struct pause_wish){.place = PAUSE_ANYWHERE};
+	if (r == 0 && to) {
+		r = check_word(to, "to", places, ARRAY_SIZE(places), err);
+		ret->place = r == 0 && strcmp(to, "disk") == 0 ? PAUSE_ON_DISK : PAUSE_IN_MEMORY;
+	}
+	return r < 0 ? r : body_read_on_connection(on_connection, &ret->closes_connections, err);
+}
+
+int body_read_resume(const json_t *body, bool *ret_with_memory, struct err *err)
+{
+	const struct json_field fields[] = {{"memory", JSON_FIELD_BOOL, ret_with_memory}};
+
+	*ret_with_memory = true;
+	return body ? json_read(body, "", fields, ARRAY_SIZE(fields), err) : 0;
 }
 
 int body_read_extend(const json_t *body, uint64_t *ret_ms, struct err *err)

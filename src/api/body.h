@@ -26,6 +26,8 @@
 must_check int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get,
                                 struct port_numbers *ret_ports, struct err *err);
 must_check int body_read_patch(const json_t *body, struct sandbox_patch *ret, struct err *err);
+must_check int body_read_pause(const json_t *body, struct pause_wish *ret, struct err *err);
+must_check int body_read_resume(const json_t *body, bool *ret_with_memory, struct err *err);
 must_check int body_read_extend(const json_t *body, uint64_t *ret_ms, struct err *err);
 
 struct exec_body {

@@ -110,6 +110,7 @@ static int read_fork(const json_t *body, struct fork_spec *ret, struct err *err)
 		{"timeout_ms",      JSON_FIELD_U64,    &ret->sandbox.timeout_ms, .min = 1, .max = TIMEOUT_MS_MAX},
 		{"idle_timeout_ms", JSON_FIELD_U64,    &ret->sandbox.idle_timeout_ms, .max = TIMEOUT_MS_MAX},
 		{"on_timeout",      JSON_FIELD_STRING, &ret->sandbox.on_timeout},
+		{"on_idle",         JSON_FIELD_STRING, &ret->sandbox.on_idle},
 		{"persistent",      JSON_FIELD_BOOL,   &ret->sandbox.is_persistent},
 	};
 	/* clang-format on */

@@ -25,8 +25,8 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    SANDBOX,            get_sandbox,      HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_PATCH,  SANDBOX,            update_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE},
 	{HTTP_DELETE, SANDBOX,            delete_sandbox,   HTTP_BODY_NONE,   SCOPE_WRITE},
-	{HTTP_POST,   SANDBOX "/pause",   pause_sandbox,    HTTP_BODY_NONE,   SCOPE_WRITE},
-	{HTTP_POST,   SANDBOX "/resume",  resume_sandbox,   HTTP_BODY_NONE,   SCOPE_WRITE},
+	{HTTP_POST,   SANDBOX "/pause",   pause_sandbox,    HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   SANDBOX "/resume",  resume_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE},
 	{HTTP_POST,   SANDBOX "/stop",    stop_sandbox,     HTTP_BODY_NONE,   SCOPE_WRITE},
 	{HTTP_POST,   SANDBOX "/extend",  extend_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE},
 

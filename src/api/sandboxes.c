@@ -36,14 +36,15 @@ static int make_sandbox(struct http_req *req, struct sandbox_spec *spec,
 	return r;
 }
 
-static int take_sandbox(struct http_req *req, struct sandbox *s, struct err *err)
+static int take_sandbox(struct http_req *req, struct sandbox *s, bool with_memory, struct err *err)
 {
 	struct answer *a = answer_new(req, 200);
 	int r;
 
 	a->tells_how = true;
 	a->is_resumed = sandbox_is_resting(s);
-	r = sandbox_resume(s, answer_send, a, err);
+	r = with_memory ? sandbox_resume(s, answer_send, a, err)
+	                : sandbox_resume_cold(s, answer_send, a, err);
 	if (r < 0)
 		answer_free(a);
 	return r;
@@ -109,7 +110,7 @@ int create_sandbox(struct http_req *req, struct err *err)
 		return make_sandbox(req, &spec, &ports, /* is_undone= */ false, err);
 	if (sandbox_state(s) == SANDBOX_STOPPING && !sandbox_is_resting(s))
 		return wait_for_end(req, s);
-	return take_sandbox(req, s, err);
+	return take_sandbox(req, s, /* with_memory= */ true, err);
 }
 
 int get_sandbox(struct http_req *req, struct err *err)
@@ -158,9 +159,27 @@ int delete_sandbox(struct http_req *req, struct err *err)
 	return r;
 }
 
-static int rest(struct http_req *req,
-                int (*fn)(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err),
-                struct err *err)
+int pause_sandbox(struct http_req *req, struct err *err)
+{
+	struct pause_wish wish;
+	struct sandbox *s;
+	struct answer *a;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body_read_pause(http_json(req), &wish, err);
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	a = answer_new(req, 200);
+	r = sandbox_pause_as(s, &wish, answer_send, a, err);
+	if (r < 0)
+		answer_free(a);
+	return r;
+}
+
+int stop_sandbox(struct http_req *req, struct err *err)
 {
 	struct sandbox *s;
 	struct answer *a;
@@ -171,30 +190,23 @@ static int rest(struct http_req *req,
 	if (r < 0)
 		return r;
 	a = answer_new(req, 200);
-	r = fn(s, answer_send, a, err);
+	r = sandbox_stop(s, answer_send, a, err);
 	if (r < 0)
 		answer_free(a);
 	return r;
 }
 
-int pause_sandbox(struct http_req *req, struct err *err)
-{
-	return rest(req, sandbox_pause, err);
-}
-
-int stop_sandbox(struct http_req *req, struct err *err)
-{
-	return rest(req, sandbox_stop, err);
-}
-
 int resume_sandbox(struct http_req *req, struct err *err)
 {
 	struct sandbox *s = NULL;
+	bool with_memory;
 	int r = no_query(req, err);
 
 	if (r == 0)
+		r = body_read_resume(http_json(req), &with_memory, err);
+	if (r == 0)
 		r = find_sandbox(req, &s, err);
-	return r < 0 ? r : take_sandbox(req, s, err);
+	return r < 0 ? r : take_sandbox(req, s, with_memory, err);
 }
 
 int extend_sandbox(struct http_req *req, struct err *err)

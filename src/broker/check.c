@@ -132,6 +132,8 @@ static int check_snapshot(const struct msg_request *req, struct err *err)
 		r = check_range("has_memory", s->has_memory, 0, 1, err);
 	if (r == 0)
 		r = check_range("closes_connections", s->closes_connections, 0, s->has_memory, err);
+	if (r == 0)
+		r = check_range("is_last", s->is_last, 0, s->has_memory, err);
 	return r < 0 ? r : check_range("is_brief", s->is_brief, 0, 1, err);
 }
 

@@ -8,7 +8,7 @@
 struct fork {
 	uint64_t count;
 	const char *name;
-	bool is_files, is_persistent;
+	bool is_files, is_persistent, closes;
 };
 
 /* Those that were made come first, so that a script has them whatever the exit status. */
@@ -48,6 +48,8 @@ static int do_fork(struct command *c, struct err *err)
 		(void)json_object_set_new(body, "name", json_string(o->name));
 	if (o->is_persistent)
 		(void)json_object_set_new(body, "persistent", json_true());
+	if (o->closes)
+		(void)json_object_set_new(body, "on_connection", json_string("close"));
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r < 0)
 		return r;
@@ -64,6 +66,8 @@ int cmd_fork(int argc, char **argv)
 		{'n', "count", OPT_NUMBER, &opts.count, "N", "so many of them (default: 1)"},
 		{0, "files", OPT_FLAG, &opts.is_files, NULL,
 	         "files alone, without running processes: in milliseconds"},
+		{0, "close-connections", OPT_FLAG, &opts.closes, NULL,
+	         "copies find open TCP connections closed; else one that is open hinders the fork"},
 		{0, "name", OPT_TEXT, &opts.name, "NAME", "of several, -1, -2 … is put behind it"},
 		{0, "persistent", OPT_FLAG, &opts.is_persistent, NULL,
 	         "keep their files when they end, until they are removed"},
@@ -71,10 +75,11 @@ int cmd_fork(int argc, char **argv)
 	const struct manual manual = {
 		.name = "fork",
 		.synopsis = "[OPTIONS] SANDBOX",
-		.about = "Makes sandboxes that go on from what this one is now, and prints their "
-			 "ids. Each has its files,\nenvironment, limits and network policy, and a "
-			 "name of its own. The source goes on.",
-		.examples = "  cloche fork --files agent\n"
+		.about =
+			"Makes sandboxes that go on from what this one is now, and prints their "
+			"ids. Each has its files,\nprograms with their memory, environment, limits "
+			"and network policy, and a name of its own. The\nsource goes on.",
+		.examples = "  cloche fork agent\n"
 			    "  cloche fork --files -n 5 --name try agent\n"
 			    "  cloche exec try-3 make test",
 		.min_words = 1,

@@ -46,14 +46,15 @@ static int post_all(struct command *c, struct err *err)
 	return ok ? 0 : EXIT_CLOCHE;
 }
 
-static int rest(const char *name, const char *about, const char *examples, int argc, char **argv)
+int cmd_stop(int argc, char **argv)
 {
-	struct verb verb = {.name = name};
+	struct verb verb = {.name = "stop"};
 	const struct manual manual = {
-		.name = name,
+		.name = "stop",
 		.synopsis = "SANDBOX…",
-		.about = about,
-		.examples = examples,
+		.about = "Ends the processes of sandboxes. The files of a persistent one stay, and "
+			 "the next command\nresumes it; any other has ended with this.",
+		.examples = "  cloche stop agent",
 		.min_words = 1,
 		.max_words = WORDS_MAX,
 	};
@@ -61,29 +62,88 @@ static int rest(const char *name, const char *about, const char *examples, int a
 	return command_main(&manual, argc, argv, post_all, &verb);
 }
 
-int cmd_stop(int argc, char **argv)
+struct pause_opts {
+	struct verb verb;
+	const char *to;
+	bool closes;
+};
+
+static int pause_all(struct command *c, struct err *err)
 {
-	return rest("stop",
-	            "Ends the processes of sandboxes. The files of a persistent one stay, and the "
-	            "next command\nresumes it; any other has ended with this.",
-	            "  cloche stop agent", argc, argv);
+	struct pause_opts *o = c->arg;
+	auto_json json_t *body = json_object();
+
+	if (o->to)
+		(void)json_object_set_new(body, "to", json_string(o->to));
+	if (o->closes)
+		(void)json_object_set_new(body, "on_connection", json_string("close"));
+	o->verb.body = body;
+	c->arg = &o->verb;
+	return post_all(c, err);
 }
 
 int cmd_pause(int argc, char **argv)
 {
-	return rest(
-		"pause",
-		"Stops all processes of sandboxes where they are. Their memory stays in use, their "
-		"time does\nnot run.",
-		"  cloche pause agent\n  cloche resume agent", argc, argv);
+	struct pause_opts opts = {.verb = {.name = "pause"}};
+	const struct opt rows[] = {
+		{0, "to", OPT_TEXT, &opts.to, "PLACE",
+	         "disk or memory (default: disk where that can be done)"},
+		{0, "close-connections", OPT_FLAG, &opts.closes, NULL,
+	         "programs find their TCP connections closed; else those keep it from the disk"},
+	};
+	const struct manual manual = {
+		.name = "pause",
+		.synopsis = "[OPTIONS] SANDBOX…",
+		.about = "Stops all processes of sandboxes where they are; their time does not "
+			 "run. On disk nothing of\nthem stays in memory, they outlive the "
+			 "machine's restart, and the next command resumes them. In\nmemory it "
+			 "is done at once.",
+		.examples = "  cloche pause agent\n  cloche resume agent\n"
+			    "  cloche pause --to memory agent",
+		.min_words = 1,
+		.max_words = WORDS_MAX,
+		.opts = rows,
+		.n_opts = ARRAY_SIZE(rows),
+	};
+
+	return command_main(&manual, argc, argv, pause_all, &opts);
+}
+
+struct resume_opts {
+	struct verb verb;
+	bool is_files;
+};
+
+static int resume_all(struct command *c, struct err *err)
+{
+	struct resume_opts *o = c->arg;
+	auto_json json_t *body = json_pack("{s:b}", "memory", !o->is_files);
+
+	o->verb.body = body;
+	c->arg = &o->verb;
+	return post_all(c, err);
 }
 
 int cmd_resume(int argc, char **argv)
 {
-	return rest(
-		"resume",
-		"Lets paused sandboxes go on, and starts stopped persistent ones over their files.",
-		"  cloche resume agent", argc, argv);
+	struct resume_opts opts = {.verb = {.name = "resume"}};
+	const struct opt rows[] = {
+		{0, "files", OPT_FLAG, &opts.is_files, NULL,
+	         "of one that is paused on disk: over its files alone, its programs are lost"},
+	};
+	const struct manual manual = {
+		.name = "resume",
+		.synopsis = "[OPTIONS] SANDBOX…",
+		.about = "Lets paused sandboxes go on, and starts stopped persistent ones over "
+			 "their files.",
+		.examples = "  cloche resume agent",
+		.min_words = 1,
+		.max_words = WORDS_MAX,
+		.opts = rows,
+		.n_opts = ARRAY_SIZE(rows),
+	};
+
+	return command_main(&manual, argc, argv, resume_all, &opts);
 }
 
 static int extend(struct command *c, struct err *err)

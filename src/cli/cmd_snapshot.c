@@ -9,7 +9,7 @@
 
 struct snapshot_opts {
 	const char *name, *sandbox;
-	bool has_memory;
+	bool has_memory, closes;
 	uint64_t expires_in_ms, keep_last;
 };
 
@@ -24,6 +24,8 @@ static int snapshot_create(struct command *c, struct err *err)
 		(void)json_object_set_new(body, "name", json_string(o->name));
 	if (o->has_memory)
 		(void)json_object_set_new(body, "memory", json_true());
+	if (o->closes)
+		(void)json_object_set_new(body, "on_connection", json_string("close"));
 	if (o->expires_in_ms)
 		(void)json_object_set_new(body, "expires_in_ms",
 		                          json_integer((json_int_t)o->expires_in_ms));
@@ -126,11 +128,11 @@ static const struct subcommand subcommands[] = {
          "  cloche snapshot create --name before-upgrade agent\n"
          "  cloche snapshot create --keep-last 5 agent\n"
          "  cloche create --snapshot before-upgrade",
-         .n_words = 1, .n_opts = 4},
+         .n_words = 1, .n_opts = 5},
 	{"ls", snapshot_ls, "[OPTIONS]",
          "Lists snapshots, the newest first. SIZE is all that one refers to, OWN what it is "
          "charged for:\nwhat no earlier snapshot of the same sandbox has.",
-         "  cloche snapshot ls\n  cloche snapshot ls --sandbox agent", .first_opt = 4, .n_opts = 1},
+         "  cloche snapshot ls\n  cloche snapshot ls --sandbox agent", .first_opt = 5, .n_opts = 1},
 	{"inspect", snapshot_inspect, "[OPTIONS] SNAPSHOT",
          "Shows all that is known of a snapshot.", "  cloche snapshot inspect before-upgrade",
          .n_words = 1},
@@ -155,6 +157,8 @@ int cmd_snapshot(int argc, char **argv)
 		{0, "name", OPT_TEXT, &opts.name, "NAME",
 	         "call it so; names are the project's own"},
 		{0, "memory", OPT_FLAG, &opts.has_memory, NULL, "save running processes too"},
+		{0, "close-connections", OPT_FLAG, &opts.closes, NULL,
+	         "copies find open TCP connections closed; else --memory is refused with one"},
 		{0, "expires-in", OPT_MS, &opts.expires_in_ms, "TIME", "remove it after this long"},
 		{0, "keep-last", OPT_NUMBER, &opts.keep_last, "N",
 	         "remove older ones of this sandbox but so many; those with a name stay"},

@@ -189,6 +189,7 @@ void life_opts_to_json(const struct life_opts *l, json_t *body)
 {
 	put_number(body, "idle_timeout_ms", l->idle_timeout_ms);
 	put_text(body, "on_timeout", l->on_timeout);
+	put_text(body, "on_idle", l->on_idle);
 	put_flag(body, "persistent", l->is_persistent);
 	put_flag(body, "auto_resume", l->auto_resumes);
 	put_flag(body, "get_or_create", l->is_get);

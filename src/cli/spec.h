@@ -15,7 +15,7 @@ struct sandbox_opts {
 
 struct life_opts { /* of one that stays */
 	uint64_t timeout_ms, idle_timeout_ms;
-	const char *on_timeout;
+	const char *on_timeout, *on_idle;
 	bool is_persistent, auto_resumes, is_get;
 };
 
@@ -43,6 +43,7 @@ struct life_opts { /* of one that stays */
 	{0, "timeout",       OPT_MS,   &(l).timeout_ms,      "TIME",   "end it this long after its creation (default: the daemon's)"},      \
 	{0, "idle-timeout",  OPT_MS,   &(l).idle_timeout_ms, "TIME",   "end it when nothing ran in it for this long"},                      \
 	{0, "on-timeout",    OPT_TEXT, &(l).on_timeout,      "ACTION", "how it is ended then: delete, stop or pause (persistent: stop)"},   \
+	{0, "on-idle",       OPT_TEXT, &(l).on_idle,         "ACTION", "the same for --idle-timeout alone; pause: the next command resumes it"}, \
 	{0, "persistent",    OPT_FLAG, &(l).is_persistent,   NULL,     "keep its files when it ends, until it is removed"},                 \
 	{0, "auto-resume",   OPT_FLAG, &(l).auto_resumes,    NULL,     "when it is paused, the next command resumes it"},                   \
 	{0, "get-or-create", OPT_FLAG, &(l).is_get,          NULL,     "take the one of that name if there is one, and resume it"}

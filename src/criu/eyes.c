@@ -15,6 +15,9 @@
  *	prlimit64()	of another's process needs CAP_SYS_RESOURCE, which a host may lack.
  *	getsockopt()	Since Linux 6.16 only unix sockets can be asked for SO_PASSCRED and
  *			SO_PASSSEC; no other has them on.
+ *	ptrace()	The kernel takes the extended registers of a thread only as a whole, and
+ *			CRIU knows fewer than processors with AMX have. What it does not know its
+ *			own code in the thread has not touched, either.
  *	setsockopt()	SO_MARK 0 and the like need CAP_NET_ADMIN over the net namespace, which
  *			nobody inside has; what is asked for is what a new socket has anyway.
  *
@@ -22,6 +25,7 @@
  * Nothing of this outlives the exec: what CRIU runs is shown the world as it is.
  */
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -31,14 +35,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define MOUNTS_MAX 1024
 #define LINE_SIZE  4352 /* a path and what stands before it */
+#define XSTATE_MAX (64 * 1024)
 
 int open64(const char *path, int flags, ...);
 int openat64(int dir_fd, const char *path, int flags, ...);
@@ -46,6 +53,7 @@ int openat64(int dir_fd, const char *path, int flags, ...);
 static long (*next_syscall)(long number, ...);
 static int (*next_getsockopt)(int fd, int level, int name, void *value, socklen_t *len);
 static int (*next_setsockopt)(int fd, int level, int name, const void *value, socklen_t len);
+static long (*next_ptrace)(int request, ...);
 static int root_fd = -1;
 static int mounts[MOUNTS_MAX];
 static size_t n_mounts;
@@ -84,7 +92,8 @@ __attribute__((constructor)) static void open_eyes(void)
 	*(void **)&next_syscall = dlsym(RTLD_NEXT, "syscall");
 	*(void **)&next_getsockopt = dlsym(RTLD_NEXT, "getsockopt");
 	*(void **)&next_setsockopt = dlsym(RTLD_NEXT, "setsockopt");
-	if (!next_syscall || !next_getsockopt || !next_setsockopt)
+	*(void **)&next_ptrace = dlsym(RTLD_NEXT, "ptrace");
+	if (!next_syscall || !next_getsockopt || !next_setsockopt || !next_ptrace)
 		abort();
 	if (pid)
 		look_around(pid);
@@ -368,4 +377,38 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 	default:
 		return r;
 	}
+}
+
+/* The thread's registers as they are, with those that are given over them. */
+static long set_whole(long pid, const struct iovec *given)
+{
+	static _Alignas(64) char bytes[XSTATE_MAX];
+	struct iovec whole = {bytes, sizeof(bytes)};
+	void *const which = (void *)(unsigned long)NT_X86_XSTATE;
+
+	if (next_ptrace(PTRACE_GETREGSET, pid, which, &whole) < 0)
+		return -1;
+	if (given->iov_len >= whole.iov_len) {
+		errno = EFAULT;
+		return -1;
+	}
+	(void)memcpy(bytes, given->iov_base, given->iov_len);
+	return next_ptrace(PTRACE_SETREGSET, pid, which, &whole);
+}
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	long pid, which, r;
+	void *data;
+	va_list args;
+
+	va_start(args, request);
+	pid = va_arg(args, long);
+	which = va_arg(args, long);
+	data = va_arg(args, void *);
+	va_end(args);
+	r = next_ptrace(request, pid, which, data);
+	if (r < 0 && errno == EFAULT && request == PTRACE_SETREGSET && which == NT_X86_XSTATE)
+		return set_whole(pid, data);
+	return r;
 }

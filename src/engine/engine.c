@@ -14,7 +14,7 @@ static const char *const names[] = {
 	[WALL_CPU_LIMIT] = "cpu_limit",        [WALL_PIDS_LIMIT] = "pids_limit",
 	[WALL_DISK_LIMIT] = "disk_limit",      [WALL_INODE_LIMIT] = "inode_limit",
 	[WALL_NET_LINKLESS] = "net_linkless",  [WALL_OWN_KERNEL] = "own_kernel",
-	[WALL_HARDWARE] = "hardware",
+	[WALL_HARDWARE] = "hardware",          [WALL_MEMORY_SNAPSHOTS] = "memory_snapshots",
 };
 static_assert(ARRAY_SIZE(names) == WALL_COUNT, "a wall has no name");
 

@@ -53,7 +53,9 @@ struct snapshot_spec {
 	uint32_t is_brief;   /* 1: it need not outlive a crash of the host */
 	/* With memory: 1: a TCP connection that is open is closed in the copy, 0: it is refused. */
 	uint32_t closes_connections;
-	uint32_t reserved;
+	/* With memory: 1: the guest does not go on. From when it was told of on it stands still,
+	 * until kill(), or until freeze() lets it go on after all. */
+	uint32_t is_last;
 };
 
 struct snapshot_info {
@@ -126,6 +128,8 @@ enum wall {
 	WALL_NET_LINKLESS,
 	WALL_OWN_KERNEL,
 	WALL_HARDWARE,
+	/* No wall, and only ever a gap: the memory of this engine's guests cannot be saved here. */
+	WALL_MEMORY_SNAPSHOTS,
 	WALL_COUNT,
 };
 const char *wall_name(enum wall wall); /* "user_namespace", … */

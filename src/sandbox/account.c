@@ -123,7 +123,7 @@ static void on_reading(const struct msg_reply *reply, int fd, void *arg)
 	if (fd >= 0)
 		(void)close(fd);
 	s->reading = 0;
-	if (reply->err.code == ERR_NONE && s->meter && s->link)
+	if (reply->err.code == ERR_NONE && s->meter && sandbox_has_guest(s))
 		meter_read(s->meter, &reply->usage);
 }
 
@@ -153,7 +153,7 @@ static void end_if_spent(struct sandbox *s)
 	const struct quota_owner owner = owner_of(s);
 	struct err err;
 
-	if (quota && s->link && quota_is_spent(quota, &owner, &err))
+	if (quota && sandbox_has_guest(s) && quota_is_spent(quota, &owner, &err))
 		sandbox_end(s, END_POLICY,
 		            json_pack("{s:s, s:s, s:s}", "what", err.quota.what, "limit",
 		                      err.quota.limit, "current", err.quota.current),
@@ -172,7 +172,7 @@ static void look(struct loop *loop, void *arg)
 		if (!s->meter || s->reading || s->read_next_us > now)
 			continue;
 		s->read_next_us = now + period_us;
-		if (s->link)
+		if (sandbox_has_guest(s))
 			ask_reading(s);
 		else
 			meter_tick(s->meter);
@@ -253,11 +253,11 @@ void account_adopt(struct sandbox *s)
 	const struct quota_owner owner = owner_of(s);
 
 	if (s->fleet->config.quota) {
-		s->held = sandbox_is_alive(s) ? held_by(&s->limits) : held_at_rest(s);
+		s->held = s->place == PLACE_ALIVE ? held_by(&s->limits) : held_at_rest(s);
 		quota_take(s->fleet->config.quota, &owner, &s->held);
 	}
-	if (meters_of(s) && (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSING ||
-	                     s->state == SANDBOX_PAUSED))
+	if (meters_of(s) && s->place == PLACE_ALIVE && s->state != SANDBOX_CREATING &&
+	    s->state != SANDBOX_STOPPING)
 		start(s, steady_at(s->created_us));
 	else if (meters_of(s))
 		s->meter = meter_find(meters_of(s), s->id);
@@ -321,6 +321,18 @@ static void end_meter(struct sandbox *s)
 	jot_drop(s->fleet->jots, &s->calls_jot); /* all are in the meter's row */
 }
 
+/* Its snapshot has a meter of its own; a layer that is kept beside it goes on being charged. */
+static void hold_meter(struct sandbox *s)
+{
+	struct guest_usage last = s->last_usage;
+
+	if (!s->meter || !s->has_last_usage)
+		return;
+	if (!s->is_kept)
+		last.disk_bytes = 0;
+	meter_hold(s->meter, &last, clock_steady_us());
+}
+
 static void release(struct sandbox *s)
 {
 	const struct quota_held rest = held_at_rest(s);
@@ -330,7 +342,8 @@ static void release(struct sandbox *s)
 
 void account_on_move(struct sandbox *s, enum sandbox_state next)
 {
-	if (next == SANDBOX_STOPPED || next == SANDBOX_FAILED)
+	if (next == SANDBOX_STOPPED || next == SANDBOX_FAILED ||
+	    (next == SANDBOX_PAUSED && s->paused_in[0]))
 		release(s);
 	if (!meters_of(s))
 		return;
@@ -351,8 +364,11 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 	case SANDBOX_CREATING: /* again: another run with counters of its own */
 		s->has_last_usage = false;
 		break;
-	case SANDBOX_PAUSING:
 	case SANDBOX_PAUSED:
+		if (s->paused_in[0])
+			hold_meter(s);
+		break;
+	case SANDBOX_PAUSING:
 	case SANDBOX_STATE_COUNT:
 		break;
 	}

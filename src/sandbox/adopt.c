@@ -7,6 +7,7 @@
  *	running, paused   not               the books are closed: guest_crash, or host_restart
  *	creating          alive             its creator is gone: it is ended
  *	creating          not               the row goes
+ *	paused on disk    either            pause.c
  *	stopping          either            it is deleted, or stopped, to the end
  *	ended, or none    alive             it is deleted at the broker
  *	kept              a layer           it can be resumed
@@ -222,6 +223,10 @@ static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
 			fleet_on_ended(s->fleet, s);
 			sandbox_note(s);
 		}
+	}
+	if (s->paused_in[0] && sandbox_is_alive(s) && s->state != SANDBOX_STOPPING) {
+		pause_adopt(s, is_alive);
+		return;
 	}
 	switch (s->state) {
 	case SANDBOX_CREATING:

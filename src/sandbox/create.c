@@ -34,6 +34,10 @@ void create_await(struct sandbox *s)
 
 void create_fail(struct sandbox *s, const struct err *err)
 {
+	if (s->paused_in[0]) {
+		pause_on_failed(s, err);
+		return;
+	}
 	if (s->spare)
 		pool_on_failed(s, err);
 	else
@@ -63,7 +67,8 @@ static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
 	s->ask = 0;
 	if (reply->err.code == ERR_NONE && fd >= 0) {
 		s->isolation = reply->isolation;
-		sandbox_make_link(s);
+		if (!s->link) /* else it comes back with all that it had */
+			sandbox_make_link(s);
 		carry_rejoin(s);
 		link_attach(s->link, fd);
 		return;
@@ -87,9 +92,11 @@ int create_ask(struct sandbox *s, struct err *err)
 	req.create.is_resumed = s->resumes > 0 && s->is_persistent;
 	if (s->rolls_to[0])
 		memcpy(req.create.snapshot, s->rolls_to, sizeof(req.create.snapshot));
+	else if (s->paused_in[0])
+		memcpy(req.create.snapshot, s->paused_in, sizeof(req.create.snapshot));
 	else if (s->resumes == 0)
 		memcpy(req.create.snapshot, s->snapshot_id, sizeof(req.create.snapshot));
-	req.create.with_memory = s->carried != NULL;
+	req.create.with_memory = s->paused_in[0] ? !s->wakes_cold : s->carried != NULL;
 	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
 }
 
@@ -202,6 +209,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	s->timeout_ms = timeout_ms;
 	s->idle_timeout_ms = spec->idle_timeout_ms;
 	(void)!spec_on_timeout(spec->on_timeout, spec->is_persistent, &s->on_timeout, NULL);
+	(void)!spec_on_idle(spec->on_idle, &s->on_idle, NULL);
 	s->is_persistent = s->is_kept = spec->is_persistent;
 	s->auto_resumes = spec->auto_resumes;
 	s->ends_with_caller = spec->ends_with_caller;

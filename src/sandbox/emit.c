@@ -103,6 +103,18 @@ static void emit_rest(const struct sandbox *s, enum event_type type)
 	event_end(&ev);
 }
 
+static void emit_paused(const struct sandbox *s)
+{
+	struct event ev;
+	struct json_writer *w = begin(&ev, s, EVENT_SANDBOX_PAUSED);
+
+	json_put_u64(w, "resumes", s->resumes);
+	json_put_str(w, "to", s->paused_in[0] ? "disk" : "memory");
+	json_put_str(w, "cause",
+	             s->pause_cause == END_NONE ? NULL : end_cause_name(s->pause_cause));
+	event_end(&ev);
+}
+
 static void emit_running(const struct sandbox *s)
 {
 	uint64_t now_us = clock_wall_us();
@@ -126,7 +138,7 @@ void emit_moved(const struct sandbox *s, enum sandbox_state from)
 			emit_rest(s, EVENT_SANDBOX_RESUMED);
 		return;
 	case SANDBOX_PAUSED:
-		emit_rest(s, EVENT_SANDBOX_PAUSED);
+		emit_paused(s);
 		return;
 	case SANDBOX_STOPPING:
 		emit_stopping(s);

@@ -57,6 +57,7 @@ static void on_gone(struct sandbox *s)
 		return;
 	}
 	s->is_undone = false;
+	pause_forget(s);
 	if (s->is_deleted)
 		exec_remove_all(s);
 	sandbox_move(s, is_failure(s->end.cause) ? SANDBOX_FAILED : SANDBOX_STOPPED);
@@ -171,7 +172,10 @@ void sandbox_end_again(struct sandbox *s)
 static void on_timer(struct loop *loop, void *arg)
 {
 	(void)loop;
-	ask_delete(arg);
+	if (pause_is_on_disk(arg))
+		pause_try_again(arg);
+	else
+		ask_delete(arg);
 }
 
 void end_init(struct sandbox *s)
@@ -258,6 +262,8 @@ void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
 	char message[120];
 	struct err err;
 
+	if (pause_is_on_disk(s)) /* it was about to be ended, and has it all behind it */
+		return;
 	if (cause_is_shortage(reply)) {
 		cause = END_OOM;
 		detail = cause_describe_shortage(s, &reply->ended.shortage, message,

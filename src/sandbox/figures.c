@@ -84,7 +84,7 @@ static void on_usage(const struct msg_reply *reply, int fd, void *arg)
 
 	if (fd >= 0)
 		(void)close(fd);
-	if (err.code == ERR_NONE && s && s->meter && s->link) {
+	if (err.code == ERR_NONE && s && s->meter && sandbox_has_guest(s)) {
 		meter_read(s->meter, &reply->usage);
 		q->figures.is_live = true;
 		q->figures.now = reply->usage;
@@ -106,7 +106,7 @@ int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err 
 	memcpy(q->project_id, s->project_id, sizeof(q->project_id));
 	memcpy(q->figures.id, s->id, sizeof(q->figures.id));
 	memcpy(req.id, s->id, sizeof(req.id));
-	if (s->link) {
+	if (sandbox_has_guest(s)) {
 		r = host_ask(s->fleet->host, &req, on_usage, q, NULL, err);
 	} else {
 		r = read_total(q, s, err);

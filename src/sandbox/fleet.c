@@ -240,7 +240,9 @@ void fleet_attach(struct fleet *fleet, struct sandbox *s)
 {
 	list_append(&fleet->all, &s->link_all);
 	HASH_ADD_KEYPTR(by_id, fleet->by_id, s->id, strlen(s->id), s);
-	if (sandbox_is_alive(s))
+	if (s->state == SANDBOX_PAUSED && s->paused_in[0])
+		set_place(fleet, s, PLACE_KEPT);
+	else if (sandbox_is_alive(s))
 		set_place(fleet, s, PLACE_ALIVE);
 	else
 		set_place(fleet, s, s->is_kept ? PLACE_KEPT : PLACE_ENDED);
@@ -266,6 +268,12 @@ void fleet_on_ended(struct fleet *fleet, struct sandbox *s)
 	}
 	drop_name(fleet, s);
 	set_place(fleet, s, PLACE_ENDED);
+}
+
+void fleet_on_rested(struct fleet *fleet, struct sandbox *s)
+{
+	set_place(fleet, s, PLACE_KEPT);
+	pool_look(fleet->pool);
 }
 
 void fleet_on_revived(struct fleet *fleet, struct sandbox *s)

@@ -5,7 +5,8 @@
  * common, and goes with the last of them.
  *
  * A fork has what its source has, its environment, limits and network policy among it, unless the
- * caller says otherwise; name, tokens and everything else that is an identity is its own.
+ * caller says otherwise. Of one that is paused on disk the snapshot is there already. Name, tokens
+ * and everything else that is an identity is its own.
  */
 #include "base/log.h"
 #include "sandbox/network.h"
@@ -19,7 +20,7 @@ struct fork {
 	struct fork_spec spec;
 	char *name; /* or NULL */
 	json_t *tags, *env, *network;
-	char *on_timeout;
+	char *on_timeout, *on_idle;
 	struct snapshot *sn;
 	char snapshot_id[ID_SIZE];
 	uint32_t left;
@@ -38,6 +39,7 @@ static void fork_free(struct fork *f)
 	json_decref(f->env);
 	json_decref(f->network);
 	free(f->on_timeout);
+	free(f->on_idle);
 	free(f->name);
 	free(f);
 }
@@ -76,6 +78,7 @@ static void start_one(struct fork *f, uint32_t i)
 	spec.env = f->env;
 	spec.network = f->network;
 	spec.on_timeout = f->on_timeout;
+	spec.on_idle = f->on_idle;
 	if (f->name) {
 		(void)snprintf(name, sizeof(name), f->spec.count > 1 ? "%s-%u" : "%s", f->name,
 		               i + 1);
@@ -83,6 +86,18 @@ static void start_one(struct fork *f, uint32_t i)
 	}
 	if (sandbox_create(f->fleet, f->project_id, &spec, on_one, one, &err) < 0)
 		on_one(NULL, &err, one);
+}
+
+static void start_all(struct loop *loop, void *arg)
+{
+	struct fork *f = arg;
+
+	(void)loop;
+	f->left = f->spec.count + 1; /* one more: it is not over while it begins */
+	for (uint32_t i = 0; i < f->spec.count; i++)
+		start_one(f, i);
+	if (--f->left == 0)
+		finish(f);
 }
 
 static void on_snapshot(struct snapshot *sn, const struct err *err, void *arg)
@@ -95,11 +110,7 @@ static void on_snapshot(struct snapshot *sn, const struct err *err, void *arg)
 		return;
 	}
 	memcpy(f->snapshot_id, sn->id, sizeof(f->snapshot_id));
-	f->left = f->spec.count + 1; /* one more: it is not over while it begins */
-	for (uint32_t i = 0; i < f->spec.count; i++)
-		start_one(f, i);
-	if (--f->left == 0)
-		finish(f);
+	start_all(f->fleet->config.loop, f);
 }
 
 static json_t *read_network(const struct sandbox *s)
@@ -131,6 +142,7 @@ static struct fork *fork_new(const struct sandbox *s, const struct fork_spec *sp
 	f->env = asked->env ? json_deep_copy(asked->env) : NULL;
 	f->network = asked->network ? json_deep_copy(asked->network) : read_network(s);
 	f->on_timeout = asked->on_timeout ? xstrdup(asked->on_timeout) : NULL;
+	f->on_idle = asked->on_idle ? xstrdup(asked->on_idle) : NULL;
 	f->spec.sandbox.exec_limits = s->exec_limits;
 	if (!asked->timeout_ms)
 		f->spec.sandbox.timeout_ms = s->timeout_ms;
@@ -157,6 +169,12 @@ int sandbox_fork(struct sandbox *s, const struct fork_spec *spec, const struct f
 	f = fork_new(s, spec);
 	f->ops = *ops;
 	f->arg = arg;
+	if (pause_is_on_disk(s)) {
+		f->spec.sandbox.has_no_memory = !spec->has_memory;
+		memcpy(f->snapshot_id, s->paused_in, sizeof(f->snapshot_id));
+		loop_defer(s->fleet->config.loop, start_all, f);
+		return 0;
+	}
 	r = snapshot_take(s, &wish, on_snapshot, f, err);
 	if (r < 0)
 		fork_free(f);

@@ -199,6 +199,10 @@ static void on_seal(const struct msg_reply *reply, int fd, void *arg)
 
 static int check_state(const struct sandbox *s, struct err *err)
 {
+	if (pause_is_on_disk(s) && !s->is_kept) {
+		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is paused on disk", s->id);
+		return err_hint(err, "resume it first");
+	}
 	switch (s->state) {
 	case SANDBOX_RUNNING:
 	case SANDBOX_PAUSING:

@@ -77,8 +77,15 @@ struct sandbox {
 	bool is_shown;       /* as in the spec; of one that lives no longer than this process */
 	char snapshot_id[ID_SIZE]; /* that it was started from, or "" */
 	uint64_t base_bytes;       /* of that one's files */
-	char rolls_to[ID_SIZE];    /* a snapshot that it is started over next (rollback.c), or "" */
-	char *user, *cwd;          /* of its execs by default, as the template says; or NULL */
+	/* pause.c */
+	char paused_in[ID_SIZE];    /* the snapshot that it is paused in, on disk; or "" */
+	enum end_cause pause_cause; /* END_NONE: somebody asked for it */
+	bool is_saving;             /* on its way there */
+	bool falls_back;            /* to a pause in memory, since it could not be saved */
+	bool is_unsaved;            /* it could not: told by create_err when its link is up again */
+	bool wakes_cold;            /* without its memory */
+	char rolls_to[ID_SIZE]; /* a snapshot that it is started over next (rollback.c), or "" */
+	char *user, *cwd;       /* of its execs by default, as the template says; or NULL */
 	struct guest_limits limits;
 	struct exec_limits exec_limits;
 	uint64_t created_us;
@@ -93,9 +100,10 @@ struct sandbox {
 	/* life.c */
 	uint64_t timeout_ms, idle_timeout_ms; /* 0 = none */
 	enum timeout_action on_timeout;
-	uint64_t deadline_us; /* steady; 0 = none */
-	uint64_t left_us;     /* of its lifetime, while it is paused; LIFE_FOREVER = no end */
-	uint64_t active_us;   /* steady: the last activity that was seen */
+	enum timeout_action on_idle; /* ON_TIMEOUT_COUNT: as on_timeout */
+	uint64_t deadline_us;        /* steady; 0 = none */
+	uint64_t left_us;   /* of its lifetime, while it is paused; LIFE_FOREVER = no end */
+	uint64_t active_us; /* steady: the last activity that was seen */
 	struct loop_timer *lifetime, *idle;
 	struct link *link;
 	bool is_rejoining;
@@ -176,6 +184,7 @@ must_check int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, stru
 must_check int spec_idle_timeout(uint64_t timeout_ms, struct err *err);
 must_check int spec_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret,
                                struct err *err);
+must_check int spec_on_idle(const char *word, enum timeout_action *ret, struct err *err);
 must_check int spec_check_name(const char *name, struct err *err);
 
 /* record.c: the sandbox's row. */
@@ -216,11 +225,25 @@ void life_go_on(struct sandbox *s);
 void life_end(struct sandbox *s);
 void life_update(struct sandbox *s, bool has_new_timeout); /* after a change of its settings */
 uint64_t life_expires_us(const struct sandbox *s);         /* by the wall clock; 0 = never */
+enum timeout_action life_on_idle(const struct sandbox *s);
 
 /* wake.c */
 void wake_on_ended(struct sandbox *s); /* resumes it if somebody waits for that */
 void wake_rejoin(struct sandbox *s);   /* after a restart: freezes or thaws what was under way */
 void wake_cancel(struct sandbox *s, const struct err *err); /* it ends: nobody waits any more */
+must_check int wake_check_start(struct sandbox *s, struct err *err); /* is there room for it? */
+void wake_thaw(struct sandbox *s); /* one that is pausing, and cannot be saved */
+
+/* pause.c: to disk and back. */
+bool pause_is_on_disk(const struct sandbox *s);
+bool sandbox_has_guest(const struct sandbox *s); /* that the broker can be asked about */
+void pause_wake(struct sandbox *s);              /* a paused one, for its callers */
+void pause_try_again(struct sandbox *s);         /* to put it away */
+void pause_on_running(struct sandbox *s);        /* if it was paused on disk */
+void pause_on_link(struct sandbox *s);           /* it is up again */
+void pause_on_failed(struct sandbox *s, const struct err *err); /* it could not be woken */
+void pause_forget(struct sandbox *s); /* it is not, or no more: its snapshot goes */
+void pause_adopt(struct sandbox *s, bool is_alive);
 
 /* sandbox.c */
 struct sandbox *sandbox_alloc(struct fleet *fleet);
@@ -231,7 +254,8 @@ void sandbox_free_later(struct sandbox *s);
 void sandbox_begin(struct sandbox *s); /* it runs, and its creator is told */
 void sandbox_move(struct sandbox *s, enum sandbox_state next);
 void sandbox_make_link(struct sandbox *s);
-void sandbox_rejoin(struct sandbox *s); /* a living one at the start: connects to its agent */
+void sandbox_rejoin(struct sandbox *s);    /* a living one at the start: connects to its agent */
+void sandbox_reconnect(struct sandbox *s); /* if its link is down */
 bool sandbox_is_alive(const struct sandbox *s); /* not yet stopped or failed */
 /* Calls fn from the loop with s or err; fn may be NULL. */
 void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct sandbox *s,
@@ -298,6 +322,7 @@ void rollback_on_failed(struct sandbox *s);
 void fleet_attach(struct fleet *fleet, struct sandbox *s);
 void fleet_detach(struct fleet *fleet, struct sandbox *s);
 void fleet_on_ended(struct fleet *fleet, struct sandbox *s);   /* it became stopped or failed */
+void fleet_on_rested(struct fleet *fleet, struct sandbox *s);  /* paused: nothing of it runs */
 void fleet_on_revived(struct fleet *fleet, struct sandbox *s); /* a kept one is alive again */
 void fleet_rename(struct fleet *fleet, struct sandbox *s, const char *name);
 void fleet_give_up(struct fleet *fleet); /* there is no broker to work with */

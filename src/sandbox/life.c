@@ -46,19 +46,26 @@ static void arm(struct sandbox *s)
 	                                : UINT64_MAX);
 }
 
-static void act(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
+enum timeout_action life_on_idle(const struct sandbox *s)
 {
+	return s->on_idle < ON_TIMEOUT_COUNT ? s->on_idle : s->on_timeout;
+}
+
+static void act(struct sandbox *s, enum timeout_action action, enum end_cause cause, json_t *detail,
+                const char *message)
+{
+	const struct pause_wish wish = {.cause = cause};
 	struct err err;
 
-	if (s->on_timeout == ON_TIMEOUT_PAUSE) {
+	if (action == ON_TIMEOUT_PAUSE) {
 		log_info("sandbox.pausing", "id=%s cause=%s", s->id, end_cause_name(cause));
-		if (sandbox_pause(s, NULL, NULL, &err) == 0) {
+		if (sandbox_pause_as(s, &wish, NULL, NULL, &err) == 0) {
 			json_decref(detail);
 			return;
 		}
 		log_warn("sandbox.unpaused", "id=%s error='%s'", s->id, err.message);
 	}
-	if (s->on_timeout == ON_TIMEOUT_DELETE)
+	if (action == ON_TIMEOUT_DELETE)
 		s->is_kept = false;
 	sandbox_end(s, cause, detail, message);
 }
@@ -80,7 +87,8 @@ static void on_lifetime(struct loop *loop, void *arg)
 		create_fail(s, &err);
 		return;
 	}
-	act(s, END_TIMEOUT, json_pack("{s:I}", "timeout_ms", (json_int_t)s->timeout_ms), message);
+	act(s, s->on_timeout, END_TIMEOUT,
+	    json_pack("{s:I}", "timeout_ms", (json_int_t)s->timeout_ms), message);
 }
 
 /* Every channel is something going on, but for interpreters that wait for code, and execs that have
@@ -111,8 +119,8 @@ static void on_idle(struct loop *loop, void *arg)
 	}
 	(void)snprintf(message, sizeof(message), "nothing happened in it for %" PRIu64 " ms",
 	               s->idle_timeout_ms);
-	act(s, END_IDLE, json_pack("{s:I}", "idle_timeout_ms", (json_int_t)s->idle_timeout_ms),
-	    message);
+	act(s, life_on_idle(s), END_IDLE,
+	    json_pack("{s:I}", "idle_timeout_ms", (json_int_t)s->idle_timeout_ms), message);
 }
 
 void sandbox_touch(struct sandbox *s)

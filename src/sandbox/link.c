@@ -46,8 +46,10 @@ const struct link_timing link_timing_usual = {
 	.frame_us = 20,
 };
 
-static void link_down(struct link *l, bool is_hostile, const struct err *why)
+void link_hang_up(struct link *l)
 {
+	if (l->state == LINK_DOWN)
+		return;
 	loop_io_removep(&l->io);
 	(void)close(take_fd(&l->fd));
 	l->state = LINK_DOWN;
@@ -59,6 +61,11 @@ static void link_down(struct link *l, bool is_hostile, const struct err *why)
 	loop_timer_set(l->beat, UINT64_MAX);
 	buf_done(&l->in);
 	buf_done(&l->out);
+}
+
+static void link_down(struct link *l, bool is_hostile, const struct err *why)
+{
+	link_hang_up(l);
 	l->ops->on_down(why, is_hostile, l->arg);
 }
 
@@ -399,6 +406,11 @@ void link_attach(struct link *l, int fd)
 		log_error("link.attach", "error='%s'", strerror(-r));
 	/* One that could not be set up is found silent. */
 	loop_timer_set_in(l->beat, r < 0 ? 0 : l->timing.greet_us);
+}
+
+bool link_is_down(const struct link *l)
+{
+	return l->state == LINK_DOWN;
 }
 
 bool link_is_up(const struct link *l)

@@ -77,8 +77,11 @@ struct link *link_new(struct loop *loop, const char *hostname, const struct link
                       const struct link_ops *ops, void *arg);
 void link_free(struct link *l);           /* its channels are closed and not called */
 void link_attach(struct link *l, int fd); /* owns fd; must be down */
+/* Lets go of the connection, if there is one, without a word to the owner. Channels stay. */
+void link_hang_up(struct link *l);
 /* What is queued leaves now: whoever dies then, the agent has it. */
 void link_flush(struct link *l);
+bool link_is_down(const struct link *l); /* without a connection */
 bool link_is_up(const struct link *l);
 bool link_is_healthy(const struct link *l); /* up, and answering */
 size_t link_channels(const struct link *l);

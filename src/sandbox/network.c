@@ -314,6 +314,10 @@ static void network_step(struct network *n)
 
 	if (is_busy(n) || !sandbox_is_alive(s) || s->state == SANDBOX_STOPPING)
 		return;
+	if (pause_is_on_disk(s)) { /* nothing runs: it is in force before anything does again */
+		tell(n, NULL);
+		return;
+	}
 	if (n->applied == n->version) {
 		if (!n->trust)
 			tell(n, NULL);

@@ -89,6 +89,8 @@ static void put_template(struct json_writer *w, const struct sandbox *s)
 	json_put_str(w, "snapshot_id", s->snapshot_id);
 	json_put_u64(w, "base_bytes", s->base_bytes);
 	json_put_str(w, "rolls_to", s->rolls_to);
+	json_put_str(w, "paused_in", s->paused_in);
+	json_put_u64(w, "pause_cause", s->pause_cause);
 }
 
 static int row_json(const struct sandbox *s, struct buf *out)
@@ -106,6 +108,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_u64(&w, "timeout_ms", s->timeout_ms);
 	json_put_u64(&w, "idle_timeout_ms", s->idle_timeout_ms);
 	json_put_u64(&w, "on_timeout", s->on_timeout);
+	json_put_u64(&w, "on_idle", s->on_idle);
 	json_put_u64(&w, "deadline_us", s->deadline_us);
 	json_put_u64(&w, "left_us", s->left_us);
 	json_put_bool(&w, "is_persistent", s->is_persistent);
@@ -197,7 +200,7 @@ static int read_isolation(const json_t *object, struct isolation *ret)
 static void note_boot(struct sandbox *s, const char *boot_id)
 {
 	if (strcmp(boot_id, s->fleet->boot_id) == 0 || !sandbox_is_alive(s) ||
-	    s->end.cause != END_NONE)
+	    s->end.cause != END_NONE || s->paused_in[0])
 		return;
 	s->end.cause = END_HOST_RESTART;
 	s->end.detail = json_pack("{s:s, s:s}", "boot_id", boot_id, "now", s->fleet->boot_id);
@@ -219,7 +222,8 @@ static int read_row(struct sandbox *s, const json_t *object)
 	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
 	const char *template = "host", *image = NULL, *user = NULL, *cwd = NULL;
-	const char *snapshot_id = "", *rolls_to = "";
+	const char *snapshot_id = "", *rolls_to = "", *paused_in = "";
+	uint64_t on_idle = ON_TIMEOUT_COUNT, pause_cause = END_NONE;
 	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0, execs_max = 0;
 	const struct json_field fields[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
@@ -231,6 +235,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"timeout_ms", JSON_FIELD_U64, &s->timeout_ms, true},
 		{"idle_timeout_ms", JSON_FIELD_U64, &s->idle_timeout_ms},
 		{"on_timeout", JSON_FIELD_U64, &on_timeout, .max = ON_TIMEOUT_COUNT - 1},
+		{"on_idle", JSON_FIELD_U64, &on_idle, .max = ON_TIMEOUT_COUNT},
 		{"expires_us", JSON_FIELD_U64, &expires_us}, /* of version 1: by the wall clock */
 		{"deadline_us", JSON_FIELD_U64, &s->deadline_us},
 		{"left_us", JSON_FIELD_U64, &s->left_us},
@@ -261,6 +266,8 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"snapshot_id", JSON_FIELD_STRING, &snapshot_id},
 		{"base_bytes", JSON_FIELD_U64, &s->base_bytes},
 		{"rolls_to", JSON_FIELD_STRING, &rolls_to},
+		{"paused_in", JSON_FIELD_STRING, &paused_in},
+		{"pause_cause", JSON_FIELD_U64, &pause_cause, .max = END_CAUSE_COUNT - 1},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
@@ -291,12 +298,15 @@ static int read_row(struct sandbox *s, const json_t *object)
 	s->notes = json_incref(notes);
 	s->exec_limits.execs = (uint32_t)execs_max;
 	s->on_timeout = (enum timeout_action)on_timeout;
+	s->on_idle = (enum timeout_action)on_idle;
+	s->pause_cause = (enum end_cause)pause_cause;
 	s->end.cause = (enum end_cause)cause;
 	s->end.detail = json_incref(detail);
 	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
 	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", key_id);
 	(void)snprintf(s->snapshot_id, sizeof(s->snapshot_id), "%s", snapshot_id);
 	(void)snprintf(s->rolls_to, sizeof(s->rolls_to), "%s", rolls_to);
+	(void)snprintf(s->paused_in, sizeof(s->paused_in), "%s", paused_in);
 	s->next_channel = s->channels_to = (uint32_t)channels_to;
 	if (s->is_undone) /* told to whoever asks for it until it is gone */
 		(void)err_set(&s->create_err, ERR_UNAVAILABLE, 0,
@@ -473,6 +483,11 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	json_put_u64(w, "timeout_ms", s->timeout_ms);
 	json_put_u64(w, "idle_timeout_ms", s->idle_timeout_ms);
 	json_put_str(w, "on_timeout", timeout_action_name(s->on_timeout));
+	json_put_str(w, "on_idle", timeout_action_name(life_on_idle(s)));
+	json_put_str(w, "paused_to",
+	             s->state != SANDBOX_PAUSED ? NULL
+	             : s->paused_in[0]          ? "disk"
+	                                        : "memory");
 	json_put_u64(w, "created_us", s->created_us);
 	if (expires_us)
 		json_put_u64(w, "expires_us", expires_us);

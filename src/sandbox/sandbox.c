@@ -27,11 +27,14 @@ static const struct {
 	const char *name;
 	unsigned next; /* the states it may move to */
 } states[] = {
-	[SANDBOX_CREATING] = {"creating", BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STOPPING)},
+	/* Back to paused: one that could not be woken. */
+	[SANDBOX_CREATING] = {"creating",
+                              BIT(SANDBOX_RUNNING) | BIT(SANDBOX_PAUSED) | BIT(SANDBOX_STOPPING)},
 	[SANDBOX_RUNNING] = {"running", BIT(SANDBOX_PAUSING) | BIT(SANDBOX_STOPPING)},
 	[SANDBOX_PAUSING] = {"pausing",
                              BIT(SANDBOX_PAUSED) | BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STOPPING)},
-	[SANDBOX_PAUSED] = {"paused", BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STOPPING)},
+	[SANDBOX_PAUSED] = {"paused",
+                            BIT(SANDBOX_RUNNING) | BIT(SANDBOX_CREATING) | BIT(SANDBOX_STOPPING)},
 	[SANDBOX_STOPPING] = {"stopping", BIT(SANDBOX_STOPPED) | BIT(SANDBOX_FAILED)},
 	/* Those of a persistent one; any other stays there. */
 	[SANDBOX_STOPPED] = {"stopped", BIT(SANDBOX_CREATING) | BIT(SANDBOX_STOPPING)},
@@ -163,6 +166,7 @@ void sandbox_begin(struct sandbox *s)
 {
 	sandbox_move(s, SANDBOX_RUNNING);
 	rollback_on_running(s);
+	pause_on_running(s);
 	sandbox_note(s);
 	create_tell(s, NULL);
 }
@@ -178,6 +182,7 @@ static void on_link_up(void *arg)
 		if (!network_is_settled(s))
 			network_apply(s, NULL, NULL);
 		adopt_on_rejoined(s);
+		pause_on_link(s);
 	} else if (s->spare) {
 		pool_on_up(s);
 	} else {
@@ -201,6 +206,8 @@ static void connect_again(struct sandbox *s, const char *why)
 {
 	uint64_t now = loop_now_us(s->fleet->config.loop);
 
+	if (s->is_saving || pause_is_on_disk(s)) /* its agent has let go, as it was told to */
+		return;
 	if (now - s->reconnects_since_us > RECONNECT_SPAN_US) {
 		s->reconnects_since_us = now;
 		s->reconnects = 0;
@@ -279,6 +286,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	s->fleet = fleet;
 	s->next_channel = s->channels_to = 1;
 	s->calls_jot = JOT_NONE;
+	s->on_idle = ON_TIMEOUT_COUNT;
 	list_init(&s->callers);
 	list_init(&s->waiters);
 	list_init(&s->pausers);
@@ -353,6 +361,12 @@ void sandbox_rejoin(struct sandbox *s)
 	life_rejoin(s);
 	connect_now(s->fleet->config.loop, s);
 	wake_rejoin(s);
+}
+
+void sandbox_reconnect(struct sandbox *s)
+{
+	if (link_is_down(s->link))
+		connect_now(s->fleet->config.loop, s);
 }
 
 struct link *sandbox_link(struct sandbox *s, struct err *err)

@@ -89,6 +89,7 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	uint64_t idle_timeout_ms; /* without activity; 0 = none */
 	const char *on_timeout;   /* "delete", "stop", "pause"; NULL = stop if persistent, else
 	                             delete */
+	const char *on_idle;      /* the same, of the idle time; NULL = as on_timeout */
 	/* What another face of the daemon has to know of it (src/compat): kept, and told to nobody.
 	 * NULL = nothing. */
 	const json_t *notes;
@@ -118,14 +119,33 @@ void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg); /* m
  * Stops all its processes where they are, its memory stays; neither of its clocks runs meanwhile.
  */
 must_check int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
+/* Where to, and how. */
+enum pause_place {
+	PAUSE_ANYWHERE, /* to disk where that can be done, else in memory */
+	PAUSE_IN_MEMORY,
+	PAUSE_ON_DISK, /* refused where it cannot be done */
+};
+struct pause_wish {
+	enum pause_place place;
+	bool closes_connections; /* to disk: those that are open are closed, else they hinder it */
+	enum end_cause cause;    /* END_NONE: somebody asked for it */
+};
+/* To disk: done when its processes, their memory and its files are on disk, and nothing of it is
+ * in memory any more. It outlives the daemon and the machine's restart. */
+must_check int sandbox_pause_as(struct sandbox *s, const struct pause_wish *wish,
+                                sandbox_done_fn done, void *arg, struct err *err);
 /* Ends its processes. The files of a persistent one stay, any other has ended with this. */
 must_check int sandbox_stop(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
 /* Lets a paused one go on, starts a stopped persistent one over its files, waits for one that is
  * about to run. done when it runs. */
 must_check int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
+/* The same, but one that is paused on disk is started over its files: its processes are lost. */
+must_check int sandbox_resume_cold(struct sandbox *s, sandbox_done_fn done, void *arg,
+                                   struct err *err);
 /* Does sandbox_resume() have something to do? */
 bool sandbox_is_resting(const struct sandbox *s);
-/* Is a call to it to resume it first? Not a paused one that was not made for that. */
+/* Is a call to it to resume it first? Not one that is paused in memory because somebody asked for
+ * that, unless it was made for it. */
 bool sandbox_wakes_by_call(const struct sandbox *s);
 must_check int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err);
 void sandbox_touch(struct sandbox *s); /* somebody works with it: it is not idle */
@@ -140,6 +160,7 @@ struct sandbox_patch {
 	bool has_idle_timeout;
 	uint64_t idle_timeout_ms; /* 0 = none */
 	const char *on_timeout;   /* NULL = keep */
+	const char *on_idle;      /* NULL = keep */
 	bool has_auto_resume;
 	bool auto_resumes;
 	bool has_limits;

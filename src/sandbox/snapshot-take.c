@@ -108,8 +108,14 @@ static void on_taken(const struct msg_reply *reply, int fd, void *arg)
 	taking_free(t);
 }
 
-static int check_state(const struct sandbox *s, struct err *err)
+static int check_state(const struct sandbox *s, bool has_memory, struct err *err)
 {
+	/* The files of a persistent one are there. */
+	if (pause_is_on_disk(s) && (has_memory || !s->is_kept)) {
+		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is paused on disk", s->id);
+		return err_hint(err, "resume it first, or start from %s, which it is paused in",
+		                s->paused_in);
+	}
 	switch (s->state) {
 	case SANDBOX_RUNNING:
 	case SANDBOX_PAUSING:
@@ -188,7 +194,7 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	int r = engine_refuse_vm(s->engine, "snapshots", err);
 
 	if (r == 0)
-		r = check_state(s, err);
+		r = check_state(s, wish->has_memory, err);
 	if (r == 0)
 		r = engine_refuse_vm(s->engine, "snapshots", err);
 	if (r == 0)
@@ -207,7 +213,8 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	req.snapshot.spec.keeper = store_number(fleet->config.store);
 	req.snapshot.spec.has_memory = wish->has_memory;
 	req.snapshot.spec.closes_connections = wish->has_memory && wish->closes_connections;
-	req.snapshot.spec.is_brief = wish->is_automatic;
+	req.snapshot.spec.is_brief = wish->is_automatic && !wish->is_last;
+	req.snapshot.spec.is_last = wish->is_last;
 	r = host_ask(fleet->host, &req, on_taken, t, &t->tag, err);
 	if (r < 0) {
 		snapshot_free(t->sn);

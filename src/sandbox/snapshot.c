@@ -233,7 +233,7 @@ int snapshot_remove(struct snapshot *sn, struct err *err)
 static bool is_in_use(const struct fleet *fleet, const struct snapshot *sn)
 {
 	list_for_each (&fleet->all, const struct sandbox, s, link_all)
-		if (strcmp(s->snapshot_id, sn->id) == 0 &&
+		if ((strcmp(s->snapshot_id, sn->id) == 0 || strcmp(s->paused_in, sn->id) == 0) &&
 		    (s->place == PLACE_ALIVE || s->place == PLACE_KEPT))
 			return true;
 	return false;

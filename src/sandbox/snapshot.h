@@ -30,6 +30,7 @@ struct snapshot_wish {           /* borrowed for the call */
 	uint64_t expires_in_ms;  /* 0 = never */
 	uint64_t keep_last;      /* so many of this source, named ones apart; 0 = all */
 	bool is_automatic;       /* of a fork: goes with the last sandbox that started from it */
+	bool is_last;            /* of a pause: it is held still behind it (struct snapshot_spec) */
 };
 /* sn and err: exactly one is NULL. From the loop. */
 typedef void (*snapshot_done_fn)(struct snapshot *sn, const struct err *err, void *arg);

@@ -213,6 +213,14 @@ int spec_on_timeout(const char *word, bool is_persistent, enum timeout_action *r
 	return err_field(err, "on_timeout", "must be delete, stop or pause");
 }
 
+int spec_on_idle(const char *word, enum timeout_action *ret, struct err *err)
+{
+	*ret = ON_TIMEOUT_COUNT;
+	if (!word || spec_on_timeout(word, false, ret, err) == 0)
+		return 0;
+	return err_field(err, "on_idle", "must be delete, stop or pause");
+}
+
 int spec_check(const struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
                struct guest_limits *ret_limits, uint64_t *ret_timeout_ms, struct err *err)
 {
@@ -241,6 +249,8 @@ int spec_check(const struct fleet *fleet, const char *project_id, const struct s
 		r = spec_idle_timeout(spec->idle_timeout_ms, err);
 	if (r == 0)
 		r = spec_on_timeout(spec->on_timeout, spec->is_persistent, &action, err);
+	if (r == 0)
+		r = spec_on_idle(spec->on_idle, &action, err);
 	if (r < 0)
 		return r;
 	*ret_timeout_ms = timeout_ms;

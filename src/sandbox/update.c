@@ -13,7 +13,7 @@ struct update { /* waits for the broker's word on new limits */
 	char *name;       /* or NULL */
 	json_t *tags, *env;
 	struct sandbox_patch patch; /* without what it borrows */
-	enum timeout_action on_timeout;
+	enum timeout_action on_timeout, on_idle;
 	struct guest_limits limits;
 	sandbox_done_fn done;
 	void *arg;
@@ -47,6 +47,7 @@ static void apply(struct sandbox *s, struct update *u)
 	if (u->patch.exec_limits.execs)
 		s->exec_limits.execs = u->patch.exec_limits.execs;
 	s->on_timeout = u->on_timeout;
+	s->on_idle = u->on_idle;
 	if (u->patch.has_auto_resume)
 		s->auto_resumes = u->patch.auto_resumes;
 	if (u->patch.has_idle_timeout)
@@ -112,6 +113,9 @@ static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, str
 	u->on_timeout = s->on_timeout;
 	if (r == 0 && patch->on_timeout)
 		r = spec_on_timeout(patch->on_timeout, s->is_persistent, &u->on_timeout, err);
+	u->on_idle = s->on_idle;
+	if (r == 0 && patch->on_idle)
+		r = spec_on_idle(patch->on_idle, &u->on_idle, err);
 	u->limits = s->limits;
 	if (r == 0 && patch->has_limits)
 		r = spec_limits(s->fleet, &patch->limits, &s->limits, &u->limits, err);

@@ -28,6 +28,7 @@ static int ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err)
 
 static void back_to_running(struct sandbox *s)
 {
+	s->pause_cause = END_NONE;
 	sandbox_move(s, SANDBOX_RUNNING);
 	life_go_on(s);
 	network_go_on(s);
@@ -58,6 +59,14 @@ static void on_frozen(const struct msg_reply *reply, int fd, void *arg)
 		start_thaw(s);
 }
 
+static void start_freeze(struct sandbox *s)
+{
+	struct err err;
+
+	if (ask(s, MSG_FREEZE, on_frozen, &err) < 0)
+		sandbox_tell_all(s, &s->pausers, &err);
+}
+
 static void on_thawed(const struct msg_reply *reply, int fd, void *arg)
 {
 	struct sandbox *s = arg;
@@ -72,7 +81,12 @@ static void on_thawed(const struct msg_reply *reply, int fd, void *arg)
 			back_to_running(s); /* a host that cannot freeze has nothing to thaw */
 		return;
 	}
-	back_to_running(s);
+	if (s->falls_back) {
+		s->falls_back = false;
+		start_freeze(s);
+	} else {
+		back_to_running(s);
+	}
 }
 
 static void start_thaw(struct sandbox *s)
@@ -81,6 +95,11 @@ static void start_thaw(struct sandbox *s)
 
 	if (s->freeze_ask == 0 && ask(s, MSG_THAW, on_thawed, &err) < 0)
 		sandbox_tell_all(s, &s->callers, &err);
+}
+
+void wake_thaw(struct sandbox *s)
+{
+	start_thaw(s);
 }
 
 static int has_ended(const struct sandbox *s, struct err *err)
@@ -99,7 +118,9 @@ int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err
 	case SANDBOX_RUNNING:
 		break;
 	case SANDBOX_PAUSING:
-		r = s->freeze_ask == 0 ? ask(s, MSG_FREEZE, on_frozen, err) : 0;
+		r = s->freeze_ask == 0 && !s->is_saving && !s->is_unsaved && !s->paused_in[0]
+		            ? ask(s, MSG_FREEZE, on_frozen, err)
+		            : 0;
 		if (r < 0)
 			return r;
 		sandbox_wait(&s->pausers, done, arg);
@@ -141,7 +162,7 @@ void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg)
 	sandbox_wait(&s->waiters, done, arg);
 }
 
-static int check_start(struct sandbox *s, struct err *err)
+int wake_check_start(struct sandbox *s, struct err *err)
 {
 	int r = create_check_room(s->fleet, err);
 
@@ -182,10 +203,13 @@ int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct er
 		return 0;
 	case SANDBOX_CREATING:
 		break;
-	case SANDBOX_PAUSING: /* on_frozen() goes on from there, unless that failed */
+	case SANDBOX_PAUSING: /* what it waits for goes on from there, unless that failed */
 	case SANDBOX_PAUSED:
 		sandbox_wait(&s->callers, done, arg);
-		start_thaw(s);
+		if (s->state == SANDBOX_PAUSED && s->paused_in[0])
+			pause_wake(s);
+		else if (!s->is_saving && !s->is_unsaved && !s->paused_in[0])
+			start_thaw(s);
 		return 0;
 	case SANDBOX_STOPPING: /* wake_on_ended() goes on from there */
 		if (!s->is_kept)
@@ -194,7 +218,7 @@ int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct er
 	case SANDBOX_STOPPED:
 	case SANDBOX_FAILED:
 	case SANDBOX_STATE_COUNT:
-		r = s->is_kept ? check_start(s, err) : has_ended(s, err);
+		r = s->is_kept ? wake_check_start(s, err) : has_ended(s, err);
 		if (r < 0)
 			return r;
 		sandbox_wait(&s->callers, done, arg);
@@ -214,7 +238,8 @@ bool sandbox_is_resting(const struct sandbox *s)
 bool sandbox_wakes_by_call(const struct sandbox *s)
 {
 	if (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED)
-		return s->auto_resumes;
+		return s->auto_resumes || s->is_saving || s->paused_in[0] ||
+		       s->pause_cause == END_IDLE;
 	return sandbox_is_resting(s) || (s->state == SANDBOX_CREATING && s->resumes > 0);
 }
 
@@ -224,7 +249,7 @@ void wake_on_ended(struct sandbox *s)
 
 	if (list_empty(&s->callers) && !s->rolls_to[0])
 		return;
-	if ((s->is_kept ? check_start(s, &err) : has_ended(s, &err)) < 0)
+	if ((s->is_kept ? wake_check_start(s, &err) : has_ended(s, &err)) < 0)
 		sandbox_tell_all(s, &s->callers, &err);
 	else
 		start_again(s);

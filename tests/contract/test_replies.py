@@ -79,11 +79,14 @@ def kept_sandbox(api):
 
 def pause_sandbox(api, box):
     _, made = api("create_sandbox")
-    assert api("pause_sandbox", id=made["id"])[1]["state"] == "paused"
+    paused = api("pause_sandbox", id=made["id"], body={"to": "memory"})[1]
+    assert (paused["state"], paused["paused_to"]) == ("paused", "memory")
     assert api("create_exec", id=made["id"], body={"argv": ["true"]})[0] == 409
     assert api("extend_sandbox", id=made["id"], body={"ms": 1})[0] == 409
     assert api("resume_sandbox", id=made["id"])[1]["resumed"] is True
-    assert api("resume_sandbox", id=made["id"])[1]["resumed"] is False
+    assert api("resume_sandbox", id=made["id"], body={"memory": True})[1]["resumed"] is False
+    assert api("pause_sandbox", id=made["id"], body={"to": "tape"})[0] == 400
+    assert api("pause_sandbox", id=made["id"])[1]["state"] == "paused"
     api("delete_sandbox", id=made["id"])
     assert api("pause_sandbox", id=made["id"])[0] == 410
 

@@ -143,3 +143,10 @@ def test_a_damaged_memory_is_refused_and_its_files_still_serve(daemon, make_sand
         make_sandbox(snapshot=memory)
     assert "damaged" in refused.value.message and "memory: false" in refused.value.hint
     assert make_sandbox(snapshot=memory, memory=False).run("true").exit_code == 0
+
+
+def test_programs_with_threads_are_saved_and_all_of_their_threads_go_on(sandbox, forked):
+    value(sandbox, "import threading, time\nturns = [0] * 3\ndef count(i):\n    while True:\n        turns[i] += 1; time.sleep(0.001)\nfor i in range(3):\n    threading.Thread(target=count, args=(i,), daemon=True).start()")
+    (fork,) = forked(sandbox, 1)
+    for one in (fork, sandbox):
+        assert value(one, "before = list(turns)\nwhile any(a <= b for a, b in zip(turns, before)): time.sleep(0.001)\nlen(turns)") == "3"

@@ -187,7 +187,7 @@ def test_a_change_cuts_a_kept_connection_that_it_forbids_and_no_other(walled):
 
 def test_a_policy_that_comes_while_it_is_paused_is_trusted_when_it_goes_on(walled):
     box = walled({"allow": ["allowed.test"]})
-    box.sandbox.pause()
+    box.sandbox.pause(to="memory")
     box.sandbox.set_network({"rules": [INJECT]})
     box.sandbox.resume()
     wait_for(lambda: curl(box, "https://allowed.test/resumed")[0] == 200, 10, "the certificate inside")

@@ -47,7 +47,7 @@ def test_a_paused_sandbox_stands_still_and_goes_on_where_it_was(make_sandbox):
     sandbox = make_sandbox()
     sandbox.start(TICK)
     wait_for(lambda: sandbox.files.exists("/tmp/tick"), what="the first tick")
-    info = sandbox.pause()
+    info = sandbox.pause(to="memory")
     assert (info.state, info.expires_us, info.ended) == ("paused", None, None)
     for call in (lambda: sandbox.run("true"), lambda: sandbox.files.read("/tmp/tick"), lambda: sandbox.run_code("1")):
         with pytest.raises(errors.Conflict) as e:
@@ -70,7 +70,7 @@ def test_nothing_runs_while_it_is_paused(make_sandbox):
         return [(row[0], int(row[11]) + int(row[12])) for row in rows]
 
     wait_for(lambda: any(ticks > 2 for _, ticks in stats()), what="CPU time")
-    sandbox.pause()
+    sandbox.pause(to="memory")
     before = stats()
     assert before and "R" not in [state for state, _ in before]
     assert stats() == before
@@ -79,7 +79,7 @@ def test_nothing_runs_while_it_is_paused(make_sandbox):
 def test_a_call_resumes_a_paused_sandbox_that_was_made_for_it(make_sandbox):
     sandbox = make_sandbox(auto_resume=True)
     sandbox.files.write("a", b"1")
-    sandbox.pause()
+    sandbox.pause(to="memory")
     assert sandbox.run("cat a").stdout == "1"
     assert sandbox.refresh().state == "running"
 
@@ -87,7 +87,7 @@ def test_a_call_resumes_a_paused_sandbox_that_was_made_for_it(make_sandbox):
 def test_interpreters_keep_their_state_over_a_pause(make_sandbox):
     sandbox = make_sandbox(auto_resume=True)
     sandbox.run_code("x = 41")
-    sandbox.pause()
+    sandbox.pause(to="memory")
     assert sandbox.run_code("x + 1").results[0].data["text/plain"] == "42"
 
 

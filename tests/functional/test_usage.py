@@ -210,7 +210,7 @@ def test_a_stopped_one_pays_for_its_disk_alone_and_its_runs_add_up(metered, name
 def test_one_that_is_paused_holds_its_memory_and_no_cpu(metered, box):
     box.start(["python3", "-c", "while True: pass"])
     wait_for(lambda: box.usage()["usage"]["cpu_ns"] > 50_000_000)
-    box.pause()
+    box.pause(to="memory")
     before = box.usage()["usage"]
     after = wait_for(lambda: u if (u := box.usage()["usage"])["running_ms"] > before["running_ms"] + 300 else None)
     assert after["cpu_ns"] == before["cpu_ns"]  # it was answered when all stood still

@@ -89,6 +89,8 @@ def _describe(pid, fd):
     target = re.sub(r"(/templates/host)-[0-9a-f]{16}", r"\1", os.readlink(f"/proc/{pid}/fd/{fd}"))
     if target == "anon_inode:[pidfd]":
         found = re.search(r"^Pid:\s+(-?\d+)", read_text(f"/proc/{pid}/fdinfo/{fd}"), re.M)
+        if not found:
+            raise FileNotFoundError(f"fd {fd} was closed meanwhile")
         return f"pidfd of {found.group(1)} {comm_of(found.group(1))}"
     return re.sub(r":\[\d+\]$", "", target).replace(f"/proc/{pid}/", "/proc/self/")
 

@@ -29,13 +29,15 @@ class SandboxFields(TypedDict, total=False):
     timeout: Optional[float]
     """Seconds: `on_timeout` happens this long after its creation or last resume, whatever it does."""
     idle_timeout: Optional[float]
-    """Seconds: `on_timeout` happens when this long nothing ran in it."""
+    """Seconds: `on_idle` happens when this long nothing ran in it."""
     on_timeout: Optional[str]
     """"delete", "stop" or "pause"."""
+    on_idle: Optional[str]
+    """The same, of the idle time; without it as `on_timeout`. One that it has paused is resumed by the next call."""
     persistent: Optional[bool]
     """Its files outlive its end, and it goes on over them when it is next used."""
     auto_resume: Optional[bool]
-    """A call to it while it is paused resumes it."""
+    """A call to it while it is paused in memory resumes it; on disk, any does."""
     engine: Optional[str]
     """"auto", "jail" or "vm"."""
     min_grade: Optional[str]

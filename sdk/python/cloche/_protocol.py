@@ -140,6 +140,7 @@ def create_body(
     timeout: Optional[float] = None,
     idle_timeout: Optional[float] = None,
     on_timeout: Optional[str] = None,
+    on_idle: Optional[str] = None,
     persistent: Optional[bool] = None,
     auto_resume: Optional[bool] = None,
     get_or_create: Optional[bool] = None,
@@ -161,6 +162,7 @@ def create_body(
         "ports": None if ports is None else list(ports),
         "idle_timeout_ms": milliseconds(idle_timeout),
         "on_timeout": on_timeout,
+        "on_idle": on_idle,
         "persistent": persistent,
         "auto_resume": auto_resume,
         "get_or_create": get_or_create,
@@ -261,6 +263,7 @@ class SandboxInfo:
     created: bool  # by the call that this came from
     resumed: bool
     snapshot_id: Optional[str]  # that it was started from
+    paused_to: Optional[str]  # "disk" or "memory", while it is paused
     raw: Mapping[str, Any]
 
     @classmethod
@@ -282,6 +285,7 @@ class SandboxInfo:
             created=j.get("created", False),
             resumed=j.get("resumed", False),
             snapshot_id=j.get("snapshot_id"),
+            paused_to=j.get("paused_to"),
             raw=j,
         )
 

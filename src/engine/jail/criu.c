@@ -211,6 +211,8 @@ static int make_words(struct words *w, const struct criu_spec *spec)
 		add(w, word);
 	} else {
 		add(w, "--leave-running");
+		if (spec->closes_connections) /* those that nobody has accepted yet */
+			add(w, "--skip-in-flight");
 		add(w, "-t");
 		(void)snprintf(word, sizeof(word), "%d", (int)spec->pid);
 		add(w, word);
@@ -512,7 +514,7 @@ void criu_explain(int words_fd, bool is_restore, struct err *ret)
 
 	text[MAX(n, 0)] = '\0';
 	log_debug("criu.failed", "words='%s'", text);
-	if (strstr(text, "Connected TCP socket")) {
+	if (strstr(text, "Connected TCP socket") || strstr(text, "In-flight connection")) {
 		(void)err_set(
 			ret, ERR_CONFLICT, EISCONN,
 			"a program in the sandbox has a connection open, which cannot be saved");

@@ -37,12 +37,15 @@ struct isolation jail_isolation(const struct guest *g)
 	const unsigned disk = BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT);
 	struct isolation ret = {
 		.engine = ENGINE_JAIL, .grade = GRADE_PROCESS, .walls = WALLS_ALWAYS};
+	struct err ignored;
 
 	(void)g;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
 		*(jail_host.cgroups.parts & BIT(limits[i].part) ? &ret.walls : &ret.gaps) |=
 			BIT(limits[i].wall);
 	*(jail_host.storage.is_btrfs ? &ret.walls : &ret.gaps) |= disk;
+	if (!jail_host.storage.is_btrfs || criu_probe(&ignored) < 0)
+		ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
 	return ret;
 }
 

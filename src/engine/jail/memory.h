@@ -27,9 +27,10 @@ struct memory_ops {
 void memory_remember_whole(int images_fd);
 
 /* Saves a running guest into the empty directory dir_fd. One at a time of a guest. */
-must_check int memory_save(struct guest *g, int dir_fd, bool closes_connections,
+must_check int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
                            const struct memory_ops *ops, void *arg, struct err *err);
 void memory_release(struct guest *g); /* behind still() */
+void memory_go_on(struct guest *g);   /* behind done(), of one that was not to go on */
 
 /* What a start has made for a copy; all fds are the callee's. */
 struct memory_ground {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * From the moment at which the agent was told to be quiet there is one way out: it gets hold of the
- * host again, whatever has come of the rest.
+ * host again, whatever has come of the rest. But for a guest that is not to go on: that one is held
+ * by CRIU until it is killed, and if nobody does so, CRIU's own end lets it go on.
  */
 #include "engine/jail/memory.h"
 
@@ -31,8 +32,9 @@
 struct memory_save {
 	struct guest *g;
 	int dir_fd;
-	bool closes_connections, is_still;
-	bool is_over; /* but for a child that is still to be reaped */
+	bool closes_connections, is_last, is_still;
+	bool is_told; /* done() was called */
+	bool is_over; /* but for children that are still to be reaped */
 	struct memory_ops ops;
 	void *arg;
 	unsigned char token[QUIET_TOKEN_SIZE];
@@ -40,7 +42,7 @@ struct memory_save {
 	struct loop_io *io; /* of what is waited for: link, control or status */
 	struct loop_timer *timer;
 	struct criu criu;
-	struct loop_child *child; /* CRIU, then the one that finishes */
+	struct loop_child *child, *finisher; /* CRIU, and the one that finishes */
 	struct err failure;
 };
 
@@ -59,12 +61,23 @@ static void save_free(struct loop *loop, void *arg)
 	free(s);
 }
 
+static void free_if_done(struct memory_save *s)
+{
+	if (s->is_over && !s->child && !s->finisher)
+		loop_defer(jail_host.loop, save_free, s);
+}
+
+static void tell(struct memory_save *s, uint64_t bytes)
+{
+	if (s->is_told)
+		return;
+	s->is_told = true;
+	s->ops.done(bytes, s->failure.code != ERR_NONE ? &s->failure : NULL, s->arg);
+}
+
 /* Its one end. */
 static void end(struct memory_save *s, uint64_t bytes)
 {
-	const struct memory_ops ops = s->ops;
-	const bool is_failed = s->failure.code != ERR_NONE;
-
 	loop_io_removep(&s->io);
 	loop_timer_free(s->timer);
 	close_fd(&s->dir_fd);
@@ -74,9 +87,17 @@ static void end(struct memory_save *s, uint64_t bytes)
 	criu_hang_up(&s->criu);
 	s->g->save = NULL;
 	s->is_over = true;
-	if (!s->child)
-		loop_defer(jail_host.loop, save_free, s);
-	ops.done(bytes, is_failed ? &s->failure : NULL, s->arg);
+	if (s->finisher)
+		(void)pidfd_send_signal(loop_child_pidfd(s->finisher), SIGKILL, NULL, 0);
+	tell(s, bytes);
+	free_if_done(s);
+}
+
+/* With whatever answer: CRIU comes to its end by it, and the guest goes on. */
+static void let_criu_end(struct memory_save *s)
+{
+	if (s->failure.code != ERR_NONE || criu_let_go_on(&s->criu) < 0)
+		criu_hang_up(&s->criu);
 }
 
 static void on_finished(struct loop *loop, int wait_status, void *arg)
@@ -85,16 +106,24 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 	struct finished f = {0};
 	ssize_t n = read(s->result_fd, &f, sizeof(f));
 
-	s->child = NULL;
+	(void)loop;
+	s->finisher = NULL;
 	if (s->is_over) {
-		loop_defer(loop, save_free, s);
+		free_if_done(s);
 		return;
 	}
-	if (n != sizeof(f) || wait_status != 0)
+	if (s->failure.code != ERR_NONE)
+		log_debug("memory.unfinished", "id=%s", s->g->spec.id);
+	else if (n != sizeof(f) || wait_status != 0)
 		(void)err_set(&s->failure, ERR_INTERNAL, 0, "the memory could not be finished");
 	else
 		s->failure = f.err;
-	end(s, n == sizeof(f) ? f.bytes : 0);
+	if (!s->is_last)
+		end(s, f.bytes);
+	else if (s->failure.code != ERR_NONE)
+		let_criu_end(s);
+	else
+		tell(s, f.bytes);
 }
 
 /* Reads all that was written: not for the broker's loop. */
@@ -117,12 +146,13 @@ static int start_finish(struct memory_save *s)
 		_exit(fd_write_all(fds[1], &f, sizeof(f)) == 0 ? 0 : 1);
 	}
 	(void)close(fds[1]);
-	return pid < 0 ? -errno : loop_child_take(jail_host.loop, pidfd, on_finished, s, &s->child);
+	return pid < 0 ? -errno
+	               : loop_child_take(jail_host.loop, pidfd, on_finished, s, &s->finisher);
 }
 
 static void finish(struct memory_save *s)
 {
-	int r = s->failure.code == ERR_NONE ? start_finish(s) : -ECANCELED;
+	int r = s->failure.code == ERR_NONE && !s->is_last ? start_finish(s) : -ECANCELED;
 
 	if (r == -ECANCELED) {
 		end(s, 0);
@@ -172,9 +202,10 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 {
 	struct memory_save *s = arg;
 
+	(void)loop;
 	s->child = NULL;
 	if (s->is_over) {
-		loop_defer(loop, save_free, s);
+		free_if_done(s);
 		return;
 	}
 	loop_io_removep(&s->io);
@@ -215,11 +246,24 @@ void memory_release(struct guest *g)
 {
 	struct memory_save *s = g->save;
 
+	int r = -ECANCELED;
+
 	if (!s || !s->is_still)
 		return;
 	s->is_still = false;
-	if (s->failure.code != ERR_NONE || criu_let_go_on(&s->criu) < 0)
-		criu_hang_up(&s->criu);
+	if (s->is_last && s->failure.code == ERR_NONE) {
+		r = start_finish(s);
+		if (r < 0)
+			(void)err_set(&s->failure, ERR_CAPACITY, -r, "cannot finish the memory");
+	}
+	if (r < 0)
+		let_criu_end(s);
+}
+
+void memory_go_on(struct guest *g)
+{
+	if (g->save && g->save->is_last && g->save->is_told)
+		let_criu_end(g->save);
 }
 
 /* Where something is mounted: what CRIU must be told of, and again when it restores. */
@@ -303,8 +347,8 @@ static void on_late(struct loop *loop, void *arg)
 	}
 }
 
-int memory_save(struct guest *g, int dir_fd, bool closes_connections, const struct memory_ops *ops,
-                void *arg, struct err *err)
+int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
+                const struct memory_ops *ops, void *arg, struct err *err)
 {
 	struct memory_save *s;
 	int r = criu_probe(err);
@@ -318,7 +362,8 @@ int memory_save(struct guest *g, int dir_fd, bool closes_connections, const stru
 	s = xnew0(struct memory_save);
 	*s = (struct memory_save){.g = g,
 	                          .dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0),
-	                          .closes_connections = closes_connections,
+	                          .closes_connections = spec->closes_connections != 0,
+	                          .is_last = spec->is_last != 0,
 	                          .ops = *ops,
 	                          .arg = arg,
 	                          .link_fd = -1,

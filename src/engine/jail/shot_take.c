@@ -214,6 +214,8 @@ static void fail(struct taking *t, const struct err *err)
 	char name[SHOT_NAME_SIZE];
 
 	leave(t);
+	if (t->g)
+		memory_go_on(t->g);
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
 	shot_remove_dir(name);
 	shot_remove_dir(t->spec.id);
@@ -334,7 +336,7 @@ static int begin_memory(struct taking *t, struct err *err)
 	if (memory_fd < 0)
 		return err_set(err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
 		               "cannot make a directory for the snapshot");
-	r = memory_save(t->g, memory_fd, t->spec.closes_connections != 0, &ops, t, err);
+	r = memory_save(t->g, memory_fd, &t->spec, &ops, t, err);
 	t->is_saving = r == 0;
 	if (r == 0)
 		t->saved_fd = take_fd(&memory_fd);
@@ -453,6 +455,8 @@ int shot_take(const char *id, const struct digest *image, const struct snapshot_
 
 int shot_freeze(struct guest *g, bool on, struct err *err)
 {
+	if (!on)
+		memory_go_on(g);
 	list_for_each (&takings, const struct taking, t, link)
 		if (t->g == g && t->is_frozen) { /* let_go() does the rest */
 			g->is_frozen = on;

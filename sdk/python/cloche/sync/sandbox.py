@@ -153,6 +153,7 @@ class Sandbox(Runs, Reach):
         timeout: Optional[float] = None,
         idle_timeout: Optional[float] = None,
         on_timeout: Optional[str] = None,
+        on_idle: Optional[str] = None,
         auto_resume: Optional[bool] = None,
         limits: Optional[Mapping[str, Any]] = None,
     ) -> SandboxInfo:
@@ -164,6 +165,7 @@ class Sandbox(Runs, Reach):
             "timeout_ms": milliseconds(timeout),
             "idle_timeout_ms": milliseconds(idle_timeout),
             "on_timeout": on_timeout,
+            "on_idle": on_idle,
             "auto_resume": auto_resume,
             "limits": limits,
         }
@@ -173,13 +175,21 @@ class Sandbox(Runs, Reach):
         """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
         return self._call("GET", ["usage"])
 
-    def pause(self) -> SandboxInfo:
-        """Stops all processes where they are; resume() lets them go on."""
-        return self._change("POST", ("pause",), timeout=FOREVER)
+    def pause(self, *, to: Optional[str] = None, on_connection: Optional[str] = None) -> SandboxInfo:
+        """Stops all processes where they are; resume() or the next call lets them go on.
 
-    def resume(self) -> SandboxInfo:
-        """Lets a paused one go on, or starts a stopped persistent one over its files."""
-        return self._change("POST", ("resume",), timeout=FOREVER)
+        `to` is "disk": processes, memory and files are saved, nothing stays in memory, and it outlives the machine's restart; or
+        "memory", at once, which only auto_resume lets a call end. By default to disk where that can be done: `info.paused_to`
+        tells. A TCP connection that is open is found closed with `on_connection="close"`, else it keeps it from the disk.
+        """
+        return self._change("POST", ("pause",), body={"to": to, "on_connection": on_connection}, timeout=FOREVER)
+
+    def resume(self, *, memory: Optional[bool] = None) -> SandboxInfo:
+        """Lets a paused one go on, or starts a stopped persistent one over its files.
+
+        With `memory=False` one that is paused on disk is started over its files, too: its programs are lost.
+        """
+        return self._change("POST", ("resume",), body={"memory": memory}, timeout=FOREVER)
 
     def stop(self) -> SandboxInfo:
         """Ends all processes. The files of a persistent one stay, any other has ended with this."""
