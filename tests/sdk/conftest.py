@@ -21,6 +21,15 @@ def typescript_package(tmp_path_factory):
     return package
 
 
+@pytest.fixture(scope="session")
+def typescript_project(typescript_package, tmp_path_factory):
+    """A project that has installed the package, and nothing else."""
+    path = tmp_path_factory.mktemp("project")
+    (path / "package.json").write_text('{"private": true, "type": "module"}\n')
+    run(*NPM, "install", str(typescript_package), cwd=path)
+    return path
+
+
 @pytest.fixture
 def environment(daemon):
     return {**os.environ, "CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key}

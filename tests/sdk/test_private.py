@@ -4,6 +4,7 @@
 import contextlib
 import glob
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -69,3 +70,26 @@ def test_a_program_that_may_not_run_one_is_told_where_the_daemon_was_looked_for(
     monkeypatch.setattr(_private.os, "geteuid", lambda: 1000)
     endpoint, key = _private.locate()
     assert str(endpoint) == f"unix:{DEFAULT_SOCKET}" and key is None
+
+
+NODE = """
+import { Sandbox } from "cloche";
+const sandbox = new Sandbox();
+console.log((await sandbox.runCode("6 * 7")).text);
+await sandbox.close();
+for await (const _ of process.stdin);
+"""
+
+
+@pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
+def test_a_program_in_node_has_one_too(typescript_project):
+    (typescript_project / "program.mjs").write_text(NODE)
+    with program("node", "program.mjs", cwd=typescript_project) as process:
+        assert process.stdout.readline() == "42\n"
+        process.stdin.close()
+        assert process.wait(60) == 0
+    assert not glob.glob(f"{_private.PLACE}{process.pid}-*")
+    with program("node", "program.mjs", cwd=typescript_project) as process:
+        assert process.stdout.readline() == "42\n"
+    _private.sweep()
+    assert not glob.glob(f"{_private.PLACE}{process.pid}-*")

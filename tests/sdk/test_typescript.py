@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from harness.npm import NPM, run
+from harness.npm import run
 
 TYPESCRIPT = Path(__file__).parents[2] / "sdk" / "typescript"
 
@@ -13,13 +13,9 @@ pytestmark = pytest.mark.skipif(not shutil.which("npm"), reason="this host has n
 
 
 @pytest.fixture(scope="module")
-def project(typescript_package, tmp_path_factory):
-    """A project that has installed the package, and nothing else."""
-    path = tmp_path_factory.mktemp("project")
-    (path / "package.json").write_text('{"private": true, "type": "module"}\n')
-    run(*NPM, "install", str(typescript_package), cwd=path)
-    shutil.copytree(TYPESCRIPT / "test", path / "test")
-    return path
+def project(typescript_project):
+    shutil.copytree(TYPESCRIPT / "test", typescript_project / "test")
+    return typescript_project
 
 
 def test_the_package_does_in_a_project_what_it_promises(project, environment):

@@ -6,7 +6,7 @@
 import { type CodeOptions, CodeResult, type Language, collectCode } from "./code.js";
 import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type CallOptions, type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
-import type { SandboxOptions } from "./sandbox.js";
+import type { SandboxOptions } from "./options.js";
 import { type Reply, Transport, readAll } from "./transport.js";
 import {
   FOREVER,
@@ -14,7 +14,7 @@ import {
   NDJSON,
   type Request,
   type RequestParts,
-  defaultEndpoint,
+  type Source,
   env,
   jsonLines,
   parseEndpoint,
@@ -22,10 +22,17 @@ import {
 } from "./wire.js";
 
 export interface ClientOptions {
-  /** http://HOST:PORT, https://HOST:PORT or unix:/PATH; without it CLOCHE_URL, then the local socket. */
+  /**
+   * http://HOST:PORT, https://HOST:PORT or unix:/PATH; without it CLOCHE_URL, then the local socket, then a private daemon where
+   * a `cloche` program is at hand.
+   */
   url?: string;
+  /** Another word for url. */
+  host?: string;
   /** Without it CLOCHE_API_KEY. */
   apiKey?: string;
+  /** Goes with every request (W3C). */
+  traceparent?: string;
   /** How long the daemon may be silent where no work of the sandbox's is waited for; 60,000 without it. */
   timeoutMs?: number;
   /** Used for all requests; needed only where the runtime's own way must not be used. */
@@ -56,9 +63,10 @@ export class Client {
   private readonly transport: Transport;
 
   constructor(options: ClientOptions = {}) {
-    const endpoint = options.url ? parseEndpoint(options.url) : defaultEndpoint();
-    this.transport = new Transport(endpoint, {
+    const url = options.url ?? options.host ?? env("CLOCHE_URL");
+    this.transport = new Transport(url ? parseEndpoint(url) : undefined, {
       apiKey: options.apiKey ?? env("CLOCHE_API_KEY"),
+      traceparent: options.traceparent,
       timeoutMs: options.timeoutMs ?? 60_000,
       fetch: options.fetch,
     });
@@ -166,6 +174,16 @@ export class Client {
     return (await this.call(request("GET", ["quota"])))["project"];
   }
 
+  /**
+   * Sets all limits of a project (for admins of "default") or a key: sandboxes, vcpus, memory_mib, disk_mib, creates_per_minute,
+   * budget (text). Those left out have their default; "unlimited" is none.
+   */
+  setQuota(limits: Json, options: { project?: string; key?: string } = {}): Promise<Json> {
+    const { project, key } = options;
+    if (key !== undefined) return this.call(request("PUT", ["keys", key, "quota"], { query: { project }, body: limits }));
+    return this.call(request("PUT", ["projects", project ?? "default", "quota"], { body: limits }));
+  }
+
   async keys(options: { project?: string } = {}): Promise<Json[]> {
     return (await this.call(request("GET", ["keys"], { query: { project: options.project } })))["keys"];
   }
@@ -184,8 +202,31 @@ export class Client {
   createWebhook(url: string, options: { types?: string } = {}): Promise<Json> {
     return this.call(request("POST", ["webhooks"], { body: { url, types: options.types } }));
   }
+  /** What is left out stays; types "" is all of them. */
+  updateWebhook(id: string, options: { url?: string; types?: string }): Promise<Json> {
+    return this.call(request("PATCH", ["webhooks", id], { body: { url: options.url, types: options.types } }));
+  }
   async deleteWebhook(id: string): Promise<void> {
     await this.call(request("DELETE", ["webhooks", id]));
+  }
+
+  /** Snapshots of the project, or of one sandbox, the newest first. */
+  snapshots(options: { sandbox?: string } = {}): AsyncGenerator<Json> {
+    return this.pages(["snapshots"], "snapshots", { sandbox: options.sandbox });
+  }
+  snapshot(idOrName: string): Promise<Json> {
+    return this.call(request("GET", ["snapshots", idOrName]));
+  }
+  updateSnapshot(idOrName: string, options: { name?: string; expiresInMs?: number }): Promise<Json> {
+    const body = { name: options.name, expires_in_ms: options.expiresInMs };
+    return this.call(request("PATCH", ["snapshots", idOrName], { body }));
+  }
+  /** What was started from it goes on: it has a copy of its own. */
+  async deleteSnapshot(idOrName: string): Promise<void> {
+    await this.call(request("DELETE", ["snapshots", idOrName]));
+  }
+  snapshotTree(idOrName: string): Promise<Json> {
+    return this.call(request("GET", ["snapshots", idOrName, "tree"]));
   }
 
   /** Shared ones and the project's own; the first is `host`, this machine's own programs. */
@@ -204,6 +245,23 @@ export class Client {
     const body = { name, from: typeof sandbox === "string" ? sandbox : sandbox.id, ...options };
     return this.call(request("POST", ["templates"], { body, timeoutMs: FOREVER }));
   }
+  /**
+   * Makes a template of an archive: an export, an OCI image layout, what `docker save` writes, or a root, as a tar, which may be
+   * compressed with gzip or zstd. `ref` says which image is meant where there are several.
+   */
+  importTemplate(
+    name: string,
+    archive: Source,
+    options: { ref?: string; shared?: boolean; replace?: boolean; small?: boolean } & CallOptions = {},
+  ): Promise<Json> {
+    const { signal, ...query } = options;
+    return this.call(request("PUT", ["templates", name, "archive"], { query, stream: archive, timeoutMs: FOREVER, signal }));
+  }
+  /** A template as one archive, in pieces: an OCI image layout, for importTemplate() or any container engine. */
+  async *exportTemplate(idOrName: string, options: CallOptions = {}): AsyncGenerator<Uint8Array> {
+    const parts = { accept: "application/x-tar", timeoutMs: FOREVER, signal: options.signal };
+    yield* (await this.open(request("GET", ["templates", idOrName, "archive"], parts))).pieces();
+  }
   /** Refused while a sandbox runs on it or keeps files over it. */
   async deleteTemplate(idOrName: string): Promise<void> {
     await this.call(request("DELETE", ["templates", idOrName]));
@@ -212,6 +270,9 @@ export class Client {
   /** Builds of the project, the newest first. */
   async builds(): Promise<Json[]> {
     return (await this.call(request("GET", ["builds"])))["builds"];
+  }
+  getBuild(id: string): Promise<Json> {
+    return this.call(request("GET", ["builds", id]));
   }
   startBuild(options: BuildOptions): Promise<Json> {
     const { recipe, name, shared, fresh } = options;
@@ -229,11 +290,28 @@ export class Client {
   }
   /** Builds a template to its end. One that failed throws its error. */
   async buildTemplate(options: BuildOptions & { onLog?: (line: string) => void }): Promise<Json> {
-    let build = await this.startBuild(options);
-    for await (const event of this.buildEvents(build["id"])) {
-      if (event["type"] === "log") options.onLog?.(event["text"]);
-      else if (event["type"] === "ended") build = event["build"];
-    }
+    return this.awaitBuild(await this.startBuild(options), options);
+  }
+  /** Installs packages ahead of the creates and runs that ask for them; resolves with the build once it is ready. */
+  async preparePackages(
+    packages: readonly string[],
+    options: { template?: string; language?: string; onProgress?: (build: Json) => void; onLog?: (line: string) => void } = {},
+  ): Promise<Json> {
+    const body = { packages, template: options.template, language: options.language };
+    return this.awaitBuild(await this.call(request("POST", ["builds"], { body })), options);
+  }
+
+  private async awaitBuild(
+    started: Json,
+    options: { onLog?: (line: string) => void; onProgress?: (build: Json) => void },
+  ): Promise<Json> {
+    let build = started;
+    if (build["state"] !== "ready")
+      for await (const event of this.buildEvents(build["id"])) {
+        if (event["type"] === "log") options.onLog?.(event["text"]);
+        else if (event["type"] === "progress") options.onProgress?.(event["build"]);
+        else if (event["type"] === "ended") build = event["build"];
+      }
     if (build["state"] === "cancelled")
       throw new ClocheError(`the build of ${build["name"]} was cancelled`, { code: "conflict" });
     if (build["error"]) throw errorOfBody(0, build);

@@ -3,7 +3,7 @@
  * Code in interpreters that keep their state: what a call gives back, and the contexts it runs in.
  */
 import type { Client } from "./client.js";
-import { ConnectionFailed, errorOfBody } from "./errors.js";
+import { CodeFailed, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type CallOptions, type ExecEvent, TextSink } from "./exec.js";
 import { type Json, concat, fromBase64, request, textOrBase64 } from "./wire.js";
 
@@ -109,7 +109,7 @@ export class CodeResult {
     this.cause = end["cause"];
     this.count = end["count"];
     this.signal = end["signal"];
-    this.exitCode = end["exit_code"] ?? (this.signal ? 128 + this.signal : this.status === "ok" ? 0 : 1);
+    this.exitCode = exitCodeOf(end);
     this.restarted = end["restarted"];
     this.context = end["context"] ? new ContextInfo(end["context"]) : null;
     this.wallUs = end["wall_us"];
@@ -139,6 +139,18 @@ export class CodeResult {
   get text(): string | undefined {
     return this.results.find((r) => r.isMain)?.text;
   }
+
+  /** Itself, if the code ran well; else throws CodeFailed. */
+  check(): this {
+    if (this.status === "ok") return this;
+    const { error } = this;
+    const how = error ? error.traceback.join("\n") || `${error.name}: ${error.message}` : `the code ended by ${this.cause ?? this.status}`;
+    throw new CodeFailed(how, this);
+  }
+}
+
+function exitCodeOf(end: Json): number {
+  return end["exit_code"] ?? (end["signal"] ? 128 + end["signal"] : end["status"] === "ok" ? 0 : 1);
 }
 
 /** A streamed call's result. Output that went to a callback is not kept. */
@@ -166,6 +178,60 @@ export async function collectCode(stream: AsyncIterable<ExecEvent>, options: Cod
     }
   }
   throw new ConnectionFailed("the stream ended before the code did");
+}
+
+export function codeBody(code: string, how: CodeOptions): Json {
+  return {
+    code,
+    language: how.language,
+    context: how.context,
+    timeout_ms: how.timeoutMs,
+    on_busy: how.onBusy,
+    cwd: how.cwd,
+    env: how.env,
+    kill_on_disconnect: how.killOnDisconnect || undefined,
+  };
+}
+
+/**
+ * One of runCodeStream(): `stdout` and `stderr` with a text, `result` with a Result, `error` with a CodeError, and at last
+ * `exit` with the exit code.
+ */
+export class CodeEvent {
+  constructor(
+    readonly type: "stdout" | "stderr" | "result" | "error" | "exit",
+    readonly data: any,
+    readonly seq: number,
+    /** When it came, in milliseconds since 1970. */
+    readonly ts: number,
+  ) {}
+
+  /** The exit code, of `exit`. */
+  get code(): number | null {
+    return this.type === "exit" ? this.data : null;
+  }
+}
+
+/** Makes CodeEvents of a stream's events; text that is cut in two waits for its rest. */
+export async function* codeEvents(stream: AsyncIterable<ExecEvent>): AsyncGenerator<CodeEvent> {
+  const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  for await (const { type, raw, data, seq } of stream) {
+    const ts = Date.now();
+    if (type === "stdout" || type === "stderr") {
+      const text = texts[type].decode(data, { stream: true });
+      if (text) yield new CodeEvent(type, text, seq, ts);
+    } else if (type === "result" || type === "display") {
+      yield new CodeEvent("result", new Result(raw, type === "result"), seq, ts);
+    } else if (type === "error") yield new CodeEvent("error", raw["error"], seq, ts);
+    else if (type === "failed") throw errorOfBody(0, raw);
+    else if (type === "done") {
+      for (const name of ["stdout", "stderr"] as const) {
+        const rest = texts[name].decode();
+        if (rest) yield new CodeEvent(name, rest, seq, ts);
+      }
+      yield new CodeEvent("exit", exitCodeOf(raw), seq, ts);
+    }
+  }
 }
 
 export interface ContextOptions {

@@ -5,7 +5,10 @@
  * Catch ClocheError for everything, and read `code`, `field`, `hint` and `requestId`. Errors of this side of the wire (no
  * daemon, a broken stream) are ConnectionFailed and TimedOut, and share the root.
  */
+import type { CodeResult } from "./code.js";
 import type { ExecInfo } from "./exec.js";
+import type { Sandbox } from "./sandbox.js";
+import type { Json } from "./wire.js";
 
 export interface ErrorFacts {
   code?: string;
@@ -105,6 +108,24 @@ export class ExecFailed extends ClocheError {
   }
   get detail(): Record<string, unknown> {
     return this.exec.ended?.detail ?? {};
+  }
+}
+/** Code did not end well (CodeResult.check()); `result` has all of it. */
+export class CodeFailed extends ClocheError {
+  constructor(
+    message: string,
+    readonly result: CodeResult,
+  ) {
+    super(message, { code: "code_failed" });
+  }
+}
+/** Some forks could not be made: `sandboxes` are those that were, `failed` tells of the others by their index. */
+export class ForkError extends ClocheError {
+  constructor(
+    readonly sandboxes: Sandbox[],
+    readonly failed: Json[],
+  ) {
+    super(`${failed.length} of ${sandboxes.length + failed.length} forks failed: ${failed[0]?.["message"]}`, { code: "fork_failed" });
   }
 }
 /** The sandbox's memory ran out. */

@@ -2,6 +2,7 @@
 /** Run AI-written code in a cloche sandbox, on a machine of your own. */
 export { Client, type BuildOptions, type ClientOptions, type OnceOptions } from "./client.js";
 export {
+  CodeEvent,
   CodeResult,
   ContextInfo,
   Contexts,
@@ -27,16 +28,16 @@ export {
   type TerminalSize,
 } from "./exec.js";
 export { Entry, Files, type FileOptions, type WatchEvent, type WriteOptions } from "./files.js";
+export { Fs, FsError, type Dirent, type FsWhat, type Stats } from "./fs.js";
 export {
-  Sandbox,
   SandboxInfo,
-  type GetOrCreateOptions,
   type Limits,
   type NetworkPolicy,
   type Port,
   type SandboxOptions,
   type SandboxSource,
   type SandboxState,
-} from "./sandbox.js";
+} from "./options.js";
+export { Sandbox, type ForkOptions, type GetOrCreateOptions, type SnapshotOptions } from "./sandbox.js";
 export { FinishedCommand, type CommandParams, type OtherSpellings } from "./spellings.js";
 export type { Json, Source } from "./wire.js";

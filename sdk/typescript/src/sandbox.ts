@@ -6,12 +6,11 @@
  *     const { stdout } = await sandbox.run("echo $((6*7))");
  */
 import { Client } from "./client.js";
-import { type CodeOptions, CodeResult, Contexts, type Language, collectCode } from "./code.js";
-import { ClocheError, Gone, NotFound } from "./errors.js";
+import { CodeEvent, type CodeOptions, CodeResult, Contexts, type Language, codeBody, codeEvents, collectCode } from "./code.js";
+import { ClocheError, ForkError, Gone, NotFound } from "./errors.js";
 import {
   type CallOptions,
   type Command,
-  type Ended,
   Exec,
   type ExecEvent,
   ExecInfo,
@@ -23,139 +22,30 @@ import {
   execBody,
 } from "./exec.js";
 import { Files, type WriteOptions } from "./files.js";
+import { Fs } from "./fs.js";
+import { type NetworkPolicy, type Port, SandboxInfo, type SandboxOptions, type SandboxState, createBody } from "./options.js";
 import { type CommandParams, FinishedCommand, type OtherSpellings, ownWords } from "./spellings.js";
 import { FOREVER, type Json, NDJSON, type RequestParts, type Source, request } from "./wire.js";
-
-export interface Limits {
-  vcpus?: number;
-  memory_mib?: number;
-  disk_mib?: number;
-  inodes?: number;
-  pids?: number;
-  open_files?: number;
-  output_mib?: number;
-  execs?: number;
-}
-
-/** "deny-all" (the default), "allow-all", or a policy such as {allow: ["api.example.com", "*.example.com"]}. */
-export type NetworkPolicy = "deny-all" | "allow-all" | Json;
-
-/** What a sandbox is filled with before it runs; credentials never come inside. */
-export interface SandboxSource {
-  type: "git" | "tarball";
-  url: string;
-  revision?: string;
-  depth?: number;
-  path?: string;
-  timeout_ms?: number;
-  credentials?: { username?: string; password: string };
-}
-
-export interface SandboxOptions {
-  client?: Client;
-  name?: string;
-  template?: string;
-  /** Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. */
-  packages?: readonly string[];
-  tags?: Record<string, string>;
-  env?: Record<string, string>;
-  limits?: Limits;
-  /** `onTimeout` happens this long after its creation or last resume, whatever it does. */
-  lifetimeMs?: number;
-  /** `onTimeout` happens when this long nothing ran in it. */
-  idleTimeoutMs?: number;
-  onTimeout?: "delete" | "stop" | "pause";
-  /** Its files outlive its end, and it goes on over them when it is next used. */
-  persistent?: boolean;
-  /** A call to it while it is paused resumes it. */
-  autoResume?: boolean;
-  engine?: "auto" | "jail" | "vm";
-  /** Refuses weaker isolation. */
-  minGrade?: "process" | "emulated" | "hardware";
-  network?: NetworkPolicy;
-  /** Opened to the outside: portUrl() says where. */
-  ports?: readonly number[];
-  source?: SandboxSource;
-  /** Calls with one key make one sandbox, and are sent again when the connection breaks. */
-  idempotencyKey?: string;
-  signal?: AbortSignal;
-}
 
 export interface GetOrCreateOptions extends SandboxOptions {
   onCreate?: (sandbox: Sandbox) => unknown;
   onResume?: (sandbox: Sandbox) => unknown;
 }
 
-export type SandboxState = "creating" | "running" | "pausing" | "paused" | "stopping" | "stopped" | "failed";
-
-export class SandboxInfo {
-  readonly id: string;
-  readonly state: SandboxState;
-  readonly name: string | null;
-  readonly template: string;
-  readonly packages: string[];
-  readonly tags: Record<string, string>;
-  readonly limits: Limits;
-  readonly isolation: { engine: string; grade: string; walls: string[]; gaps: string[] } | null;
-  readonly createdAt: Date;
-  /** When its lifetime is up. */
-  readonly expiresAt: Date | null;
-  /** Why it does not run; null while it does, or is paused. */
-  readonly ended: Ended | null;
-  readonly persistent: boolean;
-  readonly resumes: number;
-  /** By the call that this came from. */
-  readonly created: boolean;
-  readonly resumed: boolean;
-
-  constructor(readonly raw: Json) {
-    this.id = raw["id"];
-    this.state = raw["state"];
-    this.name = raw["name"] ?? null;
-    this.template = raw["template"] ?? "";
-    this.packages = raw["packages"] ?? [];
-    this.tags = raw["tags"] ?? {};
-    this.limits = raw["limits"] ?? {};
-    this.isolation = raw["isolation"] ?? null;
-    this.createdAt = new Date((raw["created_us"] ?? 0) / 1000);
-    this.expiresAt = raw["expires_us"] ? new Date(raw["expires_us"] / 1000) : null;
-    this.ended = raw["ended"] ?? null;
-    this.persistent = raw["persistent"] ?? false;
-    this.resumes = raw["resumes"] ?? 0;
-    this.created = raw["created"] ?? false;
-    this.resumed = raw["resumed"] ?? false;
-  }
+export interface SnapshotOptions {
+  name?: string;
+  /** Its running programs too. */
+  memory?: boolean;
+  onConnection?: "refuse" | "close";
+  expiresInMs?: number;
+  keepLast?: number;
 }
 
-export interface Port {
-  port: number;
-  public: boolean;
-  url: string | null;
-  host_url: string | null;
-  token?: string;
-  created_us: number;
-  expires_us: number | null;
-}
-
-export function createBody(options: SandboxOptions): Json {
-  return {
-    name: options.name,
-    template: options.template,
-    packages: options.packages,
-    tags: options.tags,
-    env: options.env,
-    limits: options.limits,
-    timeout_ms: options.lifetimeMs,
-    idle_timeout_ms: options.idleTimeoutMs,
-    on_timeout: options.onTimeout,
-    persistent: options.persistent,
-    auto_resume: options.autoResume,
-    engine: options.engine,
-    min_grade: options.minGrade,
-    network: options.network,
-    ports: options.ports,
-    source: options.source,
-  };
+/** `name` gets a number behind it. */
+export interface ForkOptions
+  extends Pick<SandboxOptions, "name" | "tags" | "env" | "network" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "persistent"> {
+  memory?: boolean;
+  onConnection?: "refuse" | "close";
 }
 
 const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
@@ -165,7 +55,8 @@ export class Sandbox {
   private opened: Promise<void> | undefined;
   private current: SandboxInfo | undefined;
   private readonly portUrls = new Map<number, string>();
-  private parts: { files: Files; contexts: Contexts } | undefined;
+  private parts: { files: Files; contexts: Contexts; fs: Fs } | undefined;
+  private isGivenUp = false;
 
   /** One that is yet to be made, by open() or the first call to it. */
   constructor(private readonly options: SandboxOptions & OtherSpellings = {}) {
@@ -221,6 +112,7 @@ export class Sandbox {
 
   /** Makes it, if that has not been done. */
   async open(): Promise<this> {
+    if (this.isGivenUp) throw new Gone("this handle was given up by mergeInto()", { code: "gone" });
     await (this.opened ??= this.make({}));
     return this;
   }
@@ -260,8 +152,15 @@ export class Sandbox {
     return this.faces().contexts;
   }
 
+  /** Its files by the names and errors of node:fs/promises. */
+  get fs(): Fs {
+    return this.faces().fs;
+  }
+
   private faces() {
-    return (this.parts ??= { files: new Files(this.client, this.id), contexts: new Contexts(this.client, this.id) });
+    if (this.parts) return this.parts;
+    const files = new Files(this.client, this.id);
+    return (this.parts = { files, contexts: new Contexts(this.client, this.id), fs: new Fs(files) });
   }
 
   /** A call below /v1/sandboxes/ID. */
@@ -308,7 +207,7 @@ export class Sandbox {
 
   /** Stops a persistent one and deletes any other; one that is already gone is fine. */
   async close(): Promise<void> {
-    if (!this.opened) return;
+    if (!this.opened || this.isGivenUp) return;
     try {
       await this.open();
       await (this.info.persistent ? this.stop() : this.delete());
@@ -365,17 +264,20 @@ export class Sandbox {
   async runCode(code: string, options: CodeOptions | Language = {}): Promise<CodeResult> {
     const how: CodeOptions = typeof options === "string" ? { language: options } : options;
     const parts: RequestParts = { body: codeBody(code, how), timeoutMs: FOREVER, signal: how.signal };
-    if (how.onStdout || how.onStderr || how.onResult) return collectCode(this.runCodeStream(code, how), how);
+    if (how.onStdout || how.onStderr || how.onResult) return collectCode(this.codeStream(code, how), how);
     return CodeResult.fromJson(await this.call("POST", ["code"], parts));
   }
 
-  /** The same, event by event. */
-  async *runCodeStream(code: string, options: CodeOptions | Language = {}): AsyncGenerator<ExecEvent> {
+  /** The same, event by event: stdout, stderr, result, error, and at last exit. */
+  runCodeStream(code: string, options: CodeOptions | Language = {}): AsyncGenerator<CodeEvent> {
+    return codeEvents(this.codeStream(code, typeof options === "string" ? { language: options } : options));
+  }
+
+  private async *codeStream(code: string, how: CodeOptions): AsyncGenerator<ExecEvent> {
     await this.open();
-    const how: CodeOptions = typeof options === "string" ? { language: options } : options;
     const parts = { body: codeBody(code, how), accept: NDJSON, timeoutMs: FOREVER, signal: how.signal };
     const reply = await this.client.open(request("POST", ["sandboxes", this.id, "code"], parts));
-    for await (const event of events(reply.pieces())) yield event;
+    yield* events(reply.pieces());
   }
 
   /** Runs a program with arguments; its output is asked for by `await result.stdout()`. */
@@ -403,12 +305,63 @@ export class Sandbox {
     return this.files.read(path);
   }
 
-  /** The same as writeFile() and readFile(). */
-  upload(path: string, data: Source): Promise<void> {
-    return this.writeFile(path, data);
+  /** The same as writeFile(). Bytes may also come first, and the path behind them. */
+  upload(path: string | Exclude<Source, string>, data: Source): Promise<void> {
+    return typeof path === "string" ? this.writeFile(path, data) : this.writeFile(String(data), path);
   }
+  /** The same as readFile(). */
   download(path: string): Promise<Uint8Array> {
     return this.readFile(path);
+  }
+
+  /**
+   * Saves what it is at this moment, to start others from: {id, name, bytes, own_bytes, …}. With `memory` its running programs
+   * too; a TCP connection that is open is then refused, or found closed in the copies (`onConnection`). With `keepLast` so
+   * many of this sandbox stay, and the older ones without a name go.
+   */
+  snapshot(options: SnapshotOptions = {}): Promise<Json> {
+    const { name, memory = false, onConnection, expiresInMs, keepLast } = options;
+    const body = { name, memory, on_connection: onConnection, expires_in_ms: expiresInMs, keep_last: keepLast };
+    return this.call("POST", ["snapshots"], { body, timeoutMs: FOREVER });
+  }
+  /** Those that were taken of it, the newest first. */
+  async *snapshots(): AsyncGenerator<Json> {
+    await this.open();
+    yield* this.client.snapshots({ sandbox: this.id });
+  }
+  /**
+   * New sandboxes that go on from what this one is now; with `memory: false` from its files alone. When some could not be made
+   * ForkError has those that were, as `sandboxes`, and why not, as `failed`.
+   */
+  async fork(count = 1, options: ForkOptions = {}): Promise<Sandbox[]> {
+    const { memory = true, onConnection, ...rest } = options;
+    const body = { count, memory, on_connection: onConnection, ...createBody(rest) };
+    const made = await this.call("POST", ["fork"], { body, timeoutMs: FOREVER });
+    const sandboxes = (made["sandboxes"] as Json[]).map((j) => Sandbox.of(this.client, new SandboxInfo(j)));
+    const failed = made["failed"] as Json[];
+    if (failed.length) throw new ForkError(sandboxes, failed);
+    return sandboxes;
+  }
+  /** Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files. */
+  rollback(snapshot: string): Promise<SandboxInfo> {
+    return this.change("POST", ["rollback"], { body: { snapshot }, timeoutMs: FOREVER });
+  }
+  /** {root_id, nodes}: what it comes from, and all that came from that; parents before their children. */
+  tree(): Promise<Json> {
+    return this.call("GET", ["tree"]);
+  }
+  /**
+   * This handle drives the winner's sandbox from now on, and the one that it drove is deleted; nothing is merged. What the
+   * winner's own handle is asked after is an error, and to close it does nothing.
+   */
+  async mergeInto(winner: Sandbox): Promise<void> {
+    await winner.open();
+    const loser = Sandbox.of(this.client, this.info);
+    this.current = winner.info;
+    this.parts = undefined;
+    this.portUrls.clear();
+    winner.isGivenUp = true;
+    await loser.delete();
   }
 
   /** {kind, policy, in_force}: what it may reach; secrets are left out. */
@@ -467,17 +420,4 @@ export class Sandbox {
     const url = port.host_url ?? port.url;
     if (url) this.portUrls.set(port.port, url);
   }
-}
-
-function codeBody(code: string, how: CodeOptions): Json {
-  return {
-    code,
-    language: how.language,
-    context: how.context,
-    timeout_ms: how.timeoutMs,
-    on_busy: how.onBusy,
-    cwd: how.cwd,
-    env: how.env,
-    kill_on_disconnect: how.killOnDisconnect || undefined,
-  };
 }

@@ -3,7 +3,7 @@
  * Options as programs written for other sandboxes spell them, turned into cloche's own. Only words are translated here, and
  * where both are given cloche's own word wins.
  */
-import type { SandboxOptions } from "./sandbox.js";
+import type { SandboxOptions } from "./options.js";
 
 /** Accepted besides the fields of SandboxOptions. */
 export interface OtherSpellings {

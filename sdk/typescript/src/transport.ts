@@ -8,6 +8,7 @@
  */
 import type * as NodeHttp from "node:http";
 import { ClocheError, ConnectionFailed, TimedOut, errorOfBody } from "./errors.js";
+import { locate } from "./private.js";
 import { type Endpoint, type Request, concat, isRepeatable, piecesOf } from "./wire.js";
 
 /** A reply whose body has not been read yet. */
@@ -27,6 +28,7 @@ export async function readAll(reply: Reply): Promise<Uint8Array> {
 
 export interface TransportOptions {
   apiKey?: string;
+  traceparent?: string;
   /** Of silence, in milliseconds. */
   timeoutMs: number;
   fetch?: typeof fetch;
@@ -40,8 +42,9 @@ export class Transport {
   private send: Promise<Send> | undefined;
   private node: NodeSender | undefined;
 
+  /** Without an endpoint it is found, or started, at the first request. */
   constructor(
-    readonly endpoint: Endpoint,
+    private readonly given: Endpoint | undefined,
     private readonly options: TransportOptions,
   ) {}
 
@@ -68,8 +71,13 @@ export class Transport {
 
   private async openOnce(req: Request): Promise<Reply> {
     req.signal?.throwIfAborted();
-    const send = await (this.send ??= this.choose());
+    this.send ??= this.choose().catch((error) => {
+      this.send = undefined; // the next call looks again
+      throw error;
+    });
+    const send = await this.send;
     const headers = { ...req.headers };
+    if (this.options.traceparent) headers["traceparent"] = this.options.traceparent;
     if (this.options.apiKey) headers["authorization"] = `Bearer ${this.options.apiKey}`;
     const reply = await send(req, headers, req.timeoutMs ?? this.options.timeoutMs);
     if (reply.status < 400) return reply;
@@ -83,25 +91,26 @@ export class Transport {
   }
 
   private async choose(): Promise<Send> {
+    const endpoint = this.given ?? (await locate());
     const own = this.options.fetch;
     if (!own) {
       try {
-        const secure = this.endpoint.origin.startsWith("https:");
+        const secure = endpoint.origin.startsWith("https:");
         const http: typeof NodeHttp = secure
           ? ((await import("node:https")) as unknown as typeof NodeHttp)
           : await import("node:http");
-        this.node = new NodeSender(http, this.endpoint);
+        this.node = new NodeSender(http, endpoint);
         return (req, headers, timeoutMs) => this.node!.send(req, headers, timeoutMs);
       } catch {
         // a runtime without Node's modules
       }
     }
-    if (this.endpoint.socketPath)
-      throw new ConnectionFailed(`this runtime cannot reach unix:${this.endpoint.socketPath}`, {
+    if (endpoint.socketPath)
+      throw new ConnectionFailed(`this runtime cannot reach unix:${endpoint.socketPath}`, {
         hint: "set CLOCHE_URL to the daemon's http address",
       });
     const fetching = own ?? globalThis.fetch;
-    return (req, headers, timeoutMs) => sendByFetch(fetching, this.endpoint, req, headers, timeoutMs);
+    return (req, headers, timeoutMs) => sendByFetch(fetching, endpoint, req, headers, timeoutMs);
   }
 }
 

@@ -46,10 +46,6 @@ export function env(name: string): string | undefined {
   return process?.env?.[name] || undefined;
 }
 
-export function defaultEndpoint(): Endpoint {
-  return parseEndpoint(env("CLOCHE_URL") ?? `unix:${DEFAULT_SOCKET}`);
-}
-
 export interface Request {
   method: string;
   target: string;

@@ -173,7 +173,7 @@ describe("code", () => {
     });
     assert.deepEqual([out, shown, result.stdout], ["0\n1\n2\n", ["'last'"], ""]);
     const last = await lastOf(sandbox.runCodeStream("echo $((6*7))", "bash"));
-    assert.equal(last.type, "done");
+    assert.deepEqual([last.type, last.code], ["exit", 0]);
   });
 
   test("runs in contexts that know nothing of each other", async () => {

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What can be said of a sandbox when it is made, and what is told of it.
+ */
+import type { Client } from "./client.js";
+import type { Ended } from "./exec.js";
+import type { Json } from "./wire.js";
+
+export interface Limits {
+  vcpus?: number;
+  memory_mib?: number;
+  disk_mib?: number;
+  inodes?: number;
+  pids?: number;
+  open_files?: number;
+  output_mib?: number;
+  execs?: number;
+}
+
+/** "deny-all" (the default), "allow-all", or a policy such as {allow: ["api.example.com", "*.example.com"]}. */
+export type NetworkPolicy = "deny-all" | "allow-all" | Json;
+
+/** What a sandbox is filled with before it runs; credentials never come inside. */
+export interface SandboxSource {
+  type: "git" | "tarball";
+  url: string;
+  revision?: string;
+  depth?: number;
+  path?: string;
+  timeout_ms?: number;
+  credentials?: { username?: string; password: string };
+}
+
+export interface SandboxOptions {
+  client?: Client;
+  name?: string;
+  template?: string;
+  /** Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. */
+  packages?: readonly string[];
+  tags?: Record<string, string>;
+  env?: Record<string, string>;
+  limits?: Limits;
+  /** `onTimeout` happens this long after its creation or last resume, whatever it does. */
+  lifetimeMs?: number;
+  /** `onTimeout` happens when this long nothing ran in it. */
+  idleTimeoutMs?: number;
+  onTimeout?: "delete" | "stop" | "pause";
+  /** Its files outlive its end, and it goes on over them when it is next used. */
+  persistent?: boolean;
+  /** A call to it while it is paused resumes it. */
+  autoResume?: boolean;
+  engine?: "auto" | "jail" | "vm";
+  /** Refuses weaker isolation. */
+  minGrade?: "process" | "emulated" | "hardware";
+  network?: NetworkPolicy;
+  /** Opened to the outside: portUrl() says where. */
+  ports?: readonly number[];
+  source?: SandboxSource;
+  /** An id or name: what it goes on from, instead of a template; with `memory: false` from its files alone. */
+  snapshot?: string;
+  memory?: boolean;
+  /** Calls with one key make one sandbox, and are sent again when the connection breaks. */
+  idempotencyKey?: string;
+  signal?: AbortSignal;
+}
+
+export type SandboxState = "creating" | "running" | "pausing" | "paused" | "stopping" | "stopped" | "failed";
+
+export class SandboxInfo {
+  readonly id: string;
+  readonly state: SandboxState;
+  readonly name: string | null;
+  readonly template: string;
+  readonly packages: string[];
+  readonly tags: Record<string, string>;
+  readonly limits: Limits;
+  readonly isolation: { engine: string; grade: string; walls: string[]; gaps: string[] } | null;
+  readonly createdAt: Date;
+  /** When its lifetime is up. */
+  readonly expiresAt: Date | null;
+  /** Why it does not run; null while it does, or is paused. */
+  readonly ended: Ended | null;
+  readonly persistent: boolean;
+  readonly resumes: number;
+  /** By the call that this came from. */
+  readonly created: boolean;
+  readonly resumed: boolean;
+  /** That it was started from. */
+  readonly snapshotId: string | null;
+
+  constructor(readonly raw: Json) {
+    this.id = raw["id"];
+    this.state = raw["state"];
+    this.name = raw["name"] ?? null;
+    this.template = raw["template"] ?? "";
+    this.packages = raw["packages"] ?? [];
+    this.tags = raw["tags"] ?? {};
+    this.limits = raw["limits"] ?? {};
+    this.isolation = raw["isolation"] ?? null;
+    this.createdAt = new Date((raw["created_us"] ?? 0) / 1000);
+    this.expiresAt = raw["expires_us"] ? new Date(raw["expires_us"] / 1000) : null;
+    this.ended = raw["ended"] ?? null;
+    this.persistent = raw["persistent"] ?? false;
+    this.resumes = raw["resumes"] ?? 0;
+    this.created = raw["created"] ?? false;
+    this.resumed = raw["resumed"] ?? false;
+    this.snapshotId = raw["snapshot_id"] ?? null;
+  }
+}
+
+export interface Port {
+  port: number;
+  public: boolean;
+  url: string | null;
+  host_url: string | null;
+  token?: string;
+  created_us: number;
+  expires_us: number | null;
+}
+
+export function createBody(options: SandboxOptions): Json {
+  return {
+    name: options.name,
+    template: options.template,
+    packages: options.packages,
+    tags: options.tags,
+    env: options.env,
+    limits: options.limits,
+    timeout_ms: options.lifetimeMs,
+    idle_timeout_ms: options.idleTimeoutMs,
+    on_timeout: options.onTimeout,
+    persistent: options.persistent,
+    auto_resume: options.autoResume,
+    engine: options.engine,
+    min_grade: options.minGrade,
+    network: options.network,
+    ports: options.ports,
+    source: options.source,
+    snapshot: options.snapshot,
+    memory: options.memory,
+  };
+}

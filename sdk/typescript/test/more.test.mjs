@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Snapshots and forks, the face of node:fs/promises, and the words of other sandboxes' programs.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import * as cloche from "cloche";
+import { Client, Sandbox } from "cloche";
+
+const client = new Client();
+let sandbox;
+before(async () => {
+  sandbox = await Sandbox.create({ client });
+});
+after(async () => {
+  await sandbox.close();
+  client.close();
+});
+
+async function allOf(items) {
+  const all = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
+describe("snapshots", () => {
+  test("are what others go on from, and what one goes back to", async () => {
+    await sandbox.files.write("state", "saved");
+    const saved = await sandbox.snapshot();
+    await sandbox.files.write("state", "changed");
+    const copy = await Sandbox.create({ client, snapshot: saved.id });
+    assert.deepEqual([await copy.files.readText("state"), copy.info.snapshotId], ["saved", saved.id]);
+    await copy.close();
+    await sandbox.rollback(saved.id);
+    assert.equal(await sandbox.files.readText("state"), "saved");
+    assert.deepEqual((await allOf(sandbox.snapshots())).map((s) => s.id), [saved.id]);
+    assert.ok((await sandbox.tree()).nodes.length >= 2);
+    assert.equal((await client.updateSnapshot(saved.id, { name: "of-typescript" })).name, "of-typescript");
+    assert.equal((await client.snapshot("of-typescript")).id, saved.id);
+    await client.deleteSnapshot(saved.id);
+    await assert.rejects(client.snapshot(saved.id), cloche.NotFound);
+  });
+
+  test("forks go their own ways, and one of them may be gone on with", async () => {
+    const parent = await Sandbox.create({ client });
+    await parent.files.write("who", "parent");
+    const [first, second] = await parent.fork(2, { memory: false, tags: { kind: "fork" } });
+    assert.equal(first.info.tags.kind, "fork");
+    await second.files.write("who", "second");
+    const old = parent.id;
+    await parent.mergeInto(second);
+    await first.close();
+    await second.close();
+    assert.equal(await parent.files.readText("who"), "second");
+    await assert.rejects(second.run("true"), cloche.Gone);
+    assert.equal((await Sandbox.get(old, { client })).info.ended.cause, "deleted");
+    await parent.close();
+  });
+});
+
+describe("fs", () => {
+  test("does what node:fs/promises does", async () => {
+    const { fs } = sandbox;
+    await fs.mkdir("fs/deep", { recursive: true });
+    await fs.writeFile("fs/a.txt", "grün", { mode: 0o600 });
+    await fs.appendFile("fs/a.txt", "!");
+    assert.equal(await fs.readFile("fs/a.txt", "utf8"), "grün!");
+    assert.equal((await fs.readFile("fs/a.txt")).length, 6);
+    await fs.symlink("a.txt", "fs/link");
+    assert.equal(await fs.readlink("fs/link"), "a.txt");
+    assert.deepEqual([(await fs.lstat("fs/link")).isSymbolicLink(), (await fs.stat("fs/link")).isFile()], [true, true]);
+    await fs.rename("fs/a.txt", "fs/deep/b.txt");
+    await fs.copyFile("fs/deep/b.txt", "fs/c.txt");
+    await fs.cp("fs/deep", "fs/copy", { recursive: true });
+    await fs.chmod("fs/c.txt", 0o640);
+    assert.equal((await fs.stat("fs/c.txt")).mode & 0o777, 0o640);
+    assert.deepEqual((await fs.readdir("fs")).sort(), ["c.txt", "copy", "deep", "link"]);
+    const all = await fs.readdir("fs", { withFileTypes: true, recursive: true });
+    assert.deepEqual(all.filter((e) => e.isFile()).map((e) => `${e.parentPath}/${e.name}`).sort(), ["fs/c.txt", "fs/copy/b.txt", "fs/deep/b.txt"]);
+    await fs.unlink("fs/c.txt");
+    await fs.rm("fs", { recursive: true });
+    await fs.rm("fs", { recursive: true, force: true });
+  });
+
+  test("fails with Node's codes", async () => {
+    const { fs } = sandbox;
+    await assert.rejects(fs.readFile("nothing"), { code: "ENOENT", path: "nothing", syscall: "open" });
+    await assert.rejects(fs.access("nothing"), (e) => e instanceof cloche.FsError && e.cause instanceof cloche.FileMissing);
+    await fs.mkdir("there");
+    await assert.rejects(fs.mkdir("there"), { code: "EEXIST" });
+    await assert.rejects(fs.writeFile("/etc/passwd-", "x"), { code: "EACCES" });
+    await assert.rejects(fs.readlink("there"), { code: "EINVAL" });
+  });
+});
+
+describe("other words", () => {
+  test("code is checked where that is asked for", async () => {
+    assert.equal((await sandbox.runCode("1")).check().text, "1");
+    await assert.rejects(async () => (await sandbox.runCode("1/0")).check(), /ZeroDivisionError/);
+  });
+
+  test("uploads take the path first or the bytes", async () => {
+    await sandbox.upload("up/a", new Uint8Array([49]));
+    await sandbox.upload(new Uint8Array([50]), "up/b");
+    assert.deepEqual([...(await sandbox.download("up/a")), ...(await sandbox.download("up/b"))], [49, 50]);
+  });
+
+  test("events of code carry text, values and the exit code", async () => {
+    const events = await allOf(sandbox.runCodeStream("print('ü')\n42\n"));
+    assert.deepEqual(events.map((e) => e.type), ["stdout", "result", "exit"]);
+    assert.deepEqual([events[0].data, events[1].data.text, events[2].code], ["ü\n", "42", 0]);
+    const failing = await allOf(sandbox.runCodeStream("1/0"));
+    assert.deepEqual([failing[0].data.name, failing.at(-1).code], ["ZeroDivisionError", 1]);
+  });
+});
