@@ -11,14 +11,29 @@ from cloche import Client
 from harness import audit
 from harness.daemon import SANDBOX_ENV, Daemon, end
 from harness.internet import Internet
+from harness.vm import MAKE_SUITE_TREE, VM_OPTIONS, Machines, give_kernel, make_template, need_vms
 from harness.walled import Walled
 
-ENGINES = os.environ.get("CLOCHE_TEST_ENGINES", "jail").split(",")
+# What the sandboxes that fixtures make are: vms start from a template that these tests make for them.
+ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
+TEMPLATE = {"jail": None, "vm": "suite"}[ENGINE]
+
+
+def prepared(daemon):
+    if ENGINE == "vm":
+        need_vms()
+        give_kernel(daemon)
+    daemon.start()
+    if ENGINE == "vm":
+        with Client(f"unix:{daemon.socket}", daemon.key, timeout=150) as client:
+            make_template(client, TEMPLATE, MAKE_SUITE_TREE)
+    return daemon
 
 
 @pytest.fixture(scope="session")
 def daemon():
-    daemon = Daemon("--pool-min", "2", "--pool-max", "2").start()  # as many before a test as after it
+    pool = VM_OPTIONS if ENGINE == "vm" else ("--pool-min", "2", "--pool-max", "2")  # as many before a test as after it
+    daemon = prepared(Daemon(*pool))
     try:
         yield daemon
         ids = daemon.ids()
@@ -33,17 +48,30 @@ def daemon():
 
 @pytest.fixture(scope="session")
 def client(daemon):
-    with Client(daemon.url, daemon.key) as client:
+    with Client(daemon.url, daemon.key, timeout=150 if ENGINE == "vm" else 60) as client:
         yield client
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    return request.param
+@pytest.fixture
+def engine():
+    return ENGINE
+
+
+@pytest.fixture(scope="session")
+def machines(client):
+    machines = Machines(client, TEMPLATE, SANDBOX_ENV)
+    yield machines
+    machines.close()
 
 
 @pytest.fixture
-def sandbox(client, engine):
+def sandbox(request, client, engine):
+    if engine == "vm":
+        machines = request.getfixturevalue("machines")
+        sandbox = machines.take()
+        yield sandbox
+        machines.give(sandbox)
+        return
     with client.create(engine=engine, env=SANDBOX_ENV) as sandbox:
         yield sandbox
 
@@ -54,7 +82,7 @@ def make_sandbox(client, engine):
     made = []
 
     def make(**fields):
-        sandbox = client.create(**{"engine": engine, **fields})
+        sandbox = client.create(**{"engine": engine, "template": TEMPLATE, **fields})
         made.append(sandbox)
         return sandbox
 
@@ -82,7 +110,7 @@ def internet():
 
 @pytest.fixture(scope="session")
 def walled_daemon(internet):
-    daemon = internet.daemon("--network-never", "93.184.216.99/32").start()
+    daemon = prepared(internet.daemon(*(VM_OPTIONS if ENGINE == "vm" else ()), "--network-never", "93.184.216.99/32"))
     try:
         yield daemon
         ids = daemon.ids()
@@ -97,24 +125,38 @@ def walled_daemon(internet):
 
 @pytest.fixture(scope="session")
 def walled_client(walled_daemon):
-    with Client(f"unix:{walled_daemon.socket}", walled_daemon.key) as client:
+    with Client(f"unix:{walled_daemon.socket}", walled_daemon.key, timeout=150 if ENGINE == "vm" else 60) as client:
         yield client
 
 
+@pytest.fixture(scope="session")
+def walled_machines(walled_client):
+    machines = Machines(walled_client, TEMPLATE, SANDBOX_ENV)
+    yield machines
+    machines.close()
+
+
 @pytest.fixture
-def walled(walled_client, internet, engine):
+def walled(request, walled_client, internet, engine):
     """A function that makes a sandbox with a policy, behind the wall of a daemon that has an internet."""
-    made = []
+    made, taken = [], []
 
     def make(policy=None, **fields):
         internet.set_zone({})
-        sandbox = walled_client.create(engine=engine, network=policy, env=SANDBOX_ENV, **fields)
+        if engine == "vm" and not fields:
+            sandbox = request.getfixturevalue("walled_machines").take()
+            taken.append(sandbox)
+            sandbox.set_network(policy or "deny-all")
+            return Walled(sandbox)
+        sandbox = walled_client.create(engine=engine, template=TEMPLATE, network=policy, env=SANDBOX_ENV, **fields)
         made.append(sandbox)
         return Walled(sandbox)
 
     yield make
     for sandbox in made:
         end(sandbox)
+    for sandbox in taken:
+        request.getfixturevalue("walled_machines").give(sandbox)
 
 
 # The picture after a test is the one before the next, unless a fixture of several tests comes or goes in between.
@@ -134,7 +176,8 @@ def pytest_fixture_post_finalizer(fixturedef):
 @pytest.fixture(autouse=True)
 def host_is_left_as_it_was(request):
     """Fails a test that leaves a process, mount, cgroup, loop device, file or fd behind."""
-    if "daemon" not in request.fixturenames and "client" not in request.fixturenames:
+    is_shared = ENGINE == "vm"  # machines go from test to test: the end of the session tells
+    if is_shared or ("daemon" not in request.fixturenames and "client" not in request.fixturenames):
         yield
         return
     daemon = request.getfixturevalue("daemon")

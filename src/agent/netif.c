@@ -91,6 +91,11 @@ static int configure6(const struct port_setup *s)
 	return ioctl(fd, SIOCADDRT, &route) < 0 && errno != EEXIST ? -errno : 0;
 }
 
+bool netif_is_there(void)
+{
+	return if_nametoindex(CARD) > 0;
+}
+
 int netif_configure(const struct port_setup *s, struct err *err)
 {
 	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

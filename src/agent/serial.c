@@ -10,6 +10,7 @@
 
 #include "agent/channel.h"
 #include "agent/init.h"
+#include "agent/netif.h"
 #include "agent/setup.h"
 #include "agent/standby.h"
 #include "agent/wire.h"
@@ -25,6 +26,8 @@
 #define OUT_LOW    (128 * 1024)
 #define OUT_MAX    (2 * OUT_LOW)
 #define NOBODY_US  20000
+#define CARD_US    10000 /* between looks for a card that was plugged in */
+#define CARD_LOOKS 1500
 #define WRITE_SIZE (32 * 1024) /* the most that the kernel takes at once */
 
 struct serial {
@@ -36,8 +39,11 @@ struct serial {
 	size_t taken;        /* bytes of the record in front that the wire has */
 	int fd;              /* our end of the pair, or -1 */
 	struct loop_io *pair_io;
-	bool is_blocked; /* the wire has no room for the record in front */
-	bool is_ready;   /* SETUP was done once */
+	bool is_blocked;         /* the wire has no room for the record in front */
+	bool is_ready;           /* SETUP was done once */
+	struct port_setup setup; /* that waits for the card */
+	struct loop_timer *card;
+	unsigned card_looks;
 	char data[READ_SIZE];
 };
 
@@ -124,21 +130,46 @@ static void begin(struct serial *s, uint32_t connection)
 		hang_up(s);
 }
 
-static void on_setup(struct serial *s, const char *text, size_t len)
+static void apply_setup(struct serial *s)
 {
-	struct port_setup setup;
 	struct err err;
-	int r = port_setup_parse(text, len, &setup, &err);
 
-	if (r == 0 && s->agent->settings.is_vm)
-		r = setup_apply(&s->agent->settings, &setup, &err);
-	if (r < 0) {
+	if (s->agent->settings.is_vm && setup_apply(&s->agent->settings, &s->setup, &err) < 0) {
 		tell(s, PORT_FAILED, err.message, strlen(err.message));
 		return;
 	}
 	s->is_ready = true;
 	standby_renew(s->agent->standby);
 	tell(s, PORT_READY, NULL, 0);
+}
+
+/* The kernel finds a card some moments after it was plugged in. */
+static void serial_on_card(struct loop *loop, void *arg)
+{
+	struct serial *s = arg;
+
+	(void)loop;
+	if (netif_is_there() || s->card_looks++ >= CARD_LOOKS)
+		apply_setup(s);
+	else
+		loop_timer_set_in(s->card, CARD_US);
+	watch(s);
+}
+
+static void on_setup(struct serial *s, const char *text, size_t len)
+{
+	struct err err;
+
+	loop_timer_set(s->card, UINT64_MAX);
+	if (port_setup_parse(text, len, &s->setup, &err) < 0) {
+		tell(s, PORT_FAILED, err.message, strlen(err.message));
+		return;
+	}
+	s->card_looks = 0;
+	if (s->agent->settings.is_vm && s->setup.ip4.is_set && !netif_is_there())
+		loop_timer_set_in(s->card, CARD_US);
+	else
+		apply_setup(s);
 }
 
 static void on_usage(struct serial *s)
@@ -259,12 +290,14 @@ int serial_new(struct agent *a, struct serial **ret, struct err *err)
 	s->agent = a;
 	s->fd = -1;
 	s->nobody = loop_timer_new(a->loop, serial_on_nobody, s);
+	s->card = loop_timer_new(a->loop, serial_on_card, s);
 	buf_init(&s->in, IN_MAX);
 	buf_init(&s->out, OUT_MAX);
 	if (r >= 0)
 		r = loop_io_add(a->loop, a->settings.port_fd, EPOLLIN, serial_on_io, s, &s->io);
 	if (r < 0) {
 		loop_timer_free(s->nobody);
+		loop_timer_free(s->card);
 		free(s);
 		return err_set(err, ERR_INTERNAL, -r, "cannot serve the port");
 	}
@@ -281,6 +314,7 @@ void serial_free(struct serial *s)
 	hang_up(s);
 	loop_io_removep(&s->io);
 	loop_timer_free(s->nobody);
+	loop_timer_free(s->card);
 	buf_done(&s->in);
 	buf_done(&s->out);
 	free(s);

@@ -93,6 +93,7 @@ static int set_network(struct settings *s, const struct port_setup *setup, struc
 		return r;
 	(void)snprintf(text, sizeof(text), "nameserver %s\noptions attempts:3 timeout:3\n",
 	               inet_ntop(AF_INET, setup->gateway4.bytes, address, sizeof(address)));
+	(void)unlink("/etc/resolv.conf"); /* a link of somebody's is not followed */
 	r = write_text("/etc/resolv.conf", text);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write /etc/resolv.conf") : 0;
 }

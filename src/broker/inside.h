@@ -70,7 +70,18 @@ void freeze_free(struct box *box);   /* and this without a word */
 /* requests.c: a wire_ops.on_request, with the broker as arg */
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg);
 
-/* seals.c: as the functions of requests.c */
+/* NULL with an error, unless there is one and it runs. */
+struct box *requests_find_running(struct broker *b, const char *id, struct err *err);
+
+/* doors.c: as the functions of requests.c */
+int doors_do_open(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                  int *fds);
+int doors_do_close(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                   int *fds);
+int doors_do_dial(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                  int *fds);
+
+/* seals.c: likewise */
 int seals_do_seal(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                   int *fds);
 int seals_do_cancel(struct broker *b, const struct msg_request *req, struct msg_reply *reply,

@@ -93,8 +93,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	return r;
 }
 
-/* NULL with an error, unless there is one and it runs. */
-static struct box *find_running(struct broker *b, const char *id, struct err *err)
+struct box *requests_find_running(struct broker *b, const char *id, struct err *err)
 {
 	struct box *box = box_find(b, id);
 
@@ -110,7 +109,7 @@ static struct box *find_running(struct broker *b, const char *id, struct err *er
 static int do_connect(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                       int *fds)
 {
-	struct box *box = find_running(b, req->id, &reply->err);
+	struct box *box = requests_find_running(b, req->id, &reply->err);
 
 	return box ? box->engine->connect(box->guest, fds, &reply->err) : -ESRCH;
 }
@@ -152,7 +151,7 @@ static int do_delete(struct broker *b, const struct msg_request *req, struct msg
 static int do_limits(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                      int *fds)
 {
-	struct box *box = find_running(b, req->id, &reply->err);
+	struct box *box = requests_find_running(b, req->id, &reply->err);
 	int r;
 
 	(void)fds;
@@ -167,7 +166,7 @@ static int do_limits(struct broker *b, const struct msg_request *req, struct msg
 static int do_usage(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds)
 {
-	struct box *box = find_running(b, req->id, &reply->err);
+	struct box *box = requests_find_running(b, req->id, &reply->err);
 
 	(void)fds;
 	return box ? box->engine->usage(box->guest, &reply->usage, &reply->err) : -ESRCH;
@@ -176,7 +175,7 @@ static int do_usage(struct broker *b, const struct msg_request *req, struct msg_
 static int do_freeze(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                      int *fds)
 {
-	struct box *box = find_running(b, req->id, &reply->err);
+	struct box *box = requests_find_running(b, req->id, &reply->err);
 
 	(void)fds;
 	if (!box)
@@ -211,7 +210,7 @@ static void on_forked(const struct err *err, void *arg)
 static int do_fork(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                    int *fds)
 {
-	struct box *box = find_running(b, req->id, &reply->err);
+	struct box *box = requests_find_running(b, req->id, &reply->err);
 	struct fork_wait *w;
 	int r;
 
@@ -277,48 +276,6 @@ static int do_list(struct broker *b, const struct msg_request *req, struct msg_r
 	return 0;
 }
 
-/* NULL with an error as well if its engine has no doors. */
-static struct box *find_with_door(struct broker *b, const char *id, struct err *err)
-{
-	struct box *box = find_running(b, id, err);
-
-	if (!box || box->engine->open_door)
-		return box;
-	(void)err_set(err, ERR_UNSUPPORTED, 0, "engine %s has no network", box->engine->name);
-	return NULL;
-}
-
-static int do_door(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                   int *fds)
-{
-	struct box *box = find_with_door(b, req->id, &reply->err);
-	int r = box ? box->engine->open_door(box->guest, fds, &reply->err) : -ESRCH;
-
-	for (size_t i = 0; r == 0 && i < DOOR_SOCKETS; i++)
-		reply->door.sockets |= fds[i] >= 0 ? BIT(i) : 0;
-	return r;
-}
-
-static int do_door_close(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                         int *fds)
-{
-	struct box *box = find_with_door(b, req->id, &reply->err);
-
-	(void)fds;
-	return box ? box->engine->close_door(box->guest, &reply->err) : -ESRCH;
-}
-
-static int do_dial(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
-                   int *fds)
-{
-	struct box *box = find_with_door(b, req->id, &reply->err);
-
-	if (!box)
-		return -ESRCH;
-	return box->engine->dial(box->guest, (int)req->dial.family, (uint16_t)req->dial.port, fds,
-	                         &reply->err);
-}
-
 static int (*const requests[])(struct broker *b, const struct msg_request *req,
                                struct msg_reply *reply, int *fds) = {
 	[MSG_PROBE] = do_probe,
@@ -330,9 +287,9 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_FREEZE] = do_freeze,
 	[MSG_THAW] = do_freeze,
 	[MSG_LIST] = do_list,
-	[MSG_DOOR] = do_door,
-	[MSG_DOOR_CLOSE] = do_door_close,
-	[MSG_DIAL] = do_dial,
+	[MSG_DOOR] = doors_do_open,
+	[MSG_DOOR_CLOSE] = doors_do_close,
+	[MSG_DIAL] = doors_do_dial,
 	[MSG_FORK] = do_fork,
 	[MSG_STOP] = do_delete,
 	[MSG_SEAL] = seals_do_seal,

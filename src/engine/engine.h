@@ -168,6 +168,9 @@ typedef void (*snapshot_fn)(const struct snapshot_info *info, const struct err *
 /* Called once per fork(): err is NULL when it is on its way to the guest's agent. */
 typedef void (*guest_forked_fn)(const struct err *err, void *arg);
 
+/* Called once per plug(): err is NULL when the guest has what it was to have. */
+typedef void (*guest_plugged_fn)(const struct err *err, void *arg);
+
 struct engine_host { /* what an engine is given once, at probe() */
 	struct loop *loop;
 	const char *data_dir;    /* root-owned; layers and templates live below it */
@@ -218,8 +221,11 @@ struct engine {
 	 */
 	int (*open_door)(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err);
 	int (*close_door)(struct guest *g, struct err *err); /* a closed one is fine */
+	/* On: an open door is there for the guest too, which has a card for it. Off: no more,
+	 * before the door is closed. NULL: it is as soon as it is open. */
+	int (*plug)(struct guest *g, bool on, guest_plugged_fn fn, void *arg, struct err *err);
 	/* A TCP socket that is on its way to the loopback address of family (AF_INET, AF_INET6)
-	 * inside; writable once it is there or has failed (SO_ERROR). */
+	 * inside; writable once it is there or has failed (SO_ERROR). NULL: its agent dials. */
 	int (*dial)(struct guest *g, int family, uint16_t port, int *ret_fd, struct err *err);
 	/* Cannot fail, may be called in any state, once. Leaves nothing but a layer with a keeper.
 	 */

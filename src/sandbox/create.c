@@ -327,8 +327,6 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
 	if (r == 0)
 		r = network_read(spec->network, "network", &w->policy, err);
-	if (r == 0 && (spec->source || policy_opens(w->policy)))
-		r = engine_refuse_vm(w->engine, "network", err);
 	if (r == 0 && spec->snapshot)
 		r = engine_refuse_vm(w->engine, "snapshots", err);
 	/* What its kernel has not written yet would be lost at a stop. */

@@ -9,12 +9,35 @@
 #include "base/err.h"
 
 enum vmm_ask_kind {
-	VMM_ASK_PING = 1, /* answers, and does nothing */
+	VMM_ASK_PING = 1,  /* answers, and does nothing */
+	VMM_ASK_PLUG = 16, /* the network card: its tap comes along, unless the machine has it */
+	VMM_ASK_PULL,      /* and out again */
 };
 
+/* A card's two ends. They are the same in each sandbox, which has a net namespace of its own; the
+ * network is one that nobody has (RFC 5737). */
+#define CARD_BUS "net0"
+#define CARD_MAC "02:c1:0c:4e:00:02"
+#define CARD_GUEST4                                                                                \
+	{                                                                                          \
+		192, 0, 2, 2                                                                       \
+	}
+#define CARD_GATEWAY4                                                                              \
+	{                                                                                          \
+		192, 0, 2, 1                                                                       \
+	}
+#define CARD_GUEST6                                                                                \
+	{                                                                                          \
+		0xfd, 0x00, 0xc1, 0x0c, 0x00, 0x4e, [15] = 2                                       \
+	}
+#define CARD_GATEWAY6                                                                              \
+	{                                                                                          \
+		0xfd, 0x00, 0xc1, 0x0c, 0x00, 0x4e, [15] = 1                                       \
+	}
+
 struct vmm_ask {
-	uint32_t kind; /* of enum vmm_ask_kind */
-	uint32_t reserved;
+	uint32_t kind;    /* of enum vmm_ask_kind */
+	uint32_t has_ip6; /* PLUG: the host has it too */
 };
 
 struct vmm_answer {

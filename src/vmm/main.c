@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "vmm/card.h"
 #include "vmm/control.h"
 #include "vmm/line.h"
 #include "vmm/orders.h"
@@ -51,6 +52,7 @@ struct vmm {
 	struct qemu qemu;
 	struct line line;
 	struct control control;
+	struct card card;
 	struct qmp qmp;
 	struct tail console, words;
 	struct loop_child *child;
@@ -206,6 +208,10 @@ static void on_control(enum port_kind kind, const char *text, size_t len, void *
 
 	if (kind == PORT_HERE && !v->is_serving && send_setup(v) < 0)
 		fail_boot(v, "cannot tell the machine who it is", VMM_EXIT_OWN);
+	if (kind == PORT_READY && v->is_serving)
+		card_on_ready(&v->card);
+	if (kind == PORT_FAILED && v->is_serving)
+		card_on_failed(&v->card, text, len);
 	if (kind == PORT_READY && !v->is_serving)
 		serve(v);
 	if (kind == PORT_FAILED && !v->is_serving) {
@@ -228,6 +234,14 @@ static void on_event(const char *line, void *arg)
 
 	if (strstr(line, "\"guest-reset\""))
 		v->is_reset = true;
+	card_on_event(&v->card, line);
+}
+
+static void answer(const struct err *err, void *arg)
+{
+	struct vmm *v = arg;
+
+	control_answer(&v->control, err);
 }
 
 static void on_ask(const struct vmm_ask *ask, int fd, void *arg)
@@ -235,18 +249,31 @@ static void on_ask(const struct vmm_ask *ask, int fd, void *arg)
 	struct vmm *v = arg;
 	struct err err;
 
-	if (fd >= 0)
-		(void)close(fd);
-	if (ask->kind != VMM_ASK_PING)
+	switch ((enum vmm_ask_kind)ask->kind) {
+	case VMM_ASK_PLUG:
+		card_plug(&v->card, fd, ask->has_ip6 != 0);
+		return;
+	case VMM_ASK_PULL:
+		card_pull(&v->card);
+		break;
+	case VMM_ASK_PING:
+		answer(NULL, v);
+		break;
+	default:
 		(void)err_set(&err, ERR_UNSUPPORTED, 0,
 		              "this machine's cloche-vmm is an older one");
-	control_answer(&v->control, ask->kind == VMM_ASK_PING ? NULL : &err);
+		answer(&err, v);
+	}
+	if (fd >= 0)
+		(void)close(fd);
 }
 
 static void on_over(uint32_t kind, void *arg)
 {
-	(void)kind;
-	(void)arg;
+	struct vmm *v = arg;
+
+	if (kind == VMM_ASK_PLUG || kind == VMM_ASK_PULL)
+		card_forget(&v->card);
 }
 
 static const struct control_ops control_ops = {.on_ask = on_ask, .on_over = on_over};
@@ -271,6 +298,7 @@ static int start(struct vmm *v, struct err *err)
 		r = control_open(&v->control, v->loop, VMM_FD_CONTROL, &control_ops, v, err);
 	if (r < 0)
 		return r;
+	card_init(&v->card, &v->qmp, &v->line, answer, v);
 	r = loop_child_add(v->loop, v->qemu.pidfd, on_qemu_end, v, &v->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch QEMU");

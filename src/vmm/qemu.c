@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "proto/port.h"
+#include "vmm/asks.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -129,6 +130,8 @@ static void compose(struct words *w, const struct vmm_orders *o, const struct fa
 	add_option(w, "-device", "virtio-serial-pci,max_ports=2");
 	add_socket(w, "port", far->port_fd);
 	add_option(w, "-device", "virtserialport,chardev=port,name=" PORT_NAME);
+	/* For a card, which is plugged in when there is a door. */
+	add_option(w, "-device", "pcie-root-port,id=" CARD_BUS ",chassis=1");
 	add_option(w, "-object", "rng-builtin,id=rng");
 	add_option(w, "-device", "virtio-rng-pci,rng=rng");
 	add_disk(w, PORT_TEMPLATE, VMM_FD_TEMPLATE, /* is_read_only= */ true);

@@ -468,13 +468,19 @@ static int find_dialled(int fd, struct address *ret, uint16_t *ret_port)
 {
 	struct sockaddr_storage own, sa = {0};
 	socklen_t own_len = sizeof(own), len = sizeof(sa);
+	struct address door;
+	uint16_t door_port;
+	int r;
 
 	if (getsockname(fd, (struct sockaddr *)&own, &own_len) < 0)
 		return -errno;
 	if (getsockopt(fd, own.ss_family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, ORIGINAL_DST, &sa,
 	               &len) < 0)
 		return -errno;
-	return sockaddr_to(&sa, ret, ret_port);
+	r = sockaddr_to(&sa, ret, ret_port);
+	if (r == 0)
+		r = sockaddr_to(&own, &door, &door_port);
+	return r == 0 && *ret_port != DNS_PORT && address_is_equal(ret, &door) ? -ELOOP : r;
 }
 
 static void conn_begin(struct conn *c)

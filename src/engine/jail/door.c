@@ -10,7 +10,7 @@
  * is none to sit on before; and the sockets share them with nobody.
  *
  * Whoever is inside has no capability over the namespace (it belongs to T, see nest.h) and cannot
- * see the rules. The broker's thread is in there for the length of one call (inside()): if it
+ * see the rules. The broker's thread is in there for the length of one call (door_inside()): if it
  * cannot come back, the broker ends at once, since all that it does is meant for the host.
  */
 #include "engine/jail/door.h"
@@ -38,15 +38,9 @@ static const struct {
 	[DOOR_DNS6] = {AF_INET6, SOCK_DGRAM},
 };
 
-union address {
-	struct sockaddr any;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
-};
-
-static socklen_t loopback(int family, uint16_t port, union address *ret)
+static socklen_t loopback(int family, uint16_t port, union door_address *ret)
 {
-	*ret = (union address){0};
+	*ret = (union door_address){0};
 	if (family == AF_INET) {
 		ret->v4 = (struct sockaddr_in){.sin_family = AF_INET,
 		                               .sin_port = htons(port),
@@ -59,9 +53,7 @@ static socklen_t loopback(int family, uint16_t port, union address *ret)
 	return sizeof(ret->v6);
 }
 
-/* Runs fn in the guest's net namespace, and is back on the host whatever came of it. */
-static int inside(struct guest *g, int (*fn)(void *arg, struct err *err), void *arg,
-                  struct err *err)
+int door_inside(struct guest *g, int (*fn)(void *arg, struct err *err), void *arg, struct err *err)
 {
 	int r;
 
@@ -81,11 +73,12 @@ static bool is_family_missing(int family, int errnum)
 	return family == AF_INET6 && (errnum == EAFNOSUPPORT || errnum == EADDRNOTAVAIL);
 }
 
-static int open_socket(int family, int type, int *ret_fd, uint16_t *ret_port, struct err *err)
+static int open_socket(int family, int type, door_address_fn address, int *ret_fd,
+                       uint16_t *ret_port, struct err *err)
 {
 	auto_fd int fd = socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	union address addr;
-	socklen_t len = loopback(family, /* port= */ 0, &addr);
+	union door_address addr;
+	socklen_t len = address(family, /* port= */ 0, &addr);
 	int r = fd < 0 ? -errno : 0;
 
 	if (r == 0 && bind(fd, &addr.any, len) < 0)
@@ -103,11 +96,22 @@ static int open_socket(int family, int type, int *ret_fd, uint16_t *ret_port, st
 	return 0;
 }
 
+int door_open_sockets(door_address_fn address, int ret_fds[DOOR_SOCKETS],
+                      uint16_t ret_ports[DOOR_SOCKETS], struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < DOOR_SOCKETS; i++)
+		r = open_socket(kinds[i].family, kinds[i].type, address, &ret_fds[i], &ret_ports[i],
+		                err);
+	return r;
+}
+
 /* The source is named, or the kernel takes 0.0.0.0 for one. */
 static int route(uint16_t type, uint16_t flags, int family)
 {
 	struct netlink_talk talk = {0};
-	union address addr;
+	union door_address addr;
 	struct nlmsghdr *nlh;
 	struct rtmsg *rtm;
 	void *extra;
@@ -136,17 +140,10 @@ static int add_route(int family, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot add a route in the sandbox") : 0;
 }
 
-static void close_late(int fd)
+int door_check_rules(int r, int fd, struct err *err)
 {
 	if (fd >= 0)
 		late_close(&jail_host.late, jail_host.loop, fd);
-}
-
-static int install_rules(const uint16_t *ports, struct err *err)
-{
-	int fd, r = door_rules_install(ports, &fd);
-
-	close_late(fd);
 	if (r == 0)
 		return 0;
 	(void)err_set(err, ERR_UNSUPPORTED, -r, "cannot set the rules of a sandbox's door");
@@ -156,13 +153,14 @@ static int install_rules(const uint16_t *ports, struct err *err)
 
 static int open_inside(void *arg, struct err *err)
 {
-	int *fds = arg, r = 0;
+	int *fds = arg, fd, r;
 	uint16_t ports[DOOR_SOCKETS] = {0};
 
-	for (size_t i = 0; r == 0 && i < DOOR_SOCKETS; i++)
-		r = open_socket(kinds[i].family, kinds[i].type, &fds[i], &ports[i], err);
-	if (r == 0)
-		r = install_rules(ports, err);
+	r = door_open_sockets(loopback, fds, ports, err);
+	if (r == 0) {
+		r = door_rules_install(ports, &fd);
+		r = door_check_rules(r, fd, err);
+	}
 	if (r == 0)
 		r = add_route(AF_INET, err);
 	if (r == 0 && fds[DOOR_TCP6] >= 0)
@@ -173,7 +171,7 @@ static int open_inside(void *arg, struct err *err)
 int door_open(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
 {
 	int fds[DOOR_SOCKETS] = {-1, -1, -1, -1};
-	int r = inside(g, open_inside, fds, err);
+	int r = door_inside(g, open_inside, fds, err);
 
 	if (r == 0)
 		memcpy(ret_fds, fds, sizeof(fds));
@@ -194,13 +192,12 @@ static int close_inside(void *arg, struct err *err)
 			return err_set(err, ERR_INTERNAL, -r, "cannot remove the sandbox's route");
 	}
 	r = door_rules_remove(&fd);
-	close_late(fd);
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot remove the door's rules") : 0;
+	return door_check_rules(r, fd, err);
 }
 
 int door_close(struct guest *g, struct err *err)
 {
-	return inside(g, close_inside, NULL, err);
+	return door_inside(g, close_inside, NULL, err);
 }
 
 struct dial {
@@ -212,7 +209,7 @@ struct dial {
 static int dial_inside(void *arg, struct err *err)
 {
 	struct dial *d = arg;
-	union address addr;
+	union door_address addr;
 	socklen_t len = loopback(d->family, d->port, &addr);
 	auto_fd int fd = socket(d->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -225,7 +222,7 @@ static int dial_inside(void *arg, struct err *err)
 int door_dial(struct guest *g, int family, uint16_t port, int *ret_fd, struct err *err)
 {
 	struct dial d = {.family = family, .port = port};
-	int r = inside(g, dial_inside, &d, err);
+	int r = door_inside(g, dial_inside, &d, err);
 
 	if (r == 0)
 		*ret_fd = d.fd;

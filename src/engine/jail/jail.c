@@ -55,7 +55,7 @@ static struct guest *guest_new(const struct guest_spec *spec)
 	struct guest *g = xnew0(struct guest);
 
 	g->spec = *spec;
-	g->status_fd = g->dir_fd = g->share_fd = -1;
+	g->status_fd = g->dir_fd = g->share_fd = g->tap_fd = -1;
 	g->retry_us = RETRY_FIRST_US;
 	list_append(&jail_host.guests, &g->link);
 	return g;
@@ -70,6 +70,7 @@ static void guest_free(struct loop *loop, void *arg)
 	close_fd(&g->status_fd);
 	close_fd(&g->dir_fd);
 	close_fd(&g->share_fd);
+	close_fd(&g->tap_fd);
 	free(g);
 }
 

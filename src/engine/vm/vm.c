@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "engine/jail/guest.h"
 #include "engine/jail/record.h"
+#include "engine/vm/card.h"
 #include "engine/vm/disk.h"
 #include "engine/vm/machine.h"
 #include "engine/vm/start.h"
@@ -64,6 +65,15 @@ static int vm_set_limits(struct guest *g, const struct guest_limits *limits, str
 	return record_write(g->dir_fd, &g->spec, g->pid, err);
 }
 
+static int vm_freeze(struct guest *g, bool on, struct err *err)
+{
+	int r = jail_freeze(g, on, err);
+
+	if (r == 0 && !on)
+		card_go_on(g);
+	return r;
+}
+
 const struct engine vm_engine = {
 	.name = "vm",
 	.probe = vm_probe,
@@ -75,7 +85,10 @@ const struct engine vm_engine = {
 	.set_limits = vm_set_limits,
 	.usage = jail_usage,
 	.shortage = jail_shortage,
-	.freeze = jail_freeze,
+	.freeze = vm_freeze,
+	.open_door = card_open_door,
+	.close_door = card_close_door,
+	.plug = card_plug,
 	.kill = jail_kill,
 	.discard = jail_discard,
 };

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vmm/card.h"
+
+#include "vmm/asks.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void finish(struct card *c, const struct err *err)
+{
+	if (!c->is_awaited)
+		return;
+	c->is_awaited = false;
+	c->done(err, c->arg);
+}
+
+static void set_address(struct port_address *to, const unsigned char *bytes, size_t len)
+{
+	memcpy(to->bytes, bytes, len);
+	to->is_set = true;
+}
+
+static int tell_guest(struct card *c)
+{
+	static const unsigned char ip4[] = CARD_GUEST4, gateway4[] = CARD_GATEWAY4,
+				   ip6[16] = CARD_GUEST6, gateway6[16] = CARD_GATEWAY6;
+	auto_call(buf_done) struct buf text = BUF_INIT(PORT_TEXT_MAX);
+	struct port_setup s = {0};
+	int r;
+
+	set_address(&s.ip4, ip4, sizeof(ip4));
+	set_address(&s.gateway4, gateway4, sizeof(gateway4));
+	if (c->has_ip6) {
+		set_address(&s.ip6, ip6, sizeof(ip6));
+		set_address(&s.gateway6, gateway6, sizeof(gateway6));
+	}
+	r = port_setup_print(&s, &text);
+	return r < 0 ? r : line_send_control(c->line, PORT_SETUP, text.data, text.len);
+}
+
+static void give_up(struct card *c, const struct err *err)
+{
+	struct err ignored;
+
+	c->state = CARD_OUT;
+	(void)!qmp_send(c->qmp, -1, NULL, NULL, &ignored,
+	                "{\"execute\":\"netdev_del\",\"arguments\":{\"id\":\"tap\"}}");
+	finish(c, err);
+}
+
+static void on_added(const struct err *failure, void *arg)
+{
+	struct card *c = arg;
+	struct err err;
+
+	if (failure) {
+		give_up(c, failure);
+	} else if (tell_guest(c) < 0) {
+		(void)err_set(&err, ERR_UNAVAILABLE, 0, "its agent takes no more");
+		finish(c, &err);
+	}
+}
+
+static void on_net_added(const struct err *failure, void *arg)
+{
+	struct card *c = arg;
+	struct err err;
+
+	if (failure) {
+		give_up(c, failure);
+		return;
+	}
+	if (qmp_send(c->qmp, -1, on_added, c, &err,
+	             "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"virtio-net-pci\","
+	             "\"id\":\"card\",\"bus\":\"" CARD_BUS
+	             "\",\"netdev\":\"tap\",\"mac\":\"" CARD_MAC "\",\"romfile\":\"\"}}") < 0)
+		give_up(c, &err);
+}
+
+void card_plug(struct card *c, int tap_fd, bool has_ip6)
+{
+	struct err err;
+	int r;
+
+	c->is_awaited = true;
+	if (c->state != CARD_OUT || tap_fd < 0) {
+		if (tap_fd >= 0)
+			(void)close(tap_fd);
+		(void)err_set(&err, ERR_CONFLICT, 0, "its card is %s",
+		              c->state == CARD_PULLING ? "still being pulled out"
+		              : c->state == CARD_OUT   ? "not there"
+		                                       : "still being plugged in");
+		finish(c, c->state == CARD_IN ? NULL : &err);
+		return;
+	}
+	c->state = CARD_PLUGGING;
+	c->has_ip6 = has_ip6;
+	r = qmp_send(c->qmp, tap_fd, NULL, NULL, &err,
+	             "{\"execute\":\"getfd\",\"arguments\":{\"fdname\":\"tap\"}}");
+	if (r == 0)
+		r = qmp_send(c->qmp, -1, on_net_added, c, &err,
+		             "{\"execute\":\"netdev_add\",\"arguments\":{\"type\":\"tap\","
+		             "\"id\":\"tap\",\"fd\":\"tap\",\"vhost\":false}}");
+	if (r < 0)
+		give_up(c, &err);
+}
+
+void card_pull(struct card *c)
+{
+	struct err err;
+
+	c->is_awaited = true;
+	if (c->state == CARD_OUT) {
+		finish(c, NULL);
+		return;
+	}
+	c->state = CARD_PULLING;
+	if (qmp_send(c->qmp, -1, NULL, NULL, &err,
+	             "{\"execute\":\"device_del\",\"arguments\":{\"id\":\"card\"}}") < 0)
+		finish(c, &err);
+}
+
+void card_forget(struct card *c)
+{
+	c->is_awaited = false;
+}
+
+void card_on_event(struct card *c, const char *line)
+{
+	if (c->state == CARD_PULLING && strstr(line, "\"DEVICE_DELETED\"") &&
+	    strstr(line, "\"device\": \"card\""))
+		give_up(c, NULL);
+}
+
+void card_on_ready(struct card *c)
+{
+	if (c->state != CARD_PLUGGING)
+		return;
+	c->state = CARD_IN;
+	finish(c, NULL);
+}
+
+/* It is plugged in all the same: the next ask finds it so. */
+void card_on_failed(struct card *c, const char *text, size_t len)
+{
+	struct err err;
+
+	if (c->state != CARD_PLUGGING)
+		return;
+	c->state = CARD_IN;
+	(void)err_set(&err, ERR_GUEST, 0, "%.*s", (int)MIN(len, (size_t)200), text);
+	finish(c, &err);
+}
+
+void card_init(struct card *c, struct qmp *qmp, struct line *line,
+               void (*done)(const struct err *err, void *arg), void *arg)
+{
+	*c = (struct card){.qmp = qmp, .line = line, .done = done, .arg = arg};
+}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network of a vm: the wall of a jail behind a card that is there only while there is a door."""
+
+import pytest
+from cloche import Client
+
+from harness import audit
+from harness.internet import ALLOWED, ALLOWED6, OTHER, PRIVATE
+from harness.vm import VM_OPTIONS, give_kernel, make_template, need_vms
+
+POLICY = {"allow": ["allowed.test", "six.test"]}
+LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
+
+
+@pytest.fixture(scope="module")
+def walled_vms(internet):
+    need_vms()
+    daemon = give_kernel(internet.daemon(*VM_OPTIONS)).start()
+    try:
+        yield daemon
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    log = daemon.log()
+    daemon.remove()
+    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
+    assert not left, "left on the host: " + ", ".join(left)
+
+
+@pytest.fixture(scope="module")
+def machine(walled_vms):
+    with Client(f"unix:{walled_vms.socket}", walled_vms.key, timeout=150) as client:
+        make_template(client, "tiny")
+        with client.create(engine="vm", template="tiny", limits=LIMITS, network=POLICY, timeout=600) as sandbox:
+            yield sandbox
+
+
+def reaches(machine, address, host="allowed.test", port=80):
+    """A static busybox looks no names up by itself: the wall goes by what the request says."""
+    ask = f"printf 'GET / HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: close\\r\\n\\r\\n' | busybox nc -w 10 {address} {port}"
+    return " 200 " in machine.run(ask).stdout
+
+
+def resolves(machine, name):
+    return machine.run(["busybox", "nslookup", name]).exit_code == 0
+
+
+def test_a_vm_reaches_what_its_policy_allows_and_nothing_else(internet, machine):
+    assert internet.run("curl", "-sf", "-m", "5", f"http://{OTHER}/").returncode == 0  # it is there, without a wall
+    assert reaches(machine, ALLOWED)
+    assert not reaches(machine, ALLOWED, "other.test")
+    for address in (PRIVATE, "169.254.169.254", "192.0.2.1", "127.0.0.1"):
+        assert not reaches(machine, address, address), address
+    assert not reaches(machine, "192.0.2.1", "192.0.2.1", 1)
+    assert resolves(machine, "allowed.test") and not resolves(machine, "other.test")
+    assert "other.test" not in internet.asked_names()
+
+
+def test_a_vm_has_both_families(machine):
+    assert reaches(machine, ALLOWED6, "six.test")
+    assert not reaches(machine, ALLOWED6, "other.test")
+
+
+def test_the_card_comes_and_goes_with_the_policy(machine):
+    links = "ls /sys/class/net"
+    assert machine.run(links).stdout == "eth0\nlo\n"
+    machine.set_network("deny-all")
+    assert machine.run(links).stdout == "lo\n"
+    assert not reaches(machine, ALLOWED)
+    machine.pause()
+    machine.set_network(POLICY)  # of one that stands still: there when it goes on
+    machine.resume()
+    assert machine.run("for i in $(busybox seq 300); do [ -e /sys/class/net/eth0 ] && break; sleep 0.1; done; " + links).stdout == "eth0\nlo\n"
+    machine.set_network({"allow": ["six.test"]})
+    assert reaches(machine, ALLOWED6, "six.test") and not reaches(machine, ALLOWED)
+    machine.set_network(POLICY)
+
+
+def test_a_vms_network_outlives_every_part_of_the_daemon(walled_vms, machine):
+    walled_vms.kill_parts("gateway", "broker")
+    assert reaches(machine, ALLOWED) and not reaches(machine, ALLOWED, "other.test")
