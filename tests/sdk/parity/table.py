@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One table of calls, said as Python says them; drive.py and drive.mjs make each with their SDK, and all must give the same.
+
+A row is a call on an object that an earlier row kept: `client`, `Sandbox` and `sandbox` are there from the start. `args` go by
+position, `options` by name (in JavaScript as one object, in camel case; seconds become milliseconds). What is shown of the result
+are its fields `show`, or itself. {"$": "name.field"} is a value of something kept. `gives` is what must come; where it is missing
+the drivers must agree with each other.
+"""
+
+
+def row(call, *args, keep=None, show=None, gives=None, fails=None, **options):
+    return {"call": call, "args": list(args), "options": options, "keep": keep, "show": show, "gives": gives, "fails": fails}
+
+
+def of(name):
+    return {"$": name}
+
+
+TABLE = [
+    row("client.health", show=["ready"], gives={"ready": True}),
+    row("client.run", ["echo", "once"], show=["stdout", "stderr", "exit_code"], gives={"stdout": "once\n", "stderr": "", "exit_code": 0}),
+    # Commands.
+    row("sandbox.run", "echo out; echo err >&2; exit 3", show=["stdout", "stderr", "exit_code", "signal", "cause"],
+        gives={"stdout": "out\n", "stderr": "err\n", "exit_code": 3, "signal": None, "cause": "exited"}),
+    row("sandbox.run", ["sh", "-c", "pwd; echo $A; cat"], cwd="/tmp", env={"A": "b"}, stdin="in", show=["stdout"], gives={"stdout": "/tmp\nb\nin"}),
+    row("sandbox.run", "sleep 60", timeout=0.05, show=["cause"], gives={"cause": "timeout"}),
+    row("sandbox.run", "stty size", pty={"rows": 33, "cols": 99}, show=["stdout"], gives={"stdout": "33 99\r\n"}),
+    row("sandbox.run", "id -u", user="root", show=["stdout"], gives={"stdout": "0\n"}),
+    row("sandbox.start", "while read x; do echo got $x; done; exit 7", open_stdin=True, keep="exec"),
+    row("exec.write_stdin", "one\n"),
+    row("exec.write_stdin", "two\n", eof=True),
+    row("exec.wait", show=["exit_code", "is_over", "state"], gives={"exit_code": 7, "is_over": True, "state": "exited"}),
+    row("sandbox.exec", of("exec.id"), keep="again"),
+    row("again.output", show=["type", "data"]),
+    row("again.signal", "TERM", fails="Gone"),
+    row("sandbox.start", ["sleep", "1000"], keep="sleeper"),
+    row("sleeper.wait", timeout=0.01, show=["is_over"], gives={"is_over": False}),
+    row("sleeper.kill", show=["signal"], gives={"signal": 9}),
+    row("sleeper.delete"),
+    row("sandbox.exec", of("sleeper.id"), fails="NotFound"),
+    # Code and contexts.
+    row("sandbox.run_code", "x = 20"),
+    row("sandbox.run_code", "print('hi'); x + 22", show=["stdout", "text", "status", "exit_code", "count"],
+        gives={"stdout": "hi\n", "text": "42", "status": "ok", "exit_code": 0, "count": 2}),
+    row("sandbox.run_code", "1/0", show=["status", "exit_code", "error.name", "error.message"],
+        gives={"status": "error", "exit_code": 1, "error.name": "ZeroDivisionError", "error.message": "division by zero"}),
+    row("sandbox.run_code", "import os; os.kill(os.getpid(), 9)", show=["status", "exit_code", "signal"], gives={"status": "died", "exit_code": 137, "signal": 9}),
+    row("sandbox.run_code", "while True: pass", timeout=0.2, show=["cause"], gives={"cause": "timeout"}),
+    row("sandbox.run_code", "echo $((6*7))", language="bash", show=["stdout"], gives={"stdout": "42\n"}),
+    row("sandbox.run_code_stream", "print('a')\n'b'", show=["type", "code"],
+        gives=[{"type": "stdout", "code": None}, {"type": "result", "code": None}, {"type": "exit", "code": 0}]),
+    row("sandbox.contexts.create", name="own", language="python", cwd="/tmp", keep="context", show=["name", "language"], gives={"name": "own", "language": "python"}),
+    row("sandbox.run_code", "import os; os.getcwd()", context="own", show=["text"], gives={"text": "'/tmp'"}),
+    row("sandbox.run_code", "x", context="own", show=["error.name"], gives={"error.name": "NameError"}),
+    row("sandbox.contexts.restart", "own", show=["name"], gives={"name": "own"}),
+    row("sandbox.contexts.remove", "own"),
+    row("sandbox.contexts.get", "own", fails="NotFound"),
+    # Files.
+    row("sandbox.files.write", "d/a.txt", "text", parents=True, mode=0o640, show=["size", "mode", "type", "name"],
+        gives={"size": 4, "mode": 0o640, "type": "file", "name": "a.txt"}),
+    row("sandbox.files.append", "d/a.txt", "!"),
+    row("sandbox.files.read_text", "d/a.txt", gives="text!"),
+    row("sandbox.files.read", "d/a.txt", offset=1, length=2, gives="ex"),
+    row("sandbox.files.write", "d/a.txt", "x", exclusive=True, fails="FileExists"),
+    row("sandbox.files.copy", "d", "e", recursive=True),
+    row("sandbox.files.move", "e/a.txt", "e/b.txt"),
+    row("sandbox.files.symlink", "e/link", "b.txt"),
+    row("sandbox.files.chmod", "e/b.txt", 0o600),
+    row("sandbox.files.stat", "e/link", follow=True, show=["mode", "type"], gives={"mode": 0o600, "type": "file"}),
+    row("sandbox.files.list", "e", show=["name", "type", "target"],
+        gives=[{"name": "b.txt", "type": "file", "target": None}, {"name": "link", "type": "symlink", "target": "b.txt"}]),
+    row("sandbox.files.tar_out", "e", compress="none", keep="archive", show=[]),
+    row("sandbox.files.mkdir", "f", parents=True),
+    row("sandbox.files.remove", "e", recursive=True),
+    row("sandbox.files.exists", "e", gives=False),
+    row("sandbox.files.read", "e/b.txt", fails="FileMissing"),
+    row("sandbox.upload", "g/up", "1"),
+    row("sandbox.download", "g/up", gives="1"),
+    # The network, ports, usage, events.
+    row("sandbox.network", show=["kind"], gives={"kind": "deny-all"}),
+    row("sandbox.set_network", {"allow": ["example.com"]}),
+    row("sandbox.explain_network", "https://example.com/", show=["allowed"], gives={"allowed": True}),
+    row("sandbox.explain_network", "https://example.org/", method="POST", show=["allowed"], gives={"allowed": False}),
+    row("sandbox.expose", 3000, public=True, show=["port", "public"], gives={"port": 3000, "public": True}),
+    row("sandbox.ports", show=["port"], gives=[{"port": 3000}]),
+    row("sandbox.close_port", 3000),
+    row("sandbox.usage", show=["state", "currency"]),
+    row("client.templates", show=["name"]),
+    row("client.quota", show=["limits"]),
+    # Its life.
+    row("sandbox.update", tags={"a": "b"}, idle_timeout=600, show=["tags"], gives={"tags": {"a": "b"}}),
+    row("sandbox.snapshot", keep="saved", show=["memory"], gives={"memory": False}),
+    row("sandbox.files.write", "d/a.txt", "later"),
+    row("Sandbox.create", client=of("client"), snapshot=of("saved.id"), keep="copy"),
+    row("copy.files.read_text", "d/a.txt", gives="text!"),
+    row("copy.close"),
+    row("sandbox.rollback", of("saved.id"), show=["state"], gives={"state": "running"}),
+    row("sandbox.files.read_text", "d/a.txt", gives="text!"),
+    row("client.delete_snapshot", of("saved.id")),
+    row("sandbox.pause", show=["state"], gives={"state": "paused"}),
+    row("sandbox.resume", show=["state"], gives={"state": "running"}),
+    row("sandbox.refresh", show=["state", "persistent", "ended"], gives={"state": "running", "persistent": False, "ended": None}),
+    row("Sandbox.get", of("sandbox.id"), client=of("client"), show=["id"]),
+    row("Sandbox.get", "sb_aaaaaaaaaaaaaaaaaaaaaaaaaa", client=of("client"), fails="NotFound"),
+    row("Sandbox.create", client=of("client"), limits={"memory_mib": 1}, fails="InvalidField"),
+    row("sandbox.close"),
+    row("sandbox.run", "true", fails="Gone"),
+    row("sandbox.close"),
+]
