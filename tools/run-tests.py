@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
 PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos", "sdk"]
-# What runs side by side, the longest first.
+# What runs side by side, the longest first. What is marked slow looks for no errors of memory.
 PYTHON_PASSES = [
-    ("asan", ["functional"]),
-    ("plain", ["functional"]),
-    ("plain", ["kernels", "security", "contract", "chaos", "sdk"]),
+    ("asan", ["functional"], ["-m", "not slow"]),
+    ("plain", ["functional"], []),
+    ("plain", ["kernels", "security", "contract", "chaos", "sdk"], []),
 ]
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are looked for in the suite `leaks` alone: not in guests and daemons, which are killed, and where seccomp keeps LeakSanitizer from its work.
@@ -164,10 +164,10 @@ def add_pytest(tally, label, suites, result):
 
 
 def run_python(tally, passes, extra):
-    """passes: (build, label, suites). Each is told as a whole when it is over."""
+    """passes: (build, label, suites, words for pytest). Each is told as a whole when it is over."""
     is_one_by_one = len(os.sched_getaffinity(0)) == 1 or "-s" in extra
     with ThreadPoolExecutor(1 if is_one_by_one else len(passes)) as pool:
-        under_way = {pool.submit(run_pytest, build, suites, extra): (label, suites) for build, label, suites in passes}
+        under_way = {pool.submit(run_pytest, build, suites, words + extra): (label, suites) for build, label, suites, words in passes}
         for done in as_completed(under_way):
             add_pytest(tally, *under_way[done], done.result())
 
@@ -200,7 +200,7 @@ def main():
                 run_meson(tally, build, ["leaks"], label)
             run_meson(tally, build, suites, label, but="leaks" if label == "asan" else None)
             print(f"{label} {', '.join(suites)}: {time.monotonic() - start:.0f} s", flush=True)
-    passes = [(builds[label], label, chosen(suites)) for label, suites in PYTHON_PASSES if label in builds and chosen(suites)]
+    passes = [(builds[label], label, chosen(suites), words) for label, suites, words in PYTHON_PASSES if label in builds and chosen(suites)]
     if passes:
         run_python(tally, passes, args.pytest)
     if not args.only and not args.suite:

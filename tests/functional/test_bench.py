@@ -7,6 +7,9 @@ import subprocess
 import pytest
 from harness.daemon import BUILD, IS_SANITIZED, ROOT
 
+pytestmark = pytest.mark.slow
+
+
 PYTHON = "/usr/bin/python3"
 
 

@@ -14,6 +14,9 @@ from harness.daemon import wait_for
 from harness.internet import PRIVATE
 from harness.mirror import SUITE, Mirror, arch
 
+pytestmark = pytest.mark.slow
+
+
 PORT = 8085
 HELLO = f"""
 name = "hello"

@@ -220,6 +220,7 @@ def test_a_timeout_reaches_a_child_process(sandbox):
     assert sandbox.run_code("1").text == "1"
 
 
+@pytest.mark.slow
 def test_code_that_ignores_its_interrupt_loses_its_interpreter_only(sandbox):
     sandbox.files.write("stays", b"1")
     code = "import time\nx = 1\nwhile True:\n    try: time.sleep(1)\n    except KeyboardInterrupt: pass"
@@ -465,6 +466,7 @@ ORPHANS = {"heeds": ("", "5", False), "deaf": ("import signal; signal.signal(sig
 
 
 @pytest.mark.parametrize("kind", ORPHANS)
+@pytest.mark.slow
 def test_a_call_of_a_dead_gateway_keeps_its_timeout(own, kind):
     daemon, client = own
     before, x, is_restarted = ORPHANS[kind]

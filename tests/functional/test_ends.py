@@ -43,6 +43,7 @@ def test_a_timeout_lets_the_command_clean_up(sandbox):
     assert (r.stdout, r.exit_code, r.cause) == ("bye\n", 4, "timeout")
 
 
+@pytest.mark.slow
 def test_a_command_that_ignores_term_is_killed_after_the_grace(sandbox):
     r = sandbox.run("trap '' TERM; while :; do sleep 0.05; done", timeout=0.3)
     assert (r.signal, r.cause) == (9, "timeout")
@@ -54,6 +55,7 @@ def test_a_stopped_command_is_ended_by_its_timeout(sandbox):
     assert r.signal in (9, 15)
 
 
+@pytest.mark.slow
 def test_a_timeout_takes_daemons_of_two_forks_too(sandbox):
     r = sandbox.run(["python3", "-c", TREE], timeout=3)
     assert r.cause == "timeout"
@@ -172,6 +174,7 @@ def test_a_sandbox_ends_when_its_lifetime_is_over(client, make_sandbox):
     assert info.ended["cause"] == "timeout"
 
 
+@pytest.mark.slow
 def test_a_lifetime_can_be_prolonged(make_sandbox):
     sandbox = make_sandbox(timeout=3.0)
     before = sandbox.info.expires_us

@@ -207,6 +207,7 @@ def test_the_command_line_checks_an_export_and_a_daemons_log(own, tmp_path):
         assert status == 125 and message in err, (message, err)
 
 
+@pytest.mark.slow
 def test_the_command_line_finds_an_altered_row_and_a_cut_off_end():
     for sql, message in (
         ("UPDATE events SET type = 'key.created' WHERE seq = 2", "entry 2 was altered"),

@@ -219,6 +219,7 @@ def test_an_upload_that_breaks_off_leaves_the_old_file(sandbox, daemon):
              10, "the half-written file's end")
 
 
+@pytest.mark.slow
 def test_a_gibibyte_goes_in_and_out_byte_identical_in_constant_memory(daemon, make_sandbox):
     sandbox = make_sandbox(limits={"disk_mib": 3000, "memory_mib": 512})
     # A sanitized agent sets freed memory aside, and its own bound is fixed.

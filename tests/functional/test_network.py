@@ -138,6 +138,7 @@ def test_a_change_cuts_a_download_that_it_forbids(walled, internet, policy, sche
     assert box.get("other.test")[0] == 200
 
 
+@pytest.mark.slow
 def test_a_name_whose_servers_take_their_time_is_waited_for(walled):
     box = walled({"allow": ["slow.test"]})
     assert box.get("slow.test")[0] == 200
@@ -151,6 +152,7 @@ def test_a_change_to_deny_all_and_back(walled):
     assert box.get("allowed.test")[0] == 200
 
 
+@pytest.mark.slow
 def test_a_killed_wall_refuses_and_its_successor_lets_through(walled, walled_daemon):
     box = walled(ONE_HOST)
     gateway, wall = walled_daemon.gateway_pid, walled_daemon.wall_pid

@@ -57,6 +57,7 @@ def keys_seen(text):
     return [json.loads(line)["fields"]["authorization"] for line in text.splitlines()]
 
 
+@pytest.mark.slow
 def test_libraries_with_a_store_of_their_own_accept_it_too(walled, libraries):
     box = walled({"rules": [INJECT]})
     box.sandbox.files.mkdir("/tmp/lib")
@@ -193,6 +194,7 @@ def test_a_policy_that_comes_while_it_is_paused_is_trusted_when_it_goes_on(walle
     wait_for(lambda: curl(box, "https://allowed.test/resumed")[0] == 200, 10, "the certificate inside")
 
 
+@pytest.mark.slow
 def test_killed_walls_and_gateways_change_nothing_that_a_client_has_to_trust(walled, walled_daemon):
     box = walled({"rules": [INJECT]})
     held = "cat /usr/local/share/ca-certificates/cloche.crt | openssl x509 -noout -pubkey -subject -dates"

@@ -64,6 +64,7 @@ def has_packages():
 
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(IS_SANITIZED, reason="nothing of this is C"),
     pytest.mark.skipif(not has_packages(), reason=f"the host's Python lacks one of {', '.join(NEEDED)}"),
 ]

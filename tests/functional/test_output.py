@@ -96,6 +96,7 @@ def test_a_follower_that_never_reads_blocks_neither_program_nor_other_reader(dae
     stuck.close()
 
 
+@pytest.mark.slow
 def test_100_mb_of_output_leave_a_bounded_spool_and_a_gap_that_says_how_much(daemon, sandbox):
     size = 100_000_000
     r = sandbox.run(f"head -c {size} /dev/zero", timeout=120)
@@ -111,6 +112,7 @@ def test_100_mb_of_output_leave_a_bounded_spool_and_a_gap_that_says_how_much(dae
     assert lost + kept == size
 
 
+@pytest.mark.slow
 def test_what_a_stream_gets_of_100_mb_and_its_gaps_add_up(daemon, sandbox):
     """The program waits for nobody, so a reader may get gaps; bytes and gaps add up."""
     size = 100_000_000

@@ -16,6 +16,9 @@ from harness.internet import PRIVATE
 from harness.mirror import SUITE, Mirror
 from harness.oci import busybox_layer, layout_of
 
+pytestmark = pytest.mark.slow
+
+
 PORT = 8086
 BASE = f"""
 name = "base"

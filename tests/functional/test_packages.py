@@ -13,6 +13,9 @@ import zipfile
 import pytest
 from harness.sources import BASE, ENCODED, TLS_BASE
 
+pytestmark = pytest.mark.slow
+
+
 NAME = "cloche-demo"
 PIP = ["python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--retries=0", "--trusted-host=allowed.test"]
 NPM = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-update-notifier", "--fetch-retries=0"]

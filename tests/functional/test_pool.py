@@ -108,6 +108,7 @@ def test_a_daemon_that_stops_for_the_next_leaves_no_spare():
     assert not left
 
 
+@pytest.mark.slow
 def test_a_hundred_creates_at_once_are_all_served(own):
     daemon, client = own
     full_pool(client)

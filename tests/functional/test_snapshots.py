@@ -237,6 +237,7 @@ def test_forks_have_the_files_and_names_of_their_own(sandbox, client):
         client.snapshot(automatic["id"])
 
 
+@pytest.mark.slow
 def test_a_hundred_forks_share_no_identity(sandbox):
     sandbox.run("true")
     forks = sandbox.fork(100, memory=False)

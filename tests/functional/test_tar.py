@@ -211,6 +211,7 @@ def test_a_broken_compression_is_a_typed_error(sandbox, compress, data):
         sandbox.files.tar_in("/tmp", data, compress=compress)
 
 
+@pytest.mark.slow
 def test_a_gzip_bomb_ends_at_the_disk_limit(make_sandbox):
     sandbox = make_sandbox(limits={"disk_mib": 64})
     if "disk_limit" in sandbox.info.isolation["gaps"]:

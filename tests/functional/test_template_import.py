@@ -239,6 +239,7 @@ def cramped():
         daemon.remove()
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_in_the_middle_of_a_seal_is_told_and_nothing_is_left(cramped):
     def halves():
         return [n for n in os.listdir(cramped.data / "templates") if n.startswith("seal_")]

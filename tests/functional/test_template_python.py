@@ -45,6 +45,7 @@ def pool_of(client):
     return client.health()["pool"]
 
 
+@pytest.mark.slow
 def test_the_default_template_is_there_once_it_is_made(pythonic):
     _, client = pythonic
     with client.create() as sandbox:

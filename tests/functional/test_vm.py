@@ -15,6 +15,9 @@ from harness.daemon import children_of, read_text, wait_for
 from harness.vm import make_template, need_vms, vm_daemon
 from harness.web import Web
 
+pytestmark = pytest.mark.slow
+
+
 def vmm_of(machine):
     """The process on the host that is the parent of its QEMU."""
     pids = [int(p) for p in os.listdir("/proc") if p.isdigit() and read_text(f"/proc/{p}/comm").strip() == "cloche-vmm"]

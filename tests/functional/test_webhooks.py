@@ -190,6 +190,7 @@ def test_N27_a_redirect_is_not_followed(own):
             call(own, "DELETE", f"/v1/webhooks/{hook_id}")
 
 
+@pytest.mark.slow
 def test_the_server_of_https_must_be_the_one_that_is_named(tmp_path, monkeypatch):
     def certificate(name):
         files = [str(tmp_path / f"{name}.{kind}") for kind in ("key", "pem")]

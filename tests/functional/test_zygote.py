@@ -46,6 +46,7 @@ def sandbox(warm):
         yield sandbox
 
 
+@pytest.mark.slow
 def test_a_hundred_forks_of_one_zygote_draw_a_hundred_different_numbers(sandbox):
     seen = []
     for _ in range(FORKS):
@@ -195,6 +196,7 @@ def is_writing(sandbox):
     return any(read_text(f"/proc/{p}/stat").rpartition(")")[2].startswith(" D") for p in pids)
 
 
+@pytest.mark.slow
 def test_a_slow_disk_that_keeps_a_sandbox_from_ending_costs_no_zygote(warm):
     daemon, client = warm
     before = zygote.pid_of(daemon)
