@@ -144,6 +144,7 @@ static int (*const ops[])(struct file_call *call, struct err *err) = {
 	[FILE_CHOWN] = op_chown,     [FILE_SYMLINK] = op_symlink,   [FILE_TAR_OUT] = op_tar_out,
 	[FILE_TAR_IN] = op_tar_in,   [FILE_WATCH] = op_watch,       [FILE_TRUST] = op_trust,
 	[FILE_ROOT_IN] = op_root_in, [FILE_ROOT_OUT] = op_root_out, [FILE_DIAL] = op_dial,
+	[FILE_COMPARE] = op_compare,
 };
 static_assert(ARRAY_SIZE(ops) == FILE_OP_COUNT, "an operation has no row");
 

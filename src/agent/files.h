@@ -49,3 +49,4 @@ int op_trust(struct file_call *call, struct err *err);
 int op_root_in(struct file_call *call, struct err *err);
 int op_root_out(struct file_call *call, struct err *err);
 int op_dial(struct file_call *call, struct err *err);
+int op_compare(struct file_call *call, struct err *err);

@@ -40,6 +40,8 @@ static const struct http_route routes[] = {
 	{HTTP_DELETE, SNAPSHOT,           delete_snapshot,  HTTP_BODY_NONE,   SCOPE_WRITE},
 	{HTTP_GET,    SNAPSHOT "/tree",   get_snapshot_tree, HTTP_BODY_NONE,  SCOPE_READ},
 
+	{HTTP_GET,    "/v1/diff",         get_diff,         HTTP_BODY_NONE,   SCOPE_READ},
+
 	{HTTP_GET,    SANDBOX "/usage",   get_sandbox_usage, HTTP_BODY_NONE,  SCOPE_READ},
 
 	{HTTP_GET,    SANDBOX "/network", get_network,      HTTP_BODY_NONE,   SCOPE_READ},

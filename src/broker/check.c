@@ -137,6 +137,27 @@ static int check_snapshot(const struct msg_request *req, struct err *err)
 	return r < 0 ? r : check_range("is_brief", s->is_brief, 0, 1, err);
 }
 
+/* They lie below nothing that it could write through, and it is nobody's to keep. */
+static int check_shown(const struct msg_request *req, struct err *err)
+{
+	const bool is_plain = !req->create.keeper && !req->create.snapshot[0] &&
+	                      req->create.engine == ENGINE_JAIL &&
+	                      (req->create.is_shown || digest_is_zero(&req->create.image));
+	bool is_over = false;
+
+	for (size_t i = 0; i < SHOWN_MAX; i++) {
+		const char *id = req->create.shown[i];
+		int r = id[0] ? check_snapshot_id(id, err) : 0;
+
+		if (r < 0)
+			return r;
+		if (id[0] && (is_over || !is_plain))
+			return err_field(err, "shown", "cannot be shown to this sandbox");
+		is_over = id[0] == '\0';
+	}
+	return 0;
+}
+
 static int check_create(const struct msg_request *req, const struct guest_limits *max,
                         struct err *err)
 {
@@ -153,6 +174,9 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 	}
 	if (req->create.is_shown > (!digest_is_zero(&req->create.image) && !req->create.keeper))
 		return err_field(err, "is_shown", "there is nothing to show, or it would be kept");
+	r = check_shown(req, err);
+	if (r < 0)
+		return r;
 	r = check_range("with_memory", req->create.with_memory, 0, req->create.snapshot[0] != '\0',
 	                err);
 	if (r == 0)

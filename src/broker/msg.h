@@ -59,6 +59,7 @@ struct msg_request {
 			struct guest_limits limits;
 			uint64_t keeper;
 			char snapshot[ID_SIZE];
+			char shown[SHOWN_MAX][ID_SIZE]; /* the first ones; without a keeper */
 		} create;
 		struct guest_limits limits;
 		struct {

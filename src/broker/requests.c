@@ -81,6 +81,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	box->spec.is_resumed = req->create.is_resumed;
 	memcpy(box->spec.snapshot, req->create.snapshot, sizeof(box->spec.snapshot));
 	box->spec.is_shown = req->create.is_shown;
+	memcpy(box->spec.shown, req->create.shown, sizeof(box->spec.shown));
 	box->spec.with_memory = req->create.with_memory;
 	broker_work_begin(b);
 	r = box->engine->start(&box->spec, box_on_guest_started, box_on_guest_ended, box,

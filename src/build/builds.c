@@ -85,6 +85,7 @@ int builds_open(const struct builds_config *config, struct builds **ret, struct 
 	list_init(&bs->cache);
 	list_init(&bs->imports);
 	list_init(&bs->exports);
+	list_init(&bs->views);
 	r = open_log_dir(bs, err);
 	if (r == 0)
 		r = store_builds_open(config->store, &bs->rows, err);
@@ -104,6 +105,7 @@ void builds_close(struct builds *bs)
 		return;
 	imports_close(bs);
 	exports_close(bs);
+	views_close(bs);
 	list_for_each (&bs->all, struct build, b, link)
 		build_free(b);
 	cache_free(bs);

@@ -41,7 +41,7 @@ struct builds {
 	struct list all; /* in order of creation */
 	size_t n;
 	struct list cache; /* of struct cached, the least recently used first */
-	struct list imports, exports;
+	struct list imports, exports, views;
 	struct registries learnt; /* by the last build that had to ask */
 	bool is_resumed;
 };
@@ -105,6 +105,7 @@ void imports_close(struct builds *bs);
 struct export;
 void export_free(struct export *ex); /* on_end is not called */
 void exports_close(struct builds *bs);
+void views_close(struct builds *bs);
 
 /* record.c */
 must_check int build_save(const struct build *b, struct err *err);

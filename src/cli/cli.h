@@ -42,6 +42,7 @@ int cmd_template(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_fork(int argc, char **argv);
 int cmd_rollback(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
 int cmd_tree(int argc, char **argv);
 int cmd_webhook(int argc, char **argv);
 int cmd_events(int argc, char **argv);

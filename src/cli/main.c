@@ -36,6 +36,7 @@ static const struct {
 	{"snapshot", cmd_snapshot,  "save what a sandbox is, list and remove what was saved"},
 	{"fork",    cmd_fork,       "make sandboxes that go on from what one is now"},
 	{"rollback", cmd_rollback,  "bring a sandbox back to a snapshot"},
+	{"diff",    cmd_diff,       "tell what differs between two snapshots or sandboxes"},
 	{"tree",    cmd_tree,       "draw which sandbox comes from which"},
 	{"network", cmd_network,    "show, change, explain and suggest what a sandbox may reach"},
 	{"top",     cmd_top,        "show what running sandboxes use, live"},

@@ -24,6 +24,8 @@ struct guest_limits {
 	uint32_t reserved;
 };
 
+#define SHOWN_MAX 3 /* snapshots */
+
 enum engine_kind { ENGINE_JAIL = 1, ENGINE_VM = 2 };
 
 struct guest_spec {
@@ -43,6 +45,9 @@ struct guest_spec {
 	/* "": from its template. Else a snapshot's id: it goes on from a copy of that. With
 	 * is_resumed the copy takes the place of the layer that was kept, in one step. */
 	char snapshot[ID_SIZE];
+	/* Snapshots over one template, "host" or the image that is shown: it finds their roots in
+	 * /shown (see jail/rootfs.c), read-only. "": none. */
+	char shown[SHOWN_MAX][ID_SIZE];
 };
 
 /* What is taken of a guest, or of the layer that was kept under its id. */

@@ -297,6 +297,7 @@ void record_done(struct record *r)
 	free(r->path2);
 	free(r->user);
 	free(r->group);
+	free(r->patch);
 	memset(r, 0, sizeof(*r));
 }
 
@@ -309,6 +310,9 @@ static bool record_is_good(const struct record *r)
 	case RECORD_ENTRY:
 	case RECORD_COUNT:
 		return r->event == 0;
+	case RECORD_CHANGE:
+		return r->event == 0 && r->changes != 0 && (r->changes & ~CHANGE_ALL) == 0 &&
+		       length(r->patch) <= RECORD_PATCH_MAX;
 	case RECORD_EVENT:
 		return r->event >= WATCH_CREATED && r->event <= WATCH_READY;
 	}
@@ -323,6 +327,8 @@ int record_encode(const struct record *r, struct buf *out)
 
 	if (!record_is_good(r))
 		return -EINVAL;
+	if (r->kind == RECORD_CHANGE)
+		fixed += 4 * 4 + 8 + 4 + (uint32_t)length(r->patch);
 	pack_u32(&p, fixed + (uint32_t)(length(r->path) + length(r->path2) + length(r->user) +
 	                                length(r->group)));
 	pack_u8(&p, (uint8_t)r->kind);
@@ -340,6 +346,14 @@ int record_encode(const struct record *r, struct buf *out)
 	pack_str(&p, r->path2);
 	pack_str(&p, r->user);
 	pack_str(&p, r->group);
+	if (r->kind == RECORD_CHANGE) {
+		pack_u32(&p, r->changes);
+		pack_u32(&p, r->old.mode);
+		pack_u32(&p, r->old.uid);
+		pack_u32(&p, r->old.gid);
+		pack_u64(&p, r->old.size);
+		pack_str(&p, r->patch);
+	}
 	if (p.error < 0)
 		buf_truncate(out, before);
 	return p.error;
@@ -374,6 +388,14 @@ int record_decode(const void *data, size_t len, struct record *ret, size_t *ret_
 	r.path2 = unpack_str(&u, RECORD_PATH_MAX);
 	r.user = unpack_str(&u, START_NAME_MAX);
 	r.group = unpack_str(&u, START_NAME_MAX);
+	if (r.kind == RECORD_CHANGE) {
+		r.changes = unpack_u32(&u);
+		r.old.mode = unpack_u32(&u);
+		r.old.uid = unpack_u32(&u);
+		r.old.gid = unpack_u32(&u);
+		r.old.size = unpack_u64(&u);
+		r.patch = unpack_str(&u, RECORD_PATCH_MAX);
+	}
 	if (unpack_end(&u) < 0 || !record_is_good(&r)) {
 		record_done(&r);
 		return -EPROTO;

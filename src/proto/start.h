@@ -48,6 +48,8 @@ enum file_op {
 	FILE_DIAL,     /* a TCP connection to the port `offset` of the address path: INPUT and
 	                  STREAM_STDOUT are what is said; one record when it is there, one with the
 	                  count of bytes when the other side has ended */
+	FILE_COMPARE,  /* the snapshots shown in path: a RECORD_CHANGE for each path in which they
+	                  differ; `limit` at most */
 	FILE_OP_COUNT,
 };
 
@@ -62,8 +64,9 @@ enum {
 	FILE_FOLLOW = 1U << 7, /* stat: what the link points to */
 	FILE_RANGE = 1U << 8,  /* read: offset and size are given */
 	FILE_MODE = 1U << 9,   /* mkdir, write: mode is given */
+	FILE_PATCH = 1U << 10, /* compare: with what changed in texts */
 };
-#define FILE_FLAGS_ALL ((1U << 10) - 1)
+#define FILE_FLAGS_ALL ((1U << 11) - 1)
 
 struct start {
 	enum start_kind kind;
@@ -126,7 +129,21 @@ struct channel_exit {
 must_check int channel_exit_encode(const struct channel_exit *e, struct buf *out);
 must_check int channel_exit_decode(const void *data, size_t len, struct channel_exit *ret);
 
-enum record_kind { RECORD_ENTRY = 1, RECORD_EVENT = 2, RECORD_COUNT = 3 };
+enum record_kind { RECORD_ENTRY = 1, RECORD_EVENT = 2, RECORD_COUNT = 3, RECORD_CHANGE = 4 };
+enum { /* what a RECORD_CHANGE is about */
+       CHANGE_ADDED = 1U << 0,
+       CHANGE_DELETED = 1U << 1,
+       CHANGE_TYPE = 1U << 2,
+       CHANGE_CONTENT = 1U << 3,
+       CHANGE_MODE = 1U << 4,
+       CHANGE_OWNER = 1U << 5,
+       CHANGE_ATTRIBUTES = 1U << 6,
+       CHANGE_CONFLICT = 1U << 7,  /* the third snapshot has changed it, too */
+       CHANGE_BINARY = 1U << 8,    /* no text: no patch */
+       CHANGE_TOO_LARGE = 1U << 9, /* likewise */
+};
+#define CHANGE_ALL       ((1U << 10) - 1)
+#define RECORD_PATCH_MAX (64 * 1024)
 enum watch_event {
 	WATCH_CREATED = 1,
 	WATCH_MODIFIED,
@@ -146,6 +163,13 @@ struct record {
 	char *user, *group; /* names inside, or "" */
 	uint64_t size, mtime_us, inode, links;
 	uint64_t count, bytes; /* RECORD_COUNT */
+	/* RECORD_CHANGE: the fields above are of what it is now, or 0 */
+	uint32_t changes; /* CHANGE_… */
+	struct {
+		uint32_t mode, uid, gid;
+		uint64_t size;
+	} old;
+	char *patch; /* "" = none */
 };
 void record_done(struct record *r);
 must_check int record_encode(const struct record *r,

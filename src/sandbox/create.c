@@ -88,6 +88,7 @@ int create_ask(struct sandbox *s, struct err *err)
 	req.create.limits = s->limits;
 	req.create.image = s->image;
 	req.create.is_shown = s->is_shown;
+	memcpy(req.create.shown, s->shown, sizeof(req.create.shown));
 	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
 	req.create.is_resumed = s->resumes > 0 && s->is_persistent;
 	if (s->rolls_to[0])
@@ -374,7 +375,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		return r;
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
 	 * a layer that is kept. */
-	spare = spec->name || spec->is_persistent || spec->image || w.snapshot ||
+	spare = spec->name || spec->is_persistent || spec->image || spec->shown[0] || w.snapshot ||
 	                        w.engine != ENGINE_JAIL
 	                ? NULL
 	                : pool_offer(fleet->pool, spec->set ? spec->set : w.template, &w.limits);
@@ -390,6 +391,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	if (w.snapshot)
 		snapshot_apply(w.snapshot, !spec->has_no_memory, s);
 	s->is_shown = spec->is_shown;
+	for (size_t i = 0; i < SHOWN_MAX && spec->shown[i]; i++)
+		(void)snprintf(s->shown[i], sizeof(s->shown[i]), "%s", spec->shown[i]);
 	if (spec->network)
 		network_set(s, take_ptr(w.policy));
 	if (w.source)

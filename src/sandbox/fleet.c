@@ -55,6 +55,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	list_init(&fleet->templates);
 	list_init(&fleet->snapshots);
 	list_init(&fleet->takings);
+	list_init(&fleet->holds);
 	fleet->spool_fd = open(config->spool_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fleet->spool_fd < 0) {
 		r = err_set(err, ERR_INTERNAL, errno, "cannot open the spool directory '%s'",
@@ -113,6 +114,7 @@ void fleet_free(struct fleet *fleet)
 		sandbox_free(s);
 	}
 	snapshot_takings_close(fleet);
+	snapshot_holds_close(fleet);
 	snapshots_close(fleet);
 	templates_close(fleet);
 	image_close_all(fleet);

@@ -32,6 +32,7 @@ struct fleet {
 	struct images *images;
 	struct list snapshots; /* in order of creation */
 	struct list takings;   /* snapshots on their way */
+	struct list holds;     /* snapshots that are looked at (snapshot-hold.c) */
 	struct loop_timer *snapshot_expiry;
 	struct list all;   /* in order of creation */
 	struct list ended; /* in order of their end */
@@ -75,6 +76,7 @@ struct sandbox {
 	char *template;      /* as it was named, or "host" */
 	struct digest image; /* of its template; zero = host */
 	bool is_shown;       /* as in the spec; of one that lives no longer than this process */
+	char shown[SHOWN_MAX][ID_SIZE]; /* likewise */
 	char snapshot_id[ID_SIZE]; /* that it was started from, or "" */
 	uint64_t base_bytes;       /* of that one's files */
 	/* pause.c */
@@ -299,6 +301,7 @@ struct snapshot;
 must_check int snapshots_open(struct fleet *fleet, struct err *err);
 void snapshots_close(struct fleet *fleet);
 void snapshot_takings_close(struct fleet *fleet);
+void snapshot_holds_close(struct fleet *fleet);
 void snapshot_found(struct fleet *fleet, const struct snapshot_info *info); /* the broker has it */
 void snapshots_settle(struct fleet *fleet);                                 /* that was all */
 void snapshots_tick(struct fleet *fleet); /* charges their disk up to now */

@@ -77,13 +77,15 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	bool has_no_memory;   /* of a snapshot that has one: its files only */
 	const struct digest *image; /* instead: one that may have no name; or NULL */
 	bool is_shown; /* the image is not its root, but the directory /template of `host` */
-	const json_t *packages;     /* array: what it is to have besides (build/set.h); or NULL */
-	const struct template *set; /* which has them, in the template's place; or NULL */
-	const json_t *tags;         /* object of strings, or NULL; checked by sandbox_create() */
-	const json_t *env;          /* object of strings, or NULL: every exec's defaults */
-	const json_t *network;      /* a policy (net/policy.h), or NULL: deny-all */
-	const json_t *source;       /* what it is filled with (sandbox/source.h), or NULL */
-	struct guest_limits limits; /* 0 = the default */
+	const char *shown[SHOWN_MAX]; /* ids of snapshots of one template: their files are in
+	                                 /shown of `host`, read-only; NULL = none */
+	const json_t *packages;       /* array: what it is to have besides (build/set.h); or NULL */
+	const struct template *set;   /* which has them, in the template's place; or NULL */
+	const json_t *tags;           /* object of strings, or NULL; checked by sandbox_create() */
+	const json_t *env;            /* object of strings, or NULL: every exec's defaults */
+	const json_t *network;        /* a policy (net/policy.h), or NULL: deny-all */
+	const json_t *source;         /* what it is filled with (sandbox/source.h), or NULL */
+	struct guest_limits limits;   /* 0 = the default */
 	struct exec_limits exec_limits;
 	uint64_t timeout_ms;      /* hard lifetime; 0 = the default */
 	uint64_t idle_timeout_ms; /* without activity; 0 = none */

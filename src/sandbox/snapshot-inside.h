@@ -42,5 +42,7 @@ must_check int snapshot_check_name(const struct fleet *fleet, const char *projec
 must_check int snapshot_charge(struct fleet *fleet, const char *source_id, bool is_asked,
                                struct err *err);
 void snapshot_discard(struct fleet *fleet, const char *id); /* at the broker */
+/* Is it held? Then it is discarded with the last hold. */
+bool snapshot_hold_outlives(struct fleet *fleet, const char *id);
 void snapshot_forget(struct snapshot *sn); /* one that came to nothing: out of all sums */
 void snapshot_look_at_expiry(struct fleet *fleet);

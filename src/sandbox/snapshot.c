@@ -181,6 +181,8 @@ void snapshot_discard(struct fleet *fleet, const char *id)
 {
 	struct msg_request req = {.op = MSG_SNAPSHOT_REMOVE};
 
+	if (snapshot_hold_outlives(fleet, id))
+		return; /* the last who holds it comes back here */
 	(void)snprintf(req.snapshot_id, sizeof(req.snapshot_id), "%s", id);
 	(void)!host_ask(fleet->host, &req, on_discarded, fleet, NULL, NULL);
 }

@@ -61,6 +61,24 @@ void snapshot_list(const struct fleet *fleet, const struct snapshot_filter *filt
 const char *snapshot_id(const struct snapshot *sn);
 void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const char *name);
 
+/*
+ * A sandbox or snapshot as a value that stays what it is while somebody looks at it: a snapshot
+ * that is removed meanwhile goes with the last hold, and of a sandbox one is taken that goes with
+ * the hold. fn is called once, from the loop, unless snapshot_release() came first.
+ */
+struct snapshot_hold;
+typedef void (*snapshot_held_fn)(const struct err *err, void *arg);
+must_check int snapshot_hold(struct fleet *fleet, const char *project_id, const char *id_or_name,
+                             snapshot_held_fn fn, void *arg, struct snapshot_hold **ret,
+                             struct err *err);
+/* Is there such a value? Nothing is done about it. */
+must_check int snapshot_hold_check(struct fleet *fleet, const char *project_id,
+                                   const char *id_or_name, struct err *err);
+void snapshot_release(struct snapshot_hold *h); /* NULL is fine */
+/* Once it is held: */
+const char *snapshot_hold_id(const struct snapshot_hold *h); /* of the snapshot */
+const struct digest *snapshot_hold_image(const struct snapshot_hold *h);
+
 /* All that a sandbox or snapshot comes from and all that came from that: {root_id, nodes} of
  * {kind, id, name, state, parent_id, created_us, bytes}; parents come before their children. */
 void lineage_to_json(const struct fleet *fleet, const char *project_id, const char *id,

@@ -246,6 +246,14 @@ def roll_back_sandbox(api, box):
     api("delete_snapshot", snapshot=made["id"])
 
 
+def get_diff(api, box):
+    made = api("create_snapshot", id=box.id, body={})[1]
+    box.run("echo a > a; chmod 700 .")
+    status, diff = api("get_diff", query=f"from={made['id']}&to={box.id}&patch=true")
+    assert (status, [c["kind"] for c in diff["changes"]]) == (200, ["modified", "added"])
+    api("delete_snapshot", snapshot=made["id"])
+
+
 def fork_sandbox(api, box):
     body = {"count": 2, "memory": False, "tags": {"a": "b"}, "timeout_ms": 60000}
     assert not mistakes(OPERATIONS["fork_sandbox"].body_types["application/json"]["schema"], body)

@@ -34,6 +34,8 @@ static int await_orders(struct jail *jail, struct err *err)
 	memcpy(jail->mounts, fds, sizeof(jail->mounts));
 	jail->listen_fd = fds[JAIL_MOUNT_COUNT];
 	jail->shown_fd = jail->orders.spec.is_shown && n > others ? fds[--n] : -1;
+	for (size_t i = SHOWN_MAX; i-- > 0;)
+		jail->shot_fds[i] = jail->orders.spec.shown[i][0] && n > others ? fds[--n] : -1;
 	jail->n_user_fds = MIN(n - others, (size_t)CGROUP_TREES_MAX);
 	memcpy(jail->user_fds, fds + others, jail->n_user_fds * sizeof(int));
 	jail->spec = &jail->orders.spec;

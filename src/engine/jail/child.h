@@ -28,8 +28,8 @@ struct jail_orders { /* with the mounts, listen_fd and user_fds */
 	struct guest_spec spec;
 	cpu_set_t cpus;
 };
-/* At most: the mounts, the listener, the cgroups, and last the image that is shown, if any. */
-#define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + CGROUP_TREES_MAX + 1)
+/* At most: the mounts, the listener, the cgroups, and last what is shown: snapshots, an image. */
+#define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + CGROUP_TREES_MAX + SHOWN_MAX + 1)
 
 struct jail {
 	const struct guest_spec *spec;
@@ -41,7 +41,8 @@ struct jail {
 	int user_fds[CGROUP_TREES_MAX]; /* cgroup.procs of `user` */
 	size_t n_user_fds;
 	int mounts[JAIL_MOUNT_COUNT];
-	int shown_fd; /* a mount too; -1 = none */
+	int shown_fd;            /* a mount too; -1 = none */
+	int shot_fds[SHOWN_MAX]; /* likewise, of the snapshots that are shown */
 	struct jail_orders orders;
 };
 

@@ -9,7 +9,7 @@
 #include <sys/pidfd.h>
 
 #define RECORD_MAGIC   0x636c6a72U /* "cljr" */
-#define RECORD_VERSION 4
+#define RECORD_VERSION 5
 
 static int read_boot_id(char boot_id[40])
 {

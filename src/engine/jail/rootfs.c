@@ -24,6 +24,7 @@
 #define ROOT_OPTIONS  "lowerdir=t/root,upperdir=l/root,workdir=l/root.work"
 #define USR_OPTIONS   "lowerdir=t/usr:b,upperdir=l/usr,workdir=l/usr.work"
 #define SHOWN         "template" /* where an image is put that is only shown */
+#define SHOTS         "shown"    /* where snapshots are put */
 #define IMAGE_OPTIONS "lowerdir=t/fit:b,upperdir=l/root,workdir=l/root.work"
 
 static int mount_overlay(const struct jail *jail, const char *at, const char *dirs)
@@ -51,8 +52,99 @@ static int mount_shown(struct jail *jail, struct err *err)
 	return 0;
 }
 
+static int make_place(const char *path, struct err *err)
+{
+	return mkdir(path, 0755) < 0
+	               ? err_set(err, ERR_INTERNAL, errno, "cannot make a place for a snapshot")
+	               : 0;
+}
+
+/* What was written over the template, as it lies on disk. */
+static int bind_upper(const char *layer, const char *tree, const char *name, struct err *err)
+{
+	char from[32], to[32];
+	int r;
+
+	(void)snprintf(from, sizeof(from), "%s/%s", layer, tree);
+	(void)snprintf(to, sizeof(to), "r/" SHOTS "/%s.%s", name, tree);
+	r = make_place(to, err);
+	if (r == 0 && mount(from, to, NULL, MS_BIND, NULL) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot attach what a snapshot has written");
+	return r;
+}
+
+static int mount_over(const char *to, const char *dirs, const char *layer, struct err *err)
+{
+	const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
+	char options[96];
+
+	(void)snprintf(options, sizeof(options), "userxattr,lowerdir=%s/%s", layer, dirs);
+	if (mount("overlay", to, "overlay", flags, options) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot mount a snapshot's root");
+	return 0;
+}
+
+/*
+ * A snapshot as three directories: /shown/N is its root as a sandbox of it would see it, N.root
+ * and, of `host`, N.usr the overlay's upper directories. Who compares two of one template need look
+ * only at what is in those.
+ */
+static int mount_shot(struct jail *jail, size_t i, struct err *err)
+{
+	const bool is_host = jail->shown_fd < 0;
+	const char layer[] = {'x', (char)('0' + i), '\0'}, name[] = {(char)('0' + i), '\0'};
+	char root[32], usr[40];
+	int r;
+
+	(void)snprintf(root, sizeof(root), "r/" SHOTS "/%s", name);
+	(void)snprintf(usr, sizeof(usr), "%s/usr", root);
+	if (mkdir(layer, 0700) < 0 ||
+	    move_mount(jail->shot_fds[i], "", AT_FDCWD, layer, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot attach a snapshot");
+	(void)close(take_fd(&jail->shot_fds[i]));
+	r = make_place(root, err);
+	if (r == 0)
+		r = bind_upper(layer, "root", name, err);
+	if (r == 0)
+		r = mount_over(root, is_host ? "root:t/root" : "root:t/fit:i", layer, err);
+	if (r == 0 && is_host)
+		r = bind_upper(layer, "usr", name, err);
+	return r == 0 && is_host ? mount_over(usr, "usr:t/usr:b", layer, err) : r;
+}
+
+/* Beside a single snapshot: what it was written over, as /shown/t. */
+static int mount_template(const struct jail *jail, struct err *err)
+{
+	static const char root[] = "r/" SHOTS "/t";
+	int r = make_place(root, err);
+
+	if (r < 0)
+		return r;
+	if (jail->shown_fd >= 0)
+		return mount_over(root, "fit:i", "t", err);
+	if (mount("t/root", root, NULL, MS_BIND, NULL) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot attach the template");
+	return mount_over("r/" SHOTS "/t/usr", "usr:b", "t", err);
+}
+
+static int mount_shots(struct jail *jail, struct err *err)
+{
+	const bool is_single = jail->shot_fds[1] < 0;
+	int r = make_place("r/" SHOTS, err);
+
+	if (r == 0 && jail->shown_fd >= 0 &&
+	    (mkdir("i", 0700) < 0 ||
+	     move_mount(jail->shown_fd, "", AT_FDCWD, "i", MOVE_MOUNT_F_EMPTY_PATH) < 0))
+		r = err_set(err, ERR_INTERNAL, errno, "cannot attach the image");
+	for (size_t i = 0; r == 0 && i < SHOWN_MAX; i++)
+		if (jail->shot_fds[i] >= 0)
+			r = mount_shot(jail, i, err);
+	return r == 0 && is_single ? mount_template(jail, err) : r;
+}
+
 int jail_mount_root(struct jail *jail, struct err *err)
 {
+	const bool has_shots = jail->shot_fds[0] >= 0;
 	const bool is_host = digest_is_zero(&jail->spec->image) || jail->spec->is_shown;
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
@@ -68,6 +160,8 @@ int jail_mount_root(struct jail *jail, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the root overlay");
 	if (is_host && mount_overlay(jail, "r/usr", USR_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the usr overlay");
+	if (has_shots)
+		return mount_shots(jail, err);
 	return jail->shown_fd >= 0 ? mount_shown(jail, err) : 0;
 }
 

@@ -33,6 +33,9 @@ must_check int shot_clone(struct guest *g, void (*done)(struct guest *g, const s
 /* The layer that shot_clone() made. */
 must_check int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err);
 
+/* The files of a snapshot, as a layer's directory. image: what has to lie below them. */
+must_check int shot_open_files(const char *id, const struct digest *image, int *ret_fd,
+                               struct err *err);
 /* The memory in a snapshot (memory_image.h), as a directory. */
 must_check int shot_open_memory(const char *id, int *ret_fd, struct err *err);
 

@@ -125,6 +125,21 @@ int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err)
 	return r;
 }
 
+int shot_open_files(const char *id, const struct digest *image, int *ret_fd, struct err *err)
+{
+	const struct snapshot_info *s = shot_find(id);
+	auto_fd int dir_fd = s ? shot_open_dir(jail_host.storage.fd, id) : -1;
+	auto_fd int fd = dir_fd < 0 ? -1 : shot_open_dir(dir_fd, SHOT_FILES);
+
+	if (fd < 0)
+		return err_set(err, ERR_NOT_FOUND, ENOENT, "there is no snapshot %s", id);
+	if (!digest_equal(&s->image, image))
+		return err_set(err, ERR_CONFLICT, EINVAL, "snapshot %s is over another template",
+		               id);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
 int shot_open_memory(const char *id, int *ret_fd, struct err *err)
 {
 	auto_fd int dir_fd = shot_open_dir(jail_host.storage.fd, id);

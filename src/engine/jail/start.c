@@ -188,6 +188,18 @@ static int write_record(struct start *s, struct err *err)
 	return is_copy(s) ? 0 : record_write(s->g->dir_fd, &s->g->spec, s->g->pid, err);
 }
 
+static int mount_shot(struct start *s, size_t i, int userns_fd, struct err *err)
+{
+	const char *id = s->g->spec.shown[i];
+	auto_fd int fd = -1;
+	int r = id[0] ? shot_open_files(id, &s->g->spec.image, &fd, err) : 0;
+
+	if (r < 0 || !id[0])
+		return r;
+	return ns_idmapped_mount(fd, userns_fd, /* is_read_only= */ true, &s->jail.shot_fds[i],
+	                         err);
+}
+
 static int make_mounts(struct start *s, int userns_fd, struct err *err)
 {
 	const struct digest *image = &s->g->spec.image;
@@ -204,6 +216,8 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 
 	if (!digest_is_zero(image))
 		r = images_mount(&jail_host.images, image, &image_fd, err);
+	for (size_t i = 0; r == 0 && i < SHOWN_MAX; i++)
+		r = mount_shot(s, i, userns_fd, err);
 	if (r == 0 && is_shown)
 		r = ns_idmapped_mount(image_fd, userns_fd, true, &s->jail.shown_fd, err);
 	else if (image_fd >= 0)
@@ -242,6 +256,9 @@ static int send_orders(struct start *s, struct err *err)
 	fds[JAIL_MOUNT_COUNT] = s->jail.listen_fd;
 	memcpy(fds + JAIL_MOUNT_COUNT + 1, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
 	s->jail.orders.spec = s->g->spec;
+	for (size_t i = 0; i < SHOWN_MAX; i++)
+		if (s->jail.shot_fds[i] >= 0)
+			fds[n_fds++] = s->jail.shot_fds[i];
 	if (s->jail.shown_fd >= 0)
 		fds[n_fds++] = s->jail.shown_fd;
 	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds, n_fds);
@@ -306,6 +323,8 @@ static void start_done(struct start *s)
 	close_fd(&s->jail.status_fd);
 	close_fd(&s->jail.listen_fd);
 	close_fd(&s->jail.shown_fd);
+	for (size_t i = 0; i < SHOWN_MAX; i++)
+		close_fd(&s->jail.shot_fds[i]);
 	close_fd(&s->child.pidfd);
 	for (size_t i = 0; i < s->jail.n_user_fds; i++)
 		close_fd(&s->jail.user_fds[i]);
@@ -332,6 +351,8 @@ int guest_launch(struct guest *g, loop_child_fn on_exit,
 		s.jail.mounts[i] = -1;
 	for (size_t i = 0; i < ARRAY_SIZE(s.vm_fds); i++)
 		s.vm_fds[i] = -1;
+	for (size_t i = 0; i < SHOWN_MAX; i++)
+		s.jail.shot_fds[i] = -1;
 	for (; r == 0 && step->run; step++) {
 		r = step->run(&s, err);
 		if (r < 0 && err->code == ERR_INTERNAL)

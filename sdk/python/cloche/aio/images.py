@@ -31,6 +31,15 @@ class AsyncImages(AsyncCaller):
     async def snapshot_tree(self, id_or_name: str) -> Json:
         return await self.call(request("GET", ["snapshots", id_or_name, "tree"]))
 
+    async def diff(self, old: str, new: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
+        """What differs from one sandbox or snapshot to another of the same template: {changes, truncated}.
+
+        A change has path, kind (added, deleted, modified), what `changed`, and types, sizes, modes and owners of both sides; with
+        `patch` also what changed in texts, as a unified diff.
+        """
+        query = {"from": old, "to": new, "patch": "true" if patch else None, "limit": limit}
+        return await self.call(request("GET", ["diff"], query=query, timeout=FOREVER))
+
     async def templates(self) -> List[Json]:
         """Shared ones and the project's own; the first is `host`, this machine's own programs."""
         return list((await self.call(request("GET", ["templates"])))["templates"])

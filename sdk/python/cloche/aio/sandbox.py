@@ -272,6 +272,11 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         winner._fields = None
         await loser.delete()
 
+    async def diff(self, other: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
+        """What it has changed since a snapshot, or how it differs from another sandbox: see Client.diff()."""
+        await self.open()
+        return await self.client.diff(other, self.id, patch=patch, limit=limit)
+
     async def rollback(self, snapshot: str) -> SandboxInfo:
         """Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files."""
         return await self._change("POST", ("rollback",), body={"snapshot": snapshot}, timeout=FOREVER)

@@ -32,6 +32,15 @@ class Images(Caller):
     def snapshot_tree(self, id_or_name: str) -> Json:
         return self.call(request("GET", ["snapshots", id_or_name, "tree"]))
 
+    def diff(self, old: str, new: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
+        """What differs from one sandbox or snapshot to another of the same template: {changes, truncated}.
+
+        A change has path, kind (added, deleted, modified), what `changed`, and types, sizes, modes and owners of both sides; with
+        `patch` also what changed in texts, as a unified diff.
+        """
+        query = {"from": old, "to": new, "patch": "true" if patch else None, "limit": limit}
+        return self.call(request("GET", ["diff"], query=query, timeout=FOREVER))
+
     def templates(self) -> List[Json]:
         """Shared ones and the project's own; the first is `host`, this machine's own programs."""
         return list((self.call(request("GET", ["templates"])))["templates"])

@@ -273,6 +273,11 @@ class Sandbox(Runs, Reach):
         winner._fields = None
         loser.delete()
 
+    def diff(self, other: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
+        """What it has changed since a snapshot, or how it differs from another sandbox: see Client.diff()."""
+        self.open()
+        return self.client.diff(other, self.id, patch=patch, limit=limit)
+
     def rollback(self, snapshot: str) -> SandboxInfo:
         """Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files."""
         return self._change("POST", ("rollback",), body={"snapshot": snapshot}, timeout=FOREVER)

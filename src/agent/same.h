@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Whether one name is the same thing in two trees: kind, mode, owner, content, attributes. Times
+ * are no part of it: who writes the same bytes again has changed nothing. No link is followed,
+ * nothing but a regular file is opened.
+ */
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+struct thing {
+	int dir_fd; /* it is `name` in there; -1: there is no such directory */
+	const char *name;
+	bool is_there;
+	struct stat st;
+};
+
+/* What there is of a name; *ret borrows both. -1 for dir_fd: nothing. */
+must_check int thing_look(int dir_fd, const char *name, struct thing *ret, struct err *err);
+static inline bool thing_is_dir(const struct thing *t)
+{
+	return t->is_there && S_ISDIR(t->st.st_mode);
+}
+
+/* What the caller knows of two things before they are looked at. */
+enum kinship {
+	KIN_NONE,
+	KIN_LAYERS, /* both lie on the layers' filesystem */
+	KIN_ONE,    /* both are the template's: one and the same */
+};
+/* CHANGE_… from old to now, 0 = none. */
+must_check int things_differ(const struct thing *old, const struct thing *now, enum kinship kin,
+                             uint32_t *ret, struct err *err);

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * First everything is held, all at once, then the sandbox is made. At the end the sandbox goes
+ * first, and what it was shown when that is gone.
+ */
+#include "build/view.h"
+
+#include "build/inside.h"
+#include "sandbox/snapshot.h"
+#include "sandbox/template.h"
+
+#include <string.h>
+
+#define PLACE       "/shown"
+#define RUNNING_MAX 8 /* at once, of all projects */
+#define MIB         (UINT64_C(1) << 20)
+#define NOFILE      4096                           /* some for each level of a tree */
+#define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
+
+struct view {
+	struct list link;
+	struct builds *owner;
+	struct snapshot_hold *holds[SHOWN_MAX];
+	size_t n, n_held;
+	struct err error; /* of the first that could not be held */
+	char sandbox_id[ID_SIZE];
+	bool is_creating, is_closed;
+	void (*ready)(const struct err *err, void *arg);
+	void *arg;
+};
+
+static void view_free(struct view *v)
+{
+	list_remove(&v->link);
+	for (size_t i = 0; i < v->n; i++)
+		snapshot_release(v->holds[i]);
+	free(v);
+}
+
+void views_close(struct builds *bs)
+{
+	list_for_each (&bs->views, struct view, v, link) {
+		list_remove(&v->link);
+		free(v); /* the holds go with the fleet */
+	}
+}
+
+static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
+{
+	(void)s;
+	(void)err;
+	view_free(arg);
+}
+
+static struct sandbox *find_sandbox(const struct view *v)
+{
+	return v->sandbox_id[0] ? sandbox_find(v->owner->config.fleet, BUILD_PROJECT, v->sandbox_id)
+	                        : NULL;
+}
+
+void view_close(struct view *v)
+{
+	struct sandbox *s;
+
+	if (!v)
+		return;
+	v->is_closed = true;
+	if (v->is_creating) /* on_created() comes back here */
+		return;
+	s = find_sandbox(v);
+	if (s)
+		sandbox_delete(s, END_DELETED, on_deleted, v);
+	else
+		view_free(v);
+}
+
+static void tell(struct view *v, const struct err *err)
+{
+	if (!v->is_closed)
+		v->ready(err, v->arg);
+}
+
+static void on_created(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct view *v = arg;
+
+	v->is_creating = false;
+	if (s)
+		(void)snprintf(v->sandbox_id, sizeof(v->sandbox_id), "%s", sandbox_id(s));
+	if (v->is_closed)
+		view_close(v);
+	else
+		tell(v, err);
+}
+
+static int check_images(const struct view *v, struct err *err)
+{
+	for (size_t i = 1; i < v->n; i++) {
+		if (digest_equal(snapshot_hold_image(v->holds[0]),
+		                 snapshot_hold_image(v->holds[i])))
+			continue;
+		(void)err_set(err, ERR_CONFLICT, 0, "they are over different templates");
+		return err_hint(err, "compare what was made from the same template");
+	}
+	return 0;
+}
+
+static int create_sandbox(struct view *v, struct err *err)
+{
+	const struct fleet_config *c = fleet_config(v->owner->config.fleet);
+	const struct digest *image = snapshot_hold_image(v->holds[0]);
+	const bool is_host = digest_is_zero(image);
+	struct sandbox_spec spec = {
+		.template = is_host ? TEMPLATE_HOST : NULL,
+		.image = is_host ? NULL : image,
+		.is_shown = !is_host,
+		.engine = "jail",
+		.limits = {.memory_bytes = MIN(1024 * MIB, c->max_limits.memory_bytes),
+	                   .nofile = (uint32_t)MIN(NOFILE, c->max_limits.nofile)},
+		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),
+	};
+	int r = check_images(v, err);
+
+	for (size_t i = 0; i < v->n; i++)
+		spec.shown[i] = snapshot_hold_id(v->holds[i]);
+	if (r == 0)
+		r = sandbox_create(v->owner->config.fleet, BUILD_PROJECT, &spec, on_created, v,
+		                   err);
+	v->is_creating = r == 0;
+	return r;
+}
+
+static void on_held(const struct err *err, void *arg)
+{
+	struct view *v = arg;
+
+	if (err && v->error.code == ERR_NONE)
+		v->error = *err;
+	if (++v->n_held < v->n || v->is_closed)
+		return;
+	if (v->error.code != ERR_NONE || create_sandbox(v, &v->error) < 0)
+		tell(v, &v->error);
+}
+
+static int check_room(const struct builds *bs, struct err *err)
+{
+	size_t n = 0;
+
+	for (const struct list *l = bs->views.next; l != &bs->views; l = l->next)
+		n++;
+	return n < RUNNING_MAX ? 0
+	                       : err_set(err, ERR_LIMIT, 0,
+	                                 "%zu comparisons are under way, which is the most", n);
+}
+
+int view_open(struct builds *bs, const struct view_spec *spec,
+              void (*ready)(const struct err *err, void *arg), void *arg, struct view **ret,
+              struct err *err)
+{
+	struct view *v;
+	int r = check_room(bs, err);
+
+	for (size_t i = 0; r == 0 && i < SHOWN_MAX && spec->values[i]; i++)
+		r = snapshot_hold_check(bs->config.fleet, spec->project_id, spec->values[i], err);
+	if (r < 0)
+		return r;
+	v = xnew0(struct view);
+	*v = (struct view){.owner = bs, .ready = ready, .arg = arg};
+	list_append(&bs->views, &v->link);
+	for (size_t i = 0; r == 0 && i < SHOWN_MAX && spec->values[i]; i++) {
+		r = snapshot_hold(bs->config.fleet, spec->project_id, spec->values[i], on_held, v,
+		                  &v->holds[i], err);
+		v->n++;
+	}
+	if (r < 0) {
+		view_free(v);
+		return r;
+	}
+	*ret = v;
+	return 0;
+}
+
+int view_call(struct view *v, struct start *op, const struct file_call_ops *ops, void *arg,
+              struct file_call **ret, struct err *err)
+{
+	struct sandbox *s = find_sandbox(v);
+
+	if (!s)
+		return err_set(err, ERR_GONE, 0, "the sandbox that compares has ended");
+	op->kind = START_FILE;
+	op->user = unconst("root");
+	op->path = unconst(PLACE);
+	return file_call_start(s, op, ops, arg, ret, err);
+}
