@@ -55,6 +55,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	const struct http_route *routes; /* all that are served, n_routes of them */
 	size_t n_routes;
 	struct http_counts http;
+	struct mcp *mcp;             /* src/mcp, which stands on this */
 	size_t held_bytes, held_max; /* by results of code calls, until they are sent */
 };
 

@@ -37,13 +37,13 @@ static void put_urls(struct json_writer *w, const struct api *api, const struct 
 	json_put_str(w, "host_url", text);
 }
 
-static void put_port(struct json_writer *w, const struct http_req *req, const struct sandbox *s,
-                     const struct port *port, const char *token)
+void port_to_json(struct json_writer *w, const char *name, const struct api *api,
+                  const struct sandbox *s, const struct port *port, const char *token)
 {
-	json_open_object(w, NULL);
+	json_open_object(w, name);
 	json_put_u64(w, "port", port->number);
 	json_put_bool(w, "public", port->is_public);
-	put_urls(w, http_app_arg(req), s, port, port->is_public ? NULL : token);
+	put_urls(w, api, s, port, port->is_public ? NULL : token);
 	if (token)
 		json_put_str(w, "token", token);
 	json_put_u64(w, "created_us", port->created_us);
@@ -66,7 +66,7 @@ void ports_open(struct json_writer *w, const struct http_req *req, struct sandbo
 		const struct port_spec spec = {.number = numbers->at[i]};
 
 		if (port_open(s, &spec, token, &port, &err) == 0)
-			put_port(w, req, s, &port, token);
+			port_to_json(w, NULL, http_app_arg(req), s, &port, token);
 		else
 			log_error("port.unopened", "id=%s error='%s'", sandbox_id(s), err.message);
 	}
@@ -98,7 +98,7 @@ int create_port(struct http_req *req, struct err *err)
 		r = port_open(s, &spec, token, &port, err);
 	if (r < 0)
 		return r;
-	put_port(reply_begin_bare(&reply), req, s, &port, token);
+	port_to_json(reply_begin_bare(&reply), NULL, http_app_arg(req), s, &port, token);
 	return reply_send(&reply, req, 201, err);
 }
 
@@ -117,7 +117,7 @@ int list_ports(struct http_req *req, struct err *err)
 	w = reply_begin(&reply);
 	json_open_array(w, "ports");
 	for (size_t i = 0; (port = port_at(s, i)); i++)
-		put_port(w, req, s, port, NULL);
+		port_to_json(w, NULL, http_app_arg(req), s, port, NULL);
 	json_close_array(w);
 	return reply_send(&reply, req, 200, err);
 }
@@ -148,6 +148,6 @@ int delete_port(struct http_req *req, struct err *err)
 		r = port_close(s, number, &port, err);
 	if (r < 0)
 		return r;
-	put_port(reply_begin_bare(&reply), req, s, &port, NULL);
+	port_to_json(reply_begin_bare(&reply), NULL, http_app_arg(req), s, &port, NULL);
 	return reply_send(&reply, req, 200, err);
 }

@@ -41,6 +41,7 @@ int cmd_key(int argc, char **argv);
 int cmd_template(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_fork(int argc, char **argv);
+int cmd_mcp(int argc, char **argv);
 int cmd_rollback(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_tree(int argc, char **argv);

@@ -45,6 +45,7 @@ static const struct {
 	{"key",     cmd_key,        "create, list and revoke API keys"},
 	{"webhook", cmd_webhook,    "send events to a URL"},
 	{"events",  cmd_events,     "print what happened, follow it, check the record"},
+	{"mcp",     cmd_mcp,        "serve sandboxes to an agent over stdin and stdout (MCP)"},
 	{"serve",   serve_command,  "run the daemon"},
 	{"doctor",  doctor_command, "say what this host can do, and how to get more"},
 	{"completion", cmd_completion, "let a shell complete what you type"},

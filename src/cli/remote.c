@@ -206,16 +206,17 @@ static int read_refusal(struct remote *r, int status, struct err *err)
 int remote_begin(struct remote *r, const char *method, const char *path,
                  const struct remote_request *request, struct err *err)
 {
-	struct http_field fields[2] = {
+	struct http_field fields[2 + REMOTE_FIELDS_MAX] = {
 		{"Accept", request->accept ? request->accept : "application/json"},
 		{"Authorization", r->bearer},
 	};
+	size_t n_fields = r->bearer ? 2 : 1;
 	auto_free char *text = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
 	struct http_send send = {
 		.method = method,
 		.path = path,
 		.fields = fields,
-		.n_fields = r->bearer ? 2 : 1,
+		.n_fields = n_fields + request->n_fields,
 		.content_type = text              ? "application/json"
 	                        : request->source ? "application/octet-stream"
 	                                          : NULL,
@@ -230,6 +231,9 @@ int remote_begin(struct remote *r, const char *method, const char *path,
 
 	if (request->body && !text)
 		return err_set(err, ERR_INVALID_FIELD, 0, "a word is not valid UTF-8");
+	assert(request->n_fields <= REMOTE_FIELDS_MAX);
+	for (size_t i = 0; i < request->n_fields; i++)
+		fields[n_fields + i] = request->fields[i];
 	rc = http_client_send(r->client, &send, err);
 	if (rc < 0)
 		return rc;
@@ -238,6 +242,10 @@ int remote_begin(struct remote *r, const char *method, const char *path,
 	while (rc == -EINTR);
 	if (rc < 0)
 		return rc;
+	if (request->ret_status) {
+		*request->ret_status = status;
+		return 0;
+	}
 	return status >= 200 && status < 300 ? 0 : read_refusal(r, status, err);
 }
 

@@ -16,6 +16,8 @@
 #define REMOTE_TCP       "http://127.0.0.1:7070"
 #define REMOTE_ADMIN_KEY "/var/lib/cloche/admin.key"
 
+#define REMOTE_FIELDS_MAX 6
+
 struct remote;
 
 /* -ENOTCONN: nobody said where, and no daemon is at the usual places. */
@@ -46,7 +48,10 @@ must_check int remote_list(struct remote *r, const char *path, const char *name,
 
 /* What a call has beside method and path. */
 struct remote_request {
-	const char *accept; /* NULL = application/json */
+	const char *accept;              /* NULL = application/json */
+	const struct http_field *fields; /* headers beside those that every call has */
+	size_t n_fields;                 /* up to REMOTE_FIELDS_MAX */
+	int *ret_status;                 /* if set: any status is a success, and told here */
 	const json_t *body;
 	http_source_fn source; /* raw bytes instead of JSON */
 	void *source_arg;

@@ -23,10 +23,12 @@
 #include "daemon/wall.h"
 #include "http/target.h"
 #include "http/tls.h"
+#include "mcp/mcp.h"
 #include "sandbox/image.h"
 #include "sandbox/network.h"
 #include "wall/client.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -62,6 +64,9 @@ struct gateway {
 	struct wall_client *wall;
 	struct network_never never;
 	struct api api;
+	struct mcp *mcp;
+	struct http_route routes[API_ROUTES_MAX]; /* of all tables, one behind the other */
+	size_t n_routes;
 	const char *hosts[HOSTS_MAX + 1]; /* NULL-terminated */
 	size_t n_hosts;
 	char host_names[SITE_LISTENERS_MAX][HTTP_HOST_SIZE];
@@ -153,6 +158,25 @@ static void set_preview(struct gateway *g)
 	g->api.preview_port = g->preview_port;
 }
 
+static void add_routes(struct gateway *g, const struct http_route *rows, size_t n)
+{
+	assert(g->n_routes + n <= ARRAY_SIZE(g->routes));
+	memcpy(g->routes + g->n_routes, rows, n * sizeof(*rows));
+	g->n_routes += n;
+}
+
+static void collect_routes(struct gateway *g)
+{
+	size_t n;
+	const struct http_route *rows = compat_routes(&n);
+
+	add_routes(g, rows, n);
+	rows = mcp_routes(&n);
+	add_routes(g, rows, n);
+	g->api.routes = g->routes;
+	g->api.n_routes = g->n_routes;
+}
+
 static int listen_all(struct gateway *g, struct err *err)
 {
 	struct http_app app = {.divert = compat_divert,
@@ -167,9 +191,9 @@ static int listen_all(struct gateway *g, struct err *err)
 	int r;
 
 	set_preview(g);
-	app.routes = compat_routes(&app.n_routes);
-	g->api.routes = app.routes;
-	g->api.n_routes = app.n_routes;
+	collect_routes(g);
+	app.routes = g->routes;
+	app.n_routes = g->n_routes;
 	r = http_server_new(g->loop, &app, &g->server, err);
 	for (size_t i = 0; r == 0 && i < g->site->n_listeners; i++) {
 		const struct site_listener *l = &g->site->listeners[i];
@@ -221,6 +245,8 @@ static void stop(struct gateway *g, uint64_t drain_us)
 	if (g->is_stopping)
 		return;
 	g->is_stopping = true;
+	if (g->mcp)
+		mcp_close(g->mcp);
 	if (g->server)
 		http_server_drain(g->server, loop_now_us(g->loop) + drain_us, on_drained, g);
 	else
@@ -433,6 +459,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
 	                      .held_max = HELD_BYTES_MAX,
 	                      .started_us = clock_wall_us()};
+	g->mcp = mcp_new(&g->api);
 	r = loop_signal_add(g->loop, SIGTERM, on_sigterm, g);
 	if (r == 0)
 		r = loop_signal_add(g->loop, CHILD_LEAVE_SIGNAL, on_leave, g);
@@ -478,6 +505,7 @@ static void take_down(struct gateway *g)
 	registries_done(&g->registries);
 	if (g->fleet)
 		fleet_free(g->fleet);
+	mcp_free(g->mcp);
 	wall_client_free(g->wall);
 	meters_close(g->meters);
 	quota_close(g->quota);

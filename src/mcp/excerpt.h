@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a model is shown of an output of any length: all of it where it is short, else its beginning
+ * and its end with a word about what lies between. Memory is bounded whatever comes.
+ */
+#include "base/buf.h"
+
+#include <stdbool.h>
+
+#define EXCERPT_HALF (32 * 1024) /* bytes of each end */
+
+struct excerpt {
+	struct buf head, tail;
+	uint64_t dropped; /* bytes between the two */
+};
+
+void excerpt_init(struct excerpt *e);
+void excerpt_done(struct excerpt *e);
+void excerpt_add(struct excerpt *e, const char *data, size_t len);
+/* Bytes that were lost before they came here. */
+void excerpt_skip(struct excerpt *e, uint64_t len);
+bool excerpt_is_cut(const struct excerpt *e);
+/* Appends it; room for EXCERPT_MAX is enough. */
+#define EXCERPT_MAX (2 * EXCERPT_HALF + 80)
+must_check int excerpt_put(const struct excerpt *e, struct buf *out);
