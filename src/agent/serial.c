@@ -41,6 +41,7 @@ struct serial {
 	struct loop_io *pair_io;
 	bool is_blocked;         /* the wire has no room for the record in front */
 	bool is_ready;           /* SETUP was done once */
+	bool is_quiet;           /* nothing of the wire's is sent on */
 	struct port_setup setup; /* that waits for the card */
 	struct loop_timer *card;
 	unsigned card_looks;
@@ -54,8 +55,8 @@ static void watch(struct serial *s)
 	/* An interest in nothing would take it out of epoll, which is what is meant. */
 	loop_io_set(s->io, (s->is_blocked ? 0 : EPOLLIN) | (s->out.len > 0 ? EPOLLOUT : 0));
 	if (s->pair_io)
-		loop_io_set(s->pair_io,
-		            (s->out.len < OUT_LOW ? EPOLLIN : 0) | (s->is_blocked ? EPOLLOUT : 0));
+		loop_io_set(s->pair_io, (s->out.len < OUT_LOW && !s->is_quiet ? EPOLLIN : 0) |
+		                                (s->is_blocked ? EPOLLOUT : 0));
 }
 
 static void hang_up(struct serial *s)
@@ -130,15 +131,37 @@ static void begin(struct serial *s, uint32_t connection)
 		hang_up(s);
 }
 
+static void on_quiesce(struct serial *s)
+{
+	if (s->agent->settings.is_vm) {
+		setup_freeze(&s->agent->settings, true);
+		sync();
+	}
+	tell(s, PORT_QUIESCED, NULL, 0);
+	s->is_quiet = true;
+}
+
+static void go_on(struct serial *s)
+{
+	if (s->is_quiet && s->agent->settings.is_vm)
+		setup_freeze(&s->agent->settings, false);
+	s->is_quiet = false;
+}
+
 static void apply_setup(struct serial *s)
 {
 	struct err err;
 
+	if (s->is_quiet) { /* a copy: another host speaks, which counts its connections anew */
+		hang_up(s);
+		s->connection = 0;
+	}
 	if (s->agent->settings.is_vm && setup_apply(&s->agent->settings, &s->setup, &err) < 0) {
 		tell(s, PORT_FAILED, err.message, strlen(err.message));
 		return;
 	}
 	s->is_ready = true;
+	go_on(s);
 	standby_renew(s->agent->standby);
 	tell(s, PORT_READY, NULL, 0);
 }
@@ -189,7 +212,10 @@ static void on_control(struct serial *s, const struct port_record *record)
 		on_setup(s, record->data + 1, record->len - 1);
 		break;
 	case PORT_QUIESCE:
-		tell(s, PORT_QUIESCED, NULL, 0);
+		on_quiesce(s);
+		break;
+	case PORT_GO_ON:
+		go_on(s);
 		break;
 	case PORT_USAGE:
 		on_usage(s);

@@ -22,6 +22,8 @@
 #include <time.h>
 
 #define RESERVE_BYTES (UINT64_C(32) << 20)
+#define FREEZE_TRIES  2000
+#define FREEZE_TRY_US 1000
 
 static int renew_random(struct settings *s, const struct port_setup *setup, struct err *err)
 {
@@ -177,6 +179,18 @@ static uint64_t read_event(int group_fd, const char *name, const char *key)
 			return value;
 	}
 	return 0;
+}
+
+void setup_freeze(const struct settings *s, bool on)
+{
+	if (fd_write_file(s->group_fd, "cgroup.freeze", on ? "1" : "0") < 0 || !on)
+		return;
+	/* What is in the kernel comes out of it first, which a slow disk can put off. */
+	for (unsigned i = 0; i < FREEZE_TRIES; i++) {
+		if (read_event(s->group_fd, "cgroup.events", "frozen") == 1)
+			return;
+		(void)usleep(FREEZE_TRY_US);
+	}
 }
 
 void setup_measure(const struct settings *s, struct port_usage *ret)

@@ -177,8 +177,8 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 	r = check_shown(req, err);
 	if (r < 0)
 		return r;
-	r = check_range("with_memory", req->create.with_memory, 0, req->create.snapshot[0] != '\0',
-	                err);
+	r = check_range("with_memory", req->create.with_memory, 0,
+	                req->create.snapshot[0] != '\0' ? MEMORY_WARM : MEMORY_NONE, err);
 	if (r == 0)
 		r = check_hostname(req->create.hostname, sizeof(req->create.hostname), err);
 	if (r < 0)

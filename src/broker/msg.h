@@ -54,7 +54,7 @@ struct msg_request {
 			uint32_t engine;      /* of enum engine_kind */
 			uint32_t is_resumed;  /* 1 only with a keeper */
 			uint32_t is_shown;    /* 1 only with an image and without a keeper */
-			uint32_t with_memory; /* 1 only with a snapshot */
+			uint32_t with_memory; /* of enum guest_memory */
 			struct digest image;  /* and these as in struct guest_spec */
 			struct guest_limits limits;
 			uint64_t keeper;

@@ -26,6 +26,13 @@ struct guest_limits {
 
 #define SHOWN_MAX 3 /* snapshots */
 
+/* What a guest that comes from a snapshot goes on with. */
+enum guest_memory {
+	MEMORY_NONE, /* its files alone */
+	MEMORY_COPY, /* its processes too, of one that has them */
+	MEMORY_WARM, /* a vm's: as MEMORY_COPY, and only with the kernel that is in use now */
+};
+
 enum engine_kind { ENGINE_JAIL = 1, ENGINE_VM = 2 };
 
 struct guest_spec {
@@ -36,7 +43,7 @@ struct guest_spec {
 	uint32_t is_shown; /* 1: it is a sandbox of "host", and the image its directory /template */
 	uint32_t engine;   /* of enum engine_kind */
 	uint32_t is_kvm;   /* a vm's, set by its engine */
-	uint32_t with_memory; /* 1: of a snapshot that has memory: its processes go on too */
+	uint32_t with_memory; /* of enum guest_memory */
 	struct digest image;  /* of its template; zero = "host", which has none */
 	struct guest_limits limits;
 	/* 0: its layer goes with it. Else the layer bears this number of whoever knows it, and

@@ -30,13 +30,14 @@ enum port_kind {
 	PORT_HERE = 1, /* the root is put together; waits for SETUP */
 	PORT_READY,    /* SETUP is done; connections are served */
 	PORT_FAILED,   /* text: why it cannot go on; powers off */
-	PORT_QUIESCED, /* says nothing more until it is spoken to */
+	PORT_QUIESCED, /* all is written, nothing runs; says nothing more until GO_ON or SETUP */
 	PORT_USED,     /* struct port_usage as text */
 	/* host to agent */
 	PORT_SETUP = 17, /* struct port_setup as text; also after each restore */
 	PORT_QUIESCE,
 	PORT_POWEROFF,
 	PORT_USAGE,
+	PORT_GO_ON, /* behind QUIESCE, to the machine that was copied; a copy gets SETUP */
 };
 
 struct port_record {

@@ -323,13 +323,12 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 	if (r == 0 && w->snapshot)
 		r = snapshot_check_disk(w->snapshot, w->limits.disk_bytes, err);
 	if (r == 0)
-		r = engine_choose(fleet, spec->engine, spec->min_grade, &w->engine, err);
+		r = engine_choose(fleet, spec->engine, spec->min_grade,
+		                  w->snapshot ? snapshot_engine(w->snapshot) : 0, &w->engine, err);
 	if (r == 0 && !spec->image && !spec->snapshot)
 		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
 	if (r == 0)
 		r = network_read(spec->network, "network", &w->policy, err);
-	if (r == 0 && spec->snapshot)
-		r = engine_refuse_vm(w->engine, "snapshots", err);
 	/* What its kernel has not written yet would be lost at a stop. */
 	if (r == 0 && spec->is_persistent)
 		r = engine_refuse_vm(w->engine, "persistence", err);

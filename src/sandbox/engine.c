@@ -76,7 +76,7 @@ static int refuse_grade(const struct fleet *fleet, uint32_t engine, uint32_t gra
 }
 
 int engine_choose(const struct fleet *fleet, const char *engine_word, const char *grade_word,
-                  uint32_t *ret, struct err *err)
+                  uint32_t bound, uint32_t *ret, struct err *err)
 {
 	uint32_t engine = 0, grade = 0;
 	int r = read_engine(engine_word, &engine, err);
@@ -85,6 +85,9 @@ int engine_choose(const struct fleet *fleet, const char *engine_word, const char
 		r = read_grade(grade_word, &grade, err);
 	if (r < 0)
 		return r;
+	if (bound && engine && engine != bound)
+		return err_field(err, "engine", "the snapshot is of a %s", engine_name(bound));
+	engine = bound ? bound : engine;
 	if (engine && !serves(fleet, engine, 0))
 		return refuse_engine(fleet, engine, err);
 	for (uint32_t e = ENGINE_JAIL; e <= ENGINE_VM; e++)

@@ -160,9 +160,9 @@ struct waiter {
 	void *arg;
 };
 
-/* engine.c: words of a create, or NULL */
+/* engine.c: words of a create, or NULL; bound: it can only be this one, or 0 */
 must_check int engine_choose(const struct fleet *fleet, const char *engine, const char *min_grade,
-                             uint32_t *ret, struct err *err);
+                             uint32_t bound, uint32_t *ret, struct err *err);
 /* Of what a vm cannot do yet. */
 must_check int engine_refuse_vm(uint32_t engine, const char *what, struct err *err);
 const char *engine_name(uint32_t engine); /* record.c */
@@ -313,6 +313,7 @@ void snapshot_drop_unused(struct fleet *fleet, const char *id);
 must_check int snapshot_resolve(const struct fleet *fleet, const char *project_id,
                                 const struct sandbox_spec *spec, struct snapshot **ret,
                                 struct err *err);
+uint32_t snapshot_engine(const struct snapshot *sn);
 void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *limits);
 must_check int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err);
 void snapshot_apply(const struct snapshot *sn, bool with_memory, struct sandbox *s);

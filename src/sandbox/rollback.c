@@ -42,6 +42,9 @@ static int check_snapshot(const struct sandbox *s, const struct snapshot *sn, st
 		              s->id);
 		return err_hint(err, "start a new sandbox from it instead");
 	}
+	if (sn->engine != s->engine)
+		return err_set(err, ERR_CONFLICT, 0, "snapshot %s is of a %s, sandbox %s is a %s",
+		               sn->id, engine_name(sn->engine), s->id, engine_name(s->engine));
 	return snapshot_check_disk(sn, s->limits.disk_bytes, err);
 }
 

@@ -17,6 +17,7 @@ struct snapshot {
 	uint64_t generation, created_us, expires_us;
 	char *template;
 	struct digest image;
+	uint32_t engine; /* of enum engine_kind: what can start from it */
 	char *user, *cwd; /* or NULL */
 	struct guest_limits limits;
 	json_t *env;

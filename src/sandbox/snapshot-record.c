@@ -34,6 +34,7 @@ static int write_row(const struct snapshot *sn, struct buf *out)
 	json_put_str(&w, "origin_id", sn->origin_id);
 	json_put_str(&w, "template", sn->template);
 	json_put_str(&w, "image", hex);
+	json_put_str(&w, "engine", engine_name(sn->engine));
 	json_put_str(&w, "user", sn->user);
 	json_put_str(&w, "cwd", sn->cwd);
 	put_limits(&w, &sn->limits);
@@ -91,13 +92,14 @@ static int read_limits(const json_t *object, struct guest_limits *ret)
 static int read_row(struct snapshot *sn, const json_t *object)
 {
 	const char *key_id = "", *origin_id = "", *template = NULL, *image = NULL;
-	const char *user = NULL, *cwd = NULL;
+	const char *user = NULL, *cwd = NULL, *engine = engine_name(ENGINE_JAIL);
 	json_t *limits = NULL, *env = NULL, *carried = NULL;
 	const struct json_field fields[] = {
 		{"key_id", JSON_FIELD_STRING, &key_id, true},
 		{"origin_id", JSON_FIELD_STRING, &origin_id, true},
 		{"template", JSON_FIELD_STRING, &template, true},
 		{"image", JSON_FIELD_STRING, &image, true},
+		{"engine", JSON_FIELD_STRING, &engine},
 		{"user", JSON_FIELD_STRING, &user},
 		{"cwd", JSON_FIELD_STRING, &cwd},
 		{"limits", JSON_FIELD_OBJECT, &limits, true},
@@ -121,6 +123,7 @@ static int read_row(struct snapshot *sn, const json_t *object)
 	(void)snprintf(sn->key_id, sizeof(sn->key_id), "%s", key_id);
 	(void)snprintf(sn->origin_id, sizeof(sn->origin_id), "%s", origin_id);
 	sn->template = xstrdup(template);
+	sn->engine = strcmp(engine, engine_name(ENGINE_VM)) == 0 ? ENGINE_VM : ENGINE_JAIL;
 	sn->user = user ? xstrdup(user) : NULL;
 	sn->cwd = cwd ? xstrdup(cwd) : NULL;
 	sn->env = json_incref(env);
@@ -185,6 +188,7 @@ void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const ch
 	json_put_u64(w, "own_bytes", sn->own_bytes);
 	json_put_u64(w, "memory_bytes", sn->memory_bytes);
 	json_put_str(w, "template", sn->template);
+	json_put_str(w, "engine", engine_name(sn->engine));
 	json_put_u64(w, "disk_mib", sn->limits.disk_bytes / MIB);
 	put_env_names(w, sn->env);
 	json_put_bool(w, "automatic", sn->is_automatic);

@@ -177,6 +177,7 @@ static struct snapshot *describe(const struct sandbox *s, const struct snapshot_
 	sn->is_automatic = wish->is_automatic;
 	sn->template = xstrdup(s->template);
 	sn->image = s->image;
+	sn->engine = s->engine;
 	sn->user = s->user ? xstrdup(s->user) : NULL;
 	sn->cwd = s->cwd ? xstrdup(s->cwd) : NULL;
 	sn->limits = s->limits;
@@ -191,12 +192,8 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	struct fleet *fleet = s->fleet;
 	struct msg_request req = {.op = MSG_SNAPSHOT};
 	struct taking *t;
-	int r = engine_refuse_vm(s->engine, "snapshots", err);
+	int r = check_state(s, wish->has_memory, err);
 
-	if (r == 0)
-		r = check_state(s, wish->has_memory, err);
-	if (r == 0)
-		r = engine_refuse_vm(s->engine, "snapshots", err);
 	if (r == 0)
 		r = check_count(s, err);
 	if (r == 0 && wish->name)

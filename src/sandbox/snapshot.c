@@ -371,6 +371,11 @@ int snapshot_resolve(const struct fleet *fleet, const char *project_id,
 	return 0;
 }
 
+uint32_t snapshot_engine(const struct snapshot *sn)
+{
+	return sn->engine;
+}
+
 void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *l)
 {
 	const struct guest_limits *of = &sn->limits;
@@ -385,7 +390,10 @@ void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *l)
 
 int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err)
 {
-	if (disk_bytes >= sn->bytes)
+	if (sn->engine == ENGINE_VM && disk_bytes != sn->limits.disk_bytes)
+		return err_field(err, "limits.disk_mib", "a vm's disk keeps its size: %llu",
+		                 (unsigned long long)(sn->limits.disk_bytes / MIB));
+	if (sn->engine == ENGINE_VM || disk_bytes >= sn->bytes)
 		return 0;
 	return err_field(err, "limits.disk_mib", "the snapshot's files take %llu MiB",
 	                 (unsigned long long)((sn->bytes + MIB - 1) / MIB));

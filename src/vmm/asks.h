@@ -9,7 +9,9 @@
 #include "base/err.h"
 
 enum vmm_ask_kind {
-	VMM_ASK_PING = 1,  /* answers, and does nothing */
+	/* Let it stand still, its disk whole, until the connection ends. With a descriptor, open
+	 * for writing alone: and write the state of its devices there. */
+	VMM_ASK_SAVE = 1,
 	VMM_ASK_PLUG = 16, /* the network card: its tap comes along, unless the machine has it */
 	VMM_ASK_PULL,      /* and out again */
 };

@@ -18,7 +18,7 @@ static void watch(struct line *l)
 	loop_io_set(l->port_io,
 	            (l->to_fd.len < TO_FD_LOW ? EPOLLIN : 0) | (l->to_port.len > 0 ? EPOLLOUT : 0));
 	if (l->io)
-		loop_io_set(l->io, (l->to_port.len < TO_PORT_LOW ? EPOLLIN : 0) |
+		loop_io_set(l->io, (l->to_port.len < TO_PORT_LOW && !l->is_held ? EPOLLIN : 0) |
 		                           (l->to_fd.len > 0 ? EPOLLOUT : 0));
 }
 
@@ -144,6 +144,14 @@ static void on_port(struct loop *loop, uint32_t events, void *arg)
 	}
 	if (l->fd >= 0 && !flush(l->fd, &l->to_fd))
 		hang_up(l);
+	watch(l);
+}
+
+void line_hold(struct line *l, bool on)
+{
+	l->is_held = on;
+	if (l->listen_io)
+		loop_io_set(l->listen_io, on ? 0 : EPOLLIN);
 	watch(l);
 }
 

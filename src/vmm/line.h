@@ -24,10 +24,13 @@ struct line {
 	uint32_t number;
 	struct loop_io *port_io, *listen_io, *io;
 	struct buf from_port, to_port, to_fd;
+	bool is_held;
 };
 
 must_check int line_open(struct line *l, struct loop *loop, int port_fd, const struct line_ops *ops,
                          void *arg, struct err *err);
 /* From here on connections are taken. */
 must_check int line_listen(struct line *l, int listen_fd, struct err *err);
+/* Held: nothing more of the connection goes to the guest, and none is taken. */
+void line_hold(struct line *l, bool on);
 must_check int line_send_control(struct line *l, enum port_kind kind, const char *text, size_t len);

@@ -10,6 +10,7 @@
  *parsed. All that lies can bring about is a wrong word on how this machine ended.
  *
  *	starting --HERE--> told --READY--> serving --> QEMU ends
+ *	loading --RESUME----^ (a copy of a machine that was saved)
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -21,6 +22,7 @@
 #include "vmm/orders.h"
 #include "vmm/qemu.h"
 #include "vmm/qmp.h"
+#include "vmm/save.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -54,9 +56,11 @@ struct vmm {
 	struct control control;
 	struct card card;
 	struct qmp qmp;
+	struct save save;
 	struct tail console, words;
 	struct loop_child *child;
 	struct loop_timer *boot;
+	bool is_told; /* who it is */
 	bool is_serving;
 	bool is_reset; /* so QEMU said */
 };
@@ -189,6 +193,13 @@ static int send_setup(struct vmm *v)
 	return r < 0 ? r : line_send_control(&v->line, PORT_SETUP, text.data, text.len);
 }
 
+static void set_up(struct vmm *v)
+{
+	v->is_told = true;
+	if (send_setup(v) < 0)
+		fail_boot(v, "cannot tell the machine who it is", VMM_EXIT_OWN);
+}
+
 static void serve(struct vmm *v)
 {
 	struct err err;
@@ -206,8 +217,10 @@ static void on_control(enum port_kind kind, const char *text, size_t len, void *
 	struct vmm *v = arg;
 	struct err err;
 
-	if (kind == PORT_HERE && !v->is_serving && send_setup(v) < 0)
-		fail_boot(v, "cannot tell the machine who it is", VMM_EXIT_OWN);
+	if (kind == PORT_HERE && !v->is_serving)
+		set_up(v);
+	if (kind == PORT_QUIESCED)
+		save_on_quiesced(&v->save);
 	if (kind == PORT_READY && v->is_serving)
 		card_on_ready(&v->card);
 	if (kind == PORT_FAILED && v->is_serving)
@@ -235,6 +248,9 @@ static void on_event(const char *line, void *arg)
 	if (strstr(line, "\"guest-reset\""))
 		v->is_reset = true;
 	card_on_event(&v->card, line);
+	/* A copy is whole and runs. */
+	if (v->orders.is_copy && !v->is_told && strstr(line, "\"RESUME\""))
+		set_up(v);
 }
 
 static void answer(const struct err *err, void *arg)
@@ -244,20 +260,35 @@ static void answer(const struct err *err, void *arg)
 	control_answer(&v->control, err);
 }
 
+/* A copy has the devices that a machine is started with, and no tap. */
+static void begin_save(struct vmm *v, int fd)
+{
+	struct err err;
+
+	if (fd < 0 || v->card.state == CARD_OUT) {
+		save_begin(&v->save, fd);
+		return;
+	}
+	(void)close(fd);
+	(void)err_set(&err, ERR_UNSUPPORTED, 0,
+	              "the memory of a vm with a network cannot be saved");
+	answer(&err, v);
+}
+
 static void on_ask(const struct vmm_ask *ask, int fd, void *arg)
 {
 	struct vmm *v = arg;
 	struct err err;
 
 	switch ((enum vmm_ask_kind)ask->kind) {
+	case VMM_ASK_SAVE:
+		begin_save(v, fd);
+		return;
 	case VMM_ASK_PLUG:
 		card_plug(&v->card, fd, ask->has_ip6 != 0);
 		return;
 	case VMM_ASK_PULL:
 		card_pull(&v->card);
-		break;
-	case VMM_ASK_PING:
-		answer(NULL, v);
 		break;
 	default:
 		(void)err_set(&err, ERR_UNSUPPORTED, 0,
@@ -272,6 +303,8 @@ static void on_over(uint32_t kind, void *arg)
 {
 	struct vmm *v = arg;
 
+	if (kind == VMM_ASK_SAVE)
+		save_end(&v->save);
 	if (kind == VMM_ASK_PLUG || kind == VMM_ASK_PULL)
 		card_forget(&v->card);
 }
@@ -302,6 +335,7 @@ static int start(struct vmm *v, struct err *err)
 	r = loop_child_add(v->loop, v->qemu.pidfd, on_qemu_end, v, &v->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch QEMU");
+	save_init(&v->save, v->loop, &v->line, &v->qmp, &v->control);
 	v->boot = loop_timer_new(v->loop, on_boot_timeout, v);
 	loop_timer_set_in(v->boot, v->orders.is_kvm ? KVM_MAX_US : BOOT_MAX_US);
 	return 0;

@@ -11,9 +11,10 @@ enum vmm_fd {
 	VMM_FD_STATUS,     /* "1" once the guest serves, or a struct err; closed by its end */
 	VMM_FD_LISTEN,     /* whoever connects here talks to the agent in the guest */
 	VMM_FD_CONTROL,    /* and here asks something of cloche-vmm itself (asks.h) */
-	VMM_FD_KERNEL,
-	VMM_FD_INITRD,
-	VMM_FD_TEMPLATE, /* disks; the last one alone is open for writing */
+	VMM_FD_RAM,        /* what the guest has for memory: of a copy, sealed */
+	VMM_FD_KERNEL,     /* of a copy: the state of its devices, to go on from */
+	VMM_FD_INITRD,     /* of no use to a copy */
+	VMM_FD_TEMPLATE,   /* disks; the last one alone is open for writing */
 	VMM_FD_FITTINGS,
 	VMM_FD_SCRATCH,
 	VMM_FD_GROUPS, /* cgroup.procs of `user` in each tree: QEMU goes there */
@@ -24,6 +25,7 @@ struct vmm_orders {
 	uint64_t caps_of_root;
 	uint32_t n_groups;
 	uint32_t is_kvm;
+	uint32_t is_copy; /* it does not boot, it goes on */
 	uint32_t cpus;
 	uint32_t memory_mib;
 	uint32_t pids, nofile; /* of execs in the guest */

@@ -6,7 +6,13 @@
  * fault, reboot) into the end of this process.
  *
  * -sandbox is QEMU's own filter, over the one that is already loaded. QMP and the other sockets are
- * fds; disks come as fd sets, kernel and initrd, which QEMU opens by name, by /proc/self/fd.
+ * fds; disks come as fd sets, memory, kernel and initrd, which QEMU opens by name, by
+ * /proc/self/fd.
+ *
+ * Memory of a machine that boots is a file in memory, which becomes as large as what it uses. That
+ * of a copy is mapped privately over one that nobody can write to: copies share what they leave as
+ * it is. The stream that a copy's devices are read from (save.c) has no preamble and no epilogue,
+ * which is what the two settings of migration are for.
  */
 #include "vmm/qemu.h"
 
@@ -98,6 +104,21 @@ static void add_socket(struct words *w, const char *name, int fd)
 	add(w, "socket,id=%s,fd=%d", name, fd);
 }
 
+/* A copy needs no kernel: it is in its memory. */
+static void add_beginning(struct words *w, const struct vmm_orders *o)
+{
+	if (o->is_copy) {
+		add(w, "-incoming");
+		add(w, "fd:%d", VMM_FD_KERNEL);
+		return;
+	}
+	add(w, "-kernel");
+	add(w, "/proc/self/fd/%d", VMM_FD_KERNEL);
+	add(w, "-initrd");
+	add(w, "/proc/self/fd/%d", VMM_FD_INITRD);
+	add_option(w, "-append", o->is_kvm ? APPEND : APPEND EMULATED);
+}
+
 struct far_ends {
 	int port_fd, console_fd, qmp_fd, words_fd;
 };
@@ -111,18 +132,18 @@ static void compose(struct words *w, const struct vmm_orders *o, const struct fa
 		add(w, "%s", plain[i]);
 	add_option(w, "-display", "none");
 	add_option(w, "-sandbox", SANDBOX);
-	add_option(w, "-machine", MACHINE);
+	add_option(w, "-machine", MACHINE ",memory-backend=ram,suppress-vmdesc=on");
+	add_option(w, "-global", "migration.send-configuration=off");
 	add_option(w, "-accel", o->is_kvm ? "kvm" : TCG);
 	add_option(w, "-cpu", o->is_kvm ? "host" : "max");
 	add(w, "-m");
 	add(w, "%uM", o->memory_mib);
 	add(w, "-smp");
 	add(w, "%u", o->cpus);
-	add(w, "-kernel");
-	add(w, "/proc/self/fd/%d", VMM_FD_KERNEL);
-	add(w, "-initrd");
-	add(w, "/proc/self/fd/%d", VMM_FD_INITRD);
-	add_option(w, "-append", o->is_kvm ? APPEND : APPEND EMULATED);
+	add(w, "-object");
+	add(w, "memory-backend-file,id=ram,size=%uM,mem-path=/proc/self/fd/%d,share=%s",
+	    o->memory_mib, VMM_FD_RAM, o->is_copy ? "off" : "on");
+	add_beginning(w, o);
 	add_socket(w, "console", far->console_fd);
 	add_option(w, "-serial", "chardev:console");
 	add_socket(w, "qmp", far->qmp_fd);
@@ -142,8 +163,9 @@ static void compose(struct words *w, const struct vmm_orders *o, const struct fa
 /* Only what QEMU is told of goes on. The rest closes with the exec. */
 static bool keep_fds(const struct far_ends *far)
 {
-	const int kept[] = {VMM_FD_KERNEL,  VMM_FD_INITRD, VMM_FD_TEMPLATE, VMM_FD_FITTINGS,
-	                    VMM_FD_SCRATCH, far->port_fd,  far->console_fd, far->qmp_fd};
+	const int kept[] = {VMM_FD_RAM,      VMM_FD_KERNEL,   VMM_FD_INITRD,
+	                    VMM_FD_TEMPLATE, VMM_FD_FITTINGS, VMM_FD_SCRATCH,
+	                    far->port_fd,    far->console_fd, far->qmp_fd};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
 		if (fcntl(kept[i], F_SETFD, 0) < 0)
@@ -211,7 +233,7 @@ int qemu_start(const struct vmm_orders *orders, struct qemu *ret, struct err *er
 	(void)close(far.console_fd);
 	(void)close(far.qmp_fd);
 	(void)close(far.words_fd);
-	for (int fd = VMM_FD_KERNEL; fd <= VMM_FD_SCRATCH; fd++)
+	for (int fd = VMM_FD_RAM; fd <= VMM_FD_SCRATCH; fd++)
 		(void)close(fd);
 	*ret = q;
 	return 0;

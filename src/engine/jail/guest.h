@@ -52,6 +52,7 @@ struct guest {
 	bool is_again;     /* a vm that this host's KVM cannot run: started anew without it */
 	struct memory_save *save; /* of its memory, that is under way, or NULL */
 	struct revival *revival;  /* of a copy, until it runs, or NULL */
+	struct machine_save *machine_save; /* of a vm, that is under way, or NULL */
 };
 
 /* What all guests share. The engine table has no place for a handle, and the broker is one. */

@@ -31,8 +31,10 @@
 #include "engine/jail/share.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/tree.h"
+#include "engine/vm/copy.h"
 #include "engine/vm/kernel.h"
 #include "engine/vm/machine.h"
+#include "engine/vm/save.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -208,6 +210,8 @@ static void remove_guest(struct guest *g)
 	g->state = GUEST_REMOVING;
 	shot_on_end(g);
 	memory_drop(g);
+	machine_drop_save(g);
+	copy_unneed(g);
 	loop_io_removep(&g->status_io);
 	loop_timer_free(g->timer);
 	g->timer = loop_timer_new(jail_host.loop, try_removal, g);
@@ -321,9 +325,22 @@ static void on_cloned(struct guest *g, const struct err *failure)
 		fail_start(g, &err);
 }
 
+static void on_copy(struct guest *g, const struct err *failure)
+{
+	struct err err;
+
+	if (failure)
+		fail_start(g, failure);
+	else if (shot_clone(g, on_cloned, &err) < 0)
+		fail_start(g, &err);
+}
+
 static int begin(struct guest *g, struct err *err)
 {
-	return g->spec.snapshot[0] ? shot_clone(g, on_cloned, err) : launch(g, err);
+	if (!g->spec.snapshot[0])
+		return launch(g, err);
+	return g->spec.engine == ENGINE_VM && g->spec.with_memory ? copy_need(g, on_copy, err)
+	                                                          : shot_clone(g, on_cloned, err);
 }
 
 static void begin_after(void *arg)
@@ -465,15 +482,16 @@ int jail_connect(struct guest *g, int *ret_fd, struct err *err)
 
 static int jail_set_limits(struct guest *g, const struct guest_limits *limits, struct err *err)
 {
+	struct guest_spec wanted = g->spec;
 	cpu_set_t cpus;
 	int r;
 
+	wanted.limits = *limits;
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
 	r = cgroup_set_limits(&jail_host.cgroups, g->spec.id, limits, err);
 	if (r == 0)
-		r = storage_limit(&jail_host.storage, g->spec.id,
-		                  shot_limit(g->spec.id, limits->disk_bytes), err);
+		r = storage_limit(&jail_host.storage, g->spec.id, shot_limit(&wanted), err);
 	if (r == 0 && g->share_fd >= 0)
 		r = share_update(g->share_fd, limits, err);
 	if (r < 0)
@@ -591,6 +609,7 @@ static void jail_leave(void)
 
 	seal_end_all();
 	shots_close();
+	copies_close();
 	criu_close();
 	/* The handles go, the guests stay: the next broker adopts them. */
 	list_for_each (&jail_host.guests, struct guest, g, link) {

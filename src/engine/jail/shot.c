@@ -16,6 +16,8 @@
 #include "engine/jail/shot_inside.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/tree.h"
+#include "engine/vm/copy.h"
+#include "engine/vm/disk.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -106,15 +108,18 @@ static uint64_t count_pinned(const char *id, uint64_t line)
 	return most;
 }
 
-uint64_t shot_limit(const char *id, uint64_t disk_bytes)
+uint64_t shot_limit(const struct guest_spec *spec)
 {
+	const bool is_vm = spec->engine == ENGINE_VM;
+	const uint64_t disk = spec->limits.disk_bytes + (is_vm ? DISK_SLACK_BYTES : 0);
 	struct shot_below below;
+	uint64_t lies_below;
 
 	if (!jail_host.storage.counts_once)
-		return disk_bytes;
-	below = shot_below(id);
-	return MAX(disk_bytes - MIN(below.bytes, disk_bytes), LIMIT_LEAST) +
-	       count_pinned(id, below.line);
+		return disk;
+	below = shot_below(spec->id);
+	lies_below = is_vm ? 0 : MIN(below.bytes, disk);
+	return MAX(disk - lies_below, LIMIT_LEAST) + count_pinned(spec->id, below.line);
 }
 
 uint64_t shot_usage(const char *id)
@@ -140,7 +145,7 @@ static void lower_limits(struct loop *loop, void *arg)
 
 		if (g->lower_until_us == 0 || g->state != GUEST_RUNNING)
 			continue;
-		limit = shot_limit(g->spec.id, g->spec.limits.disk_bytes);
+		limit = shot_limit(&g->spec);
 		if (storage_usage(&jail_host.storage, g->spec.id) > limit &&
 		    loop_now_us(loop) < g->lower_until_us) {
 			is_due = true;
@@ -167,8 +172,7 @@ void shot_set_limit(const char *id)
 
 	list_for_each (&jail_host.guests, const struct guest, g, link)
 		if (strcmp(g->spec.id, id) == 0 && g->state == GUEST_RUNNING &&
-		    storage_limit(&jail_host.storage, id, shot_limit(id, g->spec.limits.disk_bytes),
-		                  &err) < 0)
+		    storage_limit(&jail_host.storage, id, shot_limit(&g->spec), &err) < 0)
 			log_warn("snapshot.unlimited", "id=%s error='%s'", id, err.message);
 }
 
@@ -251,6 +255,7 @@ int shot_discard(const char *id, guest_gone_fn gone, void *arg)
 	char name[SHOT_NAME_SIZE], source[ID_SIZE] = "";
 
 	(void)snprintf(name, sizeof(name), "%s.gone", id);
+	copy_forget(id);
 	if (renameat(storage_fd, id, storage_fd, name) < 0 && errno != ENOENT)
 		log_warn("snapshot.stays", "id=%s errno=%d", id, errno);
 	if (s) {

@@ -44,7 +44,8 @@ must_check int shot_freeze(struct guest *g, bool on, struct err *err);
 void shot_adopt(struct guest *g);  /* lets it go on if a broker died while taking one of it */
 void shot_on_end(struct guest *g); /* it ends: what is being taken of it fails */
 
-/* What the quota group of a layer is set to, so that the sandbox can fill disk_bytes: what lies
- * below a copy is in it, and what only snapshots still have of it is not its own any more. */
-uint64_t shot_limit(const char *id, uint64_t disk_bytes);
+/* What the quota group of a layer is set to, so that the sandbox can fill its disk: what lies below
+ * a copy is in it, and what only snapshots still have of it is not its own any more. A vm can write
+ * all of its disk anew, whatever lies below it. */
+uint64_t shot_limit(const struct guest_spec *spec);
 uint64_t shot_usage(const char *id); /* of the layer, without what snapshots have of it */

@@ -118,8 +118,7 @@ int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err)
 
 	if (fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the sandbox's layer");
-	r = storage_limit(&jail_host.storage, spec->id,
-	                  shot_limit(spec->id, spec->limits.disk_bytes), err);
+	r = storage_limit(&jail_host.storage, spec->id, shot_limit(spec), err);
 	if (r == 0)
 		*ret_fd = take_fd(&fd);
 	return r;

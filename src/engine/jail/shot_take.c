@@ -11,7 +11,8 @@
  * broker lets it go on if this one dies.
  *
  * With memory it is CRIU that stops the guest (memory.h), and the copy is made at the moment at
- * which all stands still for it; the child waits behind the copy until the memory is whole.
+ * which all stands still for it; the child waits behind the copy until the memory is whole. A vm is
+ * stopped by its cloche-vmm (vm/save.h), with memory or without.
  */
 #include "base/fd.h"
 #include "base/log.h"
@@ -21,6 +22,7 @@
 #include "engine/jail/memory.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/shot_inside.h"
+#include "engine/vm/save.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -63,6 +65,17 @@ struct taking {
 };
 
 static struct list takings = LIST_INIT(takings);
+
+static bool is_machine(const struct guest *g)
+{
+	return g && g->spec.engine == ENGINE_VM;
+}
+
+static void go_on(struct guest *g)
+{
+	memory_go_on(g);
+	machine_go_on(g);
+}
 
 /* From here to start_child(): in a child. */
 static int measure(int layer_fd, struct snapshot_info *info, struct err *err)
@@ -177,7 +190,9 @@ static bool thaw(const char *id)
 
 static void let_go(struct taking *t)
 {
-	if (t->is_saving && t->g)
+	if (t->is_saving && is_machine(t->g))
+		machine_release(t->g);
+	else if (t->is_saving && t->g)
 		memory_release(t->g);
 	if (!t->is_frozen)
 		return;
@@ -215,7 +230,7 @@ static void fail(struct taking *t, const struct err *err)
 
 	leave(t);
 	if (t->g)
-		memory_go_on(t->g);
+		go_on(t->g);
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
 	shot_remove_dir(name);
 	shot_remove_dir(t->spec.id);
@@ -311,7 +326,7 @@ static void on_memory(uint64_t bytes, const struct err *err, void *arg)
 	if (err && t->failure.code == ERR_NONE)
 		t->failure = *err;
 	/* Forks follow at once; whoever comes later finds out what the disk has made of it. */
-	if (t->spec.is_brief && t->failure.code == ERR_NONE)
+	if (t->spec.is_brief && t->saved_fd >= 0 && t->failure.code == ERR_NONE)
 		memory_remember_whole(t->saved_fd);
 	close_fd(&t->saved_fd);
 	if (t->child && t->failure.code == ERR_NONE)
@@ -321,12 +336,12 @@ static void on_memory(uint64_t bytes, const struct err *err, void *arg)
 		fail(t, &t->failure);
 }
 
-static int begin_memory(struct taking *t, struct err *err)
+static const struct memory_ops memory_ops = {on_still, on_memory};
+
+static int make_memory_dir(const struct taking *t, int *ret_fd, struct err *err)
 {
-	static const struct memory_ops ops = {on_still, on_memory};
 	char name[SHOT_NAME_SIZE];
 	auto_fd int dir_fd = -1, memory_fd = -1;
-	int r;
 
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
 	if (mkdirat(jail_host.storage.fd, name, 0700) == 0)
@@ -336,10 +351,33 @@ static int begin_memory(struct taking *t, struct err *err)
 	if (memory_fd < 0)
 		return err_set(err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
 		               "cannot make a directory for the snapshot");
-	r = memory_save(t->g, memory_fd, &t->spec, &ops, t, err);
+	*ret_fd = take_fd(&memory_fd);
+	return 0;
+}
+
+static int begin_memory(struct taking *t, struct err *err)
+{
+	auto_fd int memory_fd = -1;
+	int r = make_memory_dir(t, &memory_fd, err);
+
+	if (r == 0)
+		r = memory_save(t->g, memory_fd, &t->spec, &memory_ops, t, err);
 	t->is_saving = r == 0;
 	if (r == 0)
 		t->saved_fd = take_fd(&memory_fd);
+	return r;
+}
+
+/* What its kernel has not written yet is in no file of the host's: a machine has its part in a
+ * snapshot of its files, too. */
+static int begin_machine(struct taking *t, struct err *err)
+{
+	auto_fd int memory_fd = -1;
+	int r = t->spec.has_memory ? make_memory_dir(t, &memory_fd, err) : 0;
+
+	if (r == 0)
+		r = machine_save(t->g, memory_fd, &t->spec, &memory_ops, t, err);
+	t->is_saving = r == 0;
 	return r;
 }
 
@@ -348,6 +386,7 @@ static void look(struct loop *loop, void *arg)
 	struct taking *t = arg;
 	struct err err = {0};
 	int r = t->is_lost ? err_set(&err, ERR_GONE, ESRCH, "sandbox %s has ended", t->info.source)
+	        : is_machine(t->g)   ? begin_machine(t, &err)
 	        : t->spec.has_memory ? begin_memory(t, &err)
 	        : t->g               ? cgroup_freeze(&jail_host.cgroups, t->g->spec.id, true, &err)
 	                             : 0;
@@ -364,7 +403,7 @@ static void look(struct loop *loop, void *arg)
 		            t->info.source);
 		(void)err_hint(&err, "try again, or stop it first");
 	}
-	if (r == 0 && !t->spec.has_memory)
+	if (r == 0 && !t->is_saving)
 		r = start_child(t, &err);
 	if (r < 0)
 		fail(t, &err);
@@ -413,11 +452,12 @@ static int check_source(const char *id, const struct snapshot_spec *spec, const 
 	if (spec->has_memory && !g)
 		return err_set(err, ERR_CONFLICT, ESRCH,
 		               "sandbox %s does not run: it has no memory", id);
-	if (spec->has_memory && g->is_frozen) { /* CRIU has to run a part of itself in it */
+	/* CRIU has to run a part of itself in it, and a machine to write out what it holds. */
+	if (g && g->is_frozen && (spec->has_memory || is_machine(g))) {
 		(void)err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is paused", id);
 		return err_hint(err, "resume it, or leave memory out");
 	}
-	return spec->has_memory ? criu_probe(err) : 0;
+	return spec->has_memory && !is_machine(g) ? criu_probe(err) : 0;
 }
 
 int shot_take(const char *id, const struct digest *image, const struct snapshot_spec *spec,
@@ -429,13 +469,13 @@ int shot_take(const char *id, const struct digest *image, const struct snapshot_
 
 	if (r == 0)
 		r = check_source(id, spec, g, err);
-	if (r == 0 && g && !spec->has_memory)
+	if (r == 0 && g && !spec->has_memory && !is_machine(g))
 		r = fd_replace_file(g->dir_fd, FROZEN_MARK, "", 0, 0600, /* sync= */ false);
 	if (r < 0)
 		return r;
 	t = xnew0(struct taking);
 	*t = (struct taking){.g = g,
-	                     .is_frozen = g && !spec->has_memory,
+	                     .is_frozen = g && !spec->has_memory && !is_machine(g),
 	                     .spec = *spec,
 	                     .pause_us = FIRST_LOOK_US,
 	                     .until_us = loop_now_us(jail_host.loop) + STANDSTILL_MAX,
@@ -456,7 +496,7 @@ int shot_take(const char *id, const struct digest *image, const struct snapshot_
 int shot_freeze(struct guest *g, bool on, struct err *err)
 {
 	if (!on)
-		memory_go_on(g);
+		go_on(g);
 	list_for_each (&takings, const struct taking, t, link)
 		if (t->g == g && t->is_frozen) { /* let_go() does the rest */
 			g->is_frozen = on;

@@ -28,10 +28,10 @@
 
 #define LISTEN_BACKLOG 16
 
-/* Of a memory: its processes are not begun here, only what they stand on. */
+/* Of a jail's memory: its processes are not begun here, only what they stand on. */
 static bool is_copy(const struct start *s)
 {
-	return s->g->spec.with_memory != 0;
+	return s->g->spec.with_memory != MEMORY_NONE && s->g->spec.engine == ENGINE_JAIL;
 }
 
 static int make_dir(struct start *s, struct err *err)
@@ -56,8 +56,7 @@ static int make_layer(struct start *s, struct err *err)
 	if (spec->snapshot[0])
 		return shot_open_clone(s->g, &s->layer_fd, err);
 	if (spec->is_resumed)
-		return keep_reopen(&jail_host.storage, spec->id,
-		                   shot_limit(spec->id, spec->limits.disk_bytes), &s->layer_fd,
+		return keep_reopen(&jail_host.storage, spec->id, shot_limit(spec), &s->layer_fd,
 		                   err);
 	r = storage_make(&jail_host.storage, spec->id, spec->limits.disk_bytes, &s->layer_fd, err);
 	return r == 0 && spec->keeper ? keep_mark(s->layer_fd, spec->keeper, err) : r;

@@ -5,6 +5,7 @@
 #include "engine/jail/guest.h"
 
 enum start_vm_fd { /* of a vm: files that QEMU gets, opened by the broker */
+	           START_VM_RAM,
 	           START_VM_KERNEL,
 	           START_VM_INITRD,
 	           START_VM_TEMPLATE,

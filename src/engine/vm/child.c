@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "engine/jail/stage.h"
+#include "engine/vm/machine.h"
 #include "vmm/orders.h"
 
 #include <assert.h>
@@ -143,7 +144,8 @@ static int write_orders(const struct jail *jail, int *ret_fd)
 		.caps_of_root = jail_caps_of_root(),
 		.n_groups = (uint32_t)jail->n_user_fds,
 		.is_kvm = jail->spec->is_kvm,
-		.cpus = MAX((l->cpu_milli + 999) / 1000, 1U),
+		.is_copy = jail->spec->with_memory,
+		.cpus = machine_cpus(l),
 		.memory_mib = (uint32_t)(l->memory_bytes / MIB),
 		.pids = l->pids,
 		.nofile = l->nofile,
@@ -165,6 +167,7 @@ static int sort_fds(struct jail *jail, struct err *err)
 		[VMM_FD_STATUS] = jail->status_fd,
 		[VMM_FD_LISTEN] = order_fds[VM_ORDER_LISTEN],
 		[VMM_FD_CONTROL] = order_fds[VM_ORDER_CONTROL],
+		[VMM_FD_RAM] = order_fds[VM_ORDER_RAM],
 		[VMM_FD_KERNEL] = order_fds[VM_ORDER_KERNEL],
 		[VMM_FD_INITRD] = order_fds[VM_ORDER_INITRD],
 		[VMM_FD_TEMPLATE] = order_fds[VM_ORDER_TEMPLATE],

@@ -13,6 +13,7 @@ enum vm_order_fd {               /* in this order behind the orders, then cgroup
 	           VM_ORDER_VMM,
 	           VM_ORDER_LISTEN,
 	           VM_ORDER_CONTROL,
+	           VM_ORDER_RAM,
 	           VM_ORDER_KERNEL,
 	           VM_ORDER_INITRD,
 	           VM_ORDER_TEMPLATE,

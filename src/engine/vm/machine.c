@@ -28,6 +28,7 @@ static struct {
 	bool is_open, is_without_kvm;
 	struct digest kernel;
 	struct machine_fds fds;
+	struct identity identity;
 } machine;
 
 bool machine_has_kvm(void)
@@ -122,6 +123,36 @@ static int make(int dir_fd, struct err *err)
 	return 0;
 }
 
+/* An operator's own kernel has no digest: its file stands for it. */
+static int identify(const struct digest *kernel, struct err *err)
+{
+	const int own[] = {jail_host.agent_fd, jail_host.vmm_fd, machine.fds.fittings_fd};
+	int r = identity_read(QEMU, machine_has_kvm(), own, ARRAY_SIZE(own), &machine.identity,
+	                      err);
+
+	machine.identity.kernel = *kernel;
+	if (r == 0 && digest_is_zero(kernel))
+		r = identity_of_file(machine.fds.kernel_fd, &machine.identity.kernel);
+	return r;
+}
+
+int machine_identity(struct identity *ret, struct err *err)
+{
+	struct machine_fds fds = {-1, -1, -1};
+	int r = machine_open(&fds, err);
+
+	close_fd(&fds.kernel_fd);
+	close_fd(&fds.initrd_fd);
+	close_fd(&fds.fittings_fd);
+	*ret = machine.identity;
+	return r;
+}
+
+uint32_t machine_cpus(const struct guest_limits *limits)
+{
+	return MAX((limits->cpu_milli + 999) / 1000, 1U);
+}
+
 static int copy_fd(int fd, int *ret, struct err *err)
 {
 	*ret = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -141,8 +172,11 @@ int machine_open(struct machine_fds *ret, struct err *err)
 		r = kernel_open(&jail_host.images, data_fd, &dir_fd, &kernel, err);
 	if (r == 0 && machine.is_open && !digest_equal(&kernel, &machine.kernel))
 		machine_close();
-	if (r == 0 && !machine.is_open)
+	if (r == 0 && !machine.is_open) {
 		r = make(dir_fd, err);
+		if (r == 0)
+			r = identify(&kernel, err);
+	}
 	if (r < 0)
 		return r;
 	machine.kernel = kernel;

@@ -5,9 +5,8 @@
  * and whether the host's KVM is of use. Made at the first start that needs it, which waits some
  * tenths of a second for it, and again when the kernel has changed.
  */
-#include "base/err.h"
-
-#include <stdbool.h>
+#include "engine/engine.h"
+#include "engine/vm/identity.h"
 
 struct machine_fds { /* the caller's */
 	int kernel_fd, initrd_fd, fittings_fd;
@@ -18,6 +17,10 @@ must_check int machine_probe(struct err *err);
 void machine_emulate(void); /* told to do without KVM */
 must_check int machine_open(struct machine_fds *ret, struct err *err);
 void machine_close(void);
+
+/* What all machines that start now are; machine_open() was called. */
+must_check int machine_identity(struct identity *ret, struct err *err);
+uint32_t machine_cpus(const struct guest_limits *limits); /* whole ones */
 
 bool machine_has_kvm(void); /* it opens, and was not found broken since */
 void machine_give_up_kvm(

@@ -4,10 +4,13 @@
 #include "base/fd.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/share.h"
+#include "engine/jail/shot.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/child.h"
+#include "engine/vm/copy.h"
 #include "engine/vm/disk.h"
 #include "engine/vm/machine.h"
+#include "engine/vm/ram.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,11 +18,12 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define MEMORY_LEAST                                                                               \
-	(128 * MIB)              /* less does not hold the kernel, the agent and a small program   \
-	                          */
-#define DISK_LEAST   (16 * MIB)  /* nor this an ext4 with its journal */
-#define QEMU_MEMORY  (192 * MIB) /* its own, with 64 MiB of translated code */
-#define QEMU_THREADS 192         /* of the disks' reads and writes, most of them */
+	(128 * MIB)                /* less does not hold the kernel, the agent and a small program \
+	                            */
+#define DISK_LEAST     (16 * MIB)  /* nor this an ext4 with its journal */
+#define START_IDENTITY "identity"  /* in the run directory */
+#define QEMU_MEMORY    (192 * MIB) /* its own, with 64 MiB of translated code */
+#define QEMU_THREADS   192         /* of the disks' reads and writes, most of them */
 
 struct guest_limits vm_group_limits(const struct guest_limits *limits)
 {
@@ -47,8 +51,6 @@ int vm_open_machine(struct start *s, struct err *err)
 	struct guest_spec *spec = &s->g->spec;
 	int r = check_limits(&spec->limits, err);
 
-	if (r == 0 && spec->snapshot[0] != '\0')
-		return err_set(err, ERR_UNSUPPORTED, 0, "a vm starts from no snapshot");
 	if (r == 0 && digest_is_zero(&spec->image)) {
 		(void)err_set(err, ERR_UNSUPPORTED, 0,
 		              "template 'host' is made of this host's own files, which no vm sees");
@@ -63,19 +65,47 @@ int vm_open_machine(struct start *s, struct err *err)
 	s->vm_fds[START_VM_INITRD] = fds.initrd_fd;
 	s->vm_fds[START_VM_FITTINGS] = fds.fittings_fd;
 	spec->is_kvm = machine_has_kvm();
-	return r;
+	if (r < 0)
+		return r;
+	if (!spec->with_memory)
+		return ram_make(spec->limits.memory_bytes / MIB * MIB, &s->vm_fds[START_VM_RAM],
+		                err);
+	close_fd(&s->vm_fds[START_VM_KERNEL]);
+	return copy_open(spec, &s->vm_fds[START_VM_RAM], &s->vm_fds[START_VM_KERNEL], err);
 }
 
 int vm_make_disk(struct start *s, struct err *err)
 {
 	const struct guest_spec *spec = &s->g->spec;
-	int r = storage_limit(&jail_host.storage, spec->id,
-	                      spec->limits.disk_bytes + DISK_SLACK_BYTES, err);
+	int r = storage_limit(&jail_host.storage, spec->id, shot_limit(spec), err);
 
-	if (r == 0 && !spec->is_resumed)
+	if (r == 0 && !spec->is_resumed && !spec->snapshot[0])
 		r = disk_make(&jail_host.storage, s->layer_fd, spec->limits.disk_bytes,
 		              spec->limits.inodes, err);
 	return r == 0 ? disk_open(s->layer_fd, &s->vm_fds[START_VM_SCRATCH], err) : r;
+}
+
+/* Beside the record: a broker of another version may adopt it, and save it. */
+static int write_identity(const struct guest *g, struct err *err)
+{
+	struct identity identity;
+	int r = machine_identity(&identity, err);
+
+	if (r < 0)
+		return r;
+	r = fd_replace_file(g->dir_fd, START_IDENTITY, &identity, sizeof(identity), 0600,
+	                    /* sync= */ false);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write down what the machine is") : 0;
+}
+
+int vm_read_identity(const struct guest *g, struct identity *ret, struct err *err)
+{
+	auto_fd int fd = openat(g->dir_fd, START_IDENTITY, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : fd_read_all(fd, ret, sizeof(*ret));
+
+	return r < 0 ? err_set(err, ERR_UNSUPPORTED, -r,
+	                       "the machine was started by an older cloche")
+	             : 0;
 }
 
 int vm_send_orders(struct start *s, struct err *err)
@@ -95,6 +125,8 @@ int vm_send_orders(struct start *s, struct err *err)
 		r = stage_copy(&jail_host.stage, &stage_fd, err);
 	if (r == 0)
 		r = ask_listen(s->g, &control_fd, err);
+	if (r == 0)
+		r = write_identity(s->g, err);
 	if (r < 0)
 		return r;
 	fds[VM_ORDER_USR] = usr_fd;
@@ -102,7 +134,7 @@ int vm_send_orders(struct start *s, struct err *err)
 	fds[VM_ORDER_VMM] = jail_host.vmm_fd;
 	fds[VM_ORDER_LISTEN] = s->jail.listen_fd;
 	fds[VM_ORDER_CONTROL] = control_fd;
-	memcpy(fds + VM_ORDER_KERNEL, s->vm_fds, sizeof(s->vm_fds));
+	memcpy(fds + VM_ORDER_RAM, s->vm_fds, sizeof(s->vm_fds));
 	memcpy(fds + VM_ORDER_FDS, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
 	s->jail.orders.spec = s->g->spec;
 	share_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);

@@ -5,9 +5,12 @@
  * and the orders to the child that becomes cloche-vmm.
  */
 #include "engine/jail/start.h"
+#include "engine/vm/identity.h"
 
 must_check int vm_open_machine(struct start *s, struct err *err);
 must_check int vm_make_disk(struct start *s, struct err *err);
 must_check int vm_send_orders(struct start *s, struct err *err);
+/* What it was started with (identity.h). */
+must_check int vm_read_identity(const struct guest *g, struct identity *ret, struct err *err);
 /* Of QEMU, which is more than its guest: the limits of the group that both are in. */
 struct guest_limits vm_group_limits(const struct guest_limits *limits);

@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "engine/jail/guest.h"
 #include "engine/jail/record.h"
+#include "engine/jail/shot.h"
 #include "engine/vm/card.h"
 #include "engine/vm/disk.h"
 #include "engine/vm/machine.h"
@@ -38,7 +39,6 @@ static struct isolation vm_isolation(const struct guest *g)
 	ret.walls |= BIT(WALL_OWN_KERNEL) | BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT) |
 	             (is_kvm ? BIT(WALL_HARDWARE) : 0);
 	ret.gaps &= ~ret.walls;
-	ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
 	return ret;
 }
 
@@ -91,4 +91,7 @@ const struct engine vm_engine = {
 	.plug = card_plug,
 	.kill = jail_kill,
 	.discard = jail_discard,
+	.snapshot = shot_take,
+	.discard_snapshot = shot_discard,
+	.each_snapshot = shot_each,
 };

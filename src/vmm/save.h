@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The machine stands still so that its disk, and with a descriptor its devices too, can be saved:
+ *
+ *	idle --QUIESCE--> quieting --stop--> stopping --> still --> idle
+ *	          the guest writes out,        devices are
+ *	          its programs are frozen      written
+ *
+ * It is told to go on when whoever asked hangs up, however far it came. What it was sent or has
+ * sent by then is whole: the line to it (line.h) is held before, and begins nothing meanwhile.
+ */
+#include "vmm/control.h"
+#include "vmm/line.h"
+#include "vmm/qmp.h"
+
+struct save {
+	struct line *line;
+	struct qmp *qmp;
+	struct control *control;
+	struct loop_timer *timer;
+	int fd; /* for the devices' state, or -1 */
+	enum { SAVE_IDLE, SAVE_QUIETING, SAVE_STOPPING, SAVE_STILL } state;
+};
+
+void save_init(struct save *s, struct loop *loop, struct line *line, struct qmp *qmp,
+               struct control *control);
+void save_begin(struct save *s, int fd); /* owns fd */
+void save_on_quiesced(struct save *s);   /* the guest's word */
+void save_end(struct save *s);
