@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from harness.npm import NPM, run
 
+ADAPTERS = Path(__file__).parent / "adapters"
 TYPESCRIPT = Path(__file__).parents[2] / "sdk" / "typescript"
 
 @pytest.fixture(scope="session")
@@ -27,6 +28,16 @@ def typescript_project(typescript_package, tmp_path_factory):
     path = tmp_path_factory.mktemp("project")
     (path / "package.json").write_text('{"private": true, "type": "module"}\n')
     run(*NPM, "install", str(typescript_package), cwd=path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def adapters_project(typescript_package, tmp_path_factory):
+    """A project with the agent frameworks and the packed SDK."""
+    path = tmp_path_factory.mktemp("adapters")
+    shutil.copytree(ADAPTERS, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    run(*NPM, "ci", cwd=path)
+    run(*NPM, "install", "--no-save", str(typescript_package), cwd=path)
     return path
 
 
