@@ -30,6 +30,10 @@ struct file_job {
 must_check int file_job_start(struct http_req *req, const struct start *op,
                               const struct file_call_ops *ops, struct file_job **ret,
                               struct err *err);
+/* The same in a sandbox that was found. */
+must_check int file_job_begin(struct http_req *req, struct sandbox *s, const struct start *op,
+                              const struct file_call_ops *ops, struct file_job **ret,
+                              struct err *err);
 /* Streams the request's body into the call. Its ops must have file_job_on_room(). */
 void file_job_take_body(struct file_job *job);
 void file_job_on_room(struct file_call *c, void *arg);

@@ -37,16 +37,12 @@ static int on_drain(struct http_req *req, struct err *err)
 	return 0;
 }
 
-int file_job_start(struct http_req *req, const struct start *op, const struct file_call_ops *ops,
-                   struct file_job **ret, struct err *err)
+int file_job_begin(struct http_req *req, struct sandbox *s, const struct start *op,
+                   const struct file_call_ops *ops, struct file_job **ret, struct err *err)
 {
-	struct file_job *job;
-	struct sandbox *s;
-	int r = find_awake(req, &s, err);
+	struct file_job *job = xnew0(struct file_job);
+	int r;
 
-	if (r != 0)
-		return r;
-	job = xnew0(struct file_job);
 	*job = (struct file_job){.req = req,
 	                         .out = BUF_INIT(OUT_BYTES_MAX),
 	                         .held = BUF_INIT(HELD_BYTES_MAX),
@@ -62,6 +58,15 @@ int file_job_start(struct http_req *req, const struct start *op, const struct fi
 	http_on_drain(req, on_drain);
 	*ret = job;
 	return 0;
+}
+
+int file_job_start(struct http_req *req, const struct start *op, const struct file_call_ops *ops,
+                   struct file_job **ret, struct err *err)
+{
+	struct sandbox *s;
+	int r = find_awake(req, &s, err);
+
+	return r != 0 ? r : file_job_begin(req, s, op, ops, ret, err);
 }
 
 static void push_held(struct file_job *job)
