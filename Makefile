@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test test-templates chaos lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test test-memory test-templates chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -24,6 +24,11 @@ test:
 # Builds the templates that come along from the real archives, and uses them. OPTIONS go to the daemon.
 test-templates: all
 	@BUILD=$(BUILD) tools/test-templates $(OPTIONS)
+
+# Memory forks by the hundred (FORKS), and KILLS (default 20) during pauses to disk and resumes.
+test-memory:
+	@CLOCHE_FORKS=$(or $(FORKS),100) CLOCHE_PAUSE_KILLS=$(or $(KILLS),20) tools/test --only plain --suite functional --suite security -- \
+		-k 'test_memory or test_pause'
 
 # Kills the daemon KILLS times (default 1000) under load, then fails each system call of its operations (or FAULTS of each) and ends its process
 # there, and looks at the host after each. SEED repeats what another run has chosen.

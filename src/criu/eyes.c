@@ -18,7 +18,8 @@
  *	ptrace()	The kernel takes the extended registers of a thread only as a whole, and
  *			CRIU knows fewer than processors with AMX have. What it does not know its
  *			own code in the thread has not touched, either.
- *	setsockopt()	SO_MARK 0 and the like need CAP_NET_ADMIN over the net namespace, which
+ *	fork()		Children on which CRIU tries what the kernel can sleep for ever if it is
+ *killed. setsockopt()	SO_MARK 0 and the like need CAP_NET_ADMIN over the net namespace, which
  *			nobody inside has; what is asked for is what a new socket has anyway.
  *
  * CLOCHE_ROOT names the first process of the sandbox that is saved; without it there is none.
@@ -29,12 +30,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -54,6 +57,8 @@ static long (*next_syscall)(long number, ...);
 static int (*next_getsockopt)(int fd, int level, int name, void *value, socklen_t *len);
 static int (*next_setsockopt)(int fd, int level, int name, const void *value, socklen_t len);
 static long (*next_ptrace)(int request, ...);
+static pid_t (*next_fork)(void);
+static bool is_dump;
 static int root_fd = -1;
 static int mounts[MOUNTS_MAX];
 static size_t n_mounts;
@@ -93,8 +98,10 @@ __attribute__((constructor)) static void open_eyes(void)
 	*(void **)&next_getsockopt = dlsym(RTLD_NEXT, "getsockopt");
 	*(void **)&next_setsockopt = dlsym(RTLD_NEXT, "setsockopt");
 	*(void **)&next_ptrace = dlsym(RTLD_NEXT, "ptrace");
-	if (!next_syscall || !next_getsockopt || !next_setsockopt || !next_ptrace)
+	*(void **)&next_fork = dlsym(RTLD_NEXT, "fork");
+	if (!next_syscall || !next_getsockopt || !next_setsockopt || !next_ptrace || !next_fork)
 		abort();
+	is_dump = pid != NULL;
 	if (pid)
 		look_around(pid);
 	(void)unsetenv("LD_PRELOAD");
@@ -411,4 +418,13 @@ long ptrace(enum __ptrace_request request, ...)
 	if (r < 0 && errno == EFAULT && request == PTRACE_SETREGSET && which == NT_X86_XSTATE)
 		return set_whole(pid, data);
 	return r;
+}
+
+pid_t fork(void)
+{
+	pid_t pid = next_fork();
+
+	if (pid == 0 && is_dump)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
 }

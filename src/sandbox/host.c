@@ -337,6 +337,11 @@ int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg,
 	return 0;
 }
 
+bool host_is_gone(const struct host *host)
+{
+	return host->fd < 0;
+}
+
 void host_cancel(struct host *host, uint64_t tag)
 {
 	struct ask *a = NULL;

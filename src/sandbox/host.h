@@ -33,4 +33,5 @@ must_check int host_ask(struct host *host, const struct msg_request *req, host_f
 /* Asks for a sandbox's door; as host_ask() otherwise. */
 must_check int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg,
                              uint64_t *ret_tag, struct err *err);
+bool host_is_gone(const struct host *host); /* the broker is, and with it soon this process */
 void host_cancel(struct host *host, uint64_t tag); /* fn is not called; 0 and unknown are fine */

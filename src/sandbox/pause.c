@@ -131,6 +131,10 @@ void pause_on_link(struct sandbox *s)
 static void give_up(struct sandbox *s, bool falls_back, const struct err *err)
 {
 	log_warn("sandbox.not_saved", "id=%s error='%s'", s->id, err->message);
+	if (host_is_gone(s->fleet->host)) { /* the next start lets it go on */
+		sandbox_tell_all(s, &s->pausers, err);
+		return;
+	}
 	s->create_err = *err;
 	s->is_unsaved = true;
 	s->falls_back = falls_back;
@@ -294,18 +298,23 @@ static void on_undone(const struct msg_reply *reply, int fd, void *arg)
 	create_tell(s, &s->create_err);
 }
 
-void pause_on_failed(struct sandbox *s, const struct err *err)
+static void undo(struct sandbox *s)
 {
 	const struct msg_reply none = {0};
 	struct err ignored;
 
+	if (sandbox_ask(s, MSG_STOP, on_undone, &ignored) < 0)
+		on_undone(&none, -1, s);
+}
+
+void pause_on_failed(struct sandbox *s, const struct err *err)
+{
 	log_warn("sandbox.not_revived", "id=%s error='%s'", s->id, err->message);
 	s->create_err = *err;
 	add_hint(s, &s->create_err);
 	close_link(s);
 	network_end(s);
-	if (sandbox_ask(s, MSG_STOP, on_undone, &ignored) < 0)
-		on_undone(&none, -1, s);
+	undo(s);
 }
 
 void pause_on_running(struct sandbox *s)
@@ -341,12 +350,15 @@ void pause_adopt(struct sandbox *s, bool is_alive)
 	sandbox_make_link(s);
 	exec_rejoin_all(s);
 	context_rejoin_all(s);
-	if (s->state == SANDBOX_PAUSING || (s->state == SANDBOX_PAUSED && is_alive)) {
+	if (s->state == SANDBOX_PAUSED && is_alive)
+		sandbox_move(s, SANDBOX_PAUSING);
+	if (s->state == SANDBOX_PAUSING) {
 		put_away(s);
-	} else if (s->state == SANDBOX_CREATING && is_alive) {
-		create_await(s);
-		sandbox_reconnect(s);
 	} else if (s->state == SANDBOX_CREATING) {
-		at_rest(s);
+		create_await(s);
+		if (is_alive)
+			sandbox_reconnect(s);
+		else /* something of it may just be ending */
+			undo(s);
 	}
 }

@@ -33,8 +33,8 @@ static const struct {
 	[SANDBOX_RUNNING] = {"running", BIT(SANDBOX_PAUSING) | BIT(SANDBOX_STOPPING)},
 	[SANDBOX_PAUSING] = {"pausing",
                              BIT(SANDBOX_PAUSED) | BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STOPPING)},
-	[SANDBOX_PAUSED] = {"paused",
-                            BIT(SANDBOX_RUNNING) | BIT(SANDBOX_CREATING) | BIT(SANDBOX_STOPPING)},
+	[SANDBOX_PAUSED] = {"paused", BIT(SANDBOX_RUNNING) | BIT(SANDBOX_CREATING) |
+                                              BIT(SANDBOX_PAUSING) | BIT(SANDBOX_STOPPING)},
 	[SANDBOX_STOPPING] = {"stopping", BIT(SANDBOX_STOPPED) | BIT(SANDBOX_FAILED)},
 	/* Those of a persistent one; any other stays there. */
 	[SANDBOX_STOPPED] = {"stopped", BIT(SANDBOX_CREATING) | BIT(SANDBOX_STOPPING)},
@@ -198,19 +198,27 @@ static void connect_now(struct loop *loop, void *arg)
 	struct err err;
 
 	(void)loop;
-	if (sandbox_ask(s, MSG_CONNECT, on_connect_reply, &err) < 0)
+	/* Without a broker this gateway ends, and the next one finds it as it is. */
+	if (sandbox_ask(s, MSG_CONNECT, on_connect_reply, &err) < 0 &&
+	    !host_is_gone(s->fleet->host))
 		sandbox_end(s, END_GUEST_CRASH, NULL, err.message);
 }
 
 static void connect_again(struct sandbox *s, const char *why)
 {
 	uint64_t now = loop_now_us(s->fleet->config.loop);
+	struct err err;
 
 	if (s->is_saving || pause_is_on_disk(s)) /* its agent has let go, as it was told to */
 		return;
 	if (now - s->reconnects_since_us > RECONNECT_SPAN_US) {
 		s->reconnects_since_us = now;
 		s->reconnects = 0;
+	}
+	if (s->reconnects >= RECONNECTS_MAX && s->state == SANDBOX_CREATING) {
+		(void)err_set(&err, ERR_GUEST, 0, "%s", why);
+		create_fail(s, &err);
+		return;
 	}
 	if (s->reconnects >= RECONNECTS_MAX) {
 		sandbox_end(s, END_GUEST_CRASH, NULL, why);

@@ -150,3 +150,16 @@ def test_programs_with_threads_are_saved_and_all_of_their_threads_go_on(sandbox,
     (fork,) = forked(sandbox, 1)
     for one in (fork, sandbox):
         assert value(one, "before = list(turns)\nwhile any(a <= b for a, b in zip(turns, before)): time.sleep(0.001)\nlen(turns)") == "3"
+
+
+def test_a_data_frame_is_used_on_in_five_forks_each_with_its_own(sandbox, forked):
+    value(sandbox, "import pandas as pd\ndf = pd.DataFrame({'n': range(100_000)})")
+    with sandbox.stream(COUNT) as counting:
+        before = read_until(counting, 3)
+        forks = forked(sandbox, 5)
+        after = read_until(counting, before[-1] + 10)
+    assert before + after == list(range(1, after[-1] + 1))
+    for i, fork in enumerate(forks):
+        value(fork, f"df['own'] = df.n * {i}\ndf.loc[0, 'n'] = -{i}")
+    assert [value(fork, "(int(df.own.iloc[-1]), int(df.n.iloc[0]))") for fork in forks] == [f"({99_999 * i}, {-i})" for i in range(5)]
+    assert value(sandbox, "(list(df.columns), int(df.n.sum()))") == "(['n'], 4999950000)"

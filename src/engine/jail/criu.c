@@ -80,7 +80,8 @@ static int copy_agent(void)
 			return n < 0 ? -errno : -EIO;
 		at += n;
 	}
-	return fd_write_all(agent_fd, bytes, (size_t)st.st_size);
+	r = memory_image_set_agent(bytes, (size_t)st.st_size);
+	return r < 0 ? r : fd_write_all(agent_fd, bytes, (size_t)st.st_size);
 }
 
 static int make_shared(void)

@@ -17,6 +17,8 @@
 
 #include <sys/un.h>
 
+#define GUEST_START_US (20 * 1000000U) /* a start takes milliseconds; a loaded host more */
+
 enum guest_state { GUEST_STARTING, GUEST_RUNNING, GUEST_ENDED, GUEST_REMOVING };
 
 struct guest {

@@ -45,12 +45,12 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 
-#define START_TIMEOUT_US (20 * 1000000U)  /* a start takes milliseconds; a loaded host more */
-#define BOOT_TIMEOUT_US  (120 * 1000000U) /* a vm's own kernel, emulated: seconds */
-#define STUCK_US         (2 * 1000000U)   /* from a SIGKILL to the end of all that is below */
-#define RETRY_FIRST_US   500U
-#define RETRY_MOST_US    100000U
-#define LEFTOVERS_MAX    20
+#define BOOT_TIMEOUT_US (120 * 1000000U) /* a vm's own kernel, emulated: seconds */
+#define LINE_TIMEOUT_US (600 * 1000000U) /* until a copy's turn comes (memory_revive.c) */
+#define STUCK_US        (2 * 1000000U)   /* from a SIGKILL to the end of all that is below */
+#define RETRY_FIRST_US  500U
+#define RETRY_MOST_US   100000U
+#define LEFTOVERS_MAX   20
 
 static struct guest *guest_new(const struct guest_spec *spec)
 {
@@ -310,8 +310,9 @@ static int launch(struct guest *g, struct err *err)
 	if (r < 0)
 		return r;
 	g->timer = loop_timer_new(jail_host.loop, on_start_timeout, g);
-	loop_timer_set_in(g->timer,
-	                  g->spec.engine == ENGINE_VM ? BOOT_TIMEOUT_US : START_TIMEOUT_US);
+	loop_timer_set_in(g->timer, g->spec.engine == ENGINE_VM ? BOOT_TIMEOUT_US
+	                            : g->spec.with_memory       ? LINE_TIMEOUT_US
+	                                                        : GUEST_START_US);
 	return 0;
 }
 

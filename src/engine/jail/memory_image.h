@@ -8,8 +8,8 @@
  *	mounts		the guest's mounts: as mountinfo has them, root and place, a line each
  *	walls		what held each thread (walls.h)
  *	token		what the saved agent is waiting for (proto/quiet.h)
- *	manifest	names, sizes and SHA-256 of all others; kernel and processor; its own
- *			SHA-256. Written last
+ *	manifest	names, sizes and SHA-256 of all others; kernel, processor and
+ *			agent; its own SHA-256. Written last
  *
  * Images are root's and of our own making, and are never taken from anybody. So what is wrong with
  * one is damage or age, and both are found by the manifest before CRIU reads a byte.
@@ -28,7 +28,9 @@
 must_check int memory_image_repair(int dir_fd, struct err *err); /* for that name */
 /* That, and the manifest: all that is left to do behind a dump. *ret_bytes: of all files. */
 must_check int memory_image_finish(int dir_fd, uint64_t *ret_bytes, struct err *err);
-/* Is it whole, and of this kernel and processor? Reads all of it. */
+/* The agent that memories are saved with here. */
+must_check int memory_image_set_agent(const void *program, size_t len);
+/* Is it whole, and of this kernel, processor and agent? Reads all of it. */
 must_check int memory_image_check(int dir_fd, struct err *err);
 
 /* The two images that a copy has of its own, written into to_fd under the names that they have in

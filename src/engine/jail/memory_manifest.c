@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The manifest: a head, then a row for each other file. It names what a memory can only go on with:
- * the kernel, whose structures and vDSO it has seen, and the processor, whose instructions programs
- * have chosen by.
+ * the kernel, whose structures and vDSO it has seen, the processor, whose instructions programs
+ * have chosen by, and the agent, whose program is mapped and not saved.
  */
 #include "engine/jail/memory_image.h"
 
@@ -19,7 +19,7 @@
 #include <sys/utsname.h>
 
 #define MAGIC     0x636c6d6dU /* "clmm" */
-#define VERSION   1
+#define VERSION   2
 #define FILES_MAX 65536
 #define CHUNK     (1 << 20)
 
@@ -27,7 +27,7 @@ struct head {
 	struct digest self; /* over all behind it */
 	uint32_t magic, version, n_files, reserved;
 	char kernel[65], machine[65];
-	struct digest processor;
+	struct digest processor, agent;
 };
 
 struct row {
@@ -35,6 +35,8 @@ struct row {
 	uint64_t size;
 	struct digest digest;
 };
+
+static struct digest agent; /* of this daemon */
 
 static int hash_bytes(const void *data, size_t len, struct digest *ret)
 {
@@ -81,7 +83,7 @@ static int make_head(struct head *ret)
 {
 	struct utsname name;
 
-	*ret = (struct head){.magic = MAGIC, .version = VERSION};
+	*ret = (struct head){.magic = MAGIC, .version = VERSION, .agent = agent};
 	if (uname(&name) < 0)
 		return -errno;
 	(void)snprintf(ret->kernel, sizeof(ret->kernel), "%s", name.release);
@@ -149,6 +151,11 @@ int memory_image_finish(int dir_fd, uint64_t *ret_bytes, struct err *err)
 	             : 0;
 }
 
+int memory_image_set_agent(const void *program, size_t len)
+{
+	return hash_bytes(program, len, &agent);
+}
+
 static int damaged(struct err *err, const char *what)
 {
 	(void)err_set(err, ERR_CONFLICT, EBADMSG, "the saved memory is damaged: '%s'", what);
@@ -171,12 +178,16 @@ static int check_head(const struct buf *text, struct head *ret, struct err *err)
 	    text->len != sizeof(*ret) + ret->n_files * sizeof(struct row))
 		return damaged(err, MEMORY_MANIFEST);
 	ret->kernel[sizeof(ret->kernel) - 1] = '\0';
-	if (ret->version == VERSION && strcmp(ret->kernel, here.kernel) == 0 &&
-	    strcmp(ret->machine, here.machine) == 0 &&
-	    digest_equal(&ret->processor, &here.processor))
+	if (ret->version != VERSION || !digest_equal(&ret->agent, &here.agent))
+		(void)err_set(err, ERR_CONFLICT, ENOEXEC,
+		              "the memory was saved with the agent of another version of cloche");
+	else if (strcmp(ret->kernel, here.kernel) == 0 && strcmp(ret->machine, here.machine) == 0 &&
+	         digest_equal(&ret->processor, &here.processor))
 		return 0;
-	(void)err_set(err, ERR_CONFLICT, ENOEXEC,
-	              "the memory was saved on another kernel or processor ('%s')", ret->kernel);
+	else
+		(void)err_set(err, ERR_CONFLICT, ENOEXEC,
+		              "the memory was saved on another kernel or processor ('%s')",
+		              ret->kernel);
 	return err_hint(err, "start from it with memory: false: its files go on anywhere");
 }
 

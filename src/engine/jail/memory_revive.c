@@ -3,6 +3,9 @@
  * Nothing of a copy runs before its walls were looked at. Whatever fails ends CRIU's control
  * socket: it then kills what it has built. If it is no more there to do so, the removal of the
  * guest's control groups does.
+ *
+ * Of many that are to be revived at once a few are at a time, the others wait in line: each is work
+ * for a CPU and little else, and all together would be late together.
  */
 #include "engine/jail/memory.h"
 
@@ -30,14 +33,16 @@
 
 #define MOUNTS_MAX 65536
 #define CHECKED    64 /* memories that are remembered to be whole */
+#define EACH_CPU   2  /* revivals at a time */
 
 struct revival {
+	struct list link; /* in waiting, or in none */
 	struct guest *g;
 	struct memory_ground ground;
 	loop_child_fn on_exit;
 	void (*failed)(struct guest *g, const struct err *err);
 	int images_fd, net_fd, result_fd;
-	bool has_ground, is_checked, is_over;
+	bool has_ground, is_checked, is_begun, is_over;
 	int root_fd, usr_fd;
 	struct loop_child *founder, *checker, *criu_child;
 	struct loop_io *go_io, *control_io;
@@ -45,6 +50,9 @@ struct revival {
 	unsigned char token[QUIET_TOKEN_SIZE];
 	struct buf mounts, walls;
 };
+
+static struct list waiting = LIST_INIT(waiting);
+static size_t n_begun;
 
 /* By the inode of their directories: what they hold is never changed. */
 static struct {
@@ -99,11 +107,18 @@ static void free_if_done(struct revival *v)
 		loop_defer(jail_host.loop, revival_free, v);
 }
 
+static void begin_next(struct loop *loop, void *arg);
+
 /* Its part in the guest's life is over: what is left are children to be reaped. */
 static void let_go(struct revival *v)
 {
 	struct loop_child *const children[] = {v->founder, v->checker};
 
+	list_remove(&v->link);
+	if (v->is_begun) {
+		n_begun--;
+		loop_defer(jail_host.loop, begin_next, NULL);
+	}
 	loop_io_removep(&v->go_io);
 	loop_io_removep(&v->control_io);
 	close_fd(&v->images_fd);
@@ -342,16 +357,32 @@ static int start_criu(struct revival *v, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch CRIU") : 0;
 }
 
-static void go_on(struct revival *v)
+static void begin_next(struct loop *loop, void *arg)
 {
+	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct revival *v = list_first(&waiting, struct revival, link);
 	struct err err;
 
-	if (!v->has_ground || !v->is_checked)
+	(void)arg;
+	if (!v || n_begun >= (size_t)MAX(cpus, 1L) * EACH_CPU)
 		return;
+	list_remove(&v->link);
+	v->is_begun = true;
+	n_begun++;
+	loop_timer_set_in(v->g->timer, GUEST_START_US);
 	if (start_criu(v, &err) < 0)
 		fail(v, &err);
 	else
 		close_fd(&v->ground.go_fd); /* the founder is done */
+	loop_defer(loop, begin_next, NULL);
+}
+
+static void go_on(struct revival *v)
+{
+	if (!v->has_ground || !v->is_checked)
+		return;
+	list_append(&waiting, &v->link);
+	begin_next(jail_host.loop, NULL);
 }
 
 static void on_checked(struct loop *loop, int wait_status, void *arg)
@@ -455,6 +486,7 @@ int memory_revive(struct guest *g, int images_fd, const struct memory_ground *gr
 	                      .usr_fd = -1,
 	                      .mounts = BUF_INIT(MOUNTS_MAX),
 	                      .walls = BUF_INIT(WALLS_MAX * sizeof(struct walls))};
+	list_init(&v->link);
 	criu_init(&v->criu);
 	g->revival = v;
 	r = loop_child_take(jail_host.loop, pidfd, on_founder_exit, v, &v->founder);

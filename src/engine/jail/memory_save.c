@@ -13,6 +13,7 @@
 #include "engine/jail/memory_inside.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/quiet.h"
+#include "engine/jail/record.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/text.h"
 #include "engine/jail/walls.h"
@@ -307,6 +308,9 @@ static int start_criu(struct memory_save *s, struct err *err)
 	r = criu_start(&spec, &s->criu, err);
 	if (r < 0)
 		return r;
+	/* Whoever has to end the guest without us ends it, too: it waits for who is dead. */
+	if (record_write_saver(s->g->dir_fd, &s->g->spec, s->criu.pid, err) < 0)
+		log_debug("memory.unrecorded", "id=%s error='%s'", s->g->spec.id, err->message);
 	r = loop_child_take(jail_host.loop, take_fd(&s->criu.pidfd), on_criu_exit, s, &s->child);
 	if (r == 0)
 		r = loop_io_add(jail_host.loop, s->criu.up_fd, EPOLLIN, on_control, s, &s->io);
@@ -392,13 +396,26 @@ int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 	return 0;
 }
 
+/* Of a broker that is no more. */
+static void end_saver(const struct guest *g)
+{
+	auto_fd int dir_fd = openat(jail_host.sandboxes_fd, g->spec.id,
+	                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int pidfd = -1;
+
+	if (dir_fd >= 0 && record_open_saver(dir_fd, g->spec.id, &pidfd) == 0)
+		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+}
+
 /* The guest ends, and with it whatever CRIU is doing in it. */
 void memory_drop_save(struct guest *g)
 {
 	struct memory_save *s = g->save;
 
-	if (!s)
+	if (!s) {
+		end_saver(g);
 		return;
+	}
 	if (s->child)
 		(void)pidfd_send_signal(loop_child_pidfd(s->child), SIGKILL, NULL, 0);
 	(void)err_set(&s->failure, ERR_GONE, ESRCH, "the sandbox has ended");

@@ -10,6 +10,8 @@
 
 #define RECORD_MAGIC   0x636c6a72U /* "cljr" */
 #define RECORD_VERSION 5
+#define GUEST_FILE     "record"
+#define SAVER_FILE     "saver"
 
 static int read_boot_id(char boot_id[40])
 {
@@ -37,7 +39,8 @@ static int read_start_ticks(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
-int record_write(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err)
+static int write_as(int dir_fd, const char *name, const struct guest_spec *spec, pid_t pid,
+                    struct err *err)
 {
 	struct record record = {
 		.magic = RECORD_MAGIC, .version = RECORD_VERSION, .spec = *spec, .pid = pid};
@@ -47,14 +50,19 @@ int record_write(int dir_fd, const struct guest_spec *spec, pid_t pid, struct er
 		r = read_boot_id(record.boot_id);
 	/* No sync: after a crash of the host there is no process to adopt. */
 	if (r == 0)
-		r = fd_replace_file(dir_fd, "record", &record, sizeof(record), 0600,
+		r = fd_replace_file(dir_fd, name, &record, sizeof(record), 0600,
 		                    /* sync= */ false);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write the sandbox's record") : 0;
 }
 
-int record_read(int dir_fd, const char *id, struct record *ret)
+int record_write(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err)
 {
-	auto_fd int fd = openat(dir_fd, "record", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	return write_as(dir_fd, GUEST_FILE, spec, pid, err);
+}
+
+static int read_as(int dir_fd, const char *name, const char *id, struct record *ret)
+{
+	auto_fd int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	int r = fd < 0 ? -errno : fd_read_all(fd, ret, sizeof(*ret));
 
 	if (r < 0)
@@ -66,6 +74,24 @@ int record_read(int dir_fd, const char *id, struct record *ret)
 	    strcmp(ret->spec.id, id) != 0)
 		return -EPROTO;
 	return 0;
+}
+
+int record_read(int dir_fd, const char *id, struct record *ret)
+{
+	return read_as(dir_fd, GUEST_FILE, id, ret);
+}
+
+int record_write_saver(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err)
+{
+	return write_as(dir_fd, SAVER_FILE, spec, pid, err);
+}
+
+int record_open_saver(int dir_fd, const char *id, int *ret_pidfd)
+{
+	struct record record;
+	int r = read_as(dir_fd, SAVER_FILE, id, &record);
+
+	return r < 0 ? r : record_open_process(&record, ret_pidfd);
 }
 
 int record_open_process(const struct record *record, int *ret_pidfd)

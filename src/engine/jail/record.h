@@ -23,3 +23,9 @@ must_check int record_write(int dir_fd, const struct guest_spec *spec, pid_t pid
 must_check int record_read(int dir_fd, const char *id, struct record *ret);
 /* The process, by pidfd; -ESRCH when it is gone. */
 must_check int record_open_process(const struct record *record, int *ret_pidfd);
+
+/* RUN/sandboxes/ID/saver: the same of the process that saves the guest's memory, which may outlive
+ * the broker that has started it. < 0: there is none (any more). */
+must_check int record_write_saver(int dir_fd, const struct guest_spec *spec, pid_t pid,
+                                  struct err *err);
+must_check int record_open_saver(int dir_fd, const char *id, int *ret_pidfd);

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pauses to disk and resumes while broker, gateway or CRIU are killed: the sandbox runs or rests, and has all that it had."""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import threading
+import uuid
+
+import pytest
+from cloche import Client, errors
+from harness import audit
+from harness.daemon import IS_SANITIZED, Daemon, children_of, wait_for
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu"),
+    pytest.mark.skipif(IS_SANITIZED, reason="a sanitized agent maps terabytes"),
+]
+
+COUNT = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"
+TURNS = int(os.environ.get("CLOCHE_PAUSE_KILLS", "1"))  # `make test-memory` has more
+PARTS = [("broker",), ("gateway",), ("broker", "gateway")]
+
+
+@pytest.fixture(scope="module")
+def own():
+    daemon = Daemon("--pool-max", "0", rm=False).start()
+    with Client(daemon.url, daemon.key) as client:
+        yield daemon, client
+        for one in client.list():
+            one.delete()
+        ids = daemon.ids()
+    status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    layers = os.listdir(daemon.data / "layers")
+    daemon.remove()
+    assert (status, left, layers) == (0, [], [])
+
+
+def quietly(fn):
+    with contextlib.suppress(errors.ClocheError):
+        fn()
+
+
+def during(fn, seconds, kill):
+    """Calls kill() that long after fn() was begun, and waits for fn()."""
+    thread = threading.Thread(target=quietly, args=(fn,))
+    thread.start()
+    threading.Event().wait(seconds)
+    kill()
+    thread.join()
+
+
+def look(client, sandbox):
+    """Its state, once it is one that stays."""
+    settled = ("running", "paused", "stopped", "failed")
+    return wait_for(lambda: (s := client.get(sandbox.id).info.state) in settled and s, 30, "a state that stays")
+
+
+def check(client, sandbox, counting, seed):
+    result = sandbox.run_code("x")  # whichever it is, that lets it run
+    assert result.error is None and result.results[-1].text == "[1, 2, 3]", f"seed {seed}"
+    assert counting.refresh().state == "running", f"seed {seed}"
+    wait_for(lambda: not list(client.snapshots(sandbox=sandbox.id)), 20, "nothing but it")
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_a_kill_at_any_moment_loses_nothing(own, verb):
+    daemon, client = own
+    rng = random.Random(seed := uuid.uuid4().int & 0xFFFFFF)
+    sandbox = client.create(persistent=bool(seed & 1))
+    sandbox.run_code("x = [1, 2, 3]")
+    counting = sandbox.start(COUNT)
+    for _ in range(TURNS):
+        if verb == "resume":
+            sandbox.pause(to="disk")
+        parts = rng.choice(PARTS)
+        during(getattr(sandbox, verb), rng.uniform(0, 0.4), lambda: daemon.kill_parts(*parts))
+        assert look(client, sandbox) in ("running", "paused"), f"seed {seed}"
+        check(client, sandbox, counting, seed)
+    sandbox.delete()
+
+
+def find_criu(daemon):
+    names = {pid: audit.comm_of(pid) for pid in children_of(daemon.broker_pid)}
+    return next((pid for pid, name in names.items() if name == "criu"), None)
+
+
+def test_a_criu_that_is_killed_in_a_resume_costs_that_try_alone(own):
+    daemon, client = own
+    sandbox = client.create()
+    sandbox.run_code("x = [1, 2, 3]")
+    counting = sandbox.start(COUNT)
+    sandbox.pause(to="disk")
+    thread = threading.Thread(target=quietly, args=(sandbox.resume,))
+    thread.start()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(wait_for(lambda: find_criu(daemon), what="CRIU"), signal.SIGKILL)
+    thread.join()
+    assert look(client, sandbox) in ("running", "paused")
+    check(client, sandbox, counting, "none")
+    sandbox.delete()
+
+
+def test_a_criu_that_is_killed_in_a_pause_leaves_one_clear_state(own):
+    """A part of it is inside of the sandbox's processes then: they may not outlive it. What is told is true."""
+    daemon, client = own
+    sandbox = client.create()
+    sandbox.run_code("x = [1, 2, 3]")
+    thread = threading.Thread(target=quietly, args=(lambda: sandbox.pause(to="disk"),))
+    thread.start()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(wait_for(lambda: find_criu(daemon), what="CRIU"), signal.SIGKILL)
+    thread.join()
+    state = look(client, sandbox)
+    if state in ("running", "paused"):
+        assert sandbox.run("echo on").stdout == "on\n"
+    sandbox.delete()
+    wait_for(lambda: not list(client.snapshots(sandbox=sandbox.id)), 20, "nothing of it")
