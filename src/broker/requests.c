@@ -164,13 +164,47 @@ static int do_limits(struct broker *b, const struct msg_request *req, struct msg
 	return r;
 }
 
+struct usage_wait {
+	struct broker *broker;
+	uint64_t tag;
+	char id[ID_SIZE];
+};
+
+static void on_measured(const struct guest_usage *usage, void *arg)
+{
+	struct usage_wait *w = arg;
+	struct broker *b = w->broker;
+	struct msg_reply reply;
+
+	box_reply_init(&reply, MSG_USAGE, w->tag, w->id);
+	reply.usage = *usage;
+	free(w);
+	wire_reply(b->wire, &reply, NULL);
+	broker_work_end(b);
+}
+
 static int do_usage(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds)
 {
 	struct box *box = requests_find_running(b, req->id, &reply->err);
+	struct usage_wait *w;
+	int r;
 
 	(void)fds;
-	return box ? box->engine->usage(box->guest, &reply->usage, &reply->err) : -ESRCH;
+	if (!box)
+		return -ESRCH;
+	if (!box->engine->measure)
+		return box->engine->usage(box->guest, &reply->usage, &reply->err);
+	w = xnew0(struct usage_wait);
+	*w = (struct usage_wait){.broker = b, .tag = req->tag};
+	memcpy(w->id, req->id, sizeof(w->id));
+	broker_work_begin(b);
+	r = box->engine->measure(box->guest, on_measured, w, &reply->err);
+	if (r == 0)
+		return 1;
+	free(w);
+	broker_work_end(b);
+	return r;
 }
 
 static int do_freeze(struct broker *b, const struct msg_request *req, struct msg_reply *reply,

@@ -180,6 +180,9 @@ typedef void (*snapshot_fn)(const struct snapshot_info *info, const struct err *
 /* Called once per fork(): err is NULL when it is on its way to the guest's agent. */
 typedef void (*guest_forked_fn)(const struct err *err, void *arg);
 
+/* Called once per measure(), with figures in any case: without the guest's own if it has none. */
+typedef void (*guest_measured_fn)(const struct guest_usage *usage, void *arg);
+
 /* Called once per plug(): err is NULL when the guest has what it was to have. */
 typedef void (*guest_plugged_fn)(const struct err *err, void *arg);
 
@@ -219,6 +222,9 @@ struct engine {
 	               struct err *err); /* a fresh non-blocking stream to its agent */
 	int (*set_limits)(struct guest *g, const struct guest_limits *limits, struct err *err);
 	int (*usage)(struct guest *g, struct guest_usage *ret, struct err *err);
+	/* The same, with what only the guest's own kernel counts; usage() where it cannot be asked.
+	 * NULL: usage() has all. */
+	int (*measure)(struct guest *g, guest_measured_fn fn, void *arg, struct err *err);
 	void (*shortage)(struct guest *g, struct guest_shortage *ret);
 	/* Off: 0 at once. On: 1 until all of it stands still: to be called again, then 0. */
 	int (*freeze)(struct guest *g, bool on, struct err *err);

@@ -329,9 +329,6 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
 	if (r == 0)
 		r = network_read(spec->network, "network", &w->policy, err);
-	/* What its kernel has not written yet would be lost at a stop. */
-	if (r == 0 && spec->is_persistent)
-		r = engine_refuse_vm(w->engine, "persistence", err);
 	if (r == 0 && spec->source)
 		r = source_read(spec->source, &w->source, err);
 	if (r == 0 && spec->source)

@@ -41,6 +41,7 @@ const struct link_timing link_timing_usual = {
 	.ping_busy_us = 5 * SECONDS,
 	.ping_idle_us = 30 * SECONDS,
 	.pong_us = 10 * SECONDS,
+	.hang_us = 60 * SECONDS,
 	.output_rate = 64 * 1024 * 1024,
 	.burst_us = SECONDS / 4,
 	.frame_us = 20,
@@ -208,6 +209,21 @@ static void send_ping(struct link *l)
 	loop_timer_set_in(l->beat, l->timing.pong_us);
 }
 
+/* One that goes on again has as long to answer as any other. */
+static bool is_excused(struct link *l)
+{
+	const bool was_still = l->is_still;
+
+	l->is_still = l->ops->is_still && l->ops->is_still(l->arg);
+	return l->is_still || was_still;
+}
+
+static void begin_silence(struct link *l)
+{
+	loop_timer_set_in(l->beat, l->timing.hang_us);
+	set_health(l, false);
+}
+
 static void on_beat(struct loop *loop, void *arg)
 {
 	struct link *l = arg;
@@ -219,8 +235,12 @@ static void on_beat(struct loop *loop, void *arg)
 	}
 	if (l->ping == 0)
 		send_ping(l);
-	else
-		set_health(l, false);
+	else if (is_excused(l))
+		loop_timer_set_in(l->beat, l->timing.pong_us);
+	else if (l->is_healthy)
+		begin_silence(l);
+	else if (l->ops->on_hung)
+		l->ops->on_hung(l->arg);
 }
 
 static int on_pong(struct link *l, const struct frame *f)

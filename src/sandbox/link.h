@@ -26,6 +26,7 @@ struct link_timing {
 	uint64_t ping_busy_us; /* between PINGs while a channel is open */
 	uint64_t ping_idle_us;
 	uint64_t pong_us; /* unanswered for this long: unhealthy */
+	uint64_t hang_us; /* and so for this long: hung */
 	/* What its programs write is taken at this pace, in bytes a second, after a burst of as
 	 * much as that makes in burst_us. A frame costs frame_us besides. */
 	uint64_t output_rate, burst_us, frame_us;
@@ -37,6 +38,9 @@ struct link_ops { /* called from the loop */
 	/* is_hostile: it broke the protocol. The link is down already and may be attached anew. */
 	void (*on_down)(const struct err *why, bool is_hostile, void *arg);
 	void (*on_health)(bool is_healthy, void *arg);
+	/* It stands still by our own will, and is not expected to answer; may be NULL. */
+	bool (*is_still)(void *arg);
+	void (*on_hung)(void *arg);     /* may be NULL */
 	void (*on_channels)(void *arg); /* one came or went; may be NULL */
 };
 

@@ -266,6 +266,25 @@ static void on_link_health(bool is_healthy, void *arg)
 		log_warn("sandbox.unhealthy", "id=%s", s->id);
 }
 
+/* Of a jail only its programs stand still: a vm does as a whole. */
+static bool is_still(void *arg)
+{
+	const struct sandbox *s = arg;
+
+	return s->engine == ENGINE_VM &&
+	       (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED);
+}
+
+/* The agent of a jail waits for the host's kernel at worst, and for nobody inside. */
+static void on_link_hung(void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (s->engine == ENGINE_VM)
+		sandbox_end(s, END_GUEST_CRASH, json_pack("{s:s}", "machine", "hang"),
+		            "its machine does not answer any more");
+}
+
 static void on_link_channels(void *arg)
 {
 	sandbox_touch(arg);
@@ -276,6 +295,8 @@ static const struct link_ops link_ops = {
 	.on_channels = on_link_channels,
 	.on_down = on_link_down,
 	.on_health = on_link_health,
+	.is_still = is_still,
+	.on_hung = on_link_hung,
 };
 
 void sandbox_make_link(struct sandbox *s)

@@ -26,6 +26,7 @@ struct link {
 	uint64_t ping;           /* the number in flight, 0 = none */
 	uint64_t last_ping;
 	bool is_healthy;
+	bool is_still;  /* as was seen at the last beat */
 	uint32_t floor; /* channel numbers below this may have been used */
 	struct channel *channels;
 	uint64_t stale; /* frames for forgotten channels */

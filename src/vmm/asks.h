@@ -7,6 +7,7 @@
  * by the end of a broker that was killed.
  */
 #include "base/err.h"
+#include "proto/port.h"
 
 enum vmm_ask_kind {
 	/* Let it stand still, its disk whole, until the connection ends. With a descriptor, open
@@ -14,28 +15,20 @@ enum vmm_ask_kind {
 	VMM_ASK_SAVE = 1,
 	VMM_ASK_PLUG = 16, /* the network card: its tap comes along, unless the machine has it */
 	VMM_ASK_PULL,      /* and out again */
+	VMM_ASK_USAGE,     /* what only the guest's own kernel counts */
+	VMM_ASK_OFF,       /* write back and switch off: the end is the answer */
 };
 
 /* A card's two ends. They are the same in each sandbox, which has a net namespace of its own; the
  * network is one that nobody has (RFC 5737). */
-#define CARD_BUS "net0"
-#define CARD_MAC "02:c1:0c:4e:00:02"
-#define CARD_GUEST4                                                                                \
-	{                                                                                          \
-		192, 0, 2, 2                                                                       \
-	}
-#define CARD_GATEWAY4                                                                              \
-	{                                                                                          \
-		192, 0, 2, 1                                                                       \
-	}
-#define CARD_GUEST6                                                                                \
-	{                                                                                          \
-		0xfd, 0x00, 0xc1, 0x0c, 0x00, 0x4e, [15] = 2                                       \
-	}
-#define CARD_GATEWAY6                                                                              \
-	{                                                                                          \
-		0xfd, 0x00, 0xc1, 0x0c, 0x00, 0x4e, [15] = 1                                       \
-	}
+/* clang-format off */
+#define CARD_BUS      "net0"
+#define CARD_MAC      "02:c1:0c:4e:00:02"
+#define CARD_GUEST4   {192, 0, 2, 2}
+#define CARD_GATEWAY4 {192, 0, 2, 1}
+#define CARD_GUEST6   {0xfd, 0x00, 0xc1, 0x0c, 0x00, 0x4e, [15] = 2}
+#define CARD_GATEWAY6 {0xfd, 0x00, 0xc1, 0x0c, 0x00, 0x4e, [15] = 1}
+/* clang-format on */
 
 struct vmm_ask {
 	uint32_t kind;    /* of enum vmm_ask_kind */
@@ -43,5 +36,6 @@ struct vmm_ask {
 };
 
 struct vmm_answer {
-	struct err err; /* code ERR_NONE: it is done */
+	struct err err;          /* code ERR_NONE: it is done */
+	struct port_usage usage; /* USAGE */
 };

@@ -56,14 +56,27 @@ static void on_accept(struct loop *loop, uint32_t events, void *arg)
 	loop_io_set(c->listen_io, 0);
 }
 
+static void reply(struct control *c, const struct vmm_answer *answer)
+{
+	if (c->fd >= 0) /* else nobody waits for it any more */
+		(void)!send(c->fd, answer, sizeof(*answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void control_answer(struct control *c, const struct err *err)
 {
 	struct vmm_answer answer = {0};
 
 	if (err)
 		answer.err = *err;
-	if (c->fd >= 0) /* else nobody waits for it any more */
-		(void)!send(c->fd, &answer, sizeof(answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+	reply(c, &answer);
+}
+
+void control_answer_usage(struct control *c, const struct port_usage *usage)
+{
+	const struct vmm_answer answer = {.usage = *usage};
+
+	if (c->kind == VMM_ASK_USAGE)
+		reply(c, &answer);
 }
 
 int control_open(struct control *c, struct loop *loop, int listen_fd, const struct control_ops *ops,

@@ -26,3 +26,4 @@ struct control {
 must_check int control_open(struct control *c, struct loop *loop, int listen_fd,
                             const struct control_ops *ops, void *arg, struct err *err);
 void control_answer(struct control *c, const struct err *err); /* NULL: it is done */
+void control_answer_usage(struct control *c, const struct port_usage *usage);

@@ -215,6 +215,7 @@ static void serve(struct vmm *v)
 static void on_control(enum port_kind kind, const char *text, size_t len, void *arg)
 {
 	struct vmm *v = arg;
+	struct port_usage usage;
 	struct err err;
 
 	if (kind == PORT_HERE && !v->is_serving)
@@ -225,6 +226,8 @@ static void on_control(enum port_kind kind, const char *text, size_t len, void *
 		card_on_ready(&v->card);
 	if (kind == PORT_FAILED && v->is_serving)
 		card_on_failed(&v->card, text, len);
+	if (kind == PORT_USED && port_usage_parse(text, len, &usage, &err) == 0)
+		control_answer_usage(&v->control, &usage);
 	if (kind == PORT_READY && !v->is_serving)
 		serve(v);
 	if (kind == PORT_FAILED && !v->is_serving) {
@@ -275,6 +278,16 @@ static void begin_save(struct vmm *v, int fd)
 	answer(&err, v);
 }
 
+static void ask_guest(struct vmm *v, enum port_kind kind)
+{
+	struct err err;
+
+	if (line_send_control(&v->line, kind, NULL, 0) == 0)
+		return;
+	(void)err_set(&err, ERR_UNAVAILABLE, 0, "its agent takes no more");
+	answer(&err, v);
+}
+
 static void on_ask(const struct vmm_ask *ask, int fd, void *arg)
 {
 	struct vmm *v = arg;
@@ -289,6 +302,12 @@ static void on_ask(const struct vmm_ask *ask, int fd, void *arg)
 		return;
 	case VMM_ASK_PULL:
 		card_pull(&v->card);
+		break;
+	case VMM_ASK_USAGE:
+		ask_guest(v, PORT_USAGE);
+		break;
+	case VMM_ASK_OFF:
+		ask_guest(v, PORT_POWEROFF);
 		break;
 	default:
 		(void)err_set(&err, ERR_UNSUPPORTED, 0,

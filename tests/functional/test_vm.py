@@ -11,7 +11,7 @@ import pytest
 from cloche import Client, errors
 
 from harness import audit
-from harness.daemon import children_of, read_text, wait_for
+from harness.daemon import children_of, end, read_text, wait_for
 from harness.vm import make_template, need_vms, vm_daemon
 from harness.web import Web
 
@@ -116,6 +116,26 @@ def test_ports_of_a_vm_are_reached_as_those_of_a_jail(daemon, machine):
     assert status == 502 and json.loads(page)["error"]["code"] == "guest_error"
 
 
+@pytest.fixture
+def kept(client):
+    sandbox = client.create(engine="vm", template="tiny", limits=LIMITS, persistent=True, timeout=600)
+    yield sandbox
+    end(sandbox)
+
+
+def test_a_persistent_vm_goes_on_with_its_files(kept):
+    kept.run("echo kept > /home/user/note; echo x > /home/user/late")
+    assert kept.stop().state == "stopped"
+    assert kept.info.ended["cause"] == "stopped"
+    with pytest.raises(errors.Unsupported) as refused:
+        kept.update(limits={"disk_mib": 64})
+    assert "disk" in str(refused.value)
+    kept.update(limits={"memory_mib": 256})
+    assert kept.run("cat /home/user/note /home/user/late; uname -s").stdout == "kept\nx\nLinux\n"  # which resumes it
+    total = int(kept.run("cat /proc/meminfo").stdout.split()[1])
+    assert 200 << 10 < total < 256 << 10
+
+
 def test_a_machine_outlives_gateway_and_broker(daemon, machine):
     running = machine.start("while [ ! -e /home/user/gate ]; do sleep 0.1; done; echo through")
     daemon.kill_parts("gateway", "broker")
@@ -148,10 +168,37 @@ def test_qemu_itself_has_no_rights_and_nothing_to_reach(machine):
     assert len(read_text(f"/proc/{vmm}/net/dev").splitlines()) == 3  # two of a head, and lo
 
 
-def test_what_a_vm_cannot_do_is_refused_with_a_reason(client):
+def test_a_limit_that_a_command_meets_in_a_vm_is_its_cause(machine):
+    filled = "dd if=/dev/zero of=/dev/shm/fill bs=1048576 count=70 2>/dev/null"
+    eaten = machine.run(f"{filled}; echo last words; exec dd if=/dev/zero of=/dev/null bs=100000000 count=1")
+    machine.run("rm /dev/shm/fill")
+    assert (eaten.cause, eaten.stdout) == ("oom", "last words\n")
+    detail = eaten.exec.ended["detail"]
+    assert detail["limit_bytes"] == 192 << 20 and detail["kills"] == 1 and detail["peak_bytes"] > 64 << 20
+    forks = machine.run("i=0; while [ $i -lt 100 ]; do sleep 100 & i=$((i+1)); done; exit 1")
+    assert forks.cause == "pids" and forks.exec.ended["detail"]["limit"] == 64
+    machine.run("busybox killall -9 sleep", user="root")
+    full = machine.run("dd if=/dev/zero of=/home/user/fill bs=1048576 count=40")
+    assert full.cause == "disk_full"
+    machine.run("rm /home/user/fill")
+    assert machine.run("exit 7").cause == "exited"
+
+
+def test_usage_of_a_vm_is_its_hosts_figure(machine):
+    machine.run("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+    usage = machine.usage()
+    assert usage["now"]["memory_bytes"] > 32 << 20 and usage["usage"]["cpu_ns"] > 0
+
+
+def test_limits_of_a_running_vm_change_where_a_machine_can(client, machine):
+    assert machine.update(limits={"vcpus": 0.5}).limits["vcpus"] == 0.5
+    machine.update(limits={"vcpus": 1})
     with pytest.raises(errors.Unsupported) as refused:
-        client.create(engine="vm", template="tiny", persistent=True)
-    assert "persistence" in str(refused.value)
+        machine.update(limits={"memory_mib": 256})
+    assert "vcpus" in str(refused.value)
+
+
+def test_what_a_vm_cannot_do_is_refused_with_a_reason(client):
     with pytest.raises(errors.Unsupported) as refused:
         client.create(engine="vm", template="host")
     assert "image" in str(refused.value)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Execs and file calls over the link, with honest agents and with others. */
 #include "sandbox-rig.h"
+#include "sandbox/inside.h"
 
 #include <endian.h>
 #include <fcntl.h>
@@ -638,6 +639,43 @@ TEST(an_agent_that_does_not_answer_makes_calls_fail_until_it_does)
 	}
 	agent->is_mute = false;
 	UNTIL(&rig.broker, exec_start(s, &spec, &other, &err) == 0);
+	rig_stop(&rig);
+}
+
+static void on_time(struct loop *loop, void *arg)
+{
+	(void)loop;
+	*(bool *)arg = true;
+}
+
+TEST(a_vm_whose_agent_stays_silent_ends_and_one_that_is_paused_does_not)
+{
+	struct outcome o = {0};
+	struct loop_timer *timer;
+	bool is_over = false;
+	uint64_t pings;
+	struct err err;
+
+	start();
+	rig_go_away(&rig);
+	rig.is_hasty = true;
+	rig_come_back(&rig);
+	s = sandbox_find(rig.fleet, "prj_test", "box");
+	s->engine = ENGINE_VM;
+	CHECK_INT(sandbox_pause(s, rig_note, &o, &err), 0);
+	UNTIL(&rig.broker, o.calls == 1);
+	agent->is_mute = true;
+	pings = agent->pings;
+	UNTIL(&rig.broker, agent->pings > pings);
+	timer = loop_timer_new(rig.loop, on_time, &is_over);
+	loop_timer_set_in(timer, 200000); /* several times its patience */
+	UNTIL(&rig.broker, is_over);
+	loop_timer_free(timer);
+	CHECK_INT(sandbox_state(s), SANDBOX_PAUSED);
+	CHECK_INT(sandbox_resume(s, rig_note, &o, &err), 0);
+	UNTIL(&rig.broker, sandbox_state(s) == SANDBOX_FAILED);
+	CHECK_INT(s->end.cause, END_GUEST_CRASH);
+	CHECK_STR(json_string_value(json_object_get(s->end.detail, "machine")), "hang");
 	rig_stop(&rig);
 }
 

@@ -47,6 +47,7 @@ struct guest {
 	bool is_frozen;          /* for whoever asked; a snapshot freezes it for a moment, too */
 	uint64_t lower_until_us; /* its disk limit comes down by then (shot.c); 0: it is right */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
+	struct ask *off;   /* a vm's that is switching itself off, or NULL */
 	int tap_fd;        /* of a vm's card, until the machine has it */
 	bool has_ip6;      /* its door */
 	bool is_unplugged; /* its door was opened while it stood still: no card is there for it yet

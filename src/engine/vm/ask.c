@@ -19,6 +19,7 @@ struct ask {
 	struct loop_timer *timer;
 	ask_fn fn;
 	void *arg;
+	struct port_usage usage;
 };
 
 static struct sockaddr_un address(const struct guest *g)
@@ -72,6 +73,7 @@ static void on_answer(struct loop *loop, uint32_t events, void *arg)
 	answer.err.message[sizeof(answer.err.message) - 1] = '\0';
 	if (answer.err.code != ERR_NONE)
 		(void)err_set(&err, ERR_INTERNAL, 0, "the machine: %.300s", answer.err.message);
+	a->usage = answer.usage;
 	tell(a, answer.err.code == ERR_NONE ? NULL : &err);
 }
 
@@ -82,6 +84,11 @@ static void on_late(struct loop *loop, void *arg)
 	(void)loop;
 	(void)err_set(&err, ERR_TIMEOUT, ETIMEDOUT, "the machine does not answer");
 	tell(arg, &err);
+}
+
+const struct port_usage *ask_usage(const struct ask *a)
+{
+	return &a->usage;
 }
 
 static int connect_to(const struct guest *g, int *ret_fd, struct err *err)

@@ -17,5 +17,8 @@ must_check int ask_begin(struct guest *g, const struct vmm_ask *ask, int fd, uin
                          ask_fn fn, void *arg, struct ask **ret, struct err *err);
 void ask_end(struct ask *a); /* NULL is fine; with or without an answer */
 
+/* What a guest counts of itself, once USAGE was answered: within no bounds. */
+const struct port_usage *ask_usage(const struct ask *a);
+
 /* The socket that a new vm's cloche-vmm listens on. */
 must_check int ask_listen(struct guest *g, int *ret_fd, struct err *err);

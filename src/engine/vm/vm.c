@@ -12,14 +12,19 @@
  *differs is here: what is started (start.c, child.c), on which machine (machine.c), with which disk
  *(disk.c).
  */
+#include "base/log.h"
 #include "engine/engine.h"
 #include "engine/jail/guest.h"
 #include "engine/jail/record.h"
 #include "engine/jail/shot.h"
+#include "engine/vm/ask.h"
 #include "engine/vm/card.h"
 #include "engine/vm/disk.h"
 #include "engine/vm/machine.h"
 #include "engine/vm/start.h"
+
+#define MEASURE_US (2 * UINT64_C(1000000))
+#define OFF_US     (20 * UINT64_C(1000000)) /* to write back, emulated, on a busy host */
 
 static int vm_probe(const struct engine_host *host, struct err *err)
 {
@@ -65,6 +70,85 @@ static int vm_set_limits(struct guest *g, const struct guest_limits *limits, str
 	return record_write(g->dir_fd, &g->spec, g->pid, err);
 }
 
+struct measuring {
+	struct ask *ask;
+	struct guest_usage usage; /* the host's own figures */
+	uint64_t disk_bytes;      /* the limit */
+	guest_measured_fn fn;
+	void *arg;
+};
+
+/* A guest can lie to its own disadvantage, and on what it only harms itself with. Its filesystem is
+ * full before its disk is: what is left of it counts. */
+static void add_own(struct measuring *m, const struct port_usage *own)
+{
+	const uint64_t left = own->disk_total_bytes - MIN(own->disk_bytes, own->disk_total_bytes);
+
+	m->usage.oom_kills = own->oom_kills;
+	m->usage.pids_refused = own->pids_refused;
+	m->usage.pids = own->pids;
+	m->usage.memory_peak_bytes = MIN(m->usage.memory_peak_bytes, own->memory_peak_bytes);
+	if (own->disk_total_bytes > 0 && left < m->disk_bytes)
+		m->usage.disk_bytes = MAX(m->usage.disk_bytes, m->disk_bytes - left);
+}
+
+static void on_measured(const struct err *err, void *arg)
+{
+	struct measuring *m = arg;
+
+	if (!err)
+		add_own(m, ask_usage(m->ask));
+	m->fn(&m->usage, m->arg);
+	ask_end(m->ask);
+	free(m);
+}
+
+static int vm_measure(struct guest *g, guest_measured_fn fn, void *arg, struct err *err)
+{
+	const struct vmm_ask ask = {.kind = VMM_ASK_USAGE};
+	struct measuring *m = xnew0(struct measuring);
+	struct err ignored;
+	int r = jail_usage(g, &m->usage, err);
+
+	m->disk_bytes = g->spec.limits.disk_bytes;
+	m->fn = fn;
+	m->arg = arg;
+	if (r == 0 && !g->is_frozen &&
+	    ask_begin(g, &ask, -1, MEASURE_US, on_measured, m, &m->ask, &ignored) == 0)
+		return 0;
+	if (r == 0)
+		fn(&m->usage, arg);
+	free(m);
+	return r;
+}
+
+/* What its kernel has not written yet would be lost with its power. A machine that does not switch
+ * itself off in time is killed as any other. */
+static void on_off(const struct err *err, void *arg)
+{
+	struct guest *g = arg;
+
+	if (err && err->code != ERR_GONE)
+		log_warn("vm.not_off", "id=%s error='%s'", g->spec.id, err->message);
+	ask_end(take_ptr(g->off));
+	jail_kill(g, g->gone, g->gone_arg);
+}
+
+static void vm_kill(struct guest *g, guest_gone_fn gone, void *arg)
+{
+	const struct vmm_ask ask = {.kind = VMM_ASK_OFF};
+	struct err err;
+
+	g->gone = gone;
+	g->gone_arg = arg;
+	if (g->state == GUEST_RUNNING && g->spec.keeper) {
+		(void)!jail_freeze(g, false, &err);
+		if (ask_begin(g, &ask, -1, OFF_US, on_off, g, &g->off, &err) == 0)
+			return;
+	}
+	jail_kill(g, gone, arg);
+}
+
 static int vm_freeze(struct guest *g, bool on, struct err *err)
 {
 	int r = jail_freeze(g, on, err);
@@ -84,12 +168,13 @@ const struct engine vm_engine = {
 	.connect = jail_connect,
 	.set_limits = vm_set_limits,
 	.usage = jail_usage,
+	.measure = vm_measure,
 	.shortage = jail_shortage,
 	.freeze = vm_freeze,
 	.open_door = card_open_door,
 	.close_door = card_close_door,
 	.plug = card_plug,
-	.kill = jail_kill,
+	.kill = vm_kill,
 	.discard = jail_discard,
 	.snapshot = shot_take,
 	.discard_snapshot = shot_discard,
