@@ -26,12 +26,12 @@ struct file_job {
 	struct loop_timer *keepalive;
 };
 
+/* Starts the operation in a sandbox that was found. */
+must_check int file_job_start_in(struct http_req *req, struct sandbox *s, const struct start *op,
+                                 const struct file_call_ops *ops, struct file_job **ret,
+                                 struct err *err);
 /* Finds the sandbox and starts the operation. */
 must_check int file_job_start(struct http_req *req, const struct start *op,
-                              const struct file_call_ops *ops, struct file_job **ret,
-                              struct err *err);
-/* The same in a sandbox that was found. */
-must_check int file_job_begin(struct http_req *req, struct sandbox *s, const struct start *op,
                               const struct file_call_ops *ops, struct file_job **ret,
                               struct err *err);
 /* Streams the request's body into the call. Its ops must have file_job_on_room(). */
@@ -56,6 +56,7 @@ must_check int file_query_flags(const struct http_req *req, const struct file_fl
 
 /* {path, name, type, size, …} */
 void file_entry_to_json(const struct record *r, struct json_writer *w, const char *name);
+extern const struct file_call_ops file_read_ops;  /* answers with the file's bytes */
 extern const struct file_call_ops file_entry_ops; /* answers with the entry that the call told */
 const char *file_type_name(uint32_t mode);
 /* Content-Disposition and what keeps a browser from making a page of a sandbox's bytes. */

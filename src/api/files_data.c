@@ -19,6 +19,7 @@ static void guest_error(struct file_job *job, const char *what)
 static void read_on_record(struct file_call *c, const struct record *r, void *arg)
 {
 	struct file_job *job = arg;
+	const char *path = http_query(job->req, "path"); /* of another face it may be elsewhere */
 	uint64_t size = r->size;
 
 	(void)c;
@@ -31,7 +32,7 @@ static void read_on_record(struct file_call *c, const struct record *r, void *ar
 	/* Files of /proc and /sys have no size and yet content. */
 	job->left = r->size == 0 ? -1 : (int64_t)MIN(size, (uint64_t)INT64_MAX);
 	job->is_begun = true;
-	file_reply_headers(job->req, http_query(job->req, "path"), "");
+	file_reply_headers(job->req, path ? path : "file", "");
 	http_stream_start(job->req, 200, "application/octet-stream", job->left);
 	if (http_req_method(job->req) == HTTP_HEAD) {
 		file_call_cancel(take_ptr(job->call));
@@ -72,11 +73,12 @@ static void read_on_end(struct file_call *c, const struct err *err, bool is_trun
 		http_stream_end(job->req);
 }
 
+const struct file_call_ops file_read_ops = {
+	.on_record = read_on_record, .on_data = read_on_data, .on_end = read_on_end};
+
 int read_file(struct http_req *req, struct err *err)
 {
 	static const char *const allowed[] = {"path", "user", "offset", "length", NULL};
-	static const struct file_call_ops ops = {
-		.on_record = read_on_record, .on_data = read_on_data, .on_end = read_on_end};
 	struct start op = {.kind = START_FILE, .op = FILE_READ, .size = INT64_MAX};
 	struct file_job *job;
 	int r = file_query(req, allowed, &op, err);
@@ -89,7 +91,7 @@ int read_file(struct http_req *req, struct err *err)
 		return r;
 	if (http_query(req, "offset") || http_query(req, "length"))
 		op.flags |= FILE_RANGE;
-	r = file_job_start(req, &op, &ops, &job, err);
+	r = file_job_start(req, &op, &file_read_ops, &job, err);
 	if (r == 0 && op.flags & FILE_RANGE)
 		job->left = (int64_t)op.size;
 	if (r == 0)

@@ -37,8 +37,8 @@ static int on_drain(struct http_req *req, struct err *err)
 	return 0;
 }
 
-int file_job_begin(struct http_req *req, struct sandbox *s, const struct start *op,
-                   const struct file_call_ops *ops, struct file_job **ret, struct err *err)
+int file_job_start_in(struct http_req *req, struct sandbox *s, const struct start *op,
+                      const struct file_call_ops *ops, struct file_job **ret, struct err *err)
 {
 	struct file_job *job = xnew0(struct file_job);
 	int r;
@@ -66,7 +66,7 @@ int file_job_start(struct http_req *req, const struct start *op, const struct fi
 	struct sandbox *s;
 	int r = find_awake(req, &s, err);
 
-	return r != 0 ? r : file_job_begin(req, s, op, ops, ret, err);
+	return r != 0 ? r : file_job_start_in(req, s, op, ops, ret, err);
 }
 
 static void push_held(struct file_job *job)

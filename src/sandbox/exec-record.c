@@ -280,6 +280,20 @@ static void put_usage(const struct exec *e, struct json_writer *w)
 	json_close_object(w);
 }
 
+void exec_look(const struct exec *e, struct exec_facts *ret)
+{
+	*ret = (struct exec_facts){
+		.argv = e->argv,
+		.cwd = e->cwd,
+		.started_us = e->started_us ? e->started_us : e->created_us,
+		.ended_us = e->ended_us,
+		.is_cut = e->state == EXEC_EXITED && e->exit.how == 0,
+		.exit_code = e->exit.how == EXIT_CODE ? e->exit.value : 0,
+		.exit_signal = e->exit.how == EXIT_SIGNAL ? e->exit.value : 0,
+		.cause = e->cause,
+	};
+}
+
 void exec_to_json(const struct exec *e, struct json_writer *w, const char *name)
 {
 	bool is_over = exec_is_over(e);

@@ -39,18 +39,18 @@ const char *exec_id(const struct exec *e);
 enum exec_state exec_state(const struct exec *e);
 bool exec_is_over(const struct exec *e);  /* exited or failed */
 struct spool *exec_spool(struct exec *e); /* borrowed */
-uint32_t exec_pid(const struct exec *e);  /* inside; 0 = not known yet */
-bool exec_has_pty(const struct exec *e);
-const json_t *exec_argv(const struct exec *e); /* borrowed; NULL: it was given as a shell's words */
-const char *exec_cwd(const struct exec *e);    /* as asked for, or NULL */
-uint64_t exec_ended_us(const struct exec *e);  /* wall clock; 0 = it runs */
-/* How it ended, of one that is over; how 0: without a word of its agent, as its sandbox ended. */
-struct channel_exit;
-const struct channel_exit *exec_exit(const struct exec *e);
-enum end_cause exec_cause(const struct exec *e);
 /* Of one that exited; -1 where a signal or its sandbox ended it. */
 int exec_exit_code(const struct exec *e);
 const char *exec_why(const struct exec *e); /* in words, or NULL */
+struct exec_facts {                         /* strings and JSON are borrowed */
+	const json_t *argv;
+	const char *cwd;                 /* as it was asked for, or NULL */
+	uint64_t started_us, ended_us;   /* wall clock; 0 = not yet */
+	bool is_cut;                     /* it ended with its sandbox */
+	unsigned exit_code, exit_signal; /* of one that ended by itself; signal 0 = it exited */
+	enum end_cause cause;
+};
+void exec_look(const struct exec *e, struct exec_facts *ret);
 /* Failed: why it never ran (a code and sentence for the API). */
 const struct err *exec_failure(const struct exec *e);
 

@@ -114,7 +114,7 @@ must_check int sandbox_create(struct fleet *fleet, const char *project_id,
 /* Ends it; done when every host object is gone (also when it was stopping already). On a stopped
  * one: forgets it. */
 void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg);
-void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg); /* must be stopping */
+void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg); /* however it comes */
 /*
  * The three below: done as in create, with an err where it did not come to that.
  *
@@ -190,18 +190,6 @@ must_check int sandbox_forgotten_usage(struct fleet *fleet, const char *project_
 /* Bytes that passed between it and the network. */
 void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes);
 
-struct sandbox_facts {    /* of what clients are told, for those that say it otherwise; borrowed */
-	const char *name; /* "" = none */
-	const char *template;
-	const char *snapshot_id; /* "" = none */
-	const json_t *tags;
-	struct guest_limits limits;
-	uint64_t created_us, expires_us; /* wall clock; 0 = never */
-	uint64_t timeout_ms;
-	enum timeout_action on_timeout;
-	bool is_persistent, auto_resumes;
-};
-void sandbox_facts(const struct sandbox *s, struct sandbox_facts *ret);
 const char *sandbox_id(const struct sandbox *s);
 const json_t *sandbox_notes(const struct sandbox *s); /* borrowed; NULL = it has none */
 /* Other ones from now on; copied. */

@@ -33,9 +33,14 @@ void snapshot_free(struct snapshot *sn)
 	free(sn);
 }
 
-const char *snapshot_name(const struct snapshot *sn)
+uint64_t snapshot_bytes(const struct snapshot *sn)
 {
-	return sn->name;
+	return sn->bytes;
+}
+
+bool snapshot_is_usable(const struct snapshot *sn)
+{
+	return sn->is_there;
 }
 
 const char *snapshot_id(const struct snapshot *sn)
@@ -58,16 +63,15 @@ int snapshot_check_name(const struct fleet *fleet, const char *project_id, const
                         struct err *err)
 {
 	static const char ends[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
+	static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789.-";
 	size_t len = strlen(name);
 
-	/* What looks like an id is one. */
 	if (len < 1 || len > SNAPSHOT_NAME_MAX || strspn(name, inner) != len ||
-	    !strchr(ends, name[0]) || !strchr(ends, name[len - 1]) || id_is_valid(name, "sn"))
-		return err_field(err, "name",
-		                 "must have up to %d of a-z, 0-9, and -, _ and . inside, such as "
-		                 "'before-test'",
-		                 SNAPSHOT_NAME_MAX);
+	    !strchr(ends, name[0]) || !strchr(ends, name[len - 1]))
+		return err_field(
+			err, "name",
+			"must have up to %d of a-z, 0-9, - and . inside, such as 'before-test'",
+			SNAPSHOT_NAME_MAX);
 	if (snapshot_find(fleet, project_id, name)) {
 		(void)err_set(err, ERR_CONFLICT, 0, "name: a snapshot named '%s' exists already",
 		              name);

@@ -59,7 +59,8 @@ struct snapshot_filter {
 void snapshot_list(const struct fleet *fleet, const struct snapshot_filter *filter,
                    void (*fn)(const struct snapshot *sn, void *arg), void *arg, bool *ret_more);
 const char *snapshot_id(const struct snapshot *sn);
-const char *snapshot_name(const struct snapshot *sn); /* "" = none */
+uint64_t snapshot_bytes(const struct snapshot *sn); /* of its files */
+bool snapshot_is_usable(const struct snapshot *sn); /* its bytes are there, whole */
 void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const char *name);
 
 /*

@@ -19,6 +19,7 @@ static const char *const steps[] = {
 	store_schema_templates,
 	store_schema_builds,
 	store_schema_snapshots,
+	store_schema_faces,
 };
 /* clang-format on */
 
