@@ -3,17 +3,20 @@
 audit of the host around every test."""
 
 import os
+import shutil
 import uuid
 
 import pytest
 from cloche import Client
 
 from harness import audit
-from harness.daemon import SANDBOX_ENV, Daemon, end
+from harness.daemon import ROOT, SANDBOX_ENV, Daemon, end
 from harness.internet import Internet
+from harness.npm import NPM, run
 from harness.vm import MAKE_SUITE_TREE, VM_OPTIONS, Machines, give_kernel, make_template, need_vms
 from harness.walled import Walled
 
+TYPESCRIPT = ROOT / "sdk" / "typescript"
 # What the sandboxes that fixtures make are: vms start from a template that these tests make for them.
 ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
 TEMPLATE = {"jail": None, "vm": "suite"}[ENGINE]
@@ -157,6 +160,23 @@ def walled(request, walled_client, internet, engine):
         end(sandbox)
     for sandbox in taken:
         request.getfixturevalue("walled_machines").give(sandbox)
+
+
+@pytest.fixture(scope="session")
+def typescript_package(tmp_path_factory):
+    """The tarball of the TypeScript SDK that would be published."""
+    copy = tmp_path_factory.mktemp("sdk")
+    shutil.copytree(TYPESCRIPT, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules", "dist"))
+    run(*NPM, "ci", cwd=copy)
+    run(*NPM, "pack", cwd=copy)
+    (package,) = copy.glob("cloche-*.tgz")
+    return package
+
+
+@pytest.fixture
+def environment(daemon):
+    """Of programs that use the daemon as its users' do."""
+    return {**os.environ, "CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key}
 
 
 # The picture after a test is the one before the next, unless a fixture of several tests comes or goes in between.

@@ -22,12 +22,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
-PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos", "sdk"]
+PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos", "sdk", "compat"]
 # What runs side by side, the longest first. What is marked slow looks for no errors of memory.
 PYTHON_PASSES = [
     ("asan", ["functional"], ["-m", "not slow"]),
     ("plain", ["functional"], []),
-    ("plain", ["kernels", "security", "contract", "chaos", "sdk"], []),
+    ("plain", ["kernels", "security", "contract", "chaos", "sdk", "compat"], []),
 ]
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are looked for in the suite `leaks` alone: not in guests and daemons, which are killed, and where seccomp keeps LeakSanitizer from its work.

@@ -56,6 +56,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	size_t n_routes;
 	struct http_counts http;
 	struct mcp *mcp;             /* src/mcp, which stands on this */
+	struct vercel *vercel;       /* what that face keeps (compat/vercel/lodge.h) */
 	size_t held_bytes, held_max; /* by results of code calls, until they are sent */
 };
 

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct face *const faces[] = {&e2b_face};
+static const struct face *const faces[] = {&e2b_face, &vercel_face};
 
 /* All rows in one table, as the server looks through one. Rows do not change once it is made. */
 const struct http_route *compat_routes(size_t *ret_n)
@@ -23,6 +23,23 @@ const struct http_route *compat_routes(size_t *ret_n)
 	}
 	*ret_n = n;
 	return all;
+}
+
+int compat_open(struct api *api, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(faces); i++)
+		if (faces[i]->open)
+			r = faces[i]->open(api, err);
+	return r;
+}
+
+void compat_close(struct api *api)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(faces); i++)
+		if (faces[i]->close)
+			faces[i]->close(api);
 }
 
 static const struct face *face_of(const struct http_req *req)

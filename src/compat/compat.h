@@ -18,12 +18,17 @@ struct face {
 	size_t n_routes;
 	/* Whether a request that has no route, or none yet, is meant for it: by its path. */
 	bool (*owns)(const struct http_req *req);
-	http_fn divert;    /* as of struct http_app; NULL: it diverts nothing */
-	http_fn authorize; /* NULL: api_authorize() */
+	/* Once, when the fleet is ready and before the first request; NULL: it keeps nothing. */
+	int (*open)(struct api *api, struct err *err);
+	void (*close)(struct api *api); /* NULL likewise; also after an open that failed */
+	http_fn divert;                 /* as of struct http_app; NULL: it diverts nothing */
+	http_fn authorize;              /* NULL: api_authorize() */
 	void (*fail)(struct http_req *req, const struct err *err); /* answers with err */
 };
-extern const struct face e2b_face;
+extern const struct face e2b_face, vercel_face;
 
+must_check int compat_open(struct api *api, struct err *err);
+void compat_close(struct api *api);
 /* The hooks of struct http_app, native ones included. */
 const struct http_route *compat_routes(size_t *ret_n); /* of all faces; lives for good */
 int compat_divert(struct http_req *req, struct err *err);

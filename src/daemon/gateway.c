@@ -211,7 +211,7 @@ static void on_fleet_ready(struct loop *loop, void *arg)
 	if (g->is_stopping)
 		return;
 	image_settle(g->fleet, builds_need, g->builds);
-	if (listen_all(g, &err) < 0) {
+	if (compat_open(&g->api, &err) < 0 || listen_all(g, &err) < 0) {
 		child_report(g->control_fd, &err);
 		g->has_failed = true;
 		loop_stop(loop);
@@ -500,6 +500,7 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 static void take_down(struct gateway *g)
 {
 	http_server_free(g->server);
+	compat_close(&g->api);
 	builds_close(g->builds);
 	sources_done(&g->sources);
 	registries_done(&g->registries);

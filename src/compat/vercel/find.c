@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/find.h"
+
+#include "compat/vercel/wire.h"
+
+#include <string.h>
+
+struct vercel *vercel_of(const struct http_req *req)
+{
+	const struct api *api = http_app_arg(req);
+
+	return api->vercel;
+}
+
+const char *space_of(const struct http_req *req)
+{
+	const char *space = http_query(req, "projectId");
+
+	if (!space)
+		space = http_query(req, "project");
+	return space ? space : "";
+}
+
+struct lodge *lodge_find(struct vercel *v, const char *project_id, const char *space,
+                         const char *name)
+{
+	list_for_each (&v->lodges, struct lodge, b, link)
+		if (!b->is_doomed && strcmp(b->name, name) == 0 && strcmp(b->space, space) == 0 &&
+		    strcmp(b->project_id, project_id) == 0)
+			return b;
+	return NULL;
+}
+
+int find_lodge(struct http_req *req, struct lodge **ret, struct err *err)
+{
+	const char *name = http_param(req, "name");
+
+	*ret = lodge_find(vercel_of(req), caller_project(req), space_of(req), name);
+	if (*ret)
+		return 0;
+	return err_set(err, ERR_NOT_FOUND, 0, "no sandbox '%.128s'", name);
+}
+
+int find_session(struct http_req *req, struct stay **ret, struct err *err)
+{
+	const char *id = http_param(req, "session_id");
+
+	HASH_FIND_STR(vercel_of(req)->sessions, id, *ret);
+	if (*ret && strcmp((*ret)->lodge->project_id, caller_project(req)) == 0)
+		return 0;
+	return err_set(err, ERR_NOT_FOUND, 0, "no session '%.64s'", id);
+}
+
+static int refuse(struct http_req *req, int status, const char *code, const char *message)
+{
+	vercel_refuse(req, status, code, message);
+	return 1;
+}
+
+int find_running(struct http_req *req, struct stay **ret, struct sandbox **ret_native,
+                 struct err *err)
+{
+	struct stay *s;
+	int r = find_session(req, ret, err);
+
+	if (r < 0)
+		return r;
+	s = *ret;
+	if (s->is_over || s != lodge_stay(s->lodge))
+		return refuse(req, 410, "sandbox_stopped", "The sandbox has stopped.");
+	if (s->lodge->phase == LODGE_SNAPSHOTTING)
+		return refuse(req, 422, "sandbox_snapshotting",
+		              "A snapshot of the sandbox is being made.");
+	*ret_native = stay_sandbox(s);
+	if (!*ret_native || s->lodge->phase != LODGE_RUNNING)
+		return refuse(req, 422, "sandbox_stopping", "The sandbox is stopping.");
+	return 0;
+}
+
+int find_command(struct http_req *req, struct stay **ret_session, struct exec **ret,
+                 struct err *err)
+{
+	const char *id = http_param(req, "command_id");
+	struct sandbox *native;
+	int r = find_running(req, ret_session, &native, err);
+
+	if (r != 0)
+		return r;
+	*ret = exec_find(native, id);
+	return *ret ? 0 : err_set(err, ERR_NOT_FOUND, 0, "no command '%.64s'", id);
+}

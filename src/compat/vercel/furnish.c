@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Programs that were written for Vercel's sandboxes work in /vercel/sandbox, and have their own in
+ * /vercel/bin. Any template becomes such a place by a few directories, made once; from then on they
+ * are part of the lodge's files. What a create was filled with was put into the user's home, since
+ * nothing else was the user's to write to by then, and moves to where it is expected.
+ */
+#include "compat/vercel/lodge.h"
+#include "sandbox/files.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct furnishing {
+	struct fleet *fleet;
+	char sandbox_id[ID_SIZE], project_id[ID_SIZE];
+	char *owner, *target; /* target: what the source becomes, or NULL */
+	unsigned step;
+	furnish_fn done;
+	void *arg;
+};
+
+static void end(struct furnishing *f, const struct err *err)
+{
+	f->done(err, f->arg);
+	free(f->owner);
+	free(f->target);
+	free(f);
+}
+
+static void go_on(struct furnishing *f);
+
+static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+{
+	struct furnishing *f = arg;
+
+	(void)c;
+	(void)is_truncated;
+	f->step++;
+	if (err)
+		end(f, err);
+	else
+		go_on(f);
+}
+
+static void on_record(struct file_call *c, const struct record *r, void *arg)
+{
+	(void)c;
+	(void)r;
+	(void)arg;
+}
+
+/* The next one that is to be done; false: there is none. */
+static bool next_step(struct furnishing *f, struct start *ret)
+{
+	bool fills_home = f->target && strcmp(f->target, VERCEL_HOME) == 0;
+	const struct step {
+		enum file_op op; /* 0 = left out */
+		uint32_t flags;
+		const char *user, *path, *path2, *owner;
+	} steps[] = {
+		{FILE_MKDIR, FILE_PARENTS, "root", "/vercel"},
+		{FILE_CHOWN, 0, "root", "/vercel", NULL, f->owner},
+		{FILE_MKDIR, FILE_PARENTS, "", "/vercel/bin"},
+		{fills_home ? 0 : FILE_MKDIR, FILE_PARENTS, "", VERCEL_HOME},
+		{f->target ? FILE_MOVE : 0, 0, "", VERCEL_SOURCE, f->target},
+	};
+	const struct step *step;
+
+	while (f->step < ARRAY_SIZE(steps) && steps[f->step].op == 0)
+		f->step++;
+	if (f->step == ARRAY_SIZE(steps))
+		return false;
+	step = &steps[f->step];
+	*ret = (struct start){.kind = START_FILE,
+	                      .op = step->op,
+	                      .flags = step->flags,
+	                      .user = unconst(step->user),
+	                      .path = unconst(step->path),
+	                      .path2 = unconst(step->path2),
+	                      .owner = unconst(step->owner)};
+	return true;
+}
+
+static void go_on(struct furnishing *f)
+{
+	static const struct file_call_ops ops = {.on_record = on_record, .on_end = on_end};
+	struct sandbox *s = sandbox_find(f->fleet, f->project_id, f->sandbox_id);
+	struct file_call *call;
+	struct start op;
+	struct err err;
+
+	if (!next_step(f, &op)) {
+		end(f, NULL);
+		return;
+	}
+	if (!s)
+		(void)err_set(&err, ERR_GONE, 0, "the sandbox was deleted meanwhile");
+	if (!s || file_call_start(s, &op, &ops, f, &call, &err) < 0)
+		end(f, &err);
+}
+
+void furnish(struct sandbox *s, const char *owner, const char *repository, furnish_fn done,
+             void *arg)
+{
+	struct furnishing *f = xnew0(struct furnishing);
+
+	*f = (struct furnishing){.fleet = sandbox_fleet(s), .done = done, .arg = arg};
+	(void)snprintf(f->sandbox_id, sizeof(f->sandbox_id), "%s", sandbox_id(s));
+	(void)snprintf(f->project_id, sizeof(f->project_id), "%s", sandbox_project_id(s));
+	f->owner = xstrdup(owner);
+	if (repository)
+		f->target = repository[0] ? xasprintf(VERCEL_HOME "/%s", repository)
+		                          : xstrdup(VERCEL_HOME);
+	go_on(f);
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* The handlers that vercel.c puts into its table, by the file that has them. */
+#include "http/server.h"
+
+/* lodges.c */
+int vercel_create_lodge(struct http_req *req, struct err *err);
+int vercel_get_lodge(struct http_req *req, struct err *err);
+int vercel_list_lodges(struct http_req *req, struct err *err);
+int vercel_fork_lodge(struct http_req *req, struct err *err);
+/* lodges_change.c */
+int vercel_update_lodge(struct http_req *req, struct err *err);
+int vercel_delete_lodge(struct http_req *req, struct err *err);
+
+/* sessions.c */
+int vercel_list_sessions(struct http_req *req, struct err *err);
+int vercel_get_session(struct http_req *req, struct err *err);
+int vercel_stop_session(struct http_req *req, struct err *err);
+int vercel_snapshot_session(struct http_req *req, struct err *err);
+int vercel_extend_session(struct http_req *req, struct err *err);
+int vercel_set_policy(struct http_req *req, struct err *err);
+
+/* commands.c, command_stream.c */
+int vercel_run_command(struct http_req *req, struct err *err);
+int vercel_list_commands(struct http_req *req, struct err *err);
+int vercel_get_command(struct http_req *req, struct err *err);
+int vercel_kill_command(struct http_req *req, struct err *err);
+int vercel_get_logs(struct http_req *req, struct err *err);
+
+/* files.c */
+int vercel_write_files(struct http_req *req, struct err *err);
+int vercel_read_file(struct http_req *req, struct err *err);
+int vercel_make_directory(struct http_req *req, struct err *err);
+
+/* snapshots.c */
+int vercel_list_stills(struct http_req *req, struct err *err);
+int vercel_get_still(struct http_req *req, struct err *err);
+int vercel_delete_still(struct http_req *req, struct err *err);
+int vercel_get_tree(struct http_req *req, struct err *err);
+
+/* terminal.c */
+int vercel_open_terminal(struct http_req *req, struct err *err);

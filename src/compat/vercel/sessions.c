@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sessions: told, stopped, snapshotted, given more time or another policy. */
+#include "api/body.h"
+#include "api/find.h"
+#include "api/reply.h"
+
+#include "compat/vercel/handlers.h"
+#include "compat/vercel/policy.h"
+#include "compat/vercel/wire.h"
+#include "sandbox/network.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIST_DEFAULT 20
+#define LIST_MAX     50
+#define TIMEOUT_MAX  UINT64_C(86400000) /* of a session in all, as with theirs */
+
+static void put_item(struct json_writer *w, const void *object)
+{
+	put_session(w, NULL, object);
+}
+
+int vercel_list_sessions(struct http_req *req, struct err *err)
+{
+	struct vercel *v = vercel_of(req);
+	auto_free struct page_item *items = xnew0n(struct page_item, HASH_COUNT(v->sessions) + 1);
+	struct page_query q;
+	struct reply reply;
+	size_t n = 0;
+	int r = page_read(req, LIST_DEFAULT, LIST_MAX, &q, err);
+
+	if (r < 0)
+		return r;
+	list_for_each (&v->lodges, const struct lodge, b, link) {
+		if (strcmp(b->project_id, caller_project(req)) != 0 ||
+		    strcmp(b->space, space_of(req)) != 0 ||
+		    (q.name && strcmp(b->name, q.name) != 0))
+			continue;
+		list_for_each (&b->sessions, const struct stay, s, link)
+			items[n++] = (struct page_item){
+				.id = s->id, .object = s, .at_ms = s->requested_ms};
+	}
+	page_put(reply_begin(&reply), "sessions", &q, items, n, put_item);
+	return reply_send(&reply, req, 200, err);
+}
+
+int vercel_get_session(struct http_req *req, struct err *err)
+{
+	struct json_writer *w;
+	struct reply reply;
+	struct stay *s;
+	int r = find_session(req, &s, err);
+
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	put_session(w, "session", s);
+	put_routes(w, "routes", s->lodge);
+	return reply_send(&reply, req, 200, err);
+}
+
+/* A request that waits for its session to end, or for its policy; its client may leave. */
+struct waiting {
+	struct http_req *req; /* NULL: it has */
+	char session_id[ID_SIZE];
+	bool is_snapshot;
+};
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	(void)req;
+	(void)whole;
+	((struct waiting *)arg)->req = NULL;
+}
+
+static struct waiting *waiting_new(struct http_req *req, const struct stay *s)
+{
+	struct waiting *w = xnew0(struct waiting);
+
+	w->req = req;
+	memcpy(w->session_id, s->id, sizeof(w->session_id));
+	http_on_done(req, on_client_done, w);
+	return w;
+}
+
+static int reply_stopped(struct http_req *req, const struct stay *s, bool is_snapshot,
+                         struct err *err)
+{
+	const struct lodge *b = s->lodge;
+	const struct still *still =
+		b->still_id[0] ? still_find(b->vercel, b->project_id, b->still_id) : NULL;
+	struct json_writer *w;
+	struct reply reply;
+
+	if (is_snapshot && !still)
+		return err_set(err, ERR_INTERNAL, 0, "no snapshot could be made of the sandbox");
+	w = reply_begin(&reply);
+	put_session(w, "session", s);
+	if (!is_snapshot)
+		put_lodge(w, "sandbox", b);
+	if (still && strcmp(still->session_id, s->id) == 0)
+		put_still(w, "snapshot", still);
+	return reply_send(&reply, req, is_snapshot ? 201 : 200, err);
+}
+
+static void on_stopped(struct lodge *b, const struct err *err, void *arg)
+{
+	struct waiting w = *(struct waiting *)arg;
+	struct stay *s = NULL;
+	struct err failure;
+
+	free(arg);
+	if (!w.req)
+		return;
+	http_on_done(w.req, NULL, NULL);
+	if (b)
+		HASH_FIND_STR(b->vercel->sessions, w.session_id, s);
+	if (!s && !err) {
+		(void)err_set(&failure, ERR_NOT_FOUND, 0, "the session was deleted");
+		err = &failure;
+	}
+	if (err || reply_stopped(w.req, s, w.is_snapshot, &failure) < 0)
+		http_reply_err(w.req, err ? err : &failure);
+}
+
+int vercel_stop_session(struct http_req *req, struct err *err)
+{
+	const struct lodge_stop how = {0};
+	struct stay *s;
+	int r = find_session(req, &s, err);
+
+	if (r < 0)
+		return r;
+	if (s->is_over)
+		return reply_stopped(req, s, /* is_snapshot= */ false, err);
+	lodge_stop(s->lodge, &how, on_stopped, waiting_new(req, s));
+	return 0;
+}
+
+int vercel_snapshot_session(struct http_req *req, struct err *err)
+{
+	struct lodge_stop how = {.is_snapshot = true};
+	const struct json_field fields[] = {{"expiration", JSON_FIELD_U64, &how.expires_ms,
+	                                     .max = TIMEOUT_MS_MAX, .ret_given = &how.has_expiry}};
+	struct sandbox *native;
+	struct waiting *w;
+	struct stay *s;
+	int r = body_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+
+	if (r == 0)
+		r = find_running(req, &s, &native, err);
+	if (r != 0)
+		return r;
+	w = waiting_new(req, s);
+	w->is_snapshot = true;
+	lodge_stop(s->lodge, &how, on_stopped, w);
+	return 0;
+}
+
+static int reply_session(struct http_req *req, const struct stay *s, struct err *err)
+{
+	struct reply reply;
+
+	put_session(reply_begin(&reply), "session", s);
+	return reply_send(&reply, req, 200, err);
+}
+
+int vercel_extend_session(struct http_req *req, struct err *err)
+{
+	uint64_t ms = 0;
+	const struct json_field fields[] = {
+		{"duration", JSON_FIELD_U64, &ms, true, .min = 1, .max = TIMEOUT_MS_MAX}};
+	struct sandbox *native;
+	struct stay *s;
+	int r = find_running(req, &s, &native, err);
+
+	if (r != 0)
+		return r;
+	r = http_json(req) ? body_read(http_json(req), "", fields, ARRAY_SIZE(fields), err)
+	                   : err_field(err, "duration", "is missing");
+	if (r < 0)
+		return r;
+	r = s->timeout_ms + ms > TIMEOUT_MAX
+	            ? err_field(err, "duration", "a session lasts up to 24 hours")
+	            : sandbox_extend(native, ms, err);
+	if (r < 0 && err->code == ERR_INVALID_FIELD) {
+		vercel_refuse(req, 400, "sandbox_timeout_invalid", err->message);
+		return 1;
+	}
+	if (r < 0)
+		return r;
+	s->timeout_ms += ms;
+	s->lodge->updated_ms = vercel_now_ms();
+	lodge_note(s->lodge);
+	return reply_session(req, s, err);
+}
+
+static void on_policy(struct sandbox *native, const struct err *err, void *arg)
+{
+	struct waiting *w = arg;
+	struct http_req *req = w->req;
+	struct err failure;
+	struct stay *s;
+	char id[ID_SIZE];
+
+	(void)native;
+	memcpy(id, w->session_id, sizeof(id));
+	free(w);
+	if (!req)
+		return;
+	http_on_done(req, NULL, NULL);
+	HASH_FIND_STR(vercel_of(req)->sessions, id, s);
+	if (!s && !err) {
+		(void)err_set(&failure, ERR_NOT_FOUND, 0, "the session was deleted");
+		err = &failure;
+	}
+	if (err || reply_session(req, s, &failure) < 0)
+		http_reply_err(req, err ? err : &failure);
+}
+
+/* It is the lodge's from now on, and so that of later sessions. */
+static void keep_policy(struct lodge *b, json_t *theirs)
+{
+	json_decref(b->config.policy);
+	b->config.policy = theirs;
+	b->updated_ms = vercel_now_ms();
+	lodge_note(b);
+}
+
+int vercel_set_policy(struct http_req *req, struct err *err)
+{
+	auto_json json_t *theirs = NULL, *native_policy = NULL;
+	struct policy *policy = NULL;
+	struct sandbox *native;
+	struct waiting *w;
+	struct stay *s;
+	int r = find_running(req, &s, &native, err);
+
+	if (r != 0)
+		return r;
+	r = policy_read_theirs(http_json(req), &theirs, err);
+	if (r == 0)
+		r = policy_to_native(theirs, &native_policy, err);
+	if (r == 0)
+		r = network_read(native_policy, "networkPolicy", &policy, err);
+	if (r < 0)
+		return r;
+	w = waiting_new(req, s);
+	r = network_change(native, policy, on_policy, w, err);
+	if (r < 0) {
+		http_on_done(req, NULL, NULL);
+		free(w);
+		return r;
+	}
+	keep_policy(s->lodge, json_incref(theirs));
+	return 0;
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Snapshots of lodges: listed, told, deleted, and who comes from whom. */
+#include "api/find.h"
+#include "api/reply.h"
+
+#include "compat/vercel/handlers.h"
+#include "compat/vercel/wire.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIST_DEFAULT 20
+#define LIST_MAX     50
+#define TREE_MAX     10
+
+static void put_item(struct json_writer *w, const void *object)
+{
+	put_still(w, NULL, object);
+}
+
+static size_t count_stills(const struct vercel *v)
+{
+	size_t n = 0;
+
+	list_for_each (&v->stills, const struct still, still, link)
+		n++;
+	return n;
+}
+
+int vercel_list_stills(struct http_req *req, struct err *err)
+{
+	struct vercel *v = vercel_of(req);
+	auto_free struct page_item *items = xnew0n(struct page_item, count_stills(v) + 1);
+	struct page_query q;
+	struct reply reply;
+	size_t n = 0;
+	int r = page_read(req, LIST_DEFAULT, LIST_MAX, &q, err);
+
+	if (r < 0)
+		return r;
+	list_for_each (&v->stills, struct still, still, link) {
+		if (strcmp(still->project_id, caller_project(req)) != 0 ||
+		    strcmp(still->space, space_of(req)) != 0 ||
+		    (q.name && strcmp(still->lodge, q.name) != 0))
+			continue;
+		still_look(v, still);
+		items[n++] = (struct page_item){
+			.id = still->id, .object = still, .at_ms = still->created_ms};
+	}
+	page_put(reply_begin(&reply), "snapshots", &q, items, n, put_item);
+	return reply_send(&reply, req, 200, err);
+}
+
+static int find_still(const struct http_req *req, const char *theirs, struct still **ret,
+                      struct err *err)
+{
+	struct vercel *v = vercel_of(req);
+	char id[ID_SIZE];
+
+	still_id_in(theirs, id);
+	*ret = id[0] ? still_find(v, caller_project(req), id) : NULL;
+	if (!*ret)
+		return err_set(err, ERR_NOT_FOUND, 0, "no snapshot '%.64s'", theirs);
+	still_look(v, *ret);
+	return 0;
+}
+
+static int reply_still(struct http_req *req, const struct still *still, struct err *err)
+{
+	struct reply reply;
+
+	put_still(reply_begin(&reply), "snapshot", still);
+	return reply_send(&reply, req, 200, err);
+}
+
+int vercel_get_still(struct http_req *req, struct err *err)
+{
+	struct still *still;
+	int r = find_still(req, http_param(req, "snapshot_id"), &still, err);
+
+	return r < 0 ? r : reply_still(req, still, err);
+}
+
+int vercel_delete_still(struct http_req *req, struct err *err)
+{
+	struct still *still;
+	int r = find_still(req, http_param(req, "snapshot_id"), &still, err);
+
+	if (r == 0)
+		r = still_delete(vercel_of(req), still, err);
+	return r < 0 ? r : reply_still(req, still, err);
+}
+
+static struct still *parent_of(const struct vercel *v, const struct still *still)
+{
+	return still->parent_id[0] ? still_find(v, still->project_id, still->parent_id) : NULL;
+}
+
+/* The oldest that came from it. */
+static struct still *child_of(const struct vercel *v, const struct still *of)
+{
+	list_for_each (&v->stills, struct still, still, link)
+		if (strcmp(still->parent_id, of->id) == 0 &&
+		    strcmp(still->project_id, of->project_id) == 0)
+			return still;
+	return NULL;
+}
+
+/* One step of the way: the snapshot, and those that came from the same one. */
+static void put_node(struct json_writer *w, const char *name, const struct vercel *v,
+                     const struct still *node)
+{
+	uint64_t n = 1;
+	char count[24];
+
+	json_open_object(w, name);
+	put_still(w, "snapshot", node);
+	json_open_array(w, "siblings");
+	list_for_each (&v->stills, const struct still, still, link) {
+		if (still == node || !node->parent_id[0] ||
+		    strcmp(still->parent_id, node->parent_id) != 0 ||
+		    strcmp(still->project_id, node->project_id) != 0)
+			continue;
+		put_still(w, NULL, still);
+		n++;
+	}
+	json_close_array(w);
+	(void)snprintf(count, sizeof(count), "%" PRIu64, n);
+	json_put_str(w, "count", count);
+	json_close_object(w);
+}
+
+static void put_pagination(struct json_writer *w, uint64_t count, const struct still *next)
+{
+	char theirs[ID_SIZE];
+
+	json_open_object(w, "pagination");
+	json_put_u64(w, "count", count);
+	if (next) {
+		still_id_out(next->id, theirs);
+		json_put_str(w, "next", theirs);
+	} else {
+		json_put_null(w, "next");
+	}
+	json_close_object(w);
+}
+
+/* From a snapshot towards its ancestors, or along the first of its descendants. */
+int vercel_get_tree(struct http_req *req, struct err *err)
+{
+	const char *theirs = http_query(req, "snapshotId");
+	struct vercel *v = vercel_of(req);
+	struct json_writer *w;
+	struct page_query q;
+	struct reply reply;
+	struct still *still = NULL, *next;
+	uint64_t n = 0;
+	int r = page_read(req, TREE_MAX, TREE_MAX, &q, err);
+
+	if (r == 0)
+		r = theirs ? find_still(req, theirs, &still, err)
+		           : err_field(err, "snapshotId", "is missing");
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	put_node(w, "anchor", v, still);
+	json_open_array(w, "snapshots");
+	for (next = still; next && n < q.limit; n++) {
+		put_node(w, NULL, v, next);
+		next = q.is_ascending ? child_of(v, next) : parent_of(v, next);
+	}
+	json_close_array(w);
+	put_pagination(w, n, next);
+	return reply_send(&reply, req, 200, err);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What the handlers of Vercel's wire share: objects as their clients take them (an absent field is
+ * left out, never null; times are milliseconds since 1970), finding, and errors.
+ */
+#include "compat/vercel/lodge.h"
+
+struct exec;
+
+/* describe.c */
+void put_lodge(struct json_writer *w, const char *name, const struct lodge *b);
+void put_session(struct json_writer *w, const char *name, const struct stay *s);
+void put_routes(struct json_writer *w, const char *name, const struct lodge *b);
+void put_still(struct json_writer *w, const char *name, const struct still *still);
+/* is_first: of a stream: as it was when it began, whatever has become of it. */
+void put_command(struct json_writer *w, const char *name, const struct exec *e,
+                 const char *session_id, bool is_first);
+
+/* find.c: each answers itself where its reason has a word of its own, and returns 1 then. */
+struct vercel *vercel_of(const struct http_req *req);
+struct lodge *lodge_find(struct vercel *v, const char *project_id, const char *space,
+                         const char *name);
+must_check int find_lodge(struct http_req *req, struct lodge **ret, struct err *err);
+must_check int find_session(struct http_req *req, struct stay **ret, struct err *err);
+/* The same, and it runs. */
+must_check int find_running(struct http_req *req, struct stay **ret, struct sandbox **ret_native,
+                            struct err *err);
+must_check int find_command(struct http_req *req, struct stay **ret_session, struct exec **ret,
+                            struct err *err);
+const char *space_of(const struct http_req *req); /* Vercel's project, or "" */
+
+/* error.c */
+void vercel_refuse(struct http_req *req, int status, const char *code, const char *message);
+void vercel_fail(struct http_req *req, const struct err *err);
+
+/* body.c */
+/* As json_read(), but what is not in the table is left alone: their clients send more than that. */
+must_check int body_read(const json_t *object, const char *prefix, const struct json_field *fields,
+                         size_t n, struct err *err);
+enum body_kind { BODY_CREATE, BODY_FORK, BODY_UPDATE };
+struct lodge_body {
+	const char *name, *space, *snapshot_id; /* borrowed, or NULL */
+	json_t *source;                         /* as ours, owned; or NULL */
+	bool is_interactive;
+	bool has_ports, has_snapshot;
+};
+void lodge_body_done(struct lodge_body *b);
+/* Reads settings into *config, which has those that are not given. */
+must_check int body_read_lodge(const json_t *body, enum body_kind kind, struct lodge_config *config,
+                               struct lodge_body *ret, struct err *err);
+void lodge_config_default(struct lodge_config *c);
+void lodge_config_copy(struct lodge_config *to, const struct lodge_config *from);
+
+/* page.c: lists, page by page. */
+struct page_query {
+	const char *cursor, *sort_by, *name, *name_prefix, *tag;
+	bool is_ascending;
+	uint64_t limit;
+};
+must_check int page_read(const struct http_req *req, uint64_t limit_default, uint64_t limit_max,
+                         struct page_query *ret, struct err *err);
+/* One item of a list: what it is sorted by, and what a cursor knows it by. */
+struct page_item {
+	const char *id;
+	const void *object;
+	uint64_t at_ms;
+	const char *text; /* instead of at_ms, or NULL */
+	size_t place;     /* page_put()'s own */
+};
+/* Sorts, cuts and writes {name: [...], "pagination": {...}} into the open object. */
+void page_put(struct json_writer *w, const char *name, const struct page_query *q,
+              struct page_item *items, size_t n,
+              void (*put)(struct json_writer *w, const void *object));

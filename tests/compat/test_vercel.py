@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vercel's wire: their published client and command, pinned, led to a daemon by our shim; and what they would never send."""
+
+import gzip
+import http.client
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from harness.daemon import ROOT, Daemon
+from harness.npm import NPM, run
+
+HERE = Path(__file__).parent / "vercel"
+TABLE = ROOT / "src" / "compat" / "vercel" / "vercel.c"
+SUITES = sorted(p.name for p in HERE.glob("*.test.mjs"))
+BASE = "/vercel/api/v2/sandboxes"
+
+needs_npm = pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
+
+
+@pytest.fixture(scope="session")
+def project(typescript_package, tmp_path_factory):
+    """A project with their packages and our shim."""
+    path = tmp_path_factory.mktemp("vercel")
+    shutil.copytree(HERE, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    run(*NPM, "ci", cwd=path)
+    run(*NPM, "install", "--no-save", str(typescript_package), cwd=path)
+    return path
+
+
+@needs_npm
+@pytest.mark.parametrize("suite", SUITES)
+def test_their_client_finds_what_it_expects(project, environment, suite):
+    run("node", "--import", "cloche/vercel", "--test", suite, cwd=project, env=environment)
+
+
+@pytest.fixture
+def call(daemon):
+    """(status, body) of a call to the wire, with the admin's key unless it says otherwise."""
+
+    def call(method, path, body=None, key=daemon.key, **headers):
+        conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        auth = {"Authorization": f"Bearer {key}"} if key else {}
+        conn.request(method, path, data, {"Content-Type": "application/json", **auth, **{k.replace("_", "-"): v for k, v in headers.items()}})
+        reply = conn.getresponse()
+        text = reply.read()
+        conn.close()
+        return reply.status, json.loads(text) if text[:1] in b"{[" and text else text
+
+    return call
+
+
+@pytest.fixture
+def made(call):
+    """A sandbox as the wire tells it."""
+    status, reply = call("POST", BASE, {"persistent": False})
+    assert status == 200, reply
+    yield reply
+    call("DELETE", f"{BASE}/{reply['sandbox']['name']}")
+
+
+def routes():
+    """(method, path, scope) of each row of the face's table."""
+    text = TABLE.read_text()
+    words = dict(re.findall(r'^#define (\w+) +(.*".*")$', text, re.M))
+
+    def path_of(expression):
+        parts = re.findall(r'"([^"]*)"|(\w+)', expression)
+        return "".join(literal or path_of(words[name]) for literal, name in parts)
+
+    rows = re.findall(r"\{HTTP_(\w+), +([^,]+), +\w+, +HTTP_BODY_\w+, SCOPE_(\w+)", text)
+    return [(method, path_of(path), scope.lower()) for method, path, scope in rows]
+
+
+def filled(path):
+    return re.sub(r"\{\w+\}", "none", path)
+
+
+def test_the_table_of_routes_is_read_whole():
+    assert len(routes()) == TABLE.read_text().count("{HTTP_") >= 26
+
+
+def test_no_route_answers_without_a_key():
+    daemon = Daemon().start()  # of its own: failed tries are counted per caller, and lock it out
+    try:
+        statuses = set()
+        for method, path, _ in routes():
+            conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+            conn.request(method, filled(path), b"{}" if method != "GET" else None, {"Content-Type": "application/json"})
+            reply = conn.getresponse()
+            assert json.loads(reply.read())["error"]["message"]
+            statuses.add(reply.status)
+            conn.close()
+        assert statuses <= {401, 429} and 401 in statuses
+    finally:
+        daemon.stop()
+        daemon.remove()
+
+
+@pytest.mark.parametrize("row", [r for r in routes() if r[2] == "write"], ids=lambda r: f"{r[0]} {r[1]}")
+def test_a_key_that_may_only_read_changes_nothing(call, project_keys, row):
+    method, path, _ = row
+    status, _ = call(method, filled(path), {} if method in ("POST", "PATCH") else None, key=project_keys["read"])
+    assert status == 403
+
+
+def test_another_project_s_key_finds_nothing(call, made, project_keys):
+    other = project_keys["other"]
+    name, session = made["sandbox"]["name"], made["session"]["id"]
+    assert call("GET", f"{BASE}/{name}", key=other)[0] == 404
+    assert call("DELETE", f"{BASE}/{name}", key=other)[0] == 404
+    assert call("POST", f"{BASE}/{name}/fork", {}, key=other)[0] == 404
+    assert call("GET", BASE, key=other)[1]["sandboxes"] == []
+    assert call("GET", f"{BASE}/sessions", key=other)[1]["sessions"] == []
+    for method, path, body in [
+        ("GET", "", None),
+        ("POST", "/cmd", {"command": "true"}),
+        ("POST", "/fs/read", {"path": "/etc/passwd"}),
+        ("POST", "/fs/mkdir", {"path": "/tmp/x"}),
+        ("POST", "/stop", {}),
+        ("POST", "/snapshot", {}),
+        ("POST", "/interactive", {}),
+        ("POST", "/network-policy", {"mode": "allow-all"}),
+        ("POST", "/extend-timeout", {"duration": 1000}),
+    ]:
+        assert call(method, f"{BASE}/sessions/{session}{path}", body, key=other)[0] == 404, path
+    assert call("GET", f"{BASE}/{name}")[1]["sandbox"]["status"] == "running"
+
+
+HOSTILE = [
+    {"name": "../x"}, {"name": "a" * 129}, {"name": ""}, {"name": 7}, {"name": "snapshots"},
+    {"ports": [22]}, {"ports": [3000, 3000]}, {"ports": "3000"}, {"ports": list(range(2000, 2016))},
+    {"timeout": -1}, {"timeout": 1 << 63}, {"timeout": "5m"}, {"resources": {"vcpus": 0}}, {"resources": {"vcpus": 1e9}},
+    {"env": {"A=B": "x"}}, {"env": {"A": 1}}, {"tags": {"a": 1}}, {"tags": {str(i): "x" for i in range(6)}},
+    {"source": {"type": "git"}}, {"source": {"type": "ftp", "url": "ftp://x"}}, {"source": {"type": "git", "url": "file:///etc/passwd"}},
+    {"networkPolicy": {"mode": "wide-open"}}, {"networkPolicy": {"allow": [1]}}, {"networkPolicy": {"allow": ["a b"]}},
+    {"networkPolicy": {"subnets": {"allow": ["1.2.3.4/99"]}}}, {"networkPolicy": {"allow": {"x.example": [{"forwardURL": "javascript:x"}]}}},
+    {"networkPolicy": {"allow": {"x.example": [{"transform": [{"headers": {"Host": "y"}}]}]}}}, {"networkPolicy": [1]},
+    {"keepLastSnapshots": {"count": 0}}, {"keepLastSnapshots": 3}, {"mounts": {"/data": {"drive": "d"}}},
+]
+
+
+@pytest.mark.parametrize("body", HOSTILE, ids=lambda b: json.dumps(b)[:60])
+def test_what_is_wrong_in_a_create_is_refused_and_named(call, body):
+    status, reply = call("POST", BASE, body)
+    assert status == 400, reply
+    assert reply["error"]["code"] == "bad_request" and reply["error"]["message"]
+
+
+def test_unknown_fields_are_left_alone(call):
+    status, reply = call("POST", f"{BASE.replace('v2', 'v3')}", {"persistent": False, "__interactive": True, "newest": {"x": 1}, "env": {}})
+    assert status == 200 and reply["session"]["interactivePort"] > 0
+    assert call("DELETE", f"{BASE}/{reply['sandbox']['name']}")[0] == 200
+
+
+def test_an_archive_cannot_lead_out_of_what_its_user_may_write(call, made):
+    session = f"{BASE}/sessions/{made['session']['id']}"
+
+    def write(data, cwd="/"):
+        return call("POST", f"{session}/fs/write", data, Content_Type="application/gzip", X_Cwd=cwd)[0]
+
+    assert write(b"not gzip") == 400
+    assert write(gzip.compress(b"not tar" * 200)) == 400
+    assert write(gzip.compress(bytes(1024)), cwd="relative\0path") in (400, 404)
+    assert write(gzip.compress(bytes(1024))) == 200
+
+
+def test_a_terminal_s_token_opens_that_session_s_terminals_alone(call, made):
+    session = made["session"]["id"]
+    status, reply = call("POST", f"{BASE}/sessions/{session}/interactive", {})
+    path = "/" + reply["url"].split("/", 3)[3]
+    assert status == 200 and path == f"/vercel/terminal/{session}"
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13", "Sec_WebSocket_Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+    for wrong in (path, f"{path}?token=", f"{path}?token={reply['token'][:-1]}", f"{path}?token={reply['token']}x", f"{path}?token=vt_{'a' * 26}"):
+        assert call("GET", wrong, key=None, **upgrade)[0] == 401, wrong
+    assert call("GET", f"/vercel/terminal/sb_{'a' * 26}?token={reply['token']}", key=None, **upgrade)[0] == 401
+    assert call("GET", BASE, key=reply["token"])[0] in (401, 429)
+    assert call("GET", f"{path}?token={reply['token']}", key=None, **upgrade)[0] == 101  # the door is there
+    assert call("POST", f"{BASE}/sessions/{session}/stop", {})[0] == 200
+    assert call("GET", f"{path}?token={reply['token']}", key=None, **upgrade)[0] == 401
+
+
+def test_sandboxes_sessions_and_snapshots_outlive_the_daemon():
+    daemon = Daemon(rm=False).start()
+
+    def call(method, path, body=None):
+        conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+        conn.request(method, path, json.dumps(body) if body is not None else None,
+                     {"Content-Type": "application/json", "Authorization": f"Bearer {daemon.key}"})
+        reply = conn.getresponse()
+        text = reply.read()
+        conn.close()
+        return reply.status, json.loads(text) if text[:1] == b"{" else text
+
+    try:
+        ids = {}
+        for name in ("runs", "stopped"):
+            ids[name] = call("POST", BASE, {"name": name})[1]["session"]["id"]
+            assert call("POST", f"{BASE}/sessions/{ids[name]}/fs/mkdir", {"path": "kept"})[0] == 200
+        snapshot = call("POST", f"{BASE}/sessions/{ids['stopped']}/stop", {})[1]["snapshot"]["id"]
+        daemon.stop()
+        daemon.start()
+        assert call("GET", f"{BASE}/runs")[1]["sandbox"]["status"] == "running"
+        assert call("GET", f"{BASE}/stopped")[1]["sandbox"]["currentSnapshotId"] == snapshot
+        assert len(call("GET", f"{BASE}/sessions?name=stopped")[1]["sessions"]) == 1
+        assert [s["id"] for s in call("GET", f"{BASE}/snapshots")[1]["snapshots"]] == [snapshot]
+        status, resumed = call("GET", f"{BASE}/stopped?resume=true")
+        assert (status, resumed["resumed"], resumed["session"]["sourceSnapshotId"]) == (200, True, snapshot)
+        for session in (ids["runs"], resumed["session"]["id"]):
+            assert call("POST", f"{BASE}/sessions/{session}/fs/mkdir", {"path": "kept"})[0] == 400  # it is there
+        for name in ids:
+            assert call("DELETE", f"{BASE}/{name}?deleteOrphanSnapshots=true")[0] == 200
+    finally:
+        daemon.stop()
+        daemon.remove()
