@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python SDK as a package: its types, its spellings, and what notebooks show of it."""
 
+import shutil
 import subprocess
 import sys
 
@@ -114,3 +115,25 @@ def test_a_notebook_shows_what_there_is_and_runs_none_of_it():
     assert "<script>" not in bundle["text/html"] and 'sandbox=""' in bundle["text/html"] and "application/javascript" not in bundle
     whole = CodeResult(stdout_bytes=b"<i>\n", results=[png], error=CodeError("E", "m", ["Traceback <x>"]))._repr_html_()
     assert "&lt;i&gt;" in whole and "<img" in whole and "Traceback &lt;x&gt;" in whole
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """A directory with the package as pip installs it, and nothing else."""
+    copy, target = tmp_path_factory.mktemp("python"), tmp_path_factory.mktemp("installed")
+    shutil.copytree(PACKAGE.parent, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+    words = ["install", "--quiet", "--no-index", "--no-build-isolation", "--no-deps", "--no-compile", "--target", target, copy]
+    subprocess.run([sys.executable, "-m", "pip", *words], check=True, capture_output=True, timeout=120)
+    return target
+
+
+def snippets():
+    return [part.partition("```")[0] for part in (PACKAGE.parent / "README.md").read_text().split("```python\n")[1:]]
+
+
+@pytest.mark.parametrize("number", range(len(snippets())))
+def test_what_the_readme_shows_runs(installed, environment, number):
+    """By an interpreter that sees the standard library and the package alone."""
+    code = f"import sys; sys.path.insert(0, {str(installed)!r})\n" + snippets()[number]
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.strip(), done.stdout + done.stderr

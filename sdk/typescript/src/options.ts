@@ -45,6 +45,8 @@ export interface SandboxOptions {
   /** `onTimeout` happens when this long nothing ran in it. */
   idleTimeoutMs?: number;
   onTimeout?: "delete" | "stop" | "pause";
+  /** What happens when nothing ran in it for idleTimeoutMs, where that is not `onTimeout`. */
+  onIdle?: "delete" | "stop" | "pause";
   /** Its files outlive its end, and it goes on over them when it is next used. */
   persistent?: boolean;
   /** A call to it while it is paused resumes it. */
@@ -85,6 +87,8 @@ export class SandboxInfo {
   /** By the call that this came from. */
   readonly created: boolean;
   readonly resumed: boolean;
+  /** Where a paused one is: null while it is not. */
+  readonly pausedTo: "disk" | "memory" | null;
   /** That it was started from. */
   readonly snapshotId: string | null;
 
@@ -104,6 +108,7 @@ export class SandboxInfo {
     this.resumes = raw["resumes"] ?? 0;
     this.created = raw["created"] ?? false;
     this.resumed = raw["resumed"] ?? false;
+    this.pausedTo = raw["paused_to"] ?? null;
     this.snapshotId = raw["snapshot_id"] ?? null;
   }
 }
@@ -129,6 +134,7 @@ export function createBody(options: SandboxOptions): Json {
     timeout_ms: options.lifetimeMs,
     idle_timeout_ms: options.idleTimeoutMs,
     on_timeout: options.onTimeout,
+    on_idle: options.onIdle,
     persistent: options.persistent,
     auto_resume: options.autoResume,
     engine: options.engine,

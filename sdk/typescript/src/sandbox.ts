@@ -179,18 +179,27 @@ export class Sandbox {
 
   /** Changes what is given; `lifetimeMs` is counted from now. */
   update(
-    options: Pick<SandboxOptions, "name" | "tags" | "env" | "limits" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "autoResume">,
+    options: Pick<SandboxOptions, "name" | "tags" | "env" | "limits" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "onIdle" | "autoResume">,
   ): Promise<SandboxInfo> {
     return this.change("PATCH", [], { body: createBody(options) });
   }
 
-  /** Stops all processes where they are; resume() lets them go on. */
-  pause(): Promise<SandboxInfo> {
-    return this.change("POST", ["pause"], { timeoutMs: FOREVER });
+  /**
+   * Stops all processes where they are; resume() or the next call lets them go on. `to` is "disk": processes, memory and files
+   * are saved, nothing stays in memory, and it outlives the machine's restart; or "memory", at once, which only autoResume lets
+   * a call end. By default to disk where that can be done: `info.pausedTo` tells. A TCP connection that is open is found closed
+   * with `onConnection: "close"`, else it keeps it from the disk.
+   */
+  pause(options: { to?: "disk" | "memory"; onConnection?: "refuse" | "close" } = {}): Promise<SandboxInfo> {
+    const body = { to: options.to, on_connection: options.onConnection };
+    return this.change("POST", ["pause"], { body, timeoutMs: FOREVER });
   }
-  /** Lets a paused one go on, or starts a stopped persistent one over its files. */
-  resume(): Promise<SandboxInfo> {
-    return this.change("POST", ["resume"], { timeoutMs: FOREVER });
+  /**
+   * Lets a paused one go on, or starts a stopped persistent one over its files. With `memory: false` one that is paused on disk
+   * is started over its files, too: its programs are lost.
+   */
+  resume(options: { memory?: boolean } = {}): Promise<SandboxInfo> {
+    return this.change("POST", ["resume"], { body: { memory: options.memory }, timeoutMs: FOREVER });
   }
   /** Ends all processes. The files of a persistent one stay, any other has ended with this. */
   stop(): Promise<SandboxInfo> {

@@ -97,7 +97,7 @@ TABLE = [
     row("sandbox.rollback", of("saved.id"), show=["state"], gives={"state": "running"}),
     row("sandbox.files.read_text", "d/a.txt", gives="text!"),
     row("client.delete_snapshot", of("saved.id")),
-    row("sandbox.pause", show=["state"], gives={"state": "paused"}),
+    row("sandbox.pause", to="memory", show=["state", "paused_to"], gives={"state": "paused", "paused_to": "memory"}),
     row("sandbox.resume", show=["state"], gives={"state": "running"}),
     row("sandbox.refresh", show=["state", "persistent", "ended"], gives={"state": "running", "persistent": False, "ended": None}),
     row("Sandbox.get", of("sandbox.id"), client=of("client"), show=["id"]),
