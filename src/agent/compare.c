@@ -14,6 +14,7 @@
 
 #include "agent/files.h"
 #include "agent/listing.h"
+#include "agent/staging.h"
 #include "base/buf.h"
 #include "proto/trust.h"
 
@@ -42,15 +43,17 @@ struct node { /* a name in there */
 struct compare {
 	const struct compare_ops *ops;
 	void *arg;
-	int old, ours; /* which sides; the same: there are two only */
+	int old, ours; /* which sides; the same: two are compared */
+	int third;     /* the third's, whatever is compared; OLD where there is none */
 	struct buf path;
 };
 
 /* What a start or the network wall writes anew in each sandbox. */
 static bool is_own(const char *path)
 {
-	static const char *const own[] = {"/etc/hostname", "/etc/hosts", "/etc/machine-id",
-	                                  TRUST_BUNDLE, TRUST_OWN};
+	static const char *const own[] = {"/etc/hostname",     "/etc/hosts", "/etc/machine-id",
+	                                  TRUST_BUNDLE,        TRUST_OWN,    "/" STAGING_NAME,
+	                                  "/usr/" STAGING_NAME};
 
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
 		if (strcmp(path, own[i]) == 0)
@@ -200,7 +203,7 @@ static int tell(struct compare *c, const struct node *n, uint32_t changes, struc
 	                          .changes = changes,
 	                          .old = &n->at[c->old],
 	                          .now = &n->at[THEIRS],
-	                          .ours = &n->at[c->ours]};
+	                          .ours = &n->at[c->third]};
 
 	return changes ? c->ops->on_change(&ch, c->arg, err) : 0;
 }
@@ -332,6 +335,7 @@ int compare_run(const char *shown, const struct compare_ops *ops, void *arg, str
 	                    .arg = arg,
 	                    .old = OLD,
 	                    .ours = has_ours ? OURS : OLD,
+	                    .third = has_ours ? OURS : OLD,
 	                    .path = BUF_INIT(RECORD_PATH_MAX)};
 	int r;
 

@@ -20,7 +20,7 @@ struct change {
 	const char *path; /* from "/" */
 	uint32_t changes; /* CHANGE_… */
 	const struct thing *old, *now;
-	const struct thing *ours; /* the third's; *old where there is none */
+	const struct thing *ours; /* the third's; the first's where there is none */
 };
 
 struct compare_ops {

@@ -138,13 +138,17 @@ static int op_symlink(struct file_call *call, struct err *err)
 }
 
 static int (*const ops[])(struct file_call *call, struct err *err) = {
-	[FILE_READ] = op_read,       [FILE_WRITE] = op_write,       [FILE_STAT] = op_stat,
-	[FILE_LIST] = op_list,       [FILE_MKDIR] = op_mkdir,       [FILE_MOVE] = op_move,
-	[FILE_COPY] = op_copy,       [FILE_REMOVE] = op_remove,     [FILE_CHMOD] = op_chmod,
-	[FILE_CHOWN] = op_chown,     [FILE_SYMLINK] = op_symlink,   [FILE_TAR_OUT] = op_tar_out,
-	[FILE_TAR_IN] = op_tar_in,   [FILE_WATCH] = op_watch,       [FILE_TRUST] = op_trust,
-	[FILE_ROOT_IN] = op_root_in, [FILE_ROOT_OUT] = op_root_out, [FILE_DIAL] = op_dial,
-	[FILE_COMPARE] = op_compare,
+	[FILE_READ] = op_read,           [FILE_WRITE] = op_write,
+	[FILE_STAT] = op_stat,           [FILE_LIST] = op_list,
+	[FILE_MKDIR] = op_mkdir,         [FILE_MOVE] = op_move,
+	[FILE_COPY] = op_copy,           [FILE_REMOVE] = op_remove,
+	[FILE_CHMOD] = op_chmod,         [FILE_CHOWN] = op_chown,
+	[FILE_SYMLINK] = op_symlink,     [FILE_TAR_OUT] = op_tar_out,
+	[FILE_TAR_IN] = op_tar_in,       [FILE_WATCH] = op_watch,
+	[FILE_TRUST] = op_trust,         [FILE_ROOT_IN] = op_root_in,
+	[FILE_ROOT_OUT] = op_root_out,   [FILE_DIAL] = op_dial,
+	[FILE_COMPARE] = op_compare,     [FILE_BUNDLE_OUT] = op_bundle_out,
+	[FILE_BUNDLE_IN] = op_bundle_in,
 };
 static_assert(ARRAY_SIZE(ops) == FILE_OP_COUNT, "an operation has no row");
 

@@ -50,3 +50,5 @@ int op_root_in(struct file_call *call, struct err *err);
 int op_root_out(struct file_call *call, struct err *err);
 int op_dial(struct file_call *call, struct err *err);
 int op_compare(struct file_call *call, struct err *err);
+int op_bundle_out(struct file_call *call, struct err *err);
+int op_bundle_in(struct file_call *call, struct err *err);

@@ -180,11 +180,12 @@ static ssize_t list_attributes(const struct thing *t, char *names)
 	return n < 0 && errno != EOPNOTSUPP ? -errno : MAX(n, (ssize_t)0);
 }
 
-static bool is_kept_attribute(const char *name)
+bool thing_keeps_attribute(const char *name)
 {
 	return (strncmp(name, "user.", 5) == 0 &&
 	        strncmp(name, OVERLAY_MARKS, sizeof(OVERLAY_MARKS) - 1) != 0) ||
-	       strncmp(name, "system.posix_acl_", 17) == 0;
+	       strcmp(name, "system.posix_acl_access") == 0 ||
+	       strcmp(name, "system.posix_acl_default") == 0;
 }
 
 static ssize_t read_attribute(const struct thing *t, const char *name, char *value)
@@ -205,7 +206,7 @@ static bool has_attributes(const struct thing *a, const struct thing *b, const c
 	for (const char *name = names; name < names + len; name += strlen(name) + 1) {
 		ssize_t xn, yn;
 
-		if (!is_kept_attribute(name))
+		if (!thing_keeps_attribute(name))
 			continue;
 		n++;
 		xn = read_attribute(a, name, x);
@@ -222,7 +223,7 @@ static size_t count_kept(const char *names, size_t len)
 	size_t n = 0;
 
 	for (const char *name = names; name < names + len; name += strlen(name) + 1)
-		n += is_kept_attribute(name);
+		n += thing_keeps_attribute(name);
 	return n;
 }
 

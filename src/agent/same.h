@@ -24,6 +24,9 @@ static inline bool thing_is_dir(const struct thing *t)
 	return t->is_there && S_ISDIR(t->st.st_mode);
 }
 
+/* Is an extended attribute the file's own, and not the overlay's or a privilege's? */
+bool thing_keeps_attribute(const char *name);
+
 /* What the caller knows of two things before they are looked at. */
 enum kinship {
 	KIN_NONE,

@@ -105,6 +105,9 @@ int explain_network(struct http_req *req, struct err *err);
 int list_network_decisions(struct http_req *req, struct err *err);
 int suggest_network(struct http_req *req, struct err *err);
 
+/* apply.c */
+int apply_changes(struct http_req *req, struct err *err);
+
 /* diff.c */
 int get_diff(struct http_req *req, struct err *err);
 

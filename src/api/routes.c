@@ -41,6 +41,7 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    SNAPSHOT "/tree",   get_snapshot_tree, HTTP_BODY_NONE,  SCOPE_READ},
 
 	{HTTP_GET,    "/v1/diff",         get_diff,         HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_POST,   SANDBOX "/apply",   apply_changes,    HTTP_BODY_JSON,   SCOPE_WRITE},
 
 	{HTTP_GET,    SANDBOX "/usage",   get_sandbox_usage, HTTP_BODY_NONE,  SCOPE_READ},
 

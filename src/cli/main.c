@@ -37,6 +37,7 @@ static const struct {
 	{"fork",    cmd_fork,       "make sandboxes that go on from what one is now"},
 	{"rollback", cmd_rollback,  "bring a sandbox back to a snapshot"},
 	{"diff",    cmd_diff,       "tell what differs between two snapshots or sandboxes"},
+	{"apply",   cmd_apply,      "bring a fork's changes to its parent"},
 	{"tree",    cmd_tree,       "draw which sandbox comes from which"},
 	{"network", cmd_network,    "show, change, explain and suggest what a sandbox may reach"},
 	{"top",     cmd_top,        "show what running sandboxes use, live"},

@@ -50,6 +50,10 @@ enum file_op {
 	                  count of bytes when the other side has ended */
 	FILE_COMPARE,  /* the snapshots shown in path: a RECORD_CHANGE for each path in which they
 	                  differ; `limit` at most */
+	FILE_BUNDLE_OUT, /* the same changes as a bundle (bundle.h); text from INPUT goes in front
+	                  */
+	FILE_BUNDLE_IN,  /* a bundle from INPUT, into the root path: all of it is there before the
+	                    first file changes; one RECORD_COUNT */
 	FILE_OP_COUNT,
 };
 
@@ -61,12 +65,14 @@ enum {
 	FILE_MISSING_OK = 1U << 4, /* remove: absent is fine */
 	FILE_GZIP = 1U << 5,
 	FILE_ZSTD = 1U << 6,
-	FILE_FOLLOW = 1U << 7, /* stat: what the link points to */
-	FILE_RANGE = 1U << 8,  /* read: offset and size are given */
-	FILE_MODE = 1U << 9,   /* mkdir, write: mode is given */
-	FILE_PATCH = 1U << 10, /* compare: with what changed in texts */
+	FILE_FOLLOW = 1U << 7,   /* stat: what the link points to */
+	FILE_RANGE = 1U << 8,    /* read: offset and size are given */
+	FILE_MODE = 1U << 9,     /* mkdir, write: mode is given */
+	FILE_PATCH = 1U << 10,   /* compare: with what changed in texts */
+	FILE_THEIRS = 1U << 11,  /* bundle out: with what the third has changed, too */
+	FILE_CHECKED = 1U << 12, /* bundle out: each path has to be what it was in the third */
 };
-#define FILE_FLAGS_ALL ((1U << 11) - 1)
+#define FILE_FLAGS_ALL ((1U << 13) - 1)
 
 struct start {
 	enum start_kind kind;

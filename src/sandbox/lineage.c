@@ -133,3 +133,38 @@ void lineage_to_json(const struct fleet *fleet, const char *project_id, const ch
 		free(n);
 	}
 }
+
+#define STEPS_MAX 1000 /* of generations; no line is longer, and none goes in a circle */
+
+/* The one that a snapshot's source was started from, or NULL. */
+static const struct snapshot *before(const struct fleet *fleet, const struct snapshot *sn)
+{
+	return sn->origin_id[0] ? snapshot_find(fleet, sn->project_id, sn->origin_id) : NULL;
+}
+
+static bool comes_from(const struct sandbox *s, const struct snapshot *sn)
+{
+	const struct snapshot *at =
+		s->snapshot_id[0] ? snapshot_find(s->fleet, s->project_id, s->snapshot_id) : NULL;
+
+	if (strcmp(sn->source_id, s->id) == 0)
+		return true;
+	for (size_t i = 0; at && i < STEPS_MAX; at = before(s->fleet, at), i++)
+		if (at == sn)
+			return true;
+	return false;
+}
+
+const char *lineage_common(struct fleet *fleet, const char *project_id, const char *id_or_name,
+                           const struct sandbox *other)
+{
+	const struct sandbox *s = sandbox_find(fleet, project_id, id_or_name);
+	const struct snapshot *at = snapshot_find(fleet, project_id, id_or_name);
+
+	if (s)
+		at = s->snapshot_id[0] ? snapshot_find(fleet, project_id, s->snapshot_id) : NULL;
+	for (size_t i = 0; at && i < STEPS_MAX; at = before(fleet, at), i++)
+		if (at->is_there && comes_from(other, at))
+			return at->id;
+	return NULL;
+}

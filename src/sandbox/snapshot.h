@@ -81,6 +81,10 @@ void snapshot_release(struct snapshot_hold *h); /* NULL is fine */
 const char *snapshot_hold_id(const struct snapshot_hold *h); /* of the snapshot */
 const struct digest *snapshot_hold_image(const struct snapshot_hold *h);
 
+/* The latest snapshot that a sandbox or snapshot and another sandbox both come from: of the other one,
+ * or one that it was started from, too. NULL: there is none any more. */
+const char *lineage_common(struct fleet *fleet, const char *project_id, const char *id_or_name,
+                           const struct sandbox *other);
 /* All that a sandbox or snapshot comes from and all that came from that: {root_id, nodes} of
  * {kind, id, name, state, parent_id, created_us, bytes}; parents come before their children. */
 void lineage_to_json(const struct fleet *fleet, const char *project_id, const char *id,

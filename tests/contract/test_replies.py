@@ -246,6 +246,18 @@ def roll_back_sandbox(api, box):
     api("delete_snapshot", snapshot=made["id"])
 
 
+def apply_changes(api, box):
+    made = api("fork_sandbox", id=box.id, body={"memory": False})[1]["sandboxes"][0]["id"]
+    status, _ = api("create_exec", id=made, body={"shell": "echo fork > a"})
+    status, done = api("apply_changes", id=box.id, body={"from": made})
+    assert (status, done["applied"], done["changes"]) == (200, True, 1)
+    api("create_exec", id=made, body={"shell": "echo again > a"})
+    box.run("echo own > a")
+    status, done = api("apply_changes", id=box.id, body={"from": made})
+    assert (status, done["applied"], [c["path"] for c in done["conflicts"]]) == (200, False, ["/home/user/a"])
+    api("delete_sandbox", id=made)
+
+
 def get_diff(api, box):
     made = api("create_snapshot", id=box.id, body={})[1]
     box.run("echo a > a; chmod 700 .")

@@ -81,7 +81,7 @@ def change(path):
         os.utime(path, ns=(10**18, 10**18 + rng.randrange(10**9)), follow_symlinks=False)
     elif what == 6:
         target = place()
-        if os.path.dirname(target).startswith(path) or target.split("/")[1] != path.split("/")[1] or path == target or target.startswith(path + "/"):
+        if os.path.dirname(target).startswith(path) or target.split("/")[1] != path.split("/")[1] or path == target or target.startswith(path + "/") or path.startswith(target + "/"):
             return
         remove(target)
         shutil.move(path, target)

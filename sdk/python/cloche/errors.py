@@ -58,6 +58,17 @@ class ForkError(ClocheError):
         self.failed = failed
 
 
+class ApplyConflict(ClocheError):
+    """Both sides have changed the same paths: nothing was applied. `conflicts` are those paths as changes, `count` is how many there are."""
+
+    code = "conflict"
+
+    def __init__(self, conflicts: List[Dict[str, Any]], count: int) -> None:
+        super().__init__(f"{count} paths were changed on both sides, such as {conflicts[0]['path']}; nothing was applied")
+        self.conflicts = conflicts
+        self.count = count
+
+
 class BadRequest(ClocheError):
     code = "bad_request"
 

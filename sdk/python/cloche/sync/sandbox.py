@@ -278,6 +278,20 @@ class Sandbox(Runs, Reach):
         self.open()
         return self.client.diff(other, self.id, patch=patch, limit=limit)
 
+    def apply(
+        self, fork: Union[str, "Sandbox"], *, on_conflict: Optional[str] = None, base: Optional[str] = None
+    ) -> Json:
+        """Brings what a fork (or a snapshot, by id or name) has changed to this sandbox: {applied, changes, conflict_count, conflicts}.
+
+        What both have changed since the snapshot that they have in common (or `base`) is a conflict: then nothing is applied and
+        ApplyConflict tells the paths, unless `on_conflict` is "skip" (all but those) or "theirs" (the fork's files win).
+        """
+        body = {"from": fork if isinstance(fork, str) else fork.id, "on_conflict": on_conflict, "base": base}
+        result = self._call("POST", ["apply"], body=body, timeout=FOREVER)
+        if not result["applied"]:
+            raise errors.ApplyConflict(result["conflicts"], result["conflict_count"])
+        return result
+
     def rollback(self, snapshot: str) -> SandboxInfo:
         """Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files."""
         return self._change("POST", ("rollback",), body={"snapshot": snapshot}, timeout=FOREVER)

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a fork has changed, brought to its parent: three ways, against the snapshot that both come
+ * from. A path that the fork has changed and the parent has not becomes the fork's; one that both
+ * have changed, and not to the same, is a conflict.
+ *
+ * Both are taken as they are at the call. The parent goes on meanwhile: all that comes is inside,
+ * and each path is looked at again, before the first one changes; from there on path after path
+ * does, within moments, but not as one. What then fails leaves the paths that were done.
+ */
+#include "build/build.h"
+#include "sandbox/files.h"
+
+struct apply;
+
+enum apply_policy {
+	APPLY_FAIL,   /* a conflict: nothing is applied */
+	APPLY_SKIP,   /* all but the conflicts */
+	APPLY_THEIRS, /* the fork's files win */
+	APPLY_POLICY_COUNT
+};
+const char *apply_policy_name(enum apply_policy policy);
+
+struct apply_result {
+	bool is_applied;
+	uint64_t changes;   /* paths that the fork has changed */
+	uint64_t conflicts; /* of those, that the parent has, too */
+};
+
+struct apply_spec {         /* borrowed for the call */
+	struct sandbox *to; /* it runs */
+	const char *from;   /* id or name of a sandbox or snapshot of the same project */
+	const char *base;   /* of a snapshot; NULL: the latest that both come from */
+	enum apply_policy policy;
+};
+struct apply_ops {
+	void (*on_conflict)(const struct record *r, void *arg); /* each */
+	/* Once, unless apply_leave() came first; exactly one is NULL. */
+	void (*on_end)(const struct apply_result *result, const struct err *err, void *arg);
+};
+must_check int apply_start(struct builds *bs, const struct apply_spec *spec,
+                           const struct apply_ops *ops, void *arg, struct apply **ret,
+                           struct err *err);
+void apply_leave(struct apply *a); /* whoever asked is gone: what has not begun does not */
