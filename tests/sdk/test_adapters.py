@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from harness.cli import CLOCHE
 from harness.npm import NPM, run
 
 HERE = Path(__file__).parent / "adapters"
@@ -25,3 +26,7 @@ def project(typescript_package, tmp_path_factory):
 @pytest.mark.parametrize("framework", ["ai-sdk", "anthropic", "openai-agents"])
 def test_a_framework_s_model_runs_code_in_a_sandbox(project, environment, framework):
     run("node", "--test", f"{framework}.test.mjs", cwd=project, env=environment)
+
+
+def test_the_official_mcp_client_lists_and_calls_tools(project, environment):
+    run("node", "--test", "mcp.test.mjs", cwd=project, env={**environment, "CLOCHE": CLOCHE})

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python SDK's adapters in frameworks that bring much along: each runs in a process of its own, with the packages of
+frameworks/requirements.txt in a directory of their own, so that no other suite meets their plugins."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent / "frameworks"
+
+
+@pytest.fixture(scope="session")
+def frameworks(tmp_path_factory):
+    path = tmp_path_factory.mktemp("frameworks")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps", "--no-compile", "--target", str(path)]
+    done = subprocess.run([*pip, "-r", str(HERE / "requirements.txt")], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return path
+
+
+@pytest.mark.parametrize("name", ["deepagents", "smolagents"])
+def test_a_framework_s_agent_works_in_a_sandbox(frameworks, environment, name):
+    path = os.pathsep.join([str(frameworks), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    words = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(HERE), "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin",
+             "-o", "asyncio_mode=auto", "-W", "ignore", str(HERE / f"check_{name}.py")]
+    env = {**environment, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(words, env=env, cwd=frameworks, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-6000:]
