@@ -10,6 +10,7 @@
 import { CodeTool, type CodeToolOptions, DESCRIPTION, schemaOf } from "./code-tool.js";
 
 export type { CodeToolOptions } from "./code-tool.js";
+export { clocheSandboxSession, type SandboxSession, type SessionProcess } from "./sandbox-session.js";
 
 export interface RunCodeTool {
   type: undefined;

@@ -22,7 +22,7 @@ TIMED_OUT = 124
 SHELL = ["/bin/sh", "-c", 'exec 2>&1; eval "$1"', "sh"]
 
 
-class ClocheBackend(BaseSandbox):
+class ClocheBackend(BaseSandbox):  # type: ignore[misc]
     """`sandbox` is one of yours, which stays open; without it one is made by `fields` (of Sandbox.create()), and close() ends
     it. `timeout`: of a command that brings none, in seconds."""
 

@@ -21,7 +21,7 @@ from ..code import CodeResult, Result
 from ..sync.sandbox import Sandbox
 
 
-class ClocheExecutor(RemotePythonExecutor):
+class ClocheExecutor(RemotePythonExecutor):  # type: ignore[misc]
     """`sandbox` is one of yours, which stays open; without it one is made by `fields` (of Sandbox.create()), and cleanup()
     ends it. Packages that tools ask for are installed by pip inside, for which the sandbox's network has to allow it; those
     that the template has need nothing."""
