@@ -23,7 +23,7 @@ def project(typescript_package, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("framework", ["ai-sdk", "anthropic", "openai-agents", "sandbox-session"])
+@pytest.mark.parametrize("framework", ["ai-sdk", "anthropic", "anthropic-toolset", "openai-agents", "openai-sandbox", "sandbox-session"])
 def test_a_framework_s_model_runs_code_in_a_sandbox(project, environment, framework):
     run("node", "--test", f"{framework}.test.mjs", cwd=project, env=environment)
 

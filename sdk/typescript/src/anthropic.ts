@@ -13,6 +13,8 @@ import type { CodeResult } from "./code.js";
 import { ClocheError } from "./errors.js";
 import type { Sandbox } from "./sandbox.js";
 
+export { agentToolset, type RunnableTool } from "./anthropic-toolset.js";
+
 /** For `tools` of a request: the model may run code in Python, JavaScript and bash. */
 export function runCodeTool(options: { name?: string; description?: string; allowedCallers?: string[] } = {}) {
   const { name = "run_code", description = DESCRIPTION, allowedCallers } = options;

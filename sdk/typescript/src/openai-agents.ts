@@ -7,6 +7,7 @@
 import { CodeTool, type CodeToolOptions, DESCRIPTION, schemaOf } from "./code-tool.js";
 
 export type { CodeToolOptions } from "./code-tool.js";
+export { ClocheSandboxSession, clocheSandboxClient, type ClocheSessionState } from "./openai-sandbox.js";
 
 export function clocheCodeInterpreter(options: CodeToolOptions & { name?: string; description?: string } = {}): any {
   const { name = "run_code", description = DESCRIPTION, ...rest } = options;

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * A sandbox client for OpenAI's Agents SDK (`@openai/agents`): its sandbox agents work in cloche. Nothing is imported from
+ * it but its reader of patches, when a model first sends one.
+ *
+ *     await run(agent, "make the tests pass", { sandbox: { client: clocheSandboxClient() } });
+ *
+ * A session's files are in the manifest's root, `/workspace` unless that says otherwise.
+ */
+import { FileMissing } from "./errors.js";
+import { shorten } from "./code-tool.js";
+import type { SandboxOptions } from "./options.js";
+import { Sandbox } from "./sandbox.js";
+import { concat } from "./wire.js";
+
+/** Of the SDK's Manifest, what is read here. */
+interface Manifest {
+  root: string;
+  entries: Record<string, ManifestEntry>;
+  environment?: Record<string, { value?: string } | string>;
+}
+type ManifestEntry = { type: string; content?: string | Uint8Array; children?: Record<string, ManifestEntry> };
+interface ExecArgs {
+  cmd: string;
+  workdir?: string;
+  shell?: string;
+  login?: boolean;
+  yieldTimeMs?: number;
+  maxOutputTokens?: number;
+  runAs?: string;
+}
+type Patch = { path: string; diff: string };
+
+export interface ClocheSessionState {
+  manifest: Manifest;
+  sandboxId: string;
+  workspaceReady?: boolean;
+  [key: string]: unknown;
+}
+
+const DEFAULT_ROOT = "/workspace";
+const BYTES_PER_TOKEN = 4;
+
+async function applyDiff(input: string, diff: string, mode?: "create"): Promise<string> {
+  const name = "@openai/agents"; // of whoever uses this
+  return (await import(name)).applyDiff(input, diff, mode);
+}
+
+export class ClocheSandboxSession {
+  constructor(
+    readonly sandbox: Sandbox,
+    readonly state: ClocheSessionState,
+  ) {}
+
+  private get root(): string {
+    return this.state.manifest.root;
+  }
+  private inside(path: string): string {
+    return path.startsWith("/") ? path : `${this.root}/${path}`;
+  }
+
+  /** Makes the root, which lies where only root may, and what the manifest names in it. */
+  async start(): Promise<void> {
+    const make = ["sh", "-c", 'mkdir -p -- "$1" && chown user: "$1"', "sh", this.root];
+    (await this.sandbox.run(make, { user: "root" })).check();
+    await this.applyManifest(this.state.manifest);
+    this.state.workspaceReady = true;
+  }
+
+  async applyManifest(manifest: Manifest, runAs?: string): Promise<void> {
+    for (const [path, entry] of Object.entries(manifest.entries)) await this.materializeEntry({ path, entry, runAs });
+  }
+
+  async materializeEntry({ path, entry, runAs }: { path: string; entry: ManifestEntry; runAs?: string }): Promise<void> {
+    const at = this.inside(path);
+    if (entry.type === "file") await this.sandbox.files.write(at, entry.content ?? "", { parents: true, user: runAs });
+    else if (entry.type === "dir") {
+      await this.sandbox.files.mkdir(at, { parents: true, user: runAs });
+      for (const [name, child] of Object.entries(entry.children ?? {}))
+        await this.materializeEntry({ path: `${at}/${name}`, entry: child, runAs });
+    } else throw new TypeError(`cloche's sandbox client has no entries of type '${entry.type}' (${path}), but file and dir`);
+  }
+
+  async exec(args: ExecArgs) {
+    const { cmd, shell = "/bin/sh", login = false, workdir, runAs, maxOutputTokens } = args;
+    const began = Date.now();
+    const done = await this.sandbox.run([shell, login ? "-lc" : "-c", cmd], {
+      cwd: workdir === undefined ? this.root : this.inside(workdir),
+      user: runAs,
+      killOnDisconnect: true,
+    });
+    const output = done.stdout + done.stderr;
+    return {
+      output: maxOutputTokens === undefined ? output : shorten(output, maxOutputTokens * BYTES_PER_TOKEN),
+      stdout: done.stdout,
+      stderr: done.stderr,
+      wallTimeSeconds: (Date.now() - began) / 1000,
+      exitCode: done.exitCode ?? 128 + (done.signal ?? 0),
+    };
+  }
+
+  /** In the words that the SDK's own sandboxes have for a model. */
+  async execCommand(args: ExecArgs): Promise<string> {
+    const { wallTimeSeconds, exitCode, output } = await this.exec(args);
+    const head = [`Chunk ID: ${Math.random().toString(16).slice(2, 8)}`, `Wall time: ${wallTimeSeconds.toFixed(4)} seconds`];
+    return [...head, `Process exited with code ${exitCode}`, "Output:", output].join("\n");
+  }
+
+  supportsPty(): boolean {
+    return false;
+  }
+
+  createEditor(runAs?: string) {
+    const { files } = this.sandbox;
+    const write = (path: string, text: string) => files.write(this.inside(path), text, { parents: true, user: runAs });
+    return {
+      createFile: async ({ path, diff }: Patch) => {
+        await write(path, await applyDiff("", diff, "create"));
+        return {};
+      },
+      updateFile: async ({ path, diff }: Patch) => {
+        await write(path, await applyDiff(await files.readText(this.inside(path), { user: runAs }), diff));
+        return {};
+      },
+      deleteFile: async ({ path }: { path: string }) => {
+        await files.remove(this.inside(path), { user: runAs });
+        return {};
+      },
+    };
+  }
+
+  async viewImage({ path, runAs }: { path: string; runAs?: string }) {
+    const data = await this.sandbox.files.read(this.inside(path), { user: runAs });
+    const isJpeg = data[0] === 0xff && data[1] === 0xd8;
+    return { type: "image" as const, image: { data, mediaType: isJpeg ? "image/jpeg" : "image/png" } };
+  }
+
+  readFile({ path, runAs, maxBytes }: { path: string; runAs?: string; maxBytes?: number }): Promise<Uint8Array> {
+    return this.sandbox.files.read(this.inside(path), { user: runAs, length: maxBytes });
+  }
+
+  async listDir({ path, runAs }: { path: string; runAs?: string }) {
+    const entries = await this.sandbox.files.list(this.inside(path), { user: runAs });
+    return entries.map((e) => ({ name: e.name, path: `${path}/${e.name}`, type: e.isFile ? "file" : e.isDirectory ? "dir" : "other" }));
+  }
+
+  pathExists(path: string, runAs?: string): Promise<boolean> {
+    return this.sandbox.files.exists(this.inside(path), { user: runAs });
+  }
+
+  async directoryExists(path: string, runAs?: string): Promise<boolean> {
+    try {
+      return (await this.sandbox.files.stat(this.inside(path), { follow: true, user: runAs })).isDirectory;
+    } catch (error) {
+      if (error instanceof FileMissing) return false;
+      throw error;
+    }
+  }
+
+  async persistWorkspace(): Promise<Uint8Array> {
+    const pieces: Uint8Array[] = [];
+    for await (const piece of this.sandbox.files.tarOut(this.root)) pieces.push(piece);
+    return concat(pieces);
+  }
+
+  async hydrateWorkspace(data: string | ArrayBuffer | Uint8Array): Promise<void> {
+    await this.sandbox.files.tarIn(this.root, data);
+  }
+
+  async resolveExposedPort(port: number) {
+    const url = new URL(await this.sandbox.portUrl(port));
+    const tls = url.protocol === "https:";
+    return { host: url.hostname, port: Number(url.port) || (tls ? 443 : 80), tls, query: url.search.slice(1), url: url.href };
+  }
+
+  async running(): Promise<boolean> {
+    return (await this.sandbox.refresh()).state === "running";
+  }
+
+  close(): Promise<void> {
+    return this.sandbox.close();
+  }
+  shutdown(): Promise<void> {
+    return this.close();
+  }
+  delete(): Promise<void> {
+    return this.close();
+  }
+}
+
+/** `options` make its sandboxes, as Sandbox.create() has them. */
+export function clocheSandboxClient(options: SandboxOptions = {}) {
+  const open = (sandbox: Sandbox, state: { manifest: Manifest; workspaceReady?: boolean }) =>
+    new ClocheSandboxSession(sandbox, { ...state, sandboxId: sandbox.id });
+  return {
+    backendId: "cloche",
+    supportsDefaultOptions: true,
+    async create(args: { manifest?: Partial<Manifest>; options?: SandboxOptions } = {}) {
+      const manifest = Object.assign(args.manifest ?? {}, {
+        root: args.manifest?.root ?? DEFAULT_ROOT,
+        entries: args.manifest?.entries ?? {},
+      }) as Manifest;
+      const sandbox = await Sandbox.create({ ...options, ...args.options });
+      try {
+        const session = open(sandbox, { manifest });
+        await session.start();
+        return session;
+      } catch (error) {
+        await sandbox.close();
+        throw error;
+      }
+    },
+    async resume(state: ClocheSessionState) {
+      const sandbox = await Sandbox.get(state.sandboxId, { client: options.client });
+      await sandbox.resume();
+      return open(sandbox, state);
+    },
+    async delete(state: ClocheSessionState) {
+      await (await Sandbox.get(state.sandboxId, { client: options.client })).close();
+    },
+    async serializeSessionState(state: ClocheSessionState) {
+      return { sandboxId: state.sandboxId };
+    },
+    async deserializeSessionState(state: Record<string, unknown>) {
+      return state as ClocheSessionState;
+    },
+  };
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sandbox agents of OpenAI's Agents SDK in cloche: the real library, with a scripted model.
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { Client } from "cloche";
+import { clocheSandboxClient } from "cloche/openai-agents";
+
+const client = new Client();
+after(() => client.close());
+const node = Number(process.versions.node.split(".")[0]);
+const skip = node < 20 ? `@openai/agents needs Node 20, this is ${process.version}` : false;
+
+test("a sandbox agent's commands, patches and files are the sandbox's", { skip }, async () => {
+  const { run, setTracingDisabled } = await import("@openai/agents");
+  const { Manifest, SandboxAgent, file } = await import("@openai/agents/sandbox");
+  const { ScriptedModel, assistantMessage, functionCall, modelResponse } = await import("@openai/agents/testing");
+  setTracingDisabled(true);
+  const say = (id, cmd) => modelResponse([functionCall("exec_command", { cmd }, { callId: id })]);
+  const model = new ScriptedModel([say("1", "cat notes.txt; pwd; exit 3"), say("2", "echo second"), modelResponse([assistantMessage("done")])]);
+  const manifest = new Manifest({ entries: { "notes.txt": file({ content: "remember\n" }) } });
+  const agent = new SandboxAgent({ name: "coder", instructions: "look", model, defaultManifest: manifest });
+  const result = await run(agent, "go", { sandbox: { client: clocheSandboxClient({ client }) } });
+  assert.equal(result.finalOutput, "done");
+  const outputs = result.newItems.filter((item) => item.type === "tool_call_output_item").map((item) => String(item.output));
+  assert.match(outputs[0], /exited with code 3[^]*remember\n\/workspace/);
+  assert.match(outputs[1], /second/);
+});
+
+test("a session edits, lists, persists and goes on", { skip }, async () => {
+  const cloche = clocheSandboxClient({ client });
+  const session = await cloche.create({ manifest: { entries: { d: { type: "dir", children: { "a.txt": { type: "file", content: "one\ntwo\n" } } } } } });
+  try {
+    const editor = session.createEditor();
+    await editor.createFile({ path: "new.txt", diff: "+hello\n+there" });
+    await editor.updateFile({ path: "d/a.txt", diff: "@@\n-two\n+2" });
+    assert.match((await session.exec({ cmd: "cat d/a.txt new.txt" })).stdout, /^one\n2\nhello\nthere\n?$/);
+    await editor.deleteFile({ path: "new.txt" });
+    assert.deepEqual([await session.pathExists("new.txt"), await session.directoryExists("d"), await session.directoryExists("none")], [false, true, false]);
+    assert.deepEqual(await session.listDir({ path: "d" }), [{ name: "a.txt", path: "d/a.txt", type: "file" }]);
+    const archive = await session.persistWorkspace();
+    await session.exec({ cmd: "rm -r d" });
+    await session.hydrateWorkspace(archive);
+    const state = await cloche.deserializeSessionState({ ...session.state, ...(await cloche.serializeSessionState(session.state)) });
+    const again = await cloche.resume(state);
+    assert.match(await again.execCommand({ cmd: "wc -l < d/a.txt" }), /Output:\n2/);
+    await assert.rejects(cloche.create({ manifest: { entries: { x: { type: "git_repo" } } } }), /git_repo/);
+  } finally {
+    await session.close();
+  }
+});
