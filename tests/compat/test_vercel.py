@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,15 @@ def project(typescript_package, tmp_path_factory):
     return path
 
 
+def run_all(project, environment, *words):
+    """What each printed; side by side, since they wait more than they work."""
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(lambda w: run("node", "--import", "cloche/vercel", *w, cwd=project, env=environment), words))
+
+
 @needs_npm
-@pytest.mark.parametrize("suite", SUITES)
-def test_their_client_finds_what_it_expects(project, environment, suite):
-    run("node", "--import", "cloche/vercel", "--test", suite, cwd=project, env=environment)
+def test_their_client_finds_what_it_expects(project, environment):
+    run_all(project, environment, *[["--test", suite] for suite in SUITES])
 
 
 @pytest.fixture
@@ -216,3 +222,34 @@ def test_sandboxes_sessions_and_snapshots_outlive_the_daemon():
     finally:
         daemon.stop()
         daemon.remove()
+
+
+def documented():
+    text = (ROOT / "docs" / "migrate-from-vercel.md").read_text()
+    return re.findall(r"^```js run\n(.*?)^```$", text, re.M | re.S)
+
+
+@needs_npm
+def test_what_the_page_for_movers_shows_runs(project, environment):
+    for number, code in enumerate(documented()):
+        (project / f"page-{number}.mjs").write_text(code)
+    outputs = run_all(project, environment, *[[f"page-{number}.mjs"] for number in range(len(documented()))])
+    for code, printed in zip(documented(), outputs, strict=True):
+        for promise in re.findall(r"// prints (.+)$", code, re.M):
+            assert promise in printed, printed
+
+
+@needs_npm
+def test_their_command_makes_uses_and_removes_a_sandbox(project, environment, tmp_path):
+    env = {**environment, "NODE_OPTIONS": "--import cloche/vercel", "VERCEL_TELEMETRY_DISABLED": "1", "SANDBOX_SKIP_VERSION_CHECK": "1", "CI": "1"}
+
+    def sandbox(*words):
+        return run("node", "node_modules/sandbox/bin/sandbox.mjs", *words, cwd=project, env=env)
+
+    assert "by-command" in sandbox("create", "--name", "by-command")
+    try:
+        (tmp_path / "file").write_text("carried\n")
+        sandbox("cp", str(tmp_path / "file"), "by-command:/vercel/sandbox/file")
+        assert "carried" in sandbox("exec", "by-command", "--", "cat", "/vercel/sandbox/file")
+    finally:
+        sandbox("rm", "by-command", "--delete-orphan-snapshots")
