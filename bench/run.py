@@ -22,6 +22,7 @@ import density
 import execs
 import files
 import machine
+import memory
 import neighbour
 import snapshots
 import start
@@ -40,6 +41,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "files": lambda pooled, direct, o: files.run(direct, max(o.count // 10, 3)),
     "template": lambda pooled, direct, o: template.run(direct, o.count),
     "snapshots": lambda pooled, direct, o: snapshots.run(direct, max(o.count // 3, 3)),
+    "memory": lambda pooled, direct, o: memory.run(direct, max(o.count // 10, 3)),
     "neighbour": lambda pooled, direct, o: neighbour.run(pooled, o.count),
     "wall": lambda pooled, direct, o: wall.run(o.build, o.count),
     "density": lambda pooled, direct, o: density.run(direct, o.density, o.count * 5),

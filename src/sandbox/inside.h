@@ -301,6 +301,7 @@ struct snapshot;
 must_check int snapshots_open(struct fleet *fleet, struct err *err);
 void snapshots_close(struct fleet *fleet);
 void snapshot_takings_close(struct fleet *fleet);
+bool snapshot_saves_memory(const struct sandbox *s); /* one is being taken of it, with memory */
 void snapshot_holds_close(struct fleet *fleet);
 void snapshot_found(struct fleet *fleet, const struct snapshot_info *info); /* the broker has it */
 void snapshots_settle(struct fleet *fleet);                                 /* that was all */

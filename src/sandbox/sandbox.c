@@ -211,6 +211,10 @@ static void connect_again(struct sandbox *s, const char *why)
 
 	if (s->is_saving || pause_is_on_disk(s)) /* its agent has let go, as it was told to */
 		return;
+	if (snapshot_saves_memory(s)) { /* for a moment */
+		loop_timer_set_in(s->reconnect, RECONNECT_US);
+		return;
+	}
 	if (now - s->reconnects_since_us > RECONNECT_SPAN_US) {
 		s->reconnects_since_us = now;
 		s->reconnects = 0;

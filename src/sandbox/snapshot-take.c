@@ -222,6 +222,14 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	return 0;
 }
 
+bool snapshot_saves_memory(const struct sandbox *s)
+{
+	list_for_each (&s->fleet->takings, const struct taking, t, link)
+		if (t->sn->carried && strcmp(t->sn->source_id, s->id) == 0)
+			return true;
+	return false;
+}
+
 void snapshot_takings_close(struct fleet *fleet)
 {
 	list_for_each (&fleet->takings, struct taking, t, link) {

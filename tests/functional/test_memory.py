@@ -163,3 +163,11 @@ def test_a_data_frame_is_used_on_in_five_forks_each_with_its_own(sandbox, forked
         value(fork, f"df['own'] = df.n * {i}\ndf.loc[0, 'n'] = -{i}")
     assert [value(fork, "(int(df.own.iloc[-1]), int(df.n.iloc[0]))") for fork in forks] == [f"({99_999 * i}, {-i})" for i in range(5)]
     assert value(sandbox, "(list(df.columns), int(df.n.sum()))") == "(['n'], 4999950000)"
+
+
+def test_a_sandbox_can_be_saved_as_often_as_is_wanted(client, sandbox):
+    """Each time its agent lets go of the gateway for a moment: that is no failure of it."""
+    value(sandbox, "x = 1")
+    for _ in range(7):
+        client.delete_snapshot(sandbox.snapshot(memory=True)["id"])
+    assert (sandbox.refresh().state, value(sandbox, "x")) == ("running", "1")

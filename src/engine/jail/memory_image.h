@@ -28,6 +28,9 @@
 must_check int memory_image_repair(int dir_fd, struct err *err); /* for that name */
 /* That, and the manifest: all that is left to do behind a dump. *ret_bytes: of all files. */
 must_check int memory_image_finish(int dir_fd, uint64_t *ret_bytes, struct err *err);
+/* The same in two steps, of which the second reads all of it. */
+must_check int memory_image_prepare(int dir_fd, uint64_t *ret_bytes, struct err *err);
+must_check int memory_image_describe(int dir_fd, uint64_t *ret_bytes, struct err *err);
 /* The agent that memories are saved with here. */
 must_check int memory_image_set_agent(const void *program, size_t len);
 /* Is it whole, and of this kernel, processor and agent? Reads all of it. */

@@ -139,16 +139,37 @@ static int write_manifest(int dir_fd, uint64_t *ret_bytes)
 	return fd_replace_file(dir_fd, MEMORY_MANIFEST, out.data, out.len, 0600, /* sync= */ true);
 }
 
-int memory_image_finish(int dir_fd, uint64_t *ret_bytes, struct err *err)
+int memory_image_prepare(int dir_fd, uint64_t *ret_bytes, struct err *err)
 {
+	auto_dir struct dir_reader names = {.fd = -1};
+	const char *name;
+	struct stat st;
 	int r = memory_image_repair(dir_fd, err);
 
 	if (r < 0)
 		return r;
-	r = write_manifest(dir_fd, ret_bytes);
+	*ret_bytes = 0;
+	r = dir_open(&names, dir_fd, ".");
+	while (r >= 0 && (name = dir_next(&names)))
+		if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			*ret_bytes += (uint64_t)st.st_size;
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the images cannot be read") : 0;
+}
+
+int memory_image_describe(int dir_fd, uint64_t *ret_bytes, struct err *err)
+{
+	int r = write_manifest(dir_fd, ret_bytes);
+
 	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot write the memory's manifest")
 	             : 0;
+}
+
+int memory_image_finish(int dir_fd, uint64_t *ret_bytes, struct err *err)
+{
+	int r = memory_image_repair(dir_fd, err);
+
+	return r < 0 ? r : memory_image_describe(dir_fd, ret_bytes, err);
 }
 
 int memory_image_set_agent(const void *program, size_t len)

@@ -3,6 +3,9 @@
  * From the moment at which the agent was told to be quiet there is one way out: it gets hold of the
  * host again, whatever has come of the rest. But for a guest that is not to go on: that one is held
  * by CRIU until it is killed, and if nobody does so, CRIU's own end lets it go on.
+ *
+ * To describe a memory is to read all of it. Forks do not wait for that: theirs is described behind
+ * their backs, and is known to be whole until then.
  */
 #include "engine/jail/memory.h"
 
@@ -25,6 +28,7 @@
 #include <sys/epoll.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #define QUIET_TIME_US (10 * 1000000U) /* it takes less than one; a loaded host more */
@@ -33,7 +37,7 @@
 struct memory_save {
 	struct guest *g;
 	int dir_fd;
-	bool closes_connections, is_last, is_still;
+	bool closes_connections, is_last, is_brief, is_still;
 	bool is_told; /* done() was called */
 	bool is_over; /* but for children that are still to be reaped */
 	struct memory_ops ops;
@@ -44,6 +48,7 @@ struct memory_save {
 	struct loop_timer *timer;
 	struct criu criu;
 	struct loop_child *child, *finisher; /* CRIU, and the one that finishes */
+	struct loop_child *describer;        /* of what is brief, behind its end */
 	struct err failure;
 };
 
@@ -64,7 +69,7 @@ static void save_free(struct loop *loop, void *arg)
 
 static void free_if_done(struct memory_save *s)
 {
-	if (s->is_over && !s->child && !s->finisher)
+	if (s->is_over && !s->child && !s->finisher && !s->describer)
 		loop_defer(jail_host.loop, save_free, s);
 }
 
@@ -101,6 +106,58 @@ static void let_criu_end(struct memory_save *s)
 		criu_hang_up(&s->criu);
 }
 
+static void on_described(struct loop *loop, int wait_status, void *arg)
+{
+	struct memory_save *s = arg;
+
+	(void)loop;
+	if (wait_status != 0)
+		log_debug("memory.undescribed", "wait_status=0x%x", (unsigned)wait_status);
+	s->describer = NULL;
+	free_if_done(s);
+}
+
+enum task { TASK_FINISH, TASK_REPAIR, TASK_DESCRIBE };
+
+static int run_task(const struct memory_save *s, enum task task, struct finished *f)
+{
+	switch (task) {
+	case TASK_FINISH:
+		return memory_image_finish(s->dir_fd, &f->bytes, &f->err);
+	case TASK_REPAIR:
+		return memory_image_prepare(s->dir_fd, &f->bytes, &f->err);
+	case TASK_DESCRIBE:
+		(void)setpriority(PRIO_PROCESS, 0, 19); /* others have somebody who waits */
+		return memory_image_describe(s->dir_fd, &f->bytes, &f->err);
+	}
+	return -EINVAL;
+}
+
+/* It may read all that was written: not for the broker's loop. */
+static int start_task(struct memory_save *s, enum task task, loop_child_fn on_exit,
+                      struct loop_child **ret)
+{
+	int fds[2], pidfd = -1;
+	struct clone_args args = {
+		.flags = CLONE_PIDFD, .exit_signal = SIGCHLD, .pidfd = (uint64_t)(uintptr_t)&pidfd};
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	close_fd(&s->result_fd);
+	s->result_fd = fds[0];
+	pid = sys_clone3(&args);
+	if (pid == 0) {
+		struct finished f = {0};
+
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)!run_task(s, task, &f);
+		_exit(fd_write_all(fds[1], &f, sizeof(f)) == 0 ? 0 : 1);
+	}
+	(void)close(fds[1]);
+	return pid < 0 ? -errno : loop_child_take(jail_host.loop, pidfd, on_exit, s, ret);
+}
+
 static void on_finished(struct loop *loop, int wait_status, void *arg)
 {
 	struct memory_save *s = arg;
@@ -119,6 +176,9 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 		(void)err_set(&s->failure, ERR_INTERNAL, 0, "the memory could not be finished");
 	else
 		s->failure = f.err;
+	if (s->failure.code == ERR_NONE && s->is_brief &&
+	    start_task(s, TASK_DESCRIBE, on_described, &s->describer) < 0)
+		log_debug("memory.undescribed", "id=%s", s->g->spec.id);
 	if (!s->is_last)
 		end(s, f.bytes);
 	else if (s->failure.code != ERR_NONE)
@@ -127,28 +187,9 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 		tell(s, f.bytes);
 }
 
-/* Reads all that was written: not for the broker's loop. */
 static int start_finish(struct memory_save *s)
 {
-	int fds[2], pidfd = -1;
-	struct clone_args args = {
-		.flags = CLONE_PIDFD, .exit_signal = SIGCHLD, .pidfd = (uint64_t)(uintptr_t)&pidfd};
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	s->result_fd = fds[0];
-	pid = sys_clone3(&args);
-	if (pid == 0) {
-		struct finished f = {0};
-
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		(void)!memory_image_finish(s->dir_fd, &f.bytes, &f.err);
-		_exit(fd_write_all(fds[1], &f, sizeof(f)) == 0 ? 0 : 1);
-	}
-	(void)close(fds[1]);
-	return pid < 0 ? -errno
-	               : loop_child_take(jail_host.loop, pidfd, on_finished, s, &s->finisher);
+	return start_task(s, s->is_brief ? TASK_REPAIR : TASK_FINISH, on_finished, &s->finisher);
 }
 
 static void finish(struct memory_save *s)
@@ -368,6 +409,7 @@ int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 	                          .dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0),
 	                          .closes_connections = spec->closes_connections != 0,
 	                          .is_last = spec->is_last != 0,
+	                          .is_brief = spec->is_brief != 0,
 	                          .ops = *ops,
 	                          .arg = arg,
 	                          .link_fd = -1,
