@@ -16,6 +16,8 @@ must_check int find_project(const struct http_req *req, const char *name, const 
 must_check int find_sandbox(const struct http_req *req, struct sandbox **ret, struct err *err);
 struct build;
 must_check int find_build(const struct http_req *req, struct build **ret, struct err *err);
+struct snapshot;
+must_check int find_snapshot(const struct http_req *req, struct snapshot **ret, struct err *err);
 must_check int find_exec(const struct http_req *req, struct exec **ret, struct err *err);
 /* Refuses a client that accepts none of the types (NULL-terminated) that the route can give. */
 must_check int check_accept(const struct http_req *req, const char *const *types, struct err *err);

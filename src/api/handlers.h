@@ -108,6 +108,10 @@ int suggest_network(struct http_req *req, struct err *err);
 /* apply.c */
 int apply_changes(struct http_req *req, struct err *err);
 
+/* snapshot_export.c, snapshot_import.c */
+int export_snapshot(struct http_req *req, struct err *err);
+int import_snapshot(struct http_req *req, struct err *err);
+
 /* diff.c */
 int get_diff(struct http_req *req, struct err *err);
 

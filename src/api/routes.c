@@ -38,6 +38,8 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    SNAPSHOT,           get_snapshot,     HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_PATCH,  SNAPSHOT,           update_snapshot,  HTTP_BODY_JSON,   SCOPE_WRITE},
 	{HTTP_DELETE, SNAPSHOT,           delete_snapshot,  HTTP_BODY_NONE,   SCOPE_WRITE},
+	{HTTP_GET,    SNAPSHOT "/archive", export_snapshot, HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_PUT,    SNAPSHOT "/archive", import_snapshot, HTTP_BODY_STREAM, SCOPE_WRITE},
 	{HTTP_GET,    SNAPSHOT "/tree",   get_snapshot_tree, HTTP_BODY_NONE,  SCOPE_READ},
 
 	{HTTP_GET,    "/v1/diff",         get_diff,         HTTP_BODY_NONE,   SCOPE_READ},

@@ -16,7 +16,7 @@
 #define LIST_LIMIT_MAX     100
 #define KEEP_LAST_MAX      1000
 
-static int find_snapshot(const struct http_req *req, struct snapshot **ret, struct err *err)
+int find_snapshot(const struct http_req *req, struct snapshot **ret, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *name = http_param(req, "snapshot");

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Snapshots: what a sandbox was at one moment. */
 #include "base/clock.h"
+#include "cli/download.h"
 #include "cli/group.h"
 #include "cli/sheet.h"
 #include "cli/text.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 struct snapshot_opts {
-	const char *name, *sandbox;
-	bool has_memory, closes;
+	const char *name, *sandbox, *path, *import_name;
+	bool has_memory, closes, omits_memory;
 	uint64_t expires_in_ms, keep_last;
 };
 
@@ -120,6 +123,57 @@ static int snapshot_rm(struct command *c, struct err *err)
 	return 0;
 }
 
+static int snapshot_export(struct command *c, struct err *err)
+{
+	const struct snapshot_opts *o = c->arg;
+	auto_free char *url = remote_path("snapshots", c->words[0], "archive");
+
+	if (!o->path && isatty(STDOUT_FILENO)) {
+		(void)err_set(err, ERR_INVALID_FIELD, 0, "a bundle is nothing for a terminal");
+		return err_hint(err, "cloche snapshot export --output %s.cloche %s", c->words[0],
+		                c->words[0]);
+	}
+	if (o->omits_memory)
+		url = remote_query(take_ptr(url), "memory", "omit");
+	return download(c->remote, url, "application/x-cloche-bundle", o->path, err);
+}
+
+static ssize_t next_bytes(void *arg, char *data, size_t size, struct err *err)
+{
+	ssize_t n;
+
+	do
+		n = read(*(const int *)arg, data, size);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot read the bundle") : n;
+}
+
+static int snapshot_import(struct command *c, struct err *err)
+{
+	const struct snapshot_opts *o = c->arg;
+	const bool is_stdin = strcmp(c->words[0], "-") == 0;
+	auto_fd int fd = is_stdin ? dup(STDIN_FILENO) : open(c->words[0], O_RDONLY | O_CLOEXEC);
+	const struct remote_request request = {
+		.source = next_bytes, .source_arg = &fd, .source_len = -1};
+	auto_free char *url = NULL;
+	auto_json json_t *reply = NULL;
+	int r;
+
+	if (!o->import_name)
+		return err_set(err, ERR_INVALID_FIELD, 0, "what is its name to be? --name NAME");
+	if (fd < 0)
+		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", c->words[0]);
+	url = remote_path("snapshots", o->import_name, "archive");
+	r = remote_exchange(c->remote, "PUT", url, &request, &reply, err);
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		printf("%s\n", command_text(reply, "id"));
+	return 0;
+}
+
 static const struct subcommand subcommands[] = {
 	{"create", snapshot_create, "[OPTIONS] SANDBOX",
          "Saves a sandbox's files as they are at this moment, and prints the snapshot's id. The "
@@ -136,6 +190,16 @@ static const struct subcommand subcommands[] = {
 	{"inspect", snapshot_inspect, "[OPTIONS] SNAPSHOT",
          "Shows all that is known of a snapshot.", "  cloche snapshot inspect before-upgrade",
          .n_words = 1},
+	{"export", snapshot_export, "[OPTIONS] SNAPSHOT",
+         "Writes a snapshot's files as one file, with a hash at its end. Variables and memory are "
+         "not in it.",
+         "  cloche snapshot export --output good.cloche good", .n_words = 1, .first_opt = 6,
+         .n_opts = 2},
+	{"import", snapshot_import, "[OPTIONS] FILE",
+         "Makes a snapshot of an exported one's files, and prints its id. Its template has to be "
+         "here. '-' is stdin.",
+         "  cloche snapshot import --name good good.cloche\n  cloche create --snapshot good",
+         .n_words = 1, .first_opt = 8, .n_opts = 1},
 	{"rm", snapshot_rm, "[OPTIONS] SNAPSHOT",
          "Removes a snapshot. What was started from it goes on: it has a copy of its own.",
          "  cloche snapshot rm before-upgrade", .n_words = 1},
@@ -164,6 +228,12 @@ int cmd_snapshot(int argc, char **argv)
 	         "remove older ones of this sandbox but so many; those with a name stay"},
 		/* of ls */
 		{0, "sandbox", OPT_TEXT, &opts.sandbox, "SANDBOX", "those of this one alone"},
+		/* of export */
+		{'o', "output", OPT_TEXT, &opts.path, "FILE", "write it there (default: stdout)"},
+		{0, "omit-memory", OPT_FLAG, &opts.omits_memory, NULL,
+	         "its files alone, of a snapshot that has memory"},
+		/* of import */
+		{0, "name", OPT_TEXT, &opts.import_name, "NAME", "call it so"},
 	};
 
 	return group_main(&group, rows, &opts, argc, argv);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What is sent is not looked into here: the daemon has a sandbox for that. A directory goes as a
- * tar, with the owners that its files have; all else goes as it is. What arrives in a file is
- * written beside its name and renamed, so there is never half of one.
+ * tar, with the owners that its files have; all else goes as it is.
  */
 #include "cli/template_move.h"
 
-#include "base/fd.h"
 #include "cli/cmd_template.h"
+#include "cli/download.h"
 #include "cli/lines.h"
 #include "cli/mktar.h"
 #include "cli/progress.h"
@@ -19,7 +18,6 @@
 #include <sys/stat.h>
 
 #define LINE_MAX_BYTES (1024 * 1024)
-#define COPY_SIZE      (256 * 1024)
 
 struct sending {
 	int fd;
@@ -219,62 +217,15 @@ int template_import(struct command *c, struct err *err)
 	return r;
 }
 
-static int receive(struct command *c, int fd, struct err *err)
-{
-	auto_free char *url = remote_path("templates", c->words[0], "archive");
-	const struct remote_request request = {.accept = "application/x-tar"};
-	struct http_client *client = remote_client(c->remote);
-	auto_free char *data = xcalloc(1, COPY_SIZE);
-	struct progress progress;
-	const char *length;
-	ssize_t n;
-	int r = remote_begin(c->remote, "GET", url, &request, err);
-
-	if (r < 0)
-		return r;
-	length = http_client_header(client, "Content-Length");
-	progress_init(&progress, length ? strtoull(length, NULL, 10) : 0);
-	do {
-		n = http_client_read(client, data, COPY_SIZE);
-		if (n == -EINTR)
-			continue;
-		if (n < 0)
-			r = err_set(err, ERR_UNAVAILABLE, (int)-n, "the transfer broke off");
-		else if (n > 0)
-			r = fd_write_all(fd, data, (size_t)n);
-		if (n > 0 && r < 0)
-			(void)err_set(err, ERR_INTERNAL, -r, "cannot write the archive");
-		if (n > 0)
-			progress_add(&progress, (uint64_t)n);
-	} while (r == 0 && n != 0);
-	progress_done(&progress);
-	return r;
-}
-
-static int receive_file(struct command *c, const char *path, struct err *err)
-{
-	auto_free char *part = xasprintf("%s.%d.part", path, (int)getpid());
-	auto_fd int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	int r;
-
-	if (fd < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", path);
-	r = receive(c, fd, err);
-	if (r == 0 && rename(part, path) < 0)
-		r = err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", path);
-	if (r < 0)
-		(void)unlink(part);
-	return r;
-}
-
 int template_export(struct command *c, struct err *err)
 {
 	const struct template_export_opts *o = &((const struct template_opts *)c->arg)->export;
+	auto_free char *url = remote_path("templates", c->words[0], "archive");
 
 	if (!o->path && isatty(STDOUT_FILENO)) {
 		(void)err_set(err, ERR_INVALID_FIELD, 0, "an archive is nothing for a terminal");
 		return err_hint(err, "cloche template export %s > %s.tar", c->words[0],
 		                c->words[0]);
 	}
-	return o->path ? receive_file(c, o->path, err) : receive(c, STDOUT_FILENO, err);
+	return download(c->remote, url, "application/x-tar", o->path, err);
 }

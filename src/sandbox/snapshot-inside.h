@@ -17,7 +17,7 @@ struct snapshot {
 	uint64_t generation, created_us, expires_us;
 	char *template;
 	struct digest image;
-	uint32_t engine; /* of enum engine_kind: what can start from it */
+	uint32_t engine;  /* of enum engine_kind: what can start from it */
 	char *user, *cwd; /* or NULL */
 	struct guest_limits limits;
 	json_t *env;
@@ -36,8 +36,6 @@ void snapshot_free(struct snapshot *sn);
 must_check int snapshot_save(const struct snapshot *sn, struct err *err);
 must_check int snapshot_load(struct fleet *fleet, const struct snapshot_row *row,
                              struct snapshot **ret);
-must_check int snapshot_check_name(const struct fleet *fleet, const char *project_id,
-                                   const char *name, struct err *err);
 /* Charges each of the source's for what it has that the ones before have not. is_asked: what the
  * last one brings has to be admitted first. */
 must_check int snapshot_charge(struct fleet *fleet, const char *source_id, bool is_asked,

@@ -199,3 +199,18 @@ void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const ch
 		json_put_null(w, "expires_us");
 	json_close_object(w);
 }
+
+bool snapshot_has_memory(const struct snapshot *sn)
+{
+	return sn->memory_bytes > 0;
+}
+
+json_t *snapshot_describe_bundle(const struct snapshot *sn)
+{
+	char hex[DIGEST_HEX];
+
+	digest_to_hex(&sn->image, hex);
+	return json_pack("{sisssosI}", "format", 1, "template", sn->template, "image",
+	                 digest_is_zero(&sn->image) ? json_null() : json_string(hex), "disk_mib",
+	                 (json_int_t)(sn->limits.disk_bytes >> 20));
+}

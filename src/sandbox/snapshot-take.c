@@ -44,7 +44,7 @@ static int put_row(void *arg, struct err *err)
 static int record(struct snapshot *sn, struct err *err)
 {
 	struct fleet *fleet = sn->fleet;
-	int r = sn->name[0] ? snapshot_check_name(fleet, sn->project_id, sn->name, err) : 0;
+	int r = sn->name[0] ? snapshot_check_free(fleet, sn->project_id, sn->name, err) : 0;
 
 	if (r < 0) /* another got the name meanwhile */
 		return r;
@@ -197,7 +197,7 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	if (r == 0)
 		r = check_count(s, err);
 	if (r == 0 && wish->name)
-		r = snapshot_check_name(fleet, s->project_id, wish->name, err);
+		r = snapshot_check_free(fleet, s->project_id, wish->name, err);
 	if (r < 0)
 		return r;
 	t = xnew0(struct taking);

@@ -59,7 +59,7 @@ struct snapshot *snapshot_find(const struct fleet *fleet, const char *project_id
 	return NULL;
 }
 
-int snapshot_check_name(const struct fleet *fleet, const char *project_id, const char *name,
+int snapshot_check_free(const struct fleet *fleet, const char *project_id, const char *name,
                         struct err *err)
 {
 	static const char ends[] = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -298,7 +298,7 @@ int snapshot_update(struct snapshot *sn, const struct snapshot_patch *patch, str
 	int r = 0;
 
 	if (patch->name && patch->name[0] && strcmp(patch->name, sn->name) != 0)
-		r = snapshot_check_name(sn->fleet, sn->project_id, patch->name, err);
+		r = snapshot_check_free(sn->fleet, sn->project_id, patch->name, err);
 	if (r < 0)
 		return r;
 	name = sn->name;

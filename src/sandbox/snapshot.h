@@ -39,6 +39,9 @@ must_check int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish
 
 struct snapshot *snapshot_find(const struct fleet *fleet, const char *project_id,
                                const char *id_or_name); /* borrowed or NULL */
+/* Can a new one have that name? */
+must_check int snapshot_check_free(const struct fleet *fleet, const char *project_id,
+                                   const char *name, struct err *err);
 /* Those that were started from it have their own copy. */
 must_check int snapshot_remove(struct snapshot *sn, struct err *err);
 struct snapshot_patch {
@@ -61,6 +64,9 @@ void snapshot_list(const struct fleet *fleet, const struct snapshot_filter *filt
 const char *snapshot_id(const struct snapshot *sn);
 uint64_t snapshot_bytes(const struct snapshot *sn); /* of its files */
 bool snapshot_is_usable(const struct snapshot *sn); /* its bytes are there, whole */
+bool snapshot_has_memory(const struct snapshot *sn);
+/* What a bundle of its files says of it: {format, template, image, disk_mib}; the caller's. */
+json_t *snapshot_describe_bundle(const struct snapshot *sn);
 void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const char *name);
 
 /*
@@ -81,8 +87,8 @@ void snapshot_release(struct snapshot_hold *h); /* NULL is fine */
 const char *snapshot_hold_id(const struct snapshot_hold *h); /* of the snapshot */
 const struct digest *snapshot_hold_image(const struct snapshot_hold *h);
 
-/* The latest snapshot that a sandbox or snapshot and another sandbox both come from: of the other one,
- * or one that it was started from, too. NULL: there is none any more. */
+/* The latest snapshot that a sandbox or snapshot and another sandbox both come from: of the other
+ * one, or one that it was started from, too. NULL: there is none any more. */
 const char *lineage_common(struct fleet *fleet, const char *project_id, const char *id_or_name,
                            const struct sandbox *other);
 /* All that a sandbox or snapshot comes from and all that came from that: {root_id, nodes} of

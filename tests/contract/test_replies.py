@@ -246,6 +246,22 @@ def roll_back_sandbox(api, box):
     api("delete_snapshot", snapshot=made["id"])
 
 
+def export_snapshot(api, box):
+    made = api("create_snapshot", id=box.id, body={})[1]
+    status, data = api("export_snapshot", snapshot=made["id"])
+    assert (status, data[:16]) == (200, b"cloche bundle 1\n")
+    api("delete_snapshot", snapshot=made["id"])
+
+
+def import_snapshot(api, box):
+    made = api("create_snapshot", id=box.id, body={})[1]
+    data = api("export_snapshot", snapshot=made["id"])[1]
+    status, copy = api("import_snapshot", snapshot=f"copy-{made['id'][3:11]}", body=data)
+    assert (status, copy["state"]) == (201, "ready")
+    api("delete_snapshot", snapshot=copy["id"])
+    api("delete_snapshot", snapshot=made["id"])
+
+
 def apply_changes(api, box):
     made = api("fork_sandbox", id=box.id, body={"memory": False})[1]["sandboxes"][0]["id"]
     status, _ = api("create_exec", id=made, body={"shell": "echo fork > a"})

@@ -11,6 +11,8 @@ from ._caller import AsyncCaller
 from ._stream import AsyncStream, bytes_of, lines_of
 from ._wire import Source, settle
 
+BUNDLE = "application/x-cloche-bundle"
+
 
 class AsyncImages(AsyncCaller):
     def snapshots(self, sandbox: Optional[str] = None) -> AsyncIterator[Json]:
@@ -30,6 +32,16 @@ class AsyncImages(AsyncCaller):
 
     async def snapshot_tree(self, id_or_name: str) -> Json:
         return await self.call(request("GET", ["snapshots", id_or_name, "tree"]))
+
+    def export_snapshot(self, id_or_name: str, *, omit_memory: bool = False) -> AsyncStream[bytes]:
+        """A snapshot's files as one file, in pieces, for import_snapshot(). One with memory is refused unless that is left out."""
+        query = {"memory": "omit" if omit_memory else None}
+        req = request("GET", ["snapshots", id_or_name, "archive"], query=query, accept=BUNDLE, timeout=FOREVER)
+        return bytes_of(lambda: self.open(req))
+
+    async def import_snapshot(self, name: str, archive: Source) -> Json:
+        """A snapshot of what export_snapshot() gave, here or elsewhere; its template has to be there."""
+        return await self.call(request("PUT", ["snapshots", name, "archive"], stream=stream_of(archive), timeout=FOREVER))
 
     async def diff(self, old: str, new: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
         """What differs from one sandbox or snapshot to another of the same template: {changes, truncated}.

@@ -12,6 +12,8 @@ from ._caller import Caller
 from ._stream import Stream, bytes_of, lines_of
 from ._wire import Source, settle
 
+BUNDLE = "application/x-cloche-bundle"
+
 
 class Images(Caller):
     def snapshots(self, sandbox: Optional[str] = None) -> Iterator[Json]:
@@ -31,6 +33,16 @@ class Images(Caller):
 
     def snapshot_tree(self, id_or_name: str) -> Json:
         return self.call(request("GET", ["snapshots", id_or_name, "tree"]))
+
+    def export_snapshot(self, id_or_name: str, *, omit_memory: bool = False) -> Stream[bytes]:
+        """A snapshot's files as one file, in pieces, for import_snapshot(). One with memory is refused unless that is left out."""
+        query = {"memory": "omit" if omit_memory else None}
+        req = request("GET", ["snapshots", id_or_name, "archive"], query=query, accept=BUNDLE, timeout=FOREVER)
+        return bytes_of(lambda: self.open(req))
+
+    def import_snapshot(self, name: str, archive: Source) -> Json:
+        """A snapshot of what export_snapshot() gave, here or elsewhere; its template has to be there."""
+        return self.call(request("PUT", ["snapshots", name, "archive"], stream=stream_of(archive), timeout=FOREVER))
 
     def diff(self, old: str, new: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
         """What differs from one sandbox or snapshot to another of the same template: {changes, truncated}.
