@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the SDK suite: the packages as their users install them."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from harness.npm import NPM, run
+
+ADAPTERS = Path(__file__).parent / "adapters"
 
 
 @pytest.fixture(scope="session")
@@ -11,4 +16,14 @@ def typescript_project(typescript_package, tmp_path_factory):
     path = tmp_path_factory.mktemp("project")
     (path / "package.json").write_text('{"private": true, "type": "module"}\n')
     run(*NPM, "install", str(typescript_package), cwd=path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def adapters_project(typescript_package, tmp_path_factory):
+    """A project with the agent frameworks and the packed SDK."""
+    path = tmp_path_factory.mktemp("adapters")
+    shutil.copytree(ADAPTERS, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    run(*NPM, "ci", cwd=path)
+    run(*NPM, "install", "--no-save", str(typescript_package), cwd=path)
     return path

@@ -2,47 +2,22 @@
 """The Python SDK's tools for agent frameworks, in the real frameworks at pinned versions, with models that follow a script."""
 
 import asyncio
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from cloche.integrations.anthropic import bash_tool, handle_tool_use, handle_tool_uses, run_code_tool, text_editor_tool
 from cloche.integrations.openai_agents import cloche_code_interpreter
+from harness.models import Models, call
 
 
 @pytest.fixture
 def scripted():
-    """A Messages API that gives one scripted reply after the other, and remembers what it was asked: (client, replies, asked)."""
+    """A Messages API that follows a script: (client, models)."""
     import anthropic
 
-    replies, asked = [], []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            content = replies[len(asked) - 1]
-            stop = "tool_use" if any(b["type"] == "tool_use" for b in content) else "end_turn"
-            message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": content, "stop_reason": stop,
-                       "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
-            body = json.dumps(message).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    with anthropic.Anthropic(api_key="none", base_url=f"http://127.0.0.1:{server.server_port}", max_retries=0) as client:
-        yield client, replies, asked
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    models = Models()
+    with anthropic.Anthropic(api_key="none", base_url=models.url, max_retries=0) as client:
+        yield client, models
+    models.close()
 
 
 def use(id, name, **input):
@@ -50,11 +25,11 @@ def use(id, name, **input):
 
 
 def test_the_loop_of_the_messages_api_runs_code_until_the_model_is_content(sandbox, scripted):
-    client, replies, asked = scripted
-    replies += [
-        [use("a", "run_code", code="x = 20"), use("b", "bash", command="cd /tmp; Y=5")],
-        [use("c", "run_code", code="print(x + 22)"), use("d", "bash", command="pwd; echo $Y")],
-        [{"type": "text", "text": "42"}],
+    client, models = scripted
+    models.steps = [
+        [call("run_code", code="x = 20"), call("bash", command="cd /tmp; Y=5")],
+        [call("run_code", code="print(x + 22)"), call("bash", command="pwd; echo $Y")],
+        "42",
     ]
     tools = [run_code_tool(), bash_tool(), text_editor_tool()]
     messages = [{"role": "user", "content": "compute"}]
@@ -65,8 +40,9 @@ def test_the_loop_of_the_messages_api_runs_code_until_the_model_is_content(sandb
             break
         messages.append({"role": "user", "content": handle_tool_uses(reply.content, sandbox)})
     assert reply.content[0].text == "42"
-    results = asked[2]["messages"][-1]["content"]
-    assert [(r["tool_use_id"], r["content"][0]["text"], r["is_error"]) for r in results] == [("c", "42\n", False), ("d", "/tmp\n5\n", False)]
+    results = models.asked[2]["messages"][-1]["content"]
+    told = [(r["tool_use_id"], r["content"][0]["text"], r["is_error"]) for r in results]
+    assert told == [("call_2_0", "42\n", False), ("call_2_1", "/tmp\n5\n", False)]
 
 
 def test_a_block_that_fails_is_told_as_an_error(sandbox):
