@@ -436,6 +436,14 @@ class Entry:
         )
 
 
+def diff_of(j: Mapping[str, Any], paths: Optional[Sequence[str]]) -> Json:
+    """A diff with its paths by kind, of those changes that are at or below one of `paths`."""
+    tops = None if paths is None else [p.rstrip("/") for p in paths]
+    changes = [c for c in j["changes"] if tops is None or any(c["path"] == t or c["path"].startswith(t + "/") for t in tops)]
+    kinds = {"added": "added", "removed": "deleted", "modified": "modified"}
+    return {**j, "changes": changes, **{word: [c["path"] for c in changes if c["kind"] == kind] for word, kind in kinds.items()}}
+
+
 def mode_word(mode: Optional[int]) -> Optional[str]:
     """Modes travel as octal words, as chmod takes them."""
     return None if mode is None else f"{mode:04o}"

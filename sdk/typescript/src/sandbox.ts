@@ -355,6 +355,24 @@ export class Sandbox {
   rollback(snapshot: string): Promise<SandboxInfo> {
     return this.change("POST", ["rollback"], { body: { snapshot }, timeoutMs: FOREVER });
   }
+  /**
+   * What it has changed since a snapshot, or what it has that another sandbox has not: see Client.diff(). With `paths` only what
+   * is there or below. Besides there are lists of the paths that were `added`, `removed` and `modified`.
+   */
+  async diff(
+    other: string | Sandbox,
+    options: { paths?: readonly string[]; patch?: boolean; limit?: number } | readonly string[] = {},
+  ): Promise<Json> {
+    await this.open();
+    const { paths, ...how } = isList(options) ? { paths: options } : options;
+    const tops = paths?.map((path) => path.replace(/\/+$/, ""));
+    const old = typeof other === "string" ? other : (await other.open()).id;
+    const told = await this.client.diff(old, this.id, how);
+    const isMeant = (path: string) => !tops || tops.some((top) => path === top || path.startsWith(`${top}/`));
+    const changes = (told["changes"] as Json[]).filter((change) => isMeant(change["path"]));
+    const of = (kind: string) => changes.filter((change) => change["kind"] === kind).map((change) => change["path"] as string);
+    return { ...told, changes, added: of("added"), removed: of("deleted"), modified: of("modified") };
+  }
   /** {root_id, nodes}: what it comes from, and all that came from that; parents before their children. */
   tree(): Promise<Json> {
     return this.call("GET", ["tree"]);
@@ -429,4 +447,8 @@ export class Sandbox {
     const url = port.host_url ?? port.url;
     if (url) this.portUrls.set(port.port, url);
   }
+}
+
+function isList<T>(value: object | readonly T[]): value is readonly T[] {
+  return Array.isArray(value);
 }

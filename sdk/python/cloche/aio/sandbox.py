@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import errors
 from .._fields import own_words
-from .._protocol import FOREVER, Json, SandboxInfo, create_body, milliseconds, request
+from .._protocol import FOREVER, Json, SandboxInfo, create_body, diff_of, milliseconds, request
 from ._wire import Source, settle
 from .client import AsyncClient
 from .contexts import AsyncContexts
@@ -272,10 +272,20 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         winner._fields = None
         await loser.delete()
 
-    async def diff(self, other: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
-        """What it has changed since a snapshot, or how it differs from another sandbox: see Client.diff()."""
+    async def diff(
+        self,
+        other: Union[str, "AsyncSandbox"],
+        paths: Optional[Sequence[str]] = None,
+        *,
+        patch: bool = False,
+        limit: Optional[int] = None,
+    ) -> Json:
+        """What it has changed since a snapshot, or what it has that another sandbox has not: see Client.diff(). With `paths` only
+        what is there or below. Besides there are lists of the paths that were `added`, `removed` and `modified`.
+        """
         await self.open()
-        return await self.client.diff(other, self.id, patch=patch, limit=limit)
+        old = other if isinstance(other, str) else (await other.open()).id
+        return diff_of(await self.client.diff(old, self.id, patch=patch, limit=limit), paths)
 
     async def apply(
         self, fork: Union[str, "AsyncSandbox"], *, on_conflict: Optional[str] = None, base: Optional[str] = None

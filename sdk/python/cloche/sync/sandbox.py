@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterator, Callable, Dict, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import errors
 from .._fields import own_words
-from .._protocol import FOREVER, Json, SandboxInfo, create_body, milliseconds, request
+from .._protocol import FOREVER, Json, SandboxInfo, create_body, diff_of, milliseconds, request
 from ._wire import Source, settle
 from .client import Client
 from .contexts import Contexts
@@ -273,10 +273,20 @@ class Sandbox(Runs, Reach):
         winner._fields = None
         loser.delete()
 
-    def diff(self, other: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
-        """What it has changed since a snapshot, or how it differs from another sandbox: see Client.diff()."""
+    def diff(
+        self,
+        other: Union[str, "Sandbox"],
+        paths: Optional[Sequence[str]] = None,
+        *,
+        patch: bool = False,
+        limit: Optional[int] = None,
+    ) -> Json:
+        """What it has changed since a snapshot, or what it has that another sandbox has not: see Client.diff(). With `paths` only
+        what is there or below. Besides there are lists of the paths that were `added`, `removed` and `modified`.
+        """
         self.open()
-        return self.client.diff(other, self.id, patch=patch, limit=limit)
+        old = other if isinstance(other, str) else (other.open()).id
+        return diff_of(self.client.diff(old, self.id, patch=patch, limit=limit), paths)
 
     def apply(
         self, fork: Union[str, "Sandbox"], *, on_conflict: Optional[str] = None, base: Optional[str] = None
