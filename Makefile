@@ -21,6 +21,10 @@ down:
 test:
 	@tools/test
 
+# The functional and security suites with vms for sandboxes, emulated: takes its time. OPTIONS go to pytest.
+test-vm:
+	@CLOCHE_ENGINE=vm tools/test --only plain --suite functional --suite security -- $(OPTIONS)
+
 # Builds the templates that come along from the real archives, and uses them. OPTIONS go to the daemon.
 test-templates: all
 	@BUILD=$(BUILD) tools/test-templates $(OPTIONS)

@@ -33,6 +33,12 @@ def prepared(daemon):
     return daemon
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if ENGINE == "vm" and (mark := item.get_closest_marker("jail")):
+            item.add_marker(pytest.mark.skip(reason=f"not on a vm: {mark.args[0]}"))
+
+
 @pytest.fixture(scope="session")
 def daemon():
     pool = VM_OPTIONS if ENGINE == "vm" else ("--pool-min", "2", "--pool-max", "2")  # as many before a test as after it

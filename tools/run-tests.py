@@ -29,6 +29,8 @@ PYTHON_PASSES = [
     ("plain", ["functional"], []),
     ("plain", ["kernels", "security", "contract", "chaos", "sdk", "compat"], []),
 ]
+# And a part of two of them with vms for sandboxes; all of these where the environment says so.
+VM_PASSES = [("plain", ["functional", "security"], ["-m", "vm"])]
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are looked for in the suite `leaks` alone: not in guests and daemons, which are killed, and where seccomp keeps LeakSanitizer from its work.
 SANITIZER_ENV = {
@@ -140,14 +142,14 @@ def add_pytest_case(tally, label, case):
     tally.add(name, "passed")
 
 
-def run_pytest(build, suites, extra):
+def run_pytest(build, engine, suites, extra):
     """(seconds, exit status, output, the report's cases or None)"""
     start = time.monotonic()
-    report = build / f"pytest-{'-'.join(suites)}.xml"
+    report = build / f"pytest-{engine}-{'-'.join(suites)}.xml"
     report.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(ROOT / "tests"),
             "--tb=short", "--junitxml", str(report), *extra, *[str(ROOT / "tests" / s) for s in suites]]
-    env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(build), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(build), "CLOCHE_ENGINE": engine, "PYTHONDONTWRITEBYTECODE": "1"}
     sink = None if "-s" in extra else subprocess.PIPE  # somebody wants to watch
     done = subprocess.run(argv, stdout=sink, stderr=subprocess.STDOUT, text=True, env=env, cwd=ROOT / "tests")
     cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else None
@@ -164,10 +166,13 @@ def add_pytest(tally, label, suites, result):
 
 
 def run_python(tally, passes, extra):
-    """passes: (build, label, suites, words for pytest). Each is told as a whole when it is over."""
+    """passes: (build, label, engine, suites, words for pytest). Each is told as a whole when it is over."""
     is_one_by_one = len(os.sched_getaffinity(0)) == 1 or "-s" in extra
     with ThreadPoolExecutor(1 if is_one_by_one else len(passes)) as pool:
-        under_way = {pool.submit(run_pytest, build, suites, words + extra): (label, suites) for build, label, suites, words in passes}
+        under_way = {
+            pool.submit(run_pytest, build, engine, suites, words + extra): (label if engine == "jail" else engine, suites)
+            for build, label, engine, suites, words in passes
+        }
         for done in as_completed(under_way):
             add_pytest(tally, *under_way[done], done.result())
 
@@ -200,7 +205,13 @@ def main():
                 run_meson(tally, build, ["leaks"], label)
             run_meson(tally, build, suites, label, but="leaks" if label == "asan" else None)
             print(f"{label} {', '.join(suites)}: {time.monotonic() - start:.0f} s", flush=True)
-    passes = [(builds[label], label, chosen(suites), words) for label, suites, words in PYTHON_PASSES if label in builds and chosen(suites)]
+    passes = [(label, "jail", suites, words) for label, suites, words in PYTHON_PASSES]
+    passes += [(label, "vm", suites, words) for label, suites, words in VM_PASSES]
+    if os.environ.get("CLOCHE_ENGINE") == "vm":
+        passes = [(label, "vm", suites, []) for label, suites, _ in VM_PASSES]
+    passes = [
+        (builds[label], label, engine, chosen(suites), words) for label, engine, suites, words in passes if label in builds and chosen(suites)
+    ]
     if passes:
         run_python(tally, passes, args.pytest)
     if not args.only and not args.suite:

@@ -43,8 +43,10 @@
 #endif
 
 /* Of translated code: the default is a quarter of RAM, or a gigabyte. */
-#define TCG    "tcg,tb-size=64"
-#define APPEND "console=" CONSOLE " quiet loglevel=3 panic=-1 random.trust_cpu=on cryptomgr.notests"
+#define TCG "tcg,tb-size=64"
+#define APPEND                                                                                     \
+	"console=" CONSOLE " quiet loglevel=3 panic=-1 random.trust_cpu=on cryptomgr.notests "     \
+	"audit=0 apparmor=0"
 /* Nothing is speculated there. */
 #define EMULATED  " mitigations=off tsc=reliable no_timer_check"
 #define SANDBOX   "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"

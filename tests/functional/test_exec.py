@@ -13,6 +13,7 @@ def test_the_exit_code_is_the_commands_own(sandbox):
     assert sandbox.run(["false"]).exit_code == 1
 
 
+@pytest.mark.vm
 def test_stdout_and_stderr_are_kept_apart(sandbox):
     r = sandbox.run("echo out; echo err >&2")
     assert (r.stdout, r.stderr) == ("out\n", "err\n")
@@ -158,6 +159,7 @@ def test_execs_are_listed_newest_first_and_can_be_forgotten(sandbox):
         sandbox.exec(first)
 
 
+@pytest.mark.vm
 def test_many_execs_at_once_in_one_sandbox_do_not_mix(sandbox):
     with ThreadPoolExecutor(20) as pool:
         results = list(pool.map(lambda i: sandbox.run(f"for k in 1 2 3; do echo {i}; done"), range(40)))

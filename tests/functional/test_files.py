@@ -10,6 +10,7 @@ from cloche import errors
 from harness.daemon import IS_SANITIZED, memory_kib, wait_for
 
 
+@pytest.mark.vm
 def test_what_is_written_is_read(sandbox):
     data = bytes(range(256)) * 300
     entry = sandbox.files.write("a.bin", data)
@@ -286,6 +287,7 @@ def test_a_full_disk_is_a_typed_error(make_sandbox):
     sandbox.files.write("small", b"fits")
 
 
+@pytest.mark.vm
 def test_changes_are_watched(sandbox):
     sandbox.run("mkdir w; touch w/old")
     with sandbox.files.watch("w", recursive=True) as watch:

@@ -28,6 +28,7 @@ def test_a_sandbox_reaches_nothing_unless_it_is_said(walled):
     assert box.get("allowed.test") == (0, "no such name")
 
 
+@pytest.mark.vm
 def test_an_allowed_name_is_reached_by_http_and_by_tls(walled):
     box = walled(ONE_HOST)
     status, seen = box.get("allowed.test", "/a?b=c")
@@ -144,6 +145,7 @@ def test_a_name_whose_servers_take_their_time_is_waited_for(walled):
     assert box.get("slow.test")[0] == 200
 
 
+@pytest.mark.vm
 def test_a_change_to_deny_all_and_back(walled):
     box = walled(ONE_HOST)
     assert box.sandbox.set_network("deny-all")["kind"] == "deny-all"

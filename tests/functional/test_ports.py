@@ -26,6 +26,7 @@ def test_a_page_of_a_server_inside_is_seen_by_its_url(web):
     assert ["Host", f"localhost:{PORT}"] in seen["fields"]
 
 
+@pytest.mark.vm
 def test_bodies_of_either_framing_arrive_whole(web):
     data = bytes(range(256)) * 8192
     for body in (data, iter([data[:100], data[100:]])):
@@ -54,6 +55,7 @@ def test_events_arrive_while_the_answer_goes_on(web):
             data += part
 
 
+@pytest.mark.vm
 def test_a_websocket_carries_bytes_both_ways(web):
     with web.upgrade() as s:
         f = s.makefile("rb")
@@ -157,6 +159,7 @@ def forwarded(cli, sandbox):
         p.communicate()
 
 
+@pytest.mark.vm
 def test_a_forwarded_port_carries_bytes_both_ways_and_their_ends(forwarded):
     data = os.urandom(3_000_000)  # more than all buffers on the way hold
     with socket.create_connection(("127.0.0.1", forwarded), timeout=30) as s:

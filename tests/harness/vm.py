@@ -113,6 +113,8 @@ class Machines:
     def give(self, machine):
         try:
             machine.set_network("deny-all")
+            for port in machine.ports():
+                machine.close_port(port["port"])
             for context in machine.contexts.list():
                 machine.contexts.remove(context.id)
             is_clean = machine.run(["sh", "-c", self.CLEAN], user="root", timeout=30).exit_code == 0

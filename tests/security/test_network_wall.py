@@ -49,6 +49,7 @@ def test_nothing_but_the_allowed_host_is_reached(walled, internet, attempt):
     assert box.get("allowed.test")[0] == 200  # the wall itself works
 
 
+@pytest.mark.vm
 def test_the_name_decides_where_it_leads_and_not_the_address_that_was_dialled(walled, internet):
     box = walled(ONE_HOST)
     assert parse(control(internet, "send", OTHER, 80, GET.format("n06", "allowed.test")))[1]["address"] == OTHER
@@ -86,6 +87,7 @@ def test_allow_all_closes_what_is_not_public(walled, internet, address):
     assert not internet.seen("request", path="/closed")
 
 
+@pytest.mark.vm
 def test_a_refused_name_is_never_asked_outside(walled, internet):
     box = walled(ONE_HOST)
     secret = "s3cr3t-payload"
@@ -97,14 +99,16 @@ def test_a_refused_name_is_never_asked_outside(walled, internet):
     assert "allowed.test" in internet.asked_names()
 
 
+@pytest.mark.vm
 def test_datagrams_fail_at_once(walled, internet):
     box = walled("allow-all")
     assert control(internet, "udp", ALLOWED, 443) == {"error": "ECONNREFUSED"}  # it got there: nobody listens
-    assert box.dial("udp", ALLOWED, 443) == {"error": "EPERM"}
-    assert box.dial("udp", ALLOWED6, 443) == {"error": "EPERM"}
-    assert box.dial("udp", RESOLVER, 5353) == {"error": "EPERM"}
+    for address, port in ((ALLOWED, 443), (ALLOWED6, 443), (RESOLVER, 5353)):
+        # In a jail the call itself is refused, a vm's kernel is told so by the host's.
+        assert box.dial("udp", address, port)["error"] in ("EPERM", "EHOSTUNREACH", "EACCES")
 
 
+@pytest.mark.jail("the door's sockets are in no namespace of its own; test_vm_network.py dials the gateway's address")
 def test_the_doors_own_port_leads_nowhere(walled):
     box = walled("allow-all")
     listing = box.sandbox.run(["cat", "/proc/net/tcp"]).stdout
