@@ -132,11 +132,12 @@ static int check_tags(const json_t *tags, struct err *err)
 
 	if (json_object_size(tags) > TAGS_MAX)
 		return err_field(err, "tags", "there may be up to %d", TAGS_MAX);
-	json_object_foreach ((json_t *)unconst(tags), name, value)
+	json_object_foreach ((json_t *)unconst(tags), name, value) {
 		if (!json_is_string(value) || json_string_length(value) > TAG_VALUE_MAX ||
 		    strlen(name) > TAG_VALUE_MAX)
 			return err_field(err, "tags", "are strings of up to %d bytes",
 			                 TAG_VALUE_MAX);
+	}
 	return 0;
 }
 

@@ -67,7 +67,7 @@ int vercel_write_files(struct http_req *req, struct err *err)
 /* The path of a body; relative to its cwd, or to where sessions work. */
 static int read_path(const json_t *body, char ret[PATH_BYTES], struct err *err)
 {
-	const char *path = NULL, *cwd = VERCEL_HOME;
+	const char *path = "", *cwd = VERCEL_HOME;
 	const struct json_field fields[] = {
 		{"path", JSON_FIELD_STRING, &path, true, .min = 1, .max = PATH_BYTES - 1},
 		{"cwd", JSON_FIELD_STRING, &cwd, .min = 1, .max = PATH_BYTES - 1},

@@ -130,6 +130,16 @@ static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
 
 static void serve_starts(struct lodge *b);
 
+/* Nobody is left waiting for it. */
+static void leave(struct lodge *b)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_NOT_FOUND, 0, "the sandbox was deleted");
+	tell(b, &b->starts, &err);
+	lodge_remove(b);
+}
+
 /* All of the session that is to be kept is recorded. */
 static void finish(struct stay *s, bool is_aborted)
 {
@@ -147,13 +157,11 @@ static void finish(struct stay *s, bool is_aborted)
 	lodge_note(b);
 	if (native)
 		sandbox_delete(native, END_DELETED, on_deleted, NULL);
-	if (b->is_doomed) {
-		tell(b, &b->stops, NULL);
-		lodge_remove(b);
-		return;
-	}
 	tell(b, &b->stops, NULL);
-	serve_starts(b);
+	if (b->is_doomed)
+		leave(b);
+	else
+		serve_starts(b);
 }
 
 static void note_snapshot(struct stay *s, const struct snapshot *sn)
@@ -292,7 +300,7 @@ void lodge_stop(struct lodge *b, const struct lodge_stop *how, lodge_fn done, vo
 	if (b->phase == LODGE_STOPPED || !s) {
 		tell(b, &b->stops, NULL);
 		if (b->is_doomed)
-			lodge_remove(b);
+			leave(b);
 		return;
 	}
 	b->is_manual = how->is_snapshot;
@@ -364,13 +372,18 @@ void lodge_born(struct stay *s, struct sandbox *native)
 	}
 }
 
+bool lodge_can_resume(const struct lodge *b)
+{
+	const struct fleet *fleet = b->vercel->api->fleet;
+	const struct snapshot *sn =
+		b->snapshot[0] ? snapshot_find(fleet, b->project_id, b->snapshot) : NULL;
+
+	return sn && snapshot_is_usable(sn);
+}
+
 static int check_snapshot(const struct lodge *b, struct err *err)
 {
-	const struct snapshot *sn =
-		b->snapshot[0] ? snapshot_find(b->vercel->api->fleet, b->project_id, b->snapshot)
-			       : NULL;
-
-	if ((sn && snapshot_is_usable(sn)) || (!b->snapshot[0] && !lodge_stay(b)))
+	if (lodge_can_resume(b) || (!b->snapshot[0] && !lodge_stay(b)))
 		return 0;
 	return err_set(err, ERR_GONE, ENODATA, "cannot resume sandbox: no snapshot available");
 }

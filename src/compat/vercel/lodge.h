@@ -19,9 +19,10 @@
 
 #include <uthash.h>
 
-#define SESSIONS_KEPT 50  /* of a lodge; the oldest are forgotten */
-#define STILLS_KEPT   100 /* of a lodge that are deleted, likewise */
-#define LODGES_MAX    10000
+#define SESSIONS_KEPT 50   /* of a lodge; the oldest are forgotten */
+#define STILLS_KEPT   100  /* of a lodge that are deleted, likewise */
+#define LODGES_MAX    1000 /* of a project; those that cannot be resumed give way */
+#define STILLS_GONE   1000 /* deleted ones of all lodges, likewise */
 
 enum lodge_phase {
 	LODGE_STOPPED,
@@ -110,6 +111,7 @@ void lodge_config_done(struct lodge_config *c);
 void lodge_free(struct lodge *b); /* from memory */
 void lodge_remove(struct lodge *b);
 struct stay *stay_new(struct lodge *b, const char *id);
+bool lodge_can_resume(const struct lodge *b);   /* it has a snapshot to start from */
 struct stay *lodge_stay(const struct lodge *b); /* the last one, or NULL */
 void stay_free(struct stay *s);
 

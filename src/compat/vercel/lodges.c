@@ -88,16 +88,33 @@ static void make_name(char *name, size_t size)
 	(void)snprintf(name, size, "sandbox-%.16s", id + 2);
 }
 
+/* Where a project has too many, the oldest that cannot run any more is forgotten. */
+static int make_room(struct vercel *v, const char *project_id, struct err *err)
+{
+	struct lodge *oldest = NULL;
+	size_t n = 0;
+
+	list_for_each (&v->lodges, struct lodge, b, link) {
+		if (strcmp(b->project_id, project_id) != 0)
+			continue;
+		n++;
+		if (!oldest && b->phase == LODGE_STOPPED && !lodge_can_resume(b))
+			oldest = b;
+	}
+	if (n >= LODGES_MAX && !oldest)
+		return err_set(err, ERR_LIMIT, 0, "there are %zu sandboxes, which is the most", n);
+	if (n >= LODGES_MAX)
+		lodge_remove(oldest);
+	return 0;
+}
+
 static int check_new(struct http_req *req, const char *space, const char *name, struct err *err)
 {
 	struct vercel *v = vercel_of(req);
 
-	if (v->n_lodges >= LODGES_MAX)
-		return err_set(err, ERR_CAPACITY, 0, "there are %zu sandboxes, which is the most",
-		               v->n_lodges);
 	if (lodge_find(v, caller_project(req), space, name))
 		return err_set(err, ERR_CONFLICT, 0, "a sandbox named '%s' exists already", name);
-	return 0;
+	return make_room(v, caller_project(req), err);
 }
 
 /* Makes it and starts it. Takes the config. */
@@ -178,6 +195,7 @@ int vercel_fork_lodge(struct http_req *req, struct err *err)
 {
 	auto_call(lodge_config_done) struct lodge_config config = {0};
 	auto_call(lodge_body_done) struct lodge_body body = {0};
+	auto_free char *space = NULL; /* the source may have to give way to its fork */
 	char snapshot[ID_SIZE];
 	struct lodge *b;
 	int r = find_lodge(req, &b, err);
@@ -194,8 +212,8 @@ int vercel_fork_lodge(struct http_req *req, struct err *err)
 		              "The sandbox's snapshot does not exist any more.");
 		return 1;
 	}
-	return make_lodge(req, body.space ? body.space : b->space, body.name, &config, &body,
-	                  snapshot, err);
+	space = xstrdup(body.space ? body.space : b->space);
+	return make_lodge(req, space, body.name, &config, &body, snapshot, err);
 }
 
 int vercel_get_lodge(struct http_req *req, struct err *err)

@@ -260,18 +260,16 @@ int policy_to_native(const json_t *theirs, json_t **ret, struct err *err)
 	auto_json json_t *rules = json_array();
 	const char *mode = mode_of(theirs), *domain;
 	json_t *value;
-	size_t i;
 
 	if (mode) {
 		*ret = json_string(mode);
 		return 0;
 	}
-	json_array_foreach((json_t *)unconst(allow), i, value)
-	{
-		domain_to_native(json_string_value(value), NULL, rules);
-	}
-	json_object_foreach ((json_t *)unconst(allow), domain, value)
+	for (size_t i = 0; i < json_array_size(allow); i++)
+		domain_to_native(json_string_value(json_array_get(allow, i)), NULL, rules);
+	json_object_foreach ((json_t *)unconst(allow), domain, value) {
 		domain_to_native(domain, value, rules);
+	}
 	if (is_open(open))
 		(void)json_array_append_new(rules, json_pack("{s:{s:O}, s:s}", "match", "cidrs",
 		                                             open, "action", "allow"));
@@ -299,8 +297,9 @@ static void put_domains(const json_t *allow, struct json_writer *w)
 	if (json_object_size(allow) == 0)
 		return;
 	json_open_array(w, "allowedDomains");
-	json_object_foreach ((json_t *)unconst(allow), domain, value)
+	json_object_foreach ((json_t *)unconst(allow), domain, value) {
 		json_put_str(w, NULL, domain);
+	}
 	json_close_array(w);
 }
 
@@ -314,8 +313,9 @@ static void put_injection(const char *domain, const json_t *rule, struct json_wr
 	json_open_object(w, NULL);
 	json_put_str(w, "domain", domain);
 	json_open_array(w, "headerNames");
-	json_object_foreach ((json_t *)unconst(headers), name, value)
+	json_object_foreach ((json_t *)unconst(headers), name, value) {
 		json_put_str(w, NULL, name);
+	}
 	json_close_array(w);
 	if (json_object_get(rule, "match"))
 		json_put_value(w, "match", json_object_get(rule, "match"));
@@ -341,7 +341,7 @@ static void put_rules(const json_t *allow, const char *kind, const char *name,
 	const char *domain;
 	json_t *rules;
 
-	json_object_foreach ((json_t *)unconst(allow), domain, rules)
+	json_object_foreach ((json_t *)unconst(allow), domain, rules) {
 		for (size_t i = 0; i < json_array_size(rules); i++) {
 			if (!json_object_get(json_array_get(rules, i), kind))
 				continue;
@@ -350,6 +350,7 @@ static void put_rules(const json_t *allow, const char *kind, const char *name,
 			is_begun = true;
 			put(domain, json_array_get(rules, i), w);
 		}
+	}
 	if (is_begun)
 		json_close_array(w);
 }

@@ -44,14 +44,15 @@ void stay_free(struct stay *s)
 
 struct stay *stay_new(struct lodge *b, const char *id)
 {
-	struct stay *s = xnew0(struct stay);
+	struct stay *s = xnew0(struct stay), *oldest = list_first(&b->sessions, struct stay, link);
 
+	if (oldest && b->n_sessions == SESSIONS_KEPT)
+		stay_free(oldest);
 	(void)snprintf(s->id, sizeof(s->id), "%s", id);
 	s->lodge = b;
 	list_append(&b->sessions, &s->link);
 	HASH_ADD_STR(b->vercel->sessions, id, s);
-	if (++b->n_sessions > SESSIONS_KEPT)
-		stay_free(list_first(&b->sessions, struct stay, link));
+	b->n_sessions++;
 	return s;
 }
 

@@ -211,16 +211,19 @@ static void let_expire(struct vercel *v, struct still *still, uint64_t in_ms)
 /* Those that are deleted and so many back that nobody asks for them. */
 static void forget_old(struct lodge *b)
 {
-	size_t n = 0;
+	size_t n_own = 0, n_all = 0;
 
 	for (struct list *l = b->vercel->stills.prev, *before; l != &b->vercel->stills;
 	     l = before) {
 		struct still *still = list_entry(l, struct still, link);
+		bool is_too_many;
 
 		before = l->prev;
-		if (!still->is_deleted || !is_of(still, b) || ++n <= STILLS_KEPT)
+		if (!still->is_deleted)
 			continue;
-		if (store_delete_face(b->vercel->api->store, still->id, NULL) == 0)
+		is_too_many = ++n_all > STILLS_GONE;
+		is_too_many |= is_of(still, b) && ++n_own > STILLS_KEPT;
+		if (is_too_many && store_delete_face(b->vercel->api->store, still->id, NULL) == 0)
 			still_free(still);
 	}
 }
