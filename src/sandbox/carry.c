@@ -49,6 +49,25 @@ json_t *carry_describe(const struct sandbox *s)
 	return ret;
 }
 
+json_t *carry_describe_warm(const struct sandbox *s)
+{
+	json_t *ret = json_object(), *warm = json_array();
+
+	list_for_each (&s->warm, const struct context, c, link) {
+		json_t *row = json_object();
+
+		if (c->state == CONTEXT_IDLE && c->number > 0) {
+			(void)json_object_set_new(row, "language", json_string(c->language->name));
+			(void)json_object_set_new(row, "channel", json_integer(c->number));
+			(void)json_array_append(warm, row);
+		}
+		json_decref(row);
+	}
+	(void)json_object_set_new(ret, "channels_to", json_integer(s->channels_to));
+	(void)json_object_set_new(ret, "warm", warm);
+	return ret;
+}
+
 void carry_expect(struct sandbox *s, const json_t *carried)
 {
 	const json_int_t to = json_integer_value(json_object_get(carried, "channels_to"));
@@ -122,10 +141,35 @@ static void load_all(struct sandbox *s, const char *name,
 	}
 }
 
+/* Nobody has asked for them yet. */
+static void rejoin_warm(struct sandbox *s)
+{
+	size_t i;
+	json_t *row;
+
+	json_array_foreach(json_object_get(s->carried, "warm"), i, row)
+	{
+		const char *word = json_string_value(json_object_get(row, "language"));
+		const json_int_t channel = json_integer_value(json_object_get(row, "channel"));
+		const struct language *language = word ? language_find(word) : NULL;
+		struct context *c;
+
+		if (!language || channel <= 0 || channel >= s->channels_to)
+			continue;
+		c = context_new(s, language);
+		c->number = (uint32_t)channel;
+		c->starts = 1;
+		c->is_copied = true;
+		list_append(&s->warm, &c->link);
+		interpreter_rejoin(c);
+	}
+}
+
 void carry_rejoin(struct sandbox *s)
 {
 	if (!s->carried)
 		return;
+	rejoin_warm(s);
 	load_all(s, "contexts", load_context);
 	load_all(s, "execs", load_exec);
 	json_decref(take_ptr(s->carried));

@@ -12,6 +12,7 @@
 #include "sandbox/pool.h"
 #include "sandbox/source.h"
 #include "sandbox/template.h"
+#include "sandbox/warm.h"
 
 void create_unawait(struct sandbox *s)
 {
@@ -23,6 +24,8 @@ void create_unawait(struct sandbox *s)
 void create_tell(struct sandbox *s, const struct err *err)
 {
 	create_unawait(s);
+	if (!err)
+		warm_want(s);
 	sandbox_tell_all(s, &s->callers, err);
 }
 
@@ -63,6 +66,7 @@ void create_hostname(const struct sandbox *s, char hostname[64])
 static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
 {
 	struct sandbox *s = arg;
+	struct err err;
 
 	s->ask = 0;
 	if (reply->err.code == ERR_NONE && fd >= 0) {
@@ -75,7 +79,10 @@ static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
 	}
 	if (fd >= 0)
 		(void)close(fd);
-	create_fail(s, &reply->err);
+	if (!warm_on_failed(s, &reply->err))
+		create_fail(s, &reply->err);
+	else if (create_ask(s, &err) < 0)
+		create_fail(s, &err);
 }
 
 int create_ask(struct sandbox *s, struct err *err)
@@ -96,8 +103,11 @@ int create_ask(struct sandbox *s, struct err *err)
 	else if (s->paused_in[0])
 		memcpy(req.create.snapshot, s->paused_in, sizeof(req.create.snapshot));
 	else if (s->resumes == 0)
-		memcpy(req.create.snapshot, s->snapshot_id, sizeof(req.create.snapshot));
+		memcpy(req.create.snapshot, s->warm_copy[0] ? s->warm_copy : s->snapshot_id,
+		       sizeof(req.create.snapshot));
 	req.create.with_memory = s->paused_in[0] ? !s->wakes_cold : s->carried != NULL;
+	if (s->warm_copy[0] && req.create.with_memory)
+		req.create.with_memory = MEMORY_WARM;
 	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
 }
 
@@ -170,11 +180,13 @@ static void set_image(struct sandbox *s, const struct digest *image)
 }
 
 int create_spare(struct fleet *fleet, const struct template *t, const struct guest_limits *limits,
-                 struct spare *spare, struct sandbox **ret, struct err *err)
+                 enum engine_kind engine, struct spare *spare, struct sandbox **ret,
+                 struct err *err)
 {
 	struct sandbox *s = new_sandbox(fleet, limits);
 	int r;
 
+	s->engine = engine;
 	if (t)
 		set_template(s, t);
 	r = create_ask(s, err);
@@ -393,6 +405,9 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		network_set(s, take_ptr(w.policy));
 	if (w.source)
 		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));
+	if (w.engine == ENGINE_VM && w.template && !spec->set)
+		warm_apply(s, json_object_size(spec->env) == 0 &&
+		                      !policy_opens_tls(network_policy(s)));
 	s->held = held;
 	return spare ? claim(s, spec->once, json_object_size(spec->env) > 0, done, arg, err)
 	             : begin(s, spec->once, done, arg, err);

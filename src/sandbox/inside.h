@@ -34,8 +34,9 @@ struct fleet {
 	struct list takings;   /* snapshots on their way */
 	struct list holds;     /* snapshots that are looked at (snapshot-hold.c) */
 	struct loop_timer *snapshot_expiry;
-	struct list all;   /* in order of creation */
-	struct list ended; /* in order of their end */
+	uint64_t warm_not_before_us; /* steady; after a seed that failed */
+	struct list all;             /* in order of creation */
+	struct list ended;           /* in order of their end */
 	size_t n_alive, n_ended;
 	uint64_t ended_bytes; /* of output that is kept of those */
 	struct loop_timer *forget;
@@ -77,8 +78,9 @@ struct sandbox {
 	struct digest image; /* of its template; zero = host */
 	bool is_shown;       /* as in the spec; of one that lives no longer than this process */
 	char shown[SHOWN_MAX][ID_SIZE]; /* likewise */
-	char snapshot_id[ID_SIZE]; /* that it was started from, or "" */
-	uint64_t base_bytes;       /* of that one's files */
+	char snapshot_id[ID_SIZE];      /* that it was started from, or "" */
+	char warm_copy[ID_SIZE];        /* instead of booting (warm.c), or "" */
+	uint64_t base_bytes;            /* of that one's files */
 	/* pause.c */
 	char paused_in[ID_SIZE];    /* the snapshot that it is paused in, on disk; or "" */
 	enum end_cause pause_cause; /* END_NONE: somebody asked for it */
@@ -202,8 +204,8 @@ void create_tell(struct sandbox *s, const struct err *err); /* all who wait for 
 void create_hostname(const struct sandbox *s, char hostname[64]);
 /* One that is nobody's: up to where its owner would be told. */
 must_check int create_spare(struct fleet *fleet, const struct template *t,
-                            const struct guest_limits *limits, struct spare *spare,
-                            struct sandbox **ret, struct err *err);
+                            const struct guest_limits *limits, enum engine_kind engine,
+                            struct spare *spare, struct sandbox **ret, struct err *err);
 void create_await(struct sandbox *s);   /* somebody waits for it to run: create_tell() will come */
 void create_unawait(struct sandbox *s); /* but nobody else is to wait for that */
 must_check int create_check_room(struct fleet *fleet, struct err *err);
@@ -336,6 +338,7 @@ bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *nam
 
 /* carry.c: what goes on in a copy of a sandbox's memory */
 json_t *carry_describe(const struct sandbox *s);             /* the caller's */
+json_t *carry_describe_warm(const struct sandbox *s);        /* of a seed: the interpreters in it */
 void carry_expect(struct sandbox *s, const json_t *carried); /* before it is recorded */
 void carry_rejoin(struct sandbox *s); /* it is there, and its link not up yet */
 

@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "sandbox/interpreter.h"
 #include "sandbox/template.h"
+#include "sandbox/warm.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -67,6 +68,7 @@ struct spare {
 	struct shelf *shelf; /* NULL: its shelf is gone */
 	uint64_t begun_us;
 	bool is_ready;
+	bool is_seed; /* to be saved as a warm copy (warm.c), and of no other use */
 	uint64_t usage_tag;
 };
 
@@ -142,7 +144,7 @@ static size_t count(const struct pool *p, const struct shelf *shelf, bool only_r
 	size_t n = 0;
 
 	list_for_each (&p->spares, struct spare, spare, link)
-		n += is_of_use(spare) && (!shelf || spare->shelf == shelf) &&
+		n += is_of_use(spare) && !spare->is_seed && (!shelf || spare->shelf == shelf) &&
 		     (spare->is_ready || !only_ready);
 	return n;
 }
@@ -200,7 +202,7 @@ static void set_wanted(struct pool *p)
 static void end_surplus(struct pool *p)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
-		if (spare->is_ready &&
+		if (spare->is_ready && !spare->is_seed &&
 		    (!spare->shelf || count(p, spare->shelf, true) > spare->shelf->wanted))
 			sandbox_end(spare->s, END_DELETED, NULL, "it was not needed");
 }
@@ -212,7 +214,7 @@ static int fill(struct pool *p, struct shelf *shelf, struct err *err)
 
 	*spare = (struct spare){.pool = p, .shelf = shelf, .begun_us = loop_now_us(p->loop)};
 	r = create_spare(p->fleet, template_find_id(p->fleet, shelf->template_id), &shelf->limits,
-	                 spare, &spare->s, err);
+	                 ENGINE_JAIL, spare, &spare->s, err);
 	if (r < 0) {
 		free(spare);
 		return r;
@@ -410,6 +412,48 @@ static void measure(struct spare *spare)
 		get_ready(spare);
 }
 
+int pool_seed(struct pool *p, const struct template *t, const struct guest_limits *limits,
+              struct err *err)
+{
+	struct spare *seed;
+	int r;
+
+	list_for_each (&p->spares, const struct spare, other, link)
+		if (other->is_seed)
+			return 0; /* one after the other: it takes the host some seconds */
+	if (!p->is_open)
+		return 0;
+	seed = xnew0(struct spare);
+	*seed = (struct spare){.pool = p, .is_seed = true, .begun_us = loop_now_us(p->loop)};
+	r = create_spare(p->fleet, t, limits, ENGINE_VM, seed, &seed->s, err);
+	if (r < 0)
+		free(seed);
+	else
+		list_append(&p->spares, &seed->link);
+	return r;
+}
+
+/* It may have ended meanwhile. */
+static void on_saved(void *arg)
+{
+	const struct fleet *fleet = arg;
+
+	list_for_each (&fleet->pool->spares, struct spare, seed, link)
+		if (seed->is_seed && seed->is_ready && is_of_use(seed))
+			sandbox_end(seed->s, END_DELETED, NULL, "it was copied");
+}
+
+static void save_seed(struct spare *seed)
+{
+	struct err err;
+
+	seed->is_ready = true;
+	if (warm_take(seed->s, on_saved, seed->pool->fleet, &err) < 0) {
+		warm_on_seed_failed(seed->pool->fleet, &err);
+		on_saved(seed->pool->fleet);
+	}
+}
+
 void pool_on_up(struct sandbox *s)
 {
 	struct pool *p = s->spare->pool;
@@ -423,13 +467,20 @@ void pool_on_warm(struct sandbox *s)
 {
 	struct spare *spare = s->spare;
 
-	if (is_of_use(spare) && !spare->is_ready && !spare->usage_tag && !context_is_warming(s))
+	if (!is_of_use(spare) || spare->is_ready || spare->usage_tag || context_is_warming(s))
+		return;
+	if (spare->is_seed)
+		save_seed(spare);
+	else
 		measure(spare);
 }
 
 void pool_on_failed(struct sandbox *s, const struct err *err)
 {
-	back_off(s->spare->pool, err);
+	if (s->spare->is_seed)
+		warm_on_seed_failed(s->fleet, err);
+	else
+		back_off(s->spare->pool, err);
 }
 
 static void tell_closed(struct loop *loop, void *arg)

@@ -31,6 +31,10 @@ void pool_take(struct sandbox *s);                         /* it is somebody's *
 struct sandbox *pool_find(struct pool *p, const char *id); /* a spare, or NULL */
 void pool_figures(const struct pool *p, struct pool_figures *ret);
 
+/* Begins a vm that becomes a warm copy (warm.h), unless one is under way or there is no pool. */
+must_check int pool_seed(struct pool *p, const struct template *t,
+                         const struct guest_limits *limits, struct err *err);
+
 /* The life of a spare, told by sandbox.c, end.c, create.c and interpreter.c. */
 void pool_on_up(struct sandbox *s);
 void pool_on_warm(struct sandbox *s); /* an interpreter of it got ready, or never will */

@@ -15,6 +15,7 @@ struct snapshot {
 	char origin_id[ID_SIZE]; /* what the source was started from; or "" */
 	char *name;              /* "" = none */
 	uint64_t generation, created_us, expires_us;
+	uint64_t used_us; /* of a warm copy: last */
 	char *template;
 	struct digest image;
 	uint32_t engine;  /* of enum engine_kind: what can start from it */

@@ -11,6 +11,7 @@
 #include "sandbox/image.h"
 #include "sandbox/kernel.h"
 #include "sandbox/pool.h"
+#include "sandbox/warm.h"
 #include "store/templates.h"
 
 #define PROJECT_MAX  256 /* templates of one project, and as many sets of packages */
@@ -90,6 +91,15 @@ static struct template *find_own_or_shared(const struct fleet *fleet, const char
 	struct template *t = find_named(fleet, project_id, name);
 
 	return t ? t : find_named(fleet, "", name);
+}
+
+struct template *template_find_image(const struct fleet *fleet, const char *name,
+                                     const struct digest *image)
+{
+	list_for_each (&fleet->templates, struct template, t, link)
+		if (strcmp(t->name, name) == 0 && digest_equal(&t->image, image))
+			return t;
+	return NULL;
 }
 
 struct template *template_find_id(const struct fleet *fleet, const char *id)
@@ -233,6 +243,7 @@ static void drop(struct template *t)
 	emit(t, EVENT_TEMPLATE_REMOVED);
 	template_free(t);
 	pool_look(fleet->pool); /* spares on it go first */
+	warm_drop_image(fleet, &image);
 	image_release(fleet, &image);
 }
 
@@ -428,6 +439,7 @@ void template_to_json(const struct template *t, struct json_writer *w, const cha
 	json_put_u64(w, "bytes", t->bytes);
 	put_aliases(w, t->name);
 	json_put_u64(w, "sandboxes", image_count_users(t->fleet, &t->image));
+	json_put_u64(w, "warm_copies", warm_count_image(t->fleet, &t->image));
 	json_put_u64(w, "created_us", t->created_us);
 	json_put_value(w, "manifest", t->manifest);
 	json_close_object(w);
@@ -443,6 +455,7 @@ void template_host_to_json(struct json_writer *w, const char *name)
 	json_put_u64(w, "bytes", 0);
 	put_aliases(w, TEMPLATE_HOST);
 	json_put_null(w, "sandboxes");
+	json_put_u64(w, "warm_copies", 0);
 	json_put_null(w, "created_us");
 	json_open_object(w, "manifest");
 	json_close_object(w);

@@ -37,6 +37,9 @@ must_check int template_publish(struct fleet *fleet, const struct template_spec 
 struct template *template_find(const struct fleet *fleet, const char *project_id,
                                const char *id_or_name);
 /* By id alone, whoever's it is; or NULL. */
+/* One of that name which still has that image. */
+struct template *template_find_image(const struct fleet *fleet, const char *name,
+                                     const struct digest *image);
 struct template *template_find_id(const struct fleet *fleet, const char *id);
 /* What a create without a template starts from, of a project that has none of that name itself;
  * NULL: host. */

@@ -12,17 +12,10 @@ from cloche import Client, errors
 
 from harness import audit
 from harness.daemon import children_of, end, read_text, wait_for
-from harness.vm import make_template, need_vms, vm_daemon
+from harness.vm import make_template, need_vms, vm_daemon, vmm_of
 from harness.web import Web
 
 pytestmark = pytest.mark.slow
-
-
-def vmm_of(machine):
-    """The process on the host that is the parent of its QEMU."""
-    pids = [int(p) for p in os.listdir("/proc") if p.isdigit() and read_text(f"/proc/{p}/comm").strip() == "cloche-vmm"]
-    return next(pid for pid in pids if machine.id in read_text(f"/proc/{pid}/cgroup"))
-
 
 LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
 

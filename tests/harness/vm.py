@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon whose sandboxes can be vms: with a guest kernel, fetched once per build directory, and a template small enough to boot."""
 
+import os
 import shutil
 import subprocess
 
 import pytest
 
-from harness.daemon import BUILD, IS_SANITIZED, ROOT, Daemon, end
+from harness.daemon import BUILD, IS_SANITIZED, ROOT, Daemon, read_text, end
 
 # A root of some 2 MB: a busybox, and what the agent needs of a machine.
 MAKE_TREE = """
@@ -128,3 +129,9 @@ class Machines:
     def close(self):
         for machine in self.free:
             end(machine)
+
+
+def vmm_of(machine):
+    """The process on the host that is the parent of its QEMU."""
+    pids = [int(p) for p in os.listdir("/proc") if p.isdigit() and read_text(f"/proc/{p}/comm").strip() == "cloche-vmm"]
+    return next(pid for pid in pids if machine.id in read_text(f"/proc/{pid}/cgroup"))

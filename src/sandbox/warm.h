@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Machines that were booted ahead, saved, and are what vms start from (warm.c). */
+#include "sandbox/inside.h"
+
+typedef void (*warm_fn)(void *arg);
+
+bool warm_is(const struct snapshot *sn); /* one of these, and no client's */
+
+/* A vm that is about to be created goes on from a copy, if there is one that fits.
+ * has_interpreters: and has those that run in it. */
+void warm_apply(struct sandbox *s, bool has_interpreters);
+/* It could not: true if it is to be created anew, without. */
+bool warm_on_failed(struct sandbox *s, const struct err *err);
+/* It runs: if it had to boot, the next one shall not. */
+void warm_want(struct sandbox *s);
+
+/* Makes a copy of a seed; done is told once, whatever came of it. */
+must_check int warm_take(struct sandbox *s, warm_fn done, void *arg, struct err *err);
+void warm_on_seed_failed(struct fleet *fleet, const struct err *err);
+
+void warm_drop_image(struct fleet *fleet, const struct digest *image); /* its template goes */
+size_t warm_count_image(const struct fleet *fleet, const struct digest *image);
+void warm_settle(struct fleet *fleet); /* what the broker has not is not there */

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines that were booted once and saved: what vms start from."""
+
+import hashlib
+import os
+import re
+import time
+
+import pytest
+from cloche import Client
+
+from harness import audit
+from harness.daemon import children_of, read_text, wait_for
+from harness.vm import MAKE_TREE, make_template, need_vms, vm_daemon, vmm_of
+
+ADD_BASH = """
+rm /template/bin/bash
+cp /bin/bash /template/bin/
+for i in $(ldd /bin/bash | grep -o "/[^ ]*"); do cp --parents -L $i /template; done
+"""
+LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
+
+
+@pytest.fixture(scope="module")
+def warm_daemon():
+    need_vms()
+    daemon = vm_daemon("--pool-max", "1", "--pool-memory", "0", "--pool-language", "bash").start()  # no spares, but copies
+    try:
+        yield daemon
+        ids = daemon.ids()
+    finally:
+        status = daemon.stop()
+    left = audit.left_after_stop(daemon, ids)
+    log = daemon.log()
+    daemon.remove()
+    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
+    assert not left, "left on the host: " + ", ".join(left)
+
+
+@pytest.fixture(scope="module")
+def warm(warm_daemon):
+    """One whose daemon has a warm copy: made beside the first vm, which boots."""
+    with Client(warm_daemon.url, warm_daemon.key, timeout=150) as client:
+        make_template(client, "tiny", MAKE_TREE + ADD_BASH)
+        assert client.template("tiny")["warm_copies"] == 0
+        with client.create(engine="vm", template="tiny", limits=LIMITS, timeout=600):
+            wait_for(lambda: client.template("tiny")["warm_copies"] == 1, 120, "a warm copy")
+        start(client).delete()  # from here on the broker has it in memory
+        yield client
+
+
+def start(client, **options):
+    return client.create(engine="vm", template="tiny", limits=LIMITS, timeout=600, **options)
+
+
+def memory_of(machine):
+    """Of the guest's RAM as QEMU has it mapped, in KiB: Rss, Pss, Private_Dirty…"""
+    qemu = children_of(vmm_of(machine))[0]
+    entry = re.split(r"^[0-9a-f]+-[0-9a-f]+ ", read_text(f"/proc/{qemu}/smaps"), flags=re.M)
+    ram = next(e for e in entry if "/memfd:cloche-ram" in e)
+    return {key: int(kib) for key, kib in re.findall(r"^(\w+): +(\d+) kB", ram, flags=re.M)}
+
+
+def test_machines_start_from_one_copy_differ_in_what_must_and_share_the_rest(warm, warm_daemon):
+    marked = hashlib.sha256((warm_daemon.data / "templates" / digest_of(warm) / "image.erofs").read_bytes()).hexdigest()
+    with start(warm) as one, start(warm, name="whale", env={"OWN": "1"}) as two:
+        asked = "hostname; cat /etc/machine-id /proc/sys/kernel/random/uuid; head -c 8 /dev/urandom | od -An -x"
+        names = [s.run(asked).stdout.splitlines() for s in (one, two)]
+        assert all(a != b for a, b in zip(*names, strict=True)), names
+        assert names[1][0] == "whale" and two.run("echo $OWN").stdout == "1\n"
+        with start(warm) as three:  # with the interpreter that ran in the copy, as `one`
+            said = [s.run_code("echo $RANDOM $RANDOM $RANDOM", language="bash").stdout for s in (one, three)]
+            assert said[0] and said[0] != said[1], said
+        assert abs(int(one.run("date +%s").stdout) - time.time()) < 60
+        for machine in (one, two):
+            assert machine.run("echo own > /etc/passwd; cat /etc/passwd", user="root").stdout == "own\n"
+            used = memory_of(machine)
+            shared = used["Shared_Clean"] + used["Shared_Dirty"]
+            assert shared > used["Rss"] / 4 and used["Pss"] < used["Rss"], used
+    found = hashlib.sha256((warm_daemon.data / "templates" / digest_of(warm) / "image.erofs").read_bytes()).hexdigest()
+    assert found == marked
+
+
+def digest_of(warm):
+    return warm.template("tiny")["digest"].removeprefix("sha256:")
+
+
+def test_a_copy_that_is_damaged_is_not_started_from_and_made_anew(warm, warm_daemon):
+    (copy,) = (warm_daemon.data / "layers").glob("sn_*")
+    with open(copy / "memory/ram", "r+b") as ram:
+        ram.seek(os.lseek(ram.fileno(), 0, os.SEEK_DATA))
+        ram.write(b"\xa5")
+    warm_daemon.kill_parts("broker")  # what has it in memory
+    with start(warm) as machine:
+        assert machine.run("echo booted").stdout == "booted\n"
+        assert not copy.exists()
+        wait_for(lambda: warm.template("tiny")["warm_copies"] == 1, 120, "another copy")
+
+
+@pytest.mark.slow
+def test_a_template_is_as_it_was_after_many_copies(warm, warm_daemon):
+    image = warm_daemon.data / "templates" / digest_of(warm) / "image.erofs"
+    before = hashlib.sha256(image.read_bytes()).hexdigest()
+    for _ in range(int(os.environ.get("CLOCHE_CLONES", "20"))):
+        with start(warm) as machine:
+            machine.run("rm -rf /etc /bin/ls", user="root")
+    assert hashlib.sha256(image.read_bytes()).hexdigest() == before
