@@ -50,12 +50,17 @@ def identity_of(sandbox):
     return sandbox.run(command).stdout.splitlines()
 
 
+def count_of(sandbox):
+    """What its program has written last; it may be about to."""
+    return int(wait_for(lambda: sandbox.run("cat /dev/shm/count").stdout.strip(), 60, "a count"))
+
+
 def test_copies_of_a_machine_go_on_where_it_was_saved_and_differ_in_what_must(machine):
     counting = machine.start("i=0; while true; do i=$((i+1)); echo $i; echo $i > /dev/shm/count; sleep 0.05; done")
     output = (e.data for e in counting.output() if e.type == "stdout")
     assert next(output).startswith(b"1\n")
     machine.run("echo written > /home/user/file; date > /dev/shm/memory")
-    before = int(machine.run("cat /dev/shm/count").stdout)
+    before = count_of(machine)
     forks = machine.fork(2)
     try:
         own = machine.run("cat /home/user/file /dev/shm/memory").stdout
@@ -65,9 +70,9 @@ def test_copies_of_a_machine_go_on_where_it_was_saved_and_differ_in_what_must(ma
             assert fork.info.isolation["engine"] == "vm"
             assert fork.run("cat /home/user/file /dev/shm/memory").stdout == own
             assert abs(int(fork.run("date +%s").stdout) - time.time()) < 60
-            first = int(fork.run("cat /dev/shm/count").stdout)
+            first = count_of(fork)
             assert first >= before
-            wait_for(lambda: int(fork.run("cat /dev/shm/count").stdout) > first, 30, "its program to go on")
+            wait_for(lambda fork=fork, first=first: count_of(fork) > first, 60, "its program to go on")
         forks[0].run("echo changed > /home/user/file; echo changed > /dev/shm/memory")
         forks += forks[0].fork(1)  # of a copy: only what it has changed is saved
         assert forks[2].run("cat /home/user/file /dev/shm/memory").stdout == "changed\nchanged\n"
