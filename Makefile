@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test test-memory test-templates chaos lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test test-clones test-memory test-templates chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -33,6 +33,10 @@ test-templates: all
 test-memory:
 	@CLOCHE_FORKS=$(or $(FORKS),100) CLOCHE_PAUSE_KILLS=$(or $(KILLS),20) tools/test --only plain --suite functional --suite security -- \
 		-k 'test_memory or test_pause'
+
+# CLONES (default 1000) vms, one after the other, from one warm copy: the template's image is as it was.
+test-clones:
+	@CLOCHE_CLONES=$(or $(CLONES),1000) tools/test --only plain --suite functional -- -k test_a_template_is_as_it_was_after_many_copies
 
 # Kills the daemon KILLS times (default 1000) under load, then fails each system call of its operations (or FAULTS of each) and ends its process
 # there, and looks at the host after each. SEED repeats what another run has chosen.
