@@ -103,8 +103,8 @@ int cmd_diff(int argc, char **argv)
 		.name = "diff",
 		.synopsis = "[OPTIONS] FROM TO",
 		.about = "Tells what differs from one snapshot or sandbox to another of the same "
-			 "template: A is added,\nD deleted, M modified, and in which way. A "
-			 "sandbox is compared as it is now.",
+			 "template: what was added (A),\ndeleted (D) or modified (M), and in "
+			 "which way. A sandbox is compared as it is now.",
 		.examples = "  cloche snapshot create --name before agent\n"
 			    "  cloche exec agent make\n"
 			    "  cloche diff before agent\n"

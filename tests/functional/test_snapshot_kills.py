@@ -107,3 +107,45 @@ def test_a_broker_that_dies_in_a_fork_leaves_no_snapshot_of_it(own):
         wait_for(lambda: call(own, "GET", "/v1/health")[0] == 200, 30, "an answer")
         wait_for(lambda: list(client.snapshots()) == [] and on_disk(own) == [], 10, "nothing left of the fork")
         sandbox.delete()
+
+
+@pytest.mark.parametrize("part", ["gateway", "broker"])
+def test_a_kill_in_a_diff_an_apply_or_an_import_leaves_the_files_or_their_changes(own, part):
+    rng = random.Random(seed := uuid.uuid4().int & 0xFFFFFF)
+    with Client(own.url, own.key) as client:
+        sandbox = client.create()
+        sandbox.run("for i in $(seq 100); do echo 1 > f$i; done")
+        saved = sandbox.snapshot()["id"]
+        packed = b"".join(client.export_snapshot(saved))
+        (fork,) = sandbox.fork(1, memory=False)
+        fork.run("for i in $(seq 100); do echo 2 > f$i; done")
+        for act in (lambda: fork.diff(saved), lambda: sandbox.apply(fork), lambda: client.import_snapshot("again", packed)):
+
+            def run():
+                with contextlib.suppress(errors.ClocheError):
+                    act()
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            threading.Event().wait(rng.uniform(0, 0.08))  # anywhere in it
+            own.kill_parts(part)
+            thread.join()
+            for one in (sandbox, fork):
+                one.refresh()
+            assert set(sandbox.run("cat f*").stdout.split()) <= {"1", "2"}, f"seed {seed}"  # each file is whole
+            alive = {s.id for s in (sandbox, fork)}
+            wait_for(lambda: {s.id for s in client.list(state="running")} == alive, 20, "no sandbox but the two")
+            left = {saved, fork.info.snapshot_id}
+            for one in client.snapshots():
+                assert one["state"] == "ready", f"seed {seed}"
+                if one["name"] == "again":
+                    left.add(one["id"])
+            wait_for(lambda: set(on_disk(own)) == {s["id"] for s in client.snapshots()} == left, 20, "nothing but what is known")
+        sandbox.apply(fork, on_conflict="theirs")  # what was cut short is gone on with
+        assert set(sandbox.run("cat f*").stdout.split()) == {"2"}
+        assert sandbox.run("ls -d /.cloche.new /usr/.cloche.new").exit_code != 0
+        for one in (fork, sandbox):
+            one.delete()
+        for one in list(client.snapshots()):
+            client.delete_snapshot(one["id"])
+        wait_for(lambda: on_disk(own) == [], 10, "nothing left")

@@ -59,6 +59,11 @@ export interface BuildOptions {
   fresh?: boolean;
 }
 
+export interface DiffOptions extends CallOptions {
+  patch?: boolean;
+  limit?: number;
+}
+
 export class Client {
   private readonly transport: Transport;
 
@@ -237,6 +242,26 @@ export class Client {
   }
   snapshotTree(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["snapshots", idOrName, "tree"]));
+  }
+
+  /** A snapshot's files as one file, in pieces, for importSnapshot(). One with memory is refused unless that is left out. */
+  async *exportSnapshot(idOrName: string, options: { omitMemory?: boolean } & CallOptions = {}): AsyncGenerator<Uint8Array> {
+    const query = { memory: options.omitMemory ? "omit" : undefined };
+    const parts = { query, accept: "application/x-cloche-bundle", timeoutMs: FOREVER, signal: options.signal };
+    yield* (await this.open(request("GET", ["snapshots", idOrName, "archive"], parts))).pieces();
+  }
+  /** A snapshot of what exportSnapshot() gave, here or elsewhere; its template has to be there. */
+  importSnapshot(name: string, archive: Source, options: CallOptions = {}): Promise<Json> {
+    return this.call(request("PUT", ["snapshots", name, "archive"], { stream: archive, timeoutMs: FOREVER, signal: options.signal }));
+  }
+  /**
+   * What differs from one sandbox or snapshot to another of the same template: {changes, truncated}. A change has path, kind
+   * (added, deleted, modified), what `changed`, and types, sizes, modes and owners of both sides; with `patch` also what
+   * changed in texts, as a unified diff.
+   */
+  diff(from: string, to: string, options: DiffOptions = {}): Promise<Json> {
+    const query = { from, to, patch: options.patch, limit: options.limit };
+    return this.call(request("GET", ["diff"], { query, timeoutMs: FOREVER, signal: options.signal }));
   }
 
   /** Shared ones and the project's own; the first is `host`, this machine's own programs. */

@@ -128,6 +128,15 @@ export class ForkError extends ClocheError {
     super(`${failed.length} of ${sandboxes.length + failed.length} forks failed: ${failed[0]?.["message"]}`, { code: "fork_failed" });
   }
 }
+/** Both sides have changed the same paths: nothing was applied. `conflicts` are those paths as changes, `count` is how many there are. */
+export class ApplyConflict extends ClocheError {
+  constructor(
+    readonly conflicts: Json[],
+    readonly count: number,
+  ) {
+    super(`${count} paths were changed on both sides, such as ${conflicts[0]?.["path"]}; nothing was applied`, { code: "conflict" });
+  }
+}
 /** The sandbox's memory ran out. */
 export class OutOfMemory extends ExecFailed {}
 export class OutOfProcesses extends ExecFailed {}

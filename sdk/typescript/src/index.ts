@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Run AI-written code in a cloche sandbox, on a machine of your own. */
-export { Client, type BuildOptions, type ClientOptions, type OnceOptions } from "./client.js";
+export { Client, type BuildOptions, type ClientOptions, type DiffOptions, type OnceOptions } from "./client.js";
 export {
   CodeEvent,
   CodeResult,

@@ -5,9 +5,9 @@
  *     await using sandbox = await Sandbox.create();
  *     const { stdout } = await sandbox.run("echo $((6*7))");
  */
-import { Client } from "./client.js";
+import { Client, type DiffOptions } from "./client.js";
 import { CodeEvent, type CodeOptions, CodeResult, Contexts, type Language, codeBody, codeEvents, collectCode } from "./code.js";
-import { ClocheError, ForkError, Gone, NotFound } from "./errors.js";
+import { ApplyConflict, ClocheError, ForkError, Gone, NotFound } from "./errors.js";
 import {
   type CallOptions,
   type Command,
@@ -350,6 +350,22 @@ export class Sandbox {
     const failed = made["failed"] as Json[];
     if (failed.length) throw new ForkError(sandboxes, failed);
     return sandboxes;
+  }
+  /** What it has changed since a snapshot, or how it differs from another sandbox: see Client.diff(). */
+  async diff(other: string, options: DiffOptions = {}): Promise<Json> {
+    await this.open();
+    return this.client.diff(other, this.id, options);
+  }
+  /**
+   * Brings what a fork (or a snapshot, by id or name) has changed to this sandbox: {applied, changes, conflict_count, conflicts}.
+   * What both have changed since the snapshot that they have in common (or `base`) is a conflict: then nothing is applied and
+   * ApplyConflict tells the paths, unless `onConflict` says "skip" (all but those) or "theirs" (the fork's files win).
+   */
+  async apply(fork: string | { id: string }, options: { onConflict?: "fail" | "skip" | "theirs"; base?: string } = {}): Promise<Json> {
+    const body = { from: typeof fork === "string" ? fork : fork.id, on_conflict: options.onConflict, base: options.base };
+    const result = await this.call("POST", ["apply"], { body, timeoutMs: FOREVER });
+    if (!result["applied"]) throw new ApplyConflict(result["conflicts"], result["conflict_count"]);
+    return result;
   }
   /** Back to what a snapshot, by id or name, has: its processes end and it starts anew over those files. */
   rollback(snapshot: string): Promise<SandboxInfo> {
