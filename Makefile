@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test test-clones test-memory test-templates chaos lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test test-clones test-memory test-templates test-eve chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -28,6 +28,10 @@ test-vm:
 # Builds the templates that come along from the real archives, and uses them. OPTIONS go to the daemon.
 test-templates: all
 	@BUILD=$(BUILD) tools/test-templates $(OPTIONS)
+
+# The evals of eve, which brings a Node of its own, in sandboxes.
+test-eve:
+	@CLOCHE_TEST_EVE=1 tools/test --only plain --suite sdk -- -k test_eve
 
 # Memory forks by the hundred (FORKS), and KILLS (default 20) during pauses to disk and resumes.
 test-memory:
