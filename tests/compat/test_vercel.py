@@ -4,6 +4,7 @@
 import gzip
 import http.client
 import json
+import random
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +55,7 @@ def call(daemon):
         reply = conn.getresponse()
         text = reply.read()
         conn.close()
-        return reply.status, json.loads(text) if text[:1] in b"{[" and text else text
+        return reply.status, json.loads(text) if reply.getheader("Content-Type") == "application/json" else text
 
     return call
 
@@ -187,6 +188,35 @@ def test_a_terminal_s_token_opens_that_session_s_terminals_alone(call, made):
     assert call("GET", f"{path}?token={reply['token']}", key=None, **upgrade)[0] == 101  # the door is there
     assert call("POST", f"{BASE}/sessions/{session}/stop", {})[0] == 200
     assert call("GET", f"{path}?token={reply['token']}", key=None, **upgrade)[0] == 401
+
+
+def test_whatever_meets_a_stop_or_a_delete_gets_an_answer_and_leaves_nothing(call):
+    name = "raced"
+
+    def work(seed):
+        chosen, seen = random.Random(seed), []
+        for _ in range(12):
+            session = call("GET", f"{BASE}/{name}")[1].get("session", {}).get("id", "sb_none")
+            acts = [
+                ("POST", BASE, {"name": name}),
+                ("GET", f"{BASE}/{name}?resume=true", None),
+                ("POST", f"{BASE}/sessions/{session}/stop", {}),
+                ("POST", f"{BASE}/sessions/{session}/snapshot", {"expiration": 60000}),
+                ("POST", f"{BASE}/sessions/{session}/cmd", {"command": "true", "wait": True}),
+                ("POST", f"{BASE}/{name}/fork", {"name": f"{name}-{seed}"}),
+                ("DELETE", f"{BASE}/{name}-{seed}?deleteOrphanSnapshots=true", None),
+                ("DELETE", f"{BASE}/{name}?deleteOrphanSnapshots=true", None),
+            ]
+            seen.append(call(*chosen.choice(acts))[0])
+        return seen
+
+    with ThreadPoolExecutor(4) as pool:
+        statuses = {status for seen in pool.map(work, range(4)) for status in seen}
+    assert statuses <= {200, 201, 400, 404, 410, 422}, statuses
+    for left in [name, *[f"{name}-{seed}" for seed in range(4)]]:
+        assert call("DELETE", f"{BASE}/{left}?deleteOrphanSnapshots=true")[0] in (200, 404)
+    for snapshot in call("GET", f"{BASE}/snapshots?limit=50")[1]["snapshots"]:
+        assert call("DELETE", f"{BASE}/snapshots/{snapshot['id']}")[0] == 200
 
 
 def test_sandboxes_sessions_and_snapshots_outlive_the_daemon():
