@@ -21,6 +21,7 @@ function field(value, path) {
 }
 
 function shown(value, names) {
+  if (names?.length === 0) return null;
   if (names === null) return ["string", "boolean", "number"].includes(typeof value) || value instanceof Uint8Array ? plain(value) : null;
   if (Array.isArray(value)) return value.map((v) => shown(v, names));
   return Object.fromEntries(names.map((name) => [name, field(value, name)]));

@@ -25,6 +25,8 @@ def field(value, path):
 
 
 def shown(value, names):
+    if names == []:
+        return None
     if names is None:
         return plain(value) if isinstance(value, (str, bytes, bool, int, type(None))) else None
     if isinstance(value, list):

@@ -3,7 +3,7 @@
 
 A row is a call on an object that an earlier row kept: `client`, `Sandbox` and `sandbox` are there from the start. `args` go by
 position, `options` by name (in JavaScript as one object, in camel case; seconds become milliseconds). What is shown of the result
-are its fields `show`, or itself. {"$": "name.field"} is a value of something kept. `gives` is what must come; where it is missing
+are its fields `show` (nothing where that is empty: what comes in pieces is cut as it likes), or itself. {"$": "name.field"} is a value of something kept. `gives` is what must come; where it is missing
 the drivers must agree with each other.
 """
 
