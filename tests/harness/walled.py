@@ -17,7 +17,7 @@ class Walled:
 
     def dial(self, *words):
         """harness/dial.py inside."""
-        result = self.sandbox.run(["python3", "-S", INSIDE, *map(str, words)], timeout=30)
+        result = self.sandbox.run(["python3", "-S", INSIDE, *map(str, words)], timeout=120)  # seconds in a jail; an emulated Python takes its time
         assert result.exit_code == 0, result.stderr
         return json.loads(result.stdout)
 
