@@ -15,6 +15,7 @@
 #include <linux/capability.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -133,4 +134,25 @@ int become_user(const struct settings *s, const struct identity *id, struct err 
 			               (unsigned)id->uid, steps[i].name);
 	}
 	return 0;
+}
+
+/* Files belong to the ids that the kernel keeps for them alone; to set those costs root his
+ * capabilities over files, which are his to take again. */
+int become_root_for(const struct settings *s, const struct identity *user, struct err *err)
+{
+	const struct identity root = {0};
+	const struct becoming b = {.settings = s, .id = &root, .caps = s->root_caps};
+	int r;
+
+	if (geteuid() != 0 || user->uid == 0)
+		return become_user(s, user, err);
+	r = become_user(s, &root, err);
+	if (r < 0)
+		return r;
+	(void)setfsgid(user->gid);
+	(void)setfsuid(user->uid);
+	r = cut_caps(&b);
+	return r < 0 ? err_set(err, ERR_FORBIDDEN, -r, "user: cannot act for uid %u",
+	                       (unsigned)user->uid)
+	             : 0;
 }

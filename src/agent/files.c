@@ -59,6 +59,8 @@ int files_send_entry(struct file_call *call, const char *path, const struct stat
 		call->names = names_new();
 	names_user(call->names, st->st_uid, user, sizeof(user));
 	names_group(call->names, st->st_gid, group, sizeof(group));
+	if (call->start->flags & FILE_WHOLE)
+		return whole_send(call, path, &r, err);
 	return files_send_record(&r, err);
 }
 
@@ -137,6 +139,20 @@ static int op_symlink(struct file_call *call, struct err *err)
 	return 0;
 }
 
+/* What is at the path that was made or moved to. */
+static int tell_outcome(struct file_call *call, struct err *err)
+{
+	const struct start *s = call->start;
+	const char *path = s->op == FILE_MOVE ? s->path2 : s->path;
+	struct stat st;
+
+	if (!(s->flags & FILE_WHOLE) || (s->op != FILE_MKDIR && s->op != FILE_MOVE))
+		return 0;
+	if (lstat(path, &st) < 0)
+		return files_error(err, errno, "cannot stat", path);
+	return files_send_entry(call, path, &st, NULL, err);
+}
+
 static int (*const ops[])(struct file_call *call, struct err *err) = {
 	[FILE_READ] = op_read,           [FILE_WRITE] = op_write,
 	[FILE_STAT] = op_stat,           [FILE_LIST] = op_list,
@@ -161,7 +177,8 @@ void files_run(const struct settings *settings, const struct start *s)
 	int r = identity_find(s->user, &id, &err);
 
 	if (r >= 0)
-		r = become_user(settings, &id, &err);
+		r = s->flags & FILE_FOR_USER ? become_root_for(settings, &id, &err)
+		                             : become_user(settings, &id, &err);
 	if (r >= 0 && s->path[0] == '\0')
 		r = err_set(&err, ERR_INVALID_FIELD, EINVAL, "path: is empty");
 	/* Relative paths begin at home; a home that is not there makes only them fail. */
@@ -169,6 +186,8 @@ void files_run(const struct settings *settings, const struct start *s)
 		r = err_set(&err, ERR_INTERNAL, errno, "cannot enter '/'");
 	if (r >= 0)
 		r = ops[s->op](&call, &err);
+	if (r >= 0)
+		r = tell_outcome(&call, &err);
 	if (r < 0)
 		launch_fail(&err);
 	report.flags = call.exit_flags;

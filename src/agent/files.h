@@ -19,6 +19,8 @@ struct file_call {
 	const struct start *start;
 	struct names *names; /* NULL until a record asks for one */
 	uint32_t exit_flags; /* EXIT_TRUNCATED */
+	const char *base;    /* of paths that entries have, where they are told whole; NULL = home
+	                      */
 };
 
 noreturn void files_run(const struct settings *settings, const struct start *s);
@@ -29,6 +31,13 @@ must_check int files_send_record(const struct record *r, struct err *err);
 /* The record of one entry; target is a link's, or NULL. */
 must_check int files_send_entry(struct file_call *call, const char *path, const struct stat *st,
                                 const char *target, struct err *err);
+/* whole.c, with FILE_WHOLE: absolute and without ".", ".." and "//"; the caller's. */
+char *whole_path(const char *base, const char *path);
+/* Attributes, then the entry. */
+must_check int whole_send(struct file_call *call, const char *path, struct record *r,
+                          struct err *err);
+/* Puts path2's attributes on an open file, and takes others of the prefix away. */
+must_check int whole_set_attributes(const struct start *s, int fd, struct err *err);
 /* A regular file, or -ENOENT and other errors. */
 must_check int files_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err);
 /* A whole file, as op_write() writes it; of *s only path, flags and mode count. */

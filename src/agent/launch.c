@@ -94,9 +94,9 @@ static bool takes_input(const struct start *s)
 {
 	if (start_is_program(s->kind))
 		return s->has_stdin;
-	return s->op == FILE_WRITE || s->op == FILE_TAR_IN || s->op == FILE_TRUST ||
-	       s->op == FILE_ROOT_IN || s->op == FILE_ROOT_OUT || s->op == FILE_BUNDLE_OUT ||
-	       s->op == FILE_BUNDLE_IN || s->op == FILE_DIAL;
+	return s->op == FILE_WRITE || s->op == FILE_WATCH || s->op == FILE_TAR_IN ||
+	       s->op == FILE_TRUST || s->op == FILE_ROOT_IN || s->op == FILE_ROOT_OUT ||
+	       s->op == FILE_BUNDLE_OUT || s->op == FILE_BUNDLE_IN || s->op == FILE_DIAL;
 }
 
 static int make_ends(struct ends *e, const struct start *s)

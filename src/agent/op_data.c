@@ -11,6 +11,7 @@
  */
 #include "agent/files.h"
 #include "agent/place.h"
+#include "agent/squeeze.h"
 #include "base/fd.h"
 #include "base/id.h"
 
@@ -18,6 +19,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 
 #define CHUNK (64 * 1024)
 
@@ -167,6 +169,16 @@ static int open_temporary(const struct start *s, mode_t mode, struct err *err)
 	return draft.fd < 0 ? files_error(err, errno, "cannot write", s->path) : 0;
 }
 
+/* Who watches sees it made, become the user's, and written. */
+static int open_as_itself(const struct start *s, mode_t mode, struct err *err)
+{
+	int r = open_in_place(s, O_CREAT | O_TRUNC, mode, err);
+
+	if (r >= 0)
+		(void)!fchown(draft.fd, (uid_t)setfsuid((uid_t)-1), (gid_t)setfsgid((gid_t)-1));
+	return r;
+}
+
 static int open_draft(const struct start *s, struct err *err)
 {
 	mode_t mode = s->flags & FILE_MODE ? s->mode : 0666;
@@ -180,6 +192,8 @@ static int open_draft(const struct start *s, struct err *err)
 		r = look_at_old(s, &old, &exists, err);
 	if (r < 0)
 		return r;
+	if (s->flags & FILE_IN_PLACE)
+		return open_as_itself(s, mode, err);
 	if (s->flags & FILE_APPEND)
 		r = open_in_place(s, O_APPEND | O_CREAT, mode, err);
 	else
@@ -200,11 +214,21 @@ static int open_draft(const struct start *s, struct err *err)
 	return 0;
 }
 
+static int write_draft(const void *data, size_t len, void *arg, struct err *err)
+{
+	int r = fd_write_all(draft.fd, data, len);
+
+	return r < 0 ? files_error(err, -r, "cannot write", arg) : 0;
+}
+
 static int take_input(const struct start *s, struct err *err)
 {
 	auto_free char *chunk = xcalloc(1, CHUNK);
+	auto_call(unsqueeze_freep) struct unsqueeze *unzip = NULL;
 	uint64_t sum = 0;
 
+	if (s->flags & FILE_GZIP)
+		unzip = unsqueeze_new(SQUEEZE_GZIP, write_draft, unconst(s->path));
 	for (;;) {
 		ssize_t n = read(STDIN_FILENO, chunk, CHUNK);
 		int r;
@@ -214,13 +238,14 @@ static int take_input(const struct start *s, struct err *err)
 		if (n < 0)
 			return files_error(err, errno, "cannot read the data for", s->path);
 		if (n == 0)
-			return 0;
+			return unzip ? unsqueeze_finish(unzip, err) : 0;
 		sum += (uint64_t)n;
 		if (s->size > 0 && sum > s->size)
 			return files_error(err, EFBIG, "more data than was announced for", s->path);
-		r = fd_write_all(draft.fd, chunk, (size_t)n);
+		r = unzip ? unsqueeze_feed(unzip, chunk, (size_t)n, err)
+		          : write_draft(chunk, (size_t)n, unconst(s->path), err);
 		if (r < 0)
-			return files_error(err, -r, "cannot write", s->path);
+			return r;
 	}
 }
 
@@ -260,6 +285,8 @@ int op_write(struct file_call *call, struct err *err)
 
 	if (r >= 0)
 		r = take_input(s, err);
+	if (r >= 0 && s->flags & FILE_ATTRIBUTES)
+		r = whole_set_attributes(s, draft.fd, err);
 	if (r >= 0)
 		r = put_in_place(s, err);
 	if (r < 0) {

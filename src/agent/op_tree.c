@@ -40,6 +40,7 @@ int op_list(struct file_call *call, struct err *err)
 
 	if (fd < 0)
 		return files_error(err, errno, "cannot list", s->path);
+	call->base = s->path;
 	r = walk_new(fd, /* is_lenient= */ true, &walk, err);
 	while (r >= 0 && (r = walk_next(walk, &e, err)) > 0) {
 		if (e.is_leaving)

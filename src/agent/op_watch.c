@@ -28,6 +28,8 @@ struct watched {
 	char *path; /* "" is the beginning */
 };
 
+static struct file_call *told; /* who wants entries before events; NULL = nobody */
+
 struct watcher {
 	int fd;
 	int root_fd; /* -1: a file is watched */
@@ -39,6 +41,16 @@ struct watcher {
 	char *last_path; /* a run of writes to one file is one event */
 };
 
+/* What is found there, where that is asked for. */
+static int tell_entry(const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (!told || lstat(path[0] ? path : ".", &st) < 0)
+		return 0;
+	return files_send_entry(told, path, &st, NULL, err);
+}
+
 static int tell(enum watch_event event, const char *path, const char *path2, struct err *err)
 {
 	struct record r = {.kind = RECORD_EVENT,
@@ -46,6 +58,12 @@ static int tell(enum watch_event event, const char *path, const char *path2, str
 	                   .path = unconst(path),
 	                   .path2 = unconst(path2)};
 
+	if (event == WATCH_CREATED || event == WATCH_MODIFIED || event == WATCH_ATTRIB) {
+		int e = tell_entry(path, err);
+
+		if (e < 0)
+			return e;
+	}
 	return files_send_record(&r, err);
 }
 
@@ -291,10 +309,24 @@ static int read_events(struct watcher *w, struct err *err)
 	return r;
 }
 
+/* All that happened before the byte came was read by now, but for the half of a rename. */
+static int answer_input(struct watcher *w, bool *has_input, struct err *err)
+{
+	char byte;
+	int r;
+
+	*has_input = read(STDIN_FILENO, &byte, 1) == 1;
+	if (!*has_input)
+		return 0;
+	r = end_pair(w, err);
+	return r < 0 ? r : tell(WATCH_READY, "", NULL, err);
+}
+
 int op_watch(struct file_call *call, struct err *err)
 {
 	const struct start *s = call->start;
 	struct watcher w = {.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .root_fd = -1};
+	bool has_input = true;
 	struct stat st;
 	int r;
 
@@ -302,6 +334,12 @@ int op_watch(struct file_call *call, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot watch files");
 	if (stat(s->path, &st) < 0)
 		return files_error(err, errno, "cannot watch", s->path);
+	if (s->flags & FILE_WHOLE && !S_ISDIR(st.st_mode))
+		return files_error(err, ENOTDIR, "cannot watch", s->path);
+	if (s->flags & FILE_ENTRIES) {
+		call->base = whole_path(NULL, s->path); /* before the directory is entered */
+		told = call;
+	}
 	w.is_recursive = S_ISDIR(st.st_mode) && s->flags & FILE_RECURSIVE;
 	if (S_ISDIR(st.st_mode)) {
 		w.root_fd = open(s->path, DIR_FLAGS);
@@ -314,12 +352,15 @@ int op_watch(struct file_call *call, struct err *err)
 	if (r >= 0)
 		r = tell(WATCH_READY, "", NULL, err);
 	while (r >= 0 && !w.is_over) {
-		struct pollfd p = {.fd = w.fd, .events = POLLIN};
+		struct pollfd p[] = {{.fd = w.fd, .events = POLLIN},
+		                     {.fd = has_input ? STDIN_FILENO : -1, .events = POLLIN}};
 
-		if (poll(&p, 1, w.pair_cookie ? PAIR_WAIT_MS : -1) == 0)
+		if (poll(p, ARRAY_SIZE(p), w.pair_cookie ? PAIR_WAIT_MS : -1) == 0)
 			r = end_pair(&w, err);
-		else
+		else if (p[0].revents)
 			r = read_events(&w, err);
+		else if (p[1].revents)
+			r = answer_input(&w, &has_input, err);
 	}
 	return r;
 }

@@ -37,20 +37,27 @@ static struct hold *hold_new(struct http_req *req)
 	return hold;
 }
 
-int find_awake(struct http_req *req, struct sandbox **ret, struct err *err)
+int wake_sandbox(struct http_req *req, struct sandbox *s, struct err *err)
 {
 	struct hold *hold;
-	int r = find_sandbox(req, ret, err);
+	int r;
 
-	if (r < 0 || !sandbox_wakes_by_call(*ret))
-		return r;
+	if (!sandbox_wakes_by_call(s))
+		return 0;
 	hold = hold_new(req);
-	r = sandbox_resume(*ret, go_on, hold, err);
+	r = sandbox_resume(s, go_on, hold, err);
 	if (r == 0)
 		return 1;
 	http_on_done(req, NULL, NULL);
 	free(hold);
 	return r;
+}
+
+int find_awake(struct http_req *req, struct sandbox **ret, struct err *err)
+{
+	int r = find_sandbox(req, ret, err);
+
+	return r < 0 ? r : wake_sandbox(req, *ret, err);
 }
 
 int wait_for_end(struct http_req *req, struct sandbox *s)

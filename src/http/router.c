@@ -170,7 +170,7 @@ static int check_body(struct http_req *req, struct err *err)
 		return 0;
 	if (body == HTTP_BODY_NONE)
 		return err_set(err, ERR_BAD_REQUEST, 0, "this request takes no body");
-	if (coding && strcasecmp(coding, "identity") != 0)
+	if (coding && body != HTTP_BODY_CODED && strcasecmp(coding, "identity") != 0)
 		return err_set(err, ERR_UNSUPPORTED_MEDIA, 0, "Content-Encoding is not supported");
 	if (body == HTTP_BODY_JSON && (!type || !is_json(type))) {
 		(void)err_set(err, ERR_UNSUPPORTED_MEDIA, 0, "the body must be JSON");

@@ -40,6 +40,7 @@ enum http_body {
 	HTTP_BODY_NONE, /* a body is refused */
 	HTTP_BODY_JSON, /* collected, Content-Type application/json required, parsed; an absent body
 	                   gives http_json() NULL */
+	HTTP_BODY_CODED,  /* as a stream, and Content-Encoding is the handler's business */
 	HTTP_BODY_STREAM, /* the handler is called at the head and takes bytes by http_on_body() */
 };
 

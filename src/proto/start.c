@@ -309,6 +309,7 @@ static bool record_is_good(const struct record *r)
 	switch (r->kind) {
 	case RECORD_ENTRY:
 	case RECORD_COUNT:
+	case RECORD_ATTRIBUTE:
 		return r->event == 0;
 	case RECORD_CHANGE:
 		return r->event == 0 && r->changes != 0 && (r->changes & ~CHANGE_ALL) == 0 &&

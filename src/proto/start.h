@@ -38,7 +38,8 @@ enum file_op {
 	FILE_SYMLINK,  /* path2 is the target, path the new link */
 	FILE_TAR_OUT,  /* tar of path on STREAM_STDOUT, compressed as asked */
 	FILE_TAR_IN,   /* tar from INPUT into path; one record: entries and bytes (as size) */
-	FILE_WATCH,    /* records as files change under path, until FORGET */
+	FILE_WATCH,    /* records as files change under path, until FORGET; a byte of INPUT is
+	                  answered with WATCH_READY behind all that has happened so far */
 	FILE_TRUST,    /* a certificate from INPUT, added to the bundle path and kept as path2 */
 	FILE_ROOT_IN,  /* an image or the tar of a root from INPUT into path, which is new; path2 is
 	                  which image; counts as it goes, then JSON that tells what it was */
@@ -71,8 +72,18 @@ enum {
 	FILE_PATCH = 1U << 10,   /* compare: with what changed in texts */
 	FILE_THEIRS = 1U << 11,  /* bundle out: with what the third has changed, too */
 	FILE_CHECKED = 1U << 12, /* bundle out: each path has to be what it was in the third */
+	FILE_WHOLE = 1U << 13, /* entries have absolute paths and tell of a link where it leads and
+	                          what is there; attributes whose names begin with `owner` come
+	                          before their entry; mkdir and move tell an entry too; a watch must
+	                          be of a directory */
+	FILE_IN_PLACE = 1U << 14,   /* write: under its own name from the first byte on */
+	FILE_ATTRIBUTES = 1U << 15, /* write: path2 has lines NAME=VALUE, which replace all
+	                               attributes that begin with `owner` */
+	FILE_ENTRIES = 1U << 16,    /* watch: what is found at a path comes before its event */
+	FILE_FOR_USER = 1U << 17,   /* root does it for the user: relative paths begin at his home,
+	                               and what is made is his */
 };
-#define FILE_FLAGS_ALL ((1U << 13) - 1)
+#define FILE_FLAGS_ALL ((1U << 18) - 1)
 
 struct start {
 	enum start_kind kind;
@@ -135,7 +146,13 @@ struct channel_exit {
 must_check int channel_exit_encode(const struct channel_exit *e, struct buf *out);
 must_check int channel_exit_decode(const void *data, size_t len, struct channel_exit *ret);
 
-enum record_kind { RECORD_ENTRY = 1, RECORD_EVENT = 2, RECORD_COUNT = 3, RECORD_CHANGE = 4 };
+enum record_kind {
+	RECORD_ENTRY = 1,
+	RECORD_EVENT = 2,
+	RECORD_COUNT = 3,
+	RECORD_CHANGE = 4,
+	RECORD_ATTRIBUTE = 5
+};
 enum { /* what a RECORD_CHANGE is about */
        CHANGE_ADDED = 1U << 0,
        CHANGE_DELETED = 1U << 1,
@@ -162,8 +179,9 @@ enum watch_event {
 struct record {
 	enum record_kind kind;
 	enum watch_event event;
-	char *path;    /* list and watch: relative to the path asked for; stat: as asked */
-	char *path2;   /* a link's target, or where it moved to */
+	char *path;    /* list and watch: relative to the path asked for; stat: as asked; the name
+	                  of an attribute */
+	char *path2;   /* a link's target, or where it moved to; an attribute's value */
 	uint32_t mode; /* st_mode: kind and bits */
 	uint32_t uid, gid;
 	char *user, *group; /* names inside, or "" */

@@ -218,7 +218,7 @@ static void on_started(struct channel *ch, uint32_t pid)
 {
 	struct exec *e = exec_of(ch);
 
-	(void)pid; /* of the sandbox's own numbering: of no use outside */
+	e->pid = pid;
 	if (e->is_orphan)
 		exec_kill(e); /* unsent, it comes with the next connection */
 	if (e->state != EXEC_STARTING)
@@ -579,6 +579,41 @@ enum exec_state exec_state(const struct exec *e)
 bool exec_is_over(const struct exec *e)
 {
 	return e->state == EXEC_EXITED || e->state == EXEC_FAILED;
+}
+
+uint32_t exec_pid(const struct exec *e)
+{
+	return e->pid;
+}
+
+bool exec_has_pty(const struct exec *e)
+{
+	return e->has_pty;
+}
+
+const json_t *exec_argv(const struct exec *e)
+{
+	return e->argv;
+}
+
+const char *exec_cwd(const struct exec *e)
+{
+	return e->cwd;
+}
+
+uint64_t exec_ended_us(const struct exec *e)
+{
+	return e->ended_us;
+}
+
+const struct channel_exit *exec_exit(const struct exec *e)
+{
+	return &e->exit;
+}
+
+enum end_cause exec_cause(const struct exec *e)
+{
+	return e->cause;
 }
 
 int exec_exit_code(const struct exec *e)

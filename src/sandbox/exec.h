@@ -39,6 +39,15 @@ const char *exec_id(const struct exec *e);
 enum exec_state exec_state(const struct exec *e);
 bool exec_is_over(const struct exec *e);  /* exited or failed */
 struct spool *exec_spool(struct exec *e); /* borrowed */
+uint32_t exec_pid(const struct exec *e);  /* inside; 0 = not known yet */
+bool exec_has_pty(const struct exec *e);
+const json_t *exec_argv(const struct exec *e); /* borrowed; NULL: it was given as a shell's words */
+const char *exec_cwd(const struct exec *e);    /* as asked for, or NULL */
+uint64_t exec_ended_us(const struct exec *e);  /* wall clock; 0 = it runs */
+/* How it ended, of one that is over; how 0: without a word of its agent, as its sandbox ended. */
+struct channel_exit;
+const struct channel_exit *exec_exit(const struct exec *e);
+enum end_cause exec_cause(const struct exec *e);
 /* Of one that exited; -1 where a signal or its sandbox ended it. */
 int exec_exit_code(const struct exec *e);
 const char *exec_why(const struct exec *e); /* in words, or NULL */

@@ -190,6 +190,19 @@ struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id, const 
 	return sandbox_find_name(fleet, project_id, id_or_name);
 }
 
+struct sandbox *sandbox_find_shown(struct fleet *fleet, const char *id,
+                                   bool (*says_yes)(const struct sandbox *s, void *arg), void *arg)
+{
+	struct sandbox *one = id ? fleet_find_id(fleet, id) : NULL;
+
+	if (id)
+		return one && !one->spare && says_yes(one, arg) ? one : NULL;
+	list_for_each (&fleet->all, struct sandbox, s, link_all)
+		if (!s->spare && says_yes(s, arg))
+			return s;
+	return NULL;
+}
+
 static void count(struct fleet *fleet, const struct sandbox *s, size_t by)
 {
 	switch (s->place) {

@@ -91,6 +91,11 @@ struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id,
 struct sandbox *sandbox_find_name(struct fleet *fleet, const char *project_id,
                                   const char *name); /* the same by name alone */
 
+/* By what a caller shows instead of a key: the first of all projects' that says yes; id NULL = any.
+ */
+struct sandbox *sandbox_find_shown(struct fleet *fleet, const char *id,
+                                   bool (*says_yes)(const struct sandbox *s, void *arg), void *arg);
+
 struct sandbox_filter {
 	const char *project_id;
 	const char *tag_name, *tag_value; /* NULL = any */

@@ -372,6 +372,7 @@ struct exec {
 	char id[ID_SIZE];
 	enum exec_state state;
 	uint32_t number; /* of its channel */
+	uint32_t pid;    /* inside; 0 = not known */
 	struct channel channel;
 	bool is_output_over; /* nothing more comes from the agent */
 	bool is_dirty;       /* the row is behind */

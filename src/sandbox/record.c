@@ -340,6 +340,23 @@ int sandbox_load(struct fleet *fleet, const struct sandbox_row *row, struct sand
 	return 0;
 }
 
+void sandbox_facts(const struct sandbox *s, struct sandbox_facts *ret)
+{
+	*ret = (struct sandbox_facts){
+		.name = s->name,
+		.template = s->template,
+		.snapshot_id = s->snapshot_id,
+		.tags = s->tags,
+		.limits = s->limits,
+		.created_us = s->created_us,
+		.expires_us = life_expires_us(s),
+		.timeout_ms = s->timeout_ms,
+		.on_timeout = s->on_timeout,
+		.is_persistent = s->is_persistent,
+		.auto_resumes = s->auto_resumes,
+	};
+}
+
 const json_t *sandbox_notes(const struct sandbox *s)
 {
 	return s->notes;

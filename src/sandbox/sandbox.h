@@ -190,6 +190,18 @@ must_check int sandbox_forgotten_usage(struct fleet *fleet, const char *project_
 /* Bytes that passed between it and the network. */
 void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes);
 
+struct sandbox_facts {    /* of what clients are told, for those that say it otherwise; borrowed */
+	const char *name; /* "" = none */
+	const char *template;
+	const char *snapshot_id; /* "" = none */
+	const json_t *tags;
+	struct guest_limits limits;
+	uint64_t created_us, expires_us; /* wall clock; 0 = never */
+	uint64_t timeout_ms;
+	enum timeout_action on_timeout;
+	bool is_persistent, auto_resumes;
+};
+void sandbox_facts(const struct sandbox *s, struct sandbox_facts *ret);
 const char *sandbox_id(const struct sandbox *s);
 const json_t *sandbox_notes(const struct sandbox *s); /* borrowed; NULL = it has none */
 /* Other ones from now on; copied. */

@@ -44,6 +44,11 @@ bool snapshot_is_usable(const struct snapshot *sn)
 	return sn->is_there;
 }
 
+const char *snapshot_name(const struct snapshot *sn)
+{
+	return sn->name;
+}
+
 const char *snapshot_id(const struct snapshot *sn)
 {
 	return sn->id;
@@ -64,15 +69,16 @@ int snapshot_check_free(const struct fleet *fleet, const char *project_id, const
                         struct err *err)
 {
 	static const char ends[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789.-";
+	static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
 	size_t len = strlen(name);
 
+	/* What looks like an id is one. */
 	if (len < 1 || len > SNAPSHOT_NAME_MAX || strspn(name, inner) != len ||
-	    !strchr(ends, name[0]) || !strchr(ends, name[len - 1]))
-		return err_field(
-			err, "name",
-			"must have up to %d of a-z, 0-9, - and . inside, such as 'before-test'",
-			SNAPSHOT_NAME_MAX);
+	    !strchr(ends, name[0]) || !strchr(ends, name[len - 1]) || id_is_valid(name, "sn"))
+		return err_field(err, "name",
+		                 "must have up to %d of a-z, 0-9, and -, _ and . inside, such as "
+		                 "'before-test'",
+		                 SNAPSHOT_NAME_MAX);
 	if (snapshot_find(fleet, project_id, name)) {
 		(void)err_set(err, ERR_CONFLICT, 0, "name: a snapshot named '%s' exists already",
 		              name);

@@ -67,6 +67,7 @@ bool snapshot_is_usable(const struct snapshot *sn); /* its bytes are there, whol
 bool snapshot_has_memory(const struct snapshot *sn);
 /* What a bundle of its files says of it: {format, template, image, disk_mib}; the caller's. */
 json_t *snapshot_describe_bundle(const struct snapshot *sn);
+const char *snapshot_name(const struct snapshot *sn); /* "" = none */
 void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const char *name);
 
 /*

@@ -20,8 +20,57 @@
 /* error.c: the three ways to say that something failed, chosen by the path. */
 bool e2b_owns(const struct http_req *req);
 void e2b_fail(struct http_req *req, const struct err *err);
+bool e2b_is_unknown_user(const struct err *err);
 /* A Connect code for ours: "not_found". */
 const char *e2b_rpc_code(enum err_code code);
 
-/* sandboxes.c */
+/* Whether the path is envd's or the interpreter's: then a sandbox's token lets in, and no key. */
+bool e2b_is_inside(const struct http_req *req);
+
+/* create.c, list.c, sandboxes.c */
+int e2b_create_sandbox_v1(struct http_req *req, struct err *err);
+int e2b_create_sandbox(struct http_req *req, struct err *err);
+int e2b_list_sandboxes_v1(struct http_req *req, struct err *err);
+int e2b_list_sandboxes(struct http_req *req, struct err *err);
+int e2b_get_sandbox(struct http_req *req, struct err *err);
 int e2b_kill_sandbox(struct http_req *req, struct err *err);
+int e2b_connect_sandbox(struct http_req *req, struct err *err);
+int e2b_resume_sandbox(struct http_req *req, struct err *err);
+int e2b_pause_sandbox(struct http_req *req, struct err *err);
+int e2b_set_timeout(struct http_req *req, struct err *err);
+int e2b_refresh_sandbox(struct http_req *req, struct err *err);
+int e2b_set_network(struct http_req *req, struct err *err);
+
+/* metrics.c, snapshots.c, templates.c */
+int e2b_get_metrics(struct http_req *req, struct err *err);
+int e2b_create_snapshot(struct http_req *req, struct err *err);
+int e2b_list_snapshots(struct http_req *req, struct err *err);
+int e2b_fork_sandbox(struct http_req *req, struct err *err);
+int e2b_get_alias(struct http_req *req, struct err *err);
+int e2b_list_templates(struct http_req *req, struct err *err);
+int e2b_delete_template(struct http_req *req, struct err *err);
+
+/* process.c, process_calls.c */
+int envd_start(struct http_req *req, struct err *err);
+int envd_connect(struct http_req *req, struct err *err);
+int envd_list(struct http_req *req, struct err *err);
+int envd_send_input(struct http_req *req, struct err *err);
+int envd_close_stdin(struct http_req *req, struct err *err);
+int envd_send_signal(struct http_req *req, struct err *err);
+int envd_update(struct http_req *req, struct err *err);
+
+/* filesystem.c, watch.c */
+int envd_stat(struct http_req *req, struct err *err);
+int envd_list_dir(struct http_req *req, struct err *err);
+int envd_make_dir(struct http_req *req, struct err *err);
+int envd_move(struct http_req *req, struct err *err);
+int envd_remove(struct http_req *req, struct err *err);
+int envd_watch_dir(struct http_req *req, struct err *err);
+int envd_create_watcher(struct http_req *req, struct err *err);
+int envd_get_watcher_events(struct http_req *req, struct err *err);
+int envd_remove_watcher(struct http_req *req, struct err *err);
+
+/* files.c, upload.c, envd.c */
+int envd_read_file(struct http_req *req, struct err *err);
+int envd_write_files(struct http_req *req, struct err *err);
+int envd_health(struct http_req *req, struct err *err);

@@ -16,6 +16,7 @@ enum dialect { DIALECT_REST, DIALECT_RPC, DIALECT_TEXT };
 static const struct {
 	const char *segment; /* the first of the path */
 	enum dialect dialect;
+	bool is_inside; /* a sandbox's own: envd, the interpreter */
 } parts[] = {
 	{"sandboxes", DIALECT_REST},
 	{"v2", DIALECT_REST},
@@ -23,12 +24,12 @@ static const struct {
 	{"templates", DIALECT_REST},
 	{"snapshots", DIALECT_REST},
 	{"teams", DIALECT_REST},
-	{"files", DIALECT_REST},
-	{"health", DIALECT_REST},
-	{"process.Process", DIALECT_RPC},
-	{"filesystem.Filesystem", DIALECT_RPC},
-	{"execute", DIALECT_TEXT},
-	{"contexts", DIALECT_TEXT},
+	{"files", DIALECT_REST, true},
+	{"health", DIALECT_REST, true},
+	{"process.Process", DIALECT_RPC, true},
+	{"filesystem.Filesystem", DIALECT_RPC, true},
+	{"execute", DIALECT_TEXT, true},
+	{"contexts", DIALECT_TEXT, true},
 };
 
 /* The row of the path's first segment, or -1. */
@@ -83,15 +84,35 @@ static const char *const rpc_codes[] = {
 };
 static_assert(ARRAY_SIZE(rpc_codes) == ERR_CODE_COUNT, "a code has no word");
 
+bool e2b_is_inside(const struct http_req *req)
+{
+	int i = find_part(http_path(req));
+
+	return i >= 0 && parts[i].is_inside;
+}
+
 const char *e2b_rpc_code(enum err_code code)
 {
 	return rpc_codes[code];
 }
 
+/* The agent's word for it; E2B takes a user who is not there for somebody who may not. */
+bool e2b_is_unknown_user(const struct err *err)
+{
+	return strstr(err->message, "user: no user") != NULL;
+}
+
 /* What has ended is not there for E2B's clients. */
+static enum err_code code_of(const struct err *err)
+{
+	if (e2b_is_unknown_user(err))
+		return ERR_UNAUTHENTICATED;
+	return err->code == ERR_GONE ? ERR_NOT_FOUND : err->code;
+}
+
 static int status_of(const struct err *err)
 {
-	return err->code == ERR_GONE ? 404 : err_code_status(err->code);
+	return err_code_status(code_of(err));
 }
 
 static void fail_json(struct http_req *req, const struct err *err, bool is_rpc)
@@ -103,7 +124,7 @@ static void fail_json(struct http_req *req, const struct err *err, bool is_rpc)
 	json_writer_init(&w, &body);
 	json_open_object(&w, NULL);
 	if (is_rpc)
-		json_put_str(&w, "code", e2b_rpc_code(err->code));
+		json_put_str(&w, "code", e2b_rpc_code(code_of(err)));
 	else
 		json_put_i64(&w, "code", status);
 	json_put_strn(&w, "message", err->message, strlen(err->message));

@@ -22,8 +22,7 @@ void e2b_native_id(const char *id, char ret[ID_SIZE])
 		ret[0] = '\0';
 }
 
-/* One that has ended is gone for E2B's clients, whatever we remember of it. */
-static bool is_there(const struct sandbox *s)
+bool e2b_is_there(const struct sandbox *s)
 {
 	switch (sandbox_state(s)) {
 	case SANDBOX_CREATING:
@@ -49,7 +48,7 @@ int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err)
 
 	e2b_native_id(name, id);
 	s = id[0] ? sandbox_find(api->fleet, caller_project(req), id) : NULL;
-	if (!s || !is_there(s))
+	if (!s || !e2b_is_there(s))
 		return err_set(err, ERR_NOT_FOUND, 0, "sandbox \"%.64s\" not found", name);
 	*ret = s;
 	return 0;

@@ -10,5 +10,7 @@ void e2b_id(const struct sandbox *s, char ret[E2B_ID_SIZE]);
 /* "k3v9…", and what old clients put behind it ("-CLIENT"), is "sb_k3v9…"; ret is "" for what is no
  * id. */
 void e2b_native_id(const char *id, char ret[ID_SIZE]);
+/* One that has ended is gone for E2B's clients, whatever we remember of it. */
+bool e2b_is_there(const struct sandbox *s);
 /* Of the path's {id}, among those of the caller's project that live or rest. */
 must_check int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err);

@@ -103,7 +103,7 @@ static const char bashrc[] = "# ~/.bashrc: for interactive shells.\n"
 			     "alias ls='ls --color=auto' grep='grep --color=auto'\n";
 static const char profile[] = "# ~/.profile: for login shells.\n"
 			      "[ -n \"$BASH_VERSION\" ] && [ -f ~/.bashrc ] && . ~/.bashrc\n"
-			      "[ -d ~/.local/bin ] && PATH=~/.local/bin:$PATH\n";
+			      "if [ -d ~/.local/bin ]; then PATH=~/.local/bin:$PATH; fi\n";
 
 static const struct {
 	const char *path;

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What E2B's wire reads, as text and bytes. */
+#include "test.h"
+
+#include "compat/e2b/body.h"
+#include "compat/e2b/multipart.h"
+#include "compat/e2b/network.h"
+#include "compat/e2b/rpc.h"
+#include "compat/e2b/sign.h"
+
+#include <string.h>
+
+TEST(a_signature_is_good_for_one_path_operation_user_and_time)
+{
+	struct signature s = {.path = "hello.txt",
+	                      .op = "read",
+	                      .username = "user",
+	                      .text = "v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E"};
+	const char *token = "0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0";
+
+	CHECK(signature_is_by(&s, token));
+	CHECK(!signature_is_by(&s, "another"));
+	s.op = "write";
+	CHECK(!signature_is_by(&s, token));
+	s.op = "read";
+	s.path = "hello.txt2";
+	CHECK(!signature_is_by(&s, token));
+	s.path = "hello.txt";
+	s.expiration = "99999999999";
+	CHECK(!signature_is_by(&s, token));
+	CHECK(!signature_has_expired(&s, 1));
+	s.expiration = "1";
+	CHECK(signature_has_expired(&s, 2));
+	s.expiration = "soon";
+	CHECK(signature_has_expired(&s, 2));
+}
+
+TEST(an_envelope_is_one_whole_message_without_flags)
+{
+	static const struct {
+		const char *data;
+		size_t len;
+		int result; /* -1: refused */
+	} rows[] = {
+		{"\0\0\0\0\2{}", 7, 1},   {"\0\0\0\0\0", 5, 1},
+		{"\0\0\0\0\2{", 6, 0},    {"\0\0\0", 3, 0},
+		{"\1\0\0\0\2{}", 7, -1},  {"\2\0\0\0\2{}", 7, -1},
+		{"\0\0\0\0\2{}x", 8, -1}, {"\0\xff\xff\xff\xff{}", 7, -1},
+		{"\0\0\0\0\2{]", 7, -1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		json_t *message = NULL;
+		struct err err = {0};
+		int r = rpc_envelope_read(rows[i].data, rows[i].len, &message, &err);
+
+		CHECK_INT(r < 0 ? -1 : r, rows[i].result);
+		json_decref(message);
+	}
+}
+
+/* What the steps say of a form that comes in stretches of so many bytes. */
+static void read_form(const char *text, size_t stretch, char *ret, size_t size)
+{
+	auto_call(buf_done) struct buf in = BUF_INIT(64 * 1024);
+	auto_call(buf_done) struct buf out = BUF_INIT(64 * 1024);
+	struct multipart m;
+	size_t at = 0;
+	int r;
+
+	CHECK_INT(multipart_init(&m, "multipart/form-data; boundary=\"xx\"", NULL), 0);
+	do {
+		const char *data = NULL;
+		size_t len = 0;
+
+		r = multipart_next(&m, &in, &data, &len, NULL);
+		if (r == MULTIPART_PART)
+			CHECK_INT(buf_printf(&out, "[%s|%s:", m.name, m.filename), 0);
+		if (r == MULTIPART_DATA) {
+			CHECK_INT(buf_append(&out, data, len), 0);
+			buf_consume(&in, len);
+		}
+		if (r == MULTIPART_PART_END)
+			CHECK_INT(buf_append_str(&out, "]"), 0);
+		if (r == MULTIPART_MORE && at < strlen(text)) {
+			size_t n = MIN(stretch, strlen(text) - at);
+
+			CHECK_INT(buf_append(&in, text + at, n), 0);
+			at += n;
+			r = MULTIPART_PART;
+		}
+	} while (r >= 0 && r != MULTIPART_END && r != MULTIPART_MORE);
+	CHECK((size_t)snprintf(ret, size, "%s%s", buf_str(&out),
+	                       r == MULTIPART_END    ? " end"
+	                       : r == MULTIPART_MORE ? " more"
+	                                             : " bad") < size);
+}
+
+TEST(a_form_is_read_the_same_however_it_is_cut)
+{
+	static const char form[] =
+		"--xx\r\nContent-Disposition: form-data; name=\"file\"; "
+	        "filename=\"/a/b%22.txt\"\r\n"
+		"Content-Type: text/plain\r\n\r\none\r\n--x\r\n--\r\n"
+		"\r\n--xx\r\nContent-Disposition: form-data; name=note\r\n\r\n\r\n--xx--\r\n";
+	char got[256];
+
+	for (size_t stretch = 1; stretch <= sizeof(form); stretch++) {
+		read_form(form, stretch, got, sizeof(got));
+		CHECK_STR(got, "[file|/a/b\".txt:one\r\n--x\r\n--\r\n][note|:] end");
+	}
+}
+
+TEST(what_is_no_form_is_refused)
+{
+	static const char *const rows[][2] = {
+		{"", " more"},
+		{"--yy\r\n", " bad"},
+		{"--xxjunk\r\n", " bad"},
+		{"--xx\r\nContent-Disposition: form-data; name=\"file\r\n\r\n", " bad"},
+		{"--xx\r\n\r\nno end", "[|:no ] more"},
+	};
+	char got[256];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		read_form(rows[i][0], 1000, got, sizeof(got));
+		if (i + 1 < ARRAY_SIZE(rows))
+			CHECK_STR(got, rows[i][1]);
+	}
+}
+
+static void check_policy(const char *options, bool has_internet, const char *wanted)
+{
+	auto_json json_t *value = json_loads(options, 0, NULL), *policy = NULL;
+	struct err err = {0};
+	char *text;
+
+	if (e2b_policy(value, has_internet, &policy, &err) < 0) {
+		CHECK_STR(err.message, wanted);
+		return;
+	}
+	text = json_dumps(policy, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+	CHECK_STR(text, wanted);
+	free(text);
+}
+
+TEST(what_is_allowed_wins_over_what_is_denied)
+{
+	check_policy("{}", true, "\"allow-all\"");
+	check_policy("{}", false, "\"deny-all\"");
+	check_policy("{\"denyOut\":[\"0.0.0.0/0\"]}", true, "\"deny-all\"");
+	check_policy("{\"allowOut\":[\"1.1.1.1\"],\"denyOut\":[\"0.0.0.0/0\"]}", true,
+	             "{\"rules\":[{\"action\":\"allow\",\"match\":{\"cidrs\":[\"1.1.1.1\"]}}]}");
+	check_policy("{\"denyOut\":[\"8.8.8.8\"]}", true,
+	             "{\"rules\":[{\"action\":\"deny\",\"match\":{\"cidrs\":[\"8.8.8.8\"]}},"
+	             "{\"action\":\"allow\"}]}");
+	check_policy("{\"denyOut\":[\"x\"]}", true, "invalid denied CIDR x");
+	check_policy("{\"allowOut\":[\"a.example\"]}", true,
+	             "When specifying allowed domains in allow out, you must include 'ALL_TRAFFIC' "
+	             "in deny out to block all other traffic.");
+}
+
+TEST(fields_that_nobody_knows_are_ignored_and_wrong_ones_named)
+{
+	auto_json json_t *body = json_loads(
+		"{\"a\":1,\"n\":\"7\",\"watcher_id\":\"w\",\"t\":5,\"z\":null}", 0, NULL);
+	const char *text = "old";
+	struct err err = {0};
+	int64_t number = 0;
+
+	CHECK_INT(body_text(body, "watcherId", &text, &err), 0);
+	CHECK_STR(text, "w");
+	CHECK_INT(body_int(body, "n", &number, NULL, &err), 0);
+	CHECK_INT(number, 7);
+	CHECK_INT(body_text(body, "z", &text, &err), 0);
+	CHECK_STR(text, "w");
+	CHECK(body_text(body, "t", &text, &err) < 0);
+	CHECK_STR(err.field, "t");
+}
+
+TEST(base64_comes_in_both_alphabets_with_or_without_padding)
+{
+	static const char *const rows[] = {"/+8=", "_-8=", "_-8", "/+8"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		auto_free char *data = NULL;
+		struct err err;
+		size_t len = 0;
+
+		CHECK_INT(body_base64(rows[i], "input", &data, &len, &err), 0);
+		CHECK_INT(len, 2);
+		CHECK(memcmp(data, "\xff\xef", 2) == 0);
+	}
+}
