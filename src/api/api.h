@@ -6,6 +6,7 @@
  * belongs to the caller's project. Nothing here keeps state of its own but counts: all else lives
  * in the fleet and the keyring, or in the request that is being answered.
  */
+#include "base/list.h"
 #include "build/build.h"
 #include "hook/hook.h"
 #include "http/server.h"
@@ -57,6 +58,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct http_counts http;
 	struct mcp *mcp;             /* src/mcp, which stands on this */
 	struct vercel *vercel;       /* what that face keeps (compat/vercel/lodge.h) */
+	struct list watchers;        /* of another wire's clients (src/compat) */
 	size_t held_bytes, held_max; /* by results of code calls, until they are sent */
 };
 

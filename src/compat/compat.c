@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compat/compat.h"
 
+#include "compat/e2b/envd.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -59,6 +61,12 @@ int compat_divert(struct http_req *req, struct err *err)
 			return r;
 	}
 	return api_divert(req, err);
+}
+
+int compat_admits(struct http_req *req, const char *id, uint16_t port, struct sandbox **ret,
+                  char ret_host[PREVIEW_HOST_SIZE])
+{
+	return envd_admits(req, id, port, ret, ret_host);
 }
 
 int compat_authorize(struct http_req *req, struct err *err)

@@ -32,5 +32,8 @@ void compat_close(struct api *api);
 /* The hooks of struct http_app, native ones included. */
 const struct http_route *compat_routes(size_t *ret_n); /* of all faces; lives for good */
 int compat_divert(struct http_req *req, struct err *err);
+/* Of struct preview. */
+int compat_admits(struct http_req *req, const char *id, uint16_t port, struct sandbox **ret,
+                  char ret_host[PREVIEW_HOST_SIZE]);
 int compat_authorize(struct http_req *req, struct err *err);
 int compat_fail(struct http_req *req, const struct err *err);

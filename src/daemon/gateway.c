@@ -138,8 +138,10 @@ static void set_preview(struct gateway *g)
 	char text[64], name[HTTP_HOST_SIZE];
 	unsigned port = 0;
 
-	g->api.preview = (struct preview){
-		.fleet = g->fleet, .keyring = g->keyring, .domain = c->preview_domain};
+	g->api.preview = (struct preview){.fleet = g->fleet,
+	                                  .keyring = g->keyring,
+	                                  .domain = c->preview_domain,
+	                                  .admits = compat_admits};
 	g->api.preview_scheme = g->tls ? "https" : "http";
 	for (size_t i = 0; i < g->site->n_listeners && port == 0; i++) {
 		if (g->site->listeners[i].is_unix)
@@ -191,6 +193,7 @@ static int listen_all(struct gateway *g, struct err *err)
 	int r;
 
 	set_preview(g);
+	list_init(&g->api.watchers);
 	collect_routes(g);
 	app.routes = g->routes;
 	app.n_routes = g->n_routes;

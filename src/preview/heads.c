@@ -27,8 +27,9 @@ static const char *const hop_by_hop[] = {"Connection",
                                          "Upgrade",
                                          "Content-Length",
                                          NULL};
-static const char *const ours_in[] = {"Host",           "Expect",    "Forwarded",
-                                      "X-Cloche-Token", "X-Real-IP", NULL};
+static const char *const ours_in[] = {
+	"Host", "Expect", "Forwarded", "X-Cloche-Token", "X-Real-IP", "E2B-Traffic-Access-Token",
+	NULL};
 static const char *const ours_out[] = {
 	"Server", "Date", "X-Request-Id", "X-Content-Type-Options", "Origin-Agent-Cluster", NULL};
 /* What a browser keeps for an address, or grants to it. */
@@ -147,8 +148,14 @@ static int put_framing(const struct http_head *head, struct buf *out)
 static int put_ours(const struct visit *v, struct buf *out)
 {
 	const char *host = http_header(v->req, "Host");
-	int r = buf_printf(out, "Host: localhost:%u\r\nX-Forwarded-Proto: %s\r\n", v->port,
-	                   http_is_tls(v->req) ? "https" : "http");
+	char own[32];
+	int r;
+
+	(void)snprintf(own, sizeof(own), "localhost:%u", v->port);
+	r = http_encode_field(out, "Host", v->host[0] ? v->host : own);
+	if (r == 0)
+		r = buf_printf(out, "X-Forwarded-Proto: %s\r\n",
+		               http_is_tls(v->req) ? "https" : "http");
 
 	if (r == 0 && host)
 		r = http_encode_field(out, "X-Forwarded-Host", host);

@@ -13,10 +13,12 @@ struct visit { /* what is asked of which port; strings live as long as the reque
 	char id[ID_SIZE];
 	uint16_t port;
 	bool is_by_path;
-	char token[ID_SIZE]; /* "" = none was shown */
-	bool has_query;      /* it came in the query */
-	char prefix[160];    /* by path: "/p/ID/PORT~TOKEN", which the server inside does not see */
-	struct buf target;   /* as the server inside is asked: path and query without the token */
+	char token[ID_SIZE];          /* "" = none was shown */
+	bool has_query;               /* it came in the query */
+	bool is_admitted;             /* by another face: no token of ours lets it in */
+	char host[PREVIEW_HOST_SIZE]; /* what the server inside is asked as; "" = localhost */
+	char prefix[160];  /* by path: "/p/ID/PORT~TOKEN", which the server inside does not see */
+	struct buf target; /* as the server inside is asked: path and query without the token */
 };
 
 /*

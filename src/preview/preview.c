@@ -160,10 +160,24 @@ static int wake(struct visit *v, struct sandbox *s, struct err *err)
 	return r;
 }
 
+/* As find(), or by another face. 1: it has answered. */
+static int find_or_ask(struct visit *v, struct sandbox **ret)
+{
+	int r = 0;
+
+	*ret = find(v);
+	if (!*ret && v->port && !v->is_by_path && v->preview->admits)
+		r = v->preview->admits(v->req, v->id, v->port, ret, v->host);
+	v->is_admitted = r == 1;
+	return r == 2;
+}
+
 static int visit(struct visit *v, struct err *err)
 {
-	struct sandbox *s = find(v);
+	struct sandbox *s;
 
+	if (find_or_ask(v, &s) == 1)
+		return 0;
 	if (!s) {
 		page_refused(v->req);
 		return 0;

@@ -16,10 +16,17 @@
 #include "sandbox/port.h"
 #include "tenant/key.h"
 
+#define PREVIEW_HOST_SIZE 256
+
 struct preview { /* borrowed, all of it */
 	struct fleet *fleet;
 	struct keyring *keyring; /* whose keys are kept from servers inside */
 	const char *domain;      /* lower case; NULL = none */
+	/* Whom another face lets in to a port that is not open here (src/compat); NULL: nobody. 1:
+	 * *ret is the sandbox, and ret_host (or "") what its server is to be asked as; 2: it has
+	 * answered. */
+	int (*admits)(struct http_req *req, const char *id, uint16_t port, struct sandbox **ret,
+	              char ret_host[PREVIEW_HOST_SIZE]);
 };
 
 /* An http_app's divert. */

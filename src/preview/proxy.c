@@ -359,8 +359,10 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 
 int proxy_start(struct visit *v, struct sandbox *s, struct err *err)
 {
-	static const struct port_line_ops ops = {
+	static const struct port_line_ops by_token = {
 		.on_open = on_open, .on_cut = on_cut, .is_by_token = true};
+	static const struct port_line_ops admitted = {.on_open = on_open, .on_cut = on_cut};
+	const struct port_line_ops *ops = v->is_admitted ? &admitted : &by_token;
 	struct proxy *p = xnew0(struct proxy);
 	int r;
 
@@ -376,7 +378,7 @@ int proxy_start(struct visit *v, struct sandbox *s, struct err *err)
 	if (r < 0)
 		r = err_set(err, ERR_HEADERS_TOO_LARGE, 0, "the head is too long to be passed on");
 	else
-		r = port_line_open(s, v->port, &ops, p, &p->line, err);
+		r = port_line_open(s, v->port, ops, p, &p->line, err);
 	if (r < 0) {
 		free_proxy(p->loop, p);
 		return r;

@@ -129,6 +129,26 @@ void context_each(struct sandbox *s, void (*fn)(struct context *c, void *arg), v
 		fn(c, arg);
 }
 
+const char *context_id(const struct context *c)
+{
+	return c->id;
+}
+
+const char *context_name(const struct context *c)
+{
+	return c->name;
+}
+
+const char *context_language(const struct context *c)
+{
+	return c->language->name;
+}
+
+const char *context_cwd(const struct context *c)
+{
+	return c->cwd;
+}
+
 void context_to_json(const struct context *c, struct json_writer *w, const char *name)
 {
 	json_open_object(w, name);

@@ -38,6 +38,10 @@ struct context *context_find(struct sandbox *s, const char *id_or_name); /* borr
 void context_each(struct sandbox *s, void (*fn)(struct context *c, void *arg),
                   void *arg); /* oldest first */
 void context_to_json(const struct context *c, struct json_writer *w, const char *name);
+const char *context_id(const struct context *c);
+const char *context_name(const struct context *c);     /* that of its language: the default one */
+const char *context_language(const struct context *c); /* its name */
+const char *context_cwd(const struct context *c);      /* as asked for, or NULL */
 /* Ends the interpreter with everything that it started; the running call ends with it, those that
  * wait go on in the new one. */
 must_check int context_restart(struct context *c, struct err *err);

@@ -347,6 +347,7 @@ void sandbox_facts(const struct sandbox *s, struct sandbox_facts *ret)
 		.template = s->template,
 		.snapshot_id = s->snapshot_id,
 		.tags = s->tags,
+		.env = s->env,
 		.limits = s->limits,
 		.created_us = s->created_us,
 		.expires_us = life_expires_us(s),

@@ -194,7 +194,7 @@ struct sandbox_facts {    /* of what clients are told, for those that say it oth
 	const char *name; /* "" = none */
 	const char *template;
 	const char *snapshot_id; /* "" = none */
-	const json_t *tags;
+	const json_t *tags, *env;
 	struct guest_limits limits;
 	uint64_t created_us, expires_us; /* wall clock; 0 = never */
 	uint64_t timeout_ms;

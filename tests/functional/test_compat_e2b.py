@@ -12,9 +12,10 @@ from urllib.parse import quote
 
 import pytest
 from cloche import errors
+from harness.daemon import Daemon
 
 
-def ask(daemon, method, path, body=None, headers=None, key=None):
+def ask(daemon, method, path, body=None, headers=None, key=None, raw=False):
     """Status, fields and body, the latter parsed where it is JSON."""
     connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
     fields = {"X-API-Key": daemon.key if key is None else key, **(headers or {})}
@@ -25,7 +26,7 @@ def ask(daemon, method, path, body=None, headers=None, key=None):
         connection.request(method, path, data, {name: value for name, value in fields.items() if value})
         reply = connection.getresponse()
         text = reply.read()
-        is_json = reply.headers.get("Content-Type", "").startswith("application/json")
+        is_json = not raw and reply.headers.get("Content-Type", "").startswith("application/json")
         return reply.status, reply.headers, json.loads(text) if is_json else text
     finally:
         connection.close()
@@ -280,3 +281,104 @@ def test_a_pause_is_seen_and_a_connect_wakes(daemon, wire):
     assert ask(daemon, "POST", f"/v2/sandboxes/{wire.id}/connect", {"timeout": 60})[0] == 201
     assert ask(daemon, "POST", f"/v2/sandboxes/{wire.id}/connect", {"timeout": 60})[0] == 200
     assert text_of(wire.run("echo back")[0], "stdout") == "back\n"
+
+
+def code(wire, body=None, path="/execute", method="POST", **more):
+    """The interpreter's reply: lines of JSON, one JSON, or text."""
+    fields = {**wire.fields(**more), "E2b-Sandbox-Port": "49999", "X-Access-Token": None}
+    status, headers, text = ask(wire.daemon, method, path, body, {**fields, "Accept": "x"}, raw=True)
+    assert text.isascii()
+    if status != 200:
+        return status, text.decode()
+    return status, [json.loads(line) for line in text.decode().splitlines()]
+
+
+def kinds(lines):
+    return [line["type"] for line in lines]
+
+
+def test_code_keeps_its_state_and_tells_what_it_prints_shows_and_how_often_it_ran(wire):
+    assert kinds(code(wire, {"code": "x = 'ö'"})[1]) == ["number_of_executions", "end_of_execution"]
+    status, lines = code(wire, {"code": "print('a'); x"})
+    assert [{k: v for k, v in line.items() if k != "timestamp"} for line in lines] == [
+        {"type": "stdout", "text": "a\n"}, {"type": "result", "is_main_result": True, "text": "ö"},
+        {"type": "number_of_executions", "execution_count": 2}, {"type": "end_of_execution"}]
+
+
+def test_an_error_of_the_code_is_an_event_with_its_traceback(wire):
+    error = next(line for line in code(wire, {"code": "nothing_of_that_name"})[1] if line["type"] == "error")
+    assert error["name"] == "NameError" and "nothing_of_that_name" in error["value"] and "Traceback" in error["traceback"]
+
+
+def test_variables_of_one_run_are_gone_in_the_next(daemon):
+    with Wire(daemon, envVars={"OF_SANDBOX": "first"}) as wire:
+        env = {"env_vars": {"OF_SANDBOX": "it's \"mine\"", "OF_RUN": "ö"}}
+        for language, show in (("python", "import os; print(os.environ.get('OF_SANDBOX'), os.environ.get('OF_RUN', ''))"),
+                               ("bash", 'echo "$OF_SANDBOX" "$OF_RUN"')):
+            printed = ["".join(line["text"] for line in code(wire, {"code": show, "language": language, **e})[1] if line["type"] == "stdout")
+                       for e in (env, {"env_vars": None})]
+            assert printed == ["it's \"mine\" ö\n", "first \n"]
+
+
+def test_contexts_are_made_listed_restarted_and_removed(wire):
+    made = code(wire, {"cwd": "/tmp", "language": "Python"}, "/contexts")[1][0]
+    assert made == {"id": ANY, "language": "python", "cwd": "/tmp"}
+    listed = code(wire, path="/contexts", method="GET")[1][0]
+    assert [c["language"] for c in listed[:2]] == ["python", "javascript"] and listed[-1] == made
+    run = {"context_id": made["id"]}
+    code(wire, {"code": "x = 1", **run})
+    assert any(line.get("text") == "/tmp\n" for line in code(wire, {"code": "import os; print(os.getcwd())", **run})[1])
+    assert code(wire, None, f"/contexts/{made['id']}/restart") == (200, [None])
+    assert "error" in kinds(code(wire, {"code": "x", **run})[1])
+    assert code(wire, None, f"/contexts/{made['id']}", "DELETE") == (200, [None])
+    assert code(wire, {"code": "x", **run}) == (404, f"Context {made['id']} not found")
+
+
+@pytest.mark.parametrize("body, status", [
+    ({"code": "1", "language": "cobol"}, 500), ({"code": "1", "language": "python", "context_id": "python"}, 400), ({}, 400), ({"code": 5}, 400)])
+def test_what_is_no_run_is_refused_in_plain_text(wire, body, status):
+    got, text = code(wire, body)
+    assert got == status and text and not text.startswith("{")
+
+
+def test_ports_that_are_closed_keep_the_interpreter_closed(daemon):
+    with Wire(daemon, network={"allowPublicTraffic": False}) as wire:
+        traffic = wire.made["trafficAccessToken"]
+        for token, status in ((None, 403), ("x", 403), (traffic, 200)):
+            assert code(wire, {"code": "1"}, **{"E2B-Traffic-Access-Token": token})[0] == status
+        assert text_of(wire.run("echo envd is not")[0], "stdout") == "envd is not\n"
+
+
+@pytest.fixture(scope="module")
+def named():
+    """A daemon whose sandboxes have names below a domain."""
+    daemon = Daemon("--preview-domain", "box.test", "--pool-max", "0").start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+        daemon.remove()
+
+
+def test_by_name_ports_lead_to_envd_and_to_servers_inside(named):
+    mask = {"allowPublicTraffic": False, "maskRequestHost": "app.example:${PORT}"}
+    with Wire(named) as wire, Wire(named, network=mask) as closed:
+        assert wire.made["domain"] == f"box.test:{named.port}"
+        for one in (wire, closed):
+            serve = ("from http.server import *\nclass H(BaseHTTPRequestHandler):\n def do_GET(self):\n  self.send_response(200); self.end_headers()\n"
+                     "  self.wfile.write((self.headers['Host'] + str(self.headers['E2B-Traffic-Access-Token'])).encode())\n"
+                     "s = HTTPServer(('127.0.0.1', 8000), H); print('up', flush=True)\nif not __import__('os').fork(): s.serve_forever()")
+            fields = one.fields(**{"Content-Type": "application/octet-stream"})
+            assert ask(named, "POST", "/files?path=serve.py", serve.encode(), fields)[0] == 200
+            one.run("python3 serve.py > log 2>&1 < /dev/null; cat log")
+
+        def visit(one, port, path="/", **more):
+            return ask(named, "GET", path, headers={"Host": f"{port}-{one.id}.box.test:{named.port}", "X-API-Key": None, **more})
+
+        assert visit(wire, 49983, "/health")[0] == 204
+        assert visit(wire, 8000)[::2] == (200, b"localhost:8000None")
+        assert visit(closed, 8000)[0] == 403
+        token = {"E2B-Traffic-Access-Token": closed.made["trafficAccessToken"]}
+        assert visit(closed, 8000, **token)[::2] == (200, b"app.example:8000None")
+        assert visit(closed, 8000, **{"E2B-Traffic-Access-Token": "x" * 26})[0] == 403
+    assert visit(wire, 8000)[::2] == (502, {"sandboxId": wire.id, "message": "The sandbox was not found", "code": 502})

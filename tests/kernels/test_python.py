@@ -265,6 +265,51 @@ def test_a_dataframe_is_html_and_text(kernel):
     assert "<table" in data["text/html"] and data["text/plain"].split() == ["a", "0", "1", "1", "2"]
 
 
+@needs("pandas")
+def test_a_dataframe_is_its_columns_too(kernel):
+    kernel.run("import pandas as pd, datetime\ndf = pd.DataFrame({'a': [1, float('nan')], 'b': [datetime.date(2026, 1, 2), 'x']})")
+    assert kernel.run("df").data["application/vnd.cloche.table+json"] == {"a": [1.0, None], "b": ["2026-01-02", "x"]}
+    kernel.run("big = pd.DataFrame({'a': range(100_001)})")
+    assert "application/vnd.cloche.table+json" not in kernel.run("big").data
+
+
+CHARTS = {
+    "plt.plot([1, 2], [3, 4], label='l'); plt.xlabel('time (s)'); plt.title('t')": {
+        "type": "line", "title": "t", "x_label": "time (s)", "x_unit": "s", "y_label": None, "x_scale": "linear",
+        "elements": [{"label": "l", "points": [[1.0, 3.0], [2.0, 4.0]]}]},
+    "plt.scatter([1], [2], label='s'); plt.yscale('log')": {
+        "type": "scatter", "y_scale": "log", "elements": [{"label": "s", "points": [[1.0, 2.0]]}]},
+    "plt.bar(['a', 'b'], [1, 2], label='g')": {
+        "type": "bar", "elements": [{"label": "a", "group": "g", "value": 1.0}, {"label": "b", "group": "g", "value": 2.0}]},
+    "plt.pie([90, 10], labels=['x', 'y'])": {
+        "type": "pie", "elements": [{"label": "x", "angle": 324.0, "radius": 1.0}, {"label": "y", "angle": 36.0, "radius": 1.0}]},
+    "plt.boxplot([[1, 2, 3, 4, 5, 99]], patch_artist=True)": {
+        "type": "box_and_whisker", "elements": [{"label": "1", "min": 1.0, "first_quartile": 2.25, "median": 3.5, "third_quartile": 4.75,
+                                                 "max": 5.0, "outliers": [99.0]}]},
+    "plt.gca().add_patch(plt.Circle((0, 0), 1))": {"type": "unknown", "elements": []},
+    "fig, (a, b) = plt.subplots(2); a.plot([1]); b.scatter([1], [2]); fig.suptitle('two')": {"type": "superchart", "title": "two"},
+}
+
+
+@needs("matplotlib")
+def test_a_figure_tells_what_is_on_it(kernel):
+    kernel.run("import matplotlib.pyplot as plt")
+    for code, wanted in CHARTS.items():
+        chart = kernel.run(code + "; plt.show()").displays[0]["data"]["application/vnd.cloche.chart+json"]
+        assert {name: chart[name] for name in wanted} == wanted
+
+
+@needs("IPython")
+def test_ipythons_display_shows_here(kernel):
+    shown = kernel.run("from IPython.display import display\ndisplay({'text/latex': 'x'}, raw=True)").displays[0]["data"]
+    assert shown["text/latex"] == "x"
+
+
+@needs("PIL")
+def test_a_pil_image_that_is_shown_is_shown_here(kernel):
+    assert png_of(kernel.run("from PIL import Image\nImage.new('RGB', (4, 4)).show()").displays[0]).startswith(PNG)
+
+
 @needs("PIL")
 def test_a_pil_image_is_a_png(kernel):
     reply = kernel.run("from PIL import Image\nImage.new('RGB', (4, 4), 'red')")

@@ -11,12 +11,13 @@ from __future__ import annotations
 import binascii
 import types
 
-from . import figures
+from . import charts, figures
 from .framing import quote, to_json
 
 TEXT_MAX = 1 << 20
 BUNDLE_MAX = 8 << 20
 JPEG, PNG, TEXT = "image/jpeg", "image/png", "text/plain"
+CHART, TABLE = "application/vnd.cloche.chart+json", "application/vnd.cloche.table+json"  # what is on it, as data
 
 _METHODS = (
     ("_repr_html_", "text/html"),
@@ -70,7 +71,9 @@ def _rich(value: object) -> tuple[dict[str, object], dict[str, object]]:
     """All forms, as what they can be sent as; the text only where a bundle has it."""
     if figures.is_figure(value):
         image = figures.png(value)
-        return (_sendable({PNG: image}) if image else {}), {}
+        chart = charts.of_figure(value) if image else None
+        forms = {PNG: image} | ({CHART: chart} if chart else {})
+        return (_sendable(forms) if image else {}), {}
     data: dict[str, object] = {}
     metadata: dict[str, object] = {}
     for method, mime in _METHODS:
@@ -84,6 +87,9 @@ def _rich(value: object) -> tuple[dict[str, object], dict[str, object]]:
             metadata.update(more)
     if isinstance(bundle, dict):
         data.update(bundle)
+    table = charts.of_table(value) if charts.is_table(value) else None
+    if table is not None:
+        data[TABLE] = table
     return _sendable(data), metadata
 
 

@@ -97,6 +97,32 @@ def install(get_display: Callable[[], Display | None]) -> None:
     def show_altair(altair: ModuleType) -> None:
         altair.renderers.enable("mimetype")
 
-    actions = {"matplotlib.pyplot": show_matplotlib, "plotly.io._renderers": show_plotly, "altair": show_altair}
+    def show_notebook(functions: ModuleType) -> None:
+        show_without_notebook = functions.display
+
+        def show(*values: object, raw: bool = False, metadata: dict | None = None, **kwargs: object) -> None:
+            """IPython's display(), where there is no notebook but this."""
+            display = get_display()
+            if display is None:
+                show_without_notebook(*values, raw=raw, metadata=metadata, **kwargs)
+            else:
+                display.show(*values, raw=raw, metadata=metadata)
+
+        functions.display = show
+
+    def show_pictures(image: ModuleType) -> None:
+        show_window = image.Image.show
+
+        def show(picture: object, *args: object, **kwargs: object) -> None:
+            """Shows the picture here: there is no program for it."""
+            display = get_display()
+            if display is None:
+                show_window(picture, *args, **kwargs)
+            else:
+                display.show(picture)
+
+        image.Image.show = show
+
+    actions = {"IPython.core.display_functions": show_notebook, "PIL.Image": show_pictures, "matplotlib.pyplot": show_matplotlib, "plotly.io._renderers": show_plotly, "altair": show_altair}
     sys.meta_path.insert(0, AfterImport(actions))
     sys.meta_path.append(AfterInstall())

@@ -109,6 +109,8 @@ static void make_notes(struct wish *w)
 	put_text(n, "traffic", w->is_public ? NULL : traffic);
 	put_text(n, "template", w->template);
 	put_text(n, "mask_host", w->mask_host);
+	if (!w->pauses_memory)
+		(void)json_object_set_new(n, "always_cold", json_true());
 	if (w->metadata)
 		(void)json_object_set(n, "metadata", (json_t *)unconst(w->metadata));
 	if (w->network)

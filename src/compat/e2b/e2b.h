@@ -74,3 +74,10 @@ int envd_remove_watcher(struct http_req *req, struct err *err);
 int envd_read_file(struct http_req *req, struct err *err);
 int envd_write_files(struct http_req *req, struct err *err);
 int envd_health(struct http_req *req, struct err *err);
+
+/* execute.c, contexts.c */
+int code_execute(struct http_req *req, struct err *err);
+int code_create_context(struct http_req *req, struct err *err);
+int code_list_contexts(struct http_req *req, struct err *err);
+int code_restart_context(struct http_req *req, struct err *err);
+int code_remove_context(struct http_req *req, struct err *err);

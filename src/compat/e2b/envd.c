@@ -87,10 +87,19 @@ static bool any(const struct sandbox *s, void *arg)
 	return e2b_is_there(s);
 }
 
+/* A call wakes what was made for it, and nothing else: whoever is paused is not there. */
+static bool is_woken_by_call(const struct sandbox *s)
+{
+	struct sandbox_facts f;
+
+	sandbox_facts(s, &f);
+	return f.auto_resumes && sandbox_wakes_by_call(s);
+}
+
 /* It runs, or is being woken (1). */
 static int let_run(struct http_req *req, struct sandbox *s, struct err *err)
 {
-	int r = wake_sandbox(req, s, err);
+	int r = is_woken_by_call(s) ? wake_sandbox(req, s, err) : 0;
 
 	if (r != 0)
 		return r;
@@ -187,6 +196,59 @@ int envd_find_open(struct http_req *req, unsigned port, struct sandbox **ret, st
 	return let_run(req, *ret, err);
 }
 
+static bool is_ours(const struct sandbox *s, void *arg)
+{
+	struct notes n;
+
+	(void)arg;
+	notes_read(s, &n);
+	return n.is_ours && n.template;
+}
+
+static int reply_forbidden(struct http_req *req)
+{
+	static const char text[] =
+		"{\"code\":403,\"message\":\"Sandbox is secured with traffic access token\"}";
+
+	http_reply(req, 403, "application/json", text, sizeof(text) - 1);
+	return 2;
+}
+
+/* "host:${PORT}" with the port in its place. */
+static void put_mask(const char *mask, uint16_t port, char ret[PREVIEW_HOST_SIZE])
+{
+	static const char place[] = "${PORT}";
+	const char *at = strstr(mask, place);
+
+	if (at)
+		(void)snprintf(ret, PREVIEW_HOST_SIZE, "%.*s%u%s", (int)(at - mask), mask, port,
+		               at + strlen(place));
+	else
+		(void)snprintf(ret, PREVIEW_HOST_SIZE, "%s", mask);
+}
+
+int envd_admits(struct http_req *req, const char *id, uint16_t port, struct sandbox **ret,
+                char ret_host[PREVIEW_HOST_SIZE])
+{
+	const struct api *api = http_app_arg(req);
+	struct sandbox *s = sandbox_find_shown(api->fleet, id, is_ours, NULL);
+	struct notes n;
+
+	if (!s)
+		return 0;
+	notes_read(s, &n);
+	if (n.traffic && !notes_token_is(n.traffic, http_header(req, "E2B-Traffic-Access-Token")))
+		return reply_forbidden(req);
+	if (!e2b_is_there(s) || (sandbox_state(s) != SANDBOX_RUNNING && !is_woken_by_call(s))) {
+		(void)reply_gone(req, id);
+		return 2;
+	}
+	*ret = s;
+	if (n.mask_host)
+		put_mask(n.mask_host, port, ret_host);
+	return 1;
+}
+
 static bool is_signed_for(const struct sandbox *s, void *arg)
 {
 	struct notes n;
@@ -244,7 +306,7 @@ int envd_health(struct http_req *req, struct err *err)
 
 	/* To see whether it runs needs no token, to wake it does. */
 	if (r == 0 && sandbox_state(s) != SANDBOX_RUNNING)
-		r = sandbox_wakes_by_call(s) && check_token(req, s, err) == 0
+		r = is_woken_by_call(s) && check_token(req, s, err) == 0
 		            ? let_run(req, s, err)
 		            : reply_gone(req, sandbox_id(s));
 	if (r == 0)

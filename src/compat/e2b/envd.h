@@ -29,6 +29,10 @@ must_check int envd_find_open(struct http_req *req, unsigned port, struct sandbo
  * sandbox that it is good for, where none is named. */
 must_check int envd_find_signed(struct http_req *req, const char *op, struct envd_caller *ret,
                                 struct err *err);
+/* As struct preview has it: ports of sandboxes that were made by this wire are open to all, or to
+ * who has the traffic token. */
+int envd_admits(struct http_req *req, const char *id, uint16_t port, struct sandbox **ret,
+                char ret_host[PREVIEW_HOST_SIZE]);
 int envd_divert(struct http_req *req, struct err *err);
 /* Whose place in the host name or fields the request has; "" = none. */
 void envd_named(const struct http_req *req, char ret_id[ID_SIZE], unsigned *ret_port);

@@ -20,6 +20,8 @@ void notes_read(const struct sandbox *s, struct notes *ret)
 		.metadata = json_object_get(n, "metadata"),
 		.network = json_object_get(n, "network"),
 		.internet = json_object_get(n, "internet"),
+		.is_cold = json_is_true(json_object_get(n, "cold")) ||
+	                   json_is_true(json_object_get(n, "always_cold")),
 		.timeout_ms = (uint64_t)json_integer_value(json_object_get(n, "timeout_ms")),
 		.started_us = (uint64_t)json_integer_value(json_object_get(n, "started_us")),
 	};

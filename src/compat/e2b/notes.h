@@ -18,6 +18,7 @@ struct notes { /* borrowed from the sandbox */
 	const json_t *metadata; /* NULL = none */
 	const json_t *network;  /* as it was asked for, without secrets; NULL = nothing */
 	const json_t *internet; /* a boolean, or NULL: not said */
+	bool is_cold;           /* at its next resume its processes are new */
 	uint64_t timeout_ms;    /* as it was created with */
 	uint64_t started_us;    /* of its last resume; 0 = never */
 };

@@ -56,6 +56,12 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/files",                  envd_read_file,        HTTP_BODY_NONE, 0},
 	{HTTP_POST,   "/files",                  envd_write_files,      HTTP_BODY_CODED, 0},
 	{HTTP_GET,    "/health",                 envd_health,           HTTP_BODY_NONE, 0},
+
+	{HTTP_POST,   "/execute",                code_execute,          HTTP_BODY_JSON, 0, RPC_MAX},
+	{HTTP_POST,   "/contexts",               code_create_context,   HTTP_BODY_JSON, 0},
+	{HTTP_GET,    "/contexts",               code_list_contexts,    HTTP_BODY_NONE, 0},
+	{HTTP_POST,   "/contexts/{context_id}/restart", code_restart_context, HTTP_BODY_JSON, 0},
+	{HTTP_DELETE, "/contexts/{context_id}",  code_remove_context,   HTTP_BODY_JSON, 0},
 };
 /* clang-format on */
 

@@ -110,17 +110,26 @@ static void on_resumed(struct sandbox *s, const struct err *err, void *arg)
 	struct err failure = {0};
 
 	if (!err &&
-	    notes_set(s, "started_us", json_integer((json_int_t)clock_wall_us()), &failure) < 0)
+	    (notes_set(s, "started_us", json_integer((json_int_t)clock_wall_us()), &failure) < 0 ||
+	     notes_set(s, "cold", json_false(), &failure) < 0))
 		err = &failure;
 	later_send(err ? NULL : s, err, l);
 }
 
+/* What was paused without its memory, or is to go on without it, starts over its files. */
 static void on_life_set(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct later *l = arg;
 	struct err failure;
+	struct notes n;
+	int r = 0;
 
-	if (err || sandbox_resume(s, on_resumed, l, &failure) < 0)
+	if (!err) {
+		notes_read(s, &n);
+		r = n.is_cold || l->is_cold ? sandbox_resume_cold(s, on_resumed, l, &failure)
+		                            : sandbox_resume(s, on_resumed, l, &failure);
+	}
+	if (err || r < 0)
 		later_send(NULL, err ? err : &failure, l);
 }
 
@@ -128,8 +137,12 @@ static int wake(struct http_req *req, struct sandbox *s, uint64_t timeout_ms, st
 {
 	const struct sandbox_patch patch = {.has_timeout = true, .timeout_ms = timeout_ms};
 	struct later *l = later_new(req, 201, later_sandbox);
-	int r = sandbox_update(s, &patch, on_life_set, l, err);
+	bool has_memory = true;
+	int r = body_bool(http_json(req), "memory", &has_memory, err);
 
+	l->is_cold = !has_memory;
+	if (r == 0)
+		r = sandbox_update(s, &patch, on_life_set, l, err);
 	if (r < 0)
 		later_free(l);
 	return r;
@@ -186,16 +199,26 @@ int e2b_resume_sandbox(struct http_req *req, struct err *err)
 
 int e2b_pause_sandbox(struct http_req *req, struct err *err)
 {
+	struct pause_wish wish = {.closes_connections = true};
+	bool has_memory = true;
 	struct sandbox *s;
 	struct later *l;
-	int r = e2b_find(req, &s, err);
+	int r = body_bool(http_json(req), "memory", &has_memory, err);
 
+	if (r == 0)
+		r = e2b_find(req, &s, err);
 	if (r < 0)
 		return r;
 	if (sandbox_is_resting(s))
 		return err_set(err, ERR_CONFLICT, 0, "sandbox is already paused");
+	if (!has_memory) {
+		wish.place = PAUSE_ON_DISK;
+		r = notes_set(s, "cold", json_true(), err);
+		if (r < 0)
+			return r;
+	}
 	l = later_new(req, 204, later_nothing);
-	r = sandbox_pause(s, later_send, l, err);
+	r = sandbox_pause_as(s, &wish, later_send, l, err);
 	if (r < 0)
 		later_free(l);
 	return r;

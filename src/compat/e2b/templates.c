@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * E2B's own templates are ours by alias (sandbox/template.c); where none of that name is built yet,
- * the daemon's default serves, as it does for creates that name none.
- */
+/* Templates by E2B's names. Where none of ours that would do is built yet, the daemon's default
+ * serves, as it does for creates that name none. */
 #include "compat/e2b/templates.h"
 
 #include "api/find.h"
@@ -14,14 +12,35 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const own[] = {"base", "code-interpreter", "code-interpreter-v1"};
+/* E2B's own, and which of ours have what is expected of them, the best first. */
+static const struct {
+	const char *name;
+	const char *ours[3];
+} own[] = {
+	{"base", {"universal"}},
+	{"code-interpreter", {"python-datasci", "universal"}},
+	{"code-interpreter-v1", {"python-datasci", "universal"}},
+};
 
 static bool is_own(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-		if (strcmp(own[i], name) == 0)
+		if (strcmp(own[i].name, name) == 0)
 			return true;
 	return false;
+}
+
+/* NULL: none of them is built, the default has to do. */
+static const char *find_ours(const struct http_req *req, const char *name)
+{
+	const struct api *api = http_app_arg(req);
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		for (const char *const *ours = own[i].ours; strcmp(own[i].name, name) == 0 && *ours;
+		     ours++)
+			if (template_find(api->fleet, caller_project(req), *ours))
+				return *ours;
+	return NULL;
 }
 
 /* "team/name:tag" is "name". */
@@ -47,10 +66,12 @@ int template_choose(const struct http_req *req, const char *name, struct templat
 	sn = snapshot_find(api->fleet, project_id, ret->name);
 	if (sn)
 		ret->snapshot = snapshot_id(sn);
+	else if (is_own(ret->name))
+		ret->template = find_ours(req, ret->name);
 	else if (strcmp(ret->name, TEMPLATE_HOST) == 0 ||
 	         template_find(api->fleet, project_id, ret->name))
 		ret->template = ret->name;
-	else if (!is_own(ret->name))
+	else
 		return err_set(err, ERR_NOT_FOUND, 0, "template '%.64s' not found", name);
 	return 0;
 }

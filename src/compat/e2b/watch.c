@@ -283,9 +283,6 @@ struct watcher {
 	struct list askers; /* the first one made it, or they want its events */
 };
 
-/* Of all sandboxes; each goes with its file call. */
-static struct list watchers = LIST_INIT(watchers);
-
 static void asker_free(struct asker *a)
 {
 	list_remove(&a->link);
@@ -390,11 +387,19 @@ static void watcher_on_end(struct file_call *c, const struct err *err, bool is_t
 	watcher_free(w);
 }
 
-static size_t count_watchers(const char *id)
+/* Of all sandboxes; each goes with its file call. */
+static struct list *watchers_of(const struct http_req *req)
+{
+	struct api *api = http_app_arg(req);
+
+	return &api->watchers;
+}
+
+static size_t count_watchers(const struct http_req *req, const char *id)
 {
 	size_t n = 0;
 
-	list_for_each (&watchers, struct watcher, w, link)
+	list_for_each (watchers_of(req), struct watcher, w, link)
 		n += strcmp(w->sandbox_id, id) == 0;
 	return n;
 }
@@ -409,7 +414,7 @@ int envd_create_watcher(struct http_req *req, struct err *err)
 
 	if (r != 0)
 		return r;
-	if (count_watchers(sandbox_id(caller.s)) >= WATCHERS_MAX)
+	if (count_watchers(req, sandbox_id(caller.s)) >= WATCHERS_MAX)
 		return err_set(err, ERR_LIMIT, 0, "a sandbox has up to %d watchers", WATCHERS_MAX);
 	w = xnew0(struct watcher);
 	id_make(w->id, "w");
@@ -418,7 +423,7 @@ int envd_create_watcher(struct http_req *req, struct err *err)
 	list_init(&w->askers);
 	w->events.fn = keep_event;
 	w->events.arg = w;
-	list_append(&watchers, &w->link);
+	list_append(watchers_of(req), &w->link);
 	r = start_watch(&caller, http_json(req), &w->events, &ops, w, &w->call, err);
 	if (r < 0)
 		watcher_free(w);
@@ -437,7 +442,7 @@ static int find_watcher(struct http_req *req, struct watcher **ret, struct err *
 		r = body_text(http_json(req), "watcherId", &id, err);
 	if (r != 0)
 		return r;
-	list_for_each (&watchers, struct watcher, w, link)
+	list_for_each (watchers_of(req), struct watcher, w, link)
 		if (strcmp(w->id, id) == 0 && strcmp(w->sandbox_id, sandbox_id(caller.s)) == 0) {
 			*ret = w;
 			return 0;
