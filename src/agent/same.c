@@ -40,18 +40,23 @@ static int open_thing(const struct thing *t, struct err *err)
 	return fd < 0 ? files_error(err, errno, "cannot open", t->name) : fd;
 }
 
+/* A struct fiemap and room for its extents. */
 struct map {
-	struct fiemap head;
-	struct fiemap_extent extents[EXTENTS];
+	_Alignas(struct fiemap) char bytes[sizeof(struct fiemap) +
+	                                   EXTENTS * sizeof(struct fiemap_extent)];
 };
 
-static int read_map(int fd, uint64_t at, struct map *ret)
+/* NULL: it cannot be told. */
+static const struct fiemap *read_map(int fd, uint64_t at, struct map *map)
 {
-	memset(ret, 0, sizeof(*ret));
-	ret->head.fm_start = at;
-	ret->head.fm_length = UINT64_MAX - at;
-	ret->head.fm_extent_count = EXTENTS;
-	return ioctl(fd, FS_IOC_FIEMAP, &ret->head);
+	struct fiemap *head = (struct fiemap *)(void *)map->bytes;
+
+	memset(map, 0, sizeof(*map));
+	head->fm_start = at;
+	head->fm_length = UINT64_MAX - at;
+	head->fm_extent_count = EXTENTS;
+	return ioctl(fd, FS_IOC_FIEMAP, head) < 0 || head->fm_mapped_extents > EXTENTS ? NULL
+	                                                                               : head;
 }
 
 static bool is_same_extent(const struct fiemap_extent *a, const struct fiemap_extent *b)
@@ -66,25 +71,25 @@ static bool is_same_extent(const struct fiemap_extent *a, const struct fiemap_ex
 
 static bool is_same_place(int a_fd, int b_fd)
 {
-	struct map a, b;
+	struct map a_map, b_map;
 	uint64_t at = 0;
 
 	for (;;) {
+		const struct fiemap *a = read_map(a_fd, at, &a_map),
+				    *b = read_map(b_fd, at, &b_map);
 		const struct fiemap_extent *last;
 		uint32_t n;
 
-		if (read_map(a_fd, at, &a) < 0 || read_map(b_fd, at, &b) < 0)
+		if (!a || !b || a->fm_mapped_extents != b->fm_mapped_extents)
 			return false;
-		n = a.head.fm_mapped_extents;
-		if (n != b.head.fm_mapped_extents || n > EXTENTS)
-			return false;
+		n = a->fm_mapped_extents;
 		for (uint32_t i = 0; i < n; i++)
-			if (!is_same_extent(&a.extents[i], &b.extents[i]))
+			if (!is_same_extent(&a->fm_extents[i], &b->fm_extents[i]))
 				return false;
 		if (n == 0)
 			return true; /* holes to the end: the sizes are the same */
-		last = &a.extents[n - 1];
-		if ((last->fe_flags & b.extents[n - 1].fe_flags & FIEMAP_EXTENT_LAST) != 0)
+		last = &a->fm_extents[n - 1];
+		if ((last->fe_flags & b->fm_extents[n - 1].fe_flags & FIEMAP_EXTENT_LAST) != 0)
 			return true;
 		at = last->fe_logical + last->fe_length;
 	}
