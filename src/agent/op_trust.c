@@ -6,7 +6,8 @@
  *
  * Nothing is assumed of the bundle, which is the guest's: it is bounded, a block that an earlier
  * time has added is found by the line before it and replaced, and where there is no bundle one of
- * another kind of system is its beginning.
+ * another kind of system is its beginning. Without a certificate that block goes, and the file: a
+ * copy of another sandbox is not to trust the one that was for that.
  */
 #include "agent/files.h"
 #include "base/fd.h"
@@ -62,27 +63,35 @@ static int read_bundle(const char *path, struct buf *ret_bundle, struct err *err
 	return r;
 }
 
-static void drop_block(struct buf *b)
+static bool drop_block(struct buf *b)
 {
 	char *at = b->len > 0 ? memmem(b->data, b->len, MARK, strlen(MARK)) : NULL;
 	char *end = at ? memmem(at, b->len - (size_t)(at - b->data), BLOCK_END, strlen(BLOCK_END))
 	               : NULL;
 
 	if (!end)
-		return;
+		return false;
 	end += strlen(BLOCK_END);
 	memmove(at, end, b->len - (size_t)(end - b->data));
 	buf_truncate(b, b->len - (size_t)(end - at));
+	return true;
 }
 
 static int add_block(struct buf *bundle, const struct buf *certificate)
 {
 	int r = 0;
 
-	drop_block(bundle);
+	(void)drop_block(bundle);
 	if (bundle->len > 0 && bundle->data[bundle->len - 1] != '\n')
 		r = buf_append_str(bundle, "\n");
 	return r == 0 ? buf_printf(bundle, "%s%s", MARK, buf_str(certificate)) : r;
+}
+
+static int trust_nobody(const struct start *s, struct buf *bundle, struct err *err)
+{
+	if (unlink(s->path2) < 0 && errno != ENOENT && errno != ENOTDIR)
+		return files_error(err, errno, "cannot remove", s->path2);
+	return drop_block(bundle) ? files_put(s, bundle->data, bundle->len, err) : 0;
 }
 
 int op_trust(struct file_call *call, struct err *err)
@@ -96,6 +105,8 @@ int op_trust(struct file_call *call, struct err *err)
 	if (r < 0)
 		return files_error(err, -r, "cannot read the data for", s->path2);
 	r = read_bundle(s->path, &bundle, err);
+	if (r == 0 && certificate.len == 0)
+		return trust_nobody(s, &bundle, err);
 	if (r == 0 && add_block(&bundle, &certificate) < 0)
 		r = files_error(err, EFBIG, "there is no room in", s->path);
 	if (r == 0)

@@ -88,6 +88,7 @@ struct sandbox {
 	bool falls_back;            /* to a pause in memory, since it could not be saved */
 	bool is_unsaved;            /* it could not: told by create_err when its link is up again */
 	bool wakes_cold;            /* without its memory */
+	bool drops_trust;           /* of a copy, until it runs: its files trust another's issuer */
 	char rolls_to[ID_SIZE]; /* a snapshot that it is started over next (rollback.c), or "" */
 	char *user, *cwd;       /* of its execs by default, as the template says; or NULL */
 	struct guest_limits limits;

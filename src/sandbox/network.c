@@ -398,8 +398,33 @@ static void on_first_door(struct sandbox *s, const struct err *err, void *arg)
 		create_fail(self, err);
 }
 
+static void on_dropped(const struct err *err, void *arg)
+{
+	struct network *n = arg;
+
+	n->trust = NULL;
+	if (err)
+		log_warn("sandbox.trusts_another", "id=%s error='%s'", n->sandbox->id,
+		         err->message);
+	network_begin(n->sandbox);
+}
+
+bool network_has_trust(const struct sandbox *s)
+{
+	const struct network *n = s->network;
+
+	return s->drops_trust || (n && (n->is_trusted || policy_opens_tls(wanted(n))));
+}
+
 void network_begin(struct sandbox *s)
 {
+	if (s->drops_trust) { /* whom its source trusts; one of its own takes that one's place */
+		s->drops_trust = false;
+		if (!policy_opens_tls(wanted(network_of(s)))) {
+			s->network->trust = trust_install(s, "", on_dropped, s->network);
+			return;
+		}
+	}
 	if (s->network && (s->network->is_open || wants_door(s->network))) {
 		network_apply(s, on_first_door, s);
 		return;

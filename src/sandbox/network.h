@@ -25,7 +25,9 @@ const struct policy *network_policy(const struct sandbox *s); /* borrowed */
 void network_lend(struct sandbox *s, struct policy *policy);
 /* Brings door and wall to where the policy wants them. done may be NULL. */
 void network_apply(struct sandbox *s, network_fn done, void *arg);
-bool network_is_open(const struct sandbox *s);    /* what the policy lets through can be reached */
+bool network_is_open(const struct sandbox *s); /* what the policy lets through can be reached */
+/* Do its files make programs trust the wall's issuer of it, or of what it is a copy of? */
+bool network_has_trust(const struct sandbox *s);
 bool network_is_trusted(const struct sandbox *s); /* TLS is opened, and programs inside accept it */
 bool network_is_settled(const struct sandbox *s);
 /* A client's change, recorded and then in force. Owns policy, also on failure. */

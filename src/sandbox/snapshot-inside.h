@@ -28,7 +28,8 @@ struct snapshot {
 	uint64_t own_bytes; /* of these, what it is charged for */
 	bool is_unshared;   /* all of them */
 	bool is_automatic;
-	bool is_there; /* the broker has it, whole */
+	bool has_trust; /* network_has_trust() of its source */
+	bool is_there;  /* the broker has it, whole */
 	struct meter *meter;
 };
 

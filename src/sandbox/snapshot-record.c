@@ -47,6 +47,7 @@ static int write_row(const struct snapshot *sn, struct buf *out)
 	json_put_u64(&w, "memory_bytes", sn->memory_bytes);
 	json_put_bool(&w, "is_unshared", sn->is_unshared);
 	json_put_bool(&w, "is_automatic", sn->is_automatic);
+	json_put_bool(&w, "has_trust", sn->has_trust);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -111,6 +112,7 @@ static int read_row(struct snapshot *sn, const json_t *object)
 		{"memory_bytes", JSON_FIELD_U64, &sn->memory_bytes, true},
 		{"is_unshared", JSON_FIELD_BOOL, &sn->is_unshared, true},
 		{"is_automatic", JSON_FIELD_BOOL, &sn->is_automatic, true},
+		{"has_trust", JSON_FIELD_BOOL, &sn->has_trust},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "sandbox/network.h"
 #include "sandbox/snapshot-inside.h"
 
 #define PROJECT_MAX 1000 /* snapshots of one project */
@@ -175,6 +176,7 @@ static struct snapshot *describe(const struct sandbox *s, const struct snapshot_
 	if (wish->expires_in_ms)
 		sn->expires_us = sn->created_us + wish->expires_in_ms * 1000;
 	sn->is_automatic = wish->is_automatic;
+	sn->has_trust = network_has_trust(s);
 	sn->template = xstrdup(s->template);
 	sn->image = s->image;
 	sn->engine = s->engine;

@@ -430,6 +430,7 @@ void snapshot_apply(const struct snapshot *sn, bool with_memory, struct sandbox 
 	s->cwd = sn->cwd ? xstrdup(sn->cwd) : NULL;
 	memcpy(s->snapshot_id, sn->id, sizeof(s->snapshot_id));
 	s->base_bytes = sn->is_unshared ? 0 : sn->bytes;
+	s->drops_trust = sn->has_trust;
 	(void)json_object_update_missing(s->env, sn->env);
 	if (with_memory && sn->memory_bytes > 0)
 		carry_expect(s, sn->carried);

@@ -14,7 +14,7 @@ struct trust;
 /* From the loop, once; err NULL: it is installed. The trust is freed after it. */
 typedef void (*trust_fn)(const struct err *err, void *arg);
 
-/* certificate: PEM; copied. */
+/* certificate: PEM; copied. "": what is there of one goes. */
 struct trust *trust_install(struct sandbox *s, const char *certificate, trust_fn done, void *arg);
 void trust_cancel(struct trust *t); /* done is not called; NULL is fine */
 

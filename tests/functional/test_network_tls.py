@@ -224,3 +224,19 @@ def test_what_the_wall_says_itself_is_marked(walled):
     box = walled({"rules": [{"match": {"domains": ["allowed.test", "stranger.test"], "paths": ["/x"]}, "action": "allow"}]})
     for url, kind in (("https://allowed.test/y", "denied"), ("https://stranger.test/x", "failed"), ("https://allowed.test/x", "")):
         assert box.sandbox.run(["curl", "-sS", "-o", "/dev/null", "-w", "%header{x-cloche-wall}", url]).stdout == kind
+
+
+def test_a_copy_trusts_its_own_issuer_or_none_and_never_its_sources(walled):
+    read = "cat /usr/local/share/ca-certificates/cloche.crt; grep -c 'issuer of cloche' /etc/ssl/certs/ca-certificates.crt"
+    source = walled({"rules": [INJECT]})
+    snapshot = source.sandbox.snapshot()["id"]
+    try:
+        *of_source, n = source.sandbox.run(read).stdout.splitlines()
+        assert of_source and n == "1"
+        assert walled(snapshot=snapshot).sandbox.run(read).stdout.split() == ["0"]
+        copy = walled({"rules": [INJECT]}, snapshot=snapshot)
+        *of_copy, n = copy.sandbox.run(read).stdout.splitlines()
+        assert of_copy and of_copy != of_source and n == "1"
+        assert curl(copy, "https://allowed.test/")[0] == 200
+    finally:
+        source.sandbox.client.delete_snapshot(snapshot)
