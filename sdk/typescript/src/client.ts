@@ -230,16 +230,6 @@ export class Client {
   async deleteSnapshot(idOrName: string): Promise<void> {
     await this.call(request("DELETE", ["snapshots", idOrName]));
   }
-  /**
-   * What differs from one sandbox or snapshot to another of the same template: {changes, truncated}. A change has path, kind
-   * (added, deleted, modified), what `changed`, and types, sizes, modes and owners of both sides; with `patch` also what changed
-   * in texts, as a unified diff.
-   */
-  diff(from: string, to: string, options: { patch?: boolean; limit?: number } & CallOptions = {}): Promise<Json> {
-    const { patch, limit, signal } = options;
-    const query = { from, to, patch: patch ? "true" : undefined, limit };
-    return this.call(request("GET", ["diff"], { query, timeoutMs: FOREVER, signal }));
-  }
   snapshotTree(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["snapshots", idOrName, "tree"]));
   }

@@ -351,11 +351,6 @@ export class Sandbox {
     if (failed.length) throw new ForkError(sandboxes, failed);
     return sandboxes;
   }
-  /** What it has changed since a snapshot, or how it differs from another sandbox: see Client.diff(). */
-  async diff(other: string, options: DiffOptions = {}): Promise<Json> {
-    await this.open();
-    return this.client.diff(other, this.id, options);
-  }
   /**
    * Brings what a fork (or a snapshot, by id or name) has changed to this sandbox: {applied, changes, conflict_count, conflicts}.
    * What both have changed since the snapshot that they have in common (or `base`) is a conflict: then nothing is applied and
@@ -377,7 +372,7 @@ export class Sandbox {
    */
   async diff(
     other: string | Sandbox,
-    options: { paths?: readonly string[]; patch?: boolean; limit?: number } | readonly string[] = {},
+    options: ({ paths?: readonly string[] } & DiffOptions) | readonly string[] = {},
   ): Promise<Json> {
     await this.open();
     const { paths, ...how } = isList(options) ? { paths: options } : options;
