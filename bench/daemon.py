@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import List
+from typing import List, Optional, Sequence
 
 from link import Link
 
@@ -32,7 +32,9 @@ def free_port() -> int:
 
 
 class Daemon:
-    def __init__(self, build: str, *, pool: bool, sandboxes_max: int = 1000) -> None:
+    def __init__(
+        self, build: str, *, pool: bool, sandboxes_max: int = 1000, options: Sequence[str] = (), kernels: Optional[Path] = None
+    ) -> None:
         self.has_pool = pool and knows(build, "pool-max")
         self.dir = Path(tempfile.mkdtemp(prefix="cloche-bench-", dir="/var/tmp"))
         self.dir.chmod(0o755)
@@ -44,6 +46,10 @@ class Daemon:
         argv += ["--listen", f"127.0.0.1:{self.port}", "--sandboxes-max", str(sandboxes_max), "--log-level", "warn"]
         if not pool and knows(build, "pool-max"):
             argv += ["--pool-min", "0", "--pool-max", "0"]
+        argv += options
+        if kernels:  # of vms
+            (self.dir / "data").mkdir(mode=0o711)
+            (self.dir / "data" / "kernels").symlink_to(kernels)
         read, write = os.pipe()
         with open(self.dir / "log", "w") as log:
             self.process = subprocess.Popen([*argv, "--ready-fd", str(write)], pass_fds=[write], stdout=log, stderr=log)

@@ -28,6 +28,7 @@ import snapshots
 import start
 import template
 import throughput
+import vm
 import wall
 from daemon import Daemon
 from measure import Row, table
@@ -42,6 +43,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "template": lambda pooled, direct, o: template.run(direct, o.count),
     "snapshots": lambda pooled, direct, o: snapshots.run(direct, max(o.count // 3, 3)),
     "memory": lambda pooled, direct, o: memory.run(direct, max(o.count // 10, 3)),
+    "vm": lambda pooled, direct, o: vm.run(o.build, max(o.count // 5, 3)),
     "neighbour": lambda pooled, direct, o: neighbour.run(pooled, o.count),
     "wall": lambda pooled, direct, o: wall.run(o.build, o.count),
     "density": lambda pooled, direct, o: density.run(direct, o.density, o.count * 5),

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines: from a copy that was booted ahead against a boot, what they do then, and what they share."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import statistics
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable, Dict, List
+
+from daemon import Daemon, children_of, read_text
+from link import Link
+from measure import Row, interleave, row, timed
+from template import TREE
+
+SECTION = "vm"
+MACHINE = {"engine": "vm", "template": "bench-vm", "limits": {"memory_mib": 192, "disk_mib": 64}}
+JAIL = {**MACHINE, "engine": "jail"}
+BASH = """
+cp /bin/bash /template/bin/
+for i in $(ldd /bin/bash | grep -o '/[^ ]*'); do cp --parents -L $i /template; done
+for i in cat mkdir rm env; do ln -sf busybox /template/bin/$i; done
+"""
+SHARERS = 4
+COPY_S = 300
+
+
+def make_template(link: Link) -> None:
+    sandbox = link.create(template="host")
+    link.call("POST", f"/v1/sandboxes/{sandbox}/execs", {"argv": ["sh", "-ec", TREE.replace("{mib}", "0") + BASH], "user": "root"})
+    link.call("POST", "/v1/templates", {"from": sandbox, "name": "bench-vm", "tree": True})
+    link.delete(sandbox)
+
+
+def make_copy(link: Link) -> None:
+    """By the first machine, beside which it is made."""
+    first = link.create(**MACHINE)
+    deadline = time.monotonic() + COPY_S
+    while link.call("GET", "/v1/templates/bench-vm")["warm_copies"] == 0:
+        if time.monotonic() > deadline:
+            raise SystemExit("bench: no warm copy came to be")
+        time.sleep(0.1)
+    link.delete(first)
+    link.delete(link.create(**MACHINE))  # reads it
+
+
+def create(daemon: Daemon, fields: dict) -> Callable[[], float]:
+    def once() -> float:
+        link = daemon.unix()  # a boot takes longer than a connection may rest
+        made: List[str] = []
+        took = timed(lambda: made.append(link.create(**fields)))
+        link.delete(made[0])
+        return took
+
+    return once
+
+
+def exec_true(daemon: Daemon, box: str) -> Callable[[], float]:
+    def once() -> float:
+        link = daemon.unix()
+        return timed(lambda: link.call("POST", f"/v1/sandboxes/{box}/execs", {"argv": ["/bin/busybox", "true"]}))
+
+    return once
+
+
+def code(daemon: Daemon, box: str) -> Callable[[], float]:
+    def once() -> float:
+        link = daemon.unix()
+        return timed(lambda: link.code(box, "true", "bash"))
+
+    return once
+
+
+def fork(daemon: Daemon, box: str) -> Callable[[], float]:
+    def once() -> float:
+        link = daemon.unix()
+        made: Dict[str, list] = {}
+        took = timed(lambda: made.update(link.call("POST", f"/v1/sandboxes/{box}/fork", {"count": 1})))
+        link.delete(made["sandboxes"][0]["id"])
+        return took
+
+    return once
+
+
+def memory_of_machines() -> List[Dict[str, int]]:
+    """Of each guest's RAM, as QEMU has it mapped: Rss, Pss in KiB."""
+    found = []
+    for vmm in Path("/proc").glob("[0-9]*"):
+        if read_text(f"{vmm}/comm").strip() != "cloche-vmm":
+            continue
+        for qemu in children_of(int(vmm.name)):
+            entries = re.split(r"^[0-9a-f]+-[0-9a-f]+ ", read_text(f"/proc/{qemu}/smaps"), flags=re.M)
+            ram = next((e for e in entries if "/memfd:cloche-ram" in e), "")
+            found.append({key: int(kib) for key, kib in re.findall(r"^(\w+): +(\d+) kB", ram, flags=re.M)})
+    return [f for f in found if f]
+
+
+def sharing(link: Link) -> Dict[str, List[float]]:
+    boxes = [link.create(**MACHINE) for _ in range(SHARERS)]
+    used = memory_of_machines()
+    for box in boxes:
+        link.delete(box)
+    return {key: [statistics.mean(u[key] for u in used) / 1024] for key in ("Rss", "Pss")}
+
+
+def run(build: str, count: int) -> List[Row]:
+    made = subprocess.run(["tools/guest-kernel", f"{build}/guest"], capture_output=True)
+    if made.returncode or not (shutil.which("qemu-system-x86_64") or shutil.which("qemu-system-aarch64")):
+        return []
+    kernels = Path(build, "guest/kernels").resolve()
+    warm = Daemon(build, pool=True, options=("--pool-memory", "0", "--pool-language", "bash"), kernels=kernels)
+    cold = Daemon(build, pool=False, kernels=kernels)
+    try:
+        for daemon in (warm, cold):
+            make_template(daemon.unix())
+        make_copy(warm.unix())
+        link = warm.unix()
+        box, jail = link.create(**MACHINE), link.create(**JAIL)
+        link.code(box, "true", "bash")
+        took = interleave({
+            "warm": (create(warm, MACHINE), count),
+            "cold": (create(cold, MACHINE), 3),
+            "exec": (exec_true(warm, box), count),
+            "jail": (exec_true(warm, jail), count),
+            "code": (code(warm, box), count),
+            "jail code": (code(warm, jail), count),
+            "fork": (fork(warm, box), max(count // 3, 3)),
+        })
+        link = warm.unix()
+        for each in (box, jail):
+            link.delete(each)
+        used = sharing(link)
+    finally:
+        warm.close()
+        cold.close()
+    return [
+        row(SECTION, "create, from a warm copy", took["warm"], limit=200, peer="boot", peer_took=took["cold"], times=15),
+        row(SECTION, "exec true", took["exec"], peer="in a jail", peer_took=took["jail"]),
+        row(SECTION, "hot call, bash", took["code"], limit=10, peer="in a jail", peer_took=took["jail code"]),
+        row(SECTION, "a fork with memory", took["fork"]),
+        row(SECTION, f"RAM of a machine, its part, {SHARERS} of them", used["Pss"], unit="MiB", peer="all that it uses", peer_took=used["Rss"]),
+    ]
