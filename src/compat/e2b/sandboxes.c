@@ -67,7 +67,7 @@ static int set_life(struct sandbox *s, uint64_t timeout_ms, struct later *l, str
 
 int e2b_set_timeout(struct http_req *req, struct err *err)
 {
-	struct sandbox *s;
+	struct sandbox *s = NULL;
 	int64_t seconds = 0;
 	bool is_given;
 	int r = read_seconds(http_json(req), "timeout", &seconds, &is_given, err);

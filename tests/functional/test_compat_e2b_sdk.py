@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""E2B's published Python SDK against this daemon: the calls that a program begins with, with three variables set."""
+
+import pytest
+
+e2b = pytest.importorskip("e2b")
+interpreter = pytest.importorskip("e2b_code_interpreter")
+
+
+@pytest.fixture(scope="module")
+def settings(daemon):
+    """As a user would set them."""
+    key = daemon.key.removeprefix("clo_")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("E2B_API_URL", daemon.url)
+        patch.setenv("E2B_SANDBOX_URL", daemon.url)
+        patch.setenv("E2B_API_KEY", f"e2b_{key}")
+        yield
+
+
+@pytest.fixture
+def box(settings):
+    sandbox = interpreter.Sandbox.create(timeout=120, metadata={"made by": "tests"}, envs={"OF_BOX": "1"})
+    yield sandbox
+    sandbox.kill()
+
+
+def test_commands_run_fail_and_take_input(box):
+    assert box.commands.run("echo $OF_BOX; whoami").stdout == "1\nuser\n"
+    with pytest.raises(e2b.CommandExitException) as failed:
+        box.commands.run("echo out; exit 3")
+    assert (failed.value.exit_code, failed.value.stdout) == (3, "out\n")
+    handle = box.commands.run("cat", background=True, stdin=True)
+    box.commands.send_stdin(handle.pid, "typed")
+    box.commands.close_stdin(handle.pid)
+    assert handle.wait().stdout == "typed"
+    assert box.commands.kill(999999) is False
+
+
+def test_files_are_written_read_watched_and_removed(box):
+    box.files.make_dir("w")
+    watch = box.files.watch_dir("w")
+    assert box.files.write("w/a.txt", "ö").path == "/home/user/w/a.txt"
+    assert [e.type.value for e in watch.get_new_events()] == ["create", "chmod", "write"]
+    watch.stop()
+    assert box.files.read("w/a.txt") == "ö" and [e.name for e in box.files.list("w")] == ["a.txt"]
+    box.files.rename("w/a.txt", "b.txt")
+    assert box.files.exists("b.txt") and not box.files.exists("w/a.txt")
+    box.files.remove("b.txt")
+    with pytest.raises(e2b.NotFoundException):
+        box.files.read("b.txt")
+
+
+def test_code_keeps_its_state_and_tells_errors(box):
+    assert box.run_code("x = 20; x + 1").text == "21"
+    assert box.run_code("print(x)").logs.stdout == ["20\n"]
+    assert box.run_code("no_such_name").error.name == "NameError"
+    context = box.create_code_context(cwd="/tmp")
+    assert box.run_code("import os; os.getcwd()", context=context).text == "/tmp"
+
+
+def test_a_sandbox_is_found_paused_woken_and_killed_once(settings):
+    sandbox = e2b.Sandbox.create(timeout=120, metadata={"name": "one of its own"})
+    listed = e2b.Sandbox.list(query=e2b.SandboxQuery(metadata={"name": "one of its own"})).next_items()
+    assert [s.sandbox_id for s in listed] == [sandbox.sandbox_id]
+    sandbox.commands.run("echo kept > file")
+    sandbox.pause()
+    assert not sandbox.is_running()
+    assert sandbox.connect().files.read("file") == "kept\n"
+    assert sandbox.kill() is True and sandbox.kill() is False
+    with pytest.raises(e2b.NotFoundException):
+        e2b.Sandbox.connect(sandbox.sandbox_id)
+
+
+def test_a_wrong_key_is_told_as_such(settings):
+    with pytest.raises(e2b.AuthenticationException):
+        e2b.Sandbox.create(api_key="e2b_" + "0" * 40)
