@@ -40,6 +40,7 @@ struct bridge {
 	char session[SESSION_SIZE]; /* "" = none */
 	struct list flights;
 	size_t n_flights;
+	bool has_tried_hold; /* the stream is held, or cannot be */
 	bool has_lost_reader;
 	pthread_mutex_t out; /* one message at a time */
 };
@@ -331,6 +332,23 @@ static int take_line(void *arg, const char *line, size_t len, struct err *err)
 	return b->has_lost_reader;
 }
 
+static void tell_hold(struct bridge *b)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	b->has_tried_hold = true;
+	(void)pthread_cond_broadcast(&b->changed);
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+/* Before anything is made that a kill of us would leave behind. */
+static void await_hold(struct bridge *b)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	while (!b->has_tried_hold)
+		(void)pthread_cond_wait(&b->changed, &b->lock);
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
 static void hold_once(struct bridge *b, const char *session)
 {
 	auto_call(remote_closep) struct remote *remote = NULL;
@@ -341,14 +359,16 @@ static void hold_once(struct bridge *b, const char *session)
 	char byte[64];
 	struct err err;
 	ssize_t n;
+	int r;
 
-	if (remote_open_again(b->remote, &remote, &err) < 0)
+	r = remote_open_again(b->remote, &remote, &err);
+	if (r == 0)
+		r = remote_begin(remote, "GET", b->path, &request, &err);
+	if (r < 0 && err.code == ERR_NOT_FOUND)
+		drop_session(b, session);
+	tell_hold(b);
+	if (r < 0)
 		return;
-	if (remote_begin(remote, "GET", b->path, &request, &err) < 0) {
-		if (err.code == ERR_NOT_FOUND)
-			drop_session(b, session);
-		return;
-	}
 	do
 		n = http_client_read(remote_client(remote), byte, sizeof(byte));
 	while (n > 0 || n == -EINTR);
@@ -410,6 +430,7 @@ int mcp_bridge_run(const struct remote *remote, const char *path, struct err *er
 	if (r < 0)
 		return r;
 	(void)pthread_detach(thread);
+	await_hold(b);
 	r = lines_read_fd(STDIN_FILENO, LINE_MAX_, take_line, b, err);
 	end(b);
 	return MIN(r, 0);
