@@ -8,8 +8,9 @@ struct later {
 	struct http_req *req; /* NULL: the client is gone */
 	int status;
 	void (*reply)(struct http_req *req, int status, struct sandbox *s);
-	bool is_cold;   /* it is to go on without its memory */
-	bool is_undone; /* what a client that has left cannot know of is deleted */
+	uint64_t timeout_ms; /* of its life from then on */
+	bool is_cold;        /* it is to go on without its memory */
+	bool is_undone;      /* what a client that has left cannot know of is deleted */
 };
 
 struct later *later_new(struct http_req *req, int status,

@@ -133,6 +133,18 @@ static void on_life_set(struct sandbox *s, const struct err *err, void *arg)
 		later_send(NULL, err ? err : &failure, l);
 }
 
+/* One that was just being paused goes on before anything of it can be changed. */
+static void on_back(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct later *l = arg;
+	struct sandbox_patch patch = {.has_timeout = true};
+	struct err failure;
+
+	patch.timeout_ms = l->timeout_ms;
+	if (err || sandbox_update(s, &patch, on_resumed, l, &failure) < 0)
+		later_send(NULL, err ? err : &failure, l);
+}
+
 static int wake(struct http_req *req, struct sandbox *s, uint64_t timeout_ms, struct err *err)
 {
 	const struct sandbox_patch patch = {.has_timeout = true, .timeout_ms = timeout_ms};
@@ -141,7 +153,10 @@ static int wake(struct http_req *req, struct sandbox *s, uint64_t timeout_ms, st
 	int r = body_bool(http_json(req), "memory", &has_memory, err);
 
 	l->is_cold = !has_memory;
-	if (r == 0)
+	l->timeout_ms = timeout_ms;
+	if (r == 0 && sandbox_state(s) == SANDBOX_PAUSING)
+		r = sandbox_resume(s, on_back, l, err);
+	else if (r == 0)
 		r = sandbox_update(s, &patch, on_life_set, l, err);
 	if (r < 0)
 		later_free(l);
