@@ -16,8 +16,9 @@
 #define LIMIT_DEFAULT 1000
 #define LIMIT_MAX     100000
 #define NAME_MAX_LEN  64
-#define OUT_BYTES_MAX ((size_t)2 << 20) /* with a last change: path and patch of 64 KiB, escaped   \
-	                                 */
+#define OUT_BYTES_MAX                                                                              \
+	((size_t)2 << 20) /* with a last change: path and patch of 64 KiB, escaped                 \
+	                   */
 #define SEND_BYTES ((size_t)512 << 10)
 
 struct differing {

@@ -199,7 +199,7 @@ int stop_sandbox(struct http_req *req, struct err *err)
 int resume_sandbox(struct http_req *req, struct err *err)
 {
 	struct sandbox *s = NULL;
-	bool with_memory;
+	bool with_memory = true;
 	int r = no_query(req, err);
 
 	if (r == 0)

@@ -53,8 +53,8 @@ struct guest {
 	bool is_unplugged; /* its door was opened while it stood still: no card is there for it yet
 	                    */
 	bool is_again;     /* a vm that this host's KVM cannot run: started anew without it */
-	struct memory_save *save; /* of its memory, that is under way, or NULL */
-	struct revival *revival;  /* of a copy, until it runs, or NULL */
+	struct memory_save *save;          /* of its memory, that is under way, or NULL */
+	struct revival *revival;           /* of a copy, until it runs, or NULL */
 	struct machine_save *machine_save; /* of a vm, that is under way, or NULL */
 };
 
