@@ -38,3 +38,12 @@ def test_a_documented_block_does_what_it_says(daemon, tmp_path, language, code):
     assert r.returncode == 0, f"status {r.returncode}\n{r.stdout}\n{r.stderr}"
     for promise in PROMISE.findall(code):
         assert promise.strip() in r.stdout, f"no {promise!r} in:\n{r.stdout}"
+
+
+@pytest.mark.parametrize("source, pattern", [("src/base/err.c", r'\[ERR_\w+\] += \{"(\w+)", (\d+)'), ("src/sandbox/record.c", r'\[END_\w+\] = "(\w+)()"')])
+def test_the_page_of_troubles_has_every_word_that_a_program_may_meet(source, pattern):
+    words = [w for w in re.findall(pattern, (ROOT / source).read_text()) if w[0] != "none"]
+    text = (ROOT / "docs" / "troubleshooting.md").read_text()
+    assert len(words) > 5
+    for word, status in words:
+        assert re.search(rf"^\| `{word}` \| {status}", text, re.M), f"{word} {status} is not in docs/troubleshooting.md"
