@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test test-clones test-memory test-templates test-eve chaos lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test test-clones test-memory test-templates test-eve test-deb deb chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -47,6 +47,13 @@ test-clones:
 chaos:
 	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) CLOCHE_CHAOS_FAULTS=$(or $(FAULTS),all) CLOCHE_CHAOS_SEED=$(or $(SEED),$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')) \
 		tools/test --only plain --suite chaos -- -s
+
+# A Debian package in build/deb, judged by lintian; test-deb builds it twice and installs, upgrades and purges it in a Debian of its own.
+deb:
+	@tools/deb
+
+test-deb:
+	@tools/test-deb
 
 lint:
 	@tools/install-deps lint
