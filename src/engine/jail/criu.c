@@ -522,6 +522,11 @@ void criu_explain(int words_fd, bool is_restore, struct err *ret)
 		(void)err_hint(ret, "let it be closed with on_connection: close");
 		return;
 	}
+	if (!is_restore && strstr(text, ": No space left on device\n")) {
+		(void)err_set(ret, ERR_DISK_FULL, ENOSPC,
+		              "the host's disk has no room for the memory");
+		return;
+	}
 	find_words(text, words);
 	(void)err_set(ret, ERR_INTERNAL, 0, "CRIU could not %s it: '%s'",
 	              is_restore ? "restore" : "save", words);

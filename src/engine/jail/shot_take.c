@@ -104,6 +104,12 @@ static int make_copy(struct snapshot_info *info, int dir_fd, struct err *err)
 	return measure(layer_fd, info, err);
 }
 
+static int fail_on_disk(struct err *err, const char *what)
+{
+	return err_set(err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno, "cannot %s",
+	               what);
+}
+
 static int publish(const char *name, const struct snapshot_info *info, int dir_fd, bool is_synced,
                    struct err *err)
 {
@@ -111,11 +117,11 @@ static int publish(const char *name, const struct snapshot_info *info, int dir_f
 	int r = manifest_write(dir_fd, info, is_synced, err);
 
 	if (r == 0 && is_synced && fsync(dir_fd) < 0)
-		r = err_set(err, ERR_INTERNAL, errno, "cannot bring the snapshot to disk");
+		r = fail_on_disk(err, "bring the snapshot to the host's disk");
 	if (r == 0 && renameat(storage_fd, name, storage_fd, info->id) < 0)
-		r = err_set(err, ERR_INTERNAL, errno, "cannot name the snapshot");
+		r = fail_on_disk(err, "name the snapshot on the host's disk");
 	if (r == 0 && is_synced && fsync(storage_fd) < 0)
-		r = err_set(err, ERR_INTERNAL, errno, "cannot bring the snapshot's name to disk");
+		r = fail_on_disk(err, "bring the snapshot's name to the host's disk");
 	return r;
 }
 
@@ -125,8 +131,7 @@ static int copy(const char *name, bool is_made, struct finished *f, int *ret_dir
 	int r;
 
 	if (!is_made && mkdirat(jail_host.storage.fd, name, 0700) < 0)
-		return err_set(&f->err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
-		               "cannot make a directory for the snapshot");
+		return fail_on_disk(&f->err, "make a directory for the snapshot");
 	dir_fd = shot_open_dir(jail_host.storage.fd, name);
 	if (dir_fd < 0)
 		return err_set(&f->err, ERR_INTERNAL, errno, "cannot open the snapshot");
@@ -141,7 +146,7 @@ static int await_memory(int in_fd, int dir_fd, bool is_synced, struct finished *
 	if (fd_read_all(in_fd, &f->info.memory_bytes, sizeof(f->info.memory_bytes)) < 0)
 		return err_set(&f->err, ERR_INTERNAL, 0, "the memory was not saved");
 	if (is_synced && syncfs(dir_fd) < 0)
-		return err_set(&f->err, ERR_INTERNAL, errno, "cannot bring the memory to disk");
+		return fail_on_disk(&f->err, "bring the memory to the host's disk");
 	return 0;
 }
 
@@ -349,8 +354,7 @@ static int make_memory_dir(const struct taking *t, int *ret_fd, struct err *err)
 	if (dir_fd >= 0 && mkdirat(dir_fd, SHOT_MEMORY, 0700) == 0)
 		memory_fd = shot_open_dir(dir_fd, SHOT_MEMORY);
 	if (memory_fd < 0)
-		return err_set(err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
-		               "cannot make a directory for the snapshot");
+		return fail_on_disk(err, "make a directory for the snapshot");
 	*ret_fd = take_fd(&memory_fd);
 	return 0;
 }
