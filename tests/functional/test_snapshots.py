@@ -8,6 +8,7 @@ import uuid
 import pytest
 from cloche import Client, errors
 from harness.daemon import Daemon, call
+from harness.trees import CHANGE, MAKE, run_inside, walk
 
 TREE = r"""
 set -e
@@ -372,3 +373,19 @@ def test_random_trees_come_back_identical(sandbox, make_sandbox, saved, seed):
     snapshot = saved(sandbox)
     sandbox.run("\n".join(script[:2] + script[cut:]))
     assert digest(make_sandbox(snapshot=snapshot["id"]), "/home") == before, f"seed {seed}"
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_rollback_leaves_nothing_of_what_was_done_since(make_sandbox, saved, persistent):
+    seed = uuid.uuid4().int & 0xFFFFFF
+    sandbox = make_sandbox(persistent=persistent)
+    run_inside(sandbox, MAKE, seed)
+    before, first = walk(sandbox), saved(sandbox)["id"]
+    run_inside(sandbox, CHANGE, seed + 1)
+    after, second = walk(sandbox), saved(sandbox)["id"]
+    assert after != before, f"seed {seed}"
+    for snapshot, wanted in [(first, before), (second, after), (first, before)]:  # back, and forth again
+        run_inside(sandbox, CHANGE, seed + 2)
+        sandbox.rollback(snapshot)
+        assert walk(sandbox) == wanted, f"seed {seed}"
+    assert walk(make_sandbox(snapshot=second)) == after, f"seed {seed}"
