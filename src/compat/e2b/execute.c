@@ -350,7 +350,7 @@ static int choose(struct sandbox *s, struct code_spec *spec, const char **ret_la
 int code_execute(struct http_req *req, struct err *err)
 {
 	struct code_spec spec = {.ends_with_caller = true};
-	const char *language = NULL;
+	const char *language = "python";
 	const json_t *env = NULL;
 	auto_free char *cell = NULL;
 	struct sandbox *s;

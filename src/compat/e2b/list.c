@@ -200,7 +200,7 @@ static void take(struct sandbox *s, void *arg)
 		return;
 	if (f->n == f->size) {
 		f->size = f->size ? f->size * 2 : 64;
-		f->at = xrealloc(f->at, f->size * sizeof(*f->at));
+		f->at = xrealloc(f->at, f->size * sizeof(void *));
 	}
 	f->at[f->n++] = s;
 }
@@ -271,7 +271,7 @@ static int list(struct http_req *req, struct wanted *w, struct err *err)
 
 	(void)fleet_list(api->fleet, &all, take, &f, &has_more);
 	if (f.n > 0)
-		qsort(f.at, f.n, sizeof(*f.at), by_start);
+		qsort(f.at, f.n, sizeof(void *), by_start);
 	r = reply_page(req, &f, err);
 	free(f.at);
 	return r;
