@@ -57,15 +57,17 @@ test("sudo is root with the caller's variables", async (make) => {
 test("output comes as it is made", async (make) => {
   const sandbox = await make();
   const pieces = [];
+  let touched;
   const stdout = new Writable({
     write(piece, _, next) {
       pieces.push(String(piece));
-      if (pieces.length === 1) sh(sandbox, "touch /tmp/go").then(() => next());
-      else next();
+      touched ??= sh(sandbox, "touch /tmp/go");
+      next();
     },
   });
   const done = await sandbox.runCommand({ cmd: "sh", args: ["-c", "echo 1; while [ ! -e /tmp/go ]; do sleep 0.05; done; echo 2"], stdout });
   assert.equal(done.exitCode, 0);
+  assert.equal((await touched).exitCode, 0);
   assert.equal(pieces.join(""), "1\n2\n");
 });
 
