@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what by E2B's wire: a walk over every route of its face, as its own table names them."""
+
+import http.client
+import json
+import re
+
+import pytest
+from harness.daemon import ROOT, Daemon
+
+TABLE = ROOT / "src" / "compat" / "e2b" / "routes.c"
+UNKNOWN = "a" * 26
+INTERPRETER = ("/execute", "/contexts")
+
+
+def routes():
+    """(method, path, scope) of each row; those of a sandbox's inside have none."""
+    text = TABLE.read_text()
+    words = dict(re.findall(r'^#define (\w+) +"(.*)"$', text, re.M))
+    rows = re.findall(r"\{HTTP_(\w+), +([^,]+), +\w+, +HTTP_BODY_\w+, (?:SCOPE_)?(\w+)", text)
+    return [(method, "".join(literal or words[name] for literal, name in re.findall(r'"([^"]*)"|(\w+)', path)), scope.lower())
+            for method, path, scope in rows]
+
+
+PLANE = [row for row in routes() if row[2] != "0"]
+INSIDE = [row for row in routes() if row[2] == "0" and row[1] != "/health"]
+OF_A_SANDBOX = [row for row in PLANE if "/sandboxes/{id}" in row[1]]
+
+
+def ids_of(row):
+    return f"{row[0]} {row[1]}"
+
+
+def ask(daemon, method, path, body=None, **fields):
+    """(status, text with a character for each byte, content type)"""
+    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    try:
+        data = json.dumps(body).encode() if isinstance(body, dict) else body
+        conn.request(method, path, data, {"Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in fields.items() if v is not None}})
+        reply = conn.getresponse()
+        return reply.status, reply.read().decode("latin-1"), reply.getheader("Content-Type")
+    finally:
+        conn.close()
+
+
+def on_plane(daemon, row, key, sandbox=UNKNOWN):
+    method, path, _ = row
+    path = re.sub(r"\{\w+\}", sandbox, path)
+    return ask(daemon, method, path, None if method == "GET" else {}, X_API_Key=key)
+
+
+def says(reply, *statuses):
+    """It is an error that E2B's clients of the control plane can read."""
+    status, text, kind = reply
+    body = json.loads(text)
+    assert kind == "application/json" and sorted(body) == ["code", "message"] and body["message"]
+    assert body["code"] == status and status in statuses, text
+
+
+def test_the_table_of_routes_is_read_whole():
+    assert len(routes()) == TABLE.read_text().count("{HTTP_") >= 45
+    assert len(PLANE) >= 21 and len(INSIDE) >= 23
+
+
+@pytest.fixture(scope="module")
+def refusing():
+    """A daemon of its own: failed tries are counted per caller, and would lock out other tests."""
+    daemon = Daemon("--pool-max", "0").start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+        daemon.remove()
+
+
+def test_without_a_key_or_with_a_wrong_one_nothing_is_told(refusing):
+    statuses = set()
+    for row in PLANE:
+        for key in (None, "", f"e2b_{'0' * 40}", "Bearer x"):
+            reply = on_plane(refusing, row, key)
+            says(reply, 401, 429)
+            statuses.add(reply[0])
+    assert 401 in statuses
+
+
+@pytest.mark.parametrize("row", [r for r in PLANE if r[2] == "write"], ids=ids_of)
+def test_a_key_that_may_only_read_changes_nothing(daemon, project_keys, row):
+    says(on_plane(daemon, row, project_keys["read"]), 403)
+
+
+@pytest.fixture(scope="module")
+def theirs(daemon):
+    """A sandbox of the project default whose ports are closed, and its tokens."""
+    status, text, _ = ask(daemon, "POST", "/v2/sandboxes", {"templateID": "base", "network": {"allowPublicTraffic": False}}, X_API_Key=daemon.key)
+    assert status == 201, text
+    made = json.loads(text)
+    yield made
+    assert ask(daemon, "DELETE", f"/sandboxes/{made['sandboxID']}", {}, X_API_Key=daemon.key)[0] == 204
+
+
+@pytest.mark.parametrize("row", OF_A_SANDBOX, ids=ids_of)
+def test_anothers_sandbox_is_answered_as_one_that_does_not_exist(daemon, project_keys, theirs, row):
+    replies = [on_plane(daemon, row, project_keys["other"], sandbox) for sandbox in (theirs["sandboxID"], UNKNOWN)]
+    for reply in replies:
+        says(reply, 404, 400)  # 400: what a body lacks is told before its sandbox is looked for
+    assert replies[0][1].replace(theirs["sandboxID"], "ID") == replies[1][1].replace(UNKNOWN, "ID")
+    assert ask(daemon, "GET", f"/sandboxes/{theirs['sandboxID']}", X_API_Key=daemon.key)[0] == 200
+
+
+def test_lists_hold_only_what_is_the_projects_own(daemon, project_keys, theirs):
+    for path in ("/sandboxes", "/v2/sandboxes", "/snapshots"):
+        assert json.loads(ask(daemon, "GET", path, X_API_Key=project_keys["other"])[1]) == []
+    assert theirs["sandboxID"] in ask(daemon, "GET", "/v2/sandboxes", X_API_Key=daemon.key)[1]
+
+
+def knock(daemon, row, sandbox, **fields):
+    """One call to a sandbox's inside, in the framing of its kind."""
+    method, path, _ = row
+    port = "49999" if path.startswith(INTERPRETER) else "49983"
+    is_stream = path.endswith(("/Start", "/Connect", "/WatchDir"))
+    message = b'{"path": "/proc/nowhere"}'  # whoever is let in makes, watches and starts nothing
+    body = None if method == "GET" else b"\0\0\0\0" + bytes([len(message)]) + message if is_stream else message
+    kind = "application/connect+json" if is_stream else "application/json"
+    path = re.sub(r"\{\w+\}", "python", path) + ("?path=x" if path == "/files" else "")
+    return ask(daemon, method, path, body, **{"Content_Type": kind, "E2b_Sandbox_Id": sandbox, "E2b_Sandbox_Port": port, **fields})
+
+
+def is_refused(row, reply):
+    """In the words of its kind: an envelope that ends, an RPC's word, files' number, the interpreter's text."""
+    status, text, kind = reply
+    if kind == "application/connect+json":
+        return status == 200 and text[0] == "\2" and json.loads(text[5:])["error"]["code"] == "unauthenticated"
+    if row[1].startswith(INTERPRETER):
+        return status == 403 and not text.startswith("{")
+    return status == 401 and json.loads(text)["code"] == (401 if row[1] == "/files" else "unauthenticated")
+
+
+@pytest.mark.parametrize("row", INSIDE, ids=ids_of)
+def test_nothing_but_its_own_tokens_opens_a_sandboxes_inside(daemon, project_keys, theirs, row):
+    sandbox, token, traffic = theirs["sandboxID"], theirs["envdAccessToken"], theirs["trafficAccessToken"]
+    wrong = [{}, {"X_API_Key": daemon.key}, {"X_API_Key": project_keys["other"]}, {"X_Access_Token": ""}, {"X_Access_Token": daemon.key},
+             {"X_Access_Token": traffic, "E2B_Traffic_Access_Token": token}, {"X_Access_Token": token[:-1], "E2B_Traffic_Access_Token": traffic[:-1]}]
+    for fields in wrong:
+        reply = knock(daemon, row, sandbox, **fields)
+        assert is_refused(row, reply), reply
+    reply = knock(daemon, row, sandbox, X_Access_Token=token, E2B_Traffic_Access_Token=traffic)
+    assert not is_refused(row, reply), reply  # the door is there
