@@ -307,6 +307,7 @@ int body_read_create(const json_t *body, struct sandbox_spec *ret, bool *ret_get
 		{"on_idle",         JSON_FIELD_STRING, &ret->on_idle},
 		{"persistent",      JSON_FIELD_BOOL,   &ret->is_persistent},
 		{"auto_resume",     JSON_FIELD_BOOL,   &ret->auto_resumes},
+		{"paused_time_counts", JSON_FIELD_BOOL, &ret->counts_paused},
 		{"get_or_create",   JSON_FIELD_BOOL,   ret_get},
 		{"ports",           JSON_FIELD_ARRAY,  &ports, .max = PORTS_MAX},
 	};
@@ -347,6 +348,7 @@ int body_read_patch(const json_t *body, struct sandbox_patch *ret, struct err *e
 		{"on_timeout",      JSON_FIELD_STRING, &ret->on_timeout},
 		{"on_idle",         JSON_FIELD_STRING, &ret->on_idle},
 		{"auto_resume",     JSON_FIELD_BOOL,   &ret->auto_resumes, .ret_given = &ret->has_auto_resume},
+		{"paused_time_counts", JSON_FIELD_BOOL, &ret->counts_paused, .ret_given = &ret->has_counts_paused},
 		{"limits",          JSON_FIELD_OBJECT, &limits, .ret_given = &ret->has_limits},
 	};
 	/* clang-format on */

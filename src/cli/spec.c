@@ -192,6 +192,7 @@ void life_opts_to_json(const struct life_opts *l, json_t *body)
 	put_text(body, "on_idle", l->on_idle);
 	put_flag(body, "persistent", l->is_persistent);
 	put_flag(body, "auto_resume", l->auto_resumes);
+	put_flag(body, "paused_time_counts", l->counts_paused);
 	put_flag(body, "get_or_create", l->is_get);
 }
 

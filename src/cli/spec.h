@@ -16,7 +16,7 @@ struct sandbox_opts {
 struct life_opts { /* of one that stays */
 	uint64_t timeout_ms, idle_timeout_ms;
 	const char *on_timeout, *on_idle;
-	bool is_persistent, auto_resumes, is_get;
+	bool is_persistent, auto_resumes, counts_paused, is_get;
 };
 
 /* Rows of a command's table; s is a struct sandbox_opts. */
@@ -46,6 +46,7 @@ struct life_opts { /* of one that stays */
 	{0, "on-idle",       OPT_TEXT, &(l).on_idle,         "ACTION", "the same for --idle-timeout alone; pause: the next command resumes it"}, \
 	{0, "persistent",    OPT_FLAG, &(l).is_persistent,   NULL,     "keep its files when it ends, until it is removed"},                 \
 	{0, "auto-resume",   OPT_FLAG, &(l).auto_resumes,    NULL,     "when it is paused, the next command resumes it"},                   \
+	{0, "paused-time-counts", OPT_FLAG, &(l).counts_paused, NULL, "its time runs on while it is paused"},                                \
 	{0, "get-or-create", OPT_FLAG, &(l).is_get,          NULL,     "take the one of that name if there is one, and resume it"}
 /* clang-format on */
 

@@ -225,6 +225,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	(void)!spec_on_idle(spec->on_idle, &s->on_idle, NULL);
 	s->is_persistent = s->is_kept = spec->is_persistent;
 	s->auto_resumes = spec->auto_resumes;
+	s->counts_paused = spec->counts_paused;
 	s->ends_with_caller = spec->ends_with_caller;
 	s->created_us = clock_wall_us();
 	life_begin(s);

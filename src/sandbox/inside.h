@@ -107,8 +107,10 @@ struct sandbox {
 	enum timeout_action on_timeout;
 	enum timeout_action on_idle; /* ON_TIMEOUT_COUNT: as on_timeout */
 	uint64_t deadline_us;        /* steady; 0 = none */
-	uint64_t left_us;   /* of its lifetime, while it is paused; LIFE_FOREVER = no end */
-	uint64_t active_us; /* steady: the last activity that was seen */
+	uint64_t left_us;        /* of its lifetime, while it is paused; LIFE_FOREVER = no end */
+	bool counts_paused;      /* its lifetime runs on then */
+	uint64_t rests_until_us; /* by the wall clock: its end, while it does so; else 0 */
+	uint64_t active_us;      /* steady: the last activity that was seen */
 	struct loop_timer *lifetime, *idle;
 	struct link *link;
 	bool is_rejoining;
@@ -223,9 +225,10 @@ void retain_add_exec(const struct exec *e); /* of one that ended before the star
 #define LIFE_FOREVER INT64_MAX
 void life_init(struct sandbox *s);
 void life_done(struct sandbox *s);
-void life_begin(struct sandbox *s);  /* all of its time lies ahead */
-void life_rejoin(struct sandbox *s); /* after a restart: as the row has it */
-void life_hold(struct sandbox *s);   /* it is paused: the clocks stand still */
+void life_begin(struct sandbox *s);   /* all of its time lies ahead */
+void life_rejoin(struct sandbox *s);  /* after a restart: as the row has it */
+void life_hold(struct sandbox *s);    /* it is paused: the clocks stand still */
+void life_rest_on(struct sandbox *s); /* after a restart, at rest: what runs on does */
 void life_go_on(struct sandbox *s);
 void life_end(struct sandbox *s);
 void life_update(struct sandbox *s, bool has_new_timeout); /* after a change of its settings */

@@ -9,7 +9,9 @@
  *
  * Activity only notes the time; the idle timer looks at that when it fires, and goes on. While
  * something is going on in the sandbox it is not idle, however long that takes. A paused sandbox
- * has neither clock: what was left of its lifetime is left when it goes on.
+ * has neither clock: what was left of its lifetime is left when it goes on. If it was to run on all
+ * the same (counts_paused), its end is noted by the wall clock too, for a start of the machine that
+ * finds it paused on disk; and what is between two states when it comes gets there first.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,7 +21,8 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#define MILLISECONDS UINT64_C(1000)
+#define MILLISECONDS  UINT64_C(1000)
+#define LOOK_AGAIN_US (200 * MILLISECONDS)
 
 static const char *const actions[] = {
 	[ON_TIMEOUT_DELETE] = "delete",
@@ -70,6 +73,23 @@ static void act(struct sandbox *s, enum timeout_action action, enum end_cause ca
 	sandbox_end(s, cause, detail, message);
 }
 
+/* True: that is all there is to be done now. */
+static bool is_done_at_rest(struct sandbox *s)
+{
+	if (s->rests_until_us == 0)
+		return false;
+	if (s->state != SANDBOX_PAUSED) {
+		loop_timer_set_in(s->lifetime, LOOK_AGAIN_US);
+		return true;
+	}
+	if (s->on_timeout != ON_TIMEOUT_PAUSE)
+		return false;
+	s->left_us = 0;
+	life_end(s);
+	sandbox_note(s);
+	return true;
+}
+
 static void on_lifetime(struct loop *loop, void *arg)
 {
 	struct sandbox *s = arg;
@@ -77,9 +97,11 @@ static void on_lifetime(struct loop *loop, void *arg)
 	struct err err;
 
 	if (loop_now_us(loop) < s->deadline_us) { /* a wait has a longest */
-		arm(s);
+		loop_timer_set(s->lifetime, s->deadline_us);
 		return;
 	}
+	if (is_done_at_rest(s))
+		return;
 	(void)snprintf(message, sizeof(message), "its time of %" PRIu64 " ms was up",
 	               s->timeout_ms);
 	if (s->state == SANDBOX_CREATING) {
@@ -144,6 +166,7 @@ void life_done(struct sandbox *s)
 void life_begin(struct sandbox *s)
 {
 	s->deadline_us = s->timeout_ms ? now_us(s) + s->timeout_ms * MILLISECONDS : 0;
+	s->rests_until_us = 0;
 	sandbox_touch(s);
 	arm(s);
 }
@@ -151,23 +174,55 @@ void life_begin(struct sandbox *s)
 void life_rejoin(struct sandbox *s)
 {
 	sandbox_touch(s);
-	if (s->state != SANDBOX_PAUSED)
+	if (s->rests_until_us)
+		life_rest_on(s);
+	else if (s->state != SANDBOX_PAUSED)
 		arm(s);
 }
 
-void life_hold(struct sandbox *s)
+void life_rest_on(struct sandbox *s)
+{
+	uint64_t wall = clock_wall_us();
+	uint64_t left = s->rests_until_us > wall ? s->rests_until_us - wall : 0;
+
+	if (s->rests_until_us == 0)
+		return;
+	s->deadline_us = now_us(s) + MIN(left, s->left_us);
+	loop_timer_set(s->lifetime, s->deadline_us);
+}
+
+static uint64_t what_is_left(const struct sandbox *s)
 {
 	uint64_t now = now_us(s);
 
 	if (s->deadline_us == 0)
-		s->left_us = LIFE_FOREVER;
-	else
-		s->left_us = s->deadline_us > now ? s->deadline_us - now : 0;
+		return LIFE_FOREVER;
+	return s->deadline_us > now ? s->deadline_us - now : 0;
+}
+
+static void rest(struct sandbox *s)
+{
 	life_end(s);
+	if (!s->counts_paused || s->left_us == 0 || s->left_us == LIFE_FOREVER)
+		return;
+	s->rests_until_us = clock_wall_us() + s->left_us;
+	life_rest_on(s);
+}
+
+void life_hold(struct sandbox *s)
+{
+	s->left_us = what_is_left(s);
+	rest(s);
 }
 
 void life_go_on(struct sandbox *s)
 {
+	if (s->rests_until_us) {
+		s->rests_until_us = 0;
+		sandbox_touch(s);
+		arm(s);
+		return;
+	}
 	if (s->left_us == 0) { /* it was paused because its time was up: it gets the same again */
 		life_begin(s);
 		return;
@@ -179,7 +234,7 @@ void life_go_on(struct sandbox *s)
 
 void life_end(struct sandbox *s)
 {
-	s->deadline_us = 0;
+	s->deadline_us = s->rests_until_us = 0;
 	loop_timer_set(s->lifetime, UINT64_MAX);
 	loop_timer_set(s->idle, UINT64_MAX);
 }
@@ -198,6 +253,10 @@ void life_update(struct sandbox *s, bool has_new_timeout)
 		arm(s);
 	else if (has_new_timeout)
 		s->left_us = s->timeout_ms ? s->timeout_ms * MILLISECONDS : LIFE_FOREVER;
+	else if (s->rests_until_us)
+		s->left_us = MAX(what_is_left(s), UINT64_C(1));
+	if (s->state == SANDBOX_PAUSED)
+		rest(s);
 }
 
 int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err)
@@ -205,7 +264,7 @@ int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err)
 	uint64_t max_us = ceiling_timeout_ms(s) * MILLISECONDS;
 	uint64_t left_us;
 
-	if (!is_running(s))
+	if (!is_running(s) && s->rests_until_us == 0)
 		return err_set(err, sandbox_is_resting(s) ? ERR_CONFLICT : ERR_GONE, 0,
 		               "sandbox %s is %s: its time does not run", s->id,
 		               sandbox_state_name(s->state));
@@ -218,8 +277,13 @@ int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err)
 		                 "most, %" PRIu64 " ms",
 		                 left_us / MILLISECONDS, max_us / MILLISECONDS);
 	s->deadline_us += ms * MILLISECONDS;
-	sandbox_touch(s);
-	arm(s);
+	if (s->rests_until_us) {
+		s->left_us = what_is_left(s);
+		rest(s);
+	} else {
+		sandbox_touch(s);
+		arm(s);
+	}
 	return sandbox_save(s, err);
 }
 

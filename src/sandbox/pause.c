@@ -350,6 +350,7 @@ void pause_adopt(struct sandbox *s, bool is_alive)
 	sandbox_make_link(s);
 	exec_rejoin_all(s);
 	context_rejoin_all(s);
+	life_rest_on(s);
 	if (s->state == SANDBOX_PAUSED && is_alive)
 		sandbox_move(s, SANDBOX_PAUSING);
 	if (s->state == SANDBOX_PAUSING) {

@@ -111,6 +111,8 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_u64(&w, "on_idle", s->on_idle);
 	json_put_u64(&w, "deadline_us", s->deadline_us);
 	json_put_u64(&w, "left_us", s->left_us);
+	json_put_bool(&w, "counts_paused", s->counts_paused);
+	json_put_u64(&w, "rests_until_us", s->rests_until_us);
 	json_put_bool(&w, "is_persistent", s->is_persistent);
 	json_put_bool(&w, "is_kept", s->is_kept);
 	json_put_bool(&w, "is_deleted", s->is_deleted);
@@ -239,6 +241,8 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"expires_us", JSON_FIELD_U64, &expires_us}, /* of version 1: by the wall clock */
 		{"deadline_us", JSON_FIELD_U64, &s->deadline_us},
 		{"left_us", JSON_FIELD_U64, &s->left_us},
+		{"counts_paused", JSON_FIELD_BOOL, &s->counts_paused},
+		{"rests_until_us", JSON_FIELD_U64, &s->rests_until_us},
 		{"is_persistent", JSON_FIELD_BOOL, &s->is_persistent},
 		{"is_kept", JSON_FIELD_BOOL, &s->is_kept},
 		{"is_deleted", JSON_FIELD_BOOL, &s->is_deleted},
@@ -497,6 +501,7 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	put_limits(w, s);
 	json_put_bool(w, "persistent", s->is_persistent);
 	json_put_bool(w, "auto_resume", s->auto_resumes);
+	json_put_bool(w, "paused_time_counts", s->counts_paused);
 	json_put_u64(w, "resumes", s->resumes);
 	json_put_u64(w, "timeout_ms", s->timeout_ms);
 	json_put_u64(w, "idle_timeout_ms", s->idle_timeout_ms);

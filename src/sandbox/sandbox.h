@@ -97,6 +97,7 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const json_t *notes;
 	bool is_persistent;
 	bool auto_resumes;       /* a call to a paused one resumes it */
+	bool counts_paused;      /* its lifetime runs on while it is paused */
 	bool ends_with_caller;   /* not after a gateway that dies, which takes all callers along */
 	const struct once *once; /* idempotency key, or NULL */
 	const char *engine;      /* "auto", "jail", "vm" */
@@ -165,6 +166,8 @@ struct sandbox_patch {
 	const char *on_idle;      /* NULL = keep */
 	bool has_auto_resume;
 	bool auto_resumes;
+	bool has_counts_paused;
+	bool counts_paused;
 	bool has_limits;
 	struct guest_limits limits; /* 0 = keep */
 	struct exec_limits exec_limits;

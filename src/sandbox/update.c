@@ -50,6 +50,8 @@ static void apply(struct sandbox *s, struct update *u)
 	s->on_idle = u->on_idle;
 	if (u->patch.has_auto_resume)
 		s->auto_resumes = u->patch.auto_resumes;
+	if (u->patch.has_counts_paused)
+		s->counts_paused = u->patch.counts_paused;
 	if (u->patch.has_idle_timeout)
 		s->idle_timeout_ms = u->patch.idle_timeout_ms;
 	if (u->patch.has_timeout)

@@ -68,7 +68,7 @@ def update_sandbox(api, box):
 
 def kept_sandbox(api):
     name = f"k-{uuid.uuid4().hex[:8]}"
-    body = {"name": name, "persistent": True, "auto_resume": True, "idle_timeout_ms": 60000, "on_timeout": "stop", "get_or_create": True}
+    body = {"name": name, "persistent": True, "auto_resume": True, "paused_time_counts": True, "idle_timeout_ms": 60000, "on_timeout": "stop", "get_or_create": True}
     assert not mistakes(OPERATIONS["create_sandbox"].body_types["application/json"]["schema"], body)
     status, made = api("create_sandbox", body=body)
     assert (status, made["created"], made["resumed"]) == (201, True, False)

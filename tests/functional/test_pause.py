@@ -151,6 +151,42 @@ def test_time_on_disk_costs_no_lifetime_and_is_not_metered(make_sandbox):
     assert sandbox.usage()["now"]["memory_bytes"] > 0
 
 
+@pytest.mark.parametrize("to", ["disk", "memory"])
+def test_where_time_paused_counts_its_end_comes_while_it_rests(make_sandbox, to):
+    sandbox = make_sandbox(timeout=1000, paused_time_counts=True, persistent=True)
+    expires = sandbox.info.expires_us
+    sandbox.pause(to=to)
+    assert abs(sandbox.refresh().expires_us - expires) < 1_000_000  # neither more nor less by the pause
+    sandbox.resume()
+    assert abs(sandbox.refresh().expires_us - expires) < 1_000_000
+    sandbox.pause(to=to)
+    sandbox.update(paused_time_counts=False)
+    assert sandbox.refresh().expires_us is None
+    sandbox.update(paused_time_counts=True, on_timeout="pause", timeout=0.1)
+    wait_for(lambda: sandbox.refresh().expires_us is None, 30, "the end of its time")
+    assert sandbox.info.state == "paused"  # which it was already
+    sandbox.update(on_timeout="stop", timeout=0.1)
+    wait_for(lambda: sandbox.refresh().state == "stopped", 30, "the end of its time")
+    assert (sandbox.info.ended["cause"], sandbox.info.paused_to) == ("timeout", None)
+    assert sandbox.resume().state == "running"  # over its files
+
+
+def test_time_that_counts_while_it_is_paused_is_counted_while_the_daemon_is_away(own):
+    daemon, client = own
+    long, short = (client.create(timeout=t, paused_time_counts=True) for t in (1000, 1000))
+    expires = long.info.expires_us
+    for one in (long, short):
+        one.pause(to="disk")
+    short.update(timeout=1)
+    daemon.process.kill()
+    daemon.process.wait()
+    daemon.start()
+    assert abs(long.refresh().expires_us - expires) < 1_000_000
+    wait_for(lambda: short.refresh().ended, 30, "the end of its time")
+    assert short.info.ended["cause"] == "timeout"
+    assert value(long, "1 + 1") == "2"
+
+
 def test_a_damaged_memory_is_refused_by_name_and_the_files_are_offered(daemon, client, make_sandbox):
     sandbox = make_sandbox()
     sandbox.files.write("a", b"kept")
@@ -225,11 +261,12 @@ def test_without_criu_it_stays_in_memory_and_the_disk_is_refused_by_name():
 
 
 def test_the_command_line_pauses_and_resumes(cli):
-    box = cli.ok("create", "--idle-timeout", "1h", "--on-idle", "pause").strip()
+    box = cli.ok("create", "--idle-timeout", "1h", "--on-idle", "pause", "--paused-time-counts").strip()
     try:
         cli.ok("code", box, "x = 5")
         cli.ok("pause", box)
-        assert "paused_to: disk" in cli.ok("inspect", box)
+        shown = cli.ok("inspect", box)
+        assert "paused_to: disk" in shown and "paused_time_counts: true" in shown, shown
         cli.ok("resume", box)
         assert cli.ok("code", box, "x").strip() == "5"
         cli.ok("pause", "--to", "memory", box)

@@ -452,6 +452,35 @@ TEST(when_time_is_up_what_was_asked_for_happens)
 	}
 }
 
+TEST(the_time_of_a_paused_one_runs_on_where_that_was_asked_for)
+{
+	static const char *const actions[] = {"delete", "stop", "pause"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
+		struct sandbox_spec spec = {
+			.on_timeout = actions[i], .is_persistent = true, .counts_paused = true};
+		struct sandbox_patch soon = {.has_timeout = true, .timeout_ms = 1};
+		struct sandbox *s;
+
+		rig_start(&rig);
+		s = create(&spec);
+		CHECK(ask(s, sandbox_pause).s == s);
+		CHECK(!has(s, "\"expires_us\":null"));
+		CHECK_INT(sandbox_extend(s, 1000, NULL), 0);
+		CHECK_INT(sandbox_update(s, &soon, NULL, NULL, NULL), 0);
+		UNTIL(&rig.broker, has(s, "\"expires_us\":null"));
+		if (strcmp(actions[i], "pause") == 0) {
+			CHECK_INT(sandbox_state(s), SANDBOX_PAUSED);
+			rig_stop(&rig);
+			continue;
+		}
+		UNTIL(&rig.broker, sandbox_state(s) == SANDBOX_STOPPED);
+		CHECK(has(s, "\"cause\":\"timeout\""));
+		CHECK_INT(fake_kept(&rig.broker), strcmp(actions[i], "stop") == 0 ? 1 : 0);
+		rig_stop(&rig);
+	}
+}
+
 TEST(a_sandbox_in_which_nothing_happens_ends_as_idle_and_a_busy_one_does_not)
 {
 	struct sandbox_spec spec = {.idle_timeout_ms = 30};

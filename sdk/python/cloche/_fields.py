@@ -38,6 +38,8 @@ class SandboxFields(TypedDict, total=False):
     """Its files outlive its end, and it goes on over them when it is next used."""
     auto_resume: Optional[bool]
     """A call to it while it is paused in memory resumes it; on disk, any does."""
+    paused_time_counts: Optional[bool]
+    """Its lifetime runs on while it is paused, and `on_timeout` happens to it there."""
     engine: Optional[str]
     """"auto", "jail" or "vm"."""
     min_grade: Optional[str]

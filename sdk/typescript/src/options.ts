@@ -51,6 +51,8 @@ export interface SandboxOptions {
   persistent?: boolean;
   /** A call to it while it is paused resumes it. */
   autoResume?: boolean;
+  /** Its lifetime runs on while it is paused, and `onTimeout` happens to it there. */
+  pausedTimeCounts?: boolean;
   engine?: "auto" | "jail" | "vm";
   /** Refuses weaker isolation. */
   minGrade?: "process" | "emulated" | "hardware";
@@ -137,6 +139,7 @@ export function createBody(options: SandboxOptions): Json {
     on_idle: options.onIdle,
     persistent: options.persistent,
     auto_resume: options.autoResume,
+    paused_time_counts: options.pausedTimeCounts,
     engine: options.engine,
     min_grade: options.minGrade,
     network: options.network,

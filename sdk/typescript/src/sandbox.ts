@@ -179,7 +179,7 @@ export class Sandbox {
 
   /** Changes what is given; `lifetimeMs` is counted from now. */
   update(
-    options: Pick<SandboxOptions, "name" | "tags" | "env" | "limits" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "onIdle" | "autoResume">,
+    options: Pick<SandboxOptions, "name" | "tags" | "env" | "limits" | "lifetimeMs" | "idleTimeoutMs" | "onTimeout" | "onIdle" | "autoResume" | "pausedTimeCounts">,
   ): Promise<SandboxInfo> {
     return this.change("PATCH", [], { body: createBody(options) });
   }

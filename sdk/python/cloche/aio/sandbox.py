@@ -154,6 +154,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         on_timeout: Optional[str] = None,
         on_idle: Optional[str] = None,
         auto_resume: Optional[bool] = None,
+        paused_time_counts: Optional[bool] = None,
         limits: Optional[Mapping[str, Any]] = None,
     ) -> SandboxInfo:
         """Changes what is given; `timeout` is counted from now."""
@@ -166,6 +167,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
             "on_timeout": on_timeout,
             "on_idle": on_idle,
             "auto_resume": auto_resume,
+            "paused_time_counts": paused_time_counts,
             "limits": limits,
         }
         return await self._change("PATCH", body=body)

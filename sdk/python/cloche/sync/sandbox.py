@@ -155,6 +155,7 @@ class Sandbox(Runs, Reach):
         on_timeout: Optional[str] = None,
         on_idle: Optional[str] = None,
         auto_resume: Optional[bool] = None,
+        paused_time_counts: Optional[bool] = None,
         limits: Optional[Mapping[str, Any]] = None,
     ) -> SandboxInfo:
         """Changes what is given; `timeout` is counted from now."""
@@ -167,6 +168,7 @@ class Sandbox(Runs, Reach):
             "on_timeout": on_timeout,
             "on_idle": on_idle,
             "auto_resume": auto_resume,
+            "paused_time_counts": paused_time_counts,
             "limits": limits,
         }
         return self._change("PATCH", body=body)
