@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from harness.daemon import ROOT, Daemon
+from harness.daemon import BUILD, ROOT, Daemon
 from harness.npm import run
+from harness.oci import busybox_layer, docker_save
 
 PAGE = ROOT / "docs" / "migrate-from-e2b.md"
 SUITES = sorted(p.name for p in (Path(__file__).parent / "e2b").glob("*.test.mjs"))
@@ -59,3 +60,21 @@ def test_what_the_page_for_movers_shows_runs(project, named, language, interpret
     assert promises
     for promise in promises:
         assert promise in printed.splitlines(), printed
+
+
+def test_templates_that_the_page_names_can_be_built_and_one_s_own_is_imported(named, tmp_path):
+    commands = re.findall(r"cloche template build (\S+)", PAGE.read_text())
+    assert commands and all((ROOT / "guest" / "templates" / f"{name}.toml").exists() for name in commands)
+    e2b = pytest.importorskip("e2b")
+    (tmp_path / "image").write_bytes(docker_save([busybox_layer().bytes()]))
+    (tmp_path / "docker").write_text("#!/bin/sh\nexec cat image\n")  # as `docker save` would write it
+    (tmp_path / "docker").chmod(0o755)
+    command = re.search(r"`(docker save [^`]*)`", PAGE.read_text()).group(1)
+    env = {**os.environ, "PATH": f"{tmp_path}:{BUILD}:{os.environ['PATH']}", "CLOCHE_URL": named.url, "CLOCHE_API_KEY": named.key}
+    run("sh", "-euc", command, cwd=tmp_path, env=env)
+    settings = {"api_url": named.url, "sandbox_url": named.url, "api_key": f"e2b_{named.key.removeprefix('clo_')}"}
+    sandbox = e2b.Sandbox.create("my-template", **settings)
+    try:
+        assert sandbox.files.read("/etc/mark") == "lowest\n"
+    finally:
+        sandbox.kill()
