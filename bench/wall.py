@@ -45,7 +45,7 @@ class Setup:
 
     def __init__(self, build: str) -> None:
         os.environ["CLOCHE_BUILD"] = str(Path(build).resolve())
-        sys.path.insert(0, str(HERE.parent / "tests"))
+        sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent / "sdk" / "python")]
         from harness.certificates import Authority
         from harness.internet import ALLOWED, Internet
 

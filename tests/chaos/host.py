@@ -73,8 +73,9 @@ class Host:
     def wrongs(self, listed):
         """What is there and should not be, or the other way round."""
         pool = call(self.daemon, "GET", "/v1/health")[1]["pool"]
-        alive = {s["id"] for s in listed if s["state"] in ALIVE}
-        kept = {s["id"] for s in listed} - alive
+        on_disk = {s["id"] for s in listed if s["paused_to"] == "disk"}
+        alive = {s["id"] for s in listed if s["state"] in ALIVE} - on_disk
+        kept = {s["id"] for s in listed} - alive - on_disk
         runs = set(os.listdir(self.daemon.run / "sandboxes"))
         spares = runs - alive
         wrong = [f"no run directory: {i}" for i in alive - runs]
@@ -82,7 +83,7 @@ class Host:
             wrong.append(f"spares: {sorted(spares)}, where the pool has {pool}")
         wrong += self._wrong_groups(alive | spares)
         wrong += self._wrong_processes()
-        wrong += self._wrong_files(alive | spares, kept)
+        wrong += self._wrong_files(alive | spares, kept, on_disk)
         wrong += [f"mount: {m}" for m in self._mounts() ^ self.mounts]
         wrong += [f"loop device: {d}" for d in audit.loop_devices(self.daemon.dir) ^ self.loops]
         return wrong
@@ -99,12 +100,13 @@ class Host:
         wrong = [] if is_right else [f"processes: {dict(parts)} instead of {dict(self.parts)}"]
         return wrong + [f"zombie: {p} {audit.comm_of(p)}" for parent in ours for p in children_of(parent) if audit.is_zombie(p)]
 
-    def _wrong_files(self, running, kept):
+    def _wrong_files(self, running, kept, on_disk):
+        """What is paused on disk has its files in a snapshot, and a persistent one its layer besides."""
         wrong = []
         layers = self.daemon.data / "layers"
         if layers.is_dir():
             names = {n for n in os.listdir(layers) if n.startswith("sb_")}
-            wrong += [f"layer: {n}" for n in names ^ (running | kept)]
+            wrong += [f"layer: {n}" for n in (names ^ (running | kept)) - on_disk]
         spool = self.daemon.data / "gateway" / "spool"
         return wrong + [f"spool file: {n}" for n in os.listdir(spool) if not self._has_exec(n)]
 

@@ -198,11 +198,11 @@ class Kernel:
     def interrupt(self) -> None:
         os.kill(self.pid, signal.SIGINT)
 
-    def stop(self, timeout: float = DEADLINE_SECONDS) -> Reply:
+    def stop(self, timeout: float = DEADLINE_SECONDS, interrupt=None) -> Reply:
         """Interrupts the call until it ends: a signal that comes just before a system call blocks does not wake it."""
         deadline = time.monotonic() + timeout
         while True:
-            self.interrupt()
+            (interrupt or self.interrupt)()
             try:
                 return self.finish(2.0)
             except TimeoutError:
