@@ -224,6 +224,7 @@ class Worker(threading.Thread):
     def pause(self, box):
         status, _ = self.ask("POST", f"{box.path}/pause")
         box.states = {"paused"} if is_done(status) else box.states | {"paused", "pausing"}
+        box.has_moved = True
 
     def stop(self, box):
         if not box.is_persistent:

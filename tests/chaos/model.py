@@ -106,6 +106,7 @@ class Box:
         self.is_victim = False  # its agent was killed
         self.is_shaken = False  # a process inside was killed: since the last look execs and code may have died of it
         self.has_rested = False  # it was stopped at least once, so its processes are others
+        self.has_moved = False  # it was paused at least once, perhaps on disk: the groups that count its use are others
         self.files, self.execs, self.lost_execs = {}, [], {}
         self.contexts = {DEFAULT: Counted()}
         self.execs_low = self.execs_high = 0  # how many were acknowledged, and asked for

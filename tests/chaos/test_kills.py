@@ -101,7 +101,7 @@ class Run:
     def reconcile(self):
         """What is charged is what the kernel counted, to a hundredth. A spare's own use is nobody's, so only others are looked at."""
         for box in self.load.boxes:
-            if not box.is_direct or box.has_rested or box.is_victim or box.states != {"running"}:
+            if not box.is_direct or box.has_rested or box.has_moved or box.is_victim or box.states != {"running"}:
                 continue
             before = counted_ns(self.host.top, box.id)
             charged = call(self.daemon, "GET", f"{box.path}/usage")[1]["usage"]["cpu_ns"]
