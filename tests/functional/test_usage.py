@@ -14,8 +14,10 @@ import pytest
 from cloche import Client
 from cloche.errors import Forbidden, InvalidField, NotFound
 from harness import audit
-from harness.daemon import Daemon, call, read_text, wait_for
+from harness.daemon import IS_SANITIZED, Daemon, call, read_text, wait_for
 
+# What the end of a sandbox itself takes comes behind the last look at its meters.
+END_NS = 50_000_000 if IS_SANITIZED else 10_000_000
 BURN = "import time\nt = time.process_time()\nwhile time.process_time() - t < 0.3: pass"
 PRICES = ["--price-cpu-hour", "3600", "--price-create", "0.01", "--currency", "USD"]
 
@@ -70,7 +72,7 @@ def test_what_is_charged_is_what_the_kernel_counted(metered, box):
     assert live["now"]["memory_peak_bytes"] > 0 and live["usage"]["execs"] == 1
     box.delete()
     row = row_of(client, box.id)
-    assert after <= row["cpu_ns"] <= after * 1.01
+    assert after <= row["cpu_ns"] <= after + END_NS
     assert row["memory_mib_ms"] == row["running_ms"] * 128
     assert 0 < row["memory_used_mib_ms"] <= row["memory_mib_ms"]
     assert (row["execs"], row["creates"]) == (1, 1)
@@ -109,7 +111,7 @@ def test_after_a_kill_usage_goes_on_where_it_was(metered, names):
     last = counted_ns(box.id)
     box.delete()
     row = row_of(client, box.id)
-    assert last <= row["cpu_ns"] <= last * 1.01
+    assert last <= row["cpu_ns"] <= last + END_NS
     assert (row["creates"], row["execs"]) == (1, 2)
 
 
@@ -123,7 +125,7 @@ def test_the_books_of_one_that_died_while_nobody_looked_are_closed_exactly(meter
     daemon.kill_parts("gateway", "broker")
     wait_for(lambda: box.refresh().ended, 15, "the end")
     row = wait_for(lambda: r if (r := row_of(client, box.id))["cpu_ns"] >= counted else None)
-    assert counted <= row["cpu_ns"] <= counted * 1.01
+    assert counted <= row["cpu_ns"] <= counted + END_NS
 
 
 def test_an_end_is_charged_once(metered):
@@ -194,7 +196,7 @@ def test_a_stopped_one_pays_for_its_disk_alone_and_its_runs_add_up(metered, name
     if names:
         daemon.kill_parts(*names)
     stopped = box.usage()["usage"]
-    assert first <= stopped["cpu_ns"] <= first * 1.01
+    assert first <= stopped["cpu_ns"] <= first + END_NS
     wait_for(lambda: box.usage()["usage"]["disk_mib_ms"] > stopped["disk_mib_ms"], 10, "a charge for its disk")
     assert {**box.usage()["usage"], "disk_mib_ms": 0, "cost": 0} == {**stopped, "disk_mib_ms": 0, "cost": 0}
     box.resume()
@@ -203,7 +205,7 @@ def test_a_stopped_one_pays_for_its_disk_alone_and_its_runs_add_up(metered, name
     assert second < first
     box.delete()
     row = row_of(client, box.id)
-    assert first + second <= row["cpu_ns"] <= (first + second) * 1.01
+    assert first + second <= row["cpu_ns"] <= first + second + 2 * END_NS
     assert (row["creates"], row["execs"]) == (1, 3)
 
 
