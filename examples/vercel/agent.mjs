@@ -21,7 +21,7 @@ export async function POST(req) {
     // stop sandbox after 30 seconds
     timeout: 30_000,
     // nothing is open unless it is named
-    networkPolicy: { allow: ["registry.npmjs.org", "hacker-news.firebaseio.com"] },
+    networkPolicy: { allow: ["*.npmjs.org", "hacker-news.firebaseio.com"] },
   });
   console.log(`[agent] sandbox ${sandbox.sandboxId} created`);
   try {
