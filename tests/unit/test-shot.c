@@ -163,14 +163,14 @@ TEST_FORKED(what_a_broker_left_half_done_goes_and_what_was_done_is_known, 60)
 	id = take(&spec);
 	CHECK_INT(ask(&spec, &asked), 0);
 	jail_engine.leave(); /* in the middle of it, frozen perhaps */
-	halves = xasprintf("mkdir %s/layers/sn_aaaaaaaaaaaaaaaaaaaaaaaaaa.new "
-	                   "%s/layers/sn_bbbbbbbbbbbbbbbbbbbbbbbbbb.gone; "
-	                   "btrfs -q subvolume create %s/layers/roll_cccccccccccccccccccccccccc; "
-	                   "btrfs -q subvolume create "
-	                   "%s/layers/sn_aaaaaaaaaaaaaaaaaaaaaaaaaa.new/files; "
+	halves = xasprintf("cd %s/layers && mkdir sn_aaaaaaaaaaaaaaaaaaaaaaaaaa.new "
+	                   "sn_bbbbbbbbbbbbbbbbbbbbbbbbbb.gone roll_cccccccccccccccccccccccccc "
+	                   "roll_dddddddddddddddddddddddddd && "
+	                   "for i in roll_cccccccccccccccccccccccccc/files "
+	                   "sn_aaaaaaaaaaaaaaaaaaaaaaaaaa.new/files; do "
+	                   "btrfs -q subvolume create $i; done && "
 	                   "touch %s/sandboxes/%s/snapshot",
-	                   jail_rig.data, jail_rig.data, jail_rig.data, jail_rig.data, jail_rig.run,
-	                   spec.id);
+	                   jail_rig.data, jail_rig.run, spec.id);
 	(void)jail_rig_host_says(halves);
 	jail_rig_probe();
 	CHECK_INT(jail_engine.adopt(spec.id, jail_rig_on_ended, NULL, &g, &spec, &jail_rig.err), 0);

@@ -8,8 +8,8 @@
  *	DATA/layers/sn_…/manifest	what it is (manifest.h)
  *	DATA/layers/sn_….new		one that is being made
  *	DATA/layers/sn_….gone		one that is being removed
- *	DATA/layers/roll_…		a copy that is about to take a kept layer's place, or the
- *					layer that it took it from
+ *	DATA/layers/roll_…/files	a copy that is about to be a sandbox's layer, or the kept
+ *					layer that it took the place of
  *
  * The last three are nobody's: a start removes them. What is there is read once, when the storage
  * is opened, and then known here.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Starting from a snapshot: the ioctl that took it the other way round, in a child too, since any
- * number at once share a transaction of the filesystem. A layer that was kept is replaced in one
- * step: the copy is made ready beside it, and the two change places. Overlay's work directories are
- * made anew in the copy, since the kernel does not mount those of a `volatile` mount again.
+ * Starting from a snapshot: the ioctl that took it the other way round, in a child too, since it
+ * waits for a transaction of the filesystem. Any number at once share one, but not in one
+ * directory: the ioctl holds the lock of the directory that it makes the copy in until the
+ * transaction is written, and so would everybody who makes or removes a layer there wait. Hence
+ * each copy is made in a place of its own, made ready there, and moved to where layers are. One
+ * that was kept is replaced in one step: the two change places. Overlay's work directories are made
+ * anew in the copy, since the kernel does not mount those of a `volatile` mount again.
  */
 #include "base/fd.h"
 #include "base/log.h"
@@ -44,29 +47,41 @@ static int set_up_copy(const struct guest *g, const struct snapshot_info *info, 
 	return r;
 }
 
+/* Makes the copy as SHOT_FILES in place_fd, and gives it the sandbox's name. */
+static int clone_in(const struct guest *g, const struct snapshot_info *info, int files_fd,
+                    int place_fd)
+{
+	const unsigned how = g->spec.is_resumed ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+	auto_fd int fd = -1;
+	int r = btrfs_clone(place_fd, files_fd, SHOT_FILES);
+
+	if (r < 0)
+		return r;
+	fd = shot_open_dir(place_fd, SHOT_FILES);
+	r = fd < 0 ? -errno : set_up_copy(g, info, fd);
+	if (r == 0 && renameat2(place_fd, SHOT_FILES, jail_host.storage.fd, g->spec.id, how) < 0)
+		r = -errno;
+	return r;
+}
+
 /* In the child: an errno for its exit status. */
 static int run_cloning(const struct guest *g, const struct snapshot_info *info)
 {
 	int storage_fd = jail_host.storage.fd;
-	const char *id = g->spec.id;
 	auto_fd int dir_fd = shot_open_dir(storage_fd, info->id);
 	auto_fd int files_fd = dir_fd < 0 ? -1 : shot_open_dir(dir_fd, SHOT_FILES);
-	auto_fd int fd = -1;
-	char name[ID_SIZE];
+	auto_fd int place_fd = -1;
+	char place[ID_SIZE];
 	int r;
 
 	if (files_fd < 0)
 		return errno;
-	id_make(name, "roll");
-	r = btrfs_clone(storage_fd, files_fd, name);
-	fd = r < 0 ? -1 : shot_open_dir(storage_fd, name);
-	if (r == 0)
-		r = fd < 0 ? -errno : set_up_copy(g, info, fd);
-	if (r == 0 && renameat2(storage_fd, name, storage_fd, id,
-	                        g->spec.is_resumed ? RENAME_EXCHANGE : RENAME_NOREPLACE) < 0)
-		r = -errno;
-	if (r < 0 || g->spec.is_resumed)
-		(void)!btrfs_subvol_delete(storage_fd, name); /* it, or what was there before */
+	id_make(place, "roll");
+	if (mkdirat(storage_fd, place, 0700) < 0)
+		return errno;
+	place_fd = shot_open_dir(storage_fd, place);
+	r = place_fd < 0 ? -errno : clone_in(g, info, files_fd, place_fd);
+	shot_remove_dir(place); /* with a copy that failed, or with the layer that it replaced */
 	return -r;
 }
 
