@@ -101,6 +101,7 @@ int get_usage(struct http_req *req, struct err *err);
 int get_sandbox_usage(struct http_req *req, struct err *err);
 int get_network(struct http_req *req, struct err *err);
 int set_network(struct http_req *req, struct err *err);
+int allow_network(struct http_req *req, struct err *err);
 int explain_network(struct http_req *req, struct err *err);
 int list_network_decisions(struct http_req *req, struct err *err);
 int suggest_network(struct http_req *req, struct err *err);

@@ -71,6 +71,20 @@ static void on_changed(struct sandbox *s, const struct err *err, void *arg)
 	reply_send_late(&reply, req, 200);
 }
 
+/* Owns policy. */
+static int change(struct http_req *req, struct sandbox *s, struct policy *policy, struct err *err)
+{
+	struct change *c = xnew0(struct change);
+	int r;
+
+	c->req = req;
+	http_on_done(req, on_client_done, c);
+	r = network_change(s, policy, on_changed, c, err);
+	if (r < 0)
+		change_free(c);
+	return r;
+}
+
 int set_network(struct http_req *req, struct err *err)
 {
 	json_t *value = NULL;
@@ -79,7 +93,6 @@ int set_network(struct http_req *req, struct err *err)
 	};
 	struct policy *policy;
 	struct sandbox *s;
-	struct change *c;
 	int r = no_query(req, err);
 
 	if (r == 0)
@@ -90,13 +103,34 @@ int set_network(struct http_req *req, struct err *err)
 		r = network_read(value, "policy", &policy, err);
 	if (r < 0)
 		return r;
-	c = xnew0(struct change);
-	c->req = req;
-	http_on_done(req, on_client_done, c);
-	r = network_change(s, policy, on_changed, c, err);
+	return change(req, s, policy, err);
+}
+
+int allow_network(struct http_req *req, struct err *err)
+{
+	const char *host = NULL;
+	uint64_t port = 0;
+	const struct json_field fields[] = {
+		{"host", JSON_FIELD_STRING, &host, /* required= */ true, .min = 1, .max = 255},
+		{"port", JSON_FIELD_U64, &port, .min = 1, .max = UINT16_MAX},
+	};
+	auto_call(policy_freep) struct policy *more = NULL;
+	struct policy *policy;
+	struct sandbox *s;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r == 0)
+		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = policy_allow(network_policy(s), host, (uint16_t)port, &more, err);
+	if (r == 0)
+		r = network_check(more, "policy", err);
 	if (r < 0)
-		change_free(c);
-	return r;
+		return r;
+	policy = take_ptr(more);
+	return change(req, s, policy, err);
 }
 
 static void put_explanation(const struct explanation *e, struct json_writer *w)

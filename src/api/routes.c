@@ -49,6 +49,7 @@ static const struct http_route routes[] = {
 
 	{HTTP_GET,    SANDBOX "/network", get_network,      HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_PUT,    SANDBOX "/network", set_network,      HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_POST,   SANDBOX "/network/allow", allow_network, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_POST,   SANDBOX "/network/explain", explain_network, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_GET,    SANDBOX "/network/decisions", list_network_decisions, HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    SANDBOX "/network/suggestion", suggest_network, HTTP_BODY_NONE, SCOPE_READ},

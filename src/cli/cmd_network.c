@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a sandbox may reach: shown, changed while it runs, explained, and suggested. */
+#include "base/parse.h"
 #include "cli/network_log.h"
 #include "cli/spec.h"
 
@@ -51,6 +52,27 @@ static int set(struct command *c, struct err *err)
 		               "say deny-all, allow-all, a JSON file, or --allow");
 	body = json_pack("{s:o}", "policy", policy);
 	r = remote_call(c->remote, "PUT", path, body, &reply, err);
+	if (r == 0)
+		print_network(c, reply);
+	return r;
+}
+
+static int allow(struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("sandboxes", c->words[0], "network", "allow");
+	auto_json json_t *body = json_pack("{s:s}", "host", c->words[1]), *reply = NULL;
+	uint64_t port;
+	int r;
+
+	if (!body)
+		return err_set(err, ERR_INVALID_FIELD, 0, "the host is not valid UTF-8");
+	if (c->n_words > 2) {
+		r = parse_u64(c->words[2], UINT16_MAX, &port);
+		if (r < 0 || port == 0)
+			return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is no port", c->words[2]);
+		(void)json_object_set_new(body, "port", json_integer((json_int_t)port));
+	}
+	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r == 0)
 		print_network(c, reply);
 	return r;
@@ -108,14 +130,14 @@ int cmd_network(int argc, char **argv)
 	const struct manual manuals[] = {
 		{
 			.name = "network",
-			.synopsis =
-				"[show] SANDBOX\nset SANDBOX POLICY\nset SANDBOX --allow "
-				"NAME…\nexplain SANDBOX URL\ndecisions SANDBOX\nsuggest SANDBOX",
+			.synopsis = "[show] SANDBOX\nset SANDBOX POLICY\nset SANDBOX --allow "
+				    "NAME…\nallow SANDBOX HOST [PORT]\nexplain SANDBOX "
+	                            "URL\ndecisions SANDBOX\nsuggest SANDBOX",
 			.about =
-				"Shows what a sandbox may reach. 'set' changes it while it runs; "
-				"'explain' says which\nrule decides about a URL; 'decisions' lists "
-				"what was let through and what not; 'suggest'\nprints the "
-				"smallest policy that would have sufficed.",
+				"Shows what a sandbox may reach. 'set' changes it while it runs, "
+				"'allow' adds one host;\n'explain' says which rule decides about a "
+				"URL; 'decisions' lists what was let through\nand what not; "
+				"'suggest' prints the smallest policy that would have sufficed.",
 			.examples = "  cloche network box\n"
 				    "  cloche network set box --allow api.example.com\n"
 				    "  cloche network explain box https://api.example.com/simple/",
@@ -135,6 +157,16 @@ int cmd_network(int argc, char **argv)
 			.max_words = 2,
 			.opts = set_rows,
 			.n_opts = ARRAY_SIZE(set_rows),
+		},
+		{
+			.name = "network allow",
+			.synopsis = "SANDBOX HOST [PORT]",
+			.about = "Lets a sandbox reach one host more, a name or a range. What its "
+				 "policy has stays as it is:\nthe new rule stands behind all "
+	                         "others.",
+			.examples = "  cloche network allow box api.example.com 443",
+			.min_words = 2,
+			.max_words = 3,
 		},
 		{
 			.name = "network explain",
@@ -174,6 +206,7 @@ int cmd_network(int argc, char **argv)
 	} verbs[ARRAY_SIZE(manuals)] = {
 		{"show", show},
 		{"set", set},
+		{"allow", allow},
 		{"explain", explain},
 		{"decisions", network_decisions},
 		{"suggest", network_suggest},

@@ -145,6 +145,13 @@ struct policy {
 must_check int policy_read(const json_t *value, const char *prefix, struct policy **ret,
                            struct err *err);
 struct policy *policy_new(void); /* denies everything */
+/*
+ * The policy and one more host, a name or a range, on one port (0: on all), behind all of its
+ * rules; one that it has already is not added twice. On success the caller owns *ret.
+ */
+must_check int policy_allow(const struct policy *p, const char *host, uint16_t port,
+                            struct policy **ret, struct err *err);
+bool policy_text_is_range(const char *text); /* or it is a name, right or wrong */
 void policy_free(struct policy *p);
 DEFINE_FREEP(struct policy, policy_free)
 

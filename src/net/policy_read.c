@@ -67,11 +67,16 @@ static struct policy_rule *add_rule(struct policy *p, enum policy_action action)
 	return rule;
 }
 
+bool policy_text_is_range(const char *text)
+{
+	return strpbrk(text, ":/") || text[strspn(text, "0123456789.")] == '\0';
+}
+
 static bool is_range(const json_t *value)
 {
 	const char *text = json_string_value(value);
 
-	return text && (strpbrk(text, ":/") || text[strspn(text, "0123456789.")] == '\0');
+	return text && policy_text_is_range(text);
 }
 
 /* Of "allow" or "deny" those entries that are ranges, or those that are not, as one rule. */

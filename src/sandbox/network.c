@@ -79,7 +79,7 @@ static int write_policy(const struct policy *policy, struct buf *out)
 	return json_writer_end(&w);
 }
 
-static int check_size(const struct policy *policy, const char *field, struct err *err)
+int network_check(const struct policy *policy, const char *field, struct err *err)
 {
 	auto_call(buf_done) struct buf out = BUF_INIT(WALL_TEXT_MAX);
 
@@ -99,7 +99,7 @@ int network_read(const json_t *value, const char *field, struct policy **ret, st
 	}
 	r = policy_read(value, field, &p, err);
 	if (r == 0)
-		r = check_size(p, field, err);
+		r = network_check(p, field, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(p);

@@ -17,6 +17,8 @@ typedef void (*network_fn)(struct sandbox *s, const struct err *err, void *arg);
 /* NULL is "deny-all". field is how the value is called in errors. The caller owns *ret. */
 must_check int network_read(const json_t *value, const char *field, struct policy **ret,
                             struct err *err);
+/* Whether the wall can be told a policy that was not read by network_read(). */
+must_check int network_check(const struct policy *policy, const char *field, struct err *err);
 /* Its policy from now on; owns policy. Not in force before network_apply(). */
 void network_set(struct sandbox *s, struct policy *policy);
 const struct policy *network_policy(const struct sandbox *s); /* borrowed */

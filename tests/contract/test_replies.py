@@ -604,6 +604,13 @@ def set_network(api, box):
     assert api("set_network", id=box.id, body={"policy": {"rules": rules, "proxy": proxy}})[0] == 200
 
 
+def allow_network(api, box):
+    api("set_network", id=box.id, body={"policy": "deny-all"})
+    assert api("allow_network", id=box.id, body={"host": "example.com", "port": 443})[1]["kind"] == "rules"
+    assert api("allow_network", id=box.id, body={"host": "a b"})[0] == 400
+    api("set_network", id=box.id, body={"policy": "deny-all"})
+
+
 def list_network_decisions(api, box):
     assert api("list_network_decisions", id=box.id, query="limit=5")[1]["decisions"] == []
     assert api("list_network_decisions", id=box.id, query="cursor=x")[0] == 400

@@ -61,6 +61,17 @@ def test_allow_all_is_the_public_internet(walled):
     assert box.dial("tcp", ALLOWED, 22)["said"].startswith("SSH-")
 
 
+def test_one_host_more_keeps_what_the_policy_has_with_its_secrets(walled):
+    match = {"domains": ["allowed.test"], "protocol": "http"}
+    box = walled({"deny": ["denied.test"], "rules": [{"match": match, "action": {"transform": {"headers": {"x-api-key": "s3cret"}}}}]})
+    assert box.get("other.test")[0] == 0
+    box.sandbox.allow_network("other.test", port=80)
+    box.sandbox.allow_network("denied.test")  # behind the rule that denies it
+    assert box.get("other.test")[0] == 200
+    assert box.get("denied.test")[0] == 0
+    assert box.get("allowed.test")[1]["fields"]["x-api-key"] == "s3cret"
+
+
 def test_methods_and_paths_of_plain_requests_are_judged(walled):
     match = {"domains": ["allowed.test"], "protocol": "http", "methods": ["GET"], "paths": [{"prefix": "/v1/"}]}
     box = walled({"rules": [{"match": match, "action": "allow"}]})

@@ -268,3 +268,49 @@ TEST(a_policy_of_too_many_patterns_is_refused)
 	CHECK_INT(policy_read(value, "policy", &p, &err), -EINVAL);
 	CHECK_STR(err.field, "policy.rules[0].match.paths[256]");
 }
+
+/* The policy with the host allowed, or why that cannot be. */
+static const char *allowed(const char *text, const char *host, uint16_t port)
+{
+	static struct buf out = BUF_INIT(256 * 1024);
+	static struct err err;
+	auto_call(policy_freep) struct policy *p = NULL, *more = NULL;
+	auto_json json_t *value = load(text);
+
+	err = (struct err){0};
+	CHECK_INT(policy_read(value, "policy", &p, &err), 0);
+	if (policy_allow(p, host, port, &more, &err) < 0)
+		return err.message;
+	return write_back(more, SECRETS_SHOWN, &out);
+}
+
+TEST(a_host_that_is_allowed_stands_behind_all_rules_once)
+{
+	static const char one[] = "{\"mode\":\"enforce\",\"rules\":[{\"match\":{\"domains\":["
+				  "\"a.com\"],\"ports\":[443]},\"action\":\"allow\"}]}";
+
+	CHECK_STR(allowed("\"deny-all\"", "A.com", 443), one);
+	CHECK_STR(allowed(one, "a.com", 443), one);
+	CHECK_STR(allowed("{\"deny\": [\"a.com\"], \"mode\": \"record\"}", "10.0.0.0/8", 0),
+	          "{\"mode\":\"record\",\"rules\":[{\"match\":{\"domains\":[\"a.com\"]},\"action\":"
+	          "\"deny\"},{\"match\":{\"cidrs\":[\"10.0.0.0/8\"]},\"action\":\"allow\"}]}");
+}
+
+TEST(secrets_stay_when_a_host_is_allowed)
+{
+	const char *text =
+		allowed("{\"rules\": [{\"match\": {\"domains\": [\"a.com\"]}, \"action\": "
+	                "{\"transform\": {\"headers\": {\"x\": \"hidden\"}}}}]}",
+	                "b.com", 0);
+
+	CHECK(strstr(text, "hidden"));
+	CHECK(strstr(text, "b.com"));
+}
+
+TEST(what_cannot_be_allowed_is_named)
+{
+	CHECK(strstr(allowed("\"deny-all\"", "a b", 0), "'a b'"));
+	CHECK(strstr(allowed("\"deny-all\"", "1.2.3.4/99", 0), "1.2.3.4/99"));
+	CHECK(strstr(allowed("\"deny-all\"", "localhost", 0), "the sandbox itself"));
+	CHECK(strstr(allowed("\"allow-all\"", "a.com", 0), "all that is public"));
+}

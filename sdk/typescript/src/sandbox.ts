@@ -410,6 +410,10 @@ export class Sandbox {
   setNetwork(policy: NetworkPolicy): Promise<Json> {
     return this.call("PUT", ["network"], { body: { policy } });
   }
+  /** One host more, a name or a range, behind all rules of its policy: decides about what none of them matches. */
+  allowNetwork(host: string, options: { port?: number } = {}): Promise<Json> {
+    return this.call("POST", ["network", "allow"], { body: { host, port: options.port } });
+  }
   /** {policy, complete, upto}: the smallest policy that would have sufficed while its policy had mode "record". */
   suggestNetwork(options: { after?: number } = {}): Promise<Json> {
     return this.call("GET", ["network", "suggestion"], { query: { after: options.after } });

@@ -79,6 +79,8 @@ TABLE = [
     # The network, ports, usage, events.
     row("sandbox.network", show=["kind"], gives={"kind": "deny-all"}),
     row("sandbox.set_network", {"allow": ["example.com"]}),
+    row("sandbox.allow_network", "example.net", port=443, show=["kind"], gives={"kind": "rules"}),
+    row("sandbox.explain_network", "https://example.net/", show=["allowed"], gives={"allowed": True}),
     row("sandbox.explain_network", "https://example.com/", show=["allowed"], gives={"allowed": True}),
     row("sandbox.explain_network", "https://example.org/", method="POST", show=["allowed"], gives={"allowed": False}),
     row("sandbox.expose", 3000, public=True, show=["port", "public"], gives={"port": 3000, "public": True}),

@@ -20,6 +20,10 @@ class AsyncReach(AsyncPart):
         """From its return on the policy holds: what it forbids was cut, what it allows can be reached."""
         return await self._call("PUT", ["network"], body={"policy": policy})
 
+    async def allow_network(self, host: str, port: Optional[int] = None) -> Json:
+        """One host more, a name or a range, behind all rules of its policy: decides about what none of them matches."""
+        return await self._call("POST", ["network", "allow"], body={"host": host, "port": port})
+
     async def suggest_network(self, after: int = 0) -> Json:
         """{policy, complete, upto}: the smallest policy that would have sufficed for all that was reached while
         its policy had mode "record", or only for what was reached after the event that `upto` named."""
