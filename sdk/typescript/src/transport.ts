@@ -166,7 +166,7 @@ async function feed(
 ): Promise<void> {
   try {
     if (body && !(body instanceof Uint8Array)) {
-      for await (const piece of body) {
+      for await (const piece of isBlob(body) ? piecesOf(body.stream()) : body) {
         if (isAnswered() || out.destroyed) break;
         if (!out.write(piece)) await new Promise<void>((go) => void out.once("drain", go).once("close", go).once("response", () => go()));
       }
@@ -217,6 +217,7 @@ async function sendByFetch(
   const alarm = new Alarm(timeoutMs, () => stop.abort(new TimedOut("no bytes came within the time given")));
   const init: RequestInit & { duplex?: "half" } = { method: req.method, headers, signal: stop.signal };
   if (req.body instanceof Uint8Array) init.body = req.body as Uint8Array<ArrayBuffer>;
+  else if (isBlob(req.body)) init.body = req.body; // browsers stream no other body over HTTP/1.1
   else if (req.body) {
     init.body = streamOf(req.body);
     init.duplex = "half";
@@ -249,6 +250,10 @@ async function sendByFetch(
       stop.abort();
     },
   };
+}
+
+function isBlob(body: Request["body"]): body is Blob {
+  return body !== undefined && "arrayBuffer" in body;
 }
 
 function failureOfFetch(error: unknown, stop: AbortSignal, what: string): unknown {

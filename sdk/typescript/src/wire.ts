@@ -50,7 +50,7 @@ export interface Request {
   method: string;
   target: string;
   headers: Record<string, string>;
-  body?: Uint8Array | AsyncIterable<Uint8Array>;
+  body?: Uint8Array | Blob | AsyncIterable<Uint8Array>;
   /** Of silence; undefined = the client's default. */
   timeoutMs?: number;
   signal?: AbortSignal;
@@ -101,11 +101,11 @@ export function utf8(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-function bytesOf(source: Source): Uint8Array | AsyncIterable<Uint8Array> {
+function bytesOf(source: Source): NonNullable<Request["body"]> {
   if (typeof source === "string") return utf8(source);
   if (source instanceof Uint8Array) return source;
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
-  if ("arrayBuffer" in source) return piecesOf(source.stream());
+  if ("arrayBuffer" in source) return source;
   if (Symbol.asyncIterator in source) return source as AsyncIterable<Uint8Array>;
   return piecesOf(source);
 }
