@@ -23,11 +23,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
 PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos", "sdk", "compat"]
-# What runs side by side, the longest first. What is marked slow looks for no errors of memory.
+# What runs side by side. What is marked slow looks for no errors of memory. Several workers of one pass take file after file.
 PYTHON_PASSES = [
     ("asan", ["functional"], ["-m", "not slow"]),
-    ("plain", ["functional"], []),
-    ("plain", ["kernels", "security", "contract", "chaos", "sdk", "compat"], []),
+    ("plain", PYTHON_SUITES, ["--numprocesses", "3", "--dist", "loadfile"]),
 ]
 # And a part of two of them with vms for sandboxes; all of these where the environment says so.
 VM_PASSES = [("plain", ["functional", "security"], ["-m", "vm"])]
@@ -168,6 +167,8 @@ def add_pytest(tally, label, suites, result):
 def run_python(tally, passes, extra):
     """passes: (build, label, engine, suites, words for pytest). Each is told as a whole when it is over."""
     is_one_by_one = len(os.sched_getaffinity(0)) == 1 or "-s" in extra
+    if is_one_by_one:
+        extra = extra + ["--numprocesses", "0"]
     with ThreadPoolExecutor(1 if is_one_by_one else len(passes)) as pool:
         under_way = {
             pool.submit(run_pytest, build, engine, suites, words + extra): (label if engine == "jail" else engine, suites)
