@@ -5,6 +5,7 @@ audit of the host around every test."""
 import os
 import shutil
 import uuid
+from contextlib import contextmanager
 
 import pytest
 from cloche import Client
@@ -13,6 +14,7 @@ from harness import audit
 from harness.daemon import ROOT, SANDBOX_ENV, Daemon, end
 from harness.internet import Internet
 from harness.npm import NPM, run
+from harness.running import running
 from harness.vm import MAKE_SUITE_TREE, VM_OPTIONS, Machines, give_kernel, make_template, need_vms
 from harness.walled import Walled
 
@@ -22,15 +24,17 @@ ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
 TEMPLATE = {"jail": None, "vm": "suite"}[ENGINE]
 
 
-def prepared(daemon):
+@contextmanager
+def of_suite(daemon):
+    """A daemon that runs, with what its sandboxes start from."""
     if ENGINE == "vm":
         need_vms()
         give_kernel(daemon)
-    daemon.start()
-    if ENGINE == "vm":
-        with Client(f"unix:{daemon.socket}", daemon.key, timeout=150) as client:
-            make_template(client, TEMPLATE, MAKE_SUITE_TREE)
-    return daemon
+    with running(daemon):
+        if ENGINE == "vm":
+            with Client(f"unix:{daemon.socket}", daemon.key, timeout=150) as client:
+                make_template(client, TEMPLATE, MAKE_SUITE_TREE)
+        yield daemon
 
 
 def pytest_collection_modifyitems(items):
@@ -42,17 +46,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def daemon():
     pool = VM_OPTIONS if ENGINE == "vm" else ("--pool-min", "2", "--pool-max", "2")  # as many before a test as after it
-    daemon = prepared(Daemon(*pool))
-    try:
+    with of_suite(Daemon(*pool)) as daemon:
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
-    assert not left, "left on the host: " + ", ".join(left)
 
 
 @pytest.fixture(scope="session")
@@ -119,17 +114,8 @@ def internet():
 
 @pytest.fixture(scope="session")
 def walled_daemon(internet):
-    daemon = prepared(internet.daemon(*(VM_OPTIONS if ENGINE == "vm" else ()), "--network-never", "93.184.216.99/32"))
-    try:
+    with of_suite(internet.daemon(*(VM_OPTIONS if ENGINE == "vm" else ()), "--network-never", "93.184.216.99/32")) as daemon:
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
-    assert not left, "left on the host: " + ", ".join(left)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from collections import Counter
 import pytest
 from harness import audit
 from harness.daemon import Daemon, call, children_of, wait_for
+from harness.running import running
 
 from chaos.faults import count_calls, faults_of, injected
 from chaos.model import NO_ANSWER
@@ -28,18 +29,11 @@ OPTIONS = ["--default-memory", "128MiB", "--pool-max", "0", "--no-zygotes"]
 @pytest.fixture(scope="module")
 def faulty():
     """A daemon without spares and zygotes, so that all that happens is of the operation."""
-    daemon = Daemon(*OPTIONS).start()
-    try:
+    with running(Daemon(*OPTIONS)) as daemon:
         one = Try(daemon)
         one.create()
         one.delete()
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    daemon.remove()
-    assert (status, left) == (0, [])
 
 
 class Try:

@@ -9,10 +9,10 @@ import signal
 
 import pytest
 from cloche import Client, ClocheError
-from harness import audit
 from harness.daemon import wait_for
 from harness.internet import PRIVATE
 from harness.mirror import SUITE, Mirror, arch
+from harness.running import running
 
 pytestmark = pytest.mark.slow
 
@@ -42,17 +42,8 @@ def builder(internet, mirror, tmp_path_factory):
     """A daemon whose apt knows the mirror, and no other archive."""
     sources = tmp_path_factory.mktemp("apt") / "apt.list"
     sources.write_text(f"deb [trusted=yes] http://mirror.test:{PORT} {SUITE} main\n")
-    daemon = internet.daemon("--templates-sources", str(sources), "--pool-max", "0").start()
-    try:
+    with running(internet.daemon("--templates-sources", str(sources), "--pool-max", "0")) as daemon:
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
-    assert not left, "left on the host: " + ", ".join(left)
 
 
 @pytest.fixture(autouse=True)

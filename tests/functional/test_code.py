@@ -12,8 +12,8 @@ import time
 
 import pytest
 from cloche import Client, errors
-from harness import audit
 from harness.daemon import Daemon, wait_for
+from harness.running import running
 
 
 def run_in_thread(sandbox, code, **fields):
@@ -396,17 +396,8 @@ LANGUAGES = [("python", "x = 41", "x + 1"), ("javascript", "let x = 41", "x + 1"
 @pytest.fixture
 def own():
     """A daemon of this test's own: (daemon, client)."""
-    daemon = Daemon().start()
-    try:
-        with Client(daemon.url, daemon.key) as client:
-            yield daemon, client
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    daemon.remove()
-    assert status == 0
-    assert not left
+    with running(Daemon()) as daemon, Client(daemon.url, daemon.key) as client:
+        yield daemon, client
 
 
 def kill_gateway(daemon):

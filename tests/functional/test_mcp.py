@@ -9,10 +9,10 @@ import uuid
 import httpx
 import pytest
 from cloche import Client
-from harness import audit
 from harness.cli import Cli
 from harness.daemon import Daemon, wait_for
 from harness.mcp import MODERN, Session, Stateless, Stdio, call
+from harness.running import running
 
 TOOLS = ["run_code", "exec", "read_file", "write_file", "list_files", "create_sandbox", "list_sandboxes", "fork_sandbox",
          "snapshot_sandbox", "open_port", "close_sandbox"]
@@ -224,15 +224,8 @@ def test_calls_at_once_share_the_sandbox_that_the_first_one_makes(daemon):
 @pytest.fixture
 def own():
     """A daemon of this test's own."""
-    daemon = Daemon().start()
-    try:
+    with running(Daemon()) as daemon:
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left, log = audit.left_after_stop(daemon, ids), daemon.log()
-    daemon.remove()
-    assert status == 0 and not left, (log[-4000:], left)
 
 
 def test_a_killed_gateway_loses_no_session_and_leaves_no_sandbox_for_ever(own):

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cloche import Client, ClocheError
-from harness import audit
 from harness.cli import Cli
 from harness.daemon import wait_for
 from harness.internet import PRIVATE
 from harness.mirror import SUITE, Mirror
 from harness.oci import busybox_layer, layout_of
+from harness.running import running
 
 pytestmark = pytest.mark.slow
 
@@ -62,17 +62,8 @@ def builder(internet, mirror, tmp_path_factory):
     sources = tmp_path_factory.mktemp("apt") / "apt.list"
     sources.write_text(f"deb [trusted=yes] http://mirror.test:{PORT} {SUITE} main\n")
     registries = ["--templates-npm-registry", "http://npm.test/", "--templates-pip-index", "http://pip.test/simple"]
-    daemon = internet.daemon("--templates-sources", str(sources), "--pool-max", "0", "--templates-packages", "1MiB", *registries).start()
-    try:
+    with running(internet.daemon("--templates-sources", str(sources), "--pool-max", "0", "--templates-packages", "1MiB", *registries)) as daemon:
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
-    assert not left, "left on the host: " + ", ".join(left)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import pytest
 from cloche import Client
 from harness import audit
 from harness.daemon import Daemon, wait_for
+from harness.running import running
 
 SELF = """
 import os, random, socket, uuid
@@ -21,18 +22,8 @@ who
 @pytest.fixture
 def own():
     """A daemon of this test's own, as users start it: (daemon, client)."""
-    daemon = Daemon().start()
-    try:
-        with Client(daemon.url, daemon.key) as client:
-            yield daemon, client
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, log[-4000:]
-    assert not left, left
+    with running(Daemon()) as daemon, Client(daemon.url, daemon.key) as client:
+        yield daemon, client
 
 
 def full_pool(client, at_least=1):

@@ -6,25 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from cloche import Client
 from cloche.errors import BudgetError, Forbidden, InvalidField, NotFound, QuotaError
-from harness import audit
 from harness.daemon import Daemon, call, wait_for
+from harness.running import running
 
 
 @pytest.fixture(scope="module")
 def own():
     """A daemon of this file's own: (daemon, client of an admin)."""
-    daemon = Daemon("--default-memory", "64MiB", "--usage-period", "100ms", "--price-cpu-hour", "3600", "--price-create", "0.01").start()
-    try:
-        with Client(daemon.url, daemon.key) as client:
-            yield daemon, client
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, log[-4000:]
-    assert not left, left
+    with running(Daemon("--default-memory", "64MiB", "--usage-period", "100ms", "--price-cpu-hour", "3600", "--price-create", "0.01")) as daemon, Client(daemon.url, daemon.key) as client:
+        yield daemon, client
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import threading
 import pytest
 from cloche import Client, ClocheError
 from cloche.errors import TooLarge
-from harness import audit
 from harness.daemon import Daemon, call, wait_for
+from harness.running import running
 
 FIRST = "[defaults]\nmemory = '128MiB'\n[ceilings]\nmemory = '256MiB'\n[pool]\nmax = 0\n"
 SECOND = FIRST.replace("128MiB", "160MiB").replace("256MiB", "192MiB")
@@ -23,18 +23,8 @@ def own():
     daemon.settings = daemon.dir / "cloche.toml"
     daemon.settings.write_text(FIRST)
     daemon.options += ["--config", str(daemon.settings)]
-    daemon.start()
-    try:
-        with Client(daemon.url, daemon.key) as client:
-            yield daemon, client
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, log[-4000:]
-    assert not left, left
+    with running(daemon), Client(daemon.url, daemon.key) as client:
+        yield daemon, client
 
 
 def events(daemon):

@@ -12,6 +12,7 @@ import pytest
 from cloche import Client
 from harness import audit
 from harness.daemon import Daemon, wait_for
+from harness.running import running
 from harness.web import PORT, Web, start_server
 
 UP = b'"text":"up'
@@ -21,18 +22,8 @@ COUNT = ["python3", "-uc", "import time\nfor i in range(400):\n print('line', i)
 @pytest.fixture
 def own():
     """A daemon of this test's own: (daemon, client)."""
-    daemon = Daemon("--default-memory", "128MiB").start()
-    try:
-        with Client(daemon.url, daemon.key) as client:
-            yield daemon, client
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, log[-4000:]
-    assert not left, left
+    with running(Daemon("--default-memory", "128MiB")) as daemon, Client(daemon.url, daemon.key) as client:
+        yield daemon, client
 
 
 def kill_part(daemon, name):

@@ -15,6 +15,7 @@ from cloche import Client
 from cloche.errors import Forbidden, InvalidField, NotFound
 from harness import audit
 from harness.daemon import IS_SANITIZED, Daemon, call, read_text, wait_for
+from harness.running import running
 
 # What the end of a sandbox itself takes comes behind the last look at its meters.
 END_NS = 50_000_000 if IS_SANITIZED else 10_000_000
@@ -25,18 +26,8 @@ PRICES = ["--price-cpu-hour", "3600", "--price-create", "0.01", "--currency", "U
 @pytest.fixture(scope="module")
 def metered():
     """A daemon that reads often and has prices: (daemon, client). Without spares, since what those used is nobody's."""
-    daemon = Daemon("--default-memory", "128MiB", "--usage-period", "200ms", "--pool-max", "0", *PRICES).start()
-    try:
-        with Client(daemon.url, daemon.key) as client:
-            yield daemon, client
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, log[-4000:]
-    assert not left, left
+    with running(Daemon("--default-memory", "128MiB", "--usage-period", "200ms", "--pool-max", "0", *PRICES)) as daemon, Client(daemon.url, daemon.key) as client:
+        yield daemon, client
 
 
 @pytest.fixture

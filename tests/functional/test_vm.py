@@ -10,8 +10,8 @@ import signal
 import pytest
 from cloche import Client, errors
 
-from harness import audit
 from harness.daemon import children_of, end, read_text, wait_for
+from harness.running import running
 from harness.vm import make_template, need_vms, vm_daemon, vmm_of
 from harness.web import Web
 
@@ -23,17 +23,8 @@ LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
 @pytest.fixture(scope="module")
 def daemon():
     need_vms()
-    daemon = vm_daemon().start()
-    try:
+    with running(vm_daemon()) as daemon:
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
-    assert not left, "left on the host: " + ", ".join(left)
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import time
 import pytest
 from cloche import Client, errors
 
-from harness import audit
 from harness.daemon import wait_for
+from harness.running import running
 from harness.vm import make_template, need_vms, vm_daemon
 
 LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
@@ -18,17 +18,8 @@ LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
 @pytest.fixture(scope="module")
 def daemon():
     need_vms()
-    daemon = vm_daemon().start()
-    try:
+    with running(vm_daemon()) as daemon:
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
-    assert not left, "left on the host: " + ", ".join(left)
 
 
 @pytest.fixture(scope="module")

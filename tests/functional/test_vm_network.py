@@ -4,8 +4,8 @@
 import pytest
 from cloche import Client
 
-from harness import audit
 from harness.internet import ALLOWED, ALLOWED6, OTHER, PRIVATE
+from harness.running import running
 from harness.vm import VM_OPTIONS, give_kernel, make_template, need_vms
 
 POLICY = {"allow": ["allowed.test", "six.test"]}
@@ -15,17 +15,8 @@ LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
 @pytest.fixture(scope="module")
 def walled_vms(internet):
     need_vms()
-    daemon = give_kernel(internet.daemon(*VM_OPTIONS)).start()
-    try:
+    with running(give_kernel(internet.daemon(*VM_OPTIONS))) as daemon:
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
-    assert not left, "left on the host: " + ", ".join(left)
 
 
 @pytest.fixture(scope="module")

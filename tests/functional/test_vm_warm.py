@@ -9,8 +9,8 @@ import time
 import pytest
 from cloche import Client
 
-from harness import audit
 from harness.daemon import children_of, read_text, wait_for
+from harness.running import running
 from harness.vm import MAKE_TREE, make_template, need_vms, vm_daemon, vmm_of
 
 ADD_BASH = """
@@ -24,17 +24,8 @@ LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
 @pytest.fixture(scope="module")
 def warm_daemon():
     need_vms()
-    daemon = vm_daemon("--pool-max", "1", "--pool-memory", "0", "--pool-language", "bash").start()  # no spares, but copies
-    try:
+    with running(vm_daemon("--pool-max", "1", "--pool-memory", "0", "--pool-language", "bash")) as daemon:  # no spares, but copies
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
-    assert not left, "left on the host: " + ", ".join(left)
 
 
 @pytest.fixture(scope="module")

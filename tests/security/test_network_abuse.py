@@ -14,6 +14,7 @@ from cloche import Client
 from harness import audit
 from harness.daemon import memory_kib, wait_for
 from harness.internet import ALLOWED, HOST, PRIVATE
+from harness.running import running
 from harness.walled import DIAL, REFUSED, Walled, control, parse
 
 HARNESS = Path(DIAL).parent
@@ -146,8 +147,7 @@ def test_N17_nothing_but_tcp_and_dns_of_the_wall_leaves(walled, internet):
 
 
 def test_N24_while_the_daemon_is_away_connections_are_refused(internet):
-    daemon = internet.daemon("--default-memory", "128MiB", "--pool-max", "0", rm=False).start()
-    try:
+    with running(internet.daemon("--default-memory", "128MiB", "--pool-max", "0", rm=False)) as daemon:
         with Client(f"unix:{daemon.socket}", daemon.key) as client:
             sandbox = client.create(network="allow-all")
             assert Walled(sandbox).dial("tcp", ALLOWED, 22)["said"]
@@ -165,12 +165,6 @@ def test_N24_while_the_daemon_is_away_connections_are_refused(internet):
             box = Walled(client.get(sandbox.id))
             wait_for(lambda: box.sandbox.network()["in_force"], 20, "the door")
             assert box.dial("tcp", ALLOWED, 22)["said"]
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    daemon.remove()
-    assert (status, left) == (0, [])
 
 
 SLOW = """if 1:
