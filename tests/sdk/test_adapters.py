@@ -10,7 +10,7 @@ from harness.npm import run
 pytestmark = pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
 
 
-@pytest.mark.parametrize("framework", ["ai-sdk", "anthropic", "anthropic-toolset", "openai-agents", "openai-sandbox", "sandbox-session"])
+@pytest.mark.parametrize("framework", ["ai-sdk", "anthropic", "anthropic-toolset", "mastra", "openai-agents", "openai-sandbox", "sandbox-session"])
 def test_a_framework_s_model_runs_code_in_a_sandbox(adapters_project, environment, framework):
     run("node", "--test", f"{framework}.test.mjs", cwd=adapters_project, env=environment)
 

@@ -5,7 +5,7 @@
 import type { Client } from "./client.js";
 import { CodeFailed, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type CallOptions, type ExecEvent, TextSink } from "./exec.js";
-import { type Json, concat, fromBase64, request, textOrBase64 } from "./wire.js";
+import { type Json, type RequestParts, concat, fromBase64, request, textOrBase64 } from "./wire.js";
 
 export type Language = "python" | "javascript" | "typescript" | "bash";
 
@@ -244,28 +244,27 @@ export interface ContextOptions {
 
 /** The named interpreters of a sandbox. */
 export class Contexts {
-  private readonly path: string[];
-
+  /** `idOf` gives the sandbox's id, for which it may have to be made first. */
   constructor(
     private readonly client: Client,
-    sandboxId: string,
-  ) {
-    this.path = ["sandboxes", sandboxId, "contexts"];
+    private readonly idOf: () => Promise<string>,
+  ) {}
+
+  private async call(method: string, path: readonly string[], parts?: RequestParts): Promise<Json> {
+    return this.client.call(request(method, ["sandboxes", await this.idOf(), "contexts", ...path], parts));
   }
 
   async create(options: ContextOptions = {}): Promise<ContextInfo> {
     const { name, language, cwd, env, user } = options;
-    const body = { name, language, cwd, env, user };
-    return new ContextInfo(await this.client.call(request("POST", this.path, { body })));
+    return new ContextInfo(await this.call("POST", [], { body: { name, language, cwd, env, user } }));
   }
 
   async list(): Promise<ContextInfo[]> {
-    const reply = await this.client.call(request("GET", this.path));
-    return (reply["contexts"] as Json[]).map((j) => new ContextInfo(j));
+    return ((await this.call("GET", []))["contexts"] as Json[]).map((j) => new ContextInfo(j));
   }
 
-  private async one(method: string, context: string, ...word: string[]): Promise<ContextInfo> {
-    return new ContextInfo(await this.client.call(request(method, [...this.path, context, ...word])));
+  private async one(method: string, ...path: string[]): Promise<ContextInfo> {
+    return new ContextInfo(await this.call(method, path));
   }
 
   get(context: string): Promise<ContextInfo> {

@@ -107,6 +107,11 @@ export class ExecInfo {
   }
 }
 
+/** What ended without a code of its own, by a signal, has 128 and more. */
+export function codeOf(info: { exitCode: number | null; signal: number | null }): number {
+  return info.exitCode ?? 128 + (info.signal ?? 0);
+}
+
 export class ExecResult {
   constructor(
     readonly exec: ExecInfo,

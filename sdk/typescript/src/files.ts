@@ -71,24 +71,25 @@ function modeWord(mode: number | undefined): string | undefined {
 }
 
 export class Files {
+  /** `idOf` gives the sandbox's id, for which it may have to be made first. */
   constructor(
     private readonly client: Client,
-    private readonly sandboxId: string,
+    private readonly idOf: () => Promise<string>,
   ) {}
 
-  private request(method: string, op: string, parts: RequestParts) {
-    return request(method, ["sandboxes", this.sandboxId, "files", ...(op ? [op] : [])], parts);
+  private async request(method: string, op: string, parts: RequestParts) {
+    return request(method, ["sandboxes", await this.idOf(), "files", ...(op ? [op] : [])], parts);
   }
-  private get(op: string, query: RequestParts["query"], signal?: AbortSignal): Promise<Json> {
-    return this.client.call(this.request("GET", op, { query, signal }));
+  private async get(op: string, query: RequestParts["query"], signal?: AbortSignal): Promise<Json> {
+    return this.client.call(await this.request("GET", op, { query, signal }));
   }
   private async post(op: string, body: Json, signal?: AbortSignal): Promise<void> {
-    await this.client.call(this.request("POST", op, { body, signal }));
+    await this.client.call(await this.request("POST", op, { body, signal }));
   }
 
   async read(path: string, options: { offset?: number; length?: number } & FileOptions = {}): Promise<Uint8Array> {
     const { signal, ...rest } = options;
-    return readAll(await this.client.open(this.request("GET", "", { query: { path, ...rest }, signal })));
+    return readAll(await this.client.open(await this.request("GET", "", { query: { path, ...rest }, signal })));
   }
 
   async readText(path: string, options: FileOptions = {}): Promise<string> {
@@ -98,14 +99,14 @@ export class Files {
   /** The bytes in pieces as they come, in constant memory. */
   async *readStream(path: string, options: FileOptions = {}): AsyncGenerator<Uint8Array> {
     const parts = { query: { path, user: options.user }, timeoutMs: FOREVER, signal: options.signal };
-    yield* (await this.client.open(this.request("GET", "", parts))).pieces();
+    yield* (await this.client.open(await this.request("GET", "", parts))).pieces();
   }
 
   /** Puts all of it there or nothing; streams are sent as they come. */
   async write(path: string, data: Source, options: WriteOptions = {}): Promise<Entry> {
     const { signal, mode, append, parents, exclusive, user } = options;
     const query = { path, mode: modeWord(mode), append, parents, exclusive, user };
-    return new Entry(await this.client.call(this.request("PUT", "", { query, stream: data, signal })));
+    return new Entry(await this.client.call(await this.request("PUT", "", { query, stream: data, signal })));
   }
 
   append(path: string, data: Source, options: FileOptions = {}): Promise<Entry> {
@@ -166,7 +167,7 @@ export class Files {
   async remove(path: string, options: { recursive?: boolean; missingOk?: boolean } & FileOptions = {}): Promise<void> {
     const { signal, recursive, missingOk, user } = options;
     const query = { path, recursive, missing_ok: missingOk, user };
-    await this.client.call(this.request("DELETE", "", { query, signal }));
+    await this.client.call(await this.request("DELETE", "", { query, signal }));
   }
 
   /** A directory as a tar archive, in pieces. */
@@ -176,7 +177,7 @@ export class Files {
   ): AsyncGenerator<Uint8Array> {
     const { signal, compress, user } = options;
     const parts = { query: { path, compress, user }, timeoutMs: FOREVER, signal };
-    yield* (await this.client.open(this.request("GET", "tar", parts))).pieces();
+    yield* (await this.client.open(await this.request("GET", "tar", parts))).pieces();
   }
 
   /** Unpacks an archive into the directory `path`. */
@@ -187,7 +188,7 @@ export class Files {
   ): Promise<{ entries: number; bytes: number }> {
     const { signal, compress, parents, user } = options;
     const parts = { query: { path, compress, parents, user }, stream: archive, signal, timeoutMs: FOREVER };
-    const reply = await this.client.call(this.request("PUT", "tar", parts));
+    const reply = await this.client.call(await this.request("PUT", "tar", parts));
     return { entries: reply["entries"], bytes: reply["bytes"] };
   }
 
@@ -195,7 +196,7 @@ export class Files {
   async *watch(path: string, options: { recursive?: boolean } & FileOptions = {}): AsyncGenerator<WatchEvent> {
     const { signal, recursive, user } = options;
     const parts = { query: { path, recursive, user }, accept: NDJSON, timeoutMs: FOREVER, signal };
-    const reply = await this.client.open(this.request("GET", "watch", parts));
+    const reply = await this.client.open(await this.request("GET", "watch", parts));
     for await (const j of jsonLines(reply.pieces())) {
       if (j["type"] === "error") throw errorOfBody(0, j);
       yield j as WatchEvent;

@@ -39,5 +39,5 @@ export {
   type SandboxState,
 } from "./options.js";
 export { Sandbox, type ForkOptions, type GetOrCreateOptions, type SnapshotOptions } from "./sandbox.js";
-export { FinishedCommand, type CommandParams, type OtherSpellings } from "./spellings.js";
+export { FinishedCommand, RunningCommand, type CommandParams, type OtherSpellings } from "./spellings.js";
 export type { Json, Source } from "./wire.js";

@@ -8,6 +8,7 @@
  * A session's files are in the manifest's root, `/workspace` unless that says otherwise.
  */
 import { FileMissing } from "./errors.js";
+import { codeOf } from "./exec.js";
 import { shorten } from "./code-tool.js";
 import type { SandboxOptions } from "./options.js";
 import { Sandbox } from "./sandbox.js";
@@ -95,7 +96,7 @@ export class ClocheSandboxSession {
       stdout: done.stdout,
       stderr: done.stderr,
       wallTimeSeconds: (Date.now() - began) / 1000,
-      exitCode: done.exitCode ?? 128 + (done.signal ?? 0),
+      exitCode: codeOf(done),
     };
   }
 

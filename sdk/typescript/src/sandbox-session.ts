@@ -5,7 +5,7 @@
  * imported.
  */
 import { FileMissing } from "./errors.js";
-import type { Exec } from "./exec.js";
+import { type Exec, codeOf } from "./exec.js";
 import type { Sandbox } from "./sandbox.js";
 
 interface ProcessOptions {
@@ -26,11 +26,6 @@ export interface SessionProcess {
   readonly stdin: WritableStream<Uint8Array>;
   wait(): Promise<{ exitCode: number }>;
   kill(): Promise<void>;
-}
-
-/** What ended without a code of its own, by a signal, has 128 and more. */
-function codeOf(info: { exitCode: number | null; signal: number | null }): number {
-  return info.exitCode ?? 128 + (info.signal ?? 0);
 }
 
 /** null where there is no such file; a directory and the like are errors. */

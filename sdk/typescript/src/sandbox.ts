@@ -24,7 +24,7 @@ import {
 import { Files, type WriteOptions } from "./files.js";
 import { Fs } from "./fs.js";
 import { type NetworkPolicy, type Port, SandboxInfo, type SandboxOptions, type SandboxState, createBody } from "./options.js";
-import { type CommandParams, FinishedCommand, type OtherSpellings, ownWords } from "./spellings.js";
+import { type CommandParams, FinishedCommand, type OtherSpellings, RunningCommand, ownWords } from "./spellings.js";
 import { FOREVER, type Json, NDJSON, type RequestParts, type Source, request } from "./wire.js";
 
 export interface GetOrCreateOptions extends SandboxOptions {
@@ -159,8 +159,9 @@ export class Sandbox {
 
   private faces() {
     if (this.parts) return this.parts;
-    const files = new Files(this.client, this.id);
-    return (this.parts = { files, contexts: new Contexts(this.client, this.id), fs: new Fs(files) });
+    const idOf = async () => (await this.open()).id;
+    const files = new Files(this.client, idOf);
+    return (this.parts = { files, contexts: new Contexts(this.client, idOf), fs: new Fs(files) });
   }
 
   /** A call below /v1/sandboxes/ID. */
@@ -263,7 +264,8 @@ export class Sandbox {
   exec(command: { cmd: Command } & RunOptions): Promise<ExecResult>;
   async exec(what: string | ({ cmd: Command } & RunOptions)): Promise<Exec | ExecResult> {
     if (typeof what !== "string") return this.run(what.cmd, what);
-    return new Exec(this.client, this.id, new ExecInfo(await this.call("GET", ["execs", what])));
+    const info = new ExecInfo(await this.call("GET", ["execs", what]));
+    return new Exec(this.client, this.id, info);
   }
 
   /**
@@ -289,18 +291,24 @@ export class Sandbox {
     yield* events(reply.pieces());
   }
 
-  /** Runs a program with arguments; its output is asked for by `await result.stdout()`. */
-  async runCommand(command: string | CommandParams, args: readonly string[] = []): Promise<FinishedCommand> {
+  /** Runs a program with arguments; its output is asked for by `await result.stdout()`. With `detached` it goes on by itself. */
+  runCommand(command: CommandParams & { detached: true }): Promise<RunningCommand>;
+  runCommand(command: string | CommandParams, args?: readonly string[]): Promise<FinishedCommand>;
+  async runCommand(command: string | CommandParams, args: readonly string[] = []): Promise<RunningCommand | FinishedCommand> {
     const how: CommandParams = typeof command === "string" ? { cmd: command, args } : command;
     const { cwd, env, sudo, timeoutMs, signal } = how;
     const argv = [how.cmd, ...(how.args ?? [])];
-    const result = await this.run(argv, { cwd, env, timeoutMs, signal, user: sudo ? "root" : undefined });
-    const exit = result.exitCode ?? 128 + (result.signal ?? 0);
-    return new FinishedCommand(result.exec.id, exit, result.stdout, result.stderr);
+    const options = { cwd, env, timeoutMs, signal, user: sudo ? "root" : undefined };
+    if (how.detached) return new RunningCommand(await this.start(argv, options));
+    return FinishedCommand.of(await this.run(argv, options));
+  }
+
+  /** One that runCommand() has started, from anywhere. */
+  async getCommand(cmdId: string): Promise<RunningCommand> {
+    return new RunningCommand(await this.exec(cmdId));
   }
 
   async writeFile(path: string, data: Source, options: WriteOptions = {}): Promise<void> {
-    await this.open();
     await this.files.write(path, data, { parents: true, ...options });
   }
 
@@ -309,8 +317,7 @@ export class Sandbox {
     for (const { path, content, mode } of files) await this.writeFile(path, content, { mode });
   }
 
-  async readFile(path: string): Promise<Uint8Array> {
-    await this.open();
+  readFile(path: string): Promise<Uint8Array> {
     return this.files.read(path);
   }
 

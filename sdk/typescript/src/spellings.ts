@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Options as programs written for other sandboxes spell them, turned into cloche's own. Only words are translated here, and
- * where both are given cloche's own word wins.
+ * Options and commands as programs written for other sandboxes spell them, turned into cloche's own. Only words are translated
+ * here, and where both are given cloche's own word wins.
  */
+import { type CallOptions, type Exec, type ExecResult, codeOf } from "./exec.js";
 import type { SandboxOptions } from "./options.js";
 
 /** Accepted besides the fields of SandboxOptions. */
@@ -44,9 +45,13 @@ export interface CommandParams {
   cwd?: string;
   env?: Record<string, string>;
   sudo?: boolean;
+  /** Resolves as soon as it runs. */
+  detached?: boolean;
   timeoutMs?: number;
   signal?: AbortSignal;
 }
+
+type Which = "stdout" | "stderr" | "both";
 
 /** A finished command whose output is asked for by calls. */
 export class FinishedCommand {
@@ -57,13 +62,66 @@ export class FinishedCommand {
     private readonly err: string,
   ) {}
 
+  static of(done: ExecResult): FinishedCommand {
+    return new FinishedCommand(done.exec.id, codeOf(done.exec), done.stdout, done.stderr);
+  }
+
   async stdout(): Promise<string> {
     return this.out;
   }
   async stderr(): Promise<string> {
     return this.err;
   }
-  async output(which: "stdout" | "stderr" | "both" = "both"): Promise<string> {
+  async output(which: Which = "both"): Promise<string> {
     return which === "stdout" ? this.out : which === "stderr" ? this.err : this.out + this.err;
+  }
+}
+
+/** A command that goes on by itself; `exec` is the same in cloche's own words. */
+export class RunningCommand {
+  constructor(readonly exec: Exec) {}
+
+  get cmdId(): string {
+    return this.exec.id;
+  }
+  /** null until wait() has resolved. */
+  get exitCode(): number | null {
+    return this.exec.info.isOver ? codeOf(this.exec.info) : null;
+  }
+
+  /** What it prints, from its start on and until it ends. */
+  async *logs(options: CallOptions = {}): AsyncGenerator<{ stream: "stdout" | "stderr"; data: string }> {
+    const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+    for await (const { type, data } of this.exec.output(options))
+      if (type === "stdout" || type === "stderr") yield { stream: type, data: decoders[type].decode(data, { stream: true }) };
+  }
+
+  async wait(options: CallOptions = {}): Promise<FinishedCommand> {
+    const { stdout, stderr } = await this.printed(options);
+    return new FinishedCommand(this.cmdId, codeOf(await this.exec.wait(options)), stdout, stderr);
+  }
+
+  /** To all that it started; SIGTERM without a name. */
+  async kill(signal: string | number = "SIGTERM"): Promise<void> {
+    await this.exec.signal(typeof signal === "string" ? signal.replace(/^SIG/, "") : signal, { tree: true });
+  }
+
+  async stdout(options: CallOptions = {}): Promise<string> {
+    return (await this.printed(options)).stdout;
+  }
+  async stderr(options: CallOptions = {}): Promise<string> {
+    return (await this.printed(options)).stderr;
+  }
+  async output(which: Which = "both", options: CallOptions = {}): Promise<string> {
+    return (await this.printed(options))[which];
+  }
+
+  private async printed(options: CallOptions) {
+    const all = { stdout: "", stderr: "", both: "" };
+    for await (const { stream, data } of this.logs(options)) {
+      all[stream] += data;
+      all.both += data;
+    }
+    return all;
   }
 }

@@ -41,6 +41,16 @@ describe("a sandbox", () => {
     assert.equal((await late.refresh()).ended.cause, "deleted");
   });
 
+  test("is made by the first call to its files, interpreters or execs, too, and once", async () => {
+    const late = new Sandbox({ client });
+    const [entry, contexts] = await Promise.all([late.files.write("a", "b"), late.contexts.list(), late.fs.mkdir("c")]);
+    assert.deepEqual([entry.size, Array.isArray(contexts), await late.fs.readFile("a", "utf8")], [1, true, "b"]);
+    await late.close();
+    const later = new Sandbox({ client });
+    await assert.rejects(later.exec("ex_none"), cloche.NotFound);
+    await later.close();
+  });
+
   test("is one for all who ask for a name, and tells who made it", async () => {
     const name = `ts-${randomBytes(4).toString("hex")}`;
     const calls = [];
@@ -82,6 +92,15 @@ describe("a sandbox", () => {
     assert.deepEqual([result.exitCode, await result.stdout(), await result.stderr()], [3, "to stdout\n", "to stderr\n"]);
     const { stdout, exitCode } = await other.exec({ cmd: ["echo", "$HOME"], timeoutMs: 15_000 });
     assert.deepEqual([stdout, exitCode], ["$HOME\n", 0]);
+    const running = await other.runCommand({ cmd: "sh", args: ["-c", "id -u; echo $A >&2; exec sleep 7654"], env: { A: "b" }, sudo: true, detached: true });
+    assert.equal(running.exitCode, null);
+    const logs = running.logs();
+    const first = [(await logs.next()).value, (await logs.next()).value];
+    assert.deepEqual([...first].sort((a, b) => (a.stream < b.stream ? 1 : -1)), [{ stream: "stdout", data: "0\n" }, { stream: "stderr", data: "b\n" }]);
+    const again = await other.getCommand(running.cmdId);
+    await again.kill();
+    const finished = await running.wait();
+    assert.deepEqual([finished.exitCode, running.exitCode, await finished.stdout(), await again.output()], [143, 143, "0\n", first.map((l) => l.data).join("")]);
     await other.stop();
     await other.delete();
   });
