@@ -3,6 +3,7 @@
 #include "store/events.h"
 
 #include "store/inside.h"
+#include "store/statement.h"
 
 #include <assert.h>
 #include <string.h>
@@ -88,16 +89,6 @@ static int run(struct store_events *se, enum statement which, struct err *err)
 	(void)sqlite3_reset(stmt);
 	(void)sqlite3_clear_bindings(stmt);
 	return r;
-}
-
-static void bind_u64(sqlite3_stmt *stmt, int at, uint64_t number)
-{
-	(void)sqlite3_bind_int64(stmt, at, (sqlite3_int64)number);
-}
-
-static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
-{
-	(void)sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
 }
 
 static void bind_hash(sqlite3_stmt *stmt, int at, const unsigned char hash[EVENT_HASH_SIZE])

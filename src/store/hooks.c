@@ -2,6 +2,7 @@
 #include "store/hooks.h"
 
 #include "store/inside.h"
+#include "store/statement.h"
 
 #include <assert.h>
 
@@ -68,11 +69,6 @@ static int run(struct store_hooks *sh, enum statement which, struct err *err)
 	(void)sqlite3_reset(stmt);
 	(void)sqlite3_clear_bindings(stmt);
 	return r;
-}
-
-static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
-{
-	(void)sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
 }
 
 int store_hooks_add(struct store_hooks *sh, const struct hook_row *row, struct err *err)

@@ -2,48 +2,18 @@
 #include "store/snapshots.h"
 
 #include "store/inside.h"
+#include "store/statement.h"
 
-static int failed(sqlite3 *db, int code, struct err *err)
-{
-	return err_set(err, code == SQLITE_FULL ? ERR_DISK_FULL : ERR_INTERNAL,
-	               code == SQLITE_FULL ? ENOSPC : EIO,
-	               "the host's database cannot record snapshots (%s)", sqlite3_errmsg(db));
-}
-
-static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
-{
-	sqlite3_stmt *stmt = NULL;
-
-	(void)sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
-	return stmt;
-}
-
-static int finish(sqlite3 *db, sqlite3_stmt *stmt, struct err *err)
-{
-	int code = stmt ? sqlite3_step(stmt) : sqlite3_errcode(db);
-	int r = code == SQLITE_DONE ? 0 : failed(db, code, err);
-
-	(void)sqlite3_finalize(stmt);
-	return r;
-}
-
-static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
-{
-	(void)sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
-}
-
-static void bind_u64(sqlite3_stmt *stmt, int at, uint64_t value)
-{
-	(void)sqlite3_bind_int64(stmt, at, (sqlite3_int64)value);
-}
+#define WHAT "snapshots"
 
 int store_put_snapshot(struct store *st, const struct snapshot_row *row, struct err *err)
 {
 	sqlite3 *db = store_db(st);
-	sqlite3_stmt *stmt = prepare(db, "INSERT OR REPLACE INTO snapshots (id, project_id, name, "
-	                                 "source_id, parent_id, generation, created_us, "
-	                                 "expires_us, json) "
-	                                 "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
+	sqlite3_stmt *stmt =
+		statement_new(db, "INSERT OR REPLACE INTO snapshots (id, project_id, name, "
+	                          "source_id, parent_id, generation, created_us, "
+	                          "expires_us, json) "
+	                          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
 	int r;
 
 	(void)sqlite3_exec(db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
@@ -56,7 +26,7 @@ int store_put_snapshot(struct store *st, const struct snapshot_row *row, struct 
 	bind_u64(stmt, 7, row->created_us);
 	bind_u64(stmt, 8, row->expires_us);
 	bind_text(stmt, 9, row->json);
-	r = finish(db, stmt, err);
+	r = statement_run(db, stmt, WHAT, err);
 	(void)sqlite3_exec(db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
 	return r;
 }
@@ -64,19 +34,20 @@ int store_put_snapshot(struct store *st, const struct snapshot_row *row, struct 
 int store_delete_snapshot(struct store *st, const char *id, struct err *err)
 {
 	sqlite3 *db = store_db(st);
-	sqlite3_stmt *stmt = prepare(db, "DELETE FROM snapshots WHERE id = ?1");
+	sqlite3_stmt *stmt = statement_new(db, "DELETE FROM snapshots WHERE id = ?1");
 
 	bind_text(stmt, 1, id);
-	return finish(db, stmt, err);
+	return statement_run(db, stmt, WHAT, err);
 }
 
 int store_each_snapshot(struct store *st, int (*fn)(const struct snapshot_row *row, void *arg),
                         void *arg, struct err *err)
 {
 	sqlite3 *db = store_db(st);
-	sqlite3_stmt *stmt = prepare(db, "SELECT id, project_id, name, source_id, parent_id, json, "
-	                                 "generation, created_us, expires_us FROM snapshots "
-	                                 "ORDER BY created_us, id");
+	sqlite3_stmt *stmt =
+		statement_new(db, "SELECT id, project_id, name, source_id, parent_id, json, "
+	                          "generation, created_us, expires_us FROM snapshots "
+	                          "ORDER BY created_us, id");
 	int code = stmt ? SQLITE_ROW : sqlite3_errcode(db), r = 0;
 
 	while (stmt && r >= 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
@@ -97,5 +68,5 @@ int store_each_snapshot(struct store *st, int (*fn)(const struct snapshot_row *r
 	(void)sqlite3_finalize(stmt);
 	if (r < 0)
 		return r;
-	return code == SQLITE_DONE ? 0 : failed(db, code, err);
+	return code == SQLITE_DONE ? 0 : statement_failed(db, code, WHAT, err);
 }

@@ -13,6 +13,7 @@
 
 #include "store/inside.h"
 #include "store/migrate.h"
+#include "store/statement.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -228,17 +229,6 @@ bool store_is_new(const struct store *st)
 uint64_t store_number(const struct store *st)
 {
 	return st->number;
-}
-
-/* Binding cannot fail but for no memory, which the step then reports as a missing value. */
-static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
-{
-	(void)sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
-}
-
-static void bind_u64(sqlite3_stmt *stmt, int at, uint64_t number)
-{
-	(void)sqlite3_bind_int64(stmt, at, (sqlite3_int64)number);
 }
 
 static int run(struct store *st, enum statement which, const char *id, struct err *err)

@@ -7,6 +7,7 @@
 #include "store/usage.h"
 
 #include "store/inside.h"
+#include "store/statement.h"
 
 #include <assert.h>
 #include <string.h>
@@ -187,16 +188,6 @@ int store_usage_end(struct store_usage *su, int r, struct err *err)
 		(void)!set_sync(su, false, NULL);
 	su->is_synced = false;
 	return r;
-}
-
-static void bind_text(sqlite3_stmt *stmt, int at, const char *text)
-{
-	(void)sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
-}
-
-static void bind_u64(sqlite3_stmt *stmt, int at, uint64_t number)
-{
-	(void)sqlite3_bind_int64(stmt, at, (sqlite3_int64)MIN(number, (uint64_t)INT64_MAX));
 }
 
 static void bind_usage(sqlite3_stmt *stmt, const struct usage *u)
