@@ -4,88 +4,54 @@
 
 #include "api/find.h"
 #include "api/handlers.h"
+#include "api/inflow.h"
 #include "api/reply.h"
 #include "sandbox/snapshot.h"
 
-#define HELD_BYTES_MAX (1024 * 1024) /* more than the server hands over at once */
+static size_t write_import(void *into, const void *data, size_t len)
+{
+	return snapshot_import_write(into, data, len);
+}
 
-struct arrival {
-	struct http_req *req;
-	struct snapshot_import *import; /* NULL: it has ended */
-	struct buf held;
-	bool is_whole;
-};
+static void finish_import(void *into)
+{
+	snapshot_import_finish(into);
+}
+
+static void leave_import(void *into)
+{
+	snapshot_import_leave(into);
+}
+
+static const struct inflow_ops into_import = {write_import, finish_import, leave_import};
 
 static void on_client_done(struct http_req *req, bool whole, void *arg)
 {
-	struct arrival *a = arg;
+	struct inflow *in = arg;
 
 	(void)req;
 	(void)whole;
-	if (a->import)
-		snapshot_import_leave(a->import);
-	buf_done(&a->held);
-	free(a);
-}
-
-static void push(struct arrival *a)
-{
-	while (a->held.len > 0) {
-		size_t n = snapshot_import_write(a->import, a->held.data, a->held.len);
-
-		if (n == 0)
-			return; /* on_room goes on, or on_end tells why not */
-		buf_consume(&a->held, n);
-	}
-	if (a->is_whole)
-		snapshot_import_finish(a->import);
-	else
-		http_body_pause(a->req, false);
-}
-
-static void on_body(struct http_req *req, const char *data, size_t len, void *arg)
-{
-	struct arrival *a = arg;
-	struct err err;
-
-	if (!a->import)
-		return; /* it ended early, and that was answered */
-	if (!data) {
-		a->is_whole = true;
-		if (a->held.len == 0)
-			snapshot_import_finish(a->import);
-		return;
-	}
-	if (buf_append(&a->held, data, len) < 0) {
-		(void)err_set(&err, ERR_INTERNAL, 0, "the body came in too large a stretch");
-		snapshot_import_leave(take_ptr(a->import));
-		http_reply_err(req, &err);
-		return;
-	}
-	http_body_pause(req, true);
-	push(a);
+	inflow_done(in);
+	free(in);
 }
 
 static void on_room(void *arg)
 {
-	struct arrival *a = arg;
-
-	if (a->import && (a->held.len > 0 || !a->is_whole))
-		push(a);
+	inflow_go_on(arg);
 }
 
 static void on_end(struct snapshot *sn, const struct err *err, void *arg)
 {
-	struct arrival *a = arg;
+	struct inflow *in = arg;
 	struct reply reply;
 
-	a->import = NULL;
+	in->into = NULL;
 	if (err) {
-		http_reply_err(a->req, err);
+		http_reply_err(in->req, err);
 		return;
 	}
 	snapshot_to_json(sn, reply_begin_bare(&reply), NULL);
-	reply_send_late(&reply, a->req, 201);
+	reply_send_late(&reply, in->req, 201);
 }
 
 int import_snapshot(struct http_req *req, struct err *err)
@@ -95,19 +61,21 @@ int import_snapshot(struct http_req *req, struct err *err)
 	const struct snapshot_import_spec spec = {.project_id = caller_project(req),
 	                                          .key_id = key_id(http_user(req)),
 	                                          .name = http_param(req, "snapshot")};
-	struct arrival *a;
+	struct snapshot_import *import;
+	struct inflow *in;
 	int r = no_query(req, err);
 
 	if (r < 0)
 		return r;
-	a = xnew0(struct arrival);
-	*a = (struct arrival){.req = req, .held = BUF_INIT(HELD_BYTES_MAX)};
-	r = snapshot_import_start(api->builds, &spec, &ops, a, &a->import, err);
+	in = xnew0(struct inflow);
+	*in = (struct inflow)INFLOW_INIT(req, &into_import);
+	r = snapshot_import_start(api->builds, &spec, &ops, in, &import, err);
 	if (r < 0) {
-		free(a);
+		free(in);
 		return r;
 	}
-	http_on_done(req, on_client_done, a);
-	http_on_body(req, on_body, a);
+	in->into = import;
+	http_on_done(req, on_client_done, in);
+	inflow_go_on(in);
 	return 0;
 }

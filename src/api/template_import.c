@@ -6,6 +6,7 @@
  */
 #include "api/find.h"
 #include "api/handlers.h"
+#include "api/inflow.h"
 #include "api/reply.h"
 #include "api/templates.h"
 #include "build/import.h"
@@ -13,16 +14,13 @@
 
 #include <string.h>
 
-#define HELD_BYTES_MAX (1024 * 1024) /* more than the server hands over at once */
-#define REF_MAX        256
-#define PROGRESS_US    UINT64_C(200000)
-#define KEEPALIVE_US   (15 * UINT64_C(1000000))
+#define REF_MAX      256
+#define PROGRESS_US  UINT64_C(200000)
+#define KEEPALIVE_US (15 * UINT64_C(1000000))
 
 struct arrival {
 	struct http_req *req;
-	struct import *import; /* NULL: it has ended */
-	struct buf held;       /* input that the sandbox had no room for */
-	bool is_reading, is_whole;
+	struct inflow in; /* into the import */
 	enum event_format format;
 	bool is_streaming;
 	enum import_phase told; /* last, and when */
@@ -30,68 +28,39 @@ struct arrival {
 	struct loop_timer *tick;
 };
 
+static size_t write_import(void *into, const void *data, size_t len)
+{
+	return import_write(into, data, len);
+}
+
+static void finish_import(void *into)
+{
+	import_finish(into);
+}
+
+static void leave_import(void *into)
+{
+	import_leave(into);
+}
+
+static const struct inflow_ops into_import = {write_import, finish_import, leave_import};
+
 static void on_client_done(struct http_req *req, bool whole, void *arg)
 {
 	struct arrival *a = arg;
 
 	(void)req;
 	(void)whole;
-	if (a->import)
-		import_leave(a->import);
+	inflow_done(&a->in);
 	loop_timer_free(a->tick);
-	buf_done(&a->held);
 	free(a);
-}
-
-static void push_held(struct arrival *a)
-{
-	size_t n;
-
-	while (a->held.len > 0) {
-		n = import_write(a->import, a->held.data, a->held.len);
-		if (n == 0)
-			return; /* on_room goes on, or on_end tells why not */
-		buf_consume(&a->held, n);
-	}
-	if (a->is_whole)
-		import_finish(a->import);
-	else
-		http_body_pause(a->req, false);
-}
-
-static void on_body(struct http_req *req, const char *data, size_t len, void *arg)
-{
-	struct arrival *a = arg;
-	struct err err;
-
-	if (!a->import)
-		return; /* it ended early, and that was answered */
-	if (!data) {
-		a->is_whole = true;
-		if (a->held.len == 0)
-			import_finish(a->import);
-		return;
-	}
-	if (buf_append(&a->held, data, len) < 0) {
-		(void)err_set(&err, ERR_INTERNAL, 0, "the body came in too large a stretch");
-		import_leave(take_ptr(a->import));
-		http_reply_err(req, &err);
-		return;
-	}
-	http_body_pause(req, true);
-	push_held(a);
 }
 
 static void on_room(void *arg)
 {
 	struct arrival *a = arg;
 
-	if (!a->is_reading) {
-		a->is_reading = true;
-		http_on_body(a->req, on_body, a);
-	} else if (a->held.len > 0) {
-		push_held(a);
-	}
+	inflow_go_on(&a->in);
 }
 
 static void send_event(struct arrival *a, const char *type, struct buf *json)
@@ -162,7 +131,7 @@ static void on_end(struct template *t, const struct err *err, void *arg)
 	struct arrival *a = arg;
 	struct reply reply;
 
-	a->import = NULL;
+	a->in.into = NULL;
 	if (a->is_streaming) {
 		send_end(a, t, err);
 	} else if (err) {
@@ -207,6 +176,7 @@ int import_template(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct import_spec spec;
+	struct import *import;
 	struct arrival *a;
 	int r = read_query(req, &spec, err);
 
@@ -214,12 +184,13 @@ int import_template(struct http_req *req, struct err *err)
 		return r;
 	a = xnew0(struct arrival);
 	*a = (struct arrival){
-		.req = req, .held = BUF_INIT(HELD_BYTES_MAX), .format = event_format_of(req)};
-	r = import_start(api->builds, &spec, &ops, a, &a->import, err);
+		.req = req, .in = INFLOW_INIT(req, &into_import), .format = event_format_of(req)};
+	r = import_start(api->builds, &spec, &ops, a, &import, err);
 	if (r < 0) {
 		free(a);
 		return r;
 	}
+	a->in.into = import;
 	a->tick = loop_timer_new(http_loop(req), on_tick, a);
 	http_on_done(req, on_client_done, a);
 	return 0;
