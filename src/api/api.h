@@ -13,6 +13,7 @@
 #include "preview/preview.h"
 #include "sandbox/fleet.h"
 #include "tenant/key.h"
+#include "tenant/login.h"
 #include "tenant/meter.h"
 #include "tenant/price.h"
 
@@ -35,6 +36,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct loop *loop;
 	struct fleet *fleet;
 	struct keyring *keyring;
+	struct logins *logins;
 	struct meters *meters;
 	struct quota *quota;
 	struct prices prices;
@@ -66,4 +68,6 @@ const struct http_route *api_routes(size_t *ret_n);
 /* Finds the caller's key, which becomes http_user(), and holds its scope against the route's
  * access. */
 int api_authorize(struct http_req *req, struct err *err);
+/* Turns away who had no good key or link, and counts it: 401, or 429 when it was too often. */
+int api_refuse(struct http_req *req, struct err *err, const char *why);
 int api_divert(struct http_req *req, struct err *err); /* to what sandboxes serve */

@@ -9,6 +9,7 @@
  */
 #include "api/api.h"
 #include "api/handlers.h"
+#include "api/login.h"
 
 #include "base/log.h"
 
@@ -69,7 +70,7 @@ static void tell_refused(struct http_req *req, const char *why)
 	event_log_set_origin(api->events, NULL, NULL);
 }
 
-static int refuse(struct http_req *req, struct err *err, const char *why)
+int api_refuse(struct http_req *req, struct err *err, const char *why)
 {
 	if (count_failure(http_app_arg(req), req)) {
 		http_reply_header(req, "Retry-After", "60");
@@ -99,9 +100,9 @@ static int read_secret(struct http_req *req, const char **ret, struct err *err)
 	const char *plain = http_header(req, "X-API-Key");
 
 	if (bearer && plain)
-		return refuse(req, err, "a key came in two headers, one is enough");
+		return api_refuse(req, err, "a key came in two headers, one is enough");
 	if (bearer && strncasecmp(bearer, "Bearer ", 7) != 0)
-		return refuse(req, err, "the Authorization header must be 'Bearer KEY'");
+		return api_refuse(req, err, "the Authorization header must be 'Bearer KEY'");
 	*ret = bearer ? bearer + 7 : plain;
 	return 0;
 }
@@ -126,7 +127,7 @@ static int find_key(struct http_req *req, const struct key **ret, struct err *er
 	int r;
 
 	if (has_key_in_query(req))
-		return refuse(req, err, "a key in the query string is not accepted");
+		return api_refuse(req, err, "a key in the query string is not accepted");
 	r = read_secret(req, &secret, err);
 	if (r < 0)
 		return r;
@@ -134,10 +135,12 @@ static int find_key(struct http_req *req, const struct key **ret, struct err *er
 		*ret = keyring_check(api->keyring, secret);
 	else if (is_trusted_peer(req))
 		*ret = keyring_root(api->keyring);
+	else
+		*ret = login_of(req);
 	if (!*ret && secret)
-		return refuse(req, err, "this key is unknown, malformed or revoked");
+		return api_refuse(req, err, "this key is unknown, malformed or revoked");
 	if (!*ret && !is_open(api, route))
-		return refuse(req, err, "this call needs an API key");
+		return api_refuse(req, err, "this call needs an API key");
 	return 0;
 }
 

@@ -6,6 +6,12 @@
 /* health.c */
 int get_health(struct http_req *req, struct err *err);
 
+/* login.c */
+int get_login(struct http_req *req, struct err *err);
+int create_login(struct http_req *req, struct err *err);
+int delete_login(struct http_req *req, struct err *err);
+int create_login_link(struct http_req *req, struct err *err);
+
 /* sandboxes.c */
 int create_sandbox(struct http_req *req, struct err *err);
 int list_sandboxes(struct http_req *req, struct err *err);

@@ -20,6 +20,11 @@
 static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/health",       get_health,       HTTP_BODY_NONE,   0},
 
+	{HTTP_GET,    "/v1/login",        get_login,        HTTP_BODY_NONE,   0},
+	{HTTP_POST,   "/v1/login",        create_login,     HTTP_BODY_JSON,   0},
+	{HTTP_DELETE, "/v1/login",        delete_login,     HTTP_BODY_NONE,   0},
+	{HTTP_POST,   "/v1/login/links",  create_login_link, HTTP_BODY_NONE,  SCOPE_READ},
+
 	{HTTP_POST,   "/v1/sandboxes",    create_sandbox,   HTTP_BODY_JSON,   SCOPE_WRITE},
 	{HTTP_GET,    "/v1/sandboxes",    list_sandboxes,   HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    SANDBOX,            get_sandbox,      HTTP_BODY_NONE,   SCOPE_READ},

@@ -24,6 +24,7 @@
 #include "http/target.h"
 #include "http/tls.h"
 #include "mcp/mcp.h"
+#include "pages/pages.h"
 #include "sandbox/image.h"
 #include "sandbox/network.h"
 #include "wall/client.h"
@@ -50,6 +51,7 @@ struct gateway {
 	struct store *store;
 	struct event_log *events;
 	struct keyring *keyring;
+	struct logins *logins;
 	struct meters *meters;
 	struct quota *quota;
 	char boot_id[40]; /* of the running kernel */
@@ -179,9 +181,17 @@ static void collect_routes(struct gateway *g)
 	g->api.n_routes = g->n_routes;
 }
 
+/* What sandboxes serve under names of their own comes first: there every path is theirs. */
+static int divert(struct http_req *req, struct err *err)
+{
+	int r = compat_divert(req, err);
+
+	return r != 0 ? r : pages_divert(req, err);
+}
+
 static int listen_all(struct gateway *g, struct err *err)
 {
-	struct http_app app = {.divert = compat_divert,
+	struct http_app app = {.divert = divert,
 	                       .fail = compat_fail,
 	                       .authorize = compat_authorize,
 	                       .enter = access_enter,
@@ -434,6 +444,8 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	if (r == 0)
 		r = keyring_ensure_admin_fd(g->keyring, fds->key, err);
 	if (r == 0)
+		r = logins_open(g->store, g->keyring, &g->logins, err);
+	if (r == 0)
 		r = meters_open(g->store, g->boot_id, &g->meters, err);
 	if (r == 0)
 		r = open_quota(g, err);
@@ -450,6 +462,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	g->api = (struct api){.loop = g->loop,
 	                      .fleet = g->fleet,
 	                      .keyring = g->keyring,
+	                      .logins = g->logins,
 	                      .meters = g->meters,
 	                      .quota = g->quota,
 	                      .prices = g->site->config->prices,
@@ -513,6 +526,7 @@ static void take_down(struct gateway *g)
 	wall_client_free(g->wall);
 	meters_close(g->meters);
 	quota_close(g->quota);
+	logins_free(g->logins);
 	if (g->keyring)
 		keyring_free(g->keyring);
 	outgoing_close(&g->outgoing);

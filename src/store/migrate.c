@@ -20,6 +20,7 @@ static const char *const steps[] = {
 	store_schema_builds,
 	store_schema_snapshots,
 	store_schema_faces,
+	store_schema_logins,
 };
 /* clang-format on */
 

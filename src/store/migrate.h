@@ -20,5 +20,6 @@ extern const char store_schema_templates[];
 extern const char store_schema_builds[];
 extern const char store_schema_snapshots[];
 extern const char store_schema_faces[];
+extern const char store_schema_logins[];
 
 must_check int migrate(sqlite3 *db, const char *path, struct err *err);

@@ -18,7 +18,7 @@ LEAST = {  # bodies that a reader accepts, so that what comes after it is reache
     "create_exec": {"argv": ["true"]}, "signal_exec": {"signal": 9}, "resize_exec": {"rows": 1, "cols": 1}, "update_sandbox": {"tags": {}},
     "make_directory": {"path": "a"}, "move_file": {"path": "a", "to": "b"}, "copy_file": {"path": "a", "to": "b"},
     "chmod_file": {"path": "a", "mode": "0600"}, "chown_file": {"path": "a", "owner": "user"}, "make_symlink": {"path": "a", "target": "b"},
-    "set_project_quota": {}, "set_key_quota": {}, "create_key": {"name": "a"}, "create_project": {"name": "a"}, "run": {"command": "true"}, "create_sandbox": {},
+    "set_project_quota": {}, "set_key_quota": {}, "create_key": {"name": "a"}, "create_login": {"key": "nobody"}, "create_project": {"name": "a"}, "run": {"command": "true"}, "create_sandbox": {},
     "run_code": {"code": "1"}, "create_context": {}, "create_port": {"port": 3000}, "extend_sandbox": {"ms": 1}, "pause_sandbox": {}, "resume_sandbox": {}, "set_network": {"policy": "deny-all"}, "allow_network": {"host": "example.com"}, "explain_network": {"url": "https://example.com/"}, "update_webhook": {"types": "policy"}, "create_template": {"from": "nobody", "name": "t"}, "create_build": {"recipe": 'name = "t"\nfrom = "nobody"\n'}, "create_webhook": {"url": "https://example.com/", "types": "policy"},
     "create_snapshot": {}, "update_snapshot": {}, "fork_sandbox": {"memory": False}, "roll_back_sandbox": {"snapshot": "nobody"}, "apply_changes": {"from": "nobody"},
 }
@@ -47,7 +47,7 @@ def test_an_unknown_query_parameter_is_named(api, box, name):
     assert error(api(name, id=box.id, query=query, body=body_of(name))) == (400, "invalid_field", "no_such")
 
 
-@pytest.mark.parametrize("name", [n for n in ALL if n != "get_health"])
+@pytest.mark.parametrize("name", [n for n in ALL if OPERATIONS[n].scope])
 def test_without_a_key_nobody_gets_in(api, name):
     status, code, _ = error(api(name, body=body_of(name), key=""))
     assert (status, code) in ((401, "unauthenticated"), (429, "limit_exceeded"))

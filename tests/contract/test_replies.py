@@ -675,6 +675,28 @@ def set_key_quota(api, box):
     api("revoke_key", key_id=made)
 
 
+def get_login(api, box):
+    _, told = api("get_login")
+    assert (told["key"]["name"], told["project"]["name"], told["is_host_admin"], told["expires_us"]) == ("admin", "default", True, None)
+    assert api("get_login", key="")[1] == {"key": None}
+
+
+def create_login(api, box):
+    assert api("create_login", body={"key": api.daemon.key}, key="")[1]["expires_us"] > 0
+    assert api("create_login", body={"key": "clo_" + "0" * 40}, key="")[0] in (401, 429)
+    assert api("create_login", body={})[0] == 400
+
+
+def delete_login(api, box):
+    assert api("delete_login", key="")[1] == {"key": None}
+
+
+def create_login_link(api, box):
+    _, made = api("create_login_link")
+    assert api("create_login", body={"link": made["link"]}, key="")[1]["key"]["name"] == "admin"
+    assert api("create_login", body={"link": made["link"]}, key="")[0] in (401, 429)
+
+
 def list_keys(api, box):
     assert api("list_keys", query="project=default")[1]["keys"]
 

@@ -15,7 +15,8 @@ ROUTES = [
     (method.upper(), path, op)
     for path, item in API["paths"].items() for method, op in item.items() if method in METHODS
 ]
-PRIVATE = [(m, p) for m, p, op in ROUTES if p != "/v1/health"]
+OPEN = ("/v1/health", "/v1/login")
+PRIVATE = [(m, p) for m, p, op in ROUTES if p not in OPEN]
 ADMIN = ("/v1/keys", "/v1/projects")
 KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "webhook_id": "wh", "template": "tpl",
          "build_id": "bld", "snapshot": "sn"}
@@ -25,6 +26,8 @@ UNKNOWN = {"{%s}" % name: f"{kind}_" + "a" * 26 for name, kind in KINDS.items()}
 def scope_of(method, path):
     if path.startswith(ADMIN):
         return "admin"
+    if path == "/v1/login/links":
+        return "read"  # it hands on what the key may do, and no more
     return "read" if method == "GET" and not path.endswith("/attach") else "write"
 
 

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Every page of the dashboard is one document, which looks at its own path (web/src/routes.ts);
+ * all else that it needs has its content's hash in the name, and may be kept for ever.
+ *
+ * Some paths are those of another product's API as well (/sandboxes, /templates): there a page is
+ * for who asks for HTML and brings no key, which is what a browser does and no such client.
+ *
+ * The policy that goes with the document is the second of two walls around what sandboxes say. The
+ * first is that the program never makes markup of a text (web/src/ui/el.ts).
+ */
+#include "pages/pages.h"
+
+#include "http/parse.h"
+
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+#define INDEX "/index.html"
+#define POLICY                                                                                     \
+	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "    \
+	"connect-src 'self'; font-src 'self'; frame-ancestors 'none'; base-uri 'none'; "           \
+	"form-action 'self'; require-trusted-types-for 'script'"
+
+/* Below these may be one part more. */
+static const char *const parents[] = {"/sandboxes/"};
+static const char *const singles[] = {"/sandboxes", "/templates", "/usage", "/keys",
+                                      "/events",    "/host",      "/login"};
+
+static const struct page_file *find_file(const char *path)
+{
+	for (size_t i = 0; i < n_page_files; i++)
+		if (strcmp(page_files[i].path, path) == 0)
+			return &page_files[i];
+	return NULL;
+}
+
+static bool is_page(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(singles); i++)
+		if (strcmp(singles[i], path) == 0)
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(parents); i++) {
+		size_t len = strlen(parents[i]);
+
+		if (strncmp(parents[i], path, len) == 0 && path[len] && !strchr(path + len, '/'))
+			return true;
+	}
+	return false;
+}
+
+static bool wants_page(const struct http_req *req)
+{
+	const char *accept = http_header(req, "Accept");
+
+	return accept && strstr(accept, "text/html") && !http_header(req, "Authorization") &&
+	       !http_header(req, "X-API-Key");
+}
+
+/* "gzip" as a word of its own, and not with a weight of nothing. */
+static bool takes_gzip(const struct http_req *req)
+{
+	const char *accept = http_header(req, "Accept-Encoding");
+
+	for (const char *p = accept; p && *p; p += strcspn(p, ","), p += *p == ',') {
+		size_t len;
+
+		p += strspn(p, " \t");
+		len = strcspn(p, " \t;,");
+		if (len == 4 && strncasecmp(p, "gzip", 4) == 0)
+			return strncmp(p + len, ";q=0", 4) != 0 || p[len + 4] == '.';
+	}
+	return false;
+}
+
+/* For who cannot do it itself. */
+static int unpack(const struct page_file *f, unsigned char *to)
+{
+	z_stream z = {.next_in = unconst(f->gzip),
+	              .avail_in = (uInt)f->gzip_len,
+	              .next_out = to,
+	              .avail_out = (uInt)f->len};
+	int r;
+
+	if (inflateInit2(&z, 15 + 16) != Z_OK)
+		return -ENOMEM;
+	r = inflate(&z, Z_FINISH);
+	(void)inflateEnd(&z);
+	return r == Z_STREAM_END && z.avail_out == 0 ? 0 : -EIO;
+}
+
+static int send_file(struct http_req *req, const struct page_file *f, struct err *err)
+{
+	bool is_document = strcmp(f->path, INDEX) == 0;
+	auto_free unsigned char *plain = NULL;
+
+	http_reply_header(req, "Cache-Control",
+	                  is_document ? "no-cache" : "public, max-age=31536000, immutable");
+	http_reply_header(req, "Vary", "Accept, Accept-Encoding");
+	http_reply_header(req, "Referrer-Policy", "no-referrer");
+	http_reply_header(req, "Cross-Origin-Resource-Policy", "same-origin");
+	http_reply_header(req, "Cross-Origin-Opener-Policy", "same-origin");
+	http_reply_header(req, "Content-Security-Policy", POLICY);
+	if (takes_gzip(req)) {
+		http_reply_header(req, "Content-Encoding", "gzip");
+		http_reply(req, 200, f->type, f->gzip, f->gzip_len);
+		return 1;
+	}
+	plain = xcalloc(1, f->len + 1);
+	if (unpack(f, plain) < 0)
+		return err_set(err, ERR_INTERNAL, 0, "a file of the dashboard is not whole");
+	http_reply(req, 200, f->type, plain, f->len);
+	return 1;
+}
+
+int pages_divert(struct http_req *req, struct err *err)
+{
+	const char *target = http_req_head(req)->target;
+	auto_free char *path = NULL;
+	const struct page_file *f;
+	int r;
+
+	if (http_req_method(req) != HTTP_GET && http_req_method(req) != HTTP_HEAD)
+		return 0;
+	path = xstrndup(target, strcspn(target, "?"));
+	f = strncmp(path, "/assets/", 8) == 0 || strcmp(path, "/favicon.ico") == 0 ? find_file(path)
+	                                                                           : NULL;
+	if (strcmp(path, "/") == 0 || (is_page(path) && wants_page(req)))
+		f = find_file(INDEX);
+	if (!f)
+		return 0;
+	r = http_check_host(req, err);
+	return r < 0 ? r : send_file(req, f, err);
+}

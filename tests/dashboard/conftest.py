@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the dashboard's suite: one Chromium for all of it, and pages that must neither ask anybody but the daemon, nor be
+refused anything by their own policy, nor say an error."""
+
+import contextlib
+import os
+import shutil
+
+import pytest
+from harness.daemon import BUILD
+from playwright.sync_api import sync_playwright
+
+SHOTS = BUILD / "dashboard"
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 860}
+# Whatever is waited for is there at once on a quiet machine.
+PATIENCE_MS = 30_000
+FLAGS = [
+    "--no-sandbox",  # its own: it runs as root here, and sees nothing but our tests' pages
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-proxy-server",
+]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    os.environ.setdefault("DBUS_SESSION_BUS_ADDRESS", "disabled:")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Watch:
+    """What went wrong on a page without anybody looking."""
+
+    def __init__(self, page, url):
+        self.found, self.allowed = [], []
+        page.on("console", lambda m: m.type == "error" and self.found.append(f"console: {m.text}"))
+        page.on("pageerror", lambda e: self.found.append(f"error: {e}"))
+        page.on("request", lambda r: r.url.startswith((url, "data:", "blob:")) or self.found.append(f"asks {r.url}"))
+
+    def allow(self, *words):
+        """What a test provokes: messages with one of these words."""
+        self.allowed += words
+
+    def left(self):
+        return [f for f in self.found if not any(w in f for w in self.allowed)]
+
+
+class Dashboard:
+    """Browsers on one daemon: each `open()` is a context of its own, and a page in it."""
+
+    def __init__(self, browser, daemon):
+        self.browser, self.daemon = browser, daemon
+
+    @contextlib.contextmanager
+    def open(self, path="/", key=None, theme="light", viewport=DESK):
+        """A page behind the login, at path; key "": in front of it."""
+        context = self.browser.new_context(viewport=viewport, color_scheme=theme, reduced_motion="reduce", base_url=self.daemon.url)
+        context.set_default_timeout(PATIENCE_MS)
+        try:
+            if key != "":
+                reply = context.request.post("/v1/login", data={"key": key or self.daemon.key})
+                assert reply.status == 200, reply.text()
+            page = context.new_page()
+            page.watch = Watch(page, self.daemon.url)
+            page.goto(path)
+            if key != "":
+                page.wait_for_selector(".live[data-state=open]")
+            yield page
+            assert page.watch.left() == []
+        finally:
+            context.close()
+
+
+@pytest.fixture
+def dashboard(browser, daemon):
+    return Dashboard(browser, daemon)
+
+
+@pytest.fixture
+def page(dashboard):
+    with dashboard.open() as page:
+        yield page

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The public SDK on this page's login. The cookie goes along by itself and counts only together with this header, which no
+ * page of another site can send.
+ */
+import { Client } from "../../sdk/typescript/src/client.js";
+import { type Json, request } from "../../sdk/typescript/src/wire.js";
+import type { Who } from "./page.js";
+
+export const HEADER = "x-cloche-dashboard";
+
+export function connect(): Client {
+  return new Client({
+    url: location.origin.replace(/^(http:\/\/[^:]+)$/, "$1:80"),
+    fetch: (input, init) => fetch(input, { ...init, headers: { ...(init?.headers as Record<string, string>), [HEADER]: "1" }, credentials: "same-origin", redirect: "error" }),
+  });
+}
+
+function whoOf(j: Json): Who {
+  return { key: j["key"], project: j["project"], isHostAdmin: j["is_host_admin"], expiresUs: j["expires_us"] ?? 0 };
+}
+
+/** Undefined where nobody is logged in. */
+export async function whoAmI(cloche: Client): Promise<Who | undefined> {
+  const told = await cloche.call(request("GET", ["login"]));
+  return told["key"] ? whoOf(told) : undefined;
+}
+
+/** With a key, or with the token of a one-time link. */
+export async function logIn(cloche: Client, by: { key: string } | { link: string }): Promise<Who> {
+  return whoOf(await cloche.call(request("POST", ["login"], { body: by })));
+}
+
+export async function logOut(cloche: Client): Promise<void> {
+  await cloche.call(request("DELETE", ["login"]));
+}

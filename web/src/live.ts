@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What happens, as it happens: one reader of the event log for all pages. It begins at the log's head, remembers the number of
+ * the last entry it saw, and asks for what came after when the connection breaks: so a restart of the daemon loses nothing.
+ * Entries are read by fetch and not by EventSource, which could send neither our header nor a number that we know.
+ */
+import type { Client, Json } from "../../sdk/typescript/src/index.js";
+import { NDJSON, FOREVER, jsonLines, request } from "../../sdk/typescript/src/wire.js";
+
+export interface Entry extends Json {
+  seq: number;
+  type: string;
+  at_us: number;
+  sandbox_id?: string;
+}
+
+export type LiveState = "connecting" | "open" | "lost";
+
+const PAUSE_MS = 500;
+const PAUSE_MAX_MS = 5000;
+
+export class Live {
+  state: LiveState = "connecting";
+  private after: number | undefined;
+  private readonly entryFns = new Set<(entry: Entry) => void>();
+  private readonly stateFns = new Set<(state: LiveState) => void>();
+  private readonly stop = new AbortController();
+
+  /** `onRefused` is called when the login no longer counts. */
+  constructor(
+    private readonly cloche: Client,
+    private readonly all: boolean,
+    private readonly onRefused: () => void,
+  ) {
+    void this.run();
+  }
+
+  /** Calls fn with each entry; returns how to stop that. */
+  on(fn: (entry: Entry) => void): () => void {
+    this.entryFns.add(fn);
+    return () => void this.entryFns.delete(fn);
+  }
+
+  /** Calls fn when the connection is made or lost: behind "open" a page asks anew for what it shows. */
+  onState(fn: (state: LiveState) => void): () => void {
+    this.stateFns.add(fn);
+    return () => void this.stateFns.delete(fn);
+  }
+
+  close(): void {
+    this.stop.abort();
+  }
+
+  private move(state: LiveState): void {
+    if (state === this.state) return;
+    this.state = state;
+    for (const fn of this.stateFns) fn(state);
+  }
+
+  private async run(): Promise<void> {
+    let pause = PAUSE_MS;
+    while (!this.stop.signal.aborted) {
+      const begun = Date.now();
+      try {
+        await this.read();
+      } catch (error) {
+        if (this.stop.signal.aborted) return;
+        if ((error as { code?: string }).code === "unauthenticated") {
+          this.onRefused();
+          return;
+        }
+      }
+      if (this.stop.signal.aborted) return;
+      this.move("lost");
+      pause = Date.now() - begun > PAUSE_MAX_MS ? PAUSE_MS : Math.min(pause * 2, PAUSE_MAX_MS);
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+
+  private async read(): Promise<void> {
+    const signal = this.stop.signal;
+    if (this.after === undefined) this.after = (await this.cloche.call(request("GET", ["events", "head"], { signal })))["head"]["seq"] as number;
+    const query = { after: this.after || undefined, follow: true, all: this.all };
+    const reply = await this.cloche.open(request("GET", ["events"], { query, accept: NDJSON, timeoutMs: FOREVER, signal }));
+    this.move("open");
+    for await (const entry of jsonLines(reply.pieces())) {
+      if (typeof entry["seq"] === "number") this.after = Math.max(this.after, entry["seq"]);
+      if (entry["type"]) for (const fn of this.entryFns) fn(entry as Entry);
+    }
+  }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/** What stands around every page: menu, whether we are connected, who is logged in, light or dark. */
+import { type LiveState } from "./live.js";
+import type { Who } from "./page.js";
+import { type Route, routes } from "./routes.js";
+import { el, replace, svg } from "./ui/el.js";
+import { type Theme, setTheme, theme } from "./ui/theme.js";
+
+export interface Shell {
+  node: HTMLElement;
+  /** The element that the page is mounted into. */
+  main: HTMLElement;
+  mark(route: Route): void;
+  state(state: LiveState): void;
+}
+
+/** A bell jar. */
+export function mark(size = 26): SVGElement {
+  return svg(
+    "svg",
+    { class: "mark", viewBox: "0 0 32 32", width: size, height: size, "aria-hidden": "true" },
+    svg("circle", { cx: 16, cy: 4.5, r: 2.2, class: "mark-knob" }),
+    svg("path", { d: "M6 25V16.5a10 10 0 0 1 20 0V25z", class: "mark-glass" }),
+    svg("path", { d: "M16 25v-8m0 3.5c-3.2 0-4.4-1.6-4.6-4 2.8 0 4.6 1.2 4.6 4zm0-1.5c0-2.6 1.5-4.3 4.4-4.4.1 2.8-1.5 4.4-4.4 4.4z", class: "mark-leaf" }),
+    svg("path", { d: "M3.5 27.5h25", class: "mark-base" }),
+  );
+}
+
+function icon(path: string): SVGElement {
+  return svg("svg", { class: "icon", viewBox: "0 0 24 24", width: 18, height: 18, "aria-hidden": "true" }, svg("path", { d: path }));
+}
+
+const THEMES: readonly [Theme, string][] = [
+  ["auto", "Auto"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
+
+export function themeSwitch(): HTMLElement {
+  const group = el("div", { class: "segmented", role: "group", "aria-label": "Theme" });
+  function draw(): void {
+    replace(
+      group,
+      THEMES.map(([name, word]) =>
+        el("button", { type: "button", "aria-pressed": theme() === name ? "true" : "false", data: { theme: name }, on: { click: () => (setTheme(name), draw()) } }, word),
+      ),
+    );
+  }
+  draw();
+  return group;
+}
+
+const STATES: Record<LiveState, string> = { connecting: "Connecting", open: "Live", lost: "Reconnecting" };
+
+export function shell(who: Who, onLogOut: () => void): Shell {
+  const links = routes
+    .filter((r) => r.menu)
+    .map((r) => ({ route: r, node: el("a", { href: r.path }, icon(r.icon!), el("span", {}, r.menu)) }));
+  const state = el("span", { class: "live", role: "status", data: { state: "connecting" } }, STATES.connecting);
+  const main = el("main", { id: "main", tabindex: "-1" });
+  const menu = el(
+    "nav",
+    { "aria-label": "Pages" },
+    links.map((l) => l.node),
+  );
+  const aside = el(
+    "aside",
+    { class: "side" },
+    el("a", { href: "/", class: "brand" }, mark(), el("span", {}, "cloche")),
+    menu,
+    el(
+      "div",
+      { class: "side-foot" },
+      state,
+      el("div", { class: "who", title: `${who.key.name} (${who.key.scope}) of ${who.project.name}` }, el("span", {}, who.key.name), el("small", {}, `${who.project.name} · ${who.key.scope}`)),
+      themeSwitch(),
+      el("button", { type: "button", class: "quiet", data: { act: "logout" }, on: { click: onLogOut } }, "Log out"),
+    ),
+  );
+  const node = el("div", { class: "frame" }, el("a", { href: "#main", class: "skip" }, "Skip to content"), aside, main);
+  return {
+    node,
+    main,
+    mark(route) {
+      for (const link of links) {
+        const isHere = link.route === route || (link.route.path !== "/" && route.path.startsWith(`${link.route.path}/`));
+        if (isHere) link.node.setAttribute("aria-current", "page");
+        else link.node.removeAttribute("aria-current");
+      }
+    },
+    state(next) {
+      state.dataset["state"] = next;
+      state.textContent = STATES[next];
+    },
+  };
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/** All pieces, for pages. */
+export * from "./chart.js";
+export * from "./dialog.js";
+export * from "./el.js";
+export * from "./format.js";
+export * from "./head.js";
+export * from "./sandbox.js";
+export * from "./spark.js";
+export * from "./states.js";
+export * from "./table.js";
+export * from "./time.js";
+export * from "./toast.js";

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Words about sandboxes that several pages show alike. */
+import type { Json } from "../page.js";
+import { el } from "./el.js";
+
+const LOOKS: Record<string, string> = { running: "good", creating: "warn", pausing: "warn", paused: "warn", stopping: "warn", failed: "bad" };
+
+export function stateBadge(state: string): HTMLElement {
+  return el("span", { class: `badge ${LOOKS[state] ?? ""}`, data: { state } }, state);
+}
+
+export function sandboxName(s: Json): string {
+  return s["name"] ?? s["id"];
+}
+
+export function sandboxPath(id: string): string {
+  return `/sandboxes/${encodeURIComponent(id)}`;
+}
+
+/** Why it ended, in its own words. */
+export function causeOf(s: Json): string {
+  const ended = s["ended"] as Json | null;
+  return ended ? `${ended["cause"]}${ended["detail"] ? `: ${ended["detail"]}` : ""}` : "";
+}
