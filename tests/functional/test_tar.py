@@ -201,7 +201,7 @@ def test_a_hostile_archive_changes_nothing_outside(target, name):
 
 @pytest.mark.parametrize("compress, data", [
     ("gzip", b"\x1f\x8b\x08" + b"\0" * 100),
-    ("gzip", gzip.compress(b"x" * 100)[:-6]),
+    ("gzip", gzip.compress(b"x" * 100, mtime=0)[:-6]),
     ("gzip", b"plain"),
     ("zstd", b"\x28\xb5\x2f\xfd" + b"\xff" * 50),
     ("zstd", b"plain"),
