@@ -35,8 +35,9 @@ struct settings {
 	bool is_init;       /* pid 1 of its pid namespace */
 	/* of a vm's init, which has made these itself (init.h) */
 	bool is_vm;
-	int group_fd;         /* the cgroup of execs */
-	int kernel_random_fd; /* its generator */
+	int group_fd;                /* the cgroup of execs */
+	int kernel_random_fd;        /* its generator */
+	uint64_t memory_bytes, pids; /* of all execs together, as they are set */
 };
 must_check int settings_read(struct settings *ret, struct err *err);
 

@@ -98,11 +98,12 @@ bool netif_is_there(void)
 
 int netif_configure(const struct port_setup *s, struct err *err)
 {
-	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	auto_fd int fd = -1;
 	int r;
 
 	if (!s->ip4.is_set && !s->ip6.is_set)
 		return 0;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	/* Down, it loses all routes, and the addresses of IPv6. */
 	r = fd < 0 ? -errno : set_up(fd, CARD, false);
 	if (r == 0)

@@ -3,6 +3,10 @@
  * Bounded in both directions: a record whose bytes the wire does not take yet stays where it is,
  * and nothing more is read from the port; past OUT_LOW nothing more is taken from the wire.
  *
+ * A copy of a machine has told that it is READY, and its agent has answered, before names are in
+ * its files and its execs go on: whoever waits for it waits for no more than must be. All of that
+ * is done before anything is asked of it, and soon in any case.
+ *
  * The port never ends. While nobody on the host has it open it says so on each poll, so it is
  * looked at now and then instead.
  */
@@ -26,6 +30,7 @@
 #define OUT_LOW    (128 * 1024)
 #define OUT_MAX    (2 * OUT_LOW)
 #define NOBODY_US  20000
+#define SETTLE_US  50000
 #define CARD_US    10000 /* between looks for a card that was plugged in */
 #define CARD_LOOKS 1500
 #define WRITE_SIZE (32 * 1024) /* the most that the kernel takes at once */
@@ -39,9 +44,11 @@ struct serial {
 	size_t taken;        /* bytes of the record in front that the wire has */
 	int fd;              /* our end of the pair, or -1 */
 	struct loop_io *pair_io;
-	bool is_blocked;         /* the wire has no room for the record in front */
-	bool is_ready;           /* SETUP was done once */
-	bool is_quiet;           /* nothing of the wire's is sent on */
+	bool is_blocked;   /* the wire has no room for the record in front */
+	bool is_ready;     /* SETUP was done once */
+	bool is_quiet;     /* nothing of the wire's is sent on */
+	bool is_unsettled; /* READY was told of a copy, and there is more to do */
+	struct loop_timer *settle;
 	struct port_setup setup; /* that waits for the card */
 	struct loop_timer *card;
 	unsigned card_looks;
@@ -100,6 +107,8 @@ static void read_pair(struct serial *s)
 	if (n <= 0 || r < 0)
 		hang_up(s);
 	flush(s);
+	if (s->is_unsettled) /* whoever has come has his answer */
+		loop_timer_set_in(s->settle, 0);
 }
 
 static void take_records(struct serial *s);
@@ -131,8 +140,25 @@ static void begin(struct serial *s, uint32_t connection)
 		hang_up(s);
 }
 
+void serial_settle(struct serial *s)
+{
+	struct err err;
+
+	if (!s->is_unsettled)
+		return;
+	s->is_unsettled = false;
+	loop_timer_set(s->settle, UINT64_MAX);
+	if (!s->agent->settings.is_vm)
+		return;
+	/* Who has made them unwritable has other names there, and the kernel has these. */
+	if (setup_write_names(&s->setup, &err) < 0)
+		log_warn("serial.names", "error='%s'", err.message);
+	setup_freeze(&s->agent->settings, false);
+}
+
 static void on_quiesce(struct serial *s)
 {
+	serial_settle(s);
 	if (s->agent->settings.is_vm) {
 		setup_freeze(&s->agent->settings, true);
 		sync();
@@ -148,22 +174,44 @@ static void go_on(struct serial *s)
 	s->is_quiet = false;
 }
 
+static void serial_on_settle(struct loop *loop, void *arg)
+{
+	(void)loop;
+	serial_settle(arg);
+}
+
+static int set_up(struct serial *s, bool is_copy, struct err *err)
+{
+	int r;
+
+	if (!s->agent->settings.is_vm)
+		return 0;
+	r = setup_apply(&s->agent->settings, &s->setup, err);
+	return r == 0 && !is_copy ? setup_write_names(&s->setup, err) : r;
+}
+
 static void apply_setup(struct serial *s)
 {
+	const struct settings *now = &s->agent->settings, before = *now;
+	const bool is_copy = s->is_quiet;
 	struct err err;
 
-	if (s->is_quiet) { /* a copy: another host speaks, which counts its connections anew */
+	if (is_copy) { /* a copy: another host speaks, which counts its connections anew */
 		hang_up(s);
 		s->connection = 0;
 	}
-	if (s->agent->settings.is_vm && setup_apply(&s->agent->settings, &s->setup, &err) < 0) {
+	if (set_up(s, is_copy, &err) < 0) {
 		tell(s, PORT_FAILED, err.message, strlen(err.message));
 		return;
 	}
 	s->is_ready = true;
-	go_on(s);
-	standby_renew(s->agent->standby);
+	s->is_quiet = false;
+	if (now->nofile != before.nofile || now->root_caps != before.root_caps)
+		standby_renew(s->agent->standby);
 	tell(s, PORT_READY, NULL, 0);
+	s->is_unsettled = is_copy;
+	if (is_copy)
+		loop_timer_set_in(s->settle, SETTLE_US);
 }
 
 /* The kernel finds a card some moments after it was plugged in. */
@@ -184,6 +232,7 @@ static void on_setup(struct serial *s, const char *text, size_t len)
 	struct err err;
 
 	loop_timer_set(s->card, UINT64_MAX);
+	serial_settle(s);
 	if (port_setup_parse(text, len, &s->setup, &err) < 0) {
 		tell(s, PORT_FAILED, err.message, strlen(err.message));
 		return;
@@ -317,6 +366,7 @@ int serial_new(struct agent *a, struct serial **ret, struct err *err)
 	s->fd = -1;
 	s->nobody = loop_timer_new(a->loop, serial_on_nobody, s);
 	s->card = loop_timer_new(a->loop, serial_on_card, s);
+	s->settle = loop_timer_new(a->loop, serial_on_settle, s);
 	buf_init(&s->in, IN_MAX);
 	buf_init(&s->out, OUT_MAX);
 	if (r >= 0)
@@ -324,6 +374,7 @@ int serial_new(struct agent *a, struct serial **ret, struct err *err)
 	if (r < 0) {
 		loop_timer_free(s->nobody);
 		loop_timer_free(s->card);
+		loop_timer_free(s->settle);
 		free(s);
 		return err_set(err, ERR_INTERNAL, -r, "cannot serve the port");
 	}
@@ -341,6 +392,7 @@ void serial_free(struct serial *s)
 	loop_io_removep(&s->io);
 	loop_timer_free(s->nobody);
 	loop_timer_free(s->card);
+	loop_timer_free(s->settle);
 	buf_done(&s->in);
 	buf_done(&s->out);
 	free(s);

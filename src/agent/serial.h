@@ -10,3 +10,5 @@ struct serial;
 
 must_check int serial_new(struct agent *a, struct serial **ret, struct err *err);
 void serial_free(struct serial *s);
+/* What a SETUP has left to be done: before anything is started or spoken to. */
+void serial_settle(struct serial *s);

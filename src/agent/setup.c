@@ -2,6 +2,10 @@
 /*
  * The generator comes first: whatever is random after it differs between copies of one machine.
  *
+ * A copy of a machine is started by this, and emulated, code that runs for the first time costs
+ * more than what it does: so nothing is done over that is as it should be, and files are written
+ * over in place, which the filesystem has to find no new blocks for.
+ *
  * Memory: execs together may have all but what agent and kernel need to live on and tell of it.
  */
 #include "agent/setup.h"
@@ -17,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <time.h>
@@ -54,21 +59,31 @@ static int set_clock(struct settings *s, const struct port_setup *setup, struct 
 
 static int write_text(const char *path, const char *text)
 {
-	auto_fd int fd = open(
-		path, O_WRONLY | O_TRUNC | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+	const off_t len = (off_t)strlen(text);
+	auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+	struct stat st;
+	int r;
 
-	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	r = fd_write_all(fd, text, (size_t)len);
+	return r == 0 && st.st_size > len && ftruncate(fd, len) < 0 ? -errno : r;
 }
 
-static int set_names(struct settings *s, const struct port_setup *setup, struct err *err)
+static int set_hostname(struct settings *s, const struct port_setup *setup, struct err *err)
+{
+	(void)s;
+	if (setup->hostname[0] && sethostname(setup->hostname, strlen(setup->hostname)) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "sethostname");
+	return 0;
+}
+
+int setup_write_names(const struct port_setup *setup, struct err *err)
 {
 	char text[192];
 	int r = 0;
 
-	(void)s;
 	if (setup->hostname[0]) {
-		if (sethostname(setup->hostname, strlen(setup->hostname)) < 0)
-			return err_set(err, ERR_INTERNAL, errno, "sethostname");
 		(void)snprintf(text, sizeof(text), "%s\n", setup->hostname);
 		r = write_text("/etc/hostname", text);
 		(void)snprintf(text, sizeof(text), "127.0.0.1\tlocalhost %s\n::1\tlocalhost\n",
@@ -100,12 +115,18 @@ static int set_network(struct settings *s, const struct port_setup *setup, struc
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write /etc/resolv.conf") : 0;
 }
 
-static int set_limit(int group_fd, const char *name, uint64_t value)
+static int set_limit(int group_fd, const char *name, uint64_t value, uint64_t *set)
 {
 	char text[24];
+	int r;
 
+	if (value == 0 || value == *set)
+		return 0;
 	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
-	return fd_write_file(group_fd, name, text);
+	r = fd_write_file(group_fd, name, text);
+	if (r == 0)
+		*set = value;
+	return r;
 }
 
 static uint64_t memory_of_execs(void)
@@ -123,10 +144,10 @@ static int set_limits(struct settings *s, const struct port_setup *setup, struct
 {
 	const uint64_t most = memory_of_execs();
 	const uint64_t memory = setup->memory_bytes > 0 ? MIN(setup->memory_bytes, most) : most;
-	int r = memory > 0 ? set_limit(s->group_fd, "memory.max", memory) : 0;
+	int r = set_limit(s->group_fd, "memory.max", memory, &s->memory_bytes);
 
-	if (r == 0 && setup->pids > 0)
-		r = set_limit(s->group_fd, "pids.max", setup->pids);
+	if (r == 0)
+		r = set_limit(s->group_fd, "pids.max", setup->pids, &s->pids);
 	if (setup->nofile > 0)
 		s->nofile = setup->nofile;
 	if (setup->has_caps)
@@ -135,7 +156,7 @@ static int set_limits(struct settings *s, const struct port_setup *setup, struct
 }
 
 static int (*const steps[])(struct settings *s, const struct port_setup *setup, struct err *err) = {
-	renew_random, set_clock, set_names, set_network, set_limits,
+	renew_random, set_clock, set_hostname, set_network, set_limits,
 };
 
 int setup_apply(struct settings *s, const struct port_setup *setup, struct err *err)

@@ -11,6 +11,7 @@
 
 #include "agent/channel.h"
 #include "agent/quiet.h"
+#include "agent/serial.h"
 #include "base/fd.h"
 
 #include <string.h>
@@ -199,6 +200,8 @@ static int on_frame(struct wire *w, const struct frame *f)
 		return on_quiesce(w, f);
 	if (!w->has_hello || f->epoch != w->epoch)
 		return -EPROTO;
+	if (w->agent->serial)
+		serial_settle(w->agent->serial);
 	if (f->type == FRAME_START)
 		return on_start(w, f);
 	if (f->type == FRAME_SHUTDOWN)
