@@ -5,15 +5,18 @@
 #include "base/parse.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
-#define WORD_MAX   64   /* a section's or key's name */
-#define STRING_MAX 4096 /* a value: the longest are paths */
+#define WORD_MAX    64   /* a part of a section's name, or a key */
+#define SECTION_MAX 256  /* with its dots */
+#define STRING_MAX  4096 /* on one line: the longest are paths */
+#define LINES_MAX   (256 * 1024)
 
 struct parser {
 	const char *at, *end;
 	unsigned line;
-	char section[WORD_MAX];
+	char section[SECTION_MAX];
 	struct err *err;
 };
 
@@ -133,9 +136,66 @@ static int read_string(struct parser *p, char **ret)
 	return 0;
 }
 
+/* Behind the opening quotes. A line end right there is no part of the text. */
+static int read_lines(struct parser *p, char quote, struct buf *out)
+{
+	const char three[] = {quote, quote, quote};
+
+	if (peek(p) == '\r' && p->end - p->at > 1 && p->at[1] == '\n')
+		p->at++;
+	if (peek(p) == '\n') {
+		p->at++;
+		p->line++;
+	}
+	while ((size_t)(p->end - p->at) >= sizeof(three) &&
+	       memcmp(p->at, three, sizeof(three)) != 0) {
+		char c = *p->at++;
+
+		if (c == '\\' && quote == '"') {
+			int r = read_escape(p, &c);
+
+			if (r < 0)
+				return r;
+		} else if (c == '\n') {
+			p->line++;
+		} else if ((unsigned char)c < 0x20 && c != '\t' && c != '\r') {
+			return fail(p, "a control byte in a string");
+		}
+		if (buf_append(out, &c, 1) < 0)
+			return fail(p, "a string has more than %d bytes", LINES_MAX);
+	}
+	if ((size_t)(p->end - p->at) < sizeof(three))
+		return fail(p, "a string of several lines does not end");
+	p->at += sizeof(three);
+	return 0;
+}
+
+static int read_long_string(struct parser *p, char **ret)
+{
+	struct buf text = BUF_INIT(LINES_MAX);
+	unsigned line = p->line;
+	char quote = *p->at;
+	int r;
+
+	p->at += 3;
+	r = read_lines(p, quote, &text);
+	if (r == 0)
+		*ret = xstrndup(buf_str(&text), text.len);
+	else
+		p->line = line; /* where it begins is the one to look at */
+	buf_done(&text);
+	return r;
+}
+
 static bool is_quote(char c)
 {
 	return c == '"' || c == '\'';
+}
+
+static bool is_long_quote(const struct parser *p)
+{
+	return p->end - p->at >= 3 && is_quote(p->at[0]) && p->at[1] == p->at[0] &&
+	       p->at[2] == p->at[0];
 }
 
 /* A bare word, or anything in quotes: a path, say. */
@@ -160,7 +220,8 @@ static int add_string(struct parser *p, struct value *v)
 		return fail(p, "a string in quotes was expected");
 	if (v->n_items == TOML_ITEMS_MAX)
 		return fail(p, "an array has more than %d strings", TOML_ITEMS_MAX);
-	r = read_string(p, &v->items[v->n_items]);
+	r = is_long_quote(p) ? read_long_string(p, &v->items[v->n_items])
+	                     : read_string(p, &v->items[v->n_items]);
 	if (r == 0)
 		v->n_items++;
 	return r;
@@ -237,14 +298,23 @@ static int read_value(struct parser *p, struct value *v)
 
 static int read_section(struct parser *p)
 {
-	int r;
+	size_t len = 0;
 
-	p->at++;
-	skip_blanks(p);
-	r = read_word(p, p->section);
-	if (r < 0)
-		return r;
-	skip_blanks(p);
+	do {
+		char word[WORD_MAX];
+		int r;
+
+		p->at++;
+		skip_blanks(p);
+		r = read_word(p, word);
+		if (r < 0)
+			return r;
+		if (len + strlen(word) + 2 > sizeof(p->section))
+			return fail(p, "a section's name is too long");
+		len += (size_t)snprintf(p->section + len, sizeof(p->section) - len, "%s%s",
+		                        len ? "." : "", word);
+		skip_blanks(p);
+	} while (peek(p) == '.');
 	if (peek(p) != ']')
 		return fail(p, "']' was expected after the section's name");
 	p->at++;

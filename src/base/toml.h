@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The part of TOML that settings and recipes need: [sections], key = value (keys may be quoted),
- * strings ("basic" with
- * \\ \" \n \t, 'literal'), bare numbers and booleans, arrays of strings over one or more lines, and
- * comments. All that is read here is TOML; what TOML has beyond it is refused with file and line.
+ * The part of TOML that settings, recipes and evals need: [sections] (also [with.dots]), key =
+ * value (keys may be quoted), strings ("basic" with \\ \" \n \t, 'literal', and both in three
+ * quotes over several lines), bare numbers and booleans, arrays of strings over one or more lines,
+ * and comments. All that is read here is TOML; what TOML has beyond it is refused with file and
+ * line.
  */
 #include "base/err.h"
 
 enum toml_kind { TOML_STRING, TOML_BARE, TOML_ARRAY };
 
 struct toml_entry {          /* borrowed for the call */
-	const char *section; /* "" above the first one */
+	const char *section; /* "" above the first one; its parts are joined by dots */
 	const char *key;
 	enum toml_kind kind;
 	const char *text;         /* string or bare word */

@@ -47,6 +47,7 @@ int cmd_apply(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_tree(int argc, char **argv);
 int cmd_webhook(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_events_verify(int argc, char **argv);
 int cmd_completion(int argc, char **argv);

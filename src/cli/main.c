@@ -46,6 +46,7 @@ static const struct {
 	{"key",     cmd_key,        "create, list and revoke API keys"},
 	{"webhook", cmd_webhook,    "send events to a URL"},
 	{"events",  cmd_events,     "print what happened, follow it, check the record"},
+	{"eval",    cmd_eval,       "run cases against code or a model, and say which pass"},
 	{"mcp",     cmd_mcp,        "serve sandboxes to an agent over stdin and stdout (MCP)"},
 	{"serve",   serve_command,  "run the daemon"},
 	{"doctor",  doctor_command, "say what this host can do, and how to get more"},

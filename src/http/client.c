@@ -5,6 +5,7 @@
  */
 #include "http/client.h"
 
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/parse.h"
 #include "http/endpoint.h"
@@ -29,11 +30,27 @@ struct http_client {
 	bool is_whole; /* … and was sent to its end */
 	bool is_head;  /* … and was HEAD */
 	bool has_head;
-	int send_error; /* sending failed: the reason may yet come as a reply */
+	int send_error;       /* sending failed: the reason may yet come as a reply */
+	uint64_t deadline_us; /* of every wait; 0 = none */
 	char tls_error[120];
 	struct ws_codec ws;
 	bool is_ws, has_sent_close, has_got_close;
 };
+
+void http_client_set_deadline(struct http_client *c, uint64_t at_us)
+{
+	c->deadline_us = at_us;
+}
+
+/* For poll(): -1 where there is no deadline. */
+static int time_left_ms(const struct http_client *c)
+{
+	uint64_t now = clock_steady_us();
+
+	if (c->deadline_us == 0)
+		return -1;
+	return c->deadline_us <= now ? 0 : (int)MIN((c->deadline_us - now) / 1000 + 1, INT32_MAX);
+}
 
 /* Waits for EPOLLIN or EPOLLOUT events of the socket; those that came. */
 static int await(const struct http_client *c, uint32_t events, int timeout_ms)
@@ -142,7 +159,7 @@ static ssize_t fill(struct http_client *c, bool wait)
 			buf_commit(&c->in, (size_t)n);
 		if (n != -EAGAIN || !wait)
 			return n;
-		r = await(c, c->transport.read_wants, -1);
+		r = await(c, c->transport.read_wants, time_left_ms(c));
 		if (r < 0)
 			return r;
 	}
@@ -169,7 +186,7 @@ static int drain(struct http_client *c, bool hear)
 			return (int)n;
 		if (buf_room(&c->in) > 0)
 			wants |= EPOLLIN;
-		r = await(c, wants, -1);
+		r = await(c, wants, time_left_ms(c));
 		if (r < 0 && r != -EINTR)
 			return r;
 		if (r > 0 && (r & POLLIN) && (wants & EPOLLIN)) {

@@ -13,7 +13,7 @@ from harness.daemon import BUILD, ROOT
 pytestmark = pytest.mark.slow
 BLOCK = re.compile(r"^```(sh|python) run\n(.*?)^```$", re.M | re.S)
 PROMISE = re.compile(r"# prints (.+)$", re.M)
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").glob("*.md"))]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md"))]
 
 
 def blocks():

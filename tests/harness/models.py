@@ -58,10 +58,12 @@ WIRES = {"/v1/messages": anthropic, "/v1/chat/completions": chat, "/v1/responses
 
 
 class Models:
-    """`steps` is the script; `asked` are the requests' bodies so far."""
+    """`steps` is the script; `asked` are the requests' bodies so far, `keys` what they were opened with. Requests are refused first by
+    what is in `failures`: a status, and how long to wait or None."""
 
     def __init__(self):
-        self.steps, self.asked = [], []
+        self.steps, self.asked, self.keys = [], [], []
+        self.failures, self.refused = [], []
         models = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -74,11 +76,21 @@ class Models:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
 
+    def refuse(self, to):
+        status, wait = self.failures.pop(0)
+        self.refused.append(status)
+        fields = {} if wait is None else {"Retry-After": str(wait)}
+        send(to, "application/json", json.dumps({"error": {"message": "not today"}}), status, fields)
+
     def answer(self, to, asked):
+        if self.failures:
+            self.refuse(to)
+            return
         self.asked.append(asked)
+        self.keys.append(to.headers["Authorization"] or to.headers["x-api-key"])
         number = len(self.asked)
         step = self.steps[number - 1] if number <= len(self.steps) else "the script is over"
         texts = [step] if isinstance(step, str) else []
@@ -97,9 +109,11 @@ class Models:
         self._server.server_close()
 
 
-def send(to, kind, text):
+def send(to, kind, text, status=200, fields=None):
     body = text.encode()
-    to.send_response(200)
+    to.send_response(status)
+    for name, value in (fields or {}).items():
+        to.send_header(name, value)
     to.send_header("Content-Type", kind)
     to.send_header("Content-Length", str(len(body)))
     to.end_headers()
