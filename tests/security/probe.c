@@ -123,7 +123,8 @@ long each_entry(int dir_fd, void (*fn)(const char *name, void *arg), void *arg)
 	return n < 0 ? -1 : count;
 }
 
-static const struct probe *const tables[] = {escape_probes, file_probes, load_probes};
+static const struct probe *const tables[] = {escape_probes, file_probes, load_probes,
+                                             breach_probes};
 
 static int usage(void)
 {
@@ -133,7 +134,7 @@ static int usage(void)
 	return 2;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	if (argc < 2)
 		return usage();
@@ -142,4 +143,11 @@ int main(int argc, char **argv)
 			if (!strcmp(p->name, argv[1]))
 				return p->run(argc - 2, argv + 2);
 	return usage();
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 0 && !strcmp(argv[0], "qemu")) /* the name that cloche-vmm calls it by */
+		probe_as_qemu(run);
+	return run(argc, argv);
 }

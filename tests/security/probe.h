@@ -17,7 +17,11 @@ struct probe {
 	const char *usage;
 };
 
-extern const struct probe escape_probes[], file_probes[], load_probes[]; /* a NULL name ends each */
+/* A NULL name ends each. */
+extern const struct probe escape_probes[], file_probes[], load_probes[], breach_probes[];
+
+/* Tries all it can in QEMU's place, each by its words through run. */
+void probe_as_qemu(int (*run)(int argc, char **argv));
 
 /* Tells a call's result; ret < 0 means that errno says why. */
 void tell(const char *name, long ret);
