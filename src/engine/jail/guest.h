@@ -47,6 +47,8 @@ struct guest {
 	bool is_frozen;          /* for whoever asked; a snapshot freezes it for a moment, too */
 	uint64_t lower_until_us; /* its disk limit comes down by then (shot.c); 0: it is right */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
+	bool is_cloning;                                        /* until then */
+	struct start *start;                                    /* that waits for that, or NULL */
 	struct ask *off;   /* a vm's that is switching itself off, or NULL */
 	int tap_fd;        /* of a vm's card, until the machine has it */
 	bool has_ip6;      /* its door */
@@ -98,11 +100,14 @@ int jail_remove_image(const struct digest *image, struct err *err);
 /*
  * start.c: makes the guest's host objects and lets its child go. The child is then watched as
  * g->child with on_exit, and g->status_fd tells how far it comes. On failure what was made stays,
- * for the caller to remove as it would any guest.
+ * for the caller to remove as it would any guest. 1: all is ready but for its layer, which is being
+ * copied; guest_go_on() does the rest when it is there.
  */
 must_check int guest_launch(struct guest *g, loop_child_fn on_exit,
                             void (*failed)(struct guest *g, const struct err *err),
                             struct err *err);
+must_check int guest_go_on(struct guest *g, struct err *err);
+void guest_drop_start(struct guest *g); /* one that waits will not go on */
 struct sockaddr_un guest_agent_address(const struct guest *g);
 #define GUEST_AGENT_SOCKET "agent.sock" /* in the run directory */
 

@@ -69,6 +69,7 @@ static void guest_free(struct loop *loop, void *arg)
 
 	(void)loop;
 	loop_timer_free(g->timer);
+	guest_drop_start(g);
 	close_fd(&g->status_fd);
 	close_fd(&g->dir_fd);
 	close_fd(&g->share_fd);
@@ -212,6 +213,7 @@ static void remove_guest(struct guest *g)
 	memory_drop(g);
 	machine_drop_save(g);
 	copy_unneed(g);
+	guest_drop_start(g);
 	loop_io_removep(&g->status_io);
 	loop_timer_free(g->timer);
 	g->timer = loop_timer_new(jail_host.loop, try_removal, g);
@@ -242,7 +244,10 @@ static void on_child_exit(struct loop *loop, int wait_status, void *arg)
 	switch (g->state) {
 	case GUEST_STARTING:
 		err_set(&err, ERR_INTERNAL, 0, "the sandbox's agent ended before it served");
-		fail_start(g, &err);
+		if (g->is_cloning)
+			g->failure = err; /* on_cloned() tells */
+		else
+			fail_start(g, &err);
 		break;
 	case GUEST_RUNNING:
 		g->state = GUEST_ENDED;
@@ -301,14 +306,14 @@ static struct guest *find_removing(const char *id)
 	return NULL;
 }
 
-static int launch(struct guest *g, struct err *err)
+/* It has its orders. */
+static int await_guest(struct guest *g, struct err *err)
 {
-	int r = guest_launch(g, on_child_exit, fail_start, err);
+	int r = loop_io_add(jail_host.loop, g->status_fd, EPOLLIN, on_status, g, &g->status_io);
 
-	if (r == 0)
-		r = loop_io_add(jail_host.loop, g->status_fd, EPOLLIN, on_status, g, &g->status_io);
 	if (r < 0)
-		return r;
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process");
+	loop_timer_free(g->timer);
 	g->timer = loop_timer_new(jail_host.loop, on_start_timeout, g);
 	loop_timer_set_in(g->timer, g->spec.engine == ENGINE_VM ? BOOT_TIMEOUT_US
 	                            : g->spec.with_memory       ? LINE_TIMEOUT_US
@@ -316,14 +321,49 @@ static int launch(struct guest *g, struct err *err)
 	return 0;
 }
 
+static int launch(struct guest *g, struct err *err)
+{
+	int r = guest_launch(g, on_child_exit, fail_start, err);
+
+	return r == 0 ? await_guest(g, err) : r;
+}
+
 static void on_cloned(struct guest *g, const struct err *failure)
 {
 	struct err err;
 
-	if (failure)
-		fail_start(g, failure);
-	else if (launch(g, &err) < 0)
-		fail_start(g, &err);
+	if (g->failure.code != ERR_NONE) /* of what was done meanwhile */
+		err = g->failure;
+	else if (failure)
+		err = *failure;
+	else if (!g->start && launch(g, &err) == 0)
+		return;
+	else if (g->start && guest_go_on(g, &err) == 0 && await_guest(g, &err) == 0)
+		return;
+	fail_start(g, &err);
+}
+
+/* What fails is told when the layer is there: it cannot be removed before. */
+static void launch_meanwhile(struct loop *loop, void *arg)
+{
+	struct guest *g = arg;
+
+	(void)loop;
+	if (g->is_cloning)
+		(void)!launch(g, &g->failure);
+}
+
+/* All else is made while the layer is; but first those are begun that are asked for in the same
+ * turn, so that their layers are made together. */
+static int launch_from(struct guest *g, struct err *err)
+{
+	int r = shot_clone(g, on_cloned, err);
+
+	if (r < 0)
+		return r;
+	g->timer = loop_timer_new(jail_host.loop, launch_meanwhile, g);
+	loop_timer_set_in(g->timer, 0);
+	return 0;
 }
 
 static void on_copy(struct guest *g, const struct err *failure)
@@ -332,7 +372,7 @@ static void on_copy(struct guest *g, const struct err *failure)
 
 	if (failure)
 		fail_start(g, failure);
-	else if (shot_clone(g, on_cloned, &err) < 0)
+	else if (launch_from(g, &err) < 0)
 		fail_start(g, &err);
 }
 
@@ -341,7 +381,7 @@ static int begin(struct guest *g, struct err *err)
 	if (!g->spec.snapshot[0])
 		return launch(g, err);
 	return g->spec.engine == ENGINE_VM && g->spec.with_memory ? copy_need(g, on_copy, err)
-	                                                          : shot_clone(g, on_cloned, err);
+	                                                          : launch_from(g, err);
 }
 
 static void begin_after(void *arg)
@@ -364,7 +404,7 @@ static void start_again(struct guest *g)
 	g->is_again = g->is_discarded = g->is_counted = false;
 	g->leftovers = 0;
 	g->retry_us = RETRY_FIRST_US;
-	if (launch(g, &err) < 0)
+	if (begin(g, &err) < 0)
 		fail_start(g, &err);
 }
 

@@ -178,9 +178,14 @@ void shot_set_limit(const char *id)
 
 static int remove_once(const char *name)
 {
-	auto_fd int fd = shot_open_dir(jail_host.storage.fd, name);
-	int r = fd < 0 ? 0 : btrfs_subvol_delete(fd, SHOT_FILES);
+	auto_fd int fd = -1;
+	int r = 0;
 
+	if (unlinkat(jail_host.storage.fd, name, AT_REMOVEDIR) == 0)
+		return 0; /* where a copy was made */
+	fd = shot_open_dir(jail_host.storage.fd, name);
+	if (fd >= 0)
+		r = btrfs_subvol_delete(fd, SHOT_FILES);
 	return r < 0 && r != -ENOENT ? r : tree_remove(jail_host.storage.fd, name);
 }
 

@@ -5,12 +5,14 @@
  * directory: the ioctl holds the lock of the directory that it makes the copy in until the
  * transaction is written, and so would everybody who makes or removes a layer there wait. Hence
  * each copy is made in a place of its own, made ready there, and moved to where layers are. One
- * that was kept is replaced in one step: the two change places. Overlay's work directories are made
- * anew in the copy, since the kernel does not mount those of a `volatile` mount again.
+ * that was kept is replaced in one step: the two change places. Overlay's work directories have to
+ * be empty, since the kernel does not mount those of a `volatile` mount again. For the copies of a
+ * fork that is done once, in the snapshot that they are copies of.
  */
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
+#include "engine/jail/dir.h"
 #include "engine/jail/keep.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/shot_inside.h"
@@ -22,24 +24,47 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static int set_up_copy(const struct guest *g, const struct snapshot_info *info, int fd)
+static bool is_empty(int layer_fd, const char *name)
+{
+	auto_dir struct dir_reader dir = {.fd = -1};
+
+	return dir_open(&dir, layer_fd, name) == 0 && !dir_next(&dir);
+}
+
+int shot_tidy(int layer_fd)
 {
 	static const char *const work[] = {"root.work", "usr.work"};
-	const struct guest_spec *spec = &g->spec;
-	struct shot_below below = {.bytes = info->bytes};
 	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(work); i++) {
+		if (is_empty(layer_fd, work[i]))
+			continue;
+		r = tree_remove(layer_fd, work[i]);
+		if (r == 0 && mkdirat(layer_fd, work[i], 0755) < 0)
+			r = -errno;
+	}
+	return r;
+}
+
+/* In place: nobody sees it before it is whole. */
+static int write_below(int layer_fd, uint64_t bytes)
+{
+	struct shot_below below = {.bytes = bytes};
+	auto_fd int fd = openat(layer_fd, SHOT_BELOW,
+	                        O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	random_bytes(&below.line, sizeof(below.line));
 	below.line = below.line >> 2 | 1; /* a number in JSON, and not the first one's */
+	return fd < 0 ? -errno : fd_write_all(fd, &below, sizeof(below));
+}
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(work); i++) {
-		r = tree_remove(fd, work[i]);
-		if (r == 0 && mkdirat(fd, work[i], 0755) < 0)
-			r = -errno;
-	}
+static int set_up_copy(const struct guest *g, const struct snapshot_info *info, int fd)
+{
+	const struct guest_spec *spec = &g->spec;
+	int r = shot_tidy(fd);
+
 	if (r == 0)
-		r = fd_replace_file(fd, SHOT_BELOW, &below, sizeof(below), 0600,
-		                    /* sync= */ false);
+		r = write_below(fd, info->bytes);
 	if (r == 0 && spec->keeper)
 		r = keep_mark(fd, spec->keeper, NULL);
 	else if (r == 0 && unlinkat(fd, "keeper", 0) < 0 && errno != ENOENT)
@@ -93,6 +118,7 @@ static void on_cloned(struct loop *loop, int wait_status, void *arg)
 
 	(void)loop;
 	g->remover = NULL;
+	g->is_cloning = false;
 	if (error)
 		(void)err_set(&err,
 		              error == ENOSPC || error == EDQUOT ? ERR_DISK_FULL
@@ -122,7 +148,10 @@ int shot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
 	g->cloned = done;
 	r = loop_child_take(jail_host.loop, pidfd, on_cloned, g, &g->remover);
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch a child");
+	g->is_cloning = true;
+	return 0;
 }
 
 int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err)

@@ -20,5 +20,6 @@ struct shot_below shot_below(const char *id);    /* of a layer; zero where it is
 void shot_set_limit(const char *id);             /* of a layer whose guest runs */
 int shot_open_dir(int dir_fd, const char *name); /* or -1 and errno */
 void shot_remove_dir(const char *name);          /* with the subvolume in it; blocks */
-pid_t shot_fork(int *ret_pidfd);                 /* a child that ends with the broker */
-void shot_take_end(void);                        /* the broker leaves */
+int shot_tidy(int layer_fd);     /* empties overlay's work directories; in a child */
+pid_t shot_fork(int *ret_pidfd); /* a child that ends with the broker */
+void shot_take_end(void);        /* the broker leaves */

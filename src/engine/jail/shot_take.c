@@ -93,10 +93,12 @@ static int measure(int layer_fd, struct snapshot_info *info, struct err *err)
 	return 0;
 }
 
-static int make_copy(struct snapshot_info *info, int dir_fd, struct err *err)
+static int make_copy(struct snapshot_info *info, bool is_brief, int dir_fd, struct err *err)
 {
 	auto_fd int layer_fd = shot_open_dir(jail_host.storage.fd, info->source);
-	int r = layer_fd < 0 ? -errno : btrfs_snapshot(dir_fd, layer_fd, SHOT_FILES);
+	int r = layer_fd < 0 ? -errno
+	        : is_brief   ? btrfs_clone(dir_fd, layer_fd, SHOT_FILES)
+	                     : btrfs_snapshot(dir_fd, layer_fd, SHOT_FILES);
 
 	if (r < 0)
 		return err_set(err, r == -ENOSPC || r == -EDQUOT ? ERR_DISK_FULL : ERR_INTERNAL, -r,
@@ -125,17 +127,18 @@ static int publish(const char *name, const struct snapshot_info *info, int dir_f
 	return r;
 }
 
-static int copy(const char *name, bool is_made, struct finished *f, int *ret_dir_fd)
+static int copy(const char *name, const struct snapshot_spec *spec, struct finished *f,
+                int *ret_dir_fd)
 {
 	auto_fd int dir_fd = -1;
 	int r;
 
-	if (!is_made && mkdirat(jail_host.storage.fd, name, 0700) < 0)
+	if (!spec->has_memory && mkdirat(jail_host.storage.fd, name, 0700) < 0)
 		return fail_on_disk(&f->err, "make a directory for the snapshot");
 	dir_fd = shot_open_dir(jail_host.storage.fd, name);
 	if (dir_fd < 0)
 		return err_set(&f->err, ERR_INTERNAL, errno, "cannot open the snapshot");
-	r = make_copy(&f->info, dir_fd, &f->err);
+	r = make_copy(&f->info, spec->is_brief != 0, dir_fd, &f->err);
 	if (r == 0)
 		*ret_dir_fd = take_fd(&dir_fd);
 	return r;
@@ -150,6 +153,15 @@ static int await_memory(int in_fd, int dir_fd, bool is_synced, struct finished *
 	return 0;
 }
 
+/* Else each of its copies would have to. */
+static void tidy(int dir_fd)
+{
+	auto_fd int files_fd = shot_open_dir(dir_fd, SHOT_FILES);
+
+	if (files_fd >= 0)
+		(void)shot_tidy(files_fd);
+}
+
 /* Tells by a byte that the sandbox may go on, and by a struct finished what came of it. */
 static int run_taking(const struct taking *t, int in_fd, int out_fd)
 {
@@ -159,9 +171,11 @@ static int run_taking(const struct taking *t, int in_fd, int out_fd)
 	int r;
 
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
-	r = copy(name, t->spec.has_memory != 0, &f, &dir_fd);
+	r = copy(name, &t->spec, &f, &dir_fd);
 	if (fd_write_all(out_fd, "c", 1) < 0)
 		return 1;
+	if (r == 0 && t->spec.is_brief)
+		tidy(dir_fd);
 	if (r == 0 && t->spec.has_memory)
 		r = await_memory(in_fd, dir_fd, !t->spec.is_brief, &f);
 	if (r == 0)

@@ -3,7 +3,8 @@
  * How a guest comes up, as the broker sees it: the table at the end, in its order. Each step makes
  * one host object that removal finds again by the sandbox's id. The nest clones the child while we
  * go on; the child waits for the last step. What is only for the child is closed here when all is
- * done or failed.
+ * done or failed. A layer that is a copy is made meanwhile, too (shot.h): where it is needed, the
+ * start stands still until it is there.
  */
 #include "engine/jail/guest.h"
 
@@ -54,12 +55,19 @@ static int make_layer(struct start *s, struct err *err)
 	int r;
 
 	if (spec->snapshot[0])
-		return shot_open_clone(s->g, &s->layer_fd, err);
+		return 0; /* await_copy() */
 	if (spec->is_resumed)
 		return keep_reopen(&jail_host.storage, spec->id, shot_limit(spec), &s->layer_fd,
 		                   err);
 	r = storage_make(&jail_host.storage, spec->id, spec->limits.disk_bytes, &s->layer_fd, err);
 	return r == 0 && spec->keeper ? keep_mark(s->layer_fd, spec->keeper, err) : r;
+}
+
+static int await_copy(struct start *s, struct err *err)
+{
+	if (!s->g->spec.snapshot[0])
+		return 0;
+	return s->g->is_cloning ? 1 : shot_open_clone(s->g, &s->layer_fd, err);
 }
 
 struct guest_limits guest_group_limits(const struct guest_spec *spec)
@@ -297,6 +305,7 @@ static const struct start_step jail_steps[] = {
 	{"clone", take_child}, /* the child waits for the last step */
 	{"listener", listen_for_agent},
 	{"groups", join_groups},
+	{"copy", await_copy},
 	{"record", write_record}, /* from here on a later broker can find it */
 	{"orders", send_orders},
 	{"memory", revive}, /* of a copy, which has no child of its own yet */
@@ -305,13 +314,22 @@ static const struct start_step jail_steps[] = {
 
 static const struct start_step vm_steps[] = {
 	{"machine", vm_open_machine}, /* before anything is made: most hosts lack something */
-	{"directory", make_dir},      {"pipes", make_pipes},          {"nest", ask_nest},
-	{"cgroups", make_groups},     {"layer", make_layer},          {"disk", vm_make_disk},
-	{"clone", take_child},        {"listener", listen_for_agent}, {"groups", join_groups},
-	{"record", write_record},     {"orders", vm_send_orders},     {NULL, NULL},
+	{"directory", make_dir},
+	{"pipes", make_pipes},
+	{"nest", ask_nest},
+	{"cgroups", make_groups},
+	{"layer", make_layer},
+	{"clone", take_child},
+	{"listener", listen_for_agent},
+	{"groups", join_groups},
+	{"copy", await_copy},
+	{"disk", vm_make_disk},
+	{"record", write_record},
+	{"orders", vm_send_orders},
+	{NULL, NULL},
 };
 
-static void start_done(struct start *s)
+static void start_free(struct start *s)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(s->vm_fds); i++)
 		close_fd(&s->vm_fds[i]);
@@ -329,36 +347,68 @@ static void start_done(struct start *s)
 		close_fd(&s->jail.user_fds[i]);
 	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
 		close_fd(&s->jail.mounts[i]);
+	free(s);
+}
+
+static struct start *start_new(struct guest *g)
+{
+	struct start *s = xnew0(struct start);
+
+	*s = (struct start){
+		.g = g,
+		.next = g->spec.engine == ENGINE_VM ? vm_steps : jail_steps,
+		.child = {.pidfd = -1, .socket_fd = -1},
+		.layer_fd = -1,
+		.go_fd = -1,
+		.agent_group_fd = -1,
+		.jail = {.go_fd = -1, .status_fd = -1, .listen_fd = -1, .shown_fd = -1}};
+	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
+		s->jail.mounts[i] = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(s->vm_fds); i++)
+		s->vm_fds[i] = -1;
+	for (size_t i = 0; i < SHOWN_MAX; i++)
+		s->jail.shot_fds[i] = -1;
+	return s;
+}
+
+static int run_steps(struct start *s, struct err *err)
+{
+	struct err ignored;
+	int r = 0;
+
+	while (r == 0 && s->next->run) {
+		r = s->next->run(s, err);
+		if (r < 0 && err->code == ERR_INTERNAL)
+			err_prefix(err, "start step '%s'", s->next->name);
+		if (r == 0)
+			s->next++;
+	}
+	if (s->is_asked) /* the child ends by itself when we let go of it here */
+		(void)!take_child(s, &ignored);
+	if (r == 1)
+		s->g->start = s;
+	else
+		start_free(s);
+	return r;
 }
 
 int guest_launch(struct guest *g, loop_child_fn on_exit,
                  void (*failed)(struct guest *g, const struct err *err), struct err *err)
 {
-	struct start s = {.g = g,
-	                  .on_exit = on_exit,
-	                  .failed = failed,
-	                  .child = {.pidfd = -1, .socket_fd = -1},
-	                  .layer_fd = -1,
-	                  .go_fd = -1,
-	                  .agent_group_fd = -1,
-	                  .jail = {.go_fd = -1, .status_fd = -1, .listen_fd = -1, .shown_fd = -1}};
-	const struct start_step *step = g->spec.engine == ENGINE_VM ? vm_steps : jail_steps;
-	struct err ignored;
-	int r = 0;
+	struct start *s = start_new(g);
 
-	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
-		s.jail.mounts[i] = -1;
-	for (size_t i = 0; i < ARRAY_SIZE(s.vm_fds); i++)
-		s.vm_fds[i] = -1;
-	for (size_t i = 0; i < SHOWN_MAX; i++)
-		s.jail.shot_fds[i] = -1;
-	for (; r == 0 && step->run; step++) {
-		r = step->run(&s, err);
-		if (r < 0 && err->code == ERR_INTERNAL)
-			err_prefix(err, "start step '%s'", step->name);
-	}
-	if (s.is_asked) /* the child ends by itself when we let go of it here */
-		(void)!take_child(&s, &ignored);
-	start_done(&s);
-	return r;
+	s->on_exit = on_exit;
+	s->failed = failed;
+	return run_steps(s, err);
+}
+
+int guest_go_on(struct guest *g, struct err *err)
+{
+	return run_steps(take_ptr(g->start), err);
+}
+
+void guest_drop_start(struct guest *g)
+{
+	if (g->start)
+		start_free(take_ptr(g->start));
 }

@@ -16,6 +16,7 @@ enum start_vm_fd { /* of a vm: files that QEMU gets, opened by the broker */
 
 struct start { /* the fds are only for the child */
 	struct guest *g;
+	const struct start_step *next;
 	loop_child_fn on_exit;
 	void (*failed)(struct guest *g, const struct err *err); /* of a copy, later */
 	struct jail jail;
