@@ -61,6 +61,12 @@ def engine():
     return ENGINE
 
 
+@pytest.fixture
+def template():
+    """What sandboxes of the engine start from; None: the default."""
+    return TEMPLATE
+
+
 @pytest.fixture(scope="session")
 def machines(client):
     machines = Machines(client, TEMPLATE, SANDBOX_ENV)

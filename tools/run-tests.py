@@ -28,8 +28,8 @@ PYTHON_PASSES = [
     ("asan", ["functional"], ["-m", "not slow"]),
     ("plain", PYTHON_SUITES, ["--numprocesses", "3", "--dist", "loadfile"]),
 ]
-# And a part of two of them with vms for sandboxes; all of these where the environment says so.
-VM_PASSES = [("plain", ["functional", "security"], ["-m", "vm"])]
+# And a part of three of them with vms for sandboxes; all of these where the environment says so.
+VM_PASSES = [("plain", ["functional", "security", "sdk"], ["-m", "vm"])]
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are looked for in the suite `leaks` alone: not in guests and daemons, which are killed, and where seccomp keeps LeakSanitizer from its work.
 SANITIZER_ENV = {

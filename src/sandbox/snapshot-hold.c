@@ -5,6 +5,9 @@
  * Holds are in memory only: a gateway that dies lets go of all. What it had taken of a sandbox is
  * automatic and nobody's then, and what was removed while it was held has no row; a start clears
  * both away.
+ *
+ * What is held is read as files by others. A vm's are a disk, which no kernel but its own is to
+ * interpret: those are refused.
  */
 #include "base/log.h"
 #include "sandbox/snapshot-inside.h"
@@ -164,6 +167,13 @@ static int find(struct fleet *fleet, const char *project_id, const char *id_or_n
 	}
 	if (*ret_sn && !(*ret_sn)->is_there)
 		return err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", (*ret_sn)->id);
+	if ((*ret_sn ? (*ret_sn)->engine : (*ret_s)->engine) == ENGINE_VM) {
+		(void)err_set(
+			err, ERR_UNSUPPORTED, 0,
+			"the files of '%.64s' are on a vm's disk, which only its own kernel reads",
+			id_or_name);
+		return err_hint(err, "take them out of the running vm as a tar archive");
+	}
 	return 0;
 }
 

@@ -67,6 +67,13 @@ def test_a_vm_has_the_disk_and_the_memory_it_was_given(machine):
     assert machine.run("echo on").stdout == "on\n"
 
 
+def test_files_of_a_vm_are_not_said_to_be_unchanged(client, machine):
+    """They are on a disk, in which nobody but its own kernel looks."""
+    for ask in (lambda: client.diff(machine.id, machine.id), lambda: machine.apply(machine.id, base=machine.id)):
+        with pytest.raises(errors.Unsupported, match="vm's disk"):
+            ask()
+
+
 def test_root_of_a_vm_has_the_guests_kernel_before_it(machine):
     """What could reach the machine's virtual devices from inside, each refused by the guest's own kernel."""
     refused = [

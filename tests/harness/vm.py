@@ -35,7 +35,7 @@ mkdir -p /template/bin /template/etc /template/tmp /template/usr/lib
 chmod 1777 /template/tmp
 ln -s bin /template/sbin
 for i in PROGRAMS; do
-    path=$(command -v $i) && [ -x "$path" ] || continue
+    path=$(type -P $i) || continue
     cp -L "$path" /template/bin/$i
     for lib in $(ldd "$path" 2>/dev/null | grep -o "/[^ ]*"); do [ -e "/template$lib" ] || cp --parents -L "$lib" /template; done
 done

@@ -3,10 +3,12 @@
 import { readFileSync } from "node:fs";
 import { Client, ClocheError, Sandbox } from "cloche";
 
-const [table, engine] = process.argv.slice(2);
+const [table, engine, template, id] = process.argv.slice(2);
 const SECONDS = new Set(["timeout", "idle_timeout", "expires_in"]);
-const client = new Client();
-const kept = { client, Sandbox, sandbox: await Sandbox.create({ client, engine }) };
+const client = new Client({ timeoutMs: 150_000 }); // a vm that is emulated boots slowly
+const place = { engine, template: template || undefined };
+const sandbox = await (id ? Sandbox.get(id, { client }) : Sandbox.create({ client, ...place }));
+const kept = { client, Sandbox, ...place, sandbox };
 
 const camel = (name) => name.replace(/_(\w)/g, (_, c) => c.toUpperCase());
 

@@ -66,10 +66,13 @@ async def make(row, kept):
     return {"gives": shown(value, row["show"])}
 
 
-async def main(face, table, engine):
+async def main(face, table, engine, template="", id=None):
     prefix = "Async" if face == "async" else ""
-    client, kind = getattr(cloche, prefix + "Client")(), getattr(cloche, prefix + "Sandbox")
-    kept = {"client": client, "Sandbox": kind, "sandbox": await settled(kind.create(client=client, engine=engine))}
+    kind = getattr(cloche, prefix + "Sandbox")
+    client = getattr(cloche, prefix + "Client")(timeout=150)  # a vm that is emulated boots slowly
+    place = {"engine": engine, "template": template or None}
+    sandbox = await settled(kind.get(id, client=client) if id else kind.create(client=client, **place))
+    kept = {"client": client, "Sandbox": kind, **place, "sandbox": sandbox}
     with open(table) as f:
         rows = json.load(f)
     print(json.dumps([await make(row, kept) for row in rows]))

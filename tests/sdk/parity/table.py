@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """One table of calls, said as Python says them; drive.py and drive.mjs make each with their SDK, and all must give the same.
 
-A row is a call on an object that an earlier row kept: `client`, `Sandbox` and `sandbox` are there from the start. `args` go by
-position, `options` by name (in JavaScript as one object, in camel case; seconds become milliseconds). What is shown of the result
-are its fields `show` (nothing where that is empty: what comes in pieces is cut as it likes), or itself. {"$": "name.field"} is a value of something kept. `gives` is what must come; where it is missing
-the drivers must agree with each other.
+A row is a call on an object that an earlier row kept: `client`, `Sandbox` and `sandbox` are there from the start, and `engine` and
+`template`, which the sandbox has. `args` go by position, `options` by name (in JavaScript as one object, in camel case; seconds become
+milliseconds). What is shown of the result are its fields `show` (nothing where that is empty: what comes in pieces is cut as it likes),
+or itself. {"$": "name.field"} is a value of something kept. `gives` is what must come; where it is missing the drivers must agree with
+each other. `on_vm` is what fails there instead.
 """
 
 
-def row(call, *args, keep=None, show=None, gives=None, fails=None, **options):
-    return {"call": call, "args": list(args), "options": options, "keep": keep, "show": show, "gives": gives, "fails": fails}
+def row(call, *args, keep=None, show=None, gives=None, fails=None, on_vm=None, **options):
+    return {"call": call, "args": list(args), "options": options, "keep": keep, "show": show, "gives": gives, "fails": fails, "on_vm": on_vm}
 
 
 def of(name):
     return {"$": name}
 
 
-TABLE = [
+# In a sandbox that stays as it was.
+USE = [
     row("client.health", show=["ready"], gives={"ready": True}),
-    row("client.run", ["echo", "once"], show=["stdout", "stderr", "exit_code"], gives={"stdout": "once\n", "stderr": "", "exit_code": 0}),
     # Commands.
     row("sandbox.run", "echo out; echo err >&2; exit 3", show=["stdout", "stderr", "exit_code", "signal", "cause"],
         gives={"stdout": "out\n", "stderr": "err\n", "exit_code": 3, "signal": None, "cause": "exited"}),
@@ -38,23 +39,12 @@ TABLE = [
     row("sleeper.kill", show=["signal"], gives={"signal": 9}),
     row("sleeper.delete"),
     row("sandbox.exec", of("sleeper.id"), fails="NotFound"),
-    # Code and contexts.
+    # Code.
     row("sandbox.run_code", "x = 20"),
     row("sandbox.run_code", "print('hi'); x + 22", show=["stdout", "text", "status", "exit_code", "count"],
         gives={"stdout": "hi\n", "text": "42", "status": "ok", "exit_code": 0, "count": 2}),
     row("sandbox.run_code", "1/0", show=["status", "exit_code", "error.name", "error.message"],
         gives={"status": "error", "exit_code": 1, "error.name": "ZeroDivisionError", "error.message": "division by zero"}),
-    row("sandbox.run_code", "import os; os.kill(os.getpid(), 9)", show=["status", "exit_code", "signal"], gives={"status": "died", "exit_code": 137, "signal": 9}),
-    row("sandbox.run_code", "while True: pass", timeout=0.2, show=["cause"], gives={"cause": "timeout"}),
-    row("sandbox.run_code", "echo $((6*7))", language="bash", show=["stdout"], gives={"stdout": "42\n"}),
-    row("sandbox.run_code_stream", "print('a')\n'b'", show=["type", "code"],
-        gives=[{"type": "stdout", "code": None}, {"type": "result", "code": None}, {"type": "exit", "code": 0}]),
-    row("sandbox.contexts.create", name="own", language="python", cwd="/tmp", keep="context", show=["name", "language"], gives={"name": "own", "language": "python"}),
-    row("sandbox.run_code", "import os; os.getcwd()", context="own", show=["text"], gives={"text": "'/tmp'"}),
-    row("sandbox.run_code", "x", context="own", show=["error.name"], gives={"error.name": "NameError"}),
-    row("sandbox.contexts.restart", "own", show=["name"], gives={"name": "own"}),
-    row("sandbox.contexts.remove", "own"),
-    row("sandbox.contexts.get", "own", fails="NotFound"),
     # Files.
     row("sandbox.files.write", "d/a.txt", "text", parents=True, mode=0o640, show=["size", "mode", "type", "name"],
         gives={"size": 4, "mode": 0o640, "type": "file", "name": "a.txt"}),
@@ -89,26 +79,45 @@ TABLE = [
     row("sandbox.usage", show=["state", "currency"]),
     row("client.templates", show=["name"]),
     row("client.quota", show=["limits"]),
-    # Its life.
-    row("sandbox.update", tags={"a": "b"}, idle_timeout=600, show=["tags"], gives={"tags": {"a": "b"}}),
+]
+# Interpreters that end and start.
+CONTEXTS = [
+    row("sandbox.run_code", "import os; os.kill(os.getpid(), 9)", show=["status", "exit_code", "signal"], gives={"status": "died", "exit_code": 137, "signal": 9}),
+    row("sandbox.run_code", "while True: pass", timeout=0.2, show=["cause"], gives={"cause": "timeout"}),
+    row("sandbox.run_code", "echo $((6*7))", language="bash", show=["stdout"], gives={"stdout": "42\n"}),
+    row("sandbox.run_code_stream", "print('a')\n'b'", show=["type", "code"],
+        gives=[{"type": "stdout", "code": None}, {"type": "result", "code": None}, {"type": "exit", "code": 0}]),
+    row("sandbox.contexts.create", name="own", language="python", cwd="/tmp", keep="context", show=["name", "language"], gives={"name": "own", "language": "python"}),
+    row("sandbox.run_code", "import os; os.getcwd()", context="own", show=["text"], gives={"text": "'/tmp'"}),
+    row("sandbox.run_code", "x", context="own", show=["error.name"], gives={"error.name": "NameError"}),
+    row("sandbox.contexts.restart", "own", show=["name"], gives={"name": "own"}),
+    row("sandbox.contexts.remove", "own"),
+    row("sandbox.contexts.get", "own", fails="NotFound"),
+]
+# Others beside it, each of which starts anew.
+COPIES = [
+    row("client.run", ["echo", "once"], engine=of("engine"), template=of("template"), show=["stdout", "stderr", "exit_code"], gives={"stdout": "once\n", "stderr": "", "exit_code": 0}),
     row("sandbox.snapshot", keep="saved", show=["memory"], gives={"memory": False}),
     row("sandbox.files.write", "d/a.txt", "later"),
     row("sandbox.diff", of("saved.id"), paths=["/home/user/d"], show=["added", "removed", "modified", "truncated"],
-        gives={"added": [], "removed": [], "modified": ["/home/user/d/a.txt"], "truncated": False}),
+        gives={"added": [], "removed": [], "modified": ["/home/user/d/a.txt"], "truncated": False}, on_vm="Unsupported"),
     row("Sandbox.create", client=of("client"), snapshot=of("saved.id"), keep="copy"),
     row("copy.files.read_text", "d/a.txt", gives="text!"),
     row("copy.files.write", "d/b.txt", "fork"),
-    row("client.diff", of("saved.id"), of("copy.id"), patch=True, limit=10, show=["truncated"], gives={"truncated": False}),
-    row("sandbox.diff", of("saved.id"), keep="changed"),
+    row("client.diff", of("saved.id"), of("copy.id"), patch=True, limit=10, show=["truncated"], gives={"truncated": False}, on_vm="Unsupported"),
+    row("sandbox.diff", of("saved.id"), keep="changed", on_vm="Unsupported"),
     row("sandbox.apply", of("copy.id"), on_conflict="skip", show=["applied", "changes", "conflict_count"],
-        gives={"applied": True, "changes": 1, "conflict_count": 0}),
-    row("sandbox.files.read_text", "d/b.txt", gives="fork"),
+        gives={"applied": True, "changes": 1, "conflict_count": 0}, on_vm="Unsupported"),
+    row("sandbox.files.read_text", "d/b.txt", gives="fork", on_vm="FileMissing"),
     row("copy.files.write", "d/a.txt", "fork"),
-    row("sandbox.apply", of("copy.id"), fails="ApplyConflict"),
+    row("sandbox.apply", of("copy.id"), fails="ApplyConflict", on_vm="Unsupported"),
     row("copy.close"),
     row("sandbox.rollback", of("saved.id"), show=["state"], gives={"state": "running"}),
     row("sandbox.files.read_text", "d/a.txt", gives="text!"),
     row("client.delete_snapshot", of("saved.id")),
+]
+END = [
+    row("sandbox.update", tags={"a": "b"}, idle_timeout=600, show=["tags"], gives={"tags": {"a": "b"}}),
     row("sandbox.pause", to="memory", show=["state", "paused_to"], gives={"state": "paused", "paused_to": "memory"}),
     row("sandbox.resume", show=["state"], gives={"state": "running"}),
     row("sandbox.refresh", show=["state", "persistent", "ended"], gives={"state": "running", "persistent": False, "ended": None}),
@@ -119,3 +128,4 @@ TABLE = [
     row("sandbox.run", "true", fails="Gone"),
     row("sandbox.close"),
 ]
+TABLE = USE + CONTEXTS + COPIES + END
