@@ -28,6 +28,7 @@ static void put_pool(struct json_writer *w, const struct fleet *fleet)
 	fleet_pool(fleet, &f);
 	json_open_object(w, "pool");
 	json_put_u64(w, "ready", f.ready);
+	json_put_u64(w, "ready_vms", f.ready_vms);
 	json_put_u64(w, "target", f.target);
 	json_put_u64(w, "hits", f.hits);
 	json_put_u64(w, "misses", f.misses);

@@ -49,6 +49,8 @@ static void put_pool(struct metrics *m, const struct fleet *fleet)
 
 	fleet_pool(fleet, &f);
 	metrics_one(m, "cloche_pool_ready", METRIC_GAUGE, "Spares that are ready.", f.ready);
+	metrics_one(m, "cloche_pool_ready_vms", METRIC_GAUGE, "Spares that are ready, and are vms.",
+	            f.ready_vms);
 	metrics_one(m, "cloche_pool_target", METRIC_GAUGE, "Spares that there should be.",
 	            f.target);
 	metrics_one(m, "cloche_pool_hits_total", METRIC_COUNTER, "Creates that got a spare.",

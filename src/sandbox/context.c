@@ -250,10 +250,18 @@ void context_warm(struct sandbox *s, const struct language *language)
 		log_debug("context.cold", "sandbox=%s error='%s'", s->id, err.message);
 }
 
+bool context_has_warm(const struct sandbox *s, const struct language *language)
+{
+	list_for_each (&s->warm, const struct context, c, link)
+		if (c->language == language)
+			return true;
+	return false;
+}
+
 bool context_is_warming(struct sandbox *s)
 {
 	list_for_each (&s->warm, struct context, c, link)
-		if (c->state == CONTEXT_STARTING)
+		if (c->state == CONTEXT_STARTING || c->sync)
 			return true;
 	return false;
 }

@@ -79,7 +79,7 @@ static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
 	}
 	if (fd >= 0)
 		(void)close(fd);
-	if (!warm_on_failed(s, &reply->err))
+	if (!warm_on_failed(s, &reply->err) || s->spare) /* for which nobody waits */
 		create_fail(s, &reply->err);
 	else if (create_ask(s, &err) < 0)
 		create_fail(s, &err);
@@ -189,8 +189,9 @@ int create_spare(struct fleet *fleet, const struct template *t, const struct gue
 	s->engine = engine;
 	if (t)
 		set_template(s, t);
+	if (engine == ENGINE_VM)
+		warm_apply(s, /* has_interpreters= */ true);
 	r = create_ask(s, err);
-
 	if (r < 0) {
 		sandbox_free(s);
 		return r;
@@ -385,9 +386,10 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
 	 * a layer that is kept. */
 	spare = spec->name || spec->is_persistent || spec->image || spec->shown[0] || w.snapshot ||
-	                        w.engine != ENGINE_JAIL
+	                        (w.engine == ENGINE_VM && spec->set)
 	                ? NULL
-	                : pool_offer(fleet->pool, spec->set ? spec->set : w.template, &w.limits);
+	                : pool_offer(fleet->pool, w.engine, spec->set ? spec->set : w.template,
+	                             &w.limits);
 	s = spare ? spare : new_sandbox(fleet, &w.limits);
 	s->engine = w.engine;
 	set_owner(s, project_id, spec, w.timeout_ms);
@@ -406,7 +408,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		network_set(s, take_ptr(w.policy));
 	if (w.source)
 		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));
-	if (w.engine == ENGINE_VM && w.template && !spec->set)
+	if (w.engine == ENGINE_VM && w.template && !spec->set && !spare)
 		warm_apply(s, json_object_size(spec->env) == 0 &&
 		                      !policy_opens_tls(network_policy(s)));
 	s->held = held;

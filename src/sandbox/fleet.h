@@ -76,6 +76,7 @@ void fleet_count_states(const struct fleet *fleet, size_t ret[SANDBOX_STATE_COUN
 size_t fleet_count(const struct fleet *fleet); /* alive */
 struct pool_figures {
 	size_t ready, target;  /* spares there are, and there should be */
+	size_t ready_vms;      /* of those that are ready */
 	uint64_t hits, misses; /* creates that one would fit, with and without one */
 };
 void fleet_pool(const struct fleet *fleet, struct pool_figures *ret);

@@ -438,6 +438,7 @@ void context_rejoin_all(struct sandbox *s); /* puts their interpreters onto the 
 struct language;
 /* Starts an interpreter that waits for whoever first asks for one like it. */
 void context_warm(struct sandbox *s, const struct language *language);
+bool context_has_warm(const struct sandbox *s, const struct language *language);
 bool context_is_warming(struct sandbox *s); /* some are not ready yet */
 void context_cool(struct sandbox *s);       /* ends those that wait */
 

@@ -9,12 +9,7 @@
  *	filling --> ready --> taken
  *	    +---------+--> ending --> (freed)
  *
- * How many: each template and size that is asked for has a shelf. Were a shelf refilled one by one,
- *`owed` would be how far it is behind its claims; the highest of it in the last minute or so is
- *what should have been there, and is the shelf's target. The default size has at least pool_min;
- *another size is kept only while it is asked for again and again. All together are bounded by
- *pool_max, by pool_memory as spares were measured to use, and by the room that sandboxes leave:
- *they come first, and a spare in their way is ended.
+ * How many there are is shelf.c's business.
  *
  * When: creates that are under way come first too. A fill begins only while there are none, at most
  * FILLS_MAX at once, and a moment after the claim that made it needed, so that it does not run
@@ -24,25 +19,18 @@
 
 #include "base/log.h"
 #include "sandbox/interpreter.h"
+#include "sandbox/shelf.h"
 #include "sandbox/template.h"
 #include "sandbox/warm.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define MILLISECONDS  UINT64_C(1000)
-#define SECONDS       UINT64_C(1000000)
-#define FILLS_MAX     2
-#define FADING        64
-#define AGAIN_MOST    64
-#define SHELVES_MAX   8
-#define LANGUAGES_MAX 4
-#define ONE           UINT64_C(1000) /* demand is in thousandths of a spare */
-#define WORTH         (3 * ONE)      /* claims of another size, before it gets spares */
-/* Until the first was measured; and the least, for what the kernel holds that is not charged. */
-#define GUESS_BYTES ((uint64_t)24 << 20)
-#define LEAST_BYTES ((uint64_t)1 << 20)
-#define GUESS_US    (50 * MILLISECONDS)
+#define MILLISECONDS UINT64_C(1000)
+#define SECONDS      UINT64_C(1000000)
+#define FILLS_MAX    2
+#define AGAIN_MOST   64
+#define LEAST_BYTES  ((uint64_t)1 << 20) /* what the kernel holds is not charged */
 
 /* Half of the demand is forgotten in 44 s. */
 static const struct pool_timing usual = {
@@ -51,87 +39,7 @@ static const struct pool_timing usual = {
 	.again_us = 1 * SECONDS,
 };
 
-struct shelf {
-	struct list link;          /* the default size first */
-	char template_id[ID_SIZE]; /* "" = host */
-	struct guest_limits limits;
-	uint64_t owed, owed_at_us;
-	uint64_t target; /* in thousandths, before any bound */
-	uint64_t claims; /* fading */
-	size_t wanted;   /* target, bounded */
-};
-
-struct spare {
-	struct list link; /* in order of creation */
-	struct pool *pool;
-	struct sandbox *s;
-	struct shelf *shelf; /* NULL: its shelf is gone */
-	uint64_t begun_us;
-	bool is_ready;
-	bool is_seed; /* to be saved as a warm copy (warm.c), and of no other use */
-	uint64_t usage_tag;
-};
-
-struct pool {
-	struct fleet *fleet;
-	struct loop *loop;
-	struct pool_timing timing;
-	const struct language *languages[LANGUAGES_MAX];
-	size_t n_languages;
-	struct list shelves, spares;
-	size_t n_shelves;
-	bool is_open;
-	struct loop_timer *soon, *beat;
-	uint64_t fill_us;                 /* from ask to ready, as they lately took */
-	uint64_t spare_bytes;             /* that one uses, as measured */
-	uint64_t not_before_us, again_us; /* after failures */
-	uint64_t quiet_until_us;          /* after a claim */
-	uint64_t hits, misses;
-	loop_fn closed;
-	void *closed_arg;
-};
-
 DEFINE_FREEP(struct pool, pool_free)
-
-static bool same_size(const struct guest_limits *a, const struct guest_limits *b)
-{
-	return a->memory_bytes == b->memory_bytes && a->disk_bytes == b->disk_bytes &&
-	       a->inodes == b->inodes && a->cpu_milli == b->cpu_milli && a->pids == b->pids &&
-	       a->nofile == b->nofile;
-}
-
-static struct shelf *shelf_new(struct pool *p, const char *template_id,
-                               const struct guest_limits *limits)
-{
-	struct shelf *shelf = xnew0(struct shelf);
-
-	(void)snprintf(shelf->template_id, sizeof(shelf->template_id), "%s", template_id);
-	shelf->limits = *limits;
-	list_append(&p->shelves, &shelf->link);
-	p->n_shelves++;
-	return shelf;
-}
-
-/* Its spares are of no use any more. */
-static void shelf_clear(struct pool *p, const struct shelf *shelf)
-{
-	list_for_each (&p->spares, struct spare, spare, link)
-		if (spare->shelf == shelf)
-			spare->shelf = NULL;
-}
-
-static void shelf_free(struct pool *p, struct shelf *shelf)
-{
-	shelf_clear(p, shelf);
-	list_remove(&shelf->link);
-	p->n_shelves--;
-	free(shelf);
-}
-
-static bool is_default(const struct pool *p, const struct shelf *shelf)
-{
-	return shelf->link.prev == &p->shelves;
-}
 
 /* Or still to become so. One that ends is neither. */
 static bool is_of_use(const struct spare *spare)
@@ -154,50 +62,6 @@ static size_t count_filling(const struct pool *p)
 	return count(p, NULL, false) - count(p, NULL, true);
 }
 
-static size_t ceiling(const struct pool *p)
-{
-	const struct fleet_config *c = &p->fleet->config;
-	uint64_t by_memory = c->pool_memory_bytes / p->spare_bytes;
-	uint64_t room =
-		c->sandboxes_max > p->fleet->n_alive ? c->sandboxes_max - p->fleet->n_alive : 0;
-
-	return (size_t)MIN(MIN(by_memory, room), c->pool_max);
-}
-
-/* What creates without a template start from may have changed. */
-static void set_default(struct pool *p)
-{
-	struct shelf *shelf = list_first(&p->shelves, struct shelf, link);
-	const struct template *t = template_default(p->fleet);
-	const char *id = t ? template_id(t) : "";
-
-	if (strcmp(shelf->template_id, id) == 0)
-		return;
-	shelf_clear(p, shelf);
-	(void)snprintf(shelf->template_id, sizeof(shelf->template_id), "%s", id);
-}
-
-static bool has_template(const struct pool *p, const struct shelf *shelf)
-{
-	return shelf->template_id[0] == '\0' || template_find_id(p->fleet, shelf->template_id);
-}
-
-static void set_wanted(struct pool *p)
-{
-	size_t left = ceiling(p);
-
-	list_for_each (&p->shelves, struct shelf, shelf, link) {
-		size_t n = (size_t)((shelf->target + ONE - 1) / ONE);
-
-		if (is_default(p, shelf))
-			n = MAX(n, p->fleet->config.pool_min);
-		else if (shelf->claims < WORTH || !has_template(p, shelf))
-			n = 0;
-		shelf->wanted = MIN(n, left);
-		left -= shelf->wanted;
-	}
-}
-
 /* The oldest go first: who has waited longest has been wanted least. */
 static void end_surplus(struct pool *p)
 {
@@ -214,7 +78,7 @@ static int fill(struct pool *p, struct shelf *shelf, struct err *err)
 
 	*spare = (struct spare){.pool = p, .shelf = shelf, .begun_us = loop_now_us(p->loop)};
 	r = create_spare(p->fleet, template_find_id(p->fleet, shelf->template_id), &shelf->limits,
-	                 ENGINE_JAIL, spare, &spare->s, err);
+	                 (enum engine_kind)shelf->engine, spare, &spare->s, err);
 	if (r < 0) {
 		free(spare);
 		return r;
@@ -265,8 +129,7 @@ static void on_soon(struct loop *loop, void *arg)
 	(void)loop;
 	if (!p->is_open)
 		return;
-	set_default(p);
-	set_wanted(p);
+	shelves_look(p);
 	end_surplus(p);
 	fill_up(p);
 }
@@ -277,52 +140,14 @@ void pool_look(struct pool *p)
 		loop_timer_set_in(p->soon, 0);
 }
 
-static bool is_faded(const struct pool *p, const struct shelf *shelf)
-{
-	return is_default(p, shelf) ? shelf->target <= p->fleet->config.pool_min * ONE
-	                            : shelf->claims < ONE / 2;
-}
-
 static void on_beat(struct loop *loop, void *arg)
 {
 	struct pool *p = arg;
-	bool is_quiet = true;
 
 	(void)loop;
-	list_for_each (&p->shelves, struct shelf, shelf, link) {
-		shelf->target -= (shelf->target + FADING - 1) / FADING;
-		shelf->claims -= (shelf->claims + FADING - 1) / FADING;
-		if (!is_faded(p, shelf))
-			is_quiet = false;
-		else if (!is_default(p, shelf))
-			shelf_free(p, shelf);
-	}
-	if (!is_quiet)
+	if (!shelves_fade(p))
 		loop_timer_set_in(p->beat, p->timing.beat_us);
 	pool_look(p);
-}
-
-static struct shelf *find_shelf(struct pool *p, const char *template_id,
-                                const struct guest_limits *limits)
-{
-	list_for_each (&p->shelves, struct shelf, shelf, link)
-		if (same_size(&shelf->limits, limits) &&
-		    strcmp(shelf->template_id, template_id) == 0)
-			return shelf;
-	return p->n_shelves < SHELVES_MAX ? shelf_new(p, template_id, limits) : NULL;
-}
-
-static void note_claim(struct pool *p, struct shelf *shelf)
-{
-	uint64_t now = loop_now_us(p->loop);
-	uint64_t paid = (now - shelf->owed_at_us) * ONE / p->fill_us;
-
-	shelf->owed = (shelf->owed > paid ? shelf->owed - paid : 0) + ONE;
-	shelf->owed_at_us = now;
-	shelf->target = MAX(shelf->target, MIN(shelf->owed, p->fleet->config.pool_max * ONE));
-	shelf->claims += ONE;
-	if (!loop_timer_is_set(p->beat))
-		loop_timer_set_in(p->beat, p->timing.beat_us);
 }
 
 static struct spare *find_ready(struct pool *p, const struct shelf *shelf)
@@ -345,15 +170,17 @@ static struct sandbox *release(struct spare *spare)
 	return s;
 }
 
-struct sandbox *pool_offer(struct pool *p, const struct template *t,
+struct sandbox *pool_offer(struct pool *p, uint32_t engine, const struct template *t,
                            const struct guest_limits *limits)
 {
 	const char *id = t ? template_id(t) : "";
-	struct shelf *shelf = p->is_open ? find_shelf(p, id, limits) : NULL;
+	struct shelf *shelf = p->is_open ? shelf_find(p, engine, id, limits) : NULL;
 	struct spare *spare = shelf ? find_ready(p, shelf) : NULL;
 
 	if (shelf) {
-		note_claim(p, shelf);
+		shelf_claim(p, shelf);
+		if (!loop_timer_is_set(p->beat))
+			loop_timer_set_in(p->beat, p->timing.beat_us);
 		p->quiet_until_us =
 			count(p, shelf, true) > 1 ? loop_now_us(p->loop) + p->timing.pause_us : 0;
 		pool_look(p);
@@ -376,13 +203,19 @@ struct sandbox *pool_find(struct pool *p, const char *id)
 	return NULL;
 }
 
+static struct cost *cost_of(const struct spare *spare)
+{
+	return &spare->pool->costs[spare->s->engine];
+}
+
 static void get_ready(struct spare *spare)
 {
 	struct pool *p = spare->pool;
+	struct cost *cost = cost_of(spare);
 	uint64_t took_us = loop_now_us(p->loop) - spare->begun_us;
 
 	spare->is_ready = true;
-	p->fill_us = MAX((3 * p->fill_us + took_us) / 4, MILLISECONDS);
+	cost->fill_us = MAX((3 * cost->fill_us + took_us) / 4, MILLISECONDS);
 	log_info("pool.ready", "id=%s took_us=%" PRIu64, spare->s->id, took_us);
 	pool_look(p);
 }
@@ -397,7 +230,7 @@ static void on_usage(const struct msg_reply *reply, int fd, void *arg)
 	if (reply->err.code == ERR_NONE) {
 		spare->s->base_usage = reply->usage;
 		spare->s->oom_kills = reply->usage.oom_kills;
-		spare->pool->spare_bytes = MAX(reply->usage.memory_bytes, LEAST_BYTES);
+		cost_of(spare)->bytes = MAX(reply->usage.memory_bytes, LEAST_BYTES);
 	}
 	get_ready(spare);
 }
@@ -459,7 +292,8 @@ void pool_on_up(struct sandbox *s)
 	struct pool *p = s->spare->pool;
 
 	for (size_t i = 0; i < p->n_languages; i++)
-		context_warm(s, p->languages[i]);
+		if (!context_has_warm(s, p->languages[i])) /* as a copy has */
+			context_warm(s, p->languages[i]);
 	pool_on_warm(s);
 }
 
@@ -506,8 +340,11 @@ void pool_figures(const struct pool *p, struct pool_figures *ret)
 {
 	*ret = (struct pool_figures){
 		.ready = count(p, NULL, true), .hits = p->hits, .misses = p->misses};
-	list_for_each (&p->shelves, struct shelf, shelf, link)
+	list_for_each (&p->shelves, struct shelf, shelf, link) {
 		ret->target += shelf->wanted;
+		if (shelf->engine == ENGINE_VM)
+			ret->ready_vms += count(p, shelf, true);
+	}
 }
 
 int pool_new(struct fleet *fleet, struct pool **ret, struct err *err)
@@ -518,13 +355,10 @@ int pool_new(struct fleet *fleet, struct pool **ret, struct err *err)
 	p->fleet = fleet;
 	p->loop = c->loop;
 	p->timing = c->pool_timing ? *c->pool_timing : usual;
-	p->fill_us = GUESS_US;
-	p->spare_bytes = GUESS_BYTES;
-	list_init(&p->shelves);
 	list_init(&p->spares);
 	p->soon = loop_timer_new(p->loop, on_soon, p);
 	p->beat = loop_timer_new(p->loop, on_beat, p);
-	(void)shelf_new(p, "", &c->default_limits);
+	shelves_init(p);
 	for (char **name = c->pool_languages; name && *name; name++) {
 		const struct language *language;
 		int r = language_check(*name, "pool.languages", &language, err);
@@ -567,8 +401,7 @@ void pool_free(struct pool *p)
 		return;
 	list_for_each (&p->spares, struct spare, spare, link)
 		sandbox_free(release(spare));
-	list_for_each (&p->shelves, struct shelf, shelf, link)
-		shelf_free(p, shelf);
+	shelves_done(p);
 	loop_timer_free(p->soon);
 	loop_timer_free(p->beat);
 	p->closed = NULL;

@@ -53,6 +53,12 @@ static struct snapshot *find(const struct fleet *fleet, const struct digest *ima
 	return NULL;
 }
 
+bool warm_has(const struct fleet *fleet, const struct digest *image,
+              const struct guest_limits *limits)
+{
+	return find(fleet, image, limits) != NULL;
+}
+
 static void drop(struct snapshot *sn)
 {
 	struct fleet *fleet = sn->fleet;
@@ -132,18 +138,22 @@ bool warm_on_failed(struct sandbox *s, const struct err *err)
 	return true;
 }
 
-void warm_want(struct sandbox *s)
+void warm_make(struct fleet *fleet, const struct template *t, const struct guest_limits *limits)
 {
-	struct fleet *fleet = s->fleet;
-	const struct template *t = template_find_image(fleet, s->template, &s->image);
-	const uint64_t now = clock_steady_us();
 	struct err err;
 
-	if (s->engine != ENGINE_VM || s->resumes > 0 || s->warm_copy[0] || s->snapshot_id[0] ||
-	    !t || find(fleet, &s->image, &s->limits) || now < fleet->warm_not_before_us)
+	if (!t || find(fleet, template_image(t), limits) ||
+	    clock_steady_us() < fleet->warm_not_before_us)
 		return;
-	if (pool_seed(fleet->pool, t, &s->limits, &err) < 0)
+	if (pool_seed(fleet->pool, t, limits, &err) < 0)
 		warm_on_seed_failed(fleet, &err);
+}
+
+void warm_want(struct sandbox *s)
+{
+	if (s->engine == ENGINE_VM && s->resumes == 0 && !s->warm_copy[0] && !s->snapshot_id[0])
+		warm_make(s->fleet, template_find_image(s->fleet, s->template, &s->image),
+		          &s->limits);
 }
 
 void warm_on_seed_failed(struct fleet *fleet, const struct err *err)

@@ -14,6 +14,10 @@ void warm_apply(struct sandbox *s, bool has_interpreters);
 bool warm_on_failed(struct sandbox *s, const struct err *err);
 /* It runs: if it had to boot, the next one shall not. */
 void warm_want(struct sandbox *s);
+/* Begins a copy, unless there is one, or is being made, or the last try is not long ago. */
+void warm_make(struct fleet *fleet, const struct template *t, const struct guest_limits *limits);
+bool warm_has(const struct fleet *fleet, const struct digest *image,
+              const struct guest_limits *limits);
 
 /* Makes a copy of a seed; done is told once, whatever came of it. */
 must_check int warm_take(struct sandbox *s, warm_fn done, void *arg, struct err *err);

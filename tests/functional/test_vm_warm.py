@@ -24,7 +24,7 @@ LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
 @pytest.fixture(scope="module")
 def warm_daemon():
     need_vms()
-    with running(vm_daemon("--pool-max", "1", "--pool-memory", "0", "--pool-language", "bash")) as daemon:  # no spares, but copies
+    with running(vm_daemon("--pool-min", "0", "--pool-max", "2", "--pool-language", "bash")) as daemon:
         yield daemon
 
 
@@ -70,6 +70,19 @@ def test_machines_start_from_one_copy_differ_in_what_must_and_share_the_rest(war
             assert shared > used["Rss"] / 4 and used["Pss"] < used["Rss"], used
     found = hashlib.sha256((warm_daemon.data / "templates" / digest_of(warm) / "image.erofs").read_bytes()).hexdigest()
     assert found == marked
+
+
+def test_a_machine_that_waits_ready_is_taken_by_the_next_create_that_it_fits(warm):
+    for _ in range(3):  # a size that is asked for again and again gets spares
+        start(warm).delete()
+    wait_for(lambda: warm.health()["pool"]["ready_vms"] > 0, 120, "a spare")
+    before = warm.health()["pool"]["hits"]
+    with start(warm, env={"OWN": "1"}) as machine:
+        assert warm.health()["pool"]["hits"] == before + 1
+        assert machine.info.isolation["engine"] == "vm"
+        assert machine.run("hostname; echo $OWN").stdout == machine.id.replace("_", "-") + "\n1\n"
+        assert machine.run_code("echo $OWN", language="bash").stdout == "1\n"
+        assert machine.id in [s.id for s in warm.list()]
 
 
 def digest_of(warm):

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* How many spares there are to be, of what (shelf.c); and what the pool's two files share. */
+#include "sandbox/pool.h"
+
+#define LANGUAGES_MAX 4
+
+/* What a spare costs, as they lately did. */
+struct cost {
+	uint64_t fill_us; /* from ask to ready */
+	uint64_t bytes;
+};
+
+struct shelf {
+	struct list link;          /* the default size first */
+	uint32_t engine;           /* of enum engine_kind */
+	char template_id[ID_SIZE]; /* "" = host */
+	struct guest_limits limits;
+	uint64_t owed, owed_at_us;
+	uint64_t target; /* in thousandths, before any bound */
+	uint64_t claims; /* fading */
+	size_t wanted;   /* target, bounded */
+};
+
+struct spare {
+	struct list link; /* in order of creation */
+	struct pool *pool;
+	struct sandbox *s;
+	struct shelf *shelf; /* NULL: its shelf is gone */
+	uint64_t begun_us;
+	bool is_ready;
+	bool is_seed; /* to be saved as a warm copy (warm.c), and of no other use */
+	uint64_t usage_tag;
+};
+
+struct pool {
+	struct fleet *fleet;
+	struct loop *loop;
+	struct pool_timing timing;
+	const struct language *languages[LANGUAGES_MAX];
+	size_t n_languages;
+	struct list shelves, spares;
+	size_t n_shelves;
+	bool is_open;
+	struct loop_timer *soon, *beat;
+	struct cost costs[ENGINE_VM + 1];
+	uint64_t not_before_us, again_us; /* after failures */
+	uint64_t quiet_until_us;          /* after a claim */
+	uint64_t hits, misses;
+	loop_fn closed;
+	void *closed_arg;
+};
+
+void shelves_init(struct pool *p);
+void shelves_done(struct pool *p);
+/* Sets what is wanted, by what there is room for now. */
+void shelves_look(struct pool *p);
+bool shelves_fade(struct pool *p); /* a beat: true if there is nothing left to fade */
+
+/* NULL: too many are in use. */
+struct shelf *shelf_find(struct pool *p, uint32_t engine, const char *template_id,
+                         const struct guest_limits *limits);
+void shelf_claim(struct pool *p, struct shelf *shelf);
