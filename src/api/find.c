@@ -20,6 +20,13 @@ int check_is_default(const struct http_req *req, struct err *err)
 	               "this call needs an admin key of the project 'default'");
 }
 
+bool is_host_admin(const struct api *api, const struct key *key)
+{
+	const char *id = keyring_find_project(api->keyring, "default");
+
+	return key_scope(key) == SCOPE_ADMIN && id && strcmp(id, key_project_id(key)) == 0;
+}
+
 /* The project that is meant: the caller's own, or a named one. */
 int find_project(const struct http_req *req, const char *name, const char **ret, struct err *err)
 {

@@ -10,6 +10,7 @@
 const char *caller_project(const struct http_req *req); /* borrowed: lives as long as the daemon */
 /* Is the caller of the project "default", whose admins rule over all? */
 must_check int check_is_default(const struct http_req *req, struct err *err);
+bool is_host_admin(const struct api *api, const struct key *key); /* an admin of that one */
 /* The project that is meant: the caller's own (name NULL), or another, by id or name. */
 must_check int find_project(const struct http_req *req, const char *name, const char **ret,
                             struct err *err);

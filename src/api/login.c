@@ -99,14 +99,6 @@ static void set_cookie(struct http_req *req, const char *token, uint64_t seconds
 	OPENSSL_cleanse(text, sizeof(text));
 }
 
-/* Whether it rules over all projects. */
-static bool is_host_admin(const struct api *api, const struct key *key)
-{
-	const char *id = keyring_find_project(api->keyring, "default");
-
-	return key_scope(key) == SCOPE_ADMIN && id && strcmp(id, key_project_id(key)) == 0;
-}
-
 static int reply_who(struct http_req *req, const struct key *key, uint64_t expires_us,
                      struct err *err)
 {

@@ -20,6 +20,9 @@
 static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/health",       get_health,       HTTP_BODY_NONE,   0},
 
+	{HTTP_GET,    "/v1/figures",      get_figures,      HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_GET,    "/v1/doctor",       get_doctor,       HTTP_BODY_NONE,   SCOPE_ADMIN},
+
 	{HTTP_GET,    "/v1/login",        get_login,        HTTP_BODY_NONE,   0},
 	{HTTP_POST,   "/v1/login",        create_login,     HTTP_BODY_JSON,   0},
 	{HTTP_DELETE, "/v1/login",        delete_login,     HTTP_BODY_NONE,   0},

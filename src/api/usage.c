@@ -30,11 +30,6 @@ struct query {
 	bool is_csv;
 };
 
-static bool rules_all(const struct http_req *req)
-{
-	return key_scope(http_user(req)) == SCOPE_ADMIN && check_is_default(req, NULL) == 0;
-}
-
 static int read_day(const struct http_req *req, const char *name, int32_t *ret, struct err *err)
 {
 	const char *text = http_query(req, name);
@@ -83,12 +78,13 @@ static int read_project(const struct http_req *req, struct query *q, struct err 
 	const struct api *api = http_app_arg(req);
 	const char *name = http_query(req, "project");
 	const char *own = caller_project(req), *found;
+	bool rules_all = is_host_admin(api, http_user(req));
 
-	q->project_id = q->group == GROUP_PROJECT && rules_all(req) ? NULL : own;
+	q->project_id = q->group == GROUP_PROJECT && rules_all ? NULL : own;
 	if (!name)
 		return 0;
 	found = keyring_find_project(api->keyring, name);
-	if (!rules_all(req) && (!found || strcmp(found, own) != 0))
+	if (!rules_all && (!found || strcmp(found, own) != 0))
 		return err_set(
 			err, ERR_FORBIDDEN, 0,
 			"another project's usage needs an admin key of the project 'default'");

@@ -17,5 +17,6 @@ int serve_command(int argc, char **argv);
  */
 int doctor_command(int argc, char **argv);
 int doctor_run(bool json);
+char *doctor_json(void); /* the same as a text, to be freed; NULL: it could not be made */
 
 #define EXIT_ALREADY_RUNNING 3 /* serve: another daemon holds this run directory */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `cloche doctor`: a table of what the host could have, what each is for, and how to get it. */
+#include "base/clock.h"
 #include "base/json.h"
 #include "daemon/daemon.h"
 #include "daemon/probe.h"
@@ -72,14 +73,14 @@ static bool examine(struct finding *findings)
 	return can_run;
 }
 
-static void print_json(const struct finding *findings, bool can_run)
+static int put_json(const struct finding *findings, bool can_run, struct buf *out)
 {
-	struct buf out = BUF_INIT(64 * KIB);
 	struct json_writer w;
 
-	json_writer_init(&w, &out);
+	json_writer_init(&w, out);
 	json_open_object(&w, NULL);
 	json_put_str(&w, "version", CLOCHE_VERSION);
+	json_put_u64(&w, "checked_us", clock_wall_us());
 	json_put_bool(&w, "jail", can_run);
 	json_open_array(&w, "checks");
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
@@ -95,9 +96,15 @@ static void print_json(const struct finding *findings, bool can_run)
 	}
 	json_close_array(&w);
 	json_close_object(&w);
-	if (json_writer_end(&w) == 0)
+	return json_writer_end(&w);
+}
+
+static void print_json(const struct finding *findings, bool can_run)
+{
+	auto_call(buf_done) struct buf out = BUF_INIT(64 * KIB);
+
+	if (put_json(findings, can_run, &out) == 0)
 		(void)printf("%s\n", buf_str(&out));
-	buf_done(&out);
 }
 
 static void print_table(const struct finding *findings, bool can_run)
@@ -116,6 +123,17 @@ static void print_table(const struct finding *findings, bool can_run)
 	}
 	(void)printf("\n%s\n", can_run ? "This host can run jails."
 	                               : "This host cannot run jails: see NEEDED above.");
+}
+
+char *doctor_json(void)
+{
+	struct finding findings[ARRAY_SIZE(checks)] = {0};
+	auto_call(buf_done) struct buf out = BUF_INIT(64 * KIB);
+	bool can_run;
+
+	(void)fflush(NULL); /* the probes fork */
+	can_run = examine(findings);
+	return put_json(findings, can_run, &out) == 0 ? xstrdup(buf_str(&out)) : NULL;
 }
 
 int doctor_run(bool json)

@@ -473,6 +473,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                      .store = g->store,
 	                      .is_metrics_open = g->site->config->is_metrics_open,
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
+	                      .doctor = g->site->doctor,
 	                      .held_max = HELD_BYTES_MAX,
 	                      .started_us = clock_wall_us()};
 	g->mcp = mcp_new(&g->api);

@@ -366,6 +366,7 @@ void site_done(struct site *s)
 	if (s->vmm_fd >= 0)
 		(void)close(take_fd(&s->vmm_fd));
 	free(take_ptr(s->kernels_dir));
+	free(take_ptr(s->doctor));
 	if (s->lock_fd >= 0)
 		(void)close(take_fd(&s->lock_fd));
 }

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const uint64_t bounds_us[] = {100,   250,   500,    1000,   2500,    5000,    10000,
-                                     25000, 50000, 100000, 250000, 1000000, 5000000, 30000000};
-static_assert(ARRAY_SIZE(bounds_us) == HISTOGRAM_BOUNDS, "a bound has no count");
+const uint64_t histogram_bounds_us[HISTOGRAM_BOUNDS] = {100,    250,     500,     1000,    2500,
+                                                        5000,   10000,   25000,   50000,   100000,
+                                                        250000, 1000000, 5000000, 30000000};
 
 #define SECONDS_SIZE 32
 
@@ -15,7 +15,7 @@ void histogram_add(struct histogram *h, uint64_t us)
 {
 	size_t i = 0;
 
-	while (i < HISTOGRAM_BOUNDS && us > bounds_us[i])
+	while (i < HISTOGRAM_BOUNDS && us > histogram_bounds_us[i])
 		i++;
 	h->counts[i]++;
 	h->sum_us += us;
@@ -99,7 +99,7 @@ void metrics_put_histogram(struct metrics *m, const char *name, const struct his
 	for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++) {
 		count += h->counts[i];
 		if (i < HISTOGRAM_BOUNDS)
-			format_seconds(bound, bounds_us[i]);
+			format_seconds(bound, histogram_bounds_us[i]);
 		else
 			le.value = "+Inf";
 		metrics_put(m, row, &le, 1, count);

@@ -17,6 +17,7 @@ struct histogram {
 	uint64_t sum_us;
 };
 void histogram_add(struct histogram *h, uint64_t us);
+extern const uint64_t histogram_bounds_us[HISTOGRAM_BOUNDS];
 
 struct metric_label {
 	const char *name, *value;

@@ -23,7 +23,9 @@
 
 #define LOOKS_A_PERIOD 8
 #define LOOK_US_MIN    (50 * UINT64_C(1000))
-#define NOTHING_MORE   1 /* as charge_until_us: a moment before any reading */
+#define FRESH_US       (2 * UINT64_C(1000000)) /* a reading that is read again on request */
+#define FRESHEN_MAX    64                      /* at once; the next request goes on */
+#define NOTHING_MORE   1                       /* as charge_until_us: a moment before any reading */
 
 static struct meters *meters_of(const struct sandbox *s)
 {
@@ -116,6 +118,13 @@ int account_admit_resume(struct sandbox *s, struct err *err)
 	return r;
 }
 
+void account_on_reading(struct sandbox *s, const struct guest_usage *now)
+{
+	meter_read(s->meter, now);
+	s->seen = *now;
+	s->seen_us = clock_wall_us();
+}
+
 static void on_reading(const struct msg_reply *reply, int fd, void *arg)
 {
 	struct sandbox *s = arg;
@@ -124,7 +133,7 @@ static void on_reading(const struct msg_reply *reply, int fd, void *arg)
 		(void)close(fd);
 	s->reading = 0;
 	if (reply->err.code == ERR_NONE && s->meter && sandbox_has_guest(s))
-		meter_read(s->meter, &reply->usage);
+		account_on_reading(s, &reply->usage);
 }
 
 static void ask_reading(struct sandbox *s)
@@ -133,6 +142,23 @@ static void ask_reading(struct sandbox *s)
 
 	memcpy(req.id, s->id, sizeof(req.id));
 	(void)!host_ask(s->fleet->host, &req, on_reading, s, &s->reading, NULL);
+}
+
+void fleet_freshen(struct fleet *fleet, const char *project_id)
+{
+	uint64_t period_us = fleet->config.usage_period_ms * 1000;
+	uint64_t now = loop_now_us(fleet->config.loop);
+	unsigned n = 0;
+
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		if (strcmp(s->project_id, project_id) != 0 || !s->meter || s->reading ||
+		    !sandbox_has_guest(s) || s->read_next_us > now + period_us - FRESH_US)
+			continue;
+		s->read_next_us = now + period_us;
+		ask_reading(s);
+		if (++n == FRESHEN_MAX)
+			break;
+	}
 }
 
 static void prune(struct fleet *fleet)
@@ -363,6 +389,7 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 		break;
 	case SANDBOX_CREATING: /* again: another run with counters of its own */
 		s->has_last_usage = false;
+		s->seen_us = 0;
 		break;
 	case SANDBOX_PAUSED:
 		if (s->paused_in[0])

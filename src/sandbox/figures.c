@@ -85,7 +85,7 @@ static void on_usage(const struct msg_reply *reply, int fd, void *arg)
 	if (fd >= 0)
 		(void)close(fd);
 	if (err.code == ERR_NONE && s && s->meter && sandbox_has_guest(s)) {
-		meter_read(s->meter, &reply->usage);
+		account_on_reading(s, &reply->usage);
 		q->figures.is_live = true;
 		q->figures.now = reply->usage;
 	}
@@ -116,6 +116,16 @@ int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err 
 	if (r < 0)
 		free(q);
 	return r;
+}
+
+void sandbox_latest(const struct sandbox *s, struct sandbox_figures *ret)
+{
+	*ret = (struct sandbox_figures){.is_live = s->seen_us != 0 && sandbox_has_guest(s),
+	                                .now = s->seen,
+	                                .at_us = s->seen_us};
+	memcpy(ret->id, s->id, sizeof(ret->id));
+	if (s->meter)
+		ret->total = *meter_total(s->meter);
 }
 
 int sandbox_forgotten_usage(struct fleet *fleet, const char *project_id, const char *id,

@@ -74,6 +74,8 @@ struct fleet_counts { /* since the start */
 const struct fleet_counts *fleet_counts(const struct fleet *fleet);
 void fleet_count_states(const struct fleet *fleet, size_t ret[SANDBOX_STATE_COUNT]);
 size_t fleet_count(const struct fleet *fleet); /* alive */
+/* Has a project's sandboxes read that were not for a moment, so that the next look finds more. */
+void fleet_freshen(struct fleet *fleet, const char *project_id);
 struct pool_figures {
 	size_t ready, target;  /* spares there are, and there should be */
 	size_t ready_vms;      /* of those that are ready */

@@ -187,6 +187,8 @@ struct sandbox_figures {
 typedef void (*sandbox_usage_fn)(struct sandbox *s, const struct sandbox_figures *f,
                                  const struct err *err, void *arg);
 must_check int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err *err);
+/* As they were at the last reading, which is up to a period ago; without a meter all are 0. */
+void sandbox_latest(const struct sandbox *s, struct sandbox_figures *ret);
 /* Of one that is forgotten; 0: no account of it is kept (any more), 1: *ret is set. */
 must_check int sandbox_forgotten_usage(struct fleet *fleet, const char *project_id, const char *id,
                                        struct sandbox_figures *ret, struct err *err);

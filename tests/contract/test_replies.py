@@ -675,6 +675,19 @@ def set_key_quota(api, box):
     api("revoke_key", key_id=made)
 
 
+def get_figures(api, box):
+    box.run("true")
+    api("get_sandbox_usage", id=box.id)  # reads it
+    _, told = api("get_figures")
+    assert box.id in [s["id"] for s in told["sandboxes"]] and told["states"]["running"] >= 1
+    assert sum(told["starts"]["counts"]) >= 1
+
+
+def get_doctor(api, box):
+    _, told = api("get_doctor")
+    assert told["jail"] and {c["name"]: c["present"] for c in told["checks"]}["root"]
+
+
 def get_login(api, box):
     _, told = api("get_login")
     assert (told["key"]["name"], told["project"]["name"], told["is_host_admin"], told["expires_us"]) == ("admin", "default", True, None)

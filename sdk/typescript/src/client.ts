@@ -107,6 +107,15 @@ export class Client {
     return this.call(request("GET", ["health"]));
   }
 
+  /** Figures of all sandboxes of the project that run, by their last readings, and how many are in each state; answered at once. */
+  figures(options: CallOptions = {}): Promise<Json> {
+    return this.call(request("GET", ["figures"], { signal: options.signal }));
+  }
+  /** What the daemon's host can do, what is missing and how to get it: {jail, checks}; for admins of "default". */
+  doctor(): Promise<Json> {
+    return this.call(request("GET", ["doctor"]));
+  }
+
   /** One call, a fresh sandbox, gone after. */
   async run(command: Command, options: OnceOptions & Pick<RunOptions, "stdin"> = {}): Promise<ExecResult> {
     const { onStdout, onStderr, stdin, ...rest } = options;

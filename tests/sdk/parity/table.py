@@ -20,6 +20,7 @@ def of(name):
 # In a sandbox that stays as it was.
 USE = [
     row("client.health", show=["ready"], gives={"ready": True}),
+    row("client.doctor", show=["jail"], gives={"jail": True}),
     # Commands.
     row("sandbox.run", "echo out; echo err >&2; exit 3", show=["stdout", "stderr", "exit_code", "signal", "cause"],
         gives={"stdout": "out\n", "stderr": "err\n", "exit_code": 3, "signal": None, "cause": "exited"}),

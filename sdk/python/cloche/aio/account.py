@@ -14,6 +14,15 @@ class AsyncAccount(AsyncCaller):
     async def health(self) -> Json:
         return await self.call(request("GET", ["health"]))
 
+    async def figures(self) -> Json:
+        """Figures of all sandboxes of the project that run, by their last readings, and how many are in each state;
+        answered at once."""
+        return await self.call(request("GET", ["figures"]))
+
+    async def doctor(self) -> Json:
+        """What the daemon's host can do, what is missing and how to get it: jail, checks; for admins of "default"."""
+        return await self.call(request("GET", ["doctor"]))
+
     async def usage(
         self,
         *,

@@ -15,6 +15,15 @@ class Account(Caller):
     def health(self) -> Json:
         return self.call(request("GET", ["health"]))
 
+    def figures(self) -> Json:
+        """Figures of all sandboxes of the project that run, by their last readings, and how many are in each state;
+        answered at once."""
+        return self.call(request("GET", ["figures"]))
+
+    def doctor(self) -> Json:
+        """What the daemon's host can do, what is missing and how to get it: jail, checks; for admins of "default"."""
+        return self.call(request("GET", ["doctor"]))
+
     def usage(
         self,
         *,
