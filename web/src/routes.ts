@@ -16,6 +16,11 @@ export const routes: readonly Route[] = [
   { path: "/", menu: "Overview", letter: "o", icon: "M3 13h4l3-8 4 14 3-6h4", load: () => import("./pages/overview.js") },
   { path: "/sandboxes", menu: "Sandboxes", letter: "s", icon: "M4 20h16M6 20v-7a6 6 0 0 1 12 0v7M12 7V4", load: () => import("./pages/sandboxes.js") },
   { path: "/sandboxes/:id", load: () => import("./pages/sandbox/index.js") },
+  { path: "/templates", menu: "Templates", letter: "t", icon: "M4 7l8-4 8 4-8 4zM4 12l8 4 8-4M4 17l8 4 8-4", load: () => import("./pages/templates.js") },
+  { path: "/usage", menu: "Usage", letter: "u", icon: "M4 20V4M4 20h16M9 16v-5M14 16V7M19 16v-3", load: () => import("./pages/usage.js") },
+  { path: "/keys", menu: "Keys", letter: "k", icon: "M14 10a4 4 0 1 1 2.8 3.8L12 18.5H9.5V21H6v-3.5l7.2-5.3A4 4 0 0 1 14 10z", load: () => import("./pages/keys.js") },
+  { path: "/events", menu: "Events", letter: "e", icon: "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01", load: () => import("./pages/events.js") },
+  { path: "/host", menu: "Host", letter: "h", icon: "M4 5h16v6H4zM4 13h16v6H4zM8 8h.01M8 16h.01", load: () => import("./pages/host.js") },
 ];
 
 export function find(path: string): { route: Route; params: Record<string, string> } | undefined {

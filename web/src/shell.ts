@@ -63,9 +63,9 @@ export function shell(who: Who, onLogOut: () => void): Shell {
     { "aria-label": "Pages" },
     links.map((l) => l.node),
   );
-  const aside = el(
-    "aside",
-    { class: "side" },
+  const inner = el(
+    "div",
+    { class: "side-in" },
     el("a", { href: "/", class: "brand" }, mark(), el("span", {}, "cloche")),
     menu,
     el(
@@ -77,15 +77,17 @@ export function shell(who: Who, onLogOut: () => void): Shell {
       el("button", { type: "button", class: "quiet", data: { act: "logout" }, on: { click: onLogOut } }, "Log out"),
     ),
   );
-  const node = el("div", { class: "frame" }, el("a", { href: "#main", class: "skip" }, "Skip to content"), aside, main);
+  const node = el("div", { class: "frame" }, el("a", { href: "#main", class: "skip" }, "Skip to content"), el("aside", { class: "side" }, inner), main);
   return {
     node,
     main,
     mark(route) {
       for (const link of links) {
         const isHere = link.route === route || (link.route.path !== "/" && route.path.startsWith(`${link.route.path}/`));
-        if (isHere) link.node.setAttribute("aria-current", "page");
-        else link.node.removeAttribute("aria-current");
+        if (isHere) {
+          link.node.setAttribute("aria-current", "page");
+          link.node.scrollIntoView({ block: "nearest", inline: "nearest" });
+        } else link.node.removeAttribute("aria-current");
       }
     },
     state(next) {

@@ -1,38 +1,179 @@
 // SPDX-License-Identifier: Apache-2.0
-/** All sandboxes of the project. */
-import type { Json, Page } from "../page.js";
-import { causeOf, empty, failure, loading, pageHead, relativeTime, replace, sandboxName, sandboxPath, stateBadge, table } from "../ui/index.js";
+/**
+ * All sandboxes of the project: filtered, sorted, with what they use. A change in the event log asks for that one sandbox
+ * again, many at once for the whole list.
+ */
+import { lineOf, watchFigures } from "../figures.js";
+import type { Context, Json, Page } from "../page.js";
+import { Sandbox } from "../../../sdk/typescript/src/sandbox.js";
+import { request } from "../../../sdk/typescript/src/wire.js";
+import { bytes, causeOf, type Child, dialog, el, empty, failure, field, loading, money, pageHead, relativeTime, replace, sandboxName, sandboxPath, span, sparkline, stateBadge, table } from "../ui/index.js";
+
+const ROWS_MAX = 1000;
+const GATHER_MS = 120;
+const ONE_BY_ONE_MAX = 6;
+const MIB = 1024 * 1024;
+
+function lastOf(list: readonly number[] | undefined): number {
+  return list?.[list.length - 1] ?? 0;
+}
+
+function cpuCell(s: Json): Child {
+  const line = lineOf(s["id"]);
+  const now = lastOf(line?.cpu);
+  return line && [sparkline(line.cpu, s["limits"]["vcpus"], `CPU ${now.toFixed(2)}`), el("small", { class: "dim" }, now.toFixed(2))];
+}
+
+function memoryCell(s: Json): Child {
+  const line = lineOf(s["id"]);
+  const now = lastOf(line?.memory);
+  return line && [sparkline(line.memory, s["limits"]["memory_mib"] * MIB, `memory ${bytes(now)}`), el("small", { class: "dim" }, bytes(now))];
+}
+
+function matches(s: Json, words: string, state: string): boolean {
+  if (state && s["state"] !== state) return false;
+  const tags = Object.entries((s["tags"] ?? {}) as Record<string, string>).map(([k, v]) => `${k}:${v}`);
+  const text = [s["id"], s["name"], s["template"], s["state"], s["isolation"]?.["grade"], s["ended"]?.["cause"], ...tags].join(" ").toLowerCase();
+  return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+function newSandbox(ctx: Context): void {
+  const template = el("select", { name: "template" }, el("option", { value: "" }, "the default"));
+  ctx.cloche.templates().then(
+    (all) => template.append(...all.map((t) => el("option", { value: t["name"] }, t["name"]))),
+    () => undefined,
+  );
+  dialog({
+    title: "New sandbox",
+    action: "Create",
+    body: [
+      field("Name", el("input", { name: "name", maxlength: 63, placeholder: "none", autocomplete: "off" }), "Letters, digits and dashes; may be left out."),
+      field("Template", template),
+      field("Lifetime in minutes", el("input", { name: "minutes", type: "number", min: 1, value: 60 })),
+      el("label", { class: "check" }, el("input", { type: "checkbox", name: "persistent" }), " Keep its files when it ends"),
+    ],
+    run: async (form) => {
+      const sandbox = await Sandbox.create({
+        client: ctx.cloche,
+        name: String(form.get("name")) || undefined,
+        template: String(form.get("template")) || undefined,
+        timeoutMs: Number(form.get("minutes")) * 60_000,
+        persistent: form.get("persistent") !== null,
+      });
+      ctx.go(sandboxPath(sandbox.id));
+    },
+  });
+}
 
 export const page: Page = {
   title: "Sandboxes",
   mount(root, ctx) {
+    const known = new Map<string, Json>();
+    const endedCosts = new Map<string, string>();
+    let currency = "";
+    const cost = (s: Json): number => Number(lineOf(s["id"])?.cost ?? endedCosts.get(s["id"]) ?? 0);
+    const filter = el("input", { type: "search", placeholder: "Filter by name, id, tag, template…", "aria-label": "Filter", data: { filter: "" }, on: { input: () => draw() } });
+    const state = el("select", { "aria-label": "State", on: { change: () => draw() } }, el("option", { value: "" }, "Any state"), ["running", "paused", "stopped", "failed", "creating"].map((word) => el("option", { value: word }, word)));
+    const told = el("span", { class: "dim", role: "status" });
+    const place = el("div", {}, loading());
     const rows = table<Json>({
       label: "Sandboxes",
       key: (s) => s["id"],
       href: (s) => sandboxPath(s["id"]),
-      sort: { column: "Age", isDown: true },
+      sort: { column: "Age", isDown: false },
       columns: [
-        { name: "Name", by: sandboxName, cell: sandboxName },
+        { name: "Name", by: sandboxName, cell: (s) => [s["name"] ?? el("span", { class: "mono nowrap" }, s["id"]), s["name"] ? el("small", { class: "dim mono id" }, s["id"]) : null] },
         { name: "State", by: (s) => s["state"], cell: (s) => stateBadge(s["state"]) },
+        { name: "Grade", by: (s) => s["isolation"]?.["grade"] ?? "", cell: (s) => s["isolation"]?.["grade"] ?? "", isExtra: true },
         { name: "Template", by: (s) => s["template"], cell: (s) => s["template"] },
-        { name: "Age", by: (s) => s["created_us"], cell: (s) => relativeTime(s["created_us"]), isFigure: true },
-        { name: "Cause of death", by: causeOf, cell: causeOf },
+        { name: "CPU", by: (s) => lastOf(lineOf(s["id"])?.cpu), cell: cpuCell },
+        { name: "Memory", by: (s) => lastOf(lineOf(s["id"])?.memory), cell: memoryCell },
+        { name: "Cost", by: cost, cell: (s) => money(cost(s), currency), isFigure: true },
+        { name: "Age", by: (s) => -s["created_us"], cell: (s) => relativeTime(s["created_us"]), isFigure: true },
+        { name: "Ends", by: (s) => s["expires_us"] ?? Infinity, cell: (s) => (s["expires_us"] ? `in ${span(s["expires_us"] / 1000 - Date.now())}` : causeOf(s)), isFigure: true },
       ],
     });
-    async function show(): Promise<void> {
+
+    function draw(): void {
+      const all = [...known.values()];
+      const some = all.filter((s) => matches(s, filter.value.trim(), state.value));
+      rows.show(some);
+      told.textContent = all.length === some.length ? `${all.length}` : `${some.length} of ${all.length}`;
+      if (!all.length) replace(place, empty("No sandboxes yet", "Make one here, or with ", el("code", {}, "cloche create"), " and the SDKs. Those that have ended are shown for a while."));
+      else if (!some.length) replace(place, empty("Nothing matches", "Press Esc and / to change the filter."));
+      else if (!rows.node.isConnected) replace(place, el("section", { class: "card flush" }, rows.node));
+    }
+
+    async function list(): Promise<void> {
+      const fresh: Json[] = [];
+      for await (const s of ctx.cloche.pages(["sandboxes"], "sandboxes", { limit: 100 })) {
+        fresh.push(s);
+        if (fresh.length >= ROWS_MAX) break;
+      }
+      known.clear();
+      for (const s of fresh) known.set(s["id"], s);
+      draw();
+    }
+
+    /** What those that have ended cost, of this month. */
+    async function askCosts(): Promise<void> {
+      const rows = await ctx.cloche.usage({ groupBy: "sandbox" });
+      for (const row of rows) endedCosts.set(row["sandbox_id"], row["cost"]);
+      draw();
+    }
+
+    async function one(id: string): Promise<void> {
       try {
-        const all: Json[] = [];
-        for await (const s of ctx.cloche.pages(["sandboxes"], "sandboxes", {})) all.push(s);
-        rows.show(all);
-        replace(root, pageHead("Sandboxes"), all.length ? rows.node : empty("No sandboxes"));
+        known.set(id, await ctx.cloche.call(request("GET", ["sandboxes", id], { signal: ctx.signal })));
       } catch (error) {
-        if (!ctx.signal.aborted) replace(root, failure(error, () => void show()));
+        if ((error as { code?: string }).code !== "not_found") throw error;
+        known.delete(id);
       }
     }
-    replace(root, loading());
-    void show();
-    return ctx.live.on((entry) => {
-      if (entry.type.startsWith("sandbox.")) void show();
-    });
+
+    const changed = new Set<string>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    async function catchUp(): Promise<void> {
+      const ids = [...changed];
+      changed.clear();
+      await guarded(async () => {
+        if (ids.length > ONE_BY_ONE_MAX) await list();
+        else await Promise.all(ids.map(one));
+        draw();
+      });
+    }
+    async function guarded(work: () => Promise<void>): Promise<void> {
+      try {
+        await work();
+      } catch (error) {
+        if (!ctx.signal.aborted && !known.size) replace(place, failure(error, () => void guarded(list)));
+      }
+    }
+
+    const make = el("button", { class: "primary", on: { click: () => newSandbox(ctx) } }, "New sandbox");
+    make.hidden = ctx.who.key.scope === "read";
+    replace(root, pageHead(["Sandboxes ", told], filter, state, make), place);
+    void guarded(list).then(() => askCosts().catch(() => undefined));
+    const stops = [
+      watchFigures(
+        ctx,
+        (figures) => {
+          currency = figures["currency"];
+          if (known.size) draw();
+        },
+        () => undefined,
+      ),
+      ctx.live.on((entry) => {
+        if (!entry.sandbox_id || !entry.type.startsWith("sandbox.")) return;
+        changed.add(entry.sandbox_id);
+        clearTimeout(timer);
+        timer = setTimeout(() => void catchUp(), GATHER_MS);
+      }),
+      ctx.live.onState((now) => now === "open" && void guarded(list)),
+    ];
+    return () => {
+      clearTimeout(timer);
+      for (const stop of stops) stop();
+    };
   },
 };

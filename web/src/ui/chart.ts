@@ -2,6 +2,7 @@
 /** uPlot in our colours: as wide as its place, redrawn when the theme changes, gone with its page. */
 import uPlot from "uplot";
 import { el } from "./el.js";
+import { clock } from "./format.js";
 import { onTheme } from "./theme.js";
 
 export interface Series {
@@ -21,6 +22,8 @@ export interface ChartOptions {
   bars?: readonly string[];
   /** The least that the top of the vertical axis is. */
   atLeast?: number;
+  /** Steps of the vertical axis are powers of two. */
+  isBytes?: boolean;
   label: string;
 }
 
@@ -30,6 +33,9 @@ export interface Chart {
   show(data: readonly (readonly (number | null)[])[], bars?: readonly string[]): void;
   destroy(): void;
 }
+
+const LABEL_WIDTH = 62;
+const BYTE_STEPS = Array.from({ length: 40 }, (_n, i) => 2 ** (i + 10));
 
 function token(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -45,12 +51,13 @@ export function chart(options: ChartOptions): Chart {
   function axes(): uPlot.Axis[] {
     const line = { stroke: token("--ink-2"), grid: { stroke: token("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const names = bars;
-    const x: uPlot.Axis = { ...line, grid: { show: false } };
+    const x: uPlot.Axis = { ...line, grid: { show: false }, size: 30, values: (_u, splits) => splits.map((at) => clock(at * 1e6)), space: 90 };
     if (names) {
-      x.values = (_u, splits) => splits.map((at) => (Number.isInteger(at) ? (names[at] ?? "") : ""));
-      x.splits = () => names.map((_name, i) => i).filter((i) => i % Math.ceil(names.length / 12) === 0);
+      x.values = (_u, splits) => splits.map((at) => names[at] ?? "");
+      x.splits = (u) => names.map((_name, i) => i).filter((i) => i % Math.max(1, Math.ceil((names.length * LABEL_WIDTH) / u.width)) === 0);
     }
     const y: uPlot.Axis = { ...line, size: 64 };
+    if (options.isBytes) y.incrs = BYTE_STEPS;
     if (options.format) y.values = (_u, splits) => splits.map((v) => options.format!(v));
     return [x, y];
   }
@@ -71,7 +78,7 @@ export function chart(options: ChartOptions): Chart {
         },
         axes: axes(),
         cursor: { drag: { x: false, y: false } },
-        legend: { show: options.series.length > 1 || !names },
+        legend: { show: options.series.length > 1 },
         series: [
           names ? { label: "", value: (_u: uPlot, v: number) => names[v] ?? "" } : {},
           ...options.series.map((s): uPlot.Series => {

@@ -11,3 +11,4 @@ export * from "./states.js";
 export * from "./table.js";
 export * from "./time.js";
 export * from "./toast.js";
+export * from "./entry.js";

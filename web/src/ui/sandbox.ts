@@ -5,8 +5,8 @@ import { el } from "./el.js";
 
 const LOOKS: Record<string, string> = { running: "good", creating: "warn", pausing: "warn", paused: "warn", stopping: "warn", failed: "bad" };
 
-export function stateBadge(state: string): HTMLElement {
-  return el("span", { class: `badge ${LOOKS[state] ?? ""}`, data: { state } }, state);
+export function stateBadge(state: string, words = state): HTMLElement {
+  return el("span", { class: `badge ${LOOKS[state] ?? ""}`, data: { state } }, words);
 }
 
 export function sandboxName(s: Json): string {
@@ -17,8 +17,8 @@ export function sandboxPath(id: string): string {
   return `/sandboxes/${encodeURIComponent(id)}`;
 }
 
-/** Why it ended, in its own words. */
-export function causeOf(s: Json): string {
+/** Why it ended, in a word; what was said about it is the title. */
+export function causeOf(s: Json): HTMLElement | string {
   const ended = s["ended"] as Json | null;
-  return ended ? `${ended["cause"]}${ended["detail"] ? `: ${ended["detail"]}` : ""}` : "";
+  return ended ? el("span", { title: ended["message"] ?? "" }, ended["cause"]) : "";
 }

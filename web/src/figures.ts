@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Figures over time. The API tells them as they are now; what is shown as a line is remembered here, for all pages, from
+ * the moment on that somebody looks. Nothing is asked while the page cannot be seen.
+ */
+import type { Context, Json } from "./page.js";
+
+const PERIOD_MS = 2500;
+const SPARK_MAX = 40;
+const TOTAL_MAX = 240;
+
+export interface Line {
+  /** In CPUs. */
+  cpu: number[];
+  /** In bytes. */
+  memory: number[];
+  cost: string;
+  pids: number;
+  atUs: number;
+  cpuNs: number;
+}
+
+const lines = new Map<string, Line>();
+const totals: { at: number[]; cpu: number[]; memory: number[] } = { at: [], cpu: [], memory: [] };
+
+function push(list: number[], value: number, most: number): void {
+  list.push(value);
+  if (list.length > most) list.shift();
+}
+
+function take(row: Json): Line {
+  const known = lines.get(row["id"]);
+  const line = known ?? { cpu: [], memory: [], cost: "0", pids: 0, atUs: 0, cpuNs: 0 };
+  if (row["at_us"] > line.atUs) {
+    if (line.atUs) push(line.cpu, Math.max(0, (row["cpu_ns"] - line.cpuNs) / 1000 / (row["at_us"] - line.atUs)), SPARK_MAX);
+    push(line.memory, row["memory_bytes"], SPARK_MAX);
+    Object.assign(line, { atUs: row["at_us"], cpuNs: row["cpu_ns"], cost: row["cost"], pids: row["pids"] });
+  }
+  lines.set(row["id"], line);
+  return line;
+}
+
+function takeAll(figures: Json): void {
+  const rows = figures["sandboxes"] as Json[];
+  const there = new Set(rows.map((r) => r["id"]));
+  for (const id of lines.keys()) if (!there.has(id)) lines.delete(id);
+  const now = rows.map(take);
+  const last = (list: number[]): number => list[list.length - 1] ?? 0;
+  push(totals.at, figures["at_us"] / 1e6, TOTAL_MAX);
+  push(totals.cpu, now.reduce((n, l) => n + last(l.cpu), 0), TOTAL_MAX);
+  push(totals.memory, now.reduce((n, l) => n + last(l.memory), 0), TOTAL_MAX);
+}
+
+export function lineOf(id: string): Line | undefined {
+  return lines.get(id);
+}
+
+export function totalLines(): Readonly<typeof totals> {
+  return totals;
+}
+
+/** Calls fn with fresh figures again and again until the page goes; `onError` with what stands against it. */
+export function watchFigures(ctx: Context, fn: (figures: Json) => void, onError: (error: unknown) => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  async function round(): Promise<void> {
+    clearTimeout(timer);
+    if (!document.hidden) {
+      try {
+        const figures = await ctx.cloche.figures({ signal: ctx.signal });
+        if (ctx.signal.aborted) return;
+        takeAll(figures);
+        fn(figures);
+      } catch (error) {
+        if (ctx.signal.aborted) return;
+        onError(error);
+      }
+    }
+    timer = setTimeout(() => void round(), PERIOD_MS);
+  }
+  const again = (): void => void round();
+  document.addEventListener("visibilitychange", again);
+  void round();
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", again);
+  };
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/** Keys and quotas of a project; admins of `default` choose which. */
+import type { Json, Page } from "../page.js";
+import { bar, bytes, card, confirm, dialog, el, empty, failure, field, loading, money, pageHead, relativeTime, replace, table, tell, toast } from "../ui/index.js";
+
+const MIB = 1024 * 1024;
+const LIMITS: readonly [string, string, (value: number) => string][] = [
+  ["sandboxes", "Sandboxes at once", String],
+  ["vcpus", "CPUs", String],
+  ["memory_mib", "Memory", (v) => bytes(v * MIB)],
+  ["disk_mib", "Disk", (v) => bytes(v * MIB)],
+  ["creates_per_minute", "Creates in a minute", String],
+  ["budget", "Budget of the month", (v) => money(v)],
+];
+
+function quotaList(quota: Json): HTMLElement {
+  return el(
+    "div",
+    { class: "quotas" },
+    LIMITS.map(([name, word, format]) => {
+      const [limit, now] = [quota["limits"][name], Number(quota["current"][name])];
+      const isLimited = limit !== "unlimited";
+      return el(
+        "div",
+        { class: "quota", data: { quota: name } },
+        el("div", { class: "row" }, el("span", {}, word), el("span", { class: "dim" }, `${format(now)} of ${isLimited ? format(Number(limit)) : "unlimited"}`)),
+        isLimited ? bar(now / Math.max(Number(limit), 1e-9), word) : el("div", { class: "bar" }),
+      );
+    }),
+  );
+}
+
+export const page: Page = {
+  title: "Keys",
+  mount(root, ctx) {
+    const place = el("div", {}, loading());
+    if (ctx.who.key.scope !== "admin") {
+      replace(root, pageHead("Keys and quotas"), place);
+      const show = async (): Promise<void> => {
+        try {
+          const quota = await ctx.cloche.quota();
+          replace(place, el("div", { class: "stack" }, card("Quota of the project", quotaList(quota)), empty("Keys are an admin's business", "This key cannot see or make others.")));
+        } catch (error) {
+          if (!ctx.signal.aborted) replace(place, failure(error, () => void show()));
+        }
+      };
+      void show();
+      return () => undefined;
+    }
+
+    let project = ctx.who.project.id;
+    const options = (): { project?: string } => (ctx.who.isHostAdmin ? { project } : {});
+    const chooser = el("select", { "aria-label": "Project", on: { change: () => ((project = chooser.value), void show()) } });
+    chooser.hidden = true;
+    const keys = table<Json>({
+      label: "Keys",
+      key: (k) => k["id"],
+      sort: { column: "Made", isDown: true },
+      columns: [
+        { name: "Name", by: (k) => k["name"], cell: (k) => [k["name"], k["id"] === ctx.who.key.id ? el("small", { class: "dim" }, " this login's") : null] },
+        { name: "Scope", by: (k) => k["scope"], cell: (k) => el("span", { class: "badge" }, k["scope"]) },
+        { name: "Id", cell: (k) => el("code", {}, k["id"]), isExtra: true },
+        { name: "Made", by: (k) => k["created_us"], cell: (k) => relativeTime(k["created_us"]), isFigure: true },
+        { name: "", cell: (k) => [el("button", { class: "small", on: { click: () => void keyQuota(k) } }, "Quota"), " ", el("button", { class: "small danger", on: { click: () => revoke(k) } }, "Revoke")], isFigure: true },
+      ],
+    });
+
+    function makeKey(): void {
+      dialog({
+        title: "New key",
+        action: "Make",
+        body: [
+          field("Name", el("input", { name: "name", required: true, maxlength: 64, autocomplete: "off" })),
+          field("Scope", el("select", { name: "scope" }, ["write", "read", "admin"].map((s) => el("option", { value: s }, s))), "read looks, write uses sandboxes, admin rules over keys and quotas"),
+        ],
+        run: async (form) => {
+          const made = await ctx.cloche.createKey(String(form.get("name")), { scope: form.get("scope") as "read", ...options() });
+          tell("The key", [el("p", {}, "It is shown this once."), el("input", { readonly: true, value: made["secret"], class: "mono", data: { what: "secret" }, "aria-label": "Secret", on: { focus: (e) => (e.target as HTMLInputElement).select() } })]);
+          await show();
+        },
+      });
+    }
+
+    function revoke(k: Json): void {
+      confirm(`Revoke the key ${k["name"]}?`, "Whoever uses it is refused from now on, and logins by it end.", "Revoke", async () => {
+        await ctx.cloche.revokeKey(k["id"], options());
+        toast("The key opens nothing any more");
+        await show();
+      });
+    }
+
+    function editQuota(title: string, quota: Json, save: (limits: Json) => Promise<Json>): void {
+      dialog({
+        title,
+        action: "Set",
+        body: LIMITS.map(([name, word]) => field(word + (name.endsWith("_mib") ? " (MiB)" : ""), el("input", { name, value: quota["limits"][name] === "unlimited" ? "" : quota["limits"][name], placeholder: "unlimited", inputmode: "decimal", autocomplete: "off" }))),
+        run: async (form) => {
+          const limits: Json = {};
+          for (const [name] of LIMITS) {
+            const text = String(form.get(name)).trim();
+            limits[name] = text === "" ? "unlimited" : name === "budget" ? text : Number(text);
+          }
+          await save(limits);
+          toast("The quota holds from now on");
+          await show();
+        },
+      });
+    }
+
+    async function keyQuota(k: Json): Promise<void> {
+      const quota = await ctx.cloche.quota({ key: k["id"], ...options() });
+      editQuota(`Quota of the key ${k["name"]}`, quota, (limits) => ctx.cloche.setQuota(limits, { key: k["id"], ...options() }));
+    }
+
+    async function show(): Promise<void> {
+      try {
+        const [all, quota] = await Promise.all([ctx.cloche.keys(options()), ctx.who.isHostAdmin ? ctx.cloche.quota({ project }) : ctx.cloche.quota()]);
+        if (ctx.signal.aborted) return;
+        keys.show(all);
+        const edit = el("button", { class: "small", on: { click: () => editQuota("Quota of the project", quota, (limits) => ctx.cloche.setQuota(limits, { project })) } }, "Change");
+        edit.hidden = !ctx.who.isHostAdmin;
+        replace(place, el("div", { class: "stack" }, card("Quota of the project", quotaList(quota), edit), el("section", { class: "card flush" }, keys.node)));
+      } catch (error) {
+        if (!ctx.signal.aborted) replace(place, failure(error, () => void show()));
+      }
+    }
+
+    async function listProjects(): Promise<void> {
+      const all = await ctx.cloche.projects();
+      replace(chooser, all.map((p) => el("option", { value: p["id"], selected: p["id"] === project }, p["name"])));
+      chooser.hidden = all.length < 2;
+    }
+
+    const newProject = el(
+      "button",
+      {
+        on: {
+          click: () =>
+            dialog({
+              title: "New project",
+              action: "Make",
+              body: field("Name", el("input", { name: "name", required: true, maxlength: 64, autocomplete: "off" }), "Its sandboxes, keys, templates and usage are its own."),
+              run: async (form) => {
+                project = (await ctx.cloche.createProject(String(form.get("name"))))["id"];
+                await listProjects();
+                await show();
+              },
+            }),
+        },
+      },
+      "New project",
+    );
+    newProject.hidden = !ctx.who.isHostAdmin;
+    replace(root, pageHead("Keys and quotas", chooser, newProject, el("button", { class: "primary", on: { click: makeKey } }, "New key")), place);
+    void show();
+    if (ctx.who.isHostAdmin) void listProjects().catch(() => undefined);
+    return ctx.live.on((entry) => {
+      if (/^(key\.(created|revoked)|quota\.)/.test(entry.type)) void show();
+    });
+  },
+};
