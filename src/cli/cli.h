@@ -44,6 +44,7 @@ int cmd_fork(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);
 int cmd_rollback(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
+int cmd_dashboard(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_tree(int argc, char **argv);
 int cmd_webhook(int argc, char **argv);

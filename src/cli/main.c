@@ -40,6 +40,7 @@ static const struct {
 	{"apply",   cmd_apply,      "bring a fork's changes to its parent"},
 	{"tree",    cmd_tree,       "draw which sandbox comes from which"},
 	{"network", cmd_network,    "show, change, explain and suggest what a sandbox may reach"},
+	{"dashboard", cmd_dashboard, "open the dashboard in a browser"},
 	{"top",     cmd_top,        "show what running sandboxes use, live"},
 	{"usage",   cmd_usage,      "say what was used, and what it cost"},
 	{"quota",   cmd_quota,      "show and set what may be used"},
