@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of one sandbox: each of its panels, that it shows what happens, and that a restart of the daemon costs nothing."""
+
+import pytest
+from cloche import Client
+from harness.daemon import BUILD, Daemon, end, wait_for
+from harness.running import running
+
+SHOTS = BUILD / "dashboard"
+PHONE = {"width": 390, "height": 844}
+PANELS = ["code", "output", "terminal", "files", "network", "ports", "usage", "snapshots", "events", "isolation"]
+PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()"
+
+
+@pytest.fixture
+def box(dashboard, sandbox):
+    """A function that opens a panel of a fresh sandbox's page."""
+    with dashboard.open(f"/sandboxes/{sandbox.id}") as page:
+
+        def go(panel):
+            page.click(f"#tab-{panel}")
+            return page
+
+        yield go
+
+
+def shoot(page, name):
+    SHOTS.mkdir(exist_ok=True)
+    page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+
+
+def run_code(page, code):
+    """Types it, runs it by the keyboard, and gives the card of the run when it is over."""
+    page.fill("textarea[aria-label=Code]", code)
+    page.keyboard.press("Shift+Enter")
+    card = page.locator(".run").first
+    card.locator("[data-status]").wait_for()
+    return card
+
+
+def test_a_newcomer_comes_from_the_key_to_a_plot_of_typed_code(dashboard, daemon, sandbox):
+    with dashboard.open(key="") as page:
+        page.fill("#key", daemon.key)
+        page.keyboard.press("Enter")
+        page.click("nav a:has-text('Sandboxes')")
+        page.click(f"a[href='/sandboxes/{sandbox.id}']")
+        page.locator("textarea[aria-label=Code]").press_sequentially(PLOT)
+        page.keyboard.press("Shift+Enter")
+        image = page.locator(".result-image")
+        image.wait_for()
+        assert image.evaluate("i => i.decode().then(() => i.naturalWidth)") > 300
+
+
+def test_code_keeps_its_state_and_shows_values_in_their_own_form(box):
+    page = box("code")
+    assert "hello" in run_code(page, "x = 6 * 7\nprint('hello')").locator(".screen").inner_text()
+    assert run_code(page, "x").locator(".result-text").inner_text().strip() == "42"
+    page.locator("textarea[aria-label=Code]").press("ArrowUp")
+    page.locator("textarea[aria-label=Code]").press("ArrowUp")
+    assert page.input_value("textarea[aria-label=Code]").startswith("x = 6")
+    error = run_code(page, "def f():\n    return 1 / 0\nf()").locator(".result-error")
+    assert "ZeroDivisionError: division by zero" in error.inner_text() and "in f" in error.inner_text()
+    table = run_code(page, "import pandas\npandas.DataFrame({'n': [1, 2], 'w': ['<b>', 'c']})").locator(".result-grid")
+    assert table.locator("td").all_inner_texts() == ["1", "<b>", "2", "c"]
+    page.select_option("select[aria-label=Language]", "bash")
+    assert "inside 3" in run_code(page, "echo inside $((1 + 2))").inner_text()
+    page.select_option("select[aria-label=Language]", "javascript")
+    assert run_code(page, "[1, 2].map((n) => n * n)").locator(".result-text").inner_text().split() == ["[", "1,", "4", "]"]
+
+
+def test_a_context_of_its_own_has_variables_of_its_own(box, sandbox):
+    page = box("code")
+    run_code(page, "x = 1")
+    page.select_option("select[aria-label=Context]", "+")
+    page.fill("dialog input[name=name]", "second")
+    page.keyboard.press("Enter")
+    wait_for(lambda: page.input_value("select[aria-label=Context]") == "second", what="the new context is chosen")
+    assert "NameError" in run_code(page, "x").inner_text()
+    assert {c.name for c in sandbox.contexts.list()} >= {"python", "second"}
+
+
+def test_output_is_live_and_its_end_has_code_and_cause(box, sandbox):
+    page = box("output")
+    page.wait_for_selector("text=No commands yet")
+    running = sandbox.start("echo first; read line; echo got $line; exit 3", open_stdin=True)
+    page.wait_for_selector(".exec-view .screen-line:has-text('first')")
+    assert page.locator(".exec-view [data-outcome=running]").count() == 1
+    running.write_stdin(b"word\n")
+    page.wait_for_selector(".exec-view .screen-line:has-text('got word')")
+    page.wait_for_selector(".exec-view .badge:has-text('exit 3')")
+    page.click("button:has-text('Replay')")
+    page.wait_for_selector("text=Played to its end")
+    assert page.locator(".exec-view .screen-line").all_inner_texts() == ["first", "got word"]
+    page.fill("input[aria-label=Command]", "printf '\\033[31mred\\033[0m plain'; kill -9 $$")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".exec-view .badge:has-text('signal 9')")
+    assert page.locator(".exec-view .screen-line .fg-1").inner_text() == "red"
+
+
+def terminal_text(page):
+    return "\n".join(page.locator(".xterm-rows > div").all_inner_texts()).replace("\xa0", " ")
+
+
+def test_a_terminal_takes_keys_and_is_found_again_after_a_reload(box, sandbox):
+    page = box("terminal")
+    page.wait_for_selector("[data-terminal=open]")
+    page.locator(".xterm-helper-textarea").press_sequentially("x=marked; stty size\n")
+    wait_for(lambda: "marked" in terminal_text(page), what="the echo of what was typed")
+    rows, cols = page.locator(".code-bar .mono").inner_text().split("×")[::-1]
+    wait_for(lambda: f"{rows} {cols}" in terminal_text(page), what="the size that the terminal has inside")
+    page.set_viewport_size({"width": 900, "height": 700})
+    wait_for(lambda: page.locator(".code-bar .mono").inner_text().split("×")[0] != cols, what="another size")
+    smaller = page.locator(".code-bar .mono").inner_text().split("×")
+    page.locator(".xterm-helper-textarea").press_sequentially("clear; stty size\n")
+    wait_for(lambda: f"{smaller[1]} {smaller[0]}" in terminal_text(page), what="the new size inside")
+    page.reload()
+    page.wait_for_selector("[data-terminal=open]")
+    paste = "const d = new DataTransfer(); d.setData('text/plain', 'echo again $x\\n'); e.dispatchEvent(new ClipboardEvent('paste', {clipboardData: d, bubbles: true}))"
+    page.locator(".xterm-helper-textarea").evaluate(f"e => {{ {paste} }}")
+    page.locator(".xterm-helper-textarea").press("Enter")
+    wait_for(lambda: "again marked" in terminal_text(page), what="the shell of before")
+    assert len([e for e in sandbox.execs() if e.info.raw["has_pty"]]) == 1
+
+
+def test_files_are_listed_edited_moved_and_sent_both_ways(box, sandbox, tmp_path):
+    page = box("files")
+    sandbox.run("printf one > a.txt; mkdir -p deep/below")
+    row = page.locator("tr[data-key='a.txt']")
+    row.wait_for()  # told by the watch
+    row.locator(".file-name").click()
+    area = page.locator("textarea[aria-label=Content]")
+    assert area.input_value() == "one"
+    area.fill("two")
+    page.keyboard.press("Control+s")
+    page.wait_for_selector("text=Saved a.txt")
+    assert sandbox.files.read("a.txt") == b"two"
+    sandbox.files.write("a.txt", b"theirs, and longer")
+    area.fill("three")
+    page.keyboard.press("Control+s")
+    page.wait_for_selector("text=The file was changed in the sandbox")
+    assert sandbox.files.read("a.txt") == b"theirs, and longer"
+    page.click("button:has-text('Overwrite')")
+    wait_for(lambda: sandbox.files.read("a.txt") == b"three", what="the file as it was typed")
+    page.click("dialog button:has-text('Close')")
+    page.click("[aria-label='Rename a.txt']")
+    page.fill("dialog input[name=name]", "b.txt")
+    page.keyboard.press("Enter")
+    page.locator("tr[data-key='b.txt']").wait_for()
+    with page.expect_download() as got:
+        page.click("[aria-label='Download b.txt']")
+    assert got.value.path().read_bytes() == b"three"
+    big = bytes(range(256)) * 4096
+    (tmp_path / "big.bin").write_bytes(big)
+    page.set_input_files("input[type=file]", tmp_path / "big.bin")
+    page.locator("tr[data-key='big.bin']").wait_for()
+    assert sandbox.files.read("big.bin") == big
+    drop = "d => { const t = new DataTransfer(); t.items.add(new File(['dropped'], 'c.txt')); d.dispatchEvent(new DragEvent('drop', {dataTransfer: t, bubbles: true})) }"
+    page.locator("[data-drop]").evaluate(drop)
+    page.locator("tr[data-key='c.txt']").wait_for()
+    assert sandbox.files.read("c.txt") == b"dropped"
+    page.click("[aria-label='Delete c.txt']")
+    page.click("dialog button.danger")
+    page.locator("tr[data-key='c.txt']").wait_for(state="detached")
+    page.click("tr[data-key=deep] .file-name")
+    page.locator("tr[data-key=below]").wait_for()
+
+
+def test_a_host_that_was_denied_is_allowed_by_a_click(dashboard, make_sandbox):
+    sandbox = make_sandbox(network={"allow": ["example.com"]})
+    with dashboard.open(f"/sandboxes/{sandbox.id}#network") as page:
+        page.wait_for_selector("text=Nothing was decided yet")
+        sandbox.run("getent hosts denied.example.org")
+        page.click("[aria-label='Allow denied.example.org']")
+        page.wait_for_selector("text=denied.example.org is allowed")
+        assert sandbox.explain_network("https://denied.example.org/")["allowed"] is True
+        assert "denied.example.org" in page.locator(".policy").inner_text()
+        page.click("button:has-text('Deny all')")
+        page.click("dialog button.danger")
+        page.wait_for_selector("[data-field=policy]:has-text('deny-all')")
+        assert sandbox.network()["kind"] == "deny-all"
+
+
+def test_a_server_inside_is_seen_by_a_preview_link(box, sandbox):
+    sandbox.files.write("index.html", b"<h1>from inside</h1>")
+    sandbox.start(["python3", "-m", "http.server", "8123"])
+    wait_for(lambda: sandbox.run("ss -ltn 2>/dev/null | grep -q 8123 || grep -q :1FBB /proc/net/tcp").exit_code == 0, what="the server")
+    page = box("ports")
+    page.wait_for_selector("text=No port is open")
+    page.click("button:has-text('Look again')")
+    page.click("[aria-label='Open port 8123']")
+    with page.context.expect_page() as opened:
+        page.click(".port-link")
+    opened.value.wait_for_selector("h1:has-text('from inside')")
+    opened.value.close()
+    page.click("[aria-label='Close port 8123']")
+    page.click("dialog button.danger")
+    page.wait_for_selector("text=No port is open")
+    assert sandbox.ports() == []
+
+
+def test_snapshots_and_forks_are_made_and_drawn(box, sandbox, client):
+    sandbox.files.write("kept.txt", b"before")
+    page = box("snapshots")
+    page.click("button:has-text('Take a snapshot')")
+    page.fill("dialog input[name=name]", f"s-{sandbox.id[-6:]}")
+    page.click("dialog button[type=submit]")
+    row = page.locator("table[aria-label=Snapshots] tbody tr")
+    row.wait_for()
+    sandbox.files.write("kept.txt", b"after")
+    row.locator("button:has-text('Roll back')").click()
+    page.click("dialog button.danger")
+    wait_for(lambda: sandbox.files.read("kept.txt") == b"before", what="the file of before")
+    (fork,) = sandbox.fork(1, memory=False)
+    try:
+        page.locator(f".tree-node[data-id='{fork.id}']").wait_for()
+        page.locator(f".tree-node[data-id='{fork.id}']").press("Enter")
+        page.wait_for_url(f"**/sandboxes/{fork.id}*")
+    finally:
+        end(fork)
+        for snapshot in client.snapshots(sandbox=sandbox.id):
+            client.delete_snapshot(snapshot["id"])
+
+
+def test_a_sandbox_is_paused_resumed_and_deleted_from_its_head(dashboard, make_sandbox):
+    sandbox = make_sandbox(name="for-the-head", tags={"team": "blue"})
+    with dashboard.open(f"/sandboxes/{sandbox.name}#files") as page:
+        assert page.locator("[data-field=name]").inner_text() == "for-the-head"
+        assert "team: blue" in page.locator(".box-tags").inner_text()
+        page.locator("tr[data-key]").first.wait_for()
+        sandbox.pause(to="memory")
+        page.wait_for_selector("[data-state=paused]")  # told by the event
+        page.wait_for_selector(".panel >> text=The sandbox is paused")
+        page.click(".box-actions button:has-text('Resume')")
+        page.wait_for_selector(".box-head [data-state=running]")
+        page.locator("tr[data-key]").first.wait_for()
+        page.click("button:has-text('Delete') >> nth=0")
+        page.click("dialog button:has-text('Cancel')")
+        page.click(".box-actions button:has-text('Delete')")
+        page.click("dialog button.danger")
+        page.wait_for_url("**/sandboxes")
+    assert sandbox.refresh().state == "stopped"
+
+
+KEEP_STATES = """() => {
+  const screen = document.querySelector("[data-terminal]");
+  window.states = [];
+  new MutationObserver(() => window.states.push(screen.dataset.terminal)).observe(screen, {attributes: true});
+}"""
+
+
+def test_the_page_lives_through_a_restart_of_the_daemon(dashboard, browser):
+    with running(Daemon()) as own, Client(own.url, own.key) as client:
+        sandbox = client.create()
+        with type(dashboard)(browser, own).open(f"/sandboxes/{sandbox.id}#terminal") as page:
+            page.watch.allow("Failed to load", "WebSocket", "ERR_", "503")
+            page.wait_for_selector("[data-terminal=open]")
+            page.evaluate(KEEP_STATES)
+            page.locator(".xterm-helper-textarea").press_sequentially("x=stays\n")
+            wait_for(lambda: "stays" in terminal_text(page), what="the echo")
+            own.kill_parts("gateway")
+            wait_for(lambda: page.evaluate("states.includes('lost') && states.at(-1) === 'open'"), 30, "the line to be made again")
+            page.locator(".xterm-helper-textarea").press_sequentially("echo it $x\n")
+            wait_for(lambda: "it stays" in terminal_text(page), what="the same shell")
+            page.click("#tab-events")
+            page.wait_for_selector("[data-type='sandbox.adopted']")
+            sandbox.run(["true"])
+            page.wait_for_selector("[data-type='exec.exited']")
+
+
+def test_a_read_key_looks_and_changes_nothing(dashboard, project_keys, sandbox):
+    sandbox.run("echo seen")
+    with dashboard.open(f"/sandboxes/{sandbox.id}", key=project_keys["read"]) as page:
+        page.wait_for_selector("text=This key may only look")
+        assert page.locator(".box-actions button").count() == 0
+        page.click("#tab-output")
+        page.wait_for_selector(".screen-line:has-text('seen')")
+        page.click("#tab-files")
+        page.locator("tr[data-key]").first.wait_for()
+        assert page.locator("button:has-text('Upload')").count() == 0
+
+
+def test_what_is_not_there_is_said(dashboard):
+    with dashboard.open("/sandboxes/nobody") as page:
+        page.watch.allow("404")
+        page.wait_for_selector(".failure:has-text('nobody')")
+
+
+@pytest.fixture
+def lived_in(client):
+    """A sandbox with something in every panel."""
+    sandbox = client.create(name="analysis", tags={"team": "research"}, network={"allow": ["example.com"]}, ports=[8000])
+    sandbox.run("echo building; seq 1 5; echo careful >&2; exit 1")
+    sandbox.run("ls --color=always /")
+    sandbox.run("getent hosts pypi.example.org")
+    sandbox.files.write("notes.md", b"# Notes\n")
+    sandbox.snapshot(name="baseline")
+    forks = sandbox.fork(2, memory=False)
+    yield sandbox
+    for one in [*forks, sandbox]:
+        end(one)
+    for left in list(client.snapshots(sandbox=sandbox.id)):
+        client.delete_snapshot(left["id"])
+
+
+def settle(page, panel):
+    page.wait_for_selector(f"[data-panel={panel}]")
+    page.locator(".panel [aria-busy=true]").first.wait_for(state="detached")
+    if panel == "terminal":
+        page.wait_for_selector("[data-terminal=open]")
+
+
+def test_every_panel_is_whole_in_both_themes_and_on_a_phone(dashboard, lived_in):
+    with dashboard.open(f"/sandboxes/{lived_in.id}") as page:
+        run_code(page, PLOT)
+        page.locator("#tab-code").focus()
+        for panel in PANELS:
+            settle(page, panel)
+            assert page.evaluate("document.activeElement.id") == f"tab-{panel}"
+            for theme in ("light", "dark"):
+                page.evaluate("t => document.documentElement.dataset.theme = t", theme)
+                shoot(page, f"sandbox-{panel}-{theme}")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), panel
+            page.keyboard.press("ArrowRight")
+        page.set_viewport_size(PHONE)
+        for panel in PANELS:
+            settle(page, panel)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), panel
+            shoot(page, f"sandbox-{panel}-phone")
+            page.keyboard.press("ArrowRight")
+        assert page.evaluate("location.hash") == "#code"

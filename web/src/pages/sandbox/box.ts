@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The sandbox that the page is about, as its panels see it: what it is now, what happens to it, and what it uses. There is one
+ * of it for as long as the page is open; panels come and go, and listen for as long as their signal says.
+ *
+ * Nothing here is activity of the sandbox: to look at the page wakes none that is paused and keeps none from its idle time.
+ */
+import { Sandbox, type SandboxInfo } from "../../../../sdk/typescript/src/index.js";
+import type { Entry } from "../../live.js";
+import type { Context, Json } from "../../page.js";
+
+/** Figures of one moment; rates are since the moment before. */
+export interface Sample {
+  atS: number;
+  /** CPUs in use. */
+  cpus: number | null;
+  memory: number | null;
+  disk: number | null;
+  pids: number | null;
+  inRate: number | null;
+  outRate: number | null;
+}
+
+const SAMPLE_MS = 2000;
+const SAMPLES_MAX = 450; // a quarter of an hour
+const ENTRIES_MAX = 2000;
+const REFRESH_MS = 80; // one question for what comes together
+
+type Listener<T> = (value: T) => void;
+
+class Listeners<T> {
+  private readonly fns = new Set<Listener<T>>();
+
+  on(fn: Listener<T>, signal: AbortSignal): void {
+    if (signal.aborted) return;
+    this.fns.add(fn);
+    signal.addEventListener("abort", () => this.fns.delete(fn), { once: true });
+  }
+  tell(value: T): void {
+    for (const fn of [...this.fns]) fn(value);
+  }
+}
+
+export class Box {
+  readonly samples: Sample[] = [];
+  /** Whether a panel that is mounted may take the focus: not from who goes along the tabs by keys. */
+  givesFocus = true;
+  /** The last answer about its use. */
+  usage: Json | undefined;
+  /** What has happened, the oldest first; filled by history(). */
+  readonly entries: Entry[] = [];
+
+  private readonly changed = new Listeners<SandboxInfo>();
+  private readonly happened = new Listeners<Entry>();
+  private readonly measured = new Listeners<Json>();
+  private readonly reconnected = new Listeners<void>();
+  private read: Promise<void> | undefined;
+  private soon: ReturnType<typeof setTimeout> | undefined;
+  private last: { atUs: number; cpuNs: number; inBytes: number; outBytes: number } | undefined;
+
+  private constructor(
+    readonly ctx: Context,
+    readonly sandbox: Sandbox,
+  ) {}
+
+  static async open(ctx: Context): Promise<Box> {
+    const sandbox = await Sandbox.get(ctx.params["id"]!, { client: ctx.cloche, signal: ctx.signal });
+    const box = new Box(ctx, sandbox);
+    box.listen();
+    return box;
+  }
+
+  get id(): string {
+    return this.sandbox.id;
+  }
+  get info(): SandboxInfo {
+    return this.sandbox.info;
+  }
+  get isRunning(): boolean {
+    return this.info.state === "running";
+  }
+  get mayWrite(): boolean {
+    return this.ctx.who.key.scope !== "read";
+  }
+
+  /** Its state or settings are other than before. */
+  onInfo(fn: (info: SandboxInfo) => void, signal: AbortSignal): void {
+    this.changed.on(fn, signal);
+  }
+  /** Something of it is in the event log. */
+  onEntry(fn: (entry: Entry) => void, signal: AbortSignal): void {
+    this.happened.on(fn, signal);
+  }
+  /** Its use was asked for. */
+  onUsage(fn: (usage: Json) => void, signal: AbortSignal): void {
+    this.measured.on(fn, signal);
+  }
+  /** The daemon is there again: what is shown has to be asked for anew. */
+  onAgain(fn: () => void, signal: AbortSignal): void {
+    this.reconnected.on(fn, signal);
+  }
+
+  /** What a call of the SDK has changed is there at once; the event that follows changes nothing more. */
+  tellInfo(): void {
+    this.changed.tell(this.info);
+  }
+
+  async refresh(): Promise<void> {
+    await this.sandbox.refresh();
+    this.tellInfo();
+  }
+
+  /** Reads the log's part about it, once. */
+  history(): Promise<void> {
+    return (this.read ??= this.readHistory().catch((error: unknown) => {
+      this.read = undefined; // the next one tries again
+      throw error;
+    }));
+  }
+
+  private async readHistory(): Promise<void> {
+    for await (const entry of this.ctx.cloche.events({ sandbox: this.id, signal: this.ctx.signal })) this.keep(entry as Entry);
+    this.entries.sort((a, b) => a.seq - b.seq);
+  }
+
+  private keep(entry: Entry): void {
+    if (typeof entry.seq !== "number" || this.entries.some((e) => e.seq === entry.seq)) return;
+    this.entries.push(entry);
+    if (this.entries.length > ENTRIES_MAX) this.entries.splice(0, this.entries.length - ENTRIES_MAX);
+  }
+
+  private listen(): void {
+    const { live, signal } = this.ctx;
+    const offEntries = live.on((entry) => {
+      if (entry.sandbox_id === this.id) this.onLive(entry);
+    });
+    const offState = live.onState((state) => {
+      if (state !== "open") return;
+      this.refreshSoon();
+      this.reconnected.tell();
+    });
+    const ticker = setInterval(() => void this.sample(), SAMPLE_MS);
+    signal.addEventListener("abort", () => {
+      offEntries();
+      offState();
+      clearInterval(ticker);
+      clearTimeout(this.soon);
+    });
+    void this.sample();
+  }
+
+  private onLive(entry: Entry): void {
+    this.keep(entry);
+    this.happened.tell(entry);
+    if (/^(sandbox|snapshot)\./.test(entry.type)) this.refreshSoon();
+  }
+
+  private refreshSoon(): void {
+    clearTimeout(this.soon);
+    this.soon = setTimeout(() => void this.refresh().catch(() => undefined), REFRESH_MS);
+  }
+
+  private async sample(): Promise<void> {
+    if (document.hidden) return;
+    const told = await this.sandbox.usage().catch(() => undefined); // that there is no daemon is told elsewhere
+    if (!told || this.ctx.signal.aborted) return;
+    this.usage = told;
+    if (told["now"] || this.samples.length === 0) this.addSample(told);
+    this.measured.tell(told);
+  }
+
+  private addSample(told: Json): void {
+    const { usage, now } = told as { usage: Json; now: Json | null };
+    const next = { atUs: told["at_us"], cpuNs: usage["cpu_ns"], inBytes: usage["network_in_bytes"], outBytes: usage["network_out_bytes"] };
+    const was = this.last;
+    this.last = next;
+    const seconds = was ? (next.atUs - was.atUs) / 1e6 : 0;
+    const rate = (to: number, from: number | undefined): number | null => (seconds > 0 && from !== undefined ? Math.max(0, to - from) / seconds : null);
+    this.samples.push({
+      atS: next.atUs / 1e6,
+      cpus: rate(next.cpuNs / 1e9, was && was.cpuNs / 1e9),
+      memory: now?.["memory_bytes"] ?? null,
+      disk: now?.["disk_bytes"] ?? null,
+      pids: now?.["pids"] ?? null,
+      inRate: rate(next.inBytes, was?.inBytes),
+      outRate: rate(next.outBytes, was?.outBytes),
+    });
+    if (this.samples.length > SAMPLES_MAX) this.samples.shift();
+  }
+}

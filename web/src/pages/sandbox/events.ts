@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/** What happened to it, from the event log, the newest first and as it comes. */
+import type { Entry } from "../../live.js";
+import type { Json } from "../../page.js";
+import { bytes, clock, count, el, empty, failure, loading, moment, replace, shortId, span } from "../../ui/index.js";
+import type { Box } from "./box.js";
+import { gathered, type Panel, visible } from "./panel.js";
+
+const SHOWN_MAX = 400;
+const GROUPS = ["sandbox", "exec", "context", "policy", "snapshot"];
+
+/** One sentence of what it says. */
+function sentence(type: string, d: Json): string {
+  const of = (name: string): string => visible(String(d[name] ?? ""));
+  switch (type) {
+    case "sandbox.created":
+      return `Asked for${d["name"] ? ` as ${of("name")}` : ""}`;
+    case "sandbox.running":
+      return `Ran ${span(d["after_us"] / 1000)} after it was asked for`;
+    case "sandbox.paused":
+      return `Paused to ${of("to")}${d["cause"] ? `, by ${of("cause")}` : ""}`;
+    case "sandbox.resumed":
+      return "Went on";
+    case "sandbox.adopted":
+      return "Found by a daemon that was started anew";
+    case "sandbox.changed":
+      return "Its settings were changed";
+    case "sandbox.rolled_back":
+      return `Rolled back to ${shortId(of("snapshot_id"))}`;
+    case "sandbox.stopping":
+    case "sandbox.stopped":
+    case "sandbox.ended":
+      return `${of("cause")}: ${of("message")}`;
+    case "exec.started":
+      return `${of("program")} as ${of("user")}${d["pty"] ? ", in a terminal" : ""}`;
+    case "exec.exited":
+      return d["error"] ? `${of("error")}: ${of("message")}` : `${of("cause")}${"exit_code" in d ? ` ${of("exit_code")}` : ""}${"signal" in d ? `, signal ${of("signal")}` : ""}${"wall_us" in d ? ` after ${span(d["wall_us"] / 1000)}` : ""}`;
+    case "snapshot.created":
+      return `${visible(String(d["name"] ?? shortId(of("snapshot_id"))))}, ${bytes(Number(d["bytes"] ?? 0))}${d["memory"] ? " with memory" : ""}`;
+    case "snapshot.removed":
+      return visible(String(d["name"] ?? shortId(of("snapshot_id"))));
+    case "context.created":
+      return `${of("name")} (${of("language")})`;
+    case "context.ended":
+      return `${of("name")} after ${count(Number(d["calls"] ?? 0))} calls`;
+    case "policy.decided":
+    case "policy.learnt":
+      return `${of("verdict")} ${visible(String(d["name"] ?? d["address"] ?? ""))}${d["port"] ? `:${of("port")}` : ""}${d["reason"] ? `, ${of("reason")}` : ""}`;
+    default:
+      return visible(JSON.stringify(d)).slice(0, 300);
+  }
+}
+
+const LOOKS: [RegExp, string][] = [
+  [/^sandbox\.(running|resumed|adopted)/, "good"],
+  [/^sandbox\.(ended|stopping|stopped)/, "bad"],
+  [/^sandbox/, "warn"],
+];
+
+function lookOf(entry: Entry): string {
+  const d = entry["data"] as Json;
+  if (entry.type === "exec.exited") return d["exit_code"] === 0 ? "good" : "bad";
+  if (entry.type.startsWith("policy.")) return d["verdict"] === "denied" ? "bad" : "";
+  return LOOKS.find(([kind]) => kind.test(entry.type))?.[1] ?? "";
+}
+
+/** One to a line. */
+function factsOf(d: Json): string {
+  return Object.entries(d)
+    .map(([name, value]) => `${visible(name)}: ${visible(JSON.stringify(value))}`)
+    .join("\n")
+    .slice(0, 4000);
+}
+
+function itemOf(entry: Entry): HTMLElement {
+  const who = [entry["key_id"] && `key ${entry["key_id"]}`, entry["request_id"] && `request ${entry["request_id"]}`].filter(Boolean).join(", ");
+  return el(
+    "li",
+    { class: lookOf(entry), data: { seq: String(entry.seq), type: entry.type } },
+    el("time", { title: moment(entry.at_us) }, clock(entry.at_us)),
+    el(
+      "details",
+      {},
+      el("summary", {}, el("strong", {}, entry.type), el("span", {}, sentence(entry.type, (entry["data"] ?? {}) as Json))),
+      el("pre", {}, factsOf((entry["data"] ?? {}) as Json)),
+      who && el("small", { class: "dim" }, who),
+    ),
+  );
+}
+
+function mountEvents(root: HTMLElement, box: Box, signal: AbortSignal): void {
+  const shown = new Set(GROUPS);
+  const list = el("ol", { class: "timeline", "aria-label": "Events" });
+  const place = el("div", {}, loading());
+  const filters = el("div", { class: "segmented", role: "group", "aria-label": "Kinds" });
+  for (const group of GROUPS) {
+    const button = el("button", { type: "button", "aria-pressed": "true" }, group);
+    button.addEventListener("click", () => {
+      if (!shown.delete(group)) shown.add(group);
+      button.setAttribute("aria-pressed", String(shown.has(group)));
+      draw();
+    });
+    filters.appendChild(button);
+  }
+  root.append(el("section", { class: "card" }, el("header", {}, el("h2", {}, "Timeline"), filters), place));
+
+  function draw(): void {
+    const entries = box.entries.filter((e) => shown.has(e.type.split(".")[0]!)).slice(-SHOWN_MAX).reverse();
+    if (!entries.length) return replace(place, empty("No events", "Those that are too old are removed from the log."));
+    const kept = new Map([...list.children].map((node) => [(node as HTMLElement).dataset["seq"], node]));
+    list.replaceChildren(...entries.map((entry) => kept.get(String(entry.seq)) ?? itemOf(entry)));
+    if (place.firstChild !== list) replace(place, list);
+  }
+  const redraw = gathered(draw, signal);
+  async function begin(): Promise<void> {
+    try {
+      await box.history();
+      if (!signal.aborted) draw();
+    } catch (error) {
+      if (!signal.aborted) replace(place, failure(error, () => void begin()));
+    }
+  }
+  box.onEntry(redraw, signal);
+  void begin();
+}
+
+export const eventsPanel: Panel = { id: "events", title: "Events", mount: mountEvents };
