@@ -469,6 +469,16 @@ void isolation_to_json(const struct isolation *i, struct json_writer *w, const c
 	json_close_object(w);
 }
 
+/* What reaches the network of a vm is a card, whose cable is a link; of a jail, sockets. */
+static void put_isolation(struct json_writer *w, const struct sandbox *s)
+{
+	struct isolation i = s->isolation;
+
+	if (i.engine == ENGINE_VM && network_is_open(s))
+		i.walls &= ~BIT(WALL_NET_LINKLESS);
+	isolation_to_json(&i, w, "isolation");
+}
+
 void sandbox_to_json(const struct sandbox *s, struct json_writer *w, const char *name)
 {
 	json_open_object(w, name);
@@ -519,5 +529,5 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	put_ended(w, s);
 	json_put_str(w, "network", network_name(s));
 	put_source(w, s);
-	isolation_to_json(&s->isolation, w, "isolation");
+	put_isolation(w, s);
 }

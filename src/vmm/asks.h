@@ -11,7 +11,8 @@
 
 enum vmm_ask_kind {
 	/* Let it stand still, its disk whole, until the connection ends. With a descriptor, open
-	 * for writing alone: and write the state of its devices there. */
+	 * for writing alone: and write the state of its devices there, among which a network card
+	 * is not: it is out meanwhile. */
 	VMM_ASK_SAVE = 1,
 	VMM_ASK_PLUG = 16, /* the network card: its tap comes along, unless the machine has it */
 	VMM_ASK_PULL,      /* and out again */

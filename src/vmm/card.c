@@ -62,20 +62,26 @@ static void on_added(const struct err *failure, void *arg)
 	}
 }
 
-static void on_net_added(const struct err *failure, void *arg)
+static void add_device(struct card *c)
 {
-	struct card *c = arg;
 	struct err err;
 
-	if (failure) {
-		give_up(c, failure);
-		return;
-	}
+	c->state = CARD_PLUGGING;
 	if (qmp_send(c->qmp, -1, on_added, c, &err,
 	             "{\"execute\":\"device_add\",\"arguments\":{\"driver\":\"virtio-net-pci\","
 	             "\"id\":\"card\",\"bus\":\"" CARD_BUS
 	             "\",\"netdev\":\"tap\",\"mac\":\"" CARD_MAC "\",\"romfile\":\"\"}}") < 0)
 		give_up(c, &err);
+}
+
+static void on_net_added(const struct err *failure, void *arg)
+{
+	struct card *c = arg;
+
+	if (failure)
+		give_up(c, failure);
+	else
+		add_device(c);
 }
 
 void card_plug(struct card *c, int tap_fd, bool has_ip6)
@@ -106,6 +112,12 @@ void card_plug(struct card *c, int tap_fd, bool has_ip6)
 		give_up(c, &err);
 }
 
+static int delete_device(struct card *c, struct err *err)
+{
+	return qmp_send(c->qmp, -1, NULL, NULL, err,
+	                "{\"execute\":\"device_del\",\"arguments\":{\"id\":\"card\"}}");
+}
+
 void card_pull(struct card *c)
 {
 	struct err err;
@@ -116,9 +128,40 @@ void card_pull(struct card *c)
 		return;
 	}
 	c->state = CARD_PULLING;
-	if (qmp_send(c->qmp, -1, NULL, NULL, &err,
-	             "{\"execute\":\"device_del\",\"arguments\":{\"id\":\"card\"}}") < 0)
+	if (delete_device(c, &err) < 0)
 		finish(c, &err);
+}
+
+static void tell_aside(struct card *c, const struct err *err)
+{
+	void (*fn)(const struct err *err, void *arg) = take_ptr(c->aside);
+
+	if (fn)
+		fn(err, c->arg);
+}
+
+void card_set_aside(struct card *c, void (*aside)(const struct err *err, void *arg))
+{
+	struct err err;
+
+	c->aside = aside;
+	if (c->state == CARD_OUT) {
+		tell_aside(c, NULL);
+	} else if (c->state != CARD_IN) {
+		(void)err_set(&err, ERR_CONFLICT, 0, "its network card is on its way in or out");
+		tell_aside(c, &err);
+	} else {
+		c->state = CARD_LEAVING;
+		if (delete_device(c, &err) < 0)
+			tell_aside(c, &err);
+	}
+}
+
+void card_put_back(struct card *c)
+{
+	c->aside = NULL;
+	if (c->state == CARD_ASIDE)
+		add_device(c);
 }
 
 void card_forget(struct card *c)
@@ -128,9 +171,17 @@ void card_forget(struct card *c)
 
 void card_on_event(struct card *c, const char *line)
 {
-	if (c->state == CARD_PULLING && strstr(line, "\"DEVICE_DELETED\"") &&
-	    strstr(line, "\"device\": \"card\""))
+	if (!strstr(line, "\"DEVICE_DELETED\"") || !strstr(line, "\"device\": \"card\""))
+		return;
+	if (c->state == CARD_PULLING) {
 		give_up(c, NULL);
+	} else if (c->state == CARD_LEAVING) {
+		c->state = CARD_ASIDE;
+		if (!c->aside) /* nobody waits any more */
+			card_put_back(c);
+		else
+			tell_aside(c, NULL);
+	}
 }
 
 void card_on_ready(struct card *c)

@@ -212,6 +212,25 @@ static void serve(struct vmm *v)
 	(void)close(VMM_FD_STATUS);
 }
 
+static void on_card_aside(const struct err *err, void *arg)
+{
+	struct vmm *v = arg;
+
+	if (err)
+		save_fail(&v->save, err);
+	else
+		save_on_quiesced(&v->save);
+}
+
+/* Nothing of its programs runs: they do not see the card go. */
+static void on_quiesced(struct vmm *v)
+{
+	if (save_has_devices(&v->save))
+		card_set_aside(&v->card, on_card_aside);
+	else
+		save_on_quiesced(&v->save);
+}
+
 static void on_control(enum port_kind kind, const char *text, size_t len, void *arg)
 {
 	struct vmm *v = arg;
@@ -221,7 +240,7 @@ static void on_control(enum port_kind kind, const char *text, size_t len, void *
 	if (kind == PORT_HERE && !v->is_serving)
 		set_up(v);
 	if (kind == PORT_QUIESCED)
-		save_on_quiesced(&v->save);
+		on_quiesced(v);
 	if (kind == PORT_READY && v->is_serving)
 		card_on_ready(&v->card);
 	if (kind == PORT_FAILED && v->is_serving)
@@ -263,21 +282,6 @@ static void answer(const struct err *err, void *arg)
 	control_answer(&v->control, err);
 }
 
-/* A copy has the devices that a machine is started with, and no tap. */
-static void begin_save(struct vmm *v, int fd)
-{
-	struct err err;
-
-	if (fd < 0 || v->card.state == CARD_OUT) {
-		save_begin(&v->save, fd);
-		return;
-	}
-	(void)close(fd);
-	(void)err_set(&err, ERR_UNSUPPORTED, 0,
-	              "the memory of a vm with a network cannot be saved");
-	answer(&err, v);
-}
-
 static void ask_guest(struct vmm *v, enum port_kind kind)
 {
 	struct err err;
@@ -295,7 +299,7 @@ static void on_ask(const struct vmm_ask *ask, int fd, void *arg)
 
 	switch ((enum vmm_ask_kind)ask->kind) {
 	case VMM_ASK_SAVE:
-		begin_save(v, fd);
+		save_begin(&v->save, fd);
 		return;
 	case VMM_ASK_PLUG:
 		card_plug(&v->card, fd, ask->has_ip6 != 0);
@@ -322,8 +326,10 @@ static void on_over(uint32_t kind, void *arg)
 {
 	struct vmm *v = arg;
 
-	if (kind == VMM_ASK_SAVE)
+	if (kind == VMM_ASK_SAVE) {
 		save_end(&v->save);
+		card_put_back(&v->card);
+	}
 	if (kind == VMM_ASK_PLUG || kind == VMM_ASK_PULL)
 		card_forget(&v->card);
 }

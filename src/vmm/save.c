@@ -13,7 +13,7 @@
 	                          */
 #define STATE_SET 90             /* above those of the disks */
 
-static void fail(struct save *s, const struct err *err)
+void save_fail(struct save *s, const struct err *err)
 {
 	loop_timer_set(s->timer, UINT64_MAX);
 	control_answer(s->control, err);
@@ -26,7 +26,7 @@ static void on_late(struct loop *loop, void *arg)
 
 	(void)loop;
 	(void)err_set(&err, ERR_TIMEOUT, 0, "the guest does not come to rest");
-	fail(s, &err);
+	save_fail(s, &err);
 }
 
 /* Hung up already: it goes on, in the order of the commands. */
@@ -44,6 +44,11 @@ static void on_step(const struct err *err, void *arg)
 {
 	if (err)
 		on_still(err, arg);
+}
+
+bool save_has_devices(const struct save *s)
+{
+	return s->state == SAVE_QUIETING && s->fd >= 0;
 }
 
 void save_on_quiesced(struct save *s)
@@ -84,7 +89,7 @@ void save_begin(struct save *s, int fd)
 	loop_timer_set_in(s->timer, QUIET_US);
 	if (line_send_control(s->line, PORT_QUIESCE, NULL, 0) < 0) {
 		(void)err_set(&err, ERR_INTERNAL, 0, "cannot tell the guest");
-		fail(s, &err);
+		save_fail(s, &err);
 	}
 }
 

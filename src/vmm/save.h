@@ -25,6 +25,8 @@ struct save {
 
 void save_init(struct save *s, struct loop *loop, struct line *line, struct qmp *qmp,
                struct control *control);
-void save_begin(struct save *s, int fd); /* owns fd */
-void save_on_quiesced(struct save *s);   /* the guest's word */
+void save_begin(struct save *s, int fd);     /* owns fd */
+bool save_has_devices(const struct save *s); /* it is to be one with the devices' state */
+void save_on_quiesced(struct save *s);       /* the guest's word, and no card is in it */
+void save_fail(struct save *s, const struct err *err);
 void save_end(struct save *s);

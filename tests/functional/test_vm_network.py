@@ -37,6 +37,12 @@ def resolves(machine, name):
     return machine.run(["busybox", "nslookup", name]).exit_code == 0
 
 
+def await_card(machine):
+    """With its address, which the agent gives it when the kernel has found it."""
+    wait = "for i in $(busybox seq 300); do busybox ip -4 addr show dev eth0 2>/dev/null | busybox grep -q 192.0.2.2 && exit; sleep 0.1; done; exit 1"
+    assert machine.run(wait, timeout=60).exit_code == 0
+
+
 def test_a_vm_reaches_what_its_policy_allows_and_nothing_else(internet, machine):
     assert internet.run("curl", "-sf", "-m", "5", f"http://{OTHER}/").returncode == 0  # it is there, without a wall
     assert reaches(machine, ALLOWED)
@@ -57,16 +63,32 @@ def test_a_vm_has_both_families(machine):
 def test_the_card_comes_and_goes_with_the_policy(machine):
     links = "ls /sys/class/net"
     assert machine.run(links).stdout == "eth0\nlo\n"
+    assert "net_linkless" not in machine.refresh().isolation["walls"]
     machine.set_network("deny-all")
     assert machine.run(links).stdout == "lo\n"
+    assert "net_linkless" in machine.refresh().isolation["walls"]
     assert not reaches(machine, ALLOWED)
     machine.pause()
     machine.set_network(POLICY)  # of one that stands still: there when it goes on
     machine.resume()
-    assert machine.run("for i in $(busybox seq 300); do [ -e /sys/class/net/eth0 ] && break; sleep 0.1; done; " + links).stdout == "eth0\nlo\n"
+    await_card(machine)
+    assert machine.run(links).stdout == "eth0\nlo\n"
     machine.set_network({"allow": ["six.test"]})
     assert reaches(machine, ALLOWED6, "six.test") and not reaches(machine, ALLOWED)
     machine.set_network(POLICY)
+
+
+def test_a_vm_with_a_card_is_forked_and_paused_to_disk_with_its_memory(machine):
+    machine.run("echo kept > /dev/shm/memory")
+    (copy,) = machine.fork(1, network=POLICY, timeout=600)
+    with copy:
+        assert copy.run("cat /dev/shm/memory").stdout == "kept\n"
+        assert reaches(copy, ALLOWED) and not reaches(copy, ALLOWED, "other.test")
+    await_card(machine)  # it was out while the memory was saved
+    assert reaches(machine, ALLOWED)
+    assert machine.pause(to="disk").raw["paused_to"] == "disk"
+    assert machine.run("cat /dev/shm/memory").stdout == "kept\n"
+    assert reaches(machine, ALLOWED) and not reaches(machine, ALLOWED, "other.test")
 
 
 def test_a_vms_network_outlives_every_part_of_the_daemon(walled_vms, machine):

@@ -184,6 +184,66 @@ TEST(a_card_is_plugged_in_step_by_step_and_pulled_out)
 	stop();
 }
 
+#define DELETED "{\"event\": \"DEVICE_DELETED\", \"data\": {\"device\": \"card\"}}\n"
+
+/* With a card in it. */
+static void start_plugged(void)
+{
+	start();
+	(void)heard(qemu);
+	say(qemu, RETURNED);
+	card_plug(&card, dup(guest), false);
+	for (int i = 0; i < 3; i++)
+		say(qemu, RETURNED);
+	card_on_ready(&card);
+	CHECK_INT(card.state, CARD_IN);
+	(void)heard(qemu);
+	outcome[0] = '\0';
+	n_outcomes = 0;
+}
+
+TEST(a_card_is_set_aside_with_its_tap_left_where_it_is_and_put_back)
+{
+	start_plugged();
+	card_set_aside(&card, on_done);
+	check_heard(qemu, "device_del");
+	say(qemu, RETURNED);
+	CHECK_INT(n_outcomes, 0);
+	say(qemu, DELETED);
+	CHECK_STR(outcome, "done");
+	CHECK_INT(card.state, CARD_ASIDE);
+	card_put_back(&card);
+	check_heard(qemu, "device_add"); /* and netdev_del was not said before it */
+	say(qemu, RETURNED);
+	card_on_ready(&card);
+	CHECK_INT(card.state, CARD_IN);
+	CHECK_INT(n_outcomes, 1);
+	stop();
+}
+
+TEST(a_card_that_leaves_when_nobody_waits_any_more_is_put_back_at_once)
+{
+	start_plugged();
+	card_set_aside(&card, on_done);
+	say(qemu, RETURNED);
+	card_put_back(&card); /* the guest has taken too long */
+	(void)heard(qemu);
+	say(qemu, DELETED);
+	check_heard(qemu, "device_add");
+	CHECK_INT(n_outcomes, 0);
+	stop();
+}
+
+TEST(a_machine_without_a_card_has_none_to_set_aside)
+{
+	start();
+	card_set_aside(&card, on_done);
+	CHECK_STR(outcome, "done");
+	card_put_back(&card);
+	CHECK_INT(card.state, CARD_OUT);
+	stop();
+}
+
 TEST(a_card_that_qemu_refuses_is_told_with_its_reason)
 {
 	start();

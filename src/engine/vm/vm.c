@@ -44,6 +44,8 @@ static struct isolation vm_isolation(const struct guest *g)
 	ret.walls |= BIT(WALL_OWN_KERNEL) | BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT) |
 	             (is_kvm ? BIT(WALL_HARDWARE) : 0);
 	ret.gaps &= ~ret.walls;
+	if (jail_host.storage.is_btrfs) /* without CRIU: QEMU does it */
+		ret.gaps &= ~BIT(WALL_MEMORY_SNAPSHOTS);
 	return ret;
 }
 
