@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import signal
+import time
 
 import pytest
 from cloche import Client, errors
@@ -205,6 +206,25 @@ def test_what_a_vm_cannot_do_is_refused_with_a_reason(client):
     assert "'emulated'" in str(weak.value)
     with pytest.raises(errors.Unsupported):
         client.create(engine="jail", template="tiny", min_grade="emulated")
+
+
+def test_R21_a_guest_that_takes_all_it_can_get_stays_within_what_it_was_given(client, machine):
+    machine.update(limits={"vcpus": 0.5})
+    machine.run("dd if=/dev/zero of=/dev/shm/all bs=1048576 count=400", user="root")  # all that its kernel lets it have
+    storm = [machine.start(f"while :; do cat {what} > /dev/null 2>&1; done", user="root") for what in ("/sys/bus/pci/devices/*/config", "/dev/urandom")]
+    try:
+        begun, before = time.monotonic(), machine.usage()
+        wait_for(lambda: machine.usage()["usage"]["cpu_ns"] - before["usage"]["cpu_ns"] > 5e8, 60, "the storm to use CPU time")
+        after = machine.usage()
+        used, elapsed = (after["usage"]["cpu_ns"] - before["usage"]["cpu_ns"]) / 1e9, time.monotonic() - begun
+        assert used < 0.5 * elapsed + 0.3, (used, elapsed)  # a period's worth more, at either end
+        assert 64 << 20 < after["now"]["memory_bytes"] <= (192 + 192) << 20  # RAM, and what QEMU itself may have
+        assert client.health()["ready"] and machine.run("echo alive", timeout=60).stdout == "alive\n"
+    finally:
+        for each in storm:
+            each.kill()
+        machine.run("rm -f /dev/shm/all", user="root")
+        machine.update(limits={"vcpus": 1})
 
 
 def test_a_guest_whose_machine_dies_ends_with_that_cause(client, machine):
