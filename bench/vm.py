@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Callable, Dict, List
 
 from daemon import Daemon, children_of, read_text
+from density import memory
 from link import Link
 from measure import Row, interleave, row, timed
 from template import TREE
@@ -26,6 +27,7 @@ for i in cat mkdir rm env; do ln -sf busybox /template/bin/$i; done
 """
 SHARERS = 4
 COPY_S = 300
+ASKED = 3  # times, before a size gets spares
 
 
 def make_template(link: Link) -> None:
@@ -56,6 +58,25 @@ def create(daemon: Daemon, fields: dict) -> Callable[[], float]:
         return took
 
     return once
+
+
+def await_spare(link: Link) -> None:
+    deadline = time.monotonic() + COPY_S
+    while link.call("GET", "/v1/health")["pool"]["ready_vms"] == 0:
+        if time.monotonic() > deadline:
+            raise SystemExit("bench: no machine waits ready")
+        time.sleep(0.05)
+
+
+def create_ready(daemon: Daemon) -> Callable[[], float]:
+    """One that waits is taken; another is ready before the next sample."""
+    once = create(daemon, MACHINE)
+
+    def ready() -> float:
+        await_spare(daemon.unix())
+        return once()
+
+    return ready
 
 
 def exec_true(daemon: Daemon, box: str) -> Callable[[], float]:
@@ -100,10 +121,13 @@ def memory_of_machines() -> List[Dict[str, int]]:
 
 def sharing(link: Link) -> Dict[str, List[float]]:
     boxes = [link.create(**MACHINE) for _ in range(SHARERS)]
-    used = memory_of_machines()
-    for box in boxes:
+    jails = [link.create(**JAIL) for _ in range(SHARERS)]
+    ram = memory_of_machines()
+    used = {key: [statistics.mean(u[key] for u in ram) / 1024] for key in ("Rss", "Pss")}
+    used["machine"], used["jail"] = memory(boxes), memory(jails)
+    for box in boxes + jails:
         link.delete(box)
-    return {key: [statistics.mean(u[key] for u in used) / 1024] for key in ("Rss", "Pss")}
+    return used
 
 
 def run(build: str, count: int) -> List[Row]:
@@ -112,16 +136,21 @@ def run(build: str, count: int) -> List[Row]:
         return []
     kernels = Path(build, "guest/kernels").resolve()
     warm = Daemon(build, pool=True, options=("--pool-memory", "0", "--pool-language", "bash"), kernels=kernels)
+    ready = Daemon(build, pool=True, options=("--pool-min", "0", "--pool-max", "3", "--pool-language", "bash"), kernels=kernels)
     cold = Daemon(build, pool=False, kernels=kernels)
     try:
-        for daemon in (warm, cold):
+        for daemon in (warm, ready, cold):
             make_template(daemon.unix())
-        make_copy(warm.unix())
+        for daemon in (warm, ready):
+            make_copy(daemon.unix())
+        for _ in range(ASKED):
+            create(ready, MACHINE)()
         link = warm.unix()
         box, jail = link.create(**MACHINE), link.create(**JAIL)
         link.code(box, "true", "bash")
         took = interleave({
             "warm": (create(warm, MACHINE), count),
+            "ready": (create_ready(ready), count),
             "cold": (create(cold, MACHINE), 3),
             "exec": (exec_true(warm, box), count),
             "jail": (exec_true(warm, jail), count),
@@ -134,12 +163,14 @@ def run(build: str, count: int) -> List[Row]:
             link.delete(each)
         used = sharing(link)
     finally:
-        warm.close()
-        cold.close()
+        for daemon in (warm, ready, cold):
+            daemon.close()
     return [
         row(SECTION, "create, from a warm copy", took["warm"], limit=200, peer="boot", peer_took=took["cold"], times=15),
+        row(SECTION, "create, one that waits ready", took["ready"], limit=20, peer="from a warm copy", peer_took=took["warm"]),
         row(SECTION, "exec true", took["exec"], peer="in a jail", peer_took=took["jail"]),
         row(SECTION, "hot call, bash", took["code"], limit=10, peer="in a jail", peer_took=took["jail code"]),
         row(SECTION, "a fork with memory", took["fork"]),
         row(SECTION, f"RAM of a machine, its part, {SHARERS} of them", used["Pss"], unit="MiB", peer="all that it uses", peer_took=used["Rss"]),
+        row(SECTION, f"PSS of a machine, QEMU and all, {SHARERS} of them", used["machine"], unit="MiB", peer="a jail of the template", peer_took=used["jail"]),
     ]

@@ -11,7 +11,8 @@
 
 static void print_templates(const json_t *templates)
 {
-	static const char *const heads[] = {"NAME", "SIZE", "OWNER", "SANDBOXES", "AGE", "DIGEST"};
+	static const char *const heads[] = {"NAME", "SIZE", "OWNER", "SANDBOXES",
+	                                    "WARM", "AGE",  "DIGEST"};
 	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
 	uint64_t now = clock_wall_us();
 	size_t i;
@@ -22,17 +23,20 @@ static void print_templates(const json_t *templates)
 		bool is_host = json_is_null(json_object_get(one, "id"));
 		bool is_shared = json_is_true(json_object_get(one, "shared"));
 		uint64_t created = command_number(one, "created_us");
-		char age[16], size[16], users[24], digest[20];
+		char age[16], size[16], users[24], warm[24], digest[20];
 
 		text_age(now > created ? now - created : 0, age);
 		text_bytes(command_number(one, "bytes"), size);
 		(void)snprintf(users, sizeof(users), "%llu",
 		               (unsigned long long)command_number(one, "sandboxes"));
+		(void)snprintf(warm, sizeof(warm), "%llu",
+		               (unsigned long long)command_number(one, "warm_copies"));
 		(void)snprintf(digest, sizeof(digest), "%.19s", command_text(one, "digest"));
 		table_add(&t, command_text(one, "name"));
 		table_add(&t, is_host ? NULL : size);
 		table_add(&t, is_host ? "this machine" : is_shared ? "shared" : "project");
 		table_add(&t, is_host ? NULL : users);
+		table_add(&t, is_host ? NULL : warm);
 		table_add(&t, is_host ? NULL : age);
 		table_add(&t, is_host ? NULL : digest);
 	}

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "sandbox/inside.h"
+#include "sandbox/pool.h"
 #include "sandbox/template.h"
 
 bool kernel_is(const struct template *t)
@@ -12,11 +13,14 @@ bool kernel_is(const struct template *t)
 
 static void on_told(const struct msg_reply *reply, int fd, void *arg)
 {
-	(void)arg;
+	struct fleet *fleet = arg;
+
 	if (fd >= 0)
 		(void)close(fd);
 	if (reply->err.code != ERR_NONE)
 		log_warn("kernel.refused", "error='%s'", reply->err.message);
+	fleet->warm_not_before_us = 0; /* it may have been what was missing */
+	pool_look(fleet->pool);
 }
 
 void kernel_tell(struct fleet *fleet)
@@ -28,6 +32,6 @@ void kernel_tell(struct fleet *fleet)
 	if (!t || !template_is_shared(t) || !kernel_is(t))
 		return;
 	req.image = *template_image(t);
-	if (host_ask(fleet->host, &req, on_told, NULL, NULL, &err) < 0)
+	if (host_ask(fleet->host, &req, on_told, fleet, NULL, &err) < 0)
 		log_warn("kernel.not_told", "error='%s'", err.message);
 }
