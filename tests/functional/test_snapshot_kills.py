@@ -97,6 +97,41 @@ def test_a_rollback_that_is_cut_short_is_gone_on_with(own, persistent):
         wait_for(lambda: on_disk(own) == [], 10, "nothing left")
 
 
+def test_a_copy_made_ahead_is_taken_once_and_goes_with_its_broker_or_its_snapshot(own):
+    def number(*names):
+        """Of a subvolume; None: there is none."""
+        path = own.data.joinpath("layers", *names)
+        return path.stat().st_dev if path.exists() else None
+
+    def start_from_spare():
+        ahead = wait_for(lambda: number(snapshot, "spare", "files"), 20, "a copy made ahead")
+        copy = client.create(snapshot=snapshot)
+        taken = number(copy.id)
+        assert copy.run("cat a; echo 2 > a").stdout == "1\n"
+        copy.delete()
+        return taken == ahead  # it may have been made and not known of yet
+
+    with Client(own.url, own.key) as client:
+        source = client.create(persistent=True)
+        source.run("echo 1 > a")
+        snapshot = source.snapshot()["id"]
+        client.create(snapshot=snapshot).delete()
+        for _ in range(2):
+            wait_for(start_from_spare, 30, "a start from what was made ahead")
+        wait_for(lambda: number(snapshot, "spare", "files"), 20, "the next one")
+        own.kill_parts("broker")
+        assert source.run("cat a").stdout == "1\n"
+        assert number(snapshot, "spare", "files") is None  # nobody would know whether it is whole
+        client.create(snapshot=snapshot).delete()
+        source.run("echo 3 > a")
+        source.rollback(snapshot)
+        assert source.run("cat a").stdout == "1\n"
+        wait_for(start_from_spare, 30, "a start from what was made ahead")
+        client.delete_snapshot(snapshot)
+        wait_for(lambda: on_disk(own) == [], 20, "nothing left")
+        source.delete()
+
+
 def test_a_broker_that_dies_in_a_fork_leaves_no_snapshot_of_it(own):
     with Client(own.url, own.key) as client:
         sandbox = client.create()

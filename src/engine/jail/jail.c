@@ -283,6 +283,7 @@ static void on_status(struct loop *loop, uint32_t events, void *arg)
 		g->state = GUEST_RUNNING;
 		log_debug("jail.serves", "id=%s pid=%d", g->spec.id, (int)g->pid);
 		g->started(g, NULL, g->arg);
+		shot_on_start(g);
 	}
 	/* At the end of the pipe the child's exit follows, and tells. */
 }
@@ -359,8 +360,8 @@ static int launch_from(struct guest *g, struct err *err)
 {
 	int r = shot_clone(g, on_cloned, err);
 
-	if (r < 0)
-		return r;
+	if (r != 0)
+		return r < 0 ? r : launch(g, err);
 	g->timer = loop_timer_new(jail_host.loop, launch_meanwhile, g);
 	loop_timer_set_in(g->timer, 0);
 	return 0;

@@ -33,6 +33,7 @@
 struct shot {
 	struct list link;
 	struct snapshot_info info;
+	bool is_brief; /* a fork's: nobody else will start from it */
 };
 
 static struct list all = LIST_INIT(all);
@@ -53,11 +54,12 @@ int shot_open_dir(int dir_fd, const char *name)
 	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-void shot_add(const struct snapshot_info *info)
+void shot_add(const struct snapshot_info *info, bool is_brief)
 {
 	struct shot *s = xnew0(struct shot);
 
 	s->info = *info;
+	s->is_brief = is_brief;
 	list_append(&all, &s->link);
 	n_all++;
 }
@@ -186,6 +188,8 @@ static int remove_once(const char *name)
 	fd = shot_open_dir(jail_host.storage.fd, name);
 	if (fd >= 0)
 		r = btrfs_subvol_delete(fd, SHOT_FILES);
+	if (fd >= 0 && (r == 0 || r == -ENOENT))
+		r = shot_remove_spare(fd);
 	return r < 0 && r != -ENOENT ? r : tree_remove(jail_host.storage.fd, name);
 }
 
@@ -265,6 +269,7 @@ int shot_discard(const char *id, guest_gone_fn gone, void *arg)
 		log_warn("snapshot.stays", "id=%s errno=%d", id, errno);
 	if (s) {
 		memcpy(source, s->info.source, sizeof(source));
+		shot_drop_spare(id);
 		drop(s);
 		lower_limit(source);
 	}
@@ -310,18 +315,28 @@ void shots_sweep(void)
 	}
 }
 
+void shot_on_start(const struct guest *g)
+{
+	const struct shot *s = g->spec.snapshot[0] ? find(g->spec.snapshot) : NULL;
+
+	if (s && !s->is_brief && !g->spec.is_resumed)
+		shot_want_spare(s->info.id);
+}
+
 static void load(const char *id)
 {
 	auto_fd int fd = shot_open_dir(jail_host.storage.fd, id);
 	struct snapshot_info info;
 	int r = fd < 0 ? -errno : manifest_read(fd, id, &info);
 
+	if (fd >= 0)
+		(void)shot_remove_spare(fd);
 	if (r == 0 && faccessat(fd, SHOT_FILES, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
 	if (r < 0) /* not served, and not removed unless somebody says so */
 		log_error("snapshot.unreadable", "id=%s errno=%d", id, -r);
 	else
-		shot_add(&info);
+		shot_add(&info, /* is_brief= */ false);
 }
 
 void shots_open(void)
@@ -340,6 +355,7 @@ void shots_open(void)
 void shots_close(void)
 {
 	shot_take_end();
+	spares_close();
 	loop_timer_free(take_ptr(lower));
 	list_for_each (&removals, struct removal, r, link) {
 		loop_child_remove(r->child);

@@ -6,6 +6,7 @@
  *
  *	DATA/layers/sn_…/files		read-only subvolume: a copy of the layer
  *	DATA/layers/sn_…/manifest	what it is (manifest.h)
+ *	DATA/layers/sn_…/spare/files	the next start's layer, made ahead (shot_spare.c)
  *	DATA/layers/sn_….new		one that is being made
  *	DATA/layers/sn_….gone		one that is being removed
  *	DATA/layers/roll_…/files	a copy that is about to be a sandbox's layer, or the kept
@@ -27,7 +28,8 @@ must_check int shot_take(const char *id, const struct digest *image,
 must_check int shot_discard(const char *id, guest_gone_fn gone, void *arg);
 void shot_each(void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
 
-/* Makes the layer of g as its spec says; done is called once, from the loop. */
+/* Makes the layer of g as its spec says; done is called once, from the loop. 1: it is there, and
+ * done is not called. */
 must_check int shot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *err),
                           struct err *err);
 /* The layer that shot_clone() made. */
@@ -41,8 +43,9 @@ must_check int shot_open_memory(const char *id, int *ret_fd, struct err *err);
 
 /* It stands still, or goes on, for whoever asked from outside. */
 must_check int shot_freeze(struct guest *g, bool on, struct err *err);
-void shot_adopt(struct guest *g);  /* lets it go on if a broker died while taking one of it */
-void shot_on_end(struct guest *g); /* it ends: what is being taken of it fails */
+void shot_adopt(struct guest *g); /* lets it go on if a broker died while taking one of it */
+void shot_on_start(const struct guest *g); /* it runs: another may be started from the same */
+void shot_on_end(struct guest *g);         /* it ends: what is being taken of it fails */
 
 /* What the quota group of a layer is set to, so that the sandbox can fill its disk: what lies below
  * a copy is in it, and what only snapshots still have of it is not its own any more. A vm can write

@@ -58,7 +58,7 @@ static int write_below(int layer_fd, uint64_t bytes)
 	return fd < 0 ? -errno : fd_write_all(fd, &below, sizeof(below));
 }
 
-static int set_up_copy(const struct guest *g, const struct snapshot_info *info, int fd)
+int shot_set_up(const struct guest *g, const struct snapshot_info *info, int fd)
 {
 	const struct guest_spec *spec = &g->spec;
 	int r = shot_tidy(fd);
@@ -83,7 +83,7 @@ static int clone_in(const struct guest *g, const struct snapshot_info *info, int
 	if (r < 0)
 		return r;
 	fd = shot_open_dir(place_fd, SHOT_FILES);
-	r = fd < 0 ? -errno : set_up_copy(g, info, fd);
+	r = fd < 0 ? -errno : shot_set_up(g, info, fd);
 	if (r == 0 && renameat2(place_fd, SHOT_FILES, jail_host.storage.fd, g->spec.id, how) < 0)
 		r = -errno;
 	return r;
@@ -141,6 +141,8 @@ int shot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *
 	if (!digest_equal(&s->image, &g->spec.image))
 		return err_set(err, ERR_CONFLICT, EINVAL, "snapshot %s is over another template",
 		               g->spec.snapshot);
+	if (shot_take_spare(g, s) == 0)
+		return 1;
 	pid = shot_fork(&pidfd);
 	if (pid == 0)
 		_exit(run_cloning(g, s));

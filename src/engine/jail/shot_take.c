@@ -236,7 +236,7 @@ static void leave(struct taking *t)
 static void succeed(struct taking *t, const struct snapshot_info *info)
 {
 	leave(t);
-	shot_add(info);
+	shot_add(info, t->spec.is_brief != 0);
 	shot_set_limit(info->source);
 	log_info("snapshot.taken", "id=%s source=%s", info->id, info->source);
 	t->fn(info, NULL, t->arg);
