@@ -3,11 +3,15 @@
  * Two regular files whose extents lie at the same places of the disk have the same bytes: btrfs
  * shares what nobody has written since a snapshot, and what one has not written need not be read.
  * All else is read. Extents that are inline or not yet on disk have no place and say nothing.
+ *
+ * There are as many files as a sandbox likes, so the room for what is read of two is the program's
+ * own: to make and clear it for each took longer than to compare them.
  */
 #include "agent/same.h"
 
 #include "agent/files.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fiemap.h>
@@ -21,6 +25,13 @@
 #define NAMES_MAX     (64 * 1024)
 #define EXTENT_MARKS  (FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_SHARED)
 #define OVERLAY_MARKS "user.overlay."
+
+struct pair { /* of what is compared */
+	char old[CHUNK], now[CHUNK];
+};
+static_assert(NAMES_MAX <= CHUNK, "an attribute does not fit");
+
+static struct pair data, names, values;
 
 int thing_look(int dir_fd, const char *name, struct thing *ret, struct err *err)
 {
@@ -95,12 +106,12 @@ static bool is_same_place(int a_fd, int b_fd)
 	}
 }
 
-static ssize_t read_chunk(int fd, char *chunk, uint64_t at)
+static ssize_t read_chunk(int fd, char *chunk, size_t size, uint64_t at)
 {
 	size_t len = 0;
 
-	while (len < CHUNK) {
-		ssize_t n = pread(fd, chunk + len, CHUNK - len, (off_t)(at + len));
+	while (len < size) {
+		ssize_t n = pread(fd, chunk + len, size - len, (off_t)(at + len));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
@@ -111,21 +122,20 @@ static ssize_t read_chunk(int fd, char *chunk, uint64_t at)
 	return (ssize_t)len;
 }
 
-/* 1: they differ. */
-static int compare_bytes(int a_fd, int b_fd, const char *name, struct err *err)
+/* 1: they differ. Nobody writes to them: they are of snapshots. */
+static int compare_bytes(int a_fd, int b_fd, uint64_t size, const char *name, struct err *err)
 {
-	auto_free char *a = xcalloc(1, CHUNK), *b = xcalloc(1, CHUNK);
-
-	for (uint64_t at = 0;; at += CHUNK) {
-		ssize_t n = read_chunk(a_fd, a, at), m = read_chunk(b_fd, b, at);
+	for (uint64_t at = 0; at < size; at += CHUNK) {
+		const size_t len = (size_t)MIN(size - at, (uint64_t)CHUNK);
+		ssize_t n = read_chunk(a_fd, data.old, len, at);
+		ssize_t m = read_chunk(b_fd, data.now, len, at);
 
 		if (n < 0 || m < 0)
 			return files_error(err, (int)-MIN(n, m), "cannot read", name);
-		if (n != m || memcmp(a, b, (size_t)n) != 0)
+		if (n != m || memcmp(data.old, data.now, (size_t)n) != 0)
 			return 1;
-		if (n < CHUNK)
-			return 0;
 	}
+	return 0;
 }
 
 static int compare_files(const struct thing *old, const struct thing *now, enum kinship kin,
@@ -145,7 +155,7 @@ static int compare_files(const struct thing *old, const struct thing *now, enum 
 		return b_fd;
 	if (kin == KIN_LAYERS && is_same_place(a_fd, b_fd))
 		return 0;
-	return compare_bytes(a_fd, b_fd, old->name, err);
+	return compare_bytes(a_fd, b_fd, (uint64_t)old->st.st_size, old->name, err);
 }
 
 static int compare_links(const struct thing *old, const struct thing *now, struct err *err)
@@ -175,13 +185,13 @@ static void attribute_path(const struct thing *t, char ret[PATH_MAX])
 	(void)snprintf(ret, PATH_MAX, "/proc/self/fd/%d/%.255s", t->dir_fd, t->name);
 }
 
-static ssize_t list_attributes(const struct thing *t, char *names)
+static ssize_t list_attributes(const struct thing *t, char *ret_names)
 {
 	char path[PATH_MAX];
 	ssize_t n;
 
 	attribute_path(t, path);
-	n = llistxattr(path, names, NAMES_MAX);
+	n = llistxattr(path, ret_names, NAMES_MAX);
 	return n < 0 && errno != EOPNOTSUPP ? -errno : MAX(n, (ssize_t)0);
 }
 
@@ -202,40 +212,37 @@ static ssize_t read_attribute(const struct thing *t, const char *name, char *val
 }
 
 /* Each of a's is in b, with the same value; *ret_n: how many there are. */
-static bool has_attributes(const struct thing *a, const struct thing *b, const char *names,
-                           size_t len, size_t *ret_n)
+static bool has_attributes(const struct thing *a, const struct thing *b, size_t len, size_t *ret_n)
 {
-	auto_free char *x = xcalloc(1, NAMES_MAX), *y = xcalloc(1, NAMES_MAX);
 	size_t n = 0;
 
-	for (const char *name = names; name < names + len; name += strlen(name) + 1) {
+	for (const char *name = names.old; name < names.old + len; name += strlen(name) + 1) {
 		ssize_t xn, yn;
 
 		if (!thing_keeps_attribute(name))
 			continue;
 		n++;
-		xn = read_attribute(a, name, x);
-		yn = read_attribute(b, name, y);
-		if (xn < 0 || xn != yn || memcmp(x, y, (size_t)xn) != 0)
+		xn = read_attribute(a, name, values.old);
+		yn = read_attribute(b, name, values.now);
+		if (xn < 0 || xn != yn || memcmp(values.old, values.now, (size_t)xn) != 0)
 			return false;
 	}
 	*ret_n = n;
 	return true;
 }
 
-static size_t count_kept(const char *names, size_t len)
+static size_t count_kept(const char *list, size_t len)
 {
 	size_t n = 0;
 
-	for (const char *name = names; name < names + len; name += strlen(name) + 1)
+	for (const char *name = list; name < list + len; name += strlen(name) + 1)
 		n += thing_keeps_attribute(name);
 	return n;
 }
 
 static int compare_attributes(const struct thing *old, const struct thing *now, struct err *err)
 {
-	auto_free char *a = xcalloc(1, NAMES_MAX), *b = xcalloc(1, NAMES_MAX);
-	ssize_t an = list_attributes(old, a), bn = list_attributes(now, b);
+	ssize_t an = list_attributes(old, names.old), bn = list_attributes(now, names.now);
 	size_t n = 0;
 
 	if (an < 0 || bn < 0)
@@ -243,7 +250,7 @@ static int compare_attributes(const struct thing *old, const struct thing *now, 
 		                   old->name);
 	if (an == 0 && bn == 0)
 		return 0;
-	return !has_attributes(old, now, a, (size_t)an, &n) || n != count_kept(b, (size_t)bn);
+	return !has_attributes(old, now, (size_t)an, &n) || n != count_kept(names.now, (size_t)bn);
 }
 
 int things_differ(const struct thing *old, const struct thing *now, enum kinship kin, uint32_t *ret,
