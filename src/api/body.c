@@ -242,6 +242,7 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 		{"name",      JSON_FIELD_STRING, &spec->name,     .min = 1, .max = SANDBOX_NAME_MAX},
 		{"template",  JSON_FIELD_STRING, &spec->template, .min = 1, .max = 64},
 		{"packages",  JSON_FIELD_ARRAY,  &spec->packages, .max = PACKAGES_MAX},
+		{"volumes",   JSON_FIELD_ARRAY,  &spec->volumes,  .max = VOLUMES_MAX},
 		{"snapshot",  JSON_FIELD_STRING, &spec->snapshot, .min = 1, .max = 64},
 		{"memory",    JSON_FIELD_BOOL,   &f->with_memory},
 		{"tags",      JSON_FIELD_OBJECT, &spec->tags},

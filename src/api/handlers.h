@@ -106,6 +106,12 @@ int get_sandbox_tree(struct http_req *req, struct err *err);
 int roll_back_sandbox(struct http_req *req, struct err *err);
 int fork_sandbox(struct http_req *req, struct err *err);
 
+/* volumes.c */
+int create_volume(struct http_req *req, struct err *err);
+int list_volumes(struct http_req *req, struct err *err);
+int get_volume(struct http_req *req, struct err *err);
+int delete_volume(struct http_req *req, struct err *err);
+
 /* usage.c */
 int get_usage(struct http_req *req, struct err *err);
 int get_sandbox_usage(struct http_req *req, struct err *err);

@@ -50,6 +50,11 @@ static const struct http_route routes[] = {
 	{HTTP_PUT,    SNAPSHOT "/archive", import_snapshot, HTTP_BODY_STREAM, SCOPE_WRITE},
 	{HTTP_GET,    SNAPSHOT "/tree",   get_snapshot_tree, HTTP_BODY_NONE,  SCOPE_READ},
 
+	{HTTP_GET,    "/v1/volumes",      list_volumes,     HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_POST,   "/v1/volumes",      create_volume,    HTTP_BODY_JSON,   SCOPE_WRITE},
+	{HTTP_GET,    "/v1/volumes/{volume}", get_volume,   HTTP_BODY_NONE,   SCOPE_READ},
+	{HTTP_DELETE, "/v1/volumes/{volume}", delete_volume, HTTP_BODY_NONE,  SCOPE_WRITE},
+
 	{HTTP_GET,    "/v1/diff",         get_diff,         HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_POST,   SANDBOX "/apply",   apply_changes,    HTTP_BODY_JSON,   SCOPE_WRITE},
 

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define IMAGE_LEAST 4096
-#define IMAGE_MOST  (UINT64_C(1) << 40)
+#define IMAGE_LEAST  4096
+#define IMAGE_MOST   (UINT64_C(1) << 40)
+#define VOLUME_LEAST (UINT64_C(1) << 20)
 
 /* Below these a sandbox cannot even start its agent, and the failure would look like ours. */
 static const struct guest_limits least = {
@@ -50,6 +51,9 @@ static const struct {
 	[MSG_SNAPSHOTS] = {.has_id = false},
 	[MSG_SNAPSHOT_REMOVE] = {.has_id = false},
 	[MSG_KERNEL] = {.has_id = false},
+	[MSG_VOLUME] = {.has_id = false},
+	[MSG_VOLUMES] = {.has_id = false},
+	[MSG_VOLUME_REMOVE] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)
@@ -158,6 +162,62 @@ static int check_shown(const struct msg_request *req, struct err *err)
 	return 0;
 }
 
+static int check_volume_id(const char *id, struct err *err)
+{
+	return ends(id, ID_SIZE) && id_is_valid(id, "vo")
+	               ? 0
+	               : err_field(err, "volume", "not a volume's id");
+}
+
+static int check_volume(const struct msg_request *req, struct err *err)
+{
+	int r = check_volume_id(req->volume.id, err);
+
+	if (r == 0)
+		r = check_range("keeper", req->volume.keeper, 1, UINT64_MAX - 1, err);
+	return r < 0 ? r : check_range("bytes", req->volume.bytes, VOLUME_LEAST, IMAGE_MOST, err);
+}
+
+static int check_place(const struct guest_volume *v, struct err *err)
+{
+	const char *why;
+	int r = check_volume_id(v->id, err);
+
+	if (r < 0)
+		return r;
+	if (!ends(v->path, sizeof(v->path)))
+		return err_field(err, "path", "does not end");
+	why = volume_check_path(v->path);
+	if (why)
+		return err_field(err, "path", "%s", why);
+	return v->is_read_only > 1 || v->reserved ? err_field(err, "is_read_only", "is 0 or 1") : 0;
+}
+
+/* A vm has none, and neither has what comes with processes that know nothing of them. */
+static int check_volumes(const struct msg_request *req, struct err *err)
+{
+	const struct guest_volume *all = req->create.volumes;
+	size_t n = 0;
+
+	while (n < VOLUMES_MAX && all[n].id[0])
+		n++;
+	for (size_t i = n; i < VOLUMES_MAX; i++)
+		if (all[i].id[0])
+			return err_field(err, "volumes", "there is a gap");
+	if (n > 0 && (req->create.engine != ENGINE_JAIL || req->create.with_memory))
+		return err_field(err, "volumes", "cannot be put into this sandbox");
+	for (size_t i = 0; i < n; i++) {
+		int r = check_place(&all[i], err);
+
+		if (r < 0)
+			return r;
+		for (size_t k = 0; k < i; k++)
+			if (volume_paths_overlap(all[i].path, all[k].path))
+				return err_field(err, "path", "two volumes lie in one place");
+	}
+	return 0;
+}
+
 static int check_create(const struct msg_request *req, const struct guest_limits *max,
                         struct err *err)
 {
@@ -175,6 +235,8 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 	if (req->create.is_shown > (!digest_is_zero(&req->create.image) && !req->create.keeper))
 		return err_field(err, "is_shown", "there is nothing to show, or it would be kept");
 	r = check_shown(req, err);
+	if (r == 0)
+		r = check_volumes(req, err);
 	if (r < 0)
 		return r;
 	r = check_range("with_memory", req->create.with_memory, 0,
@@ -260,5 +322,9 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 		return check_snapshot(req, err);
 	if (req->op == MSG_SNAPSHOT_REMOVE)
 		return check_snapshot_id(req->snapshot_id, err);
+	if (req->op == MSG_VOLUME)
+		return check_volume(req, err);
+	if (req->op == MSG_VOLUME_REMOVE)
+		return check_volume_id(req->volume.id, err);
 	return ops[req->op].has_limits ? check_limits(&req->limits, max, err) : 0;
 }

@@ -99,6 +99,13 @@ int snapshots_do_list(struct broker *b, const struct msg_request *req, struct ms
                       int *fds);
 int snapshots_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                         int *fds);
+/* volumes.c: likewise */
+int volumes_do_make(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds);
+int volumes_do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds);
+int volumes_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                      int *fds);
 void seals_free(struct broker *b); /* the engine has left */
 
 /* broker.c: a request whose reply comes later, and its reply */

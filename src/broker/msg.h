@@ -39,6 +39,9 @@ enum msg_op {
 	MSG_SNAPSHOTS,    /* a reply for each snapshot, then one with an empty id */
 	MSG_SNAPSHOT_REMOVE, /* gone already: fine */
 	MSG_KERNEL,          /* the image that holds the kernel of vms */
+	MSG_VOLUME,          /* an empty one is made; reply when it is there */
+	MSG_VOLUMES,         /* a reply for each volume, then one with an empty id */
+	MSG_VOLUME_REMOVE,   /* refused while a sandbox has it; gone already: fine */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 };
@@ -60,6 +63,7 @@ struct msg_request {
 			uint64_t keeper;
 			char snapshot[ID_SIZE];
 			char shown[SHOWN_MAX][ID_SIZE]; /* the first ones; without a keeper */
+			struct guest_volume volumes[VOLUMES_MAX]; /* likewise; of a jail */
 		} create;
 		struct guest_limits limits;
 		struct {
@@ -72,6 +76,7 @@ struct msg_request {
 			struct snapshot_spec spec;
 		} snapshot;
 		char snapshot_id[ID_SIZE];
+		struct volume_spec volume; /* of MSG_VOLUME_REMOVE only its id */
 		struct digest image;
 		struct {
 			char tag[ID_SIZE]; /* of kind "in" */
@@ -104,6 +109,7 @@ struct msg_reply {
 		struct seal_result seal;
 		struct image_info image;
 		struct snapshot_info snapshot;
+		struct volume_info volume;
 		struct {
 			uint32_t sockets; /* bits of enum door_socket */
 		} door;

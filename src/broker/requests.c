@@ -82,6 +82,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	memcpy(box->spec.snapshot, req->create.snapshot, sizeof(box->spec.snapshot));
 	box->spec.is_shown = req->create.is_shown;
 	memcpy(box->spec.shown, req->create.shown, sizeof(box->spec.shown));
+	memcpy(box->spec.volumes, req->create.volumes, sizeof(box->spec.volumes));
 	box->spec.with_memory = req->create.with_memory;
 	broker_work_begin(b);
 	r = box->engine->start(&box->spec, box_on_guest_started, box_on_guest_ended, box,
@@ -335,6 +336,9 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_SNAPSHOTS] = snapshots_do_list,
 	[MSG_SNAPSHOT_REMOVE] = snapshots_do_remove,
 	[MSG_KERNEL] = seals_do_kernel,
+	[MSG_VOLUME] = volumes_do_make,
+	[MSG_VOLUMES] = volumes_do_list,
+	[MSG_VOLUME_REMOVE] = volumes_do_remove,
 };
 
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg)

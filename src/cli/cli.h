@@ -40,6 +40,7 @@ int cmd_network(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_template(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
+int cmd_volume(int argc, char **argv);
 int cmd_fork(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);
 int cmd_rollback(int argc, char **argv);

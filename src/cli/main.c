@@ -34,6 +34,7 @@ static const struct {
 	{"rm",      cmd_rm,         "end sandboxes and remove their files"},
 	{"template", cmd_template,  "what sandboxes start from: build, make, list and remove"},
 	{"snapshot", cmd_snapshot,  "save what a sandbox is, list and remove what was saved"},
+	{"volume",  cmd_volume,     "files that outlive sandboxes: make, list and remove"},
 	{"fork",    cmd_fork,       "make sandboxes that go on from what one is now"},
 	{"rollback", cmd_rollback,  "bring a sandbox back to a snapshot"},
 	{"diff",    cmd_diff,       "tell what differs between two snapshots or sandboxes"},

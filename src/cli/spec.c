@@ -13,13 +13,14 @@ void sandbox_opts_done(struct sandbox_opts *s)
 	opt_list_done(&s->env);
 	opt_list_done(&s->allow);
 	opt_list_done(&s->packages);
+	opt_list_done(&s->volumes);
 }
 
 bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
 	return s->name || s->template || s->snapshot || s->engine || s->min_grade || s->tags.n ||
-	       s->env.n || s->network || s->allow.n || s->packages.n || s->vcpus > 0 ||
-	       s->memory_mib || s->disk_mib || s->pids;
+	       s->env.n || s->network || s->allow.n || s->packages.n || s->volumes.n ||
+	       s->vcpus > 0 || s->memory_mib || s->disk_mib || s->pids;
 }
 
 /* Fields are left out where nothing was asked for: the daemon has the defaults. */
@@ -130,6 +131,37 @@ int network_to_json(const char *network, const struct opt_list *allow, json_t **
 	return 0;
 }
 
+static json_t *read_volume(const char *word)
+{
+	const char *colon = strchr(word, ':');
+	auto_free char *name = NULL, *path = NULL;
+	size_t len;
+
+	if (!colon || colon[1] != '/')
+		return NULL;
+	name = xstrndup(word, (size_t)(colon - word));
+	path = xstrdup(colon + 1);
+	len = strlen(path);
+	if (len > 3 && strcmp(path + len - 3, ":ro") == 0)
+		path[len - 3] = '\0';
+	return json_pack("{s:s, s:s, s:b}", "volume", name, "path", path, "read_only",
+	                 strlen(path) != len);
+}
+
+static int volumes_to_json(const struct opt_list *volumes, json_t *body, struct err *err)
+{
+	auto_json json_t *list = json_array();
+
+	if (volumes->n == 0)
+		return 0;
+	for (size_t i = 0; i < volumes->n; i++)
+		if (json_array_append_new(list, read_volume(volumes->items[i])) < 0)
+			return err_set(err, ERR_INVALID_FIELD, 0,
+			               "--volume: '%s' should be NAME:/PATH or NAME:/PATH:ro",
+			               volumes->items[i]);
+	return json_object_set(body, "volumes", list);
+}
+
 char *tag_to_query(const char *tag)
 {
 	char *query = xstrdup(tag);
@@ -161,6 +193,8 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
 	put_text(body, "min_grade", s->min_grade);
 	put_number(body, "timeout_ms", timeout_ms);
 	r = packages_to_json(&s->packages, s->language, body, err);
+	if (r == 0)
+		r = volumes_to_json(&s->volumes, body, err);
 	if (r == 0)
 		r = tags_to_json(&s->tags, &map, err);
 	if (r < 0)

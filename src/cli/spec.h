@@ -6,7 +6,7 @@
 
 struct sandbox_opts {
 	const char *name, *template, *snapshot, *engine, *min_grade;
-	struct opt_list tags, env, allow, packages;
+	struct opt_list tags, env, allow, packages, volumes;
 	const char *language; /* that bare names of packages are of; or NULL */
 	const char *network;  /* deny-all, allow-all, or a file with a policy */
 	double vcpus;
@@ -26,6 +26,7 @@ struct life_opts { /* of one that stays */
 	{'T', "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (see 'cloche template ls'; host: this machine's programs)"}, \
 	{0,   "snapshot",  OPT_TEXT,    &(s).snapshot,   "NAME",  "start from this snapshot instead (see 'cloche snapshot ls')"}, \
 	{'P', "package",   OPT_LIST,    &(s).packages,   "NAME",  "have this package in it, as pip:pandas, npm:zod@3 or apt:jq; may be repeated"}, \
+	{'v', "volume",    OPT_LIST,    &(s).volumes,    "NAME:PATH", "put this volume there, :ro behind it for read-only; may be repeated"}, \
 	{0,   "cpus",      OPT_DECIMAL, &(s).vcpus,      "N",     "its share of CPUs, such as 0.5 or 2"},                       \
 	{'m', "memory",    OPT_MIB,     &(s).memory_mib, "SIZE",  "its memory, such as 512m or 2g"},                            \
 	{0,   "disk",      OPT_MIB,     &(s).disk_mib,   "SIZE",  "what it may write to disk"},                                 \

@@ -11,6 +11,8 @@
 #include "base/id.h"
 #include "loop/loop.h"
 
+#include <stdbool.h>
+
 struct guest; /* one running sandbox, opaque */
 struct seal;  /* an image in the making, opaque */
 
@@ -25,6 +27,33 @@ struct guest_limits {
 };
 
 #define SHOWN_MAX 3 /* snapshots */
+
+#define VOLUMES_MAX      4   /* of a guest */
+#define VOLUME_PATH_SIZE 128 /* of the place where one is put, with its NUL */
+
+/* A volume in a guest: files that are there before it and stay behind it. */
+struct guest_volume {
+	char id[ID_SIZE];            /* of kind "vo"; "": none, and none behind it */
+	char path[VOLUME_PATH_SIZE]; /* as volume_check_path() has it */
+	uint32_t is_read_only;
+	uint32_t reserved;
+};
+/* NULL, or why a volume cannot lie there. The names are those inside. */
+const char *volume_check_path(const char *path);
+/* Whether one of two paths lies in the other, or they are the same. */
+bool volume_paths_overlap(const char *a, const char *b);
+
+struct volume_spec {
+	char id[ID_SIZE];
+	uint64_t keeper; /* whoever knows of it, as of a guest's layer; never 0 */
+	uint64_t bytes;  /* that its files and their names may take */
+};
+
+struct volume_info {
+	char id[ID_SIZE];
+	uint64_t keeper; /* UINT64_MAX where it cannot be told, which is no store's number */
+	uint64_t used_bytes;
+};
 
 /* What a guest that comes from a snapshot goes on with. */
 enum guest_memory {
@@ -55,6 +84,7 @@ struct guest_spec {
 	/* Snapshots over one template, "host" or the image that is shown: it finds their roots in
 	 * /shown (see jail/rootfs.c), read-only. "": none. */
 	char shown[SHOWN_MAX][ID_SIZE];
+	struct guest_volume volumes[VOLUMES_MAX]; /* the first ones */
 };
 
 /* What is taken of a guest, or of the layer that was kept under its id. */
@@ -275,6 +305,11 @@ struct engine {
 	/* What was started from it has its own copy and goes on. As discard(). */
 	int (*discard_snapshot)(const char *id, guest_gone_fn gone, void *arg);
 	void (*each_snapshot)(void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
+	/* An empty one, of its guests' uid 1000. NULL: no volumes. */
+	int (*make_volume)(const struct volume_spec *spec, struct err *err);
+	/* Refused while a guest has it. One that is not there is fine. */
+	int (*discard_volume)(const char *id, struct err *err);
+	void (*each_volume)(void (*fn)(const struct volume_info *info, void *arg), void *arg);
 	/* The kernel of vms is in that image from now on. NULL: no templates. */
 	int (*set_kernel)(const struct digest *image, struct err *err);
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()

@@ -33,6 +33,8 @@ static const char *const names[] = {
 	[EVENT_TEMPLATE_REMOVED] = "template.removed",
 	[EVENT_SNAPSHOT_CREATED] = "snapshot.created",
 	[EVENT_SNAPSHOT_REMOVED] = "snapshot.removed",
+	[EVENT_VOLUME_CREATED] = "volume.created",
+	[EVENT_VOLUME_REMOVED] = "volume.removed",
 	[EVENT_QUOTA_CHANGED] = "quota.changed",
 	[EVENT_SUPPRESSED] = "events.suppressed",
 };

@@ -203,8 +203,10 @@ static void look(struct loop *loop, void *arg)
 		else
 			meter_tick(s->meter);
 	}
-	if (is_synced)
+	if (is_synced) {
 		snapshots_tick(fleet);
+		volumes_tick(fleet);
+	}
 	(void)!meters_write(fleet->config.meters, is_synced,
 	                    NULL); /* it logs; the next one tries */
 	if (is_synced) {

@@ -41,7 +41,7 @@ struct adoption {
 	loop_fn ready;
 	void *arg;
 	size_t rejoining;
-	bool has_probe, has_list, has_images, has_snapshots;
+	bool has_probe, has_list, has_images, has_snapshots, has_volumes;
 	struct loop_timer *patience;
 	struct known *alive; /* sandboxes at the broker */
 	struct known *kept;  /* layers there, of which no guest lives */
@@ -164,7 +164,7 @@ static void finish_now(struct loop *loop, void *arg)
 
 static bool is_answered(const struct adoption *a)
 {
-	return a->has_probe && a->has_list && a->has_images && a->has_snapshots;
+	return a->has_probe && a->has_list && a->has_images && a->has_snapshots && a->has_volumes;
 }
 
 static void on_patience(struct loop *loop, void *arg)
@@ -397,6 +397,26 @@ static void on_snapshots(const struct msg_reply *reply, int fd, void *arg)
 	finish_if_done(a);
 }
 
+static void on_volumes(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct adoption *a = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE) {
+		log_error("fleet.blind", "error='%s'", reply->err.message);
+		fleet_give_up(a->fleet);
+		return;
+	}
+	if (reply->id[0] != '\0') {
+		volume_found(a->fleet, &reply->volume);
+		return;
+	}
+	volumes_settle(a->fleet);
+	a->has_volumes = true;
+	finish_if_done(a);
+}
+
 int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 {
 	struct adoption *a = xnew0(struct adoption);
@@ -425,6 +445,9 @@ int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 	if (r == 0)
 		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_SNAPSHOTS}, on_snapshots,
 		             a, NULL, err);
+	if (r == 0)
+		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_VOLUMES}, on_volumes, a,
+		             NULL, err);
 	return r;
 }
 

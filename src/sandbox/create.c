@@ -10,6 +10,7 @@
 #include "sandbox/account.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
+#include "sandbox/snapshot.h"
 #include "sandbox/source.h"
 #include "sandbox/template.h"
 #include "sandbox/warm.h"
@@ -96,6 +97,7 @@ int create_ask(struct sandbox *s, struct err *err)
 	req.create.image = s->image;
 	req.create.is_shown = s->is_shown;
 	memcpy(req.create.shown, s->shown, sizeof(req.create.shown));
+	memcpy(req.create.volumes, s->volumes, sizeof(req.create.volumes));
 	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
 	req.create.is_resumed = s->resumes > 0 && s->is_persistent;
 	if (s->rolls_to[0])
@@ -313,6 +315,7 @@ struct wishes { /* read from the spec */
 	struct policy *lent;
 	struct template *template; /* NULL: host, or by its image */
 	struct snapshot *snapshot; /* NULL: none */
+	struct guest_volume volumes[VOLUMES_MAX];
 };
 
 static void wishes_done(struct wishes *w)
@@ -339,6 +342,14 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 	if (r == 0)
 		r = engine_choose(fleet, spec->engine, spec->min_grade,
 		                  w->snapshot ? snapshot_engine(w->snapshot) : 0, &w->engine, err);
+	if (r == 0 && json_array_size(spec->volumes) > 0 && w->snapshot &&
+	    snapshot_has_memory(w->snapshot) && !spec->has_no_memory)
+		r = err_field(err, "volumes",
+		              "cannot be put below processes that go on: give "
+		              "memory: false");
+	if (r == 0 && spec->volumes)
+		r = volume_places_read(fleet, project_id, spec->volumes, w->engine, w->volumes,
+		                       err);
 	if (r == 0 && !spec->image && !spec->snapshot)
 		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
 	if (r == 0)
@@ -386,7 +397,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
 	 * a layer that is kept. */
 	spare = spec->name || spec->is_persistent || spec->image || spec->shown[0] || w.snapshot ||
-	                        (w.engine == ENGINE_VM && spec->set)
+	                        w.volumes[0].id[0] || (w.engine == ENGINE_VM && spec->set)
 	                ? NULL
 	                : pool_offer(fleet->pool, w.engine, spec->set ? spec->set : w.template,
 	                             &w.limits);
@@ -404,6 +415,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	s->is_shown = spec->is_shown;
 	for (size_t i = 0; i < SHOWN_MAX && spec->shown[i]; i++)
 		(void)snprintf(s->shown[i], sizeof(s->shown[i]), "%s", spec->shown[i]);
+	memcpy(s->volumes, w.volumes, sizeof(s->volumes));
 	if (spec->network)
 		network_set(s, take_ptr(w.policy));
 	if (w.source)

@@ -54,6 +54,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	list_init(&fleet->ended);
 	list_init(&fleet->templates);
 	list_init(&fleet->snapshots);
+	list_init(&fleet->volumes);
 	list_init(&fleet->takings);
 	list_init(&fleet->holds);
 	fleet->spool_fd = open(config->spool_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -82,6 +83,8 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	r = templates_open(fleet, err);
 	if (r == 0)
 		r = snapshots_open(fleet, err);
+	if (r == 0)
+		r = volumes_open(fleet, err);
 	if (r == 0)
 		r = onces_open(fleet, err);
 	if (r == 0 && config->jots_path)
@@ -116,6 +119,7 @@ void fleet_free(struct fleet *fleet)
 	snapshot_takings_close(fleet);
 	snapshot_holds_close(fleet);
 	snapshots_close(fleet);
+	volumes_close(fleet);
 	templates_close(fleet);
 	image_close_all(fleet);
 	host_free(fleet->host);

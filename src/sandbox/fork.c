@@ -19,7 +19,7 @@ struct fork {
 	char project_id[ID_SIZE], key_id[ID_SIZE];
 	struct fork_spec spec;
 	char *name; /* or NULL */
-	json_t *tags, *env, *network, *notes;
+	json_t *tags, *env, *network, *notes, *volumes;
 	char *on_timeout, *on_idle;
 	struct snapshot *sn;
 	char snapshot_id[ID_SIZE];
@@ -39,6 +39,7 @@ static void fork_free(struct fork *f)
 	json_decref(f->env);
 	json_decref(f->network);
 	json_decref(f->notes);
+	json_decref(f->volumes);
 	free(f->on_timeout);
 	free(f->on_idle);
 	free(f->name);
@@ -78,6 +79,7 @@ static void start_one(struct fork *f, uint32_t i)
 	spec.tags = f->tags;
 	spec.env = f->env;
 	spec.notes = f->notes;
+	spec.volumes = f->volumes;
 	spec.network = f->network;
 	spec.on_timeout = f->on_timeout;
 	spec.on_idle = f->on_idle;
@@ -143,6 +145,7 @@ static struct fork *fork_new(const struct sandbox *s, const struct fork_spec *sp
 	f->tags = json_deep_copy(asked->tags ? asked->tags : s->tags);
 	f->env = asked->env ? json_deep_copy(asked->env) : NULL;
 	f->notes = json_deep_copy(asked->notes);
+	f->volumes = volume_places_describe(s);
 	f->network = asked->network ? json_deep_copy(asked->network) : read_network(s);
 	f->on_timeout = asked->on_timeout ? xstrdup(asked->on_timeout) : NULL;
 	f->on_idle = asked->on_idle ? xstrdup(asked->on_idle) : NULL;

@@ -43,6 +43,9 @@ static const uint64_t patience_us[] = {
 	[MSG_SNAPSHOTS] = 60 * SECONDS,
 	[MSG_SNAPSHOT_REMOVE] = 600 * SECONDS,
 	[MSG_KERNEL] = 30 * SECONDS,
+	[MSG_VOLUME] = 60 * SECONDS,
+	[MSG_VOLUMES] = 60 * SECONDS,
+	[MSG_VOLUME_REMOVE] = 60 * SECONDS,
 };
 
 struct ask {
@@ -157,6 +160,7 @@ static bool is_last(const struct msg_reply *reply)
 	switch (reply->op) {
 	case MSG_LIST:
 	case MSG_SNAPSHOTS:
+	case MSG_VOLUMES:
 		return reply->id[0] == '\0';
 	case MSG_SEAL:
 		return !digest_is_zero(&reply->seal.image);

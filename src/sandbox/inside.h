@@ -31,6 +31,7 @@ struct fleet {
 	struct list templates; /* in order of creation */
 	struct images *images;
 	struct list snapshots; /* in order of creation */
+	struct list volumes;   /* likewise */
 	struct list takings;   /* snapshots on their way */
 	struct list holds;     /* snapshots that are looked at (snapshot-hold.c) */
 	struct loop_timer *snapshot_expiry;
@@ -77,10 +78,11 @@ struct sandbox {
 	char *template;      /* as it was named, or "host" */
 	struct digest image; /* of its template; zero = host */
 	bool is_shown;       /* as in the spec; of one that lives no longer than this process */
-	char shown[SHOWN_MAX][ID_SIZE]; /* likewise */
-	char snapshot_id[ID_SIZE];      /* that it was started from, or "" */
-	char warm_copy[ID_SIZE];        /* instead of booting (warm.c), or "" */
-	uint64_t base_bytes;            /* of that one's files */
+	char shown[SHOWN_MAX][ID_SIZE];           /* likewise */
+	struct guest_volume volumes[VOLUMES_MAX]; /* that it has whenever it runs */
+	char snapshot_id[ID_SIZE];                /* that it was started from, or "" */
+	char warm_copy[ID_SIZE];                  /* instead of booting (warm.c), or "" */
+	uint64_t base_bytes;                      /* of that one's files */
 	/* pause.c */
 	char paused_in[ID_SIZE];    /* the snapshot that it is paused in, on disk; or "" */
 	enum end_cause pause_cause; /* END_NONE: somebody asked for it */
@@ -326,6 +328,26 @@ uint32_t snapshot_engine(const struct snapshot *sn);
 void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *limits);
 must_check int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err);
 void snapshot_apply(const struct snapshot *sn, bool with_memory, struct sandbox *s);
+
+/* volume.c */
+must_check int volumes_open(struct fleet *fleet, struct err *err);
+void volumes_close(struct fleet *fleet);
+void volume_found(struct fleet *fleet, const struct volume_info *info); /* the broker has it */
+void volumes_settle(struct fleet *fleet);                               /* that was all */
+void volumes_tick(struct fleet *fleet); /* charges their disk up to now */
+/* volume-place.c */
+bool volume_places_are_given(const struct sandbox *s);
+bool volume_is_written_by(const struct sandbox *s, const char *id);
+json_t *volume_places_describe(const struct sandbox *s); /* as a create has them; the caller's */
+void volume_places_to_row(const struct sandbox *s, struct json_writer *w);
+must_check int volume_places_from_row(const json_t *rows, struct sandbox *s);
+void volume_places_to_json(const struct sandbox *s, struct json_writer *w);
+/* What a create asks for; then, and whenever it starts again: is each there, and free for it? */
+must_check int volume_places_read(const struct fleet *fleet, const char *project_id,
+                                  const json_t *wishes, uint32_t engine,
+                                  struct guest_volume ret[VOLUMES_MAX], struct err *err);
+must_check int volume_places_check(const struct fleet *fleet, const char *project_id,
+                                   const struct guest_volume places[VOLUMES_MAX], struct err *err);
 
 /* rollback.c */
 void rollback_on_running(struct sandbox *s);

@@ -188,7 +188,7 @@ static bool can_save(const struct sandbox *s)
 	const struct isolation *engine =
 		s->engine == ENGINE_VM ? &probe->probe.vm : &probe->probe.isolation;
 
-	return !(engine->gaps & BIT(WALL_MEMORY_SNAPSHOTS));
+	return !(engine->gaps & BIT(WALL_MEMORY_SNAPSHOTS)) && !volume_places_are_given(s);
 }
 
 static int refuse_frozen(const struct sandbox *s, struct err *err)

@@ -138,6 +138,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 		json_put_value(&w, "packages", s->packages);
 	if (s->notes)
 		json_put_value(&w, "notes", s->notes);
+	volume_places_to_row(s, &w);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -220,7 +221,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 {
 	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
 	json_t *detail = NULL, *ports = NULL, *network = NULL, *source = NULL, *packages = NULL;
-	json_t *notes = NULL;
+	json_t *notes = NULL, *volumes = NULL;
 	struct policy *policy = NULL;
 	const char *boot_id = "", *message = "", *key_id = "";
 	const char *template = "host", *image = NULL, *user = NULL, *cwd = NULL;
@@ -264,6 +265,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"template", JSON_FIELD_STRING, &template},
 		{"packages", JSON_FIELD_ARRAY, &packages, .max = UINT32_MAX},
 		{"notes", JSON_FIELD_OBJECT, &notes},
+		{"volumes", JSON_FIELD_ARRAY, &volumes, .max = VOLUMES_MAX},
 		{"image", JSON_FIELD_STRING, &image},
 		{"user", JSON_FIELD_STRING, &user},
 		{"cwd", JSON_FIELD_STRING, &cwd},
@@ -284,6 +286,8 @@ static int read_row(struct sandbox *s, const json_t *object)
 		r = digest_parse(image, &s->image);
 	if (r == 0 && ports)
 		r = port_rows_load(s, ports);
+	if (r == 0 && volumes)
+		r = volume_places_from_row(volumes, s);
 	if (r == 0)
 		r = network_read(network, "network", &policy, NULL);
 	if (r < 0)
@@ -528,6 +532,7 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 		json_put_null(w, "expires_us");
 	put_ended(w, s);
 	json_put_str(w, "network", network_name(s));
+	volume_places_to_json(s, w);
 	put_source(w, s);
 	put_isolation(w, s);
 }

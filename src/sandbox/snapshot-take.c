@@ -111,6 +111,12 @@ static void on_taken(const struct msg_reply *reply, int fd, void *arg)
 
 static int check_state(const struct sandbox *s, bool has_memory, struct err *err)
 {
+	if (has_memory && volume_places_are_given(s)) {
+		(void)err_set(err, ERR_UNSUPPORTED, 0,
+		              "sandbox %s has volumes, so its memory cannot be saved", s->id);
+		return err_hint(err, "leave memory out: its files are saved, its volumes stay "
+		                     "what they are");
+	}
 	/* The files of a persistent one are there. */
 	if (pause_is_on_disk(s) && (has_memory || !s->is_kept)) {
 		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is paused on disk", s->id);

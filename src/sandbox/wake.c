@@ -169,6 +169,8 @@ int wake_check_start(struct sandbox *s, struct err *err)
 	if (r == 0) /* they may have come down while it was at rest */
 		r = ceiling_check(s->fleet, s->project_id, s->key_id, &s->limits, s->timeout_ms,
 		                  err);
+	if (r == 0)
+		r = volume_places_check(s->fleet, s->project_id, s->volumes, err);
 	return r < 0 ? r : account_admit_resume(s, err);
 }
 

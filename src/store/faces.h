@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Rows of other faces (src/compat): what their wire has and the daemon has not. Only the face that
- * wrote a row looks into it.
+ * Rows into which only who wrote them looks: those of other faces (src/compat), of what their wire
+ * has and the daemon has not, and those of volumes.
  */
 #include "store/store.h"
 
 struct face_row {
-	const char *id, *kind; /* "vercel.sandbox", … */
+	const char *id, *kind; /* "vercel.sandbox", "volume", … */
 	const char *json;
 	uint64_t created_us;
 };

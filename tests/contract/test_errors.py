@@ -20,7 +20,7 @@ LEAST = {  # bodies that a reader accepts, so that what comes after it is reache
     "chmod_file": {"path": "a", "mode": "0600"}, "chown_file": {"path": "a", "owner": "user"}, "make_symlink": {"path": "a", "target": "b"},
     "set_project_quota": {}, "set_key_quota": {}, "create_key": {"name": "a"}, "create_login": {"key": "nobody"}, "create_project": {"name": "a"}, "run": {"command": "true"}, "create_sandbox": {},
     "run_code": {"code": "1"}, "create_context": {}, "create_port": {"port": 3000}, "extend_sandbox": {"ms": 1}, "pause_sandbox": {}, "resume_sandbox": {}, "set_network": {"policy": "deny-all"}, "allow_network": {"host": "example.com"}, "explain_network": {"url": "https://example.com/"}, "update_webhook": {"types": "policy"}, "create_template": {"from": "nobody", "name": "t"}, "create_build": {"recipe": 'name = "t"\nfrom = "nobody"\n'}, "create_webhook": {"url": "https://example.com/", "types": "policy"},
-    "create_snapshot": {}, "update_snapshot": {}, "fork_sandbox": {"memory": False}, "roll_back_sandbox": {"snapshot": "nobody"}, "apply_changes": {"from": "nobody"},
+    "create_volume": {"name": "v"}, "create_snapshot": {}, "update_snapshot": {}, "fork_sandbox": {"memory": False}, "roll_back_sandbox": {"snapshot": "nobody"}, "apply_changes": {"from": "nobody"},
 }
 
 

@@ -246,6 +246,21 @@ def roll_back_sandbox(api, box):
     api("delete_snapshot", snapshot=made["id"])
 
 
+def create_volume(api, box):
+    body = {"name": f"v-{box.id[3:11]}", "size_mib": 16, "one_writer": True}
+    assert not mistakes(OPERATIONS["create_volume"].body_types["application/json"]["schema"], body)
+    status, made = api("create_volume", body=body)
+    assert (status, made["name"], made["size_mib"], made["state"]) == (201, body["name"], 16, "ready")
+    assert api("get_volume", volume=made["name"])[1]["id"] == made["id"]
+    assert made["id"] in [one["id"] for one in api("list_volumes")[1]["volumes"]]
+    status, sandbox = api("create_sandbox", body={"volumes": [{"volume": made["id"], "path": "/v"}]})
+    assert (status, [one["name"] for one in sandbox["volumes"]]) == (201, [made["name"]])
+    assert api("delete_volume", volume=made["id"])[0] == 409
+    api("delete_sandbox", id=sandbox["id"])
+    assert api("delete_volume", volume=made["id"])[1] == {"id": made["id"]}
+    assert api("delete_volume", volume=made["id"])[0] == 404
+
+
 def export_snapshot(api, box):
     made = api("create_snapshot", id=box.id, body={})[1]
     status, data = api("export_snapshot", snapshot=made["id"])
@@ -292,6 +307,7 @@ def fork_sandbox(api, box):
         api("delete_sandbox", id=one["id"])
 
 
+list_volumes = get_volume = delete_volume = create_volume
 list_snapshots = get_snapshot = update_snapshot = delete_snapshot = get_snapshot_tree = get_sandbox_tree = create_snapshot
 export_template = import_template
 list_templates = get_template = delete_template = create_template

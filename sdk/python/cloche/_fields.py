@@ -19,6 +19,8 @@ class SandboxFields(TypedDict, total=False):
     """False: from the snapshot's files alone."""
     packages: Optional[Sequence[str]]
     """Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language."""
+    volumes: Optional[Mapping[str, Any]]
+    """Files that outlive it, by the path where it has them: {"/data": "name"}, or {"/data": {"volume": "name", "read_only": True}}."""
     source: Optional[Mapping[str, Any]]
     """There when it runs: {"type": "git" or "tarball", "url", "revision"?, "depth"?, "path"?, "credentials"?}. Its host is
     open for that alone, and credentials never come inside."""

@@ -131,6 +131,13 @@ def milliseconds(seconds: Optional[float]) -> Optional[int]:
     return None if seconds is None else int(seconds * 1000)
 
 
+def volume_places(volumes: Optional[Mapping[str, Any]]) -> Optional[List[Json]]:
+    """{path: name, or {volume, read_only}} as the API has it."""
+    if volumes is None:
+        return None
+    return [{"path": path, **({"volume": one} if isinstance(one, str) else one)} for path, one in volumes.items()]
+
+
 def create_body(
     name: Optional[str] = None,
     template: Optional[str] = None,
@@ -151,11 +158,13 @@ def create_body(
     ports: Optional[Sequence[int]] = None,
     source: Optional[Mapping[str, Any]] = None,
     packages: Optional[Sequence[str]] = None,
+    volumes: Optional[Mapping[str, Any]] = None,
     snapshot: Optional[str] = None,
     memory: Optional[bool] = None,
 ) -> Json:
     return {
         "packages": None if packages is None else list(packages),
+        "volumes": volume_places(volumes),
         "snapshot": snapshot,
         "memory": memory,
         "network": network,
@@ -183,6 +192,7 @@ def run_body(command: Optional[Command], code: Optional[str], fields: Mapping[st
     """Of one call that makes a sandbox, runs a command or code in it and deletes it."""
     body: Json = {"code": code, **fields}
     body["timeout_ms"] = milliseconds(body.pop("timeout", None))
+    body["volumes"] = volume_places(body.get("volumes"))
     if isinstance(command, str):
         body["command"] = command
     elif command is not None:

@@ -6,7 +6,7 @@
 import { type CodeOptions, CodeResult, type Language, collectCode } from "./code.js";
 import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type CallOptions, type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
-import type { SandboxOptions } from "./options.js";
+import { volumePlaces, type SandboxOptions } from "./options.js";
 import { type Reply, Transport, readAll } from "./transport.js";
 import {
   FOREVER,
@@ -40,7 +40,7 @@ export interface ClientOptions {
 }
 
 /** A sandbox for one command or one piece of code, gone after. */
-export interface OnceOptions extends Pick<SandboxOptions, "template" | "packages" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
+export interface OnceOptions extends Pick<SandboxOptions, "template" | "packages" | "volumes" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
   files?: { path: string; text?: string; base64?: string; mode?: string }[];
   cwd?: string;
   user?: string;
@@ -243,6 +243,23 @@ export class Client {
     return this.call(request("GET", ["snapshots", idOrName, "tree"]));
   }
 
+  /** Volumes of the project, the oldest first. */
+  async volumes(): Promise<Json[]> {
+    return (await this.call(request("GET", ["volumes"])))["volumes"];
+  }
+  volume(idOrName: string): Promise<Json> {
+    return this.call(request("GET", ["volumes", idOrName]));
+  }
+  /** Files that outlive sandboxes: `volumes` of a create says where one has them. With `oneWriter` only one at a time may write. */
+  createVolume(name: string, options: { sizeMib?: number; oneWriter?: boolean } = {}): Promise<Json> {
+    const body = { name, size_mib: options.sizeMib, one_writer: options.oneWriter };
+    return this.call(request("POST", ["volumes"], { body }));
+  }
+  /** With all that is in it; no running sandbox may have it. */
+  async deleteVolume(idOrName: string): Promise<void> {
+    await this.call(request("DELETE", ["volumes", idOrName]));
+  }
+
   /** A snapshot's files as one file, in pieces, for importSnapshot(). One with memory is refused unless that is left out. */
   async *exportSnapshot(idOrName: string, options: { omitMemory?: boolean } & CallOptions = {}): AsyncGenerator<Uint8Array> {
     const query = { memory: options.omitMemory ? "omit" : undefined };
@@ -361,6 +378,6 @@ export class Client {
 }
 
 function onceBody(options: OnceOptions): Json {
-  const { template, packages, tags, env, limits, engine, minGrade, network, source, files, cwd, user, timeoutMs } = options;
-  return { template, packages, tags, env, limits, engine, min_grade: minGrade, network, source, files, cwd, user, timeout_ms: timeoutMs };
+  const { template, packages, volumes, tags, env, limits, engine, minGrade, network, source, files, cwd, user, timeoutMs } = options;
+  return { template, packages, volumes: volumePlaces(volumes), tags, env, limits, engine, min_grade: minGrade, network, source, files, cwd, user, timeout_ms: timeoutMs };
 }

@@ -37,6 +37,8 @@ export interface SandboxOptions {
   template?: string;
   /** Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. */
   packages?: readonly string[];
+  /** Files that outlive it, by the path where it has them: {"/data": "name"}. */
+  volumes?: Record<string, string | { volume: string; read_only?: boolean }>;
   tags?: Record<string, string>;
   env?: Record<string, string>;
   limits?: Limits;
@@ -125,11 +127,17 @@ export interface Port {
   expires_us: number | null;
 }
 
+export function volumePlaces(volumes: SandboxOptions["volumes"]): Json[] | undefined {
+  if (!volumes) return undefined;
+  return Object.entries(volumes).map(([path, one]) => ({ path, ...(typeof one === "string" ? { volume: one } : one) }));
+}
+
 export function createBody(options: SandboxOptions): Json {
   return {
     name: options.name,
     template: options.template,
     packages: options.packages,
+    volumes: volumePlaces(options.volumes),
     tags: options.tags,
     env: options.env,
     limits: options.limits,

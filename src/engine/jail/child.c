@@ -36,6 +36,9 @@ static int await_orders(struct jail *jail, struct err *err)
 	jail->shown_fd = jail->orders.spec.is_shown && n > others ? fds[--n] : -1;
 	for (size_t i = SHOWN_MAX; i-- > 0;)
 		jail->shot_fds[i] = jail->orders.spec.shown[i][0] && n > others ? fds[--n] : -1;
+	for (size_t i = VOLUMES_MAX; i-- > 0;)
+		jail->volume_fds[i] =
+			jail->orders.spec.volumes[i].id[0] && n > others ? fds[--n] : -1;
 	jail->n_user_fds = MIN(n - others, (size_t)CGROUP_TREES_MAX);
 	memcpy(jail->user_fds, fds + others, jail->n_user_fds * sizeof(int));
 	jail->spec = &jail->orders.spec;
@@ -248,6 +251,7 @@ static const struct step steps[] = {
 	{"staging", jail_mount_staging},           /* needs the host root's eyes */
 	{"identity", jail_become_root}, /* from here on the host's files are a stranger's */
 	{"root", jail_mount_root},
+	{"volumes", jail_mount_volumes}, /* what comes behind lies over them, should they meet */
 	{"proc", jail_mount_proc}, /* while the host's /proc is in sight: the kernel asks for it */
 	{"sys", jail_mount_sys},
 	{"dev", jail_mount_dev}, /* binds nodes of the host's /dev */

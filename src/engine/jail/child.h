@@ -28,8 +28,9 @@ struct jail_orders { /* with the mounts, listen_fd and user_fds */
 	struct guest_spec spec;
 	cpu_set_t cpus;
 };
-/* At most: the mounts, the listener, the cgroups, and last what is shown: snapshots, an image. */
-#define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + CGROUP_TREES_MAX + SHOWN_MAX + 1)
+/* At most: the mounts, the listener, the cgroups, and last volumes and what is shown: snapshots, an
+ * image. */
+#define JAIL_ORDER_FDS (JAIL_MOUNT_COUNT + 1 + CGROUP_TREES_MAX + VOLUMES_MAX + SHOWN_MAX + 1)
 
 struct jail {
 	const struct guest_spec *spec;
@@ -43,6 +44,7 @@ struct jail {
 	int mounts[JAIL_MOUNT_COUNT];
 	int shown_fd;            /* a mount too; -1 = none */
 	int shot_fds[SHOWN_MAX]; /* likewise, of the snapshots that are shown */
+	int volume_fds[VOLUMES_MAX];
 	struct jail_orders orders;
 };
 
@@ -55,6 +57,7 @@ _Noreturn void jail_founder_run(struct jail *jail);
 /* The steps that live in files of their own. Paths are relative to the staging directory, where
  * the new root is "r", until jail_pivot(). */
 int jail_mount_root(struct jail *jail, struct err *err);
+int jail_mount_volumes(struct jail *jail, struct err *err);
 int jail_mount_proc(struct jail *jail, struct err *err);
 int jail_mount_sys(struct jail *jail, struct err *err);
 int jail_mount_dev(struct jail *jail, struct err *err);

@@ -31,6 +31,7 @@
 #include "engine/jail/share.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/tree.h"
+#include "engine/jail/volume.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/kernel.h"
 #include "engine/vm/machine.h"
@@ -635,6 +636,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 
 	seal_sweep();
 	shots_sweep();
+	volumes_sweep();
 	/* Ahead of the first start, which says why if it cannot be. */
 	if (nest_need(&jail_host.nest, &err) < 0)
 		log_debug("jail.no_nest", "error='%s'", err.message);
@@ -690,6 +692,9 @@ const struct engine jail_engine = {
 	.snapshot = shot_take,
 	.discard_snapshot = shot_discard,
 	.each_snapshot = shot_each,
+	.make_volume = volume_make,
+	.discard_volume = volume_discard,
+	.each_volume = volume_each,
 	.set_kernel = kernel_choose,
 	.sweep = jail_sweep,
 };

@@ -9,7 +9,7 @@
 #include <sys/pidfd.h>
 
 #define RECORD_MAGIC   0x636c6a72U /* "cljr" */
-#define RECORD_VERSION 5
+#define RECORD_VERSION 6
 #define GUEST_FILE     "record"
 #define SAVER_FILE     "saver"
 

@@ -18,6 +18,7 @@
 #include "engine/jail/share.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/start.h"
+#include "engine/jail/volume.h"
 #include "engine/vm/start.h"
 
 #include <fcntl.h>
@@ -207,6 +208,17 @@ static int mount_shot(struct start *s, size_t i, int userns_fd, struct err *err)
 	                         err);
 }
 
+static int mount_volume(struct start *s, size_t i, int userns_fd, struct err *err)
+{
+	const struct guest_volume *v = &s->g->spec.volumes[i];
+	auto_fd int fd = -1;
+	int r = v->id[0] ? volume_open(v->id, &fd, err) : 0;
+
+	if (r < 0 || !v->id[0])
+		return r;
+	return ns_idmapped_mount(fd, userns_fd, v->is_read_only != 0, &s->jail.volume_fds[i], err);
+}
+
 static int make_mounts(struct start *s, int userns_fd, struct err *err)
 {
 	const struct digest *image = &s->g->spec.image;
@@ -225,6 +237,8 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		r = images_mount(&jail_host.images, image, &image_fd, err);
 	for (size_t i = 0; r == 0 && i < SHOWN_MAX; i++)
 		r = mount_shot(s, i, userns_fd, err);
+	for (size_t i = 0; r == 0 && i < VOLUMES_MAX; i++)
+		r = mount_volume(s, i, userns_fd, err);
 	if (r == 0 && is_shown)
 		r = ns_idmapped_mount(image_fd, userns_fd, true, &s->jail.shown_fd, err);
 	else if (image_fd >= 0)
@@ -263,6 +277,9 @@ static int send_orders(struct start *s, struct err *err)
 	fds[JAIL_MOUNT_COUNT] = s->jail.listen_fd;
 	memcpy(fds + JAIL_MOUNT_COUNT + 1, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
 	s->jail.orders.spec = s->g->spec;
+	for (size_t i = 0; i < VOLUMES_MAX; i++)
+		if (s->jail.volume_fds[i] >= 0)
+			fds[n_fds++] = s->jail.volume_fds[i];
 	for (size_t i = 0; i < SHOWN_MAX; i++)
 		if (s->jail.shot_fds[i] >= 0)
 			fds[n_fds++] = s->jail.shot_fds[i];
@@ -342,6 +359,8 @@ static void start_free(struct start *s)
 	close_fd(&s->jail.shown_fd);
 	for (size_t i = 0; i < SHOWN_MAX; i++)
 		close_fd(&s->jail.shot_fds[i]);
+	for (size_t i = 0; i < VOLUMES_MAX; i++)
+		close_fd(&s->jail.volume_fds[i]);
 	close_fd(&s->child.pidfd);
 	for (size_t i = 0; i < s->jail.n_user_fds; i++)
 		close_fd(&s->jail.user_fds[i]);
@@ -368,6 +387,8 @@ static struct start *start_new(struct guest *g)
 		s->vm_fds[i] = -1;
 	for (size_t i = 0; i < SHOWN_MAX; i++)
 		s->jail.shot_fds[i] = -1;
+	for (size_t i = 0; i < VOLUMES_MAX; i++)
+		s->jail.volume_fds[i] = -1;
 	return s;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sandboxes start from: templates, the builds that make them, and snapshots."""
+"""What sandboxes start from or have: templates, the builds that make them, snapshots and volumes."""
 
 from __future__ import annotations
 
@@ -42,6 +42,21 @@ class AsyncImages(AsyncCaller):
     async def import_snapshot(self, name: str, archive: Source) -> Json:
         """A snapshot of what export_snapshot() gave, here or elsewhere; its template has to be there."""
         return await self.call(request("PUT", ["snapshots", name, "archive"], stream=stream_of(archive), timeout=FOREVER))
+
+    async def volumes(self) -> List[Json]:
+        """Volumes of the project, the oldest first."""
+        return list((await self.call(request("GET", ["volumes"])))["volumes"])
+
+    async def volume(self, id_or_name: str) -> Json:
+        return await self.call(request("GET", ["volumes", id_or_name]))
+
+    async def create_volume(self, name: str, *, size_mib: Optional[int] = None, one_writer: Optional[bool] = None) -> Json:
+        """Files that outlive sandboxes: `volumes` of a create says where one has them. With `one_writer` only one at a time may write."""
+        return await self.call(request("POST", ["volumes"], body={"name": name, "size_mib": size_mib, "one_writer": one_writer}))
+
+    async def delete_volume(self, id_or_name: str) -> None:
+        """With all that is in it; no running sandbox may have it."""
+        await self.call(request("DELETE", ["volumes", id_or_name]))
 
     async def diff(self, old: str, new: str, *, patch: bool = False, limit: Optional[int] = None) -> Json:
         """What differs from one sandbox or snapshot to another of the same template: {changes, truncated}.

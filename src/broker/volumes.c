@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Volumes: making one, what there is, and what goes. None of it takes time. */
+#include "broker/inside.h"
+
+static int refuse(const struct broker *b, struct err *err)
+{
+	return err_set(err, ERR_UNSUPPORTED, 0, "engine %s has no volumes", b->engine->name);
+}
+
+int volumes_do_make(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	(void)fds;
+	if (!b->engine->make_volume)
+		return refuse(b, &reply->err);
+	return b->engine->make_volume(&req->volume, &reply->err);
+}
+
+struct volume_list {
+	struct broker *broker;
+	uint64_t tag;
+};
+
+static void list_one(const struct volume_info *info, void *arg)
+{
+	const struct volume_list *list = arg;
+	struct msg_reply row;
+
+	box_reply_init(&row, MSG_VOLUMES, list->tag, info->id);
+	row.volume = *info;
+	wire_reply(list->broker->wire, &row, NULL);
+}
+
+int volumes_do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                    int *fds)
+{
+	struct volume_list list = {b, req->tag};
+
+	(void)reply;
+	(void)fds;
+	if (b->engine->each_volume)
+		b->engine->each_volume(list_one, &list);
+	return 0;
+}
+
+int volumes_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                      int *fds)
+{
+	(void)fds;
+	if (!b->engine->discard_volume)
+		return 0;
+	return b->engine->discard_volume(req->volume.id, &reply->err);
+}

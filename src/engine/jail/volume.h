@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Volumes: directories of files that outlive every guest. One is a subvolume beside the layers,
+ *
+ *	layers/vo_…/keeper	whose it is (keep.h)
+ *	layers/vo_…/files	what a guest has of it
+ *
+ * with a quota group of its own as its hard limit. A guest gets `files` as an idmapped mount
+ * without set-id bits and devices, so that on disk its ids are 0 to 65535, whoever wrote them, and
+ * the mark lies where no path from inside leads. Several guests can have one at a time.
+ */
+#include "engine/engine.h"
+
+int volume_make(const struct volume_spec *spec, struct err *err);
+int volume_discard(const char *id, struct err *err);
+void volume_each(void (*fn)(const struct volume_info *info, void *arg), void *arg);
+/* The directory that a guest gets. */
+must_check int volume_open(const char *id, int *ret_fd, struct err *err);
+void volumes_sweep(void); /* what earlier brokers have not finished making or removing */
