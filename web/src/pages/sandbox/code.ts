@@ -110,6 +110,23 @@ function editor(onRun: () => void, onHistory: (step: -1 | 1) => boolean): HTMLTe
   return area;
 }
 
+/** What was run and what is being typed outlives the panel: another may be looked at meanwhile. */
+interface Desk {
+  runs: HTMLElement;
+  draft: string;
+}
+const desks = new WeakMap<Box, Desk>();
+
+function deskOf(box: Box): Desk {
+  let desk = desks.get(box);
+  if (!desk) {
+    const nothing = el("p", { class: "dim code-nothing" }, "What your code prints, draws and gives back appears here. Variables stay from run to run.");
+    desk = { runs: el("div", { class: "code-runs", "aria-live": "polite" }, nothing), draft: "" };
+    desks.set(box, desk);
+  }
+  return desk;
+}
+
 function mountCell(root: HTMLElement, box: Box, signal: AbortSignal): void {
   const history = historyOf(box);
   let place = history.list.length;
@@ -121,8 +138,8 @@ function mountCell(root: HTMLElement, box: Box, signal: AbortSignal): void {
   const examples = el("select", { "aria-label": "Examples" }, el("option", { value: "" }, "Examples…"), EXAMPLES.map(([name], i) => el("option", { value: String(i) }, name)));
   const run = el("button", { type: "button", class: "primary", data: { act: "run" }, on: { click: () => void start() } }, "Run");
   const area = editor(() => void start(), recall);
-  const runs = el("div", { class: "code-runs", "aria-live": "polite" });
-  const nothing = el("p", { class: "dim code-nothing" }, "What your code prints, draws and gives back appears here. Variables stay from run to run.");
+  const desk = deskOf(box);
+  const { runs } = desk;
 
   function recall(step: -1 | 1): boolean {
     const next = place + step;
@@ -182,7 +199,7 @@ function mountCell(root: HTMLElement, box: Box, signal: AbortSignal): void {
     history.add({ code, language: language.value as Language });
     place = history.list.length;
     draft = "";
-    nothing.remove();
+    runs.querySelector(".code-nothing")?.remove();
     run.disabled = true;
     try {
       await runOnce(box, runs, code, language.value as Language, context.value || undefined, (again) => {
@@ -222,7 +239,8 @@ function mountCell(root: HTMLElement, box: Box, signal: AbortSignal): void {
     run,
   );
   root.append(el("div", { class: "card code-cell" }, more, area, el("p", { class: "dim code-hint" }, el("kbd", {}, "Shift"), el("kbd", {}, "Enter"), "runs, ", el("kbd", {}, "↑"), "brings back what ran before")), runs);
-  runs.appendChild(nothing);
+  area.value = desk.draft;
+  signal.addEventListener("abort", () => (desk.draft = area.value));
   drawContexts();
   loadContexts();
   if (box.givesFocus) area.focus({ preventScroll: true });

@@ -72,16 +72,34 @@ function factsOf(d: Json): string {
     .slice(0, 4000);
 }
 
-function itemOf(entry: Entry): HTMLElement {
+/** Those that say the same one after the other are one row. */
+interface Row {
+  entry: Entry;
+  text: string;
+  times: number;
+}
+
+function rowsOf(entries: readonly Entry[]): Row[] {
+  const rows: Row[] = [];
+  for (const entry of entries) {
+    const text = sentence(entry.type, (entry["data"] ?? {}) as Json);
+    const last = rows[rows.length - 1];
+    if (entry.type.startsWith("policy.") && last?.entry.type === entry.type && last.text === text) last.times++;
+    else rows.push({ entry, text, times: 1 });
+  }
+  return rows;
+}
+
+function itemOf({ entry, text, times }: Row): HTMLElement {
   const who = [entry["key_id"] && `key ${entry["key_id"]}`, entry["request_id"] && `request ${entry["request_id"]}`].filter(Boolean).join(", ");
   return el(
     "li",
-    { class: lookOf(entry), data: { seq: String(entry.seq), type: entry.type } },
+    { class: lookOf(entry), data: { seq: `${entry.seq}.${times}`, type: entry.type } },
     el("time", { title: moment(entry.at_us) }, clock(entry.at_us)),
     el(
       "details",
       {},
-      el("summary", {}, el("strong", {}, entry.type), el("span", {}, sentence(entry.type, (entry["data"] ?? {}) as Json))),
+      el("summary", {}, el("strong", {}, entry.type), el("span", {}, text), times > 1 && el("span", { class: "badge" }, `${times} times`)),
       el("pre", {}, factsOf((entry["data"] ?? {}) as Json)),
       who && el("small", { class: "dim" }, who),
     ),
@@ -108,7 +126,7 @@ function mountEvents(root: HTMLElement, box: Box, signal: AbortSignal): void {
     const entries = box.entries.filter((e) => shown.has(e.type.split(".")[0]!)).slice(-SHOWN_MAX).reverse();
     if (!entries.length) return replace(place, empty("No events", "Those that are too old are removed from the log."));
     const kept = new Map([...list.children].map((node) => [(node as HTMLElement).dataset["seq"], node]));
-    list.replaceChildren(...entries.map((entry) => kept.get(String(entry.seq)) ?? itemOf(entry)));
+    list.replaceChildren(...rowsOf(entries).map((row) => kept.get(`${row.entry.seq}.${row.times}`) ?? itemOf(row)));
     if (place.firstChild !== list) replace(place, list);
   }
   const redraw = gathered(draw, signal);
