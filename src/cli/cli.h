@@ -38,6 +38,7 @@ int cmd_usage(int argc, char **argv);
 int cmd_quota(int argc, char **argv);
 int cmd_network(int argc, char **argv);
 int cmd_key(int argc, char **argv);
+int cmd_project(int argc, char **argv);
 int cmd_template(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_volume(int argc, char **argv);

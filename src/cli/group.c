@@ -33,7 +33,11 @@ static int print_help(const struct group *g, FILE *out, int status)
 		(void)fprintf(out, "  %-*s  ", (int)width, g->subcommands[i].word);
 		print_sentence(out, g->subcommands[i].about);
 	}
-	(void)fprintf(out, "\n'cloche %s COMMAND --help' says more of each.\n", g->name);
+	(void)fprintf(out, "\n'cloche %s COMMAND --help' says more of each.\n\nExamples:\n",
+	              g->name);
+	for (size_t i = 0; i < g->n_subcommands; i++) /* the first of each */
+		(void)fprintf(out, "%.*s\n", (int)strcspn(g->subcommands[i].examples, "\n"),
+		              g->subcommands[i].examples);
 	return status;
 }
 

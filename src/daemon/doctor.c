@@ -150,6 +150,17 @@ int doctor_run(bool json)
 	return can_run ? 0 : 1;
 }
 
+static const char help[] =
+	"Usage: cloche doctor [--json]\n\n"
+	"Says what this host can do, what is missing, what that would be for, and how to get it.\n"
+	"The exit status is 0 if sandboxes can run here, and 1 if not. As root it sees more.\n\n"
+	"Options:\n"
+	"      --json                print JSON instead of text for people\n"
+	"  -h, --help                show this\n\n"
+	"Examples:\n"
+	"  sudo cloche doctor\n"
+	"  cloche doctor --json | jq '.checks[] | select(.present | not)'\n";
+
 int doctor_command(int argc, char **argv)
 {
 	bool json = false;
@@ -159,9 +170,8 @@ int doctor_command(int argc, char **argv)
 			json = true;
 			continue;
 		}
-		if (strcmp(argv[i], "--help") == 0) {
-			(void)printf("cloche doctor [--json]: what this host can do, what is "
-			             "missing, and how to get it\n");
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			(void)fputs(help, stdout);
 			return 0;
 		}
 		(void)fprintf(stderr, "cloche doctor: '%s' is not understood; --json is\n",

@@ -126,6 +126,18 @@ static int serve(struct config *config, int argc, char **argv)
 	return code;
 }
 
+static const char help[] = "Usage: cloche serve [OPTIONS]\n\n"
+			   "Runs the daemon, as root, until SIGTERM. Sandboxes go on without it, "
+                           "and the next one takes\n"
+			   "them over. SIGHUP reads the settings again. Each option is also a "
+                           "setting of the file, which\n"
+			   "is TOML; the command line wins.\n\n"
+			   "Options:\n";
+static const char examples[] = "\nExamples:\n"
+			       "  cloche serve --print-config > /etc/cloche/cloche.toml\n"
+			       "  cloche serve --listen 127.0.0.1:7070 --log-level debug\n"
+			       "  cloche serve --data /tmp/try --run /tmp/try-run --rm\n";
+
 int serve_command(int argc, char **argv)
 {
 	struct config config;
@@ -136,8 +148,9 @@ int serve_command(int argc, char **argv)
 	if (config_load(&config, argc, argv, &err) < 0) {
 		code = fail(&err, EXIT_USAGE);
 	} else if (config.wants_help) {
-		(void)printf("cloche serve: run the daemon\n\nOptions:\n");
+		(void)fputs(help, stdout);
 		config_print_options(stdout);
+		(void)fputs(examples, stdout);
 		code = 0;
 	} else if (config.wants_file) {
 		code = config_print_file(&config, stdout, &err) < 0 ? fail(&err, EXIT_FAILURE) : 0;
