@@ -28,6 +28,9 @@ static const char *const parents[] = {"/sandboxes/"};
 static const char *const singles[] = {"/sandboxes", "/templates", "/usage", "/keys",
                                       "/events",    "/host",      "/login"};
 
+static const struct page_rules document = {POLICY, "no-cache"};
+static const struct page_rules asset = {POLICY, "public, max-age=31536000, immutable"};
+
 static const struct page_file *find_file(const char *path)
 {
 	for (size_t i = 0; i < n_page_files; i++)
@@ -90,18 +93,20 @@ static int unpack(const struct page_file *f, unsigned char *to)
 	return r == Z_STREAM_END && z.avail_out == 0 ? 0 : -EIO;
 }
 
-static int send_file(struct http_req *req, const struct page_file *f, struct err *err)
+int pages_send(struct http_req *req, const struct page_file *f, const struct page_rules *rules,
+               struct err *err)
 {
-	bool is_document = strcmp(f->path, INDEX) == 0;
 	auto_free unsigned char *plain = NULL;
+	int r = http_check_host(req, err);
 
-	http_reply_header(req, "Cache-Control",
-	                  is_document ? "no-cache" : "public, max-age=31536000, immutable");
+	if (r < 0)
+		return r;
+	http_reply_header(req, "Cache-Control", rules->cache);
 	http_reply_header(req, "Vary", "Accept, Accept-Encoding");
 	http_reply_header(req, "Referrer-Policy", "no-referrer");
 	http_reply_header(req, "Cross-Origin-Resource-Policy", "same-origin");
 	http_reply_header(req, "Cross-Origin-Opener-Policy", "same-origin");
-	http_reply_header(req, "Content-Security-Policy", POLICY);
+	http_reply_header(req, "Content-Security-Policy", rules->policy);
 	if (takes_gzip(req)) {
 		http_reply_header(req, "Content-Encoding", "gzip");
 		http_reply(req, 200, f->type, f->gzip, f->gzip_len);
@@ -109,7 +114,7 @@ static int send_file(struct http_req *req, const struct page_file *f, struct err
 	}
 	plain = xcalloc(1, f->len + 1);
 	if (unpack(f, plain) < 0)
-		return err_set(err, ERR_INTERNAL, 0, "a file of the dashboard is not whole");
+		return err_set(err, ERR_INTERNAL, 0, "a file for browsers is not whole");
 	http_reply(req, 200, f->type, plain, f->len);
 	return 1;
 }
@@ -119,7 +124,6 @@ int pages_divert(struct http_req *req, struct err *err)
 	const char *target = http_req_head(req)->target;
 	auto_free char *path = NULL;
 	const struct page_file *f;
-	int r;
 
 	if (http_req_method(req) != HTTP_GET && http_req_method(req) != HTTP_HEAD)
 		return 0;
@@ -128,8 +132,7 @@ int pages_divert(struct http_req *req, struct err *err)
 	                                                                           : NULL;
 	if (strcmp(path, "/") == 0 || (is_page(path) && wants_page(req)))
 		f = find_file(INDEX);
-	if (!f)
-		return 0;
-	r = http_check_host(req, err);
-	return r < 0 ? r : send_file(req, f, err);
+	if (f)
+		return pages_send(req, f, strcmp(f->path, INDEX) == 0 ? &document : &asset, err);
+	return docs_answer(req, path, err);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Files that came with the program, for browsers: the dashboard. Everybody may have them; what they
- * show is asked for by the API. Each is kept as gzip made it.
+ * Files that came with the program, for browsers: the dashboard, and the documents below /docs/.
+ * Everybody may have them; what the dashboard shows is asked for by the API. Each is kept as gzip
+ * made it.
  */
 #include "http/server.h"
 
@@ -16,6 +17,21 @@ struct page_file {
 /* Made by tools/build-web. */
 extern const struct page_file page_files[];
 extern const size_t n_page_files;
+
+/* Made by tools/build-docs: paths are whole, "/docs/guides/files". */
+extern const struct page_file doc_files[];
+extern const size_t n_doc_files;
+
+struct page_rules {
+	const char *policy; /* Content-Security-Policy */
+	const char *cache;  /* Cache-Control */
+};
+
+/* Answers with the file: 1. */
+must_check int pages_send(struct http_req *req, const struct page_file *f,
+                          const struct page_rules *rules, struct err *err);
+/* The same for the document of that path; 0: it is not below /docs. */
+must_check int docs_answer(struct http_req *req, const char *path, struct err *err);
 
 /* As divert() of struct http_app: 1 for a file or page, which it has answered. */
 int pages_divert(struct http_req *req, struct err *err);

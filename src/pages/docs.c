@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The documents, as they are in docs/: pages of plain HTML that tools/build-docs has made, and
+ * beside each its Markdown. They have no script and ask for nothing but their style.
+ */
+#include "pages/pages.h"
+
+#include <string.h>
+
+static const struct page_rules rules = {
+	.policy = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+		  "form-action 'none'",
+	.cache = "no-cache",
+};
+
+static int redirect(struct http_req *req, const char *to, struct err *err)
+{
+	int r = http_check_host(req, err);
+
+	if (r < 0)
+		return r;
+	http_reply_header(req, "Location", to);
+	http_reply(req, 308, "text/plain", NULL, 0);
+	return 1;
+}
+
+int docs_answer(struct http_req *req, const char *path, struct err *err)
+{
+	if (strcmp(path, "/docs") == 0)
+		return redirect(req, "/docs/", err);
+	for (size_t i = 0; i < n_doc_files; i++)
+		if (strcmp(doc_files[i].path, path) == 0)
+			return pages_send(req, &doc_files[i], &rules, err);
+	if (strncmp(path, "/docs/", 6) != 0)
+		return 0;
+	(void)err_set(err, ERR_NOT_FOUND, 0, "there is no such document");
+	return err_hint(err, "/docs/ lists all of them");
+}
