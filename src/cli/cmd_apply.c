@@ -67,6 +67,7 @@ static int do_apply(struct command *c, struct err *err)
 		(void)json_object_set_new(body, "on_conflict", json_string(o->on_conflict));
 	if (o->base)
 		(void)json_object_set_new(body, "base", json_string(o->base));
+	remote_note(c->remote, "applying");
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r < 0)
 		return r;

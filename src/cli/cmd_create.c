@@ -27,6 +27,7 @@ static int create(struct command *c, struct err *err)
 		r = packages_prepare(c->remote, body, err);
 	if (r < 0)
 		return r;
+	remote_note(c->remote, "creating");
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r < 0)
 		return r;

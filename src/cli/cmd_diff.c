@@ -76,6 +76,7 @@ static int do_diff(struct command *c, struct err *err)
 	path = remote_query(take_ptr(path), "limit", limit);
 	if (o->has_patch)
 		path = remote_query(take_ptr(path), "patch", "true");
+	remote_note(c->remote, "comparing");
 	r = remote_call(c->remote, "GET", path, NULL, &reply, err);
 	if (r < 0)
 		return r;

@@ -50,6 +50,7 @@ static int do_fork(struct command *c, struct err *err)
 		(void)json_object_set_new(body, "persistent", json_true());
 	if (o->closes)
 		(void)json_object_set_new(body, "on_connection", json_string("close"));
+	remote_note(c->remote, "copying");
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r < 0)
 		return r;
@@ -98,6 +99,7 @@ static int do_rollback(struct command *c, struct err *err)
 	int r;
 
 	(void)json_object_set_new(body, "snapshot", json_string(c->words[1]));
+	remote_note(c->remote, "going back");
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r < 0)
 		return r;

@@ -8,7 +8,8 @@
 
 struct verb {
 	const char *name;
-	json_t *body; /* or NULL */
+	const char *note; /* while it takes long */
+	json_t *body;     /* or NULL */
 };
 
 static int post_one(struct command *c, const char *id, json_t *done, struct err *err)
@@ -16,7 +17,10 @@ static int post_one(struct command *c, const char *id, json_t *done, struct err 
 	const struct verb *verb = c->arg;
 	auto_free char *path = remote_path("sandboxes", id, verb->name);
 	json_t *reply = NULL;
-	int r = remote_call(c->remote, "POST", path, verb->body, &reply, err);
+	int r;
+
+	remote_note(c->remote, verb->note);
+	r = remote_call(c->remote, "POST", path, verb->body, &reply, err);
 
 	if (r < 0)
 		return r;
@@ -48,7 +52,7 @@ static int post_all(struct command *c, struct err *err)
 
 int cmd_stop(int argc, char **argv)
 {
-	struct verb verb = {.name = "stop"};
+	struct verb verb = {.name = "stop", .note = "stopping"};
 	const struct manual manual = {
 		.name = "stop",
 		.synopsis = "SANDBOX…",
@@ -84,7 +88,7 @@ static int pause_all(struct command *c, struct err *err)
 
 int cmd_pause(int argc, char **argv)
 {
-	struct pause_opts opts = {.verb = {.name = "pause"}};
+	struct pause_opts opts = {.verb = {.name = "pause", .note = "pausing"}};
 	const struct opt rows[] = {
 		{0, "to", OPT_TEXT, &opts.to, "PLACE",
 	         "disk or memory (default: disk where that can be done)"},
@@ -126,7 +130,7 @@ static int resume_all(struct command *c, struct err *err)
 
 int cmd_resume(int argc, char **argv)
 {
-	struct resume_opts opts = {.verb = {.name = "resume"}};
+	struct resume_opts opts = {.verb = {.name = "resume", .note = "resuming"}};
 	const struct opt rows[] = {
 		{0, "files", OPT_FLAG, &opts.is_files, NULL,
 	         "of one that is paused on disk: over its files alone, its programs are lost"},
@@ -166,7 +170,7 @@ static int extend(struct command *c, struct err *err)
 
 int cmd_extend(int argc, char **argv)
 {
-	struct verb verb = {.name = "extend"};
+	struct verb verb = {.name = "extend", .note = "extending"};
 	const struct manual manual = {
 		.name = "extend",
 		.synopsis = "SANDBOX TIME",

@@ -35,6 +35,7 @@ static int snapshot_create(struct command *c, struct err *err)
 	if (o->keep_last)
 		(void)json_object_set_new(body, "keep_last",
 		                          json_integer((json_int_t)o->keep_last));
+	remote_note(c->remote, o->has_memory ? "saving files and memory" : "saving files");
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
 	if (r < 0)
 		return r;

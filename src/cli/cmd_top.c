@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A live table of the project's sandboxes. Each round lists them, asks for each one's figures and
- * compares with the round before: CPU in percent is what was used in between. On a terminal a round
- * is drawn over the last, on the other screen, so that the one before comes back; elsewhere rounds
- * follow each other as plain text. Signals are taken while it waits for the next round, so that the
- * terminal is always left as it was.
+ * A live table of the project's sandboxes, those that are paused too. Each round lists them, asks
+ * for each one's figures and compares with the round before: CPU in percent is what was used in
+ * between. On a terminal a round is drawn over the last, on the other screen, so that the one
+ * before comes back; elsewhere rounds follow each other as plain text. Signals are taken while it
+ * waits for the next round, so that the terminal is always left as it was.
  */
 #include "cli/command.h"
 #include "cli/text.h"
@@ -48,12 +48,24 @@ static void round_done(struct round *r)
 	*r = (struct round){0};
 }
 
-static int list_running(struct command *c, json_t *ret, struct err *err)
+/* Those that run, then those that are paused: they hold memory or disk, and cost too. */
+static int list_living(struct command *c, json_t *ret, struct err *err)
 {
-	auto_free char *path = remote_query(remote_path("sandboxes"), "state", "running");
+	static const char *const states[] = {"running", "paused"};
+	int r = 0;
 
-	path = remote_query(path, "limit", "100");
-	return remote_list(c->remote, path, "sandboxes", ret, err);
+	for (size_t i = 0; i < ARRAY_SIZE(states) && r == 0; i++) {
+		auto_free char *path = remote_query(remote_path("sandboxes"), "state", states[i]);
+
+		path = remote_query(path, "limit", "100");
+		r = remote_list(c->remote, path, "sandboxes", ret, err);
+	}
+	return r;
+}
+
+static bool is_running(const json_t *sandbox)
+{
+	return strcmp(command_text(sandbox, "state"), "running") == 0;
 }
 
 static const struct row *find(const struct round *round, const char *id)
@@ -104,7 +116,7 @@ static int take_round(struct command *c, const struct round *before, struct roun
 	int r;
 
 	*ret = (struct round){.sandboxes = json_array()};
-	r = list_running(c, ret->sandboxes, err);
+	r = list_living(c, ret->sandboxes, err);
 	ret->rows = xcalloc(json_array_size(ret->sandboxes) + 1, sizeof(*ret->rows));
 	json_array_foreach(ret->sandboxes, i, sandbox)
 	{
@@ -113,7 +125,8 @@ static int take_round(struct command *c, const struct round *before, struct roun
 		row->sandbox = sandbox;
 		if (r == 0)
 			r = read_figures(c, row, err);
-		if (!json_is_object(json_object_get(row->figures, "now"))) {
+		if (!row->figures ||
+		    (is_running(sandbox) && json_is_null(json_object_get(row->figures, "now")))) {
 			json_decref(row->figures);
 			*row = (struct row){0};
 			continue;
@@ -175,6 +188,7 @@ static void add_row(struct table *t, const struct row *row)
 	char text[32];
 
 	table_add(t, *name ? name : command_text(row->sandbox, "id"));
+	table_add(t, command_text(row->sandbox, "state"));
 	(void)snprintf(text, sizeof(text), "%.1f", row->cpu_percent);
 	table_add(t, row->cpu_percent < 0 ? NULL : text);
 	(void)snprintf(text, sizeof(text), "%g",
@@ -185,29 +199,40 @@ static void add_row(struct table *t, const struct row *row)
 	add_bytes(t, held(row, "disk_bytes"));
 	(void)snprintf(text, sizeof(text), "%u", (unsigned)held(row, "pids"));
 	table_add(t, text);
+	add_bytes(t, used(row, "network_in_bytes"));
+	add_bytes(t, used(row, "network_out_bytes"));
 	(void)snprintf(text, sizeof(text), "%.1f s", (double)used(row, "cpu_ns") / 1e9);
 	table_add(t, text);
 	text_age(used(row, "running_ms") * 1000, text);
+	table_add(t, text);
+	(void)snprintf(text, sizeof(text), "%.20s %.8s",
+	               command_text(json_object_get(row->figures, "usage"), "cost"),
+	               command_text(row->figures, "currency"));
 	table_add(t, text);
 }
 
 static void print_round(const struct round *round, size_t most)
 {
-	static const char *const heads[] = {"SANDBOX", "CPU %", "VCPUS", "MEMORY", "OF",
-	                                    "DISK",    "PIDS",  "CPU",   "RUNNING"};
+	static const char *const heads[] = {"SANDBOX", "STATE",   "CPU %", "VCPUS",  "MEMORY",
+	                                    "OF",      "DISK",    "PIDS",  "NET IN", "NET OUT",
+	                                    "CPU",     "RUNNING", "COST"};
 	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
 	double cpu = 0;
 	uint64_t memory = 0;
+	size_t running = 0;
 	char text[16];
 
 	for (size_t i = 0; i < round->n; i++) {
+		running += is_running(round->rows[i].sandbox);
 		cpu += MAX(round->rows[i].cpu_percent, 0);
 		memory += held(&round->rows[i], "memory_bytes");
 		if (i < most)
 			add_row(&t, &round->rows[i]);
 	}
 	text_bytes(memory, text);
-	printf("%zu running, CPU %.1f %%, memory %s\n\n", round->n, cpu, text);
+	if (running < round->n)
+		printf("%zu paused, ", round->n - running);
+	printf("%zu running, CPU %.1f %%, memory %s\n\n", running, cpu, text);
 	table_print(&t);
 	table_done(&t);
 }
@@ -295,6 +320,7 @@ static int top(struct command *c, struct err *err)
 
 	if (!order)
 		return err_field(err, "--sort", "must be cpu, memory or disk");
+	remote_note(c->remote, NULL); /* no line but the table's */
 	(void)sigemptyset(&signals);
 	(void)sigaddset(&signals, SIGINT);
 	(void)sigaddset(&signals, SIGTERM);
@@ -321,7 +347,7 @@ int cmd_top(int argc, char **argv)
 		.name = "top",
 		.synopsis = "[OPTIONS]",
 		.about =
-			"Shows what your running sandboxes use, again and again, until Ctrl-C. CPU "
+			"Shows what your sandboxes use, again and again, until Ctrl-C. CPU "
 			"% "
 			"is of one CPU.\nWhere its output is no terminal, rounds follow each other "
 			"as plain text.",

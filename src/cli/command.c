@@ -55,6 +55,8 @@ static int run(const struct manual *m, int argc, char **argv, command_fn fn, voi
 		return finish_stdout(0);
 	if (r == 0 && !is_offline)
 		r = remote_open(&c.common, &c.remote, &err);
+	if (c.remote)
+		remote_note(c.remote, "waiting for the daemon");
 	if (r == 0)
 		r = fn(&c, &err);
 	remote_close(c.remote);

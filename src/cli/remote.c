@@ -2,6 +2,7 @@
 #include "cli/remote.h"
 
 #include "base/fd.h"
+#include "cli/waiting.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -15,7 +16,13 @@ struct remote {
 	char *url, *key; /* key may be NULL */
 	char *bearer;
 	struct http_client *client;
+	const char *note;
 };
+
+void remote_note(struct remote *r, const char *what)
+{
+	r->note = what;
+}
 
 struct http_client *remote_client(struct remote *r)
 {
@@ -237,9 +244,7 @@ int remote_begin(struct remote *r, const char *method, const char *path,
 	rc = http_client_send(r->client, &send, err);
 	if (rc < 0)
 		return rc;
-	do
-		rc = http_client_head(r->client, &status, err);
-	while (rc == -EINTR);
+	rc = waiting_head(r->client, r->note, &status, err);
 	if (rc < 0)
 		return rc;
 	if (request->ret_status) {

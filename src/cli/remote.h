@@ -29,6 +29,9 @@ must_check int remote_open_again(const struct remote *other, struct remote **ret
 void remote_close(struct remote *r); /* NULL is fine */
 DEFINE_FREEP(struct remote, remote_close)
 struct http_client *remote_client(struct remote *r);
+/* What calls are doing from now on, for who waits at a terminal (waiting.h); borrowed. NULL, as at
+ * first: nobody is told. */
+void remote_note(struct remote *r, const char *what);
 
 /* A path of the API: remote_path("sandboxes", id, "execs"), each segment escaped. For free(). */
 #define remote_path(...)                                                                           \

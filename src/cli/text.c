@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "cli/cli.h"
+#include "cli/colour.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -167,8 +168,10 @@ void table_print(const struct table *t)
 
 		widths[i % t->n_columns] = MAX(widths[i % t->n_columns], width);
 	}
+	(void)fputs(colour(stdout, COLOUR_BOLD), stdout);
 	for (size_t c = 0; c < t->n_columns; c++)
 		print_cell(t->heads[c], widths[c], c + 1 == t->n_columns);
+	(void)fputs(colour(stdout, COLOUR_NONE), stdout);
 	for (size_t i = 0; i < t->n_cells; i++)
 		print_cell(t->cells[i], widths[i % t->n_columns],
 		           i % t->n_columns + 1 == t->n_columns);
@@ -189,8 +192,10 @@ int text_fail(const struct err *err)
 	auto_free char *hint = text_escaped(err->hint);
 
 	(void)fflush(stdout); /* keep the order when both go to one place */
-	(void)fprintf(stderr, "cloche: %s\n", message);
+	(void)fprintf(stderr, "%scloche:%s %s\n", colour(stderr, COLOUR_BAD),
+	              colour(stderr, COLOUR_NONE), message);
 	if (*hint)
-		(void)fprintf(stderr, "  hint: %s\n", hint);
+		(void)fprintf(stderr, "  %shint:%s %s\n", colour(stderr, COLOUR_DIM),
+		              colour(stderr, COLOUR_NONE), hint);
 	return EXIT_CLOCHE;
 }

@@ -22,7 +22,7 @@ must_check int http_client_open(const char *url, struct http_client **ret, struc
 void http_client_close(struct http_client *c); /* NULL is fine */
 DEFINE_FREEP(struct http_client, http_client_close)
 /* From now on a wait for the server ends at this moment of the steady clock, with -ETIMEDOUT; 0 =
- * never, as at first. */
+ * never, as at first. http_client_head() may be called again after that. */
 void http_client_set_deadline(struct http_client *c, uint64_t at_us);
 
 /* Fills data with up to size bytes of the body: their number, 0 at its end, < 0 with err set. */

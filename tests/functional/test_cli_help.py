@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """--help at every level, colours, and what is shown while something takes long."""
 
+import json
 import re
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import pytest
 from harness.cli import CLOCHE, Terminal
 
 
@@ -26,8 +30,13 @@ def walk(*words):
         yield from walk(*words, word)
 
 
-def test_every_command_explains_itself_with_examples():
-    pages = dict(walk())
+@pytest.fixture(scope="module")
+def pages():
+    """{words of a command: its --help}"""
+    return dict(walk())
+
+
+def test_every_command_explains_itself_with_examples(pages):
     assert len(pages) > 60 and ("eval",) in pages and ("template", "import") in pages
     for words, text in pages.items():
         name = " ".join(("cloche", *words))
@@ -37,8 +46,7 @@ def test_every_command_explains_itself_with_examples():
         assert max(map(len, text.splitlines())) <= 180, f"{name} --help has a line that is too long"
 
 
-def test_examples_name_options_that_there_are():
-    pages = dict(walk())
+def test_examples_name_options_that_there_are(pages):
     for words, text in pages.items():
         for line in text.partition("\nExamples:\n")[2].splitlines():
             for used in re.findall(r"\bcloche ((?:[a-z-]+ )(?:[^|&;']*))", line):
@@ -50,8 +58,8 @@ def test_examples_name_options_that_there_are():
                     assert option in known, f"{' '.join(words)}: {line.strip()} has {option}"
 
 
-def test_help_has_no_colours_and_a_wrong_word_says_what_to_do():
-    assert "\x1b" not in "".join(text for _, text in walk())
+def test_help_has_no_colours_and_a_wrong_word_says_what_to_do(pages):
+    assert "\x1b" not in "".join(pages.values())
     r = subprocess.run([CLOCHE, "teleport"], capture_output=True, text=True)
     assert r.returncode == 125 and "there is no command 'teleport'" in r.stderr and "cloche --help" in r.stderr
 
@@ -67,3 +75,56 @@ def test_colours_are_for_terminals_and_not_for_who_wants_none(cli, tmp_path):
     terminal = Terminal(cli, "eval", str(file))
     terminal.expect("pass a")
     assert terminal.finish() == 0
+
+
+@pytest.fixture
+def slow(cli):
+    """A daemon that keeps its answer until it is let go: `slow.set()`."""
+    go = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            go.wait(60)
+            body = json.dumps({"sandboxes": [], "next_cursor": None}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    cli.env["CLOCHE_URL"] = f"http://127.0.0.1:{server.server_port}"
+    yield go
+    go.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_who_waits_at_a_terminal_is_told_and_the_line_goes(cli, slow):
+    terminal = Terminal(cli, "ps")
+    terminal.expect("\r\x1b[Kwaiting for the daemon, 1 s")
+    slow.set()
+    terminal.expect("\r\x1b[K")
+    terminal.expect("ID")
+    assert terminal.finish() == 0
+
+
+def test_who_waits_elsewhere_hears_nothing_but_the_answer(cli, slow):
+    p = cli.start("ps", "-q")
+    slow.set()
+    assert p.communicate(timeout=60) == (b"", b"")
+
+
+def test_top_tells_state_network_and_cost(cli, client):
+    with client.create(name="top-rests") as box:
+        box.pause(to="memory")
+        heads, *rows = cli.ok("top", "--once").splitlines()[2:]
+        assert heads.split() == "SANDBOX STATE CPU % VCPUS MEMORY OF DISK PIDS NET IN NET OUT CPU RUNNING COST".split()
+        (row,) = [r for r in rows if r.startswith("top-rests ")]
+        assert row.split()[1] == "paused" and row.endswith(" EUR")
