@@ -193,6 +193,8 @@ int create_spare(struct fleet *fleet, const struct template *t, const struct gue
 		set_template(s, t);
 	if (engine == ENGINE_VM)
 		warm_apply(s, /* has_interpreters= */ true);
+	if (s->warm_copy[0]) /* it has no row before it is taken, and that reserves these too */
+		s->channels_to += CHANNEL_BLOCK;
 	r = create_ask(s, err);
 	if (r < 0) {
 		sandbox_free(s);

@@ -9,6 +9,7 @@
 #include "sandbox/account.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
+#include "sandbox/rehearse.h"
 #include "sandbox/source.h"
 #include "vmm/orders.h"
 
@@ -128,6 +129,7 @@ static void note_end(struct sandbox *s, enum end_cause cause, json_t *detail, co
 static void end_inside(struct sandbox *s, const struct err *why)
 {
 	exec_end_all(s);
+	rehearse_end(s);
 	context_end_all(s, why);
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "sandbox/interpreter.h"
+#include "sandbox/rehearse.h"
 #include "sandbox/shelf.h"
 #include "sandbox/template.h"
 #include "sandbox/warm.h"
@@ -291,6 +292,8 @@ void pool_on_up(struct sandbox *s)
 {
 	struct pool *p = s->spare->pool;
 
+	if (s->engine == ENGINE_VM)
+		rehearse_begin(s);
 	for (size_t i = 0; i < p->n_languages; i++)
 		if (!context_has_warm(s, p->languages[i])) /* as a copy has */
 			context_warm(s, p->languages[i]);
@@ -301,7 +304,8 @@ void pool_on_warm(struct sandbox *s)
 {
 	struct spare *spare = s->spare;
 
-	if (!is_of_use(spare) || spare->is_ready || spare->usage_tag || context_is_warming(s))
+	if (!is_of_use(spare) || spare->is_ready || spare->usage_tag || s->rehearsal ||
+	    context_is_warming(s))
 		return;
 	if (spare->is_seed)
 		save_seed(spare);
