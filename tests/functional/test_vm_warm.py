@@ -32,7 +32,7 @@ def warm_daemon():
 def warm(warm_daemon):
     """One whose daemon has a warm copy: made beside the first vm, which boots."""
     with Client(warm_daemon.url, warm_daemon.key, timeout=150) as client:
-        make_template(client, "tiny", MAKE_TREE + ADD_BASH)
+        make_template(client, "tiny", MAKE_TREE + ADD_BASH, shared=True)
         assert client.template("tiny")["warm_copies"] == 0
         with client.create(engine="vm", template="tiny", limits=LIMITS, timeout=600):
             wait_for(lambda: client.template("tiny")["warm_copies"] == 1, 120, "a warm copy")
@@ -89,18 +89,6 @@ def digest_of(warm):
     return warm.template("tiny")["digest"].removeprefix("sha256:")
 
 
-def test_a_copy_that_is_damaged_is_not_started_from_and_made_anew(warm, warm_daemon):
-    (copy,) = (warm_daemon.data / "layers").glob("sn_*")
-    with open(copy / "memory/ram", "r+b") as ram:
-        ram.seek(os.lseek(ram.fileno(), 0, os.SEEK_DATA))
-        ram.write(b"\xa5")
-    warm_daemon.kill_parts("broker")  # what has it in memory
-    with start(warm) as machine:
-        assert machine.run("echo booted").stdout == "booted\n"
-        assert not copy.exists()
-        wait_for(lambda: warm.template("tiny")["warm_copies"] == 1, 120, "another copy")
-
-
 @pytest.mark.slow
 def test_a_template_is_as_it_was_after_many_copies(warm, warm_daemon):
     image = warm_daemon.data / "templates" / digest_of(warm) / "image.erofs"
@@ -109,3 +97,27 @@ def test_a_template_is_as_it_was_after_many_copies(warm, warm_daemon):
         with start(warm) as machine:
             machine.run("rm -rf /etc /bin/ls", user="root")
     assert hashlib.sha256(image.read_bytes()).hexdigest() == before
+
+
+def test_a_copy_that_is_damaged_is_not_started_from(warm, warm_daemon):
+    (copy,) = (warm_daemon.data / "layers").glob("sn_*")
+    with open(copy / "memory/ram", "r+b") as ram:
+        ram.seek(os.lseek(ram.fileno(), 0, os.SEEK_DATA))
+        ram.write(b"\xa5")
+    warm_daemon.kill_parts("broker")  # what has it in memory
+    with start(warm) as machine:
+        assert machine.run("echo booted").stdout == "booted\n"
+        assert not copy.exists()
+
+
+def test_where_vms_are_all_there_is_the_daemon_boots_one_by_itself_and_keeps_others_ready(warm, warm_daemon):
+    """Also where the copy that there was had to be removed."""
+    warm_daemon.stop()
+    warm_daemon.options += ["--engine", "vm", "--default-template", "tiny", "--default-memory", "192MiB", "--default-disk", "32MiB", "--pool-min", "1"]
+    warm_daemon.start()
+    with Client(warm_daemon.url, warm_daemon.key, timeout=150) as client:
+        wait_for(lambda: client.health()["pool"]["ready_vms"] > 0, 180, "a spare")
+        assert client.template("tiny")["warm_copies"] == 1
+        with client.create() as machine:
+            assert machine.info.isolation["engine"] == "vm" and client.health()["pool"]["hits"] == 1
+            assert machine.run("echo alive").stdout == "alive\n"

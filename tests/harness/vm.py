@@ -82,11 +82,11 @@ def give_kernel(daemon):
     return daemon
 
 
-def make_template(client, name, script=MAKE_TREE):
+def make_template(client, name, script=MAKE_TREE, **fields):
     with client.create(engine="jail", template="host") as sandbox:
         made = sandbox.run(["bash", "-c", script], user="root")
         assert made.exit_code == 0, made.stderr
-        client.create_template(name, sandbox, tree=True)
+        client.create_template(name, sandbox, tree=True, **fields)
 
 
 class Machines:
