@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test test-clones test-memory test-templates test-eve test-mastra test-deb deb chaos lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test test-clones test-memory test-templates test-eve test-mastra test-runtimes test-deb deb chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -36,6 +36,10 @@ test-eve:
 # Mastra's agents with their workspace in a sandbox; likewise.
 test-mastra:
 	@CLOCHE_TEST_MASTRA=1 tools/test --only plain --suite sdk -- -k test_mastra
+
+# The TypeScript SDK in Bun, Deno and workerd; likewise.
+test-runtimes:
+	@CLOCHE_TEST_RUNTIMES=1 tools/test --only plain --suite sdk -- -k test_runtimes
 
 # Memory forks by the hundred (FORKS), and KILLS (default 20) during pauses to disk and resumes.
 test-memory:

@@ -93,7 +93,8 @@ export class Transport {
   private async choose(): Promise<Send> {
     const endpoint = this.given ?? (await locate());
     const own = this.options.fetch;
-    if (!own) {
+    const isWorker = globalThis.navigator?.userAgent === "Cloudflare-Workers"; // whose node:http does not stream
+    if (!own && !isWorker) {
       try {
         const secure = endpoint.origin.startsWith("https:");
         const http: typeof NodeHttp = secure
@@ -121,7 +122,8 @@ class NodeSender {
     private readonly http: typeof NodeHttp,
     private readonly endpoint: Endpoint,
   ) {
-    this.agent = new http.Agent({ keepAlive: true, maxFreeSockets: 16 });
+    const keepAlive = !("Deno" in globalThis); // Deno 2.9 tells of no error on a connection that is used again
+    this.agent = new http.Agent({ keepAlive, maxFreeSockets: 16 });
   }
 
   close(): void {
