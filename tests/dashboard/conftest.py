@@ -7,7 +7,7 @@ import os
 import shutil
 
 import pytest
-from harness.daemon import BUILD
+from harness.daemon import BUILD, end
 from playwright.sync_api import sync_playwright
 
 SHOTS = BUILD / "dashboard"
@@ -83,3 +83,14 @@ def dashboard(browser, daemon):
 def page(dashboard):
     with dashboard.open() as page:
         yield page
+
+
+@pytest.fixture(scope="module")
+def lively(client):
+    """Something to look at: one that works, one that rests."""
+    made = [client.create(name="at-work", tags={"team": "blue"}), client.create(name="at-rest", persistent=True)]
+    made[0].start(["python3", "-c", "import time\nwhile True: sum(range(300000)); time.sleep(0.2)"])
+    made[1].stop()
+    yield made
+    for sandbox in made:
+        end(sandbox)

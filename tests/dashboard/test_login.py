@@ -11,9 +11,9 @@ def in_by_key(page, key):
 
 def test_a_key_logs_in_and_a_log_out_ends_it(dashboard, daemon):
     with dashboard.open(key="") as page:
-        page.watch.allow("401")
+        page.watch.allow("401", "429")
         in_by_key(page, "clo_" + "0" * 40)
-        page.wait_for_selector(".problem:has-text('unknown, malformed or revoked')")
+        page.wait_for_selector(".problem:is(:has-text('unknown, malformed or revoked'), :has-text('too many calls'))")
         in_by_key(page, daemon.key)
         page.wait_for_selector(".live[data-state=open]")
         cookie = next(c for c in page.context.cookies() if c["name"] == "cloche_login")
@@ -32,5 +32,5 @@ def test_a_link_lets_one_browser_in_once(dashboard, client, daemon):
         page.wait_for_selector(".live[data-state=open]")
         assert "link" not in page.url
     with dashboard.open(f"/#link={link}", key="") as page:
-        page.watch.allow("401")
-        page.wait_for_selector(".problem:has-text('used already')")
+        page.watch.allow("401", "429")
+        page.wait_for_selector(".problem:is(:has-text('used already'), :has-text('too many calls'))")

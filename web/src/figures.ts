@@ -6,6 +6,8 @@
 import type { Context, Json } from "./page.js";
 
 const PERIOD_MS = 2500;
+/** The first look has them read; what came of it is seen by the second. */
+const SECOND_LOOK_MS = 500;
 const SPARK_MAX = 40;
 const TOTAL_MAX = 240;
 
@@ -62,6 +64,7 @@ export function totalLines(): Readonly<typeof totals> {
 /** Calls fn with fresh figures again and again until the page goes; `onError` with what stands against it. */
 export function watchFigures(ctx: Context, fn: (figures: Json) => void, onError: (error: unknown) => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let isFirst = true;
   async function round(): Promise<void> {
     clearTimeout(timer);
     if (!document.hidden) {
@@ -75,7 +78,8 @@ export function watchFigures(ctx: Context, fn: (figures: Json) => void, onError:
         onError(error);
       }
     }
-    timer = setTimeout(() => void round(), PERIOD_MS);
+    timer = setTimeout(() => void round(), isFirst ? SECOND_LOOK_MS : PERIOD_MS);
+    isFirst = false;
   }
   const again = (): void => void round();
   document.addEventListener("visibilitychange", again);

@@ -16,8 +16,8 @@ export interface Entry extends Json {
 
 export type LiveState = "connecting" | "open" | "lost";
 
-const PAUSE_MS = 500;
-const PAUSE_MAX_MS = 5000;
+const PAUSE_MS = 250;
+const PAUSE_MAX_MS = 2000;
 
 export class Live {
   state: LiveState = "connecting";
@@ -72,8 +72,9 @@ export class Live {
       }
       if (this.stop.signal.aborted) return;
       this.move("lost");
-      pause = Date.now() - begun > PAUSE_MAX_MS ? PAUSE_MS : Math.min(pause * 2, PAUSE_MAX_MS);
+      if (Date.now() - begun > PAUSE_MAX_MS) pause = PAUSE_MS;
       await new Promise((resolve) => setTimeout(resolve, pause));
+      pause = Math.min(pause * 2, PAUSE_MAX_MS);
     }
   }
 

@@ -7,7 +7,7 @@ const MIB = 1024 * 1024;
 const MARKS: Record<string, [string, string]> = { needed: ["needed", "bad"], wanted: ["gap", "warn"], extra: ["not here", ""] };
 
 function mark(check: Json): HTMLElement {
-  const [word, look] = check["present"] ? ["ok", "good"] : MARKS[check["weight"]]!;
+  const [word, look] = check["present"] ? ["ok", "good"] : (MARKS[check["weight"]] ?? ["missing", "warn"]);
   return el("span", { class: `badge ${look}` }, word);
 }
 

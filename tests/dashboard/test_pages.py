@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each page in a real browser: what it shows, what can be done there, and how it looks."""
+
+import csv
+import io
+import re
+import uuid
+
+from harness.daemon import end
+
+
+def text_of(page, selector):
+    return page.locator(selector).inner_text()
+
+
+def test_the_overview_counts_and_draws(page, lively):
+    page.locator("[data-tile=Running] .value", has_text=re.compile(r"[1-9]")).wait_for()
+    page.wait_for_selector("[data-tile=Running] [data-state=stopped]")
+    page.locator("[data-tile=CPU] .value", has_text=re.compile(r"[1-9]")).wait_for()
+    page.wait_for_selector(".recent .badge")
+    assert page.locator(".uplot canvas").count() == 3
+    assert re.search(r"\d+ starts, half within", text_of(page, "[data-what=starts]"))
+
+
+def test_sandboxes_are_listed_filtered_sorted_and_made(dashboard, client, lively):
+    with dashboard.open("/sandboxes") as page:
+        working = page.locator("tr", has_text="at-work")
+        working.locator("[data-state=running]").wait_for()
+        working.locator(".spark").first.wait_for()
+        assert "process" in working.inner_text()
+        resting = page.locator("tr", has_text="at-rest")
+        assert "stopped" in resting.inner_text()
+        page.keyboard.press("/")
+        page.keyboard.type("team:blue")
+        resting.wait_for(state="detached")
+        page.fill("[data-filter]", "")
+        page.click("button.sort:text-is('Name')")
+        names = page.locator("tbody tr td:first-child").all_inner_texts()
+        assert names == sorted(names)
+        page.click("text=New sandbox")
+        name = f"made-{uuid.uuid4().hex[:8]}"
+        page.fill("dialog [name=name]", name)
+        page.click("dialog button[type=submit]")
+        page.wait_for_url(re.compile(r"/sandboxes/sb_"))
+        page.wait_for_selector(f"text={name}")
+        end(client.get(name))
+
+
+def test_a_sandbox_comes_and_goes_without_a_reload(dashboard, client):
+    with dashboard.open("/sandboxes") as page:
+        page.evaluate("window.isTheSame = true")
+        sandbox = client.create(name=f"live-{uuid.uuid4().hex[:8]}")
+        row = page.locator("tr", has_text=sandbox.name)
+        row.locator("[data-state=running]").wait_for()
+        end(sandbox)
+        row.locator("[data-state=running]").wait_for(state="detached")
+        assert page.evaluate("window.isTheSame")
+
+
+def test_templates_are_told_and_a_build_that_fails_says_why(page):
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/templates")
+    page.wait_for_selector("tr:has-text('host')")
+    page.click("text=Build a template")
+    page.fill("dialog textarea", 'name = "from-nothing"\nfrom = "nobody"\n')
+    page.click("dialog button[type=submit]")
+    page.wait_for_selector("dialog .problem:has-text('nobody'), .build:has-text('nobody')")
+
+
+def test_usage_is_drawn_and_exported(dashboard, client, lively):
+    with dashboard.open("/usage") as page:
+        page.wait_for_selector("tr:has-text('default')")
+        page.wait_for_selector(".uplot canvas")
+        with page.expect_download() as download:
+            page.click("text=Export CSV")
+        rows = list(csv.DictReader(io.StringIO(download.value.path().read_text())))
+        assert rows and {"day", "cpu_ns", "cost"} <= set(rows[0])
+
+
+def test_a_key_is_made_shown_once_and_revoked(dashboard, daemon):
+    with dashboard.open("/keys") as page:
+        name = f"key-{uuid.uuid4().hex[:8]}"
+        page.click("text=New key")
+        page.fill("dialog [name=name]", name)
+        page.select_option("dialog [name=scope]", "read")
+        page.click("dialog button[type=submit]")
+        secret = page.locator("[data-what=secret]").input_value()
+        page.click("text=Done")
+        with dashboard.open("/keys", key=secret) as limited:
+            limited.wait_for_selector("text=Keys are an admin's business")
+            limited.watch.allow("401", "ERR_")
+            page.click(f"tr:has-text('{name}') >> text=Revoke")
+            page.click("dialog button[type=submit]")
+            page.locator(f"tr:has-text('{name}')").wait_for(state="detached")
+            # Its login has ended with it.
+            limited.goto("/sandboxes")
+            limited.wait_for_selector("#key")
+
+
+def test_a_quota_is_set(dashboard, client, daemon):
+    project = client.create_project(f"q-{uuid.uuid4().hex[:8]}")
+    with dashboard.open("/keys") as page:
+        page.select_option("select[aria-label=Project]", project["id"])
+        page.click("header >> text=Change")
+        page.fill("dialog [name=sandboxes]", "3")
+        page.click("dialog button[type=submit]")
+        page.wait_for_selector("[data-quota=sandboxes]:has-text('of 3')")
+    assert client.quota(project=project["id"])["limits"]["sandboxes"] == 3
+
+
+def test_events_are_listed_filtered_and_shown_whole(dashboard, lively):
+    with dashboard.open("/events") as page:
+        page.wait_for_selector("tr:has-text('sandbox.running')")
+        page.select_option("select[aria-label=Kind]", "exec")
+        page.locator("tr:has-text('sandbox.running')").first.wait_for(state="detached")
+        page.locator("tbody button.link").first.click()
+        assert '"hash"' in text_of(page, "dialog pre")
+
+
+def test_the_host_page_tells_what_the_doctor_found(dashboard):
+    with dashboard.open("/host") as page:
+        page.wait_for_selector("tr:has-text('user namespaces'):has-text('ok')")
+        page.wait_for_selector("section:has-text('Engine jail'):has-text('seccomp')")
+
+
+def test_a_page_that_is_not_there_and_a_failure_are_told(dashboard):
+    with dashboard.open("/sandboxes") as page:
+        page.watch.allow("500")
+        page.route("**/v1/templates", lambda route: route.fulfill(status=500, json={"error": {"code": "internal", "message": "all broken"}}))
+        page.click("nav >> text=Templates")
+        page.wait_for_selector(".failure:has-text('all broken')")
+        page.unroute("**/v1/templates")
+        page.click("text=Try again")
+        page.wait_for_selector("tr:has-text('host')")
+        page.evaluate("history.pushState(null, '', '/nowhere'); dispatchEvent(new PopStateEvent('popstate'))")
+        page.wait_for_selector("text=There is no such page")
+
+
+def test_the_keyboard_is_enough(page):
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog:has-text('Keyboard')")
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.wait_for_url("**/sandboxes")
+    page.wait_for_selector("[data-filter]")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline != "none", "what has the focus is not marked"
