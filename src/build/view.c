@@ -9,23 +9,28 @@
 #include "sandbox/snapshot.h"
 #include "sandbox/template.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define PLACE       "/shown"
-#define RUNNING_MAX 8 /* at once, of all projects */
-#define MIB         (UINT64_C(1) << 20)
-#define NOFILE      4096                           /* some for each level of a tree */
-#define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
+#define PLACE           "/shown"
+#define RUNNING_MAX     8 /* at once, of all projects */
+#define MIB             (UINT64_C(1) << 20)
+#define VOLUMES_AT_ONCE 64
+#define VOLUME_MEMORY   (128 * MIB)
+#define NOFILE          4096                           /* some for each level of a tree */
+#define LIFE_MS         (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
 
 struct view {
 	struct list link;
 	struct builds *owner;
 	struct snapshot_hold *holds[SHOWN_MAX];
 	size_t n, n_held;
-	struct err error; /* of the first that could not be held */
+	char volume_id[ID_SIZE]; /* instead, or "" */
+	struct err error;        /* of the first that could not be held */
 	char sandbox_id[ID_SIZE];
 	bool is_creating, is_closed;
 	void (*ready)(const struct err *err, void *arg);
+	void (*closed)(void *arg); /* or NULL */
 	void *arg;
 };
 
@@ -47,9 +52,15 @@ void views_close(struct builds *bs)
 
 static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
 {
+	struct view *v = arg;
+	void (*closed)(void *arg) = v->closed;
+	void *closed_arg = v->arg;
+
 	(void)s;
 	(void)err;
-	view_free(arg);
+	view_free(v);
+	if (closed)
+		closed(closed_arg);
 }
 
 static struct sandbox *find_sandbox(const struct view *v)
@@ -58,20 +69,34 @@ static struct sandbox *find_sandbox(const struct view *v)
 	                        : NULL;
 }
 
-void view_close(struct view *v)
+static void end(struct view *v)
 {
-	struct sandbox *s;
+	struct sandbox *s = find_sandbox(v);
 
-	if (!v)
-		return;
-	v->is_closed = true;
-	if (v->is_creating) /* on_created() comes back here */
-		return;
-	s = find_sandbox(v);
 	if (s)
 		sandbox_delete(s, END_DELETED, on_deleted, v);
 	else
-		view_free(v);
+		on_deleted(NULL, NULL, v);
+}
+
+void view_close(struct view *v)
+{
+	if (!v)
+		return;
+	v->closed = NULL;
+	if (v->is_closed)
+		return;
+	v->is_closed = true;
+	if (!v->is_creating) /* else on_created() does it */
+		end(v);
+}
+
+void view_close_then(struct view *v, void (*closed)(void *arg), void *arg)
+{
+	v->is_closed = true;
+	v->closed = closed;
+	v->arg = arg;
+	end(v);
 }
 
 static void tell(struct view *v, const struct err *err)
@@ -88,7 +113,7 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 	if (s)
 		(void)snprintf(v->sandbox_id, sizeof(v->sandbox_id), "%s", sandbox_id(s));
 	if (v->is_closed)
-		view_close(v);
+		end(v);
 	else
 		tell(v, err);
 }
@@ -142,15 +167,63 @@ static void on_held(const struct err *err, void *arg)
 		tell(v, &v->error);
 }
 
-static int check_room(const struct builds *bs, struct err *err)
+static size_t count(const struct builds *bs, bool is_volume)
 {
 	size_t n = 0;
 
-	for (const struct list *l = bs->views.next; l != &bs->views; l = l->next)
-		n++;
+	list_for_each (&bs->views, const struct view, v, link)
+		n += (v->volume_id[0] != '\0') == is_volume;
+	return n;
+}
+
+static int check_room(const struct builds *bs, struct err *err)
+{
+	size_t n = count(bs, /* is_volume= */ false);
+
 	return n < RUNNING_MAX ? 0
 	                       : err_set(err, ERR_LIMIT, 0,
 	                                 "%zu comparisons are under way, which is the most", n);
+}
+
+static struct view *view_new(struct builds *bs, void (*ready)(const struct err *err, void *arg),
+                             void *arg)
+{
+	struct view *v = xnew0(struct view);
+
+	*v = (struct view){.owner = bs, .ready = ready, .arg = arg};
+	list_append(&bs->views, &v->link);
+	return v;
+}
+
+int view_open_volume(struct builds *bs, const char *volume_id,
+                     void (*ready)(const struct err *err, void *arg), void *arg, struct view **ret,
+                     struct err *err)
+{
+	const struct fleet_config *c = fleet_config(bs->config.fleet);
+	const struct sandbox_spec spec = {
+		.template = TEMPLATE_HOST,
+		.engine = "jail",
+		.shown_volume = volume_id,
+		.limits = {.memory_bytes = MIN(VOLUME_MEMORY, c->max_limits.memory_bytes)},
+		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),
+	};
+	struct view *v;
+	int r;
+
+	if (count(bs, /* is_volume= */ true) >= VOLUMES_AT_ONCE)
+		return err_set(err, ERR_LIMIT, 0,
+		               "%d volumes are being looked into, which is the most",
+		               VOLUMES_AT_ONCE);
+	v = view_new(bs, ready, arg);
+	(void)snprintf(v->volume_id, sizeof(v->volume_id), "%s", volume_id);
+	r = sandbox_create(bs->config.fleet, BUILD_PROJECT, &spec, on_created, v, err);
+	if (r < 0) {
+		view_free(v);
+		return r;
+	}
+	v->is_creating = true;
+	*ret = v;
+	return 0;
 }
 
 int view_open(struct builds *bs, const struct view_spec *spec,
@@ -164,9 +237,7 @@ int view_open(struct builds *bs, const struct view_spec *spec,
 		r = snapshot_hold_check(bs->config.fleet, spec->project_id, spec->values[i], err);
 	if (r < 0)
 		return r;
-	v = xnew0(struct view);
-	*v = (struct view){.owner = bs, .ready = ready, .arg = arg};
-	list_append(&bs->views, &v->link);
+	v = view_new(bs, ready, arg);
 	for (size_t i = 0; r == 0 && i < SHOWN_MAX && spec->values[i]; i++) {
 		r = snapshot_hold(bs->config.fleet, spec->project_id, spec->values[i], on_held, v,
 		                  &v->holds[i], err);
@@ -186,9 +257,11 @@ int view_call(struct view *v, struct start *op, const struct file_call_ops *ops,
 	struct sandbox *s = find_sandbox(v);
 
 	if (!s)
-		return err_set(err, ERR_GONE, 0, "the sandbox that compares has ended");
+		return err_set(err, ERR_GONE, 0, "the sandbox that looks at it has ended");
 	op->kind = START_FILE;
-	op->user = unconst("root");
-	op->path = unconst(PLACE);
+	if (!v->volume_id[0]) {
+		op->user = unconst("root");
+		op->path = unconst(PLACE);
+	}
 	return file_call_start(s, op, ops, arg, ret, err);
 }

@@ -3,7 +3,7 @@
 /*
  * A view: a sandbox of `host` without network in which up to three snapshots of one template can be
  * read, and what its agent is asked to make of them. So files that sandboxes wrote are looked at by
- * nobody outside.
+ * nobody outside. A volume can be looked into likewise while no sandbox of its owner's runs.
  *
  * What is viewed is named as its owner does, by id or name, a snapshot or a sandbox as it is now
  * (snapshot_hold()). It stays what it is until view_close().
@@ -22,7 +22,16 @@ struct view_spec {
 must_check int view_open(struct builds *bs, const struct view_spec *spec,
                          void (*ready)(const struct err *err, void *arg), void *arg,
                          struct view **ret, struct err *err);
-/* In one that is ready; one after the other. op's path is filled in. */
+/* The same of a volume, of whichever project: its files are below VIEW_VOLUME, to read and write.
+ */
+#define VIEW_VOLUME "/volume"
+must_check int view_open_volume(struct builds *bs, const char *volume_id,
+                                void (*ready)(const struct err *err, void *arg), void *arg,
+                                struct view **ret, struct err *err);
+/* In one that is ready; one after the other. op's path is filled in, but of a volume's. */
 must_check int view_call(struct view *v, struct start *op, const struct file_call_ops *ops,
                          void *arg, struct file_call **ret, struct err *err);
 void view_close(struct view *v); /* NULL is fine; calls have ended or were cancelled */
+/* The same of one that was ready: closed is called when nothing is left of it, unless view_close()
+ * came first. It may be called from inside this call. */
+void view_close_then(struct view *v, void (*closed)(void *arg), void *arg);

@@ -352,6 +352,8 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 	if (r == 0 && spec->volumes)
 		r = volume_places_read(fleet, project_id, spec->volumes, w->engine, w->volumes,
 		                       err);
+	if (r == 0 && spec->shown_volume)
+		volume_place_shown(spec->shown_volume, w->volumes);
 	if (r == 0 && !spec->image && !spec->snapshot)
 		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
 	if (r == 0)

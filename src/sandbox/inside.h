@@ -338,6 +338,7 @@ void volume_found(struct fleet *fleet, const struct volume_info *info); /* the b
 void volumes_settle(struct fleet *fleet);                               /* that was all */
 void volumes_tick(struct fleet *fleet); /* charges their disk up to now */
 /* volume-place.c */
+void volume_place_shown(const char *id, struct guest_volume *ret);
 bool volume_places_are_given(const struct sandbox *s);
 bool volume_is_written_by(const struct sandbox *s, const char *id);
 json_t *volume_places_describe(const struct sandbox *s); /* as a create has them; the caller's */

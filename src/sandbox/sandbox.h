@@ -80,6 +80,7 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const char *shown[SHOWN_MAX]; /* ids of snapshots of one template: their files are in
 	                                 /shown of `host`, read-only; NULL = none */
 	const json_t *volumes;        /* array of {volume, path, read_only}, or NULL */
+	const char *shown_volume;     /* id of one, of whichever project: put at /volume; or NULL */
 	const json_t *packages;       /* array: what it is to have besides (build/set.h); or NULL */
 	const struct template *set;   /* which has them, in the template's place; or NULL */
 	const json_t *tags;           /* object of strings, or NULL; checked by sandbox_create() */

@@ -3,6 +3,12 @@
 #include "sandbox/inside.h"
 #include "sandbox/volume.h"
 
+void volume_place_shown(const char *id, struct guest_volume *ret)
+{
+	*ret = (struct guest_volume){.path = "/volume"};
+	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
+}
+
 bool volume_places_are_given(const struct sandbox *s)
 {
 	return s->volumes[0].id[0] != '\0';
@@ -67,6 +73,21 @@ void volume_places_to_json(const struct sandbox *s, struct json_writer *w)
 		json_close_object(w);
 	}
 	json_close_array(w);
+}
+
+void sandbox_each_volume(const struct sandbox *s,
+                         void (*fn)(const char *name, const char *path, bool is_read_only,
+                                    void *arg),
+                         void *arg)
+{
+	for (size_t i = 0; i < count(s->volumes); i++) {
+		const struct volume *v = volume_find(s->fleet, s->project_id, s->volumes[i].id);
+		struct volume_facts facts = {.name = ""};
+
+		if (v)
+			volume_facts(v, &facts);
+		fn(facts.name, s->volumes[i].path, s->volumes[i].is_read_only != 0, arg);
+	}
 }
 
 static int read_place(const struct fleet *fleet, const char *project_id, const json_t *wish,

@@ -71,13 +71,19 @@ void volume_list(const struct fleet *fleet, const char *project_id,
 			fn(v, arg);
 }
 
-static const struct sandbox *find_user(const struct volume *v)
+static bool is_owners(const struct volume *v, const struct sandbox *s)
+{
+	return strcmp(s->project_id, v->project_id) == 0;
+}
+
+/* One that looks into it for a moment is no user of it, but must not lose it. */
+static const struct sandbox *find_user(const struct volume *v, bool is_any)
 {
 	const struct sandbox *reader = NULL;
 
 	list_for_each (&v->fleet->all, const struct sandbox, s, link_all) {
 		for (size_t i = 0; s->place == PLACE_ALIVE && i < VOLUMES_MAX; i++) {
-			if (strcmp(s->volumes[i].id, v->id) != 0)
+			if (strcmp(s->volumes[i].id, v->id) != 0 || (!is_any && !is_owners(v, s)))
 				continue;
 			if (!s->volumes[i].is_read_only)
 				return s;
@@ -96,7 +102,7 @@ void volume_facts(const struct volume *v, struct volume_facts *ret)
 	                             .used_bytes = v->used_bytes,
 	                             .created_us = v->created_us,
 	                             .has_one_writer = v->has_one_writer,
-	                             .user = find_user(v)};
+	                             .user = find_user(v, /* is_any= */ false)};
 }
 
 static void put_users(const struct volume *v, struct json_writer *w)
@@ -104,8 +110,7 @@ static void put_users(const struct volume *v, struct json_writer *w)
 	json_open_array(w, "sandbox_ids");
 	list_for_each (&v->fleet->all, const struct sandbox, s, link_all)
 		for (size_t i = 0; s->place == PLACE_ALIVE && i < VOLUMES_MAX; i++)
-			if (strcmp(s->volumes[i].id, v->id) == 0 &&
-			    strcmp(s->project_id, v->project_id) == 0)
+			if (strcmp(s->volumes[i].id, v->id) == 0 && is_owners(v, s))
 				json_put_str(w, NULL, s->id);
 	json_close_array(w);
 }
@@ -233,6 +238,19 @@ static int load(const struct face_row *row, void *arg)
 	return 0;
 }
 
+int volume_set_notes(struct volume *v, const json_t *notes, struct err *err)
+{
+	json_t *before = v->notes;
+	int r;
+
+	v->notes = json_deep_copy(notes);
+	r = save(v, err);
+	json_decref(r < 0 ? v->notes : before);
+	if (r < 0)
+		v->notes = before;
+	return r;
+}
+
 int volumes_open(struct fleet *fleet, struct err *err)
 {
 	return store_each_face(fleet->config.store, KIND, load, fleet, err);
@@ -283,9 +301,11 @@ static int delete_row(void *arg, struct err *err)
 
 int volume_remove(struct volume *v, struct err *err)
 {
-	const struct sandbox *user = find_user(v);
+	const struct sandbox *user = find_user(v, /* is_any= */ true);
 	int r;
 
+	if (user && !is_owners(v, user))
+		return err_set(err, ERR_CONFLICT, 0, "volume '%s' is being looked into", v->name);
 	if (user) {
 		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s has volume '%s'", user->id,
 		              v->name);

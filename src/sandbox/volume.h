@@ -35,6 +35,7 @@ typedef void (*volume_done_fn)(struct volume *v, const struct err *err, void *ar
 must_check int volume_create(struct fleet *fleet, const char *project_id,
                              const struct volume_wish *wish, volume_done_fn done, void *arg,
                              struct err *err);
+must_check int volume_set_notes(struct volume *v, const json_t *notes, struct err *err);
 /* Refused while a sandbox that runs has it. */
 must_check int volume_remove(struct volume *v, struct err *err);
 
@@ -59,4 +60,9 @@ struct volume_facts { /* borrowed */
 	const struct sandbox *user; /* one that runs and has it, a writer before others; or NULL */
 };
 void volume_facts(const struct volume *v, struct volume_facts *ret);
+/* Those that a sandbox has, by name; "" of one that is gone. */
+void sandbox_each_volume(const struct sandbox *s,
+                         void (*fn)(const char *name, const char *path, bool is_read_only,
+                                    void *arg),
+                         void *arg);
 void volume_to_json(const struct volume *v, struct json_writer *w, const char *name);

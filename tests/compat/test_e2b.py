@@ -32,7 +32,7 @@ def named():
 
 @pytest.fixture
 def settings(named):
-    return {**os.environ, "E2B_API_URL": named.url, "E2B_SANDBOX_URL": named.url, "E2B_API_KEY": f"e2b_{named.key.removeprefix('clo_')}"}
+    return {**os.environ, "E2B_API_URL": named.url, "E2B_SANDBOX_URL": named.url, "E2B_VOLUME_API_URL": named.url, "E2B_API_KEY": f"e2b_{named.key.removeprefix('clo_')}"}
 
 
 @needs_npm

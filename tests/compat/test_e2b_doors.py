@@ -132,7 +132,7 @@ def is_refused(row, reply):
         return status == 200 and text[0] == "\2" and json.loads(text[5:])["error"]["code"] == "unauthenticated"
     if row[1].startswith(INTERPRETER):
         return status == 403 and not text.startswith("{")
-    return status == 401 and json.loads(text)["code"] == (401 if row[1] == "/files" else "unauthenticated")
+    return status == 401 and json.loads(text)["code"] == (401 if row[1].startswith(("/files", "/volumecontent")) else "unauthenticated")
 
 
 @pytest.mark.parametrize("row", INSIDE, ids=ids_of)

@@ -14,6 +14,7 @@ def settings(daemon):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("E2B_API_URL", daemon.url)
         patch.setenv("E2B_SANDBOX_URL", daemon.url)
+        patch.setenv("E2B_VOLUME_API_URL", daemon.url)
         patch.setenv("E2B_API_KEY", f"e2b_{key}")
         yield
 
@@ -75,3 +76,18 @@ def test_a_sandbox_is_found_paused_woken_and_killed_once(settings):
 def test_a_wrong_key_is_told_as_such(settings):
     with pytest.raises(e2b.AuthenticationException):
         e2b.Sandbox.create(api_key="e2b_" + "0" * 40)
+
+
+def test_files_of_a_volume_are_there_with_and_without_a_sandbox(settings):
+    volume = e2b.Volume.create("py-volume")
+    try:
+        volume.write_file("/x.txt", "from outside")
+        sandbox = e2b.Sandbox.create(timeout=120, volume_mounts={"/mnt/v": volume})
+        try:
+            assert sandbox.commands.run("cat /mnt/v/x.txt; echo inside > /mnt/v/y.txt").stdout == "from outside"
+        finally:
+            sandbox.kill()
+        assert volume.read_file("/y.txt") == "inside\n"
+        assert sorted(entry.name for entry in volume.list("/")) == ["x.txt", "y.txt"]
+    finally:
+        assert e2b.Volume.destroy(volume.volume_id) is True

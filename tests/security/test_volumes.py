@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 from cloche import Client, errors
+from harness.daemon import call
 
 pytestmark = pytest.mark.jail
 
@@ -19,7 +20,9 @@ def tenant(client, daemon):
         project = client.create_project(f"v-{uuid.uuid4().hex[:10]}")["id"]
         if limits:
             client.set_quota(project=project, **limits)
-        own = Client(daemon.url, client.create_key("k", scope="write", project=project)["secret"])
+        secret = client.create_key("k", scope="write", project=project)["secret"]
+        own = Client(daemon.url, secret)
+        own.secret = secret
         made.append(own)
         return own
 
@@ -130,3 +133,23 @@ def test_S19_volumes_are_bounded_by_the_quota_of_disk(tenant):
     assert own.quota()["current"]["disk_mib"] == 60
     own.delete_volume("a")
     own.create_volume("b", size_mib=60)
+
+
+def content(daemon, id, token, path="/", part="dir"):
+    return call(daemon, "GET", f"/volumecontent/{id}/{part}?path={path}", headers={"Authorization": f"Bearer {token}"})
+
+
+def test_S17_the_files_of_a_volume_open_to_its_own_token_alone(tenant, daemon):
+    mine, other = tenant(), tenant()
+
+    def volume(own):
+        id = own.create_volume("data")["id"]
+        return id, call(daemon, "GET", f"/volumes/{id}", key=own.secret)[1]["token"]
+
+    (id, token), (_, strange) = volume(mine), volume(other)
+    assert content(daemon, id, token)[0] == 200
+    for wrong in (strange, mine.secret, token[:-1], "", "null"):
+        assert content(daemon, id, wrong)[0] == 401, wrong
+    assert call(daemon, "GET", f"/volumes/{id}", key=other.secret)[0] == 404
+    status, body = content(daemon, id, token, "/../etc/hostname", "file")  # no further than into a sandbox of its own
+    assert (status, body.strip().startswith(b"sb-")) == (200, True), body

@@ -27,13 +27,14 @@ struct wish { /* strings and values are borrowed from the body, but for policy a
 	const char *mask_host;
 	int64_t seconds;
 	struct template_choice choice;
-	json_t *policy, *notes;
+	json_t *policy, *notes, *volumes;
 };
 
 static void wish_done(struct wish *w)
 {
 	json_decref(w->policy);
 	json_decref(w->notes);
+	json_decref(w->volumes);
 }
 
 static int read_network(const json_t *body, struct wish *w, struct err *err)
@@ -81,14 +82,25 @@ static int read_life(const json_t *body, struct wish *w, struct err *err)
 	return r;
 }
 
-/* What has no place here must not be taken for done. */
-static int refuse_unknown(const json_t *body, struct err *err)
+/* [{name, path}]; what is wrong with one is said by who knows volumes. */
+static int read_volumes(const json_t *body, struct wish *w, struct err *err)
 {
-	const json_t *mounts = NULL;
+	const json_t *mounts = NULL, *mount;
+	size_t i;
 	int r = body_array(body, "volumeMounts", &mounts, err);
 
-	if (r == 0 && json_array_size(mounts) > 0)
-		return err_field(err, "volumeMounts", "there are no volumes here");
+	w->volumes = json_array();
+	json_array_foreach(mounts, i, mount)
+	{
+		const char *name = "", *path = "";
+
+		if (r == 0)
+			r = body_text(mount, "name", &name, err);
+		if (r == 0)
+			r = body_text(mount, "path", &path, err);
+		(void)json_array_append_new(w->volumes,
+		                            json_pack("{s:s, s:s}", "volume", name, "path", path));
+	}
 	return r;
 }
 
@@ -137,7 +149,7 @@ static int read_body(const struct http_req *req, struct wish *w, struct err *err
 	if (r == 0)
 		r = read_network(body, w, err);
 	if (r == 0)
-		r = refuse_unknown(body, err);
+		r = read_volumes(body, w, err);
 	if (r == 0)
 		r = template_choose(req, w->template, &w->choice, err);
 	return r;
@@ -157,6 +169,7 @@ static int create(struct http_req *req, struct wish *w, struct err *err)
 	w->spec.snapshot = w->choice.snapshot;
 	w->spec.network = w->policy;
 	w->spec.notes = w->notes;
+	w->spec.volumes = w->volumes;
 	w->spec.timeout_ms = (uint64_t)w->seconds * 1000;
 	w->spec.on_timeout = w->pauses ? "pause" : "delete";
 	w->spec.auto_resumes = w->resumes;

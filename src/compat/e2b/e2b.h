@@ -9,6 +9,7 @@
  *	/process.Process/…, /filesystem.Filesystem/…  envd: a sandbox's token, Connect-RPC in JSON
  *	/files, /health                              envd: plain HTTP
  *	/execute, /contexts                          interpreter: JSON lines, errors as text
+ *	/volumes, /volumecontent/ID/…                volumes, by a key; what is in one, by its token
  *
  * A sandbox's id is ours without its kind: it has to be a label of a host name.
  */
@@ -49,6 +50,19 @@ int e2b_fork_sandbox(struct http_req *req, struct err *err);
 int e2b_get_alias(struct http_req *req, struct err *err);
 int e2b_list_templates(struct http_req *req, struct err *err);
 int e2b_delete_template(struct http_req *req, struct err *err);
+
+/* volumes.c, volume_content.c */
+int e2b_create_volume(struct http_req *req, struct err *err);
+int e2b_list_volumes(struct http_req *req, struct err *err);
+int e2b_get_volume(struct http_req *req, struct err *err);
+int e2b_delete_volume(struct http_req *req, struct err *err);
+int volume_list_dir(struct http_req *req, struct err *err);
+int volume_make_dir(struct http_req *req, struct err *err);
+int volume_stat(struct http_req *req, struct err *err);
+int volume_change(struct http_req *req, struct err *err);
+int volume_remove_path(struct http_req *req, struct err *err);
+int volume_read_file(struct http_req *req, struct err *err);
+int volume_write_file(struct http_req *req, struct err *err);
 
 /* process.c, process_calls.c */
 int envd_start(struct http_req *req, struct err *err);

@@ -16,7 +16,7 @@ enum dialect { DIALECT_REST, DIALECT_RPC, DIALECT_TEXT };
 static const struct {
 	const char *segment; /* the first of the path */
 	enum dialect dialect;
-	bool is_inside; /* a sandbox's own: envd, the interpreter */
+	bool is_inside; /* its own token lets in: envd, the interpreter, a volume's files */
 } parts[] = {
 	{"sandboxes", DIALECT_REST},
 	{"v2", DIALECT_REST},
@@ -24,6 +24,8 @@ static const struct {
 	{"templates", DIALECT_REST},
 	{"snapshots", DIALECT_REST},
 	{"teams", DIALECT_REST},
+	{"volumes", DIALECT_REST},
+	{"volumecontent", DIALECT_REST, true},
 	{"files", DIALECT_REST, true},
 	{"health", DIALECT_REST, true},
 	{"process.Process", DIALECT_RPC, true},

@@ -7,6 +7,7 @@
 #include "compat/e2b/envd.h"
 
 #define SANDBOX    "/sandboxes/{id}"
+#define CONTENT    "/volumecontent/{id}"
 #define PROCESS    "/process.Process"
 #define FILESYSTEM "/filesystem.Filesystem"
 #define RPC_MAX    (4 * 1024 * 1024)
@@ -34,6 +35,18 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/v2/templates",           e2b_list_templates,    HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    "/templates/aliases/{alias}", e2b_get_alias,      HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_DELETE, "/templates/{id}",         e2b_delete_template,   HTTP_BODY_JSON, SCOPE_WRITE},
+
+	{HTTP_POST,   "/volumes",                e2b_create_volume,     HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_GET,    "/volumes",                e2b_list_volumes,      HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_GET,    "/volumes/{id}",           e2b_get_volume,        HTTP_BODY_NONE, SCOPE_WRITE}, /* it tells the token */
+	{HTTP_DELETE, "/volumes/{id}",           e2b_delete_volume,     HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_GET,    CONTENT "/dir",            volume_list_dir,       HTTP_BODY_NONE, 0},
+	{HTTP_POST,   CONTENT "/dir",            volume_make_dir,       HTTP_BODY_JSON, 0},
+	{HTTP_GET,    CONTENT "/path",           volume_stat,           HTTP_BODY_NONE, 0},
+	{HTTP_PATCH,  CONTENT "/path",           volume_change,         HTTP_BODY_JSON, 0},
+	{HTTP_DELETE, CONTENT "/path",           volume_remove_path,    HTTP_BODY_JSON, 0},
+	{HTTP_GET,    CONTENT "/file",           volume_read_file,      HTTP_BODY_NONE, 0},
+	{HTTP_PUT,    CONTENT "/file",           volume_write_file,     HTTP_BODY_STREAM, 0},
 
 	{HTTP_POST,   PROCESS "/Start",          envd_start,            HTTP_BODY_STREAM, 0, RPC_MAX},
 	{HTTP_POST,   PROCESS "/Connect",        envd_connect,          HTTP_BODY_STREAM, 0, RPC_MAX},

@@ -2,6 +2,7 @@
 #include "compat/e2b/shape.h"
 
 #include "base/clock.h"
+#include "sandbox/volume.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -101,6 +102,17 @@ void e2b_put_sandbox(const struct http_req *req, const struct sandbox *s, struct
 	json_close_object(w);
 }
 
+static void put_mount(const char *name, const char *path, bool is_read_only, void *arg)
+{
+	struct json_writer *w = arg;
+
+	(void)is_read_only;
+	json_open_object(w, NULL);
+	json_put_str(w, "name", name);
+	json_put_str(w, "path", path);
+	json_close_object(w);
+}
+
 static void put_facts(const struct sandbox *s, struct json_writer *w)
 {
 	uint64_t started_us = e2b_started_us(s), end_us;
@@ -122,6 +134,9 @@ static void put_facts(const struct sandbox *s, struct json_writer *w)
 		json_put_value(w, "metadata", n.metadata);
 	else
 		json_put_value(w, "metadata", f.tags);
+	json_open_array(w, "volumeMounts");
+	sandbox_each_volume(s, put_mount, w);
+	json_close_array(w);
 }
 
 void e2b_put_listed(const struct sandbox *s, struct json_writer *w, const char *name)

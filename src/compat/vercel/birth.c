@@ -132,9 +132,25 @@ static struct guest_limits make_limits(const struct lodge *b)
 	return limits;
 }
 
+static json_t *make_volumes(const struct lodge *b)
+{
+	json_t *volumes = json_array(), *mount;
+	const char *path;
+
+	json_object_foreach (b->config.mounts, path, mount) {
+		const char *mode = json_string_value(json_object_get(mount, "mode"));
+
+		(void)json_array_append_new(volumes,
+		                            json_pack("{s:s, s:O, s:b}", "path", path, "volume",
+		                                      json_object_get(mount, "drive"), "read_only",
+		                                      mode && strcmp(mode, "snapshot") == 0));
+	}
+	return volumes;
+}
+
 static int ask_for_sandbox(struct lodge *b, struct birth *birth, struct err *err)
 {
-	auto_json json_t *env = make_env(b), *policy = NULL;
+	auto_json json_t *env = make_env(b), *policy = NULL, *volumes = make_volumes(b);
 	auto_json json_t *notes = json_pack("{s:s}", LODGE_NOTE, b->id);
 	auto_json json_t *tags = json_pack("{s:s}", "vercel/name", b->name);
 	const struct template *t = template_of(b);
@@ -143,6 +159,7 @@ static int ask_for_sandbox(struct lodge *b, struct birth *birth, struct err *err
 	                            .env = env,
 	                            .tags = tags,
 	                            .notes = notes,
+	                            .volumes = volumes,
 	                            .source = b->source,
 	                            .limits = make_limits(b),
 	                            .timeout_ms = b->config.timeout_ms,

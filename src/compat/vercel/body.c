@@ -4,6 +4,7 @@
 
 #include "compat/vercel/policy.h"
 #include "compat/vercel/wire.h"
+#include "sandbox/volume.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,6 +54,7 @@ void lodge_config_default(struct lodge_config *c)
 	                           .snapshot_expires_ms = EXPIRES_DEFAULT,
 	                           .env = json_object(),
 	                           .tags = json_object(),
+	                           .mounts = json_object(),
 	                           .ports = json_array(),
 	                           .failover_regions = json_array(),
 	                           .policy = json_pack("{s:s}", "mode", "allow-all")};
@@ -72,6 +74,7 @@ void lodge_config_copy(struct lodge_config *to, const struct lodge_config *from)
 	to->network_id = copy(from->network_id);
 	to->env = json_deep_copy(from->env);
 	to->tags = json_deep_copy(from->tags);
+	to->mounts = json_deep_copy(from->mounts);
 	to->ports = json_deep_copy(from->ports);
 	to->failover_regions = json_deep_copy(from->failover_regions);
 	to->policy = json_deep_copy(from->policy);
@@ -217,12 +220,46 @@ static int read_source(const json_t *value, struct lodge_body *ret, struct err *
 	return 0;
 }
 
-static int refuse_mounts(const json_t *mounts, struct err *err)
+static int read_mount(const char *path, const json_t *mount, json_t *ret, struct err *err)
 {
-	if (json_object_size(mounts) == 0)
-		return 0;
-	return err_set(err, ERR_UNSUPPORTED, 0,
-	               "mounts: drives cannot be mounted; files of a persistent sandbox are kept");
+	const char *drive = NULL, *mode = "read-write", *why = volume_check_path(path);
+	const struct json_field fields[] = {
+		{"drive", JSON_FIELD_STRING, &drive, true, .min = 1, .max = VOLUME_NAME_MAX},
+		{"mode", JSON_FIELD_STRING, &mode},
+	};
+	int r = why ? err_field(err, "mounts", "path '%.64s' %s", path, why) : 0;
+
+	if (r == 0)
+		r = json_is_object(mount)
+		            ? body_read(mount, "mounts.", fields, ARRAY_SIZE(fields), err)
+		            : err_field(err, "mounts", "must be a map of paths to drives");
+	if (r < 0)
+		return r;
+	if (strcmp(mode, "read-only") == 0)
+		mode = "snapshot";
+	if (strcmp(mode, "snapshot") != 0 && strcmp(mode, "read-write") != 0)
+		return err_field(err, "mounts", "mode must be read-write or snapshot");
+	(void)json_object_set_new(ret, path, json_pack("{s:s, s:s}", "drive", drive, "mode", mode));
+	return 0;
+}
+
+/* Whether they are there is looked at when a session starts. */
+static int read_mounts(const json_t *mounts, json_t **ret, struct err *err)
+{
+	auto_json json_t *read = json_object();
+	const char *path;
+	json_t *mount;
+
+	if (json_object_size(mounts) > VOLUMES_MAX)
+		return err_field(err, "mounts", "%d drives are the most", VOLUMES_MAX);
+	json_object_foreach ((json_t *)unconst(mounts), path, mount) {
+		int r = read_mount(path, mount, read, err);
+
+		if (r < 0)
+			return r;
+	}
+	*ret = take_ptr(read);
+	return 0;
 }
 
 /* Of update null means "none", and of the others nothing. */
@@ -265,6 +302,7 @@ int body_read_lodge(const json_t *body, enum body_kind kind, struct lodge_config
 	};
 	/* clang-format on */
 	json_t *read = NULL;
+	auto_json json_t *places = NULL;
 	int r = body_read(body, "", fields, ARRAY_SIZE(fields), err);
 
 	if (r == 0)
@@ -282,7 +320,7 @@ int body_read_lodge(const json_t *body, enum body_kind kind, struct lodge_config
 	if (r == 0 && kind == BODY_CREATE)
 		r = read_source(source, ret, err);
 	if (r == 0)
-		r = refuse_mounts(mounts, err);
+		r = mounts ? read_mounts(mounts, &places, err) : 0;
 	if (r == 0 && policy)
 		r = policy_read_theirs(policy, &read, err);
 	if (r < 0)
@@ -290,6 +328,7 @@ int body_read_lodge(const json_t *body, enum body_kind kind, struct lodge_config
 	replace(&c->ports, ports);
 	replace(&c->env, env);
 	replace(&c->tags, tags);
+	replace(&c->mounts, places);
 	replace(&c->failover_regions, failover);
 	replace(&c->policy, read);
 	json_decref(read);

@@ -142,6 +142,8 @@ void put_lodge(struct json_writer *w, const char *name, const struct lodge *b)
 		json_put_value(w, "failoverRegions", c->failover_regions);
 	if (json_object_size(c->tags) > 0)
 		json_put_value(w, "tags", c->tags);
+	if (json_object_size(c->mounts) > 0)
+		json_put_value(w, "mounts", c->mounts);
 	put_keep_last(w, c);
 	put_totals(w, b);
 	policy_put_theirs(c->policy, w, "networkPolicy");

@@ -58,6 +58,7 @@ struct lodge_config {
 	bool has_keep_expiry, keeps_evicted;
 	char *runtime, *image, *region, *network_id; /* or NULL */
 	json_t *env, *tags;                          /* objects */
+	json_t *mounts;                              /* object: path to {drive, mode} */
 	json_t *ports, *failover_regions;            /* arrays */
 	json_t *policy;                              /* as it was asked for; never NULL */
 };

@@ -64,6 +64,7 @@ void lodge_config_done(struct lodge_config *c)
 	free(c->network_id);
 	json_decref(c->env);
 	json_decref(c->tags);
+	json_decref(c->mounts);
 	json_decref(c->ports);
 	json_decref(c->failover_regions);
 	json_decref(c->policy);
@@ -128,6 +129,7 @@ static void put_config(const struct lodge_config *c, struct json_writer *w)
 	json_put_str(w, "network_id", c->network_id);
 	json_put_value(w, "env", c->env);
 	json_put_value(w, "tags", c->tags);
+	json_put_value(w, "mounts", c->mounts);
 	json_put_value(w, "ports", c->ports);
 	json_put_value(w, "failover_regions", c->failover_regions);
 	json_put_value(w, "policy", c->policy);
@@ -206,6 +208,7 @@ static int read_config(const json_t *object, struct lodge_config *c)
 {
 	const char *runtime = NULL, *image = NULL, *region = NULL, *network_id = NULL;
 	json_t *env = NULL, *tags = NULL, *ports = NULL, *failover = NULL, *policy = NULL;
+	json_t *mounts = NULL;
 	const struct json_field fields[] = {
 		{"persistent", JSON_FIELD_BOOL, &c->is_persistent, true},
 		{"vcpus", JSON_FIELD_U64, &c->vcpus, true},
@@ -222,6 +225,7 @@ static int read_config(const json_t *object, struct lodge_config *c)
 		{"network_id", JSON_FIELD_STRING, &network_id},
 		{"env", JSON_FIELD_OBJECT, &env, true},
 		{"tags", JSON_FIELD_OBJECT, &tags, true},
+		{"mounts", JSON_FIELD_OBJECT, &mounts}, /* not in the first rows */
 		{"ports", JSON_FIELD_ARRAY, &ports, true},
 		{"failover_regions", JSON_FIELD_ARRAY, &failover, true},
 		{"policy", JSON_FIELD_OBJECT, &policy, true},
@@ -236,6 +240,7 @@ static int read_config(const json_t *object, struct lodge_config *c)
 	set_text(&c->network_id, network_id);
 	set_json(&c->env, env, json_object());
 	set_json(&c->tags, tags, json_object());
+	set_json(&c->mounts, mounts, json_object());
 	set_json(&c->ports, ports, json_array());
 	set_json(&c->failover_regions, failover, json_array());
 	set_json(&c->policy, policy, json_object());

@@ -46,6 +46,10 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    STILL,                       vercel_get_still,      HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_DELETE, STILL,                       vercel_delete_still,   HTTP_BODY_NONE, SCOPE_WRITE},
 
+	{HTTP_GET,    BASE "/drives",             vercel_list_drives,   HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_POST,   BASE "/drives/{drive}",     vercel_get_or_create_drive, HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_DELETE, BASE "/drives/{drive}",     vercel_delete_drive,  HTTP_BODY_NONE, SCOPE_WRITE},
+
 	{HTTP_GET,    LODGE,                        vercel_get_lodge,       HTTP_BODY_NONE, SCOPE_WRITE}, /* it may resume it */
 	{HTTP_PATCH,  LODGE,                        vercel_update_lodge,    HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_DELETE, LODGE,                        vercel_delete_lodge,    HTTP_BODY_NONE, SCOPE_WRITE},

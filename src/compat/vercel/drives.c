@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Drives are the daemon's volumes, with one writer each. Their names are the key's project's:
+ * Vercel's own project divides them no further, and is told as it was when one was made.
+ */
+#include "api/find.h"
+#include "api/reply.h"
+#include "compat/vercel/handlers.h"
+#include "compat/vercel/wire.h"
+#include "sandbox/volume.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIMIT_DEFAULT 20
+#define LIMIT_MAX     50
+#define DRIVES_MAX    1000
+#define REGION        "iad1" /* as of all else here (describe.c) */
+#define MIB           (UINT64_C(1) << 20)
+
+static const char *note_of(const struct volume_facts *f, const char *name, const char *otherwise)
+{
+	const char *text =
+		json_string_value(json_object_get(json_object_get(f->notes, LODGE_NOTE), name));
+
+	return text ? text : otherwise;
+}
+
+/* The session that has it: its sandbox is ours, and the lodge's name one of its tags. */
+static void put_user(struct json_writer *w, const struct sandbox *s)
+{
+	struct sandbox_facts facts;
+	const char *name;
+
+	if (!s)
+		return;
+	sandbox_facts(s, &facts);
+	name = json_string_value(json_object_get(facts.tags, "vercel/name"));
+	json_put_str(w, "currentSessionId", sandbox_id(s));
+	json_put_str(w, "currentSandboxName", name ? name : facts.name);
+}
+
+static void put_drive(struct json_writer *w, const char *field, const struct volume *v)
+{
+	struct volume_facts f;
+
+	volume_facts(v, &f);
+	json_open_object(w, field);
+	json_put_str(w, "id", f.id);
+	json_put_str(w, "name", f.name);
+	json_put_str(w, "projectId", note_of(&f, "space", ""));
+	json_put_str(w, "region", note_of(&f, "region", REGION));
+	json_put_u64(w, "maxSizeBytes", f.bytes);
+	json_put_u64(w, "createdAt", f.created_us / 1000);
+	json_put_u64(w, "updatedAt", f.created_us / 1000);
+	put_user(w, f.user);
+	json_close_object(w);
+}
+
+static void put_item(struct json_writer *w, const void *object)
+{
+	put_drive(w, NULL, object);
+}
+
+struct pick {
+	const struct page_query *query;
+	struct page_item items[DRIVES_MAX];
+	size_t n;
+};
+
+static void pick_one(const struct volume *v, void *arg)
+{
+	struct pick *p = arg;
+	const char *prefix = p->query->name_prefix, *by = p->query->sort_by;
+	struct volume_facts f;
+
+	volume_facts(v, &f);
+	if (p->n == DRIVES_MAX || (prefix && strncmp(f.name, prefix, strlen(prefix)) != 0))
+		return;
+	p->items[p->n++] =
+		(struct page_item){.id = f.id,
+	                           .object = v,
+	                           .at_ms = f.created_us / 1000,
+	                           .text = by && strcmp(by, "name") == 0 ? f.name : NULL};
+}
+
+int vercel_list_drives(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct page_query q;
+	struct reply reply;
+	struct pick *p;
+	int r = page_read(req, LIMIT_DEFAULT, LIMIT_MAX, &q, err);
+
+	if (r < 0)
+		return r;
+	p = xnew0(struct pick);
+	p->query = &q;
+	volume_list(api->fleet, caller_project(req), pick_one, p);
+	page_put(reply_begin(&reply), "drives", &q, p->items, p->n, put_item);
+	free(p);
+	return reply_send(&reply, req, 200, err);
+}
+
+struct making {
+	struct http_req *req; /* NULL: the client is gone */
+};
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	(void)req;
+	(void)whole;
+	((struct making *)arg)->req = NULL;
+}
+
+static void on_made(struct volume *v, const struct err *err, void *arg)
+{
+	struct http_req *req = ((struct making *)arg)->req;
+	struct reply reply;
+
+	free(arg);
+	if (!req)
+		return;
+	http_on_done(req, NULL, NULL);
+	if (err) {
+		http_reply_err(req, err);
+		return;
+	}
+	put_drive(reply_begin(&reply), "drive", v);
+	reply_send_late(&reply, req, 201);
+}
+
+static int make_drive(struct http_req *req, const char *name, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *space = "", *region = REGION;
+	auto_json json_t *notes = NULL;
+	uint64_t bytes = 0;
+	const struct json_field fields[] = {
+		{"projectId", JSON_FIELD_STRING, &space, .max = 128},
+		{"region", JSON_FIELD_STRING, &region, .max = 64},
+		{"maxSizeBytes", JSON_FIELD_U64, &bytes, .min = MIB, .max = UINT64_C(1) << 40},
+	};
+	struct volume_wish wish = {
+		.name = name, .key_id = key_id(http_user(req)), .has_one_writer = true};
+	struct making *m;
+	int r = body_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+
+	if (r < 0)
+		return r;
+	notes = json_pack("{s:{s:s, s:s}}", LODGE_NOTE, "space", space, "region", region);
+	wish.notes = notes;
+	wish.bytes = bytes;
+	m = xnew0(struct making);
+	m->req = req;
+	http_on_done(req, on_client_done, m);
+	r = volume_create(api->fleet, caller_project(req), &wish, on_made, m, err);
+	if (r < 0) {
+		http_on_done(req, NULL, NULL);
+		free(m);
+	}
+	return r;
+}
+
+int vercel_get_or_create_drive(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "drive");
+	const struct volume *v = volume_find(api->fleet, caller_project(req), name);
+	struct reply reply;
+
+	if (!v)
+		return make_drive(req, name, err);
+	put_drive(reply_begin(&reply), "drive", v);
+	return reply_send(&reply, req, 200, err);
+}
+
+int vercel_delete_drive(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "drive");
+	struct volume *v = volume_find(api->fleet, caller_project(req), name);
+	struct reply reply;
+	int r;
+
+	if (!v)
+		return err_set(err, ERR_NOT_FOUND, 0, "no drive '%.64s'", name);
+	put_drive(reply_begin(&reply), "drive", v);
+	r = volume_remove(v, err);
+	if (r == 0)
+		return reply_send(&reply, req, 200, err);
+	buf_done(&reply.body);
+	if (err->code != ERR_CONFLICT)
+		return r;
+	vercel_refuse(req, 409, "conflict", err->message);
+	return 0;
+}
