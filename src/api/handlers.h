@@ -115,6 +115,7 @@ int delete_volume(struct http_req *req, struct err *err);
 /* usage.c */
 int get_usage(struct http_req *req, struct err *err);
 int get_sandbox_usage(struct http_req *req, struct err *err);
+int list_usage_samples(struct http_req *req, struct err *err);
 int get_network(struct http_req *req, struct err *err);
 int set_network(struct http_req *req, struct err *err);
 int allow_network(struct http_req *req, struct err *err);

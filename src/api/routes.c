@@ -59,6 +59,7 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   SANDBOX "/apply",   apply_changes,    HTTP_BODY_JSON,   SCOPE_WRITE},
 
 	{HTTP_GET,    SANDBOX "/usage",   get_sandbox_usage, HTTP_BODY_NONE,  SCOPE_READ},
+	{HTTP_GET,    SANDBOX "/usage/samples", list_usage_samples, HTTP_BODY_NONE, SCOPE_READ},
 
 	{HTTP_GET,    SANDBOX "/network", get_network,      HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_PUT,    SANDBOX "/network", set_network,      HTTP_BODY_JSON,   SCOPE_WRITE},

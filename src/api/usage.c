@@ -338,3 +338,36 @@ int get_sandbox_usage(struct http_req *req, struct err *err)
 	}
 	return r;
 }
+
+static void put_sample(struct json_writer *w, const struct sandbox_sample *sample)
+{
+	json_open_object(w, NULL);
+	json_put_u64(w, "at_us", sample->at_us);
+	json_put_u64(w, "cpu_ns", sample->cpu_ns);
+	json_put_u64(w, "memory_bytes", sample->memory_bytes);
+	json_put_u64(w, "disk_bytes", sample->disk_bytes);
+	json_put_u64(w, "pids", sample->pids);
+	json_put_u64(w, "network_in_bytes", sample->network_in_bytes);
+	json_put_u64(w, "network_out_bytes", sample->network_out_bytes);
+	json_close_object(w);
+}
+
+int list_usage_samples(struct http_req *req, struct err *err)
+{
+	struct json_writer *w;
+	struct sandbox *s;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_put_str(w, "sandbox_id", sandbox_id(s));
+	json_open_array(w, "samples");
+	for (size_t i = 0; i < sandbox_n_samples(s); i++)
+		put_sample(w, sandbox_sample_at(s, i));
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
+}

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "sandbox/samples.h"
 #include "tenant/day.h"
 
 #define LOOKS_A_PERIOD 8
@@ -118,11 +119,26 @@ int account_admit_resume(struct sandbox *s, struct err *err)
 	return r;
 }
 
+static void keep_sample(struct sandbox *s)
+{
+	const uint64_t *of = meter_total(s->meter)->of;
+	const struct sandbox_sample sample = {.at_us = s->seen_us,
+	                                      .cpu_ns = of[USAGE_CPU_NS],
+	                                      .memory_bytes = s->seen.memory_bytes,
+	                                      .disk_bytes = s->seen.disk_bytes,
+	                                      .pids = s->seen.pids,
+	                                      .network_in_bytes = of[USAGE_NETWORK_IN_BYTES],
+	                                      .network_out_bytes = of[USAGE_NETWORK_OUT_BYTES]};
+
+	samples_add(&s->samples, &sample, s->fleet->config.usage_period_ms * 1000 / 2);
+}
+
 void account_on_reading(struct sandbox *s, const struct guest_usage *now)
 {
 	meter_read(s->meter, now);
 	s->seen = *now;
 	s->seen_us = clock_wall_us();
+	keep_sample(s);
 }
 
 static void on_reading(const struct msg_reply *reply, int fd, void *arg)
@@ -440,6 +456,7 @@ void account_on_call(struct sandbox *s)
 void account_free(struct sandbox *s)
 {
 	host_cancel(s->fleet->host, s->reading);
+	samples_free(s->samples);
 	release(s);
 }
 

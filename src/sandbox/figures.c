@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "sandbox/account.h"
+#include "sandbox/samples.h"
 #include "tenant/price.h"
 
 struct query {
@@ -126,6 +127,16 @@ void sandbox_latest(const struct sandbox *s, struct sandbox_figures *ret)
 	memcpy(ret->id, s->id, sizeof(ret->id));
 	if (s->meter)
 		ret->total = *meter_total(s->meter);
+}
+
+size_t sandbox_n_samples(const struct sandbox *s)
+{
+	return samples_count(s->samples);
+}
+
+const struct sandbox_sample *sandbox_sample_at(const struct sandbox *s, size_t i)
+{
+	return samples_at(s->samples, i);
 }
 
 int sandbox_forgotten_usage(struct fleet *fleet, const char *project_id, const char *id,

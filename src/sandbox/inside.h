@@ -153,6 +153,7 @@ struct sandbox {
 	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
 	struct guest_usage seen;                /* by the last reading */
 	uint64_t seen_us;                       /* wall clock; 0 = none of this run */
+	struct samples *samples;                /* readings before it, or NULL */
 	struct network *network;                /* NULL: it was never anything but closed */
 	json_t *source;                         /* what it was filled with, or NULL */
 	json_t *packages;                       /* that it was asked for with, or NULL */

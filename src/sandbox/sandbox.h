@@ -191,6 +191,14 @@ typedef void (*sandbox_usage_fn)(struct sandbox *s, const struct sandbox_figures
 must_check int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err *err);
 /* As they were at the last reading, which is up to a period ago; without a meter all are 0. */
 void sandbox_latest(const struct sandbox *s, struct sandbox_figures *ret);
+struct sandbox_sample { /* a reading */
+	uint64_t at_us; /* wall clock */
+	uint64_t cpu_ns, memory_bytes, disk_bytes, pids;
+	uint64_t network_in_bytes, network_out_bytes; /* since it was created, as cpu_ns */
+};
+/* The last ones of this daemon's time, the oldest first. */
+size_t sandbox_n_samples(const struct sandbox *s);
+const struct sandbox_sample *sandbox_sample_at(const struct sandbox *s, size_t i); /* borrowed */
 /* Of one that is forgotten; 0: no account of it is kept (any more), 1: *ret is set. */
 must_check int sandbox_forgotten_usage(struct fleet *fleet, const char *project_id, const char *id,
                                        struct sandbox_figures *ret, struct err *err);

@@ -642,6 +642,11 @@ def explain_network(api, box):
     assert api("explain_network", id=box.id, body={"url": "nonsense"})[0] == 400
 
 
+def list_usage_samples(api, box):
+    api("get_sandbox_usage", id=box.id)  # reads it
+    assert api("list_usage_samples", id=box.id)[1]["samples"][-1]["cpu_ns"] >= 0
+
+
 def get_sandbox_usage(api, box):
     _, one = api("get_sandbox_usage", id=box.id)
     assert one["sandbox_id"] == box.id and one["now"]["pids"] >= 0 and one["usage"]["creates"] == 1

@@ -221,6 +221,18 @@ def test_snapshots_and_forks_are_made_and_drawn(box, sandbox, client):
             client.delete_snapshot(snapshot["id"])
 
 
+def test_use_events_and_walls_are_told(box, sandbox):
+    page = box("usage")
+    wait_for(lambda: "B" in page.locator("[data-tile=Memory] .value").inner_text(), what="the memory in use")
+    assert page.locator(".uplot").count() == 4
+    page.click("#tab-events")
+    page.wait_for_selector("[data-type='sandbox.running']")
+    page.click("#tab-isolation")
+    walls = page.locator(".walls.is-wall [data-wall]").evaluate_all("all => all.map((w) => w.dataset.wall)")
+    assert sorted(walls) == sorted(sandbox.info.isolation["walls"])
+    assert page.locator(".walls.is-gap li").count() == len(sandbox.info.isolation["gaps"])
+
+
 def test_a_sandbox_is_paused_resumed_and_deleted_from_its_head(dashboard, make_sandbox):
     sandbox = make_sandbox(name="for-the-head", tags={"team": "blue"})
     with dashboard.open(f"/sandboxes/{sandbox.name}#files") as page:

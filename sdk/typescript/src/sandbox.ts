@@ -439,6 +439,10 @@ export class Sandbox {
   usage(): Promise<Json> {
     return this.call("GET", ["usage"]);
   }
+  /** Its last readings, the oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes. */
+  async usageSamples(): Promise<Json[]> {
+    return (await this.call("GET", ["usage", "samples"]))["samples"];
+  }
 
   /**
    * Opens a port to the outside. Opening it again makes a new token. The url lets in whoever has it, for expiresInMs or as

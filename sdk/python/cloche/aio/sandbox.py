@@ -176,6 +176,10 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
         return await self._call("GET", ["usage"])
 
+    async def usage_samples(self) -> List[Json]:
+        """Its last readings, the oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes."""
+        return (await self._call("GET", ["usage", "samples"]))["samples"]
+
     async def pause(self, *, to: Optional[str] = None, on_connection: Optional[str] = None) -> SandboxInfo:
         """Stops all processes where they are; resume() or the next call lets them go on.
 

@@ -177,6 +177,10 @@ class Sandbox(Runs, Reach):
         """{usage, now, …}: what it has used since it was created, and what it holds at this moment."""
         return self._call("GET", ["usage"])
 
+    def usage_samples(self) -> List[Json]:
+        """Its last readings, the oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes."""
+        return (self._call("GET", ["usage", "samples"]))["samples"]
+
     def pause(self, *, to: Optional[str] = None, on_connection: Optional[str] = None) -> SandboxInfo:
         """Stops all processes where they are; resume() or the next call lets them go on.
 

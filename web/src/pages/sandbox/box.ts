@@ -140,13 +140,20 @@ export class Box {
       this.reconnected.tell();
     });
     const ticker = setInterval(() => void this.sample(), SAMPLE_MS);
+    void this.begin();
     signal.addEventListener("abort", () => {
       offEntries();
       offState();
       clearInterval(ticker);
       clearTimeout(this.soon);
     });
-    void this.sample();
+  }
+
+  /** What was measured before the page was opened comes first. */
+  private async begin(): Promise<void> {
+    const before = await this.sandbox.usageSamples().catch(() => []);
+    for (const sample of before) this.addSample({ at_us: sample["at_us"], usage: sample, now: sample });
+    await this.sample();
   }
 
   private onLive(entry: Entry): void {
@@ -171,6 +178,7 @@ export class Box {
 
   private addSample(told: Json): void {
     const { usage, now } = told as { usage: Json; now: Json | null };
+    if (this.last && told["at_us"] <= this.last.atUs) return;
     const next = { atUs: told["at_us"], cpuNs: usage["cpu_ns"], inBytes: usage["network_in_bytes"], outBytes: usage["network_out_bytes"] };
     const was = this.last;
     this.last = next;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/** What it uses of what it may: plots from the moment at which the page was opened, and the sums since it was made. */
+/** What it uses of what it may: plots of what the daemon remembers and of what comes, and the sums since it was made. */
 import { bar, bytes, card, chart, type Chart, count, el, facts, loading, money, percent, replace, span } from "../../ui/index.js";
 import type { Box, Sample } from "./box.js";
 import type { Panel } from "./panel.js";
