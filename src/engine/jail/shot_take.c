@@ -55,6 +55,7 @@ struct taking {
 	struct loop_io *io;
 	struct loop_child *child;
 	int result_fd;
+	bool is_copied;     /* the child has told so */
 	bool is_saving;     /* memory, which ends by on_memory() */
 	int saved_fd;       /* its directory, until then */
 	int memory_fd;      /* tells the child how large the memory is; its end: there is none */
@@ -266,7 +267,8 @@ static void on_copied(struct loop *loop, uint32_t events, void *arg)
 	(void)loop;
 	(void)events;
 	loop_io_removep(&t->io);
-	if (read(t->result_fd, &c, 1) == 1) /* else its end tells */
+	t->is_copied = read(t->result_fd, &c, 1) == 1; /* else its end tells */
+	if (t->is_copied)
 		let_go(t);
 }
 
@@ -278,7 +280,7 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 
 	(void)loop;
 	t->child = NULL;
-	if (t->io) /* both came in one turn */
+	if (!t->is_copied) /* both came in one turn, or nobody could wait for the first */
 		(void)!read(t->result_fd, &c, 1);
 	if (wait_status != 0 || fd_read_all(t->result_fd, &f, sizeof(f)) < 0)
 		(void)err_set(&f.err, ERR_INTERNAL, 0, "the snapshot's child ended early");
@@ -478,6 +480,16 @@ static int check_source(const char *id, const struct snapshot_spec *spec, const 
 	return spec->has_memory && !is_machine(g) ? criu_probe(err) : 0;
 }
 
+/* Who finds the mark lets it go on. */
+static int mark_frozen(const struct guest *g, struct err *err)
+{
+	int r = fd_replace_file(g->dir_fd, FROZEN_MARK, "", 0, 0600, /* sync= */ false);
+
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	                       "cannot mark the sandbox as one that stands still")
+	             : 0;
+}
+
 int shot_take(const char *id, const struct digest *image, const struct snapshot_spec *spec,
               snapshot_fn fn, void *arg, struct err *err)
 {
@@ -488,7 +500,7 @@ int shot_take(const char *id, const struct digest *image, const struct snapshot_
 	if (r == 0)
 		r = check_source(id, spec, g, err);
 	if (r == 0 && g && !spec->has_memory && !is_machine(g))
-		r = fd_replace_file(g->dir_fd, FROZEN_MARK, "", 0, 0600, /* sync= */ false);
+		r = mark_frozen(g, err);
 	if (r < 0)
 		return r;
 	t = xnew0(struct taking);
