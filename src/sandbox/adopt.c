@@ -201,10 +201,12 @@ static void settle_creating(struct sandbox *s, bool is_alive)
 		s->is_kept = false;
 		once_drop(s->fleet, s->id);
 	}
-	if (is_alive || s->is_persistent || s->rolls_to[0])
+	if (is_alive || s->is_persistent || s->rolls_to[0]) {
 		sandbox_end(s, END_HOST_RESTART, NULL, "the daemon stopped while creating it");
-	else
-		sandbox_forget(s);
+		return;
+	}
+	create_take_back(s, END_HOST_RESTART);
+	sandbox_discard(s);
 }
 
 /* Whether the files of one that does not run are where its row says. */

@@ -255,11 +255,10 @@ static int delete_row(void *arg, struct err *err)
 	return store_delete_sandbox(s->fleet->config.store, s->id, err);
 }
 
-/* It was told of, and has come to nothing. */
-static void take_back(struct sandbox *s)
+void create_take_back(struct sandbox *s, enum end_cause cause)
 {
 	once_drop(s->fleet, s->id);
-	emit_refused(s);
+	emit_refused(s, cause);
 	(void)!event_log_save(s->fleet->config.events, delete_row, s, NULL);
 }
 
@@ -280,7 +279,7 @@ static int claim(struct sandbox *s, const struct once *once, bool has_env, sandb
 	int r = record(s, once, err);
 
 	if (r < 0) {
-		take_back(s);
+		create_take_back(s, END_GUEST_CRASH);
 		sandbox_end(s, END_DELETED, NULL, "it could not be recorded");
 		return r;
 	}
@@ -300,7 +299,7 @@ static int begin(struct sandbox *s, const struct once *once, sandbox_done_fn don
 	if (r == 0)
 		r = create_ask(s, err);
 	if (r < 0) {
-		take_back(s);
+		create_take_back(s, END_GUEST_CRASH);
 		sandbox_free(s);
 		return r;
 	}

@@ -44,13 +44,13 @@ void emit_rolled_back(const struct sandbox *s)
 	event_end(&ev);
 }
 
-void emit_refused(const struct sandbox *s)
+void emit_refused(const struct sandbox *s, enum end_cause cause)
 {
 	struct event ev;
 	struct json_writer *w = begin(&ev, s, EVENT_SANDBOX_ENDED);
 
 	json_put_str(w, "state", sandbox_state_name(SANDBOX_FAILED));
-	json_put_str(w, "cause", end_cause_name(END_GUEST_CRASH));
+	json_put_str(w, "cause", end_cause_name(cause));
 	json_put_str(w, "message", "it could not be created");
 	json_put_u64(w, "created_us", s->created_us);
 	json_put_u64(w, "ended_us", clock_wall_us());

@@ -219,6 +219,8 @@ must_check int create_spare(struct fleet *fleet, const struct template *t,
 void create_await(struct sandbox *s);   /* somebody waits for it to run: create_tell() will come */
 void create_unawait(struct sandbox *s); /* but nobody else is to wait for that */
 must_check int create_check_room(struct fleet *fleet, struct err *err);
+/* It was told of, and has come to nothing: so its end is told with the row that goes. */
+void create_take_back(struct sandbox *s, enum end_cause cause);
 must_check int create_ask(struct sandbox *s, struct err *err);
 
 /* retain.c: what has ended is remembered for a while. */
@@ -381,7 +383,8 @@ void adopt_free(struct fleet *fleet);
 
 /* emit.c: what goes into the event log and the counts. */
 void emit_created(const struct sandbox *s);
-void emit_refused(const struct sandbox *s); /* a created one that came to nothing */
+/* A created one that came to nothing. */
+void emit_refused(const struct sandbox *s, enum end_cause cause);
 void emit_moved(const struct sandbox *s, enum sandbox_state from);
 void emit_adopted(const struct sandbox *s);
 void emit_changed(const struct sandbox *s);
