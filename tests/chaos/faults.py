@@ -60,7 +60,11 @@ def _strace(part, pids, *words):
             yield Path(out.name)
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=20)
+            try:
+                process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:  # it waits for one that dies in a pid namespace which is ending, and that for it
+                process.kill()
+                process.communicate()
 
 
 def count_calls(part, pids, operation):
