@@ -56,6 +56,11 @@ chaos:
 	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) CLOCHE_CHAOS_FAULTS=$(or $(FAULTS),all) CLOCHE_CHAOS_SEED=$(or $(SEED),$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')) \
 		tools/test --only plain --suite chaos -- -s
 
+# All that the documents show, run as it stands, and the documents as the daemon serves them.
+.PHONY: test-docs
+test-docs:
+	@tools/test --only plain --suite functional -- -k 'test_docs'
+
 # A Debian package in build/deb, judged by lintian; test-deb builds it twice and installs, upgrades and purges it in a Debian of its own.
 deb:
 	@tools/deb
