@@ -73,7 +73,9 @@ static int create(struct run *run, struct err *err)
 		return r;
 	run->result->sandbox = xstrdup(command_text(sandbox, "id"));
 	run->lane->has_sandbox(run->lane, run->result->sandbox);
-	return 0;
+	/* Whoever stops us has either seen it just now, and removes it, or has told us before. */
+	return run->lane->is_stopped(run->lane) ? err_set(err, ERR_UNAVAILABLE, EINTR, "stopped")
+	                                        : 0;
 }
 
 struct text_source {
