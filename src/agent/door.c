@@ -22,6 +22,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#define MADE_FIRST      1001 /* uids that useradd gives, behind `user` */
+#define MADE_LAST       59999
 #define VISITS_MAX      32
 #define REQUEST_TIME_US 5000000
 #define READ_SIZE       (64 * 1024)
@@ -100,6 +102,33 @@ static void build_environment(struct environment *e, const struct door_request *
 		environment_put(e, r->env[i]);
 }
 
+/*
+ * Users that somebody made inside (useradd) are told apart from its first person, so that they can
+ * be given less: of those only members of the group that is asked everywhere become others.
+ */
+static bool may_become_others(const struct visit *v)
+{
+	static const char *const groups[] = {"sudo", "wheel", "admin"};
+	gid_t gids[IDENTITY_GROUPS_MAX] = {v->asker.gid};
+	socklen_t len = sizeof(gids) - sizeof(gids[0]);
+	bool may = v->asker.uid < MADE_FIRST || v->asker.uid > MADE_LAST;
+	struct names *names;
+	char name[32];
+
+	if (may)
+		return true;
+	if (getsockopt(v->fd, SOL_SOCKET, SO_PEERGROUPS, gids + 1, &len) < 0)
+		len = 0;
+	names = names_new();
+	for (size_t i = 0; !may && i <= len / sizeof(gids[0]); i++) {
+		names_group(names, gids[i], name, sizeof(name));
+		for (size_t k = 0; k < ARRAY_SIZE(groups); k++)
+			may |= strcmp(name, groups[k]) == 0;
+	}
+	names_free(names);
+	return may;
+}
+
 static noreturn void run_child(const struct settings *s, const struct door_request *r,
                                const struct visit *v, int report_fd)
 {
@@ -108,11 +137,16 @@ static noreturn void run_child(const struct settings *s, const struct door_reque
 	struct identity id;
 	struct err err;
 	int cwd = v->fds[3];
+	bool may = may_become_others(v); /* while its socket is here to be asked */
 
 	/* The working directory is entered first: placing the fds closes its own. */
 	if (become_member(s, &err) < 0 || fchdir(cwd) < 0 || launch_place_fds(fds, &err) < 0)
 		_exit(127);
 	(void)setsid();
+	if (!may) {
+		(void)err_set(&err, ERR_FORBIDDEN, EPERM, "this user is not in the group sudo");
+		launch_fail(&err);
+	}
 	if (identity_find(r->user, &id, &err) < 0 || become_user(s, &id, &err) < 0)
 		launch_fail(&err);
 	build_environment(&e, r, &id, &v->asker);

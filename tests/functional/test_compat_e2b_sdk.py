@@ -91,3 +91,9 @@ def test_files_of_a_volume_are_there_with_and_without_a_sandbox(settings):
         assert sorted(entry.name for entry in volume.list("/")) == ["x.txt", "y.txt"]
     finally:
         assert e2b.Volume.destroy(volume.volume_id) is True
+
+
+def test_cells_of_notebooks_run_commands_and_pip(box):
+    assert box.run_code("!echo from a shell").logs.stdout == ["from a shell\n"]
+    told = "".join(box.run_code("if True:\n    %pip --version").logs.stdout)
+    assert told.startswith("pip ") or "No module named pip" in told + "".join(box.run_code("%pip --version").logs.stderr)

@@ -84,3 +84,13 @@ def test_ordinary_tools_work_inside(sandbox, command):
         pytest.skip(f"the template has no {program}")
     r = sandbox.run(command, timeout=60)
     assert r.exit_code == 0, r.stderr
+
+
+def test_a_user_that_was_made_inside_becomes_root_only_as_a_member_of_the_group(sandbox):
+    made = sandbox.run("useradd -m made && useradd -m -G sudo trusted && sudo -u made id -un && sudo -u trusted id -un", user="root")
+    assert (made.exit_code, made.stdout) == (0, "made\ntrusted\n"), made.stderr
+    refused = sandbox.run("sudo -u made sudo id -u")
+    assert refused.exit_code != 0 and refused.stdout == "" and "group sudo" in refused.stderr
+    assert sandbox.run("sudo -u made sudo -u trusted id -un").stdout == ""
+    assert sandbox.run("sudo -u trusted sudo id -u").stdout == "0\n"
+    assert sandbox.run("sudo id -u").stdout == "0\n"

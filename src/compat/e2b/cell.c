@@ -35,13 +35,27 @@ static int put_command(struct buf *out, const char *line, size_t len)
 	return r;
 }
 
+/* "%pip install x", as notebooks have it, by the interpreter's own pip. */
+static int put_pip(struct buf *out, const char *words, size_t len)
+{
+	auto_free char *line = xasprintf("python3 -m pip%.*s", (int)len, words);
+
+	return put_command(out, line, strlen(line));
+}
+
 static int put_line(struct buf *out, const char *line, size_t len)
 {
+	static const char pip[] = "%pip ";
 	size_t blanks = 0;
 	int r;
 
 	while (blanks < len && (line[blanks] == ' ' || line[blanks] == '\t'))
 		blanks++;
+	if (len - blanks > strlen(pip) && strncmp(line + blanks, pip, strlen(pip)) == 0) {
+		r = buf_append(out, line, blanks);
+		blanks += strlen(pip) - 1;
+		return r == 0 ? put_pip(out, line + blanks, len - blanks) : r;
+	}
 	if (blanks == len || line[blanks] != '!' || (blanks + 1 < len && line[blanks + 1] == '='))
 		return buf_append(out, line, len);
 	r = buf_append(out, line, blanks);
