@@ -140,11 +140,9 @@ static void leave(struct lodge *b)
 	lodge_remove(b);
 }
 
-/* All of the session that is to be kept is recorded. */
-static void finish(struct stay *s, bool is_aborted)
+static void close_books(struct stay *s, struct sandbox *native, bool is_aborted)
 {
 	struct lodge *b = s->lodge;
-	struct sandbox *native = sandbox_find(b->vercel->api->fleet, b->project_id, s->id);
 
 	s->is_over = true;
 	s->is_aborted = is_aborted;
@@ -162,6 +160,30 @@ static void finish(struct stay *s, bool is_aborted)
 		leave(b);
 	else
 		serve_starts(b);
+}
+
+static void on_freed(struct sandbox *native, const struct err *err, void *arg)
+{
+	struct stay *s = errand_end(arg);
+
+	(void)native;
+	(void)err;
+	if (s && !s->is_over)
+		close_books(s, NULL, s->is_aborted);
+}
+
+/* All of the session that is to be kept is recorded. Its drives are free when its end is told. */
+static void finish(struct stay *s, bool is_aborted)
+{
+	struct lodge *b = s->lodge;
+	struct sandbox *native = sandbox_find(b->vercel->api->fleet, b->project_id, s->id);
+
+	if (!native || json_object_size(b->config.mounts) == 0) {
+		close_books(s, native, is_aborted);
+		return;
+	}
+	s->is_aborted = is_aborted;
+	sandbox_delete(native, END_DELETED, on_freed, errand_new(s));
 }
 
 static void note_snapshot(struct stay *s, const struct snapshot *sn)

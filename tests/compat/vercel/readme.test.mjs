@@ -14,13 +14,13 @@ function collected() {
   return { stream: new Writable({ write: (piece, _, done) => (pieces.push(piece), done()) }), text: () => Buffer.concat(pieces).toString() };
 }
 
-/** Starts the server and resolves once it answers; what it printed went to `stdout`. */
+/** Starts the server, looks at it once it answers, and ends it. */
 async function serve(sandbox) {
-  const { stream, text } = collected();
-  const command = await sandbox.runCommand({ cmd: "node", args: ["app/server.js"], stdout: stream, detached: true });
+  const command = await sandbox.runCommand({ cmd: "node", args: ["app/server.js"], detached: true });
   for await (const log of command.logs()) if (log.data.includes("ready")) break;
   assert.equal(await (await fetch(sandbox.domain(3000))).text(), "served");
-  return { command, text };
+  await command.kill();
+  await command.wait();
 }
 
 test("a project is installed and its server opened, and found again by name", async (make) => {
@@ -31,7 +31,7 @@ test("a project is installed and its server opened, and found again by name", as
   const { stream, text } = collected();
   const install = await sandbox.runCommand({ cmd: "node", args: ["--version"], cwd: "app", stdout: stream, stderr: stream });
   assert.deepEqual([install.exitCode, text().startsWith("v")], [0, true]);
-  await (await serve(sandbox)).command.kill();
+  await serve(sandbox);
   await sandbox.stop();
   const resumed = await Sandbox.get({ name });
   await serve(resumed);
