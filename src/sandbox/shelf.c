@@ -65,6 +65,12 @@ static void shelf_free(struct pool *p, struct shelf *shelf)
 	free(shelf);
 }
 
+/* There always is one. */
+static struct shelf *default_of(const struct pool *p)
+{
+	return list_entry(p->shelves.next, struct shelf, link);
+}
+
 static bool is_default(const struct pool *p, const struct shelf *shelf)
 {
 	return shelf->link.prev == &p->shelves;
@@ -73,7 +79,7 @@ static bool is_default(const struct pool *p, const struct shelf *shelf)
 /* What creates that name neither template nor engine start from may have changed. */
 static void set_default(struct pool *p)
 {
-	struct shelf *shelf = list_first(&p->shelves, struct shelf, link);
+	struct shelf *shelf = default_of(p);
 	const struct template *t = template_default(p->fleet);
 	const char *id = t ? template_id(t) : "";
 	uint32_t engine;
@@ -129,7 +135,7 @@ static void set_wanted(struct pool *p)
 /* The first of them shall find one to copy. */
 static void seed_default(struct pool *p)
 {
-	const struct shelf *shelf = list_first(&p->shelves, struct shelf, link);
+	const struct shelf *shelf = default_of(p);
 
 	if (shelf->engine == ENGINE_VM)
 		warm_make(p->fleet, template_find_id(p->fleet, shelf->template_id), &shelf->limits);
