@@ -51,6 +51,7 @@ static const struct check checks[] = {
 	{"nftables", WEIGHT_EXTRA, probe_nftables, "network policies", "modprobe -a nf_tables nft_chain_nat nft_ct nft_redir nft_limit"},
 	{"kvm", WEIGHT_EXTRA, probe_kvm, "microVMs with a hardware wall", "modprobe kvm_intel or kvm_amd; in a VM, turn on nested virtualisation"},
 	{"qemu", WEIGHT_EXTRA, probe_qemu, "microVMs", "apt-get install --no-install-recommends qemu-system-x86 (or qemu-system-arm)"},
+	{"guest_kernel", WEIGHT_EXTRA, probe_guest_kernel, "microVMs: what they boot", "cloche template build kernel"},
 	{"criu", WEIGHT_EXTRA, probe_criu, "memory snapshots of jails", "apt-get install criu"},
 	{"daemon", WEIGHT_EXTRA, probe_daemon, "is one running here?", "cloche serve, or systemctl start cloche"},
 };

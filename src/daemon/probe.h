@@ -37,6 +37,7 @@ bool probe_mkfs_btrfs(char *detail);
 bool probe_loop(char *detail);
 bool probe_kvm(char *detail);
 bool probe_qemu(char *detail);
+bool probe_guest_kernel(char *detail); /* of the daemon on the usual data directory */
 bool probe_criu(char *detail);
 bool probe_cpu_flaws(char *detail);
 bool probe_user(char *detail);

@@ -14,7 +14,8 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#define say(...) ((void)snprintf(detail, PROBE_DETAIL_SIZE, __VA_ARGS__))
+#define GUEST_KERNEL "/var/lib/cloche/kernels/current" /* a link to its image's name */
+#define say(...)     ((void)snprintf(detail, PROBE_DETAIL_SIZE, __VA_ARGS__))
 
 bool probe_root(char *detail)
 {
@@ -174,6 +175,18 @@ bool probe_qemu(char *detail)
 #else
 	return find_program("qemu-system-x86_64", detail);
 #endif
+}
+
+bool probe_guest_kernel(char *detail)
+{
+	struct stat st;
+	const bool is_there = lstat(GUEST_KERNEL, &st) == 0;
+
+	if (is_there)
+		say("there; `cloche template ls` tells what has a warm copy");
+	else
+		say(GUEST_KERNEL ": %s", strerror(errno));
+	return is_there;
 }
 
 static bool probe_device(const char *path, char *detail)

@@ -311,13 +311,13 @@ TEST_FORKED(a_child_keeps_only_the_fds_that_it_was_given, 10)
 TEST(every_probe_of_the_doctor_says_what_it_found)
 {
 	static const probe_fn probes[] = {
-		probe_kernel,        probe_clone3,     probe_pidfd,       probe_openat2,
-		probe_seccomp,       probe_landlock,   probe_userns,      probe_overlay,
-		probe_idmap,         probe_nftables,   probe_root,        probe_cgroups,
-		probe_cgroup_memory, probe_cgroup_cpu, probe_cgroup_pids, probe_cgroup_freezer,
-		probe_btrfs,         probe_mkfs_btrfs, probe_loop,        probe_kvm,
-		probe_qemu,          probe_criu,       probe_cpu_flaws,   probe_user,
-		probe_daemon,
+		probe_kernel,        probe_clone3,       probe_pidfd,       probe_openat2,
+		probe_seccomp,       probe_landlock,     probe_userns,      probe_overlay,
+		probe_idmap,         probe_nftables,     probe_root,        probe_cgroups,
+		probe_cgroup_memory, probe_cgroup_cpu,   probe_cgroup_pids, probe_cgroup_freezer,
+		probe_btrfs,         probe_mkfs_btrfs,   probe_loop,        probe_kvm,
+		probe_qemu,          probe_criu,         probe_cpu_flaws,   probe_user,
+		probe_daemon,        probe_guest_kernel,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
