@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test test-clones test-memory test-templates test-eve test-mastra test-runtimes test-deb deb chaos lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test test-clones test-memory test-templates test-eve test-mastra test-runtimes test-sdk-fresh wheel npm test-deb deb chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -41,6 +41,10 @@ test-mastra:
 test-runtimes:
 	@CLOCHE_TEST_RUNTIMES=1 tools/test --only plain --suite sdk -- -k test_runtimes
 
+# A fresh virtualenv and fresh npm projects, made as the READMEs say, in which all of their snippets and all examples run.
+test-sdk-fresh:
+	@CLOCHE_TEST_FRESH=1 tools/test --only plain --suite sdk -- -k 'test_examples or readme_shows or test_an_npm_package'
+
 # Memory forks by the hundred (FORKS), and KILLS (default 20) during pauses to disk and resumes.
 test-memory:
 	@CLOCHE_FORKS=$(or $(FORKS),100) CLOCHE_PAUSE_KILLS=$(or $(KILLS),20) tools/test --only plain --suite functional --suite security -- \
@@ -67,6 +71,17 @@ deb:
 
 test-deb:
 	@tools/test-deb
+
+# The SDKs as packages, in build/wheel and build/npm. The same files give the same bytes.
+wheel: venv
+	@$(VENV)/bin/python tools/sdk-packages wheel $(BUILD)/wheel
+
+npm:
+	@/usr/bin/python3 tools/sdk-packages npm $(BUILD)/npm
+
+# With what makes packages of Python's; tools/test makes it of everything that the suites need.
+venv:
+	@[ -x $(VENV)/bin/python ] || { /usr/bin/python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet --disable-pip-version-check setuptools wheel; }
 
 lint:
 	@tools/install-deps lint

@@ -2,8 +2,8 @@
 """The programs in examples/ run, each against a model that follows a script; what counts is what the model and the user are told."""
 
 import json
+import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,12 +32,16 @@ def models():
 def env(environment, models):
     urls = {"MODELS_URL": models.url, "ANTHROPIC_BASE_URL": models.url, "OPENAI_BASE_URL": f"{models.url}/v1"}
     words = {"TEMPLATE": "host", "RUNTIME": "host", "PYTHON": "python3", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
-    return {**environment, **KEYS, **urls, **words}
+    mine = {k: v for k, v in environment.items() if k != "PYTHONPATH" or not os.environ.get("CLOCHE_TEST_FRESH")}
+    return {**mine, **KEYS, **urls, **words}
 
 
 @pytest.fixture(scope="module")
-def projects(adapters_project, tmp_path_factory):
+def projects(request, tmp_path_factory):
     """The examples' projects, each with the packages that it asks for."""
+    if os.environ.get("CLOCHE_TEST_FRESH"):
+        return request.getfixturevalue("fresh") / "examples"
+    adapters_project = request.getfixturevalue("adapters_project")
     base = tmp_path_factory.mktemp("examples")
     for name, packages in PACKAGES.items():
         shutil.copytree(EXAMPLES / name, base / name, ignore=shutil.ignore_patterns("node_modules"))
@@ -48,7 +52,7 @@ def projects(adapters_project, tmp_path_factory):
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(adapters_project / "node_modules" / there)
             version = json.loads((link / "package.json").read_text())["version"]
-            assert asked[package] in (version, "file:../../sdk/typescript"), package
+            assert asked[package] in (version, f"file:../../build/npm/cloche-{version}.tgz"), package
     return base
 
 
@@ -61,10 +65,10 @@ def forgotten(client):
 
 
 @pytest.fixture
-def example(projects, env, forgotten):
+def example(projects, python, env, forgotten):
     def run_it(path, *words, **more):
         directory = projects / Path(path).parent
-        argv = [sys.executable] if path.endswith(".py") else ["node", "--import", str(HERE / "redirect.mjs")]
+        argv = [python] if path.endswith(".py") else ["node", "--import", str(HERE / "redirect.mjs")]
         return run(*argv, Path(path).name, *words, cwd=directory, env={**env, **more})
 
     return run_it
@@ -126,11 +130,11 @@ def test_the_persistent_repl_keeps_frames_and_files(example_python):
 
 
 @pytest.fixture
-def example_python(env):
+def example_python(python, env):
     """A program that needs no project."""
 
     def run_it(name, *words):
-        return run(sys.executable, str(EXAMPLES / "podflare" / name), *words, cwd=EXAMPLES, env=env)
+        return run(python, str(EXAMPLES / "podflare" / name), *words, cwd=EXAMPLES, env=env)
 
     return run_it
 

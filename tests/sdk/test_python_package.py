@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python SDK as a package: its types, its spellings, and what notebooks show of it."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from cloche._fields import own_words
 from cloche.code import CodeError
 from harness.daemon import ROOT
 
+IS_FRESH = bool(os.environ.get("CLOCHE_TEST_FRESH"))
 PACKAGE = ROOT / "sdk" / "python" / "cloche"
 
 
@@ -132,8 +134,11 @@ def snippets():
 
 
 @pytest.mark.parametrize("number", range(len(snippets())))
-def test_what_the_readme_shows_runs(installed, environment, number):
+def test_what_the_readme_shows_runs(request, environment, number):
     """By an interpreter that sees the standard library and the package alone."""
-    code = f"import sys; sys.path.insert(0, {str(installed)!r})\n" + snippets()[number]
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    if IS_FRESH:
+        words, code = [request.getfixturevalue("python"), "-I"], snippets()[number]
+    else:
+        words, code = [sys.executable, "-I", "-S"], f"import sys; sys.path.insert(0, {str(request.getfixturevalue('installed'))!r})\n" + snippets()[number]
+    done = subprocess.run([*words, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.strip(), done.stdout + done.stderr

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make wheel` and `make npm`: what is published of the SDKs."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+from harness.daemon import ROOT
+from harness.npm import run
+
+
+def make(what, out, umask):
+    words = [sys.executable, str(ROOT / "tools" / "sdk-packages"), what, str(out)]
+    done = subprocess.run(words, cwd=out.parent, umask=umask, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def test_a_wheel_and_its_sources_are_the_same_bytes_whoever_makes_them(tmp_path):
+    first = make("wheel", tmp_path / "a", 0o022)
+    assert make("wheel", tmp_path / "b", 0o077) == first and len(first) == 2
+    (wheel,) = (tmp_path / "a").glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"cloche/py.typed", "cloche/aio/client.py", "cloche/integrations/anthropic.py"} < set(names) and any(n.endswith("/LICENSE") for n in names)
+    (sources,) = (tmp_path / "a").glob("*.tar.gz")
+    with tarfile.open(sources) as archive:
+        members = archive.getmembers()
+    assert {m.mode for m in members} <= {0o644, 0o755} and len({m.mtime for m in members}) == 1
+
+
+@pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
+def test_an_npm_package_has_what_its_exports_name(typescript_package):
+    with tarfile.open(typescript_package) as archive:
+        names = set(archive.getnames())
+        packed = archive.extractfile("package/package.json").read().decode()
+    for word in packed.split('"'):
+        if word.startswith("./dist/"):
+            assert "package/" + word[2:] in names, word
+    assert not [n for n in names if "/src/" in n or "/test/" in n]
+
+
+@pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
+@pytest.mark.skipif(not os.environ.get("CLOCHE_TEST_FRESH"), reason="it is run by make test-sdk-fresh")
+def test_an_npm_package_is_the_same_bytes_whoever_makes_it(tmp_path):
+    assert make("npm", tmp_path / "a", 0o022) == make("npm", tmp_path / "b", 0o077)
+
+
+def test_both_packages_have_one_version():
+    python = (ROOT / "sdk/python/pyproject.toml").read_text()
+    version = run("node", "-p", "require('./package.json').version", cwd=ROOT / "sdk/typescript").strip() if shutil.which("node") else None
+    assert version is None or f'version = "{version}"' in python
