@@ -54,24 +54,45 @@ class Dashboard:
     def __init__(self, browser, daemon):
         self.browser, self.daemon = browser, daemon
 
-    @contextlib.contextmanager
-    def open(self, path="/", key=None, theme="light", viewport=DESK):
-        """A page behind the login, at path; key "": in front of it."""
+    def context(self, key=None, theme="light", viewport=DESK):
+        """A browser's profile, logged in unless key is ""."""
         context = self.browser.new_context(viewport=viewport, color_scheme=theme, reduced_motion="reduce", base_url=self.daemon.url)
         context.set_default_timeout(PATIENCE_MS)
+        if key != "":
+            reply = context.request.post("/v1/login", data={"key": key or self.daemon.key})
+            assert reply.status == 200, reply.text()
+        return context
+
+    @contextlib.contextmanager
+    def page(self, context, path, is_in=True):
+        page = context.new_page()
         try:
-            if key != "":
-                reply = context.request.post("/v1/login", data={"key": key or self.daemon.key})
-                assert reply.status == 200, reply.text()
-            page = context.new_page()
             page.watch = Watch(page, self.daemon.url)
             page.goto(path)
-            if key != "":
+            if is_in:
                 page.wait_for_selector(".live[data-state=open]")
             yield page
             assert page.watch.left() == []
         finally:
+            page.close()
+
+    @contextlib.contextmanager
+    def open(self, path="/", key=None, theme="light", viewport=DESK):
+        """A page behind the login, at path; key "": in front of it."""
+        context = self.context(key, theme, viewport)
+        try:
+            with self.page(context, path, is_in=key != "") as page:
+                yield page
+        finally:
             context.close()
+
+
+@pytest.fixture(scope="session")
+def admins(browser, daemon):
+    """The one context of all pages that need none of their own."""
+    context = Dashboard(browser, daemon).context()
+    yield context
+    context.close()
 
 
 @pytest.fixture
@@ -80,8 +101,14 @@ def dashboard(browser, daemon):
 
 
 @pytest.fixture
-def page(dashboard):
-    with dashboard.open() as page:
+def tab(dashboard, admins):
+    """A function that opens a page at a path, in the context that all share."""
+    return lambda path: dashboard.page(admins, path)
+
+
+@pytest.fixture
+def page(tab):
+    with tab("/") as page:
         yield page
 
 

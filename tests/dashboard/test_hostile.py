@@ -49,8 +49,8 @@ def poison(route):
     route.fulfill(response=reply, body="\n".join(lines))
 
 
-def test_A20_no_text_of_any_answer_becomes_markup(dashboard, lively):
-    with dashboard.open("/login") as page:
+def test_A20_no_text_of_any_answer_becomes_markup(tab, lively):
+    with tab("/login") as page:
         page.watch.allow("400", "404")  # addresses that are made of it lead nowhere
         page.route("**/v1/**", poison)
         for path in PAGES:
@@ -62,22 +62,22 @@ def test_A20_no_text_of_any_answer_becomes_markup(dashboard, lively):
         page.unroute_all(behavior="ignoreErrors")
 
 
-def test_A20_what_a_sandbox_and_its_owner_say_is_text(dashboard, client):
+def test_A20_what_a_sandbox_and_its_owner_say_is_text(tab, client):
     project = client.create_project(SHORT + uuid.uuid4().hex[:6])
     key = client.create_key(SHORT, project=project["id"])
     sandbox = client.create(tags={"note": PAYLOAD[:90]})
     sandbox.run(["sh", "-c", "cp /bin/true '/tmp/<img src=x onerror=1>'; exec '/tmp/<img src=x onerror=1>'"])
-    with dashboard.open("/events") as page:
+    with tab("/events") as page:
         page.wait_for_selector("tr:has-text('onerror')")
         page.locator("tbody button.link").first.click()
         assert is_clean(page)
-    with dashboard.open("/keys") as page:
+    with tab("/keys") as page:
         page.select_option("select[aria-label=Project]", project["id"])
         page.wait_for_selector("tr:has-text('onerror')")
         page.click("tr:has-text('onerror') >> text=Revoke")
         page.wait_for_selector("dialog:has-text('onerror')")
         assert is_clean(page)
-    with dashboard.open("/sandboxes") as page:
+    with tab("/sandboxes") as page:
         page.fill("[data-filter]", SHORT)
         assert is_clean(page)
     client.revoke_key(key["key"]["id"], project=project["id"])

@@ -22,8 +22,8 @@ def test_the_overview_counts_and_draws(page, lively):
     assert re.search(r"\d+ starts, half within", text_of(page, "[data-what=starts]"))
 
 
-def test_sandboxes_are_listed_filtered_sorted_and_made(dashboard, client, lively):
-    with dashboard.open("/sandboxes") as page:
+def test_sandboxes_are_listed_filtered_sorted_and_made(tab, client, lively):
+    with tab("/sandboxes") as page:
         working = page.locator("tr", has_text="at-work")
         working.locator("[data-state=running]").wait_for()
         working.locator(".spark").first.wait_for()
@@ -46,8 +46,8 @@ def test_sandboxes_are_listed_filtered_sorted_and_made(dashboard, client, lively
         end(client.get(name))
 
 
-def test_a_sandbox_comes_and_goes_without_a_reload(dashboard, client):
-    with dashboard.open("/sandboxes") as page:
+def test_a_sandbox_comes_and_goes_without_a_reload(tab, client):
+    with tab("/sandboxes") as page:
         page.evaluate("window.isTheSame = true")
         sandbox = client.create(name=f"live-{uuid.uuid4().hex[:8]}")
         row = page.locator("tr", has_text=sandbox.name)
@@ -68,8 +68,8 @@ def test_templates_are_told_and_a_build_that_fails_says_why(page):
     page.wait_for_selector("dialog .problem:has-text('nobody'), .build:has-text('nobody')")
 
 
-def test_usage_is_drawn_and_exported(dashboard, client, lively):
-    with dashboard.open("/usage") as page:
+def test_usage_is_drawn_and_exported(tab, client, lively):
+    with tab("/usage") as page:
         page.wait_for_selector("tr:has-text('default')")
         page.wait_for_selector(".uplot canvas")
         with page.expect_download() as download:
@@ -78,8 +78,8 @@ def test_usage_is_drawn_and_exported(dashboard, client, lively):
         assert rows and {"day", "cpu_ns", "cost"} <= set(rows[0])
 
 
-def test_a_key_is_made_shown_once_and_revoked(dashboard, daemon):
-    with dashboard.open("/keys") as page:
+def test_a_key_is_made_shown_once_and_revoked(tab, dashboard):
+    with tab("/keys") as page:
         name = f"key-{uuid.uuid4().hex[:8]}"
         page.click("text=New key")
         page.fill("dialog [name=name]", name)
@@ -98,9 +98,9 @@ def test_a_key_is_made_shown_once_and_revoked(dashboard, daemon):
             limited.wait_for_selector("#key")
 
 
-def test_a_quota_is_set(dashboard, client, daemon):
+def test_a_quota_is_set(tab, client):
     project = client.create_project(f"q-{uuid.uuid4().hex[:8]}")
-    with dashboard.open("/keys") as page:
+    with tab("/keys") as page:
         page.select_option("select[aria-label=Project]", project["id"])
         page.click("header >> text=Change")
         page.fill("dialog [name=sandboxes]", "3")
@@ -109,8 +109,8 @@ def test_a_quota_is_set(dashboard, client, daemon):
     assert client.quota(project=project["id"])["limits"]["sandboxes"] == 3
 
 
-def test_events_are_listed_filtered_and_shown_whole(dashboard, lively):
-    with dashboard.open("/events") as page:
+def test_events_are_listed_filtered_and_shown_whole(tab, lively):
+    with tab("/events") as page:
         page.wait_for_selector("tr:has-text('sandbox.running')")
         page.select_option("select[aria-label=Kind]", "exec")
         page.locator("tr:has-text('sandbox.running')").first.wait_for(state="detached")
@@ -118,14 +118,14 @@ def test_events_are_listed_filtered_and_shown_whole(dashboard, lively):
         assert '"hash"' in text_of(page, "dialog pre")
 
 
-def test_the_host_page_tells_what_the_doctor_found(dashboard):
-    with dashboard.open("/host") as page:
+def test_the_host_page_tells_what_the_doctor_found(tab):
+    with tab("/host") as page:
         page.wait_for_selector("tr:has-text('user namespaces'):has-text('ok')")
         page.wait_for_selector("section:has-text('Engine jail'):has-text('seccomp')")
 
 
-def test_a_page_that_is_not_there_and_a_failure_are_told(dashboard):
-    with dashboard.open("/sandboxes") as page:
+def test_a_page_that_is_not_there_and_a_failure_are_told(tab):
+    with tab("/sandboxes") as page:
         page.watch.allow("500")
         page.route("**/v1/templates", lambda route: route.fulfill(status=500, json={"error": {"code": "internal", "message": "all broken"}}))
         page.click("nav >> text=Templates")
