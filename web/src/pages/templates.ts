@@ -91,7 +91,7 @@ export const page: Page = {
     function buildRow(b: Json): HTMLElement {
       const p = b["progress"] as Json | null;
       const took = b["ended_us"] && b["started_us"] ? `took ${span((b["ended_us"] - b["started_us"]) / 1000)}` : "";
-      const words = isGoing(b) && p ? [p["doing"], p["left_ms"] ? `about ${span(p["left_ms"])} left` : "", p["bytes_total"] ? `${bytes(p["bytes_done"])} of ${bytes(p["bytes_total"])}` : ""] : [b["cached"] ? "nothing had to be built" : took, b["error"]?.["message"]];
+      const words = isGoing(b) && p ? [p["doing"], p["left_ms"] ? `about ${span(p["left_ms"])} left` : "", p["bytes_total"] ? `${bytes(p["bytes_done"])} of ${bytes(p["bytes_total"])}` : ""] : [b["cached"] && b["state"] === "ready" ? "nothing had to be built" : took, b["error"]?.["message"]];
       return el(
         "div",
         { class: "build", data: { build: b["id"], state: b["state"] } },
