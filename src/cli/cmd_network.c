@@ -132,7 +132,7 @@ int cmd_network(int argc, char **argv)
 			.name = "network",
 			.synopsis = "[show] SANDBOX\nset SANDBOX POLICY\nset SANDBOX --allow "
 				    "NAME…\nallow SANDBOX HOST [PORT]\nexplain SANDBOX "
-	                            "URL\ndecisions SANDBOX\nsuggest SANDBOX",
+				    "URL\ndecisions SANDBOX\nsuggest SANDBOX",
 			.about =
 				"Shows what a sandbox may reach. 'set' changes it while it runs, "
 				"'allow' adds one host;\n'explain' says which rule decides about a "
@@ -163,7 +163,7 @@ int cmd_network(int argc, char **argv)
 			.synopsis = "SANDBOX HOST [PORT]",
 			.about = "Lets a sandbox reach one host more, a name or a range. What its "
 				 "policy has stays as it is:\nthe new rule stands behind all "
-	                         "others.",
+				 "others.",
 			.examples = "  cloche network allow box api.example.com 443",
 			.min_words = 2,
 			.max_words = 3,

@@ -8,8 +8,15 @@ from harness.running import running
 
 SHOTS = BUILD / "dashboard"
 PHONE = {"width": 390, "height": 844}
+PATIENCE_S = 30  # for what is there at once on a quiet machine
 PANELS = ["code", "output", "terminal", "files", "network", "ports", "usage", "snapshots", "events", "isolation"]
 PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()"
+LIBRARY_MS = 120_000  # its first import looks at all fonts
+DRAWING = """class Curve:
+    def _repr_svg_(self):
+        line = '<polyline points="0,90 60,20 120,70 180,10 240,50" fill="none" stroke="teal" stroke-width="3"/>'
+        return f'<svg xmlns="http://www.w3.org/2000/svg" width="240" height="100">{line}</svg>'
+Curve()"""
 
 
 @pytest.fixture
@@ -34,7 +41,7 @@ def run_code(page, code):
     page.fill("textarea[aria-label=Code]", code)
     page.keyboard.press("Shift+Enter")
     card = page.locator(".run").first
-    card.locator("[data-status]").wait_for()
+    card.locator("[data-status]").wait_for(timeout=LIBRARY_MS)
     return card
 
 
@@ -47,7 +54,7 @@ def test_a_newcomer_comes_from_the_key_to_a_plot_of_typed_code(dashboard, daemon
         page.locator("textarea[aria-label=Code]").press_sequentially(PLOT)
         page.keyboard.press("Shift+Enter")
         image = page.locator(".result-image")
-        image.wait_for()
+        image.wait_for(timeout=LIBRARY_MS)
         assert image.evaluate("i => i.decode().then(() => i.naturalWidth)") > 300
 
 
@@ -74,7 +81,7 @@ def test_a_context_of_its_own_has_variables_of_its_own(box, sandbox):
     page.select_option("select[aria-label=Context]", "+")
     page.fill("dialog input[name=name]", "second")
     page.keyboard.press("Enter")
-    wait_for(lambda: page.input_value("select[aria-label=Context]") == "second", what="the new context is chosen")
+    wait_for(lambda: page.input_value("select[aria-label=Context]") == "second", PATIENCE_S, "the new context is chosen")
     assert "NameError" in run_code(page, "x").inner_text()
     assert {c.name for c in sandbox.contexts.list()} >= {"python", "second"}
 
@@ -105,20 +112,20 @@ def test_a_terminal_takes_keys_and_is_found_again_after_a_reload(box, sandbox):
     page = box("terminal")
     page.wait_for_selector("[data-terminal=open]")
     page.locator(".xterm-helper-textarea").press_sequentially("x=marked; stty size\n")
-    wait_for(lambda: "marked" in terminal_text(page), what="the echo of what was typed")
+    wait_for(lambda: "marked" in terminal_text(page), PATIENCE_S, "the echo of what was typed")
     rows, cols = page.locator(".code-bar .mono").inner_text().split("×")[::-1]
-    wait_for(lambda: f"{rows} {cols}" in terminal_text(page), what="the size that the terminal has inside")
+    wait_for(lambda: f"{rows} {cols}" in terminal_text(page), PATIENCE_S, "the size that the terminal has inside")
     page.set_viewport_size({"width": 900, "height": 700})
-    wait_for(lambda: page.locator(".code-bar .mono").inner_text().split("×")[0] != cols, what="another size")
+    wait_for(lambda: page.locator(".code-bar .mono").inner_text().split("×")[0] != cols, PATIENCE_S, "another size")
     smaller = page.locator(".code-bar .mono").inner_text().split("×")
     page.locator(".xterm-helper-textarea").press_sequentially("clear; stty size\n")
-    wait_for(lambda: f"{smaller[1]} {smaller[0]}" in terminal_text(page), what="the new size inside")
+    wait_for(lambda: f"{smaller[1]} {smaller[0]}" in terminal_text(page), PATIENCE_S, "the new size inside")
     page.reload()
     page.wait_for_selector("[data-terminal=open]")
     paste = "const d = new DataTransfer(); d.setData('text/plain', 'echo again $x\\n'); e.dispatchEvent(new ClipboardEvent('paste', {clipboardData: d, bubbles: true}))"
     page.locator(".xterm-helper-textarea").evaluate(f"e => {{ {paste} }}")
     page.locator(".xterm-helper-textarea").press("Enter")
-    wait_for(lambda: "again marked" in terminal_text(page), what="the shell of before")
+    wait_for(lambda: "again marked" in terminal_text(page), PATIENCE_S, "the shell of before")
     assert len([e for e in sandbox.execs() if e.info.raw["has_pty"]]) == 1
 
 
@@ -140,7 +147,7 @@ def test_files_are_listed_edited_moved_and_sent_both_ways(box, sandbox, tmp_path
     page.wait_for_selector("text=The file was changed in the sandbox")
     assert sandbox.files.read("a.txt") == b"theirs, and longer"
     page.click("button:has-text('Overwrite')")
-    wait_for(lambda: sandbox.files.read("a.txt") == b"three", what="the file as it was typed")
+    wait_for(lambda: sandbox.files.read("a.txt") == b"three", PATIENCE_S, "the file as it was typed")
     page.click("dialog button:has-text('Close')")
     page.click("[aria-label='Rename a.txt']")
     page.fill("dialog input[name=name]", "b.txt")
@@ -183,7 +190,7 @@ def test_a_host_that_was_denied_is_allowed_by_a_click(dashboard, make_sandbox):
 def test_a_server_inside_is_seen_by_a_preview_link(box, sandbox):
     sandbox.files.write("index.html", b"<h1>from inside</h1>")
     sandbox.start(["python3", "-m", "http.server", "8123"])
-    wait_for(lambda: sandbox.run("ss -ltn 2>/dev/null | grep -q 8123 || grep -q :1FBB /proc/net/tcp").exit_code == 0, what="the server")
+    wait_for(lambda: sandbox.run("ss -ltn 2>/dev/null | grep -q 8123 || grep -q :1FBB /proc/net/tcp").exit_code == 0, PATIENCE_S, "the server")
     page = box("ports")
     page.wait_for_selector("text=No port is open")
     page.click("button:has-text('Look again')")
@@ -209,7 +216,7 @@ def test_snapshots_and_forks_are_made_and_drawn(box, sandbox, client):
     sandbox.files.write("kept.txt", b"after")
     row.locator("button:has-text('Roll back')").click()
     page.click("dialog button.danger")
-    wait_for(lambda: sandbox.files.read("kept.txt") == b"before", what="the file of before")
+    wait_for(lambda: sandbox.files.read("kept.txt") == b"before", PATIENCE_S, "the file of before")
     (fork,) = sandbox.fork(1, memory=False)
     try:
         page.locator(f".tree-node[data-id='{fork.id}']").wait_for()
@@ -223,7 +230,7 @@ def test_snapshots_and_forks_are_made_and_drawn(box, sandbox, client):
 
 def test_use_events_and_walls_are_told(box, sandbox):
     page = box("usage")
-    wait_for(lambda: "B" in page.locator("[data-tile=Memory] .value").inner_text(), what="the memory in use")
+    wait_for(lambda: "B" in page.locator("[data-tile=Memory] .value").inner_text(), PATIENCE_S, "the memory in use")
     assert page.locator(".uplot").count() == 4
     page.click("#tab-events")
     page.wait_for_selector("[data-type='sandbox.running']")
@@ -268,11 +275,11 @@ def test_the_page_lives_through_a_restart_of_the_daemon(dashboard, browser):
             page.wait_for_selector("[data-terminal=open]")
             page.evaluate(KEEP_STATES)
             page.locator(".xterm-helper-textarea").press_sequentially("x=stays\n")
-            wait_for(lambda: "stays" in terminal_text(page), what="the echo")
+            wait_for(lambda: "stays" in terminal_text(page), PATIENCE_S, "the echo")
             own.kill_parts("gateway")
-            wait_for(lambda: page.evaluate("states.includes('lost') && states.at(-1) === 'open'"), 30, "the line to be made again")
+            wait_for(lambda: page.evaluate("states.includes('lost') && states.at(-1) === 'open'"), PATIENCE_S, "the line to be made again")
             page.locator(".xterm-helper-textarea").press_sequentially("echo it $x\n")
-            wait_for(lambda: "it stays" in terminal_text(page), what="the same shell")
+            wait_for(lambda: "it stays" in terminal_text(page), PATIENCE_S, "the same shell")
             page.click("#tab-events")
             page.wait_for_selector("[data-type='sandbox.adopted']")
             sandbox.run(["true"])
@@ -323,7 +330,7 @@ def settle(page, panel):
 
 def test_every_panel_is_whole_in_both_themes_and_on_a_phone(dashboard, lived_in):
     with dashboard.open(f"/sandboxes/{lived_in.id}") as page:
-        run_code(page, PLOT)
+        run_code(page, DRAWING)
         page.locator("#tab-code").focus()
         for panel in PANELS:
             settle(page, panel)

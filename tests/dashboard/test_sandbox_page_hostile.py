@@ -11,6 +11,7 @@ IMAGE = f"<img src=x onerror={MARK}=1>"
 SVG = f'<svg xmlns="http://www.w3.org/2000/svg" onload="{MARK}=1"><script>{MARK}=1</script><circle r="9" cx="10" cy="10"/></svg>'
 BREAKS = ['"><', "</pre>", "</title>", "</textarea>", "'--></script>", ""]
 OUTSIDE = "http://outside.example/"
+PATIENCE_S = 30  # for what is there at once on a quiet machine
 
 
 def payload(i=0):
@@ -144,7 +145,7 @@ def test_E49_a_terminal_takes_no_title_link_or_clipboard_from_a_sandbox(dashboar
         title = page.title()
         page.locator(".xterm-helper-textarea").press_sequentially("sh codes.sh; echo d''one\n")
         rows = page.locator(".xterm-rows > div")
-        wait_for(lambda: "done" in rows.all_inner_texts(), what="the end of the codes")
+        wait_for(lambda: "done" in rows.all_inner_texts(), PATIENCE_S, "the end of the codes")
         red = page.locator(".xterm-rows span:has-text('RED')").last  # the control: what it may do is done
         assert red.evaluate("s => getComputedStyle(s).color") == "rgb(255, 0, 0)"
         link = page.locator(".xterm-rows span:has-text('HERE')").last.bounding_box()

@@ -88,7 +88,7 @@ class Line {
     this.pause = PAUSE_MS;
     term.reset();
     this.resize(term.rows, term.cols);
-    this.tell("open", "Connected");
+    if (!this.isBehind) this.tell("open", "Connected");
   }
 
   private take(data: ArrayBuffer | string): void {
@@ -107,8 +107,11 @@ class Line {
     if (told.exited) this.end(told.exited.exit_code === null ? (told.exited.ended?.message ?? "it ended") : `The shell ended with exit code ${told.exited.exit_code}`);
   }
 
+  /** Keys count from here on. */
   private catchUp(): void {
-    if (this.left <= 0) this.isBehind = false;
+    if (!this.isBehind || this.left > 0) return;
+    this.isBehind = false;
+    if (!this.isOver) this.tell("open", "Connected");
   }
 
   private end(text: string): void {
