@@ -128,9 +128,9 @@ static int serve(struct config *config, int argc, char **argv)
 
 static const char help[] = "Usage: cloche serve [OPTIONS]\n\n"
 			   "Runs the daemon, as root, until SIGTERM. Sandboxes go on without it, "
-                           "and the next one takes\n"
+			   "and the next one takes\n"
 			   "them over. SIGHUP reads the settings again. Each option is also a "
-                           "setting of the file, which\n"
+			   "setting of the file, which\n"
 			   "is TOML; the command line wins.\n\n"
 			   "Options:\n";
 static const char examples[] = "\nExamples:\n"
