@@ -69,19 +69,31 @@ static int run_create(struct mcp_call *c, struct sandbox *s, struct err *err)
 	return r;
 }
 
+struct listing {
+	const struct api *api;
+	struct json_writer *w;
+};
+
+/* Without the ports' tokens: open_port makes a new one. */
 static void put_one(struct sandbox *s, void *arg)
 {
-	struct result *r = arg;
+	const struct listing *l = arg;
+	const struct port *port;
 
-	json_open_object(&r->s, NULL);
-	put_brief(s, &r->s);
-	json_close_object(&r->s);
+	json_open_object(l->w, NULL);
+	put_brief(s, l->w);
+	json_open_array(l->w, "ports");
+	for (size_t i = 0; (port = port_at(s, i)); i++)
+		port_to_json(l->w, NULL, l->api, s, port, NULL);
+	json_close_array(l->w);
+	json_close_object(l->w);
 }
 
 static int run_list(struct mcp_call *c, struct sandbox *s, struct err *err)
 {
 	struct sandbox_filter filter = {.project_id = c->project_id, .limit = LIST_MAX};
 	struct result r;
+	struct listing listing = {.api = c->mcp->api, .w = &r.s};
 	bool more;
 	int rc = json_read(c->arguments, "", NULL, 0, err);
 
@@ -91,7 +103,7 @@ static int run_list(struct mcp_call *c, struct sandbox *s, struct err *err)
 	result_init(&r);
 	r.is_plain = true;
 	json_open_array(&r.s, "sandboxes");
-	(void)fleet_list(c->mcp->api->fleet, &filter, put_one, &r, &more);
+	(void)fleet_list(c->mcp->api->fleet, &filter, put_one, &listing, &more);
 	json_close_array(&r.s);
 	json_put_bool(&r.s, "truncated", more);
 	call_end(c, &r);
@@ -317,7 +329,8 @@ const struct mcp_tool tool_create = {
 const struct mcp_tool tool_list = {
 	.name = "list_sandboxes",
 	.title = "List sandboxes",
-	.description = "Lists the sandboxes of this key's project, newest first.",
+	.description =
+		"Lists the sandboxes of this key's project with their open ports, newest first.",
 	.properties = "",
 	.required = "",
 	.flags = TOOL_READS,

@@ -115,8 +115,11 @@ def test_a_fork_goes_on_from_what_a_sandbox_is_and_a_snapshot_from_what_it_was(s
 def test_a_port_has_a_url_that_leads_to_it(session):
     call(session, "run_code", language="bash", code="mkdir -p site; echo it works > site/index.html; cd site; python3 -m http.server 8000 >/dev/null 2>&1 &")
     call(session, "exec", command="until python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))' 2>/dev/null; do :; done")
-    url = session.call("open_port", port=8000)["structuredContent"]["port"]["url"]
-    assert httpx.get(url).text == "it works\n"
+    opened = session.call("open_port", port=8000)["structuredContent"]
+    assert httpx.get(opened["port"]["url"]).text == "it works\n"
+    listed = session.call("list_sandboxes")["structuredContent"]["sandboxes"]
+    (mine,) = [s for s in listed if s["sandbox_id"] == opened["sandbox_id"]]
+    assert [p["port"] for p in mine["ports"]] == [8000] and opened["port"]["token"] not in json.dumps(listed)
 
 
 def progress(lines):
