@@ -122,7 +122,8 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	                 .kernels_dir = site->kernels_dir,
 	                 .warm_modules = c->has_no_zygotes ? NULL : c->warm_modules,
 	                 .is_plain_storage = c->is_plain_storage,
-	                 .is_vm_emulated = c->is_vm_emulated},
+	                 .is_vm_emulated = c->is_vm_emulated,
+	                 .vm_boot_us = c->vm_boot_ms * 1000},
 		.gateway_fd = gateway_fd,
 		.max_limits = c->max_limits,
 		/* A spare that makes room for a sandbox may still be going when that comes. */

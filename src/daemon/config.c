@@ -66,6 +66,7 @@ void config_init(struct config *c)
 	                       .cpu_milli = host_cpus_milli(),
 	                       .pids = 32768,
 	                       .nofile = host_open_files()},
+		.vm_boot_ms = 110 * 1000, /* emulated on a busy host */
 		.default_timeout_ms = DAY_MS / 24,
 		.max_timeout_ms = 30 * DAY_MS,
 		.spool_bytes = 16 * MIB,

@@ -56,7 +56,8 @@ struct config {
 	bool is_plain_storage;
 	char **engines;      /* that sandboxes may have; NULL: all */
 	bool is_vm_emulated; /* as if there were no KVM */
-	char *warm_modules;  /* "" = none but the driver's own */
+	uint64_t vm_boot_ms;
+	char *warm_modules; /* "" = none but the driver's own */
 	bool has_no_zygotes;
 	bool is_rm;    /* delete all sandboxes at the end */
 	bool is_sweep; /* and the end comes as soon as they are adopted */

@@ -71,6 +71,7 @@ const struct setting settings[] = {
 	{"templates", "packages", "templates-packages", SETTING_SIZE, AT(templates_packages), 0, 1024 * TIB, "what images with packages of creates may keep, to be used again"},
 	{"", "engines", "engine", SETTING_LIST, AT(engines), 0, 0, "that sandboxes may have, jail or vm, again for both (default both)"},
 	{"vm", "emulate", "vm-emulate", SETTING_BOOL, AT(is_vm_emulated), 0, 0, "vms without KVM, even where it is there"},
+	{"vm", "boot_max", "vm-boot-max", SETTING_DURATION, AT(vm_boot_ms), 1000, DAY_MS / 24, "how long a vm may take to boot; by KVM a quarter of it, then it is emulated"},
 	{"", "warm_modules", "warm-modules", SETTING_STRING, AT(warm_modules), 0, 0, "Python modules that interpreters start with, as \"numpy,pandas\""},
 	{"", "no_zygotes", "no-zygotes", SETTING_BOOL, AT(has_no_zygotes), 0, 0, "start every interpreter afresh instead of forking a warm one"},
 	{"defaults", "vcpus", "default-vcpus", SETTING_CPUS, AT(default_limits.cpu_milli), 10, 1024000, "of a sandbox that asks for no other"},

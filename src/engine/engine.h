@@ -225,6 +225,7 @@ struct engine_host { /* what an engine is given once, at probe() */
 	int agent_fd;             /* the agent's binary as a sealed memfd */
 	int vmm_fd;               /* cloche-vmm's likewise, or -1: no vms */
 	bool is_vm_emulated;      /* told to do without KVM */
+	uint64_t vm_boot_us;      /* that a vm may take until its agent serves */
 	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap
 	                        */
 	/* Called for every guest, whoever started it and however it ended, when its last process is

@@ -33,11 +33,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#define SECOND_US   UINT64_C(1000000)
-#define BOOT_MAX_US (110 * SECOND_US) /* emulated on a busy host; the broker waits longer */
-#define KVM_MAX_US  (30 * SECOND_US)  /* a boot takes one or two: what is not there by then hangs */
-#define TAIL_SIZE   8192
-#define PANIC       "Kernel panic"
+#define TAIL_SIZE 8192
+#define PANIC     "Kernel panic"
 
 /* The last bytes of what somebody prints. */
 struct tail {
@@ -362,7 +359,7 @@ static int start(struct vmm *v, struct err *err)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch QEMU");
 	save_init(&v->save, v->loop, &v->line, &v->qmp, &v->control);
 	v->boot = loop_timer_new(v->loop, on_boot_timeout, v);
-	loop_timer_set_in(v->boot, v->orders.is_kvm ? KVM_MAX_US : BOOT_MAX_US);
+	loop_timer_set_in(v->boot, v->orders.boot_max_us);
 	return 0;
 }
 

@@ -23,6 +23,7 @@ enum vmm_fd {
 struct vmm_orders {
 	char hostname[64];
 	uint64_t caps_of_root;
+	uint64_t boot_max_us; /* until its agent serves */
 	uint32_t n_groups;
 	uint32_t is_kvm;
 	uint32_t is_copy; /* it does not boot, it goes on */

@@ -27,6 +27,7 @@ enum jail_mount { /* detached mounts, made by the broker */
 struct jail_orders { /* with the mounts, listen_fd and user_fds */
 	struct guest_spec spec;
 	cpu_set_t cpus;
+	uint64_t boot_max_us; /* of a vm */
 };
 /* At most: the mounts, the listener, the cgroups, and last volumes and what is shown: snapshots, an
  * image. */

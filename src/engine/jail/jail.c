@@ -46,7 +46,7 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 
-#define BOOT_TIMEOUT_US (120 * 1000000U) /* a vm's own kernel, emulated: seconds */
+#define BOOT_GRACE_US   (10 * 1000000U)  /* for cloche-vmm to tell that it takes too long */
 #define LINE_TIMEOUT_US (600 * 1000000U) /* until a copy's turn comes (memory_revive.c) */
 #define STUCK_US        (2 * 1000000U)   /* from a SIGKILL to the end of all that is below */
 #define RETRY_FIRST_US  500U
@@ -317,9 +317,10 @@ static int await_guest(struct guest *g, struct err *err)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process");
 	loop_timer_free(g->timer);
 	g->timer = loop_timer_new(jail_host.loop, on_start_timeout, g);
-	loop_timer_set_in(g->timer, g->spec.engine == ENGINE_VM ? BOOT_TIMEOUT_US
-	                            : g->spec.with_memory       ? LINE_TIMEOUT_US
-	                                                        : GUEST_START_US);
+	loop_timer_set_in(g->timer, g->spec.engine == ENGINE_VM
+	                                    ? machine_boot_max_us(g->spec.is_kvm) + BOOT_GRACE_US
+	                            : g->spec.with_memory ? LINE_TIMEOUT_US
+	                                                  : GUEST_START_US);
 	return 0;
 }
 

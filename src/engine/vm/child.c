@@ -146,6 +146,7 @@ static int write_orders(const struct jail *jail, int *ret_fd)
 		.is_kvm = jail->spec->is_kvm,
 		.is_copy = jail->spec->with_memory,
 		.cpus = machine_cpus(l),
+		.boot_max_us = jail->orders.boot_max_us,
 		.memory_mib = (uint32_t)(l->memory_bytes / MIB),
 		.pids = l->pids,
 		.nofile = l->nofile,

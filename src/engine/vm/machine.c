@@ -26,6 +26,7 @@
 
 static struct {
 	bool is_open, is_without_kvm;
+	uint64_t boot_max_us;
 	struct digest kernel;
 	struct machine_fds fds;
 	struct identity identity;
@@ -47,6 +48,17 @@ void machine_give_up_kvm(void)
 void machine_emulate(void)
 {
 	machine.is_without_kvm = true;
+}
+
+void machine_set_boot_max(uint64_t us)
+{
+	machine.boot_max_us = us;
+}
+
+/* By KVM it takes a fraction of what it takes emulated: what is not there by then hangs. */
+uint64_t machine_boot_max_us(bool is_kvm)
+{
+	return is_kvm ? machine.boot_max_us / 4 : machine.boot_max_us;
 }
 
 int machine_probe(struct err *err)

@@ -15,6 +15,8 @@ struct machine_fds { /* the caller's */
 /* Whether vms can be at all, without making anything; err says what is missing and what to do. */
 must_check int machine_probe(struct err *err);
 void machine_emulate(void); /* told to do without KVM */
+void machine_set_boot_max(uint64_t us);
+uint64_t machine_boot_max_us(bool is_kvm); /* until its agent serves */
 must_check int machine_open(struct machine_fds *ret, struct err *err);
 void machine_close(void);
 

@@ -137,6 +137,7 @@ int vm_send_orders(struct start *s, struct err *err)
 	memcpy(fds + VM_ORDER_RAM, s->vm_fds, sizeof(s->vm_fds));
 	memcpy(fds + VM_ORDER_FDS, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
 	s->jail.orders.spec = s->g->spec;
+	s->jail.orders.boot_max_us = machine_boot_max_us(s->g->spec.is_kvm);
 	share_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
 	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds,
 	            VM_ORDER_FDS + s->jail.n_user_fds);

@@ -30,6 +30,7 @@ static int vm_probe(const struct engine_host *host, struct err *err)
 {
 	if (host->is_vm_emulated)
 		machine_emulate();
+	machine_set_boot_max(host->vm_boot_us);
 	return machine_probe(err);
 }
 
