@@ -83,6 +83,15 @@ npm:
 venv:
 	@[ -x $(VENV)/bin/python ] || { /usr/bin/python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet --disable-pip-version-check setuptools wheel; }
 
+.PHONY: test-vm test-kvm test-foreign
+# Vms that KVM runs, on an emulated Debian host that has it (tests/rig) whatever this one has: some minutes, and a Debian fetched the first time.
+test-kvm:
+	@tools/test-rig kvm
+
+# Jails, vms, what the security suite tries from inside and unit tests, on an emulated host of the other architecture, for which all is built here.
+test-foreign:
+	@tools/test-rig foreign
+
 lint:
 	@tools/install-deps lint
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) --werror
@@ -118,4 +127,4 @@ shape:
 	@tools/shape
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-clang $(BUILD)-asan $(BUILD)-fuzz $(VENV)
+	rm -rf $(BUILD) $(BUILD)-clang $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-rig $(VENV)

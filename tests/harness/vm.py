@@ -28,7 +28,7 @@ bash cat chmod chown cp curl cut date dd df diff du echo env false find free get
 mktemp mount mv nproc openssl pgrep pkill ps pwd python3 readlink rm rmdir script sed seq setsid sh sha256sum sleep sort stat stty sync tail
 tar tee test timeout touch tr true truncate tty ulimit uname unshare wc wget which whoami xargs yes awk mknod umount getent ip ss nc strace
 """
-MAKE_SUITE_TREE = """
+TREE_WITH_PYTHON = """
 set -e
 cd /
 mkdir -p /template/bin /template/etc /template/tmp /template/usr/lib
@@ -54,7 +54,15 @@ cp -r --parents -L /etc/ssl/certs/ca-certificates.crt /etc/services /etc/protoco
 [ ! -d /usr/lib/git-core ] || { mkdir -p /template/usr/lib/git-core; cp -L /usr/lib/git-core/git-remote-http* /template/usr/lib/git-core/; }
 printf 'root:x:0:0::/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\nnobody:x:65534:65534::/:/bin/sh\n' > /template/etc/passwd
 printf 'root:x:0:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n' > /template/etc/group
-""".replace("PROGRAMS", " ".join(PROGRAMS.split()))
+"""
+
+
+def tree_with_python(programs):
+    """The words that make a root with these programs, which has a Python."""
+    return TREE_WITH_PYTHON.replace("PROGRAMS", " ".join(programs.split()))
+
+
+MAKE_SUITE_TREE = tree_with_python(PROGRAMS)
 
 
 def need_vms():
