@@ -336,7 +336,8 @@ def test_every_panel_is_whole_in_both_themes_and_on_a_phone(dashboard, lived_in)
             settle(page, panel)
             assert page.evaluate("document.activeElement.id") == f"tab-{panel}"
             for theme in ("light", "dark"):
-                page.evaluate("t => document.documentElement.dataset.theme = t", theme)
+                page.click(f"button[data-theme={theme}]")
+                page.locator(f"#tab-{panel}").focus()
                 shoot(page, f"sandbox-{panel}-{theme}")
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), panel
             page.keyboard.press("ArrowRight")
