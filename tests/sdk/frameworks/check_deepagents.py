@@ -22,8 +22,8 @@ class TestClocheBackend(SandboxIntegrationTests):
 # inherit; the suite's newest version has it otherwise.
 for stale in ("glob", "glob_basic_pattern", "glob_with_directories", "glob_hidden_files_explicitly", "glob_with_character_class",
               "glob_with_question_mark", "write_existing_file_fails"):
-    test = getattr(SandboxIntegrationTests, f"test_{stale}")
-    setattr(TestClocheBackend, test.__name__, pytest.mark.xfail(reason="deepagents itself does otherwise", strict=True)(test))
+    case = getattr(SandboxIntegrationTests, f"test_{stale}")
+    setattr(TestClocheBackend, case.__name__, pytest.mark.xfail(reason="deepagents itself does otherwise", strict=True)(case))
 
 
 class Scripted(BaseChatModel):
