@@ -42,8 +42,8 @@ def squeeze_agent(sandbox):
                 if (one / name).exists():
                     (one / name).write_text(str(32 << 20))
             return 32 << 20
-        if (one / "agent" / "memory.max").exists():
-            (one / "agent" / "memory.max").write_text("65536")
+        if (one / "init" / "memory.max").exists():
+            (one / "init" / "memory.max").write_text("65536")
             return 65536
     pytest.skip("this host has no limit of memory")
 

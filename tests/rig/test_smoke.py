@@ -11,6 +11,7 @@ from cloche import Client
 from harness import audit
 from harness.daemon import end
 from harness.internet import ALLOWED, OTHER
+from harness.running import running
 from harness.vm import give_kernel, make_template, tree_with_python
 from harness.walled import Walled
 
@@ -26,17 +27,8 @@ LIMITS = {"memory_mib": 256, "disk_mib": 128, "pids": 64}
 
 @pytest.fixture(scope="module")
 def rig(internet):
-    daemon = give_kernel(internet.daemon("--pool-max", "0", "--vm-boot-max", "40m")).start()
-    try:
+    with running(give_kernel(internet.daemon("--pool-max", "0", "--vm-boot-max", "40m"))) as daemon:
         yield daemon
-        ids = daemon.ids()
-    finally:
-        status = daemon.stop()
-    left = audit.left_after_stop(daemon, ids)
-    log = daemon.log()
-    daemon.remove()
-    assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
-    assert not left, "left on the host: " + ", ".join(left)
 
 
 @pytest.fixture(scope="module")

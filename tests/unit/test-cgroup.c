@@ -53,7 +53,7 @@ static void make(const char *path, const char *text)
 /* A group's files wherever the sandbox may have it. */
 static void make_leaves(const char *tree, const char *file, const char *text)
 {
-	static const char *const leaves[] = {"", "/agent", "/user"};
+	static const char *const leaves[] = {"", "/init", "/user"};
 	char path[300];
 
 	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
@@ -232,8 +232,8 @@ TEST(the_agents_bounds_are_its_own_on_v2_and_around_the_sandbox_on_v1)
 	make_leaves("", "pids.max", "");
 	CHECK_INT(cgroup_host_open(&h, top, v2_mounts, "p", &err), 0);
 	CHECK_INT(cgroup_make(&h, ID, &limits, &err), 0);
-	CHECK_STR(in_group("", "agent", "memory.max"), "201326592");
-	CHECK_STR(in_group("", "agent", "pids.max"), "1024");
+	CHECK_STR(in_group("", "init", "memory.max"), "201326592");
+	CHECK_STR(in_group("", "init", "pids.max"), "1024");
 	CHECK_STR(in_group("", ".", "pids.max"), "");
 	finish(&h);
 }

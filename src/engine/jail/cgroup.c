@@ -38,10 +38,14 @@ static_assert(ARRAY_SIZE(parts) == CGROUP_PART_COUNT, "a part has no row");
 
 #define PARTS_LIMITED (BIT(CGROUP_MEMORY) | BIT(CGROUP_CPU) | BIT(CGROUP_PIDS))
 
+/* Of a name no longer than `user`: the cgroup namespace begins here, and CRIU refuses a process
+ * whose group has a shorter path than that. */
+#define AGENT_LEAF "init"
+
 /* Below ID. */
 static const char *agent_leaf(const struct cgroup_tree *t)
 {
-	return t->is_flat ? "." : "agent";
+	return t->is_flat ? "." : AGENT_LEAF;
 }
 
 /* Is word among the words of list, which are parted by a blank or comma? */
@@ -272,7 +276,7 @@ static int make_dirs(const struct cgroup_tree *t, const char *id)
 	(void)enable_v2(t->fd, id);
 	if (mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST)
 		return -errno;
-	(void)snprintf(path, sizeof(path), "%s/agent", id);
+	(void)snprintf(path, sizeof(path), "%s/" AGENT_LEAF, id);
 	return mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
 }
 
@@ -518,7 +522,7 @@ int cgroup_remove(const struct cgroup_host *h, const char *id)
 	for (size_t i = 0; i < h->n; i++) {
 		(void)snprintf(path, sizeof(path), "%s/user", id);
 		(void)unlinkat(h->trees[i].fd, path, AT_REMOVEDIR);
-		(void)snprintf(path, sizeof(path), "%s/agent", id);
+		(void)snprintf(path, sizeof(path), "%s/" AGENT_LEAF, id);
 		if (!h->trees[i].is_flat)
 			(void)unlinkat(h->trees[i].fd, path, AT_REMOVEDIR);
 		if (unlinkat(h->trees[i].fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)

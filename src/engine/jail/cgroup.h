@@ -4,10 +4,10 @@
  * Control groups, whichever version the host has. A sandbox's group is a set of directories, one in
  * each tree that we use, all with the same name:
  *
- *	TREE/PARENT/ID/agent	the agent alone, with bounds that user code cannot reach
+ *	TREE/PARENT/ID/init	the agent alone, with bounds that user code cannot reach
  *	TREE/PARENT/ID/user	everything else: here are the sandbox's limits
  *
- * Only a v2 tree that limits needs `agent`: there a group with groups below it holds no process. In
+ * Only a v2 tree that limits needs `init`: there a group with groups below it holds no process. In
  * all others the agent is in ID itself, whose bounds are the sandbox's limits and the agent's own
  * together; a third of the directories is saved that way, and of what they cost.
  *
