@@ -93,6 +93,8 @@ static int reply_stopped(struct http_req *req, const struct stay *s, bool is_sna
 	struct json_writer *w;
 	struct reply reply;
 
+	if (is_snapshot && !still && b->is_doomed)
+		return err_set(err, ERR_NOT_FOUND, 0, "the sandbox was deleted meanwhile");
 	if (is_snapshot && !still)
 		return err_set(err, ERR_INTERNAL, 0, "no snapshot could be made of the sandbox");
 	w = reply_begin(&reply);
