@@ -178,7 +178,8 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
 
     async def usage_samples(self) -> List[Json]:
         """Its last readings, the oldest first: at_us, cpu_ns, memory_bytes, disk_bytes, pids, network_in_bytes, network_out_bytes."""
-        return (await self._call("GET", ["usage", "samples"]))["samples"]
+        samples: List[Json] = (await self._call("GET", ["usage", "samples"]))["samples"]
+        return samples
 
     async def pause(self, *, to: Optional[str] = None, on_connection: Optional[str] = None) -> SandboxInfo:
         """Stops all processes where they are; resume() or the next call lets them go on.
