@@ -26,7 +26,8 @@ PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos", "sdk"
 # What runs side by side. What is marked slow looks for no errors of memory. Several workers of one pass take file after file.
 PYTHON_PASSES = [
     ("asan", ["functional"], ["-m", "not slow"]),
-    ("plain", PYTHON_SUITES, ["--numprocesses", "3", "--dist", "loadfile"]),
+    ("plain", [s for s in PYTHON_SUITES if s != "dashboard"], ["--numprocesses", "3", "--dist", "loadfile"]),
+    ("plain", ["dashboard"], []),  # the browser's driver keeps a loop of its own in its process
 ]
 # And a part of three of them with vms for sandboxes; all of these where the environment says so.
 VM_PASSES = [("plain", ["functional", "security", "sdk"], ["-m", "vm"])]

@@ -97,7 +97,7 @@ def test_a_malformed_request_gets_a_typed_answer_and_the_connection_ends(daemon,
 
 
 @pytest.mark.parametrize("method, path, status", [
-    ("GET", "/", 404), ("GET", "/v1", 404), ("GET", "/v1/", 404), ("GET", "/v1/nothing", 404), ("GET", "/v9/sandboxes", 404),
+    ("GET", "/nothing", 404), ("GET", "/v1", 404), ("GET", "/v1/", 404), ("GET", "/v1/nothing", 404), ("GET", "/v9/sandboxes", 404),
     ("POST", "/v1/health", 405), ("PUT", "/v1/sandboxes", 405), ("TRACE", "/v1/health", 405), ("BREW", "/v1/health", 405),
     ("GET", "/v1/run", 405), ("DELETE", "/v1/sandboxes", 405),
 ])
