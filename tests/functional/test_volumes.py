@@ -8,7 +8,7 @@ import pytest
 from cloche import Client, errors
 from harness.daemon import Daemon, wait_for
 
-pytestmark = pytest.mark.jail  # a vm has none: said below
+pytestmark = pytest.mark.jail("a vm has no volumes")
 
 
 @pytest.fixture

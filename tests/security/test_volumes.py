@@ -8,7 +8,7 @@ import pytest
 from cloche import Client, errors
 from harness.daemon import call
 
-pytestmark = pytest.mark.jail
+pytestmark = pytest.mark.jail("a vm has no volumes")
 
 
 @pytest.fixture
