@@ -331,28 +331,15 @@ static int run_tasks(struct eval *e, struct command *c, struct interrupt *interr
 	return signal ? EXIT_SIGNAL + signal : report(e, c, since_us, err);
 }
 
-static int open_daemon(struct command *c, struct interrupt *interrupt, struct host **ret,
-                       struct err *err)
-{
-	const struct eval_opts *opts = c->arg;
-	int r = opts->is_standalone ? -ENOTCONN : remote_open(&c->common, &c->remote, err);
-
-	if (r != -ENOTCONN)
-		return r;
-	if (opts->keep)
-		return err_set(err, ERR_UNAVAILABLE, 0,
-		               "--keep needs a running daemon: one for this run ends with it");
-	return fresh_host(interrupt, ret, &c->remote, err);
-}
-
 static int run_suites(struct eval *e, struct command *c, struct err *err)
 {
+	const struct eval_opts *opts = c->arg;
 	auto_call(interrupt_stopp) struct interrupt *interrupt = NULL;
 	auto_call(host_stopp) struct host *host = NULL;
 	int r = interrupt_start(&interrupt, err);
 
 	if (r == 0)
-		r = open_daemon(c, interrupt, &host, err);
+		r = fresh_open(c, opts->is_standalone, opts->keep, interrupt, &host, err);
 	if (r == 0)
 		r = run_tasks(e, c, interrupt, err);
 	if (r == -EINTR && interrupt_signal(interrupt))

@@ -262,28 +262,15 @@ static int run_in_sandbox(struct command *c, struct interrupt *interrupt, struct
 	return status;
 }
 
-static int open_daemon(struct command *c, struct interrupt *interrupt, struct host **ret,
-                       struct err *err)
-{
-	const struct run *opts = c->arg;
-	int r = opts->is_standalone ? -ENOTCONN : remote_open(&c->common, &c->remote, err);
-
-	if (r != -ENOTCONN)
-		return r;
-	if (opts->keep)
-		return err_set(err, ERR_UNAVAILABLE, 0,
-		               "--keep needs a running daemon: one for this run ends with it");
-	return fresh_host(interrupt, ret, &c->remote, err);
-}
-
 static int run_plan(struct command *c, struct plan *p, struct err *err)
 {
+	const struct run *opts = c->arg;
 	auto_call(interrupt_stopp) struct interrupt *interrupt = NULL;
 	auto_call(host_stopp) struct host *host = NULL;
 	int r = interrupt_start(&interrupt, err);
 
 	if (r == 0)
-		r = open_daemon(c, interrupt, &host, err);
+		r = fresh_open(c, opts->is_standalone, opts->keep, interrupt, &host, err);
 	if (r == 0)
 		r = run_in_sandbox(c, interrupt, p, err);
 	if (r == -EINTR && interrupt_signal(interrupt))

@@ -13,6 +13,19 @@ int fresh_host(struct interrupt *interrupt, struct host **ret_host, struct remot
 	return r < 0 ? r : remote_open_at(host_url(*ret_host), NULL, ret_remote, err);
 }
 
+int fresh_open(struct command *c, bool is_standalone, bool is_kept, struct interrupt *interrupt,
+               struct host **ret_host, struct err *err)
+{
+	int r = is_standalone ? -ENOTCONN : remote_open(&c->common, &c->remote, err);
+
+	if (r != -ENOTCONN)
+		return r;
+	if (is_kept)
+		return err_set(err, ERR_UNAVAILABLE, 0,
+		               "--keep needs a running daemon: one for this run ends with it");
+	return fresh_host(interrupt, ret_host, &c->remote, err);
+}
+
 int fresh_create(struct remote *remote, const struct sandbox_opts *opts, char **ret_id,
                  struct err *err)
 {
