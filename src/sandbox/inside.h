@@ -90,7 +90,7 @@ struct sandbox {
 	enum end_cause pause_cause; /* END_NONE: somebody asked for it */
 	bool is_saving;             /* on its way there */
 	bool falls_back;            /* to a pause in memory, since it could not be saved */
-	bool is_unsaved;            /* it could not: told by create_err when its link is up again */
+	bool is_unsaved;            /* it could not: thawed when its link is up again */
 	bool wakes_cold;            /* without its memory */
 	bool drops_trust;           /* of a copy, until it runs: its files trust another's issuer */
 	char rolls_to[ID_SIZE]; /* a snapshot that it is started over next (rollback.c), or "" */
@@ -122,13 +122,13 @@ struct sandbox {
 	struct loop_timer *reconnect;
 	unsigned reconnects;
 	uint64_t reconnects_since_us;
-	uint64_t ask;        /* the request that its life waits for */
-	bool asked_to_keep;  /* that request is a MSG_STOP */
-	uint64_t freeze_ask; /* MSG_FREEZE or MSG_THAW under way */
-	struct err create_err;
-	struct list callers; /* struct waiter: for it to run */
-	struct list waiters; /* struct waiter: for its end */
-	struct list pausers; /* struct waiter: for it to be paused */
+	uint64_t ask;          /* the request that its life waits for */
+	bool asked_to_keep;    /* that request is a MSG_STOP */
+	uint64_t freeze_ask;   /* MSG_FREEZE or MSG_THAW under way */
+	struct err create_err; /* why it could not be created, revived or paused */
+	struct list callers;   /* struct waiter: for it to run */
+	struct list waiters;   /* struct waiter: for its end */
+	struct list pausers;   /* struct waiter: for it to be paused */
 	json_t *carried; /* of a copy of another's memory: what goes on in it (carry.c); or NULL */
 	uint32_t next_channel, channels_to;
 	uint64_t oom_kills, pids_refused; /* as last told */

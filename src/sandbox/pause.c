@@ -122,8 +122,6 @@ void pause_on_link(struct sandbox *s)
 	if (!s->is_unsaved)
 		return;
 	s->is_unsaved = false;
-	if (!s->falls_back)
-		sandbox_tell_all(s, &s->pausers, &s->create_err);
 	wake_thaw(s);
 }
 

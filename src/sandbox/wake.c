@@ -5,7 +5,7 @@
  * A pause is MSG_FREEZE: every process but the agent stops where it is. The row says "pausing"
  * before and "paused" after, and "running" only after MSG_THAW was answered; so what a restart
  * finds is made true by asking once more, for a pause that was under way to go back, for a paused
- * one to be frozen.
+ * one to be frozen. Whoever asked for a pause that failed is told when the sandbox runs again.
  *
  * A stopped persistent sandbox is resumed by a create over the layer that was kept: same id, name,
  * environment, limits, tags; its processes are new. Everyone who asks for it meanwhile waits in
@@ -33,7 +33,14 @@ static void back_to_running(struct sandbox *s)
 	life_go_on(s);
 	network_go_on(s);
 	sandbox_note(s);
+	sandbox_tell_all(s, &s->pausers, &s->create_err); /* it could not be paused */
 	sandbox_tell_all(s, &s->callers, NULL);
+}
+
+static void tell_both(struct sandbox *s, const struct err *err)
+{
+	sandbox_tell_all(s, &s->pausers, err);
+	sandbox_tell_all(s, &s->callers, err);
 }
 
 static void on_frozen(const struct msg_reply *reply, int fd, void *arg)
@@ -45,9 +52,11 @@ static void on_frozen(const struct msg_reply *reply, int fd, void *arg)
 	s->freeze_ask = 0;
 	if (reply->err.code != ERR_NONE) {
 		log_warn("sandbox.unpaused", "id=%s error='%s'", s->id, reply->err.message);
-		sandbox_tell_all(s, &s->pausers, &reply->err);
+		s->create_err = reply->err;
 		if (s->state == SANDBOX_PAUSING) /* it may be frozen all the same, or in part */
 			start_thaw(s);
+		else
+			sandbox_tell_all(s, &s->pausers, &reply->err);
 		return;
 	}
 	if (s->state == SANDBOX_PAUSING) {
@@ -76,9 +85,12 @@ static void on_thawed(const struct msg_reply *reply, int fd, void *arg)
 	s->freeze_ask = 0;
 	if (reply->err.code != ERR_NONE) {
 		log_warn("sandbox.unresumed", "id=%s error='%s'", s->id, reply->err.message);
+		s->falls_back = false;
 		sandbox_tell_all(s, &s->callers, &reply->err);
 		if (s->state == SANDBOX_PAUSING && reply->err.code != ERR_UNAVAILABLE)
 			back_to_running(s); /* a host that cannot freeze has nothing to thaw */
+		else
+			sandbox_tell_all(s, &s->pausers, &reply->err);
 		return;
 	}
 	if (s->falls_back) {
@@ -94,7 +106,7 @@ static void start_thaw(struct sandbox *s)
 	struct err err;
 
 	if (s->freeze_ask == 0 && ask(s, MSG_THAW, on_thawed, &err) < 0)
-		sandbox_tell_all(s, &s->callers, &err);
+		tell_both(s, &err);
 }
 
 void wake_thaw(struct sandbox *s)
@@ -262,10 +274,14 @@ void wake_rejoin(struct sandbox *s)
 	struct err err;
 	int r = 0;
 
-	if (s->state == SANDBOX_PAUSED)
+	if (s->state == SANDBOX_PAUSED) {
 		r = ask(s, MSG_FREEZE, on_frozen, &err);
-	else if (s->state == SANDBOX_PAUSING)
+	} else if (s->state == SANDBOX_PAUSING) {
+		(void)err_set(&s->create_err, ERR_CONFLICT, 0,
+		              "the daemon was restarted while sandbox %s was being paused", s->id);
+		(void)err_hint(&s->create_err, "it goes on; ask again");
 		r = ask(s, MSG_THAW, on_thawed, &err);
+	}
 	if (r < 0)
 		log_error("sandbox.unpaused", "id=%s error='%s'", s->id, err.message);
 }

@@ -234,9 +234,7 @@ def test_an_idle_sandbox_is_stopped_and_looking_at_it_is_no_activity(make_sandbo
 
 @pytest.mark.parametrize("busy", ["exec", "code", "watch", "attach"])
 def test_a_sandbox_in_which_something_goes_on_is_not_idle(make_sandbox, busy):
-    sandbox = make_sandbox(idle_timeout=0.2)
-    other = make_sandbox(idle_timeout=0.4)
-    watch = None
+    sandbox, other, watch = make_sandbox(), make_sandbox(), None
     if busy == "exec":
         sandbox.start("sleep 1000")
     elif busy == "attach":
@@ -247,6 +245,8 @@ def test_a_sandbox_in_which_something_goes_on_is_not_idle(make_sandbox, busy):
     else:
         threading.Thread(target=lambda: _quietly(sandbox.run_code, "import time; time.sleep(1000)"), daemon=True).start()
         wait_for(lambda: any(c.state == "busy" for c in sandbox.contexts.list()), what="the call")
+    for one, seconds in ((sandbox, 0.2), (other, 0.4)):
+        one.update(idle_timeout=seconds)
     wait_for(lambda: other.refresh().ended, 20, "the end of an idle one")
     assert sandbox.refresh().state == "running"
     if watch:
@@ -273,7 +273,8 @@ def test_a_lifetime_can_be_extended(make_sandbox):
 
 @pytest.mark.parametrize("action,state", [("delete", "stopped"), ("stop", "stopped"), ("pause", "paused")])
 def test_what_happens_when_time_is_up_can_be_chosen(make_sandbox, action, state):
-    sandbox = make_sandbox(timeout=0.2, on_timeout=action)
+    sandbox = make_sandbox(on_timeout=action)
+    sandbox.update(timeout=0.2)
     wait_for(lambda: sandbox.refresh().state == state, 20, state)
     if state == "paused":
         assert sandbox.resume().expires_us  # it has the same time again
