@@ -24,11 +24,17 @@ def test_a_wheel_and_its_sources_are_the_same_bytes_whoever_makes_them(tmp_path)
     first = make("wheel", tmp_path / "a", 0o022)
     assert make("wheel", tmp_path / "b", 0o077) == first and len(first) == 2
     (wheel,) = (tmp_path / "a").glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {"cloche/py.typed", "cloche/aio/client.py", "cloche/integrations/anthropic.py"} < set(names) and any(n.endswith("/LICENSE") for n in names)
+    known = set(run("git", "ls-files", "sdk/python/cloche", cwd=ROOT).replace("sdk/python/", "").split())
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        metadata = archive.read(next(n for n in names if n.endswith("/METADATA"))).decode()
+    assert {n for n in names if ".dist-info/" not in n} == known and "cloche/py.typed" in known
+    assert any(n.endswith("/LICENSE") for n in names) and (ROOT / "sdk/python/README.md").read_text() in metadata
     (sources,) = (tmp_path / "a").glob("*.tar.gz")
     with tarfile.open(sources) as archive:
         members = archive.getmembers()
+    files = {m.name.partition("/")[2] for m in members if m.isfile() and ".egg-info/" not in m.name}
+    assert files == known | {"LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg"}
     assert {m.mode for m in members} <= {0o644, 0o755} and len({m.mtime for m in members}) == 1
 
 
@@ -40,13 +46,19 @@ def test_an_npm_package_has_what_its_exports_name(typescript_package):
     for word in packed.split('"'):
         if word.startswith("./dist/"):
             assert "package/" + word[2:] in names, word
-    assert not [n for n in names if "/src/" in n or "/test/" in n]
+    modules = {path.stem for path in (ROOT / "sdk/typescript/src").glob("*.ts")}
+    built = {f"package/dist/{form}/{name}{end}" for form in ("esm", "cjs") for name in modules for end in (".js", ".d.ts")}
+    assert names - built <= {"package/package.json", "package/README.md", "package/LICENSE", "package/dist/cjs/package.json"}
+    assert built <= names and "package/README.md" in names
 
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
 @pytest.mark.skipif(not os.environ.get("CLOCHE_TEST_FRESH"), reason="it is run by make test-sdk-fresh")
 def test_an_npm_package_is_the_same_bytes_whoever_makes_it(tmp_path):
     assert make("npm", tmp_path / "a", 0o022) == make("npm", tmp_path / "b", 0o077)
+    (package,) = (tmp_path / "a").iterdir()
+    with tarfile.open(package) as archive:
+        assert archive.extractfile("package/LICENSE").read() == (ROOT / "LICENSE").read_bytes()
 
 
 def test_both_packages_have_one_version():
