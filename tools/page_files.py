@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files for browsers as C: what build-web and build-docs have in common."""
+"""Files for browsers as C: what build-web, build-docs and build-notices have in common."""
 
 import gzip
 

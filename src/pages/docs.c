@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The documents, as they are in docs/: pages of plain HTML that tools/build-docs has made, and
- * beside each its Markdown. They have no script and ask for nothing but their style.
+ * beside each its Markdown. They have no script and ask for nothing but their style. The notices of
+ * licences are one more, a plain text.
  */
 #include "pages/pages.h"
 
@@ -26,11 +27,14 @@ static int redirect(struct http_req *req, const char *to, struct err *err)
 
 int docs_answer(struct http_req *req, const char *path, struct err *err)
 {
+	const struct page_file *f = pages_find(doc_files, n_doc_files, path);
+
+	if (!f)
+		f = pages_find(notice_files, n_notice_files, path);
+	if (f)
+		return pages_send(req, f, &rules, err);
 	if (strcmp(path, "/docs") == 0)
 		return redirect(req, "/docs/", err);
-	for (size_t i = 0; i < n_doc_files; i++)
-		if (strcmp(doc_files[i].path, path) == 0)
-			return pages_send(req, &doc_files[i], &rules, err);
 	if (strncmp(path, "/docs/", 6) != 0)
 		return 0;
 	(void)err_set(err, ERR_NOT_FOUND, 0, "there is no such document");

@@ -31,11 +31,11 @@ static const char *const singles[] = {"/sandboxes", "/templates", "/usage", "/ke
 static const struct page_rules document = {POLICY, "no-cache"};
 static const struct page_rules asset = {POLICY, "public, max-age=31536000, immutable"};
 
-static const struct page_file *find_file(const char *path)
+const struct page_file *pages_find(const struct page_file *files, size_t n, const char *path)
 {
-	for (size_t i = 0; i < n_page_files; i++)
-		if (strcmp(page_files[i].path, path) == 0)
-			return &page_files[i];
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(files[i].path, path) == 0)
+			return &files[i];
 	return NULL;
 }
 
@@ -128,11 +128,10 @@ int pages_divert(struct http_req *req, struct err *err)
 	if (http_req_method(req) != HTTP_GET && http_req_method(req) != HTTP_HEAD)
 		return 0;
 	path = xstrndup(target, strcspn(target, "?"));
-	f = strncmp(path, "/assets/", 8) == 0 || strcmp(path, "/favicon.ico") == 0 ? find_file(path)
-	                                                                           : NULL;
 	if (strcmp(path, "/") == 0 || (is_page(path) && wants_page(req)))
-		f = find_file(INDEX);
+		return pages_send(req, pages_find(page_files, n_page_files, INDEX), &document, err);
+	f = strncmp(path, "/assets/", 8) == 0 ? pages_find(page_files, n_page_files, path) : NULL;
 	if (f)
-		return pages_send(req, f, strcmp(f->path, INDEX) == 0 ? &document : &asset, err);
+		return pages_send(req, f, &asset, err);
 	return docs_answer(req, path, err);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Files that came with the program, for browsers: the dashboard, and the documents below /docs/.
- * Everybody may have them; what the dashboard shows is asked for by the API. Each is kept as gzip
- * made it.
+ * Files that came with the program, for browsers: the dashboard, the documents below /docs/, and
+ * the notices of those who wrote parts of it, /licences. Everybody may have them; what the
+ * dashboard shows is asked for by the API. Each is kept as gzip made it.
  */
 #include "http/server.h"
 
@@ -22,11 +22,17 @@ extern const size_t n_page_files;
 extern const struct page_file doc_files[];
 extern const size_t n_doc_files;
 
+/* Made by tools/build-notices: one, "/licences". */
+extern const struct page_file notice_files[];
+extern const size_t n_notice_files;
+
 struct page_rules {
 	const char *policy; /* Content-Security-Policy */
 	const char *cache;  /* Cache-Control */
 };
 
+/* Borrowed, or NULL. */
+const struct page_file *pages_find(const struct page_file *files, size_t n, const char *path);
 /* Answers with the file: 1. */
 must_check int pages_send(struct http_req *req, const struct page_file *f,
                           const struct page_rules *rules, struct err *err);

@@ -4,12 +4,11 @@
 The root has no init: what systemd would do with the unit (start, restart) is done here with the unit's own words."""
 
 import contextlib
+import json
 import os
 import re
 import shlex
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -128,6 +127,11 @@ def test_a_package_is_installed_used_upgraded_removed_and_purged(machine, packag
     install(machine, package)
     assert machine("getent", "passwd", "cloche").startswith("cloche:x:")
     assert "run AI-written code" in machine("zcat", "/usr/share/man/man1/cloche.1.gz").replace("\\", "")
+    for shell in ("bash-completion/completions/cloche", "zsh/vendor-completions/_cloche", "fish/vendor_completions.d/cloche.fish"):
+        machine("test", "-s", f"/usr/share/{shell}")
+    held = [p["name"] for p in json.loads(machine("cat", "/usr/share/doc/cloche/cloche.spdx.json"))["packages"]]
+    notices = machine("zcat", "/usr/share/doc/cloche/NOTICES.gz")
+    assert "uplot" in held and "@xterm/xterm" in held and all(f"\n{p} " in notices for p in ("uplot", "@xterm/xterm", "GNU C Library"))
     unit = Unit(machine)
     unit.start()
     try:

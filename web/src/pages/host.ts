@@ -58,6 +58,7 @@ export const page: Page = {
           ),
           el("div", { class: "columns" }, ((health["engines"] ?? []) as Json[]).map(engine)),
           doctor ? el("section", { class: "card flush" }, checks.node) : empty("The doctor's findings are for admins of the project default"),
+          el("p", { class: "dim" }, el("a", { href: "/licences" }, "Licences of what this program is made of")),
         );
       } catch (error) {
         if (!ctx.signal.aborted) replace(place, failure(error, () => void show()));
