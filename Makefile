@@ -21,9 +21,9 @@ down:
 test:
 	@tools/test
 
-# The functional and security suites and the SDKs' table of calls with vms for sandboxes, emulated: takes its time. OPTIONS go to pytest.
+# The functional and security suites, the SDKs' table of calls and E2B's client with vms for sandboxes, emulated: takes its time. OPTIONS go to pytest.
 test-vm:
-	@CLOCHE_ENGINE=vm tools/test --only plain --suite functional --suite security --suite sdk -- $(OPTIONS)
+	@CLOCHE_ENGINE=vm tools/test --only plain --suite functional --suite security --suite sdk --suite compat -- $(OPTIONS)
 
 # Builds the templates that come along from the real archives, and uses them. OPTIONS go to the daemon.
 test-templates: all

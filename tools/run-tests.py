@@ -29,8 +29,8 @@ PYTHON_PASSES = [
     ("plain", [s for s in PYTHON_SUITES if s != "dashboard"], ["--numprocesses", "3", "--dist", "loadfile"]),
     ("plain", ["dashboard"], []),  # the browser's driver keeps a loop of its own in its process
 ]
-# And a part of three of them with vms for sandboxes; all of these where the environment says so.
-VM_PASSES = [("plain", ["functional", "security", "sdk"], ["-m", "vm"])]
+# And a part of four of them with vms for sandboxes; all of these where the environment says so.
+VM_PASSES = [("plain", ["functional", "security", "sdk", "compat"], ["-m", "vm"])]
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are looked for in the suite `leaks` alone: not in guests and daemons, which are killed, and where seccomp keeps LeakSanitizer from its work.
 SANITIZER_ENV = {

@@ -21,8 +21,8 @@ needs_npm = pytest.mark.skipif(not shutil.which("npm"), reason="this host has no
 
 @pytest.fixture(scope="module")
 def named():
-    """A daemon whose sandboxes have names."""
-    daemon = Daemon("--preview-domain", "box.test").start()
+    """A daemon whose sandboxes have names, and readings at once."""
+    daemon = Daemon("--preview-domain", "box.test", "--usage-period", "100ms").start()
     try:
         yield daemon
     finally:
@@ -65,7 +65,7 @@ def test_what_the_page_for_movers_shows_runs(project, named, language, interpret
 def test_templates_that_the_page_names_can_be_built_and_one_s_own_is_imported(named, tmp_path):
     commands = re.findall(r"cloche template build (\S+)", PAGE.read_text())
     assert commands and all((ROOT / "guest" / "templates" / f"{name}.toml").exists() for name in commands)
-    e2b = pytest.importorskip("e2b")
+    interpreter = pytest.importorskip("e2b_code_interpreter")
     (tmp_path / "image").write_bytes(docker_save([busybox_layer().bytes()]))
     (tmp_path / "docker").write_text("#!/bin/sh\nexec cat image\n")  # as `docker save` would write it
     (tmp_path / "docker").chmod(0o755)
@@ -73,8 +73,10 @@ def test_templates_that_the_page_names_can_be_built_and_one_s_own_is_imported(na
     env = {**os.environ, "PATH": f"{tmp_path}:{BUILD}:{os.environ['PATH']}", "CLOCHE_URL": named.url, "CLOCHE_API_KEY": named.key}
     run("sh", "-euc", command, cwd=tmp_path, env=env)
     settings = {"api_url": named.url, "sandbox_url": named.url, "api_key": f"e2b_{named.key.removeprefix('clo_')}"}
-    sandbox = e2b.Sandbox.create("my-template", **settings)
+    sandbox = interpreter.Sandbox.create("my-template", **settings)
     try:
         assert sandbox.files.read("/etc/mark") == "lowest\n"
+        error = sandbox.run_code("1").error  # there is no Python in it
+        assert error.name == "ContextFailed" and "python" in error.value.lower(), error
     finally:
         sandbox.kill()

@@ -204,14 +204,17 @@ static void on_end(struct code_call *call, struct context *c, const struct code_
 	send_held(x);
 	if (x->is_ended)
 		return;
-	if (err) {
-		x->is_ended = true;
+	if (err && (err->code == ERR_GONE || err->code == ERR_NOT_FOUND)) {
+		x->is_ended = true; /* a broken connection is how clients know of a kill */
 		http_stream_abort(x->req);
 		return;
 	}
-	if (end->status == CODE_DIED)
+	if (err) {
+		send_error(x, "ContextFailed", err->message, NULL);
+	} else if (end->status == CODE_DIED) {
 		send_death(x, end);
-	if (end->count > 0)
+	}
+	if (end && end->count > 0)
 		send_count(x, end->count);
 	w = line_begin(x, "end_of_execution");
 	line_send(x, &w);

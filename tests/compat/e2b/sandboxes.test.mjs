@@ -100,3 +100,15 @@ test("getHost names a server inside, and nobody when the sandbox is gone", async
   const gone = await visit(host);
   assert.deepEqual([gone.status, JSON.parse(gone.text).message], [502, "The sandbox was not found"]);
 });
+
+test("metrics are a row of readings, and none of a time before", async (make) => {
+  const sandbox = await make();
+  let readings = [];
+  while (readings.length < 3) readings = await sandbox.getMetrics();
+  for (const [i, reading] of readings.entries()) {
+    assert.ok(i === 0 || reading.timestamp > readings[i - 1].timestamp);
+    assert.ok(reading.cpuUsedPct >= 0 && reading.memUsed > 0 && reading.memTotal > reading.memUsed && reading.diskTotal > 0, JSON.stringify(reading));
+  }
+  const before = (seconds) => new Date(readings[0].timestamp.getTime() - seconds * 1000);
+  assert.deepEqual(await sandbox.getMetrics({ start: before(120), end: before(60) }), []);
+});
