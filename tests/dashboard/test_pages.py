@@ -98,6 +98,16 @@ def test_a_key_is_made_shown_once_and_revoked(tab, dashboard):
             limited.wait_for_selector("#key")
 
 
+def test_of_very_many_the_first_are_drawn_and_more_on_demand(tab):
+    """A thousand keys are an hour's work of a CI: the page must not take a minute for them."""
+    with tab("/sandboxes") as page:
+        keys = [{"id": f"key_{i}", "name": f"k{i}", "scope": "read", "created_us": i} for i in range(1000)]
+        page.route("**/v1/keys*", lambda route: route.fulfill(json={"keys": keys}))
+        page.click("nav >> text=Keys")
+        page.locator("button:has-text('200 of 1000')").click()
+        assert page.locator("table[aria-label=Keys] tbody tr").count() == 400
+
+
 def test_a_quota_is_set(tab, client):
     project = client.create_project(f"q-{uuid.uuid4().hex[:8]}")
     with tab("/keys") as page:

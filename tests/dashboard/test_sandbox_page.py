@@ -117,9 +117,9 @@ def test_a_terminal_takes_keys_and_is_found_again_after_a_reload(box, sandbox):
     wait_for(lambda: f"{rows} {cols}" in terminal_text(page), PATIENCE_S, "the size that the terminal has inside")
     page.set_viewport_size({"width": 900, "height": 700})
     wait_for(lambda: page.locator(".code-bar .mono").inner_text().split("×")[0] != cols, PATIENCE_S, "another size")
-    smaller = page.locator(".code-bar .mono").inner_text().split("×")
     page.locator(".xterm-helper-textarea").press_sequentially("clear; stty size\n")
-    wait_for(lambda: f"{smaller[1]} {smaller[0]}" in terminal_text(page), PATIENCE_S, "the new size inside")
+    size = page.locator(".code-bar .mono")
+    wait_for(lambda: " ".join(size.inner_text().split("×")[::-1]) in terminal_text(page), PATIENCE_S, "the new size inside")
     page.reload()
     page.wait_for_selector("[data-terminal=open]")
     paste = "const d = new DataTransfer(); d.setData('text/plain', 'echo again $x\\n'); e.dispatchEvent(new ClipboardEvent('paste', {clipboardData: d, bubbles: true}))"
@@ -147,7 +147,8 @@ def test_files_are_listed_edited_moved_and_sent_both_ways(box, sandbox, tmp_path
     page.wait_for_selector("text=The file was changed in the sandbox")
     assert sandbox.files.read("a.txt") == b"theirs, and longer"
     page.click("button:has-text('Overwrite')")
-    wait_for(lambda: sandbox.files.read("a.txt") == b"three", PATIENCE_S, "the file as it was typed")
+    page.wait_for_selector("dialog [role=status]:has-text('Saved')")
+    assert sandbox.files.read("a.txt") == b"three"
     page.click("dialog button:has-text('Close')")
     page.click("[aria-label='Rename a.txt']")
     page.fill("dialog input[name=name]", "b.txt")
@@ -159,10 +160,12 @@ def test_files_are_listed_edited_moved_and_sent_both_ways(box, sandbox, tmp_path
     big = bytes(range(256)) * 4096
     (tmp_path / "big.bin").write_bytes(big)
     page.set_input_files("input[type=file]", tmp_path / "big.bin")
+    page.wait_for_selector("text=Uploaded big.bin")
     page.locator("tr[data-key='big.bin']").wait_for()
     assert sandbox.files.read("big.bin") == big
     drop = "d => { const t = new DataTransfer(); t.items.add(new File(['dropped'], 'c.txt')); d.dispatchEvent(new DragEvent('drop', {dataTransfer: t, bubbles: true})) }"
     page.locator("[data-drop]").evaluate(drop)
+    page.wait_for_selector("text=Uploaded c.txt")
     page.locator("tr[data-key='c.txt']").wait_for()
     assert sandbox.files.read("c.txt") == b"dropped"
     page.click("[aria-label='Delete c.txt']")
@@ -216,7 +219,8 @@ def test_snapshots_and_forks_are_made_and_drawn(box, sandbox, client):
     sandbox.files.write("kept.txt", b"after")
     row.locator("button:has-text('Roll back')").click()
     page.click("dialog button.danger")
-    wait_for(lambda: sandbox.files.read("kept.txt") == b"before", PATIENCE_S, "the file of before")
+    page.locator("dialog").wait_for(state="detached")
+    assert sandbox.files.read("kept.txt") == b"before"
     (fork,) = sandbox.fork(1, memory=False)
     try:
         page.locator(f".tree-node[data-id='{fork.id}']").wait_for()

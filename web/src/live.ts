@@ -2,10 +2,13 @@
 /**
  * What happens, as it happens: one reader of the event log for all pages. It begins at the log's head, remembers the number of
  * the last entry it saw, and asks for what came after when the connection breaks: so a restart of the daemon loses nothing.
+ * What a page asked for before the log was followed may be older than the log's first entry here: so whatever is shown is kept
+ * by keep(), which asks once more as soon as the log is followed, each time that it is.
  * Entries are read by fetch and not by EventSource, which could send neither our header nor a number that we know.
  */
 import type { Client, Json } from "../../sdk/typescript/src/index.js";
 import { NDJSON, FOREVER, jsonLines, request } from "../../sdk/typescript/src/wire.js";
+import { gathered } from "./gathered.js";
 
 export interface Entry extends Json {
   seq: number;
@@ -41,7 +44,19 @@ export class Live {
     return () => void this.entryFns.delete(fn);
   }
 
-  /** Calls fn when the connection is made or lost: behind "open" a page asks anew for what it shows. */
+  /**
+   * Keeps what is shown true: calls load now, behind each entry that matters, and whenever the log is followed (again). Never
+   * twice at a time. Returns how to have it called once more.
+   */
+  keep(load: () => Promise<void> | void, matters: (entry: Entry) => boolean, signal: AbortSignal): () => void {
+    const again = gathered(load, signal);
+    const stops = [this.on((entry) => matters(entry) && again()), this.onState((state) => state === "open" && again())];
+    signal.addEventListener("abort", () => stops.forEach((stop) => stop()), { once: true });
+    again();
+    return again;
+  }
+
+  /** Calls fn when the connection is made or lost. */
   onState(fn: (state: LiveState) => void): () => void {
     this.stateFns.add(fn);
     return () => void this.stateFns.delete(fn);
@@ -80,7 +95,8 @@ export class Live {
 
   private async read(): Promise<void> {
     const signal = this.stop.signal;
-    if (this.after === undefined) this.after = (await this.cloche.call(request("GET", ["events", "head"], { signal })))["head"]["seq"] as number;
+    const head = (await this.cloche.call(request("GET", ["events", "head"], { signal })))["head"]["seq"] as number;
+    this.after = Math.min(this.after ?? head, head); // a log that is shorter than it was is another one
     const query = { after: this.after || undefined, follow: true, all: this.all };
     const reply = await this.cloche.open(request("GET", ["events"], { query, accept: NDJSON, timeoutMs: FOREVER, signal }));
     this.move("open");

@@ -70,7 +70,7 @@ export const page: Page = {
 
     replace(root, pageHead(["Events ", told], filter, kind), place, el("p", { class: "center" }, more));
     more.hidden = true;
-    void load(0);
+    ctx.live.keep(() => load(0), () => false, ctx.signal); // those to come are told
     return ctx.live.on((entry) => add([entry]));
   },
 };

@@ -61,17 +61,13 @@ export const page: Page = {
           el("p", { class: "dim" }, el("a", { href: "/licences" }, "Licences of what this program is made of")),
         );
       } catch (error) {
-        if (!ctx.signal.aborted) replace(place, failure(error, () => void show()));
+        if (!ctx.signal.aborted) replace(place, failure(error, again));
       }
     }
 
     replace(root, pageHead("Host"), place);
-    void show();
-    const timer = setInterval(() => void show(), 15_000);
-    const off = ctx.live.onState((now) => now === "open" && void show());
-    return () => {
-      clearInterval(timer);
-      off();
-    };
+    const again = ctx.live.keep(show, () => false, ctx.signal);
+    const timer = setInterval(again, 15_000);
+    return () => clearInterval(timer);
   },
 };

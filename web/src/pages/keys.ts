@@ -50,7 +50,7 @@ export const page: Page = {
 
     let project = ctx.who.project.id;
     const options = (): { project?: string } => (ctx.who.isHostAdmin ? { project } : {});
-    const chooser = el("select", { "aria-label": "Project", on: { change: () => ((project = chooser.value), void show()) } });
+    const chooser = el("select", { "aria-label": "Project", on: { change: () => ((project = chooser.value), replace(place, loading()), again()) } });
     chooser.hidden = true;
     const keys = table<Json>({
       label: "Keys",
@@ -152,10 +152,8 @@ export const page: Page = {
     );
     newProject.hidden = !ctx.who.isHostAdmin;
     replace(root, pageHead("Keys and quotas", chooser, newProject, el("button", { class: "primary", on: { click: makeKey } }, "New key")), place);
-    void show();
-    if (ctx.who.isHostAdmin) void listProjects().catch(() => undefined);
-    return ctx.live.on((entry) => {
-      if (/^(key\.(created|revoked)|quota\.)/.test(entry.type)) void show();
-    });
+    const again = ctx.live.keep(show, (entry) => /^(key\.(created|revoked)|quota\.)/.test(entry.type), ctx.signal);
+    if (ctx.who.isHostAdmin) ctx.live.keep(() => listProjects().catch(() => undefined), (entry) => entry.type === "project.created", ctx.signal);
+    return () => undefined;
   },
 };

@@ -109,7 +109,7 @@ export const page: Page = {
       for await (const entry of ctx.cloche.events({ after: Math.max(0, head - RECENT_MAX), all: ctx.who.isHostAdmin, signal: ctx.signal })) addEntry(entry as Entry);
     }
     replace(recent, el("li", {}, empty("Nothing has happened yet")));
-    void askRecent().catch(() => undefined);
+    ctx.live.keep(() => askRecent().catch(() => undefined), () => false, ctx.signal); // those to come are told
 
     replace(root, loading());
     void askHealth();

@@ -4,13 +4,13 @@
  * again, many at once for the whole list.
  */
 import { lineOf, watchFigures } from "../figures.js";
+import type { Entry } from "../live.js";
 import type { Context, Json, Page } from "../page.js";
 import { Sandbox } from "../../../sdk/typescript/src/sandbox.js";
 import { request } from "../../../sdk/typescript/src/wire.js";
 import { bytes, causeOf, type Child, dialog, el, empty, failure, field, loading, money, pageHead, relativeTime, replace, sandboxName, sandboxPath, span, sparkline, stateBadge, table } from "../ui/index.js";
 
 const ROWS_MAX = 1000;
-const GATHER_MS = 120;
 const ONE_BY_ONE_MAX = 6;
 const MIB = 1024 * 1024;
 
@@ -70,6 +70,8 @@ export const page: Page = {
   mount(root, ctx) {
     const known = new Map<string, Json>();
     const endedCosts = new Map<string, string>();
+    const changed = new Set<string>();
+    let isListed = false;
     let currency = "";
     const cost = (s: Json): number => Number(lineOf(s["id"])?.cost ?? endedCosts.get(s["id"]) ?? 0);
     const filter = el("input", { type: "search", placeholder: "Filter by name, id, tag, template…", "aria-label": "Filter", data: { filter: "" }, on: { input: () => draw() } });
@@ -105,6 +107,7 @@ export const page: Page = {
     }
 
     async function list(): Promise<void> {
+      isListed = true;
       const fresh: Json[] = [];
       for await (const s of ctx.cloche.pages(["sandboxes"], "sandboxes", { limit: 100 })) {
         fresh.push(s);
@@ -131,49 +134,42 @@ export const page: Page = {
       }
     }
 
-    const changed = new Set<string>();
-    let timer: ReturnType<typeof setTimeout> | undefined;
+    function isChange(entry: Entry): boolean {
+      if (!entry.sandbox_id || !entry.type.startsWith("sandbox.")) return false;
+      changed.add(entry.sandbox_id);
+      return true;
+    }
+    /** Those that have changed, or all. */
     async function catchUp(): Promise<void> {
       const ids = [...changed];
       changed.clear();
-      await guarded(async () => {
-        if (ids.length > ONE_BY_ONE_MAX) await list();
+      try {
+        if (!isListed || ids.length > ONE_BY_ONE_MAX) await list();
         else await Promise.all(ids.map(one));
         draw();
-      });
-    }
-    async function guarded(work: () => Promise<void>): Promise<void> {
-      try {
-        await work();
       } catch (error) {
-        if (!ctx.signal.aborted && !known.size) replace(place, failure(error, () => void guarded(list)));
+        isListed = false;
+        if (!ctx.signal.aborted && !known.size) replace(place, failure(error, again));
       }
     }
 
     const make = el("button", { class: "primary", on: { click: () => newSandbox(ctx) } }, "New sandbox");
     make.hidden = ctx.who.key.scope === "read";
     replace(root, pageHead(["Sandboxes ", told], filter, state, make), place);
-    void guarded(list).then(() => askCosts().catch(() => undefined));
-    const stops = [
-      watchFigures(
-        ctx,
-        (figures) => {
-          currency = figures["currency"];
-          if (known.size) draw();
-        },
-        () => undefined,
-      ),
-      ctx.live.on((entry) => {
-        if (!entry.sandbox_id || !entry.type.startsWith("sandbox.")) return;
-        changed.add(entry.sandbox_id);
-        clearTimeout(timer);
-        timer = setTimeout(() => void catchUp(), GATHER_MS);
-      }),
-      ctx.live.onState((now) => now === "open" && void guarded(list)),
-    ];
+    const offState = ctx.live.onState(() => (isListed = false));
+    const again = ctx.live.keep(catchUp, isChange, ctx.signal);
+    void askCosts().catch(() => undefined);
+    const offFigures = watchFigures(
+      ctx,
+      (figures) => {
+        currency = figures["currency"];
+        if (known.size) draw();
+      },
+      () => undefined,
+    );
     return () => {
-      clearTimeout(timer);
-      for (const stop of stops) stop();
+      offState();
+      offFigures();
     };
   },
 };

@@ -80,11 +80,12 @@ export const page: Page = {
     const place = el("div", {}, loading());
     const buildCard = card("Builds", builds);
     let timer: ReturnType<typeof setTimeout> | undefined;
+    ctx.signal.addEventListener("abort", () => clearTimeout(timer));
 
     function remove(t: Json): void {
       confirm(`Remove the template ${t["name"]}?`, "Refused while a sandbox runs on it or keeps files over it.", "Remove", async () => {
         await ctx.cloche.deleteTemplate(t["id"]);
-        await show();
+        again();
       });
     }
 
@@ -100,7 +101,7 @@ export const page: Page = {
         el("span", { class: "dim grow" }, words.filter(Boolean).join(" · ")),
         relativeTime(b["created_us"]),
         el("button", { class: "small", on: { click: () => showLog(ctx, b) } }, "Log"),
-        isGoing(b) && canWrite ? el("button", { class: "small danger", on: { click: () => void ctx.cloche.cancelBuild(b["id"]).then(show) } }, "Cancel") : null,
+        isGoing(b) && canWrite ? el("button", { class: "small danger", on: { click: () => void ctx.cloche.cancelBuild(b["id"]).then(again) } }, "Cancel") : null,
         isGoing(b) && p ? bar(p["fraction"], `step ${p["index"] + 1} of ${p["count"]}`) : null,
       );
     }
@@ -113,25 +114,16 @@ export const page: Page = {
         templates.show(all);
         if (!templates.node.isConnected) replace(place, el("div", { class: "stack" }, buildCard, el("section", { class: "card flush" }, templates.node)));
         replace(builds, made.length ? made.slice(0, 10).map(buildRow) : empty("No builds yet", "A template is built once from this host's own package archives; sandboxes then start from it in milliseconds."));
-        if (made.some(isGoing)) timer = setTimeout(() => void show(), WATCH_MS);
+        if (made.some(isGoing)) timer = setTimeout(again, WATCH_MS);
       } catch (error) {
-        if (!ctx.signal.aborted) replace(place, failure(error, () => void show()));
+        if (!ctx.signal.aborted) replace(place, failure(error, again));
       }
     }
 
-    const make = el("button", { class: "primary", on: { click: () => startBuild(ctx, () => void show()) } }, "Build a template");
+    const make = el("button", { class: "primary", on: { click: () => startBuild(ctx, () => again()) } }, "Build a template");
     make.hidden = !canWrite;
     replace(root, pageHead("Templates", make), place);
-    void show();
-    const stops = [
-      ctx.live.on((entry) => {
-        if (/^(build|template)\./.test(entry.type)) void show();
-      }),
-      ctx.live.onState((now) => now === "open" && void show()),
-    ];
-    return () => {
-      clearTimeout(timer);
-      for (const stop of stops) stop();
-    };
+    const again = ctx.live.keep(show, (entry) => /^(build|template|sandbox)\./.test(entry.type), ctx.signal);
+    return () => undefined;
   },
 };

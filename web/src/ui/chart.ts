@@ -35,6 +35,8 @@ export interface Chart {
 }
 
 const LABEL_WIDTH = 62;
+/** The least that the axis of time spans: labels a few seconds apart would say the same. */
+const SPAN_MIN_S = 60;
 const BYTE_STEPS = Array.from({ length: 40 }, (_n, i) => 2 ** (i + 10));
 
 function token(name: string): string {
@@ -73,7 +75,7 @@ export function chart(options: ChartOptions): Chart {
         width,
         height,
         scales: {
-          x: names ? { time: false, range: () => [-0.6, names.length - 0.4] } : { time: true },
+          x: names ? { time: false, range: () => [-0.6, names.length - 0.4] } : { time: true, range: (_u, min, max) => [Math.min(min, max - SPAN_MIN_S), max] },
           y: { range: (_u, _min, max) => [0, Math.max((max || 0) * 1.08, options.atLeast ?? 1e-9)] },
         },
         axes: axes(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
  * Tables that are drawn anew from their rows: sorted by a click on a heading, rows kept by key so that what has the focus keeps
- * it and nothing flickers while figures change. On a phone each row becomes a card, its cells labelled by their heading.
+ * it and nothing flickers while figures change. Of many rows only the first are drawn, and more when they are asked for: a
+ * page must stay quick however much there is. On a phone each row becomes a card, its cells labelled by their heading.
  */
 import { type Child, el, replace } from "./el.js";
 
@@ -31,6 +32,9 @@ export interface Table<Row> {
   show(rows: readonly Row[]): void;
 }
 
+/** Rows at first, and by how many there are more. */
+const STRETCH = 200;
+
 export function table<Row>(options: TableOptions<Row>): Table<Row> {
   const { columns } = options;
   let rows: readonly Row[] = [];
@@ -38,7 +42,10 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
   const kept = new Map<string, { node: HTMLTableRowElement; cells: HTMLTableCellElement[] }>();
   const head = el("tr");
   const body = el("tbody");
-  const node = el("div", { class: "table-wrap" }, el("table", { "aria-label": options.label }, el("thead", {}, head), body));
+  let most = STRETCH;
+  const more = el("button", { class: "small", on: { click: () => ((most += STRETCH), draw()) } });
+  const rest = el("p", { class: "center", hidden: true }, more);
+  const node = el("div", { class: "table-wrap" }, el("table", { "aria-label": options.label }, el("thead", {}, head), body), rest);
 
   function drawHead(): void {
     replace(
@@ -89,16 +96,19 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
   }
 
   function draw(): void {
-    const nodes = sorted().map(rowOf);
-    const keys = new Set(rows.map(options.key));
+    const drawn = sorted().slice(0, most);
+    const keys = new Set(drawn.map(options.key));
     for (const [key, made] of kept)
       if (!keys.has(key)) {
         made.node.remove();
         kept.delete(key);
       }
-    nodes.forEach((row, i) => {
-      if (body.children[i] !== row) body.insertBefore(row, body.children[i] ?? null);
-    });
+    let next = body.firstChild;
+    for (const node of drawn.map(rowOf))
+      if (node === next) next = next.nextSibling;
+      else body.insertBefore(node, next);
+    rest.hidden = rows.length <= most;
+    more.textContent = `Show more: ${drawn.length} of ${rows.length} are here`;
   }
 
   drawHead();

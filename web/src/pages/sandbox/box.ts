@@ -6,6 +6,7 @@
  * Nothing here is activity of the sandbox: to look at the page wakes none that is paused and keeps none from its idle time.
  */
 import { Sandbox, type SandboxInfo } from "../../../../sdk/typescript/src/index.js";
+import { gathered } from "../../gathered.js";
 import type { Entry } from "../../live.js";
 import type { Context, Json } from "../../page.js";
 
@@ -24,7 +25,6 @@ export interface Sample {
 const SAMPLE_MS = 2000;
 const SAMPLES_MAX = 450; // a quarter of an hour
 const ENTRIES_MAX = 2000;
-const REFRESH_MS = 80; // one question for what comes together
 
 type Listener<T> = (value: T) => void;
 
@@ -55,18 +55,22 @@ export class Box {
   private readonly measured = new Listeners<Json>();
   private readonly reconnected = new Listeners<void>();
   private read: Promise<void> | undefined;
-  private soon: ReturnType<typeof setTimeout> | undefined;
+  private readTo = 0;
+  private readonly refreshSoon: () => void;
   private last: { atUs: number; cpuNs: number; inBytes: number; outBytes: number } | undefined;
 
   private constructor(
     readonly ctx: Context,
     readonly sandbox: Sandbox,
-  ) {}
+  ) {
+    this.refreshSoon = gathered(() => this.refresh().catch(() => undefined), ctx.signal); // that there is no daemon is told elsewhere
+  }
 
   static async open(ctx: Context): Promise<Box> {
     const sandbox = await Sandbox.get(ctx.params["id"]!, { client: ctx.cloche, signal: ctx.signal });
     const box = new Box(ctx, sandbox);
     box.listen();
+    box.refreshSoon(); // what happened behind the answer and before we listened
     return box;
   }
 
@@ -100,6 +104,15 @@ export class Box {
     this.reconnected.on(fn, signal);
   }
 
+  /** As Live.keep(), for what hangs on this sandbox: behind entries of it that matter, and when the log is followed again. */
+  keep(load: () => Promise<void> | void, matters: (entry: Entry) => boolean, signal: AbortSignal): () => void {
+    const again = gathered(load, signal);
+    this.onEntry((entry) => matters(entry) && again(), signal);
+    this.onAgain(again, signal);
+    again();
+    return again;
+  }
+
   /** What a call of the SDK has changed is there at once; the event that follows changes nothing more. */
   tellInfo(): void {
     this.changed.tell(this.info);
@@ -110,7 +123,7 @@ export class Box {
     this.tellInfo();
   }
 
-  /** Reads the log's part about it, once. */
+  /** Reads the log's part about it, once for each time that the log is followed: what came before that is in no live entry. */
   history(): Promise<void> {
     return (this.read ??= this.readHistory().catch((error: unknown) => {
       this.read = undefined; // the next one tries again
@@ -119,11 +132,14 @@ export class Box {
   }
 
   private async readHistory(): Promise<void> {
-    for await (const entry of this.ctx.cloche.events({ sandbox: this.id, signal: this.ctx.signal })) this.keep(entry as Entry);
+    for await (const entry of this.ctx.cloche.events({ sandbox: this.id, after: this.readTo, signal: this.ctx.signal })) {
+      this.add(entry as Entry);
+      if (typeof entry["seq"] === "number") this.readTo = entry["seq"];
+    }
     this.entries.sort((a, b) => a.seq - b.seq);
   }
 
-  private keep(entry: Entry): void {
+  private add(entry: Entry): void {
     if (typeof entry.seq !== "number" || this.entries.some((e) => e.seq === entry.seq)) return;
     this.entries.push(entry);
     if (this.entries.length > ENTRIES_MAX) this.entries.splice(0, this.entries.length - ENTRIES_MAX);
@@ -136,6 +152,7 @@ export class Box {
     });
     const offState = live.onState((state) => {
       if (state !== "open") return;
+      this.read = undefined;
       this.refreshSoon();
       this.reconnected.tell();
     });
@@ -145,7 +162,6 @@ export class Box {
       offEntries();
       offState();
       clearInterval(ticker);
-      clearTimeout(this.soon);
     });
   }
 
@@ -157,14 +173,9 @@ export class Box {
   }
 
   private onLive(entry: Entry): void {
-    this.keep(entry);
+    this.add(entry);
     this.happened.tell(entry);
     if (/^(sandbox|snapshot)\./.test(entry.type)) this.refreshSoon();
-  }
-
-  private refreshSoon(): void {
-    clearTimeout(this.soon);
-    this.soon = setTimeout(() => void this.refresh().catch(() => undefined), REFRESH_MS);
   }
 
   private async sample(): Promise<void> {

@@ -6,7 +6,7 @@
 import { ConnectionFailed, type ContextInfo, type Language } from "../../../../sdk/typescript/src/index.js";
 import { dialog, el, field, replace, span, toast, toastError, words } from "../../ui/index.js";
 import type { Box } from "./box.js";
-import { action, gathered, type Panel, whileRunning } from "./panel.js";
+import { action, type Panel, whileRunning } from "./panel.js";
 import { errorNode, resultNode } from "./result.js";
 import { Screen } from "./screen.js";
 
@@ -164,14 +164,14 @@ function mountCell(root: HTMLElement, box: Box, signal: AbortSignal): void {
     if (of) language.value = of.language;
     language.disabled = of !== undefined;
   }
-  const loadContexts = gathered(async () => {
+  async function listContexts(): Promise<void> {
     try {
       contexts = await box.sandbox.contexts.list();
       if (!signal.aborted) drawContexts();
     } catch {
       // the default contexts need no list
     }
-  }, signal);
+  }
 
   function newContext(): void {
     context.value = "";
@@ -222,10 +222,6 @@ function mountCell(root: HTMLElement, box: Box, signal: AbortSignal): void {
     area.focus();
   });
   context.addEventListener("change", () => (context.value === "+" ? newContext() : fitLanguage()));
-  box.onEntry((entry) => {
-    if (entry.type.startsWith("context.")) loadContexts();
-  }, signal);
-
   const interpreter = (): string => context.value || language.value;
   const more = el(
     "div",
@@ -242,7 +238,7 @@ function mountCell(root: HTMLElement, box: Box, signal: AbortSignal): void {
   area.value = desk.draft;
   signal.addEventListener("abort", () => (desk.draft = area.value));
   drawContexts();
-  loadContexts();
+  const loadContexts = box.keep(listContexts, (entry) => entry.type.startsWith("context."), signal);
   if (box.givesFocus) area.focus({ preventScroll: true });
 }
 

@@ -4,7 +4,7 @@ import type { Entry } from "../../live.js";
 import type { Json } from "../../page.js";
 import { bytes, clock, count, el, empty, failure, loading, moment, replace, shortId, span } from "../../ui/index.js";
 import type { Box } from "./box.js";
-import { gathered, type Panel, visible } from "./panel.js";
+import { type Panel, visible } from "./panel.js";
 
 const SHOWN_MAX = 400;
 const GROUPS = ["sandbox", "exec", "context", "policy", "snapshot"];
@@ -129,17 +129,15 @@ function mountEvents(root: HTMLElement, box: Box, signal: AbortSignal): void {
     list.replaceChildren(...rowsOf(entries).map((row) => kept.get(`${row.entry.seq}.${row.times}`) ?? itemOf(row)));
     if (place.firstChild !== list) replace(place, list);
   }
-  const redraw = gathered(draw, signal);
-  async function begin(): Promise<void> {
+  async function show(): Promise<void> {
     try {
       await box.history();
       if (!signal.aborted) draw();
     } catch (error) {
-      if (!signal.aborted) replace(place, failure(error, () => void begin()));
+      if (!signal.aborted) replace(place, failure(error, again));
     }
   }
-  box.onEntry(redraw, signal);
-  void begin();
+  const again = box.keep(show, () => true, signal);
 }
 
 export const eventsPanel: Panel = { id: "events", title: "Events", mount: mountEvents };

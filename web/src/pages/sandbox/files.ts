@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * The sandbox's files: a directory at a time, kept up to date while it is watched. Files are dropped on it to upload them and
- * fetched to download them; texts are edited in place (editor.ts). Names may be anything but "/" and NUL, and are shown so
+ * The sandbox's files: a directory at a time, kept up to date while it is watched. It is listed when it is opened and again
+ * when the watch says that it is there: what changes between the two is told by neither. Files are dropped on it to upload them
+ * and fetched to download them; texts are edited in place (editor.ts). Names may be anything but "/" and NUL, and are shown so
  * that two of them never look alike.
  */
 import { type Entry, FileExists } from "../../../../sdk/typescript/src/index.js";
+import { gathered } from "../../gathered.js";
 import { bytes, confirm, dialog, el, empty, failure, field, loading, relativeTime, replace, toast, toastError } from "../../ui/index.js";
 import type { Box } from "./box.js";
 import { openFile } from "./editor.js";
-import { action, gathered, type Panel, visible, whileRunning } from "./panel.js";
+import { action, type Panel, visible, whileRunning } from "./panel.js";
 
 const ENTRIES_MAX = 2000;
 const HOMES = ["/home/user", "/"];
+const WATCH_PAUSE_MS = 250;
+const WATCH_PAUSE_MAX_MS = 8000;
 
 export function join(dir: string, name: string): string {
   return dir === "/" ? `/${name}` : `${dir}/${name}`;
@@ -81,7 +85,7 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
     sessionStorage.setItem(`cloche.path.${box.id}`, path);
     drawCrumbs();
     replace(place, loading());
-    void list();
+    load();
     void watch();
   }
 
@@ -135,19 +139,27 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
         if (entries.length >= ENTRIES_MAX) place.appendChild(el("p", { class: "dim" }, `The first ${ENTRIES_MAX} are shown.`));
       }
     } catch (error) {
-      if (!signal.aborted && asked === path) replace(place, failure(error, () => void list()));
+      if (!signal.aborted && asked === path) replace(place, failure(error, load));
     }
   }
   const load = gathered(list, signal);
 
-  /** Changes are told as they come; a watch that ends is begun anew when the daemon is back. */
+  /** Changes are told as they come. A watch that ends is begun anew, for as long as the folder is looked at. */
   async function watch(): Promise<void> {
     watching?.abort();
     const mine = (watching = new AbortController());
-    try {
-      for await (const event of files.watch(path, { signal: mine.signal })) if (event.type !== "ready") load();
-    } catch {
-      // the list says what is wrong, if anything is
+    let pause = WATCH_PAUSE_MS;
+    while (!mine.signal.aborted) {
+      try {
+        for await (const event of files.watch(path, { signal: mine.signal })) {
+          load(); // also behind "ready", before which nothing is told
+          if (event.type === "ready") pause = WATCH_PAUSE_MS;
+        }
+      } catch {
+        // the list says what is wrong, if anything is
+      }
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      pause = Math.min(pause * 2, WATCH_PAUSE_MAX_MS);
     }
   }
 
@@ -165,10 +177,7 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
     void upload([...(picker.files ?? [])]);
     picker.value = "";
   });
-  box.onAgain(() => {
-    load();
-    void watch();
-  }, signal);
+  box.onAgain(() => void watch(), signal);
   signal.addEventListener("abort", () => watching?.abort());
 
   async function begin(): Promise<void> {

@@ -8,7 +8,7 @@ import type { Entry } from "../../live.js";
 import type { Json } from "../../page.js";
 import { bytes, clock, confirm, count, el, empty, failure, loading, replace, span, toast } from "../../ui/index.js";
 import type { Box } from "./box.js";
-import { action, gathered, type Panel, visible } from "./panel.js";
+import { action, type Panel, visible } from "./panel.js";
 
 const GROUPS_MAX = 300;
 
@@ -57,14 +57,14 @@ function mountNetwork(root: HTMLElement, box: Box, signal: AbortSignal): void {
   root.append(el("div", { class: "stack" }, policy, decisions));
   let current: Json | undefined;
 
-  const loadPolicy = gathered(async () => {
+  async function askPolicy(): Promise<void> {
     try {
       current = await box.sandbox.network();
       if (!signal.aborted) drawPolicy();
     } catch (error) {
       if (!signal.aborted && !current) replace(policy, failure(error, loadPolicy));
     }
-  }, signal);
+  }
 
   function drawPolicy(): void {
     const { kind, policy: rules, in_force: isInForce } = current as { kind: string; policy: unknown; in_force: boolean };
@@ -158,24 +158,18 @@ function mountNetwork(root: HTMLElement, box: Box, signal: AbortSignal): void {
     );
   }
 
-  async function begin(): Promise<void> {
+  async function showDecisions(): Promise<void> {
     try {
       await box.history();
       if (!signal.aborted) drawDecisions();
     } catch (error) {
-      if (!signal.aborted) replace(decisions, failure(error, () => void begin()));
+      if (!signal.aborted) replace(decisions, failure(error, again));
     }
   }
   replace(policy, loading());
   replace(decisions, loading());
-  box.onEntry((entry) => {
-    if (entry.type.startsWith("policy.")) redraw();
-  }, signal);
-  box.onInfo(loadPolicy, signal);
-  box.onAgain(loadPolicy, signal);
-  const redraw = gathered(drawDecisions, signal);
-  loadPolicy();
-  void begin();
+  const loadPolicy = box.keep(askPolicy, (entry) => entry.type.startsWith("sandbox."), signal);
+  const again = box.keep(showDecisions, (entry) => entry.type.startsWith("policy."), signal);
 }
 
 export const networkPanel: Panel = { id: "network", title: "Network", mount: mountNetwork };

@@ -7,7 +7,7 @@ import { type Exec, type ExecEvent, TextSink } from "../../../../sdk/typescript/
 import { bytes, clock, el, empty, failure, loading, relativeTime, replace, span, toast } from "../../ui/index.js";
 import type { Json } from "../../page.js";
 import type { Box } from "./box.js";
-import { action, commandLine, gathered, type Panel } from "./panel.js";
+import { action, commandLine, type Panel } from "./panel.js";
 import { Screen } from "./screen.js";
 
 const REPLAY_PAUSE_MAX_MS = 1000; // longer silences are made short
@@ -51,14 +51,14 @@ function mountList(root: HTMLElement, box: Box, signal: AbortSignal): void {
     if (!running) choose(sorted[0]!);
   }
 
-  const load = gathered(async () => {
+  async function ask(): Promise<void> {
     try {
       execs = await box.sandbox.execs();
       if (!signal.aborted) draw();
     } catch (error) {
       if (!signal.aborted && !execs.length) replace(view, failure(error, load));
     }
-  }, signal);
+  }
 
   async function start(line: string): Promise<void> {
     const exec = await box.sandbox.start(line);
@@ -84,12 +84,8 @@ function mountList(root: HTMLElement, box: Box, signal: AbortSignal): void {
   replace(view, loading());
   if (box.mayWrite && (box.isRunning || box.info.state === "paused")) root.append(form);
   root.append(el("div", { class: "exec-place" }, list, view));
-  box.onEntry((entry) => {
-    if (entry.type.startsWith("exec.")) load();
-  }, signal);
-  box.onAgain(load, signal);
   signal.addEventListener("abort", () => viewing?.abort());
-  load();
+  const load = box.keep(ask, (entry) => entry.type.startsWith("exec."), signal);
 }
 
 function itemOf(exec: Exec, isChosen: boolean, onClick: () => void): HTMLElement {

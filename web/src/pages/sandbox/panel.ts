@@ -75,29 +75,6 @@ export function whileRunning(root: HTMLElement, box: Box, signal: AbortSignal, w
   look();
 }
 
-/** Calls fn, then again whenever it is told to, but never twice at a time nor more often than once in `ms`. */
-export function gathered(fn: () => Promise<void> | void, signal: AbortSignal, ms = 150): () => void {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let isBusy = false;
-  let isWanted = false;
-  async function run(): Promise<void> {
-    timer = undefined;
-    isBusy = true;
-    isWanted = false;
-    try {
-      await fn();
-    } finally {
-      isBusy = false;
-      if (isWanted && !signal.aborted) timer = setTimeout(() => void run(), ms);
-    }
-  }
-  return () => {
-    if (signal.aborted) return;
-    isWanted = true;
-    if (!timer && !isBusy) timer = setTimeout(() => void run(), ms);
-  };
-}
-
 /**
  * A name or a line that a sandbox made, with what cannot be seen made visible: controls, and what turns the direction of text,
  * with which one name can be made to look like another.

@@ -6,7 +6,7 @@
 import type { Port } from "../../../../sdk/typescript/src/index.js";
 import { confirm, el, empty, failure, loading, relativeTime, replace, toast } from "../../ui/index.js";
 import type { Box } from "./box.js";
-import { action, gathered, type Panel } from "./panel.js";
+import { action, type Panel } from "./panel.js";
 
 const LISTEN = "0A"; // in /proc/net/tcp
 const NOBODY = "65534"; // who has no number inside: the door's own listeners
@@ -32,14 +32,14 @@ function mountPorts(root: HTMLElement, box: Box, signal: AbortSignal): void {
   const links = new Map<number, string>();
   let ports: Port[] | undefined;
 
-  const load = gathered(async () => {
+  async function list(): Promise<void> {
     try {
       ports = await box.sandbox.ports();
       if (!signal.aborted) draw();
     } catch (error) {
       if (!signal.aborted && !ports) replace(open, failure(error, load));
     }
-  }, signal);
+  }
 
   async function expose(port: number, isPublic: boolean): Promise<void> {
     const made = await box.sandbox.expose(port, { public: isPublic });
@@ -102,9 +102,8 @@ function mountPorts(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   replace(open, loading());
   replace(inside, loading());
-  box.onAgain(load, signal);
   box.onInfo(() => void look(), signal);
-  load();
+  const load = box.keep(list, (entry) => entry.type.startsWith("sandbox."), signal);
   void look();
 }
 

@@ -8,7 +8,7 @@ import { bytes, confirm, el, empty, failure, loading, relativeTime, replace, san
 import { Sandbox } from "../../../../sdk/typescript/src/index.js";
 import type { Box } from "./box.js";
 import { forkDialog, snapshotDialog } from "./header.js";
-import { action, gathered, type Panel, visible } from "./panel.js";
+import { action, type Panel, visible } from "./panel.js";
 
 const WIDE = 176;
 const HIGH = 46;
@@ -86,7 +86,7 @@ function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
   root.append(el("div", { class: "stack" }, tree, list));
   let isShown = false;
 
-  const load = gathered(async () => {
+  async function ask(): Promise<void> {
     try {
       const [lineage, snapshots] = await Promise.all([box.sandbox.tree(), allOf(box.sandbox.snapshots())]);
       if (signal.aborted) return;
@@ -99,7 +99,7 @@ function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
         replace(list);
       }
     }
-  }, signal);
+  }
 
   function drawTree(nodes: Json[]): void {
     const buttons = box.mayWrite && ["running", "paused"].includes(box.info.state) && [action("Fork", () => forkDialog(box)), action("Take a snapshot", () => snapshotDialog(box), { class: "primary" })];
@@ -155,16 +155,8 @@ function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   replace(tree, loading());
   replace(list, loading());
-  box.onEntry((entry) => {
-    if (/^(snapshot|sandbox)\./.test(entry.type)) load();
-  }, signal);
   // What came from it has ids of its own: any sandbox may be one of them.
-  const off = box.ctx.live.on((entry) => {
-    if (/^(snapshot\.|sandbox\.(running|ended|stopped))/.test(entry.type)) load();
-  });
-  signal.addEventListener("abort", off);
-  box.onAgain(load, signal);
-  load();
+  const load = box.ctx.live.keep(ask, (entry) => (entry.sandbox_id === box.id ? /^(snapshot|sandbox)\./ : /^(snapshot\.|sandbox\.(running|ended|stopped))/).test(entry.type), signal);
 }
 
 async function allOf(items: AsyncIterable<Json>): Promise<Json[]> {
