@@ -20,6 +20,7 @@
 #include "api/reply.h"
 
 #include "base/clock.h"
+#include "http/cookie.h"
 #include "http/parse.h"
 #include "tenant/login.h"
 
@@ -41,25 +42,15 @@ static const char *cookie_name(const struct http_req *req)
 /* The value of the only cookie of this name: 1; 0: there is none, or more than one. */
 static int find_cookie(const struct http_req *req, char token[LOGIN_TOKEN_SIZE])
 {
-	const char *name = cookie_name(req);
-	const char *p = http_header(req, "Cookie");
-	size_t name_len = strlen(name);
-	int n = 0;
+	const char *rest = http_header(req, "Cookie");
+	struct cookie cookie, other;
 
-	for (; p && *p; p += strcspn(p, ";"), p += *p == ';') {
-		size_t len;
-
-		p += strspn(p, " \t");
-		if (strncmp(p, name, name_len) != 0 || p[name_len] != '=')
-			continue;
-		p += name_len + 1;
-		len = strcspn(p, "; \t");
-		if (++n > 1 || len != LOGIN_TOKEN_SIZE - 1)
-			return 0;
-		memcpy(token, p, len);
-		token[len] = '\0';
-	}
-	return n;
+	if (!cookie_next(&rest, cookie_name(req), &cookie) ||
+	    cookie_next(&rest, cookie_name(req), &other) || cookie.len != LOGIN_TOKEN_SIZE - 1)
+		return 0;
+	memcpy(token, cookie.value, cookie.len);
+	token[cookie.len] = '\0';
+	return 1;
 }
 
 /* Whether this was sent by a page of ours. */

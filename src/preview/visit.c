@@ -5,6 +5,7 @@
  * strictly.
  */
 #include "base/parse.h"
+#include "http/cookie.h"
 #include "http/target.h"
 #include "preview/inside.h"
 
@@ -145,18 +146,10 @@ int visit_read(struct visit *v, const char *host, const char *target)
 
 bool visit_next_cookie(const char **rest, char ret[ID_SIZE])
 {
-	size_t skip = strlen(PREVIEW_COOKIE "=");
-	const char *p = *rest;
+	struct cookie cookie;
 
-	while (p && *p) {
-		const char *cookie = p + strspn(p, " ");
-		size_t len = strcspn(cookie, ";");
-
-		p = cookie + len + (cookie[len] == ';');
-		*rest = p;
-		if (strncmp(cookie, PREVIEW_COOKIE "=", skip) == 0 &&
-		    visit_read_token(cookie + skip, strcspn(cookie + skip, "; "), ret) == 0)
+	while (cookie_next(rest, PREVIEW_COOKIE, &cookie))
+		if (visit_read_token(cookie.value, cookie.len, ret) == 0)
 			return true;
-	}
 	return false;
 }

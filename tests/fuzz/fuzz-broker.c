@@ -15,7 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define STEPS_MAX     64 /* few enough for the socket's buffer */
+#define OPS           (MSG_VOLUME_REMOVE + 2) /* and one that is none */
+#define STEPS_MAX     64                      /* few enough for the socket's buffer */
 #define SANDBOXES_MAX 3
 
 enum step { STEP_RAW, STEP_REQUEST, STEP_TURN, STEP_END_GUEST, STEP_HOLD, STEP_FAIL, STEP_COUNT };
@@ -25,6 +26,11 @@ static const char *const ids[] = {
 	"sb_bbbbbbbbbbbbbbbbbbbbbbbbbb",
 	"sb_cccccccccccccccccccccccccc",
 	"sb_dddddddddddddddddddddddddd",
+};
+
+static const char *const volume_ids[] = {
+	"vo_aaaaaaaaaaaaaaaaaaaaaaaaaa",
+	"vo_bbbbbbbbbbbbbbbbbbbbbbbbbb",
 };
 
 struct script {
@@ -57,7 +63,13 @@ static void on_over(struct loop *l, void *arg)
 	(void)arg;
 }
 
-/* A list has rows before its last reply; a guest's end answers nothing. */
+/* A list has rows before its last reply. */
+static bool is_row(const struct msg_reply *reply)
+{
+	return (reply->op == MSG_LIST || reply->op == MSG_VOLUMES) && reply->id[0];
+}
+
+/* A guest's end answers nothing. */
 static void read_replies(void)
 {
 	struct msg_reply reply;
@@ -69,9 +81,7 @@ static void read_replies(void)
 			(void)close(fds[i]);
 		assert(reply.magic == MSG_MAGIC);
 		assert(reply.err.code < ERR_CODE_COUNT);
-		if (reply.op == MSG_LIST && reply.err.code == ERR_NONE && reply.id[0])
-			continue;
-		if (reply.op == MSG_ENDED && reply.err.code == ERR_NONE)
+		if (reply.err.code == ERR_NONE && (is_row(&reply) || reply.op == MSG_ENDED))
 			continue;
 		n_answered++;
 	}
@@ -102,25 +112,51 @@ static void send_raw(struct script *s)
 	s->size -= len;
 }
 
+/* What a request brings besides its id, right in all. */
+static void fill(struct msg_request *req, const char *volume, bool has_volume)
+{
+	static const struct guest_limits limits = {
+		UINT64_C(64) << 20, UINT64_C(64) << 20, 1000, 1000, 10, 64, 0};
+	struct guest_volume *place = &req->create.volumes[0];
+
+	switch (req->op) {
+	case MSG_CREATE:
+		(void)snprintf(req->create.hostname, sizeof(req->create.hostname), "box");
+		req->create.engine = ENGINE_JAIL;
+		req->create.limits = limits;
+		if (has_volume) {
+			(void)snprintf(place->id, sizeof(place->id), "%s", volume);
+			(void)snprintf(place->path, sizeof(place->path), "/data");
+		}
+		break;
+	case MSG_VOLUME:
+	case MSG_VOLUME_REMOVE:
+		(void)snprintf(req->volume.id, sizeof(req->volume.id), "%s", volume);
+		req->volume.keeper = 7;
+		req->volume.bytes = UINT64_C(64) << 20;
+		break;
+	default:
+		req->limits = limits;
+		break;
+	}
+}
+
+static bool is_of_sandbox(uint32_t op)
+{
+	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_VOLUME_REMOVE);
+}
+
 /* A good request, into which the script may then write up to 15 bytes wherever it likes. */
 static void send_request(struct script *s)
 {
-	struct msg_request req = {.magic = MSG_MAGIC, .op = take(s) % (MSG_DIAL + 2), .tag = 1};
-	size_t at = (size_t)take(s) * 2;
-	size_t len = take(s) & 15;
-	struct guest_limits limits = {
-		UINT64_C(64) << 20, UINT64_C(64) << 20, 1000, 1000, 10, 64, 0};
+	struct msg_request req = {.magic = MSG_MAGIC, .op = take(s) % OPS, .tag = 1};
+	size_t at = (size_t)take(s) * 4;
+	uint8_t how = take(s);
 
-	if (req.op != MSG_PROBE && req.op != MSG_LIST)
+	if (is_of_sandbox(req.op))
 		(void)snprintf(req.id, sizeof(req.id), "%s", ids[take(s) % ARRAY_SIZE(ids)]);
-	if (req.op == MSG_CREATE) {
-		(void)snprintf(req.create.hostname, sizeof(req.create.hostname), "box");
-		req.create.engine = 1;
-		req.create.limits = limits;
-	} else {
-		req.limits = limits;
-	}
-	for (size_t i = 0; i < len && at + i < sizeof(req); i++)
+	fill(&req, volume_ids[(how >> 5) % ARRAY_SIZE(volume_ids)], how & 16);
+	for (size_t i = 0; i < (how & 15) && at + i < sizeof(req); i++)
 		((uint8_t *)&req)[at + i] = take(s);
 	send_bytes(&req, sizeof(req));
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake-engine.h"
 
+#include "base/id.h"
 #include "base/list.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -284,6 +286,36 @@ static void fake_each_kept(void (*fn)(const char *id, uint64_t keeper, void *arg
 		fn(fake.kept, 7, arg);
 }
 
+/* Whoever asks has seen to it that nothing else than an id and its figures comes here. */
+static int fake_make_volume(const struct volume_spec *spec, struct err *err)
+{
+	assert(id_is_valid(spec->id, "vo") && spec->keeper > 0 && spec->bytes > 0);
+	if (fake.n_volumes == FAKE_VOLUMES_MAX)
+		return err_set(err, ERR_CAPACITY, 0, "no room for a volume");
+	fake.volumes[fake.n_volumes++] = *spec;
+	return 0;
+}
+
+static int fake_discard_volume(const char *id, struct err *err)
+{
+	(void)err;
+	assert(id_is_valid(id, "vo"));
+	for (size_t i = 0; i < fake.n_volumes; i++)
+		if (strcmp(fake.volumes[i].id, id) == 0)
+			fake.volumes[i--] = fake.volumes[--fake.n_volumes];
+	return 0;
+}
+
+static void fake_each_volume(void (*fn)(const struct volume_info *info, void *arg), void *arg)
+{
+	for (size_t i = 0; i < fake.n_volumes; i++) {
+		struct volume_info info = {.keeper = fake.volumes[i].keeper};
+
+		(void)snprintf(info.id, sizeof(info.id), "%s", fake.volumes[i].id);
+		fn(&info, arg);
+	}
+}
+
 void fake_end_guest(const char *id, int wait_status)
 {
 	for (struct list *l = guests.next; l != &guests; l = l->next) {
@@ -315,4 +347,7 @@ const struct engine fake_engine = {
 	.kill = fake_kill,
 	.discard = fake_discard,
 	.each_kept = fake_each_kept,
+	.make_volume = fake_make_volume,
+	.discard_volume = fake_discard_volume,
+	.each_volume = fake_each_volume,
 };

@@ -6,6 +6,8 @@
 
 extern const struct engine fake_engine;
 
+#define FAKE_VOLUMES_MAX 3
+
 struct fake_state {
 	bool holds_starts, holds_kills; /* answers wait for fake_release() */
 	bool fails_start;               /* synchronously */
@@ -29,6 +31,8 @@ struct fake_state {
 	const char *adoptable; /* the one id that adopt() finds alive */
 	uint32_t adopted_slot;
 	struct guest_spec last_spec;
+	struct volume_spec volumes[FAKE_VOLUMES_MAX];
+	size_t n_volumes;
 };
 extern struct fake_state fake;
 
