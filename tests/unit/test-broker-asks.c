@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the gateway asks of a sandbox that runs, and of what there is. */
+#include "base/fd.h"
+#include "broker-rig.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+TEST(requests_on_a_running_sandbox_reach_the_engine)
+{
+	struct msg_request req;
+	struct msg_reply reply;
+	char id[ID_SIZE];
+
+	rig_begin();
+	rig_make_id(id);
+	req = rig_create(id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	req = rig_request(MSG_LIMITS, id);
+	req.limits = rig_most;
+	req.limits.pids = 17;
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	CHECK_INT(fake.limits.pids, 17);
+	req = rig_request(MSG_FREEZE, id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	CHECK(fake.is_frozen);
+	req = rig_request(MSG_THAW, id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	CHECK(!fake.is_frozen);
+	req = rig_request(MSG_USAGE, id);
+	reply = rig_ask(&req);
+	CHECK_INT(reply.usage.cpu_ns, 7);
+	req = rig_request(MSG_CONNECT, id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	rig_end();
+}
+
+TEST(a_freeze_is_answered_when_all_stands_still)
+{
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	rig_begin();
+	rig_make_id(id);
+	req = rig_create(id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	fake.freezing = 3;
+	req = rig_request(MSG_FREEZE, id);
+	rig_send(&req);
+	while (fake.freezing > 0)
+		rig_turn();
+	CHECK_INT(rig_next_code(MSG_FREEZE), ERR_NONE);
+	rig_end();
+}
+
+TEST(a_freeze_under_way_ends_with_a_thaw_or_the_sandbox)
+{
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	rig_begin();
+	rig_make_id(id);
+	req = rig_create(id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	fake.freezing = UINT32_MAX;
+	req = rig_request(MSG_FREEZE, id);
+	rig_send(&req);
+	req = rig_request(MSG_THAW, id);
+	rig_send(&req);
+	CHECK_INT(rig_next_code(MSG_FREEZE), ERR_CONFLICT);
+	CHECK_INT(rig_next_code(MSG_THAW), ERR_NONE);
+	req = rig_request(MSG_FREEZE, id);
+	rig_send(&req);
+	req = rig_request(MSG_DELETE, id);
+	rig_send(&req);
+	CHECK_INT(rig_next_code(MSG_FREEZE), ERR_CONFLICT);
+	CHECK_INT(rig_next_code(MSG_DELETE), ERR_NONE);
+	rig_end();
+}
+
+TEST(a_fork_is_asked_for_by_an_interpreters_tag_and_nothing_else)
+{
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	rig_begin();
+	rig_make_id(id);
+	req = rig_create(id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	req = rig_request(MSG_FORK, id);
+	id_make(req.fork.tag, "in");
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	CHECK_STR(fake.fork_tag, req.fork.tag);
+	fake.fails_fork = true;
+	CHECK_INT(rig_ask_code(&req), ERR_UNAVAILABLE);
+	id_make(req.fork.tag, "sb");
+	CHECK_INT(rig_ask_code(&req), ERR_INVALID_FIELD);
+	memset(req.fork.tag, 'a', sizeof(req.fork.tag));
+	CHECK_INT(rig_ask_code(&req), ERR_INVALID_FIELD);
+	rig_end();
+}
+
+static size_t ask_for_door(const char *id, struct msg_reply *reply)
+{
+	struct msg_request req = rig_request(MSG_DOOR, id);
+	int fds[FD_PASS_MAX];
+	size_t n_fds = 0;
+
+	rig_send(&req);
+	CHECK(rig_next_fds(reply, fds, &n_fds));
+	for (size_t i = 0; i < n_fds; i++)
+		(void)close(fds[i]);
+	return n_fds;
+}
+
+TEST(a_door_is_answered_with_the_sockets_that_it_names)
+{
+	struct msg_request req;
+	struct msg_reply reply;
+	char id[ID_SIZE];
+
+	rig_begin();
+	rig_make_id(id);
+	req = rig_create(id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	CHECK_INT(ask_for_door(id, &reply), DOOR_SOCKETS);
+	CHECK_INT(reply.door.sockets, BIT(DOOR_SOCKETS) - 1);
+	fake.lacks_ipv6 = true;
+	CHECK_INT(ask_for_door(id, &reply), 2);
+	CHECK_INT(reply.door.sockets, BIT(DOOR_TCP4) | BIT(DOOR_DNS4));
+	req = rig_request(MSG_DOOR_CLOSE, id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	CHECK_INT(fake.n_doors, 0);
+	rig_end();
+}
+
+TEST(a_port_is_dialled_by_family_and_number_and_no_other_is_passed_on)
+{
+	static const struct {
+		uint32_t family, port;
+		enum err_code code;
+	} rows[] = {
+		{AF_INET, 3000, ERR_NONE},
+		{AF_INET6, 65535, ERR_NONE},
+		{AF_INET, 0, ERR_INVALID_FIELD},
+		{AF_INET, 65536, ERR_INVALID_FIELD},
+		{AF_INET6, 0x10001, ERR_INVALID_FIELD},
+		{AF_UNIX, 80, ERR_INVALID_FIELD},
+		{0, 80, ERR_INVALID_FIELD},
+	};
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	rig_begin();
+	rig_make_id(id);
+	req = rig_create(id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		fake.dialled = 0;
+		req = rig_request(MSG_DIAL, id);
+		req.dial.family = rows[i].family;
+		req.dial.port = rows[i].port;
+		CHECK_INT(rig_ask_code(&req), rows[i].code);
+		CHECK_INT(fake.dialled, rows[i].code == ERR_NONE ? rows[i].port : 0);
+	}
+	rig_end();
+}
+
+TEST(requests_on_an_unknown_sandbox_are_not_found)
+{
+	static const uint32_t ops[] = {MSG_CONNECT, MSG_LIMITS, MSG_USAGE,      MSG_FREEZE,
+	                               MSG_THAW,    MSG_DOOR,   MSG_DOOR_CLOSE, MSG_FORK};
+	struct msg_request req;
+	char id[ID_SIZE];
+
+	rig_begin();
+	rig_make_id(id);
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		req = rig_request(ops[i], id);
+		if (ops[i] == MSG_FORK)
+			id_make(req.fork.tag, "in");
+		else
+			req.limits = rig_most;
+		CHECK_INT(rig_ask_code(&req), ERR_NOT_FOUND);
+	}
+	rig_end();
+}
+
+TEST(a_list_names_the_living_and_ends_with_an_empty_id)
+{
+	struct msg_request req;
+	struct msg_reply reply;
+	char id[ID_SIZE];
+	int fd;
+
+	rig_begin();
+	rig_make_id(id);
+	req = rig_create(id);
+	CHECK_INT(rig_ask_code(&req), ERR_NONE);
+	req = rig_request(MSG_LIST, "");
+	rig_send(&req);
+	CHECK(rig_next(&reply, &fd));
+	CHECK_STR(reply.id, id);
+	CHECK_INT(reply.list.limits.pids, rig_most.pids);
+	CHECK_INT(reply.list.is_alive, 1);
+	CHECK(rig_next(&reply, &fd));
+	CHECK_STR(reply.id, "");
+	rig_end();
+}
