@@ -207,3 +207,69 @@ TEST(a_list_names_the_living_and_ends_with_an_empty_id)
 	CHECK_STR(reply.id, "");
 	rig_end();
 }
+
+static struct msg_request volume_request(uint32_t op, const char *id)
+{
+	struct msg_request req = rig_request(op, "");
+
+	(void)snprintf(req.volume.id, sizeof(req.volume.id), "%s", id);
+	if (op == MSG_VOLUME) {
+		req.volume.keeper = 7;
+		req.volume.bytes = UINT64_C(64) << 20;
+	}
+	return req;
+}
+
+TEST(a_volume_is_made_listed_and_removed)
+{
+	char id[ID_SIZE];
+	struct msg_request make, remove, list = rig_request(MSG_VOLUMES, "");
+	struct msg_reply reply;
+	int fd;
+
+	rig_begin();
+	id_make(id, "vo");
+	make = volume_request(MSG_VOLUME, id);
+	remove = volume_request(MSG_VOLUME_REMOVE, id);
+	CHECK_INT(rig_ask_code(&make), ERR_NONE);
+	rig_send(&list);
+	CHECK(rig_next(&reply, &fd));
+	CHECK_STR(reply.volume.id, id);
+	CHECK_INT(reply.volume.keeper, 7);
+	CHECK(rig_next(&reply, &fd));
+	CHECK_STR(reply.id, "");
+	CHECK_INT(rig_ask_code(&remove), ERR_NONE);
+	CHECK_INT(fake.n_volumes, 0);
+	CHECK_INT(rig_ask_code(&remove), ERR_NONE);
+	rig_end();
+}
+
+TEST(a_volume_of_a_wrong_id_size_or_keeper_reaches_no_engine)
+{
+	static const char *const wrong[] = {"", "sb_aaaaaaaaaaaaaaaaaaaaaaaaaa", "../layers",
+	                                    "vo_../../../../../../../../etc"};
+	char id[ID_SIZE];
+	struct msg_request req;
+
+	rig_begin();
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		req = volume_request(MSG_VOLUME, wrong[i]);
+		CHECK_INT(rig_ask_code(&req), ERR_INVALID_FIELD);
+		req = volume_request(MSG_VOLUME_REMOVE, wrong[i]);
+		CHECK_INT(rig_ask_code(&req), ERR_INVALID_FIELD);
+	}
+	id_make(id, "vo");
+	req = volume_request(MSG_VOLUME, id);
+	memset(req.volume.id, 'v', sizeof(req.volume.id));
+	CHECK_INT(rig_ask_code(&req), ERR_INVALID_FIELD);
+	req = volume_request(MSG_VOLUME, id);
+	req.volume.bytes = 0;
+	CHECK_INT(rig_ask_code(&req), ERR_INVALID_FIELD);
+	req.volume.bytes = UINT64_MAX;
+	CHECK_INT(rig_ask_code(&req), ERR_INVALID_FIELD);
+	req = volume_request(MSG_VOLUME, id);
+	req.volume.keeper = 0;
+	CHECK_INT(rig_ask_code(&req), ERR_INVALID_FIELD);
+	CHECK_INT(fake.n_volumes, 0);
+	rig_end();
+}
