@@ -245,6 +245,10 @@ static int set_kernel(struct settings *s, struct err *err)
 		{"/proc/sys/kernel/dmesg_restrict", "1"},
 		{"/proc/sys/kernel/kptr_restrict", "2"},
 		{"/proc/sys/kernel/core_pattern", "core"},
+		/* Looks at memory several times a second, for huge pages and for figures that
+	         * nobody reads: a copy would begin with them. */
+		{"/proc/sys/vm/compaction_proactiveness", "0"},
+		{"/proc/sys/vm/stat_interval", "60"},
 		{"/proc/sys/net/ipv6/conf/default/accept_dad", "0"}, /* it has no neighbours */
 		{"/proc/sys/net/ipv6/conf/default/accept_ra", "0"},
 		{"/proc/sys/net/ipv6/conf/eth0/accept_dad", "0"},

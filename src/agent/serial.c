@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bounded in both directions: a record whose bytes the wire does not take yet stays where it is,
- * and nothing more is read from the port; past OUT_LOW nothing more is taken from the wire.
+ * The wire takes the bytes of its records at once, and gives its own as long as OUT_LOW of them are
+ * not reached; it is kicked when they have gone. So neither side holds much for the other.
  *
  * A copy of a machine has told that it is READY, and its agent has answered, before names are in
  * its files and its execs go on: whoever waits for it waits for no more than must be. All of that
@@ -23,15 +23,14 @@
 
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #define READ_SIZE  (64 * 1024)
 #define IN_MAX     (PORT_HEAD_SIZE + PORT_DATA_MAX + READ_SIZE)
 #define OUT_LOW    (128 * 1024)
 #define OUT_MAX    (2 * OUT_LOW)
 #define NOBODY_US  20000
-#define SETTLE_US  50000
-#define CARD_US    10000 /* between looks for a card that was plugged in */
+#define SETTLE_US  1000000 /* counted from before a setup that may take a tenth of it */
+#define CARD_US    10000   /* between looks for a card that was plugged in */
 #define CARD_LOOKS 1500
 #define WRITE_SIZE (32 * 1024) /* the most that the kernel takes at once */
 
@@ -41,36 +40,21 @@ struct serial {
 	struct loop_timer *nobody;
 	struct buf in, out;
 	uint32_t connection; /* the newest of the host's */
-	size_t taken;        /* bytes of the record in front that the wire has */
-	int fd;              /* our end of the pair, or -1 */
-	struct loop_io *pair_io;
-	bool is_blocked;   /* the wire has no room for the record in front */
-	bool is_ready;     /* SETUP was done once */
-	bool is_quiet;     /* nothing of the wire's is sent on */
-	bool is_unsettled; /* READY was told of a copy, and there is more to do */
+	bool is_begun;       /* it has not ended */
+	bool is_full;        /* the wire has more to say */
+	bool is_ready;       /* SETUP was done once */
+	bool is_quiet;       /* nothing of the wire's is sent on */
+	bool is_unsettled;   /* READY was told of a copy, and there is more to do */
 	struct loop_timer *settle;
 	struct port_setup setup; /* that waits for the card */
 	struct loop_timer *card;
 	unsigned card_looks;
-	char data[READ_SIZE];
 };
 
 static void watch(struct serial *s)
 {
-	if (loop_timer_is_set(s->nobody))
-		return;
-	/* An interest in nothing would take it out of epoll, which is what is meant. */
-	loop_io_set(s->io, (s->is_blocked ? 0 : EPOLLIN) | (s->out.len > 0 ? EPOLLOUT : 0));
-	if (s->pair_io)
-		loop_io_set(s->pair_io, (s->out.len < OUT_LOW && !s->is_quiet ? EPOLLIN : 0) |
-		                                (s->is_blocked ? EPOLLOUT : 0));
-}
-
-static void hang_up(struct serial *s)
-{
-	loop_io_removep(&s->pair_io);
-	if (s->fd >= 0)
-		(void)close(take_fd(&s->fd));
+	if (!loop_timer_is_set(s->nobody))
+		loop_io_set(s->io, s->out.len > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 static void flush(struct serial *s)
@@ -85,6 +69,10 @@ static void flush(struct serial *s)
 	}
 	if (s->out.len == 0)
 		buf_done(&s->out);
+	if (s->is_full && s->out.len < OUT_LOW && !s->is_quiet) {
+		s->is_full = false;
+		wire_kick(s->agent->wire);
+	}
 }
 
 /* There is always room: what the wire has to say ends at OUT_LOW. */
@@ -95,49 +83,44 @@ static void tell(struct serial *s, enum port_kind kind, const char *text, size_t
 	flush(s);
 }
 
-static void read_pair(struct serial *s)
+size_t serial_send(struct serial *s, const char *data, size_t len)
 {
-	ssize_t n = recv(s->fd, s->data, sizeof(s->data), MSG_DONTWAIT);
-	int r;
+	const size_t n = s->out.len < OUT_LOW && !s->is_quiet ? MIN(len, (size_t)PORT_DATA_MAX) : 0;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	r = n > 0 ? port_put(&s->out, s->connection, s->data, (size_t)n)
-	          : port_put_end(&s->out, s->connection);
-	if (n <= 0 || r < 0)
-		hang_up(s);
+	s->is_full = n < len;
+	if (n == 0 || port_put(&s->out, s->connection, data, n) < 0)
+		return 0;
 	flush(s);
+	watch(s);
 	if (s->is_unsettled) /* whoever has come has his answer */
 		loop_timer_set_in(s->settle, 0);
+	return n;
 }
 
-static void take_records(struct serial *s);
-
-static void pair_on_io(struct loop *loop, uint32_t events, void *arg)
+void serial_end(struct serial *s)
 {
-	struct serial *s = arg;
-
-	(void)loop;
-	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-		read_pair(s);
-	if (s->fd < 0 || (events & EPOLLOUT))
-		take_records(s);
+	if (!s->is_begun)
+		return;
+	s->is_begun = false;
+	if (port_put_end(&s->out, s->connection) < 0)
+		log_warn("serial.full", "connection=%u", s->connection);
+	flush(s);
 	watch(s);
+}
+
+static void hang_up(struct serial *s)
+{
+	s->is_begun = false;
+	wire_detach(s->agent->wire);
 }
 
 static void begin(struct serial *s, uint32_t connection)
 {
-	int pair[2];
-
 	hang_up(s);
 	s->connection = connection;
-	if (!s->is_ready ||
-	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return;
-	s->fd = pair[0];
-	wire_attach(s->agent->wire, pair[1]);
-	if (loop_io_add(s->agent->loop, s->fd, EPOLLIN, pair_on_io, s, &s->pair_io) < 0)
-		hang_up(s);
+	s->is_begun = s->is_ready;
+	if (s->is_begun)
+		wire_attach_port(s->agent->wire);
 }
 
 void serial_settle(struct serial *s)
@@ -172,6 +155,7 @@ static void go_on(struct serial *s)
 	if (s->is_quiet && s->agent->settings.is_vm)
 		setup_freeze(&s->agent->settings, false);
 	s->is_quiet = false;
+	flush(s);
 }
 
 static void serial_on_settle(struct loop *loop, void *arg)
@@ -278,26 +262,16 @@ static void on_control(struct serial *s, const struct port_record *record)
 	}
 }
 
-/* 1: all of it was taken or is nobody's, 0: the wire has no room. */
-static int on_data(struct serial *s, const struct port_record *record)
+static void on_data(struct serial *s, const struct port_record *record)
 {
-	ssize_t n;
-
-	if (s->taken == 0 && record->connection > s->connection)
+	if (record->connection > s->connection)
 		begin(s, record->connection);
-	if (record->connection == s->connection && record->len == 0)
+	if (record->connection != s->connection || !s->is_begun)
+		return;
+	if (record->len > 0)
+		wire_take(s->agent->wire, record->data, record->len);
+	else
 		hang_up(s);
-	while (record->connection == s->connection && s->fd >= 0 && s->taken < record->len) {
-		n = send(s->fd, record->data + s->taken, record->len - s->taken,
-		         MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n < 0 && errno == EAGAIN)
-			return 0;
-		if (n < 0)
-			break; /* the wire has hung up, which reading finds too */
-		s->taken += (size_t)n;
-	}
-	s->taken = 0;
-	return 1;
 }
 
 static void take_records(struct serial *s)
@@ -305,14 +279,11 @@ static void take_records(struct serial *s)
 	struct port_record record;
 	int r;
 
-	s->is_blocked = false;
 	while ((r = port_get(&s->in, &record)) > 0) {
 		if (record.connection == 0)
 			on_control(s, &record);
 		else
-			s->is_blocked = on_data(s, &record) == 0;
-		if (s->is_blocked)
-			return;
+			on_data(s, &record);
 		port_consume(&s->in, &record);
 	}
 	/* Nobody but the host speaks here, and after such a head nothing can be understood. */
@@ -363,7 +334,6 @@ int serial_new(struct agent *a, struct serial **ret, struct err *err)
 	int r = fd_set_nonblock(a->settings.port_fd, true);
 
 	s->agent = a;
-	s->fd = -1;
 	s->nobody = loop_timer_new(a->loop, serial_on_nobody, s);
 	s->card = loop_timer_new(a->loop, serial_on_card, s);
 	s->settle = loop_timer_new(a->loop, serial_on_settle, s);
@@ -388,7 +358,6 @@ void serial_free(struct serial *s)
 {
 	if (!s)
 		return;
-	hang_up(s);
 	loop_io_removep(&s->io);
 	loop_timer_free(s->nobody);
 	loop_timer_free(s->card);

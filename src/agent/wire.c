@@ -6,6 +6,9 @@
  *
  * The queue to the host is filled only to its low-water mark, channel by channel in turn, so it
  * stays small however many channels flood, and a host that does not read stops output, not us.
+ *
+ * A connection is a socket, or in a vm the port's, which brings and takes bytes by function calls:
+ * a socket in between would cost an emulated machine more than all that is done with a frame.
  */
 #include "agent/wire.h"
 
@@ -28,8 +31,9 @@
 struct wire {
 	struct agent *agent;
 	struct loop_io *listen_io;
-	int fd; /* -1: nobody is connected */
+	int fd; /* -1: nobody is connected to a socket */
 	struct loop_io *io;
+	bool is_port; /* connected by the port */
 	struct buf in, out;
 	bool has_hello, is_kicked;
 	uint32_t epoch;
@@ -43,6 +47,7 @@ static void disconnect(struct wire *w)
 	if (w->fd >= 0)
 		(void)close(w->fd);
 	w->fd = -1;
+	w->is_port = false;
 	buf_done(&w->in);
 	buf_done(&w->out);
 	w->has_hello = w->has_ping = false;
@@ -215,10 +220,25 @@ static int on_frame(struct wire *w, const struct frame *f)
 	return c ? on_channel_frame(c, f) : 0; /* one refused at its START is still spoken of */
 }
 
+static int take_frames(struct wire *w)
+{
+	struct frame f;
+	int r;
+
+	while ((r = frame_get(&w->in, FRAME_FROM_HOST, &f)) > 0) {
+		r = on_frame(w, &f);
+		if (r < 0)
+			return r;
+		frame_consume(&w->in, &f);
+	}
+	if (w->in.len == 0)
+		buf_done(&w->in);
+	return r;
+}
+
 /* 1: there may be more, 0: not now; < 0: the connection is over. */
 static int read_frames(struct wire *w)
 {
-	struct frame f;
 	char *room;
 	ssize_t n;
 	int r = buf_reserve(&w->in, READ_SIZE, &room);
@@ -231,14 +251,7 @@ static int read_frames(struct wire *w)
 	if (n == 0)
 		return -ECONNRESET;
 	buf_commit(&w->in, (size_t)n);
-	while ((r = frame_get(&w->in, FRAME_FROM_HOST, &f)) > 0) {
-		r = on_frame(w, &f);
-		if (r < 0)
-			return r;
-		frame_consume(&w->in, &f);
-	}
-	if (w->in.len == 0)
-		buf_done(&w->in);
+	r = take_frames(w);
 	return r < 0 ? r : 1;
 }
 
@@ -249,6 +262,16 @@ static void hang_up(struct wire *w)
 	for (int i = 0; i < LAST_READS && w->fd >= 0 && read_frames(w) > 0; i++)
 		continue;
 	disconnect(w);
+}
+
+/* It cannot be spoken to any more. */
+static void give_up(struct wire *w)
+{
+	const bool was_port = w->is_port;
+
+	hang_up(w);
+	if (was_port)
+		serial_end(w->agent->serial);
 }
 
 /* One frame from each ready channel in turn, up to the low-water mark. */
@@ -275,6 +298,17 @@ static int fill_out(struct wire *w)
 	return 0;
 }
 
+/* How many of the bytes were taken: 0 when there is no room for them now. */
+static ssize_t send_out(struct wire *w)
+{
+	ssize_t n;
+
+	if (w->is_port)
+		return (ssize_t)serial_send(w->agent->serial, w->out.data, w->out.len);
+	n = send(w->fd, w->out.data, w->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return n >= 0 ? n : errno == EAGAIN || errno == EINTR ? 0 : -errno;
+}
+
 static int write_out(struct wire *w)
 {
 	int r = 0;
@@ -285,16 +319,17 @@ static int write_out(struct wire *w)
 		r = w->has_hello ? fill_out(w) : 0;
 		if (r < 0 || w->out.len == 0)
 			break;
-		n = send(w->fd, w->out.data, w->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n < 0 && errno == EAGAIN)
-			break;
+		n = send_out(w);
 		if (n < 0)
-			return errno == EINTR ? 0 : -errno;
+			return (int)n;
+		if (n == 0)
+			break;
 		buf_consume(&w->out, (size_t)n);
 	}
 	if (w->out.len == 0)
 		buf_done(&w->out);
-	loop_io_set(w->io, w->out.len > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	if (w->io)
+		loop_io_set(w->io, w->out.len > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
 	return r;
 }
 
@@ -318,19 +353,42 @@ static void write_kicked(struct loop *loop, void *arg)
 
 	(void)loop;
 	w->is_kicked = false;
-	if (w->fd >= 0 && write_out(w) < 0)
-		hang_up(w);
+	if ((w->fd >= 0 || w->is_port) && write_out(w) < 0)
+		give_up(w);
 }
 
 void wire_kick(struct wire *w)
 {
-	if (w->is_kicked || w->fd < 0)
+	if (w->is_kicked || (w->fd < 0 && !w->is_port))
 		return;
 	w->is_kicked = true;
 	loop_defer(w->agent->loop, write_kicked, w);
 }
 
-void wire_attach(struct wire *w, int fd)
+void wire_attach_port(struct wire *w)
+{
+	hang_up(w);
+	w->is_port = true;
+}
+
+void wire_take(struct wire *w, const char *data, size_t len)
+{
+	int r = buf_append(&w->in, data, len);
+
+	if (r >= 0)
+		r = take_frames(w);
+	if (r >= 0)
+		r = write_out(w);
+	if (r < 0)
+		give_up(w);
+}
+
+void wire_detach(struct wire *w)
+{
+	hang_up(w);
+}
+
+static void attach(struct wire *w, int fd)
 {
 	hang_up(w);
 	if (loop_io_add(w->agent->loop, fd, EPOLLIN, wire_on_io, w, &w->io) < 0)
@@ -347,7 +405,7 @@ static void wire_on_accept(struct loop *loop, uint32_t events, void *arg)
 	(void)loop;
 	(void)events;
 	if (fd >= 0)
-		wire_attach(w, fd);
+		attach(w, fd);
 }
 
 void wire_quiesce(struct wire *w)
