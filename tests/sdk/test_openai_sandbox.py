@@ -70,3 +70,83 @@ def test_a_session_reads_writes_persists_and_goes_on(using):
         await client.delete(replaced)
 
     using(work)
+
+
+def test_a_model_talks_to_a_program_on_a_terminal(using):
+    import re
+
+    from agents import RunConfig, Runner, set_tracing_disabled
+    from agents.sandbox import SandboxAgent, SandboxRunConfig
+    from agents.testing import ScriptedModel, assistant_message, function_call
+
+    set_tracing_disabled(True)
+    told = []
+
+    class Typist(ScriptedModel):
+        """Has what the tool said before, and puts the session's number where the script says ID."""
+
+        async def get_response(self, *words, **named):
+            items = named["input"] if "input" in named else words[1]
+            told[:] = [item["output"] for item in items if isinstance(item, dict) and item.get("type") == "function_call_output"]
+            made = await super().get_response(*words, **named)
+            for item in made.output:
+                if getattr(item, "arguments", None):
+                    item.arguments = item.arguments.replace('"ID"', re.search(r"session ID (\d+)", "".join(told) + "session ID 0")[1])
+            return made
+
+    program = """tty; stty -echo; echo ready; while read -r word; do echo "<$word>"; [ "$word" = bye ] && exit 5; done"""
+
+    async def talk(client):
+        ask = [
+            function_call("exec_command", {"cmd": program, "tty": True, "yield_time_ms": 300}, call_id="1"),
+            function_call("write_stdin", {"session_id": "ID", "chars": "one\n"}, call_id="2"),
+            function_call("write_stdin", {"session_id": "ID", "chars": "bye\n", "yield_time_ms": 20000}, call_id="3"),
+            function_call("write_stdin", {"session_id": "ID", "chars": "late\n"}, call_id="4"),
+            function_call("exec_command", {"cmd": "test -t 0 || echo plain", "yield_time_ms": 20000}, call_id="5"),
+        ]
+        model = Typist([*([one] for one in ask), [assistant_message("done")]])
+        agent = SandboxAgent(name="coder", model=model)
+        return await Runner.run(agent, "go", run_config=RunConfig(sandbox=SandboxRunConfig(client=client)))
+
+    assert using(talk).final_output == "done"
+    assert "running with session ID" in told[0]
+    said = "".join(told[:3])
+    assert re.search(r"/dev/pts/\d+\r\n.*ready\r\n.*<one>\r\n.*<bye>\r\n", said, re.DOTALL)
+    assert "exited with code 5" in told[2] and "not found" in told[3]
+    assert "plain" in told[4] and "exited with code 0" in told[4]
+
+
+def test_commands_that_go_on_are_read_piece_by_piece_and_end_with_the_session(using):
+    from agents.sandbox.errors import PtySessionNotFoundError
+
+    async def work(client):
+        session = await client.create()
+        await session.start()
+        try:
+            inner = session._inner
+            script = "stty -echo; printf 'caf\\303'; read x; printf '\\251\\n'; exec sleep 7654"
+            made = await inner.pty_exec_start(script, tty=True, yield_time_s=0)
+            said, id = made.output, made.process_id
+            assert id is not None and made.exit_code is None
+            for _ in range(100):
+                if b"\n" in said:
+                    break
+                made = await inner.pty_write_stdin(session_id=id, chars="\n", yield_time_s=0.25)
+                said += made.output
+            assert said.decode() == "caf\u00e9\r\n"  # a character cut in two waits for its rest
+            made = await inner.pty_write_stdin(session_id=id, chars="\x03", yield_time_s=20)  # as at a keyboard
+            assert made.process_id is None and made.exit_code == 130
+            with pytest.raises(PtySessionNotFoundError):
+                await inner.pty_write_stdin(session_id=id, chars="")
+
+            quiet = await inner.pty_exec_start("echo began; exec sleep 7655", yield_time_s=0)
+            with pytest.raises(RuntimeError, match="stdin is not available"):
+                await inner.pty_write_stdin(session_id=quiet.process_id, chars="x")
+            flood = await inner.pty_exec_start("yes", tty=True, yield_time_s=0, max_output_tokens=50)
+            assert flood.process_id is not None and len(flood.output) < 1000
+            await session.stop()
+            assert (await inner.exec("cat /proc/[0-9]*/comm | grep -cxE 'sleep|yes'")).stdout == b"0\n"
+        finally:
+            await client.delete(session)
+
+    using(work)

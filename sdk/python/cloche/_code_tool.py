@@ -6,6 +6,7 @@ Here is what they share, and nothing of any framework: which sandbox, what a cal
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .sync.sandbox import Sandbox
@@ -51,6 +52,7 @@ class CodeTool:
     ) -> None:
         self.languages = tuple(languages)
         self._sandbox = sandbox
+        self._making = threading.Lock()  # a model's first calls may come together
         self._is_own = sandbox is None
         self._fields = fields
         self._call_timeout = call_timeout
@@ -58,9 +60,10 @@ class CodeTool:
 
     @property
     def sandbox(self) -> Sandbox:
-        if self._sandbox is None:
-            self._sandbox = Sandbox.create(**self._fields)
-        return self._sandbox
+        with self._making:
+            if self._sandbox is None:
+                self._sandbox = Sandbox.create(**self._fields)
+            return self._sandbox
 
     def run(self, arguments: Mapping[str, Any]) -> CodeResult:
         code, language = arguments.get("code"), arguments.get("language") or self.languages[0]
@@ -84,9 +87,10 @@ class CodeTool:
         return shorten(whole, self._output_limit)
 
     def close(self) -> None:
-        if self._is_own and self._sandbox is not None:
-            self._sandbox.close()
-            self._sandbox = None
+        with self._making:
+            if self._is_own and self._sandbox is not None:
+                self._sandbox.close()
+                self._sandbox = None
 
 
 def shorten(text: str, limit: int) -> str:

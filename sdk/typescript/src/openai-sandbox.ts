@@ -8,8 +8,7 @@
  * A session's files are in the manifest's root, `/workspace` unless that says otherwise.
  */
 import { FileMissing } from "./errors.js";
-import { codeOf } from "./exec.js";
-import { shorten } from "./code-tool.js";
+import { Terminals, type Update, type UpdateOptions } from "./openai-pty.js";
 import type { SandboxOptions } from "./options.js";
 import { Sandbox } from "./sandbox.js";
 import { concat } from "./wire.js";
@@ -19,15 +18,16 @@ interface Manifest {
   root: string;
   entries: Record<string, ManifestEntry>;
   environment?: Record<string, { value?: string } | string>;
+  resolveEnvironment?(): Promise<Record<string, string>>;
 }
 type ManifestEntry = { type: string; content?: string | Uint8Array; children?: Record<string, ManifestEntry> };
-interface ExecArgs {
+interface ExecArgs extends UpdateOptions {
   cmd: string;
   workdir?: string;
   shell?: string;
   login?: boolean;
-  yieldTimeMs?: number;
-  maxOutputTokens?: number;
+  /** Gives it a terminal, and write_stdin() something to type on. */
+  tty?: boolean;
   runAs?: string;
 }
 type Patch = { path: string; diff: string };
@@ -40,14 +40,22 @@ export interface ClocheSessionState {
 }
 
 const DEFAULT_ROOT = "/workspace";
-const BYTES_PER_TOKEN = 4;
 
 async function applyDiff(input: string, diff: string, mode?: "create"): Promise<string> {
   const name = "@openai/agents"; // of whoever uses this
   return (await import(name)).applyDiff(input, diff, mode);
 }
 
+/** In the words that the SDK's own sandboxes have for a model. */
+function told({ wallTimeSeconds, sessionId, exitCode, output }: Update): string {
+  const head = [`Chunk ID: ${Math.random().toString(16).slice(2, 8)}`, `Wall time: ${wallTimeSeconds.toFixed(4)} seconds`];
+  const state = sessionId === undefined ? `Process exited with code ${exitCode}` : `Process running with session ID ${sessionId}`;
+  return [...head, state, "Output:", output].join("\n");
+}
+
 export class ClocheSandboxSession {
+  private readonly terminals = new Terminals();
+
   constructor(
     readonly sandbox: Sandbox,
     readonly state: ClocheSessionState,
@@ -82,33 +90,36 @@ export class ClocheSandboxSession {
     } else throw new TypeError(`cloche's sandbox client has no entries of type '${entry.type}' (${path}), but file and dir`);
   }
 
-  async exec(args: ExecArgs) {
-    const { cmd, shell = "/bin/sh", login = false, workdir, runAs, maxOutputTokens } = args;
-    const began = Date.now();
-    const done = await this.sandbox.run([shell, login ? "-lc" : "-c", cmd], {
-      cwd: workdir === undefined ? this.root : this.inside(workdir),
-      user: runAs,
-      killOnDisconnect: true,
-    });
-    const output = done.stdout + done.stderr;
-    return {
-      output: maxOutputTokens === undefined ? output : shorten(output, maxOutputTokens * BYTES_PER_TOKEN),
-      stdout: done.stdout,
-      stderr: done.stderr,
-      wallTimeSeconds: (Date.now() - began) / 1000,
-      exitCode: codeOf(done),
-    };
+  private async environment(): Promise<Record<string, string>> {
+    const { manifest } = this.state;
+    if (manifest.resolveEnvironment) return manifest.resolveEnvironment();
+    const named = Object.entries(manifest.environment ?? {});
+    return Object.fromEntries(named.map(([name, value]) => [name, typeof value === "string" ? value : (value.value ?? "")]));
   }
 
-  /** In the words that the SDK's own sandboxes have for a model. */
+  /** A command that is not over after `yieldTimeMs` goes on, with a number for writeStdin(). */
+  async exec(args: ExecArgs): Promise<Update> {
+    const { cmd, shell = "/bin/sh", login = false, tty = false, workdir, runAs } = args;
+    const exec = await this.sandbox.start([shell, login ? "-lc" : "-c", cmd], {
+      cwd: workdir === undefined ? this.root : this.inside(workdir),
+      env: await this.environment(),
+      user: runAs,
+      pty: tty,
+    });
+    return this.terminals.start(exec, tty, args);
+  }
+
   async execCommand(args: ExecArgs): Promise<string> {
-    const { wallTimeSeconds, exitCode, output } = await this.exec(args);
-    const head = [`Chunk ID: ${Math.random().toString(16).slice(2, 8)}`, `Wall time: ${wallTimeSeconds.toFixed(4)} seconds`];
-    return [...head, `Process exited with code ${exitCode}`, "Output:", output].join("\n");
+    return told(await this.exec(args));
   }
 
   supportsPty(): boolean {
-    return false;
+    return true;
+  }
+
+  /** Types on a command's terminal, or with nothing to type only reads on. */
+  async writeStdin(args: { sessionId: number; chars?: string } & UpdateOptions): Promise<string> {
+    return told(await this.terminals.write(args.sessionId, args.chars ?? "", args));
   }
 
   createEditor(runAs?: string) {
@@ -178,6 +189,10 @@ export class ClocheSandboxSession {
     return (await this.sandbox.refresh()).state === "running";
   }
 
+  /** Ends what still runs in it. */
+  stop(): Promise<void> {
+    return this.terminals.endAll();
+  }
   close(): Promise<void> {
     return this.sandbox.close();
   }

@@ -48,3 +48,48 @@ test("a session edits, lists, persists and goes on", { skip }, async () => {
     await session.close();
   }
 });
+
+test("a model talks to a program on a terminal", { skip }, async () => {
+  const { run, setTracingDisabled } = await import("@openai/agents");
+  const { Manifest, SandboxAgent } = await import("@openai/agents/sandbox");
+  const { ScriptedModel, assistantMessage, functionCall, modelResponse } = await import("@openai/agents/testing");
+  setTracingDisabled(true);
+  const program = `tty; stty -echo; echo "$WHO ready"; while read -r word; do echo "<$word>"; [ "$word" = bye ] && exit 5; done`;
+  const call = (id, name, input) => modelResponse([functionCall(name, input, { callId: id })]);
+  const model = new ScriptedModel([
+    call("1", "exec_command", { cmd: program, tty: true, yield_time_ms: 300 }),
+    call("2", "write_stdin", { session_id: 1, chars: "one\n" }),
+    call("3", "write_stdin", { session_id: 1, chars: "bye\n", yield_time_ms: 20000 }),
+    call("4", "write_stdin", { session_id: 1, chars: "late\n" }),
+    modelResponse([assistantMessage("done")]),
+  ]);
+  const agent = new SandboxAgent({ name: "coder", instructions: "talk", model, defaultManifest: new Manifest({ environment: { WHO: "I am" } }) });
+  const result = await run(agent, "go", { sandbox: { client: clocheSandboxClient({ client }) } });
+  const told = result.newItems.filter((item) => item.type === "tool_call_output_item").map((item) => String(item.output));
+  assert.match(told[0], /Process running with session ID 1/);
+  assert.match(told.slice(0, 3).join(""), /\/dev\/pts\/\d+\r\n[^]*I am ready\r\n[^]*<one>\r\n[^]*<bye>\r\n/);
+  assert.match(told[2], /exited with code 5/);
+  assert.match(told[3], /session not found: 1/);
+});
+
+test("commands that go on are read piece by piece and end with the session", { skip }, async () => {
+  const session = await clocheSandboxClient({ client }).create();
+  try {
+    const cut = await session.exec({ cmd: "stty -echo; printf 'caf\\303'; read x; printf '\\251\\n'; exec sleep 7654", tty: true, yieldTimeMs: 0 });
+    assert.equal(cut.exitCode, undefined);
+    let said = cut.output;
+    for (let i = 0; i < 100 && !said.includes("\n"); i++)
+      said += (await session.writeStdin({ sessionId: cut.sessionId, chars: "\n", yieldTimeMs: 250 })).split("Output:\n")[1];
+    assert.equal(said, "caf\u00e9\r\n");
+    assert.match(await session.writeStdin({ sessionId: cut.sessionId, chars: "\u0003", yieldTimeMs: 20000 }), /exited with code 130/);
+    const quiet = await session.exec({ cmd: "exec sleep 7655", yieldTimeMs: 0 });
+    assert.match(await session.writeStdin({ sessionId: quiet.sessionId, chars: "x" }), /stdin is not available/);
+    assert.match(await session.writeStdin({ sessionId: quiet.sessionId, chars: "\u0003", yieldTimeMs: 20000 }), /exited with code 130/);
+    const flood = await session.exec({ cmd: "yes", tty: true, yieldTimeMs: 50, maxOutputTokens: 50 });
+    assert.ok(flood.sessionId > 0 && flood.output.length < 1000);
+    await session.stop();
+    assert.equal((await session.exec({ cmd: "cat /proc/[0-9]*/comm | grep -cxE 'sleep|yes'" })).stdout, "0\n");
+  } finally {
+    await session.close();
+  }
+});

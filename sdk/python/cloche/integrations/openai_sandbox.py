@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import uuid
 from pathlib import Path
-from typing import Any, Dict, Literal, Optional
+from typing import Any, Dict, List, Literal, Optional, Union
 from urllib.parse import urlsplit
 
 from agents.sandbox.errors import (
@@ -25,13 +25,16 @@ from agents.sandbox.errors import (
 from agents.sandbox.manifest import Manifest
 from agents.sandbox.session import SandboxSession, SandboxSessionState
 from agents.sandbox.session.base_sandbox_session import BaseSandboxSession
+from agents.sandbox.session.pty_types import PtyExecUpdate
 from agents.sandbox.session.sandbox_client import BaseSandboxClient, BaseSandboxClientOptions
 from agents.sandbox.snapshot import resolve_snapshot
 from agents.sandbox.types import ExecResult, ExposedPortEndpoint
 
 from .. import errors
 from ..aio.client import AsyncClient
+from ..aio.execs import AsyncExec
 from ..aio.sandbox import AsyncSandbox
+from ._openai_pty import Terminals
 
 BACKEND = "cloche"
 
@@ -59,6 +62,7 @@ class ClocheSandboxSession(BaseSandboxSession):  # type: ignore[misc]
     def __init__(self, state: ClocheSandboxSessionState, sandbox: AsyncSandbox) -> None:
         self.state = state
         self._sandbox = sandbox
+        self._terminals = Terminals()
 
     async def _prepare_backend_workspace(self) -> None:
         """The root lies where only root may make it; what is in it is the user's."""
@@ -77,6 +81,43 @@ class ClocheSandboxSession(BaseSandboxSession):  # type: ignore[misc]
             raise ExecTimeoutError(command=words, timeout_s=timeout)
         code = done.exit_code if done.exit_code is not None else 128 + (done.signal or 0)
         return ExecResult(stdout=done.stdout_bytes, stderr=done.stderr_bytes, exit_code=code)
+
+    def supports_pty(self) -> bool:
+        return True
+
+    async def pty_exec_start(
+        self,
+        *command: Any,
+        timeout: Optional[float] = None,
+        shell: Union[bool, List[str]] = True,
+        user: Any = None,
+        tty: bool = False,
+        yield_time_s: Optional[float] = None,
+        max_output_tokens: Optional[int] = None,
+    ) -> PtyExecUpdate:
+        """`timeout` is the command's whole life; without it, it lives until it ends or the session does."""
+        words = self._prepare_exec_command(*command, shell=shell, user=None)
+
+        async def begin() -> AsyncExec:
+            env = await self.state.manifest.environment.resolve()
+            root = self.state.manifest.root
+            return await self._sandbox.start(words, cwd=root, env=env or None, user=_name(user), pty=tty, timeout=timeout)
+
+        try:
+            return await self._terminals.start(begin, tty, yield_time_s, max_output_tokens)
+        except errors.ClocheError as e:
+            raise ExecTransportError(command=words, cause=e) from e
+
+    async def pty_write_stdin(
+        self, *, session_id: int, chars: str, yield_time_s: Optional[float] = None, max_output_tokens: Optional[int] = None
+    ) -> PtyExecUpdate:
+        try:
+            return await self._terminals.write(session_id, chars, yield_time_s, max_output_tokens)
+        except errors.ClocheError as e:
+            raise ExecTransportError(command=["write_stdin"], cause=e) from e
+
+    async def pty_terminate_all(self) -> None:
+        await self._terminals.end_all()
 
     def _inside(self, path: Any) -> str:
         return str(Path(self.state.manifest.root) / path)
