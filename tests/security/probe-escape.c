@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Attempts to reach out of the sandbox by system calls: namespaces, mounts, other processes,
- * kernel doors, odd sockets, terminals, foreign call tables. E04–E15, E17, E29, E31–E34 and E36 of
- * the abuse catalogue.
+ * kernel doors, odd sockets, terminals. E04–E15, E17, E29, E31, E33, E34 and E36 of the abuse
+ * catalogue.
  */
 #include "probe.h"
 
@@ -480,44 +480,6 @@ static int run_tty(int argc, char **argv)
 	return in_child(tty_attempts, &fd);
 }
 
-static void foreign_i386(const void *arg)
-{
-	(void)arg;
-#ifdef __x86_64__
-	long ret;
-
-	__asm__ volatile("int $0x80"
-	                 : "=a"(ret)
-	                 : "a"(20L /* getpid */)
-	                 : "memory", "r8", "r9", "r10", "r11");
-	_exit(ret > 0 ? 10 : 11); /* it ran: by the call table of another architecture */
-#endif
-}
-
-static void foreign_x32(const void *arg)
-{
-	(void)arg;
-#ifdef __x86_64__
-	_exit(syscall(0x40000000L + 39 /* getpid */) > 0 ? 10 : 11);
-#endif
-}
-
-/* ret: exit status as a shell shows it, 159 = SIGSYS; 10 = the call was made; 11 = it failed. */
-static int run_foreign(int argc, char **argv)
-{
-	(void)argc;
-	(void)argv;
-#ifdef __x86_64__
-	tell("foreign:i386", in_child(foreign_i386, NULL));
-	tell("foreign:x32", in_child(foreign_x32, NULL));
-#else
-	(void)foreign_i386;
-	(void)foreign_x32;
-	tell_text("foreign", "unsupported");
-#endif
-	return 0;
-}
-
 static int run_status(int argc, char **argv)
 {
 	static const char *const wanted[] = {"Uid",    "Gid",    "Groups", "CapInh",     "CapPrm",
@@ -576,7 +538,6 @@ const struct probe escape_probes[] = {
 	{"autoload",   run_autoload,   ""},
 	{"abstract",   run_abstract,   "NAME"},
 	{"tty",        run_tty,        ""},
-	{"foreign",    run_foreign,    ""},
 	{"status",     run_status,     "[/proc/PID/status]"},
 	{"sched",      run_sched,      ""},
 	{NULL, NULL, NULL},

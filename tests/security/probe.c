@@ -123,8 +123,8 @@ long each_entry(int dir_fd, void (*fn)(const char *name, void *arg), void *arg)
 	return n < 0 ? -1 : count;
 }
 
-static const struct probe *const tables[] = {escape_probes, file_probes, load_probes,
-                                             breach_probes};
+static const struct probe *const tables[] = {escape_probes, foreign_probes, file_probes,
+                                             load_probes, breach_probes};
 
 static int usage(void)
 {

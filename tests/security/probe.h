@@ -18,7 +18,8 @@ struct probe {
 };
 
 /* A NULL name ends each. */
-extern const struct probe escape_probes[], file_probes[], load_probes[], breach_probes[];
+extern const struct probe escape_probes[], foreign_probes[], file_probes[], load_probes[],
+	breach_probes[];
 
 /* Tries all it can in QEMU's place, each by its words through run. */
 void probe_as_qemu(int (*run)(int argc, char **argv));
