@@ -11,7 +11,7 @@ import pytest
 from cloche import Client
 
 from harness import audit
-from harness.daemon import ROOT, SANDBOX_ENV, Daemon, end
+from harness.daemon import PATIENCE, ROOT, SANDBOX_ENV, Daemon, end
 from harness.internet import Internet
 from harness.npm import NPM, run
 from harness.running import running
@@ -22,6 +22,7 @@ TYPESCRIPT = ROOT / "sdk" / "typescript"
 # What the sandboxes that fixtures make are: vms start from a template that these tests make for them.
 ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
 TEMPLATE = {"jail": None, "vm": "suite"}[ENGINE]
+CALL_S = {"jail": 60, "vm": 150}[ENGINE] * PATIENCE
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def of_suite(daemon):
         give_kernel(daemon)
     with running(daemon):
         if ENGINE == "vm":
-            with Client(f"unix:{daemon.socket}", daemon.key, timeout=150) as client:
+            with Client(f"unix:{daemon.socket}", daemon.key, timeout=CALL_S) as client:
                 make_template(client, TEMPLATE, MAKE_SUITE_TREE)
         yield daemon
 
@@ -52,7 +53,7 @@ def daemon():
 
 @pytest.fixture(scope="session")
 def client(daemon):
-    with Client(daemon.url, daemon.key, timeout=150 if ENGINE == "vm" else 60) as client:
+    with Client(daemon.url, daemon.key, timeout=CALL_S) as client:
         yield client
 
 
@@ -126,7 +127,7 @@ def walled_daemon(internet):
 
 @pytest.fixture(scope="session")
 def walled_client(walled_daemon):
-    with Client(f"unix:{walled_daemon.socket}", walled_daemon.key, timeout=150 if ENGINE == "vm" else 60) as client:
+    with Client(f"unix:{walled_daemon.socket}", walled_daemon.key, timeout=CALL_S) as client:
         yield client
 
 

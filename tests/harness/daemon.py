@@ -28,8 +28,10 @@ IS_SANITIZED = OPTIONS.exists() and any(
 )
 SANDBOX_ENV = {"ASAN_OPTIONS": "detect_leaks=0"} if IS_SANITIZED else None
 SANDBOX_ID = re.compile(r"sb_[a-z0-9]{26}")
-READY_S = 60
-STOP_S = 60
+# How many times longer than on an ordinary host all may take: an emulated one says so (tests/rig).
+PATIENCE = int(os.environ.get("CLOCHE_PATIENCE", "1"))
+READY_S = 60 * PATIENCE
+STOP_S = 60 * PATIENCE
 
 
 def free_port():
@@ -43,6 +45,7 @@ def free_port():
 
 def wait_for(condition, seconds=10.0, what="condition"):
     """The first true value of condition(); fails when there is none in time."""
+    seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         value = condition()

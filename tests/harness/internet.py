@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.daemon import Daemon, wait_for
+from harness.daemon import PATIENCE, Daemon, wait_for
 
 HERE = Path(__file__).resolve().parent
 RESOLVER = "81.2.69.2"
@@ -96,12 +96,12 @@ class Internet:
 
     def run(self, *argv):
         """In the daemon's namespace, with no wall: the positive control."""
-        return subprocess.run([*self.enter(self.inner), *argv], capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run([*self.enter(self.inner), *argv], capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
 
     def close(self):
         for p in (self.servers, self.inner, self.outer):
             p.stdin.close()
         for p in (self.servers, self.inner, self.outer):
-            p.wait(10)
+            p.wait(10 * PATIENCE)
             p.stdout.close()
         self.dir.cleanup()

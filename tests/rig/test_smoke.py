@@ -92,7 +92,7 @@ def test_a_pause_stops_all_and_a_resume_goes_on(sandbox):
 
 def test_the_wall_lets_through_what_the_policy_allows_and_nothing_else(internet, sandbox):
     for address in (ALLOWED, OTHER):  # they are there, without a wall
-        assert internet.run("curl", "-sf", "-m", "20", f"http://{address}/").returncode == 0
+        assert internet.run("curl", "-sf", "-m", "120", f"http://{address}/").returncode == 0
     walled = Walled(sandbox)
     sandbox.set_network("deny-all")
     assert walled.raw(ALLOWED, REQUEST)[0] != 200

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness.daemon import BUILD, read_text
+from harness.daemon import BUILD, PATIENCE, read_text
 
 PROBE = BUILD / "tests" / "security" / "probe"
 INSIDE = "/tmp/probe"
@@ -40,7 +40,7 @@ class Probe:
         sandbox.files.write(INSIDE, PROBE.read_bytes(), mode=0o755)
 
     def run(self, *args, **fields):
-        fields.setdefault("timeout", 60)
+        fields.setdefault("timeout", 60 * PATIENCE)
         return self.sandbox.run([INSIDE, *map(str, args)], **fields)
 
     def __call__(self, *args, **fields):
@@ -71,7 +71,7 @@ def control():
 
     def run(*args, **kwargs):
         argv = ["unshare", "--net", "--pid", "--fork", "--mount", "--ipc", "--uts", "--mount-proc", str(PROBE), *map(str, args)]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, timeout=60, check=False, **kwargs)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, timeout=60 * PATIENCE, check=False, **kwargs)
         return records(done.stdout)
 
     return run
