@@ -296,8 +296,9 @@ static int read_value(struct parser *p, struct value *v)
 	}
 }
 
-static int read_section(struct parser *p)
+static int read_section(struct parser *p, toml_fn fn, void *arg)
 {
+	struct toml_entry entry = {.section = p->section, .key = "", .kind = TOML_SECTION};
 	size_t len = 0;
 
 	do {
@@ -318,7 +319,7 @@ static int read_section(struct parser *p)
 	if (peek(p) != ']')
 		return fail(p, "']' was expected after the section's name");
 	p->at++;
-	return 0;
+	return fn(&entry, arg, p->err);
 }
 
 static int read_entry(struct parser *p, toml_fn fn, void *arg)
@@ -356,7 +357,7 @@ static int read_line(struct parser *p, toml_fn fn, void *arg)
 
 	skip_blanks(p);
 	if (peek(p) == '[')
-		r = read_section(p);
+		r = read_section(p, fn, arg);
 	else if (is_word(peek(p)) || is_quote(peek(p)))
 		r = read_entry(p, fn, arg);
 	return r < 0 ? r : end_line(p);

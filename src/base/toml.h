@@ -9,11 +9,11 @@
  */
 #include "base/err.h"
 
-enum toml_kind { TOML_STRING, TOML_BARE, TOML_ARRAY };
+enum toml_kind { TOML_STRING, TOML_BARE, TOML_ARRAY, TOML_SECTION };
 
 struct toml_entry {          /* borrowed for the call */
 	const char *section; /* "" above the first one; its parts are joined by dots */
-	const char *key;
+	const char *key;     /* of TOML_SECTION: "" */
 	enum toml_kind kind;
 	const char *text;         /* string or bare word */
 	const char *const *items; /* array: n_items strings */
@@ -24,6 +24,7 @@ struct toml_entry {          /* borrowed for the call */
 
 typedef int (*toml_fn)(const struct toml_entry *entry, void *arg, struct err *err);
 
-/* Calls fn for each key in order. An error, also one of fn's, begins with "NAME:LINE: ". */
+/* Calls fn for each [section] and each key in order. An error, also one of fn's, begins with
+ * "NAME:LINE: ". */
 must_check int toml_parse(const char *name, const char *text, size_t len, toml_fn fn, void *arg,
                           struct err *err);

@@ -119,7 +119,7 @@ static int on_entry(const struct toml_entry *e, void *arg, struct err *err)
 		return read_field(e, arg, err);
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		if (strcmp(sections[i].name, e->section) == 0)
-			return read_pair(&sections[i], e, arg, err);
+			return e->kind == TOML_SECTION ? 0 : read_pair(&sections[i], e, arg, err);
 	return err_field(err, e->section, "recipes have no such section");
 }
 

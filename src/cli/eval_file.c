@@ -65,6 +65,8 @@ static int add_entry(const struct toml_entry *entry, void *arg, struct err *err)
 
 	if (!section)
 		return err_field(err, entry->section, "is given as a value and as a section");
+	if (entry->kind == TOML_SECTION)
+		return 0; /* one that says nothing is there too, and is told as wanting */
 	if (json_object_get(section, entry->key))
 		return err_field(err, entry->key, "is given twice");
 	value = value_of(entry);
@@ -111,8 +113,11 @@ int eval_file_read(const char *path, json_t **ret, struct err *err)
 	struct buf text = BUF_INIT(SCRIPT_MAX);
 	int r;
 
-	if (fd < 0)
-		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", path);
+	if (fd < 0) {
+		(void)err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", path);
+		return err_hint(err, "it is a file of cases, in TOML or JSON: docs/guides/evals.md "
+		                     "has one to start from");
+	}
 	r = script_read(fd, path, &text, err);
 	if (r == 0)
 		r = eval_file_parse(path, buf_str(&text), text.len, ret, err);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/group.h"
 
+#include "cli/nearest.h"
+#include "cli/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +62,33 @@ static int run(const struct group *g, const struct subcommand *sub, const struct
 	return command_main(&manual, argc, argv, sub->fn, arg);
 }
 
+/* What other programs call it. */
+static const struct {
+	const char *word, *name;
+} synonyms[] = {
+	{"add", "create"}, {"delete", "rm"}, {"list", "ls"}, {"new", "create"}, {"remove", "rm"},
+};
+
+static int refuse(const struct group *g, const char *word)
+{
+	const char *meant = word;
+	struct nearest near;
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(synonyms); i++)
+		if (strcmp(word, synonyms[i].word) == 0)
+			meant = synonyms[i].name;
+	nearest_init(&near, meant, strlen(meant));
+	for (size_t i = 0; i < g->n_subcommands; i++)
+		nearest_try(&near, g->subcommands[i].word);
+	(void)err_set(&err, ERR_INVALID_FIELD, 0, "there is no command '%s %s'", g->name, word);
+	if (near.best)
+		(void)err_hint(&err, "did you mean 'cloche %s %s'?", g->name, near.best);
+	else
+		(void)err_hint(&err, "'cloche %s --help' lists them", g->name);
+	return text_fail(&err);
+}
+
 int group_main(const struct group *g, const struct opt *opts, void *arg, int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
@@ -68,5 +98,5 @@ int group_main(const struct group *g, const struct opt *opts, void *arg, int arg
 	for (size_t i = 0; i < g->n_subcommands; i++)
 		if (strcmp(word, g->subcommands[i].word) == 0)
 			return run(g, &g->subcommands[i], opts, arg, argc - 1, argv + 1);
-	return print_help(g, stderr, EXIT_CLOCHE);
+	return *word ? refuse(g, word) : print_help(g, stderr, EXIT_CLOCHE);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `cloche`: the command table. */
 #include "cli/cli.h"
+#include "cli/nearest.h"
 #include "cli/text.h"
 #include "daemon/daemon.h"
 
@@ -56,7 +57,45 @@ static const struct {
 	{"completion", cmd_completion, "let a shell complete what you type"},
 	{"version", cmd_version,    "print versions"},
 };
+/* What other programs call it. */
+static const struct {
+	const char *word, *name;
+} synonyms[] = {
+	{"attach", "shell"},   {"build", "template build"}, {"delete", "rm"},
+	{"image", "template"}, {"images", "template ls"},   {"kill", "rm"},
+	{"list", "ps"},        {"login", "dashboard"},      {"ls", "ps"},
+	{"new", "create"},     {"port", "url"},             {"remove", "rm"},
+	{"sandboxes", "ps"},   {"ssh", "shell"},            {"start", "resume"},
+	{"stats", "top"},      {"terminal", "shell"},       {"test", "eval"},
+};
 /* clang-format on */
+
+static const char *find_meant(const char *word)
+{
+	struct nearest near;
+
+	for (size_t i = 0; i < ARRAY_SIZE(synonyms); i++)
+		if (strcmp(word, synonyms[i].word) == 0)
+			return synonyms[i].name;
+	nearest_init(&near, word, strlen(word));
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		nearest_try(&near, commands[i].name);
+	return near.best;
+}
+
+static int refuse(const char *word)
+{
+	const char *meant = find_meant(word);
+	struct err err;
+
+	(void)err_set(&err, ERR_INVALID_FIELD, 0, "there is no command '%s'", word);
+	if (meant)
+		(void)err_hint(&err, "did you mean 'cloche %s'? 'cloche --help' lists them all",
+		               meant);
+	else
+		(void)err_hint(&err, "'cloche --help' lists them");
+	return text_fail(&err);
+}
 
 static int print_help(FILE *out, int status)
 {
@@ -90,8 +129,6 @@ static bool is_help(const char *word)
 
 int main(int argc, char **argv)
 {
-	struct err err;
-
 	if (argc < 2)
 		return print_help(stderr, EXIT_CLOCHE);
 	if (is_help(argv[1]))
@@ -101,7 +138,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	(void)err_set(&err, ERR_INVALID_FIELD, 0, "there is no command '%s'", argv[1]);
-	(void)err_hint(&err, "'cloche --help' lists them");
-	return text_fail(&err);
+	return refuse(argv[1]);
 }

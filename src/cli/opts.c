@@ -2,6 +2,7 @@
 #include "cli/opts.h"
 
 #include "base/parse.h"
+#include "cli/nearest.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -167,6 +168,18 @@ static int take_next(const struct opt *o, struct cursor *c, struct err *err)
 	return take_value(o, c->argv[++c->at], err);
 }
 
+static int refuse_long(const struct rows *rows, const char *name, size_t len, struct err *err)
+{
+	struct nearest near;
+
+	nearest_init(&near, name, len);
+	for (size_t t = 0; t < 2; t++)
+		for (size_t i = 0; i < rows->lengths[t]; i++)
+			nearest_try(&near, rows->tables[t][i].name);
+	(void)err_set(err, ERR_INVALID_FIELD, 0, "unknown option '--%.*s'", (int)len, name);
+	return near.best ? err_hint(err, "did you mean '--%s'?", near.best) : -EINVAL;
+}
+
 /* --name, --name=value, --name value */
 static int parse_long(const struct rows *rows, struct cursor *c, struct err *err)
 {
@@ -175,8 +188,7 @@ static int parse_long(const struct rows *rows, struct cursor *c, struct err *err
 	const struct opt *o = find_name(rows, name, (size_t)(equals - name));
 
 	if (!o)
-		return err_set(err, ERR_INVALID_FIELD, 0, "unknown option '--%.*s'",
-		               (int)(equals - name), name);
+		return refuse_long(rows, name, (size_t)(equals - name), err);
 	if (*equals)
 		return take_value(o, equals + 1, err);
 	if (o->kind != OPT_FLAG)
@@ -297,10 +309,9 @@ int opts_parse(const struct manual *m, struct opts_common *common, int argc, cha
 		print_help(m, common_table);
 		return 1;
 	}
-	if (r < 0) {
-		(void)err_hint(err, "cloche %s --help explains each option", m->name);
-		return r;
-	}
+	if (r < 0)
+		return *err->hint ? r
+		                  : err_hint(err, "cloche %s --help explains each option", m->name);
 	for (; c.at < argc; c.at++)
 		argv[1 + n_words++] = argv[c.at];
 	*ret_words = argv + 1;

@@ -125,6 +125,8 @@ static int on_entry(const struct toml_entry *e, void *arg, struct err *err)
 	const struct setting *key = setting_find(e->section, e->key);
 	char label[64];
 
+	if (e->kind == TOML_SECTION)
+		return 0;
 	(void)snprintf(label, sizeof(label), "%s%s%s", e->section, e->section[0] ? "." : "",
 	               e->key);
 	if (!key)

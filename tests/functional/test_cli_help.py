@@ -64,6 +64,29 @@ def test_help_has_no_colours_and_a_wrong_word_says_what_to_do(pages):
     assert r.returncode == 125 and "there is no command 'teleport'" in r.stderr and "cloche --help" in r.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["ls"], "'cloche ps'"),
+        (["evla", "x"], "'cloche eval'"),
+        (["snapshots"], "'cloche snapshot'"),
+        (["key", "list"], "'cloche key ls'"),
+        (["template", "biuld"], "'cloche template build'"),
+        (["create", "--persistant"], "'--persistent'"),
+    ],
+    ids=lambda w: w[0] if isinstance(w, list) else "",
+)
+def test_a_word_that_is_nearly_right_is_told_as_it_was_meant(words, meant):
+    r = subprocess.run([CLOCHE, *words], capture_output=True, text=True)
+    assert r.returncode == 125 and f"did you mean {meant}?" in r.stderr, r.stderr
+
+
+def test_a_word_that_is_like_none_is_told_without_a_guess():
+    for words in (["teleport"], ["rx"], ["key", "teleport"], ["ps", "--zebra"]):
+        r = subprocess.run([CLOCHE, *words], capture_output=True, text=True)
+        assert r.returncode == 125 and "did you mean" not in r.stderr, r.stderr
+
+
 def test_colours_are_for_terminals_and_not_for_who_wants_none(cli, tmp_path):
     file = tmp_path / "e.toml"
     file.write_text('template = "host"\n[case.a]\ncommand = "true"\n')

@@ -177,6 +177,7 @@ def test_what_code_prints_drives_no_terminal(eval_):
     "text, said",
     [
         ("[case.a]\ncheck = 'true'\n", "evals.toml: case.a: has nothing to run"),
+        ("[case.a]\ncommand = 'true'\n[case.empty]\n", "evals.toml: case.empty: has nothing to run"),
         ('[case.a]\ncode = "1"\nprompt = "x"\n', "case.a: has more than one thing to run"),
         ('[case.a]\nprompt = "x"\n', "case.a.prompt: there is no model to ask"),
         ('[case.a]\ncode = "1"\noutput_matches = "("\n', "case.a.output_matches: the expression"),

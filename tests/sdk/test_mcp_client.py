@@ -2,10 +2,14 @@
 """The official Python client against /mcp and `cloche mcp`, in both eras of the protocol."""
 
 import asyncio
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 from harness.cli import CLOCHE
-from harness.daemon import wait_for
+from harness.daemon import BUILD, ROOT, wait_for
 
 
 def text_of(result):
@@ -53,3 +57,10 @@ async def use(transport, mode, environment):
 def test_tools_are_listed_and_called(client, environment, transport, mode):
     id = asyncio.run(use(transport, mode, environment))
     wait_for(lambda: client.get(id).info.state in ("stopped", "stopping"), what="the end of the session's sandbox")
+
+
+def test_the_program_of_the_page_runs(environment):
+    (code,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/mcp.md").read_text(), re.M | re.S)
+    env = {**os.environ, **environment, "PATH": f"{BUILD}:{os.environ['PATH']}"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "42\n\n", done.stderr

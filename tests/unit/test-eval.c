@@ -66,7 +66,7 @@ TEST(toml_and_json_give_the_same_case)
 TEST(a_section_is_no_value_and_a_value_no_section)
 {
 	CHECK(!suite_of("a.toml", "case = 5\n[case.a]\ncode = \"1\"\n"));
-	CHECK_STR(err.message, "a.toml:3: case.a: is given as a value and as a section");
+	CHECK_STR(err.message, "a.toml:2: case.a: is given as a value and as a section");
 	CHECK(!suite_of("a.toml", "[case.a b]\ncode = \"1\"\n"));
 	CHECK_STR(err.message, "a.toml:1: ']' was expected after the section's name");
 	CHECK(!suite_of("a.json", "{\"case\": {\"a b\": {\"code\": \"1\"}}}"));

@@ -54,7 +54,7 @@ TEST(a_mistake_in_a_recipe_is_told_with_line_and_field)
 	         "kernel: a recipe with a kernel has nothing else"},
 		{"name = 'a'\nname = 'b'", "r.toml:2: name: given twice"},
 		{"colour = 'a'", "r.toml:1: colour: recipes have no such field"},
-		{"[nom]\na = 'b'", "r.toml:2: nom: recipes have no such section"},
+		{"[nom]\na = 'b'", "r.toml:1: nom: recipes have no such section"},
 		{"name = 'A b'", "r.toml:1: name: must be a name of a-z, 0-9, '.' and '-'"},
 		{"packages = 'git'", "r.toml:1: packages: must be an array of strings"},
 		{"packages = ['-o']", "r.toml:1: packages: '-o' is not Debian's name of a package, "
