@@ -27,16 +27,22 @@
 #include <signal.h>
 #include <string.h>
 
-#define SECONDS   UINT64_C(1000000)
-#define START_US  (30 * SECONDS) /* a cold disk, a busy host */
-#define GRACE_US  (2 * SECONDS)
-#define ORPHAN_US (1 * SECONDS)
+#define SECONDS     UINT64_C(1000000)
+#define START_US    (30 * SECONDS)  /* a cold disk, a busy host */
+#define START_VM_US (120 * SECONDS) /* and all of it emulated */
+#define GRACE_US    (2 * SECONDS)
+#define ORPHAN_US   (1 * SECONDS)
 #define LONG_PAST_US                                                                               \
 	1 /* the deadline, for the next gateway, of a call that is to end with its caller */
 #define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
 #define ERROR_NAME "InterpreterDied"
 
 static const struct channel_ops channel_ops;
+
+static uint64_t start_us(const struct context *c)
+{
+	return c->sandbox->engine == ENGINE_VM ? START_VM_US : START_US;
+}
 
 void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us)
 {
@@ -464,7 +470,7 @@ static int begin(struct context *c, bool may_fork, struct err *err)
 		return r;
 	c->is_fresh = true;
 	c->state = CONTEXT_STARTING;
-	interpreter_set_phase(c, PHASE_START, START_US);
+	interpreter_set_phase(c, PHASE_START, start_us(c));
 	return 0;
 }
 
@@ -518,7 +524,7 @@ void interpreter_rejoin(struct context *c)
 	if (c->orphan_until_us > 0)
 		await_orphan(c);
 	else /* its start was under way, and may have got lost with who had asked for it */
-		interpreter_set_phase(c, PHASE_START, START_US);
+		interpreter_set_phase(c, PHASE_START, start_us(c));
 	if ((c->is_copied && put_renewal(c) < 0) ||
 	    message_put_head(&c->out, "sync", c->sync, 0) < 0)
 		abort(); /* it was empty */
