@@ -54,4 +54,5 @@ int cmd_eval(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_events_verify(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_version(int argc, char **argv);

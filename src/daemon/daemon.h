@@ -9,14 +9,17 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* `cloche serve`: returns when the daemon has stopped. Options are those of config.h. */
 int serve_command(int argc, char **argv);
 
-/* `cloche doctor [--json]`: 0 if the jail engine can run on this host, 1 if not, 2 for bad usage.
- */
-int doctor_command(int argc, char **argv);
-int doctor_run(bool json);
+/* What a daemon that runs here says of itself. */
+struct doctor_word {
+	uint64_t warm_copies, templates;
+};
+/* `cloche doctor`: 0 if the jail engine can run on this host, 1 if not. word: NULL, no daemon. */
+int doctor_run(bool json, const struct doctor_word *word);
 char *doctor_json(void); /* the same as a text, to be freed; NULL: it could not be made */
 
 #define EXIT_ALREADY_RUNNING 3 /* serve: another daemon holds this run directory */

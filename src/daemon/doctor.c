@@ -6,10 +6,10 @@
 #include "daemon/probe.h"
 #include "daemon/units.h"
 
+#include <inttypes.h>
+
 #include <stdio.h>
 #include <string.h>
-
-#define EXIT_USAGE 2
 
 enum weight {
 	WEIGHT_NEEDED, /* no jail without it */
@@ -57,6 +57,14 @@ static const struct check checks[] = {
 };
 /* clang-format on */
 
+/* What no look at the host tells, but a daemon that runs on it. */
+static const struct check warm_check = {
+	.name = "warm_copies",
+	.weight = WEIGHT_EXTRA,
+	.purpose = "microVMs: they start from these instead of booting",
+	.remedy = "cloche run --engine vm: the first of a template and size has one made",
+};
+
 struct finding {
 	bool is_there;
 	char detail[PROBE_DETAIL_SIZE];
@@ -74,7 +82,28 @@ static bool examine(struct finding *findings)
 	return can_run;
 }
 
-static int put_json(const struct finding *findings, bool can_run, struct buf *out)
+static void find_warm(const struct doctor_word *word, struct finding *ret)
+{
+	ret->is_there = word->warm_copies > 0;
+	(void)snprintf(ret->detail, sizeof(ret->detail), "%" PRIu64 ", of %" PRIu64 " templates",
+	               word->warm_copies, word->templates);
+}
+
+static void put_check(struct json_writer *w, const struct check *c, const struct finding *f)
+{
+	json_open_object(w, NULL);
+	json_put_str(w, "name", c->name);
+	json_put_bool(w, "present", f->is_there);
+	json_put_str(w, "weight", weight_names[c->weight]);
+	json_put_str(w, "purpose", c->purpose);
+	json_put_str(w, "detail", f->detail);
+	if (!f->is_there)
+		json_put_str(w, "remedy", c->remedy);
+	json_close_object(w);
+}
+
+static int put_json(const struct finding *findings, const struct finding *warm, bool can_run,
+                    struct buf *out)
 {
 	struct json_writer w;
 
@@ -84,44 +113,42 @@ static int put_json(const struct finding *findings, bool can_run, struct buf *ou
 	json_put_u64(&w, "checked_us", clock_wall_us());
 	json_put_bool(&w, "jail", can_run);
 	json_open_array(&w, "checks");
-	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
-		json_open_object(&w, NULL);
-		json_put_str(&w, "name", checks[i].name);
-		json_put_bool(&w, "present", findings[i].is_there);
-		json_put_str(&w, "weight", weight_names[checks[i].weight]);
-		json_put_str(&w, "purpose", checks[i].purpose);
-		json_put_str(&w, "detail", findings[i].detail);
-		if (!findings[i].is_there)
-			json_put_str(&w, "remedy", checks[i].remedy);
-		json_close_object(&w);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
+		put_check(&w, &checks[i], &findings[i]);
+	if (warm)
+		put_check(&w, &warm_check, warm);
 	json_close_array(&w);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
 
-static void print_json(const struct finding *findings, bool can_run)
+static void print_json(const struct finding *findings, const struct finding *warm, bool can_run)
 {
 	auto_call(buf_done) struct buf out = BUF_INIT(64 * KIB);
 
-	if (put_json(findings, can_run, &out) == 0)
+	if (put_json(findings, warm, can_run, &out) == 0)
 		(void)printf("%s\n", buf_str(&out));
 }
 
-static void print_table(const struct finding *findings, bool can_run)
+static void print_check(const struct check *c, const struct finding *f)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
-		const struct check *c = &checks[i];
-		const char *mark = findings[i].is_there         ? "ok"
-		                   : c->weight == WEIGHT_NEEDED ? "NEEDED"
-		                   : c->weight == WEIGHT_WANTED ? "gap"
-		                                                : "-";
+	const char *mark = f->is_there                  ? "ok"
+	                   : c->weight == WEIGHT_NEEDED ? "NEEDED"
+	                   : c->weight == WEIGHT_WANTED ? "gap"
+	                                                : "-";
 
-		(void)printf("%-7s %-20s %s\n", mark, c->name, findings[i].detail);
-		if (!findings[i].is_there)
-			(void)printf("%-7s %-20s for: %s\n%-7s %-20s get it: %s\n", "", "",
-			             c->purpose, "", "", c->remedy);
-	}
+	(void)printf("%-7s %-20s %s\n", mark, c->name, f->detail);
+	if (!f->is_there)
+		(void)printf("%-7s %-20s for: %s\n%-7s %-20s get it: %s\n", "", "", c->purpose, "",
+		             "", c->remedy);
+}
+
+static void print_table(const struct finding *findings, const struct finding *warm, bool can_run)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
+		print_check(&checks[i], &findings[i]);
+	if (warm)
+		print_check(&warm_check, warm);
 	(void)printf("\n%s\n", can_run ? "This host can run jails."
 	                               : "This host cannot run jails: see NEEDED above.");
 }
@@ -134,50 +161,21 @@ char *doctor_json(void)
 
 	(void)fflush(NULL); /* the probes fork */
 	can_run = examine(findings);
-	return put_json(findings, can_run, &out) == 0 ? xstrdup(buf_str(&out)) : NULL;
+	return put_json(findings, NULL, can_run, &out) == 0 ? xstrdup(buf_str(&out)) : NULL;
 }
 
-int doctor_run(bool json)
+int doctor_run(bool json, const struct doctor_word *word)
 {
-	struct finding findings[ARRAY_SIZE(checks)] = {0};
+	struct finding findings[ARRAY_SIZE(checks)] = {0}, warm = {0};
 	bool can_run;
 
 	(void)fflush(NULL); /* the probes fork */
 	can_run = examine(findings);
+	if (word)
+		find_warm(word, &warm);
 	if (json)
-		print_json(findings, can_run);
+		print_json(findings, word ? &warm : NULL, can_run);
 	else
-		print_table(findings, can_run);
+		print_table(findings, word ? &warm : NULL, can_run);
 	return can_run ? 0 : 1;
-}
-
-static const char help[] =
-	"Usage: cloche doctor [--json]\n\n"
-	"Says what this host can do, what is missing, what that would be for, and how to get it.\n"
-	"The exit status is 0 if sandboxes can run here, and 1 if not. As root it sees more.\n\n"
-	"Options:\n"
-	"      --json                print JSON instead of text for people\n"
-	"  -h, --help                show this\n\n"
-	"Examples:\n"
-	"  sudo cloche doctor\n"
-	"  cloche doctor --json | jq '.checks[] | select(.present | not)'\n";
-
-int doctor_command(int argc, char **argv)
-{
-	bool json = false;
-
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--json") == 0) {
-			json = true;
-			continue;
-		}
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			(void)fputs(help, stdout);
-			return 0;
-		}
-		(void)fprintf(stderr, "cloche doctor: '%s' is not understood; --json is\n",
-		              argv[i]);
-		return EXIT_USAGE;
-	}
-	return doctor_run(json);
 }

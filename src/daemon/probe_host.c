@@ -183,7 +183,7 @@ bool probe_guest_kernel(char *detail)
 	const bool is_there = lstat(GUEST_KERNEL, &st) == 0;
 
 	if (is_there)
-		say("there; `cloche template ls` tells what has a warm copy");
+		say("there");
 	else
 		say(GUEST_KERNEL ": %s", strerror(errno));
 	return is_there;

@@ -2,6 +2,7 @@
 """Machines that were booted once and saved: what vms start from."""
 
 import hashlib
+import json
 import os
 import re
 import time
@@ -9,6 +10,7 @@ import time
 import pytest
 from cloche import Client
 
+from harness.cli import Cli
 from harness.daemon import children_of, read_text, wait_for
 from harness.running import running
 from harness.vm import MAKE_TREE, make_template, need_vms, vm_daemon, vmm_of
@@ -70,6 +72,12 @@ def test_machines_start_from_one_copy_differ_in_what_must_and_share_the_rest(war
             assert shared > used["Rss"] / 4 and used["Pss"] < used["Rss"], used
     found = hashlib.sha256((warm_daemon.data / "templates" / digest_of(warm) / "image.erofs").read_bytes()).hexdigest()
     assert found == marked
+
+
+def test_the_doctor_counts_warm_copies(warm, warm_daemon):
+    told = json.loads(Cli(warm_daemon)("doctor", "--json")[1])["checks"]
+    (copies,) = [check for check in told if check["name"] == "warm_copies"]
+    assert (copies["present"], copies["detail"]) == (True, "1, of 1 templates")
 
 
 def test_a_machine_that_waits_ready_is_taken_by_the_next_create_that_it_fits(warm):

@@ -328,10 +328,3 @@ TEST(every_probe_of_the_doctor_says_what_it_found)
 	}
 	CHECK_INT(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 }
-
-TEST(the_doctor_refuses_words_that_it_does_not_know)
-{
-	char *argv[] = {unconst("doctor"), unconst("--jsno"), NULL};
-
-	CHECK_INT(doctor_command(2, argv), 2);
-}
