@@ -11,18 +11,17 @@ import pytest
 from cloche import Client
 
 from harness import audit
-from harness.daemon import PATIENCE, ROOT, SANDBOX_ENV, Daemon, end
+from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Daemon, end
 from harness.internet import Internet
 from harness.npm import NPM, run
 from harness.running import running
-from harness.vm import MAKE_SUITE_TREE, VM_OPTIONS, Machines, give_kernel, make_template, need_vms
+from harness.vm import MAKE_SUITE_TREE, WARM_OPTIONS, await_warm_copy, give_kernel, make_template, need_vms
 from harness.walled import Walled
 
 TYPESCRIPT = ROOT / "sdk" / "typescript"
 # What the sandboxes that fixtures make are: vms start from a template that these tests make for them.
-ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
 TEMPLATE = {"jail": None, "vm": "suite"}[ENGINE]
-CALL_S = {"jail": 60, "vm": 150}[ENGINE] * PATIENCE
+CALL_S = 60 * PATIENCE
 
 
 @contextmanager
@@ -35,18 +34,29 @@ def of_suite(daemon):
         if ENGINE == "vm":
             with Client(f"unix:{daemon.socket}", daemon.key, timeout=CALL_S) as client:
                 make_template(client, TEMPLATE, MAKE_SUITE_TREE)
+                await_warm_copy(client, TEMPLATE)
         yield daemon
 
 
-def pytest_collection_modifyitems(items):
+def has_machine(item):
+    """Is its sandbox one that the engine is chosen for, or a vm by its own word?"""
+    return not {"engine", "sandbox", "make_sandbox", "walled"}.isdisjoint(item.fixturenames) or hasattr(item.module, "need_vms")
+
+
+def pytest_collection_modifyitems(config, items):
+    """With vms for sandboxes: what has no sandbox, or jails by its own word, is the same as without."""
+    if ENGINE != "vm":
+        return
+    config.hook.pytest_deselected(items=[item for item in items if not has_machine(item)])
+    items[:] = [item for item in items if has_machine(item)]
     for item in items:
-        if ENGINE == "vm" and (mark := item.get_closest_marker("jail")):
+        if mark := item.get_closest_marker("jail"):
             item.add_marker(pytest.mark.skip(reason=f"not on a vm: {mark.args[0]}"))
 
 
 @pytest.fixture(scope="session")
 def daemon():
-    pool = VM_OPTIONS if ENGINE == "vm" else ("--pool-min", "2", "--pool-max", "2")  # as many before a test as after it
+    pool = WARM_OPTIONS if ENGINE == "vm" else ("--pool-min", "2", "--pool-max", "2")  # as many before a test as after it
     with of_suite(Daemon(*pool)) as daemon:
         yield daemon
 
@@ -68,22 +78,9 @@ def template():
     return TEMPLATE
 
 
-@pytest.fixture(scope="session")
-def machines(client):
-    machines = Machines(client, TEMPLATE, SANDBOX_ENV)
-    yield machines
-    machines.close()
-
-
 @pytest.fixture
-def sandbox(request, client, engine):
-    if engine == "vm":
-        machines = request.getfixturevalue("machines")
-        sandbox = machines.take()
-        yield sandbox
-        machines.give(sandbox)
-        return
-    with client.create(engine=engine, env=SANDBOX_ENV) as sandbox:
+def sandbox(client, engine):
+    with client.create(engine=engine, template=TEMPLATE, env=SANDBOX_ENV) as sandbox:
         yield sandbox
 
 
@@ -93,7 +90,8 @@ def make_sandbox(client, engine):
     made = []
 
     def make(**fields):
-        sandbox = client.create(**{"engine": engine, "template": TEMPLATE, **fields})
+        origin = {} if "snapshot" in fields else {"template": TEMPLATE}
+        sandbox = client.create(**{"engine": engine, **origin, **fields})
         made.append(sandbox)
         return sandbox
 
@@ -121,7 +119,7 @@ def internet():
 
 @pytest.fixture(scope="session")
 def walled_daemon(internet):
-    with of_suite(internet.daemon(*(VM_OPTIONS if ENGINE == "vm" else ()), "--network-never", "93.184.216.99/32")) as daemon:
+    with of_suite(internet.daemon(*(WARM_OPTIONS if ENGINE == "vm" else ()), "--network-never", "93.184.216.99/32")) as daemon:
         yield daemon
 
 
@@ -131,25 +129,13 @@ def walled_client(walled_daemon):
         yield client
 
 
-@pytest.fixture(scope="session")
-def walled_machines(walled_client):
-    machines = Machines(walled_client, TEMPLATE, SANDBOX_ENV)
-    yield machines
-    machines.close()
-
-
 @pytest.fixture
-def walled(request, walled_client, internet, engine):
+def walled(walled_client, internet, engine):
     """A function that makes a sandbox with a policy, behind the wall of a daemon that has an internet."""
-    made, taken = [], []
+    made = []
 
     def make(policy=None, **fields):
         internet.set_zone({})
-        if engine == "vm" and not fields:
-            sandbox = request.getfixturevalue("walled_machines").take()
-            taken.append(sandbox)
-            sandbox.set_network(policy or "deny-all")
-            return Walled(sandbox)
         sandbox = walled_client.create(engine=engine, template=TEMPLATE, network=policy, env=SANDBOX_ENV, **fields)
         made.append(sandbox)
         return Walled(sandbox)
@@ -157,8 +143,6 @@ def walled(request, walled_client, internet, engine):
     yield make
     for sandbox in made:
         end(sandbox)
-    for sandbox in taken:
-        request.getfixturevalue("walled_machines").give(sandbox)
 
 
 @pytest.fixture(scope="session")
@@ -195,8 +179,8 @@ def pytest_fixture_post_finalizer(fixturedef):
 @pytest.fixture(autouse=True)
 def host_is_left_as_it_was(request):
     """Fails a test that leaves a process, mount, cgroup, loop device, file or fd behind."""
-    is_shared = ENGINE == "vm"  # machines go from test to test: the end of the session tells
-    if is_shared or ("daemon" not in request.fixturenames and "client" not in request.fixturenames):
+    is_busy = ENGINE == "vm"  # spares and warm copies come and go by themselves: the end of the session tells
+    if is_busy or ("daemon" not in request.fixturenames and "client" not in request.fixturenames):
         yield
         return
     daemon = request.getfixturevalue("daemon")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from cloche import errors
-from harness.daemon import wait_for
+from harness.daemon import PATIENCE, wait_for
 
 TREE = """
 import os, signal, sys, time
@@ -39,7 +39,7 @@ def test_a_timeout_ends_the_command_with_its_cause(sandbox):
 
 
 def test_a_timeout_lets_the_command_clean_up(sandbox):
-    r = sandbox.run("trap 'echo bye; exit 4' TERM; while :; do sleep 0.05; done", timeout=0.5)
+    r = sandbox.run("trap 'echo bye; exit 4' TERM; while :; do sleep 0.05; done", timeout=0.5 * PATIENCE)
     assert (r.stdout, r.exit_code, r.cause) == ("bye\n", 4, "timeout")
 
 
@@ -60,7 +60,7 @@ def test_a_stopped_command_is_ended_by_its_timeout(sandbox):
 
 @pytest.mark.slow
 def test_a_timeout_takes_daemons_of_two_forks_too(sandbox):
-    r = sandbox.run(["python3", "-c", TREE], timeout=3)
+    r = sandbox.run(["python3", "-c", TREE], timeout=3 * PATIENCE)
     assert r.cause == "timeout"
     assert r.stdout == "grown\n"
     wait_for(lambda: sleepers(sandbox) == 0, 15, "the end of all descendants")
@@ -132,8 +132,8 @@ def test_deleting_a_sandbox_ends_the_call_that_waits_in_it(make_sandbox):
     assert getattr(outcome, "code", None) == "gone" or outcome.cause in ("deleted", "killed")
 
 
-def test_a_second_delete_forgets_and_a_third_finds_nothing(client, engine):
-    sandbox = client.create(engine=engine)
+def test_a_second_delete_forgets_and_a_third_finds_nothing(client, engine, template):
+    sandbox = client.create(engine=engine, template=template)
     assert sandbox.delete().state == "stopped"
     assert client.get(sandbox.id).info.ended["cause"] == "deleted"
     sandbox.delete()
@@ -168,7 +168,7 @@ def test_an_exec_in_a_deleted_sandbox_is_gone(make_sandbox):
 
 
 def test_a_sandbox_ends_when_its_lifetime_is_over(client, make_sandbox):
-    sandbox = make_sandbox(timeout=1.0)
+    sandbox = make_sandbox(timeout=PATIENCE)
     with pytest.raises(errors.ClocheError):
         r = sandbox.run(["sleep", "1000"], timeout=60)
         assert r.cause == "timeout"
@@ -179,9 +179,10 @@ def test_a_sandbox_ends_when_its_lifetime_is_over(client, make_sandbox):
 
 @pytest.mark.slow
 def test_a_lifetime_can_be_prolonged(make_sandbox):
-    sandbox = make_sandbox(timeout=3.0)
+    sandbox = make_sandbox()
+    sandbox.update(timeout=3)
     before = sandbox.info.expires_us
-    sandbox.update(timeout=60)
+    sandbox.update(timeout=60 * PATIENCE)
     assert sandbox.info.expires_us > before
     assert sandbox.info.expires_us > time.time() * 1e6 + 30e6
     assert sandbox.run(["sleep", "3.2"]).exit_code == 0

@@ -112,9 +112,9 @@ def test_a_life_is_told_in_order_with_causes_and_who_asked(daemon, client, sandb
     assert by_type["sandbox.ended"]["data"]["cause"] == "deleted"
 
 
-def test_no_argument_environment_or_key_is_in_the_log(daemon, client, engine):
+def test_no_argument_environment_or_key_is_in_the_log(daemon, client, engine, template):
     secret = "hunter2-" + os.urandom(8).hex()
-    with client.create(engine=engine, env={"TOKEN": secret}) as box:
+    with client.create(engine=engine, template=template, env={"TOKEN": secret}) as box:
         box.run(["echo", secret])
         box.run(f"echo {secret}")
         box.run_code(f"'{secret}'")

@@ -6,10 +6,11 @@ import shutil
 import pytest
 from cloche import errors
 
-from harness.daemon import IS_SANITIZED
+from harness.daemon import ENGINE, IS_SANITIZED
+from harness.memory import damage
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu"),
+    pytest.mark.skipif(ENGINE == "jail" and shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu"),
     pytest.mark.skipif(IS_SANITIZED, reason="a sanitized agent maps terabytes"),
 ]
 
@@ -122,6 +123,7 @@ def test_a_memory_outlives_its_source_and_starts_any_number(make_sandbox, saved)
     assert value(make_sandbox(snapshot=again), "x") == "42"
 
 
+@pytest.mark.jail("a vm's own kernel is saved with it, and connections within it go on")
 def test_an_open_connection_is_refused_by_name_or_closed_as_the_caller_says(sandbox, forked):
     value(sandbox, CONNECT)
     with pytest.raises(errors.Conflict) as refused:
@@ -132,13 +134,10 @@ def test_an_open_connection_is_refused_by_name_or_closed_as_the_caller_says(sand
     assert value(sandbox, "far.send(b'!'), near.recv(1)") == "(1, b'!')"  # the source's is as it was
 
 
-def test_a_damaged_memory_is_refused_and_its_files_still_serve(daemon, make_sandbox, saved, sandbox):
+def test_a_damaged_memory_is_refused_and_its_files_still_serve(daemon, engine, make_sandbox, saved, sandbox):
     value(sandbox, "x = 1")
     memory = saved(sandbox)
-    pages = daemon.data / "layers" / memory / "memory" / "pages-1.img"
-    data = bytearray(pages.read_bytes())
-    data[len(data) // 2] ^= 1
-    pages.write_bytes(data)
+    damage(daemon, memory, engine)
     with pytest.raises(errors.Conflict) as refused:
         make_sandbox(snapshot=memory)
     assert "damaged" in refused.value.message and "memory: false" in refused.value.hint
@@ -152,6 +151,7 @@ def test_programs_with_threads_are_saved_and_all_of_their_threads_go_on(sandbox,
         assert value(one, "before = list(turns)\nwhile any(a <= b for a, b in zip(turns, before)): time.sleep(0.001)\nlen(turns)") == "3"
 
 
+@pytest.mark.jail("the suite's template for vms has no pandas")
 def test_a_data_frame_is_used_on_in_five_forks_each_with_its_own(sandbox, forked):
     value(sandbox, "import pandas as pd\ndf = pd.DataFrame({'n': range(100_000)})")
     with sandbox.stream(COUNT) as counting:

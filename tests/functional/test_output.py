@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from cloche import errors
-from harness.daemon import memory_kib, wait_for
+from harness.daemon import PATIENCE, memory_kib, wait_for
 
 
 def text_of(events):
@@ -69,7 +69,7 @@ def test_a_reader_that_goes_away_kills_nothing(sandbox):
     with sandbox.stream("echo started; read x < /tmp/gate; echo $x") as events:
         started = next(e.exec for e in events if e.type == "started")
         next(e for e in events if e.type == "stdout")
-    sandbox.run("echo go > /tmp/gate", timeout=30)
+    sandbox.run("echo go > /tmp/gate", timeout=30 * PATIENCE)
     e = sandbox.exec(started.id)
     assert e.wait(30).exit_code == 0
     assert text_of(e.output()) == b"started\ngo\n"
@@ -177,7 +177,7 @@ def test_a_background_child_may_write_after_the_command_ended(sandbox):
     sandbox.run(["mkfifo", "/tmp/gate"])
     e = sandbox.start("(read x < /tmp/gate; echo late) & echo early; exit 6", timeout=60)
     wait_for(lambda: e.refresh().exit_code == 6, 30, "the command's end")
-    sandbox.run("echo go > /tmp/gate", timeout=30)
+    sandbox.run("echo go > /tmp/gate", timeout=30 * PATIENCE)
     wait_for(lambda: text_of(e.output(follow=False)) == b"early\nlate\n", 30, "the child's output")
 
 

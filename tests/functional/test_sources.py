@@ -46,12 +46,12 @@ def archive(*entries, mode="w"):
 
 
 @pytest.fixture
-def create(walled_client, internet, engine):
+def create(walled_client, internet, engine, template):
     made = []
 
     def make(source, **fields):
         internet.set_zone({})
-        sandbox = walled_client.create(engine=engine, source=source, **fields)
+        sandbox = walled_client.create(engine=engine, template=template, source=source, **fields)
         made.append(sandbox)
         return sandbox
 

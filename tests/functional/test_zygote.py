@@ -11,6 +11,8 @@ import pytest
 from harness import audit, zygote
 from harness.daemon import children_of, read_text, wait_for
 
+pytestmark = pytest.mark.jail("forks of an interpreter of the host's are a jail's way to start one")
+
 FORKS = 100
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 DRAWS = """

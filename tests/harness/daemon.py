@@ -28,8 +28,10 @@ IS_SANITIZED = OPTIONS.exists() and any(
 )
 SANDBOX_ENV = {"ASAN_OPTIONS": "detect_leaks=0"} if IS_SANITIZED else None
 SANDBOX_ID = re.compile(r"sb_[a-z0-9]{26}")
-# How many times longer than on an ordinary host all may take: an emulated one says so (tests/rig).
-PATIENCE = int(os.environ.get("CLOCHE_PATIENCE", "1"))
+# What the sandboxes of the suites are.
+ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
+# How many times longer than on an ordinary host and in jails all may take: emulated machines are slow, and emulated hosts (tests/rig) say how slow.
+PATIENCE = int(os.environ.get("CLOCHE_PATIENCE", {"jail": 1, "vm": 10}[ENGINE]))
 READY_S = 60 * PATIENCE
 STOP_S = 60 * PATIENCE
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness.daemon import BUILD, IS_SANITIZED, ROOT, Daemon, read_text, end
+from harness.daemon import BUILD, IS_SANITIZED, ROOT, Daemon, read_text, wait_for
 
 # A root of some 2 MB: a busybox, and what the agent needs of a machine.
 MAKE_TREE = """
@@ -22,11 +22,13 @@ printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/home/user:/bin/sh\\n' > /
 """
 
 
-# Programs that the suites run inside, with their libraries, and Python's own modules.
+# Programs that the suites run inside, with their libraries, and Python's own modules, compiled: an emulated start would take a minute without.
 PROGRAMS = """
-bash cat chmod chown cp curl cut date dd df diff du echo env false find free getconf git grep gzip head hostname id kill ln ls mkdir mkfifo
-mktemp mount mv nproc openssl pgrep pkill ps pwd python3 readlink rm rmdir script sed seq setsid sh sha256sum sleep sort stat stty sync tail
-tar tee test timeout touch tr true truncate tty ulimit uname unshare wc wget which whoami xargs yes awk mknod umount getent ip ss nc strace
+awk base64 basename bash cat chmod chown cksum cmp comm cp curl cut date dd df diff dirname du echo env expand expr false find flock fold free
+getconf getent git grep gzip head hostname id install ip join kill less link ln ls md5sum mkdir mkfifo mknod mktemp mount mv nc nice nohup nproc od
+openssl paste pgrep pkill printenv printf ps pwd python3 readlink realpath rev rm rmdir script sed seq setpriv setsid sh sha1sum sha256sum shuf sleep
+sort split ss stat stdbuf strace stty su sync tac tail tar tee test timeout touch tr true truncate tty umount uname uniq unlink unshare uptime useradd wc wget
+which whoami xargs yes
 """
 TREE_WITH_PYTHON = """
 set -e
@@ -34,27 +36,28 @@ cd /
 mkdir -p /template/bin /template/etc /template/tmp /template/usr/lib
 chmod 1777 /template/tmp
 ln -s bin /template/sbin
-for i in PROGRAMS; do
-    path=$(type -P $i) || continue
-    cp -L "$path" /template/bin/$i
-    for lib in $(ldd "$path" 2>/dev/null | grep -o "/[^ ]*"); do [ -e "/template$lib" ] || cp --parents -L "$lib" /template; done
-done
+programs=$(type -P PROGRAMS) || true
+cp -L $programs /template/bin
 for i in /usr/lib/python3.[0-9]*; do
     mkdir -p /template$i
-    tar -C $i --exclude=test --exclude=__pycache__ --exclude='config-*' --exclude=dist-packages -c . | tar -C /template$i -x
-    for lib in $(ldd $i/lib-dynload/*.so 2>/dev/null | grep -o "/[^ ]*" | grep -v ':$' | sort -u); do
-        [ -e "/template$lib" ] || cp --parents -L "$lib" /template
-    done
+    tar -C $i --exclude=test --exclude='config-*' --exclude=dist-packages -c . | tar -C /template$i -x
 done
-mkdir -p /template/usr/bin /template/usr/local
+for lib in $(ldd $programs /usr/lib/python3.[0-9]*/lib-dynload/*.so 2>/dev/null | grep -o "/[^ ]*" | grep -v ':$' | sort -u); do
+    [ -e "/template$lib" ] || cp --parents -L "$lib" /template
+done
+mkdir -p /template/usr/bin /template/usr/local/share /template/usr/local/lib /template/usr/share
 ln -s ../../bin/python3 /template/usr/bin/python3
 ln -s ../../bin/env /template/usr/bin/env
 for lib in /lib/*-linux-gnu/libnss_*.so.2 /lib/*-linux-gnu/libresolv.so.2; do cp --parents -L $lib /template; done
-cp -r --parents -L /etc/ssl/certs/ca-certificates.crt /etc/services /etc/protocols /template 2>/dev/null || true
+cp --parents -L /etc/ssl/certs/ca-certificates.crt /etc/services /etc/protocols /etc/login.defs /etc/issue /template 2>/dev/null || true
 [ ! -d /usr/lib/git-core ] || { mkdir -p /template/usr/lib/git-core; cp -L /usr/lib/git-core/git-remote-http* /template/usr/lib/git-core/; }
-printf 'root:x:0:0::/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\nnobody:x:65534:65534::/:/bin/sh\n' > /template/etc/passwd
-printf 'root:x:0:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n' > /template/etc/group
+[ ! -d /usr/share/common-licenses ] || cp -rL /usr/share/common-licenses /template/usr/share
+printf 'root:x:0:0::/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\ndaemon:x:1:1::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n' > /template/etc/passwd
+printf 'root:x:0:\ndaemon:x:1:\ntty:x:5:\nsudo:x:27:\nuser:x:1000:\nnogroup:x:65534:\n' > /template/etc/group
 """
+
+# Of tests that say what a process may ask of the kernel.
+of_a_shared_kernel = pytest.mark.jail("a vm's kernel is its own, and what QEMU may ask of the host's is tried by test_breach.py")
 
 
 def tree_with_python(programs):
@@ -77,6 +80,8 @@ def need_vms():
 
 
 VM_OPTIONS = ("--vm-emulate", "--pool-max", "0")
+# With a warm copy for each size, which all of a suite's machines start from, and one of them ready ahead.
+WARM_OPTIONS = ("--vm-emulate", "--pool-min", "0", "--pool-max", "1")
 
 
 def vm_daemon(*options, **fields):
@@ -97,46 +102,10 @@ def make_template(client, name, script=MAKE_TREE, **fields):
         client.create_template(name, sandbox, tree=True, **fields)
 
 
-class Machines:
-    """Booted vms that tests take turns with: booting one takes longer than most tests. What a test may have left inside is removed, and
-    one that is not as it was is replaced."""
-
-    CLEAN = "for i in 1 2 3; do pkill -9 -u user; done; rm -rf /tmp/* /tmp/.[!.]* /home/user/* /home/user/.[!.]*; true"
-    SAME = ("name", "tags", "limits", "persistent", "auto_resume", "idle_timeout_ms", "on_timeout", "ports")
-
-    def __init__(self, client, template, env):
-        self.client, self.fields = client, {"engine": "vm", "template": template, "env": env, "timeout": 7200}
-        self.free, self.first = [], {}
-
-    def take(self):
-        if self.free:
-            return self.free.pop()
-        machine = self.client.create(**self.fields)
-        self.first[machine.id] = self.picture(machine)
-        return machine
-
-    def picture(self, machine):
-        raw = self.client.get(machine.id).info.raw
-        return raw["state"], {name: raw.get(name) for name in self.SAME}
-
-    def give(self, machine):
-        try:
-            machine.set_network("deny-all")
-            for port in machine.ports():
-                machine.close_port(port["port"])
-            for context in machine.contexts.list():
-                machine.contexts.remove(context.id)
-            is_clean = machine.run(["sh", "-c", self.CLEAN], user="root", timeout=30).exit_code == 0
-            if is_clean and self.picture(machine) == self.first[machine.id]:
-                self.free.append(machine)
-                return
-        except Exception:  # whatever it is, this one is not used again
-            pass
-        end(machine)
-
-    def close(self):
-        for machine in self.free:
-            end(machine)
+def await_warm_copy(client, name):
+    """From here on machines of the default size are copies: booting one takes longer than most tests."""
+    with client.create(engine="vm", template=name):
+        wait_for(lambda: client.template(name)["warm_copies"], 60, "a warm copy")
 
 
 def vmm_of(machine):

@@ -18,8 +18,7 @@ from harness.walled import Walled
 ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
 GRADE = {"vm": "hardware", "jail": "process"}[ENGINE]
 PROGRAMS = "bash cat echo env id kill mkdir ls python3 rm setsid sh sleep uname"
-# With what is compiled of Python's modules: an emulated start would take a minute without.
-MAKE_TREE = tree_with_python(PROGRAMS).replace(" --exclude=__pycache__", "")
+MAKE_TREE = tree_with_python(PROGRAMS)
 POLICY = {"allow": ["allowed.test"]}
 REQUEST = "GET / HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n"
 LIMITS = {"memory_mib": 256, "disk_mib": 128, "pids": 64}

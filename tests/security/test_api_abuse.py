@@ -173,7 +173,7 @@ ALLOWED = {"gone", "not_found", "conflict", "file_not_found", "unavailable", "fi
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_A14_whatever_meets_a_delete_gets_an_answer_and_leaves_nothing(client, engine, daemon, seed):
+def test_A14_whatever_meets_a_delete_gets_an_answer_and_leaves_nothing(client, engine, daemon, seed, template):
     """Calls of all kinds against sandboxes that are deleted meanwhile; the audit around the test counts what is left."""
     rng = random.Random(seed)
     odd = []
@@ -203,7 +203,7 @@ def test_A14_whatever_meets_a_delete_gets_an_answer_and_leaves_nothing(client, e
                 odd.append((kind, e.status, e.code, str(e)))
 
     for _ in range(4):
-        sandbox = client.create(engine=engine)
+        sandbox = client.create(engine=engine, template=template)
         kinds = [rng.choice(["run", "start", "write", "read", "tar", "update", "list"]) for _ in range(10)] + ["delete"] * 2
         rng.shuffle(kinds)
         threads = [threading.Thread(target=one, args=(sandbox, k)) for k in kinds]
@@ -217,7 +217,7 @@ def test_A14_whatever_meets_a_delete_gets_an_answer_and_leaves_nothing(client, e
     assert client.health()["ready"] is True
 
 
-def test_A14_a_sandbox_deleted_while_it_is_made_leaves_nothing(daemon, client, engine):
+def test_A14_a_sandbox_deleted_while_it_is_made_leaves_nothing(daemon, client, engine, template):
     name = "made-and-unmade"
     stop = threading.Event()
 
@@ -230,7 +230,7 @@ def test_A14_a_sandbox_deleted_while_it_is_made_leaves_nothing(daemon, client, e
     try:
         for _ in range(10):
             try:
-                client.create(engine=engine, name=name)
+                client.create(engine=engine, template=template, name=name)
             except errors.ClocheError as e:
                 assert e.code in ALLOWED, e
     finally:

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 from cloche import errors
-from harness.daemon import memory_kib, wait_for
+from harness.daemon import PATIENCE, memory_kib, wait_for
 
 
 @pytest.fixture
 def small(make_sandbox, probe_in):
-    sandbox = make_sandbox(limits={"memory_mib": 96, "pids": 40, "open_files": 128, "disk_mib": 64, "vcpus": 0.5})
+    sandbox = make_sandbox(limits={"memory_mib": 128, "pids": 40, "open_files": 128, "disk_mib": 64, "vcpus": 0.5})
     return probe_in(sandbox)
 
 
@@ -20,7 +20,7 @@ def neighbour(make_sandbox):
     """Another sandbox, which must answer during and after."""
     sandbox = make_sandbox()
     yield sandbox
-    assert sandbox.run("echo fine", timeout=30).stdout == "fine\n"
+    assert sandbox.run("echo fine", timeout=30 * PATIENCE).stdout == "fine\n"
 
 
 @pytest.mark.parametrize("how", ["forks", "vforks", "threads"])
@@ -38,7 +38,7 @@ def test_R01_a_fork_bomb_that_never_ends_can_be_killed(small, neighbour):
     wait_for(lambda: neighbour.run(["true"]).exit_code == 0, 30, "the neighbour")
     info = e.kill()
     assert info.cause == "killed"
-    assert small.sandbox.run("echo alive", timeout=30).stdout == "alive\n"
+    assert small.sandbox.run("echo alive", timeout=30 * PATIENCE).stdout == "alive\n"
 
 
 def test_R02_memory_ends_at_the_limit_with_its_cause(small, neighbour, daemon):
@@ -61,7 +61,7 @@ def test_R03_memory_by_another_route_ends_at_the_same_limit(small, neighbour, ro
 
 
 def test_R03_names_that_the_kernel_remembers_are_the_sandboxes_own_memory(small, neighbour):
-    r = small.run("memory", "names", 200, timeout=120)
+    r = small.run("memory", "names", 200, timeout=120 * PATIENCE)
     assert r.cause == "oom" or '"ate"' in r.stdout
     assert small.sandbox.run("echo alive").stdout == "alive\n"
 
@@ -97,15 +97,15 @@ def test_R06_inodes_end_at_a_limit(make_sandbox, probe_in, neighbour):
         pytest.skip("this host gives neither a disk nor an inode limit")
     probe = probe_in(sandbox)
     sandbox.run(["mkdir", "/tmp/many"])
-    found = probe("inodes", "/tmp/many", 200_000, timeout=120)
+    found = probe("inodes", "/tmp/many", 200_000, timeout=120 * PATIENCE)
     assert found["create"]["errno"] in ("ENOSPC", "EDQUOT")
 
 
 def test_R06_a_directory_of_many_files_is_deleted_while_others_work(make_sandbox, neighbour):
     sandbox = make_sandbox()
-    sandbox.run("mkdir m; cd m; seq 20000 | xargs touch", timeout=60)
+    sandbox.run("mkdir m; cd m; seq 20000 | xargs touch", timeout=60 * PATIENCE)
     sandbox.delete()
-    assert neighbour.run(["true"], timeout=30).exit_code == 0
+    assert neighbour.run(["true"], timeout=30 * PATIENCE).exit_code == 0
 
 
 def test_R07_open_files_end_at_the_limit(small):
@@ -122,7 +122,7 @@ def test_R07_the_limit_cannot_be_raised(small, user):
 def test_R08_an_output_flood_with_nobody_reading_leaves_the_daemons_memory_flat(small, neighbour, daemon):
     base = memory_kib(daemon.gateway_pid)
     e = small.sandbox.start(["/tmp/probe", "flood", "200"])
-    info = e.wait(120)
+    info = e.wait(120 * PATIENCE)
     assert info.exit_code == 0
     assert info.raw["stdout_bytes"] == 200 << 20
     assert memory_kib(daemon.gateway_pid) < base + 32 * 1024
@@ -151,7 +151,7 @@ def test_R10_the_cpu_quota_holds_for_many_processes(small, neighbour):
 
 
 def test_R11_a_deaf_process_is_killed_at_its_deadline(small):
-    r = small.run("stubborn", timeout=0.5)
+    r = small.run("stubborn", timeout=0.5 * PATIENCE)
     assert (r.signal, r.cause) == (9, "timeout")
 
 
@@ -160,7 +160,7 @@ def test_R13_a_storm_of_syncs_is_the_sandboxes_own(small, neighbour, control, da
     assert control("storm", tmp_path / "storm", 1)["storm"]["ret"] == 1
     e = small.sandbox.start(["/tmp/probe", "storm", "/tmp/storm", "1000000"])
     for i in range(5):
-        assert neighbour.run(f"echo {i} > f && sync f && cat f", timeout=60).stdout == f"{i}\n"
+        assert neighbour.run(f"echo {i} > f && sync f && cat f", timeout=60 * PATIENCE).stdout == f"{i}\n"
     assert not e.refresh().is_over
     assert e.kill().cause == "killed"
     if "disk_limit" not in small.sandbox.info.isolation["gaps"]:
@@ -217,16 +217,16 @@ def test_R18_stdin_that_nobody_reads_is_not_buffered(small, daemon):
     assert stuck_at * 65536 < 64 << 20
     assert memory_kib(daemon.gateway_pid) < base + 32 * 1024
     e.kill()
-    thread.join(30)
+    thread.join(30 * PATIENCE)
     assert not thread.is_alive()
 
 
 def test_R24_huge_listings_are_capped_and_a_watch_that_nobody_reads_is_bounded(make_sandbox, neighbour, daemon):
     sandbox = make_sandbox(limits={"inodes": 100_000})
-    sandbox.run("mkdir m", timeout=30)
+    sandbox.run("mkdir m", timeout=30 * PATIENCE)
     base = memory_kib(daemon.gateway_pid)
     watch = sandbox.files.watch("m")
-    sandbox.run("cd m; seq 12000 | xargs touch; seq 12000 | xargs touch", timeout=60).check()
+    sandbox.run("cd m; seq 12000 | xargs touch; seq 12000 | xargs touch", timeout=60 * PATIENCE).check()
     entries = [sandbox.files.list(path, recursive=True, limit=10_000) for path in ("m", "/")]
     assert [len(found) for found in entries] == [10_000, 10_000]
     assert len(sandbox.files.list("m")) == 1000

@@ -9,7 +9,7 @@ import threading
 import pytest
 from cloche import errors
 from harness import audit
-from harness.daemon import memory_kib, wait_for
+from harness.daemon import PATIENCE, memory_kib, wait_for
 
 # Single bytes on both streams, each a frame of its own, for as long as it is let.
 DRIP = ["python3", "-c", "import os\nwhile True:\n os.write(1, b'x')\n os.write(2, b'y')"]
@@ -27,10 +27,10 @@ def test_G04_a_guest_that_floods_starves_no_neighbour(make_sandbox, probe_in, da
     execs = [loud.start(flood) for _ in range(6)]
     seen = wait_for(lambda: written(execs), 30, "the flood")
     for i in range(10):
-        assert neighbour.run(["echo", str(i)], timeout=60).stdout == f"{i}\n"
+        assert neighbour.run(["echo", str(i)], timeout=60 * PATIENCE).stdout == f"{i}\n"
         neighbour.files.write("x", str(i).encode())
         assert neighbour.files.read("x") == str(i).encode()
-    assert loud.run(["echo", "also here"], timeout=60).stdout == "also here\n"
+    assert loud.run(["echo", "also here"], timeout=60 * PATIENCE).stdout == "also here\n"
     assert not any(e.refresh().is_over for e in execs), "the flood ended: nothing was shown"
     wait_for(lambda: written(execs) > seen, 30, "more of the flood")
     assert memory_kib(daemon.gateway_pid) < base + 48 * 1024

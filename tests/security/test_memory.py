@@ -12,10 +12,10 @@ import time
 
 import pytest
 from cloche import errors
-from harness.daemon import IS_SANITIZED
+from harness.daemon import ENGINE, IS_SANITIZED
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu"),
+    pytest.mark.skipif(ENGINE == "jail" and shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu"),
     pytest.mark.skipif(IS_SANITIZED, reason="a sanitized agent maps terabytes"),
 ]
 
@@ -23,9 +23,12 @@ FORKS = int(os.environ.get("CLOCHE_FORKS", "4"))
 # Each generator has been used: what it draws next is in the memory that is copied.
 DRAW = """
 import os, random, secrets, ssl, tempfile, uuid
-import numpy
+try:
+    from numpy import random as numpys
+except ImportError:
+    numpys = random
 def draw():
-    return [random.random(), numpy.random.random(), ssl.RAND_bytes(16), os.urandom(16), secrets.token_hex(), str(uuid.uuid4()),
+    return [random.random(), numpys.random(), ssl.RAND_bytes(16), os.urandom(16), secrets.token_hex(), str(uuid.uuid4()),
             next(tempfile._get_candidate_names())]
 before = draw()
 """
@@ -54,7 +57,7 @@ def forked():
 
 def test_S01_S02_S04_no_two_copies_draw_alike_or_bear_one_name(sandbox, forked):
     value(sandbox, DRAW)
-    value(sandbox, "random.seed(7)\nnumpy.random.seed(7)")
+    value(sandbox, "random.seed(7)\nnumpys.seed(7)")
     all_of_them = [*forked(sandbox, FORKS), sandbox]
     drawn = [value(one, "draw()") for one in all_of_them]  # as their first act
     for column in zip(*drawn):
@@ -82,8 +85,9 @@ def test_S05_the_clocks_of_a_copy_and_of_one_that_was_paused_are_right_and_never
     (fork,) = forked(sandbox, 1)
     sandbox.pause(to="disk")
     for one in (fork, sandbox):
+        asked = time.time()
         wall, later, boot_later = value(one, CLOCKS)
-        assert abs(wall - time.time()) < 1 and later > monotonic and boot_later > boot
+        assert asked - 1 < wall < time.time() + 1 and later > monotonic and boot_later > boot
         # No storm of timers that fell due meanwhile: each comes its time after the one before.
         assert value(one, "min(b - a for a, b in zip(ticks, ticks[1:]))") > 0.04
         assert value(one, "n = len(ticks)\nwhile len(ticks) < n + 2: time.sleep(0.01)\nTrue")
@@ -102,6 +106,7 @@ def rewrite_manifest(memory):
     path.write_bytes(text)
 
 
+@pytest.mark.jail("it rewrites what is kept beside CRIU's images; a vm's copy has the walls of its own QEMU")
 @pytest.mark.parametrize("kind", ["filters", "bounding set"])
 def test_a_copy_that_is_weaker_than_its_original_is_killed_and_not_served(daemon, make_sandbox, client, kind):
     """What is written down of the original is made stronger than what CRIU brings back: so the copy is the weaker one."""
@@ -125,6 +130,7 @@ def test_a_copy_that_is_weaker_than_its_original_is_killed_and_not_served(daemon
     client.delete_snapshot(snapshot)
 
 
+@pytest.mark.jail("it rewrites the manifest of CRIU's images; test_vm_warm.py damages a machine's")
 def test_S08_a_memory_of_another_kernel_or_agent_is_refused_by_name_and_its_files_serve(daemon, make_sandbox, client):
     source = make_sandbox()
     source.run("echo kept > ~/a")

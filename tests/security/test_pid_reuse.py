@@ -14,6 +14,8 @@ from cloche import errors
 from harness import audit
 from harness.daemon import wait_for
 
+pytestmark = pytest.mark.jail("the host sets the next number of a process, which a vm's kernel gives")
+
 SLEEP = "echo $$; exec sleep 1000"
 UNTIL_EOF = "echo $$; read line"
 
