@@ -83,6 +83,7 @@ void build_cancel(struct build *b);
 const char *build_id(const struct build *b);
 enum build_state build_state(const struct build *b);
 bool build_is_over(const struct build *b);
+const json_t *build_recipe(const struct build *b);    /* borrowed */
 const struct err *build_error(const struct build *b); /* of one that has failed */
 struct spool *build_log(struct build *b);             /* borrowed */
 void build_to_json(const struct build *b, struct json_writer *w, const char *name);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "build/parcel.h"
 #include "build/recipe.h"
 #include "build/set.h"
 
@@ -86,6 +87,7 @@ int builds_open(const struct builds_config *config, struct builds **ret, struct 
 	list_init(&bs->imports);
 	list_init(&bs->exports);
 	list_init(&bs->views);
+	list_init(&bs->parcels);
 	r = open_log_dir(bs, err);
 	if (r == 0)
 		r = store_builds_open(config->store, &bs->rows, err);
@@ -95,6 +97,7 @@ int builds_open(const struct builds_config *config, struct builds **ret, struct 
 		r = store_builds_each(bs->rows, add_row, bs, err);
 	if (r < 0)
 		return r;
+	parcels_settle(bs);
 	*ret = take_ptr(bs);
 	return 0;
 }
@@ -106,6 +109,7 @@ void builds_close(struct builds *bs)
 	imports_close(bs);
 	exports_close(bs);
 	views_close(bs);
+	parcels_close(bs);
 	list_for_each (&bs->all, struct build, b, link)
 		build_free(b);
 	cache_free(bs);
@@ -123,6 +127,11 @@ const char *build_name(const struct build *b)
 bool build_is_set(const struct build *b)
 {
 	return json_object_get(b->recipe, "set") != NULL;
+}
+
+const json_t *build_recipe(const struct build *b)
+{
+	return b->recipe;
 }
 
 const struct err *build_error(const struct build *b)

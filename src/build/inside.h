@@ -29,6 +29,7 @@ enum phase {
 	PHASE_NONE,
 	PHASE_WAITING, /* for the template that it starts from */
 	PHASE_CREATING,
+	PHASE_FILLING, /* with its parcels */
 	PHASE_RUNNING,
 	PHASE_SEALING,
 	PHASE_DELETING,
@@ -42,6 +43,8 @@ struct builds {
 	size_t n;
 	struct list cache; /* of struct cached, the least recently used first */
 	struct list imports, exports, views;
+	struct list parcels;   /* that are expected */
+	uint64_t parcel_bytes; /* of those that come */
 	struct registries learnt; /* by the last build that had to ask */
 	bool is_resumed;
 };
@@ -73,6 +76,7 @@ struct build {
 	uint64_t log_seq;        /* the log's last line when the exec began */
 	uint64_t n_known;        /* lines of the exec that an earlier gateway has put in the log */
 	struct image_seal *seal; /* while it is under way */
+	struct fill *fill;       /* likewise */
 	struct spool *log;
 	struct list watches;
 	bool is_turn_due;
@@ -95,6 +99,9 @@ void build_tell(struct build *b);
 struct build *builds_find_unfinished(struct builds *bs, const char *project_id, const char *name);
 const char *build_name(const struct build *b); /* of its template */
 bool build_is_set(const struct build *b);      /* of packages (build/set.h) */
+
+/* publish.c */
+must_check int publish_build(struct build *b, struct err *err);
 
 /* import.c */
 struct import;

@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "build/set.h"
+#include "build/fill.h"
 #include "net/url.h"
 #include "sandbox/image.h"
 #include "sandbox/template.h"
@@ -127,6 +127,7 @@ static void end_job(struct build *b, const struct err *err)
 	struct sandbox *s = find_sandbox(b);
 
 	exec_watch_remove(&b->watch);
+	fill_cancel(&b->fill);
 	if (err && b->error.code == ERR_NONE)
 		b->error = *err;
 	b->phase = PHASE_DELETING;
@@ -143,25 +144,14 @@ static bool is_given_up(struct build *b)
 	return b->is_cancelled;
 }
 
-static void publish(struct build *b)
+static void name_it(struct build *b)
 {
-	auto_json json_t *manifest = plan_manifest(b);
-	const struct template_spec spec = {.project_id = b->is_shared ? NULL : b->project_id,
-	                                   .name = build_name(b),
-	                                   .image = b->image,
-	                                   .manifest = manifest,
-	                                   .is_replacing = true,
-	                                   .is_set = build_is_set(b)};
-	struct template *t;
 	struct err err = {0};
 
-	if (template_publish(b->owner->config.fleet, &spec, &t, &err) < 0) {
+	if (publish_build(b, &err) < 0)
 		end_job(b, &err);
-		return;
-	}
-	if (build_is_set(b))
-		set_trim(b->owner, t);
-	finish(b);
+	else
+		finish(b);
 }
 
 static void next_step(struct build *b)
@@ -398,6 +388,31 @@ static void run_script(struct build *b, struct sandbox *s)
 	follow(b, e);
 }
 
+static void on_filled(struct build *b, const struct err *err)
+{
+	struct sandbox *s = find_sandbox(b);
+	struct err gone;
+
+	if (!err && !s) {
+		(void)err_set(&gone, ERR_GONE, 0, "the build's sandbox has ended");
+		err = &gone;
+	}
+	if (err)
+		end_job(b, err);
+	else
+		run_script(b, s);
+}
+
+static void enter_step(struct build *b, struct sandbox *s)
+{
+	if (b->step != STEP_EXTRAS || !fill_is_due(b)) {
+		run_script(b, s);
+		return;
+	}
+	b->phase = PHASE_FILLING;
+	fill_begin(b, on_filled);
+}
+
 static void on_created(struct sandbox *s, const struct err *err, void *arg)
 {
 	struct build *b = arg;
@@ -408,7 +423,7 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 	}
 	(void)snprintf(b->sandbox_id, sizeof(b->sandbox_id), "%s", sandbox_id(s));
 	if (!is_given_up(b))
-		run_script(b, s);
+		enter_step(b, s);
 }
 
 static void create_sandbox(struct build *b)
@@ -465,7 +480,7 @@ static void begin_step(struct build *b)
 	while (b->step < STEP_COUNT && !plan_has(b, b->step))
 		b->step++;
 	if (b->step == STEP_COUNT) {
-		publish(b);
+		name_it(b);
 		return;
 	}
 	if (is_cached(b)) {
@@ -560,6 +575,7 @@ void job_cancel(struct build *b)
 	switch (b->state == BUILD_QUEUED ? PHASE_NONE : b->phase) {
 	case PHASE_NONE:
 	case PHASE_WAITING:
+	case PHASE_FILLING:
 	case PHASE_RUNNING:
 		end_job(b, NULL);
 		break;

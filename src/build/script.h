@@ -2,4 +2,5 @@
 #pragma once
 /* What the steps run: the files of guest/build, as they are. */
 extern const char script_archive[], script_state[], script_registries[], script_bootstrap[],
-	script_kernel[], script_packages[], script_extras[], script_finish[], script_checks[];
+	script_kernel[], script_packages[], script_extras[], script_finish[], script_checks[],
+	script_copy[];

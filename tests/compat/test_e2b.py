@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from harness.daemon import BUILD, ROOT, Daemon
 from harness.npm import run
-from harness.oci import busybox_layer, docker_save
+from harness.oci import Tar, busybox_layer, docker_save
 
 PAGE = ROOT / "docs" / "migrate-from-e2b.md"
+SHELL = Tar().add("bin/bash", b'#!/bin/sh\nexec /bin/sh "$@"\n', mode=0o755)  # busybox has none
 SUITES = sorted(p.name for p in (Path(__file__).parent / "e2b").glob("*.test.mjs"))
 
 needs_npm = pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
@@ -41,9 +42,9 @@ def test_their_clients_find_what_they_expect(project, settings):
         list(pool.map(lambda suite: run("node", "--test", f"e2b/{suite}", cwd=project, env=settings), SUITES))
 
 
-def shown(language):
-    """The page's first block of a language."""
-    return re.search(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.M | re.S).group(1)
+def shown(language, number=0):
+    """A block of the page by its language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)[number]
 
 
 @needs_npm
@@ -62,11 +63,11 @@ def test_what_the_page_for_movers_shows_runs(project, named, language, interpret
         assert promise in printed.splitlines(), printed
 
 
-def test_templates_that_the_page_names_can_be_built_and_one_s_own_is_imported(named, tmp_path):
+def test_templates_that_the_page_names_can_be_built_and_one_s_own_is_imported_and_built_on(named, tmp_path):
     commands = re.findall(r"cloche template build (\S+)", PAGE.read_text())
     assert commands and all((ROOT / "guest" / "templates" / f"{name}.toml").exists() for name in commands)
     interpreter = pytest.importorskip("e2b_code_interpreter")
-    (tmp_path / "image").write_bytes(docker_save([busybox_layer().bytes()]))
+    (tmp_path / "image").write_bytes(docker_save([busybox_layer().bytes(), SHELL.bytes()]))
     (tmp_path / "docker").write_text("#!/bin/sh\nexec cat image\n")  # as `docker save` would write it
     (tmp_path / "docker").chmod(0o755)
     command = re.search(r"`(docker save [^`]*)`", PAGE.read_text()).group(1)
@@ -78,5 +79,13 @@ def test_templates_that_the_page_names_can_be_built_and_one_s_own_is_imported(na
         assert sandbox.files.read("/etc/mark") == "lowest\n"
         error = sandbox.run_code("1").error  # there is no Python in it
         assert error.name == "ContextFailed" and "python" in error.value.lower(), error
+    finally:
+        sandbox.kill()
+    (tmp_path / "build.py").write_text(shown("python", 1))
+    variables = {"E2B_API_URL": named.url, "E2B_SANDBOX_URL": named.url, "E2B_API_KEY": settings["api_key"]}
+    assert run(sys.executable, "build.py", cwd=tmp_path, env={**os.environ, **variables}).splitlines()[-1] == "True"
+    sandbox = interpreter.Sandbox.create("mine:v1", **settings)
+    try:
+        assert sandbox.files.read("built.txt") == "built\n"
     finally:
         sandbox.kill()

@@ -23,8 +23,8 @@ def routes():
 
 
 PLANE = [row for row in routes() if row[2] != "0"]
-# What opens a volume's files is the volume's own token: security/test_volumes.py.
-INSIDE = [row for row in routes() if row[2] == "0" and row[1] != "/health" and not row[1].startswith("/volumecontent/")]
+# What opens a volume's files is the volume's own token: security/test_volumes.py; what takes a build's files is below.
+INSIDE = [row for row in routes() if row[2] == "0" and row[1] != "/health" and not row[1].startswith(("/volumecontent/", "/templatefiles/"))]
 OF_A_SANDBOX = [row for row in PLANE if "/sandboxes/{id}" in row[1]]
 
 
@@ -146,3 +146,22 @@ def test_nothing_but_its_own_tokens_opens_a_sandboxes_inside(daemon, project_key
         assert is_refused(row, reply), reply
     reply = knock(daemon, row, sandbox, X_Access_Token=token, E2B_Traffic_Access_Token=traffic)
     assert not is_refused(row, reply), reply  # the door is there
+
+
+def test_files_for_a_build_come_in_once_by_their_token_and_are_their_projects_alone(daemon, project_keys):
+    link = f"/templates/any/files/{'0a' * 32}"
+
+    def asked(key):
+        status, text, _ = ask(daemon, "GET", link, X_API_Key=key)
+        assert status == 201, text
+        return json.loads(text)
+
+    told = asked(daemon.key)
+    path = told["url"].removeprefix(daemon.url)
+    assert not told["present"] and path.startswith("/templatefiles/")
+    for wrong in (f"{path}x", path[:-1], "/templatefiles/x"):
+        says(ask(daemon, "PUT", wrong, b"x", X_API_Key=daemon.key), 404)
+    assert ask(daemon, "PUT", path, b"x")[0] == 200
+    says(ask(daemon, "PUT", path, b"y"), 404)
+    assert asked(daemon.key)["present"] and not asked(project_keys["other"])["present"]
+    says(ask(daemon, "GET", f"/templates/any/files/..%2F{'0a' * 31}", X_API_Key=daemon.key), 400)

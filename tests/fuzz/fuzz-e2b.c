@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What E2B's clients send before anybody knows who they are: envelopes, and forms. The first byte
- * says which, of a form also in what stretches it comes: a form is read the same however it is cut.
+ * What E2B's clients send: envelopes, the steps of a build, and forms. The first byte says which,
+ * of a form also in what stretches it comes: a form is read the same however it is cut.
  */
 #include "compat/e2b/multipart.h"
 #include "compat/e2b/rpc.h"
+#include "compat/e2b/steps.h"
 
 #include <assert.h>
 #include <string.h>
@@ -24,7 +25,29 @@ static void try_envelope(const uint8_t *data, size_t size)
 	json_decref(message);
 }
 
-/* All that the steps tell, as bytes. */
+static void try_steps(const uint8_t *data, size_t size)
+{
+	auto_json json_t *recipe = json_pack("{s{}}", "e2b");
+	auto_json json_t *body = NULL;
+	const struct steps_start start = {0};
+	struct err err = {0};
+	const char *path;
+	json_t *script;
+
+	if (json_parse((const char *)data, size, &body, &err) < 0)
+		return;
+	err = (struct err){0};
+	if (steps_read(body, &start, recipe, &err) < 0) {
+		assert(err.message[0]);
+		return;
+	}
+	assert(json_array_size(json_object_get(recipe, "run")) > 0);
+	json_object_foreach (json_object_get(recipe, "files"), path, script)
+		assert(steps_find(path, strlen(path)) > 0 &&
+		       json_string_length(script) < STEPS_TEXT_MAX);
+}
+
+/* All that a form's parts tell, as bytes. */
 static void read_form(const uint8_t *data, size_t size, size_t stretch, struct buf *out)
 {
 	auto_call(buf_done) struct buf in = BUF_INIT(2 * INPUT_MAX);
@@ -66,6 +89,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (data[0] == 0) {
 		try_envelope(data + 1, size - 1);
+		return 0;
+	}
+	if (data[0] == 's') {
+		try_steps(data + 1, size - 1);
 		return 0;
 	}
 	read_form(data + 1, size - 1, size, &whole);

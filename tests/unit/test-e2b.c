@@ -8,6 +8,7 @@
 #include "compat/e2b/network.h"
 #include "compat/e2b/rpc.h"
 #include "compat/e2b/sign.h"
+#include "compat/e2b/steps.h"
 
 #include <string.h>
 
@@ -240,4 +241,83 @@ TEST(base64_comes_in_both_alphabets_with_or_without_padding)
 		CHECK_INT(len, 2);
 		CHECK(memcmp(data, "\xff\xef", 2) == 0);
 	}
+}
+
+/* The recipe of some steps; NULL with err where they are refused. */
+static json_t *recipe_of(const char *steps, struct err *err)
+{
+	auto_json json_t *body = json_loads(steps, 0, NULL);
+	json_t *recipe = json_pack("{s{}}", "e2b");
+	const struct steps_start start = {.cwd = "/home/user"};
+
+	CHECK(body != NULL);
+	if (steps_read(body, &start, recipe, err) == 0)
+		return recipe;
+	json_decref(recipe);
+	return NULL;
+}
+
+static const char *script_of(const json_t *recipe, const char *path)
+{
+	return json_string_value(json_object_get(json_object_get(recipe, "files"), path));
+}
+
+TEST(steps_of_a_build_become_scripts_that_quote_what_a_client_said)
+{
+	static const char steps[] = "{\"steps\": [{\"type\": \"ENV\", \"args\": [\"A\", \"it's\", "
+	                            "\"B\", \"${A}-$NONE$\"]},"
+				    "{\"type\": \"USER\", \"args\": [\"root\"]}, {\"type\": "
+	                            "\"WORKDIR\", \"args\": [\"w\"]},"
+				    "{\"type\": \"RUN\", \"args\": [\"echo 'x'\", null]}]}";
+	struct err err = {0};
+	auto_json json_t *recipe = recipe_of(steps, &err);
+
+	CHECK(recipe != NULL);
+	CHECK_STR(json_string_value(json_object_get(json_object_get(recipe, "env"), "B")),
+	          "it's-$");
+	CHECK_STR(json_string_value(json_object_get(recipe, "user")), "root");
+	CHECK_STR(json_string_value(json_object_get(recipe, "cwd")), "/home/user/w");
+	CHECK(strstr(script_of(recipe, STEPS_DIR "/4"), "export A='it'\\''s'\n") != NULL);
+	CHECK(strstr(script_of(recipe, STEPS_DIR "/4"), "-c 'echo '\\''x'\\'''") != NULL);
+	CHECK(!script_of(recipe, STEPS_DIR "/1"));
+	CHECK_INT(json_array_size(json_object_get(recipe, "run")), 3);
+}
+
+TEST(steps_that_cannot_be_built_are_refused_by_their_number)
+{
+	static const char *const rows[] = {
+		"{\"steps\": [{\"type\": \"RUN\", \"args\": []}]}",
+		"{\"steps\": [{\"type\": \"FROM\", \"args\": [\"x\"]}]}",
+		"{\"steps\": [{\"type\": \"COPY\", \"args\": [\"a\", \"b\"]}]}",
+		"{\"steps\": [{\"type\": \"COPY\", \"args\": [\"a\", \"b\"], \"filesHash\": "
+	        "\"../x\"}]}",
+		"{\"steps\": [{\"type\": \"ENV\", \"args\": [\"A B\", \"x\"]}]}",
+		"{\"steps\": [{\"type\": \"ENV\", \"args\": [\"A\"]}]}",
+		"{\"steps\": [{\"type\": \"USER\", \"args\": [\"-x; id\"]}]}",
+		"{\"steps\": [7]}",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct err err = {0};
+		auto_json json_t *recipe = recipe_of(rows[i], &err);
+
+		CHECK(!recipe);
+		CHECK_STR(err.field, "steps[0]");
+	}
+}
+
+TEST(a_line_that_names_a_step_s_script_is_known_by_its_number)
+{
+	static const struct {
+		const char *line;
+		unsigned number;
+	} rows[] = {
+		{"+ sh " STEPS_DIR "/12", 12},
+		{"+ sh " STEPS_DIR "/99999999999", 0},
+		{"+ sh " STEPS_DIR "/", 0},
+		{"echo", 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		CHECK_INT(steps_find(rows[i].line, strlen(rows[i].line)), rows[i].number);
 }

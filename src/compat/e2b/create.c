@@ -6,6 +6,7 @@
 #include "compat/e2b/body.h"
 #include "compat/e2b/later.h"
 #include "compat/e2b/network.h"
+#include "compat/e2b/startup.h"
 #include "compat/e2b/templates.h"
 
 #include "api/find.h"
@@ -155,15 +156,35 @@ static int read_body(const struct http_req *req, struct wish *w, struct err *err
 	return r;
 }
 
+/* The template may have a start command, which is looked up again: it may be another by now. */
+static void on_created(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct later *l = arg;
+	struct sandbox_facts facts;
+	const json_t *notes = NULL;
+
+	if (s && l->req && l->is_started) {
+		sandbox_facts(s, &facts);
+		notes = startup_notes(l->req, facts.template);
+	}
+	if (notes)
+		startup_run(s, notes, l);
+	else
+		later_send(s, err, l);
+}
+
 static int create(struct http_req *req, struct wish *w, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	const json_t *notes;
 	struct later *l;
 	int r = read_body(req, w, err);
 
 	if (r < 0)
 		return r;
 	make_notes(w);
+	notes = startup_notes(req, w->choice.template);
+	startup_limits(req, notes, &w->spec.limits);
 	w->spec.key_id = key_id(http_user(req));
 	w->spec.template = w->choice.template;
 	w->spec.snapshot = w->choice.snapshot;
@@ -175,7 +196,8 @@ static int create(struct http_req *req, struct wish *w, struct err *err)
 	w->spec.auto_resumes = w->resumes;
 	l = later_new(req, 201, later_sandbox);
 	l->is_undone = true;
-	r = sandbox_create(api->fleet, caller_project(req), &w->spec, later_send, l, err);
+	l->is_started = notes != NULL;
+	r = sandbox_create(api->fleet, caller_project(req), &w->spec, on_created, l, err);
 	if (r < 0)
 		later_free(l);
 	return r;

@@ -10,6 +10,7 @@
  *	/files, /health                              envd: plain HTTP
  *	/execute, /contexts                          interpreter: JSON lines, errors as text
  *	/volumes, /volumecontent/ID/…                volumes, by a key; what is in one, by its token
+ *	/templatefiles/TOKEN                         files for a build, by a token for that once
  *
  * A sandbox's id is ours without its kind: it has to be a label of a host name.
  */
@@ -50,6 +51,16 @@ int e2b_fork_sandbox(struct http_req *req, struct err *err);
 int e2b_get_alias(struct http_req *req, struct err *err);
 int e2b_list_templates(struct http_req *req, struct err *err);
 int e2b_delete_template(struct http_req *req, struct err *err);
+
+/* builds.c, tags.c */
+int e2b_request_build(struct http_req *req, struct err *err);
+int e2b_get_upload_link(struct http_req *req, struct err *err);
+int e2b_upload_files(struct http_req *req, struct err *err);
+int e2b_start_build(struct http_req *req, struct err *err);
+int e2b_get_build_status(struct http_req *req, struct err *err);
+int e2b_list_tags(struct http_req *req, struct err *err);
+int e2b_assign_tags(struct http_req *req, struct err *err);
+int e2b_remove_tags(struct http_req *req, struct err *err);
 
 /* volumes.c, volume_content.c */
 int e2b_create_volume(struct http_req *req, struct err *err);

@@ -16,12 +16,13 @@ enum dialect { DIALECT_REST, DIALECT_RPC, DIALECT_TEXT };
 static const struct {
 	const char *segment; /* the first of the path */
 	enum dialect dialect;
-	bool is_inside; /* its own token lets in: envd, the interpreter, a volume's files */
+	bool is_inside; /* its own token lets in: envd, the interpreter, files of volumes, builds */
 } parts[] = {
 	{"sandboxes", DIALECT_REST},
 	{"v2", DIALECT_REST},
 	{"v3", DIALECT_REST},
 	{"templates", DIALECT_REST},
+	{"templatefiles", DIALECT_REST, true},
 	{"snapshots", DIALECT_REST},
 	{"teams", DIALECT_REST},
 	{"volumes", DIALECT_REST},

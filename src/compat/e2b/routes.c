@@ -34,7 +34,16 @@ static const struct http_route routes[] = {
 	{HTTP_GET,    "/templates",              e2b_list_templates,    HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    "/v2/templates",           e2b_list_templates,    HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    "/templates/aliases/{alias}", e2b_get_alias,      HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_DELETE, "/templates/tags",         e2b_remove_tags,       HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_DELETE, "/templates/{id}",         e2b_delete_template,   HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_POST,   "/v3/templates",           e2b_request_build,     HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_POST,   "/v2/templates",           e2b_request_build,     HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_GET,    "/templates/{id}/files/{hash}", e2b_get_upload_link, HTTP_BODY_NONE, SCOPE_WRITE}, /* it lets files in */
+	{HTTP_PUT,    "/templatefiles/{token}",  e2b_upload_files,      HTTP_BODY_STREAM, 0},
+	{HTTP_POST,   "/v2/templates/{id}/builds/{build_id}", e2b_start_build, HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_GET,    "/templates/{id}/builds/{build_id}/status", e2b_get_build_status, HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_GET,    "/templates/{id}/tags",    e2b_list_tags,         HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_POST,   "/templates/tags",         e2b_assign_tags,       HTTP_BODY_JSON, SCOPE_WRITE},
 
 	{HTTP_POST,   "/volumes",                e2b_create_volume,     HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_GET,    "/volumes",                e2b_list_volumes,      HTTP_BODY_NONE, SCOPE_READ},

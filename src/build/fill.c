@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Unpacks a recipe's parcels in the sandbox of its step, one after the other: read here as the
+ * agent has room, unpacked inside. */
+#include "build/fill.h"
+
+#include "build/inside.h"
+#include "build/parcel.h"
+#include "sandbox/files.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define CHUNK       (64 * 1024)
+#define ENTRIES_MAX 1000000
+
+struct fill {
+	struct build *b;
+	fill_done_fn done;
+	size_t i; /* which parcel */
+	int fd;
+	struct file_call *call;
+	size_t at, len; /* of chunk: not yet taken */
+	bool is_whole;
+	char chunk[CHUNK];
+};
+
+bool fill_is_due(const struct build *b)
+{
+	return json_array_size(json_object_get(b->recipe, "parcels")) > 0;
+}
+
+static void fill_free(struct fill *f)
+{
+	if (f->call)
+		file_call_cancel(f->call);
+	if (f->fd >= 0)
+		(void)close(f->fd);
+	free(f);
+}
+
+void fill_cancel(struct fill **f)
+{
+	if (*f)
+		fill_free(take_ptr(*f));
+}
+
+static void end(struct fill *f, const struct err *err)
+{
+	struct build *b = f->b;
+	fill_done_fn done = f->done;
+
+	b->fill = NULL;
+	fill_free(f);
+	done(b, err);
+}
+
+/* Reads on where all of the last chunk was taken. */
+static int read_on(struct fill *f, struct err *err)
+{
+	ssize_t n;
+
+	if (f->at < f->len)
+		return 0;
+	n = read(f->fd, f->chunk, sizeof(f->chunk));
+	if (n < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot read the files of a build");
+	f->at = 0;
+	f->len = (size_t)n;
+	f->is_whole = n == 0;
+	return 0;
+}
+
+static void on_room(struct file_call *c, void *arg)
+{
+	struct fill *f = arg;
+	struct err err;
+
+	while (!f->is_whole) {
+		ssize_t n;
+
+		if (read_on(f, &err) < 0) {
+			end(f, &err);
+			return;
+		}
+		n = f->is_whole ? 0 : file_call_write(c, f->chunk + f->at, f->len - f->at);
+		if (f->is_whole)
+			file_call_finish(c);
+		else if (n <= 0)
+			return; /* its end tells, or there is room later */
+		f->at += (size_t)n;
+	}
+}
+
+static void next(struct fill *f);
+
+static void on_record(struct file_call *c, const struct record *r, void *arg)
+{
+	(void)c;
+	(void)r;
+	(void)arg;
+}
+
+static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+{
+	struct fill *f = arg;
+
+	(void)c;
+	(void)is_truncated;
+	f->call = NULL;
+	(void)close(f->fd);
+	f->fd = -1;
+	if (err) {
+		struct err why = *err;
+
+		(void)err_prefix(&why, "files that the build copies");
+		end(f, &why);
+		return;
+	}
+	f->i++;
+	next(f);
+}
+
+static int unpack(struct fill *f, struct sandbox *s, const char *hash, struct err *err)
+{
+	static const struct file_call_ops ops = {
+		.on_record = on_record, .on_room = on_room, .on_end = on_end};
+	char path[sizeof(PARCEL_DIR) + PARCEL_HASH_LEN + 2];
+	struct start op = {.kind = START_FILE,
+	                   .op = FILE_TAR_IN,
+	                   .flags = FILE_PARENTS,
+	                   .user = unconst("root"),
+	                   .path = path,
+	                   .limit = ENTRIES_MAX};
+	bool is_gzip;
+
+	f->fd = parcel_open(f->b->owner, f->b->project_id, hash, &is_gzip, err);
+	if (f->fd < 0)
+		return f->fd;
+	op.flags |= is_gzip ? FILE_GZIP : 0;
+	(void)snprintf(path, sizeof(path), PARCEL_DIR "/%s", hash);
+	f->at = f->len = 0;
+	f->is_whole = false;
+	return file_call_start(s, &op, &ops, f, &f->call, err);
+}
+
+static void next(struct fill *f)
+{
+	const json_t *parcels = json_object_get(f->b->recipe, "parcels");
+	const char *hash = json_string_value(json_array_get(parcels, f->i));
+	struct sandbox *s =
+		sandbox_find(f->b->owner->config.fleet, BUILD_PROJECT, f->b->sandbox_id);
+	struct err err = {0};
+	int r;
+
+	if (!hash) {
+		end(f, NULL);
+		return;
+	}
+	r = s ? unpack(f, s, hash, &err)
+	      : err_set(&err, ERR_GONE, 0, "the build's sandbox has ended");
+	if (r < 0)
+		end(f, &err);
+	else
+		on_room(f->call, f);
+}
+
+void fill_begin(struct build *b, fill_done_fn done)
+{
+	struct fill *f = xnew0(struct fill);
+
+	f->b = b;
+	f->done = done;
+	f->fd = -1;
+	b->fill = f;
+	next(f);
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "build/parcel.h"
+
+#include "base/dents.h"
+#include "base/fd.h"
+#include "build/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX       "parcel_"
+#define HALF         ".new"
+#define NAME_SIZE    (sizeof(PREFIX) + ID_SIZE + PARCEL_HASH_LEN + sizeof(HALF))
+#define ALL_BYTES    (4 * PARCEL_BYTES_MAX)
+#define COMING_BYTES (2 * PARCEL_BYTES_MAX) /* of all that are on their way */
+#define EXPECTED_MAX 256
+
+struct expected {
+	struct list link;
+	char project_id[ID_SIZE], hash[PARCEL_HASH_LEN + 1], token[ID_SIZE];
+};
+
+struct parcel_in {
+	struct builds *owner;
+	int fd;
+	uint64_t bytes;
+	char name[NAME_SIZE], half[NAME_SIZE];
+};
+
+bool parcel_is_hash(const char *text)
+{
+	return strspn(text, "0123456789abcdef") == PARCEL_HASH_LEN && !text[PARCEL_HASH_LEN];
+}
+
+static void make_name(const char *project_id, const char *hash, char ret[NAME_SIZE])
+{
+	(void)snprintf(ret, NAME_SIZE, PREFIX "%s_%s", project_id, hash);
+}
+
+bool parcel_has(const struct builds *bs, const char *project_id, const char *hash)
+{
+	char name[NAME_SIZE];
+	struct stat st;
+
+	make_name(project_id, hash, name);
+	return fstatat(bs->log_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void expected_free(struct expected *e)
+{
+	list_remove(&e->link);
+	free(e);
+}
+
+void parcel_expect(struct builds *bs, const char *project_id, const char *hash,
+                   char ret_token[ID_SIZE])
+{
+	struct expected *e = xnew0(struct expected);
+	size_t n = 0;
+
+	id_make(e->token, "pcl");
+	(void)snprintf(e->project_id, sizeof(e->project_id), "%s", project_id);
+	(void)snprintf(e->hash, sizeof(e->hash), "%s", hash);
+	list_append(&bs->parcels, &e->link);
+	memcpy(ret_token, e->token, sizeof(e->token));
+	list_for_each (&bs->parcels, struct expected, other, link)
+		n++;
+	list_for_each (&bs->parcels, struct expected, oldest, link) {
+		if (n-- <= EXPECTED_MAX)
+			break;
+		expected_free(oldest);
+	}
+}
+
+/* Calls fn with each file of ours, its size and age. */
+static void each_file(const struct builds *bs,
+                      void (*fn)(int dir_fd, const char *name, const struct stat *st, void *arg),
+                      void *arg)
+{
+	auto_fd int fd = openat(bs->log_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dents d;
+	const char *name;
+	struct stat st;
+
+	if (fd < 0 || dents_begin(&d, fd) < 0)
+		return;
+	while ((name = dents_next(&d)))
+		if (strncmp(name, PREFIX, strlen(PREFIX)) == 0 &&
+		    fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			fn(fd, name, &st, arg);
+}
+
+struct oldest {
+	uint64_t bytes; /* of all */
+	int64_t at_s;
+	char name[NAME_SIZE];
+};
+
+static void weigh(int dir_fd, const char *name, const struct stat *st, void *arg)
+{
+	struct oldest *o = arg;
+
+	(void)dir_fd;
+	o->bytes += (uint64_t)st->st_size;
+	if ((o->name[0] && st->st_mtim.tv_sec >= o->at_s) || strlen(name) >= NAME_SIZE)
+		return;
+	o->at_s = st->st_mtim.tv_sec;
+	(void)snprintf(o->name, sizeof(o->name), "%s", name);
+}
+
+static void make_room(const struct builds *bs)
+{
+	for (;;) {
+		struct oldest o = {0};
+
+		each_file(bs, weigh, &o);
+		if (o.bytes + PARCEL_BYTES_MAX <= ALL_BYTES || !o.name[0] ||
+		    unlinkat(bs->log_fd, o.name, 0) < 0)
+			return;
+	}
+}
+
+static struct expected *find_expected(struct builds *bs, const char *token)
+{
+	size_t len = strlen(token);
+
+	list_for_each (&bs->parcels, struct expected, e, link)
+		if (len == strlen(e->token) && CRYPTO_memcmp(e->token, token, len) == 0)
+			return e;
+	return NULL;
+}
+
+int parcel_begin(struct builds *bs, const char *token, struct parcel_in **ret, struct err *err)
+{
+	struct expected *e = find_expected(bs, token);
+	struct parcel_in *in;
+
+	if (!e)
+		return err_set(err, ERR_NOT_FOUND, 0,
+		               "nobody expects these files any more: build once more");
+	make_room(bs);
+	in = xnew0(struct parcel_in);
+	in->owner = bs;
+	make_name(e->project_id, e->hash, in->name);
+	(void)snprintf(in->half, sizeof(in->half), PREFIX "%s" HALF, e->token);
+	in->fd = openat(bs->log_fd, in->half, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (in->fd < 0) {
+		free(in);
+		return err_set(err, ERR_INTERNAL, errno, "cannot keep the files of a build");
+	}
+	expected_free(e);
+	*ret = in;
+	return 0;
+}
+
+int parcel_write(struct parcel_in *in, const void *data, size_t len, struct err *err)
+{
+	in->bytes += len;
+	in->owner->parcel_bytes += len;
+	if (in->owner->parcel_bytes > COMING_BYTES)
+		return err_set(err, ERR_LIMIT, 0,
+		               "more files for builds come at once than there is room for");
+	if (in->bytes > PARCEL_BYTES_MAX)
+		return err_set(err, ERR_TOO_LARGE, 0, "files of one step have at most %u MiB",
+		               (unsigned)(PARCEL_BYTES_MAX >> 20));
+	if (fd_write_all(in->fd, data, len) < 0)
+		return err_set(err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
+		               "cannot keep the files of a build");
+	return 0;
+}
+
+void parcel_drop(struct parcel_in *in)
+{
+	if (!in)
+		return;
+	in->owner->parcel_bytes -= in->bytes;
+	(void)close(in->fd);
+	(void)unlinkat(in->owner->log_fd, in->half, 0); /* of a whole one there is none */
+	free(in);
+}
+
+int parcel_finish(struct parcel_in *in, struct err *err)
+{
+	int r = 0;
+
+	if (renameat(in->owner->log_fd, in->half, in->owner->log_fd, in->name) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot keep the files of a build");
+	parcel_drop(in);
+	return r;
+}
+
+int parcel_open(const struct builds *bs, const char *project_id, const char *hash, bool *ret_gzip,
+                struct err *err)
+{
+	unsigned char magic[2] = {0};
+	char name[NAME_SIZE];
+	int fd;
+
+	make_name(project_id, hash, name);
+	fd = openat(bs->log_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0) {
+		(void)err_set(err, ERR_NOT_FOUND, 0, "files that the build copies were not sent");
+		return err_hint(err, "build once more: they are sent then");
+	}
+	*ret_gzip = pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	            magic[0] == 0x1f && magic[1] == 0x8b;
+	return fd;
+}
+
+static void remove_half(int dir_fd, const char *name, const struct stat *st, void *arg)
+{
+	size_t len = strlen(name);
+
+	(void)st;
+	(void)arg;
+	if (len > strlen(HALF) && strcmp(name + len - strlen(HALF), HALF) == 0)
+		(void)unlinkat(dir_fd, name, 0);
+}
+
+void parcels_settle(struct builds *bs)
+{
+	each_file(bs, remove_half, NULL);
+}
+
+void parcels_close(struct builds *bs)
+{
+	list_for_each (&bs->parcels, struct expected, e, link)
+		expected_free(e);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The steps of one of E2B's builds (RUN, COPY, ENV, WORKDIR, USER) as a recipe of ours. Each
+ * becomes a script in the build's sandbox, STEPS_DIR/NUMBER, and running those in order is what the
+ * recipe's commands are. No I/O here.
+ */
+#include "base/json.h"
+
+#define STEPS_DIR      "/tmp/.steps"
+#define STEPS_MAX      256
+#define STEPS_TEXT_MAX (64 * 1024) /* of all scripts together */
+
+struct steps_start { /* what the template that it starts from says; each may be NULL */
+	const char *user, *cwd;
+	const json_t *env;
+};
+/* Adds to the recipe: files, run, parcels, checks, env, user, cwd, and in "e2b" titles, start and
+ * ready. body: {steps, startCmd, readyCmd}. */
+must_check int steps_read(const json_t *body, const struct steps_start *start, json_t *recipe,
+                          struct err *err);
+/* The number of the step whose script is named in a line, or 0. */
+unsigned steps_find(const char *line, size_t len);

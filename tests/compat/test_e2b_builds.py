@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Template.build() of E2B's published client: steps, files, tags and start commands become templates of ours; what cannot be is refused by name."""
+
+from contextlib import contextmanager
+
+import pytest
+from cloche import Client
+from harness.daemon import Daemon
+from harness.running import running
+from harness.vm import make_template
+
+e2b = pytest.importorskip("e2b")
+
+# A root of some 2 MB with all that busybox can do.
+MAKE_TREE = """
+set -e
+mkdir -p /template/bin /template/etc /template/tmp /template/root /template/home/user
+chmod 1777 /template/tmp
+cp /bin/busybox /template/bin/
+for i in $(busybox --list); do [ $i = busybox ] || ln -sf busybox /template/bin/$i; done
+printf '#!/bin/sh\\nexec /bin/sh "$@"\\n' > /template/bin/bash
+chmod 755 /template/bin/bash
+printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/home/user:/bin/sh\\n' > /template/etc/passwd
+printf 'root:x:0:\\nuser:x:1000:\\n' > /template/etc/group
+chown 1000:1000 /template/home/user
+"""
+
+
+@pytest.fixture(scope="module")
+def builder():
+    with running(Daemon("--pool-max", "0")) as daemon, Client(daemon.url, daemon.key, timeout=60) as client, pytest.MonkeyPatch.context() as patch:
+        make_template(client, "small-1.0", MAKE_TREE)
+        patch.setenv("E2B_API_URL", daemon.url)
+        patch.setenv("E2B_SANDBOX_URL", daemon.url)
+        patch.setenv("E2B_API_KEY", f"e2b_{daemon.key.removeprefix('clo_')}")
+        yield client
+
+
+def template(**fields):
+    return e2b.Template(**fields).from_image("small:1.0")  # as `docker save small:1.0 | cloche template import --name small-1.0 -` names it
+
+
+@contextmanager
+def sandbox_of(name):
+    sandbox = e2b.Sandbox.create(name, timeout=60)
+    try:
+        yield sandbox
+    finally:
+        sandbox.kill()
+
+
+def in_sandbox(name, command):
+    with sandbox_of(name) as sandbox:
+        return sandbox.commands.run(command).stdout
+
+
+def test_steps_run_in_order_and_their_end_is_how_sandboxes_start(builder, tmp_path):
+    (tmp_path / "app" / "inner").mkdir(parents=True)
+    (tmp_path / "app" / "inner" / "data.txt").write_text("sent\n")
+    (tmp_path / "one.sh").write_text("echo one\n")
+    steps = (
+        template(file_context_path=tmp_path)
+        .set_envs({"GREETING": "it's \"here\"", "WHERE": "$GREETING $HOME"})
+        .run_cmd("echo \"$GREETING\" > greeting; whoami >> greeting")
+        .run_cmd("whoami > /root/by", user="root")
+        .set_workdir("/srv/app")
+        .copy("app", "files")
+        .copy("one.sh", "/srv/bin/", mode=0o755, user="root")
+        .run_cmd("cat files/inner/data.txt > copied")
+    )
+    lines = []
+    made = e2b.Template.build(steps, "stepped", tags=["v1"], cpu_count=1, memory_mb=256, on_build_logs=lambda entry: lines.append(entry.message))
+    assert made.name == "stepped" and any("[builder 2/7] RUN echo" in line for line in lines), lines
+    told = in_sandbox("stepped:v1", "cat /home/user/greeting copied; echo $WHERE; pwd; /srv/bin/one.sh; stat -c %U copied /srv/bin/one.sh; sudo cat /root/by; nproc")
+    assert told.splitlines() == ["it's \"here\"", "user", "sent", "it's \"here\"", "/srv/app", "one", "user", "root", "root", "1"], told
+
+
+def test_a_step_that_fails_is_named_with_its_place_in_the_program(builder):
+    steps = template().run_cmd("echo fine").run_cmd("echo out of luck; exit 3")
+    with pytest.raises(e2b.BuildException) as failed:
+        e2b.Template.build(steps, "failing")
+    assert "RUN echo out of luck" in str(failed.value)
+    assert not e2b.Template.exists("failing")
+
+
+def test_files_that_were_sent_once_serve_other_builds(builder, tmp_path):
+    (tmp_path / "a").write_text("a")
+    steps = template(file_context_path=tmp_path).copy("a", "/srv/a").run_cmd("cat /srv/a")
+    for name in ("sent-once", "sent-twice"):
+        e2b.Template.build(steps, name)
+    assert [t["name"] for t in builder.templates() if t["name"].startswith("sent-")] == ["sent-once", "sent-twice"]
+
+
+def test_a_start_command_runs_before_a_create_is_answered(builder):
+    steps = template().set_start_cmd("echo started > /tmp/started; exec sleep 600", e2b.wait_for_file("/tmp/started"))
+    e2b.Template.build(steps, "starting", cpu_count=1, memory_mb=128)
+    with sandbox_of("starting") as sandbox:
+        assert sandbox.files.read("/tmp/started") == "started\n"
+        assert any("exec sleep 600" in " ".join(process.args) for process in sandbox.commands.list())
+
+
+def test_tags_are_listed_given_taken_and_started_from(builder):
+    e2b.Template.build(template().run_cmd("echo tagged > /home/user/tag"), "tagged")
+    e2b.Template.assign_tags("tagged", ["stable", "v2"])
+    assert sorted(t.tag for t in e2b.Template.get_tags("tagged")) == ["default", "stable", "v2"]
+    assert in_sandbox("tagged:stable", "cat tag") == "tagged\n"
+    e2b.Template.remove_tags("tagged", ["stable"])
+    assert not e2b.Template.exists("tagged:stable") and e2b.Template.exists("tagged:v2")
+
+
+@pytest.mark.parametrize("steps, why", [
+    (lambda: e2b.Template().from_image("ubuntu:22.04"), "docker save ubuntu:22.04 | cloche template import --name ubuntu-22.04 -"),
+    (lambda: e2b.Template().from_template("no-such"), "template 'no-such' not found"),
+    (lambda: e2b.Template().from_template("host"), "this machine's own programs"),
+], ids=["image", "template", "host"])
+def test_what_no_build_can_start_from_is_refused_with_what_to_do(builder, steps, why):
+    with pytest.raises(e2b.BuildException) as refused:
+        e2b.Template.build(steps().run_cmd("true"), "refused")
+    assert why in str(refused.value)
