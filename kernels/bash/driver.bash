@@ -47,8 +47,14 @@ declare -r __cloche_on_exit='__cloche_exit $?' __cloche_again='
 
 __cloche_return() { return "$1"; }
 
+# In one write, so that whoever reads it wakes up once: bash's output goes out at the end of each line that printf makes,
+# but of what echo is given, at the end of its last line. JSON may end in an empty one. With xpg_echo it has another meaning.
 __cloche_send() { # VERB ID PAYLOAD, which is ASCII
-	builtin printf '%s %s %s\n%s' "$1" "$2" "${#3}" "$3" >&"$__cloche_fd"
+	if builtin shopt -q xpg_echo; then
+		builtin printf '%s %s %s\n%s' "$1" "$2" "${#3}" "$3" >&"$__cloche_fd"
+	else
+		builtin echo -n "$1 $2 $((${#3} + 1))"$'\n'"$3"$'\n' >&"$__cloche_fd"
+	fi
 }
 
 __cloche_json() { # TEXT → __cloche_text, a JSON string; what is not ASCII becomes a question mark

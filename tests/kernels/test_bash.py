@@ -35,6 +35,11 @@ def test_variables_functions_directory_and_options_stay(kernel, tmp_path):
     assert reply.stdout.decode().splitlines() == ["f 5", f"2 {tmp_path}/d q *", "yes"]
 
 
+def test_code_may_give_echo_another_meaning(kernel):
+    kernel.run("set -o posix; shopt -s xpg_echo")
+    assert kernel.run("echo 'a\\tb'").stdout == b"a\tb\n"
+
+
 def test_exported_variables_reach_commands_of_later_calls(kernel):
     kernel.run("export GREETING=hi")
     assert kernel.run("env | grep ^GREETING").stdout == b"GREETING=hi\n"
