@@ -25,6 +25,13 @@ cp /bin/bash /template/bin/
 for i in $(ldd /bin/bash | grep -o '/[^ ]*'); do cp --parents -L $i /template; done
 for i in cat mkdir rm env; do ln -sf busybox /template/bin/$i; done
 """
+PYTHON = """
+python=$(readlink -f /usr/bin/python3) && lib=/usr/lib/${python##*/}
+mkdir -p /template/usr/bin /template/usr/lib && cp $python /template/usr/bin/python3 && cp -r $lib /template/usr/lib/
+for i in test idlelib lib2to3 ensurepip; do rm -rf /template$lib/$i; done
+for i in $(ldd $python $lib/lib-dynload/*.so | grep -o '/lib[^ ]*'); do cp --parents -L $i /template 2>/dev/null || true; done
+"""
+CALLS = {"python": "1+1", "bash": "true"}
 SHARERS = 4
 COPY_S = 300
 ASKED = 3  # times, before a size gets spares
@@ -32,8 +39,10 @@ SPARE_S = 10
 
 
 def make_template(link: Link) -> None:
-    sandbox = link.create(template="host")
-    link.call("POST", f"/v1/sandboxes/{sandbox}/execs", {"argv": ["sh", "-ec", TREE.replace("{mib}", "0") + BASH], "user": "root"})
+    sandbox = link.create(template="host", limits={"disk_mib": 512})
+    made = link.call("POST", f"/v1/sandboxes/{sandbox}/execs", {"argv": ["sh", "-ec", TREE.replace("{mib}", "0") + BASH + PYTHON], "user": "root"})
+    if made["exec"]["exit_code"] != 0:
+        raise SystemExit(f"bench: cannot make the template: {made['stderr']}")
     link.call("POST", "/v1/templates", {"from": sandbox, "name": "bench-vm", "tree": True})
     link.delete(sandbox)
 
@@ -94,10 +103,10 @@ def exec_true(daemon: Daemon, box: str) -> Callable[[], float]:
     return once
 
 
-def code(daemon: Daemon, box: str) -> Callable[[], float]:
+def code(daemon: Daemon, box: str, language: str) -> Callable[[], float]:
     def once() -> float:
         link = daemon.unix()
-        return timed(lambda: link.code(box, "true", "bash"))
+        return timed(lambda: link.code(box, CALLS[language], language))
 
     return once
 
@@ -152,15 +161,16 @@ def run(build: str, count: int) -> List[Row]:
             make_copy(daemon.unix())
         link = warm.unix()
         box, jail = link.create(**MACHINE), link.create(**JAIL)
-        link.code(box, "true", "bash")
         took = interleave({
             "warm": (create(warm, MACHINE), count),
             "ready": (create_ready(ready), count),
             "cold": (create(cold, MACHINE), 3),
             "exec": (exec_true(warm, box), count),
             "jail": (exec_true(warm, jail), count),
-            "code": (code(warm, box), count),
-            "jail code": (code(warm, jail), count),
+            "python": (code(warm, box, "python"), count),
+            "jail python": (code(warm, jail, "python"), count),
+            "bash": (code(warm, box, "bash"), count),
+            "jail bash": (code(warm, jail, "bash"), count),
             "fork": (fork(warm, box), max(count // 3, 3)),
         })
         link = warm.unix()
@@ -174,7 +184,8 @@ def run(build: str, count: int) -> List[Row]:
         row(SECTION, "create, from a warm copy", took["warm"], limit=200, peer="boot", peer_took=took["cold"], times=15),
         row(SECTION, "create, one that waits ready", took["ready"], limit=20, peer="from a warm copy", peer_took=took["warm"]),
         row(SECTION, "exec true", took["exec"], peer="in a jail", peer_took=took["jail"]),
-        row(SECTION, "hot call, bash", took["code"], limit=10, peer="in a jail", peer_took=took["jail code"]),
+        row(SECTION, "hot call, Python", took["python"], limit=10, peer="in a jail", peer_took=took["jail python"]),
+        row(SECTION, "hot call, bash", took["bash"], limit=10, peer="in a jail", peer_took=took["jail bash"]),
         row(SECTION, "a fork with memory", took["fork"]),
         row(SECTION, f"RAM of a machine, its part, {SHARERS} of them", used["Pss"], unit="MiB", peer="all that it uses", peer_took=used["Rss"]),
         row(SECTION, f"PSS of a machine, QEMU and all, {SHARERS} of them", used["machine"], unit="MiB", peer="a jail of the template", peer_took=used["jail"]),

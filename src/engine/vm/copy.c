@@ -202,9 +202,10 @@ static int read_all(int dir_fd, const struct copy *c)
 	if (ram < 0 || state < 0 || saved_hash(state, &found) < 0 ||
 	    !digest_equal(&found, &c->saved.state))
 		return EXIT_DAMAGED;
-	if (ram_read(ram, c->ram_fd, &found, NULL) < 0 || !digest_equal(&found, &c->saved.ram))
+	if (ram_read(ram, c->ram_fd, &found, NULL) < 0)
 		return EXIT_DAMAGED;
-	return 0;
+	return digest_is_zero(&c->saved.ram) || digest_equal(&found, &c->saved.ram) ? 0
+	                                                                            : EXIT_DAMAGED;
 }
 
 static int start_reading(const char *id, const struct saved *saved, int dir_fd, struct copy **ret,

@@ -137,7 +137,8 @@ static int write_all(const struct machine_save *s, int out_fd, struct finished *
 		r = -EPIPE;
 	if (r == 0)
 		r = write_state(s, &f->saved.state, &f->err);
-	if (r == 0)
+	if (r == 0 &&
+	    !s->spec.is_brief) /* of a fork's, copies are started from what is in memory */
 		r = ram_read(fd, -1, &f->saved.ram, &f->err);
 	return r == 0 ? saved_write(s->dir_fd, &f->saved, &f->err) : r;
 }
@@ -156,6 +157,7 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 {
 	struct machine_save *s = arg;
 	const struct finished planned = s->result;
+	const bool was_copied = !s->io;
 	char c;
 
 	s->child = NULL;
@@ -163,7 +165,7 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 		loop_defer(loop, save_free, s);
 		return;
 	}
-	if (s->io) { /* both came in one turn, or it never was copied */
+	if (!was_copied) { /* both came in one turn, or it never was copied */
 		loop_io_removep(&s->io);
 		if (fd_read_all(s->result_fd, &c, 1) < 0 || c != 'c')
 			wait_status = 1;
@@ -177,7 +179,7 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 		end(s, &s->result.err);
 	else if (s->is_released)
 		end(s, NULL);
-	else
+	else if (!was_copied)
 		s->ops.still(s->arg); /* of a child that was quicker than we looked */
 }
 

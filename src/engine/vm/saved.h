@@ -17,7 +17,7 @@ struct saved {
 	uint64_t memory_bytes, disk_bytes;
 	uint32_t cpus, is_kvm;
 	struct identity identity;
-	struct digest ram, state; /* hashes */
+	struct digest ram, state; /* hashes; of a fork's RAM, which is for one moment, none: zero */
 	struct digest self;       /* over all before it */
 };
 
