@@ -14,10 +14,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from .daemon import SANDBOX_ID, call, children_of, read_text, status_value
+from .daemon import PATIENCE, SANDBOX_ID, call, children_of, read_text, status_value
 
-SETTLE_S = 10
-REST_S = 60  # a fill or a zygote that failed is tried again, later each time
+SETTLE_S = 10 * PATIENCE
+REST_S = 60 * PATIENCE  # a fill or a zygote that failed is tried again, later each time
 
 
 @functools.cache

@@ -284,7 +284,7 @@ def connection_to(daemon, timeout):
 
 def call(daemon, method, path, body=None, key=None, headers=None, timeout=30.0):
     """One plain HTTP call: (status, parsed JSON or bytes). key: None = the admin's, "" = none."""
-    conn = connection_to(daemon, timeout)
+    conn = connection_to(daemon, timeout * PATIENCE)
     sent = dict(headers or {})
     secret = daemon.key if key is None else key
     if secret:
