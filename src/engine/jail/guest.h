@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A guest of the jail engine, and what all its guests share. Known to three files: jail.c lives a
- * guest's life, start.c brings it up, host.c sets the stage once.
+ * A guest of the jail engine, and what all its guests share. jail.c is the engine, host.c sets the
+ * stage once; a guest begins in begin.c, which start.c brings up, and goes in removal.c.
  */
 #include "base/list.h"
 #include "engine/engine.h"
@@ -18,6 +18,7 @@
 #include <sys/un.h>
 
 #define GUEST_START_US (20 * 1000000U) /* a start takes milliseconds; a loaded host more */
+#define GUEST_RETRY_US 500U            /* from the first try of a removal to the next */
 
 enum guest_state { GUEST_STARTING, GUEST_RUNNING, GUEST_ENDED, GUEST_REMOVING };
 
@@ -111,8 +112,22 @@ void guest_drop_start(struct guest *g); /* one that waits will not go on */
 struct sockaddr_un guest_agent_address(const struct guest *g);
 #define GUEST_AGENT_SOCKET "agent.sock" /* in the run directory */
 
-/* jail.c: functions of struct engine that serve a vm's guests too. Of spec->engine it depends what
- * is started; all else of a guest's life is the same. */
+/* begin.c */
+void guest_fail_start(struct guest *g, const struct err *err);
+void guest_start_again(struct guest *g); /* when nothing is left of the first try */
+void guest_on_exit(struct loop *loop, int wait_status, void *arg); /* of its first process */
+
+/* removal.c */
+struct guest *guest_new(const struct guest_spec *spec);
+void guest_free(struct loop *loop, void *arg);
+void guest_remove(struct guest *g);                   /* goes on in the background */
+void guest_remove_found(const char *id);              /* one that is only a name */
+void guest_try_removal(struct loop *loop, void *arg); /* its first process is reaped */
+/* One whose removal nobody waits for: of a start that failed, or found dead. */
+struct guest *guest_find_removing(const char *id);
+
+/* Functions of struct engine that serve a vm's guests too. Of spec->engine it depends what is
+ * started; all else of a guest's life is the same. */
 must_check int jail_start(const struct guest_spec *spec, guest_started_fn started,
                           guest_ended_fn ended, void *arg, struct guest **ret, struct err *err);
 must_check int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
