@@ -37,7 +37,7 @@ test-eve:
 test-mastra:
 	@CLOCHE_TEST_MASTRA=1 tools/test --only plain --suite sdk -- -k test_mastra
 
-# The TypeScript SDK in Bun, Deno and workerd; likewise.
+# The TypeScript SDK in Node 18, Bun, Deno and workerd; likewise.
 test-runtimes:
 	@CLOCHE_TEST_RUNTIMES=1 tools/test --only plain --suite sdk -- -k test_runtimes
 

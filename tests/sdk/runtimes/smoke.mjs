@@ -28,6 +28,16 @@ async function commands(sandbox) {
   await fails(late, RangeError, "an abort");
 }
 
+async function terminal(sandbox) {
+  const exec = await sandbox.start("stty size; read x; echo got $x", { pty: { rows: 40, cols: 120 } });
+  let screen = "";
+  for await (const event of exec.output()) {
+    if (!screen && event.data.length) await exec.writeStdin("line\n");
+    screen += new TextDecoder().decode(event.data);
+  }
+  same([screen.startsWith("40 120\r\n"), screen.endsWith("got line\r\n")], [true, true], `a terminal: ${screen}`);
+}
+
 async function code(sandbox) {
   const printed = [];
   await sandbox.runCode("x = 20\nprint('grün')", { onStdout: (chunk) => printed.push(chunk) });
@@ -51,6 +61,7 @@ async function all(client) {
   const sandbox = await Sandbox.create({ client });
   try {
     await commands(sandbox);
+    await terminal(sandbox);
     await code(sandbox);
     await files(sandbox);
   } finally {
