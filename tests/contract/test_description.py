@@ -4,6 +4,7 @@
 import re
 
 import pytest
+from cloche import errors
 from contract.description import METHODS, OPERATIONS, TEXT, mistakes, resolve
 from harness.daemon import ROOT
 from openapi_spec_validator import validate
@@ -50,6 +51,14 @@ def test_error_codes_are_those_of_the_daemon():
     source = (ROOT / "src" / "base" / "err.c").read_text()
     codes = set(re.findall(r'\{"(\w+)", [45]\d\d\}', source))
     assert set(TEXT["components"]["schemas"]["ErrorCode"]["enum"]) == codes
+
+
+def test_each_error_code_has_a_class_in_both_sdks():
+    codes = set(TEXT["components"]["schemas"]["ErrorCode"]["enum"])
+    table = (ROOT / "sdk" / "typescript" / "src" / "errors.ts").read_text().partition("const BY_CODE")[2].partition("};")[0]
+    classes = dict(re.findall(r"^  (\w+): (\w+),$", table, re.MULTILINE))
+    assert set(classes) == codes
+    assert {code: cls.__name__ for code, cls in errors.BY_CODE.items() if code in codes} == classes
 
 
 def test_each_described_error_names_codes_of_its_status():

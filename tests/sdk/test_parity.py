@@ -3,17 +3,47 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 
+import cloche
 import pytest
+from harness.daemon import ROOT
 from harness.npm import run
 from sdk.parity.table import TABLE, USE
 
 HERE = Path(__file__).parent / "parity"
 ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
 FACES = ["sync", "async", pytest.param("node", marks=pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm"))]
+
+
+# What one language has for itself: pathlib's face beside node:fs's, how Python's events are read, and what other SDKs call things.
+OWN_OF_PYTHON = {"Sandbox": {"path"}, "Client": {"collect", "follow", "stream"}}
+OWN_OF_TYPESCRIPT = {"Sandbox": {"fs", "sandbox_id", "get_command", "read_file", "run_command", "write_file", "write_files"}}
+ATTRIBUTES = {"client", "contexts", "files", "info", "sandbox"}  # of instances, which dir() does not show
+
+
+def typescript_names(kind):
+    """The public names of a class, by the page that is made from the code."""
+    page = (ROOT / "docs" / "sdk-typescript.md").read_text()
+    (section,) = re.findall(rf"^## {kind}\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
+    names = re.findall(r"^(?:- `|static |get )?(?:readonly )?(\w+)[(<:]", section, re.MULTILINE)
+    return {re.sub(r"([A-Z])", lambda m: "_" + m[1].lower(), name) for name in names}
+
+
+@pytest.mark.parametrize("kind", ["Sandbox", "Client", "Files", "Exec", "Contexts"])
+def test_a_class_has_the_same_names_in_both_languages(kind):
+    python = {name for name in dir(getattr(cloche, kind)) if not name.startswith("_")} - ATTRIBUTES
+    typescript = typescript_names(kind) - ATTRIBUTES
+    assert python - OWN_OF_PYTHON.get(kind, set()) == typescript - OWN_OF_TYPESCRIPT.get(kind, set())
+
+
+@pytest.mark.parametrize("kind", ["Sandbox", "Client", "Files", "Exec", "Contexts"])
+def test_each_call_says_what_it_does(kind):
+    calls = {name: value for name, value in vars(getattr(cloche, f"Async{kind}")).items() if not name.startswith("_") and callable(value)}
+    assert not [name for name, value in calls.items() if not value.__doc__]
 
 
 @pytest.fixture

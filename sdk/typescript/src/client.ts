@@ -6,7 +6,9 @@
 import { type CodeOptions, CodeResult, type Language, collectCode } from "./code.js";
 import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type CallOptions, type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
-import { volumePlaces, type SandboxOptions } from "./options.js";
+import { type SandboxOptions, type SandboxState, volumePlaces } from "./options.js";
+import { Sandbox } from "./sandbox.js";
+import type { OtherSpellings } from "./spellings.js";
 import { type Reply, Transport, readAll } from "./transport.js";
 import {
   FOREVER,
@@ -103,6 +105,7 @@ export class Client {
     } while (cursor);
   }
 
+  /** {status, ready, version, …}: is it up, and what can its host do. */
   health(): Promise<Json> {
     return this.call(request("GET", ["health"]));
   }
@@ -114,6 +117,21 @@ export class Client {
   /** What the daemon's host can do, what is missing and how to get it: {jail, checks}; for admins of "default". */
   doctor(): Promise<Json> {
     return this.call(request("GET", ["doctor"]));
+  }
+
+  /** A new sandbox; it runs when this resolves. */
+  create(options: Omit<SandboxOptions, "client"> & OtherSpellings = {}): Promise<Sandbox> {
+    return Sandbox.create({ ...options, client: this });
+  }
+
+  /** By id or name, from anywhere. */
+  get(idOrName: string, options: CallOptions = {}): Promise<Sandbox> {
+    return Sandbox.get(idOrName, { ...options, client: this });
+  }
+
+  /** All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE. */
+  list(options: { tag?: string; state?: SandboxState; pageSize?: number } = {}): AsyncGenerator<Sandbox> {
+    return Sandbox.list({ ...options, client: this });
   }
 
   /** One call, a fresh sandbox, gone after. */
@@ -198,6 +216,7 @@ export class Client {
     return this.call(request("PUT", ["projects", project ?? "default", "quota"], { body: limits }));
   }
 
+  /** API keys of the project, without their secrets. */
   async keys(options: { project?: string } = {}): Promise<Json[]> {
     return (await this.call(request("GET", ["keys"], { query: { project: options.project } })))["keys"];
   }
@@ -205,10 +224,12 @@ export class Client {
   createKey(name: string, options: { scope?: "read" | "write" | "admin"; project?: string } = {}): Promise<Json> {
     return this.call(request("POST", ["keys"], { body: { name, scope: options.scope, project: options.project } }));
   }
+  /** From now on it opens nothing. */
   async revokeKey(id: string, options: { project?: string } = {}): Promise<void> {
     await this.call(request("DELETE", ["keys", id], { query: { project: options.project } }));
   }
 
+  /** Where the project's events go. */
   async webhooks(): Promise<Json[]> {
     return (await this.call(request("GET", ["webhooks"])))["webhooks"];
   }
@@ -220,6 +241,7 @@ export class Client {
   updateWebhook(id: string, options: { url?: string; types?: string }): Promise<Json> {
     return this.call(request("PATCH", ["webhooks", id], { body: { url: options.url, types: options.types } }));
   }
+  /** Events go there no more. */
   async deleteWebhook(id: string): Promise<void> {
     await this.call(request("DELETE", ["webhooks", id]));
   }
@@ -228,9 +250,11 @@ export class Client {
   snapshots(options: { sandbox?: string } = {}): AsyncGenerator<Json> {
     return this.pages(["snapshots"], "snapshots", { sandbox: options.sandbox });
   }
+  /** One, by id or name. */
   snapshot(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["snapshots", idOrName]));
   }
+  /** Its name, and when it goes by itself. */
   updateSnapshot(idOrName: string, options: { name?: string; expiresInMs?: number }): Promise<Json> {
     const body = { name: options.name, expires_in_ms: options.expiresInMs };
     return this.call(request("PATCH", ["snapshots", idOrName], { body }));
@@ -239,6 +263,7 @@ export class Client {
   async deleteSnapshot(idOrName: string): Promise<void> {
     await this.call(request("DELETE", ["snapshots", idOrName]));
   }
+  /** What it comes from, and all that came from that: parents before their children. */
   snapshotTree(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["snapshots", idOrName, "tree"]));
   }
@@ -247,6 +272,7 @@ export class Client {
   async volumes(): Promise<Json[]> {
     return (await this.call(request("GET", ["volumes"])))["volumes"];
   }
+  /** One, by id or name. */
   volume(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["volumes", idOrName]));
   }
@@ -284,6 +310,7 @@ export class Client {
   async templates(): Promise<Json[]> {
     return (await this.call(request("GET", ["templates"])))["templates"];
   }
+  /** One, by id or name. */
   template(idOrName: string): Promise<Json> {
     return this.call(request("GET", ["templates", idOrName]));
   }
@@ -322,13 +349,16 @@ export class Client {
   async builds(): Promise<Json[]> {
     return (await this.call(request("GET", ["builds"])))["builds"];
   }
+  /** One, with its state. */
   getBuild(id: string): Promise<Json> {
     return this.call(request("GET", ["builds", id]));
   }
+  /** Starts one; buildEvents() tells how it goes. */
   startBuild(options: BuildOptions): Promise<Json> {
     const { recipe, name, shared, fresh } = options;
     return this.call(request("POST", ["builds"], { body: { recipe, name, shared, fresh } }));
   }
+  /** Ends one that waits or runs. */
   cancelBuild(id: string): Promise<Json> {
     return this.call(request("DELETE", ["builds", id]));
   }
@@ -369,9 +399,11 @@ export class Client {
     return build;
   }
 
+  /** All of them; for admins of "default". */
   async projects(): Promise<Json[]> {
     return (await this.call(request("GET", ["projects"])))["projects"];
   }
+  /** For admins of "default". */
   createProject(name: string): Promise<Json> {
     return this.call(request("POST", ["projects"], { body: { name } }));
   }

@@ -254,11 +254,13 @@ export class Contexts {
     return this.client.call(request(method, ["sandboxes", await this.idOf(), "contexts", ...path], parts));
   }
 
+  /** An interpreter with a state of its own; a sandbox has 16 at most. */
   async create(options: ContextOptions = {}): Promise<ContextInfo> {
     const { name, language, cwd, env, user } = options;
     return new ContextInfo(await this.call("POST", [], { body: { name, language, cwd, env, user } }));
   }
 
+  /** All of them, the oldest first. */
   async list(): Promise<ContextInfo[]> {
     return ((await this.call("GET", []))["contexts"] as Json[]).map((j) => new ContextInfo(j));
   }
@@ -267,6 +269,7 @@ export class Contexts {
     return new ContextInfo(await this.call(method, path));
   }
 
+  /** By id or name. */
   get(context: string): Promise<ContextInfo> {
     return this.one("GET", context);
   }

@@ -65,25 +65,37 @@ export class TimedOut extends ClocheError {
     super(message, { code: "timeout", ...facts });
   }
 }
+/** Not a request of this API's. */
+export class BadRequest extends ClocheError {}
 /** `field` names the one to blame. */
 export class InvalidField extends ClocheError {}
 export class Unauthenticated extends ClocheError {}
 export class Forbidden extends ClocheError {}
 export class NotFound extends ClocheError {}
+export class MethodNotAllowed extends ClocheError {}
+export class NotAcceptable extends ClocheError {}
 export class Conflict extends ClocheError {}
 /** The sandbox or exec has ended. */
 export class Gone extends ClocheError {}
 export class TooLarge extends ClocheError {}
+export class UriTooLong extends ClocheError {}
+export class UnsupportedMedia extends ClocheError {}
+export class HeadersTooLarge extends ClocheError {}
 export class LimitReached extends ClocheError {}
 export class NoCapacity extends ClocheError {}
 export class Unavailable extends ClocheError {}
 /** This engine or host cannot do it. */
 export class Unsupported extends ClocheError {}
+/** The daemon did not get the whole request in time. */
+export class RequestTimeout extends ClocheError {}
 export class FileMissing extends ClocheError {}
 export class FileExists extends ClocheError {}
 export class FileDenied extends ClocheError {}
 export class FileInvalid extends ClocheError {}
 export class DiskFull extends ClocheError {}
+/** The agent in the sandbox broke the protocol or died. */
+export class GuestError extends ClocheError {}
+export class InternalError extends ClocheError {}
 /** What the sandbox was to be filled with could not be had. */
 export class SourceFailed extends ClocheError {}
 
@@ -162,23 +174,32 @@ export function errorOfExec(exec: ExecInfo): ExecFailed {
 }
 
 const BY_CODE: Record<string, new (message: string, facts: ErrorFacts) => ClocheError> = {
+  bad_request: BadRequest,
   invalid_field: InvalidField,
   unauthenticated: Unauthenticated,
   forbidden: Forbidden,
   not_found: NotFound,
+  method_not_allowed: MethodNotAllowed,
+  not_acceptable: NotAcceptable,
   conflict: Conflict,
   gone: Gone,
   too_large: TooLarge,
+  uri_too_long: UriTooLong,
+  unsupported_media_type: UnsupportedMedia,
+  headers_too_large: HeadersTooLarge,
   limit_exceeded: LimitReached,
   no_capacity: NoCapacity,
   unavailable: Unavailable,
   unsupported: Unsupported,
   timeout: TimedOut,
+  request_timeout: RequestTimeout,
   file_not_found: FileMissing,
   file_exists: FileExists,
   file_denied: FileDenied,
   file_invalid: FileInvalid,
   disk_full: DiskFull,
+  guest_error: GuestError,
+  internal: InternalError,
   quota_exceeded: QuotaError,
   budget_exceeded: BudgetError,
   source_failed: SourceFailed,

@@ -239,6 +239,7 @@ export class Exec {
     return this.info.id;
   }
 
+  /** Asks the daemon how it is now. */
   async refresh(): Promise<ExecInfo> {
     return (this.info = new ExecInfo(await this.client.call(request("GET", this.path))));
   }
@@ -282,6 +283,7 @@ export class Exec {
     await this.client.call(request("POST", [...this.path, "stdin"], parts));
   }
 
+  /** The end of its input. */
   closeStdin(): Promise<void> {
     return this.writeStdin("", { eof: true });
   }
@@ -302,6 +304,7 @@ export class Exec {
     return this.wait();
   }
 
+  /** Its terminal, where it has one (`pty`). */
   async resize(size: TerminalSize): Promise<void> {
     const body = { rows: size.rows, cols: size.cols };
     await this.client.call(request("POST", [...this.path, "resize"], { body }));

@@ -87,11 +87,13 @@ export class Files {
     await this.client.call(await this.request("POST", op, { body, signal }));
   }
 
+  /** The bytes, or `length` of them from `offset`. */
   async read(path: string, options: { offset?: number; length?: number } & FileOptions = {}): Promise<Uint8Array> {
     const { signal, ...rest } = options;
     return readAll(await this.client.open(await this.request("GET", "", { query: { path, ...rest }, signal })));
   }
 
+  /** As UTF-8. */
   async readText(path: string, options: FileOptions = {}): Promise<string> {
     return new TextDecoder().decode(await this.read(path, options));
   }
@@ -109,18 +111,22 @@ export class Files {
     return new Entry(await this.client.call(await this.request("PUT", "", { query, stream: data, signal })));
   }
 
+  /** Puts it behind what is there; a missing file is made. */
   append(path: string, data: Source, options: FileOptions = {}): Promise<Entry> {
     return this.write(path, data, { ...options, append: true });
   }
 
+  /** What is there: a link itself, unless `follow`. */
   async stat(path: string, options: { follow?: boolean } & FileOptions = {}): Promise<Entry> {
     return new Entry(await this.get("stat", { path, follow: options.follow, user: options.user }, options.signal));
   }
 
+  /** Whether anything is there. */
   async exists(path: string, options: { follow?: boolean } & FileOptions = {}): Promise<boolean> {
     return (await this.get("exists", { path, follow: options.follow, user: options.user }, options.signal))["exists"];
   }
 
+  /** What is in a directory, by name; with `recursive` below it too, `depth` levels at most. */
   async list(
     path: string,
     options: { recursive?: boolean; depth?: number; limit?: number } & FileOptions = {},
@@ -129,16 +135,19 @@ export class Files {
     return ((await this.get("list", { path, ...query }, signal))["entries"] as Json[]).map((j) => new Entry(j));
   }
 
+  /** `parents` makes missing ones, and then one that is there is fine. */
   mkdir(path: string, options: { parents?: boolean; mode?: number } & FileOptions = {}): Promise<void> {
     const { signal, mode, parents, user } = options;
     return this.post("mkdir", { path, parents, mode: modeWord(mode), user }, signal);
   }
 
+  /** Moves or renames; what is at `to` is replaced, unless `exclusive`. */
   move(path: string, to: string, options: { parents?: boolean; exclusive?: boolean } & FileOptions = {}): Promise<void> {
     const { signal, ...rest } = options;
     return this.post("move", { path, to, ...rest }, signal);
   }
 
+  /** A file, or with `recursive` a directory. */
   copy(
     path: string,
     to: string,
@@ -148,6 +157,7 @@ export class Files {
     return this.post("copy", { path, to, ...rest }, signal);
   }
 
+  /** With `recursive` of all below it. */
   chmod(path: string, mode: number, options: { recursive?: boolean } & FileOptions = {}): Promise<void> {
     const { signal, recursive, user } = options;
     return this.post("chmod", { path, mode: modeWord(mode), recursive, user }, signal);
@@ -164,6 +174,7 @@ export class Files {
     return this.post("symlink", { path, target, user: options.user }, options.signal);
   }
 
+  /** A file, or with `recursive` a directory and all in it. */
   async remove(path: string, options: { recursive?: boolean; missingOk?: boolean } & FileOptions = {}): Promise<void> {
     const { signal, recursive, missingOk, user } = options;
     const query = { path, recursive, missing_ok: missingOk, user };

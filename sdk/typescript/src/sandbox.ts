@@ -174,6 +174,7 @@ export class Sandbox {
     return (this.current = new SandboxInfo(await this.call(method, path, parts)));
   }
 
+  /** Asks the daemon how it is now: `info` has it. */
   refresh(): Promise<SandboxInfo> {
     return this.change("GET", []);
   }
@@ -254,6 +255,7 @@ export class Sandbox {
     return new Exec(this.client, this.id, new ExecInfo(reply["exec"]));
   }
 
+  /** Commands that run or ran in it. */
   async execs(): Promise<Exec[]> {
     const reply = await this.call("GET", ["execs"]);
     return (reply["execs"] as Json[]).map((j) => new Exec(this.client, this.id, new ExecInfo(j)));
@@ -308,6 +310,7 @@ export class Sandbox {
     return new RunningCommand(await this.exec(cmdId));
   }
 
+  /** Missing directories are made. */
   async writeFile(path: string, data: Source, options: WriteOptions = {}): Promise<void> {
     await this.files.write(path, data, { parents: true, ...options });
   }
@@ -317,6 +320,7 @@ export class Sandbox {
     for (const { path, content, mode } of files) await this.writeFile(path, content, { mode });
   }
 
+  /** The bytes. */
   readFile(path: string): Promise<Uint8Array> {
     return this.files.read(path);
   }

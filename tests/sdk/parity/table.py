@@ -98,6 +98,7 @@ CONTEXTS = [
 # Others beside it, each of which starts anew.
 COPIES = [
     row("client.run", ["echo", "once"], engine=of("engine"), template=of("template"), show=["stdout", "stderr", "exit_code"], gives={"stdout": "once\n", "stderr": "", "exit_code": 0}),
+    row("client.run_code", "6 * 7", language="python", engine=of("engine"), template=of("template"), show=["text", "status"], gives={"text": "42", "status": "ok"}),
     row("sandbox.snapshot", keep="saved", show=["memory"], gives={"memory": False}),
     row("sandbox.files.write", "d/a.txt", "later"),
     row("sandbox.diff", of("saved.id"), paths=["/home/user/d"], show=["added", "removed", "modified", "truncated"],
@@ -113,6 +114,9 @@ COPIES = [
     row("copy.files.write", "d/a.txt", "fork"),
     row("sandbox.apply", of("copy.id"), fails="ApplyConflict", on_vm="Unsupported"),
     row("copy.close"),
+    row("client.create", snapshot=of("saved.id"), keep="other"),
+    row("other.files.read_text", "d/a.txt", gives="text!"),
+    row("other.close"),
     row("sandbox.rollback", of("saved.id"), show=["state"], gives={"state": "running"}),
     row("sandbox.files.read_text", "d/a.txt", gives="text!"),
     row("client.delete_snapshot", of("saved.id")),
@@ -123,6 +127,8 @@ END = [
     row("sandbox.resume", show=["state"], gives={"state": "running"}),
     row("sandbox.refresh", show=["state", "persistent", "ended"], gives={"state": "running", "persistent": False, "ended": None}),
     row("Sandbox.get", of("sandbox.id"), client=of("client"), show=["id"]),
+    row("client.get", of("sandbox.id"), show=["info.tags"], gives={"info.tags": {"a": "b"}}),
+    row("client.list", tag="a:b", state="running", page_size=1, show=["info.state"], gives=[{"info.state": "running"}]),
     row("Sandbox.get", "sb_aaaaaaaaaaaaaaaaaaaaaaaaaa", client=of("client"), fails="NotFound"),
     row("Sandbox.create", client=of("client"), limits={"memory_mib": 1}, fails="InvalidField"),
     row("sandbox.close"),

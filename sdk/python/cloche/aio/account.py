@@ -12,6 +12,7 @@ from ._caller import AsyncCaller, all_of
 
 class AsyncAccount(AsyncCaller):
     async def health(self) -> Json:
+        """{status, ready, version, …}: is it up, and what can its host do."""
         return await self.call(request("GET", ["health"]))
 
     async def figures(self) -> Json:
@@ -71,6 +72,7 @@ class AsyncAccount(AsyncCaller):
         return await self.call(request("PUT", ["projects", project or "default", "quota"], body=limits))
 
     async def keys(self, *, project: Optional[str] = None) -> List[Json]:
+        """API keys of the project, without their secrets."""
         return list((await self.call(request("GET", ["keys"], query={"project": project})))["keys"])
 
     async def create_key(self, name: str, *, scope: Optional[str] = None, project: Optional[str] = None) -> Json:
@@ -78,9 +80,11 @@ class AsyncAccount(AsyncCaller):
         return await self.call(request("POST", ["keys"], body={"name": name, "scope": scope, "project": project}))
 
     async def revoke_key(self, key_id: str, *, project: Optional[str] = None) -> None:
+        """From now on it opens nothing."""
         await self.call(request("DELETE", ["keys", key_id], query={"project": project}))
 
     async def webhooks(self) -> List[Json]:
+        """Where the project's events go."""
         return list((await self.call(request("GET", ["webhooks"])))["webhooks"])
 
     async def create_webhook(self, url: str, *, types: Optional[str] = None) -> Json:
@@ -92,10 +96,13 @@ class AsyncAccount(AsyncCaller):
         return await self.call(request("PATCH", ["webhooks", webhook_id], body={"url": url, "types": types}))
 
     async def delete_webhook(self, webhook_id: str) -> None:
+        """Events go there no more."""
         await self.call(request("DELETE", ["webhooks", webhook_id]))
 
     async def projects(self) -> List[Json]:
+        """All of them; for admins of "default"."""
         return list((await self.call(request("GET", ["projects"])))["projects"])
 
     async def create_project(self, name: str) -> Json:
+        """For admins of "default"."""
         return await self.call(request("POST", ["projects"], body={"name": name}))

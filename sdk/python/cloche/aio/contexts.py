@@ -27,12 +27,14 @@ class AsyncContexts:
         return ContextInfo.from_json(await self._sandbox._call("POST", ["contexts"], body=body))
 
     async def list(self) -> List[ContextInfo]:
+        """All of them, the oldest first."""
         return [ContextInfo.from_json(j) for j in (await self._sandbox._call("GET", ["contexts"]))["contexts"]]
 
     async def _one(self, method: str, context: str, *word: str) -> ContextInfo:
         return ContextInfo.from_json(await self._sandbox._call(method, ["contexts", context, *word]))
 
     async def get(self, context: str) -> ContextInfo:
+        """By id or name."""
         return await self._one("GET", context)
 
     async def remove(self, context: str) -> ContextInfo:

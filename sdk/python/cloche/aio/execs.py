@@ -157,6 +157,7 @@ class AsyncExec:
         await self._client.call(request("POST", [*self._parts, verb], body=body))
 
     async def refresh(self) -> ExecInfo:
+        """Asks the daemon how it is now."""
         self.info = ExecInfo.from_json(await self._client.call(request("GET", self._parts)))
         return self.info
 
@@ -184,6 +185,7 @@ class AsyncExec:
         await self._client.call(request("POST", path, query={"eof": eof}, stream=body, timeout=FOREVER))
 
     async def close_stdin(self) -> None:
+        """The end of its input."""
         await self.write_stdin(b"", eof=True)
 
     async def signal(self, signal: Union[str, int], *, tree: bool = False) -> None:

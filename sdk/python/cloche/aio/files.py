@@ -30,11 +30,13 @@ class AsyncFiles:
     async def read(
         self, path: str, *, offset: Optional[int] = None, length: Optional[int] = None, user: Optional[str] = None
     ) -> bytes:
+        """The bytes, or `length` of them from `offset`."""
         query = {"path": path, "offset": offset, "length": length, "user": user}
         async with await self._open("GET", query=query) as reply:
             return await reply.read()
 
     async def read_text(self, path: str, *, user: Optional[str] = None) -> str:
+        """As UTF-8."""
         return (await self.read(path, user=user)).decode()
 
     def read_stream(self, path: str, *, user: Optional[str] = None) -> AsyncStream[bytes]:
@@ -64,13 +66,16 @@ class AsyncFiles:
         return Entry.from_json(await self._call("PUT", query=query, stream=stream_of(data)))
 
     async def append(self, path: str, data: Source, *, user: Optional[str] = None) -> Entry:
+        """Puts it behind what is there; a missing file is made."""
         return await self.write(path, data, append=True, user=user)
 
     async def stat(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> Entry:
+        """What is there: a link itself, unless `follow`."""
         query = {"path": path, "follow": follow, "user": user}
         return Entry.from_json(await self._call("GET", "stat", query=query))
 
     async def exists(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> bool:
+        """Whether anything is there."""
         query = {"path": path, "follow": follow, "user": user}
         return bool((await self._call("GET", "exists", query=query))["exists"])
 
@@ -83,6 +88,7 @@ class AsyncFiles:
         limit: Optional[int] = None,
         user: Optional[str] = None,
     ) -> List[Entry]:
+        """What is in a directory, by name; with `recursive` below it too, `depth` levels at most."""
         query = {"path": path, "recursive": recursive, "depth": depth, "limit": limit, "user": user}
         reply = await self._call("GET", "list", query=query)
         return [Entry.from_json(e) for e in reply["entries"]]
@@ -90,11 +96,13 @@ class AsyncFiles:
     async def mkdir(
         self, path: str, *, parents: bool = False, mode: Optional[int] = None, user: Optional[str] = None
     ) -> None:
+        """`parents` makes missing ones, and then one that is there is fine."""
         await self._post("mkdir", path=path, parents=parents or None, mode=mode_word(mode), user=user)
 
     async def move(
         self, path: str, to: str, *, parents: bool = False, exclusive: bool = False, user: Optional[str] = None
     ) -> None:
+        """Moves or renames; what is at `to` is replaced, unless `exclusive`."""
         await self._post("move", path=path, to=to, parents=parents or None, exclusive=exclusive or None, user=user)
 
     async def copy(
@@ -107,6 +115,7 @@ class AsyncFiles:
         exclusive: bool = False,
         user: Optional[str] = None,
     ) -> None:
+        """A file, or with `recursive` a directory."""
         await self._post(
             "copy",
             path=path,
@@ -118,6 +127,7 @@ class AsyncFiles:
         )
 
     async def chmod(self, path: str, mode: int, *, recursive: bool = False, user: Optional[str] = None) -> None:
+        """With `recursive` of all below it."""
         await self._post("chmod", path=path, mode=mode_word(mode), recursive=recursive or None, user=user)
 
     async def chown(self, path: str, owner: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
@@ -131,6 +141,7 @@ class AsyncFiles:
     async def remove(
         self, path: str, *, recursive: bool = False, missing_ok: bool = False, user: Optional[str] = None
     ) -> None:
+        """A file, or with `recursive` a directory and all in it."""
         query = {"path": path, "recursive": recursive, "missing_ok": missing_ok, "user": user}
         await self._call("DELETE", query=query)
 

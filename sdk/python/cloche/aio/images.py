@@ -20,9 +20,11 @@ class AsyncImages(AsyncCaller):
         return self.pages(["snapshots"], "snapshots", {"sandbox": sandbox})
 
     async def snapshot(self, id_or_name: str) -> Json:
+        """One, by id or name."""
         return await self.call(request("GET", ["snapshots", id_or_name]))
 
     async def update_snapshot(self, id_or_name: str, *, name: Optional[str] = None, expires_in: Optional[float] = None) -> Json:
+        """Its name, and when it goes by itself."""
         body = {"name": name, "expires_in_ms": milliseconds(expires_in)}
         return await self.call(request("PATCH", ["snapshots", id_or_name], body=body))
 
@@ -31,6 +33,7 @@ class AsyncImages(AsyncCaller):
         await self.call(request("DELETE", ["snapshots", id_or_name]))
 
     async def snapshot_tree(self, id_or_name: str) -> Json:
+        """What it comes from, and all that came from that: parents before their children."""
         return await self.call(request("GET", ["snapshots", id_or_name, "tree"]))
 
     def export_snapshot(self, id_or_name: str, *, omit_memory: bool = False) -> AsyncStream[bytes]:
@@ -48,6 +51,7 @@ class AsyncImages(AsyncCaller):
         return list((await self.call(request("GET", ["volumes"])))["volumes"])
 
     async def volume(self, id_or_name: str) -> Json:
+        """One, by id or name."""
         return await self.call(request("GET", ["volumes", id_or_name]))
 
     async def create_volume(self, name: str, *, size_mib: Optional[int] = None, one_writer: Optional[bool] = None) -> Json:
@@ -72,6 +76,7 @@ class AsyncImages(AsyncCaller):
         return list((await self.call(request("GET", ["templates"])))["templates"])
 
     async def template(self, id_or_name: str) -> Json:
+        """One, by id or name."""
         return await self.call(request("GET", ["templates", id_or_name]))
 
     async def create_template(
@@ -149,6 +154,7 @@ class AsyncImages(AsyncCaller):
         return list((await self.call(request("GET", ["builds"])))["builds"])
 
     async def get_build(self, build_id: str) -> Json:
+        """One, with its state."""
         return await self.call(request("GET", ["builds", build_id]))
 
     async def start_build(
@@ -159,6 +165,7 @@ class AsyncImages(AsyncCaller):
         return await self.call(request("POST", ["builds"], body=body))
 
     async def cancel_build(self, build_id: str) -> Json:
+        """Ends one that waits or runs."""
         return await self.call(request("DELETE", ["builds", build_id]))
 
     async def build_events(self, build_id: str, after: int = 0, *, follow: bool = True) -> AsyncIterator[Json]:

@@ -141,6 +141,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         return self._learn(SandboxInfo.from_json(await self._call(method, path, **parts)))
 
     async def refresh(self) -> SandboxInfo:
+        """Asks the daemon how it is now: `info` has it."""
         return await self._change("GET")
 
     async def update(

@@ -13,6 +13,7 @@ from ._caller import Caller, all_of
 
 class Account(Caller):
     def health(self) -> Json:
+        """{status, ready, version, …}: is it up, and what can its host do."""
         return self.call(request("GET", ["health"]))
 
     def figures(self) -> Json:
@@ -72,6 +73,7 @@ class Account(Caller):
         return self.call(request("PUT", ["projects", project or "default", "quota"], body=limits))
 
     def keys(self, *, project: Optional[str] = None) -> List[Json]:
+        """API keys of the project, without their secrets."""
         return list((self.call(request("GET", ["keys"], query={"project": project})))["keys"])
 
     def create_key(self, name: str, *, scope: Optional[str] = None, project: Optional[str] = None) -> Json:
@@ -79,9 +81,11 @@ class Account(Caller):
         return self.call(request("POST", ["keys"], body={"name": name, "scope": scope, "project": project}))
 
     def revoke_key(self, key_id: str, *, project: Optional[str] = None) -> None:
+        """From now on it opens nothing."""
         self.call(request("DELETE", ["keys", key_id], query={"project": project}))
 
     def webhooks(self) -> List[Json]:
+        """Where the project's events go."""
         return list((self.call(request("GET", ["webhooks"])))["webhooks"])
 
     def create_webhook(self, url: str, *, types: Optional[str] = None) -> Json:
@@ -93,10 +97,13 @@ class Account(Caller):
         return self.call(request("PATCH", ["webhooks", webhook_id], body={"url": url, "types": types}))
 
     def delete_webhook(self, webhook_id: str) -> None:
+        """Events go there no more."""
         self.call(request("DELETE", ["webhooks", webhook_id]))
 
     def projects(self) -> List[Json]:
+        """All of them; for admins of "default"."""
         return list((self.call(request("GET", ["projects"])))["projects"])
 
     def create_project(self, name: str) -> Json:
+        """For admins of "default"."""
         return self.call(request("POST", ["projects"], body={"name": name}))

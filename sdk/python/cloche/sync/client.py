@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 from .._protocol import FOREVER, NDJSON, Command, Endpoint, ExecResult, SandboxInfo, request, run_body
-from .._streams import CodeCollector, ExecCollector, OnOutput
+from .._streams import CodeCollector, ExecCollector, OnOutput, OnResult
 from ..code import CodeResult
 from .account import Account
 from .images import Images
@@ -57,6 +57,7 @@ class Client(Account, Images):
         return Sandbox.create(client=self, **fields)
 
     def get(self, id_or_name: str) -> "Sandbox":
+        """By id or name, from anywhere."""
         from .sandbox import Sandbox
 
         return Sandbox._of(self, SandboxInfo.from_json(self.call(request("GET", ["sandboxes", id_or_name]))))
@@ -80,16 +81,32 @@ class Client(Account, Images):
         on_stderr: Optional[OnOutput] = None,
         **fields: Any,
     ) -> Any:
-        """One call, a fresh sandbox, gone after: a command (line or argv) gives an ExecResult, code a CodeResult.
+        """One call, a fresh sandbox, gone after: a command (line or argv) gives an ExecResult; `code` is as run_code() has it.
 
         `fields` are `language`, `timeout` in seconds, and others as they are on the wire: files, env, stdin, limits, template,
         packages, …
         """
-        body = run_body(command, code, fields)
+        if code is not None:
+            return self.run_code(code, on_stdout=on_stdout, on_stderr=on_stderr, **fields)
+        body = run_body(command, None, fields)
         if on_stdout or on_stderr:
             req = request("POST", ["run"], body=body, accept=NDJSON, timeout=FOREVER)
-            if code is not None:
-                return (self.collect(req, CodeCollector(on_stdout, on_stderr))).result()
             return (self.collect(req, ExecCollector(on_stdout, on_stderr))).result()
-        reply = self.call(request("POST", ["run"], body=body, timeout=FOREVER))
-        return ExecResult.from_json(reply) if code is None else CodeResult.from_json(reply)
+        return ExecResult.from_json(self.call(request("POST", ["run"], body=body, timeout=FOREVER)))
+
+    def run_code(
+        self,
+        code: str,
+        language: Optional[str] = None,
+        *,
+        on_stdout: Optional[OnOutput] = None,
+        on_stderr: Optional[OnOutput] = None,
+        on_result: Optional[OnResult] = None,
+        **fields: Any,
+    ) -> CodeResult:
+        """The same for code."""
+        body = run_body(None, code, {"language": language, **fields})
+        if on_stdout or on_stderr or on_result:
+            req = request("POST", ["run"], body=body, accept=NDJSON, timeout=FOREVER)
+            return (self.collect(req, CodeCollector(on_stdout, on_stderr, on_result))).result()
+        return CodeResult.from_json(self.call(request("POST", ["run"], body=body, timeout=FOREVER)))

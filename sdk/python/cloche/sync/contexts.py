@@ -28,12 +28,14 @@ class Contexts:
         return ContextInfo.from_json(self._sandbox._call("POST", ["contexts"], body=body))
 
     def list(self) -> List[ContextInfo]:
+        """All of them, the oldest first."""
         return [ContextInfo.from_json(j) for j in (self._sandbox._call("GET", ["contexts"]))["contexts"]]
 
     def _one(self, method: str, context: str, *word: str) -> ContextInfo:
         return ContextInfo.from_json(self._sandbox._call(method, ["contexts", context, *word]))
 
     def get(self, context: str) -> ContextInfo:
+        """By id or name."""
         return self._one("GET", context)
 
     def remove(self, context: str) -> ContextInfo:

@@ -158,6 +158,7 @@ class Exec:
         self._client.call(request("POST", [*self._parts, verb], body=body))
 
     def refresh(self) -> ExecInfo:
+        """Asks the daemon how it is now."""
         self.info = ExecInfo.from_json(self._client.call(request("GET", self._parts)))
         return self.info
 
@@ -185,6 +186,7 @@ class Exec:
         self._client.call(request("POST", path, query={"eof": eof}, stream=body, timeout=FOREVER))
 
     def close_stdin(self) -> None:
+        """The end of its input."""
         self.write_stdin(b"", eof=True)
 
     def signal(self, signal: Union[str, int], *, tree: bool = False) -> None:

@@ -31,11 +31,13 @@ class Files:
     def read(
         self, path: str, *, offset: Optional[int] = None, length: Optional[int] = None, user: Optional[str] = None
     ) -> bytes:
+        """The bytes, or `length` of them from `offset`."""
         query = {"path": path, "offset": offset, "length": length, "user": user}
         with self._open("GET", query=query) as reply:
             return reply.read()
 
     def read_text(self, path: str, *, user: Optional[str] = None) -> str:
+        """As UTF-8."""
         return (self.read(path, user=user)).decode()
 
     def read_stream(self, path: str, *, user: Optional[str] = None) -> Stream[bytes]:
@@ -65,13 +67,16 @@ class Files:
         return Entry.from_json(self._call("PUT", query=query, stream=stream_of(data)))
 
     def append(self, path: str, data: Source, *, user: Optional[str] = None) -> Entry:
+        """Puts it behind what is there; a missing file is made."""
         return self.write(path, data, append=True, user=user)
 
     def stat(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> Entry:
+        """What is there: a link itself, unless `follow`."""
         query = {"path": path, "follow": follow, "user": user}
         return Entry.from_json(self._call("GET", "stat", query=query))
 
     def exists(self, path: str, *, follow: bool = False, user: Optional[str] = None) -> bool:
+        """Whether anything is there."""
         query = {"path": path, "follow": follow, "user": user}
         return bool((self._call("GET", "exists", query=query))["exists"])
 
@@ -84,6 +89,7 @@ class Files:
         limit: Optional[int] = None,
         user: Optional[str] = None,
     ) -> List[Entry]:
+        """What is in a directory, by name; with `recursive` below it too, `depth` levels at most."""
         query = {"path": path, "recursive": recursive, "depth": depth, "limit": limit, "user": user}
         reply = self._call("GET", "list", query=query)
         return [Entry.from_json(e) for e in reply["entries"]]
@@ -91,11 +97,13 @@ class Files:
     def mkdir(
         self, path: str, *, parents: bool = False, mode: Optional[int] = None, user: Optional[str] = None
     ) -> None:
+        """`parents` makes missing ones, and then one that is there is fine."""
         self._post("mkdir", path=path, parents=parents or None, mode=mode_word(mode), user=user)
 
     def move(
         self, path: str, to: str, *, parents: bool = False, exclusive: bool = False, user: Optional[str] = None
     ) -> None:
+        """Moves or renames; what is at `to` is replaced, unless `exclusive`."""
         self._post("move", path=path, to=to, parents=parents or None, exclusive=exclusive or None, user=user)
 
     def copy(
@@ -108,6 +116,7 @@ class Files:
         exclusive: bool = False,
         user: Optional[str] = None,
     ) -> None:
+        """A file, or with `recursive` a directory."""
         self._post(
             "copy",
             path=path,
@@ -119,6 +128,7 @@ class Files:
         )
 
     def chmod(self, path: str, mode: int, *, recursive: bool = False, user: Optional[str] = None) -> None:
+        """With `recursive` of all below it."""
         self._post("chmod", path=path, mode=mode_word(mode), recursive=recursive or None, user=user)
 
     def chown(self, path: str, owner: str, *, recursive: bool = False, user: Optional[str] = None) -> None:
@@ -132,6 +142,7 @@ class Files:
     def remove(
         self, path: str, *, recursive: bool = False, missing_ok: bool = False, user: Optional[str] = None
     ) -> None:
+        """A file, or with `recursive` a directory and all in it."""
         query = {"path": path, "recursive": recursive, "missing_ok": missing_ok, "user": user}
         self._call("DELETE", query=query)
 

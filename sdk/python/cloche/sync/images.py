@@ -21,9 +21,11 @@ class Images(Caller):
         return self.pages(["snapshots"], "snapshots", {"sandbox": sandbox})
 
     def snapshot(self, id_or_name: str) -> Json:
+        """One, by id or name."""
         return self.call(request("GET", ["snapshots", id_or_name]))
 
     def update_snapshot(self, id_or_name: str, *, name: Optional[str] = None, expires_in: Optional[float] = None) -> Json:
+        """Its name, and when it goes by itself."""
         body = {"name": name, "expires_in_ms": milliseconds(expires_in)}
         return self.call(request("PATCH", ["snapshots", id_or_name], body=body))
 
@@ -32,6 +34,7 @@ class Images(Caller):
         self.call(request("DELETE", ["snapshots", id_or_name]))
 
     def snapshot_tree(self, id_or_name: str) -> Json:
+        """What it comes from, and all that came from that: parents before their children."""
         return self.call(request("GET", ["snapshots", id_or_name, "tree"]))
 
     def export_snapshot(self, id_or_name: str, *, omit_memory: bool = False) -> Stream[bytes]:
@@ -49,6 +52,7 @@ class Images(Caller):
         return list((self.call(request("GET", ["volumes"])))["volumes"])
 
     def volume(self, id_or_name: str) -> Json:
+        """One, by id or name."""
         return self.call(request("GET", ["volumes", id_or_name]))
 
     def create_volume(self, name: str, *, size_mib: Optional[int] = None, one_writer: Optional[bool] = None) -> Json:
@@ -73,6 +77,7 @@ class Images(Caller):
         return list((self.call(request("GET", ["templates"])))["templates"])
 
     def template(self, id_or_name: str) -> Json:
+        """One, by id or name."""
         return self.call(request("GET", ["templates", id_or_name]))
 
     def create_template(
@@ -150,6 +155,7 @@ class Images(Caller):
         return list((self.call(request("GET", ["builds"])))["builds"])
 
     def get_build(self, build_id: str) -> Json:
+        """One, with its state."""
         return self.call(request("GET", ["builds", build_id]))
 
     def start_build(
@@ -160,6 +166,7 @@ class Images(Caller):
         return self.call(request("POST", ["builds"], body=body))
 
     def cancel_build(self, build_id: str) -> Json:
+        """Ends one that waits or runs."""
         return self.call(request("DELETE", ["builds", build_id]))
 
     def build_events(self, build_id: str, after: int = 0, *, follow: bool = True) -> Iterator[Json]:

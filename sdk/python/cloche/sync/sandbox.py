@@ -142,6 +142,7 @@ class Sandbox(Runs, Reach):
         return self._learn(SandboxInfo.from_json(self._call(method, path, **parts)))
 
     def refresh(self) -> SandboxInfo:
+        """Asks the daemon how it is now: `info` has it."""
         return self._change("GET")
 
     def update(
