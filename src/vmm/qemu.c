@@ -19,8 +19,10 @@
 #include "base/fd.h"
 #include "proto/port.h"
 #include "vmm/asks.h"
+#include "vmm/ticks.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -56,7 +58,7 @@
 #define EMULATED  " mitigations=off tsc=reliable no_timer_check"
 #define SANDBOX   "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 #define WORDS_MAX 96
-#define WORD_SIZE 192
+#define WORD_SIZE 256
 
 struct words {
 	char text[WORDS_MAX][WORD_SIZE];
@@ -111,6 +113,17 @@ static void add_socket(struct words *w, const char *name, int fd)
 	add(w, "socket,id=%s,fd=%d", name, fd);
 }
 
+static void add_append(struct words *w, bool is_kvm)
+{
+	const uint64_t khz = is_kvm ? 0 : ticks_khz();
+
+	add(w, "-append");
+	if (khz > 0)
+		add(w, APPEND EMULATED " tsc_early_khz=%" PRIu64, khz);
+	else
+		add(w, "%s", is_kvm ? APPEND : APPEND EMULATED);
+}
+
 /* A copy needs no kernel: it is in its memory. */
 static void add_beginning(struct words *w, const struct vmm_orders *o)
 {
@@ -123,7 +136,7 @@ static void add_beginning(struct words *w, const struct vmm_orders *o)
 	add(w, "/proc/self/fd/%d", VMM_FD_KERNEL);
 	add(w, "-initrd");
 	add(w, "/proc/self/fd/%d", VMM_FD_INITRD);
-	add_option(w, "-append", o->is_kvm ? APPEND : APPEND EMULATED);
+	add_append(w, o->is_kvm);
 }
 
 struct far_ends {

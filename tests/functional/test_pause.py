@@ -171,6 +171,7 @@ def test_where_time_paused_counts_its_end_comes_while_it_rests(make_sandbox, to)
     wait_for(lambda: sandbox.refresh().state == "stopped", 30, "the end of its time")
     assert (sandbox.info.ended["cause"], sandbox.info.paused_to) == ("timeout", None)
     sandbox.update(timeout=1000)
+    sandbox.update(timeout=1000)
     assert sandbox.resume().state == "running"  # over its files
 
 

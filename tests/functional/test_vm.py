@@ -50,6 +50,12 @@ def test_a_vm_has_a_kernel_of_its_own_and_says_so(client, machine):
     assert [e["engine"] for e in client.health()["engines"]] == ["jail", "vm"]
 
 
+def test_the_clock_of_a_vm_is_right_and_stays_so(machine):
+    asked = time.time()
+    told = int(machine.run(["busybox", "date", "+%s"]).check().stdout)
+    assert asked - 2 < told < time.time() + 1
+
+
 def test_a_vm_runs_commands_and_carries_files_as_a_jail_does(machine):
     assert machine.run("id -u; hostname; echo out; echo err >&2; exit 3").stdout == "1000\nwhale\nout\n"
     done = machine.run("echo err >&2; exit 3")

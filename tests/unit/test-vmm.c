@@ -3,6 +3,7 @@
  * is the other end of each. */
 #include "test.h"
 #include "vmm/card.h"
+#include "vmm/ticks.h"
 
 #include "base/fd.h"
 
@@ -346,4 +347,14 @@ TEST(a_guest_that_sends_what_is_no_record_is_found_out)
 	say(guest, "\377\377\377\377\377\377\377\377");
 	CHECK(is_broken);
 	stop();
+}
+
+TEST(the_counter_of_ticks_has_the_same_speed_whoever_else_runs)
+{
+	const uint64_t one = ticks_khz(), other = ticks_khz();
+
+#if defined(__x86_64__)
+	CHECK(one > 100000);
+#endif
+	CHECK(one <= other + other / 50 && other <= one + one / 50);
 }

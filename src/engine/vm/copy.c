@@ -138,7 +138,7 @@ void copies_close(void)
 static int refuse(struct err *err, const char *of)
 {
 	(void)err_set(err, ERR_CONFLICT, 0, "the memory was saved under another %s", of);
-	return err_hint(err, "start from its files: memory=false");
+	return err_hint(err, "start from it with memory: false: its files go on anywhere");
 }
 
 static int check(const struct guest_spec *spec, const struct saved *saved, struct err *err)
@@ -174,7 +174,7 @@ static void on_read(struct loop *loop, int wait_status, void *arg)
 	(void)loop;
 	c->child = NULL;
 	if (wait_status != 0)
-		(void)err_set(&err, ERR_CONFLICT, 0, "the saved memory of %s is damaged", c->id);
+		(void)saved_damaged(&err);
 	else if (seal(c) < 0)
 		(void)err_set(&err, ERR_INTERNAL, 0, "cannot seal a memory");
 	list_for_each (&c->waiters, struct waiter, w, link) {

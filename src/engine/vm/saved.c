@@ -36,6 +36,12 @@ int saved_write(int dir_fd, struct saved *s, struct err *err)
 	             : 0;
 }
 
+int saved_damaged(struct err *err)
+{
+	(void)err_set(err, ERR_CONFLICT, EBADMSG, "the saved memory is damaged");
+	return err_hint(err, "its files may still be good: start from it with memory: false");
+}
+
 int saved_read(int dir_fd, struct saved *ret, struct err *err)
 {
 	auto_fd int fd = openat(dir_fd, NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -47,7 +53,7 @@ int saved_read(int dir_fd, struct saved *ret, struct err *err)
 	if (r < 0)
 		return err_set(err, ERR_CONFLICT, -r, "cannot read the saved memory");
 	if (ret->magic != MAGIC || ret->version != VERSION || !digest_equal(&found, &ret->self))
-		return err_set(err, ERR_CONFLICT, EBADMSG, "the saved memory is damaged");
+		return saved_damaged(err);
 	return 0;
 }
 

@@ -22,6 +22,8 @@ struct saved {
 };
 
 must_check int saved_write(int dir_fd, struct saved *s, struct err *err);
+/* The error of one whose bytes are not what was saved. */
+int saved_damaged(struct err *err);
 must_check int saved_read(int dir_fd, struct saved *ret, struct err *err);
 /* The hash of a small file from its beginning. */
 must_check int saved_hash(int fd, struct digest *ret);
