@@ -3,7 +3,7 @@ BUILD ?= build
 VENV  ?= .venv
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: all up down test test-clones test-memory test-templates test-eve test-mastra test-runtimes test-sdk-fresh wheel npm test-deb deb chaos lint fuzz bench performance fmt install shape clean setup venv
+.PHONY: all up down test test-clones test-memory test-templates test-eve test-langchain test-mastra test-runtimes test-sdk-fresh wheel npm test-deb deb chaos lint fuzz bench performance fmt install shape clean setup venv
 
 all: setup
 	ninja -C $(BUILD)
@@ -32,6 +32,10 @@ test-templates: all
 # The evals of eve, which brings a Node of its own, in sandboxes.
 test-eve:
 	@CLOCHE_TEST_EVE=1 tools/test --only plain --suite sdk -- -k test_eve
+
+# LangChain's suite for sandboxes with the deepagents that it was written for; likewise.
+test-langchain:
+	@CLOCHE_TEST_LANGCHAIN=1 tools/test --only plain --suite sdk -- -k test_langchain
 
 # Mastra's agents with their workspace in a sandbox; likewise.
 test-mastra:

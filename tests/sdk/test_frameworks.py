@@ -12,20 +12,36 @@ import pytest
 HERE = Path(__file__).parent / "frameworks"
 
 
-@pytest.fixture(scope="session")
-def frameworks(tmp_path_factory):
-    path = tmp_path_factory.mktemp("frameworks")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps", "--no-compile", "--target", str(path)]
-    done = subprocess.run([*pip, "-r", str(HERE / "requirements.txt")], capture_output=True, text=True, timeout=300)
+def install(path, *packages):
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps", "--no-compile", "--upgrade", "--target", str(path)]
+    done = subprocess.run([*pip, *packages], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
-    return path
 
 
-@pytest.mark.parametrize("name", ["deepagents", "smolagents"])
-def test_a_framework_s_agent_works_in_a_sandbox(frameworks, environment, name):
+def check(frameworks, environment, name):
     path = os.pathsep.join([str(frameworks), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     words = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(HERE), "-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin",
              "-o", "asyncio_mode=auto", "-W", "ignore", str(HERE / f"check_{name}.py")]
     env = {**environment, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(words, env=env, cwd=frameworks, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-6000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def frameworks(tmp_path_factory):
+    path = tmp_path_factory.mktemp("frameworks")
+    install(path, "-r", str(HERE / "requirements.txt"))
+    return path
+
+
+@pytest.mark.parametrize("name", ["deepagents", "smolagents"])
+def test_a_framework_s_agent_works_in_a_sandbox(frameworks, environment, name):
+    check(frameworks, environment, name)
+
+
+@pytest.mark.skipif(not os.environ.get("CLOCHE_TEST_LANGCHAIN"), reason="it is run by make test-langchain")
+def test_langchain_s_suite_for_sandboxes_passes_whole(environment, tmp_path):
+    install(tmp_path, "-r", str(HERE / "requirements.txt"))
+    install(tmp_path, "deepagents==0.6.12", "langchain-anthropic==1.7.7", "langchain-google-genai==4.4.2")
+    assert "86 passed" in check(tmp_path, environment, "langchain")

@@ -12,6 +12,9 @@ from harness.cli import CLOCHE
 from harness.daemon import BUILD, ROOT, wait_for
 
 
+snapshots = []
+
+
 def text_of(result):
     return "".join(block.text for block in result.content if block.type == "text")
 
@@ -23,6 +26,30 @@ def server_of(transport, environment, http):
     if transport == "http":
         return streamable_http_client(environment["CLOCHE_URL"] + "/mcp", http_client=http)
     return StdioServerParameters(command=CLOCHE, args=["mcp"], env={k: environment[k] for k in ("CLOCHE_URL", "CLOCHE_API_KEY")})
+
+
+async def use_the_rest(client, named):
+    """Each tool beside those that run something."""
+
+    async def call(tool, **arguments):
+        result = await client.call_tool(tool, arguments)
+        assert not result.is_error, text_of(result)
+        return result
+
+    await call("write_file", path="d/a.txt", content="text", **named)
+    assert text_of(await call("read_file", path="d/a.txt", **named)) == "text"
+    assert "a.txt" in text_of(await call("list_files", path="d", **named))
+    (fork,) = (await call("fork_sandbox", count=1, memory=False, **named)).structured_content["sandbox_ids"]
+    assert text_of(await call("read_file", path="d/a.txt", sandbox_id=fork)) == "text"
+    await call("close_sandbox", sandbox_id=fork)
+    saved = (await call("snapshot_sandbox", **named)).structured_content["snapshot_id"]
+    made = (await call("create_sandbox", snapshot=saved)).structured_content["sandbox_id"]
+    await call("close_sandbox", sandbox_id=made)
+    opened = (await call("open_port", port=8000, **named)).structured_content["port"]
+    assert opened["port"] == 8000 and opened["url"]
+    listed = (await call("list_sandboxes")).structured_content["sandboxes"]
+    assert [s["ports"][0]["port"] for s in listed if s["sandbox_id"] == named["sandbox_id"]] == [8000]
+    snapshots.append(saved)
 
 
 async def use(transport, mode, environment):
@@ -47,6 +74,7 @@ async def use(transport, mode, environment):
 
             told = await client.call_tool("exec", {"command": "echo one; echo two", **named}, progress_callback=note)
             assert text_of(told) == "one\ntwo\n" and "".join(seen) == "one\ntwo\n"
+            await use_the_rest(client, {"sandbox_id": told.structured_content["sandbox_id"]})
             if named:
                 await client.call_tool("close_sandbox", named)
             return told.structured_content["sandbox_id"]
@@ -56,6 +84,7 @@ async def use(transport, mode, environment):
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_tools_are_listed_and_called(client, environment, transport, mode):
     id = asyncio.run(use(transport, mode, environment))
+    client.delete_snapshot(snapshots.pop())
     wait_for(lambda: client.get(id).info.state in ("stopped", "stopping"), what="the end of the session's sandbox")
 
 

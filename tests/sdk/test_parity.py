@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,12 +51,12 @@ def test_each_call_says_what_it_does(kind):
 def drive(request, environment, engine, template, tmp_path):
     """Makes the calls by one of the faces: what each gave."""
 
-    def drive(face, table, *id):
+    def drive(face, table, *id, python=sys.executable):
         path = tmp_path / "table.json"
         path.write_text(json.dumps(table))
         words = [str(path), engine, template or "", *id]
         if face != "node":
-            return json.loads(run(sys.executable, str(HERE / "drive.py"), face, *words, cwd=HERE, env=environment))
+            return json.loads(run(python, str(HERE / "drive.py"), face, *words, cwd=HERE, env=environment))
         project = request.getfixturevalue("typescript_project")
         shutil.copy(HERE / "drive.mjs", project)
         return json.loads(run("node", "drive.mjs", *words, cwd=project, env=environment))
@@ -84,6 +85,22 @@ def check(table, results, engine, first):
 @pytest.mark.parametrize("face", FACES)
 def test_an_sdk_gives_what_the_table_says(drive, engine, face, first):
     check(TABLE, drive(face, TABLE), engine, first)
+
+
+def oldest_python():
+    """Of the oldest version that the package names, where this host has it."""
+    found = [shutil.which("python3.9"), *map(str, Path.home().glob(".pyenv/versions/3.9.*/bin/python"))]
+    return next((p for p in found if p and subprocess.run([p, "-c", ""], capture_output=True).returncode == 0), None)
+
+
+@pytest.mark.parametrize("face", FACES[:2])
+def test_python_3_9_gives_what_the_table_says(drive, environment, client, face):
+    python = oldest_python()
+    if not python:
+        pytest.skip("this host has no Python 3.9")
+    environment["PYTHONPATH"] = str(ROOT / "sdk" / "python")
+    with client.create() as sandbox:
+        check(USE, drive(face, USE, sandbox.id, python=python), "jail", {})
 
 
 if ENGINE == "vm":  # a jail does all of it in the time that a vm takes to boot

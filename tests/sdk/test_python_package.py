@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python SDK as a package: its types, its spellings, and what notebooks show of it."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -20,6 +21,11 @@ def test_its_types_hold_under_the_strictest_rules(tmp_path):
     rules = ["--strict", "--python-version", "3.10", "--cache-dir", str(tmp_path), "--no-site-packages", "--ignore-missing-imports", "--no-warn-unused-ignores"]
     done = subprocess.run([sys.executable, "-m", "mypy", *rules, str(PACKAGE)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_python_3_9_can_read_it():
+    for path in PACKAGE.rglob("*.py"):
+        ast.parse(path.read_text(), str(path), feature_version=(3, 9))
 
 
 def test_a_program_of_podflare_s_finds_its_words(daemon, client):

@@ -46,6 +46,16 @@ for (const transport of ["http", "stdio"])
       assert.equal(seen[0], "one\n");
       await assert.rejects(call("exec", { command: "sleep 7654" }, { signal: AbortSignal.timeout(300) }));
       assert.equal(text(await call("exec", { command: "echo alive" })), "alive\n");
+      await call("write_file", { path: "d/a.txt", content: "text" });
+      assert.equal(text(await call("read_file", { path: "d/a.txt" })), "text");
+      assert.match(text(await call("list_files", { path: "d" })), /a\.txt/);
+      const [fork] = (await call("fork_sandbox", { count: 1, memory: false })).structuredContent.sandbox_ids;
+      const beside = (name, args) => client.callTool({ name, arguments: { ...args, sandbox_id: fork } });
+      assert.equal(text(await beside("read_file", { path: "d/a.txt" })), "text");
+      assert.equal((await beside("open_port", { port: 8000 })).structuredContent.port.port, 8000);
+      const { sandboxes } = (await client.callTool({ name: "list_sandboxes" })).structuredContent;
+      assert.deepEqual(sandboxes.find((one) => one.sandbox_id === fork).ports.map(({ port }) => port), [8000]);
+      await beside("close_sandbox", {});
       if (transport === "http" && !made) await client.transport.terminateSession();
       if (made) await call("close_sandbox", {});
     });
