@@ -267,6 +267,5 @@ void config_keep_fixed(struct config *next, struct config *old, void (*fn)(const
 void config_print_options(FILE *out)
 {
 	for (size_t i = 0; i < n_settings; i++)
-		(void)fprintf(out, "  --%-20s %s\n", settings[i].option,
-		              settings[i].help ? settings[i].help : "");
+		(void)fprintf(out, "  --%-24s  %s\n", settings[i].option, settings[i].help);
 }

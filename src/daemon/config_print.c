@@ -155,9 +155,7 @@ static void print_setting(FILE *out, const struct config *c, const struct config
 {
 	auto_free char *value = value_text(c, key), *without = value_text(usual, key);
 
-	if (key->help)
-		(void)fprintf(out, "# %s%s\n", key->help,
-		              key->is_fixed ? " (needs a restart)" : "");
+	(void)fprintf(out, "# %s%s\n", key->help, key->is_fixed ? " (needs a restart)" : "");
 	(void)fprintf(out, "%s%s = %s\n", strcmp(value, without) == 0 ? "#" : "", key->name, value);
 }
 

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from harness.cli import CLOCHE, Terminal
+from harness.daemon import BUILD
 
 
 def help_of(*words):
@@ -151,3 +152,17 @@ def test_top_tells_state_network_and_cost(cli, client):
         assert heads.split() == "SANDBOX STATE CPU % VCPUS MEMORY OF DISK PIDS NET IN NET OUT CPU RUNNING COST".split()
         (row,) = [r for r in rows if r.startswith("top-rests ")]
         assert row.split()[1] == "paused" and row.endswith(" EUR")
+
+
+def test_the_manual_page_has_every_command_and_option(pages):
+    """It is made of --help by tools/man, which may fail to see something there."""
+    text = (BUILD / "cloche.1").read_text().replace("\\-", "-")
+    sections = dict(re.findall(r'^\.SS "cloche ([^"]+)"\n(.*?)(?=^\.S[SH] )', text, re.M | re.S))
+    common = re.search(r"^\.SH OPTIONS\n(.*?)^\.SH ", text, re.M | re.S).group(1)
+    leaves = {" ".join(words): page for words, page in pages.items() if words and not commands_of(page)}
+    assert set(sections) == set(leaves)
+    for name, page in leaves.items():
+        options = re.findall(r"^ +(?:-\w, +)?(--[a-z][a-z-]*)", page.partition("\nOptions:\n")[2].partition("\nExamples:\n")[0], re.M)
+        assert "--help" in options and not re.search(r"^ +--[a-z-]+ *\n +--", page, re.M), f"an option of {name} is not explained"
+        for option in options:
+            assert re.search(rf"^\\fB.*{option}\b", sections[name] + common, re.M), f"cloche.1 does not tell {option} of {name}"
