@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/account.h"
+#include "sandbox/inside.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -35,8 +35,6 @@ static const char *const states[] = {
 	[EXEC_FAILED] = "failed",
 };
 static_assert(ARRAY_SIZE(states) == EXEC_STATE_COUNT, "a state has no name");
-
-static const struct channel_ops channel_ops;
 
 const char *exec_state_name(enum exec_state state)
 {
@@ -359,7 +357,7 @@ static void on_silent(struct channel *ch)
 	end_output(e);
 }
 
-static const struct channel_ops channel_ops = {
+const struct channel_ops exec_channel_ops = {
 	.on_started = on_started,
 	.on_output = on_output,
 	.on_gap = on_gap,
@@ -371,37 +369,7 @@ static const struct channel_ops channel_ops = {
 	.is_paced = true,
 };
 
-/* The oldest that are over make room. */
-static int make_room(struct sandbox *s, struct err *err)
-{
-	uint32_t max = spec_effective_exec_limits(s).execs;
-
-	list_for_each (&s->exec_list, struct exec, e, link) {
-		if (s->n_execs < max)
-			break;
-		if (exec_is_over(e) && e->is_output_over)
-			exec_remove(e);
-	}
-	if (s->n_execs < max)
-		return 0;
-	return err_set(err, ERR_LIMIT, 0, "sandbox %s runs %zu execs, which is the most", s->id,
-	               s->n_execs);
-}
-
-static int start_failed(int r, struct err *err)
-{
-	if (r == -ENOSPC)
-		return err_set(err, ERR_LIMIT, 0,
-		               "the sandbox has %d execs and file operations under way, which is "
-		               "the most",
-		               FRAME_CHANNELS);
-	if (r == -EINVAL)
-		return err_set(err, ERR_INVALID_FIELD, 0, "the agent would not accept this exec");
-	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
-}
-
-/* It was told of and recorded, and has come to nothing. */
-static void take_back(struct exec *e, const struct err *why)
+void exec_take_back(struct exec *e, const struct err *why)
 {
 	struct err err;
 
@@ -412,86 +380,6 @@ static void take_back(struct exec *e, const struct err *why)
 		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
 }
 
-/* All is on record before the agent hears of it, and it has heard before the caller does. */
-static int hand_over(struct exec *e, struct link *l, const struct start *start,
-                     const struct once *once, struct err *err)
-{
-	struct sandbox *s = e->sandbox;
-	int r = exec_save(e, err);
-
-	if (r == 0)
-		r = once_put(s->fleet, s->project_id, once, e->id, err);
-	if (r < 0)
-		return r;
-	account_on_exec(s);
-	r = channel_start(&e->channel, l, e->number, &channel_ops, start);
-	if (r < 0)
-		return start_failed(r, err);
-	link_flush(l);
-	return 0;
-}
-
-static int launch(struct exec *e, struct link *l, const struct start *start,
-                  const struct once *once, struct err *err)
-{
-	struct sandbox *s = e->sandbox;
-	int r = link_channels(l) < FRAME_CHANNELS ? 0 : start_failed(-ENOSPC, err);
-
-	if (r == 0)
-		r = spool_new(s->fleet->spool_fd, e->id, spec_effective_exec_limits(s).output_bytes,
-		              &e->spool, err);
-	if (r == 0)
-		r = sandbox_take_channel(s, &e->number, err);
-	if (r < 0)
-		return r;
-	emit_exec_started(e);
-	r = hand_over(e, l, start, once, err);
-	if (r < 0)
-		take_back(e, err);
-	return r;
-}
-
-int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret, struct err *err)
-{
-	struct link *l = sandbox_link(s, err);
-	struct start start;
-	struct exec *e;
-	int r;
-
-	if (!l)
-		return -EAGAIN;
-	r = make_room(s, err);
-	if (r < 0)
-		return r;
-	e = exec_alloc(s);
-	id_make(e->id, "ex");
-	r = command_build(s, spec, e->id, &start, err);
-	if (r < 0) {
-		exec_free(e);
-		return r;
-	}
-	e->argv = spec->argv ? json_deep_copy(spec->argv) : NULL;
-	e->shell = spec->shell ? xstrdup(spec->shell) : NULL;
-	e->cwd = spec->cwd ? xstrdup(spec->cwd) : NULL;
-	e->user = spec->user ? xstrdup(spec->user) : NULL;
-	e->has_stdin = spec->has_stdin;
-	e->has_pty = spec->has_pty;
-	e->timeout_ms = spec->timeout_ms;
-	e->ends_with_caller = spec->ends_with_caller;
-	e->created_us = clock_wall_us();
-	e->oom_kills_before = s->oom_kills;
-	e->pids_refused_before = s->pids_refused;
-	r = launch(e, l, &start, spec->once, err);
-	start_done(&start);
-	if (r < 0) {
-		exec_free(e);
-		return r;
-	}
-	exec_attach(e);
-	*ret = e;
-	return 0;
-}
-
 void exec_rejoin_all(struct sandbox *s)
 {
 	list_for_each (&s->exec_list, struct exec, e, link) {
@@ -500,7 +388,7 @@ void exec_rejoin_all(struct sandbox *s)
 		(void)exec_spool(e);
 		e->started_us = e->started_us ? e->started_us : e->created_us;
 		e->is_orphan = e->ends_with_caller;
-		channel_adopt(&e->channel, s->link, e->number, &channel_ops, spooled(e));
+		channel_adopt(&e->channel, s->link, e->number, &exec_channel_ops, spooled(e));
 	}
 }
 

@@ -445,6 +445,9 @@ void exec_end_all(struct sandbox *s);    /* the sandbox ends: what ran has its c
 void exec_remove_all(struct sandbox *s); /* with spools and rows */
 void exec_free_all(struct sandbox *s);   /* from memory only */
 void exec_free(struct exec *e);          /* at the end of this turn */
+/* It was told of and recorded, and has come to nothing. */
+void exec_take_back(struct exec *e, const struct err *why);
+extern const struct channel_ops exec_channel_ops;
 
 /* Whether only the broker can tell who killed it. */
 bool exit_may_be_oom(const struct channel_exit *x);
