@@ -122,16 +122,17 @@ int pages_send(struct http_req *req, const struct page_file *f, const struct pag
 int pages_divert(struct http_req *req, struct err *err)
 {
 	const char *target = http_req_head(req)->target;
+	const struct page_file *f = NULL;
 	auto_free char *path = NULL;
-	const struct page_file *f;
+	bool is_document;
 
 	if (http_req_method(req) != HTTP_GET && http_req_method(req) != HTTP_HEAD)
 		return 0;
 	path = xstrndup(target, strcspn(target, "?"));
-	if (strcmp(path, "/") == 0 || (is_page(path) && wants_page(req)))
-		return pages_send(req, pages_find(page_files, n_page_files, INDEX), &document, err);
-	f = strncmp(path, "/assets/", 8) == 0 ? pages_find(page_files, n_page_files, path) : NULL;
+	is_document = strcmp(path, "/") == 0 || (is_page(path) && wants_page(req));
+	if (is_document || strncmp(path, "/assets/", 8) == 0)
+		f = pages_find(page_files, n_page_files, is_document ? INDEX : path);
 	if (f)
-		return pages_send(req, f, &asset, err);
+		return pages_send(req, f, is_document ? &document : &asset, err);
 	return docs_answer(req, path, err);
 }
