@@ -122,11 +122,12 @@ def fork(daemon: Daemon, box: str) -> Callable[[], float]:
     return once
 
 
-def memory_of_machines() -> List[Dict[str, int]]:
+def memory_of_machines(boxes: List[str]) -> List[Dict[str, int]]:
     """Of each guest's RAM, as QEMU has it mapped: Rss, Pss in KiB."""
     found = []
     for vmm in Path("/proc").glob("[0-9]*"):
-        if read_text(f"{vmm}/comm").strip() != "cloche-vmm":
+        groups = read_text(f"{vmm}/cgroup")
+        if read_text(f"{vmm}/comm").strip() != "cloche-vmm" or not any(box in groups for box in boxes):
             continue
         for qemu in children_of(int(vmm.name)):
             entries = re.split(r"^[0-9a-f]+-[0-9a-f]+ ", read_text(f"/proc/{qemu}/smaps"), flags=re.M)
@@ -138,7 +139,7 @@ def memory_of_machines() -> List[Dict[str, int]]:
 def sharing(link: Link) -> Dict[str, List[float]]:
     boxes = [link.create(**MACHINE) for _ in range(SHARERS)]
     jails = [link.create(**JAIL) for _ in range(SHARERS)]
-    ram = memory_of_machines()
+    ram = memory_of_machines(boxes)
     used = {key: [statistics.mean(u[key] for u in ram) / 1024] for key in ("Rss", "Pss")}
     used["machine"], used["jail"] = memory(boxes), memory(jails)
     for box in boxes + jails:
