@@ -205,8 +205,9 @@ static void rest(struct sandbox *s)
 	life_end(s);
 	if (!s->counts_paused || s->left_us == 0 || s->left_us == LIFE_FOREVER)
 		return;
-	s->rests_until_us = clock_wall_us() + s->left_us;
-	life_rest_on(s);
+	s->deadline_us = now_us(s) + s->left_us;
+	s->rests_until_us = life_expires_us(s); /* not from now: this turn may have taken a while */
+	loop_timer_set(s->lifetime, s->deadline_us);
 }
 
 void life_hold(struct sandbox *s)
