@@ -234,15 +234,16 @@ static json_t *make_rule(const struct source *s, const struct policy *own, const
 	if (ranges)
 		(void)json_object_set(match, "cidrs", ranges);
 	(void)json_object_set_new(match, "protocol", json_string(is_tls ? "tls" : "http"));
-	/* By what it asks for the wall looks inside, and so it is the wall that the server has to
-	 * prove its name to, whatever certificates the template has. */
+	if (s->authorization)
+		return json_pack("{s:o, s:{s:{s:{s:s}}}}", "match", match, "action", "transform",
+		                 "headers", "authorization", s->authorization);
+	/* A transform, even of nothing, has the wall look inside, whatever the sandbox's own policy
+	 * allows: so it is the wall that the server has to prove its name to, and not whatever
+	 * certificates the template has. */
 	if (is_tls)
-		(void)json_object_set_new(match, "methods",
-		                          json_pack("[s, s, s]", "GET", "HEAD", "POST"));
-	if (!s->authorization)
-		return json_pack("{s:o, s:s}", "match", match, "action", "allow");
-	return json_pack("{s:o, s:{s:{s:{s:s}}}}", "match", match, "action", "transform", "headers",
-	                 "authorization", s->authorization);
+		return json_pack("{s:o, s:{s:{s:{}}}}", "match", match, "action", "transform",
+		                 "headers");
+	return json_pack("{s:o, s:s}", "match", match, "action", "allow");
 }
 
 /* The canonical form of own as an object with rules. */

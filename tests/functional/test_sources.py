@@ -94,7 +94,9 @@ def test_what_is_fetched_by_tls_without_credentials_comes_from_who_has_proved_it
     url = f"{TLS_BASE}/files/site.tar"
     sandbox = create({"type": "tarball", "url": url})
     assert (sandbox.files.read_text("two"), sandbox.refresh().raw["source"]["url"], sandbox.network()["kind"]) == ("2", url, "deny-all")
-    assert create({"type": "git", "url": f"{TLS_BASE}/git/app.git", "depth": 1}).files.read_text("app/README") == "version 2\n"
+    for network in ("deny-all", "allow-all"):
+        made = create({"type": "git", "url": f"{TLS_BASE}/git/app.git", "depth": 1}, network=network)
+        assert made.files.read_text("app/README") == "version 2\n"
     sources.log_path.write_text("")
     for name in ("wrong.test", "stranger.test"):  # the same server, which has no certificate of theirs
         assert refused(create, {"type": "tarball", "url": url.replace("allowed.test", name)}).code == "source_failed"
