@@ -265,9 +265,9 @@ static const char *script_of(const json_t *recipe, const char *path)
 TEST(steps_of_a_build_become_scripts_that_quote_what_a_client_said)
 {
 	static const char steps[] = "{\"steps\": [{\"type\": \"ENV\", \"args\": [\"A\", \"it's\", "
-	                            "\"B\", \"${A}-$NONE$\"]},"
+				    "\"B\", \"${A}-$NONE$\"]},"
 				    "{\"type\": \"USER\", \"args\": [\"root\"]}, {\"type\": "
-	                            "\"WORKDIR\", \"args\": [\"w\"]},"
+				    "\"WORKDIR\", \"args\": [\"w\"]},"
 				    "{\"type\": \"RUN\", \"args\": [\"echo 'x'\", null]}]}";
 	struct err err = {0};
 	auto_json json_t *recipe = recipe_of(steps, &err);
@@ -289,8 +289,7 @@ TEST(steps_that_cannot_be_built_are_refused_by_their_number)
 		"{\"steps\": [{\"type\": \"RUN\", \"args\": []}]}",
 		"{\"steps\": [{\"type\": \"FROM\", \"args\": [\"x\"]}]}",
 		"{\"steps\": [{\"type\": \"COPY\", \"args\": [\"a\", \"b\"]}]}",
-		"{\"steps\": [{\"type\": \"COPY\", \"args\": [\"a\", \"b\"], \"filesHash\": "
-	        "\"../x\"}]}",
+		"{\"steps\":[{\"type\":\"COPY\",\"args\":[\"a\",\"b\"],\"filesHash\":\"../\"}]}",
 		"{\"steps\": [{\"type\": \"ENV\", \"args\": [\"A B\", \"x\"]}]}",
 		"{\"steps\": [{\"type\": \"ENV\", \"args\": [\"A\"]}]}",
 		"{\"steps\": [{\"type\": \"USER\", \"args\": [\"-x; id\"]}]}",
