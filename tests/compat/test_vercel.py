@@ -7,10 +7,12 @@ import json
 import random
 import re
 import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from harness.cli import Terminal
 from harness.daemon import ROOT, Daemon
 from harness.npm import run
 
@@ -259,17 +261,36 @@ def test_what_the_page_for_movers_shows_runs(project, environment):
             assert promise in printed, printed
 
 
+class TheirCommand:
+    def __init__(self, project, environment):
+        self.project = project
+        self.env = {**environment, "NODE_OPTIONS": "--import cloche/vercel", "VERCEL_TELEMETRY_DISABLED": "1", "SANDBOX_SKIP_VERSION_CHECK": "1", "CI": "1"}
+        self.words = ("node", "node_modules/sandbox/bin/sandbox.mjs")
+
+    def __call__(self, *words):
+        return run(*self.words, *words, cwd=self.project, env=self.env)
+
+    def start(self, *words, **more):
+        """As a person at a terminal does."""
+        env = {**self.env, "TERM": "xterm"}
+        del env["CI"]
+        return subprocess.Popen([*self.words, *words], cwd=self.project, env=env, **more)
+
+
 @needs_npm
 def test_their_command_makes_uses_and_removes_a_sandbox(project, environment, tmp_path):
-    env = {**environment, "NODE_OPTIONS": "--import cloche/vercel", "VERCEL_TELEMETRY_DISABLED": "1", "SANDBOX_SKIP_VERSION_CHECK": "1", "CI": "1"}
-
-    def sandbox(*words):
-        return run("node", "node_modules/sandbox/bin/sandbox.mjs", *words, cwd=project, env=env)
-
+    sandbox = TheirCommand(project, environment)
     assert "by-command" in sandbox("create", "--name", "by-command")
     try:
         (tmp_path / "file").write_text("carried\n")
         sandbox("cp", str(tmp_path / "file"), "by-command:/vercel/sandbox/file")
         assert "carried" in sandbox("exec", "by-command", "--", "cat", "/vercel/sandbox/file")
+        terminal = Terminal(sandbox, "connect", "by-command", rows=31, cols=97)
+        terminal.expect("$", 60)  # a prompt: who types before it is heard by nobody
+        terminal.type("stty size; cat file\n")
+        terminal.expect("31 97")
+        terminal.expect("carried")
+        terminal.type("exit 7\n")
+        assert terminal.finish() == 7
     finally:
         sandbox("rm", "by-command", "--delete-orphan-snapshots")
