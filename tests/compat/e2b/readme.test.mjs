@@ -1,21 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What E2B's own front pages begin with, in our words: no options but those that they show.
+// What E2B's own front pages begin with, in our words: no options but those that they show. Their own programs are run by test_readmes.py.
 import assert from "node:assert/strict";
-import * as core from "e2b";
 import * as interpreter from "@e2b/code-interpreter";
 import { test } from "./rig.mjs";
-
-test("a first sandbox says hello", async (make) => {
-  const sandbox = make.keep(await core.Sandbox.create());
-  const result = await sandbox.commands.run('echo "Hello from a sandbox"');
-  assert.equal(result.stdout, "Hello from a sandbox\n");
-});
-
-test("a first execution goes on where the last one ended", async (make) => {
-  const sandbox = make.keep(await interpreter.Sandbox.create());
-  await sandbox.runCode("x = 1");
-  assert.equal((await sandbox.runCode("x+=1; x")).text, "2");
-});
 
 test("a client that is given its settings needs no variables", async (make) => {
   const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_SANDBOX_URL: sandboxUrl } = process.env;

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of both vendors' front pages, as they are in the packages that are installed: with variables set, Vercel's with our shim, and nothing else."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness.daemon import Daemon
+from harness.npm import run
+from harness.running import running
+
+needs_npm = pytest.mark.skipif(not shutil.which("npm"), reason="this host has no npm")
+
+
+def blocks(text, *languages):
+    """The programs among a page's blocks: those that need no more than variables."""
+    found = re.findall(rf"^```(?:{'|'.join(languages)})\n(.*?)^```$", text, re.M | re.S)
+    return [block for block in found if re.match(r"(import|from) ", block) and "***" not in block]
+
+
+def of_npm(project, name):
+    return blocks((project / "node_modules" / name / "README.md").read_text(), "ts", "typescript")
+
+
+def of_pypi(name):
+    pytest.importorskip(name.replace("-", "_"))
+    meta = importlib.metadata.metadata(name)
+    return blocks(meta.get_payload() or meta["Description"], "py", "python")
+
+
+@needs_npm
+def test_e2b_s_programs_print_what_their_pages_say(project):
+    programs = [("mjs", "node", block) for name in ("e2b", "@e2b/code-interpreter") for block in of_npm(project, name)]
+    programs += [("py", sys.executable, block) for name in ("e2b", "e2b-code-interpreter") for block in of_pypi(name)]
+    assert len(programs) >= 6
+    with running(Daemon()) as daemon:
+        env = {**os.environ, "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url, "E2B_API_KEY": f"e2b_{daemon.key.removeprefix('clo_')}"}
+
+        def printed(number):
+            suffix, interpreter, text = programs[number]
+            (project / f"front-{number}.{suffix}").write_text(text)
+            return run(interpreter, f"front-{number}.{suffix}", cwd=project, env=env)
+
+        with ThreadPoolExecutor(3) as pool:
+            for (_, _, text), said in zip(programs, pool.map(printed, range(len(programs))), strict=True):
+                promise = re.search(r"(?:print|console\.log)\(.*(?://|#) +(?:outputs )?(.+)$", text, re.M).group(1)
+                assert said.strip() == promise, text
+
+
+BEHIND = "\nawait sandbox.delete({ deleteOrphanSnapshots: true });\n"
+
+
+@needs_npm
+def test_vercel_s_examples_of_users_keep_their_files_apart(project, environment):
+    text = (project / "node_modules" / "@vercel/sandbox" / "README.md").read_text()
+    first, *rest = re.findall(r"^```typescript\n(.*?)^```$", text[text.index("### Creating users") :], re.M | re.S)
+    (apart,) = [block for block in rest if "alice only" in block and "cat.exitCode" in block]
+    (agents,) = [block for block in rest if "researcher" in block]
+    start, made = first.split("\n\n")[:2]
+    programs = [
+        first + "if (alice.homeDir !== '/home/alice') throw alice;",
+        f"{start}\n{made}\n{apart}if (cat.exitCode === 0) throw cat;",
+        f"{start}\n{agents}if (blocked.exitCode === 0 || (await spec.stdout()) !== 'API spec v2\\n') throw blocked;",
+    ]
+    for number, program in enumerate(programs):
+        (project / f"users-{number}.mjs").write_text(program + BEHIND)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda n: run("node", "--import", "cloche/vercel", f"users-{n}.mjs", cwd=project, env=environment), range(len(programs))))
