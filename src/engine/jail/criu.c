@@ -318,7 +318,8 @@ static int enter_place(const struct criu_spec *spec, int run_fd, struct err *err
 }
 
 /* Its children are charged to the guest from the first page on. The cgroup namespace begins where
- * that of a new guest does. */
+ * that of a new guest does, and `user` is opened before: where systemd has mounted the groups
+ * (nsdelegate), who opens it from inside cannot go there. */
 static int enter_groups(const struct criu_spec *spec, struct err *err)
 {
 	const char *id = spec->guest->id;
@@ -328,10 +329,10 @@ static int enter_groups(const struct criu_spec *spec, struct err *err)
 
 	if (r == 0 && agent_group >= 0 && fd_write_file(agent_group, "cgroup.procs", "0") < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot join the sandbox's group");
-	if (r == 0)
-		r = jail_unshare_cgroup(NULL, err);
 	n = r < 0 ? r : cgroup_open_user(&jail_host.cgroups, id, fds, err);
-	for (int i = 0; i < n; i++)
+	if (n >= 0)
+		r = jail_unshare_cgroup(NULL, err);
+	for (int i = 0; i < n && r == 0; i++)
 		if (write(fds[i], "0", 1) < 0)
 			r = err_set(err, ERR_INTERNAL, errno, "cannot join the sandbox's group");
 	return n < 0 ? n : r;
