@@ -304,6 +304,17 @@ static int check_room(struct builds *bs, const char *project_id, struct err *err
 	return 0;
 }
 
+/* Builds run in jails: where clients may have none, they cannot have them by way of a recipe. */
+static int check_recipe(const struct builds *bs, const json_t *recipe, struct err *err)
+{
+	if (!fleet_forbids(bs->config.fleet, ENGINE_JAIL) || recipe_is_shipped(recipe))
+		return 0;
+	(void)err_set(err, ERR_FORBIDDEN, 0,
+	              "this daemon's settings forbid jails, in which recipes and packages run");
+	return err_hint(err, "build what comes with cloche, or import an image; the setting is "
+	                     "`engines`");
+}
+
 int build_start(struct builds *bs, const struct build_spec *spec, struct build **ret,
                 struct err *err)
 {
@@ -311,6 +322,8 @@ int build_start(struct builds *bs, const struct build_spec *spec, struct build *
 	struct build *b;
 	int r = check_room(bs, spec->project_id, err);
 
+	if (r == 0)
+		r = check_recipe(bs, spec->recipe, err);
 	if (r < 0)
 		return r;
 	id_make(id, "bld");

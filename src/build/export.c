@@ -208,7 +208,7 @@ static int create_sandbox(struct export *ex, const struct template *t, struct er
 	const struct sandbox_spec spec = {
 		.image = template_image(t),
 		.is_shown = true,
-		.engine = "jail",
+		.is_own = true,
 		.limits = {.memory_bytes = MIN(1024 * MIB, c->max_limits.memory_bytes),
 	                   .disk_bytes = MIN(16384 * MIB, c->max_limits.disk_bytes)},
 		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),

@@ -317,7 +317,7 @@ static int create_sandbox(struct import *im, struct err *err)
 	const struct fleet_config *c = fleet_config(im->owner->config.fleet);
 	const struct sandbox_spec spec = {
 		.template = TEMPLATE_HOST,
-		.engine = "jail",
+		.is_own = true,
 		.limits = {.memory_bytes = MIN(1024 * MIB, c->max_limits.memory_bytes),
 	                   .disk_bytes = MIN(16384 * MIB, c->max_limits.disk_bytes),
 	                   .inodes = MIN(UINT64_C(2000000), c->max_limits.inodes)},

@@ -431,6 +431,7 @@ static void create_sandbox(struct build *b)
 	const struct fleet_config *c = fleet_config(b->owner->config.fleet);
 	auto_json json_t *network = plan_network(b, b->step);
 	struct sandbox_spec spec = {
+		.is_own = true,
 		.template = plan_is_on_host(b->step) ? TEMPLATE_HOST : NULL,
 		.image = plan_is_on_host(b->step) ? NULL : &b->image,
 		.network = network,

@@ -192,3 +192,14 @@ json_t *recipe_npm(const json_t *recipe, const char *arch)
 	(void)json_object_update(all, json_object_get(recipe, section));
 	return all;
 }
+
+bool recipe_is_shipped(const json_t *recipe)
+{
+	const char *name = json_string_value(json_object_get(recipe, "name"));
+	const char *text = name ? recipe_shipped(name) : NULL;
+	auto_json json_t *shipped = NULL;
+	struct err err;
+
+	return text && recipe_parse(name, text, strlen(text), &shipped, &err) == 0 &&
+	       json_equal(recipe, shipped);
+}

@@ -37,4 +37,5 @@ json_t *recipe_npm(const json_t *recipe, const char *arch);
 
 /* A recipe that comes with cloche, or NULL. */
 const char *recipe_shipped(const char *name);
-const char *recipe_shipped_name(size_t i); /* NULL behind the last */
+bool recipe_is_shipped(const json_t *recipe); /* word for word */
+const char *recipe_shipped_name(size_t i);    /* NULL behind the last */

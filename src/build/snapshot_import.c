@@ -219,7 +219,7 @@ static int begin(struct snapshot_import *im, const char *text, size_t len, struc
 		{"image", JSON_FIELD_ANY, &digest},
 		{"disk_mib", JSON_FIELD_U64, &disk_mib, .max = MIB_MAX},
 	};
-	struct sandbox_spec spec = {.engine = "jail",
+	struct sandbox_spec spec = {.is_own = true,
 	                            .key_id = im->key_id[0] ? im->key_id : NULL,
 	                            .ends_with_caller = true,
 	                            .timeout_ms = MIN(LIFE_MS, c->max_timeout_ms)};

@@ -52,6 +52,13 @@ static int find_template(struct build *b, struct err *err)
 	struct build *other;
 	int r;
 
+	/* Else a client's own image would be run in a jail by a recipe of ours. */
+	if (found && fleet_forbids(b->owner->config.fleet, ENGINE_JAIL) &&
+	    !template_is_shared(found))
+		return err_set(err, ERR_FORBIDDEN, 0,
+		               "this daemon's settings forbid jails, in which builds run: "
+		               "'%s' has to be a shared template",
+		               name);
 	if (found) {
 		b->image = *template_image(found);
 		take_suite(b, template_manifest(found));

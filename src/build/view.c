@@ -139,7 +139,7 @@ static int create_sandbox(struct view *v, struct err *err)
 		.template = is_host ? TEMPLATE_HOST : NULL,
 		.image = is_host ? NULL : image,
 		.is_shown = !is_host,
-		.engine = "jail",
+		.is_own = true,
 		.limits = {.memory_bytes = MIN(1024 * MIB, c->max_limits.memory_bytes),
 	                   .nofile = (uint32_t)MIN(NOFILE, c->max_limits.nofile)},
 		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),
@@ -202,7 +202,7 @@ int view_open_volume(struct builds *bs, const char *volume_id,
 	const struct fleet_config *c = fleet_config(bs->config.fleet);
 	const struct sandbox_spec spec = {
 		.template = TEMPLATE_HOST,
-		.engine = "jail",
+		.is_own = true,
 		.shown_volume = volume_id,
 		.limits = {.memory_bytes = MIN(VOLUME_MEMORY, c->max_limits.memory_bytes)},
 		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),

@@ -13,7 +13,7 @@ static const struct isolation *find(const struct fleet *fleet, uint32_t engine)
 	return engine == ENGINE_VM ? &fleet->probe.probe.vm : &fleet->probe.probe.isolation;
 }
 
-static bool is_forbidden(const struct fleet *fleet, uint32_t engine)
+bool fleet_forbids(const struct fleet *fleet, uint32_t engine)
 {
 	return (fleet->config.engines_forbidden & BIT(engine)) != 0;
 }
@@ -47,12 +47,12 @@ static bool serves(const struct fleet *fleet, uint32_t engine, uint32_t grade)
 {
 	const struct isolation *i = find(fleet, engine);
 
-	return !is_forbidden(fleet, engine) && i->engine == engine && i->grade >= grade;
+	return !fleet_forbids(fleet, engine) && i->engine == engine && i->grade >= grade;
 }
 
 static int refuse_engine(const struct fleet *fleet, uint32_t engine, struct err *err)
 {
-	if (is_forbidden(fleet, engine)) {
+	if (fleet_forbids(fleet, engine)) {
 		(void)err_set(err, ERR_FORBIDDEN, 0, "engine: this daemon's settings forbid %ss",
 		              engine_name(engine));
 		return err_hint(err, "leave engine out; the setting is `engines`");
@@ -95,7 +95,7 @@ int engine_choose(const struct fleet *fleet, const char *engine_word, const char
 			*ret = e;
 			return 0;
 		}
-	if (is_forbidden(fleet, ENGINE_JAIL) && !serves(fleet, ENGINE_VM, 0))
+	if (fleet_forbids(fleet, ENGINE_JAIL) && !serves(fleet, ENGINE_VM, 0))
 		return refuse_engine(fleet, ENGINE_VM, err);
 	return refuse_grade(fleet, engine, grade, err);
 }

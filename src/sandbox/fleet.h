@@ -99,6 +99,8 @@ struct sandbox *sandbox_find_name(struct fleet *fleet, const char *project_id,
 struct sandbox *sandbox_find_shown(struct fleet *fleet, const char *id,
                                    bool (*says_yes)(const struct sandbox *s, void *arg), void *arg);
 
+bool fleet_forbids(const struct fleet *fleet, uint32_t engine); /* to clients, by its settings */
+
 struct sandbox_filter {
 	const char *project_id;
 	const char *tag_name, *tag_value; /* NULL = any */

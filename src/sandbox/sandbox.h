@@ -102,8 +102,9 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	bool counts_paused;      /* its lifetime runs on while it is paused */
 	bool ends_with_caller;   /* not after a gateway that dies, which takes all callers along */
 	const struct once *once; /* idempotency key, or NULL */
-	const char *engine;      /* "auto", "jail", "vm" */
-	const char *min_grade;   /* NULL, "process", "emulated", "hardware" */
+	bool is_own;        /* work of the daemon's: a jail, whatever clients' sandboxes may be */
+	const char *engine; /* "auto", "jail", "vm" */
+	const char *min_grade; /* NULL, "process", "emulated", "hardware" */
 };
 
 /* s and err: exactly one is NULL. */

@@ -14,6 +14,8 @@ import pytest
 from cloche import Client, errors
 from harness.daemon import Daemon
 from harness.oci import ARCH, INDEX, OTHER_ARCH, Layout, Tar, busybox_layer, digest, docker_save, layout_of
+from harness.running import running
+from harness.vm import need_vms, vm_daemon
 
 
 def name_of(word="i"):
@@ -255,3 +257,19 @@ def test_a_disk_that_is_full_in_the_middle_of_a_seal_is_told_and_nothing_is_left
         assert halves() == [] and shutil.disk_usage(cramped.data).free > 60 << 20
         ballast.unlink()
         assert client.create_template("fits", sandbox, tree=True)["bytes"] > 84_000_000
+
+
+OWN_RECIPE = 'name = "own"\nfrom = "debian:trixie"\npackages = ["hello"]\n'
+
+
+def test_where_jails_are_forbidden_images_come_in_and_own_recipes_do_not_run():
+    """The daemon's own work is done in jails all the same; nothing of a client's runs there."""
+    need_vms()
+    daemon = vm_daemon("--engine", "vm")
+    with running(daemon), Client(daemon.url, daemon.key) as client:
+        made = client.import_template("mine", io.BytesIO(busybox_layer().bytes()))
+        assert made["manifest"]["imported"]["kind"] == "root"
+        with pytest.raises(errors.Forbidden, match="forbid jails"):
+            client.create(engine="jail", template="mine")
+        with pytest.raises(errors.Forbidden, match="forbid jails"):
+            client.build_template(OWN_RECIPE)

@@ -54,6 +54,8 @@ cp --parents -L /etc/ssl/certs/ca-certificates.crt /etc/services /etc/protocols 
 [ ! -d /usr/share/common-licenses ] || cp -rL /usr/share/common-licenses /template/usr/share
 printf 'root:x:0:0::/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\ndaemon:x:1:1::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n' > /template/etc/passwd
 printf 'root:x:0:\ndaemon:x:1:\ntty:x:5:\nsudo:x:27:\nuser:x:1000:\nnogroup:x:65534:\n' > /template/etc/group
+printf 'root:*:1::::::\nuser:*:1::::::\n' > /template/etc/shadow
+chmod 600 /template/etc/shadow
 """
 
 # Of tests that say what a process may ask of the kernel.
