@@ -87,6 +87,19 @@ class Dashboard:
             context.close()
 
 
+def take_pictures(page, name):
+    """In both themes and on a phone: the page, as it stands, follows the system and the window."""
+    SHOTS.mkdir(exist_ok=True)
+    for look, theme, size in (("light", "light", DESK), ("dark", "dark", DESK), ("phone", "dark", PHONE)):
+        page.emulate_media(color_scheme=theme)
+        if page.viewport_size != size:
+            page.set_viewport_size(size)
+        page.screenshot(path=SHOTS / f"{name}-{look}.png", full_page=name.startswith("sandbox-"))
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{name} is wider than the window by {wide} pixels"
+    page.set_viewport_size(DESK)
+
+
 @pytest.fixture(scope="session")
 def admins(browser, daemon):
     """The one context of all pages that need none of their own."""

@@ -126,3 +126,21 @@ def test_a_file_that_comes_before_the_watch_is_open_is_listed(dashboard, sandbox
         sandbox.files.write("behind.txt", b"")
         page.locator("tr[data-key='behind.txt']").wait_for()
     context.close()
+
+
+HIDE = "isHidden => { Object.defineProperty(document, 'hidden', {get: () => isHidden, configurable: true}); document.dispatchEvent(new Event('visibilitychange')); }"
+
+
+def test_a_tab_that_nobody_looks_at_gives_its_connections_back_and_misses_nothing(dashboard, client, lively):
+    context = dashboard.context()
+    context.clock.install()
+    with dashboard.page(context, "/sandboxes") as page:
+        page.evaluate(HIDE, True)
+        context.clock.fast_forward(60_000)
+        page.wait_for_selector(".live[data-state=connecting]")
+        made = client.create(name=new_name())
+        page.evaluate(HIDE, False)
+        page.wait_for_selector(f"tr:has-text('{made.name}') [data-state=running]")
+        page.wait_for_selector(".live[data-state=open]")
+        end(made)
+    context.close()

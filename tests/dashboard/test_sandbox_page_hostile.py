@@ -25,11 +25,11 @@ def untouched(page):
 
 def test_A20_the_texts_of_these_tests_run_where_they_are_taken_for_markup(browser):
     with browser.new_context() as context:
+        page = context.new_page()
         for text in [payload(i) for i in range(len(BREAKS))] + [SVG]:
-            page = context.new_page()
+            page.goto("about:blank")
             page.set_content(f"<title>{text}</title><body><div title=\"{text}\">{text}</div>")
             page.wait_for_function("window.pwned")
-            page.close()
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def hostile(client):
     end(sandbox)
 
 
-def test_A20_E49_no_text_of_a_sandbox_becomes_markup_in_any_panel(dashboard, hostile):
-    with dashboard.open(f"/sandboxes/{hostile.id}") as page:
+def test_A20_E49_no_text_of_a_sandbox_becomes_markup_in_any_panel(tab, hostile):
+    with tab(f"/sandboxes/{hostile.id}") as page:
         page.on("dialog", lambda d: pytest.fail(f"a dialog: {d.message}"))
         assert IMAGE in page.locator(".box-tags").inner_text()
         page.click("#tab-output")
@@ -95,12 +95,12 @@ def results_of(page, code):
     return card
 
 
-def test_A20_results_of_code_run_nothing_and_ask_nobody(dashboard, make_sandbox):
+def test_A20_results_of_code_run_nothing_and_ask_nobody(tab, dashboard, make_sandbox):
     sandbox = make_sandbox()
     loads = f"<img src='{OUTSIDE}a.png'><link rel=stylesheet href='{OUTSIDE}a.css'><iframe src='{OUTSIDE}'></iframe>"
     leads = f"<form action='{OUTSIDE}'><button id=send>send</button></form><a id=up target=_top href='{OUTSIDE}'>up</a>"
     html = f"{payload()}{loads}{leads}<h1>shown</h1>"
-    with dashboard.open(f"/sandboxes/{sandbox.id}") as page:
+    with tab(f"/sandboxes/{sandbox.id}") as page:
         # What the browser says when it refuses them is the wall's own word.
         page.watch.allow("Blocked script execution", "Content Security Policy", "sandboxed", "Refused to", "ERR_BLOCKED_BY_CSP")
         results_of(page, MAKE)

@@ -4,6 +4,8 @@
  * the last entry it saw, and asks for what came after when the connection breaks: so a restart of the daemon loses nothing.
  * What a page asked for before the log was followed may be older than the log's first entry here: so whatever is shown is kept
  * by keep(), which asks once more as soon as the log is followed, each time that it is.
+ * A tab that nobody looks at lets go of its connection after a while: a browser has six to one host, and who opens a seventh
+ * tab would see nothing in it. When it is looked at again it asks for what it missed.
  * Entries are read by fetch and not by EventSource, which could send neither our header nor a number that we know.
  */
 import type { Client, Json } from "../../sdk/typescript/src/index.js";
@@ -21,6 +23,7 @@ export type LiveState = "connecting" | "open" | "lost";
 
 const PAUSE_MS = 250;
 const PAUSE_MAX_MS = 2000;
+const HIDDEN_MS = 20_000;
 
 export class Live {
   state: LiveState = "connecting";
@@ -28,6 +31,8 @@ export class Live {
   private readonly entryFns = new Set<(entry: Entry) => void>();
   private readonly stateFns = new Set<(state: LiveState) => void>();
   private readonly stop = new AbortController();
+  private reading = new AbortController();
+  private hidden: ReturnType<typeof setTimeout> | undefined;
 
   /** `onRefused` is called when the login no longer counts. */
   constructor(
@@ -35,6 +40,11 @@ export class Live {
     private readonly all: boolean,
     private readonly onRefused: () => void,
   ) {
+    const look = (): void => {
+      clearTimeout(this.hidden);
+      if (document.hidden) this.hidden = setTimeout(() => this.reading.abort(), HIDDEN_MS);
+    };
+    document.addEventListener("visibilitychange", look, { signal: this.stop.signal });
     void this.run();
   }
 
@@ -64,6 +74,8 @@ export class Live {
 
   close(): void {
     this.stop.abort();
+    this.reading.abort();
+    clearTimeout(this.hidden);
   }
 
   private move(state: LiveState): void {
@@ -86,6 +98,12 @@ export class Live {
         }
       }
       if (this.stop.signal.aborted) return;
+      if (this.reading.signal.aborted && document.hidden) {
+        this.move("connecting");
+        await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true, signal: this.stop.signal }));
+        pause = PAUSE_MS;
+        continue;
+      }
       this.move("lost");
       if (Date.now() - begun > PAUSE_MAX_MS) pause = PAUSE_MS;
       await new Promise((resolve) => setTimeout(resolve, pause));
@@ -94,7 +112,7 @@ export class Live {
   }
 
   private async read(): Promise<void> {
-    const signal = this.stop.signal;
+    const { signal } = (this.reading = new AbortController());
     const head = (await this.cloche.call(request("GET", ["events", "head"], { signal })))["head"]["seq"] as number;
     this.after = Math.min(this.after ?? head, head); // a log that is shorter than it was is another one
     const query = { after: this.after || undefined, follow: true, all: this.all };

@@ -2,8 +2,11 @@
 /** An entry of the event log, as a line of text. */
 import type { Entry } from "../live.js";
 import { el } from "./el.js";
-import { shortId } from "./format.js";
+import { moment, shortId, span } from "./format.js";
 import { sandboxPath } from "./sandbox.js";
+
+/** Above it a number of microseconds is a moment, below a length of time. */
+const WALL_US = 1e15;
 
 const LOOKS: readonly [RegExp, string][] = [
   [/refused|failed/, "bad"],
@@ -16,10 +19,18 @@ export function typeBadge(type: string): HTMLElement {
   return el("span", { class: `badge ${look}` }, type);
 }
 
+function factOf(name: string, value: unknown): string[] {
+  if (value === null) return [];
+  if (Array.isArray(value)) return value.length ? [`${name} ${value.map((v) => (typeof v === "object" ? JSON.stringify(v) : String(v))).join(", ")}`] : [];
+  if (typeof value === "object") return Object.entries(value as object).flatMap(([inner, v]) => factOf(`${name}.${inner}`, v));
+  if (typeof value === "number" && name.endsWith("_us")) return [`${name.slice(0, -3)} ${value > WALL_US ? moment(value) : span(value / 1000)}`];
+  return [`${name} ${value}`];
+}
+
 /** The facts of an entry: name and value, in the order in which they were told. */
 export function factsOf(entry: Entry): string {
-  return Object.entries((entry["data"] ?? {}) as Record<string, unknown>)
-    .map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`)
+  return Object.entries((entry["data"] ?? {}) as object)
+    .flatMap(([name, value]) => factOf(name, value))
     .join(" · ");
 }
 

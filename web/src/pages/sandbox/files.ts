@@ -178,7 +178,11 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
     picker.value = "";
   });
   box.onAgain(() => void watch(), signal);
-  signal.addEventListener("abort", () => watching?.abort());
+  const offState = box.ctx.live.onState((state) => state !== "open" && watching?.abort());
+  signal.addEventListener("abort", () => {
+    offState();
+    watching?.abort();
+  });
 
   async function begin(): Promise<void> {
     const kept = sessionStorage.getItem(`cloche.path.${box.id}`);

@@ -146,6 +146,7 @@ function showExec(view: HTMLElement, exec: Exec, box: Box, signal: AbortSignal):
     try {
       for await (const event of exec.output({ signal })) {
         if (event.exec) exec.info = event.exec;
+        else if (exec.info.state === "starting") void exec.refresh().then(drawTop, () => undefined); // it has begun since it was listed
         if (kept.length < EVENTS_MAX) kept.push(event);
         if (!playing) put(event);
         if (event.type === "exited" || event.type === "started") drawTop();

@@ -16,9 +16,9 @@ function mountUsage(root: HTMLElement, box: Box, signal: AbortSignal): void {
   const cpus = (v: number): string => v.toFixed(2);
   const plots: [string, Plot][] = [
     ["CPU", { chart: chart({ label: "CPUs in use", series: [{ name: "CPUs", colour: 1, isFilled: true, format: cpus }], format: cpus, atLeast: 0.1, height: 170 }), of: [(s) => s.cpus] }],
-    ["Memory", { chart: chart({ label: "Memory in use", series: [{ name: "in use", colour: 3, isFilled: true, format: bytes }], format: bytes, atLeast: 8 * MIB, height: 170 }), of: [(s) => s.memory] }],
-    ["Disk", { chart: chart({ label: "Disk in use", series: [{ name: "in use", colour: 2, isFilled: true, format: bytes }], format: bytes, atLeast: MIB, height: 170 }), of: [(s) => s.disk] }],
-    ["Network", { chart: chart({ label: "Network traffic", series: [{ name: "in", colour: 4, isFilled: true, format: rate }, { name: "out", colour: 5, format: rate }], format: rate, atLeast: 1024, height: 170 }), of: [(s) => s.inRate, (s) => s.outRate] }],
+    ["Memory", { chart: chart({ label: "Memory in use", series: [{ name: "in use", colour: 3, isFilled: true, format: bytes }], format: bytes, atLeast: 8 * MIB, height: 170, isBytes: true }), of: [(s) => s.memory] }],
+    ["Disk", { chart: chart({ label: "Disk in use", series: [{ name: "in use", colour: 2, isFilled: true, format: bytes }], format: bytes, atLeast: MIB, height: 170, isBytes: true }), of: [(s) => s.disk] }],
+    ["Network", { chart: chart({ label: "Network traffic", series: [{ name: "in", colour: 4, isFilled: true, format: rate }, { name: "out", colour: 5, format: rate }], format: rate, atLeast: 4096, height: 170, isBytes: true }), of: [(s) => s.inRate, (s) => s.outRate] }],
   ];
   const now = el("div", { class: "cards" });
   const sums = el("div");
