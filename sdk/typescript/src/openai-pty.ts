@@ -92,6 +92,7 @@ class Running {
 
   async end(): Promise<void> {
     try {
+      if (this.exitCode === undefined) await this.exec.kill();
       await this.exec.delete();
     } catch (error) {
       if (!(error instanceof ClocheError)) throw error; // else with its sandbox, or before

@@ -9,18 +9,27 @@
  */
 import { FileMissing } from "./errors.js";
 import { Terminals, type Update, type UpdateOptions } from "./openai-pty.js";
+import type { Entry } from "./files.js";
 import type { SandboxOptions } from "./options.js";
 import { Sandbox } from "./sandbox.js";
 import { concat } from "./wire.js";
 
+type EnvironmentValue = string | (() => string | Promise<string>) | { value?: string; resolve?: () => string | Promise<string> };
 /** Of the SDK's Manifest, what is read here. */
-interface Manifest {
+interface ManifestParts {
   root: string;
   entries: Record<string, ManifestEntry>;
-  environment?: Record<string, { value?: string } | string>;
+  environment?: Record<string, EnvironmentValue>;
   resolveEnvironment?(): Promise<Record<string, string>>;
 }
-type ManifestEntry = { type: string; content?: string | Uint8Array; children?: Record<string, ManifestEntry> };
+/** As the SDK has it, whose types this package must not need. */
+type Manifest = any;
+type ManifestEntry = any;
+
+async function valueOf(entry: EnvironmentValue): Promise<string> {
+  if (typeof entry === "object") return entry.resolve ? entry.resolve() : (entry.value ?? "");
+  return typeof entry === "function" ? entry() : entry;
+}
 interface ExecArgs extends UpdateOptions {
   cmd: string;
   workdir?: string;
@@ -77,7 +86,7 @@ export class ClocheSandboxSession {
   }
 
   async applyManifest(manifest: Manifest, runAs?: string): Promise<void> {
-    for (const [path, entry] of Object.entries(manifest.entries)) await this.materializeEntry({ path, entry, runAs });
+    for (const [path, entry] of Object.entries((manifest as ManifestParts).entries)) await this.materializeEntry({ path, entry, runAs });
   }
 
   async materializeEntry({ path, entry, runAs }: { path: string; entry: ManifestEntry; runAs?: string }): Promise<void> {
@@ -91,10 +100,11 @@ export class ClocheSandboxSession {
   }
 
   private async environment(): Promise<Record<string, string>> {
-    const { manifest } = this.state;
+    const manifest: ManifestParts = this.state.manifest;
     if (manifest.resolveEnvironment) return manifest.resolveEnvironment();
-    const named = Object.entries(manifest.environment ?? {});
-    return Object.fromEntries(named.map(([name, value]) => [name, typeof value === "string" ? value : (value.value ?? "")]));
+    const made: Record<string, string> = {};
+    for (const [name, entry] of Object.entries(manifest.environment ?? {})) made[name] = await valueOf(entry);
+    return made;
   }
 
   /** A command that is not over after `yieldTimeMs` goes on, with a number for writeStdin(). */
@@ -142,7 +152,7 @@ export class ClocheSandboxSession {
   }
 
   async viewImage({ path, runAs }: { path: string; runAs?: string }) {
-    const data = await this.sandbox.files.read(this.inside(path), { user: runAs });
+    const data = (await this.sandbox.files.read(this.inside(path), { user: runAs })) as Uint8Array<ArrayBuffer>;
     const isJpeg = data[0] === 0xff && data[1] === 0xd8;
     return { type: "image" as const, image: { data, mediaType: isJpeg ? "image/jpeg" : "image/png" } };
   }
@@ -153,7 +163,8 @@ export class ClocheSandboxSession {
 
   async listDir({ path, runAs }: { path: string; runAs?: string }) {
     const entries = await this.sandbox.files.list(this.inside(path), { user: runAs });
-    return entries.map((e) => ({ name: e.name, path: `${path}/${e.name}`, type: e.isFile ? "file" : e.isDirectory ? "dir" : "other" }));
+    const kind = (e: Entry) => (e.isFile ? ("file" as const) : e.isDirectory ? ("dir" as const) : ("other" as const));
+    return entries.map((e) => ({ name: e.name, path: `${path}/${e.name}`, type: kind(e) }));
   }
 
   pathExists(path: string, runAs?: string): Promise<boolean> {
@@ -211,12 +222,11 @@ export function clocheSandboxClient(options: SandboxOptions = {}) {
   return {
     backendId: "cloche",
     supportsDefaultOptions: true,
-    async create(args: { manifest?: Partial<Manifest>; options?: SandboxOptions } = {}) {
-      const manifest = Object.assign(args.manifest ?? {}, {
-        root: args.manifest?.root ?? DEFAULT_ROOT,
-        entries: args.manifest?.entries ?? {},
-      }) as Manifest;
-      const sandbox = await Sandbox.create({ ...options, ...args.options });
+    /** `args` is { manifest, options }, or a manifest itself with the options behind it. */
+    async create(args: Manifest = {}, more?: SandboxOptions) {
+      const { manifest: given = {}, options: own } = "entries" in args ? { manifest: args, options: more } : args;
+      const manifest = Object.assign(given, { root: given.root ?? DEFAULT_ROOT, entries: given.entries ?? {} });
+      const sandbox = await Sandbox.create({ ...options, ...own });
       try {
         const session = open(sandbox, { manifest });
         await session.start();

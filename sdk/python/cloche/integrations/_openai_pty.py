@@ -91,6 +91,8 @@ class Running:
 
     async def end(self) -> None:
         try:
+            if self.exit_code is None:
+                await self.exec.kill()
             await self.exec.delete()
         except errors.ClocheError:
             pass  # with its sandbox, or before
