@@ -43,8 +43,8 @@ struct builds {
 	size_t n;
 	struct list cache; /* of struct cached, the least recently used first */
 	struct list imports, exports, views;
-	struct list parcels;   /* that are expected */
-	uint64_t parcel_bytes; /* of those that come */
+	struct list parcels;      /* that are expected */
+	uint64_t parcel_bytes;    /* of those that come */
 	struct registries learnt; /* by the last build that had to ask */
 	bool is_resumed;
 };
