@@ -117,8 +117,8 @@ def test_a_limit_that_a_command_meets_is_its_cause(sandbox):
     assert sandbox.run("echo on").stdout == "on\n"
 
 
-def test_a_kill_takes_all_and_leaves_nothing(rig_client):
-    sandbox = rig_client.create(engine=ENGINE, template="suite", limits=LIMITS, timeout=7200)
+def test_a_kill_takes_all_and_leaves_nothing(rig_client, engine):
+    sandbox = rig_client.create(engine=engine, template="suite", limits=LIMITS, timeout=7200)
     sandbox.start("setsid sleep 1000 & sleep 1000")
     sandbox.delete()
     assert not audit.processes_of_cgroups({sandbox.id})
