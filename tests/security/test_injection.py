@@ -7,6 +7,7 @@ import json
 
 import pytest
 from cloche import ClocheError
+from harness.daemon import PATIENCE
 from harness.internet import ALLOWED, OTHER
 from harness.walled import parse
 
@@ -46,7 +47,7 @@ SAY = """if 1:
 
 
 def say_all(box, texts, name="allowed.test", address=ALLOWED, alpn="-", old="-"):
-    done = box.sandbox.run(["python3", "-S", "-W", "ignore", "-c", SAY, address, name, alpn, old, *texts], timeout=60)
+    done = box.sandbox.run(["python3", "-S", "-W", "ignore", "-c", SAY, address, name, alpn, old, *texts], timeout=60 * PATIENCE)
     assert done.exit_code == 0, done.stderr
     return [parse(json.loads(line)) for line in done.stdout.splitlines()]
 
