@@ -160,6 +160,7 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
       }
       await new Promise((resolve) => setTimeout(resolve, pause));
       pause = Math.min(pause * 2, WATCH_PAUSE_MAX_MS);
+      if (!mine.signal.aborted) await box.refresh().catch(() => undefined); // one that has ended takes the panel with it
     }
   }
 
@@ -177,7 +178,7 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
     void upload([...(picker.files ?? [])]);
     picker.value = "";
   });
-  box.onAgain(() => void watch(), signal);
+  box.onAgain(() => path && void watch(), signal);
   const offState = box.ctx.live.onState((state) => state !== "open" && watching?.abort());
   signal.addEventListener("abort", () => {
     offState();
