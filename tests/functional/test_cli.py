@@ -164,12 +164,14 @@ def hosted(cli, place, *words):
     return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cli.env)
 
 
+@pytest.mark.slow
 def test_a_run_hosts_a_daemon_for_itself_and_leaves_nothing(cli, short_path):
     p = hosted(cli, short_path, "-c", "print(6*7)")
     assert (p.communicate(timeout=60), p.returncode) == ((b"42\n", b""), 0)
     assert os.listdir(short_path) == []
 
 
+@pytest.mark.slow
 def test_a_hosted_daemon_goes_even_when_its_run_is_killed(cli, short_path):
     p = hosted(cli, short_path, "-l", "bash", "-c", "echo ready; sleep 60")
     assert p.stdout.readline() == b"ready\n"
@@ -202,6 +204,7 @@ def test_a_detached_exec_is_followed_by_its_id(cli, box):
     assert json.loads(cli.ok("inspect", "--json", box, id))["exit_code"] == 4
 
 
+@pytest.mark.slow
 def test_output_goes_on_where_it_was_when_the_gateway_dies():
     daemon = Daemon().start()
     try:

@@ -14,6 +14,8 @@ from cloche import Client, ClocheError
 from harness import audit
 from harness.daemon import BUILD, Daemon, wait_for
 
+pytestmark = pytest.mark.slow  # daemons are stopped and started, time and again
+
 
 @pytest.fixture
 def left():

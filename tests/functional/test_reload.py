@@ -11,6 +11,8 @@ from cloche.errors import TooLarge
 from harness.daemon import Daemon, call, wait_for
 from harness.running import running
 
+pytestmark = pytest.mark.slow  # daemons are stopped and started, time and again
+
 FIRST = "[defaults]\nmemory = '128MiB'\n[ceilings]\nmemory = '256MiB'\n[pool]\nmax = 0\n"
 SECOND = FIRST.replace("128MiB", "160MiB").replace("256MiB", "192MiB")
 COUNT = ["python3", "-uc", "import time\nfor i in range(200):\n print('line', i)\n time.sleep(0.01)"]

@@ -79,6 +79,7 @@ def ask_and_wait(daemon, path, body):
     return conn
 
 
+@pytest.mark.slow
 def test_what_was_to_end_with_its_caller_ends_with_the_gateway_that_had_it(own):
     daemon, client = own
     sandbox, loop = client.create(), "print('up', flush=True)\nwhile True: pass"
@@ -97,6 +98,7 @@ def test_what_was_to_end_with_its_caller_ends_with_the_gateway_that_had_it(own):
         conn.close()
 
 
+@pytest.mark.slow
 def test_a_daemon_that_stops_leaves_sandboxes_to_the_next():
     first = Daemon("--default-memory", "128MiB", rm=False).start()
     try:
@@ -124,6 +126,7 @@ def test_a_daemon_that_stops_leaves_sandboxes_to_the_next():
     assert not left
 
 
+@pytest.mark.slow
 def test_a_sweep_removes_what_a_daemon_left_whoever_has_its_port_by_then():
     gone = Daemon("--default-memory", "128MiB", rm=False).start()
     try:

@@ -85,6 +85,7 @@ def test_docker_save_runs(client, name):
         assert sandbox.run("id -u; echo $A; ls; cat second").stdout == "0\nb\nhostname\nhosts\nmachine-id\npasswd\nresolv.conf\nsecond\nssl\n2\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 def test_the_tar_of_a_root_runs(client, name, pack):
     seen = []
@@ -140,6 +141,7 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_read(client, name):
     assert client.template(name) == second
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_directory_a_file_and_stdin(client, cli, tmp_path):
     layout = layout_of(busybox_layer(), config={"Env": ["A=b"]})
     layout.write(tmp_path / "layout")
@@ -159,6 +161,7 @@ def test_the_command_line_takes_a_directory_a_file_and_stdin(client, cli, tmp_pa
             client.delete_template(name)
 
 
+@pytest.mark.slow
 def test_what_is_exported_removed_and_imported_is_the_same_image(client, name):
     layer = busybox_layer().dir("d", 0o2750, uid=7, gid=8, mtime=1_500_000_000).add("d/f", b"x" * 100_000, mode=0o4711, uid=9, mtime=1_600_000_000)
     layer.hard("d/g", "d/f").link("d/l", "f", uid=9).add("d/" + "long/" * 30 + "name", b"deep", pax={"mtime": "1600000000.123456789"})
@@ -205,6 +208,7 @@ def test_host_is_no_image_to_export(client):
         client.export_template("no-such-template")
 
 
+@pytest.mark.slow
 def test_the_command_line_exports_to_a_file_or_a_pipe(client, cli, name, tmp_path):
     client.import_template(name, busybox_layer().bytes())
     status, piped, said = cli.bytes("template", "export", name)
@@ -262,6 +266,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_seal_is_told_and_nothing_is_left
 OWN_RECIPE = 'name = "own"\nfrom = "debian:trixie"\npackages = ["hello"]\n'
 
 
+@pytest.mark.slow
 def test_where_jails_are_forbidden_images_come_in_and_own_recipes_do_not_run():
     """The daemon's own work is done in jails all the same; nothing of a client's runs there."""
     need_vms()
