@@ -347,7 +347,7 @@ def microseconds_per_call(kernel: Kernel, code: str, calls: int = 2000) -> float
             start = time.perf_counter_ns()
             sock.sendall(message)
             got = sock.recv(65536)
-            while b"done " not in got or not got.endswith(b"}"):
+            while b"done " not in got or not got.rstrip().endswith(b"}"):
                 got += sock.recv(65536)
             times.append(time.perf_counter_ns() - start)
     finally:
