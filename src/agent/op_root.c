@@ -10,13 +10,13 @@
 #include "agent/files.h"
 #include "agent/flow.h"
 #include "agent/root.h"
+#include "base/beneath.h"
 #include "oci/oci.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #define ENTRIES_MAX 1000000 /* where the host names no limit */
 #define BYTES_MAX   (UINT64_C(1) << 40)
@@ -41,12 +41,12 @@ static int tell(const struct root_figures *f, struct err *err)
 /* A regular file of the archive. Links in it may lead to another of its files, as Docker's do. */
 static int open_file(const struct inbox *in, const char *path, uint64_t *ret_bytes)
 {
-	struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC,
-	                       .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-	auto_fd int fd = (int)syscall(SYS_openat2, in->fd, path, &how, sizeof(how));
+	auto_fd int fd = beneath_resolve(in->fd, path, O_RDONLY | O_NONBLOCK, RESOLVE_BENEATH);
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;

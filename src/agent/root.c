@@ -12,6 +12,7 @@
 #include "agent/root.h"
 
 #include "agent/flow.h"
+#include "base/beneath.h"
 #include "base/fd.h"
 #include "base/walk.h"
 
@@ -21,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define WHITEOUT       ".wh."
 #define WHITEOUT_ALL   ".wh..wh..opq"
@@ -75,11 +75,7 @@ const struct root_figures *root_figures(const struct root *root)
 
 static int open_in(const struct root *root, const char *path, int flags)
 {
-	struct open_how how = {.flags = (uint64_t)flags | O_CLOEXEC,
-	                       .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-	int fd = (int)syscall(SYS_openat2, root->fd, path, &how, sizeof(how));
-
-	return fd < 0 ? -errno : fd;
+	return beneath_resolve(root->fd, path, flags, RESOLVE_IN_ROOT);
 }
 
 /* Step by step: links on the way are followed by the kernel each time. */

@@ -7,14 +7,23 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-int beneath_open(int dir_fd, const char *path, int flags)
+#define TRIES 1000
+
+int beneath_resolve(int dir_fd, const char *path, int flags, uint64_t resolve)
 {
 	struct open_how how = {.flags = (uint64_t)flags | O_CLOEXEC,
-	                       .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-	                                  RESOLVE_NO_MAGICLINKS};
-	int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+	                       .resolve = resolve | RESOLVE_NO_MAGICLINKS};
+	int fd = -1;
 
+	errno = EAGAIN;
+	for (unsigned i = 0; fd < 0 && errno == EAGAIN && i < TRIES; i++)
+		fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
 	return fd < 0 ? -errno : fd;
+}
+
+int beneath_open(int dir_fd, const char *path, int flags)
+{
+	return beneath_resolve(dir_fd, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
 /* Step by step, each from the one before: no path in between is followed twice. */

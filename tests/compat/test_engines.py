@@ -11,20 +11,9 @@ interpreter = pytest.importorskip("e2b_code_interpreter")
 ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
 
 
-@pytest.fixture(scope="module")
-def machine(request):
-    """On vms one for all tests, booted already if there is one; else None."""
-    machines = request.getfixturevalue("machines") if ENGINE == "vm" else None
-    machine = machines.take() if machines else None
-    yield machine
-    if machine:
-        machines.give(machine)
-
-
 @pytest.fixture
-def box(daemon, machine, make_sandbox):
+def box(daemon, sandbox):
     """A sandbox of the engine as their client finds it by its id."""
-    sandbox = machine or make_sandbox()
     settings = {"api_url": daemon.url, "sandbox_url": daemon.url, "api_key": f"e2b_{daemon.key.removeprefix('clo_')}"}
     return interpreter.Sandbox.connect(sandbox.id.removeprefix("sb_"), timeout=600, request_timeout=150, **settings)
 
