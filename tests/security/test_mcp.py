@@ -26,8 +26,8 @@ def status_of(daemon, **headers):
 
 def test_A23_mcp_answers_no_stranger_and_no_web_page(daemon, project_keys):
     assert status_of(daemon) == 200
-    assert status_of(daemon, Authorization=None) == 401
-    assert status_of(daemon, Authorization="Bearer clo_" + "0" * 40) == 401
+    for wrong in (None, "Bearer clo_" + "0" * 40):
+        assert status_of(daemon, Authorization=wrong) in (401, 429)  # the second where many were refused just before
     assert status_of(daemon, Authorization=f"Bearer {project_keys['read']}") == 403
     assert status_of(daemon, Origin="https://evil.example") == 403
     assert status_of(daemon, Origin="null") == 403
