@@ -2,7 +2,8 @@
 /*
  * A name counts for a side if the side's upper directory has it, be it as a whiteout; else that
  * side has the template's file. A directory that hides the template's (the overlay's mark for that
- * is an attribute), or that one of the sides lacks, is looked at with all that is in it.
+ * is an attribute), that had another name in the template (a mark, too), or that one of the sides
+ * lacks, is looked at with all that is in it.
  *
  * Three ways: a path that the second has changed and the third has not is a change; one that both
  * have changed, and not to the same, is a conflict. Where one of the three is a directory and
@@ -19,25 +20,32 @@
 #include "proto/trust.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 
 #define DEPTH_MAX 256
-#define OPAQUE    "user.overlay.opaque"
+/* The overlay's marks: a jail's are attributes of users, a vm's the kernel's own. */
+#define JAIL_MARK "user.overlay."
+#define VM_MARK   "trusted.overlay."
 
 enum { OLD, THEIRS, OURS, SIDES };
 
-struct level {            /* a directory, on each side */
-	int fd[SIDES];    /* -1: it has none there */
-	int upper[SIDES]; /* what it has written there; -1: nothing */
-	int usr[SIDES];   /* the root's: the upper directory of its `usr`, or -1 */
+struct level {                /* a directory, on each side */
+	int fd[SIDES];        /* -1: it has none there */
+	int upper[SIDES];     /* what it has written there; -1: nothing */
+	int usr[SIDES];       /* the root's: the upper directory of its `usr`, or -1 */
+	bool is_moved[SIDES]; /* it, or one that it is in, had another name in the template */
+	bool has_places;      /* where bytes lie on disk tells which they are */
 };
 
 struct node { /* a name in there */
 	const char *name;
 	struct thing at[SIDES];
 	bool is_written[SIDES];
+	bool has_places;
 };
 
 struct compare {
@@ -67,6 +75,12 @@ static int open_dir(int dir_fd, const char *name)
 	                  : openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+static bool has_mark(int fd, const char *jail_mark, const char *vm_mark)
+{
+	return fd >= 0 &&
+	       (fgetxattr(fd, jail_mark, NULL, 0) >= 0 || fgetxattr(fd, vm_mark, NULL, 0) >= 0);
+}
+
 static void level_done(struct level *lv)
 {
 	int *const fds[] = {lv->fd, lv->upper, lv->usr};
@@ -82,6 +96,7 @@ static int level_enter(const struct level *lv, const struct node *n, struct leve
                        struct err *err)
 {
 	*ret = (struct level){{-1, -1, -1}, {-1, -1, -1}, {-1, -1, -1}};
+	ret->has_places = lv->has_places;
 	for (size_t i = 0; i < SIDES; i++) {
 		const bool is_usr = lv->usr[i] >= 0 && strcmp(n->name, "usr") == 0;
 
@@ -92,8 +107,10 @@ static int level_enter(const struct level *lv, const struct node *n, struct leve
 			return files_error(err, errno, "cannot open the directory", n->name);
 		ret->upper[i] = is_usr ? fcntl(lv->usr[i], F_DUPFD_CLOEXEC, 0)
 		                       : open_dir(lv->upper[i], n->name);
-		if (ret->upper[i] < 0 && (is_usr || n->is_written[i]))
+		if (ret->upper[i] < 0 && (is_usr || (n->is_written[i] && !lv->is_moved[i])))
 			return files_error(err, errno, "cannot open the directory", n->name);
+		ret->is_moved[i] = lv->is_moved[i] || has_mark(ret->upper[i], JAIL_MARK "redirect",
+		                                               VM_MARK "redirect");
 	}
 	return 0;
 }
@@ -101,8 +118,8 @@ static int level_enter(const struct level *lv, const struct node *n, struct leve
 static bool is_partial(const struct level *lv, const int sides[], size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (lv->fd[sides[i]] < 0 || (lv->upper[sides[i]] >= 0 &&
-		                             fgetxattr(lv->upper[sides[i]], OPAQUE, NULL, 0) >= 0))
+		if (lv->fd[sides[i]] < 0 || lv->is_moved[sides[i]] ||
+		    has_mark(lv->upper[sides[i]], JAIL_MARK "opaque", VM_MARK "opaque"))
 			return false;
 	return true;
 }
@@ -128,7 +145,7 @@ static bool is_written(const struct level *lv, int side, const char *name)
 {
 	struct stat st;
 
-	if (lv->usr[side] >= 0 && strcmp(name, "usr") == 0)
+	if (lv->is_moved[side] || (lv->usr[side] >= 0 && strcmp(name, "usr") == 0))
 		return true;
 	return lv->upper[side] >= 0 &&
 	       fstatat(lv->upper[side], name, &st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -138,7 +155,7 @@ static int node_look(const struct level *lv, const char *name, struct node *ret,
 {
 	int r = 0;
 
-	*ret = (struct node){.name = name};
+	*ret = (struct node){.name = name, .has_places = lv->has_places};
 	for (int i = 0; r == 0 && i < SIDES; i++) {
 		r = thing_look(lv->fd[i], name, &ret->at[i], err);
 		ret->is_written[i] = is_written(lv, i, name);
@@ -148,9 +165,10 @@ static int node_look(const struct level *lv, const char *name, struct node *ret,
 
 static int differ(const struct node *n, int a, int b, uint32_t *ret, struct err *err)
 {
-	enum kinship kin = n->is_written[a] && n->is_written[b]     ? KIN_LAYERS
-	                   : !n->is_written[a] && !n->is_written[b] ? KIN_ONE
-	                                                            : KIN_NONE;
+	enum kinship kin = n->is_written[a] != n->is_written[b] ? KIN_NONE
+	                   : !n->is_written[a]                  ? KIN_ONE
+	                   : n->has_places                      ? KIN_LAYERS
+	                                                        : KIN_NONE;
 
 	*ret = 0;
 	return a == b ? 0 : things_differ(&n->at[a], &n->at[b], kin, ret, err);
@@ -325,6 +343,14 @@ static int open_side(struct level *lv, int side, int shown_fd, char name, struct
 	return lv->fd[side] < 0 ? files_error(err, errno, "cannot open", root) : 0;
 }
 
+/* Each vm has a disk of its own, and what lies at one place of two disks is not the same. */
+static bool has_places(const struct level *lv)
+{
+	struct statfs fs;
+
+	return fstatfs(lv->upper[THEIRS], &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
+}
+
 int compare_run(const char *shown, const struct compare_ops *ops, void *arg, struct err *err)
 {
 	auto_call(level_done) struct level lv = {{-1, -1, -1}, {-1, -1, -1}, {-1, -1, -1}};
@@ -346,6 +372,7 @@ int compare_run(const char *shown, const struct compare_ops *ops, void *arg, str
 		r = open_side(&lv, THEIRS, shown_fd, is_single ? '0' : '1', err);
 	if (r == 0 && has_ours)
 		r = open_side(&lv, OURS, shown_fd, '2', err);
+	lv.has_places = has_places(&lv);
 	if (r == 0)
 		r = visit_dir(&c, &lv, 1, err);
 	buf_done(&c.path);

@@ -4,7 +4,7 @@
  * Two snapshots of one template side by side, or three: what has changed from the first to the
  * second, and what of that the third has changed, too, in another way.
  *
- *	/shown/N	their roots, put together anew (engine/jail/rootfs.c)
+ *	/shown/N	their roots, put together anew (engine/jail/rootfs.c, in a vm init.c)
  *	/shown/N.root	what each has written over its template
  *	/shown/N.usr	likewise, where /usr is an overlay of its own
  *	/shown/t	the template alone, in the place of the first one where only one is shown

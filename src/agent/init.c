@@ -34,6 +34,7 @@
 #define MODULES_DIR "/modules"
 #define MODULES_MAX 64
 #define NAME_SIZE   64
+#define SHOWN       "/root/shown"
 #define PTS_OPTIONS "newinstance,ptmxmode=0666,mode=0620,gid=5,max=256"
 
 static int fail(struct err *err, const char *what)
@@ -188,6 +189,73 @@ static int mount_root(struct settings *s, struct err *err)
 	if (mount("overlay", "/root", "overlay", MS_NODEV | MS_NOSUID, options) < 0)
 		return fail(err, "cannot mount the root");
 	return 0;
+}
+
+static size_t count_shown(void)
+{
+	char text[4096];
+	const char *at;
+
+	if (fd_read_file(AT_FDCWD, "/proc/cmdline", text, sizeof(text)) < 0)
+		return 0;
+	at = strstr(text, " " PORT_SHOWN_OPTION);
+	return at ? MIN(strtoul(at + 1 + strlen(PORT_SHOWN_OPTION), NULL, 10), PORT_SHOWN_MAX) : 0;
+}
+
+static int mount_over(const char *layer, const char *to, struct err *err)
+{
+	const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
+	char options[128];
+
+	(void)snprintf(options, sizeof(options),
+	               "redirect_dir=follow,lowerdir=%s/disk/" PORT_FITTINGS
+	               ":/disk/" PORT_TEMPLATE,
+	               layer);
+	if (mkdir(to, 0755) < 0 || mount("overlay", to, "overlay", flags, options) < 0)
+		return fail(err, "cannot mount a snapshot's root");
+	return 0;
+}
+
+/* As engine/jail/rootfs.c does: SHOWN/N is its root, SHOWN/N.root what it has written. Its disk is
+ * somebody else's, and is mounted to be written to, since that is how its journal is read. */
+static int mount_shot(size_t i, struct err *err)
+{
+	const unsigned long flags = MS_NODEV | MS_NOSUID | MS_NOEXEC;
+	char serial[16], upper[40], layer[48], root[32], written[40];
+	struct stat st;
+	int r;
+
+	(void)snprintf(serial, sizeof(serial), PORT_SHOWN "%zu", i);
+	(void)snprintf(upper, sizeof(upper), "/disk/%s/upper", serial);
+	(void)snprintf(layer, sizeof(layer), "%s:", upper);
+	(void)snprintf(root, sizeof(root), SHOWN "/%zu", i);
+	(void)snprintf(written, sizeof(written), "%s.root", root);
+	r = await_disk(serial, "ext4", flags | MS_NOATIME, "errors=remount-ro", err);
+	if (r < 0)
+		return r;
+	if (lstat(upper, &st) < 0 || !S_ISDIR(st.st_mode))
+		return err_set(err, ERR_INTERNAL, ENOTDIR, "a snapshot has no files");
+	r = mount_over(layer, root, err);
+	if (r == 0 &&
+	    (mkdir(written, 0755) < 0 || mount(upper, written, NULL, MS_BIND, NULL) < 0 ||
+	     mount(NULL, written, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | flags, NULL) < 0))
+		r = fail(err, "cannot attach what a snapshot has written");
+	return r;
+}
+
+/* Of a machine that is there to look into snapshots. Beside a single one: what it was written over.
+ */
+static int mount_shown(struct settings *s, struct err *err)
+{
+	const size_t n = count_shown();
+	int r = 0;
+
+	(void)s;
+	if (n > 0 && mkdir(SHOWN, 0755) < 0)
+		return fail(err, "cannot make a place for snapshots");
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mount_shot(i, err);
+	return r == 0 && n == 1 ? mount_over("", SHOWN "/t", err) : r;
 }
 
 static int make_node(const char *path, unsigned minor_nr, unsigned major_nr)
@@ -360,6 +428,7 @@ static const struct {
 	{"port",         open_port},      /* from here on failures are told to the host */
 	{"disks",        mount_disks},
 	{"root",         mount_root},
+	{"shown",        mount_shown},
 	{"dev",          mount_dev},
 	{"kernel",       set_kernel},     /* modules are in: none comes after them */
 	{"group",        make_group},

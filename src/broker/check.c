@@ -144,9 +144,10 @@ static int check_snapshot(const struct msg_request *req, struct err *err)
 /* They lie below nothing that it could write through, and it is nobody's to keep. */
 static int check_shown(const struct msg_request *req, struct err *err)
 {
+	const bool is_host = digest_is_zero(&req->create.image);
 	const bool is_plain = !req->create.keeper && !req->create.snapshot[0] &&
-	                      req->create.engine == ENGINE_JAIL &&
-	                      (req->create.is_shown || digest_is_zero(&req->create.image));
+	                      (req->create.engine == ENGINE_VM ? !is_host && !req->create.is_shown
+	                                                       : is_host || req->create.is_shown);
 	bool is_over = false;
 
 	for (size_t i = 0; i < SHOWN_MAX; i++) {

@@ -209,7 +209,7 @@ static int check_template(struct snapshot_import *im, const char *name, const ch
 static int begin(struct snapshot_import *im, const char *text, size_t len, struct err *err)
 {
 	const struct fleet_config *c = fleet_config(im->owner->config.fleet);
-	const char *name = NULL, *image = NULL;
+	const char *name = NULL, *image = NULL, *engine = NULL;
 	uint64_t format = 0, disk_mib = 0;
 	auto_json json_t *json = NULL;
 	const json_t *digest = NULL;
@@ -218,6 +218,7 @@ static int begin(struct snapshot_import *im, const char *text, size_t len, struc
 		{"template", JSON_FIELD_STRING, &name, .min = 1, .max = 128},
 		{"image", JSON_FIELD_ANY, &digest},
 		{"disk_mib", JSON_FIELD_U64, &disk_mib, .max = MIB_MAX},
+		{"engine", JSON_FIELD_STRING, &engine},
 	};
 	struct sandbox_spec spec = {.is_own = true,
 	                            .key_id = im->key_id[0] ? im->key_id : NULL,
@@ -226,13 +227,17 @@ static int begin(struct snapshot_import *im, const char *text, size_t len, struc
 	int r;
 
 	if (json_parse(text, len, &json, err) < 0 ||
-	    json_read(json, "", fields, ARRAY_SIZE(fields), err) < 0 || format != 1 || !name)
+	    json_read(json, "", fields, ARRAY_SIZE(fields), err) < 0 || format != 1 || !name ||
+	    (engine && strcmp(engine, "vm") != 0))
 		return refuse(err);
 	image = json_string_value(digest);
 	r = check_template(im, name, image, err);
 	if (r < 0)
 		return r;
 	spec.template = name;
+	/* What comes of a vm is for vms; what comes of a jail, where there are none, too. */
+	if (engine || fleet_forbids(im->owner->config.fleet, ENGINE_JAIL))
+		spec.engine = "vm";
 	if (disk_mib > 0)
 		spec.limits.disk_bytes = MIN(disk_mib << 20, c->max_limits.disk_bytes);
 	r = sandbox_create(im->owner->config.fleet, im->project_id, &spec, on_created, im, err);

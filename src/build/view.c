@@ -15,6 +15,8 @@
 #define PLACE           "/shown"
 #define RUNNING_MAX     8 /* at once, of all projects */
 #define MIB             (UINT64_C(1) << 20)
+#define MEMORY          (1024 * MIB)
+#define VM_MEMORY       (256 * MIB) /* a guest's kernel fills what it has with what it read */
 #define VOLUMES_AT_ONCE 64
 #define VOLUME_MEMORY   (128 * MIB)
 #define NOFILE          4096                           /* some for each level of a tree */
@@ -118,14 +120,18 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 		tell(v, err);
 }
 
-static int check_images(const struct view *v, struct err *err)
+static int check_alike(const struct view *v, struct err *err)
 {
 	for (size_t i = 1; i < v->n; i++) {
-		if (digest_equal(snapshot_hold_image(v->holds[0]),
-		                 snapshot_hold_image(v->holds[i])))
+		if (!digest_equal(snapshot_hold_image(v->holds[0]),
+		                  snapshot_hold_image(v->holds[i]))) {
+			(void)err_set(err, ERR_CONFLICT, 0, "they are over different templates");
+			return err_hint(err, "compare what was made from the same template");
+		}
+		if (snapshot_hold_engine(v->holds[0]) == snapshot_hold_engine(v->holds[i]))
 			continue;
-		(void)err_set(err, ERR_CONFLICT, 0, "they are over different templates");
-		return err_hint(err, "compare what was made from the same template");
+		(void)err_set(err, ERR_CONFLICT, 0, "one is of a jail, another of a vm");
+		return err_hint(err, "compare what was made by the same engine");
 	}
 	return 0;
 }
@@ -135,17 +141,24 @@ static int create_sandbox(struct view *v, struct err *err)
 	const struct fleet_config *c = fleet_config(v->owner->config.fleet);
 	const struct digest *image = snapshot_hold_image(v->holds[0]);
 	const bool is_host = digest_is_zero(image);
+	const bool is_vm = snapshot_hold_engine(v->holds[0]) == ENGINE_VM;
+	const uint64_t memory = is_vm ? VM_MEMORY : MEMORY;
 	struct sandbox_spec spec = {
 		.template = is_host ? TEMPLATE_HOST : NULL,
 		.image = is_host ? NULL : image,
-		.is_shown = !is_host,
+		.is_shown = !is_host && !is_vm,
 		.is_own = true,
-		.limits = {.memory_bytes = MIN(1024 * MIB, c->max_limits.memory_bytes),
+		.engine = is_vm ? "vm" : NULL,
+		.limits = {.memory_bytes = MIN(memory, c->max_limits.memory_bytes),
 	                   .nofile = (uint32_t)MIN(NOFILE, c->max_limits.nofile)},
 		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),
 	};
-	int r = check_images(v, err);
+	int r = check_alike(v, err);
 
+	if (is_vm) { /* a size of which there is an empty one to begin with */
+		spec.limits.disk_bytes = snapshot_hold_limits(v->holds[0])->disk_bytes;
+		spec.limits.inodes = snapshot_hold_limits(v->holds[0])->inodes;
+	}
 	for (size_t i = 0; i < v->n; i++)
 		spec.shown[i] = snapshot_hold_id(v->holds[i]);
 	if (r == 0)

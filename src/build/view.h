@@ -3,7 +3,9 @@
 /*
  * A view: a sandbox of `host` without network in which up to three snapshots of one template can be
  * read, and what its agent is asked to make of them. So files that sandboxes wrote are looked at by
- * nobody outside. A volume can be looked into likewise while no sandbox of its owner's runs.
+ * nobody outside. Snapshots of vms are looked into by a vm, which is booted for it over their
+ * template: their filesystem is hostile to whichever kernel mounts it, and that one has nothing
+ * else to lose. A volume can be looked into likewise while no sandbox of its owner's runs.
  *
  * What is viewed is named as its owner does, by id or name, a snapshot or a sandbox as it is now
  * (snapshot_hold()). It stays what it is until view_close().

@@ -81,8 +81,9 @@ struct guest_spec {
 	/* "": from its template. Else a snapshot's id: it goes on from a copy of that. With
 	 * is_resumed the copy takes the place of the layer that was kept, in one step. */
 	char snapshot[ID_SIZE];
-	/* Snapshots over one template, "host" or the image that is shown: it finds their roots in
-	 * /shown (see jail/rootfs.c), read-only. "": none. */
+	/* Snapshots over one template, "host" or the image that is shown, of a vm its own: it finds
+	 * their roots in /shown (see jail/rootfs.c), read-only. They are of its engine. "": none.
+	 */
 	char shown[SHOWN_MAX][ID_SIZE];
 	struct guest_volume volumes[VOLUMES_MAX]; /* the first ones */
 };

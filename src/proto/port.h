@@ -24,6 +24,10 @@
 #define PORT_TEMPLATE  "template" /* serial numbers of the disks */
 #define PORT_FITTINGS  "fittings"
 #define PORT_SCRATCH   "scratch"
+#define PORT_SHOWN     "shown" /* and a digit: of snapshots that this machine looks into */
+#define PORT_SHOWN_MAX 3
+#define PORT_SHOWN_OPTION                                                                          \
+	"cloche.shown=" /* on the kernel's command line: how many there are; absent: none */
 
 enum port_kind {
 	/* agent to host */

@@ -341,7 +341,7 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 	if (r == 0 && w->snapshot)
 		r = snapshot_check_disk(w->snapshot, w->limits.disk_bytes, err);
 	w->engine = ENGINE_JAIL;
-	if (r == 0 && !spec->is_own)
+	if (r == 0 && (!spec->is_own || spec->engine))
 		r = engine_choose(fleet, spec->engine, spec->min_grade,
 		                  w->snapshot ? snapshot_engine(w->snapshot) : 0, &w->engine, err);
 	if (r == 0 && json_array_size(spec->volumes) > 0 && w->snapshot &&

@@ -6,8 +6,8 @@
  * automatic and nobody's then, and what was removed while it was held has no row; a start clears
  * both away.
  *
- * What is held is read as files by others. A vm's are a disk, which no kernel but its own is to
- * interpret: those are refused.
+ * What is held is read by others in a sandbox of the same engine: a vm's files are a disk, which no
+ * kernel of the host's is to interpret.
  */
 #include "base/log.h"
 #include "sandbox/snapshot-inside.h"
@@ -18,6 +18,8 @@ struct snapshot_hold {
 	char project_id[ID_SIZE], id[ID_SIZE];
 	char source_id[ID_SIZE]; /* of the sandbox that one is taken of, or "" */
 	struct digest image;
+	uint32_t engine;
+	struct guest_limits limits;
 	bool is_own;     /* taken for this hold */
 	bool is_taking;  /* it is on its way */
 	bool is_waiting; /* it will be */
@@ -69,10 +71,22 @@ const struct digest *snapshot_hold_image(const struct snapshot_hold *h)
 	return &h->image;
 }
 
+uint32_t snapshot_hold_engine(const struct snapshot_hold *h)
+{
+	return h->engine;
+}
+
+const struct guest_limits *snapshot_hold_limits(const struct snapshot_hold *h)
+{
+	return &h->limits;
+}
+
 static void grasp(struct snapshot_hold *h, const struct snapshot *sn)
 {
 	memcpy(h->id, sn->id, sizeof(h->id));
 	h->image = sn->image;
+	h->engine = sn->engine;
+	h->limits = sn->limits;
 }
 
 static void take_next(struct fleet *fleet, const char *source_id);
@@ -167,13 +181,6 @@ static int find(struct fleet *fleet, const char *project_id, const char *id_or_n
 	}
 	if (*ret_sn && !(*ret_sn)->is_there)
 		return err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", (*ret_sn)->id);
-	if ((*ret_sn ? (*ret_sn)->engine : (*ret_s)->engine) == ENGINE_VM) {
-		(void)err_set(
-			err, ERR_UNSUPPORTED, 0,
-			"the files of '%.64s' are on a vm's disk, which only its own kernel reads",
-			id_or_name);
-		return err_hint(err, "take them out of the running vm as a tar archive");
-	}
 	return 0;
 }
 

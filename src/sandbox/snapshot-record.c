@@ -210,9 +210,13 @@ bool snapshot_has_memory(const struct snapshot *sn)
 json_t *snapshot_describe_bundle(const struct snapshot *sn)
 {
 	char hex[DIGEST_HEX];
+	json_t *text;
 
 	digest_to_hex(&sn->image, hex);
-	return json_pack("{sisssosI}", "format", 1, "template", sn->template, "image",
+	text = json_pack("{sisssosI}", "format", 1, "template", sn->template, "image",
 	                 digest_is_zero(&sn->image) ? json_null() : json_string(hex), "disk_mib",
 	                 (json_int_t)(sn->limits.disk_bytes >> 20));
+	if (sn->engine == ENGINE_VM)
+		(void)json_object_set_new(text, "engine", json_string(engine_name(sn->engine)));
+	return text;
 }

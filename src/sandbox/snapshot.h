@@ -87,6 +87,8 @@ void snapshot_release(struct snapshot_hold *h); /* NULL is fine */
 /* Once it is held: */
 const char *snapshot_hold_id(const struct snapshot_hold *h); /* of the snapshot */
 const struct digest *snapshot_hold_image(const struct snapshot_hold *h);
+uint32_t snapshot_hold_engine(const struct snapshot_hold *h); /* of enum engine_kind */
+const struct guest_limits *snapshot_hold_limits(const struct snapshot_hold *h); /* its source's */
 
 /* The latest snapshot that a sandbox or snapshot and another sandbox both come from: of the other
  * one, or one that it was started from, too. NULL: there is none any more. */

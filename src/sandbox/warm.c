@@ -151,7 +151,8 @@ void warm_make(struct fleet *fleet, const struct template *t, const struct guest
 
 void warm_want(struct sandbox *s)
 {
-	if (s->engine == ENGINE_VM && s->resumes == 0 && !s->warm_copy[0] && !s->snapshot_id[0])
+	if (s->engine == ENGINE_VM && s->resumes == 0 && !s->warm_copy[0] && !s->snapshot_id[0] &&
+	    !s->shown[0][0])
 		warm_make(s->fleet, template_find_image(s->fleet, s->template, &s->image),
 		          &s->limits);
 }

@@ -110,6 +110,12 @@ static void tail_add(struct tail *t, const char *bytes, size_t n)
 	t->text[t->len] = '\0';
 }
 
+/* What QEMU prints when KVM gives a guest up: the first on x86_64, the second on all others. */
+static bool is_of_kvm(const char *words)
+{
+	return strstr(words, "KVM internal error") || strstr(words, "error: kvm run failed");
+}
+
 static void on_tail(struct loop *loop, uint32_t events, void *arg)
 {
 	struct tail *t = arg;
@@ -123,7 +129,7 @@ static void on_tail(struct loop *loop, uint32_t events, void *arg)
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 		loop_io_removep(&t->io);
 	/* It stands still then, for somebody with a debugger: here nobody comes. */
-	if (t == &t->vmm->words && strstr(t->text, "KVM internal error"))
+	if (t == &t->vmm->words && is_of_kvm(t->text))
 		fail_boot(t->vmm, "this host's KVM cannot run the guest", VMM_EXIT_KVM);
 }
 

@@ -17,14 +17,15 @@ enum vmm_fd {
 	VMM_FD_TEMPLATE,   /* disks; the last one alone is open for writing */
 	VMM_FD_FITTINGS,
 	VMM_FD_SCRATCH,
-	VMM_FD_GROUPS, /* cgroup.procs of `user` in each tree: QEMU goes there */
+	VMM_FD_GROUPS, /* cgroup.procs of `user` in each tree: QEMU goes there; and behind them
+	                  disks that it looks into, n_shown */
 };
 
 struct vmm_orders {
 	char hostname[64];
 	uint64_t caps_of_root;
 	uint64_t boot_max_us; /* until its agent serves */
-	uint32_t n_groups;
+	uint32_t n_groups, n_shown;
 	uint32_t is_kvm;
 	uint32_t is_copy; /* it does not boot, it goes on */
 	uint32_t cpus;

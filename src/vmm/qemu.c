@@ -57,7 +57,7 @@
 /* Nothing is speculated there. */
 #define EMULATED  " mitigations=off tsc=reliable no_timer_check"
 #define SANDBOX   "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-#define WORDS_MAX 96
+#define WORDS_MAX 128
 #define WORD_SIZE 256
 
 struct words {
@@ -113,15 +113,17 @@ static void add_socket(struct words *w, const char *name, int fd)
 	add(w, "socket,id=%s,fd=%d", name, fd);
 }
 
-static void add_append(struct words *w, bool is_kvm)
+static void add_append(struct words *w, const struct vmm_orders *o)
 {
-	const uint64_t khz = is_kvm ? 0 : ticks_khz();
+	const uint64_t khz = o->is_kvm ? 0 : ticks_khz();
+	char ticks[48] = "", shown[40] = "";
 
-	add(w, "-append");
 	if (khz > 0)
-		add(w, APPEND EMULATED " tsc_early_khz=%" PRIu64, khz);
-	else
-		add(w, "%s", is_kvm ? APPEND : APPEND EMULATED);
+		(void)snprintf(ticks, sizeof(ticks), " tsc_early_khz=%" PRIu64, khz);
+	if (o->n_shown > 0)
+		(void)snprintf(shown, sizeof(shown), " " PORT_SHOWN_OPTION "%u", o->n_shown);
+	add(w, "-append");
+	add(w, "%s%s%s", o->is_kvm ? APPEND : APPEND EMULATED, ticks, shown);
 }
 
 /* A copy needs no kernel: it is in its memory. */
@@ -136,7 +138,12 @@ static void add_beginning(struct words *w, const struct vmm_orders *o)
 	add(w, "/proc/self/fd/%d", VMM_FD_KERNEL);
 	add(w, "-initrd");
 	add(w, "/proc/self/fd/%d", VMM_FD_INITRD);
-	add_append(w, o->is_kvm);
+	add_append(w, o);
+}
+
+static int shown_fd(const struct vmm_orders *o, uint32_t i)
+{
+	return VMM_FD_GROUPS + (int)(o->n_groups + i);
 }
 
 struct far_ends {
@@ -178,10 +185,16 @@ static void compose(struct words *w, const struct vmm_orders *o, const struct fa
 	add_disk(w, PORT_TEMPLATE, VMM_FD_TEMPLATE, /* is_read_only= */ true);
 	add_disk(w, PORT_FITTINGS, VMM_FD_FITTINGS, /* is_read_only= */ true);
 	add_disk(w, PORT_SCRATCH, VMM_FD_SCRATCH, /* is_read_only= */ false);
+	for (uint32_t i = 0; i < o->n_shown; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), PORT_SHOWN "%u", i);
+		add_disk(w, name, shown_fd(o, i), /* is_read_only= */ false);
+	}
 }
 
 /* Only what QEMU is told of goes on. The rest closes with the exec. */
-static bool keep_fds(const struct far_ends *far)
+static bool keep_fds(const struct vmm_orders *o, const struct far_ends *far)
 {
 	const int kept[] = {VMM_FD_RAM,      VMM_FD_KERNEL,   VMM_FD_INITRD,
 	                    VMM_FD_TEMPLATE, VMM_FD_FITTINGS, VMM_FD_SCRATCH,
@@ -189,6 +202,9 @@ static bool keep_fds(const struct far_ends *far)
 
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
 		if (fcntl(kept[i], F_SETFD, 0) < 0)
+			return false;
+	for (uint32_t i = 0; i < o->n_shown; i++)
+		if (fcntl(shown_fd(o, i), F_SETFD, 0) < 0)
 			return false;
 	return dup2(far->words_fd, STDOUT_FILENO) >= 0 && dup2(far->words_fd, STDERR_FILENO) >= 0;
 }
@@ -209,7 +225,7 @@ _Noreturn static void become(const struct vmm_orders *orders, const struct far_e
 
 	compose(&words, orders, far);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!words.is_full && join_groups(orders->n_groups) && keep_fds(far))
+	if (!words.is_full && join_groups(orders->n_groups) && keep_fds(orders, far))
 		(void)execve(PROGRAM, unconst(words.argv), env);
 	(void)dprintf(STDERR_FILENO, "cannot run " PROGRAM ": %s\n", strerrordesc_np(errno));
 	_exit(127);
@@ -255,6 +271,8 @@ int qemu_start(const struct vmm_orders *orders, struct qemu *ret, struct err *er
 	(void)close(far.words_fd);
 	for (int fd = VMM_FD_RAM; fd <= VMM_FD_SCRATCH; fd++)
 		(void)close(fd);
+	for (uint32_t i = 0; i < orders->n_shown; i++)
+		(void)close(shown_fd(orders, i));
 	*ret = q;
 	return 0;
 }

@@ -7,8 +7,6 @@ import pytest
 from cloche import errors
 from harness.trees import CHANGE, MAKE, run_inside, walk
 
-pytestmark = pytest.mark.jail("the files of a vm are on a disk that only its own kernel reads; test_vm.py says so")
-
 
 @pytest.fixture
 def pair(sandbox):

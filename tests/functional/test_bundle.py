@@ -11,8 +11,6 @@ from cloche import errors
 from harness.daemon import wait_for
 from harness.trees import CHANGE, MAKE, run_inside, walk
 
-pytestmark = pytest.mark.jail("the files of a vm are on a disk that only its own kernel reads; test_vm.py says so")
-
 MAGIC = b"cloche bundle 1\n"
 
 

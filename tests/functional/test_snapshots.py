@@ -331,7 +331,7 @@ def test_a_rollback_that_cannot_be_is_refused_and_changes_nothing(make_sandbox, 
     sandbox = make_sandbox(limits={"disk_mib": 64})
     sandbox.run("head -c 20M /dev/urandom > a")
     snapshot = saved(sandbox)
-    other = make_sandbox(limits={"disk_mib": 8})
+    other = make_sandbox(limits={"disk_mib": 16})
     for target, wanted in [(snapshot["id"], errors.InvalidField), ("nobody", errors.NotFound)]:
         with pytest.raises(wanted):
             other.rollback(target)

@@ -10,7 +10,9 @@ import re
 import subprocess
 import tarfile
 
-from .daemon import BUILD
+from cloche import errors
+
+from .daemon import BUILD, wait_for
 
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 OTHER_ARCH = "arm64" if ARCH == "amd64" else "amd64"
@@ -153,3 +155,16 @@ def docker_save(layers, *, config=None, tags=("app:1",), arch=ARCH):
     tar.add(name, text)
     tar.add("manifest.json", json.dumps([{"Config": name, "RepoTags": list(tags), "Layers": paths}]).encode())
     return tar.bytes()
+
+
+def forget(client, name):
+    """Deletes a template, once the last sandbox that was made from it is gone."""
+
+    def is_gone():
+        try:
+            client.delete_template(name)
+        except errors.Conflict:
+            return False
+        return True
+
+    wait_for(is_gone, 20, f"no sandbox of {name}")

@@ -33,8 +33,9 @@ which whoami xargs yes
 TREE_WITH_PYTHON = """
 set -e
 cd /
-mkdir -p /template/bin /template/etc /template/tmp /template/usr/lib
-chmod 1777 /template/tmp
+mkdir -p /template/bin /template/etc /template/root /template/tmp /template/usr/lib /template/var/tmp
+chmod 700 /template/root
+chmod 1777 /template/tmp /template/var/tmp
 ln -s bin /template/sbin
 programs=$(type -P PROGRAMS) || true
 cp -L $programs /template/bin
@@ -42,13 +43,13 @@ for i in /usr/lib/python3.[0-9]*; do
     mkdir -p /template$i
     tar -C $i --exclude=test --exclude='config-*' --exclude=dist-packages -c . | tar -C /template$i -x
 done
-for lib in $(ldd $programs /usr/lib/python3.[0-9]*/lib-dynload/*.so 2>/dev/null | grep -o "/[^ ]*" | grep -v ':$' | sort -u); do
+for lib in $(ldd $programs /usr/lib/python3.[0-9]*/lib-dynload/*.so /usr/lib/git-core/git-remote-http 2>/dev/null | grep -o "/[^ ]*" | grep -v ':$' | sort -u); do
     [ -e "/template$lib" ] || cp --parents -L "$lib" /template
 done
 mkdir -p /template/usr/bin /template/usr/local/share /template/usr/local/lib /template/usr/share
 ln -s ../../bin/python3 /template/usr/bin/python3
 ln -s ../../bin/env /template/usr/bin/env
-for lib in /lib/*-linux-gnu/libnss_*.so.2 /lib/*-linux-gnu/libresolv.so.2; do cp --parents -L $lib /template; done
+for lib in /lib/*-linux-gnu/libnss_*.so.2 /lib/*-linux-gnu/libresolv.so.2 /lib/*-linux-gnu/libgcc_s.so.1; do cp --parents -L $lib /template; done
 cp --parents -L /etc/ssl/certs/ca-certificates.crt /etc/services /etc/protocols /etc/login.defs /etc/issue /template 2>/dev/null || true
 [ ! -d /usr/lib/git-core ] || { mkdir -p /template/usr/lib/git-core; cp -L /usr/lib/git-core/git-remote-http* /template/usr/lib/git-core/; }
 [ ! -d /usr/share/common-licenses ] || cp -rL /usr/share/common-licenses /template/usr/share

@@ -102,6 +102,24 @@ static void resumed_twice(struct msg_request *r)
 	r->create.keeper = 7;
 	r->create.is_resumed = 2;
 }
+static void shown_to_a_vm_without_an_image(struct msg_request *r)
+{
+	r->create.engine = ENGINE_VM;
+	id_make(r->create.shown[0], "sn");
+}
+static void shown_to_one_that_is_kept(struct msg_request *r)
+{
+	r->create.keeper = 7;
+	id_make(r->create.shown[0], "sn");
+}
+static void shown_with_a_gap(struct msg_request *r)
+{
+	id_make(r->create.shown[1], "sn");
+}
+static void shown_by_a_path(struct msg_request *r)
+{
+	(void)snprintf(r->create.shown[0], ID_SIZE, "sn_../../etc");
+}
 static void reserved_is_used(struct msg_request *r)
 {
 	r->create.limits.reserved = 1;
@@ -134,6 +152,10 @@ TEST(each_malformed_request_is_refused_and_starts_nothing)
 		reserved_is_used,
 		resumed_without_keeper,
 		resumed_twice,
+		shown_to_a_vm_without_an_image,
+		shown_to_one_that_is_kept,
+		shown_with_a_gap,
+		shown_by_a_path,
 	};
 	struct msg_request req;
 	char id[ID_SIZE];

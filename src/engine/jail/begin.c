@@ -41,7 +41,7 @@ void guest_on_exit(struct loop *loop, int wait_status, void *arg)
 	case GUEST_STARTING:
 		err_set(&err, ERR_INTERNAL, 0, "the sandbox's agent ended before it served");
 		if (g->is_cloning)
-			g->failure = err; /* on_cloned() tells */
+			g->failure = err; /* guest_on_cloned() tells */
 		else
 			guest_fail_start(g, &err);
 		break;
@@ -116,7 +116,7 @@ static int launch(struct guest *g, struct err *err)
 	return r == 0 ? await_guest(g, err) : r;
 }
 
-static void on_cloned(struct guest *g, const struct err *failure)
+void guest_on_cloned(struct guest *g, const struct err *failure)
 {
 	struct err err;
 
@@ -145,7 +145,7 @@ static void launch_meanwhile(struct loop *loop, void *arg)
  * turn, so that their layers are made together. */
 static int launch_from(struct guest *g, struct err *err)
 {
-	int r = shot_clone(g, on_cloned, err);
+	int r = shot_clone(g, guest_on_cloned, err);
 
 	if (r != 0)
 		return r < 0 ? r : launch(g, err);

@@ -101,8 +101,8 @@ int jail_remove_image(const struct digest *image, struct err *err);
 /*
  * start.c: makes the guest's host objects and lets its child go. The child is then watched as
  * g->child with on_exit, and g->status_fd tells how far it comes. On failure what was made stays,
- * for the caller to remove as it would any guest. 1: all is ready but for its layer, which is being
- * copied; guest_go_on() does the rest when it is there.
+ * for the caller to remove as it would any guest. 1: all is ready but for its layer, or disks in
+ * it, which are being copied; guest_go_on() does the rest when they are there.
  */
 must_check int guest_launch(struct guest *g, loop_child_fn on_exit,
                             void (*failed)(struct guest *g, const struct err *err),
@@ -115,6 +115,8 @@ struct sockaddr_un guest_agent_address(const struct guest *g);
 /* begin.c */
 void guest_fail_start(struct guest *g, const struct err *err);
 void guest_start_again(struct guest *g); /* when nothing is left of the first try */
+/* What its start waits for was copied, or failure says why not. */
+void guest_on_cloned(struct guest *g, const struct err *failure);
 void guest_on_exit(struct loop *loop, int wait_status, void *arg); /* of its first process */
 
 /* removal.c */

@@ -19,6 +19,7 @@
 #include "engine/jail/shot.h"
 #include "engine/jail/start.h"
 #include "engine/jail/volume.h"
+#include "engine/vm/shown.h"
 #include "engine/vm/start.h"
 
 #include <fcntl.h>
@@ -341,6 +342,7 @@ static const struct start_step vm_steps[] = {
 	{"groups", join_groups},
 	{"copy", await_copy},
 	{"disk", vm_make_disk},
+	{"shown", shown_clone},
 	{"record", write_record},
 	{"orders", vm_send_orders},
 	{NULL, NULL},

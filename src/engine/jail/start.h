@@ -11,7 +11,8 @@ enum start_vm_fd { /* of a vm: files that QEMU gets, opened by the broker */
 	           START_VM_TEMPLATE,
 	           START_VM_FITTINGS,
 	           START_VM_SCRATCH,
-	           START_VM_FDS,
+	           START_VM_SHOWN, /* the first of them */
+	           START_VM_FDS = START_VM_SHOWN + SHOWN_MAX,
 };
 
 struct start { /* the fds are only for the child */
@@ -20,7 +21,8 @@ struct start { /* the fds are only for the child */
 	loop_child_fn on_exit;
 	void (*failed)(struct guest *g, const struct err *err); /* of a copy, later */
 	struct jail jail;
-	bool is_asked; /* the nest owes us a child */
+	bool is_asked;  /* the nest owes us a child */
+	bool has_shown; /* the disks that a vm looks into were cloned, or are being */
 	int layer_fd, go_fd, agent_group_fd;
 	int vm_fds[START_VM_FDS];
 	struct hatched child;

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "engine/jail/stage.h"
 #include "engine/vm/machine.h"
+#include "engine/vm/shown.h"
 #include "vmm/orders.h"
 
 #include <assert.h>
@@ -32,20 +33,27 @@
 #define FIRST_HIGH   64 /* above every number that a descriptor is moved to */
 #define MIB          (UINT64_C(1) << 20)
 
-static int order_fds[VM_ORDER_FDS];
+static int order_fds[VM_ORDER_FDS], shown_fds[SHOWN_MAX];
+static size_t n_shown;
 
 static int await_orders(struct jail *jail, struct err *err)
 {
-	static_assert((int)VM_ORDER_FDS + CGROUP_TREES_MAX <= FD_PASS_MAX, "one message more");
+	static_assert((int)VM_ORDER_FDS + CGROUP_TREES_MAX + SHOWN_MAX <= FD_PASS_MAX,
+	              "one message more");
 	int fds[FD_PASS_MAX];
-	size_t n = 0;
+	size_t n = 0, others;
 	ssize_t r = fd_recv(jail->go_fd, &jail->orders, sizeof(jail->orders), fds, &n);
 
-	if (r != sizeof(jail->orders) || n < VM_ORDER_FDS || n > VM_ORDER_FDS + CGROUP_TREES_MAX)
+	if (r != sizeof(jail->orders))
 		return err_set(err, ERR_INTERNAL, r < 0 ? (int)-r : EPIPE, "the broker went away");
+	n_shown = shown_count(&jail->orders.spec);
+	others = VM_ORDER_FDS + n_shown;
+	if (n < others || n > others + CGROUP_TREES_MAX)
+		return err_set(err, ERR_INTERNAL, EPIPE, "the broker sent %zu fds", n);
 	memcpy(order_fds, fds, sizeof(order_fds));
-	jail->n_user_fds = n - VM_ORDER_FDS;
+	jail->n_user_fds = n - others;
 	memcpy(jail->user_fds, fds + VM_ORDER_FDS, jail->n_user_fds * sizeof(int));
+	memcpy(shown_fds, fds + VM_ORDER_FDS + jail->n_user_fds, n_shown * sizeof(int));
 	jail->spec = &jail->orders.spec;
 	jail->cpus = jail->orders.cpus;
 	return 0;
@@ -136,13 +144,15 @@ static int seal_root(struct jail *jail, struct err *err)
 	return 0;
 }
 
-/* Orders for one who knows nothing of struct guest_spec. */
+/* Orders for one who knows nothing of struct guest_spec. Root of a machine that looks into
+ * snapshots reads the overlay's own marks on their files; nobody's code runs in there. */
 static int write_orders(const struct jail *jail, int *ret_fd)
 {
 	const struct guest_limits *l = &jail->spec->limits;
 	struct vmm_orders orders = {
-		.caps_of_root = jail_caps_of_root(),
+		.caps_of_root = jail_caps_of_root() | (n_shown > 0 ? BIT64(CAP_SYS_ADMIN) : 0),
 		.n_groups = (uint32_t)jail->n_user_fds,
+		.n_shown = (uint32_t)n_shown,
 		.is_kvm = jail->spec->is_kvm,
 		.is_copy = jail->spec->with_memory,
 		.cpus = machine_cpus(l),
@@ -164,7 +174,7 @@ static int write_orders(const struct jail *jail, int *ret_fd)
  * place. */
 static int sort_fds(struct jail *jail, struct err *err)
 {
-	int fds[VMM_FD_GROUPS + CGROUP_TREES_MAX] = {
+	int fds[VMM_FD_GROUPS + CGROUP_TREES_MAX + SHOWN_MAX] = {
 		[VMM_FD_STATUS] = jail->status_fd,
 		[VMM_FD_LISTEN] = order_fds[VM_ORDER_LISTEN],
 		[VMM_FD_CONTROL] = order_fds[VM_ORDER_CONTROL],
@@ -175,11 +185,13 @@ static int sort_fds(struct jail *jail, struct err *err)
 		[VMM_FD_FITTINGS] = order_fds[VM_ORDER_FITTINGS],
 		[VMM_FD_SCRATCH] = order_fds[VM_ORDER_SCRATCH],
 	};
-	const int n = VMM_FD_GROUPS + (int)jail->n_user_fds;
+	const int first_shown = VMM_FD_GROUPS + (int)jail->n_user_fds;
+	const int n = first_shown + (int)n_shown;
 	int r = write_orders(jail, &fds[VMM_FD_ORDERS]);
 
 	for (size_t i = 0; i < jail->n_user_fds; i++)
 		fds[VMM_FD_GROUPS + i] = jail->user_fds[i];
+	memcpy(fds + first_shown, shown_fds, n_shown * sizeof(int));
 	fds[0] = fds[1] = fds[2] = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int i = 0; r == 0 && i < n; i++) {
 		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_HIGH);

@@ -108,6 +108,11 @@ static int copy_sparse(int from, int to, uint64_t bytes)
 	return errno == ENXIO ? 0 : -errno;
 }
 
+static int copy_disk(int from_fd, int to_fd, uint64_t bytes)
+{
+	return ioctl(to_fd, FICLONE, from_fd) < 0 ? copy_sparse(from_fd, to_fd, bytes) : 0;
+}
+
 int disk_make(const struct storage *s, int layer_fd, uint64_t bytes, uint64_t inodes,
               struct err *err)
 {
@@ -118,14 +123,13 @@ int disk_make(const struct storage *s, int layer_fd, uint64_t bytes, uint64_t in
 		r = make_file(layer_fd, DISK, s->is_btrfs, &fd, err);
 	if (r < 0)
 		return r;
-	if (ioctl(fd, FICLONE, blank) < 0)
-		r = copy_sparse(blank, fd, bytes);
+	r = copy_disk(blank, fd, bytes);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot copy an empty disk") : 0;
 }
 
-int disk_open(int layer_fd, int *ret_fd, struct err *err)
+static int open_disk(int layer_fd, int flags, int *ret_fd, struct err *err)
 {
-	int fd = openat(layer_fd, DISK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(layer_fd, DISK, flags | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 && errno == ENOENT)
 		return err_set(err, ERR_CONFLICT, errno,
@@ -134,4 +138,30 @@ int disk_open(int layer_fd, int *ret_fd, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the sandbox's disk");
 	*ret_fd = fd;
 	return 0;
+}
+
+int disk_open(int layer_fd, int *ret_fd, struct err *err)
+{
+	return open_disk(layer_fd, O_RDWR, ret_fd, err);
+}
+
+int disk_open_saved(int files_fd, int *ret_fd, struct err *err)
+{
+	return open_disk(files_fd, O_RDONLY, ret_fd, err);
+}
+
+int disk_clone(const struct storage *s, int from_fd, int layer_fd, const char *name)
+{
+	auto_fd int fd = -1;
+	struct stat st;
+	int r = fstat(from_fd, &st) < 0 ? -errno
+	                                : make_file(layer_fd, name, s->is_btrfs, &fd, NULL);
+
+	return r < 0 ? r : copy_disk(from_fd, fd, (uint64_t)st.st_size);
+}
+
+int disk_open_clone(int layer_fd, const char *name, int *ret_fd, struct err *err)
+{
+	*ret_fd = openat(layer_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	return *ret_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open a copied disk") : 0;
 }

@@ -16,3 +16,9 @@
 must_check int disk_make(const struct storage *s, int layer_fd, uint64_t bytes, uint64_t inodes,
                          struct err *err);
 must_check int disk_open(int layer_fd, int *ret_fd, struct err *err);
+/* That of a snapshot, to be cloned and not to be written to. */
+must_check int disk_open_saved(int files_fd, int *ret_fd, struct err *err);
+/* Another one in a layer, which is a copy of from_fd. Blocks, the longer the more pieces it is in.
+ * 0 or a negative errno. */
+must_check int disk_clone(const struct storage *s, int from_fd, int layer_fd, const char *name);
+must_check int disk_open_clone(int layer_fd, const char *name, int *ret_fd, struct err *err);

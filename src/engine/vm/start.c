@@ -11,6 +11,7 @@
 #include "engine/vm/disk.h"
 #include "engine/vm/machine.h"
 #include "engine/vm/ram.h"
+#include "engine/vm/shown.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -110,7 +111,8 @@ int vm_read_identity(const struct guest *g, struct identity *ret, struct err *er
 
 int vm_send_orders(struct start *s, struct err *err)
 {
-	int fds[VM_ORDER_FDS + CGROUP_TREES_MAX];
+	const size_t n_shown = shown_count(&s->g->spec);
+	int fds[VM_ORDER_FDS + CGROUP_TREES_MAX + SHOWN_MAX];
 	auto_fd int userns_fd = -1, usr_fd = -1, stage_fd = -1, control_fd = -1;
 	char path[48];
 	ssize_t n;
@@ -134,12 +136,14 @@ int vm_send_orders(struct start *s, struct err *err)
 	fds[VM_ORDER_VMM] = jail_host.vmm_fd;
 	fds[VM_ORDER_LISTEN] = s->jail.listen_fd;
 	fds[VM_ORDER_CONTROL] = control_fd;
-	memcpy(fds + VM_ORDER_RAM, s->vm_fds, sizeof(s->vm_fds));
+	memcpy(fds + VM_ORDER_RAM, s->vm_fds, START_VM_SHOWN * sizeof(int));
 	memcpy(fds + VM_ORDER_FDS, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
+	memcpy(fds + VM_ORDER_FDS + s->jail.n_user_fds, s->vm_fds + START_VM_SHOWN,
+	       n_shown * sizeof(int));
 	s->jail.orders.spec = s->g->spec;
 	s->jail.orders.boot_max_us = machine_boot_max_us(s->g->spec.is_kvm);
 	share_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
 	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds,
-	            VM_ORDER_FDS + s->jail.n_user_fds);
+	            VM_ORDER_FDS + s->jail.n_user_fds + n_shown);
 	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
 }

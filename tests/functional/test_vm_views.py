@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines that look into the disks of others: of what is torn, damaged or in use, and while parts of the daemon are killed."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+import threading
+
+import pytest
+from cloche import Client, errors
+
+from harness.daemon import ENGINE, children_of, end, wait_for
+from harness.running import running
+from harness.vm import make_template, need_vms, vm_daemon, vmm_of
+
+pytestmark = pytest.mark.skipif(ENGINE != "vm", reason="each of these boots machines: `make test-vm` has the time")
+
+LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
+SUBVOL_SETFLAGS = 0x4008941A  # of btrfs: 0 is to be written to
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    need_vms()
+    with running(vm_daemon()) as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def client(daemon):
+    with Client(daemon.url, daemon.key, timeout=150) as client:
+        make_template(client, "tiny")
+        yield client
+
+
+@pytest.fixture
+def machine(client):
+    sandbox = client.create(engine="vm", template="tiny", limits=LIMITS, persistent=True, timeout=600)
+    yield sandbox
+    end(sandbox)
+
+
+@pytest.fixture
+def saved(client, machine):
+    snapshot = machine.snapshot()["id"]
+    yield snapshot
+    client.delete_snapshot(snapshot)
+
+
+def alive(daemon):
+    return set(os.listdir(daemon.run / "sandboxes"))
+
+
+def layers(daemon):
+    return {p.name for p in (daemon.data / "layers").iterdir() if p.name.startswith(("sb_", "sn_", "roll_"))}
+
+
+def overwrite(files):
+    """The beginning of a snapshot's disk, which nothing can be written to before."""
+    fd = os.open(files, os.O_RDONLY)
+    fcntl.ioctl(fd, SUBVOL_SETFLAGS, struct.pack("Q", 0))
+    os.close(fd)
+    with open(files / "disk", "r+b") as disk:
+        disk.write(os.urandom(64 << 10))
+
+
+def test_a_machine_that_lost_its_power_is_compared_as_its_journal_has_it(client, machine, saved):
+    machine.run("echo kept > note; sync").check()
+    os.kill(children_of(vmm_of(machine))[0], signal.SIGKILL)
+    wait_for(lambda: client.get(machine.id).info.state in ("stopped", "failed"), 30, "its end")
+    assert [(c["path"], c["kind"]) for c in client.diff(saved, machine.id)["changes"]] == [("/home/user/note", "added")]
+
+
+def test_S20_a_disk_that_is_no_filesystem_costs_the_machine_that_looks_and_nothing_else(client, daemon, machine, saved):
+    overwrite(daemon.data / "layers" / saved / "files")
+    for ask in (lambda: machine.diff(saved), lambda: b"".join(client.export_snapshot(saved))):
+        with pytest.raises(errors.ClocheError, match="cannot mount the shown0"):
+            ask()
+    assert machine.run("echo alive").stdout == "alive\n"
+    wait_for(lambda: alive(daemon) == {machine.id}, 30, "nothing but the machine")
+
+
+def test_what_is_of_a_jail_is_not_compared_with_what_is_of_a_vm(client, machine):
+    with client.create(engine="jail", template="tiny") as jail, pytest.raises(errors.Conflict, match="of a vm"):
+        client.diff(jail.id, machine.id)
+
+
+@pytest.mark.parametrize(("part", "moment"), [("broker", "cloned"), ("gateway", "boots")])
+def test_S20_a_kill_while_a_machine_looks_leaves_nothing_of_it(daemon, machine, saved, part, moment):
+    machine.run("echo 2 > changed").check()
+
+    def look():
+        with contextlib.suppress(errors.ConnectionFailed):
+            machine.diff(saved)
+
+    def has_come():
+        assert thread.is_alive(), "there was no diff to be cut short"
+        other = next(iter(alive(daemon) - {machine.id}), None)
+        if moment == "cloned":
+            return other and (daemon.data / "layers" / other / "shown0").exists()
+        return other and (daemon.run / "sandboxes" / other / "record").exists()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    wait_for(has_come, 60, moment)
+    daemon.kill_parts(part)
+    thread.join()
+    wait_for(lambda: alive(daemon) == {machine.id}, 30, "nothing but the machine")
+    wait_for(lambda: layers(daemon) == {machine.id, saved}, 30, "no layer but its own and the snapshot's")
+    machine.refresh()
+    assert [c["path"] for c in machine.diff(saved)["changes"]] == ["/home/user/changed"]
