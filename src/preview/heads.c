@@ -169,7 +169,9 @@ static int put_ours(const struct visit *v, struct buf *out)
 int heads_request(const struct visit *v, struct buf *out)
 {
 	const struct http_head *head = http_req_head(v->req);
-	int r = buf_printf(out, "%s %s HTTP/1.1\r\n", head->method, v->target.data);
+	bool is_bare = v->is_by_path && v->target.data[0] != '/';
+	int r = buf_printf(out, "%s %s%s HTTP/1.1\r\n", head->method, is_bare ? "/" : "",
+	                   v->target.data);
 
 	if (r == 0)
 		r = put_ours(v, out);

@@ -18,7 +18,7 @@ struct visit { /* what is asked of which port; strings live as long as the reque
 	bool is_admitted;             /* by another face: no token of ours lets it in */
 	char host[PREVIEW_HOST_SIZE]; /* what the server inside is asked as; "" = localhost */
 	char prefix[160];  /* by path: "/p/ID/PORT~TOKEN", which the server inside does not see */
-	struct buf target; /* as the server inside is asked: path and query without the token */
+	struct buf target; /* path and query without the token and, by path, the prefix */
 };
 
 /*
@@ -37,6 +37,7 @@ must_check int heads_request(const struct visit *v, struct buf *out);
 void heads_reply(const struct visit *v, const struct http_head *head);
 
 /* page.c: answers of our own, as HTML or JSON. */
+bool page_is_wanted(const struct http_req *req); /* as browsers do when they go somewhere */
 void page_refused(struct http_req *req);
 void page_failed(struct http_req *req, const struct err *err);
 

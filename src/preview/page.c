@@ -13,7 +13,7 @@ static const char page[] =
 	"padding:0 1em;color:#222}h1{font-size:1.4em}p{color:#555}</style>"
 	"<h1>%s</h1><p>%s</p></html>\n";
 
-static bool wants_page(const struct http_req *req)
+bool page_is_wanted(const struct http_req *req)
 {
 	const char *accept = http_header(req, "Accept");
 
@@ -43,7 +43,7 @@ void page_refused(struct http_req *req)
 				   "make one with: cloche url ID PORT";
 	struct err err;
 
-	if (wants_page(req)) {
+	if (page_is_wanted(req)) {
 		send_page(req, 401, /* tries_again= */ false, "Not open to you", text);
 		return;
 	}
@@ -59,7 +59,7 @@ void page_failed(struct http_req *req, const struct err *err)
 
 	if (err->code == ERR_UNAVAILABLE) { /* nothing listens yet */
 		http_reply_header(req, "Retry-After", "1");
-		if (wants_page(req)) {
+		if (page_is_wanted(req)) {
 			send_page(req, 502, /* tries_again= */ true, "Nothing is listening yet",
 			          "The sandbox runs, but no server answers on this port. This page "
 			          "tries again by itself.");
@@ -67,7 +67,7 @@ void page_failed(struct http_req *req, const struct err *err)
 		}
 		guest.code = ERR_GUEST;
 	}
-	if (wants_page(req)) {
+	if (page_is_wanted(req)) {
 		send_page(req, err_code_status(guest.code), /* tries_again= */ false,
 		          "This did not work",
 		          err->code == ERR_GUEST ? "The server in the sandbox gave no answer that "

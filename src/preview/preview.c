@@ -97,7 +97,7 @@ static int redirect(struct visit *v)
 	return 0;
 }
 
-/* Relative links need the slash. */
+/* Relative links need the slash. Programs follow none, and not all follow us: they are let in. */
 static int add_slash(struct visit *v)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(PREVIEW_TARGET_MAX + 256);
@@ -184,7 +184,7 @@ static int visit(struct visit *v, struct err *err)
 	}
 	if (v->has_query && is_page_load(v))
 		return redirect(v);
-	if (v->is_by_path && v->target.data[0] != '/')
+	if (v->is_by_path && v->target.data[0] != '/' && page_is_wanted(v->req))
 		return add_slash(v);
 	return sandbox_wakes_by_call(s) ? wake(v, s, err) : proxy_start(v, s, err);
 }

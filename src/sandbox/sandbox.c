@@ -465,6 +465,11 @@ enum sandbox_state sandbox_state(const struct sandbox *s)
 	return s->state;
 }
 
+const char *sandbox_user(const struct sandbox *s)
+{
+	return s->user ? s->user : "";
+}
+
 const char *sandbox_project_id(const struct sandbox *s)
 {
 	return s->project_id;

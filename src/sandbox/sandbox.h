@@ -78,7 +78,8 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const struct digest *image; /* instead: one that may have no name; or NULL */
 	bool is_shown; /* the image is not its root, but the directory /template of `host` */
 	const char *shown[SHOWN_MAX]; /* ids of snapshots of one template: their files are in
-	                                 /shown of `host`, read-only; NULL = none */
+	                                 /shown of `host`, or of a vm of it, read-only; NULL = none
+	                               */
 	const json_t *volumes;        /* array of {volume, path, read_only}, or NULL */
 	const char *shown_volume;     /* id of one, of whichever project: put at /volume; or NULL */
 	const json_t *packages;       /* array: what it is to have besides (build/set.h); or NULL */
@@ -102,8 +103,8 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	bool counts_paused;      /* its lifetime runs on while it is paused */
 	bool ends_with_caller;   /* not after a gateway that dies, which takes all callers along */
 	const struct once *once; /* idempotency key, or NULL */
-	bool is_own;        /* work of the daemon's: a jail, whatever clients' sandboxes may be */
-	const char *engine; /* "auto", "jail", "vm" */
+	bool is_own; /* work of the daemon's: without an engine a jail, whatever clients' may be */
+	const char *engine;    /* "auto", "jail", "vm" */
 	const char *min_grade; /* NULL, "process", "emulated", "hardware" */
 };
 
@@ -224,6 +225,7 @@ const json_t *sandbox_notes(const struct sandbox *s); /* borrowed; NULL = it has
 must_check int sandbox_set_notes(struct sandbox *s, const json_t *notes, struct err *err);
 enum sandbox_state sandbox_state(const struct sandbox *s);
 const char *sandbox_project_id(const struct sandbox *s);
+const char *sandbox_user(const struct sandbox *s); /* whose its programs are; "": the agent's own */
 struct fleet *sandbox_fleet(const struct sandbox *s);
 /* {id, name, state, template, tags, env_names?, limits, timeout_ms, created_us, expires_us, ended,
  * isolation, …} as in api/openapi.yaml */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of both vendors' front pages, as they are in the packages that are installed: with variables set, Vercel's with our shim, and nothing else."""
+"""The examples of E2B's front pages, as they are in the packages that are installed: with variables set, and nothing else."""
 
 import importlib.metadata
 import os
@@ -49,24 +49,3 @@ def test_e2b_s_programs_print_what_their_pages_say(project):
             for (_, _, text), said in zip(programs, pool.map(printed, range(len(programs))), strict=True):
                 promise = re.search(r"(?:print|console\.log)\(.*(?://|#) +(?:outputs )?(.+)$", text, re.M).group(1)
                 assert said.strip() == promise, text
-
-
-BEHIND = "\nawait sandbox.delete({ deleteOrphanSnapshots: true });\n"
-
-
-@needs_npm
-def test_vercel_s_examples_of_users_keep_their_files_apart(project, environment):
-    text = (project / "node_modules" / "@vercel/sandbox" / "README.md").read_text()
-    first, *rest = re.findall(r"^```typescript\n(.*?)^```$", text[text.index("### Creating users") :], re.M | re.S)
-    (apart,) = [block for block in rest if "alice only" in block and "cat.exitCode" in block]
-    (agents,) = [block for block in rest if "researcher" in block]
-    start, made = first.split("\n\n")[:2]
-    programs = [
-        first + "if (alice.homeDir !== '/home/alice') throw alice;",
-        f"{start}\n{made}\n{apart}if (cat.exitCode === 0) throw cat;",
-        f"{start}\n{agents}if (blocked.exitCode === 0 || (await spec.stdout()) !== 'API spec v2\\n') throw blocked;",
-    ]
-    for number, program in enumerate(programs):
-        (project / f"users-{number}.mjs").write_text(program + BEHIND)
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda n: run("node", "--import", "cloche/vercel", f"users-{n}.mjs", cwd=project, env=environment), range(len(programs))))

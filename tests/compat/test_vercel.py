@@ -15,6 +15,7 @@ import pytest
 from harness.cli import Terminal
 from harness.daemon import ROOT, Daemon
 from harness.npm import run
+from harness.oci import busybox_layer, forget, layout_of
 
 HERE = Path(__file__).parent / "vercel"
 TABLE = ROOT / "src" / "compat" / "vercel" / "vercel.c"
@@ -153,6 +154,26 @@ def test_unknown_fields_are_left_alone(call):
     status, reply = call("POST", f"{BASE.replace('v2', 'v3')}", {"persistent": False, "__interactive": True, "newest": {"x": 1}, "env": {}})
     assert status == 200 and reply["session"]["interactivePort"] > 0
     assert call("DELETE", f"{BASE}/{reply['sandbox']['name']}")[0] == 200
+
+
+def test_an_image_is_the_template_of_its_name_and_tag(call, client):
+    def status(image):
+        code, reply = call("POST", BASE.replace("v2", "v3"), {"persistent": False, "image": image})
+        if code == 200:
+            call("DELETE", f"{BASE}/{reply['sandbox']['name']}")
+        return code
+
+    archive = layout_of(busybox_layer()).tar()
+    for name in ("my-repo", "my-repo-v1"):
+        client.import_template(name, archive)
+    try:
+        for image in ("my-repo", "my-repo:latest", "my-repo:v1", "vcr.vercel.com/my-team/my-project/my-repo:v1"):
+            assert status(image) == 200, image
+        for image in ("my-repo:v2", f"my-repo@sha256:{'a' * 64}", "my-repo/", ":latest", "x" * 255, "a/" * 100 + "x" * 55):
+            assert status(image) == 404, image
+    finally:
+        for name in ("my-repo", "my-repo-v1"):
+            forget(client, name)
 
 
 def test_an_archive_cannot_lead_out_of_what_its_user_may_write(call, made):

@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 RESOLVER = "81.2.69.2"
 HOST = "81.2.69.1"  # the daemon's own address
 ALLOWED, OTHER = "93.184.216.34", "93.184.216.35"
+HUB = "93.184.216.36"  # who starts a server there has that address for itself
 ALLOWED6 = "2606:2800:220:1::34"
 PRIVATE, METADATA = "10.99.0.5", "169.254.169.254"
 ZONE = {
@@ -70,7 +71,7 @@ class Internet:
     def _link(self):
         self._ip(self.inner, f"link add wall0 type veth peer name wall1\nlink set wall1 netns {self.outer.pid}\nlink set lo up\n")
         outer = "link set lo up\nlink set wall1 up\naddress add 81.2.69.2/24 dev wall1\naddress add 2a00:1450:4::2/64 dev wall1 nodad\n"
-        outer += "".join(f"address add {a}/32 dev lo\n" for a in (ALLOWED, OTHER, PRIVATE, METADATA))
+        outer += "".join(f"address add {a}/32 dev lo\n" for a in (ALLOWED, OTHER, HUB, PRIVATE, METADATA))
         self._ip(self.outer, outer + f"address add {ALLOWED6}/128 dev lo nodad\n")
         inner = "link set wall0 up\naddress add 81.2.69.1/24 dev wall0\naddress add 2a00:1450:4::1/64 dev wall0 nodad\n"
         self._ip(self.inner, inner + f"route add default via {RESOLVER}\nroute add default via 2a00:1450:4::2\n")

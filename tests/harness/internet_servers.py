@@ -225,7 +225,7 @@ class Deaf(socketserver.BaseRequestHandler):
 
 class Server(socketserver.ThreadingTCPServer):
     address_family = socket.AF_INET6
-    allow_reuse_address = daemon_threads = True
+    allow_reuse_address = allow_reuse_port = daemon_threads = True  # harness/sources.py takes one address of all for itself
     request_queue_size = 64
 
     def handle_error(self, request, client_address):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server of sources, for harness/internet.py's outer namespace: git repositories (by git's own http-backend) below /git/,
-files below /files/, the same below /private/ for who has the password, an endless archive and one that stops. Each request is a line
-of the log. Usage: DIRECTORY LOG PORT TLS_PORT PAIR; it ends with its stdin."""
+"""A server of sources, for harness/internet.py's outer namespace: git repositories (by git's own http-backend) below /git/ and
+at any place that has .git in it, files below /files/, the same below /private/ for who has the password, an endless archive and one
+that stops. Each request is a line of the log. Usage: DIRECTORY LOG ADDRESS PORT TLS_PORT PAIR; it ends with its stdin."""
 
 import http.server
 import json
@@ -14,7 +14,7 @@ import tarfile
 import threading
 from pathlib import Path
 
-ROOT, LOG, PORT, TLS_PORT, PAIR = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+ROOT, LOG, ADDRESS, PORT, TLS_PORT, PAIR = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6]
 AUTHORIZATION = "Basic Ym90OnMzY3JldC1vZi1zb3VyY2U="  # bot:s3cret-of-source
 LOCK = threading.Lock()
 
@@ -49,6 +49,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             path = path.removeprefix("/private")
         if path.startswith("/git/"):
             self.backend(path.removeprefix("/git"))
+        elif ".git/" in path:
+            self.backend(path)
         elif path.startswith("/files/"):
             self.file(ROOT / path.split("?")[0].removeprefix("/files/"))
         elif path.startswith("/elsewhere/"):
@@ -128,6 +130,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     address_family = socket.AF_INET6
     request_queue_size = 64
+    allow_reuse_port = True
 
     def handle_error(self, request, client_address):
         pass  # a client that leaves is no error here
@@ -143,6 +146,6 @@ class TlsHandler(Handler):
 
 TlsHandler.context.load_cert_chain(PAIR)
 for handler, port in ((Handler, PORT), (TlsHandler, TLS_PORT)):
-    threading.Thread(target=Server(("::", port), handler).serve_forever, daemon=True).start()
+    threading.Thread(target=Server((ADDRESS, port), handler).serve_forever, daemon=True).start()
 print("up", flush=True)
 sys.stdin.read()

@@ -39,9 +39,9 @@ class Sources:
         git("clone", "-q", "--mirror", str(work), str(self.dir / "app.git"), cwd=directory)
         git("config", "uploadpack.allowAnySHA1InWant", "true", cwd=self.dir / "app.git")
 
-    def start(self, internet):
-        argv = [*internet.enter(internet.outer), sys.executable, str(SERVERS), str(self.dir), str(self.log_path), str(PORT)]
-        argv += [str(TLS_PORT), str(Authority.of(internet.ca_file).issue("sources.test", "allowed.test"))]
+    def start(self, internet, address="::", ports=(PORT, TLS_PORT), names=("sources.test", "allowed.test")):
+        argv = [*internet.enter(internet.outer), sys.executable, str(SERVERS), str(self.dir), str(self.log_path), address]
+        argv += [*map(str, ports), str(Authority.of(internet.ca_file).issue(*names))]
         self.server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.server.stdout.readline() == b"up\n"
         return self

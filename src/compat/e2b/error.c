@@ -84,6 +84,7 @@ static const char *const rpc_codes[] = {
 	[ERR_QUOTA] = "resource_exhausted",
 	[ERR_BUDGET] = "resource_exhausted",
 	[ERR_SOURCE] = "failed_precondition",
+	[ERR_FILE_CHANGED] = "aborted",
 };
 static_assert(ARRAY_SIZE(rpc_codes) == ERR_CODE_COUNT, "a code has no word");
 

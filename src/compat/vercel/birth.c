@@ -7,6 +7,7 @@
  */
 #include "compat/vercel/lodge.h"
 #include "compat/vercel/policy.h"
+#include "compat/vercel/wire.h"
 #include "sandbox/template.h"
 
 #include <stdio.h>
@@ -48,7 +49,7 @@ static const struct template *template_of(const struct lodge *b)
 {
 	const struct fleet *fleet = b->vercel->api->fleet;
 	const char *name = b->config.image ? b->config.image : b->config.runtime;
-	const struct template *t = name ? template_find(fleet, b->project_id, name) : NULL;
+	const struct template *t = name ? find_image(fleet, b->project_id, name) : NULL;
 
 	return t ? t : template_default(fleet);
 }

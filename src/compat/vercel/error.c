@@ -41,6 +41,7 @@ void vercel_fail(struct http_req *req, const struct err *err)
 	case ERR_UNSUPPORTED:
 	case ERR_SOURCE:
 	case ERR_FILE_EXISTS:
+	case ERR_FILE_CHANGED:
 	case ERR_FILE_DENIED:
 	case ERR_FILE_INVALID:
 	case ERR_DISK_FULL:

@@ -55,6 +55,7 @@ int vercel_write_files(struct http_req *req, struct err *err)
 
 	if (r != 0)
 		return r;
+	op.user = unconst(sandbox_user(native));
 	op.path = unconst(cwd ? cwd : VERCEL_HOME);
 	r = body_file_path(op.path, "x-cwd", err);
 	if (r == 0)
@@ -102,6 +103,7 @@ int vercel_read_file(struct http_req *req, struct err *err)
 		r = read_path(http_json(req), path, err);
 	if (r != 0)
 		return r;
+	op.user = unconst(sandbox_user(native));
 	op.path = path;
 	return file_job_start_in(req, native, &op, &file_read_ops, &job, err);
 }
@@ -124,6 +126,7 @@ int vercel_make_directory(struct http_req *req, struct err *err)
 		r = body_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r != 0)
 		return r;
+	op.user = unconst(sandbox_user(native));
 	op.path = path;
 	if (is_recursive)
 		op.flags = FILE_PARENTS;

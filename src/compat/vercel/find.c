@@ -2,7 +2,9 @@
 #include "api/find.h"
 
 #include "compat/vercel/wire.h"
+#include "sandbox/template.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct vercel *vercel_of(const struct http_req *req)
@@ -29,6 +31,30 @@ struct lodge *lodge_find(struct vercel *v, const char *project_id, const char *s
 		    strcmp(b->project_id, project_id) == 0)
 			return b;
 	return NULL;
+}
+
+/* What a digest is of only their registry knows. */
+static bool name_image(const char *image, char ret[TEMPLATE_NAME_MAX + 1])
+{
+	const char *slash = strrchr(image, '/');
+	char *tag;
+
+	if (strchr(image, '@') || snprintf(ret, TEMPLATE_NAME_MAX + 1, "%s",
+	                                   slash ? slash + 1 : image) > TEMPLATE_NAME_MAX)
+		return false;
+	tag = strchr(ret, ':');
+	if (tag)
+		*tag = strcmp(tag, ":latest") == 0 ? '\0' : '-';
+	return true;
+}
+
+const struct template *find_image(const struct fleet *fleet, const char *project_id,
+                                  const char *image)
+{
+	const struct template *t = template_find(fleet, project_id, image);
+	char name[TEMPLATE_NAME_MAX + 1];
+
+	return t || !name_image(image, name) ? t : template_find(fleet, project_id, name);
 }
 
 int find_lodge(struct http_req *req, struct lodge **ret, struct err *err)

@@ -61,8 +61,8 @@ static bool next_step(struct furnishing *f, struct start *ret)
 	} steps[] = {
 		{FILE_MKDIR, FILE_PARENTS, "root", "/vercel"},
 		{FILE_CHOWN, 0, "root", "/vercel", NULL, f->owner},
-		{FILE_MKDIR, FILE_PARENTS, "", "/vercel/bin"},
-		{fills_home ? 0 : FILE_MKDIR, FILE_PARENTS, "", VERCEL_HOME},
+		{FILE_MKDIR, FILE_PARENTS, f->owner, "/vercel/bin"},
+		{fills_home ? 0 : FILE_MKDIR, FILE_PARENTS, f->owner, VERCEL_HOME},
 		{f->target ? FILE_MOVE : 0, 0, "", VERCEL_SOURCE, f->target},
 	};
 	const struct step *step;

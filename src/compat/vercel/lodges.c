@@ -152,9 +152,12 @@ static int check_image(const struct http_req *req, const struct lodge_config *c,
 	const struct api *api = http_app_arg(req);
 
 	if (!c->image || strncmp(c->image, "vercel/sandbox/", strlen("vercel/sandbox/")) == 0 ||
-	    template_find(api->fleet, caller_project(req), c->image))
+	    find_image(api->fleet, caller_project(req), c->image))
 		return 0;
-	return err_set(err, ERR_NOT_FOUND, 0, "no image '%.255s'", c->image);
+	return err_set(err, ERR_NOT_FOUND, 0,
+	               "no image '%.255s', and no registry is asked: `docker save IMAGE | cloche "
+	               "template import --name NAME -` brings one, of NAME:TAG as NAME-TAG",
+	               c->image);
 }
 
 /* 1: answered. */

@@ -29,6 +29,10 @@ must_check int find_running(struct http_req *req, struct stay **ret, struct sand
 must_check int find_command(struct http_req *req, struct stay **ret_session, struct exec **ret,
                             struct err *err);
 const char *space_of(const struct http_req *req); /* Vercel's project, or "" */
+/* The template that an image is here: "vcr.vercel.com/team/project/app:v1" is app-v1, and app alone
+ * its latest; NULL: none. */
+const struct template *find_image(const struct fleet *fleet, const char *project_id,
+                                  const char *image);
 
 /* error.c */
 void vercel_refuse(struct http_req *req, int status, const char *code, const char *message);

@@ -78,8 +78,9 @@ test("commands that go on are read piece by piece and end with the session", { s
     const cut = await session.exec({ cmd: "stty -echo; printf 'caf\\303'; read x; printf '\\251\\n'; exec sleep 7654", tty: true, yieldTimeMs: 0 });
     assert.equal(cut.exitCode, undefined);
     let said = cut.output;
-    for (let i = 0; i < 100 && !said.includes("\n"); i++)
-      said += (await session.writeStdin({ sessionId: cut.sessionId, chars: "\n", yieldTimeMs: 250 })).split("Output:\n")[1];
+    const type = async (chars) => (await session.writeStdin({ sessionId: cut.sessionId, chars, yieldTimeMs: 250 })).split("Output:\n")[1];
+    for (let i = 0; i < 100 && !said.includes("caf"); i++) said += await type(""); // what is typed earlier is still echoed
+    for (let i = 0; i < 100 && !said.includes("\n"); i++) said += await type("\n");
     assert.equal(said, "caf\u00e9\r\n");
     assert.match(await session.writeStdin({ sessionId: cut.sessionId, chars: "\u0003", yieldTimeMs: 20000 }), /exited with code 130/);
     const quiet = await session.exec({ cmd: "exec sleep 7655", yieldTimeMs: 0 });
