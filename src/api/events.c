@@ -6,9 +6,11 @@
  *
  * A reader has a place in the log and nothing else: it reads on when the client has taken what was
  * sent, a bounded stretch a turn. One that follows is told when there is more. Where its place was
- * removed meanwhile it gets a gap and goes on behind it.
+ * removed meanwhile it gets a gap and goes on behind it. Who follows may have the figures of its
+ * sandboxes told in between, again and again: so one connection tells a page all that changes. One
+ * that takes them slowly gets fewer.
  */
-#include "api/api.h"
+#include "api/figures.h"
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/reply.h"
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FIGURES_US   UINT64_C(2500000)        /* past the age at which a look has them read anew */
 #define KEEPALIVE_US (15 * UINT64_C(1000000)) /* proxies commonly cut after 30 to 60 s */
 
 struct reader {
@@ -31,7 +34,10 @@ struct reader {
 	uint64_t after;
 	uint64_t left; /* entries still to send */
 	bool is_following, is_ended, is_quiet;
-	struct loop_timer *again, *keepalive;
+	bool has_figures, is_host_admin;
+	const char *figures_of; /* a project */
+	const struct api *api;
+	struct loop_timer *again, *keepalive, *figures;
 };
 
 static void reader_end(struct reader *rd)
@@ -131,6 +137,38 @@ static void on_keepalive(struct loop *loop, void *arg)
 		rd->is_ended = true;
 }
 
+static int send_figures(struct reader *rd)
+{
+	auto_call(buf_done) struct buf json = BUF_INIT(REPLY_BYTES_MAX);
+	struct json_writer w;
+	int r;
+
+	json_writer_init(&w, &json);
+	json_open_object(&w, NULL);
+	json_put_str(&w, "type", "figures");
+	json_open_object(&w, "figures");
+	figures_to_json(rd->api, rd->figures_of, rd->is_host_admin, &w);
+	json_close_object(&w);
+	json_close_object(&w);
+	r = json_writer_end(&w);
+	return r < 0 ? r
+	             : event_stream_send(rd->req, rd->format, "figures", rd->after, json.data,
+	                                 json.len);
+}
+
+static void on_figures(struct loop *loop, void *arg)
+{
+	struct reader *rd = arg;
+
+	(void)loop;
+	loop_timer_set_in(rd->figures, FIGURES_US);
+	if (rd->is_ended || http_stream_pending(rd->req) > 0)
+		return;
+	if (send_figures(rd) < 0)
+		rd->is_ended = true;
+	rd->is_quiet = false;
+}
+
 static void on_done(struct http_req *req, bool whole, void *arg)
 {
 	struct reader *rd = arg;
@@ -140,6 +178,7 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 	event_watch_remove(&rd->watch);
 	loop_timer_free(rd->again);
 	loop_timer_free(rd->keepalive);
+	loop_timer_free(rd->figures);
 	free(rd);
 }
 
@@ -150,11 +189,14 @@ static void reader_start(struct http_req *req, struct reader *rd)
 	rd->req = req;
 	rd->again = loop_timer_new(loop, pump, rd);
 	rd->keepalive = loop_timer_new(loop, on_keepalive, rd);
+	rd->figures = loop_timer_new(loop, on_figures, rd);
 	rd->watch = (struct event_watch){.fn = reader_again, .arg = rd};
 	if (rd->is_following) {
 		event_watch_add(rd->events, &rd->watch);
 		loop_timer_set_in(rd->keepalive, KEEPALIVE_US);
 	}
+	if (rd->has_figures)
+		loop_timer_set_in(rd->figures, 0);
 	http_set_state(req, rd);
 	http_on_drain(req, on_drain);
 	http_on_done(req, on_done, rd);
@@ -216,10 +258,21 @@ static int read_place(const struct http_req *req, struct reader *rd, struct err 
 	return r;
 }
 
+static int read_figures(const struct http_req *req, struct reader *rd, struct err *err)
+{
+	int r = http_query_bool(req, "figures", &rd->has_figures, err);
+
+	if (r == 0 && rd->has_figures && !rd->is_following)
+		r = err_field(err, "figures", "needs follow");
+	rd->figures_of = caller_project(req);
+	rd->is_host_admin = is_host_admin(rd->api, http_user(req));
+	return r;
+}
+
 static int read_query(const struct http_req *req, struct reader *rd, struct err *err)
 {
-	static const char *const allowed[] = {"after",  "limit", "type", "sandbox_id",
-	                                      "follow", "all",   NULL};
+	static const char *const allowed[] = {"after",  "limit", "type",    "sandbox_id",
+	                                      "follow", "all",   "figures", NULL};
 	const char *type = http_query(req, "type");
 	int r = http_query_check(req, allowed, err);
 
@@ -229,6 +282,8 @@ static int read_query(const struct http_req *req, struct reader *rd, struct err 
 		r = read_scope(req, rd, err);
 	if (r == 0)
 		r = read_place(req, rd, err);
+	if (r == 0)
+		r = read_figures(req, rd, err);
 	if (r == 0 && type)
 		r = event_types_parse(type, "type", &rd->filter.types, err);
 	return r == 0 ? read_sandbox(req, rd, err) : r;
@@ -240,6 +295,7 @@ int list_events(struct http_req *req, struct err *err)
 	struct reader *rd = xnew0(struct reader);
 	int r;
 
+	rd->api = api;
 	rd->events = api->events;
 	rd->left = UINT64_MAX;
 	rd->format = event_format_of(req) == EVENTS_SSE ? EVENTS_SSE : EVENTS_NDJSON;

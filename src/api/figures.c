@@ -6,7 +6,7 @@
  *
  * And what the host can do, which was found at the daemon's start: the gateway cannot look itself.
  */
-#include "api/api.h"
+#include "api/figures.h"
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/reply.h"
@@ -71,29 +71,51 @@ static void put_starts(struct glance *g)
 	json_close_object(g->w);
 }
 
+void pool_to_json(const struct fleet *fleet, struct json_writer *w)
+{
+	struct pool_figures f;
+
+	fleet_pool(fleet, &f);
+	json_open_object(w, "pool");
+	json_put_u64(w, "ready", f.ready);
+	json_put_u64(w, "ready_vms", f.ready_vms);
+	json_put_u64(w, "target", f.target);
+	json_put_u64(w, "hits", f.hits);
+	json_put_u64(w, "misses", f.misses);
+	json_close_object(w);
+}
+
+void figures_to_json(const struct api *api, const char *project_id, bool is_host_admin,
+                     struct json_writer *w)
+{
+	const struct sandbox_filter all = {.project_id = project_id, .limit = SIZE_MAX};
+	struct glance g = {.api = api, .w = w};
+	bool has_more;
+
+	json_put_u64(w, "at_us", clock_wall_us());
+	json_put_str(w, "currency", api->currency);
+	json_open_array(w, "sandboxes");
+	(void)fleet_list(api->fleet, &all, put_figures, &g, &has_more);
+	json_close_array(w);
+	put_states(&g);
+	pool_to_json(api->fleet, w);
+	if (is_host_admin)
+		put_starts(&g);
+	else
+		json_put_null(w, "starts");
+	fleet_freshen(api->fleet, project_id);
+}
+
 int get_figures(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	const struct sandbox_filter all = {.project_id = caller_project(req), .limit = SIZE_MAX};
-	struct glance g = {.api = api};
 	struct reply reply;
-	bool has_more;
 	int r = no_query(req, err);
 
 	if (r < 0)
 		return r;
-	g.w = reply_begin(&reply);
-	json_put_u64(g.w, "at_us", clock_wall_us());
-	json_put_str(g.w, "currency", api->currency);
-	json_open_array(g.w, "sandboxes");
-	(void)fleet_list(api->fleet, &all, put_figures, &g, &has_more);
-	json_close_array(g.w);
-	put_states(&g);
-	if (is_host_admin(api, http_user(req)))
-		put_starts(&g);
-	else
-		json_put_null(g.w, "starts");
-	fleet_freshen(api->fleet, caller_project(req));
+	figures_to_json(api, caller_project(req), is_host_admin(api, http_user(req)),
+	                reply_begin(&reply));
 	return reply_send(&reply, req, 200, err);
 }
 

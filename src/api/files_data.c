@@ -101,8 +101,8 @@ int read_file(struct http_req *req, struct err *err)
 
 int write_file(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"path",    "user",      "mode", "append",
-	                                      "parents", "exclusive", NULL};
+	static const char *const allowed[] = {"path",    "user",      "mode",        "append",
+	                                      "parents", "exclusive", "if_mtime_us", NULL};
 	static const struct file_flag flags[] = {
 		{"append", FILE_APPEND}, {"parents", FILE_PARENTS}, {"exclusive", FILE_EXCLUSIVE}};
 	const char *mode = http_query(req, "mode");
@@ -116,6 +116,12 @@ int write_file(struct http_req *req, struct err *err)
 		op.flags |= FILE_MODE;
 		r = body_file_mode(mode, "mode", &op.mode, err);
 	}
+	if (r == 0 && http_query(req, "if_mtime_us")) {
+		op.flags |= FILE_UNCHANGED;
+		r = http_query_u64(req, "if_mtime_us", 0, INT64_MAX, &op.offset, err);
+	}
+	if (r == 0 && op.flags & FILE_UNCHANGED && op.flags & FILE_EXCLUSIVE)
+		r = err_field(err, "exclusive", "cannot be given with if_mtime_us");
 	if (r == 0 && http_content_length(req) >= 0)
 		op.size = (uint64_t)http_content_length(req);
 	if (r == 0)

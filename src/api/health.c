@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Is it up, and what can this host do. A stranger learns no more than the first. */
 #include "api/api.h"
+#include "api/figures.h"
 #include "api/find.h"
 #include "api/handlers.h"
 #include "api/reply.h"
@@ -21,20 +22,6 @@ static void put_host(struct json_writer *w, const struct msg_reply *host)
 	json_close_object(w);
 }
 
-static void put_pool(struct json_writer *w, const struct fleet *fleet)
-{
-	struct pool_figures f;
-
-	fleet_pool(fleet, &f);
-	json_open_object(w, "pool");
-	json_put_u64(w, "ready", f.ready);
-	json_put_u64(w, "ready_vms", f.ready_vms);
-	json_put_u64(w, "target", f.target);
-	json_put_u64(w, "hits", f.hits);
-	json_put_u64(w, "misses", f.misses);
-	json_close_object(w);
-}
-
 int get_health(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -52,7 +39,7 @@ int get_health(struct http_req *req, struct err *err)
 	if (http_user(req)) {
 		json_put_u64(w, "uptime_ms", (clock_wall_us() - api->started_us) / 1000);
 		json_put_u64(w, "sandboxes", fleet_count(api->fleet));
-		put_pool(w, api->fleet);
+		pool_to_json(api->fleet, w);
 		if (is_ready)
 			put_host(w, fleet_host(api->fleet));
 	}

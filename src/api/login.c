@@ -152,6 +152,19 @@ static int find_by_body(struct http_req *req, const struct key **ret, struct err
 	                         : "this link was used already, or is too old");
 }
 
+/* Who comes in leaves a trace, as who is refused does. */
+static void tell_login(const struct http_req *req, const struct key *key)
+{
+	const struct api *api = http_app_arg(req);
+	struct event e;
+	struct json_writer *w =
+		event_begin(&e, api->events, EVENT_KEY_LOGGED_IN, key_project_id(key), NULL);
+
+	json_put_str(w, "subject_key_id", key_id(key));
+	json_put_str(w, "scope", key_scope_name(key_scope(key)));
+	event_end(&e);
+}
+
 int create_login(struct http_req *req, struct err *err)
 {
 	struct api *api = http_app_arg(req);
@@ -166,6 +179,7 @@ int create_login(struct http_req *req, struct err *err)
 		r = login_begin(api->logins, key, now_us, token, err);
 	if (r < 0)
 		return r;
+	tell_login(req, key);
 	set_cookie(req, token, LOGIN_US / 1000000);
 	OPENSSL_cleanse(token, sizeof(token));
 	return reply_who(req, key, now_us + LOGIN_US, err);

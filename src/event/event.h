@@ -32,7 +32,7 @@ enum event_type {
 	EVENT_SANDBOX_STOPPED, /* its files are kept */
 	EVENT_SANDBOX_ENDED,
 	EVENT_SANDBOX_ROLLED_BACK,
-	EVENT_SANDBOX_CHANGED, /* limits, timeout or tags */
+	EVENT_SANDBOX_CHANGED, /* limits, timeout, tags, ports or policy */
 	EVENT_EXEC_STARTED,
 	EVENT_EXEC_EXITED,
 	EVENT_CONTEXT_CREATED,
@@ -42,6 +42,7 @@ enum event_type {
 	EVENT_KEY_CREATED,
 	EVENT_KEY_REVOKED,
 	EVENT_KEY_REFUSED,
+	EVENT_KEY_LOGGED_IN, /* to the dashboard */
 	EVENT_PROJECT_CREATED,
 	EVENT_BUILD_STARTED,
 	EVENT_BUILD_ENDED,

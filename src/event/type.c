@@ -26,6 +26,7 @@ static const char *const names[] = {
 	[EVENT_KEY_CREATED] = "key.created",
 	[EVENT_KEY_REVOKED] = "key.revoked",
 	[EVENT_KEY_REFUSED] = "key.refused",
+	[EVENT_KEY_LOGGED_IN] = "key.logged_in",
 	[EVENT_PROJECT_CREATED] = "project.created",
 	[EVENT_BUILD_STARTED] = "build.started",
 	[EVENT_BUILD_ENDED] = "build.ended",

@@ -165,11 +165,13 @@ void emit_adopted(const struct sandbox *s)
 	event_end(&ev);
 }
 
-void emit_changed(const struct sandbox *s)
+void emit_changed(const struct sandbox *s, const char *what)
 {
 	struct event ev;
+	struct json_writer *w = begin(&ev, s, EVENT_SANDBOX_CHANGED);
 
-	put_limits(begin(&ev, s, EVENT_SANDBOX_CHANGED), s);
+	json_put_str(w, "what", what);
+	put_limits(w, s);
 	event_end(&ev);
 }
 

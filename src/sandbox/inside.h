@@ -387,7 +387,7 @@ void emit_created(const struct sandbox *s);
 void emit_refused(const struct sandbox *s, enum end_cause cause);
 void emit_moved(const struct sandbox *s, enum sandbox_state from);
 void emit_adopted(const struct sandbox *s);
-void emit_changed(const struct sandbox *s);
+void emit_changed(const struct sandbox *s, const char *what); /* "settings", "ports", "network" */
 void emit_rolled_back(const struct sandbox *s);
 void emit_exec_started(const struct exec *e);
 void emit_exec_exited(const struct exec *e);

@@ -380,6 +380,7 @@ int network_change(struct sandbox *s, struct policy *policy, network_fn done, vo
 		return r;
 	}
 	policy_free(old);
+	emit_changed(s, "network");
 	n->version++;
 	n->n_learnt = 0;
 	network_apply(s, done, arg);

@@ -65,6 +65,7 @@ int port_open(struct sandbox *s, const struct port_spec *spec, char token[ID_SIZ
 		r = sandbox_save(s, err);
 	if (r < 0)
 		return r;
+	emit_changed(s, "ports");
 	port_line_cut_visits(s, row.number); /* they came by a token that is none any more */
 	*ret = row;
 	return 0;
@@ -80,6 +81,7 @@ uint64_t port_expires_us(const struct sandbox *s, uint16_t number)
 int port_close(struct sandbox *s, uint16_t number, struct port *ret, struct err *err)
 {
 	struct port *row = find_row(s, number);
+	int r;
 
 	if (!row)
 		return err_set(err, ERR_NOT_FOUND, 0, "port %u of sandbox '%s' is not open", number,
@@ -88,7 +90,10 @@ int port_close(struct sandbox *s, uint16_t number, struct port *ret, struct err 
 	s->n_ports--;
 	memmove(row, row + 1, (size_t)(s->ports + s->n_ports - row) * sizeof(*row));
 	port_line_cut_all(s, number);
-	return sandbox_save(s, err);
+	r = sandbox_save(s, err);
+	if (r == 0)
+		emit_changed(s, "ports");
+	return r;
 }
 
 const struct port *port_at(const struct sandbox *s, size_t i)

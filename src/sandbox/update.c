@@ -58,7 +58,7 @@ static void apply(struct sandbox *s, struct update *u)
 		s->timeout_ms = u->patch.timeout_ms;
 	life_update(s, u->patch.has_timeout);
 	sandbox_note(s);
-	emit_changed(s);
+	emit_changed(s, "settings");
 	sandbox_tell(s->fleet, u->done, u->arg, s, NULL);
 }
 

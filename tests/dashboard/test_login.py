@@ -9,7 +9,8 @@ def in_by_key(page, key):
     page.keyboard.press("Enter")
 
 
-def test_a_key_logs_in_and_a_log_out_ends_it(dashboard, daemon):
+def test_a_key_logs_in_and_a_log_out_ends_it(dashboard, client, daemon):
+    head = call(daemon, "GET", "/v1/events/head")[1]["head"]["seq"]
     with dashboard.open(key="") as page:
         page.watch.allow("401", "429")
         in_by_key(page, "clo_" + "0" * 40)
@@ -18,6 +19,8 @@ def test_a_key_logs_in_and_a_log_out_ends_it(dashboard, daemon):
         page.wait_for_selector(".live[data-state=open]")
         cookie = next(c for c in page.context.cookies() if c["name"] == "cloche_login")
         assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/")
+        (told,) = client.events(after=head, type="key.logged_in")
+        assert told["data"]["scope"] == "admin" and daemon.key not in str(told)
         page.reload()
         page.click("[data-act=logout]")
         page.wait_for_selector("#key")

@@ -6,7 +6,9 @@ import io
 import re
 import uuid
 
+from dashboard.conftest import PATIENCE_MS
 from harness.daemon import end
+from playwright.sync_api import expect
 
 
 def text_of(page, selector):
@@ -76,6 +78,14 @@ def test_usage_is_drawn_and_exported(tab, client, lively):
             page.click("text=Export CSV")
         rows = list(csv.DictReader(io.StringIO(download.value.path().read_text())))
         assert rows and {"day", "cpu_ns", "cost"} <= set(rows[0])
+
+
+def test_what_is_used_shows_without_a_reload(tab, client):
+    with tab("/usage") as page:
+        made = page.locator("[data-tile='Sandboxes made'] .value")
+        before = made.inner_text()
+        end(client.create())
+        expect(made).not_to_have_text(before, timeout=PATIENCE_MS)
 
 
 def test_a_key_is_made_shown_once_and_revoked(tab, dashboard):

@@ -125,6 +125,7 @@ def test_a_terminal_takes_keys_and_is_found_again_after_a_reload(box, sandbox):
 
 def test_files_are_listed_edited_moved_and_sent_both_ways(box, sandbox, tmp_path):
     page = box("files")
+    page.watch.allow("409")  # a write that is refused
     sandbox.run("printf one > a.txt; mkdir -p deep/below")
     row = page.locator("tr[data-key='a.txt']")
     row.wait_for()  # told by the watch
@@ -178,6 +179,8 @@ def test_a_host_that_was_denied_is_allowed_by_a_click(tab, make_sandbox):
         page.wait_for_selector("text=denied.example.org is allowed")
         assert sandbox.explain_network("https://denied.example.org/")["allowed"] is True
         assert "denied.example.org" in page.locator(".policy").inner_text()
+        sandbox.set_network("allow-all")  # by somebody else
+        page.wait_for_selector("[data-field=policy]:has-text('allow-all')")
         page.click("button:has-text('Deny all')")
         page.click("dialog button.danger")
         page.wait_for_selector("[data-field=policy]:has-text('deny-all')")
@@ -189,6 +192,10 @@ def test_a_server_inside_is_seen_by_a_preview_link(box, sandbox):
     sandbox.start(["python3", "-m", "http.server", "8123"])
     wait_for(lambda: sandbox.run("ss -ltn 2>/dev/null | grep -q 8123 || grep -q :1FBB /proc/net/tcp").exit_code == 0, PATIENCE_S, "the server")
     page = box("ports")
+    page.wait_for_selector("text=No port is open")
+    sandbox.expose(9000)  # by somebody else
+    page.wait_for_selector("[aria-label='Close port 9000']")
+    sandbox.close_port(9000)
     page.wait_for_selector("text=No port is open")
     page.click("button:has-text('Look again')")
     page.click("[aria-label='Open port 8123']")
@@ -334,6 +341,10 @@ def test_every_panel_is_whole_in_both_themes_and_on_a_phone(tab, lived_in):
         for panel in PANELS:
             settle(page, panel)
             assert page.evaluate("document.activeElement.id") == f"tab-{panel}"
-            take_pictures(page, f"sandbox-{panel}")
+            if panel != "usage":
+                take_pictures(page, f"sandbox-{panel}")
             page.keyboard.press("ArrowRight")
         assert page.evaluate("location.hash") == "#code"
+        page.click("#tab-usage")  # last: it has been measured meanwhile
+        settle(page, "usage")
+        take_pictures(page, "sandbox-usage")

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 
 import pytest
-from cloche import Client
+from cloche import Client, errors
 from harness.cli import Cli
 from harness.daemon import Daemon, wait_for
 
@@ -110,6 +110,27 @@ def test_a_life_is_told_in_order_with_causes_and_who_asked(daemon, client, sandb
     assert (by_type["exec.exited"]["exec_id"], by_type["exec.exited"]["data"]["exit_code"]) == (exec_id, 3)
     assert by_type["context.ended"]["data"]["calls"] == 1
     assert by_type["sandbox.ended"]["data"]["cause"] == "deleted"
+
+
+def test_who_changes_a_sandbox_leaves_a_word_of_what(daemon, sandbox):
+    sandbox.update(tags={"team": "blue"})
+    sandbox.expose(9000)
+    sandbox.close_port(9000)
+    sandbox.set_network("allow-all")
+    told = entries(daemon, f"sandbox_id={sandbox.id}&type=sandbox.changed")
+    assert [e["data"]["what"] for e in told] == ["settings", "ports", "ports", "network"]
+
+
+def test_who_follows_is_told_figures_in_between(daemon, client, sandbox):
+    told = client.events(after=head(daemon)["head"]["seq"], follow=True, figures=True)
+    figures = next(told)
+    assert figures["type"] == "figures" and figures["figures"]["states"]["running"] >= 1
+    sandbox.update(tags={"team": "blue"})
+    entry = next(e for e in told if e["type"] != "figures")
+    assert (entry["type"], entry["sandbox_id"]) == ("sandbox.changed", sandbox.id)
+    told.close()
+    with pytest.raises(errors.InvalidField, match="follow"):
+        list(client.events(figures=True))
 
 
 def test_no_argument_environment_or_key_is_in_the_log(daemon, client, engine, template):

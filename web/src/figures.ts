@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
  * Figures over time. The API tells them as they are now; what is shown as a line is remembered here, for all pages, from
- * the moment on that somebody looks. Nothing is asked while the page cannot be seen.
+ * the login on.
  */
+import type { Live } from "./live.js";
 import type { Context, Json } from "./page.js";
 
-const PERIOD_MS = 2500;
-/** The first look has them read; what came of it is seen by the second. */
-const SECOND_LOOK_MS = 500;
 const SPARK_MAX = 40;
 const TOTAL_MAX = 240;
 
@@ -61,31 +59,23 @@ export function totalLines(): Readonly<typeof totals> {
   return totals;
 }
 
-/** Calls fn with fresh figures again and again until the page goes; `onError` with what stands against it. */
-export function watchFigures(ctx: Context, fn: (figures: Json) => void, onError: (error: unknown) => void): () => void {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let isFirst = true;
-  async function round(): Promise<void> {
-    clearTimeout(timer);
-    if (!document.hidden) {
-      try {
-        const figures = await ctx.cloche.figures({ signal: ctx.signal });
-        if (ctx.signal.aborted) return;
-        takeAll(figures);
-        fn(figures);
-      } catch (error) {
-        if (ctx.signal.aborted) return;
-        onError(error);
-      }
-    }
-    timer = setTimeout(() => void round(), isFirst ? SECOND_LOOK_MS : PERIOD_MS);
-    isFirst = false;
-  }
-  const again = (): void => void round();
-  document.addEventListener("visibilitychange", again);
-  void round();
-  return () => {
-    clearTimeout(timer);
-    document.removeEventListener("visibilitychange", again);
-  };
+/** What is told is remembered whatever page is shown; of another login nothing. */
+export function rememberFigures(live: Live): void {
+  lines.clear();
+  for (const list of Object.values(totals)) list.length = 0;
+  live.onFigures(takeAll);
+}
+
+/** Calls fn with figures, now and as they come, until the page goes; `onError` with what stands against the first. */
+export function watchFigures(ctx: Context, fn: (figures: Json) => void, onError: (error: unknown) => void): void {
+  ctx.live.onFigures(fn, ctx.signal);
+  ctx.cloche.figures({ signal: ctx.signal }).then(
+    (figures) => {
+      takeAll(figures);
+      fn(figures);
+    },
+    (error: unknown) => {
+      if (!ctx.signal.aborted) onError(error);
+    },
+  );
 }

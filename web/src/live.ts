@@ -6,6 +6,7 @@
  * by keep(), which asks once more as soon as the log is followed, each time that it is.
  * A tab that nobody looks at lets go of its connection after a while: a browser has six to one host, and who opens a seventh
  * tab would see nothing in it. When it is looked at again it asks for what it missed.
+ * The same connection tells figures every few seconds: no page asks by a clock of its own.
  * Entries are read by fetch and not by EventSource, which could send neither our header nor a number that we know.
  */
 import type { Client, Json } from "../../sdk/typescript/src/index.js";
@@ -29,6 +30,7 @@ export class Live {
   state: LiveState = "connecting";
   private after: number | undefined;
   private readonly entryFns = new Set<(entry: Entry) => void>();
+  private readonly figuresFns = new Set<(figures: Json) => void>();
   private readonly stateFns = new Set<(state: LiveState) => void>();
   private readonly stop = new AbortController();
   private reading = new AbortController();
@@ -54,12 +56,18 @@ export class Live {
     return () => void this.entryFns.delete(fn);
   }
 
+  /** Calls fn with figures as they come, until the signal. */
+  onFigures(fn: (figures: Json) => void, signal: AbortSignal = this.stop.signal): void {
+    this.figuresFns.add(fn);
+    signal.addEventListener("abort", () => this.figuresFns.delete(fn), { once: true });
+  }
+
   /**
    * Keeps what is shown true: calls load now, behind each entry that matters, and whenever the log is followed (again). Never
-   * twice at a time. Returns how to have it called once more.
+   * twice at a time, and `ms` apart. Returns how to have it called once more.
    */
-  keep(load: () => Promise<void> | void, matters: (entry: Entry) => boolean, signal: AbortSignal): () => void {
-    const again = gathered(load, signal);
+  keep(load: () => Promise<void> | void, matters: (entry: Entry) => boolean, signal: AbortSignal, ms?: number): () => void {
+    const again = gathered(load, signal, ms);
     const stops = [this.on((entry) => matters(entry) && again()), this.onState((state) => state === "open" && again())];
     signal.addEventListener("abort", () => stops.forEach((stop) => stop()), { once: true });
     again();
@@ -115,12 +123,13 @@ export class Live {
     const { signal } = (this.reading = new AbortController());
     const head = (await this.cloche.call(request("GET", ["events", "head"], { signal })))["head"]["seq"] as number;
     this.after = Math.min(this.after ?? head, head); // a log that is shorter than it was is another one
-    const query = { after: this.after || undefined, follow: true, all: this.all };
+    const query = { after: this.after || undefined, follow: true, all: this.all, figures: true };
     const reply = await this.cloche.open(request("GET", ["events"], { query, accept: NDJSON, timeoutMs: FOREVER, signal }));
     this.move("open");
     for await (const entry of jsonLines(reply.pieces())) {
       if (typeof entry["seq"] === "number") this.after = Math.max(this.after, entry["seq"]);
-      if (entry["type"]) for (const fn of this.entryFns) fn(entry as Entry);
+      if (entry["type"] === "figures") for (const fn of this.figuresFns) fn(entry["figures"] as Json);
+      else if (entry["type"]) for (const fn of this.entryFns) fn(entry as Entry);
     }
   }
 }

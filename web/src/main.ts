@@ -4,6 +4,7 @@
  * is mounted, and what it began ends with its signal.
  */
 import { connect, logOut, whoAmI } from "./client.js";
+import { rememberFigures } from "./figures.js";
 import { Live } from "./live.js";
 import { byLink, loginPage, waiting } from "./login.js";
 import type { Who } from "./page.js";
@@ -75,6 +76,7 @@ function enter(who: Who): void {
   });
   const live = new Live(cloche, who.isHostAdmin, () => ask("The login has ended."));
   live.onState((state) => frame.state(state));
+  rememberFigures(live);
   session = { who, frame, live };
   root.replaceChildren(frame.node);
   void show();

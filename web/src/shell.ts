@@ -4,6 +4,7 @@ import { type LiveState } from "./live.js";
 import type { Who } from "./page.js";
 import { type Route, routes } from "./routes.js";
 import { el, replace, svg } from "./ui/el.js";
+import { keepInSight } from "./ui/strip.js";
 import { type Theme, setTheme, theme } from "./ui/theme.js";
 
 export interface Shell {
@@ -63,6 +64,7 @@ export function shell(who: Who, onLogOut: () => void): Shell {
     { "aria-label": "Pages" },
     links.map((l) => l.node),
   );
+  keepInSight(menu, "[aria-current]");
   const inner = el(
     "div",
     { class: "side-in" },

@@ -27,7 +27,7 @@ export const page: Page = {
         { name: "When", cell: (e) => el("time", { class: "nowrap" }, moment(e.at_us)) },
         { name: "What", cell: (e) => typeBadge(e.type) },
         { name: "Sandbox", cell: (e) => sandboxLink(e.sandbox_id) },
-        { name: "Facts", cell: (e) => el("span", { class: "dim long" }, factsOf(e)) },
+        { name: "Facts", cell: (e) => el("span", { class: "dim long short" }, factsOf(e)) },
       ],
     });
 

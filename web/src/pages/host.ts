@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What the machine is and what it lacks: the doctor's findings, the engines with their walls, and room that is left. */
 import type { Json, Page } from "../page.js";
-import { bytes, card, el, empty, failure, facts, loading, moment, pageHead, replace, span, table, tile } from "../ui/index.js";
+import { bytes, card, el, empty, failure, facts, loading, moment, pageHead, relativeTime, replace, startedUs, table, tile } from "../ui/index.js";
 
 const MIB = 1024 * 1024;
+const GAP_MS = 2000;
 const MARKS: Record<string, [string, string]> = { needed: ["needed", "bad"], wanted: ["gap", "warn"], extra: ["not here", ""] };
 
 function mark(check: Json): HTMLElement {
@@ -44,13 +45,13 @@ export const page: Page = {
         const doctor = ctx.who.isHostAdmin ? await ctx.cloche.doctor() : undefined;
         if (ctx.signal.aborted) return;
         const host = health["host"] as Json | undefined;
-        if (doctor) checks.show((doctor["checks"] as Json[]).filter((c) => c["name"] !== "daemon")) // that is who tells it;
+        if (doctor) checks.show((doctor["checks"] as Json[]).filter((c) => c["name"] !== "daemon")); // that is who tells it
         replace(
           place,
           el(
             "div",
             { class: "cards" },
-            tile("Version", health["version"], health["uptime_ms"] ? `up ${span(health["uptime_ms"])}` : undefined),
+            tile("Version", health["version"], health["uptime_ms"] ? ["started ", relativeTime(startedUs(health))] : undefined),
             host && tile("CPUs", host["cpus"]),
             host && tile("Memory", bytes(host["memory_mib"] * MIB)),
             host && tile("Disk free", bytes(host["disk_free_mib"] * MIB)),
@@ -66,8 +67,7 @@ export const page: Page = {
     }
 
     replace(root, pageHead("Host"), place);
-    const again = ctx.live.keep(show, () => false, ctx.signal);
-    const timer = setInterval(again, 15_000);
-    return () => clearInterval(timer);
+    const again = ctx.live.keep(show, (entry) => /^(daemon|sandbox|snapshot|template)\./.test(entry.type), ctx.signal, GAP_MS);
+    return () => undefined;
   },
 };

@@ -4,7 +4,7 @@ import { totalLines, watchFigures } from "../figures.js";
 import { request } from "../../../sdk/typescript/src/wire.js";
 import type { Entry } from "../live.js";
 import type { Json, Page } from "../page.js";
-import { bar, bytes, card, chart, clock, count, el, empty, factsOf, failure, loading, money, pageHead, percent, replace, sandboxLink, span, stateBadge, tile, typeBadge } from "../ui/index.js";
+import { bar, bytes, card, chart, clock, count, el, empty, factsOf, failure, loading, money, pageHead, percent, relativeTime, replace, sandboxLink, startedUs, stateBadge, tile, typeBadge } from "../ui/index.js";
 
 const RECENT_MAX = 12;
 const MIB = 1024 * 1024;
@@ -44,12 +44,14 @@ export const page: Page = {
     const recent = el("ol", { class: "recent" });
     const recentCard = card("Latest events", recent, el("a", { href: "/events" }, "All events"));
     let health: Json = {};
+    let latest: Json | undefined;
     let shown = "";
     let isUp = false;
 
     function draw(figures: Json): void {
       if (!isUp) replace(root, pageHead("Overview"), tiles, el("div", { class: "columns" }, card("CPU", cpu.node), card("Memory", memory.node)), el("div", { class: "columns" }, startCard, recentCard));
       isUp = true;
+      latest = figures;
       drawTiles(figures);
       const lines = totalLines();
       cpu.show([lines.at, lines.cpu]);
@@ -74,8 +76,8 @@ export const page: Page = {
       const lines = totalLines();
       const [usedCpu, usedMemory] = [lines.cpu[lines.cpu.length - 1] ?? 0, lines.memory[lines.memory.length - 1] ?? 0];
       const host = health["host"] as Json | undefined;
-      const pool = health["pool"] as Json | undefined;
-      const asked = pool ? pool["hits"] + pool["misses"] : 0;
+      const pool = figures["pool"] as Json;
+      const asked = pool["hits"] + pool["misses"];
       const cost = (figures["sandboxes"] as Json[]).reduce((n, s) => n + Number(s["cost"]), 0);
       const others = Object.entries(states).filter(([name, n]) => n > 0 && name !== "running");
       replace(
@@ -83,13 +85,14 @@ export const page: Page = {
         tile("Running", count(states["running"] ?? 0), others.length ? el("span", { class: "chips" }, others.map(([name, n]) => stateBadge(name, `${count(n)} ${name}`))) : "sandboxes"),
         tile("CPU", usedCpu.toFixed(2), host && [bar(usedCpu / host["cpus"], "share of the host's CPUs"), `of ${host["cpus"]} CPUs`]),
         tile("Memory", bytes(usedMemory), host && [bar(usedMemory / (host["memory_mib"] * MIB), "share of the host's memory"), `of ${bytes(host["memory_mib"] * MIB)}`]),
-        pool && tile("Pool", `${pool["ready"]} of ${pool["target"]}`, asked ? `took ${percent(pool["hits"] / asked)} of creates` : "spares ready"),
-        tile("Cost of what runs", money(cost, figures["currency"]), health["uptime_ms"] ? `daemon up ${span(health["uptime_ms"])}` : undefined),
+        tile("Pool", `${pool["ready"]} of ${pool["target"]}`, asked ? `took ${percent(pool["hits"] / asked)} of creates` : "spares ready"),
+        tile("Cost of what runs", money(cost, figures["currency"]), health["uptime_ms"] ? ["daemon started ", relativeTime(startedUs(health))] : undefined),
       );
     }
 
     async function askHealth(): Promise<void> {
       health = await ctx.cloche.health().catch(() => health);
+      if (latest && !ctx.signal.aborted) drawTiles(latest);
     }
 
     const entries: Entry[] = [];
@@ -112,20 +115,13 @@ export const page: Page = {
     ctx.live.keep(() => askRecent().catch(() => undefined), () => false, ctx.signal); // those to come are told
 
     replace(root, loading());
-    void askHealth();
-    const healthTimer = setInterval(() => void askHealth(), 5000);
-    const stops = [
-      watchFigures(ctx, draw, (error) => {
-        if (!isUp) replace(root, failure(error));
-      }),
-      ctx.live.on((entry) => {
-        addEntry(entry);
-        if (entry.type.startsWith("sandbox.")) void askHealth();
-      }),
-    ];
+    ctx.live.keep(askHealth, () => false, ctx.signal); // what moves in it is told by figures
+    watchFigures(ctx, draw, (error) => {
+      if (!isUp) replace(root, failure(error));
+    });
+    const stop = ctx.live.on(addEntry);
     return () => {
-      clearInterval(healthTimer);
-      for (const stop of stops) stop();
+      stop();
       for (const plot of [cpu, memory, starts]) plot.destroy();
     };
   },

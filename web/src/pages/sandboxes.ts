@@ -74,7 +74,7 @@ export const page: Page = {
     let isListed = false;
     let currency = "";
     const cost = (s: Json): number => Number(lineOf(s["id"])?.cost ?? endedCosts.get(s["id"]) ?? 0);
-    const filter = el("input", { type: "search", placeholder: "Filter by name, id, tag, template…", "aria-label": "Filter", data: { filter: "" }, on: { input: () => draw() } });
+    const filter = el("input", { type: "search", placeholder: "Name, id, tag…", "aria-label": "Filter", data: { filter: "" }, on: { input: () => draw() } });
     const state = el("select", { "aria-label": "State", on: { change: () => draw() } }, el("option", { value: "" }, "Any state"), ["running", "paused", "stopped", "failed", "creating"].map((word) => el("option", { value: word }, word)));
     const told = el("span", { class: "dim", role: "status" });
     const place = el("div", {}, loading());
@@ -159,7 +159,7 @@ export const page: Page = {
     const offState = ctx.live.onState(() => (isListed = false));
     const again = ctx.live.keep(catchUp, isChange, ctx.signal);
     void askCosts().catch(() => undefined);
-    const offFigures = watchFigures(
+    watchFigures(
       ctx,
       (figures) => {
         currency = figures["currency"];
@@ -169,7 +169,6 @@ export const page: Page = {
     );
     return () => {
       offState();
-      offFigures();
     };
   },
 };

@@ -6,7 +6,6 @@ import { bar, bytes, card, confirm, dialog, el, empty, failure, field, loading, 
 /** The recipes that come along. */
 const SHIPPED = ["python", "python-datasci", "node", "node22", "node26", "bun", "universal", "base", "kernel"];
 const LOG_LINES_MAX = 2000;
-const WATCH_MS = 1000;
 const BUILD_LOOKS: Record<string, string> = { ready: "good", failed: "bad", running: "warn", queued: "warn" };
 
 function isGoing(build: Json): boolean {
@@ -79,8 +78,7 @@ export const page: Page = {
     const builds = el("div", { class: "stack" });
     const place = el("div", {}, loading());
     const buildCard = card("Builds", builds);
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    ctx.signal.addEventListener("abort", () => clearTimeout(timer));
+    let isAnyGoing = false;
 
     function remove(t: Json): void {
       confirm(`Remove the template ${t["name"]}?`, "Refused while a sandbox runs on it or keeps files over it.", "Remove", async () => {
@@ -107,14 +105,13 @@ export const page: Page = {
     }
 
     async function show(): Promise<void> {
-      clearTimeout(timer);
       try {
         const [all, made] = await Promise.all([ctx.cloche.templates(), ctx.cloche.builds()]);
         if (ctx.signal.aborted) return;
         templates.show(all);
         if (!templates.node.isConnected) replace(place, el("div", { class: "stack" }, buildCard, el("section", { class: "card flush" }, templates.node)));
         replace(builds, made.length ? made.slice(0, 10).map(buildRow) : empty("No builds yet", "A template is built once from this host's own package archives; sandboxes then start from it in milliseconds."));
-        if (made.some(isGoing)) timer = setTimeout(again, WATCH_MS);
+        isAnyGoing = made.some(isGoing);
       } catch (error) {
         if (!ctx.signal.aborted) replace(place, failure(error, again));
       }
@@ -124,6 +121,7 @@ export const page: Page = {
     make.hidden = !canWrite;
     replace(root, pageHead("Templates", make), place);
     const again = ctx.live.keep(show, (entry) => /^(build|template|sandbox)\./.test(entry.type), ctx.signal);
+    ctx.live.onFigures(() => isAnyGoing && again(), ctx.signal); // how far it is, is no event
     return () => undefined;
   },
 };

@@ -6,6 +6,8 @@ import type { Context, Json, Page } from "../page.js";
 import { type Series, bytes, card, chart, count, el, empty, failure, loading, money, pageHead, replace, table, tile, toastError } from "../ui/index.js";
 
 const PROJECTS_MAX = 6;
+/** What is told was written to the disk first: not for every event. */
+const GAP_MS = 2000;
 const HOUR_MS = 3_600_000;
 const SPANS: readonly [string, string][] = [
   ["month", "This month"],
@@ -81,14 +83,16 @@ export const page: Page = {
       return plot.node;
     }
 
+    let asked = 0;
     async function show(): Promise<void> {
+      const mine = ++asked;
       try {
         const days = daysOf(choice.value);
         const report = await ctx.cloche.call(request("GET", ["usage"], { query: { ...days, group_by: "project" }, signal: ctx.signal }));
         const rows = report["rows"] as Json[];
         const top = [...rows].sort((a, b) => Number(b["cost"]) - Number(a["cost"]) || b["cpu_ns"] - a["cpu_ns"]).slice(0, PROJECTS_MAX);
         const series = await Promise.all(top.map(async (r) => ({ name: r["project"] ?? r["project_id"], rows: await ctx.cloche.usage({ ...days, groupBy: "day", project: ctx.who.isHostAdmin ? r["project_id"] : undefined }) })));
-        if (ctx.signal.aborted) return;
+        if (ctx.signal.aborted || mine !== asked) return; // something else was chosen meanwhile
         if (!isChosen && Number(report["total"]["cost"]) === 0) what.value = "cpu"; // no prices are set
         const [, word, of] = WHATS.find(([value]) => value === what.value)!;
         const total = report["total"];
@@ -111,11 +115,13 @@ export const page: Page = {
     }
 
     replace(root, pageHead("Usage", choice, what, el("span", { class: "joined" }, group, save)), place);
-    void show();
-    const timer = setInterval(() => void show(), 30_000);
-    return () => {
-      clearInterval(timer);
-      plot?.destroy();
-    };
+    const again = ctx.live.keep(show, (entry) => /^(sandbox|exec|context)\./.test(entry.type), ctx.signal, GAP_MS);
+    let readings = "";
+    ctx.live.onFigures((figures) => {
+      const told = (figures["sandboxes"] as Json[]).map((s) => `${s["id"]} ${s["at_us"]}`).join();
+      if (told !== readings) again(); // something was measured, and so was used
+      readings = told;
+    }, ctx.signal);
+    return () => plot?.destroy();
   },
 };

@@ -53,7 +53,7 @@ export function chart(options: ChartOptions): Chart {
   function axes(): uPlot.Axis[] {
     const line = { stroke: token("--ink-2"), grid: { stroke: token("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const names = bars;
-    const x: uPlot.Axis = { ...line, grid: { show: false }, size: 30, values: (_u, splits) => splits.map((at) => clock(at * 1e6)), space: 90 };
+    const x: uPlot.Axis = { ...line, grid: { show: false }, size: 34, gap: 9, values: (_u, splits) => splits.map((at) => clock(at * 1e6)), space: 90 };
     if (names) {
       x.values = (_u, splits) => splits.map((at) => names[at] ?? "");
       x.splits = (u) => names.map((_name, i) => i).filter((i) => i % Math.max(1, Math.ceil((names.length * LABEL_WIDTH) / u.width)) === 0);

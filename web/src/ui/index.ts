@@ -8,6 +8,7 @@ export * from "./head.js";
 export * from "./sandbox.js";
 export * from "./spark.js";
 export * from "./states.js";
+export * from "./strip.js";
 export * from "./table.js";
 export * from "./time.js";
 export * from "./toast.js";

@@ -14,6 +14,11 @@ function tick(): void {
 }
 setInterval(tick, 5000);
 
+/** When the daemon was started, by what health tells now. */
+export function startedUs(health: { [name: string]: unknown }): number {
+  return (Date.now() - Number(health["uptime_ms"])) * 1000;
+}
+
 export function relativeTime(us: number | undefined): HTMLElement {
   if (!us) return el("span", { class: "dim" }, "–");
   const node = el("time", { title: moment(us) }, ago(us));

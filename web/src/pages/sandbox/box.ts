@@ -22,7 +22,6 @@ export interface Sample {
   outRate: number | null;
 }
 
-const SAMPLE_MS = 2000;
 const SAMPLES_MAX = 450; // a quarter of an hour
 const ENTRIES_MAX = 2000;
 
@@ -156,12 +155,11 @@ export class Box {
       this.refreshSoon();
       this.reconnected.tell();
     });
-    const ticker = setInterval(() => void this.sample(), SAMPLE_MS);
+    live.onFigures((figures) => this.onFigures(figures), signal);
     void this.begin();
     signal.addEventListener("abort", () => {
       offEntries();
       offState();
-      clearInterval(ticker);
     });
   }
 
@@ -172,10 +170,17 @@ export class Box {
     await this.sample();
   }
 
+  /** A newer reading was made of it: it is asked for whole. */
+  private onFigures(figures: Json): void {
+    const row = (figures["sandboxes"] as Json[]).find((s) => s["id"] === this.id);
+    if (row && row["at_us"] > (this.last?.atUs ?? 0)) void this.sample();
+  }
+
   private onLive(entry: Entry): void {
     this.add(entry);
     this.happened.tell(entry);
     if (/^(sandbox|snapshot)\./.test(entry.type)) this.refreshSoon();
+    if (entry.type.startsWith("sandbox.")) void this.sample(); // one that rests is not read
   }
 
   private async sample(): Promise<void> {

@@ -20,21 +20,10 @@ const LANGUAGES: readonly [Language, string][] = [
   ["bash", "Bash"],
 ];
 
-/** Each runs in every template that has the language. */
+/** All but that with matplotlib (templates universal, python-datasci) run wherever the language is. */
 const EXAMPLES: readonly [string, Language, string][] = [
   [
     "Draw a plot",
-    "python",
-    `import math
-import matplotlib.pyplot as plt
-
-x = [i / 20 for i in range(200)]
-plt.plot(x, [math.sin(v) * math.exp(-v / 6) for v in x])
-plt.title("A swing that dies away")
-plt.show()`,
-  ],
-  [
-    "Draw without libraries",
     "python",
     `import math
 
@@ -44,6 +33,17 @@ class Curve:
         return f'<svg xmlns="http://www.w3.org/2000/svg" width="400" height="120"><polyline points="{points}" fill="none" stroke="teal" stroke-width="2"/></svg>'
 
 Curve()`,
+  ],
+  [
+    "Draw a plot with matplotlib",
+    "python",
+    `import math
+import matplotlib.pyplot as plt
+
+x = [i / 20 for i in range(200)]
+plt.plot(x, [math.sin(v) * math.exp(-v / 6) for v in x])
+plt.title("A swing that dies away")
+plt.show()`,
   ],
   ["Keep a variable", "python", `try:\n    count += 1\nexcept NameError:\n    count = 1\nf"run number {count}"`],
   ["What is in here", "bash", `id\nuname -sr\ndf -h / | tail -1\nfree -m | head -2`],

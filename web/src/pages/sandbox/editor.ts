@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * One file: shown as a picture or a text, and edited. Before it is saved the file is looked at once more: if it is not the one
- * that was read, somebody inside has changed it, and the choice is the person's.
+ * One file: shown as a picture or a text, and edited. It is saved on the condition that the file is the one that was read: if
+ * it is not, somebody inside has changed it, and the choice is the person's.
  */
-import { type Entry, FileMissing } from "../../../../sdk/typescript/src/index.js";
+import { type Entry, FileChanged, FileMissing } from "../../../../sdk/typescript/src/index.js";
 import { toBase64 } from "../../../../sdk/typescript/src/wire.js";
 import { bytes, el, failure, loading, replace, toast, words } from "../../ui/index.js";
 import type { Box } from "./box.js";
@@ -13,15 +13,6 @@ import { action, visible } from "./panel.js";
 const TEXT_MAX = 1 << 20;
 const IMAGE_MAX = 8 << 20;
 const IMAGES: Record<string, string> = { png: "png", jpg: "jpeg", jpeg: "jpeg", gif: "gif", webp: "webp", svg: "svg+xml" };
-
-interface Stamp {
-  mtimeUs: number;
-  size: number;
-}
-
-function stampOf(entry: Entry): Stamp {
-  return { mtimeUs: entry.raw["mtime_us"], size: entry.size };
-}
 
 /** undefined: it is no text. */
 function textOf(data: Uint8Array): string | undefined {
@@ -41,7 +32,7 @@ export function openFile(box: Box, path: string, listed: Entry, onChange: () => 
   const foot = el("footer", {}, status, el("span", { class: "grow" }));
   const node = el("dialog", { class: "editor", "aria-label": `File ${visible(path)}` }, el("header", {}, el("h2", {}, visible(listed.name)), el("span", { class: "dim mono" }, visible(path))), place, foot);
   let area: HTMLTextAreaElement | undefined;
-  let read: Stamp = stampOf(listed);
+  let read = listed;
   let saved = "";
 
   function isChanged(): boolean {
@@ -60,9 +51,9 @@ export function openFile(box: Box, path: string, listed: Entry, onChange: () => 
     area?.focus();
   }
 
-  async function put(text: string): Promise<void> {
-    const entry = await files.write(path, text, { mode: listed.mode & 0o7777 });
-    read = stampOf(entry);
+  async function put(text: string, ifUnchanged?: Entry): Promise<void> {
+    const entry = await files.write(path, text, { mode: listed.mode & 0o7777, ifUnchanged });
+    read = entry;
     saved = text;
     hideChoice();
     status.textContent = `Saved, ${bytes(entry.size)}`;
@@ -75,19 +66,19 @@ export function openFile(box: Box, path: string, listed: Entry, onChange: () => 
     const text = area.value;
     status.textContent = "Saving…";
     try {
-      const now = await files.stat(path, { follow: true }).then(stampOf, (error: unknown) => {
-        if (error instanceof FileMissing) return undefined;
-        throw error;
-      });
-      if (now && now.mtimeUs === read.mtimeUs && now.size === read.size) return await put(text);
+      await put(text, read);
+    } catch (error) {
+      const isChanged = error instanceof FileChanged;
+      if (!isChanged && !(error instanceof FileMissing)) {
+        status.textContent = `Not saved: ${words(error)}`;
+        return;
+      }
       status.textContent = "Not saved";
-      choose(now ? "The file was changed in the sandbox since you opened it." : "The file was removed in the sandbox since you opened it.", [
+      choose(`The file was ${isChanged ? "changed" : "removed"} in the sandbox since you opened it.`, [
         action("Overwrite", () => put(text), { class: "danger" }),
-        now ? action("Load theirs", () => load(), {}) : el("span"),
+        isChanged ? action("Load theirs", () => load(), {}) : el("span"),
         action("Keep editing", () => hideChoice()),
       ]);
-    } catch (error) {
-      status.textContent = `Not saved: ${words(error)}`;
     }
   }
 
@@ -117,7 +108,7 @@ export function openFile(box: Box, path: string, listed: Entry, onChange: () => 
     replace(place, loading());
     try {
       const entry = await files.stat(path, { follow: true, signal: stop.signal });
-      read = stampOf(entry);
+      read = entry;
       const image = IMAGES[/\.(\w+)$/.exec(listed.name)?.[1]?.toLowerCase() ?? ""];
       if (entry.type !== "file") return showOther(`This is a ${entry.type}`);
       if (entry.size > (image ? IMAGE_MAX : TEXT_MAX)) return showOther(`Too large to show: ${bytes(entry.size)}`);

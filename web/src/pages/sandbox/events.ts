@@ -7,6 +7,7 @@ import type { Box } from "./box.js";
 import { type Panel, visible } from "./panel.js";
 
 const SHOWN_MAX = 400;
+const CHANGES: Record<string, string> = { ports: "Its open ports were changed", network: "Its network policy was changed" };
 const GROUPS = ["sandbox", "exec", "context", "policy", "snapshot"];
 
 /** One sentence of what it says. */
@@ -24,7 +25,7 @@ function sentence(type: string, d: Json): string {
     case "sandbox.adopted":
       return "Found by a daemon that was started anew";
     case "sandbox.changed":
-      return "Its settings were changed";
+      return CHANGES[of("what")] ?? "Its settings were changed";
     case "sandbox.rolled_back":
       return `Rolled back to ${shortId(of("snapshot_id"))}`;
     case "sandbox.stopping":

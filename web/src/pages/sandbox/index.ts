@@ -4,7 +4,7 @@
  * and a reload lead to the same. The terminal's program is fetched when it is first wanted.
  */
 import type { Context, Page } from "../../page.js";
-import { el, failure, loading, replace } from "../../ui/index.js";
+import { el, failure, keepInSight, loading, replace } from "../../ui/index.js";
 import { Box } from "./box.js";
 import { codePanel } from "./code.js";
 import { eventsPanel } from "./events.js";
@@ -76,7 +76,9 @@ function panels(box: Box, signal: AbortSignal): HTMLElement[] {
   queueMicrotask(() => {
     if (!signal.aborted) choose(Math.max(asked, 0));
   });
-  return [el("div", { role: "tablist", class: "tabs", "aria-label": "Parts of the page" }, tabs), place];
+  const strip = el("div", { role: "tablist", class: "tabs", "aria-label": "Parts of the page" }, tabs);
+  keepInSight(strip, "[aria-selected=true]");
+  return [strip, place];
 }
 
 export const page: Page = {

@@ -13,7 +13,7 @@ interface Plot {
 
 function mountUsage(root: HTMLElement, box: Box, signal: AbortSignal): void {
   const rate = (v: number): string => `${bytes(v)}/s`;
-  const cpus = (v: number): string => v.toFixed(2);
+  const cpus = (v: number): string => String(Number(v.toFixed(3)));
   const plots: [string, Plot][] = [
     ["CPU", { chart: chart({ label: "CPUs in use", series: [{ name: "CPUs", colour: 1, isFilled: true, format: cpus }], format: cpus, atLeast: 0.1, height: 170 }), of: [(s) => s.cpus] }],
     ["Memory", { chart: chart({ label: "Memory in use", series: [{ name: "in use", colour: 3, isFilled: true, format: bytes }], format: bytes, atLeast: 8 * MIB, height: 170, isBytes: true }), of: [(s) => s.memory] }],
