@@ -36,6 +36,13 @@ int files_send_record(const struct record *record, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot pass a record on") : 0;
 }
 
+uint64_t files_mtime_us(const struct stat *st)
+{
+	if (st->st_mtim.tv_sec < 0)
+		return 0;
+	return (uint64_t)st->st_mtim.tv_sec * 1000000 + (uint64_t)st->st_mtim.tv_nsec / 1000;
+}
+
 int files_send_entry(struct file_call *call, const char *path, const struct stat *st,
                      const char *target, struct err *err)
 {
@@ -50,11 +57,9 @@ int files_send_entry(struct file_call *call, const char *path, const struct stat
 	                   .group = group,
 	                   .size = (uint64_t)st->st_size,
 	                   .inode = st->st_ino,
-	                   .links = st->st_nlink};
+	                   .links = st->st_nlink,
+	                   .mtime_us = files_mtime_us(st)};
 
-	if (st->st_mtim.tv_sec >= 0)
-		r.mtime_us = (uint64_t)st->st_mtim.tv_sec * 1000000 +
-		             (uint64_t)st->st_mtim.tv_nsec / 1000;
 	if (!call->names)
 		call->names = names_new();
 	names_user(call->names, st->st_uid, user, sizeof(user));

@@ -43,6 +43,7 @@ must_check int files_open(const char *path, int *ret_fd, struct stat *ret_st, st
 /* A whole file, as op_write() writes it; of *s only path, flags and mode count. */
 must_check int files_put(const struct start *s, const void *data, size_t len, struct err *err);
 int files_error(struct err *err, int errnum, const char *what, const char *path);
+uint64_t files_mtime_us(const struct stat *st); /* as entries tell it; 0 before 1970 */
 
 /* Each is one enum file_op. */
 int op_read(struct file_call *call, struct err *err);

@@ -8,6 +8,12 @@
  * A write goes to a temporary name beside the file and takes its place in one step, so no reader
  * ever sees half of it. Where the directory allows no new name but the file may be written (a file
  * mounted on its own, a directory of someone else's), it is written in place.
+ *
+ * A write may be on condition that the file is still the one that its caller has seen, by the time
+ * of its last change. That is looked at when it begins and again when the bytes are there; then
+ * both change places in one step, so that what was replaced is known for certain: if somebody was
+ * quicker after all, it goes back. Only what is written into the old file through an open fd, after
+ * that, is lost with it. A file that is written in place is looked at once it is open.
  */
 #include "agent/files.h"
 #include "agent/place.h"
@@ -21,7 +27,8 @@
 #include <string.h>
 #include <sys/fsuid.h>
 
-#define CHUNK (64 * 1024)
+#define CHUNK   (64 * 1024)
+#define TICK_US 10000 /* of the slowest clock that a kernel stamps files by */
 
 static int refuse_kind(struct err *err, mode_t mode, const char *path)
 {
@@ -119,6 +126,16 @@ static bool must_write_in_place(int errnum)
 	return errnum == EACCES || errnum == EPERM || errnum == EROFS || errnum == ENOTSUP;
 }
 
+/* With FILE_UNCHANGED only the file that the caller has seen is replaced. */
+static int check_unchanged(const struct start *s, const struct stat *st, struct err *err)
+{
+	if (!(s->flags & FILE_UNCHANGED) || files_mtime_us(st) == s->offset)
+		return 0;
+	(void)err_set(err, ERR_FILE_CHANGED, 0, "'%s' was changed since it was read", s->path);
+	err->errnum = ESTALE;
+	return -ESTALE;
+}
+
 /* The old file, if there is one, decides mode and owner; only a regular one that this user may
  * write is replaced. */
 static int look_at_old(const struct start *s, struct stat *ret_st, bool *ret_exists,
@@ -127,25 +144,36 @@ static int look_at_old(const struct start *s, struct stat *ret_st, bool *ret_exi
 	*ret_exists =
 		fstatat(draft.place.dir_fd, draft.place.name, ret_st, AT_SYMLINK_NOFOLLOW) == 0;
 	if (!*ret_exists)
-		return errno == ENOENT ? 0 : files_error(err, errno, "cannot write", s->path);
+		return errno == ENOENT && !(s->flags & FILE_UNCHANGED)
+		               ? 0
+		               : files_error(err, errno, "cannot write", s->path);
 	if (s->flags & FILE_EXCLUSIVE)
 		return files_error(err, EEXIST, "cannot write", s->path);
 	if (!S_ISREG(ret_st->st_mode))
 		return refuse_kind(err, ret_st->st_mode, s->path);
 	if (faccessat(draft.place.dir_fd, draft.place.name, W_OK, AT_EACCESS) < 0)
 		return files_error(err, errno, "cannot write", s->path);
-	return 0;
+	return check_unchanged(s, ret_st, err);
 }
 
 static int open_in_place(const struct start *s, int flags, mode_t mode, struct err *err)
 {
+	/* On condition it is emptied once it is known to be the right one. */
+	const bool is_late = flags & O_TRUNC && s->flags & FILE_UNCHANGED;
 	struct stat st;
+	int r;
 
 	draft.fd = openat(draft.place.dir_fd, draft.place.name,
-	                  O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, mode);
+	                  O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
+	                          (is_late ? flags & ~O_TRUNC : flags),
+	                  mode);
 	if (draft.fd < 0 || fstat(draft.fd, &st) < 0)
 		return files_error(err, errno, "cannot write", s->path);
-	return S_ISREG(st.st_mode) ? 0 : refuse_kind(err, st.st_mode, s->path);
+	r = S_ISREG(st.st_mode) ? check_unchanged(s, &st, err)
+	                        : refuse_kind(err, st.st_mode, s->path);
+	if (r == 0 && is_late && ftruncate(draft.fd, 0) < 0)
+		return files_error(err, errno, "cannot write", s->path);
+	return r;
 }
 
 static int open_temporary(const struct start *s, mode_t mode, struct err *err)
@@ -249,12 +277,95 @@ static int take_input(const struct start *s, struct err *err)
 	}
 }
 
+/* Times are those of the last tick, and two writes may follow each other within one: the file that
+ * replaces another shall be told from it. */
+static void tell_from_seen(const struct start *s)
+{
+	const uint64_t later_us = s->offset + 1;
+	const struct timespec times[] = {
+		{.tv_nsec = UTIME_OMIT},
+		{(time_t)(later_us / 1000000), (long)(later_us % 1000000) * 1000}};
+	struct stat st;
+	uint64_t now_us;
+
+	if (fstat(draft.fd, &st) < 0)
+		return;
+	now_us = files_mtime_us(&st);
+	if (now_us <= s->offset && s->offset - now_us < TICK_US)
+		(void)futimens(draft.fd, times);
+}
+
+static int swap_draft(void)
+{
+	return renameat2(draft.place.dir_fd, draft.name, draft.place.dir_fd, draft.place.name,
+	                 RENAME_EXCHANGE) < 0
+	               ? -errno
+	               : 0;
+}
+
+static bool is_draft_ours(void)
+{
+	struct stat ours, found;
+
+	return fstat(draft.fd, &ours) == 0 &&
+	       fstatat(draft.place.dir_fd, draft.name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       found.st_dev == ours.st_dev && found.st_ino == ours.st_ino;
+}
+
+/* What lies under the draft's name came out of the file's place: 0 if it is what was seen. */
+static int check_swapped(const struct start *s, struct err *err)
+{
+	struct stat st;
+	int r;
+
+	if (fstatat(draft.place.dir_fd, draft.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return files_error(err, errno, "cannot write", s->path);
+	r = check_unchanged(s, &st, err);
+	/* It goes back; unless a third has come meanwhile, which then stays where it is. */
+	if (r < 0 && swap_draft() == 0 && !is_draft_ours())
+		(void)swap_draft();
+	return r;
+}
+
+/* *ret_is_done: false where the filesystem lets no two files change places. */
+static int put_if_unchanged(const struct start *s, bool *ret_is_done, struct err *err)
+{
+	struct stat old;
+	bool exists;
+	sigset_t term;
+	int r = look_at_old(s, &old, &exists, err);
+
+	*ret_is_done = false;
+	if (r < 0)
+		return r;
+	tell_from_seen(s);
+	(void)sigemptyset(&term);
+	(void)sigaddset(&term, SIGTERM); /* its handler must not take another's file for a draft */
+	(void)sigprocmask(SIG_BLOCK, &term, NULL);
+	r = swap_draft();
+	if (r == 0) {
+		*ret_is_done = true;
+		r = check_swapped(s, err);
+		drop_draft();
+	} else if (r == -EINVAL || r == -ENOSYS) {
+		r = 0;
+	} else {
+		r = files_error(err, -r, "cannot write", s->path);
+	}
+	(void)sigprocmask(SIG_UNBLOCK, &term, NULL);
+	return r;
+}
+
 static int put_in_place(const struct start *s, struct err *err)
 {
 	unsigned flags = s->flags & FILE_EXCLUSIVE ? RENAME_NOREPLACE : 0;
+	bool is_done = !draft.is_temporary;
+	int r = 0;
 
-	if (!draft.is_temporary)
-		return 0;
+	if (!is_done && s->flags & FILE_UNCHANGED)
+		r = put_if_unchanged(s, &is_done, err);
+	if (r < 0 || is_done)
+		return r;
 	if (renameat2(draft.place.dir_fd, draft.name, draft.place.dir_fd, draft.place.name, flags) <
 	    0)
 		return files_error(err, errno, "cannot write", s->path);

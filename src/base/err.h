@@ -41,6 +41,7 @@ enum err_code {
 	ERR_QUOTA,              /* 429 a quota of the project or key is used up; with figures */
 	ERR_BUDGET,             /* 402 its budget of this month is; with figures */
 	ERR_SOURCE,             /* 422 what a sandbox was to be filled with could not be had */
+	ERR_FILE_CHANGED,       /* 409 it is not the file that was meant */
 	ERR_CODE_COUNT,
 };
 

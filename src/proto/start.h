@@ -82,8 +82,9 @@ enum {
 	FILE_ENTRIES = 1U << 16,    /* watch: what is found at a path comes before its event */
 	FILE_FOR_USER = 1U << 17,   /* root does it for the user: relative paths begin at his home,
 	                               and what is made is his */
+	FILE_UNCHANGED = 1U << 18,  /* write: offset is when it was last changed, in microseconds */
 };
-#define FILE_FLAGS_ALL ((1U << 18) - 1)
+#define FILE_FLAGS_ALL ((1U << 19) - 1)
 
 struct start {
 	enum start_kind kind;

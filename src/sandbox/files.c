@@ -34,6 +34,7 @@ static const struct {
 	{ENOENT,       ERR_FILE_NOT_FOUND},
 	{EEXIST,       ERR_FILE_EXISTS},
 	{ENOTEMPTY,    ERR_FILE_EXISTS},
+	{ESTALE,       ERR_FILE_CHANGED},
 	{EACCES,       ERR_FILE_DENIED},
 	{EPERM,        ERR_FILE_DENIED},
 	{EROFS,        ERR_FILE_DENIED},

@@ -143,6 +143,8 @@ CASES = {  # name: (operation, query, body, status, code)
     "denied-read": ("read_file", "path=/etc/shadow", None, 403, "file_denied"),
     "denied-write": ("write_file", "path=/etc/x", b"x", 403, "file_denied"),
     "exclusive": ("write_file", "path=/etc/passwd&exclusive=1", b"x", 409, "file_exists"),
+    "changed": ("write_file", "path=/home/user/.bashrc&if_mtime_us=1", b"x", 409, "file_changed"),
+    "changed-and-exclusive": ("write_file", "path=x&if_mtime_us=1&exclusive=1", b"x", 400, "invalid_field"),
     "mkdir-exists": ("make_directory", "", {"path": "/tmp"}, 409, "file_exists"),
     "tar-of-nothing": ("read_tar", "path=none", None, 404, "file_not_found"),
     "tar-garbage": ("write_tar", "path=/tmp", b"x" * 1024, 400, "file_invalid"),

@@ -163,6 +163,12 @@ class FileExists(ClocheError):
     code = "file_exists"
 
 
+class FileChanged(ClocheError):
+    """Somebody has written to it since it was read."""
+
+    code = "file_changed"
+
+
 class FileDenied(ClocheError):
     code = "file_denied"
 

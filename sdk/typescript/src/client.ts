@@ -168,13 +168,14 @@ export class Client {
 
   /**
    * Entries of the event log behind `after`; with `follow` also those to come, without end. A connection that breaks is made
-   * again where it was: no entry is lost or comes twice.
+   * again where it was: no entry is lost or comes twice. With `figures`, for who follows, what figures() tells comes in
+   * between, every few seconds: {type: "figures", figures}.
    */
   events(
-    options: { after?: number; follow?: boolean; type?: string; sandbox?: string; all?: boolean } & CallOptions = {},
+    options: { after?: number; follow?: boolean; type?: string; sandbox?: string; all?: boolean; figures?: boolean } & CallOptions = {},
   ): AsyncGenerator<Json> {
-    const { type, sandbox, all } = options;
-    return this.follow(["events"], { type, sandbox_id: sandbox, all }, { follow: false, ...options });
+    const { type, sandbox, all, figures } = options;
+    return this.follow(["events"], { type, sandbox_id: sandbox, all, figures }, { follow: false, ...options });
   }
 
   private async *follow(

@@ -90,6 +90,8 @@ export class Unsupported extends ClocheError {}
 export class RequestTimeout extends ClocheError {}
 export class FileMissing extends ClocheError {}
 export class FileExists extends ClocheError {}
+/** Somebody has written to it since it was read. */
+export class FileChanged extends ClocheError {}
 export class FileDenied extends ClocheError {}
 export class FileInvalid extends ClocheError {}
 export class DiskFull extends ClocheError {}
@@ -195,6 +197,7 @@ const BY_CODE: Record<string, new (message: string, facts: ErrorFacts) => Cloche
   request_timeout: RequestTimeout,
   file_not_found: FileMissing,
   file_exists: FileExists,
+  file_changed: FileChanged,
   file_denied: FileDenied,
   file_invalid: FileInvalid,
   disk_full: DiskFull,

@@ -57,6 +57,8 @@ export interface WriteOptions extends FileOptions {
   parents?: boolean;
   /** Refuses to replace what is there. */
   exclusive?: boolean;
+  /** What was told of the file: refuses (FileChanged) if somebody has written to it since. */
+  ifUnchanged?: Entry;
 }
 
 export interface WatchEvent {
@@ -106,8 +108,8 @@ export class Files {
 
   /** Puts all of it there or nothing; streams are sent as they come. */
   async write(path: string, data: Source, options: WriteOptions = {}): Promise<Entry> {
-    const { signal, mode, append, parents, exclusive, user } = options;
-    const query = { path, mode: modeWord(mode), append, parents, exclusive, user };
+    const { signal, mode, append, parents, exclusive, ifUnchanged, user } = options;
+    const query = { path, mode: modeWord(mode), append, parents, exclusive, if_mtime_us: ifUnchanged?.raw["mtime_us"], user };
     return new Entry(await this.client.call(await this.request("PUT", "", { query, stream: data, signal })));
   }
 

@@ -48,12 +48,14 @@ class Account(Caller):
         type: Optional[str] = None,
         sandbox: Optional[str] = None,
         all: bool = False,
+        figures: bool = False,
     ) -> Iterator[Json]:
         """Entries of the event log behind `after`; with `follow` also those to come, without end.
 
-        A connection that breaks is made again where it was: no entry is lost or comes twice.
+        A connection that breaks is made again where it was: no entry is lost or comes twice. With `figures`, for who
+        follows, what figures() tells comes in between, every few seconds: {type: "figures", figures}.
         """
-        query = {"follow": follow, "type": type, "sandbox_id": sandbox, "all": all}
+        query = {"follow": follow, "type": type, "sandbox_id": sandbox, "all": all, "figures": figures}
         for event in self.follow(["events"], query, after, last="" if follow else None):
             yield dict(event.raw)
 

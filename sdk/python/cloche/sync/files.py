@@ -53,15 +53,18 @@ class Files:
         append: bool = False,
         parents: bool = False,
         exclusive: bool = False,
+        if_unchanged: Optional[Entry] = None,
         user: Optional[str] = None,
     ) -> Entry:
-        """Puts all of it there or nothing. A file object or iterable of bytes is streamed."""
+        """Puts all of it there or nothing. A file object or iterable of bytes is streamed. With if_unchanged, an
+        entry that was told of the file, it is refused (FileChanged) if somebody has written to it since."""
         query = {
             "path": path,
             "mode": mode_word(mode),
             "append": append,
             "parents": parents,
             "exclusive": exclusive,
+            "if_mtime_us": if_unchanged.mtime_us if if_unchanged else None,
             "user": user,
         }
         return Entry.from_json(self._call("PUT", query=query, stream=stream_of(data)))
