@@ -210,7 +210,7 @@ def main():
     passes = [(label, "jail", suites, words) for label, suites, words in PYTHON_PASSES]
     passes += [(label, "vm", suites, words) for label, suites, words in VM_PASSES]
     if os.environ.get("CLOCHE_ENGINE") == "vm":
-        passes = [(label, "vm", suites, []) for label, suites, _ in VM_PASSES]
+        passes = [(label, "vm", suites, ["--numprocesses", "2", "--dist", "loadfile"]) for label, suites, _ in VM_PASSES]
     passes = [
         (builds[label], label, engine, chosen(suites), words) for label, engine, suites, words in passes if label in builds and chosen(suites)
     ]

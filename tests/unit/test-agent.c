@@ -177,9 +177,11 @@ static bool told_two_lines(const struct told *t)
 /* The second line of output is a pid. */
 static pid_t told_pid(const struct told *t)
 {
+	const char *newline = strchr(buf_str(&t->out), '\n');
 	int pid = 0;
 
-	CHECK_INT(sscanf(strchr(buf_str(&t->out), '\n'), "\n%d", &pid), 1);
+	CHECK(newline);
+	CHECK_INT(sscanf(newline, "\n%d", &pid), 1);
 	return pid;
 }
 
@@ -192,7 +194,7 @@ TEST_FORKED(a_timeout_takes_the_whole_tree_even_what_left_its_session, 60)
 	pid_t loner;
 
 	host_start();
-	s.timeout_us = 300000;
+	s.timeout_us = 2000000; /* an emulated host needs some for the words */
 	s.grace_us = 200000;
 	host_run(1, &s);
 	host_gather(1, &t, told_closed);
