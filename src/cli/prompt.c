@@ -40,7 +40,7 @@ static void on_change(int signo)
 
 static void watch_changes(void)
 {
-	struct sigaction action = {.sa_handler = on_change}; /* no SA_RESTART: poll() shall end */
+	struct sigaction action = {.sa_handler = on_change};
 
 	(void)sigaction(SIGCONT, &action, NULL);
 	(void)sigaction(SIGWINCH, &action, NULL);
@@ -69,6 +69,24 @@ static void take_back_terminal(EditLine *el)
 	(void)el_set(el, EL_REFRESH);
 }
 
+/* As poll(), which a change of the terminal ends, whenever it comes: it is held back from the look
+ * for one until it is waited for. */
+static int wait_for_any(struct prompt *p, struct pollfd *fds, nfds_t n)
+{
+	sigset_t changes, before;
+	int r;
+
+	(void)sigemptyset(&changes);
+	(void)sigaddset(&changes, SIGCONT);
+	(void)sigaddset(&changes, SIGWINCH);
+	(void)pthread_sigmask(SIG_BLOCK, &changes, &before);
+	if (has_changed)
+		take_back_terminal(p->el);
+	r = ppoll(fds, n, NULL, &before);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
 /* The next byte of stdin: 1, or 0 at its end, or -1 when a signal came first. */
 static int read_byte(struct prompt *p, char *ret)
 {
@@ -77,9 +95,7 @@ static int read_byte(struct prompt *p, char *ret)
 		                       {cancel_fd(p->cancel), POLLIN, 0}};
 		ssize_t n;
 
-		if (has_changed)
-			take_back_terminal(p->el);
-		if (poll(fds, ARRAY_SIZE(fds), -1) < 0)
+		if (wait_for_any(p, fds, ARRAY_SIZE(fds)) < 0)
 			continue;
 		if (fds[1].revents) {
 			cancel_clear(p->cancel);

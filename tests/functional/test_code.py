@@ -168,6 +168,7 @@ def test_the_drivers_are_roots_and_stay_as_they_are(sandbox):
 
 
 def test_a_restart_ends_the_running_call(sandbox):
+    sandbox.run_code("0")  # from here on it is busy with a call alone, and not with its own start
     thread, out = run_in_thread(sandbox, "import time; time.sleep(1000)")
     wait_for_state(sandbox, "python", "busy")
     sandbox.contexts.restart("python")

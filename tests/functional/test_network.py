@@ -235,9 +235,9 @@ def test_a_sandbox_has_so_many_connections_at_once(walled):
     program = """if 1:
         import socket
         made = [socket.create_connection(("93.184.216.34", 80)) for _ in range(3)]
-        one = socket.create_connection(("93.184.216.34", 80))
-        one.settimeout(5)
         try:
+            one = socket.create_connection(("93.184.216.34", 80))
+            one.settimeout(5)
             print(one.recv(1))
         except ConnectionResetError:
             print("reset")

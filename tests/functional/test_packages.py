@@ -2,15 +2,12 @@
 """pip and npm inside: they install from a registry that the sandbox's policy allows, and from a private one with
 credentials that are added outside."""
 
-import base64
-import hashlib
 import io
-import json
 import shutil
-import tarfile
 import zipfile
 
 import pytest
+from harness.npm_registry import publish
 from harness.sources import BASE, ENCODED, TLS_BASE
 
 pytestmark = pytest.mark.slow
@@ -40,16 +37,6 @@ def wheel():
     return out.getvalue()
 
 
-def npm_package():
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as tar:
-        for name, text in (("package.json", json.dumps({"name": NAME, "version": "1.0.0", "main": "index.js"})), ("index.js", "module.exports = 42;")):
-            info = tarfile.TarInfo(f"package/{name}")
-            info.size = len(text)
-            tar.addfile(info, io.BytesIO(text.encode()))
-    return out.getvalue()
-
-
 @pytest.fixture(scope="module")
 def registry(sources):
     """Where it is: an index for pip at /simple/, a registry for npm at /npm/."""
@@ -57,12 +44,7 @@ def registry(sources):
     index.mkdir(parents=True)
     (index / "index.html").write_text('<a href="cloche_demo-1.0-py3-none-any.whl">cloche_demo-1.0-py3-none-any.whl</a>')
     (index / "cloche_demo-1.0-py3-none-any.whl").write_bytes(wheel())
-    package = npm_package()
-    (sources.dir / "npm").mkdir()
-    (sources.dir / "npm" / "demo.tgz").write_bytes(package)
-    dist = {"tarball": f"{TLS_BASE}/private/files/npm/demo.tgz", "integrity": "sha512-" + base64.b64encode(hashlib.sha512(package).digest()).decode()}
-    version = {"name": NAME, "version": "1.0.0", "main": "index.js", "dist": dist}
-    (sources.dir / "npm" / NAME).write_text(json.dumps({"name": NAME, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}))
+    publish(sources.dir / "npm", f"{TLS_BASE}/private/files/npm", NAME, "module.exports = 42;")
     return sources
 
 

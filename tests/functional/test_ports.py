@@ -109,9 +109,10 @@ def test_a_wrong_field_is_named(daemon, sandbox, body):
     assert status == 400 and reply["error"]["field"] in ("port", "x", "expires_in_ms")
 
 
-def test_the_path_without_its_slash_leads_to_the_one_with_it(web):
-    status, headers, _ = web.ask("")
-    assert status == 308 and ("location", web.base + "/") in headers
+def test_the_path_without_its_slash_leads_browsers_to_the_one_with_it_and_is_open_to_programs(web):
+    status, headers, _ = web.ask("?a=1", headers=[("Accept", "text/html,*/*")])
+    assert status == 308 and ("location", web.base + "/?a=1") in headers
+    assert web.seen("")["path"] == "/" and web.seen("?a=1", headers=[("Accept", "*/*")])["path"] == "/?a=1"
 
 
 def test_redirects_of_the_server_stay_below_the_port(web):

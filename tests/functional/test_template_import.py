@@ -178,6 +178,7 @@ def test_what_is_exported_removed_and_imported_is_the_same_image(client, name):
         assert sandbox.run("id -u; pwd; echo $STAGE; cat /etc/mark").stdout == "1234\n/etc\ntest\nlowest\n"
 
 
+@pytest.mark.jail("no template is made of a vm's files; test_vm.py says so")
 def test_a_template_of_a_sandbox_is_the_same_image_elsewhere(client, make_sandbox, name):
     sandbox = make_sandbox()
     script = "mkdir -p /template/etc /template/tmp && echo x > /template/etc/x && ln /template/etc/x /template/etc/y && chmod 1777 /template/tmp"
@@ -278,3 +279,8 @@ def test_where_jails_are_forbidden_images_come_in_and_own_recipes_do_not_run():
             client.create(engine="jail", template="mine")
         with pytest.raises(errors.Forbidden, match="forbid jails"):
             client.build_template(OWN_RECIPE)
+        with pytest.raises(errors.Forbidden, match="forbid jails"):
+            client.create(template="mine", packages=["hello"])
+        client.import_template("node", io.BytesIO(busybox_layer().bytes()))
+        with pytest.raises(errors.Forbidden, match="has to be a shared template"):
+            client.build_template(name="bun")

@@ -66,11 +66,12 @@ def test_R03_names_that_the_kernel_remembers_are_the_sandboxes_own_memory(small,
     assert small.sandbox.run("echo alive").stdout == "alive\n"
 
 
-def test_R04_memory_cannot_be_locked_past_the_limit_nor_hidden(small):
+def test_R04_memory_cannot_be_locked_past_the_limit_nor_hidden(small, engine):
     found = small("lock")
     assert found["mlock"]["errno"] in ("ENOMEM", "EPERM", "EAGAIN")
     assert found["hugetlb"]["errno"] in ("ENOMEM", "EPERM", "EINVAL")
-    assert found["memfd_secret"]["errno"] == "ENOSYS"
+    if engine == "jail":  # what a vm's kernel hides is in the machine's own memory
+        assert found["memfd_secret"]["errno"] == "ENOSYS"
 
 
 def needs_disk_limit(sandbox):
@@ -141,13 +142,12 @@ def test_R09_a_stream_without_newlines_arrives_exactly(small):
 
 
 def test_R10_the_cpu_quota_holds_for_many_processes(small, neighbour):
-    r = small.run("spin", 8, 2)
-    assert r.exit_code == 0
-    usage = r.exec.raw["usage"]
-    cpu_us = sum(v for k, v in usage.items() if k in ("user_us", "system_us", "cpu_us"))
-    wall_us = r.exec.raw["ended_us"] - r.exec.raw["started_us"]
-    if cpu_us:
-        assert cpu_us < wall_us * 0.75
+    """By the host's count: the kernel of a vm counts time that its machine was not given as well."""
+    before = small.sandbox.usage()["usage"]
+    assert small.run("spin", 8, 2).exit_code == 0
+    after = small.sandbox.usage()["usage"]
+    wall_ms, cpu_ms = after["running_ms"] - before["running_ms"], (after["cpu_ns"] - before["cpu_ns"]) / 1e6
+    assert 0 < cpu_ms < wall_ms * 0.75
 
 
 def test_R11_a_deaf_process_is_killed_at_its_deadline(small):
