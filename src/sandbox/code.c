@@ -246,7 +246,7 @@ void code_abandon(struct code_call *call)
 		return;
 	(void)err_set(&err, ERR_GONE, 0, "its caller has gone");
 	if (call == call->context->running)
-		(void)!context_interrupt(call->context, &err);
+		interpreter_abandon(call->context);
 	else
 		code_fail(call, &err);
 }

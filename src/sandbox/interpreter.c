@@ -15,11 +15,14 @@
  *
  * Time: a call that is over its time is interrupted; one that does not end within the grace loses
  * its interpreter. That holds over a restart of the gateway, too (jot.h), where the time of a call
- * that was to end with its caller is up at once. A process that must start or end is given its
- * time as well.
+ * that was to end with its caller is up at once. While the gateway lives such a call keeps its time
+ * and its interpreter when its caller goes, and is interrupted: again and again, since code can
+ * take an interrupt for its own, or be about to block. A process that must start or end is given
+ * its time as well.
  */
 #include "sandbox/interpreter.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/message.h"
 #include "sandbox/pool.h"
@@ -27,11 +30,13 @@
 #include <signal.h>
 #include <string.h>
 
-#define SECONDS     UINT64_C(1000000)
-#define START_US    (30 * SECONDS)  /* a cold disk, a busy host */
-#define START_VM_US (120 * SECONDS) /* and all of it emulated */
-#define GRACE_US    (2 * SECONDS)
-#define ORPHAN_US   (1 * SECONDS)
+#define SECONDS      UINT64_C(1000000)
+#define START_US     (30 * SECONDS)  /* a cold disk, a busy host */
+#define START_VM_US  (120 * SECONDS) /* and all of it emulated */
+#define GRACE_US     (2 * SECONDS)
+#define ORPHAN_US    (1 * SECONDS)
+#define AGAIN_US     (1 * SECONDS) /* between the first two interrupts of an abandoned call */
+#define AGAIN_MAX_US (64 * SECONDS)
 #define LONG_PAST_US                                                                               \
 	1 /* the deadline, for the next gateway, of a call that is to end with its caller */
 #define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
@@ -135,6 +140,27 @@ int interpreter_interrupt(struct context *c, struct err *err)
 
 	return r < 0 ? err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more")
 	             : 0;
+}
+
+/* 0: its time is up. Without a timeout it has all. */
+static uint64_t time_left_us(const struct code_call *call)
+{
+	uint64_t until_us = call->begun_us + call->timeout_ms * 1000, now_us = clock_steady_us();
+
+	if (call->timeout_ms == 0)
+		return UINT64_MAX;
+	return until_us > now_us ? until_us - now_us : 0;
+}
+
+void interpreter_abandon(struct context *c)
+{
+	struct err err;
+
+	(void)!context_interrupt(c, &err);
+	if (c->phase == PHASE_GRACE || c->phase == PHASE_LAST_GRACE)
+		return; /* its time was up before */
+	c->again_us = AGAIN_US;
+	interpreter_set_phase(c, PHASE_ABANDONED, MIN(c->again_us, time_left_us(c->running)));
 }
 
 static void write_out(struct context *c)
@@ -343,6 +369,31 @@ static const struct channel_ops channel_ops = {
 	.is_paced = true,
 };
 
+static void time_up(struct context *c)
+{
+	struct err err;
+
+	if (c->running)
+		c->running->cause = "timeout";
+	(void)!interpreter_interrupt(c, &err);
+	interpreter_set_phase(c, PHASE_GRACE, GRACE_US / 2);
+}
+
+static void go_on_abandoning(struct context *c)
+{
+	struct err err;
+
+	if (time_left_us(c->running) == 0) {
+		time_up(c);
+		return;
+	}
+	if (c->sandbox->state == SANDBOX_RUNNING) { /* else it could not heed it */
+		(void)!interpreter_interrupt(c, &err);
+		c->again_us = MIN(2 * c->again_us, AGAIN_MAX_US);
+	}
+	interpreter_set_phase(c, PHASE_ABANDONED, MIN(c->again_us, time_left_us(c->running)));
+}
+
 static void on_timer(struct loop *loop, void *arg)
 {
 	struct context *c = arg;
@@ -361,10 +412,10 @@ static void on_timer(struct loop *loop, void *arg)
 			interpreter_set_phase(c, PHASE_CALL, ORPHAN_US); /* it cannot answer */
 			break;
 		}
-		if (c->running)
-			c->running->cause = "timeout";
-		(void)!interpreter_interrupt(c, &err);
-		interpreter_set_phase(c, PHASE_GRACE, GRACE_US / 2);
+		time_up(c);
+		break;
+	case PHASE_ABANDONED:
+		go_on_abandoning(c);
 		break;
 	case PHASE_GRACE: /* a signal just before a blocking call does not wake it: once more */
 		(void)!interpreter_interrupt(c, &err);

@@ -12,6 +12,7 @@ enum interpreter_phase {
 	PHASE_NONE,
 	PHASE_START,
 	PHASE_CALL,
+	PHASE_ABANDONED,
 	PHASE_GRACE,
 	PHASE_LAST_GRACE,
 	PHASE_LEAVE
@@ -70,6 +71,7 @@ struct context {
 	uint64_t fork_tag;
 	struct loop_timer *timer;
 	enum interpreter_phase phase;
+	uint64_t again_us;        /* until an abandoned call is interrupted once more */
 	int deadline;             /* its slot */
 	uint64_t orphan_until_us; /* of the call that an earlier gateway has left; 0 = none */
 
@@ -102,6 +104,8 @@ void interpreter_rejoin(struct context *c); /* one that an earlier gateway start
 void interpreter_drop(struct context *c, const char *cause, const char *message);
 void interpreter_run(struct context *c, struct code_call *call); /* must be idle */
 must_check int interpreter_interrupt(struct context *c, struct err *err);
+/* Interrupts the running call, which nobody waits for any more, again and again until it ends. */
+void interpreter_abandon(struct context *c);
 void interpreter_wake(struct context *c); /* looks at the end of this turn what can go on */
 void interpreter_broken(struct context *c, const char *what); /* ends one that speaks nonsense */
 void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us);

@@ -328,6 +328,8 @@ def test_a_caller_that_leaves_ends_nothing_unless_it_asked(daemon, sandbox):
     assert sandbox.run_code("stayed").text == "True"
     leave("time.sleep(1000)", kill_on_disconnect=True)
     assert sandbox.run_code("stayed", timeout=20 * PATIENCE).text == "True"
+    leave("try:\n  while True: time.sleep(1000)\nexcept KeyboardInterrupt:\n  while True: time.sleep(1000)", kill_on_disconnect=True)
+    assert sandbox.run_code("stayed", timeout=20 * PATIENCE).text == "True"
 
 
 def test_deleting_the_sandbox_ends_its_calls_as_gone(make_sandbox):

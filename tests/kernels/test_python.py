@@ -642,6 +642,23 @@ def test_an_interrupt_for_a_call_that_waits_is_not_lost(kernel):
     assert kernel.run("1").text == "1"
 
 
+# Between the read of a call and its first line; the end of the call that sets this up uses the second one, too.
+@pytest.mark.parametrize("module, function, uses_before", [("framing", "_parse_line", 0), ("driver", "_cpu_us", 1)])
+def test_an_interrupt_for_a_call_that_is_being_taken_is_not_lost(kernel, module, function, uses_before):
+    kernel.run(f"""
+import os, signal
+from cloche_kernel import {module}
+def strike(*args, usual={module}.{function}, uses=[]):
+    uses.append(1)
+    if len(uses) == {uses_before} + 1:
+        os.kill(os.getpid(), signal.SIGINT)
+    return usual(*args)
+{module}.{function} = strike
+""")
+    assert kernel.run("1").error["name"] == "KeyboardInterrupt"
+    assert kernel.run("1").text == "1"
+
+
 def test_interrupts_at_any_moment_leave_the_messages_whole(kernel):
     for _ in range(30):
         kernel.start("print('go')\nwhile True: display('x' * 1000)")

@@ -5,7 +5,7 @@ prepare() does everything that needs no host and may be done once for many: it l
 behind it. rehearse() is for a fork that has no host yet: it makes the interpreter and runs a call that nobody sees. serve()
 takes the socket and never returns.
 
-SIGINT has three handlers in turn. Between calls it is ignored, unless the next call is waiting already: then it is meant
+SIGINT has three handlers in turn. Between calls it is ignored, unless the next call has come already: then it is meant
 for that one. While code runs it is Python's own handler, which raises KeyboardInterrupt. While a message is sent it is put
 off (framing).
 """
@@ -111,7 +111,7 @@ class Driver:
         self._answer(call_id)
 
     def _answer(self, call_id: int) -> None:
-        self._interrupt_next = False
+        self._channel.is_taking = self._interrupt_next = False
         self._channel.send(frame("done", call_id, self._done("ok")))
 
     # ---- one call
@@ -136,6 +136,7 @@ class Driver:
         """Runs the cell and all that may call back into the code: what SIGINT interrupts."""
         _set_handler(_SIGINT, _default_int_handler)
         try:
+            self._channel.is_taking = False
             if self._interrupt_next:
                 self._interrupt_next = False
                 raise KeyboardInterrupt
@@ -186,7 +187,8 @@ class Driver:
                 continue
 
     def _on_idle_interrupt(self, _number: int, _frame: object) -> None:
-        if self._channel.call_id is None and self._channel.has_input():
+        """One between a call's end and the host's knowledge of it is nobody's."""
+        if self._channel.is_taking or (self._channel.call_id is None and self._channel.has_input()):
             self._interrupt_next = True
 
     # ---- ends

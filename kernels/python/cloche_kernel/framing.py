@@ -6,6 +6,9 @@ child loses it: the hook closes its copy, and the pid is compared before each me
 
 A message is sent whole or not at all: were a KeyboardInterrupt to strike between two writes, the host would read the
 next message as the rest of this one. So SIGINT is put off while the main thread sends.
+
+A message is first waited for, and then taken: at any moment it lies in the socket or is_taking says so, and a SIGINT that
+comes behind it, however soon, finds it.
 """
 
 from __future__ import annotations
@@ -77,6 +80,8 @@ class Channel:
         self._fd = -1
         self._pid = os.getpid()
         self._buffer = b""
+        self._coming = select.poll()
+        self.is_taking = False  # a message, from its first byte on until who is waiting for the next one says otherwise
         self.call_id: int | None = None
         self._lock = _thread.allocate_lock()
         self._main_thread = _thread.get_ident()
@@ -86,6 +91,8 @@ class Channel:
         """Takes fd for its own, and this process for the one that it is the channel of."""
         self._fd = high_fd(fd)
         os.close(fd)
+        self._coming = select.poll()
+        self._coming.register(self._fd, select.POLLIN)
         self._pid = os.getpid()
 
     @property
@@ -94,16 +101,19 @@ class Channel:
         return os.getpid() == self._pid
 
     def has_input(self) -> bool:
-        """Whether a message, or its beginning, has come and is not yet taken."""
-        if self._buffer:
+        """Whether a message, or its beginning, has come."""
+        if self.is_taking or self._buffer:
             return True
-        poll = select.poll()
+        poll = select.poll()  # a signal may come while the other one waits, and it cannot do both
         poll.register(self._fd, select.POLLIN)
         return bool(poll.poll(0))
 
     def receive(self) -> tuple[bytes, int, bytes] | None:
         """The next message as verb, id and payload; None at end of file between messages."""
         buffer = self._buffer
+        if not buffer:
+            self._coming.poll()
+        self.is_taking = True
         while (end := buffer.find(b"\n", 0, LINE_MAX)) < 0:
             if len(buffer) >= LINE_MAX:
                 raise BrokenPeer("no line")
