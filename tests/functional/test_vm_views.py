@@ -87,27 +87,67 @@ def test_what_is_of_a_jail_is_not_compared_with_what_is_of_a_vm(client, machine)
         client.diff(jail.id, machine.id)
 
 
-@pytest.mark.parametrize(("part", "moment"), [("broker", "cloned"), ("gateway", "boots")])
-def test_S20_a_kill_while_a_machine_looks_leaves_nothing_of_it(daemon, machine, saved, part, moment):
-    machine.run("echo 2 > changed").check()
+def cut_short(daemon, work, part, moment):
+    """Does the work and kills the part of the daemon when the machine that the work needs has come so far: none but those from before are left."""
+    before, kept = alive(daemon), layers(daemon)
 
-    def look():
-        with contextlib.suppress(errors.ConnectionFailed):
-            machine.diff(saved)
+    def try_it():
+        with contextlib.suppress(errors.ConnectionFailed, errors.Unavailable):
+            work()
 
     def has_come():
-        assert thread.is_alive(), "there was no diff to be cut short"
-        other = next(iter(alive(daemon) - {machine.id}), None)
+        assert thread.is_alive(), "there was nothing to be cut short"
+        other = next(iter(alive(daemon) - before), None)
         if moment == "cloned":
             return other and (daemon.data / "layers" / other / "shown0").exists()
         return other and (daemon.run / "sandboxes" / other / "record").exists()
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=try_it)
     thread.start()
     wait_for(has_come, 60, moment)
     daemon.kill_parts(part)
     thread.join()
-    wait_for(lambda: alive(daemon) == {machine.id}, 30, "nothing but the machine")
-    wait_for(lambda: layers(daemon) == {machine.id, saved}, 30, "no layer but its own and the snapshot's")
+    wait_for(lambda: alive(daemon) == before, 30, "no machine but those from before")
+    wait_for(lambda: layers(daemon) == kept, 30, "no layer but those from before")
+
+
+KILLS = pytest.mark.parametrize(("part", "moment"), [("broker", "cloned"), ("gateway", "boots")])
+
+
+@KILLS
+def test_S20_a_kill_while_a_machine_looks_leaves_nothing_of_it(daemon, machine, saved, part, moment):
+    machine.run("echo 2 > changed").check()
+    cut_short(daemon, lambda: machine.diff(saved), part, moment)
     machine.refresh()
     assert [c["path"] for c in machine.diff(saved)["changes"]] == ["/home/user/changed"]
+
+
+@KILLS
+def test_S20_a_kill_within_an_apply_brings_nothing_and_the_next_brings_all(daemon, machine, part, moment):
+    machine.run("echo 1 > changed; echo 1 > gone").check()
+    (fork,) = machine.fork(1, memory=False)
+    with fork:
+        fork.run("echo 2 > changed; rm gone; echo 3 > new").check()
+        cut_short(daemon, lambda: machine.apply(fork), part, moment)
+        machine.refresh()
+        assert machine.run("cat changed gone; ls").stdout.split() == ["1", "1", "changed", "gone"]
+        assert machine.apply(fork)["conflicts"] == []
+        assert machine.run("cat changed new; ls").stdout.split() == ["2", "3", "changed", "new"]
+
+
+@pytest.mark.parametrize("part", ["broker", "gateway"])
+def test_S20_a_kill_within_an_import_leaves_neither_a_machine_nor_a_snapshot(client, daemon, machine, part):
+    machine.run("echo 1 > note").check()
+    saved = machine.snapshot()["id"]
+    try:
+        archive = b"".join(client.export_snapshot(saved))
+        wait_for(lambda: (alive(daemon), layers(daemon)) == ({machine.id}, {machine.id, saved}), 30, "the end of the machine that exported it")
+        before = [s["id"] for s in client.snapshots()]
+        cut_short(daemon, lambda: client.import_snapshot("brought", archive), part, "boots")
+        assert [s["id"] for s in client.snapshots()] == before
+        brought = client.import_snapshot("brought", archive)["id"]
+        with client.create(snapshot=brought) as copy:
+            assert copy.run("cat note").stdout == "1\n"
+        client.delete_snapshot(brought)
+    finally:
+        client.delete_snapshot(saved)
