@@ -7,7 +7,7 @@ import signal
 import pytest
 from cloche import ClocheError
 from harness.cli import Cli
-from harness.daemon import wait_for
+from harness.daemon import PATIENCE, wait_for
 from harness.internet import ALLOWED, ALLOWED6, OTHER
 from harness.walled import REFUSED
 
@@ -49,7 +49,7 @@ def test_a_wildcard_allows_what_is_below_and_not_the_name_itself(walled):
 
 def test_a_range_and_port_allow_a_server_that_speaks_first(walled):
     box = walled({"rules": [{"match": {"cidrs": [f"{ALLOWED}/32"], "ports": [22]}, "action": "allow"}]})
-    assert box.dial("tcp", ALLOWED, 22)["said"].startswith("SSH-")
+    assert box.dial("tcp", ALLOWED, 22, 30)["said"].startswith("SSH-")
     assert box.dial("tcp", ALLOWED, 80)["error"] in REFUSED
     assert box.dial("tcp", OTHER, 22)["error"] in REFUSED
 
@@ -58,7 +58,7 @@ def test_allow_all_is_the_public_internet(walled):
     box = walled("allow-all")
     assert box.sandbox.network()["kind"] == "allow-all"
     assert box.get("allowed.test")[0] == box.get("other.test")[0] == 200
-    assert box.dial("tcp", ALLOWED, 22)["said"].startswith("SSH-")
+    assert box.dial("tcp", ALLOWED, 22, 30)["said"].startswith("SSH-")
 
 
 def test_one_host_more_keeps_what_the_policy_has_with_its_secrets(walled):
@@ -144,7 +144,7 @@ def test_a_change_cuts_a_download_that_it_forbids(walled, internet, policy, sche
     download = box.sandbox.start(["curl", "-skN", "--http1.1", "-o", "/dev/null", f"{scheme}://allowed.test/endless"])
     wait_for(lambda: len(internet.seen("request", path="/endless")) > seen, 10, "the download")
     box.sandbox.set_network({"allow": ["other.test"]})
-    assert download.wait(10).exit_code in (18, 52, 56)  # curl: cut short, or before the first byte
+    assert download.wait(10 * PATIENCE).exit_code in (18, 52, 56)  # curl: cut short, or before the first byte
     wait_for(lambda: len(internet.seen("cut")) > cuts, 10, "the server's end of it")
     assert box.get("allowed.test") == (0, "no such name")
     assert box.get("other.test")[0] == 200

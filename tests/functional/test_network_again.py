@@ -5,6 +5,7 @@ tell, and never if it may have arrived."""
 import json
 
 import pytest
+from harness.daemon import PATIENCE
 
 POLICY = {"rules": [{"match": {"domains": ["allowed.test"], "methods": ["GET", "HEAD", "POST", "PUT", "DELETE"]}, "action": "allow"}]}
 
@@ -12,7 +13,7 @@ POLICY = {"rules": [{"match": {"domains": ["allowed.test"], "methods": ["GET", "
 SAY = """if 1:
     import http.client, sys
     kind = http.client.HTTPSConnection if sys.argv[1] == "https" else http.client.HTTPConnection
-    c, statuses = kind("allowed.test", timeout=10), []
+    c, statuses = kind("allowed.test", timeout=60), []
     c.connect()
     c.auto_open = 0
     for word in sys.argv[2:]:
@@ -29,7 +30,7 @@ SAY = """if 1:
 
 
 def say(box, scheme, *words):
-    done = box.sandbox.run(["python3", "-S", "-c", SAY, scheme, *words], timeout=30)
+    done = box.sandbox.run(["python3", "-S", "-c", SAY, scheme, *words], timeout=30 * PATIENCE)
     assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -31,7 +31,7 @@ def test_what_was_recorded_is_the_smallest_policy_that_would_have_sufficed(walle
     for _ in range(3):
         assert box.get("allowed.test")[0] == 200
     assert "reply" in box.dial("tls", "www.wild.test", 443, "www.wild.test")
-    assert box.dial("tcp", OTHER, 22, 5)["said"]
+    assert box.dial("tcp", OTHER, 22, 30)["said"]
     said = learnt(box, 3)
     assert said["complete"] is True
     matches = [rule["match"] for rule in said["policy"]["rules"]]
@@ -46,7 +46,7 @@ def test_what_was_recorded_is_the_smallest_policy_that_would_have_sufficed(walle
     box.sandbox.set_network(said["policy"])
     assert box.get("allowed.test")[0] == 200
     assert "reply" in box.dial("tls", "www.wild.test", 443, "www.wild.test")
-    assert box.dial("tcp", OTHER, 22, 5)["said"]
+    assert box.dial("tcp", OTHER, 22, 30)["said"]
     assert box.get("other.test") == (0, "no such name")
     assert box.dial("tls", "allowed.test", 443, "allowed.test")["error"]
 

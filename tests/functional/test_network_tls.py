@@ -11,7 +11,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from harness.daemon import wait_for
+from harness.daemon import PATIENCE, wait_for
 from harness.internet import ALLOWED
 
 KEY = "sk-5ecret-0123456789"
@@ -28,7 +28,7 @@ CLIENTS = {
 @pytest.mark.parametrize("argv", CLIENTS.values(), ids=CLIENTS.keys())
 def test_a_client_inside_accepts_what_the_wall_shows_and_its_request_gets_the_field(walled, argv):
     box = walled({"rules": [INJECT]})
-    done = box.sandbox.run(argv, timeout=30)
+    done = box.sandbox.run(argv, timeout=30 * PATIENCE)
     assert done.exit_code == 0, done.stderr
     seen = json.loads(done.stdout)
     assert (seen["host"], seen["address"], seen["alpn"]) == ("allowed.test", ALLOWED, "http/1.1")
@@ -63,19 +63,19 @@ def test_libraries_with_a_store_of_their_own_accept_it_too(walled, libraries):
     box.sandbox.files.mkdir("/tmp/lib")
     box.sandbox.files.tar_in("/tmp/lib", libraries)
     lib = {"PYTHONPATH": "/tmp/lib"}
-    done = box.sandbox.run(["python3", "-S", "-c", "; ".join((REQUESTS, HTTPX, URLLIB3))], env=lib, timeout=30)
+    done = box.sandbox.run(["python3", "-S", "-c", "; ".join((REQUESTS, HTTPX, URLLIB3))], env=lib, timeout=30 * PATIENCE)
     assert keys_seen(done.stdout) == [f"Bearer {KEY}"] * 3, done.stderr
-    done = box.sandbox.run(["sudo", "PYTHONPATH=/tmp/lib", "python3", "-S", "-c", REQUESTS], timeout=30)
+    done = box.sandbox.run(["sudo", "PYTHONPATH=/tmp/lib", "python3", "-S", "-c", REQUESTS], timeout=30 * PATIENCE)
     assert keys_seen(done.stdout) == [f"Bearer {KEY}"], done.stderr
     assert keys_seen(box.sandbox.run_code("import sys; sys.path.insert(0, '/tmp/lib'); " + REQUESTS).stdout) == [f"Bearer {KEY}"]
     # The control: it is the variables that lead there.
-    bare = box.sandbox.run(["env", "-i", "PYTHONPATH=/tmp/lib", "/usr/bin/python3", "-S", "-c", REQUESTS], timeout=30)
+    bare = box.sandbox.run(["env", "-i", "PYTHONPATH=/tmp/lib", "/usr/bin/python3", "-S", "-c", REQUESTS], timeout=30 * PATIENCE)
     assert "CERTIFICATE_VERIFY_FAILED" in bare.stderr
 
 
 def curl(box, url, *options):
     """(status, body) as curl inside has it, or (0, its words)."""
-    done = box.sandbox.run(["curl", "-sS", "-w", "\n%{http_code}", *options, url], timeout=30)
+    done = box.sandbox.run(["curl", "-sS", "-w", "\n%{http_code}", *options, url], timeout=30 * PATIENCE)
     if done.exit_code != 0:
         return 0, done.stderr
     body, _, status = done.stdout.rpartition("\n")
@@ -127,7 +127,7 @@ def test_a_body_of_many_records_passes_both_ways(walled):
         seen = json.load(urllib.request.urlopen("https://allowed.test/large", data=sent.encode()))
         print(seen["body"] == sent)
     """
-    assert box.sandbox.run(["python3", "-c", program], timeout=30).stdout == "True\n"
+    assert box.sandbox.run(["python3", "-c", program], timeout=30 * PATIENCE).stdout == "True\n"
 
 
 def test_a_rule_replies_in_place_of_a_host_by_tls(walled):
@@ -160,7 +160,7 @@ def test_a_policy_that_looks_into_tls_may_come_later_and_go_again(walled):
     assert "SSL_CERT_FILE" not in box.sandbox.run(["env"]).stdout
     box.sandbox.set_network({"rules": [INJECT]})
     for argv in CLIENTS.values():
-        assert KEY in box.sandbox.run(argv, timeout=30).stdout
+        assert KEY in box.sandbox.run(argv, timeout=30 * PATIENCE).stdout
     assert "SSL_CERT_FILE=/mine" in box.sandbox.run(["env"], env={"SSL_CERT_FILE": "/mine"}).stdout
     box.sandbox.set_network({"allow": ["allowed.test"]})
     assert KEY not in box.sandbox.run(["curl", "-sSk", "https://allowed.test/"]).stdout
@@ -168,7 +168,7 @@ def test_a_policy_that_looks_into_tls_may_come_later_and_go_again(walled):
 
 IDLE = """if 1:
     import http.client, pathlib
-    c = http.client.HTTPSConnection("allowed.test", timeout=30)
+    c = http.client.HTTPSConnection("allowed.test", timeout=600)
     c.request("GET", "/idle")
     c.getresponse().read()
     pathlib.Path("/tmp/idle").touch()
@@ -183,7 +183,7 @@ def test_a_change_cuts_a_kept_connection_that_it_forbids_and_no_other(walled):
     box.sandbox.set_network({"allow": ["allowed.test"]})  # which it could still be used for
     assert kept.refresh().state == "running"
     box.sandbox.set_network({"allow": ["other.test"]})
-    assert kept.wait(10).state == "exited"
+    assert kept.wait(10 * PATIENCE).state == "exited"
 
 
 def test_a_policy_that_comes_while_it_is_paused_is_trusted_when_it_goes_on(walled):

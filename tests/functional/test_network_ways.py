@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from harness.daemon import wait_for
+from harness.daemon import PATIENCE, wait_for
 from harness.internet import ALLOWED, OTHER, PRIVATE, RESOLVER
 from harness.internet_proxies import PASSWORD, USER
 
@@ -14,7 +14,7 @@ INJECT = {"match": {"domains": ["allowed.test"]}, "action": {"transform": {"head
 
 
 def curl(box, url, *options):
-    done = box.sandbox.run(["curl", "-sS", "-w", "\n%{http_code}", *options, url], timeout=30)
+    done = box.sandbox.run(["curl", "-sS", "-w", "\n%{http_code}", *options, url], timeout=30 * PATIENCE)
     if done.exit_code != 0:
         return 0, done.stderr
     body, _, status = done.stdout.rpartition("\n")
@@ -53,7 +53,7 @@ def test_a_policys_proxy_carries_what_a_rule_has_set(walled, internet, kind):
 
 def test_a_range_leads_through_the_proxy_by_its_address(walled, internet):
     box = walled({"allow": [f"{ALLOWED}/32"], "proxy": PROXIES["socks"]})
-    assert box.dial("tcp", ALLOWED, 22)["said"].startswith("SSH-")  # whoever speaks first is heard
+    assert box.dial("tcp", ALLOWED, 22, 30)["said"].startswith("SSH-")  # whoever speaks first is heard
     assert internet.seen("socks", name=ALLOWED, port=22)
     assert not box.dial("tcp", OTHER, 22).get("said")
 
@@ -138,5 +138,5 @@ def test_a_change_of_policy_cuts_a_websocket(walled, internet):
     run = box.sandbox.start(["python3", "-c", WEBSOCKET, "wss", "/ws?stay", "websocket", "stay"])
     wait_for(lambda: internet.seen("request", path="/ws?stay"), 10, "the websocket")
     box.sandbox.set_network({"allow": ["other.test"]})
-    assert run.wait(10).state == "exited"
+    assert run.wait(10 * PATIENCE).state == "exited"
     wait_for(lambda: len(internet.seen("websocket-end")) > ends, 10, "the server's end of it")

@@ -25,7 +25,7 @@ printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/home/user:/bin/sh\\n' > /
 # Programs that the suites run inside, with their libraries, and Python's own modules, compiled: an emulated start would take a minute without.
 PROGRAMS = """
 awk base64 basename bash cat chmod chown cksum cmp comm cp curl cut date dd df diff dirname du echo env expand expr false find flock fold free
-getconf getent git grep gzip head hostname id install ip join kill less link ln ls md5sum mkdir mkfifo mknod mktemp mount mv nc nice nohup nproc od
+getconf getent git grep gzip head hostname id install ip join kill less link ln ls md5sum mkdir mkfifo mknod mktemp mount mv nc nice node nohup nproc od
 openssl paste pgrep pkill printenv printf ps pwd python3 readlink realpath rev rm rmdir script sed seq setpriv setsid sh sha1sum sha256sum shuf sleep
 sort split ss stat stdbuf strace stty su sync tac tail tar tee test timeout touch tr true truncate tty umount uname uniq unlink unshare uptime useradd wc wget
 which whoami xargs yes
@@ -43,15 +43,21 @@ for i in /usr/lib/python3.[0-9]*; do
     mkdir -p /template$i
     tar -C $i --exclude=test --exclude='config-*' --exclude=dist-packages -c . | tar -C /template$i -x
 done
-for lib in $(ldd $programs /usr/lib/python3.[0-9]*/lib-dynload/*.so /usr/lib/git-core/git-remote-http 2>/dev/null | grep -o "/[^ ]*" | grep -v ':$' | sort -u); do
+for lib in $(ldd $programs /usr/lib/python3.[0-9]*/lib-dynload/*.so /usr/lib/git-core/git-remote-http /usr/lib/apt/apt-helper /usr/lib/apt/methods/http 2>/dev/null | grep -o "/[^ ]*" | grep -v ':$' | sort -u); do
     [ -e "/template$lib" ] || cp --parents -L "$lib" /template
 done
 mkdir -p /template/usr/bin /template/usr/local/share /template/usr/local/lib /template/usr/share
 ln -s ../../bin/python3 /template/usr/bin/python3
 ln -s ../../bin/env /template/usr/bin/env
 for lib in /lib/*-linux-gnu/libnss_*.so.2 /lib/*-linux-gnu/libresolv.so.2 /lib/*-linux-gnu/libgcc_s.so.1; do cp --parents -L $lib /template; done
-cp --parents -L /etc/ssl/certs/ca-certificates.crt /etc/services /etc/protocols /etc/login.defs /etc/issue /template 2>/dev/null || true
+cp --parents -a /etc/ssl/certs /etc/ssl/openssl.cnf /usr/lib/ssl /usr/share/ca-certificates /template 2>/dev/null || true
+cp --parents -L /etc/services /etc/protocols /etc/login.defs /etc/issue /template 2>/dev/null || true
 [ ! -d /usr/lib/git-core ] || { mkdir -p /template/usr/lib/git-core; cp -L /usr/lib/git-core/git-remote-http* /template/usr/lib/git-core/; }
+if [ -x /usr/lib/apt/apt-helper ]; then
+    mkdir -p /template/etc/apt/apt.conf.d /template/var/lib/apt /template/var/lib/dpkg
+    touch /template/var/lib/dpkg/status
+    cp --parents -a /usr/lib/apt/apt-helper /usr/lib/apt/methods/http /usr/lib/apt/methods/https /usr/share/dpkg/cputable /usr/share/dpkg/tupletable /template
+fi
 [ ! -d /usr/share/common-licenses ] || cp -rL /usr/share/common-licenses /template/usr/share
 printf 'root:x:0:0::/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\ndaemon:x:1:1::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n' > /template/etc/passwd
 printf 'root:x:0:\ndaemon:x:1:\ntty:x:5:\nsudo:x:27:\nuser:x:1000:\nnogroup:x:65534:\n' > /template/etc/group

@@ -90,7 +90,7 @@ def test_N11_an_injected_key_reaches_its_host_and_is_nowhere_inside(walled, wall
     assert box.sandbox.run_code(code).stdout == "b'{}'\n"
     assert bearers(internet, "/v1/quiet") == [FIELD]
     assert box.sandbox.run_code(SEARCH_MEMORY).stdout == "False\n"
-    found = box.sandbox.run(["sh", "-c", SEARCH_FILES], user="root", timeout=60)
+    found = box.sandbox.run(["sh", "-c", SEARCH_FILES], user="root", timeout=60 * PATIENCE)
     assert (found.stdout, found.exit_code) == ("", 0), found.stderr
     assert KEY not in json.dumps(box.sandbox.network())
     assert KEY not in json.dumps(list(walled_client.events(sandbox=box.sandbox.id)))
@@ -98,7 +98,7 @@ def test_N11_an_injected_key_reaches_its_host_and_is_nowhere_inside(walled, wall
     assert KEY not in str(internet.asked_names())
     # The searches find what is there. This server tells the key in its reply, which is its own affair.
     assert box.sandbox.run_code("kept = u.urlopen('https://allowed.test/v1/loud').read()\n" + SEARCH_MEMORY).stdout == "True\n"
-    planted = box.sandbox.run(["sh", "-c", SEARCH_FILES], user="root", env={"PLANTED": KEY}, timeout=60)
+    planted = box.sandbox.run(["sh", "-c", SEARCH_FILES], user="root", env={"PLANTED": KEY}, timeout=60 * PATIENCE)
     assert "environ" in planted.stdout
 
 
@@ -218,7 +218,7 @@ def test_N13_the_constraints_of_the_certificates_are_strict(walled):
 
 def all_of(box, url, *options):
     """Every byte that curl gets: fields, interim replies, the body."""
-    done = box.sandbox.run(["curl", "-sS", "-i", *options, url], timeout=30)
+    done = box.sandbox.run(["curl", "-sS", "-i", *options, url], timeout=30 * PATIENCE)
     assert done.exit_code == 0, done.stderr
     return done.stdout
 
@@ -302,4 +302,4 @@ def test_N25_half_a_handshake_holds_a_connection_and_nothing_else(walled):
         import urllib.request
         print(urllib.request.urlopen("https://allowed.test/v1/beside").status)
     """
-    assert box.sandbox.run(["python3", "-c", program], timeout=30).stdout == "True\n200\n"
+    assert box.sandbox.run(["python3", "-c", program], timeout=30 * PATIENCE).stdout == "True\n200\n"

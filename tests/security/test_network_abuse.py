@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cloche import Client
 from harness import audit
-from harness.daemon import memory_kib, wait_for
+from harness.daemon import PATIENCE, memory_kib, wait_for
 from harness.internet import ALLOWED, HOST, PRIVATE
 from harness.running import running
 from harness.walled import DIAL, REFUSED, Walled, control, parse
@@ -150,7 +150,7 @@ def test_N24_while_the_daemon_is_away_connections_are_refused(internet):
     with running(internet.daemon("--default-memory", "128MiB", "--pool-max", "0", rm=False)) as daemon:
         with Client(f"unix:{daemon.socket}", daemon.key) as client:
             sandbox = client.create(network="allow-all")
-            assert Walled(sandbox).dial("tcp", ALLOWED, 22)["said"]
+            assert Walled(sandbox).dial("tcp", ALLOWED, 22, 30)["said"]
             pid = min(audit.processes_of_cgroups({sandbox.id}))
         assert daemon.stop() == 0
         inside = ["nsenter", f"--net=/proc/{pid}/ns/net", sys.executable, "-S", str(DIAL)]
@@ -164,7 +164,7 @@ def test_N24_while_the_daemon_is_away_connections_are_refused(internet):
         with Client(f"unix:{daemon.socket}", daemon.key) as client:
             box = Walled(client.get(sandbox.id))
             wait_for(lambda: box.sandbox.network()["in_force"], 20, "the door")
-            assert box.dial("tcp", ALLOWED, 22)["said"]
+            assert box.dial("tcp", ALLOWED, 22, 30)["said"]
 
 
 SLOW = """if 1:
@@ -233,7 +233,7 @@ def test_N25_what_never_ends_is_cut_or_held_in_bounded_memory(walled, walled_dae
     deaf = {"match": {"cidrs": [f"{ALLOWED}/32"], "ports": [23]}, "action": "allow"}
     box = walled({"rules": [deaf], "allow": ["allowed.test"]})
     before = memory_kib(walled_daemon.wall_pid)
-    said = [line.split() for line in box.sandbox.run(["python3", "-c", ENDLESS], timeout=60).stdout.splitlines()]
+    said = [line.split() for line in box.sandbox.run(["python3", "-c", ENDLESS], timeout=60 * PATIENCE).stdout.splitlines()]
     assert len(said) == 6
     sent = [int(n) for n, _ in said]
     assert max(sent[3:]) < 32 << 20, sent  # what sockets hold on both ways, and no more
