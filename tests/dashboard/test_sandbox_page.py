@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of one sandbox: each of its panels, that it shows what happens, and that a restart of the daemon costs nothing."""
 
+import json
+
 import pytest
 from cloche import Client
 from dashboard.conftest import take_pictures
@@ -348,3 +350,56 @@ def test_every_panel_is_whole_in_both_themes_and_on_a_phone(tab, lived_in):
         page.click("#tab-usage")  # last: it has been measured meanwhile
         settle(page, "usage")
         take_pictures(page, "sandbox-usage")
+
+
+LACKING = """import os
+if "HAS_IT" not in os.environ:
+    raise ModuleNotFoundError("No module named 'matplotlib'")
+print("it is drawn")"""
+
+
+@pytest.fixture
+def creates(box, client):
+    """The creates that the page asks for; each makes a sandbox of the host's programs in which LACKING is at home."""
+    asked, made = [], []
+
+    def make(route):
+        if route.request.method != "POST":
+            return route.continue_()
+        asked.append(route.request.post_data_json)
+        reply = route.fetch(post_data=json.dumps({"template": "host", "env": {"HAS_IT": "1"}}))
+        made.append(reply.json()["id"])
+        return route.fulfill(response=reply)
+
+    box("code").route("**/v1/sandboxes", make)
+    yield asked
+    for one in made:
+        end(client.get(one))
+
+
+def test_a_missing_module_leads_to_a_sandbox_of_a_template_that_has_it(box, creates):
+    page = box("code")
+    build = {"id": "bld_1", "name": "python-datasci", "state": "running", "progress": {"fraction": 0.42, "left_ms": 95_000}}
+    templates = []
+    page.route("**/v1/builds", lambda route: route.fulfill(json={"builds": [build]}))
+    page.route("**/v1/templates", lambda route: route.fulfill(json={"templates": templates}))
+    card = run_code(page, LACKING)
+    card.locator("text=python-datasci has it, and is being built: 42 %, about 1 min 35 s left.").wait_for()
+    take_pictures(page, "sandbox-missing")
+    build["progress"]["fraction"] = 0.5
+    card.locator("text=is being built: 50 %").wait_for()  # with the next figures
+    assert creates == [] and card.locator(".missing button").count() == 0
+    templates.append({"name": "python-datasci"})
+    build["state"] = "ready"
+    card.locator("text=Run this in a new sandbox of it").click()
+    page.wait_for_selector(".run .screen-line:has-text('it is drawn')")
+    assert creates == [{"template": "python-datasci"}]
+
+
+def test_a_missing_module_of_no_template_is_had_from_pip(box, creates):
+    page = box("code")
+    card = run_code(page, LACKING.replace("matplotlib", "yaml.nodes"))
+    card.locator("text=Run this in a new one with pip's pyyaml").click()
+    page.wait_for_selector(".run .screen-line:has-text('it is drawn')")
+    assert creates == [{"template": "host", "packages": ["pip:pyyaml"]}]
+    assert run_code(page, 'raise ModuleNotFoundError("No module named \'a b\'")').locator(".missing").count() == 0

@@ -39,8 +39,11 @@ function matches(s: Json, words: string, state: string): boolean {
 
 function newSandbox(ctx: Context): void {
   const template = el("select", { name: "template" }, el("option", { value: "" }, "the default"));
-  ctx.cloche.templates().then(
-    (all) => template.append(...all.map((t) => el("option", { value: t["name"] }, t["name"]))),
+  Promise.all([ctx.cloche.templates(), ctx.cloche.builds()]).then(
+    ([all, builds]) => {
+      const coming = builds.filter((b) => (b["state"] === "queued" || b["state"] === "running") && !all.some((t) => t["name"] === b["name"]));
+      template.append(...all.map((t) => el("option", { value: t["name"] }, t["name"])), ...coming.map((b) => el("option", { disabled: true }, `${b["name"]} (being built)`)));
+    },
     () => undefined,
   );
   dialog({

@@ -6,6 +6,7 @@
 import { ConnectionFailed, type ContextInfo, type Language } from "../../../../sdk/typescript/src/index.js";
 import { dialog, el, field, replace, span, toast, toastError, words } from "../../ui/index.js";
 import type { Box } from "./box.js";
+import { missingModule, missingNode, takeCode } from "./missing.js";
 import { action, type Panel, whileRunning } from "./panel.js";
 import { errorNode, resultNode } from "./result.js";
 import { Screen } from "./screen.js";
@@ -240,6 +241,10 @@ function mountCell(root: HTMLElement, box: Box, signal: AbortSignal): void {
   drawContexts();
   const loadContexts = box.keep(listContexts, (entry) => entry.type.startsWith("context."), signal);
   if (box.givesFocus) area.focus({ preventScroll: true });
+  const brought = takeCode(box.id);
+  if (brought === undefined) return;
+  area.value = brought;
+  void start();
 }
 
 /** Shows one run from its beginning to its end. */
@@ -276,7 +281,10 @@ async function runOnce(box: Box, runs: HTMLElement, code: string, language: Lang
       },
       signal: box.ctx.signal,
     });
-    if (done.error) body.appendChild(errorNode(done.error));
+    if (done.error) {
+      const module = done.error.name === "ModuleNotFoundError" ? missingModule(done.error.message) : undefined;
+      body.appendChild(errorNode(done.error, module && missingNode(box, module, code)));
+    }
     const isFine = done.status === "ok";
     state.className = `badge ${isFine ? "good" : "bad"}`;
     state.textContent = `${done.cause ?? done.status} · ${span(done.wallUs / 1000)}`;

@@ -118,11 +118,10 @@ export function resultNode(result: Result): HTMLElement {
   return node;
 }
 
-export function errorNode(error: CodeError): HTMLElement {
+/** `more`: what may be done about it. */
+export function errorNode(error: CodeError, more?: Child): HTMLElement {
   const screen = new Screen("Traceback");
   screen.node.classList.add("result-text");
   screen.write(error.traceback.join("\n"));
-  const missing = /^No module named '([\w.]+)'/.exec(error.message)?.[1];
-  const hint: Child = missing && el("p", { class: "dim" }, "This template does not have it. Make the sandbox with it: ", el("code", {}, `cloche create --package pip:${missing.split(".")[0]}`), ", or choose the template ", el("code", {}, "python-datasci"), ".");
-  return el("div", { class: "result-error", role: "alert" }, el("strong", {}, `${visible(error.name)}: ${visible(error.message)}`), error.traceback.length > 0 && screen.node, hint);
+  return el("div", { class: "result-error", role: "alert" }, el("strong", {}, `${visible(error.name)}: ${visible(error.message)}`), error.traceback.length > 0 && screen.node, more);
 }
