@@ -57,11 +57,13 @@ int create_build(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	const char *text = NULL, *name = NULL;
 	struct build_spec spec = {.project_id = caller_project(req)};
+	uint64_t retries = 0;
 	const struct json_field fields[] = {
 		{"recipe", JSON_FIELD_STRING, &text, .min = 1, .max = RECIPE_BYTES_MAX},
 		{"name", JSON_FIELD_STRING, &name, .min = 1, .max = 64},
 		{"shared", JSON_FIELD_BOOL, &spec.is_shared},
 		{"fresh", JSON_FIELD_BOOL, &spec.is_fresh},
+		{"retries", JSON_FIELD_U64, &retries, .max = BUILD_RETRIES_MAX},
 	};
 	auto_json json_t *recipe = NULL;
 	struct build *b;
@@ -79,6 +81,7 @@ int create_build(struct http_req *req, struct err *err)
 	if (r == 0 && spec.is_shared)
 		r = check_shared(req, err);
 	spec.recipe = recipe;
+	spec.retries = (uint32_t)retries;
 	if (r == 0)
 		r = build_start(api->builds, &spec, &b, err);
 	if (r < 0)

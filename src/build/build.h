@@ -21,6 +21,9 @@
  *lookup, one that is interrupted goes on behind its last whole step, and two that need the same
  *share it.
  *
+ * A step that fails ends the build, unless it was told to try again: then it begins anew after a
+ * pause, at the archive's state of that moment, and finds its whole steps in the cache.
+ *
  * A gateway that dies costs a build nothing: the sandbox and its exec live on, and the next gateway
  * reads on. The sandboxes belong to a project that has no keys (BUILD_PROJECT), so nobody can reach
  * into a build, and nobody's quota is charged.
@@ -29,7 +32,8 @@
 #include "base/list.h"
 #include "sandbox/fleet.h"
 
-#define BUILD_PROJECT "prj_builds"
+#define BUILD_PROJECT     "prj_builds"
+#define BUILD_RETRIES_MAX 5
 
 struct builds;
 struct build;
@@ -70,6 +74,7 @@ struct build_spec { /* borrowed for the call */
 	const json_t *recipe; /* as recipe_parse() gives it */
 	bool is_shared;       /* the template is everybody's */
 	bool is_fresh;        /* nothing from the cache */
+	uint32_t retries;     /* how often it is begun anew when a step's script fails */
 };
 must_check int build_start(struct builds *bs, const struct build_spec *spec, struct build **ret,
                            struct err *err);

@@ -45,6 +45,7 @@ struct build *build_new(struct builds *bs, const char *id)
 void build_free(struct build *b)
 {
 	exec_watch_remove(&b->watch);
+	loop_timer_free(b->retry);
 	list_remove(&b->link);
 	b->owner->n--;
 	json_decref(b->recipe);
@@ -334,6 +335,8 @@ int build_start(struct builds *bs, const struct build_spec *spec, struct build *
 	b->languages = json_object();
 	b->is_shared = spec->is_shared;
 	b->is_fresh = spec->is_fresh;
+	b->retries = spec->retries;
+	b->tries = 1;
 	b->is_cached = true;
 	b->created_us = clock_wall_us();
 	r = build_save(b, err);

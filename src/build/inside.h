@@ -33,6 +33,7 @@ enum phase {
 	PHASE_RUNNING,
 	PHASE_SEALING,
 	PHASE_DELETING,
+	PHASE_PAUSING, /* before it is tried again */
 };
 
 struct builds {
@@ -65,6 +66,8 @@ struct build {
 	char archive_state[65]; /* by the first step */
 	uint64_t archive_date;
 	uint32_t attempts;            /* of this step: a gateway that dies begins one */
+	uint32_t retries, tries;      /* that are left, and how often it was begun */
+	struct loop_timer *retry;     /* or NULL */
 	bool is_cancelled, is_cached; /* cached: every step was */
 	struct err error;             /* why it failed or will */
 	json_t *packages, *languages; /* of the template */

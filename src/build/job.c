@@ -14,6 +14,9 @@
  * the sandbox and the exec by their ids and reads the output from its beginning, of which it logs
  * what is not in the log yet; where one of them is missing, the step begins anew. A step that kills
  *gateways is given up after some attempts.
+ *
+ * A build that may be tried again forgets where it was, pauses and sets out anew: whatever has
+ * passed meanwhile (an archive that was being written, a network that was away) is seen afresh.
  */
 #include "build/plan.h"
 
@@ -27,11 +30,14 @@
 #include <string.h>
 
 #define ATTEMPTS_MAX 5
-#define MIB          (UINT64_C(1) << 20)
-#define ROOM_BYTES   (2048 * MIB)               /* on the host's disk, before anything is fetched */
-#define STEP_MS      (UINT64_C(45) * 60 * 1000) /* a sandbox's whole life */
+#define RETRY_US                                                                                   \
+	(UINT64_C(5) * 1000 * 1000) /* before the second try; thrice as long before each other */
+#define MIB        (UINT64_C(1) << 20)
+#define ROOM_BYTES (2048 * MIB)               /* on the host's disk, before anything is fetched */
+#define STEP_MS    (UINT64_C(45) * 60 * 1000) /* a sandbox's whole life */
 
 static void begin_step(struct build *b);
+static void set_out(struct build *b);
 static void end_job(struct build *b, const struct err *err);
 
 static struct sandbox *find_sandbox(const struct build *b)
@@ -86,10 +92,12 @@ static void emit(const struct build *b, enum event_type type)
 
 	json_put_str(w, "build_id", b->id);
 	json_put_str(w, "name", build_name(b));
-	if (type == EVENT_BUILD_ENDED) {
+	if (type == EVENT_BUILD_ENDED)
 		json_put_str(w, "state", build_state_name(b->state));
+	if (type == EVENT_BUILD_RETRIED)
+		json_put_u64(w, "tries", b->tries);
+	if (type == EVENT_BUILD_ENDED || type == EVENT_BUILD_RETRIED)
 		event_put_text(w, "message", b->error.code ? b->error.message : NULL);
-	}
 	event_end(&ev);
 }
 
@@ -127,6 +135,8 @@ static void end_job(struct build *b, const struct err *err)
 	struct sandbox *s = find_sandbox(b);
 
 	exec_watch_remove(&b->watch);
+	loop_timer_free(b->retry);
+	b->retry = NULL;
 	fill_cancel(&b->fill);
 	if (err && b->error.code == ERR_NONE)
 		b->error = *err;
@@ -307,6 +317,69 @@ static void on_success(struct build *b)
 	leave_step(b);
 }
 
+static void on_retry(struct loop *loop, void *arg)
+{
+	struct build *b = arg;
+
+	(void)loop;
+	b->phase = PHASE_NONE;
+	set_out(b);
+}
+
+static void pause_job(struct build *b)
+{
+	uint64_t in_us = RETRY_US;
+	auto_free char *text = NULL;
+
+	for (uint32_t i = 2; i < b->tries; i++)
+		in_us *= 3;
+	text = xasprintf("== trying again in %u s", (unsigned)(in_us / 1000000));
+	say(b, text);
+	b->phase = PHASE_PAUSING;
+	b->retry = loop_timer_new(b->owner->config.loop, on_retry, b);
+	loop_timer_set_in(b->retry, in_us);
+	build_tell(b);
+}
+
+static void on_failed_deleted(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct build *b = arg;
+
+	(void)s;
+	(void)err;
+	if (!is_given_up(b))
+		pause_job(b);
+}
+
+/* From the first step, at the archive's state of then: those that were whole are in the cache. */
+static void try_again(struct build *b, const struct err *err)
+{
+	struct sandbox *s = find_sandbox(b);
+
+	exec_watch_remove(&b->watch);
+	say(b, err->message);
+	log_info("build.retried", "id=%s name=%s why='%s'", b->id, build_name(b), err->message);
+	b->retries--;
+	b->tries++;
+	b->error = *err;
+	emit(b, EVENT_BUILD_RETRIED);
+	b->error = (struct err){0};
+	b->step = STEP_STATE;
+	b->image = (struct digest){0};
+	b->suite[0] = '\0';
+	b->attempts = 0;
+	b->n_known = 0;
+	b->sandbox_id[0] = b->exec_id[0] = '\0'; /* a gateway that dies now finds a stray */
+	report_done(&b->report);
+	report_init(&b->report, put_line, b);
+	b->phase = PHASE_DELETING;
+	note(b);
+	if (s)
+		sandbox_delete(s, END_DELETED, on_failed_deleted, b);
+	else
+		on_failed_deleted(NULL, NULL, b);
+}
+
 static void on_failure(struct build *b, const char *why)
 {
 	const char *said = b->report.error[0] ? b->report.error : b->report.last;
@@ -321,7 +394,10 @@ static void on_failure(struct build *b, const char *why)
 	else
 		(void)err_set(&err, ERR_INVALID_FIELD, 0, "%s: %s", step_name(b->step), said);
 	(void)err_hint(&err, "all that it printed: cloche template log %s", b->id);
-	end_job(b, &err);
+	if (b->retries > 0)
+		try_again(b, &err);
+	else
+		end_job(b, &err);
 }
 
 static void read_output(struct build *b, struct exec *e)
@@ -578,6 +654,7 @@ void job_cancel(struct build *b)
 	case PHASE_WAITING:
 	case PHASE_FILLING:
 	case PHASE_RUNNING:
+	case PHASE_PAUSING:
 		end_job(b, NULL);
 		break;
 	case PHASE_SEALING:

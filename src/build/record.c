@@ -50,6 +50,8 @@ int build_save(const struct build *b, struct err *err)
 	json_put_str(&w, "archive_state", b->archive_state);
 	json_put_u64(&w, "archive_date", b->archive_date);
 	json_put_u64(&w, "attempts", b->attempts);
+	json_put_u64(&w, "retries", b->retries);
+	json_put_u64(&w, "tries", b->tries);
 	json_put_bool(&w, "is_cancelled", b->is_cancelled);
 	json_put_bool(&w, "is_cached", b->is_cached);
 	json_put_value(&w, "packages", b->packages);
@@ -100,7 +102,7 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 	const char *image = "", *suite = "", *state_hash = "", *sandbox_id = "", *exec_id = "";
 	const char *npm = "", *pip = "", *pip_files = "";
 	struct registries *learnt = &b->owner->learnt;
-	uint64_t state = 0, step = 0, attempts = 0;
+	uint64_t state = 0, step = 0, attempts = 0, retries = 0, tries = 1;
 	const struct json_field fields[] = {
 		{"recipe", JSON_FIELD_OBJECT, &recipe, true},
 		{"is_shared", JSON_FIELD_BOOL, &b->is_shared},
@@ -114,6 +116,8 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 		{"archive_state", JSON_FIELD_STRING, &state_hash},
 		{"archive_date", JSON_FIELD_U64, &b->archive_date},
 		{"attempts", JSON_FIELD_U64, &attempts, .max = UINT32_MAX},
+		{"retries", JSON_FIELD_U64, &retries, .max = BUILD_RETRIES_MAX},
+		{"tries", JSON_FIELD_U64, &tries, .max = BUILD_RETRIES_MAX + 1},
 		{"is_cancelled", JSON_FIELD_BOOL, &b->is_cancelled},
 		{"is_cached", JSON_FIELD_BOOL, &b->is_cached},
 		{"packages", JSON_FIELD_ARRAY, &packages, true, .max = REPORT_PACKAGES_MAX},
@@ -137,6 +141,8 @@ static int read_row(struct build *b, const json_t *object, struct err *err)
 	b->state = (enum build_state)state;
 	b->step = (enum step)step;
 	b->attempts = (uint32_t)attempts;
+	b->retries = (uint32_t)retries;
+	b->tries = (uint32_t)tries;
 	b->recipe = json_incref(recipe);
 	b->packages = json_incref(packages);
 	b->languages = json_incref(languages);
@@ -218,6 +224,8 @@ static void put_progress(struct json_writer *w, const struct build *b)
 	put_time(w, "left_ms", permille >= 100 ? ran_us / permille * (1000 - permille) / 1000 : 0);
 	if (b->seal)
 		json_put_str(w, "doing", "sealing");
+	else if (b->phase == PHASE_PAUSING)
+		json_put_str(w, "doing", "waits to try again");
 	else
 		json_put_strn(w, "doing", o->doing, strlen(o->doing));
 	json_close_object(w);
@@ -233,6 +241,7 @@ void build_to_json(const struct build *b, struct json_writer *w, const char *nam
 	json_put_str(w, "state", build_state_name(b->state));
 	json_put_bool(w, "shared", b->is_shared);
 	json_put_bool(w, "cached", b->is_cached);
+	json_put_u64(w, "tries", b->tries);
 	json_put_u64(w, "created_us", b->created_us);
 	put_time(w, "started_us", b->started_us);
 	put_time(w, "ended_us", b->ended_us);

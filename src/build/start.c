@@ -82,7 +82,8 @@ static int find_template(struct build *b, struct err *err)
 	                &(struct build_spec){.project_id = b->project_id,
 	                                     .recipe = recipe,
 	                                     .is_shared = b->is_shared,
-	                                     .is_fresh = b->is_fresh},
+	                                     .is_fresh = b->is_fresh,
+	                                     .retries = b->retries},
 	                &other, err);
 	return r < 0 ? r : 1;
 }

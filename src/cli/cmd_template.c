@@ -19,7 +19,7 @@ static const struct subcommand subcommands[] = {
          "  cloche template from build my-app\n"
          "  cloche template from --env STAGE=test --cwd /srv/app build my-app\n"
          "  cloche run -T my-app ls",
-         .n_words = 2, .first_opt = 4, .n_opts = 7},
+         .n_words = 2, .first_opt = 5, .n_opts = 7},
 	{"build", template_build, "[OPTIONS] NAME|FILE",
          "Builds a template from a recipe: one that comes with cloche, by its name (base, python,\n"
          "python-datasci, node, node22, node26, bun, universal), or a file of your own. It is "
@@ -29,7 +29,7 @@ static const struct subcommand subcommands[] = {
          "  cloche template build python\n"
          "  cloche template build --shared universal\n"
          "  cloche template build --detach ./my-agent.toml",
-         .n_words = 1, .n_opts = 4},
+         .n_words = 1, .n_opts = 5},
 	{"builds", template_builds, "[OPTIONS]", "Lists the project's builds, the newest first.",
          "  cloche template builds"},
 	{"log", template_log, "[OPTIONS] BUILD_ID", "Prints what a build has printed so far.",
@@ -44,7 +44,7 @@ static const struct subcommand subcommands[] = {
          "makes the same image of it, here or elsewhere; container engines load it, too.",
          "  cloche template export python > python.tar\n"
          "  cloche template export my-app | ssh other cloche template import --name my-app -",
-         .n_words = 1, .first_opt = 16, .n_opts = 1},
+         .n_words = 1, .first_opt = 17, .n_opts = 1},
 	{"import", template_import, "[OPTIONS] PATH|-",
          "Makes a template of an image from elsewhere: what `cloche template export` or `docker "
          "save` wrote,\n"
@@ -55,7 +55,7 @@ static const struct subcommand subcommands[] = {
          "  docker save my-app:1 | cloche template import --name my-app -\n"
          "  cloche template import ./layout --name my-app --ref 1.2\n"
          "  cloche template import rootfs.tar.zst",
-         .n_words = 1, .first_opt = 11, .n_opts = 5},
+         .n_words = 1, .first_opt = 12, .n_opts = 5},
 	{"rm", template_rm, "[OPTIONS] TEMPLATE",
          "Removes a template. Refused while a sandbox runs on it or keeps files over it.",
          "  cloche template rm my-app", .n_words = 1},
@@ -77,6 +77,8 @@ int cmd_template(int argc, char **argv)
 	         "for all projects; needs an admin's key of the project default"},
 		{0, "fresh", OPT_FLAG, &opts.build.is_fresh, NULL,
 	         "use nothing that was built before"},
+		{0, "retries", OPT_NUMBER, &opts.build.retries, "N",
+	         "begin anew after a pause when a step fails, up to N times (at most 5)"},
 		{'d', "detach", OPT_FLAG, &opts.build.is_detached, NULL,
 	         "print the build's id and leave it running"},
 		{'v', "verbose", OPT_FLAG, &opts.build.is_verbose, NULL,

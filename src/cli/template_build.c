@@ -51,6 +51,8 @@ int template_build(struct command *c, struct err *err)
 		(void)json_object_set_new(body, "shared", json_true());
 	if (opts->is_fresh)
 		(void)json_object_set_new(body, "fresh", json_true());
+	if (opts->retries > 0)
+		(void)json_object_set_new(body, "retries", json_integer((json_int_t)opts->retries));
 	if (r == 0)
 		r = remote_call(c->remote, "POST", path, body, &build, err);
 	if (r < 0)
@@ -82,12 +84,17 @@ static void print_builds(const json_t *builds)
 	json_array_foreach(builds, i, b)
 	{
 		uint64_t created = command_number(b, "created_us");
-		char age[16];
+		uint64_t tries = command_number(b, "tries");
+		char age[16], state[64];
 
 		text_age(now > created ? now - created : 0, age);
+		(void)snprintf(state, sizeof(state), "%s", command_text(b, "state"));
+		if (tries > 1)
+			(void)snprintf(state, sizeof(state), "%s, try %llu",
+			               command_text(b, "state"), (unsigned long long)tries);
 		table_add(&t, command_text(b, "id"));
 		table_add(&t, command_text(b, "name"));
-		table_add(&t, command_text(b, "state"));
+		table_add(&t, state);
 		table_add(&t, age);
 		table_add(&t, command_text(json_object_get(b, "error"), "message"));
 	}

@@ -5,6 +5,7 @@
 
 struct template_build_opts {
 	bool is_shared, is_fresh, is_detached, is_verbose;
+	uint64_t retries;
 };
 
 int template_build(struct command *c, struct err *err); /* arg: struct template_opts */

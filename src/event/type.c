@@ -29,6 +29,7 @@ static const char *const names[] = {
 	[EVENT_KEY_LOGGED_IN] = "key.logged_in",
 	[EVENT_PROJECT_CREATED] = "project.created",
 	[EVENT_BUILD_STARTED] = "build.started",
+	[EVENT_BUILD_RETRIED] = "build.retried",
 	[EVENT_BUILD_ENDED] = "build.ended",
 	[EVENT_TEMPLATE_CREATED] = "template.created",
 	[EVENT_TEMPLATE_REMOVED] = "template.removed",

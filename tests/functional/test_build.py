@@ -128,6 +128,49 @@ def test_commands_and_files_are_part_of_it_and_it_starts_from_another(api):
         assert sandbox.run("cat /etc/louder /etc/loudest; hello").stdout == "loud\nLOUD\nhello, template\n"
 
 
+def until_retried(api, build):
+    """The try that it is at, once its build has failed for the first time."""
+    wait_for(lambda: [e for e in api.events(type="build.retried") if e["data"]["build_id"] == build["id"]], 60, "another try")
+    return api.get_build(build["id"])
+
+
+def test_a_build_that_may_be_tried_again_sees_what_is_there_by_then(api, builder, mirror):
+    late = recipe("late", packages=["late"], checks=["late"])
+    build = api.start_build(late, retries=1)
+    paused = until_retried(api, build)
+    assert paused["state"] == "running" and paused["tries"] == 2 and paused["error"] is None
+    mirror.add("late", {"/usr/bin/late": "#!/bin/sh\necho late\n"})
+    mirror.publish()
+    events = list(api.build_events(build["id"]))
+    ended = events[-1]["build"]
+    assert ended["state"] == "ready" and ended["tries"] == 2 and ended["error"] is None
+    log = "".join(e["text"] for e in events if e["type"] == "log")
+    assert "Unable to locate package late" in log and "== trying again in 5 s" in log
+    told = [(e["type"], e["data"].get("message")) for e in api.events(type="build") if e["data"]["build_id"] == build["id"]]
+    assert [t for t, _ in told] == ["build.started", "build.retried", "build.ended"] and "package late" in told[1][1]
+    with api.create(template="late") as sandbox:
+        assert sandbox.run("late").stdout == "late\n"
+    nothing_runs(builder)
+
+
+def test_tries_are_bounded_and_the_last_one_tells_why(api, builder):
+    with pytest.raises(ClocheError, match="Unable to locate package never"):
+        api.build_template(recipe("never", packages=["never"]), retries=1)
+    assert api.builds()[0]["state"] == "failed" and api.builds()[0]["tries"] == 2
+    with pytest.raises(ClocheError, match="retries"):
+        api.start_build(recipe("never", packages=["never"]), retries=6)
+    nothing_runs(builder)
+
+
+def test_a_build_that_waits_for_its_next_try_can_be_cancelled(api, builder):
+    build = api.start_build(recipe("given-up", packages=["never"]), retries=5)
+    until_retried(api, build)
+    api.cancel_build(build["id"])
+    *_, last = api.build_events(build["id"])
+    assert last["build"]["state"] == "cancelled" and last["build"]["tries"] == 2
+    nothing_runs(builder)
+
+
 def test_a_cancelled_build_ends_and_leaves_nothing(api, builder):
     build = api.start_build(recipe("endless", run=["echo now; tail -f /dev/null"]))
     for event in api.build_events(build["id"]):
@@ -168,6 +211,17 @@ def test_a_build_outlives_the_daemons_processes(api, builder, mirror, part):
     assert [said.count(line) for line in ("== extras\n", "+ echo now\n", "now\n", f"+ echo {part} >/etc/slow\n")] == [1, 1, 1, 1]
     with api.create(template="slow") as sandbox:
         assert sandbox.run("cat /etc/slow").stdout == f"{part}\n"
+    nothing_runs(builder)
+
+
+def test_a_build_that_waits_for_its_next_try_outlives_the_gateway(api, builder, mirror):
+    build = api.start_build(recipe("later", packages=["later"], checks=["later"]), retries=2)
+    until_retried(api, build)
+    mirror.add("later", {"/usr/bin/later": "#!/bin/sh\necho later\n"})
+    mirror.publish()
+    kill(builder, api, "gateway")
+    *_, last = api.build_events(build["id"])
+    assert last["build"]["state"] == "ready" and last["build"]["tries"] == 2
     nothing_runs(builder)
 
 

@@ -59,6 +59,8 @@ export interface BuildOptions {
   shared?: boolean;
   /** Uses nothing that was built before. */
   fresh?: boolean;
+  /** It is begun anew so often, after pauses, if a step of it fails. */
+  retries?: number;
 }
 
 export interface DiffOptions extends CallOptions {
@@ -356,8 +358,8 @@ export class Client {
   }
   /** Starts one; buildEvents() tells how it goes. */
   startBuild(options: BuildOptions): Promise<Json> {
-    const { recipe, name, shared, fresh } = options;
-    return this.call(request("POST", ["builds"], { body: { recipe, name, shared, fresh } }));
+    const { recipe, name, shared, fresh, retries } = options;
+    return this.call(request("POST", ["builds"], { body: { recipe, name, shared, fresh, retries } }));
   }
   /** Ends one that waits or runs. */
   cancelBuild(id: string): Promise<Json> {

@@ -158,10 +158,19 @@ class AsyncImages(AsyncCaller):
         return await self.call(request("GET", ["builds", build_id]))
 
     async def start_build(
-        self, recipe: Optional[str] = None, *, name: Optional[str] = None, shared: bool = False, fresh: bool = False
+        self,
+        recipe: Optional[str] = None,
+        *,
+        name: Optional[str] = None,
+        shared: bool = False,
+        fresh: bool = False,
+        retries: int = 0,
     ) -> Json:
-        """Begins to build a template: from a recipe's text, or by the name of one that comes with cloche."""
-        body = {"recipe": recipe, "name": name, "shared": shared or None, "fresh": fresh or None}
+        """Begins to build a template: from a recipe's text, or by the name of one that comes with cloche.
+
+        It is begun anew `retries` times, after pauses, if a step of it fails.
+        """
+        body = {"recipe": recipe, "name": name, "shared": shared or None, "fresh": fresh or None, "retries": retries or None}
         return await self.call(request("POST", ["builds"], body=body))
 
     async def cancel_build(self, build_id: str) -> Json:
@@ -199,10 +208,12 @@ class AsyncImages(AsyncCaller):
         name: Optional[str] = None,
         shared: bool = False,
         fresh: bool = False,
+        retries: int = 0,
         on_log: Optional[Callable[[str], Any]] = None,
     ) -> Json:
         """start_build() to its end: the build that is ready. One that failed raises its error."""
-        return await self._await_build(await self.start_build(recipe, name=name, shared=shared, fresh=fresh), on_log)
+        build = await self.start_build(recipe, name=name, shared=shared, fresh=fresh, retries=retries)
+        return await self._await_build(build, on_log)
 
     async def _await_build(
         self, build: Json, on_log: Optional[Callable[[str], Any]], on_progress: Optional[Callable[[Json], Any]] = None
