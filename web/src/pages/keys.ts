@@ -23,7 +23,7 @@ function quotaList(quota: Json): HTMLElement {
       return el(
         "div",
         { class: "quota", data: { quota: name } },
-        el("div", { class: "row" }, el("span", {}, word), el("span", { class: "dim" }, `${format(now)} of ${isLimited ? format(Number(limit)) : "unlimited"}`)),
+        el("div", { class: "row" }, el("span", {}, word), el("span", { class: "dim" }, isLimited ? `${format(now)} of ${format(Number(limit))}` : `${format(now)}, no limit`)),
         isLimited ? bar(now / Math.max(Number(limit), 1e-9), word) : el("div", { class: "bar" }),
       );
     }),

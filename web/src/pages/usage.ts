@@ -3,7 +3,7 @@
 import { readAll } from "../../../sdk/typescript/src/transport.js";
 import { request } from "../../../sdk/typescript/src/wire.js";
 import type { Context, Json, Page } from "../page.js";
-import { type Series, bytes, card, chart, count, el, empty, failure, loading, money, pageHead, replace, table, tile, toastError } from "../ui/index.js";
+import { type Series, amount, bytes, card, chart, count, el, empty, failure, loading, money, pageHead, replace, table, tile, toastError } from "../ui/index.js";
 
 const PROJECTS_MAX = 6;
 /** What is told was written to the disk first: not for every event. */
@@ -62,8 +62,8 @@ export const page: Page = {
       columns: [
         { name: "Project", by: (r) => r["project"] ?? "", cell: (r) => r["project"] ?? r["project_id"] },
         { name: "Cost", by: (r) => Number(r["cost"]), cell: (r) => money(r["cost"]), isFigure: true },
-        { name: "CPU hours", by: (r) => r["cpu_ns"], cell: (r) => (r["cpu_ns"] / 3.6e12).toFixed(3), isFigure: true },
-        { name: "Memory GiB hours", by: (r) => r["memory_mib_ms"], cell: (r) => (r["memory_mib_ms"] / 1024 / HOUR_MS).toFixed(3), isFigure: true },
+        { name: "CPU hours", by: (r) => r["cpu_ns"], cell: (r) => amount(r["cpu_ns"] / 3.6e12), isFigure: true },
+        { name: "Memory GiB hours", by: (r) => r["memory_mib_ms"], cell: (r) => amount(r["memory_mib_ms"] / 1024 / HOUR_MS), isFigure: true },
         { name: "Network", by: (r) => r["network_in_bytes"] + r["network_out_bytes"], cell: (r) => bytes(r["network_in_bytes"] + r["network_out_bytes"]), isFigure: true, isExtra: true },
         { name: "Execs", by: (r) => r["execs"], cell: (r) => count(r["execs"]), isFigure: true },
         { name: "Calls", by: (r) => r["calls"], cell: (r) => count(r["calls"]), isFigure: true, isExtra: true },
@@ -75,7 +75,7 @@ export const page: Page = {
     function drawChart(days: string[], series: readonly { name: string; rows: Json[] }[], of: (row: Json) => number): HTMLElement {
       const values = series.map((s) => days.map((d) => s.rows.filter((r) => r["day"] === d).reduce((n, r) => n + of(r), 0)));
       const sums = values.map((_v, i) => days.map((_d, at) => values.slice(0, i + 1).reduce((n, v) => n + v[at]!, 0)));
-      const looks = series.map((s, i): Series => ({ name: s.name, colour: (i % 6) + 1, format: (v) => v.toFixed(2) })).reverse();
+      const looks = series.map((s, i): Series => ({ name: s.name, colour: (i % 6) + 1, format: amount })).reverse();
       plot?.destroy();
       plot = chart({ label: "Usage by day", series: looks, bars: days.map((d) => d.slice(5)), height: 240, atLeast: 0.01, format: (v) => (v >= 10 || Number.isInteger(v) ? count(Math.round(v)) : v.toPrecision(2)) });
       const drawn = plot;
@@ -103,8 +103,8 @@ export const page: Page = {
             "div",
             { class: "cards" },
             tile("Cost", money(total["cost"], report["currency"])),
-            tile("CPU hours", (total["cpu_ns"] / 3.6e12).toFixed(3)),
-            tile("Memory GiB hours", (total["memory_mib_ms"] / 1024 / HOUR_MS).toFixed(3)),
+            tile("CPU hours", amount(total["cpu_ns"] / 3.6e12)),
+            tile("Memory GiB hours", amount(total["memory_mib_ms"] / 1024 / HOUR_MS)),
             tile("Sandboxes made", count(total["creates"])),
           ),
           rows.length ? [card(`${word} by day`, drawChart(eachDay(days), series, of)), el("section", { class: "card flush gap" }, projects.node)] : empty("Nothing was used in these days"),

@@ -111,8 +111,9 @@ export function chart(options: ChartOptions): Chart {
   return {
     node,
     show(next, names) {
-      data = next as uPlot.AlignedData;
       if (names) bars = names;
+      // a bar of no height would be a line below the axis
+      data = (bars ? next.map((line, i) => (i === 0 ? line : line.map((v) => v || null))) : next) as uPlot.AlignedData;
       if (plot && !names) plot.setData(data);
       else draw();
     },

@@ -25,6 +25,11 @@ export function count(n: number): string {
   return n.toLocaleString("en-US");
 }
 
+/** Hours and the like: three decimals, and more where these would be zeros. */
+export function amount(v: number): string {
+  return v === 0 || v >= 0.01 ? v.toFixed(v === 0 ? 0 : 3) : Number(v.toPrecision(2)).toFixed(Math.min(9, 1 - Math.floor(Math.log10(v))));
+}
+
 export function percent(part: number): string {
   return `${part >= 0.1 || part === 0 ? Math.round(part * 100) : (part * 100).toFixed(1)}%`;
 }

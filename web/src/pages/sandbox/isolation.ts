@@ -68,6 +68,7 @@ function mountIsolation(root: HTMLElement, box: Box, signal: AbortSignal): void 
           facts([
             ["Engine", isolation.engine],
             ["Grade", el("span", {}, el("strong", {}, isolation.grade), ` · ${GRADES[isolation.grade] ?? ""}`)],
+            ["Gaps", isolation.gaps.length === 0 ? "none: no wall is missing" : count(isolation.gaps.length)],
             ["Also bounded", `${count(limits.open_files ?? 0)} open files · ${count(limits.execs ?? 0)} commands kept, ${limits.output_mib} MiB of output each`],
           ]),
         ),
@@ -78,7 +79,6 @@ function mountIsolation(root: HTMLElement, box: Box, signal: AbortSignal): void 
           card("Walls", list(isolation.walls.filter((w) => !isLimit(w)), "is-wall"), el("span", { class: "badge good" }, `${isolation.walls.length} stand`)),
           card("Bounds", list(isolation.walls.filter(isLimit), "is-wall", (name) => boundOf(name, limits))),
         ),
-        isolation.gaps.length === 0 && el("p", { class: "dim" }, "No wall is missing."),
       ),
     );
   }

@@ -98,7 +98,7 @@ function itemOf(exec: Exec, isChosen: boolean, onClick: () => void): HTMLElement
       "button",
       { type: "button", class: "exec-item", "aria-current": String(isChosen), on: { click: onClick } },
       el("code", { class: "exec-line" }, commandLine(raw)),
-      el("span", { class: "exec-more" }, outcome(raw), raw["has_pty"] && el("span", { class: "badge" }, "terminal"), el("span", { class: "dim" }, wall ? span(wall / 1000) : "", " ", relativeTime(raw["created_us"]))),
+      el("span", { class: "exec-more" }, outcome(raw), raw["has_pty"] && el("span", { class: "badge" }, "terminal"), el("span", { class: "dim" }, wall ? `${span(wall / 1000)} · ` : "", relativeTime(raw["created_us"]))),
     ),
   );
 }
