@@ -6,7 +6,8 @@
  * point elsewhere, in /etc/hosts or by DNS of its own, still reaches the host that was judged.
  *
  * A protocol in which the server speaks first shows itself by silence: when the guest has said
- * nothing for a while, it is judged as one that has no name.
+ * nothing for a while, it is judged as one that has no name. Where that would refuse it, a guest
+ * that is only slow (emulated, or short of CPU) has some more time to say one.
  */
 #include "wall/conn.h"
 
@@ -26,6 +27,7 @@
 #define ACCEPTS_A_TURN  16
 #define PEEK_US         UINT64_C(5000000)
 #define PEEK_OTHER_US   UINT64_C(1000000) /* on ports where the server may speak first */
+#define PEEK_MORE_US    UINT64_C(10000000)
 #define METHOD_MAX      20
 #define DNS_PORT        53
 #define FIRST_BYTES_MAX (CLIENTHELLO_MAX + 4096)
@@ -53,6 +55,7 @@ struct conn {
 	struct clienthello hello;
 	struct clienthello_reader reader;
 	bool is_tls_read; /* the reader is in use */
+	bool is_slow;     /* has said nothing in its time, and has some more */
 	/* what carries it on, one at a time */
 	struct reach *reach;
 	struct pump *pump;
@@ -378,7 +381,20 @@ static void on_peek(struct loop *loop, uint32_t events, void *arg)
 		return;
 	}
 	buf_commit(&c->first, (size_t)n);
+	if (before == 0)
+		loop_timer_set_in(c->timer, PEEK_US); /* for the rest of them */
 	on_first_bytes(c, c->first.data + before, (size_t)n);
+}
+
+static bool may_be_nameless(const struct conn *c)
+{
+	struct judge_facts facts = facts_of(c);
+	struct judge_decision d;
+
+	facts.name_state = NAME_NONE;
+	facts.protocol = PROTOCOL_OTHER;
+	d = judge(c->door->policy, &c->door->all->site, &facts);
+	return d.outcome == JUDGE_ALLOW && d.dial != DIAL_NOTHING;
 }
 
 static void on_silence(struct loop *loop, void *arg)
@@ -386,19 +402,40 @@ static void on_silence(struct loop *loop, void *arg)
 	struct conn *c = arg;
 
 	(void)loop;
-	if (c->first.len == 0)
-		know(c, PROTOCOL_OTHER);
-	else
+	if (c->first.len > 0) {
 		conn_refuse(c, WALL_DENIED, "its first bytes took too long");
+	} else if (!c->is_slow && !may_be_nameless(c)) {
+		c->is_slow = true;
+		loop_timer_set_in(c->timer, PEEK_MORE_US);
+	} else {
+		know(c, PROTOCOL_OTHER);
+	}
+}
+
+/* The usual ports of what a rule can see into, and those that a rule names for it. */
+static bool guest_speaks_first(const struct conn *c)
+{
+	const struct policy *p = c->door->policy;
+
+	if (c->port == 443 || c->port == 80)
+		return true;
+	for (size_t i = 0; i < p->n_rules; i++) {
+		const struct policy_match *m = &p->rules[i].match;
+
+		if (m->protocol != PROTOCOL_TLS && m->protocol != PROTOCOL_HTTP)
+			continue;
+		for (size_t j = 0; j < m->n_ports; j++)
+			if (c->port >= m->ports[j].first && c->port <= m->ports[j].last)
+				return true;
+	}
+	return false;
 }
 
 static void conn_peek(struct conn *c)
 {
-	bool speaks_first = c->port == 443 || c->port == 80;
-
 	clienthello_init(&c->reader, &c->hello);
 	c->is_tls_read = true;
-	loop_timer_set_in(c->timer, speaks_first ? PEEK_US : PEEK_OTHER_US);
+	loop_timer_set_in(c->timer, guest_speaks_first(c) ? PEEK_US : PEEK_OTHER_US);
 	if (loop_io_add(c->door->all->loop, c->fd, EPOLLIN, on_peek, c, &c->io) < 0)
 		conn_refuse(c, WALL_FAILED, "no room");
 }

@@ -156,6 +156,30 @@ def test_a_name_whose_servers_take_their_time_is_waited_for(walled):
     assert box.get("slow.test")[0] == 200
 
 
+LATE = """if 1:
+    import socket, time
+    s = socket.create_connection(("allowed.test", 8080), 60)
+    time.sleep(2)  # longer than the wall waits for a server to speak first
+    s.sendall(b"GET / HTTP/1.1\\r\\nHost: allowed.test\\r\\nConnection: close\\r\\n\\r\\n")
+    print(s.recv(12).decode())
+"""
+
+
+@pytest.mark.slow
+def test_who_is_late_to_say_its_name_is_waited_for_on_any_port_and_who_never_does_is_refused(walled):
+    box = walled(ONE_HOST)
+    assert box.sandbox.run(["python3", "-S", "-c", LATE], timeout=60 * PATIENCE).stdout == "HTTP/1.1 200\n"
+    assert box.dial("tcp", ALLOWED, 8080, 60).get("error") in REFUSED
+
+
+@pytest.mark.slow
+def test_a_rule_that_names_port_and_protocol_has_who_is_late_waited_for_where_all_is_allowed(walled):
+    respond = {"respond": {"status": 418, "content_type": "text/plain", "body": "short and stout"}}
+    match = {"domains": ["allowed.test"], "ports": [8080], "protocol": "http"}
+    box = walled({"rules": [{"match": match, "action": respond}], "allow": ["0.0.0.0/0"]})
+    assert box.sandbox.run(["python3", "-S", "-c", LATE], timeout=60 * PATIENCE).stdout == "HTTP/1.1 418\n"
+
+
 @pytest.mark.vm
 def test_a_change_to_deny_all_and_back(walled):
     box = walled(ONE_HOST)
