@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEADLINE_US 20000000
+#define DEADLINE_US (UINT64_C(20000000) * test_patience())
 
 /* "S 123": its state and its parent; "" when it is gone. */
 static void read_stat(pid_t pid, char ret[32])

@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define WAIT_MS 5000
+#define WAIT_MS (5000 * (int)test_patience())
 
 static int door[DOOR_SOCKETS];
 

@@ -106,6 +106,14 @@ static void end_rest(void)
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
 }
 
+unsigned test_patience(void)
+{
+	const char *text = getenv("CLOCHE_PATIENCE");
+	unsigned long n = text ? strtoul(text, NULL, 10) : 1;
+
+	return n >= 1 && n <= 100 ? (unsigned)n : 1;
+}
+
 void test_run(void (*body)(void), unsigned seconds)
 {
 	int status;
@@ -120,7 +128,7 @@ void test_run(void (*body)(void), unsigned seconds)
 	pid = fork();
 	if (pid == 0) {
 		is_child = true;
-		(void)alarm(seconds);
+		(void)alarm(seconds * test_patience());
 		body();
 		(void)fflush(NULL);
 		_exit(0);

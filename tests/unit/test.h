@@ -47,6 +47,9 @@ struct test_case {
 /* For what the host lacks, never for what is broken. */
 #define SKIP(reason) test_skip(reason)
 
+/* How many times longer than on an ordinary host all may take: CLOCHE_PATIENCE, as the suites in
+ * Python have it, else 1. Every deadline of a test is so many times its own. */
+unsigned test_patience(void);
 void test_run(void (*body)(void), unsigned seconds);
 void test_check(int ok, const char *text, const char *file, int line);
 void test_check_int(int64_t got, int64_t wanted, const char *text, const char *file, int line);
