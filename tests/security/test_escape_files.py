@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from cloche import errors
 from harness import audit
-from harness.daemon import BUILD, read_text, wait_for
-from harness.vm import of_a_shared_kernel
+from harness.daemon import BUILD, ENGINE, children_of, read_text, wait_for
+from harness.vm import of_a_shared_kernel, vmm_of
 
 WRITABLE_SYSCTLS = [
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname", "/proc/sys/vm/overcommit_memory",
@@ -298,6 +298,24 @@ def test_E35_what_root_changes_is_the_sandboxes_own_copy(probe, make_sandbox):
     assert manifest(sample_of_usr()) == before
     digest = make_sandbox().run(["sha256sum", victim]).stdout.split()[0]
     assert digest == before[victim][0]
+
+
+def modes_of(pid, paths):
+    """How the process has these files open: a set of access modes."""
+    wanted = {(st.st_dev, st.st_ino) for st in map(os.stat, paths)}
+    found = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        st = os.stat(f"/proc/{pid}/fd/{fd}")
+        if (st.st_dev, st.st_ino) in wanted:
+            found.add(int(re.search(r"^flags:\s+(\d+)", read_text(f"/proc/{pid}/fdinfo/{fd}"), re.M)[1], 8) & os.O_ACCMODE)
+    return found
+
+
+@pytest.mark.skipif(ENGINE != "vm", reason="a jail has no disks")
+def test_E35_a_vms_process_can_read_its_templates_disk_and_write_to_its_own_alone(daemon, sandbox):
+    machine = children_of(vmm_of(sandbox))[0]
+    assert modes_of(machine, (daemon.data / "templates").glob("*/image.erofs")) == {os.O_RDONLY}
+    assert modes_of(machine, (daemon.data / "layers" / sandbox.id).rglob("disk")) == {os.O_RDWR}
 
 
 def test_E27_overlay_attributes_have_no_effect(sandbox, canaries):
