@@ -48,6 +48,19 @@ def test_sandboxes_are_listed_filtered_sorted_and_made(tab, client, lively):
         end(client.get(name))
 
 
+def test_a_new_sandbox_may_start_from_what_is_there_and_what_comes_is_named(tab):
+    templates = [{"name": "python", "manifest": {}}, {"name": "kernel", "manifest": {"kernel": ["linux-image-cloud"]}}]
+    builds = [{"name": n, "state": s} for n, s in (("universal", "running"), ("kernel", "queued"), ("python", "running"), ("bun", "failed"))]
+    with tab("/sandboxes") as page:
+        page.route("**/v1/templates", lambda route: route.fulfill(json={"templates": templates}))
+        page.route("**/v1/builds", lambda route: route.fulfill(json={"builds": builds}))
+        page.click("text=New sandbox")
+        options = page.locator("select[name=template] option")
+        options.nth(1).wait_for(state="attached")
+        assert options.all_inner_texts() == ["the default", "python", "universal (being built)"]
+        assert [o.is_enabled() for o in options.all()] == [True, True, False]
+
+
 def test_a_sandbox_comes_and_goes_without_a_reload(tab, client):
     with tab("/sandboxes") as page:
         page.evaluate("window.isTheSame = true")

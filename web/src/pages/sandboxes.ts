@@ -40,8 +40,9 @@ function matches(s: Json, words: string, state: string): boolean {
 function newSandbox(ctx: Context): void {
   const template = el("select", { name: "template" }, el("option", { value: "" }, "the default"));
   Promise.all([ctx.cloche.templates(), ctx.cloche.builds()]).then(
-    ([all, builds]) => {
-      const coming = builds.filter((b) => (b["state"] === "queued" || b["state"] === "running") && !all.some((t) => t["name"] === b["name"]));
+    ([found, builds]) => {
+      const all = found.filter((t) => !t["manifest"]["kernel"]); // it has no root to start from
+      const coming = builds.filter((b) => b["name"] !== "kernel" && (b["state"] === "queued" || b["state"] === "running") && !all.some((t) => t["name"] === b["name"]));
       template.append(...all.map((t) => el("option", { value: t["name"] }, t["name"])), ...coming.map((b) => el("option", { disabled: true }, `${b["name"]} (being built)`)));
     },
     () => undefined,
