@@ -37,7 +37,7 @@ def test_a_client_inside_accepts_what_the_wall_shows_and_its_request_gets_the_fi
 
 # Libraries that look elsewhere than the system does: only variables lead them to what is installed.
 REQUESTS = "import requests; print(requests.get('https://allowed.test/requests').text)"
-HTTPX = "import httpx; print(httpx.get('https://allowed.test/httpx').text)"
+HTTPX = "import httpx; print(httpx.get('https://allowed.test/httpx', timeout=300).text)"
 URLLIB3 = "import urllib3; print(urllib3.PoolManager().request('GET', 'https://allowed.test/urllib3').data.decode())"
 
 
