@@ -136,7 +136,8 @@ def walled(walled_client, internet, engine):
 
     def make(policy=None, **fields):
         internet.set_zone({})
-        sandbox = walled_client.create(engine=engine, template=TEMPLATE, network=policy, env=SANDBOX_ENV, **fields)
+        origin = {} if "snapshot" in fields else {"template": TEMPLATE}
+        sandbox = walled_client.create(**{"engine": engine, "network": policy, "env": SANDBOX_ENV, **origin, **fields})
         made.append(sandbox)
         return Walled(sandbox)
 
