@@ -2,6 +2,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "agent/layer.h"
 
+#include "agent/files.h"
 #include "agent/squeeze.h"
 #include "base/fd.h"
 #include "base/walk.h"
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <openssl/sha.h>
+#include <string.h>
 #include <uthash.h>
 
 #define CHUNK (128 * 1024)
@@ -26,7 +28,7 @@ struct twin {
 
 struct layer {
 	int out_fd;
-	struct squeeze *squeeze;
+	struct squeeze *squeeze; /* NULL: it is sent as it is */
 	SHA256_CTX raw, plain;
 	uint64_t bytes;
 	struct twin *twins;
@@ -47,6 +49,8 @@ static int on_squeezed(const void *data, size_t len, void *arg, struct err *err)
 
 static int put(struct layer *l, const void *data, size_t len, struct err *err)
 {
+	if (!l->squeeze)
+		return len > 0 ? files_send(data, len, err) : 0;
 	(void)SHA256_Update(&l->plain, data, len);
 	return squeeze_feed(l->squeeze, data, len, err);
 }
@@ -152,6 +156,18 @@ static int put_entry(struct layer *l, const struct walk_entry *w, struct err *er
 	return put_head(l, &e, err);
 }
 
+/* The first of what engine/jail/seal_child.c leaves out: there can be as much of it as of the rest.
+ */
+static bool is_passing(const char *path)
+{
+	static const char *const dirs[] = {"dev", "proc", "sys", "run", "tmp", "var/tmp"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
+		if (strcmp(path, dirs[i]) == 0)
+			return true;
+	return false;
+}
+
 static int put_all(struct layer *l, int root_fd, const struct stat *st, struct err *err)
 {
 	auto_call(walk_freep) struct walk *walk = NULL;
@@ -162,12 +178,16 @@ static int put_all(struct layer *l, int root_fd, const struct stat *st, struct e
 
 	if (r >= 0)
 		r = put_head(l, &root, err);
-	while (r >= 0 && (r = walk_next(walk, &w, err)) > 0)
-		if (!w.is_leaving)
-			r = put_entry(l, &w, err);
+	while (r >= 0 && (r = walk_next(walk, &w, err)) > 0) {
+		if (w.is_leaving)
+			continue;
+		r = put_entry(l, &w, err);
+		if (!l->squeeze && S_ISDIR(w.st.st_mode) && is_passing(w.path))
+			walk_prune(walk);
+	}
 	if (r >= 0 && tar_put_end(&end) >= 0)
 		r = put(l, end.data, end.len, err);
-	return r < 0 ? r : squeeze_finish(l->squeeze, err);
+	return r < 0 || !l->squeeze ? r : squeeze_finish(l->squeeze, err);
 }
 
 static void layer_done(struct layer *l)
@@ -207,4 +227,17 @@ int layer_make(int root_fd, int out_fd, struct layer_made *ret, struct err *err)
 	(void)SHA256_Final(ret->raw.bytes, &l.raw);
 	(void)SHA256_Final(ret->diff_id.bytes, &l.plain);
 	return 0;
+}
+
+int layer_send(int root_fd, struct err *err)
+{
+	auto_call(layer_done) struct layer l = {.out_fd = -1, .chunk = xcalloc(1, CHUNK)};
+	struct stat st;
+	int r;
+
+	if (fstat(root_fd, &st) == 0)
+		return put_all(&l, root_fd, &st, err);
+	r = err_set(err, ERR_FILE_INVALID, errno, "cannot stat the root");
+	(void)close(root_fd);
+	return r;
 }

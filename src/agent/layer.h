@@ -5,6 +5,8 @@
  * with their owners, all bits of their modes and their times to the nanosecond: root.h makes the
  * same root of it. What is neither (pipes, sockets, devices) is left out. Names are in order, so
  * the same root is the same bytes.
+ *
+ * Or the tar alone, passed on as it is made: of that what no template has is left out, too.
  */
 #include "base/digest.h"
 #include "base/err.h"
@@ -16,3 +18,5 @@ struct layer_made {
 
 /* Takes root_fd, an open directory, also when it fails. */
 must_check int layer_make(int root_fd, int out_fd, struct layer_made *ret, struct err *err);
+/* Likewise; to the host. */
+must_check int layer_send(int root_fd, struct err *err);

@@ -4,6 +4,7 @@
  * one tar stream. Where in such a stream an image's manifest stands is anybody's choice, so the
  * archive is unpacked first, beside the target; then it is seen what it is. The tar of a root is
  * done with that and only moved; of an image the layers that its manifest names are put together.
+ * Where the host knows that it is a root, nothing in it makes it an image.
  *
  * Nothing here is trusted, and nothing is at stake but this sandbox, which was made for it.
  */
@@ -309,7 +310,10 @@ int op_root_in(struct file_call *call, struct err *err)
 	r = receive(&in, err);
 	if (r < 0)
 		return r;
-	if (has_file(&in, "oci-layout") && has_file(&in, "index.json"))
+	if (s->flags & FILE_BARE)
+		r = rename(beside, s->path) < 0 ? files_error(err, errno, "cannot make", s->path)
+		                                : 0;
+	else if (has_file(&in, "oci-layout") && has_file(&in, "index.json"))
 		r = unpack_image(&in, s, /* is_layout= */ true, err);
 	else if (has_file(&in, "manifest.json") && !looks_like_root(&in))
 		r = unpack_image(&in, s, /* is_layout= */ false, err);

@@ -8,6 +8,7 @@
 #include "agent/files.h"
 #include "agent/flow.h"
 #include "agent/layer.h"
+#include "base/beneath.h"
 #include "base/fd.h"
 #include "oci/oci.h"
 #include "tar/tar.h"
@@ -211,13 +212,33 @@ static int send_all(const struct outbox *out, struct err *err)
 	return r;
 }
 
+static int send_bare(const struct start *s, struct err *err)
+{
+	int root_fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd;
+
+	if (root_fd < 0)
+		return files_error(err, errno, "cannot open", s->path);
+	if (!s->path2[0])
+		return layer_send(root_fd, err);
+	fd = beneath_open(root_fd, s->path2, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	(void)close(root_fd);
+	if (fd >= 0)
+		return layer_send(fd, err);
+	return err_set(err, ERR_FILE_NOT_FOUND, ENOENT, "the sandbox has no directory /%s to seal",
+	               s->path2);
+}
+
 int op_root_out(struct file_call *call, struct err *err)
 {
 	const struct start *s = call->start;
 	auto_call(outbox_done) struct outbox out = {.layer_fd = -1};
 	auto_json json_t *input = NULL;
-	int root_fd, r = read_input(&input, err);
+	int root_fd, r;
 
+	if (s->flags & FILE_BARE)
+		return send_bare(s, err);
+	r = read_input(&input, err);
 	if (r < 0)
 		return r;
 	root_fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -7,6 +7,7 @@
 #include "api/handlers.h"
 #include "api/reply.h"
 #include "api/templates.h"
+#include "build/vm_template.h"
 #include "sandbox/image.h"
 #include "sandbox/snapshot.h"
 
@@ -133,6 +134,20 @@ static struct template_spec spec_of(const struct making *m)
 	                              .is_replacing = m->is_replacing};
 }
 
+static void on_made(struct template *t, const struct err *err, void *arg)
+{
+	struct making *m = arg;
+	struct reply reply;
+
+	if (m->req && !t) {
+		http_reply_err(m->req, err);
+	} else if (m->req) {
+		template_to_json(t, reply_begin_bare(&reply), NULL);
+		reply_send_late(&reply, m->req, 201);
+	}
+	making_free(m);
+}
+
 static void on_sealed(const struct digest *image, uint64_t bytes, const struct err *sealed,
                       void *arg)
 {
@@ -140,7 +155,6 @@ static void on_sealed(const struct digest *image, uint64_t bytes, const struct e
 	struct template_spec spec = spec_of(m);
 	struct template *t = NULL;
 	struct err err = {0};
-	struct reply reply;
 
 	(void)bytes;
 	if (image) {
@@ -150,13 +164,7 @@ static void on_sealed(const struct digest *image, uint64_t bytes, const struct e
 	} else {
 		err = *sealed;
 	}
-	if (m->req && !t) {
-		http_reply_err(m->req, &err);
-	} else if (m->req) {
-		template_to_json(t, reply_begin_bare(&reply), NULL);
-		reply_send_late(&reply, m->req, 201);
-	}
-	making_free(m);
+	on_made(t, t ? NULL : &err, m);
 }
 
 struct template_body {
@@ -260,12 +268,30 @@ static struct making *making_new(struct http_req *req, const struct template_bod
 	return m;
 }
 
+/* Of one of the two. */
+static int begin_making(struct making *m, struct builds *builds, const struct image_spec *image,
+                        struct sandbox *s, struct snapshot *sn, struct err *err)
+{
+	const struct vm_template_spec spec = {.project_id = m->project_id,
+	                                      .from = s ? sandbox_id(s) : snapshot_id(sn),
+	                                      .name = m->name,
+	                                      .is_shared = m->is_shared,
+	                                      .is_replacing = m->is_replacing,
+	                                      .is_tree = image->is_tree,
+	                                      .manifest = m->manifest};
+	struct image_seal *seal;
+
+	if ((s ? sandbox_engine(s) : snapshot_engine(sn)) == ENGINE_VM)
+		return vm_template_start(builds, &spec, on_made, m, err);
+	return s ? image_seal(s, image, on_sealed, m, &seal, err)
+	         : image_seal_snapshot(sn, image, on_sealed, m, &seal, err);
+}
+
 int create_template(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct template_spec spec;
 	struct template_body body;
-	struct image_seal *seal;
 	struct snapshot *sn;
 	struct sandbox *s;
 	struct making *m;
@@ -286,8 +312,7 @@ int create_template(struct http_req *req, struct err *err)
 	spec = spec_of(m);
 	r = template_check_free(api->fleet, &spec, err);
 	if (r == 0)
-		r = s ? image_seal(s, &body.image, on_sealed, m, &seal, err)
-		      : image_seal_snapshot(sn, &body.image, on_sealed, m, &seal, err);
+		r = begin_making(m, api->builds, &body.image, s, sn, err);
 	if (r < 0)
 		making_free(m);
 	return r;

@@ -88,6 +88,7 @@ int builds_open(const struct builds_config *config, struct builds **ret, struct 
 	list_init(&bs->imports);
 	list_init(&bs->exports);
 	list_init(&bs->views);
+	list_init(&bs->vm_templates);
 	list_init(&bs->parcels);
 	r = open_log_dir(bs, err);
 	if (r == 0)
@@ -107,6 +108,7 @@ void builds_close(struct builds *bs)
 {
 	if (!bs)
 		return;
+	vm_templates_close(bs);
 	imports_close(bs);
 	exports_close(bs);
 	views_close(bs);

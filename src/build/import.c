@@ -32,6 +32,7 @@ struct import {
 	char project_id[ID_SIZE], sandbox_id[ID_SIZE];
 	char *name, *ref;
 	bool is_shared, is_replacing, is_small;
+	bool is_bare;  /* it is a root, and the manifest is known */
 	bool is_whole; /* its stream has ended */
 	bool is_left;
 	const struct import_ops *ops;
@@ -78,7 +79,7 @@ void imports_close(struct builds *bs)
 
 static void tell(struct import *im)
 {
-	if (!im->is_left)
+	if (!im->is_left && im->ops->on_progress)
 		im->ops->on_progress(im->phase, im->bytes, im->arg);
 }
 
@@ -213,8 +214,11 @@ static int make_manifest(struct import *im, const json_t *told, struct err *err)
 	static const char *const facts[] = {"kind",  "layers",   "entries",
 	                                    "bytes", "left_out", "owners_changed"};
 	const char *label = json_string_value(json_object_get(told, "template"));
-	json_t *origin = json_object();
+	json_t *origin;
 
+	if (im->is_bare)
+		return 0;
+	origin = json_object();
 	if (label && json_parse(label, strlen(label), &im->manifest, err) < 0) {
 		json_decref(origin);
 		return err_prefix(err, "image: the template's manifest");
@@ -292,6 +296,7 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 	struct import *im = arg;
 	const struct start op = {.kind = START_FILE,
 	                         .op = FILE_ROOT_IN,
+	                         .flags = im->is_bare ? (uint32_t)FILE_BARE : 0,
 	                         .user = unconst("root"),
 	                         .path = unconst(TARGET),
 	                         .path2 = im->ref,
@@ -354,6 +359,8 @@ int import_start(struct builds *bs, const struct import_spec *spec, const struct
 	                      .is_shared = spec->is_shared,
 	                      .is_replacing = spec->is_replacing,
 	                      .is_small = spec->is_small,
+	                      .is_bare = spec->manifest != NULL,
+	                      .manifest = json_deep_copy(spec->manifest),
 	                      .ops = ops,
 	                      .arg = arg};
 	(void)snprintf(im->project_id, sizeof(im->project_id), "%s", spec->project_id);
@@ -386,6 +393,12 @@ void import_finish(struct import *im)
 	im->phase = IMPORT_UNPACKING;
 	file_call_finish(im->call);
 	tell(im);
+}
+
+void import_fail(struct import *im, const struct err *err)
+{
+	if (im->call) /* else it has failed already */
+		end_import(im, err);
 }
 
 void import_leave(struct import *im)

@@ -31,15 +31,19 @@ struct import_spec { /* borrowed for the call */
 	const char *name; /* of the template */
 	const char *ref;  /* which image, where there are several; or NULL */
 	bool is_shared, is_replacing, is_small;
+	/* Of the template, or NULL. With one it is a root that comes, whatever lies in it, and how
+	 * it is sealed stands in here (image_sealed_json()). */
+	const json_t *manifest;
 };
 
 struct import_ops {
 	/* More may be written. */
 	void (*on_room)(void *arg);
-	/* As it goes, and at each change of the phase. bytes: of the files, or of the image. */
+	/* As it goes, and at each change of the phase. bytes: of the files, or of the image. Or
+	 * NULL. */
 	void (*on_progress)(enum import_phase phase, uint64_t bytes, void *arg);
 	/* The manifest as its image tells it: all of it a stranger's words. Also after
-	 * import_leave(). */
+	 * import_leave(). NULL where the spec has one. */
 	int (*check)(const json_t *manifest, struct err *err);
 	/* Exactly once, unless import_leave() came before; one of t and err is NULL. */
 	void (*on_end)(struct template *t, const struct err *err, void *arg);
@@ -50,6 +54,8 @@ must_check int import_start(struct builds *bs, const struct import_spec *spec,
                             struct err *err);
 must_check size_t import_write(struct import *im, const void *data, size_t len); /* what fits */
 void import_finish(struct import *im); /* the end of the stream */
+/* There is no end of it: on_end tells this error once nothing is left. */
+void import_fail(struct import *im, const struct err *err);
 /* Whoever asked is gone. What has come as a whole becomes a template all the same, the rest is
  * dropped. */
 void import_leave(struct import *im);

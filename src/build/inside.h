@@ -43,7 +43,7 @@ struct builds {
 	struct list all; /* in order of creation */
 	size_t n;
 	struct list cache; /* of struct cached, the least recently used first */
-	struct list imports, exports, views;
+	struct list imports, exports, views, vm_templates;
 	struct list parcels;      /* that are expected */
 	uint64_t parcel_bytes;    /* of those that come */
 	struct registries learnt; /* by the last build that had to ask */
@@ -116,6 +116,7 @@ struct export;
 void export_free(struct export *ex); /* on_end is not called */
 void exports_close(struct builds *bs);
 void views_close(struct builds *bs);
+void vm_templates_close(struct builds *bs);
 
 /* record.c */
 must_check int build_save(const struct build *b, struct err *err);

@@ -274,7 +274,7 @@ int view_call(struct view *v, struct start *op, const struct file_call_ops *ops,
 	op->kind = START_FILE;
 	if (!v->volume_id[0]) {
 		op->user = unconst("root");
-		op->path = unconst(PLACE);
+		op->path = op->path ? op->path : unconst(PLACE);
 	}
 	return file_call_start(s, op, ops, arg, ret, err);
 }

@@ -30,10 +30,11 @@ must_check int view_open(struct builds *bs, const struct view_spec *spec,
 must_check int view_open_volume(struct builds *bs, const char *volume_id,
                                 void (*ready)(const struct err *err, void *arg), void *arg,
                                 struct view **ret, struct err *err);
-/* In one that is ready; one after the other. op's path is filled in, but of a volume's. */
+/* In one that is ready; one after the other. Where op has no path that is where all is shown. */
+#define VIEW_FIRST "/shown/0" /* the root of the first */
 must_check int view_call(struct view *v, struct start *op, const struct file_call_ops *ops,
                          void *arg, struct file_call **ret, struct err *err);
 void view_close(struct view *v); /* NULL is fine; calls have ended or were cancelled */
-/* The same of one that was ready: closed is called when nothing is left of it, unless view_close()
- * came first. It may be called from inside this call. */
+/* The same of one that was ready, or that told an error: closed is called when nothing is left of
+ * it, unless view_close() came first. It may be called from inside this call. */
 void view_close_then(struct view *v, void (*closed)(void *arg), void *arg);

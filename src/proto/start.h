@@ -83,8 +83,11 @@ enum {
 	FILE_FOR_USER = 1U << 17,   /* root does it for the user: relative paths begin at his home,
 	                               and what is made is his */
 	FILE_UNCHANGED = 1U << 18,  /* write: offset is when it was last changed, in microseconds */
+	FILE_BARE = 1U << 19,       /* root out: its tar alone, made as it goes, or that of the
+	                               directory path2 in it; root in: such a tar, whatever lies in it
+	                             */
 };
-#define FILE_FLAGS_ALL ((1U << 19) - 1)
+#define FILE_FLAGS_ALL ((1U << 20) - 1)
 
 struct start {
 	enum start_kind kind;

@@ -19,6 +19,7 @@
 
 #define LOOK_US   (1 * UINT64_C(1000000))
 #define BYTES_MAX (UINT64_C(64) << 30)
+#define FILES     "files that the host reads"
 
 struct image {
 	struct digest digest;
@@ -263,7 +264,7 @@ static int ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char 
 int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done, void *arg,
                struct image_seal **ret, struct err *err)
 {
-	int r = engine_refuse_vm(s->engine, "way to become a template", err);
+	int r = engine_refuse_vm(s->engine, FILES, err);
 
 	if (r == 0)
 		r = check_state(s, err);
@@ -274,8 +275,12 @@ int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn
 int image_seal_snapshot(struct snapshot *sn, const struct image_spec *spec, image_sealed_fn done,
                         void *arg, struct image_seal **ret, struct err *err)
 {
-	if (!sn->is_there)
-		return err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", sn->id);
+	int r = engine_refuse_vm(sn->engine, FILES, err);
+
+	if (r == 0 && !sn->is_there)
+		r = err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", sn->id);
+	if (r < 0)
+		return r;
 	return ask_for_seal(sn->fleet, sn->source_id, sn->id, &sn->image, spec, done, arg, ret,
 	                    err);
 }

@@ -29,6 +29,8 @@ json_t *image_sealed_json(uint64_t epoch_s, bool is_small);
  * Makes an image of the sandbox's files, running, paused or kept; it may end meanwhile. done comes
  * from the loop, never from inside this call. The image then is the caller's to give to a template
  * or to release. *ret is good until done.
+ *
+ * Of a jail's: those of a vm are on a disk, and come another way (build/vm_template.h).
  */
 must_check int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done,
                           void *arg, struct image_seal **ret, struct err *err);

@@ -329,7 +329,6 @@ void snapshot_drop_unused(struct fleet *fleet, const char *id);
 must_check int snapshot_resolve(const struct fleet *fleet, const char *project_id,
                                 const struct sandbox_spec *spec, struct snapshot **ret,
                                 struct err *err);
-uint32_t snapshot_engine(const struct snapshot *sn);
 void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *limits);
 must_check int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err);
 void snapshot_apply(const struct snapshot *sn, bool with_memory, struct sandbox *s);

@@ -475,6 +475,11 @@ const char *sandbox_project_id(const struct sandbox *s)
 	return s->project_id;
 }
 
+uint32_t sandbox_engine(const struct sandbox *s)
+{
+	return s->engine;
+}
+
 struct fleet *sandbox_fleet(const struct sandbox *s)
 {
 	return s->fleet;

@@ -65,6 +65,7 @@ const char *snapshot_id(const struct snapshot *sn);
 uint64_t snapshot_bytes(const struct snapshot *sn); /* of its files */
 bool snapshot_is_usable(const struct snapshot *sn); /* its bytes are there, whole */
 bool snapshot_has_memory(const struct snapshot *sn);
+uint32_t snapshot_engine(const struct snapshot *sn); /* of enum engine_kind */
 /* What a bundle of its files says of it: {format, template, image, disk_mib}; the caller's. */
 json_t *snapshot_describe_bundle(const struct snapshot *sn);
 const char *snapshot_name(const struct snapshot *sn); /* "" = none */

@@ -7,8 +7,6 @@ import uuid
 import pytest
 from cloche import Client, errors
 
-pytestmark = pytest.mark.jail("no template is made of a vm's files; test_vm.py says so")
-
 # A root of some 2 MB: a busybox, and what the agent needs of a machine.
 MAKE_TREE = """
 set -e

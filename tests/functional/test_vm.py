@@ -13,7 +13,7 @@ from cloche import Client, errors
 
 from harness.daemon import children_of, end, read_text, wait_for
 from harness.running import running
-from harness.vm import make_template, need_vms, vm_daemon, vmm_of
+from harness.vm import MAKE_TREE, make_template, need_vms, vm_daemon, vmm_of
 from harness.web import Web
 
 pytestmark = pytest.mark.slow
@@ -219,6 +219,67 @@ def test_what_a_vm_cannot_do_is_refused_with_a_reason(client):
     assert "'emulated'" in str(weak.value)
     with pytest.raises(errors.Unsupported):
         client.create(engine="jail", template="tiny", min_grade="emulated")
+
+
+# In a root that has a directory /etc/old: what an archive may say of a file, what only looks like an image, and what no template has.
+CHANGES = """
+set -e
+mkdir -p /data/deep/er /var/tmp
+echo one > /data/one; busybox chown 7:8 /data/one; busybox chmod 4711 /data/one
+busybox ln /data/one /data/two; busybox ln -s ../no/where /data/lost; busybox ln -s one /data/link; busybox chown -h 9:9 /data/link
+busybox chmod 1775 /data/deep; busybox touch -d '2020-02-02 02:02:02' /data/deep/er/old /data/deep/er
+busybox mv /etc/old /etc/new; echo more > /etc/new/more
+rm /etc/gone; busybox truncate -s 3M /data/holes; echo end >> /data/holes
+echo '{"imageLayoutVersion": "1.0.0"}' > /oci-layout; echo '{"manifests": []}' > /index.json; echo '[]' > /manifest.json
+echo secret > /tmp/secret; echo secret > /var/tmp/secret
+"""
+LISTING = """
+cd / && for i in $(busybox find data etc/new *.json oci-layout etc/gone | busybox sort); do busybox stat -c '%n %f %u %g' $i; done
+busybox stat -c '%n %h %s' /data/one /data/two /data/holes; ls -a /tmp /var/tmp
+busybox stat -c '%n %Y' /data/deep/er /data/deep/er/old; busybox readlink /data/lost; busybox readlink /data/link; cat /data/one /etc/new/*; busybox md5sum /data/holes
+"""
+
+
+def test_files_of_a_vm_become_the_template_that_those_of_a_jail_do(client, machine):
+    make_template(client, "lived-in", MAKE_TREE + "mkdir -p /template/etc/old/in; echo was > /template/etc/old/was; touch /template/etc/gone")
+    listings, names = {}, {}
+    for engine in ("jail", "vm"):
+        with client.create(engine=engine, template="lived-in", limits=LIMITS, timeout=600) as sandbox:
+            sandbox.run(CHANGES, user="root").check()
+            client.create_template(f"of-{engine}", sandbox, env={"OF": engine})
+    for engine, of in (("jail", "jail"), ("jail", "vm"), ("vm", "vm")):
+        with client.create(engine=engine, template=f"of-{of}", limits=LIMITS) as sandbox:
+            assert sandbox.run("echo $OF").stdout == f"{of}\n"
+            done = sandbox.run(LISTING, user="root")
+            listings[engine, of] = done.stdout, done.stderr
+            names[engine, of] = sandbox.run("busybox find / -xdev | busybox sort", user="root").stdout.split("\n")
+    assert listings["jail", "jail"] == listings["jail", "vm"] == listings["vm", "vm"]
+    assert names["jail", "jail"] == names["jail", "vm"]  # all that there is, and nothing of the machine that sent it
+    seen = listings["vm", "vm"][0]
+    for line in ("data/one 89c9 7 8\n", "/data/one 2 4\n/data/two 2 4\n", "data/deep 43fd 0 0\n", "data/link a1ff 9 9\n", "/data/deep/er 1580608922", "one\nmore\nwas\n", "../no/where\none\n"):
+        assert line in seen, seen
+    assert "secret" not in seen and "gone" not in seen and "oci-layout" in seen
+    for name in ("lived-in", "of-jail", "of-vm"):
+        client.delete_template(name)
+
+
+def test_a_directory_or_a_snapshot_of_a_vm_becomes_a_template_and_nothing_else_stays(client, daemon, machine):
+    before = set(os.listdir(daemon.run / "sandboxes"))
+    machine.run("mkdir -p /template/etc; echo saved > /template/etc/word", user="root").check()
+    snapshot = machine.snapshot()["id"]
+    machine.run("rm -r /template; busybox ln -s /etc /template", user="root").check()
+    try:
+        with pytest.raises(errors.ClocheError, match="no directory /template"):
+            client.create_template("of-link", machine, tree=True)
+        made = client.create_template("of-tree", snapshot, tree=True)
+    finally:
+        client.delete_snapshot(snapshot)
+        machine.run("rm /template", user="root")
+    assert made["bytes"] < 64 << 10  # without the root's programs
+    with client.create(engine="jail", template="of-tree") as sandbox:
+        assert sandbox.files.read("/etc/word") == b"saved\n"
+    client.delete_template("of-tree")
+    assert set(os.listdir(daemon.run / "sandboxes")) == before and not [s for s in client.snapshots() if s["automatic"]]
 
 
 def test_R21_a_guest_that_takes_all_it_can_get_stays_within_what_it_was_given(client, machine):

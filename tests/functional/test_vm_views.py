@@ -75,7 +75,7 @@ def test_a_machine_that_lost_its_power_is_compared_as_its_journal_has_it(client,
 
 def test_S20_a_disk_that_is_no_filesystem_costs_the_machine_that_looks_and_nothing_else(client, daemon, machine, saved):
     overwrite(daemon.data / "layers" / saved / "files")
-    for ask in (lambda: machine.diff(saved), lambda: b"".join(client.export_snapshot(saved))):
+    for ask in (lambda: machine.diff(saved), lambda: b"".join(client.export_snapshot(saved)), lambda: client.create_template("of-noise", saved)):
         with pytest.raises(errors.ClocheError, match="cannot mount the shown0"):
             ask()
     assert machine.run("echo alive").stdout == "alive\n"
@@ -92,19 +92,22 @@ def cut_short(daemon, work, part, moment):
     before, kept = alive(daemon), layers(daemon)
 
     def try_it():
-        with contextlib.suppress(errors.ConnectionFailed, errors.Unavailable):
+        with contextlib.suppress(errors.ConnectionFailed, errors.Unavailable, errors.Gone, errors.GuestError):
             work()
 
     def has_come():
         assert thread.is_alive(), "there was nothing to be cut short"
-        other = next(iter(alive(daemon) - before), None)
+        others = alive(daemon) - before
+        if moment == "unpacks":
+            return any((daemon.data / "layers" / other / "root/template.in/bin/busybox").exists() for other in others)
+        other = next(iter(others), None)
         if moment == "cloned":
             return other and (daemon.data / "layers" / other / "shown0").exists()
         return other and (daemon.run / "sandboxes" / other / "record").exists()
 
     thread = threading.Thread(target=try_it)
     thread.start()
-    wait_for(has_come, 60, moment)
+    wait_for(has_come, 150, moment)
     daemon.kill_parts(part)
     thread.join()
     wait_for(lambda: alive(daemon) == before, 30, "no machine but those from before")
@@ -151,3 +154,15 @@ def test_S20_a_kill_within_an_import_leaves_neither_a_machine_nor_a_snapshot(cli
         client.delete_snapshot(brought)
     finally:
         client.delete_snapshot(saved)
+
+
+@pytest.mark.parametrize("moment", ["boots", "unpacks"])
+@pytest.mark.parametrize("part", ["broker", "gateway"])
+def test_S20_a_kill_while_a_template_is_made_of_a_vm_leaves_nothing_of_it(client, daemon, machine, part, moment):
+    machine.run("dd if=/dev/urandom of=bulk bs=1048576 count=16").check()  # so that it is not there at once
+    images = set(os.listdir(daemon.data / "templates"))
+    cut_short(daemon, lambda: client.create_template("of-killed", machine), part, moment)
+    wait_for(lambda: set(os.listdir(daemon.data / "templates")) == images, 30, "no image but those from before")
+    assert "of-killed" not in [t["name"] for t in client.templates()]
+    client.create_template("of-killed", machine)
+    client.delete_template("of-killed")

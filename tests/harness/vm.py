@@ -24,7 +24,7 @@ printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/home/user:/bin/sh\\n' > /
 
 # Programs that the suites run inside, with their libraries, and Python's own modules, compiled: an emulated start would take a minute without.
 PROGRAMS = """
-awk base64 basename bash cat chmod chown cksum cmp comm cp curl cut date dd df diff dirname du echo env expand expr false find flock fold free
+awk base64 basename bash busybox cat chmod chown cksum cmp comm cp curl cut date dd df diff dirname du echo env expand expr false find flock fold free
 getconf getent git grep gzip head hostname id install ip join kill less link ln ls md5sum mkdir mkfifo mknod mktemp mount mv nc nice node nohup nproc od
 openssl paste pgrep pkill printenv printf ps pwd python3 readlink realpath rev rm rmdir script sed seq setpriv setsid sh sha1sum sha256sum shuf sleep
 sort split ss stat stdbuf strace stty su sync tac tail tar tee test timeout touch tr true truncate tty umount uname uniq unlink unshare uptime useradd wc wget
