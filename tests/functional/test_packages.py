@@ -10,7 +10,7 @@ import pytest
 from harness.npm_registry import publish
 from harness.sources import BASE, ENCODED, TLS_BASE
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jail("the suite's template for vms has neither pip nor npm")]
 
 
 NAME = "cloche-demo"

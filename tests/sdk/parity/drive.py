@@ -60,6 +60,8 @@ async def make(row, kept):
     try:
         value = await settled(getattr(target, verb)(*args, **options))
     except cloche.ClocheError as e:
+        if row["keep"]:  # what is kept is needed: there is nothing to go on with
+            raise
         return {"fails": type(e).__name__, "code": e.code, "field": e.field}
     if row["keep"]:
         kept[row["keep"]] = value

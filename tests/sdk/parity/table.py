@@ -5,12 +5,12 @@ A row is a call on an object that an earlier row kept: `client`, `Sandbox` and `
 `template`, which the sandbox has. `args` go by position, `options` by name (in JavaScript as one object, in camel case; seconds become
 milliseconds). What is shown of the result are its fields `show` (nothing where that is empty: what comes in pieces is cut as it likes),
 or itself. {"$": "name.field"} is a value of something kept. `gives` is what must come; where it is missing the drivers must agree with
-each other. `on_vm` is what fails there instead.
+each other.
 """
 
 
-def row(call, *args, keep=None, show=None, gives=None, fails=None, on_vm=None, **options):
-    return {"call": call, "args": list(args), "options": options, "keep": keep, "show": show, "gives": gives, "fails": fails, "on_vm": on_vm}
+def row(call, *args, keep=None, show=None, gives=None, fails=None, **options):
+    return {"call": call, "args": list(args), "options": options, "keep": keep, "show": show, "gives": gives, "fails": fails}
 
 
 def of(name):
@@ -102,17 +102,17 @@ COPIES = [
     row("sandbox.snapshot", keep="saved", show=["memory"], gives={"memory": False}),
     row("sandbox.files.write", "d/a.txt", "later"),
     row("sandbox.diff", of("saved.id"), paths=["/home/user/d"], show=["added", "removed", "modified", "truncated"],
-        gives={"added": [], "removed": [], "modified": ["/home/user/d/a.txt"], "truncated": False}, on_vm="Unsupported"),
+        gives={"added": [], "removed": [], "modified": ["/home/user/d/a.txt"], "truncated": False}),
     row("Sandbox.create", client=of("client"), snapshot=of("saved.id"), keep="copy"),
     row("copy.files.read_text", "d/a.txt", gives="text!"),
     row("copy.files.write", "d/b.txt", "fork"),
-    row("client.diff", of("saved.id"), of("copy.id"), patch=True, limit=10, show=["truncated"], gives={"truncated": False}, on_vm="Unsupported"),
-    row("sandbox.diff", of("saved.id"), keep="changed", on_vm="Unsupported"),
+    row("client.diff", of("saved.id"), of("copy.id"), patch=True, limit=10, show=["truncated"], gives={"truncated": False}),
+    row("sandbox.diff", of("saved.id"), keep="changed"),
     row("sandbox.apply", of("copy.id"), on_conflict="skip", show=["applied", "changes", "conflict_count"],
-        gives={"applied": True, "changes": 1, "conflict_count": 0}, on_vm="Unsupported"),
-    row("sandbox.files.read_text", "d/b.txt", gives="fork", on_vm="FileMissing"),
+        gives={"applied": True, "changes": 1, "conflict_count": 0}),
+    row("sandbox.files.read_text", "d/b.txt", gives="fork"),
     row("copy.files.write", "d/a.txt", "fork"),
-    row("sandbox.apply", of("copy.id"), fails="ApplyConflict", on_vm="Unsupported"),
+    row("sandbox.apply", of("copy.id"), fails="ApplyConflict"),
     row("copy.close"),
     row("client.create", snapshot=of("saved.id"), keep="other"),
     row("other.files.read_text", "d/a.txt", gives="text!"),
