@@ -53,7 +53,7 @@ def test_what_was_recorded_is_the_smallest_policy_that_would_have_sufficed(walle
 
 def test_recording_opens_nothing_that_is_not_public(walled, internet):
     box = walled(RECORD)
-    assert box.dial("tcp", PRIVATE, 22, 5)["error"] in REFUSED
+    assert box.dial("tcp", PRIVATE, 22, 30)["error"] in REFUSED
     assert box.raw(ALLOWED, "GET /private HTTP/1.1\\r\\nHost: private.test\\r\\n\\r\\n")[0] == 403
     assert not internet.seen("request", path="/private")
     assert box.get("allowed.test")[0] == 200

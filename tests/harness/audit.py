@@ -108,6 +108,14 @@ def _open_fds(pid, but=(), sockets=0):
     return {f"{kind} ({n})" for kind, most in kinds.items() for n in range(1, most + 1)}
 
 
+# From its first machine on a broker has each of these open once.
+OF_MACHINES = re.compile(r"(/memfd:cloche-initrd \(deleted\)|/fittings\.erofs \(deleted\)|/vmlinu[xz]) \(1\)$")
+
+
+def _broker_fds(broker, but):
+    return {fd for fd in _open_fds(broker, but, sockets=_count_nests(broker)) if not OF_MACHINES.search(fd)}
+
+
 def _unrest(daemon):
     """What is not there that should be, or the other way round; "" when a picture can be taken."""
     pool = call(daemon, "GET", "/v1/health")[1]["pool"]
@@ -167,7 +175,7 @@ def _all_that_is_there(daemon, ids, but_processes):
         "run file": _names_below(daemon.run / "sandboxes"),
         "spool file": _names_below(daemon.data / "gateway" / "spool"),
         "layer": set(os.listdir(daemon.data / "layers")) if (daemon.data / "layers").is_dir() else set(),
-        "fd of the broker": _open_fds(broker, but=but_processes | helpers, sockets=_count_nests(broker)),
+        "fd of the broker": _broker_fds(broker, but_processes | helpers),
         "fd of the gateway": _open_fds(gateway, but=("socket",)),
     }
 
