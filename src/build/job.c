@@ -336,7 +336,8 @@ static void pause_job(struct build *b)
 	text = xasprintf("== trying again in %u s", (unsigned)(in_us / 1000000));
 	say(b, text);
 	b->phase = PHASE_PAUSING;
-	b->retry = loop_timer_new(b->owner->config.loop, on_retry, b);
+	if (!b->retry)
+		b->retry = loop_timer_new(b->owner->config.loop, on_retry, b);
 	loop_timer_set_in(b->retry, in_us);
 	build_tell(b);
 }
