@@ -163,6 +163,18 @@ def environment(daemon):
     return {**os.environ, "CLOCHE_URL": daemon.url, "CLOCHE_API_KEY": daemon.key}
 
 
+LOG_LINES = 15
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    """What a daemon wrote last is told with a failure, as output of the test's own."""
+    if not call.excinfo or call.excinfo.errisinstance(pytest.skip.Exception):
+        return
+    for daemon in {d for d in getattr(item, "funcargs", {}).values() if isinstance(d, Daemon)}:
+        item.add_report_section(call.when, "stdout of the daemon,", "\n".join(daemon.log().splitlines()[-LOG_LINES:]))
+
+
 # The picture after a test is the one before the next, unless a fixture of several tests comes or goes in between.
 last_picture = []
 

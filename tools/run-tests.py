@@ -5,8 +5,8 @@
 First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
 (the interpreters' drivers by themselves; functional, security, contract on a real daemon; chaos on daemons that are killed; the SDKs as their users install them); with a sanitized build beside the plain one,
 unit and functional once more on that; then the unit tests of parsers under valgrind. Python suites wait more than they work, so several run side by side, each with
-daemons of its own, unless there is one CPU only. Prints each failure with its output, each skip with its reason, and as the very last line
-"N passed, N failed, N skipped".
+daemons of its own, unless there is one CPU only. Prints each skip with its reason, each failure with its output (at once, and again at the end, where
+whoever has only a log's end finds it), and as the very last line "N passed, N failed, N skipped".
 """
 
 import argparse
@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import time
 import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -31,6 +32,7 @@ PYTHON_PASSES = [
 ]
 # And a part of four of them with vms for sandboxes; all of these where the environment says so.
 VM_PASSES = [("plain", ["functional", "security", "sdk", "compat"], ["-m", "vm"])]
+DETAIL_MOST = 4000  # of a failure, at the end
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are looked for in the suite `leaks` alone: not in guests and daemons, which are killed, and where seccomp keeps LeakSanitizer from its work.
 SANITIZER_ENV = {
@@ -51,7 +53,7 @@ class Tally:
         elif status == "skipped":
             self.skips.append((what, detail.strip() or "no reason given"))
         else:
-            self.failures.append(what)
+            self.failures.append((what, detail.rstrip()))
             print(f"\nFAILED {what}\n{detail.rstrip()}", flush=True)
 
     def report(self):
@@ -61,8 +63,8 @@ class Tally:
                 print(f"  {what}: {reason}")
         if self.failures:
             print("\nFailed:")
-            for what in self.failures:
-                print(f"  {what}")
+            for what, detail in self.failures:
+                print(f"  {what}\n{textwrap.indent(detail[-DETAIL_MOST:], '    ')}")
         print(f"{self.passed} passed, {len(self.failures)} failed, {len(self.skips)} skipped", flush=True)
 
 
@@ -137,6 +139,8 @@ def add_pytest_case(tally, label, case):
         found = case.find(kind)
         if found is not None:
             detail = found.get("message", "") if status == "skipped" else (found.text or found.get("message", ""))
+            if status == "failed":
+                detail += "\n" + (case.findtext("system-out") or "")[-DETAIL_MOST // 2:]
             tally.add(name, status, detail)
             return
     tally.add(name, "passed")
@@ -148,7 +152,7 @@ def run_pytest(build, engine, suites, extra):
     report = build / f"pytest-{engine}-{'-'.join(suites)}.xml"
     report.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(ROOT / "tests"),
-            "--tb=short", "--junitxml", str(report), *extra, *[str(ROOT / "tests" / s) for s in suites]]
+            "--tb=short", "--junitxml", str(report), "-o", "junit_logging=system-out", *extra, *[str(ROOT / "tests" / s) for s in suites]]
     env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(build), "CLOCHE_ENGINE": engine, "PYTHONDONTWRITEBYTECODE": "1"}
     sink = None if "-s" in extra else subprocess.PIPE  # somebody wants to watch
     done = subprocess.run(argv, stdout=sink, stderr=subprocess.STDOUT, text=True, env=env, cwd=ROOT / "tests")

@@ -44,6 +44,7 @@ class Checked:
         if reply.status == 401:
             assert reply.getheader("WWW-Authenticate")
         if reply.status >= 400 and method != "HEAD":
+            print(operation, reply.status, data.decode(errors="replace"))  # for whoever did not expect it
             assert json.loads(data)["error"]["request_id"] == reply.getheader("X-Request-Id")
         return reply.status, json.loads(data) if (kind or "").startswith("application/json") and data else data
 
