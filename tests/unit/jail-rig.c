@@ -69,11 +69,38 @@ void jail_rig_set_up(bool is_plain)
 	jail_rig_probe();
 }
 
+const char *jail_rig_on_host(void)
+{
+	auto_free char *command = NULL;
+	uint32_t hash = 2166136261U; /* names the parent group, as the engine does */
+
+	for (const char *p = jail_rig.run; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * 16777619U;
+	command = xasprintf("grep %s /proc/self/mountinfo; "
+	                    "grep %s /sys/block/loop*/loop/backing_file 2>/dev/null; "
+	                    "find /sys/fs/cgroup -name cloche-%08x 2>/dev/null",
+	                    jail_rig.top, jail_rig.top, hash);
+	return jail_rig_host_says(command);
+}
+
+/* What stays of it. A loop device may outlive its mount for as long as a namespace that a stranger
+ * is just making, which has a copy of it. */
+static const char *leftovers(void)
+{
+	const uint64_t until_us = clock_steady_us() + SETTLE_US;
+	const char *left;
+
+	while (*(left = jail_rig_on_host()) && clock_steady_us() < until_us)
+		(void)usleep(10000);
+	return left;
+}
+
 void jail_rig_tear_down(void)
 {
 	jail_engine.leave();
 	loop_free(jail_rig.loop);
 	CHECK_INT(tree_remove(AT_FDCWD, jail_rig.top), 0);
+	CHECK_STR(leftovers(), "");
 }
 
 void jail_rig_on_started(struct guest *g, const struct err *err, void *arg)
@@ -105,6 +132,7 @@ void jail_rig_on_gone(void *arg)
 struct guest_spec jail_rig_spec(uint32_t slot)
 {
 	struct guest_spec spec = {.hostname = "bell",
+	                          .engine = ENGINE_JAIL,
 	                          .slot = slot,
 	                          .limits = {.memory_bytes = 128 * MIB,
 	                                     .disk_bytes = 64 * MIB,
@@ -201,28 +229,4 @@ struct digest jail_rig_image(const char *extra)
 	(void)snprintf(hex, sizeof(hex), "%.64s", jail_rig_host_says(command));
 	CHECK_INT(digest_parse(hex, &digest), 0);
 	return digest;
-}
-
-const char *jail_rig_on_host(void)
-{
-	auto_free char *command = NULL;
-	uint32_t hash = 2166136261U; /* names the parent group, as the engine does */
-
-	for (const char *p = jail_rig.run; *p; p++)
-		hash = (hash ^ (unsigned char)*p) * 16777619U;
-	command = xasprintf("grep %s /proc/self/mountinfo; "
-	                    "grep %s /sys/block/loop*/loop/backing_file 2>/dev/null; "
-	                    "find /sys/fs/cgroup -name cloche-%08x 2>/dev/null",
-	                    jail_rig.top, jail_rig.top, hash);
-	return jail_rig_host_says(command);
-}
-
-const char *jail_rig_leftovers(void)
-{
-	const uint64_t until_us = clock_steady_us() + SETTLE_US;
-	const char *left;
-
-	while (*(left = jail_rig_on_host()) && clock_steady_us() < until_us)
-		(void)usleep(10000);
-	return left;
 }

@@ -37,9 +37,6 @@ const char *jail_rig_host_says(const char *command);
 struct digest jail_rig_image(const char *extra);
 /* What of this test's sandboxes is on the host: mounts, loop devices, cgroups. */
 const char *jail_rig_on_host(void);
-/* What of it stays. A loop device may outlive its mount for as long as a namespace that a stranger
- * is just making, which has a copy of it. */
-const char *jail_rig_leftovers(void);
 /* What an engine calls back. */
 void jail_rig_on_started(struct guest *g, const struct err *err, void *arg);
 void jail_rig_on_ended(struct guest *g, int wait_status, void *arg);
