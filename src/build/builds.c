@@ -375,30 +375,3 @@ void build_cancel(struct build *b)
 	if (!build_is_over(b))
 		job_cancel(b);
 }
-
-static void tell_watchers(struct loop *loop, void *arg)
-{
-	struct build *b = arg;
-
-	(void)loop;
-	b->is_turn_due = false;
-	list_for_each (&b->watches, struct build_watch, w, link)
-		w->fn(b, w->arg);
-}
-
-void build_tell(struct build *b)
-{
-	if (!b->is_turn_due)
-		loop_defer(b->owner->config.loop, tell_watchers, b);
-	b->is_turn_due = true;
-}
-
-void build_watch_add(struct build *b, struct build_watch *w)
-{
-	list_append(&b->watches, &w->link);
-}
-
-void build_watch_remove(struct build_watch *w)
-{
-	list_remove(&w->link);
-}

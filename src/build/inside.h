@@ -98,10 +98,15 @@ must_check int start_find(struct build *b, struct err *err);
 struct build *build_new(struct builds *bs, const char *id); /* on the list; half-built */
 void build_free(struct build *b);
 void builds_on_ended(struct build *b); /* others may start */
-void build_tell(struct build *b);
 struct build *builds_find_unfinished(struct builds *bs, const char *project_id, const char *name);
 const char *build_name(const struct build *b); /* of its template */
 bool build_is_set(const struct build *b);      /* of packages (build/set.h) */
+
+/* tell.c */
+void build_tell(struct build *b); /* those who watch it */
+void build_say_line(struct build *b, const char *line, size_t len);
+void build_say(struct build *b, const char *text);
+void build_emit(const struct build *b, enum event_type type);
 
 /* publish.c */
 must_check int publish_build(struct build *b, struct err *err);

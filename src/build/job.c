@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * How a build gets from step to step. One thing is under way at a time (enum phase), and each ends
- *in a call from the loop:
+ * in a call from the loop:
  *
  *	begin step --> in the cache? ------------------------------------------> next step
  *	     | no
  *	     +--> create a sandbox --> run the script --> seal --> delete the sandbox --> next step
  *
  * Whatever fails, and a cancel, goes to end_job(), which deletes the sandbox before anybody is
- *told: a build that has failed has left nothing but whole steps in the cache.
+ * told: a build that has failed has left nothing but whole steps in the cache.
  *
  * The row is written before each thing that outlives the gateway. A gateway that comes back finds
  * the sandbox and the exec by their ids and reads the output from its beginning, of which it logs
  * what is not in the log yet; where one of them is missing, the step begins anew. A step that kills
- *gateways is given up after some attempts.
+ * gateways is given up after some attempts.
  *
  * A build that may be tried again forgets where it was, pauses and sets out anew: whatever has
  * passed meanwhile (an archive that was being written, a network that was away) is seen afresh.
@@ -55,18 +55,6 @@ static void note(const struct build *b)
 		log_warn("build.not_saved", "id=%s why='%s'", b->id, err.message);
 }
 
-static void put_log(const char *line, size_t len, void *arg)
-{
-	struct build *b = arg;
-	struct spool *log = build_log(b);
-	auto_free char *text = xasprintf("%.*s\n", (int)len, line);
-	struct err err;
-
-	if (spool_put(log, SPOOL_STDOUT, text, len + 1, &err) < 0)
-		spool_skip(log, SPOOL_STDOUT, len + 1);
-	build_tell(b);
-}
-
 /* A line of the step's script. */
 static void put_line(const char *line, size_t len, void *arg)
 {
@@ -75,30 +63,7 @@ static void put_line(const char *line, size_t len, void *arg)
 	if (b->n_known > 0)
 		b->n_known--;
 	else
-		put_log(line, len, b);
-}
-
-static void say(struct build *b, const char *text)
-{
-	put_log(text, strlen(text), b);
-}
-
-/* By whom it was asked for is not known any more when it goes on after a restart. */
-static void emit(const struct build *b, enum event_type type)
-{
-	struct event ev;
-	struct json_writer *w = event_begin(&ev, fleet_config(b->owner->config.fleet)->events, type,
-	                                    b->project_id, NULL);
-
-	json_put_str(w, "build_id", b->id);
-	json_put_str(w, "name", build_name(b));
-	if (type == EVENT_BUILD_ENDED)
-		json_put_str(w, "state", build_state_name(b->state));
-	if (type == EVENT_BUILD_RETRIED)
-		json_put_u64(w, "tries", b->tries);
-	if (type == EVENT_BUILD_ENDED || type == EVENT_BUILD_RETRIED)
-		event_put_text(w, "message", b->error.code ? b->error.message : NULL);
-	event_end(&ev);
+		build_say_line(b, line, len);
 }
 
 static void finish(struct build *b)
@@ -113,12 +78,12 @@ static void finish(struct build *b)
 	if (b->state != BUILD_FAILED)
 		b->error = (struct err){0};
 	else
-		say(b, b->error.message);
+		build_say(b, b->error.message);
 	log_info("build.ended", "id=%s name=%s state=%s", b->id, build_name(b),
 	         build_state_name(b->state));
 	spool_rest(build_log(b));
 	note(b);
-	emit(b, EVENT_BUILD_ENDED);
+	build_emit(b, EVENT_BUILD_ENDED);
 	builds_on_ended(b);
 }
 
@@ -334,7 +299,7 @@ static void pause_job(struct build *b)
 	for (uint32_t i = 2; i < b->tries; i++)
 		in_us *= 3;
 	text = xasprintf("== trying again in %u s", (unsigned)(in_us / 1000000));
-	say(b, text);
+	build_say(b, text);
 	b->phase = PHASE_PAUSING;
 	if (!b->retry)
 		b->retry = loop_timer_new(b->owner->config.loop, on_retry, b);
@@ -358,12 +323,12 @@ static void try_again(struct build *b, const struct err *err)
 	struct sandbox *s = find_sandbox(b);
 
 	exec_watch_remove(&b->watch);
-	say(b, err->message);
+	build_say(b, err->message);
 	log_info("build.retried", "id=%s name=%s why='%s'", b->id, build_name(b), err->message);
 	b->retries--;
 	b->tries++;
 	b->error = *err;
-	emit(b, EVENT_BUILD_RETRIED);
+	build_emit(b, EVENT_BUILD_RETRIED);
 	b->error = (struct err){0};
 	b->step = STEP_STATE;
 	b->image = (struct digest){0};
@@ -544,7 +509,7 @@ static void skip_step(struct build *b, const char *why)
 {
 	auto_free char *text = xasprintf("== %s: %s", step_name(b->step), why);
 
-	say(b, text);
+	build_say(b, text);
 	leave_step(b);
 }
 
@@ -567,7 +532,7 @@ static void begin_step(struct build *b)
 	}
 	b->is_cached = b->is_cached && !plan_is_sealed(b->step);
 	text = xasprintf("== %s", step_name(b->step));
-	say(b, text);
+	build_say(b, text);
 	b->attempts++;
 	note(b);
 	if (s && sandbox_state(s) == SANDBOX_RUNNING)
@@ -585,7 +550,7 @@ static void set_out(struct build *b)
 		end_job(b, &err);
 	} else if (r > 0) {
 		if (b->phase != PHASE_WAITING)
-			say(b, "== waiting for the template that this one starts from");
+			build_say(b, "== waiting for the template that this one starts from");
 		b->phase = PHASE_WAITING;
 		note(b);
 	} else {
@@ -601,7 +566,7 @@ void job_begin(struct build *b)
 	b->step = STEP_STATE;
 	report_init(&b->report, put_line, b);
 	note(b);
-	emit(b, EVENT_BUILD_STARTED);
+	build_emit(b, EVENT_BUILD_STARTED);
 	build_tell(b);
 	set_out(b);
 }
