@@ -14,7 +14,7 @@ from pathlib import Path
 from harness import audit
 from harness.daemon import call, children_of, read_text
 
-SETTLE_S = 20
+SETTLE_S = 60
 NEST = "cloche-nest"  # one that died is made again when it is needed
 ALIVE = ("creating", "running", "pausing", "paused", "stopping")
 

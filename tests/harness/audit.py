@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .daemon import PATIENCE, SANDBOX_ID, call, children_of, read_text, status_value
 
-SETTLE_S = 10 * PATIENCE
+SETTLE_S = 60 * PATIENCE  # a layer that goes waits for its filesystem, and that for the disk that others write to
 REST_S = 60 * PATIENCE  # a fill or a zygote that failed is tried again, later each time
 
 

@@ -45,9 +45,12 @@ def free_port():
             return port
 
 
-def wait_for(condition, seconds=10.0, what="condition"):
+LEAST_S = 60  # to wait for anything: what never comes is a failure, what comes late on a busy host is none
+
+
+def wait_for(condition, seconds=LEAST_S, what="condition"):
     """The first true value of condition(); fails when there is none in time."""
-    seconds *= PATIENCE
+    seconds = max(seconds, LEAST_S) * PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         value = condition()

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SETTLE_US (10 * 1000000U)
+#define SETTLE_US (30 * 1000000U)
 
 struct jail_rig jail_rig;
 
