@@ -94,6 +94,17 @@ static int read_project(const struct http_req *req, struct query *q, struct err 
 	return 0;
 }
 
+/* Snapshots and volumes have accounts among those of sandboxes. */
+static int read_cursor(const char *cursor, struct query *q, struct err *err)
+{
+	static const char *const kinds[] = {"sb", "sn", "vo"};
+	int r = -EINVAL;
+
+	for (size_t i = 0; r < 0 && i < ARRAY_SIZE(kinds); i++)
+		r = cursor_parse(cursor, kinds[i], q->after_id, err);
+	return r;
+}
+
 static int read_query(const struct http_req *req, struct query *q, struct err *err)
 {
 	static const char *const allowed[] = {"from",  "to",     "group_by", "project",
@@ -116,9 +127,8 @@ static int read_query(const struct http_req *req, struct query *q, struct err *e
 		r = http_query_u64(req, "limit", 1, ROWS_MAX, &q->limit, err);
 	if (r == 0 && cursor && q->group != GROUP_SANDBOX)
 		r = err_field(err, "cursor", "only group_by=sandbox has pages");
-	/* Snapshots have accounts among those of sandboxes. */
-	if (r == 0 && cursor && cursor_parse(cursor, "sn", q->after_id, err) < 0)
-		r = cursor_parse(cursor, "sb", q->after_id, err);
+	if (r == 0 && cursor)
+		r = read_cursor(cursor, q, err);
 	return r;
 }
 

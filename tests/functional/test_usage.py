@@ -222,16 +222,28 @@ def test_projects_and_days_are_the_sums_of_their_sandboxes(metered):
         assert sum(r[name] for r in sandboxes) == project[name] == sum(r[name] for r in days), name
 
 
-def test_sandboxes_come_in_pages(metered):
+def test_sandboxes_and_all_else_with_an_account_come_in_pages(metered, box):
     daemon, client = metered
     for _ in range(3):
         client.create().delete()
+    snapshots = []
+    for name in "ab":
+        box.run(f"head -c 1000000 /dev/urandom > {name}")
+        snapshots.append(box.snapshot()["id"])
+    volumes = [client.create_volume(f"paged-{i}", size_mib=16)["id"] for i in range(2)]
+    with client.create(volumes={f"/v{i}": v for i, v in enumerate(volumes)}) as sandbox:
+        sandbox.run("head -c 1000000 /dev/urandom | tee /v0/a > /v1/a", user="root")
+    wait_for(lambda: {*snapshots, *volumes} < {r["sandbox_id"] for r in client.usage(group_by="sandbox")}, 30, "rows of all")
     seen, cursor = [], ""
     while cursor is not None:
         _, page = call(daemon, "GET", f"/v1/usage?group_by=sandbox&limit=1{cursor}")
         seen += [r["sandbox_id"] for r in page["rows"]]
         cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
-    assert seen == sorted(set(seen)) and len(seen) == len(client.usage(group_by="sandbox")) >= 3
+    assert seen == sorted(set(seen)) == [r["sandbox_id"] for r in client.usage(group_by="sandbox")]
+    for volume in volumes:
+        client.delete_volume(volume)
+    for snapshot in snapshots:
+        client.delete_snapshot(snapshot)
 
 
 def test_csv_has_the_same_rows(metered):
