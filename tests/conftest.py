@@ -5,13 +5,13 @@ audit of the host around every test."""
 import os
 import shutil
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from cloche import Client
 
 from harness import audit
-from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Daemon, end
+from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Crashed, Daemon, check_parts, end
 from harness.internet import Internet
 from harness.npm import NPM, run
 from harness.running import running
@@ -173,6 +173,27 @@ def pytest_runtest_makereport(item, call):
         return
     for daemon in {d for d in getattr(item, "funcargs", {}).values() if isinstance(d, Daemon)}:
         item.add_report_section(call.when, "stdout of the daemon,", "\n".join(daemon.log().splitlines()[-LOG_LINES:]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item):
+    """A test during which a part of a daemon crashed fails with the daemon's log. No later test uses what has crashed: all fixtures
+    end here, those of the session too, and the next test starts a daemon of its own."""
+    try:
+        check_parts()
+    except Crashed as crashed:
+        with suppress(Exception):  # what they find follows from the crash
+            item.session._setupstate.teardown_exact(None)
+        Daemon.started.clear()
+        raise crashed from None
+
+
+def pytest_runtest_logreport(report):
+    """Names each test that failed in the file that tools/run-tests.py asks for: it runs these once more."""
+    path = os.environ.get("CLOCHE_FAILED_TESTS")
+    if path and report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(path, "a") as failed:
+            failed.write(report.nodeid.replace("\n", " ") + "\n")
 
 
 # The picture after a test is the one before the next, unless a fixture of several tests comes or goes in between.

@@ -5,7 +5,8 @@
 First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
 (the interpreters' drivers by themselves; functional, security, contract on a real daemon; chaos on daemons that are killed; the SDKs as their users install them); with a sanitized build beside the plain one,
 unit and functional once more on that; then the unit tests of parsers under valgrind. Python suites wait more than they work, so several run side by side, each with
-daemons of its own, unless there is one CPU only. Prints each skip with its reason, each failure with its output (at once, and again at the end, where
+daemons of its own, unless there is one CPU only. What failed is tried once more at the end, one test after the other with nothing beside it: what passes then counts as
+passed and is listed as unsteady. Prints each skip with its reason, each failure with its output (at once, and again at the end, where
 whoever has only a log's end finds it), and as the very last line "N passed, N failed, N skipped".
 """
 
@@ -19,6 +20,7 @@ import textwrap
 import time
 import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,6 +35,7 @@ PYTHON_PASSES = [
 # And a part of four of them with vms for sandboxes; all of these where the environment says so.
 VM_PASSES = [("plain", ["functional", "security", "sdk", "compat"], ["-m", "vm"])]
 DETAIL_MOST = 4000  # of a failure, at the end
+RETRIES_MOST = 30  # failures of one pass: more than that is no accident, and is not tried again
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are looked for in the suite `leaks` alone: not in guests and daemons, which are killed, and where seccomp keeps LeakSanitizer from its work.
 SANITIZER_ENV = {
@@ -42,30 +45,43 @@ SANITIZER_ENV = {
 
 
 class Tally:
+    """What became of each test, by name."""
+
     def __init__(self):
-        self.passed = 0
-        self.failures = []
+        self.passed = []
+        self.failures = {}
+        self.unsteady = {}
         self.skips = []
 
     def add(self, what, status, detail=""):
         if status == "passed":
-            self.passed += 1
+            self.passed.append(what)
         elif status == "skipped":
             self.skips.append((what, detail.strip() or "no reason given"))
         else:
-            self.failures.append((what, detail.rstrip()))
+            self.failures[what] = "\n".join(filter(None, [self.failures.get(what), detail.rstrip()]))  # a test and its teardown may both fail
             print(f"\nFAILED {what}\n{detail.rstrip()}", flush=True)
+
+    def settle(self, again):
+        """again: the tally of a second try of what failed. What has passed there is unsteady, not broken."""
+        for what in set(again.passed) & set(self.failures) - set(again.failures):
+            self.unsteady[what] = self.failures.pop(what)
+            self.passed.append(what)
 
     def report(self):
         if self.skips:
             print("\nSkipped:")
             for what, reason in self.skips:
                 print(f"  {what}: {reason}")
-        if self.failures:
-            print("\nFailed:")
-            for what, detail in self.failures:
-                print(f"  {what}\n{textwrap.indent(detail[-DETAIL_MOST:], '    ')}")
-        print(f"{self.passed} passed, {len(self.failures)} failed, {len(self.skips)} skipped", flush=True)
+        self._tell("Unsteady (failed, then passed alone; repair these first)", self.unsteady)
+        self._tell("Failed", self.failures)
+        print(f"{len(self.passed)} passed, {len(self.failures)} failed, {len(self.skips)} skipped", flush=True)
+
+    def _tell(self, title, found):
+        if found:
+            print(f"\n{title}:")
+        for what, detail in found.items():
+            print(f"  {what}\n{textwrap.indent(detail[-DETAIL_MOST:], '    ')}")
 
 
 def cmocka_results(text):
@@ -113,24 +129,47 @@ def meson_env(suites):
     return env
 
 
-def run_meson(tally, build, suites, label, wrapper=None, but=None):
-    log = build / "meson-logs" / (f"testlog-{wrapper[0]}.json" if wrapper else "testlog.json")
-    log.unlink(missing_ok=True)
-    argv = ["meson", "test", "-C", str(build), "--no-rebuild", "--print-errorlogs", "--num-processes", str(os.cpu_count() or 2)]
-    for suite in suites:
-        argv += ["--suite", suite]
-    if but:
-        argv += ["--no-suite", but]
-    if wrapper:
-        argv += ["--timeout-multiplier", "5", "--wrapper", " ".join(wrapper)]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=meson_env(suites))
-    if not log.exists():
-        if "No suitable tests" not in done.stdout and "No tests defined" not in done.stdout:
-            tally.add(label, "failed", done.stdout)
-        return
-    for line in log.read_text().splitlines():
-        if line.strip():
-            add_meson_test(tally, label, json.loads(line))
+@dataclass
+class MesonPass:
+    """Programs of a build: those of the suites but `but`, or those named."""
+
+    build: Path
+    label: str
+    suites: list
+    wrapper: list = ()
+    but: str = ""
+    programs: list = ()
+    broken: set = field(default_factory=set)  # programs in which something failed
+
+    def run(self, tally):
+        log = self.build / "meson-logs" / (f"testlog-{self.wrapper[0]}.json" if self.wrapper else "testlog.json")
+        log.unlink(missing_ok=True)
+        argv = ["meson", "test", "-C", str(self.build), "--no-rebuild", "--print-errorlogs"]
+        argv += ["--num-processes", "1" if self.programs else str(os.cpu_count() or 2), *self.programs]
+        for suite in self.suites:
+            argv += ["--suite", suite]
+        if self.but:
+            argv += ["--no-suite", self.but]
+        if self.wrapper:
+            argv += ["--timeout-multiplier", "5", "--wrapper", " ".join(self.wrapper)]
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=meson_env(self.suites))
+        if not log.exists():
+            if "No suitable tests" not in done.stdout and "No tests defined" not in done.stdout:
+                tally.add(self.label, "failed", done.stdout)
+            return
+        for line in log.read_text().splitlines():
+            if line.strip():
+                record = json.loads(line)
+                add_meson_test(tally, self.label, record)
+                if record["result"] not in ("OK", "EXPECTEDFAIL", "SKIP"):
+                    self.broken.add(record["name"].split(" / ")[-1])
+
+    def failed(self):
+        """The same for the programs in which something failed."""
+        return replace(self, programs=sorted(self.broken), broken=set())
+
+    def count(self):
+        return len(self.programs)
 
 
 def add_pytest_case(tally, label, case):
@@ -146,41 +185,87 @@ def add_pytest_case(tally, label, case):
     tally.add(name, "passed")
 
 
-def run_pytest(build, engine, suites, extra):
-    """(seconds, exit status, output, the report's cases or None)"""
-    start = time.monotonic()
-    report = build / f"pytest-{engine}-{'-'.join(suites)}.xml"
-    report.unlink(missing_ok=True)
-    argv = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(ROOT / "tests"),
-            "--tb=short", "--junitxml", str(report), "-o", "junit_logging=system-out", *extra, *[str(ROOT / "tests" / s) for s in suites]]
-    env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(build), "CLOCHE_ENGINE": engine, "PYTHONDONTWRITEBYTECODE": "1"}
-    sink = None if "-s" in extra else subprocess.PIPE  # somebody wants to watch
-    done = subprocess.run(argv, stdout=sink, stderr=subprocess.STDOUT, text=True, env=env, cwd=ROOT / "tests")
-    cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else None
-    return time.monotonic() - start, done.returncode, done.stdout or "", cases
+@dataclass
+class PythonPass:
+    """Tests of pytest: what lies below the paths, or the tests named."""
+
+    build: Path
+    label: str
+    engine: str
+    paths: list
+    words: list  # for pytest
+    tests: list = ()
+
+    @property
+    def name(self):
+        return f"{self.engine}-{self.label}-{'-'.join(p.name for p in self.paths)}"
+
+    @property
+    def failed_list(self):
+        return self.build / f"pytest-{self.name}.failed"
+
+    def start(self):
+        """(seconds, exit status, output, the report's cases or None)"""
+        start = time.monotonic()
+        report = self.build / f"pytest-{self.name}.xml"
+        report.unlink(missing_ok=True)
+        self.failed_list.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(self.rootdir), "-o", f"pythonpath={ROOT / 'tests'}",
+                "--tb=short", "--junitxml", str(report), "-o", "junit_logging=system-out", *self.words, *(self.tests or [str(p) for p in self.paths])]
+        env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(self.build), "CLOCHE_ENGINE": self.engine, "CLOCHE_FAILED_TESTS": str(self.failed_list),
+               "PYTHONDONTWRITEBYTECODE": "1"}
+        sink = None if "-s" in self.words else subprocess.PIPE  # somebody wants to watch
+        done = subprocess.run(argv, stdout=sink, stderr=subprocess.STDOUT, text=True, env=env, cwd=self.rootdir)
+        cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else None
+        return time.monotonic() - start, done.returncode, done.stdout or "", cases
+
+    @property
+    def rootdir(self):
+        return self.paths[0].parent
+
+    def add(self, tally, result):
+        seconds, status, output, cases = result
+        label = self.label if self.engine == "jail" else self.engine
+        for case in cases or []:
+            add_pytest_case(tally, label, case)
+        if cases is None or status not in (0, 1, 5):  # 5: the words for pytest leave no test of these
+            tally.add(f"{label} {' '.join(p.name for p in self.paths)}", "failed", output[-6000:])
+        print(f"{label} {', '.join(p.name for p in self.paths)}: {seconds:.0f} s", flush=True)
+
+    def run(self, tally):
+        self.add(tally, self.start())
+
+    def failed(self):
+        """The same for the tests that failed, one after the other."""
+        found = self.failed_list.read_text().splitlines() if self.failed_list.exists() else []
+        alone = [w for w in self.words if w != "-x"] + ["--numprocesses", "0"]
+        return replace(self, tests=list(dict.fromkeys(found)), words=alone)
+
+    def count(self):
+        return len(self.tests)
 
 
-def add_pytest(tally, label, suites, result):
-    seconds, status, output, cases = result
-    for case in cases or []:
-        add_pytest_case(tally, label, case)
-    if cases is None or status not in (0, 1, 5):  # 5: the words for pytest leave no test of these
-        tally.add(f"{label} {' '.join(suites)}", "failed", output[-6000:])
-    print(f"{label} {', '.join(suites)}: {seconds:.0f} s", flush=True)
-
-
-def run_python(tally, passes, extra):
-    """passes: (build, label, engine, suites, words for pytest). Each is told as a whole when it is over."""
-    is_one_by_one = len(os.sched_getaffinity(0)) == 1 or "-s" in extra
+def run_python(tally, passes):
+    """Side by side. Each is told as a whole when it is over."""
+    is_one_by_one = len(os.sched_getaffinity(0)) == 1 or any("-s" in p.words for p in passes)
     if is_one_by_one:
-        extra = extra + ["--numprocesses", "0"]
+        passes = [replace(p, words=p.words + ["--numprocesses", "0"]) for p in passes]
     with ThreadPoolExecutor(1 if is_one_by_one else len(passes)) as pool:
-        under_way = {
-            pool.submit(run_pytest, build, engine, suites, words + extra): (label if engine == "jail" else engine, suites)
-            for build, label, engine, suites, words in passes
-        }
+        under_way = {pool.submit(p.start): p for p in passes}
         for done in as_completed(under_way):
-            add_pytest(tally, *under_way[done], done.result())
+            under_way[done].add(tally, done.result())
+
+
+def retry(tally, passes):
+    """Tries what failed once more, alone."""
+    again = Tally()
+    for failed in [p.failed() for p in passes]:
+        if failed.count() > RETRIES_MOST:
+            print(f"\n{failed.count()} failures of {failed.label}: too many to be tried again", flush=True)
+        elif failed.count():
+            print(f"\nOnce more, alone: {failed.count()} of {failed.label}", flush=True)
+            failed.run(again)
+    tally.settle(again)
 
 
 def parse_args():
@@ -189,8 +274,30 @@ def parse_args():
     parser.add_argument("--asan-build", default="build-asan", help="sanitized one; left out where it does not exist")
     parser.add_argument("--only", choices=["plain", "asan"], help="one of the two")
     parser.add_argument("--suite", action="append", choices=MESON_SUITES + PYTHON_SUITES, help="only this suite; again for more")
+    parser.add_argument("--path", type=Path, help="only the Python tests below this directory, on the plain build")
     parser.add_argument("pytest", nargs="*", help="words for pytest, behind --")
     return parser.parse_args()
+
+
+def python_passes(builds, chosen, extra):
+    rows = [(label, "jail", suites, words) for label, suites, words in PYTHON_PASSES]
+    rows += [(label, "vm", suites, words) for label, suites, words in VM_PASSES]
+    if os.environ.get("CLOCHE_ENGINE") == "vm":
+        rows = [(label, "vm", suites, ["--numprocesses", "2", "--dist", "loadfile"]) for label, suites, _ in VM_PASSES]
+    return [
+        PythonPass(builds[label], label, engine, [ROOT / "tests" / s for s in chosen(suites)], words + extra)
+        for label, engine, suites, words in rows
+        if label in builds and chosen(suites)
+    ]
+
+
+def meson_passes(builds, chosen):
+    for label, build in builds.items():
+        suites = chosen(MESON_SUITES if label == "plain" else ["unit", "fuzz"])
+        if label == "asan" and "unit" in suites:
+            yield MesonPass(build, label, ["leaks"])
+        if suites:
+            yield MesonPass(build, label, suites, but="leaks" if label == "asan" else "")
 
 
 def main():
@@ -204,25 +311,21 @@ def main():
     builds = {label: (ROOT / build).resolve() for label, build in builds.items() if args.only in (None, label)}
     if not (builds.get("asan", ROOT) / "build.ninja").exists():
         builds.pop("asan", None)
-    for label, build in builds.items():
-        if suites := chosen(MESON_SUITES if label == "plain" else ["unit", "fuzz"]):
-            start = time.monotonic()
-            if label == "asan" and "unit" in suites:
-                run_meson(tally, build, ["leaks"], label)
-            run_meson(tally, build, suites, label, but="leaks" if label == "asan" else None)
-            print(f"{label} {', '.join(suites)}: {time.monotonic() - start:.0f} s", flush=True)
-    passes = [(label, "jail", suites, words) for label, suites, words in PYTHON_PASSES]
-    passes += [(label, "vm", suites, words) for label, suites, words in VM_PASSES]
-    if os.environ.get("CLOCHE_ENGINE") == "vm":
-        passes = [(label, "vm", suites, ["--numprocesses", "2", "--dist", "loadfile"]) for label, suites, _ in VM_PASSES]
-    passes = [
-        (builds[label], label, engine, chosen(suites), words) for label, engine, suites, words in passes if label in builds and chosen(suites)
-    ]
+    if args.path:
+        meson, python = [], [PythonPass(builds["plain"], "plain", "jail", [args.path.resolve()], args.pytest)]
+    else:
+        meson, python = list(meson_passes(builds, chosen)), python_passes(builds, chosen, args.pytest)
+    for programs in meson:
+        start = time.monotonic()
+        programs.run(tally)
+        print(f"{programs.label} {', '.join(programs.suites)}: {time.monotonic() - start:.0f} s", flush=True)
     for engine in ("jail", "vm"):  # emulated machines take the time of what runs beside them
-        if of_engine := [p for p in passes if p[2] == engine]:
-            run_python(tally, of_engine, args.pytest)
-    if not args.only and not args.suite:
-        run_meson(tally, builds["plain"], ["memcheck"], "valgrind", wrapper=VALGRIND)
+        if of_engine := [p for p in python if p.engine == engine]:
+            run_python(tally, of_engine)
+    if not (args.only or args.suite or args.path):
+        meson.append(MesonPass(builds["plain"], "valgrind", ["memcheck"], wrapper=VALGRIND))
+        meson[-1].run(tally)
+    retry(tally, meson + python)
     tally.report()
     return 1 if tally.failures or not tally.passed else 0
 

@@ -131,6 +131,7 @@ def _unrest(daemon):
 def _await_rest(daemon):
     deadline = time.monotonic() + REST_S
     while why := _unrest(daemon):
+        daemon.check_parts()
         assert time.monotonic() < deadline, f"the daemon does not come to rest: {why}; its log ends:\n{daemon.log()[-2000:]}"
         time.sleep(0.01)
 
@@ -195,6 +196,7 @@ def settled_leaks(daemon, before):
     while True:
         after = picture(daemon)
         left = leaks(before, after)
+        daemon.check_parts()
         if not left or time.monotonic() >= deadline:
             return left, after
         time.sleep(0.05)

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -48,14 +49,25 @@ def free_port():
 LEAST_S = 60  # to wait for anything: what never comes is a failure, what comes late on a busy host is none
 
 
+class Crashed(AssertionError):
+    """A part of a daemon died by a signal that no test sends."""
+
+
+def check_parts():
+    """Raises Crashed if a part of any daemon of this process has crashed."""
+    for daemon in list(Daemon.started):
+        daemon.check_parts()
+
+
 def wait_for(condition, seconds=LEAST_S, what="condition"):
-    """The first true value of condition(); fails when there is none in time."""
+    """The first true value of condition(); fails when there is none in time, and at once when a daemon's part crashes."""
     seconds = max(seconds, LEAST_S) * PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
+        check_parts()
         if time.monotonic() >= deadline:
             raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.02)
@@ -100,9 +112,14 @@ def _end_with_parent():
 
 
 class Daemon:
-    def __init__(self, *options, rm=True, prefix=()):
+    """A daemon of a test. Tests end its parts by SIGKILL only, and a part that follows its partner exits with 0. So a part that dies by
+    another signal has crashed: its log says so, and check_parts() raises. may_crash: a test that makes it crash says so beforehand."""
+
+    started = set()  # those of this process that run, and those that crashed and were not told of
+
+    def __init__(self, *options, rm=True, prefix=(), may_crash=False):
         """prefix: words before the program, such as nsenter's, which become it."""
-        self.prefix = list(prefix)
+        self.prefix, self.may_crash = list(prefix), may_crash
         self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir=os.environ.get("CLOCHE_TEST_DIR", "/var/tmp")))
         self.dir.chmod(0o755)
         self.data, self.run = self.dir / "data", self.dir / "run"
@@ -113,7 +130,8 @@ class Daemon:
         self.options = list(options) + (["--rm"] if rm else [])
         self.program = BUILD / "cloche"
         self.process = None
-        self._read, self._named, self._ready, self._moved = 0, set(), set(), set()
+        self._reading, self._read = threading.Lock(), 0
+        self._named, self._ready, self._moved, self._crash = set(), set(), set(), None
 
     def start(self):
         ready_r, ready_w = os.pipe()
@@ -139,6 +157,7 @@ class Daemon:
             self.process.kill()
             self.process.wait()
             raise RuntimeError(f"the daemon did not get ready; its log ends:\n{self.log()[-4000:]}")
+        Daemon.started.add(self)
         return self
 
     @property
@@ -150,7 +169,7 @@ class Daemon:
 
     def _read_on(self):
         """Notes what whole lines have come to the log since the last call."""
-        with contextlib.suppress(FileNotFoundError), open(self.log_path, "rb") as log:
+        with self._reading, contextlib.suppress(FileNotFoundError), open(self.log_path, "rb") as log:
             log.seek(self._read)
             lines, end, _ = log.read().rpartition(b"\n")
             self._read += len(lines + end)
@@ -158,6 +177,15 @@ class Daemon:
             self._named.update(SANDBOX_ID.findall(text))
             self._ready.update(re.findall(r'"pool\.ready","facts":"id=(\w+)', text))
             self._moved.update(re.findall(r'"sandbox\.moved","facts":"id=(\w+)', text))
+            died = re.findall(r'"daemon\.child_died","facts":"name=(\w+) wait_status=0x([0-9a-f]+)', text)
+            crashed = [name for name, status in died if int(status, 16) & 0x7F not in (0, signal.SIGKILL)]
+            if crashed and not self.may_crash:
+                self._crash = f"crashed: {', '.join(crashed)}; the daemon's log ends:\n{self.log()[-8000:]}"
+
+    def check_parts(self):
+        self._read_on()
+        if self._crash:
+            raise Crashed(self._crash)
 
     def ids(self):
         """Every sandbox that this daemon ever named in its log or run directory."""
@@ -213,6 +241,9 @@ class Daemon:
             return None
 
     def remove(self):
+        self._read_on()
+        if not self._crash:
+            Daemon.started.discard(self)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def raw(self, data, *, timeout=10.0, half_close=False):

@@ -8,7 +8,7 @@ from . import audit
 
 @contextmanager
 def running(daemon):
-    """Starts it; at the end it must stop with 0 and leave nothing on the host."""
+    """Starts it; at the end it must stop with 0, have lost no part by a crash, and leave nothing on the host."""
     try:
         daemon.start()
         yield daemon
@@ -17,6 +17,9 @@ def running(daemon):
         status = daemon.stop()
     left = audit.left_after_stop(daemon, ids)
     log = daemon.log()
-    daemon.remove()
+    try:
+        daemon.check_parts()
+    finally:
+        daemon.remove()
     assert status == 0, f"the daemon ended with {status}; its log ends:\n{log[-4000:]}"
     assert not left, "left on the host: " + ", ".join(left)
