@@ -54,7 +54,7 @@ def create(daemon, name):
 
 @pytest.mark.parametrize("short", [64], indirect=True)
 def test_A21_without_descriptors_clients_are_sent_away_and_nobody_spins(short):
-    held = [socket.create_connection(("127.0.0.1", short.port), timeout=10) for _ in range(100)]
+    held = [socket.create_connection(("127.0.0.1", short.port), timeout=60) for _ in range(100)]
     await_rest(short.gateway_pid)
     for s in held:
         s.close()

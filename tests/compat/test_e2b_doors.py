@@ -34,7 +34,7 @@ def ids_of(row):
 
 def ask(daemon, method, path, body=None, **fields):
     """(status, text with a character for each byte, content type)"""
-    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     try:
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         conn.request(method, path, data, {"Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in fields.items() if v is not None}})

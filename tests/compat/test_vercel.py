@@ -41,7 +41,7 @@ def call(daemon):
     """(status, body) of a call to the wire, with the admin's key unless it says otherwise."""
 
     def call(method, path, body=None, key=daemon.key, **headers):
-        conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+        conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
         data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
         auth = {"Authorization": f"Bearer {key}"} if key else {}
         conn.request(method, path, data, {"Content-Type": "application/json", **auth, **{k.replace("_", "-"): v for k, v in headers.items()}})
@@ -88,7 +88,7 @@ def test_no_route_answers_without_a_key():
     try:
         statuses = set()
         for method, path, _ in routes():
-            conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+            conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
             conn.request(method, filled(path), b"{}" if method != "GET" else None, {"Content-Type": "application/json"})
             reply = conn.getresponse()
             assert json.loads(reply.read())["error"]["message"]
@@ -236,7 +236,7 @@ def test_sandboxes_sessions_and_snapshots_outlive_the_daemon():
     daemon = Daemon(rm=False).start()
 
     def call(method, path, body=None):
-        conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+        conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
         conn.request(method, path, json.dumps(body) if body is not None else None,
                      {"Content-Type": "application/json", "Authorization": f"Bearer {daemon.key}"})
         reply = conn.getresponse()

@@ -365,7 +365,7 @@ def resize_exec(api, box):
 
 def upgrade(api, target):
     """A WebSocket: (socket, its stream behind the head of the answer)."""
-    s = socket.create_connection(("127.0.0.1", api.daemon.port), timeout=30)
+    s = socket.create_connection(("127.0.0.1", api.daemon.port), timeout=60)
     s.sendall(
         f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.daemon.key}\r\n"
         "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
@@ -578,7 +578,7 @@ def watch_files(api, box):
     """An endless stream: read up to the first events, by hand."""
     op = OPERATIONS["watch_files"]
     target = op.target(id=box.id).replace("path=x", "path=/tmp&recursive=1")
-    with socket.create_connection(("127.0.0.1", api.daemon.port), timeout=30) as s:
+    with socket.create_connection(("127.0.0.1", api.daemon.port), timeout=60) as s:
         s.sendall(f"GET {target} HTTP/1.0\r\nHost: localhost\r\nX-API-Key: {api.daemon.key}\r\n\r\n".encode())
         stream = s.makefile("rb")
         while stream.readline() != b"\r\n":

@@ -95,7 +95,7 @@ def upgrade(daemon, path, token, *fields):
     key = base64.b64encode(b"0" * 16).decode()
     head = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{daemon.port}", f"Cookie: cloche_login={token}", "Connection: Upgrade", "Upgrade: websocket",
             "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}", *fields, "", ""]
-    with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as s:
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as s:
         s.sendall("\r\n".join(head).encode())
         return int(s.makefile("rb").readline().split()[1])
 

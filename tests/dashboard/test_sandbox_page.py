@@ -9,7 +9,7 @@ from dashboard.conftest import take_pictures
 from harness.daemon import Daemon, end, wait_for
 from harness.running import running
 
-PATIENCE_S = 30  # for what is there at once on a quiet machine
+PATIENCE_S = 60  # what is there at once on a quiet machine; later than that is never
 PANELS = ["code", "output", "terminal", "files", "network", "ports", "usage", "snapshots", "events", "isolation"]
 PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()"
 LIBRARY_MS = 120_000  # its first import looks at all fonts

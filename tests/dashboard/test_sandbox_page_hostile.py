@@ -11,7 +11,7 @@ IMAGE = f"<img src=x onerror={MARK}=1>"
 SVG = f'<svg xmlns="http://www.w3.org/2000/svg" onload="{MARK}=1"><script>{MARK}=1</script><circle r="9" cx="10" cy="10"/></svg>'
 BREAKS = ['"><', "</pre>", "</title>", "</textarea>", "'--></script>", ""]
 OUTSIDE = "http://outside.example/"
-PATIENCE_S = 30  # for what is there at once on a quiet machine
+PATIENCE_S = 60  # what is there at once on a quiet machine; later than that is never
 
 
 def payload(i=0):

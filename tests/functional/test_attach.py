@@ -17,7 +17,7 @@ TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
 class WebSocket:
     def __init__(self, daemon, sandbox, exec_, query="", headers=""):
-        self.sock = socket.create_connection(("127.0.0.1", daemon.port), timeout=20)
+        self.sock = socket.create_connection(("127.0.0.1", daemon.port), timeout=60)
         key = base64.b64encode(os.urandom(16))
         request = (
             f"GET /v1/sandboxes/{sandbox.id}/execs/{exec_.id}/attach{query} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\n"
@@ -147,7 +147,7 @@ def test_two_attached_clients_see_the_same_output(sandbox, attach):
 
 def test_attaching_after_the_end_replays_the_output(sandbox, attach):
     e = sandbox.start("echo before; exit 4")
-    e.wait(30)
+    e.wait(60)
     output, texts, code = attach(e).until_close()
     assert (output, texts[-1]["exited"]["exit_code"], code) == (b"before\n", 4, 1000)
 
@@ -156,7 +156,7 @@ def test_leaving_kills_nothing(sandbox, attach):
     e = sandbox.start("read x; echo got $x", open_stdin=True)
     attach(e).close()
     e.write_stdin(b"later\n", eof=True)
-    assert e.wait(30).exit_code == 0
+    assert e.wait(60).exit_code == 0
 
 
 BROKEN = {

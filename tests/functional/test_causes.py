@@ -139,7 +139,7 @@ def test_a_guest_that_is_killed_is_told_with_its_signal(make_sandbox):
 def test_a_delete_takes_output_with_it(make_sandbox):
     sandbox = make_sandbox()
     e = sandbox.start("echo x")
-    e.wait(10)
+    e.wait(60)
     assert sandbox.delete().ended["cause"] == "deleted"
     with pytest.raises(errors.NotFound):
         e.refresh()

@@ -122,7 +122,7 @@ def interrupted(cli, words, *signals):
     for signo in signals:
         p.send_signal(signo)
         time.sleep(0.2)  # two at once are one to the kernel
-    out, err = p.communicate(timeout=30)
+    out, err = p.communicate(timeout=60)
     return p.returncode, out, err
 
 
@@ -154,7 +154,7 @@ def test_a_reader_that_leaves_ends_the_command(cli):
     assert p.stdout.read(2) == b"y\n"
     p.stdout.close()
     p.stdout = None
-    p.communicate(timeout=30)
+    p.communicate(timeout=60)
     assert p.returncode == 128 + signal.SIGPIPE
     assert cli.ids() == before
 
@@ -187,7 +187,7 @@ def test_an_exec_streams_both_ways_as_it_goes(cli, box):
     p.stdin.write(b"this\n")
     p.stdin.flush()
     assert p.stdout.readline() == b"got this\n"
-    p.communicate(timeout=30)
+    p.communicate(timeout=60)
     assert p.returncode == 0
 
 

@@ -73,7 +73,7 @@ def test_top_follows_itself_into_a_pipe_until_a_signal(cli, sandbox):
     p = cli.start("top", "-d", "100ms")
     seen = [p.stdout.readline() for _ in range(12)]
     p.send_signal(signal.SIGTERM)
-    rest, err = p.communicate(timeout=10)
+    rest, err = p.communicate(timeout=60)
     assert (p.returncode, err) == (0, b"") and sum(b"running, CPU" in line for line in seen) >= 2
 
 

@@ -17,7 +17,7 @@ from harness.daemon import Daemon
 
 def ask(daemon, method, path, body=None, headers=None, key=None, raw=False):
     """Status, fields and body, the latter parsed where it is JSON."""
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     fields = {"X-API-Key": daemon.key if key is None else key, **(headers or {})}
     data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
     if data is not None:

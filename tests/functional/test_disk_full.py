@@ -85,7 +85,7 @@ def test_a_snapshot_without_room_is_refused_and_the_sandbox_goes_on(small, fille
                 refused()
         check_unharmed(daemon, client, sandbox)
         running.write_stdin(b"it\n", eof=True)
-        assert running.wait(30).exit_code == 0
+        assert running.wait(60).exit_code == 0
         filled(None)
         saved = sandbox.snapshot("none")["id"]
         sandbox.run("echo b > a")
@@ -113,7 +113,7 @@ def test_a_disk_that_fills_up_while_memory_is_saved_is_told_and_costs_nothing(sm
         made = acts[verb](sandbox)
         assert value(sandbox, "hash(bytes(x)) == y") == "True"  # resumes one that is paused
         running.write_stdin(b"it\n", eof=True)
-        assert running.wait(30).exit_code == 0
+        assert running.wait(60).exit_code == 0
         if verb == "snapshot":
             client.delete_snapshot(made["id"])
         wait_for(lambda: halves(daemon) == [], 10, "nothing left on the disk")

@@ -88,7 +88,7 @@ def test_a_signal_reaches_the_command(sandbox, signal):
     events = e.output()
     next(x for x in events if x.type == "stdout")
     e.signal(signal)
-    assert e.wait(30).exit_code == 5
+    assert e.wait(60).exit_code == 5
 
 
 def test_death_by_signal_tells_the_signal(sandbox):
@@ -107,7 +107,7 @@ def test_a_signal_that_does_not_exist_is_refused(sandbox, signal):
 
 def test_a_signal_to_what_is_over_is_refused(sandbox):
     e = sandbox.start(["true"])
-    e.wait(30)
+    e.wait(60)
     with pytest.raises((errors.Gone, errors.Conflict)):
         e.signal("TERM")
 
@@ -191,5 +191,5 @@ def test_a_lifetime_can_be_prolonged(make_sandbox):
 def test_killing_everything_inside_leaves_the_sandbox_usable(sandbox):
     e = sandbox.start(["sleep", "1000"])
     sandbox.run("kill -9 -1", user="root")
-    assert e.wait(30).signal == 9
+    assert e.wait(60).signal == 9
     assert sandbox.run("echo alive").stdout == "alive\n"

@@ -20,7 +20,7 @@ ZERO = "0" * 64
 
 def lines(daemon, query="", key=None, headers=None):
     """The lines of GET /v1/events, as they came."""
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     connection.request("GET", f"/v1/events?{query}", headers={"X-API-Key": key or daemon.key, **(headers or {})})
     reply = connection.getresponse()
     data = reply.read().decode()
@@ -45,7 +45,7 @@ def check(chain, prev):
 
 
 def head(daemon):
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     connection.request("GET", "/v1/events/head", headers={"X-API-Key": daemon.key})
     return json.loads(connection.getresponse().read())
 
@@ -59,7 +59,7 @@ class Follower(threading.Thread):
         self.start()
 
     def read(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.daemon_.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.daemon_.port, timeout=60)
         headers = {"X-API-Key": self.daemon_.key, "Accept": "text/event-stream"}
         headers["Last-Event-ID"] = str(self.seen[-1]["seq"] if self.seen else 0)
         connection.request("GET", "/v1/events?follow=1&all=1", headers=headers)
@@ -90,7 +90,7 @@ def own():
 
 
 def test_a_life_is_told_in_order_with_causes_and_who_asked(daemon, client, sandbox):
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     body = json.dumps({"argv": ["sh", "-c", "exit 3"]})
     headers = {"X-API-Key": daemon.key, "X-Request-Id": "asked-by-me.1", "Content-Type": "application/json"}
     connection.request("POST", f"/v1/sandboxes/{sandbox.id}/execs", body=body, headers=headers)
@@ -154,7 +154,7 @@ def test_a_key_sees_its_own_projects_events_only(daemon, client, sandbox, projec
         assert [e["sandbox_id"] for e in entries(daemon, "type=sandbox.created", other)][-1] == theirs.id
         assert theirs.id not in json.dumps(entries(daemon))
         assert theirs.id in json.dumps(entries(daemon, "all=1"))  # the positive control
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     for key, status in ((other, 403), (project_keys["write"], 403), (project_keys["admin"], 200)):
         connection.request("HEAD", "/v1/events?all=1", headers={"X-API-Key": key})
         reply = connection.getresponse()
@@ -307,7 +307,7 @@ def test_types_places_and_limits_select(daemon, client, sandbox):
 def test_every_line_of_a_request_has_its_id_and_no_secret(daemon, client, sandbox):
     own = Daemon("--log-level", "debug").start()
     try:
-        connection = http.client.HTTPConnection("127.0.0.1", own.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", own.port, timeout=60)
         headers = {"X-API-Key": own.key, "X-Request-Id": "find-me"}
         connection.request("GET", "/v1/sandboxes?limit=7", headers=headers)
         assert connection.getresponse().read()

@@ -31,14 +31,14 @@ def test_a_sandbox_keeps_as_many_execs_as_it_was_told_to(client):
         with pytest.raises(LimitReached, match="3 execs"):
             sandbox.run("true")
         runs[0].write_stdin(b"\n", eof=True)
-        runs[0].wait(30)
+        runs[0].wait(60)
         newest = sandbox.run("true").exec
         assert {e.id for e in sandbox.execs()} == {runs[1].id, runs[2].id, newest.id}
         sandbox.update(limits={"execs": 2})
         with pytest.raises(LimitReached):
             sandbox.run("true")
         runs[1].kill()
-        runs[1].wait(30)
+        runs[1].wait(60)
         last = sandbox.run("true").exec
         assert {e.id for e in sandbox.execs()} == {runs[2].id, last.id}
 

@@ -127,7 +127,7 @@ def test_requests_in_one_packet_are_answered_in_order(daemon):
 
 
 def test_a_request_in_single_bytes_is_understood(daemon):
-    with socket.create_connection(("127.0.0.1", daemon.port), timeout=10) as s:
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as s:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for i in range(len(CLOSE)):
             s.sendall(CLOSE[i : i + 1])
@@ -135,7 +135,7 @@ def test_a_request_in_single_bytes_is_understood(daemon):
 
 
 def test_keep_alive_carries_many_requests(daemon):
-    with socket.create_connection(("127.0.0.1", daemon.port), timeout=10) as s:
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as s:
         for _ in range(50):
             s.sendall(OK)
             head = b""
@@ -159,7 +159,7 @@ def test_expect_100_continue_is_honoured(daemon):
     body = b'{"command":"echo 1"}'
     head = b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: " + daemon.key.encode()
     head += b"\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as s:
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as s:
         s.sendall(head)
         assert s.recv(25).startswith(b"HTTP/1.1 100")
         s.sendall(body)
@@ -280,12 +280,12 @@ def test_https_is_served_with_a_certificate(tmp_path):
     daemon = Daemon("--tls-cert", str(cert), "--tls-key", str(key)).start()
     try:
         context = ssl.create_default_context(cafile=str(cert))
-        with socket.create_connection(("127.0.0.1", daemon.port), timeout=10) as plain:
+        with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as plain:
             with context.wrap_socket(plain, server_hostname="localhost") as s:
                 assert s.version() in ("TLSv1.2", "TLSv1.3")
                 s.sendall(CLOSE)
                 assert read_all(s).startswith(b"HTTP/1.1 200")
-        with socket.create_connection(("127.0.0.1", daemon.port), timeout=10) as s:
+        with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as s:
             s.sendall(OK)
             assert b"200 OK" not in read_all(s)
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -293,7 +293,7 @@ def test_https_is_served_with_a_certificate(tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             old.maximum_version = ssl.TLSVersion.TLSv1_1
-        with socket.create_connection(("127.0.0.1", daemon.port), timeout=10) as plain, pytest.raises((ssl.SSLError, OSError)):
+        with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as plain, pytest.raises((ssl.SSLError, OSError)):
             old.wrap_socket(plain)
     finally:
         ids = daemon.ids()

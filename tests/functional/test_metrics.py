@@ -10,7 +10,7 @@ SAMPLE = re.compile(r'^([a-z_]+)((?:\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})?) ([
 
 
 def scrape(daemon, key=None):
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     connection.request("GET", "/metrics", headers={"X-API-Key": key} if key else {})
     reply = connection.getresponse()
     data = reply.read().decode()
@@ -63,7 +63,7 @@ def test_an_operator_may_open_them():
     try:
         status, page = scrape(daemon)
         assert status == 200 and "cloche_sandboxes" in page
-        connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
         connection.request("GET", "/v1/keys")
         assert connection.getresponse().status == 401  # nothing else is open
     finally:
@@ -79,7 +79,7 @@ def test_no_word_of_a_sandbox_project_or_client_is_in_them(daemon, client):
             client.get(f"no-{word}")
         except Exception:
             pass
-        connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
         connection.request("GET", f"/{word}", headers={"X-API-Key": daemon.key, "User-Agent": word, "X-Request-Id": word})
         connection.getresponse().read()
         page = scrape(daemon, daemon.key)[1]

@@ -156,7 +156,7 @@ def test_O07_without_room_for_the_database_calls_are_refused_and_nothing_is_lost
     filler.unlink()
     assert client.create(name="after").info.state == "running"
     running.write_stdin(b"it\n", eof=True)
-    assert running.wait(30).exit_code == 0
+    assert running.wait(60).exit_code == 0
     assert b"".join(x.data for x in running.output()) == b"got it\n"
     assert {s.info.name for s in client.list()} == names | {"after"}
     daemon.kill_parts("gateway")
@@ -201,7 +201,7 @@ def test_O05_a_program_at_another_place_takes_over_what_runs(how):
             assert (again.id, again.info.state) == (sandbox.id, "running")
             again.files.write("done", b"")
             e = again.exec(e.id)
-            assert e.wait(30).exit_code == 0
+            assert e.wait(60).exit_code == 0
             lines = b"".join(x.data for x in e.output() if x.type == "stdout").decode().splitlines()
             assert lines == [f"line {i}" for i in range(len(lines))]
             assert again.run_code("x + 1").text == "42"
@@ -257,7 +257,7 @@ def test_O05_a_restart_by_systemd_ends_no_sandbox(tmp_path, monkeypatch):
                 again = client.get("stays")
                 assert agent in audit.processes_of_cgroups({again.id})
                 again.files.write("done", b"")
-                assert again.exec(e.id).wait(30).exit_code == 0
+                assert again.exec(e.id).wait(60).exit_code == 0
         finally:
             ids = daemon.ids()
             status = daemon.stop()

@@ -18,13 +18,13 @@ def test_a_detached_exec_answers_before_it_ends(sandbox):
     e = sandbox.start("read x; echo got $x", open_stdin=True)
     assert e.refresh().state in ("starting", "running")
     e.write_stdin(b"it\n", eof=True)
-    assert e.wait(30).exit_code == 0
+    assert e.wait(60).exit_code == 0
     assert text_of(e.output()) == b"got it\n"
 
 
 def test_output_is_replayed_the_same_any_number_of_times(sandbox):
     e = sandbox.start("for i in 1 2 3; do echo $i; done")
-    e.wait(30)
+    e.wait(60)
     first, second = list(e.output()), list(e.output(follow=False))
     assert text_of(first) == b"1\n2\n3\n"
     assert [(x.seq, x.data) for x in first] == [(x.seq, x.data) for x in second]
@@ -32,7 +32,7 @@ def test_output_is_replayed_the_same_any_number_of_times(sandbox):
 
 def test_output_after_a_sequence_number_is_the_rest(sandbox):
     e = sandbox.start("for i in 1 2 3 4; do echo $i; sleep 0.05; done")
-    e.wait(30)
+    e.wait(60)
     events = [x for x in e.output() if x.type == "stdout"]
     assert [x.seq for x in events] == list(range(1, len(events) + 1))
     for k in range(len(events) + 1):
@@ -71,7 +71,7 @@ def test_a_reader_that_goes_away_kills_nothing(sandbox):
         next(e for e in events if e.type == "stdout")
     sandbox.run("echo go > /tmp/gate", timeout=30 * PATIENCE)
     e = sandbox.exec(started.id)
-    assert e.wait(30).exit_code == 0
+    assert e.wait(60).exit_code == 0
     assert text_of(e.output()) == b"started\ngo\n"
 
 
@@ -79,7 +79,7 @@ def test_a_reader_that_goes_away_kills_what_asked_for_it(sandbox):
     with sandbox.stream("echo started; sleep 1000", kill_on_disconnect=True) as events:
         started = next(e.exec for e in events if e.type == "started")
         next(e for e in events if e.type == "stdout")
-    info = sandbox.exec(started.id).wait(30)
+    info = sandbox.exec(started.id).wait(60)
     assert (info.state, info.cause) == ("exited", "killed")
 
 
@@ -141,7 +141,7 @@ def test_stdin_is_streamed_piece_by_piece(sandbox):
         e.write_stdin(piece)
         assert next(events).data == piece
     e.close_stdin()
-    assert e.wait(30).exit_code == 0
+    assert e.wait(60).exit_code == 0
 
 
 def test_a_large_stdin_stream_waits_for_its_reader(sandbox):
@@ -162,7 +162,7 @@ def test_stdin_of_an_exec_that_has_none_is_refused(sandbox):
 
 def test_stdin_of_an_exec_that_is_over_is_refused(sandbox):
     e = sandbox.start(["true"], open_stdin=True)
-    e.wait(30)
+    e.wait(60)
     with pytest.raises((errors.Conflict, errors.Gone)):
         e.write_stdin(b"x")
 

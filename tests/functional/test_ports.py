@@ -163,7 +163,7 @@ def forwarded(cli, sandbox):
 @pytest.mark.vm
 def test_a_forwarded_port_carries_bytes_both_ways_and_their_ends(forwarded):
     data = os.urandom(3_000_000)  # more than all buffers on the way hold
-    with socket.create_connection(("127.0.0.1", forwarded), timeout=30) as s:
+    with socket.create_connection(("127.0.0.1", forwarded), timeout=60) as s:
         sender = threading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR)))
         sender.start()
         assert read_all(s) == data + b"END"
@@ -174,7 +174,7 @@ def test_a_forwarded_port_where_nothing_listens_ends_the_connection(cli, sandbox
     p = cli.start("port-forward", sandbox.id, "0:9")
     try:
         port = int(p.stdout.readline().decode().split(" ")[0].split(":")[1])
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
             assert read_all(s) == b""
     finally:
         p.terminate()

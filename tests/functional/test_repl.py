@@ -118,7 +118,7 @@ def test_ctrl_c_interrupts_code_and_keeps_its_variables(cli, box):
     p = cli.start("code", box, "i = 7\nprint('began', flush=True)\nwhile True: pass")
     assert p.stdout.readline() == b"began\n"  # what it was told, it knows to run
     p.send_signal(signal.SIGINT)
-    out, err = p.communicate(timeout=30)
+    out, err = p.communicate(timeout=60)
     assert (p.returncode, out) == (130, b"") and b"KeyboardInterrupt" in err
     assert cli.ok("code", box, "i") == "7\n"
 
@@ -128,7 +128,7 @@ def test_a_killed_caller_takes_its_call_along(cli, box, client):
     sandbox = client.get(box)
     wait_for(lambda: sandbox.files.exists("began"), 20, "the loop")
     p.send_signal(signal.SIGTERM)
-    p.communicate(timeout=30)
+    p.communicate(timeout=60)
     assert p.returncode == 143
     wait_for(lambda: sandbox.contexts.get("python").state == "idle", 20, "the end of the call")
     assert cli.ok("code", box, "i") == "7\n"

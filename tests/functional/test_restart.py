@@ -49,7 +49,7 @@ def test_after_a_kill_output_goes_on_by_sequence_without_gap_or_repeat(own, part
     assert killed
     assert seen == list(range(1, len(seen) + 1))
     assert data.decode().splitlines() == [f"line {i}" for i in range(400)]
-    assert e.wait(30).exit_code == 0
+    assert e.wait(60).exit_code == 0
 
 
 @pytest.mark.parametrize("part", ["gateway", "broker"])
@@ -69,7 +69,7 @@ def test_after_a_kill_sandboxes_are_adopted_and_usable(own, part):
 
 def ask_and_wait(daemon, path, body):
     """A connection on which this was asked, and has printed that it is up."""
-    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     head = {"Content-Type": "application/json", "Accept": "application/x-ndjson", "X-API-Key": daemon.key}
     conn.request("POST", path, json.dumps(body), head)
     reply, line = conn.getresponse(), b"."
@@ -90,7 +90,7 @@ def test_what_was_to_end_with_its_caller_ends_with_the_gateway_that_had_it(own):
     run = ask_and_wait(daemon, "/v1/run", {"code": loop})
     daemon.kill_parts("gateway")
     newest, oldest = client.get(sandbox.id).execs()
-    assert newest.wait(30).cause == "killed"
+    assert newest.wait(60).cause == "killed"
     wait_for(lambda: oldest.refresh().state == "running", 30, "the exec that was not to end")
     assert sandbox.run_code("x", timeout=30).text == "5"  # it was interrupted, not killed
     wait_for(lambda: client.health()["sandboxes"] == 1, 30, "the end of the run's sandbox")
@@ -115,7 +115,7 @@ def test_a_daemon_that_stops_leaves_sandboxes_to_the_next():
             assert again.files.read("mark") == b"1"
             e = again.exec(running.id)
             e.write_stdin(b"it\n", eof=True)
-            assert e.wait(30).exit_code == 0
+            assert e.wait(60).exit_code == 0
             assert b"".join(x.data for x in e.output()) == b"got it\n"
     finally:
         ids = first.ids()

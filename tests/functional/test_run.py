@@ -89,7 +89,7 @@ def test_a_client_that_leaves_ends_it(client, daemon, what):
     body = json.dumps(what).encode()
     head = f"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\nAccept: application/x-ndjson\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as s:
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as s:
         s.sendall(head.encode() + body)
         seen = b""
         while b"up" not in seen:
@@ -119,7 +119,7 @@ def test_a_client_that_leaves_with_its_result_before_the_end_harms_nobody(client
     head = f"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\nAccept: application/x-ndjson\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     for _ in range(5):
-        with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as s:
+        with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as s:
             s.sendall(head.encode() + body)
             seen = b""
             while last not in seen:

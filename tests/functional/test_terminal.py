@@ -54,7 +54,7 @@ def test_control_c_interrupts_the_foreground_program(sandbox):
     e.write_stdin(b"echo code=$?\n")
     screen.until(b"code=130")
     e.write_stdin(b"exit\n")
-    assert e.wait(30).exit_code == 130 or e.info.exit_code == 0
+    assert e.wait(60).exit_code == 130 or e.info.exit_code == 0
 
 
 def test_control_d_is_the_end_of_input(sandbox):
@@ -62,14 +62,14 @@ def test_control_d_is_the_end_of_input(sandbox):
     e.write_stdin(b"line\n")
     Screen(e).until(b"line\r\nline\r\n")
     e.write_stdin(b"\x04")
-    assert e.wait(30).exit_code == 0
+    assert e.wait(60).exit_code == 0
 
 
 def test_the_end_of_a_terminal_hangs_up_its_session(sandbox):
     e = sandbox.start("trap 'echo hup > /tmp/hup; exit' HUP; echo set; while :; do sleep 0.05; done", pty=True)
     Screen(e).until(b"set")
     e.signal("HUP")
-    assert e.wait(30).is_over
+    assert e.wait(60).is_over
     assert sandbox.files.read("/tmp/hup") == b"hup\n"
 
 

@@ -56,7 +56,7 @@ class Receiver:
 
 
 def call(daemon, method, path, body=None, key=None):
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     headers = {"X-API-Key": key or daemon.key, "Content-Type": "application/json"}
     connection.request(method, path, body=json.dumps(body) if body else None, headers=headers)
     reply = connection.getresponse()

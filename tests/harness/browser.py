@@ -92,7 +92,7 @@ class Browser:
         os.close(self.to)  # its end of the pipe is the order to go
         os.close(self.back)
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()

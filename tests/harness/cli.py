@@ -90,7 +90,7 @@ class Terminal:
         assert self.shows(text, seconds), f"no {text!r} in {self.seen!r}"
 
     def finish(self):
-        status = self.process.wait(20)
+        status = self.process.wait(60)
         after = termios.tcgetattr(self.end)
         os.close(self.end)
         os.close(self.fd)

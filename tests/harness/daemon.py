@@ -316,7 +316,7 @@ def connection_to(daemon, timeout):
     return http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=timeout)
 
 
-def call(daemon, method, path, body=None, key=None, headers=None, timeout=30.0):
+def call(daemon, method, path, body=None, key=None, headers=None, timeout=60.0):
     """One plain HTTP call: (status, parsed JSON or bytes). key: None = the admin's, "" = none."""
     conn = connection_to(daemon, timeout * PATIENCE)
     sent = dict(headers or {})

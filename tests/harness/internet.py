@@ -103,6 +103,6 @@ class Internet:
         for p in (self.servers, self.inner, self.outer):
             p.stdin.close()
         for p in (self.servers, self.inner, self.outer):
-            p.wait(10 * PATIENCE)
+            p.wait(60 * PATIENCE)
             p.stdout.close()
         self.dir.cleanup()

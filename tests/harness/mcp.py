@@ -130,7 +130,7 @@ class Stdio(Peer):
 
     def __exit__(self, *_):
         self.process.stdin.close()
-        self.status = self.process.wait(30)
+        self.status = self.process.wait(60)
         self.process.stdout.close()
         self.process.stderr.close()
 

@@ -121,5 +121,5 @@ class Mirror:
     def close(self):
         if self.server:
             self.server.terminate()
-            self.server.wait(10)
+            self.server.wait(60)
             self.server.stdout.close()

@@ -77,7 +77,7 @@ class Parsers:
         for p in self.children:
             p.terminate()
         for p in self.children:
-            p.wait(10)
+            p.wait(60)
             for pipe in (p.stdin, p.stdout):
                 if pipe:
                     pipe.close()

@@ -48,7 +48,7 @@ class Sources:
 
     def close(self):
         self.server.stdin.close()
-        self.server.wait(10)
+        self.server.wait(60)
         self.server.stdout.close()
 
     def log(self):

@@ -106,7 +106,7 @@ class Web:
         self.daemon, self.host = daemon, host or f"127.0.0.1:{daemon.port}"
         self.base = url[url.index("/", url.index("://") + 3) :].rstrip("/")
 
-    def ask(self, path="/", method="GET", body=None, headers=(), timeout=20.0):
+    def ask(self, path="/", method="GET", body=None, headers=(), timeout=60.0):
         """(status, [(name, value)], body)"""
         conn = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=timeout)
         try:
@@ -131,7 +131,7 @@ class Web:
         return json.loads(body)
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20)
+        return socket.create_connection(("127.0.0.1", self.daemon.port), timeout=60)
 
     def upgrade(self):
         """A socket behind the answer to a WebSocket's first request; the server echoes what comes."""

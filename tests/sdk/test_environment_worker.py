@@ -74,7 +74,7 @@ def test_a_typescript_worker_s_sessions_work_in_sandboxes(provider, client, adap
     try:
         assert provider.stopped.wait(60), worker.poll()
         worker.send_signal(signal.SIGTERM)
-        said, _ = worker.communicate(timeout=30)
+        said, _ = worker.communicate(timeout=60)
     finally:
         if worker.poll() is None:
             worker.kill()

@@ -142,7 +142,7 @@ def test_A08_a_client_that_vanishes_in_a_stream_leaves_the_exec_and_the_daemon(d
     head = f"POST /v1/sandboxes/{sandbox.id}/execs HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\nAccept: application/x-ndjson\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
     for _ in range(5):
-        s = socket.create_connection((HERE, daemon.port), timeout=10)
+        s = socket.create_connection((HERE, daemon.port), timeout=60)
         s.sendall(head.encode())
         assert s.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200"
         if how == "reset":
@@ -157,7 +157,7 @@ def test_A08_a_client_that_vanishes_in_a_stream_leaves_the_exec_and_the_daemon(d
 
 def test_A08_a_client_that_is_stopped_while_it_uploads_holds_up_nobody(daemon, sandbox):
     head = f"PUT /v1/sandboxes/{sandbox.id}/files?path=half HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {daemon.key}\r\nContent-Length: 1000000\r\n\r\n"
-    slow = [socket.create_connection((HERE, daemon.port), timeout=10) for _ in range(10)]
+    slow = [socket.create_connection((HERE, daemon.port), timeout=60) for _ in range(10)]
     names = lambda: [e.path for e in sandbox.files.list(".")]
     for s in slow:
         s.sendall(head.encode() + b"x" * 1000)

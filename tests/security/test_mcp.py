@@ -11,7 +11,7 @@ from harness.mcp import META, MODERN, Http, Session, Stateless, Stdio, call
 
 def status_of(daemon, **headers):
     """Of a ping with these headers."""
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
     connection.putrequest("POST", "/mcp", skip_host=True)
     for name, value in {"Host": f"127.0.0.1:{daemon.port}", "Content-Type": "application/json", "Content-Length": str(len(body)),

@@ -55,7 +55,7 @@ def test_O08_ending_an_exec_that_is_over_leaves_the_next_of_its_number_alone(reu
     first = sandbox.start(SLEEP)
     pid = pid_of(first)
     first.kill()
-    assert first.wait(10).is_over
+    assert first.wait(60).is_over
     others = start_as(sandbox, set_next, pid)
     for end in (lambda: first.kill(), lambda: first.signal("KILL"), lambda: first.signal("KILL", tree=True), lambda: first.delete()):
         try:
@@ -65,7 +65,7 @@ def test_O08_ending_an_exec_that_is_over_leaves_the_next_of_its_number_alone(reu
         assert sandbox.run("true").exit_code == 0
     assert not any(e.refresh().is_over for e in others)
     sandbox.run(["kill", "-9", str(pid)], user="root")  # the control: by number it is met
-    assert others[-1].wait(10).signal == 9
+    assert others[-1].wait(60).signal == 9
 
 
 def test_O08_a_signal_that_meets_the_end_of_its_process_hits_no_other(reuse):

@@ -281,7 +281,7 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(daemon, client, name)
 
     def half():
         yield small().bytes()[:512]
-        gate.wait(30)
+        gate.wait(60)
         raise ConnectionAbortedError("the client is gone")
 
     ends = []
