@@ -83,7 +83,8 @@ def test_O05_a_record_of_another_version_is_refused_and_its_sandbox_lives(left):
     record = daemon.run / "sandboxes" / sandbox_id / "record"
     good = record.read_bytes()
     record.write_bytes(good[:4] + (99).to_bytes(4, "little") + good[8:])
-    assert "another cloche" in refused(daemon)
+    why = refused(daemon)
+    assert "has version 99, this cloche knows" in why and "start the cloche that made it" in why
     record.write_bytes(good)
 
 

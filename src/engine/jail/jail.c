@@ -51,8 +51,10 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
 		/* It may live: leave() must not take the layers from under it. */
 		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
 		guest_new(&spec)->state = GUEST_RUNNING;
-		return err_set(err, ERR_UNSUPPORTED, -r, "the record of '%s' is of another cloche",
-		               id);
+		(void)err_set(err, ERR_UNSUPPORTED, 0,
+		              "the record of '%s' has version %u, this cloche knows %d to %d", id,
+		              record.version, RECORD_OLDEST, RECORD_VERSION);
+		return r;
 	}
 	if (r < 0) {
 		guest_remove_found(id);

@@ -1,17 +1,118 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * A record outlives the program that wrote it: after an upgrade the new broker reads what the old
+ * one has written, and whoever it cannot read, it cannot take over. So the bytes are not a dump of
+ * the struct but its fields, one behind the other in the order of a table that says since which
+ * version each is there. A record of version N is all rows whose `since` is N or less; what an
+ * older one lacks is zero.
+ *
+ * To add a field: a row for it, with a version one higher than RECORD_VERSION; raise that; keep a
+ * record of the new version in tests/upgrade/records (test-record says how). Zero has to mean "as
+ * before". Rows are never removed, nor do they change their size.
+ */
 #include "engine/jail/record.h"
 
 #include "base/fd.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 
-#define RECORD_MAGIC   0x636c6a72U /* "cljr" */
-#define RECORD_VERSION 6
-#define GUEST_FILE     "record"
-#define SAVER_FILE     "saver"
+#define RECORD_MAGIC 0x636c6a72U /* "cljr" */
+#define GUEST_FILE   "record"
+#define SAVER_FILE   "saver"
+
+#define FIELD(name, since_)                                                                        \
+	{                                                                                          \
+		offsetof(struct record, name), sizeof(((struct record *)NULL)->name), since_       \
+	}
+
+/* clang-format off */
+static const struct {
+	size_t offset, size;
+	uint32_t since;
+} fields[] = {
+	FIELD(magic, 4),
+	FIELD(version, 4),
+	FIELD(spec.id, 4),
+	FIELD(spec.hostname, 4),
+	FIELD(spec.slot, 4),
+	FIELD(spec.is_resumed, 4),
+	FIELD(spec.is_shown, 4),
+	FIELD(spec.engine, 4),
+	FIELD(spec.is_kvm, 4),
+	FIELD(spec.with_memory, 4),
+	FIELD(spec.image, 4),
+	FIELD(spec.limits.memory_bytes, 4),
+	FIELD(spec.limits.disk_bytes, 4),
+	FIELD(spec.limits.inodes, 4),
+	FIELD(spec.limits.cpu_milli, 4),
+	FIELD(spec.limits.pids, 4),
+	FIELD(spec.limits.nofile, 4),
+	FIELD(spec.limits.reserved, 4),
+	FIELD(spec.keeper, 4),
+	FIELD(spec.snapshot, 4),
+	FIELD(spec.shown, 5),
+	FIELD(spec.volumes, 6),
+	FIELD(pid, 4),
+	FIELD(reserved, 4),
+	FIELD(start_ticks, 4),
+	FIELD(boot_id, 4),
+};
+/* clang-format on */
+
+struct record_head { /* the first two fields, the same in every version */
+	uint32_t magic, version;
+};
+
+size_t record_size(uint32_t version)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (fields[i].since <= version)
+			size += fields[i].size;
+	return size;
+}
+
+size_t record_to_bytes(const struct record *record, unsigned char bytes[RECORD_SIZE_MAX])
+{
+	size_t at = 0;
+
+	assert(record_size(RECORD_VERSION) <= RECORD_SIZE_MAX);
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		memcpy(bytes + at, (const char *)record + fields[i].offset, fields[i].size);
+		at += fields[i].size;
+	}
+	return at;
+}
+
+int record_from_bytes(const unsigned char *bytes, size_t len, struct record *ret)
+{
+	struct record_head head;
+	size_t at = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	if (len < sizeof(head))
+		return -EPROTO;
+	memcpy(&head, bytes, sizeof(head));
+	if (head.magic != RECORD_MAGIC)
+		return -EPROTO;
+	ret->version = head.version;
+	if (head.version < RECORD_OLDEST || head.version > RECORD_VERSION)
+		return -EPROTONOSUPPORT;
+	if (len != record_size(head.version)) /* early versions had several layouts */
+		return head.version < RECORD_VERSION ? -EPROTONOSUPPORT : -EPROTO;
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		if (fields[i].since > head.version)
+			continue;
+		memcpy((char *)ret + fields[i].offset, bytes + at, fields[i].size);
+		at += fields[i].size;
+	}
+	return 0;
+}
 
 static int read_boot_id(char boot_id[40])
 {
@@ -44,13 +145,14 @@ static int write_as(int dir_fd, const char *name, const struct guest_spec *spec,
 {
 	struct record record = {
 		.magic = RECORD_MAGIC, .version = RECORD_VERSION, .spec = *spec, .pid = pid};
+	unsigned char bytes[RECORD_SIZE_MAX];
 	int r = read_start_ticks(pid, &record.start_ticks);
 
 	if (r == 0)
 		r = read_boot_id(record.boot_id);
 	/* No sync: after a crash of the host there is no process to adopt. */
 	if (r == 0)
-		r = fd_replace_file(dir_fd, name, &record, sizeof(record), 0600,
+		r = fd_replace_file(dir_fd, name, bytes, record_to_bytes(&record, bytes), 0600,
 		                    /* sync= */ false);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write the sandbox's record") : 0;
 }
@@ -63,14 +165,17 @@ int record_write(int dir_fd, const struct guest_spec *spec, pid_t pid, struct er
 static int read_as(int dir_fd, const char *name, const char *id, struct record *ret)
 {
 	auto_fd int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	int r = fd < 0 ? -errno : fd_read_all(fd, ret, sizeof(*ret));
+	unsigned char bytes[RECORD_SIZE_MAX];
+	ssize_t n = fd < 0 ? -errno : pread(fd, bytes, sizeof(bytes), 0);
+	int r;
 
+	memset(ret, 0, sizeof(*ret));
+	if (n < 0)
+		return n == -ENOENT ? -ENOENT : -EPROTO;
+	r = record_from_bytes(bytes, (size_t)n, ret);
 	if (r < 0)
-		return r == -ENOENT ? r : -EPROTO;
-	if (ret->magic == RECORD_MAGIC && ret->version != RECORD_VERSION)
-		return -EPROTONOSUPPORT;
-	if (ret->magic != RECORD_MAGIC || ret->pid <= 1 ||
-	    strnlen(ret->spec.id, sizeof(ret->spec.id)) == sizeof(ret->spec.id) ||
+		return r;
+	if (ret->pid <= 1 || strnlen(ret->spec.id, sizeof(ret->spec.id)) == sizeof(ret->spec.id) ||
 	    strcmp(ret->spec.id, id) != 0)
 		return -EPROTO;
 	return 0;

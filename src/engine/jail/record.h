@@ -7,7 +7,11 @@
  */
 #include "engine/engine.h"
 
-struct record {
+#define RECORD_VERSION  6    /* that is written */
+#define RECORD_OLDEST   4    /* that is read: record.c says how a field is added */
+#define RECORD_SIZE_MAX 2048 /* bytes, of any version */
+
+struct record { /* in memory */
 	uint32_t magic;
 	uint32_t version;
 	struct guest_spec spec;
@@ -18,8 +22,8 @@ struct record {
 };
 
 must_check int record_write(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err);
-/* -EPROTO when it is not one of ours, -EPROTONOSUPPORT when it is another version's, -ENOENT when
- * there is none. */
+/* -EPROTO when it is not one of ours, -ENOENT when there is none, -EPROTONOSUPPORT when it is of a
+ * version that is not read here, which ret->version then is. */
 must_check int record_read(int dir_fd, const char *id, struct record *ret);
 /* The process, by pidfd; -ESRCH when it is gone. */
 must_check int record_open_process(const struct record *record, int *ret_pidfd);
@@ -29,3 +33,8 @@ must_check int record_open_process(const struct record *record, int *ret_pidfd);
 must_check int record_write_saver(int dir_fd, const struct guest_spec *spec, pid_t pid,
                                   struct err *err);
 must_check int record_open_saver(int dir_fd, const char *id, int *ret_pidfd);
+
+/* The bytes of one, for the two above. */
+size_t record_size(uint32_t version);
+size_t record_to_bytes(const struct record *record, unsigned char bytes[RECORD_SIZE_MAX]);
+must_check int record_from_bytes(const unsigned char *bytes, size_t len, struct record *ret);
