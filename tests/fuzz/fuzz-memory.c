@@ -5,6 +5,7 @@
  * right and described is found whole, and so it is not when it was not.
  */
 #include "base/fd.h"
+#include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
 
 #include <assert.h>
@@ -17,9 +18,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const names[] = {"files.img",     "mm-1.img",    "mm-2.img",
-                                    "userns-3.img",  "utsns-4.img", "pages-1.img",
-                                    MEMORY_MANIFEST, MEMORY_WALLS,  MEMORY_MOUNTS};
+static const char *const names[] = {
+	"files.img",           "mm-1.img",       "mm-2.img",   "userns-3.img", "utsns-4.img",
+	"pages-1.img",         MEMORY_MANIFEST,  MEMORY_WALLS, MEMORY_MOUNTS,  "memfd.img",
+	"pagemap-shmem-1.img", MEMORY_AGENT_HASH};
 static char place[] = "/tmp/cloche-fuzz-XXXXXX", own_place[] = "/tmp/cloche-fuzz-XXXXXX";
 static int images_fd = -1, own_fd = -1;
 
@@ -70,9 +72,10 @@ static void lay_out(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	struct digest agent = {0};
 	struct err err;
 	uint64_t bytes;
-	int r;
+	int r, agent_fd;
 
 	if (images_fd < 0)
 		enter();
@@ -80,7 +83,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	lay_out(data, size);
 	(void)!memory_image_adapt(images_fd, own_fd, 0x30000000, 65536, "copy", &err);
 	(void)!memory_image_check(images_fd, &err);
+	(void)!memory_agent_read(images_fd, &agent);
+	r = memory_agent_extract(images_fd, &agent, &agent_fd);
+	assert(r < 0); /* no input has the hash that it names */
 	(void)unlinkat(images_fd, MEMORY_MANIFEST, 0);
+	(void)unlinkat(images_fd, MEMORY_AGENT_HASH, 0);
 	if (memory_image_finish(images_fd, &bytes, &err) == 0) {
 		r = memory_image_check(images_fd, &err);
 		assert(r == 0);

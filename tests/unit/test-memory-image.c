@@ -3,9 +3,11 @@
 #include "test.h"
 
 #include "base/fd.h"
+#include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
 
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,9 +51,11 @@ static struct place make_place(void)
 
 static void remove_place(struct place *p)
 {
-	static const char *const names[] = {"files.img",    "mm-1.img",    "mm-2.img",
-	                                    "userns-3.img", "utsns-4.img", "pages-1.img",
-	                                    MEMORY_MANIFEST};
+	static const char *const names[] = {
+		"files.img",           "mm-1.img",    "mm-2.img",
+		"userns-3.img",        "utsns-4.img", "pages-1.img",
+		MEMORY_MANIFEST,       "memfd.img",   "pagemap-shmem-7.img",
+		"pagemap-shmem-8.img", "pages-3.img", MEMORY_AGENT_HASH};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		(void)unlinkat(p->fd, names[i], 0);
@@ -187,4 +191,67 @@ TEST(a_memory_that_is_flipped_cut_or_missing_in_any_file_is_refused)
 		CHECK(strstr(err.message, name) != NULL);
 		remove_place(&p);
 	}
+}
+
+/* Two memfds of one name, of 4100 and 5000 bytes: the first is a guest's own. The second has its
+ * last page alone among the pages, and zeros before it. */
+#define PAGE 4096
+
+static struct digest put_memfds(int dir_fd)
+{
+	static const char memfds[] = MAGIC "\x0c\0\0\0\x0a\x05"
+					   "agent\x20\x84\x20\x28\x07"
+					   "\x0c\0\0\0\x0a\x05"
+					   "agent\x20\x88\x27\x28\x08";
+	static const char theirs[] = MAGIC "\x02\0\0\0\x08\x03\x06\0\0\0\x08\0\x10\x02\x20\x04";
+	static const char ours[] = MAGIC "\x02\0\0\0\x08\x03\x06\0\0\0\x08\0\x10\x01\x20\0"
+					 "\x07\0\0\0\x08\x80\x20\x10\x01\x20\x04";
+	char pages[2 * PAGE], program[5000] = {0};
+	struct digest ret;
+
+	memset(pages, 'x', sizeof(pages));
+	memset(program + PAGE, 'x', sizeof(program) - PAGE);
+	put(dir_fd, "memfd.img", memfds, sizeof(memfds) - 1);
+	put(dir_fd, "pagemap-shmem-7.img", theirs, sizeof(theirs) - 1);
+	put(dir_fd, "pagemap-shmem-8.img", ours, sizeof(ours) - 1);
+	put(dir_fd, "pages-3.img", pages, sizeof(pages));
+	CHECK_INT(EVP_Digest(program, sizeof(program), ret.bytes, NULL, EVP_sha256(), NULL), 1);
+	return ret;
+}
+
+TEST(the_program_of_an_agent_is_put_together_from_the_images)
+{
+	struct place p = make_place();
+	const struct digest agent = put_memfds(p.fd);
+	auto_fd int fd = -1;
+	char program[8192];
+
+	if (sysconf(_SC_PAGESIZE) != PAGE)
+		SKIP("pages of another size");
+	CHECK_INT(memory_agent_extract(p.fd, &agent, &fd), 0);
+	CHECK_INT(pread(fd, program, sizeof(program), 0), 5000);
+	CHECK(program[0] == 0 && program[PAGE] == 'x' && program[4999] == 'x');
+	remove_place(&p);
+}
+
+TEST(a_memory_of_another_agent_is_whole_with_its_program_and_refused_without)
+{
+	struct place p = make_place();
+	struct digest agent = put_memfds(p.fd);
+	uint64_t bytes;
+	struct err err = {0};
+
+	if (sysconf(_SC_PAGESIZE) != PAGE)
+		SKIP("pages of another size");
+	put(p.fd, MEMORY_AGENT_HASH, (const char *)agent.bytes, sizeof(agent.bytes));
+	CHECK_INT(memory_image_finish(p.fd, &bytes, &err), 0);
+	CHECK_INT(memory_image_check(p.fd, &err), 0);
+	agent.bytes[0] ^= 1;
+	put(p.fd, MEMORY_AGENT_HASH, (const char *)agent.bytes, sizeof(agent.bytes));
+	CHECK_INT(unlinkat(p.fd, MEMORY_MANIFEST, 0), 0);
+	CHECK_INT(memory_image_finish(p.fd, &bytes, &err), 0);
+	CHECK(memory_image_check(p.fd, &err) < 0);
+	CHECK_INT(err.code, ERR_CONFLICT);
+	CHECK(strstr(err.message, "agent") != NULL);
+	remove_place(&p);
 }

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/child.h"
+#include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/stage.h"
@@ -80,8 +81,10 @@ static int copy_agent(void)
 			return n < 0 ? -errno : -EIO;
 		at += n;
 	}
-	r = memory_image_set_agent(bytes, (size_t)st.st_size);
-	return r < 0 ? r : fd_write_all(agent_fd, bytes, (size_t)st.st_size);
+	r = fd_write_all(agent_fd, bytes, (size_t)st.st_size);
+	if (r == 0)
+		r = memory_agent_set(jail_host.agent_fd);
+	return r < 0 ? r : memory_agent_set(agent_fd);
 }
 
 static int make_shared(void)
@@ -352,6 +355,24 @@ static int give_up(const struct criu_spec *spec, struct err *err)
 	return 0;
 }
 
+/* What /proc/1/exe leads to in a copy. A memory of an older cloche has its own. */
+static int choose_agent(const struct criu_spec *spec)
+{
+	const struct digest own = memory_agent_own();
+	struct digest agent;
+	int fd, r;
+
+	if (!spec->is_restore)
+		return 0;
+	r = memory_agent_read(spec->images_fd, &agent);
+	if (r < 0 || digest_equal(&agent, &own))
+		return r;
+	r = memory_agent_extract(spec->images_fd, &agent, &fd);
+	if (r == 0)
+		agent_fd = fd; /* of this process, which is CRIU's */
+	return r;
+}
+
 static int place_fds(const struct criu_spec *spec, const int control[2], int words_fd)
 {
 	const int from[FD_COUNT] = {control[0],      control[1], words_fd,
@@ -405,6 +426,8 @@ static _Noreturn void run(const struct criu_spec *spec, const int control[2], in
 	(void)snprintf(root, sizeof(root), "CLOCHE_ROOT=%d", (int)spec->pid);
 	if (r == 0)
 		r = make_words(&w, spec);
+	if (r == 0 && choose_agent(spec) < 0)
+		r = err_set(&err, ERR_CONFLICT, ENOEXEC, "its agent's program is not there");
 	if (r == 0)
 		r = place_fds(spec, control, words_fd);
 	if (r == 0)

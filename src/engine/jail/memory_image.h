@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A saved memory: the directory that CRIU has written, with three files of our own.
+ * A saved memory: the directory that CRIU has written, with files of our own.
  *
  *	*.img		CRIU's images: 8 bytes of magic, then messages of protobuf, each behind its
  *			length as a u32
  *	mounts		the guest's mounts: as mountinfo has them, root and place, a line each
  *	walls		what held each thread (walls.h)
  *	token		what the saved agent is waiting for (proto/quiet.h)
+ *	agent		SHA-256 of its program (memory_agent.h)
  *	manifest	names, sizes and SHA-256 of all others; kernel, processor and
  *			agent; its own SHA-256. Written last
  *
  * Images are root's and of our own making, and are never taken from anybody. So what is wrong with
  * one is damage or age, and both are found by the manifest before CRIU reads a byte.
  */
+#include "base/digest.h"
 #include "base/err.h"
 #include "proto/quiet.h"
 
-#define MEMORY_MOUNTS   "mounts"
-#define MEMORY_WALLS    "walls"
-#define MEMORY_TOKEN    "token"
-#define MEMORY_MANIFEST "manifest"
+#define MEMORY_MOUNTS     "mounts"
+#define MEMORY_WALLS      "walls"
+#define MEMORY_TOKEN      "token"
+#define MEMORY_AGENT_HASH "agent"
+#define MEMORY_MANIFEST   "manifest"
 /* The agent's program is in a memfd, from which CRIU cannot restore /proc/1/exe: the images are
  * made to say that it comes from outside, under this name. */
 #define MEMORY_AGENT "cloche-agent"
@@ -31,9 +34,11 @@ must_check int memory_image_finish(int dir_fd, uint64_t *ret_bytes, struct err *
 /* The same in two steps, of which the second reads all of it. */
 must_check int memory_image_prepare(int dir_fd, uint64_t *ret_bytes, struct err *err);
 must_check int memory_image_describe(int dir_fd, uint64_t *ret_bytes, struct err *err);
-/* The agent that memories are saved with here. */
-must_check int memory_image_set_agent(const void *program, size_t len);
-/* Is it whole, and of this kernel, processor and agent? Reads all of it. */
+/* Which agent the manifest names. */
+must_check int memory_image_read_agent(int dir_fd, struct digest *ret);
+/* Is it whole, of this kernel and processor, and its agent's program here or in it? Reads all of
+ * it.
+ */
 must_check int memory_image_check(int dir_fd, struct err *err);
 
 /* The two images that a copy has of its own, written into to_fd under the names that they have in

@@ -2,7 +2,7 @@
 /*
  * The manifest: a head, then a row for each other file. It names what a memory can only go on with:
  * the kernel, whose structures and vDSO it has seen, the processor, whose instructions programs
- * have chosen by, and the agent, whose program is mapped and not saved.
+ * have chosen by, and the agent, whose program every copy has to have (memory_agent.h).
  */
 #include "engine/jail/memory_image.h"
 
@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/fd.h"
 #include "engine/jail/dir.h"
+#include "engine/jail/memory_agent.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -35,8 +36,6 @@ struct row {
 	uint64_t size;
 	struct digest digest;
 };
-
-static struct digest agent; /* of this daemon */
 
 static int hash_bytes(const void *data, size_t len, struct digest *ret)
 {
@@ -83,7 +82,7 @@ static int make_head(struct head *ret)
 {
 	struct utsname name;
 
-	*ret = (struct head){.magic = MAGIC, .version = VERSION, .agent = agent};
+	*ret = (struct head){.magic = MAGIC, .version = VERSION};
 	if (uname(&name) < 0)
 		return -errno;
 	(void)snprintf(ret->kernel, sizeof(ret->kernel), "%s", name.release);
@@ -115,6 +114,8 @@ static int write_manifest(int dir_fd, uint64_t *ret_bytes)
 	struct head head;
 	int r = make_head(&head);
 
+	if (r == 0 && memory_agent_read(dir_fd, &head.agent) < 0)
+		head.agent = memory_agent_own();
 	if (r == 0)
 		r = buf_append(&out, &head, sizeof(head));
 	if (r >= 0)
@@ -172,9 +173,15 @@ int memory_image_finish(int dir_fd, uint64_t *ret_bytes, struct err *err)
 	return r < 0 ? r : memory_image_describe(dir_fd, ret_bytes, err);
 }
 
-int memory_image_set_agent(const void *program, size_t len)
+int memory_image_read_agent(int dir_fd, struct digest *ret)
 {
-	return hash_bytes(program, len, &agent);
+	auto_fd int fd = openat(dir_fd, MEMORY_MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct head head;
+	int r = fd < 0 ? -errno : fd_read_all(fd, &head, sizeof(head));
+
+	if (r == 0)
+		*ret = head.agent;
+	return r;
 }
 
 static int damaged(struct err *err, const char *what)
@@ -199,9 +206,10 @@ static int check_head(const struct buf *text, struct head *ret, struct err *err)
 	    text->len != sizeof(*ret) + ret->n_files * sizeof(struct row))
 		return damaged(err, MEMORY_MANIFEST);
 	ret->kernel[sizeof(ret->kernel) - 1] = '\0';
-	if (ret->version != VERSION || !digest_equal(&ret->agent, &here.agent))
+	if (ret->version != VERSION)
 		(void)err_set(err, ERR_CONFLICT, ENOEXEC,
-		              "the memory was saved with the agent of another version of cloche");
+		              "the memory has version %u, this cloche knows %d", ret->version,
+		              VERSION);
 	else if (strcmp(ret->kernel, here.kernel) == 0 && strcmp(ret->machine, here.machine) == 0 &&
 	         digest_equal(&ret->processor, &here.processor))
 		return 0;
@@ -209,6 +217,20 @@ static int check_head(const struct buf *text, struct head *ret, struct err *err)
 		(void)err_set(err, ERR_CONFLICT, ENOEXEC,
 		              "the memory was saved on another kernel or processor ('%s')",
 		              ret->kernel);
+	return err_hint(err, "start from it with memory: false: its files go on anywhere");
+}
+
+static int check_agent(int dir_fd, const struct digest *agent, struct err *err)
+{
+	const struct digest own = memory_agent_own();
+	auto_fd int fd = -1;
+	int r = digest_equal(agent, &own) ? 0 : memory_agent_extract(dir_fd, agent, &fd);
+
+	if (r == 0)
+		return 0;
+	(void)err_set(err, ERR_CONFLICT, ENOEXEC,
+	              "the memory was saved with the agent of another version of cloche, whose "
+	              "program is not in it");
 	return err_hint(err, "start from it with memory: false: its files go on anywhere");
 }
 
@@ -239,5 +261,5 @@ int memory_image_check(int dir_fd, struct err *err)
 		    !digest_equal(&is.digest, &want.digest))
 			r = damaged(err, want.name);
 	}
-	return r;
+	return r < 0 ? r : check_agent(dir_fd, &head.agent, err);
 }

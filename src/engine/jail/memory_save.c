@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/criu.h"
+#include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
 #include "engine/jail/memory_inside.h"
 #include "engine/jail/ns.h"
@@ -344,6 +345,8 @@ static int start_criu(struct memory_save *s, struct err *err)
 	if (r == 0)
 		r = fd_replace_file(s->dir_fd, MEMORY_TOKEN, s->token, sizeof(s->token), 0600,
 		                    false);
+	if (r == 0)
+		r = memory_agent_note(s->dir_fd, s->g->pid);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot describe the sandbox");
 	spec.net_fd = net_fd;

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * CRIU's images as bytes: 8 of magic, then messages of protobuf, each behind its length. Of
+ * protobuf no more than this is needed: a message is a row of fields, each a number with a kind of
+ * content, and what is not looked for is copied as it is.
+ */
+#include "base/buf.h"
+#include "base/err.h"
+
+#define CRIU_HEAD_SIZE 8          /* of an image: two words of magic */
+#define CRIU_IMAGE_MAX (64 << 20) /* of those that we look into; pages are not among them */
+
+struct criu_field {
+	unsigned number, wire;
+	uint64_t value; /* of a number; of bytes their length */
+	const unsigned char *raw;
+	size_t raw_len;
+};
+
+/* 1 and the next message of an image, 0 at the end; *at begins at CRIU_HEAD_SIZE. */
+must_check int criu_image_message(const struct buf *image, size_t *at, const unsigned char **ret,
+                                  size_t *len);
+/* 1 and the next field of a message, 0 at the end. */
+must_check int criu_image_field(const unsigned char *data, size_t len, size_t *at,
+                                struct criu_field *ret);
+must_check int criu_image_read(int dir_fd, const char *name, struct buf *ret);
+
+must_check int criu_image_put_number(struct buf *out, unsigned number, uint64_t value);
+must_check int criu_image_put_bytes(struct buf *out, unsigned number, const void *data, size_t len);
+must_check int criu_image_put_message(struct buf *out, const struct buf *message);
