@@ -50,24 +50,71 @@ static int take_sandbox(struct http_req *req, struct sandbox *s, bool with_memor
 	return r;
 }
 
-/* As its first caller was told, or is going to be; of its ports this one has the tokens. */
+static bool is_ending(const struct sandbox *s)
+{
+	return sandbox_state(s) == SANDBOX_STOPPING && !sandbox_is_resting(s);
+}
+
+static bool has_ended(const struct sandbox *s)
+{
+	enum sandbox_state state = sandbox_state(s);
+
+	return (state == SANDBOX_STOPPED || state == SANDBOX_FAILED) && !sandbox_is_resting(s);
+}
+
+/* Told once, and the key is free: a new sandbox has nothing of what the old one had, and a request
+ * that was only late makes none. */
+static int tell_end(struct fleet *fleet, const char *id, struct err *err)
+{
+	(void)err_set(err, ERR_GONE, 0,
+	              "Idempotency-Key: sandbox %s, which this key made, has ended", id);
+	(void)snprintf(err->field, sizeof(err->field), "Idempotency-Key");
+	once_drop(fleet, id);
+	return err_hint(err, "send it again to create a new one: the key is free now");
+}
+
+/* It may have begun to end since it was told that it runs: then the request begins anew. */
+static void answer_running(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct http_req *req = ((struct answer *)arg)->req;
+	struct err failure;
+
+	if (!s || !req || sandbox_state(s) == SANDBOX_RUNNING) {
+		answer_send(s, err, arg);
+		return;
+	}
+	answer_free(arg);
+	if (create_sandbox(req, &failure) < 0)
+		http_reply_err(req, &failure);
+}
+
+/*
+ * The answer to a key that made a sandbox before is that sandbox, and it runs. While it is
+ *
+ *	creating		the request waits; if it fails, so does this, and the key is free
+ *	paused, or kept		it is resumed
+ *	stopping		the request begins anew when that is over
+ *	ended			the answer is an error, which frees the key
+ *
+ * Of its ports this caller has the tokens.
+ */
 static int tell_again(struct http_req *req, const char *id, const struct port_numbers *ports,
                       struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct sandbox *s = sandbox_find(api->fleet, caller_project(req), id);
 	struct answer *a;
-	int r = 0;
+	int r;
 
-	if (!s)
-		return err_set(err, ERR_GONE, 0, "what this Idempotency-Key made, %s, is gone", id);
+	if (s && is_ending(s))
+		return wait_for_end(req, s);
+	if (!s || has_ended(s))
+		return tell_end(api->fleet, id, err);
 	a = answer_new(req, 201);
 	a->tells_how = a->is_created = true;
+	a->is_resumed = sandbox_is_resting(s);
 	a->ports = *ports;
-	if (sandbox_state(s) != SANDBOX_CREATING)
-		answer_send(s, NULL, a);
-	else
-		r = sandbox_resume(s, answer_send, a, err);
+	r = sandbox_resume(s, answer_running, a, err);
 	if (r < 0)
 		answer_free(a);
 	return r;
@@ -76,7 +123,8 @@ static int tell_again(struct http_req *req, const char *id, const struct port_nu
 /*
  * One thread does this, so that nobody comes between the look and the act: of any number of callers
  * one creates or resumes, and the others wait for the same sandbox. One that is just ending gives
- * way to a new one, or is resumed, when it has ended.
+ * way to a new one, or is resumed, when it has ended; a request with an idempotency key waits for
+ * that too, since the name may be held by what is left of its own first try.
  */
 int create_sandbox(struct http_req *req, struct err *err)
 {
@@ -103,14 +151,12 @@ int create_sandbox(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	spec.key_id = key_id(http_user(req));
-	if (!is_get)
-		return make_sandbox(req, &spec, &ports, /* is_undone= */ !spec.once, err);
-	s = sandbox_find_name(api->fleet, caller_project(req), spec.name);
-	if (!s)
-		return make_sandbox(req, &spec, &ports, /* is_undone= */ false, err);
-	if (sandbox_state(s) == SANDBOX_STOPPING && !sandbox_is_resting(s))
+	s = spec.name ? sandbox_find_name(api->fleet, caller_project(req), spec.name) : NULL;
+	if (s && is_ending(s) && (is_get || spec.once))
 		return wait_for_end(req, s);
-	return take_sandbox(req, s, /* with_memory= */ true, err);
+	if (s && is_get)
+		return take_sandbox(req, s, /* with_memory= */ true, err);
+	return make_sandbox(req, &spec, &ports, /* is_undone= */ !is_get && !spec.once, err);
 }
 
 int get_sandbox(struct http_req *req, struct err *err)

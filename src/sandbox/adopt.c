@@ -199,7 +199,9 @@ static void settle_creating(struct sandbox *s, bool is_alive)
 {
 	if (s->resumes == 0) {
 		s->is_kept = false;
-		once_drop(s->fleet, s->id);
+		s->is_undone = true; /* its key, too, is free when nothing of it is left */
+		(void)err_set(&s->create_err, ERR_UNAVAILABLE, 0,
+		              "the daemon stopped while creating it");
 	}
 	if (is_alive || s->is_persistent || s->rolls_to[0]) {
 		sandbox_end(s, END_HOST_RESTART, NULL, "the daemon stopped while creating it");

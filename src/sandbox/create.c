@@ -243,9 +243,18 @@ static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
 	fleet_attach(s->fleet, s);
 }
 
-static int put_row(void *arg, struct err *err)
+struct made { /* what is recorded together */
+	struct sandbox *s;
+	const struct once *once;
+};
+
+static int put_rows(void *arg, struct err *err)
 {
-	return sandbox_save(arg, err);
+	const struct made *made = arg;
+	int r = sandbox_save(made->s, err);
+
+	return r < 0 ? r
+	             : once_put(made->s->fleet, made->s->project_id, made->once, made->s->id, err);
 }
 
 static int delete_row(void *arg, struct err *err)
@@ -262,14 +271,14 @@ void create_take_back(struct sandbox *s, enum end_cause cause)
 	(void)!event_log_save(s->fleet->config.events, delete_row, s, NULL);
 }
 
-/* Its beginning is told with the row, or neither is: the next start ends what has a row. */
+/* Its beginning and its key are recorded with the row, or none is: the next start ends what has a
+ * row, and whoever comes with the key waits for that. */
 static int record(struct sandbox *s, const struct once *once, struct err *err)
 {
-	int r;
+	struct made made = {s, once};
 
 	emit_created(s);
-	r = event_log_save(s->fleet->config.events, put_row, s, err);
-	return r < 0 ? r : once_put(s->fleet, s->project_id, once, s->id, err);
+	return event_log_save(s->fleet->config.events, put_rows, &made, err);
 }
 
 /* A spare that has got its owner. Its interpreters were started without the owner's variables. */
