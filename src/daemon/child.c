@@ -3,12 +3,14 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
+#include "daemon/watchdog.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 
 static int compare_fds(const void *a, const void *b)
 {
@@ -86,13 +88,42 @@ void child_report(int control_fd, const struct err *err)
 	(void)!fd_send(control_fd, &report, sizeof(report), NULL, 0);
 }
 
+struct beat { /* lives as long as the process */
+	const int *control_fd;
+	uint64_t period_us;
+	struct loop_timer *timer;
+};
+
+static void on_beat(struct loop *loop, void *arg)
+{
+	struct beat *b = arg;
+
+	(void)loop;
+	/* A launcher that does not read has many of them: one more would say nothing. */
+	if (*b->control_fd >= 0)
+		(void)!send(*b->control_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	loop_timer_set_in(b->timer, b->period_us);
+}
+
+void child_beat(struct loop *loop, const int *control_fd, const struct config *config)
+{
+	static struct beat beat;
+
+	if (config->watchdog_ms == 0)
+		return;
+	beat = (struct beat){.control_fd = control_fd,
+	                     .period_us = watchdog_period_us(config->watchdog_ms),
+	                     .timer = loop_timer_new(loop, on_beat, &beat)};
+	loop_timer_set_in(beat.timer, 0);
+}
+
 static void broker_on_over(struct loop *loop, void *arg)
 {
 	(void)arg;
 	loop_stop(loop);
 }
 
-static int broker_run(const struct broker_config *config, int control_fd)
+static int broker_run(const struct broker_config *config, const struct config *c, int control_fd)
 {
 	struct broker *broker;
 	struct err err = {0};
@@ -103,6 +134,7 @@ static int broker_run(const struct broker_config *config, int control_fd)
 		return r;
 	}
 	child_report(control_fd, NULL);
+	child_beat(config->loop, &control_fd, c);
 	r = loop_run(config->loop);
 	broker_free(broker);
 	return r;
@@ -140,7 +172,7 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 		return CHILD_FAILED;
 	}
 	r = broker_run(
-		&config,
+		&config, c,
 		control_fd); /* the loop goes with the process, and so does what waits in it */
 	return r < 0 ? CHILD_FAILED : CHILD_OK;
 }

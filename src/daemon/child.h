@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The launcher's children, forked and never exec'ed. A child keeps the fds that it is given and
- * closes all others; over its control socket it says once how its start went, and sees the
- * launcher's death as the end of that socket.
+ * closes all others; over its control socket it says once how its start went, then every few
+ * seconds that it lives (a byte), and sees the launcher's death as the end of that socket.
  */
 #include "daemon/site.h"
 #include "loop/loop.h"
@@ -18,8 +18,14 @@ struct child_report { /* SOCK_SEQPACKET, one message */
 /* To the gateway: end as by SIGTERM, but delete nothing, since another follows. */
 #define CHILD_LEAVE_SIGNAL SIGUSR1
 
-/* To the gateway over its control socket, one byte and a socket: whose successor that leads to. */
-enum child_news { CHILD_NEWS_DIALER = 'd', CHILD_NEWS_WALL = 'w' };
+enum child_part { CHILD_BROKER = 'b', CHILD_DIALER = 'd', CHILD_WALL = 'w', CHILD_GATEWAY = 'g' };
+
+/* To the gateway: who was lost, and why. Over its control socket, with a socket that leads to the
+ * successor; of what cannot be lost alone the next gateway is told at its start. */
+struct child_loss {
+	uint8_t part; /* of enum child_part; 0: nobody */
+	uint8_t was_stuck;
+};
 
 enum child_exit { CHILD_OK = 0, CHILD_FAILED = 1 };
 
@@ -28,11 +34,14 @@ enum child_exit { CHILD_OK = 0, CHILD_FAILED = 1 };
 void child_begin(const char *name, const struct config *config, const int *keep, size_t n_keep);
 void child_disregard(int signo); /* without SIG_IGN, which would pass on to programs inside */
 void child_report(int control_fd, const struct err *err); /* NULL = ready */
+/* From now on the loop beats for the launcher's watchdog, while *control_fd is open. */
+void child_beat(struct loop *loop, const int *control_fd, const struct config *config);
 
 /* The processes' whole lives; the result is an exit code. They own the fds. */
 int broker_main(const struct site *site, int gateway_fd, int control_fd);
 struct gateway_fds {
 	int broker, dialer, wall, control, key;
+	struct child_loss lost; /* before this start */
 };
 int gateway_main(const struct site *site, const struct gateway_fds *fds);
 int dialer_main(const struct site *site, int link_fd, int control_fd);

@@ -75,6 +75,7 @@ void config_init(struct config *c)
 		.persistent_max = 1000,
 		.ended_max = 1000,
 		.ended_age_ms = DAY_MS,
+		.watchdog_ms = 30000,
 		.ended_bytes = GIB,
 		.execs_max = 1000,
 		.network_connections = 256,

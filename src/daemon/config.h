@@ -29,6 +29,7 @@ struct config {
 	uint64_t request_bytes; /* of a body */
 	uint32_t sandboxes_max, persistent_max, execs_max, ended_max;
 	uint64_t ended_age_ms, ended_bytes;
+	uint64_t watchdog_ms; /* 0: parts are never replaced for being stuck */
 	uint64_t usage_period_ms, usage_kept_ms;
 	struct prices prices;
 	char *currency;

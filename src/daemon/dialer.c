@@ -229,7 +229,9 @@ int dialer_main(const struct site *site, int link_fd, int control_fd)
 			(void)err_set(&err, ERR_INTERNAL, -r, "cannot watch the gateway");
 	}
 	child_report(control_fd, r < 0 ? &err : NULL);
-	if (r == 0)
+	if (r == 0) {
+		child_beat(p.loop, &control_fd, site->config);
 		r = loop_run(p.loop);
+	}
 	return r < 0 ? CHILD_FAILED : CHILD_OK;
 }

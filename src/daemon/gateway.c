@@ -281,19 +281,42 @@ static void on_leave(struct loop *loop, void *arg)
 	stop(g, DRAIN_US);
 }
 
+static void tell_replaced(struct gateway *g, const struct child_loss *lost)
+{
+	static const struct {
+		enum child_part part;
+		const char *name;
+	} rows[] = {{CHILD_BROKER, "broker"},
+	            {CHILD_DIALER, "dialer"},
+	            {CHILD_WALL, "wall"},
+	            {CHILD_GATEWAY, "gateway"}};
+	struct json_writer *w;
+	struct event e;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (rows[i].part != lost->part)
+			continue;
+		w = event_begin(&e, g->events, EVENT_DAEMON_PART_REPLACED, NULL, NULL);
+		json_put_str(w, "part", rows[i].name);
+		json_put_str(w, "cause", lost->was_stuck ? "stuck" : "died");
+		event_end(&e);
+	}
+}
+
 /* The launcher hands over the socket of a new wall or dialer, or it has ended. */
 static bool take_news(struct gateway *g)
 {
-	char byte;
+	struct child_loss lost;
 	int fds[FD_PASS_MAX];
 	size_t n_fds = ARRAY_SIZE(fds);
-	ssize_t n = fd_recv(g->control_fd, &byte, sizeof(byte), fds, &n_fds);
+	ssize_t n = fd_recv(g->control_fd, &lost, sizeof(lost), fds, &n_fds);
 
 	if (n == -EINTR || n == -EAGAIN)
 		return true;
-	if (n != 1 || n_fds != 1)
+	if (n != (ssize_t)sizeof(lost) || n_fds != 1)
 		return false;
-	if (byte == CHILD_NEWS_WALL)
+	tell_replaced(g, &lost);
+	if (lost.part == CHILD_WALL)
 		wall_client_attach(g->wall, fds[0]);
 	else
 		dialer_attach(g->outgoing.dialer, fds[0]);
@@ -457,6 +480,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 		r = open_builds(g, err);
 	if (r < 0)
 		return r;
+	tell_replaced(g, &fds->lost);
 	wall_client_set_ops(g->wall, &network_wall_ops, g->fleet);
 	wall_client_attach(g->wall, fds->wall);
 	g->api = (struct api){.loop = g->loop,
@@ -510,6 +534,7 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 	(void)close(fds->key);
 	if (r < 0)
 		return r;
+	child_beat(g->loop, &g->control_fd, c);
 	r = loop_run(g->loop);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the event loop failed") : 0;
 }

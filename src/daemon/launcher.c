@@ -16,11 +16,16 @@
  * Pairs that die soon after their start are tried again later and later, and then given up, so that
  * a fault which is in the data does not become a busy loop. One that was up and then killed by
  * SIGKILL is no such fault: that is an operator, or the kernel short of memory.
+ *
+ * A part that is there and does nothing, because it was stopped or spins, is killed and so replaced
+ * (watchdog.h). The gateway is told what was replaced and why, and writes it to the event log.
  */
 #include "daemon/launcher.h"
 
 #include "base/fd.h"
 #include "daemon/child.h"
+#include "daemon/notify.h"
+#include "daemon/watchdog.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -39,17 +44,19 @@
 #define QUICK_LIFE_US   (10 * SECOND_US)
 #define QUICK_LIVES_MAX 5
 #define REST_US         (SECOND_US / 10) /* doubled with each quick life */
-#define ALONE_REST_US   (SECOND_US / 5)
+#define ALONE_REST_US   (SECOND_US / 5)  /* doubled with each that follows soon */
+#define ALONE_MOST_US   (10 * SECOND_US)
 
 enum role { ROLE_BROKER, ROLE_DIALER, ROLE_WALL, ROLE_GATEWAY, ROLE_COUNT };
 static const struct {
 	const char *name;
-	char news; /* how the gateway is told of its successor; 0: it has none of its own */
+	enum child_part letter;
+	bool is_alone; /* dies and is followed alone; the gateway is told of its successor */
 } roles[] = {
-	[ROLE_BROKER] = {"broker", 0},
-	[ROLE_DIALER] = {"dialer", CHILD_NEWS_DIALER},
-	[ROLE_WALL] = {"wall", CHILD_NEWS_WALL},
-	[ROLE_GATEWAY] = {"gateway", 0},
+	[ROLE_BROKER] = {"broker", CHILD_BROKER, false},
+	[ROLE_DIALER] = {"dialer", CHILD_DIALER, true},
+	[ROLE_WALL] = {"wall", CHILD_WALL, true},
+	[ROLE_GATEWAY] = {"gateway", CHILD_GATEWAY, false},
 };
 static_assert(ARRAY_SIZE(roles) == ROLE_COUNT, "a role has no row");
 
@@ -71,6 +78,10 @@ struct child {
 	int control_fd;
 	struct loop_io *control_io;
 	struct loop_timer *rest; /* until one that died alone is followed */
+	uint64_t rest_us, started_us;
+	pid_t pid;
+	struct watchdog watchdog;
+	bool is_stuck; /* and was killed for it */
 };
 
 struct launcher {
@@ -81,6 +92,8 @@ struct launcher {
 	enum phase phase;
 	struct child children[ROLE_COUNT];
 	struct loop_timer *timer; /* patience of the phase */
+	struct loop_timer *look;  /* at the parts, and for systemd's own watchdog */
+	struct child_loss lost;   /* what the next gateway is told of */
 	struct loop_io *life_io;  /* of who started us for itself */
 	uint64_t started_us;
 	unsigned quick_lives;
@@ -94,6 +107,7 @@ struct launcher {
 static void start_pair(struct launcher *l);
 static void on_stop(struct loop *loop, void *arg);
 static void on_reload(struct loop *loop, void *arg);
+static void on_look(struct loop *loop, void *arg);
 
 static bool is_running(const struct launcher *l)
 {
@@ -187,6 +201,24 @@ static void close_control(struct child *c)
 		(void)close(take_fd(&c->control_fd));
 }
 
+static void read_control(struct child *c);
+
+/* Those who wait for it are the gateway's: it is told whom it has lost, and how. */
+static struct child_loss loss_of(const struct child *c)
+{
+	return (struct child_loss){.part = roles[c->role].letter, .was_stuck = c->is_stuck};
+}
+
+static void follow_alone(struct child *c)
+{
+	struct launcher *l = c->launcher;
+	bool was_quick = loop_now_us(l->loop) - c->started_us < QUICK_LIFE_US;
+
+	c->rest_us = was_quick ? MIN(2 * c->rest_us, ALONE_MOST_US) : ALONE_REST_US;
+	l->has_err = false;
+	loop_timer_set_in(c->rest, c->rest_us);
+}
+
 static void on_child_end(struct loop *loop, int wait_status, void *arg)
 {
 	struct child *c = arg;
@@ -195,6 +227,7 @@ static void on_child_end(struct loop *loop, int wait_status, void *arg)
 
 	(void)loop;
 	c->watch = NULL;
+	read_control(c); /* its last word says why, and may come in the same turn */
 	close_control(c);
 	if (!is_ending(l)) {
 		log_warn("daemon.child_died", "name=%s wait_status=0x%x", roles[c->role].name,
@@ -207,11 +240,12 @@ static void on_child_end(struct loop *loop, int wait_status, void *arg)
 		on_pair_gone(l);
 		return;
 	}
-	if (roles[c->role].news && l->phase == PHASE_UP) {
-		l->has_err = false;
-		loop_timer_set_in(c->rest, ALONE_REST_US);
+	if (roles[c->role].is_alone && l->phase == PHASE_UP) {
+		follow_alone(c);
 		return;
 	}
+	if (l->phase == PHASE_UP)
+		l->lost = loss_of(c);
 	if (l->phase == PHASE_UP)
 		l->was_killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
 	if (!is_ending(l))
@@ -250,22 +284,85 @@ static void on_report(struct child *c, const struct child_report *report)
 		l->was_up = true;
 		l->has_err = false;
 		move(l, PHASE_UP, UINT64_MAX);
+		l->lost = (struct child_loss){0};
+		on_look(l->loop, l); /* by settings that may be new */
 		on_up(l);
 	}
 }
 
+/* Whether there may be more. */
+static bool read_one(struct child *c)
+{
+	struct child_report report;
+	ssize_t n;
+
+	if (c->control_fd < 0)
+		return false;
+	n = recv(c->control_fd, &report, sizeof(report), MSG_DONTWAIT);
+	if (n == (ssize_t)sizeof(report)) {
+		on_report(c, &report);
+	} else if (n == 1) {
+		watchdog_on_beat(&c->watchdog);
+	} else {
+		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+			close_control(c); /* it is ending: its pidfd tells */
+		return false;
+	}
+	return true;
+}
+
+static void read_control(struct child *c)
+{
+	while (read_one(c))
+		continue;
+}
+
 static void on_control(struct loop *loop, uint32_t events, void *arg)
 {
-	struct child *c = arg;
-	struct child_report report;
-	ssize_t n = recv(c->control_fd, &report, sizeof(report), MSG_DONTWAIT);
-
 	(void)loop;
 	(void)events;
-	if (n == (ssize_t)sizeof(report))
-		on_report(c, &report);
-	else if (n >= 0 || (errno != EAGAIN && errno != EINTR))
-		close_control(c); /* it is ending: its pidfd tells */
+	read_control(arg);
+}
+
+static void look_at(struct child *c)
+{
+	struct launcher *l = c->launcher;
+	uint64_t most_us = l->site->config->watchdog_ms * 1000;
+	struct watchdog_look look;
+	uint64_t silent_us;
+
+	if (!c->watch || c->is_stuck || !watchdog_read(c->pid, loop_now_us(l->loop), &look))
+		return;
+	silent_us = watchdog_on_look(&c->watchdog, &look);
+	if (silent_us < most_us)
+		return;
+	c->is_stuck = true;
+	log_error("daemon.part_stuck",
+	          "name=%s pid=%d state=%c silent_ms=%" PRIu64 ": it is killed and replaced",
+	          roles[c->role].name, (int)c->pid, look.state, silent_us / 1000);
+	notify_status("the %s was stuck and is being replaced", roles[c->role].name);
+	send_signal(c, SIGKILL);
+}
+
+/* Starts and ends have a time of their own, after which all are killed. */
+static void on_look(struct loop *loop, void *arg)
+{
+	struct launcher *l = arg;
+	uint64_t watchdog_ms = l->site->config->watchdog_ms, systemd_us = notify_watchdog_us();
+	uint64_t next_us = watchdog_ms > 0 ? watchdog_period_us(watchdog_ms) : UINT64_MAX;
+
+	(void)loop;
+	if (systemd_us != UINT64_MAX)
+		notify_send("WATCHDOG=1");
+	for (size_t i = 0; watchdog_ms > 0 && l->phase == PHASE_UP && i < ROLE_COUNT; i++) {
+		read_control(&l->children[i]); /* a beat may lie there */
+		look_at(&l->children[i]);
+	}
+	next_us = MIN(next_us, systemd_us);
+	if (next_us != UINT64_MAX)
+		loop_timer_set_in(l->look, next_us);
+	else
+		loop_timer_set(l->look, UINT64_MAX);
 }
 
 static void on_patience_end(struct loop *loop, void *arg)
@@ -296,6 +393,7 @@ static void on_stop(struct loop *loop, void *arg)
 		l->wants_stop = true;
 		return;
 	}
+	notify_send("STOPPING=1");
 	log_info("daemon.stopping", "rm=%d", l->site->config->is_rm || l->site->config->is_sweep);
 	l->has_err = false;
 	move(l, PHASE_STOPPING, STOP_MAX_US);
@@ -319,6 +417,7 @@ static void on_reload(struct loop *loop, void *arg)
 		          err.message);
 		return;
 	}
+	notify_status("settings are being read again; sandboxes run on");
 	log_info("daemon.reloading", "sandboxes run on");
 	move(l, PHASE_RELOADING, STOP_MAX_US);
 	send_signal(&l->children[ROLE_GATEWAY], CHILD_LEAVE_SIGNAL);
@@ -375,7 +474,8 @@ static pid_t fork_child(struct launcher *l, enum role role, const struct pair_fd
 	                                                  .dialer = fds->link[ROLE_DIALER][1],
 	                                                  .wall = fds->link[ROLE_WALL][1],
 	                                                  .control = fds->control[1],
-	                                                  .key = fds->key}));
+	                                                  .key = fds->key,
+	                                                  .lost = l->lost}));
 }
 
 static int start_child(struct launcher *l, enum role role, struct pair_fds *fds, struct err *err)
@@ -390,6 +490,10 @@ static int start_child(struct launcher *l, enum role role, struct pair_fds *fds,
 	pid = fork_child(l, role, fds);
 	(void)close(fds->control[1]);
 	c->control_fd = fds->control[0];
+	c->pid = pid;
+	c->started_us = loop_now_us(l->loop);
+	c->watchdog = (struct watchdog){0};
+	c->is_stuck = false;
 	pidfd = pid < 0 ? -1 : pidfd_open(pid, 0);
 	if (pidfd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot start the %s", roles[role].name);
@@ -404,6 +508,7 @@ static void on_rest_end(struct loop *loop, void *arg)
 {
 	struct child *c = arg;
 	struct launcher *l = c->launcher;
+	struct child_loss lost = loss_of(c);
 	struct pair_fds fds = no_fds;
 	struct err err;
 	int r;
@@ -414,7 +519,7 @@ static void on_rest_end(struct loop *loop, void *arg)
 	r = make_link(&fds, c->role, &err);
 	if (r == 0)
 		r = start_child(l, c->role, &fds, &err);
-	if (r == 0 && fd_send(l->children[ROLE_GATEWAY].control_fd, &roles[c->role].news, 1,
+	if (r == 0 && fd_send(l->children[ROLE_GATEWAY].control_fd, &lost, sizeof(lost),
 	                      &fds.link[c->role][1], 1) < 0)
 		log_warn("daemon.child_untold", "name=%s", roles[c->role].name);
 	close_all(&fds);
@@ -483,10 +588,14 @@ int launcher_run(const struct site *site, struct reload *reload,
 	for (size_t i = 0; i < ROLE_COUNT; i++) {
 		struct child *c = &l.children[i];
 
-		*c = (struct child){.launcher = &l, .role = (enum role)i, .control_fd = -1};
+		*c = (struct child){.launcher = &l,
+		                    .role = (enum role)i,
+		                    .control_fd = -1,
+		                    .rest_us = ALONE_REST_US};
 		c->rest = loop_timer_new(l.loop, on_rest_end, c);
 	}
 	l.timer = loop_timer_new(l.loop, on_patience_end, &l);
+	l.look = loop_timer_new(l.loop, on_look, &l);
 	(void)signal(SIGPIPE,
 	             SIG_IGN); /* the ready fd's reader may be gone; children set their own */
 	r = loop_signal_add(l.loop, SIGTERM, on_stop, &l);
@@ -512,6 +621,7 @@ int launcher_run(const struct site *site, struct reload *reload,
 	}
 	loop_io_remove(l.life_io);
 	loop_timer_free(l.timer);
+	loop_timer_free(l.look);
 	loop_free(l.loop);
 	return r;
 }

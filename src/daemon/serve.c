@@ -4,12 +4,11 @@
 #include "base/fd.h"
 #include "daemon/daemon.h"
 #include "daemon/launcher.h"
+#include "daemon/notify.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #define EXIT_USAGE 2
 
@@ -19,26 +18,6 @@ static int fail(const struct err *err, int code)
 	if (err->hint[0])
 		(void)fprintf(stderr, "  hint: %s\n", err->hint);
 	return code;
-}
-
-/* What systemd waits for (sd_notify(3)), without its library. */
-static void notify_systemd(void)
-{
-	static const char state[] = "READY=1";
-	const char *path = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	auto_fd int fd = -1;
-	size_t len = path ? strlen(path) : 0;
-
-	if (len == 0 || len >= sizeof(un.sun_path) || (path[0] != '/' && path[0] != '@'))
-		return;
-	memcpy(un.sun_path, path, len);
-	if (un.sun_path[0] == '@')
-		un.sun_path[0] = '\0';
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || sendto(fd, state, sizeof(state) - 1, MSG_NOSIGNAL, (struct sockaddr *)&un,
-	                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
-		log_warn("daemon.notify_failed", "socket='%s' errno=%d", path, errno);
 }
 
 static void tell_ready_fd(const struct config *c)
@@ -88,7 +67,8 @@ static void on_ready(const struct site *site)
 		log_info("daemon.ready", "version=%s url='%s' socket='%s' key='%s'", CLOCHE_VERSION,
 		         urls, c->socket, key);
 	}
-	notify_systemd();
+	notify_send("READY=1");
+	notify_status("ready: %s%s%s", urls, urls[0] ? ", " : "", c->socket);
 	tell_ready_fd(c);
 }
 

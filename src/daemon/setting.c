@@ -48,6 +48,7 @@ const struct setting settings[] = {
 	{"", "plain_storage", "plain-storage", SETTING_BOOL, AT(is_plain_storage), 0, 0, "plain directories instead of btrfs: no disk limit", true},
 	{"", "metrics_open", "metrics-open", SETTING_BOOL, AT(is_metrics_open), 0, 0, "serve /metrics to anybody, without a key"},
 	{"", "webhooks_allow", "webhooks-allow", SETTING_LIST, AT(webhooks_allow), 0, 0, "range that webhooks may be sent to though it is not public, again for more"},
+	{"", "watchdog", "watchdog", SETTING_DURATION, AT(watchdog_ms), 0, DAY_MS, "how long a part of the daemon may be stuck before it is replaced (default 30s); 0s: for ever"},
 	{"templates", "default", "default-template", SETTING_STRING, AT(default_template), 0, 0, "what sandboxes start from that name none (default python; host while there is no such)"},
 	{"preview", "domain", "preview-domain", SETTING_STRING, AT(preview_domain), 0, 0, "serve ports of sandboxes as PORT-ID.DOMAIN"},
 	{"preview", "url", "preview-url", SETTING_STRING, AT(preview_url), 0, 0, "how clients reach this daemon, as \"https://sandboxes.example.com\""},

@@ -101,15 +101,22 @@ static int read_secret(const struct config *c, uint8_t secret[ISSUER_SECRET_SIZE
 {
 	auto_free char *path = xasprintf("%s/wall.key", c->data_dir);
 	auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	static const uint8_t zeros[ISSUER_SECRET_SIZE]; /* what a lost write leaves */
+	struct stat st;
 
 	if (fd < 0 && errno == ENOENT)
 		return make_secret(path, secret, err);
 	if (fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot read '%s'", path);
-	if (read(fd, secret, ISSUER_SECRET_SIZE) != ISSUER_SECRET_SIZE) {
-		(void)err_set(err, ERR_INTERNAL, 0, "'%s' has not %d bytes", path,
+	if (fstat(fd, &st) < 0 || st.st_size != ISSUER_SECRET_SIZE ||
+	    read(fd, secret, ISSUER_SECRET_SIZE) != ISSUER_SECRET_SIZE ||
+	    memcmp(secret, zeros, ISSUER_SECRET_SIZE) == 0) {
+		(void)err_set(err, ERR_INTERNAL, 0,
+		              "the key '%s' is damaged: it is not %d random bytes", path,
 		              ISSUER_SECRET_SIZE);
-		return err_hint(err, "remove it: sandboxes get other certificates then");
+		return err_hint(err, "restore it from a backup, or remove it: a new one is made, "
+		                     "sandboxes whose policy looks into TLS get new certificates, "
+		                     "and programs that run in them must be started anew");
 	}
 	return 0;
 }
@@ -167,7 +174,9 @@ int wall_main(const struct site *site, int link_fd, int control_fd)
 	if (r == 0)
 		r = wall_process_new(&config, &wall, &err);
 	child_report(control_fd, r < 0 ? &err : NULL);
-	if (r == 0)
+	if (r == 0) {
+		child_beat(config.loop, &control_fd, site->config);
 		r = loop_run(config.loop);
+	}
 	return r < 0 ? CHILD_FAILED : CHILD_OK;
 }

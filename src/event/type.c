@@ -7,6 +7,7 @@
 static const char *const names[] = {
 	[EVENT_DAEMON_STARTED] = "daemon.started",
 	[EVENT_DAEMON_STOPPED] = "daemon.stopped",
+	[EVENT_DAEMON_PART_REPLACED] = "daemon.part_replaced",
 	[EVENT_SANDBOX_CREATED] = "sandbox.created",
 	[EVENT_SANDBOX_RUNNING] = "sandbox.running",
 	[EVENT_SANDBOX_ADOPTED] = "sandbox.adopted",

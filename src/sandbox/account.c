@@ -342,6 +342,11 @@ static void settle_one(struct meter *m, void *arg)
 			meter_close(m, NULL, NOTHING_MORE);
 		return;
 	}
+	if (id_is_valid(meter_sandbox_id(m), "vo")) {
+		if (!volume_is_known(fleet, meter_sandbox_id(m)))
+			meter_close(m, NULL, NOTHING_MORE);
+		return;
+	}
 	if (!s || !sandbox_is_alive(s))
 		close_by_kept_final(fleet, meter_sandbox_id(m));
 }

@@ -339,6 +339,7 @@ void volumes_close(struct fleet *fleet);
 void volume_found(struct fleet *fleet, const struct volume_info *info); /* the broker has it */
 void volumes_settle(struct fleet *fleet);                               /* that was all */
 void volumes_tick(struct fleet *fleet); /* charges their disk up to now */
+bool volume_is_known(const struct fleet *fleet, const char *id);
 /* volume-place.c */
 void volume_place_shown(const char *id, struct guest_volume *ret);
 bool volume_places_are_given(const struct sandbox *s);

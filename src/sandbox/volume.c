@@ -63,6 +63,14 @@ struct volume *volume_find_shown(const struct fleet *fleet, const char *id,
 	return NULL;
 }
 
+bool volume_is_known(const struct fleet *fleet, const char *id)
+{
+	list_for_each (&fleet->volumes, const struct volume, v, link)
+		if (strcmp(v->id, id) == 0)
+			return true;
+	return false;
+}
+
 void volume_list(const struct fleet *fleet, const char *project_id,
                  void (*fn)(const struct volume *v, void *arg), void *arg)
 {

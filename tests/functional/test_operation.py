@@ -108,6 +108,18 @@ def test_O07_a_database_that_cannot_be_written_is_refused(left):
     state.chmod(owner.st_mode & 0o777)
 
 
+@pytest.mark.parametrize("damage", [b"", b"half of the key!", bytes(32), b"garbage" * 100], ids=["empty", "half", "zeros", "long"])
+def test_O07_a_damaged_key_of_the_wall_is_named_with_what_to_do(left, damage):
+    daemon, _ = left
+    key = daemon.data / "wall.key"
+    good = key.read_bytes()
+    key.write_bytes(damage)
+    told = refused(daemon)
+    assert f"the key '{key}' is damaged" in told and "restore it from a backup, or remove it" in told
+    assert key.read_bytes() == damage
+    key.write_bytes(good)
+
+
 @pytest.fixture
 def narrow():
     """A daemon whose database and output have 8 MiB of room: (daemon, client)."""
@@ -235,7 +247,7 @@ def notified(path):
 def test_O05_a_restart_by_systemd_ends_no_sandbox(tmp_path, monkeypatch):
     """As systemd does it by what the unit says: only the main process is asked to end, and cgroups and kills inside are not its business."""
     unit = read_unit()
-    wanted = {"Type": "notify", "KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue", "Restart": "on-failure"}
+    wanted = {"Type": "notify", "KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue", "Restart": "on-failure", "WatchdogSec": "60"}
     assert {name: unit[name] for name in wanted} == wanted
     assert unit["ExecStart"].endswith("/cloche serve") and "ExecStop" not in unit and "RuntimeDirectory" not in unit
     daemon = Daemon("--plain-storage", "--pool-max", "0", rm=False)
@@ -243,7 +255,7 @@ def test_O05_a_restart_by_systemd_ends_no_sandbox(tmp_path, monkeypatch):
     with notified(tmp_path / "notify") as s:
         try:
             daemon.start()
-            assert s.recv(100) == b"READY=1"
+            wait_for(lambda: s.recv(1000) == b"READY=1", what="readiness")
             with Client(daemon.url, daemon.key) as client:
                 sandbox = client.create(name="stays")
                 e = sandbox.start("while [ ! -e done ]; do sleep 0.01; done; echo $$")
@@ -253,7 +265,7 @@ def test_O05_a_restart_by_systemd_ends_no_sandbox(tmp_path, monkeypatch):
             assert os.path.exists(f"/proc/{agent}")
             daemon.options.append("--rm")
             daemon.start()
-            assert s.recv(100) == b"READY=1"
+            wait_for(lambda: s.recv(1000) == b"READY=1", what="readiness")
             with Client(daemon.url, daemon.key) as client:
                 again = client.get("stays")
                 assert agent in audit.processes_of_cgroups({again.id})

@@ -156,6 +156,7 @@ def test_one_is_there_after_any_kill_and_what_nobody_recorded_goes():
             sandbox.delete()
             client.delete_volume("data")
             wait_for(lambda: not list(layers.glob("vo_*")))
+            assert "broker.refused" not in daemon.log()
     finally:
         daemon.stop()
         daemon.remove()

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Tells a part of the daemon that is stuck from one that is only slow. Each part beats: it says
+ * every few seconds that its loop turns (child_beat()). The launcher looks at each part at the same
+ * pace, and counts the time since the last beat in which the part could have beaten.
+ *
+ * What does not count, so that a busy host hurts nobody:
+ * - time in which the part was ready to run and got no CPU (it is starved, not stuck);
+ * - time in which it waits for a disk (state D): a kill would not end that;
+ * - time in which a debugger holds it (state t);
+ * - more than LOOK_MOST_US for one look: then the launcher itself did not run.
+ *
+ * So a part that is stopped or waits for ever is stuck after that much time on the clock, and one
+ * that spins after that much CPU time.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What /proc says of a process. */
+struct watchdog_look {
+	uint64_t at_us;     /* steady clock */
+	uint64_t waited_us; /* for a CPU, since its start; grows */
+	uint64_t used_us;   /* of a CPU; likewise */
+	bool has_waited;    /* else the kernel does not count it */
+	char state;         /* as in /proc/PID/stat */
+};
+
+struct watchdog {
+	struct watchdog_look last;
+	uint64_t silent_us; /* since the last beat, as far as it counts */
+	bool has_beaten;    /* before its first beat a part may do what takes long */
+};
+
+#define WATCHDOG_LOOK_MOST_US (10 * UINT64_C(1000000))
+
+/* False: there is no such process. */
+bool watchdog_read(pid_t pid, uint64_t now_us, struct watchdog_look *ret);
+void watchdog_on_beat(struct watchdog *w);
+/* Gives the time that counts, up to now. */
+uint64_t watchdog_on_look(struct watchdog *w, const struct watchdog_look *look);
+/* How often a part beats and the launcher looks, by the setting. */
+uint64_t watchdog_period_us(uint64_t watchdog_ms);
