@@ -11,6 +11,7 @@
 #include "base/dents.h"
 #include "base/parse.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define PAGE_MAX  (1024 * 1024)
@@ -101,6 +102,53 @@ static void put_loop(struct metrics *m, const struct loop *loop)
 	metrics_put_seconds(m, "cloche_loop_longest_turn_seconds", NULL, 0, stats.longest_us);
 }
 
+static void put_turn_buckets(struct metrics *m, const char *process, const struct loop_stats *stats)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i <= LOOP_BOUNDS; i++) {
+		char bound[32] = "+Inf";
+		const struct metric_label labels[] = {{"process", process}, {"le", bound}};
+
+		if (i < LOOP_BOUNDS)
+			(void)snprintf(bound, sizeof(bound), "%" PRIu64 ".%03" PRIu64,
+			               loop_bounds_us[i] / 1000000,
+			               loop_bounds_us[i] % 1000000 / 1000);
+		count += stats->by_cpu[i];
+		metrics_put(m, "cloche_loop_turn_cpu_seconds_bucket", labels, ARRAY_SIZE(labels),
+		            count);
+	}
+}
+
+/* Of each process that has a loop which others wait for. */
+struct turns {
+	const char *process;
+	struct loop_stats stats;
+};
+
+static void put_turns(struct metrics *m, const struct turns *turns, size_t n)
+{
+	struct metric_label process = {.name = "process"};
+
+	metrics_family(m, "cloche_loop_turn_cpu_seconds", METRIC_HISTOGRAM,
+	               "CPU time of the event loop's turns; sum: of those over a millisecond.");
+	for (size_t i = 0; i < n; i++) {
+		process.value = turns[i].process;
+		put_turn_buckets(m, process.value, &turns[i].stats);
+		metrics_put_seconds(m, "cloche_loop_turn_cpu_seconds_sum", &process, 1,
+		                    turns[i].stats.cpu_us);
+		metrics_put(m, "cloche_loop_turn_cpu_seconds_count", &process, 1,
+		            turns[i].stats.turns);
+	}
+	metrics_family(m, "cloche_loop_longest_turn_cpu_seconds", METRIC_GAUGE,
+	               "The most CPU time that a turn has taken since the start.");
+	for (size_t i = 0; i < n; i++) {
+		process.value = turns[i].process;
+		metrics_put_seconds(m, "cloche_loop_longest_turn_cpu_seconds", &process, 1,
+		                    turns[i].stats.longest_cpu_us);
+	}
+}
+
 static uint64_t count_fds(int dir_fd)
 {
 	struct dents d;
@@ -170,6 +218,7 @@ int get_metrics(struct http_req *req, struct err *err)
 	put_pool(&m, api->fleet);
 	put_http(&m, api);
 	put_loop(&m, api->loop);
+	put_turns(&m, &(struct turns){"gateway", loop_stats(api->loop)}, 1);
 	put_process(&m, api);
 	put_events(&m, api->events);
 	if (m.error < 0)

@@ -20,3 +20,8 @@ uint64_t clock_wall_us(void)
 {
 	return read_us(CLOCK_REALTIME);
 }
+
+uint64_t clock_cpu_us(void)
+{
+	return read_us(CLOCK_THREAD_CPUTIME_ID);
+}

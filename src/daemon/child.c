@@ -135,6 +135,7 @@ static int broker_run(const struct broker_config *config, const struct config *c
 	}
 	child_report(control_fd, NULL);
 	child_beat(config->loop, &control_fd, c);
+	loop_tell_long_turns(config->loop);
 	r = loop_run(config->loop);
 	broker_free(broker);
 	return r;

@@ -535,6 +535,7 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 	if (r < 0)
 		return r;
 	child_beat(g->loop, &g->control_fd, c);
+	loop_tell_long_turns(g->loop);
 	r = loop_run(g->loop);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the event loop failed") : 0;
 }

@@ -176,6 +176,7 @@ int wall_main(const struct site *site, int link_fd, int control_fd)
 	child_report(control_fd, r < 0 ? &err : NULL);
 	if (r == 0) {
 		child_beat(config.loop, &control_fd, site->config);
+		loop_tell_long_turns(config.loop);
 		r = loop_run(config.loop);
 	}
 	return r < 0 ? CHILD_FAILED : CHILD_OK;

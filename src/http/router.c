@@ -197,6 +197,7 @@ static int call_handler(struct http_req *req, struct err *err)
 
 	if (app->enter)
 		app->enter(req);
+	loop_note(http_loop(req), req->route->path);
 	r = req->route->fn(req, err);
 	if (app->leave)
 		app->leave(req);

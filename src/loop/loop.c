@@ -3,12 +3,20 @@
  * Sources are heap objects; a removed one is marked dead, taken out of epoll at once, and freed at
  * the end of the turn, so that an event already fetched for it finds a live object that says no.
  * Timers are a binary heap that knows each timer's place, so set and cancel are O(log n).
+ *
+ * How long a turn takes is measured in CPU time, so that a busy host blames nobody. That clock is a
+ * system call (about a microsecond), and the steady one is not: so it is read only where the steady
+ * one says that a millisecond has gone by, of a callback or of turns together. What it says is then
+ * too much by less than a millisecond, that of the short turns since it was last read.
  */
 #include "loop/loop.h"
 
 #include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,9 +26,16 @@
 
 #define EVENTS_A_TURN 64
 #define SLOW_TURN_US  10000
+#define SLICE_US      2000 /* of a turn, for jobs */
+#define READ_CPU_US   1000 /* of steady time after which the CPU's clock is looked at */
+
+const uint64_t loop_bounds_us[LOOP_BOUNDS] = {
+	1000, 5000, 10000, 20000, LOOP_LONG_TURN_US, 100000, 500000, 2000000,
+};
 
 struct loop_io {
 	struct loop *loop;
+	const char *name; /* of fn */
 	loop_io_fn fn;
 	void *arg;
 	int fd;
@@ -31,6 +46,7 @@ struct loop_io {
 
 struct loop_timer {
 	struct loop *loop;
+	const char *name; /* of fn */
 	loop_fn fn;
 	void *arg;
 	uint64_t at_us;
@@ -45,9 +61,18 @@ struct loop_child {
 	struct loop_io *io;
 };
 
+struct loop_job {
+	struct loop *loop;
+	const char *name; /* of fn */
+	loop_job_fn fn;
+	void *arg;
+	struct list link; /* while it is under way */
+};
+
 struct deferred {
 	loop_fn fn;
 	void *arg;
+	const char *name;
 };
 
 struct signal_watch {
@@ -60,6 +85,18 @@ struct loop {
 	bool is_stopping;
 	uint64_t now_us;
 	struct loop_stats stats;
+	bool tells_long_turns;
+	bool runs_timers;
+	uint64_t lap_us;      /* steady: the end of the last callback */
+	uint64_t lap_cpu_us;  /* as last read within a turn */
+	uint64_t turn_cpu_us; /* as last read at the end of one */
+	uint64_t unread_us;   /* steady time of turns since then */
+	const char *about;    /* of the running callback, or NULL */
+	uint64_t worst_us;    /* of this turn's callbacks */
+	const char *worst, *worst_about;
+	struct list jobs;
+	struct loop_job *running; /* NULL: none, or it was freed by its own callback */
+	uint64_t slice_end_us;
 	struct loop_timer **heap;
 	size_t heap_len, heap_size;
 	struct deferred *deferred;
@@ -75,6 +112,7 @@ int loop_new(struct loop **ret, struct err *err)
 	struct loop *loop = xnew0(struct loop);
 
 	loop->signal_fd = -1;
+	list_init(&loop->jobs);
 	(void)sigemptyset(&loop->signals);
 	loop->now_us = clock_steady_us();
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -88,6 +126,25 @@ int loop_new(struct loop **ret, struct err *err)
 	return 0;
 }
 
+/* A callback of that name has just ended. */
+static void lap(struct loop *loop, const char *name)
+{
+	uint64_t now = clock_steady_us(), us = now - loop->lap_us, cpu;
+
+	loop->lap_us = now;
+	if (us >= READ_CPU_US) {
+		cpu = clock_cpu_us();
+		us = MIN(us, cpu - loop->lap_cpu_us);
+		loop->lap_cpu_us = cpu;
+	}
+	if (us >= loop->worst_us) {
+		loop->worst_us = us;
+		loop->worst = name;
+		loop->worst_about = loop->about;
+	}
+	loop->about = NULL;
+}
+
 static void run_deferred(struct loop *loop)
 {
 	/* A deferred call may defer more: those run in the same sweep. */
@@ -95,6 +152,7 @@ static void run_deferred(struct loop *loop)
 		struct deferred d = loop->deferred[i];
 
 		d.fn(loop, d.arg);
+		lap(loop, d.name);
 	}
 	loop->deferred_len = 0;
 }
@@ -124,23 +182,24 @@ void loop_stop(struct loop *loop)
 	loop->is_stopping = true;
 }
 
-void loop_defer(struct loop *loop, loop_fn fn, void *arg)
+void loop_defer_named(struct loop *loop, loop_fn fn, void *arg, const char *name)
 {
 	if (loop->deferred_len == loop->deferred_size) {
 		loop->deferred_size = loop->deferred_size ? loop->deferred_size * 2 : 16;
 		loop->deferred =
 			xrealloc(loop->deferred, loop->deferred_size * sizeof(*loop->deferred));
 	}
-	loop->deferred[loop->deferred_len++] = (struct deferred){fn, arg};
+	loop->deferred[loop->deferred_len++] = (struct deferred){fn, arg, name};
 }
 
-int loop_io_add(struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *arg,
-                struct loop_io **ret)
+int loop_io_add_named(struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *arg,
+                      struct loop_io **ret, const char *name)
 {
 	struct loop_io *io = xnew0(struct loop_io);
 	struct epoll_event event = {.events = events, .data.ptr = io};
 
 	*io = (struct loop_io){.loop = loop,
+	                       .name = name,
 	                       .fn = fn,
 	                       .arg = arg,
 	                       .fd = fd,
@@ -246,12 +305,16 @@ static void heap_remove(struct loop_timer *t)
 	heap_up(loop, last->place, last);
 }
 
-struct loop_timer *loop_timer_new(struct loop *loop, loop_fn fn, void *arg)
+struct loop_timer *loop_timer_new_named(struct loop *loop, loop_fn fn, void *arg, const char *name)
 {
 	struct loop_timer *t = xnew0(struct loop_timer);
 
-	*t = (struct loop_timer){
-		.loop = loop, .fn = fn, .arg = arg, .at_us = UINT64_MAX, .place = SIZE_MAX};
+	*t = (struct loop_timer){.loop = loop,
+	                         .name = name,
+	                         .fn = fn,
+	                         .arg = arg,
+	                         .at_us = UINT64_MAX,
+	                         .place = SIZE_MAX};
 	return t;
 }
 
@@ -260,6 +323,9 @@ void loop_timer_set(struct loop_timer *t, uint64_t at_us)
 	struct loop *loop = t->loop;
 
 	heap_remove(t);
+	/* One that sets itself to "now" must not keep the turn going. */
+	if (loop->runs_timers && at_us <= loop->now_us)
+		at_us = loop->now_us + 1;
 	t->at_us = at_us;
 	if (at_us == UINT64_MAX)
 		return;
@@ -294,11 +360,74 @@ void loop_timer_free(struct loop_timer *t)
 
 static void run_timers(struct loop *loop)
 {
+	loop->runs_timers = true;
 	while (loop->heap_len > 0 && loop->heap[0]->at_us <= loop->now_us) {
 		struct loop_timer *t = loop->heap[0];
+		const char *name = t->name;
 
 		heap_remove(t);
 		t->fn(loop, t->arg);
+		lap(loop, name);
+	}
+	loop->runs_timers = false;
+}
+
+struct loop_job *loop_job_new_named(struct loop *loop, loop_job_fn fn, void *arg, const char *name)
+{
+	struct loop_job *job = xnew0(struct loop_job);
+
+	*job = (struct loop_job){.loop = loop, .name = name, .fn = fn, .arg = arg};
+	list_init(&job->link);
+	return job;
+}
+
+void loop_job_start(struct loop_job *job)
+{
+	if (!loop_job_is_running(job))
+		list_append(&job->loop->jobs, &job->link);
+}
+
+bool loop_job_is_running(const struct loop_job *job)
+{
+	return !list_empty(&job->link);
+}
+
+void loop_job_free(struct loop_job *job)
+{
+	if (!job)
+		return;
+	if (job->loop->running == job)
+		job->loop->running = NULL;
+	list_remove(&job->link);
+	free(job);
+}
+
+bool loop_has_time(const struct loop *loop)
+{
+	return clock_steady_us() < loop->slice_end_us;
+}
+
+/* Each that is under way once, or as many as there is time for; the next turn begins behind them.
+ */
+static void run_jobs(struct loop *loop)
+{
+	struct loop_job *last =
+		list_empty(&loop->jobs) ? NULL : list_entry(loop->jobs.prev, struct loop_job, link);
+	struct loop_job *job;
+	bool is_last = false;
+
+	loop->slice_end_us = clock_steady_us() + SLICE_US;
+	while (!is_last && (job = list_first(&loop->jobs, struct loop_job, link))) {
+		const char *name = job->name;
+
+		is_last = job == last || !loop_has_time(loop);
+		list_remove(&job->link);
+		list_append(&loop->jobs, &job->link);
+		loop->running = job;
+		if (job->fn(loop, job->arg) && loop->running)
+			list_remove(&job->link);
+		loop->running = NULL;
+		lap(loop, name);
 	}
 }
 
@@ -306,7 +435,7 @@ static int wait_ms(const struct loop *loop)
 {
 	uint64_t now, left;
 
-	if (loop->deferred_len > 0)
+	if (loop->deferred_len > 0 || !list_empty(&loop->jobs))
 		return 0;
 	if (loop->heap_len == 0)
 		return -1;
@@ -317,14 +446,65 @@ static int wait_ms(const struct loop *loop)
 	return (int)MIN(left, (uint64_t)60000);
 }
 
+void loop_tell_long_turns(struct loop *loop)
+{
+	loop->tells_long_turns = true;
+}
+
+void loop_note(struct loop *loop, const char *about)
+{
+	loop->about = about;
+}
+
+/* From src/ on: the names come from the compiler's command line. */
+static const char *short_name(const char *name)
+{
+	const char *at = name ? strstr(name, "src/") : NULL;
+
+	return at ? at + strlen("src/") : name ? name : "none";
+}
+
+static void tell_long_turn(const struct loop *loop, uint64_t us, uint64_t cpu_us)
+{
+	log_warn("loop.long_turn",
+	         "cpu_us=%" PRIu64 " wall_us=%" PRIu64 " callback=%s callback_us=%" PRIu64
+	         " about='%s'",
+	         cpu_us, us, short_name(loop->worst), loop->worst_us,
+	         loop->worst_about ? loop->worst_about : "");
+}
+
+/* The CPU time of a turn that took us by the steady clock; 0: less than a millisecond. */
+static uint64_t read_cpu(struct loop *loop, uint64_t us)
+{
+	uint64_t before = loop->turn_cpu_us;
+
+	loop->unread_us += us;
+	if (loop->unread_us < READ_CPU_US)
+		return 0;
+	loop->unread_us = 0;
+	loop->turn_cpu_us = loop->lap_cpu_us = clock_cpu_us();
+	return MIN(us, loop->turn_cpu_us - before);
+}
+
 static void count_turn(struct loop *loop)
 {
-	uint64_t us = clock_steady_us() - loop->now_us;
+	uint64_t us = clock_steady_us() - loop->now_us, cpu_us = read_cpu(loop, us);
+	struct loop_stats *stats = &loop->stats;
+	size_t i = 0;
 
-	loop->stats.turns++;
-	loop->stats.busy_us += us;
-	loop->stats.longest_us = MAX(loop->stats.longest_us, us);
-	loop->stats.slow_turns += us > SLOW_TURN_US;
+	stats->turns++;
+	stats->busy_us += us;
+	stats->longest_us = MAX(stats->longest_us, us);
+	stats->slow_turns += us > SLOW_TURN_US;
+	stats->longest_cpu_us = MAX(stats->longest_cpu_us, cpu_us);
+	stats->cpu_us += cpu_us;
+	while (i < LOOP_BOUNDS && cpu_us > loop_bounds_us[i])
+		i++;
+	stats->by_cpu[i]++;
+	if (cpu_us > LOOP_LONG_TURN_US && loop->tells_long_turns)
+		tell_long_turn(loop, us, cpu_us);
+	loop->worst_us = 0;
+	loop->worst = NULL;
 }
 
 struct loop_stats loop_stats(const struct loop *loop)
@@ -337,19 +517,24 @@ int loop_run(struct loop *loop)
 	struct epoll_event events[EVENTS_A_TURN];
 
 	loop->is_stopping = false;
+	loop->turn_cpu_us = loop->lap_cpu_us = clock_cpu_us(); /* what came before is no turn's */
 	while (!loop->is_stopping) {
 		int n = epoll_wait(loop->epoll_fd, events, EVENTS_A_TURN, wait_ms(loop));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		loop->now_us = clock_steady_us();
+		loop->now_us = loop->lap_us = clock_steady_us();
+		loop->slice_end_us = loop->now_us + SLICE_US;
 		for (int i = 0; i < n; i++) {
 			struct loop_io *io = events[i].data.ptr;
 
-			if (!io->is_dead)
-				io->fn(loop, events[i].events, io->arg);
+			if (io->is_dead)
+				continue;
+			io->fn(loop, events[i].events, io->arg);
+			lap(loop, io->name);
 		}
 		run_timers(loop);
+		run_jobs(loop);
 		run_deferred(loop);
 		count_turn(loop);
 	}
@@ -375,14 +560,14 @@ static void child_on_io(struct loop *loop, uint32_t events, void *arg)
 	fn(loop, status, fn_arg);
 }
 
-int loop_child_add(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
-                   struct loop_child **ret)
+int loop_child_add_named(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
+                         struct loop_child **ret, const char *name)
 {
 	struct loop_child *c = xnew0(struct loop_child);
 	int r;
 
 	*c = (struct loop_child){.loop = loop, .fn = fn, .arg = arg, .pidfd = pidfd};
-	r = loop_io_add(loop, pidfd, EPOLLIN, child_on_io, c, &c->io);
+	r = loop_io_add_named(loop, pidfd, EPOLLIN, child_on_io, c, &c->io, name);
 	if (r < 0) {
 		free(c);
 		return r;
@@ -391,10 +576,10 @@ int loop_child_add(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
 	return 0;
 }
 
-int loop_child_take(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
-                    struct loop_child **ret)
+int loop_child_take_named(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
+                          struct loop_child **ret, const char *name)
 {
-	int r = loop_child_add(loop, pidfd, fn, arg, ret);
+	int r = loop_child_add_named(loop, pidfd, fn, arg, ret, name);
 	siginfo_t info;
 
 	if (r == 0)

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The event loop: one thread, epoll (level-triggered), timers, children by pidfd, deferred calls.
- *Used by gateway, broker, agent and CLI alike.
+ * The event loop: one thread, epoll (level-triggered), timers, children by pidfd, deferred calls,
+ * and long jobs in slices. Used by gateway, broker, agent and CLI alike.
  *
  *	wait for fds or the next timer --> now = clock --> fds' callbacks --> due timers -->
- *deferred calls --> wait
+ *	a slice of the jobs --> deferred calls --> wait
  *
  * Inside callbacks loop_now_us() is the one "now" of this turn. A callback may remove any source,
- *its own too; what it frees, it frees through loop_defer(), because the same turn may still hold an
- *event for it (a removed source is not called again even in the same turn). No callback may block.
+ * its own too; what it frees, it frees through loop_defer(), because the same turn may still hold
+ * an event for it (a removed source is not called again even in the same turn). No callback may
+ * block.
+ *
+ * Everybody waits for the longest callback. So none may work for long either: what walks over many
+ * things is a job. The CPU time of turns is measured, and each callback is known by the file and
+ * name that it was given with.
  */
 #include "base/err.h"
 
@@ -27,6 +32,11 @@ typedef void (*loop_child_fn)(struct loop *loop, int wait_status,
 struct loop_io;    /* a watched fd */
 struct loop_timer; /* a one-shot timer */
 struct loop_child; /* a watched process */
+struct loop_job;   /* a long one, in slices */
+
+/* Where a callback comes from. Each function below that takes one has a macro of its name, which
+ * adds this. */
+#define LOOP_NAME(fn) __FILE__ ":" #fn
 
 must_check int loop_new(struct loop **ret, struct err *err);
 void loop_free(struct loop *loop);
@@ -35,39 +45,75 @@ must_check int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 uint64_t loop_now_us(const struct loop *loop); /* steady clock, of this turn */
 
+#define LOOP_BOUNDS       8
+#define LOOP_LONG_TURN_US 50000 /* of CPU time */
+
 struct loop_stats { /* since the start */
 	uint64_t turns, busy_us;
-	uint64_t longest_us, slow_turns; /* slow: others waited for more than 10 ms */
+	uint64_t longest_us, slow_turns;  /* slow: others waited for more than 10 ms */
+	uint64_t longest_cpu_us, cpu_us;  /* cpu_us: of turns of at least a millisecond */
+	uint64_t by_cpu[LOOP_BOUNDS + 1]; /* turns, by the least bound that holds their CPU time */
 };
+extern const uint64_t loop_bounds_us[LOOP_BOUNDS];
 struct loop_stats loop_stats(const struct loop *loop);
+/* Logs each turn over LOOP_LONG_TURN_US, with the callback that took most of it. */
+void loop_tell_long_turns(struct loop *loop);
+/* What the running callback is about, such as a route, for that line. The text lives forever. */
+void loop_note(struct loop *loop, const char *about);
 
 /* Watches fd, which stays the caller's: remove the source before closing it. Aborts only on no
  * memory; epoll errors come back. */
-must_check int loop_io_add(struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *arg,
-                           struct loop_io **ret);
+must_check int loop_io_add_named(struct loop *loop, int fd, uint32_t events, loop_io_fn fn,
+                                 void *arg, struct loop_io **ret, const char *name);
+#define loop_io_add(loop, fd, events, fn, arg, ret)                                                \
+	loop_io_add_named(loop, fd, events, fn, arg, ret, LOOP_NAME(fn))
 void loop_io_set(struct loop_io *io, uint32_t events); /* 0 = pause; cheap when nothing changes */
 void loop_io_remove(struct loop_io *io);               /* NULL is fine */
 void loop_io_removep(struct loop_io **io);             /* the same, and sets NULL */
 
 /* One-shot. The handle is the caller's until loop_timer_free(); it may be set again, also from
  * its own callback. */
-struct loop_timer *loop_timer_new(struct loop *loop, loop_fn fn, void *arg);
-void loop_timer_set(struct loop_timer *t, uint64_t at_us); /* steady time; UINT64_MAX = not set */
+struct loop_timer *loop_timer_new_named(struct loop *loop, loop_fn fn, void *arg, const char *name);
+#define loop_timer_new(loop, fn, arg) loop_timer_new_named(loop, fn, arg, LOOP_NAME(fn))
+/* Steady time; UINT64_MAX = not set. What a timer's callback sets is due in the next turn at the
+ * earliest. */
+void loop_timer_set(struct loop_timer *t, uint64_t at_us);
 void loop_timer_set_in(struct loop_timer *t, uint64_t in_us);
 bool loop_timer_is_set(const struct loop_timer *t);
 void loop_timer_free(struct loop_timer *t); /* NULL is fine */
 
 /* Calls fn at the end of this turn, in order. */
-void loop_defer(struct loop *loop, loop_fn fn, void *arg);
+void loop_defer_named(struct loop *loop, loop_fn fn, void *arg, const char *name);
+#define loop_defer(loop, fn, arg) loop_defer_named(loop, fn, arg, LOOP_NAME(fn))
+
+/*
+ * A job is called once a turn until it says that it is done, and does a piece of its work each
+ * time: at least one, and more for as long as loop_has_time(). All jobs share the time that a turn
+ * has for them, in turn, so that they hold up nobody else. The handle is the caller's until
+ * loop_job_free(), which its own callback may call, too.
+ */
+typedef bool (*loop_job_fn)(struct loop *loop, void *arg); /* true: it is done */
+struct loop_job *loop_job_new_named(struct loop *loop, loop_job_fn fn, void *arg, const char *name);
+#define loop_job_new(loop, fn, arg) loop_job_new_named(loop, fn, arg, LOOP_NAME(fn))
+void loop_job_start(struct loop_job *job); /* one that is under way goes on */
+bool loop_job_is_running(const struct loop_job *job);
+void loop_job_free(struct loop_job *job); /* NULL is fine */
+/* For one more piece of work in this turn. Other callbacks than jobs may ask, too, and leave what
+ * is not pressing to a job. */
+bool loop_has_time(const struct loop *loop);
 
 /* Watches a process by its pidfd, which the loop then owns; fn is called once, after the child was
  * reaped. */
-must_check int loop_child_add(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
-                              struct loop_child **ret);
+must_check int loop_child_add_named(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
+                                    struct loop_child **ret, const char *name);
+#define loop_child_add(loop, pidfd, fn, arg, ret)                                                  \
+	loop_child_add_named(loop, pidfd, fn, arg, ret, LOOP_NAME(fn))
 /* The same for one that we have just made and that must not live unwatched: when it cannot be
  * watched, it is killed and reaped, and its pidfd closed. */
-must_check int loop_child_take(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
-                               struct loop_child **ret);
+must_check int loop_child_take_named(struct loop *loop, int pidfd, loop_child_fn fn, void *arg,
+                                     struct loop_child **ret, const char *name);
+#define loop_child_take(loop, pidfd, fn, arg, ret)                                                 \
+	loop_child_take_named(loop, pidfd, fn, arg, ret, LOOP_NAME(fn))
 void loop_child_remove(struct loop_child *c); /* stops watching, reaps nothing; NULL is fine */
 int loop_child_pidfd(const struct loop_child *c);
 

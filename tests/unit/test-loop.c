@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/clock.h"
 #include "loop/loop.h"
 #include "test.h"
 
@@ -165,5 +166,173 @@ TEST_FORKED(a_signal_reaches_its_callback, 5)
 	(void)raise(SIGUSR2);
 	CHECK_INT(loop_run(t.loop), 0);
 	CHECK_STR(t.text, "ac");
+	loop_free(t.loop);
+}
+
+/* Works for that long: neither sleep nor a busy host shortens it. */
+static void burn(uint64_t us)
+{
+	uint64_t until = clock_cpu_us() + us;
+
+	while (clock_cpu_us() < until)
+		continue;
+}
+
+struct work {
+	struct trace *t;
+	char letter;
+	unsigned left, calls;
+};
+
+static bool do_pieces(struct loop *loop, void *arg)
+{
+	struct work *w = arg;
+
+	w->calls++;
+	do {
+		burn(500);
+		w->left--;
+	} while (w->left > 0 && loop_has_time(loop));
+	if (w->left == 0)
+		note(w->t, w->letter);
+	return w->left == 0;
+}
+
+static void stop(struct loop *loop, void *arg)
+{
+	(void)arg;
+	loop_stop(loop);
+}
+
+static void run_one_turn(struct loop *loop)
+{
+	loop_defer(loop, stop, NULL);
+	CHECK_INT(loop_run(loop), 0);
+}
+
+TEST(a_job_is_done_in_slices_and_lets_others_come_between)
+{
+	struct trace t = new_trace();
+	struct work w = {&t, 'j', 100, 0};
+	struct loop_job *job = loop_job_new(t.loop, do_pieces, &w);
+	struct loop_timer *a = loop_timer_new(t.loop, note_a, &t);
+
+	loop_timer_set_in(a, 1000);
+	loop_job_start(job);
+	CHECK(loop_job_is_running(job));
+	while (w.left > 0)
+		run_one_turn(t.loop);
+	CHECK(w.calls > 5);
+	CHECK(!loop_job_is_running(job));
+	CHECK_STR(t.text, "aj");
+	loop_job_free(job);
+	loop_timer_free(a);
+	loop_free(t.loop);
+}
+
+TEST(a_short_job_does_not_wait_for_a_long_one)
+{
+	struct trace t = new_trace();
+	struct work longer = {&t, 'l', 100, 0}, shorter = {&t, 's', 5, 0};
+	struct loop_job *jobs[] = {loop_job_new(t.loop, do_pieces, &longer),
+	                           loop_job_new(t.loop, do_pieces, &shorter)};
+
+	loop_job_start(jobs[0]);
+	loop_job_start(jobs[1]);
+	while (longer.left > 0)
+		run_one_turn(t.loop);
+	CHECK_STR(t.text, "sl");
+	loop_job_free(jobs[0]);
+	loop_job_free(jobs[1]);
+	loop_free(t.loop);
+}
+
+static struct loop_job *job_to_free;
+
+static bool free_itself(struct loop *loop, void *arg)
+{
+	note(arg, 'f');
+	loop_job_free(job_to_free);
+	loop_stop(loop);
+	return true;
+}
+
+TEST(a_job_may_free_itself)
+{
+	struct trace t = new_trace();
+
+	job_to_free = loop_job_new(t.loop, free_itself, &t);
+	loop_job_start(job_to_free);
+	CHECK_INT(loop_run(t.loop), 0);
+	CHECK_STR(t.text, "f");
+	loop_free(t.loop);
+}
+
+static void set_again(struct loop *loop, void *arg)
+{
+	struct trace *t = arg;
+
+	(void)loop;
+	note(t, 'a');
+	if (strlen(t->text) < 20)
+		loop_timer_set_in(t->timer, 0);
+}
+
+TEST(a_timer_that_sets_itself_to_now_lets_the_turn_end)
+{
+	struct trace t = new_trace();
+
+	t.timer = loop_timer_new(t.loop, set_again, &t);
+	loop_timer_set_in(t.timer, 0);
+	run_one_turn(t.loop);
+	CHECK_STR(t.text, "a");
+	loop_timer_free(t.timer);
+	loop_free(t.loop);
+}
+
+static void burn_long(struct loop *loop, void *arg)
+{
+	(void)arg;
+	loop_note(loop, "GET /v1/long");
+	burn(LOOP_LONG_TURN_US + 10000);
+}
+
+static void sleep_long(struct loop *loop, void *arg)
+{
+	(void)loop;
+	(void)arg;
+	(void)usleep(LOOP_LONG_TURN_US * 2);
+}
+
+TEST_FORKED(a_long_turn_is_told_with_the_callback_that_took_it, 60)
+{
+	struct trace t = new_trace();
+	char text[1024] = "";
+	int pipe_fds[2];
+
+	CHECK_INT(pipe2(pipe_fds, O_CLOEXEC), 0);
+	CHECK(dup2(pipe_fds[1], STDERR_FILENO) >= 0);
+	loop_tell_long_turns(t.loop);
+	loop_defer(t.loop, note_a, &t);
+	loop_defer(t.loop, burn_long, NULL);
+	loop_defer(t.loop, note_b, &t);
+	run_one_turn(t.loop);
+	CHECK(read(pipe_fds[0], text, sizeof(text) - 1) > 0);
+	CHECK(strstr(text, "loop.long_turn"));
+	CHECK(strstr(text, "test-loop.c:burn_long"));
+	CHECK(strstr(text, "GET /v1/long"));
+	CHECK(loop_stats(t.loop).longest_cpu_us > LOOP_LONG_TURN_US);
+	CHECK_INT(loop_stats(t.loop).by_cpu[5] + loop_stats(t.loop).by_cpu[6], 1);
+	loop_free(t.loop);
+}
+
+TEST(a_turn_that_only_waits_takes_no_cpu_time)
+{
+	struct trace t = new_trace();
+
+	loop_defer(t.loop, sleep_long, NULL);
+	run_one_turn(t.loop);
+	CHECK(loop_stats(t.loop).longest_us > LOOP_LONG_TURN_US);
+	CHECK(loop_stats(t.loop).longest_cpu_us < LOOP_LONG_TURN_US);
 	loop_free(t.loop);
 }
