@@ -27,7 +27,8 @@ struct attach {
 	struct http_ws *ws;
 	struct exec *e; /* NULL: removed */
 	struct exec_watch watch;
-	struct loop_timer *again;
+	struct loop *loop;
+	struct loop_job *again;
 	uint64_t seq;
 	struct buf held; /* stdin that had no room yet */
 	char request_id[ID_SIZE];
@@ -118,7 +119,7 @@ static int send_next(struct attach *a)
 
 static void pump_output(struct attach *a)
 {
-	for (unsigned n = 0; n < READER_EVENTS_PER_TURN; n++) {
+	for (unsigned n = 0; reader_may_go_on(a->loop, n); n++) {
 		int r;
 
 		if (a->is_over || ws_pending(a->ws) >= HTTP_HIGH_WATER)
@@ -138,7 +139,7 @@ static void pump_output(struct attach *a)
 		if (r == 0)
 			return;
 	}
-	loop_timer_set_in(a->again, 0);
+	loop_job_start(a->again);
 }
 
 /* Input for an exec that takes no more is dropped: its end, or the stream that goes on, tells the
@@ -167,10 +168,11 @@ static void on_watch(struct exec *e, void *arg)
 	pump_output(a);
 }
 
-static void on_again(struct loop *loop, void *arg)
+static bool on_again(struct loop *loop, void *arg)
 {
 	(void)loop;
 	pump_output(arg);
+	return true;
 }
 
 static int control_resize(struct attach *a, const json_t *size, struct err *err)
@@ -247,7 +249,7 @@ static void on_close(struct http_ws *ws, void *arg)
 
 	(void)ws;
 	exec_watch_remove(&a->watch);
-	loop_timer_free(a->again);
+	loop_job_free(a->again);
 	buf_done(&a->held);
 	free(a);
 }
@@ -279,8 +281,9 @@ int attach_exec(struct http_req *req, struct err *err)
 		free(a);
 		return r;
 	}
-	a->again = loop_timer_new(http_loop(req), on_again, a);
-	loop_timer_set_in(a->again, 0);
+	a->loop = http_loop(req);
+	a->again = loop_job_new(a->loop, on_again, a);
+	loop_job_start(a->again);
 	exec_watch_add(e, &a->watch);
 	return 0;
 }

@@ -22,8 +22,9 @@ struct reader {
 	enum event_format format;
 	uint64_t after;
 	bool is_following, is_ended;
-	uint64_t told_us;                /* when it last said how far the build is */
-	struct loop_timer *again, *tick; /* tick: progress is due, or a sign of life */
+	uint64_t told_us; /* when it last said how far the build is */
+	struct loop_job *again;
+	struct loop_timer *tick; /* tick: progress is due, or a sign of life */
 };
 
 static int send_event(struct reader *rd, const char *type, uint64_t seq,
@@ -63,6 +64,10 @@ static int send_log(struct reader *rd)
 			r = send_event(rd, "log", ev.seq, &ev);
 		if (r < 0)
 			return r;
+		if (!loop_has_time(http_loop(rd->req))) {
+			loop_job_start(rd->again);
+			return 1;
+		}
 	}
 	return 1;
 }
@@ -100,17 +105,23 @@ static int send_all(struct reader *rd)
 	return r;
 }
 
-static void pump(struct loop *loop, void *arg)
+static bool pump(struct loop *loop, void *arg)
 {
 	struct reader *rd = arg;
 
 	(void)loop;
 	if (rd->is_ended || http_stream_pending(rd->req) >= HTTP_HIGH_WATER)
-		return; /* on_drain goes on */
+		return true; /* on_drain goes on */
 	if (rd->b && send_all(rd) == 0)
-		return;
+		return true;
 	rd->is_ended = true;
 	http_stream_abort(rd->req); /* a short body must not look whole */
+	return true;
+}
+
+static void on_tick(struct loop *loop, void *arg)
+{
+	(void)pump(loop, arg);
 }
 
 static void on_watch(struct build *b, void *arg)
@@ -118,7 +129,7 @@ static void on_watch(struct build *b, void *arg)
 	struct reader *rd = arg;
 
 	rd->b = b;
-	loop_timer_set_in(rd->again, 0);
+	loop_job_start(rd->again);
 }
 
 static int on_drain(struct http_req *req, struct err *err)
@@ -126,7 +137,7 @@ static int on_drain(struct http_req *req, struct err *err)
 	const struct reader *rd = http_state(req);
 
 	(void)err;
-	loop_timer_set_in(rd->again, 0);
+	loop_job_start(rd->again);
 	return 0;
 }
 
@@ -137,7 +148,7 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 	(void)req;
 	(void)whole;
 	build_watch_remove(&rd->watch);
-	loop_timer_free(rd->again);
+	loop_job_free(rd->again);
 	loop_timer_free(rd->tick);
 	free(rd);
 }
@@ -147,8 +158,8 @@ static void reader_start(struct http_req *req, struct reader *rd)
 	struct loop *loop = http_loop(req);
 
 	rd->req = req;
-	rd->again = loop_timer_new(loop, pump, rd);
-	rd->tick = loop_timer_new(loop, pump, rd);
+	rd->again = loop_job_new(loop, pump, rd);
+	rd->tick = loop_timer_new(loop, on_tick, rd);
 	rd->watch = (struct build_watch){.fn = on_watch, .arg = rd};
 	build_watch_add(rd->b, &rd->watch);
 	http_set_state(req, rd);
@@ -160,7 +171,7 @@ static void reader_start(struct http_req *req, struct reader *rd)
 		http_stream_end(req);
 		return;
 	}
-	loop_timer_set_in(rd->again, 0);
+	loop_job_start(rd->again);
 }
 
 static int read_query(const struct http_req *req, struct reader *rd, struct err *err)

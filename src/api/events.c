@@ -37,7 +37,8 @@ struct reader {
 	bool has_figures, is_host_admin;
 	const char *figures_of; /* a project */
 	const struct api *api;
-	struct loop_timer *again, *keepalive, *figures;
+	struct loop_job *again;
+	struct loop_timer *keepalive, *figures;
 };
 
 static void reader_end(struct reader *rd)
@@ -50,7 +51,7 @@ static void reader_again(void *arg)
 {
 	struct reader *rd = arg;
 
-	loop_timer_set_in(rd->again, 0);
+	loop_job_start(rd->again);
 }
 
 /* Its place in the log is gone: what is left begins later. */
@@ -98,14 +99,14 @@ static int read_some(struct reader *rd)
 	return event_log_read(rd->events, &rd->filter, &rd->after, send_line, rd, &err);
 }
 
-static void pump(struct loop *loop, void *arg)
+static bool pump(struct loop *loop, void *arg)
 {
 	struct reader *rd = arg;
 	int r;
 
 	(void)loop;
 	if (rd->is_ended || http_stream_pending(rd->req) >= HTTP_HIGH_WATER)
-		return; /* on_drain goes on */
+		return true; /* on_drain goes on */
 	r = read_some(rd);
 	if (r < 0) {
 		rd->is_ended = true;
@@ -113,8 +114,9 @@ static void pump(struct loop *loop, void *arg)
 	} else if (rd->left == 0 || (r == 0 && !rd->is_following)) {
 		reader_end(rd);
 	} else if (r > 0) {
-		reader_again(rd);
+		return false;
 	}
+	return true;
 }
 
 static int on_drain(struct http_req *req, struct err *err)
@@ -176,7 +178,7 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 	(void)req;
 	(void)whole;
 	event_watch_remove(&rd->watch);
-	loop_timer_free(rd->again);
+	loop_job_free(rd->again);
 	loop_timer_free(rd->keepalive);
 	loop_timer_free(rd->figures);
 	free(rd);
@@ -187,7 +189,7 @@ static void reader_start(struct http_req *req, struct reader *rd)
 	struct loop *loop = http_loop(req);
 
 	rd->req = req;
-	rd->again = loop_timer_new(loop, pump, rd);
+	rd->again = loop_job_new(loop, pump, rd);
 	rd->keepalive = loop_timer_new(loop, on_keepalive, rd);
 	rd->figures = loop_timer_new(loop, on_figures, rd);
 	rd->watch = (struct event_watch){.fn = reader_again, .arg = rd};

@@ -211,7 +211,7 @@ static void pump(struct exec_reader *reader)
 		end_with_error(ev, &err);
 		return;
 	}
-	for (unsigned n = 0; n < READER_EVENTS_PER_TURN; n++) {
+	for (unsigned n = 0; reader_may_go_on(http_loop(reader->req), n); n++) {
 		int r;
 
 		if (http_stream_pending(reader->req) >= HTTP_HIGH_WATER)

@@ -1,32 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/exec_reader.h"
 
+/* At once where this turn has time for it: who waits for a short command is told without delay. */
+static void go_on(struct exec_reader *r)
+{
+	if (r->is_ended)
+		return;
+	if (loop_has_time(http_loop(r->req)))
+		r->ops->pump(r);
+	else
+		exec_reader_again(r);
+}
+
 static void on_watch(struct exec *e, void *arg)
 {
 	struct exec_reader *r = arg;
 
 	r->e = e;
-	if (!r->is_ended)
-		r->ops->pump(r);
+	go_on(r);
 }
 
 static int on_drain(struct http_req *req, struct err *err)
 {
-	struct exec_reader *r = http_state(req);
-
 	(void)err;
-	if (!r->is_ended)
-		r->ops->pump(r);
+	go_on(http_state(req));
 	return 0;
 }
 
-static void on_again(struct loop *loop, void *arg)
+static bool on_again(struct loop *loop, void *arg)
 {
 	struct exec_reader *r = arg;
 
 	(void)loop;
 	if (!r->is_ended)
 		r->ops->pump(r);
+	return true;
 }
 
 static void on_done(struct http_req *req, bool whole, void *arg)
@@ -55,7 +63,7 @@ void exec_reader_init(struct exec_reader *r, const struct exec_reader_ops *ops,
 	                          .req = req,
 	                          .e = e,
 	                          .watch = {.fn = on_watch, .arg = r},
-	                          .again = loop_timer_new(http_loop(req), on_again, r),
+	                          .again = loop_job_new(http_loop(req), on_again, r),
 	                          .end = end ? end : end_reply,
 	                          .arg = arg};
 	exec_watch_add(e, &r->watch);
@@ -71,14 +79,14 @@ void exec_reader_free(struct exec_reader *r)
 	if (!r)
 		return;
 	exec_watch_remove(&r->watch);
-	loop_timer_free(r->again);
+	loop_job_free(r->again);
 	r->ops->done(r);
 	free(r);
 }
 
 void exec_reader_again(struct exec_reader *r)
 {
-	loop_timer_set_in(r->again, 0);
+	loop_job_start(r->again);
 }
 
 void exec_reader_end(struct exec_reader *r, const struct err *err)

@@ -3,8 +3,8 @@
 /*
  * A reader: one request that is being answered with an exec's output. It pulls from the spool
  * whenever the exec says that there is more, or the client has taken what was sent; it never holds
- * more than the request's own buffer, and a slow one holds up nobody. A turn's work is bounded, the
- * rest is done in later turns.
+ * more than the request's own buffer, and a slow one holds up nobody. A turn's work is bounded,
+ * that of all readers together: the rest is a job of the loop, which takes readers in turn.
  *
  * Two kinds: exec_events.c sends each event as it comes, exec_result.c one JSON object when the
  * exec is over. Both begin with a struct exec_reader.
@@ -30,7 +30,7 @@ struct exec_reader {
 	struct http_req *req; /* its http_state() is this */
 	struct exec *e;       /* NULL: it was removed */
 	struct exec_watch watch;
-	struct loop_timer *again;
+	struct loop_job *again;
 	exec_reader_end_fn end;
 	void *arg;
 	bool kills_on_disconnect;
@@ -38,6 +38,12 @@ struct exec_reader {
 };
 
 #define READER_EVENTS_PER_TURN 256
+
+/* After n events in this call: may there be one more? */
+static inline bool reader_may_go_on(const struct loop *loop, unsigned n)
+{
+	return n == 0 || (n < READER_EVENTS_PER_TURN && loop_has_time(loop));
+}
 
 /* Begins at the end of this turn. end NULL: the reader ends the reply and goes with the request. */
 void exec_reader_init(struct exec_reader *r, const struct exec_reader_ops *ops,

@@ -299,7 +299,7 @@ static void pump(struct exec_reader *reader)
 		exec_reader_end(reader, &err);
 		return;
 	}
-	for (unsigned n = 0; n < READER_EVENTS_PER_TURN; n++)
+	for (unsigned n = 0; reader_may_go_on(http_loop(reader->req), n); n++)
 		if (step(res) <= 0)
 			return;
 	exec_reader_again(reader);

@@ -19,7 +19,7 @@
 struct scan {
 	struct http_req *req;
 	struct event_log *events;
-	struct loop_timer *again;
+	struct loop_job *again;
 	struct event_filter filter;
 	char sandbox_id[ID_SIZE]; /* what the filter points to */
 	uint64_t after, left;
@@ -31,7 +31,7 @@ struct scan {
 
 static void scan_free(struct scan *sc)
 {
-	loop_timer_free(sc->again);
+	loop_job_free(sc->again);
 	learner_free(sc->learner);
 	buf_done(&sc->reply.body);
 	free(sc);
@@ -115,7 +115,7 @@ static void finish(struct scan *sc)
 	reply_send_late(&reply, req, 200);
 }
 
-static void scan_some(struct loop *loop, void *arg)
+static bool scan_some(struct loop *loop, void *arg)
 {
 	struct scan *sc = arg;
 	struct http_req *req = sc->req;
@@ -130,8 +130,9 @@ static void scan_some(struct loop *loop, void *arg)
 	} else if (r == 0 || sc->left == 0) {
 		finish(sc);
 	} else {
-		loop_timer_set_in(sc->again, 0);
+		return false;
 	}
+	return true;
 }
 
 static void scan_start(struct http_req *req, const struct sandbox *s, struct scan *from)
@@ -144,13 +145,13 @@ static void scan_start(struct http_req *req, const struct sandbox *s, struct sca
 	sc->events = api->events;
 	(void)snprintf(sc->sandbox_id, sizeof(sc->sandbox_id), "%s", sandbox_id(s));
 	sc->filter.sandbox_id = sc->sandbox_id;
-	sc->again = loop_timer_new(http_loop(req), scan_some, sc);
+	sc->again = loop_job_new(http_loop(req), scan_some, sc);
 	sc->w = reply_begin(&sc->reply);
 	json_put_str(sc->w, "sandbox_id", sc->sandbox_id);
 	if (!sc->learner)
 		json_open_array(sc->w, "decisions");
 	http_on_done(req, on_client_gone, sc);
-	loop_timer_set_in(sc->again, 0);
+	loop_job_start(sc->again);
 }
 
 int list_network_decisions(struct http_req *req, struct err *err)

@@ -422,10 +422,9 @@ static void run_jobs(struct loop *loop)
 
 		is_last = job == last || !loop_has_time(loop);
 		list_remove(&job->link);
-		list_append(&loop->jobs, &job->link);
 		loop->running = job;
-		if (job->fn(loop, job->arg) && loop->running)
-			list_remove(&job->link);
+		if (!job->fn(loop, job->arg) && loop->running)
+			loop_job_start(job);
 		loop->running = NULL;
 		lap(loop, name);
 	}

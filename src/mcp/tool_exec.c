@@ -14,7 +14,7 @@
 struct running {
 	struct exec *e; /* NULL: it was removed */
 	struct exec_watch watch;
-	struct loop_timer *again;
+	struct loop_job *again;
 	uint64_t seq;
 	struct excerpt out, err;
 };
@@ -26,7 +26,7 @@ static void running_free(struct mcp_call *c)
 	if (!run)
 		return;
 	exec_watch_remove(&run->watch);
-	loop_timer_free(run->again);
+	loop_job_free(run->again);
 	excerpt_done(&run->out);
 	excerpt_done(&run->err);
 	free(run);
@@ -110,7 +110,9 @@ static void pump(struct mcp_call *c)
 		fail(c, &err);
 		return;
 	}
-	for (unsigned n = 0; n < EVENTS_PER_TURN && r > 0; n++) {
+	for (unsigned n = 0; r > 0 && n < EVENTS_PER_TURN; n++) {
+		if (n > 0 && !loop_has_time(c->mcp->api->loop))
+			break;
 		r = spool_next(exec_spool(run->e), run->seq, &event, &err);
 		if (r > 0)
 			take(c, &event);
@@ -118,7 +120,7 @@ static void pump(struct mcp_call *c)
 	if (r < 0)
 		fail(c, &err);
 	else if (r > 0)
-		loop_timer_set_in(run->again, 0);
+		loop_job_start(run->again);
 	else if (exec_state(run->e) == EXEC_FAILED)
 		fail(c, exec_failure(run->e));
 	else if (exec_is_over(run->e))
@@ -134,10 +136,11 @@ static void on_watch(struct exec *e, void *arg)
 	pump(c);
 }
 
-static void on_again(struct loop *loop, void *arg)
+static bool on_again(struct loop *loop, void *arg)
 {
 	(void)loop;
 	pump(arg);
+	return true;
 }
 
 static int read_exec(const json_t *arguments, struct exec_spec *ret, const char **ret_stdin,
@@ -177,12 +180,12 @@ static int run_exec(struct mcp_call *c, struct sandbox *s, struct err *err)
 	run = xnew0(struct running);
 	run->e = e;
 	run->watch = (struct exec_watch){.fn = on_watch, .arg = c};
-	run->again = loop_timer_new(c->mcp->api->loop, on_again, c);
+	run->again = loop_job_new(c->mcp->api->loop, on_again, c);
 	excerpt_init(&run->out);
 	excerpt_init(&run->err);
 	c->state = run;
 	exec_watch_add(e, &run->watch);
-	loop_timer_set_in(run->again, 0);
+	loop_job_start(run->again);
 	return 0;
 }
 

@@ -253,7 +253,7 @@ static void turn(void)
 	do {
 		loop_defer(world.loop, on_turn_end, NULL);
 		CHECK_INT(loop_run(world.loop), 0);
-	} while (loop_timer_is_set(world.reader->again));
+	} while (loop_job_is_running(world.reader->again));
 }
 
 static void tell(struct exec *e)

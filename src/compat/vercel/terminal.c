@@ -37,7 +37,7 @@ struct terminal {
 	struct http_ws *ws;
 	struct exec *e; /* NULL: not begun, or removed */
 	struct exec_watch watch;
-	struct loop_timer *again;
+	struct loop_job *again;
 	uint64_t seq;
 	struct buf held; /* stdin that had no room yet */
 	bool has_begun, is_over;
@@ -125,7 +125,7 @@ static int send_next(struct terminal *t)
 
 static void pump_output(struct terminal *t)
 {
-	for (unsigned n = 0; n < READER_EVENTS_PER_TURN; n++) {
+	for (unsigned n = 0; reader_may_go_on(t->loop, n); n++) {
 		if (t->is_over || ws_pending(t->ws) >= HTTP_HIGH_WATER)
 			return; /* on_drain goes on */
 		if (!t->e) {
@@ -135,7 +135,7 @@ static void pump_output(struct terminal *t)
 		if (send_next(t) == 0)
 			return;
 	}
-	loop_timer_set_in(t->again, 0);
+	loop_job_start(t->again);
 }
 
 static void pump_input(struct terminal *t)
@@ -160,10 +160,11 @@ static void on_watch(struct exec *e, void *arg)
 	pump_output(t);
 }
 
-static void on_again(struct loop *loop, void *arg)
+static bool on_again(struct loop *loop, void *arg)
 {
 	(void)loop;
 	pump_output(arg);
+	return true;
 }
 
 /* ["K=V", …] as an object. */
@@ -292,7 +293,7 @@ static void on_close(struct http_ws *ws, void *arg)
 	exec_watch_remove(&t->watch);
 	if (t->e && !exec_is_over(t->e))
 		exec_kill(t->e);
-	loop_timer_free(t->again);
+	loop_job_free(t->again);
 	buf_done(&t->held);
 	free(t);
 }
@@ -314,7 +315,8 @@ static int accept_terminal(struct http_req *req, const struct stay *s, struct er
 		free(t);
 		return r;
 	}
-	t->again = loop_timer_new(http_loop(req), on_again, t);
+	t->loop = http_loop(req);
+	t->again = loop_job_new(t->loop, on_again, t);
 	return 0;
 }
 
