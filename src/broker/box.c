@@ -6,6 +6,10 @@
  *	starting --> running --> killing --> (freed)
  *	    +---------------------^
  *
+ * Its guest is the box's to use while it is running; kill() gives it back to the engine, and a
+ * start that failed has given it back already. From then on box->guest is NULL, and the engine's
+ * last word, which comes once, ends the box.
+ *
  * A delete takes a kept layer too (engine.h), a stop or an end of the guest's own leaves it. A
  * delete that finds no guest but a kept layer makes a box that is killing from the start.
  *
@@ -95,6 +99,7 @@ static void on_guest_gone(void *arg)
 {
 	struct box *box = arg;
 
+	assert(box->state != BOX_RUNNING && !box->guest);
 	if (box->is_deleted && box->broker->engine->discard(box->spec.id, box_end, box) == 1)
 		return;
 	box_end(box);
@@ -115,7 +120,7 @@ void box_kill(struct box *box)
 	assert(box->state == BOX_RUNNING);
 	freeze_cancel(box);
 	box->state = BOX_KILLING;
-	box->engine->kill(box->guest, on_guest_gone, box);
+	box->engine->kill(take_ptr(box->guest), on_guest_gone, box); /* the engine's from here on */
 }
 
 void box_on_guest_ended(struct guest *g, int wait_status, void *arg)
@@ -152,6 +157,8 @@ void box_on_guest_started(struct guest *g, const struct err *err, void *arg)
 		if (box->engine->connect(box->guest, fds, &reply.err) == 0)
 			reply.err = (struct err){0};
 	} else {
+		box->state = BOX_KILLING;
+		box->guest = NULL;
 		reply.err = *err;
 	}
 	if (reply.err.code == ERR_NONE)

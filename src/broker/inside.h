@@ -23,7 +23,7 @@ struct box {
 	bool has_slot;
 	bool is_deleted; /* a kept layer goes too */
 	struct guest_spec spec;
-	struct guest *guest;
+	struct guest *guest; /* NULL once the engine has it back */
 	uint64_t create_tag;
 	struct guest_usage final; /* once its last process is dead */
 	struct freeze *freeze;    /* that is not answered yet, or NULL */

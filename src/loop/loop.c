@@ -605,6 +605,7 @@ void loop_child_remove(struct loop_child *c)
 {
 	if (!c)
 		return;
+	assert(c->pidfd >= 0); /* else it was removed before, or has told its end */
 	loop_io_removep(&c->io);
 	(void)close(c->pidfd);
 	c->pidfd = -1;

@@ -13,7 +13,6 @@
 #include "engine/vm/copy.h"
 #include "engine/vm/machine.h"
 
-#include <assert.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -36,26 +35,24 @@ void guest_on_exit(struct loop *loop, int wait_status, void *arg)
 	struct guest *g = arg;
 	struct err err;
 
+	(void)loop;
 	g->child = NULL;
-	switch (g->state) {
-	case GUEST_STARTING:
-		err_set(&err, ERR_INTERNAL, 0, "the sandbox's agent ended before it served");
-		if (g->is_cloning)
-			g->failure = err; /* guest_on_cloned() tells */
-		else
-			guest_fail_start(g, &err);
-		break;
-	case GUEST_RUNNING:
-		g->state = GUEST_ENDED;
-		g->ended(g, wait_status, g->arg);
-		break;
-	case GUEST_REMOVING:
-		guest_try_removal(loop, g);
-		break;
-	case GUEST_ENDED:
-		assert(false);
-		break;
+	if (!guest_expects(g, GUEST_EXIT))
+		return;
+	if (g->state == GUEST_DYING) {
+		guest_proceed_removal(g);
+		return;
 	}
+	if (g->state == GUEST_RUNNING) {
+		guest_move(g, GUEST_ENDED);
+		take_ptr(g->ended)(g, wait_status, g->arg);
+		return;
+	}
+	err_set(&err, ERR_INTERNAL, 0, "the sandbox's agent ended before it served");
+	if (!g->worker)
+		guest_fail_start(g, &err);
+	else if (g->failure.code == ERR_NONE)
+		g->failure = err; /* guest_on_cloned() tells */
 }
 
 static void on_status(struct loop *loop, uint32_t events, void *arg)
@@ -70,27 +67,27 @@ static void on_status(struct loop *loop, uint32_t events, void *arg)
 		return;
 	loop_io_removep(&g->status_io);
 	close_fd(&g->status_fd);
+	if (!guest_expects(g, GUEST_STATUS))
+		return;
 	if (n == sizeof(err)) {
 		err.message[sizeof(err.message) - 1] = err.hint[sizeof(err.hint) - 1] = '\0';
 		err.field[sizeof(err.field) - 1] = '\0';
 		guest_fail_start(g, &err);
 	} else if (n == 1) {
-		loop_timer_set(g->timer, UINT64_MAX);
-		g->state = GUEST_RUNNING;
+		guest_move(g, GUEST_RUNNING);
 		log_debug("jail.serves", "id=%s pid=%d", g->spec.id, (int)g->pid);
-		g->started(g, NULL, g->arg);
+		take_ptr(g->started)(g, NULL, g->arg);
 		shot_on_start(g);
 	}
 	/* At the end of the pipe the child's exit follows, and tells. */
 }
 
-static void on_start_timeout(struct loop *loop, void *arg)
+static void on_start_timeout(struct guest *g)
 {
 	struct err err;
 
-	(void)loop;
 	err_set(&err, ERR_TIMEOUT, ETIMEDOUT, "the sandbox's agent did not serve in time");
-	guest_fail_start(arg, &err);
+	guest_fail_start(g, &err);
 }
 
 /* It has its orders. */
@@ -100,12 +97,11 @@ static int await_guest(struct guest *g, struct err *err)
 
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process");
-	loop_timer_free(g->timer);
-	g->timer = loop_timer_new(jail_host.loop, on_start_timeout, g);
-	loop_timer_set_in(g->timer, g->spec.engine == ENGINE_VM
-	                                    ? machine_boot_max_us(g->spec.is_kvm) + BOOT_GRACE_US
-	                            : g->spec.with_memory ? LINE_TIMEOUT_US
-	                                                  : GUEST_START_US);
+	guest_arm(g,
+	          g->spec.engine == ENGINE_VM ? machine_boot_max_us(g->spec.is_kvm) + BOOT_GRACE_US
+	          : g->spec.with_memory       ? LINE_TIMEOUT_US
+	                                      : GUEST_START_US,
+	          on_start_timeout);
 	return 0;
 }
 
@@ -113,6 +109,17 @@ static int launch(struct guest *g, struct err *err)
 {
 	int r = guest_launch(g, guest_on_exit, guest_fail_start, err);
 
+	return r == 0 ? await_guest(g, err) : r;
+}
+
+/* 1: the next copy is waited for. */
+static int launch_on(struct guest *g, struct err *err)
+{
+	int r;
+
+	if (!g->start)
+		return launch(g, err);
+	r = guest_go_on(g, err);
 	return r == 0 ? await_guest(g, err) : r;
 }
 
@@ -124,20 +131,15 @@ void guest_on_cloned(struct guest *g, const struct err *failure)
 		err = g->failure;
 	else if (failure)
 		err = *failure;
-	else if (!g->start && launch(g, &err) == 0)
-		return;
-	else if (g->start && guest_go_on(g, &err) == 0 && await_guest(g, &err) == 0)
+	else if (launch_on(g, &err) >= 0)
 		return;
 	guest_fail_start(g, &err);
 }
 
 /* What fails is told when the layer is there: it cannot be removed before. */
-static void launch_meanwhile(struct loop *loop, void *arg)
+static void launch_meanwhile(struct guest *g)
 {
-	struct guest *g = arg;
-
-	(void)loop;
-	if (g->is_cloning)
+	if (g->worker)
 		(void)!launch(g, &g->failure);
 }
 
@@ -149,8 +151,7 @@ static int launch_from(struct guest *g, struct err *err)
 
 	if (r != 0)
 		return r < 0 ? r : launch(g, err);
-	g->timer = loop_timer_new(jail_host.loop, launch_meanwhile, g);
-	loop_timer_set_in(g->timer, 0);
+	guest_arm(g, 0, launch_meanwhile);
 	return 0;
 }
 
@@ -172,12 +173,20 @@ static int begin(struct guest *g, struct err *err)
 	                                                          : launch_from(g, err);
 }
 
+/* Nothing is left of its last life. */
 static void begin_after(void *arg)
 {
+	struct guest *g = arg;
 	struct err err;
 
-	if (begin(arg, &err) < 0)
-		guest_fail_start(arg, &err);
+	g->last = NULL;
+	if (g->state != GUEST_WAITING) { /* it was killed meanwhile */
+		guest_proceed_removal(g);
+		return;
+	}
+	guest_move(g, GUEST_STARTING);
+	if (begin(g, &err) < 0)
+		guest_fail_start(g, &err);
 }
 
 void guest_start_again(struct guest *g)
@@ -185,8 +194,9 @@ void guest_start_again(struct guest *g)
 	struct err err;
 
 	close_fd(&g->dir_fd);
-	loop_timer_free(take_ptr(g->timer));
-	g->state = GUEST_STARTING;
+	close_fd(&g->status_fd);
+	close_fd(&g->share_fd);
+	close_fd(&g->tap_fd);
 	g->failure = (struct err){0};
 	g->is_again = g->is_discarded = g->is_counted = false;
 	g->leftovers = 0;
@@ -214,8 +224,9 @@ int jail_start(const struct guest_spec *spec, guest_started_fn started, guest_en
 			last = other;
 	if (last && (last != guest_find_removing(spec->id) || !spec->is_resumed))
 		return err_set(err, ERR_CONFLICT, EEXIST, "'%s' exists", spec->id);
-	g = guest_new(spec);
+	g = guest_new(spec, last ? GUEST_WAITING : GUEST_STARTING);
 	if (last) { /* what its last life left is still being removed */
+		g->last = last;
 		last->gone = begin_after;
 		last->gone_arg = g;
 	} else {

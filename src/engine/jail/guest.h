@@ -3,6 +3,22 @@
 /*
  * A guest of the jail engine, and what all its guests share. jail.c is the engine, host.c sets the
  * stage once; a guest begins in begin.c, which start.c brings up, and goes in removal.c.
+ *
+ * Each state has one owner, who alone may move the guest on, by guest_move(). Which events may
+ * arrive in a state, and which state may follow, is a table in guest.c. A guest has one timer, and
+ * it belongs to the state: a move disarms it.
+ *
+ *	state		owner		what ends it
+ *	waiting		begin.c		what the last life of this id left is gone
+ *	starting	begin.c		the agent serves, or the start failed
+ *	running		the broker	kill(), or the end of the first process
+ *	ended		the broker	kill()
+ *	dying		removal.c	first process and worker are reaped
+ *	groups		removal.c	its control groups are removed
+ *	layer		removal.c	its layer is removed, or on disk
+ *	directory	removal.c	its run directory is removed; a second try of a vm starts
+ *	gone		the loop	the turn: it is freed
+ *	foreign		nobody		of another cloche: only counted
  */
 #include "base/list.h"
 #include "engine/engine.h"
@@ -20,23 +36,44 @@
 #define GUEST_START_US (20 * 1000000U) /* a start takes milliseconds; a loaded host more */
 #define GUEST_RETRY_US 500U            /* from the first try of a removal to the next */
 
-enum guest_state { GUEST_STARTING, GUEST_RUNNING, GUEST_ENDED, GUEST_REMOVING };
+enum guest_state {
+	GUEST_WAITING,
+	GUEST_STARTING,
+	GUEST_RUNNING,
+	GUEST_ENDED,
+	GUEST_DYING,
+	GUEST_GROUPS,
+	GUEST_LAYER,
+	GUEST_DIRECTORY,
+	GUEST_GONE,
+	GUEST_FOREIGN,
+	GUEST_STATE_COUNT
+};
+
+enum guest_event {
+	GUEST_EXIT,   /* of its first process */
+	GUEST_STATUS, /* on status_fd */
+	GUEST_TIMER,
+	GUEST_WORKER, /* has ended */
+};
 
 struct guest {
 	struct list link; /* in jail_host.guests */
 	enum guest_state state;
 	struct guest_spec spec;
-	guest_started_fn started;
+	guest_started_fn started; /* these three are taken when they are called: once each */
 	guest_ended_fn ended;
 	void *arg;
 	guest_gone_fn gone;
 	void *gone_arg;
 
 	pid_t pid;
-	struct loop_child *child; /* the first process, until it is reaped */
-	struct loop_child *remover;
+	struct loop_child *child;  /* the first process, until it is reaped */
+	struct guest *last;        /* the id's last life, whose removal it awaits, or NULL */
+	struct loop_child *worker; /* ours, that copies its layer or disks, or removes its layer */
 	struct loop_io *status_io;
-	struct loop_timer *timer; /* of the start, then of the removal's next try */
+	struct loop_timer *timer; /* of the state that it is in */
+	void (*on_time)(struct guest *g);
 	uint64_t retry_us;
 	int status_fd;
 	int dir_fd;   /* RUN/sandboxes/ID */
@@ -48,7 +85,6 @@ struct guest {
 	bool is_frozen;          /* for whoever asked; a snapshot freezes it for a moment, too */
 	uint64_t lower_until_us; /* its disk limit comes down by then (shot.c); 0: it is right */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
-	bool is_cloning;                                        /* until then */
 	struct start *start;                                    /* that waits for that, or NULL */
 	struct ask *off;   /* a vm's that is switching itself off, or NULL */
 	int tap_fd;        /* of a vm's card, until the machine has it */
@@ -112,6 +148,19 @@ void guest_drop_start(struct guest *g); /* one that waits will not go on */
 struct sockaddr_un guest_agent_address(const struct guest *g);
 #define GUEST_AGENT_SOCKET "agent.sock" /* in the run directory */
 
+/* guest.c */
+struct guest *guest_new(const struct guest_spec *spec, enum guest_state state);
+void guest_free(struct loop *loop, void *arg); /* gone, or the broker leaves */
+void guest_move(struct guest *g, enum guest_state next);
+bool guest_is_removing(const struct guest *g); /* from dying on */
+/* Whether the event may arrive in this state. One that may not is told in the log, and must be left
+ * alone. */
+must_check bool guest_expects(const struct guest *g, enum guest_event event);
+/* Calls on_time once, unless the state ends before or it is armed again. */
+void guest_arm(struct guest *g, uint64_t in_us, void (*on_time)(struct guest *g));
+/* Its worker has ended. False: nobody waits for what that did. */
+must_check bool guest_take_worker(struct guest *g);
+
 /* begin.c */
 void guest_fail_start(struct guest *g, const struct err *err);
 void guest_start_again(struct guest *g); /* when nothing is left of the first try */
@@ -120,11 +169,9 @@ void guest_on_cloned(struct guest *g, const struct err *failure);
 void guest_on_exit(struct loop *loop, int wait_status, void *arg); /* of its first process */
 
 /* removal.c */
-struct guest *guest_new(const struct guest_spec *spec);
-void guest_free(struct loop *loop, void *arg);
-void guest_remove(struct guest *g);                   /* goes on in the background */
-void guest_remove_found(const char *id);              /* one that is only a name */
-void guest_try_removal(struct loop *loop, void *arg); /* its first process is reaped */
+void guest_remove(struct guest *g);          /* goes on in the background */
+void guest_remove_found(const char *id);     /* one that is only a name */
+void guest_proceed_removal(struct guest *g); /* what it waited for has come */
 /* One whose removal nobody waits for: of a start that failed, or found dead. */
 struct guest *guest_find_removing(const char *id);
 

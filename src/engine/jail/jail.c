@@ -3,7 +3,7 @@
  * The jail engine: a guest as the broker sees it.
  *
  *	starting --> running --> ended
- *	    +-----------+----------+--> removing --> (freed)
+ *	    +-----------+----------+--> removed, in four steps --> (freed)
  *
  * It begins in begin.c, by the steps of start.c, and goes in removal.c. Here is what is asked of
  *one that runs, of one that an earlier broker has started, and of all.
@@ -15,6 +15,7 @@
 #include "engine/jail/criu.h"
 #include "engine/jail/door.h"
 #include "engine/jail/keep.h"
+#include "engine/jail/memory.h"
 #include "engine/jail/quiet.h"
 #include "engine/jail/record.h"
 #include "engine/jail/seal.h"
@@ -50,7 +51,7 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
 
 		/* It may live: leave() must not take the layers from under it. */
 		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
-		guest_new(&spec)->state = GUEST_RUNNING;
+		(void)guest_new(&spec, GUEST_FOREIGN);
 		(void)err_set(err, ERR_UNSUPPORTED, 0,
 		              "the record of '%s' has version %u, this cloche knows %d to %d", id,
 		              record.version, RECORD_OLDEST, RECORD_VERSION);
@@ -60,7 +61,7 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
 		guest_remove_found(id);
 		return err_set(err, ERR_GONE, ESRCH, "'%s' is dead", id);
 	}
-	g = guest_new(&record.spec);
+	g = guest_new(&record.spec, GUEST_RUNNING);
 	r = loop_child_add(jail_host.loop, pidfd, guest_on_exit, g, &g->child);
 	if (r < 0) {
 		list_remove(&g->link);
@@ -68,7 +69,6 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch '%s'", id);
 	}
 	(void)take_fd(&pidfd);
-	g->state = GUEST_RUNNING;
 	g->pid = record.pid;
 	nest_find(&jail_host.nest, g->pid);
 	g->dir_fd = take_fd(&dir_fd);
@@ -212,12 +212,13 @@ static void jail_leave(void)
 	seal_end_all();
 	shots_close();
 	copies_close();
+	memory_leave();
 	criu_close();
 	/* The handles go, the guests stay: the next broker adopts them. */
 	list_for_each (&jail_host.guests, struct guest, g, link) {
 		loop_io_removep(&g->status_io);
 		loop_child_remove(g->child);
-		loop_child_remove(g->remover);
+		loop_child_remove(g->worker);
 		list_remove(&g->link);
 		guest_free(jail_host.loop, g);
 	}

@@ -5,6 +5,11 @@
  * trying again as long as the kernel says busy. All of it works from the id alone, so that what an
  * earlier broker left needs no other code. A layer with a keeper's mark (keep.h) is brought to disk
  * and stays; only discard() takes the mark off and removes it.
+ *
+ * Each step is a state (guest.h), and the table of steps is in guest_proceed_removal(). A step that
+ * has to wait arms the timer or leaves a worker behind, one of the two, and returns to the loop. A
+ * call of the kernel in a step may block for seconds on a slow disk: by then other guests' timers
+ * and exits are due in one turn. That is why a timer never outlives its state.
  */
 #include "engine/jail/guest.h"
 
@@ -14,6 +19,7 @@
 #include "engine/jail/pidns.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/tree.h"
+#include "engine/vm/ask.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/save.h"
 
@@ -26,34 +32,9 @@
 #define RETRY_MOST_US 100000U
 #define LEFTOVERS_MAX 20
 
-struct guest *guest_new(const struct guest_spec *spec)
-{
-	struct guest *g = xnew0(struct guest);
-
-	g->spec = *spec;
-	g->status_fd = g->dir_fd = g->share_fd = g->tap_fd = -1;
-	g->retry_us = GUEST_RETRY_US;
-	list_append(&jail_host.guests, &g->link);
-	return g;
-}
-
-void guest_free(struct loop *loop, void *arg)
-{
-	struct guest *g = arg;
-
-	(void)loop;
-	loop_timer_free(g->timer);
-	guest_drop_start(g);
-	close_fd(&g->status_fd);
-	close_fd(&g->dir_fd);
-	close_fd(&g->share_fd);
-	close_fd(&g->tap_fd);
-	free(g);
-}
-
 static void try_again(struct guest *g)
 {
-	loop_timer_set_in(g->timer, g->retry_us);
+	guest_arm(g, g->retry_us, guest_proceed_removal);
 	g->retry_us = MIN(g->retry_us * 2, (uint64_t)RETRY_MOST_US);
 }
 
@@ -67,60 +48,33 @@ static bool is_tried_again(struct guest *g, const char *what, int r)
 	return true;
 }
 
-static void finish_removal(struct guest *g)
+static void suspect_zygote(const struct guest *g)
 {
-	int r = tree_remove(jail_host.sandboxes_fd, g->spec.id);
+	struct zygote *z = zygotes_find(&jail_host.zygotes, &g->spec.image);
 
-	if (r < 0 && is_tried_again(g, "directory", r))
-		return;
-	if (g->is_again && !g->gone) {
-		guest_start_again(g);
-		return;
-	}
-	list_remove(&g->link);
-	log_debug("jail.removed", "id=%s", g->spec.id);
-	if (g->gone)
-		g->gone(g->gone_arg);
-	else if (g->failure.code != ERR_NONE && g->started)
-		g->started(g, &g->failure, g->arg);
-	loop_defer(jail_host.loop, guest_free, g);
+	if (z)
+		zygote_suspect(z, "a sandbox cannot end");
 }
 
-static void on_layer_done(struct loop *loop, int wait_status, void *arg)
+/* By a slow disk, or by something outside: only a zygote can. */
+static void on_stuck(struct guest *g)
 {
-	struct guest *g = arg;
-	bool is_left = wait_status != 0;
+	bool is_held = g->child && pidns_is_held(g->pid);
 
-	(void)loop;
-	g->remover = NULL;
-	if (g->is_discarded && storage_has(&jail_host.storage, g->spec.id))
-		is_left = true; /* the word came while what was to be kept was brought to disk */
-	if (!is_left || !is_tried_again(g, "layer", -EIO))
-		finish_removal(g);
+	log_debug("jail.stuck", "id=%s held=%d", g->spec.id, is_held);
+	if (is_held)
+		suspect_zygote(g);
+	guest_proceed_removal(g);
 }
 
-static void remove_layer(struct guest *g)
+/* Here and below, a step of the removal: the state that follows, or its own, when something is
+ * awaited that comes back to it. */
+static enum guest_state await_death(struct guest *g)
 {
-	const struct storage *storage = &jail_host.storage;
-	uint64_t keeper;
-	int pidfd = -1;
-	int r = g->is_discarded ? keep_drop(storage, g->spec.id)
-	                        : keep_read(storage, g->spec.id, &keeper);
-
-	if (r < 0) { /* a want of memory or descriptors must not cost anybody's files */
-		try_again(g);
-		return;
-	}
-	if (r > 0)
-		r = keep_sync_start(storage, &pidfd);
-	else
-		r = storage_remove(storage, g->spec.id, &pidfd);
-	if (r == 1)
-		r = loop_child_take(jail_host.loop, pidfd, on_layer_done, g, &g->remover);
-	else
-		r = r == 0 ? -ECHILD : r;
-	if (r == -ECHILD || (r < 0 && !is_tried_again(g, "layer", r))) /* nothing to wait for */
-		finish_removal(g);
+	if (!g->child && !g->worker && !g->last)
+		return GUEST_GROUPS;
+	guest_arm(g, STUCK_US, on_stuck);
+	return GUEST_DYING;
 }
 
 /* The first process is reaped: with it everything in its pid namespace is dead. */
@@ -135,63 +89,132 @@ static void tell_final(struct guest *g)
 	jail_host.final(g->spec.id, &usage, jail_host.final_arg);
 }
 
-static void suspect_zygote(const struct guest *g)
+static enum guest_state remove_groups(struct guest *g)
 {
-	struct zygote *z = zygotes_find(&jail_host.zygotes, &g->spec.image);
-
-	if (z)
-		zygote_suspect(z, "a sandbox cannot end");
+	tell_final(g);
+	if (cgroup_remove(&jail_host.cgroups, g->spec.id) == 0)
+		return GUEST_LAYER;
+	/* Something of it is still dying, or was never below the first process. */
+	cgroup_kill(&jail_host.cgroups, g->spec.id);
+	try_again(g);
+	return GUEST_GROUPS;
 }
 
-void guest_try_removal(struct loop *loop, void *arg)
+static void on_layer_done(struct loop *loop, int wait_status, void *arg)
 {
 	struct guest *g = arg;
 
 	(void)loop;
-	if (g->child) { /* by a slow disk, or by something outside: only a zygote can */
-		bool is_held = pidns_is_held(g->pid);
+	if (!guest_take_worker(g))
+		return;
+	if (wait_status != 0 && is_tried_again(g, "layer", -EIO))
+		return;
+	guest_move(g, GUEST_DIRECTORY);
+	guest_proceed_removal(g);
+}
 
-		log_debug("jail.stuck", "id=%s held=%d", g->spec.id, is_held);
-		if (is_held)
-			suspect_zygote(g);
-		loop_timer_set_in(g->timer, STUCK_US);
-		return;
-	}
-	tell_final(g);
-	if (cgroup_remove(&jail_host.cgroups, g->spec.id) < 0) {
-		/* Something of it is still dying, or was never below the first process. */
-		cgroup_kill(&jail_host.cgroups, g->spec.id);
+static enum guest_state remove_layer(struct guest *g)
+{
+	const struct storage *storage = &jail_host.storage;
+	uint64_t keeper;
+	int pidfd = -1;
+	int r = g->is_discarded ? keep_drop(storage, g->spec.id)
+	                        : keep_read(storage, g->spec.id, &keeper);
+
+	if (r < 0) { /* a want of memory or descriptors must not cost anybody's files */
 		try_again(g);
-		return;
+		return GUEST_LAYER;
 	}
-	remove_layer(g);
+	if (r > 0)
+		r = keep_sync_start(storage, &pidfd);
+	else
+		r = storage_remove(storage, g->spec.id, &pidfd);
+	if (r == 1)
+		r = loop_child_take(jail_host.loop, pidfd, on_layer_done, g, &g->worker);
+	else if (r == 0)
+		return GUEST_DIRECTORY;
+	return r == 0 || is_tried_again(g, "layer", r) ? GUEST_LAYER : GUEST_DIRECTORY;
+}
+
+static enum guest_state remove_directory(struct guest *g)
+{
+	int r = tree_remove(jail_host.sandboxes_fd, g->spec.id);
+
+	if (r < 0 && is_tried_again(g, "directory", r))
+		return GUEST_DIRECTORY;
+	/* The word came when what was to be kept had been brought to disk. */
+	if (g->is_discarded && storage_has(&jail_host.storage, g->spec.id) &&
+	    ++g->leftovers <= LEFTOVERS_MAX)
+		return GUEST_LAYER;
+	return g->is_again && !g->gone ? GUEST_STARTING : GUEST_GONE;
+}
+
+/* The one end of a guest. */
+static void finish(struct guest *g)
+{
+	const guest_gone_fn gone = take_ptr(g->gone);
+	const guest_started_fn started = take_ptr(g->started);
+
+	list_remove(&g->link);
+	log_debug("jail.removed", "id=%s", g->spec.id);
+	if (started && !gone && g->failure.code == ERR_NONE)
+		(void)err_set(&g->failure, ERR_INTERNAL, 0, "the sandbox could not be started");
+	if (gone)
+		gone(g->gone_arg);
+	else if (started)
+		started(g, &g->failure, g->arg);
+	loop_defer(jail_host.loop, guest_free, g);
+}
+
+void guest_proceed_removal(struct guest *g)
+{
+	static enum guest_state (*const steps[GUEST_STATE_COUNT])(struct guest * g) = {
+		[GUEST_DYING] = await_death,
+		[GUEST_GROUPS] = remove_groups,
+		[GUEST_LAYER] = remove_layer,
+		[GUEST_DIRECTORY] = remove_directory,
+	};
+
+	while (steps[g->state]) {
+		enum guest_state next = steps[g->state](g);
+
+		if (next == g->state)
+			return;
+		guest_move(g, next);
+	}
+	if (g->state == GUEST_STARTING)
+		guest_start_again(g);
+	else
+		finish(g);
 }
 
 void guest_remove(struct guest *g)
 {
 	struct err ignored;
 
-	g->state = GUEST_REMOVING;
+	guest_move(g, GUEST_DYING);
 	shot_on_end(g);
 	memory_drop(g);
 	machine_drop_save(g);
 	copy_unneed(g);
 	guest_drop_start(g);
+	ask_end(take_ptr(g->off));
 	loop_io_removep(&g->status_io);
-	loop_timer_free(g->timer);
-	g->timer = loop_timer_new(jail_host.loop, guest_try_removal, g);
 	if (g->child)
 		(void)pidfd_send_signal(loop_child_pidfd(g->child), SIGKILL, NULL, 0);
 	/* A frozen v1 group cannot die, and the first process waits for what is below it. */
 	(void)!cgroup_freeze(&jail_host.cgroups, g->spec.id, false, &ignored);
-	loop_timer_set_in(g->timer, g->child ? STUCK_US : 0);
+	/* From the loop: whoever has asked is not called back before he has his answer. */
+	if (g->child)
+		guest_arm(g, STUCK_US, on_stuck);
+	else
+		guest_arm(g, 0, guest_proceed_removal);
 }
 
 struct guest *guest_find_removing(const char *id)
 {
 	list_for_each (&jail_host.guests, struct guest, g, link)
-		if (g->state == GUEST_REMOVING && !g->gone && !g->started &&
-		    strcmp(g->spec.id, id) == 0)
+		if (guest_is_removing(g) && !g->gone && !g->started && strcmp(g->spec.id, id) == 0)
 			return g;
 	return NULL;
 }
@@ -201,14 +224,14 @@ void guest_remove_found(const char *id)
 	struct guest_spec spec = {0};
 
 	(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
-	guest_remove(guest_new(&spec));
+	guest_remove(guest_new(&spec, GUEST_ENDED));
 }
 
 void jail_kill(struct guest *g, guest_gone_fn gone, void *arg)
 {
 	g->gone = gone;
 	g->gone_arg = arg;
-	if (g->state != GUEST_REMOVING)
+	if (!guest_is_removing(g))
 		guest_remove(g);
 }
 
@@ -221,7 +244,7 @@ int jail_discard(const char *id, guest_gone_fn gone, void *arg)
 		return 0;
 	if (!g) {
 		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
-		g = guest_new(&spec);
+		g = guest_new(&spec, GUEST_ENDED);
 		g->is_counted = true; /* when its processes ended */
 		guest_remove(g);
 	}

@@ -117,8 +117,8 @@ static void on_cloned(struct loop *loop, int wait_status, void *arg)
 	struct err err;
 
 	(void)loop;
-	g->remover = NULL;
-	g->is_cloning = false;
+	if (!guest_take_worker(g))
+		return;
 	if (error)
 		(void)err_set(&err,
 		              error == ENOSPC || error == EDQUOT ? ERR_DISK_FULL
@@ -149,11 +149,8 @@ int shot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *
 	if (pid < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
 	g->cloned = done;
-	r = loop_child_take(jail_host.loop, pidfd, on_cloned, g, &g->remover);
-	if (r < 0)
-		return err_set(err, ERR_INTERNAL, -r, "cannot watch a child");
-	g->is_cloning = true;
-	return 0;
+	r = loop_child_take(jail_host.loop, pidfd, on_cloned, g, &g->worker);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
 }
 
 int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err)

@@ -279,9 +279,11 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 	char c;
 
 	(void)loop;
-	t->child = NULL;
-	if (!t->is_copied) /* both came in one turn, or nobody could wait for the first */
+	if (!t->is_copied) { /* both came in one turn, or nobody could wait for the first */
 		(void)!read(t->result_fd, &c, 1);
+		let_go(t); /* a machine's part ends by it, while on_memory() sees a child */
+	}
+	t->child = NULL;
 	if (wait_status != 0 || fd_read_all(t->result_fd, &f, sizeof(f)) < 0)
 		(void)err_set(&f.err, ERR_INTERNAL, 0, "the snapshot's child ended early");
 	if (f.err.code == ERR_NONE) {
@@ -466,7 +468,7 @@ static int check_source(const char *id, const struct snapshot_spec *spec, const 
 		return err_set(err, ERR_CONFLICT, EEXIST, "snapshot %s exists", spec->id);
 	if (g && g->state != GUEST_RUNNING)
 		return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", id,
-		               g->state == GUEST_STARTING ? "starting" : "ending");
+		               g->state < GUEST_RUNNING ? "starting" : "ending");
 	if (!storage_has(&jail_host.storage, id))
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "sandbox %s has no files here", id);
 	if (spec->has_memory && !g)

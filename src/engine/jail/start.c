@@ -69,7 +69,7 @@ static int await_copy(struct start *s, struct err *err)
 {
 	if (!s->g->spec.snapshot[0])
 		return 0;
-	return s->g->is_cloning ? 1 : shot_open_clone(s->g, &s->layer_fd, err);
+	return s->g->worker ? 1 : shot_open_clone(s->g, &s->layer_fd, err);
 }
 
 struct guest_limits guest_group_limits(const struct guest_spec *spec)
@@ -108,7 +108,9 @@ static int make_pipes(struct start *s, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
 	s->go_fd = go[0];
 	s->jail.go_fd = go[1];
-	return fd_set_nonblock(s->g->status_fd, true);
+	if (fd_set_nonblock(s->g->status_fd, true) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot set up a pipe");
+	return 0;
 }
 
 /* An address in our run directory, whatever the length of its path. */

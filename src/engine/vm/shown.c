@@ -75,8 +75,8 @@ static void on_cloned(struct loop *loop, int wait_status, void *arg)
 	struct err err;
 
 	(void)loop;
-	g->remover = NULL;
-	g->is_cloning = false;
+	if (!guest_take_worker(g))
+		return;
 	if (error)
 		(void)err_set(&err,
 		              error == ENOSPC || error == EDQUOT ? ERR_DISK_FULL : ERR_INTERNAL,
@@ -94,11 +94,8 @@ static int begin(struct start *s, const int *fds, size_t n, struct err *err)
 		_exit(clone_all(fds, n, s->layer_fd));
 	if (pid < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
-	r = loop_child_take(jail_host.loop, pidfd, on_cloned, g, &g->remover);
-	if (r < 0)
-		return err_set(err, ERR_INTERNAL, -r, "cannot watch a child");
-	g->is_cloning = true;
-	return 1;
+	r = loop_child_take(jail_host.loop, pidfd, on_cloned, g, &g->worker);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 1;
 }
 
 static int open_clones(struct start *s, size_t n, struct err *err)
