@@ -151,6 +151,8 @@ void broker_free(struct broker *b)
 
 	if (!b)
 		return;
+	b->is_over =
+		true; /* an engine that leaves answers who still waits: over() must not follow */
 	if (b->config.vm)
 		b->config.vm->leave();
 	b->engine->leave();

@@ -46,4 +46,5 @@ must_check int memory_revive(struct guest *g, int images_fd, const struct memory
                              loop_child_fn on_exit,
                              void (*failed)(struct guest *g, const struct err *err),
                              struct err *err);
+void memory_leave(void);           /* the broker leaves: nobody is revived any more */
 void memory_drop(struct guest *g); /* the guest is to be removed: what is under way ends */

@@ -148,6 +148,13 @@ void memory_drop_revival(struct guest *g)
 	let_go(v);
 }
 
+/* A turn of begin_next() may be deferred, and guests are freed before that comes. */
+void memory_leave(void)
+{
+	list_for_each (&waiting, struct revival, v, link)
+		list_remove(&v->link);
+}
+
 void memory_drop(struct guest *g)
 {
 	memory_drop_save(g);

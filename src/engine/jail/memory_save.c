@@ -358,9 +358,14 @@ static int start_criu(struct memory_save *s, struct err *err)
 	if (record_write_saver(s->g->dir_fd, &s->g->spec, s->criu.pid, err) < 0)
 		log_debug("memory.unrecorded", "id=%s error='%s'", s->g->spec.id, err->message);
 	r = loop_child_take(jail_host.loop, take_fd(&s->criu.pidfd), on_criu_exit, s, &s->child);
-	if (r == 0)
-		r = loop_io_add(jail_host.loop, s->criu.up_fd, EPOLLIN, on_control, s, &s->io);
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch CRIU") : 0;
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch CRIU");
+	r = loop_io_add(jail_host.loop, s->criu.up_fd, EPOLLIN, on_control, s, &s->io);
+	if (r < 0) { /* its exit, which follows, tells */
+		(void)err_set(&s->failure, ERR_INTERNAL, -r, "cannot watch CRIU");
+		criu_hang_up(&s->criu);
+	}
+	return 0;
 }
 
 static void on_quiet(struct loop *loop, uint32_t events, void *arg)

@@ -167,6 +167,8 @@ int nest_need(struct nest *n, struct err *err)
 		r = err_set(err, ERR_CAPACITY, errno, "cannot start the nest");
 	else
 		r = loop_child_take(jail_host.loop, pidfd, on_nest_exit, n, &n->child);
+	if (pid > 0 && r < 0)
+		(void)err_set(err, ERR_INTERNAL, -r, "cannot watch the nest");
 	if (r == 0)
 		r = settle(n, pid, err);
 	if (r < 0)

@@ -173,6 +173,7 @@ static void on_read(struct loop *loop, int wait_status, void *arg)
 
 	(void)loop;
 	c->child = NULL;
+	use(c); /* room is made of others: those that wait for it come first */
 	if (wait_status != 0)
 		(void)saved_damaged(&err);
 	else if (seal(c) < 0)
