@@ -64,6 +64,11 @@ chaos:
 	@CLOCHE_CHAOS_KILLS=$(or $(KILLS),1000) CLOCHE_CHAOS_FAULTS=$(or $(FAULTS),all) CLOCHE_CHAOS_SEED=$(or $(SEED),$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')) \
 		tools/test --only plain --suite chaos -- -s
 
+# Upgrades from every release of tests/upgrade/releases, whose programs are built from git's history the first time.
+.PHONY: test-upgrade
+test-upgrade:
+	@CLOCHE_TEST_UPGRADE=1 tools/test --only plain --suite functional -- -k test_upgrade
+
 # All that the documents show, run as it stands, and the documents as the daemon serves them.
 .PHONY: test-docs
 test-docs:

@@ -374,7 +374,12 @@ static void lose_unlisted(struct link *l)
 {
 	struct err err;
 
-	(void)err_set(&err, ERR_GUEST, 0, "the sandbox's agent does not know of it any more");
+	/* An agent hangs up on what it cannot read. */
+	(void)err_set(&err, ERR_GUEST, 0,
+	              "the sandbox's agent does not know of it: it was lost, or the agent is an "
+	              "older cloche's, which cannot do this");
+	(void)err_hint(&err, "try again; a sandbox that was started before an upgrade has the "
+	                     "newer agent after a stop and a resume");
 	for (struct channel *ch = l->channels, *next; ch; ch = next) {
 		next = ch->hh.next;
 		if (ch->is_listed)
