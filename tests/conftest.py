@@ -11,7 +11,7 @@ import pytest
 from cloche import Client
 
 from harness import audit
-from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Crashed, Daemon, check_parts, end
+from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Crashed, Daemon, check_parts, check_turns, end
 from harness.internet import Internet
 from harness.npm import NPM, run
 from harness.running import running
@@ -208,6 +208,13 @@ def pytest_fixture_setup(fixturedef):
 def pytest_fixture_post_finalizer(fixturedef):
     if fixturedef.scope != "function":
         last_picture.clear()
+
+
+@pytest.fixture(autouse=True)
+def turns_are_short():
+    """Fails a test during which everybody waited for one callback of a daemon's loop."""
+    yield
+    check_turns()
 
 
 @pytest.fixture(autouse=True)

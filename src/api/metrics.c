@@ -44,6 +44,15 @@ static void put_fleet(struct metrics *m, struct fleet *fleet)
 	metrics_put_histogram(m, "cloche_code_call_seconds", &counts->code_us);
 }
 
+static void put_output(struct metrics *m, const struct fleet *fleet)
+{
+	metrics_one(m, "cloche_output_kept_bytes", METRIC_GAUGE, "Output of execs on disk.",
+	            fleet_output_kept(fleet, NULL));
+	metrics_one(m, "cloche_outputs_dropped_total", METRIC_COUNTER,
+	            "Outputs of execs that went to keep within the bounds.",
+	            fleet_counts(fleet)->outputs_dropped);
+}
+
 static void put_pool(struct metrics *m, const struct fleet *fleet)
 {
 	struct pool_figures f;
@@ -215,10 +224,14 @@ int get_metrics(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	put_fleet(&m, api->fleet);
+	put_output(&m, api->fleet);
 	put_pool(&m, api->fleet);
 	put_http(&m, api);
 	put_loop(&m, api->loop);
-	put_turns(&m, &(struct turns){"gateway", loop_stats(api->loop)}, 1);
+	put_turns(&m,
+	          (struct turns[]){{"gateway", loop_stats(api->loop)},
+	                           {"broker", fleet_broker_turns(api->fleet)}},
+	          2);
 	put_process(&m, api);
 	put_events(&m, api->events);
 	if (m.error < 0)

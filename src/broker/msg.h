@@ -6,6 +6,7 @@
  * hostile: wrong size, magic, op, id or number is answered with an error, never acted on.
  */
 #include "engine/engine.h"
+#include "loop/loop.h"
 
 #define MSG_MAGIC   0x636c6f31 /* "clo1" */
 #define MSG_FDS_MAX DOOR_SOCKETS
@@ -103,6 +104,7 @@ struct msg_reply {
 			uint32_t reserved;
 			uint64_t memory_bytes;
 			uint64_t disk_free_bytes;
+			struct loop_stats turns; /* of its loop, since its start */
 		} probe;
 		struct isolation isolation; /* CREATE */
 		struct guest_usage usage;

@@ -34,6 +34,7 @@ static int do_probe(struct broker *b, const struct msg_request *req, struct msg_
 	reply->probe.cpus = cpus > 0 ? (uint32_t)cpus : 1;
 	reply->probe.memory_bytes = (uint64_t)info.totalram * info.mem_unit;
 	reply->probe.disk_free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+	reply->probe.turns = loop_stats(b->config.loop);
 	return 0;
 }
 

@@ -25,7 +25,8 @@ struct config {
 	enum log_level log_level;
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
-	uint64_t spool_bytes;
+	uint64_t spool_bytes; /* of an exec's output; of a sandbox's, a project's, all: */
+	uint64_t output_sandbox, output_project, output_host;
 	uint64_t request_bytes; /* of a body */
 	uint32_t sandboxes_max, persistent_max, execs_max, ended_max;
 	uint64_t ended_age_ms, ended_bytes;

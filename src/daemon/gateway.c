@@ -17,6 +17,7 @@
 #include "compat/compat.h"
 #include "daemon/child.h"
 #include "daemon/confine.h"
+#include "daemon/memory.h"
 #include "daemon/outgoing.h"
 #include "daemon/registries.h"
 #include "daemon/sources.h"
@@ -42,6 +43,7 @@
 #define SPOOL_DIR  "/spool"
 #define BUILDS_DIR "/builds" /* their logs */
 #define JOTS_PATH  "/jots"
+#define MEMORY_US  (5 * UINT64_C(1000000)) /* after which what is free is given back */
 /* Of results of code calls that are not sent yet: 8 that are as large as one can be. */
 #define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
 
@@ -75,6 +77,7 @@ struct gateway {
 	char preview_url[HTTP_HOST_SIZE + 32], preview_port[16];
 	int control_fd;
 	struct loop_io *control_io;
+	struct loop_timer *memory;
 	bool is_stopping;
 	bool is_followed; /* by another, so it deletes nothing */
 	bool has_failed;  /* and has said so */
@@ -349,6 +352,9 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.default_template = c->default_template ? c->default_template : "python",
 		.engines_forbidden = config_engines_forbidden(c),
 		.spool_bytes_max = c->spool_bytes,
+		.output_sandbox_max = c->output_sandbox,
+		.output_project_max = c->output_project,
+		.output_host_max = c->output_host,
 		.default_limits = c->default_limits,
 		.max_limits = c->max_limits,
 		.default_timeout_ms = c->default_timeout_ms,
@@ -452,6 +458,15 @@ static int open_quota(struct gateway *g, struct err *err)
 	return r;
 }
 
+static void on_memory(struct loop *loop, void *arg)
+{
+	const struct gateway *g = arg;
+
+	(void)loop;
+	memory_give_back();
+	loop_timer_set_in(g->memory, MEMORY_US);
+}
+
 static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
@@ -536,12 +551,15 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 		return r;
 	child_beat(g->loop, &g->control_fd, c);
 	loop_tell_long_turns(g->loop);
+	g->memory = loop_timer_new(g->loop, on_memory, g);
+	loop_timer_set_in(g->memory, MEMORY_US);
 	r = loop_run(g->loop);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the event loop failed") : 0;
 }
 
 static void take_down(struct gateway *g)
 {
+	loop_timer_free(g->memory);
 	http_server_free(g->server);
 	compat_close(&g->api);
 	builds_close(g->builds);
@@ -580,6 +598,7 @@ int gateway_main(const struct site *site, const struct gateway_fds *fds)
 	for (size_t i = 0; i < site->n_listeners; i++)
 		keep[5 + i] = site->listeners[i].fd;
 	child_begin("gateway", site->config, keep, 5 + site->n_listeners);
+	memory_prepare();
 	r = run(&g, fds, &err);
 	if (r < 0 && g.control_fd >= 0)
 		child_report(g.control_fd, &err);

@@ -135,7 +135,10 @@ static void keep_sample(struct sandbox *s)
 
 void account_on_reading(struct sandbox *s, const struct guest_usage *now)
 {
-	meter_read(s->meter, now);
+	struct guest_usage charged = *now;
+
+	charged.disk_bytes += s->kept_bytes; /* what its execs said lies on the same disk */
+	meter_read(s->meter, &charged);
 	s->seen = *now;
 	s->seen_us = clock_wall_us();
 	keep_sample(s);
@@ -202,6 +205,16 @@ static void end_if_spent(struct sandbox *s)
 		            err.message);
 }
 
+static void on_turns(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct fleet *fleet = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code == ERR_NONE)
+		fleet->broker_turns = reply->probe.turns;
+}
+
 static void look(struct loop *loop, void *arg)
 {
 	struct fleet *fleet = arg;
@@ -220,6 +233,8 @@ static void look(struct loop *loop, void *arg)
 			meter_tick(s->meter);
 	}
 	if (is_synced) {
+		(void)!host_ask(fleet->host, &(struct msg_request){.op = MSG_PROBE}, on_turns,
+		                fleet, NULL, NULL);
 		snapshots_tick(fleet);
 		volumes_tick(fleet);
 	}
@@ -360,11 +375,13 @@ void account_settle_old(struct fleet *fleet)
 static void end_meter(struct sandbox *s)
 {
 	uint64_t until_us = s->charge_until_us ? s->charge_until_us : steady_at(s->end.at_us);
+	struct guest_usage last = s->last_usage;
 
 	if (!s->has_last_usage && !s->is_kept)
 		s->meter = NULL; /* account_settle_old() has it in hand */
+	last.disk_bytes += s->kept_bytes;
 	if (s->meter && s->has_last_usage && s->is_kept)
-		meter_hold(s->meter, &s->last_usage, until_us);
+		meter_hold(s->meter, &last, until_us);
 	else if (s->meter && s->has_last_usage)
 		meter_close(take_ptr(s->meter), &s->last_usage, until_us);
 	jot_drop(s->fleet->jots, &s->calls_jot); /* all are in the meter's row */
@@ -379,6 +396,7 @@ static void hold_meter(struct sandbox *s)
 		return;
 	if (!s->is_kept)
 		last.disk_bytes = 0;
+	last.disk_bytes += s->kept_bytes;
 	meter_hold(s->meter, &last, clock_steady_us());
 }
 

@@ -44,6 +44,21 @@ static void forget_undone(struct sandbox *s)
 	drop_snapshot(fleet, snapshot_id);
 }
 
+static void close_end(struct sandbox *s);
+
+/* Its execs and their output go with it. There may be thousands: so it is still stopping until they
+ * are gone, and a kill meanwhile loses nothing. */
+static bool remove_execs(struct loop *loop, void *arg)
+{
+	struct sandbox *s = arg;
+
+	while (exec_remove_some(s, 0))
+		if (!loop_has_time(loop))
+			return false;
+	close_end(s);
+	return true;
+}
+
 /* The end of the end. */
 static void on_gone(struct sandbox *s)
 {
@@ -60,8 +75,14 @@ static void on_gone(struct sandbox *s)
 	}
 	s->is_undone = false;
 	pause_forget(s);
-	if (s->is_deleted)
-		exec_remove_all(s);
+	if (s->is_deleted && s->n_execs > 0)
+		loop_job_start(s->exec_removal);
+	else
+		close_end(s);
+}
+
+static void close_end(struct sandbox *s)
+{
 	sandbox_move(s, is_failure(s->end.cause) ? SANDBOX_FAILED : SANDBOX_STOPPED);
 	sandbox_note(s);
 	fleet_on_ended(s->fleet, s);
@@ -184,11 +205,13 @@ static void on_timer(struct loop *loop, void *arg)
 void end_init(struct sandbox *s)
 {
 	s->timer = loop_timer_new(s->fleet->config.loop, on_timer, s);
+	s->exec_removal = loop_job_new(s->fleet->config.loop, remove_execs, s);
 }
 
 void end_done(struct sandbox *s)
 {
 	loop_timer_free(s->timer);
+	loop_job_free(s->exec_removal);
 }
 
 void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,

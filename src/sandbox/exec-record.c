@@ -103,11 +103,17 @@ static int put_row(void *arg, struct err *err)
 	return r;
 }
 
-static int delete_row(void *arg, struct err *err)
-{
-	const struct exec *e = arg;
+struct rows {
+	struct store *store;
+	const char *const *ids;
+	size_t n;
+};
 
-	return store_delete_exec(e->sandbox->fleet->config.store, e->id, err);
+static int delete_rows(void *arg, struct err *err)
+{
+	const struct rows *rows = arg;
+
+	return store_delete_execs(rows->store, rows->ids, rows->n, err);
 }
 
 int exec_save(struct exec *e, struct err *err)
@@ -115,9 +121,11 @@ int exec_save(struct exec *e, struct err *err)
 	return event_log_save(e->sandbox->fleet->config.events, put_row, e, err);
 }
 
-int exec_unsave(struct exec *e, struct err *err)
+int exec_unsave(struct fleet *fleet, const char *const *ids, size_t n, struct err *err)
 {
-	return event_log_save(e->sandbox->fleet->config.events, delete_row, e, err);
+	struct rows rows = {.store = fleet->config.store, .ids = ids, .n = n};
+
+	return event_log_save(fleet->config.events, delete_rows, &rows, err);
 }
 
 struct spool *exec_spool(struct exec *e)
@@ -129,13 +137,14 @@ struct spool *exec_spool(struct exec *e)
 
 	if (e->spool)
 		return e->spool;
-	if (spool_reopen(fleet->spool_fd, e->id, bytes_max, &e->spool, &offset, &err) == 0)
+	if (spool_reopen(fleet->spool_fd, e->id, bytes_max, &e->spool, &offset, &err) == 0) {
+		spool_raise(e->spool, e->last_seq, e->stdout_bytes, e->stderr_bytes);
 		return e->spool;
+	}
 	log_error("exec.output_lost", "id=%s error='%s'", e->id, err.message);
 	if (spool_new(fleet->spool_fd, e->id, bytes_max, &e->spool, &err) < 0)
 		abort(); /* it does no I/O */
-	spool_skip(e->spool, SPOOL_STDOUT, e->stdout_bytes);
-	spool_skip(e->spool, SPOOL_STDERR, e->stderr_bytes);
+	spool_raise(e->spool, e->last_seq, e->stdout_bytes, e->stderr_bytes);
 	return e->spool;
 }
 
@@ -218,6 +227,8 @@ int exec_load(struct sandbox *s, const struct exec_row *row)
 	}
 	exec_attach(e);
 	retain_add_exec(e);
+	if (e->is_output_over)
+		kept_end(e);
 	return 0;
 }
 

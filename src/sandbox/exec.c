@@ -28,6 +28,8 @@
 #include <inttypes.h>
 #include <signal.h>
 
+#define REMOVE_BATCH 32 /* execs whose rows go in one transaction */
+
 static const char *const states[] = {
 	[EXEC_STARTING] = "starting",
 	[EXEC_RUNNING] = "running",
@@ -127,6 +129,8 @@ struct exec *exec_alloc(struct sandbox *s)
 	e->loop = s->fleet->config.loop;
 	list_init(&e->watches);
 	list_init(&e->link);
+	list_init(&e->link_kept);
+	list_init(&e->link_kept_project);
 	return e;
 }
 
@@ -145,6 +149,8 @@ static void detach(struct exec *e)
 
 	if (list_empty(&e->link))
 		return;
+	retain_remove_exec(e);
+	kept_forget(e);
 	list_remove(&e->link);
 	HASH_DEL(s->execs, e);
 	s->n_execs--;
@@ -166,6 +172,7 @@ static void end_output(struct exec *e)
 	channel_forget(&e->channel);
 	if (e->spool)
 		spool_rest(e->spool);
+	kept_end(e);
 }
 
 /* u: the counters that decided, or NULL. */
@@ -247,6 +254,7 @@ static int on_output(struct channel *ch, enum frame_stream stream, const char *d
 			log_error("exec.output_lost", "id=%s error='%s'", e->id, err.message);
 		e->has_lost_output = true;
 	}
+	kept_note(e);
 	channel_kept(ch, len);
 	wake(e);
 	return 0;
@@ -376,7 +384,7 @@ void exec_take_back(struct exec *e, const struct err *why)
 	fail(e, why);
 	tell_end(e);
 	once_drop(e->sandbox->fleet, e->id);
-	if (exec_unsave(e, &err) < 0)
+	if (exec_unsave(e->sandbox->fleet, &(const char *){e->id}, 1, &err) < 0)
 		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
 }
 
@@ -388,6 +396,7 @@ void exec_rejoin_all(struct sandbox *s)
 		(void)exec_spool(e);
 		e->started_us = e->started_us ? e->started_us : e->created_us;
 		e->is_orphan = e->ends_with_caller;
+		kept_note(e);
 		channel_adopt(&e->channel, s->link, e->number, &exec_channel_ops, spooled(e));
 	}
 }
@@ -406,10 +415,55 @@ void exec_end_all(struct sandbox *s)
 	}
 }
 
+/* It ends if it runs, and nobody asks for it any more. */
+static void let_go(struct exec *e)
+{
+	struct err err;
+
+	e->is_removed = true;
+	(void)err_set(&err, ERR_GONE, 0, "the exec was deleted");
+	cut_short(e, END_KILLED, &err);
+	host_cancel(e->sandbox->fleet->host, e->usage_tag);
+	channel_forget(&e->channel);
+	tell_end(e);
+}
+
+/* Its row is gone: it follows. */
+static void dismiss(struct exec *e)
+{
+	detach(e);
+	if (!e->spool) /* of an earlier gateway's life, and nobody has read it since */
+		spool_remove(e->sandbox->fleet->spool_fd, e->id);
+	wake(e);
+}
+
+bool exec_remove_some(struct sandbox *s, size_t left)
+{
+	struct exec *going[REMOVE_BATCH];
+	const char *ids[REMOVE_BATCH] = {0};
+	size_t n = 0, most = s->n_execs > left ? MIN(s->n_execs - left, REMOVE_BATCH) : 0;
+	struct err err;
+
+	if (most == 0)
+		return false;
+	list_for_each (&s->exec_list, struct exec, e, link) {
+		if (n == most)
+			break;
+		let_go(e);
+		ids[n] = e->id;
+		going[n++] = e;
+	}
+	if (exec_unsave(s->fleet, ids, n, &err) < 0)
+		log_error("exec.unsaved", "sandbox=%s execs=%zu error='%s'", s->id, n, err.message);
+	for (size_t i = 0; i < n; i++)
+		dismiss(going[i]);
+	return s->n_execs > left;
+}
+
 void exec_remove_all(struct sandbox *s)
 {
-	list_for_each (&s->exec_list, struct exec, e, link)
-		exec_remove(e);
+	while (exec_remove_some(s, 0))
+		continue;
 }
 
 void exec_free_all(struct sandbox *s)
@@ -426,18 +480,10 @@ void exec_remove(struct exec *e)
 
 	if (e->is_removed)
 		return;
-	e->is_removed = true;
-	(void)err_set(&err, ERR_GONE, 0, "the exec was deleted");
-	cut_short(e, END_KILLED, &err);
-	host_cancel(e->sandbox->fleet->host, e->usage_tag);
-	channel_forget(&e->channel);
-	detach(e);
-	tell_end(e);
-	if (exec_unsave(e, &err) < 0)
+	let_go(e);
+	if (exec_unsave(e->sandbox->fleet, &(const char *){e->id}, 1, &err) < 0)
 		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
-	if (!e->spool) /* of an earlier gateway's life, and nobody has read it since */
-		spool_remove(e->sandbox->fleet->spool_fd, e->id);
-	wake(e);
+	dismiss(e);
 }
 
 struct exec *exec_find(struct sandbox *s, const char *id)

@@ -100,6 +100,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 static void free_fleet(struct loop *loop, void *arg)
 {
 	(void)loop;
+	kept_close(arg);
 	free(arg);
 }
 
@@ -127,6 +128,11 @@ void fleet_free(struct fleet *fleet)
 		(void)close(fleet->spool_fd);
 	jots_close(fleet->jots);
 	loop_defer(fleet->config.loop, free_fleet, fleet); /* this turn may have calls for it */
+}
+
+struct loop_stats fleet_broker_turns(const struct fleet *fleet)
+{
+	return fleet->broker_turns;
 }
 
 bool fleet_is_ready(const struct fleet *fleet)

@@ -37,6 +37,8 @@ struct fleet_config {
 	uint32_t ended_max;      /* what has ended is remembered: so many, so long, */
 	uint64_t ended_age_ms, ended_bytes_max; /* and with so much output together */
 	uint32_t execs_max;                     /* kept per sandbox */
+	/* Output kept of execs: of a sandbox, of a project, of all; 0 = no bound. */
+	uint64_t output_sandbox_max, output_project_max, output_host_max;
 	const char *boot_id;            /* of the running kernel; NULL: it is read from /proc */
 	struct meters *meters;          /* NULL: nothing is metered */
 	struct quota *quota;            /* NULL: there are none */
@@ -69,11 +71,15 @@ const struct msg_reply *fleet_host(const struct fleet *fleet);
 /* Figures of all projects together. */
 struct fleet_counts { /* since the start */
 	uint64_t creates, creates_failed, execs, code_failed;
+	uint64_t outputs_dropped; /* of execs that are over, to keep within the bounds */
 	struct histogram create_us, code_us;
 };
 const struct fleet_counts *fleet_counts(const struct fleet *fleet);
 void fleet_count_states(const struct fleet *fleet, size_t ret[SANDBOX_STATE_COUNT]);
-size_t fleet_count(const struct fleet *fleet); /* alive */
+struct loop_stats fleet_broker_turns(const struct fleet *fleet); /* as of a moment ago */
+size_t fleet_count(const struct fleet *fleet);                   /* alive */
+/* Bytes of execs' output on disk; project_id NULL: of all. */
+uint64_t fleet_output_kept(const struct fleet *fleet, const char *project_id);
 /* Has a project's sandboxes read that were not for a moment, so that the next look finds more. */
 void fleet_freshen(struct fleet *fleet, const char *project_id);
 struct pool_figures {

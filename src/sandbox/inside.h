@@ -42,11 +42,15 @@ struct fleet {
 	size_t n_alive, n_ended;
 	uint64_t ended_bytes; /* of output that is kept of those */
 	struct loop_timer *forget;
+	struct loop_job *forgetting;        /* of those that are too many or too old */
+	struct kept_project *kept_projects; /* kept-output.c, by id */
+	uint64_t kept_bytes;                /* of output, of all projects */
 	struct onces *onces;
 	size_t n_creating; /* for a caller who waits */
 	struct pool *pool;
 	struct fleet_counts counts;
-	size_t n_persistent; /* of those that are alive or kept */
+	struct loop_stats broker_turns; /* as last asked */
+	size_t n_persistent;            /* of those that are alive or kept */
 	loop_fn drained;
 	void *drained_arg;
 	size_t n_draining;
@@ -135,7 +139,13 @@ struct sandbox {
 	struct exec *execs;               /* by id */
 	struct list exec_list;            /* in order of creation */
 	size_t n_execs;
-	struct list contexts; /* in order of creation */
+	struct loop_job *exec_removal; /* end.c: all go with it */
+	struct loop_job *exec_trim;    /* retain.c: the oldest go; or NULL */
+	/* kept-output.c */
+	struct list kept; /* execs that are over and have output, in order of their end */
+	uint64_t kept_bytes;
+	struct kept_project *kept_project; /* its project's figures; NULL: not looked up */
+	struct list contexts;              /* in order of creation */
 	size_t n_contexts;
 	struct port *ports; /* in the order of their numbers */
 	size_t n_ports;
@@ -229,6 +239,14 @@ void retain_done(struct fleet *fleet);
 void retain_add(struct sandbox *s);         /* it has ended for good */
 void retain_remove(struct sandbox *s);      /* and goes */
 void retain_add_exec(const struct exec *e); /* of one that ended before the start */
+void retain_remove_exec(const struct exec *e);
+
+/* kept-output.c: how much of execs' output is on disk, and that it is not too much. */
+struct kept_project;
+void kept_note(struct exec *e);   /* more has come */
+void kept_end(struct exec *e);    /* no more comes: it may go for others' sake */
+void kept_forget(struct exec *e); /* e goes */
+void kept_close(struct fleet *fleet);
 
 /* life.c: its two clocks. */
 #define LIFE_FOREVER INT64_MAX
@@ -432,8 +450,10 @@ struct exec {
 	char *why;           /* in words, or NULL */
 	struct spool *spool; /* NULL: not opened since the restart; the figures are then: */
 	uint64_t stdout_bytes, stderr_bytes, last_seq;
+	uint64_t kept_bytes; /* of its output, as counted */
 	struct list watches;
 	struct list link;
+	struct list link_kept, link_kept_project; /* while it is over and has output */
 	UT_hash_handle hh;
 };
 
@@ -443,8 +463,10 @@ void exec_attach(struct exec *e);        /* to its sandbox */
 void exec_rejoin_all(struct sandbox *s); /* puts those that go on onto the sandbox's link */
 void exec_end_all(struct sandbox *s);    /* the sandbox ends: what ran has its cause */
 void exec_remove_all(struct sandbox *s); /* with spools and rows */
-void exec_free_all(struct sandbox *s);   /* from memory only */
-void exec_free(struct exec *e);          /* at the end of this turn */
+/* The same of some, the oldest first, until so many are left. false: there are no more to go. */
+bool exec_remove_some(struct sandbox *s, size_t left);
+void exec_free_all(struct sandbox *s); /* from memory only */
+void exec_free(struct exec *e);        /* at the end of this turn */
 /* It was told of and recorded, and has come to nothing. */
 void exec_take_back(struct exec *e, const struct err *why);
 extern const struct channel_ops exec_channel_ops;
@@ -487,7 +509,7 @@ void port_line_cut_visits(struct sandbox *s, uint16_t number);
 /* exec-record.c: the exec's row. */
 /* With what waits to be told of it, or not at all. */
 must_check int exec_save(struct exec *e, struct err *err);
-must_check int exec_unsave(struct exec *e, struct err *err);
+must_check int exec_unsave(struct fleet *fleet, const char *const *ids, size_t n, struct err *err);
 must_check int exec_row_json(const struct exec *e, struct buf *out);
 must_check int exec_load(struct sandbox *s, const struct exec_row *row);
 

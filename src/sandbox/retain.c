@@ -21,27 +21,66 @@ static uint64_t exec_bytes(const struct exec *e)
 	return EXEC_OVERHEAD + MIN(output, e->sandbox->fleet->config.spool_bytes_max);
 }
 
-static void trim(struct loop *loop, void *arg)
+static bool is_due(const struct fleet *fleet, const struct sandbox *s)
+{
+	const struct fleet_config *c = &fleet->config;
+
+	return fleet->n_ended > c->ended_max || fleet->ended_bytes > c->ended_bytes_max ||
+	       s->forget_at_us <= loop_now_us(c->loop);
+}
+
+/* A job: after a long absence there may be many. */
+static bool forget_some(struct loop *loop, void *arg)
 {
 	struct fleet *fleet = arg;
-	const struct fleet_config *c = &fleet->config;
 	struct sandbox *s;
 
-	while ((s = list_first(&fleet->ended, struct sandbox, link_ended)) &&
-	       (fleet->n_ended > c->ended_max || fleet->ended_bytes > c->ended_bytes_max ||
-	        s->forget_at_us <= loop_now_us(loop)))
+	while ((s = list_first(&fleet->ended, struct sandbox, link_ended)) && is_due(fleet, s)) {
 		sandbox_forget(s);
+		if (!loop_has_time(loop))
+			return false;
+	}
 	loop_timer_set(fleet->forget, s ? s->forget_at_us : UINT64_MAX);
+	return true;
+}
+
+static void on_time(struct loop *loop, void *arg)
+{
+	const struct fleet *fleet = arg;
+
+	(void)loop;
+	loop_job_start(fleet->forgetting);
+}
+
+static bool trim_execs(struct loop *loop, void *arg)
+{
+	struct sandbox *s = arg;
+
+	while (exec_remove_some(s, EXECS_MAX))
+		if (!loop_has_time(loop))
+			return false;
+	return true;
+}
+
+static void trim_if_many(struct sandbox *s)
+{
+	if (s->n_execs <= EXECS_MAX)
+		return;
+	if (!s->exec_trim)
+		s->exec_trim = loop_job_new(s->fleet->config.loop, trim_execs, s);
+	loop_job_start(s->exec_trim);
 }
 
 void retain_init(struct fleet *fleet)
 {
-	fleet->forget = loop_timer_new(fleet->config.loop, trim, fleet);
+	fleet->forget = loop_timer_new(fleet->config.loop, on_time, fleet);
+	fleet->forgetting = loop_job_new(fleet->config.loop, forget_some, fleet);
 }
 
 void retain_done(struct fleet *fleet)
 {
 	loop_timer_free(fleet->forget);
+	loop_job_free(fleet->forgetting);
 }
 
 void retain_add(struct sandbox *s)
@@ -50,8 +89,7 @@ void retain_add(struct sandbox *s)
 	uint64_t age_us = fleet->config.ended_age_ms * MILLISECONDS, wall = clock_wall_us();
 	uint64_t gone_us = wall > s->end.at_us ? wall - s->end.at_us : 0;
 
-	while (s->n_execs > EXECS_MAX)
-		exec_remove(list_first(&s->exec_list, struct exec, link));
+	trim_if_many(s);
 	s->retained_bytes = 0;
 	list_for_each (&s->exec_list, struct exec, e, link)
 		s->retained_bytes += exec_bytes(e);
@@ -69,6 +107,16 @@ void retain_add_exec(const struct exec *e)
 		return;
 	s->retained_bytes += exec_bytes(e);
 	s->fleet->ended_bytes += exec_bytes(e);
+	trim_if_many(s);
+}
+
+void retain_remove_exec(const struct exec *e)
+{
+	struct sandbox *s = e->sandbox;
+	uint64_t bytes = s->place == PLACE_ENDED ? MIN(exec_bytes(e), s->retained_bytes) : 0;
+
+	s->retained_bytes -= bytes;
+	s->fleet->ended_bytes -= bytes;
 }
 
 void retain_remove(struct sandbox *s)

@@ -325,6 +325,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->waiters);
 	list_init(&s->pausers);
 	list_init(&s->exec_list);
+	list_init(&s->kept);
 	list_init(&s->contexts);
 	list_init(&s->port_lines);
 	list_init(&s->warm);
@@ -347,6 +348,7 @@ void sandbox_free(struct sandbox *s)
 	free(s->ports);
 	link_free(s->link);
 	end_done(s);
+	loop_job_free(s->exec_trim);
 	loop_timer_free(s->reconnect);
 	life_done(s);
 	network_free(s);

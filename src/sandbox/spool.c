@@ -179,7 +179,7 @@ static int open_file(struct spool *sp, struct err *err)
 		return disk_error(errno, "open", err);
 	if (sp->has_file)
 		return 0;
-	r = write_file_head(sp, 0, 1);
+	r = write_file_head(sp, sp->tail, sp->tail_seq);
 	if (r < 0) {
 		(void)close(take_fd(&sp->fd));
 		(void)unlinkat(sp->dir_fd, sp->name, 0);
@@ -269,6 +269,74 @@ static int make_room(struct spool *sp, uint64_t size)
 	sp->tail_seq = tail_seq;
 	index_drop_before(sp, tail);
 	return 0;
+}
+
+uint64_t spool_kept(const struct spool *sp)
+{
+	return sp->has_file ? sizeof(struct file_head) + sp->head - sp->tail : 0;
+}
+
+uint64_t spool_estimate(uint64_t last_seq, uint64_t bytes)
+{
+	if (bytes == 0)
+		return 0;
+	return sizeof(struct file_head) + last_seq * sizeof(struct record_head) + bytes;
+}
+
+/* Gives back the disk behind positions that nobody reads any more. */
+static void punch(const struct spool *sp, uint64_t from, uint64_t to)
+{
+	while (from < to) {
+		uint64_t at = from % sp->ring_size, len = MIN(to - from, sp->ring_size - at);
+
+		/* Where the filesystem has no holes, the ring is written over later. */
+		(void)!fallocate(sp->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		                 (off_t)(sizeof(struct file_head) + at), (off_t)len);
+		from += len;
+	}
+}
+
+void spool_shed(struct spool *sp, uint64_t bytes)
+{
+	uint64_t tail = sp->tail, tail_seq = sp->tail_seq;
+	struct record_head head;
+
+	if (!sp->has_file || open_file(sp, &(struct err){0}) < 0 || read_head(sp, tail, &head) < 0)
+		return;
+	while (record_end(tail, &head) < sp->head && tail - sp->tail < bytes) {
+		tail = record_end(tail, &head);
+		if (read_head(sp, tail, &head) < 0)
+			return;
+		tail_seq = head.seq;
+	}
+	if (tail == sp->tail || write_file_head(sp, tail, tail_seq) < 0)
+		return;
+	punch(sp, sp->tail, tail);
+	sp->tail = tail;
+	sp->tail_seq = tail_seq;
+	index_drop_before(sp, tail);
+}
+
+void spool_drop(struct spool *sp)
+{
+	free(take_ptr(sp->data));
+	if (sp->fd >= 0)
+		(void)close(take_fd(&sp->fd));
+	if (sp->has_file)
+		(void)unlinkat(sp->dir_fd, sp->name, 0);
+	sp->has_file = false;
+	sp->tail = sp->head;
+	sp->tail_seq = sp->last_seq + 1;
+	sp->index_len = 0;
+}
+
+void spool_raise(struct spool *sp, uint64_t last_seq, uint64_t stdout_bytes, uint64_t stderr_bytes)
+{
+	if (sp->last_seq >= last_seq)
+		return;
+	sp->last_seq = last_seq;
+	sp->bytes[0] = MAX(sp->bytes[0], stdout_bytes);
+	sp->bytes[1] = MAX(sp->bytes[1], stderr_bytes);
 }
 
 static int put_one(struct spool *sp, uint8_t kind, const void *data, size_t len)

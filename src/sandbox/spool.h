@@ -42,6 +42,15 @@ must_check int spool_next(struct spool *sp, uint64_t after, struct spool_event *
                           struct err *err);
 /* Notes that len bytes of this kind could not be kept: readers get a gap in their place. */
 void spool_skip(struct spool *sp, uint8_t kind, uint64_t len);
+uint64_t spool_kept(const struct spool *sp); /* bytes that it takes on disk */
+/* The same of one that is not open, by its figures. */
+uint64_t spool_estimate(uint64_t last_seq, uint64_t bytes);
+/* Drops the oldest events until so many bytes are free again, but the last one stays: it says how
+ * much there ever was. */
+void spool_shed(struct spool *sp, uint64_t bytes);
+void spool_drop(struct spool *sp); /* all events, with the file; figures and numbers stay */
+/* There were so many, though the file knows of fewer. */
+void spool_raise(struct spool *sp, uint64_t last_seq, uint64_t stdout_bytes, uint64_t stderr_bytes);
 /* No event is expected for now: gives back fd and memory. A later call opens the file again. */
 void spool_rest(struct spool *sp);
 uint64_t spool_last_seq(const struct spool *sp);

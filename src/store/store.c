@@ -316,10 +316,28 @@ int store_delete_sandbox(struct store *st, const char *id, struct err *err)
 	return run(st, DELETE_SANDBOX, id, err);
 }
 
-int store_delete_exec(struct store *st, const char *id, struct err *err)
+static int mark(struct store *st, const char *sql, struct err *err)
 {
-	bind_text(st->prepared[DELETE_EXEC], 1, id);
-	return run(st, DELETE_EXEC, id, err);
+	if (sqlite3_exec(st->db, sql, NULL, NULL, NULL) == SQLITE_OK)
+		return 0;
+	return statement_failed(st->db, sqlite3_errcode(st->db), "execs", err);
+}
+
+/* A savepoint is a transaction of its own, or a part of the one that is open. */
+int store_delete_execs(struct store *st, const char *const *ids, size_t n, struct err *err)
+{
+	int r = mark(st, "SAVEPOINT execs", err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n && r == 0; i++) {
+		bind_text(st->prepared[DELETE_EXEC], 1, ids[i]);
+		r = run(st, DELETE_EXEC, ids[i], err);
+	}
+	if (r == 0)
+		return mark(st, "RELEASE execs", err);
+	(void)sqlite3_exec(st->db, "ROLLBACK TO execs; RELEASE execs", NULL, NULL, NULL);
+	return r;
 }
 
 int store_delete_context(struct store *st, const char *id, struct err *err)

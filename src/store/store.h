@@ -60,7 +60,9 @@ must_check int store_put_context(struct store *st, const struct context_row *row
 must_check int store_delete_sandbox(struct store *st, const char *id,
                                     struct err *err); /* with its execs and contexts */
 must_check int store_delete_context(struct store *st, const char *id, struct err *err);
-must_check int store_delete_exec(struct store *st, const char *id, struct err *err);
+/* All of these or none. */
+must_check int store_delete_execs(struct store *st, const char *const *ids, size_t n,
+                                  struct err *err);
 
 /* Each row in order of creation; fn returning < 0 ends the walk and is the result. */
 must_check int store_each_project(struct store *st,

@@ -14,6 +14,7 @@
 #include "base/id.h"
 #include "base/list.h"
 #include "base/parse.h"
+#include "store/keys.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -38,6 +39,7 @@ static unsigned hash_bytes(const void *data, size_t len)
 #define SECRET_DIGITS   (SECRET_BYTES * 2)
 #define NAME_BYTES_MAX  64
 #define KEYS_MAX        10000 /* they live in memory; no one has made more by hand */
+#define KEYS_PROJECT    1000  /* of one project, with those that are revoked */
 #define PROJECTS_MAX    1000
 #define DEFAULT_PROJECT "default"
 
@@ -56,7 +58,9 @@ struct key {
 	unsigned char hash[32];
 	enum key_scope scope;
 	uint64_t created_us, revoked_us;
-	struct list link; /* of all, revoked too */
+	bool is_forgotten; /* revoked, and without a row; requests under way may still point to it
+	                    */
+	struct list link;  /* of all, revoked too */
 	UT_hash_handle by_id, by_hash;
 };
 
@@ -310,11 +314,36 @@ static int add_hashed(struct keyring *ring, const char *project_id, const char *
 	return 0;
 }
 
+/* Of what is revoked only the newest are remembered: else who makes and revokes keys fills the
+ * host.
+ */
+static int make_room(struct keyring *ring, const char *project_id, struct err *err)
+{
+	struct key *oldest = NULL;
+	size_t n = 0;
+
+	list_for_each (&ring->keys, struct key, key, link) {
+		if (key->is_forgotten || strcmp(key->project_id, project_id) != 0)
+			continue;
+		n++;
+		if (key->revoked_us != 0 && !oldest)
+			oldest = key;
+	}
+	if (n < KEYS_PROJECT)
+		return 0;
+	if (!oldest)
+		return err_set(err, ERR_LIMIT, 0, "the project has %zu keys, no more are allowed",
+		               n);
+	oldest->is_forgotten = true;
+	return store_delete_key(ring->store, oldest->id, err);
+}
+
 int keyring_add(struct keyring *ring, const char *project_id, const char *name,
                 enum key_scope scope, char secret[48], const struct key **ret, struct err *err)
 {
 	unsigned char hash[32];
 	struct project *p = NULL;
+	int r;
 
 	if (!is_name(name))
 		return err_field(err, "name", "must have 1 to %d bytes and no control characters",
@@ -325,6 +354,9 @@ int keyring_add(struct keyring *ring, const char *project_id, const char *name,
 	if (HASH_CNT(by_id, ring->keys_by_id) >= KEYS_MAX)
 		return err_set(err, ERR_LIMIT, 0, "there are %d keys, no more are allowed",
 		               KEYS_MAX);
+	r = make_room(ring, project_id, err);
+	if (r < 0)
+		return r;
 	make_secret(secret, hash);
 	return add_hashed(ring, project_id, name, scope, hash, ret, err);
 }

@@ -53,6 +53,19 @@ class Crashed(AssertionError):
     """A part of a daemon died by a signal that no test sends."""
 
 
+# Turns that may take over 50 ms of CPU time. The broker's: to remove a cgroup is the kernel's work, in one call, and counts as the caller's time.
+# The body of an exec may have 4 MiB, and is parsed in one piece (about 35 ms for each).
+MAY_BE_LONG = re.compile(r"^broker: |about='/v1/sandboxes/\{id\}/execs'")
+
+
+def check_turns():
+    """Fails if a turn of a part's loop took over 50 ms of CPU time since the last call, and says which callback took it."""
+    for daemon in Daemon.started:
+        daemon.ids()
+    turns, Daemon.long_turns = [t for t in Daemon.long_turns if not MAY_BE_LONG.search(t)], []
+    assert not turns, "a turn of an event loop took over 50 ms of CPU time, and everybody waited for it:\n" + "\n".join(turns)
+
+
 def check_parts():
     """Raises Crashed if a part of any daemon of this process has crashed."""
     for daemon in list(Daemon.started):
@@ -116,6 +129,7 @@ class Daemon:
     another signal has crashed: its log says so, and check_parts() raises. may_crash: a test that makes it crash says so beforehand."""
 
     started = set()  # those of this process that run, and those that crashed and were not told of
+    long_turns = []  # by the logs of all of them, until check_turns() tells
 
     def __init__(self, *options, rm=True, prefix=(), may_crash=False):
         """prefix: words before the program, such as nsenter's, which become it."""
@@ -179,6 +193,9 @@ class Daemon:
             self._moved.update(re.findall(r'"sandbox\.moved","facts":"id=(\w+)', text))
             died = re.findall(r'"daemon\.child_died","facts":"name=(\w+) wait_status=0x([0-9a-f]+)', text)
             crashed = [name for name, status in died if int(status, 16) & 0x7F not in (0, signal.SIGKILL)]
+            if not IS_SANITIZED and PATIENCE == 1:
+                turns = re.findall(r'"program":"(\w+)","event":"loop\.long_turn","facts":"([^"]*)"', text)
+                Daemon.long_turns += [f"{part}: {facts}" for part, facts in turns]
             if crashed and not self.may_crash:
                 self._crash = f"crashed: {', '.join(crashed)}; the daemon's log ends:\n{self.log()[-8000:]}"
 

@@ -140,7 +140,7 @@ TEST(a_channel_that_no_record_knows_is_forgotten_at_the_agent)
 
 	box_start();
 	e = rig_exec(&rig, box, "x", false);
-	CHECK_INT(store_delete_exec(rig.store, exec_id(e), NULL), 0);
+	CHECK_INT(store_delete_execs(rig.store, &(const char *){exec_id(e)}, 1, NULL), 0);
 	box_restart();
 	UNTIL(&rig.broker, box_channel()->is_forgotten);
 	rig_stop(&rig);

@@ -50,6 +50,40 @@ static const struct key *add(enum key_scope scope, char secret[48])
 	return key;
 }
 
+static int count_rows(const struct key_row *row, void *arg)
+{
+	(void)row;
+	++*(size_t *)arg;
+	return 0;
+}
+
+TEST(a_project_has_a_thousand_keys_at_most_and_revoked_ones_make_room)
+{
+	char secret[48];
+	const char *project = NULL;
+	const struct key *key = NULL;
+	struct err err = {0};
+	size_t n = 0;
+
+	set_up();
+	CHECK_INT(keyring_add_project(ring, "other", &project, NULL), 0);
+	for (int i = 0; i < 1200; i++) {
+		key = add(SCOPE_READ, secret);
+		CHECK_INT(keyring_revoke(ring, keyring_find_project(ring, "default"), key_id(key),
+		                         NULL),
+		          0);
+	}
+	CHECK_INT(store_each_key(store, count_rows, &n, NULL), 0);
+	CHECK_INT(n, 1000);
+	for (int i = 0; i < 1000; i++)
+		(void)add(SCOPE_READ, secret);
+	CHECK(keyring_add(ring, keyring_find_project(ring, "default"), "one more", SCOPE_READ,
+	                  secret, &key, &err) < 0);
+	CHECK_INT(err.code, ERR_LIMIT);
+	CHECK_INT(keyring_add(ring, project, "another's", SCOPE_READ, secret, &key, NULL), 0);
+	tear_down();
+}
+
 TEST(a_key_is_found_under_both_prefixes_and_none)
 {
 	char secret[48], text[64];

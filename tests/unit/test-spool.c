@@ -397,6 +397,82 @@ TEST(a_resting_spool_is_read_and_written_as_any)
 	tear_down();
 }
 
+static off_t blocks_of_file(void)
+{
+	struct stat st;
+
+	return fstatat(dir_fd, "s", &st, 0) == 0 ? st.st_blocks * 512 : -1;
+}
+
+TEST(a_spool_sheds_its_oldest_events_and_gives_their_disk_back)
+{
+	struct spool *sp;
+	struct spool_event ev;
+	char text[4001] = "";
+	uint64_t offset, kept;
+	off_t before;
+
+	set_up();
+	sp = make(MIB);
+	memset(text, 'x', sizeof(text) - 1);
+	for (int i = 0; i < 100; i++)
+		put(sp, SPOOL_STDOUT, text);
+	kept = spool_kept(sp);
+	before = blocks_of_file();
+	CHECK(kept > 400000 && kept < 410000);
+	CHECK_INT(spool_estimate(100, 400000), kept);
+	spool_shed(sp, 200000);
+	CHECK(spool_kept(sp) <= kept - 200000 && spool_kept(sp) > kept - 210000);
+	CHECK(blocks_of_file() <= before - 180000);
+	CHECK_INT(spool_next(sp, 0, &ev, NULL), 1);
+	CHECK_INT(ev.kind, SPOOL_GAP);
+	CHECK_INT(ev.lost_bytes, ev.lost_events * 4000);
+	CHECK_INT(ev.lost_events, 50);
+	check_event(sp, ev.seq, 51, SPOOL_STDOUT, text);
+	/* All but the last: that one knows how much there ever was. */
+	spool_shed(sp, UINT64_MAX);
+	CHECK_INT(spool_last_seq(sp), 100);
+	spool_free(sp, false);
+	sp = reopen(&offset);
+	CHECK_INT(offset, 400000);
+	check_event(sp, 99, 100, SPOOL_STDOUT, text);
+	put(sp, SPOOL_STDOUT, "on");
+	check_event(sp, 100, 101, SPOOL_STDOUT, "on");
+	spool_free(sp, true);
+	tear_down();
+}
+
+TEST(a_dropped_spool_has_no_file_and_a_gap_instead_of_its_events)
+{
+	struct spool *sp;
+	struct spool_event ev;
+	uint64_t offset;
+
+	set_up();
+	sp = make(MIB);
+	put(sp, SPOOL_STDOUT, "four");
+	put(sp, SPOOL_STDERR, "three");
+	check_event(sp, 0, 1, SPOOL_STDOUT, "four");
+	spool_drop(sp);
+	CHECK_INT(file_size(), -1);
+	CHECK_INT(spool_kept(sp), 0);
+	CHECK_INT(spool_next(sp, 1, &ev, NULL), 1);
+	CHECK_INT(ev.kind, SPOOL_GAP);
+	CHECK_INT(ev.lost_bytes, 5);
+	CHECK_INT(spool_next(sp, ev.seq, &ev, NULL), 0);
+	spool_free(sp, false);
+	/* After a restart, by the figures of its row. */
+	sp = reopen(&offset);
+	CHECK_INT(offset, 0);
+	spool_raise(sp, 2, 4, 5);
+	CHECK_INT(spool_next(sp, 0, &ev, NULL), 1);
+	CHECK_INT(ev.kind, SPOOL_GAP);
+	CHECK_INT(ev.lost_bytes, 9);
+	CHECK_INT(ev.lost_events, 2);
+	spool_free(sp, true);
+	tear_down();
+}
+
 TEST(a_file_that_is_no_spool_is_refused)
 {
 	char junk[200] = "junk";

@@ -175,7 +175,7 @@ TEST(changing_a_sandbox_keeps_its_execs_and_deleting_it_does_not)
 	CHECK_INT(store_put_sandbox(st, &row, NULL), 0);
 	list_all(st, text);
 	CHECK_STR(text, "prj_1 key_1 sb_1 ex_2 ex_1 ");
-	CHECK_INT(store_delete_exec(st, "ex_2", NULL), 0);
+	CHECK_INT(store_delete_execs(st, &(const char *){"ex_2"}, 1, NULL), 0);
 	list_all(st, text);
 	CHECK_STR(text, "prj_1 key_1 sb_1 ex_1 ");
 	CHECK_INT(store_delete_sandbox(st, "sb_1", NULL), 0);
