@@ -8,6 +8,10 @@
  * system call (about a microsecond), and the steady one is not: so it is read only where the steady
  * one says that a millisecond has gone by, of a callback or of turns together. What it says is then
  * too much by less than a millisecond, that of the short turns since it was last read.
+ *
+ * Shares: what is ready is put in line, and served in the order of a fair queue until the turn's
+ * time is over; the rest keeps its place. An event that has waited may be old news by then:
+ * callbacks read without blocking and find nothing.
  */
 #include "loop/loop.h"
 
@@ -24,7 +28,10 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#define EVENTS_A_TURN 64
+#define EVENTS_A_TURN 512
+#define SHARES_US     1000 /* of a turn, for sources of one share, */
+#define CONTENDED_US  300  /* and of several: then what comes meanwhile is looked for sooner */
+#define QUANTUM_US    250  /* for a share of the usual weight before it is another's turn */
 #define SLOW_TURN_US  10000
 #define SLICE_US      2000 /* of a turn, for jobs */
 #define READ_CPU_US   1000 /* of steady time after which the CPU's clock is looked at */
@@ -42,6 +49,10 @@ struct loop_io {
 	uint32_t events;
 	bool is_in_epoll;
 	bool is_dead;
+	struct fair_share *share; /* NULL = the owner's own */
+	struct list ready;        /* in the share, this turn */
+	uint32_t ready_events;
+	struct list again; /* in the loop: to be called without an event */
 };
 
 struct loop_timer {
@@ -101,6 +112,9 @@ struct loop {
 	size_t heap_len, heap_size;
 	struct deferred *deferred;
 	size_t deferred_len, deferred_size;
+	struct fair_queue shares; /* in microseconds */
+	struct fair_share own;    /* of sources without a share that are called again */
+	struct list again;
 	int signal_fd;
 	struct loop_io *signal_io;
 	sigset_t signals;
@@ -113,6 +127,9 @@ int loop_new(struct loop **ret, struct err *err)
 
 	loop->signal_fd = -1;
 	list_init(&loop->jobs);
+	fair_queue_init(&loop->shares, QUANTUM_US);
+	fair_share_init(&loop->own, FAIR_WEIGHT);
+	list_init(&loop->again);
 	(void)sigemptyset(&loop->signals);
 	loop->now_us = clock_steady_us();
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -205,6 +222,8 @@ int loop_io_add_named(struct loop *loop, int fd, uint32_t events, loop_io_fn fn,
 	                       .fd = fd,
 	                       .events = events,
 	                       .is_in_epoll = true};
+	list_init(&io->ready);
+	list_init(&io->again);
 	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
 		int r = -errno;
 
@@ -222,6 +241,9 @@ void loop_io_set(struct loop_io *io, uint32_t events)
 	if (io->is_dead || io->events == events)
 		return;
 	io->events = events;
+	io->ready_events &= events | EPOLLHUP | EPOLLERR;
+	if (io->ready_events == 0 && list_empty(&io->again))
+		list_remove(&io->ready);
 	/* Paused sources leave epoll: it reports EPOLLHUP and EPOLLERR even for an empty mask. */
 	if (events == 0) {
 		(void)epoll_ctl(io->loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
@@ -247,6 +269,8 @@ void loop_io_remove(struct loop_io *io)
 	if (io->is_in_epoll)
 		(void)epoll_ctl(io->loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
 	io->is_dead = true;
+	list_remove(&io->ready);
+	list_remove(&io->again);
 	loop_defer(io->loop, free_io, io);
 }
 
@@ -254,6 +278,17 @@ void loop_io_removep(struct loop_io **io)
 {
 	loop_io_remove(*io);
 	*io = NULL;
+}
+
+void loop_io_set_share(struct loop_io *io, struct fair_share *share)
+{
+	io->share = share;
+}
+
+void loop_io_again(struct loop_io *io)
+{
+	if (!io->is_dead && list_empty(&io->again))
+		list_append(&io->loop->again, &io->again);
 }
 
 static void heap_place(struct loop *loop, size_t place, struct loop_timer *t)
@@ -434,7 +469,8 @@ static int wait_ms(const struct loop *loop)
 {
 	uint64_t now, left;
 
-	if (loop->deferred_len > 0 || !list_empty(&loop->jobs))
+	if (loop->deferred_len > 0 || !list_empty(&loop->jobs) || !list_empty(&loop->again) ||
+	    fair_has_items(&loop->shares))
 		return 0;
 	if (loop->heap_len == 0)
 		return -1;
@@ -511,6 +547,57 @@ struct loop_stats loop_stats(const struct loop *loop)
 	return loop->stats;
 }
 
+static void call_io(struct loop *loop, struct loop_io *io, uint32_t events)
+{
+	list_remove(&io->again);
+	io->fn(loop, events, io->arg);
+	lap(loop, io->name);
+}
+
+/* Puts it in the line of its share. One that waits there since an earlier turn keeps its place. */
+static void push_ready(struct loop *loop, struct loop_io *io, uint32_t events)
+{
+	io->ready_events = events;
+	if (list_empty(&io->ready))
+		fair_push(&loop->shares, io->share ? io->share : &loop->own, &io->ready);
+}
+
+/* Calls the owner's own at once. */
+static void sort_events(struct loop *loop, const struct epoll_event *events, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct loop_io *io = events[i].data.ptr;
+
+		if (!io->is_dead && io->share)
+			push_ready(loop, io, events[i].events);
+		else if (!io->is_dead)
+			call_io(loop, io, events[i].events);
+	}
+	list_for_each (&loop->again, struct loop_io, io, again)
+		if (list_empty(&io->ready))
+			push_ready(loop, io, 0);
+}
+
+static void run_shares(struct loop *loop)
+{
+	uint64_t from, to, until;
+	struct fair_share *share;
+	struct list *item;
+
+	if (list_empty(&loop->shares.ring))
+		return;
+	to = loop->lap_us;
+	until = to + (loop->shares.ring.next == loop->shares.ring.prev ? SHARES_US : CONTENDED_US);
+	while (to < until && (item = fair_next(&loop->shares, &share))) {
+		struct loop_io *io = list_entry(item, struct loop_io, ready);
+
+		from = to;
+		call_io(loop, io, io->ready_events);
+		to = loop->lap_us;
+		fair_charge(&loop->shares, io->share ? io->share : share, (int64_t)(to - from) + 1);
+	}
+}
+
 int loop_run(struct loop *loop)
 {
 	struct epoll_event events[EVENTS_A_TURN];
@@ -524,14 +611,8 @@ int loop_run(struct loop *loop)
 			return -errno;
 		loop->now_us = loop->lap_us = clock_steady_us();
 		loop->slice_end_us = loop->now_us + SLICE_US;
-		for (int i = 0; i < n; i++) {
-			struct loop_io *io = events[i].data.ptr;
-
-			if (io->is_dead)
-				continue;
-			io->fn(loop, events[i].events, io->arg);
-			lap(loop, io->name);
-		}
+		sort_events(loop, events, n);
+		run_shares(loop);
 		run_timers(loop);
 		run_jobs(loop);
 		run_deferred(loop);

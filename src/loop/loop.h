@@ -17,6 +17,7 @@
  * name that it was given with.
  */
 #include "base/err.h"
+#include "base/fair.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -70,6 +71,18 @@ must_check int loop_io_add_named(struct loop *loop, int fd, uint32_t events, loo
 void loop_io_set(struct loop_io *io, uint32_t events); /* 0 = pause; cheap when nothing changes */
 void loop_io_remove(struct loop_io *io);               /* NULL is fine */
 void loop_io_removep(struct loop_io **io);             /* the same, and sets NULL */
+
+/*
+ * Whose work a source is: NULL, as at first, is the loop's owner's own, which comes first each
+ * turn. The others have a turn's first millisecond or so between them by what their callbacks take
+ * (base/fair.h); what is ready and gets no time waits for the next turn. So a share
+ * with many busy sources delays another's single one by a little, and has all while it is alone.
+ * The share is borrowed, and outlives the source. A callback may change it: then its time is
+ * charged to the new one.
+ */
+void loop_io_set_share(struct loop_io *io, struct fair_share *share);
+/* Calls it in the next turn also when nothing has come, then with no events. */
+void loop_io_again(struct loop_io *io);
 
 /* One-shot. The handle is the caller's until loop_timer_free(); it may be set again, also from
  * its own callback. */

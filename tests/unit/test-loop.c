@@ -336,3 +336,101 @@ TEST(a_turn_that_only_waits_takes_no_cpu_time)
 	CHECK(loop_stats(t.loop).longest_cpu_us < LOOP_LONG_TURN_US);
 	loop_free(t.loop);
 }
+
+#define BUSY    40
+#define WORK_US 100
+
+struct busy {
+	struct loop *loop;
+	int fd; /* a pipe's end that always has a byte */
+	struct loop_io *io;
+	size_t calls;
+	size_t *all;
+};
+
+/* What a callback does takes a little, and the same for all. */
+static void work(struct loop *loop, uint32_t events, void *arg)
+{
+	struct busy *b = arg;
+	uint64_t until = clock_steady_us() + WORK_US;
+
+	(void)events;
+	while (clock_steady_us() < until)
+		continue;
+	b->calls++;
+	if (++*b->all >= 2000)
+		loop_stop(loop);
+}
+
+static void make_busy(struct busy *b, struct loop *loop, struct fair_share *share, size_t *all)
+{
+	int fds[2];
+
+	CHECK_INT(pipe2(fds, O_CLOEXEC), 0);
+	CHECK_INT(write(fds[1], "x", 1), 1);
+	CHECK_INT(close(fds[1]), 0);
+	*b = (struct busy){.loop = loop, .fd = fds[0], .all = all};
+	CHECK_INT(loop_io_add(loop, fds[0], EPOLLIN, work, b, &b->io), 0);
+	loop_io_set_share(b->io, share);
+}
+
+TEST(a_share_with_many_busy_sources_leaves_another_its_part)
+{
+	struct fair_share many, one;
+	struct busy busy[BUSY + 1];
+	size_t all = 0, least = SIZE_MAX;
+	struct trace t = new_trace();
+
+	fair_share_init(&many, FAIR_WEIGHT);
+	fair_share_init(&one, FAIR_WEIGHT);
+	for (size_t i = 0; i < BUSY; i++)
+		make_busy(&busy[i], t.loop, &many, &all);
+	make_busy(&busy[BUSY], t.loop, &one, &all);
+	CHECK_INT(loop_run(t.loop), 0);
+	CHECK(busy[BUSY].calls >= 150); /* were they served as they come, it had 49 */
+	for (size_t i = 0; i < BUSY; i++)
+		least = MIN(least, busy[i].calls);
+	CHECK(least >= 20); /* and of those that share a part, each its turn */
+	for (size_t i = 0; i <= BUSY; i++) {
+		loop_io_remove(busy[i].io);
+		CHECK_INT(close(busy[i].fd), 0);
+	}
+	fair_share_done(&many);
+	fair_share_done(&one);
+	loop_free(t.loop);
+}
+
+static void again_thrice(struct loop *loop, uint32_t events, void *arg)
+{
+	struct trace *t = arg;
+
+	note(t, events == 0 ? '0' : 'e');
+	loop_io_set(t->io, 0);
+	if (strlen(t->text) < 4)
+		loop_io_again(t->io);
+	else
+		loop_stop(loop);
+}
+
+TEST(a_source_that_asks_to_be_called_again_is_called_without_an_event)
+{
+	struct trace t = new_trace();
+	struct fair_share share;
+	int fds[2];
+
+	fair_share_init(&share, FAIR_WEIGHT);
+	for (int i = 0; i < 2; i++) { /* with a share, and as the owner's own */
+		t.text[0] = '\0';
+		CHECK_INT(pipe2(fds, O_CLOEXEC), 0);
+		CHECK_INT(write(fds[1], "x", 1), 1);
+		CHECK_INT(loop_io_add(t.loop, fds[0], EPOLLIN, again_thrice, &t, &t.io), 0);
+		loop_io_set_share(t.io, i == 0 ? &share : NULL);
+		CHECK_INT(loop_run(t.loop), 0);
+		CHECK_STR(t.text, "e000");
+		loop_io_remove(t.io);
+		CHECK_INT(close(fds[0]), 0);
+		CHECK_INT(close(fds[1]), 0);
+	}
+	fair_share_done(&share);
+	loop_free(t.loop);
+}

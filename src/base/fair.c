@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Credit grows only when a share comes to the front of the ring without any, a quantum by weight,
+ * and it goes to the back with that. So a share that leaves and comes again has no more than one
+ * that stays. It comes in at the front while it has credit left, at the back when it has none.
+ *
+ * A share that has the ring for itself starts with a fresh quantum: what it used while nobody else
+ * wanted anything is not held against it. Debt is bounded, so that one item which cost very much
+ * does not shut its share out for long.
+ */
+#include "base/fair.h"
+
+#define DEBT_QUANTA 16
+
+static int64_t quantum_of(const struct fair_queue *q, const struct fair_share *s)
+{
+	return MAX(q->quantum * s->weight / FAIR_WEIGHT, (int64_t)1);
+}
+
+void fair_queue_init(struct fair_queue *q, int64_t quantum)
+{
+	list_init(&q->ring);
+	q->quantum = quantum;
+}
+
+void fair_share_init(struct fair_share *s, uint32_t weight)
+{
+	list_init(&s->link);
+	list_init(&s->items);
+	s->weight = weight;
+	s->credit = 0;
+}
+
+void fair_share_done(struct fair_share *s)
+{
+	if (!s)
+		return;
+	list_remove(&s->link);
+	while (!list_empty(&s->items))
+		list_remove(s->items.next);
+}
+
+static void go_to_front(struct fair_queue *q, struct fair_share *s)
+{
+	list_remove(&s->link);
+	list_append(q->ring.next, &s->link); /* before the first */
+}
+
+static void go_to_back(struct fair_queue *q, struct fair_share *s)
+{
+	list_remove(&s->link);
+	list_append(&q->ring, &s->link);
+}
+
+void fair_push(struct fair_queue *q, struct fair_share *s, struct list *item)
+{
+	list_append(&s->items, item);
+	if (!list_empty(&s->link))
+		return;
+	if (list_empty(&q->ring))
+		s->credit = quantum_of(q, s);
+	if (s->credit > 0)
+		go_to_front(q, s);
+	else
+		go_to_back(q, s);
+}
+
+/* The first in the ring has none left, or nothing waits for it. */
+static void pass_on(struct fair_queue *q, struct fair_share *s)
+{
+	if (list_empty(&s->items)) {
+		list_remove(&s->link);
+		return;
+	}
+	s->credit += quantum_of(q, s);
+	go_to_back(q, s);
+}
+
+struct list *fair_next(struct fair_queue *q, struct fair_share **ret)
+{
+	struct fair_share *s;
+	struct list *item;
+
+	while ((s = list_first(&q->ring, struct fair_share, link))) {
+		if (list_empty(&s->items) || s->credit <= 0) {
+			pass_on(q, s);
+			continue;
+		}
+		item = s->items.next;
+		list_remove(item);
+		*ret = s;
+		return item;
+	}
+	return NULL;
+}
+
+void fair_charge(const struct fair_queue *q, struct fair_share *s, int64_t cost)
+{
+	s->credit = MAX(s->credit - cost, -DEBT_QUANTA * quantum_of(q, s));
+}
+
+bool fair_has_items(const struct fair_queue *q)
+{
+	list_for_each (&q->ring, const struct fair_share, s, link)
+		if (!list_empty(&s->items))
+			return true;
+	return false;
+}
