@@ -7,10 +7,16 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sched.h>
+#include <linux/sched/types.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+
+#define NICENESS (-5) /* three times the weight of a process of the usual priority */
 
 static int compare_fds(const void *a, const void *b)
 {
@@ -61,12 +67,26 @@ static void reset_signals(void)
 	child_disregard(SIGHUP);
 }
 
+/* Everybody waits for the daemon's parts, so they come before what runs in sandboxes. Their own
+ * children do not inherit it. Whoever gave the daemon another priority is left his way. */
+static void raise_priority(void)
+{
+	struct sched_attr attr = {.size = sizeof(attr),
+	                          .sched_policy = SCHED_NORMAL,
+	                          .sched_flags = SCHED_FLAG_RESET_ON_FORK,
+	                          .sched_nice = NICENESS};
+
+	if (getpriority(PRIO_PROCESS, 0) == 0)
+		(void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
 void child_begin(const char *name, const struct config *config, const int *keep, size_t n_keep)
 {
 	auto_free char *title = xasprintf("cloche-%s", name);
 	int null_fd;
 
 	reset_signals();
+	raise_priority();
 	(void)!chdir("/");               /* keeps no directory busy */
 	(void)prctl(PR_SET_NAME, title); /* what ps -o comm shows: 15 letters */
 	close_all_but(keep, n_keep);
