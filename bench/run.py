@@ -20,6 +20,7 @@ import burst
 import calls
 import density
 import execs
+import fairness
 import files
 import machine
 import memory
@@ -45,6 +46,7 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "memory": lambda pooled, direct, o: memory.run(direct, max(o.count // 10, 3)),
     "vm": lambda pooled, direct, o: vm.run(o.build, max(o.count // 5, 3)),
     "neighbour": lambda pooled, direct, o: neighbour.run(pooled, o.count),
+    "fairness": lambda pooled, direct, o: fairness.run(pooled),
     "wall": lambda pooled, direct, o: wall.run(o.build, o.count),
     "density": lambda pooled, direct, o: density.run(direct, o.density, o.count * 5),
 }
