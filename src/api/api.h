@@ -39,6 +39,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct logins *logins;
 	struct meters *meters;
 	struct quota *quota;
+	struct shares *shares; /* NULL: all is served as it comes */
 	struct prices prices;
 	const char *currency;
 	struct preview preview;

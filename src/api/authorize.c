@@ -12,6 +12,7 @@
 #include "api/login.h"
 
 #include "base/log.h"
+#include "tenant/share.h"
 
 #include <string.h>
 #include <strings.h>
@@ -144,6 +145,16 @@ static int find_key(struct http_req *req, const struct key **ret, struct err *er
 	return 0;
 }
 
+/* What is done for the connection is charged to its project. */
+static void set_share(struct http_req *req, const struct key *key)
+{
+	const struct api *api = http_app_arg(req);
+	struct share *share = key ? shares_get(api->shares, key_project_id(key)) : NULL;
+
+	if (share)
+		http_set_share(req, &share->turn);
+}
+
 int api_authorize(struct http_req *req, struct err *err)
 {
 	const struct http_route *route = http_route(req);
@@ -153,6 +164,7 @@ int api_authorize(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	http_set_user(req, unconst(key));
+	set_share(req, key);
 	if (!route || is_open(http_app_arg(req), route) ||
 	    (unsigned)key_scope(key) >= route->access)
 		return 0;

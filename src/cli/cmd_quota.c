@@ -45,6 +45,8 @@ static void print_ceilings(const json_t *quota, struct table *t)
 			add_ceiling(t, MAX_LIMITS, limits, name);
 	if (json_is_integer(json_object_get(quota, "max_timeout_ms")))
 		add_ceiling(t, "", quota, "max_timeout_ms");
+	if (json_is_integer(json_object_get(quota, "weight")))
+		add_ceiling(t, "", quota, "weight");
 }
 
 static void print_quota(const json_t *quota)
@@ -213,7 +215,9 @@ int cmd_quota(int argc, char **argv)
 				 "max_limits.memory_mib, max_limits.disk_mib, max_limits.inodes,\n"
 				 "max_limits.pids, max_limits.open_files, max_limits.output_mib,\n"
 				 "max_limits.execs, max_timeout_ms. A value is a number or "
-				 "'unlimited'. What is in use\nalready stays.",
+				 "'unlimited'. What is in use\nalready stays. weight: a "
+				 "project's part of the daemon while several want something; 100 "
+				 "is\nthe usual, 200 gets twice as much.",
 			.examples = "  cloche quota set --project blue sandboxes=10 vcpus=8 "
 				    "budget=25.00\n"
 				    "  cloche quota set --project blue max_limits.memory_mib=2048\n"

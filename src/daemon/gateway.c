@@ -28,6 +28,7 @@
 #include "pages/pages.h"
 #include "sandbox/image.h"
 #include "sandbox/network.h"
+#include "tenant/share.h"
 #include "wall/client.h"
 
 #include <assert.h>
@@ -56,6 +57,7 @@ struct gateway {
 	struct logins *logins;
 	struct meters *meters;
 	struct quota *quota;
+	struct shares *shares;
 	char boot_id[40]; /* of the running kernel */
 	int statm_fd, proc_fd_dir;
 	struct fleet *fleet;
@@ -201,6 +203,7 @@ static int listen_all(struct gateway *g, struct err *err)
 	                       .leave = access_leave,
 	                       .ended = access_ended,
 	                       .arg = &g->api,
+	                       .share = &shares_get(g->shares, "")->turn,
 	                       .body_max = g->site->config->request_bytes,
 	                       .hosts = allowed_hosts(g)};
 	int r;
@@ -369,6 +372,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.boot_id = g->boot_id,
 		.meters = g->meters,
 		.quota = g->quota,
+		.shares = g->shares,
 		.wall = g->wall,
 		.network_site = {.never = g->never.items, .n_never = g->never.n},
 		.usage_period_ms = c->usage_period_ms,
@@ -438,7 +442,7 @@ static int open_events(struct gateway *g, struct err *err)
 static int open_quota(struct gateway *g, struct err *err)
 {
 	const struct config *c = g->site->config;
-	const struct quota_config config = {
+	struct quota_config config = {
 		.store = g->store,
 		.defaults = {.of = {[QUOTA_SANDBOXES] = c->quota_sandboxes,
 	                            [QUOTA_CPU_MILLI] = c->quota_cpu_milli ? c->quota_cpu_milli
@@ -451,7 +455,10 @@ static int open_quota(struct gateway *g, struct err *err)
 		.currency = c->currency,
 		.ahead_ms = 2 * c->usage_period_ms + AHEAD_MS,
 	};
-	int r = quota_open(&config, &g->quota, err);
+	int r;
+
+	g->shares = config.shares = shares_new();
+	r = quota_open(&config, &g->quota, err);
 
 	if (r == 0)
 		meters_on_use(g->meters, quota_on_use, g->quota);
@@ -504,6 +511,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                      .logins = g->logins,
 	                      .meters = g->meters,
 	                      .quota = g->quota,
+	                      .shares = g->shares,
 	                      .prices = g->site->config->prices,
 	                      .currency = g->site->config->currency,
 	                      .events = g->events,
@@ -571,6 +579,7 @@ static void take_down(struct gateway *g)
 	wall_client_free(g->wall);
 	meters_close(g->meters);
 	quota_close(g->quota);
+	shares_free(g->shares);
 	logins_free(g->logins);
 	if (g->keyring)
 		keyring_free(g->keyring);

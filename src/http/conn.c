@@ -553,6 +553,7 @@ int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix
 		free(c);
 		return r;
 	}
+	loop_io_set_share(c->io, server_app(server)->share);
 	c->timer = loop_timer_new(loop, conn_on_timer, c);
 	list_init(&c->link);
 	list_init(&c->idle_link);

@@ -225,6 +225,11 @@ void http_set_user(struct http_req *req, void *user)
 	req->user = user;
 }
 
+void http_set_share(struct http_req *req, struct fair_share *share)
+{
+	loop_io_set_share(req->conn->io, share);
+}
+
 void *http_user(const struct http_req *req)
 {
 	return req->user;

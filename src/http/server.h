@@ -83,6 +83,7 @@ struct http_app {
 	/* Once for each request that got as far as a head, when it is over; may be NULL. */
 	void (*ended)(const struct http_req *req, const struct http_outcome *outcome);
 	void *arg;                /* http_app_arg() */
+	struct fair_share *share; /* of clients that authorize() has not seen yet; NULL is fine */
 	uint64_t body_max;        /* of any route, below its own; 0 = none */
 	const char *const *hosts; /* NULL-terminated allow-list of Host names for TCP listeners
 	                             ("localhost", "127.0.0.1", "::1"), any port; NULL = all */
@@ -159,6 +160,8 @@ uint64_t http_peer_network(const struct http_req *req);
 int64_t http_content_length(const struct http_req *req); /* -1 = chunked */
 void http_set_user(struct http_req *req, void *user); /* authorize()'s finding, for the handler */
 void *http_user(const struct http_req *req);
+/* Whose work the connection is from now on (loop/loop.h); borrowed. */
+void http_set_share(struct http_req *req, struct fair_share *share);
 void http_set_state(struct http_req *req, void *state); /* the handler's own */
 void *http_state(const struct http_req *req);
 

@@ -17,9 +17,16 @@
 
 void create_unawait(struct sandbox *s)
 {
-	if (s->is_awaited && --s->fleet->n_creating == 0)
-		pool_look(s->fleet->pool);
+	struct share *share = sandbox_share(s);
+
+	if (!s->is_awaited)
+		return;
 	s->is_awaited = false;
+	s->fleet->n_creating--;
+	if (share)
+		share->n_creating--;
+	if (s->fleet->n_creating == 0 || (share && share->n_creating == 0))
+		pool_look(s->fleet->pool);
 }
 
 void create_tell(struct sandbox *s, const struct err *err)
@@ -32,8 +39,12 @@ void create_tell(struct sandbox *s, const struct err *err)
 
 void create_await(struct sandbox *s)
 {
+	struct share *share = sandbox_share(s);
+
 	s->is_awaited = true;
 	s->fleet->n_creating++;
+	if (share)
+		share->n_creating++;
 }
 
 void create_fail(struct sandbox *s, const struct err *err)
@@ -86,6 +97,12 @@ static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
 		create_fail(s, &err);
 }
 
+/* A spare is made for whoever took the one before it. */
+static struct share *create_share(const struct sandbox *s)
+{
+	return s->spare ? pool_share(s->spare) : sandbox_share(s);
+}
+
 int create_ask(struct sandbox *s, struct err *err)
 {
 	struct msg_request req = {.op = MSG_CREATE};
@@ -110,7 +127,8 @@ int create_ask(struct sandbox *s, struct err *err)
 	req.create.with_memory = s->paused_in[0] ? !s->wakes_cold : s->carried != NULL;
 	if (s->warm_copy[0] && req.create.with_memory)
 		req.create.with_memory = MEMORY_WARM;
-	return host_ask(s->fleet->host, &req, on_create_reply, s, &s->ask, err);
+	return host_ask_for(s->fleet->host, create_share(s), &req, on_create_reply, s, &s->ask,
+	                    err);
 }
 
 int create_check_room(struct fleet *fleet, struct err *err)
@@ -195,12 +213,13 @@ int create_spare(struct fleet *fleet, const struct template *t, const struct gue
 		warm_apply(s, /* has_interpreters= */ true);
 	if (s->warm_copy[0]) /* it has no row before it is taken, and that reserves these too */
 		s->channels_to += CHANNEL_BLOCK;
+	s->spare = spare;
 	r = create_ask(s, err);
 	if (r < 0) {
+		s->spare = NULL;
 		sandbox_free(s);
 		return r;
 	}
-	s->spare = spare;
 	*ret = s;
 	return 0;
 }
@@ -233,6 +252,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	s->counts_paused = spec->counts_paused;
 	s->ends_with_caller = spec->ends_with_caller;
 	s->created_us = clock_wall_us();
+	sandbox_set_share(s);
 	life_begin(s);
 }
 
@@ -412,8 +432,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	spare = spec->name || spec->is_persistent || spec->image || spec->shown[0] || w.snapshot ||
 	                        w.volumes[0].id[0] || (w.engine == ENGINE_VM && spec->set)
 	                ? NULL
-	                : pool_offer(fleet->pool, w.engine, spec->set ? spec->set : w.template,
-	                             &w.limits);
+	                : pool_offer(fleet->pool, shares_get(fleet->config.shares, project_id),
+	                             w.engine, spec->set ? spec->set : w.template, &w.limits);
 	s = spare ? spare : new_sandbox(fleet, &w.limits);
 	s->engine = w.engine;
 	set_owner(s, project_id, spec, w.timeout_ms);

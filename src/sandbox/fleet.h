@@ -42,6 +42,7 @@ struct fleet_config {
 	const char *boot_id;            /* of the running kernel; NULL: it is read from /proc */
 	struct meters *meters;          /* NULL: nothing is metered */
 	struct quota *quota;            /* NULL: there are none */
+	struct shares *shares;          /* NULL: all is served as it comes */
 	struct wall_client *wall;       /* NULL: nothing can be reached from any sandbox */
 	struct range_site network_site; /* what the operator closes; borrowed */
 	uint64_t usage_period_ms;       /* between two readings of a sandbox */

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What does not fit into the socket waits here, in order; the broker stops reading while it has its
- * hands full. A reply for a tag that is no longer waited for (it timed out or was cancelled) is
+ * hands full.
+ *
+ * The broker does what it is asked for in the order in which it comes, so it is asked for little at
+ * a time of what takes long: creates and deletes. BROKER_MAX of them are under way; the rest waits
+ * here, a line for each project, and the projects take turns. A project that has nothing under way
+ * may always have one: it never waits for another's to end. What may take very long for other
+ * reasons than the broker's own work (a vm's start, one with memory) is not counted.
+ *
+ * A reply for a tag that is no longer waited for (it timed out or was cancelled) is
  * dropped with its fd. The broker is trusted more than anyone else we talk to, but a reply is still
  * checked for its shape: a mistake there must not become a fault here.
  */
@@ -16,8 +24,13 @@
 #include <uthash.h>
 
 #define WAITING_MAX    8192 /* requests under way; a create and a delete of each sandbox and more */
+#define WAITING_SHARE  (WAITING_MAX / 2) /* of these, one project's */
+#define BROKER_MAX     8
 #define REPLIES_A_TURN 64
-#define SECONDS        UINT64_C(1000000)
+/* Of the broker's time, as creates and deletes relate. */
+#define CREATE_COST 2
+#define DELETE_COST 1
+#define SECONDS     UINT64_C(1000000)
 
 /* How long the broker may take. Creates and deletes queue behind each other. */
 static const uint64_t patience_us[] = {
@@ -56,7 +69,9 @@ struct ask {
 	host_door_fn door_fn; /* instead of fn */
 	void *arg;
 	struct loop_timer *timer;
-	struct list link; /* in host->unsent, else on no list */
+	struct share *share; /* NULL: it is not counted */
+	bool is_under_way;   /* at the broker, if it is counted */
+	struct list link;    /* in host->unsent or its share's line, else on no list */
 	UT_hash_handle hh;
 };
 
@@ -69,12 +84,29 @@ struct host {
 	uint64_t last_tag;
 	struct ask *asks; /* by tag */
 	struct list unsent;
+	struct fair_queue lines;
+	size_t n_under_way; /* of those that are counted */
+	bool is_look_due;
 };
+
+static void look(struct loop *loop, void *arg);
 
 static void ask_free(struct ask *a)
 {
+	struct host *host = a->host;
+
 	list_remove(&a->link);
-	HASH_DEL(a->host->asks, a);
+	if (a->share)
+		a->share->n_asks--;
+	if (a->is_under_way) {
+		host->n_under_way--;
+		a->share->n_under_way--;
+	}
+	if (a->is_under_way && !host->is_look_due) {
+		host->is_look_due = true;
+		loop_defer(host->loop, look, host);
+	}
+	HASH_DEL(host->asks, a);
 	loop_timer_free(a->timer);
 	free(a);
 }
@@ -235,6 +267,48 @@ static void transmit(struct host *host)
 	loop_io_set(host->io, list_empty(&host->unsent) ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
+/* The next that is to be sent, or NULL: none waits, or the broker has enough to do. */
+static struct ask *next_ask(struct host *host)
+{
+	struct fair_share *line;
+	struct list *item = NULL;
+
+	if (host->n_under_way < BROKER_MAX)
+		item = fair_next(&host->lines, &line);
+	else
+		list_for_each (&host->lines.ring, struct fair_share, idle, link)
+			if (!item && list_entry(idle, struct share, broker)->n_under_way == 0 &&
+			    !list_empty(&idle->items))
+				item = idle->items.next;
+	return item ? list_entry(item, struct ask, link) : NULL;
+}
+
+static void send_counted(struct host *host)
+{
+	struct ask *a;
+
+	while (host->fd >= 0 && (a = next_ask(host))) {
+		a->is_under_way = true;
+		host->n_under_way++;
+		a->share->n_under_way++;
+		fair_charge(&host->lines, &a->share->broker,
+		            a->req.op == MSG_CREATE ? CREATE_COST : DELETE_COST);
+		list_remove(&a->link);
+		list_append(&host->unsent, &a->link);
+	}
+}
+
+static void look(struct loop *loop, void *arg)
+{
+	struct host *host = arg;
+
+	(void)loop;
+	host->is_look_due = false;
+	send_counted(host);
+	if (host->fd >= 0)
+		transmit(host);
+}
+
 static void host_on_io(struct loop *loop, uint32_t events, void *arg)
 {
 	struct host *host = arg;
@@ -254,6 +328,7 @@ int host_new(struct loop *loop, int fd, const struct host_ops *ops, void *arg, s
 
 	*host = (struct host){.loop = loop, .fd = fd, .ops = ops, .arg = arg};
 	list_init(&host->unsent);
+	fair_queue_init(&host->lines, CREATE_COST);
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)
 		r = loop_io_add(loop, fd, EPOLLIN, host_on_io, host, &host->io);
@@ -284,8 +359,21 @@ void host_free(struct host *host)
 	loop_defer(host->loop, free_host, host);
 }
 
-static int ask_new(struct host *host, const struct msg_request *req, struct ask **ret,
-                   struct err *err)
+static bool is_counted(const struct msg_request *req)
+{
+	switch (req->op) {
+	case MSG_CREATE:
+		return req->create.engine == ENGINE_JAIL && !req->create.with_memory;
+	case MSG_DELETE:
+	case MSG_STOP:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int ask_new(struct host *host, struct share *share, const struct msg_request *req,
+                   struct ask **ret, struct err *err)
 {
 	struct ask *a;
 
@@ -293,6 +381,9 @@ static int ask_new(struct host *host, const struct msg_request *req, struct ask 
 		return err_set(err, ERR_UNAVAILABLE, 0, "the broker is gone");
 	if (HASH_COUNT(host->asks) >= WAITING_MAX)
 		return err_set(err, ERR_LIMIT, 0, "%d requests wait for the broker", WAITING_MAX);
+	if (share && share->n_asks >= WAITING_SHARE)
+		return err_set(err, ERR_LIMIT, 0, "%d requests of the project wait for the broker",
+		               WAITING_SHARE);
 	a = xnew0(struct ask);
 	a->host = host;
 	a->tag = ++host->last_tag;
@@ -302,7 +393,14 @@ static int ask_new(struct host *host, const struct msg_request *req, struct ask 
 	a->timer = loop_timer_new(host->loop, on_timeout, a);
 	loop_timer_set_in(a->timer, patience_us[req->op]);
 	HASH_ADD(hh, host->asks, tag, sizeof(a->tag), a);
-	list_append(&host->unsent, &a->link);
+	if (share && is_counted(req)) {
+		a->share = share;
+		share->n_asks++;
+		fair_push(&host->lines, &share->broker, &a->link);
+		send_counted(host);
+	} else {
+		list_append(&host->unsent, &a->link);
+	}
 	transmit(host);
 	*ret = a;
 	return 0;
@@ -311,8 +409,14 @@ static int ask_new(struct host *host, const struct msg_request *req, struct ask 
 int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void *arg,
              uint64_t *ret_tag, struct err *err)
 {
+	return host_ask_for(host, NULL, req, fn, arg, ret_tag, err);
+}
+
+int host_ask_for(struct host *host, struct share *share, const struct msg_request *req, host_fn fn,
+                 void *arg, uint64_t *ret_tag, struct err *err)
+{
 	struct ask *a;
-	int r = ask_new(host, req, &a, err);
+	int r = ask_new(host, share, req, &a, err);
 
 	if (r < 0)
 		return r;
@@ -331,7 +435,7 @@ int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg,
 	int r;
 
 	(void)snprintf(req.id, sizeof(req.id), "%s", id);
-	r = ask_new(host, &req, &a, err);
+	r = ask_new(host, NULL, &req, &a, err);
 	if (r < 0)
 		return r;
 	a->door_fn = fn;

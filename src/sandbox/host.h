@@ -6,6 +6,7 @@
  */
 #include "broker/msg.h"
 #include "loop/loop.h"
+#include "tenant/share.h"
 
 struct host;
 
@@ -30,6 +31,10 @@ void host_free(struct host *host);                           /* what is under wa
  * ret_tag may be NULL. */
 must_check int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void *arg,
                         uint64_t *ret_tag, struct err *err);
+/* The same on account of a project: creates and deletes of jails wait here while the broker has
+ * enough to do, and projects take turns (base/fair.h). share may be NULL. */
+must_check int host_ask_for(struct host *host, struct share *share, const struct msg_request *req,
+                            host_fn fn, void *arg, uint64_t *ret_tag, struct err *err);
 /* Asks for a sandbox's door; as host_ask() otherwise. */
 must_check int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg,
                              uint64_t *ret_tag, struct err *err);

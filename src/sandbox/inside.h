@@ -289,6 +289,8 @@ void sandbox_free_later(struct sandbox *s);
 void sandbox_begin(struct sandbox *s); /* it runs, and its creator is told */
 void sandbox_move(struct sandbox *s, enum sandbox_state next);
 void sandbox_make_link(struct sandbox *s);
+struct share *sandbox_share(const struct sandbox *s); /* its project's; NULL: there are none */
+void sandbox_set_share(struct sandbox *s);            /* its project is known */
 void sandbox_rejoin(struct sandbox *s);    /* a living one at the start: connects to its agent */
 void sandbox_reconnect(struct sandbox *s); /* if its link is down */
 bool sandbox_is_alive(const struct sandbox *s); /* not yet stopped or failed */

@@ -3,7 +3,7 @@
  * Fairness: a turn reads READ_MAX bytes at most and handles FRAMES_A_TURN frames at most. What is
  * whole but not handled yet waits for the next turn, and nothing more is read meanwhile; so one
  * agent that floods costs its neighbours a bounded time each turn, and memory is bounded by one
- * frame and one read.
+ * frame and one read. Links of one project share its part of a turn (loop/loop.h).
  *
  * That bounds a moment; the rate of acknowledged output bounds what a sandbox that writes without
  * end costs in CPU: here, in its agent, whose work no limit of the sandbox holds, and on the disk.
@@ -56,7 +56,7 @@ void link_hang_up(struct link *l)
 	l->state = LINK_DOWN;
 	l->is_healthy = false;
 	l->ping = 0;
-	loop_timer_set(l->again, UINT64_MAX);
+	l->has_frames = false;
 	loop_timer_set(l->resend, UINT64_MAX);
 	loop_timer_set(l->pace, UINT64_MAX);
 	loop_timer_set(l->beat, UINT64_MAX);
@@ -90,8 +90,7 @@ static void watch(struct link *l)
 {
 	const bool is_room_awaited = l->out.len > 0 && !loop_timer_is_set(l->resend);
 
-	loop_io_set(l->io,
-	            (loop_timer_is_set(l->again) ? 0 : EPOLLIN) | (is_room_awaited ? EPOLLOUT : 0));
+	loop_io_set(l->io, (l->has_frames ? 0 : EPOLLIN) | (is_room_awaited ? EPOLLOUT : 0));
 }
 
 /* Gives < 0 when nothing more can be written. */
@@ -307,17 +306,12 @@ static void handle_frames(struct link *l)
 		link_hostile(l, "a frame that is malformed or has no place here");
 		return;
 	}
-	if (r > 0)
-		loop_timer_set_in(l->again, 1); /* the next turn, behind the neighbours */
+	l->has_frames = r > 0;
+	if (l->has_frames)
+		loop_io_again(l->io); /* the next turn, behind the neighbours */
 	else if (l->in.len == 0)
 		buf_done(&l->in); /* an idle link holds no memory */
 	watch(l);
-}
-
-static void on_again(struct loop *loop, void *arg)
-{
-	(void)loop;
-	handle_frames(arg);
 }
 
 static void on_pace(struct loop *loop, void *arg)
@@ -353,9 +347,11 @@ static void link_on_io(struct loop *loop, uint32_t events, void *arg)
 	(void)loop;
 	if ((events & EPOLLOUT) && flush(l) == 0 && link_has_room(l))
 		channel_tell_room(l);
-	if (l->is_dead || l->fd < 0 || loop_timer_is_set(l->again))
+	if (l->is_dead || l->fd < 0)
 		return;
-	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+	if (l->has_frames)
+		handle_frames(l);
+	else if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		receive(l);
 }
 
@@ -373,11 +369,17 @@ struct link *link_new(struct loop *loop, const char *hostname, const struct link
 	(void)snprintf(l->hostname, sizeof(l->hostname), "%s", hostname);
 	buf_init(&l->in, FRAME_HEAD_SIZE + FRAME_PAYLOAD_MAX + READ_MAX);
 	buf_init(&l->out, QUEUE_MAX);
-	l->again = loop_timer_new(loop, on_again, l);
 	l->resend = loop_timer_new(loop, on_resend, l);
 	l->pace = loop_timer_new(loop, on_pace, l);
 	l->beat = loop_timer_new(loop, on_beat, l);
 	return l;
+}
+
+void link_set_share(struct link *l, struct fair_share *share)
+{
+	l->share = share;
+	if (l->io)
+		loop_io_set_share(l->io, share);
 }
 
 static void free_link(struct loop *loop, void *arg)
@@ -400,7 +402,6 @@ void link_free(struct link *l)
 	loop_io_removep(&l->io);
 	if (l->fd >= 0)
 		(void)close(take_fd(&l->fd));
-	loop_timer_free(l->again);
 	loop_timer_free(l->resend);
 	loop_timer_free(l->pace);
 	loop_timer_free(l->beat);
@@ -420,6 +421,8 @@ void link_attach(struct link *l, int fd)
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)
 		r = loop_io_add(l->loop, fd, EPOLLIN, link_on_io, l, &l->io);
+	if (r == 0)
+		loop_io_set_share(l->io, l->share);
 	if (r == 0)
 		r = send_hello(l);
 	if (r < 0)

@@ -11,9 +11,13 @@
  *
  * How many there are is shelf.c's business.
  *
- * When: creates that are under way come first too. A fill begins only while there are none, at most
- * FILLS_MAX at once, and a moment after the claim that made it needed, so that it does not run
- * beside the first call of who has claimed. Fills that fail wait twice as long each time.
+ * When: creates that are under way come first too. A fill begins only while its project has none,
+ *at most FILLS_MAX at once, and a moment after the claim that made it needed, so that it does not
+ *run beside the first call of who has claimed. Fills that fail wait twice as long each time.
+ *
+ * For whom: a claim is owed a fill, and the fill is charged to the claim's project. While several
+ * projects claim, none may be owed more than its equal part of the spares that there are and of
+ * those that are owed: a burst of one leaves the others theirs, and goes on without spares.
  */
 #include "sandbox/pool.h"
 
@@ -31,6 +35,7 @@
 #define SECONDS      UINT64_C(1000000)
 #define FILLS_MAX    2
 #define AGAIN_MOST   64
+#define CLAIMS_US    (60 * SECONDS)      /* for so long a project counts that has claimed */
 #define LEAST_BYTES  ((uint64_t)1 << 20) /* what the kernel holds is not charged */
 
 /* Half of the demand is forgotten in 44 s. */
@@ -72,12 +77,69 @@ static void end_surplus(struct pool *p)
 			sandbox_end(spare->s, END_DELETED, NULL, "it was not needed");
 }
 
-static int fill(struct pool *p, struct shelf *shelf, struct err *err)
+static struct claimer *claimer_of(struct pool *p, struct share *share)
+{
+	struct claimer *c;
+
+	list_for_each (&p->claimers, struct claimer, known, link)
+		if (known->share == share)
+			return known;
+	c = xnew0(struct claimer);
+	c->share = share;
+	list_append(&p->claimers, &c->link);
+	return c;
+}
+
+/* May it have one more of those that are ready, beside the others? */
+static bool is_within_part(const struct pool *p, const struct claimer *mine, size_t ready)
+{
+	uint64_t now = loop_now_us(p->loop);
+	size_t n = 0, owed = 0;
+
+	list_for_each (&p->claimers, const struct claimer, c, link) {
+		if (c != mine && now - c->last_us > CLAIMS_US)
+			continue;
+		n++;
+		owed += c->owed;
+	}
+	return n <= 1 || mine->owed * n < ready + owed;
+}
+
+static bool has_creates(const struct pool *p, const struct claimer *c)
+{
+	return (c->share ? c->share->n_creating : p->fleet->n_creating) > 0;
+}
+
+/* Whose turn it is to have a spare made; NULL: nobody's. One for nobody in particular waits until
+ * nothing else is to be done. */
+static struct claimer *next_claimer(struct pool *p)
+{
+	bool is_owed = false;
+
+	list_for_each (&p->claimers, struct claimer, c, link) {
+		if (c->owed > 0 && !has_creates(p, c))
+			return c;
+		is_owed |= c->owed > 0;
+	}
+	if (is_owed || p->fleet->n_creating > 0)
+		return NULL;
+	return claimer_of(p, shares_get(p->fleet->config.shares, ""));
+}
+
+static void pay(struct pool *p, struct claimer *c)
+{
+	c->owed -= c->owed > 0;
+	list_remove(&c->link);
+	list_append(&p->claimers, &c->link);
+}
+
+static int fill(struct pool *p, struct shelf *shelf, struct share *share, struct err *err)
 {
 	struct spare *spare = xnew0(struct spare);
 	int r;
 
-	*spare = (struct spare){.pool = p, .shelf = shelf, .begun_us = loop_now_us(p->loop)};
+	*spare = (struct spare){
+		.pool = p, .shelf = shelf, .share = share, .begun_us = loop_now_us(p->loop)};
 	r = create_spare(p->fleet, template_find_id(p->fleet, shelf->template_id), &shelf->limits,
 	                 (enum engine_kind)shelf->engine, spare, &spare->s, err);
 	if (r < 0) {
@@ -102,25 +164,41 @@ static void back_off(struct pool *p, const struct err *err)
 	pool_look(p);
 }
 
+/* All that is wanted is there, or being made. */
+static void forgive(struct pool *p)
+{
+	list_for_each (&p->shelves, struct shelf, shelf, link)
+		if (count(p, shelf, false) < shelf->wanted)
+			return;
+	list_for_each (&p->claimers, struct claimer, c, link)
+		c->owed = 0;
+}
+
 static void fill_up(struct pool *p)
 {
 	uint64_t from_us = MAX(p->not_before_us, p->quiet_until_us);
+	struct claimer *c = next_claimer(p);
 	struct err err;
 
-	if (p->fleet->n_creating > 0)
-		return; /* its end is told */
+	if (!c)
+		return; /* the end of the creates is told */
 	if (loop_now_us(p->loop) < from_us) {
 		loop_timer_set(p->soon, from_us);
 		return;
 	}
 	list_for_each (&p->shelves, struct shelf, shelf, link) {
 		while (count(p, shelf, false) < shelf->wanted && count_filling(p) < FILLS_MAX) {
-			if (fill(p, shelf, &err) < 0) {
+			if (fill(p, shelf, c->share, &err) < 0) {
 				back_off(p, &err);
 				return;
 			}
+			pay(p, c);
+			c = next_claimer(p);
+			if (!c)
+				return;
 		}
 	}
+	forgive(p);
 }
 
 static void on_soon(struct loop *loop, void *arg)
@@ -171,8 +249,31 @@ static struct sandbox *release(struct spare *spare)
 	return s;
 }
 
-struct sandbox *pool_offer(struct pool *p, uint32_t engine, const struct template *t,
-                           const struct guest_limits *limits)
+struct share *pool_share(const struct spare *spare)
+{
+	return spare->share;
+}
+
+/* Notes the claim, and takes the project's spare from it where it would have too many. */
+static struct spare *claim(struct pool *p, struct share *share, const struct shelf *shelf,
+                           struct spare *spare)
+{
+	struct claimer *c = claimer_of(p, share);
+	const size_t ready = count(p, shelf, true);
+
+	c->last_us = loop_now_us(p->loop);
+	if (spare && !is_within_part(p, c, ready))
+		spare = NULL;
+	c->owed = MIN(c->owed + 1, (size_t)p->fleet->config.pool_max);
+	if (ready <= 1)
+		p->quiet_until_us = 0;
+	else if (spare)
+		p->quiet_until_us = loop_now_us(p->loop) + p->timing.pause_us;
+	return spare;
+}
+
+struct sandbox *pool_offer(struct pool *p, struct share *share, uint32_t engine,
+                           const struct template *t, const struct guest_limits *limits)
 {
 	const char *id = t ? template_id(t) : "";
 	struct shelf *shelf = p->is_open ? shelf_find(p, engine, id, limits) : NULL;
@@ -182,8 +283,7 @@ struct sandbox *pool_offer(struct pool *p, uint32_t engine, const struct templat
 		shelf_claim(p, shelf);
 		if (!loop_timer_is_set(p->beat))
 			loop_timer_set_in(p->beat, p->timing.beat_us);
-		p->quiet_until_us =
-			count(p, shelf, true) > 1 ? loop_now_us(p->loop) + p->timing.pause_us : 0;
+		spare = claim(p, share, shelf, spare);
 		pool_look(p);
 	}
 	p->misses += p->is_open && !spare;
@@ -360,6 +460,7 @@ int pool_new(struct fleet *fleet, struct pool **ret, struct err *err)
 	p->loop = c->loop;
 	p->timing = c->pool_timing ? *c->pool_timing : usual;
 	list_init(&p->spares);
+	list_init(&p->claimers);
 	p->soon = loop_timer_new(p->loop, on_soon, p);
 	p->beat = loop_timer_new(p->loop, on_beat, p);
 	shelves_init(p);
@@ -405,6 +506,8 @@ void pool_free(struct pool *p)
 		return;
 	list_for_each (&p->spares, struct spare, spare, link)
 		sandbox_free(release(spare));
+	list_for_each (&p->claimers, struct claimer, c, link)
+		free(c);
 	shelves_done(p);
 	loop_timer_free(p->soon);
 	loop_timer_free(p->beat);

@@ -23,10 +23,12 @@ void pool_open(struct pool *p); /* begins to fill: the fleet is ready */
 void pool_close(struct pool *p, loop_fn done, void *arg);
 void pool_look(struct pool *p); /* what it goes by has changed: the count of sandboxes or creates */
 
-/* A ready spare of that engine, template (NULL = host) and size, or NULL; counts as demand either
- * way. It stays the pool's until it is taken, which is also where it may be ended instead. */
-struct sandbox *pool_offer(struct pool *p, uint32_t engine, const struct template *t,
-                           const struct guest_limits *limits);
+/* A ready spare of that engine, template (NULL = host) and size for a project of that share (which
+ * may be NULL), or NULL; counts as demand either way. It stays the pool's until it is taken, which
+ * is also where it may be ended instead. */
+struct sandbox *pool_offer(struct pool *p, struct share *share, uint32_t engine,
+                           const struct template *t, const struct guest_limits *limits);
+struct share *pool_share(const struct spare *spare);       /* whose claim it is made for */
 void pool_take(struct sandbox *s);                         /* it is somebody's */
 struct sandbox *pool_find(struct pool *p, const char *id); /* a spare, or NULL */
 void pool_figures(const struct pool *p, struct pool_figures *ret);

@@ -160,7 +160,7 @@ int sandbox_ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err)
 
 	host_cancel(s->fleet->host, s->ask);
 	memcpy(req.id, s->id, sizeof(req.id));
-	return host_ask(s->fleet->host, &req, fn, s, &s->ask, err);
+	return host_ask_for(s->fleet->host, sandbox_share(s), &req, fn, s, &s->ask, err);
 }
 
 void sandbox_begin(struct sandbox *s)
@@ -304,6 +304,19 @@ static const struct link_ops link_ops = {
 	.on_hung = on_link_hung,
 };
 
+struct share *sandbox_share(const struct sandbox *s)
+{
+	return shares_get(s->fleet->config.shares, s->project_id);
+}
+
+void sandbox_set_share(struct sandbox *s)
+{
+	struct share *share = sandbox_share(s);
+
+	if (s->link && share)
+		link_set_share(s->link, &share->turn);
+}
+
 void sandbox_make_link(struct sandbox *s)
 {
 	char hostname[64];
@@ -311,6 +324,7 @@ void sandbox_make_link(struct sandbox *s)
 	create_hostname(s, hostname);
 	s->link = link_new(s->fleet->config.loop, hostname, s->fleet->config.timing, &link_ops, s);
 	link_set_floor(s->link, s->channels_to);
+	sandbox_set_share(s);
 }
 
 struct sandbox *sandbox_alloc(struct fleet *fleet)

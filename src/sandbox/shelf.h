@@ -22,11 +22,20 @@ struct shelf {
 	size_t wanted;   /* target, bounded */
 };
 
+/* A project that has lately asked for what a spare would fit. */
+struct claimer {
+	struct list link;    /* whose turn it is to have one made comes first */
+	struct share *share; /* NULL: there are no shares, and all are one */
+	size_t owed;         /* claims since then for which no spare was begun */
+	uint64_t last_us;    /* when it asked last */
+};
+
 struct spare {
 	struct list link; /* in order of creation */
 	struct pool *pool;
 	struct sandbox *s;
 	struct shelf *shelf; /* NULL: its shelf is gone */
+	struct share *share; /* that is charged for making it */
 	uint64_t begun_us;
 	bool is_ready;
 	bool is_seed; /* to be saved as a warm copy (warm.c), and of no other use */
@@ -39,7 +48,7 @@ struct pool {
 	struct pool_timing timing;
 	const struct language *languages[LANGUAGES_MAX];
 	size_t n_languages;
-	struct list shelves, spares;
+	struct list shelves, spares, claimers;
 	size_t n_shelves;
 	bool is_open;
 	struct loop_timer *soon, *beat;

@@ -18,7 +18,8 @@ struct link {
 	struct buf in, out;
 	bool is_flush_due;
 	uint32_t epoch;
-	struct loop_timer *again;  /* frames are left over from this turn */
+	struct fair_share *share;
+	bool has_frames;           /* left over from this turn */
 	struct loop_timer *resend; /* the kernel had no memory for what is queued */
 	struct loop_timer *beat;
 	struct loop_timer *pace; /* output is acknowledged again */

@@ -18,6 +18,7 @@
 #include "base/id.h"
 #include "tenant/day.h"
 #include "tenant/quota_fields.h"
+#include "tenant/share.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -346,6 +347,17 @@ static const char *id_of(const struct quota_owner *owner)
 	return owner->key_id[0] ? owner->key_id : owner->project_id;
 }
 
+static uint32_t weight_of(const struct account *a)
+{
+	return a->setting.weight > 0 ? a->setting.weight : FAIR_WEIGHT;
+}
+
+static void weigh(struct quota *q, const struct account *a)
+{
+	if (!a->is_key)
+		shares_set_weight(q->config.shares, a->id, weight_of(a));
+}
+
 int quota_set(struct quota *q, const struct quota_owner *owner, const struct quota_setting *setting,
               struct err *err)
 {
@@ -356,6 +368,8 @@ int quota_set(struct quota *q, const struct quota_owner *owner, const struct quo
 	int r = quota_setting_write(setting, &text);
 
 	assert(r == 0); /* few and short fields */
+	if (owner->key_id[0] && setting->weight > 0)
+		return err_field(err, "weight", "is a project's, and no key has one");
 	r = store_usage_put_quota(q->store, id_of(owner), buf_str(&text), err);
 	if (r < 0)
 		return r;
@@ -363,6 +377,7 @@ int quota_set(struct quota *q, const struct quota_owner *owner, const struct quo
 	a = accounts[n - 1];
 	fill_bucket(q, a); /* at the old rate */
 	a->setting = *setting;
+	weigh(q, a);
 	return 0;
 }
 
@@ -399,6 +414,10 @@ void quota_to_json(struct quota *q, const struct quota_owner *owner, struct json
 		quota_field_put(w, (enum quota_what)i, limit_of(q, a, (enum quota_what)i));
 	json_close_object(w);
 	ceilings_put(&a->setting.ceilings, w);
+	if (a->is_key)
+		json_put_null(w, "weight");
+	else
+		json_put_u64(w, "weight", weight_of(a));
 	put_current(q, a, w);
 	json_close_object(w);
 }
@@ -407,6 +426,7 @@ static int load_setting(const char *owner_id, const char *json, void *arg)
 {
 	auto_json json_t *object = NULL;
 	struct quota_setting setting;
+	struct account *a;
 	struct err err;
 	int r = json_parse(json, strlen(json), &object, &err);
 
@@ -414,7 +434,9 @@ static int load_setting(const char *owner_id, const char *json, void *arg)
 		r = quota_setting_read(object, &setting, &err);
 	if (r < 0) /* to go on without it would let everything through */
 		return -EBADMSG;
-	account_new(arg, owner_id)->setting = setting;
+	a = account_new(arg, owner_id);
+	a->setting = setting;
+	weigh(arg, a);
 	return 0;
 }
 

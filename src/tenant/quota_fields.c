@@ -15,6 +15,7 @@
 #define MIB_MAX     (UINT64_C(1) << 40)
 #define VCPUS_MAX   1e6
 #define CREATES_MAX UINT64_C(1000000)
+#define WEIGHT_MAX  10000
 
 static const char *const names[] = {
 	[QUOTA_SANDBOXES] = "sandboxes",
@@ -126,12 +127,28 @@ static int read_field(const json_t *value, enum quota_what what, uint64_t *ret, 
 	return -EINVAL;
 }
 
+static int read_weight(const json_t *value, uint32_t *ret, struct err *err)
+{
+	json_int_t n = json_integer_value(value);
+
+	if (!value || json_is_null(value))
+		return 0;
+	if (!json_is_integer(value) || n < 1 || n > WEIGHT_MAX)
+		return err_field(err, "weight",
+		                 "must be a whole number from 1 to %d; 100 is the usual",
+		                 WEIGHT_MAX);
+	*ret = (uint32_t)n;
+	return 0;
+}
+
 int quota_setting_read(const json_t *object, struct quota_setting *ret, struct err *err)
 {
 	json_t *values[QUOTA_COUNT] = {NULL};
-	json_t *max_limits = NULL, *max_timeout_ms = NULL;
-	struct json_field fields[QUOTA_COUNT + 2];
+	json_t *max_limits = NULL, *max_timeout_ms = NULL, *weight = NULL;
+	struct json_field fields[QUOTA_COUNT + 3];
 	int r;
+
+	*ret = (struct quota_setting){0};
 
 	for (unsigned i = 0; i < QUOTA_COUNT; i++)
 		fields[i] = (struct json_field){names[i], JSON_FIELD_ANY, &values[i], false,
@@ -139,10 +156,13 @@ int quota_setting_read(const json_t *object, struct quota_setting *ret, struct e
 	fields[QUOTA_COUNT] = (struct json_field){"max_limits", JSON_FIELD_OBJECT, &max_limits};
 	fields[QUOTA_COUNT + 1] =
 		(struct json_field){"max_timeout_ms", JSON_FIELD_ANY, &max_timeout_ms};
+	fields[QUOTA_COUNT + 2] = (struct json_field){"weight", JSON_FIELD_ANY, &weight};
 	r = json_read(object, "", fields, ARRAY_SIZE(fields), err);
 	for (unsigned i = 0; r == 0 && i < QUOTA_COUNT; i++)
 		if (ret->is_set[i])
 			r = read_field(values[i], (enum quota_what)i, &ret->limits.of[i], err);
+	if (r == 0)
+		r = read_weight(weight, &ret->weight, err);
 	return r < 0 ? r : ceilings_read(max_limits, max_timeout_ms, &ret->ceilings, err);
 }
 
@@ -157,6 +177,8 @@ int quota_setting_write(const struct quota_setting *setting, struct buf *out)
 			quota_field_put(&w, (enum quota_what)i, setting->limits.of[i]);
 	if (!ceilings_is_empty(&setting->ceilings))
 		ceilings_put(&setting->ceilings, &w);
+	if (setting->weight > 0)
+		json_put_u64(&w, "weight", setting->weight);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }

@@ -38,6 +38,7 @@ void rig_come_back(struct rig *r)
 {
 	struct fleet_config config = {
 		.loop = r->loop,
+		.shares = r->shares = shares_new(),
 		.spool_dir = r->dir,
 		.spool_bytes_max = 1 << 20,
 		.default_limits = {.memory_bytes = 64 << 20,
@@ -54,7 +55,7 @@ void rig_come_back(struct rig *r)
 	                       .nofile = 4096},
 		.default_timeout_ms = 3600000,
 		.max_timeout_ms = 86400000,
-		.sandboxes_max = 5,
+		.sandboxes_max = r->sandboxes_max > 0 ? r->sandboxes_max : 5,
 		.persistent_max = 3,
 		.ended_max = 1000,
 		.ended_age_ms = 3600000,
@@ -86,6 +87,7 @@ void rig_go_away(struct rig *r)
 	fleet_free(r->fleet);
 	r->fleet = NULL;
 	fake_turn(&r->broker);
+	shares_free(r->shares);
 	store_close(r->store);
 }
 
@@ -94,6 +96,7 @@ void rig_start(struct rig *r)
 	*r = (struct rig){.is_hasty = r->is_hasty,
 	                  .timing = r->timing,
 	                  .ended_bytes_max = r->ended_bytes_max,
+	                  .sandboxes_max = r->sandboxes_max,
 	                  .pool_min = r->pool_min,
 	                  .pool_max = r->pool_max,
 	                  .pool_languages = r->pool_languages};

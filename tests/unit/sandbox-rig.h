@@ -18,6 +18,7 @@ struct rig {
 	struct fake_broker broker;
 	char dir[64], db[96];
 	struct store *store;
+	struct shares *shares;
 	struct fleet *fleet;
 	bool is_ready;
 	unsigned losses; /* of the broker */
@@ -25,6 +26,7 @@ struct rig {
 	uint64_t ended_bytes_max;         /* of output that is kept; 0 = plenty */
 	bool is_hasty;                    /* little patience with agents */
 	const struct link_timing *timing; /* NULL = by is_hasty */
+	uint32_t sandboxes_max;           /* 0 = five */
 	uint32_t pool_min, pool_max;
 	char **pool_languages;
 };

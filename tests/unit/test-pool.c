@@ -18,9 +18,20 @@ static struct pool_figures figures(void)
 
 static void start(uint32_t min, uint32_t max)
 {
+	rig.sandboxes_max = 0;
 	rig.pool_min = min;
 	rig.pool_max = max;
 	rig_start(&rig);
+}
+
+/* With room for a burst, and all spares that it is to have. */
+static void start_wide(uint32_t min, uint32_t max)
+{
+	rig.sandboxes_max = 100;
+	rig.pool_min = min;
+	rig.pool_max = max;
+	rig_start(&rig);
+	UNTIL(&rig.broker, figures().ready == min);
 }
 
 /* With all spares that it is to have. */
@@ -54,13 +65,24 @@ static size_t agents(void)
 	return n;
 }
 
-static void ask(struct outcome *o, const struct sandbox_spec *spec)
+static void ask_for(const char *project_id, struct outcome *o, const struct sandbox_spec *spec)
 {
 	struct err err = {0};
 
 	*o = (struct outcome){0};
-	if (sandbox_create(rig.fleet, "prj_test", spec, rig_note, o, &err) < 0)
+	if (sandbox_create(rig.fleet, project_id, spec, rig_note, o, &err) < 0)
 		CHECK_STR(err.message, "");
+}
+
+static void ask(struct outcome *o, const struct sandbox_spec *spec)
+{
+	ask_for("prj_test", o, spec);
+}
+
+static void turn_some(void)
+{
+	for (int i = 0; i < 50; i++)
+		fake_turn(&rig.broker);
 }
 
 static void count_sandbox(struct sandbox *s, void *arg)
@@ -450,5 +472,89 @@ TEST(a_spare_without_the_interpreter_that_it_should_have_is_used_all_the_same)
 	UNTIL(&rig.broker, figures().ready == 1);
 	(void)rig_create(&rig, NULL);
 	CHECK_INT(figures().hits, 1);
+	rig_stop(&rig);
+}
+
+TEST(a_burst_of_one_project_leaves_the_broker_to_another)
+{
+	struct sandbox_spec spec = {0};
+	struct outcome a[60], b;
+	unsigned sent;
+
+	start_wide(0, 0);
+	rig.broker.create = CREATE_UNANSWERED;
+	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
+		ask_for("prj_a", &a[i], &spec);
+	turn_some();
+	sent = rig.broker.creates;
+	CHECK(sent >= 2 && sent <= 16); /* the rest waits where others can go before it */
+	ask_for("prj_b", &b, &spec);
+	turn_some();
+	CHECK_INT(rig.broker.creates, sent + 1);
+	ask_for("prj_a", &a[0], &spec);
+	turn_some();
+	CHECK_INT(rig.broker.creates, sent + 1);
+	rig_stop(&rig);
+}
+
+TEST(all_of_a_burst_is_made_when_the_broker_answers)
+{
+	struct sandbox_spec spec = {0};
+	struct outcome a[60];
+
+	start_wide(0, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
+		ask_for("prj_a", &a[i], &spec);
+	for (size_t i = 0; i < ARRAY_SIZE(a); i++) {
+		UNTIL(&rig.broker, a[i].calls > 0);
+		CHECK_STR(a[i].err.message, "");
+	}
+	CHECK_INT(rig.broker.creates, ARRAY_SIZE(a));
+	rig_stop(&rig);
+}
+
+TEST(one_project_alone_has_all_spares)
+{
+	struct sandbox_spec spec = {0};
+	struct outcome o;
+
+	start_wide(4, 4);
+	rig.broker.create = CREATE_UNANSWERED; /* no more come */
+	for (int i = 0; i < 4; i++)
+		ask_for("prj_a", &o, &spec);
+	CHECK_INT(figures().hits, 4);
+	rig_stop(&rig);
+}
+
+TEST(a_burst_of_one_project_leaves_another_spares)
+{
+	struct sandbox_spec spec = {0};
+	struct outcome o;
+
+	start_wide(4, 4);
+	rig.broker.create = CREATE_UNANSWERED; /* no more come */
+	ask_for("prj_b", &o, &spec);
+	for (int i = 0; i < 20; i++)
+		ask_for("prj_a", &o, &spec);
+	CHECK_INT(figures().hits, 3); /* two of them the burst's */
+	ask_for("prj_b", &o, &spec);
+	CHECK_INT(figures().hits, 4);
+	rig_stop(&rig);
+}
+
+TEST(a_spare_is_made_for_one_project_while_another_waits_for_creates)
+{
+	struct sandbox_spec spec = {0}, named = {.name = "held"};
+	struct outcome a, b;
+
+	start_full(1, 1);
+	rig.broker.next_hello = HELLO_SILENT;
+	ask_for("prj_a", &a, &named); /* stays on its way */
+	turn_some();
+	rig.broker.next_hello = HELLO_WELCOME;
+	ask_for("prj_b", &b, &spec);
+	CHECK_INT(figures().hits, 1);
+	UNTIL(&rig.broker, figures().ready == 1);
+	CHECK_INT(a.calls, 0);
 	rig_stop(&rig);
 }

@@ -251,17 +251,17 @@ TEST(limits_and_what_the_month_has_cost_outlive_a_restart)
 		store_usage_close(su);
 	}
 	open_quota();
-	CHECK_STR(
-		shown(&owner),
-		"{\"project_id\":\"prj_a\",\"key_id\":\"key_a\",\"currency\":\"EUR\","
-		"\"month\":\"2026-11-01\",\"limits\":{\"sandboxes\":\"unlimited\",\"vcpus\":1.5,"
-		"\"memory_mib\":2048,\"disk_mib\":\"unlimited\",\"creates_per_minute\":"
-		"\"unlimited\","
-		"\"budget\":\"5.00\"},\"max_limits\":{\"vcpus\":0.5,\"memory_mib\":null,"
-		"\"disk_mib\":null,\"inodes\":null,\"pids\":64,\"open_files\":null,"
-		"\"output_mib\":null,\"execs\":null},"
-		"\"max_timeout_ms\":1000,\"current\":{\"sandboxes\":0,\"vcpus\":0,\"memory_mib\":0,"
-		"\"disk_mib\":0,\"creates_per_minute\":0,\"budget\":\"5.00\"}}");
+	CHECK_STR(shown(&owner),
+	          "{\"project_id\":\"prj_a\",\"key_id\":\"key_a\",\"currency\":\"EUR\","
+	          "\"month\":\"2026-11-01\",\"limits\":{\"sandboxes\":\"unlimited\",\"vcpus\":1.5,"
+	          "\"memory_mib\":2048,\"disk_mib\":\"unlimited\",\"creates_per_minute\":"
+	          "\"unlimited\","
+	          "\"budget\":\"5.00\"},\"max_limits\":{\"vcpus\":0.5,\"memory_mib\":null,"
+	          "\"disk_mib\":null,\"inodes\":null,\"pids\":64,\"open_files\":null,"
+	          "\"output_mib\":null,\"execs\":null},"
+	          "\"max_timeout_ms\":1000,\"weight\":null,\"current\":{"
+	          "\"sandboxes\":0,\"vcpus\":0,\"memory_mib\":0,"
+	          "\"disk_mib\":0,\"creates_per_minute\":0,\"budget\":\"5.00\"}}");
 	CHECK_INT(admit(&owner).code, ERR_BUDGET);
 	end();
 }

@@ -69,7 +69,8 @@ class Account(Caller):
 
     def set_quota(self, *, project: Optional[str] = None, key: Optional[str] = None, **limits: Any) -> Json:
         """Sets all limits of a project (for admins of "default") or a key: sandboxes, vcpus, memory_mib,
-        disk_mib, creates_per_minute, budget (text). Those left out have their default; "unlimited" is none."""
+        disk_mib, creates_per_minute, budget (text), and a project's weight beside the others (100 is the usual).
+        Those left out have their default; "unlimited" is none."""
         if key is not None:
             return self.call(request("PUT", ["keys", key, "quota"], query={"project": project}, body=limits))
         return self.call(request("PUT", ["projects", project or "default", "quota"], body=limits))

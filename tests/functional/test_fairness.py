@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fairness between projects: who is answered before whom, by count."""
+
+import json
+import selectors
+import socket
+
+import pytest
+from cloche import Client
+from cloche.errors import InvalidField
+from harness.daemon import Daemon, LEAST_S, PATIENCE
+from harness.running import running
+
+BURST = 40
+
+
+@pytest.fixture(scope="module")
+def own():
+    """A daemon without spares, so that every create is the broker's work: (daemon, client of an admin)."""
+    with running(Daemon("--default-memory", "64MiB", "--pool-min", "0", "--pool-max", "0")) as daemon, Client(daemon.url, daemon.key) as client:
+        yield daemon, client
+
+
+def tenant_of(admin, name):
+    project = admin.create_project(name)["id"]
+    return project, admin.create_key(name, scope="admin", project=project)["secret"]
+
+
+def connect(daemon, key):
+    """A connection on which the daemon has already seen the key."""
+    s = socket.create_connection(("127.0.0.1", daemon.port))
+    s.sendall(f"GET /v1/quota HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
+    read_reply(s)
+    return s
+
+
+def read_reply(s):
+    data = b""
+    while True:
+        piece = s.recv(1 << 16)
+        assert piece, "the daemon closed the connection"
+        data += piece
+        head, end, body = data.partition(b"\r\n\r\n")
+        if end:
+            fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+            if len(body) >= int(fields[b"content-length"]):
+                return int(head.split()[1]), json.loads(body)
+
+
+def create(key):
+    return f"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+
+
+def test_one_create_is_not_answered_behind_another_projects_burst(own):
+    daemon, admin = own
+    _, burst_key = tenant_of(admin, "burst")
+    _, single_key = tenant_of(admin, "single")
+    burst = [connect(daemon, burst_key) for _ in range(BURST)]
+    single = connect(daemon, single_key)
+    with selectors.DefaultSelector() as selector:
+        for s in [*burst, single]:
+            selector.register(s, selectors.EVENT_READ)
+        for s in burst:
+            s.sendall(create(burst_key))
+        single.sendall(create(single_key))
+        order = []
+        while len(order) <= BURST:
+            ready = selector.select(LEAST_S * PATIENCE)
+            assert ready, f"only {len(order)} creates were answered"
+            for event, _ in ready:
+                status, made = read_reply(event.fileobj)
+                assert status == 201, made
+                order.append(event.fileobj)
+                selector.unregister(event.fileobj)
+    before = order.index(single)
+    assert before < BURST // 2, f"{before} of the other project's {BURST} creates were answered first"
+    for s in [*burst, single]:
+        s.close()
+
+
+def test_a_projects_weight_is_set_with_its_quota_and_kept(own):
+    daemon, admin = own
+    project, key = tenant_of(admin, "weighty")
+    with Client(daemon.url, key) as client:
+        assert client.quota()["weight"] == 100
+        assert admin.set_quota(project=project, weight=250)["weight"] == 250
+        assert client.quota()["weight"] == 250
+        assert admin.set_quota(project=project, sandboxes=5)["weight"] == 100
+
+
+@pytest.mark.parametrize("weight", [0, 10001, 1.5, "much"])
+def test_a_weight_that_is_none_is_refused(own, weight):
+    _, admin = own
+    with pytest.raises(InvalidField) as e:
+        admin.set_quota(project="default", weight=weight)
+    assert e.value.field == "weight"
+
+
+def test_a_key_has_no_weight(own):
+    _, admin = own
+    made = admin.create_key("plain")["key"]
+    with pytest.raises(InvalidField) as e:
+        admin.set_quota(key=made["id"], weight=200)
+    assert e.value.field == "weight"
