@@ -51,6 +51,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct builds *builds;
 	struct store *store;  /* for its size */
 	bool is_metrics_open; /* to who has no key */
+	const char *data_dir; /* as root finds it; this process cannot */
 	const char *doctor; /* what the host can do, as JSON, found at the start; NULL: not known */
 	struct {
 		int statm, fd_dir; /* of this process, opened while /proc was in reach; -1 = not */

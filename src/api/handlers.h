@@ -9,6 +9,7 @@ int get_health(struct http_req *req, struct err *err);
 /* figures.c */
 int get_figures(struct http_req *req, struct err *err);
 int get_doctor(struct http_req *req, struct err *err);
+int create_backup(struct http_req *req, struct err *err);
 
 /* login.c */
 int get_login(struct http_req *req, struct err *err);

@@ -123,6 +123,8 @@ static const struct http_route routes[] = {
 	{HTTP_DELETE, "/v1/builds/{build_id}", cancel_build, HTTP_BODY_NONE,  SCOPE_WRITE},
 	{HTTP_GET,    "/v1/builds/{build_id}/events", get_build_events, HTTP_BODY_NONE, SCOPE_READ},
 
+	{HTTP_POST,   "/v1/backups",      create_backup,    HTTP_BODY_NONE,   SCOPE_ADMIN},
+
 	{HTTP_GET,    "/v1/usage",        get_usage,        HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    "/metrics",         get_metrics,      HTTP_BODY_NONE,   SCOPE_ADMIN},
 	{HTTP_GET,    "/v1/events",       list_events,      HTTP_BODY_NONE,   SCOPE_READ},

@@ -35,17 +35,28 @@ static bool has_work(const struct broker *b)
 	return b->in_flight > b->n_forks;
 }
 
+static void hold(struct broker *b)
+{
+	wire_hold(b->wire, b->is_freezing || b->in_flight >= IN_FLIGHT_MAX);
+}
+
+void broker_set_freezing(struct broker *b, bool on)
+{
+	b->is_freezing = on;
+	hold(b);
+}
+
 void broker_work_begin(struct broker *b)
 {
 	b->in_flight++;
-	wire_hold(b->wire, b->in_flight >= IN_FLIGHT_MAX);
+	hold(b);
 }
 
 void broker_work_end(struct broker *b)
 {
 	assert(b->in_flight > 0);
 	b->in_flight--;
-	wire_hold(b->wire, b->in_flight >= IN_FLIGHT_MAX);
+	hold(b);
 	if (b->is_gone && !b->is_over && !has_work(b))
 		loop_defer(b->config.loop, over, b);
 }

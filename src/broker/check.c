@@ -54,6 +54,8 @@ static const struct {
 	[MSG_VOLUME] = {.has_id = false},
 	[MSG_VOLUMES] = {.has_id = false},
 	[MSG_VOLUME_REMOVE] = {.has_id = false},
+	[MSG_BACKUP] = {.has_id = false},
+	[MSG_BACKUP_END] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)

@@ -44,6 +44,7 @@ struct broker {
 	struct list boxes;
 	struct list seals; /* under way */
 	size_t n_boxes;
+	bool is_freezing;          /* for a backup: no further request is read */
 	size_t in_flight, n_forks; /* requests that take time, and those of them that are forks */
 	struct slots slots;
 };
@@ -99,6 +100,11 @@ int snapshots_do_list(struct broker *b, const struct msg_request *req, struct ms
                       int *fds);
 int snapshots_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                         int *fds);
+/* backups.c: likewise */
+int backups_do_freeze(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                      int *fds);
+int backups_do_release(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                       int *fds);
 /* volumes.c: likewise */
 int volumes_do_make(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds);
@@ -111,3 +117,4 @@ void seals_free(struct broker *b); /* the engine has left */
 /* broker.c: a request whose reply comes later, and its reply */
 void broker_work_begin(struct broker *b);
 void broker_work_end(struct broker *b);
+void broker_set_freezing(struct broker *b, bool on);

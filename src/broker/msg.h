@@ -43,6 +43,8 @@ enum msg_op {
 	MSG_VOLUME,          /* an empty one is made; reply when it is there */
 	MSG_VOLUMES,         /* a reply for each volume, then one with an empty id */
 	MSG_VOLUME_REMOVE,   /* refused while a sandbox has it; gone already: fine */
+	MSG_BACKUP,     /* all that is kept is frozen as it is now; reply when it stands there */
+	MSG_BACKUP_END, /* what was frozen goes; reply when it is gone; nothing there: fine */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 };
@@ -112,6 +114,7 @@ struct msg_reply {
 		struct image_info image;
 		struct snapshot_info snapshot;
 		struct volume_info volume;
+		struct backup_counts backup;
 		struct {
 			uint32_t sockets; /* bits of enum door_socket */
 		} door;

@@ -45,6 +45,7 @@
 #define BUILDS_DIR "/builds" /* their logs */
 #define JOTS_PATH  "/jots"
 #define MEMORY_US  (5 * UINT64_C(1000000)) /* after which what is free is given back */
+#define BACKUP_DIR "/backup"               /* copies of the database, while a backup is made */
 /* Of results of code calls that are not sent yet: 8 that are as large as one can be. */
 #define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
 
@@ -352,6 +353,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.broker_fd = broker_fd,
 		.spool_dir = SPOOL_DIR,
 		.jots_path = JOTS_PATH,
+		.backup_dir = BACKUP_DIR,
 		.default_template = c->default_template ? c->default_template : "python",
 		.engines_forbidden = config_engines_forbidden(c),
 		.spool_bytes_max = c->spool_bytes,
@@ -521,6 +523,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                      .is_metrics_open = g->site->config->is_metrics_open,
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
 	                      .doctor = g->site->doctor,
+	                      .data_dir = g->site->config->data_dir,
 	                      .held_max = HELD_BYTES_MAX,
 	                      .started_us = clock_wall_us()};
 	g->mcp = mcp_new(&g->api);

@@ -208,6 +208,13 @@ typedef void (*seal_fn)(const struct seal_result *result, const struct err *err,
 /* Called once per snapshot(): with info when it is there under its id, or with err and no info. */
 typedef void (*snapshot_fn)(const struct snapshot_info *info, const struct err *err, void *arg);
 
+struct backup_counts {   /* of what is frozen, for whoever copies it to know that he has all */
+	uint64_t layers; /* and volumes and snapshots */
+	uint64_t images;
+};
+/* Called once per freeze_kept(): with counts when all is there, or with err. */
+typedef void (*backup_fn)(const struct backup_counts *counts, const struct err *err, void *arg);
+
 /* Called once per fork(): err is NULL when it is on its way to the guest's agent. */
 typedef void (*guest_forked_fn)(const struct err *err, void *arg);
 
@@ -312,6 +319,13 @@ struct engine {
 	/* Refused while a guest has it. One that is not there is fine. */
 	int (*discard_volume)(const char *id, struct err *err);
 	void (*each_volume)(void (*fn)(const struct volume_info *info, void *arg), void *arg);
+	/*
+	 * All that outlives guests (kept layers, volumes, snapshots, images) as it is now, frozen
+	 * for a backup that is copied from it (jail/backup.h). One at a time, until release_kept(),
+	 * also behind a failure. NULL: no backups.
+	 */
+	int (*freeze_kept)(backup_fn fn, void *arg, struct err *err);
+	int (*release_kept)(guest_gone_fn gone, void *arg); /* as discard() */
 	/* The kernel of vms is in that image from now on. NULL: no templates. */
 	int (*set_kernel)(const struct digest *image, struct err *err);
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()

@@ -87,6 +87,8 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 		r = volumes_open(fleet, err);
 	if (r == 0)
 		r = onces_open(fleet, err);
+	if (r == 0 && config->backup_dir)
+		r = backups_open(fleet, err);
 	if (r == 0 && config->jots_path)
 		r = jots_open(config->jots_path, &fleet->jots, err);
 	if (r == 0)
@@ -117,6 +119,7 @@ void fleet_free(struct fleet *fleet)
 		fleet_detach(fleet, s);
 		sandbox_free(s);
 	}
+	backups_close(fleet);
 	snapshot_takings_close(fleet);
 	snapshot_holds_close(fleet);
 	snapshots_close(fleet);

@@ -59,6 +59,8 @@ static const uint64_t patience_us[] = {
 	[MSG_VOLUME] = 60 * SECONDS,
 	[MSG_VOLUMES] = 60 * SECONDS,
 	[MSG_VOLUME_REMOVE] = 60 * SECONDS,
+	[MSG_BACKUP] = 90 * SECONDS, /* the broker gives up before */
+	[MSG_BACKUP_END] = 600 * SECONDS,
 };
 
 struct ask {

@@ -9,6 +9,7 @@
 #include "sandbox/link.h"
 #include "sandbox/once.h"
 
+struct backups;
 struct code_call;
 struct context;
 struct images;
@@ -58,6 +59,7 @@ struct fleet {
 	struct loop_timer *look;   /* account.c: who is due for a reading */
 	uint64_t synced_us;        /* when usage last was */
 	size_t n_meters;           /* ever started */
+	struct backups *backups;   /* or NULL: none are made */
 	struct adoption *adoption; /* while it starts */
 };
 
@@ -352,6 +354,10 @@ must_check int snapshot_resolve(const struct fleet *fleet, const char *project_i
 void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *limits);
 must_check int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err);
 void snapshot_apply(const struct snapshot *sn, bool with_memory, struct sandbox *s);
+
+/* backup.c */
+must_check int backups_open(struct fleet *fleet, struct err *err);
+void backups_close(struct fleet *fleet);
 
 /* volume.c */
 must_check int volumes_open(struct fleet *fleet, struct err *err);

@@ -51,7 +51,7 @@ class Operation:
             return None
         if self.id == "create_login_link":
             return "read"
-        if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/v1/doctor", "/metrics")):
+        if self.path.startswith(("/v1/keys", "/v1/projects", "/v1/webhooks", "/v1/doctor", "/v1/backups", "/metrics")):
             return "admin"
         return "read" if self.method == "GET" and self.id not in ("attach_exec", "connect_port") else "write"
 

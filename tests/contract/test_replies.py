@@ -8,9 +8,11 @@ import os
 import socket
 import tarfile
 import uuid
+from contextlib import closing
 
 import pytest
 from contract.description import OPERATIONS, TEXT, mistakes
+from harness.daemon import connection_to, wait_for
 
 
 def exec_of(api, box, **fields):
@@ -711,6 +713,17 @@ def get_figures(api, box):
 def get_doctor(api, box):
     _, told = api("get_doctor")
     assert told["jail"] and {c["name"]: c["present"] for c in told["checks"]}["root"]
+
+
+def create_backup(api, box):
+    with closing(connection_to(api.daemon, 60)) as conn:
+        conn.request("POST", "/v1/backups", headers={"Authorization": f"Bearer {api.daemon.key}"})
+        reply = conn.getresponse()
+        line = reply.readline()
+        OPERATIONS["create_backup"].check(reply.status, reply.getheader("Content-Type"), line)
+        assert json.loads(line)["backup"]["data_dir"] == str(api.daemon.data)
+        assert api("create_backup")[1]["error"]["code"] == "conflict"
+    wait_for(lambda: not (api.daemon.data / "layers" / "backup").exists(), what="the end of what was frozen")
 
 
 def get_login(api, box):

@@ -306,6 +306,28 @@ static int fake_discard_volume(const char *id, struct err *err)
 	return 0;
 }
 
+static int fake_freeze_kept(backup_fn fn, void *arg, struct err *err)
+{
+	if (fake.frozen)
+		return err_set(err, ERR_CONFLICT, EBUSY, "frozen already");
+	fake.frozen = fn;
+	fake.frozen_arg = arg;
+	return 0;
+}
+
+void fake_tell_frozen(const struct backup_counts *counts, const struct err *err)
+{
+	fake.frozen(counts, err, fake.frozen_arg);
+}
+
+static int fake_release_kept(guest_gone_fn gone, void *arg)
+{
+	(void)gone;
+	(void)arg;
+	fake.frozen = NULL;
+	return 0;
+}
+
 static void fake_each_volume(void (*fn)(const struct volume_info *info, void *arg), void *arg)
 {
 	for (size_t i = 0; i < fake.n_volumes; i++) {
@@ -350,4 +372,6 @@ const struct engine fake_engine = {
 	.make_volume = fake_make_volume,
 	.discard_volume = fake_discard_volume,
 	.each_volume = fake_each_volume,
+	.freeze_kept = fake_freeze_kept,
+	.release_kept = fake_release_kept,
 };

@@ -31,12 +31,15 @@ struct fake_state {
 	const char *adoptable; /* the one id that adopt() finds alive */
 	uint32_t adopted_slot;
 	struct guest_spec last_spec;
+	backup_fn frozen; /* whom to tell, until it is released */
+	void *frozen_arg;
 	struct volume_spec volumes[FAKE_VOLUMES_MAX];
 	size_t n_volumes;
 };
 extern struct fake_state fake;
 
 void fake_reset(void);
+void fake_tell_frozen(const struct backup_counts *counts, const struct err *err);
 void fake_release(void);                              /* lets held starts and kills go on */
 void fake_end_guest(const char *id, int wait_status); /* its first process dies */
 void fake_free(void);                                 /* guests that are left */

@@ -273,3 +273,34 @@ TEST(a_volume_of_a_wrong_id_size_or_keeper_reaches_no_engine)
 	CHECK_INT(fake.n_volumes, 0);
 	rig_end();
 }
+
+TEST(nothing_is_begun_while_what_is_kept_is_being_frozen)
+{
+	const struct backup_counts counts = {.layers = 3, .images = 2};
+	struct msg_request freeze, create, release;
+	struct msg_reply reply;
+	char id[ID_SIZE];
+	int fd = -1;
+
+	rig_begin();
+	rig_make_id(id);
+	freeze = rig_request(MSG_BACKUP, "");
+	create = rig_create(id);
+	release = rig_request(MSG_BACKUP_END, "");
+	rig_send(&freeze);
+	while (!fake.frozen)
+		rig_turn();
+	rig_send(&create);
+	for (int i = 0; i < 3; i++)
+		rig_turn();
+	CHECK_INT(fake.n_starts, 0);
+	fake_tell_frozen(&counts, NULL);
+	CHECK(rig_next(&reply, &fd));
+	CHECK_INT(reply.op, MSG_BACKUP);
+	CHECK_INT(reply.backup.layers, 3);
+	CHECK_INT(reply.backup.images, 2);
+	CHECK_INT(rig_next_code(MSG_CREATE), ERR_NONE);
+	CHECK_INT(rig_ask_code(&freeze), ERR_CONFLICT);
+	CHECK_INT(rig_ask_code(&release), ERR_NONE);
+	rig_end();
+}

@@ -12,6 +12,7 @@ must_check int btrfs_snapshot(int dir_fd, int subvol_fd, const char *name); /* r
 must_check int btrfs_clone(int dir_fd, int subvol_fd, const char *name);    /* to be written to */
 must_check int btrfs_subvol_delete(int dir_fd, const char *name); /* its quota group too */
 must_check int btrfs_limit(int subvol_fd, uint64_t bytes);
+must_check int btrfs_get_limit(int subvol_fd, uint64_t *ret_bytes); /* 0 = none */
 must_check int btrfs_usage(int subvol_fd, uint64_t *ret_bytes);
 /* Simple quotas: a byte counts for the subvolume that wrote it, as long as anyone has it. */
 bool btrfs_counts_once(int fs_fd);

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/backup.h"
 #include "engine/jail/criu.h"
 #include "engine/jail/door.h"
 #include "engine/jail/keep.h"
@@ -193,6 +194,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	struct err err;
 
 	seal_sweep();
+	backup_sweep();
 	shots_sweep();
 	volumes_sweep();
 	/* Ahead of the first start, which says why if it cannot be. */
@@ -210,6 +212,7 @@ static void jail_leave(void)
 	bool is_over = list_empty(&jail_host.guests);
 
 	seal_end_all();
+	backup_leave();
 	shots_close();
 	copies_close();
 	memory_leave();
@@ -254,6 +257,8 @@ const struct engine jail_engine = {
 	.make_volume = volume_make,
 	.discard_volume = volume_discard,
 	.each_volume = volume_each,
+	.freeze_kept = backup_freeze,
+	.release_kept = backup_release,
 	.set_kernel = kernel_choose,
 	.sweep = jail_sweep,
 };

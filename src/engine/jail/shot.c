@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/backup.h"
 #include "engine/jail/btrfs.h"
 #include "engine/jail/dir.h"
 #include "engine/jail/manifest.h"
@@ -121,7 +122,8 @@ uint64_t shot_limit(const struct guest_spec *spec)
 		return disk;
 	below = shot_below(spec->id);
 	lies_below = is_vm ? 0 : MIN(below.bytes, disk);
-	return MAX(disk - lies_below, LIMIT_LEAST) + count_pinned(spec->id, below.line);
+	return MAX(disk - lies_below, LIMIT_LEAST) + count_pinned(spec->id, below.line) +
+	       backup_pinned(spec->id);
 }
 
 uint64_t shot_usage(const char *id)
@@ -160,7 +162,7 @@ static void lower_limits(struct loop *loop, void *arg)
 		loop_timer_set_in(lower, LOWER_US);
 }
 
-static void lower_limit(const char *id)
+void shot_lower_limit(const char *id)
 {
 	list_for_each (&jail_host.guests, struct guest, g, link)
 		if (strcmp(g->spec.id, id) == 0)
@@ -271,7 +273,7 @@ int shot_discard(const char *id, guest_gone_fn gone, void *arg)
 		memcpy(source, s->info.source, sizeof(source));
 		shot_drop_spare(id);
 		drop(s);
-		lower_limit(source);
+		shot_lower_limit(source);
 	}
 	if (faccessat(storage_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;

@@ -525,6 +525,37 @@ int shot_take(const char *id, const struct digest *image, const struct snapshot_
 	return 0;
 }
 
+static bool is_taken(const struct guest *g)
+{
+	list_for_each (&takings, const struct taking, t, link)
+		if (t->g == g)
+			return true;
+	return false;
+}
+
+/* One of which a snapshot is taken is let alone: CRIU has to run a part of itself in it. */
+bool shot_hold(struct guest *g)
+{
+	struct err err;
+
+	if (g->state != GUEST_RUNNING || (!g->is_held && is_taken(g)))
+		return true;
+	if (!g->is_held && mark_frozen(g, &err) < 0)
+		return true;
+	g->is_held = true;
+	return cgroup_freeze(&jail_host.cgroups, g->spec.id, true, &err) != 1;
+}
+
+void shot_unhold(struct guest *g)
+{
+	if (!g->is_held)
+		return;
+	g->is_held = false;
+	if (!g->is_frozen && !thaw(g->spec.id))
+		return; /* the mark stays: the next broker lets it go on */
+	(void)unlinkat(g->dir_fd, FROZEN_MARK, 0);
+}
+
 int shot_freeze(struct guest *g, bool on, struct err *err)
 {
 	if (!on)
