@@ -53,6 +53,8 @@ static const struct {
 	{"eval",    cmd_eval,       "run cases against code or a model, and say which pass"},
 	{"mcp",     cmd_mcp,        "serve sandboxes to an agent over stdin and stdout (MCP)"},
 	{"serve",   serve_command,  "run the daemon"},
+	{"backup",  cmd_backup,     "copy all that the daemon keeps, while it runs"},
+	{"restore", cmd_restore,    "put a backup back into an empty data directory"},
 	{"doctor",  cmd_doctor,     "say what this host can do, and how to get more"},
 	{"completion", cmd_completion, "let a shell complete what you type"},
 	{"version", cmd_version,    "print versions"},

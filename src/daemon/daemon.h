@@ -8,8 +8,11 @@
  *	                  +-- gateway (cloche)  HTTP, store, sandboxes, execs
  */
 
+#include "base/err.h"
+
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* `cloche serve`: returns when the daemon has stopped. Options are those of config.h. */
 int serve_command(int argc, char **argv);
@@ -21,5 +24,8 @@ struct doctor_word {
 /* `cloche doctor`: 0 if the jail engine can run on this host, 1 if not. word: NULL, no daemon. */
 int doctor_run(bool json, const struct doctor_word *word);
 char *doctor_json(void); /* the same as a text, to be freed; NULL: it could not be made */
+
+/* The gateway's user, by the setting `user`. */
+must_check int daemon_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct err *err);
 
 #define EXIT_ALREADY_RUNNING 3 /* serve: another daemon holds this run directory */

@@ -7,9 +7,11 @@
  */
 #include "daemon/site.h"
 
+#include "backup/restore.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/parse.h"
+#include "daemon/daemon.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -33,24 +35,38 @@ void site_init(struct site *s, const struct config *config)
 	*s = (struct site){.config = config, .lock_fd = -1, .agent_fd = -1, .vmm_fd = -1};
 }
 
-static int find_user(struct site *s, struct err *err)
+int daemon_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct err *err)
 {
-	const struct passwd *pw = getpwnam(s->config->user);
+	const struct passwd *pw = getpwnam(name);
 
 	if (pw && pw->pw_uid == 0)
 		return err_field(err, "user", "the gateway must not be root");
-	if (pw) {
-		s->uid = pw->pw_uid;
-		s->gid = pw->pw_gid;
-		return 0;
-	}
-	if (strcmp(s->config->user, "cloche") != 0)
-		return err_field(err, "user", "there is no user '%s'", s->config->user);
-	s->uid = FALLBACK_ID;
-	s->gid = FALLBACK_ID;
-	log_warn("daemon.no_user", "user=cloche uid=%d hint='useradd --system cloche'",
-	         FALLBACK_ID);
+	if (!pw && strcmp(name, "cloche") != 0)
+		return err_field(err, "user", "there is no user '%s'", name);
+	*ret_uid = pw ? pw->pw_uid : FALLBACK_ID;
+	*ret_gid = pw ? pw->pw_gid : FALLBACK_ID;
 	return 0;
+}
+
+static int find_user(struct site *s, struct err *err)
+{
+	int r = daemon_find_user(s->config->user, &s->uid, &s->gid, err);
+
+	if (r == 0 && !getpwnam(s->config->user))
+		log_warn("daemon.no_user", "user=cloche uid=%d hint='useradd --system cloche'",
+		         FALLBACK_ID);
+	return r;
+}
+
+/* What is half restored must not be taken for all there is. */
+static int check_restored(const struct config *c, struct err *err)
+{
+	auto_free char *mark = xasprintf("%s/" RESTORE_MARK, c->data_dir);
+
+	if (access(mark, F_OK) < 0)
+		return 0;
+	(void)err_set(err, ERR_CONFLICT, 0, "a restore into '%s' was not finished", c->data_dir);
+	return err_hint(err, "empty the directory and restore again");
 }
 
 static int make_parents(const char *path, struct err *err)
@@ -308,6 +324,8 @@ int site_prepare(struct site *s, struct err *err)
 {
 	int r = find_user(s, err);
 
+	if (r == 0)
+		r = check_restored(s->config, err);
 	if (r == 0)
 		r = make_dirs(s, err);
 	if (r == 0)

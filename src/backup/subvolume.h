@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Subvolumes of btrfs, for whoever copies them: what they are, and their way out and in as streams.
+ * Streams keep what a tar does not: sparse files, extended attributes, devices, shared extents. */
+#include "backup/manifest.h"
+
+struct subvolume_info {
+	uint64_t id;      /* greater than that of what it was made from */
+	uint64_t transid; /* of its last change */
+	char uuid[UUID_SIZE], parent_uuid[UUID_SIZE]; /* parent "": it was made empty */
+	char stream_uuid[UUID_SIZE];                  /* as a stream of it names it */
+};
+
+must_check int subvolume_info(int fd, struct subvolume_info *ret, struct err *err);
+
+/*
+ * Reads a stream of the read-only subvolume fd to its end. shared_id: another read-only one, whose
+ * extents are named rather than copied; 0 = none. fn may end it with < 0.
+ */
+must_check int subvolume_send(int fd, uint64_t shared_id,
+                              int (*fn)(const void *data, size_t len, void *arg, struct err *err),
+                              void *arg, struct err *err);
+/* Makes a read-only subvolume in dir, under the name that the stream has for it. fn gives the
+ * stream: > 0 bytes of *ret, 0 at the end. */
+must_check int subvolume_receive(const char *dir,
+                                 int (*fn)(const void **ret, size_t *ret_len, void *arg,
+                                           struct err *err),
+                                 void *arg, struct err *err);
+/* Ends its being a received one; then it may be written to, or not. */
+must_check int subvolume_settle(int fd, bool is_read_only);
