@@ -18,13 +18,19 @@
  *	ptrace()	The kernel takes the extended registers of a thread only as a whole, and
  *			CRIU knows fewer than processors with AMX have. What it does not know its
  *			own code in the thread has not touched, either.
+ *	ptrace(), wait4()
+ *			Another process traces for it, so that a CRIU that is killed ends nothing
+ *			(tracer.h).
  *	fork()		Children on which CRIU tries what the kernel can sleep for ever if it is
- *killed. setsockopt()	SO_MARK 0 and the like need CAP_NET_ADMIN over the net namespace, which
+ *			killed.
+ *	setsockopt()	SO_MARK 0 and the like need CAP_NET_ADMIN over the net namespace, which
  *			nobody inside has; what is asked for is what a new socket has anyway.
  *
  * CLOCHE_ROOT names the first process of the sandbox that is saved; without it there is none.
  * Nothing of this outlives the exec: what CRIU runs is shown the world as it is.
  */
+#include "criu/tracer.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -44,6 +50,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MOUNTS_MAX 1024
@@ -58,6 +65,7 @@ static int (*next_getsockopt)(int fd, int level, int name, void *value, socklen_
 static int (*next_setsockopt)(int fd, int level, int name, const void *value, socklen_t len);
 static long (*next_ptrace)(int request, ...);
 static pid_t (*next_fork)(void);
+static pid_t (*next_wait4)(pid_t pid, int *status, int options, struct rusage *usage);
 static bool is_dump;
 static int root_fd = -1;
 static int mounts[MOUNTS_MAX];
@@ -99,13 +107,22 @@ __attribute__((constructor)) static void open_eyes(void)
 	*(void **)&next_setsockopt = dlsym(RTLD_NEXT, "setsockopt");
 	*(void **)&next_ptrace = dlsym(RTLD_NEXT, "ptrace");
 	*(void **)&next_fork = dlsym(RTLD_NEXT, "fork");
-	if (!next_syscall || !next_getsockopt || !next_setsockopt || !next_ptrace || !next_fork)
+	*(void **)&next_wait4 = dlsym(RTLD_NEXT, "wait4");
+	if (!next_syscall || !next_getsockopt || !next_setsockopt || !next_ptrace || !next_fork ||
+	    !next_wait4)
 		abort();
 	is_dump = pid != NULL;
 	if (pid)
 		look_around(pid);
+	if (pid && !tracer_start(next_ptrace))
+		(void)fprintf(stderr, "Warn (cloche): CRIU traces by itself (errno %d)\n", errno);
 	(void)unsetenv("LD_PRELOAD");
 	(void)unsetenv("CLOCHE_ROOT");
+}
+
+__attribute__((destructor)) static void close_eyes(void)
+{
+	tracer_stop();
 }
 
 static bool ends_with(const char *path, const char *name)
@@ -386,6 +403,12 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 	}
 }
 
+static long trace(int request, long pid, void *addr, void *data)
+{
+	return tracer_has(request, (pid_t)pid) ? tracer_ptrace(request, (pid_t)pid, addr, data)
+	                                       : next_ptrace(request, pid, addr, data);
+}
+
 /* The thread's registers as they are, with those that are given over them. */
 static long set_whole(long pid, const struct iovec *given)
 {
@@ -393,14 +416,14 @@ static long set_whole(long pid, const struct iovec *given)
 	struct iovec whole = {bytes, sizeof(bytes)};
 	void *const which = (void *)(unsigned long)NT_X86_XSTATE;
 
-	if (next_ptrace(PTRACE_GETREGSET, pid, which, &whole) < 0)
+	if (trace(PTRACE_GETREGSET, pid, which, &whole) < 0)
 		return -1;
 	if (given->iov_len >= whole.iov_len) {
 		errno = EFAULT;
 		return -1;
 	}
 	(void)memcpy(bytes, given->iov_base, given->iov_len);
-	return next_ptrace(PTRACE_SETREGSET, pid, which, &whole);
+	return trace(PTRACE_SETREGSET, pid, which, &whole);
 }
 
 long ptrace(enum __ptrace_request request, ...)
@@ -414,7 +437,7 @@ long ptrace(enum __ptrace_request request, ...)
 	which = va_arg(args, long);
 	data = va_arg(args, void *);
 	va_end(args);
-	r = next_ptrace(request, pid, which, data);
+	r = trace((int)request, pid, (void *)which, data);
 	if (r < 0 && errno == EFAULT && request == PTRACE_SETREGSET && which == NT_X86_XSTATE)
 		return set_whole(pid, data);
 	return r;
@@ -427,4 +450,25 @@ pid_t fork(void)
 	if (pid == 0 && is_dump)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	return pid;
+}
+
+pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+	int own = 0;
+	pid_t r;
+
+	if (!tracer_waits_for(pid, options))
+		return next_wait4(pid, status, options, usage);
+	r = tracer_wait4(pid, &own, options, usage);
+	if (r > 0 && status)
+		*status = own;
+	/* A child of CRIU's that was traced is its parent's to reap as well. */
+	if (r > 0 && !WIFSTOPPED(own))
+		(void)next_wait4(r, NULL, WNOHANG | __WALL, NULL);
+	return r;
+}
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	return wait4(pid, status, options, NULL);
 }

@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define ARGS_MAX  512
 #define WORDS_MAX (64 * 1024)
@@ -531,14 +532,26 @@ static void find_words(char *text, char ret[160])
 			*p = '?';
 }
 
-void criu_explain(int words_fd, bool is_restore, struct err *ret)
+static void explain_kill(int signal, bool is_restore, struct err *ret)
+{
+	(void)err_set(ret, ERR_UNAVAILABLE, 0,
+	              "CRIU was killed (signal %d) before the memory was %s", signal,
+	              is_restore ? "restored" : "saved");
+	(void)err_hint(ret, is_restore ? "try again" : "the sandbox goes on: try again");
+}
+
+void criu_explain(int words_fd, int wait_status, bool is_restore, struct err *ret)
 {
 	auto_free char *text = xcalloc(1, WORDS_MAX + 1);
 	ssize_t n = pread(words_fd, text, WORDS_MAX, 0);
 	char words[160];
 
 	text[MAX(n, 0)] = '\0';
-	log_debug("criu.failed", "words='%s'", text);
+	log_debug("criu.failed", "wait_status=0x%x words='%s'", (unsigned)wait_status, text);
+	if (WIFSIGNALED(wait_status)) {
+		explain_kill(WTERMSIG(wait_status), is_restore, ret);
+		return;
+	}
 	if (strstr(text, "Connected TCP socket") || strstr(text, "In-flight connection")) {
 		(void)err_set(
 			ret, ERR_CONFLICT, EISCONN,

@@ -11,8 +11,9 @@
  *	     <-- "go", a line on another; or its end: what is being restored is killed, what was
  *	         dumped goes on
  *
- * It is never killed in the middle of a dump: a part of it is then inside of the sandbox's
- * processes. If the broker dies, it comes to its end by itself.
+ * In the middle of a dump a part of it is inside of the sandbox's processes. If it is killed then,
+ * they are put right by the process that traces them in its place (src/criu/tracer.c) and go on. If
+ * the broker dies, it comes to its end by itself.
  */
 #include "engine/jail/guest.h"
 #include "loop/loop.h"
@@ -50,5 +51,5 @@ must_check int criu_start(const struct criu_spec *spec, struct criu *ret, struct
 must_check int criu_hear(const struct criu *c, pid_t *ret_pid);
 must_check int criu_let_go_on(const struct criu *c);
 void criu_hang_up(struct criu *c); /* the other answer */
-/* What went wrong, from what it said. */
-void criu_explain(int words_fd, bool is_restore, struct err *ret);
+/* What went wrong, from how it ended and what it said. */
+void criu_explain(int words_fd, int wait_status, bool is_restore, struct err *ret);

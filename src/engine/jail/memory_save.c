@@ -253,7 +253,7 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 	}
 	loop_io_removep(&s->io);
 	if (wait_status != 0 && s->failure.code == ERR_NONE)
-		criu_explain(s->criu.words_fd, /* is_restore= */ false, &s->failure);
+		criu_explain(s->criu.words_fd, wait_status, /* is_restore= */ false, &s->failure);
 	give_hold(s);
 }
 
