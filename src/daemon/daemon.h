@@ -7,6 +7,7 @@
  *	launcher (root) --+-- broker (root)     src/broker: namespaces, mounts, cgroups
  *	                  +-- gateway (cloche)  HTTP, store, sandboxes, execs
  */
+#include "base/err.h"
 
 #include "base/err.h"
 
@@ -23,6 +24,9 @@ struct doctor_word {
 };
 /* `cloche doctor`: 0 if the jail engine can run on this host, 1 if not. word: NULL, no daemon. */
 int doctor_run(bool json, const struct doctor_word *word);
+/* `cloche doctor --upgrade`: 0 if this program carries over all that is in the directories, 1 if
+ * not, having said what by name. < 0: it could not look. */
+int doctor_upgrade(bool json, const char *data_dir, const char *run_dir, struct err *err);
 char *doctor_json(void); /* the same as a text, to be freed; NULL: it could not be made */
 
 /* The gateway's user, by the setting `user`. */

@@ -217,6 +217,11 @@ static int open_beside(const char *name, const char *built, int *ret_fd, struct 
 	return err_set(err, ERR_UNAVAILABLE, ENOENT, "no %s beside '%s'", name, self);
 }
 
+int site_open_agent(int *ret_fd, struct err *err)
+{
+	return open_beside("cloche-agent", "src/agent/cloche-agent", ret_fd, err);
+}
+
 static int open_agent(const struct config *c, int *ret_fd, struct err *err)
 {
 
@@ -226,7 +231,7 @@ static int open_agent(const struct config *c, int *ret_fd, struct err *err)
 		                    : err_set(err, ERR_INTERNAL, errno,
 		                              "cannot open the agent '%s'", c->agent);
 	}
-	if (open_beside("cloche-agent", "src/agent/cloche-agent", ret_fd, err) == 0)
+	if (site_open_agent(ret_fd, err) == 0)
 		return 0;
 	return err_hint(err, "name it with --agent PATH");
 }

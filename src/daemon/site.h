@@ -34,6 +34,8 @@ struct site {
 	size_t n_listeners;
 };
 
+/* The agent that lies beside this program. */
+must_check int site_open_agent(int *ret_fd, struct err *err);
 void site_init(struct site *s, const struct config *config);
 /* -EALREADY: another daemon holds this run directory. */
 must_check int site_prepare(struct site *s, struct err *err);

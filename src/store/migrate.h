@@ -22,4 +22,5 @@ extern const char store_schema_snapshots[];
 extern const char store_schema_faces[];
 extern const char store_schema_logins[];
 
+int migrate_newest(void); /* the version that it brings a file to */
 must_check int migrate(sqlite3 *db, const char *path, struct err *err);

@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "proto/port.h"
 
+#include <assert.h>
+
 enum vmm_ask_kind {
 	/* Let it stand still, its disk whole, until the connection ends. With a descriptor, open
 	 * for writing alone: and write the state of its devices there, among which a network card
@@ -40,3 +42,7 @@ struct vmm_answer {
 	struct err err;          /* code ERR_NONE: it is done */
 	struct port_usage usage; /* USAGE */
 };
+/* A cloche-vmm of an older cloche answers a newer broker: both have to have these sizes, and codes
+ * of errors keep their numbers: new ones go to the end. */
+static_assert(sizeof(struct vmm_ask) == 8, "an older cloche-vmm is asked by another size");
+static_assert(sizeof(struct vmm_answer) == 816, "an older cloche-vmm answers by another size");

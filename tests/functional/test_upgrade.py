@@ -5,6 +5,7 @@ The old programs are built from git's history (harness/release.py). Each test he
 """
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -158,6 +159,14 @@ def call_ok(client, method, path, body=None):
     return reply
 
 
+def look_ahead(daemon):
+    """What the new program says of the upgrade, while the old one runs: (exit status, its findings)."""
+    words = [BUILD / "cloche", "doctor", "--upgrade", "--json", "--data", daemon.data, "--run", daemon.run]
+    done = subprocess.run(words, capture_output=True, timeout=60)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
 def end_old(daemon, is_killed):
     if not is_killed:
         assert daemon.stop() == 0
@@ -187,6 +196,7 @@ def upgraded(request):
             world.make()
             load = Load(daemon)
             load.go_on(3)
+            world.known["doctor"] = look_ahead(daemon)
             end_old(daemon, is_killed=request.param != "0.1.0")
             daemon.program = BUILD / "cloche"
             daemon.start()
@@ -221,6 +231,13 @@ def test_sandboxes_that_ran_run_on_with_their_files_and_processes(upgraded):
     assert running.run("stat -c %Y /proc/1; cat /proc/sys/kernel/random/boot_id").stdout == world.known["init"]
     assert running.run("echo $WHO").stdout == "me\n"
     assert world.client.get("walled").info.state == "running"
+
+
+def test_that_nothing_would_be_lost_was_told_before(upgraded):
+    status, found = upgraded[0].known["doctor"]
+    assert (status, found["lost"]) == (0, [])
+    assert found["sandboxes"] >= 4 and found["snapshots"] >= (3 if HAS_CRIU else 1)
+    assert found["memories"] == (2 if HAS_CRIU else 0)
 
 
 def test_no_sandbox_was_ended_by_the_upgrade(upgraded):
@@ -375,6 +392,33 @@ def test_a_program_refuses_what_a_later_one_has_written_and_touches_nothing(prog
         with Client(daemon.url, daemon.key) as client:
             assert client.get("left").run("echo on").stdout == "on\n"
             client.get("left").delete()
+    finally:
+        ids = daemon.ids()
+        status = daemon.stop()
+        left = audit.left_after_stop(daemon, ids)
+        daemon.remove()
+    assert (status, left) == (0, [])
+
+
+def test_what_would_be_lost_is_told_by_name_and_the_daemon_goes_on():
+    daemon = Daemon("--pool-max", "0", rm=False).start()
+    try:
+        with Client(daemon.url, daemon.key) as client:
+            sandbox = client.create(name="left")
+            snapshot = sandbox.snapshot()["id"]
+            assert look_ahead(daemon) == (0, look_ahead(daemon)[1] | {"sandboxes": 1, "snapshots": 1, "memories": 0, "lost": []})
+            later = [daemon.run / "sandboxes" / sandbox.id / "record", daemon.data / "layers" / snapshot / "manifest"]
+            good = [path.read_bytes() for path in later]
+            for path, data in zip(later, good):
+                path.write_bytes(data[:4] + (99).to_bytes(4, "little") + data[8:])
+            status, found = look_ahead(daemon)
+            assert (status, [(lost["kind"], lost["id"]) for lost in found["lost"]]) == (1, [("sandbox", sandbox.id), ("snapshot", snapshot)])
+            assert "version 99" in found["lost"][0]["why"]
+            for path, data in zip(later, good):
+                path.write_bytes(data)
+            assert sandbox.run("echo on").stdout == "on\n"
+            sandbox.delete()
+            client.delete_snapshot(snapshot)
     finally:
         ids = daemon.ids()
         status = daemon.stop()

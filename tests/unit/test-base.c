@@ -319,3 +319,12 @@ TEST(a_list_entry_may_leave_while_the_list_is_walked)
 		sum = sum * 10 + it->value;
 	CHECK_INT(sum, 24);
 }
+
+TEST(codes_of_errors_keep_the_numbers_that_programs_of_older_releases_say)
+{
+	CHECK_INT(ERR_NONE, 0);
+	CHECK_INT(ERR_CONFLICT, 8);
+	CHECK_INT(ERR_UNSUPPORTED, 17);
+	CHECK_INT(ERR_INTERNAL, 26);
+	CHECK_INT(ERR_FILE_CHANGED, 30);
+}

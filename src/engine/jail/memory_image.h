@@ -40,6 +40,8 @@ must_check int memory_image_read_agent(int dir_fd, struct digest *ret);
  * it.
  */
 must_check int memory_image_check(int dir_fd, struct err *err);
+/* The same without reading it: whether its files are whole is not looked at. */
+must_check int memory_image_fits(int dir_fd, struct err *err);
 
 /* The two images that a copy has of its own, written into to_fd under the names that they have in
  * dir_fd: its ids and its host name. */

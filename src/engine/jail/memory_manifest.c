@@ -234,24 +234,31 @@ static int check_agent(int dir_fd, const struct digest *agent, struct err *err)
 	return err_hint(err, "start from it with memory: false: its files go on anywhere");
 }
 
-int memory_image_check(int dir_fd, struct err *err)
+/* All of it as a text, and its head, which fits this host. */
+static int read_manifest(int dir_fd, struct buf *text, struct head *ret, struct err *err)
 {
-	auto_call(buf_done) struct buf text =
-		BUF_INIT(sizeof(struct head) + FILES_MAX * sizeof(struct row));
 	auto_fd int fd = openat(dir_fd, MEMORY_MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	struct head head;
 	struct stat st;
 	char *room;
 	int r = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
 	if (r == 0)
-		r = buf_reserve(&text, (size_t)st.st_size, &room);
+		r = buf_reserve(text, (size_t)st.st_size, &room);
 	if (r >= 0)
 		r = fd_read_all(fd, room, (size_t)st.st_size);
 	if (r < 0)
 		return damaged(err, MEMORY_MANIFEST);
-	buf_commit(&text, (size_t)st.st_size);
-	r = check_head(&text, &head, err);
+	buf_commit(text, (size_t)st.st_size);
+	return check_head(text, ret, err);
+}
+
+int memory_image_check(int dir_fd, struct err *err)
+{
+	auto_call(buf_done) struct buf text =
+		BUF_INIT(sizeof(struct head) + FILES_MAX * sizeof(struct row));
+	struct head head;
+	int r = read_manifest(dir_fd, &text, &head, err);
+
 	for (size_t i = 0; r == 0 && i < head.n_files; i++) {
 		struct row want, is;
 
@@ -261,5 +268,15 @@ int memory_image_check(int dir_fd, struct err *err)
 		    !digest_equal(&is.digest, &want.digest))
 			r = damaged(err, want.name);
 	}
+	return r < 0 ? r : check_agent(dir_fd, &head.agent, err);
+}
+
+int memory_image_fits(int dir_fd, struct err *err)
+{
+	auto_call(buf_done) struct buf text =
+		BUF_INIT(sizeof(struct head) + FILES_MAX * sizeof(struct row));
+	struct head head;
+	int r = read_manifest(dir_fd, &text, &head, err);
+
 	return r < 0 ? r : check_agent(dir_fd, &head.agent, err);
 }
