@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fd.h"
+#include "store/copy.h"
 #include "store/store.h"
 #include "test.h"
 
@@ -302,5 +303,58 @@ TEST(a_key_of_no_project_is_refused)
 	CHECK(store_put_key(st, &key, &err) < 0);
 	CHECK_INT(err.code, ERR_INTERNAL);
 	store_close(st);
+	tear_down();
+}
+
+static int note_boot(const struct sandbox_row *row, void *arg)
+{
+	(void)snprintf(arg, 64, "%s", row->json);
+	return 0;
+}
+
+TEST(a_copy_is_what_the_database_is_in_the_step_that_finishes_it)
+{
+	struct sandbox_row late = {.project_id = "prj_1",
+	                           .name = "",
+	                           .state = 1,
+	                           .created_us = 9,
+	                           .json = "{\"boot_id\":\"this one\",\"a\":1}"};
+	struct store *st, *copy = NULL;
+	struct store_copy *c = NULL;
+	auto_free char *large = xasprintf("{\"pad\":\"%02000000d\"}", 0); /* several steps */
+	struct sandbox_row heavy = {.id = "sb_2",
+	                            .project_id = "prj_1",
+	                            .name = "",
+	                            .state = 1,
+	                            .created_us = 5,
+	                            .json = large};
+	struct err err = {0};
+	char copied[96], was[128] = "", is[128] = "", json[64] = "", id[24];
+	int n = 0;
+
+	set_up();
+	(void)snprintf(copied, sizeof(copied), "%s/copy.db", dir);
+	st = open_store();
+	put_rows(st);
+	CHECK_INT(store_put_sandbox(st, &heavy, &err), 0);
+	CHECK_INT(store_copy_begin(st, copied, &c, &err), 0);
+	do { /* whatever is written between two steps is in it, too */
+		late.id = id;
+		(void)snprintf(id, sizeof(id), "sb_late%d", n++);
+		CHECK_INT(store_put_sandbox(st, &late, &err), 0);
+	} while (store_copy_step(c, &err) == 1);
+	CHECK_STR(err.message, "");
+	CHECK(n > 1);
+	store_copy_free(c);
+	list_all(st, was);
+	store_close(st);
+	CHECK_INT(store_open(copied, &copy, &err), 0);
+	list_all(copy, is);
+	CHECK_STR(is, was);
+	/* What ran did so under no boot of this machine. */
+	CHECK_INT(store_each_sandbox(copy, note_boot, json, &err), 0);
+	CHECK_STR(json, "{\"boot_id\":\"\",\"a\":1}");
+	store_close(copy);
+	CHECK_INT(unlink(copied), 0);
 	tear_down();
 }
