@@ -25,6 +25,7 @@ struct backups {
 	struct fleet *fleet;
 	enum { NONE, COPYING, FREEZING, HELD, RELEASING } state;
 	bool is_left; /* by whoever asked */
+	bool is_next; /* he waits for the release of the last one */
 	struct store_copy *copy;
 	struct backup_info info;
 	char path[128];
@@ -46,17 +47,7 @@ static void remove_copy(struct backups *b)
 	}
 }
 
-static void on_released(const struct msg_reply *reply, int fd, void *arg)
-{
-	struct backups *b = arg;
-
-	if (fd >= 0)
-		(void)close(fd);
-	if (reply->err.code != ERR_NONE)
-		log_warn("backup.stays", "id=%s error='%s'", b->info.id, reply->err.message);
-	b->state = NONE;
-	log_info("backup.ended", "id=%s", b->info.id);
-}
+static void on_released(const struct msg_reply *reply, int fd, void *arg);
 
 static void release(struct backups *b)
 {
@@ -140,30 +131,56 @@ static void on_step(struct loop *loop, void *arg)
 	fail(b, &err);
 }
 
-int backup_begin(struct fleet *fleet, backup_ready_fn fn, void *arg, struct err *err)
+static int start(struct backups *b, struct err *err)
 {
-	struct backups *b = fleet->backups;
+	const struct fleet_config *config = &b->fleet->config;
 	int r;
 
-	if (!b)
-		return err_set(err, ERR_UNSUPPORTED, 0, "this daemon makes no backups");
-	if (b->state != NONE) {
-		(void)err_set(err, ERR_CONFLICT, EBUSY, "a backup is being made already");
-		return err_hint(err, "wait for its end, then try again");
-	}
 	id_make(b->info.id, "bk");
-	(void)snprintf(b->path, sizeof(b->path), "%s/%s.db", fleet->config.backup_dir, b->info.id);
+	(void)snprintf(b->path, sizeof(b->path), "%s/%s.db", config->backup_dir, b->info.id);
 	b->info.database = b->path;
-	r = store_copy_begin(fleet->config.store, b->path, &b->copy, err);
+	r = store_copy_begin(config->store, b->path, &b->copy, err);
 	if (r < 0)
 		return r;
 	b->state = COPYING;
-	b->is_left = false;
-	b->fn = fn;
-	b->arg = arg;
 	loop_timer_set_in(b->step, 0);
 	log_info("backup.begun", "id=%s", b->info.id);
 	return 0;
+}
+
+static void on_released(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct backups *b = arg;
+	struct err err;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE)
+		log_warn("backup.stays", "id=%s error='%s'", b->info.id, reply->err.message);
+	b->state = NONE;
+	log_info("backup.ended", "id=%s", b->info.id);
+	if (!b->is_next)
+		return;
+	b->is_next = false;
+	if (start(b, &err) < 0)
+		fail(b, &err);
+}
+
+int backup_begin(struct fleet *fleet, backup_ready_fn fn, void *arg, struct err *err)
+{
+	struct backups *b = fleet->backups;
+
+	if (!b)
+		return err_set(err, ERR_UNSUPPORTED, 0, "this daemon makes no backups");
+	if (b->is_next || (b->state != NONE && b->state != RELEASING)) {
+		(void)err_set(err, ERR_CONFLICT, EBUSY, "a backup is being made already");
+		return err_hint(err, "wait for its end, then try again");
+	}
+	b->is_left = false;
+	b->fn = fn;
+	b->arg = arg;
+	b->is_next = b->state == RELEASING;
+	return b->is_next ? 0 : start(b, err);
 }
 
 void backup_end(struct fleet *fleet)
@@ -171,6 +188,7 @@ void backup_end(struct fleet *fleet)
 	struct backups *b = fleet->backups;
 
 	b->is_left = true;
+	b->is_next = false;
 	switch (b->state) {
 	case COPYING:
 		loop_timer_set(b->step, UINT64_MAX);

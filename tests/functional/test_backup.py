@@ -378,6 +378,18 @@ def test_a_sandbox_can_fill_its_disk_anew_while_a_backup_is_made(host):
     host.await_release()
 
 
+def test_the_next_one_waits_for_the_end_of_the_last(host):
+    """What was frozen goes in the background, which takes a while on a busy disk."""
+    for _ in range(5):
+        host.client.create(persistent=True).run("head -c 1000000 /dev/urandom > big")
+    for _ in range(6):
+        conn = connection_to(host.daemon, 60)
+        conn.request("POST", "/v1/backups", headers={"Authorization": f"Bearer {host.daemon.key}"})
+        assert json.loads(conn.getresponse().readline())["type"] == "frozen"
+        conn.close()
+    host.await_release()
+
+
 def test_there_is_one_at_a_time_and_only_for_those_who_rule_the_host(host):
     conn = connection_to(host.daemon, 60)
     conn.request("POST", "/v1/backups", headers={"Authorization": f"Bearer {host.daemon.key}"})
