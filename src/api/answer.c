@@ -52,6 +52,8 @@ void answer_send(struct sandbox *s, const struct err *err, void *arg)
 		http_reply_err(a.req, err);
 		return;
 	}
+	if (!sandbox_is_durable(s))
+		http_reply_at_once(a.req);
 	w = reply_begin(&reply);
 	sandbox_put_fields(s, w);
 	if (a.ports.n > 0)

@@ -168,6 +168,7 @@ void broker_free(struct broker *b)
 		b->config.vm->leave();
 	b->engine->leave();
 	seals_free(b);
+	loop_child_remove(b->syncer);
 	while ((box = list_first(&b->boxes, struct box, link))) {
 		while ((waiter = list_first(&box->waiters, struct waiter, link))) {
 			list_remove(&waiter->link);

@@ -56,6 +56,7 @@ static const struct {
 	[MSG_VOLUME_REMOVE] = {.has_id = false},
 	[MSG_BACKUP] = {.has_id = false},
 	[MSG_BACKUP_END] = {.has_id = false},
+	[MSG_SYNC] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)

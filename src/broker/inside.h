@@ -45,6 +45,8 @@ struct broker {
 	struct list seals; /* under way */
 	size_t n_boxes;
 	bool is_freezing;          /* for a backup: no further request is read */
+	struct loop_child *syncer; /* brings the layers to disk, for sync_tag; or NULL */
+	uint64_t sync_tag;
 	size_t in_flight, n_forks; /* requests that take time, and those of them that are forks */
 	struct slots slots;
 };
@@ -113,6 +115,8 @@ int volumes_do_list(struct broker *b, const struct msg_request *req, struct msg_
 int volumes_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                       int *fds);
 void seals_free(struct broker *b); /* the engine has left */
+/* sync.c: likewise */
+int sync_do(struct broker *b, const struct msg_request *req, struct msg_reply *reply, int *fds);
 
 /* broker.c: a request whose reply comes later, and its reply */
 void broker_work_begin(struct broker *b);

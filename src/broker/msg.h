@@ -45,6 +45,7 @@ enum msg_op {
 	MSG_VOLUME_REMOVE,   /* refused while a sandbox has it; gone already: fine */
 	MSG_BACKUP,     /* all that is kept is frozen as it is now; reply when it stands there */
 	MSG_BACKUP_END, /* what was frozen goes; reply when it is gone; nothing there: fine */
+	MSG_SYNC,       /* reply when all layers are on disk as they are now; one at a time */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 };

@@ -342,6 +342,7 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_VOLUME_REMOVE] = volumes_do_remove,
 	[MSG_BACKUP] = backups_do_freeze,
 	[MSG_BACKUP_END] = backups_do_release,
+	[MSG_SYNC] = sync_do,
 };
 
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg)

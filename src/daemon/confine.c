@@ -24,6 +24,7 @@ struct plan {
 	uid_t uid;
 	gid_t gid;
 	enum { GATEWAY, DIALER, WALL_PROCESS } who;
+	struct work **ret_work; /* NULL: it has no thread beside */
 };
 
 /* Each connection, exec and file costs an fd; no core file may hold keys. */
@@ -84,6 +85,12 @@ static int seal_process(const struct plan *plan)
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
 	return 0;
+}
+
+/* It has what this process has kept until here, and the filter is for both. */
+static int start_work(const struct plan *plan)
+{
+	return plan->ret_work ? work_new(plan->ret_work) : 0;
 }
 
 /* By name, as some exist on one architecture only. Files below its root: SQLite and spools. */
@@ -223,6 +230,8 @@ static int filter_syscalls(const struct plan *plan)
 	/* A foreign ABI (i386, x32) has other numbers: no call through it can be meant well. */
 	r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	if (r == 0)
+		r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1); /* for all threads */
+	if (r == 0)
 		r = allow_names(ctx, allowed, ARRAY_SIZE(allowed));
 	if (r == 0 && plan->who != WALL_PROCESS)
 		r = allow_names(ctx, allowed_files, ARRAY_SIZE(allowed_files));
@@ -248,6 +257,7 @@ static const struct {
 	{"user", become_user},               /* from here on not root */
 	{"capabilities", drop_capabilities},
 	{"no new privileges", seal_process}, /* the filter needs it */
+	{"work thread", start_work},         /* no other can be made after the next */
 	{"system calls", filter_syscalls},   /* last: it forbids what the steps above did */
 };
 
@@ -266,9 +276,11 @@ static int run_steps(const struct plan *plan, struct err *err)
 	return 0;
 }
 
-int confine(const char *root_dir, uid_t uid, gid_t gid, struct err *err)
+int confine(const char *root_dir, uid_t uid, gid_t gid, struct work **ret_work, struct err *err)
 {
-	return run_steps(&(struct plan){.root_dir = root_dir, .uid = uid, .gid = gid}, err);
+	return run_steps(
+		&(struct plan){.root_dir = root_dir, .uid = uid, .gid = gid, .ret_work = ret_work},
+		err);
 }
 
 int confine_dialer(uid_t uid, gid_t gid, struct err *err)

@@ -6,12 +6,14 @@
  * or to map code.
  */
 #include "base/err.h"
+#include "loop/work.h"
 
 #include <sys/types.h>
 
 /* Irrevocable, for the calling single-threaded process, which must be root. root_dir becomes "/".
- */
-must_check int confine(const char *root_dir, uid_t uid, gid_t gid, struct err *err);
+ * It has one thread beside from then on, *ret_work, and can make no other; NULL: none. */
+must_check int confine(const char *root_dir, uid_t uid, gid_t gid, struct work **ret_work,
+                       struct err *err);
 /* The same for the dialer, which keeps the host's files as anybody sees them (its resolver reads
  * some), and may make sockets and children. */
 must_check int confine_dialer(uid_t uid, gid_t gid, struct err *err);

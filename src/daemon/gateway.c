@@ -11,6 +11,7 @@
  */
 #include "api/access.h"
 #include "api/api.h"
+#include "api/hold.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/toml.h"
@@ -52,6 +53,7 @@
 struct gateway {
 	const struct site *site;
 	struct loop *loop;
+	struct work *work; /* waits for the disk */
 	struct store *store;
 	struct event_log *events;
 	struct keyring *keyring;
@@ -202,6 +204,7 @@ static int listen_all(struct gateway *g, struct err *err)
 	                       .authorize = compat_authorize,
 	                       .enter = access_enter,
 	                       .leave = access_leave,
+	                       .holds = hold_for,
 	                       .ended = access_ended,
 	                       .arg = &g->api,
 	                       .share = &shares_get(g->shares, "")->turn,
@@ -343,12 +346,23 @@ static void on_control(struct loop *loop, uint32_t events, void *arg)
 	loop_stop(loop);
 }
 
+static void on_durable(uint64_t number, const struct err *err, void *arg)
+{
+	struct gateway *g = arg;
+
+	if (g->server)
+		http_server_release(g->server, number, err);
+}
+
 static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 {
 	const struct config *c = g->site->config;
 	const struct fleet_config config = {
 		.loop = g->loop,
 		.store = g->store,
+		.work = g->work,
+		.on_durable = on_durable,
+		.on_durable_arg = g,
 		.events = g->events,
 		.broker_fd = broker_fd,
 		.spool_dir = SPOOL_DIR,
@@ -480,6 +494,8 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 {
 	int r = loop_new(&g->loop, err);
 
+	if (r == 0 && work_attach(g->work, g->loop) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot watch the work thread");
 	if (r == 0)
 		r = store_open(STORE_PATH, &g->store, err);
 	if (r == 0)
@@ -554,7 +570,7 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 	sources_read(&g->sources, c->templates_sources); /* likewise */
 	registries_read(&g->registries);
 	if (r == 0)
-		r = confine(root_dir, g->site->uid, g->site->gid, err);
+		r = confine(root_dir, g->site->uid, g->site->gid, &g->work, err);
 	if (r == 0)
 		r = wire_up(g, fds, err);
 	(void)close(fds->key);
@@ -571,7 +587,8 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 static void take_down(struct gateway *g)
 {
 	loop_timer_free(g->memory);
-	http_server_free(g->server);
+	http_server_free(take_ptr(g->server));
+	work_free(take_ptr(g->work));
 	compat_close(&g->api);
 	builds_close(g->builds);
 	sources_done(&g->sources);

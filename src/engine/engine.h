@@ -326,6 +326,9 @@ struct engine {
 	 */
 	int (*freeze_kept)(backup_fn fn, void *arg, struct err *err);
 	int (*release_kept)(guest_gone_fn gone, void *arg); /* as discard() */
+	/* *ret_pidfd is a child that ends when all layers and volumes are on disk as they were when
+	 * it was made, with 0. NULL: there are none. */
+	int (*sync_layers)(int *ret_pidfd);
 	/* The kernel of vms is in that image from now on. NULL: no templates. */
 	int (*set_kernel)(const struct digest *image, struct err *err);
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()

@@ -81,6 +81,7 @@ void conn_cut(struct conn *c)
 	else
 		transport_close(&c->transport);
 	list_remove(&c->link);
+	list_remove(&c->held_link);
 	server_conn_gone(c->server, c);
 	if (c->req)
 		request_end(c->req, /* whole= */ false);
@@ -135,7 +136,7 @@ static uint64_t read_deadline_us(const struct conn *c)
 
 static uint64_t write_deadline_us(const struct conn *c)
 {
-	if (c->out.len == 0)
+	if (c->out.len == 0 || c->held_for > 0)
 		return UINT64_MAX;
 	return c->last_write_us + http_server_limits(c->server)->write_idle_us;
 }
@@ -147,7 +148,7 @@ static void await(struct conn *c)
 
 	if (wants_read(c))
 		events |= c->transport.read_wants;
-	if (c->out.len > 0)
+	if (c->out.len > 0 && c->held_for == 0)
 		events |= c->transport.write_wants;
 	if (c->awaits_drain && c->out.len < HTTP_HIGH_WATER / 2)
 		events |= EPOLLOUT;
@@ -163,7 +164,7 @@ static int flush(struct conn *c)
 {
 	if (c->out.len >= HTTP_HIGH_WATER / 2)
 		c->awaits_drain = true;
-	while (c->out.len > 0) {
+	while (c->out.len > 0 && c->held_for == 0) {
 		ssize_t n = transport_write(&c->transport, c->out.data, c->out.len);
 
 		if (n == -EAGAIN)
@@ -373,6 +374,16 @@ void conn_kick(struct conn *c)
 	loop_defer(c->loop, on_kick, c);
 }
 
+void conn_release(struct conn *c, const struct err *err)
+{
+	c->held_for = 0;
+	c->last_write_us = loop_now_us(c->loop);
+	list_remove(&c->held_link);
+	if (err)
+		reply_replace(c->req, err);
+	conn_kick(c);
+}
+
 /* 0, or what ended the connection. An end behind bytes is met again at the next read. */
 static int read_some(struct conn *c)
 {
@@ -557,6 +568,7 @@ int conn_new(struct http_server *server, struct loop *loop, int fd, bool is_unix
 	c->timer = loop_timer_new(loop, conn_on_timer, c);
 	list_init(&c->link);
 	list_init(&c->idle_link);
+	list_init(&c->held_link);
 	server_conn_added(server, c);
 	server_conn_idle(server, c);
 	await(c);

@@ -74,6 +74,7 @@ struct http_req {
 	uint64_t reply_bytes;
 	struct buf reply_fields;
 	bool has_cache_control;
+	bool is_unheld; /* its reply goes out at once */
 	http_fn on_drain;
 	const struct http_tunnel_ops *upgrade;
 	void *upgrade_arg;
@@ -84,12 +85,15 @@ struct conn {
 	struct loop *loop;
 	struct list link;      /* all of the server's */
 	struct list idle_link; /* those that wait for a request, longest first */
+	struct list held_link; /* those whose reply is held back */
 	struct transport transport;
 	struct loop_io *io;
 	struct loop_timer *timer;
 	enum conn_state state;
 	uint64_t since_us, last_read_us, last_write_us;
 	struct buf in, out;
+	uint64_t held_for; /* nothing of out is sent before this number is released; 0 = not held */
+	size_t held_from;  /* where the reply begins in out */
 	struct http_decoder decoder; /* of the request's body */
 	struct http_req *req; /* from the first byte of a head until its reply has gone out */
 	bool is_unix;
@@ -109,6 +113,7 @@ must_check int conn_new(struct http_server *server, struct loop *loop, int fd, b
                         struct tls_context *tls, struct err *err);
 void conn_kick(struct conn *c);       /* asks for a pump at the end of this turn */
 struct buf *conn_out(struct conn *c); /* to be filled at once; kicks */
+void conn_release(struct conn *c, const struct err *err); /* its reply is held no longer */
 void conn_cut(struct conn *c); /* ends it now: on_done(false); memory goes at the end of the turn */
 /* Ends the request in mid-body: on_done(false), then the error as its reply where none was begun.
  */
@@ -123,6 +128,8 @@ void router_body(struct http_req *req, const char *data, size_t len);
 
 /* reply.c */
 void reply_err_and_close(struct http_req *req, const struct err *err);
+/* Of a reply that was held: err in its place. */
+void reply_replace(struct http_req *req, const struct err *err);
 
 /* request.c */
 struct http_req *request_new(struct conn *c);
@@ -136,3 +143,4 @@ bool server_is_draining(const struct http_server *s);
 void server_conn_added(struct http_server *s, struct conn *c);
 void server_conn_gone(struct http_server *s, struct conn *c);
 void server_conn_idle(struct http_server *s, struct conn *c);
+void server_conn_held(struct http_server *s, struct conn *c);

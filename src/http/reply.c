@@ -134,6 +134,24 @@ static int put_fields(struct http_req *req, struct buf *out, int status, const c
 	return r == 0 ? buf_append(out, "\r\n", 2) : r;
 }
 
+void http_reply_at_once(struct http_req *req)
+{
+	req->is_unheld = true;
+}
+
+static void hold_if_asked(struct http_req *req, size_t from)
+{
+	const struct http_app *app = server_app(req->conn->server);
+	struct conn *c = req->conn;
+
+	if (!app->holds || req->is_unheld || req->status < 200 || req->status >= 300)
+		return;
+	c->held_for = app->holds(req);
+	c->held_from = from;
+	if (c->held_for > 0)
+		server_conn_held(c->server, c);
+}
+
 static void start(struct http_req *req, int status, const char *type, int64_t length)
 {
 	struct conn *c = req->conn;
@@ -155,6 +173,7 @@ static void start(struct http_req *req, int status, const char *type, int64_t le
 	    put_fields(req, out, status, type, length) < 0)
 		c->is_aborted = true;
 	req->reply_bytes += out->len - before;
+	hold_if_asked(req, before);
 }
 
 void http_stream_start(struct http_req *req, int status, const char *type, int64_t length)
@@ -275,6 +294,22 @@ void http_reply_err(struct http_req *req, const struct err *err)
 	if (json_writer_end(&w) < 0) /* cannot pass its cap: err's texts are bounded */
 		buf_truncate(&body, 0);
 	http_reply_json(req, err_code_status(err->code), &body);
+}
+
+void reply_replace(struct http_req *req, const struct err *err)
+{
+	struct conn *c = req->conn;
+
+	if (req->reply != REPLY_ENDED || req->is_chunked) {
+		c->is_aborted = true;
+		return;
+	}
+	buf_truncate(&c->out, c->held_from);
+	buf_truncate(&req->reply_fields, 0);
+	req->has_cache_control = false;
+	req->reply = REPLY_NONE;
+	req->reply_bytes = 0;
+	http_reply_err(req, err);
 }
 
 void reply_err_and_close(struct http_req *req, const struct err *err)

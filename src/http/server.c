@@ -38,6 +38,7 @@ struct http_server {
 	struct http_app app;
 	struct http_limits limits;
 	struct list listeners, conns, idle;
+	struct list held; /* connections whose reply is held, in order of their numbers */
 	size_t n_conns;
 	int reserve_fd;
 	struct loop_timer *rest_timer; /* accepting again after a rest */
@@ -50,6 +51,19 @@ struct http_server {
 const struct http_app *server_app(const struct http_server *s)
 {
 	return &s->app;
+}
+
+void server_conn_held(struct http_server *s, struct conn *c)
+{
+	list_append(&s->held, &c->held_link);
+}
+
+void http_server_release(struct http_server *s, uint64_t number, const struct err *err)
+{
+	struct conn *c;
+
+	while ((c = list_first(&s->held, struct conn, held_link)) && c->held_for <= number)
+		conn_release(c, err);
 }
 
 struct http_limits *http_server_limits(struct http_server *s)
@@ -272,6 +286,7 @@ int http_server_new(struct loop *loop, const struct http_app *app, struct http_s
 	list_init(&s->listeners);
 	list_init(&s->conns);
 	list_init(&s->idle);
+	list_init(&s->held);
 	s->rest_timer = loop_timer_new(loop, on_rested, s);
 	s->drain_timer = loop_timer_new(loop, on_drain_timer, s);
 	*ret = s;

@@ -80,6 +80,9 @@ struct http_app {
 	/* Around each call of a route's handler; may be NULL. */
 	void (*enter)(struct http_req *req);
 	void (*leave)(struct http_req *req);
+	/* Asked when a reply of success begins; may be NULL. 0: it goes out. Else it is held back
+	 * until http_server_release() of that number. */
+	uint64_t (*holds)(struct http_req *req);
 	/* Once for each request that got as far as a head, when it is over; may be NULL. */
 	void (*ended)(const struct http_req *req, const struct http_outcome *outcome);
 	void *arg;                /* http_app_arg() */
@@ -107,6 +110,9 @@ must_check int http_server_listen(struct http_server *s, int listen_fd, struct t
 /* Stops accepting, lets running replies end until deadline_us, then closes; done is called once. */
 void http_server_drain(struct http_server *s, uint64_t deadline_us, loop_fn done, void *arg);
 void http_server_free(struct http_server *s);
+/* Lets go of the replies that are held up to that number. With an err that is the answer instead;
+ * a stream is cut. */
+void http_server_release(struct http_server *s, uint64_t number, const struct err *err);
 struct http_limits *http_server_limits(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
 
@@ -186,6 +192,7 @@ void http_reply_err(
 	struct http_req *req,
 	const struct err *err); /* {"error": {code, message, hint?, field?, request_id}} */
 bool http_has_replied(const struct http_req *req);
+void http_reply_at_once(struct http_req *req); /* its reply is not held; said before it */
 /* A streamed answer: length -1 = chunked. */
 void http_stream_start(struct http_req *req, int status, const char *type, int64_t length);
 must_check int http_stream_write(struct http_req *req, const void *data,

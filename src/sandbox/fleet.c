@@ -74,6 +74,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	r = host_new(config->loop, config->broker_fd, &host_ops, fleet, &fleet->host, err);
 	if (r < 0)
 		return r;
+	durable_open(fleet);
 	retain_init(fleet);
 	account_open(fleet);
 	r = pool_new(fleet, &fleet->pool, err);
@@ -114,6 +115,7 @@ void fleet_free(struct fleet *fleet)
 	account_close(fleet);
 	retain_done(fleet);
 	onces_close(fleet);
+	durable_close(fleet);
 	pool_free(fleet->pool);
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		fleet_detach(fleet, s);

@@ -16,13 +16,18 @@
 #include "tenant/quota.h"
 
 struct link_timing;
+struct work;
 struct wall_client;
 struct pool_timing;
 
 struct fleet_config {
 	struct loop *loop;
 	struct store *store;
-	struct event_log *events;     /* NULL: nothing is logged */
+	struct event_log *events; /* NULL: nothing is logged */
+	struct work *work;        /* for the disk; NULL: nobody waits for it; borrowed */
+	/* All kept changes up to that number are on disk (durable.h), or err says why not. */
+	void (*on_durable)(uint64_t number, const struct err *err, void *arg);
+	void *on_durable_arg;
 	uint32_t engines_forbidden;   /* bits of 1 << enum engine_kind */
 	int broker_fd;                /* SOCK_SEQPACKET; the fleet owns it */
 	const char *spool_dir;        /* gateway's own, exists */

@@ -61,6 +61,7 @@ static const uint64_t patience_us[] = {
 	[MSG_VOLUME_REMOVE] = 60 * SECONDS,
 	[MSG_BACKUP] = 90 * SECONDS, /* the broker gives up before */
 	[MSG_BACKUP_END] = 600 * SECONDS,
+	[MSG_SYNC] = 120 * SECONDS, /* of what all guests have written */
 };
 
 struct ask {

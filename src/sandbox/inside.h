@@ -2,6 +2,7 @@
 #pragma once
 /* What the files of this directory know of a fleet and a sandbox, and nobody else. */
 #include "base/list.h"
+#include "sandbox/durable.h"
 #include "sandbox/exec.h"
 #include "sandbox/fleet.h"
 #include "sandbox/host.h"
@@ -47,6 +48,7 @@ struct fleet {
 	struct kept_project *kept_projects; /* kept-output.c, by id */
 	uint64_t kept_bytes;                /* of output, of all projects */
 	struct onces *onces;
+	struct durable *durable;
 	size_t n_creating; /* for a caller who waits */
 	struct pool *pool;
 	struct fleet_counts counts;

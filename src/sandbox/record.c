@@ -153,6 +153,7 @@ int sandbox_save(const struct sandbox *s, struct err *err)
 		.state = s->state,
 		.created_us = s->created_us,
 		.ended_us = s->end.at_us,
+		.is_durable = sandbox_is_durable(s),
 	};
 	int r = row_json(s, &json);
 

@@ -163,9 +163,16 @@ int sandbox_ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err)
 	return host_ask_for(s->fleet->host, sandbox_share(s), &req, fn, s, &s->ask, err);
 }
 
+bool sandbox_is_durable(const struct sandbox *s)
+{
+	return s->is_persistent || s->paused_in[0];
+}
+
 void sandbox_begin(struct sandbox *s)
 {
 	sandbox_move(s, SANDBOX_RUNNING);
+	if (s->is_persistent && (s->resumes == 0 || s->rolls_to[0]))
+		durable_on_layer(s->fleet);
 	rollback_on_running(s);
 	pause_on_running(s);
 	sandbox_note(s);

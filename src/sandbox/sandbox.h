@@ -219,6 +219,8 @@ struct sandbox_facts {    /* of what clients are told, for those that say it oth
 	bool is_persistent, auto_resumes;
 };
 void sandbox_facts(const struct sandbox *s, struct sandbox_facts *ret);
+/* Is it to be there after the machine's restart? */
+bool sandbox_is_durable(const struct sandbox *s);
 const char *sandbox_id(const struct sandbox *s);
 const json_t *sandbox_notes(const struct sandbox *s); /* borrowed; NULL = it has none */
 /* Other ones from now on; copied. */

@@ -373,6 +373,7 @@ static void on_made(const struct msg_reply *reply, int fd, void *arg)
 	}
 	m.v->is_making = false;
 	m.v->is_there = true;
+	durable_on_layer(m.v->fleet);
 	meter(m.v);
 	log_info("volume.created", "id=%s", m.v->id);
 	m.done(m.v, NULL, m.arg);

@@ -17,6 +17,7 @@ int store_put_face(struct store *st, const struct face_row *row, struct err *err
 	bind_text(stmt, 2, row->kind);
 	bind_u64(stmt, 3, row->created_us);
 	bind_text(stmt, 4, row->json);
+	store_count_durable(st);
 	return statement_run(db, stmt, WHAT, err);
 }
 
@@ -26,6 +27,7 @@ int store_delete_face(struct store *st, const char *id, struct err *err)
 	sqlite3_stmt *stmt = statement_new(db, "DELETE FROM faces WHERE id = ?1");
 
 	bind_text(stmt, 1, id);
+	store_count_durable(st);
 	return statement_run(db, stmt, WHAT, err);
 }
 

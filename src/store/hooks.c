@@ -20,6 +20,7 @@ static const char *const statements[] = {
 static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no text");
 
 struct store_hooks {
+	struct store *store;
 	sqlite3 *db;
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 };
@@ -39,6 +40,7 @@ int store_hooks_open(struct store *st, struct store_hooks **ret, struct err *err
 {
 	auto_call(store_hooks_closep) struct store_hooks *sh = xnew0(struct store_hooks);
 
+	sh->store = st;
 	sh->db = store_db(st);
 	for (size_t i = 0; i < STATEMENT_COUNT; i++) {
 		int code = sqlite3_prepare_v3(sh->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
@@ -80,6 +82,7 @@ int store_hooks_add(struct store_hooks *sh, const struct hook_row *row, struct e
 		bind_text(stmt, 1 + (int)i, texts[i]);
 	(void)sqlite3_bind_int64(stmt, 6, (sqlite3_int64)row->created_us);
 	(void)sqlite3_bind_int64(stmt, 7, (sqlite3_int64)row->cursor);
+	store_count_durable(sh->store);
 	return run(sh, ADD, err);
 }
 
@@ -91,6 +94,7 @@ int store_hooks_change(struct store_hooks *sh, const struct hook_row *row, struc
 	bind_text(stmt, 2, row->url);
 	bind_text(stmt, 3, row->types);
 	(void)sqlite3_bind_int64(stmt, 4, (sqlite3_int64)row->cursor);
+	store_count_durable(sh->store);
 	return run(sh, CHANGE, err);
 }
 
@@ -104,6 +108,7 @@ int store_hooks_move(struct store_hooks *sh, const char *id, uint64_t cursor, st
 int store_hooks_remove(struct store_hooks *sh, const char *id, struct err *err)
 {
 	bind_text(sh->prepared[REMOVE], 1, id);
+	store_count_durable(sh->store);
 	return run(sh, REMOVE, err);
 }
 

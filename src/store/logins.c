@@ -28,6 +28,7 @@ int store_delete_login(struct store *st, const struct digest *hash, struct err *
 	sqlite3_stmt *stmt = statement_new(db, "DELETE FROM logins WHERE hash = ?1");
 
 	(void)sqlite3_bind_blob(stmt, 1, hash->bytes, DIGEST_LEN, SQLITE_STATIC);
+	store_count_durable(st);
 	return statement_run(db, stmt, WHAT, err);
 }
 

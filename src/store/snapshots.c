@@ -14,9 +14,7 @@ int store_put_snapshot(struct store *st, const struct snapshot_row *row, struct 
 	                          "source_id, parent_id, generation, created_us, "
 	                          "expires_us, json) "
 	                          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
-	int r;
 
-	(void)sqlite3_exec(db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
 	bind_text(stmt, 1, row->id);
 	bind_text(stmt, 2, row->project_id);
 	bind_text(stmt, 3, row->name);
@@ -26,9 +24,8 @@ int store_put_snapshot(struct store *st, const struct snapshot_row *row, struct 
 	bind_u64(stmt, 7, row->created_us);
 	bind_u64(stmt, 8, row->expires_us);
 	bind_text(stmt, 9, row->json);
-	r = statement_run(db, stmt, WHAT, err);
-	(void)sqlite3_exec(db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
-	return r;
+	store_count_durable(st);
+	return statement_run(db, stmt, WHAT, err);
 }
 
 int store_delete_snapshot(struct store *st, const char *id, struct err *err)
@@ -37,6 +34,7 @@ int store_delete_snapshot(struct store *st, const char *id, struct err *err)
 	sqlite3_stmt *stmt = statement_new(db, "DELETE FROM snapshots WHERE id = ?1");
 
 	bind_text(stmt, 1, id);
+	store_count_durable(st);
 	return statement_run(db, stmt, WHAT, err);
 }
 

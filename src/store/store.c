@@ -2,8 +2,11 @@
 /*
  * One statement per call, prepared once. Writes go through the WAL without a sync of their own
  * (synchronous=NORMAL): a killed gateway loses nothing, a machine that loses power loses at most
- * its last moments, when its sandboxes are gone anyway. locking_mode=EXCLUSIVE keeps every other
- * process out for as long as we run, and needs no shared memory file.
+ * its last moments, when its sandboxes are gone anyway. What has to outlive that is counted, and
+ * the WAL is synced before it is acknowledged, by a thread and for many changes together. A WAL is
+ * read up to the first frame that is not whole, so that what was synced is there whatever was
+ * written behind it. locking_mode=EXCLUSIVE keeps every other process out for as long as we run,
+ * and needs no shared memory file.
  *
  * SQLite removes the WAL when it is closed in order. One that is there at the start tells of an
  * unclean exit, and the file is then checked before anything is built on it. Nothing is ever
@@ -73,6 +76,7 @@ static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no tex
 struct store {
 	sqlite3 *db;
 	uint64_t number;
+	uint64_t durable; /* changes that outlive a power cut, so far */
 	bool is_new;
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 };
@@ -211,6 +215,27 @@ sqlite3 *store_db(const struct store *st)
 	return st->db;
 }
 
+void store_count_durable(struct store *st)
+{
+	st->durable++;
+}
+
+uint64_t store_durable(const struct store *st)
+{
+	return st->durable;
+}
+
+int store_open_log(const struct store *st, int *ret_fd)
+{
+	auto_free char *path = xasprintf("%s-wal", sqlite3_db_filename(st->db, "main"));
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
 void store_close(struct store *st)
 {
 	if (!st)
@@ -254,6 +279,7 @@ int store_put_project(struct store *st, const struct project_row *row, struct er
 	bind_text(stmt, 1, row->id);
 	bind_text(stmt, 2, row->name);
 	bind_u64(stmt, 3, row->created_us);
+	store_count_durable(st);
 	return run(st, PUT_PROJECT, row->id, err);
 }
 
@@ -268,6 +294,7 @@ int store_put_key(struct store *st, const struct key_row *row, struct err *err)
 	bind_u64(stmt, 5, row->scope);
 	bind_u64(stmt, 6, row->created_us);
 	bind_u64(stmt, 7, row->revoked_us);
+	store_count_durable(st);
 	return run(st, PUT_KEY, row->id, err);
 }
 
@@ -282,6 +309,8 @@ int store_put_sandbox(struct store *st, const struct sandbox_row *row, struct er
 	bind_u64(stmt, 5, row->created_us);
 	bind_u64(stmt, 6, row->ended_us);
 	bind_text(stmt, 7, row->json);
+	if (row->is_durable)
+		store_count_durable(st);
 	return run(st, PUT_SANDBOX, row->id, err);
 }
 

@@ -18,6 +18,15 @@ void store_close(struct store *st);
 uint64_t store_number(const struct store *st);
 bool store_is_new(const struct store *st); /* there was no file before */
 
+/*
+ * Changes reach the disk by themselves within half a minute or so. Those that are acknowledged as
+ * kept are numbered: whoever answers for one syncs the log first (sandbox/durable.h). What this
+ * gives is the number of the last such change.
+ */
+uint64_t store_durable(const struct store *st);
+/* The file to sync for all that was committed so far; the caller owns *ret_fd. */
+must_check int store_open_log(const struct store *st, int *ret_fd);
+
 uint64_t store_bytes(const struct store *st); /* on disk, with what is not yet in its place */
 
 struct project_row {
@@ -36,6 +45,7 @@ struct sandbox_row {
 	                     times, isolation, end */
 	uint32_t state;
 	uint64_t created_us, ended_us; /* 0 = not ended */
+	bool is_durable;               /* outlives the machine's restart */
 };
 struct exec_row {
 	const char *id, *sandbox_id;

@@ -24,6 +24,7 @@ int store_put_template(struct store *st, const struct template_row *row, struct 
 	bind_u64(stmt, 5, row->bytes);
 	bind_u64(stmt, 6, row->created_us);
 	bind_text(stmt, 7, row->json);
+	store_count_durable(st);
 	r = statement_run(db, stmt, WHAT, err);
 	(void)sqlite3_exec(db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
 	return r;
@@ -35,6 +36,7 @@ int store_delete_template(struct store *st, const char *id, struct err *err)
 	sqlite3_stmt *stmt = statement_new(db, "DELETE FROM templates WHERE id = ?1");
 
 	bind_text(stmt, 1, id);
+	store_count_durable(st);
 	return statement_run(db, stmt, WHAT, err);
 }
 

@@ -103,6 +103,7 @@ static const char *const statements[] = {
 static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no text");
 
 struct store_usage {
+	struct store *store;
 	sqlite3 *db;
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 	bool is_synced; /* the batch that is open */
@@ -119,6 +120,7 @@ int store_usage_open(struct store *st, struct store_usage **ret, struct err *err
 {
 	auto_call(store_usage_closep) struct store_usage *su = xnew0(struct store_usage);
 
+	su->store = st;
 	su->db = store_db(st);
 	for (size_t i = 0; i < STATEMENT_COUNT; i++)
 		if (sqlite3_prepare_v3(su->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
@@ -360,6 +362,7 @@ int store_usage_put_quota(struct store_usage *su, const char *owner_id, const ch
 	bind_text(su->prepared[which], 1, owner_id);
 	if (json)
 		bind_text(su->prepared[which], 2, json);
+	store_count_durable(su->store);
 	return run(su, which, err);
 }
 

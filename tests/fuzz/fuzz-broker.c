@@ -15,8 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define OPS           (MSG_VOLUME_REMOVE + 2) /* and one that is none */
-#define STEPS_MAX     64                      /* few enough for the socket's buffer */
+#define OPS           (MSG_SYNC + 2) /* and one that is none */
+#define STEPS_MAX     64             /* few enough for the socket's buffer */
 #define SANDBOXES_MAX 3
 
 enum step { STEP_RAW, STEP_REQUEST, STEP_TURN, STEP_END_GUEST, STEP_HOLD, STEP_FAIL, STEP_COUNT };
@@ -143,7 +143,7 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 
 static bool is_of_sandbox(uint32_t op)
 {
-	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_VOLUME_REMOVE);
+	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_SYNC);
 }
 
 /* A good request, into which the script may then write up to 15 bytes wherever it likes. */

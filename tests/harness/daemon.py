@@ -131,10 +131,10 @@ class Daemon:
     started = set()  # those of this process that run, and those that crashed and were not told of
     long_turns = []  # by the logs of all of them, until check_turns() tells
 
-    def __init__(self, *options, rm=True, prefix=(), may_crash=False):
-        """prefix: words before the program, such as nsenter's, which become it."""
+    def __init__(self, *options, rm=True, prefix=(), may_crash=False, parent=None):
+        """prefix: words before the program, such as nsenter's, which become it; parent: where its directories are made."""
         self.prefix, self.may_crash = list(prefix), may_crash
-        self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir=os.environ.get("CLOCHE_TEST_DIR", "/var/tmp")))
+        self.dir = Path(tempfile.mkdtemp(prefix="cloche-test-", dir=parent or os.environ.get("CLOCHE_TEST_DIR", "/var/tmp")))
         self.dir.chmod(0o755)
         self.data, self.run = self.dir / "data", self.dir / "run"
         self.log_path = self.dir / "log"

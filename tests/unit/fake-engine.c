@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 struct guest {
 	struct list link;
@@ -338,6 +340,19 @@ static void fake_each_volume(void (*fn)(const struct volume_info *info, void *ar
 	}
 }
 
+static int fake_sync_layers(int *ret_pidfd)
+{
+	char byte;
+
+	if (fake.sync_fd == 0)
+		return -ENOSYS;
+	fake.syncer = fork();
+	if (fake.syncer == 0)
+		_exit(read(fake.sync_fd, &byte, 1) == 1 ? fake.sync_status : 9);
+	*ret_pidfd = fake.syncer < 0 ? -1 : (int)syscall(SYS_pidfd_open, fake.syncer, 0);
+	return *ret_pidfd < 0 ? -errno : 0;
+}
+
 void fake_end_guest(const char *id, int wait_status)
 {
 	for (struct list *l = guests.next; l != &guests; l = l->next) {
@@ -374,4 +389,5 @@ const struct engine fake_engine = {
 	.each_volume = fake_each_volume,
 	.freeze_kept = fake_freeze_kept,
 	.release_kept = fake_release_kept,
+	.sync_layers = fake_sync_layers,
 };

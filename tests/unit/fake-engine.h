@@ -35,6 +35,9 @@ struct fake_state {
 	void *frozen_arg;
 	struct volume_spec volumes[FAKE_VOLUMES_MAX];
 	size_t n_volumes;
+	int sync_fd; /* a pipe: a sync takes until a byte comes; 0: it cannot be done */
+	pid_t syncer;
+	int sync_status; /* it exits with this */
 };
 extern struct fake_state fake;
 

@@ -3,8 +3,10 @@
 #include "base/fd.h"
 #include "broker-rig.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 TEST(requests_on_a_running_sandbox_reach_the_engine)
 {
@@ -205,6 +207,39 @@ TEST(a_list_names_the_living_and_ends_with_an_empty_id)
 	CHECK_INT(reply.list.is_alive, 1);
 	CHECK(rig_next(&reply, &fd));
 	CHECK_STR(reply.id, "");
+	rig_end();
+}
+
+/* While a sync is under way, others are answered. */
+static void check_sync(int status, int code)
+{
+	struct msg_request req = rig_request(MSG_SYNC, ""), probe = rig_request(MSG_PROBE, "");
+	siginfo_t info;
+	int ends[2];
+
+	CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
+	fake.sync_fd = ends[0];
+	fake.sync_status = status;
+	rig_send(&req);
+	CHECK_INT(rig_ask_code(&probe), ERR_NONE);
+	CHECK_INT(rig_ask_code(&req), ERR_CONFLICT);
+	CHECK_INT(write(ends[1], "x", 1), 1);
+	CHECK_INT(waitid(P_PID, (id_t)fake.syncer, &info, WEXITED | WNOWAIT), 0);
+	CHECK_INT(rig_next_code(MSG_SYNC), code);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+}
+
+TEST(layers_are_synced_one_time_after_the_other_and_nobody_else_waits)
+{
+	struct msg_request req = rig_request(MSG_SYNC, "");
+
+	rig_begin();
+	check_sync(0, ERR_NONE);
+	check_sync(1, ERR_INTERNAL);
+	check_sync(0, ERR_NONE);
+	fake.sync_fd = 0;
+	CHECK_INT(rig_ask_code(&req), ERR_INTERNAL);
 	rig_end();
 }
 

@@ -61,19 +61,49 @@ TEST_FORKED(a_confined_gateway_cannot_map_code, 10)
 	      MAP_FAILED);
 }
 
+struct worker {
+	struct loop *loop;
+	pid_t tid;
+	int refused;
+};
+
+static int try_socket(void *arg)
+{
+	struct worker *w = arg;
+
+	w->tid = (pid_t)syscall(SYS_gettid);
+	w->refused = REFUSED(socket(AF_INET, SOCK_STREAM, 0));
+	return fdatasync(-1) < 0 ? -errno : 0;
+}
+
+static void on_tried(int result, void *arg)
+{
+	struct worker *w = arg;
+
+	CHECK_INT(result, -EBADF);
+	loop_stop(w->loop);
+}
+
 /* In a child of the test: becomes the gateway, looks round, then waits to be looked at. */
 static void be_confined(const char *dir, int done_fd, int wait_fd)
 {
 	struct err err = {0};
-	char byte = 'x';
+	struct worker worker = {0};
+	struct work *work;
+	char byte;
 
-	CHECK_INT(confine(dir, 64000, 64000, &err), 0);
+	CHECK_INT(confine(dir, 64000, 64000, &work, &err), 0);
+	CHECK_INT(loop_new(&worker.loop, &err), 0);
+	CHECK_INT(work_attach(work, worker.loop), 0);
+	work_do(work, try_socket, on_tried, &worker);
+	CHECK_INT(loop_run(worker.loop), 0);
+	CHECK_INT(worker.refused, EPERM);
 	CHECK_INT(open("/etc/passwd", O_RDONLY | O_CLOEXEC), -1);
 	CHECK_INT(REFUSED(setuid(0)), EPERM);
 	CHECK_INT(REFUSED(chroot(".")), EPERM);
 	CHECK(open("/mine", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0);
 	CHECK_INT(unlink("/mine"), 0);
-	CHECK_INT(write(done_fd, &byte, 1), 1);
+	CHECK_INT(write(done_fd, &worker.tid, sizeof(worker.tid)), sizeof(worker.tid));
 	CHECK_INT(read(wait_fd, &byte, 1), 0);
 	_exit(0);
 }
@@ -90,8 +120,9 @@ TEST_FORKED(a_confined_gateway_has_no_rights_and_sees_only_its_directory, 10)
 	                                    "NoNewPrivs:\t1\n",
 	                                    "Seccomp:\t2\n"};
 	char dir[] = "/tmp/test-daemon-XXXXXX";
-	char path[64], status[8192], byte;
+	char path[64], status[2][8192];
 	int done[2], wait[2];
+	pid_t tids[2];
 	pid_t pid;
 	int result;
 
@@ -107,18 +138,22 @@ TEST_FORKED(a_confined_gateway_has_no_rights_and_sees_only_its_directory, 10)
 		be_confined(dir, done[1], wait[0]);
 	}
 	(void)close(done[1]);
-	(void)!read(done[0], &byte, 1);
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	CHECK(fd_read_file(AT_FDCWD, path, status, sizeof(status)) > 0);
+	tids[0] = pid;
+	CHECK_INT(read(done[0], &tids[1], sizeof(tids[1])), sizeof(tids[1]));
+	for (size_t i = 0; i < ARRAY_SIZE(tids); i++) { /* its own, and the one beside */
+		(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)pid,
+		               (int)tids[i]);
+		CHECK(fd_read_file(AT_FDCWD, path, status[i], sizeof(status[i])) > 0);
+	}
 	(void)close(wait[1]);
 	CHECK_INT(waitpid(pid, &result, 0), pid);
 	CHECK_INT(rmdir(dir), 0);
 	CHECK_INT(result, 0);
-	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
-		bool has_line = strstr(status, lines[i]) != NULL;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(lines); i++) {
+		bool has_line = strstr(status[i % 2], lines[i / 2]) != NULL;
 
 		if (!has_line)
-			print_error("no line %zu in:\n%s\n", i, status);
+			print_error("no line %zu in:\n%s\n", i / 2, status[i % 2]);
 		CHECK(has_line);
 	}
 }

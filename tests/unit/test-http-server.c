@@ -295,6 +295,86 @@ TEST(the_next_request_waits_until_a_late_reply_has_ended)
 	close_both(&rig, &peer);
 }
 
+static uint64_t n_held;
+
+/* Replies about things, with numbers from 1. */
+static uint64_t hold_things(struct http_req *req)
+{
+	return strncmp(http_path(req), "/things/", 8) == 0 ? ++n_held : 0;
+}
+
+static void open_holding(struct rig *rig, struct peer *peer, struct peer *other)
+{
+	struct http_app holding = app;
+
+	holding.holds = hold_things;
+	n_held = 0;
+	seen = (struct seen){0};
+	rig_open(rig, &holding);
+	peer_open(peer, rig);
+	peer_open(other, rig);
+}
+
+TEST(a_reply_that_is_held_goes_out_with_its_number_and_not_before)
+{
+	struct rig rig;
+	struct peer one, two, other;
+
+	open_holding(&rig, &one, &other);
+	peer_open(&two, &rig);
+	peer_say(&one, "GET /things/one HTTP/1.1\r\n" H "\r\nGET /hello HTTP/1.1\r\n" H "\r\n");
+	turn(&other);
+	peer_say(&two, "GET /things/two HTTP/1.1\r\n" H "\r\n");
+	turn(&other);
+	CHECK_INT(n_held, 2);
+	CHECK_INT(one.got.len + two.got.len, 0);
+	http_server_release(rig.server, 1, NULL);
+	peer_await(&one, "\r\n\r\nhello"); /* and what came behind it */
+	CHECK(peer_has(&one, "id=one"));
+	CHECK_INT(two.got.len, 0);
+	http_server_release(rig.server, 2, NULL);
+	peer_await(&two, "id=two");
+	peer_close(&other);
+	peer_close(&two);
+	close_both(&rig, &one);
+}
+
+TEST(a_held_reply_becomes_an_error_where_what_it_tells_of_failed)
+{
+	struct rig rig;
+	struct peer peer, other;
+	struct err err;
+
+	open_holding(&rig, &peer, &other);
+	peer_say(&peer, "GET /things/one HTTP/1.1\r\n" H "\r\nGET /hello HTTP/1.1\r\n" H "\r\n");
+	turn(&other);
+	(void)err_set(&err, ERR_DISK_FULL, 0, "no room");
+	http_server_release(rig.server, 1, &err);
+	peer_await(&peer, "\r\n\r\nhello");
+	CHECK_INT(peer_status(&peer), 507);
+	CHECK(peer_has(&peer, "no room"));
+	CHECK(!peer_has(&peer, "id=one") && !peer_has(&peer, "X-Good"));
+	peer_close(&other);
+	close_both(&rig, &peer);
+}
+
+TEST(a_client_that_leaves_a_held_reply_is_forgotten)
+{
+	struct rig rig;
+	struct peer peer, other;
+
+	open_holding(&rig, &peer, &other);
+	peer_say(&peer, "GET /things/one HTTP/1.1\r\n" H "\r\n");
+	turn(&other);
+	CHECK_INT(n_held, 1);
+	peer_close(&peer);
+	turn(&other);
+	http_server_release(rig.server, 1, NULL);
+	turn(&other);
+	CHECK_INT(http_server_connections(rig.server), 1);
+	close_both(&rig, &other);
+}
+
 TEST(requests_byte_by_byte_give_the_same_answer)
 {
 	static const char text[] =

@@ -207,6 +207,13 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	cgroup_each(&jail_host.cgroups, sweep_id, &s);
 }
 
+static int jail_sync_layers(int *ret_pidfd)
+{
+	int r = keep_sync_start(&jail_host.storage, ret_pidfd);
+
+	return r < 0 ? r : 0;
+}
+
 static void jail_leave(void)
 {
 	bool is_over = list_empty(&jail_host.guests);
@@ -259,6 +266,7 @@ const struct engine jail_engine = {
 	.each_volume = volume_each,
 	.freeze_kept = backup_freeze,
 	.release_kept = backup_release,
+	.sync_layers = jail_sync_layers,
 	.set_kernel = kernel_choose,
 	.sweep = jail_sweep,
 };

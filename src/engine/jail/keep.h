@@ -7,7 +7,8 @@
  * another store (the database was moved away, say) it must leave alone.
  *
  * The mark lies beside the overlay's directories, where no path from inside a sandbox leads. It is
- * written with the layer and reaches the disk with what the sandbox writes later, or before it.
+ * written with the layer and reaches the disk with what the sandbox writes later, or before it; the
+ * gateway acknowledges a kept layer when it is there (MSG_SYNC).
  */
 #include "engine/jail/storage.h"
 
