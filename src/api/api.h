@@ -49,6 +49,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	struct event_log *events;
 	struct hooks *hooks;
 	struct builds *builds;
+	struct problems *problems;
 	struct store *store;  /* for its size */
 	bool is_metrics_open; /* to who has no key */
 	const char *data_dir; /* as root finds it; this process cannot */

@@ -5,6 +5,7 @@
 
 /* health.c */
 int get_health(struct http_req *req, struct err *err);
+int get_ready(struct http_req *req, struct err *err);
 
 /* figures.c */
 int get_figures(struct http_req *req, struct err *err);

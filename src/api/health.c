@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Is it up, and what can this host do. A stranger learns no more than the first. */
+/* Is it up, is anything wrong, and what can this host do. A stranger learns no more than the first.
+ */
 #include "api/api.h"
 #include "api/figures.h"
 #include "api/find.h"
 #include "api/handlers.h"
+#include "api/problems.h"
 #include "api/reply.h"
 
 #include "base/clock.h"
@@ -22,6 +24,27 @@ static void put_host(struct json_writer *w, const struct msg_reply *host)
 	json_close_object(w);
 }
 
+/* A stranger is not told what is wrong. */
+int get_ready(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	if (!fleet_is_ready(api->fleet))
+		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon is starting");
+	problems_ask(api->problems);
+	r = problems_refuse(api->problems, err);
+	if (r < 0)
+		return http_user(req) ? r
+		                      : err_set(err, ERR_UNAVAILABLE, 0,
+		                                "the daemon takes no new work at the moment");
+	json_put_bool(reply_begin(&reply), "ready", true);
+	return reply_send(&reply, req, 200, err);
+}
+
 int get_health(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -32,13 +55,18 @@ int get_health(struct http_req *req, struct err *err)
 
 	if (r < 0)
 		return r;
+	problems_ask(api->problems);
 	w = reply_begin(&reply);
-	json_put_str(w, "status", is_ready ? "ok" : "starting");
-	json_put_bool(w, "ready", is_ready);
+	json_put_str(w, "status",
+	             !is_ready                       ? "starting"
+	             : problems_count(api->problems) ? "degraded"
+	                                             : "ok");
+	json_put_bool(w, "ready", is_ready && !problems_block(api->problems));
 	json_put_str(w, "version", CLOCHE_VERSION);
 	if (http_user(req)) {
 		json_put_u64(w, "uptime_ms", (clock_wall_us() - api->started_us) / 1000);
 		json_put_u64(w, "sandboxes", fleet_count(api->fleet));
+		problems_to_json(api->problems, w, "problems");
 		pool_to_json(api->fleet, w);
 		if (is_ready)
 			put_host(w, fleet_host(api->fleet));

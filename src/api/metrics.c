@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "api/find.h"
 #include "api/handlers.h"
+#include "api/problems.h"
 
 #include "base/clock.h"
 #include "base/dents.h"
@@ -226,6 +227,8 @@ int get_metrics(struct http_req *req, struct err *err)
 	put_fleet(&m, api->fleet);
 	put_output(&m, api->fleet);
 	put_pool(&m, api->fleet);
+	problems_ask(api->problems);
+	problems_to_metrics(api->problems, &m);
 	put_http(&m, api);
 	put_loop(&m, api->loop);
 	put_turns(&m,

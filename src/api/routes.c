@@ -19,6 +19,7 @@
 /* clang-format off */
 static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/health",       get_health,       HTTP_BODY_NONE,   0},
+	{HTTP_GET,    "/v1/ready",        get_ready,        HTTP_BODY_NONE,   0},
 
 	{HTTP_GET,    "/v1/figures",      get_figures,      HTTP_BODY_NONE,   SCOPE_READ},
 	{HTTP_GET,    "/v1/doctor",       get_doctor,       HTTP_BODY_NONE,   SCOPE_ADMIN},

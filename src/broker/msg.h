@@ -103,6 +103,7 @@ struct msg_reply {
 			struct isolation isolation;
 			struct isolation vm; /* engine 0: vm_err says why there are none */
 			struct err vm_err;
+			struct engine_condition condition;
 			uint32_t cpus;
 			uint32_t reserved;
 			uint64_t memory_bytes;

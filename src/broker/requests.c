@@ -31,6 +31,8 @@ static int do_probe(struct broker *b, const struct msg_request *req, struct msg_
 	if (b->vm_err.code == ERR_NONE)
 		reply->probe.vm = b->config.vm->isolation(NULL);
 	reply->probe.vm_err = b->vm_err;
+	if (b->engine->condition)
+		b->engine->condition(&reply->probe.condition);
 	reply->probe.cpus = cpus > 0 ? (uint32_t)cpus : 1;
 	reply->probe.memory_bytes = (uint64_t)info.totalram * info.mem_unit;
 	reply->probe.disk_free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;

@@ -12,6 +12,7 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -19,10 +20,18 @@
 int serve_command(int argc, char **argv);
 
 /* What a daemon that runs here says of itself. */
+struct doctor_problem { /* as /v1/health has it */
+	const char *code, *message, *hint;
+};
+#define DOCTOR_PROBLEMS_MAX 32
 struct doctor_word {
 	uint64_t warm_copies, templates;
+	bool is_ready; /* to take new work */
+	struct doctor_problem problems[DOCTOR_PROBLEMS_MAX];
+	size_t n_problems;
 };
-/* `cloche doctor`: 0 if the jail engine can run on this host, 1 if not. word: NULL, no daemon. */
+/* `cloche doctor`: 0 if the jail engine can run on this host, and the daemon takes new work;
+ * else 1. word: NULL, no daemon. */
 int doctor_run(bool json, const struct doctor_word *word);
 /* `cloche doctor --upgrade`: 0 if this program carries over all that is in the directories, 1 if
  * not, having said what by name. < 0: it could not look. */

@@ -183,6 +183,10 @@ static int start(struct dialer_process *p, struct dial_call *call, const struct 
 
 static void on_request(struct dialer_process *p, struct dial_request *req)
 {
+	if (req->port == 0) {
+		reply(p->link_fd, req->tag, -1, "");
+		return;
+	}
 	req->host[sizeof(req->host) - 1] = '\0';
 	for (size_t i = 0; i < CALLS_MAX; i++) {
 		if (p->calls[i].tag != 0)

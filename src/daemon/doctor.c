@@ -102,8 +102,22 @@ static void put_check(struct json_writer *w, const struct check *c, const struct
 	json_close_object(w);
 }
 
-static int put_json(const struct finding *findings, const struct finding *warm, bool can_run,
-                    struct buf *out)
+static void put_problems(struct json_writer *w, const struct doctor_word *word)
+{
+	json_open_array(w, "problems");
+	for (size_t i = 0; i < word->n_problems; i++) {
+		json_open_object(w, NULL);
+		json_put_str(w, "code", word->problems[i].code);
+		json_put_str(w, "message", word->problems[i].message);
+		json_put_str(w, "hint", word->problems[i].hint);
+		json_close_object(w);
+	}
+	json_close_array(w);
+}
+
+/* word: NULL, without a daemon's word. */
+static int put_json(const struct finding *findings, const struct finding *warm,
+                    const struct doctor_word *word, bool can_run, struct buf *out)
 {
 	struct json_writer w;
 
@@ -115,18 +129,21 @@ static int put_json(const struct finding *findings, const struct finding *warm, 
 	json_open_array(&w, "checks");
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
 		put_check(&w, &checks[i], &findings[i]);
-	if (warm)
+	if (word)
 		put_check(&w, &warm_check, warm);
 	json_close_array(&w);
+	if (word)
+		put_problems(&w, word);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
 
-static void print_json(const struct finding *findings, const struct finding *warm, bool can_run)
+static void print_json(const struct finding *findings, const struct finding *warm,
+                       const struct doctor_word *word, bool can_run)
 {
 	auto_call(buf_done) struct buf out = BUF_INIT(64 * KIB);
 
-	if (put_json(findings, warm, can_run, &out) == 0)
+	if (put_json(findings, warm, word, can_run, &out) == 0)
 		(void)printf("%s\n", buf_str(&out));
 }
 
@@ -143,14 +160,27 @@ static void print_check(const struct check *c, const struct finding *f)
 		             "", c->remedy);
 }
 
-static void print_table(const struct finding *findings, const struct finding *warm, bool can_run)
+static void print_problems(const struct doctor_word *word)
+{
+	for (size_t i = 0; i < word->n_problems; i++)
+		(void)printf("%-7s %-20s %s\n%-7s %-20s do: %s\n", "PROBLEM",
+		             word->problems[i].code, word->problems[i].message, "", "",
+		             word->problems[i].hint);
+}
+
+static void print_table(const struct finding *findings, const struct finding *warm,
+                        const struct doctor_word *word, bool can_run)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
 		print_check(&checks[i], &findings[i]);
-	if (warm)
+	if (word) {
 		print_check(&warm_check, warm);
+		print_problems(word);
+	}
 	(void)printf("\n%s\n", can_run ? "This host can run jails."
 	                               : "This host cannot run jails: see NEEDED above.");
+	if (word && !word->is_ready)
+		(void)printf("The daemon takes no new work: see PROBLEM above.\n");
 }
 
 char *doctor_json(void)
@@ -161,7 +191,7 @@ char *doctor_json(void)
 
 	(void)fflush(NULL); /* the probes fork */
 	can_run = examine(findings);
-	return put_json(findings, NULL, can_run, &out) == 0 ? xstrdup(buf_str(&out)) : NULL;
+	return put_json(findings, NULL, NULL, can_run, &out) == 0 ? xstrdup(buf_str(&out)) : NULL;
 }
 
 int doctor_run(bool json, const struct doctor_word *word)
@@ -174,8 +204,8 @@ int doctor_run(bool json, const struct doctor_word *word)
 	if (word)
 		find_warm(word, &warm);
 	if (json)
-		print_json(findings, word ? &warm : NULL, can_run);
+		print_json(findings, &warm, word, can_run);
 	else
-		print_table(findings, word ? &warm : NULL, can_run);
-	return can_run ? 0 : 1;
+		print_table(findings, &warm, word, can_run);
+	return can_run && (!word || word->is_ready) ? 0 : 1;
 }

@@ -12,6 +12,7 @@
 #include "api/access.h"
 #include "api/api.h"
 #include "api/hold.h"
+#include "api/problems.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/toml.h"
@@ -71,6 +72,7 @@ struct gateway {
 	struct host_registries registries;
 	struct builds *builds;
 	struct wall_client *wall;
+	struct problems *problems;
 	struct network_never never;
 	struct api api;
 	struct mcp *mcp;
@@ -490,6 +492,14 @@ static void on_memory(struct loop *loop, void *arg)
 	loop_timer_set_in(g->memory, MEMORY_US);
 }
 
+/* It names its files as it sees them. */
+static int open_store(struct gateway *g, struct err *err)
+{
+	int r = store_open(STORE_PATH, &g->store, err);
+
+	return r < 0 ? err_prefix(err, "in '%s/gateway'", g->site->config->data_dir) : 0;
+}
+
 static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
@@ -497,7 +507,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	if (r == 0 && work_attach(g->work, g->loop) < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot watch the work thread");
 	if (r == 0)
-		r = store_open(STORE_PATH, &g->store, err);
+		r = open_store(g, err);
 	if (r == 0)
 		r = open_events(g, err);
 	if (r == 0)
@@ -523,6 +533,12 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	tell_replaced(g, &fds->lost);
 	wall_client_set_ops(g->wall, &network_wall_ops, g->fleet);
 	wall_client_attach(g->wall, fds->wall);
+	g->problems = problems_new(&(struct problems_config){.loop = g->loop,
+	                                                     .fleet = g->fleet,
+	                                                     .store = g->store,
+	                                                     .events = g->events,
+	                                                     .wall = g->wall,
+	                                                     .dialer = g->outgoing.dialer});
 	g->api = (struct api){.loop = g->loop,
 	                      .fleet = g->fleet,
 	                      .keyring = g->keyring,
@@ -535,6 +551,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                      .events = g->events,
 	                      .hooks = g->outgoing.hooks,
 	                      .builds = g->builds,
+	                      .problems = g->problems,
 	                      .store = g->store,
 	                      .is_metrics_open = g->site->config->is_metrics_open,
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
@@ -590,6 +607,7 @@ static void take_down(struct gateway *g)
 	http_server_free(take_ptr(g->server));
 	work_free(take_ptr(g->work));
 	compat_close(&g->api);
+	problems_free(g->problems);
 	builds_close(g->builds);
 	sources_done(&g->sources);
 	registries_done(&g->registries);

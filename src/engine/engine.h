@@ -242,6 +242,12 @@ struct engine_host { /* what an engine is given once, at probe() */
 	void *final_arg;
 };
 
+/* What may be wrong with an engine while it runs. */
+struct engine_condition {
+	uint32_t layers_are_read_only; /* the kernel gave their filesystem up, or somebody did */
+	uint32_t zygote_deaths;        /* of one zygote, one after the other without a fork */
+};
+
 struct engine {
 	const char *name;
 	/* Can this host run it? Sets up what all guests share (storage, cgroup root). If not, err
@@ -331,6 +337,8 @@ struct engine {
 	int (*sync_layers)(int *ret_pidfd);
 	/* The kernel of vms is in that image from now on. NULL: no templates. */
 	int (*set_kernel)(const struct digest *image, struct err *err);
+	/* What is wrong with what all guests share. NULL: it never knows. */
+	void (*condition)(struct engine_condition *ret);
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()
 	 * does not claim, kept layers apart. Only what bears a valid sandbox id is touched. Goes on
 	 * in the background.

@@ -33,7 +33,8 @@ struct dialer {
 	int fd;
 	struct loop_io *io;
 	uint64_t last_tag;
-	struct call *calls; /* by tag */
+	uint64_t silent_since_us; /* by the loop's clock; 0: it owes nothing */
+	struct call *calls;       /* by tag */
 };
 
 static void call_free(struct call *c)
@@ -64,6 +65,7 @@ static void detach(struct dialer *d)
 	loop_io_removep(&d->io);
 	if (d->fd >= 0)
 		(void)close(take_fd(&d->fd));
+	d->silent_since_us = loop_now_us(d->loop);
 	for (struct call *c = d->calls; c; c = c->hh.next)
 		fail_soon(c, "the dialer is gone");
 }
@@ -112,6 +114,7 @@ static bool read_one(struct dialer *d)
 	for (size_t i = 1; n >= 0 && i < n_fds; i++)
 		(void)close(fds[i]);
 	if (n == (ssize_t)sizeof(reply)) {
+		d->silent_since_us = 0; /* whatever it says: it lives */
 		on_reply(d, &reply, n_fds > 0 ? fds[0] : -1);
 		return true;
 	}
@@ -145,6 +148,8 @@ void dialer_attach(struct dialer *d, int link_fd)
 	if (fd_set_nonblock(link_fd, true) < 0 ||
 	    loop_io_add(d->loop, link_fd, EPOLLIN, on_io, d, &d->io) < 0)
 		detach(d);
+	else
+		d->silent_since_us = 0;
 }
 
 void dialer_free(struct dialer *d)
@@ -172,6 +177,22 @@ uint64_t dialer_dial(struct dialer *d, const char *host, uint16_t port, dial_fn 
 	else if (fd_send(d->fd, &req, sizeof(req), NULL, 0) != (ssize_t)sizeof(req))
 		fail_soon(c, "the dialer takes no more");
 	return c->tag;
+}
+
+/* Its answer finds nobody: that it came is all there is to know. */
+void dialer_ping(struct dialer *d)
+{
+	const struct dial_request req = {.tag = ++d->last_tag};
+
+	if (d->silent_since_us == 0)
+		d->silent_since_us = loop_now_us(d->loop);
+	if (d->fd >= 0)
+		(void)!fd_send(d->fd, &req, sizeof(req), NULL, 0);
+}
+
+uint64_t dialer_silent_us(const struct dialer *d)
+{
+	return d->silent_since_us ? loop_now_us(d->loop) - d->silent_since_us : 0;
 }
 
 void dialer_cancel(struct dialer *d, uint64_t tag)

@@ -18,4 +18,7 @@ void dialer_attach(struct dialer *d, int link_fd); /* owns it; replaces an earli
 void dialer_free(struct dialer *d);                /* NULL is fine */
 /* Gives a tag for dialer_cancel(). */
 uint64_t dialer_dial(struct dialer *d, const char *host, uint16_t port, dial_fn fn, void *arg);
+void dialer_ping(struct dialer *d); /* asks whether it answers */
+/* How long there has been no dialer, or one that does not answer; 0: it owes nothing. */
+uint64_t dialer_silent_us(const struct dialer *d);
 void dialer_cancel(struct dialer *d, uint64_t tag); /* fn is not called; 0 and old tags are fine */

@@ -155,6 +155,26 @@ const struct msg_reply *fleet_host(const struct fleet *fleet)
 	return &fleet->probe;
 }
 
+static void on_pinged(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct fleet *fleet = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code == ERR_NONE)
+		fleet->probe = *reply;
+}
+
+void fleet_ping(struct fleet *fleet)
+{
+	host_ping(fleet->host, on_pinged, fleet);
+}
+
+uint64_t fleet_broker_silent_us(const struct fleet *fleet)
+{
+	return host_silent_us(fleet->host);
+}
+
 const struct fleet_counts *fleet_counts(const struct fleet *fleet)
 {
 	return &fleet->counts;

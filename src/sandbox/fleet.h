@@ -75,6 +75,9 @@ bool fleet_is_ready(const struct fleet *fleet);
 const struct fleet_config *fleet_config(const struct fleet *fleet);
 /* The broker's word about this host: cpus, memory, isolation. Valid once ready. */
 const struct msg_reply *fleet_host(const struct fleet *fleet);
+/* Has the broker say it again; fleet_host() is fresh once it has answered. */
+void fleet_ping(struct fleet *fleet);
+uint64_t fleet_broker_silent_us(const struct fleet *fleet); /* it owes an answer for so long */
 /* Figures of all projects together. */
 struct fleet_counts { /* since the start */
 	uint64_t creates, creates_failed, execs, code_failed;
@@ -92,6 +95,7 @@ void fleet_freshen(struct fleet *fleet, const char *project_id);
 struct pool_figures {
 	size_t ready, target;  /* spares there are, and there should be */
 	size_t ready_vms;      /* of those that are ready */
+	unsigned failures;     /* of filling it, one after the other */
 	uint64_t hits, misses; /* creates that one would fit, with and without one */
 };
 void fleet_pool(const struct fleet *fleet, struct pool_figures *ret);

@@ -85,7 +85,9 @@ struct host {
 	const struct host_ops *ops;
 	void *arg;
 	uint64_t last_tag;
-	struct ask *asks; /* by tag */
+	uint64_t ping_tag;            /* 0: none is under way */
+	uint64_t pinged_us, heard_us; /* by the loop's clock */
+	struct ask *asks;             /* by tag */
 	struct list unsent;
 	struct fair_queue lines;
 	size_t n_under_way; /* of those that are counted */
@@ -245,6 +247,7 @@ static void receive(struct host *host)
 		if (n == -EAGAIN)
 			return;
 		if (n == (ssize_t)sizeof(reply) && reply.magic == MSG_MAGIC) {
+			host->heard_us = loop_now_us(host->loop);
 			on_reply(host, &reply, fds, n_fds);
 			continue;
 		}
@@ -446,6 +449,36 @@ int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg,
 	if (ret_tag)
 		*ret_tag = a->tag;
 	return 0;
+}
+
+static bool is_pinged(const struct host *host)
+{
+	struct ask *a = NULL;
+
+	HASH_FIND(hh, host->asks, &host->ping_tag, sizeof(host->ping_tag), a);
+	return a != NULL;
+}
+
+void host_ping(struct host *host, host_fn fn, void *arg)
+{
+	const struct msg_request req = {.op = MSG_PROBE};
+	struct err err;
+
+	if (is_pinged(host))
+		return;
+	if (host->heard_us >= host->pinged_us) /* else it owes an answer to the one before */
+		host->pinged_us = loop_now_us(host->loop);
+	if (host_ask(host, &req, fn, arg, &host->ping_tag, &err) < 0)
+		host->ping_tag = 0;
+}
+
+/* It answers in the order in which it was asked as far as it can: behind many creates a ping may
+ * wait, and each of their answers shows that it lives. */
+uint64_t host_silent_us(const struct host *host)
+{
+	uint64_t now_us = loop_now_us(host->loop);
+
+	return is_pinged(host) ? now_us - MAX(host->pinged_us, host->heard_us) : 0;
 }
 
 bool host_is_gone(const struct host *host)

@@ -38,5 +38,9 @@ must_check int host_ask_for(struct host *host, struct share *share, const struct
 /* Asks for a sandbox's door; as host_ask() otherwise. */
 must_check int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg,
                              uint64_t *ret_tag, struct err *err);
+/* Asks whether the broker answers; fn as of a MSG_PROBE. One at a time: else nothing is sent. */
+void host_ping(struct host *host, host_fn fn, void *arg);
+/* How long the broker has answered nothing since it was last asked so; 0: it owes no answer. */
+uint64_t host_silent_us(const struct host *host);
 bool host_is_gone(const struct host *host); /* the broker is, and with it soon this process */
 void host_cancel(struct host *host, uint64_t tag); /* fn is not called; 0 and unknown are fine */

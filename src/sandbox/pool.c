@@ -159,6 +159,7 @@ static void back_off(struct pool *p, const struct err *err)
 
 	if (is_first)
 		log_warn("pool.failed", "error='%s'", err->message);
+	p->n_failures++;
 	p->again_us = is_first ? p->timing.again_us : MIN(2 * p->again_us, most_us);
 	p->not_before_us = now + p->again_us;
 	pool_look(p);
@@ -316,6 +317,7 @@ static void get_ready(struct spare *spare)
 	uint64_t took_us = loop_now_us(p->loop) - spare->begun_us;
 
 	spare->is_ready = true;
+	p->n_failures = 0;
 	cost->fill_us = MAX((3 * cost->fill_us + took_us) / 4, MILLISECONDS);
 	log_info("pool.ready", "id=%s took_us=%" PRIu64, spare->s->id, took_us);
 	pool_look(p);
@@ -442,8 +444,10 @@ void pool_on_gone(struct sandbox *s)
 
 void pool_figures(const struct pool *p, struct pool_figures *ret)
 {
-	*ret = (struct pool_figures){
-		.ready = count(p, NULL, true), .hits = p->hits, .misses = p->misses};
+	*ret = (struct pool_figures){.ready = count(p, NULL, true),
+	                             .hits = p->hits,
+	                             .misses = p->misses,
+	                             .failures = p->n_failures};
 	list_for_each (&p->shelves, struct shelf, shelf, link) {
 		ret->target += shelf->wanted;
 		if (shelf->engine == ENGINE_VM)

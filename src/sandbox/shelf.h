@@ -54,6 +54,7 @@ struct pool {
 	struct loop_timer *soon, *beat;
 	struct cost costs[ENGINE_VM + 1];
 	uint64_t not_before_us, again_us; /* after failures */
+	unsigned n_failures;              /* one after the other */
 	uint64_t quiet_until_us;          /* after a claim */
 	uint64_t hits, misses;
 	loop_fn closed;

@@ -9,11 +9,16 @@
  * and needs no shared memory file.
  *
  * SQLite removes the WAL when it is closed in order. One that is there at the start tells of an
- * unclean exit, and the file is then checked before anything is built on it. Nothing is ever
- * repaired or made anew over a file that is not understood.
+ * unclean exit. Nothing is ever repaired or made anew over a file that is not understood: check.h
+ * looks at the WAL and the tables, and tries a write before anybody is served.
+ *
+ * What goes wrong later, SQLite tells its log or rolls back, whoever made the call. Then a write is
+ * tried now and then, until one has worked again (store_look()).
  */
 #include "store/store.h"
 
+#include "base/log.h"
+#include "store/check.h"
 #include "store/inside.h"
 #include "store/migrate.h"
 #include "store/statement.h"
@@ -78,56 +83,56 @@ struct store {
 	uint64_t number;
 	uint64_t durable; /* changes that outlive a power cut, so far */
 	bool is_new;
+	bool has_rolled_back; /* since the last look */
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 };
 
 DEFINE_FREEP(struct store, store_close)
 
-static int damaged(const char *path, const char *what, struct err *err)
+/* SQLite's log is the process's, and so is what it tells. */
+static struct trouble {
+	int code; /* of SQLite; 0: none */
+	char message[200];
+} trouble;
+
+static bool is_trouble(int code)
 {
-	(void)err_set(err, ERR_INTERNAL, 0, "the database '%s' is damaged: %s", path, what);
-	return err_hint(err,
-	                "restore it from a backup, or move it away to start with an empty one");
-}
-
-static int open_failed(sqlite3 *db, const char *path, struct err *err)
-{
-	int code = sqlite3_errcode(db);
-
-	if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-		return err_set(err, ERR_UNAVAILABLE, EBUSY,
-		               "the database '%s' is in use by another process", path);
-	if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
-		return damaged(path, sqlite3_errmsg(db), err);
-	return err_set(err, ERR_INTERNAL, 0, "cannot use the database '%s': %s", path,
-	               sqlite3_errmsg(db));
-}
-
-static bool has_wal(const char *path)
-{
-	auto_free char *wal = xasprintf("%s-wal", path);
-	struct stat st;
-
-	return stat(wal, &st) == 0 && st.st_size > 0;
-}
-
-static int quick_check(sqlite3 *db, const char *path, struct err *err)
-{
-	sqlite3_stmt *stmt = NULL;
-	const char *answer;
-	int r = 0;
-
-	if (sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &stmt, NULL) != SQLITE_OK)
-		return open_failed(db, path, err);
-	if (sqlite3_step(stmt) != SQLITE_ROW) {
-		r = open_failed(db, path, err);
-	} else {
-		answer = (const char *)sqlite3_column_text(stmt, 0);
-		if (!answer || strcmp(answer, "ok") != 0)
-			r = damaged(path, answer ? answer : "no answer", err);
+	switch (code & 0xff) {
+	case SQLITE_FULL:
+	case SQLITE_IOERR:
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+	case SQLITE_READONLY:
+	case SQLITE_CANTOPEN:
+	case SQLITE_PERM:
+		return true;
+	default:
+		return false;
 	}
-	(void)sqlite3_finalize(stmt);
-	return r;
+}
+
+static void note_trouble(int code, const char *message)
+{
+	if (trouble.code == 0)
+		log_error("store.failing", "code=%d error='%s'", code, message);
+	trouble.code = code;
+	(void)snprintf(trouble.message, sizeof(trouble.message), "%s (%s)", sqlite3_errstr(code),
+	               message);
+}
+
+static void on_sqlite_log(void *arg, int code, const char *message)
+{
+	(void)arg;
+	if (is_trouble(code))
+		note_trouble(code, message);
+}
+
+/* A commit that fails, for want of room say, is not told in the log; but it is rolled back. */
+static void on_rollback(void *arg)
+{
+	struct store *st = arg;
+
+	st->has_rolled_back = true;
 }
 
 /* Made by us, so that the file and the WAL beside it, which takes its mode, are ours alone. */
@@ -149,7 +154,7 @@ static int read_number(struct store *st, const char *path, struct err *err)
 	    sqlite3_step(stmt) == SQLITE_ROW)
 		st->number = (uint64_t)sqlite3_column_int64(stmt, 0);
 	(void)sqlite3_finalize(stmt);
-	return st->number == 0 ? damaged(path, "it has no number", err) : 0;
+	return st->number == 0 ? check_damaged(path, "it has no number", err) : 0;
 }
 
 static int prepare_all(struct store *st, const char *path, struct err *err)
@@ -157,21 +162,25 @@ static int prepare_all(struct store *st, const char *path, struct err *err)
 	for (size_t i = 0; i < STATEMENT_COUNT; i++)
 		if (sqlite3_prepare_v3(st->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
 		                       &st->prepared[i], NULL) != SQLITE_OK)
-			return damaged(path, sqlite3_errmsg(st->db), err);
+			return check_damaged(path, sqlite3_errmsg(st->db), err);
 	return 0;
 }
 
 int store_open(const char *path, struct store **ret, struct err *err)
 {
 	auto_call(store_closep) struct store *st = xnew0(struct store);
-	bool was_unclean = has_wal(path), is_new = access(path, F_OK) < 0;
-	int r = create_file(path, err);
+	bool is_new = access(path, F_OK) < 0;
+	int r = check_wal(path, err);
 
+	if (r == 0)
+		r = create_file(path, err);
 	if (r < 0)
 		return r;
+	trouble = (struct trouble){0};
+	(void)sqlite3_config(SQLITE_CONFIG_LOG, on_sqlite_log, NULL); /* of the process: once */
 	if (sqlite3_open_v2(path, &st->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
 	    SQLITE_OK)
-		return open_failed(st->db, path, err);
+		return check_failed(st->db, path, err);
 	(void)sqlite3_db_config(st->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	if (sqlite3_exec(st->db,
 	                 "PRAGMA locking_mode = EXCLUSIVE;"
@@ -180,23 +189,48 @@ int store_open(const char *path, struct store **ret, struct err *err)
 	                 "PRAGMA foreign_keys = ON;"
 	                 "PRAGMA trusted_schema = OFF",
 	                 NULL, NULL, NULL) != SQLITE_OK)
-		return open_failed(st->db, path, err);
-	if (was_unclean) {
-		r = quick_check(st->db, path, err);
-		if (r < 0)
-			return r;
-	}
+		return check_failed(st->db, path, err);
+	r = check_tables(st->db, path, err);
+	if (r < 0)
+		return r;
 	r = migrate(st->db, path, err);
 	if (r == 0)
 		r = read_number(st, path, err);
 	if (r < 0)
 		return r;
 	r = prepare_all(st, path, err);
+	if (r == 0)
+		r = check_write(st->db, path, err);
 	if (r < 0)
 		return r;
+	(void)sqlite3_rollback_hook(st->db, on_rollback, st);
+	st->has_rolled_back = true; /* the first look is a close one */
 	st->is_new = is_new;
 	*ret = take_ptr(st);
 	return 0;
+}
+
+bool store_is_failing(const struct store *st, char *ret_message, size_t size)
+{
+	(void)st;
+	(void)snprintf(ret_message, size, "%s", trouble.message);
+	return trouble.code != 0;
+}
+
+void store_look(struct store *st, bool is_asked)
+{
+	int code;
+
+	if (!is_asked && trouble.code == 0 && !st->has_rolled_back)
+		return;
+	if (!sqlite3_get_autocommit(st->db))
+		return; /* somebody is in the middle of a transaction, which tells as much */
+	code = sqlite3_exec(st->db, CHECK_WRITE, NULL, NULL, NULL);
+	st->has_rolled_back = false;
+	if (code == SQLITE_OK)
+		trouble.code = 0;
+	else
+		note_trouble(code, sqlite3_errmsg(st->db));
 }
 
 uint64_t store_bytes(const struct store *st)

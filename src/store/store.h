@@ -26,6 +26,12 @@ bool store_is_new(const struct store *st); /* there was no file before */
 uint64_t store_durable(const struct store *st);
 /* The file to sync for all that was committed so far; the caller owns *ret_fd. */
 must_check int store_open_log(const struct store *st, int *ret_fd);
+/* What the database failed with last, in this process, and has not got over: a full, broken or
+ * read-only disk, a damaged file. False: nothing. */
+bool store_is_failing(const struct store *st, char *ret_message, size_t size);
+/* Looks whether writes work, by one that changes nothing, where there is doubt: something failed or
+ * was rolled back since the last look. is_asked: in any case. */
+void store_look(struct store *st, bool is_asked);
 
 uint64_t store_bytes(const struct store *st); /* on disk, with what is not yet in its place */
 

@@ -37,6 +37,7 @@ struct wall_client {
 	int fd;
 	struct loop_io *io;
 	uint64_t last_tag;
+	uint64_t silent_since_us; /* by the loop's clock; 0: it owes nothing */
 	struct call *calls;
 };
 
@@ -78,6 +79,7 @@ static void detach(struct wall_client *c)
 	loop_io_removep(&c->io);
 	if (c->fd >= 0)
 		(void)close(take_fd(&c->fd));
+	c->silent_since_us = loop_now_us(c->loop);
 	for (struct call *call = c->calls; call; call = call->hh.next) { /* told from the loop */
 		call->error = -EPIPE;
 		loop_timer_set_in(call->timer, 0);
@@ -153,6 +155,7 @@ static bool read_one(struct wall_client *c)
 		detach(c);
 		return false;
 	}
+	c->silent_since_us = 0; /* whatever it says: it lives */
 	on_message(c, m.data, (size_t)n);
 	return c->io != NULL;
 }
@@ -200,7 +203,9 @@ void wall_client_attach(struct wall_client *c, int fd)
 	if (fd_set_nonblock(fd, true) < 0 ||
 	    loop_io_add(c->loop, fd, EPOLLIN, on_io, c, &c->io) < 0)
 		detach(c);
-	else if (c->ops.on_attached)
+	else
+		c->silent_since_us = 0;
+	if (c->io && c->ops.on_attached)
 		c->ops.on_attached(c->arg);
 }
 
@@ -272,6 +277,20 @@ uint64_t wall_client_close(struct wall_client *c, const char *id, wall_fn fn, vo
 	struct wall_head head = head_for(id, WALL_CLOSE);
 
 	return send_call(c, &head, "", NULL, 0, fn, arg);
+}
+
+void wall_client_ping(struct wall_client *c)
+{
+	struct wall_head head = {.op = WALL_PING};
+
+	if (c->silent_since_us == 0)
+		c->silent_since_us = loop_now_us(c->loop);
+	(void)send_call(c, &head, "", NULL, 0, NULL, NULL);
+}
+
+uint64_t wall_client_silent_us(const struct wall_client *c)
+{
+	return c->silent_since_us ? loop_now_us(c->loop) - c->silent_since_us : 0;
 }
 
 void wall_client_cancel(struct wall_client *c, uint64_t tag)

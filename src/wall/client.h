@@ -36,4 +36,7 @@ uint64_t wall_client_open(struct wall_client *c, const char *id, const char *pol
 uint64_t wall_client_set_policy(struct wall_client *c, const char *id, const char *policy,
                                 wall_fn fn, void *arg);
 uint64_t wall_client_close(struct wall_client *c, const char *id, wall_fn fn, void *arg);
+void wall_client_ping(struct wall_client *c); /* asks whether it answers */
+/* How long there has been no wall, or one that does not answer; 0: it owes nothing. */
+uint64_t wall_client_silent_us(const struct wall_client *c);
 void wall_client_cancel(struct wall_client *c, uint64_t tag); /* fn is not called; 0 is fine */

@@ -19,6 +19,7 @@ enum wall_op {
 	WALL_OPEN = 1, /* a door: its policy as text, and fds: those that sockets names */
 	WALL_POLICY,   /* of an open door; what it forbids is cut before the answer */
 	WALL_CLOSE,    /* cuts all; a closed one is fine */
+	WALL_PING,     /* is it there? of no sandbox */
 	/* wall to gateway */
 	/* error: 0 or a positive errno. Where TLS is opened: the text is the certificate (PEM) of
 	 * the sandbox's issuer, which clients inside have to trust. */

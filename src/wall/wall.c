@@ -82,6 +82,8 @@ static int act(struct wall_process *w, struct wall_head *head, size_t len, int *
 	struct policy *policy;
 	int r;
 
+	if (head->op == WALL_PING)
+		return 0;
 	head->id[sizeof(head->id) - 1] = '\0';
 	door = doors_find(&w->doors, head->id);
 	if (head->op == WALL_CLOSE) {

@@ -47,7 +47,7 @@ class Operation:
     @property
     def scope(self):
         """The least scope that a key must have, as the description's head says it."""
-        if self.path in ("/v1/health", "/v1/login"):
+        if self.path in ("/v1/health", "/v1/ready", "/v1/login"):
             return None
         if self.id == "create_login_link":
             return "read"

@@ -27,6 +27,10 @@ def get_health(api, box):
     assert set(api("get_health", key="")[1]) == {"status", "ready", "version"}
 
 
+def get_ready(api, box):
+    assert api("get_ready")[1] == api("get_ready", key="")[1] == {"ready": True}
+
+
 def create_sandbox(api, box):
     body = {
         "name": f"c-{uuid.uuid4().hex[:8]}", "template": "host", "tags": {"a": "b"}, "env": {"A": "1"}, "timeout_ms": 60000,

@@ -15,7 +15,7 @@ ROUTES = [
     (method.upper(), path, op)
     for path, item in API["paths"].items() for method, op in item.items() if method in METHODS
 ]
-OPEN = ("/v1/health", "/v1/login")
+OPEN = ("/v1/health", "/v1/ready", "/v1/login")
 PRIVATE = [(m, p) for m, p, op in ROUTES if p not in OPEN]
 ADMIN = ("/v1/keys", "/v1/projects", "/v1/doctor", "/v1/backups")
 KINDS = {"id": "sb", "exec_id": "ex", "key_id": "key", "context_id": "ctx", "project_id": "prj", "webhook_id": "wh", "template": "tpl",

@@ -108,6 +108,41 @@ def test_O07_a_database_that_cannot_be_written_is_refused(left):
     state.chmod(owner.st_mode & 0o777)
 
 
+def test_O07_a_garbage_log_of_the_database_is_refused_with_what_to_do(left):
+    daemon, _ = left
+    state = daemon.data / "gateway" / "state.db"
+    wal = state.parent / "state.db-wal"
+    owner = state.stat()
+    wal.write_bytes(b"garbage " * 1000)
+    os.chown(wal, owner.st_uid, owner.st_gid)
+    told = refused(daemon)
+    assert "log '/state.db-wal' is damaged" in told and f"in '{state.parent}'" in told and "move it away" in told
+    assert wal.read_bytes() == b"garbage " * 1000
+    wal.unlink()
+
+
+def test_O07_a_log_of_the_database_that_is_not_ours_to_write_is_refused(left):
+    """It would be ready, and every write fail."""
+    daemon, _ = left
+    wal = daemon.data / "gateway" / "state.db-wal"
+    wal.write_bytes(bytes(4096))
+    assert "cannot open '/state.db-wal': Permission denied" in refused(daemon)
+    wal.unlink()
+
+
+def test_O07_a_log_of_the_database_that_was_never_synced_is_fine(left):
+    """What a lost write leaves behind a file's end is zeros, and nothing was promised of it."""
+    daemon, _ = left
+    wal = daemon.data / "gateway" / "state.db-wal"
+    owner = (wal.parent / "state.db").stat()
+    wal.write_bytes(bytes(4096))
+    os.chown(wal, owner.st_uid, owner.st_gid)
+    daemon.start()
+    with Client(daemon.url, daemon.key) as client:
+        assert client.get("left").files.read("mark") == b"1"
+    assert daemon.stop() == 0
+
+
 @pytest.mark.parametrize("damage", [b"", b"half of the key!", bytes(32), b"garbage" * 100], ids=["empty", "half", "zeros", "long"])
 def test_O07_a_damaged_key_of_the_wall_is_named_with_what_to_do(left, damage):
     daemon, _ = left

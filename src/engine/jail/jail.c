@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 
 int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
                struct guest_spec *ret_spec, struct err *err)
@@ -235,6 +236,15 @@ static void jail_leave(void)
 	jail_host_close(is_over);
 }
 
+static void jail_condition(struct engine_condition *ret)
+{
+	struct statvfs layers;
+
+	*ret = (struct engine_condition){.zygote_deaths = zygotes_deaths(&jail_host.zygotes)};
+	if (fstatvfs(jail_host.storage.fd, &layers) == 0)
+		ret->layers_are_read_only = (layers.f_flag & ST_RDONLY) != 0;
+}
+
 const struct engine jail_engine = {
 	.name = "jail",
 	.probe = jail_host_open,
@@ -268,5 +278,6 @@ const struct engine jail_engine = {
 	.release_kept = backup_release,
 	.sync_layers = jail_sync_layers,
 	.set_kernel = kernel_choose,
+	.condition = jail_condition,
 	.sweep = jail_sweep,
 };

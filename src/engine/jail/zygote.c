@@ -154,6 +154,7 @@ static void on_exit_of_zygote(struct loop *loop, int wait_status, void *arg)
 
 	(void)loop;
 	z->child = NULL;
+	z->n_deaths++;
 	tell_end(z, wait_status);
 	hang_up(z);
 	fail_waits(z);
@@ -186,6 +187,7 @@ static void on_reply(struct zygote *z, const struct zygote_reply *reply)
 		wait_end(w, &err);
 	} else {
 		z->delay_us = DELAY_FIRST_US;
+		z->n_deaths = 0;
 		wait_end(w, NULL);
 	}
 }

@@ -25,6 +25,7 @@ struct zygote {
 	struct loop_io *io;
 	struct loop_timer *timer; /* starting: its end; none: the next try */
 	uint64_t delay_us;
+	unsigned n_deaths;   /* since the last fork that went well */
 	unsigned n_failures; /* of its kind, one after the other, before it got ready */
 	uint64_t last_number;
 	struct list waits;

@@ -72,3 +72,14 @@ void zygotes_drop(struct zygotes *zs, const struct digest *image)
 	zygote_done(z);
 	zs->used[z - zs->all] = 0;
 }
+
+unsigned zygotes_deaths(const struct zygotes *zs)
+{
+	unsigned most = 0;
+
+	/* A template whose Python does not work is given up, and is its owner's affair. */
+	for (size_t i = 0; i < ZYGOTES_MAX; i++)
+		if (!zs->all[i].is_given_up && zs->used[i] > 0)
+			most = MAX(most, zs->all[i].n_deaths);
+	return most;
+}

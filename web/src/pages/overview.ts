@@ -4,7 +4,7 @@ import { totalLines, watchFigures } from "../figures.js";
 import { request } from "../../../sdk/typescript/src/wire.js";
 import type { Entry } from "../live.js";
 import type { Json, Page } from "../page.js";
-import { bar, bytes, card, chart, clock, count, el, empty, factsOf, failure, loading, money, pageHead, percent, relativeTime, replace, sandboxLink, startedUs, stateBadge, tile, typeBadge } from "../ui/index.js";
+import { bar, bytes, card, chart, clock, count, el, empty, factsOf, failure, loading, moment, money, pageHead, percent, relativeTime, replace, sandboxLink, startedUs, stateBadge, tile, typeBadge } from "../ui/index.js";
 
 const RECENT_MAX = 12;
 const MIB = 1024 * 1024;
@@ -43,13 +43,15 @@ export const page: Page = {
     const startCard = card("Time to start", starts.node, el("span", { class: "dim", data: { what: "starts" } }));
     const recent = el("ol", { class: "recent" });
     const recentCard = card("Latest events", recent, el("a", { href: "/events" }, "All events"));
+    const problems = el("ul", { class: "problems", data: { what: "problems" } });
+    problems.hidden = true;
     let health: Json = {};
     let latest: Json | undefined;
     let shown = "";
     let isUp = false;
 
     function draw(figures: Json): void {
-      if (!isUp) replace(root, pageHead("Overview"), tiles, el("div", { class: "columns" }, card("CPU", cpu.node), card("Memory", memory.node)), el("div", { class: "columns" }, startCard, recentCard));
+      if (!isUp) replace(root, pageHead("Overview"), problems, tiles, el("div", { class: "columns" }, card("CPU", cpu.node), card("Memory", memory.node)), el("div", { class: "columns" }, startCard, recentCard));
       isUp = true;
       latest = figures;
       drawTiles(figures);
@@ -92,6 +94,12 @@ export const page: Page = {
 
     async function askHealth(): Promise<void> {
       health = await ctx.cloche.health().catch(() => health);
+      const wrong = (health["problems"] ?? []) as Json[];
+      problems.hidden = wrong.length === 0;
+      replace(
+        problems,
+        wrong.map((p) => el("li", {}, el("strong", {}, p["message"]), ` since ${moment(p["since_us"])}. `, el("span", { class: "dim" }, p["hint"]))),
+      );
       if (latest && !ctx.signal.aborted) drawTiles(latest);
     }
 
@@ -115,7 +123,7 @@ export const page: Page = {
     ctx.live.keep(() => askRecent().catch(() => undefined), () => false, ctx.signal); // those to come are told
 
     replace(root, loading());
-    ctx.live.keep(askHealth, () => false, ctx.signal); // what moves in it is told by figures
+    ctx.live.keep(askHealth, (entry) => entry.type.startsWith("daemon."), ctx.signal); // what else moves in it is told by figures
     watchFigures(ctx, draw, (error) => {
       if (!isUp) replace(root, failure(error));
     });
