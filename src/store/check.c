@@ -16,6 +16,7 @@
 #define WAL_HEAD_SIZE  32
 #define WAL_MAGIC      0x377f0682U /* or one more: its checksums are big-endian */
 #define WAL_VERSION    3007000U
+#define ROOM_BYTES     ((size_t)256 * 1024)
 #define TABLES_MAX     128
 #define TABLE_NAME_MAX 64
 
@@ -165,6 +166,19 @@ int check_tables(sqlite3 *db, const char *path, struct err *err)
 	sqlite3_progress_handler(db, 0, NULL, NULL);
 	free(tables);
 	return MIN(r, 0);
+}
+
+bool check_room(const char *path)
+{
+	static const char zeros[4096];
+	auto_free char *room = xasprintf("%s-room", path);
+	auto_fd int fd = open(room, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	bool has_room = fd >= 0;
+
+	for (size_t n = 0; has_room && n < ROOM_BYTES; n += sizeof(zeros))
+		has_room = write(fd, zeros, sizeof(zeros)) == (ssize_t)sizeof(zeros);
+	(void)unlink(room);
+	return has_room;
 }
 
 int check_write(sqlite3 *db, const char *path, struct err *err)

@@ -7,6 +7,7 @@
 #include "base/err.h"
 
 #include <sqlite3.h>
+#include <stdbool.h>
 
 /* Changes nothing, and writes all the same. */
 #define CHECK_WRITE "UPDATE identity SET number = number"
@@ -26,4 +27,6 @@ must_check int check_wal(const char *path, struct err *err);
  * what there is come first; what is not reached in time is told in the log and left unchecked.
  */
 must_check int check_tables(sqlite3 *db, const char *path, struct err *err);
+/* Whether there is room for more than one small write, which fits where a large one has failed. */
+bool check_room(const char *path);
 must_check int check_write(sqlite3 *db, const char *path, struct err *err);

@@ -226,11 +226,15 @@ void store_look(struct store *st, bool is_asked)
 	if (!sqlite3_get_autocommit(st->db))
 		return; /* somebody is in the middle of a transaction, which tells as much */
 	code = sqlite3_exec(st->db, CHECK_WRITE, NULL, NULL, NULL);
-	st->has_rolled_back = false;
-	if (code == SQLITE_OK)
-		trouble.code = 0;
-	else
+	if (code != SQLITE_OK) {
 		note_trouble(code, sqlite3_errmsg(st->db));
+	} else if ((trouble.code != 0 || st->has_rolled_back) &&
+	           !check_room(sqlite3_db_filename(st->db, "main"))) {
+		note_trouble(SQLITE_FULL, "there is no room beside it");
+	} else {
+		trouble.code = 0;
+	}
+	st->has_rolled_back = false;
 }
 
 uint64_t store_bytes(const struct store *st)
