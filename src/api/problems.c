@@ -71,7 +71,7 @@ static bool is_broker_stuck(struct problems *p, char *message)
 
 static bool is_wall_stuck(struct problems *p, char *message)
 {
-	return is_silent("network wall", wall_client_silent_us(p->config.wall), message);
+	return is_silent("network wall", fleet_wall_silent_us(p->config.fleet), message);
 }
 
 static bool is_dialer_stuck(struct problems *p, char *message)
@@ -188,7 +188,6 @@ static void on_timer(struct loop *loop, void *arg)
 
 	(void)loop;
 	fleet_ping(p->config.fleet);
-	wall_client_ping(p->config.wall);
 	dialer_ping(p->config.dialer);
 	look_at_database(p);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)

@@ -12,7 +12,6 @@
 #include "event/metrics.h"
 #include "hook/dialer.h"
 #include "sandbox/fleet.h"
-#include "wall/client.h"
 
 struct problems;
 
@@ -21,7 +20,6 @@ struct problems_config {
 	struct fleet *fleet;
 	struct store *store;
 	struct event_log *events;
-	struct wall_client *wall;
 	struct dialer *dialer;
 };
 

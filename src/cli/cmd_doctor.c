@@ -99,11 +99,11 @@ int cmd_doctor(int argc, char **argv)
 		.about =
 			"Says what this host can do, what is missing, what that would be for, and "
 			"how to get it;\nof the daemon, if one answers, what is wrong with it, "
-	                "what "
+			"what "
 			"to do first, and how many warm\ncopies it has. The exit status is 0 if "
 			"sandboxes can run here, and 1 if not. As root it sees more.\nWith "
 			"--upgrade, run by the newer program while the older daemon runs: names "
-	                "each "
+			"each "
 			"sandbox, snapshot\nand memory that would be lost. The exit status is 0 if "
 			"there is none. It changes nothing.",
 		.examples = "  sudo cloche doctor\n"

@@ -537,7 +537,6 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                                                     .fleet = g->fleet,
 	                                                     .store = g->store,
 	                                                     .events = g->events,
-	                                                     .wall = g->wall,
 	                                                     .dialer = g->outgoing.dialer});
 	g->api = (struct api){.loop = g->loop,
 	                      .fleet = g->fleet,

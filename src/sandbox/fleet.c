@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "sandbox/account.h"
 #include "sandbox/pool.h"
+#include "wall/client.h"
 
 #include <fcntl.h>
 
@@ -168,11 +169,18 @@ static void on_pinged(const struct msg_reply *reply, int fd, void *arg)
 void fleet_ping(struct fleet *fleet)
 {
 	host_ping(fleet->host, on_pinged, fleet);
+	if (fleet->config.wall)
+		wall_client_ping(fleet->config.wall);
 }
 
 uint64_t fleet_broker_silent_us(const struct fleet *fleet)
 {
 	return host_silent_us(fleet->host);
+}
+
+uint64_t fleet_wall_silent_us(const struct fleet *fleet)
+{
+	return fleet->config.wall ? wall_client_silent_us(fleet->config.wall) : 0;
 }
 
 const struct fleet_counts *fleet_counts(const struct fleet *fleet)

@@ -75,9 +75,11 @@ bool fleet_is_ready(const struct fleet *fleet);
 const struct fleet_config *fleet_config(const struct fleet *fleet);
 /* The broker's word about this host: cpus, memory, isolation. Valid once ready. */
 const struct msg_reply *fleet_host(const struct fleet *fleet);
-/* Has the broker say it again; fleet_host() is fresh once it has answered. */
+/* Has the broker say it again, and the wall that it lives; fleet_host() is fresh once the broker
+ * has answered. */
 void fleet_ping(struct fleet *fleet);
 uint64_t fleet_broker_silent_us(const struct fleet *fleet); /* it owes an answer for so long */
+uint64_t fleet_wall_silent_us(const struct fleet *fleet);   /* likewise */
 /* Figures of all projects together. */
 struct fleet_counts { /* since the start */
 	uint64_t creates, creates_failed, execs, code_failed;

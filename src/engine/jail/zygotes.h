@@ -23,4 +23,4 @@ void zygotes_start(struct zygotes *zs); /* that of host */
 struct zygote *zygotes_take(struct zygotes *zs, const struct digest *image);
 struct zygote *zygotes_find(struct zygotes *zs, const struct digest *image); /* or NULL */
 unsigned zygotes_deaths(const struct zygotes *zs); /* the most that one has, without a fork */
-void zygotes_drop(struct zygotes *zs, const struct digest *image);           /* its image goes */
+void zygotes_drop(struct zygotes *zs, const struct digest *image); /* its image goes */
