@@ -10,7 +10,8 @@
 
 #include "base/clock.h"
 
-static void put_host(struct json_writer *w, const struct msg_reply *host)
+static void put_host(struct json_writer *w, const struct msg_reply *host,
+                     const struct host_disk *disk)
 {
 	json_open_array(w, "engines");
 	isolation_to_json(&host->probe.isolation, w, NULL);
@@ -20,7 +21,15 @@ static void put_host(struct json_writer *w, const struct msg_reply *host)
 	json_open_object(w, "host");
 	json_put_u64(w, "cpus", host->probe.cpus);
 	json_put_u64(w, "memory_mib", host->probe.memory_bytes >> 20);
-	json_put_u64(w, "disk_free_mib", host->probe.disk_free_bytes >> 20);
+	json_put_u64(w, "disk_free_mib", disk->free_bytes >> 20);
+	json_close_object(w);
+	json_open_object(w, "disk");
+	json_put_str(w, "state", disk_state_name(disk->state));
+	json_put_u64(w, "free_mib", disk->free_bytes >> 20);
+	json_put_u64(w, "reserve_mib", disk->reserve_bytes >> 20);
+	json_put_u64(w, "layers_mib", disk->layers_bytes >> 20);
+	json_put_u64(w, "layers_free_mib", disk->layers_free_bytes >> 20);
+	json_put_u64(w, "layers_limit_mib", disk->layers_limit_bytes >> 20);
 	json_close_object(w);
 }
 
@@ -69,7 +78,7 @@ int get_health(struct http_req *req, struct err *err)
 		problems_to_json(api->problems, w, "problems");
 		pool_to_json(api->fleet, w);
 		if (is_ready)
-			put_host(w, fleet_host(api->fleet));
+			put_host(w, fleet_host(api->fleet), fleet_disk(api->fleet));
 	}
 	return reply_send(&reply, req, 200, err);
 }

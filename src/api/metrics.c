@@ -213,6 +213,25 @@ static void put_events(struct metrics *m, const struct event_log *events)
 	            "Events lost because the disk took no more.", status.lost);
 }
 
+static void put_disk(struct metrics *m, const struct host_disk *disk)
+{
+	metrics_family(m, "cloche_disk_state", METRIC_GAUGE,
+	               "1 of the state that the host's disk is in.");
+	for (uint32_t i = 0; i < DISK_STATE_COUNT; i++) {
+		struct metric_label state = {"state", disk_state_name(i)};
+
+		metrics_put(m, "cloche_disk_state", &state, 1, disk->state == i);
+	}
+	metrics_one(m, "cloche_disk_free_bytes", METRIC_GAUGE, "Free where the data directory is.",
+	            disk->free_bytes);
+	metrics_one(m, "cloche_disk_reserve_bytes", METRIC_GAUGE,
+	            "Of those, kept for the daemon's own files.", disk->reserve_bytes);
+	metrics_one(m, "cloche_layers_bytes", METRIC_GAUGE, "Allocated to the files of sandboxes.",
+	            disk->layers_bytes);
+	metrics_one(m, "cloche_layers_free_bytes", METRIC_GAUGE, "Of those, free.",
+	            disk->layers_free_bytes);
+}
+
 int get_metrics(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -229,6 +248,7 @@ int get_metrics(struct http_req *req, struct err *err)
 	put_pool(&m, api->fleet);
 	problems_ask(api->problems);
 	problems_to_metrics(api->problems, &m);
+	put_disk(&m, fleet_disk(api->fleet));
 	put_http(&m, api);
 	put_loop(&m, api->loop);
 	put_turns(&m,

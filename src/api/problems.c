@@ -54,7 +54,20 @@ static bool are_layers_read_only(struct problems *p, char *message)
 	(void)snprintf(message, MESSAGE_SIZE,
 	               "the filesystem of the sandboxes' files (DATA/layers) is read-only");
 	return fleet_is_ready(p->config.fleet) &&
-	       fleet_host(p->config.fleet)->probe.condition.layers_are_read_only;
+	       (fleet_host(p->config.fleet)->probe.condition.layers_are_read_only ||
+	        fleet_disk(p->config.fleet)->state == DISK_READ_ONLY);
+}
+
+static bool is_disk_full(struct problems *p, char *message)
+{
+	struct err err = {0};
+
+	if (!fleet_is_ready(p->config.fleet) ||
+	    fleet_disk(p->config.fleet)->state != DISK_FULL ||
+	    fleet_check_disk(p->config.fleet, &err) == 0)
+		return false;
+	(void)snprintf(message, MESSAGE_SIZE, "%.*s", MESSAGE_SIZE - 1, err.message);
+	return true;
 }
 
 static bool is_silent(const char *name, uint64_t us, char *message)
@@ -122,6 +135,7 @@ static const struct {
 } rows[] = {
 	{"database_failing", is_database_failing, true, "make room on the disk of DATA/gateway, or see `dmesg` for what is wrong with it; writes are tried again every few seconds"},
 	{"layers_read_only", are_layers_read_only, true, "see `dmesg | grep -i btrfs`: make room on the disk of DATA, then stop and start the daemon"},
+	{"host_disk_full",   is_disk_full,        true,  "make room on the disk of DATA, or delete sandboxes, snapshots, volumes or templates; what runs goes on"},
 	{"broker_stuck",     is_broker_stuck,     true,  "see the daemon's log and `dmesg` for a disk that hangs; the broker is replaced after the setting `watchdog`"},
 	{"wall_stuck",       is_wall_stuck,       false, "see the daemon's log; the wall is replaced after the setting `watchdog`, and sandboxes reach nothing until then"},
 	{"dialer_stuck",     is_dialer_stuck,     false, "see the daemon's log; the dialer is replaced after the setting `watchdog`, and webhooks wait until then"},

@@ -35,13 +35,14 @@ enum err_code {
 	ERR_FILE_EXISTS,        /* 409 */
 	ERR_FILE_DENIED,        /* 403 the sandbox's user may not */
 	ERR_FILE_INVALID,       /* 400 wrong kind of file, bad path, loop */
-	ERR_DISK_FULL,          /* 507 inside the sandbox or on the host, the message says which */
+	ERR_DISK_FULL,          /* 507 inside the sandbox */
 	ERR_GUEST,              /* 502 the agent broke the protocol or died */
 	ERR_INTERNAL,           /* 500 */
 	ERR_QUOTA,              /* 429 a quota of the project or key is used up; with figures */
 	ERR_BUDGET,             /* 402 its budget of this month is; with figures */
 	ERR_SOURCE,             /* 422 what a sandbox was to be filled with could not be had */
 	ERR_FILE_CHANGED,       /* 409 it is not the file that was meant */
+	ERR_HOST_DISK_FULL,     /* 507 the host's: nothing new begins, what runs goes on */
 	ERR_CODE_COUNT,
 };
 

@@ -73,6 +73,18 @@ static void on_gateway_gone(void *arg)
 		loop_timer_set_in(b->last_words, LAST_WORDS_US);
 }
 
+static void on_disk_changed(const struct host_disk *disk, void *arg)
+{
+	struct broker *b = arg;
+	struct msg_reply reply;
+
+	if (!b->wire) /* who asks first is told */
+		return;
+	box_reply_init(&reply, MSG_DISK, /* tag= */ 0, "");
+	reply.disk = *disk;
+	wire_reply(b->wire, &reply, NULL);
+}
+
 static const struct wire_ops wire_ops = {.on_request = requests_on_request,
                                          .on_gone = on_gateway_gone};
 
@@ -140,6 +152,8 @@ int broker_new(const struct broker_config *config, loop_fn fn, void *arg, struct
 	b->config.host.loop = config->loop;
 	b->config.host.final = box_on_final;
 	b->config.host.final_arg = b;
+	b->config.host.disk_changed = on_disk_changed;
+	b->config.host.disk_arg = b;
 	b->engine = config->engine;
 	b->over = fn;
 	b->over_arg = arg;

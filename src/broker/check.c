@@ -14,6 +14,7 @@
 #define IMAGE_LEAST  4096
 #define IMAGE_MOST   (UINT64_C(1) << 40)
 #define VOLUME_LEAST (UINT64_C(1) << 20)
+#define OWNER_MOST   ((UINT64_C(1) << 48) - 1)
 
 /* Below these a sandbox cannot even start its agent, and the failure would look like ours. */
 static const struct guest_limits least = {
@@ -57,6 +58,7 @@ static const struct {
 	[MSG_BACKUP] = {.has_id = false},
 	[MSG_BACKUP_END] = {.has_id = false},
 	[MSG_SYNC] = {.has_id = false},
+	[MSG_OWNER] = {.has_id = false},
 };
 
 static bool ends(const char *text, size_t size)
@@ -294,6 +296,15 @@ static int check_dial(const struct msg_request *req, struct err *err)
 	return check_range("port", req->dial.port, 1, UINT16_MAX, err);
 }
 
+static int check_owner(const struct msg_request *req, struct err *err)
+{
+	const char *layer = req->owner.layer;
+
+	if (!ends(layer, ID_SIZE) || (!id_is_valid(layer, "sb") && !id_is_valid(layer, "vo")))
+		return err_field(err, "layer", "not a sandbox's or volume's id");
+	return check_range("number", req->owner.number, 1, OWNER_MOST, err);
+}
+
 int check_request(const struct msg_request *req, size_t len, size_t n_fds,
                   const struct guest_limits *max, struct err *err)
 {
@@ -330,5 +341,7 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 		return check_volume(req, err);
 	if (req->op == MSG_VOLUME_REMOVE)
 		return check_volume_id(req->volume.id, err);
+	if (req->op == MSG_OWNER)
+		return check_owner(req, err);
 	return ops[req->op].has_limits ? check_limits(&req->limits, max, err) : 0;
 }

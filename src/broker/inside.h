@@ -112,6 +112,8 @@ int volumes_do_make(struct broker *b, const struct msg_request *req, struct msg_
                     int *fds);
 int volumes_do_list(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds);
+int volumes_do_owner(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                     int *fds);
 int volumes_do_remove(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                       int *fds);
 void seals_free(struct broker *b); /* the engine has left */

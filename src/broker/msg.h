@@ -46,8 +46,10 @@ enum msg_op {
 	MSG_BACKUP,     /* all that is kept is frozen as it is now; reply when it stands there */
 	MSG_BACKUP_END, /* what was frozen goes; reply when it is gone; nothing there: fine */
 	MSG_SYNC,       /* reply when all layers are on disk as they are now; one at a time */
+	MSG_OWNER,           /* whose a sandbox's layer or a volume is; gone already: fine */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
+	MSG_DISK,       /* likewise: what is below sandboxes and daemon has changed */
 };
 
 struct msg_request {
@@ -83,6 +85,10 @@ struct msg_request {
 		struct volume_spec volume; /* of MSG_VOLUME_REMOVE only its id */
 		struct digest image;
 		struct {
+			char layer[ID_SIZE]; /* of kind "sb" or "vo" */
+			uint64_t number;     /* below 2^48; of a project, by the gateway */
+		} owner;
+		struct {
 			char tag[ID_SIZE]; /* of kind "in" */
 		} fork;
 		struct {
@@ -109,6 +115,7 @@ struct msg_reply {
 			uint64_t memory_bytes;
 			uint64_t disk_free_bytes;
 			struct loop_stats turns; /* of its loop, since its start */
+			struct host_disk disk;
 		} probe;
 		struct isolation isolation; /* CREATE */
 		struct guest_usage usage;
@@ -117,6 +124,7 @@ struct msg_reply {
 		struct snapshot_info snapshot;
 		struct volume_info volume;
 		struct backup_counts backup;
+		struct host_disk disk; /* DISK */
 		struct {
 			uint32_t sockets; /* bits of enum door_socket */
 		} door;

@@ -37,6 +37,8 @@ static int do_probe(struct broker *b, const struct msg_request *req, struct msg_
 	reply->probe.memory_bytes = (uint64_t)info.totalram * info.mem_unit;
 	reply->probe.disk_free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
 	reply->probe.turns = loop_stats(b->config.loop);
+	if (b->engine->disk)
+		b->engine->disk(&reply->probe.disk);
 	return 0;
 }
 
@@ -345,7 +347,20 @@ static int (*const requests[])(struct broker *b, const struct msg_request *req,
 	[MSG_BACKUP] = backups_do_freeze,
 	[MSG_BACKUP_END] = backups_do_release,
 	[MSG_SYNC] = sync_do,
+	[MSG_OWNER] = volumes_do_owner,
 };
+
+/* What takes from the disk, and has to leave the reserve alone. What runs goes on. */
+static int check_disk(struct broker *b, uint32_t op, struct err *err)
+{
+	struct host_disk disk;
+
+	if ((op != MSG_CREATE && op != MSG_SEAL && op != MSG_SNAPSHOT && op != MSG_VOLUME) ||
+	    !b->engine->disk)
+		return 0;
+	b->engine->disk(&disk);
+	return host_disk_check(&disk, err);
+}
 
 void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fds, void *arg)
 {
@@ -364,7 +379,9 @@ void requests_on_request(const struct msg_request *req, ssize_t len, size_t n_fd
 		return;
 	}
 	memcpy(reply.id, req->id, sizeof(reply.id));
-	r = requests[req->op](b, req, &reply, fds);
+	r = check_disk(b, req->op, &reply.err);
+	if (r == 0)
+		r = requests[req->op](b, req, &reply, fds);
 	if (r == 1)
 		return;
 	if (r == 0)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Volumes: making one, what there is, and what goes. None of it takes time. */
+/* Volumes: making one, what there is, and what goes; and whose layers and volumes are. None of it
+ * takes time. */
 #include "broker/inside.h"
 
 static int refuse(const struct broker *b, struct err *err)
@@ -50,4 +51,13 @@ int volumes_do_remove(struct broker *b, const struct msg_request *req, struct ms
 	if (!b->engine->discard_volume)
 		return 0;
 	return b->engine->discard_volume(req->volume.id, &reply->err);
+}
+
+int volumes_do_owner(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
+                     int *fds)
+{
+	(void)fds;
+	if (!b->engine->set_owner)
+		return 0;
+	return b->engine->set_owner(req->owner.layer, req->owner.number, &reply->err);
 }

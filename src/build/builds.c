@@ -326,6 +326,8 @@ int build_start(struct builds *bs, const struct build_spec *spec, struct build *
 	int r = check_room(bs, spec->project_id, err);
 
 	if (r == 0)
+		r = fleet_check_disk(bs->config.fleet, err);
+	if (r == 0)
 		r = check_recipe(bs, spec->recipe, err);
 	if (r < 0)
 		return r;

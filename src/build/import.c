@@ -350,6 +350,8 @@ int import_start(struct builds *bs, const struct import_spec *spec, const struct
 	struct import *im;
 	int r = check_room(bs, err);
 
+	if (r == 0)
+		r = fleet_check_disk(bs->config.fleet, err);
 	if (r < 0)
 		return r;
 	im = xnew0(struct import);

@@ -169,7 +169,7 @@ int parcel_write(struct parcel_in *in, const void *data, size_t len, struct err 
 		return err_set(err, ERR_TOO_LARGE, 0, "files of one step have at most %u MiB",
 		               (unsigned)(PARCEL_BYTES_MAX >> 20));
 	if (fd_write_all(in->fd, data, len) < 0)
-		return err_set(err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
+		return err_set(err, errno == ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, errno,
 		               "cannot keep the files of a build");
 	return 0;
 }

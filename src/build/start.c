@@ -133,7 +133,7 @@ static int check_room(const struct build *b, struct err *err)
 	left = (uint64_t)st.f_bavail * st.f_frsize;
 	if (left >= ROOM_BYTES)
 		return 0;
-	(void)err_set(err, ERR_DISK_FULL, 0,
+	(void)err_set(err, ERR_HOST_DISK_FULL, 0,
 	              "the host's disk has %llu MiB left, a build wants %llu",
 	              (unsigned long long)(left / MIB), (unsigned long long)(ROOM_BYTES / MIB));
 	return err_hint(err, "remove templates or sandboxes that nobody needs");

@@ -175,6 +175,8 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	                 .kernels_dir = site->kernels_dir,
 	                 .warm_modules = c->has_no_zygotes ? NULL : c->warm_modules,
 	                 .is_plain_storage = c->is_plain_storage,
+	                 .disk_reserve = c->disk_reserve,
+	                 .disk_share = c->quota_disk_share,
 	                 .is_vm_emulated = c->is_vm_emulated,
 	                 .vm_boot_us = c->vm_boot_ms * 1000},
 		.gateway_fd = gateway_fd,

@@ -96,6 +96,7 @@ void config_init(struct config *c)
 		.quota_sandboxes = UINT64_MAX,
 		.quota_memory_bytes = UINT64_MAX,
 		.quota_disk_bytes = UINT64_MAX,
+		.quota_disk_share = 100,
 		.quota_creates = UINT64_MAX,
 		.quota_budget = UINT64_MAX,
 		.ready_fd = -1,

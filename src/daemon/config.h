@@ -55,7 +55,9 @@ struct config {
 	/* Of each project; UINT64_MAX (CPUs: 0) = as many as there are. */
 	uint64_t quota_sandboxes, quota_memory_bytes, quota_disk_bytes, quota_creates, quota_budget;
 	uint32_t quota_cpu_milli;
+	uint32_t quota_disk_share; /* percent of the layers' room; 100: all of it */
 	bool is_plain_storage;
+	uint64_t disk_reserve; /* 0: by the disk's size */
 	char **engines;      /* that sandboxes may have; NULL: all */
 	bool is_vm_emulated; /* as if there were no KVM */
 	uint64_t vm_boot_ms;

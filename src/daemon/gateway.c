@@ -393,6 +393,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.shares = g->shares,
 		.wall = g->wall,
 		.network_site = {.never = g->never.items, .n_never = g->never.n},
+		.has_disk_share = c->quota_disk_share < 100,
 		.usage_period_ms = c->usage_period_ms,
 		.usage_kept_ms = c->usage_kept_ms,
 		.pool_min = c->pool_min,

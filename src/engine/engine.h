@@ -177,6 +177,26 @@ enum wall {
 };
 const char *wall_name(enum wall wall); /* "user_namespace", … */
 
+/* What is below the sandboxes' files and the daemon's own. */
+enum disk_state {
+	DISK_OK,
+	DISK_FULL,      /* new work would take from what is kept for the daemon's own files */
+	DISK_READ_ONLY, /* the layers' filesystem gave up after an error */
+	DISK_STATE_COUNT
+};
+struct host_disk {
+	uint32_t state; /* of enum disk_state */
+	uint32_t reserved;
+	uint64_t free_bytes;         /* where the data directory is, */
+	uint64_t reserve_bytes;      /* and of those, what is kept */
+	uint64_t layers_bytes;       /* that the layers have by now */
+	uint64_t layers_free_bytes;  /* of those */
+	uint64_t layers_limit_bytes; /* that they can have, as the disk is now */
+};
+const char *disk_state_name(uint32_t state); /* "ok", "full", "read_only" */
+/* May new work begin? If not, err says why not and what to do. */
+must_check int host_disk_check(const struct host_disk *disk, struct err *err);
+
 enum grade { GRADE_PROCESS = 1, GRADE_EMULATED = 2, GRADE_HARDWARE = 3 };
 struct isolation {
 	uint32_t engine; /* of enum engine_kind; 0: there is none */
@@ -236,6 +256,11 @@ struct engine_host { /* what an engine is given once, at probe() */
 	uint64_t vm_boot_us;      /* that a vm may take until its agent serves */
 	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap
 	                        */
+	uint64_t disk_reserve; /* bytes kept for the daemon's own files; 0: by the disk's size */
+	uint32_t disk_share; /* percent of the layers' room that one owner may fill */
+	/* Called when what disk() tells has changed, or is a while old. NULL: nobody asks. */
+	void (*disk_changed)(const struct host_disk *disk, void *arg);
+	void *disk_arg;
 	/* Called for every guest, whoever started it and however it ended, when its last process is
 	 * dead and before its counters go. */
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
@@ -256,6 +281,8 @@ struct engine {
 	void (*leave)(void); /* the broker stops: takes down what probe() made if no guest is alive,
 	                        else leaves it */
 	struct isolation (*isolation)(const struct guest *g); /* NULL: of the next one */
+	/* As it is now, or was a moment ago. NULL: nobody knows. */
+	void (*disk)(struct host_disk *ret);
 	int (*start)(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
 	             void *arg, struct guest **ret, struct err *err);
 	/* Takes over a guest of an earlier broker from its record; -ESRCH and everything of it
@@ -335,6 +362,9 @@ struct engine {
 	/* *ret_pidfd is a child that ends when all layers and volumes are on disk as they were when
 	 * it was made, with 0. NULL: there are none. */
 	int (*sync_layers)(int *ret_pidfd);
+	/* Whose a layer or volume is: all of one owner have host.disk_share of the room together.
+	 * One that is not there is fine. NULL: nobody has a share. */
+	int (*set_owner)(const char *layer, uint64_t owner, struct err *err);
 	/* The kernel of vms is in that image from now on. NULL: no templates. */
 	int (*set_kernel)(const struct digest *image, struct err *err);
 	/* What is wrong with what all guests share. NULL: it never knows. */

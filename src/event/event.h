@@ -57,6 +57,7 @@ enum event_type {
 	EVENT_VOLUME_CREATED,
 	EVENT_VOLUME_REMOVED,
 	EVENT_QUOTA_CHANGED,
+	EVENT_HOST_DISK, /* it is full, read-only, or has room again */
 	EVENT_SUPPRESSED,
 	EVENT_TYPE_COUNT
 };

@@ -41,6 +41,7 @@ static const char *const names[] = {
 	[EVENT_VOLUME_CREATED] = "volume.created",
 	[EVENT_VOLUME_REMOVED] = "volume.removed",
 	[EVENT_QUOTA_CHANGED] = "quota.changed",
+	[EVENT_HOST_DISK] = "host.disk",
 	[EVENT_SUPPRESSED] = "events.suppressed",
 };
 static_assert(ARRAY_SIZE(names) == EVENT_TYPE_COUNT, "a type has no name");

@@ -357,6 +357,7 @@ static void on_probe(const struct msg_reply *reply, int fd, void *arg)
 		return;
 	}
 	a->fleet->probe = *reply;
+	fleet_on_disk(&reply->probe.disk, a->fleet);
 	a->has_probe = true;
 	finish_if_done(a);
 }

@@ -137,7 +137,7 @@ int create_check_room(struct fleet *fleet, struct err *err)
 		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon is %s",
 		               fleet->is_ready ? "stopping" : "starting");
 	if (fleet->n_alive < fleet->config.sandboxes_max)
-		return 0;
+		return fleet_check_disk(fleet, err);
 	(void)err_set(err, ERR_CAPACITY, 0, "there are %zu sandboxes, which is the most",
 	              fleet->n_alive);
 	return err_hint(err, "delete some, or raise the daemon's limit");

@@ -172,7 +172,7 @@ static void on_unpacked(struct file_call *c, const struct err *err, bool is_trun
 	f->is_unpacked = !err;
 	if (err) {
 		why = *err;
-		if (err->code != ERR_DISK_FULL)
+		if (err->code != ERR_DISK_FULL && err->code != ERR_HOST_DISK_FULL)
 			(void)err_set(&why, ERR_SOURCE, 0, "the source cannot be unpacked: %s",
 			              err->message);
 		set_failed(f, &why);

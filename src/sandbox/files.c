@@ -273,6 +273,12 @@ static int start_failed(int r, struct err *err)
 	return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
 }
 
+static bool brings_bytes(enum file_op op)
+{
+	return op == FILE_WRITE || op == FILE_COPY || op == FILE_TAR_IN || op == FILE_ROOT_IN ||
+	       op == FILE_BUNDLE_IN;
+}
+
 static int start_on(struct link *l, struct sandbox *s, const struct start *op,
                     const struct file_call_ops *ops, void *arg, struct file_call **ret,
                     struct err *err)
@@ -283,7 +289,9 @@ static int start_on(struct link *l, struct sandbox *s, const struct start *op,
 
 	if (!op->path || op->path[0] == '\0')
 		return err_field(err, "path", "must not be empty");
-	r = sandbox_take_channel(s, &number, err);
+	r = brings_bytes(op->op) ? fleet_check_disk(s->fleet, err) : 0;
+	if (r == 0)
+		r = sandbox_take_channel(s, &number, err);
 	if (r < 0)
 		return r;
 	c = xnew0(struct file_call);

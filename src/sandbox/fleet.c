@@ -7,11 +7,13 @@
 #include "sandbox/fleet.h"
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "sandbox/account.h"
 #include "sandbox/pool.h"
 #include "wall/client.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 
 static void on_guest_ended(const struct msg_reply *reply, void *arg)
 {
@@ -22,6 +24,40 @@ static void on_guest_ended(const struct msg_reply *reply, void *arg)
 		s = pool_find(fleet->pool, reply->id);
 	if (s)
 		sandbox_on_guest_ended(s, reply);
+}
+
+void fleet_on_disk(const struct host_disk *disk, void *arg)
+{
+	struct fleet *fleet = arg;
+	bool is_moved = disk->state != fleet->disk.state;
+	struct event e;
+	struct json_writer *w;
+
+	fleet->disk = *disk;
+	if (!is_moved)
+		return;
+	log_warn("host.disk", "state=%s free_bytes=%" PRIu64, disk_state_name(disk->state),
+	         disk->free_bytes);
+	pool_look(fleet->pool);
+	if (!fleet->config.events)
+		return;
+	w = event_begin(&e, fleet->config.events, EVENT_HOST_DISK, NULL, NULL);
+	json_put_str(w, "state", disk_state_name(disk->state));
+	json_put_u64(w, "free_mib", disk->free_bytes >> 20);
+	json_put_u64(w, "reserve_mib", disk->reserve_bytes >> 20);
+	json_put_u64(w, "layers_mib", disk->layers_bytes >> 20);
+	json_put_u64(w, "layers_free_mib", disk->layers_free_bytes >> 20);
+	event_end(&e);
+}
+
+const struct host_disk *fleet_disk(const struct fleet *fleet)
+{
+	return &fleet->disk;
+}
+
+int fleet_check_disk(const struct fleet *fleet, struct err *err)
+{
+	return host_disk_check(&fleet->disk, err);
 }
 
 static void on_broker_lost(void *arg)
@@ -39,6 +75,7 @@ void fleet_give_up(struct fleet *fleet)
 
 static const struct host_ops host_ops = {
 	.on_ended = on_guest_ended,
+	.on_disk = fleet_on_disk,
 	.on_lost = on_broker_lost,
 };
 

@@ -51,6 +51,7 @@ struct fleet_config {
 	struct shares *shares;          /* NULL: all is served as it comes */
 	struct wall_client *wall;       /* NULL: nothing can be reached from any sandbox */
 	struct range_site network_site; /* what the operator closes; borrowed */
+	bool has_disk_share;            /* projects have a share of the disk (owner.c) */
 	uint64_t usage_period_ms;       /* between two readings of a sandbox */
 	uint64_t usage_kept_ms;         /* of single sandboxes; of projects it is kept for good */
 	/* Spares (pool.c): at least and at most so many, of at most so much memory; max 0 = none.
@@ -80,6 +81,10 @@ const struct msg_reply *fleet_host(const struct fleet *fleet);
 void fleet_ping(struct fleet *fleet);
 uint64_t fleet_broker_silent_us(const struct fleet *fleet); /* it owes an answer for so long */
 uint64_t fleet_wall_silent_us(const struct fleet *fleet);   /* likewise */
+/* The disk below sandboxes and daemon, as the broker told last. */
+const struct host_disk *fleet_disk(const struct fleet *fleet);
+/* May work begin that takes from it? Else ERR_HOST_DISK_FULL, or why there is none. */
+must_check int fleet_check_disk(const struct fleet *fleet, struct err *err);
 /* Figures of all projects together. */
 struct fleet_counts { /* since the start */
 	uint64_t creates, creates_failed, execs, code_failed;

@@ -62,6 +62,7 @@ static const uint64_t patience_us[] = {
 	[MSG_BACKUP] = 90 * SECONDS, /* the broker gives up before */
 	[MSG_BACKUP_END] = 600 * SECONDS,
 	[MSG_SYNC] = 120 * SECONDS, /* of what all guests have written */
+	[MSG_OWNER] = 60 * SECONDS,
 };
 
 struct ask {
@@ -214,6 +215,10 @@ static void hand_over(struct host *host, const struct msg_reply *reply, int *fds
 
 	if (reply->op == MSG_ENDED && reply->tag == 0) {
 		host->ops->on_ended(reply, host->arg);
+		return;
+	}
+	if (reply->op == MSG_DISK && reply->tag == 0) {
+		host->ops->on_disk(&reply->disk, host->arg);
 		return;
 	}
 	HASH_FIND(hh, host->asks, &reply->tag, sizeof(reply->tag), a);

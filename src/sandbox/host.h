@@ -21,6 +21,7 @@ typedef void (*host_door_fn)(const struct msg_reply *reply, int *fds, void *arg)
 
 struct host_ops {
 	void (*on_ended)(const struct msg_reply *reply, void *arg); /* MSG_ENDED */
+	void (*on_disk)(const struct host_disk *disk, void *arg);   /* MSG_DISK */
 	void (*on_lost)(void *arg); /* the broker is gone; every request has failed before this */
 };
 

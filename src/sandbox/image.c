@@ -243,8 +243,10 @@ static int ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char 
 	                          .is_tree = spec->is_tree,
 	                          .is_small = spec->is_small}}};
 	struct image_seal *seal;
-	int r;
+	int r = fleet_check_disk(fleet, err);
 
+	if (r < 0)
+		return r;
 	memcpy(req.id, id, sizeof(req.id));
 	if (snapshot)
 		memcpy(req.seal.spec.snapshot, snapshot, sizeof(req.seal.spec.snapshot));

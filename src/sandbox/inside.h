@@ -29,6 +29,7 @@ struct fleet {
 	struct jots *jots;
 	char boot_id[BOOT_ID_SIZE]; /* of the running kernel: tells a restart of the machine */
 	struct msg_reply probe;
+	struct host_disk disk;
 	bool is_ready, is_draining;
 	struct sandbox *by_id, *by_name;
 	struct list templates; /* in order of creation */
@@ -394,6 +395,9 @@ void fleet_on_ended(struct fleet *fleet, struct sandbox *s);   /* it became stop
 void fleet_on_rested(struct fleet *fleet, struct sandbox *s);  /* paused: nothing of it runs */
 void fleet_on_revived(struct fleet *fleet, struct sandbox *s); /* a kept one is alive again */
 void fleet_rename(struct fleet *fleet, struct sandbox *s, const char *name);
+/* Tells the broker whose a sandbox's layer or a volume is, where that matters. */
+void owner_tell(struct fleet *fleet, const char *layer, const char *project_id);
+void fleet_on_disk(const struct host_disk *disk, void *fleet); /* the broker's word */
 void fleet_give_up(struct fleet *fleet); /* there is no broker to work with */
 struct sandbox *fleet_find_id(struct fleet *fleet, const char *id);
 bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *name);

@@ -57,6 +57,8 @@ int sandbox_roll_back(struct sandbox *s, const char *snapshot, sandbox_done_fn d
 	if (r == 0)
 		r = sn ? check_snapshot(s, sn, err)
 		       : err_set(err, ERR_NOT_FOUND, 0, "snapshot: no snapshot '%.64s'", snapshot);
+	if (r == 0) /* before it is ended */
+		r = fleet_check_disk(s->fleet, err);
 	if (r < 0)
 		return r;
 	memcpy(s->rolls_to, sn->id, sizeof(s->rolls_to));

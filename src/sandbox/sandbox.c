@@ -66,8 +66,11 @@ void sandbox_move(struct sandbox *s, enum sandbox_state next)
 	         states[next].name);
 	account_on_move(s, next);
 	s->state = next;
-	if (!s->spare)
-		emit_moved(s, from);
+	if (s->spare)
+		return;
+	if (next == SANDBOX_RUNNING)
+		owner_tell(s->fleet, s->id, s->project_id);
+	emit_moved(s, from);
 }
 
 static void tell_now(struct loop *loop, void *arg)

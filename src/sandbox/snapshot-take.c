@@ -206,6 +206,8 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 		r = check_count(s, err);
 	if (r == 0 && wish->name)
 		r = snapshot_check_free(fleet, s->project_id, wish->name, err);
+	if (r == 0)
+		r = fleet_check_disk(fleet, err);
 	if (r < 0)
 		return r;
 	t = xnew0(struct taking);

@@ -99,7 +99,7 @@ static int disk_error(int errnum, const char *what, struct err *err)
 {
 	bool is_full = errnum == ENOSPC || errnum == EDQUOT;
 
-	return err_set(err, is_full ? ERR_DISK_FULL : ERR_INTERNAL, errnum,
+	return err_set(err, is_full ? ERR_HOST_DISK_FULL : ERR_INTERNAL, errnum,
 	               "the host cannot %s the output's spool", what);
 }
 

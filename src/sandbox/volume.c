@@ -374,6 +374,7 @@ static void on_made(const struct msg_reply *reply, int fd, void *arg)
 	m.v->is_making = false;
 	m.v->is_there = true;
 	durable_on_layer(m.v->fleet);
+	owner_tell(m.v->fleet, m.v->id, m.v->project_id);
 	meter(m.v);
 	log_info("volume.created", "id=%s", m.v->id);
 	m.done(m.v, NULL, m.arg);
@@ -437,6 +438,8 @@ int volume_create(struct fleet *fleet, const char *project_id, const struct volu
 	    (wish->bytes < VOLUME_MIB_MIN * MIB || wish->bytes > BYTES_MAX))
 		r = err_field(err, "size_mib", "must be from %d to %llu", VOLUME_MIB_MIN,
 		              (unsigned long long)(BYTES_MAX / MIB));
+	if (r == 0)
+		r = fleet_check_disk(fleet, err);
 	if (r < 0)
 		return r;
 	v = volume_new(fleet, project_id, wish);

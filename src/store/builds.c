@@ -29,7 +29,7 @@ DEFINE_FREEP(struct store_builds, store_builds_close)
 static int failed(const struct store_builds *sb, int code, struct err *err)
 {
 	if (code == SQLITE_FULL)
-		return err_set(err, ERR_DISK_FULL, ENOSPC,
+		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC,
 		               "the host's disk has no room for builds");
 	return err_set(err, ERR_INTERNAL, EIO, "builds cannot be recorded (%s)",
 	               sqlite3_errmsg(sb->db));

@@ -74,7 +74,7 @@ void store_events_close(struct store_events *se)
 static int failed(const struct store_events *se, int code, struct err *err)
 {
 	if (code == SQLITE_FULL)
-		return err_set(err, ERR_DISK_FULL, ENOSPC,
+		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC,
 		               "the host's disk has no room for events");
 	return err_set(err, ERR_INTERNAL, EIO, "the event log cannot be used (%s)",
 	               sqlite3_errmsg(se->db));

@@ -30,7 +30,7 @@ DEFINE_FREEP(struct store_hooks, store_hooks_close)
 static int failed(const struct store_hooks *sh, int code, struct err *err)
 {
 	if (code == SQLITE_FULL)
-		return err_set(err, ERR_DISK_FULL, ENOSPC,
+		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC,
 		               "the host's disk has no room for webhooks");
 	return err_set(err, ERR_INTERNAL, EIO, "webhooks cannot be recorded (%s)",
 	               sqlite3_errmsg(sh->db));

@@ -13,7 +13,7 @@ sqlite3_stmt *statement_new(sqlite3 *db, const char *sql)
 
 int statement_failed(sqlite3 *db, int code, const char *what, struct err *err)
 {
-	return err_set(err, code == SQLITE_FULL ? ERR_DISK_FULL : ERR_INTERNAL,
+	return err_set(err, code == SQLITE_FULL ? ERR_HOST_DISK_FULL : ERR_INTERNAL,
 	               code == SQLITE_FULL ? ENOSPC : EIO,
 	               "the host's database cannot record %s (%s)", what, sqlite3_errmsg(db));
 }

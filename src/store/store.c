@@ -301,7 +301,7 @@ static int run(struct store *st, enum statement which, const char *id, struct er
 	int r = 0;
 
 	if (code != SQLITE_DONE)
-		r = err_set(err, code == SQLITE_FULL ? ERR_DISK_FULL : ERR_INTERNAL,
+		r = err_set(err, code == SQLITE_FULL ? ERR_HOST_DISK_FULL : ERR_INTERNAL,
 		            code == SQLITE_FULL ? ENOSPC : EIO,
 		            "the host's database cannot record '%s' (%s)", id,
 		            sqlite3_errmsg(st->db));

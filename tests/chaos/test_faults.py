@@ -137,7 +137,7 @@ def is_typed(body):
     return body["error"]["code"] in TYPED and len(body["error"]["message"]) > 8
 
 
-TYPED = ("internal", "no_capacity", "unavailable", "disk_full", "guest_error", "timeout", "limit_exceeded", "conflict", "gone")
+TYPED = ("internal", "no_capacity", "unavailable", "disk_full", "host_disk_full", "guest_error", "timeout", "limit_exceeded", "conflict", "gone")
 
 
 def listed(one):

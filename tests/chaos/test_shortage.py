@@ -14,7 +14,7 @@ import pytest
 from harness import audit
 from harness.daemon import Daemon, call, read_text, status_value, wait_for
 
-TYPED = ("internal", "no_capacity", "unavailable", "disk_full", "guest_error", "timeout")
+TYPED = ("internal", "no_capacity", "unavailable", "disk_full", "host_disk_full", "guest_error", "timeout")
 
 
 def await_rest(pid):

@@ -8,9 +8,10 @@ import subprocess
 import pytest
 from cloche import Client, errors
 from harness import audit
-from harness.daemon import IS_SANITIZED, Daemon, wait_for
+from harness.daemon import IS_SANITIZED, Daemon, call, wait_for
 
 DISK = 512 << 20
+FULL = 64 << 20  # with less nothing new begins
 ENOUGH_TO_BEGIN = 72 << 20  # a snapshot is begun with 64 MiB and more
 HELD = 96 << 20
 NO_MEMORY = IS_SANITIZED or shutil.which("criu", path="/usr/sbin:/usr/bin") is None
@@ -54,6 +55,8 @@ def filled(small):
             while free is not None and (more := shutil.disk_usage(layers).free - free) > 1 << 20:
                 os.posix_fallocate(f.fileno(), f.seek(0, os.SEEK_END), more)
                 subprocess.run(["sync", "-f", layers], check=True)
+        state = "full" if free is not None and free < FULL else "ok"
+        wait_for(lambda: call(small[0], "GET", "/v1/health")[1]["disk"]["state"] == state, what=f"a disk that is {state}")
 
     yield fill
     ballast.unlink(missing_ok=True)

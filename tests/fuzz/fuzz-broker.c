@@ -15,8 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define OPS           (MSG_SYNC + 2) /* and one that is none */
-#define STEPS_MAX     64             /* few enough for the socket's buffer */
+#define OPS           (MSG_OWNER + 2) /* and one that is none */
+#define STEPS_MAX     64                      /* few enough for the socket's buffer */
 #define SANDBOXES_MAX 3
 
 enum step { STEP_RAW, STEP_REQUEST, STEP_TURN, STEP_END_GUEST, STEP_HOLD, STEP_FAIL, STEP_COUNT };
@@ -135,6 +135,10 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 		req->volume.keeper = 7;
 		req->volume.bytes = UINT64_C(64) << 20;
 		break;
+	case MSG_OWNER:
+		(void)snprintf(req->owner.layer, sizeof(req->owner.layer), "%s", volume);
+		req->owner.number = 7;
+		break;
 	default:
 		req->limits = limits;
 		break;
@@ -143,7 +147,7 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 
 static bool is_of_sandbox(uint32_t op)
 {
-	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_SYNC);
+	return op != MSG_PROBE && op != MSG_LIST && (op < MSG_VOLUME || op > MSG_OWNER);
 }
 
 /* A good request, into which the script may then write up to 15 bytes wherever it likes. */

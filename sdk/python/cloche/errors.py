@@ -178,7 +178,15 @@ class FileInvalid(ClocheError):
 
 
 class DiskFull(ClocheError):
+    """The sandbox's disk is full."""
+
     code = "disk_full"
+
+
+class HostDiskFull(DiskFull):
+    """The host's disk is full: nothing new begins until its operator makes room. What runs goes on."""
+
+    code = "host_disk_full"
 
 
 class GuestError(ClocheError):
@@ -283,7 +291,7 @@ def of_exec(exec_: Any) -> ExecFailed:
 
 
 def _by_code() -> Dict[str, Type[ClocheError]]:
-    classes: List[Type[ClocheError]] = [*ClocheError.__subclasses__(), BudgetError]
+    classes: List[Type[ClocheError]] = [*ClocheError.__subclasses__(), BudgetError, HostDiskFull]
     own = (ConnectionFailed, ExecFailed, CodeFailed, ForkError)  # of this side of the wire
     return {cls.code: cls for cls in classes if cls not in own}
 

@@ -94,7 +94,10 @@ export class FileExists extends ClocheError {}
 export class FileChanged extends ClocheError {}
 export class FileDenied extends ClocheError {}
 export class FileInvalid extends ClocheError {}
+/** The sandbox's disk is full. */
 export class DiskFull extends ClocheError {}
+/** The host's disk is full: nothing new begins until its operator makes room. What runs goes on. */
+export class HostDiskFull extends DiskFull {}
 /** The agent in the sandbox broke the protocol or died. */
 export class GuestError extends ClocheError {}
 export class InternalError extends ClocheError {}
@@ -201,6 +204,7 @@ const BY_CODE: Record<string, new (message: string, facts: ErrorFacts) => Cloche
   file_denied: FileDenied,
   file_invalid: FileInvalid,
   disk_full: DiskFull,
+  host_disk_full: HostDiskFull,
   guest_error: GuestError,
   internal: InternalError,
   quota_exceeded: QuotaError,

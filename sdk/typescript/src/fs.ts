@@ -19,6 +19,7 @@ const CODES: Record<string, string> = {
   file_denied: "EACCES",
   file_invalid: "EINVAL",
   disk_full: "ENOSPC",
+  host_disk_full: "ENOSPC",
 };
 
 /** `code` and `path` are as Node has them. */

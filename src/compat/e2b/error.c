@@ -79,6 +79,7 @@ static const char *const rpc_codes[] = {
 	[ERR_FILE_DENIED] = "permission_denied",
 	[ERR_FILE_INVALID] = "invalid_argument",
 	[ERR_DISK_FULL] = "resource_exhausted",
+	[ERR_HOST_DISK_FULL] = "resource_exhausted",
 	[ERR_GUEST] = "unavailable",
 	[ERR_INTERNAL] = "internal",
 	[ERR_QUOTA] = "resource_exhausted",

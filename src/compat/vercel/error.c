@@ -45,6 +45,7 @@ void vercel_fail(struct http_req *req, const struct err *err)
 	case ERR_FILE_DENIED:
 	case ERR_FILE_INVALID:
 	case ERR_DISK_FULL:
+	case ERR_HOST_DISK_FULL:
 		status = 400;
 		code = "bad_request";
 		break;

@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@
 /* Of 6.7; linux-libc-dev 6.1 does not name them. */
 #define QUOTA_CTL_ENABLE_SIMPLE 4
 #define QUOTA_FLAG_SIMPLE       (UINT64_C(1) << 3)
+
+#define DEVICE 1 /* mkfs numbers from there, and we give it one */
 
 int btrfs_quota_on(int fs_fd)
 {
@@ -61,13 +64,13 @@ static int subvol_id(int subvol_fd, uint64_t *ret)
 	return 0;
 }
 
-static void drop_quota(int fs_fd, uint64_t id)
+static bool drop_quota(int fs_fd, uint64_t id)
 {
 	struct btrfs_ioctl_qgroup_create_args args = {.create = 0, .qgroupid = id};
 
 	/* Newer kernels say EBUSY until the subvolume's last block is freed, and drop it then
 	 * themselves. */
-	(void)ioctl(fs_fd, BTRFS_IOC_QGROUP_CREATE, &args);
+	return ioctl(fs_fd, BTRFS_IOC_QGROUP_CREATE, &args) == 0;
 }
 
 int btrfs_subvol_delete(int dir_fd, const char *name)
@@ -86,7 +89,7 @@ int btrfs_subvol_delete(int dir_fd, const char *name)
 	(void)snprintf(args.name, sizeof(args.name), "%s", name);
 	if (ioctl(dir_fd, BTRFS_IOC_SNAP_DESTROY, &args) < 0)
 		return -errno;
-	drop_quota(dir_fd, id);
+	(void)drop_quota(dir_fd, id);
 	return 0;
 }
 
@@ -204,7 +207,122 @@ void btrfs_prune_quota(int fs_fd)
 			memcpy(&header, p, sizeof(header));
 			p += sizeof(header) + header.len;
 			if (!has_subvol(fs_fd, header.offset))
-				drop_quota(fs_fd, header.offset);
+				(void)drop_quota(fs_fd, header.offset);
+			from = header.offset + 1;
+		}
+	}
+}
+
+int btrfs_device(int fs_fd, struct btrfs_device *ret)
+{
+	struct btrfs_ioctl_dev_info_args args = {.devid = DEVICE};
+
+	if (ioctl(fs_fd, BTRFS_IOC_DEV_INFO, &args) < 0)
+		return -errno;
+	*ret = (struct btrfs_device){args.total_bytes, args.bytes_used};
+	return 0;
+}
+
+int btrfs_last_chunk_end(int fs_fd, uint64_t *ret)
+{
+	struct btrfs_ioctl_search_args args;
+	uint64_t from = 0, end = 0;
+
+	for (;;) {
+		const char *p = args.buf;
+		int r = search(fs_fd, BTRFS_DEV_TREE_OBJECTID, BTRFS_DEV_EXTENT_KEY,
+		               (const uint64_t[]){DEVICE, DEVICE},
+		               (const uint64_t[]){from, UINT64_MAX}, &args);
+
+		if (r < 0)
+			return r;
+		if (args.key.nr_items == 0)
+			break;
+		for (uint32_t i = 0; i < args.key.nr_items; i++) {
+			struct btrfs_ioctl_search_header header;
+			struct btrfs_dev_extent extent;
+
+			memcpy(&header, p, sizeof(header));
+			if (header.len < sizeof(extent))
+				return -EPROTO;
+			memcpy(&extent, p + sizeof(header), sizeof(extent));
+			p += sizeof(header) + header.len;
+			end = MAX(end, header.offset + le64toh(extent.length));
+			from = header.offset + 1;
+		}
+	}
+	*ret = end;
+	return 0;
+}
+
+int btrfs_resize(int fs_fd, uint64_t bytes)
+{
+	struct btrfs_ioctl_vol_args args = {0};
+
+	(void)snprintf(args.name, sizeof(args.name), "%d:%" PRIu64, DEVICE, bytes);
+	return ioctl(fs_fd, BTRFS_IOC_RESIZE, &args) < 0 ? -errno : 0;
+}
+
+#define GROUP (UINT64_C(1) << 48) /* level 1 */
+
+static uint64_t group_id(uint64_t number)
+{
+	return GROUP | number;
+}
+
+int btrfs_group_make(int fs_fd, uint64_t number)
+{
+	struct btrfs_ioctl_qgroup_create_args args = {.create = 1, .qgroupid = group_id(number)};
+
+	return ioctl(fs_fd, BTRFS_IOC_QGROUP_CREATE, &args) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int btrfs_group_limit(int fs_fd, uint64_t number, uint64_t bytes)
+{
+	struct btrfs_ioctl_qgroup_limit_args args = {
+		.qgroupid = group_id(number),
+		.lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes}};
+
+	return ioctl(fs_fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? -errno : 0;
+}
+
+int btrfs_group_join(int subvol_fd, uint64_t number)
+{
+	struct btrfs_ioctl_qgroup_assign_args args = {.assign = 1, .dst = group_id(number)};
+	uint64_t id;
+	int r = subvol_id(subvol_fd, &id);
+
+	if (r < 0)
+		return r;
+	args.src = id;
+	return ioctl(subvol_fd, BTRFS_IOC_QGROUP_ASSIGN, &args) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+void btrfs_group_unlimit(int fs_fd, uint64_t number)
+{
+	(void)!btrfs_group_limit(fs_fd, number, UINT64_MAX); /* which is none */
+}
+
+void btrfs_each_group(int fs_fd, void (*fn)(uint64_t number, void *arg), void *arg)
+{
+	struct btrfs_ioctl_search_args args;
+	uint64_t from = GROUP;
+
+	for (;;) {
+		const char *p = args.buf;
+
+		if (search(fs_fd, BTRFS_QUOTA_TREE_OBJECTID, BTRFS_QGROUP_INFO_KEY,
+		           (const uint64_t[]){0, 0}, (const uint64_t[]){from, 2 * GROUP - 1},
+		           &args) < 0 ||
+		    args.key.nr_items == 0)
+			return;
+		for (uint32_t i = 0; i < args.key.nr_items; i++) {
+			struct btrfs_ioctl_search_header header;
+
+			memcpy(&header, p, sizeof(header));
+			p += sizeof(header) + header.len;
+			if (!drop_quota(fs_fd, header.offset))
+				fn(header.offset - GROUP, arg);
 			from = header.offset + 1;
 		}
 	}

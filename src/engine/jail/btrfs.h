@@ -17,3 +17,20 @@ must_check int btrfs_usage(int subvol_fd, uint64_t *ret_bytes);
 /* Simple quotas: a byte counts for the subvolume that wrote it, as long as anyone has it. */
 bool btrfs_counts_once(int fs_fd);
 void btrfs_prune_quota(int fs_fd); /* drops the quota groups of subvolumes that are gone */
+
+/* Groups of subvolumes, numbered below 2^48; with simple quotas. */
+must_check int btrfs_group_make(int fs_fd, uint64_t number); /* one that is there is fine */
+must_check int btrfs_group_limit(int fs_fd, uint64_t number, uint64_t bytes);
+void btrfs_group_unlimit(int fs_fd, uint64_t number);
+/* Calls fn for each that has somebody in it; those that are empty go. */
+void btrfs_each_group(int fs_fd, void (*fn)(uint64_t number, void *arg), void *arg);
+must_check int btrfs_group_join(int subvol_fd, uint64_t number); /* to be in it already is fine */
+
+/* The one device below it: what of it is the filesystem's, and what of that was given to chunks. */
+struct btrfs_device {
+	uint64_t bytes, allocated_bytes;
+};
+must_check int btrfs_device(int fs_fd, struct btrfs_device *ret);
+must_check int btrfs_last_chunk_end(int fs_fd, uint64_t *ret); /* on that device */
+/* Blocks for as long as a transaction takes; what lies beyond the new end is moved first. */
+must_check int btrfs_resize(int fs_fd, uint64_t bytes);

@@ -560,7 +560,7 @@ void criu_explain(int words_fd, int wait_status, bool is_restore, struct err *re
 		return;
 	}
 	if (!is_restore && strstr(text, ": No space left on device\n")) {
-		(void)err_set(ret, ERR_DISK_FULL, ENOSPC,
+		(void)err_set(ret, ERR_HOST_DISK_FULL, ENOSPC,
 		              "the host's disk has no room for the memory");
 		return;
 	}

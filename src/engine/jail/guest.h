@@ -23,9 +23,11 @@
 #include "base/list.h"
 #include "engine/engine.h"
 #include "engine/jail/cgroup.h"
+#include "engine/jail/room.h"
 #include "engine/jail/image.h"
 #include "engine/jail/late.h"
 #include "engine/jail/nest.h"
+#include "engine/jail/owners.h"
 #include "engine/jail/seccomp.h"
 #include "engine/jail/stage.h"
 #include "engine/jail/storage.h"
@@ -109,6 +111,10 @@ struct jail_host {
 	int usr_fd;
 	int net_fd; /* the host's net namespace, for the way back */
 	struct storage storage;
+	struct room room;
+	struct owners owners;
+	void (*disk_changed)(const struct host_disk *disk, void *arg);
+	void *disk_arg;
 	struct images images;
 	struct stage stage;
 	struct cgroup_host cgroups;
@@ -132,6 +138,8 @@ static inline void close_fd(int *fd)
 must_check int jail_host_open(const struct engine_host *given, struct err *err);
 void jail_host_close(bool is_over); /* over: no guest lives, everything may go */
 struct isolation jail_isolation(const struct guest *g);
+void jail_disk(struct host_disk *ret);
+int jail_set_owner(const char *layer, uint64_t owner, struct err *err);
 void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg);
 int jail_remove_image(const struct digest *image, struct err *err);
 

@@ -2,6 +2,7 @@
 /* What all guests share: storage, template, cgroups, the filter, and fds that outlive them. */
 #include "engine/jail/guest.h"
 
+#include "base/log.h"
 #include "engine/jail/criu.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/shot.h"
@@ -47,6 +48,25 @@ struct isolation jail_isolation(const struct guest *g)
 	if (!jail_host.storage.is_btrfs || criu_probe(&ignored) < 0)
 		ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
 	return ret;
+}
+
+/* The room that shares are taken of grows and shrinks with the disk. */
+static void on_disk_changed(const struct host_disk *disk, void *arg)
+{
+	(void)arg;
+	owners_set_room(&jail_host.owners, &jail_host.storage, disk->layers_limit_bytes);
+	if (jail_host.disk_changed)
+		jail_host.disk_changed(disk, jail_host.disk_arg);
+}
+
+int jail_set_owner(const char *layer, uint64_t owner, struct err *err)
+{
+	return owners_assign(&jail_host.owners, &jail_host.storage, layer, owner, err);
+}
+
+void jail_disk(struct host_disk *ret)
+{
+	room_get(&jail_host.room, ret);
 }
 
 void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg)
@@ -140,6 +160,25 @@ static int check_namespaces(struct err *err)
 	return r;
 }
 
+static void end_guest(const char *id, void *arg)
+{
+	struct err ignored;
+
+	(void)arg;
+	log_warn("jail.ended_broken", "id=%s", id);
+	(void)!cgroup_freeze(&jail_host.cgroups, id, false, &ignored);
+	cgroup_kill(&jail_host.cgroups, id);
+}
+
+/* Guests hold the layers' filesystem; one that gave up cannot be mounted anew before they end. */
+static int open_storage(const struct engine_host *given, struct err *err)
+{
+	if (!given->is_plain_storage && storage_is_broken(jail_host.data_dir))
+		cgroup_each(&jail_host.cgroups, end_guest, NULL);
+	return storage_open(&jail_host.storage, jail_host.data_dir, given->is_plain_storage,
+	                    given->disk_reserve, err);
+}
+
 static void count_id(const char *id, void *arg)
 {
 	(void)id;
@@ -148,6 +187,8 @@ static void count_id(const char *id, void *arg)
 
 void jail_host_close(bool is_over)
 {
+	room_close(&jail_host.room);
+	owners_close(&jail_host.owners);
 	late_done(&jail_host.late);
 	zygotes_done(&jail_host.zygotes);
 	nest_done(&jail_host.nest);
@@ -180,7 +221,8 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	jail_host.final = given->final;
 	jail_host.final_arg = given->final_arg;
 	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.net_fd = jail_host.template_fd =
-		jail_host.storage.fd = jail_host.stage.fd = -1;
+		jail_host.storage.fd = jail_host.storage.data_fd = jail_host.storage.image_fd =
+			jail_host.stage.fd = -1;
 	nest_init(&jail_host.nest);
 	zygotes_init(&jail_host.zygotes, given->kernels_dir ? given->warm_modules : NULL);
 	list_init(&jail_host.guests);
@@ -199,8 +241,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	if (r == 0)
 		r = open_cgroups(given->run_dir, err);
 	if (r == 0)
-		r = storage_open(&jail_host.storage, jail_host.data_dir, given->is_plain_storage,
-		                 err);
+		r = open_storage(given, err);
 	if (r == 0)
 		r = stage_open(&jail_host.stage, given->run_dir, err);
 	if (r == 0)
@@ -214,6 +255,11 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 		jail_host_close(/* is_over= */ guests == 0);
 		return r;
 	}
+	owners_open(&jail_host.owners, &jail_host.storage, given->disk_share);
+	jail_host.disk_changed = given->disk_changed;
+	jail_host.disk_arg = given->disk_arg;
+	room_open(&jail_host.room, &jail_host.storage, given->loop, given->disk_reserve,
+	          on_disk_changed);
 	shots_open();
 	criu_open();
 	if (guests == 0)

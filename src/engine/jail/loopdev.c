@@ -38,6 +38,13 @@ static bool find_attached(const char *file, char name[LOOPDEV_SIZE])
 	return false;
 }
 
+bool loopdev_is_attached(const char *file)
+{
+	char real[PATH_MAX], name[LOOPDEV_SIZE];
+
+	return realpath(file, real) && find_attached(real, name);
+}
+
 /* Until it is open it may be let go by the kernel: that is how the last daemon's goes. */
 static int open_attached(const char *name, const char *file, int mode, int *ret_fd)
 {

@@ -13,3 +13,4 @@
  */
 must_check int loopdev_attach(const char *file, bool is_read_only, char name[LOOPDEV_SIZE],
                               int *ret_fd, struct err *err);
+bool loopdev_is_attached(const char *file); /* to some device */

@@ -32,7 +32,7 @@ int manifest_write(int dir_fd, const struct snapshot_info *info, bool is_synced,
 	r = hash(&m, &m.hash);
 	if (r == 0)
 		r = fd_replace_file(dir_fd, NAME, &m, sizeof(m), 0400, is_synced);
-	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot write the snapshot's manifest")
 	             : 0;
 }

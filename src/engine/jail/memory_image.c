@@ -113,7 +113,7 @@ static int repair_mm(const struct repair *repair, const char *name, struct err *
 		r = criu_image_put_message(&out, &changed);
 	if (r >= 0)
 		r = write_image(repair->dir_fd, name, &out);
-	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot put image '%s' right", name)
 	             : 0;
 }
@@ -180,7 +180,7 @@ int memory_image_repair(int dir_fd, struct err *err)
 		if (r >= 0)
 			r = write_image(dir_fd, "files.img", &repair.files);
 		if (r < 0)
-			(void)err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+			(void)err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 			              "cannot put the images right");
 	}
 	buf_done(&repair.files);

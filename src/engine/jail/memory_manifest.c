@@ -161,7 +161,7 @@ int memory_image_describe(int dir_fd, uint64_t *ret_bytes, struct err *err)
 {
 	int r = write_manifest(dir_fd, ret_bytes);
 
-	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot write the memory's manifest")
 	             : 0;
 }

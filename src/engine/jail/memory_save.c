@@ -265,7 +265,7 @@ static int write_walls(struct memory_save *s, struct err *err)
 	if (r < 0)
 		return r;
 	r = fd_replace_file(s->dir_fd, MEMORY_WALLS, walls.data, walls.len, 0600, false);
-	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot write down the walls")
 	             : 0;
 }

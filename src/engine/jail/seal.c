@@ -205,7 +205,7 @@ static void tell_failure(struct seal *s, int wait_status, struct err *ret)
 	}
 	read_words(s, words);
 	if (count_free() < SLACK)
-		(void)err_set(ret, ERR_DISK_FULL, ENOSPC, "the host's disk has no room for it");
+		(void)err_set(ret, ERR_HOST_DISK_FULL, ENOSPC, "the host's disk has no room for it");
 	else if (count_made(s) + SLACK > s->spec.bytes_max)
 		(void)err_set(ret, ERR_TOO_LARGE, EFBIG, "the image is larger than %llu MiB",
 		              (unsigned long long)(s->spec.bytes_max >> 20));
@@ -382,7 +382,7 @@ static int check_room(struct err *err)
 	if (count(SEAL_WAITING) >= WAITING_MAX)
 		return err_set(err, ERR_LIMIT, 0, "%d seals wait already", WAITING_MAX);
 	if (count_free() < FREE_LEAST)
-		return err_set(err, ERR_DISK_FULL, ENOSPC, "the host's disk is full");
+		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC, "the host's disk is full");
 	return 0;
 }
 

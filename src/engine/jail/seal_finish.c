@@ -49,7 +49,7 @@ static int hash_image(int dir_fd, struct seal_result *ret, struct err *err)
 		r = hash_all(fd, ctx, ret, err);
 	EVP_MD_CTX_free(ctx);
 	if (r == 0 && (fchown(fd, 0, 0) < 0 || fchmod(fd, 0400) < 0 || fsync(fd) < 0))
-		r = err_set(err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno,
+		r = err_set(err, errno == ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, errno,
 		            "cannot bring the image to disk");
 	return r;
 }

@@ -121,7 +121,7 @@ static void on_cloned(struct loop *loop, int wait_status, void *arg)
 		return;
 	if (error)
 		(void)err_set(&err,
-		              error == ENOSPC || error == EDQUOT ? ERR_DISK_FULL
+		              error == ENOSPC || error == EDQUOT ? ERR_HOST_DISK_FULL
 		              : error == ENOENT                  ? ERR_NOT_FOUND
 		                                                 : ERR_INTERNAL,
 		              error, "cannot copy the files of snapshot %s", g->spec.snapshot);

@@ -102,14 +102,14 @@ static int make_copy(struct snapshot_info *info, bool is_brief, int dir_fd, stru
 	                     : btrfs_snapshot(dir_fd, layer_fd, SHOT_FILES);
 
 	if (r < 0)
-		return err_set(err, r == -ENOSPC || r == -EDQUOT ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+		return err_set(err, r == -ENOSPC || r == -EDQUOT ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 		               "cannot copy the sandbox's files");
 	return measure(layer_fd, info, err);
 }
 
 static int fail_on_disk(struct err *err, const char *what)
 {
-	return err_set(err, errno == ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, errno, "cannot %s",
+	return err_set(err, errno == ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, errno, "cannot %s",
 	               what);
 }
 
@@ -453,7 +453,7 @@ static int check_room(struct err *err)
 		               shot_count());
 	if (fstatvfs(jail_host.storage.fd, &disk) == 0 &&
 	    (uint64_t)disk.f_bavail * disk.f_frsize < FREE_LEAST)
-		return err_set(err, ERR_DISK_FULL, ENOSPC, "the host's disk is full");
+		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC, "the host's disk is full");
 	return 0;
 }
 
@@ -487,7 +487,7 @@ static int mark_frozen(const struct guest *g, struct err *err)
 {
 	int r = fd_replace_file(g->dir_fd, FROZEN_MARK, "", 0, 0600, /* sync= */ false);
 
-	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot mark the sandbox as one that stands still")
 	             : 0;
 }

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/storage.h"
 
-#include "base/spawn.h"
+#include "base/log.h"
+#include "engine/jail/backing.h"
 #include "engine/jail/btrfs.h"
 #include "engine/jail/loopdev.h"
+#include "engine/jail/room.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 
-#define IMAGE_SIZE_MIN (UINT64_C(1) << 30)
+#define UNMOUNT_MOST_US 30000000U
+#define UNMOUNT_LOOK_US 20000U
 
 static bool is_on_btrfs(const char *path)
 {
@@ -30,102 +35,196 @@ static bool is_mount_point(const char *path, const char *parent)
 	return stat(path, &a) == 0 && stat(parent, &b) == 0 && a.st_dev != b.st_dev;
 }
 
-/* The image gets its name once it holds a whole filesystem. */
-static int make_image(const char *data_dir, const char *image, struct err *err)
+/* As much as the layers want ahead of their use, or what there is. */
+static int make_image(int data_fd, const char *data_dir, const char *image, uint64_t reserve,
+                      struct err *err)
 {
-	auto_free char *temp = xasprintf("%s.new", image);
-	auto_fd int fd = open(temp, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	const char *const mkfs[] = {"mkfs.btrfs", "-q", "-K", "-m", "single", temp, NULL};
-	struct statfs fs;
-	uint64_t size;
-	int r;
+	struct statvfs disk;
+	uint64_t size, left, kept;
 
-	if (fd < 0 || fstatfs(fd, &fs) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", temp);
-	size = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / 10 * 9 & ~UINT64_C(0xfffff);
-	if (size < IMAGE_SIZE_MIN) {
-		(void)unlink(temp);
-		return err_set(err, ERR_CAPACITY, ENOSPC, "less than 1 GiB is free in '%s'",
-		               data_dir);
+	if (fstatvfs(data_fd, &disk) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot measure '%s'", data_dir);
+	size = (uint64_t)disk.f_blocks * disk.f_frsize;
+	left = (uint64_t)disk.f_bavail * disk.f_frsize;
+	kept = room_reserve(reserve, size);
+	kept += kept / 4;
+	if (left < kept + BACKING_SIZE_MIN) {
+		(void)err_set(err, ERR_HOST_DISK_FULL, 0,
+		              "'%s' has %" PRIu64 " MiB free, a first start needs %" PRIu64,
+		              data_dir, left >> 20, (kept + BACKING_SIZE_MIN) >> 20);
+		return err_hint(err, "make room there, or name a data directory on another disk");
 	}
-	if (ftruncate(fd, (off_t)size) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot size '%s'", temp);
-	r = spawn_run(mkfs, err);
-	if (r == 0 && (fsync(fd) < 0 || rename(temp, image) < 0))
-		r = err_set(err, ERR_INTERNAL, errno, "cannot finish '%s'", image);
-	if (r < 0)
-		(void)unlink(temp);
+	return backing_make(image, MAX(MIN(room_headroom(size), left - kept), BACKING_SIZE_MIN),
+	                    err);
+}
+
+static int mount_device(const char *device, const char *path)
+{
+	/* Without discards: see backing.h. The second is for a tree root that was torn. */
+	static const char *const options[] = {"nodiscard", "nodiscard,rescue=usebackuproot"};
+	int r = -EINVAL;
+
+	for (size_t i = 0; r < 0 && i < ARRAY_SIZE(options); i++) {
+		r = mount(device, path, "btrfs", MS_NOATIME | MS_NOSUID | MS_NODEV, options[i]) < 0
+		            ? -errno
+		            : 0;
+		if (r < 0 || i > 0)
+			log_warn("storage.mount", "options=%s errno=%d", options[i], -r);
+	}
 	return r;
 }
 
-static int mount_image(const char *image, const char *path, struct err *err)
+static int mount_image(int image_fd, const char *image, const char *path, struct err *err)
 {
-	/* Our own quota limits decide before the filesystem is full; discard gives the host back
-	 * what deleted layers held. */
-	static const char options[] = "discard=async";
 	auto_fd int loop_fd = -1;
 	char device[LOOPDEV_SIZE];
-	int r = loopdev_attach(image, /* is_read_only= */ false, device, &loop_fd, err);
+	int r;
 
+	backing_stretch(image_fd);
+	r = loopdev_attach(image, /* is_read_only= */ false, device, &loop_fd, err);
 	if (r < 0)
 		return r;
-	if (mount(device, path, "btrfs", MS_NOATIME | MS_NOSUID | MS_NODEV, options) < 0)
-		return err_set(err, ERR_UNSUPPORTED, errno, "cannot mount '%s'", image);
+	r = mount_device(device, path);
+	if (r == 0)
+		return 0;
+	(void)err_set(err, r == -ENODEV ? ERR_UNSUPPORTED : ERR_INTERNAL, -r, "cannot mount '%s'",
+	              image);
+	if (r == -ENODEV)
+		return err_hint(err, "load the kernel's module: modprobe btrfs");
+	return err_hint(err,
+	                "the kernel's log (dmesg) tells why; btrfs check --readonly %s says "
+	                "what is left of it",
+	                image);
+}
+
+/* The last of those who hold it may take a moment to end. */
+static int unmount_broken(const char *image, const char *path, struct err *err)
+{
+	log_warn("storage.broken", "path=%s", path);
+	(void)umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+	for (unsigned waited = 0; loopdev_is_attached(image); waited += UNMOUNT_LOOK_US) {
+		if (waited >= UNMOUNT_MOST_US) {
+			(void)err_set(err, ERR_UNAVAILABLE, EBUSY,
+			              "'%s' gave up after an error, and is still in use", image);
+			return err_hint(err,
+			                "end the processes that use files below '%s', then "
+			                "start again",
+			                path);
+		}
+		(void)usleep(UNMOUNT_LOOK_US);
+	}
 	return 0;
 }
 
-static int open_btrfs(struct storage *s, const char *data_dir, struct err *err)
+static bool is_read_only(const char *path)
+{
+	struct statvfs fs;
+
+	return statvfs(path, &fs) == 0 && (fs.f_flag & ST_RDONLY) != 0;
+}
+
+static bool is_mounted(const char *path, const char *data_dir)
+{
+	return is_mount_point(path, data_dir) && is_on_btrfs(path);
+}
+
+bool storage_is_broken(const char *data_dir)
+{
+	auto_free char *path = xasprintf("%s/layers", data_dir);
+
+	return is_mounted(path, data_dir) && is_read_only(path);
+}
+
+static int open_image(struct storage *s, const char *image, struct err *err)
+{
+	s->image_fd = open(image, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	return s->image_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", image) : 0;
+}
+
+/* By an earlier broker, or by the operator, who has another device for layers. */
+static int take_mounted(struct storage *s, const char *image, struct err *err)
+{
+	s->is_mounted = true;
+	if (!loopdev_is_attached(image))
+		return 0;
+	/* An older release had discards on. */
+	if (mount(NULL, s->path, NULL, MS_REMOUNT | MS_NOATIME | MS_NOSUID | MS_NODEV,
+	          "nodiscard") < 0)
+		log_warn("storage.remount", "errno=%d", errno);
+	return open_image(s, image, err);
+}
+
+static int open_btrfs(struct storage *s, const char *data_dir, uint64_t reserve, struct err *err)
 {
 	auto_free char *image = xasprintf("%s/layers.btrfs", data_dir);
-	int r;
+	bool is_there = is_mounted(s->path, data_dir);
+	int r = 0;
 
-	if (is_mount_point(s->path, data_dir) && is_on_btrfs(s->path)) {
-		s->is_mounted = true;
-		return 0;
-	}
-	if (is_on_btrfs(data_dir))
-		return 0;
-	if (access(image, F_OK) < 0) {
-		r = make_image(data_dir, image, err);
+	if (is_there && is_read_only(s->path)) {
+		r = unmount_broken(image, s->path, err);
 		if (r < 0)
 			return r;
+		is_there = is_mounted(s->path, data_dir);
 	}
-	r = mount_image(image, s->path, err);
+	if (is_there)
+		return take_mounted(s, image, err);
+	if (is_on_btrfs(data_dir))
+		return 0;
+	if (access(image, F_OK) < 0)
+		r = make_image(s->data_fd, data_dir, image, reserve, err);
+	if (r == 0)
+		r = open_image(s, image, err);
+	if (r == 0)
+		r = mount_image(s->image_fd, image, s->path, err);
 	s->is_mounted = r == 0;
 	return r;
 }
 
-int storage_open(struct storage *s, const char *data_dir, bool is_plain, struct err *err)
+static int switch_quotas_on(struct storage *s, struct err *err)
+{
+	int r = btrfs_quota_on(s->fd);
+
+	if (r < 0)
+		return err_set(err, ERR_UNSUPPORTED, -r, "cannot switch btrfs quotas on");
+	btrfs_prune_quota(s->fd);
+	s->counts_once = btrfs_counts_once(s->fd);
+	return 0;
+}
+
+static int open_all(struct storage *s, const char *data_dir, uint64_t reserve, struct err *err)
 {
 	int r;
 
-	*s = (struct storage){.fd = -1, .path = xasprintf("%s/layers", data_dir)};
-	if (mkdir(s->path, 0700) < 0 && errno != EEXIST) {
-		r = err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", s->path);
-		goto failed;
-	}
-	r = is_plain ? 0 : open_btrfs(s, data_dir, err);
+	s->data_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->data_fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", data_dir);
+	if (mkdir(s->path, 0700) < 0 && errno != EEXIST)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", s->path);
+	r = s->is_btrfs ? open_btrfs(s, data_dir, reserve, err) : 0;
 	if (r < 0)
-		goto failed;
+		return r;
 	s->fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (s->fd < 0 || fchmod(s->fd, 0700) < 0) {
-		r = err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", s->path);
-		goto failed;
-	}
-	s->is_btrfs = !is_plain;
-	r = is_plain ? 0 : btrfs_quota_on(s->fd);
-	if (r < 0) {
-		r = err_set(err, ERR_UNSUPPORTED, -r, "cannot switch btrfs quotas on");
-		goto failed;
-	}
-	if (!is_plain)
-		btrfs_prune_quota(s->fd);
-	s->counts_once = !is_plain && btrfs_counts_once(s->fd);
-	return 0;
+	if (s->fd < 0 || fchmod(s->fd, 0700) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", s->path);
+	return s->is_btrfs ? switch_quotas_on(s, err) : 0;
+}
 
-failed:
-	err_hint(err, "install btrfs-progs and allow loop devices, or start with --plain-storage "
-	              "and do without disk limits");
+int storage_open(struct storage *s, const char *data_dir, bool is_plain, uint64_t reserve,
+                 struct err *err)
+{
+	int r;
+
+	*s = (struct storage){.fd = -1,
+	                      .data_fd = -1,
+	                      .image_fd = -1,
+	                      .is_btrfs = !is_plain,
+	                      .path = xasprintf("%s/layers", data_dir)};
+	r = open_all(s, data_dir, reserve, err);
+	if (r == 0)
+		return 0;
+	if (err && !err->hint[0])
+		(void)err_hint(err, "install btrfs-progs and allow loop devices, or start with "
+		                    "--plain-storage and do without disk limits");
 	storage_close(s, /* unmount= */ true);
 	return r;
 }
@@ -134,12 +233,16 @@ void storage_close(struct storage *s, bool unmount)
 {
 	if (s->fd >= 0)
 		(void)close(s->fd);
+	if (s->data_fd >= 0)
+		(void)close(s->data_fd);
+	if (s->image_fd >= 0)
+		(void)close(s->image_fd);
 	/* The loop device goes with the mount. MNT_DETACH: a stranger's working directory in there
 	 * must not keep us. */
 	if (unmount && s->is_mounted)
 		(void)umount2(s->path, MNT_DETACH | UMOUNT_NOFOLLOW);
 	free(s->path);
-	*s = (struct storage){.fd = -1};
+	*s = (struct storage){.fd = -1, .data_fd = -1, .image_fd = -1};
 }
 
 static int fill_layer(int fd)
@@ -163,7 +266,8 @@ int storage_make(const struct storage *s, const char *id, uint64_t disk_bytes, i
 	else
 		r = mkdirat(s->fd, id, 0755) < 0 ? -errno : 0;
 	if (r < 0)
-		return err_set(err, ERR_CAPACITY, -r, "cannot make the sandbox's layer");
+		return err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_CAPACITY, -r,
+		               "cannot make the sandbox's layer");
 	fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the sandbox's layer");
@@ -194,7 +298,7 @@ int storage_snapshot(const struct storage *s, const char *id, const char *name, 
 	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int r = fd < 0 ? -errno : btrfs_snapshot(s->fd, fd, name);
 
-	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot take a snapshot of the sandbox's layer")
 	             : 0;
 }

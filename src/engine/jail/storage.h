@@ -4,12 +4,17 @@
  * Where the sandboxes' layers live: DATA/layers, a directory per sandbox id.
  *
  *	DATA is on btrfs	layers/ is a directory in it
- *	else			layers/ is where DATA/layers.btrfs is mounted: a sparse file on loop
+ *	else			layers/ is where DATA/layers.btrfs is mounted, on loop: a file that
+ *				grows (backing.h, room.h)
  *	told to be plain	layers/ is a directory, and nothing limits a layer's size
  *
  * A layer holds the upper and work directories of the sandbox's overlays. On btrfs it is a
  * subvolume with a quota group as its hard limit: EDQUOT inside. Each inode is charged its
  * metadata, so the limit bounds their number too.
+ *
+ * A btrfs gives up after an error below it, and is read-only from then on. One that is found so at
+ * a start is unmounted and mounted again, which brings back its last transaction; the guests that
+ * hold it have to be ended before.
  *
  * The directory is root's alone: files in a layer carry the owners and set-uid bits that the
  * sandbox gave them, and no user of the host may reach those.
@@ -19,15 +24,20 @@
 #include <stdbool.h>
 
 struct storage {
-	int fd; /* DATA/layers */
+	int fd;       /* DATA/layers */
+	int data_fd;  /* DATA */
+	int image_fd; /* DATA/layers.btrfs, -1 where there is none */
 	bool is_btrfs;
 	bool counts_once; /* btrfs_counts_once() */
 	bool is_mounted;  /* by us or an earlier broker: to be unmounted in the end */
 	char *path;
 };
 
+/* Whether the layers are mounted from an earlier start and gave up. */
+bool storage_is_broken(const char *data_dir);
+/* reserve: bytes of the disk that are not for layers; 0: by its size. */
 must_check int storage_open(struct storage *s, const char *data_dir, bool is_plain,
-                            struct err *err);
+                            uint64_t reserve, struct err *err);
 void storage_close(struct storage *s, bool unmount); /* unmount: no layer is in use any more */
 
 /* Makes the sandbox's layer. *ret_fd is its directory. */

@@ -234,7 +234,7 @@ int ram_save(const struct ram *ram, int file_fd, int memory_fd, uint64_t *ret_by
 	if (r == 0 && ram->is_copy)
 		r = copy_changes(ram, qemu, &sink);
 	*ret_bytes = sink.written;
-	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot save the machine's memory")
 	             : 0;
 }

@@ -104,7 +104,7 @@ static int write_state(const struct machine_save *s, struct digest *ret, struct 
 		r = fd_write_all(fd, data, (size_t)len);
 	if (r == 0)
 		r = saved_hash(fd, ret);
-	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot save the machine's devices")
 	             : 0;
 }

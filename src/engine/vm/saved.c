@@ -31,7 +31,7 @@ int saved_write(int dir_fd, struct saved *s, struct err *err)
 	r = hash(s, &s->self);
 	if (r == 0)
 		r = fd_replace_file(dir_fd, NAME, s, sizeof(*s), 0400, /* sync= */ false);
-	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -r,
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 	                       "cannot write the memory's manifest")
 	             : 0;
 }
