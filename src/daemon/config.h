@@ -58,8 +58,8 @@ struct config {
 	uint32_t quota_disk_share; /* percent of the layers' room; 100: all of it */
 	bool is_plain_storage;
 	uint64_t disk_reserve; /* 0: by the disk's size */
-	char **engines;      /* that sandboxes may have; NULL: all */
-	bool is_vm_emulated; /* as if there were no KVM */
+	char **engines;        /* that sandboxes may have; NULL: all */
+	bool is_vm_emulated;   /* as if there were no KVM */
 	uint64_t vm_boot_ms;
 	char *warm_modules; /* "" = none but the driver's own */
 	bool has_no_zygotes;

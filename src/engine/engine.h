@@ -257,7 +257,7 @@ struct engine_host { /* what an engine is given once, at probe() */
 	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap
 	                        */
 	uint64_t disk_reserve; /* bytes kept for the daemon's own files; 0: by the disk's size */
-	uint32_t disk_share; /* percent of the layers' room that one owner may fill */
+	uint32_t disk_share;   /* percent of the layers' room that one owner may fill */
 	/* Called when what disk() tells has changed, or is a while old. NULL: nobody asks. */
 	void (*disk_changed)(const struct host_disk *disk, void *arg);
 	void *disk_arg;

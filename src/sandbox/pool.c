@@ -181,8 +181,8 @@ static void fill_up(struct pool *p)
 	struct claimer *c = next_claimer(p);
 	struct err err;
 
-	if (!c)
-		return; /* the end of the creates is told */
+	if (!c || fleet_check_disk(p->fleet, NULL) < 0)
+		return; /* the end of the creates is told, and room on the disk */
 	if (loop_now_us(p->loop) < from_us) {
 		loop_timer_set(p->soon, from_us);
 		return;

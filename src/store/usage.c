@@ -143,7 +143,8 @@ void store_usage_close(struct store_usage *su)
 static int failed(const struct store_usage *su, int code, struct err *err)
 {
 	if (code == SQLITE_FULL)
-		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC, "the host's disk has no room for usage");
+		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC,
+		               "the host's disk has no room for usage");
 	return err_set(err, ERR_INTERNAL, EIO, "usage cannot be recorded (%s)",
 	               sqlite3_errmsg(su->db));
 }

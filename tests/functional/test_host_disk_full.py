@@ -122,7 +122,7 @@ def test_sandboxes_that_fill_the_disk_leave_the_reserve_and_get_an_error_inside(
         b.delete()
 
 
-def test_layers_grow_ahead_of_their_use_and_give_back_what_is_behind_them(small):
+def test_layers_grow_ahead_of_their_use(small):
     daemon, disk, client = small
     first = health(daemon)["disk"]["layers_mib"]
     image = daemon.data / "layers.btrfs"

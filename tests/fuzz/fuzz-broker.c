@@ -16,7 +16,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define OPS           (MSG_OWNER + 2) /* and one that is none */
-#define STEPS_MAX     64                      /* few enough for the socket's buffer */
+#define STEPS_MAX     64              /* few enough for the socket's buffer */
 #define SANDBOXES_MAX 3
 
 enum step { STEP_RAW, STEP_REQUEST, STEP_TURN, STEP_END_GUEST, STEP_HOLD, STEP_FAIL, STEP_COUNT };

@@ -13,8 +13,8 @@
  *	any --> read only	the layers' filesystem gave up; a start mounts it anew (storage.c)
  *
  * Others of the host know nothing of a reserve. Half of it is a file, DATA/reserve, that is given
- *up when somebody has filled the disk: so that the database can be written, and what runs goes on.
- *It is made again when there is room.
+ * up when somebody has filled the disk: so that the database can be written, and what runs goes
+ * on. It is made again when there is room.
  *
  * While it is full nothing new begins; what runs goes on, in what the layers have by then. A look
  * is two system calls or three, every half second. Growing takes a transaction of btrfs, so a child

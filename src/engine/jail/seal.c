@@ -205,7 +205,8 @@ static void tell_failure(struct seal *s, int wait_status, struct err *ret)
 	}
 	read_words(s, words);
 	if (count_free() < SLACK)
-		(void)err_set(ret, ERR_HOST_DISK_FULL, ENOSPC, "the host's disk has no room for it");
+		(void)err_set(ret, ERR_HOST_DISK_FULL, ENOSPC,
+		              "the host's disk has no room for it");
 	else if (count_made(s) + SLACK > s->spec.bytes_max)
 		(void)err_set(ret, ERR_TOO_LARGE, EFBIG, "the image is larger than %llu MiB",
 		              (unsigned long long)(s->spec.bytes_max >> 20));

@@ -102,7 +102,8 @@ static int make_copy(struct snapshot_info *info, bool is_brief, int dir_fd, stru
 	                     : btrfs_snapshot(dir_fd, layer_fd, SHOT_FILES);
 
 	if (r < 0)
-		return err_set(err, r == -ENOSPC || r == -EDQUOT ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
+		return err_set(err,
+		               r == -ENOSPC || r == -EDQUOT ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 		               "cannot copy the sandbox's files");
 	return measure(layer_fd, info, err);
 }

@@ -79,7 +79,8 @@ static void on_cloned(struct loop *loop, int wait_status, void *arg)
 		return;
 	if (error)
 		(void)err_set(&err,
-		              error == ENOSPC || error == EDQUOT ? ERR_HOST_DISK_FULL : ERR_INTERNAL,
+		              error == ENOSPC || error == EDQUOT ? ERR_HOST_DISK_FULL
+		                                                 : ERR_INTERNAL,
 		              error, "cannot copy the disks of snapshots");
 	guest_on_cloned(g, error ? &err : NULL);
 }
