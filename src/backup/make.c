@@ -164,8 +164,9 @@ static int add_link(struct make *m, const struct walk_entry *e, struct err *err)
 /* What has a way of its own, or comes again by itself. */
 static bool is_passed_over(const char *path)
 {
-	static const char *const names[] = {"layers",     "layers.btrfs", "layers.btrfs.new",
-	                                    "lost+found", "templates",    "gateway/backup"};
+	static const char *const names[] = {"layers",        "layers.btrfs", "layers.btrfs.new",
+	                                    "reserve",       "lost+found",   "templates",
+	                                    "gateway/backup"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcmp(path, names[i]) == 0)

@@ -427,8 +427,11 @@ static bool is_subvolume(const struct part *p)
 
 static int put_layers(struct restore *rs, struct err *err)
 {
-	int r = storage_open(&rs->storage, rs->spec->data_dir, /* is_plain= */ false, err);
+	int r = storage_open(&rs->storage, rs->spec->data_dir, /* is_plain= */ false,
+	                     /* reserve= */ 0, err);
 
+	if (r == 0)
+		r = storage_grow(&rs->storage, manifest_bytes(rs->manifest), err);
 	if (r < 0)
 		return r;
 	if (mkdirat(rs->data_fd, STAGING, 0700) < 0)

@@ -18,6 +18,7 @@
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 
+#define METADATA        (UINT64_C(64) << 20) /* of what is written by storage_grow()'s callers */
 #define UNMOUNT_MOST_US 30000000U
 #define UNMOUNT_LOOK_US 20000U
 
@@ -227,6 +228,15 @@ int storage_open(struct storage *s, const char *data_dir, bool is_plain, uint64_
 		                    "--plain-storage and do without disk limits");
 	storage_close(s, /* unmount= */ true);
 	return r;
+}
+
+int storage_grow(const struct storage *s, uint64_t bytes, struct err *err)
+{
+	int r = s->image_fd < 0 ? 0 : backing_grow(s->image_fd, s->fd, bytes + METADATA);
+
+	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
+	                       "cannot make room for %" PRIu64 " MiB", bytes >> 20)
+	             : 0;
 }
 
 void storage_close(struct storage *s, bool unmount)

@@ -38,6 +38,8 @@ bool storage_is_broken(const char *data_dir);
 /* reserve: bytes of the disk that are not for layers; 0: by its size. */
 must_check int storage_open(struct storage *s, const char *data_dir, bool is_plain,
                             uint64_t reserve, struct err *err);
+/* Has it grow by so many bytes, for who writes at once what nobody watches over (room.h). */
+must_check int storage_grow(const struct storage *s, uint64_t bytes, struct err *err);
 void storage_close(struct storage *s, bool unmount); /* unmount: no layer is in use any more */
 
 /* Makes the sandbox's layer. *ret_fd is its directory. */
