@@ -62,8 +62,7 @@ static bool is_disk_full(struct problems *p, char *message)
 {
 	struct err err = {0};
 
-	if (!fleet_is_ready(p->config.fleet) ||
-	    fleet_disk(p->config.fleet)->state != DISK_FULL ||
+	if (!fleet_is_ready(p->config.fleet) || fleet_disk(p->config.fleet)->state != DISK_FULL ||
 	    fleet_check_disk(p->config.fleet, &err) == 0)
 		return false;
 	(void)snprintf(message, MESSAGE_SIZE, "%.*s", MESSAGE_SIZE - 1, err.message);

@@ -46,7 +46,7 @@ enum msg_op {
 	MSG_BACKUP,     /* all that is kept is frozen as it is now; reply when it stands there */
 	MSG_BACKUP_END, /* what was frozen goes; reply when it is gone; nothing there: fine */
 	MSG_SYNC,       /* reply when all layers are on disk as they are now; one at a time */
-	MSG_OWNER,           /* whose a sandbox's layer or a volume is; gone already: fine */
+	MSG_OWNER,      /* whose a sandbox's layer or a volume is; gone already: fine */
 	MSG_ENDED = 64, /* broker to gateway, unasked: the guest's first process died; cause below.
 	                   Tag 0 */
 	MSG_DISK,       /* likewise: what is below sandboxes and daemon has changed */

@@ -18,7 +18,7 @@
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 
-#define METADATA        (UINT64_C(64) << 20) /* of what is written by storage_grow()'s callers */
+#define METADATA        (UINT64_C(64) << 20) /* of what storage_grow() makes room for */
 #define UNMOUNT_MOST_US 30000000U
 #define UNMOUNT_LOOK_US 20000U
 
