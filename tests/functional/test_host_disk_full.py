@@ -43,7 +43,11 @@ def await_state(daemon, state):
 
 
 def await_problem(daemon, code):
-    return wait_for(lambda: h if code in [p["code"] for p in (h := health(daemon))["problems"]] else None, what=f"the problem {code}")
+    def found():
+        told = health(daemon)
+        return told if any(p["code"] == code for p in told["problems"]) else None
+
+    return wait_for(found, what=f"the problem {code}")
 
 
 def is_read_only(daemon):
@@ -183,7 +187,7 @@ def test_a_filesystem_that_gave_up_is_told_and_mounted_anew_at_the_next_start():
             kept.stop()
             alive = client.create()
             # As after an abort: nothing below it takes a write any more.
-            subprocess.run(["mount", "-o", "remount,ro", layers], check=True)
+            wait_for(lambda: subprocess.run(["mount", "-o", "remount,ro", layers]).returncode == 0, what="layers that nobody writes to")
             await_state(daemon, "read_only")
             state = await_problem(daemon, "layers_read_only")
             assert (state["status"], state["ready"]) == ("degraded", False)
