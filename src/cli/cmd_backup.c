@@ -313,7 +313,8 @@ int cmd_backup(int argc, char **argv)
 		.about = "Copies all that the daemon keeps while it runs: the database with its "
 			 "keys "
 			 "and quotas,\npersistent sandboxes, volumes, snapshots, templates, kept "
-			 "output. A directory holds any\nnumber of backups, and each copies only "
+			 "output. A directory holds as\nmany backups as you like, and each copies "
+	                 "only "
 			 "what has changed; a file holds one. Needs root on\nthe daemon's machine. "
 			 "Whoever can read a backup has all that tenants wrote.",
 		.examples = "  sudo cloche backup /mnt/backup/cloche\n"

@@ -206,7 +206,8 @@ static void read_control(struct child *c);
 /* Those who wait for it are the gateway's: it is told whom it has lost, and how. */
 static struct child_loss loss_of(const struct child *c)
 {
-	return (struct child_loss){.part = roles[c->role].letter, .was_stuck = c->is_stuck};
+	return (struct child_loss){.part = (uint8_t)roles[c->role].letter,
+	                           .was_stuck = c->is_stuck};
 }
 
 static void follow_alone(struct child *c)

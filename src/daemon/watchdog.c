@@ -34,13 +34,19 @@ static char read_state(pid_t pid)
 static void read_times(pid_t pid, struct watchdog_look *ret)
 {
 	char path[32], text[128];
-	char *rest = text;
+	char *used = text, *waited = NULL, *rest = NULL;
 	uint64_t used_ns, waited_ns;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
-	if (fd_read_file(AT_FDCWD, path, text, sizeof(text)) < 0 ||
-	    parse_u64(strsep(&rest, " "), UINT64_MAX, &used_ns) < 0 || !rest ||
-	    parse_u64(strsep(&rest, " "), UINT64_MAX, &waited_ns) < 0)
+	if (fd_read_file(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return;
+	waited = strchr(used, ' ');
+	rest = waited ? strchr(waited + 1, ' ') : NULL;
+	if (!rest)
+		return;
+	*waited++ = *rest = '\0';
+	if (parse_u64(used, UINT64_MAX, &used_ns) < 0 ||
+	    parse_u64(waited, UINT64_MAX, &waited_ns) < 0)
 		return;
 	ret->has_waited = used_ns > 0; /* a kernel that does not count says 0 */
 	ret->used_us = used_ns / 1000;

@@ -67,7 +67,8 @@ TEST(disk_is_full_when_others_took_from_the_reserve)
 	CHECK_INT(room_judge(&f, DISK_OK), DISK_OK);
 	f.free = GIB;
 	CHECK_INT(room_judge(&f, DISK_OK), DISK_OK);
-	CHECK_INT(room_judge(&f, DISK_FULL), DISK_FULL); /* it does not go to and fro */
+	CHECK_INT(room_judge(&f, DISK_FULL),
+	          DISK_FULL); /* once it is full, a little more is not enough */
 	f.free = GIB - 1;
 	CHECK_INT(room_judge(&f, DISK_OK), DISK_FULL);
 	f.free = GIB + GIB / 8;

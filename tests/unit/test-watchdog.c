@@ -94,9 +94,13 @@ static pid_t start(int signo)
 {
 	pid_t pid = fork();
 
-	for (volatile uint64_t n = 0; pid == 0; n++)
-		if (signo && n == 0)
-			(void)raise(signo);
+	if (pid == 0) {
+		volatile uint64_t n = 0;
+
+		(void)!(signo && raise(signo));
+		while (true)
+			n++;
+	}
 	CHECK(pid > 0);
 	return pid;
 }
