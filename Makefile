@@ -69,6 +69,13 @@ chaos:
 test-upgrade:
 	@CLOCHE_TEST_UPGRADE=1 tools/test --only plain --suite functional -- -k test_upgrade
 
+# An ordinary day, shortened to MINUTES (default 30): three projects at work beside a slow disk, a full disk, a greedy neighbour, kills, new settings and an
+# upgrade; then CYCLES (default 20000) sandboxes that are made, used and deleted. SEED repeats what another run has chosen.
+.PHONY: soak
+soak:
+	@CLOCHE_SOAK_MINUTES=$(or $(MINUTES),30) CLOCHE_SOAK_CYCLES=$(or $(CYCLES),20000) CLOCHE_CHAOS_SEED=$(or $(SEED),$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')) \
+		tools/test --only plain --suite chaos -- -s -k test_soak
+
 # All that the documents show, run as it stands, and the documents as the daemon serves them.
 .PHONY: test-docs
 test-docs:

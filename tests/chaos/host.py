@@ -61,11 +61,15 @@ def counted_ns(top, sandbox_id):
 
 
 class Host:
-    def __init__(self, daemon, mark, top, owners):
-        """owners: {exec: its sandbox}, which grows."""
-        self.daemon, self.mark, self.top, self.owners = daemon, mark, top, owners
-        self.parts = Counter(marked(self.mark).values())  # of a daemon that nobody has disturbed
+    def __init__(self, daemon, mark, top, owners, views):
+        """owners: {exec: its sandbox}, which grows. views: the daemon as each project sees it."""
+        self.daemon, self.mark, self.top, self.owners, self.views = daemon, mark, top, owners, views
+        self.know_parts()
         self.mounts, self.loops = self._mounts(), audit.loop_devices(daemon.dir)
+
+    def know_parts(self):
+        """Takes the daemon's processes for what they should be; nobody has disturbed it."""
+        self.parts = Counter(marked(self.mark).values())
 
     def _mounts(self):
         return {m for m in audit._mounts(self.daemon) if "sb_" not in m}
@@ -113,7 +117,7 @@ class Host:
     def _has_exec(self, name):
         """A spool is named as its exec, which is told of for as long as it has output."""
         path = f"/v1/sandboxes/{self.owners.get(name)}/execs/{name}"
-        return name in self.owners and call(self.daemon, "GET", path)[0] == 200
+        return name in self.owners and any(call(view, "GET", path)[0] == 200 for view in self.views)
 
     def look(self, listed):
         deadline = time.monotonic() + SETTLE_S

@@ -96,10 +96,10 @@ class Exec:
 
 
 class Box:
-    """A sandbox as its owner knows it."""
+    """A sandbox as its owner knows it. daemon: as the owner sees it, with the owner's key."""
 
-    def __init__(self, tag, is_direct=False, is_persistent=False, is_walled=False):
-        self.tag, self.id = tag, None
+    def __init__(self, daemon, tag, is_direct=False, is_persistent=False, is_walled=False):
+        self.daemon, self.tag, self.id = daemon, tag, None
         self.is_direct, self.is_persistent, self.is_walled = is_direct, is_persistent, is_walled
         self.states = {"running"}
         self.may_be_gone = False  # a delete, or what ends it, got no answer
@@ -136,13 +136,13 @@ class Box:
             expect(low <= now[name] <= high, self.id, "is charged", now[name], name, "instead of", low, "to", high)
         self.usage = now
 
-    def _settled(self, daemon):
-        status, info = call(daemon, "GET", self.path)
+    def _settled(self):
+        status, info = call(self.daemon, "GET", self.path)
         return None if info.get("state") in ("creating", "pausing", "stopping") else (status, info)
 
-    def look(self, daemon):
+    def look(self):
         """What the daemon says of it now; None when it is gone, as it may be. Settles what was open."""
-        status, info = wait_for(lambda: self._settled(daemon), 30, f"a settled state of {self.id}")
+        status, info = wait_for(lambda: self._settled(), 30, f"a settled state of {self.id}")
         ended = info.get("ended")
         if status in (404, 410) or ended and (ended["cause"] == "deleted" or not self.is_persistent):
             expect(self.may_be_gone or self.is_victim, self.id, self.tag, "is gone:", status, info)
@@ -156,37 +156,37 @@ class Box:
         self.states, self.may_be_gone, self.is_shaken = {info["state"]}, False, False
         return info
 
-    def look_inside(self, daemon):
+    def look_inside(self):
         """Everything that was acknowledged in it is there, once."""
-        self._look_at_execs(daemon)
-        self._look_at_contexts(daemon)
+        self._look_at_execs()
+        self._look_at_contexts()
         for path, data in self.files.items():
-            status, found = call(daemon, "GET", f"{self.path}/files?path={path}")
+            status, found = call(self.daemon, "GET", f"{self.path}/files?path={path}")
             expect(status == 200 and found == data, self.id, path, "was written and is", status, str(found)[:200])
-        status, found = call(daemon, "GET", f"{self.path}/files?path=effects")
+        status, found = call(self.daemon, "GET", f"{self.path}/files?path=effects")
         counts = Counter(found.decode().split()) if status == 200 else {}
         expect(all(n == 1 for n in counts.values()), self.id, "did something twice:", counts)
         for e in self.execs:
             expect(not e.is_over or counts.get(e.tag, 0) == (not e.is_void), self.id, e.tag, "void" if e.is_void else "over", counts)
 
-    def _look_at_contexts(self, daemon):
-        status, reply = call(daemon, "GET", f"{self.path}/contexts")
+    def _look_at_contexts(self):
+        status, reply = call(self.daemon, "GET", f"{self.path}/contexts")
         missing = {n for n, c in self.contexts.items() if c.is_there} - {c["name"] for c in reply["contexts"]}
         expect(self.is_victim or not missing, self.id, "lost contexts", missing)
 
-    def _look_at_execs(self, daemon):
-        status, reply = call(daemon, "GET", f"{self.path}/execs")
+    def _look_at_execs(self):
+        status, reply = call(self.daemon, "GET", f"{self.path}/execs")
         expect(status == 200, self.id, "lists no execs:", status, reply)
         listed = {e["id"]: e for e in reply["execs"]}
         self._find_lost(listed)
         for e in self.execs:
             expect(e.id in listed, self.id, "lost exec", e.id, e.tag)
-            status, data = call(daemon, "GET", f"{self.path}/execs/{e.id}/output?after={e.seq}")
+            status, data = call(self.daemon, "GET", f"{self.path}/execs/{e.id}/output?after={e.seq}")
             expect(status == 200, self.id, "has no output of", e.id, status, data)
             e.take(_events(data))
-            status, info = call(daemon, "GET", f"{self.path}/execs/{e.id}")
+            status, info = call(self.daemon, "GET", f"{self.path}/execs/{e.id}")
             if info["state"] not in GOING_ON:  # what it wrote last may have come between the two
-                e.take(_events(call(daemon, "GET", f"{self.path}/execs/{e.id}/output?after={e.seq}")[1]))
+                e.take(_events(call(self.daemon, "GET", f"{self.path}/execs/{e.id}/output?after={e.seq}")[1]))
             e.judge(info)
 
     def _find_lost(self, listed):
