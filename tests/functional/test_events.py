@@ -261,7 +261,7 @@ def test_the_sdk_follows_over_a_restart(own):
             elif entry["type"] == "daemon.started":
                 break
         assert seen == list(range(1, len(seen) + 1))
-        assert [e["seq"] for e in client.events(type="daemon", all=True)] == [1, seen[-1]]
+        assert [e["seq"] for e in client.events(type="daemon.started", all=True)] == [1, seen[-1]]
 
 
 def test_a_flood_from_one_sandbox_is_told_as_a_number(own):
