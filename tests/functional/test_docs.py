@@ -6,6 +6,7 @@ options, methods and fields that exist; settings are ones that the daemon takes;
 words of other vendors' clients are run by the suite that has these. What is none of this fails."""
 
 import ast
+import configparser
 import inspect
 import itertools
 import json
@@ -119,7 +120,19 @@ def check_toml(place, code):
     assert r.returncode == 0, f"{place}: {r.stderr}"
 
 
+def check_unit(place, code):
+    """A unit of systemd's: it parses, and cloche has what it calls."""
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str
+    unit.read_string(code)
+    for section in unit.sections():
+        for name, command in unit[section].items():
+            if name.startswith("Exec"):
+                check_shell(place, command.removeprefix("/usr/bin/"))
+
+
 CHECKS = {
+    "ini": check_unit,
     "sh": check_shell,
     "python": check_python,
     "toml": check_toml,
