@@ -185,13 +185,11 @@ static void prune_chunk(const char *name, void *arg)
 {
 	struct prune *p = arg;
 	auto_free char *path = xasprintf("%s/%s", p->dir, name);
-	struct known *k = NULL;
 	struct digest digest;
 	struct stat st;
 
-	if (digest_parse(name, &digest) == 0)
-		HASH_FIND(hh, p->content->known, &digest, sizeof(digest), k);
-	if (k || fstatat(p->content->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if ((digest_parse(name, &digest) == 0 && content_knows(p->content, &digest)) ||
+	    fstatat(p->content->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (unlinkat(p->content->fd, path, 0) < 0)
 		p->failure = errno;

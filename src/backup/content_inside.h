@@ -48,5 +48,6 @@ struct content {
 extern const struct content_ops content_dir, content_tar;
 must_check int content_dir_open(struct content *c, bool is_new, struct err *err);
 must_check int content_tar_open(struct content *c, bool is_new, struct err *err);
+bool content_knows(const struct content *c, const struct digest *digest);
 must_check int content_failed(const struct content *c, int errnum, const char *what,
                               struct err *err);
