@@ -9,8 +9,6 @@
  */
 #include "base/err.h"
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
