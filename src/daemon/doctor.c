@@ -115,7 +115,7 @@ static void put_problems(struct json_writer *w, const struct doctor_word *word)
 	json_close_array(w);
 }
 
-/* word: NULL, without a daemon's word. */
+/* warm, word: NULL, without a daemon's word. */
 static int put_json(const struct finding *findings, const struct finding *warm,
                     const struct doctor_word *word, bool can_run, struct buf *out)
 {
@@ -129,7 +129,7 @@ static int put_json(const struct finding *findings, const struct finding *warm,
 	json_open_array(&w, "checks");
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
 		put_check(&w, &checks[i], &findings[i]);
-	if (word)
+	if (warm)
 		put_check(&w, &warm_check, warm);
 	json_close_array(&w);
 	if (word)
