@@ -23,6 +23,12 @@ void fair_queue_init(struct fair_queue *q, int64_t quantum)
 	q->quantum = quantum;
 }
 
+void fair_queue_done(struct fair_queue *q)
+{
+	while (!list_empty(&q->ring))
+		list_remove(q->ring.next);
+}
+
 void fair_share_init(struct fair_share *s, uint32_t weight)
 {
 	list_init(&s->link);

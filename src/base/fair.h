@@ -31,6 +31,7 @@ struct fair_queue {
 };
 
 void fair_queue_init(struct fair_queue *q, int64_t quantum);
+void fair_queue_done(struct fair_queue *q); /* its shares are in no ring any more */
 void fair_share_init(struct fair_share *s, uint32_t weight);
 /* Its items are on no list any more; the owner of them frees them. NULL is fine. */
 void fair_share_done(struct fair_share *s);

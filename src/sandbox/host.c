@@ -364,6 +364,7 @@ void host_free(struct host *host)
 		return;
 	while (host->asks)
 		ask_free(host->asks);
+	fair_queue_done(&host->lines);
 	loop_io_removep(&host->io);
 	if (host->fd >= 0)
 		(void)close(take_fd(&host->fd));

@@ -44,6 +44,7 @@ void jail_rig_probe(void)
 	                           .data_dir = jail_rig.data,
 	                           .run_dir = jail_rig.run,
 	                           .agent_fd = jail_rig.agent_fd,
+	                           .disk_share = 100,
 	                           .is_plain_storage = jail_rig.is_plain};
 
 	if (jail_engine.probe(&host, &jail_rig.err) < 0) {

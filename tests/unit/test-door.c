@@ -545,7 +545,7 @@ TEST_FORKED(the_broker_is_back_on_the_host_also_when_it_fails_inside, 60)
 	struct rlimit few;
 	struct guest *g;
 	ino_t host;
-	int fd;
+	int fd, next;
 
 	jail_rig_set_up(true);
 	host = net_namespace();
@@ -555,7 +555,9 @@ TEST_FORKED(the_broker_is_back_on_the_host_also_when_it_fails_inside, 60)
 	CHECK_INT(getrlimit(RLIMIT_NOFILE, &few), 0);
 	close_sockets(door);
 	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	few.rlim_cur = (rlim_t)fd + 2; /* the first sockets can be opened, not all */
+	next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	(void)close(next);
+	few.rlim_cur = (rlim_t)next + 1; /* one socket can be opened, not all */
 	CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
 	CHECK_INT(jail_engine.open_door(g, door, &jail_rig.err), -EMFILE);
 	CHECK_INT(net_namespace(), host);
