@@ -87,7 +87,7 @@ def test_an_exec_that_still_runs_loses_its_own_oldest_output(bounded):
         wait_for(lambda: "\n" in told(exec)[0])
         letters, gaps = told(exec)
         assert "e" in letters and gaps and gaps[0] >= 2 * MIB
-        assert kept_on_disk(daemon) <= 2 * MIB + 65536
+        assert kept_on_disk(daemon) <= 2 * MIB + 131072  # what one read may bring, and the disk's own blocks
 
 
 def longest_turn(daemon):
