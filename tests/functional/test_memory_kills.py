@@ -13,11 +13,12 @@ import uuid
 
 import pytest
 from cloche import Client, errors
-from harness.daemon import ENGINE, Daemon, call, children_of, read_text, wait_for
+from harness.daemon import ENGINE, IS_SANITIZED, Daemon, call, children_of, read_text, wait_for
 
 pytestmark = [
     pytest.mark.skipif(ENGINE != "jail", reason="a vm has its QEMU"),
     pytest.mark.skipif(shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu"),
+    pytest.mark.skipif(IS_SANITIZED, reason="a sanitized agent maps terabytes"),
 ]
 
 # Threads in the middle of arithmetic and of calls of the kernel; a beat goes on only if all of them do.

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 from cloche import Client, errors
-from harness.daemon import ENGINE, Daemon, call, children_of, read_text, wait_for
+from harness.daemon import ENGINE, IS_SANITIZED, Daemon, call, children_of, read_text, wait_for
 
 STILL_S = 3.5
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 
 pytestmark = pytest.mark.skipif(ENGINE != "jail", reason="a jail's layers and control groups")
-needs_criu = pytest.mark.skipif(shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu")
+needs_criu = pytest.mark.skipif(IS_SANITIZED or shutil.which("criu", path="/usr/sbin:/usr/bin") is None, reason="no criu, or an agent that maps terabytes")
 
 
 @pytest.fixture(scope="module")
