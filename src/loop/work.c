@@ -4,6 +4,7 @@
 #include "base/auto.h"
 #include "base/list.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -53,6 +54,14 @@ static struct job *await_job(struct work *w)
 	return job;
 }
 
+/* Without it nobody would look at what is done. EAGAIN: the counter is full, so the loop is awake.
+ */
+static void wake_loop(const struct work *w)
+{
+	while (write(w->event_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno != EAGAIN)
+		;
+}
+
 static void *run_thread(void *arg)
 {
 	struct work *w = arg;
@@ -63,7 +72,7 @@ static void *run_thread(void *arg)
 		(void)pthread_mutex_lock(&w->lock);
 		list_append(&w->finished, &job->link);
 		(void)pthread_mutex_unlock(&w->lock);
-		(void)!write(w->event_fd, &(uint64_t){1}, sizeof(uint64_t));
+		wake_loop(w);
 	}
 	return NULL;
 }
