@@ -311,12 +311,10 @@ int cmd_backup(int argc, char **argv)
 		.name = "backup",
 		.synopsis = "[OPTIONS] DIR\n[OPTIONS] FILE.tar",
 		.about = "Copies all that the daemon keeps while it runs: the database with its "
-			 "keys "
-			 "and quotas,\npersistent sandboxes, volumes, snapshots, templates, kept "
-			 "output. A directory holds as\nmany backups as you like, and each copies "
-	                 "only "
-			 "what has changed; a file holds one. Needs root on\nthe daemon's machine. "
-			 "Whoever can read a backup has all that tenants wrote.",
+			 "keys and quotas,\npersistent sandboxes, volumes, snapshots, templates, "
+			 "kept output. A directory holds any\namount of backups, and each copies "
+			 "only what has changed; a file holds one. Needs root\non the daemon's "
+			 "machine. Whoever can read a backup has all that tenants wrote.",
 		.examples = "  sudo cloche backup /mnt/backup/cloche\n"
 			    "  sudo cloche backup --keep 14 /mnt/backup/cloche\n"
 			    "  sudo cloche backup --verify /mnt/backup/cloche\n"
