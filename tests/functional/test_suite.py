@@ -60,8 +60,9 @@ def suite(tmp_path):
 @pytest.mark.parametrize("part", ["broker", "gateway"])
 def test_a_crash_fails_the_test_it_happens_in_and_the_next_has_a_new_daemon(suite, part):
     path = suite(CRASHES.format(part=part))
+    env = {**os.environ, "CLOCHE_FAILED_TESTS": ""}
     argv = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "tests" / "pytest.ini", "--rootdir", path.parent, "-o", f"pythonpath={ROOT / 'tests'}", path]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=path.parent, timeout=300)
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=path.parent, env=env, timeout=300)
     failed = {line.split(" - ")[0] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))}
     assert failed == {"FAILED suite/test_it.py::test_crash", "ERROR suite/test_it.py::test_crash"}, done.stdout
     assert f"crashed: {part}" in done.stdout and "daemon.child_died" in done.stdout
@@ -70,7 +71,7 @@ def test_a_crash_fails_the_test_it_happens_in_and_the_next_has_a_new_daemon(suit
 
 def run_all(path):
     """What the runner says of a suite, and its exit status."""
-    env = {**os.environ, "CLOCHE_FAILED_TESTS": ""}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}  # it is nobody's worker
     done = subprocess.run([sys.executable, RUN_TESTS, "--build", BUILD, "--path", path], capture_output=True, text=True, env=env, timeout=300)
     return done.stdout.splitlines(), done.returncode
 
