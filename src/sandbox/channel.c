@@ -20,6 +20,7 @@
 /* Or frames: streams that take turns fill what an agent holds by their number, long before their
  * bytes do. */
 #define ACK_EVERY_FRAMES 1024
+#define PACED_MAX        2 /* links of a project that may write at the full rate */
 
 static int send_u64(struct link *l, enum frame_type type, uint32_t number, uint64_t value)
 {
@@ -120,25 +121,39 @@ static bool is_paced(const struct channel *ch)
 	return ch->ops->is_paced && ch->link->timing.output_rate > 0;
 }
 
+/* Until when all that was acknowledged takes, to this link and to all of its project. */
+static uint64_t paid_until(const struct link *l)
+{
+	return l->share ? MAX(l->paid_us, l->share->paid_us) : l->paid_us;
+}
+
 /* Is it this one's turn? If not, channel_ack_due() comes when it is. */
 static bool may_ack(struct channel *ch)
 {
 	struct link *l = ch->link;
 
-	if (!is_paced(ch) || l->paid_us <= loop_now_us(l->loop))
+	if (!is_paced(ch) || paid_until(l) <= loop_now_us(l->loop))
 		return true;
 	if (!loop_timer_is_set(l->pace))
-		loop_timer_set(l->pace, l->paid_us);
+		loop_timer_set(l->pace, paid_until(l));
+	link_set_paced(l, true);
 	return false;
 }
 
+/* A project is as fast as PACED_MAX links. Where more of them wait, whoever had its turn waits for
+ * as long as theirs take. */
 static void pay(struct link *l, uint64_t bytes, uint64_t frames)
 {
 	const struct link_timing *t = &l->timing;
-	uint64_t now_us = loop_now_us(l->loop);
+	uint64_t us = frames * t->frame_us + bytes * UINT64_C(1000000) / t->output_rate;
+	uint64_t now_us = loop_now_us(l->loop), from_us = now_us - MIN(t->burst_us, now_us);
+	struct share *share = l->share;
 
-	l->paid_us = MAX(l->paid_us, now_us - MIN(t->burst_us, now_us)) + frames * t->frame_us +
-	             bytes * UINT64_C(1000000) / t->output_rate;
+	if (share)
+		share->paid_us = MAX(share->paid_us, from_us) + us / PACED_MAX;
+	if (share && share->n_paced > PACED_MAX)
+		us = us * share->n_paced / PACED_MAX;
+	l->paid_us = MAX(l->paid_us, from_us) + us;
 }
 
 static void ack(struct channel *ch)
@@ -171,6 +186,7 @@ void channel_ack_due(struct link *l)
 {
 	for (struct channel *ch = l->channels; ch; ch = ch->hh.next)
 		ack(ch);
+	link_set_paced(l, loop_timer_is_set(l->pace));
 }
 
 static int send_input(struct channel *ch, const char *data, size_t len)

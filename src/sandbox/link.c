@@ -7,8 +7,9 @@
  *
  * That bounds a moment; the rate of acknowledged output bounds what a sandbox that writes without
  * end costs in CPU: here, in its agent, whose work no limit of the sandbox holds, and on the disk.
- * Without room in its window the agent reads no more, and the program waits. Files are not paced:
- * who copies them waits for them.
+ * Without room in its window the agent reads no more, and the program waits. All sandboxes of a
+ * project together have no more than a few of them have, so that nobody floods the neighbours by
+ * their number. Files are not paced: who copies them waits for them.
  *
  * The write queue is bounded too. Input stops at INPUT_QUEUE_MAX; the rest is a reserve for control
  * frames, whose number is bounded by what the owners do. An agent that does not read runs into the
@@ -47,6 +48,15 @@ const struct link_timing link_timing_usual = {
 	.frame_us = 20,
 };
 
+void link_set_paced(struct link *l, bool is_paced)
+{
+	if (l->share && is_paced && !l->is_paced)
+		l->share->n_paced++;
+	if (l->share && !is_paced && l->is_paced)
+		l->share->n_paced--;
+	l->is_paced = is_paced;
+}
+
 void link_hang_up(struct link *l)
 {
 	if (l->state == LINK_DOWN)
@@ -59,6 +69,7 @@ void link_hang_up(struct link *l)
 	l->has_frames = false;
 	loop_timer_set(l->resend, UINT64_MAX);
 	loop_timer_set(l->pace, UINT64_MAX);
+	link_set_paced(l, false);
 	loop_timer_set(l->beat, UINT64_MAX);
 	buf_done(&l->in);
 	buf_done(&l->out);
@@ -375,11 +386,15 @@ struct link *link_new(struct loop *loop, const char *hostname, const struct link
 	return l;
 }
 
-void link_set_share(struct link *l, struct fair_share *share)
+void link_set_share(struct link *l, struct share *share)
 {
+	const bool was_paced = l->is_paced;
+
+	link_set_paced(l, false);
 	l->share = share;
+	link_set_paced(l, was_paced);
 	if (l->io)
-		loop_io_set_share(l->io, share);
+		loop_io_set_share(l->io, share ? &share->turn : NULL);
 }
 
 static void free_link(struct loop *loop, void *arg)
@@ -399,6 +414,7 @@ void link_free(struct link *l)
 	while (l->channels)
 		channel_detach(l->channels);
 	l->is_dead = true;
+	link_set_paced(l, false);
 	loop_io_removep(&l->io);
 	if (l->fd >= 0)
 		(void)close(take_fd(&l->fd));
@@ -422,7 +438,7 @@ void link_attach(struct link *l, int fd)
 	if (r == 0)
 		r = loop_io_add(l->loop, fd, EPOLLIN, link_on_io, l, &l->io);
 	if (r == 0)
-		loop_io_set_share(l->io, l->share);
+		loop_io_set_share(l->io, l->share ? &l->share->turn : NULL);
 	if (r == 0)
 		r = send_hello(l);
 	if (r < 0)

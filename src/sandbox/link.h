@@ -15,6 +15,7 @@
 #include "loop/loop.h"
 #include "proto/frame.h"
 #include "proto/start.h"
+#include "tenant/share.h"
 
 #include <uthash.h>
 
@@ -80,7 +81,7 @@ struct channel { /* in its owner; fields are channel.c's */
 struct link *link_new(struct loop *loop, const char *hostname, const struct link_timing *timing,
                       const struct link_ops *ops, void *arg);
 /* Whose work it is to serve the agent (loop/loop.h); borrowed, NULL is fine. */
-void link_set_share(struct link *l, struct fair_share *share);
+void link_set_share(struct link *l, struct share *share);
 void link_free(struct link *l);           /* its channels are closed and not called */
 void link_attach(struct link *l, int fd); /* owns fd; must be down */
 /* Lets go of the connection, if there is one, without a word to the owner. Channels stay. */

@@ -324,7 +324,7 @@ void sandbox_set_share(struct sandbox *s)
 	struct share *share = sandbox_share(s);
 
 	if (s->link && share)
-		link_set_share(s->link, &share->turn);
+		link_set_share(s->link, share);
 }
 
 void sandbox_make_link(struct sandbox *s)

@@ -18,12 +18,13 @@ struct link {
 	struct buf in, out;
 	bool is_flush_due;
 	uint32_t epoch;
-	struct fair_share *share;
+	struct share *share;
 	bool has_frames;           /* left over from this turn */
 	struct loop_timer *resend; /* the kernel had no memory for what is queued */
 	struct loop_timer *beat;
 	struct loop_timer *pace; /* output is acknowledged again */
 	uint64_t paid_us;        /* steady: until then all that was acknowledged takes */
+	bool is_paced;           /* it waits for that, and counts in its share */
 	uint64_t ping;           /* the number in flight, 0 = none */
 	uint64_t last_ping;
 	bool is_healthy;
@@ -38,6 +39,7 @@ must_check int link_send(struct link *l, enum frame_type type, uint32_t channel,
                          const void *payload, size_t len);
 bool link_has_room(const struct link *l); /* for input: control frames have a reserve */
 void link_set_beat(struct link *l);       /* after the count of channels changed */
+void link_set_paced(struct link *l, bool is_paced);
 
 /* A frame of an agent that is up; < 0 when it is in error. */
 must_check int channel_on_frame(struct link *l, const struct frame *f);

@@ -19,6 +19,8 @@ struct share {
 	size_t n_asks;            /* creates and deletes that are asked for, */
 	size_t n_under_way;       /* and of these, those that the broker is at */
 	size_t n_creating;        /* creates that somebody waits for */
+	uint64_t paid_us; /* steady: until then all output that was acknowledged takes, and */
+	size_t n_paced;   /* sandboxes whose output waits for its pace (sandbox/channel.c) */
 	UT_hash_handle hh;
 };
 

@@ -166,19 +166,24 @@ void rig_note(struct sandbox *s, const struct err *err, void *arg)
 		o->err = *err;
 }
 
-struct sandbox *rig_create(struct rig *r, const char *name)
+struct sandbox *rig_create_in(struct rig *r, const char *project_id, const char *name)
 {
 	struct sandbox_spec spec = {.name = name};
 	struct outcome o = {0};
 	struct err err = {0};
 
-	if (sandbox_create(r->fleet, "prj_test", &spec, rig_note, &o, &err) < 0)
+	if (sandbox_create(r->fleet, project_id, &spec, rig_note, &o, &err) < 0)
 		CHECK_STR(err.message, "");
 	CHECK_INT(o.calls, 0);
 	UNTIL(&r->broker, o.calls > 0);
 	CHECK_STR(o.err.message, "");
 	CHECK_INT(sandbox_state(o.s), SANDBOX_RUNNING);
 	return o.s;
+}
+
+struct sandbox *rig_create(struct rig *r, const char *name)
+{
+	return rig_create_in(r, "prj_test", name);
 }
 
 void rig_delete(struct rig *r, struct sandbox *s)

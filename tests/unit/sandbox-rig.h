@@ -38,7 +38,8 @@ void rig_go_away(struct rig *r);
 void rig_come_back(struct rig *r);
 
 void rig_note(struct sandbox *s, const struct err *err, void *arg); /* into a struct outcome */
-struct sandbox *rig_create(struct rig *r, const char *name);
+struct sandbox *rig_create_in(struct rig *r, const char *project_id, const char *name);
+struct sandbox *rig_create(struct rig *r, const char *name); /* in prj_test */
 void rig_delete(struct rig *r, struct sandbox *s);
 const char *rig_json(struct sandbox *s);         /* valid until the next call */
 const char *rig_exec_json(const struct exec *e); /* likewise */

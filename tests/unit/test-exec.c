@@ -197,24 +197,36 @@ TEST(streams_that_take_turns_byte_by_byte_are_acknowledged)
 
 #define ACKED_AT_ONCE 1024 /* frames of output */
 
-/* Writes twice what is acknowledged at once, at a pace of so many bytes a second. */
-static void write_paced(uint64_t rate)
+/* At a pace of so many bytes a second. */
+static void box_start_paced(uint64_t rate)
 {
-	struct link_timing timing = link_timing_usual;
-	struct exec *e;
+	static struct link_timing timing; /* the fleet borrows it */
 
+	timing = link_timing_usual;
 	timing.output_rate = rate;
 	timing.burst_us = 0;
 	rig.timing = &timing;
 	box_start();
 	rig.timing = NULL;
-	e = rig_exec(&rig, box, "yes", false);
-	fake_started(agent, box_channel());
-	for (size_t i = 1; i <= 2 * ACKED_AT_ONCE; i++) {
-		fake_output(agent, box_channel(), STREAM_STDOUT, "x", 1);
+}
+
+/* Writes so many times what is acknowledged at once, all of which is kept. */
+static void write_frames(struct sandbox *s, struct fake_agent *to, size_t times)
+{
+	struct exec *e = rig_exec(&rig, s, "yes", false);
+
+	fake_started(to, fake_channel_last(to));
+	for (size_t i = 1; i <= times * ACKED_AT_ONCE; i++) {
+		fake_output(to, fake_channel_last(to), STREAM_STDOUT, "x", 1);
 		if (i % 64 == 0)
 			UNTIL(&rig.broker, spool_bytes(exec_spool(e), SPOOL_STDOUT) == i);
 	}
+}
+
+static void write_paced(uint64_t rate)
+{
+	box_start_paced(rate);
+	write_frames(box, agent, 2);
 	UNTIL(&rig.broker, box_channel()->acked >= ACKED_AT_ONCE);
 }
 
@@ -231,6 +243,24 @@ TEST(output_beyond_the_pace_is_acknowledged_in_its_time)
 {
 	write_paced(10 * 1000 * 1000);
 	UNTIL(&rig.broker, box_channel()->acked == 2 * ACKED_AT_ONCE);
+	rig_stop(&rig);
+}
+
+/* What a project's sandboxes write in all is paced: many of them cost no more than a few. */
+TEST(a_projects_second_flood_is_paced_by_the_first_and_another_projects_is_not)
+{
+	struct fake_agent *second, *other;
+	struct sandbox *s;
+
+	write_paced(1);
+	s = rig_create(&rig, "second");
+	second = fake_agent_find(&rig.broker, sandbox_id(s));
+	write_frames(s, second, 1);
+	s = rig_create_in(&rig, "prj_other", "box");
+	other = fake_agent_find(&rig.broker, sandbox_id(s));
+	write_frames(s, other, 1);
+	UNTIL(&rig.broker, fake_channel_last(other)->acked == ACKED_AT_ONCE);
+	CHECK_INT(fake_channel_last(second)->acked, 0);
 	rig_stop(&rig);
 }
 
