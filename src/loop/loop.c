@@ -29,9 +29,8 @@
 #include <sys/wait.h>
 
 #define EVENTS_A_TURN 512
-#define SHARES_US     1000 /* of a turn, for sources of one share, */
-#define CONTENDED_US  300  /* and of several: then what comes meanwhile is looked for sooner */
-#define QUANTUM_US    250  /* for a share of the usual weight before it is another's turn */
+#define SHARES_US     300 /* of a turn, for sources of shares; then what has come is looked for */
+#define QUANTUM_US    250 /* for a share of the usual weight before it is another's turn */
 #define SLOW_TURN_US  10000
 #define SLICE_US      2000 /* of a turn, for jobs */
 #define READ_CPU_US   1000 /* of steady time after which the CPU's clock is looked at */
@@ -587,7 +586,7 @@ static void run_shares(struct loop *loop)
 	if (list_empty(&loop->shares.ring))
 		return;
 	to = loop->lap_us;
-	until = to + (loop->shares.ring.next == loop->shares.ring.prev ? SHARES_US : CONTENDED_US);
+	until = to + SHARES_US;
 	while (to < until && (item = fair_next(&loop->shares, &share))) {
 		struct loop_io *io = list_entry(item, struct loop_io, ready);
 

@@ -74,7 +74,7 @@ void loop_io_removep(struct loop_io **io);             /* the same, and sets NUL
 
 /*
  * Whose work a source is: NULL, as at first, is the loop's owner's own, which comes first each
- * turn. The others have a turn's first millisecond or so between them by what their callbacks take
+ * turn. The others have the first part of a turn between them by what their callbacks take
  * (base/fair.h); what is ready and gets no time waits for the next turn. So a share
  * with many busy sources delays another's single one by a little, and has all while it is alone.
  * The share is borrowed, and outlives the source. A callback may change it: then its time is
