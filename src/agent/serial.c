@@ -353,16 +353,3 @@ int serial_new(struct agent *a, struct serial **ret, struct err *err)
 	*ret = s;
 	return 0;
 }
-
-void serial_free(struct serial *s)
-{
-	if (!s)
-		return;
-	loop_io_removep(&s->io);
-	loop_timer_free(s->nobody);
-	loop_timer_free(s->card);
-	loop_timer_free(s->settle);
-	buf_done(&s->in);
-	buf_done(&s->out);
-	free(s);
-}

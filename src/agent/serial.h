@@ -9,7 +9,6 @@
 struct serial;
 
 must_check int serial_new(struct agent *a, struct serial **ret, struct err *err);
-void serial_free(struct serial *s);
 /* What a SETUP has left to be done: before anything is started or spoken to. */
 void serial_settle(struct serial *s);
 /* Of the wire's connection: how many of the bytes were taken. When it was not all of them, the wire

@@ -85,7 +85,6 @@ void builds_each(struct builds *bs, const char *project_id, void (*fn)(struct bu
 /* Ends it if it has not ended; watchers see when that is done. */
 void build_cancel(struct build *b);
 
-const char *build_id(const struct build *b);
 enum build_state build_state(const struct build *b);
 bool build_is_over(const struct build *b);
 const json_t *build_recipe(const struct build *b);    /* borrowed */

@@ -142,11 +142,6 @@ const struct err *build_error(const struct build *b)
 	return &b->error;
 }
 
-const char *build_id(const struct build *b)
-{
-	return b->id;
-}
-
 enum build_state build_state(const struct build *b)
 {
 	return b->state;

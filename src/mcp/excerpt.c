@@ -45,11 +45,6 @@ void excerpt_skip(struct excerpt *e, uint64_t len)
 	buf_truncate(&e->tail, 0);
 }
 
-bool excerpt_is_cut(const struct excerpt *e)
-{
-	return e->dropped > 0;
-}
-
 int excerpt_put(const struct excerpt *e, struct buf *out)
 {
 	int r = buf_append(out, buf_str(&e->head), e->head.len);

@@ -20,7 +20,6 @@ void excerpt_done(struct excerpt *e);
 void excerpt_add(struct excerpt *e, const char *data, size_t len);
 /* Bytes that were lost before they came here. */
 void excerpt_skip(struct excerpt *e, uint64_t len);
-bool excerpt_is_cut(const struct excerpt *e);
 /* Appends it; room for EXCERPT_MAX is enough. */
 #define EXCERPT_MAX (2 * EXCERPT_HALF + 80)
 must_check int excerpt_put(const struct excerpt *e, struct buf *out);

@@ -17,11 +17,6 @@ static const struct {
 };
 static_assert(ARRAY_SIZE(schemes) == URL_SCHEME_COUNT, "a scheme has no row");
 
-const char *url_scheme_name(enum url_scheme scheme)
-{
-	return schemes[scheme].name;
-}
-
 /* The bytes of "SCHEME://", or 0. */
 static size_t find_scheme(const char *text, size_t len, enum url_scheme *ret)
 {

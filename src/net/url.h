@@ -24,6 +24,5 @@ struct url {
 	size_t query_len;
 };
 
-const char *url_scheme_name(enum url_scheme scheme);
 /* Users and fragments are refused: neither has a meaning to a wall. */
 must_check int url_parse(const char *text, size_t len, struct url *ret, const char **why);

@@ -15,11 +15,6 @@ static const char *const verbs[] = {
 };
 static_assert(ARRAY_SIZE(verbs) == MESSAGE_VERB_COUNT, "a verb has no name");
 
-const char *message_verb_name(enum message_verb verb)
-{
-	return verbs[verb];
-}
-
 static bool read_verb(const char **at, const char *end, enum message_verb *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {

@@ -21,7 +21,6 @@ enum message_verb {
 	MESSAGE_DONE,
 	MESSAGE_VERB_COUNT
 };
-const char *message_verb_name(enum message_verb verb);
 
 struct message {
 	enum message_verb verb;

@@ -19,7 +19,7 @@ TEST(a_message_is_its_head_and_so_many_bytes)
 	struct message m;
 
 	CHECK_INT(get("result 7 2\n{}rest", &m), 1);
-	CHECK_STR(message_verb_name(m.verb), "result");
+	CHECK_INT(m.verb, MESSAGE_RESULT);
 	CHECK_INT(m.call, 7);
 	CHECK_MEM(m.payload, m.len, "{}", 2);
 	CHECK_INT(m.size, 13);
