@@ -33,7 +33,7 @@ void guest_fail_start(struct guest *g, const struct err *err)
 void guest_on_exit(struct loop *loop, int wait_status, void *arg)
 {
 	struct guest *g = arg;
-	struct err err;
+	struct err err = {0};
 
 	(void)loop;
 	g->child = NULL;
@@ -58,7 +58,7 @@ void guest_on_exit(struct loop *loop, int wait_status, void *arg)
 static void on_status(struct loop *loop, uint32_t events, void *arg)
 {
 	struct guest *g = arg;
-	struct err err;
+	struct err err = {0};
 	ssize_t n = read(g->status_fd, &err, sizeof(err));
 
 	(void)loop;
@@ -84,7 +84,7 @@ static void on_status(struct loop *loop, uint32_t events, void *arg)
 
 static void on_start_timeout(struct guest *g)
 {
-	struct err err;
+	struct err err = {0};
 
 	err_set(&err, ERR_TIMEOUT, ETIMEDOUT, "the sandbox's agent did not serve in time");
 	guest_fail_start(g, &err);
@@ -125,7 +125,7 @@ static int launch_on(struct guest *g, struct err *err)
 
 void guest_on_cloned(struct guest *g, const struct err *failure)
 {
-	struct err err;
+	struct err err = {0};
 
 	if (g->failure.code != ERR_NONE) /* of what was done meanwhile */
 		err = g->failure;
@@ -157,7 +157,7 @@ static int launch_from(struct guest *g, struct err *err)
 
 static void on_copy(struct guest *g, const struct err *failure)
 {
-	struct err err;
+	struct err err = {0};
 
 	if (failure)
 		guest_fail_start(g, failure);
@@ -177,7 +177,7 @@ static int begin(struct guest *g, struct err *err)
 static void begin_after(void *arg)
 {
 	struct guest *g = arg;
-	struct err err;
+	struct err err = {0};
 
 	g->last = NULL;
 	if (g->state != GUEST_WAITING) { /* it was killed meanwhile */
@@ -191,7 +191,7 @@ static void begin_after(void *arg)
 
 void guest_start_again(struct guest *g)
 {
-	struct err err;
+	struct err err = {0};
 
 	close_fd(&g->dir_fd);
 	close_fd(&g->status_fd);

@@ -253,8 +253,8 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		return r;
 	if (is_copy(s)) /* the share itself can be attached once only: not by the founder */
 		r = stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_SHARE], err);
-	else
-		s->jail.mounts[JAIL_MOUNT_SHARE] = dup(s->g->share_fd);
+	else if ((s->jail.mounts[JAIL_MOUNT_SHARE] = fcntl(s->g->share_fd, F_DUPFD_CLOEXEC, 0)) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot duplicate the share");
 	if (r < 0)
 		return r;
 	return stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_STAGE], err);
