@@ -10,7 +10,7 @@
 #include "agent/launch.h"
 #include "agent/user.h"
 #include "base/buf.h"
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/parse.h"
 
@@ -183,14 +183,16 @@ static int check_fds(int dir_fd, const struct settings *settings, struct err *er
 	char limits[4096];
 	const char *at;
 	unsigned long long most = 0;
-	struct dents dents;
+	struct dir_reader dir;
 	size_t n = 0;
 
-	if (fd < 0 || dents_begin(&dents, fd) < 0 ||
+	if (fd < 0 || dir_begin(&dir, fd) < 0 ||
 	    fd_read_file(dir_fd, "limits", limits, sizeof(limits)) < 0)
 		return err_set(err, ERR_INTERNAL, ESRCH, "cannot look at its fds");
-	while (dents_next(&dents))
+	while (dir_next(&dir))
 		n++;
+	if (dir.error < 0)
+		return err_set(err, ERR_INTERNAL, -dir.error, "cannot list its fds");
 	if (n > FDS_MOST)
 		return err_set(err, ERR_FORBIDDEN, EPERM, "it has %zu fds", n);
 	at = strstr(limits, line);

@@ -10,7 +10,7 @@
 #include "agent/init.h"
 
 #include "agent/netif.h"
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "proto/port.h"
 
@@ -77,15 +77,17 @@ static int load_modules(struct settings *s, struct err *err)
 {
 	auto_fd int fd = open(MODULES_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	char names[MODULES_MAX][NAME_SIZE];
-	struct dents dents;
+	struct dir_reader dir;
 	const char *name;
 	size_t n = 0;
 
 	(void)s;
-	if (fd < 0 || dents_begin(&dents, fd) < 0)
+	if (fd < 0 || dir_begin(&dir, fd) < 0)
 		return fail(err, "cannot list " MODULES_DIR);
-	while (n < MODULES_MAX && (name = dents_next(&dents)))
+	while (n < MODULES_MAX && (name = dir_next(&dir)))
 		(void)snprintf(names[n++], NAME_SIZE, "%.*s", NAME_SIZE - 1, name);
+	if (dir.error < 0)
+		return err_set(err, ERR_INTERNAL, -dir.error, "cannot list " MODULES_DIR);
 	qsort(names, n, NAME_SIZE, compare);
 	for (size_t i = 0; i < n; i++) {
 		int r = load_module(fd, names[i]);
@@ -101,13 +103,13 @@ static int load_modules(struct settings *s, struct err *err)
 static void find_by_word(const char *dir, const char *file, const char *word, char ret[NAME_SIZE])
 {
 	auto_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct dents dents;
+	struct dir_reader names;
 	const char *name;
 
 	ret[0] = '\0';
-	if (fd < 0 || dents_begin(&dents, fd) < 0)
+	if (fd < 0 || dir_begin(&names, fd) < 0)
 		return;
-	while ((name = dents_next(&dents))) {
+	while ((name = dir_next(&names))) {
 		char path[2 * NAME_SIZE], text[NAME_SIZE];
 
 		(void)snprintf(path, sizeof(path), "%.*s/%s", NAME_SIZE - 1, name, file);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/listing.h"
 
-#include "base/dents.h"
+#include "base/dir_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +17,16 @@ void listing_add_name(struct listing *l, const char *name)
 
 int listing_add(struct listing *l, int dir_fd, struct err *err)
 {
-	struct dents dents;
+	struct dir_reader dir;
 	const char *name;
-	int r = dents_begin(&dents, dir_fd);
+	int r = dir_begin(&dir, dir_fd);
 
 	if (r < 0)
 		return err_set(err, ERR_FILE_INVALID, -r, "cannot read a directory");
-	while ((name = dents_next(&dents)))
+	while ((name = dir_next(&dir)))
 		listing_add_name(l, name);
-	return dents.error
-	               ? err_set(err, ERR_FILE_INVALID, abs(dents.error), "cannot read a directory")
-	               : 0;
+	return dir.error ? err_set(err, ERR_FILE_INVALID, -dir.error, "cannot read a directory")
+	                 : 0;
 }
 
 static int by_bytes(const void *a, const void *b)

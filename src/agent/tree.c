@@ -11,7 +11,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/parse.h"
 
@@ -104,12 +104,12 @@ static int compare_pids(const void *a, const void *b)
 static void read_all(struct processes *ps)
 {
 	auto_fd int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct dents dents;
+	struct dir_reader dir;
 	const char *name;
 
-	if (proc_fd < 0 || dents_begin(&dents, proc_fd) < 0)
+	if (proc_fd < 0 || dir_begin(&dir, proc_fd) < 0)
 		return;
-	while ((name = dents_next(&dents))) {
+	while ((name = dir_next(&dir))) {
 		struct process p = {0};
 		auto_fd int dir_fd = -1;
 		uint64_t pid;

@@ -9,7 +9,7 @@
 #include "api/problems.h"
 
 #include "base/clock.h"
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/parse.h"
 
 #include <inttypes.h>
@@ -161,12 +161,12 @@ static void put_turns(struct metrics *m, const struct turns *turns, size_t n)
 
 static uint64_t count_fds(int dir_fd)
 {
-	struct dents d;
+	struct dir_reader d;
 	uint64_t n = 0;
 
-	if (dir_fd < 0 || dents_begin(&d, dir_fd) < 0)
+	if (dir_fd < 0 || dir_begin(&d, dir_fd) < 0)
 		return 0;
-	while (dents_next(&d))
+	while (dir_next(&d))
 		n++;
 	return n;
 }

@@ -2,7 +2,7 @@
 /* Content in a directory. Root's alone: it holds the files of all tenants. */
 #include "backup/content_inside.h"
 
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
 
 #include <fcntl.h>
@@ -82,15 +82,15 @@ static int each_name(const struct content *c, const char *dir,
                      void (*fn)(const char *name, void *arg), void *arg)
 {
 	auto_fd int fd = openat(c->fd, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct dents dents;
+	struct dir_reader names;
 	const char *name;
-	int r = fd < 0 ? -errno : dents_begin(&dents, fd);
+	int r = fd < 0 ? -errno : dir_begin(&names, fd);
 
 	if (r < 0)
 		return r;
-	while ((name = dents_next(&dents)))
+	while ((name = dir_next(&names)))
 		fn(name, arg);
-	return dents.error ? -abs(dents.error) : 0;
+	return names.error;
 }
 
 static int list(struct content *c, void (*fn)(const char *name, void *arg), void *arg,
@@ -119,7 +119,7 @@ const struct content_ops content_dir = {.has = has,
 static int make_dirs(struct content *c, struct err *err)
 {
 	static const char *const dirs[] = {"chunks", "backups"};
-	struct dents dents;
+	struct dir_reader dir;
 	bool is_made = mkdir(c->path, 0700) == 0;
 
 	if (!is_made && errno != EEXIST)
@@ -129,7 +129,7 @@ static int make_dirs(struct content *c, struct err *err)
 		return content_failed(c, errno, "open", err);
 	if (faccessat(c->fd, "backups", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
-	if (dents_begin(&dents, c->fd) < 0 || dents_next(&dents)) {
+	if (dir_begin(&dir, c->fd) < 0 || dir_next(&dir) || dir.error < 0) {
 		(void)err_set(err, ERR_CONFLICT, ENOTEMPTY, "'%s' holds other files", c->path);
 		return err_hint(err,
 		                "name an empty directory, one that has backups, or a file that "

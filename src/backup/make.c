@@ -13,7 +13,7 @@
 #include "backup/cut.h"
 #include "backup/subvolume.h"
 #include "base/beneath.h"
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/walk.h"
 #include "engine/jail/btrfs.h"
 
@@ -229,18 +229,18 @@ static int each_frozen(struct make *m, const char *dir, uint64_t n_told,
 {
 	auto_free char *place = xasprintf("%s/" FROZEN, dir);
 	auto_fd int fd = beneath_open(m->data_fd, place, O_RDONLY | O_DIRECTORY);
-	struct dents dents;
+	struct dir_reader names;
 	const char *name;
 	uint64_t n = 0;
 	int r = fd < 0 ? lost(place, err) : 0;
 
-	if (r == 0 && dents_begin(&dents, fd) < 0)
+	if (r == 0 && dir_begin(&names, fd) < 0)
 		r = lost(place, err);
-	while (r == 0 && (name = dents_next(&dents))) {
+	while (r == 0 && (name = dir_next(&names))) {
 		n++;
 		r = fn(m, name, err);
 	}
-	if (r == 0 && n != n_told)
+	if (r == 0 && (names.error < 0 || n != n_told))
 		r = lost(place, err);
 	return r;
 }
@@ -249,7 +249,7 @@ static int each_frozen(struct make *m, const char *dir, uint64_t n_told,
 static int add_plain(struct make *m, const char *from, const char *to, struct err *err)
 {
 	auto_fd int fd = beneath_open(m->data_fd, from, O_RDONLY | O_DIRECTORY);
-	struct dents dents;
+	struct dir_reader dir;
 	struct stat st;
 	const char *name;
 	int r = 0;
@@ -257,9 +257,9 @@ static int add_plain(struct make *m, const char *from, const char *to, struct er
 	if (fd < 0)
 		return errno == ENOENT ? 0 : lost(from, err);
 	add_dir(m, to, 0700);
-	if (dents_begin(&dents, fd) < 0)
+	if (dir_begin(&dir, fd) < 0)
 		return lost(from, err);
-	while (r == 0 && (name = dents_next(&dents))) {
+	while (r == 0 && (name = dir_next(&dir))) {
 		auto_free char *path = xasprintf("%s/%s", to, name);
 		auto_fd int file_fd = -1;
 
@@ -269,7 +269,7 @@ static int add_plain(struct make *m, const char *from, const char *to, struct er
 		r = file_fd < 0 ? lost(path, err)
 		                : add_file(m, file_fd, path, /* is_fixed= */ true, err);
 	}
-	return r;
+	return r == 0 && dir.error < 0 ? lost(from, err) : r;
 }
 
 static int add_template(struct make *m, const char *name, struct err *err)

@@ -13,7 +13,7 @@
 
 #include "backup/subvolume.h"
 #include "base/beneath.h"
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "engine/jail/below.h"
 #include "engine/jail/btrfs.h"
@@ -114,21 +114,21 @@ int restore_verify(struct content *c, const struct manifest *m,
 static int check_empty(const char *path, struct err *err)
 {
 	auto_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct dents dents;
+	struct dir_reader dir;
 	const char *name;
 
 	if (fd < 0)
 		return errno == ENOENT ? 0
 		                       : err_set(err, ERR_CONFLICT, errno,
 		                                 "cannot use the data directory '%s'", path);
-	if (dents_begin(&dents, fd) < 0)
+	if (dir_begin(&dir, fd) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot list '%s'", path);
 	if (faccessat(fd, RESTORE_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
 		(void)err_set(err, ERR_CONFLICT, ENOTEMPTY,
 		              "a restore into the data directory '%s' was not finished", path);
 		return err_hint(err, "empty it, then restore again");
 	}
-	while ((name = dents_next(&dents))) {
+	while ((name = dir_next(&dir))) {
 		if (strcmp(name, "lost+found") == 0)
 			continue;
 		(void)err_set(err, ERR_CONFLICT, ENOTEMPTY,
@@ -136,6 +136,8 @@ static int check_empty(const char *path, struct err *err)
 		return err_hint(err, "stop the daemon and move the directory away, or name another "
 		                     "by --data");
 	}
+	if (dir.error < 0)
+		return err_set(err, ERR_INTERNAL, -dir.error, "cannot list '%s'", path);
 	return 0;
 }
 
@@ -167,13 +169,13 @@ static int check_run_dir(const char *run_dir, struct err *err)
 	auto_free char *sandboxes = xasprintf("%s/sandboxes", run_dir);
 	auto_fd int lock_fd = open(lock, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	auto_fd int fd = open(sandboxes, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct dents dents;
+	struct dir_reader dir;
 
 	if (lock_fd >= 0 && flock(lock_fd, LOCK_SH | LOCK_NB) < 0) {
 		(void)err_set(err, ERR_CONFLICT, EBUSY, "a daemon runs in '%s'", run_dir);
 		return err_hint(err, "systemctl stop cloche");
 	}
-	if (fd >= 0 && dents_begin(&dents, fd) == 0 && dents_next(&dents)) {
+	if (fd >= 0 && dir_begin(&dir, fd) == 0 && (dir_next(&dir) || dir.error < 0)) {
 		(void)err_set(err, ERR_CONFLICT, EBUSY,
 		              "sandboxes of an earlier daemon still run ('%s')", sandboxes);
 		return err_hint(

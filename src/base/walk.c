@@ -2,7 +2,7 @@
 #include "base/walk.h"
 
 #include "base/buf.h"
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/ladder.h"
 
 #include <fcntl.h>
@@ -47,17 +47,17 @@ static void index_names(struct level *l)
 
 static int read_names(int fd, struct level *l)
 {
-	struct dents dents;
+	struct dir_reader dir;
 	const char *name;
-	int r = dents_begin(&dents, fd);
+	int r = dir_begin(&dir, fd);
 
 	buf_init(&l->text, NAMES_MAX);
-	while (r >= 0 && (name = dents_next(&dents))) {
+	while (r >= 0 && (name = dir_next(&dir))) {
 		r = buf_append(&l->text, name, strlen(name) + 1);
 		l->n++;
 	}
 	if (r >= 0)
-		r = dents.error;
+		r = dir.error;
 	if (r >= 0)
 		index_names(l);
 	return r;

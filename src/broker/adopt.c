@@ -7,12 +7,12 @@
  */
 #include "broker/adopt.h"
 
+#include "base/dir_reader.h"
 #include "base/id.h"
 #include "base/log.h"
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 static int adopt_entry(const char *name, adopt_fn fn, void *arg, struct err *ret_err)
 {
@@ -37,39 +37,19 @@ static int adopt_entry(const char *name, adopt_fn fn, void *arg, struct err *ret
 	                         "`cloche serve --sweep`");
 }
 
-/* As the kernel writes it (getdents64(2)). Nothing between it and the bytes: no DIR to allocate. */
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	uint16_t size;
-	uint8_t type;
-	char name[];
-};
-
 int adopt_all(const char *run_dir, adopt_fn fn, void *arg, struct err *err)
 {
 	auto_free char *path = xasprintf("%s/sandboxes", run_dir);
-	auto_fd int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	_Alignas(struct entry) char batch[4096];
-	long n;
-	int r;
+	auto_dir struct dir_reader dir = {.fd = -1};
+	const char *name;
+	int r = dir_open(&dir, AT_FDCWD, path);
 
-	if (dir_fd < 0 && errno == ENOENT)
+	if (r == -ENOENT)
 		return 0;
-	if (dir_fd < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
-	while ((n = syscall(SYS_getdents64, dir_fd, batch, sizeof(batch))) > 0) {
-		for (long at = 0; at < n; at += ((struct entry *)(void *)(batch + at))->size) {
-			const struct entry *e = (struct entry *)(void *)(batch + at);
-
-			if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0)
-				continue;
-			r = adopt_entry(e->name, fn, arg, err);
-			if (r < 0)
-				return r;
-		}
+	while ((name = dir_next(&dir))) {
+		r = adopt_entry(name, fn, arg, err);
+		if (r < 0)
+			return r;
 	}
-	if (n < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot list '%s'", path);
-	return 0;
+	return dir.error < 0 ? err_set(err, ERR_INTERNAL, -dir.error, "cannot list '%s'", path) : 0;
 }

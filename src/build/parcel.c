@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/parcel.h"
 
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "build/inside.h"
 
@@ -83,16 +83,17 @@ static void each_file(const struct builds *bs,
                       void *arg)
 {
 	auto_fd int fd = openat(bs->log_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct dents d;
+	struct dir_reader d;
 	const char *name;
 	struct stat st;
 
-	if (fd < 0 || dents_begin(&d, fd) < 0)
+	if (fd < 0 || dir_begin(&d, fd) < 0)
 		return;
-	while ((name = dents_next(&d)))
+	while ((name = dir_next(&d)))
 		if (strncmp(name, PREFIX, strlen(PREFIX)) == 0 &&
 		    fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			fn(fd, name, &st, arg);
+	dir_tell(&d, "parts of builds");
 }
 
 struct oldest {

@@ -20,13 +20,13 @@
  * Every file in the spool directory that no exec owns goes. The fleet is ready when each agent has
  *answered, or after PATIENCE_US: one silent agent must not keep the daemon from serving the rest.
  */
+#include "base/dir_reader.h"
 #include "base/log.h"
 #include "sandbox/account.h"
 #include "sandbox/interpreter.h"
 #include "sandbox/pool.h"
 
 #include <fcntl.h>
-#include <sys/syscall.h>
 
 #define PATIENCE_US (2 * UINT64_C(1000000))
 
@@ -117,31 +117,17 @@ static int load_context(const struct context_row *row, void *arg)
 	return 0;
 }
 
-/* As the kernel writes it (getdents64(2)); libc's readdir() is out of reach behind banned.h. */
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	uint16_t size;
-	uint8_t type;
-	char name[];
-};
-
 /* A spool whose exec is not known is left from an exec that was being removed. */
 static void sweep_spools(struct adoption *a)
 {
-	int dir_fd = a->fleet->spool_fd;
-	auto_fd int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_Alignas(struct entry) char batch[8192];
-	long n;
+	auto_dir struct dir_reader dir = {.fd = -1};
+	const char *name;
 
-	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, batch, sizeof(batch))) > 0) {
-		for (long at = 0; at < n; at += ((struct entry *)(void *)(batch + at))->size) {
-			const struct entry *e = (struct entry *)(void *)(batch + at);
-
-			if (id_is_valid(e->name, "ex") && !is_known(a->execs, e->name))
-				(void)unlinkat(dir_fd, e->name, 0);
-		}
-	}
+	(void)!dir_open(&dir, a->fleet->spool_fd, ".");
+	while ((name = dir_next(&dir)))
+		if (id_is_valid(name, "ex") && !is_known(a->execs, name))
+			(void)unlinkat(dir.fd, name, 0);
+	dir_tell(&dir, "kept output");
 }
 
 static void finish_now(struct loop *loop, void *arg)

@@ -13,7 +13,7 @@
 #include "sandbox/backup.h"
 
 #include "base/clock.h"
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "base/log.h"
 #include "sandbox/inside.h"
 #include "store/copy.h"
@@ -208,16 +208,18 @@ void backup_end(struct fleet *fleet)
 static int empty_dir(const char *path, struct err *err)
 {
 	auto_fd int fd = -1;
-	struct dents dents;
+	struct dir_reader dir;
 	const char *name;
 	int r;
 
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make the directory of backups");
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = fd < 0 ? -errno : dents_begin(&dents, fd);
-	while (r == 0 && (name = dents_next(&dents)))
+	r = fd < 0 ? -errno : dir_begin(&dir, fd);
+	while (r == 0 && (name = dir_next(&dir)))
 		(void)unlinkat(fd, name, 0);
+	if (r == 0)
+		r = dir.error;
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot empty the directory of backups") : 0;
 }
 

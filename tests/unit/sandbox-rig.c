@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox-rig.h"
 
+#include "base/dir_reader.h"
 #include "base/log.h"
 #include "sandbox/pool.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 static struct buf text = BUF_INIT(1 << 20);
 
@@ -109,32 +109,19 @@ void rig_start(struct rig *r)
 	rig_come_back(r);
 }
 
-struct entry { /* as getdents64(2) gives it */
-	uint64_t ino;
-	int64_t off;
-	uint16_t size;
-	uint8_t type;
-	char name[];
-};
-
 static size_t each_spool(struct rig *r, bool is_removing)
 {
-	int fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_Alignas(struct entry) char batch[8192];
+	auto_dir struct dir_reader dir = {.fd = -1};
 	size_t count = 0;
-	long n;
+	const char *name;
 
-	CHECK(fd >= 0);
-	while ((n = syscall(SYS_getdents64, fd, batch, sizeof(batch))) > 0) {
-		for (long at = 0; at < n; at += ((struct entry *)(void *)(batch + at))->size) {
-			const struct entry *e = (struct entry *)(void *)(batch + at);
-
-			count += strncmp(e->name, "ex_", 3) == 0;
-			if (is_removing && e->name[0] != '.')
-				(void)unlinkat(fd, e->name, 0);
-		}
+	CHECK_INT(dir_open(&dir, AT_FDCWD, r->dir), 0);
+	while ((name = dir_next(&dir))) {
+		count += strncmp(name, "ex_", 3) == 0;
+		if (is_removing)
+			(void)unlinkat(dir.fd, name, 0);
 	}
-	(void)close(fd);
+	CHECK_INT(dir.error, 0);
 	return count;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/json.h"
@@ -8,6 +9,7 @@
 #include "base/spawn.h"
 #include "test.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 TEST(a_buf_refuses_what_passes_its_cap_and_stays_as_it_was)
@@ -281,6 +283,26 @@ TEST(fds_pass_over_a_socket_and_cut_messages_are_refused)
 	CHECK_INT(n, 0);
 	(void)close(pair[0]);
 	(void)close(pair[1]);
+}
+
+TEST(a_directory_that_cannot_be_read_does_not_look_like_an_empty_one)
+{
+	auto_dir struct dir_reader dir = {.fd = -1};
+	auto_fd int file_fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	size_t n = 0;
+
+	CHECK_INT(dir_open(&dir, AT_FDCWD, "/proc/self/ns"), 0);
+	while (dir_next(&dir))
+		n++;
+	CHECK(n > 3);
+	CHECK_INT(dir.error, 0);
+	dir_close(&dir);
+	CHECK_INT(dir_begin(&dir, file_fd), 0);
+	CHECK(dir_next(&dir) == NULL);
+	CHECK_INT(dir.error, -ENOTDIR);
+	CHECK_INT(dir_open(&dir, AT_FDCWD, "/nowhere"), -ENOENT);
+	CHECK(dir_next(&dir) == NULL);
+	CHECK_INT(dir.error, -ENOENT);
 }
 
 TEST(a_program_that_fails_is_reported_with_its_last_words)

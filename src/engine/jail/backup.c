@@ -16,11 +16,11 @@
  */
 #include "engine/jail/backup.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/keep.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/shot_inside.h"
@@ -104,6 +104,7 @@ static int remove_place(int parent_fd)
 			r = tree_remove(dir.fd, name);
 		first = first ? first : r;
 	}
+	first = first ? first : dir.error;
 	if (first == 0 && unlinkat(parent_fd, PLACE, AT_REMOVEDIR) < 0)
 		first = -errno;
 	return first;
@@ -131,7 +132,7 @@ static int link_files(int from_fd, int to_fd)
 		else if (S_ISREG(st.st_mode) && linkat(dir.fd, name, to_fd, name, 0) < 0)
 			r = errno == ENOENT ? 0 : -errno;
 	}
-	return r;
+	return r < 0 ? r : dir.error;
 }
 
 static int make_dir(int parent_fd, const char *name, int *ret_fd)
@@ -201,6 +202,8 @@ static int freeze_share(int place_fd, unsigned worker, struct err *err)
 	while (r == 0 && (name = dir_next(&dir)))
 		if (worker_of(name) == worker && is_kept(name))
 			r = freeze_one(place_fd, name, err);
+	if (r == 0 && dir.error < 0)
+		r = err_set(err, ERR_INTERNAL, -dir.error, "cannot list what is kept");
 	return r;
 }
 
@@ -252,6 +255,8 @@ static int freeze_images(struct err *err)
 		if (r == 0)
 			r = link_files(from_fd, to_fd);
 	}
+	if (r == 0)
+		r = dir.error;
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot freeze the templates") : 0;
 }
 
@@ -299,6 +304,7 @@ static void take_pins(void)
 		list_append(&now.pins, &p->link);
 		shot_set_limit(name);
 	}
+	dir_tell(&dir, "frozen layers");
 }
 
 uint64_t backup_pinned(const char *id)

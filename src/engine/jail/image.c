@@ -5,9 +5,9 @@
  */
 #include "engine/jail/image.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/parse.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/loopdev.h"
 #include "engine/jail/tree.h"
 
@@ -190,8 +190,7 @@ void images_each(const struct images *im, void (*fn)(const struct image_info *in
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	if (dir_open(&dir, im->templates_fd, ".") < 0)
-		return;
+	(void)!dir_open(&dir, im->templates_fd, ".");
 	while ((name = dir_next(&dir))) {
 		struct digest digest;
 		struct image_info info;
@@ -199,6 +198,7 @@ void images_each(const struct images *im, void (*fn)(const struct image_info *in
 		if (digest_parse(name, &digest) == 0 && images_find(im, &digest, &info))
 			fn(&info, arg);
 	}
+	dir_tell(&dir, "templates");
 }
 
 /* What a killed broker left behind. */
@@ -207,8 +207,7 @@ static void sweep_mounts(const char *mounts)
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	if (dir_open(&dir, AT_FDCWD, mounts) < 0)
-		return;
+	(void)!dir_open(&dir, AT_FDCWD, mounts);
 	while ((name = dir_next(&dir))) {
 		auto_free char *path = xasprintf("%s/%s", mounts, name);
 
@@ -216,6 +215,7 @@ static void sweep_mounts(const char *mounts)
 			;
 		(void)rmdir(path);
 	}
+	dir_tell(&dir, "mounts of images");
 }
 
 int images_open(struct images *im, const char *data_dir, const char *run_dir, struct err *err)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/loopdev.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
-#include "engine/jail/dir.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -35,6 +35,7 @@ static bool find_attached(const char *file, char name[LOOPDEV_SIZE])
 		(void)snprintf(name, LOOPDEV_SIZE, "/dev/%.16s", device);
 		return true;
 	}
+	dir_tell(&dir, "loop devices");
 	return false;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/memory_image.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "engine/jail/criu_image.h"
-#include "engine/jail/dir.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -175,6 +175,8 @@ int memory_image_repair(int dir_fd, struct err *err)
 	while (r == 0 && (name = dir_next(&names)))
 		if (strncmp(name, "mm-", 3) == 0 && strlen(name) < 64)
 			r = repair_mm(&repair, name, err);
+	if (r == 0 && names.error < 0)
+		r = err_set(err, ERR_INTERNAL, -names.error, "the images cannot be listed");
 	if (r == 0) {
 		r = put_agent_file(&repair.files);
 		if (r >= 0)
@@ -198,6 +200,8 @@ static int find_image(int dir_fd, const char *prefix, char ret[64])
 	while (r == 0 && (name = dir_next(&names)))
 		if (strncmp(name, prefix, strlen(prefix)) == 0)
 			(void)snprintf(ret, 64, "%.63s", name);
+	if (r == 0)
+		r = names.error;
 	return r < 0 ? r : ret[0] ? 0 : -ENOENT;
 }
 

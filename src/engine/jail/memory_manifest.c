@@ -8,8 +8,8 @@
 
 #include "base/buf.h"
 #include "base/digest.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/memory_agent.h"
 
 #include <fcntl.h>
@@ -130,6 +130,8 @@ static int write_manifest(int dir_fd, uint64_t *ret_bytes)
 		*ret_bytes += row.size;
 		head.n_files++;
 	}
+	if (r >= 0)
+		r = names.error;
 	if (r < 0)
 		return r;
 	memcpy(out.data, &head, sizeof(head));
@@ -154,6 +156,8 @@ int memory_image_prepare(int dir_fd, uint64_t *ret_bytes, struct err *err)
 	while (r >= 0 && (name = dir_next(&names)))
 		if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			*ret_bytes += (uint64_t)st.st_size;
+	if (r >= 0)
+		r = names.error;
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the images cannot be read") : 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/pidns.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
-#include "engine/jail/dir.h"
 
 #include <fcntl.h>
 #include <stdio.h>

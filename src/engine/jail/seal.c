@@ -6,9 +6,9 @@
  */
 #include "engine/jail/seal.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/nest.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/seal_child.h"
@@ -463,8 +463,7 @@ static void sweep_dir(int dir_fd, bool is_layers)
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	if (dir_open(&dir, dir_fd, ".") < 0)
-		return;
+	(void)!dir_open(&dir, dir_fd, ".");
 	while ((name = dir_next(&dir))) {
 		size_t len = strlen(name);
 		bool is_gone = len > 5 && strcmp(name + len - 5, ".gone") == 0;
@@ -474,6 +473,7 @@ static void sweep_dir(int dir_fd, bool is_layers)
 		else if (is_gone || id_is_valid(name, "seal"))
 			(void)!tree_remove(dir_fd, name);
 	}
+	dir_tell(&dir, "leftovers of image builds");
 }
 
 void seal_sweep(void)

@@ -8,11 +8,11 @@
  */
 #include "engine/jail/shot.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/backup.h"
 #include "engine/jail/btrfs.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/manifest.h"
 #include "engine/jail/shot_inside.h"
 #include "engine/jail/sys.h"
@@ -306,8 +306,9 @@ void shots_sweep(void)
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	if (!jail_host.storage.is_btrfs || dir_open(&dir, jail_host.storage.fd, ".") < 0)
+	if (!jail_host.storage.is_btrfs)
 		return;
+	(void)!dir_open(&dir, jail_host.storage.fd, ".");
 	while ((name = dir_next(&dir))) {
 		if (!is_left(name))
 			continue;
@@ -315,6 +316,7 @@ void shots_sweep(void)
 		if (btrfs_subvol_delete(jail_host.storage.fd, name) < 0)
 			shot_remove_dir(name);
 	}
+	dir_tell(&dir, "leftover snapshots");
 }
 
 void shot_on_start(const struct guest *g)
@@ -347,11 +349,13 @@ void shots_open(void)
 	const char *name;
 
 	lower = loop_timer_new(jail_host.loop, lower_limits, NULL);
-	if (!jail_host.storage.is_btrfs || dir_open(&dir, jail_host.storage.fd, ".") < 0)
+	if (!jail_host.storage.is_btrfs)
 		return;
+	(void)!dir_open(&dir, jail_host.storage.fd, ".");
 	while ((name = dir_next(&dir)))
 		if (id_is_valid(name, "sn"))
 			load(name);
+	dir_tell(&dir, "snapshots");
 }
 
 void shots_close(void)

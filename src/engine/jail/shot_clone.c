@@ -9,10 +9,10 @@
  * be empty, since the kernel does not mount those of a `volatile` mount again. For the copies of a
  * fork that is done once, in the snapshot that they are copies of.
  */
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/keep.h"
 #include "engine/jail/shot.h"
 #include "engine/jail/shot_inside.h"
@@ -28,7 +28,7 @@ static bool is_empty(int layer_fd, const char *name)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 
-	return dir_open(&dir, layer_fd, name) == 0 && !dir_next(&dir);
+	return dir_open(&dir, layer_fd, name) == 0 && !dir_next(&dir) && dir.error == 0;
 }
 
 int shot_tidy(int layer_fd)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/skeleton.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/text.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static int read_shipped(struct buf *out)
 		    fd_read_file(dir.fd, name, text, sizeof(text)) > 0)
 			r = buf_printf(out, "%s\n", text);
 	}
-	return r;
+	return r < 0 ? r : dir.error;
 }
 
 int skeleton_read_ca(struct buf *out)

@@ -7,9 +7,9 @@
 #include "engine/jail/template_host.h"
 
 #include "base/buf.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/spawn.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/dpkg.h"
 #include "engine/jail/fittings.h"
 #include "engine/jail/kernels.h"
@@ -295,7 +295,7 @@ static int make_alternatives(int fd)
 		(void)snprintf(path, sizeof(path), "etc/alternatives/%s", name);
 		r = symlinkat(target, fd, path) < 0 ? -errno : 0;
 	}
-	return r;
+	return r < 0 ? r : dir.error;
 }
 
 /* Libraries outside the loader's own paths are found by the cache. */
@@ -497,4 +497,5 @@ void template_host_prune(const char *data_dir, int template_fd)
 		    fstatat(dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    st.st_ino != kept.st_ino)
 			(void)!tree_remove(dir.fd, name);
+	dir_tell(&dir, "old templates of this host");
 }

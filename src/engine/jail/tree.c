@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/tree.h"
 
-#include "engine/jail/dir.h"
+#include "base/dir_reader.h"
 #include "engine/jail/sys.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static int empty(int top_fd, const char *path, unsigned *n)
 			                                                                 : 0;
 		} while (r == -EEXIST);
 	}
-	return r;
+	return r < 0 ? r : dir.error;
 }
 
 /* One pass over what lies directly in the top. */
@@ -50,7 +50,7 @@ static int empty_children(int top_fd, unsigned *n, bool *ret_left)
 		if (r == 0 && unlinkat(top_fd, entry, AT_REMOVEDIR) < 0)
 			r = -errno;
 	}
-	return r;
+	return r < 0 ? r : dir.error;
 }
 
 int tree_remove(int dir_fd, const char *name)
@@ -90,9 +90,9 @@ void tree_each_id(int dir_fd, void (*fn)(const char *id, void *arg), void *arg)
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	if (dir_open(&dir, dir_fd, ".") < 0)
-		return;
+	(void)!dir_open(&dir, dir_fd, ".");
 	while ((name = dir_next(&dir)))
 		if (id_is_valid(name, "sb"))
 			fn(name, arg);
+	dir_tell(&dir, "sandboxes");
 }

@@ -5,9 +5,9 @@
  */
 #include "engine/jail/volume.h"
 
+#include "base/dir_reader.h"
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/guest.h"
 #include "engine/jail/keep.h"
 
@@ -106,10 +106,12 @@ static void each_name(void (*fn)(const char *name, void *arg), void *arg)
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	if (!jail_host.storage.is_btrfs || dir_open(&dir, jail_host.storage.fd, ".") < 0)
+	if (!jail_host.storage.is_btrfs)
 		return;
+	(void)!dir_open(&dir, jail_host.storage.fd, ".");
 	while ((name = dir_next(&dir)))
 		fn(name, arg);
+	dir_tell(&dir, "volumes");
 }
 
 struct visit {

@@ -6,8 +6,8 @@
  */
 #include "engine/jail/walls.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
-#include "engine/jail/dir.h"
 #include "engine/jail/ns.h"
 
 #include <fcntl.h>
@@ -113,6 +113,8 @@ int walls_read_process(pid_t pid, uint32_t first_id, struct buf *ret, struct err
 		if (r == 0)
 			r = buf_append(ret, &w, sizeof(w));
 	}
+	if (r >= 0)
+		r = tasks.error;
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot read what holds process %d", (int)pid)
 	             : 0;
 }
@@ -157,6 +159,8 @@ static int each_process(pid_t pid, int (*fn)(pid_t one, void *arg, struct err *e
 		    !is_dead_process((pid_t)number))
 			r = fn((pid_t)number, arg, err);
 	}
+	if (r == 0 && all.error < 0)
+		r = err_set(err, ERR_INTERNAL, -all.error, "cannot list the guest's processes");
 	return r;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/vm/initrd.h"
 
-#include "base/dents.h"
+#include "base/dir_reader.h"
 #include "engine/vm/cpio.h"
 
 #include <fcntl.h>
@@ -29,18 +29,18 @@ static int compare(const void *a, const void *b)
 
 static int list_modules(int fd, struct names *ret, struct err *err)
 {
-	struct dents dents;
+	struct dir_reader dir;
 	const char *name;
-	int r = dents_begin(&dents, fd);
+	int r = dir_begin(&dir, fd);
 
-	while (r == 0 && (name = dents_next(&dents))) {
+	while (r == 0 && (name = dir_next(&dir))) {
 		if (ret->n == MODULES_MAX || strlen(name) >= NAME_SIZE)
 			r = -E2BIG;
 		else
 			(void)snprintf(ret->all[ret->n++], NAME_SIZE, "%s", name);
 	}
 	if (r == 0)
-		r = dents.error;
+		r = dir.error;
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot list the kernel's modules");
 	qsort(ret->all, ret->n, NAME_SIZE, compare);
