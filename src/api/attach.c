@@ -194,7 +194,7 @@ static int control(struct attach *a, const char *data, size_t len, struct err *e
 		{"signal", JSON_FIELD_ANY, &signal},
 	};
 	int signo;
-	int r = json_parse(data, len, &message, err);
+	int r = json_parse_up_to(data, len, JSON_REQUEST_VALUES_MAX, &message, err);
 
 	if (r == 0)
 		r = json_read(message, "", fields, ARRAY_SIZE(fields), err);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/word.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define FOREIGN_MAX 64 /* bytes above ASCII in a row that are looked at together */
-#define ESCAPE_MAX  6  /* \u0000 */
+#define ESCAPE_MAX 6 /* \u0000 */
 
 void json_writer_init(struct json_writer *w, struct buf *out)
 {
@@ -28,23 +27,14 @@ static void put(struct json_writer *w, const char *data, size_t len)
 		w->error = buf_append(w->out, data, len);
 }
 
-/*
- * Valid UTF-8 as it is, or one invalid byte as U+FFFD; gives the bytes taken. It looks no further
- * than a few bytes, or text in which such bytes come and go would be read again for each of them.
- */
-static size_t put_foreign(struct json_writer *w, const char *data, size_t len)
+/* A character as it is, or one invalid byte as U+FFFD, into ret; gives the bytes taken. */
+static size_t take_foreign(const char *data, size_t len, char *ret, size_t *ret_len)
 {
-	size_t run = 0, good;
-	bool cut;
+	int n = utf8_char(data, len);
 
-	while (run < MIN(len, (size_t)FOREIGN_MAX) && (unsigned char)data[run] >= 0x80)
-		run++;
-	good = utf8_valid_prefix(data, run, &cut);
-	if (good > 0)
-		put(w, data, good);
-	else
-		put(w, "\xef\xbf\xbd", 3);
-	return good > 0 ? good : 1;
+	*ret_len = n > 0 ? (size_t)n : 3;
+	memcpy(ret, n > 0 ? data : "\xef\xbf\xbd", *ret_len);
+	return n > 0 ? (size_t)n : 1;
 }
 
 /* The length of what stands for c in a text; into ret. */
@@ -66,31 +56,53 @@ static size_t escape(unsigned char c, char ret[ESCAPE_MAX])
 	return 6;
 }
 
-static bool is_plain(unsigned char c)
+/* What goes as it is. */
+static const bool is_plain[256] = {
+	[' ' ... '!'] = true, ['#' ... '['] = true, [']' ... '~'] = true};
+
+/* Copies from data what goes as it is; gives its length. */
+static size_t take_plain(const char *data, size_t len, char *ret)
 {
-	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+	size_t n = 0;
+
+	for (; len - n >= WORD_SIZE; n += WORD_SIZE) {
+		uint64_t word = word_load(data + n);
+
+		if (word_has(word, '"') || word_has(word, '\\') || word_has(word, 0x7f) ||
+		    word_has_below(word, 0x20) || word_has_above_ascii(word))
+			break;
+		memcpy(ret + n, data + n, WORD_SIZE);
+	}
+	for (; n < len && is_plain[(unsigned char)data[n]]; n++)
+		ret[n] = data[n];
+	return n;
 }
 
-/* ASCII is gathered, since most runs of it are short: a line, or what is between two quotes. */
+/* It is gathered, since most runs of one kind are short: a line, or what is between two quotes. */
 static void put_text(struct json_writer *w, const char *data, size_t len)
 {
-	char gathered[1024];
-	size_t n = 0, at = 0;
+	char gathered[4096];
+	size_t n = 0, at = 0, some;
 
 	gathered[n++] = '"';
 	while (at < len && w->error == 0) {
 		unsigned char c = (unsigned char)data[at];
 
-		if (is_plain(c))
-			gathered[n++] = data[at++];
-		else if (c < 0x80)
-			n += escape((unsigned char)data[at++], gathered + n);
-		if (n > sizeof(gathered) - ESCAPE_MAX || c >= 0x80) {
+		if (is_plain[c]) {
+			some = take_plain(data + at, MIN(len - at, sizeof(gathered) - n),
+			                  gathered + n);
+			at += some;
+		} else if (c < 0x80) {
+			some = escape(c, gathered + n);
+			at++;
+		} else {
+			at += take_foreign(data + at, len - at, gathered + n, &some);
+		}
+		n += some;
+		if (n > sizeof(gathered) - ESCAPE_MAX) {
 			put(w, gathered, n);
 			n = 0;
 		}
-		if (c >= 0x80)
-			at += put_foreign(w, data + at, len - at);
 	}
 	put(w, gathered, n);
 	put(w, "\"", 1);
@@ -176,18 +188,39 @@ static void put_formatted(struct json_writer *w, const char *name, const char *t
 	put(w, text, (size_t)len);
 }
 
+/* Its digits up to end; gives where they begin. */
+static char *format_u64(uint64_t value, char *end)
+{
+	do
+		*--end = (char)('0' + value % 10);
+	while (value /= 10);
+	return end;
+}
+
+static void put_u64(struct json_writer *w, uint64_t value, bool is_negative)
+{
+	char text[24], *at = format_u64(value, text + sizeof(text));
+
+	if (is_negative)
+		*--at = '-';
+	put(w, at, (size_t)(text + sizeof(text) - at));
+}
+
+static void put_i64(struct json_writer *w, int64_t value)
+{
+	put_u64(w, value < 0 ? -(uint64_t)value : (uint64_t)value, value < 0);
+}
+
 void json_put_u64(struct json_writer *w, const char *name, uint64_t value)
 {
-	char text[24];
-
-	put_formatted(w, name, text, snprintf(text, sizeof(text), "%" PRIu64, value));
+	put_name(w, name);
+	put_u64(w, value, /* is_negative= */ false);
 }
 
 void json_put_i64(struct json_writer *w, const char *name, int64_t value)
 {
-	char text[24];
-
-	put_formatted(w, name, text, snprintf(text, sizeof(text), "%" PRId64, value));
+	put_name(w, name);
+	put_i64(w, value);
 }
 
 void json_put_double(struct json_writer *w, const char *name, double value)
@@ -223,16 +256,60 @@ void json_put_raw(struct json_writer *w, const char *name, const char *json, siz
 	put(w, json, len);
 }
 
+static void put_tree(struct json_writer *w, const json_t *value);
+
+static void put_members(struct json_writer *w, const json_t *object)
+{
+	const char *key, *before = "{";
+	json_t *value;
+
+	json_object_foreach ((json_t *)unconst(object), key, value) {
+		put(w, before, 1);
+		put_text(w, key, strlen(key));
+		put(w, ":", 1);
+		put_tree(w, value);
+		before = ",";
+	}
+	put(w, *before == '{' ? "{}" : "}", *before == '{' ? 2 : 1);
+}
+
+static void put_items(struct json_writer *w, const json_t *array)
+{
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		put(w, i == 0 ? "[" : ",", 1);
+		put_tree(w, json_array_get(array, i));
+	}
+	put(w, json_array_size(array) == 0 ? "[]" : "]", json_array_size(array) == 0 ? 2 : 1);
+}
+
+/* Reals, which jansson knows to write, and words. */
+static void put_scalar(struct json_writer *w, const json_t *value)
+{
+	char text[64];
+
+	put(w, text, json_dumpb(value, text, sizeof(text), JSON_ENCODE_ANY));
+}
+
+/* Not by json_dumps(), which takes ten times as long. It may be as deep as what was parsed, and
+ * lie inside something: so the writer's levels are not used. */
+static void put_tree(struct json_writer *w, const json_t *value)
+{
+	if (json_is_object(value))
+		put_members(w, value);
+	else if (json_is_array(value))
+		put_items(w, value);
+	else if (json_is_string(value))
+		put_text(w, json_string_value(value), json_string_length(value));
+	else if (json_is_integer(value))
+		put_i64(w, json_integer_value(value));
+	else
+		put_scalar(w, value);
+}
+
 void json_put_value(struct json_writer *w, const char *name, const json_t *value)
 {
-	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-
-	if (!text) {
-		w->error = -ENOMEM;
-		return;
-	}
-	json_put_raw(w, name, text, strlen(text));
-	free(text);
+	put_name(w, name);
+	put_tree(w, value);
 }
 
 /* A budget's figures are money: texts, so that no client makes floats of them. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/parse.h"
 
+#include "base/word.h"
+
 #include <string.h>
 
 int parse_u64(const char *text, uint64_t max, uint64_t *ret)
@@ -50,9 +52,9 @@ int parse_hex(const char *text, size_t len, uint64_t *ret)
 	return 0;
 }
 
-/* Length of the character at p, 0 if invalid, -1 if it is cut off by the end. */
-static int utf8_char(const unsigned char *p, size_t len)
+int utf8_char(const char *data, size_t len)
 {
+	const unsigned char *p = (const unsigned char *)data;
 	unsigned char lo = 0x80, hi = 0xbf;
 	int need;
 
@@ -80,14 +82,28 @@ static int utf8_char(const unsigned char *p, size_t len)
 	return need;
 }
 
+/* How many bytes of whole words are ASCII: most of all text is, and it is read fast like that. */
+static size_t skip_ascii(const char *data, size_t len)
+{
+	size_t at = 0;
+
+	while (len - at >= WORD_SIZE && !word_has_above_ascii(word_load(data + at)))
+		at += WORD_SIZE;
+	return at;
+}
+
 size_t utf8_valid_prefix(const char *data, size_t len, bool *ret_cut)
 {
 	size_t at = 0;
 
 	*ret_cut = false;
 	while (at < len) {
-		int n = utf8_char((const unsigned char *)data + at, len - at);
+		int n;
 
+		at += skip_ascii(data + at, len - at);
+		if (at == len)
+			break;
+		n = utf8_char(data + at, len - at);
 		if (n <= 0) {
 			*ret_cut = n < 0;
 			break;
@@ -132,9 +148,13 @@ size_t base64_encode(const void *data, size_t len, char *ret)
 
 static int base64_value(char c)
 {
-	const char *at = c ? strchr(base64_letters, c) : NULL;
-
-	return at ? (int)(at - base64_letters) : -1;
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
 ssize_t base64_decode(const char *text, size_t len, void *ret)

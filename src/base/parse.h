@@ -12,6 +12,10 @@ must_check int parse_hex(const char *text, size_t len,
                          uint64_t *ret); /* 1 to 16 digits, nothing else */
 
 /* UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF. */
+/* Length of the first character, 0 if it is invalid, -1 if it is cut off by the end. len: 1 or
+ * more.
+ */
+int utf8_char(const char *data, size_t len);
 bool utf8_is_valid(const char *data, size_t len);
 /*
  * How much of data is whole and valid from its beginning. *ret_cut tells whether what follows may

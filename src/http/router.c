@@ -290,7 +290,8 @@ static void finish_json(struct http_req *req)
 	int r = 0;
 
 	if (req->body.len > 0) /* "chunked" may turn out to be empty */
-		r = json_parse(req->body.data, req->body.len, &req->json, &err);
+		r = json_parse_up_to(req->body.data, req->body.len, JSON_REQUEST_VALUES_MAX,
+		                     &req->json, &err);
 	buf_done(&req->body);
 	if (r == 0)
 		r = call_handler(req, &err);

@@ -138,7 +138,30 @@ TEST(json_outside_the_strict_rules_is_refused)
 
 	                                  "{\"a\":NaN}",
 	                                  "\"text\"",
-	                                  "{\"a\":1e999}",
+	                                  "{\"a\":01}",
+	                                  "{\"a\":1.}",
+	                                  "{\"a\":-}",
+	                                  "{\"a\":1e}",
+	                                  "{\"a\":+1}",
+	                                  "{\"a\":tru}",
+	                                  "{\"a\"}",
+	                                  "{\"a\":1,}",
+	                                  "{,}",
+	                                  "[1 2]",
+	                                  "[1,]",
+	                                  "[1}",
+	                                  "[",
+	                                  "[\"",
+	                                  "[\"\\",
+	                                  "[\"a",
+	                                  "[\"a\nb\"]",
+	                                  "[\"\\x\"]",
+	                                  "[\"\\u12\"]",
+	                                  "[\"\\u12g4\"]",
+	                                  "[\"\\udc00\"]",
+	                                  "[\"\\ud800\\u0041\"]",
+	                                  "[\"\\ud800\\",
+	                                  "   ",
 	                                  "\xef\xbb\xbf{}",
 	                                  "{\"a\":\"\xff\"}",
 	                                  "{\"a\":\"\\ud800\"}",
@@ -156,6 +179,61 @@ TEST(json_outside_the_strict_rules_is_refused)
 	CHECK_INT(parse("{\"a\":[1,{\"b\":null}]}", &err), 0);
 }
 
+TEST(malformed_json_is_refused_with_its_line_and_column)
+{
+	struct err err;
+
+	CHECK(parse("{\n \"a\": 1,\n \"b\": ?}", &err) < 0);
+	CHECK_STR(err.message, "the JSON is malformed at line 3, column 7: a value was expected");
+	CHECK(json_parse("{}\0", 3, &(json_t *){NULL}, &err) < 0);
+	CHECK_STR(err.message,
+	          "the JSON is malformed at line 1, column 3: something follows the JSON");
+}
+
+TEST(a_text_from_outside_is_read_up_to_its_bound_of_values)
+{
+	auto_json json_t *value = NULL;
+	struct err err;
+
+	CHECK_INT(json_parse_up_to("[{\"a\":1},[]]", 12, 4, &value, &err), 0);
+	CHECK(json_parse_up_to("[{\"a\":1},[0]]", 13, 4, &value, &err) < 0);
+	CHECK_INT(err.code, ERR_TOO_LARGE);
+	CHECK_STR(err.message, "the JSON may have up to 4 values");
+}
+
+/* What ours reads, and how, is held against jansson's own parser, which is slow. */
+TEST(json_is_read_as_jansson_reads_it)
+{
+	static const char *const good[] = {
+		" \t\r\n[ ] ",
+		"{\"\":{},\"a\":[],\"b\":[[{}]]}",
+		"[0,-0,1,-1,9223372036854775807,-9223372036854775808]",
+		"[0.5,-0.0,1e3,1E+3,1.25e-3,5e-324,1.7976931348623157e308,1e-999]",
+		"[true,false,null]",
+		"{\"\\u00e9\\n\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"}",
+		"[\"\\u0041\\u00E9\\u65e5\\ud83c\\udf89 \\uffff\"]",
+		"[\"plain text of many words, with an \\n in it and "
+		"\xc3\xa9\xe6\x97\xa5\xf0\x9f\x8e\x89\x7f\"]",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		auto_json json_t *ours = NULL, *theirs = json_loads(good[i], 0, NULL);
+		auto_call(buf_done) struct buf text = BUF_INIT(4096);
+		auto_json json_t *again = NULL;
+		struct json_writer w;
+		struct err err = {0};
+
+		CHECK(theirs);
+		CHECK_INT(json_parse(good[i], strlen(good[i]), &ours, &err), 0);
+		CHECK(json_equal(ours, theirs));
+		json_writer_init(&w, &text);
+		json_put_value(&w, NULL, ours);
+		CHECK_INT(json_writer_end(&w), 0);
+		again = json_loadb(text.data, text.len, 0, NULL);
+		CHECK(json_equal(again, theirs));
+	}
+}
+
 TEST(a_value_that_no_field_can_hold_is_refused_by_its_path)
 {
 	struct err err;
@@ -164,6 +242,8 @@ TEST(a_value_that_no_field_can_hold_is_refused_by_its_path)
 	CHECK_STR(err.field, "a.b[1]");
 	CHECK(parse("{\"n\":1,\"limits\":{\"pids\":9223372036854775808}}", &err) < 0);
 	CHECK_STR(err.message, "limits.pids: is too large a number");
+	CHECK(parse("[{},[1,{\"x\":1e999}]]", &err) < 0);
+	CHECK_STR(err.message, "[1][1].x: is too large a number");
 	CHECK(parse("{\"na\\u0000me\":1}", &err) < 0 && err.code == ERR_BAD_REQUEST);
 }
 

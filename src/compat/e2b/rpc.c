@@ -30,7 +30,8 @@ int rpc_envelope_read(const void *data, size_t len, json_t **ret, struct err *er
 		return err_set(err, ERR_BAD_REQUEST, 0, "there is more than one envelope");
 	if (size == 0)
 		*ret = json_object();
-	else if (json_parse((const char *)p + RPC_ENVELOPE_HEAD, size, ret, err) < 0)
+	else if (json_parse_up_to((const char *)p + RPC_ENVELOPE_HEAD, size,
+	                          JSON_REQUEST_VALUES_MAX, ret, err) < 0)
 		return -EINVAL;
 	return 1;
 }

@@ -241,7 +241,7 @@ static int control(struct terminal *t, const char *data, size_t len, struct err 
 		{"rows", JSON_FIELD_U64, &m.rows, .max = UINT32_MAX},
 		{"cols", JSON_FIELD_U64, &m.cols, .max = UINT32_MAX},
 	};
-	int r = json_parse(data, len, &object, err);
+	int r = json_parse_up_to(data, len, JSON_REQUEST_VALUES_MAX, &object, err);
 
 	if (r == 0)
 		r = body_read(object, "", fields, ARRAY_SIZE(fields), err);
