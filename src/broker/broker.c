@@ -135,6 +135,8 @@ static int broker_start(struct broker *b, struct err *err)
 	r = adopt_all(b->config.host.run_dir, adopt_one, b, err);
 	if (r < 0)
 		return r;
+	if (!list_empty(&b->boxes))
+		finals_check(&b->finals);
 	if (b->engine->sweep)
 		b->engine->sweep(is_known, b);
 	return wire_new(b->config.loop, take_fd(&b->config.gateway_fd), &wire_ops, b, &b->wire,

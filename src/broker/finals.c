@@ -4,10 +4,16 @@
  * at all, whenever the broker is killed. A sequence number tells the oldest. There is no sync:
  * after a crash of the machine the run directory is empty, and so are the counters.
  *
+ * What is no entry of ours is passed over and told: a place in the ring belongs to few numbers, and
+ * an entry has a sandbox's id.
+ *
  * The same guest may be put twice, by two brokers, and by the second after half of its cgroups was
  * removed: then the larger of two figures is the true one.
  */
 #include "broker/finals.h"
+
+#include "base/id.h"
+#include "base/log.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -15,6 +21,7 @@
 #include <string.h>
 
 #define BATCH 64
+#define LOST  "what sandboxes used that ended while the daemon was away"
 
 struct entry {
 	uint64_t seq; /* from 1 */
@@ -25,20 +32,35 @@ struct entry {
 };
 static_assert(sizeof(struct entry) == 128, "an entry may cross a page");
 
-/* Calls fn for each entry that was ever written. */
-static void each_entry(const struct finals *f, void (*fn)(const struct entry *e, void *arg),
-                       void *arg)
+static bool is_sound(const struct entry *e, size_t place)
+{
+	return e->seq % FINALS_KEPT == place && memchr(e->id, '\0', sizeof(e->id)) &&
+	       id_is_valid(e->id, "sb") && e->is_begin <= 1;
+}
+
+/* Calls fn for each entry that was ever written; how many are damaged. */
+static size_t each_entry(const struct finals *f, void (*fn)(const struct entry *e, void *arg),
+                         void *arg)
 {
 	struct entry batch[BATCH];
-	off_t at = 0;
+	size_t place = 0, damaged = 0;
 	ssize_t n;
 
-	while ((n = pread(f->fd, batch, sizeof(batch), at)) >= (ssize_t)sizeof(batch[0])) {
-		for (size_t i = 0; i < (size_t)n / sizeof(batch[0]); i++)
-			if (batch[i].seq != 0)
+	while (place < FINALS_KEPT &&
+	       (n = pread(f->fd, batch, sizeof(batch), (off_t)(place * sizeof(batch[0])))) > 0) {
+		size_t whole = (size_t)n / sizeof(batch[0]);
+
+		for (size_t i = 0; i < whole; i++) {
+			if (is_sound(&batch[i], place + i))
 				fn(&batch[i], arg);
-		at += n - n % (ssize_t)sizeof(batch[0]);
+			else
+				damaged += batch[i].seq != 0 || batch[i].id[0] != '\0';
+		}
+		if ((size_t)n % sizeof(batch[0]) != 0)
+			return damaged + 1;
+		place += whole;
 	}
+	return damaged;
 }
 
 static void note_seq(const struct entry *e, void *arg)
@@ -51,13 +73,22 @@ static void note_seq(const struct entry *e, void *arg)
 int finals_open(struct finals *f, const char *run_dir, struct err *err)
 {
 	auto_free char *path = xasprintf("%s/finals", run_dir);
+	size_t damaged;
 
 	*f = (struct finals){.next_seq = 1};
 	f->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (f->fd < 0 && errno != ENOENT) /* no run directory: nothing was ever kept */
 		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
-	each_entry(f, note_seq, &f->next_seq);
+	damaged = each_entry(f, note_seq, &f->next_seq);
+	if (damaged > 0)
+		log_warn("finals.damaged", "file='%s' entries=%zu lost='%s'", path, damaged, LOST);
 	return 0;
+}
+
+void finals_check(const struct finals *f)
+{
+	if (f->next_seq == 1)
+		log_warn("finals.damaged", "file='finals' entries=0 lost='%s'", LOST);
 }
 
 void finals_close(struct finals *f)

@@ -18,6 +18,8 @@ struct finals {
 };
 
 must_check int finals_open(struct finals *f, const char *run_dir, struct err *err);
+/* Guests of an earlier broker were found, and each has an entry: without any, the log tells. */
+void finals_check(const struct finals *f);
 void finals_close(struct finals *f);
 void finals_begin(struct finals *f, const char *id); /* a guest starts: nothing before counts */
 void finals_put(struct finals *f, const char *id, const struct guest_usage *usage);

@@ -157,9 +157,11 @@ struct spool *build_log(struct build *b)
 	uint64_t offset;
 	struct err err;
 
-	if (!b->log &&
-	    spool_reopen(b->owner->log_fd, b->id, LOG_BYTES_MAX, &b->log, &offset, &err) < 0 &&
-	    spool_new(b->owner->log_fd, b->id, LOG_BYTES_MAX, &b->log, &err) < 0)
+	if (b->log ||
+	    spool_reopen(b->owner->log_fd, b->id, LOG_BYTES_MAX, &b->log, &offset, &err) == 0)
+		return b->log;
+	log_error("build.log_lost", "file='gateway/builds/%s' error='%s'", b->id, err.message);
+	if (spool_new(b->owner->log_fd, b->id, LOG_BYTES_MAX, &b->log, &err) < 0)
 		abort(); /* it does no I/O */
 	return b->log;
 }

@@ -9,7 +9,9 @@
 
 #include "backup/restore.h"
 #include "base/clock.h"
+#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/parse.h"
 #include "daemon/daemon.h"
 
@@ -26,6 +28,7 @@
 #include <time.h>
 
 #define FALLBACK_ID 64000 /* Debian leaves 60000 to 64999 to be picked by packages */
+#define KEY_HINT    "root needs no key: make another with `cloche key create`"
 #define LOCK_WAIT_US                                                                               \
 	(15 * UINT64_C(1000000)) /* for the processes of a launcher that was killed                \
 	                          */
@@ -67,6 +70,47 @@ static int check_restored(const struct config *c, struct err *err)
 		return 0;
 	(void)err_set(err, ERR_CONFLICT, 0, "a restore into '%s' was not finished", c->data_dir);
 	return err_hint(err, "empty the directory and restore again");
+}
+
+static bool is_empty_dir(const char *path)
+{
+	auto_dir struct dir_reader names = {.fd = -1};
+
+	return dir_open(&names, AT_FDCWD, path) < 0 || !dir_next(&names);
+}
+
+/*
+ * A database is made where there is none, and it knows of nothing. That is right at a first start,
+ * which the gateway's other files tell from a loss: an empty file is damage, and no database ends
+ * what runs. Who has moved it away to begin anew is told what that means.
+ */
+static int check_database(const struct config *c, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/gateway/state.db", c->data_dir);
+	auto_free char *other = xasprintf("%s/gateway/jots", c->data_dir);
+	auto_free char *sandboxes = xasprintf("%s/sandboxes", c->run_dir);
+	struct stat st;
+	bool is_gone = lstat(path, &st) < 0;
+
+	if ((!is_gone && st.st_size > 0) || access(other, F_OK) < 0)
+		return 0;
+	if (!is_gone) {
+		(void)err_set(err, ERR_CONFLICT, 0, "the database '%s' is damaged: it is empty",
+		              path);
+		return err_hint(err, "restore it from a backup, or remove it to start with a new "
+		                     "one");
+	}
+	if (!is_empty_dir(sandboxes) && !c->is_sweep) {
+		(void)err_set(err, ERR_CONFLICT, 0,
+		              "sandboxes run, and the database is new: there is no '%s'", path);
+		return err_hint(err, "put the old one back, or end them with `cloche serve "
+		                     "--sweep`");
+	}
+	log_warn("daemon.database_new",
+	         "file='%s' lost='keys, sandboxes, snapshots, volumes and templates that the old "
+	         "one knew; their files stay' hint='put the old one back if that is not wanted'",
+	         path);
+	return 0;
 }
 
 static int make_parents(const char *path, struct err *err)
@@ -336,6 +380,8 @@ int site_prepare(struct site *s, struct err *err)
 	if (r == 0)
 		r = take_lock(s, err);
 	if (r == 0)
+		r = check_database(s->config, err);
+	if (r == 0)
 		r = load_agent(s, err);
 	if (r == 0)
 		r = load_vmm(s, err);
@@ -348,7 +394,11 @@ int site_open_key(const struct site *s, int *ret_fd, struct err *err)
 {
 	auto_free char *path = xasprintf("%s/admin.key", s->config->data_dir);
 
-	*ret_fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && st.st_size == 0)
+		log_warn("daemon.key_empty", "file='%s' hint='" KEY_HINT "'", path);
+	*ret_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (*ret_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
 	return 0;

@@ -10,6 +10,7 @@
 #include "daemon/wall.h"
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "daemon/child.h"
 #include "daemon/confine.h"
 #include "wall/wall.h"
@@ -94,6 +95,7 @@ static int make_secret(const char *path, uint8_t secret[ISSUER_SECRET_SIZE], str
 	if (fd < 0 || write(fd, secret, ISSUER_SECRET_SIZE) != ISSUER_SECRET_SIZE ||
 	    fsync(fd) < 0 || rename(new_path, path) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", path);
+	log_info("wall.key_made", "file='%s'", path);
 	return 0;
 }
 

@@ -327,16 +327,19 @@ static void on_kept_final(const struct msg_reply *reply, int fd, void *arg)
 {
 	struct fleet *fleet = arg;
 	struct meter *m = meter_find(fleet->config.meters, reply->id);
-	const struct sandbox *s = fleet_find_id(fleet, reply->id);
+	struct sandbox *s = fleet_find_id(fleet, reply->id);
 
 	if (fd >= 0)
 		(void)close(fd);
 	if (!m || reply->err.code != ERR_NONE) /* the next start asks again */
 		return;
-	if (s && s->is_kept)
+	if (s && s->is_kept) {
 		meter_hold(m, &reply->usage, NOTHING_MORE);
-	else
-		meter_close(m, &reply->usage, NOTHING_MORE);
+		return;
+	}
+	if (s)
+		s->meter = NULL; /* one whose files are lost still had it */
+	meter_close(m, &reply->usage, NOTHING_MORE);
 }
 
 static void close_by_kept_final(struct fleet *fleet, const char *id)
@@ -440,6 +443,11 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 	case SANDBOX_STATE_COUNT:
 		break;
 	}
+}
+
+void account_on_files_lost(struct sandbox *s)
+{
+	release(s); /* account_settle_old() has the meter in hand */
 }
 
 void account_on_gone(struct sandbox *s, const struct msg_reply *reply)

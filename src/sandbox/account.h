@@ -24,7 +24,8 @@ void account_settle_old(struct fleet *fleet); /* meters whose sandbox has ended 
 
 void account_on_move(struct sandbox *s, enum sandbox_state next);
 void account_on_gone(struct sandbox *s, const struct msg_reply *reply); /* of the broker */
-void account_on_limits(struct sandbox *s); /* they have changed, or not */
+void account_on_files_lost(struct sandbox *s); /* of one that does not run */
+void account_on_limits(struct sandbox *s);     /* they have changed, or not */
 void account_on_reading(struct sandbox *s, const struct guest_usage *now); /* while it runs */
 void account_on_exec(struct sandbox *s);
 void account_on_call(struct sandbox *s);

@@ -211,6 +211,7 @@ static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
 		s->is_kept = false;
 		if (!sandbox_is_alive(s)) {
 			fleet_on_ended(s->fleet, s);
+			account_on_files_lost(s);
 			sandbox_note(s);
 		}
 	}
@@ -281,6 +282,17 @@ static void settle_strays(struct fleet *fleet, const struct known *set)
 	}
 }
 
+static void check_keepers(const struct adoption *a)
+{
+	for (const struct known *k = a->kept; k; k = k->hh.next) {
+		auto_free char *file = xasprintf("layers/%s/keeper", k->id);
+		const struct sandbox *s = fleet_find_id(a->fleet, k->id);
+
+		if (s && s->place != PLACE_ENDED)
+			fleet_check_keeper(a->fleet, file, k->keeper);
+	}
+}
+
 /* A store that was just made cannot know them: its file was lost or moved away. They may be wanted.
  */
 static bool would_end_strangers(const struct adoption *a)
@@ -305,6 +317,7 @@ static void on_list_end(struct adoption *a)
 	}
 	list_for_each (&a->fleet->all, struct sandbox, s, link_all)
 		settle(a, s, is_known(a->alive, s->id));
+	check_keepers(a);
 	settle_strays(a->fleet, a->alive);
 	settle_strays(a->fleet, a->kept);
 	account_settle_old(a->fleet);

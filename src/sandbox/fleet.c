@@ -65,6 +65,14 @@ static void on_broker_lost(void *arg)
 	fleet_give_up(arg);
 }
 
+void fleet_check_keeper(const struct fleet *fleet, const char *file, uint64_t keeper)
+{
+	uint64_t us = store_number(fleet->config.store);
+
+	if (keeper != us)
+		log_warn("keeper.damaged", "file='%s' hint='write %" PRIu64 " into it'", file, us);
+}
+
 void fleet_give_up(struct fleet *fleet)
 {
 	if (fleet->config.broker_lost)
@@ -129,7 +137,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	if (r == 0 && config->backup_dir)
 		r = backups_open(fleet, err);
 	if (r == 0 && config->jots_path)
-		r = jots_open(config->jots_path, &fleet->jots, err);
+		r = jots_open(config->jots_path, store_is_new(config->store), &fleet->jots, err);
 	if (r == 0)
 		r = adopt_start(fleet, ready, arg, err);
 	if (r < 0)

@@ -143,14 +143,27 @@ void image_release(struct fleet *fleet, const struct digest *digest)
 	loop_timer_set_in(fleet->images->look, 0);
 }
 
+static void check_keeper(const struct fleet *fleet, const struct image *i)
+{
+	char hex[DIGEST_HEX];
+	auto_free char *file = NULL;
+
+	digest_to_hex(&i->digest, hex);
+	file = xasprintf("templates/%s/keeper", hex);
+	fleet_check_keeper(fleet, file, i->keeper);
+}
+
 void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image, void *arg),
                   void *arg)
 {
 	const uint64_t us = store_number(fleet->config.store);
 	struct image *i, *next;
 
+	templates_settle(fleet);
 	for (i = fleet->images->by_digest; i; i = next) {
 		next = i->hh.next;
+		if (template_has_image(fleet, &i->digest))
+			check_keeper(fleet, i);
 		if (i->keeper != us || template_has_image(fleet, &i->digest) ||
 		    (needs && needs(&i->digest, arg)))
 			continue;

@@ -398,7 +398,9 @@ void fleet_rename(struct fleet *fleet, struct sandbox *s, const char *name);
 /* Tells the broker whose a sandbox's layer or a volume is, where that matters. */
 void owner_tell(struct fleet *fleet, const char *layer, const char *project_id);
 void fleet_on_disk(const struct host_disk *disk, void *fleet); /* the broker's word */
-void fleet_give_up(struct fleet *fleet);                       /* there is no broker to work with */
+/* Of a thing that has a row here: a damaged mark is told, with what belongs into it. */
+void fleet_check_keeper(const struct fleet *fleet, const char *file, uint64_t keeper);
+void fleet_give_up(struct fleet *fleet); /* there is no broker to work with */
 struct sandbox *fleet_find_id(struct fleet *fleet, const char *id);
 bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *name);
 

@@ -4,6 +4,9 @@
  * there, and a machine that lost its power has nothing left that it could be about. That costs a
  * call of code a few writes to memory, where each row of the store would be a transaction. No slot
  * lies on two pages, so none is ever half written.
+ *
+ * The first slot is a mark, so that a file which lost its content is told from one that never had
+ * any. A slot with a number and no id is damage. Both are logged, and what is left is used.
  */
 #include "sandbox/jot.h"
 
@@ -19,6 +22,8 @@
 
 #define SLOTS_MAX 65536
 #define SLOT_SIZE 64
+#define MARK      0 /* the slot */
+#define MARK_ID   "jots"
 
 struct slot { /* as in the file */
 	uint64_t number;
@@ -44,31 +49,101 @@ static void grow(struct jots *j, size_t n)
 	j->n = n;
 }
 
-static int read_slots(struct jots *j)
+static void write_slot(struct jots *j, int slot)
+{
+	const struct slot *s = &j->slots[slot];
+	ssize_t n = pwrite(j->fd, s, sizeof(*s), (off_t)slot * (off_t)sizeof(*s));
+
+	/* The call goes on: its timeout or its count is lost only if the gateway dies meanwhile. */
+	if (n != (ssize_t)sizeof(*s) && !j->has_failed)
+		log_error("jots.unwritten", "error='%s'", n < 0 ? strerror(errno) : "short");
+	j->has_failed = n != (ssize_t)sizeof(*s);
+}
+
+static bool is_mark(const struct slot *s)
+{
+	return s->number == 1 && strcmp(s->id, MARK_ID) == 0;
+}
+
+/* Every prefix that an id here has. */
+static bool is_sound(const struct slot *s)
+{
+	return s->number == 0 || is_mark(s) || id_is_valid(s->id, "sb") ||
+	       id_is_valid(s->id, "ctx");
+}
+
+/* Forgets what is no number of anything: how many slots that were. */
+static size_t drop_damaged(struct jots *j)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->n; i++) {
+		if (is_sound(&j->slots[i]))
+			continue;
+		j->slots[i] = (struct slot){0};
+		write_slot(j, (int)i);
+		n++;
+	}
+	return n;
+}
+
+/* An older release had no mark: what lies in its place moves. */
+static void put_mark(struct jots *j)
+{
+	struct slot first = {0};
+
+	if (j->n == 0)
+		grow(j, 1);
+	if (!is_mark(&j->slots[MARK]))
+		first = j->slots[MARK];
+	j->is_taken[MARK] = true;
+	j->slots[MARK] = (struct slot){.number = 1, .id = MARK_ID};
+	write_slot(j, MARK);
+	if (first.number != 0) {
+		size_t at = j->n;
+
+		grow(j, at + 1);
+		j->slots[at] = first;
+		write_slot(j, (int)at);
+	}
+}
+
+/* Half a slot at the end is part of the damage. */
+static int read_slots(struct jots *j, size_t *ret_damaged)
 {
 	struct stat st;
 	int r;
 
 	if (fstat(j->fd, &st) < 0)
 		return -errno;
-	grow(j, MIN((size_t)st.st_size / sizeof(struct slot), (size_t)SLOTS_MAX));
+	grow(j, MIN((size_t)st.st_size / sizeof(struct slot), (size_t)SLOTS_MAX - 1));
 	r = j->n == 0 ? 0 : fd_read_all(j->fd, j->slots, j->n * sizeof(struct slot));
 	for (size_t i = 0; i < j->n; i++)
 		j->slots[i].id[sizeof(j->slots[i].id) - 1] = '\0';
-	return r;
+	if (r < 0)
+		return r;
+	*ret_damaged = drop_damaged(j) + (st.st_size % SLOT_SIZE != 0);
+	return ftruncate(j->fd, (off_t)(j->n * sizeof(struct slot))) < 0 ? -errno : 0;
 }
 
-int jots_open(const char *path, struct jots **ret, struct err *err)
+int jots_open(const char *path, bool is_first, struct jots **ret, struct err *err)
 {
 	struct jots *j = xnew0(struct jots);
+	size_t damaged = 0;
 	int r;
 
 	j->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	r = j->fd < 0 ? -errno : read_slots(j);
+	r = j->fd < 0 ? -errno : read_slots(j, &damaged);
 	if (r < 0) {
 		jots_close(j);
 		return err_set(err, ERR_INTERNAL, -r, "cannot read '%s'", path);
 	}
+	if (damaged > 0 || (j->n == 0 && !is_first))
+		log_warn("jots.damaged",
+		         "file='%s' slots=%zu lost='timeouts and counts of calls that ran when the "
+		         "daemon ended'",
+		         path, damaged);
+	put_mark(j);
 	*ret = j;
 	return 0;
 }
@@ -82,17 +157,6 @@ void jots_close(struct jots *j)
 	free(j->slots);
 	free(j->is_taken);
 	free(j);
-}
-
-static void write_slot(struct jots *j, int slot)
-{
-	const struct slot *s = &j->slots[slot];
-	ssize_t n = pwrite(j->fd, s, sizeof(*s), (off_t)slot * (off_t)sizeof(*s));
-
-	/* The call goes on: its timeout or its count is lost only if the gateway dies meanwhile. */
-	if (n != (ssize_t)sizeof(*s) && !j->has_failed)
-		log_error("jots.unwritten", "error='%s'", n < 0 ? strerror(errno) : "short");
-	j->has_failed = n != (ssize_t)sizeof(*s);
 }
 
 static int take_slot(struct jots *j, const char *id)

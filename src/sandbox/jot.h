@@ -9,13 +9,15 @@
  */
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct jots;
 
 #define JOT_NONE (-1) /* a slot that is none */
 
-must_check int jots_open(const char *path, struct jots **ret, struct err *err);
+/* Not the first: a file that is empty or gone has lost something, and the log says so. */
+must_check int jots_open(const char *path, bool is_first, struct jots **ret, struct err *err);
 void jots_close(struct jots *j);
 
 /* Notes it; 0: there is none. *slot is the id's, JOT_NONE at first. */

@@ -14,6 +14,8 @@
 #include "sandbox/warm.h"
 #include "store/templates.h"
 
+#include <inttypes.h>
+
 #define PROJECT_MAX  256 /* templates of one project, and as many sets of packages */
 #define USE_SAVED_US (3600 * UINT64_C(1000000)) /* so exact is a set's last use after a restart */
 #define MANIFEST_MAX (256 * 1024)
@@ -27,6 +29,7 @@ struct template
 	char *name;
 	struct digest image;
 	uint64_t bytes, created_us, used_us;
+	bool is_damaged; /* its image was gone or had another size at the start */
 	json_t *manifest;
 };
 
@@ -145,6 +148,11 @@ int template_resolve(const struct fleet *fleet, const char *project_id, const ch
 	if (*ret && kernel_is(*ret))
 		return err_field(err, "template", "'%.64s' is the kernel of vms and no root",
 		                 wanted);
+	if (*ret && (*ret)->is_damaged) {
+		(void)err_set(err, ERR_CONFLICT, 0, "the image of template '%.64s' is damaged",
+		              wanted);
+		return err_hint(err, "delete the template, and build or import it again");
+	}
 	if (*ret || !name || strcmp(name, TEMPLATE_HOST) == 0)
 		return 0;
 	(void)err_field(err, "template", "there is no template '%.64s'", name);
@@ -298,6 +306,23 @@ int template_publish(struct fleet *fleet, const struct template_spec *spec, stru
 	log_info("template.created", "id=%s name=%s", t->id, t->name);
 	*ret = t;
 	return 0;
+}
+
+void templates_settle(const struct fleet *fleet)
+{
+	list_for_each (&fleet->templates, struct template, t, link) {
+		char hex[DIGEST_HEX];
+		uint64_t bytes = 0;
+
+		if (image_has(fleet, &t->image, &bytes) && bytes == t->bytes)
+			continue;
+		t->is_damaged = true;
+		digest_to_hex(&t->image, hex);
+		log_error("template.damaged",
+		          "id=%s name=%s file='templates/%s/image.erofs' bytes=%" PRIu64
+		          " expected=%" PRIu64 " hint='delete it, and build or import it again'",
+		          t->id, t->name, hex, bytes, t->bytes);
+	}
 }
 
 bool template_has_image(const struct fleet *fleet, const struct digest *image)

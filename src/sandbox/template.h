@@ -68,6 +68,8 @@ bool template_is_shared(const struct template *t);
 const struct digest *template_image(const struct template *t);
 uint64_t template_created_us(const struct template *t);
 const json_t *template_manifest(const struct template *t); /* borrowed; an object */
+/* The images are known: tells of each template whose image is gone or has another size. */
+void templates_settle(const struct fleet *fleet);
 bool template_has_image(const struct fleet *fleet, const struct digest *image);
 void template_to_json(const struct template *t, struct json_writer *w, const char *name);
 void template_host_to_json(struct json_writer *w, const char *name); /* the one that is none */

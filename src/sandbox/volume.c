@@ -471,6 +471,9 @@ void volume_found(struct fleet *fleet, const struct volume_info *info)
 {
 	list_for_each (&fleet->volumes, struct volume, v, link)
 		if (strcmp(v->id, info->id) == 0) {
+			auto_free char *file = xasprintf("layers/%s/keeper", v->id);
+
+			fleet_check_keeper(fleet, file, info->keeper);
 			v->is_there = true;
 			v->used_bytes = info->used_bytes;
 			return;

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/parse.h"
 #include "store/keys.h"
 
@@ -409,8 +410,28 @@ int keyring_ensure_admin(struct keyring *ring, int dir_fd, const char *name, str
 	return first_key(ring, save_in_dir, dir_fd, name, err);
 }
 
+/* One that its owner has put away is empty: whoever opened it told of one that was so before. */
+static void check_file(struct keyring *ring, int fd)
+{
+	char text[48] = "";
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+	if (n == 0)
+		return;
+	text[strcspn(text, "\n")] = '\0';
+	if (n < 0 || !keyring_check(ring, text))
+		log_warn("key.file_unknown",
+		         "file='admin.key' error='it holds no key that is in use' hint='root needs "
+		         "no key: make another with `cloche key create`, and remove the file'");
+	OPENSSL_cleanse(text, sizeof(text));
+}
+
 int keyring_ensure_admin_fd(struct keyring *ring, int fd, struct err *err)
 {
+	if (!list_empty(&ring->keys)) {
+		check_file(ring, fd);
+		return 0;
+	}
 	return first_key(ring, save_in_fd, fd, "admin.key", err);
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ONE "ctx_11111111111111111111111111"
+#define ONE "ctx_33333333333333333333333333"
 #define TWO "ctx_22222222222222222222222222"
 
 static char path[] = "/tmp/test-jot.XXXXXX";
@@ -18,7 +18,7 @@ static struct jots *open_again(struct jots *j)
 	struct err err;
 
 	jots_close(j);
-	CHECK_INT(jots_open(path, &j, &err), 0);
+	CHECK_INT(jots_open(path, /* is_first= */ true, &j, &err), 0);
 	return j;
 }
 
@@ -66,7 +66,7 @@ TEST(slots_of_what_is_gone_are_used_again)
 	jot_set(j, &one, ONE, 1000);
 	jot_drop(j, &one);
 	jot_set(j, &two, TWO, 2000);
-	CHECK_INT(two, 0);
+	CHECK_INT(two, 1);
 	j = open_again(j);
 	jots_sweep(j); /* nobody has asked for it */
 	j = open_again(j);
@@ -92,7 +92,7 @@ TEST(half_a_slot_at_the_end_of_the_file_is_passed_over)
 	int slot = JOT_NONE;
 
 	jot_set(j, &slot, ONE, 1000);
-	CHECK_INT(truncate(path, 60), 0);
+	CHECK_INT(truncate(path, 64 + 60), 0);
 	j = open_again(j);
 	CHECK_INT(jot_find(j, ONE, &slot), 0);
 	end(j);
@@ -109,5 +109,41 @@ TEST(a_slot_that_is_used_again_has_its_new_id_on_record)
 	j = open_again(j);
 	CHECK_INT(jot_find(j, TWO, &two), 1000);
 	CHECK_INT(jot_find(j, ONE, &one), 0);
+	end(j);
+}
+
+TEST(what_is_no_number_of_anything_is_forgotten_and_the_rest_stays)
+{
+	struct jots *j = open_new();
+	int one = JOT_NONE, two = JOT_NONE;
+	int fd = open(path, O_RDWR);
+
+	jot_set(j, &one, ONE, 1000);
+	jot_set(j, &two, TWO, 2000);
+	CHECK_INT(pwrite(fd, "garbage garbage garbage garbage", 31, 64), 31);
+	j = open_again(j);
+	one = two = JOT_NONE;
+	CHECK_INT(jot_find(j, ONE, &one), 0);
+	CHECK_INT(jot_find(j, TWO, &two), 2000);
+	(void)close(fd);
+	end(j);
+}
+
+TEST(a_file_of_an_older_release_keeps_its_first_slot)
+{
+	struct jots *j = open_new();
+	int one = JOT_NONE, fd = open(path, O_RDWR);
+	char slot[64] = {0};
+
+	jot_set(j, &one, ONE, 1000);
+	CHECK_INT(pread(fd, slot, sizeof(slot), 64), sizeof(slot));
+	CHECK_INT(pwrite(fd, slot, sizeof(slot), 0), sizeof(slot));
+	CHECK_INT(ftruncate(fd, sizeof(slot)), 0);
+	j = open_again(j);
+	CHECK_INT(jot_find(j, ONE, &one), 1000);
+	jots_sweep(j);
+	j = open_again(j);
+	CHECK_INT(jot_find(j, ONE, &one), 1000);
+	(void)close(fd);
 	end(j);
 }

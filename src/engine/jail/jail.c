@@ -61,6 +61,10 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
 	}
 	if (r < 0) {
 		guest_remove_found(id);
+		if (r == -EPROTO)
+			return err_set(
+				err, ERR_INTERNAL, EPROTO,
+				"its record 'sandboxes/%s/record' is damaged, so it is ended", id);
 		return err_set(err, ERR_GONE, ESRCH, "'%s' is dead", id);
 	}
 	g = guest_new(&record.spec, GUEST_RUNNING);

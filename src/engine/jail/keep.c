@@ -44,7 +44,9 @@ int keep_read(const struct storage *s, const char *id, uint64_t *ret)
 	r = fd_read_file(fd, MARK, text, sizeof(text));
 	if (r < 0)
 		return absent_or(-r);
-	return parse_u64(text, UINT64_MAX, ret) == 0 && *ret != 0;
+	if (parse_u64(text, UINT64_MAX, ret) < 0 || *ret == 0)
+		*ret = UINT64_MAX;
+	return 1;
 }
 
 int keep_drop(const struct storage *s, const char *id)

@@ -13,8 +13,9 @@
 #include "engine/jail/storage.h"
 
 must_check int keep_mark(int layer_fd, uint64_t keeper, struct err *err);
-/* 1: *ret is its keeper, 0: there is no layer or no mark, < 0: it cannot be told, so nothing may
- * go. */
+/* 1: *ret is its keeper, or UINT64_MAX, which is no store's number, where the mark is damaged: the
+ * layer stays, for the gateway knows whether it is wanted. 0: there is no layer or no mark. < 0: it
+ * cannot be told, so nothing may go. */
 must_check int keep_read(const struct storage *s, const char *id, uint64_t *ret);
 must_check int keep_drop(const struct storage *s, const char *id); /* the mark alone */
 /* The layer under this id, to start over; its limit is set anew. */
