@@ -14,6 +14,7 @@
 #define IMAGE_LEAST  4096
 #define IMAGE_MOST   (UINT64_C(1) << 40)
 #define VOLUME_LEAST (UINT64_C(1) << 20)
+#define WEIGHT_MOST  10000
 #define OWNER_MOST   ((UINT64_C(1) << 48) - 1)
 
 /* Below these a sandbox cannot even start its agent, and the failure would look like ours. */
@@ -302,7 +303,9 @@ static int check_owner(const struct msg_request *req, struct err *err)
 
 	if (!ends(layer, ID_SIZE) || (!id_is_valid(layer, "sb") && !id_is_valid(layer, "vo")))
 		return err_field(err, "layer", "not a sandbox's or volume's id");
-	return check_range("number", req->owner.number, 1, OWNER_MOST, err);
+	if (check_range("number", req->owner.number, 1, OWNER_MOST, err) < 0)
+		return -EINVAL;
+	return check_range("weight", req->owner.weight, 1, WEIGHT_MOST, err);
 }
 
 int check_request(const struct msg_request *req, size_t len, size_t n_fds,

@@ -87,6 +87,8 @@ struct msg_request {
 		struct {
 			char layer[ID_SIZE]; /* of kind "sb" or "vo" */
 			uint64_t number;     /* below 2^48; of a project, by the gateway */
+			uint32_t weight;     /* of the project, beside others; 100 is the usual */
+			uint32_t reserved;
 		} owner;
 		struct {
 			char tag[ID_SIZE]; /* of kind "in" */

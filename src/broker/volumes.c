@@ -59,5 +59,6 @@ int volumes_do_owner(struct broker *b, const struct msg_request *req, struct msg
 	(void)fds;
 	if (!b->engine->set_owner)
 		return 0;
-	return b->engine->set_owner(req->owner.layer, req->owner.number, &reply->err);
+	return b->engine->set_owner(req->owner.layer, req->owner.number, req->owner.weight,
+	                            &reply->err);
 }

@@ -224,6 +224,7 @@ static void look(struct loop *loop, void *arg)
 
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		end_if_spent(s);
+		owner_look(s);
 		if (!s->meter || s->reading || s->read_next_us > now)
 			continue;
 		s->read_next_us = now + period_us;

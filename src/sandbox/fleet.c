@@ -103,6 +103,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	list_init(&fleet->volumes);
 	list_init(&fleet->takings);
 	list_init(&fleet->holds);
+	owner_open(fleet);
 	fleet->spool_fd = open(config->spool_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fleet->spool_fd < 0) {
 		r = err_set(err, ERR_INTERNAL, errno, "cannot open the spool directory '%s'",
@@ -163,6 +164,7 @@ void fleet_free(struct fleet *fleet)
 	onces_close(fleet);
 	durable_close(fleet);
 	pool_free(fleet->pool);
+	owner_close(fleet);
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		fleet_detach(fleet, s);
 		sandbox_free(s);

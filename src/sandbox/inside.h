@@ -42,6 +42,8 @@ struct fleet {
 	uint64_t warm_not_before_us; /* steady; after a seed that failed */
 	struct list all;             /* in order of creation */
 	struct list ended;           /* in order of their end */
+	struct list untold;          /* of which the broker does not know yet whose they are */
+	struct loop_timer *soon;     /* it is told */
 	size_t n_alive, n_ended;
 	uint64_t ended_bytes; /* of output that is kept of those */
 	struct loop_timer *forget;
@@ -177,6 +179,8 @@ struct sandbox {
 	struct list warm;                       /* contexts that nobody has asked for yet */
 	struct spare *spare;                    /* NULL: it is somebody's */
 	struct list link_all, link_ended;
+	struct list link_untold;               /* in fleet->untold */
+	uint32_t told_weight;                  /* of its project, to the broker; 0: none yet */
 	uint64_t retained_bytes, forget_at_us; /* once it has ended; steady */
 	UT_hash_handle by_id, by_name;
 };
@@ -395,8 +399,14 @@ void fleet_on_ended(struct fleet *fleet, struct sandbox *s);   /* it became stop
 void fleet_on_rested(struct fleet *fleet, struct sandbox *s);  /* paused: nothing of it runs */
 void fleet_on_revived(struct fleet *fleet, struct sandbox *s); /* a kept one is alive again */
 void fleet_rename(struct fleet *fleet, struct sandbox *s, const char *name);
-/* Tells the broker whose a sandbox's layer or a volume is, where that matters. */
-void owner_tell(struct fleet *fleet, const char *layer, const char *project_id);
+
+/* owner.c: tells the broker whose a sandbox or a volume is, where that matters */
+void owner_open(struct fleet *fleet);
+void owner_close(struct fleet *fleet);
+void owner_tell(struct sandbox *s); /* soon */
+void owner_look(struct sandbox *s); /* and again, if its project has another weight by now */
+void owner_tell_volume(struct fleet *fleet, const char *id, const char *project_id);
+
 void fleet_on_disk(const struct host_disk *disk, void *fleet); /* the broker's word */
 /* Of a thing that has a row here: a damaged mark is told, with what belongs into it. */
 void fleet_check_keeper(const struct fleet *fleet, const char *file, uint64_t keeper);

@@ -69,7 +69,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state next)
 	if (s->spare)
 		return;
 	if (next == SANDBOX_RUNNING)
-		owner_tell(s->fleet, s->id, s->project_id);
+		owner_tell(s);
 	emit_moved(s, from);
 }
 
@@ -355,6 +355,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->warm);
 	list_init(&s->link_all);
 	list_init(&s->link_ended);
+	list_init(&s->link_untold);
 	end_init(s);
 	s->reconnect = loop_timer_new(fleet->config.loop, connect_now, s);
 	life_init(s);
@@ -363,6 +364,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 
 void sandbox_free(struct sandbox *s)
 {
+	list_remove(&s->link_untold);
 	account_free(s);
 	fetch_end(s);
 	exec_free_all(s);
@@ -422,6 +424,7 @@ void sandbox_rejoin(struct sandbox *s)
 	life_rejoin(s);
 	connect_now(s->fleet->config.loop, s);
 	wake_rejoin(s);
+	owner_tell(s);
 }
 
 void sandbox_reconnect(struct sandbox *s)

@@ -374,7 +374,7 @@ static void on_made(const struct msg_reply *reply, int fd, void *arg)
 	m.v->is_making = false;
 	m.v->is_there = true;
 	durable_on_layer(m.v->fleet);
-	owner_tell(m.v->fleet, m.v->id, m.v->project_id);
+	owner_tell_volume(m.v->fleet, m.v->id, m.v->project_id);
 	meter(m.v);
 	log_info("volume.created", "id=%s", m.v->id);
 	m.done(m.v, NULL, m.arg);

@@ -4,11 +4,13 @@
 import json
 import selectors
 import socket
+from pathlib import Path
 
 import pytest
 from cloche import Client
 from cloche.errors import InvalidField
-from harness.daemon import Daemon, LEAST_S, PATIENCE
+from harness import audit
+from harness.daemon import Daemon, LEAST_S, PATIENCE, read_text, wait_for
 from harness.running import running
 
 BURST = 40
@@ -76,6 +78,53 @@ def test_one_create_is_not_answered_behind_another_projects_burst(own):
     assert before < BURST // 2, f"{before} of the other project's {BURST} creates were answered first"
     for s in [*burst, single]:
         s.close()
+    for key in (burst_key, single_key):
+        with Client(daemon.url, key) as client:
+            for sandbox in client.list():
+                sandbox.delete()
+
+
+USUAL, BUSY, IDLE = 1024, 4, 3
+OWNERS = 8 * USUAL  # of a project that is beside others
+
+
+def cpu_weight(sandbox):
+    """By v1's measure."""
+    for top in map(Path, audit.cgroup_dirs({sandbox.id})):
+        if text := read_text(top / "cpu.shares"):
+            return int(text)
+        if text := read_text(top / "cpu.weight"):
+            return round(int(text) * USUAL / 100)
+    return 0
+
+
+@pytest.fixture
+def crowd_and_single(own):
+    """Sandboxes of a project, some of them busy and the rest idle, and one of another project that has twice the weight."""
+    daemon, admin = own
+    _, crowd_key = tenant_of(admin, "crowd")
+    project, single_key = tenant_of(admin, "single-of-two")
+    admin.set_quota(project=project, weight=200)
+    with Client(daemon.url, crowd_key) as crowd_client, Client(daemon.url, single_key) as single_client:
+        crowd = [crowd_client.create() for _ in range(BUSY + IDLE)]
+        for sandbox in crowd[:BUSY]:
+            sandbox.start("while :; do :; done")
+        yield crowd, single_client
+        for sandbox in crowd:
+            sandbox.delete()
+
+
+def test_a_project_has_one_part_of_the_cpu_however_many_sandboxes_it_keeps_busy(own, crowd_and_single):
+    daemon, _ = own
+    crowd, single_client = crowd_and_single
+    if not cpu_weight(crowd[0]):
+        pytest.skip("no cgroup tree has CPU weights")
+    single = single_client.create()
+    wait_for(lambda: cpu_weight(single) == 2 * OWNERS, what="the single one's weight")
+    wait_for(lambda: {cpu_weight(one) for one in crowd} == {OWNERS // BUSY}, what="a part of the project's weight for each of its sandboxes")
+    daemon.kill_parts("gateway", "broker")  # and all are adopted
+    single.delete()
+    wait_for(lambda: {cpu_weight(one) for one in crowd} == {USUAL}, what="the usual weight for a project that is alone")
 
 
 def test_a_projects_weight_is_set_with_its_quota_and_kept(own):

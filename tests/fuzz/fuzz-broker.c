@@ -138,6 +138,7 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 	case MSG_OWNER:
 		(void)snprintf(req->owner.layer, sizeof(req->owner.layer), "%s", volume);
 		req->owner.number = 7;
+		req->owner.weight = 100;
 		break;
 	default:
 		req->limits = limits;

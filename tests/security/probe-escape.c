@@ -511,6 +511,16 @@ static int run_status(int argc, char **argv)
 	return 0;
 }
 
+static long lower_autogroup(void)
+{
+	int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+	long ret = fd < 0 ? fd : write(fd, "-5", 2);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return ret;
+}
+
 static int run_sched(int argc, char **argv)
 {
 	struct sched_param p = {.sched_priority = 10};
@@ -520,6 +530,8 @@ static int run_sched(int argc, char **argv)
 	tell("sched_fifo", syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &p));
 	tell("sched_rr", syscall(SYS_sched_setscheduler, 0, SCHED_RR, &p));
 	tell("nice_down", syscall(SYS_setpriority, 0, 0, -10));
+	tell("autogroup_down", lower_autogroup());
+	tell("nice_up", syscall(SYS_setpriority, 0, 0, 5));
 	return 0;
 }
 

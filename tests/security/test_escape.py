@@ -246,7 +246,9 @@ def test_E28_a_setuid_file_gives_nothing(sandbox, probe):
 
 
 def test_E10_real_time_and_better_priorities_are_refused(probe, user):
-    expect(probe("sched", user=user), {"sched_fifo": "EPERM", "sched_rr": "EPERM", "nice_down": "EACCES"})
+    found = probe("sched", user=user)
+    expect(found, {"sched_fifo": "EPERM", "sched_rr": "EPERM", "nice_down": "EACCES", "nice_up": "success"})
+    assert found["autogroup_down"]["errno"] in ("EPERM", "ENOENT")  # not every kernel has them
 
 
 def test_E19_an_exec_inherits_only_its_three_fds(probe, user):

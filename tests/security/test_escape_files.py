@@ -66,7 +66,8 @@ def test_E03_no_magic_link_leads_out(probe, user, canaries, control):
 @of_a_shared_kernel
 def test_E15_there_is_no_cgroup_file_system_to_write_to(probe, user, sandbox):
     names = ["release_agent", "notify_on_release", "cgroup.procs", "tasks", "devices.allow", "memory.limit_in_bytes", "pids.max", "memory.max"]
-    paths = [f"/sys/fs/cgroup/{sub}{n}" for sub in ("", "memory/", "pids/", "devices/", "unified/") for n in names]
+    names += ["cpu.shares", "cpu.weight", "cpu.idle"]
+    paths = [f"/sys/fs/cgroup/{sub}{n}" for sub in ("", "cpu/", "memory/", "pids/", "devices/", "unified/") for n in names]
     found = probe("write-open", *paths, user=user)
     assert {r["errno"] for r in found.values()} <= {"ENOENT", "EROFS", "EACCES", "ENOTDIR"}
     kinds = {line.partition(" - ")[2].split()[0] for line in sandbox.run(["cat", "/proc/self/mountinfo"]).stdout.splitlines()}

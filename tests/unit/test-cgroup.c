@@ -82,6 +82,7 @@ static void make_v1(void)
 {
 	make_leaves("cpu,cpuacct/", "cpu.cfs_period_us", "");
 	make_leaves("cpu,cpuacct/", "cpu.cfs_quota_us", "");
+	make_leaves("cpu,cpuacct/", "cpu.shares", "1024\n");
 	make_leaves("cpu,cpuacct/", "cpuacct.usage", "5000000\n");
 	make_leaves("memory/", "memory.limit_in_bytes", "");
 	make_leaves("memory/", "memory.memsw.limit_in_bytes", "");
@@ -236,6 +237,44 @@ TEST(the_agents_bounds_are_its_own_on_v2_and_around_the_sandbox_on_v1)
 	CHECK_STR(in_group("", "init", "pids.max"), "1024");
 	CHECK_STR(in_group("", ".", "pids.max"), "");
 	finish(&h);
+}
+
+TEST(a_weight_is_the_whole_sandboxes_and_means_the_same_on_v1_and_v2)
+{
+	static const struct {
+		uint32_t weight;
+		const char *v1, *v2;
+	} cases[] = {{1024, "1024", "100"},
+	             {8192, "8192", "800"},
+	             {512, "512", "50"},
+	             {0, "2", "1"},
+	             {UINT32_C(1) << 20, "262144", "10000"}};
+	struct cgroup_host v1, v2;
+	struct err err = {0};
+
+	begin();
+	make_v1();
+	CHECK_INT(cgroup_host_open(&v1, top, v1_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_cpu_ns(&v1, ID), 5000000);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		make_leaves("cpu,cpuacct/", "cpu.shares", "");
+		CHECK_INT(cgroup_set_weight(&v1, ID, cases[i].weight, &err), 0);
+		CHECK_STR(in_group("cpu,cpuacct/", ".", "cpu.shares"), cases[i].v1);
+		CHECK_STR(in_user("cpu,cpuacct/", "cpu.shares"), "");
+	}
+	finish(&v1);
+
+	begin();
+	make_v2("", "cpu memory pids\n");
+	CHECK_INT(cgroup_host_open(&v2, top, v2_mounts, "p", &err), 0);
+	CHECK_INT(cgroup_cpu_ns(&v2, ID), 123000);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		make_leaves("", "cpu.weight", "");
+		CHECK_INT(cgroup_set_weight(&v2, ID, cases[i].weight, &err), 0);
+		CHECK_STR(in_group("", ".", "cpu.weight"), cases[i].v2);
+		CHECK_STR(in_user("", "cpu.weight"), "");
+	}
+	finish(&v2);
 }
 
 TEST(a_hybrid_host_limits_by_v1_and_freezes_and_counts_by_v2)

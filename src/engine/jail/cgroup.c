@@ -22,6 +22,11 @@
 #define AGENT_MEMORY_BYTES (UINT64_C(192) << 20)
 #define AGENT_PIDS         1024
 #define CPU_PERIOD_US      100000U /* the kernel's own, too */
+#define V1_WEIGHT_MIN      2U
+#define V1_WEIGHT_USUAL    1024U
+#define V1_WEIGHT_MAX      262144U
+#define V2_WEIGHT_USUAL    100U
+#define V2_WEIGHT_MAX      10000U
 
 /* clang-format off */
 static const struct {
@@ -388,6 +393,29 @@ int cgroup_confine(const struct cgroup_host *h, const char *name, const struct g
 		(void)close(fds[i]);
 	}
 	return r;
+}
+
+int cgroup_set_weight(const struct cgroup_host *h, const char *id, uint32_t weight, struct err *err)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU);
+
+	if (!t)
+		return 0;
+	if (!t->is_v2)
+		return write_value(t, id, ".", "cpu.shares",
+		                   MIN(MAX(weight, V1_WEIGHT_MIN), V1_WEIGHT_MAX), err);
+	weight = (weight * V2_WEIGHT_USUAL + V1_WEIGHT_USUAL / 2) / V1_WEIGHT_USUAL;
+	return write_value(t, id, ".", "cpu.weight", MIN(MAX(weight, 1U), V2_WEIGHT_MAX), err);
+}
+
+uint64_t cgroup_cpu_ns(const struct cgroup_host *h, const char *id)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU_USAGE);
+
+	if (!t)
+		return 0;
+	return t->is_v2 ? read_leaf(t, id, ".", "cpu.stat", "usage_usec") * 1000
+	                : read_leaf(t, id, ".", "cpuacct.usage", NULL);
 }
 
 void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage)

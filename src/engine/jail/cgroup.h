@@ -68,6 +68,11 @@ must_check int cgroup_open_user(const struct cgroup_host *h, const char *id,
  */
 must_check int cgroup_confine(const struct cgroup_host *h, const char *name,
                               const struct guest_limits *limits, pid_t pid, struct err *err);
+/* Of a sandbox beside the others, by v1's measure: 1024 is the usual. */
+must_check int cgroup_set_weight(const struct cgroup_host *h, const char *id, uint32_t weight,
+                                 struct err *err);
+/* CPU time of all that was ever in it, the agent too; of all sandboxes for the id ".". */
+uint64_t cgroup_cpu_ns(const struct cgroup_host *h, const char *id);
 void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage);
 void cgroup_shortage(const struct cgroup_host *h, const char *id, struct guest_shortage *ret);
 /* 1: it was told to stand still, and not all of it does yet; to be called again. */

@@ -90,6 +90,7 @@ struct guest *guest_new(const struct guest_spec *spec, enum guest_state state)
 	g->state = state;
 	g->status_fd = g->dir_fd = g->share_fd = g->tap_fd = -1;
 	g->retry_us = GUEST_RETRY_US;
+	g->cpu_weight = state == GUEST_RUNNING ? 0 : WEIGH_USUAL; /* one is adopted, or new */
 	g->timer = loop_timer_new(jail_host.loop, on_timer, g);
 	list_append(&jail_host.guests, &g->link);
 	return g;
@@ -100,6 +101,7 @@ void guest_free(struct loop *loop, void *arg)
 	struct guest *g = arg;
 
 	(void)loop;
+	weigh_leave(&jail_host.weigh, g);
 	loop_timer_free(g->timer);
 	guest_drop_start(g);
 	ask_end(g->off);

@@ -31,6 +31,7 @@
 #include "engine/jail/seccomp.h"
 #include "engine/jail/stage.h"
 #include "engine/jail/storage.h"
+#include "engine/jail/weigh.h"
 #include "engine/jail/zygotes.h"
 
 #include <sys/un.h>
@@ -98,6 +99,12 @@ struct guest {
 	struct memory_save *save;          /* of its memory, that is under way, or NULL */
 	struct revival *revival;           /* of a copy, until it runs, or NULL */
 	struct machine_save *machine_save; /* of a vm, that is under way, or NULL */
+	/* weigh.c */
+	struct owner *owner;  /* NULL: nobody's yet */
+	uint32_t cpu_weight;  /* that its group has; 0: it is not known */
+	uint64_t cpu_ns;      /* that it had used */
+	uint64_t cpu_read_us; /* when that was read; 0: never */
+	uint64_t cpu_use;     /* up to then, in thousandths of a CPU */
 };
 
 /* What all guests share. The engine table has no place for a handle, and the broker is one. */
@@ -113,6 +120,7 @@ struct jail_host {
 	struct storage storage;
 	struct room room;
 	struct owners owners;
+	struct weigh weigh;
 	void (*disk_changed)(const struct host_disk *disk, void *arg);
 	void *disk_arg;
 	struct images images;
@@ -139,7 +147,7 @@ must_check int jail_host_open(const struct engine_host *given, struct err *err);
 void jail_host_close(bool is_over); /* over: no guest lives, everything may go */
 struct isolation jail_isolation(const struct guest *g);
 void jail_disk(struct host_disk *ret);
-int jail_set_owner(const char *layer, uint64_t owner, struct err *err);
+int jail_set_owner(const char *layer, uint64_t owner, uint32_t weight, struct err *err);
 void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg);
 int jail_remove_image(const struct digest *image, struct err *err);
 

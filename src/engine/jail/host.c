@@ -59,8 +59,11 @@ static void on_disk_changed(const struct host_disk *disk, void *arg)
 		jail_host.disk_changed(disk, jail_host.disk_arg);
 }
 
-int jail_set_owner(const char *layer, uint64_t owner, struct err *err)
+int jail_set_owner(const char *layer, uint64_t owner, uint32_t weight, struct err *err)
 {
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (strcmp(g->spec.id, layer) == 0 && g->state == GUEST_RUNNING)
+			weigh_assign(&jail_host.weigh, g, owner, weight);
 	return owners_assign(&jail_host.owners, &jail_host.storage, layer, owner, err);
 }
 
@@ -189,6 +192,7 @@ void jail_host_close(bool is_over)
 {
 	room_close(&jail_host.room);
 	owners_close(&jail_host.owners);
+	weigh_close(&jail_host.weigh);
 	late_done(&jail_host.late);
 	zygotes_done(&jail_host.zygotes);
 	nest_done(&jail_host.nest);
@@ -256,6 +260,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 		return r;
 	}
 	owners_open(&jail_host.owners, &jail_host.storage, given->disk_share);
+	weigh_open(&jail_host.weigh, given->loop);
 	jail_host.disk_changed = given->disk_changed;
 	jail_host.disk_arg = given->disk_arg;
 	room_open(&jail_host.room, &jail_host.storage, given->loop, given->disk_reserve,
