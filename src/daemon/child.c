@@ -16,7 +16,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define NICENESS (-5) /* three times the weight of a process of the usual priority */
+#define NICENESS           (-5) /* three times the weight of a process of the usual priority */
+#define AUTOGROUP_NICENESS "-5"
 
 static int compare_fds(const void *a, const void *b)
 {
@@ -68,7 +69,11 @@ static void reset_signals(void)
 }
 
 /* Everybody waits for the daemon's parts, so they come before what runs in sandboxes. Their own
- * children do not inherit it. Whoever gave the daemon another priority is left his way. */
+ * children do not inherit it. Whoever gave the daemon another priority is left his way.
+ *
+ * With autogroups (sched(7)) a priority holds within a session alone, and all sandboxes together
+ * weigh as much as one session. So each part is a session, and that has the priority, too. Guests
+ * are in sessions and control groups of their own. */
 static void raise_priority(void)
 {
 	struct sched_attr attr = {.size = sizeof(attr),
@@ -76,8 +81,11 @@ static void raise_priority(void)
 	                          .sched_flags = SCHED_FLAG_RESET_ON_FORK,
 	                          .sched_nice = NICENESS};
 
-	if (getpriority(PRIO_PROCESS, 0) == 0)
-		(void)syscall(SYS_sched_setattr, 0, &attr, 0);
+	if (getpriority(PRIO_PROCESS, 0) != 0)
+		return;
+	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
+	if (setsid() > 0)
+		(void)!fd_write_file(AT_FDCWD, "/proc/self/autogroup", AUTOGROUP_NICENESS);
 }
 
 void child_begin(const char *name, const struct config *config, const int *keep, size_t n_keep)
