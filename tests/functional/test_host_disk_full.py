@@ -9,6 +9,7 @@ import pytest
 from cloche import Client, errors
 from harness import audit
 from harness.daemon import IS_SANITIZED, Daemon, call, read_text, wait_for
+from harness.oci import busybox_layer
 from harness.small_disk import DISK, MIB, Disk
 
 BODY = os.urandom(8 * MIB)
@@ -135,6 +136,33 @@ def test_layers_grow_ahead_of_their_use(small):
         assert box.run("head -c 700M /dev/zero > big", timeout=500).exit_code == 0
         grown = wait_for(lambda: n if (n := health(daemon)["disk"]["layers_mib"]) > first else None, what="layers that grow")
         assert os.stat(image).st_blocks * 512 >= grown * MIB
+
+
+def test_images_are_made_above_the_reserve_and_halves_of_them_are_removed(small):
+    daemon, disk, client = small
+    templates = daemon.data / "templates"
+    before = set(os.listdir(templates))
+    box = client.create(limits={"disk_mib": 1024})
+    assert box.run("mkdir /template && head -c 120M /dev/urandom > /template/big && sync", user="root", timeout=500).exit_code == 0
+    reserve, held = health(daemon)["disk"]["reserve_mib"] * MIB, os.stat(daemon.data / "reserve").st_blocks * 512
+    disk.fill(leave=reserve * 9 // 8 - held + 80 * MIB)
+    with pytest.raises(errors.HostDiskFull, match="no room for the image") as caught:
+        client.create_template("made", box, tree=True)
+    assert caught.value.hint
+    assert told(client) == [], "the reserve was touched"
+    wait_for(lambda: set(os.listdir(templates)) == before, what="the half of an image to be removed")
+    disk.fill()
+    await_state(daemon, "full")
+    refused(lambda: client.import_template("imported", busybox_layer().bytes()))
+    refused(lambda: client.start_build('name = "built"\nfrom = "debian:bookworm"\n'))
+    refused(lambda: client.create_template("made", box, tree=True))
+    assert set(os.listdir(templates)) == before and [t["name"] for t in client.templates()] == ["host"]
+    disk.empty()
+    await_state(daemon, "ok")
+    client.import_template("imported", busybox_layer().bytes())
+    with client.create(template="imported") as imported:
+        assert imported.run("echo fine").stdout == "fine\n"
+    box.delete()
 
 
 @pytest.mark.parametrize("way", ["kill", "stop"])

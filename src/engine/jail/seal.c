@@ -24,7 +24,6 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #define GROUP          "seal" /* among the sandboxes' cgroups; no id looks like it */
@@ -35,8 +34,8 @@
 #define PROGRESS_US    250000U
 #define WORDS_MAX      2048
 #define WORD_SIZE      200
-#define FREE_LEAST     (UINT64_C(64) << 20)
-#define SLACK          (UINT64_C(1) << 20) /* what a last write may have lacked */
+#define FREE_LEAST     (UINT64_C(64) << 20) /* above the reserve */
+#define SLACK          (UINT64_C(1) << 20)  /* what a last write may have lacked */
 
 enum seal_state { SEAL_WAITING, SEAL_PACKING, SEAL_FINISHING };
 
@@ -53,7 +52,8 @@ struct seal {
 	int status_fd, words_fd, result_fd;
 	struct loop_child *child;
 	struct loop_timer *timer;
-	bool is_cancelled;
+	uint64_t bytes_max; /* the spec's, or what the disk has above its reserve */
+	bool is_cancelled, lacks_room;
 };
 
 /* All seals together: what they may take of the host. */
@@ -113,13 +113,22 @@ static int cancelled(struct err *err)
 	return err_set(err, ERR_CONFLICT, ECANCELED, "the seal was cancelled");
 }
 
+/* Above the reserve, which is the database's: images lie beside it. An eighth more stays, for a
+ * file takes more than its bytes, and others of the host take some meanwhile. */
 static uint64_t count_free(void)
 {
-	struct statvfs disk;
+	struct host_disk disk;
+	uint64_t kept;
 
-	return fstatvfs(jail_host.images.templates_fd, &disk) < 0
-	               ? UINT64_MAX
-	               : (uint64_t)disk.f_bavail * disk.f_frsize;
+	room_get(&jail_host.room, &disk);
+	kept = disk.reserve_bytes + disk.reserve_bytes / 8;
+	return disk.free_bytes - MIN(disk.free_bytes, kept);
+}
+
+static int no_room(struct err *err)
+{
+	(void)err_set(err, ERR_HOST_DISK_FULL, ENOSPC, "the host's disk has no room for the image");
+	return err_hint(err, "make room on the disk of the data directory, or delete templates");
 }
 
 static uint64_t count_made(const struct seal *s)
@@ -137,6 +146,10 @@ static void on_progress(struct loop *loop, void *arg)
 
 	(void)loop;
 	loop_timer_set_in(s->timer, PROGRESS_US);
+	if (s->child && count_free() == 0) { /* somebody else took it meanwhile */
+		s->lacks_room = true;
+		(void)pidfd_send_signal(loop_child_pidfd(s->child), SIGKILL, NULL, 0);
+	}
 	s->fn(&so_far, NULL, s->arg);
 }
 
@@ -204,9 +217,9 @@ static void tell_failure(struct seal *s, int wait_status, struct err *ret)
 		return;
 	}
 	read_words(s, words);
-	if (count_free() < SLACK)
-		(void)err_set(ret, ERR_HOST_DISK_FULL, ENOSPC,
-		              "the host's disk has no room for it");
+	if (s->lacks_room || count_free() < SLACK ||
+	    (s->bytes_max < s->spec.bytes_max && count_made(s) + SLACK > s->bytes_max))
+		(void)no_room(ret);
 	else if (count_made(s) + SLACK > s->spec.bytes_max)
 		(void)err_set(ret, ERR_TOO_LARGE, EFBIG, "the image is larger than %llu MiB",
 		              (unsigned long long)(s->spec.bytes_max >> 20));
@@ -276,7 +289,7 @@ static int make_mounts(const struct seal *s, pid_t pid, int fds[SEAL_MOUNT_COUNT
 static int send_orders(const struct seal *s, pid_t pid, int go_fd, int words_fd, struct err *err)
 {
 	const struct seal_orders orders = {.epoch_s = s->spec.epoch_s,
-	                                   .bytes_max = s->spec.bytes_max,
+	                                   .bytes_max = s->bytes_max,
 	                                   .is_tree = s->spec.is_tree,
 	                                   .is_small = s->spec.is_small,
 	                                   .is_host = digest_is_zero(&s->base)};
@@ -367,6 +380,7 @@ static void pack_next(struct loop *loop, void *arg)
 	if (!s || count(SEAL_PACKING) + count(SEAL_FINISHING) >= RUNNING_MAX)
 		return;
 	s->state = SEAL_PACKING;
+	s->bytes_max = MIN(s->spec.bytes_max, count_free());
 	loop_timer_set_in(s->timer, PROGRESS_US);
 	if (pack(s, &err) < 0)
 		fail(s, &err);
@@ -382,9 +396,7 @@ static int check_room(struct err *err)
 {
 	if (count(SEAL_WAITING) >= WAITING_MAX)
 		return err_set(err, ERR_LIMIT, 0, "%d seals wait already", WAITING_MAX);
-	if (count_free() < FREE_LEAST)
-		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC, "the host's disk is full");
-	return 0;
+	return count_free() < FREE_LEAST ? no_room(err) : 0;
 }
 
 /* path: below the layers. */
