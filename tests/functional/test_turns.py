@@ -33,3 +33,9 @@ def test_a_body_of_a_million_values_is_refused_in_a_short_turn(daemon, sandbox, 
     status, reply = call(daemon, "POST", f"/v1/sandboxes/{sandbox.id}/execs", {"argv": [value] * (MIB - 16)})
     assert (status, reply["error"]["code"]) == (413, "too_large")
     assert reply["error"]["message"] == "the JSON may have up to 65536 values"
+
+
+def test_a_sandbox_with_many_files_is_removed_in_short_turns(make_sandbox):
+    sandbox = make_sandbox()
+    assert sandbox.run_code("for i in range(40000):\n    open(f'/tmp/{i}', 'w').close()").error is None
+    sandbox.delete()

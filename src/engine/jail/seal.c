@@ -67,12 +67,22 @@ static struct list seals = LIST_INIT(seals);
 
 static void start_next(void);
 
+static void on_layer_dropped(struct loop *loop, int wait_status, void *arg)
+{
+	(void)loop;
+	(void)arg;
+	if (wait_status != 0) /* the next start comes back to it */
+		log_warn("seal.stays", "wait_status=0x%x", (unsigned)wait_status);
+}
+
+/* Its remover goes on by itself. */
 static void drop_layer(const char *name)
 {
+	struct loop_child *child;
 	int pidfd = -1;
 
 	if (id_is_valid(name, "seal") && storage_remove(&jail_host.storage, name, &pidfd) == 1)
-		close_fd(&pidfd); /* its remover goes on by itself */
+		(void)!loop_child_take(jail_host.loop, pidfd, on_layer_dropped, NULL, &child);
 }
 
 static void seal_free(struct loop *loop, void *arg)

@@ -6,11 +6,13 @@
 #include "engine/jail/btrfs.h"
 #include "engine/jail/loopdev.h"
 #include "engine/jail/room.h"
+#include "engine/jail/sys.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -328,14 +330,29 @@ uint64_t storage_usage(const struct storage *s, const char *id)
 	return bytes;
 }
 
-int storage_remove(const struct storage *s, const char *id, int *ret_pidfd)
+/* In a child: an exit status. */
+static int run_remove(const struct storage *s, const char *name)
 {
-	int r;
+	if (s->is_btrfs && btrfs_subvol_delete(s->fd, name) == 0)
+		return 0;
+	return tree_remove(s->fd, name) == 0 ? 0 : 1;
+}
 
-	if (!storage_has(s, id))
+/* To delete a subvolume is one call, but the kernel drops all files of it that it has in memory
+ * within: 176 ms of CPU time for 60,000. And it waits for the disk. */
+int storage_remove(const struct storage *s, const char *name, int *ret_pidfd)
+{
+	struct clone_args args = {.flags = CLONE_PIDFD,
+	                          .exit_signal = SIGCHLD,
+	                          .pidfd = (uint64_t)(uintptr_t)ret_pidfd};
+	pid_t pid;
+
+	if (!storage_has(s, name))
 		return 0;
-	if (s->is_btrfs && btrfs_subvol_delete(s->fd, id) == 0)
-		return 0;
-	r = tree_remove_start(s->fd, id, ret_pidfd);
-	return r < 0 ? r : 1;
+	pid = sys_clone3(&args);
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		_exit(run_remove(s, name));
+	return 1;
 }

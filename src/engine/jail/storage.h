@@ -53,5 +53,5 @@ must_check int storage_snapshot(const struct storage *s, const char *id, const c
                                 struct err *err);
 bool storage_has(const struct storage *s, const char *id);
 uint64_t storage_usage(const struct storage *s, const char *id); /* bytes; 0 where not counted */
-/* 0: removed, or never there. 1: *ret_pidfd is a child that removes it. */
-must_check int storage_remove(const struct storage *s, const char *id, int *ret_pidfd);
+/* Of anything in it. 0: it is not there. 1: *ret_pidfd is a child that removes it. */
+must_check int storage_remove(const struct storage *s, const char *name, int *ret_pidfd);

@@ -2,7 +2,6 @@
 #include "engine/jail/tree.h"
 
 #include "base/dir_reader.h"
-#include "engine/jail/sys.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -69,20 +68,6 @@ int tree_remove(int dir_fd, const char *name)
 	if (r == 0 && unlinkat(dir_fd, name, AT_REMOVEDIR) < 0)
 		r = -errno;
 	return r;
-}
-
-int tree_remove_start(int dir_fd, const char *name, int *ret_pidfd)
-{
-	struct clone_args args = {.flags = CLONE_PIDFD,
-	                          .exit_signal = SIGCHLD,
-	                          .pidfd = (uint64_t)(uintptr_t)ret_pidfd};
-	pid_t pid = sys_clone3(&args);
-
-	if (pid < 0)
-		return -errno;
-	if (pid == 0)
-		_exit(tree_remove(dir_fd, name) == 0 ? 0 : 1);
-	return 0;
 }
 
 void tree_each_id(int dir_fd, void (*fn)(const char *id, void *arg), void *arg)

@@ -6,7 +6,5 @@
 /* Removes name below dir_fd and all in it, following no link and however deep. Blocks. 0, also
  * when there is nothing, or the first errno. */
 must_check int tree_remove(int dir_fd, const char *name);
-/* The same in a child process of its own; watch its pidfd. */
-must_check int tree_remove_start(int dir_fd, const char *name, int *ret_pidfd);
 /* Calls fn for each entry of dir_fd whose name is a sandbox's id. */
 void tree_each_id(int dir_fd, void (*fn)(const char *id, void *arg), void *arg);

@@ -85,9 +85,18 @@ static bool is_used(const char *id)
 	return false;
 }
 
+static void on_removed(struct loop *loop, int wait_status, void *arg)
+{
+	(void)loop;
+	(void)arg;
+	if (wait_status != 0) /* the next start comes back to it */
+		log_warn("volume.stays", "wait_status=0x%x", (unsigned)wait_status);
+}
+
 int volume_discard(const char *id, struct err *err)
 {
-	int storage_fd = jail_host.storage.fd;
+	int storage_fd = jail_host.storage.fd, pidfd = -1, r;
+	struct loop_child *child;
 	char name[NAME_SIZE];
 
 	if (is_used(id))
@@ -96,8 +105,11 @@ int volume_discard(const char *id, struct err *err)
 	if (!jail_host.storage.is_btrfs ||
 	    (renameat(storage_fd, id, storage_fd, name) < 0 && errno == ENOENT))
 		return 0;
-	if (btrfs_subvol_delete(storage_fd, name) < 0) /* the next start comes back to it */
-		log_warn("volume.stays", "id=%s errno=%d", id, errno);
+	r = storage_remove(&jail_host.storage, name, &pidfd);
+	if (r == 1)
+		r = loop_child_take(jail_host.loop, pidfd, on_removed, NULL, &child);
+	if (r < 0)
+		log_warn("volume.stays", "id=%s errno=%d", id, -r);
 	return 0;
 }
 
