@@ -44,7 +44,7 @@ def check_told(daemon, code, *, blocks):
     assert code not in json.dumps(call(daemon, "GET", "/v1/ready", key="")[1])
     assert gauge(daemon, code)
     status, out, _ = Cli(daemon)("doctor", "--json")
-    assert ([p["code"] for p in json.loads(out)["problems"]], status) == ([code], 1 if blocks else 0)
+    assert ([p["code"] for p in json.loads(out)["problems"]], status) == ([code], 1 if blocks else 0), out
     return found
 
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 import pytest
-from harness.daemon import ENGINE, Daemon, call, children_of
+from harness.daemon import ENGINE, IS_SANITIZED, Daemon, call, children_of
 from harness.power import Disk
 
 pytestmark = pytest.mark.skipif(ENGINE != "jail", reason="the disk is the same for all engines")
@@ -98,8 +98,40 @@ class Steps:
         return lambda m: "api.example.com" in str(m.ask("GET", f"/v1/sandboxes/{self.sandbox}/network")) or pytest.fail("no policy")
 
     def take_snapshot(self):
+        self.m.ask("POST", f"/v1/sandboxes/{self.sandbox}/execs", {"shell": "echo saved > /var/tmp/it"})
         made = self.m.ask("POST", f"/v1/sandboxes/{self.sandbox}/snapshots", {"name": "point"})
         return lambda m: m.ask("GET", f"/v1/snapshots/{made['id']}")
+
+    def roll_back(self):
+        path = f"/v1/sandboxes/{self.sandbox}"
+        self.m.ask("POST", f"{path}/execs", {"shell": "echo later > /var/tmp/later"})
+        self.m.settle()
+        self.m.ask("POST", f"{path}/rollback", {"snapshot": "point"})
+
+        def look(m):
+            self.runs(m)
+            assert m.ask("POST", f"{path}/execs", {"shell": "ls -A /var/tmp"})["stdout"] == "it\n"
+
+        return look
+
+    def create_from_snapshot(self):
+        self.fork = self.m.ask("POST", "/v1/sandboxes", {"name": "fork", "persistent": True, "snapshot": "point"})["id"]
+        return lambda m: self.fork_has(m, "saved\n")
+
+    def fork_has(self, m, text):
+        m.ask("POST", f"/v1/sandboxes/{self.fork}/resume")
+        assert m.ask("POST", f"/v1/sandboxes/{self.fork}/execs", {"shell": "cat /var/tmp/it"})["stdout"] == text
+
+    def pause_to_disk(self):
+        self.m.ask("POST", f"/v1/sandboxes/{self.fork}/execs", {"shell": "echo paused > /var/tmp/it"})
+        self.m.ask("POST", f"/v1/sandboxes/{self.fork}/pause", {"to": "disk"})
+
+        def look(m):
+            told = m.ask("GET", f"/v1/sandboxes/{self.fork}")
+            assert (told["state"], told["paused_to"]) == ("paused", "disk")
+            self.fork_has(m, "paused\n")
+
+        return look
 
     def stop_sandbox(self):
         path = f"/v1/sandboxes/{self.sandbox}"
@@ -145,6 +177,9 @@ def test_what_was_acknowledged_is_there_after_a_power_cut():
         steps.rename_sandbox,
         steps.set_policy,
         steps.take_snapshot,
+        steps.roll_back,
+        steps.create_from_snapshot,
+        *([] if IS_SANITIZED else [steps.pause_to_disk]),
         steps.stop_sandbox,
         steps.delete_sandbox,
         steps.delete_volume,
