@@ -39,3 +39,10 @@ def test_a_sandbox_with_many_files_is_removed_in_short_turns(make_sandbox):
     sandbox = make_sandbox()
     assert sandbox.run_code("for i in range(40000):\n    open(f'/tmp/{i}', 'w').close()").error is None
     sandbox.delete()
+
+
+@pytest.mark.parametrize("byte", ["\\xff", "\\n"], ids=["binary", "lines"])
+def test_the_most_output_of_a_code_call_is_told_in_short_turns(sandbox, byte):
+    code = f"import sys\nfor out in sys.stdout, sys.stderr:\n    out.buffer.write(b'{byte}' * {4 * MIB})\nNone"
+    result = sandbox.run_code(code)
+    assert (len(result.stdout), len(result.stderr)) == (4 * MIB, 4 * MIB)

@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/code.h"
 #include "base/json.h"
+#include "base/parse.h"
 #include "test.h"
 
 #include <string.h>
@@ -20,6 +21,7 @@ struct http_req {
 static struct api api;
 static struct http_req reqs[2];
 static const struct code_ops *ops;
+static struct loop *loop;
 
 /* The request, as the readers see it. */
 void *http_app_arg(const struct http_req *req)
@@ -50,6 +52,36 @@ void http_stream_start(struct http_req *req, int status, const char *type, int64
 int http_stream_write(struct http_req *req, const void *data, size_t len)
 {
 	return buf_append(&req->body, data, len);
+}
+
+size_t http_stream_pending(const struct http_req *req)
+{
+	(void)req;
+	return 0;
+}
+
+void http_stream_end(struct http_req *req)
+{
+	req->is_ended = true;
+	loop_stop(loop);
+}
+
+void http_stream_abort(struct http_req *req)
+{
+	(void)req;
+	CHECK(!"cut");
+}
+
+struct loop *http_loop(const struct http_req *req)
+{
+	(void)req;
+	return loop;
+}
+
+void *http_state(const struct http_req *req)
+{
+	(void)req;
+	return NULL;
 }
 
 void http_set_state(struct http_req *req, void *state)
@@ -234,4 +266,47 @@ TEST(a_result_with_an_owner_leaves_the_end_to_it)
 	CHECK_INT(ended, -1);
 	CHECK_INT(reqs[1].status, 0);
 	finish(r);
+}
+
+/* Odd lengths, so that pieces would cut characters and groups of base64. */
+TEST(a_large_result_is_written_in_pieces_and_is_the_same)
+{
+	enum { CHARACTERS = 70001, BYTES = 100001 };
+	const struct code_end end = {.status = CODE_OK, .count = 1};
+	auto_free char *text = xcalloc(CHARACTERS, 3), *bytes = xcalloc(1, BYTES + 3);
+	auto_json json_t *got = NULL;
+	struct code_reader *r;
+	const char *field;
+	struct err err;
+
+	for (size_t i = 0; i < CHARACTERS; i++)
+		memcpy(text + i * 3, "\xe6\x97\xa5", 3);
+	memset(bytes, 0xff, BYTES);
+	start(1 << 20);
+	CHECK_INT(loop_new(&loop, &err), 0);
+	r = result(&reqs[0]);
+	ops->on_output(NULL, STREAM_STDOUT, text, (size_t)CHARACTERS * 3, r);
+	ops->on_output(NULL, STREAM_STDERR, bytes, BYTES, r);
+	show(r, BYTES);
+	show(r, 10);
+	ops->on_end(NULL, NULL, &end, NULL, r);
+	CHECK_INT(reqs[0].body.len, 0); /* nothing within the call's own turn */
+	CHECK_INT(loop_run(loop), 0);
+	CHECK(reqs[0].is_ended);
+	CHECK_INT(json_parse(reqs[0].body.data, reqs[0].body.len, &got, &err), 0);
+	field = json_string_value(json_object_get(got, "stdout"));
+	CHECK_MEM(field, strlen(field), text, (size_t)CHARACTERS * 3);
+	CHECK(!json_object_get(got, "stdout_base64"));
+	CHECK(json_is_false(json_object_get(got, "stdout_truncated")));
+	CHECK_INT(json_string_length(json_object_get(got, "stderr")), BYTES * 3);
+	field = json_string_value(json_object_get(got, "stderr_base64"));
+	CHECK_INT(base64_decode(field, strlen(field), bytes), BYTES);
+	CHECK_INT(strspn(bytes, "\xff"), BYTES);
+	CHECK(json_is_false(json_object_get(got, "stderr_truncated")));
+	CHECK_INT(json_array_size(json_object_get(got, "results")), 2);
+	CHECK(json_is_false(json_object_get(got, "results_truncated")));
+	CHECK(json_is_null(json_object_get(got, "error")));
+	CHECK_STR(json_string_value(json_object_get(got, "status")), "ok");
+	finish(r);
+	loop_free(loop);
 }
