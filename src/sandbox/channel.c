@@ -9,7 +9,10 @@
  * is the channel's own, so whatever an agent claims, it claims about its own sandbox. Numbers that
  * were never given out are an error; those that are forgotten are dropped and counted.
  *
- * Input is kept until the agent has taken it, so that a connection that is lost loses none.
+ * Input is kept until the agent has taken it, and START until the agent says anything of the
+ * channel, so that a connection that is lost loses none. An agent lists every channel that it has
+ * got, so one that is not listed, and of which it never spoke, has not run: it is started again,
+ * once, for the agent may have hung up because it cannot read it.
  */
 #include "sandbox/wire.h"
 
@@ -50,6 +53,7 @@ void channel_detach(struct channel *ch)
 	HASH_DEL(l->channels, ch);
 	ch->link = NULL;
 	buf_done(&ch->untaken);
+	buf_done(&ch->start);
 	if (!l->channels)
 		link_set_beat(l);
 	tell_count(l);
@@ -70,6 +74,8 @@ int channel_start(struct channel *ch, struct link *l, uint32_t number,
 	if (r < 0)
 		return r;
 	attach(ch, l, number, ops);
+	ch->start = payload;
+	payload = (struct buf){0};
 	ch->is_input_known = true;
 	if (link_channels(l) == 1)
 		link_set_beat(l);
@@ -343,6 +349,7 @@ int channel_on_frame(struct link *l, const struct frame *f)
 		l->stale++;
 		return f->channel < l->floor ? 0 : -EPROTO;
 	}
+	buf_done(&ch->start);
 	switch ((int)f->type) {
 	case FRAME_STARTED:
 		return on_started(ch, &u);
@@ -371,6 +378,7 @@ static int on_listed(struct link *l, uint32_t number, uint64_t acked, uint64_t e
 	if (ch->is_listed || end < ch->received)
 		return -EPROTO;
 	ch->is_listed = true;
+	buf_done(&ch->start);
 	/* The agent has dropped what an earlier gateway had kept, and that is lost here. */
 	if (acked > ch->received) {
 		ch->ops->on_gap(ch, acked - ch->received);
@@ -386,7 +394,16 @@ static void begin_connection(struct link *l)
 		ch->is_listed = ch->has_started = ch->has_exited = ch->is_input_known = false;
 }
 
-static void lose_unlisted(struct link *l)
+static bool start_again(struct channel *ch)
+{
+	if (ch->start.len == 0 || ch->is_sent_again ||
+	    link_send(ch->link, FRAME_START, ch->number, ch->start.data, ch->start.len) < 0)
+		return false;
+	ch->is_sent_again = true;
+	return go_on_with_input(ch) == 0;
+}
+
+static void settle_unlisted(struct link *l)
 {
 	struct err err;
 
@@ -398,7 +415,7 @@ static void lose_unlisted(struct link *l)
 	                     "newer agent after a stop and a resume");
 	for (struct channel *ch = l->channels, *next; ch; ch = next) {
 		next = ch->hh.next;
-		if (ch->is_listed)
+		if (ch->is_listed || start_again(ch))
 			continue;
 		channel_detach(ch);
 		ch->ops->on_lost(ch, &err);
@@ -427,6 +444,6 @@ int channel_on_welcome(struct link *l, struct unpack *u)
 	}
 	if (unpack_end(u) < 0)
 		return -EPROTO;
-	lose_unlisted(l);
+	settle_unlisted(l);
 	return 0;
 }

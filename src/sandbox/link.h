@@ -6,8 +6,8 @@
  *	down --> greeting (HELLO sent) --> up (WELCOME came) --> down
  *
  * A channel is one exec or file operation on it (api/agent-protocol.md) and lives inside its owner.
- * It outlives a lost connection: at the next WELCOME it is resumed where it was, or reported lost
- * when the agent does not know it.
+ * It outlives a lost connection: at the next WELCOME it is resumed where it was. One that the agent
+ * does not know is started again if its START never arrived, and reported lost otherwise.
  *
  * A frame that no honest agent sends takes the whole link down as hostile; only frames for channels
  * that are already forgotten are dropped, because they may have been under way.
@@ -74,6 +74,8 @@ struct channel { /* in its owner; fields are channel.c's */
 	struct buf untaken;  /* input from input_taken to input_sent, to be sent again if need be */
 	bool is_input_known; /* false after a resume, until the agent says what has arrived */
 	bool is_input_ended;
+	struct buf start; /* what it was started with, until the agent says anything of it */
+	bool is_sent_again;
 	bool is_listed, has_started, has_exited; /* on this connection */
 	UT_hash_handle hh;
 };

@@ -206,7 +206,9 @@ static void on_hello(struct fake_agent *a, const struct frame *f)
 	case HELLO_WRONG_VERSION:
 	case HELLO_LYING_LIST:
 	case HELLO_CUT_LIST:
+	case HELLO_THEN_DEAF:
 		send_welcome(a);
+		a->is_deaf = a->hello == HELLO_THEN_DEAF;
 		return;
 	}
 }
@@ -320,6 +322,7 @@ static int agent_connect(struct fake_broker *b, struct fake_agent *a)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		abort();
 	a->fd = pair[0];
+	a->is_deaf &= a->hello != HELLO_THEN_DEAF;
 	if (loop_io_add(b->loop, a->fd, EPOLLIN, agent_on_io, a, &a->io) < 0)
 		abort();
 	return pair[1];

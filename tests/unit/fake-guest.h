@@ -22,6 +22,7 @@ enum fake_hello {
 	HELLO_HANG_UP,
 	HELLO_LYING_LIST, /* a channel that nobody started */
 	HELLO_CUT_LIST,
+	HELLO_THEN_DEAF, /* reads nothing more on this connection */
 };
 
 struct fake_channel {

@@ -25,6 +25,56 @@ TEST(what_an_agent_says_of_a_forgotten_channel_is_dropped)
 	rig_stop(&rig);
 }
 
+/* Started at an agent that reads nothing more. */
+static struct exec *start_unread(const char *shell)
+{
+	struct exec_spec spec = {.shell = shell, .has_stdin = true};
+	struct exec *e = NULL;
+	struct err err = {0};
+
+	agent->is_deaf = true;
+	CHECK_INT(exec_start(box, &spec, &e, &err), 0);
+	CHECK_INT(exec_write_stdin(e, "words", 5, &err), 5);
+	return e;
+}
+
+TEST(what_a_lost_connection_swallowed_is_started_again)
+{
+	struct exec *e;
+
+	box_start();
+	e = start_unread("x");
+	link_flush(box->link);
+	fake_agent_hang_up(agent);
+	CHECK(box_channel() == NULL);
+	agent->is_deaf = false;
+	UNTIL(&rig.broker, box_channel() && box_channel()->input.len == 5);
+	CHECK_STR(box_channel()->start.tag, exec_id(e));
+	box_say("here");
+	UNTIL(&rig.broker, spool_last_seq(exec_spool(e)) == 1);
+	box_check_output(e, SPOOL_STDOUT, "here");
+	CHECK(!exec_is_over(e));
+	rig_stop(&rig);
+}
+
+TEST(what_an_agent_never_takes_is_lost_at_the_second_time)
+{
+	struct exec *e;
+
+	box_start();
+	e = start_unread("x");
+	agent->hello = HELLO_THEN_DEAF;
+	for (unsigned hellos = 1; hellos < 3; hellos++) {
+		fake_agent_hang_up(agent);
+		UNTIL(&rig.broker, agent->hellos > hellos && link_is_up(box->link));
+		CHECK_INT(exec_is_over(e), hellos == 2);
+	}
+	CHECK_INT(exec_state(e), EXEC_FAILED);
+	CHECK_INT(exec_failure(e)->code, ERR_GUEST);
+	CHECK_INT(sandbox_state(box), SANDBOX_RUNNING);
+	rig_stop(&rig);
+}
+
 TEST(an_agent_that_does_not_answer_makes_calls_fail_until_it_does)
 {
 	struct exec_spec spec = {.shell = "x"};
