@@ -211,10 +211,11 @@ def pytest_fixture_post_finalizer(fixturedef):
 
 
 @pytest.fixture(autouse=True)
-def turns_are_short():
-    """Fails a test during which everybody waited for one callback of a daemon's loop."""
+def turns_are_short(request):
+    """Fails a test during which everybody waited for one callback of a daemon's loop. Of the turns of long loads, by the hundred thousand, a few
+    have an interrupt's or the hypervisor's time counted as theirs."""
     yield
-    check_turns()
+    check_turns(allowed=2 if request.node.get_closest_marker("slow") else 0)
 
 
 @pytest.fixture(autouse=True)

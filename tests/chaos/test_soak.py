@@ -8,6 +8,7 @@ and deleted in the test of cycles.
 
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -16,7 +17,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 from harness import release
-from harness.daemon import BUILD, call, memory_kib, read_text, wait_for
+from harness.daemon import BUILD, call, memory_kib, wait_for
 
 from chaos.projects import Projects, make_project
 from chaos.run import SEED, Run
@@ -130,7 +131,9 @@ def test_an_ordinary_day_loses_nothing_leaves_nothing_and_crashes_nothing(soak, 
         soak.load.end()
         soak.finish()
     except BaseException:
-        print(f"seed {SEED}, phases {dict(soak.phases)}, kills {dict(soak.kills)}; the log ends:\n{read_text(soak.daemon.log_path)[-20000:]}")
+        kept = BUILD / f"soak-{SEED}.log"
+        shutil.copy(soak.daemon.log_path, kept)
+        print(f"seed {SEED}, phases {dict(soak.phases)}, kills {dict(soak.kills)}; the daemon's log is kept as {kept}")
         raise
     answers, steps = (sum(getattr(w, n) for w in soak.load.workers) for n in ("answers", "steps"))
     with capsys.disabled():

@@ -53,12 +53,12 @@ class Crashed(AssertionError):
     """A part of a daemon died by a signal that no test sends."""
 
 
-def check_turns():
-    """Fails if a turn of a part's loop took over 50 ms of CPU time since the last call, and says which callback took it."""
+def check_turns(allowed=0):
+    """Fails if more turns of a part's loop than allowed took over 50 ms of CPU time since the last call, and says which callbacks took it."""
     for daemon in Daemon.started:
         daemon.ids()
     turns, Daemon.long_turns = Daemon.long_turns, []
-    assert not turns, "a turn of an event loop took over 50 ms of CPU time, and everybody waited for it:\n" + "\n".join(turns)
+    assert len(turns) <= allowed, "a turn of an event loop took over 50 ms of CPU time, and everybody waited for it:\n" + "\n".join(turns)
 
 
 def check_parts():
