@@ -19,7 +19,8 @@ import tomllib
 import cloche
 import pytest
 from cloche._fields import SandboxFields
-from harness.daemon import BUILD, ROOT
+from harness import audit
+from harness.daemon import BUILD, ROOT, Daemon
 
 pytestmark = pytest.mark.slow
 DOCS = ROOT / "docs"
@@ -73,6 +74,47 @@ def documents_that_run():
 def test_each_block_of_a_document_does_what_it_says(daemon, tmp_path, document):
     wrong = [run_block(daemon, tmp_path / str(i), *block) for i, block in enumerate(blocks_to_run(ROOT / document))]
     assert not any(wrong), "\n".join(filter(None, wrong))
+
+
+def test_the_operators_guide_backs_up_and_restores(tmp_path):
+    """Its two blocks, line by line: on a data directory of our own, with this test in the place of systemd."""
+    text = (DOCS / "guides" / "operate.md").read_text()
+    back_up, restore = (re.search(rf"^## {title}\n```sh\n(.*?)^```$", text, re.M | re.S).group(1) for title in ("Back up", "Restore"))
+    daemon = Daemon("--pool-max", "0", rm=False)
+    places = {"/mnt/backup": tmp_path, "/var/lib/cloche": daemon.data}
+    own = ["--data", str(daemon.data), "--run", str(daemon.run)]
+    service = {"systemctl stop cloche": lambda: daemon.stop(), "systemctl start cloche": lambda: daemon.start()}
+
+    def follow(block):
+        for line in block.splitlines():
+            words = re.sub("|".join(places), lambda found: str(places[found.group()]), line).partition("#")[0].removeprefix("sudo ").split()
+            if " ".join(words) in service:
+                service[" ".join(words)]()
+                continue
+            words += own if words[1] in ("serve", "restore") else []
+            r = subprocess.run(words, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+            assert r.returncode == 0, f"{line}\n{r.stdout}\n{r.stderr}"
+
+    env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}", "CLOCHE_URL": f"unix:{daemon.socket}"}
+    daemon.start()
+    try:
+        with cloche.Client(daemon.url, daemon.key) as client:
+            kept = client.create(name="kept", persistent=True)
+            kept.files.write("mark", b"1")
+            follow(back_up)
+            kept.files.write("mark", b"2")
+        assert (tmp_path / "cloche-today.tar").is_file()
+        follow(restore)
+        with cloche.Client(daemon.url, daemon.key) as client:
+            assert client.get("kept").info.state == "stopped"
+            client.get("kept").resume()
+            assert client.get("kept").files.read("mark") == b"1"
+            client.get("kept").delete()
+    finally:
+        ids, status = daemon.ids(), daemon.stop()
+        found = audit.left_after_stop(daemon, ids)
+        daemon.remove()
+    assert (status, found) == (0, [])
 
 
 def help_of(words):
