@@ -116,7 +116,7 @@ lint:
 
 # Runs each fuzz target for SECONDS (default 30), from its kept corpus.
 fuzz:
-	@tools/install-deps lint
+	@tools/install-deps build fuzz
 	@tools/fuzz $(or $(SECONDS),30)
 
 # Prints our figures beside those of others, and keeps them in $(BUILD)/bench.json. DENSITY=1000 fills the machine. A peer
