@@ -220,9 +220,41 @@ void content_keep_free(struct content *c, uint64_t bytes)
 	c->keep_free = bytes;
 }
 
+static bool is_manifest(const char *name, struct digest *ret)
+{
+	char hex[DIGEST_HEX];
+
+	if (strlen(name) != MANIFEST_NAME || name[15] != 'Z' || name[16] != '-' ||
+	    strcmp(name + MANIFEST_NAME - 5, ".json") != 0)
+		return false;
+	(void)snprintf(hex, sizeof(hex), "%.64s", name + 17);
+	return digest_parse(hex, ret) == 0;
+}
+
+static void note_newest(const char *name, void *arg)
+{
+	struct digest digest;
+	struct tm tm = {0};
+	time_t *newest = arg;
+
+	if (is_manifest(name, &digest) && strptime(name, "%Y%m%dT%H%M%SZ-", &tm))
+		*newest = MAX(*newest, timegm(&tm));
+}
+
+/* Backups are in the order of their names: what is made later has a later second, also where the
+ * clock says otherwise.
+ */
+static time_t second_of(struct content *c, uint64_t at_us)
+{
+	time_t newest = 0;
+
+	(void)!c->ops->list(c, note_newest, &newest, NULL);
+	return MAX((time_t)(at_us / 1000000), newest + 1);
+}
+
 int content_commit(struct content *c, uint64_t at_us, const char *text, size_t len, struct err *err)
 {
-	const time_t at_s = (time_t)(at_us / 1000000);
+	const time_t at_s = second_of(c, at_us);
 	char hex[DIGEST_HEX], when[32], path[160];
 	struct digest digest;
 	struct tm tm;
@@ -235,17 +267,6 @@ int content_commit(struct content *c, uint64_t at_us, const char *text, size_t l
 		return err_set(err, ERR_INTERNAL, 0, "the clock is wrong");
 	(void)snprintf(path, sizeof(path), "backups/%s-%s.json", when, hex);
 	return c->ops->commit(c, path, text, len, err);
-}
-
-static bool is_manifest(const char *name, struct digest *ret)
-{
-	char hex[DIGEST_HEX];
-
-	if (strlen(name) != MANIFEST_NAME || name[15] != 'Z' || name[16] != '-' ||
-	    strcmp(name + MANIFEST_NAME - 5, ".json") != 0)
-		return false;
-	(void)snprintf(hex, sizeof(hex), "%.64s", name + 17);
-	return digest_parse(hex, ret) == 0;
 }
 
 struct names {
