@@ -353,6 +353,7 @@ static bool reuse_node(struct make *m, const struct node *n, struct part *p)
 	if (!reuse(m, p, old))
 		return false;
 	memcpy(p->stream_uuid, old->stream_uuid, UUID_SIZE);
+	memcpy(p->parent_uuid, old->parent_uuid, UUID_SIZE);
 	return true;
 }
 
@@ -366,6 +367,8 @@ static int add_subvolume(struct make *m, struct node *n, struct err *err)
 	memcpy(p->source_uuid, n->frozen.parent_uuid, UUID_SIZE);
 	p->source_transid = n->frozen.transid;
 	p->parent = n->shared ? xstrdup(n->shared->path) : NULL;
+	if (n->shared)
+		memcpy(p->parent_uuid, n->shared->frozen.stream_uuid, UUID_SIZE);
 	p->limit_bytes = n->limit_bytes;
 	p->used_bytes = n->used_bytes;
 	n->is_reused = reuse_node(m, n, p);

@@ -93,6 +93,8 @@ static void put_part(struct json_writer *w, const struct part *p)
 		json_put_u64(w, "source_transid", p->source_transid);
 		if (p->parent)
 			json_put_str(w, "parent", p->parent);
+		if (p->parent_uuid[0])
+			json_put_str(w, "parent_uuid", p->parent_uuid);
 		json_put_u64(w, "used_bytes", p->used_bytes);
 		json_put_u64(w, "limit_bytes", p->limit_bytes);
 	}
@@ -187,12 +189,16 @@ static int read_chunks(const json_t *array, struct part *p, struct err *err)
 }
 
 static int read_subvolume(struct manifest *m, struct part *p, const char *stream,
-                          const char *source, const char *parent, struct err *err)
+                          const char *source, const char *parent, const char *parent_uuid,
+                          struct err *err)
 {
 	if (!is_subvolume(p->path))
 		return err_field(err, "path", "'%.80s' is no place of a subvolume", p->path);
 	if (!is_uuid(stream) || !is_uuid(source))
 		return err_field(err, "stream_uuid", "not a UUID");
+	if (parent_uuid[0] && !is_uuid(parent_uuid))
+		return err_field(err, "parent_uuid", "not a UUID");
+	(void)snprintf(p->parent_uuid, UUID_SIZE, "%s", parent_uuid);
 	memcpy(p->stream_uuid, stream, UUID_SIZE);
 	memcpy(p->source_uuid, source, UUID_SIZE);
 	if (!parent)
@@ -208,7 +214,7 @@ static int read_subvolume(struct manifest *m, struct part *p, const char *stream
 static int read_part(struct manifest *m, const json_t *object, struct err *err)
 {
 	const char *kind = "", *path = "", *owner = "root", *target = NULL, *parent = NULL;
-	const char *stream = "", *source = "";
+	const char *stream = "", *source = "", *parent_uuid = "";
 	uint64_t mode = 0, bytes = 0, transid = 0, used = 0, limit = 0;
 	json_t *chunks = NULL;
 	const struct json_field fields[] = {
@@ -221,6 +227,7 @@ static int read_part(struct manifest *m, const json_t *object, struct err *err)
 		{"source_uuid", JSON_FIELD_STRING, &source},
 		{"source_transid", JSON_FIELD_U64, &transid},
 		{"parent", JSON_FIELD_STRING, &parent},
+		{"parent_uuid", JSON_FIELD_STRING, &parent_uuid},
 		{"used_bytes", JSON_FIELD_U64, &used},
 		{"limit_bytes", JSON_FIELD_U64, &limit},
 		{"bytes", JSON_FIELD_U64, &bytes},
@@ -249,8 +256,9 @@ static int read_part(struct manifest *m, const json_t *object, struct err *err)
 	p->used_bytes = used;
 	p->limit_bytes = limit;
 	r = chunks ? read_chunks(chunks, p, err) : 0;
-	return r == 0 && i == PART_SUBVOLUME ? read_subvolume(m, p, stream, source, parent, err)
-	                                     : r;
+	return r == 0 && i == PART_SUBVOLUME
+	               ? read_subvolume(m, p, stream, source, parent, parent_uuid, err)
+	               : r;
 }
 
 /* Before anything else is looked at: what a newer one means is not ours to guess. */

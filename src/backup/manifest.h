@@ -28,6 +28,9 @@ struct part {
 	char source_uuid[UUID_SIZE]; /* of what it was a copy of */
 	uint64_t source_transid;     /* its last change: the same means the same content */
 	char *parent; /* path of the subvolume that its stream shares extents with, or NULL */
+	/* As its stream names the parent; "": by the parent's stream_uuid. They differ where the
+	 * parent's stream is the one of an earlier backup. */
+	char parent_uuid[UUID_SIZE];
 	uint64_t used_bytes, limit_bytes; /* by its quota group; limit 0 = none */
 };
 

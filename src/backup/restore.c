@@ -338,6 +338,27 @@ static char *place_of(const struct part *p)
 	                 : xasprintf(STAGING "/%s", name);
 }
 
+/* Its stream looks for the parent by the uuid that this had when the stream was made. */
+static int name_parent(struct restore *rs, const struct part *p, struct err *err)
+{
+	const struct part *parent = p->parent ? manifest_find(rs->manifest, p->parent) : NULL;
+	auto_free char *place = parent ? place_of(parent) : NULL;
+	auto_free char *made = parent ? xasprintf("%s/" FILES, place) : NULL;
+	auto_fd int fd = -1;
+	int r;
+
+	if (!parent)
+		return 0;
+	fd = beneath_open(rs->data_fd, made, O_RDONLY | O_DIRECTORY);
+	if (fd < 0)
+		return failed("find", made, err);
+	r = subvolume_name(fd, p->parent_uuid[0] ? p->parent_uuid : parent->stream_uuid,
+	                   parent->source_transid);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot name '%s' for '%s'", p->parent,
+	                       p->path)
+	             : 0;
+}
+
 static int put_subvolume(struct restore *rs, const struct part *p, struct err *err)
 {
 	struct flow flow = {.rs = rs, .part = p};
@@ -349,7 +370,9 @@ static int put_subvolume(struct restore *rs, const struct part *p, struct err *e
 
 	if (mkdirat(rs->data_fd, place, 0700) < 0 && errno != EEXIST)
 		return failed("make", place, err);
-	r = subvolume_receive(dir, give, &flow, err);
+	r = name_parent(rs, p, err);
+	if (r == 0)
+		r = subvolume_receive(dir, give, &flow, err);
 	if (r < 0)
 		return err_prefix(err, "%s", p->path);
 	fd = beneath_open(rs->data_fd, made, O_RDONLY | O_DIRECTORY);

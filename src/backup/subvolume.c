@@ -8,6 +8,7 @@
 #include "backup/subvolume.h"
 
 #include "base/fd.h"
+#include "base/parse.h"
 
 #include <fcntl.h>
 #include <linux/btrfs.h>
@@ -177,6 +178,34 @@ int subvolume_receive(const char *dir,
 		            WIFEXITED(status) && WEXITSTATUS(status) == 127
 		                    ? "there is no btrfs; install btrfs-progs"
 		                    : said);
+	return r;
+}
+
+static int read_uuid(const char *text, char bytes[16])
+{
+	for (size_t i = 0; i < 16; i++, text += 2) {
+		uint64_t byte;
+
+		text += *text == '-';
+		if (parse_hex(text, 2, &byte) < 0)
+			return -EINVAL;
+		bytes[i] = (char)byte;
+	}
+	return 0;
+}
+
+int subvolume_name(int fd, const char *uuid, uint64_t transid)
+{
+	struct btrfs_ioctl_received_subvol_args name = {.stransid = transid};
+	__u64 flags = 0;
+	int r = read_uuid(uuid, name.uuid);
+
+	if (r == 0 && (ioctl(fd, BTRFS_IOC_SUBVOL_SETFLAGS, &flags) < 0 ||
+	               ioctl(fd, BTRFS_IOC_SET_RECEIVED_SUBVOL, &name) < 0))
+		r = -errno;
+	flags = BTRFS_SUBVOL_RDONLY;
+	if (r == 0 && ioctl(fd, BTRFS_IOC_SUBVOL_SETFLAGS, &flags) < 0)
+		r = -errno;
 	return r;
 }
 

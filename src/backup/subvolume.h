@@ -26,5 +26,7 @@ must_check int subvolume_receive(const char *dir,
                                  int (*fn)(const void **ret, size_t *ret_len, void *arg,
                                            struct err *err),
                                  void *arg, struct err *err);
+/* A received one: streams that come name it by this uuid. */
+must_check int subvolume_name(int fd, const char *uuid, uint64_t transid);
 /* Ends its being a received one; then it may be written to, or not. */
 must_check int subvolume_settle(int fd, bool is_read_only);

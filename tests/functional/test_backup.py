@@ -258,6 +258,27 @@ def test_what_has_not_changed_is_not_read_again(host):
     assert [s.run("wc -c < big").stdout.strip() for s in map(host.client.get, [s.id for s in sandboxes])] == ["20000004", "20000000", "20000000"]
 
 
+@pytest.mark.parametrize("kind", ["snapshot", "fork"])
+def test_what_was_copied_from_something_after_its_backup_is_in_the_next_one(host, kind):
+    """The copy's stream refers to what it was copied from, whose stream is that of the backup before."""
+    kept = host.client.create(name="kept", persistent=True)
+    kept.run("head -c 5000000 /dev/urandom > big")
+    kept.stop()
+    host.backup()
+    kept.snapshot("late")
+    if kind == "fork":
+        host.client.create(name="late", persistent=True, snapshot="late").stop()
+    second = host.backup()
+    assert second["read_bytes"] < 5e6, "what has not changed was read again"
+    host.lose_all_and_restore()
+    late = host.client.create(snapshot="late") if kind == "snapshot" else host.client.get("late")
+    if kind == "fork":
+        late.resume()
+    kept = host.client.get("kept")
+    kept.resume()
+    assert late.run("sha256sum big").stdout == kept.run("sha256sum big").stdout != ""
+
+
 def test_a_fork_takes_no_more_room_after_a_restore_and_has_as_much_left(host):
     parent = host.client.create(persistent=True, limits={"disk_mib": 100})
     parent.run("head -c 60000000 /dev/urandom > big")
