@@ -225,6 +225,13 @@ static int check_volumes(const struct msg_request *req, struct err *err)
 	return 0;
 }
 
+static int check_owner(uint64_t number, uint32_t weight, struct err *err)
+{
+	int r = check_range("number", number, 1, OWNER_MOST, err);
+
+	return r < 0 ? r : check_range("weight", weight, 1, WEIGHT_MOST, err);
+}
+
 static int check_create(const struct msg_request *req, const struct guest_limits *max,
                         struct err *err)
 {
@@ -250,6 +257,10 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 	                req->create.snapshot[0] != '\0' ? MEMORY_WARM : MEMORY_NONE, err);
 	if (r == 0)
 		r = check_hostname(req->create.hostname, sizeof(req->create.hostname), err);
+	if (r == 0)
+		r = check_range("is_ahead", req->create.is_ahead, 0, 1, err);
+	if (r == 0 && req->create.owner > 0)
+		r = check_owner(req->create.owner, req->create.weight, err);
 	if (r < 0)
 		return r;
 	return check_limits(&req->create.limits, max, err);
@@ -297,15 +308,13 @@ static int check_dial(const struct msg_request *req, struct err *err)
 	return check_range("port", req->dial.port, 1, UINT16_MAX, err);
 }
 
-static int check_owner(const struct msg_request *req, struct err *err)
+static int check_ownership(const struct msg_request *req, struct err *err)
 {
 	const char *layer = req->owner.layer;
 
 	if (!ends(layer, ID_SIZE) || (!id_is_valid(layer, "sb") && !id_is_valid(layer, "vo")))
 		return err_field(err, "layer", "not a sandbox's or volume's id");
-	if (check_range("number", req->owner.number, 1, OWNER_MOST, err) < 0)
-		return -EINVAL;
-	return check_range("weight", req->owner.weight, 1, WEIGHT_MOST, err);
+	return check_owner(req->owner.number, req->owner.weight, err);
 }
 
 int check_request(const struct msg_request *req, size_t len, size_t n_fds,
@@ -345,6 +354,6 @@ int check_request(const struct msg_request *req, size_t len, size_t n_fds,
 	if (req->op == MSG_VOLUME_REMOVE)
 		return check_volume_id(req->volume.id, err);
 	if (req->op == MSG_OWNER)
-		return check_owner(req, err);
+		return check_ownership(req, err);
 	return ops[req->op].has_limits ? check_limits(&req->limits, max, err) : 0;
 }

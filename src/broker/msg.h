@@ -67,6 +67,9 @@ struct msg_request {
 			struct digest image;  /* and these as in struct guest_spec */
 			struct guest_limits limits;
 			uint64_t keeper;
+			uint64_t owner;    /* as in owner.number; 0: it is begun for nobody */
+			uint32_t weight;   /* as in owner.weight */
+			uint32_t is_ahead; /* 1: nobody waits for it */
 			char snapshot[ID_SIZE];
 			char shown[SHOWN_MAX][ID_SIZE]; /* the first ones; without a keeper */
 			struct guest_volume volumes[VOLUMES_MAX]; /* likewise; of a jail */

@@ -92,6 +92,9 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	broker_work_begin(b);
 	r = box->engine->start(&box->spec, box_on_guest_started, box_on_guest_ended, box,
 	                       &box->guest, &reply->err);
+	if (r == 0 && req->create.owner > 0 && b->engine->weigh)
+		b->engine->weigh(req->id, req->create.owner, req->create.weight,
+		                 req->create.is_ahead);
 	if (r == 0)
 		return 1;
 	slots_give(&b->slots, slot);

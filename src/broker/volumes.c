@@ -57,8 +57,9 @@ int volumes_do_owner(struct broker *b, const struct msg_request *req, struct msg
                      int *fds)
 {
 	(void)fds;
+	if (b->engine->weigh)
+		b->engine->weigh(req->owner.layer, req->owner.number, req->owner.weight, false);
 	if (!b->engine->set_owner)
 		return 0;
-	return b->engine->set_owner(req->owner.layer, req->owner.number, req->owner.weight,
-	                            &reply->err);
+	return b->engine->set_owner(req->owner.layer, req->owner.number, &reply->err);
 }

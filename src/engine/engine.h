@@ -362,10 +362,13 @@ struct engine {
 	/* *ret_pidfd is a child that ends when all layers and volumes are on disk as they were when
 	 * it was made, with 0. NULL: there are none. */
 	int (*sync_layers)(int *ret_pidfd);
-	/* Whose a layer or volume is: all of one owner have host.disk_share of the room together,
-	 * and a part of the CPU by its weight. One that is not there is fine. NULL: nobody has a
-	 * share. */
-	int (*set_owner)(const char *layer, uint64_t owner, uint32_t weight, struct err *err);
+	/* Whose a layer or volume is: all of one owner have host.disk_share of the room together.
+	 * One that is not there is fine. NULL: nobody has a share. */
+	int (*set_owner)(const char *layer, uint64_t owner, struct err *err);
+	/* For whom a guest works, or is begun: all of one owner have a part of the CPU together, by
+	 * its weight; what nobody waits for yet has less of it. One that is not there is fine.
+	 * NULL: all are alike. */
+	void (*weigh)(const char *id, uint64_t owner, uint32_t weight, bool is_ahead);
 	/* The kernel of vms is in that image from now on. NULL: no templates. */
 	int (*set_kernel)(const struct digest *image, struct err *err);
 	/* What is wrong with what all guests share. NULL: it never knows. */

@@ -127,6 +127,8 @@ int create_ask(struct sandbox *s, struct err *err)
 	req.create.with_memory = s->paused_in[0] ? !s->wakes_cold : s->carried != NULL;
 	if (s->warm_copy[0] && req.create.with_memory)
 		req.create.with_memory = MEMORY_WARM;
+	owner_name(create_share(s), &req.create.owner, &req.create.weight);
+	req.create.is_ahead = s->spare != NULL;
 	return host_ask_for(s->fleet->host, create_share(s), &req, on_create_reply, s, &s->ask,
 	                    err);
 }

@@ -26,6 +26,14 @@ static uint64_t number_of(const char *project_id)
 	return hash > 0 ? hash : 1;
 }
 
+void owner_name(const struct share *share, uint64_t *ret_number, uint32_t *ret_weight)
+{
+	if (!share || !share->project_id[0])
+		return;
+	*ret_number = number_of(share->project_id);
+	*ret_weight = share->broker.weight;
+}
+
 static void on_told(const struct msg_reply *reply, int fd, void *arg)
 {
 	(void)arg;

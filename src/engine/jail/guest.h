@@ -147,7 +147,7 @@ must_check int jail_host_open(const struct engine_host *given, struct err *err);
 void jail_host_close(bool is_over); /* over: no guest lives, everything may go */
 struct isolation jail_isolation(const struct guest *g);
 void jail_disk(struct host_disk *ret);
-int jail_set_owner(const char *layer, uint64_t owner, uint32_t weight, struct err *err);
+int jail_set_owner(const char *layer, uint64_t owner, struct err *err);
 void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg);
 int jail_remove_image(const struct digest *image, struct err *err);
 

@@ -59,11 +59,8 @@ static void on_disk_changed(const struct host_disk *disk, void *arg)
 		jail_host.disk_changed(disk, jail_host.disk_arg);
 }
 
-int jail_set_owner(const char *layer, uint64_t owner, uint32_t weight, struct err *err)
+int jail_set_owner(const char *layer, uint64_t owner, struct err *err)
 {
-	list_for_each (&jail_host.guests, struct guest, g, link)
-		if (strcmp(g->spec.id, layer) == 0 && g->state == GUEST_RUNNING)
-			weigh_assign(&jail_host.weigh, g, owner, weight);
 	return owners_assign(&jail_host.owners, &jail_host.storage, layer, owner, err);
 }
 

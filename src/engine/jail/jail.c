@@ -161,6 +161,13 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 	                   g->spec.limits.nofile, tag, forked, arg, err);
 }
 
+static void jail_weigh(const char *id, uint64_t owner, uint32_t weight, bool is_ahead)
+{
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (strcmp(g->spec.id, id) == 0)
+			weigh_assign(&jail_host.weigh, g, owner, weight, is_ahead);
+}
+
 static void jail_each_kept(void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg)
 {
 	keep_each(&jail_host.storage, fn, arg);
@@ -283,6 +290,7 @@ const struct engine jail_engine = {
 	.release_kept = backup_release,
 	.sync_layers = jail_sync_layers,
 	.set_owner = jail_set_owner,
+	.weigh = jail_weigh,
 	.set_kernel = kernel_choose,
 	.condition = jail_condition,
 	.sweep = jail_sweep,

@@ -13,13 +13,14 @@
 #include <uthash.h>
 
 #define LOOK_US     250000
-#define READS_MAX   256  /* guests that a look reads, */
-#define WRITES_MAX  256  /* and writes: the rest has its turn in the next ones */
-#define BUSY_PART   4    /* of one CPU, that all must use before anybody is read */
-#define OWNERS      8192 /* an owner's of weight 100 */
-#define SCALE       16   /* of counts of busy sandboxes */
-#define NEXT_POWER  23   /* sqrt(2), by that scale: above it the next power of two is nearer */
-#define DIVISOR_MAX 12   /* 4096 */
+#define READS_MAX   256   /* guests that a look reads, */
+#define WRITES_MAX  256   /* and writes: the rest has its turn in the next ones */
+#define BUSY_PART   4     /* of one CPU, that all must use before anybody is read */
+#define OWNERS      8192U /* an owner's of weight 100 */
+#define AHEAD_PART  4     /* of that, for what is begun while nobody waits for it */
+#define SCALE       16    /* of counts of busy sandboxes */
+#define NEXT_POWER  23    /* sqrt(2), by that scale: above it the next power of two is nearer */
+#define DIVISOR_MAX 12    /* 4096 */
 
 struct owner {
 	uint64_t number;
@@ -36,6 +37,16 @@ static bool is_shared(const struct weigh *w)
 	return HASH_COUNT(w->owners) > 1;
 }
 
+/* Of one owner. What starts is busy, and has ended to be so by the next look. */
+static uint32_t count_starting(const struct owner *o)
+{
+	uint32_t n = 0;
+
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		n += g->owner == o && g->state == GUEST_STARTING;
+	return n;
+}
+
 static uint32_t weight_of(const struct weigh *w, const struct guest *g)
 {
 	const struct owner *o = g->owner;
@@ -45,12 +56,17 @@ static uint32_t weight_of(const struct weigh *w, const struct guest *g)
 	return (uint32_t)MAX(((uint64_t)OWNERS * o->weight / 100) >> o->divisor, UINT64_C(2));
 }
 
+static bool has_group(const struct guest *g)
+{
+	return g->state == GUEST_STARTING || g->state == GUEST_RUNNING;
+}
+
 /* Whether it was written. */
 static bool set_weight(struct guest *g, uint32_t weight)
 {
 	struct err err;
 
-	if (g->cpu_weight == weight || g->state != GUEST_RUNNING)
+	if (g->cpu_weight == weight || !has_group(g))
 		return false;
 	if (cgroup_set_weight(&jail_host.cgroups, g->spec.id, weight, &err) < 0)
 		log_debug("jail.unweighed", "id=%s error='%s'", g->spec.id, err.message);
@@ -102,7 +118,7 @@ static void read_some(uint64_t now_us)
 		struct guest *g = list_first(&jail_host.guests, struct guest, link);
 
 		is_last = &g->link == last;
-		if (g->owner && g->state == GUEST_RUNNING)
+		if (g->owner && has_group(g))
 			read_use(g, now_us);
 		list_remove(&g->link);
 		list_append(&jail_host.guests, &g->link);
@@ -155,17 +171,27 @@ static struct owner *get_owner(struct weigh *w, uint64_t number)
 	return o;
 }
 
-void weigh_assign(struct weigh *w, struct guest *g, uint64_t owner, uint32_t weight)
+void weigh_assign(struct weigh *w, struct guest *g, uint64_t owner, uint32_t weight, bool is_ahead)
 {
-	struct owner *o = get_owner(w, owner);
+	struct owner *o;
+	uint32_t wanted;
 
+	if (!has_group(g))
+		return;
+	o = get_owner(w, owner);
 	o->weight = weight;
+	if (g->state == GUEST_STARTING)
+		g->cpu_read_us = loop_now_us(jail_host.loop); /* it has used nothing by now */
 	if (g->owner != o) {
 		o->n_guests++;
 		weigh_leave(w, g);
 		g->owner = o;
 	}
-	(void)set_weight(g, weight_of(w, g));
+	wanted = weight_of(w, g);
+	if (g->state == GUEST_STARTING && is_shared(w))
+		wanted = MIN(wanted, OWNERS / count_starting(o) * weight / 100) /
+		         (is_ahead ? AHEAD_PART : 1);
+	(void)set_weight(g, wanted);
 }
 
 void weigh_leave(struct weigh *w, struct guest *g)

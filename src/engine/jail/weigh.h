@@ -11,9 +11,11 @@
  * together have used. So a thousand idle ones take nothing from the one that works, and nobody says
  * of himself that he is idle.
  *
- * While one owner alone has sandboxes, and for those that are nobody's yet, all have the kernel's
- * usual weight and nothing is read or written. That is less than a sandbox of an owner has that is
- * beside others: what is made ahead waits for those who work.
+ * While one owner alone has sandboxes all have the kernel's usual weight, and nothing is read or
+ * written. Those that are begun for nobody have that, too: an eighth of an owner's that is beside
+ * others, so that they wait for those who work. What is begun for somebody counts as his, and those
+ * that he has begun at once share his part as busy ones do; what is begun ahead for him, while
+ * nobody waits for it, has a quarter of that.
  */
 #include "engine/engine.h"
 
@@ -32,6 +34,7 @@ struct weigh {
 
 void weigh_open(struct weigh *w, struct loop *loop);
 void weigh_close(struct weigh *w); /* zeros are fine */
-/* Whose it is, and the owner's weight from now on. */
-void weigh_assign(struct weigh *w, struct guest *g, uint64_t owner, uint32_t weight);
+/* For whom it works, and the owner's weight from now on. One that neither starts nor runs is left
+ * alone. */
+void weigh_assign(struct weigh *w, struct guest *g, uint64_t owner, uint32_t weight, bool is_ahead);
 void weigh_leave(struct weigh *w, struct guest *g); /* before it is freed */
