@@ -212,8 +212,7 @@ TEST(json_is_read_as_jansson_reads_it)
 		"[true,false,null]",
 		"{\"\\u00e9\\n\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"}",
 		"[\"\\u0041\\u00E9\\u65e5\\ud83c\\udf89 \\uffff\"]",
-		"[\"plain text of many words, with an \\n in it and "
-		"\xc3\xa9\xe6\x97\xa5\xf0\x9f\x8e\x89\x7f\"]",
+		"[\"many plain words, \\n and \xc3\xa9\xe6\x97\xa5\xf0\x9f\x8e\x89\x7f\"]",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
