@@ -111,17 +111,18 @@ static void count_busy(struct weigh *w)
 /* Those that were read go to the end of the list: the next look begins behind them. */
 static void read_some(uint64_t now_us)
 {
-	struct list *last = jail_host.guests.prev;
-	bool is_last = list_empty(&jail_host.guests);
+	const struct list *last = jail_host.guests.prev;
+	unsigned n = 0;
 
-	for (unsigned n = 0; n < READS_MAX && !is_last; n++) {
-		struct guest *g = list_first(&jail_host.guests, struct guest, link);
+	list_for_each (&jail_host.guests, struct guest, g, link) {
+		bool is_last = &g->link == last;
 
-		is_last = &g->link == last;
 		if (g->owner && has_group(g))
 			read_use(g, now_us);
 		list_remove(&g->link);
 		list_append(&jail_host.guests, &g->link);
+		if (is_last || ++n == READS_MAX)
+			return;
 	}
 }
 
