@@ -212,10 +212,9 @@ def pytest_fixture_post_finalizer(fixturedef):
 
 @pytest.fixture(autouse=True)
 def turns_are_short(request):
-    """Fails a test during which everybody waited for one callback of a daemon's loop. Of the turns of long loads, by the hundred thousand, a few
-    have an interrupt's or the hypervisor's time counted as theirs."""
+    """Fails a test during which everybody waited for one callback of a daemon's loop. Where a test makes the host itself slow (chaos), nothing is said."""
     yield
-    check_turns(allowed=2 if request.node.get_closest_marker("slow") else 0)
+    check_turns(is_strict=bool(request.node.get_closest_marker("turns")), is_told="chaos" not in request.path.parts)
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ import sys
 import textwrap
 import time
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ PYTHON_PASSES = [
 # And a part of four of them with vms for sandboxes; all of these where the environment says so.
 VM_PASSES = [("plain", ["functional", "security", "sdk", "compat"], ["-m", "vm"])]
 DETAIL_MOST = 4000  # of a failure, at the end
+SLOWEST = 8  # files of a pass that are named
 RETRIES_MOST = 30  # failures of one pass: more than that is no accident, and is not tried again
 VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 # Leaks are looked for in the suite `leaks` alone: not in guests and daemons, which are killed, and where seccomp keeps LeakSanitizer from its work.
@@ -185,6 +187,15 @@ def add_pytest_case(tally, label, case):
     tally.add(name, "passed")
 
 
+def slowest(cases):
+    """The files that took longest, with their seconds: where to look when the whole takes too long."""
+    took = Counter()
+    for case in cases:
+        took[case.get("classname", "").rpartition(".")[2]] += float(case.get("time") or 0)
+    told = ", ".join(f"{name} {seconds:.0f}" for name, seconds in took.most_common(SLOWEST))
+    return f" (most of it: {told})" if told else ""
+
+
 @dataclass
 class PythonPass:
     """Tests of pytest: what lies below the paths, or the tests named."""
@@ -230,7 +241,7 @@ class PythonPass:
             add_pytest_case(tally, label, case)
         if cases is None or status not in (0, 1, 5):  # 5: the words for pytest leave no test of these
             tally.add(f"{label} {' '.join(p.name for p in self.paths)}", "failed", output[-6000:])
-        print(f"{label} {', '.join(p.name for p in self.paths)}: {seconds:.0f} s", flush=True)
+        print(f"{label} {', '.join(p.name for p in self.paths)}: {seconds:.0f} s{slowest(cases or [])}", flush=True)
 
     def run(self, tally):
         self.add(tally, self.start())

@@ -128,4 +128,4 @@ def test_O03_a_full_disk_of_the_host_is_told_and_what_was_there_stays(cramped):
     assert body["stdout"] == "fine\n"
     for s in call(cramped, "GET", "/v1/sandboxes")[1]["sandboxes"]:
         assert call(cramped, "DELETE", f"/v1/sandboxes/{s['id']}")[0] == 200
-    assert call(cramped, "POST", "/v1/sandboxes", {"name": "after"})[0] == 201
+    wait_for(lambda: call(cramped, "POST", "/v1/sandboxes", {"name": "after"})[0] == 201, what="that the room is seen, a tenth of a second later")

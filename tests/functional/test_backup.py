@@ -239,6 +239,7 @@ def test_all_that_was_kept_comes_back_though_everybody_wrote_meanwhile(host):
     assert host.backup()["sandboxes"] == 4
 
 
+@pytest.mark.slow
 def test_what_has_not_changed_is_not_read_again(host):
     sandboxes = [host.client.create(persistent=True) for _ in range(3)]
     for s in sandboxes:
@@ -258,6 +259,7 @@ def test_what_has_not_changed_is_not_read_again(host):
     assert [s.run("wc -c < big").stdout.strip() for s in map(host.client.get, [s.id for s in sandboxes])] == ["20000004", "20000000", "20000000"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["snapshot", "fork"])
 def test_what_was_copied_from_something_after_its_backup_is_in_the_next_one(host, kind):
     """The copy's stream refers to what it was copied from, whose stream is that of the backup before."""
@@ -279,6 +281,7 @@ def test_what_was_copied_from_something_after_its_backup_is_in_the_next_one(host
     assert late.run("sha256sum big").stdout == kept.run("sha256sum big").stdout != ""
 
 
+@pytest.mark.slow
 def test_a_fork_takes_no_more_room_after_a_restore_and_has_as_much_left(host):
     parent = host.client.create(persistent=True, limits={"disk_mib": 100})
     parent.run("head -c 60000000 /dev/urandom > big")
@@ -340,6 +343,7 @@ def chunks(host):
     return len(list((host.place / "chunks").glob("??/*"))) if host.place.exists() else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["cli", "gateway", "broker"])
 def test_a_kill_in_the_middle_leaves_nothing_and_no_half_backup(host, who):
     make_much(host)
@@ -366,6 +370,7 @@ def test_a_kill_in_the_middle_leaves_nothing_and_no_half_backup(host, who):
     assert sorted(s.run("cat mark; wc -c < big").stdout for s in map(host.client.get, [s.id for s in host.client.list()])) == [f"{i}\n{32 << 20}\n" for i in range(3)]
 
 
+@pytest.mark.slow
 def test_deletes_and_rollbacks_meanwhile_are_no_business_of_the_backups(host):
     """What is frozen stays while its original goes; who deletes waits for nobody."""
     sandboxes = [host.client.create(persistent=True) for _ in range(4)]
@@ -426,6 +431,7 @@ def test_there_is_one_at_a_time_and_only_for_those_who_rule_the_host(host):
     assert call(host.daemon, "POST", "/v1/backups", key=key)[0] == 403
 
 
+@pytest.mark.slow
 def test_a_restore_refuses_what_it_cannot_do_well_and_touches_nothing(host):
     sandbox = host.client.create(persistent=True)
     sandbox.run("head -c 5000000 /dev/urandom > big")

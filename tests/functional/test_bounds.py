@@ -12,6 +12,8 @@ from cloche import Client
 from harness.daemon import IS_SANITIZED, Daemon, call, memory_kib, wait_for
 from harness.running import running
 
+pytestmark = pytest.mark.turns
+
 MIB = 1024 * 1024
 
 

@@ -69,6 +69,7 @@ def test_a_healthy_daemon_has_no_problem(own):
     assert json.loads(Cli(own).ok("doctor", "--json"))["problems"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part, code, blocks", [("broker", "broker_stuck", True), ("cloche-wall", "wall_stuck", False), ("dialer", "dialer_stuck", False)]
 )
@@ -94,6 +95,7 @@ def test_layers_that_became_read_only_are_told(own):
     check_over(own, "layers_read_only")
 
 
+@pytest.mark.slow
 def test_creates_that_fail_and_a_pool_that_cannot_be_filled_are_told():
     """The directory of records takes none: whatever is made fails."""
     with running(Daemon("--pool-max", "4", "--pool-min", "2", "--watchdog", "0s")) as daemon:

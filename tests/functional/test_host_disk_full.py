@@ -108,6 +108,7 @@ def test_a_disk_that_others_fill_costs_nothing_that_was_answered(small):
     plain.delete()
 
 
+@pytest.mark.slow
 def test_sandboxes_that_fill_the_disk_leave_the_reserve_and_get_an_error_inside(small):
     daemon, disk, client = small
     reserve = health(daemon)["disk"]["reserve_mib"] * MIB
@@ -138,6 +139,7 @@ def test_layers_grow_ahead_of_their_use(small):
         assert os.stat(image).st_blocks * 512 >= grown * MIB
 
 
+@pytest.mark.slow
 def test_images_are_made_above_the_reserve_and_halves_of_them_are_removed(small):
     daemon, disk, client = small
     templates = daemon.data / "templates"

@@ -161,6 +161,7 @@ class Steps:
         return lambda m: m.ask("GET", f"/v1/volumes/{self.volume}", status=404)
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_is_there_after_a_power_cut():
     disk = Disk()
     machine = Machine(disk)

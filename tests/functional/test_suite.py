@@ -76,12 +76,14 @@ def run_all(path):
     return done.stdout.splitlines(), done.returncode
 
 
+@pytest.mark.slow
 def test_what_fails_once_is_tried_alone_at_the_end_and_listed_as_unsteady(suite):
     lines, status = run_all(suite(UNSTEADY))
     assert lines[-1] == "2 passed, 0 failed, 0 skipped" and status == 0, lines
     assert any("test_it::test_unsteady" in line for line in lines[lines.index("Unsteady (failed, then passed alone; repair these first):"):]), lines
 
 
+@pytest.mark.slow
 def test_what_fails_twice_has_failed(suite):
     lines, status = run_all(suite(UNSTEADY + BROKEN))
     assert lines[-1] == "2 passed, 1 failed, 0 skipped" and status == 1, lines

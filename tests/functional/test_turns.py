@@ -7,6 +7,8 @@ import os
 import pytest
 from harness.daemon import call
 
+pytestmark = pytest.mark.turns
+
 MIB = 1024 * 1024
 
 

@@ -33,6 +33,7 @@ def tried_again(fn):
     return wait_for(attempt, what="an answer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_that_is_stopped_is_replaced_and_sandboxes_go_on(own, part):
     daemon, client = own

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 from cloche import errors
@@ -53,12 +54,18 @@ class Crashed(AssertionError):
     """A part of a daemon died by a signal that no test sends."""
 
 
-def check_turns(allowed=0):
-    """Fails if more turns of a part's loop than allowed took over 50 ms of CPU time since the last call, and says which callbacks took it."""
+def check_turns(is_strict, is_told=True):
+    """Fails if turns of a part's loop took over 50 ms of CPU time since the last call, and says which callbacks took it.
+
+    The kernel counts interrupts, the hypervisor's pauses and the reclaim of memory as the time of whoever runs: hosts that are busy with other tests
+    show a long turn here and there. So it takes two of one callback, or one in a test whose subject it is.
+    """
     for daemon in Daemon.started:
         daemon.ids()
     turns, Daemon.long_turns = Daemon.long_turns, []
-    assert len(turns) <= allowed, "a turn of an event loop took over 50 ms of CPU time, and everybody waited for it:\n" + "\n".join(turns)
+    callbacks = Counter(" ".join(re.findall(r"^\w+|callback=\S+", t)) for t in turns)
+    is_long = any(n >= (1 if is_strict else 2) for n in callbacks.values())
+    assert not is_told or not is_long, "a turn of an event loop took over 50 ms of CPU time, and everybody waited for it:\n" + "\n".join(turns)
 
 
 def check_parts():
