@@ -271,7 +271,8 @@ static void add_hint(struct sandbox *s, struct err *err)
 {
 	const struct snapshot *sn = snapshot_find(s->fleet, s->project_id, s->paused_in);
 
-	if (s->wakes_cold || err->code == ERR_CAPACITY || err->code == ERR_QUOTA)
+	if (s->wakes_cold || err->code == ERR_CAPACITY || err->code == ERR_QUOTA ||
+	    err->code == ERR_UNAVAILABLE)
 		return;
 	if (sn && sn->parent_id[0])
 		(void)err_hint(err,

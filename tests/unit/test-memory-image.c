@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "base/fd.h"
+#include "engine/jail/criu.h"
 #include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
 
@@ -10,6 +11,7 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -254,4 +256,24 @@ TEST(a_memory_of_another_agent_is_whole_with_its_program_and_refused_without)
 	CHECK_INT(err.code, ERR_CONFLICT);
 	CHECK(strstr(err.message, "agent") != NULL);
 	remove_place(&p);
+}
+
+static void explain(const char *words, struct err *ret)
+{
+	auto_fd int fd = memfd_create("words", MFD_CLOEXEC);
+
+	CHECK(fd >= 0);
+	CHECK_INT(fd_write_all(fd, words, strlen(words)), 0);
+	criu_explain(fd, /* wait_status= */ 1 << 8, /* is_restore= */ true, ret);
+}
+
+TEST(a_program_that_ends_as_it_is_restored_is_no_fault_of_the_memory)
+{
+	struct err err = {0};
+
+	explain("(00.1) Error (criu/cr-restore.c:1987): Unable to detach 7: No such process\n",
+	        &err);
+	CHECK_INT(err.code, ERR_UNAVAILABLE);
+	explain("(00.1) Error (criu/files.c:1): Can't open file: No such file\n", &err);
+	CHECK_INT(err.code, ERR_INTERNAL);
 }

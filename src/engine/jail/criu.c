@@ -564,6 +564,13 @@ void criu_explain(int words_fd, int wait_status, bool is_restore, struct err *re
 		              "the host's disk has no room for the memory");
 		return;
 	}
+	/* Its parent goes on before it does, and may kill it then. */
+	if (is_restore && strstr(text, "Unable to detach") && strstr(text, ": No such process\n")) {
+		(void)err_set(ret, ERR_UNAVAILABLE, ESRCH,
+		              "a program in the sandbox ended while its memory was restored");
+		(void)err_hint(ret, "try again");
+		return;
+	}
 	find_words(text, words);
 	(void)err_set(ret, ERR_INTERNAL, 0, "CRIU could not %s it: '%s'",
 	              is_restore ? "restore" : "save", words);
