@@ -258,22 +258,23 @@ TEST(a_memory_of_another_agent_is_whole_with_its_program_and_refused_without)
 	remove_place(&p);
 }
 
-static void explain(const char *words, struct err *ret)
+static void explain(const char *words, bool is_restore, struct err *ret)
 {
 	auto_fd int fd = memfd_create("words", MFD_CLOEXEC);
 
 	CHECK(fd >= 0);
 	CHECK_INT(fd_write_all(fd, words, strlen(words)), 0);
-	criu_explain(fd, /* wait_status= */ 1 << 8, /* is_restore= */ true, ret);
+	criu_explain(fd, /* wait_status= */ 1 << 8, is_restore, ret);
 }
 
-TEST(a_program_that_ends_as_it_is_restored_is_no_fault_of_the_memory)
+TEST(a_program_that_ends_and_a_socket_that_closes_meanwhile_are_of_the_moment)
 {
 	struct err err = {0};
 
-	explain("(00.1) Error (criu/cr-restore.c:1987): Unable to detach 7: No such process\n",
-	        &err);
+	explain("Error (criu/cr-restore.c:1): Unable to detach 7: No such process\n", true, &err);
 	CHECK_INT(err.code, ERR_UNAVAILABLE);
-	explain("(00.1) Error (criu/files.c:1): Can't open file: No such file\n", &err);
+	explain("Error (criu/sk-unix.c:1): unix: Unix socket 7 not found\n", false, &err);
+	CHECK_INT(err.code, ERR_UNAVAILABLE);
+	explain("Error (criu/files.c:1): Can't open file: No such file\n", true, &err);
 	CHECK_INT(err.code, ERR_INTERNAL);
 }
