@@ -4,16 +4,19 @@
 import gzip
 import http.client
 import json
+import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from harness.audit import processes_of_cgroups
 from harness.cli import Terminal
-from harness.daemon import ROOT, Daemon
+from harness.daemon import ROOT, Daemon, wait_for
 from harness.npm import run
 from harness.oci import busybox_layer, forget, layout_of
 
@@ -230,6 +233,32 @@ def test_whatever_meets_a_stop_or_a_delete_gets_an_answer_and_leaves_nothing(cal
         assert call("DELETE", f"{BASE}/{left}?deleteOrphanSnapshots=true")[0] in (200, 404)
     for snapshot in call("GET", f"{BASE}/snapshots?limit=50")[1]["snapshots"]:
         assert call("DELETE", f"{BASE}/snapshots/{snapshot['id']}")[0] == 200
+
+
+def test_a_call_that_a_stop_overtakes_is_told_what_makes_their_client_resume(daemon, client, call, made):
+    """Each has reached the sandbox, whose processes stand still: none is answered before the session ends."""
+    id = made["session"]["id"]
+    session = f"{BASE}/sessions/{id}"
+    for pid in processes_of_cgroups({id}):
+        os.kill(pid, signal.SIGSTOP)
+    open_calls = {}
+    for path, body in [
+        ("fs/read", {"path": "/etc/passwd"}),
+        ("fs/mkdir", {"path": "/tmp/x"}),
+        ("cmd", {"command": "true"}),
+        ("cmd", {"command": "true", "wait": True}),  # the last: when the daemon has seen it, it has seen all
+    ]:
+        conn = open_calls[path, len(body)] = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {daemon.key}"}
+        conn.request("POST", f"{session}/{path}", json.dumps(body), headers)
+    native = client.get(id)
+    wait_for(lambda: [e.info.state for e in native.execs()] == ["starting"] * 2, what="commands that wait for the agent")
+    assert call("POST", f"{session}/stop", {})[0] == 200
+    for words, conn in open_calls.items():
+        reply = conn.getresponse()
+        body = json.loads(reply.read())
+        conn.close()
+        assert (reply.status, body["error"]["code"]) == (410, "sandbox_stopped"), (words, body)
 
 
 def test_sandboxes_sessions_and_snapshots_outlive_the_daemon():

@@ -176,6 +176,11 @@ void command_refuse(struct http_req *req, const struct err *err)
 {
 	int status = err_code_status(err->code);
 
+	/* The session ended first: their client resumes the sandbox, and asks again. */
+	if (err->code == ERR_GONE) {
+		vercel_fail(req, err);
+		return;
+	}
 	vercel_refuse(req, status >= 400 && status < 500 ? 400 : status, "bad_request",
 	              err->message);
 }

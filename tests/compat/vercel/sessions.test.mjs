@@ -56,8 +56,13 @@ test("one that keeps nothing cannot be resumed", async (make) => {
 
 test("calls that come while it stops wait, and make one new session", async (make) => {
   const sandbox = await make({ persistent: true });
-  const [, done] = await Promise.all([sandbox.stop(), sandbox.runCommand("echo", ["here"])]);
+  const first = sandbox.currentSession().sessionId;
+  const stop = sandbox.stop();
+  while ((await Sandbox.get({ name: sandbox.name })).status === "running"); /* what comes before the stop is cut by it */
+  const done = await sandbox.runCommand("echo", ["here"]);
+  await stop;
   assert.equal(done.exitCode, 0);
+  assert.notEqual(sandbox.currentSession().sessionId, first);
   await sandbox.stop();
   const handles = await Promise.all(Array.from({ length: 5 }, () => Sandbox.get({ name: sandbox.name })));
   const codes = await Promise.all(handles.map((handle) => handle.runCommand("true")));
