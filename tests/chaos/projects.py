@@ -42,6 +42,10 @@ class Projects:
         for load in self.loads:
             load.go_on()
 
+    def let_broken_alone(self):
+        for load in self.loads:
+            load.let_broken_alone()
+
     def end(self):
         for load in self.loads:
             load.end()
@@ -59,6 +63,15 @@ class Projects:
     def delete_all(self):
         for load in self.loads:
             load.delete_all()
+
+    @property
+    def is_calm(self):
+        return all(load.is_calm for load in self.loads)
+
+    @is_calm.setter
+    def is_calm(self, is_calm):
+        for load in self.loads:
+            load.is_calm = is_calm
 
     @property
     def workers(self):

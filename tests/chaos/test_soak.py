@@ -44,7 +44,7 @@ class Soak(Run):
         self.host.views.append(self.greedy)
 
     def prepare(self):
-        """It begins with the program of the last release, where this checkout can build it, for the phase `upgrade`."""
+        """It begins with the program of the last release, where this checkout can build it."""
         self.disk.enter_context(disk_of_its_own(self.daemon.data, DISK_BYTES))
         with suppress(release.Missing):
             self.daemon.program = release.build(RELEASE) / "cloche"
@@ -94,10 +94,14 @@ class Soak(Run):
         self.daemon.start()
 
     def upgrade(self):
-        assert self.daemon.stop() == 0
-        self.daemon.program, self.daemon.may_crash = BUILD / "cloche", False
-        self.daemon.start()
+        """Behind a while with calm load. What the last release does wrong is no fault of this one: sandboxes that it broke are let alone."""
+        time.sleep(PATIENT_S)
         self.load.hold()
+        self.load.let_broken_alone()
+        assert self.daemon.stop() == 0
+        self.daemon.check_parts()
+        self.daemon.program, self.daemon.may_crash, self.load.is_calm = BUILD / "cloche", False, False
+        self.daemon.start()
         self.host.know_parts()
 
     def go_through(self, name):
@@ -109,7 +113,7 @@ class Soak(Run):
         self.load.go_on()
 
 
-# Each comes at least once, however short the run is, behind a while with the last release and the upgrade from it.
+# Each comes at least once, however short the run is, behind the upgrade from the last release.
 PHASES = os.environ.get("CLOCHE_SOAK_PHASES", "slow_disk,full_disk,kill,neighbour,restart,reload,calm").split(",")
 
 
@@ -123,9 +127,10 @@ def soak(monkeypatch):
 @pytest.mark.slow
 def test_an_ordinary_day_loses_nothing_leaves_nothing_and_crashes_nothing(soak, capsys):
     until = time.monotonic() + MINUTES * 60
+    soak.load.is_calm = True
     soak.load.start()
     try:
-        todo = ["calm", "upgrade", *PHASES]
+        todo = ["upgrade", *PHASES]
         while todo or time.monotonic() < until:
             soak.go_through(todo.pop(0) if todo else soak.rng.choice(PHASES))
         soak.load.end()
