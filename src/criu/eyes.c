@@ -18,6 +18,8 @@
  *	ptrace()	The kernel takes the extended registers of a thread only as a whole, and
  *			CRIU knows fewer than processors with AMX have. What it does not know its
  *			own code in the thread has not touched, either.
+ *			In a restore it lets processes go on one by one. If one of them ends
+ *			another at once, that one need not go on any more.
  *	ptrace(), wait4()
  *			Another process traces for it, so that a CRIU that is killed ends nothing
  *			(tracer.h).
@@ -440,6 +442,9 @@ long ptrace(enum __ptrace_request request, ...)
 	r = trace((int)request, pid, (void *)which, data);
 	if (r < 0 && errno == EFAULT && request == PTRACE_SETREGSET && which == NT_X86_XSTATE)
 		return set_whole(pid, data);
+	/* It stands still until it is let go: only SIGKILL takes it from there. */
+	if (r < 0 && errno == ESRCH && request == PTRACE_DETACH && !is_dump)
+		return 0;
 	return r;
 }
 

@@ -20,6 +20,25 @@ COUNT = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"
 SERVE = "import http.server, threading\nserver = http.server.HTTPServer(('127.0.0.1', 8000), http.server.SimpleHTTPRequestHandler)\nthreading.Thread(target=server.serve_forever, daemon=True).start()"
 CONNECT = "import socket\nlistener = socket.create_server(('127.0.0.1', 0))\nnear = socket.create_connection(listener.getsockname())"
 
+# Its children end as soon as it goes on: it is another process then, with a start of its own.
+KILL = """
+import os, signal
+def start():
+    return open("/proc/self/stat").read().split()[21]
+children = []
+for _ in range(40):
+    children.append(os.fork())
+    if not children[-1]:
+        signal.pause()
+    os.setpgid(children[-1], children[0])
+was = start()
+print("ready", flush=True)
+while start() == was:
+    pass
+os.killpg(children[0], signal.SIGKILL)
+print([os.waitpid(pid, 0)[1] for pid in children] == [signal.SIGKILL] * 40, flush=True)
+"""
+
 
 def value(sandbox, code):
     result = sandbox.run_code(code)
@@ -102,6 +121,18 @@ def test_a_call_under_way_is_answered_when_it_goes_on(make_sandbox):
     sandbox.resume()
     thread.join()
     assert results == ["100"]
+
+
+@pytest.mark.skipif(ENGINE == "vm", reason="a machine is resumed as a whole")
+def test_what_a_program_ends_while_it_is_resumed_is_ended_and_the_rest_goes_on(make_sandbox):
+    """CRIU lets processes go on one by one, a parent before its children."""
+    sandbox = make_sandbox()
+    program = sandbox.start(["python3", "-c", KILL])
+    output = program.output()
+    assert next(e.data for e in output if e.type == "stdout") == b"ready\n"
+    sandbox.pause(to="disk")
+    sandbox.resume()
+    assert next(e.data for e in output if e.type == "stdout") == b"True\n"
 
 
 def test_a_visit_of_a_port_resumes_it(daemon, make_sandbox):

@@ -540,31 +540,12 @@ static void explain_kill(int signal, bool is_restore, struct err *ret)
 	(void)err_hint(ret, is_restore ? "try again" : "the sandbox goes on: try again");
 }
 
-/* Failures that are of the moment, by CRIU's words: the next try does not meet them. */
-static bool explain_moment(const char *text, bool is_restore, struct err *ret)
+/* A failure of the moment, by CRIU's words: the next try does not meet it. */
+static bool is_of_the_moment(const char *text)
 {
-	static const struct {
-		bool is_restore;
-		const char *words, *end;
-		const char *message;
-	} moments[] = {
-		/* A parent goes on before its child does, and may kill it then. */
-		{true, "Unable to detach", ": No such process\n",
-	         "a program in the sandbox ended while its memory was restored"},
-		{false, "Unix socket ", " not found\n",
-	         "a socket in the sandbox was closed while its memory was saved"},
-	};
+	const char *at = strstr(text, "Unix socket ");
 
-	for (size_t i = 0; i < ARRAY_SIZE(moments); i++) {
-		const char *at = strstr(text, moments[i].words);
-
-		if (moments[i].is_restore != is_restore || !at || !strstr(at, moments[i].end))
-			continue;
-		(void)err_set(ret, ERR_UNAVAILABLE, 0, "%s", moments[i].message);
-		(void)err_hint(ret, is_restore ? "try again" : "the sandbox goes on: try again");
-		return true;
-	}
-	return false;
+	return at && strstr(at, " not found\n");
 }
 
 void criu_explain(int words_fd, int wait_status, bool is_restore, struct err *ret)
@@ -591,8 +572,12 @@ void criu_explain(int words_fd, int wait_status, bool is_restore, struct err *re
 		              "the host's disk has no room for the memory");
 		return;
 	}
-	if (explain_moment(text, is_restore, ret))
+	if (!is_restore && is_of_the_moment(text)) {
+		(void)err_set(ret, ERR_UNAVAILABLE, 0,
+		              "a socket in the sandbox was closed while its memory was saved");
+		(void)err_hint(ret, "the sandbox goes on: try again");
 		return;
+	}
 	find_words(text, words);
 	(void)err_set(ret, ERR_INTERNAL, 0, "CRIU could not %s it: '%s'",
 	              is_restore ? "restore" : "save", words);
