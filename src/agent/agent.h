@@ -4,8 +4,8 @@
  * The agent: pid 1 of a sandbox, the only thing inside that speaks to the host.
  *
  *	wire.c  frames to and from the host       channel.c  one exec or file operation
- *	launch.c  forks what a channel runs       output.c, input.c  its bytes until acknowledged
- *	standby.c  the next one, forked beforehand  exec.c, files.c  the child's side
+ *	launch.c, forks.c  forks what a channel runs  output.c, input.c  its bytes until
+ *acknowledged standby.c  the next one, forked beforehand  exec.c, files.c  the child's side
  *	become.c  a child turns into the user     tree.c  signals to all that an exec began
  *	door.c, sudo.c  `sudo` inside             quiet.c  without a host, to be saved
  *	init.c, setup.c, serial.c, netif.c  in a vm, where it is the machine's init
@@ -44,6 +44,7 @@ must_check int settings_read(struct settings *ret, struct err *err);
 struct wire;
 struct serial;
 struct door;
+struct forks;
 struct standby;
 struct quiet;
 
@@ -53,6 +54,7 @@ struct agent {
 	struct wire *wire;
 	struct serial *serial; /* NULL in a jail */
 	struct door *door;     /* NULL where there is no `sudo` */
+	struct forks *forks;
 	struct standby *standby;
 	struct quiet *quiet; /* NULL where there is no engine that saves it */
 	int null_fd;

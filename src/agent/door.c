@@ -8,6 +8,7 @@
 #include "agent/arrival.h"
 #include "agent/become.h"
 #include "agent/exec.h"
+#include "agent/forks.h"
 #include "agent/launch.h"
 #include "base/fd.h"
 #include "proto/pack.h"
@@ -161,7 +162,7 @@ static int start_words(struct visit *v, const struct door_request *r)
 
 	if (pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
-	pid = fork();
+	pid = forks_fork(v->door->agent->forks);
 	if (pid == 0)
 		run_child(&v->door->agent->settings, r, v, report[1]);
 	(void)close(report[1]);

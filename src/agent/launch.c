@@ -4,6 +4,7 @@
 #include "agent/become.h"
 #include "agent/exec.h"
 #include "agent/files.h"
+#include "agent/forks.h"
 #include "agent/standby.h"
 #include "base/fd.h"
 
@@ -200,7 +201,7 @@ int launch(struct agent *a, const struct start *s, struct launched *ret, struct 
 	pid = standby_take(a->standby, s, e.child);
 	standby_defer(a->standby);
 	if (pid == 0) {
-		pid = fork();
+		pid = forks_fork(a->forks);
 		if (pid == 0)
 			run_child(a, s, &e);
 	}

@@ -10,6 +10,7 @@
 #include "agent/agent.h"
 #include "agent/channel.h"
 #include "agent/door.h"
+#include "agent/forks.h"
 #include "agent/init.h"
 #include "agent/quiet.h"
 #include "agent/serial.h"
@@ -101,6 +102,7 @@ static int serve(struct agent *a, struct err *err)
 	r = loop_signal_add(a->loop, SIGCHLD, agent_on_children, a);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch children");
+	a->forks = forks_new(a);
 	a->standby = standby_new(a);
 	r = wire_new(a, &a->wire, err);
 	if (r >= 0 && a->settings.port_fd >= 0)

@@ -8,6 +8,7 @@
  */
 #include "agent/quiet.h"
 
+#include "agent/forks.h"
 #include "agent/wire.h"
 #include "base/fd.h"
 #include "proto/quiet.h"
@@ -23,18 +24,32 @@ struct quiet {
 	int fd;
 	struct loop_io *io;
 	bool is_quiet;
+	bool is_waiting; /* for children that have not closed the agent's fds yet */
 	unsigned char token[QUIET_TOKEN_SIZE];
 };
 
-static void let_go(struct loop *loop, void *arg)
+/* No child has anything of the host's: the agent's own part goes last. */
+static void be_quiet(struct loop *loop, void *arg)
 {
-	struct settings *s = &((struct quiet *)arg)->agent->settings;
+	struct quiet *q = arg;
+	struct settings *s = &q->agent->settings;
 
 	(void)loop;
-	wire_quiesce(((struct quiet *)arg)->agent->wire);
+	q->is_waiting = false;
 	while (s->n_cgroup_fds > 0)
 		(void)close(s->cgroup_fds[--s->n_cgroup_fds]);
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	wire_tell_quiet(q->agent->wire);
+}
+
+static void let_go(struct loop *loop, void *arg)
+{
+	struct quiet *q = arg;
+
+	(void)loop;
+	wire_quiesce(q->agent->wire);
+	q->is_waiting = true;
+	forks_await(q->agent->forks, be_quiet, q);
 }
 
 void quiet_begin(struct quiet *q, const unsigned char *token)
@@ -59,6 +74,10 @@ static int take_hold(struct quiet *q, const struct quiet_renewal *renewal, const
 	struct settings *s = &q->agent->settings;
 	int r;
 
+	if (q->is_waiting) { /* who asked has not waited for it */
+		forks_stop_waiting(q->agent->forks);
+		be_quiet(q->agent->loop, q);
+	}
 	s->listen_fd = fds[QUIET_LISTEN_FD];
 	r = wire_listen(q->agent->wire);
 	if (r < 0) {

@@ -7,6 +7,7 @@
 #include "agent/standby.h"
 
 #include "agent/become.h"
+#include "agent/forks.h"
 #include "base/fd.h"
 
 #include <fcntl.h>
@@ -97,7 +98,7 @@ static void standby_make(struct loop *loop, void *arg)
 	(void)loop;
 	if (s->pid > 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return;
-	s->pid = fork();
+	s->pid = forks_fork(s->agent->forks);
 	if (s->pid == 0)
 		wait_for_start(s, pair[1]);
 	(void)close(pair[1]);

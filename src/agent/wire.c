@@ -17,6 +17,7 @@
 #include "agent/serial.h"
 #include "base/fd.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -31,7 +32,8 @@
 struct wire {
 	struct agent *agent;
 	struct loop_io *listen_io;
-	int fd; /* -1: nobody is connected to a socket */
+	int fd;       /* -1: nobody is connected to a socket */
+	int asker_fd; /* the connection of who has asked for quiet, or -1 */
 	struct loop_io *io;
 	bool is_port; /* connected by the port */
 	struct buf in, out;
@@ -155,11 +157,13 @@ static int on_shutdown(struct wire *w)
 	return 0;
 }
 
-/* The connection ends by the error, which is the answer. */
+/* The connection's end is the answer: it comes when all is quiet, however this one ends here. */
 static int on_quiesce(struct wire *w, const struct frame *f)
 {
 	if (w->has_hello || !w->agent->quiet)
 		return -EPROTO;
+	wire_tell_quiet(w); /* there is one who asks at a time */
+	w->asker_fd = fcntl(w->fd, F_DUPFD_CLOEXEC, 0);
 	quiet_begin(w->agent->quiet, f->payload);
 	return -ESHUTDOWN;
 }
@@ -416,6 +420,12 @@ void wire_quiesce(struct wire *w)
 		(void)close(take_fd(&w->agent->settings.listen_fd));
 }
 
+void wire_tell_quiet(struct wire *w)
+{
+	if (w->asker_fd >= 0)
+		(void)close(take_fd(&w->asker_fd));
+}
+
 int wire_listen(struct wire *w)
 {
 	const int fd = w->agent->settings.listen_fd;
@@ -431,7 +441,7 @@ int wire_new(struct agent *a, struct wire **ret, struct err *err)
 	int r = 0;
 
 	w->agent = a;
-	w->fd = -1;
+	w->fd = w->asker_fd = -1;
 	buf_init(&w->in, IN_MAX);
 	buf_init(&w->out, OUT_MAX);
 	if (a->settings.listen_fd >= 0)

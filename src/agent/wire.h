@@ -17,4 +17,5 @@ must_check int wire_put_output(struct buf *out, uint32_t channel, uint32_t epoch
                                enum frame_stream stream, const char *data, size_t len);
 /* Lets go of the host: what it had sent is done, its connection and the listener are closed. */
 void wire_quiesce(struct wire *w);
+void wire_tell_quiet(struct wire *w); /* to who has asked for it, by the end of its connection */
 must_check int wire_listen(struct wire *w); /* serves the settings' listener */

@@ -5,7 +5,8 @@
  * hold of one again: the same host after the saving, or another after a restore.
  *
  *	broker --> QUIESCE token            a frame, the only one of its connection
- *	       <-- the end of the connection: nothing of the host's is open in the agent any more
+ *	       <-- the end of the connection: nothing of the host's is open any more, neither in
+ *	           the agent nor in a child that it has just forked
  *	broker --> struct quiet_renewal     a datagram to QUIET_NAME, with the fds below
  *	       <-- "1" on the second of them, once the first is served
  *

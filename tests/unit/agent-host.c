@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 
@@ -211,6 +212,24 @@ bool host_is_hung_up(void)
 	while (host_next(&f))
 		;
 	return true;
+}
+
+bool host_is_silent(void)
+{
+	char byte;
+
+	return recv(host.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+bool host_is_listened_to(int pid)
+{
+	char path[48], ours[64], theirs[64] = "";
+	struct stat st;
+
+	CHECK_INT(fstat(host.listen_fd, &st), 0);
+	(void)snprintf(ours, sizeof(ours), "socket:[%lu]", (unsigned long)st.st_ino);
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, host.listen_fd);
+	return readlink(path, theirs, sizeof(theirs) - 1) > 0 && strcmp(ours, theirs) == 0;
 }
 
 static void told_init(struct told *t)

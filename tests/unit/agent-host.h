@@ -33,6 +33,8 @@ void host_signal(uint32_t channel, int signo, enum frame_scope scope);
 void host_run(uint32_t channel, const struct start *s); /* START */
 bool host_next(struct frame *ret); /* the next frame, until the next call; false = hung up */
 bool host_is_hung_up(void);        /* waits for it */
+bool host_is_silent(void);         /* neither a frame nor the end has come */
+bool host_is_listened_to(int pid); /* that process has the listener */
 
 extern bool host_acks; /* acknowledge output as it comes (true) */
 void told_done(struct told *t);
