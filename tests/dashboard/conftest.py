@@ -4,7 +4,10 @@ refused anything by their own policy, nor say an error."""
 
 import contextlib
 import os
+import re
 import shutil
+import socketserver
+import threading
 
 import pytest
 from harness.daemon import BUILD, end
@@ -22,11 +25,40 @@ FLAGS = [
 ]
 
 
+class Outside(socketserver.ThreadingTCPServer):
+    """Stands for a host of the world: counts who connects, asked for anything or not. What a page tells of its requests is not
+    enough: a connection by itself is none, and those of a frame that is new are not all told."""
+
+    daemon_threads = True
+
+    class RequestHandlerClass(socketserver.StreamRequestHandler):
+        def handle(self):
+            self.server.connections += 1
+            self.server.asked |= set(re.findall(rb"^GET (\S+)", self.rfile.readline()))
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), self.RequestHandlerClass)
+        self.connections, self.asked = 0, set()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
 @pytest.fixture(scope="session")
-def browser():
+def outside():
+    """Hosts by the names at which the browser finds them."""
+    hosts = {name: Outside() for name in ("outside.example", "control.example")}
+    yield hosts
+    for host in hosts.values():
+        host.shutdown()
+        host.server_close()
+
+
+@pytest.fixture(scope="session")
+def browser(outside):
     os.environ.setdefault("DBUS_SESSION_BUS_ADDRESS", "disabled:")
+    rules = ", ".join(f"MAP {name} 127.0.0.1:{host.server_address[1]}" for name, host in outside.items())
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=[*FLAGS, f"--host-resolver-rules={rules}"])
         yield browser
         browser.close()
 

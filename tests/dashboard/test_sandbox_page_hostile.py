@@ -10,7 +10,15 @@ SCRIPT = f"<script>{MARK}=1</script>"
 IMAGE = f"<img src=x onerror={MARK}=1>"
 SVG = f'<svg xmlns="http://www.w3.org/2000/svg" onload="{MARK}=1"><script>{MARK}=1</script><circle r="9" cx="10" cy="10"/></svg>'
 BREAKS = ['"><', "</pre>", "</title>", "</textarea>", "'--></script>", ""]
-OUTSIDE = "http://outside.example/"
+OUTSIDE, CONTROL = "http://outside.example/", "http://control.example/"
+# What asks somebody by being shown, most of it by a request, some by the connection that a browser makes ahead of one.
+LOADS = f"""<link rel=preconnect href={OUTSIDE}><link rel=dns-prefetch href={OUTSIDE}><link rel=stylesheet href={OUTSIDE}css><meta http-equiv=refresh content='0;url={OUTSIDE}'>
+<img src={OUTSIDE}img><img srcset={OUTSIDE}srcset><iframe src={OUTSIDE}iframe></iframe><object data={OUTSIDE}object></object><embed src={OUTSIDE}embed><video poster={OUTSIDE}poster></video>
+<svg><image href={OUTSIDE}image /><a href={OUTSIDE}><text>x</text></a><path mask='url({OUTSIDE}mask)' fill='url({OUTSIDE}fill#f)'/></svg><table background={OUTSIDE}background></table>
+<style>@import url({OUTSIDE}import);</style><div style='background: url({OUTSIDE}style)'>x</div><svg><style>&lt;img src={OUTSIDE}escaped></style></svg><noscript><img src={OUTSIDE}noscript></noscript>
+<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src={OUTSIDE}mutated&gt;"></table></mtext></math>"""
+LOADED = {b"/css", b"/img", b"/srcset", b"/iframe", b"/object", b"/embed", b"/poster", b"/image", b"/background", b"/import", b"/style"}
+LEADS = f"<form action={OUTSIDE}><button id=send>send</button></form><a id=up target=_top href={OUTSIDE}>up</a><a id=on href={OUTSIDE} ping={OUTSIDE}>on</a>"
 PATIENCE_S = 60  # what is there at once on a quiet machine; later than that is never
 
 
@@ -95,23 +103,55 @@ def results_of(page, code):
     return card
 
 
-def test_A20_results_of_code_run_nothing_and_ask_nobody(tab, dashboard, make_sandbox):
+ADDRESSES = "h => [...h.querySelectorAll('*')].flatMap((e) => [...e.attributes]).filter((a) => a.value.includes('outside')).map((a) => a.name)"
+
+
+def test_A20_the_loads_of_these_tests_reach_whom_they_name_where_nothing_holds_them(browser, outside):
+    host = outside["control.example"]
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.set_content(LOADS.replace("http-equiv", "name").replace(OUTSIDE, CONTROL))
+        wait_for(lambda: host.asked >= LOADED, PATIENCE_S, "all that is loaded")
+        page.set_content(LEADS.replace(OUTSIDE, f"{CONTROL}on"))
+        page.click("#on")
+        wait_for(lambda: b"/on" in host.asked, PATIENCE_S, "what is led to")
+
+
+def check_nobody_was_asked(page, outside):
+    """Whatever the page has begun by now was begun before this, which arrives."""
+    other = page.context.new_page()
+    try:
+        other.goto(f"{CONTROL}last")
+    finally:
+        other.close()
+    assert b"/last" in outside["control.example"].asked
+    assert (outside["outside.example"].asked, outside["outside.example"].connections) == (set(), 0)
+    assert not [f for f in page.watch.found if f.startswith("asks")]
+
+
+def test_A20_results_of_code_run_nothing_and_ask_nobody(tab, dashboard, make_sandbox, outside):
     sandbox = make_sandbox()
-    loads = f"<img src='{OUTSIDE}a.png'><link rel=stylesheet href='{OUTSIDE}a.css'><iframe src='{OUTSIDE}'></iframe>"
-    leads = f"<form action='{OUTSIDE}'><button id=send>send</button></form><a id=up target=_top href='{OUTSIDE}'>up</a>"
-    html = f"{payload()}{loads}{leads}<h1>shown</h1>"
+    shows = "<h1>shown</h1><table border=1><tr><td colspan=2>cell</table><img id=dot src='data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw=='>"
+    draws = "<svg><linearGradient id=g><stop stop-color=red /></linearGradient><circle id=disc r=5 fill='url(#g)' /></svg>"
+    html = f"{payload()}{LOADS}{LEADS}{shows}{draws}"
     with tab(f"/sandboxes/{sandbox.id}") as page:
-        # What the browser says when it refuses them is the wall's own word.
-        page.watch.allow("Blocked script execution", "Content Security Policy", "sandboxed", "Refused to", "ERR_BLOCKED_BY_CSP")
+        # What the browser says of the document that is never shown, and of the form that it does not send.
+        page.watch.allow("inline event handler", "inline style", "sandboxed")
         results_of(page, MAKE)
         card = results_of(page, f"H(text__html={html!r}, text__plain='t')")
+        frame = card.locator(".result-frame")
         inside = card.frame_locator(".result-frame")
         assert inside.locator("h1").inner_text() == "shown"
-        assert card.locator(".result-frame").get_attribute("sandbox") == ""
-        inside.locator("#send").click()
-        inside.locator("#up").click()
+        assert inside.locator("td[colspan]").inner_text() == "cell"
+        assert inside.locator("#dot").evaluate("i => i.naturalWidth") == 1
+        assert inside.locator("#disc").get_attribute("fill") == "url(#g)"
+        assert frame.get_attribute("sandbox") == ""
+        assert inside.locator("html").evaluate(ADDRESSES) == ["title"]  # which is text
+        for id in ("#send", "#up", "#on"):
+            inside.locator(id).click()
         untouched(page)
-        assert card.locator(".result-frame").evaluate("f => f.contentDocument") is None
+        assert frame.evaluate("f => f.contentDocument") is None
+        check_nobody_was_asked(page, outside)
         card = results_of(page, f"H(image__svg_p_xml={SVG!r}, text__plain='t')")
         assert card.locator("img.result-image").evaluate("i => i.decode().then(() => i.naturalWidth)") > 0
         untouched(page)
@@ -123,7 +163,7 @@ def test_A20_results_of_code_run_nothing_and_ask_nobody(tab, dashboard, make_san
         card = results_of(page, f"import pandas\npandas.DataFrame({{{payload(0)!r}: [{payload(1)!r}]}})")
         assert card.locator(".result-grid td").inner_text() == payload(1)
         untouched(page)
-        assert not [f for f in page.watch.found if f.startswith("asks")]
+        check_nobody_was_asked(page, outside)
         assert page.url.startswith(dashboard.daemon.url)
 
 
