@@ -11,10 +11,11 @@ import pytest
 from cloche import Client
 
 from harness import audit
-from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Crashed, Daemon, check_parts, check_turns, end
+from harness.daemon import ENGINE, PATIENCE, ROOT, SANDBOX_ENV, Crashed, Daemon, check_parts, end
 from harness.internet import Internet
 from harness.npm import NPM, run
 from harness.running import running
+from harness.turns import check_turns
 from harness.vm import MAKE_SUITE_TREE, WARM_OPTIONS, await_warm_copy, give_kernel, make_template, need_vms
 from harness.walled import Walled
 

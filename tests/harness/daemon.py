@@ -16,7 +16,6 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 
 from cloche import errors
@@ -52,20 +51,6 @@ LEAST_S = 60  # to wait for anything: what never comes is a failure, what comes 
 
 class Crashed(AssertionError):
     """A part of a daemon died by a signal that no test sends."""
-
-
-def check_turns(is_strict, is_told=True):
-    """Fails if turns of a part's loop took over 50 ms of CPU time since the last call, and says which callbacks took it.
-
-    The kernel counts interrupts, the hypervisor's pauses and the reclaim of memory as the time of whoever runs: hosts that are busy with other tests
-    show a long turn here and there. So it takes two of one callback, or one in a test whose subject it is.
-    """
-    for daemon in Daemon.started:
-        daemon.ids()
-    turns, Daemon.long_turns = Daemon.long_turns, []
-    callbacks = Counter(" ".join(re.findall(r"^\w+|callback=\S+", t)) for t in turns)
-    is_long = any(n >= (1 if is_strict else 2) for n in callbacks.values())
-    assert not is_told or not is_long, "a turn of an event loop took over 50 ms of CPU time, and everybody waited for it:\n" + "\n".join(turns)
 
 
 def check_parts():
@@ -131,7 +116,7 @@ class Daemon:
     another signal has crashed: its log says so, and check_parts() raises. may_crash: a test that makes it crash says so beforehand."""
 
     started = set()  # those of this process that run, and those that crashed and were not told of
-    long_turns = []  # by the logs of all of them, until check_turns() tells
+    long_turns = []  # by the logs of all of them, until harness.turns tells
 
     def __init__(self, *options, rm=True, prefix=(), may_crash=False, parent=None):
         """prefix: words before the program, such as nsenter's, which become it; parent: where its directories are made."""
