@@ -25,6 +25,11 @@ test:
 test-vm:
 	@CLOCHE_ENGINE=vm tools/test --only plain --suite functional --suite security --suite sdk --suite compat -- $(OPTIONS)
 
+# Unit and functional tests, all of them, on a build that finds errors of memory; `make test` has a part of it. OPTIONS go to pytest.
+.PHONY: test-sanitized
+test-sanitized:
+	@tools/test --only asan -- $(OPTIONS)
+
 # Builds the templates that come along from the real archives, and uses them. OPTIONS go to the daemon.
 test-templates: all
 	@BUILD=$(BUILD) tools/test-templates $(OPTIONS)

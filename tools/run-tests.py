@@ -4,7 +4,7 @@
 
 First Meson's suites (unit, platform, and the fuzz corpora replayed), then the Python ones
 (the interpreters' drivers by themselves; functional, security, contract on a real daemon; chaos on daemons that are killed; the SDKs as their users install them); with a sanitized build beside the plain one,
-unit and functional once more on that; then the unit tests of parsers under valgrind. Python suites wait more than they work, so several run side by side, each with
+unit and a part of functional once more on that (`--only asan`: all of functional); then the unit tests of parsers under valgrind. Python suites wait more than they work, so several run side by side, each with
 daemons of its own, unless there is one CPU only. What failed is tried once more at the end, one test after the other with nothing beside it: what passes then counts as
 passed and is listed as unsteady. Prints each skip with its reason, each failure with its output (at once, and again at the end, where
 whoever has only a log's end finds it), and as the very last line "N passed, N failed, N skipped".
@@ -30,9 +30,15 @@ PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos", "sdk"
 # What runs side by side. What is marked slow looks for no errors of memory. Several workers of one pass take file after file.
 PYTHON_PASSES = [
     ("asan", ["functional"], ["-m", "not slow"]),
-    ("plain", [s for s in PYTHON_SUITES if s != "dashboard"], ["--numprocesses", "3", "--dist", "loadfile"]),
+    ("plain", [s for s in PYTHON_SUITES if s != "dashboard"], ["--numprocesses", "4", "--dist", "loadfile"]),
     ("plain", ["dashboard"], []),  # the browser's driver keeps a loop of its own in its process
 ]
+# The files of functional that each run of all tests has time for on the sanitized build: those that send a daemon the most kinds of bytes, and those that
+# make it end, start and wait in the most ways. `make test-sanitized` runs all.
+SANITIZED_FILES = """
+    attach bad_input bounds code compat_e2b diff ends exec exec_limits fairness files http mcp network network_tls network_ways once output pool ports quota
+    restart sandboxes slow_host snapshots sources tar template_import terminal turns volumes webhooks zygote
+""".split()
 # And a part of four of them with vms for sandboxes; all of these where the environment says so.
 VM_PASSES = [("plain", ["functional", "security", "sdk", "compat"], ["-m", "vm"])]
 DETAIL_MOST = 4000  # of a failure, at the end
@@ -206,10 +212,15 @@ class PythonPass:
     paths: list
     words: list  # for pytest
     tests: list = ()
+    files: list = ()  # of the paths, only these
 
     @property
     def name(self):
         return f"{self.engine}-{self.label}-{'-'.join(p.name for p in self.paths)}"
+
+    @property
+    def targets(self):
+        return [str(t) for t in self.tests or self.files or self.paths]
 
     @property
     def failed_list(self):
@@ -222,7 +233,7 @@ class PythonPass:
         report.unlink(missing_ok=True)
         self.failed_list.unlink(missing_ok=True)
         argv = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "tests" / "pytest.ini"), "--rootdir", str(self.rootdir), "-o", f"pythonpath={ROOT / 'tests'}",
-                "--tb=short", "--junitxml", str(report), "-o", "junit_logging=system-out", *self.words, *(self.tests or [str(p) for p in self.paths])]
+                "--tb=short", "--junitxml", str(report), "-o", "junit_logging=system-out", *self.words, *self.targets]
         env = {**os.environ, **SANITIZER_ENV, "CLOCHE_BUILD": str(self.build), "CLOCHE_ENGINE": self.engine, "CLOCHE_FAILED_TESTS": str(self.failed_list),
                "PYTHONDONTWRITEBYTECODE": "1"}
         sink = None if "-s" in self.words else subprocess.PIPE  # somebody wants to watch
@@ -290,13 +301,18 @@ def parse_args():
     return parser.parse_args()
 
 
+def sanitized_files():
+    return [ROOT / "tests" / "functional" / f"test_{name}.py" for name in SANITIZED_FILES]
+
+
 def python_passes(builds, chosen, extra):
     rows = [(label, "jail", suites, words) for label, suites, words in PYTHON_PASSES]
     rows += [(label, "vm", suites, words) for label, suites, words in VM_PASSES]
     if os.environ.get("CLOCHE_ENGINE") == "vm":
         rows = [(label, "vm", suites, ["--numprocesses", "2", "--dist", "loadfile"]) for label, suites, _ in VM_PASSES]
     return [
-        PythonPass(builds[label], label, engine, [ROOT / "tests" / s for s in chosen(suites)], words + extra)
+        PythonPass(builds[label], label, engine, [ROOT / "tests" / s for s in chosen(suites)], words + extra,
+                   files=sanitized_files() if label == "asan" and "plain" in builds else [])
         for label, engine, suites, words in rows
         if label in builds and chosen(suites)
     ]

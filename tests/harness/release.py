@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of earlier releases, built from git's history into BUILD/releases/COMMIT, once.
+"""Programs of earlier releases, built from git's history into CACHE/COMMIT-RECIPE, once for all checkouts on a machine.
 
 As quickly as can be: without optimisation, tests, the dashboard's pages and the documents, which an upgrade has nothing to do with.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
-from harness.daemon import BUILD, ROOT
+from harness.daemon import ROOT
 
+CACHE = Path("/var/cache/cloche-test/releases")
 TABLE = ROOT / "tests/upgrade/releases"
 PARTS = ["meson.build", "meson_options.txt", "src", "tools", "kernels", "guest", "packaging", "api"]
 PROGRAMS = ["cloche", "cloche-agent", "cloche-vmm", "kernels-beside"]
@@ -62,10 +64,11 @@ def _unpack(commit, source):
 def build(name):
     """The directory with the programs of that release."""
     commit, _ = releases()[name]
-    place = BUILD / "releases" / commit
+    recipe = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
+    place = CACHE / f"{commit}-{recipe}"
     done = place / "done"
     place.parent.mkdir(parents=True, exist_ok=True)
-    with open(place.parent / f"{commit}.lock", "w") as lock:
+    with open(place.parent / f"{place.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
             shutil.rmtree(place, ignore_errors=True)
