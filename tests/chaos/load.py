@@ -20,6 +20,8 @@ from harness.daemon import call, wait_for
 from .model import DEFAULT, REACH, Box, Broken, Counted, Exec, ask, expect, is_done
 
 BOXES_PER_WORKER = 2
+TRY_AGAIN = (503, 504, 507)  # what a host that is slow or full may answer: nothing was done
+STEP_S = 300  # more than all calls of one step wait for their answers
 CONTEXTS_PER_BOX = 2
 SHARED = ("shared-a", "shared-b")
 COUNT = "n = globals().get('n', 0) + 1\nn"
@@ -59,8 +61,13 @@ class Worker(threading.Thread):
         self.answers += status is not None
         self.history.append(f"{began} {method} {path} {status} {reply if status and status >= 400 else ''}")
         was_killed = status == 502 and box is not None and box.is_shaken and reply["error"]["code"] == "guest_error"
-        expect(status is None or status < 500 and status != 400 or status in (503, 507) or was_killed, method, path, "got", status, reply)
+        expect(status is None or status < 500 and status != 400 or status in TRY_AGAIN or was_killed, method, path, "got", status, reply)
         return status, reply
+
+    def answer(self, method, path, body=None, headers=None):
+        """(status, body), or None where one has to try again."""
+        status, reply = self.ask(method, path, body, headers)
+        return None if status is None or status in TRY_AGAIN else (status, reply)
 
     def run(self):
         try:
@@ -114,7 +121,7 @@ class Worker(threading.Thread):
         found = [s for s in self.load.listed if s["tags"].get("chaos") == box.tag]
         expect(len(found) <= 1, box.tag, "was made more than once:", found)
         if headers:
-            status, info = call(self.daemon_, "POST", "/v1/sandboxes", body, headers=headers, timeout=60)
+            status, info = wait_for(lambda: self.answer("POST", "/v1/sandboxes", body, headers), what=f"an answer about {box.tag}")
             expect(is_done(status), box.tag, "was asked for again and is", status, info)
             expect(not found or found[0]["id"] == info["id"], box.tag, "was made again:", found, info)
             found = [info]
@@ -320,8 +327,8 @@ class Load:
         with self.turn:
             self.is_held = True
             alive = lambda: sum(w.is_alive() for w in self.workers)  # noqa: E731
-            if not self.turn.wait_for(lambda: self.failures or self.waiting >= alive(), 90):
-                raise Broken("a call has no answer after 90 s")
+            if not self.turn.wait_for(lambda: self.failures or self.waiting >= alive(), STEP_S):
+                raise Broken(f"a step is not over after {STEP_S} s")
         expect(not self.failures, "\n".join(self.failures))
 
     def go_on(self):
@@ -335,7 +342,7 @@ class Load:
             self.turn.notify_all()
         for w in self.workers:
             if w.ident is not None:
-                w.join(90)
+                w.join(STEP_S)
 
     def settle(self, listed):
         self.listed = listed

@@ -18,6 +18,7 @@ from chaos.load import Load
 from chaos.model import HOOKED, Log, expect
 
 SEED = os.environ.get("CLOCHE_CHAOS_SEED") or "1"
+EXECS_S = 300  # for hundreds of programs at once
 SETTLED = ("running", "paused", "stopped", "failed")
 OPTIONS = ["--default-memory", "128MiB", "--usage-period", "200ms", "--pool-min", "1", "--pool-max", "1", "--events-rate", "100000", "--ended-max", "20"]
 
@@ -119,7 +120,7 @@ class Run:
 
     def finish(self):
         """Every exec comes to its end; everything is deleted, and nothing is left."""
-        wait_for(lambda: not self.load.has_unfinished(), 60, "the end of every exec")
+        wait_for(lambda: not self.load.has_unfinished(), EXECS_S, "the end of every exec")
         self.load.delete_all()
         self.look_at_host()
         expect(not self.listed(), "after all deletes:", *self.listed())

@@ -17,8 +17,9 @@ from contextlib import ExitStack, suppress
 
 import pytest
 from harness import release
-from harness.daemon import BUILD, call, memory_kib, wait_for
+from harness.daemon import BUILD, memory_kib, wait_for
 
+from chaos.model import ask
 from chaos.projects import Projects, make_project
 from chaos.run import SEED, Run
 from chaos.trouble import disk_of_its_own, filled, frozen, greedy
@@ -74,7 +75,7 @@ class Soak(Run):
     def full_disk(self):
         with filled(self.daemon.data, LEFT_BYTES):
             time.sleep(PATIENT_S)
-        wait_for(lambda: call(self.load.views[0], "POST", "/v1/run", {"command": "true"})[0] == 200, 60, "room for new work")
+        wait_for(lambda: ask(self.load.views[0], "POST", "/v1/run", {"command": "true"})[0] == 200, 60, "room for new work")
 
     def neighbour(self):
         with greedy(self.greedy) as made:

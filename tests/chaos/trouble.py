@@ -10,7 +10,7 @@ import threading
 
 from harness.daemon import call, wait_for
 
-from .model import NO_ANSWER
+from .model import NO_ANSWER, ask
 
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 FLOOD_THREADS = 16
@@ -76,6 +76,16 @@ def _flood(view, is_over, counts):
             call(view, "DELETE", f"/v1/sandboxes/{info['id']}")
 
 
+def _has_deleted_all(view):
+    """Those whose create or delete got no answer, too."""
+    status, page = ask(view, "GET", "/v1/sandboxes?limit=100")
+    if status != 200:
+        return False
+    for s in page["sandboxes"]:
+        ask(view, "DELETE", f"/v1/sandboxes/{s['id']}")
+    return not page["sandboxes"]
+
+
 @contextlib.contextmanager
 def greedy(view):
     """Until the end of this, the view's project asks for as much as it can get. Gives the list of what it was given."""
@@ -88,7 +98,5 @@ def greedy(view):
     finally:
         is_over.set()
         for t in threads:
-            t.join(90)
-        for sandbox_id in made:  # those whose delete got no answer
-            with contextlib.suppress(*NO_ANSWER):
-                call(view, "DELETE", f"/v1/sandboxes/{sandbox_id}")
+            t.join()
+        wait_for(lambda: _has_deleted_all(view), what="an end of all that the neighbour made")
