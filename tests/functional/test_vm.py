@@ -19,6 +19,7 @@ from harness.web import Web
 pytestmark = pytest.mark.slow
 
 LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
+LIFE_S = 3600  # longer than all tests of this file, on a host that is busy with others
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def client(daemon):
 
 @pytest.fixture(scope="module")
 def machine(client):
-    with client.create(engine="vm", template="tiny", limits=LIMITS, name="whale", timeout=600) as sandbox:
+    with client.create(engine="vm", template="tiny", limits=LIMITS, name="whale", timeout=LIFE_S) as sandbox:
         yield sandbox
 
 
@@ -127,7 +128,7 @@ def test_ports_of_a_vm_are_reached_as_those_of_a_jail(daemon, machine):
 
 @pytest.fixture
 def kept(client):
-    sandbox = client.create(engine="vm", template="tiny", limits=LIMITS, persistent=True, timeout=600)
+    sandbox = client.create(engine="vm", template="tiny", limits=LIMITS, persistent=True, timeout=LIFE_S)
     yield sandbox
     end(sandbox)
 
@@ -244,7 +245,7 @@ def test_files_of_a_vm_become_the_template_that_those_of_a_jail_do(client, machi
     make_template(client, "lived-in", MAKE_TREE + "mkdir -p /template/etc/old/in; echo was > /template/etc/old/was; touch /template/etc/gone")
     listings, names = {}, {}
     for engine in ("jail", "vm"):
-        with client.create(engine=engine, template="lived-in", limits=LIMITS, timeout=600) as sandbox:
+        with client.create(engine=engine, template="lived-in", limits=LIMITS, timeout=LIFE_S) as sandbox:
             sandbox.run(CHANGES, user="root").check()
             client.create_template(f"of-{engine}", sandbox, env={"OF": engine})
     for engine, of in (("jail", "jail"), ("jail", "vm"), ("vm", "vm")):

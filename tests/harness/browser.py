@@ -122,7 +122,7 @@ class Page:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
-    def wait(self, expression, seconds=30):
+    def wait(self, expression, seconds=60):
         """The first true value of an expression, over whatever pages come meanwhile."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

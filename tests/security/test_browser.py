@@ -76,7 +76,7 @@ def test_the_page_where_nothing_listens_yet_turns_into_the_servers(browser, name
         page.go(site.url["path"])
         second.go(site.url["name"])
         for p in (page, second):
-            assert p.run("document.querySelector('h1').textContent") == "Nothing is listening yet"
+            assert p.wait("document.querySelector('h1')?.textContent") == "Nothing is listening yet"
         site.start()
         for p in (page, second):
             assert p.wait("document.title === 'late'")
