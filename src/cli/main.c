@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `cloche`: the command table. */
-#include "cli/cli.h"
-#include "cli/nearest.h"
-#include "cli/text.h"
+#include "cli/frame/cli.h"
+#include "cli/term/nearest.h"
+#include "cli/term/text.h"
 #include "daemon/daemon.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a model answers, over both wires, and a file of evals. What is accepted can be used: a call
  * has code and its language or neither, a case one thing to run. */
-#include "cli/eval_file.h"
-#include "cli/eval_wire.h"
+#include "cli/eval/eval_file.h"
+#include "cli/eval/eval_wire.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * or change beside the destination. Checksums are made right before it is fed, or nothing behind
  * them would ever be reached.
  */
-#include "cli/untar.h"
+#include "cli/copy/untar.h"
 
 #include <assert.h>
 #include <fcntl.h>

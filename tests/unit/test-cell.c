@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where a cell ends, as a prompt guesses it. */
 #include "base/auto.h"
-#include "cli/cell.h"
+#include "cli/prompt/cell.h"
 #include "test.h"
 
 #define CHECK_ALL(language, texts, wanted)                                                         \

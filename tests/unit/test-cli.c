@@ -2,14 +2,14 @@
 /* The CLI's own parts: options, text for people, and both directions of tar. */
 #include "base/fd.h"
 #include "base/spawn.h"
-#include "cli/cli.h"
-#include "cli/mktar.h"
-#include "cli/opts.h"
-#include "cli/remote.h"
-#include "cli/script.h"
-#include "cli/session.h"
-#include "cli/text.h"
-#include "cli/untar.h"
+#include "cli/copy/mktar.h"
+#include "cli/copy/untar.h"
+#include "cli/frame/cli.h"
+#include "cli/remote/remote.h"
+#include "cli/session/script.h"
+#include "cli/session/session.h"
+#include "cli/term/opts.h"
+#include "cli/term/text.h"
 #include "test.h"
 
 #include <fcntl.h>

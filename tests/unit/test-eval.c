@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files of evals, and what models answer. What runs is tested on a daemon. */
-#include "cli/eval_file.h"
-#include "cli/eval_wire.h"
+#include "cli/eval/eval_file.h"
+#include "cli/eval/eval_wire.h"
 #include "test.h"
 
 #include <string.h>

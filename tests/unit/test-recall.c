@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The lines of earlier prompts. */
 #include "base/buf.h"
-#include "cli/recall.h"
+#include "cli/prompt/recall.h"
 #include "test.h"
 
 #include <fcntl.h>

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fork and rollback: sandboxes that go on from what one is, or was. */
+#include "cli/frame/command.h"
+#include "cli/term/text.h"
+
+#include <stdio.h>
+
+struct fork {
+	uint64_t count;
+	const char *name;
+	bool is_files, is_persistent, closes;
+};
+
+/* Those that were made come first, so that a script has them whatever the exit status. */
+static int print_forks(const json_t *reply, struct err *err)
+{
+	const json_t *made = json_object_get(reply, "sandboxes");
+	const json_t *failed = json_object_get(reply, "failed");
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(made, i, one)
+	{
+		printf("%s\n", command_text(one, "id"));
+	}
+	(void)fflush(stdout);
+	json_array_foreach(failed, i, one)
+	{
+		auto_free char *why = text_escaped(command_text(one, "message"));
+
+		(void)err_set(err, ERR_INTERNAL, 0, "fork %llu: %s",
+		              (unsigned long long)command_number(one, "index") + 1, why);
+		(void)text_fail(err);
+	}
+	return json_array_size(failed) > 0 ? EXIT_CLOCHE : 0;
+}
+
+static int do_fork(struct command *c, struct err *err)
+{
+	const struct fork *o = c->arg;
+	auto_free char *path = remote_path("sandboxes", c->words[0], "fork");
+	auto_json json_t *body = json_object(), *reply = NULL;
+	int r;
+
+	(void)json_object_set_new(body, "count", json_integer((json_int_t)o->count));
+	(void)json_object_set_new(body, "memory", json_boolean(!o->is_files));
+	if (o->name)
+		(void)json_object_set_new(body, "name", json_string(o->name));
+	if (o->is_persistent)
+		(void)json_object_set_new(body, "persistent", json_true());
+	if (o->closes)
+		(void)json_object_set_new(body, "on_connection", json_string("close"));
+	remote_note(c->remote, "copying");
+	r = remote_call(c->remote, "POST", path, body, &reply, err);
+	if (r < 0)
+		return r;
+	if (!c->common.json)
+		return print_forks(reply, err);
+	command_print_json(reply);
+	return json_array_size(json_object_get(reply, "failed")) > 0 ? EXIT_CLOCHE : 0;
+}
+
+int cmd_fork(int argc, char **argv)
+{
+	struct fork opts = {.count = 1};
+	const struct opt rows[] = {
+		{'n', "count", OPT_NUMBER, &opts.count, "N", "so many of them (default: 1)"},
+		{0, "files", OPT_FLAG, &opts.is_files, NULL,
+	         "files alone, without running processes: in milliseconds"},
+		{0, "close-connections", OPT_FLAG, &opts.closes, NULL,
+	         "copies find open TCP connections closed; else one that is open hinders the fork"},
+		{0, "name", OPT_TEXT, &opts.name, "NAME", "of several, -1, -2 … is put behind it"},
+		{0, "persistent", OPT_FLAG, &opts.is_persistent, NULL,
+	         "keep their files when they end, until they are removed"},
+	};
+	const struct manual manual = {
+		.name = "fork",
+		.synopsis = "[OPTIONS] SANDBOX",
+		.about =
+			"Makes sandboxes that go on from what this one is now, and prints their "
+			"ids. Each has its files,\nprograms with their memory, environment, limits "
+			"and network policy, and a name of its own. The\nsource goes on.",
+		.examples = "  cloche fork agent\n"
+			    "  cloche fork --files -n 5 --name try agent\n"
+			    "  cloche exec try-3 make test",
+		.min_words = 1,
+		.max_words = 1,
+		.opts = rows,
+		.n_opts = ARRAY_SIZE(rows),
+	};
+
+	return command_main(&manual, argc, argv, do_fork, &opts);
+}
+
+static int do_rollback(struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("sandboxes", c->words[0], "rollback");
+	auto_json json_t *body = json_object(), *reply = NULL;
+	int r;
+
+	(void)json_object_set_new(body, "snapshot", json_string(c->words[1]));
+	remote_note(c->remote, "going back");
+	r = remote_call(c->remote, "POST", path, body, &reply, err);
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		printf("%s\n", command_text(reply, "id"));
+	return 0;
+}
+
+int cmd_rollback(int argc, char **argv)
+{
+	const struct manual manual = {
+		.name = "rollback",
+		.synopsis = "SANDBOX SNAPSHOT",
+		.about = "Brings a sandbox back to what it was in a snapshot: its processes end, "
+			 "its files are replaced,\nand it starts anew under the same id and name.",
+		.examples = "  cloche snapshot create --name good agent\n"
+			    "  cloche exec agent sh -c 'rm -rf *'\n"
+			    "  cloche rollback agent good",
+		.min_words = 2,
+		.max_words = 2,
+	};
+
+	return command_main(&manual, argc, argv, do_rollback, NULL);
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Snapshots: what a sandbox was at one moment. */
+#include "base/clock.h"
+#include "cli/frame/group.h"
+#include "cli/remote/download.h"
+#include "cli/term/sheet.h"
+#include "cli/term/text.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+struct snapshot_opts {
+	const char *name, *sandbox, *path, *import_name;
+	bool has_memory, closes, omits_memory;
+	uint64_t expires_in_ms, keep_last;
+};
+
+static int snapshot_create(struct command *c, struct err *err)
+{
+	const struct snapshot_opts *o = c->arg;
+	auto_free char *path = remote_path("sandboxes", c->words[0], "snapshots");
+	auto_json json_t *body = json_object(), *reply = NULL;
+	int r;
+
+	if (o->name)
+		(void)json_object_set_new(body, "name", json_string(o->name));
+	if (o->has_memory)
+		(void)json_object_set_new(body, "memory", json_true());
+	if (o->closes)
+		(void)json_object_set_new(body, "on_connection", json_string("close"));
+	if (o->expires_in_ms)
+		(void)json_object_set_new(body, "expires_in_ms",
+		                          json_integer((json_int_t)o->expires_in_ms));
+	if (o->keep_last)
+		(void)json_object_set_new(body, "keep_last",
+		                          json_integer((json_int_t)o->keep_last));
+	remote_note(c->remote, o->has_memory ? "saving files and memory" : "saving files");
+	r = remote_call(c->remote, "POST", path, body, &reply, err);
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		printf("%s\n", command_text(reply, "id"));
+	return 0;
+}
+
+static void print_snapshots(const json_t *snapshots)
+{
+	static const char *const heads[] = {"ID", "NAME", "SANDBOX", "SIZE", "OWN", "STATE", "AGE"};
+	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
+	uint64_t now = clock_wall_us();
+	size_t i;
+	const json_t *one;
+
+	json_array_foreach(snapshots, i, one)
+	{
+		uint64_t created = command_number(one, "created_us");
+		const char *name = command_text(one, "name");
+		char age[16], size[16], own[16];
+
+		text_age(now > created ? now - created : 0, age);
+		text_bytes(command_number(one, "bytes"), size);
+		text_bytes(command_number(one, "own_bytes"), own);
+		table_add(&t, command_text(one, "id"));
+		table_add(&t, name[0] ? name : NULL);
+		table_add(&t, command_text(one, "sandbox_id"));
+		table_add(&t, size);
+		table_add(&t, own);
+		table_add(&t, command_text(one, "state"));
+		table_add(&t, age);
+	}
+	table_print(&t);
+	table_done(&t);
+}
+
+static int snapshot_ls(struct command *c, struct err *err)
+{
+	const struct snapshot_opts *o = c->arg;
+	auto_free char *path = remote_path("snapshots");
+	auto_json json_t *list = json_array();
+	int r;
+
+	if (o->sandbox)
+		path = remote_query(take_ptr(path), "sandbox", o->sandbox);
+	r = remote_list(c->remote, path, "snapshots", list, err);
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(list);
+	else
+		print_snapshots(list);
+	return 0;
+}
+
+static int snapshot_inspect(struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("snapshots", c->words[0]);
+	auto_json json_t *reply = NULL;
+	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
+
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		sheet_print(reply);
+	return 0;
+}
+
+static int snapshot_rm(struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("snapshots", c->words[0]);
+	auto_json json_t *reply = NULL;
+	int r = remote_call(c->remote, "DELETE", path, NULL, &reply, err);
+
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		printf("%s\n", command_text(reply, "id"));
+	return 0;
+}
+
+static int snapshot_export(struct command *c, struct err *err)
+{
+	const struct snapshot_opts *o = c->arg;
+	auto_free char *url = remote_path("snapshots", c->words[0], "archive");
+
+	if (!o->path && isatty(STDOUT_FILENO)) {
+		(void)err_set(err, ERR_INVALID_FIELD, 0, "a bundle is nothing for a terminal");
+		return err_hint(err, "cloche snapshot export --output %s.cloche %s", c->words[0],
+		                c->words[0]);
+	}
+	if (o->omits_memory)
+		url = remote_query(take_ptr(url), "memory", "omit");
+	return download(c->remote, url, "application/x-cloche-bundle", o->path, err);
+}
+
+static ssize_t next_bytes(void *arg, char *data, size_t size, struct err *err)
+{
+	ssize_t n;
+
+	do
+		n = read(*(const int *)arg, data, size);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot read the bundle") : n;
+}
+
+static int snapshot_import(struct command *c, struct err *err)
+{
+	const struct snapshot_opts *o = c->arg;
+	const bool is_stdin = strcmp(c->words[0], "-") == 0;
+	auto_fd int fd = is_stdin ? dup(STDIN_FILENO) : open(c->words[0], O_RDONLY | O_CLOEXEC);
+	const struct remote_request request = {
+		.source = next_bytes, .source_arg = &fd, .source_len = -1};
+	auto_free char *url = NULL;
+	auto_json json_t *reply = NULL;
+	int r;
+
+	if (!o->import_name)
+		return err_set(err, ERR_INVALID_FIELD, 0, "what is its name to be? --name NAME");
+	if (fd < 0)
+		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", c->words[0]);
+	url = remote_path("snapshots", o->import_name, "archive");
+	r = remote_exchange(c->remote, "PUT", url, &request, &reply, err);
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		printf("%s\n", command_text(reply, "id"));
+	return 0;
+}
+
+static const struct subcommand subcommands[] = {
+	{"create", snapshot_create, "[OPTIONS] SANDBOX",
+         "Saves a sandbox's files as they are at this moment, and prints the snapshot's id. The "
+         "sandbox goes on.\n'cloche create --snapshot' starts another from it, 'cloche rollback' "
+         "brings the same one back.",
+         "  cloche snapshot create --name before-upgrade agent\n"
+         "  cloche snapshot create --keep-last 5 agent\n"
+         "  cloche create --snapshot before-upgrade",
+         .n_words = 1, .n_opts = 5},
+	{"ls", snapshot_ls, "[OPTIONS]",
+         "Lists snapshots, the newest first. SIZE is all that one refers to, OWN what it is "
+         "charged for:\nwhat no earlier snapshot of the same sandbox has.",
+         "  cloche snapshot ls\n  cloche snapshot ls --sandbox agent", .first_opt = 5, .n_opts = 1},
+	{"inspect", snapshot_inspect, "[OPTIONS] SNAPSHOT",
+         "Shows all that is known of a snapshot.", "  cloche snapshot inspect before-upgrade",
+         .n_words = 1},
+	{"export", snapshot_export, "[OPTIONS] SNAPSHOT",
+         "Writes a snapshot's files as one file, with a hash at its end. Variables and memory are "
+         "not in it.",
+         "  cloche snapshot export --output good.cloche good", .n_words = 1, .first_opt = 6,
+         .n_opts = 2},
+	{"import", snapshot_import, "[OPTIONS] FILE",
+         "Makes a snapshot of an exported one's files, and prints its id. Its template has to be "
+         "here. '-' is stdin.",
+         "  cloche snapshot import --name good good.cloche\n  cloche create --snapshot good",
+         .n_words = 1, .first_opt = 8, .n_opts = 1},
+	{"rm", snapshot_rm, "[OPTIONS] SNAPSHOT",
+         "Removes a snapshot. What was started from it goes on: it has a copy of its own.",
+         "  cloche snapshot rm before-upgrade", .n_words = 1},
+};
+
+static const struct group group = {
+	.name = "snapshot",
+	.about = "Snapshots: what a sandbox was at one moment, to start others from or to go back "
+		 "to.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+};
+
+int cmd_snapshot(int argc, char **argv)
+{
+	struct snapshot_opts opts = {0};
+	const struct opt rows[] = {
+		/* of create */
+		{0, "name", OPT_TEXT, &opts.name, "NAME",
+	         "call it so; names are the project's own"},
+		{0, "memory", OPT_FLAG, &opts.has_memory, NULL, "save running processes too"},
+		{0, "close-connections", OPT_FLAG, &opts.closes, NULL,
+	         "copies find open TCP connections closed; else --memory is refused with one"},
+		{0, "expires-in", OPT_MS, &opts.expires_in_ms, "TIME", "remove it after this long"},
+		{0, "keep-last", OPT_NUMBER, &opts.keep_last, "N",
+	         "remove older ones of this sandbox but so many; those with a name stay"},
+		/* of ls */
+		{0, "sandbox", OPT_TEXT, &opts.sandbox, "SANDBOX", "those of this one alone"},
+		/* of export */
+		{'o', "output", OPT_TEXT, &opts.path, "FILE", "write it there (default: stdout)"},
+		{0, "omit-memory", OPT_FLAG, &opts.omits_memory, NULL,
+	         "its files alone, of a snapshot that has memory"},
+		/* of import */
+		{0, "name", OPT_TEXT, &opts.import_name, "NAME", "call it so"},
+	};
+
+	return group_main(&group, rows, &opts, argc, argv);
+}

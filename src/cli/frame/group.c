@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/frame/group.h"
+
+#include "cli/term/nearest.h"
+#include "cli/term/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Of what a subcommand does, the first sentence: its own --help has all. */
+static int first_sentence(const char *about)
+{
+	const char *end = strchr(about, '.');
+
+	while (end && end[1] != ' ' && end[1] != '\n' && end[1] != '\0')
+		end = strchr(end + 1, '.');
+	return end ? (int)(end - about) : (int)strlen(about);
+}
+
+/* On one line, though it may be broken there. */
+static void print_sentence(FILE *out, const char *about)
+{
+	for (int i = 0, n = first_sentence(about); i < n; i++)
+		(void)fputc(about[i] == '\n' ? ' ' : about[i], out);
+	(void)fputc('\n', out);
+}
+
+static int print_help(const struct group *g, FILE *out, int status)
+{
+	size_t width = 0;
+
+	for (size_t i = 0; i < g->n_subcommands; i++)
+		width = MAX(width, strlen(g->subcommands[i].word));
+	(void)fprintf(out, "Usage: cloche %s COMMAND\n\n%s\n\nCommands:\n", g->name, g->about);
+	for (size_t i = 0; i < g->n_subcommands; i++) {
+		(void)fprintf(out, "  %-*s  ", (int)width, g->subcommands[i].word);
+		print_sentence(out, g->subcommands[i].about);
+	}
+	(void)fprintf(out, "\n'cloche %s COMMAND --help' says more of each.\n\nExamples:\n",
+	              g->name);
+	for (size_t i = 0; i < g->n_subcommands; i++) /* the first of each */
+		(void)fprintf(out, "%.*s\n", (int)strcspn(g->subcommands[i].examples, "\n"),
+		              g->subcommands[i].examples);
+	return status;
+}
+
+static int run(const struct group *g, const struct subcommand *sub, const struct opt *opts,
+               void *arg, int argc, char **argv)
+{
+	auto_free char *name = xasprintf("%s %s", g->name, sub->word);
+	const struct manual manual = {
+		.name = name,
+		.synopsis = sub->synopsis,
+		.about = sub->about,
+		.examples = sub->examples,
+		.min_words = sub->n_words,
+		.max_words = sub->n_words,
+		.opts = opts + sub->first_opt,
+		.n_opts = sub->n_opts,
+	};
+
+	return command_main(&manual, argc, argv, sub->fn, arg);
+}
+
+/* What other programs call it. */
+static const struct {
+	const char *word, *name;
+} synonyms[] = {
+	{"add", "create"}, {"delete", "rm"}, {"list", "ls"}, {"new", "create"}, {"remove", "rm"},
+};
+
+static int refuse(const struct group *g, const char *word)
+{
+	const char *meant = word;
+	struct nearest near;
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(synonyms); i++)
+		if (strcmp(word, synonyms[i].word) == 0)
+			meant = synonyms[i].name;
+	nearest_init(&near, meant, strlen(meant));
+	for (size_t i = 0; i < g->n_subcommands; i++)
+		nearest_try(&near, g->subcommands[i].word);
+	(void)err_set(&err, ERR_INVALID_FIELD, 0, "there is no command '%s %s'", g->name, word);
+	if (near.best)
+		(void)err_hint(&err, "did you mean 'cloche %s %s'?", g->name, near.best);
+	else
+		(void)err_hint(&err, "'cloche %s --help' lists them", g->name);
+	return text_fail(&err);
+}
+
+int group_main(const struct group *g, const struct opt *opts, void *arg, int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : "";
+
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+		return print_help(g, stdout, 0);
+	for (size_t i = 0; i < g->n_subcommands; i++)
+		if (strcmp(word, g->subcommands[i].word) == 0)
+			return run(g, &g->subcommands[i], opts, arg, argc - 1, argv + 1);
+	return *word ? refuse(g, word) : print_help(g, stderr, EXIT_CLOCHE);
+}

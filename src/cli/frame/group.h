@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Commands of two words, as `cloche key create`: what they share is a table. */
+#include "cli/frame/command.h"
+
+struct subcommand {
+	const char *word;
+	command_fn fn;
+	const char *synopsis, *about, *examples;
+	size_t n_words;
+	size_t first_opt, n_opts; /* of the group's: which it takes */
+};
+
+struct group {
+	const char *name;
+	const char *about;
+	const struct subcommand *subcommands;
+	size_t n_subcommands;
+};
+
+/* The command's exit status. arg is each subcommand's own, which opts write to. */
+int group_main(const struct group *g, const struct opt *opts, void *arg, int argc, char **argv);

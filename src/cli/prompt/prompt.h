@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Lines typed at a terminal, with editing and history (libedit; ~/.editrc is honoured). */
+#include "cli/remote/cancel.h"
+
+struct prompt;
+
+/* cancel: a signal ends the reading of a line. */
+must_check int prompt_open(struct cancel *cancel, struct prompt **ret, struct err *err);
+void prompt_close(struct prompt *p); /* NULL is fine */
+DEFINE_FREEP(struct prompt, prompt_close)
+
+/*
+ * Reads a line behind the words in lead. 1: *ret is the line without its newline, for free(). 0:
+ * the end of the input. -EINTR: a signal came, and the line is dropped.
+ */
+must_check int prompt_read(struct prompt *p, const char *lead, char **ret);

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/remote/remote.h"
+
+#include "base/fd.h"
+#include "cli/term/waiting.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+
+#define REPLY_MAX    (64 * 1024 * 1024) /* a sync exec's output, twice, in base64 */
+#define PATH_MAX_    (4 * 1024 * 1024)  /* a word has at most 128 KiB (execve(2)), thrice escaped */
+#define KEY_FILE_MAX 256
+
+struct remote {
+	char *url, *key; /* key may be NULL */
+	char *bearer;
+	struct http_client *client;
+	const char *note;
+};
+
+void remote_note(struct remote *r, const char *what)
+{
+	r->note = what;
+}
+
+struct http_client *remote_client(struct remote *r)
+{
+	return r->client;
+}
+
+void remote_close(struct remote *r)
+{
+	if (!r)
+		return;
+	http_client_close(r->client);
+	free(r->url);
+	free(r->key);
+	free(r->bearer);
+	free(r);
+}
+
+int remote_open_at(const char *url, const char *key, struct remote **ret, struct err *err)
+{
+	auto_call(remote_closep) struct remote *r = xnew0(struct remote);
+	int rc;
+
+	r->url = xstrdup(url);
+	r->key = key ? xstrdup(key) : NULL;
+	r->bearer = key ? xasprintf("Bearer %s", key) : NULL;
+	rc = http_client_open(r->url, &r->client, err);
+	if (rc < 0)
+		return rc;
+	*ret = take_ptr(r);
+	return 0;
+}
+
+int remote_open_again(const struct remote *other, struct remote **ret, struct err *err)
+{
+	return remote_open_at(other->url, other->key, ret, err);
+}
+
+int remote_read_key(const char *path, char **ret, struct err *err)
+{
+	char text[KEY_FILE_MAX];
+	int len = fd_read_file(AT_FDCWD, path, text, sizeof(text));
+	size_t end;
+
+	if (len < 0)
+		return err_set(err, ERR_UNAUTHENTICATED, -len, "cannot read the key file '%s'",
+		               path);
+	end = strcspn(text, " \t\r\n");
+	if (end == 0 || end == sizeof(text) - 1 || text[end + strspn(text + end, " \t\r\n")])
+		return err_set(err, ERR_UNAUTHENTICATED, 0, "'%s' does not hold one API key", path);
+	*ret = xstrndup(text, end);
+	return 0;
+}
+
+static int find_key(const struct opts_common *common, bool is_usual_place, char **ret,
+                    struct err *err)
+{
+	const char *env = getenv("CLOCHE_API_KEY");
+
+	*ret = NULL;
+	if (common->key_file)
+		return remote_read_key(common->key_file, ret, err);
+	if (env && *env)
+		*ret = xstrdup(env);
+	else if (is_usual_place && access(REMOTE_ADMIN_KEY, R_OK) == 0)
+		return remote_read_key(REMOTE_ADMIN_KEY, ret, err);
+	return 0;
+}
+
+/* "unix:///path" is how some write it; a slash at the end means nothing. */
+static char *plain_url(const char *url)
+{
+	size_t len = strlen(url);
+
+	if (strncmp(url, "unix:///", 8) == 0)
+		return xasprintf("unix:%s", url + 7);
+	while (len > 0 && url[len - 1] == '/')
+		len--;
+	return xstrndup(url, len);
+}
+
+int remote_open(const struct opts_common *common, struct remote **ret, struct err *err)
+{
+	static const char *const usual[] = {"unix:" REMOTE_SOCKET, REMOTE_TCP};
+	const char *env = getenv("CLOCHE_URL");
+	const char *said = common->url ? common->url : env && *env ? env : NULL;
+	auto_free char *url = said ? plain_url(said) : NULL;
+	auto_free char *key = NULL;
+	int r = find_key(common, !said, &key, err);
+
+	if (r < 0)
+		return r;
+	if (url) {
+		r = remote_open_at(url, key, ret, err);
+		if (r < 0 && !*err->hint)
+			(void)err_hint(err, "is the daemon up at %s (%s)?", url,
+			               common->url ? "--url" : "CLOCHE_URL");
+		return r;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
+		if (remote_open_at(usual[i], key, ret, err) == 0)
+			return 0;
+	(void)err_set(err, ERR_UNAVAILABLE, 0, "no daemon is running at %s or %s", REMOTE_SOCKET,
+	              REMOTE_TCP);
+	(void)err_hint(err, "start one with 'sudo cloche serve', or say where it is in CLOCHE_URL");
+	return -ENOTCONN;
+}
+
+static void append(struct buf *out, const char *text, bool escape)
+{
+	int r = escape ? http_escape(out, text) : buf_append_str(out, text);
+
+	assert(r == 0);
+	(void)r;
+}
+
+static char *take_text(struct buf *b)
+{
+	char *text = xstrdup(buf_str(b));
+
+	buf_done(b);
+	return text;
+}
+
+char *remote_path_of(const char *const *segments, size_t n)
+{
+	struct buf out = BUF_INIT(PATH_MAX_);
+
+	append(&out, "/v1", false);
+	for (size_t i = 0; i < n; i++) {
+		append(&out, "/", false);
+		append(&out, segments[i], true);
+	}
+	return take_text(&out);
+}
+
+char *remote_query(char *path, const char *name, const char *value)
+{
+	struct buf out = BUF_INIT(PATH_MAX_);
+
+	append(&out, path, false);
+	append(&out, strchr(path, '?') ? "&" : "?", false);
+	append(&out, name, false);
+	append(&out, "=", false);
+	append(&out, value, true);
+	free(path);
+	return take_text(&out);
+}
+
+static enum err_code code_by_name(const char *name)
+{
+	for (int c = 1; c < ERR_CODE_COUNT; c++)
+		if (name && strcmp(err_code_name((enum err_code)c), name) == 0)
+			return (enum err_code)c;
+	return ERR_INTERNAL;
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+	return json_string_value(json_object_get(object, name));
+}
+
+/* Turns the answer's error body into the err that the daemon had. */
+static int read_refusal(struct remote *r, int status, struct err *err)
+{
+	struct buf body = BUF_INIT(64 * 1024);
+	auto_json json_t *reply = NULL;
+	const json_t *e;
+
+	if (http_client_read_all(r->client, &body) < 0 ||
+	    json_parse(buf_str(&body), body.len, &reply, NULL) < 0)
+		reply = NULL; /* a proxy's page, or half an answer */
+	buf_done(&body);
+	e = json_object_get(reply, "error");
+	if (!text_of(e, "message"))
+		return err_set(err, ERR_INTERNAL, 0, "%s answered with status %d and no reason",
+		               r->url, status);
+	(void)err_set(err, code_by_name(text_of(e, "code")), 0, "%s", text_of(e, "message"));
+	if (text_of(e, "field"))
+		(void)snprintf(err->field, sizeof(err->field), "%s", text_of(e, "field"));
+	if (text_of(e, "hint"))
+		return err_hint(err, "%s", text_of(e, "hint"));
+	if (err->code == ERR_UNAUTHENTICATED)
+		return err_hint(err, "set CLOCHE_API_KEY, or give --key-file; the first key is in "
+		                     "admin.key in the daemon's data directory");
+	return -EINVAL;
+}
+
+int remote_begin(struct remote *r, const char *method, const char *path,
+                 const struct remote_request *request, struct err *err)
+{
+	struct http_field fields[2 + REMOTE_FIELDS_MAX] = {
+		{"Accept", request->accept ? request->accept : "application/json"},
+		{"Authorization", r->bearer},
+	};
+	size_t n_fields = r->bearer ? 2 : 1;
+	auto_free char *text = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
+	struct http_send send = {
+		.method = method,
+		.path = path,
+		.fields = fields,
+		.n_fields = n_fields + request->n_fields,
+		.content_type = text              ? "application/json"
+	                        : request->source ? "application/octet-stream"
+	                                          : NULL,
+		.data = text,
+		.len = text ? strlen(text) : 0,
+		.source = request->source,
+		.source_arg = request->source_arg,
+		.source_len = request->source_len,
+	};
+	int status;
+	int rc;
+
+	if (request->body && !text)
+		return err_set(err, ERR_INVALID_FIELD, 0, "a word is not valid UTF-8");
+	assert(request->n_fields <= REMOTE_FIELDS_MAX);
+	for (size_t i = 0; i < request->n_fields; i++)
+		fields[n_fields + i] = request->fields[i];
+	rc = http_client_send(r->client, &send, err);
+	if (rc < 0)
+		return rc;
+	rc = waiting_head(r->client, r->note, &status, err);
+	if (rc < 0)
+		return rc;
+	if (request->ret_status) {
+		*request->ret_status = status;
+		return 0;
+	}
+	return status >= 200 && status < 300 ? 0 : read_refusal(r, status, err);
+}
+
+int remote_begin_ws(struct remote *r, const char *path, struct err *err)
+{
+	struct http_field fields[] = {{"Authorization", r->bearer}};
+	int status = 0;
+	int rc;
+
+	do
+		rc = http_client_ws_open(r->client, path, fields, r->bearer ? 1 : 0, &status, err);
+	while (rc == -EINTR);
+	if (rc == -EPROTO && status)
+		return read_refusal(r, status, err);
+	return rc;
+}
+
+int remote_exchange(struct remote *r, const char *method, const char *path,
+                    const struct remote_request *request, json_t **ret, struct err *err)
+{
+	struct buf text = BUF_INIT(REPLY_MAX);
+	int rc = remote_begin(r, method, path, request, err);
+
+	if (rc < 0)
+		return rc;
+	do
+		rc = http_client_read_all(r->client, &text);
+	while (rc == -EINTR);
+	if (rc < 0)
+		rc = err_set(err, ERR_INTERNAL, -rc, "the daemon's answer is not whole");
+	else if (ret)
+		rc = json_parse(buf_str(&text), text.len, ret, err);
+	buf_done(&text);
+	return rc;
+}
+
+int remote_call(struct remote *r, const char *method, const char *path, const json_t *body,
+                json_t **ret, struct err *err)
+{
+	return remote_exchange(r, method, path, &(struct remote_request){.body = body}, ret, err);
+}
+
+int remote_list(struct remote *r, const char *path, const char *name, json_t *list, struct err *err)
+{
+	auto_free char *cursor = NULL;
+
+	do {
+		auto_free char *page = xstrdup(path);
+		auto_json json_t *reply = NULL;
+		const char *next;
+		int result;
+
+		if (cursor)
+			page = remote_query(page, "cursor", cursor);
+		result = remote_call(r, "GET", page, NULL, &reply, err);
+		if (result < 0)
+			return result;
+		(void)json_array_extend(list, json_object_get(reply, name));
+		next = json_string_value(json_object_get(reply, "next_cursor"));
+		free(cursor);
+		cursor = next ? xstrdup(next) : NULL;
+	} while (cursor);
+	return 0;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Shows a build, which is the daemon's. On a terminal there is one line that says how far it is;
+ * elsewhere each step is a line. When the connection breaks, the build goes on, and we come back
+ * for what we missed.
+ */
+#include "base/json.h"
+#include "cli/remote/remote.h"
+
+struct follow {
+	struct remote *remote;
+	bool is_verbose; /* all that it prints, to stdout */
+	bool is_quiet;   /* the line of a terminal alone */
+	bool has_bar;
+	uint64_t last_seq;
+	json_t *build; /* as it ended, for json_decref(); NULL until then */
+};
+
+/* What there is, or with is_following all that is to come; > 0: it has ended. */
+must_check int follow_read(struct follow *f, const char *id, bool is_following, struct err *err);
+must_check int follow_to_end(struct follow *f, const char *id, struct err *err);
+/* Why a build that has ended is not ready; 0 if it is. */
+must_check int follow_error(const json_t *build, struct err *err);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/session/fresh.h"
+
+#include "cli/frame/command.h"
+#include "cli/session/packages.h"
+#include "cli/term/text.h"
+
+int fresh_host(struct interrupt *interrupt, struct host **ret_host, struct remote **ret_remote,
+               struct err *err)
+{
+	int r = host_start(interrupt, ret_host, err);
+
+	return r < 0 ? r : remote_open_at(host_url(*ret_host), NULL, ret_remote, err);
+}
+
+int fresh_open(struct command *c, bool is_standalone, bool is_kept, struct interrupt *interrupt,
+               struct host **ret_host, struct err *err)
+{
+	int r = is_standalone ? -ENOTCONN : remote_open(&c->common, &c->remote, err);
+
+	if (r != -ENOTCONN)
+		return r;
+	if (is_kept)
+		return err_set(err, ERR_UNAVAILABLE, 0,
+		               "--keep needs a running daemon: one for this run ends with it");
+	return fresh_host(interrupt, ret_host, &c->remote, err);
+}
+
+int fresh_create(struct remote *remote, const struct sandbox_opts *opts, char **ret_id,
+                 struct err *err)
+{
+	auto_free char *path = remote_path("sandboxes");
+	auto_json json_t *spec = NULL, *sandbox = NULL;
+	int r = sandbox_opts_to_json(opts, 0, &spec, err);
+
+	if (r == 0)
+		r = packages_prepare(remote, spec, err);
+	if (r == 0)
+		r = remote_call(remote, "POST", path, spec, &sandbox, err);
+	if (r == 0)
+		*ret_id = xstrdup(command_text(sandbox, "id"));
+	return r;
+}
+
+/* Over a connection of its own: the other may be in the middle of a stream, or an upgraded one. */
+void fresh_remove(const struct remote *remote, const char *id)
+{
+	auto_free char *path = remote_path("sandboxes", id);
+	auto_call(remote_closep) struct remote *again = NULL;
+	struct err err;
+	int r = remote_open_again(remote, &again, &err);
+
+	if (r == 0)
+		r = remote_call(again, "DELETE", path, NULL, NULL, &err);
+	if (r == 0 || err.code == ERR_NOT_FOUND) /* somebody was faster */
+		return;
+	(void)err_prefix(&err, "the sandbox is left behind");
+	(void)text_fail(&err);
+}

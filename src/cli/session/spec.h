@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What a new sandbox and a new exec shall be, from options to the API's JSON. */
+#include "base/json.h"
+#include "cli/term/opts.h"
+
+struct sandbox_opts {
+	const char *name, *template, *snapshot, *engine, *min_grade;
+	struct opt_list tags, env, allow, packages, volumes;
+	const char *language; /* that bare names of packages are of; or NULL */
+	const char *network;  /* deny-all, allow-all, or a file with a policy */
+	double vcpus;
+	uint64_t memory_mib, disk_mib, pids;
+};
+
+struct life_opts { /* of one that stays */
+	uint64_t timeout_ms, idle_timeout_ms;
+	const char *on_timeout, *on_idle;
+	bool is_persistent, auto_resumes, counts_paused, is_get;
+};
+
+/* Rows of a command's table; s is a struct sandbox_opts. */
+/* clang-format off */
+#define SANDBOX_OPT_ROWS(s)                                                                                                     \
+	{0,   "name",      OPT_TEXT,    &(s).name,       "NAME",  "call it so; names are unique among living sandboxes"},       \
+	{'T', "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (see 'cloche template ls'; host: this machine's programs)"}, \
+	{0,   "snapshot",  OPT_TEXT,    &(s).snapshot,   "NAME",  "start from this snapshot instead (see 'cloche snapshot ls')"}, \
+	{'P', "package",   OPT_LIST,    &(s).packages,   "NAME",  "have this package in it, as pip:pandas, npm:zod@3 or apt:jq; may be repeated"}, \
+	{'v', "volume",    OPT_LIST,    &(s).volumes,    "NAME:PATH", "put this volume there, :ro behind it for read-only; may be repeated"}, \
+	{0,   "cpus",      OPT_DECIMAL, &(s).vcpus,      "N",     "its share of CPUs, such as 0.5 or 2"},                       \
+	{'m', "memory",    OPT_MIB,     &(s).memory_mib, "SIZE",  "its memory, such as 512m or 2g"},                            \
+	{0,   "disk",      OPT_MIB,     &(s).disk_mib,   "SIZE",  "what it may write to disk"},                                 \
+	{0,   "pids",      OPT_NUMBER,  &(s).pids,       "N",     "processes at once"},                                         \
+	{0,   "tag",       OPT_LIST,    &(s).tags,       "K=V",   "a tag to find it by; may be repeated"},                      \
+	{'e', "env",       OPT_LIST,    &(s).env,        "K=V",   "environment; a bare K takes yours; may be repeated"},        \
+	{0,   "network",   OPT_TEXT,    &(s).network,    "POLICY", "what it may reach: deny-all (the default), allow-all, or a JSON file"}, \
+	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; may be repeated"},          \
+	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto, jail or vm"},                                              \
+	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}
+/* clang-format on */
+
+/* clang-format off */
+#define LIFE_OPT_ROWS(l)                                                                                                                \
+	{0, "timeout",       OPT_MS,   &(l).timeout_ms,      "TIME",   "end it this long after its creation (default: the daemon's)"},      \
+	{0, "idle-timeout",  OPT_MS,   &(l).idle_timeout_ms, "TIME",   "end it when nothing ran in it for this long"},                      \
+	{0, "on-timeout",    OPT_TEXT, &(l).on_timeout,      "ACTION", "how it is ended then: delete, stop or pause (persistent: stop)"},   \
+	{0, "on-idle",       OPT_TEXT, &(l).on_idle,         "ACTION", "the same for --idle-timeout alone; pause: the next command resumes it"}, \
+	{0, "persistent",    OPT_FLAG, &(l).is_persistent,   NULL,     "keep its files when it ends, until it is removed"},                 \
+	{0, "auto-resume",   OPT_FLAG, &(l).auto_resumes,    NULL,     "when it is paused, the next command resumes it"},                   \
+	{0, "paused-time-counts", OPT_FLAG, &(l).counts_paused, NULL, "its time runs on while it is paused"},                                \
+	{0, "get-or-create", OPT_FLAG, &(l).is_get,          NULL,     "take the one of that name if there is one, and resume it"}
+/* clang-format on */
+
+void life_opts_to_json(const struct life_opts *l, json_t *body); /* all but the timeout */
+void sandbox_opts_done(struct sandbox_opts *s);
+bool sandbox_opts_are_given(const struct sandbox_opts *s); /* any of them */
+/* The body of POST /v1/sandboxes; the caller owns *ret. */
+must_check int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json_t **ret,
+                                    struct err *err);
+
+/* What --network and --allow ask for; *ret is NULL where neither does. */
+must_check int network_to_json(const char *network, const struct opt_list *allow, json_t **ret,
+                               struct err *err);
+/* "K=V", or "K" for the caller's own value (left out where there is none). */
+must_check int env_to_json(const struct opt_list *env, json_t **ret, struct err *err);
+/* How lists are filtered by a tag: the API writes NAME:VALUE what is NAME=VALUE here. For free().
+ */
+char *tag_to_query(const char *tag);
+/* All of argv as an array; each word must be UTF-8, as JSON is. */
+must_check int argv_to_json(char *const *argv, size_t n, json_t **ret, struct err *err);

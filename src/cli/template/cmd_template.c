@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Templates: what sandboxes start from. Each subcommand has its own place; here is the table. */
+#include "cli/template/cmd_template.h"
+
+static const struct subcommand subcommands[] = {
+	{"ls", template_ls, "[OPTIONS]",
+         "Lists templates: the project's own and those that are shared by all.",
+         "  cloche template ls"},
+	{"inspect", template_inspect, "[OPTIONS] TEMPLATE",
+         "Shows all that is known of a template: its image, and what its maker told of it.",
+         "  cloche template inspect python\n"
+         "  cloche template inspect --json python | jq .manifest.packages",
+         .n_words = 1},
+	{"from", template_from, "[OPTIONS] SANDBOX|SNAPSHOT NAME",
+         "Makes a template of a sandbox's files as they are now, or of those in a snapshot. The "
+         "sandbox\nmay go on meanwhile. Left out\n"
+         "is what belongs to one machine or person: /tmp, caches, logs, host keys, histories, "
+         "tokens.",
+         "  cloche template from build my-app\n"
+         "  cloche template from --env STAGE=test --cwd /srv/app build my-app\n"
+         "  cloche run -T my-app ls",
+         .n_words = 2, .first_opt = 5, .n_opts = 7},
+	{"build", template_build, "[OPTIONS] NAME|FILE",
+         "Builds a template from a recipe: one that comes with cloche, by its name (base, python,\n"
+         "python-datasci, node, node22, node26, bun, universal), or a file of your own. It is "
+         "built in\n"
+         "sandboxes, goes on when this command is interrupted, and is there under its name once it "
+         "is whole.",
+         "  cloche template build python\n"
+         "  cloche template build --shared universal\n"
+         "  cloche template build --detach ./my-agent.toml",
+         .n_words = 1, .n_opts = 5},
+	{"builds", template_builds, "[OPTIONS]", "Lists the project's builds, the newest first.",
+         "  cloche template builds"},
+	{"log", template_log, "[OPTIONS] BUILD_ID", "Prints what a build has printed so far.",
+         "  cloche template log bld_k3v9…", .n_words = 1},
+	{"cancel", template_cancel, "[OPTIONS] BUILD_ID",
+         "Ends a build. Steps that were whole are kept for the next one.",
+         "  cloche template cancel bld_k3v9…", .n_words = 1},
+	{"export", template_export, "[OPTIONS] TEMPLATE",
+         "Writes a template to stdout or a file, as one OCI image layout in a tar. `cloche "
+         "template "
+         "import`\n"
+         "makes the same image of it, here or elsewhere; container engines load it, too.",
+         "  cloche template export python > python.tar\n"
+         "  cloche template export my-app | ssh other cloche template import --name my-app -",
+         .n_words = 1, .first_opt = 17, .n_opts = 1},
+	{"import", template_import, "[OPTIONS] PATH|-",
+         "Makes a template of an image from elsewhere: what `cloche template export` or `docker "
+         "save` wrote,\n"
+         "an OCI image layout, or the root of a machine. A file or stdin is a tar, which may be "
+         "compressed\n"
+         "with gzip or zstd; a directory is a layout or a root. It is unpacked in a sandbox of its "
+         "own,\nnever on the host. Without --name it is named after the file.",
+         "  docker save my-app:1 | cloche template import --name my-app -\n"
+         "  cloche template import ./layout --name my-app --ref 1.2\n"
+         "  cloche template import rootfs.tar.zst",
+         .n_words = 1, .first_opt = 12, .n_opts = 5},
+	{"rm", template_rm, "[OPTIONS] TEMPLATE",
+         "Removes a template. Refused while a sandbox runs on it or keeps files over it.",
+         "  cloche template rm my-app", .n_words = 1},
+};
+
+static const struct group group = {
+	.name = "template",
+	.about = "Templates: read-only images that sandboxes start from.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+};
+
+int cmd_template(int argc, char **argv)
+{
+	struct template_opts opts = {0};
+	const struct opt rows[] = {
+		/* of build */
+		{0, "shared", OPT_FLAG, &opts.build.is_shared, NULL,
+	         "for all projects; needs an admin's key of the project default"},
+		{0, "fresh", OPT_FLAG, &opts.build.is_fresh, NULL,
+	         "use nothing that was built before"},
+		{0, "retries", OPT_NUMBER, &opts.build.retries, "N",
+	         "begin anew after a pause when a step fails, up to N times (at most 5)"},
+		{'d', "detach", OPT_FLAG, &opts.build.is_detached, NULL,
+	         "print the build's id and leave it running"},
+		{'v', "verbose", OPT_FLAG, &opts.build.is_verbose, NULL,
+	         "print all that it prints"},
+		/* of from */
+		{0, "shared", OPT_FLAG, &opts.from.is_shared, NULL,
+	         "for all projects; needs an admin's key of the project default"},
+		{0, "replace", OPT_FLAG, &opts.from.is_replacing, NULL,
+	         "the name may mean another one until now"},
+		{0, "small", OPT_FLAG, &opts.from.is_small, NULL,
+	         "take ten times as long and become an eighth smaller"},
+		{0, "tree", OPT_FLAG, &opts.from.is_tree, NULL,
+	         "the sandbox's directory /template alone is the new root"},
+		{0, "user", OPT_TEXT, &opts.from.user, "USER", "who commands run as by default"},
+		{0, "cwd", OPT_TEXT, &opts.from.cwd, "DIR", "and where"},
+		{'e', "env", OPT_LIST, &opts.from.env, "K=V",
+	         "a variable of every command, again for more"},
+		/* of import */
+		{0, "name", OPT_TEXT, &opts.import.name, "NAME", "the template's name"},
+		{0, "ref", OPT_TEXT, &opts.import.ref, "REF",
+	         "which image, by its name or tag, where there are several"},
+		{0, "shared", OPT_FLAG, &opts.import.is_shared, NULL,
+	         "for all projects; needs an admin's key of the project default"},
+		{0, "replace", OPT_FLAG, &opts.import.is_replacing, NULL,
+	         "the name may mean another one until now"},
+		{0, "small", OPT_FLAG, &opts.import.is_small, NULL,
+	         "take ten times as long and become an eighth smaller"},
+		/* of export */
+		{'o', "output", OPT_TEXT, &opts.export.path, "FILE",
+	         "write it there, when it is whole"},
+	};
+	int status = group_main(&group, rows, &opts, argc, argv);
+
+	opt_list_done(&opts.from.env);
+	return status;
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/template/cmd_template.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/session/follow.h"
+#include "cli/term/text.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RECIPE_MAX 65537
+
+/* What has a slash or a file's end is a file, anything else a name. */
+static int put_recipe(json_t *body, const char *word, struct err *err)
+{
+	size_t len = strlen(word);
+	bool is_file = strchr(word, '/') || (len > 5 && strcmp(word + len - 5, ".toml") == 0);
+	auto_free char *text = xcalloc(1, RECIPE_MAX);
+	int r;
+
+	if (!is_file)
+		return json_object_set_new(body, "name", json_string(word));
+	r = fd_read_file(AT_FDCWD, word, text, RECIPE_MAX);
+	if (r < 0)
+		return err_set(err, ERR_INVALID_FIELD, -r, "cannot read '%s'", word);
+	if (json_object_set_new(body, "recipe", json_string(text)) < 0)
+		return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is not a text in UTF-8", word);
+	return 0;
+}
+
+static void print_end(const struct command *c, const json_t *build)
+{
+	if (c->common.json)
+		command_print_json(build);
+	else if (strcmp(command_text(build, "state"), "ready") == 0)
+		printf("%s %s%s\n", command_text(build, "name"), command_text(build, "digest"),
+		       json_is_true(json_object_get(build, "cached")) ? " (as before)" : "");
+}
+
+int template_build(struct command *c, struct err *err)
+{
+	const struct template_build_opts *opts = &((const struct template_opts *)c->arg)->build;
+	auto_free char *path = remote_path("builds");
+	auto_json json_t *body = json_object(), *build = NULL;
+	struct follow f = {.remote = c->remote, .is_verbose = opts->is_verbose};
+	int r = put_recipe(body, c->words[0], err);
+
+	if (opts->is_shared)
+		(void)json_object_set_new(body, "shared", json_true());
+	if (opts->is_fresh)
+		(void)json_object_set_new(body, "fresh", json_true());
+	if (opts->retries > 0)
+		(void)json_object_set_new(body, "retries", json_integer((json_int_t)opts->retries));
+	if (r == 0)
+		r = remote_call(c->remote, "POST", path, body, &build, err);
+	if (r < 0)
+		return r;
+	if (opts->is_detached) {
+		if (c->common.json)
+			command_print_json(build);
+		else
+			printf("%s\n", command_text(build, "id"));
+		return 0;
+	}
+	r = follow_to_end(&f, command_text(build, "id"), err);
+	if (r == 0) {
+		print_end(c, f.build);
+		r = follow_error(f.build, err);
+	}
+	json_decref(f.build);
+	return r;
+}
+
+static void print_builds(const json_t *builds)
+{
+	static const char *const heads[] = {"ID", "NAME", "STATE", "AGE", "ERROR"};
+	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
+	uint64_t now = clock_wall_us();
+	size_t i;
+	const json_t *b;
+
+	json_array_foreach(builds, i, b)
+	{
+		uint64_t created = command_number(b, "created_us");
+		uint64_t tries = command_number(b, "tries");
+		char age[16], state[64];
+
+		text_age(now > created ? now - created : 0, age);
+		(void)snprintf(state, sizeof(state), "%s", command_text(b, "state"));
+		if (tries > 1)
+			(void)snprintf(state, sizeof(state), "%s, try %llu",
+			               command_text(b, "state"), (unsigned long long)tries);
+		table_add(&t, command_text(b, "id"));
+		table_add(&t, command_text(b, "name"));
+		table_add(&t, state);
+		table_add(&t, age);
+		table_add(&t, command_text(json_object_get(b, "error"), "message"));
+	}
+	table_print(&t);
+	table_done(&t);
+}
+
+int template_builds(struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("builds");
+	auto_json json_t *reply = NULL;
+	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
+
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(json_object_get(reply, "builds"));
+	else
+		print_builds(json_object_get(reply, "builds"));
+	return 0;
+}
+
+int template_log(struct command *c, struct err *err)
+{
+	struct follow f = {.remote = c->remote, .is_verbose = true};
+	int r = follow_read(&f, c->words[0], /* is_following= */ false, err);
+
+	json_decref(f.build);
+	return MIN(r, 0);
+}
+
+int template_cancel(struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("builds", c->words[0]);
+	auto_json json_t *reply = NULL;
+	int r = remote_call(c->remote, "DELETE", path, NULL, &reply, err);
+
+	if (r == 0 && c->common.json)
+		command_print_json(reply);
+	return r;
+}

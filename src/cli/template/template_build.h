@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* The subcommands of `cloche template` that are about builds. */
+#include "cli/frame/group.h"
+
+struct template_build_opts {
+	bool is_shared, is_fresh, is_detached, is_verbose;
+	uint64_t retries;
+};
+
+int template_build(struct command *c, struct err *err); /* arg: struct template_opts */
+int template_builds(struct command *c, struct err *err);
+int template_log(struct command *c, struct err *err);
+int template_cancel(struct command *c, struct err *err);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* The subcommands of `cloche template` by which templates come in and go out. */
+#include "cli/frame/group.h"
+
+struct template_import_opts {
+	const char *name, *ref;
+	bool is_shared, is_replacing, is_small;
+};
+
+struct template_export_opts {
+	const char *path;
+};
+
+int template_export(struct command *c, struct err *err); /* arg: struct template_opts */
+int template_import(struct command *c, struct err *err); /* arg: struct template_opts */
