@@ -7,7 +7,7 @@
  */
 #include "cli/prompt/prompt.h"
 
-#include "cli/prompt/recall.h"
+#include "cli/prompt/prompt_history.h"
 
 #include <histedit.h>
 #include <langinfo.h>
@@ -23,7 +23,7 @@
 struct prompt {
 	EditLine *el;
 	History *history;
-	struct recall recall;
+	struct prompt_history prompt_history;
 	struct cancel *cancel;
 	const char *lead;
 	bool was_cancelled;
@@ -157,12 +157,12 @@ int prompt_open(struct cancel *cancel, struct prompt **ret, struct err *err)
 	set_locale();
 	watch_changes();
 	p->cancel = cancel;
-	p->recall.fd = -1;
+	p->prompt_history.fd = -1;
 	p->el = el_init("cloche", stdin, isatty(STDOUT_FILENO) ? stdout : stderr, stderr);
 	p->history = history_init();
 	if (!p->el || !p->history)
 		return err_set(err, ERR_INTERNAL, 0, "cannot set up the terminal");
-	(void)history(p->history, &event, H_SETSIZE, RECALL_LINES);
+	(void)history(p->history, &event, H_SETSIZE, PROMPT_HISTORY_LINES);
 	(void)history(p->history, &event, H_SETUNIQUE, 1);
 	(void)el_set(p->el, EL_CLIENTDATA, p);
 	(void)el_set(p->el, EL_EDITOR, "emacs");
@@ -171,7 +171,7 @@ int prompt_open(struct cancel *cancel, struct prompt **ret, struct err *err)
 	(void)el_set(p->el, EL_GETCFN, read_char);
 	(void)el_set(p->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
 	(void)el_source(p->el, NULL);
-	recall_open(&p->recall, add_to_history, p);
+	prompt_history_open(&p->prompt_history, add_to_history, p);
 	*ret = take_ptr(p);
 	return 0;
 }
@@ -180,7 +180,7 @@ void prompt_close(struct prompt *p)
 {
 	if (!p)
 		return;
-	recall_close(&p->recall);
+	prompt_history_close(&p->prompt_history);
 	if (p->history)
 		history_end(p->history);
 	if (p->el)
@@ -204,7 +204,7 @@ int prompt_read(struct prompt *p, const char *lead, char **ret)
 	*ret = xstrndup(line, strcspn(line, "\n"));
 	if (**ret) {
 		add_to_history(p, *ret);
-		recall_add(&p->recall, *ret);
+		prompt_history_add(&p->prompt_history, *ret);
 	}
 	return 1;
 }

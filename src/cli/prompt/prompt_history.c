@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/prompt/recall.h"
+#include "cli/prompt/prompt_history.h"
 
 #include "base/fd.h"
 
@@ -48,12 +48,12 @@ static void read_tail(const char *path, struct buf *text)
 		buf_commit(text, (size_t)n);
 }
 
-/* Where the last RECALL_LINES lines begin. */
+/* Where the last PROMPT_HISTORY_LINES lines begin. */
 static char *find_last(const struct buf *text)
 {
 	char *p = text->data + text->len;
 
-	for (unsigned n = 0; n <= RECALL_LINES; n++) {
+	for (unsigned n = 0; n <= PROMPT_HISTORY_LINES; n++) {
 		char *newline = memrchr(text->data, '\n', (size_t)(p - text->data));
 
 		if (!newline)
@@ -64,7 +64,7 @@ static char *find_last(const struct buf *text)
 }
 
 /* A file that has grown long is replaced by what is still of use. */
-static void read_lines(const char *path, recall_fn fn, void *arg)
+static void read_lines(const char *path, prompt_history_fn fn, void *arg)
 {
 	struct buf text = BUF_INIT(FILE_MAX);
 	char *line, *rest;
@@ -79,7 +79,7 @@ static void read_lines(const char *path, recall_fn fn, void *arg)
 	buf_done(&text);
 }
 
-void recall_open(struct recall *r, recall_fn fn, void *arg)
+void prompt_history_open(struct prompt_history *r, prompt_history_fn fn, void *arg)
 {
 	auto_free char *dir = make_dir();
 	auto_free char *path = dir ? xasprintf("%s/history", dir) : NULL;
@@ -91,7 +91,7 @@ void recall_open(struct recall *r, recall_fn fn, void *arg)
 	r->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-void recall_add(struct recall *r, const char *line)
+void prompt_history_add(struct prompt_history *r, const char *line)
 {
 	auto_free char *text = xasprintf("%s\n", line);
 
@@ -99,7 +99,7 @@ void recall_add(struct recall *r, const char *line)
 		(void)!write(r->fd, text, strlen(text));
 }
 
-void recall_close(struct recall *r)
+void prompt_history_close(struct prompt_history *r)
 {
 	auto_closep(&r->fd);
 	r->fd = -1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The lines of earlier prompts. */
 #include "base/buf.h"
-#include "cli/prompt/recall.h"
+#include "cli/prompt/prompt_history.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ struct home {
 
 static struct home home_new(void)
 {
-	struct home h = {.dir = "/tmp/test-recall.XXXXXX"};
+	struct home h = {.dir = "/tmp/test-prompt_history.XXXXXX"};
 
 	CHECK(mkdtemp(h.dir));
 	(void)snprintf(h.path, sizeof(h.path), "%s/cloche/history", h.dir);
@@ -52,19 +52,19 @@ TEST(lines_come_back_in_their_order_and_are_the_owners_only)
 {
 	struct home h = home_new();
 	struct told t = {.lines = BUF_INIT(1024)};
-	struct recall one, two;
+	struct prompt_history one, two;
 	struct stat st;
 
-	recall_open(&one, tell, &t);
-	recall_open(&two, tell, &t);
+	prompt_history_open(&one, tell, &t);
+	prompt_history_open(&two, tell, &t);
 	CHECK_INT(t.n, 0);
-	recall_add(&one, "a = 1");
-	recall_add(&two, "from another prompt");
-	recall_add(&one, "b");
-	recall_close(&one);
-	recall_close(&two);
-	recall_open(&one, tell, &t);
-	recall_close(&one);
+	prompt_history_add(&one, "a = 1");
+	prompt_history_add(&two, "from another prompt");
+	prompt_history_add(&one, "b");
+	prompt_history_close(&one);
+	prompt_history_close(&two);
+	prompt_history_open(&one, tell, &t);
+	prompt_history_close(&one);
 	CHECK_STR(buf_str(&t.lines), "a = 1\nfrom another prompt\nb\n");
 	CHECK_INT(stat(h.path, &st), 0);
 	CHECK_INT(st.st_mode & 07777, 0600);
@@ -76,27 +76,27 @@ TEST(a_file_that_grew_long_is_cut_to_its_last_lines)
 {
 	struct home h = home_new();
 	struct told t = {.lines = BUF_INIT(4 * 1024 * 1024)};
-	struct recall r;
+	struct prompt_history r;
 	struct stat st;
 	char line[1100];
 
-	recall_open(&r, tell, &t);
+	prompt_history_open(&r, tell, &t);
 	memset(line, 'x', sizeof(line));
 	for (int i = 0; i < 2500; i++) {
 		(void)snprintf(line + 1000, 16, "%d", i);
-		recall_add(&r, line);
+		prompt_history_add(&r, line);
 	}
-	recall_close(&r);
-	recall_open(&r, tell, &t);
-	recall_add(&r, "after the cut");
-	recall_close(&r);
-	CHECK_INT(t.n, RECALL_LINES);
+	prompt_history_close(&r);
+	prompt_history_open(&r, tell, &t);
+	prompt_history_add(&r, "after the cut");
+	prompt_history_close(&r);
+	CHECK_INT(t.n, PROMPT_HISTORY_LINES);
 	CHECK(strstr(buf_str(&t.lines), "x1500\n") && !strstr(buf_str(&t.lines), "x1499\n"));
 	CHECK_INT(stat(h.path, &st), 0);
-	CHECK(st.st_size < 1100 * (RECALL_LINES + 1));
+	CHECK(st.st_size < 1100 * (PROMPT_HISTORY_LINES + 1));
 	buf_truncate(&t.lines, 0);
-	recall_open(&r, tell, &t);
-	recall_close(&r);
+	prompt_history_open(&r, tell, &t);
+	prompt_history_close(&r);
 	CHECK(strstr(buf_str(&t.lines), "after the cut\n"));
 	buf_done(&t.lines);
 	home_done(&h);
@@ -106,17 +106,17 @@ TEST(a_history_that_is_a_link_is_left_alone)
 {
 	struct home h = home_new();
 	struct told t = {.lines = BUF_INIT(1024)};
-	struct recall r;
+	struct prompt_history r;
 	struct stat st;
 
-	recall_open(&r, tell, &t);
-	recall_close(&r);
+	prompt_history_open(&r, tell, &t);
+	prompt_history_close(&r);
 	CHECK_INT(unlink(h.path), 0);
 	CHECK_INT(symlink("/dev/null", h.path), 0);
-	recall_open(&r, tell, &t);
+	prompt_history_open(&r, tell, &t);
 	CHECK_INT(r.fd, -1);
-	recall_add(&r, "goes nowhere");
-	recall_close(&r);
+	prompt_history_add(&r, "goes nowhere");
+	prompt_history_close(&r);
 	CHECK_INT(lstat(h.path, &st), 0);
 	CHECK(S_ISLNK(st.st_mode));
 	buf_done(&t.lines);
@@ -126,13 +126,13 @@ TEST(a_history_that_is_a_link_is_left_alone)
 TEST(without_a_home_nothing_is_kept)
 {
 	struct told t = {.lines = BUF_INIT(1024)};
-	struct recall r;
+	struct prompt_history r;
 
 	CHECK_INT(unsetenv("XDG_STATE_HOME"), 0);
 	CHECK_INT(unsetenv("HOME"), 0);
-	recall_open(&r, tell, &t);
+	prompt_history_open(&r, tell, &t);
 	CHECK_INT(r.fd, -1);
-	recall_add(&r, "x");
-	recall_close(&r);
+	prompt_history_add(&r, "x");
+	prompt_history_close(&r);
 	buf_done(&t.lines);
 }
