@@ -6,7 +6,7 @@
  * no daemon running one is hosted, as `cloche run` does.
  */
 #include "cli/frame/command.h"
-#include "cli/prompt/cell.h"
+#include "cli/prompt/cell_complete.h"
 #include "cli/prompt/prompt.h"
 #include "cli/session/call.h"
 #include "cli/session/fresh.h"
@@ -64,7 +64,7 @@ static int read_cell(struct repl *repl, struct prompt *prompt, struct buf *cell)
 		if ((!is_first && buf_append_str(cell, "\n") < 0) || buf_append_str(cell, line) < 0)
 			return 1; /* too long: the daemon will say so */
 		is_first = false;
-	} while (is_first || !cell_is_whole(repl->language, buf_str(cell)));
+	} while (is_first || !cell_is_complete(repl->language, buf_str(cell)));
 	return 1;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where a cell ends, as a prompt guesses it. */
 #include "base/auto.h"
-#include "cli/prompt/cell.h"
+#include "cli/prompt/cell_complete.h"
 #include "test.h"
 
 #define CHECK_ALL(language, texts, wanted)                                                         \
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)                                             \
-		if (cell_is_whole(language, (texts)[i]) != (wanted))                               \
+		if (cell_is_complete(language, (texts)[i]) != (wanted))                            \
 	CHECK_STR((texts)[i], (wanted) ? "(is whole)" : "(goes on)")
 
 TEST(a_line_of_python_is_whole)
@@ -62,7 +62,7 @@ TEST(an_empty_line_ends_a_block_of_python)
 	};
 
 	CHECK_ALL("python", whole, true);
-	CHECK(!cell_is_whole("python", "def f():\n    x = '''\n"));
+	CHECK(!cell_is_complete("python", "def f():\n    x = '''\n"));
 }
 
 TEST(javascript_is_whole_when_all_that_was_opened_is_closed)
@@ -121,8 +121,8 @@ TEST(bash_is_whole_when_quotes_words_and_documents_are_ended)
 
 TEST(two_empty_lines_end_what_was_guessed_wrongly)
 {
-	CHECK(!cell_is_whole("javascript", "f(\n"));
-	CHECK(cell_is_whole("javascript", "f(\n\n"));
-	CHECK(cell_is_whole("bash", "echo {\n\n"));
-	CHECK(!cell_is_whole("python", "f(\n\n"));
+	CHECK(!cell_is_complete("javascript", "f(\n"));
+	CHECK(cell_is_complete("javascript", "f(\n\n"));
+	CHECK(cell_is_complete("bash", "echo {\n\n"));
+	CHECK(!cell_is_complete("python", "f(\n\n"));
 }

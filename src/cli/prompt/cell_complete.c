@@ -3,7 +3,7 @@
  * Theory of operation: one walk over the text with a cursor. Quotes and comments are skipped as
  * units, brackets are counted; what is still open at the end asks for another line.
  */
-#include "cli/prompt/cell.h"
+#include "cli/prompt/cell_complete.h"
 
 #include "base/auto.h"
 
@@ -378,7 +378,7 @@ static bool bash_is_whole(const char *text)
 	return p && s.words + s.brackets == 0 && !s.waits && s.heredoc_len == 0;
 }
 
-bool cell_is_whole(const char *language, const char *text)
+bool cell_is_complete(const char *language, const char *text)
 {
 	if (strcmp(language, "python") == 0)
 		return python_is_whole(text);

@@ -9,4 +9,4 @@
  * Python's own prompt, an empty line ends a block of Python; two empty lines end anything in the
  * other languages, should the guess be wrong.
  */
-bool cell_is_whole(const char *language, const char *text);
+bool cell_is_complete(const char *language, const char *text);
