@@ -38,7 +38,7 @@ static void tell_image(struct show *s, const char *mime, const json_t *value)
 
 	if (!s->images.dir)
 		return;
-	if (image_save(&s->images, mime, value, &path, &err) < 0) {
+	if (result_image_save(&s->images, mime, value, &path, &err) < 0) {
 		(void)text_fail(&err);
 		return;
 	}
@@ -54,7 +54,7 @@ static void tell_forms(struct show *s, const json_t *data)
 	json_t *value;
 
 	json_object_foreach (unconst(data), mime, value) {
-		if (image_is_one(mime))
+		if (result_image_is_one(mime))
 			tell_image(s, mime, value);
 		else if (strcmp(mime, "text/plain") != 0 &&
 		         buf_append_str(&names, names.len ? ", " : "") == 0)

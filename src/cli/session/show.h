@@ -5,12 +5,12 @@
  * with an exec; results to stdout and tracebacks to stderr as text, with what could drive a
  * terminal escaped; images into files. Or, for programs, every event as its line of JSON.
  */
-#include "cli/term/image.h"
 #include "cli/term/output.h"
+#include "cli/term/result_image.h"
 
 struct show {
 	struct output output; /* OUTPUT_RAW or OUTPUT_EVENTS */
-	struct images images;
+	struct result_images images;
 	bool names_forms; /* say which other forms a result has: html, latex, … */
 };
 

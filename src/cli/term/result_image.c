@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/term/image.h"
+#include "cli/term/result_image.h"
 
 #include "base/fd.h"
 #include "base/parse.h"
@@ -26,7 +26,7 @@ static const struct type *find_type(const char *mime)
 	return NULL;
 }
 
-bool image_is_one(const char *mime)
+bool result_image_is_one(const char *mime)
 {
 	return find_type(mime) != NULL;
 }
@@ -64,7 +64,7 @@ static char *save_new(const char *path, const char *data, size_t len)
 }
 
 /* Under the first number that is free. */
-static int save(struct images *images, const struct type *t, const char *data, size_t len,
+static int save(struct result_images *images, const struct type *t, const char *data, size_t len,
                 char **ret_path, struct err *err)
 {
 	for (images->next = MAX(images->next, 1U); images->next <= NUMBER_MAX; images->next++) {
@@ -83,17 +83,17 @@ static int save(struct images *images, const struct type *t, const char *data, s
 	return err_set(err, ERR_LIMIT, 0, "'%s' has %d images already", images->dir, NUMBER_MAX);
 }
 
-int image_save(struct images *images, const char *mime, const json_t *value, char **ret_path,
-               struct err *err)
+int result_image_save(struct result_images *images, const char *mime, const json_t *value,
+                      char **ret_path, struct err *err)
 {
 	const struct type *t = find_type(mime);
 	auto_free char *data = NULL;
 	size_t len = 0;
 
-	if (images->n_call >= IMAGES_PER_CALL_MAX)
+	if (images->n_call >= RESULT_IMAGES_MAX)
 		return err_set(err, ERR_LIMIT, 0,
 		               "this call has shown %d images: no more are saved",
-		               IMAGES_PER_CALL_MAX);
+		               RESULT_IMAGES_MAX);
 	data = t ? decode(t, value, &len) : NULL;
 	return data ? save(images, t, data, len, ret_path, err)
 	            : err_set(err, ERR_INTERNAL, 0, "an image is malformed");
