@@ -2,7 +2,7 @@
 #include "cli/session/packages.h"
 
 #include "cli/frame/command.h"
-#include "cli/session/follow.h"
+#include "cli/session/build_follow.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ int packages_prepare(struct remote *remote, const json_t *body, struct err *err)
 	json_t *template = json_object_get(body, "template");
 	auto_free char *path = remote_path("builds");
 	auto_json json_t *ask = json_object(), *build = NULL;
-	struct follow f = {.remote = remote, .is_quiet = true};
+	struct build_follow f = {.remote = remote, .is_quiet = true};
 	int r;
 
 	if (!packages)
@@ -62,9 +62,9 @@ int packages_prepare(struct remote *remote, const json_t *body, struct err *err)
 	r = remote_call(remote, "POST", path, ask, &build, err);
 	if (r < 0 || strcmp(command_text(build, "state"), "ready") == 0)
 		return r;
-	r = follow_to_end(&f, command_text(build, "id"), err);
+	r = build_follow_to_end(&f, command_text(build, "id"), err);
 	if (r == 0)
-		r = follow_error(f.build, err);
+		r = build_follow_error(f.build, err);
 	json_decref(f.build);
 	return r;
 }

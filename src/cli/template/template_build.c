@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "cli/session/follow.h"
+#include "cli/session/build_follow.h"
 #include "cli/term/text.h"
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ int template_build(struct command *c, struct err *err)
 	const struct template_build_opts *opts = &((const struct template_opts *)c->arg)->build;
 	auto_free char *path = remote_path("builds");
 	auto_json json_t *body = json_object(), *build = NULL;
-	struct follow f = {.remote = c->remote, .is_verbose = opts->is_verbose};
+	struct build_follow f = {.remote = c->remote, .is_verbose = opts->is_verbose};
 	int r = put_recipe(body, c->words[0], err);
 
 	if (opts->is_shared)
@@ -64,10 +64,10 @@ int template_build(struct command *c, struct err *err)
 			printf("%s\n", command_text(build, "id"));
 		return 0;
 	}
-	r = follow_to_end(&f, command_text(build, "id"), err);
+	r = build_follow_to_end(&f, command_text(build, "id"), err);
 	if (r == 0) {
 		print_end(c, f.build);
-		r = follow_error(f.build, err);
+		r = build_follow_error(f.build, err);
 	}
 	json_decref(f.build);
 	return r;
@@ -119,8 +119,8 @@ int template_builds(struct command *c, struct err *err)
 
 int template_log(struct command *c, struct err *err)
 {
-	struct follow f = {.remote = c->remote, .is_verbose = true};
-	int r = follow_read(&f, c->words[0], /* is_following= */ false, err);
+	struct build_follow f = {.remote = c->remote, .is_verbose = true};
+	int r = build_follow_read(&f, c->words[0], /* is_following= */ false, err);
 
 	json_decref(f.build);
 	return MIN(r, 0);

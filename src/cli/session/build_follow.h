@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "cli/remote/remote.h"
 
-struct follow {
+struct build_follow {
 	struct remote *remote;
 	bool is_verbose; /* all that it prints, to stdout */
 	bool is_quiet;   /* the line of a terminal alone */
@@ -18,7 +18,8 @@ struct follow {
 };
 
 /* What there is, or with is_following all that is to come; > 0: it has ended. */
-must_check int follow_read(struct follow *f, const char *id, bool is_following, struct err *err);
-must_check int follow_to_end(struct follow *f, const char *id, struct err *err);
+must_check int build_follow_read(struct build_follow *f, const char *id, bool is_following,
+                                 struct err *err);
+must_check int build_follow_to_end(struct build_follow *f, const char *id, struct err *err);
 /* Why a build that has ended is not ready; 0 if it is. */
-must_check int follow_error(const json_t *build, struct err *err);
+must_check int build_follow_error(const json_t *build, struct err *err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/session/follow.h"
+#include "cli/session/build_follow.h"
 
 #include "base/clock.h"
 #include "cli/frame/command.h"
@@ -16,14 +16,14 @@
 #define LINE_MAX_BYTES (1024 * 1024)
 #define BAR            24
 
-static void wipe(struct follow *f)
+static void wipe(struct build_follow *f)
 {
 	if (f->has_bar)
 		(void)fputs("\r\x1b[K", stderr);
 	f->has_bar = false;
 }
 
-static void show_bar(struct follow *f, const json_t *build)
+static void show_bar(struct build_follow *f, const json_t *build)
 {
 	const json_t *p = json_object_get(build, "progress");
 	double fraction = json_number_value(json_object_get(p, "fraction"));
@@ -51,7 +51,7 @@ static void show_bar(struct follow *f, const json_t *build)
 	f->has_bar = true;
 }
 
-static void show_log(struct follow *f, const char *text)
+static void show_log(struct build_follow *f, const char *text)
 {
 	if (f->is_quiet || (!f->is_verbose && strncmp(text, "== ", 3) != 0))
 		return;
@@ -61,7 +61,7 @@ static void show_log(struct follow *f, const char *text)
 
 static int on_line(void *arg, const char *line, size_t len, struct err *err)
 {
-	struct follow *f = arg;
+	struct build_follow *f = arg;
 	auto_json json_t *event = NULL;
 	const char *type;
 	int r = json_parse(line, len, &event, err);
@@ -81,7 +81,7 @@ static int on_line(void *arg, const char *line, size_t len, struct err *err)
 	return 0;
 }
 
-int follow_read(struct follow *f, const char *id, bool is_following, struct err *err)
+int build_follow_read(struct build_follow *f, const char *id, bool is_following, struct err *err)
 {
 	char after[24];
 	auto_free char *path = remote_path("builds", id, "events");
@@ -96,7 +96,7 @@ int follow_read(struct follow *f, const char *id, bool is_following, struct err 
 	return r < 0 ? r : lines_read(f->remote, LINE_MAX_BYTES, on_line, f, err);
 }
 
-int follow_to_end(struct follow *f, const char *id, struct err *err)
+int build_follow_to_end(struct build_follow *f, const char *id, struct err *err)
 {
 	const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000};
 	uint64_t since_us = clock_steady_us();
@@ -105,7 +105,7 @@ int follow_to_end(struct follow *f, const char *id, struct err *err)
 	for (;;) {
 		uint64_t seq = f->last_seq;
 
-		r = follow_read(f, id, /* is_following= */ true, err);
+		r = build_follow_read(f, id, /* is_following= */ true, err);
 		if (r > 0 || (r < 0 && err->code == ERR_NOT_FOUND))
 			break;
 		if (f->last_seq > seq)
@@ -118,7 +118,7 @@ int follow_to_end(struct follow *f, const char *id, struct err *err)
 	return MIN(r, 0);
 }
 
-int follow_error(const json_t *build, struct err *err)
+int build_follow_error(const json_t *build, struct err *err)
 {
 	const json_t *error = json_object_get(build, "error");
 
