@@ -211,7 +211,7 @@ static int repl(struct command *c, struct err *err)
 {
 	const struct repl_opts *opts = c->arg;
 	auto_call(cancel_stopp) struct cancel *cancel = NULL;
-	auto_call(host_stopp) struct host *host = NULL;
+	auto_call(private_daemon_stopp) struct private_daemon *own = NULL;
 	int r = check_options(c, err);
 
 	if (r == 0)
@@ -220,7 +220,7 @@ static int repl(struct command *c, struct err *err)
 		return r;
 	r = opts->is_standalone ? -ENOTCONN : remote_open(&c->common, &c->remote, err);
 	if (r == -ENOTCONN && c->n_words == 0)
-		r = fresh_host(NULL, &host, &c->remote, err);
+		r = fresh_private_daemon(NULL, &own, &c->remote, err);
 	if (r < 0)
 		return r;
 	return c->n_words > 0 ? run_repl(c, cancel, c->words[0], err)

@@ -30,7 +30,7 @@ static int open_port(struct command *c, uint64_t port, const struct url_opts *o,
 		command_print_json(reply);
 		return 0;
 	}
-	url = command_text(reply, "host_url");
+	url = command_text(reply, "private_daemon_url");
 	url = *url ? url : command_text(reply, "url");
 	if (!*url) {
 		(void)err_set(err, ERR_UNSUPPORTED, 0,

@@ -335,11 +335,11 @@ static int run_suites(struct eval *e, struct command *c, struct err *err)
 {
 	const struct eval_opts *opts = c->arg;
 	auto_call(interrupt_stopp) struct interrupt *interrupt = NULL;
-	auto_call(host_stopp) struct host *host = NULL;
+	auto_call(private_daemon_stopp) struct private_daemon *own = NULL;
 	int r = interrupt_start(&interrupt, err);
 
 	if (r == 0)
-		r = fresh_open(c, opts->is_standalone, opts->keep, interrupt, &host, err);
+		r = fresh_open(c, opts->is_standalone, opts->keep, interrupt, &own, err);
 	if (r == 0)
 		r = run_tasks(e, c, interrupt, err);
 	if (r == -EINTR && interrupt_signal(interrupt))

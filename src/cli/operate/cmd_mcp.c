@@ -35,7 +35,7 @@ static int make_path(const struct mcp_opts *o, char **ret, struct err *err)
 static int do_mcp(struct command *c, struct err *err)
 {
 	const struct mcp_opts *o = c->arg;
-	auto_call(host_stopp) struct host *host = NULL;
+	auto_call(private_daemon_stopp) struct private_daemon *own = NULL;
 	auto_free char *path = NULL;
 	int r = make_path(o, &path, err);
 
@@ -43,7 +43,7 @@ static int do_mcp(struct command *c, struct err *err)
 		return r;
 	r = remote_open(&c->common, &c->remote, err);
 	if (r == -ENOTCONN)
-		r = fresh_host(NULL, &host, &c->remote, err);
+		r = fresh_private_daemon(NULL, &own, &c->remote, err);
 	return r < 0 ? r : mcp_bridge_run(c->remote, path, err);
 }
 

@@ -5,16 +5,16 @@
 #include "cli/session/packages.h"
 #include "cli/term/text.h"
 
-int fresh_host(struct interrupt *interrupt, struct host **ret_host, struct remote **ret_remote,
-               struct err *err)
+int fresh_private_daemon(struct interrupt *interrupt, struct private_daemon **ret_daemon,
+                         struct remote **ret_remote, struct err *err)
 {
-	int r = host_start(interrupt, ret_host, err);
+	int r = private_daemon_start(interrupt, ret_daemon, err);
 
-	return r < 0 ? r : remote_open_at(host_url(*ret_host), NULL, ret_remote, err);
+	return r < 0 ? r : remote_open_at(private_daemon_url(*ret_daemon), NULL, ret_remote, err);
 }
 
 int fresh_open(struct command *c, bool is_standalone, bool is_kept, struct interrupt *interrupt,
-               struct host **ret_host, struct err *err)
+               struct private_daemon **ret_daemon, struct err *err)
 {
 	int r = is_standalone ? -ENOTCONN : remote_open(&c->common, &c->remote, err);
 
@@ -23,7 +23,7 @@ int fresh_open(struct command *c, bool is_standalone, bool is_kept, struct inter
 	if (is_kept)
 		return err_set(err, ERR_UNAVAILABLE, 0,
 		               "--keep needs a running daemon: one for this run ends with it");
-	return fresh_host(interrupt, ret_host, &c->remote, err);
+	return fresh_private_daemon(interrupt, ret_daemon, &c->remote, err);
 }
 
 int fresh_create(struct remote *remote, const struct sandbox_opts *opts, char **ret_id,

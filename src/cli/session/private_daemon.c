@@ -14,7 +14,7 @@
  * be adopted, and are not ours to open. Its log lies beside them, and holds the reason if it does
  * not come up.
  */
-#include "cli/session/host.h"
+#include "cli/session/private_daemon.h"
 
 #include "base/fd.h"
 #include "cli/session/leftover.h"
@@ -31,7 +31,7 @@
 #define READY_SLICE_MS 100 /* how soon a signal is noticed while the daemon starts */
 #define LOG_TAIL       2000
 
-struct host {
+struct private_daemon {
 	char *dir; /* all of it is under here */
 	char *url;
 	pid_t keeper;
@@ -39,12 +39,12 @@ struct host {
 	int log_fd; /* outlives the directory: it holds the reason of a failed start */
 };
 
-const char *host_url(const struct host *h)
+const char *private_daemon_url(const struct private_daemon *h)
 {
 	return h->url;
 }
 
-void host_stop(struct host *h)
+void private_daemon_stop(struct private_daemon *h)
 {
 	if (!h)
 		return;
@@ -139,7 +139,7 @@ static void become_keeper(const struct daemon *d, pid_t parent)
 	_exit(1);
 }
 
-static int spawn(struct host *h, struct err *err)
+static int spawn(struct private_daemon *h, struct err *err)
 {
 	auto_free char *run = xasprintf("%s/run", h->dir);
 	auto_free char *data = xasprintf("%s/data", h->dir);
@@ -183,7 +183,7 @@ static void find_reason(char *log, char *ret, size_t size)
 			(void)snprintf(ret, size, "%s", line);
 }
 
-static int report_failure(const struct host *h, struct err *err)
+static int report_failure(const struct private_daemon *h, struct err *err)
 {
 	char log[LOG_TAIL + 1], reason[256];
 	off_t end = lseek(h->log_fd, 0, SEEK_END);
@@ -196,7 +196,7 @@ static int report_failure(const struct host *h, struct err *err)
 	return err_hint(err, "'sudo cloche doctor' tells what this host lacks");
 }
 
-static int await_ready(struct host *h, struct interrupt *interrupt, struct err *err)
+static int await_ready(struct private_daemon *h, struct interrupt *interrupt, struct err *err)
 {
 	struct pollfd fd = {h->ready_fd, POLLIN, 0};
 	char word[8];
@@ -212,9 +212,9 @@ static int await_ready(struct host *h, struct interrupt *interrupt, struct err *
 	}
 }
 
-int host_start(struct interrupt *interrupt, struct host **ret, struct err *err)
+int private_daemon_start(struct interrupt *interrupt, struct private_daemon **ret, struct err *err)
 {
-	auto_call(host_stopp) struct host *h = xnew0(struct host);
+	auto_call(private_daemon_stopp) struct private_daemon *h = xnew0(struct private_daemon);
 	char dir[] = LEFTOVER_PREFIX "XXXXXX";
 	int r;
 
