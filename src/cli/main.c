@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `cloche`: the command table. */
-#include "cli/frame/cli.h"
+#include "cli/frame/commands.h"
 #include "cli/term/nearest.h"
 #include "cli/term/text.h"
 #include "daemon/daemon.h"

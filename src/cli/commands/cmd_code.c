@@ -2,7 +2,7 @@
 /* code: a call in a context of a sandbox, from words, a file or stdin. */
 #include "cli/frame/command.h"
 #include "cli/session/call.h"
-#include "cli/session/script.h"
+#include "cli/session/script_language.h"
 
 #include <fcntl.h>
 #include <stdio.h>

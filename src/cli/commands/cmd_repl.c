@@ -10,7 +10,7 @@
 #include "cli/prompt/prompt.h"
 #include "cli/session/call.h"
 #include "cli/session/fresh.h"
-#include "cli/session/script.h"
+#include "cli/session/script_language.h"
 #include "cli/term/text.h"
 
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include "base/fd.h"
 #include "cli/frame/command.h"
 #include "cli/session/fresh.h"
-#include "cli/session/script.h"
+#include "cli/session/script_language.h"
 #include "cli/session/session.h"
 #include "cli/session/spec.h"
 #include "cli/term/text.h"

@@ -3,7 +3,7 @@
 
 #include "base/parse.h"
 #include "base/toml.h"
-#include "cli/session/script.h"
+#include "cli/session/script_language.h"
 #include "cli/term/opts.h"
 
 #include <fcntl.h>

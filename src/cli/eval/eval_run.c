@@ -7,7 +7,7 @@
 #include "cli/eval/eval_judge.h"
 #include "cli/frame/command.h"
 #include "cli/session/fresh.h"
-#include "cli/session/script.h"
+#include "cli/session/script_language.h"
 #include "cli/session/spec.h"
 
 #include <inttypes.h>

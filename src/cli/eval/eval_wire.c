@@ -2,7 +2,7 @@
 #include "cli/eval/eval_wire.h"
 
 #include "cli/frame/command.h"
-#include "cli/session/script.h"
+#include "cli/session/script_language.h"
 
 #include <string.h>
 

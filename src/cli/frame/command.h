@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What every command does around its own work: read its words, open the daemon, report, exit. */
-#include "cli/frame/cli.h"
+#include "cli/frame/commands.h"
 #include "cli/remote/remote.h"
 #include "cli/term/opts.h"
 

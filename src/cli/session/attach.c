@@ -8,8 +8,8 @@
 #include "cli/session/attach.h"
 
 #include "base/fd.h"
-#include "cli/frame/cli.h"
 #include "cli/frame/command.h"
+#include "cli/frame/commands.h"
 #include "cli/term/text.h"
 
 #include <poll.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/session/call.h"
 
-#include "cli/frame/cli.h"
 #include "cli/frame/command.h"
+#include "cli/frame/commands.h"
 #include "cli/remote/lines.h"
 
 #include <signal.h>

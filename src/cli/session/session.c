@@ -8,8 +8,8 @@
  */
 #include "cli/session/session.h"
 
-#include "cli/frame/cli.h"
 #include "cli/frame/command.h"
+#include "cli/frame/commands.h"
 #include "cli/remote/events.h"
 #include "cli/session/attach.h"
 #include "cli/term/text.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/session/script.h"
+#include "cli/session/script_language.h"
 
 #include <string.h>
 
