@@ -258,21 +258,21 @@ TEST(a_memory_of_another_agent_is_whole_with_its_program_and_refused_without)
 	remove_place(&p);
 }
 
-static void explain(const char *words, bool is_restore, struct err *ret)
+static bool explain(const char *words, bool is_restore, struct err *ret)
 {
 	auto_fd int fd = memfd_create("words", MFD_CLOEXEC);
 
 	CHECK(fd >= 0);
 	CHECK_INT(fd_write_all(fd, words, strlen(words)), 0);
-	criu_explain(fd, /* wait_status= */ 1 << 8, is_restore, ret);
+	return criu_explain(fd, /* wait_status= */ 1 << 8, is_restore, ret);
 }
 
 TEST(a_socket_that_closes_meanwhile_is_of_the_moment)
 {
 	struct err err = {0};
 
-	explain("Error (criu/sk-unix.c:1): unix: Unix socket 7 not found\n", false, &err);
+	CHECK(explain("Error (criu/sk-unix.c:1): unix: Unix socket 7 not found\n", false, &err));
 	CHECK_INT(err.code, ERR_UNAVAILABLE);
-	explain("Error (criu/files.c:1): Can't open file: No such file\n", true, &err);
+	CHECK(!explain("Error (criu/files.c:1): Can't open file: No such file\n", true, &err));
 	CHECK_INT(err.code, ERR_INTERNAL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/criu.h"
 
+#include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/child.h"
@@ -391,6 +392,21 @@ static int place_fds(const struct criu_spec *spec, const int control[2], int wor
 	return close_range(FD_COUNT, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ? -errno : 0;
 }
 
+static int remove_images(int dir_fd)
+{
+	auto_dir struct dir_reader dir;
+	const char *name;
+	int r = dir_open(&dir, dir_fd, ".");
+
+	while (r == 0 && (name = dir_next(&dir))) {
+		const char *dot = strrchr(name, '.');
+
+		if (dot && strcmp(dot, ".img") == 0 && unlinkat(dir_fd, name, 0) < 0)
+			r = -errno;
+	}
+	return r < 0 ? r : dir.error;
+}
+
 static int prepare(const struct criu_spec *spec, struct err *err)
 {
 	auto_fd int run_fd = copy_mount(jail_host.stage.fd, STAGE_CRIU);
@@ -399,6 +415,8 @@ static int prepare(const struct criu_spec *spec, struct err *err)
 
 	if (run_fd < 0 || images_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot copy a mount");
+	if (!spec->is_restore && remove_images(spec->images_fd) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot remove the images before");
 	r = enter_place(spec, run_fd, err);
 	if (r == 0 && spec->is_restore)
 		r = lay_images(spec, images_fd, err);
@@ -548,7 +566,7 @@ static bool is_of_the_moment(const char *text)
 	return at && strstr(at, " not found\n");
 }
 
-void criu_explain(int words_fd, int wait_status, bool is_restore, struct err *ret)
+bool criu_explain(int words_fd, int wait_status, bool is_restore, struct err *ret)
 {
 	auto_free char *text = xcalloc(1, WORDS_MAX + 1);
 	ssize_t n = pread(words_fd, text, WORDS_MAX, 0);
@@ -558,27 +576,28 @@ void criu_explain(int words_fd, int wait_status, bool is_restore, struct err *re
 	log_debug("criu.failed", "wait_status=0x%x words='%s'", (unsigned)wait_status, text);
 	if (WIFSIGNALED(wait_status)) {
 		explain_kill(WTERMSIG(wait_status), is_restore, ret);
-		return;
+		return false;
 	}
 	if (strstr(text, "Connected TCP socket") || strstr(text, "In-flight connection")) {
 		(void)err_set(
 			ret, ERR_CONFLICT, EISCONN,
 			"a program in the sandbox has a connection open, which cannot be saved");
 		(void)err_hint(ret, "let it be closed with on_connection: close");
-		return;
+		return false;
 	}
 	if (!is_restore && strstr(text, ": No space left on device\n")) {
 		(void)err_set(ret, ERR_HOST_DISK_FULL, ENOSPC,
 		              "the host's disk has no room for the memory");
-		return;
+		return false;
 	}
 	if (!is_restore && is_of_the_moment(text)) {
 		(void)err_set(ret, ERR_UNAVAILABLE, 0,
 		              "a socket in the sandbox was closed while its memory was saved");
 		(void)err_hint(ret, "the sandbox goes on: try again");
-		return;
+		return true;
 	}
 	find_words(text, words);
 	(void)err_set(ret, ERR_INTERNAL, 0, "CRIU could not %s it: '%s'",
 	              is_restore ? "restore" : "save", words);
+	return false;
 }

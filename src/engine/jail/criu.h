@@ -22,7 +22,7 @@
 
 struct criu_spec {
 	bool is_restore;
-	int images_fd;
+	int images_fd;           /* of a dump: images of an earlier try are removed */
 	int net_fd;              /* a net namespace */
 	const char *mounts;      /* the guest's, as memory_image.h has them */
 	pid_t pid;               /* of a dump: the guest's first process */
@@ -51,5 +51,5 @@ must_check int criu_start(const struct criu_spec *spec, struct criu *ret, struct
 must_check int criu_hear(const struct criu *c, pid_t *ret_pid);
 must_check int criu_let_go_on(const struct criu *c);
 void criu_hang_up(struct criu *c); /* the other answer */
-/* What went wrong, from how it ended and what it said. */
-void criu_explain(int words_fd, int wait_status, bool is_restore, struct err *ret);
+/* What went wrong, from how it ended and what it said. True: the next try may well succeed. */
+bool criu_explain(int words_fd, int wait_status, bool is_restore, struct err *ret);

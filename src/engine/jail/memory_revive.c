@@ -291,7 +291,7 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 	if (v->is_over) {
 		free_if_done(v);
 	} else if (wait_status != 0) {
-		criu_explain(v->criu.words_fd, wait_status, /* is_restore= */ true, &err);
+		(void)criu_explain(v->criu.words_fd, wait_status, /* is_restore= */ true, &err);
 		fail(v, &err);
 	} else if (wake_agent(v, &err) < 0) {
 		fail(v, &err);

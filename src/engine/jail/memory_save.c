@@ -39,6 +39,8 @@ struct memory_save {
 	struct guest *g;
 	int dir_fd;
 	bool closes_connections, is_last, is_brief, is_still;
+	bool was_still; /* CRIU was done with it once: nothing is tried again behind that */
+	bool is_tried_again;
 	bool is_told; /* done() was called */
 	bool is_over; /* but for children that are still to be reaped */
 	struct memory_ops ops;
@@ -241,6 +243,20 @@ static void give_hold(struct memory_save *s)
 	end(s, 0);
 }
 
+static int start_criu(struct memory_save *s, struct err *err);
+
+/* The agent is still quiet. */
+static bool try_again(struct memory_save *s)
+{
+	if (s->was_still || s->is_tried_again)
+		return false;
+	log_info("memory.tried_again", "id=%s error='%s'", s->g->spec.id, s->failure.message);
+	s->is_tried_again = true;
+	s->failure = (struct err){0};
+	criu_done(&s->criu);
+	return start_criu(s, &s->failure) == 0;
+}
+
 static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 {
 	struct memory_save *s = arg;
@@ -252,9 +268,10 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 		return;
 	}
 	loop_io_removep(&s->io);
-	if (wait_status != 0 && s->failure.code == ERR_NONE)
-		criu_explain(s->criu.words_fd, wait_status, /* is_restore= */ false, &s->failure);
-	give_hold(s);
+	if (wait_status == 0 || s->failure.code != ERR_NONE ||
+	    !criu_explain(s->criu.words_fd, wait_status, /* is_restore= */ false, &s->failure) ||
+	    !try_again(s))
+		give_hold(s);
 }
 
 static int write_walls(struct memory_save *s, struct err *err)
@@ -280,7 +297,7 @@ static void on_control(struct loop *loop, uint32_t events, void *arg)
 	loop_io_removep(&s->io);
 	if (criu_hear(&s->criu, &pid) < 0)
 		return; /* its exit tells the rest */
-	s->is_still = true;
+	s->is_still = s->was_still = true;
 	if (write_walls(s, &s->failure) < 0)
 		memory_release(s->g);
 	else
