@@ -383,7 +383,7 @@ static int emit_output(struct channel *c, struct buf *out, uint32_t epoch)
 
 	if (!output_next(&c->output, until, &stream, &data, &len))
 		return 0;
-	r = wire_put_output(out, c->number, epoch, c->output.sent, stream, data, len);
+	r = frame_put_output(out, c->number, epoch, c->output.sent, stream, data, len);
 	if (r < 0)
 		return r;
 	output_sent(&c->output, len);

@@ -55,27 +55,6 @@ static void disconnect(struct wire *w)
 	w->has_hello = w->has_ping = false;
 }
 
-int wire_put_output(struct buf *out, uint32_t channel, uint32_t epoch, uint64_t offset,
-                    enum frame_stream stream, const char *data, size_t len)
-{
-	auto_call(buf_done) struct buf head = BUF_INIT(9);
-	struct pack p = {.out = &head};
-	char *room;
-	int r;
-
-	pack_u64(&p, offset);
-	pack_u8(&p, (uint8_t)stream);
-	if (p.error < 0)
-		return p.error;
-	r = buf_reserve(out, FRAME_HEAD_SIZE + head.len + len, &room);
-	if (r < 0)
-		return r;
-	r = frame_put_head(out, FRAME_OUTPUT, channel, epoch, head.len + len);
-	if (r >= 0)
-		r = buf_append(out, head.data, head.len);
-	return r < 0 ? r : buf_append(out, data, len);
-}
-
 static int put_welcome(struct wire *w)
 {
 	auto_call(buf_done) struct buf payload = BUF_INIT(FRAME_PAYLOAD_MAX);

@@ -12,9 +12,6 @@ void wire_attach_port(struct wire *w); /* replaces the connection that there is 
 void wire_take(struct wire *w, const char *data, size_t len);
 void wire_detach(struct wire *w); /* the host has ended it */
 void wire_kick(struct wire *w);   /* some channel may have a frame to send */
-/* An OUTPUT frame, its bytes copied once. */
-must_check int wire_put_output(struct buf *out, uint32_t channel, uint32_t epoch, uint64_t offset,
-                               enum frame_stream stream, const char *data, size_t len);
 /* Lets go of the host: what it had sent is done, its connection and the listener are closed. */
 void wire_quiesce(struct wire *w);
 void wire_tell_quiet(struct wire *w); /* to who has asked for it, by the end of its connection */

@@ -88,6 +88,27 @@ int frame_put(struct buf *out, enum frame_type type, uint32_t channel, uint32_t 
 	return r < 0 ? r : buf_append(out, payload, len);
 }
 
+int frame_put_output(struct buf *out, uint32_t channel, uint32_t epoch, uint64_t offset,
+                     enum frame_stream stream, const char *data, size_t len)
+{
+	auto_call(buf_done) struct buf head = BUF_INIT(9);
+	struct pack p = {.out = &head};
+	char *room;
+	int r;
+
+	pack_u64(&p, offset);
+	pack_u8(&p, (uint8_t)stream);
+	if (p.error < 0)
+		return p.error;
+	r = buf_reserve(out, FRAME_HEAD_SIZE + head.len + len, &room);
+	if (r < 0)
+		return r;
+	r = frame_put_head(out, FRAME_OUTPUT, channel, epoch, head.len + len);
+	if (r >= 0)
+		r = buf_append(out, head.data, head.len);
+	return r < 0 ? r : buf_append(out, data, len);
+}
+
 static bool head_is_good(const struct row *row, enum frame_side from, size_t len, uint32_t channel)
 {
 	return row->name && row->from == from && row->has_channel == (channel != 0) &&

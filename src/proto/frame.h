@@ -78,6 +78,9 @@ must_check int frame_put(struct buf *out, enum frame_type type, uint32_t channel
 /* The header alone, for a payload of len bytes that the caller appends in pieces. */
 must_check int frame_put_head(struct buf *out, enum frame_type type, uint32_t channel,
                               uint32_t epoch, size_t len);
+/* An OUTPUT frame, its bytes copied once. */
+must_check int frame_put_output(struct buf *out, uint32_t channel, uint32_t epoch, uint64_t offset,
+                                enum frame_stream stream, const char *data, size_t len);
 /*
  * Looks at the front of in: 1 and *ret when a whole frame is there, 0 when more bytes are needed,
  * -EPROTO when the bytes are no frame that `from` may send. Check the epoch yourself.
