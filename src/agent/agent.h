@@ -41,8 +41,25 @@ struct settings {
 };
 must_check int settings_read(struct settings *ret, struct err *err);
 
+/* How the wire's bytes travel where there is no socket: over a vm's port (serial.h). */
+struct transport {
+	void *arg;
+	void (*settle)(void *arg); /* before anything is started or spoken to */
+	/* How many of the bytes were taken. When it was not all of them, the wire is kicked as soon
+	 * as more are. */
+	size_t (*send)(void *arg, const char *data, size_t len);
+	void (*end)(void *arg); /* the wire has ended the connection */
+};
+
+struct agent;
+/* What lower folders ask of higher ones. main.c says how. */
+struct agent_calls {
+	void (*kick)(struct agent *a); /* some channel may have a frame to send */
+	/* One that has knocked with this tag need wait no longer. */
+	void (*introduce)(struct agent *a, const char *tag);
+};
+
 struct wire;
-struct serial;
 struct door;
 struct forks;
 struct standby;
@@ -52,8 +69,9 @@ struct agent {
 	struct settings settings;
 	struct loop *loop;
 	struct wire *wire;
-	struct serial *serial; /* NULL in a jail */
-	struct door *door;     /* NULL where there is no `sudo` */
+	struct agent_calls calls;
+	const struct transport *transport; /* NULL in a jail */
+	struct door *door;                 /* NULL where there is no `sudo` */
 	struct forks *forks;
 	struct standby *standby;
 	struct quiet *quiet; /* NULL where there is no engine that saves it */

@@ -2,11 +2,9 @@
 #include "agent/channel.h"
 
 #include "agent/arrival.h"
-#include "agent/door.h"
 #include "agent/launch.h"
 #include "agent/pipes.h"
 #include "agent/tree.h"
-#include "agent/wire.h"
 #include "base/clock.h"
 
 #include <assert.h>
@@ -26,7 +24,7 @@ void channel_wake(struct channel *c)
 		return;
 	list_remove(&c->ready);
 	list_append(&c->agent->ready, &c->ready);
-	wire_kick(c->agent->wire);
+	c->agent->calls.kick(c->agent);
 }
 
 static void wake_from_input(void *arg)
@@ -319,8 +317,7 @@ void channel_start(struct agent *a, uint32_t number, struct start *s)
 
 	if (r >= 0 && s->kind == START_FORKED) {
 		set_phase(c, PHASE_AWAIT, ARRIVAL_TIME_US);
-		if (a->door)
-			door_introduce(a->door, c->tag); /* it may have been faster */
+		a->calls.introduce(a, c->tag); /* it may have been faster */
 	} else if (r >= 0) {
 		c->pid = l.pid;
 		c->is_alive = true;

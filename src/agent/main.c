@@ -91,12 +91,24 @@ static int shut_in(struct agent *a, struct err *err)
 	return open_null(a, err);
 }
 
+static void kick(struct agent *a)
+{
+	wire_kick(a->wire);
+}
+
+static void introduce(struct agent *a, const char *tag)
+{
+	if (a->door)
+		door_introduce(a->door, tag);
+}
+
 static int serve(struct agent *a, struct err *err)
 {
 	int r = loop_new(&a->loop, err);
 
 	if (r < 0)
 		return r;
+	a->calls = (struct agent_calls){kick, introduce};
 	list_init(&a->channels);
 	list_init(&a->ready);
 	r = loop_signal_add(a->loop, SIGCHLD, agent_on_children, a);
@@ -106,12 +118,12 @@ static int serve(struct agent *a, struct err *err)
 	a->standby = standby_new(a);
 	r = wire_new(a, &a->wire, err);
 	if (r >= 0 && a->settings.port_fd >= 0)
-		r = serial_new(a, &a->serial, err);
+		r = serial_new(a, err);
 	if (r < 0)
 		return r;
 	if (a->settings.is_init) {
 		r = door_new(a, &a->door, err);
-		if (r >= 0 && !a->serial)
+		if (r >= 0 && !a->transport)
 			r = quiet_new(a, &a->quiet, err);
 		if (r < 0)
 			return r;

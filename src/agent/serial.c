@@ -36,6 +36,7 @@
 
 struct serial {
 	struct agent *agent;
+	struct transport transport;
 	struct loop_io *io;
 	struct loop_timer *nobody;
 	struct buf in, out;
@@ -83,8 +84,9 @@ static void tell(struct serial *s, enum port_kind kind, const char *text, size_t
 	flush(s);
 }
 
-size_t serial_send(struct serial *s, const char *data, size_t len)
+static size_t serial_send(void *arg, const char *data, size_t len)
 {
+	struct serial *s = arg;
 	const size_t n = s->out.len < OUT_LOW && !s->is_quiet ? MIN(len, (size_t)PORT_DATA_MAX) : 0;
 
 	s->is_full = n < len;
@@ -97,8 +99,10 @@ size_t serial_send(struct serial *s, const char *data, size_t len)
 	return n;
 }
 
-void serial_end(struct serial *s)
+static void serial_end(void *arg)
 {
+	struct serial *s = arg;
+
 	if (!s->is_begun)
 		return;
 	s->is_begun = false;
@@ -123,8 +127,9 @@ static void begin(struct serial *s, uint32_t connection)
 		wire_attach_port(s->agent->wire);
 }
 
-void serial_settle(struct serial *s)
+static void serial_settle(void *arg)
 {
+	struct serial *s = arg;
 	struct err err;
 
 	if (!s->is_unsettled)
@@ -328,12 +333,13 @@ static void serial_on_io(struct loop *loop, uint32_t events, void *arg)
 	watch(s);
 }
 
-int serial_new(struct agent *a, struct serial **ret, struct err *err)
+int serial_new(struct agent *a, struct err *err)
 {
 	struct serial *s = xnew0(struct serial);
 	int r = fd_set_nonblock(a->settings.port_fd, true);
 
 	s->agent = a;
+	s->transport = (struct transport){s, serial_settle, serial_send, serial_end};
 	s->nobody = loop_timer_new(a->loop, serial_on_nobody, s);
 	s->card = loop_timer_new(a->loop, serial_on_card, s);
 	s->settle = loop_timer_new(a->loop, serial_on_settle, s);
@@ -350,6 +356,6 @@ int serial_new(struct agent *a, struct serial **ret, struct err *err)
 	}
 	tell(s, PORT_HERE, NULL, 0);
 	watch(s);
-	*ret = s;
+	a->transport = &s->transport;
 	return 0;
 }

@@ -6,12 +6,5 @@
  */
 #include "agent/agent.h"
 
-struct serial;
-
-must_check int serial_new(struct agent *a, struct serial **ret, struct err *err);
-/* What a SETUP has left to be done: before anything is started or spoken to. */
-void serial_settle(struct serial *s);
-/* Of the wire's connection: how many of the bytes were taken. When it was not all of them, the wire
- * is kicked as soon as more are. */
-must_check size_t serial_send(struct serial *s, const char *data, size_t len);
-void serial_end(struct serial *s); /* the wire has ended it */
+/* From then on it is the agent's transport. */
+must_check int serial_new(struct agent *a, struct err *err);

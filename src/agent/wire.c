@@ -14,7 +14,6 @@
 
 #include "agent/channel.h"
 #include "agent/quiet.h"
-#include "agent/serial.h"
 #include "base/fd.h"
 
 #include <fcntl.h>
@@ -180,6 +179,7 @@ static int on_channel_frame(struct channel *c, const struct frame *f)
 
 static int on_frame(struct wire *w, const struct frame *f)
 {
+	const struct transport *transport = w->agent->transport;
 	struct channel *c;
 
 	if (f->type == FRAME_HELLO)
@@ -188,8 +188,8 @@ static int on_frame(struct wire *w, const struct frame *f)
 		return on_quiesce(w, f);
 	if (!w->has_hello || f->epoch != w->epoch)
 		return -EPROTO;
-	if (w->agent->serial)
-		serial_settle(w->agent->serial);
+	if (transport)
+		transport->settle(transport->arg);
 	if (f->type == FRAME_START)
 		return on_start(w, f);
 	if (f->type == FRAME_SHUTDOWN)
@@ -254,7 +254,7 @@ static void give_up(struct wire *w)
 
 	hang_up(w);
 	if (was_port)
-		serial_end(w->agent->serial);
+		w->agent->transport->end(w->agent->transport->arg);
 }
 
 /* One frame from each ready channel in turn, up to the low-water mark. */
@@ -284,10 +284,11 @@ static int fill_out(struct wire *w)
 /* How many of the bytes were taken: 0 when there is no room for them now. */
 static ssize_t send_out(struct wire *w)
 {
+	const struct transport *transport = w->agent->transport;
 	ssize_t n;
 
 	if (w->is_port)
-		return (ssize_t)serial_send(w->agent->serial, w->out.data, w->out.len);
+		return (ssize_t)transport->send(transport->arg, w->out.data, w->out.len);
 	n = send(w->fd, w->out.data, w->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return n >= 0 ? n : errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
