@@ -173,7 +173,7 @@ void channel_settle(struct channel *c)
 /* A child that failed says why before it exits; one that is silent did well, or was killed. */
 static void read_report(struct channel *c)
 {
-	struct launch_report report;
+	struct report report;
 	ssize_t n;
 
 	if (c->report_fd < 0)

@@ -13,10 +13,11 @@
  */
 #include "agent/compare.h"
 
-#include "agent/files.h"
 #include "agent/listing.h"
+#include "agent/result.h"
 #include "agent/staging.h"
 #include "base/buf.h"
+#include "proto/start.h"
 #include "proto/trust.h"
 
 #include <fcntl.h>
@@ -104,11 +105,11 @@ static int level_enter(const struct level *lv, const struct node *n, struct leve
 			continue;
 		ret->fd[i] = open_dir(lv->fd[i], n->name);
 		if (ret->fd[i] < 0)
-			return files_error(err, errno, "cannot open the directory", n->name);
+			return result_error(err, errno, "cannot open the directory", n->name);
 		ret->upper[i] = is_usr ? fcntl(lv->usr[i], F_DUPFD_CLOEXEC, 0)
 		                       : open_dir(lv->upper[i], n->name);
 		if (ret->upper[i] < 0 && (is_usr || (n->is_written[i] && !lv->is_moved[i])))
-			return files_error(err, errno, "cannot open the directory", n->name);
+			return result_error(err, errno, "cannot open the directory", n->name);
 		ret->is_moved[i] = lv->is_moved[i] || has_mark(ret->upper[i], JAIL_MARK "redirect",
 		                                               VM_MARK "redirect");
 	}
@@ -340,7 +341,7 @@ static int open_side(struct level *lv, int side, int shown_fd, char name, struct
 	lv->fd[side] = open_dir(shown_fd, root);
 	lv->upper[side] = open_dir(shown_fd, upper);
 	lv->usr[side] = open_dir(shown_fd, usr);
-	return lv->fd[side] < 0 ? files_error(err, errno, "cannot open", root) : 0;
+	return lv->fd[side] < 0 ? result_error(err, errno, "cannot open", root) : 0;
 }
 
 /* Each vm has a disk of its own, and what lies at one place of two disks is not the same. */
@@ -366,7 +367,7 @@ int compare_run(const char *shown, const struct compare_ops *ops, void *arg, str
 	int r;
 
 	if (shown_fd < 0)
-		return files_error(err, errno, "cannot open", shown);
+		return result_error(err, errno, "cannot open", shown);
 	r = open_side(&lv, OLD, shown_fd, is_single ? 't' : '0', err);
 	if (r == 0)
 		r = open_side(&lv, THEIRS, shown_fd, is_single ? '0' : '1', err);

@@ -146,13 +146,13 @@ static noreturn void run_child(const struct settings *s, const struct door_reque
 	(void)setsid();
 	if (!may) {
 		(void)err_set(&err, ERR_FORBIDDEN, EPERM, "this user is not in the group sudo");
-		launch_fail(&err);
+		report_failure(&err);
 	}
 	if (identity_find(r->user, &id, &err) < 0 || become_user(s, &id, &err) < 0)
-		launch_fail(&err);
+		report_failure(&err);
 	build_environment(&e, r, &id, &v->asker);
 	(void)exec_search(r->argv, &e, &err);
-	launch_fail(&err);
+	report_failure(&err);
 }
 
 static int start_words(struct visit *v, const struct door_request *r)
@@ -328,7 +328,7 @@ static void door_on_accept(struct loop *loop, uint32_t events, void *arg)
 void door_on_reaped(struct door *d, pid_t pid, int status)
 {
 	list_for_each (&d->visits, struct visit, v, link) {
-		struct launch_report report;
+		struct report report;
 
 		if (v->pid != pid)
 			continue;

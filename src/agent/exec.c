@@ -183,11 +183,11 @@ void exec_run(const struct settings *settings, const struct start *s)
 
 	r = identity_find(s->user, &id, &err);
 	if (r < 0)
-		launch_fail(&err);
+		report_failure(&err);
 	r = take_session(s, &id);
 	if (r < 0) {
 		(void)err_set(&err, ERR_INTERNAL, -r, "cannot take the terminal");
-		launch_fail(&err);
+		report_failure(&err);
 	}
 	r = become_user(settings, &id, &err);
 	if (r >= 0)
@@ -196,5 +196,5 @@ void exec_run(const struct settings *settings, const struct start *s)
 		build_environment(&e, s, &id);
 		(void)exec_search(s->argv, &e, &err);
 	}
-	launch_fail(&err);
+	report_failure(&err);
 }

@@ -2,8 +2,8 @@
 #include "agent/files.h"
 
 #include "agent/become.h"
-#include "agent/launch.h"
 #include "agent/place.h"
+#include "agent/report.h"
 #include "base/fd.h"
 
 #include <assert.h>
@@ -11,20 +11,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define DATA_FD   1
 #define RECORD_FD 2
-
-int files_error(struct err *err, int errnum, const char *what, const char *path)
-{
-	return err_set(err, ERR_FILE_INVALID, errnum, "%s '%s'", what, path);
-}
-
-int files_send(const void *data, size_t len, struct err *err)
-{
-	int r = fd_write_all(DATA_FD, data, len);
-
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot pass the data on") : 0;
-}
 
 int files_send_record(const struct record *record, struct err *err)
 {
@@ -77,11 +64,11 @@ static int op_stat(struct file_call *call, struct err *err)
 	ssize_t n;
 
 	if (fstatat(AT_FDCWD, s->path, &st, s->flags & FILE_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
-		return files_error(err, errno, "cannot stat", s->path);
+		return result_error(err, errno, "cannot stat", s->path);
 	if (S_ISLNK(st.st_mode)) {
 		n = readlink(s->path, target, sizeof(target) - 1);
 		if (n < 0)
-			return files_error(err, errno, "cannot read the link", s->path);
+			return result_error(err, errno, "cannot read the link", s->path);
 		target[n] = '\0';
 	}
 	return files_send_entry(call, s->path, &st, target, err);
@@ -104,17 +91,17 @@ static int op_mkdir(struct file_call *call, struct err *err)
 		if (errnum == EEXIST && s->flags & FILE_PARENTS && !(s->flags & FILE_EXCLUSIVE) &&
 		    fstatat(place.dir_fd, place.name, &st, 0) == 0 && S_ISDIR(st.st_mode))
 			return 0;
-		return files_error(err, errnum, "cannot make the directory", s->path);
+		return result_error(err, errnum, "cannot make the directory", s->path);
 	}
 	if (s->flags & FILE_MODE && fchmodat(place.dir_fd, place.name, mode, 0) < 0)
-		return files_error(err, errno, "cannot set the mode of", s->path);
+		return result_error(err, errno, "cannot set the mode of", s->path);
 	return 0;
 }
 
 static int op_chmod(struct file_call *call, struct err *err)
 {
 	if (chmod(call->start->path, call->start->mode) < 0)
-		return files_error(err, errno, "cannot change the mode of", call->start->path);
+		return result_error(err, errno, "cannot change the mode of", call->start->path);
 	return 0;
 }
 
@@ -127,7 +114,7 @@ static int op_chown(struct file_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	if (lchown(call->start->path, uid, gid) < 0)
-		return files_error(err, errno, "cannot change the owner of", call->start->path);
+		return result_error(err, errno, "cannot change the owner of", call->start->path);
 	return 0;
 }
 
@@ -140,7 +127,7 @@ static int op_symlink(struct file_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	if (symlinkat(s->path2, place.dir_fd, place.name) < 0)
-		return files_error(err, errno, "cannot make the link", s->path);
+		return result_error(err, errno, "cannot make the link", s->path);
 	return 0;
 }
 
@@ -154,7 +141,7 @@ static int tell_outcome(struct file_call *call, struct err *err)
 	if (!(s->flags & FILE_WHOLE) || (s->op != FILE_MKDIR && s->op != FILE_MOVE))
 		return 0;
 	if (lstat(path, &st) < 0)
-		return files_error(err, errno, "cannot stat", path);
+		return result_error(err, errno, "cannot stat", path);
 	return files_send_entry(call, path, &st, NULL, err);
 }
 
@@ -176,7 +163,6 @@ static_assert(ARRAY_SIZE(ops) == FILE_OP_COUNT, "an operation has no row");
 void files_run(const struct settings *settings, const struct start *s)
 {
 	struct file_call call = {.start = s};
-	struct launch_report report = {0};
 	struct identity id;
 	struct err err;
 	int r = identity_find(s->user, &id, &err);
@@ -194,9 +180,8 @@ void files_run(const struct settings *settings, const struct start *s)
 	if (r >= 0)
 		r = tell_outcome(&call, &err);
 	if (r < 0)
-		launch_fail(&err);
-	report.flags = call.exit_flags;
-	if (report.flags)
-		(void)!fd_write_all(LAUNCH_REPORT_FD, &report, sizeof(report));
+		report_failure(&err);
+	if (call.exit_flags)
+		report_flags(call.exit_flags);
 	_exit(0);
 }

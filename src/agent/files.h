@@ -9,6 +9,7 @@
  * interest.
  */
 #include "agent/agent.h"
+#include "agent/result.h"
 #include "agent/user.h"
 #include "proto/start.h"
 
@@ -26,7 +27,6 @@ struct file_call {
 noreturn void files_run(const struct settings *settings, const struct start *s);
 
 /* For the operations. Blocking: the host's window is the brake. */
-must_check int files_send(const void *data, size_t len, struct err *err);
 must_check int files_send_record(const struct record *r, struct err *err);
 /* The record of one entry; target is a link's, or NULL. */
 must_check int files_send_entry(struct file_call *call, const char *path, const struct stat *st,
@@ -42,7 +42,6 @@ must_check int whole_set_attributes(const struct start *s, int fd, struct err *e
 must_check int files_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err);
 /* A whole file, as op_write() writes it; of *s only path, flags and mode count. */
 must_check int files_put(const struct start *s, const void *data, size_t len, struct err *err);
-int files_error(struct err *err, int errnum, const char *what, const char *path);
 uint64_t files_mtime_us(const struct stat *st); /* as entries tell it; 0 before 1970 */
 
 /* Each is one enum file_op. */

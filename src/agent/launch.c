@@ -102,7 +102,7 @@ static bool takes_input(const struct start *s)
 
 static int make_ends(struct ends *e, const struct start *s)
 {
-	int r = make_pipe(e, LAUNCH_REPORT_FD, /* is_input= */ false);
+	int r = make_pipe(e, REPORT_FD, /* is_input= */ false);
 
 	if (r >= 0 && s->kind == START_EXEC && s->has_pty)
 		return make_pty(e, s->rows, s->cols);
@@ -136,20 +136,10 @@ int launch_place_fds(const int given[LAUNCH_FDS], struct err *err)
 		else if (fds[i] == i ? fcntl(i, F_SETFD, 0) < 0 : dup2(fds[i], i) < 0)
 			return err_set(err, ERR_INTERNAL, errno, "cannot place an fd");
 	}
-	if (fcntl(LAUNCH_REPORT_FD, F_SETFD, FD_CLOEXEC) < 0 ||
-	    syscall(SYS_close_range, LAUNCH_REPORT_FD + 1, ~0U, 0) < 0)
+	if (fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+	    syscall(SYS_close_range, REPORT_FD + 1, ~0U, 0) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot close the agent's fds");
 	return 0;
-}
-
-void launch_fail(const struct err *err)
-{
-	struct launch_report report = {.errnum = err->errnum > 0 ? err->errnum : EINVAL};
-
-	(void)snprintf(report.message, sizeof(report.message), "%.*s",
-	               (int)sizeof(report.message) - 1, err->message);
-	(void)!fd_write_all(LAUNCH_REPORT_FD, &report, sizeof(report));
-	_exit(127);
 }
 
 void launch_run(const struct settings *settings, const struct start *s, const int fds[LAUNCH_FDS],
@@ -160,7 +150,7 @@ void launch_run(const struct settings *settings, const struct start *s, const in
 	if (launch_place_fds(fds, &err) < 0)
 		_exit(127);
 	if (failure)
-		launch_fail(failure);
+		report_failure(failure);
 	if (start_is_program(s->kind))
 		exec_run(settings, s);
 	else
@@ -182,7 +172,7 @@ static noreturn void run_child(struct agent *a, const struct start *s, struct en
 static struct launched take_ours(struct ends *e, pid_t pid)
 {
 	return (struct launched){.pid = pid,
-	                         .report_fd = take_fd(&e->ours[LAUNCH_REPORT_FD]),
+	                         .report_fd = take_fd(&e->ours[REPORT_FD]),
 	                         .in_fd = take_fd(&e->ours[0]),
 	                         .out_fd = take_fd(&e->ours[1]),
 	                         .aux_fd = take_fd(&e->ours[2]),

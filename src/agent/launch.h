@@ -10,19 +10,13 @@
  * and nothing else is open.
  */
 #include "agent/agent.h"
+#include "agent/report.h"
 #include "proto/start.h"
 
 #include <stdnoreturn.h>
 
 #define LAUNCH_SOCKET_FD 3
-#define LAUNCH_REPORT_FD 4
 #define LAUNCH_FDS       5
-
-struct launch_report {
-	int32_t errnum; /* 0: it went well, only the flags count */
-	uint32_t flags; /* EXIT_TRUNCATED */
-	char message[256];
-};
 
 struct launched { /* the agent's ends, all non-blocking; the caller's to close */
 	pid_t pid;
@@ -43,9 +37,6 @@ noreturn void launch_run(const struct settings *settings, const struct start *s,
  * its fds 0 to 3. */
 must_check int launch_without_fork(struct agent *a, const struct start *s, struct launched *ret,
                                    int theirs[LAUNCH_SOCKET_FD + 1], struct err *err);
-
-/* In the child: tells and ends. */
-noreturn void launch_fail(const struct err *err);
 
 /* In a child of fork(): puts the fds at their places and closes the rest, with that the place of
  * one that is -1. None of them is below 3. */

@@ -2,7 +2,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "agent/layer.h"
 
-#include "agent/files.h"
+#include "agent/result.h"
 #include "agent/squeeze.h"
 #include "base/fd.h"
 #include "base/walk.h"
@@ -50,7 +50,7 @@ static int on_squeezed(const void *data, size_t len, void *arg, struct err *err)
 static int put(struct layer *l, const void *data, size_t len, struct err *err)
 {
 	if (!l->squeeze)
-		return len > 0 ? files_send(data, len, err) : 0;
+		return len > 0 ? result_send(data, len, err) : 0;
 	(void)SHA256_Update(&l->plain, data, len);
 	return squeeze_feed(l->squeeze, data, len, err);
 }

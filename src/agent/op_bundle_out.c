@@ -51,7 +51,7 @@ static void bundling_done(struct bundling *b)
 static int put_bytes(struct bundling *b, const void *data, size_t len, struct err *err)
 {
 	(void)SHA256_Update(&b->hash, data, len);
-	return files_send(data, len, err);
+	return result_send(data, len, err);
 }
 
 static int put(struct bundling *b, const struct bundle_record *r, struct err *err)
@@ -61,7 +61,7 @@ static int put(struct bundling *b, const struct bundle_record *r, struct err *er
 	buf_truncate(&b->out, 0);
 	error = bundle_encode(r, &b->out);
 	if (error < 0)
-		return files_error(err, -error, "cannot bundle", r->path ? r->path : "a file");
+		return result_error(err, -error, "cannot bundle", r->path ? r->path : "a file");
 	return put_bytes(b, b->out.data, b->out.len, err);
 }
 
@@ -89,7 +89,7 @@ static int put_attributes(struct bundling *b, int fd, const char *path, struct e
 	ssize_t n = flistxattr(fd, names, sizeof(names));
 
 	if (n < 0 && errno != EOPNOTSUPP)
-		return files_error(err, errno, "cannot list the attributes of", path);
+		return result_error(err, errno, "cannot list the attributes of", path);
 	for (const char *name = names; name < names + n; name += strlen(name) + 1) {
 		struct bundle_record r = {.kind = BUNDLE_ATTRIBUTE, .name = unconst(name)};
 		char value[BUNDLE_TEXT_MAX];
@@ -100,7 +100,7 @@ static int put_attributes(struct bundling *b, int fd, const char *path, struct e
 			continue;
 		len = fgetxattr(fd, name, value, sizeof(value));
 		if (len < 0)
-			return files_error(err, errno, "cannot read an attribute of", path);
+			return result_error(err, errno, "cannot read an attribute of", path);
 		r.data = value;
 		r.len = (size_t)len;
 		error = put(b, &r, err);
@@ -119,7 +119,7 @@ static int put_stretch(struct bundling *b, int fd, off_t at, off_t end, const ch
 		int error;
 
 		if (n <= 0)
-			return files_error(err, n < 0 ? errno : EIO, "cannot read", path);
+			return result_error(err, n < 0 ? errno : EIO, "cannot read", path);
 		r.data = b->chunk;
 		r.len = (size_t)n;
 		error = put(b, &r, err);
@@ -141,7 +141,7 @@ static int put_data(struct bundling *b, int fd, off_t size, const char *path, st
 			return 0; /* a hole to the end */
 		end = at < 0 ? -1 : lseek(fd, at, SEEK_HOLE);
 		if (end < 0)
-			return files_error(err, errno, "cannot read", path);
+			return result_error(err, errno, "cannot read", path);
 		r = put_stretch(b, fd, at, MIN(end, size), path, err);
 		at = end;
 	}
@@ -179,7 +179,7 @@ static int put_content(struct bundling *b, const struct change *ch, struct err *
 		return 0;
 	fd = openat(t->dir_fd, t->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
-		return files_error(err, errno, "cannot open", ch->path);
+		return result_error(err, errno, "cannot open", ch->path);
 	r = put_attributes(b, fd, ch->path, err);
 	return r == 0 && S_ISREG(t->st.st_mode) ? put_data(b, fd, t->st.st_size, ch->path, err) : r;
 }
@@ -205,7 +205,7 @@ static int put_entry(struct bundling *b, const struct change *ch, bool has_ours,
 	if (S_ISLNK(st->st_mode)) {
 		n = readlinkat(ch->now->dir_fd, ch->now->name, target, sizeof(target) - 1);
 		if (n < 0)
-			return files_error(err, errno, "cannot read the link", ch->path);
+			return result_error(err, errno, "cannot read the link", ch->path);
 		r.target = target;
 	}
 	if (has_ours)

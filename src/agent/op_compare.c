@@ -28,7 +28,7 @@ static int read_text(const struct thing *t, struct buf *ret, struct err *err)
 	fd = openat(t->dir_fd, t->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 || (t->st.st_size > 0 && (buf_reserve(ret, (size_t)t->st.st_size, &room) < 0 ||
 	                                     fd_read_all(fd, room, (size_t)t->st.st_size) < 0)))
-		return files_error(err, errno, "cannot read", t->name);
+		return result_error(err, errno, "cannot read", t->name);
 	if (t->st.st_size > 0)
 		buf_commit(ret, (size_t)t->st.st_size);
 	return 0;

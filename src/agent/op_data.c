@@ -33,7 +33,7 @@
 static int refuse_kind(struct err *err, mode_t mode, const char *path)
 {
 	if (S_ISDIR(mode))
-		return files_error(err, EISDIR, "cannot open", path);
+		return result_error(err, EISDIR, "cannot open", path);
 	(void)err_set(err, ERR_FILE_INVALID, 0, "'%s' is not a regular file", path);
 	err->errnum = EINVAL;
 	return -EINVAL;
@@ -45,12 +45,12 @@ int files_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *e
 	auto_fd int fd = -1;
 
 	if (stat(path, ret_st) < 0)
-		return files_error(err, errno, "cannot open", path);
+		return result_error(err, errno, "cannot open", path);
 	if (!S_ISREG(ret_st->st_mode))
 		return refuse_kind(err, ret_st->st_mode, path);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, ret_st) < 0)
-		return files_error(err, errno, "cannot open", path);
+		return result_error(err, errno, "cannot open", path);
 	if (!S_ISREG(ret_st->st_mode))
 		return refuse_kind(err, ret_st->st_mode, path);
 	*ret_fd = take_fd(&fd);
@@ -83,12 +83,12 @@ int op_read(struct file_call *call, struct err *err)
 		ssize_t n = pread(fd, chunk, (size_t)MIN(left, (uint64_t)CHUNK), (off_t)at);
 
 		if (n < 0)
-			return files_error(err, errno, "cannot read", s->path);
+			return result_error(err, errno, "cannot read", s->path);
 		if (n == 0 && !is_size_known)
 			break;
 		if (n == 0)
-			return files_error(err, EIO, "became shorter while it was read:", s->path);
-		r = files_send(chunk, (size_t)n, err);
+			return result_error(err, EIO, "became shorter while it was read:", s->path);
+		r = result_send(chunk, (size_t)n, err);
 		if (r < 0)
 			return r;
 		at += (uint64_t)n;
@@ -146,13 +146,13 @@ static int look_at_old(const struct start *s, struct stat *ret_st, bool *ret_exi
 	if (!*ret_exists)
 		return errno == ENOENT && !(s->flags & FILE_UNCHANGED)
 		               ? 0
-		               : files_error(err, errno, "cannot write", s->path);
+		               : result_error(err, errno, "cannot write", s->path);
 	if (s->flags & FILE_EXCLUSIVE)
-		return files_error(err, EEXIST, "cannot write", s->path);
+		return result_error(err, EEXIST, "cannot write", s->path);
 	if (!S_ISREG(ret_st->st_mode))
 		return refuse_kind(err, ret_st->st_mode, s->path);
 	if (faccessat(draft.place.dir_fd, draft.place.name, W_OK, AT_EACCESS) < 0)
-		return files_error(err, errno, "cannot write", s->path);
+		return result_error(err, errno, "cannot write", s->path);
 	return check_unchanged(s, ret_st, err);
 }
 
@@ -168,11 +168,11 @@ static int open_in_place(const struct start *s, int flags, mode_t mode, struct e
 	                          (is_late ? flags & ~O_TRUNC : flags),
 	                  mode);
 	if (draft.fd < 0 || fstat(draft.fd, &st) < 0)
-		return files_error(err, errno, "cannot write", s->path);
+		return result_error(err, errno, "cannot write", s->path);
 	r = S_ISREG(st.st_mode) ? check_unchanged(s, &st, err)
 	                        : refuse_kind(err, st.st_mode, s->path);
 	if (r == 0 && is_late && ftruncate(draft.fd, 0) < 0)
-		return files_error(err, errno, "cannot write", s->path);
+		return result_error(err, errno, "cannot write", s->path);
 	return r;
 }
 
@@ -194,7 +194,7 @@ static int open_temporary(const struct start *s, mode_t mode, struct err *err)
 	                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	draft.is_temporary = draft.fd >= 0;
 	(void)sigprocmask(SIG_UNBLOCK, &term, NULL);
-	return draft.fd < 0 ? files_error(err, errno, "cannot write", s->path) : 0;
+	return draft.fd < 0 ? result_error(err, errno, "cannot write", s->path) : 0;
 }
 
 /* Who watches sees it made, become the user's, and written. */
@@ -235,7 +235,7 @@ static int open_draft(const struct start *s, struct err *err)
 	else if (exists && draft.is_temporary)
 		r = fchmod(draft.fd, old.st_mode & 07777) < 0 ? -errno : 0;
 	if (r < 0)
-		return files_error(err, -r, "cannot set the mode of", s->path);
+		return result_error(err, -r, "cannot set the mode of", s->path);
 	/* Only root can keep another's file another's; who may not, owns the new one. */
 	if (exists && draft.is_temporary)
 		(void)!fchown(draft.fd, old.st_uid, old.st_gid);
@@ -246,7 +246,7 @@ static int write_draft(const void *data, size_t len, void *arg, struct err *err)
 {
 	int r = fd_write_all(draft.fd, data, len);
 
-	return r < 0 ? files_error(err, -r, "cannot write", arg) : 0;
+	return r < 0 ? result_error(err, -r, "cannot write", arg) : 0;
 }
 
 static int take_input(const struct start *s, struct err *err)
@@ -264,12 +264,13 @@ static int take_input(const struct start *s, struct err *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return files_error(err, errno, "cannot read the data for", s->path);
+			return result_error(err, errno, "cannot read the data for", s->path);
 		if (n == 0)
 			return unzip ? unsqueeze_finish(unzip, err) : 0;
 		sum += (uint64_t)n;
 		if (s->size > 0 && sum > s->size)
-			return files_error(err, EFBIG, "more data than was announced for", s->path);
+			return result_error(err, EFBIG, "more data than was announced for",
+			                    s->path);
 		r = unzip ? unsqueeze_feed(unzip, chunk, (size_t)n, err)
 		          : write_draft(chunk, (size_t)n, unconst(s->path), err);
 		if (r < 0)
@@ -319,7 +320,7 @@ static int check_swapped(const struct start *s, struct err *err)
 	int r;
 
 	if (fstatat(draft.place.dir_fd, draft.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return files_error(err, errno, "cannot write", s->path);
+		return result_error(err, errno, "cannot write", s->path);
 	r = check_unchanged(s, &st, err);
 	/* It goes back; unless a third has come meanwhile, which then stays where it is. */
 	if (r < 0 && swap_draft() == 0 && !is_draft_ours())
@@ -350,7 +351,7 @@ static int put_if_unchanged(const struct start *s, bool *ret_is_done, struct err
 	} else if (r == -EINVAL || r == -ENOSYS) {
 		r = 0;
 	} else {
-		r = files_error(err, -r, "cannot write", s->path);
+		r = result_error(err, -r, "cannot write", s->path);
 	}
 	(void)sigprocmask(SIG_UNBLOCK, &term, NULL);
 	return r;
@@ -368,7 +369,7 @@ static int put_in_place(const struct start *s, struct err *err)
 		return r;
 	if (renameat2(draft.place.dir_fd, draft.name, draft.place.dir_fd, draft.place.name, flags) <
 	    0)
-		return files_error(err, errno, "cannot write", s->path);
+		return result_error(err, errno, "cannot write", s->path);
 	draft.is_temporary = false;
 	return 0;
 }
@@ -379,7 +380,7 @@ int files_put(const struct start *s, const void *data, size_t len, struct err *e
 
 	if (r >= 0) {
 		r = fd_write_all(draft.fd, data, len);
-		r = r < 0 ? files_error(err, -r, "cannot write", s->path) : put_in_place(s, err);
+		r = r < 0 ? result_error(err, -r, "cannot write", s->path) : put_in_place(s, err);
 	}
 	drop_draft();
 	if (draft.fd >= 0)
@@ -405,6 +406,6 @@ int op_write(struct file_call *call, struct err *err)
 		return r;
 	}
 	if (fstat(draft.fd, &st) < 0)
-		return files_error(err, errno, "cannot stat", s->path);
+		return result_error(err, errno, "cannot stat", s->path);
 	return files_send_entry(call, s->path, &st, NULL, err);
 }

@@ -102,7 +102,7 @@ static int pass_output(struct dial *d, struct err *err)
 
 	if (n > 0) {
 		d->received += (uint64_t)n;
-		return files_send(d->output, (size_t)n, err);
+		return result_send(d->output, (size_t)n, err);
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;

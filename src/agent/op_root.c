@@ -218,10 +218,10 @@ static int unpack_image(struct inbox *in, const struct start *s, bool is_layout,
 	int r;
 
 	if (mkdir(s->path, 0755) < 0)
-		return files_error(err, errno, "cannot make", s->path);
+		return result_error(err, errno, "cannot make", s->path);
 	in->target_fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (in->target_fd < 0)
-		return files_error(err, errno, "cannot open", s->path);
+		return result_error(err, errno, "cannot open", s->path);
 	root = root_new(in->target_fd, &in->limits, tell);
 	(void)json_object_set_new(in->reply, "kind", json_string(is_layout ? "oci" : "docker"));
 	r = is_layout ? unpack_layout(in, s->path2, root, err)
@@ -247,7 +247,7 @@ static int take_root(struct inbox *in, const char *from, const char *to, struct 
 		return oci_refuse(err, "it is neither an OCI image layout nor of docker save, and "
 		                       "no root: there is no usr, bin or etc in it");
 	(void)json_object_set_new(in->reply, "kind", json_string("root"));
-	return rename(from, to) < 0 ? files_error(err, errno, "cannot make", to) : 0;
+	return rename(from, to) < 0 ? result_error(err, errno, "cannot make", to) : 0;
 }
 
 static int receive(struct inbox *in, struct err *err)
@@ -278,7 +278,7 @@ static int send_reply(struct inbox *in, struct err *err)
 	text = json_dumps(in->reply, JSON_COMPACT);
 	if (!text || strlen(text) > REPLY_MAX)
 		return oci_refuse(err, "its config is over %zu KiB", REPLY_MAX >> 10);
-	return files_send(text, strlen(text), err);
+	return result_send(text, strlen(text), err);
 }
 
 static void inbox_done(struct inbox *in)
@@ -303,15 +303,15 @@ int op_root_in(struct file_call *call, struct err *err)
 	int r;
 
 	if (mkdir(beside, 0755) < 0)
-		return files_error(err, errno, "cannot make", beside);
+		return result_error(err, errno, "cannot make", beside);
 	in.fd = open(beside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (in.fd < 0)
-		return files_error(err, errno, "cannot open", beside);
+		return result_error(err, errno, "cannot open", beside);
 	r = receive(&in, err);
 	if (r < 0)
 		return r;
 	if (s->flags & FILE_BARE)
-		r = rename(beside, s->path) < 0 ? files_error(err, errno, "cannot make", s->path)
+		r = rename(beside, s->path) < 0 ? result_error(err, errno, "cannot make", s->path)
 		                                : 0;
 	else if (has_file(&in, "oci-layout") && has_file(&in, "index.json"))
 		r = unpack_image(&in, s, /* is_layout= */ true, err);

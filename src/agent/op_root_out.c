@@ -149,7 +149,7 @@ static int send_head(const char *path, uint64_t size, struct err *err)
 
 	if (tar_put_head(&head, &e) < 0)
 		return err_set(err, ERR_INTERNAL, EINVAL, "cannot describe '%s'", path);
-	return files_send(head.data, head.len, err);
+	return result_send(head.data, head.len, err);
 }
 
 static int send_padding(uint64_t size, struct err *err)
@@ -157,7 +157,7 @@ static int send_padding(uint64_t size, struct err *err)
 	static const char zeros[TAR_BLOCK];
 	size_t n = tar_padding(size);
 
-	return n > 0 ? files_send(zeros, n, err) : 0;
+	return n > 0 ? result_send(zeros, n, err) : 0;
 }
 
 static int send_layer(const struct outbox *out, struct err *err)
@@ -174,7 +174,7 @@ static int send_layer(const struct outbox *out, struct err *err)
 		if (n <= 0)
 			return err_set(err, ERR_INTERNAL, n < 0 ? errno : EIO,
 			               "cannot read the layer again");
-		r = files_send(chunk, (size_t)n, err);
+		r = result_send(chunk, (size_t)n, err);
 		left -= (uint64_t)n;
 	}
 	return r == 0 ? send_padding(out->layer.bytes, err) : r;
@@ -201,14 +201,14 @@ static int send_all(const struct outbox *out, struct err *err)
 
 		r = send_head(p->path, p->len, err);
 		if (r == 0)
-			r = files_send(p->text, p->len, err);
+			r = result_send(p->text, p->len, err);
 		if (r == 0)
 			r = send_padding(p->len, err);
 	}
 	if (r == 0)
 		r = send_layer(out, err);
 	if (r == 0 && tar_put_end(&end) >= 0)
-		r = files_send(end.data, end.len, err);
+		r = result_send(end.data, end.len, err);
 	return r;
 }
 
@@ -218,7 +218,7 @@ static int send_bare(const struct start *s, struct err *err)
 	int fd;
 
 	if (root_fd < 0)
-		return files_error(err, errno, "cannot open", s->path);
+		return result_error(err, errno, "cannot open", s->path);
 	if (!s->path2[0])
 		return layer_send(root_fd, err);
 	fd = beneath_open(root_fd, s->path2, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -243,10 +243,10 @@ int op_root_out(struct file_call *call, struct err *err)
 		return r;
 	root_fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (root_fd < 0)
-		return files_error(err, errno, "cannot open", s->path);
+		return result_error(err, errno, "cannot open", s->path);
 	out.layer_fd = open(s->path2, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (out.layer_fd < 0) {
-		r = files_error(err, errno, "cannot make", s->path2);
+		r = result_error(err, errno, "cannot make", s->path2);
 		(void)close(root_fd);
 		return r;
 	}

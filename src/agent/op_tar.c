@@ -36,7 +36,7 @@ static enum squeeze_kind kind_of(const struct start *s)
 static int send_out(const void *data, size_t len, void *arg, struct err *err)
 {
 	(void)arg;
-	return len > 0 ? files_send(data, len, err) : 0;
+	return len > 0 ? result_send(data, len, err) : 0;
 }
 
 static int put_file_data(struct squeeze *out, int fd, const char *path, uint64_t size,
@@ -50,9 +50,9 @@ static int put_file_data(struct squeeze *out, int fd, const char *path, uint64_t
 		int r;
 
 		if (n < 0)
-			return files_error(err, errno, "cannot read", path);
+			return result_error(err, errno, "cannot read", path);
 		if (n == 0)
-			return files_error(err, EIO, "became shorter while it was read:", path);
+			return result_error(err, EIO, "became shorter while it was read:", path);
 		r = squeeze_feed(out, chunk, (size_t)n, err);
 		if (r < 0)
 			return r;
@@ -68,7 +68,7 @@ static int put_head(struct squeeze *out, const struct tar_entry *e, struct err *
 	int r = tar_put_head(&head, e);
 
 	if (r < 0)
-		return files_error(err, -r, "cannot describe", e->path);
+		return result_error(err, -r, "cannot describe", e->path);
 	return squeeze_feed(out, head.data, head.len, err);
 }
 
@@ -91,9 +91,9 @@ static int put_file(struct squeeze *out, int dir_fd, const char *name, const cha
 	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return files_error(err, errno, "cannot read", path);
+		return result_error(err, errno, "cannot read", path);
 	if (!S_ISREG(st.st_mode))
-		return files_error(err, EINVAL, "changed while it was read:", path);
+		return result_error(err, EINVAL, "changed while it was read:", path);
 	describe(&e, path, &st);
 	e.kind = TAR_FILE;
 	r = put_head(out, &e, err);
@@ -120,7 +120,7 @@ static int put_entry(struct squeeze *out, const struct walk_entry *w, struct err
 		return 0; /* sockets, pipes, devices: nothing that could be unpacked elsewhere */
 	n = readlinkat(w->dir_fd, w->name, target, sizeof(target) - 1);
 	if (n < 0)
-		return files_error(err, errno, "cannot read the link", w->path);
+		return result_error(err, errno, "cannot read the link", w->path);
 	target[n] = '\0';
 	e.kind = TAR_SYMLINK;
 	e.target = target;
@@ -157,7 +157,7 @@ static int check_kind(const struct place *place, const char *path, struct err *e
 	struct stat st;
 
 	if (fstatat(place->dir_fd, place->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return files_error(err, errno, "cannot read", path);
+		return result_error(err, errno, "cannot read", path);
 	if (S_ISREG(st.st_mode))
 		return 0;
 	(void)err_set(err, ERR_FILE_INVALID, 0, "'%s' is neither a directory nor a regular file",
@@ -176,7 +176,7 @@ int op_tar_out(struct file_call *call, struct err *err)
 	int r = fd < 0 ? -errno : 0;
 
 	if (r < 0 && r != -ENOTDIR)
-		return files_error(err, -r, "cannot read", s->path);
+		return result_error(err, -r, "cannot read", s->path);
 	r = squeeze_new(kind_of(s), send_out, NULL, &out, err);
 	if (r < 0) {
 		(void)close(fd);
@@ -388,11 +388,11 @@ int op_tar_in(struct file_call *call, struct err *err)
 		if (r < 0 && r != -EISDIR)
 			return r;
 		if (r >= 0 && mkdirat(place.dir_fd, place.name, 0777) < 0 && errno != EEXIST)
-			return files_error(err, errno, "cannot make", s->path);
+			return result_error(err, errno, "cannot make", s->path);
 	}
 	u.root_fd = open(s->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (u.root_fd < 0)
-		return files_error(err, errno, "cannot unpack into", s->path);
+		return result_error(err, errno, "cannot unpack into", s->path);
 	u.reader = tar_reader_new(&unpack_ops, &u, &limits);
 	r = take_archive(&u, kind_of(s), err);
 	if (r < 0)

@@ -39,7 +39,7 @@ int op_list(struct file_call *call, struct err *err)
 	int fd = open(s->path, DIR_FLAGS), r;
 
 	if (fd < 0)
-		return files_error(err, errno, "cannot list", s->path);
+		return result_error(err, errno, "cannot list", s->path);
 	call->base = s->path;
 	r = walk_new(fd, /* is_lenient= */ true, &walk, err);
 	while (r >= 0 && (r = walk_next(walk, &e, err)) > 0) {
@@ -158,21 +158,21 @@ static int copy_tree(int from, const struct place *place, const char *path, mode
 
 	if (r < 0) {
 		(void)close(from);
-		return files_error(err, -r, "cannot make", path);
+		return result_error(err, -r, "cannot make", path);
 	}
 	r = walk_new(from, /* is_lenient= */ false, &walk, err);
 	if (r < 0)
 		return r;
 	fd = openat(place->dir_fd, place->name, DIR_FLAGS | O_NOFOLLOW);
 	if (fd < 0 || ladder_init(&to, fd) < 0 || fstat(fd, &to_root) < 0)
-		return files_error(err, errno, "cannot enter", path);
+		return result_error(err, errno, "cannot enter", path);
 	while ((r = walk_next(walk, &e, err)) > 0) {
 		r = copy_one(walk, &e, &to, &to_root);
 		if (r < 0)
-			return files_error(err, -r, "cannot copy", e.path);
+			return result_error(err, -r, "cannot copy", e.path);
 	}
 	if (r >= 0 && fchmod(ladder_fd(&to), mode & 0777) < 0)
-		return files_error(err, errno, "cannot set the mode of", path);
+		return result_error(err, errno, "cannot set the mode of", path);
 	return r;
 }
 
@@ -189,20 +189,20 @@ static int copy_to(const struct start *s, bool is_recursive, struct err *err)
 	if (r < 0)
 		return r;
 	if (fstatat(from.dir_fd, from.name, &e.st, AT_SYMLINK_NOFOLLOW) < 0)
-		return files_error(err, errno, "cannot copy", s->path);
+		return result_error(err, errno, "cannot copy", s->path);
 	if (s->flags & FILE_EXCLUSIVE && fstatat(to.dir_fd, to.name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return files_error(err, EEXIST, "cannot copy to", s->path2);
+		return result_error(err, EEXIST, "cannot copy to", s->path2);
 	if (!S_ISDIR(e.st.st_mode)) {
 		e.dir_fd = from.dir_fd;
 		e.name = from.name;
 		r = copy_leaf(&e, to.dir_fd, to.name);
-		return r < 0 ? files_error(err, -r, "cannot copy to", s->path2) : 0;
+		return r < 0 ? result_error(err, -r, "cannot copy to", s->path2) : 0;
 	}
 	if (!is_recursive)
-		return files_error(err, EISDIR, "cannot copy without 'recursive'", s->path);
+		return result_error(err, EISDIR, "cannot copy without 'recursive'", s->path);
 	fd = openat(from.dir_fd, from.name, DIR_FLAGS | O_NOFOLLOW);
 	if (fd < 0)
-		return files_error(err, errno, "cannot copy", s->path);
+		return result_error(err, errno, "cannot copy", s->path);
 	return copy_tree(fd, &to, s->path2, e.st.st_mode, err);
 }
 
@@ -218,7 +218,7 @@ static int remove_tree(const struct place *place, const char *path, struct err *
 	struct walk_entry e;
 
 	if (fd < 0)
-		return files_error(err, errno, "cannot remove", path);
+		return result_error(err, errno, "cannot remove", path);
 	r = walk_new(fd, /* is_lenient= */ false, &walk, err);
 	while (r >= 0 && (r = walk_next(walk, &e, err)) > 0) {
 		bool is_dir = S_ISDIR(e.st.st_mode);
@@ -226,10 +226,10 @@ static int remove_tree(const struct place *place, const char *path, struct err *
 		if (is_dir && !e.is_leaving)
 			continue;
 		if (unlinkat(e.dir_fd, e.name, is_dir ? AT_REMOVEDIR : 0) < 0 && errno != ENOENT)
-			return files_error(err, errno, "cannot remove", e.path);
+			return result_error(err, errno, "cannot remove", e.path);
 	}
 	if (r >= 0 && unlinkat(place->dir_fd, place->name, AT_REMOVEDIR) < 0)
-		return files_error(err, errno, "cannot remove", path);
+		return result_error(err, errno, "cannot remove", path);
 	return r;
 }
 
@@ -244,12 +244,13 @@ static int remove_path(const char *path, bool is_recursive, bool may_miss, struc
 	if (r < 0)
 		return r;
 	if (fstatat(place.dir_fd, place.name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT && may_miss ? 0
-		                                   : files_error(err, errno, "cannot remove", path);
+		return errno == ENOENT && may_miss
+		               ? 0
+		               : result_error(err, errno, "cannot remove", path);
 	if (S_ISDIR(st.st_mode) && is_recursive)
 		return remove_tree(&place, path, err);
 	if (unlinkat(place.dir_fd, place.name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) < 0)
-		return files_error(err, errno, "cannot remove", path);
+		return result_error(err, errno, "cannot remove", path);
 	return 0;
 }
 
@@ -276,7 +277,7 @@ int op_move(struct file_call *call, struct err *err)
 		return 0;
 	/* Another mount, or a directory of an overlay's lower layer. */
 	if (errno != EXDEV)
-		return files_error(err, errno, "cannot move", s->path);
+		return result_error(err, errno, "cannot move", s->path);
 	r = copy_to(s, /* is_recursive= */ true, err);
 	return r < 0 ? r : remove_path(s->path, /* is_recursive= */ true, false, err);
 }

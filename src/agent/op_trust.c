@@ -59,7 +59,7 @@ static int read_bundle(const char *path, struct buf *ret_bundle, struct err *err
 	if (r == -ENOENT)
 		return 0;
 	if (r == 0 && (r = read_all(fd, ret_bundle)) < 0)
-		return files_error(err, -r, "cannot read", path);
+		return result_error(err, -r, "cannot read", path);
 	return r;
 }
 
@@ -90,7 +90,7 @@ static int add_block(struct buf *bundle, const struct buf *certificate)
 static int trust_nobody(const struct start *s, struct buf *bundle, struct err *err)
 {
 	if (unlink(s->path2) < 0 && errno != ENOENT && errno != ENOTDIR)
-		return files_error(err, errno, "cannot remove", s->path2);
+		return result_error(err, errno, "cannot remove", s->path2);
 	return drop_block(bundle) ? files_put(s, bundle->data, bundle->len, err) : 0;
 }
 
@@ -103,12 +103,12 @@ int op_trust(struct file_call *call, struct err *err)
 	int r = read_all(STDIN_FILENO, &certificate);
 
 	if (r < 0)
-		return files_error(err, -r, "cannot read the data for", s->path2);
+		return result_error(err, -r, "cannot read the data for", s->path2);
 	r = read_bundle(s->path, &bundle, err);
 	if (r == 0 && certificate.len == 0)
 		return trust_nobody(s, &bundle, err);
 	if (r == 0 && add_block(&bundle, &certificate) < 0)
-		r = files_error(err, EFBIG, "there is no room in", s->path);
+		r = result_error(err, EFBIG, "there is no room in", s->path);
 	if (r == 0)
 		r = files_put(s, bundle.data, bundle.len, err);
 	if (r == 0)

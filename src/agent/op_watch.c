@@ -83,7 +83,7 @@ static int add_watch(struct watcher *w, const char *real_path, const char *path,
 	if (wd < 0 && (errno == ENOENT || errno == EACCES || errno == ENOTDIR) && w->n > 0)
 		return 0; /* gone again, or not for this user */
 	if (wd < 0)
-		return files_error(err, errno, "cannot watch", real_path);
+		return result_error(err, errno, "cannot watch", real_path);
 	old = find_watch(w, wd);
 	if (old) {
 		free(old->path);
@@ -91,7 +91,7 @@ static int add_watch(struct watcher *w, const char *real_path, const char *path,
 		return 0;
 	}
 	if (w->n >= WATCHES_MAX)
-		return files_error(err, ENOSPC, "too many directories to watch under", real_path);
+		return result_error(err, ENOSPC, "too many directories to watch under", real_path);
 	if (w->n == w->size) {
 		w->size = w->size ? w->size * 2 : 16;
 		w->all = xrealloc(w->all, w->size * sizeof(*w->all));
@@ -333,9 +333,9 @@ int op_watch(struct file_call *call, struct err *err)
 	if (w.fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot watch files");
 	if (stat(s->path, &st) < 0)
-		return files_error(err, errno, "cannot watch", s->path);
+		return result_error(err, errno, "cannot watch", s->path);
 	if (s->flags & FILE_WHOLE && !S_ISDIR(st.st_mode))
-		return files_error(err, ENOTDIR, "cannot watch", s->path);
+		return result_error(err, ENOTDIR, "cannot watch", s->path);
 	if (s->flags & FILE_ENTRIES) {
 		call->base = whole_path(NULL, s->path); /* before the directory is entered */
 		told = call;
@@ -344,7 +344,7 @@ int op_watch(struct file_call *call, struct err *err)
 	if (S_ISDIR(st.st_mode)) {
 		w.root_fd = open(s->path, DIR_FLAGS);
 		if (w.root_fd < 0 || fchdir(w.root_fd) < 0)
-			return files_error(err, errno, "cannot watch", s->path);
+			return result_error(err, errno, "cannot watch", s->path);
 	}
 	r = add_watch(&w, S_ISDIR(st.st_mode) ? "." : s->path, "", err);
 	if (r >= 0 && w.is_recursive)

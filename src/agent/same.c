@@ -9,7 +9,8 @@
  */
 #include "agent/same.h"
 
-#include "agent/files.h"
+#include "agent/result.h"
+#include "proto/start.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -40,7 +41,7 @@ int thing_look(int dir_fd, const char *name, struct thing *ret, struct err *err)
 		return 0;
 	ret->is_there = fstatat(dir_fd, name, &ret->st, AT_SYMLINK_NOFOLLOW) == 0;
 	if (!ret->is_there && errno != ENOENT)
-		return files_error(err, errno, "cannot look at", name);
+		return result_error(err, errno, "cannot look at", name);
 	return 0;
 }
 
@@ -48,7 +49,7 @@ static int open_thing(const struct thing *t, struct err *err)
 {
 	int fd = openat(t->dir_fd, t->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	return fd < 0 ? files_error(err, errno, "cannot open", t->name) : fd;
+	return fd < 0 ? result_error(err, errno, "cannot open", t->name) : fd;
 }
 
 /* A struct fiemap and room for its extents. */
@@ -131,7 +132,7 @@ static int compare_bytes(int a_fd, int b_fd, uint64_t size, const char *name, st
 		ssize_t m = read_chunk(b_fd, data.now, len, at);
 
 		if (n < 0 || m < 0)
-			return files_error(err, (int)-MIN(n, m), "cannot read", name);
+			return result_error(err, (int)-MIN(n, m), "cannot read", name);
 		if (n != m || memcmp(data.old, data.now, (size_t)n) != 0)
 			return 1;
 	}
@@ -165,7 +166,7 @@ static int compare_links(const struct thing *old, const struct thing *now, struc
 	ssize_t m = readlinkat(now->dir_fd, now->name, b, sizeof(b));
 
 	if (n < 0 || m < 0)
-		return files_error(err, errno, "cannot read the link", old->name);
+		return result_error(err, errno, "cannot read the link", old->name);
 	return n != m || memcmp(a, b, (size_t)n) != 0;
 }
 
@@ -246,8 +247,8 @@ static int compare_attributes(const struct thing *old, const struct thing *now, 
 	size_t n = 0;
 
 	if (an < 0 || bn < 0)
-		return files_error(err, (int)-MIN(an, bn), "cannot list the attributes of",
-		                   old->name);
+		return result_error(err, (int)-MIN(an, bn), "cannot list the attributes of",
+		                    old->name);
 	if (an == 0 && bn == 0)
 		return 0;
 	return !has_attributes(old, now, (size_t)an, &n) || n != count_kept(names.now, (size_t)bn);

@@ -9,7 +9,7 @@
  */
 #include "agent/staging.h"
 
-#include "agent/files.h"
+#include "agent/result.h"
 #include "agent/same.h"
 #include "base/beneath.h"
 #include "base/fd.h"
@@ -100,7 +100,7 @@ int staging_open(const char *root, struct staging **ret, struct err *err)
 		r = s->fds[1] = make_staging(s->usr_fd);
 	if (r < 0) {
 		staging_close(s);
-		return files_error(err, -r, "cannot make a place for the bundle in", root);
+		return result_error(err, -r, "cannot make a place for the bundle in", root);
 	}
 	*ret = s;
 	return 0;
@@ -183,7 +183,7 @@ static int finish_last(struct staging *s, struct err *err)
 	name_of(s->n - 1, name);
 	dir_fd = stage_of(s, r->path);
 	if (give_owner(dir_fd, name, r) < 0 || give_times(dir_fd, name, r->mtime_ns) < 0)
-		return files_error(err, errno, "cannot give its owner and mode to", r->path);
+		return result_error(err, errno, "cannot give its owner and mode to", r->path);
 	return 0;
 }
 
@@ -196,7 +196,7 @@ static int begin_entry(struct staging *s, const struct bundle_record *r, struct 
 	if (r->is_link)
 		return 0;
 	if (make_thing(dir_fd, name, r) < 0)
-		return files_error(err, errno, "cannot make", r->path);
+		return result_error(err, errno, "cannot make", r->path);
 	if (S_ISREG(r->mode))
 		s->open_fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	else if (S_ISDIR(r->mode))
@@ -205,7 +205,7 @@ static int begin_entry(struct staging *s, const struct bundle_record *r, struct 
 		return 0;
 	if (s->open_fd < 0 ||
 	    (S_ISREG(r->mode) && r->size > 0 && ftruncate(s->open_fd, (off_t)r->size) < 0))
-		return files_error(err, errno, "cannot make", r->path);
+		return result_error(err, errno, "cannot make", r->path);
 	return 0;
 }
 
@@ -240,7 +240,7 @@ static int write_data(struct staging *s, const struct bundle_record *r, struct e
 		ssize_t n = pwrite(s->open_fd, data + at, r->len - at, (off_t)(r->offset + at));
 
 		if (n < 0 && errno != EINTR)
-			return files_error(err, errno, "cannot write", to->path);
+			return result_error(err, errno, "cannot write", to->path);
 		at += (size_t)MAX(n, (ssize_t)0);
 	}
 	return 0;
@@ -255,8 +255,8 @@ int staging_take(struct staging *s, struct bundle_record *r, struct err *err)
 	if (r->kind == BUNDLE_DATA)
 		return write_data(s, r, err);
 	if (fsetxattr(s->open_fd, r->name, r->data, r->len, 0) < 0)
-		return files_error(err, errno, "cannot set an attribute of",
-		                   s->items[s->n - 1].r.path);
+		return result_error(err, errno, "cannot set an attribute of",
+		                    s->items[s->n - 1].r.path);
 	return 0;
 }
 
@@ -307,11 +307,11 @@ static int put_away(struct staging *s, const struct bundle_record *r, struct err
 	if (dir_fd == -ENOENT)
 		return 0;
 	if (dir_fd < 0)
-		return files_error(err, -dir_fd, "cannot remove", r->path);
+		return result_error(err, -dir_fd, "cannot remove", r->path);
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	if (unlinkat(dir_fd, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) < 0 && errno != ENOENT)
-		return files_error(err, errno, "cannot remove", r->path);
+		return result_error(err, errno, "cannot remove", r->path);
 	return 0;
 }
 
@@ -385,7 +385,7 @@ static int put_item(struct staging *s, size_t i, struct err *err)
 		r = put_dir(item, stage_fd, staged, dir_fd, name);
 	else
 		r = renameat(stage_fd, staged, dir_fd, name) < 0 ? -errno : 0;
-	return r < 0 ? files_error(err, -r, "cannot put in place", item->r.path) : 0;
+	return r < 0 ? result_error(err, -r, "cannot put in place", item->r.path) : 0;
 }
 
 static void give_dir_times(struct staging *s, const struct bundle_record *r)

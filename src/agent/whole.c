@@ -128,9 +128,9 @@ int whole_set_attributes(const struct start *s, int fd, struct err *err)
 		auto_free char *name = xasprintf("%.*s", (int)name_len, p);
 
 		if (name_len == len || strncmp(name, s->owner, strlen(s->owner)) != 0)
-			return files_error(err, EINVAL, "a strange attribute for", s->path);
+			return result_error(err, EINVAL, "a strange attribute for", s->path);
 		if (fsetxattr(fd, name, p + name_len + 1, len - name_len - 1, 0) < 0)
-			return files_error(err, errno, "cannot set an attribute of", s->path);
+			return result_error(err, errno, "cannot set an attribute of", s->path);
 	}
 	return 0;
 }
