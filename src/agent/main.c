@@ -8,15 +8,15 @@
  * vm's, and puts the machine together first (init.h).
  */
 #include "agent/agent.h"
-#include "agent/channel.h"
-#include "agent/door.h"
-#include "agent/forks.h"
-#include "agent/init.h"
-#include "agent/quiet.h"
-#include "agent/serial.h"
-#include "agent/standby.h"
-#include "agent/sudo.h"
-#include "agent/wire.h"
+#include "agent/host/quiet.h"
+#include "agent/host/wire.h"
+#include "agent/process/channel.h"
+#include "agent/process/forks.h"
+#include "agent/process/standby.h"
+#include "agent/sudo/door.h"
+#include "agent/sudo/sudo.h"
+#include "agent/vm/init.h"
+#include "agent/vm/serial.h"
 #include "base/log.h"
 
 #include <fcntl.h>

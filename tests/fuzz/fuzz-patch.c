@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two texts that sandboxes wrote: their patch is made within its bound, or there is none. */
-#include "agent/patch.h"
+#include "agent/archive/patch.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The first byte chooses the decoder. What decodes must encode to the very same bytes. */
-#include "agent/door.h"
+#include "agent/sudo/door.h"
 #include "base/buf.h"
 #include "proto/start.h"
 

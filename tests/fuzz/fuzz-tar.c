@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An archive, perhaps compressed, cut into pieces by its first byte. What reaches the callbacks
  * must be what tar.h promises. */
-#include "agent/squeeze.h"
+#include "agent/archive/squeeze.h"
 #include "tar/tar.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A vm's network card, for which a veth in a net namespace of the test's own stands. */
-#include "agent/netif.h"
+#include "agent/vm/netif.h"
 #include "test.h"
 
 #include <arpa/inet.h>

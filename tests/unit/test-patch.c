@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Unified diffs of two texts: what they look like, and that they lead from one to the other. */
-#include "agent/patch.h"
+#include "agent/archive/patch.h"
 #include "test.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/squeeze.h"
+#include "agent/archive/squeeze.h"
 #include "base/buf.h"
 #include "tar-maker.h"
 #include "tar/tar.h"

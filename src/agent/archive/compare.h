@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Two snapshots of one template side by side, or three: what has changed from the first to the
+ * second, and what of that the third has changed, too, in another way.
+ *
+ *	/shown/N	their roots, put together anew (engine/jail/rootfs.c, in a vm init.c)
+ *	/shown/N.root	what each has written over its template
+ *	/shown/N.usr	likewise, where /usr is an overlay of its own
+ *	/shown/t	the template alone, in the place of the first one where only one is shown
+ *
+ * Only what one of them has written is looked at: the template's other files are the same in all.
+ *So it costs what was changed, whatever the template has. Directories come before what is in them,
+ * names in order of bytes. What belongs to the one machine (its names, whom it trusts) is no
+ *change.
+ */
+#include "agent/archive/same.h"
+
+struct change {
+	const char *path; /* from "/" */
+	uint32_t changes; /* CHANGE_… */
+	const struct thing *old, *now;
+	const struct thing *ours; /* the third's; the first's where there is none */
+};
+
+struct compare_ops {
+	/* Directories whose conflict is about all that is in them are told once, unless: */
+	bool takes_theirs; /* each path in which the third differs from the second is told then */
+	int (*on_change)(const struct change *ch, void *arg, struct err *err); /* not 0 ends it */
+};
+
+/* 0, or what on_change said, or an error. */
+must_check int compare_run(const char *shown, const struct compare_ops *ops, void *arg,
+                           struct err *err);

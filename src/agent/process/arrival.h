@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A kernel that was not begun here: a fork of a zygote, put into this sandbox by the host. It comes
+ * to the door (door.h) with the tag of a channel that waits for it, is looked at from all sides,
+ * and gets its fds, environment and directory. From then on it is a kernel like any other; it is
+ * our child, as its parent is gone.
+ *
+ * A zygote runs a template's code, which the host does not trust to give up what it must. So each
+ * wall that a kernel begun here stands behind is checked from outside, and one that lacks any is
+ * killed: identity, capabilities, no_new_privs, filters, namespaces, root, cgroups, open files.
+ */
+#include "agent/process/channel.h"
+
+#define ARRIVAL_TIME_US 5000000     /* from the START to the knock */
+#define WELCOME_MAX     (64 * 1024) /* fits into a socket's buffer at once */
+
+/* Makes the ends of a kernel and holds its side until it comes. */
+must_check int arrival_expect(struct channel *c, const struct start *s, struct err *err);
+/* One knocks with that tag. True if a channel waited for it: it has been let in or killed. */
+bool arrival_knock(struct agent *a, const char *tag, int fd, pid_t pid);
+void arrival_give_up(struct channel *c); /* closes what is held for it; idempotent */
