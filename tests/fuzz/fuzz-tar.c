@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An archive, perhaps compressed, cut into pieces by its first byte. What reaches the callbacks
  * must be what tar.h promises. */
-#include "agent/archive/squeeze.h"
+#include "agent/archive/compress.h"
 #include "tar/tar.h"
 
 #include <stdint.h>
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const struct tar_limits limits = {.entries = 1000, .bytes = 16 << 20};
 	struct sum s = {0};
 	auto_call(tar_reader_freep) struct tar_reader *reader = tar_reader_new(&ops, &s, &limits);
-	auto_call(unsqueeze_freep) struct unsqueeze *in = unsqueeze_new(SQUEEZE_NONE, feed, &s);
+	auto_call(decompress_freep) struct decompress *in = decompress_new(COMPRESS_NONE, feed, &s);
 	size_t piece;
 	struct err err;
 
@@ -97,9 +97,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	s.reader = reader;
 	piece = (size_t)data[0] * 13 + 1;
 	for (size_t at = 1; at < size; at += piece)
-		if (unsqueeze_feed(in, data + at, MIN(piece, size - at), &err) < 0)
+		if (decompress_feed(in, data + at, MIN(piece, size - at), &err) < 0)
 			return 0;
-	if (unsqueeze_finish(in, &err) >= 0)
+	if (decompress_finish(in, &err) >= 0)
 		(void)!tar_reader_finish(reader, &err);
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/archive/squeeze.h"
+#include "agent/archive/compress.h"
 #include "base/buf.h"
 #include "tar-maker.h"
 #include "tar/tar.h"
@@ -337,57 +337,57 @@ static int collect(const void *data, size_t len, void *arg, struct err *err)
 	return buf_append(arg, data, len);
 }
 
-static void squeeze_text(enum squeeze_kind kind, const char *text, size_t len, struct buf *out)
+static void compress_text(enum compress_kind kind, const char *text, size_t len, struct buf *out)
 {
-	auto_call(squeeze_freep) struct squeeze *z = NULL;
+	auto_call(compress_freep) struct compress *z = NULL;
 	struct err err;
 
-	CHECK_INT(squeeze_new(kind, collect, out, &z, &err), 0);
+	CHECK_INT(compress_new(kind, collect, out, &z, &err), 0);
 	for (size_t at = 0; at < len; at += 100)
-		CHECK_INT(squeeze_feed(z, text + at, MIN((size_t)100, len - at), &err), 0);
-	CHECK_INT(squeeze_finish(z, &err), 0);
+		CHECK_INT(compress_feed(z, text + at, MIN((size_t)100, len - at), &err), 0);
+	CHECK_INT(compress_finish(z, &err), 0);
 }
 
-TEST(what_is_squeezed_comes_back_and_its_kind_is_recognised)
+TEST(what_is_compressed_comes_back_and_its_kind_is_recognised)
 {
 	auto_free char *text = xcalloc(1, 100000);
 
 	for (size_t i = 0; i < 100000; i++)
 		text[i] = (char)('a' + i * i % 23);
-	for (int kind = SQUEEZE_NONE; kind <= SQUEEZE_ZSTD; kind++) {
+	for (int kind = COMPRESS_NONE; kind <= COMPRESS_ZSTD; kind++) {
 		auto_call(buf_done) struct buf small = BUF_INIT(1 << 20);
 		auto_call(buf_done) struct buf back = BUF_INIT(1 << 20);
-		auto_call(unsqueeze_freep) struct unsqueeze *u =
-			unsqueeze_new(SQUEEZE_NONE, collect, &back);
+		auto_call(decompress_freep) struct decompress *u =
+			decompress_new(COMPRESS_NONE, collect, &back);
 		struct err err;
 
-		squeeze_text((enum squeeze_kind)kind, text, 100000, &small);
+		compress_text((enum compress_kind)kind, text, 100000, &small);
 		for (size_t at = 0; at < small.len; at += 3)
-			CHECK_INT(unsqueeze_feed(u, small.data + at, MIN((size_t)3, small.len - at),
-			                         &err),
+			CHECK_INT(decompress_feed(u, small.data + at,
+			                          MIN((size_t)3, small.len - at), &err),
 			          0);
-		CHECK_INT(unsqueeze_finish(u, &err), 0);
+		CHECK_INT(decompress_finish(u, &err), 0);
 		CHECK_MEM(back.data, back.len, text, 100000);
 	}
 }
 
 TEST(compressed_data_that_is_cut_or_of_another_kind_is_refused)
 {
-	static const enum squeeze_kind kinds[] = {SQUEEZE_GZIP, SQUEEZE_ZSTD};
+	static const enum compress_kind kinds[] = {COMPRESS_GZIP, COMPRESS_ZSTD};
 
 	for (size_t i = 0; i < 2; i++) {
 		auto_call(buf_done) struct buf small = BUF_INIT(1 << 20);
 		auto_call(buf_done) struct buf back = BUF_INIT(1 << 20);
-		auto_call(unsqueeze_freep) struct unsqueeze *cut =
-			unsqueeze_new(kinds[i], collect, &back);
-		auto_call(unsqueeze_freep) struct unsqueeze *other =
-			unsqueeze_new(kinds[1 - i], collect, &back);
+		auto_call(decompress_freep) struct decompress *cut =
+			decompress_new(kinds[i], collect, &back);
+		auto_call(decompress_freep) struct decompress *other =
+			decompress_new(kinds[1 - i], collect, &back);
 		struct err err;
 
-		squeeze_text(kinds[i], "some text, some text", 20, &small);
-		CHECK_INT(unsqueeze_feed(other, small.data, small.len, &err), -EINVAL);
-		CHECK_INT(unsqueeze_feed(cut, small.data, small.len - 3, &err), 0);
-		CHECK_INT(unsqueeze_finish(cut, &err), -EINVAL);
+		compress_text(kinds[i], "some text, some text", 20, &small);
+		CHECK_INT(decompress_feed(other, small.data, small.len, &err), -EINVAL);
+		CHECK_INT(decompress_feed(cut, small.data, small.len - 3, &err), 0);
+		CHECK_INT(decompress_finish(cut, &err), -EINVAL);
 		CHECK_STR(err.message, "archive: ends in the middle");
 	}
 }
@@ -403,31 +403,32 @@ static int swallow(const void *data, size_t len, void *arg, struct err *err)
 
 TEST(a_bomb_is_refused_by_its_ratio)
 {
-	static const enum squeeze_kind kinds[] = {SQUEEZE_GZIP, SQUEEZE_ZSTD};
+	static const enum compress_kind kinds[] = {COMPRESS_GZIP, COMPRESS_ZSTD};
 	auto_free char *zeros = xcalloc(1, 1 << 20);
 
 	for (size_t i = 0; i < 2; i++) {
 		auto_call(buf_done) struct buf bomb = BUF_INIT(16 << 20);
-		auto_call(squeeze_freep) struct squeeze *z = NULL;
-		auto_call(unsqueeze_freep) struct unsqueeze *u =
-			unsqueeze_new(kinds[i], swallow, NULL);
+		auto_call(compress_freep) struct compress *z = NULL;
+		auto_call(decompress_freep) struct decompress *u =
+			decompress_new(kinds[i], swallow, NULL);
 		struct err err;
 
-		CHECK_INT(squeeze_new(kinds[i], collect, &bomb, &z, &err), 0);
+		CHECK_INT(compress_new(kinds[i], collect, &bomb, &z, &err), 0);
 		for (int n = 0; n < 100; n++)
-			CHECK_INT(squeeze_feed(z, zeros, 1 << 20, &err), 0);
-		CHECK_INT(squeeze_finish(z, &err), 0);
-		CHECK_INT(unsqueeze_feed(u, bomb.data, bomb.len, &err), -EFBIG);
+			CHECK_INT(compress_feed(z, zeros, 1 << 20, &err), 0);
+		CHECK_INT(compress_finish(z, &err), 0);
+		CHECK_INT(decompress_feed(u, bomb.data, bomb.len, &err), -EFBIG);
 	}
 }
 
 TEST(a_zstd_window_that_needs_too_much_memory_is_refused)
 {
 	auto_call(buf_done) struct buf out = BUF_INIT(1 << 20);
-	auto_call(unsqueeze_freep) struct unsqueeze *u = unsqueeze_new(SQUEEZE_NONE, collect, &out);
+	auto_call(decompress_freep) struct decompress *u =
+		decompress_new(COMPRESS_NONE, collect, &out);
 	/* A frame header alone: no single segment, window descriptor for 2 GiB. */
 	static const unsigned char head[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00};
 	struct err err;
 
-	CHECK_INT(unsqueeze_feed(u, head, sizeof(head), &err), -EINVAL);
+	CHECK_INT(decompress_feed(u, head, sizeof(head), &err), -EINVAL);
 }

@@ -4,7 +4,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "agent/archive/flow.h"
 
-#include "agent/archive/squeeze.h"
+#include "agent/archive/compress.h"
 
 #include <openssl/sha.h>
 #include <unistd.h>
@@ -26,7 +26,8 @@ static int on_plain(const void *data, size_t len, void *arg, struct err *err)
 
 static int pump(struct flow *f, int fd, struct flow_end *ret, struct err *err)
 {
-	auto_call(unsqueeze_freep) struct unsqueeze *in = unsqueeze_new(SQUEEZE_NONE, on_plain, f);
+	auto_call(decompress_freep) struct decompress *in =
+		decompress_new(COMPRESS_NONE, on_plain, f);
 	auto_free char *chunk = xcalloc(1, CHUNK);
 	int r;
 
@@ -41,11 +42,11 @@ static int pump(struct flow *f, int fd, struct flow_end *ret, struct err *err)
 			break;
 		(void)SHA256_Update(&f->raw, chunk, (size_t)n);
 		ret->raw_bytes += (uint64_t)n;
-		r = unsqueeze_feed(in, chunk, (size_t)n, err);
+		r = decompress_feed(in, chunk, (size_t)n, err);
 		if (r < 0)
 			return r;
 	}
-	r = unsqueeze_finish(in, err);
+	r = decompress_finish(in, err);
 	return r < 0 ? r : tar_reader_finish(f->reader, err);
 }
 

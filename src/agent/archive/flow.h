@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * An archive on its way from an fd to a tar reader: hashed as it comes, unsqueezed if it is
+ * An archive on its way from an fd to a tar reader: hashed as it comes, decompressed if it is
  * compressed, hashed again. In constant memory; all of the input is read, also what lies behind the
  * archive's end, since digests are over that too.
  */
@@ -9,7 +9,7 @@
 #include "tar/tar.h"
 
 struct flow_end {
-	struct digest raw, plain; /* of the bytes as they came, and as they are unsqueezed */
+	struct digest raw, plain; /* of the bytes as they came, and as they are decompressed */
 	uint64_t raw_bytes;
 	uint64_t entries, bytes; /* of the archive */
 };

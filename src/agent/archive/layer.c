@@ -2,8 +2,8 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "agent/archive/layer.h"
 
+#include "agent/archive/compress.h"
 #include "agent/archive/result.h"
-#include "agent/archive/squeeze.h"
 #include "base/fd.h"
 #include "base/walk.h"
 #include "tar/tar.h"
@@ -28,14 +28,14 @@ struct twin {
 
 struct layer {
 	int out_fd;
-	struct squeeze *squeeze; /* NULL: it is sent as it is */
+	struct compress *compress; /* NULL: it is sent as it is */
 	SHA256_CTX raw, plain;
 	uint64_t bytes;
 	struct twin *twins;
 	char *chunk;
 };
 
-static int on_squeezed(const void *data, size_t len, void *arg, struct err *err)
+static int on_compressed(const void *data, size_t len, void *arg, struct err *err)
 {
 	struct layer *l = arg;
 	int r = fd_write_all(l->out_fd, data, len);
@@ -49,10 +49,10 @@ static int on_squeezed(const void *data, size_t len, void *arg, struct err *err)
 
 static int put(struct layer *l, const void *data, size_t len, struct err *err)
 {
-	if (!l->squeeze)
+	if (!l->compress)
 		return len > 0 ? result_send(data, len, err) : 0;
 	(void)SHA256_Update(&l->plain, data, len);
-	return squeeze_feed(l->squeeze, data, len, err);
+	return compress_feed(l->compress, data, len, err);
 }
 
 static int put_head(struct layer *l, const struct tar_entry *e, struct err *err)
@@ -182,19 +182,19 @@ static int put_all(struct layer *l, int root_fd, const struct stat *st, struct e
 		if (w.is_leaving)
 			continue;
 		r = put_entry(l, &w, err);
-		if (!l->squeeze && S_ISDIR(w.st.st_mode) && is_passing(w.path))
+		if (!l->compress && S_ISDIR(w.st.st_mode) && is_passing(w.path))
 			walk_prune(walk);
 	}
 	if (r >= 0 && tar_put_end(&end) >= 0)
 		r = put(l, end.data, end.len, err);
-	return r < 0 || !l->squeeze ? r : squeeze_finish(l->squeeze, err);
+	return r < 0 || !l->compress ? r : compress_finish(l->compress, err);
 }
 
 static void layer_done(struct layer *l)
 {
 	struct twin *t, *next;
 
-	squeeze_free(l->squeeze);
+	compress_free(l->compress);
 	free(l->chunk);
 	for (t = l->twins; t; t = next) {
 		next = t->hh.next;
@@ -215,7 +215,7 @@ int layer_make(int root_fd, int out_fd, struct layer_made *ret, struct err *err)
 	if (fstat(root_fd, &st) < 0)
 		r = err_set(err, ERR_FILE_INVALID, errno, "cannot stat the root");
 	else
-		r = squeeze_new(SQUEEZE_ZSTD, on_squeezed, &l, &l.squeeze, err);
+		r = compress_new(COMPRESS_ZSTD, on_compressed, &l, &l.compress, err);
 	if (r < 0) {
 		(void)close(root_fd);
 		return r;

@@ -15,7 +15,7 @@
  * quicker after all, it goes back. Only what is written into the old file through an open fd, after
  * that, is lost with it. A file that is written in place is looked at once it is open.
  */
-#include "agent/archive/squeeze.h"
+#include "agent/archive/compress.h"
 #include "agent/fileops/files.h"
 #include "agent/fileops/place.h"
 #include "base/fd.h"
@@ -252,11 +252,11 @@ static int write_draft(const void *data, size_t len, void *arg, struct err *err)
 static int take_input(const struct start *s, struct err *err)
 {
 	auto_free char *chunk = xcalloc(1, CHUNK);
-	auto_call(unsqueeze_freep) struct unsqueeze *unzip = NULL;
+	auto_call(decompress_freep) struct decompress *unzip = NULL;
 	uint64_t sum = 0;
 
 	if (s->flags & FILE_GZIP)
-		unzip = unsqueeze_new(SQUEEZE_GZIP, write_draft, unconst(s->path));
+		unzip = decompress_new(COMPRESS_GZIP, write_draft, unconst(s->path));
 	for (;;) {
 		ssize_t n = read(STDIN_FILENO, chunk, CHUNK);
 		int r;
@@ -266,12 +266,12 @@ static int take_input(const struct start *s, struct err *err)
 		if (n < 0)
 			return result_error(err, errno, "cannot read the data for", s->path);
 		if (n == 0)
-			return unzip ? unsqueeze_finish(unzip, err) : 0;
+			return unzip ? decompress_finish(unzip, err) : 0;
 		sum += (uint64_t)n;
 		if (s->size > 0 && sum > s->size)
 			return result_error(err, EFBIG, "more data than was announced for",
 			                    s->path);
-		r = unzip ? unsqueeze_feed(unzip, chunk, (size_t)n, err)
+		r = unzip ? decompress_feed(unzip, chunk, (size_t)n, err)
 		          : write_draft(chunk, (size_t)n, unconst(s->path), err);
 		if (r < 0)
 			return r;

@@ -7,7 +7,7 @@
  * never opened for writing where something stands. tar/read.c has judged names, kinds and modes
  * before.
  */
-#include "agent/archive/squeeze.h"
+#include "agent/archive/compress.h"
 #include "agent/fileops/files.h"
 #include "agent/fileops/place.h"
 #include "base/beneath.h"
@@ -26,11 +26,11 @@
 #define LATER_MAX   (16 * 1024 * 1024)
 #define DIR_FLAGS   (O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)
 
-static enum squeeze_kind kind_of(const struct start *s)
+static enum compress_kind kind_of(const struct start *s)
 {
 	if (s->flags & FILE_GZIP)
-		return SQUEEZE_GZIP;
-	return s->flags & FILE_ZSTD ? SQUEEZE_ZSTD : SQUEEZE_NONE;
+		return COMPRESS_GZIP;
+	return s->flags & FILE_ZSTD ? COMPRESS_ZSTD : COMPRESS_NONE;
 }
 
 static int send_out(const void *data, size_t len, void *arg, struct err *err)
@@ -39,7 +39,7 @@ static int send_out(const void *data, size_t len, void *arg, struct err *err)
 	return len > 0 ? result_send(data, len, err) : 0;
 }
 
-static int put_file_data(struct squeeze *out, int fd, const char *path, uint64_t size,
+static int put_file_data(struct compress *out, int fd, const char *path, uint64_t size,
                          struct err *err)
 {
 	auto_free char *chunk = xcalloc(1, CHUNK);
@@ -53,23 +53,23 @@ static int put_file_data(struct squeeze *out, int fd, const char *path, uint64_t
 			return result_error(err, errno, "cannot read", path);
 		if (n == 0)
 			return result_error(err, EIO, "became shorter while it was read:", path);
-		r = squeeze_feed(out, chunk, (size_t)n, err);
+		r = compress_feed(out, chunk, (size_t)n, err);
 		if (r < 0)
 			return r;
 		size -= (uint64_t)n;
 	}
 	memset(chunk, 0, TAR_BLOCK);
-	return squeeze_feed(out, chunk, padding, err);
+	return compress_feed(out, chunk, padding, err);
 }
 
-static int put_head(struct squeeze *out, const struct tar_entry *e, struct err *err)
+static int put_head(struct compress *out, const struct tar_entry *e, struct err *err)
 {
 	auto_call(buf_done) struct buf head = BUF_INIT(TAR_HEAD_MAX);
 	int r = tar_put_head(&head, e);
 
 	if (r < 0)
 		return result_error(err, -r, "cannot describe", e->path);
-	return squeeze_feed(out, head.data, head.len, err);
+	return compress_feed(out, head.data, head.len, err);
 }
 
 static void describe(struct tar_entry *e, const char *path, const struct stat *st)
@@ -82,7 +82,7 @@ static void describe(struct tar_entry *e, const char *path, const struct stat *s
 	                        .mtime_s = (uint64_t)MAX(st->st_mtim.tv_sec, (time_t)0)};
 }
 
-static int put_file(struct squeeze *out, int dir_fd, const char *name, const char *path,
+static int put_file(struct compress *out, int dir_fd, const char *name, const char *path,
                     struct err *err)
 {
 	auto_fd int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -100,7 +100,7 @@ static int put_file(struct squeeze *out, int dir_fd, const char *name, const cha
 	return r < 0 ? r : put_file_data(out, fd, path, e.size, err);
 }
 
-static int put_entry(struct squeeze *out, const struct walk_entry *w, struct err *err)
+static int put_entry(struct compress *out, const struct walk_entry *w, struct err *err)
 {
 	char target[PATH_MAX];
 	struct tar_entry e;
@@ -127,7 +127,7 @@ static int put_entry(struct squeeze *out, const struct walk_entry *w, struct err
 	return put_head(out, &e, err);
 }
 
-static int put_directory(struct squeeze *out, int fd, struct err *err)
+static int put_directory(struct compress *out, int fd, struct err *err)
 {
 	auto_call(walk_freep) struct walk *walk = NULL;
 	struct tar_entry root;
@@ -169,7 +169,7 @@ static int check_kind(const struct place *place, const char *path, struct err *e
 int op_tar_out(struct file_call *call, struct err *err)
 {
 	const struct start *s = call->start;
-	auto_call(squeeze_freep) struct squeeze *out = NULL;
+	auto_call(compress_freep) struct compress *out = NULL;
 	auto_call(buf_done) struct buf end = BUF_INIT(2 * TAR_BLOCK);
 	auto_call(place_done) struct place place = PLACE_INIT;
 	int fd = open(s->path, DIR_FLAGS);
@@ -177,7 +177,7 @@ int op_tar_out(struct file_call *call, struct err *err)
 
 	if (r < 0 && r != -ENOTDIR)
 		return result_error(err, -r, "cannot read", s->path);
-	r = squeeze_new(kind_of(s), send_out, NULL, &out, err);
+	r = compress_new(kind_of(s), send_out, NULL, &out, err);
 	if (r < 0) {
 		(void)close(fd);
 		return r;
@@ -194,8 +194,8 @@ int op_tar_out(struct file_call *call, struct err *err)
 			r = put_file(out, place.dir_fd, place.name, place.name, err);
 	}
 	if (r >= 0 && tar_put_end(&end) >= 0)
-		r = squeeze_feed(out, end.data, end.len, err);
-	return r < 0 ? r : squeeze_finish(out, err);
+		r = compress_feed(out, end.data, end.len, err);
+	return r < 0 ? r : compress_finish(out, err);
 }
 
 struct unpacking {
@@ -329,9 +329,9 @@ static int feed_reader(const void *data, size_t len, void *arg, struct err *err)
 	return tar_reader_feed(u->reader, data, len, err);
 }
 
-static int take_archive(struct unpacking *u, enum squeeze_kind kind, struct err *err)
+static int take_archive(struct unpacking *u, enum compress_kind kind, struct err *err)
 {
-	auto_call(unsqueeze_freep) struct unsqueeze *in = unsqueeze_new(kind, feed_reader, u);
+	auto_call(decompress_freep) struct decompress *in = decompress_new(kind, feed_reader, u);
 	auto_free char *chunk = xcalloc(1, CHUNK);
 	int r = 0;
 
@@ -344,11 +344,11 @@ static int take_archive(struct unpacking *u, enum squeeze_kind kind, struct err 
 			return err_set(err, ERR_INTERNAL, errno, "cannot read the archive");
 		if (n == 0)
 			break;
-		r = unsqueeze_feed(in, chunk, (size_t)n, err);
+		r = decompress_feed(in, chunk, (size_t)n, err);
 		if (r < 0)
 			return r;
 	}
-	r = unsqueeze_finish(in, err);
+	r = decompress_finish(in, err);
 	return r < 0 ? r : tar_reader_finish(u->reader, err);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/archive/squeeze.h"
+#include "agent/archive/compress.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #define RATIO_FREE  (64 * 1024 * 1024) /* below this much output the ratio does not matter */
 #define MAGIC_SIZE  4
 
-struct unsqueeze {
-	enum squeeze_kind kind;
-	squeeze_sink sink;
+struct decompress {
+	enum compress_kind kind;
+	compress_sink sink;
 	void *arg;
 	unsigned char magic[MAGIC_SIZE]; /* the first bytes, until they have decided */
 	size_t have;
@@ -27,23 +27,23 @@ struct unsqueeze {
 	unsigned char out[CHUNK];
 };
 
-struct unsqueeze *unsqueeze_new(enum squeeze_kind kind, squeeze_sink sink, void *arg)
+struct decompress *decompress_new(enum compress_kind kind, compress_sink sink, void *arg)
 {
-	struct unsqueeze *u = xnew0(struct unsqueeze);
+	struct decompress *u = xnew0(struct decompress);
 
 	u->kind = kind;
-	u->is_told = kind != SQUEEZE_NONE;
+	u->is_told = kind != COMPRESS_NONE;
 	u->is_between = true;
 	u->sink = sink;
 	u->arg = arg;
 	return u;
 }
 
-void unsqueeze_free(struct unsqueeze *u)
+void decompress_free(struct decompress *u)
 {
 	if (!u)
 		return;
-	if (u->is_decided && u->kind == SQUEEZE_GZIP)
+	if (u->is_decided && u->kind == COMPRESS_GZIP)
 		(void)inflateEnd(&u->gzip);
 	(void)ZSTD_freeDCtx(u->zstd);
 	free(u);
@@ -57,7 +57,7 @@ static int refuse(struct err *err, int errnum, const char *why)
 	return -errnum;
 }
 
-static int pass_on(struct unsqueeze *u, const void *data, size_t len, struct err *err)
+static int pass_on(struct decompress *u, const void *data, size_t len, struct err *err)
 {
 	u->out_bytes += len;
 	if (u->out_bytes > RATIO_FREE && u->out_bytes / RATIO_MAX > u->in_bytes)
@@ -65,7 +65,7 @@ static int pass_on(struct unsqueeze *u, const void *data, size_t len, struct err
 	return len > 0 ? u->sink(data, len, u->arg, err) : 0;
 }
 
-static int feed_gzip(struct unsqueeze *u, const void *data, size_t len, struct err *err)
+static int feed_gzip(struct decompress *u, const void *data, size_t len, struct err *err)
 {
 	u->gzip.next_in = unconst(data);
 	u->gzip.avail_in = (uInt)len;
@@ -89,7 +89,7 @@ static int feed_gzip(struct unsqueeze *u, const void *data, size_t len, struct e
 	return 0;
 }
 
-static int feed_zstd(struct unsqueeze *u, const void *data, size_t len, struct err *err)
+static int feed_zstd(struct decompress *u, const void *data, size_t len, struct err *err)
 {
 	ZSTD_inBuffer in = {data, len, 0};
 	ZSTD_outBuffer out;
@@ -111,25 +111,26 @@ static int feed_zstd(struct unsqueeze *u, const void *data, size_t len, struct e
 	return 0;
 }
 
-static enum squeeze_kind kind_by_magic(const unsigned char *magic, size_t len)
+static enum compress_kind kind_by_magic(const unsigned char *magic, size_t len)
 {
 	if (len >= 2 && magic[0] == 0x1f && magic[1] == 0x8b)
-		return SQUEEZE_GZIP;
+		return COMPRESS_GZIP;
 	if (len >= 4 && memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0)
-		return SQUEEZE_ZSTD;
-	return SQUEEZE_NONE;
+		return COMPRESS_ZSTD;
+	return COMPRESS_NONE;
 }
 
-static int decide(struct unsqueeze *u, struct err *err)
+static int decide(struct decompress *u, struct err *err)
 {
-	enum squeeze_kind found = kind_by_magic(u->magic, u->have);
+	enum compress_kind found = kind_by_magic(u->magic, u->have);
 
 	if (u->is_told && found != u->kind)
-		return refuse(err, EINVAL, u->kind == SQUEEZE_GZIP ? "is not gzip" : "is not zstd");
+		return refuse(err, EINVAL,
+		              u->kind == COMPRESS_GZIP ? "is not gzip" : "is not zstd");
 	u->kind = found;
-	if (found == SQUEEZE_GZIP && inflateInit2(&u->gzip, GZIP_BITS) != Z_OK)
+	if (found == COMPRESS_GZIP && inflateInit2(&u->gzip, GZIP_BITS) != Z_OK)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "cannot start gzip");
-	if (found == SQUEEZE_ZSTD) {
+	if (found == COMPRESS_ZSTD) {
 		u->zstd = ZSTD_createDCtx();
 		if (!u->zstd ||
 		    ZSTD_isError(ZSTD_DCtx_setParameter(u->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW)))
@@ -139,28 +140,28 @@ static int decide(struct unsqueeze *u, struct err *err)
 	return 0;
 }
 
-static int feed(struct unsqueeze *u, const void *data, size_t len, struct err *err)
+static int feed(struct decompress *u, const void *data, size_t len, struct err *err)
 {
 	u->in_bytes += len;
 	switch (u->kind) {
-	case SQUEEZE_NONE:
+	case COMPRESS_NONE:
 		return len > 0 ? u->sink(data, len, u->arg, err) : 0;
-	case SQUEEZE_GZIP:
+	case COMPRESS_GZIP:
 		return feed_gzip(u, data, len, err);
-	case SQUEEZE_ZSTD:
+	case COMPRESS_ZSTD:
 		return feed_zstd(u, data, len, err);
 	}
 	return -EINVAL;
 }
 
-static int decide_and_feed(struct unsqueeze *u, struct err *err)
+static int decide_and_feed(struct decompress *u, struct err *err)
 {
 	int r = decide(u, err);
 
 	return r < 0 ? r : feed(u, u->magic, u->have, err);
 }
 
-int unsqueeze_feed(struct unsqueeze *u, const void *data, size_t len, struct err *err)
+int decompress_feed(struct decompress *u, const void *data, size_t len, struct err *err)
 {
 	const unsigned char *at = data;
 
@@ -181,13 +182,13 @@ int unsqueeze_feed(struct unsqueeze *u, const void *data, size_t len, struct err
 	return len > 0 ? feed(u, at, len, err) : 0;
 }
 
-int unsqueeze_finish(struct unsqueeze *u, struct err *err)
+int decompress_finish(struct decompress *u, struct err *err)
 {
 	int r = u->is_decided ? 0 : decide_and_feed(u, err);
 
 	if (r < 0)
 		return r;
-	if (!u->is_between && u->kind != SQUEEZE_NONE)
+	if (!u->is_between && u->kind != COMPRESS_NONE)
 		return refuse(err, EINVAL, "ends in the middle");
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/archive/squeeze.h"
+#include "agent/archive/compress.h"
 
 #include <string.h>
 #include <zlib.h>
@@ -10,27 +10,27 @@
 #define ZSTD_LEVEL 3
 #define GZIP_BITS  (15 + 16) /* the largest window, gzip's framing */
 
-struct squeeze {
-	enum squeeze_kind kind;
-	squeeze_sink sink;
+struct compress {
+	enum compress_kind kind;
+	compress_sink sink;
 	void *arg;
 	z_stream gzip;
 	ZSTD_CCtx *zstd;
 	unsigned char out[CHUNK];
 };
 
-int squeeze_new(enum squeeze_kind kind, squeeze_sink sink, void *arg, struct squeeze **ret,
-                struct err *err)
+int compress_new(enum compress_kind kind, compress_sink sink, void *arg, struct compress **ret,
+                 struct err *err)
 {
-	auto_call(squeeze_freep) struct squeeze *s = xnew0(struct squeeze);
+	auto_call(compress_freep) struct compress *s = xnew0(struct compress);
 
 	s->sink = sink;
 	s->arg = arg;
-	if (kind == SQUEEZE_GZIP && deflateInit2(&s->gzip, GZIP_LEVEL, Z_DEFLATED, GZIP_BITS, 8,
-	                                         Z_DEFAULT_STRATEGY) != Z_OK)
+	if (kind == COMPRESS_GZIP && deflateInit2(&s->gzip, GZIP_LEVEL, Z_DEFLATED, GZIP_BITS, 8,
+	                                          Z_DEFAULT_STRATEGY) != Z_OK)
 		return err_set(err, ERR_INTERNAL, ENOMEM, "cannot start gzip");
 	s->kind = kind;
-	if (kind == SQUEEZE_ZSTD) {
+	if (kind == COMPRESS_ZSTD) {
 		s->zstd = ZSTD_createCCtx();
 		if (!s->zstd || ZSTD_isError(ZSTD_CCtx_setParameter(
 					s->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL)))
@@ -40,17 +40,17 @@ int squeeze_new(enum squeeze_kind kind, squeeze_sink sink, void *arg, struct squ
 	return 0;
 }
 
-void squeeze_free(struct squeeze *s)
+void compress_free(struct compress *s)
 {
 	if (!s)
 		return;
-	if (s->kind == SQUEEZE_GZIP)
+	if (s->kind == COMPRESS_GZIP)
 		(void)deflateEnd(&s->gzip);
 	(void)ZSTD_freeCCtx(s->zstd);
 	free(s);
 }
 
-static int run_gzip(struct squeeze *s, const void *data, size_t len, bool is_end, struct err *err)
+static int run_gzip(struct compress *s, const void *data, size_t len, bool is_end, struct err *err)
 {
 	int status;
 
@@ -71,7 +71,7 @@ static int run_gzip(struct squeeze *s, const void *data, size_t len, bool is_end
 	return 0;
 }
 
-static int run_zstd(struct squeeze *s, const void *data, size_t len, bool is_end, struct err *err)
+static int run_zstd(struct compress *s, const void *data, size_t len, bool is_end, struct err *err)
 {
 	ZSTD_inBuffer in = {data, len, 0};
 	size_t left;
@@ -91,26 +91,26 @@ static int run_zstd(struct squeeze *s, const void *data, size_t len, bool is_end
 	return 0;
 }
 
-static int squeeze_run(struct squeeze *s, const void *data, size_t len, bool is_end,
-                       struct err *err)
+static int compress_run(struct compress *s, const void *data, size_t len, bool is_end,
+                        struct err *err)
 {
 	switch (s->kind) {
-	case SQUEEZE_NONE:
+	case COMPRESS_NONE:
 		return len > 0 ? s->sink(data, len, s->arg, err) : 0;
-	case SQUEEZE_GZIP:
+	case COMPRESS_GZIP:
 		return run_gzip(s, data, len, is_end, err);
-	case SQUEEZE_ZSTD:
+	case COMPRESS_ZSTD:
 		return run_zstd(s, data, len, is_end, err);
 	}
 	return -EINVAL;
 }
 
-int squeeze_feed(struct squeeze *s, const void *data, size_t len, struct err *err)
+int compress_feed(struct compress *s, const void *data, size_t len, struct err *err)
 {
-	return len > 0 ? squeeze_run(s, data, len, /* is_end= */ false, err) : 0;
+	return len > 0 ? compress_run(s, data, len, /* is_end= */ false, err) : 0;
 }
 
-int squeeze_finish(struct squeeze *s, struct err *err)
+int compress_finish(struct compress *s, struct err *err)
 {
-	return squeeze_run(s, NULL, 0, /* is_end= */ true, err);
+	return compress_run(s, NULL, 0, /* is_end= */ true, err);
 }
