@@ -11,7 +11,7 @@
  */
 #include "agent/archive/root.h"
 
-#include "agent/archive/flow.h"
+#include "agent/archive/archive_reader.h"
 #include "base/beneath.h"
 #include "base/fd.h"
 #include "base/walk.h"
@@ -438,9 +438,9 @@ static struct tar_limits limits_left(const struct root *root)
 int root_unpack(struct root *root, int archive_fd, struct err *err)
 {
 	const struct tar_limits limits = limits_left(root);
-	struct flow_end end;
+	struct archive_reader end;
 
-	return flow_run(archive_fd, &unpack_ops, root, &limits, &end, err);
+	return archive_reader_run(archive_fd, &unpack_ops, root, &limits, &end, err);
 }
 
 static int check_digest(const struct digest *want, const struct digest *have, const char *what,
@@ -458,8 +458,8 @@ static int check_digest(const struct digest *want, const struct digest *have, co
 int root_add_layer(struct root *root, const struct root_layer *layer, struct err *err)
 {
 	const struct tar_limits limits = limits_left(root);
-	struct flow_end end;
-	int r = flow_run(layer->fd, &scan_ops, root, &limits, &end, err);
+	struct archive_reader end;
+	int r = archive_reader_run(layer->fd, &scan_ops, root, &limits, &end, err);
 
 	if (r == 0 && layer->raw)
 		r = check_digest(layer->raw, &end.raw, "digest", err);

@@ -8,7 +8,7 @@
  *
  * Nothing here is trusted, and nothing is at stake but this sandbox, which was made for it.
  */
-#include "agent/archive/flow.h"
+#include "agent/archive/archive_reader.h"
 #include "agent/archive/root.h"
 #include "agent/fileops/files.h"
 #include "base/beneath.h"
@@ -81,7 +81,7 @@ static int read_json(const struct inbox *in, const char *path, const struct dige
 	n = read(fd, text, bytes);
 	if (n < 0 || (uint64_t)n != bytes)
 		return oci_refuse(err, "'%.120s' cannot be read", path);
-	flow_digest(text, bytes, &have);
+	archive_reader_digest(text, bytes, &have);
 	if (want && !digest_equal(want, &have))
 		return oci_refuse(err, "'%.120s' is damaged: its digest is another", path);
 	if (json_parse(text, bytes, ret, err) < 0)

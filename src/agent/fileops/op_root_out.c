@@ -5,7 +5,7 @@
  * it is whole; the rest is made in memory. The config is the host's, to which we add what only we
  * know: the architecture and the layer's digest.
  */
-#include "agent/archive/flow.h"
+#include "agent/archive/archive_reader.h"
 #include "agent/archive/layer.h"
 #include "agent/fileops/files.h"
 #include "base/beneath.h"
@@ -93,7 +93,7 @@ static void set_part(struct part *p, const char *path, const json_t *value)
 	if (!p->text)
 		abort(); /* a value of our own making */
 	p->len = strlen(p->text);
-	flow_digest(p->text, p->len, &p->digest);
+	archive_reader_digest(p->text, p->len, &p->digest);
 	if (path)
 		(void)snprintf(p->path, sizeof(p->path), "%s", path);
 	else

@@ -8,13 +8,14 @@
 #include "base/digest.h"
 #include "tar/tar.h"
 
-struct flow_end {
+struct archive_reader {
 	struct digest raw, plain; /* of the bytes as they came, and as they are decompressed */
 	uint64_t raw_bytes;
 	uint64_t entries, bytes; /* of the archive */
 };
 
-must_check int flow_run(int fd, const struct tar_ops *ops, void *arg,
-                        const struct tar_limits *limits, struct flow_end *ret, struct err *err);
+must_check int archive_reader_run(int fd, const struct tar_ops *ops, void *arg,
+                                  const struct tar_limits *limits, struct archive_reader *ret,
+                                  struct err *err);
 /* Of a text that is in memory. */
-void flow_digest(const void *data, size_t len, struct digest *ret);
+void archive_reader_digest(const void *data, size_t len, struct digest *ret);

@@ -2,7 +2,7 @@
 /* SHA-256 is OpenSSL's own function and not EVP's: a static program would carry all of libcrypto
  * for that. */
 #define OPENSSL_SUPPRESS_DEPRECATED
-#include "agent/archive/flow.h"
+#include "agent/archive/archive_reader.h"
 
 #include "agent/archive/compress.h"
 
@@ -24,7 +24,7 @@ static int on_plain(const void *data, size_t len, void *arg, struct err *err)
 	return tar_reader_feed(f->reader, data, len, err);
 }
 
-static int pump(struct flow *f, int fd, struct flow_end *ret, struct err *err)
+static int pump(struct flow *f, int fd, struct archive_reader *ret, struct err *err)
 {
 	auto_call(decompress_freep) struct decompress *in =
 		decompress_new(COMPRESS_NONE, on_plain, f);
@@ -50,12 +50,12 @@ static int pump(struct flow *f, int fd, struct flow_end *ret, struct err *err)
 	return r < 0 ? r : tar_reader_finish(f->reader, err);
 }
 
-int flow_run(int fd, const struct tar_ops *ops, void *arg, const struct tar_limits *limits,
-             struct flow_end *ret, struct err *err)
+int archive_reader_run(int fd, const struct tar_ops *ops, void *arg,
+                       const struct tar_limits *limits, struct archive_reader *ret, struct err *err)
 {
 	auto_call(tar_reader_freep) struct tar_reader *reader = tar_reader_new(ops, arg, limits);
 	struct flow f = {.reader = reader};
-	struct flow_end end = {0};
+	struct archive_reader end = {0};
 	int r;
 
 	(void)SHA256_Init(&f.raw);
@@ -71,7 +71,7 @@ int flow_run(int fd, const struct tar_ops *ops, void *arg, const struct tar_limi
 	return 0;
 }
 
-void flow_digest(const void *data, size_t len, struct digest *ret)
+void archive_reader_digest(const void *data, size_t len, struct digest *ret)
 {
 	SHA256_CTX ctx;
 
