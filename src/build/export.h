@@ -2,7 +2,7 @@
 #pragma once
 /*
  * An export: a template on its way out, as one OCI image layout. A sandbox of `host` without
- * network is shown the image, and its agent packs what it sees (src/agent/fileops/op_root_out.c).
+ * network is shown the image, and its agent packs what it sees (src/agent/fileops/op_image_out.c).
  * What is exported can be imported again (import.h), here or elsewhere, and is the same image then:
  * the config has a label with the template's manifest, which says how it was sealed.
  */

@@ -6,8 +6,9 @@
  *	waiting --> receiving --> unpacking --> sealing --> the name --> its end
  *
  * The bytes go into a sandbox without network, made for this, as they come; what they are is found
- * out inside (src/agent/fileops/op_root.c), and what lies in it is sealed by the host's own mkfs.
- *So neither parses the gateway a foreign archive, nor does the host ever mount a foreign image.
+ * out inside (src/agent/fileops/op_image_in.c), and what lies in it is sealed by the host's own
+ *mkfs. So neither parses the gateway a foreign archive, nor does the host ever mount a foreign
+ *image.
  *
  * An import lives as long as this process: there is nothing to go on with once its stream is lost.
  * Its sandbox belongs to BUILD_PROJECT, of which a start deletes what no build knows.

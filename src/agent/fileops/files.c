@@ -153,8 +153,8 @@ static int (*const ops[])(struct file_call *call, struct err *err) = {
 	[FILE_CHMOD] = op_chmod,         [FILE_CHOWN] = op_chown,
 	[FILE_SYMLINK] = op_symlink,     [FILE_TAR_OUT] = op_tar_out,
 	[FILE_TAR_IN] = op_tar_in,       [FILE_WATCH] = op_watch,
-	[FILE_TRUST] = op_trust,         [FILE_ROOT_IN] = op_root_in,
-	[FILE_ROOT_OUT] = op_root_out,   [FILE_DIAL] = op_dial,
+	[FILE_TRUST] = op_trust,         [FILE_ROOT_IN] = op_image_in,
+	[FILE_ROOT_OUT] = op_image_out,  [FILE_DIAL] = op_dial,
 	[FILE_COMPARE] = op_compare,     [FILE_BUNDLE_OUT] = op_bundle_out,
 	[FILE_BUNDLE_IN] = op_bundle_in,
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define OPENSSL_SUPPRESS_DEPRECATED
-#include "agent/archive/layer.h"
+#include "agent/archive/image_layer.h"
 
 #include "agent/archive/compress.h"
 #include "agent/archive/result.h"
@@ -204,7 +204,7 @@ static void layer_done(struct layer *l)
 	}
 }
 
-int layer_make(int root_fd, int out_fd, struct layer_made *ret, struct err *err)
+int image_layer_make(int root_fd, int out_fd, struct image_layer_made *ret, struct err *err)
 {
 	auto_call(layer_done) struct layer l = {.out_fd = out_fd, .chunk = xcalloc(1, CHUNK)};
 	struct stat st;
@@ -229,7 +229,7 @@ int layer_make(int root_fd, int out_fd, struct layer_made *ret, struct err *err)
 	return 0;
 }
 
-int layer_send(int root_fd, struct err *err)
+int image_layer_send(int root_fd, struct err *err)
 {
 	auto_call(layer_done) struct layer l = {.out_fd = -1, .chunk = xcalloc(1, CHUNK)};
 	struct stat st;

@@ -11,12 +11,13 @@
 #include "base/digest.h"
 #include "base/err.h"
 
-struct layer_made {
+struct image_layer_made {
 	struct digest raw, diff_id; /* of the file, and of the tar in it */
 	uint64_t bytes;             /* of the file */
 };
 
 /* Takes root_fd, an open directory, also when it fails. */
-must_check int layer_make(int root_fd, int out_fd, struct layer_made *ret, struct err *err);
+must_check int image_layer_make(int root_fd, int out_fd, struct image_layer_made *ret,
+                                struct err *err);
 /* Likewise; to the host. */
-must_check int layer_send(int root_fd, struct err *err);
+must_check int image_layer_send(int root_fd, struct err *err);

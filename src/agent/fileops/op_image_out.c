@@ -6,7 +6,7 @@
  * know: the architecture and the layer's digest.
  */
 #include "agent/archive/archive_reader.h"
-#include "agent/archive/layer.h"
+#include "agent/archive/image_layer.h"
 #include "agent/fileops/files.h"
 #include "base/beneath.h"
 #include "base/fd.h"
@@ -37,7 +37,7 @@ enum { PART_LAYOUT, PART_INDEX, PART_MANIFEST, PART_CONFIG, PART_COUNT };
 struct outbox {
 	struct part parts[PART_COUNT];
 	char layer_path[96];
-	struct layer_made layer;
+	struct image_layer_made layer;
 	int layer_fd;
 };
 
@@ -220,16 +220,16 @@ static int send_bare(const struct start *s, struct err *err)
 	if (root_fd < 0)
 		return result_error(err, errno, "cannot open", s->path);
 	if (!s->path2[0])
-		return layer_send(root_fd, err);
+		return image_layer_send(root_fd, err);
 	fd = beneath_open(root_fd, s->path2, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	(void)close(root_fd);
 	if (fd >= 0)
-		return layer_send(fd, err);
+		return image_layer_send(fd, err);
 	return err_set(err, ERR_FILE_NOT_FOUND, ENOENT, "the sandbox has no directory /%s to seal",
 	               s->path2);
 }
 
-int op_root_out(struct file_call *call, struct err *err)
+int op_image_out(struct file_call *call, struct err *err)
 {
 	const struct start *s = call->start;
 	auto_call(outbox_done) struct outbox out = {.layer_fd = -1};
@@ -251,7 +251,7 @@ int op_root_out(struct file_call *call, struct err *err)
 		return r;
 	}
 	(void)unlink(s->path2); /* it goes with us */
-	r = layer_make(root_fd, out.layer_fd, &out.layer, err);
+	r = image_layer_make(root_fd, out.layer_fd, &out.layer, err);
 	if (r == 0)
 		r = make_parts(&out, input, err);
 	return r == 0 ? send_all(&out, err) : r;

@@ -9,7 +9,7 @@
  * name, be it a whole directory, is removed first, as a layer above would hide it. A directory
  * stays where one is. Times of directories are noted and set at the very end.
  */
-#include "agent/archive/root.h"
+#include "agent/archive/image_root.h"
 
 #include "agent/archive/archive_reader.h"
 #include "base/beneath.h"
@@ -33,9 +33,9 @@
 
 struct root {
 	int fd;
-	struct root_limits limits;
-	struct root_figures figures;
-	root_progress_fn progress;
+	struct image_root_limits limits;
+	struct image_root_figures figures;
+	image_root_progress_fn progress;
 	uint64_t told_bytes;
 	bool has_whiteouts; /* of the archive that is read */
 	/* the file whose data comes */
@@ -45,7 +45,8 @@ struct root {
 	struct buf times; /* of directories: struct timespec, path, NUL */
 };
 
-struct root *root_new(int fd, const struct root_limits *limits, root_progress_fn progress)
+struct root *image_root_new(int fd, const struct image_root_limits *limits,
+                            image_root_progress_fn progress)
 {
 	struct root *root = xnew0(struct root);
 
@@ -57,7 +58,7 @@ struct root *root_new(int fd, const struct root_limits *limits, root_progress_fn
 	return root;
 }
 
-void root_free(struct root *root)
+void image_root_free(struct root *root)
 {
 	if (!root)
 		return;
@@ -68,7 +69,7 @@ void root_free(struct root *root)
 	free(root);
 }
 
-const struct root_figures *root_figures(const struct root *root)
+const struct image_root_figures *image_root_figures(const struct root *root)
 {
 	return &root->figures;
 }
@@ -435,7 +436,7 @@ static struct tar_limits limits_left(const struct root *root)
 		.is_root = true};
 }
 
-int root_unpack(struct root *root, int archive_fd, struct err *err)
+int image_root_unpack(struct root *root, int archive_fd, struct err *err)
 {
 	const struct tar_limits limits = limits_left(root);
 	struct archive_reader end;
@@ -455,7 +456,7 @@ static int check_digest(const struct digest *want, const struct digest *have, co
 	               "image: the layer %s is damaged: its %s is another", hex, what);
 }
 
-int root_add_layer(struct root *root, const struct root_layer *layer, struct err *err)
+int image_root_add_layer(struct root *root, const struct image_root_layer *layer, struct err *err)
 {
 	const struct tar_limits limits = limits_left(root);
 	struct archive_reader end;
@@ -472,12 +473,12 @@ int root_add_layer(struct root *root, const struct root_layer *layer, struct err
 	if (lseek(layer->fd, 0, SEEK_SET) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot read a layer again");
 	root->has_whiteouts = true;
-	r = root_unpack(root, layer->fd, err);
+	r = image_root_unpack(root, layer->fd, err);
 	root->has_whiteouts = false;
 	return r;
 }
 
-void root_finish(struct root *root)
+void image_root_finish(struct root *root)
 {
 	const char *at = root->times.data, *end = at ? at + root->times.len : NULL;
 

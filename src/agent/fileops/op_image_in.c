@@ -9,7 +9,7 @@
  * Nothing here is trusted, and nothing is at stake but this sandbox, which was made for it.
  */
 #include "agent/archive/archive_reader.h"
-#include "agent/archive/root.h"
+#include "agent/archive/image_root.h"
 #include "agent/fileops/files.h"
 #include "base/beneath.h"
 #include "oci/oci.h"
@@ -26,12 +26,12 @@
 struct inbox {
 	int fd;        /* the archive's contents */
 	int target_fd; /* of images */
-	struct root_limits limits;
-	struct root_figures figures; /* of the root */
+	struct image_root_limits limits;
+	struct image_root_figures figures; /* of the root */
 	json_t *reply;
 };
 
-static int tell(const struct root_figures *f, struct err *err)
+static int tell(const struct image_root_figures *f, struct err *err)
 {
 	const struct record record = {
 		.kind = RECORD_COUNT, .count = f->entries, .bytes = f->bytes, .size = f->bytes};
@@ -124,17 +124,18 @@ static int use_config(struct inbox *in, const json_t *json, size_t n_layers, str
 	return 0;
 }
 
-/* bytes and raw as of struct root_layer. */
+/* bytes and raw as of struct image_root_layer. */
 static int add_layer(const struct inbox *in, struct root *root, const char *path, uint64_t bytes,
                      const struct digest *raw, const struct digest *diff_id, struct err *err)
 {
 	uint64_t have;
 	auto_fd int fd = open_file(in, path, &have);
-	const struct root_layer layer = {.fd = fd, .bytes = bytes, .raw = raw, .diff_id = diff_id};
+	const struct image_root_layer layer = {
+		.fd = fd, .bytes = bytes, .raw = raw, .diff_id = diff_id};
 
 	if (fd < 0)
 		return oci_refuse(err, "the layer '%.120s' is not in the archive", path);
-	return root_add_layer(root, &layer, err);
+	return image_root_add_layer(root, &layer, err);
 }
 
 static int add_layers(const struct inbox *in, struct root *root, const struct oci_manifest *m,
@@ -214,7 +215,7 @@ static int unpack_saved(struct inbox *in, const char *ref, struct root *root, st
 
 static int unpack_image(struct inbox *in, const struct start *s, bool is_layout, struct err *err)
 {
-	auto_call(root_freep) struct root *root = NULL;
+	auto_call(image_root_freep) struct root *root = NULL;
 	int r;
 
 	if (mkdir(s->path, 0755) < 0)
@@ -222,12 +223,12 @@ static int unpack_image(struct inbox *in, const struct start *s, bool is_layout,
 	in->target_fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (in->target_fd < 0)
 		return result_error(err, errno, "cannot open", s->path);
-	root = root_new(in->target_fd, &in->limits, tell);
+	root = image_root_new(in->target_fd, &in->limits, tell);
 	(void)json_object_set_new(in->reply, "kind", json_string(is_layout ? "oci" : "docker"));
 	r = is_layout ? unpack_layout(in, s->path2, root, err)
 	              : unpack_saved(in, s->path2, root, err);
-	root_finish(root);
-	in->figures = *root_figures(root);
+	image_root_finish(root);
+	in->figures = *image_root_figures(root);
 	return r;
 }
 
@@ -252,17 +253,17 @@ static int take_root(struct inbox *in, const char *from, const char *to, struct 
 
 static int receive(struct inbox *in, struct err *err)
 {
-	auto_call(root_freep) struct root *root = root_new(in->fd, &in->limits, tell);
-	int r = root_unpack(root, STDIN_FILENO, err);
+	auto_call(image_root_freep) struct root *root = image_root_new(in->fd, &in->limits, tell);
+	int r = image_root_unpack(root, STDIN_FILENO, err);
 
-	root_finish(root);
-	in->figures = *root_figures(root);
+	image_root_finish(root);
+	in->figures = *image_root_figures(root);
 	return r;
 }
 
 static int send_reply(struct inbox *in, struct err *err)
 {
-	const struct root_figures *f = &in->figures;
+	const struct image_root_figures *f = &in->figures;
 	auto_free char *text = NULL;
 	int r = tell(f, err);
 
@@ -290,7 +291,7 @@ static void inbox_done(struct inbox *in)
 	json_decref(in->reply);
 }
 
-int op_root_in(struct file_call *call, struct err *err)
+int op_image_in(struct file_call *call, struct err *err)
 {
 	const struct start *s = call->start;
 	auto_call(inbox_done) struct inbox in = {
