@@ -9,8 +9,8 @@
  */
 #include "agent/archive/staging.h"
 
+#include "agent/archive/entry_compare.h"
 #include "agent/archive/result.h"
-#include "agent/archive/same.h"
 #include "base/beneath.h"
 #include "base/fd.h"
 #include "base/walk.h"
@@ -321,13 +321,13 @@ static void copy_attributes(int from_fd, int to_fd)
 	ssize_t n = flistxattr(to_fd, names, sizeof(names));
 
 	for (const char *name = names; name < names + n; name += strlen(name) + 1)
-		if (thing_keeps_attribute(name))
+		if (entry_version_keeps_attribute(name))
 			(void)fremovexattr(to_fd, name);
 	n = flistxattr(from_fd, names, sizeof(names));
 	for (const char *name = names; name < names + n; name += strlen(name) + 1) {
 		ssize_t len = fgetxattr(from_fd, name, value, sizeof(value));
 
-		if (len >= 0 && thing_keeps_attribute(name))
+		if (len >= 0 && entry_version_keeps_attribute(name))
 			(void)fsetxattr(to_fd, name, value, (size_t)len, 0);
 	}
 }

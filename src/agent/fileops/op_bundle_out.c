@@ -5,7 +5,7 @@
  * stay one file if all of them have changed.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
-#include "agent/archive/compare.h"
+#include "agent/archive/tree_compare.h"
 #include "agent/fileops/files.h"
 #include "base/fd.h"
 #include "proto/bundle.h"
@@ -96,7 +96,7 @@ static int put_attributes(struct bundling *b, int fd, const char *path, struct e
 		ssize_t len;
 		int error;
 
-		if (!thing_keeps_attribute(name))
+		if (!entry_version_keeps_attribute(name))
 			continue;
 		len = fgetxattr(fd, name, value, sizeof(value));
 		if (len < 0)
@@ -171,7 +171,7 @@ static const char *find_twin(struct bundling *b, const struct change *ch)
 
 static int put_content(struct bundling *b, const struct change *ch, struct err *err)
 {
-	const struct thing *t = ch->now;
+	const struct entry_version *t = ch->now;
 	auto_fd int fd = -1;
 	int r;
 
@@ -263,8 +263,8 @@ static int put_end(struct bundling *b, struct err *err)
 
 int op_bundle_out(struct file_call *call, struct err *err)
 {
-	const struct compare_ops ops = {.takes_theirs = call->start->flags & FILE_THEIRS,
-	                                .on_change = on_change};
+	const struct tree_compare_ops ops = {.takes_theirs = call->start->flags & FILE_THEIRS,
+	                                     .on_change = on_change};
 	auto_call(bundling_done) struct bundling b = {
 		.start = call->start,
 		.out = BUF_INIT(BUNDLE_RECORD_MAX),
@@ -276,6 +276,6 @@ int op_bundle_out(struct file_call *call, struct err *err)
 	if (r == 0)
 		r = put_text(&b, err);
 	if (r == 0)
-		r = compare_run(call->start->path, &ops, &b, err);
+		r = tree_compare_run(call->start->path, &ops, &b, err);
 	return r == 0 ? put_end(&b, err) : r;
 }

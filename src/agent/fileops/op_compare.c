@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What differs between the snapshots that are shown, a record each, with the text if asked for. */
-#include "agent/archive/compare.h"
 #include "agent/archive/patch.h"
+#include "agent/archive/tree_compare.h"
 #include "agent/fileops/files.h"
 #include "base/fd.h"
 
@@ -16,7 +16,7 @@ struct telling {
 };
 
 /* Of what is no regular file: nothing. -EFBIG: there is too much. */
-static int read_text(const struct thing *t, struct buf *ret, struct err *err)
+static int read_text(const struct entry_version *t, struct buf *ret, struct err *err)
 {
 	auto_fd int fd = -1;
 	char *room;
@@ -34,7 +34,7 @@ static int read_text(const struct thing *t, struct buf *ret, struct err *err)
 	return 0;
 }
 
-static bool is_file(const struct thing *t)
+static bool is_file(const struct entry_version *t)
 {
 	return t->is_there && S_ISREG(t->st.st_mode);
 }
@@ -64,7 +64,7 @@ static int make_patch(const struct change *ch, struct buf *out, uint32_t *change
 	return 0;
 }
 
-static uint64_t size_of(const struct thing *t)
+static uint64_t size_of(const struct entry_version *t)
 {
 	return is_file(t) ? (uint64_t)t->st.st_size : 0;
 }
@@ -103,8 +103,8 @@ static int on_change(const struct change *ch, void *arg, struct err *err)
 
 int op_compare(struct file_call *call, struct err *err)
 {
-	static const struct compare_ops ops = {.on_change = on_change};
+	static const struct tree_compare_ops ops = {.on_change = on_change};
 	struct telling t = {.call = call};
 
-	return MIN(compare_run(call->start->path, &ops, &t, err), 0);
+	return MIN(tree_compare_run(call->start->path, &ops, &t, err), 0);
 }

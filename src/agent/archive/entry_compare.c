@@ -7,7 +7,7 @@
  * There are as many files as a sandbox likes, so the room for what is read of two is the program's
  * own: to make and clear it for each took longer than to compare them.
  */
-#include "agent/archive/same.h"
+#include "agent/archive/entry_compare.h"
 
 #include "agent/archive/result.h"
 #include "proto/start.h"
@@ -34,9 +34,9 @@ static_assert(NAMES_MAX <= CHUNK, "an attribute does not fit");
 
 static struct pair data, names, values;
 
-int thing_look(int dir_fd, const char *name, struct thing *ret, struct err *err)
+int entry_version_look(int dir_fd, const char *name, struct entry_version *ret, struct err *err)
 {
-	*ret = (struct thing){.dir_fd = dir_fd, .name = name};
+	*ret = (struct entry_version){.dir_fd = dir_fd, .name = name};
 	if (dir_fd < 0)
 		return 0;
 	ret->is_there = fstatat(dir_fd, name, &ret->st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -45,7 +45,7 @@ int thing_look(int dir_fd, const char *name, struct thing *ret, struct err *err)
 	return 0;
 }
 
-static int open_thing(const struct thing *t, struct err *err)
+static int open_thing(const struct entry_version *t, struct err *err)
 {
 	int fd = openat(t->dir_fd, t->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
@@ -139,8 +139,8 @@ static int compare_bytes(int a_fd, int b_fd, uint64_t size, const char *name, st
 	return 0;
 }
 
-static int compare_files(const struct thing *old, const struct thing *now, enum kinship kin,
-                         struct err *err)
+static int compare_files(const struct entry_version *old, const struct entry_version *now,
+                         enum kinship kin, struct err *err)
 {
 	auto_fd int a_fd = -1, b_fd = -1;
 
@@ -159,7 +159,8 @@ static int compare_files(const struct thing *old, const struct thing *now, enum 
 	return compare_bytes(a_fd, b_fd, (uint64_t)old->st.st_size, old->name, err);
 }
 
-static int compare_links(const struct thing *old, const struct thing *now, struct err *err)
+static int compare_links(const struct entry_version *old, const struct entry_version *now,
+                         struct err *err)
 {
 	char a[PATH_MAX], b[PATH_MAX];
 	ssize_t n = readlinkat(old->dir_fd, old->name, a, sizeof(a));
@@ -170,8 +171,8 @@ static int compare_links(const struct thing *old, const struct thing *now, struc
 	return n != m || memcmp(a, b, (size_t)n) != 0;
 }
 
-static int compare_content(const struct thing *old, const struct thing *now, enum kinship kin,
-                           struct err *err)
+static int compare_content(const struct entry_version *old, const struct entry_version *now,
+                           enum kinship kin, struct err *err)
 {
 	if (S_ISREG(old->st.st_mode))
 		return compare_files(old, now, kin, err);
@@ -181,12 +182,12 @@ static int compare_content(const struct thing *old, const struct thing *now, enu
 }
 
 /* A path to it that no link of its own name is followed in, for the calls that have no other. */
-static void attribute_path(const struct thing *t, char ret[PATH_MAX])
+static void attribute_path(const struct entry_version *t, char ret[PATH_MAX])
 {
 	(void)snprintf(ret, PATH_MAX, "/proc/self/fd/%d/%.255s", t->dir_fd, t->name);
 }
 
-static ssize_t list_attributes(const struct thing *t, char *ret_names)
+static ssize_t list_attributes(const struct entry_version *t, char *ret_names)
 {
 	char path[PATH_MAX];
 	ssize_t n;
@@ -196,7 +197,7 @@ static ssize_t list_attributes(const struct thing *t, char *ret_names)
 	return n < 0 && errno != EOPNOTSUPP ? -errno : MAX(n, (ssize_t)0);
 }
 
-bool thing_keeps_attribute(const char *name)
+bool entry_version_keeps_attribute(const char *name)
 {
 	return (strncmp(name, "user.", 5) == 0 &&
 	        strncmp(name, OVERLAY_MARKS, sizeof(OVERLAY_MARKS) - 1) != 0) ||
@@ -204,7 +205,7 @@ bool thing_keeps_attribute(const char *name)
 	       strcmp(name, "system.posix_acl_default") == 0;
 }
 
-static ssize_t read_attribute(const struct thing *t, const char *name, char *value)
+static ssize_t read_attribute(const struct entry_version *t, const char *name, char *value)
 {
 	char path[PATH_MAX];
 
@@ -213,14 +214,15 @@ static ssize_t read_attribute(const struct thing *t, const char *name, char *val
 }
 
 /* Each of a's is in b, with the same value; *ret_n: how many there are. */
-static bool has_attributes(const struct thing *a, const struct thing *b, size_t len, size_t *ret_n)
+static bool has_attributes(const struct entry_version *a, const struct entry_version *b, size_t len,
+                           size_t *ret_n)
 {
 	size_t n = 0;
 
 	for (const char *name = names.old; name < names.old + len; name += strlen(name) + 1) {
 		ssize_t xn, yn;
 
-		if (!thing_keeps_attribute(name))
+		if (!entry_version_keeps_attribute(name))
 			continue;
 		n++;
 		xn = read_attribute(a, name, values.old);
@@ -237,11 +239,12 @@ static size_t count_kept(const char *list, size_t len)
 	size_t n = 0;
 
 	for (const char *name = list; name < list + len; name += strlen(name) + 1)
-		n += thing_keeps_attribute(name);
+		n += entry_version_keeps_attribute(name);
 	return n;
 }
 
-static int compare_attributes(const struct thing *old, const struct thing *now, struct err *err)
+static int compare_attributes(const struct entry_version *old, const struct entry_version *now,
+                              struct err *err)
 {
 	ssize_t an = list_attributes(old, names.old), bn = list_attributes(now, names.now);
 	size_t n = 0;
@@ -254,8 +257,8 @@ static int compare_attributes(const struct thing *old, const struct thing *now, 
 	return !has_attributes(old, now, (size_t)an, &n) || n != count_kept(names.now, (size_t)bn);
 }
 
-int things_differ(const struct thing *old, const struct thing *now, enum kinship kin, uint32_t *ret,
-                  struct err *err)
+int entry_versions_differ(const struct entry_version *old, const struct entry_version *now,
+                          enum kinship kin, uint32_t *ret, struct err *err)
 {
 	int r;
 

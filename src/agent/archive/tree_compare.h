@@ -14,21 +14,21 @@
  * names in order of bytes. What belongs to the one machine (its names, whom it trusts) is no
  *change.
  */
-#include "agent/archive/same.h"
+#include "agent/archive/entry_compare.h"
 
 struct change {
 	const char *path; /* from "/" */
 	uint32_t changes; /* CHANGE_… */
-	const struct thing *old, *now;
-	const struct thing *ours; /* the third's; the first's where there is none */
+	const struct entry_version *old, *now;
+	const struct entry_version *ours; /* the third's; the first's where there is none */
 };
 
-struct compare_ops {
+struct tree_compare_ops {
 	/* Directories whose conflict is about all that is in them are told once, unless: */
 	bool takes_theirs; /* each path in which the third differs from the second is told then */
 	int (*on_change)(const struct change *ch, void *arg, struct err *err); /* not 0 ends it */
 };
 
 /* 0, or what on_change said, or an error. */
-must_check int compare_run(const char *shown, const struct compare_ops *ops, void *arg,
-                           struct err *err);
+must_check int tree_compare_run(const char *shown, const struct tree_compare_ops *ops, void *arg,
+                                struct err *err);

@@ -11,7 +11,7 @@
  *
  * Bounds: DEPTH_MAX levels, each with a few descriptors and one directory's names.
  */
-#include "agent/archive/compare.h"
+#include "agent/archive/tree_compare.h"
 
 #include "agent/archive/listing.h"
 #include "agent/archive/result.h"
@@ -44,13 +44,13 @@ struct level {                /* a directory, on each side */
 
 struct node { /* a name in there */
 	const char *name;
-	struct thing at[SIDES];
+	struct entry_version at[SIDES];
 	bool is_written[SIDES];
 	bool has_places;
 };
 
 struct compare {
-	const struct compare_ops *ops;
+	const struct tree_compare_ops *ops;
 	void *arg;
 	int old, ours; /* which sides; the same: two are compared */
 	int third;     /* the third's, whatever is compared; OLD where there is none */
@@ -101,7 +101,7 @@ static int level_enter(const struct level *lv, const struct node *n, struct leve
 	for (size_t i = 0; i < SIDES; i++) {
 		const bool is_usr = lv->usr[i] >= 0 && strcmp(n->name, "usr") == 0;
 
-		if (!thing_is_dir(&n->at[i]))
+		if (!entry_version_is_dir(&n->at[i]))
 			continue;
 		ret->fd[i] = open_dir(lv->fd[i], n->name);
 		if (ret->fd[i] < 0)
@@ -158,7 +158,7 @@ static int node_look(const struct level *lv, const char *name, struct node *ret,
 
 	*ret = (struct node){.name = name, .has_places = lv->has_places};
 	for (int i = 0; r == 0 && i < SIDES; i++) {
-		r = thing_look(lv->fd[i], name, &ret->at[i], err);
+		r = entry_version_look(lv->fd[i], name, &ret->at[i], err);
 		ret->is_written[i] = is_written(lv, i, name);
 	}
 	return r;
@@ -172,13 +172,13 @@ static int differ(const struct node *n, int a, int b, uint32_t *ret, struct err 
 	                                                        : KIN_NONE;
 
 	*ret = 0;
-	return a == b ? 0 : things_differ(&n->at[a], &n->at[b], kin, ret, err);
+	return a == b ? 0 : entry_versions_differ(&n->at[a], &n->at[b], kin, ret, err);
 }
 
 static bool has_more(const struct node *n, int a, int b)
 {
-	return thing_is_dir(&n->at[a]) != thing_is_dir(&n->at[b]) ||
-	       (thing_is_dir(&n->at[a]) && (n->is_written[a] || n->is_written[b]));
+	return entry_version_is_dir(&n->at[a]) != entry_version_is_dir(&n->at[b]) ||
+	       (entry_version_is_dir(&n->at[a]) && (n->is_written[a] || n->is_written[b]));
 }
 
 static int too_deep(struct err *err)
@@ -199,7 +199,7 @@ static int trees_differ(const struct level *lv, const struct node *n, int a, int
 
 	if (r < 0 || changes)
 		return r < 0 ? r : 1;
-	if (a == b || !thing_is_dir(&n->at[a]) || !has_more(n, a, b))
+	if (a == b || !entry_version_is_dir(&n->at[a]) || !has_more(n, a, b))
 		return 0;
 	if (depth == DEPTH_MAX)
 		return too_deep(err);
@@ -302,12 +302,12 @@ static int visit(struct compare *c, const struct level *lv, const char *name, si
 
 	if (r != 0)
 		return MIN(r, 0);
-	if (thing_is_dir(&n.at[THEIRS]) && thing_is_dir(&n.at[c->ours])) {
+	if (entry_version_is_dir(&n.at[THEIRS]) && entry_version_is_dir(&n.at[c->ours])) {
 		r = judge(c, &n, err);
 		return r == 0 ? descend(c, lv, &n, depth, err) : r;
 	}
-	if (thing_is_dir(&n.at[THEIRS]) || thing_is_dir(&n.at[c->old]) ||
-	    thing_is_dir(&n.at[c->ours]))
+	if (entry_version_is_dir(&n.at[THEIRS]) || entry_version_is_dir(&n.at[c->old]) ||
+	    entry_version_is_dir(&n.at[c->ours]))
 		return visit_tree(c, lv, &n, depth, err);
 	return judge(c, &n, err);
 }
@@ -352,7 +352,8 @@ static bool has_places(const struct level *lv)
 	return fstatfs(lv->upper[THEIRS], &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
 }
 
-int compare_run(const char *shown, const struct compare_ops *ops, void *arg, struct err *err)
+int tree_compare_run(const char *shown, const struct tree_compare_ops *ops, void *arg,
+                     struct err *err)
 {
 	auto_call(level_done) struct level lv = {{-1, -1, -1}, {-1, -1, -1}, {-1, -1, -1}};
 	auto_fd int shown_fd = open(shown, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
