@@ -13,7 +13,7 @@
 
 #define CHUNK (128 * 1024)
 
-struct arrival_state {
+struct zygote_arrival_state {
 	struct buf in;
 	SHA256_CTX hash;
 	bool has_magic, has_end;
@@ -25,7 +25,7 @@ static int torn(struct err *err)
 	return err_set(err, ERR_FILE_INVALID, EPROTO, "the bundle is torn or no bundle");
 }
 
-static int take_end(struct arrival_state *a, const struct bundle_record *r, struct err *err)
+static int take_end(struct zygote_arrival_state *a, const struct bundle_record *r, struct err *err)
 {
 	unsigned char digest[BUNDLE_DIGEST];
 
@@ -37,7 +37,7 @@ static int take_end(struct arrival_state *a, const struct bundle_record *r, stru
 	return 0;
 }
 
-static int take_record(struct arrival_state *a, struct staging *s, size_t *ret_used,
+static int take_record(struct zygote_arrival_state *a, struct staging *s, size_t *ret_used,
                        struct err *err)
 {
 	struct bundle_record r;
@@ -59,7 +59,7 @@ static int take_record(struct arrival_state *a, struct staging *s, size_t *ret_u
 	return error < 0 ? error : 1;
 }
 
-static int take_magic(struct arrival_state *a, struct err *err)
+static int take_magic(struct zygote_arrival_state *a, struct err *err)
 {
 	if (a->has_magic || a->in.len < BUNDLE_MAGIC_SIZE)
 		return 0;
@@ -71,7 +71,7 @@ static int take_magic(struct arrival_state *a, struct err *err)
 	return 0;
 }
 
-static int take_all(struct arrival_state *a, struct staging *s, struct err *err)
+static int take_all(struct zygote_arrival_state *a, struct staging *s, struct err *err)
 {
 	int r = take_magic(a, err);
 
@@ -87,7 +87,7 @@ static int take_all(struct arrival_state *a, struct staging *s, struct err *err)
 	return r;
 }
 
-static int receive(struct arrival_state *a, struct staging *s, struct err *err)
+static int receive(struct zygote_arrival_state *a, struct staging *s, struct err *err)
 {
 	for (;;) {
 		char *room;
@@ -113,7 +113,7 @@ static int receive(struct arrival_state *a, struct staging *s, struct err *err)
 
 int op_bundle_in(struct file_call *call, struct err *err)
 {
-	struct arrival_state a = {.in = BUF_INIT(BUNDLE_RECORD_MAX + CHUNK)};
+	struct zygote_arrival_state a = {.in = BUF_INIT(BUNDLE_RECORD_MAX + CHUNK)};
 	struct record count = {.kind = RECORD_COUNT};
 	struct staging *s = NULL;
 	int r = staging_open(call->start->path, &s, err);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/process/channel.h"
 
-#include "agent/process/arrival.h"
 #include "agent/process/launch.h"
 #include "agent/process/pipes.h"
-#include "agent/process/tree.h"
+#include "agent/process/process_tree.h"
+#include "agent/process/zygote_arrival.h"
 #include "base/clock.h"
 
 #include <assert.h>
@@ -75,7 +75,7 @@ static void close_pipes(struct channel *c)
 		(void)close(c->report_fd);
 	c->report_fd = -1;
 	input_done(&c->input);
-	arrival_give_up(c);
+	zygote_arrival_give_up(c);
 }
 
 static void set_phase(struct channel *c, enum channel_phase phase, uint64_t in_us)
@@ -89,7 +89,7 @@ static void set_phase(struct channel *c, enum channel_phase phase, uint64_t in_u
 
 static void sweep(struct channel *c)
 {
-	if (tree_kill(c->pid, c->is_alive, c->tag) == 0 || ++c->sweeps >= SWEEPS_MAX)
+	if (process_tree_kill(c->pid, c->is_alive, c->tag) == 0 || ++c->sweeps >= SWEEPS_MAX)
 		set_phase(c, PHASE_NONE, 0);
 	else
 		set_phase(c, PHASE_SWEEP, SWEEP_EVERY_US);
@@ -122,7 +122,7 @@ static void channel_on_timer(struct loop *loop, void *arg)
 	case PHASE_TIMEOUT:
 		c->exit.cause = EXIT_CAUSE_TIMEOUT;
 		if (c->grace_us > 0) {
-			(void)tree_signal(c->pid, c->is_alive, c->tag, SIGTERM);
+			(void)process_tree_signal(c->pid, c->is_alive, c->tag, SIGTERM);
 			set_phase(c, PHASE_GRACE, c->grace_us);
 			break;
 		}
@@ -136,7 +136,7 @@ static void channel_on_timer(struct loop *loop, void *arg)
 		break;
 	case PHASE_AWAIT:
 		(void)err_set(&err, ERR_TIMEOUT, ETIMEDOUT, "no fork came");
-		arrival_give_up(c);
+		zygote_arrival_give_up(c);
 		channel_arrived(c, 0, &err);
 		break;
 	}
@@ -313,10 +313,11 @@ void channel_start(struct agent *a, uint32_t number, struct start *s)
 	struct channel *c = channel_new(a, number, s);
 	struct launched l;
 	struct err err;
-	int r = s->kind == START_FORKED ? arrival_expect(c, s, &err) : launch(a, s, &l, &err);
+	int r = s->kind == START_FORKED ? zygote_arrival_expect(c, s, &err)
+	                                : launch(a, s, &l, &err);
 
 	if (r >= 0 && s->kind == START_FORKED) {
-		set_phase(c, PHASE_AWAIT, ARRIVAL_TIME_US);
+		set_phase(c, PHASE_AWAIT, ZYGOTE_ARRIVAL_TIME_US);
 		a->calls.introduce(a, c->tag); /* it may have been faster */
 	} else if (r >= 0) {
 		c->pid = l.pid;
@@ -479,7 +480,7 @@ int channel_signal(struct channel *c, int signo, enum frame_scope scope)
 		if (signo == SIGKILL)
 			kill_tree(c);
 		else
-			(void)tree_signal(c->pid, c->is_alive, c->tag, signo);
+			(void)process_tree_signal(c->pid, c->is_alive, c->tag, signo);
 		return 0;
 	}
 	return -EPROTO;
@@ -521,7 +522,7 @@ void channel_kill_all(struct agent *a)
 {
 	list_for_each (&a->channels, struct channel, c, link) {
 		if (start_is_program(c->kind) && c->pid > 0)
-			(void)tree_kill(c->pid, c->is_alive, c->tag);
+			(void)process_tree_kill(c->pid, c->is_alive, c->tag);
 		else if (c->is_alive)
 			(void)kill(c->pid, SIGKILL);
 	}

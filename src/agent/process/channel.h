@@ -54,7 +54,7 @@ struct channel {
 	struct input input;
 	struct output output;
 
-	bool is_awaited; /* a kernel that is to come by itself (arrival.h) */
+	bool is_awaited; /* a kernel that is to come by itself (zygote_arrival.h) */
 	int theirs[4];
 	struct buf welcome;
 

@@ -5,10 +5,10 @@
  */
 #include "agent/sudo/door.h"
 
-#include "agent/process/arrival.h"
 #include "agent/process/exec.h"
 #include "agent/process/forks.h"
 #include "agent/process/launch.h"
+#include "agent/process/zygote_arrival.h"
 #include "agent/users/become.h"
 #include "base/fd.h"
 #include "proto/pack.h"
@@ -193,7 +193,7 @@ static int take_arrival(struct visit *v, const struct unpack *u)
 		return -EPROTO;
 	memcpy(v->tag, u->data, sizeof(v->tag));
 	buf_done(&v->in);
-	return arrival_knock(v->door->agent, v->tag, v->fd, v->asker.pid) ? -ECONNRESET : 0;
+	return zygote_arrival_knock(v->door->agent, v->tag, v->fd, v->asker.pid) ? -ECONNRESET : 0;
 }
 
 void door_introduce(struct door *d, const char *tag)
@@ -201,7 +201,7 @@ void door_introduce(struct door *d, const char *tag)
 	list_for_each (&d->visits, struct visit, v, link) {
 		if (strcmp(v->tag, tag) != 0)
 			continue;
-		if (arrival_knock(d->agent, tag, v->fd, v->asker.pid))
+		if (zygote_arrival_knock(d->agent, tag, v->fd, v->asker.pid))
 			visit_end(v);
 		return;
 	}

@@ -9,7 +9,7 @@
  *	asker --> u8 signal, any number of times
  *	      <-- u8 how (enum exit_how), u32 value, str message; then the end
  *
- * And for forks of a zygote (arrival.h):
+ * And for forks of a zygote (zygote_arrival.h):
  *
  *	fork --> u32 DOOR_ARRIVAL, tag
  *	     <-- u32 length, cwd and environment, fds 0 to 3; then the end

@@ -4,7 +4,7 @@
  * under no_new_privs, without a capability and without a right to another namespace it stays what
  * it is seen to be.
  */
-#include "agent/process/arrival.h"
+#include "agent/process/zygote_arrival.h"
 
 #include "agent/process/exec.h"
 #include "agent/process/launch.h"
@@ -244,7 +244,7 @@ static int make_welcome(const struct start *s, struct buf *out)
 	return 0;
 }
 
-int arrival_expect(struct channel *c, const struct start *s, struct err *err)
+int zygote_arrival_expect(struct channel *c, const struct start *s, struct err *err)
 {
 	struct launched l;
 	int r = make_welcome(s, &c->welcome);
@@ -258,7 +258,7 @@ int arrival_expect(struct channel *c, const struct start *s, struct err *err)
 	return channel_open(c, &l, s);
 }
 
-void arrival_give_up(struct channel *c)
+void zygote_arrival_give_up(struct channel *c)
 {
 	c->is_awaited = false;
 	for (size_t i = 0; i < ARRAY_SIZE(c->theirs); i++)
@@ -275,7 +275,7 @@ static struct channel *find_awaited(struct agent *a, const char *tag)
 	return NULL;
 }
 
-bool arrival_knock(struct agent *a, const char *tag, int fd, pid_t pid)
+bool zygote_arrival_knock(struct agent *a, const char *tag, int fd, pid_t pid)
 {
 	struct channel *c = find_awaited(a, tag);
 	struct err err;
@@ -290,7 +290,7 @@ bool arrival_knock(struct agent *a, const char *tag, int fd, pid_t pid)
 		r = err_set(&err, ERR_INTERNAL, EPIPE, "it does not take its fds");
 	if (r < 0 && pid > 1)
 		(void)kill(pid, SIGKILL);
-	arrival_give_up(c);
+	zygote_arrival_give_up(c);
 	channel_arrived(c, r < 0 ? 0 : pid, r < 0 ? &err : NULL);
 	return true;
 }

@@ -10,6 +10,6 @@
 #include <sys/types.h>
 
 /* Signals each, and says how many there were. leader_lives: the leader is not reaped yet. */
-int tree_signal(pid_t leader, bool leader_lives, const char *tag, int signo);
+int process_tree_signal(pid_t leader, bool leader_lives, const char *tag, int signo);
 /* Stops each until no new one appears, then kills; how many were found. Call again until 0. */
-int tree_kill(pid_t leader, bool leader_lives, const char *tag);
+int process_tree_kill(pid_t leader, bool leader_lives, const char *tag);

@@ -7,7 +7,7 @@
  * A leader's pid is not given to another process while its session has members. Once both are gone
  * it may be, so a dead leader's session counts only while no process bears its number.
  */
-#include "agent/process/tree.h"
+#include "agent/process/process_tree.h"
 
 #include "base/auto.h"
 #include "base/buf.h"
@@ -193,7 +193,7 @@ static void signal_one(const struct process *p, int signo)
 		(void)syscall(SYS_pidfd_send_signal, pid_fd, SIGCONT, NULL, 0);
 }
 
-int tree_signal(pid_t leader, bool leader_lives, const char *tag, int signo)
+int process_tree_signal(pid_t leader, bool leader_lives, const char *tag, int signo)
 {
 	auto_call(processes_done) struct processes ps = {0};
 	int n = 0;
@@ -208,14 +208,14 @@ int tree_signal(pid_t leader, bool leader_lives, const char *tag, int signo)
 	return n;
 }
 
-int tree_kill(pid_t leader, bool leader_lives, const char *tag)
+int process_tree_kill(pid_t leader, bool leader_lives, const char *tag)
 {
 	int before = -1, n = 0;
 
 	/* What is stopped cannot fork: the count stands still when all are. */
 	for (int round = 0; round < STOP_ROUNDS && n != before; round++) {
 		before = n;
-		n = tree_signal(leader, leader_lives, tag, SIGSTOP);
+		n = process_tree_signal(leader, leader_lives, tag, SIGSTOP);
 	}
-	return n > 0 ? tree_signal(leader, leader_lives, tag, SIGKILL) : 0;
+	return n > 0 ? process_tree_signal(leader, leader_lives, tag, SIGKILL) : 0;
 }
