@@ -7,7 +7,7 @@
  *	launch.c, forks.c  forks what a channel runs  output.c, input.c  its bytes until
  *acknowledged standby.c  the next one, forked beforehand  exec.c, files.c  the child's side
  *	become.c  a child turns into the user     tree.c  signals to all that an exec began
- *	door.c, sudo.c  `sudo` inside             quiet.c  without a host, to be saved
+ *	sudo_socket.c, sudo.c  `sudo` inside             quiet.c  without a host, to be saved
  *	init.c, setup.c, serial.c, netif.c  in a vm, where it is the machine's init
  *
  * One thread, no locale, no NSS, no plugin: nothing that the sandbox can put on its disk runs here.
@@ -60,7 +60,7 @@ struct agent_calls {
 };
 
 struct wire;
-struct door;
+struct sudo_socket;
 struct forks;
 struct standby;
 struct quiet;
@@ -71,7 +71,7 @@ struct agent {
 	struct wire *wire;
 	struct agent_calls calls;
 	const struct transport *transport; /* NULL in a jail */
-	struct door *door;                 /* NULL where there is no `sudo` */
+	struct sudo_socket *sudo_socket;   /* NULL where there is no `sudo` */
 	struct forks *forks;
 	struct standby *standby;
 	struct quiet *quiet; /* NULL where there is no engine that saves it */

@@ -13,8 +13,8 @@
 #include "agent/process/channel.h"
 #include "agent/process/forks.h"
 #include "agent/process/standby.h"
-#include "agent/sudo/door.h"
 #include "agent/sudo/sudo.h"
+#include "agent/sudo/sudo_socket.h"
 #include "agent/vm/init.h"
 #include "agent/vm/serial.h"
 #include "base/log.h"
@@ -49,8 +49,8 @@ static void agent_on_children(struct loop *loop, void *arg)
 	(void)loop;
 	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
 		if (!standby_on_reaped(a->standby, pid) &&
-		    !channel_on_reaped(a, pid, status, &usage) && a->door)
-			door_on_reaped(a->door, pid, status);
+		    !channel_on_reaped(a, pid, status, &usage) && a->sudo_socket)
+			sudo_socket_on_reaped(a->sudo_socket, pid, status);
 }
 
 /* 0, 1 and 2 must be something, or a pipe would be born there. */
@@ -98,8 +98,8 @@ static void kick(struct agent *a)
 
 static void introduce(struct agent *a, const char *tag)
 {
-	if (a->door)
-		door_introduce(a->door, tag);
+	if (a->sudo_socket)
+		sudo_socket_introduce(a->sudo_socket, tag);
 }
 
 static int serve(struct agent *a, struct err *err)
@@ -122,7 +122,7 @@ static int serve(struct agent *a, struct err *err)
 	if (r < 0)
 		return r;
 	if (a->settings.is_init) {
-		r = door_new(a, &a->door, err);
+		r = sudo_socket_new(a, &a->sudo_socket, err);
 		if (r >= 0 && !a->transport)
 			r = quiet_new(a, &a->quiet, err);
 		if (r < 0)

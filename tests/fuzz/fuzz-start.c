@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The first byte chooses the decoder. What decodes must encode to the very same bytes. */
-#include "agent/sudo/door.h"
+#include "agent/sudo/sudo_socket.h"
 #include "base/buf.h"
 #include "proto/start.h"
 
@@ -52,12 +52,12 @@ static void try_records(const uint8_t *data, size_t size)
 static void try_request(const uint8_t *data, size_t size)
 {
 	auto_call(buf_done) struct buf again = BUF_INIT(1 << 20);
-	struct door_request r;
+	struct sudo_request r;
 
-	if (door_request_decode(data, size, &r) < 0)
+	if (sudo_request_decode(data, size, &r) < 0)
 		return;
-	check(door_request_encode(&r, &again), &again, data, size);
-	door_request_done(&r);
+	check(sudo_request_encode(&r, &again), &again, data, size);
+	sudo_request_done(&r);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

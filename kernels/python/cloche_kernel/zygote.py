@@ -74,7 +74,7 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIEN
 PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 4, 2
 CAPABILITY_VERSION_3 = 0x20080522
 
-# As in src/agent/sudo/door.h.
+# As in src/agent/sudo/sudo_socket.h.
 DOOR = b"\0cloche-sudo"
 DOOR_ARRIVAL = struct.pack("=I", 0xFFFFFFFF)
 KERNEL_FDS = 4

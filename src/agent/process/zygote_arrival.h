@@ -2,9 +2,9 @@
 #pragma once
 /*
  * A kernel that was not begun here: a fork of a zygote, put into this sandbox by the host. It comes
- * to the door (door.h) with the tag of a channel that waits for it, is looked at from all sides,
- * and gets its fds, environment and directory. From then on it is a kernel like any other; it is
- * our child, as its parent is gone.
+ * to the socket of sudo (sudo_socket.h) with the tag of a channel that waits for it, is looked at
+ * from all sides, and gets its fds, environment and directory. From then on it is a kernel like any
+ * other; it is our child, as its parent is gone.
  *
  * A zygote runs a template's code, which the host does not trust to give up what it must. So each
  * wall that a kernel begun here stands behind is checked from outside, and one that lacks any is

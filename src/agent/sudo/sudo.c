@@ -7,7 +7,7 @@
  */
 #include "agent/sudo/sudo.h"
 
-#include "agent/sudo/door.h"
+#include "agent/sudo/sudo_socket.h"
 #include "base/fd.h"
 #include "proto/pack.h"
 #include "proto/start.h"
@@ -63,7 +63,7 @@ static void add_word(char ***words, size_t *n, const char *word)
 }
 
 /* Options and assignments; gives the index of the command, or -1. */
-static int read_options(int argc, char *argv[], struct door_request *r, const char **ret_user)
+static int read_options(int argc, char *argv[], struct sudo_request *r, const char **ret_user)
 {
 	int i = 1;
 
@@ -87,36 +87,37 @@ static int read_options(int argc, char *argv[], struct door_request *r, const ch
 	return i < argc ? i : -1;
 }
 
-static int connect_door(void)
+static int connect_sudo_socket(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof(DOOR_NAME));
+	socklen_t len =
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof(SUDO_SOCKET_NAME));
 	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	memcpy(address.sun_path + 1, DOOR_NAME, sizeof(DOOR_NAME) - 1);
+	memcpy(address.sun_path + 1, SUDO_SOCKET_NAME, sizeof(SUDO_SOCKET_NAME) - 1);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, len) < 0)
 		return -errno;
 	return take_fd(&fd);
 }
 
-static int send_request(int fd, const struct door_request *r)
+static int send_request(int fd, const struct sudo_request *r)
 {
-	auto_call(buf_done) struct buf body = BUF_INIT(DOOR_REQUEST_MAX);
+	auto_call(buf_done) struct buf body = BUF_INIT(SUDO_REQUEST_MAX);
 	auto_call(buf_done) struct buf head = BUF_INIT(4);
 	auto_fd int cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct pack p = {.out = &head};
-	int fds[DOOR_FDS] = {0, 1, 2, cwd};
-	int status = door_request_encode(r, &body);
+	int fds[SUDO_SOCKET_FDS] = {0, 1, 2, cwd};
+	int status = sudo_request_encode(r, &body);
 
 	if (status < 0 || cwd < 0)
 		return status < 0 ? status : -errno;
 	pack_u32(&p, (uint32_t)body.len);
-	if (fd_send(fd, head.data, head.len, fds, DOOR_FDS) != (ssize_t)head.len)
+	if (fd_send(fd, head.data, head.len, fds, SUDO_SOCKET_FDS) != (ssize_t)head.len)
 		return -EPIPE;
 	return fd_write_all(fd, body.data, body.len);
 }
 
-static int door_fd = -1;
+static int sudo_socket_fd = -1;
 
 /* One byte on a stream socket: async-signal-safe, and whole or not at all. */
 static void forward(int signo)
@@ -124,7 +125,7 @@ static void forward(int signo)
 	unsigned char byte = (unsigned char)signo;
 	int saved = errno;
 
-	(void)send(door_fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)send(sudo_socket_fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	errno = saved;
 }
 
@@ -133,7 +134,7 @@ static void forward_signals(int fd)
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 	struct sigaction action = {.sa_handler = forward, .sa_flags = SA_RESTART};
 
-	door_fd = fd;
+	sudo_socket_fd = fd;
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		(void)sigaction(signals[i], &action, NULL);
 }
@@ -171,7 +172,7 @@ static int await_end(int fd)
 
 int sudo_main(int argc, char *argv[])
 {
-	auto_call(door_request_done) struct door_request r = {0};
+	auto_call(sudo_request_done) struct sudo_request r = {0};
 	const char *user = "root";
 	auto_fd int fd = -1;
 	int first = read_options(argc, argv, &r, &user), status;
@@ -182,7 +183,7 @@ int sudo_main(int argc, char *argv[])
 	r.user = xstrdup(user);
 	for (int i = first; i < argc; i++)
 		add_word(&r.argv, &r.argc, argv[i]);
-	fd = connect_door();
+	fd = connect_sudo_socket();
 	if (fd < 0)
 		return complain("this is not a cloche sandbox, or its agent is busy");
 	status = send_request(fd, &r);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The request of `sudo`, packed on one side and unpacked on the other. */
-#include "agent/sudo/door.h"
+#include "agent/sudo/sudo_socket.h"
 #include "proto/pack.h"
 #include "proto/start.h"
 
@@ -13,7 +13,7 @@ static void free_words(char **words, size_t n)
 	free(words);
 }
 
-void door_request_done(struct door_request *r)
+void sudo_request_done(struct sudo_request *r)
 {
 	free(r->user);
 	free_words(r->argv, r->argc);
@@ -28,7 +28,7 @@ static void pack_words(struct pack *p, char *const *words, size_t n)
 		pack_str(p, words[i]);
 }
 
-int door_request_encode(const struct door_request *r, struct buf *out)
+int sudo_request_encode(const struct sudo_request *r, struct buf *out)
 {
 	struct pack p = {.out = out};
 
@@ -55,10 +55,10 @@ static char **unpack_words(struct unpack *u, size_t *ret_n)
 	return words;
 }
 
-int door_request_decode(const void *data, size_t len, struct door_request *ret)
+int sudo_request_decode(const void *data, size_t len, struct sudo_request *ret)
 {
 	struct unpack u = {.data = data, .len = len};
-	struct door_request r = {0};
+	struct sudo_request r = {0};
 	uint8_t whole;
 
 	r.user = unpack_str(&u, START_NAME_MAX);
@@ -70,7 +70,7 @@ int door_request_decode(const void *data, size_t len, struct door_request *ret)
 		if (!strchr(r.env[i], '=') || r.env[i][0] == '=')
 			u.is_bad = true;
 	if (unpack_end(&u) < 0 || whole > 1 || r.argc == 0 || r.argv[0][0] == '\0') {
-		door_request_done(&r);
+		sudo_request_done(&r);
 		return -EPROTO;
 	}
 	*ret = r;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An asker is hostile: its request is bounded in bytes and time, the number of open doors too, and
+ * An asker is hostile: its request is bounded in bytes and time, the number of connections too, and
  * no byte of its fds is ever read here. When it goes away, what it started gets a hangup.
  */
-#include "agent/sudo/door.h"
+#include "agent/sudo/sudo_socket.h"
 
 #include "agent/process/exec.h"
 #include "agent/process/forks.h"
@@ -31,20 +31,20 @@
 
 struct visit {
 	struct list link;
-	struct door *door;
+	struct sudo_socket *server;
 	int fd;
 	struct loop_io *io;
 	struct loop_timer *timer; /* until the request is whole */
 	struct buf in;
-	int fds[DOOR_FDS];
+	int fds[SUDO_SOCKET_FDS];
 	bool has_fds;
 	struct ucred asker;
-	char tag[DOOR_TAG_SIZE]; /* of one that comes to stay, or "" */
-	pid_t pid;               /* 0 until it runs */
+	char tag[SUDO_SOCKET_TAG_SIZE]; /* of one that comes to stay, or "" */
+	pid_t pid;                      /* 0 until it runs */
 	int report_fd;
 };
 
-struct door {
+struct sudo_socket {
 	struct agent *agent;
 	int fd;
 	struct loop_io *io;
@@ -64,15 +64,15 @@ static void visit_end(struct visit *v)
 	loop_timer_free(v->timer);
 	v->timer = NULL;
 	buf_done(&v->in);
-	for (size_t i = 0; i < DOOR_FDS; i++)
+	for (size_t i = 0; i < SUDO_SOCKET_FDS; i++)
 		if (v->fds[i] >= 0)
 			(void)close(v->fds[i]);
 	if (v->report_fd >= 0)
 		(void)close(v->report_fd);
 	(void)close(v->fd);
 	list_remove(&v->link);
-	v->door->n_visits--;
-	loop_defer(v->door->agent->loop, visit_free, v);
+	v->server->n_visits--;
+	loop_defer(v->server->agent->loop, visit_free, v);
 }
 
 static void answer(struct visit *v, enum exit_how how, uint32_t value, const char *message)
@@ -87,7 +87,7 @@ static void answer(struct visit *v, enum exit_how how, uint32_t value, const cha
 	(void)send(v->fd, buf_str(&out), out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void build_environment(struct environment *e, const struct door_request *r,
+static void build_environment(struct environment *e, const struct sudo_request *r,
                               const struct identity *id, const struct ucred *asker)
 {
 	char number[16];
@@ -130,7 +130,7 @@ static bool may_become_others(const struct visit *v)
 	return may;
 }
 
-static noreturn void run_child(const struct settings *s, const struct door_request *r,
+static noreturn void run_child(const struct settings *s, const struct sudo_request *r,
                                const struct visit *v, int report_fd)
 {
 	int fds[LAUNCH_FDS] = {v->fds[0], v->fds[1], v->fds[2], -1, report_fd};
@@ -155,22 +155,23 @@ static noreturn void run_child(const struct settings *s, const struct door_reque
 	report_failure(&err);
 }
 
-static int start_words(struct visit *v, const struct door_request *r)
+static int start_words(struct visit *v, const struct sudo_request *r)
 {
 	int report[2];
 	pid_t pid;
 
 	if (pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
-	pid = forks_fork(v->door->agent->forks);
+	pid = forks_fork(v->server->agent->forks);
 	if (pid == 0)
-		run_child(&v->door->agent->settings, r, v, report[1]);
+		run_child(&v->server->agent->settings, r, v, report[1]);
 	(void)close(report[1]);
 	v->report_fd = report[0];
 	if (pid < 0)
 		return -EAGAIN;
 	v->pid = pid;
-	for (size_t i = 0; i < DOOR_FDS; i++) { /* the asker's pipes must end when it ends them */
+	for (size_t i = 0; i < SUDO_SOCKET_FDS;
+	     i++) { /* the asker's pipes must end when it ends them */
 		(void)close(v->fds[i]);
 		v->fds[i] = -1;
 	}
@@ -184,7 +185,7 @@ static void deliver(const struct visit *v, const unsigned char *signals, size_t 
 			(void)kill(v->pid, signals[i]); /* it has not come to its setsid() yet */
 }
 
-/* It stays at the door until its channel is begun. */
+/* It stays connected until its channel is begun. */
 static int take_arrival(struct visit *v, const struct unpack *u)
 {
 	if (u->len < sizeof(v->tag))
@@ -193,10 +194,11 @@ static int take_arrival(struct visit *v, const struct unpack *u)
 		return -EPROTO;
 	memcpy(v->tag, u->data, sizeof(v->tag));
 	buf_done(&v->in);
-	return zygote_arrival_knock(v->door->agent, v->tag, v->fd, v->asker.pid) ? -ECONNRESET : 0;
+	return zygote_arrival_knock(v->server->agent, v->tag, v->fd, v->asker.pid) ? -ECONNRESET
+	                                                                           : 0;
 }
 
-void door_introduce(struct door *d, const char *tag)
+void sudo_socket_introduce(struct sudo_socket *d, const char *tag)
 {
 	list_for_each (&d->visits, struct visit, v, link) {
 		if (strcmp(v->tag, tag) != 0)
@@ -210,24 +212,24 @@ void door_introduce(struct door *d, const char *tag)
 static int try_request(struct visit *v)
 {
 	struct unpack u = {.data = (const unsigned char *)v->in.data, .len = v->in.len};
-	struct door_request r;
+	struct sudo_request r;
 	size_t len;
 	int status;
 
 	if (v->in.len < 4)
 		return 0;
 	len = unpack_u32(&u);
-	if (len == DOOR_ARRIVAL)
+	if (len == SUDO_SOCKET_ARRIVAL)
 		return take_arrival(v, &u);
-	if (len > DOOR_REQUEST_MAX || !v->has_fds)
+	if (len > SUDO_REQUEST_MAX || !v->has_fds)
 		return -EPROTO;
 	if (u.len < len)
 		return 0;
-	status = door_request_decode(u.data, len, &r);
+	status = sudo_request_decode(u.data, len, &r);
 	if (status < 0)
 		return status;
 	status = start_words(v, &r);
-	door_request_done(&r);
+	sudo_request_done(&r);
 	if (status >= 0)
 		deliver(v, u.data + len, u.len - len);
 	loop_timer_set(v->timer, UINT64_MAX);
@@ -248,7 +250,7 @@ static int read_request(struct visit *v)
 	if (n <= 0)
 		return n == -EAGAIN ? 0 : -ECONNRESET;
 	buf_commit(&v->in, (size_t)n);
-	if (n_fds == DOOR_FDS && !v->has_fds) {
+	if (n_fds == SUDO_SOCKET_FDS && !v->has_fds) {
 		memcpy(v->fds, fds, sizeof(v->fds));
 		v->has_fds = true;
 	} else if (n_fds > 0) {
@@ -296,9 +298,9 @@ static void visit_on_timer(struct loop *loop, void *arg)
 	visit_end(arg);
 }
 
-static void door_on_accept(struct loop *loop, uint32_t events, void *arg)
+static void sudo_socket_on_accept(struct loop *loop, uint32_t events, void *arg)
 {
-	struct door *d = arg;
+	struct sudo_socket *d = arg;
 	int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct visit *v;
 	socklen_t len = sizeof(v->asker);
@@ -307,10 +309,10 @@ static void door_on_accept(struct loop *loop, uint32_t events, void *arg)
 	if (fd < 0)
 		return;
 	v = xnew0(struct visit);
-	v->door = d;
+	v->server = d;
 	v->fd = fd;
 	v->report_fd = v->fds[0] = v->fds[1] = v->fds[2] = v->fds[3] = -1;
-	buf_init(&v->in, DOOR_REQUEST_MAX + 4);
+	buf_init(&v->in, SUDO_REQUEST_MAX + 4);
 	if (d->n_visits >= VISITS_MAX) {
 		answer(v, EXIT_FAILED, EAGAIN, "too many at once");
 	} else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &v->asker, &len) == 0 &&
@@ -325,7 +327,7 @@ static void door_on_accept(struct loop *loop, uint32_t events, void *arg)
 	free(v);
 }
 
-void door_on_reaped(struct door *d, pid_t pid, int status)
+void sudo_socket_on_reaped(struct sudo_socket *d, pid_t pid, int status)
 {
 	list_for_each (&d->visits, struct visit, v, link) {
 		struct report report;
@@ -345,25 +347,26 @@ void door_on_reaped(struct door *d, pid_t pid, int status)
 	}
 }
 
-int door_new(struct agent *a, struct door **ret, struct err *err)
+int sudo_socket_new(struct agent *a, struct sudo_socket **ret, struct err *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof(DOOR_NAME));
+	socklen_t len =
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof(SUDO_SOCKET_NAME));
 	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct door *d;
+	struct sudo_socket *d;
 	int r;
 
-	memcpy(address.sun_path + 1, DOOR_NAME, sizeof(DOOR_NAME) - 1);
+	memcpy(address.sun_path + 1, SUDO_SOCKET_NAME, sizeof(SUDO_SOCKET_NAME) - 1);
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, len) < 0 ||
 	    listen(fd, VISITS_MAX) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot open the door for sudo");
-	d = xnew0(struct door);
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the socket for sudo");
+	d = xnew0(struct sudo_socket);
 	d->agent = a;
 	list_init(&d->visits);
-	r = loop_io_add(a->loop, fd, EPOLLIN, door_on_accept, d, &d->io);
+	r = loop_io_add(a->loop, fd, EPOLLIN, sudo_socket_on_accept, d, &d->io);
 	if (r < 0) {
 		free(d);
-		return err_set(err, ERR_INTERNAL, -r, "cannot watch the door for sudo");
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch the socket for sudo");
 	}
 	d->fd = take_fd(&fd);
 	*ret = d;
