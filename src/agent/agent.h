@@ -3,12 +3,13 @@
 /*
  * The agent: pid 1 of a sandbox, the only thing inside that speaks to the host.
  *
- *	wire.c  frames to and from the host       channel.c  one exec or file operation
- *	launch.c, forks.c  forks what a channel runs  output.c, input.c  its bytes until
- *acknowledged standby.c  the next one, forked beforehand  exec.c, files.c  the child's side
- *	become.c  a child turns into the user     tree.c  signals to all that an exec began
- *	sudo_socket.c, sudo.c  `sudo` inside             quiet.c  without a host, to be saved
- *	init.c, setup.c, serial.c, netif.c  in a vm, where it is the machine's init
+ *	users/    who runs what, and what a child tells of itself
+ *	archive/  trees as bytes
+ *	fileops/  the child's side of a file operation
+ *	process/  channels: forks, pipes, signals, output until it is acknowledged
+ *	sudo/     `sudo` inside
+ *	host/     frames to and from the host, and being without one to be saved
+ *	vm/       in a vm, where it is the machine's init
  *
  * One thread, no locale, no NSS, no plugin: nothing that the sandbox can put on its disk runs here.
  * The agent itself never opens a path of the sandbox after its start; its children do that, inside
@@ -41,14 +42,14 @@ struct settings {
 };
 must_check int settings_read(struct settings *ret, struct err *err);
 
-/* How the wire's bytes travel where there is no socket: over a vm's port (serial.h). */
+/* How frames travel where there is no socket: over a vm's port (vm/serial.h). */
 struct transport {
 	void *arg;
 	void (*settle)(void *arg); /* before anything is started or spoken to */
-	/* How many of the bytes were taken. When it was not all of them, the wire is kicked as soon
-	 * as more are. */
+	/* How many of the bytes were taken. When it was not all of them, the host's link is kicked
+	 * as soon as more are. */
 	size_t (*send)(void *arg, const char *data, size_t len);
-	void (*end)(void *arg); /* the wire has ended the connection */
+	void (*end)(void *arg); /* the host's link has ended the connection */
 };
 
 struct agent;
@@ -59,7 +60,7 @@ struct agent_calls {
 	void (*introduce)(struct agent *a, const char *tag);
 };
 
-struct wire;
+struct host_link;
 struct sudo_socket;
 struct forks;
 struct standby;
@@ -68,7 +69,7 @@ struct quiet;
 struct agent {
 	struct settings settings;
 	struct loop *loop;
-	struct wire *wire;
+	struct host_link *host_link;
 	struct agent_calls calls;
 	const struct transport *transport; /* NULL in a jail */
 	struct sudo_socket *sudo_socket;   /* NULL where there is no `sudo` */

@@ -8,8 +8,8 @@
  * vm's, and puts the machine together first (init.h).
  */
 #include "agent/agent.h"
+#include "agent/host/host_link.h"
 #include "agent/host/quiet.h"
-#include "agent/host/wire.h"
 #include "agent/process/channel.h"
 #include "agent/process/forks.h"
 #include "agent/process/standby.h"
@@ -93,7 +93,7 @@ static int shut_in(struct agent *a, struct err *err)
 
 static void kick(struct agent *a)
 {
-	wire_kick(a->wire);
+	host_link_kick(a->host_link);
 }
 
 static void introduce(struct agent *a, const char *tag)
@@ -116,7 +116,7 @@ static int serve(struct agent *a, struct err *err)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch children");
 	a->forks = forks_new(a);
 	a->standby = standby_new(a);
-	r = wire_new(a, &a->wire, err);
+	r = host_link_new(a, &a->host_link, err);
 	if (r >= 0 && a->settings.port_fd >= 0)
 		r = serial_new(a, err);
 	if (r < 0)

@@ -8,7 +8,7 @@
  */
 #include "agent/host/quiet.h"
 
-#include "agent/host/wire.h"
+#include "agent/host/host_link.h"
 #include "agent/process/forks.h"
 #include "base/fd.h"
 #include "proto/quiet.h"
@@ -39,7 +39,7 @@ static void be_quiet(struct loop *loop, void *arg)
 	while (s->n_cgroup_fds > 0)
 		(void)close(s->cgroup_fds[--s->n_cgroup_fds]);
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	wire_tell_quiet(q->agent->wire);
+	host_link_tell_quiet(q->agent->host_link);
 }
 
 static void let_go(struct loop *loop, void *arg)
@@ -47,7 +47,7 @@ static void let_go(struct loop *loop, void *arg)
 	struct quiet *q = arg;
 
 	(void)loop;
-	wire_quiesce(q->agent->wire);
+	host_link_quiesce(q->agent->host_link);
 	q->is_waiting = true;
 	forks_await(q->agent->forks, be_quiet, q);
 }
@@ -79,7 +79,7 @@ static int take_hold(struct quiet *q, const struct quiet_renewal *renewal, const
 		be_quiet(q->agent->loop, q);
 	}
 	s->listen_fd = fds[QUIET_LISTEN_FD];
-	r = wire_listen(q->agent->wire);
+	r = host_link_listen(q->agent->host_link);
 	if (r < 0) {
 		s->listen_fd = -1;
 		return r;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The wire takes the bytes of its records at once, and gives its own as long as OUT_LOW of them are
- * not reached; it is kicked when they have gone. So neither side holds much for the other.
+ * The host's link takes the bytes of its records at once, and gives its own as long as OUT_LOW of
+ * them are not reached; it is kicked when they have gone. So neither side holds much for the other.
  *
  * A copy of a machine has told that it is READY, and its agent has answered, before names are in
  * its files and its execs go on: whoever waits for it waits for no more than must be. All of that
@@ -12,7 +12,7 @@
  */
 #include "agent/vm/serial.h"
 
-#include "agent/host/wire.h"
+#include "agent/host/host_link.h"
 #include "agent/process/channel.h"
 #include "agent/process/standby.h"
 #include "agent/vm/init.h"
@@ -42,9 +42,9 @@ struct serial {
 	struct buf in, out;
 	uint32_t connection; /* the newest of the host's */
 	bool is_begun;       /* it has not ended */
-	bool is_full;        /* the wire has more to say */
+	bool is_full;        /* the host's link has more to say */
 	bool is_ready;       /* SETUP was done once */
-	bool is_quiet;       /* nothing of the wire's is sent on */
+	bool is_quiet;       /* nothing of the host's link is sent on */
 	bool is_unsettled;   /* READY was told of a copy, and there is more to do */
 	struct loop_timer *settle;
 	struct port_setup setup; /* that waits for the card */
@@ -72,11 +72,11 @@ static void flush(struct serial *s)
 		buf_done(&s->out);
 	if (s->is_full && s->out.len < OUT_LOW && !s->is_quiet) {
 		s->is_full = false;
-		wire_kick(s->agent->wire);
+		host_link_kick(s->agent->host_link);
 	}
 }
 
-/* There is always room: what the wire has to say ends at OUT_LOW. */
+/* There is always room: what the host's link has to say ends at OUT_LOW. */
 static void tell(struct serial *s, enum port_kind kind, const char *text, size_t len)
 {
 	if (port_put_control(&s->out, kind, text, len) < 0)
@@ -115,7 +115,7 @@ static void serial_end(void *arg)
 static void hang_up(struct serial *s)
 {
 	s->is_begun = false;
-	wire_detach(s->agent->wire);
+	host_link_detach(s->agent->host_link);
 }
 
 static void begin(struct serial *s, uint32_t connection)
@@ -124,7 +124,7 @@ static void begin(struct serial *s, uint32_t connection)
 	s->connection = connection;
 	s->is_begun = s->is_ready;
 	if (s->is_begun)
-		wire_attach_port(s->agent->wire);
+		host_link_attach_port(s->agent->host_link);
 }
 
 static void serial_settle(void *arg)
@@ -274,7 +274,7 @@ static void on_data(struct serial *s, const struct port_record *record)
 	if (record->connection != s->connection || !s->is_begun)
 		return;
 	if (record->len > 0)
-		wire_take(s->agent->wire, record->data, record->len);
+		host_link_take(s->agent->host_link, record->data, record->len);
 	else
 		hang_up(s);
 }

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * The port of a vm: records to and from the host (proto/port.h). The bytes of the host's newest
- * connection are the wire's, which serves it as it would a jail's socket.
+ * connection are the bytes of the host's link, which serves it as it would a jail's socket.
  */
 #include "agent/agent.h"
 

@@ -10,7 +10,7 @@
  * A connection is a socket, or in a vm the port's, which brings and takes bytes by function calls:
  * a socket in between would cost an emulated machine more than all that is done with a frame.
  */
-#include "agent/host/wire.h"
+#include "agent/host/host_link.h"
 
 #include "agent/host/quiet.h"
 #include "agent/process/channel.h"
@@ -28,7 +28,7 @@
 #define OUT_MAX     (OUT_LOW + FRAME_HEAD_SIZE + FRAME_PAYLOAD_MAX) /* room for any one frame */
 #define HELLO_BYTES 32 /* randomness for a vm's kernel */
 
-struct wire {
+struct host_link {
 	struct agent *agent;
 	struct loop_io *listen_io;
 	int fd;       /* -1: nobody is connected to a socket */
@@ -42,7 +42,7 @@ struct wire {
 	unsigned char ping[8];
 };
 
-static void disconnect(struct wire *w)
+static void disconnect(struct host_link *w)
 {
 	loop_io_removep(&w->io);
 	if (w->fd >= 0)
@@ -54,7 +54,7 @@ static void disconnect(struct wire *w)
 	w->has_hello = w->has_ping = false;
 }
 
-static int put_welcome(struct wire *w)
+static int put_welcome(struct host_link *w)
 {
 	auto_call(buf_done) struct buf payload = BUF_INIT(FRAME_PAYLOAD_MAX);
 	struct pack p = {.out = &payload};
@@ -76,7 +76,7 @@ static int put_welcome(struct wire *w)
 }
 
 /* Clock, randomness and host name are for the init of a vm; a jail's are the engine's work. */
-static int on_hello(struct wire *w, const struct frame *f)
+static int on_hello(struct host_link *w, const struct frame *f)
 {
 	struct unpack u = {.data = f->payload, .len = f->len};
 	auto_free char *hostname = NULL;
@@ -97,7 +97,7 @@ static int on_hello(struct wire *w, const struct frame *f)
 }
 
 /* A channel past the limit is answered without being made. */
-static int refuse_start(struct wire *w, uint32_t number)
+static int refuse_start(struct host_link *w, uint32_t number)
 {
 	auto_call(buf_done) struct buf payload = BUF_INIT(512);
 	struct channel_exit e = {.how = EXIT_FAILED,
@@ -110,7 +110,7 @@ static int refuse_start(struct wire *w, uint32_t number)
 	return r < 0 ? r : frame_put(&w->out, FRAME_CLOSED, number, w->epoch, NULL, 0);
 }
 
-static int on_start(struct wire *w, const struct frame *f)
+static int on_start(struct host_link *w, const struct frame *f)
 {
 	struct start s;
 	int r;
@@ -128,7 +128,7 @@ static int on_start(struct wire *w, const struct frame *f)
 	return r;
 }
 
-static int on_shutdown(struct wire *w)
+static int on_shutdown(struct host_link *w)
 {
 	channel_kill_all(w->agent);
 	loop_stop(w->agent->loop);
@@ -136,11 +136,11 @@ static int on_shutdown(struct wire *w)
 }
 
 /* The connection's end is the answer: it comes when all is quiet, however this one ends here. */
-static int on_quiesce(struct wire *w, const struct frame *f)
+static int on_quiesce(struct host_link *w, const struct frame *f)
 {
 	if (w->has_hello || !w->agent->quiet)
 		return -EPROTO;
-	wire_tell_quiet(w); /* there is one who asks at a time */
+	host_link_tell_quiet(w); /* there is one who asks at a time */
 	w->asker_fd = fcntl(w->fd, F_DUPFD_CLOEXEC, 0);
 	quiet_begin(w->agent->quiet, f->payload);
 	return -ESHUTDOWN;
@@ -177,7 +177,7 @@ static int on_channel_frame(struct channel *c, const struct frame *f)
 	}
 }
 
-static int on_frame(struct wire *w, const struct frame *f)
+static int on_frame(struct host_link *w, const struct frame *f)
 {
 	const struct transport *transport = w->agent->transport;
 	struct channel *c;
@@ -203,7 +203,7 @@ static int on_frame(struct wire *w, const struct frame *f)
 	return c ? on_channel_frame(c, f) : 0; /* one refused at its START is still spoken of */
 }
 
-static int take_frames(struct wire *w)
+static int take_frames(struct host_link *w)
 {
 	struct frame f;
 	int r;
@@ -220,7 +220,7 @@ static int take_frames(struct wire *w)
 }
 
 /* 1: there may be more, 0: not now; < 0: the connection is over. */
-static int read_frames(struct wire *w)
+static int read_frames(struct host_link *w)
 {
 	char *room;
 	ssize_t n;
@@ -240,7 +240,7 @@ static int read_frames(struct wire *w)
 
 /* The host is gone or has come anew. What it had sent is done all the same: a start that it has
  * promised to somebody may be in it. */
-static void hang_up(struct wire *w)
+static void hang_up(struct host_link *w)
 {
 	for (int i = 0; i < LAST_READS && w->fd >= 0 && read_frames(w) > 0; i++)
 		continue;
@@ -248,7 +248,7 @@ static void hang_up(struct wire *w)
 }
 
 /* It cannot be spoken to any more. */
-static void give_up(struct wire *w)
+static void give_up(struct host_link *w)
 {
 	const bool was_port = w->is_port;
 
@@ -258,7 +258,7 @@ static void give_up(struct wire *w)
 }
 
 /* One frame from each ready channel in turn, up to the low-water mark. */
-static int fill_out(struct wire *w)
+static int fill_out(struct host_link *w)
 {
 	int r;
 
@@ -282,7 +282,7 @@ static int fill_out(struct wire *w)
 }
 
 /* How many of the bytes were taken: 0 when there is no room for them now. */
-static ssize_t send_out(struct wire *w)
+static ssize_t send_out(struct host_link *w)
 {
 	const struct transport *transport = w->agent->transport;
 	ssize_t n;
@@ -293,7 +293,7 @@ static ssize_t send_out(struct wire *w)
 	return n >= 0 ? n : errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
 
-static int write_out(struct wire *w)
+static int write_out(struct host_link *w)
 {
 	int r = 0;
 
@@ -317,9 +317,9 @@ static int write_out(struct wire *w)
 	return r;
 }
 
-static void wire_on_io(struct loop *loop, uint32_t events, void *arg)
+static void host_link_on_io(struct loop *loop, uint32_t events, void *arg)
 {
-	struct wire *w = arg;
+	struct host_link *w = arg;
 	int r = 0;
 
 	(void)loop;
@@ -333,7 +333,7 @@ static void wire_on_io(struct loop *loop, uint32_t events, void *arg)
 
 static void write_kicked(struct loop *loop, void *arg)
 {
-	struct wire *w = arg;
+	struct host_link *w = arg;
 
 	(void)loop;
 	w->is_kicked = false;
@@ -341,7 +341,7 @@ static void write_kicked(struct loop *loop, void *arg)
 		give_up(w);
 }
 
-void wire_kick(struct wire *w)
+void host_link_kick(struct host_link *w)
 {
 	if (w->is_kicked || (w->fd < 0 && !w->is_port))
 		return;
@@ -349,13 +349,13 @@ void wire_kick(struct wire *w)
 	loop_defer(w->agent->loop, write_kicked, w);
 }
 
-void wire_attach_port(struct wire *w)
+void host_link_attach_port(struct host_link *w)
 {
 	hang_up(w);
 	w->is_port = true;
 }
 
-void wire_take(struct wire *w, const char *data, size_t len)
+void host_link_take(struct host_link *w, const char *data, size_t len)
 {
 	int r = buf_append(&w->in, data, len);
 
@@ -367,23 +367,23 @@ void wire_take(struct wire *w, const char *data, size_t len)
 		give_up(w);
 }
 
-void wire_detach(struct wire *w)
+void host_link_detach(struct host_link *w)
 {
 	hang_up(w);
 }
 
-static void attach(struct wire *w, int fd)
+static void attach(struct host_link *w, int fd)
 {
 	hang_up(w);
-	if (loop_io_add(w->agent->loop, fd, EPOLLIN, wire_on_io, w, &w->io) < 0)
+	if (loop_io_add(w->agent->loop, fd, EPOLLIN, host_link_on_io, w, &w->io) < 0)
 		(void)close(fd);
 	else
 		w->fd = fd;
 }
 
-static void wire_on_accept(struct loop *loop, uint32_t events, void *arg)
+static void host_link_on_accept(struct loop *loop, uint32_t events, void *arg)
 {
-	struct wire *w = arg;
+	struct host_link *w = arg;
 	int fd = accept4(w->agent->settings.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	(void)loop;
@@ -392,7 +392,7 @@ static void wire_on_accept(struct loop *loop, uint32_t events, void *arg)
 		attach(w, fd);
 }
 
-void wire_quiesce(struct wire *w)
+void host_link_quiesce(struct host_link *w)
 {
 	hang_up(w);
 	loop_io_removep(&w->listen_io);
@@ -400,24 +400,25 @@ void wire_quiesce(struct wire *w)
 		(void)close(take_fd(&w->agent->settings.listen_fd));
 }
 
-void wire_tell_quiet(struct wire *w)
+void host_link_tell_quiet(struct host_link *w)
 {
 	if (w->asker_fd >= 0)
 		(void)close(take_fd(&w->asker_fd));
 }
 
-int wire_listen(struct wire *w)
+int host_link_listen(struct host_link *w)
 {
 	const int fd = w->agent->settings.listen_fd;
 	int r = fd_set_nonblock(fd, true);
 
 	return r < 0 ? r
-	             : loop_io_add(w->agent->loop, fd, EPOLLIN, wire_on_accept, w, &w->listen_io);
+	             : loop_io_add(w->agent->loop, fd, EPOLLIN, host_link_on_accept, w,
+	                           &w->listen_io);
 }
 
-int wire_new(struct agent *a, struct wire **ret, struct err *err)
+int host_link_new(struct agent *a, struct host_link **ret, struct err *err)
 {
-	struct wire *w = xnew0(struct wire);
+	struct host_link *w = xnew0(struct host_link);
 	int r = 0;
 
 	w->agent = a;
@@ -425,7 +426,7 @@ int wire_new(struct agent *a, struct wire **ret, struct err *err)
 	buf_init(&w->in, IN_MAX);
 	buf_init(&w->out, OUT_MAX);
 	if (a->settings.listen_fd >= 0)
-		r = wire_listen(w);
+		r = host_link_listen(w);
 	if (r < 0) {
 		free(w);
 		return err_set(err, ERR_INTERNAL, -r, "cannot serve the listener");
@@ -434,7 +435,7 @@ int wire_new(struct agent *a, struct wire **ret, struct err *err)
 	return 0;
 }
 
-void wire_free(struct wire *w)
+void host_link_free(struct host_link *w)
 {
 	if (!w)
 		return;
