@@ -45,6 +45,12 @@ def filled(directory, free):
         ballast.unlink(missing_ok=True)
 
 
+def _drop_copies(path):
+    """Who makes a mount namespace has copies of all mounts; those that were on an empty directory go with it. CRIU beside us may live for minutes."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
+
+
 @contextlib.contextmanager
 def disk_of_its_own(directory, size):
     """A filesystem of that size in a file, mounted at the directory."""
@@ -58,8 +64,12 @@ def disk_of_its_own(directory, size):
         os.chmod(directory, 0o755)
         yield
     finally:
+        for path in directory.iterdir():
+            _drop_copies(path)
         # A loop device over one of its files goes a moment after its mount does.
         wait_for(lambda: subprocess.run(["umount", directory], stderr=subprocess.DEVNULL).returncode == 0, what=f"an end of all use of {directory}")
+        _drop_copies(directory)
+        directory.mkdir(exist_ok=True)
         image.unlink()
 
 

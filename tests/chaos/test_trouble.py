@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the troubles leave behind: nothing, whoever is at work beside them."""
+
+import subprocess
+
+from harness import audit
+
+from chaos.trouble import disk_of_its_own
+
+HOLD = ["unshare", "--mount", "sh", "-c", "echo here; exec sleep 600"]
+
+
+def test_a_disk_goes_though_others_have_copies_of_its_mounts(tmp_path):
+    data = tmp_path / "data"
+    with disk_of_its_own(data, 256 << 20):
+        layers, image = data / "layers", data / "layers.img"
+        layers.mkdir()
+        with open(image, "wb") as f:
+            f.truncate(64 << 20)
+        subprocess.run(["mkfs.ext4", "-q", image], check=True)
+        subprocess.run(["mount", "-o", "loop", image, layers], check=True)
+        other = subprocess.Popen(HOLD, stdout=subprocess.PIPE)
+        assert other.stdout.readline() == b"here\n"
+        subprocess.run(["umount", layers], check=True)
+    try:
+        assert not audit.loop_devices(tmp_path) and data.is_dir()
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
