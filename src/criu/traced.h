@@ -33,6 +33,7 @@ struct traced_thread {
 	bool is_still;        /* a stop of it was seen, and it was not told to go on */
 	bool is_saved;        /* before the first change */
 	bool is_infected;     /* CRIU has put code into its process: fds are listed */
+	bool is_restored;     /* to what was saved, by the cure */
 	int status;           /* of the last stop */
 	int signal;           /* to go on with */
 	unsigned long set_ip; /* where CRIU sent it last */

@@ -16,7 +16,8 @@
  *
  * A thread that stood still all the time since it was saved gets back what was saved. One that ran
  * is stopped first. It is then in CRIU's code, and gets it back as well; or CRIU's code has noticed
- * that CRIU is gone and has returned to where it came from by itself, and it is left as it is.
+ * that CRIU is gone and has returned to where it came from by itself, and it is left as it is, with
+ * the descriptors that it has opened since.
  *
  * The tracer has CRIU's memory (CLONE_VM), but not its descriptors or its thread group: a signal
  * for one is none for the other. It works only while CRIU waits for it or is dead, so they can

@@ -214,7 +214,10 @@ static void close_new(int fd, void *arg)
 		call_kernel(c->t, c->own, c->at, SYS_close, (unsigned long)fd, 0);
 }
 
-/* What CRIU has mapped and opened in its process. */
+/*
+ * What CRIU has mapped and opened in its process. Of one that came back from CRIU's code by itself,
+ * that code has closed all of its own, and what is new has been opened by the program since.
+ */
 static void disinfect(struct traced_thread *t, const regs_t *own)
 {
 	const unsigned long at = find_call(t->tid);
@@ -225,7 +228,7 @@ static void disinfect(struct traced_thread *t, const regs_t *own)
 		return;
 	for (int i = 0; t->tid && i < 4 && find_mapping(t->tid, 0, OWN_MAPPING, &range); i++)
 		call_kernel(t, own, at, SYS_munmap, range.from, range.to - range.from);
-	if (t->tid && traced.n_fds < TRACED_FDS_MAX)
+	if (t->tid && t->is_restored && traced.n_fds < TRACED_FDS_MAX)
 		traced_each_fd(t->tid, close_new, &closing);
 }
 
@@ -238,19 +241,19 @@ static bool is_astray(const struct traced_thread *t, const regs_t *now)
 	       TRACED_IP(now) <= range.to;
 }
 
-/* Gives back what was saved, where that is missing; true: it was. */
-static bool restore(struct traced_thread *t, bool was_still)
+/* Gives back what was saved, where that is missing. */
+static void restore(struct traced_thread *t, bool was_still)
 {
 	struct iovec extra = {traced_extra(t), t->extra_len};
 	regs_t now;
 
 	if (!t->is_saved || !traced_get_regs(t->tid, &now) || (!was_still && !is_astray(t, &now)))
-		return false;
+		return;
 	if (t->extra_len > 0)
 		(void)traced_call(PTRACE_SETREGSET, t->tid, TRACED_EXTRA, &extra);
 	(void)traced_set_regs(t->tid, &t->regs);
 	(void)traced_call(PTRACE_SETSIGMASK, t->tid, sizeof(t->mask), &t->mask);
-	return true;
+	t->is_restored = true;
 }
 
 /* The signal that its stop has kept from it. A breakpoint is CRIU's own. */
@@ -297,7 +300,10 @@ void tracer_cure_all(void)
 	for (size_t i = 0; i < traced.n_threads; i++) {
 		struct traced_thread *t = &traced.threads[i];
 
-		t->signal = t->tid && t->is_still && !restore(t, was_still[i]) ? signal_of(t) : 0;
+		if (!t->tid || !t->is_still)
+			continue;
+		restore(t, was_still[i]);
+		t->signal = t->is_restored ? 0 : signal_of(t);
 	}
 	for (size_t i = 0; i < traced.n_threads; i++)
 		if (traced.threads[i].tid && traced.threads[i].is_still)

@@ -13,6 +13,7 @@ import uuid
 
 import pytest
 from cloche import Client, errors
+from harness import audit
 from harness.daemon import ENGINE, IS_SANITIZED, Daemon, call, children_of, read_text, wait_for
 
 pytestmark = [
@@ -165,6 +166,70 @@ def test_criu_that_is_killed_anywhere_in_a_dump_ends_nothing(own):
 @pytest.mark.parametrize("parts", [("broker",), ("gateway",), ("broker", "gateway")])
 def test_criu_and_parts_of_the_daemon_killed_together_end_nothing(own, parts):
     kill_often(own, 2, parts)
+
+
+def state_of(pid):
+    return (re.search(r"^State:\t(\w)", read_text(f"/proc/{pid}/status"), re.M) or "?")[1]
+
+
+def tracer_of(criu):
+    return next((p for p in children_of(criu) if read_text(f"/proc/{p}/comm") == "cloche-tracer\n"), None)
+
+
+def hold_tracer(criu, agent):
+    """Stops the tracer while the agent is in CRIU's code and runs there; the tracer's pid, or None: CRIU was faster."""
+    wait_for(lambda: tracer_of(criu) or state_of(criu) in "XZ?", what="a tracer")
+    tracer = tracer_of(criu)
+    while tracer:
+        try:
+            os.kill(tracer, signal.SIGSTOP)
+        except ProcessLookupError:
+            break
+        wait_for(lambda: state_of(tracer) in "TXZ?", what="a tracer that stands still")
+        if state_of(agent) == "S" and "CRIUMFD" in read_text(f"/proc/{agent}/maps") and state_of(tracer) == "T":
+            return tracer
+        os.kill(tracer, signal.SIGCONT)
+    return None
+
+
+def test_what_a_program_opens_before_it_is_put_right_stays_open(own):
+    """It comes out of the code of a dead CRIU by itself, and goes on before the tracer gets to it: as on a busy host."""
+    with Client(own.url, own.key) as client:
+        sandbox = client.create()
+        agent = next(p for p in audit.processes_of_cgroups({sandbox.id}) if re.search(r"^NSpid:.*\t1$", read_text(f"/proc/{p}/status"), re.M))
+        outcome = []
+
+        def take():
+            try:
+                outcome.append(sandbox.snapshot(memory=True)["id"])
+            except errors.ClocheError as e:
+                outcome.append(e)
+
+        def catch():
+            thread = threading.Thread(target=take)
+            thread.start()
+            criu = wait_for(lambda: outcome or criu_of(own), what="CRIU")
+            tracer = hold_tracer(criu, agent) if isinstance(criu, int) else None
+            if not tracer:
+                thread.join()
+                outcome.clear()
+                return False
+            try:
+                joins = own.log().count("sandbox.rejoined")
+                os.kill(criu, signal.SIGKILL)
+                wait_for(lambda: own.log().count("sandbox.rejoined") > joins, what="the agent, which has hold of the host again")
+            finally:
+                os.kill(tracer, signal.SIGCONT)
+            thread.join()
+            wait_for(lambda: state_of(tracer) in "XZ?", what="the tracer's end")
+            return True
+
+        wait_for(catch, what="an agent in CRIU's code")
+        assert isinstance(outcome[0], errors.ClocheError) and "CRIU was killed" in outcome[0].message, outcome
+        assert sandbox.run("echo after").stdout == "after\n"
+        sandbox.delete()
+        for snapshot in client.snapshots():
+            client.delete_snapshot(snapshot["id"])
 
 
 @pytest.mark.slow
