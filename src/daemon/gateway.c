@@ -380,6 +380,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.max_limits = c->max_limits,
 		.default_timeout_ms = c->default_timeout_ms,
 		.max_timeout_ms = c->max_timeout_ms,
+		.vm_boot_ms = c->vm_boot_ms,
 		.sandboxes_max = c->sandboxes_max,
 		.persistent_max = c->persistent_max,
 		.is_sweeping = c->is_sweep,

@@ -118,7 +118,8 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	else if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", fleet->boot_id,
 	                      sizeof(fleet->boot_id)) < 0)
 		fleet->boot_id[0] = '\0';
-	r = host_new(config->loop, config->broker_fd, &host_ops, fleet, &fleet->host, err);
+	r = host_new(config->loop, config->broker_fd, config->vm_boot_ms * 1000, &host_ops, fleet,
+	             &fleet->host, err);
 	if (r < 0)
 		return r;
 	durable_open(fleet);

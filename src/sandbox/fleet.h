@@ -36,6 +36,7 @@ struct fleet_config {
 	uint64_t spool_bytes_max;     /* per exec */
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
+	uint64_t vm_boot_ms; /* that the broker gives a vm */
 	uint32_t sandboxes_max;
 	bool is_sweeping;        /* what is alive without a record is meant to go */
 	uint32_t persistent_max; /* running or not */

@@ -31,11 +31,13 @@
 #define CREATE_COST 2
 #define DELETE_COST 1
 #define SECONDS     UINT64_C(1000000)
+/* Of a vm's create, beside the boot. */
+#define AROUND_BOOT_US (40 * SECONDS)
 
 /* How long the broker may take. Creates and deletes queue behind each other. */
 static const uint64_t patience_us[] = {
 	[MSG_PROBE] = 30 * SECONDS,
-	[MSG_CREATE] = 150 * SECONDS, /* a vm that is emulated; the broker gives up before */
+	[MSG_CREATE] = 150 * SECONDS, /* of a vm it depends: host_patience_us() */
 	[MSG_CONNECT] = 30 * SECONDS,
 	[MSG_DELETE] = 60 * SECONDS,
 	[MSG_LIMITS] = 30 * SECONDS,
@@ -43,7 +45,7 @@ static const uint64_t patience_us[] = {
 	[MSG_FREEZE] = 30 * SECONDS,
 	[MSG_THAW] = 30 * SECONDS,
 	[MSG_LIST] = 60 * SECONDS,
-	[MSG_DOOR] = 30 * SECONDS,
+	[MSG_DOOR] = 90 * SECONDS, /* a vm takes its card in; the broker gives up before */
 	[MSG_DOOR_CLOSE] = 30 * SECONDS,
 	[MSG_DIAL] = 30 * SECONDS,
 	[MSG_FORK] = 15 * SECONDS,
@@ -85,6 +87,7 @@ struct host {
 	struct loop_io *io;
 	const struct host_ops *ops;
 	void *arg;
+	uint64_t vm_boot_us;
 	uint64_t last_tag;
 	uint64_t ping_tag;            /* 0: none is under way */
 	uint64_t pinged_us, heard_us; /* by the loop's clock */
@@ -331,13 +334,14 @@ static void host_on_io(struct loop *loop, uint32_t events, void *arg)
 		transmit(host);
 }
 
-int host_new(struct loop *loop, int fd, const struct host_ops *ops, void *arg, struct host **ret,
-             struct err *err)
+int host_new(struct loop *loop, int fd, uint64_t vm_boot_us, const struct host_ops *ops, void *arg,
+             struct host **ret, struct err *err)
 {
 	struct host *host = xnew0(struct host);
 	int r;
 
-	*host = (struct host){.loop = loop, .fd = fd, .ops = ops, .arg = arg};
+	*host = (struct host){
+		.loop = loop, .fd = fd, .vm_boot_us = vm_boot_us, .ops = ops, .arg = arg};
 	list_init(&host->unsent);
 	fair_queue_init(&host->lines, CREATE_COST);
 	r = fd_set_nonblock(fd, true);
@@ -384,6 +388,14 @@ static bool is_counted(const struct msg_request *req)
 	}
 }
 
+/* A vm that KVM cannot run is given up after a quarter of its time, and begins anew. */
+uint64_t host_patience_us(const struct msg_request *req, uint64_t vm_boot_us)
+{
+	if (req->op == MSG_CREATE && req->create.engine == ENGINE_VM)
+		return vm_boot_us + vm_boot_us / 4 + AROUND_BOOT_US;
+	return patience_us[req->op];
+}
+
 static int ask_new(struct host *host, struct share *share, const struct msg_request *req,
                    struct ask **ret, struct err *err)
 {
@@ -403,7 +415,7 @@ static int ask_new(struct host *host, struct share *share, const struct msg_requ
 	a->req.magic = MSG_MAGIC;
 	a->req.tag = a->tag;
 	a->timer = loop_timer_new(host->loop, on_timeout, a);
-	loop_timer_set_in(a->timer, patience_us[req->op]);
+	loop_timer_set_in(a->timer, host_patience_us(req, host->vm_boot_us));
 	HASH_ADD(hh, host->asks, tag, sizeof(a->tag), a);
 	if (share && is_counted(req)) {
 		a->share = share;

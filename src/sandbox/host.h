@@ -25,9 +25,12 @@ struct host_ops {
 	void (*on_lost)(void *arg); /* the broker is gone; every request has failed before this */
 };
 
-must_check int host_new(struct loop *loop, int fd, const struct host_ops *ops, void *arg,
-                        struct host **ret, struct err *err); /* owns fd, also on failure */
-void host_free(struct host *host);                           /* what is under way is not called */
+/* Owns fd, also on failure. vm_boot_us: what the broker gives a vm to boot. */
+must_check int host_new(struct loop *loop, int fd, uint64_t vm_boot_us, const struct host_ops *ops,
+                        void *arg, struct host **ret, struct err *err);
+void host_free(struct host *host); /* what is under way is not called */
+/* How long an answer is waited for: longer than the broker itself may take. */
+uint64_t host_patience_us(const struct msg_request *req, uint64_t vm_boot_us);
 /* Asks; magic and tag are filled in here. fn is called from the loop, never from inside this call.
  * ret_tag may be NULL. */
 must_check int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void *arg,

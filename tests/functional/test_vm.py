@@ -13,7 +13,7 @@ from cloche import Client, errors
 
 from harness.daemon import children_of, end, read_text, wait_for
 from harness.running import running
-from harness.vm import MAKE_TREE, make_template, need_vms, vm_daemon, vmm_of
+from harness.vm import CLIENT_S, MAKE_TREE, make_template, need_vms, vm_daemon, vmm_of
 from harness.web import Web
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def daemon():
 
 @pytest.fixture(scope="module")
 def client(daemon):
-    with Client(daemon.url, daemon.key, timeout=150) as client:
+    with Client(daemon.url, daemon.key, timeout=CLIENT_S) as client:
         make_template(client, "tiny")
         yield client
 

@@ -10,7 +10,7 @@ from cloche import Client, errors
 
 from harness.daemon import wait_for
 from harness.running import running
-from harness.vm import make_template, need_vms, vm_daemon
+from harness.vm import CLIENT_S, make_template, need_vms, vm_daemon
 
 LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
 
@@ -24,7 +24,7 @@ def daemon():
 
 @pytest.fixture(scope="module")
 def client(daemon):
-    with Client(daemon.url, daemon.key, timeout=150) as client:
+    with Client(daemon.url, daemon.key, timeout=CLIENT_S) as client:
         make_template(client, "tiny")
         yield client
 
@@ -105,7 +105,7 @@ def test_a_machine_outlives_whoever_is_killed_while_it_is_saved(daemon, client, 
     alive = {s.id for s in client.list()}
 
     def fork():
-        with Client(daemon.url, daemon.key, timeout=150) as other, contextlib.suppress(errors.ClocheError):
+        with Client(daemon.url, daemon.key, timeout=CLIENT_S) as other, contextlib.suppress(errors.ClocheError):
             for made in other.get(machine.id).fork(1):
                 made.delete()
 

@@ -13,7 +13,7 @@ from cloche import Client, errors
 
 from harness import audit
 from harness.daemon import BUILD, children_of, wait_for
-from harness.vm import make_template, need_vms, vm_daemon, vmm_of
+from harness.vm import CLIENT_S, make_template, need_vms, vm_daemon, vmm_of
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def frail(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def frail_client(frail):
-    with Client(frail.url, frail.key, timeout=150) as client:
+    with Client(frail.url, frail.key, timeout=CLIENT_S) as client:
         yield client
 
 

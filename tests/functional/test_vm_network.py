@@ -6,7 +6,7 @@ from cloche import Client
 
 from harness.internet import ALLOWED, ALLOWED6, OTHER, PRIVATE
 from harness.running import running
-from harness.vm import VM_OPTIONS, give_kernel, make_template, need_vms
+from harness.vm import CLIENT_S, VM_OPTIONS, give_kernel, make_template, need_vms
 
 POLICY = {"allow": ["allowed.test", "six.test"]}
 LIMITS = {"memory_mib": 192, "disk_mib": 32, "pids": 64}
@@ -21,7 +21,7 @@ def walled_vms(internet):
 
 @pytest.fixture(scope="module")
 def machine(walled_vms):
-    with Client(f"unix:{walled_vms.socket}", walled_vms.key, timeout=150) as client:
+    with Client(f"unix:{walled_vms.socket}", walled_vms.key, timeout=CLIENT_S) as client:
         make_template(client, "tiny")
         with client.create(engine="vm", template="tiny", limits=LIMITS, network=POLICY, timeout=600) as sandbox:
             yield sandbox
@@ -29,7 +29,7 @@ def machine(walled_vms):
 
 def reaches(machine, address, host="allowed.test", port=80):
     """A static busybox looks no names up by itself: the wall goes by what the request says."""
-    ask = f"printf 'GET / HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: close\\r\\n\\r\\n' | busybox nc -w 10 {address} {port}"
+    ask = f"printf 'GET / HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: close\\r\\n\\r\\n' | busybox nc -w 60 {address} {port}"
     return " 200 " in machine.run(ask).stdout
 
 

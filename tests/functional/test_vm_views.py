@@ -13,7 +13,7 @@ from cloche import Client, errors
 
 from harness.daemon import ENGINE, children_of, end, wait_for
 from harness.running import running
-from harness.vm import make_template, need_vms, vm_daemon, vmm_of
+from harness.vm import CLIENT_S, make_template, need_vms, vm_daemon, vmm_of
 
 pytestmark = pytest.mark.skipif(ENGINE != "vm", reason="each of these boots machines: `make test-vm` has the time")
 
@@ -30,7 +30,7 @@ def daemon():
 
 @pytest.fixture(scope="module")
 def client(daemon):
-    with Client(daemon.url, daemon.key, timeout=150) as client:
+    with Client(daemon.url, daemon.key, timeout=CLIENT_S) as client:
         make_template(client, "tiny")
         yield client
 

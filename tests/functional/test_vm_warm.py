@@ -13,7 +13,7 @@ from cloche import Client
 from harness.cli import Cli
 from harness.daemon import children_of, read_text, wait_for
 from harness.running import running
-from harness.vm import MAKE_TREE, make_template, need_vms, vm_daemon, vmm_of
+from harness.vm import BOOT_S, CLIENT_S, MAKE_TREE, make_template, need_vms, vm_daemon, vmm_of
 
 ADD_BASH = """
 rm /template/bin/bash
@@ -33,11 +33,11 @@ def warm_daemon():
 @pytest.fixture(scope="module")
 def warm(warm_daemon):
     """One whose daemon has a warm copy: made beside the first vm, which boots."""
-    with Client(warm_daemon.url, warm_daemon.key, timeout=150) as client:
+    with Client(warm_daemon.url, warm_daemon.key, timeout=CLIENT_S) as client:
         make_template(client, "tiny", MAKE_TREE + ADD_BASH, shared=True)
         assert client.template("tiny")["warm_copies"] == 0
         with client.create(engine="vm", template="tiny", limits=LIMITS, timeout=600):
-            wait_for(lambda: client.template("tiny")["warm_copies"] == 1, 120, "a warm copy")
+            wait_for(lambda: client.template("tiny")["warm_copies"] == 1, BOOT_S, "a warm copy")
         start(client).delete()  # from here on the broker has it in memory
         yield client
 
@@ -83,7 +83,7 @@ def test_the_doctor_counts_warm_copies(warm, warm_daemon):
 def test_a_machine_that_waits_ready_is_taken_by_the_next_create_that_it_fits(warm):
     for _ in range(3):  # a size that is asked for again and again gets spares
         start(warm).delete()
-    wait_for(lambda: warm.health()["pool"]["ready_vms"] > 0, 120, "a spare")
+    wait_for(lambda: warm.health()["pool"]["ready_vms"] > 0, BOOT_S, "a spare")
     before = warm.health()["pool"]["hits"]
     with start(warm, env={"OWN": "1"}) as machine:
         assert warm.health()["pool"]["hits"] == before + 1
@@ -123,8 +123,8 @@ def test_where_vms_are_all_there_is_the_daemon_boots_one_by_itself_and_keeps_oth
     warm_daemon.stop()
     warm_daemon.options += ["--engine", "vm", "--default-template", "tiny", "--default-memory", "192MiB", "--default-disk", "32MiB", "--pool-min", "1"]
     warm_daemon.start()
-    with Client(warm_daemon.url, warm_daemon.key, timeout=150) as client:
-        wait_for(lambda: client.health()["pool"]["ready_vms"] > 0, 180, "a spare")
+    with Client(warm_daemon.url, warm_daemon.key, timeout=CLIENT_S) as client:
+        wait_for(lambda: client.health()["pool"]["ready_vms"] > 0, 2 * BOOT_S, "a spare")
         assert client.template("tiny")["warm_copies"] == 1
         with client.create() as machine:
             assert machine.info.isolation["engine"] == "vm" and client.health()["pool"]["hits"] == 1

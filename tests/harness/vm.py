@@ -88,9 +88,13 @@ def need_vms():
         pytest.skip("no guest kernel: " + made.stderr.strip()[-200:])
 
 
-VM_OPTIONS = ("--vm-emulate", "--pool-max", "0")
+# How long an emulated boot takes says how busy the host is, and nothing of the daemon.
+BOOT_S = 600
+CLIENT_S = BOOT_S + 300
+EMULATED = ("--vm-emulate", "--vm-boot-max", f"{BOOT_S}s")
+VM_OPTIONS = (*EMULATED, "--pool-max", "0")
 # With a warm copy for each size, which all of a suite's machines start from, and one of them ready ahead.
-WARM_OPTIONS = ("--vm-emulate", "--pool-min", "0", "--pool-max", "1")
+WARM_OPTIONS = (*EMULATED, "--pool-min", "0", "--pool-max", "1")
 
 
 def vm_daemon(*options, **fields):

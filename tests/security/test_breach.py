@@ -15,7 +15,7 @@ from cloche import Client, errors
 
 from harness import audit
 from harness.daemon import BUILD, Daemon, children_of, read_text, wait_for
-from harness.vm import VM_OPTIONS, give_kernel, make_template, need_vms
+from harness.vm import CLIENT_S, VM_OPTIONS, give_kernel, make_template, need_vms
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def qemu_of(daemon):
 @pytest.fixture(scope="module")
 def found(taken_over):
     """What the probe could do there, by attempt: an errno, or '' where it could."""
-    with Client(taken_over.url, taken_over.key, timeout=150) as client:
+    with Client(taken_over.url, taken_over.key, timeout=CLIENT_S) as client:
         make_template(client, "tiny")
 
         def create():

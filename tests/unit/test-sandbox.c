@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The life of sandboxes: create, fail, end, restart. Execs and hostile agents: test-exec.c. */
 #include "sandbox-rig.h"
+#include "sandbox/host.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -537,4 +538,16 @@ TEST(ended_sandboxes_survive_a_restart_in_order)
 	CHECK_INT(fleet_list(rig.fleet, &filter, add_name, text, &has_more), 2);
 	CHECK_STR(text, "yx");
 	rig_stop(&rig);
+}
+
+TEST(a_create_of_a_vm_is_waited_for_longer_than_the_broker_gives_it)
+{
+	const uint64_t second = 1000000, hour = 3600 * second;
+	struct msg_request req = {.op = MSG_CREATE, .create.engine = ENGINE_VM};
+
+	/* By KVM a quarter of the time, then emulated all of it, each with ten seconds of grace. */
+	CHECK(host_patience_us(&req, hour) > hour / 4 + hour + 20 * second);
+	CHECK(host_patience_us(&req, second) > 20 * second);
+	req.create.engine = ENGINE_JAIL;
+	CHECK(host_patience_us(&req, hour) < hour);
 }

@@ -31,7 +31,7 @@
 #define NOBODY_US  20000
 #define SETTLE_US  1000000 /* counted from before a setup that may take a tenth of it */
 #define CARD_US    10000   /* between looks for a card that was plugged in */
-#define CARD_LOOKS 1500
+#define CARD_LOOKS 5000
 #define WRITE_SIZE (32 * 1024) /* the most that the kernel takes at once */
 
 struct serial {

@@ -32,7 +32,7 @@
 #define TUN         "/dev/net/tun"
 #define PREFIX4     30 /* as in the guest: agent/vm/netif.c */
 #define PREFIX6     126
-#define PLUG_MAX_US (20 * UINT64_C(1000000)) /* an emulated kernel on a busy host */
+#define PLUG_MAX_US (60 * UINT64_C(1000000)) /* an emulated kernel on a busy host */
 #define PULL_MAX_US                                                                                \
 	(3 * UINT64_C(1000000)) /* of one that does not let go, the door is closed anyway */
 
