@@ -387,21 +387,21 @@ static bool is_kind(const struct part *p, const char *kind)
 /* The layer has as much of its disk left as it had. */
 static int fit_below(const struct restore *rs, const struct part *p, int fd, struct err *err)
 {
-	auto_fd int file_fd = openat(fd, SHOT_BELOW, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	struct shot_below below = {0};
+	auto_fd int file_fd = openat(fd, DISK_SNAPSHOT_BELOW, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	struct disk_snapshot_below below = {0};
 	uint64_t used = 0, seen;
 
 	if (!rs->storage.counts_once || btrfs_usage(fd, &used) < 0)
 		return 0;
 	if (file_fd >= 0 && fd_read_all(file_fd, &below, sizeof(below)) < 0)
-		below = (struct shot_below){0};
+		below = (struct disk_snapshot_below){0};
 	seen = below.bytes + p->used_bytes;
 	below.bytes = seen > used ? seen - used : 0;
 	if (file_fd < 0 && below.bytes == 0)
 		return 0;
 	if (file_fd < 0)
-		file_fd = openat(fd, SHOT_BELOW, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		                 0600);
+		file_fd = openat(fd, DISK_SNAPSHOT_BELOW,
+		                 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (file_fd < 0 || pwrite(file_fd, &below, sizeof(below), 0) != sizeof(below))
 		return failed("set up", p->path, err);
 	return 0;

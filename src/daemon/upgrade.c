@@ -13,11 +13,11 @@
 #include "base/json.h"
 #include "daemon/daemon.h"
 #include "daemon/site.h"
+#include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/manifest.h"
 #include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
 #include "engine/jail/record.h"
-#include "engine/jail/shot_inside.h"
 #include "engine/vm/saved.h"
 #include "store/migrate.h"
 
@@ -126,7 +126,7 @@ static void look_at_snapshot(struct look *l, const char *id, int fd)
 		                           : "not readable");
 		return;
 	}
-	memory_fd = open_dir(fd, SHOT_MEMORY);
+	memory_fd = open_dir(fd, DISK_SNAPSHOT_MEMORY);
 	if (memory_fd >= 0)
 		look_at_memory(l, &info, memory_fd);
 }

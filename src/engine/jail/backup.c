@@ -8,7 +8,7 @@
  *
  * A read-only copy of a subvolume is one ioctl that writes out what is dirty and then waits for a
  * transaction of the filesystem. Copies that are made at the same time share a transaction, but not
- * in one directory (shot_clone.c). Hence each copy has a directory of its own, and WORKERS
+ * in one directory (disk_snapshot_clone.c). Hence each copy has a directory of its own, and WORKERS
  *processes make them side by side.
  *
  * A copy cannot be removed while somebody reads it with `btrfs send`. A reader that was killed is
@@ -21,9 +21,9 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
+#include "engine/jail/disk_snapshot.h"
+#include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/keep.h"
-#include "engine/jail/shot.h"
-#include "engine/jail/shot_inside.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
@@ -79,11 +79,11 @@ static bool is_kept(const char *name)
 static int remove_copy(int dir_fd)
 {
 	const struct timespec pause = {.tv_nsec = REMOVE_PAUSE_NS};
-	int r = btrfs_subvol_delete(dir_fd, SHOT_FILES);
+	int r = btrfs_subvol_delete(dir_fd, DISK_SNAPSHOT_FILES);
 
 	for (unsigned i = 0; r == -EPERM && i < REMOVE_TRIES; i++) {
 		(void)nanosleep(&pause, NULL);
-		r = btrfs_subvol_delete(dir_fd, SHOT_FILES);
+		r = btrfs_subvol_delete(dir_fd, DISK_SNAPSHOT_FILES);
 	}
 	return r == -ENOENT || r == -ENOTDIR ? 0 : r;
 }
@@ -97,7 +97,7 @@ static int remove_place(int parent_fd)
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	while ((name = dir_next(&dir))) {
-		auto_fd int fd = shot_open_dir(dir.fd, name);
+		auto_fd int fd = disk_snapshot_open_dir(dir.fd, name);
 
 		r = fd < 0 ? 0 : remove_copy(fd);
 		if (r == 0)
@@ -139,25 +139,25 @@ static int make_dir(int parent_fd, const char *name, int *ret_fd)
 {
 	if (mkdirat(parent_fd, name, 0700) < 0)
 		return -errno;
-	*ret_fd = shot_open_dir(parent_fd, name);
+	*ret_fd = disk_snapshot_open_dir(parent_fd, name);
 	return *ret_fd < 0 ? -errno : 0;
 }
 
 static int link_memory(int from_fd, int to_fd)
 {
-	auto_fd int memory_fd = shot_open_dir(from_fd, SHOT_MEMORY), copy_fd = -1;
+	auto_fd int memory_fd = disk_snapshot_open_dir(from_fd, DISK_SNAPSHOT_MEMORY), copy_fd = -1;
 	int r;
 
 	if (memory_fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	r = make_dir(to_fd, SHOT_MEMORY, &copy_fd);
+	r = make_dir(to_fd, DISK_SNAPSHOT_MEMORY, &copy_fd);
 	return r < 0 ? r : link_files(memory_fd, copy_fd);
 }
 
 static int freeze_snapshot(int from_fd, int to_fd)
 {
-	auto_fd int files_fd = shot_open_dir(from_fd, SHOT_FILES);
-	int r = files_fd < 0 ? -errno : btrfs_snapshot(to_fd, files_fd, SHOT_FILES);
+	auto_fd int files_fd = disk_snapshot_open_dir(from_fd, DISK_SNAPSHOT_FILES);
+	int r = files_fd < 0 ? -errno : btrfs_snapshot(to_fd, files_fd, DISK_SNAPSHOT_FILES);
 
 	if (r == 0)
 		r = link_files(from_fd, to_fd);
@@ -166,7 +166,7 @@ static int freeze_snapshot(int from_fd, int to_fd)
 
 static int freeze_one(int place_fd, const char *name, struct err *err)
 {
-	auto_fd int from_fd = shot_open_dir(jail_host.storage.fd, name), to_fd = -1;
+	auto_fd int from_fd = disk_snapshot_open_dir(jail_host.storage.fd, name), to_fd = -1;
 	int r;
 
 	if (from_fd < 0 && errno == ENOENT)
@@ -174,7 +174,7 @@ static int freeze_one(int place_fd, const char *name, struct err *err)
 	r = from_fd < 0 ? -errno : make_dir(place_fd, name, &to_fd);
 	if (r == 0)
 		r = id_is_valid(name, "sn") ? freeze_snapshot(from_fd, to_fd)
-		                            : btrfs_snapshot(to_fd, from_fd, SHOT_FILES);
+		                            : btrfs_snapshot(to_fd, from_fd, DISK_SNAPSHOT_FILES);
 	if (r < 0)
 		return err_set(err, r == -ENOSPC || r == -EDQUOT ? ERR_DISK_FULL : ERR_INTERNAL, -r,
 		               "cannot freeze '%s' for the backup", name);
@@ -250,7 +250,7 @@ static int freeze_images(struct err *err)
 
 		if (digest_parse(name, &digest) < 0)
 			continue;
-		from_fd = shot_open_dir(templates_fd, name);
+		from_fd = disk_snapshot_open_dir(templates_fd, name);
 		r = from_fd < 0 ? -errno : make_dir(place_fd, name, &to_fd);
 		if (r == 0)
 			r = link_files(from_fd, to_fd);
@@ -280,7 +280,7 @@ static int run_freezing(void)
 static void drop_pins(void)
 {
 	list_for_each (&now.pins, struct pin, p, link) {
-		shot_lower_limit(p->id);
+		disk_snapshot_lower_limit(p->id);
 		list_remove(&p->link);
 		free(p);
 	}
@@ -302,7 +302,7 @@ static void take_pins(void)
 		(void)snprintf(p->id, sizeof(p->id), "%s", name);
 		p->bytes = storage_usage(&jail_host.storage, name);
 		list_append(&now.pins, &p->link);
-		shot_set_limit(name);
+		disk_snapshot_set_limit(name);
 	}
 	dir_tell(&dir, "frozen layers");
 }
@@ -322,7 +322,7 @@ static int start_child(int (*run)(void), loop_child_fn on_exit, struct err *err)
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a pipe");
-	pid = shot_fork(&pidfd);
+	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0) {
 		now.result_fd = fds[1];
 		_exit(run());
@@ -370,14 +370,14 @@ static bool hold_all(void)
 
 	list_for_each (&jail_host.guests, struct guest, g, link)
 		if (writes_to_kept(g))
-			is_still &= shot_hold(g);
+			is_still &= disk_snapshot_hold(g);
 	return is_still;
 }
 
 static void let_all_go(void)
 {
 	list_for_each (&jail_host.guests, struct guest, g, link)
-		shot_unhold(g);
+		disk_snapshot_unhold(g);
 }
 
 static void on_nobody(void *arg)

@@ -8,8 +8,8 @@
 #include "engine/jail/guest.h"
 
 #include "base/log.h"
+#include "engine/jail/disk_snapshot.h"
 #include "engine/jail/ns.h"
-#include "engine/jail/shot.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/machine.h"
 
@@ -77,7 +77,7 @@ static void on_status(struct loop *loop, uint32_t events, void *arg)
 		guest_move(g, GUEST_RUNNING);
 		log_debug("jail.serves", "id=%s pid=%d", g->spec.id, (int)g->pid);
 		take_ptr(g->started)(g, NULL, g->arg);
-		shot_on_start(g);
+		disk_snapshot_on_start(g);
 	}
 	/* At the end of the pipe the child's exit follows, and tells. */
 }
@@ -147,7 +147,7 @@ static void launch_meanwhile(struct guest *g)
  * turn, so that their layers are made together. */
 static int launch_from(struct guest *g, struct err *err)
 {
-	int r = shot_clone(g, guest_on_cloned, err);
+	int r = disk_snapshot_clone(g, guest_on_cloned, err);
 
 	if (r != 0)
 		return r < 0 ? r : launch(g, err);

@@ -35,7 +35,8 @@ static int await_orders(struct jail *jail, struct err *err)
 	jail->listen_fd = fds[JAIL_MOUNT_COUNT];
 	jail->shown_fd = jail->orders.spec.is_shown && n > others ? fds[--n] : -1;
 	for (size_t i = SHOWN_MAX; i-- > 0;)
-		jail->shot_fds[i] = jail->orders.spec.shown[i][0] && n > others ? fds[--n] : -1;
+		jail->disk_snapshot_fds[i] =
+			jail->orders.spec.shown[i][0] && n > others ? fds[--n] : -1;
 	for (size_t i = VOLUMES_MAX; i-- > 0;)
 		jail->volume_fds[i] =
 			jail->orders.spec.volumes[i].id[0] && n > others ? fds[--n] : -1;

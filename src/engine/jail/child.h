@@ -43,8 +43,8 @@ struct jail {
 	int user_fds[CGROUP_TREES_MAX]; /* cgroup.procs of `user` */
 	size_t n_user_fds;
 	int mounts[JAIL_MOUNT_COUNT];
-	int shown_fd;            /* a mount too; -1 = none */
-	int shot_fds[SHOWN_MAX]; /* likewise, of the snapshots that are shown */
+	int shown_fd;                     /* a mount too; -1 = none */
+	int disk_snapshot_fds[SHOWN_MAX]; /* likewise, of the snapshots that are shown */
 	int volume_fds[VOLUMES_MAX];
 	struct jail_orders orders;
 };

@@ -87,7 +87,8 @@ struct guest {
 	bool is_discarded;       /* its layer goes, kept or not */
 	bool is_frozen;          /* for whoever asked; a snapshot freezes it for a moment, too */
 	bool is_held;            /* for a moment, for a backup */
-	uint64_t lower_until_us; /* its disk limit comes down by then (shot.c); 0: it is right */
+	uint64_t lower_until_us; /* its disk limit comes down by then (disk_snapshot.c); 0: it is
+	                            right */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
 	struct start *start;                                    /* that waits for that, or NULL */
 	struct ask *off;   /* a vm's that is switching itself off, or NULL */

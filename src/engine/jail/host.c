@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "engine/jail/criu.h"
+#include "engine/jail/disk_snapshot.h"
 #include "engine/jail/ns.h"
-#include "engine/jail/shot.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/template_host.h"
 #include "engine/jail/text.h"
@@ -262,7 +262,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	jail_host.disk_arg = given->disk_arg;
 	room_open(&jail_host.room, &jail_host.storage, given->loop, given->disk_reserve,
 	          on_disk_changed);
-	shots_open();
+	disk_snapshots_open();
 	criu_open();
 	if (guests == 0)
 		template_host_prune(jail_host.data_dir, jail_host.template_fd);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "engine/jail/backup.h"
 #include "engine/jail/criu.h"
+#include "engine/jail/disk_snapshot.h"
 #include "engine/jail/door.h"
 #include "engine/jail/keep.h"
 #include "engine/jail/memory.h"
@@ -21,7 +22,6 @@
 #include "engine/jail/record.h"
 #include "engine/jail/seal.h"
 #include "engine/jail/share.h"
-#include "engine/jail/shot.h"
 #include "engine/jail/tree.h"
 #include "engine/jail/volume.h"
 #include "engine/vm/copy.h"
@@ -78,7 +78,7 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
 	g->pid = record.pid;
 	nest_find(&jail_host.nest, g->pid);
 	g->dir_fd = take_fd(&dir_fd);
-	shot_adopt(g);
+	disk_snapshot_adopt(g);
 	g->ended = ended;
 	g->arg = arg;
 	*ret = g;
@@ -91,7 +91,7 @@ int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err)
 	(void)err;
 	*ret = (struct guest_usage){0};
 	cgroup_usage(&jail_host.cgroups, g->spec.id, ret);
-	ret->disk_bytes = shot_usage(g->spec.id);
+	ret->disk_bytes = disk_snapshot_usage(g->spec.id);
 	return 0;
 }
 
@@ -125,7 +125,8 @@ static int jail_set_limits(struct guest *g, const struct guest_limits *limits, s
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
 	r = cgroup_set_limits(&jail_host.cgroups, g->spec.id, limits, err);
 	if (r == 0)
-		r = storage_limit(&jail_host.storage, g->spec.id, shot_limit(&wanted), err);
+		r = storage_limit(&jail_host.storage, g->spec.id, disk_snapshot_limit(&wanted),
+		                  err);
 	if (r == 0 && g->share_fd >= 0)
 		r = share_update(g->share_fd, limits, err);
 	if (r < 0)
@@ -146,7 +147,7 @@ int jail_freeze(struct guest *g, bool on, struct err *err)
 {
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
-	return shot_freeze(g, on, err);
+	return disk_snapshot_freeze(g, on, err);
 }
 
 static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, void *arg,
@@ -207,7 +208,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 
 	seal_sweep();
 	backup_sweep();
-	shots_sweep();
+	disk_snapshots_sweep();
 	volumes_sweep();
 	/* Ahead of the first start, which says why if it cannot be. */
 	if (nest_need(&jail_host.nest, &err) < 0)
@@ -232,7 +233,7 @@ static void jail_leave(void)
 
 	seal_end_all();
 	backup_leave();
-	shots_close();
+	disk_snapshots_close();
 	copies_close();
 	memory_leave();
 	criu_close();
@@ -280,9 +281,9 @@ const struct engine jail_engine = {
 	.cancel_seal = seal_cancel,
 	.each_image = jail_each_image,
 	.remove_image = jail_remove_image,
-	.snapshot = shot_take,
-	.discard_snapshot = shot_discard,
-	.each_snapshot = shot_each,
+	.snapshot = disk_snapshot_take,
+	.discard_snapshot = disk_snapshot_discard,
+	.each_snapshot = disk_snapshot_each,
 	.make_volume = volume_make,
 	.discard_volume = volume_discard,
 	.each_volume = volume_each,

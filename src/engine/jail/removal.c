@@ -14,10 +14,10 @@
 #include "engine/jail/guest.h"
 
 #include "base/log.h"
+#include "engine/jail/disk_snapshot.h"
 #include "engine/jail/keep.h"
 #include "engine/jail/memory.h"
 #include "engine/jail/pidns.h"
-#include "engine/jail/shot.h"
 #include "engine/jail/tree.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/copy.h"
@@ -193,7 +193,7 @@ void guest_remove(struct guest *g)
 	struct err ignored;
 
 	guest_move(g, GUEST_DYING);
-	shot_on_end(g);
+	disk_snapshot_on_end(g);
 	memory_drop(g);
 	machine_drop_save(g);
 	copy_unneed(g);

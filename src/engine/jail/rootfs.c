@@ -89,7 +89,7 @@ static int mount_over(const char *to, const char *dirs, const char *layer, struc
  * and, of `host`, N.usr the overlay's upper directories. Who compares two of one template need look
  * only at what is in those.
  */
-static int mount_shot(struct jail *jail, size_t i, struct err *err)
+static int mount_disk_snapshot(struct jail *jail, size_t i, struct err *err)
 {
 	const bool is_host = jail->shown_fd < 0;
 	const char layer[] = {'x', (char)('0' + i), '\0'}, name[] = {(char)('0' + i), '\0'};
@@ -98,10 +98,10 @@ static int mount_shot(struct jail *jail, size_t i, struct err *err)
 
 	(void)snprintf(root, sizeof(root), "r/" SHOTS "/%s", name);
 	(void)snprintf(usr, sizeof(usr), "%s/usr", root);
-	if (mkdir(layer, 0700) < 0 ||
-	    move_mount(jail->shot_fds[i], "", AT_FDCWD, layer, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+	if (mkdir(layer, 0700) < 0 || move_mount(jail->disk_snapshot_fds[i], "", AT_FDCWD, layer,
+	                                         MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot attach a snapshot");
-	(void)close(take_fd(&jail->shot_fds[i]));
+	(void)close(take_fd(&jail->disk_snapshot_fds[i]));
 	r = make_place(root, err);
 	if (r == 0)
 		r = bind_upper(layer, "root", name, err);
@@ -127,9 +127,9 @@ static int mount_template(const struct jail *jail, struct err *err)
 	return mount_over("r/" SHOTS "/t/usr", "usr:b", "t", err);
 }
 
-static int mount_shots(struct jail *jail, struct err *err)
+static int mount_disk_snapshots(struct jail *jail, struct err *err)
 {
-	const bool is_single = jail->shot_fds[1] < 0;
+	const bool is_single = jail->disk_snapshot_fds[1] < 0;
 	int r = make_place("r/" SHOTS, err);
 
 	if (r == 0 && jail->shown_fd >= 0 &&
@@ -137,14 +137,14 @@ static int mount_shots(struct jail *jail, struct err *err)
 	     move_mount(jail->shown_fd, "", AT_FDCWD, "i", MOVE_MOUNT_F_EMPTY_PATH) < 0))
 		r = err_set(err, ERR_INTERNAL, errno, "cannot attach the image");
 	for (size_t i = 0; r == 0 && i < SHOWN_MAX; i++)
-		if (jail->shot_fds[i] >= 0)
-			r = mount_shot(jail, i, err);
+		if (jail->disk_snapshot_fds[i] >= 0)
+			r = mount_disk_snapshot(jail, i, err);
 	return r == 0 && is_single ? mount_template(jail, err) : r;
 }
 
 int jail_mount_root(struct jail *jail, struct err *err)
 {
-	const bool has_shots = jail->shot_fds[0] >= 0;
+	const bool has_disk_snapshots = jail->disk_snapshot_fds[0] >= 0;
 	const bool is_host = digest_is_zero(&jail->spec->image) || jail->spec->is_shown;
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
@@ -160,8 +160,8 @@ int jail_mount_root(struct jail *jail, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the root overlay");
 	if (is_host && mount_overlay(jail, "r/usr", USR_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the usr overlay");
-	if (has_shots)
-		return mount_shots(jail, err);
+	if (has_disk_snapshots)
+		return mount_disk_snapshots(jail, err);
 	return jail->shown_fd >= 0 ? mount_shown(jail, err) : 0;
 }
 

@@ -9,11 +9,11 @@
 #include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/nest.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/seal_child.h"
 #include "engine/jail/seal_finish.h"
-#include "engine/jail/shot_inside.h"
 #include "engine/jail/tree.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 
 #define GROUP          "seal" /* among the sandboxes' cgroups; no id looks like it */
-#define LAYER_PATH_MAX (ID_SIZE + sizeof("/" SHOT_FILES))
+#define LAYER_PATH_MAX (ID_SIZE + sizeof("/" DISK_SNAPSHOT_FILES))
 #define SLOT           (NS_SLOTS_MAX - 1U) /* of no sandbox: the broker has fewer */
 #define RUNNING_MAX    2
 #define WAITING_MAX    32
@@ -438,7 +438,7 @@ int seal_start(const char *id, const struct digest *base, const struct seal_spec
 	struct seal *s;
 	int r = check_room(err);
 
-	(void)snprintf(path, sizeof(path), is_saved ? "%s/" SHOT_FILES : "%s", what);
+	(void)snprintf(path, sizeof(path), is_saved ? "%s/" DISK_SNAPSHOT_FILES : "%s", what);
 	if (r == 0 && !storage_has(&jail_host.storage, path))
 		r = err_set(err, ERR_NOT_FOUND, ENOENT, "%s has no files here", what);
 	if (r < 0)

@@ -3,20 +3,20 @@
  * How a guest comes up, as the broker sees it: the table at the end, in its order. Each step makes
  * one host object that removal finds again by the sandbox's id. The nest clones the child while we
  * go on; the child waits for the last step. What is only for the child is closed here when all is
- * done or failed. A layer that is a copy is made meanwhile, too (shot.h): where it is needed, the
- * start stands still until it is there.
+ * done or failed. A layer that is a copy is made meanwhile, too (disk_snapshot.h): where it is
+ * needed, the start stands still until it is there.
  */
 #include "engine/jail/guest.h"
 
 #include "base/fd.h"
 #include "engine/jail/child.h"
+#include "engine/jail/disk_snapshot.h"
 #include "engine/jail/keep.h"
 #include "engine/jail/memory.h"
 #include "engine/jail/nest.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
 #include "engine/jail/share.h"
-#include "engine/jail/shot.h"
 #include "engine/jail/start.h"
 #include "engine/jail/volume.h"
 #include "engine/vm/shown.h"
@@ -59,8 +59,8 @@ static int make_layer(struct start *s, struct err *err)
 	if (spec->snapshot[0])
 		return 0; /* await_copy() */
 	if (spec->is_resumed)
-		return keep_reopen(&jail_host.storage, spec->id, shot_limit(spec), &s->layer_fd,
-		                   err);
+		return keep_reopen(&jail_host.storage, spec->id, disk_snapshot_limit(spec),
+		                   &s->layer_fd, err);
 	r = storage_make(&jail_host.storage, spec->id, spec->limits.disk_bytes, &s->layer_fd, err);
 	return r == 0 && spec->keeper ? keep_mark(s->layer_fd, spec->keeper, err) : r;
 }
@@ -69,7 +69,7 @@ static int await_copy(struct start *s, struct err *err)
 {
 	if (!s->g->spec.snapshot[0])
 		return 0;
-	return s->g->worker ? 1 : shot_open_clone(s->g, &s->layer_fd, err);
+	return s->g->worker ? 1 : disk_snapshot_open_clone(s->g, &s->layer_fd, err);
 }
 
 struct guest_limits guest_group_limits(const struct guest_spec *spec)
@@ -199,16 +199,16 @@ static int write_record(struct start *s, struct err *err)
 	return is_copy(s) ? 0 : record_write(s->g->dir_fd, &s->g->spec, s->g->pid, err);
 }
 
-static int mount_shot(struct start *s, size_t i, int userns_fd, struct err *err)
+static int mount_disk_snapshot(struct start *s, size_t i, int userns_fd, struct err *err)
 {
 	const char *id = s->g->spec.shown[i];
 	auto_fd int fd = -1;
-	int r = id[0] ? shot_open_files(id, &s->g->spec.image, &fd, err) : 0;
+	int r = id[0] ? disk_snapshot_open_files(id, &s->g->spec.image, &fd, err) : 0;
 
 	if (r < 0 || !id[0])
 		return r;
-	return ns_idmapped_mount(fd, userns_fd, /* is_read_only= */ true, &s->jail.shot_fds[i],
-	                         err);
+	return ns_idmapped_mount(fd, userns_fd, /* is_read_only= */ true,
+	                         &s->jail.disk_snapshot_fds[i], err);
 }
 
 static int mount_volume(struct start *s, size_t i, int userns_fd, struct err *err)
@@ -239,7 +239,7 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 	if (!digest_is_zero(image))
 		r = images_mount(&jail_host.images, image, &image_fd, err);
 	for (size_t i = 0; r == 0 && i < SHOWN_MAX; i++)
-		r = mount_shot(s, i, userns_fd, err);
+		r = mount_disk_snapshot(s, i, userns_fd, err);
 	for (size_t i = 0; r == 0 && i < VOLUMES_MAX; i++)
 		r = mount_volume(s, i, userns_fd, err);
 	if (r == 0 && is_shown)
@@ -284,8 +284,8 @@ static int send_orders(struct start *s, struct err *err)
 		if (s->jail.volume_fds[i] >= 0)
 			fds[n_fds++] = s->jail.volume_fds[i];
 	for (size_t i = 0; i < SHOWN_MAX; i++)
-		if (s->jail.shot_fds[i] >= 0)
-			fds[n_fds++] = s->jail.shot_fds[i];
+		if (s->jail.disk_snapshot_fds[i] >= 0)
+			fds[n_fds++] = s->jail.disk_snapshot_fds[i];
 	if (s->jail.shown_fd >= 0)
 		fds[n_fds++] = s->jail.shown_fd;
 	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds, n_fds);
@@ -300,7 +300,7 @@ static int revive(struct start *s, struct err *err)
 
 	if (!is_copy(s))
 		return 0;
-	r = shot_open_memory(s->g->spec.snapshot, &images_fd, err);
+	r = disk_snapshot_open_memory(s->g->spec.snapshot, &images_fd, err);
 	if (r < 0)
 		return r;
 	ground.pidfd = take_fd(&s->child.pidfd);
@@ -362,7 +362,7 @@ static void start_free(struct start *s)
 	close_fd(&s->jail.listen_fd);
 	close_fd(&s->jail.shown_fd);
 	for (size_t i = 0; i < SHOWN_MAX; i++)
-		close_fd(&s->jail.shot_fds[i]);
+		close_fd(&s->jail.disk_snapshot_fds[i]);
 	for (size_t i = 0; i < VOLUMES_MAX; i++)
 		close_fd(&s->jail.volume_fds[i]);
 	close_fd(&s->child.pidfd);
@@ -390,7 +390,7 @@ static struct start *start_new(struct guest *g)
 	for (size_t i = 0; i < ARRAY_SIZE(s->vm_fds); i++)
 		s->vm_fds[i] = -1;
 	for (size_t i = 0; i < SHOWN_MAX; i++)
-		s->jail.shot_fds[i] = -1;
+		s->jail.disk_snapshot_fds[i] = -1;
 	for (size_t i = 0; i < VOLUMES_MAX; i++)
 		s->jail.volume_fds[i] = -1;
 	return s;

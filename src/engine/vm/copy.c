@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A user never brings such a state: the directory is the broker's own (jail/shot.h), and what is in
- * it was written by this host. It is held against its hashes all the same, and against what this
- * host is now (identity.h).
+ * A user never brings such a state: the directory is the broker's own (jail/disk_snapshot.h), and
+ * what is in it was written by this host. It is held against its hashes all the same, and against
+ * what this host is now (identity.h).
  */
 #include "engine/vm/copy.h"
 
 #include "base/log.h"
-#include "engine/jail/shot.h"
-#include "engine/jail/shot_inside.h"
+#include "engine/jail/disk_snapshot.h"
+#include "engine/jail/disk_snapshot_private.h"
 #include "engine/vm/machine.h"
 #include "engine/vm/ram.h"
 
@@ -220,7 +220,7 @@ static int start_reading(const char *id, const struct saved *saved, int dir_fd, 
 	if (r < 0)
 		return r;
 	c = copy_new(id, saved, ram_fd);
-	pid = shot_fork(&pidfd);
+	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0)
 		_exit(read_all(dir_fd, c));
 	r = pid < 0 ? -errno : loop_child_take(jail_host.loop, pidfd, on_read, c, &c->child);
@@ -239,7 +239,7 @@ int copy_need(struct guest *g, void (*done)(struct guest *g, const struct err *e
 	auto_fd int dir_fd = -1;
 	struct waiter *w;
 	struct saved saved;
-	int r = shot_open_memory(g->spec.snapshot, &dir_fd, err);
+	int r = disk_snapshot_open_memory(g->spec.snapshot, &dir_fd, err);
 
 	if (r == 0)
 		r = saved_read(dir_fd, &saved, err);
@@ -274,7 +274,7 @@ int copy_open(const struct guest_spec *spec, int *ret_ram_fd, int *ret_state_fd,
 {
 	const struct copy *c = find(spec->snapshot);
 	auto_fd int dir_fd = -1;
-	int r = shot_open_memory(spec->snapshot, &dir_fd, err);
+	int r = disk_snapshot_open_memory(spec->snapshot, &dir_fd, err);
 
 	if (r < 0)
 		return r;

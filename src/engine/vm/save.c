@@ -6,8 +6,8 @@
 #include "engine/vm/save.h"
 
 #include "base/fd.h"
-#include "engine/jail/shot.h"
-#include "engine/jail/shot_inside.h"
+#include "engine/jail/disk_snapshot.h"
+#include "engine/jail/disk_snapshot_private.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/machine.h"
@@ -114,7 +114,7 @@ static int open_base(const struct guest_spec *spec)
 	struct err ignored;
 	auto_fd int dir_fd = -1;
 
-	if (!spec->with_memory || shot_open_memory(spec->snapshot, &dir_fd, &ignored) < 0)
+	if (!spec->with_memory || disk_snapshot_open_memory(spec->snapshot, &dir_fd, &ignored) < 0)
 		return -1;
 	return openat(dir_fd, SAVED_RAM, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -204,7 +204,7 @@ static int start_child(struct machine_save *s, struct err *err)
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
 	s->result_fd = fds[0];
-	pid = shot_fork(&pidfd);
+	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0)
 		run(s, fds[1]);
 	(void)close(fds[1]);

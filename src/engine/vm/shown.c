@@ -5,8 +5,8 @@
  */
 #include "engine/vm/shown.h"
 
-#include "engine/jail/shot.h"
-#include "engine/jail/shot_inside.h"
+#include "engine/jail/disk_snapshot.h"
+#include "engine/jail/disk_snapshot_private.h"
 #include "engine/vm/disk.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void name_of(size_t i, char ret[NAME_SIZE])
 static int open_saved(const struct guest_spec *spec, size_t i, int *ret_fd, struct err *err)
 {
 	auto_fd int files_fd = -1;
-	int r = shot_open_files(spec->shown[i], &spec->image, &files_fd, err);
+	int r = disk_snapshot_open_files(spec->shown[i], &spec->image, &files_fd, err);
 
 	return r < 0 ? r : disk_open_saved(files_fd, ret_fd, err);
 }
@@ -40,7 +40,7 @@ static int open_saved(const struct guest_spec *spec, size_t i, int *ret_fd, stru
 /* Each may be written anew as a whole, by the kernel that looks into it. */
 static int raise_limit(const struct guest_spec *spec, const int *fds, size_t n, struct err *err)
 {
-	uint64_t bytes = shot_limit(spec);
+	uint64_t bytes = disk_snapshot_limit(spec);
 
 	for (size_t i = 0; i < n; i++) {
 		struct stat st;
@@ -89,7 +89,7 @@ static int begin(struct start *s, const int *fds, size_t n, struct err *err)
 {
 	struct guest *g = s->g;
 	int pidfd = -1, r;
-	pid_t pid = shot_fork(&pidfd);
+	pid_t pid = disk_snapshot_fork(&pidfd);
 
 	if (pid == 0)
 		_exit(clone_all(fds, n, s->layer_fd));

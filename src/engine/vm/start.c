@@ -2,9 +2,9 @@
 #include "engine/vm/start.h"
 
 #include "base/fd.h"
+#include "engine/jail/disk_snapshot.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/share.h"
-#include "engine/jail/shot.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/child.h"
 #include "engine/vm/copy.h"
@@ -78,7 +78,7 @@ int vm_open_machine(struct start *s, struct err *err)
 int vm_make_disk(struct start *s, struct err *err)
 {
 	const struct guest_spec *spec = &s->g->spec;
-	int r = storage_limit(&jail_host.storage, spec->id, shot_limit(spec), err);
+	int r = storage_limit(&jail_host.storage, spec->id, disk_snapshot_limit(spec), err);
 
 	if (r == 0 && !spec->is_resumed && !spec->snapshot[0])
 		r = disk_make(&jail_host.storage, s->layer_fd, spec->limits.disk_bytes,

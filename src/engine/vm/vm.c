@@ -14,9 +14,9 @@
  */
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/jail/disk_snapshot.h"
 #include "engine/jail/guest.h"
 #include "engine/jail/record.h"
-#include "engine/jail/shot.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/card.h"
 #include "engine/vm/disk.h"
@@ -179,7 +179,7 @@ const struct engine vm_engine = {
 	.plug = card_plug,
 	.kill = vm_kill,
 	.discard = jail_discard,
-	.snapshot = shot_take,
-	.discard_snapshot = shot_discard,
-	.each_snapshot = shot_each,
+	.snapshot = disk_snapshot_take,
+	.discard_snapshot = disk_snapshot_discard,
+	.each_snapshot = disk_snapshot_each,
 };

@@ -18,10 +18,10 @@
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
 #include "engine/jail/criu.h"
+#include "engine/jail/disk_snapshot.h"
+#include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/manifest.h"
 #include "engine/jail/memory.h"
-#include "engine/jail/shot.h"
-#include "engine/jail/shot_inside.h"
 #include "engine/vm/save.h"
 
 #include <fcntl.h>
@@ -81,7 +81,7 @@ static void go_on(struct guest *g)
 /* From here to start_child(): in a child. */
 static int measure(int layer_fd, struct snapshot_info *info, struct err *err)
 {
-	const struct shot_below below = shot_below(info->source);
+	const struct disk_snapshot_below below = disk_snapshot_below(info->source);
 	uint64_t usage = 0;
 	int r = btrfs_usage(layer_fd, &usage);
 
@@ -96,10 +96,10 @@ static int measure(int layer_fd, struct snapshot_info *info, struct err *err)
 
 static int make_copy(struct snapshot_info *info, bool is_brief, int dir_fd, struct err *err)
 {
-	auto_fd int layer_fd = shot_open_dir(jail_host.storage.fd, info->source);
+	auto_fd int layer_fd = disk_snapshot_open_dir(jail_host.storage.fd, info->source);
 	int r = layer_fd < 0 ? -errno
-	        : is_brief   ? btrfs_clone(dir_fd, layer_fd, SHOT_FILES)
-	                     : btrfs_snapshot(dir_fd, layer_fd, SHOT_FILES);
+	        : is_brief   ? btrfs_clone(dir_fd, layer_fd, DISK_SNAPSHOT_FILES)
+	                     : btrfs_snapshot(dir_fd, layer_fd, DISK_SNAPSHOT_FILES);
 
 	if (r < 0)
 		return err_set(err,
@@ -137,7 +137,7 @@ static int copy(const char *name, const struct snapshot_spec *spec, struct finis
 
 	if (!spec->has_memory && mkdirat(jail_host.storage.fd, name, 0700) < 0)
 		return fail_on_disk(&f->err, "make a directory for the snapshot");
-	dir_fd = shot_open_dir(jail_host.storage.fd, name);
+	dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, name);
 	if (dir_fd < 0)
 		return err_set(&f->err, ERR_INTERNAL, errno, "cannot open the snapshot");
 	r = make_copy(&f->info, spec->is_brief != 0, dir_fd, &f->err);
@@ -158,10 +158,10 @@ static int await_memory(int in_fd, int dir_fd, bool is_synced, struct finished *
 /* Else each of its copies would have to. */
 static void tidy(int dir_fd)
 {
-	auto_fd int files_fd = shot_open_dir(dir_fd, SHOT_FILES);
+	auto_fd int files_fd = disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
 
 	if (files_fd >= 0)
-		(void)shot_tidy(files_fd);
+		(void)disk_snapshot_tidy(files_fd);
 }
 
 /* Tells by a byte that the sandbox may go on, and by a struct finished what came of it. */
@@ -169,7 +169,7 @@ static int run_taking(const struct taking *t, int in_fd, int out_fd)
 {
 	struct finished f = {.info = t->info};
 	auto_fd int dir_fd = -1;
-	char name[SHOT_NAME_SIZE];
+	char name[DISK_SNAPSHOT_NAME_SIZE];
 	int r;
 
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
@@ -238,8 +238,8 @@ static void leave(struct taking *t)
 static void succeed(struct taking *t, const struct snapshot_info *info)
 {
 	leave(t);
-	shot_add(info, t->spec.is_brief != 0);
-	shot_set_limit(info->source);
+	disk_snapshot_add(info, t->spec.is_brief != 0);
+	disk_snapshot_set_limit(info->source);
 	log_info("snapshot.taken", "id=%s source=%s", info->id, info->source);
 	t->fn(info, NULL, t->arg);
 }
@@ -247,14 +247,14 @@ static void succeed(struct taking *t, const struct snapshot_info *info)
 /* However far it came: it may have had its name already. */
 static void fail(struct taking *t, const struct err *err)
 {
-	char name[SHOT_NAME_SIZE];
+	char name[DISK_SNAPSHOT_NAME_SIZE];
 
 	leave(t);
 	if (t->g)
 		go_on(t->g);
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
-	shot_remove_dir(name);
-	shot_remove_dir(t->spec.id);
+	disk_snapshot_remove_dir(name);
+	disk_snapshot_remove_dir(t->spec.id);
 	log_warn("snapshot.failed", "id=%s source=%s error='%s'", t->spec.id, t->info.source,
 	         err->message);
 	t->fn(NULL, err, t->arg);
@@ -317,7 +317,7 @@ static int start_child(struct taking *t, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
 	}
 	t->memory_fd = memory[1];
-	pid = shot_fork(&pidfd);
+	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0) {
 		(void)close(memory[1]); /* else it would wait for itself */
 		_exit(run_taking(t, memory[0], fds[1]));
@@ -364,14 +364,14 @@ static const struct memory_ops memory_ops = {on_still, on_memory};
 
 static int make_memory_dir(const struct taking *t, int *ret_fd, struct err *err)
 {
-	char name[SHOT_NAME_SIZE];
+	char name[DISK_SNAPSHOT_NAME_SIZE];
 	auto_fd int dir_fd = -1, memory_fd = -1;
 
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
 	if (mkdirat(jail_host.storage.fd, name, 0700) == 0)
-		dir_fd = shot_open_dir(jail_host.storage.fd, name);
-	if (dir_fd >= 0 && mkdirat(dir_fd, SHOT_MEMORY, 0700) == 0)
-		memory_fd = shot_open_dir(dir_fd, SHOT_MEMORY);
+		dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, name);
+	if (dir_fd >= 0 && mkdirat(dir_fd, DISK_SNAPSHOT_MEMORY, 0700) == 0)
+		memory_fd = disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_MEMORY);
 	if (memory_fd < 0)
 		return fail_on_disk(err, "make a directory for the snapshot");
 	*ret_fd = take_fd(&memory_fd);
@@ -449,9 +449,9 @@ static int check_room(struct err *err)
 		return err_hint(err, "start the daemon without --plain-storage: its layers are on "
 		                     "btrfs then");
 	}
-	if (shot_count() >= COUNT_MAX)
+	if (disk_snapshot_count() >= COUNT_MAX)
 		return err_set(err, ERR_LIMIT, 0, "there are %zu snapshots on this host",
-		               shot_count());
+		               disk_snapshot_count());
 	if (fstatvfs(jail_host.storage.fd, &disk) == 0 &&
 	    (uint64_t)disk.f_bavail * disk.f_frsize < FREE_LEAST)
 		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC, "the host's disk is full");
@@ -465,7 +465,7 @@ static int check_source(const char *id, const struct snapshot_spec *spec, const 
 		if (strcmp(t->info.source, id) == 0)
 			return err_set(err, ERR_CONFLICT, EBUSY,
 			               "a snapshot of sandbox %s is being taken already", id);
-	if (shot_find(spec->id))
+	if (disk_snapshot_find(spec->id))
 		return err_set(err, ERR_CONFLICT, EEXIST, "snapshot %s exists", spec->id);
 	if (g && g->state != GUEST_RUNNING)
 		return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", id,
@@ -493,8 +493,8 @@ static int mark_frozen(const struct guest *g, struct err *err)
 	             : 0;
 }
 
-int shot_take(const char *id, const struct digest *image, const struct snapshot_spec *spec,
-              snapshot_fn fn, void *arg, struct err *err)
+int disk_snapshot_take(const char *id, const struct digest *image, const struct snapshot_spec *spec,
+                       snapshot_fn fn, void *arg, struct err *err)
 {
 	struct guest *g = find_guest(id);
 	struct taking *t;
@@ -535,7 +535,7 @@ static bool is_taken(const struct guest *g)
 }
 
 /* One of which a snapshot is taken is let alone: CRIU has to run a part of itself in it. */
-bool shot_hold(struct guest *g)
+bool disk_snapshot_hold(struct guest *g)
 {
 	struct err err;
 
@@ -547,7 +547,7 @@ bool shot_hold(struct guest *g)
 	return cgroup_freeze(&jail_host.cgroups, g->spec.id, true, &err) != 1;
 }
 
-void shot_unhold(struct guest *g)
+void disk_snapshot_unhold(struct guest *g)
 {
 	if (!g->is_held)
 		return;
@@ -557,7 +557,7 @@ void shot_unhold(struct guest *g)
 	(void)unlinkat(g->dir_fd, FROZEN_MARK, 0);
 }
 
-int shot_freeze(struct guest *g, bool on, struct err *err)
+int disk_snapshot_freeze(struct guest *g, bool on, struct err *err)
 {
 	if (!on)
 		go_on(g);
@@ -570,13 +570,13 @@ int shot_freeze(struct guest *g, bool on, struct err *err)
 	return cgroup_freeze(&jail_host.cgroups, g->spec.id, on, err);
 }
 
-void shot_adopt(struct guest *g)
+void disk_snapshot_adopt(struct guest *g)
 {
 	if (unlinkat(g->dir_fd, FROZEN_MARK, 0) == 0)
 		(void)thaw(g->spec.id);
 }
 
-void shot_on_end(struct guest *g)
+void disk_snapshot_on_end(struct guest *g)
 {
 	list_for_each (&takings, struct taking, t, link)
 		if (t->g == g) {
@@ -585,7 +585,7 @@ void shot_on_end(struct guest *g)
 		}
 }
 
-void shot_take_end(void)
+void disk_snapshot_take_end(void)
 {
 	list_for_each (&takings, struct taking, t, link) {
 		let_go(t);

@@ -65,7 +65,7 @@ static void discard(const char *id)
 }
 
 /* What lies beside the layers and is no sandbox's. */
-static const char *shots(void)
+static const char *disk_snapshots(void)
 {
 	auto_free char *command =
 		xasprintf("ls %s/layers | grep -v ^sb_ | sed 's/_[a-z2-9]*/_/'", jail_rig.data);
@@ -115,7 +115,7 @@ TEST_FORKED(a_guest_from_a_snapshot_has_the_files_and_goes_its_own_way, 60)
 	CHECK_STR(jail_rig_say(g, "user cat /tmp/a"), "b");
 	discard(id);
 	CHECK_STR(jail_rig_say(other, "user cat /tmp/a"), "a\nc");
-	CHECK_STR(shots(), "");
+	CHECK_STR(disk_snapshots(), "");
 	jail_rig_end(g);
 	jail_rig_end(other);
 	jail_rig_tear_down();
@@ -139,7 +139,7 @@ TEST_FORKED(a_layer_that_was_kept_is_replaced_in_one_step, 60)
 	memcpy(spec.snapshot, id, sizeof(spec.snapshot));
 	g = jail_rig_start(&spec);
 	CHECK_STR(jail_rig_say(g, "user cat /tmp/a; ls /tmp/b 2>/dev/null"), "a");
-	CHECK_STR(shots(), "sn_\n");
+	CHECK_STR(disk_snapshots(), "sn_\n");
 	jail_rig_end(g);
 	discard(id);
 	CHECK_INT(jail_engine.discard(spec.id, jail_rig_on_gone, NULL), 1);
@@ -173,7 +173,7 @@ TEST_FORKED(what_a_broker_left_half_done_goes_and_what_was_done_is_known, 60)
 	jail_rig_probe();
 	CHECK_INT(jail_engine.adopt(spec.id, jail_rig_on_ended, NULL, &g, &spec, &jail_rig.err), 0);
 	jail_engine.sweep(knows_nothing, NULL);
-	CHECK_STR(shots(), "sn_\n");
+	CHECK_STR(disk_snapshots(), "sn_\n");
 	CHECK_INT(n_known(), 1);
 	CHECK_STR(jail_rig_say(g, "user echo awake"), "awake");
 	copy = spec_from(id, 2);
@@ -229,7 +229,7 @@ TEST_FORKED(a_manifest_that_is_not_whole_is_refused, 60)
 		CHECK(start_fails(&copy) < 0);
 		CHECK_INT(jail_rig.err.code, ERR_NOT_FOUND);
 		discard(id);
-		CHECK_STR(shots(), "");
+		CHECK_STR(disk_snapshots(), "");
 	}
 	jail_rig_end(g);
 	jail_rig_tear_down();

@@ -13,9 +13,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
+#include "engine/jail/disk_snapshot.h"
+#include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/keep.h"
-#include "engine/jail/shot.h"
-#include "engine/jail/shot_inside.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static bool is_empty(int layer_fd, const char *name)
 	return dir_open(&dir, layer_fd, name) == 0 && !dir_next(&dir) && dir.error == 0;
 }
 
-int shot_tidy(int layer_fd)
+int disk_snapshot_tidy(int layer_fd)
 {
 	static const char *const work[] = {"root.work", "usr.work"};
 	int r = 0;
@@ -49,8 +49,8 @@ int shot_tidy(int layer_fd)
 /* In place: nobody sees it before it is whole. */
 static int write_below(int layer_fd, uint64_t bytes)
 {
-	struct shot_below below = {.bytes = bytes};
-	auto_fd int fd = openat(layer_fd, SHOT_BELOW,
+	struct disk_snapshot_below below = {.bytes = bytes};
+	auto_fd int fd = openat(layer_fd, DISK_SNAPSHOT_BELOW,
 	                        O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	random_bytes(&below.line, sizeof(below.line));
@@ -58,10 +58,10 @@ static int write_below(int layer_fd, uint64_t bytes)
 	return fd < 0 ? -errno : fd_write_all(fd, &below, sizeof(below));
 }
 
-int shot_set_up(const struct guest *g, const struct snapshot_info *info, int fd)
+int disk_snapshot_set_up(const struct guest *g, const struct snapshot_info *info, int fd)
 {
 	const struct guest_spec *spec = &g->spec;
-	int r = shot_tidy(fd);
+	int r = disk_snapshot_tidy(fd);
 
 	if (r == 0)
 		r = write_below(fd, info->bytes);
@@ -72,19 +72,20 @@ int shot_set_up(const struct guest *g, const struct snapshot_info *info, int fd)
 	return r;
 }
 
-/* Makes the copy as SHOT_FILES in place_fd, and gives it the sandbox's name. */
+/* Makes the copy as DISK_SNAPSHOT_FILES in place_fd, and gives it the sandbox's name. */
 static int clone_in(const struct guest *g, const struct snapshot_info *info, int files_fd,
                     int place_fd)
 {
 	const unsigned how = g->spec.is_resumed ? RENAME_EXCHANGE : RENAME_NOREPLACE;
 	auto_fd int fd = -1;
-	int r = btrfs_clone(place_fd, files_fd, SHOT_FILES);
+	int r = btrfs_clone(place_fd, files_fd, DISK_SNAPSHOT_FILES);
 
 	if (r < 0)
 		return r;
-	fd = shot_open_dir(place_fd, SHOT_FILES);
-	r = fd < 0 ? -errno : shot_set_up(g, info, fd);
-	if (r == 0 && renameat2(place_fd, SHOT_FILES, jail_host.storage.fd, g->spec.id, how) < 0)
+	fd = disk_snapshot_open_dir(place_fd, DISK_SNAPSHOT_FILES);
+	r = fd < 0 ? -errno : disk_snapshot_set_up(g, info, fd);
+	if (r == 0 &&
+	    renameat2(place_fd, DISK_SNAPSHOT_FILES, jail_host.storage.fd, g->spec.id, how) < 0)
 		r = -errno;
 	return r;
 }
@@ -93,8 +94,9 @@ static int clone_in(const struct guest *g, const struct snapshot_info *info, int
 static int run_cloning(const struct guest *g, const struct snapshot_info *info)
 {
 	int storage_fd = jail_host.storage.fd;
-	auto_fd int dir_fd = shot_open_dir(storage_fd, info->id);
-	auto_fd int files_fd = dir_fd < 0 ? -1 : shot_open_dir(dir_fd, SHOT_FILES);
+	auto_fd int dir_fd = disk_snapshot_open_dir(storage_fd, info->id);
+	auto_fd int files_fd =
+		dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
 	auto_fd int place_fd = -1;
 	char place[ID_SIZE];
 	int r;
@@ -104,9 +106,10 @@ static int run_cloning(const struct guest *g, const struct snapshot_info *info)
 	id_make(place, "roll");
 	if (mkdirat(storage_fd, place, 0700) < 0)
 		return errno;
-	place_fd = shot_open_dir(storage_fd, place);
+	place_fd = disk_snapshot_open_dir(storage_fd, place);
 	r = place_fd < 0 ? -errno : clone_in(g, info, files_fd, place_fd);
-	shot_remove_dir(place); /* with a copy that failed, or with the layer that it replaced */
+	disk_snapshot_remove_dir(
+		place); /* with a copy that failed, or with the layer that it replaced */
 	return -r;
 }
 
@@ -128,10 +131,10 @@ static void on_cloned(struct loop *loop, int wait_status, void *arg)
 	g->cloned(g, error ? &err : NULL);
 }
 
-int shot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *err),
-               struct err *err)
+int disk_snapshot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *err),
+                        struct err *err)
 {
-	const struct snapshot_info *s = shot_find(g->spec.snapshot);
+	const struct snapshot_info *s = disk_snapshot_find(g->spec.snapshot);
 	int pidfd = -1, r;
 	pid_t pid;
 
@@ -141,9 +144,9 @@ int shot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *
 	if (!digest_equal(&s->image, &g->spec.image))
 		return err_set(err, ERR_CONFLICT, EINVAL, "snapshot %s is over another template",
 		               g->spec.snapshot);
-	if (shot_take_spare(g, s) == 0)
+	if (disk_snapshot_take_spare(g, s) == 0)
 		return 1;
-	pid = shot_fork(&pidfd);
+	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0)
 		_exit(run_cloning(g, s));
 	if (pid < 0)
@@ -153,25 +156,26 @@ int shot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
 }
 
-int shot_open_clone(const struct guest *g, int *ret_fd, struct err *err)
+int disk_snapshot_open_clone(const struct guest *g, int *ret_fd, struct err *err)
 {
 	const struct guest_spec *spec = &g->spec;
-	auto_fd int fd = shot_open_dir(jail_host.storage.fd, spec->id);
+	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, spec->id);
 	int r;
 
 	if (fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the sandbox's layer");
-	r = storage_limit(&jail_host.storage, spec->id, shot_limit(spec), err);
+	r = storage_limit(&jail_host.storage, spec->id, disk_snapshot_limit(spec), err);
 	if (r == 0)
 		*ret_fd = take_fd(&fd);
 	return r;
 }
 
-int shot_open_files(const char *id, const struct digest *image, int *ret_fd, struct err *err)
+int disk_snapshot_open_files(const char *id, const struct digest *image, int *ret_fd,
+                             struct err *err)
 {
-	const struct snapshot_info *s = shot_find(id);
-	auto_fd int dir_fd = s ? shot_open_dir(jail_host.storage.fd, id) : -1;
-	auto_fd int fd = dir_fd < 0 ? -1 : shot_open_dir(dir_fd, SHOT_FILES);
+	const struct snapshot_info *s = disk_snapshot_find(id);
+	auto_fd int dir_fd = s ? disk_snapshot_open_dir(jail_host.storage.fd, id) : -1;
+	auto_fd int fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
 
 	if (fd < 0)
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "there is no snapshot %s", id);
@@ -182,10 +186,10 @@ int shot_open_files(const char *id, const struct digest *image, int *ret_fd, str
 	return 0;
 }
 
-int shot_open_memory(const char *id, int *ret_fd, struct err *err)
+int disk_snapshot_open_memory(const char *id, int *ret_fd, struct err *err)
 {
-	auto_fd int dir_fd = shot_open_dir(jail_host.storage.fd, id);
-	auto_fd int fd = dir_fd < 0 ? -1 : shot_open_dir(dir_fd, SHOT_MEMORY);
+	auto_fd int dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	auto_fd int fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_MEMORY);
 
 	if (fd < 0)
 		return err_set(err, ERR_CONFLICT, errno, "snapshot %s has no memory", id);

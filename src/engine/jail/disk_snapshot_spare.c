@@ -14,7 +14,7 @@
  */
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
-#include "engine/jail/shot_inside.h"
+#include "engine/jail/disk_snapshot_private.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,10 +48,10 @@ static void spare_free(struct spare *s)
 	free(s);
 }
 
-int shot_remove_spare(int dir_fd)
+int disk_snapshot_remove_spare(int dir_fd)
 {
-	auto_fd int fd = shot_open_dir(dir_fd, SHOT_SPARE);
-	int r = fd < 0 ? -errno : btrfs_subvol_delete(fd, SHOT_FILES);
+	auto_fd int fd = disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_SPARE);
+	int r = fd < 0 ? -errno : btrfs_subvol_delete(fd, DISK_SNAPSHOT_FILES);
 
 	return r == -ENOENT ? 0 : r;
 }
@@ -59,23 +59,24 @@ int shot_remove_spare(int dir_fd)
 /* In a child: an exit status. */
 static int run_making(const char *id)
 {
-	auto_fd int dir_fd = shot_open_dir(jail_host.storage.fd, id);
-	auto_fd int files_fd = dir_fd < 0 ? -1 : shot_open_dir(dir_fd, SHOT_FILES);
+	auto_fd int dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	auto_fd int files_fd =
+		dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
 	auto_fd int place_fd = -1, fd = -1;
 
-	if (files_fd < 0 || (mkdirat(dir_fd, SHOT_SPARE, 0700) < 0 && errno != EEXIST))
+	if (files_fd < 0 || (mkdirat(dir_fd, DISK_SNAPSHOT_SPARE, 0700) < 0 && errno != EEXIST))
 		return 1;
-	place_fd = shot_open_dir(dir_fd, SHOT_SPARE);
-	if (place_fd < 0 || btrfs_clone(place_fd, files_fd, SHOT_FILES) < 0)
+	place_fd = disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_SPARE);
+	if (place_fd < 0 || btrfs_clone(place_fd, files_fd, DISK_SNAPSHOT_FILES) < 0)
 		return 1;
-	fd = shot_open_dir(place_fd, SHOT_FILES);
-	return fd < 0 || shot_tidy(fd) < 0 ? 1 : 0;
+	fd = disk_snapshot_open_dir(place_fd, DISK_SNAPSHOT_FILES);
+	return fd < 0 || disk_snapshot_tidy(fd) < 0 ? 1 : 0;
 }
 
 static void remove_from(const char *id)
 {
-	auto_fd int dir_fd = shot_open_dir(jail_host.storage.fd, id);
-	int r = dir_fd < 0 ? 0 : shot_remove_spare(dir_fd);
+	auto_fd int dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	int r = dir_fd < 0 ? 0 : disk_snapshot_remove_spare(dir_fd);
 
 	if (r < 0)
 		log_warn("snapshot.spare-stays", "id=%s errno=%d", id, -r);
@@ -107,15 +108,15 @@ static bool make_room(void)
 	return n_spares < SPARES_MAX;
 }
 
-void shot_want_spare(const char *id)
+void disk_snapshot_want_spare(const char *id)
 {
 	struct spare *s;
 	int pidfd = -1;
 	pid_t pid;
 
-	if (!shot_find(id) || find(id) || !make_room())
+	if (!disk_snapshot_find(id) || find(id) || !make_room())
 		return;
-	pid = shot_fork(&pidfd);
+	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0)
 		_exit(run_making(id));
 	if (pid < 0)
@@ -128,7 +129,7 @@ void shot_want_spare(const char *id)
 		spare_free(s);
 }
 
-void shot_drop_spare(const char *id)
+void disk_snapshot_drop_spare(const char *id)
 {
 	struct spare *s = find(id);
 
@@ -138,7 +139,7 @@ void shot_drop_spare(const char *id)
 		spare_free(s);
 }
 
-int shot_take_spare(const struct guest *g, const struct snapshot_info *info)
+int disk_snapshot_take_spare(const struct guest *g, const struct snapshot_info *info)
 {
 	struct spare *s = g->spec.is_resumed ? NULL : find(info->id);
 	auto_fd int dir_fd = -1, place_fd = -1, fd = -1;
@@ -147,12 +148,12 @@ int shot_take_spare(const struct guest *g, const struct snapshot_info *info)
 	if (!s || s->maker)
 		return -ENOENT;
 	spare_free(s);
-	dir_fd = shot_open_dir(jail_host.storage.fd, info->id);
-	place_fd = dir_fd < 0 ? -1 : shot_open_dir(dir_fd, SHOT_SPARE);
-	fd = place_fd < 0 ? -1 : shot_open_dir(place_fd, SHOT_FILES);
-	r = fd < 0 ? -errno : shot_set_up(g, info, fd);
-	if (r == 0 &&
-	    renameat2(place_fd, SHOT_FILES, jail_host.storage.fd, g->spec.id, RENAME_NOREPLACE) < 0)
+	dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, info->id);
+	place_fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_SPARE);
+	fd = place_fd < 0 ? -1 : disk_snapshot_open_dir(place_fd, DISK_SNAPSHOT_FILES);
+	r = fd < 0 ? -errno : disk_snapshot_set_up(g, info, fd);
+	if (r == 0 && renameat2(place_fd, DISK_SNAPSHOT_FILES, jail_host.storage.fd, g->spec.id,
+	                        RENAME_NOREPLACE) < 0)
 		r = -errno;
 	if (r < 0)
 		remove_from(info->id);

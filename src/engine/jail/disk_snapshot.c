@@ -6,15 +6,15 @@
  * and lowered by what lies below a copy (the file `below` in the layer), which is in the sandbox's
  * sight.
  */
-#include "engine/jail/shot.h"
+#include "engine/jail/disk_snapshot.h"
 
 #include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/backup.h"
 #include "engine/jail/btrfs.h"
+#include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/manifest.h"
-#include "engine/jail/shot_inside.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/tree.h"
 #include "engine/vm/copy.h"
@@ -31,7 +31,7 @@
 #define LOWER_US     (1 * UINT64_C(1000000))   /* between looks at what btrfs has freed */
 #define LOWER_MAX    (120 * UINT64_C(1000000)) /* it does so with its transactions */
 
-struct shot {
+struct disk_snapshot {
 	struct list link;
 	struct snapshot_info info;
 	bool is_brief; /* a fork's: nobody else will start from it */
@@ -42,22 +42,22 @@ static struct list removals = LIST_INIT(removals);
 static size_t n_all;
 static struct loop_timer *lower; /* limits that are to come down */
 
-static struct shot *find(const char *id)
+static struct disk_snapshot *find(const char *id)
 {
-	list_for_each (&all, struct shot, s, link)
+	list_for_each (&all, struct disk_snapshot, s, link)
 		if (strcmp(s->info.id, id) == 0)
 			return s;
 	return NULL;
 }
 
-int shot_open_dir(int dir_fd, const char *name)
+int disk_snapshot_open_dir(int dir_fd, const char *name)
 {
 	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-void shot_add(const struct snapshot_info *info, bool is_brief)
+void disk_snapshot_add(const struct snapshot_info *info, bool is_brief)
 {
-	struct shot *s = xnew0(struct shot);
+	struct disk_snapshot *s = xnew0(struct disk_snapshot);
 
 	s->info = *info;
 	s->is_brief = is_brief;
@@ -65,39 +65,39 @@ void shot_add(const struct snapshot_info *info, bool is_brief)
 	n_all++;
 }
 
-static void drop(struct shot *s)
+static void drop(struct disk_snapshot *s)
 {
 	list_remove(&s->link);
 	n_all--;
 	free(s);
 }
 
-const struct snapshot_info *shot_find(const char *id)
+const struct snapshot_info *disk_snapshot_find(const char *id)
 {
-	const struct shot *s = find(id);
+	const struct disk_snapshot *s = find(id);
 
 	return s ? &s->info : NULL;
 }
 
-size_t shot_count(void)
+size_t disk_snapshot_count(void)
 {
 	return n_all;
 }
 
-static int read_below(int layer_fd, struct shot_below *ret)
+static int read_below(int layer_fd, struct disk_snapshot_below *ret)
 {
-	auto_fd int fd = openat(layer_fd, SHOT_BELOW, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int fd = openat(layer_fd, DISK_SNAPSHOT_BELOW, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd_read_all(fd, ret, sizeof(*ret));
 }
 
-struct shot_below shot_below(const char *id)
+struct disk_snapshot_below disk_snapshot_below(const char *id)
 {
-	auto_fd int fd = shot_open_dir(jail_host.storage.fd, id);
-	struct shot_below below = {0};
+	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	struct disk_snapshot_below below = {0};
 
 	if (fd >= 0 && read_below(fd, &below) < 0)
-		below = (struct shot_below){0}; /* its first layer, over nothing */
+		below = (struct disk_snapshot_below){0}; /* its first layer, over nothing */
 	return below;
 }
 
@@ -105,34 +105,34 @@ static uint64_t count_pinned(const char *id, uint64_t line)
 {
 	uint64_t most = 0;
 
-	list_for_each (&all, const struct shot, s, link)
+	list_for_each (&all, const struct disk_snapshot, s, link)
 		if (strcmp(s->info.source, id) == 0 && s->info.line == line)
 			most = MAX(most, s->info.written_bytes);
 	return most;
 }
 
-uint64_t shot_limit(const struct guest_spec *spec)
+uint64_t disk_snapshot_limit(const struct guest_spec *spec)
 {
 	const bool is_vm = spec->engine == ENGINE_VM;
 	const uint64_t disk = spec->limits.disk_bytes + (is_vm ? DISK_SLACK_BYTES : 0);
-	struct shot_below below;
+	struct disk_snapshot_below below;
 	uint64_t lies_below;
 
 	if (!jail_host.storage.counts_once)
 		return disk;
-	below = shot_below(spec->id);
+	below = disk_snapshot_below(spec->id);
 	lies_below = is_vm ? 0 : MIN(below.bytes, disk);
 	return MAX(disk - lies_below, LIMIT_LEAST) + count_pinned(spec->id, below.line) +
 	       backup_pinned(spec->id);
 }
 
-uint64_t shot_usage(const char *id)
+uint64_t disk_snapshot_usage(const char *id)
 {
 	uint64_t usage = storage_usage(&jail_host.storage, id);
 
 	if (!jail_host.storage.counts_once)
 		return usage;
-	return usage - MIN(usage, count_pinned(id, shot_below(id).line));
+	return usage - MIN(usage, count_pinned(id, disk_snapshot_below(id).line));
 }
 
 /*
@@ -149,20 +149,20 @@ static void lower_limits(struct loop *loop, void *arg)
 
 		if (g->lower_until_us == 0 || g->state != GUEST_RUNNING)
 			continue;
-		limit = shot_limit(&g->spec);
+		limit = disk_snapshot_limit(&g->spec);
 		if (storage_usage(&jail_host.storage, g->spec.id) > limit &&
 		    loop_now_us(loop) < g->lower_until_us) {
 			is_due = true;
 			continue;
 		}
 		g->lower_until_us = 0;
-		shot_set_limit(g->spec.id);
+		disk_snapshot_set_limit(g->spec.id);
 	}
 	if (is_due)
 		loop_timer_set_in(lower, LOWER_US);
 }
 
-void shot_lower_limit(const char *id)
+void disk_snapshot_lower_limit(const char *id)
 {
 	list_for_each (&jail_host.guests, struct guest, g, link)
 		if (strcmp(g->spec.id, id) == 0)
@@ -170,13 +170,13 @@ void shot_lower_limit(const char *id)
 	loop_timer_set_in(lower, LOWER_US);
 }
 
-void shot_set_limit(const char *id)
+void disk_snapshot_set_limit(const char *id)
 {
 	struct err err;
 
 	list_for_each (&jail_host.guests, const struct guest, g, link)
 		if (strcmp(g->spec.id, id) == 0 && g->state == GUEST_RUNNING &&
-		    storage_limit(&jail_host.storage, id, shot_limit(&g->spec), &err) < 0)
+		    storage_limit(&jail_host.storage, id, disk_snapshot_limit(&g->spec), &err) < 0)
 			log_warn("snapshot.unlimited", "id=%s error='%s'", id, err.message);
 }
 
@@ -187,16 +187,16 @@ static int remove_once(const char *name)
 
 	if (unlinkat(jail_host.storage.fd, name, AT_REMOVEDIR) == 0)
 		return 0; /* where a copy was made */
-	fd = shot_open_dir(jail_host.storage.fd, name);
+	fd = disk_snapshot_open_dir(jail_host.storage.fd, name);
 	if (fd >= 0)
-		r = btrfs_subvol_delete(fd, SHOT_FILES);
+		r = btrfs_subvol_delete(fd, DISK_SNAPSHOT_FILES);
 	if (fd >= 0 && (r == 0 || r == -ENOENT))
-		r = shot_remove_spare(fd);
+		r = disk_snapshot_remove_spare(fd);
 	return r < 0 && r != -ENOENT ? r : tree_remove(jail_host.storage.fd, name);
 }
 
 /* What is left is the next start's; a want of memory that is over in a moment leaves nothing. */
-void shot_remove_dir(const char *name)
+void disk_snapshot_remove_dir(const char *name)
 {
 	int r = remove_once(name);
 
@@ -206,7 +206,7 @@ void shot_remove_dir(const char *name)
 		log_warn("snapshot.leftover", "name=%s errno=%d", name, -r);
 }
 
-pid_t shot_fork(int *ret_pidfd)
+pid_t disk_snapshot_fork(int *ret_pidfd)
 {
 	struct clone_args args = {.flags = CLONE_PIDFD,
 	                          .exit_signal = SIGCHLD,
@@ -240,10 +240,10 @@ static int start_removal(const char *name, guest_gone_fn gone, void *arg)
 {
 	struct removal *rm;
 	int pidfd = -1, r;
-	pid_t pid = shot_fork(&pidfd);
+	pid_t pid = disk_snapshot_fork(&pidfd);
 
 	if (pid == 0) {
-		shot_remove_dir(name);
+		disk_snapshot_remove_dir(name);
 		_exit(0);
 	}
 	if (pid < 0)
@@ -259,11 +259,11 @@ static int start_removal(const char *name, guest_gone_fn gone, void *arg)
 	return 0;
 }
 
-int shot_discard(const char *id, guest_gone_fn gone, void *arg)
+int disk_snapshot_discard(const char *id, guest_gone_fn gone, void *arg)
 {
 	int storage_fd = jail_host.storage.fd;
-	struct shot *s = find(id);
-	char name[SHOT_NAME_SIZE], source[ID_SIZE] = "";
+	struct disk_snapshot *s = find(id);
+	char name[DISK_SNAPSHOT_NAME_SIZE], source[ID_SIZE] = "";
 
 	(void)snprintf(name, sizeof(name), "%s.gone", id);
 	copy_forget(id);
@@ -271,18 +271,18 @@ int shot_discard(const char *id, guest_gone_fn gone, void *arg)
 		log_warn("snapshot.stays", "id=%s errno=%d", id, errno);
 	if (s) {
 		memcpy(source, s->info.source, sizeof(source));
-		shot_drop_spare(id);
+		disk_snapshot_drop_spare(id);
 		drop(s);
-		shot_lower_limit(source);
+		disk_snapshot_lower_limit(source);
 	}
 	if (faccessat(storage_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	return start_removal(name, gone, arg) < 0 ? 0 : 1;
 }
 
-void shot_each(void (*fn)(const struct snapshot_info *info, void *arg), void *arg)
+void disk_snapshot_each(void (*fn)(const struct snapshot_info *info, void *arg), void *arg)
 {
-	list_for_each (&all, const struct shot, s, link)
+	list_for_each (&all, const struct disk_snapshot, s, link)
 		fn(&s->info, arg);
 }
 
@@ -301,7 +301,7 @@ static bool is_left(const char *name)
 	return id_is_valid(id, "sn");
 }
 
-void shots_sweep(void)
+void disk_snapshots_sweep(void)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
@@ -314,36 +314,36 @@ void shots_sweep(void)
 			continue;
 		log_debug("snapshot.swept", "name=%s", name);
 		if (btrfs_subvol_delete(jail_host.storage.fd, name) < 0)
-			shot_remove_dir(name);
+			disk_snapshot_remove_dir(name);
 	}
 	dir_tell(&dir, "leftover snapshots");
 }
 
-void shot_on_start(const struct guest *g)
+void disk_snapshot_on_start(const struct guest *g)
 {
-	const struct shot *s = g->spec.snapshot[0] ? find(g->spec.snapshot) : NULL;
+	const struct disk_snapshot *s = g->spec.snapshot[0] ? find(g->spec.snapshot) : NULL;
 
 	if (s && !s->is_brief && !g->spec.is_resumed)
-		shot_want_spare(s->info.id);
+		disk_snapshot_want_spare(s->info.id);
 }
 
 static void load(const char *id)
 {
-	auto_fd int fd = shot_open_dir(jail_host.storage.fd, id);
+	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
 	struct snapshot_info info;
 	int r = fd < 0 ? -errno : manifest_read(fd, id, &info);
 
 	if (fd >= 0)
-		(void)shot_remove_spare(fd);
-	if (r == 0 && faccessat(fd, SHOT_FILES, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		(void)disk_snapshot_remove_spare(fd);
+	if (r == 0 && faccessat(fd, DISK_SNAPSHOT_FILES, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
 	if (r < 0) /* not served, and not removed unless somebody says so */
 		log_error("snapshot.unreadable", "id=%s errno=%d", id, -r);
 	else
-		shot_add(&info, /* is_brief= */ false);
+		disk_snapshot_add(&info, /* is_brief= */ false);
 }
 
-void shots_open(void)
+void disk_snapshots_open(void)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
@@ -358,9 +358,9 @@ void shots_open(void)
 	dir_tell(&dir, "snapshots");
 }
 
-void shots_close(void)
+void disk_snapshots_close(void)
 {
-	shot_take_end();
+	disk_snapshot_take_end();
 	spares_close();
 	loop_timer_free(take_ptr(lower));
 	list_for_each (&removals, struct removal, r, link) {
@@ -368,6 +368,6 @@ void shots_close(void)
 		list_remove(&r->link);
 		free(r);
 	}
-	list_for_each (&all, struct shot, s, link)
+	list_for_each (&all, struct disk_snapshot, s, link)
 		drop(s);
 }
