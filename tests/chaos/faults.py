@@ -41,7 +41,7 @@ ERRORS = {
 
 
 class Fault(NamedTuple):
-    part: str  # broker, nest, gateway or agent
+    part: str  # broker, spawner, gateway or agent
     call: str
     n: int  # the n-th of that call, by one process
     error: str

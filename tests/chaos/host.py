@@ -15,7 +15,7 @@ from harness import audit
 from harness.daemon import call, children_of, read_text
 
 SETTLE_S = 60
-NEST = "cloche-nest"  # one that died is made again when it is needed
+SPAWNER = "cloche-spawner"  # one that died is made again when it is needed
 ALIVE = ("creating", "running", "pausing", "paused", "stopping")
 
 
@@ -100,7 +100,7 @@ class Host:
     def _wrong_processes(self):
         ours = marked(self.mark)
         parts = Counter(ours.values())
-        is_right = parts[NEST] <= 1 and {**parts, NEST: 0} == {**self.parts, NEST: 0}
+        is_right = parts[SPAWNER] <= 1 and {**parts, SPAWNER: 0} == {**self.parts, SPAWNER: 0}
         wrong = [] if is_right else [f"processes: {dict(parts)} instead of {dict(self.parts)}"]
         return wrong + [f"zombie: {p} {audit.comm_of(p)}" for parent in ours for p in children_of(parent) if audit.is_zombie(p)]
 

@@ -15,7 +15,7 @@ from .model import NO_ANSWER
 
 BACK_S = 60
 # How often each comes, of all.
-TARGETS = {"gateway": 5, "broker": 5, "both": 3, "again": 4, "launcher": 3, "all": 2, "nest": 3, "zygote": 2, "dialer": 2, "wall": 3, "standby": 2, "agent": 1}
+TARGETS = {"gateway": 5, "broker": 5, "both": 3, "again": 4, "launcher": 3, "all": 2, "spawner": 3, "zygote": 2, "dialer": 2, "wall": 3, "standby": 2, "agent": 1}
 
 
 def _pids_inside(pid):

@@ -4,7 +4,7 @@ for or no answer, nothing is left behind, the next one works, and the event log 
 
 A sample of all faults is tried, of as many calls as possible, drawn by CLOCHE_CHAOS_SEED: the same each time unless that is given.
 CLOCHE_CHAOS_FAULTS says how many of each operation and part, or `all`.
-Covered are broker, nest with the child that becomes a sandbox, and gateway, on their way through create, exec, delete, stop, resume, snapshot, rollback, fork,
+Covered are broker, spawner with the child that becomes a sandbox, and gateway, on their way through create, exec, delete, stop, resume, snapshot, rollback, fork,
 diff, apply and import, and the agent in an exec.
 """
 
@@ -111,8 +111,8 @@ BEFORE = {"create": [], "exec": ["create"], "delete": ["create", "start"], "stop
 def pids_of(daemon, part, one=None):
     if part == "agent":
         return [p for p in audit.processes_of_cgroups({one.id}) if audit.comm_of(p) == AGENT]
-    if part == "nest":
-        found = [p for p in children_of(daemon.broker_pid) if audit.comm_of(p) == "cloche-nest" and not audit.is_zombie(p)]
+    if part == "spawner":
+        found = [p for p in children_of(daemon.broker_pid) if audit.comm_of(p) == "cloche-spawner" and not audit.is_zombie(p)]
         return found[:1]
     return [getattr(daemon, f"{part}_pid")]
 
@@ -221,7 +221,7 @@ def clear(daemon):
 
 def need_nest(daemon):
     """One that died of the fault before is made anew by the next create, and would be taken for something left."""
-    if not pids_of(daemon, "nest"):
+    if not pids_of(daemon, "spawner"):
         one = Try(daemon)
         one.create()
         one.delete()
@@ -274,7 +274,7 @@ class Tally:
 
 SAVING = ("snapshot", "rollback", "fork", "diff", "apply", "load")  # of these the sample has the part that does the work, of two
 SAMPLED = (("snapshot", "broker"), ("fork", "broker"))
-GROUPS = [(o, p) for o in BEFORE for p in ("broker", "nest", "gateway") if SAMPLE == "all" or o not in SAVING or (o, p) in SAMPLED]
+GROUPS = [(o, p) for o in BEFORE for p in ("broker", "spawner", "gateway") if SAMPLE == "all" or o not in SAVING or (o, p) in SAMPLED]
 GROUPS += [("exec", "agent")]
 
 

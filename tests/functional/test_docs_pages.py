@@ -13,7 +13,7 @@ VOID = {"meta", "link", "br", "hr", "img"}
 
 
 class Document(HTMLParser):
-    """Links and anchors of a page; tags must nest."""
+    """Links and anchors of a page; tags must spawner."""
 
     def __init__(self, text):
         super().__init__()

@@ -161,8 +161,8 @@ def test_after_the_zygotes_death_calls_go_on_and_another_takes_its_place(warm, s
 
 def test_after_the_nests_death_sandboxes_are_made_as_before(warm):
     daemon, client = warm
-    nest = next(p for p in children_of(daemon.broker_pid) if read_text(f"/proc/{p}/comm").strip() == "cloche-nest")
-    os.kill(nest, signal.SIGKILL)
+    spawner = next(p for p in children_of(daemon.broker_pid) if read_text(f"/proc/{p}/comm").strip() == "cloche-spawner")
+    os.kill(spawner, signal.SIGKILL)
     with client.create(engine="jail") as sandbox:
         assert zygote.is_fork(sandbox)
 

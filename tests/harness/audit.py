@@ -113,7 +113,7 @@ OF_MACHINES = re.compile(r"(/memfd:cloche-initrd \(deleted\)|/fittings\.erofs \(
 
 
 def _broker_fds(broker, but):
-    return {fd for fd in _open_fds(broker, but, sockets=_count_nests(broker)) if not OF_MACHINES.search(fd)}
+    return {fd for fd in _open_fds(broker, but, sockets=_count_spawners(broker)) if not OF_MACHINES.search(fd)}
 
 
 def _unrest(daemon):
@@ -150,14 +150,14 @@ def _is_standby(pid, agents):
 
 
 def _helpers(broker):
-    """The nest and the zygote, which are replaced when they die, and the zygote's standby, which is by each fork."""
-    helpers = {p for p in children_of(broker) if comm_of(p) in ("cloche-nest", "python3") and not is_zombie(p)}
+    """The spawner and the zygote, which are replaced when they die, and the zygote's standby, which is by each fork."""
+    helpers = {p for p in children_of(broker) if comm_of(p) in ("cloche-spawner", "python3") and not is_zombie(p)}
     return helpers | set([child for p in helpers for child in children_of(p)][:1])
 
 
-def _count_nests(broker):
+def _count_spawners(broker):
     """0 or 1: one that has died is made again when it is needed."""
-    return int(any(comm_of(p) == "cloche-nest" for p in children_of(broker)))
+    return int(any(comm_of(p) == "cloche-spawner" for p in children_of(broker)))
 
 
 def _all_that_is_there(daemon, ids, but_processes):

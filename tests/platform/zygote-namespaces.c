@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a zygote stands on. A nest lives in a user namespace T between the host's and the sandboxes'
- * and begets sandboxes that are the broker's children. A zygote in T, with two capabilities over it
- * and no other, puts a fork of itself into a sandbox: net namespace first, as that belongs to T,
- * and the pid namespace before the fork. The fork's fork is then an orphan of the sandbox's first
- * process, which gets its exit status.
+ * What a zygote stands on. A spawner lives in a user namespace T between the host's and the
+ * sandboxes' and begets sandboxes that are the broker's children. A zygote in T, with two
+ * capabilities over it and no other, puts a fork of itself into a sandbox: net namespace first, as
+ * that belongs to T, and the pid namespace before the fork. The fork's fork is then an orphan of
+ * the sandbox's first process, which gets its exit status.
  */
 #include "platform.h"
 
@@ -22,7 +22,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define NEST_ID    (PLATFORM_FIRST_ID + 65536)
+#define SPAWNER_ID (PLATFORM_FIRST_ID + 65536)
 #define ZYGOTE_ID  (PLATFORM_FIRST_ID + 65537)
 #define ORPHAN_END 42
 
@@ -85,8 +85,8 @@ static void run_nest(int go_fd, int pid_fd, int status_fd)
 	pid_t pid;
 	int r;
 
-	if (read(go_fd, &c, 1) != 1 || setresgid(NEST_ID, NEST_ID, NEST_ID) < 0 ||
-	    setresuid(NEST_ID, NEST_ID, NEST_ID) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ||
+	if (read(go_fd, &c, 1) != 1 || setresgid(SPAWNER_ID, SPAWNER_ID, SPAWNER_ID) < 0 ||
+	    setresuid(SPAWNER_ID, SPAWNER_ID, SPAWNER_ID) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ||
 	    unshare(CLONE_NEWNET) < 0)
 		_exit(80);
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
@@ -151,22 +151,22 @@ TEST_FORKED(a_zygote_puts_its_fork_below_a_sandboxs_first_process, 20)
 {
 	int go[2], pids[2], status[2], fds[KINDS], userns_fd, wait_status;
 	char map[96], path[64], c;
-	pid_t nest, guest, zygote;
+	pid_t spawner, guest, zygote;
 
 	platform_need_root();
 	CHECK_INT(pipe2(go, O_CLOEXEC) + pipe2(pids, O_CLOEXEC) + pipe2(status, O_CLOEXEC), 0);
-	nest = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
-	if (nest < 0)
+	spawner = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
+	if (spawner < 0)
 		SKIP("no user namespaces");
-	if (nest == 0)
+	if (spawner == 0)
 		run_nest(go[0], pids[1], status[1]);
 	(void)snprintf(map, sizeof(map), "%d %d 65538\n", PLATFORM_FIRST_ID, PLATFORM_FIRST_ID);
-	CHECK_INT(write_maps(nest, map), 0);
+	CHECK_INT(write_maps(spawner, map), 0);
 	CHECK_INT(write(go[1], "g", 1), 1);
 	CHECK_INT(read(pids[0], &guest, sizeof(guest)), sizeof(guest));
 	CHECK_INT(read(status[0], &c, 1), 1);
 	open_namespaces(guest, fds);
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)nest);
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)spawner);
 	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
 	zygote = fork();
 	if (zygote == 0)
@@ -176,6 +176,6 @@ TEST_FORKED(a_zygote_puts_its_fork_below_a_sandboxs_first_process, 20)
 	CHECK_INT(read(status[0], &c, 1), 1);
 	CHECK_INT(c, ORPHAN_END);
 	CHECK_INT(waitpid(guest, &wait_status, 0), guest); /* CLONE_PARENT: it is ours to reap */
-	CHECK_INT(kill(nest, SIGKILL), 0);
-	CHECK_INT(waitpid(nest, NULL, 0), nest);
+	CHECK_INT(kill(spawner, SIGKILL), 0);
+	CHECK_INT(waitpid(spawner, NULL, 0), spawner);
 }

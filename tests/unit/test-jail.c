@@ -511,7 +511,7 @@ static pid_t fork_into_group(pid_t group, unsigned ends_after_us)
 	return pid;
 }
 
-TEST_FORKED(children_that_a_dead_nest_leaves_are_reaped, 60)
+TEST_FORKED(children_that_a_dead_spawner_leaves_are_reaped, 60)
 {
 	struct strays strays;
 	struct loop *loop;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The jail's child: what the nest's clone3() begets, from its first instruction to the exec of
+ * The jail's child: what the spawner's clone3() begets, from its first instruction to the exec of
  * the agent. It works down the table of steps in child.c; each step gives something up. A step
  * that fails is told to the broker through status_fd as a struct err, and the child ends.
  *
- * It is a clone of the nest (nest.h) and knows what that knows. All else, and the mounts, which
- * need the child's user namespace to exist, come from the broker over go_fd. If the broker dies
- * first, go_fd ends and the child with it.
+ * It is a clone of the spawner (spawner.h) and knows what that knows. All else, and the mounts,
+ * which need the child's user namespace to exist, come from the broker over go_fd. If the broker
+ * dies first, go_fd ends and the child with it.
  */
 #include "engine/engine.h"
 #include "engine/jail/cgroup.h"
@@ -50,8 +50,9 @@ struct jail {
 };
 
 _Noreturn void jail_child_run(struct jail *jail);
-/* The founder's (nest.h): as far as the root, whose mounts go out over go_fd with a byte: `/` and,
- * of `host`, /usr. It stays until go_fd ends: its user and net namespace are looked up by its pid.
+/* The founder's (spawner.h): as far as the root, whose mounts go out over go_fd with a byte: `/`
+ * and, of `host`, /usr. It stays until go_fd ends: its user and net namespace are looked up by its
+ * pid.
  */
 _Noreturn void jail_founder_run(struct jail *jail);
 

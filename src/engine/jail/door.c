@@ -9,9 +9,9 @@
  * next open replaces all of it. Ports are picked by the kernel when the sockets are bound, so there
  * is none to sit on before; and the sockets share them with nobody.
  *
- * Whoever is inside has no capability over the namespace (it belongs to T, see nest.h) and cannot
- * see the rules. The broker's thread is in there for the length of one call (door_inside()): if it
- * cannot come back, the broker ends at once, since all that it does is meant for the host.
+ * Whoever is inside has no capability over the namespace (it belongs to T, see spawner.h) and
+ * cannot see the rules. The broker's thread is in there for the length of one call (door_inside()):
+ * if it cannot come back, the broker ends at once, since all that it does is meant for the host.
  */
 #include "engine/jail/door.h"
 

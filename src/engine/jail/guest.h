@@ -25,10 +25,10 @@
 #include "engine/jail/cgroup.h"
 #include "engine/jail/image.h"
 #include "engine/jail/late.h"
-#include "engine/jail/nest.h"
 #include "engine/jail/owners.h"
 #include "engine/jail/room.h"
 #include "engine/jail/seccomp.h"
+#include "engine/jail/spawner.h"
 #include "engine/jail/stage.h"
 #include "engine/jail/storage.h"
 #include "engine/jail/weigh.h"
@@ -128,7 +128,7 @@ struct jail_host {
 	struct stage stage;
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
-	struct nest nest;
+	struct spawner spawner;
 	struct zygotes zygotes;
 	struct late late; /* of doors */
 	struct list guests;

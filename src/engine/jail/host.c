@@ -192,7 +192,7 @@ void jail_host_close(bool is_over)
 	weigh_close(&jail_host.weigh);
 	late_done(&jail_host.late);
 	zygotes_done(&jail_host.zygotes);
-	nest_done(&jail_host.nest);
+	spawner_done(&jail_host.spawner);
 	storage_close(&jail_host.storage, /* unmount= */ is_over);
 	if (is_over)
 		cgroup_host_remove(&jail_host.cgroups);
@@ -224,7 +224,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.net_fd = jail_host.template_fd =
 		jail_host.storage.fd = jail_host.storage.data_fd = jail_host.storage.image_fd =
 			jail_host.stage.fd = -1;
-	nest_init(&jail_host.nest);
+	spawner_init(&jail_host.spawner);
 	zygotes_init(&jail_host.zygotes, given->kernels_dir ? given->warm_modules : NULL);
 	list_init(&jail_host.guests);
 	if (geteuid() != 0)

@@ -76,7 +76,7 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
 	}
 	(void)take_fd(&pidfd);
 	g->pid = record.pid;
-	nest_find(&jail_host.nest, g->pid);
+	spawner_find(&jail_host.spawner, g->pid);
 	g->dir_fd = take_fd(&dir_fd);
 	disk_snapshot_adopt(g);
 	g->ended = ended;
@@ -211,8 +211,8 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	disk_snapshots_sweep();
 	volumes_sweep();
 	/* Ahead of the first start, which says why if it cannot be. */
-	if (nest_need(&jail_host.nest, &err) < 0)
-		log_debug("jail.no_nest", "error='%s'", err.message);
+	if (spawner_need(&jail_host.spawner, &err) < 0)
+		log_debug("jail.no_spawner", "error='%s'", err.message);
 	else
 		zygotes_start(&jail_host.zygotes);
 	tree_each_id(jail_host.sandboxes_fd, sweep_id, &s);

@@ -6,7 +6,7 @@
  *
  *	save	agent lets go of the host --> CRIU stops all, writes --> still() --> goes on
  *	        --> agent has hold again --> images put right, hashed --> done()
- *	revive	nest lays the ground (user and net namespace, root) --> CRIU builds on it, all
+ *	revive	spawner lays the ground (user and net namespace, root) --> CRIU builds on it, all
  *	        stands still --> walls are looked at --> it goes on, agent has hold
  *
  * A copy has its own range of ids, net namespace, host name and control groups. Its clock goes on
@@ -34,7 +34,7 @@ void memory_go_on(struct guest *g);   /* behind done(), of one that was not to g
 
 /* What a start has made for a copy; all fds are the callee's. */
 struct memory_ground {
-	pid_t pid; /* the nest's child, which makes the root */
+	pid_t pid; /* the spawner's child, which makes the root */
 	int pidfd, go_fd;
 	int listen_fd; /* the agent's, of the copy's net namespace */
 	int ready_fd;  /* the writing end of g->status_fd */

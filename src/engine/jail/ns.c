@@ -64,7 +64,7 @@ int ns_write_id_maps(pid_t pid, uint32_t slot, struct err *err)
 	return write_maps(pid, 0, ns_first_id(slot), NS_IDS_EACH, err);
 }
 
-int ns_write_nest_maps(pid_t pid, struct err *err)
+int ns_write_spawner_maps(pid_t pid, struct err *err)
 {
 	return write_maps(pid, NS_NEST_ID, NS_NEST_ID, (NS_SLOTS_MAX + 1) * NS_IDS_EACH, err);
 }

@@ -20,7 +20,8 @@ must_check int ns_enter_new_net(struct err *err);
 
 uint32_t ns_first_id(uint32_t slot); /* of the slot's range on the host */
 must_check int ns_write_id_maps(pid_t pid, uint32_t slot, struct err *err); /* a sandbox's */
-must_check int ns_write_nest_maps(pid_t pid, struct err *err); /* every range, each id to itself */
+must_check int ns_write_spawner_maps(pid_t pid,
+                                     struct err *err); /* every range, each id to itself */
 /* A detached copy of a directory's mount in which ids are those inside. */
 must_check int ns_idmapped_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd,
                                  struct err *err);

@@ -10,10 +10,10 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/disk_snapshot_private.h"
-#include "engine/jail/nest.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/seal_child.h"
 #include "engine/jail/seal_finish.h"
+#include "engine/jail/spawner.h"
 #include "engine/jail/tree.h"
 
 #include <assert.h>
@@ -325,10 +325,10 @@ static int hatch(struct seal *s, const int go[2], const int status[2], const int
                  struct err *err)
 {
 	struct hatched h;
-	int r = nest_ask(&jail_host.nest, NEST_SEALER, SLOT, go[1], status[1], -1, err);
+	int r = spawner_ask(&jail_host.spawner, SPAWNER_SEALER, SLOT, go[1], status[1], -1, err);
 
 	if (r == 0)
-		r = nest_take(&jail_host.nest, &h, err);
+		r = spawner_take(&jail_host.spawner, &h, err);
 	if (r < 0)
 		return r;
 	r = loop_child_take(jail_host.loop, h.pidfd, on_packed, s, &s->child);

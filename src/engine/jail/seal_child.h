@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The sealer's child: from the nest's clone3() to the exec of mkfs.erofs. What it reads was written
- * by a sandbox, so it is jailed like one:
+ * The sealer's child: from the spawner's clone3() to the exec of mkfs.erofs. What it reads was
+ *written by a sandbox, so it is jailed like one:
  *
  *	user namespace	its own, with a range of ids that no sandbox has
  *	root		a small tmpfs; in it, read-only, the host's programs and the tree, and one

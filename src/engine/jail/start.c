@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * How a guest comes up, as the broker sees it: the table at the end, in its order. Each step makes
- * one host object that removal finds again by the sandbox's id. The nest clones the child while we
- * go on; the child waits for the last step. What is only for the child is closed here when all is
- * done or failed. A layer that is a copy is made meanwhile, too (disk_snapshot.h): where it is
+ * one host object that removal finds again by the sandbox's id. The spawner clones the child while
+ * we go on; the child waits for the last step. What is only for the child is closed here when all
+ * is done or failed. A layer that is a copy is made meanwhile, too (disk_snapshot.h): where it is
  * needed, the start stands still until it is there.
  */
 #include "engine/jail/guest.h"
@@ -13,10 +13,10 @@
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/keep.h"
 #include "engine/jail/memory.h"
-#include "engine/jail/nest.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
 #include "engine/jail/share.h"
+#include "engine/jail/spawner.h"
 #include "engine/jail/start.h"
 #include "engine/jail/volume.h"
 #include "engine/vm/shown.h"
@@ -123,22 +123,23 @@ struct sockaddr_un guest_agent_address(const struct guest *g)
 	return addr;
 }
 
-static int ask_nest(struct start *s, struct err *err)
+static int ask_spawner(struct start *s, struct err *err)
 {
 	int r;
 
 	if (!is_copy(s))
 		s->agent_group_fd = cgroup_open_agent(&jail_host.cgroups, s->g->spec.id);
-	r = nest_ask(&jail_host.nest,
-	             s->g->spec.engine == ENGINE_VM ? NEST_VM
-	             : is_copy(s)                   ? NEST_FOUNDER
-	                                            : NEST_GUEST,
-	             s->g->spec.slot, s->jail.go_fd, s->jail.status_fd, s->agent_group_fd, err);
+	r = spawner_ask(&jail_host.spawner,
+	                s->g->spec.engine == ENGINE_VM ? SPAWNER_VM
+	                : is_copy(s)                   ? SPAWNER_FOUNDER
+	                                               : SPAWNER_GUEST,
+	                s->g->spec.slot, s->jail.go_fd, s->jail.status_fd, s->agent_group_fd, err);
 	s->is_asked = r == 0;
 	return r;
 }
 
-/* The nest died before it answered. What it may have made ends with the pipes that it was given. */
+/* The spawner died before it answered. What it may have made ends with the pipes that it was given.
+ */
 static int ask_again(struct start *s, struct hatched *ret, struct err *err)
 {
 	int r;
@@ -150,13 +151,13 @@ static int ask_again(struct start *s, struct hatched *ret, struct err *err)
 	close_fd(&s->agent_group_fd);
 	r = make_pipes(s, err);
 	if (r == 0)
-		r = ask_nest(s, err);
-	return r < 0 ? r : nest_take(&jail_host.nest, ret, err);
+		r = ask_spawner(s, err);
+	return r < 0 ? r : spawner_take(&jail_host.spawner, ret, err);
 }
 
 static int take_child(struct start *s, struct err *err)
 {
-	int r = nest_take(&jail_host.nest, &s->child, err);
+	int r = spawner_take(&jail_host.spawner, &s->child, err);
 
 	if (r == -ECONNRESET || r == -EPIPE)
 		r = ask_again(s, &s->child, err);
@@ -318,7 +319,7 @@ struct start_step {
 static const struct start_step jail_steps[] = {
 	{"directory", make_dir},
 	{"pipes", make_pipes},
-	{"nest", ask_nest}, /* which clones while the next steps are done */
+	{"spawner", ask_spawner}, /* which clones while the next steps are done */
 	{"cgroups", make_groups},
 	{"layer", make_layer},
 	{"share", make_share},
@@ -334,20 +335,13 @@ static const struct start_step jail_steps[] = {
 
 static const struct start_step vm_steps[] = {
 	{"machine", vm_open_machine}, /* before anything is made: most hosts lack something */
-	{"directory", make_dir},
-	{"pipes", make_pipes},
-	{"nest", ask_nest},
-	{"cgroups", make_groups},
-	{"layer", make_layer},
-	{"clone", take_child},
-	{"listener", listen_for_agent},
-	{"groups", join_groups},
-	{"copy", await_copy},
-	{"disk", vm_make_disk},
-	{"shown", shown_clone},
-	{"record", write_record},
-	{"orders", vm_send_orders},
-	{NULL, NULL},
+	{"directory", make_dir},        {"pipes", make_pipes},
+	{"spawner", ask_spawner},       {"cgroups", make_groups},
+	{"layer", make_layer},          {"clone", take_child},
+	{"listener", listen_for_agent}, {"groups", join_groups},
+	{"copy", await_copy},           {"disk", vm_make_disk},
+	{"shown", shown_clone},         {"record", write_record},
+	{"orders", vm_send_orders},     {NULL, NULL},
 };
 
 static void start_free(struct start *s)

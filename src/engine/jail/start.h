@@ -21,7 +21,7 @@ struct start { /* the fds are only for the child */
 	loop_child_fn on_exit;
 	void (*failed)(struct guest *g, const struct err *err); /* of a copy, later */
 	struct jail jail;
-	bool is_asked;  /* the nest owes us a child */
+	bool is_asked;  /* the spawner owes us a child */
 	bool has_shown; /* the disks that a vm looks into were cloned, or are being */
 	int layer_fd, go_fd, agent_group_fd;
 	int vm_fds[START_VM_FDS];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Children of the broker's that it never got to know: a nest died between the birth of one and its
- * answer. They end by themselves with the pipes that they wait on; what is left to do is to reap
- * them. Until it has its orders a child is in the nest's process group, and leaves it right behind,
- * so the group of a dead nest holds nothing else.
+ * Children of the broker's that it never got to know: a spawner died between the birth of one and
+ * its answer. They end by themselves with the pipes that they wait on; what is left to do is to
+ * reap them. Until it has its orders a child is in the spawner's process group, and leaves it right
+ * behind, so the group of a dead spawner holds nothing else.
  */
 #include "base/list.h"
 #include "loop/loop.h"

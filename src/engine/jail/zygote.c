@@ -4,8 +4,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/guest.h"
-#include "engine/jail/nest.h"
 #include "engine/jail/ns.h"
+#include "engine/jail/spawner.h"
 #include "engine/jail/stage.h"
 #include "engine/jail/zygote_child.h"
 
@@ -242,10 +242,10 @@ static int send_orders(struct zygote *z, int go_fd, int broker_fd, struct err *e
 static int hatch(struct zygote *z, int go[2], int status[2], int broker[2], struct err *err)
 {
 	struct hatched h;
-	int r = nest_ask(&jail_host.nest, NEST_ZYGOTE, 0, go[1], status[1], -1, err);
+	int r = spawner_ask(&jail_host.spawner, SPAWNER_ZYGOTE, 0, go[1], status[1], -1, err);
 
 	if (r == 0)
-		r = nest_take(&jail_host.nest, &h, err);
+		r = spawner_take(&jail_host.spawner, &h, err);
 	if (r < 0)
 		return r;
 	r = loop_child_take(jail_host.loop, h.pidfd, on_exit_of_zygote, z, &z->child);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The zygote's child: from the nest's clone3() to the exec of the interpreter that is to be forked.
- * It becomes a jail like a sandbox's, with these differences:
+ * The zygote's child: from the spawner's clone3() to the exec of the interpreter that is to be
+ *forked. It becomes a jail like a sandbox's, with these differences:
  *
- *	user namespace	T (nest.h), as an id that owns nothing, with the two capabilities over T
+ *	user namespace	T (spawner.h), as an id that owns nothing, with the two capabilities over T
  *			that setns() asks for
  *	pids		the host's, as it can enter only pid namespaces below its own; without a
  *			/proc it has no names for them

@@ -2,7 +2,7 @@
 /*
  * The vm engine: a guest with a kernel of its own, run by QEMU, which is run in a jail.
  *
- *	broker --(nest)--> cloche-vmm --> QEMU --> kernel --> agent as init
+ *	broker --(spawner)--> cloche-vmm --> QEMU --> kernel --> agent as init
  *	                   in the group     in the sandbox's `user` group:
  *	                   of a jail's agent   limits, freezing
  *

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The order in the nest's start is forced: fsuid can be set to root's only by one who still has
+ * The order in the spawner's start is forced: fsuid can be set to root's only by one who still has
  * root's capabilities over the host, and T can only be entered by one who has not lost them.
  *
  * A net namespace takes as long to make as everything else of a clone, so the one for the next
  * guest is made behind the reply to this one.
  */
-#include "engine/jail/nest_child.h"
+#include "engine/jail/spawner_process.h"
 
 #include "base/fd.h"
 #include "engine/jail/child.h"
@@ -85,12 +85,12 @@ static pid_t clone_sibling(uint64_t flags, int group_fd, int *ret_pidfd)
 	return sys_clone3(&args);
 }
 
-static int hatch(struct self *self, const struct nest_request *req, const int *fds, size_t n_fds,
+static int hatch(struct self *self, const struct spawner_request *req, const int *fds, size_t n_fds,
                  struct hatched *ret)
 {
-	const bool is_vm = req->kind == NEST_VM, is_founder = req->kind == NEST_FOUNDER;
-	const bool is_guest = is_vm || is_founder || req->kind == NEST_GUEST;
-	const bool is_zygote = req->kind == NEST_ZYGOTE;
+	const bool is_vm = req->kind == SPAWNER_VM, is_founder = req->kind == SPAWNER_FOUNDER;
+	const bool is_guest = is_vm || is_founder || req->kind == SPAWNER_GUEST;
+	const bool is_zygote = req->kind == SPAWNER_ZYGOTE;
 	/* A zygote shares the host's pids: it can enter only those below its own. */
 	const uint64_t flags =
 		(is_zygote ? 0 : CLONE_NEWUSER | CLONE_NEWPID) | (is_guest ? 0 : CLONE_NEWNET);
@@ -130,7 +130,7 @@ static int hatch(struct self *self, const struct nest_request *req, const int *f
 
 static void answer(struct self *self, int r, const struct hatched *h)
 {
-	struct nest_reply reply = {.errnum = r < 0 ? -r : 0, .pid = h->pid};
+	struct spawner_reply reply = {.errnum = r < 0 ? -r : 0, .pid = h->pid};
 	const int fds[] = {h->pidfd, h->socket_fd};
 	size_t n = h->pidfd < 0 ? 0 : h->socket_fd < 0 ? 1 : 2;
 
@@ -144,7 +144,7 @@ static void answer(struct self *self, int r, const struct hatched *h)
 static void serve_one(struct self *self)
 {
 	struct hatched h = {.pid = -1, .pidfd = -1, .socket_fd = -1};
-	struct nest_request req;
+	struct spawner_request req;
 	int fds[FD_PASS_MAX], r;
 	size_t n_fds = 0;
 	struct err err;
@@ -177,7 +177,7 @@ static int shed_fds(const struct self *self)
 	return 0;
 }
 
-void nest_run(int fd, int userns_fd, int agent_fd)
+void spawner_run(int fd, int userns_fd, int agent_fd)
 {
 	struct self self = {.fd = fd, .agent_fd = agent_fd};
 	sigset_t none;
@@ -188,7 +188,7 @@ void nest_run(int fd, int userns_fd, int agent_fd)
 		(void)signal(s, SIG_DFL); /* some numbers cannot be set, and need not */
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)prctl(PR_SET_NAME, "cloche-nest", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "cloche-spawner", 0, 0, 0);
 	(void)setsid();
 	r = move_in(fd, userns_fd);
 	if (r == 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The nest: where sandboxes and zygotes hatch. A small process of ours that lives in a user
+ * The spawner: where sandboxes and zygotes hatch. A small process of ours that lives in a user
  * namespace T between the host's and those of the sandboxes:
  *
  *	host's --> T --> a sandbox's
@@ -12,14 +12,14 @@
  * from inside T, and as no process can go there and come back, this one stays there.
  *
  * T maps every id to itself: the sandboxes' ranges and a few of its own, and not the host's root.
- * The nest's own ids are of those few, all but the ones that files are opened with (fsuid): these
- * are still root's, so that the child finds its way to the staging directory and into its cgroup
- * before it gives up all there is.
+ * The spawner's own ids are of those few, all but the ones that files are opened with (fsuid):
+ *these are still root's, so that the child finds its way to the staging directory and into its
+ *cgroup before it gives up all there is.
  *
  * It holds its socket, the agent's binary and what the broker's memory held at probe(); it ends
- * when the broker does. What it begets are children of the broker's, not its own: a nest that died
- * is made anew in the same T, and nobody notices. T lives on in its sandboxes, and a later broker
- * finds it through any of them.
+ * when the broker does. What it begets are children of the broker's, not its own: a spawner that
+ *died is made anew in the same T, and nobody notices. T lives on in its sandboxes, and a later
+ *broker finds it through any of them.
  */
 #include "engine/jail/stray.h"
 #include "loop/loop.h"
@@ -27,15 +27,15 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum nest_kind {
-	NEST_GUEST = 1,
-	NEST_ZYGOTE,
-	NEST_SEALER,
-	NEST_VM,
-	NEST_FOUNDER, /* of a copy (memory.h): makes its root, hands that out and goes */
+enum spawner_kind {
+	SPAWNER_GUEST = 1,
+	SPAWNER_ZYGOTE,
+	SPAWNER_SEALER,
+	SPAWNER_VM,
+	SPAWNER_FOUNDER, /* of a copy (memory.h): makes its root, hands that out and goes */
 };
 
-struct nest {
+struct spawner {
 	int fd;        /* -1: there is none */
 	int userns_fd; /* T; -1: not made or found yet */
 	pid_t pid;
@@ -50,17 +50,17 @@ struct hatched {
 	                  yet */
 };
 
-void nest_init(struct nest *n);
-void nest_done(struct nest *n); /* ends the process; T lives as long as a sandbox in it */
+void spawner_init(struct spawner *n);
+void spawner_done(struct spawner *n); /* ends the process; T lives as long as a sandbox in it */
 /* Starts it if there is none. */
-must_check int nest_need(struct nest *n, struct err *err);
+must_check int spawner_need(struct spawner *n, struct err *err);
 /* T is the parent of this process's user namespace, unless that is the host's. */
-void nest_find(struct nest *n, pid_t guest);
+void spawner_find(struct spawner *n, pid_t guest);
 
 /*
  * Asks for a child that gets go_fd and status_fd; each ask must be followed by a take. What happens
  * between the two happens at the same time. group_fd: its cgroup (CLONE_INTO_CGROUP), or -1.
  */
-must_check int nest_ask(struct nest *n, enum nest_kind kind, uint32_t slot, int go_fd,
-                        int status_fd, int group_fd, struct err *err);
-must_check int nest_take(struct nest *n, struct hatched *ret, struct err *err);
+must_check int spawner_ask(struct spawner *n, enum spawner_kind kind, uint32_t slot, int go_fd,
+                           int status_fd, int group_fd, struct err *err);
+must_check int spawner_take(struct spawner *n, struct hatched *ret, struct err *err);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The broker waits for the nest, but never long: it asks, does what else a start needs, and by then
- * the answer is there. A nest that does not answer in time is killed, and with it that one start.
+ * The broker waits for the spawner, but never long: it asks, does what else a start needs, and by
+ * then the answer is there. A spawner that does not answer in time is killed, and with it that one
+ * start.
  */
-#include "engine/jail/nest.h"
+#include "engine/jail/spawner.h"
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/guest.h"
-#include "engine/jail/nest_child.h"
 #include "engine/jail/ns.h"
+#include "engine/jail/spawner_process.h"
 #include "engine/jail/sys.h"
 
 #include <fcntl.h>
@@ -25,14 +26,14 @@
 
 #define ANSWER_MS 20000 /* it takes less than one; a loaded host more */
 
-void nest_init(struct nest *n)
+void spawner_init(struct spawner *n)
 {
-	*n = (struct nest){.fd = -1, .userns_fd = -1};
+	*n = (struct spawner){.fd = -1, .userns_fd = -1};
 	list_init(&n->strays);
 }
 
 /* It is a child of ours that holds nothing: it is reaped here, whatever it was doing. */
-static void end_process(struct nest *n)
+static void end_process(struct spawner *n)
 {
 	close_fd(&n->fd);
 	if (!n->child)
@@ -44,24 +45,24 @@ static void end_process(struct nest *n)
 	stray_watch(&n->strays, jail_host.loop, n->pid);
 }
 
-void nest_done(struct nest *n)
+void spawner_done(struct spawner *n)
 {
 	end_process(n);
 	stray_done(&n->strays);
 	close_fd(&n->userns_fd);
 }
 
-static void on_nest_exit(struct loop *loop, int wait_status, void *arg)
+static void on_spawner_exit(struct loop *loop, int wait_status, void *arg)
 {
-	struct nest *n = arg;
+	struct spawner *n = arg;
 
-	log_warn("nest.ended", "wait_status=0x%x", wait_status);
+	log_warn("spawner.ended", "wait_status=0x%x", wait_status);
 	n->child = NULL;
 	close_fd(&n->fd);
 	stray_watch(&n->strays, loop, n->pid);
 }
 
-static int await_answer(const struct nest *n)
+static int await_answer(const struct spawner *n)
 {
 	struct pollfd p = {.fd = n->fd, .events = POLLIN};
 	int r;
@@ -73,7 +74,7 @@ static int await_answer(const struct nest *n)
 }
 
 /* What it has made and nobody can have: its maps were not written, or its fds did not get here. */
-static void discard(const struct nest_reply *reply, const int *fds, size_t n_fds)
+static void discard(const struct spawner_reply *reply, const int *fds, size_t n_fds)
 {
 	const id_t pid = (id_t)reply->pid;
 
@@ -86,9 +87,9 @@ static void discard(const struct nest_reply *reply, const int *fds, size_t n_fds
 		(void)close(fds[i]);
 }
 
-static int receive(struct nest *n, struct hatched *ret)
+static int receive(struct spawner *n, struct hatched *ret)
 {
-	struct nest_reply reply = {0};
+	struct spawner_reply reply = {0};
 	int fds[FD_PASS_MAX];
 	size_t n_fds = 0;
 	ssize_t len = await_answer(n);
@@ -114,7 +115,7 @@ static int open_userns(pid_t pid)
 }
 
 /* The new process has left for a user namespace of its own: that is T. */
-static int make_userns(struct nest *n, pid_t pid, struct err *err)
+static int make_userns(struct spawner *n, pid_t pid, struct err *err)
 {
 	char byte;
 	int r = await_answer(n);
@@ -123,16 +124,16 @@ static int make_userns(struct nest *n, pid_t pid, struct err *err)
 		r = -EPIPE;
 	if (r < 0)
 		return err_set(err, ERR_UNSUPPORTED, -r, "cannot make a user namespace");
-	r = ns_write_nest_maps(pid, err);
+	r = ns_write_spawner_maps(pid, err);
 	if (r < 0)
 		return r;
 	n->userns_fd = open_userns(pid);
 	if (n->userns_fd < 0 || send(n->fd, "m", 1, MSG_NOSIGNAL) != 1)
-		return err_set(err, ERR_INTERNAL, errno, "cannot tell the nest");
+		return err_set(err, ERR_INTERNAL, errno, "cannot tell the spawner");
 	return 0;
 }
 
-static int settle(struct nest *n, pid_t pid, struct err *err)
+static int settle(struct spawner *n, pid_t pid, struct err *err)
 {
 	struct hatched nothing;
 	int r = n->userns_fd < 0 ? make_userns(n, pid, err) : 0;
@@ -140,10 +141,10 @@ static int settle(struct nest *n, pid_t pid, struct err *err)
 	if (r < 0)
 		return r;
 	r = receive(n, &nothing);
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the nest does not serve") : 0;
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the spawner does not serve") : 0;
 }
 
-int nest_need(struct nest *n, struct err *err)
+int spawner_need(struct spawner *n, struct err *err)
 {
 	struct clone_args args = {.flags = CLONE_PIDFD, .exit_signal = SIGCHLD};
 	int pair[2], pidfd = -1, r;
@@ -158,17 +159,17 @@ int nest_need(struct nest *n, struct err *err)
 	pid = sys_clone3(&args);
 	if (pid == 0) {
 		(void)close(pair[0]);
-		nest_run(pair[1], n->userns_fd, jail_host.agent_fd);
+		spawner_run(pair[1], n->userns_fd, jail_host.agent_fd);
 	}
 	(void)close(pair[1]);
 	n->fd = pair[0];
 	n->pid = pid;
 	if (pid < 0)
-		r = err_set(err, ERR_CAPACITY, errno, "cannot start the nest");
+		r = err_set(err, ERR_CAPACITY, errno, "cannot start the spawner");
 	else
-		r = loop_child_take(jail_host.loop, pidfd, on_nest_exit, n, &n->child);
+		r = loop_child_take(jail_host.loop, pidfd, on_spawner_exit, n, &n->child);
 	if (pid > 0 && r < 0)
-		(void)err_set(err, ERR_INTERNAL, -r, "cannot watch the nest");
+		(void)err_set(err, ERR_INTERNAL, -r, "cannot watch the spawner");
 	if (r == 0)
 		r = settle(n, pid, err);
 	if (r < 0)
@@ -176,7 +177,7 @@ int nest_need(struct nest *n, struct err *err)
 	return r;
 }
 
-void nest_find(struct nest *n, pid_t guest)
+void spawner_find(struct spawner *n, pid_t guest)
 {
 	auto_fd int fd = n->userns_fd < 0 ? open_userns(guest) : -1;
 	auto_fd int parent = fd < 0 ? -1 : ioctl(fd, NS_GET_PARENT);
@@ -187,12 +188,12 @@ void nest_find(struct nest *n, pid_t guest)
 		n->userns_fd = take_fd(&parent);
 }
 
-int nest_ask(struct nest *n, enum nest_kind kind, uint32_t slot, int go_fd, int status_fd,
-             int group_fd, struct err *err)
+int spawner_ask(struct spawner *n, enum spawner_kind kind, uint32_t slot, int go_fd, int status_fd,
+                int group_fd, struct err *err)
 {
-	const struct nest_request req = {.kind = (uint32_t)kind, .slot = slot};
+	const struct spawner_request req = {.kind = (uint32_t)kind, .slot = slot};
 	const int fds[] = {go_fd, status_fd, group_fd};
-	int r = nest_need(n, err);
+	int r = spawner_need(n, err);
 	ssize_t len;
 
 	if (r < 0)
@@ -200,15 +201,15 @@ int nest_ask(struct nest *n, enum nest_kind kind, uint32_t slot, int go_fd, int 
 	len = fd_send(n->fd, &req, sizeof(req), fds, group_fd < 0 ? 2 : 3);
 	if (len < 0) { /* it died, and the loop has not told yet */
 		end_process(n);
-		r = nest_need(n, err);
+		r = spawner_need(n, err);
 		if (r < 0)
 			return r;
 		len = fd_send(n->fd, &req, sizeof(req), fds, group_fd < 0 ? 2 : 3);
 	}
-	return len < 0 ? err_set(err, ERR_INTERNAL, (int)-len, "cannot ask the nest") : 0;
+	return len < 0 ? err_set(err, ERR_INTERNAL, (int)-len, "cannot ask the spawner") : 0;
 }
 
-int nest_take(struct nest *n, struct hatched *ret, struct err *err)
+int spawner_take(struct spawner *n, struct hatched *ret, struct err *err)
 {
 	int r = receive(n, ret);
 
