@@ -3,7 +3,7 @@
 #include "jail-rig.h"
 
 #include "base/fd.h"
-#include "engine/jail/stray.h"
+#include "engine/jail/spawner_orphan.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
@@ -523,7 +523,7 @@ TEST_FORKED(children_that_a_dead_spawner_leaves_are_reaped, 60)
 	other = fork_into_group(0, 0);
 	group = fork_into_group(0, 0);
 	(void)fork_into_group(group, 50000);
-	stray_watch(&strays.list, loop, group);
+	spawner_orphan_watch(&strays.list, loop, group);
 	strays.timer = loop_timer_new(loop, stop_when_none, &strays);
 	loop_timer_set_in(strays.timer, 0);
 	CHECK_INT(loop_run(loop), 0);

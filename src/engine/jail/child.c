@@ -246,8 +246,9 @@ struct step {
 
 static const struct step steps[] = {
 	{"oom-score", jail_set_oom_score},
-	{"orders", await_orders},        /* id maps and cgroups are set by now */
-	{"session", jail_leave_session}, /* and the spawner's group: stray.h counts on that place */
+	{"orders", await_orders}, /* id maps and cgroups are set by now */
+	{"session",
+         jail_leave_session}, /* and the spawner's group: spawner_orphan.h counts on that place */
 	{"cgroup-namespace", jail_unshare_cgroup}, /* after the groups were joined */
 	{"staging", jail_mount_staging},           /* needs the host root's eyes */
 	{"identity", jail_become_root}, /* from here on the host's files are a stranger's */

@@ -29,7 +29,7 @@
 void spawner_init(struct spawner *n)
 {
 	*n = (struct spawner){.fd = -1, .userns_fd = -1};
-	list_init(&n->strays);
+	list_init(&n->orphans);
 }
 
 /* It is a child of ours that holds nothing: it is reaped here, whatever it was doing. */
@@ -42,13 +42,13 @@ static void end_process(struct spawner *n)
 	(void)waitid(P_PIDFD, (id_t)loop_child_pidfd(n->child), &(siginfo_t){0}, WEXITED);
 	loop_child_remove(n->child);
 	n->child = NULL;
-	stray_watch(&n->strays, jail_host.loop, n->pid);
+	spawner_orphan_watch(&n->orphans, jail_host.loop, n->pid);
 }
 
 void spawner_done(struct spawner *n)
 {
 	end_process(n);
-	stray_done(&n->strays);
+	spawner_orphan_done(&n->orphans);
 	close_fd(&n->userns_fd);
 }
 
@@ -59,7 +59,7 @@ static void on_spawner_exit(struct loop *loop, int wait_status, void *arg)
 	log_warn("spawner.ended", "wait_status=0x%x", wait_status);
 	n->child = NULL;
 	close_fd(&n->fd);
-	stray_watch(&n->strays, loop, n->pid);
+	spawner_orphan_watch(&n->orphans, loop, n->pid);
 }
 
 static int await_answer(const struct spawner *n)

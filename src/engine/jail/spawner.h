@@ -21,7 +21,7 @@
  *died is made anew in the same T, and nobody notices. T lives on in its sandboxes, and a later
  *broker finds it through any of them.
  */
-#include "engine/jail/stray.h"
+#include "engine/jail/spawner_orphan.h"
 #include "loop/loop.h"
 
 #include <stdbool.h>
@@ -40,7 +40,7 @@ struct spawner {
 	int userns_fd; /* T; -1: not made or found yet */
 	pid_t pid;
 	struct loop_child *child;
-	struct list strays; /* what dead ones have left */
+	struct list orphans; /* what dead ones have left */
 };
 
 struct hatched {

@@ -12,5 +12,5 @@
 #include <sys/types.h>
 
 /* Reaps what dies in the group until none of ours is in it. */
-void stray_watch(struct list *strays, struct loop *loop, pid_t group);
-void stray_done(struct list *strays); /* what still lives is left to itself */
+void spawner_orphan_watch(struct list *orphans, struct loop *loop, pid_t group);
+void spawner_orphan_done(struct list *orphans); /* what still lives is left to itself */

@@ -4,21 +4,21 @@
  * at now and then, for as long as it has members. One that is watched elsewhere and dies before it
  * has left the group may be reaped here: its watcher learns of the end all the same (loop.h).
  */
-#include "engine/jail/stray.h"
+#include "engine/jail/spawner_orphan.h"
 
 #include <sys/wait.h>
 
 #define FIRST_US 2000U
 #define MOST_US  1000000U
 
-struct stray {
+struct spawner_orphan {
 	struct list link;
 	struct loop_timer *timer;
 	pid_t group;
 	uint64_t again_us;
 };
 
-static void stray_free(struct stray *s)
+static void spawner_orphan_free(struct spawner_orphan *s)
 {
 	list_remove(&s->link);
 	loop_timer_free(s->timer);
@@ -27,7 +27,7 @@ static void stray_free(struct stray *s)
 
 static void reap(struct loop *loop, void *arg)
 {
-	struct stray *s = arg;
+	struct spawner_orphan *s = arg;
 	siginfo_t info = {.si_pid = -1};
 	int r = 0;
 
@@ -37,28 +37,28 @@ static void reap(struct loop *loop, void *arg)
 		r = waitid(P_PGID, (id_t)s->group, &info, WEXITED | WNOHANG);
 	}
 	if (r < 0) {
-		stray_free(s);
+		spawner_orphan_free(s);
 		return;
 	}
 	s->again_us = MIN(s->again_us * 2, (uint64_t)MOST_US);
 	loop_timer_set_in(s->timer, s->again_us);
 }
 
-void stray_watch(struct list *strays, struct loop *loop, pid_t group)
+void spawner_orphan_watch(struct list *orphans, struct loop *loop, pid_t group)
 {
-	struct stray *s = xnew0(struct stray);
+	struct spawner_orphan *s = xnew0(struct spawner_orphan);
 
 	s->group = group;
 	s->again_us = FIRST_US;
 	s->timer = loop_timer_new(loop, reap, s);
 	loop_timer_set_in(s->timer, FIRST_US);
-	list_append(strays, &s->link);
+	list_append(orphans, &s->link);
 }
 
-void stray_done(struct list *strays)
+void spawner_orphan_done(struct list *orphans)
 {
-	struct stray *s;
+	struct spawner_orphan *s;
 
-	while ((s = list_first(strays, struct stray, link)))
-		stray_free(s);
+	while ((s = list_first(orphans, struct spawner_orphan, link)))
+		spawner_orphan_free(s);
 }
