@@ -6,7 +6,7 @@
  *	*.img		CRIU's images: 8 bytes of magic, then messages of protobuf, each behind its
  *			length as a u32
  *	mounts		the guest's mounts: as mountinfo has them, root and place, a line each
- *	walls		what held each thread (walls.h)
+ *	walls		what held each thread (confinement.h)
  *	token		what the saved agent is waiting for (proto/quiet.h)
  *	agent		SHA-256 of its program (memory_agent.h)
  *	manifest	names, sizes and SHA-256 of all others; kernel, processor and

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/confinement.h"
 #include "engine/jail/criu.h"
 #include "engine/jail/memory_image.h"
 #include "engine/jail/memory_inside.h"
@@ -19,7 +20,6 @@
 #include "engine/jail/record.h"
 #include "engine/jail/stage.h"
 #include "engine/jail/sys.h"
-#include "engine/jail/walls.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -193,13 +193,13 @@ static int check_covers(pid_t pid, const char *mounts, struct err *err)
 
 static int check_walls(struct revival *v, struct err *err)
 {
-	auto_call(buf_done) struct buf now = BUF_INIT(WALLS_MAX * sizeof(struct walls));
+	auto_call(buf_done) struct buf now = BUF_INIT(CONFINEMENT_MAX * sizeof(struct confinement));
 	struct guest *g = v->g;
 	char group[128];
-	struct walls_around around = {.pid = g->pid,
-	                              .first_id = ns_first_id(g->spec.slot),
-	                              .group = group,
-	                              .n_trees = jail_host.cgroups.n};
+	struct confinement_around around = {.pid = g->pid,
+	                                    .first_id = ns_first_id(g->spec.slot),
+	                                    .group = group,
+	                                    .n_trees = jail_host.cgroups.n};
 	struct stat net;
 	int r;
 
@@ -207,11 +207,11 @@ static int check_walls(struct revival *v, struct err *err)
 	if (fstat(v->net_fd, &net) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "its net namespace is gone");
 	around.net_inode = net.st_ino;
-	r = walls_read(g->pid, around.first_id, &now, err);
+	r = confinement_read(g->pid, around.first_id, &now, err);
 	if (r == 0)
-		r = walls_compare(&v->walls, &now, err);
+		r = confinement_compare(&v->walls, &now, err);
 	if (r == 0)
-		r = walls_check_around(&around, err);
+		r = confinement_check_around(&around, err);
 	if (r == 0)
 		r = check_covers(g->pid, buf_str(&v->mounts), err);
 	return r < 0 ? err_prefix(err, "the copy is weaker than its original") : 0;
@@ -492,7 +492,7 @@ int memory_revive(struct guest *g, int images_fd, const struct memory_ground *gr
 	                      .root_fd = -1,
 	                      .usr_fd = -1,
 	                      .mounts = BUF_INIT(MOUNTS_MAX),
-	                      .walls = BUF_INIT(WALLS_MAX * sizeof(struct walls))};
+	                      .walls = BUF_INIT(CONFINEMENT_MAX * sizeof(struct confinement))};
 	list_init(&v->link);
 	criu_init(&v->criu);
 	g->revival = v;

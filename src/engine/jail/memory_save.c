@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/confinement.h"
 #include "engine/jail/criu.h"
 #include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
@@ -20,7 +21,6 @@
 #include "engine/jail/record.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/text.h"
-#include "engine/jail/walls.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -276,8 +276,9 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 
 static int write_walls(struct memory_save *s, struct err *err)
 {
-	auto_call(buf_done) struct buf walls = BUF_INIT(WALLS_MAX * sizeof(struct walls));
-	int r = walls_read(s->g->pid, ns_first_id(s->g->spec.slot), &walls, err);
+	auto_call(buf_done) struct buf walls =
+		BUF_INIT(CONFINEMENT_MAX * sizeof(struct confinement));
+	int r = confinement_read(s->g->pid, ns_first_id(s->g->spec.slot), &walls, err);
 
 	if (r < 0)
 		return r;

@@ -4,7 +4,7 @@
  * first line of status), so lines are found by their beginnings, and a name cannot hold a newline
  * unescaped.
  */
-#include "engine/jail/walls.h"
+#include "engine/jail/confinement.h"
 
 #include "base/dir_reader.h"
 #include "base/fd.h"
@@ -64,7 +64,7 @@ static bool is_dead(const char *text)
 	return at && (*at == 'Z' || *at == 'X');
 }
 
-static int parse_status(const char *text, uint32_t first_id, struct walls *ret)
+static int parse_status(const char *text, uint32_t first_id, struct confinement *ret)
 {
 	uint64_t uid = 0, gid = 0, privs = 0, mode = 0, filters = 0;
 	int r = read_inner_id(text, &ret->tid);
@@ -90,7 +90,7 @@ static int parse_status(const char *text, uint32_t first_id, struct walls *ret)
 	return 0;
 }
 
-int walls_read_process(pid_t pid, uint32_t first_id, struct buf *ret, struct err *err)
+int confinement_read_process(pid_t pid, uint32_t first_id, struct buf *ret, struct err *err)
 {
 	auto_dir struct dir_reader tasks = {.fd = -1};
 	const char *name;
@@ -100,7 +100,7 @@ int walls_read_process(pid_t pid, uint32_t first_id, struct buf *ret, struct err
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	r = dir_open(&tasks, AT_FDCWD, path);
 	while (r == 0 && (name = dir_next(&tasks))) {
-		struct walls w = {0};
+		struct confinement w = {0};
 
 		(void)snprintf(path, sizeof(path), "/proc/%d/task/%.16s/status", (int)pid, name);
 		r = fd_read_file(AT_FDCWD, path, text, sizeof(text));
@@ -173,19 +173,19 @@ static int read_one(pid_t pid, void *arg, struct err *err)
 {
 	const struct reading *reading = arg;
 
-	return walls_read_process(pid, reading->first_id, reading->ret, err);
+	return confinement_read_process(pid, reading->first_id, reading->ret, err);
 }
 
-int walls_read(pid_t pid, uint32_t first_id, struct buf *ret, struct err *err)
+int confinement_read(pid_t pid, uint32_t first_id, struct buf *ret, struct err *err)
 {
 	struct reading reading = {first_id, ret};
 
 	return each_process(pid, read_one, &reading, err);
 }
 
-static const struct walls *find(const struct buf *all, int32_t tid)
+static const struct confinement *find(const struct buf *all, int32_t tid)
 {
-	const struct walls *rows = (const void *)all->data;
+	const struct confinement *rows = (const void *)all->data;
 
 	for (size_t i = 0; i < all->len / sizeof(*rows); i++)
 		if (rows[i].tid == tid)
@@ -193,7 +193,7 @@ static const struct walls *find(const struct buf *all, int32_t tid)
 	return NULL;
 }
 
-static int compare_one(const struct walls *was, const struct walls *is, struct err *err)
+static int compare_one(const struct confinement *was, const struct confinement *is, struct err *err)
 {
 	if (!was)
 		return err_set(err, ERR_INTERNAL, EPERM, "thread %d was not there", (int)is->tid);
@@ -215,9 +215,9 @@ static int compare_one(const struct walls *was, const struct walls *is, struct e
 	return 0;
 }
 
-int walls_compare(const struct buf *original, const struct buf *copy, struct err *err)
+int confinement_compare(const struct buf *original, const struct buf *copy, struct err *err)
 {
-	const struct walls *rows = (const void *)copy->data;
+	const struct confinement *rows = (const void *)copy->data;
 	size_t n = copy->len / sizeof(*rows);
 
 	if (n == 0)
@@ -231,7 +231,7 @@ int walls_compare(const struct buf *original, const struct buf *copy, struct err
 	return 0;
 }
 
-static int check_namespaces(pid_t pid, const struct walls_around *around, struct err *err)
+static int check_namespaces(pid_t pid, const struct confinement_around *around, struct err *err)
 {
 	static const char *const kinds[] = {"user", "pid", "mnt", "net", "ipc", "uts", "cgroup"};
 
@@ -263,7 +263,7 @@ static size_t count_lines_with(const char *text, const char *word)
 }
 
 /* The first process may be beside `user`, which is for all others. */
-static int check_groups(pid_t pid, const struct walls_around *around, struct err *err)
+static int check_groups(pid_t pid, const struct confinement_around *around, struct err *err)
 {
 	char path[64], text[GROUPS_SIZE], group[256];
 	size_t n;
@@ -283,7 +283,7 @@ static int check_groups(pid_t pid, const struct walls_around *around, struct err
 
 static int check_one(pid_t pid, void *arg, struct err *err)
 {
-	const struct walls_around *around = arg;
+	const struct confinement_around *around = arg;
 	int r = check_namespaces(pid, around, err);
 
 	return r < 0 ? r : check_groups(pid, around, err);
@@ -302,9 +302,9 @@ static int check_map(pid_t pid, const char *name, uint32_t first_id)
 	return inside == 0 && outside == first_id && n == NS_IDS_EACH ? 0 : -EPERM;
 }
 
-int walls_check_around(const struct walls_around *around, struct err *err)
+int confinement_check_around(const struct confinement_around *around, struct err *err)
 {
-	struct walls_around copy = *around;
+	struct confinement_around copy = *around;
 
 	if (check_map(around->pid, "uid_map", around->first_id) < 0 ||
 	    check_map(around->pid, "gid_map", around->first_id) < 0)

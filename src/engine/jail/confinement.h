@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-struct walls {             /* of a thread */
+struct confinement {       /* of a thread */
 	int32_t tid;       /* inside */
 	uint32_t uid, gid; /* inside */
 	uint32_t filters;  /* of seccomp, in force */
@@ -19,17 +19,19 @@ struct walls {             /* of a thread */
 	uint32_t reserved;
 	uint64_t caps[5]; /* inheritable, permitted, effective, bounding, ambient */
 };
-#define WALLS_MAX 65536 /* threads; a sandbox has fewer */
+#define CONFINEMENT_MAX 65536 /* threads; a sandbox has fewer */
 
 /* Appends one for each thread in the pid namespace whose first process is pid. first_id: where the
  * guest's ids begin outside. */
-must_check int walls_read(pid_t pid, uint32_t first_id, struct buf *ret, struct err *err);
+must_check int confinement_read(pid_t pid, uint32_t first_id, struct buf *ret, struct err *err);
 /* The same for the threads of one process. */
-must_check int walls_read_process(pid_t pid, uint32_t first_id, struct buf *ret, struct err *err);
-/* Is the copy no weaker? Both as walls_read() gives them. */
-must_check int walls_compare(const struct buf *original, const struct buf *copy, struct err *err);
+must_check int confinement_read_process(pid_t pid, uint32_t first_id, struct buf *ret,
+                                        struct err *err);
+/* Is the copy no weaker? Both as confinement_read() gives them. */
+must_check int confinement_compare(const struct buf *original, const struct buf *copy,
+                                   struct err *err);
 
-struct walls_around {       /* what all processes of a copy have in common */
+struct confinement_around { /* what all processes of a copy have in common */
 	pid_t pid;          /* its first process */
 	uint32_t first_id;  /* 65536 ids from here on are its own, and no other */
 	uint64_t net_inode; /* its net namespace */
@@ -37,4 +39,4 @@ struct walls_around {       /* what all processes of a copy have in common */
 	size_t n_trees;
 };
 /* Are its namespaces its own, and its processes in its groups? */
-must_check int walls_check_around(const struct walls_around *around, struct err *err);
+must_check int confinement_check_around(const struct confinement_around *around, struct err *err);

@@ -2,7 +2,7 @@
 /* What holds a thread, and a copy that is held less. */
 #include "test.h"
 
-#include "engine/jail/walls.h"
+#include "engine/jail/confinement.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -42,14 +42,14 @@ static pid_t make_walled(int walls)
 	return pid;
 }
 
-static struct walls look_at(int walls)
+static struct confinement look_at(int walls)
 {
-	auto_call(buf_done) struct buf all = BUF_INIT(16 * sizeof(struct walls));
+	auto_call(buf_done) struct buf all = BUF_INIT(16 * sizeof(struct confinement));
 	const pid_t pid = make_walled(walls);
-	struct walls ret = {0};
+	struct confinement ret = {0};
 	struct err err;
 
-	CHECK_INT(walls_read_process(pid, /* first_id= */ 0, &all, &err), 0);
+	CHECK_INT(confinement_read_process(pid, /* first_id= */ 0, &all, &err), 0);
 	CHECK_INT(all.len, sizeof(ret));
 	memcpy(&ret, all.data, sizeof(ret));
 	(void)kill(pid, SIGKILL);
@@ -57,19 +57,19 @@ static struct walls look_at(int walls)
 	return ret;
 }
 
-static int compare(const struct walls *was, const struct walls *is, struct err *err)
+static int compare(const struct confinement *was, const struct confinement *is, struct err *err)
 {
 	auto_call(buf_done) struct buf original = BUF_INIT(1024), copy = BUF_INIT(1024);
 
 	CHECK(buf_append(&original, was, sizeof(*was)) >= 0);
 	CHECK(buf_append(&copy, is, sizeof(*is)) >= 0);
-	return walls_compare(&original, &copy, err);
+	return confinement_compare(&original, &copy, err);
 }
 
 TEST(a_copy_that_is_held_as_its_original_was_passes)
 {
-	const struct walls whole = look_at(WITH_FILTER);
-	struct walls copy = whole;
+	const struct confinement whole = look_at(WITH_FILTER);
+	struct confinement copy = whole;
 	struct err err;
 
 	CHECK_INT(whole.filters, 1);
@@ -78,8 +78,8 @@ TEST(a_copy_that_is_held_as_its_original_was_passes)
 
 TEST(a_copy_that_was_left_without_a_filter_is_refused)
 {
-	const struct walls whole = look_at(WITH_FILTER);
-	struct walls copy = look_at(WITH_NO_NEW_PRIVS);
+	const struct confinement whole = look_at(WITH_FILTER);
+	struct confinement copy = look_at(WITH_NO_NEW_PRIVS);
 	struct err err;
 
 	copy.tid = whole.tid;
@@ -89,7 +89,7 @@ TEST(a_copy_that_was_left_without_a_filter_is_refused)
 
 TEST(a_copy_that_was_left_without_no_new_privs_is_refused)
 {
-	struct walls whole = look_at(WITH_FILTER), copy = look_at(WITH_NOTHING);
+	struct confinement whole = look_at(WITH_FILTER), copy = look_at(WITH_NOTHING);
 	struct err err;
 
 	copy.tid = whole.tid;
@@ -100,10 +100,10 @@ TEST(a_copy_that_was_left_without_no_new_privs_is_refused)
 
 TEST(a_copy_with_a_capability_more_is_refused_whichever_set_it_is_in)
 {
-	const struct walls whole = look_at(WITH_FILTER);
+	const struct confinement whole = look_at(WITH_FILTER);
 
 	for (size_t i = 0; i < ARRAY_SIZE(whole.caps); i++) {
-		struct walls was = whole, copy = whole;
+		struct confinement was = whole, copy = whole;
 		struct err err;
 
 		was.caps[i] = 1;
@@ -116,8 +116,8 @@ TEST(a_copy_with_a_capability_more_is_refused_whichever_set_it_is_in)
 
 TEST(a_copy_with_a_stranger_in_it_or_nobody_is_refused)
 {
-	const struct walls whole = look_at(WITH_FILTER);
-	struct walls copy = whole;
+	const struct confinement whole = look_at(WITH_FILTER);
+	struct confinement copy = whole;
 	struct buf original = BUF_INIT(1024), none = BUF_INIT(1024);
 	struct err err;
 
@@ -126,17 +126,17 @@ TEST(a_copy_with_a_stranger_in_it_or_nobody_is_refused)
 	copy = whole;
 	copy.uid++;
 	CHECK_INT(compare(&whole, &copy, &err), -EPERM);
-	CHECK_INT(walls_compare(&original, &none, &err), -ESRCH);
+	CHECK_INT(confinement_compare(&original, &none, &err), -ESRCH);
 }
 
 TEST(processes_of_the_host_are_not_taken_for_a_copy)
 {
 	const pid_t pid = make_walled(WITH_FILTER);
-	struct walls_around around = {
+	struct confinement_around around = {
 		.pid = pid, .first_id = 0x30000000, .group = "/cloche/sb_x", .n_trees = 1};
 	struct err err;
 
-	CHECK_INT(walls_check_around(&around, &err), -EPERM);
+	CHECK_INT(confinement_check_around(&around, &err), -EPERM);
 	CHECK(strstr(err.message, "range of ids") != NULL);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
