@@ -143,7 +143,7 @@ static int add_route(int family, struct err *err)
 int door_check_rules(int r, int fd, struct err *err)
 {
 	if (fd >= 0)
-		late_close(&jail_host.late, jail_host.loop, fd);
+		deferred_close_add(&jail_host.deferred, jail_host.loop, fd);
 	if (r == 0)
 		return 0;
 	(void)err_set(err, ERR_UNSUPPORTED, -r, "cannot set the rules of a sandbox's door");

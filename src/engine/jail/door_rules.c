@@ -129,7 +129,7 @@ static void rest_rules(struct nft *r)
 	nft_rule_end(r);
 }
 
-/* Removing has its price (late.h), so a table is only removed where there is one. */
+/* Removing has its price (deferred_close.h), so a table is only removed where there is one. */
 static int install(const uint16_t ports[DOOR_SOCKETS], enum nft_start how, int *ret_fd)
 {
 	struct nft r = {0};

@@ -23,8 +23,8 @@
 #include "base/list.h"
 #include "engine/engine.h"
 #include "engine/jail/cgroup.h"
+#include "engine/jail/deferred_close.h"
 #include "engine/jail/image.h"
-#include "engine/jail/late.h"
 #include "engine/jail/owners.h"
 #include "engine/jail/room.h"
 #include "engine/jail/seccomp.h"
@@ -130,7 +130,7 @@ struct jail_host {
 	struct seccomp_program filter;
 	struct spawner spawner;
 	struct zygotes zygotes;
-	struct late late; /* of doors */
+	struct deferred_close deferred; /* of doors */
 	struct list guests;
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
 	void *final_arg;

@@ -190,7 +190,7 @@ void jail_host_close(bool is_over)
 	room_close(&jail_host.room);
 	owners_close(&jail_host.owners);
 	weigh_close(&jail_host.weigh);
-	late_done(&jail_host.late);
+	deferred_close_done(&jail_host.deferred);
 	zygotes_done(&jail_host.zygotes);
 	spawner_done(&jail_host.spawner);
 	storage_close(&jail_host.storage, /* unmount= */ is_over);

@@ -34,7 +34,7 @@ void nft_chain(struct nft *r, const char *name, const char *type, enum nf_inet_h
                int priority, uint32_t policy);
 void nft_rule(struct nft *r, const char *chain_name);
 void nft_rule_end(struct nft *r);
-/* *ret_fd is a socket that is better closed later (late.h), or -1; also on failure. */
+/* *ret_fd is a socket that is better closed later (deferred_close.h), or -1; also on failure. */
 must_check int nft_send(struct nft *r, int *ret_fd);
 
 void nft_load_payload(struct nft *r, enum nft_payload_bases base, uint32_t offset, uint32_t len);
