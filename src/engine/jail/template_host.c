@@ -10,8 +10,8 @@
 #include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/spawn.h"
-#include "engine/jail/dpkg.h"
 #include "engine/jail/fittings.h"
+#include "engine/jail/host_packages.h"
 #include "engine/jail/kernels.h"
 #include "engine/jail/skeleton.h"
 #include "engine/jail/tree.h"
@@ -341,7 +341,7 @@ static int make_root(int top, const struct source *src)
 	if (r == 0)
 		r = kernels_write(&src->kernels, fd);
 	if (r == 0)
-		r = dpkg_write_status(fd, buf_str(&src->status));
+		r = host_packages_write(fd, buf_str(&src->status));
 	if (r == 0)
 		make_ld_cache(fd);
 	return r;
@@ -394,7 +394,7 @@ static int read_source(int agent_fd, const char *kernels_dir, struct source *src
 	src->agent = mmap(NULL, src->agent_len, PROT_READ, MAP_PRIVATE, agent_fd, 0);
 	if (src->agent == MAP_FAILED)
 		return err_set(err, ERR_INTERNAL, errno, "cannot map the agent's binary");
-	r = dpkg_read_status(&src->status);
+	r = host_packages_read(&src->status);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot read the list of packages");
 	r = skeleton_read_ca(&src->ca);

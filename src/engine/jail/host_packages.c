@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/dpkg.h"
+#include "engine/jail/host_packages.h"
 
 #include "base/fd.h"
 #include "engine/jail/text.h"
@@ -11,7 +11,7 @@
 
 #define STATUS_MAX (64 << 20)
 
-int dpkg_read_status(struct buf *ret)
+int host_packages_read(struct buf *ret)
 {
 	int r;
 
@@ -85,7 +85,7 @@ static int write_package(int info_fd, struct buf *out, const char *stanza, size_
 	return fd < 0 ? -errno : 0;
 }
 
-int dpkg_write_status(int root_fd, const char *host_status)
+int host_packages_write(int root_fd, const char *host_status)
 {
 	auto_fd int info_fd =
 		openat(root_fd, "var/lib/dpkg/info", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

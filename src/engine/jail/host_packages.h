@@ -7,5 +7,5 @@
  */
 #include "base/buf.h"
 
-must_check int dpkg_read_status(struct buf *ret); /* the host's; empty where it has no dpkg */
-must_check int dpkg_write_status(int root_fd, const char *host_status);
+must_check int host_packages_read(struct buf *ret); /* the host's; empty where it has no dpkg */
+must_check int host_packages_write(int root_fd, const char *host_status);
