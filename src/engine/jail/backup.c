@@ -23,7 +23,7 @@
 #include "engine/jail/btrfs.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/disk_snapshot_private.h"
-#include "engine/jail/keep.h"
+#include "engine/jail/kept_layer.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
@@ -70,7 +70,7 @@ static bool is_kept(const char *name)
 
 	if (id_is_valid(name, "vo") || id_is_valid(name, "sn"))
 		return true;
-	return id_is_valid(name, "sb") && keep_read(&jail_host.storage, name, &keeper) > 0;
+	return id_is_valid(name, "sb") && kept_layer_read(&jail_host.storage, name, &keeper) > 0;
 }
 
 /* From here to run_freezing(): in a child. */

@@ -15,7 +15,7 @@
 #include "engine/jail/btrfs.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/disk_snapshot_private.h"
-#include "engine/jail/keep.h"
+#include "engine/jail/kept_layer.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
@@ -66,7 +66,7 @@ int disk_snapshot_set_up(const struct guest *g, const struct snapshot_info *info
 	if (r == 0)
 		r = write_below(fd, info->bytes);
 	if (r == 0 && spec->keeper)
-		r = keep_mark(fd, spec->keeper, NULL);
+		r = kept_layer_mark(fd, spec->keeper, NULL);
 	else if (r == 0 && unlinkat(fd, "keeper", 0) < 0 && errno != ENOENT)
 		r = -errno;
 	return r;

@@ -5,7 +5,7 @@
  * the SHA-256 of its bytes; it never changes and is shared by all sandboxes that start from it.
  *
  *	DATA/templates/DIGEST/image.erofs
- *	DATA/templates/DIGEST/keeper	the store that has its record, as of a layer (keep.h)
+ *	DATA/templates/DIGEST/keeper	the store that has its record, as of a layer (kept_layer.h)
  *	RUN/images/DIGEST/		where it is mounted, from the first sandbox on
  *
  * Each jail has its own copy of the mount, so ours is only a way to come by it and may go at any

@@ -16,7 +16,7 @@
 #include "engine/jail/criu.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/door.h"
-#include "engine/jail/keep.h"
+#include "engine/jail/kept_layer.h"
 #include "engine/jail/memory.h"
 #include "engine/jail/quiet.h"
 #include "engine/jail/record.h"
@@ -171,7 +171,7 @@ static void jail_weigh(const char *id, uint64_t owner, uint32_t weight, bool is_
 
 static void jail_each_kept(void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg)
 {
-	keep_each(&jail_host.storage, fn, arg);
+	kept_layer_each(&jail_host.storage, fn, arg);
 }
 
 struct sweep {
@@ -197,7 +197,7 @@ static void sweep_layer(const char *id, void *arg)
 {
 	uint64_t keeper;
 
-	if (keep_read(&jail_host.storage, id, &keeper) == 0)
+	if (kept_layer_read(&jail_host.storage, id, &keeper) == 0)
 		sweep_id(id, arg);
 }
 
@@ -222,7 +222,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 
 static int jail_sync_layers(int *ret_pidfd)
 {
-	int r = keep_sync_start(&jail_host.storage, ret_pidfd);
+	int r = kept_layer_sync_start(&jail_host.storage, ret_pidfd);
 
 	return r < 0 ? r : 0;
 }

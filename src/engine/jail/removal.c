@@ -3,8 +3,8 @@
  * How a guest goes. There is one way out, guest_remove(), for a killed, failed, dead or merely
  * found guest: kill the first process, and when it is reaped remove cgroups, layer and directory,
  * trying again as long as the kernel says busy. All of it works from the id alone, so that what an
- * earlier broker left needs no other code. A layer with a keeper's mark (keep.h) is brought to disk
- * and stays; only discard() takes the mark off and removes it.
+ * earlier broker left needs no other code. A layer with a keeper's mark (kept_layer.h) is brought
+ * to disk and stays; only discard() takes the mark off and removes it.
  *
  * Each step is a state (guest.h), and the table of steps is in guest_proceed_removal(). A step that
  * has to wait arms the timer or leaves a worker behind, one of the two, and returns to the loop. A
@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "engine/jail/disk_snapshot.h"
-#include "engine/jail/keep.h"
+#include "engine/jail/kept_layer.h"
 #include "engine/jail/memory.h"
 #include "engine/jail/pidns.h"
 #include "engine/jail/tree.h"
@@ -118,15 +118,15 @@ static enum guest_state remove_layer(struct guest *g)
 	const struct storage *storage = &jail_host.storage;
 	uint64_t keeper;
 	int pidfd = -1;
-	int r = g->is_discarded ? keep_drop(storage, g->spec.id)
-	                        : keep_read(storage, g->spec.id, &keeper);
+	int r = g->is_discarded ? kept_layer_drop(storage, g->spec.id)
+	                        : kept_layer_read(storage, g->spec.id, &keeper);
 
 	if (r < 0) { /* a want of memory or descriptors must not cost anybody's files */
 		try_again(g);
 		return GUEST_LAYER;
 	}
 	if (r > 0)
-		r = keep_sync_start(storage, &pidfd);
+		r = kept_layer_sync_start(storage, &pidfd);
 	else
 		r = storage_remove(storage, g->spec.id, &pidfd);
 	if (r == 1)

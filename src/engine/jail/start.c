@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "engine/jail/child.h"
 #include "engine/jail/disk_snapshot.h"
-#include "engine/jail/keep.h"
+#include "engine/jail/kept_layer.h"
 #include "engine/jail/memory.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
@@ -59,10 +59,10 @@ static int make_layer(struct start *s, struct err *err)
 	if (spec->snapshot[0])
 		return 0; /* await_copy() */
 	if (spec->is_resumed)
-		return keep_reopen(&jail_host.storage, spec->id, disk_snapshot_limit(spec),
-		                   &s->layer_fd, err);
+		return kept_layer_reopen(&jail_host.storage, spec->id, disk_snapshot_limit(spec),
+		                         &s->layer_fd, err);
 	r = storage_make(&jail_host.storage, spec->id, spec->limits.disk_bytes, &s->layer_fd, err);
-	return r == 0 && spec->keeper ? keep_mark(s->layer_fd, spec->keeper, err) : r;
+	return r == 0 && spec->keeper ? kept_layer_mark(s->layer_fd, spec->keeper, err) : r;
 }
 
 static int await_copy(struct start *s, struct err *err)

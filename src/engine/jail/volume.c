@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
 #include "engine/jail/guest.h"
-#include "engine/jail/keep.h"
+#include "engine/jail/kept_layer.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static int fill(const char *name, const struct volume_spec *spec, struct err *er
 		r = -errno;
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot set up the volume");
-	return keep_mark(fd, spec->keeper, err);
+	return kept_layer_mark(fd, spec->keeper, err);
 }
 
 static int refuse_plain(struct err *err)
@@ -139,7 +139,7 @@ static void visit_name(const char *name, void *arg)
 	if (!id_is_valid(name, "vo"))
 		return;
 	(void)snprintf(info.id, sizeof(info.id), "%s", name);
-	if (keep_read(&jail_host.storage, name, &info.keeper) <= 0)
+	if (kept_layer_read(&jail_host.storage, name, &info.keeper) <= 0)
 		info.keeper = UINT64_MAX;
 	info.used_bytes = storage_usage(&jail_host.storage, name);
 	v->fn(&info, v->arg);

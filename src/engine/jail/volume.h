@@ -3,7 +3,7 @@
 /*
  * Volumes: directories of files that outlive every guest. One is a subvolume beside the layers,
  *
- *	layers/vo_…/keeper	whose it is (keep.h)
+ *	layers/vo_…/keeper	whose it is (kept_layer.h)
  *	layers/vo_…/files	what a guest has of it
  *
  * with a quota group of its own as its hard limit. A guest gets `files` as an idmapped mount

@@ -12,17 +12,17 @@
  */
 #include "engine/jail/storage.h"
 
-must_check int keep_mark(int layer_fd, uint64_t keeper, struct err *err);
+must_check int kept_layer_mark(int layer_fd, uint64_t keeper, struct err *err);
 /* 1: *ret is its keeper, or UINT64_MAX, which is no store's number, where the mark is damaged: the
  * layer stays, for the gateway knows whether it is wanted. 0: there is no layer or no mark. < 0: it
  * cannot be told, so nothing may go. */
-must_check int keep_read(const struct storage *s, const char *id, uint64_t *ret);
-must_check int keep_drop(const struct storage *s, const char *id); /* the mark alone */
+must_check int kept_layer_read(const struct storage *s, const char *id, uint64_t *ret);
+must_check int kept_layer_drop(const struct storage *s, const char *id); /* the mark alone */
 /* The layer under this id, to start over; its limit is set anew. */
-must_check int keep_reopen(const struct storage *s, const char *id, uint64_t disk_bytes,
-                           int *ret_fd, struct err *err);
+must_check int kept_layer_reopen(const struct storage *s, const char *id, uint64_t disk_bytes,
+                                 int *ret_fd, struct err *err);
 /* 1: *ret_pidfd is a child that brings what the layers hold to disk; or < 0. */
-must_check int keep_sync_start(const struct storage *s, int *ret_pidfd);
+must_check int kept_layer_sync_start(const struct storage *s, int *ret_pidfd);
 /* keeper: UINT64_MAX where it cannot be told, which is no store's number. */
-void keep_each(const struct storage *s, void (*fn)(const char *id, uint64_t keeper, void *arg),
-               void *arg);
+void kept_layer_each(const struct storage *s,
+                     void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/keep.h"
+#include "engine/jail/kept_layer.h"
 
 #include "base/fd.h"
 #include "base/parse.h"
@@ -14,7 +14,7 @@
 #define MARK      "keeper"
 #define MARK_SIZE 32
 
-int keep_mark(int layer_fd, uint64_t keeper, struct err *err)
+int kept_layer_mark(int layer_fd, uint64_t keeper, struct err *err)
 {
 	char text[MARK_SIZE];
 	int len = snprintf(text, sizeof(text), "%" PRIu64, keeper);
@@ -33,7 +33,7 @@ static int open_layer(const struct storage *s, const char *id)
 	return openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-int keep_read(const struct storage *s, const char *id, uint64_t *ret)
+int kept_layer_read(const struct storage *s, const char *id, uint64_t *ret)
 {
 	auto_fd int fd = open_layer(s, id);
 	char text[MARK_SIZE];
@@ -49,7 +49,7 @@ int keep_read(const struct storage *s, const char *id, uint64_t *ret)
 	return 1;
 }
 
-int keep_drop(const struct storage *s, const char *id)
+int kept_layer_drop(const struct storage *s, const char *id)
 {
 	auto_fd int fd = open_layer(s, id);
 
@@ -58,12 +58,12 @@ int keep_drop(const struct storage *s, const char *id)
 	return unlinkat(fd, MARK, 0) < 0 ? absent_or(errno) : 0;
 }
 
-int keep_reopen(const struct storage *s, const char *id, uint64_t disk_bytes, int *ret_fd,
-                struct err *err)
+int kept_layer_reopen(const struct storage *s, const char *id, uint64_t disk_bytes, int *ret_fd,
+                      struct err *err)
 {
 	auto_fd int fd = -1;
 	uint64_t keeper;
-	int r = keep_read(s, id, &keeper);
+	int r = kept_layer_read(s, id, &keeper);
 
 	if (r == 0)
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "no files were kept of '%s'", id);
@@ -78,7 +78,7 @@ int keep_reopen(const struct storage *s, const char *id, uint64_t disk_bytes, in
 	return 0;
 }
 
-int keep_sync_start(const struct storage *s, int *ret_pidfd)
+int kept_layer_sync_start(const struct storage *s, int *ret_pidfd)
 {
 	struct clone_args args = {.flags = CLONE_PIDFD,
 	                          .exit_signal = SIGCHLD,
@@ -103,12 +103,12 @@ static void visit_id(const char *id, void *arg)
 	const struct visit *v = arg;
 	uint64_t keeper = UINT64_MAX;
 
-	if (keep_read(v->storage, id, &keeper) != 0)
+	if (kept_layer_read(v->storage, id, &keeper) != 0)
 		v->fn(id, keeper, v->arg);
 }
 
-void keep_each(const struct storage *s, void (*fn)(const char *id, uint64_t keeper, void *arg),
-               void *arg)
+void kept_layer_each(const struct storage *s,
+                     void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg)
 {
 	struct visit v = {s, fn, arg};
 
