@@ -195,7 +195,7 @@ void guest_start_again(struct guest *g)
 
 	close_fd(&g->dir_fd);
 	close_fd(&g->status_fd);
-	close_fd(&g->share_fd);
+	close_fd(&g->machine_view_fd);
 	close_fd(&g->tap_fd);
 	g->failure = (struct err){0};
 	g->is_again = g->is_discarded = g->is_counted = false;

@@ -259,11 +259,11 @@ static int lay_images(const struct criu_spec *spec, int copy_fd, struct err *err
 }
 
 /* The share as a new guest has it: what is mounted inside is read-only, what we hold is not. */
-static int lay_share(int share_fd)
+static int lay_share(int machine_view_fd)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
 	                                      MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
-	int r = attach(share_fd, "p");
+	int r = attach(machine_view_fd, "p");
 
 	if (r == 0 && (mkdir("q", 0700) < 0 || mount("p", "q", NULL, MS_BIND, NULL) < 0 ||
 	               mount_setattr(AT_FDCWD, "q", 0, &attr, sizeof(attr)) < 0))
@@ -280,7 +280,7 @@ static int lay_ground(const struct criu_spec *spec, struct err *err)
 	if (r == 0)
 		r = attach(spec->stage_fd, "s");
 	if (r == 0)
-		r = lay_share(spec->share_fd);
+		r = lay_share(spec->machine_view_fd);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot lay the ground of the copy") : 0;
 }
 

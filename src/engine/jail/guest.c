@@ -88,7 +88,7 @@ struct guest *guest_new(const struct guest_spec *spec, enum guest_state state)
 
 	g->spec = *spec;
 	g->state = state;
-	g->status_fd = g->dir_fd = g->share_fd = g->tap_fd = -1;
+	g->status_fd = g->dir_fd = g->machine_view_fd = g->tap_fd = -1;
 	g->retry_us = GUEST_RETRY_US;
 	g->cpu_weight = state == GUEST_RUNNING ? 0 : WEIGH_USUAL; /* one is adopted, or new */
 	g->timer = loop_timer_new(jail_host.loop, on_timer, g);
@@ -107,7 +107,7 @@ void guest_free(struct loop *loop, void *arg)
 	ask_end(g->off);
 	close_fd(&g->status_fd);
 	close_fd(&g->dir_fd);
-	close_fd(&g->share_fd);
+	close_fd(&g->machine_view_fd);
 	close_fd(&g->tap_fd);
 	free(g);
 }

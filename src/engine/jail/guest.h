@@ -79,8 +79,8 @@ struct guest {
 	void (*on_time)(struct guest *g);
 	uint64_t retry_us;
 	int status_fd;
-	int dir_fd;   /* RUN/sandboxes/ID */
-	int share_fd; /* -1 in a guest that was adopted */
+	int dir_fd;          /* RUN/sandboxes/ID */
+	int machine_view_fd; /* -1 in a guest that was adopted */
 	struct err failure;
 	bool is_counted;         /* its final usage was told */
 	unsigned leftovers;      /* times that something of it could not be removed */

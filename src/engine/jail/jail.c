@@ -17,11 +17,11 @@
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/door.h"
 #include "engine/jail/kept_layer.h"
+#include "engine/jail/machine_view.h"
 #include "engine/jail/memory.h"
 #include "engine/jail/quiet.h"
 #include "engine/jail/record.h"
 #include "engine/jail/seal.h"
-#include "engine/jail/share.h"
 #include "engine/jail/tree.h"
 #include "engine/jail/volume.h"
 #include "engine/vm/copy.h"
@@ -127,13 +127,13 @@ static int jail_set_limits(struct guest *g, const struct guest_limits *limits, s
 	if (r == 0)
 		r = storage_limit(&jail_host.storage, g->spec.id, disk_snapshot_limit(&wanted),
 		                  err);
-	if (r == 0 && g->share_fd >= 0)
-		r = share_update(g->share_fd, limits, err);
+	if (r == 0 && g->machine_view_fd >= 0)
+		r = machine_view_update(g->machine_view_fd, limits, err);
 	if (r < 0)
 		return r;
 	g->spec.limits = *limits;
 	/* New execs inherit it from the agent. */
-	share_pick_cpus(g->spec.slot, limits, &cpus);
+	machine_view_pick_cpus(g->spec.slot, limits, &cpus);
 	(void)sched_setaffinity(g->pid, sizeof(cpus), &cpus);
 	return record_write(g->dir_fd, &g->spec, g->pid, err);
 }

@@ -340,7 +340,7 @@ static int start_criu(struct revival *v, struct err *err)
 	                         .net_fd = v->net_fd,
 	                         .root_fd = v->root_fd,
 	                         .usr_fd = v->usr_fd,
-	                         .share_fd = v->g->share_fd,
+	                         .machine_view_fd = v->g->machine_view_fd,
 	                         .guest = &v->g->spec,
 	                         .cpus = v->ground.cpus};
 	auto_fd int stage_fd = -1;

@@ -10,7 +10,7 @@
  * a file that only the host's root may open: nobody inside is its owner or may pass for him.
  */
 #include "engine/jail/child.h"
-#include "engine/jail/share.h"
+#include "engine/jail/machine_view.h"
 #include "engine/jail/stage.h"
 
 #include <fcntl.h>
@@ -115,8 +115,8 @@ int jail_mount_proc(struct jail *jail, struct err *err)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(closed_files); i++)
 		if (!is_closed(closed_files[i]))
 			r = put_covers("s/" STAGE_EMPTY_FILE, &closed_files[i], 1, err);
-	for (size_t i = 0; r == 0 && i < share_proc_files_len; i++)
-		r = put_own(share_proc_files[i], err);
+	for (size_t i = 0; r == 0 && i < machine_view_proc_files_len; i++)
+		r = put_own(machine_view_proc_files[i], err);
 	if (r < 0)
 		return r;
 	if (mount("r/proc/sys", "r/proc/sys", NULL, MS_BIND | MS_REC, NULL) < 0 ||
@@ -128,7 +128,7 @@ int jail_mount_proc(struct jail *jail, struct err *err)
 int jail_mount_sys(struct jail *jail, struct err *err)
 {
 	(void)jail;
-	if (mount("q/" SHARE_SYS_DIR, "r/sys", NULL, MS_BIND, NULL) < 0)
+	if (mount("q/" MACHINE_VIEW_SYS_DIR, "r/sys", NULL, MS_BIND, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount /sys");
 	return 0;
 }

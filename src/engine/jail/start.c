@@ -12,10 +12,10 @@
 #include "engine/jail/child.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/kept_layer.h"
+#include "engine/jail/machine_view.h"
 #include "engine/jail/memory.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/record.h"
-#include "engine/jail/share.h"
 #include "engine/jail/spawner.h"
 #include "engine/jail/start.h"
 #include "engine/jail/volume.h"
@@ -92,8 +92,8 @@ static int make_groups(struct start *s, struct err *err)
 
 static int make_share(struct start *s, struct err *err)
 {
-	share_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
-	return share_make(&s->g->spec.limits, &s->g->share_fd, err);
+	machine_view_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
+	return machine_view_make(&s->g->spec.limits, &s->g->machine_view_fd, err);
 }
 
 static int make_pipes(struct start *s, struct err *err)
@@ -254,7 +254,8 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		return r;
 	if (is_copy(s)) /* the share itself can be attached once only: not by the founder */
 		r = stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_SHARE], err);
-	else if ((s->jail.mounts[JAIL_MOUNT_SHARE] = fcntl(s->g->share_fd, F_DUPFD_CLOEXEC, 0)) < 0)
+	else if ((s->jail.mounts[JAIL_MOUNT_SHARE] =
+	                  fcntl(s->g->machine_view_fd, F_DUPFD_CLOEXEC, 0)) < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot duplicate the share");
 	if (r < 0)
 		return r;

@@ -3,8 +3,8 @@
 
 #include "base/fd.h"
 #include "engine/jail/disk_snapshot.h"
+#include "engine/jail/machine_view.h"
 #include "engine/jail/ns.h"
-#include "engine/jail/share.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/child.h"
 #include "engine/vm/copy.h"
@@ -142,7 +142,7 @@ int vm_send_orders(struct start *s, struct err *err)
 	       n_shown * sizeof(int));
 	s->jail.orders.spec = s->g->spec;
 	s->jail.orders.boot_max_us = machine_boot_max_us(s->g->spec.is_kvm);
-	share_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
+	machine_view_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
 	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds,
 	            VM_ORDER_FDS + s->jail.n_user_fds + n_shown);
 	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/share.h"
+#include "engine/jail/machine_view.h"
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -14,8 +14,8 @@
 #define TEXT_MAX   (1 << 20)
 #define TMPFS_SIZE "4m"
 
-const char *const share_proc_files[] = {"cpuinfo", "loadavg", "meminfo", "stat", "swaps"};
-const size_t share_proc_files_len = ARRAY_SIZE(share_proc_files);
+const char *const machine_view_proc_files[] = {"cpuinfo", "loadavg", "meminfo", "stat", "swaps"};
+const size_t machine_view_proc_files_len = ARRAY_SIZE(machine_view_proc_files);
 
 static unsigned count_cpus(const struct guest_limits *limits)
 {
@@ -27,7 +27,7 @@ static unsigned count_cpus(const struct guest_limits *limits)
 	return MAX(1U, MIN(n, most));
 }
 
-void share_pick_cpus(uint32_t slot, const struct guest_limits *limits, cpu_set_t *ret)
+void machine_view_pick_cpus(uint32_t slot, const struct guest_limits *limits, cpu_set_t *ret)
 {
 	unsigned n = count_cpus(limits), most, skip;
 	cpu_set_t mine;
@@ -125,11 +125,15 @@ static int write_cpu_list(struct buf *out, unsigned n)
 	return n == 1 ? buf_append_str(out, "0\n") : buf_printf(out, "0-%u\n", n - 1);
 }
 
-#define SYS_CPU SHARE_SYS_DIR "/devices/system/cpu"
+#define SYS_CPU MACHINE_VIEW_SYS_DIR "/devices/system/cpu"
 
 static const char *const dirs[] = {
-	SHARE_SYS_DIR, SHARE_SYS_DIR "/devices", SHARE_SYS_DIR "/devices/system",
-	SYS_CPU,       SHARE_SYS_DIR "/fs",      SHARE_SYS_DIR "/kernel",
+	MACHINE_VIEW_SYS_DIR,
+	MACHINE_VIEW_SYS_DIR "/devices",
+	MACHINE_VIEW_SYS_DIR "/devices/system",
+	SYS_CPU,
+	MACHINE_VIEW_SYS_DIR "/fs",
+	MACHINE_VIEW_SYS_DIR "/kernel",
 };
 
 /* What follows from the number of CPUs alone is kept: to read the host's own costs more than all
@@ -197,7 +201,7 @@ static int make_cpu_dirs(int fd, unsigned n)
 	return 0;
 }
 
-int share_update(int fd, const struct guest_limits *limits, struct err *err)
+int machine_view_update(int fd, const struct guest_limits *limits, struct err *err)
 {
 	unsigned n_cpus = count_cpus(limits);
 	int r = make_cpu_dirs(fd, n_cpus);
@@ -225,7 +229,7 @@ static int make_tmpfs(int *ret_fd)
 	return 0;
 }
 
-int share_make(const struct guest_limits *limits, int *ret_fd, struct err *err)
+int machine_view_make(const struct guest_limits *limits, int *ret_fd, struct err *err)
 {
 	auto_fd int fd = -1;
 	int r = make_tmpfs(&fd);
@@ -234,7 +238,7 @@ int share_make(const struct guest_limits *limits, int *ret_fd, struct err *err)
 		r = mkdirat(fd, dirs[i], 0755) < 0 ? -errno : 0;
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot make the sandbox's share");
-	r = share_update(fd, limits, err);
+	r = machine_view_update(fd, limits, err);
 	if (r < 0)
 		return r;
 	*ret_fd = take_fd(&fd);

@@ -10,15 +10,15 @@
 
 #include <sched.h>
 
-#define SHARE_SYS_DIR "sys"
+#define MACHINE_VIEW_SYS_DIR "sys"
 
-extern const char *const share_proc_files[]; /* of these names below /proc */
-extern const size_t share_proc_files_len;
+extern const char *const machine_view_proc_files[]; /* of these names below /proc */
+extern const size_t machine_view_proc_files_len;
 
 /* *ret_fd is a detached mount. */
-must_check int share_make(const struct guest_limits *limits, int *ret_fd, struct err *err);
-must_check int share_update(int fd, const struct guest_limits *limits, struct err *err);
+must_check int machine_view_make(const struct guest_limits *limits, int *ret_fd, struct err *err);
+must_check int machine_view_update(int fd, const struct guest_limits *limits, struct err *err);
 
 /* The CPUs that a sandbox of this slot is seen on: as many as its limit, taken from those that we
  * may use in turn, so that small sandboxes spread. */
-void share_pick_cpus(uint32_t slot, const struct guest_limits *limits, cpu_set_t *ret);
+void machine_view_pick_cpus(uint32_t slot, const struct guest_limits *limits, cpu_set_t *ret);
