@@ -8,7 +8,7 @@
 #include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
 #include "engine/jail/ns.h"
-#include "engine/jail/stage.h"
+#include "engine/jail/shared_tmpfs.h"
 #include "engine/jail/sys.h"
 
 #include <fcntl.h>
@@ -156,8 +156,8 @@ static bool is_made_by_criu(const char *place)
 
 static const char *find_source(const char *root, const char *place, char ret[256])
 {
-	const bool is_cover =
-		strcmp(root, "/" STAGE_EMPTY_FILE) == 0 || strcmp(root, "/" STAGE_EMPTY_DIR) == 0;
+	const bool is_cover = strcmp(root, "/" SHARED_TMPFS_EMPTY_FILE) == 0 ||
+	                      strcmp(root, "/" SHARED_TMPFS_EMPTY_DIR) == 0;
 
 	if (strcmp(place, "/usr") == 0)
 		return STAGING "/u";
@@ -409,7 +409,7 @@ static int remove_images(int dir_fd)
 
 static int prepare(const struct criu_spec *spec, struct err *err)
 {
-	auto_fd int run_fd = copy_mount(jail_host.stage.fd, STAGE_CRIU);
+	auto_fd int run_fd = copy_mount(jail_host.shared_tmpfs.fd, SHARED_TMPFS_CRIU);
 	auto_fd int images_fd = copy_mount(spec->images_fd, "");
 	int r;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A guest of the jail engine, and what all its guests share. jail.c is the engine, host.c sets the
- * stage once; a guest begins in begin.c, which start.c brings up, and goes in removal.c.
+ * A guest of the jail engine, and what all its guests share. jail.c is the engine, host.c opens all
+ *that they share once; a guest begins in begin.c, which start.c brings up, and goes in removal.c.
  *
  * Each state has one owner, who alone may move the guest on, by guest_move(). Which events may
  * arrive in a state, and which state may follow, is a table in guest.c. A guest has one timer, and
@@ -28,8 +28,8 @@
 #include "engine/jail/owners.h"
 #include "engine/jail/room.h"
 #include "engine/jail/seccomp.h"
+#include "engine/jail/shared_tmpfs.h"
 #include "engine/jail/spawner.h"
-#include "engine/jail/stage.h"
 #include "engine/jail/storage.h"
 #include "engine/jail/weigh.h"
 #include "engine/jail/zygotes.h"
@@ -125,7 +125,7 @@ struct jail_host {
 	void (*disk_changed)(const struct host_disk *disk, void *arg);
 	void *disk_arg;
 	struct images images;
-	struct stage stage;
+	struct shared_tmpfs shared_tmpfs;
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
 	struct spawner spawner;

@@ -198,7 +198,7 @@ void jail_host_close(bool is_over)
 		cgroup_host_remove(&jail_host.cgroups);
 	else
 		cgroup_host_close(&jail_host.cgroups);
-	stage_close(&jail_host.stage);
+	shared_tmpfs_close(&jail_host.shared_tmpfs);
 	images_close(&jail_host.images);
 	close_fd(&jail_host.template_fd);
 	close_fd(&jail_host.usr_fd);
@@ -223,7 +223,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	jail_host.final_arg = given->final_arg;
 	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.net_fd = jail_host.template_fd =
 		jail_host.storage.fd = jail_host.storage.data_fd = jail_host.storage.image_fd =
-			jail_host.stage.fd = -1;
+			jail_host.shared_tmpfs.fd = -1;
 	spawner_init(&jail_host.spawner);
 	zygotes_init(&jail_host.zygotes, given->kernels_dir ? given->warm_modules : NULL);
 	list_init(&jail_host.guests);
@@ -244,7 +244,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	if (r == 0)
 		r = open_storage(given, err);
 	if (r == 0)
-		r = stage_open(&jail_host.stage, given->run_dir, err);
+		r = shared_tmpfs_open(&jail_host.shared_tmpfs, given->run_dir, err);
 	if (r == 0)
 		r = images_open(&jail_host.images, jail_host.data_dir, given->run_dir, err);
 	if (r == 0)

@@ -18,7 +18,7 @@
 #include "engine/jail/ns.h"
 #include "engine/jail/quiet.h"
 #include "engine/jail/record.h"
-#include "engine/jail/stage.h"
+#include "engine/jail/shared_tmpfs.h"
 #include "engine/jail/sys.h"
 
 #include <fcntl.h>
@@ -179,11 +179,11 @@ static int check_covers(pid_t pid, const char *mounts, struct err *err)
 
 	while ((line = strsep(&rest, "\n"))) {
 		if (sscanf(line, "%127s %127s", root, place) != 2 ||
-		    (strcmp(root, "/" STAGE_EMPTY_FILE) != 0 &&
-		     strcmp(root, "/" STAGE_EMPTY_DIR) != 0))
+		    (strcmp(root, "/" SHARED_TMPFS_EMPTY_FILE) != 0 &&
+		     strcmp(root, "/" SHARED_TMPFS_EMPTY_DIR) != 0))
 			continue;
 		(void)snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, place);
-		if (fstatat(jail_host.stage.fd, root + 1, &meant, AT_SYMLINK_NOFOLLOW) < 0 ||
+		if (fstatat(jail_host.shared_tmpfs.fd, root + 1, &meant, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    lstat(path, &seen) < 0 || seen.st_dev != meant.st_dev ||
 		    seen.st_ino != meant.st_ino)
 			return err_set(err, ERR_INTERNAL, EPERM, "'%s' is not covered", place);
@@ -348,7 +348,7 @@ static int start_criu(struct revival *v, struct err *err)
 
 	if (r < 0)
 		return err_set(err, ERR_CONFLICT, -r, "the saved memory is damaged");
-	r = stage_copy(&jail_host.stage, &stage_fd, err);
+	r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &stage_fd, err);
 	if (r < 0)
 		return r;
 	spec.stage_fd = stage_fd;

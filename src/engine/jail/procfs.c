@@ -4,14 +4,15 @@
  *	- files and directories that tell of the host or of other sandboxes are covered,
  *	- files that tell of the machine are covered by ones that tell of the sandbox's share,
  *	- /proc/sys is read-only.
- * Covers are files of the stage and of the share: both belong to the host's user namespace and are
- * mounted read-only here. After mounting, each cover is looked at from the front: what is seen must
- * be the very inode that was meant. A name that this kernel does not have needs no cover, nor does
- * a file that only the host's root may open: nobody inside is its owner or may pass for him.
+ * Covers are files of the shared tmpfs and of the machine view: both belong to the host's user
+ *namespace and are mounted read-only here. After mounting, each cover is looked at from the front:
+ *what is seen must be the very inode that was meant. A name that this kernel does not have needs no
+ *cover, nor does a file that only the host's root may open: nobody inside is its owner or may pass
+ *for him.
  */
 #include "engine/jail/child.h"
 #include "engine/jail/machine_view.h"
-#include "engine/jail/stage.h"
+#include "engine/jail/shared_tmpfs.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -109,12 +110,13 @@ int jail_mount_proc(struct jail *jail, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the share read-only");
 	if (mount("proc", "r/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount proc");
-	r = put_covers("s/" STAGE_EMPTY_FILE, hidden_files, ARRAY_SIZE(hidden_files), err);
+	r = put_covers("s/" SHARED_TMPFS_EMPTY_FILE, hidden_files, ARRAY_SIZE(hidden_files), err);
 	if (r == 0)
-		r = put_covers("s/" STAGE_EMPTY_DIR, hidden_dirs, ARRAY_SIZE(hidden_dirs), err);
+		r = put_covers("s/" SHARED_TMPFS_EMPTY_DIR, hidden_dirs, ARRAY_SIZE(hidden_dirs),
+		               err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(closed_files); i++)
 		if (!is_closed(closed_files[i]))
-			r = put_covers("s/" STAGE_EMPTY_FILE, &closed_files[i], 1, err);
+			r = put_covers("s/" SHARED_TMPFS_EMPTY_FILE, &closed_files[i], 1, err);
 	for (size_t i = 0; r == 0 && i < machine_view_proc_files_len; i++)
 		r = put_own(machine_view_proc_files[i], err);
 	if (r < 0)

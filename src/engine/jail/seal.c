@@ -293,7 +293,7 @@ static int make_mounts(const struct seal *s, pid_t pid, int fds[SEAL_MOUNT_COUNT
 	if (r == 0)
 		r = ns_detached_mount(jail_host.usr_fd, /* is_read_only= */ true,
 		                      &fds[SEAL_MOUNT_PROGRAMS], err);
-	return r == 0 ? stage_copy(&jail_host.stage, &fds[SEAL_MOUNT_STAGE], err) : r;
+	return r == 0 ? shared_tmpfs_copy(&jail_host.shared_tmpfs, &fds[SEAL_MOUNT_STAGE], err) : r;
 }
 
 static int send_orders(const struct seal *s, pid_t pid, int go_fd, int words_fd, struct err *err)

@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "engine/jail/seal_names.h"
-#include "engine/jail/stage.h"
+#include "engine/jail/shared_tmpfs.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -116,7 +116,7 @@ static int attach(struct err *err)
 			               places[i].path);
 		(void)close(take_fd(&mounts[i]));
 	}
-	if (mount("s/" STAGE_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
+	if (mount("s/" SHARED_TMPFS_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount dev");
 	return 0;
 }

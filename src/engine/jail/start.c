@@ -253,13 +253,14 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 	if (r < 0)
 		return r;
 	if (is_copy(s)) /* the share itself can be attached once only: not by the founder */
-		r = stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_SHARE], err);
+		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &s->jail.mounts[JAIL_MOUNT_SHARE],
+		                      err);
 	else if ((s->jail.mounts[JAIL_MOUNT_SHARE] =
 	                  fcntl(s->g->machine_view_fd, F_DUPFD_CLOEXEC, 0)) < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot duplicate the share");
 	if (r < 0)
 		return r;
-	return stage_copy(&jail_host.stage, &s->jail.mounts[JAIL_MOUNT_STAGE], err);
+	return shared_tmpfs_copy(&jail_host.shared_tmpfs, &s->jail.mounts[JAIL_MOUNT_STAGE], err);
 }
 
 /* The signal to go. */

@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "engine/jail/guest.h"
 #include "engine/jail/ns.h"
+#include "engine/jail/shared_tmpfs.h"
 #include "engine/jail/spawner.h"
-#include "engine/jail/stage.h"
 #include "engine/jail/zygote_child.h"
 
 #include <assert.h>
@@ -227,7 +227,7 @@ static int send_orders(struct zygote *z, int go_fd, int broker_fd, struct err *e
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
 		r = ns_detached_mount(dirs[i], /* is_read_only= */ true, &fds[i], err);
 	if (r == 0)
-		r = stage_copy(&jail_host.stage, &fds[ZYGOTE_MOUNT_STAGE], err);
+		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &fds[ZYGOTE_MOUNT_STAGE], err);
 	(void)snprintf(orders.warm, sizeof(orders.warm), "%s", z->warm);
 	if (r == 0)
 		n = fd_send(go_fd, &orders, sizeof(orders), fds, ARRAY_SIZE(fds));

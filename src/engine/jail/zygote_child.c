@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 #include "engine/jail/ns.h"
-#include "engine/jail/stage.h"
+#include "engine/jail/shared_tmpfs.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -122,7 +122,7 @@ static int mount_root(struct jail *jail, struct err *err)
 	}
 	if (mkdir("r", 0700) < 0 || mount_template() < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the root");
-	if (mount("s/" STAGE_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
+	if (mount("s/" SHARED_TMPFS_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount dev");
 	if (mount("tmpfs", "r/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, TMP_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount tmp");

@@ -2,7 +2,7 @@
 #include "engine/vm/child.h"
 
 #include "base/fd.h"
-#include "engine/jail/stage.h"
+#include "engine/jail/shared_tmpfs.h"
 #include "engine/vm/machine.h"
 #include "engine/vm/shown.h"
 #include "vmm/orders.h"
@@ -107,9 +107,9 @@ static int mount_root(struct jail *jail, struct err *err)
 		{"u/share/qemu", "r/usr/share/qemu", false, true},
 		{"u/share/seabios", "r/usr/share/seabios", false, true},
 		{"u/share/ipxe", "r/usr/share/ipxe", false, true},
-		{"s/" STAGE_DEV "/null", "r/dev/null", true, false},
-		{"s/" STAGE_DEV "/zero", "r/dev/zero", true, false},
-		{"s/" STAGE_DEV "/urandom", "r/dev/urandom", true, false},
+		{"s/" SHARED_TMPFS_DEV "/null", "r/dev/null", true, false},
+		{"s/" SHARED_TMPFS_DEV "/zero", "r/dev/zero", true, false},
+		{"s/" SHARED_TMPFS_DEV "/urandom", "r/dev/urandom", true, false},
 	};
 	int r = attach(&order_fds[VM_ORDER_USR], "u", err);
 
@@ -121,7 +121,7 @@ static int mount_root(struct jail *jail, struct err *err)
 		if (!binds[i].is_optional || access(binds[i].from, F_OK) == 0)
 			r = bind(binds[i].from, binds[i].to, binds[i].is_file, err);
 	if (r == 0 && jail->spec->is_kvm)
-		r = bind("s/" STAGE_KVM, "r/dev/kvm", /* is_file= */ true, err);
+		r = bind("s/" SHARED_TMPFS_KVM, "r/dev/kvm", /* is_file= */ true, err);
 	return r;
 }
 

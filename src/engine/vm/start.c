@@ -124,7 +124,7 @@ int vm_send_orders(struct start *s, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the user namespace");
 	r = ns_idmapped_mount(jail_host.usr_fd, userns_fd, /* is_read_only= */ true, &usr_fd, err);
 	if (r == 0)
-		r = stage_copy(&jail_host.stage, &stage_fd, err);
+		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &stage_fd, err);
 	if (r == 0)
 		r = ask_listen(s->g, &control_fd, err);
 	if (r == 0)

@@ -14,18 +14,18 @@
  */
 #include "base/err.h"
 
-#define STAGE_DEV        "dev"
-#define STAGE_EMPTY_FILE "empty"
-#define STAGE_EMPTY_DIR  "none"
-#define STAGE_KVM        "kvm" /* outside of dev/: only QEMU gets to see it */
-#define STAGE_CRIU       "criu"
+#define SHARED_TMPFS_DEV        "dev"
+#define SHARED_TMPFS_EMPTY_FILE "empty"
+#define SHARED_TMPFS_EMPTY_DIR  "none"
+#define SHARED_TMPFS_KVM        "kvm" /* outside of dev/: only QEMU gets to see it */
+#define SHARED_TMPFS_CRIU       "criu"
 
-struct stage {
+struct shared_tmpfs {
 	int fd;
 	char *path;
 };
 
-must_check int stage_open(struct stage *s, const char *run_dir, struct err *err);
-void stage_close(struct stage *s); /* running jails keep their copies */
+must_check int shared_tmpfs_open(struct shared_tmpfs *s, const char *run_dir, struct err *err);
+void shared_tmpfs_close(struct shared_tmpfs *s); /* running jails keep their copies */
 /* A detached copy of its mount. */
-must_check int stage_copy(const struct stage *s, int *ret_fd, struct err *err);
+must_check int shared_tmpfs_copy(const struct shared_tmpfs *s, int *ret_fd, struct err *err);

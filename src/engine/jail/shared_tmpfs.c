@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/stage.h"
+#include "engine/jail/shared_tmpfs.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -10,21 +10,25 @@ static const struct {
 	const char *path;
 	unsigned major_nr, minor_nr;
 } nodes[] = {
-	{STAGE_DEV "/null", 1, 3},   {STAGE_DEV "/zero", 1, 5},    {STAGE_DEV "/full", 1, 7},
-	{STAGE_DEV "/random", 1, 8}, {STAGE_DEV "/urandom", 1, 9}, {STAGE_DEV "/tty", 5, 0},
-	{STAGE_KVM, 10, 232},
+	{SHARED_TMPFS_DEV "/null", 1, 3},    {SHARED_TMPFS_DEV "/zero", 1, 5},
+	{SHARED_TMPFS_DEV "/full", 1, 7},    {SHARED_TMPFS_DEV "/random", 1, 8},
+	{SHARED_TMPFS_DEV "/urandom", 1, 9}, {SHARED_TMPFS_DEV "/tty", 5, 0},
+	{SHARED_TMPFS_KVM, 10, 232},
 };
 
 static const struct {
 	const char *path, *target;
 } links[] = {
-	{STAGE_DEV "/fd", "/proc/self/fd"},       {STAGE_DEV "/stdin", "/proc/self/fd/0"},
-	{STAGE_DEV "/stdout", "/proc/self/fd/1"}, {STAGE_DEV "/stderr", "/proc/self/fd/2"},
-	{STAGE_DEV "/ptmx", "pts/ptmx"},
+	{SHARED_TMPFS_DEV "/fd", "/proc/self/fd"},
+	{SHARED_TMPFS_DEV "/stdin", "/proc/self/fd/0"},
+	{SHARED_TMPFS_DEV "/stdout", "/proc/self/fd/1"},
+	{SHARED_TMPFS_DEV "/stderr", "/proc/self/fd/2"},
+	{SHARED_TMPFS_DEV "/ptmx", "pts/ptmx"},
 };
 
 static const char *const dirs[] = {
-	STAGE_EMPTY_DIR, STAGE_CRIU, STAGE_DEV, STAGE_DEV "/pts", STAGE_DEV "/shm",
+	SHARED_TMPFS_EMPTY_DIR,  SHARED_TMPFS_CRIU,       SHARED_TMPFS_DEV,
+	SHARED_TMPFS_DEV "/pts", SHARED_TMPFS_DEV "/shm",
 };
 
 static int make_node(int fd, size_t i)
@@ -49,11 +53,12 @@ static int fill(int fd)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
 		r = symlinkat(links[i].target, fd, links[i].path) < 0 ? -errno : 0;
 	if (r == 0)
-		empty = openat(fd, STAGE_EMPTY_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+		empty = openat(fd, SHARED_TMPFS_EMPTY_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		               0444);
 	return r == 0 && empty < 0 ? -errno : r;
 }
 
-static int mount_and_fill(struct stage *s)
+static int mount_and_fill(struct shared_tmpfs *s)
 {
 	const unsigned long flags = MS_NOSUID | MS_NOEXEC;
 	int r;
@@ -68,11 +73,11 @@ static int mount_and_fill(struct stage *s)
 	return r;
 }
 
-int stage_open(struct stage *s, const char *run_dir, struct err *err)
+int shared_tmpfs_open(struct shared_tmpfs *s, const char *run_dir, struct err *err)
 {
 	int r;
 
-	*s = (struct stage){.fd = -1, .path = xasprintf("%s/stage", run_dir)};
+	*s = (struct shared_tmpfs){.fd = -1, .path = xasprintf("%s/stage", run_dir)};
 	if (mkdir(s->path, 0700) < 0 && errno != EEXIST)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", s->path);
 	/* One that a killed broker left behind. */
@@ -83,7 +88,7 @@ int stage_open(struct stage *s, const char *run_dir, struct err *err)
 	             : 0;
 }
 
-void stage_close(struct stage *s)
+void shared_tmpfs_close(struct shared_tmpfs *s)
 {
 	if (!s->path)
 		return;
@@ -94,13 +99,14 @@ void stage_close(struct stage *s)
 	free(take_ptr(s->path));
 }
 
-int stage_copy(const struct stage *s, int *ret_fd, struct err *err)
+int shared_tmpfs_copy(const struct shared_tmpfs *s, int *ret_fd, struct err *err)
 {
 	struct mount_attr attr = {.propagation = MS_PRIVATE};
 	auto_fd int fd = open_tree(s->fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
 	if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot copy the stage's mount");
+		return err_set(err, ERR_INTERNAL, errno,
+		               "cannot copy the mount of the shared tmpfs");
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
