@@ -12,6 +12,9 @@
  *			The agent's program is in a memfd, which is saved as what it maps: what a
  *			copy's exe leads to is another memfd of that name, and CRIU must not find
  *			it there.
+ *	read()		A restore looks at the first bytes of a program or library that a process
+ *			has open, and would leave it behind them: who was about to read it from
+ *			its start (as who is just being loaded does) found no program there.
  *	prlimit64()	of another's process needs CAP_SYS_RESOURCE, which a host may lack.
  *	getsockopt()	Since Linux 6.16 only unix sockets can be asked for SO_PASSCRED and
  *			SO_PASSSEC; no other has them on.
@@ -373,6 +376,15 @@ long syscall(long number, ...)
 	if (r < 0 && errno == EPERM && number == SYS_prlimit64 && !a[2] && a[3])
 		return read_limit(a[0], a[1], (struct rlimit *)a[3]);
 	return r;
+}
+
+ssize_t read(int fd, void *buf, size_t len)
+{
+	if (!is_dump && len == SELFMAG + 1 &&
+	    next_syscall(SYS_pread64, fd, buf, len, (off_t)0) == SELFMAG + 1 &&
+	    memcmp(buf, ELFMAG, SELFMAG) == 0)
+		return SELFMAG + 1;
+	return next_syscall(SYS_read, fd, buf, len);
 }
 
 int getsockopt(int fd, int level, int name, void *value, socklen_t *len)

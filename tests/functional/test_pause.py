@@ -124,6 +124,14 @@ def test_a_call_under_way_is_answered_when_it_goes_on(make_sandbox):
     assert results == ["100"]
 
 
+def test_an_open_program_is_read_on_where_it_was(make_sandbox):
+    """As a program is that is just being loaded: its libraries are open, and not read yet."""
+    sandbox = make_sandbox()
+    value(sandbox, "import os, sys\nprogram = os.open(sys.executable, os.O_RDONLY)")
+    sandbox.pause(to="disk")
+    assert value(sandbox, "os.read(program, 4)") == r"b'\x7fELF'"
+
+
 @pytest.mark.skipif(ENGINE == "vm", reason="a machine is resumed as a whole")
 def test_what_a_program_ends_while_it_is_resumed_is_ended_and_the_rest_goes_on(make_sandbox):
     """CRIU lets processes go on one by one, a parent before its children."""
