@@ -104,6 +104,38 @@ def test_a_criu_that_is_killed_in_a_resume_costs_that_try_alone(own):
     sandbox.delete()
 
 
+def kill_criu_behind_its_first_process(daemon, thread):
+    """Whether it was killed after it had made the first process of the copy, which is a child of the broker's, and before it was done."""
+    while thread.is_alive():
+        found = sorted(pid for pid in children_of(daemon.broker_pid) if audit.comm_of(pid) == "criu")
+        if len(found) > 1:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found[0], signal.SIGKILL)
+                return True
+    return False
+
+
+def test_what_a_killed_criu_has_begun_is_reaped(own):
+    daemon, client = own
+    sandbox = client.create()
+    sandbox.run_code("x = [1, 2, 3]")
+    counting = sandbox.start(COUNT)
+    for _ in range(20):
+        sandbox.pause(to="disk")
+        thread = threading.Thread(target=quietly, args=(sandbox.resume,))
+        thread.start()
+        was_killed = kill_criu_behind_its_first_process(daemon, thread)
+        thread.join()
+        look(client, sandbox)
+        check(client, sandbox, counting, "none")
+        if was_killed:
+            break
+    else:
+        pytest.fail("CRIU was always faster")
+    wait_for(lambda: not [p for p in children_of(daemon.broker_pid) if audit.is_zombie(p)], what="no dead child of the broker's")
+    sandbox.delete()
+
+
 def test_a_criu_that_is_killed_in_a_pause_leaves_one_clear_state(own):
     """A part of it is inside of the sandbox's processes then: they may not outlive it. What is told is true."""
     daemon, client = own

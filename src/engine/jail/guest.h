@@ -31,6 +31,7 @@
 #include "engine/jail/shared_tmpfs.h"
 #include "engine/jail/spawner.h"
 #include "engine/jail/storage.h"
+#include "engine/jail/unknown_children.h"
 #include "engine/jail/weigh.h"
 #include "engine/jail/zygotes.h"
 
@@ -131,6 +132,7 @@ struct jail_host {
 	struct spawner spawner;
 	struct zygotes zygotes;
 	struct deferred_close deferred; /* of doors */
+	struct unknown_children unknown_children;
 	struct list guests;
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
 	void *final_arg;

@@ -191,6 +191,7 @@ void jail_host_close(bool is_over)
 	owners_close(&jail_host.owners);
 	weigh_close(&jail_host.weigh);
 	deferred_close_done(&jail_host.deferred);
+	unknown_children_done(&jail_host.unknown_children);
 	zygotes_done(&jail_host.zygotes);
 	spawner_done(&jail_host.spawner);
 	storage_close(&jail_host.storage, /* unmount= */ is_over);

@@ -288,6 +288,8 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 
 	(void)loop;
 	v->criu_child = NULL;
+	if (wait_status != 0)
+		unknown_children_expect(&jail_host.unknown_children, jail_host.loop);
 	if (v->is_over) {
 		free_if_done(v);
 	} else if (wait_status != 0) {
