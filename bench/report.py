@@ -26,7 +26,7 @@ SECTIONS: Dict[str, str] = {
     "files": "Content over the unix socket into the sandbox's layer and out of it. The peer is `tar cf - | tar xf -` on the host.",
     "template": "A create without a pool on templates whose images differ in nothing but their size: the image is mounted once, and a create does not read it.",
     "vm": "Machines of 192 MiB, emulated or with KVM as the host has it. A boot ends where the agent serves, as the start from a warm copy does. *One that waits ready*: resumed ahead, by the pool. "
-    "Emulated, a start from a copy is bound by QEMU's own start and by the translation of guest code that runs for the first time (ARCHITECTURE.md).",
+    "Emulated, a start from a copy is bound by QEMU's own start and by the translation of guest code that runs for the first time (docs/design/vm-copies.md).",
     "memory": "Forks and pauses of a sandbox whose Python holds 100 MB that cannot be compressed: from the call to the answer, which a pause to disk gives when all is synced.",
     "neighbour": "Calls to one sandbox while another uses up all that it has, until it is killed; the peer is the same call without that, in turns. The one that misbehaves has "
     "half a CPU, 96 MiB, 40 processes and 64 MiB of disk; what its flood of output costs the daemon is bounded by turns (src/sandbox/link.c).",
