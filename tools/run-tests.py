@@ -153,7 +153,7 @@ class MesonPass:
         log = self.build / "meson-logs" / (f"testlog-{self.wrapper[0]}.json" if self.wrapper else "testlog.json")
         log.unlink(missing_ok=True)
         argv = ["meson", "test", "-C", str(self.build), "--no-rebuild", "--print-errorlogs"]
-        argv += ["--num-processes", "1" if self.programs else str(os.cpu_count() or 2), *self.programs]
+        argv += ["--num-processes", "1" if self.programs else str(2 * (os.cpu_count() or 2)), *self.programs]  # those with jails wait more than they work
         for suite in self.suites:
             argv += ["--suite", suite]
         if self.but:
