@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MESON_SUITES = ["unit", "platform", "fuzz"]
-PYTHON_SUITES = ["kernels", "functional", "security", "contract", "chaos", "sdk", "compat", "dashboard"]
+PYTHON_SUITES = ["chaos", "kernels", "functional", "security", "contract", "sdk", "compat", "dashboard"]  # the longest test first, so that nobody waits for it alone
 # What runs side by side. What is marked slow looks for no errors of memory. Several workers of one pass take file after file.
 PYTHON_PASSES = [
     ("asan", ["functional"], ["-m", "not slow"]),
