@@ -5,6 +5,12 @@
  * is calling, and a file per resource. A handler parses, finds, acts, replies; what it finds always
  * belongs to the caller's project. Nothing here keeps state of its own but counts: all else lives
  * in the fleet and the keyring, or in the request that is being answered.
+ *
+ *	frame/			what handlers share: bodies, replies, who may see what, waiting
+ *	operate/ account/	of the daemon and of a project: health, metrics; keys, usage, events
+ *	sandboxes/ execs/ code/ files/ network/ templates/ storage/	a folder for each subject
+ *
+ * routes.c here puts their handlers in one table, authorize.c and hold.c apply to all of them.
  */
 #include "base/list.h"
 #include "build/build.h"
@@ -72,6 +78,4 @@ const struct http_route *api_routes(size_t *ret_n);
 /* Finds the caller's key, which becomes http_user(), and holds its scope against the route's
  * access. */
 int api_authorize(struct http_req *req, struct err *err);
-/* Turns away who had no good key or link, and counts it: 401, or 429 when it was too often. */
-int api_refuse(struct http_req *req, struct err *err, const char *why);
 int api_divert(struct http_req *req, struct err *err); /* to what sandboxes serve */

@@ -10,6 +10,8 @@ int get_ready(struct http_req *req, struct err *err);
 /* figures.c */
 int get_figures(struct http_req *req, struct err *err);
 int get_doctor(struct http_req *req, struct err *err);
+
+/* backups.c */
 int create_backup(struct http_req *req, struct err *err);
 
 /* login.c */
@@ -38,7 +40,7 @@ int get_exec_output(struct http_req *req, struct err *err);
 int signal_exec(struct http_req *req, struct err *err);
 int resize_exec(struct http_req *req, struct err *err);
 
-/* exec_wait.c, exec_stdin.c, attach.c */
+/* exec_wait.c, exec_stdin.c, exec_attach.c */
 int wait_exec(struct http_req *req, struct err *err);
 int write_exec_stdin(struct http_req *req, struct err *err);
 int attach_exec(struct http_req *req, struct err *err);
@@ -118,6 +120,8 @@ int delete_volume(struct http_req *req, struct err *err);
 int get_usage(struct http_req *req, struct err *err);
 int get_sandbox_usage(struct http_req *req, struct err *err);
 int list_usage_samples(struct http_req *req, struct err *err);
+
+/* network.c, network_log.c */
 int get_network(struct http_req *req, struct err *err);
 int set_network(struct http_req *req, struct err *err);
 int allow_network(struct http_req *req, struct err *err);

@@ -3,7 +3,7 @@
  * Whatever changes something is held while a kept change is not on disk (sandbox/durable.h), so
  * that a route that is new keeps what it acknowledges. Calls that make nothing that is kept go out
  * at once and so wait for nobody's disk: those of the table, and answers about a sandbox that is
- * not to outlive the machine's restart (answer.c).
+ * not to outlive the machine's restart (sandboxes/sandbox_reply.c).
  */
 #include "api/hold.h"
 

@@ -5,7 +5,7 @@
  * api/openapi.yaml.
  */
 #include "api/api.h"
-#include "api/body.h"
+#include "api/frame/body.h"
 #include "api/handlers.h"
 
 #include <assert.h>

@@ -9,10 +9,10 @@
  * When the launcher dies or closes the control socket (because the broker died), there is nobody to
  * be polite for: it stops at once, and the next start goes on from the store.
  */
-#include "api/access.h"
 #include "api/api.h"
+#include "api/frame/access.h"
 #include "api/hold.h"
-#include "api/problems.h"
+#include "api/operate/problems.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/toml.h"

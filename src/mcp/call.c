@@ -6,7 +6,7 @@
  */
 #include "mcp/inside.h"
 
-#include "api/find.h"
+#include "api/frame/find.h"
 #include "http/stream.h"
 #include "mcp/server.h"
 

@@ -11,7 +11,7 @@
  */
 #include "mcp/inside.h"
 
-#include "api/body.h"
+#include "api/frame/body.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * and pictures as pictures. Pictures and other results count against the daemon's bound of held
  * results, as those of the native API do.
  */
-#include "api/body.h"
+#include "api/frame/body.h"
 #include "mcp/excerpt.h"
 #include "mcp/inside.h"
 #include "sandbox/code.h"

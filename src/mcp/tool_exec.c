@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* exec: one shell command, to its end. Its output is read from the spool as it comes. */
-#include "api/body.h"
-#include "api/exec_stdin.h"
+#include "api/execs/exec_stdin.h"
+#include "api/frame/body.h"
 #include "mcp/excerpt.h"
 #include "mcp/inside.h"
 #include "proto/start.h"

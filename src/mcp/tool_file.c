@@ -3,8 +3,8 @@
  * read_file, write_file, list_files. A file is read in one piece of a bounded length: text as text,
  * a picture as a picture, other bytes as base64.
  */
-#include "api/body.h"
-#include "api/files.h"
+#include "api/files/file_job.h"
+#include "api/frame/body.h"
 #include "base/parse.h"
 #include "mcp/inside.h"
 

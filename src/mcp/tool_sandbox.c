@@ -3,8 +3,8 @@
  * Sandboxes themselves: make, list, fork, snapshot, open a port, close. What is made for a caller
  * that has left meanwhile is deleted again: nobody knows of it.
  */
-#include "api/body.h"
-#include "api/ports.h"
+#include "api/frame/body.h"
+#include "api/network/ports.h"
 #include "mcp/inside.h"
 #include "sandbox/snapshot.h"
 

@@ -3,7 +3,7 @@
  * JSON bodies through the parser and every reader: whatever comes, a reader gives a spec, or an
  * error with a sentence, and leaks nothing.
  */
-#include "api/body.h"
+#include "api/frame/body.h"
 #include "sandbox/network.h"
 #include "sandbox/source.h"
 #include "tenant/quota.h"

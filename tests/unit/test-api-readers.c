@@ -3,7 +3,7 @@
  * What clients get of an exec's output, from a real spool through the readers, with a fake exec and
  * a fake request whose client takes bytes when the test says so.
  */
-#include "api/exec_reader.h"
+#include "api/execs/exec_reader.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/parse.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Bodies become specs, or an error that names the field; text is never cut; cursors are what we
  * made. */
-#include "api/body.h"
-#include "api/cursor.h"
-#include "api/text.h"
+#include "api/frame/body.h"
+#include "api/frame/cursor.h"
+#include "api/frame/text_carry.h"
 #include "test.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a client gets of a code call, with a fake call and a fake request. */
 #include "api/api.h"
-#include "api/code.h"
+#include "api/code/code_reader.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "test.h"

@@ -13,8 +13,8 @@
 #include "compat/e2b/steps.h"
 #include "compat/e2b/templates.h"
 
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 #include "base/parse.h"
 #include "build/parcel.h"
 #include "sandbox/spool.h"

@@ -2,7 +2,7 @@
 #include "compat/e2b/body.h"
 #include "compat/e2b/code.h"
 
-#include "api/reply.h"
+#include "api/frame/reply.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "compat/e2b/startup.h"
 #include "compat/e2b/templates.h"
 
-#include "api/find.h"
+#include "api/frame/find.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compat/e2b/envd.h"
 
-#include "api/wake.h"
+#include "api/frame/wake.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "compat/e2b/notes.h"

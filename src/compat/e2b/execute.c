@@ -8,7 +8,7 @@
 #include "compat/e2b/code.h"
 #include "compat/e2b/shape.h"
 
-#include "api/text.h"
+#include "api/frame/text_carry.h"
 #include "base/clock.h"
 
 #include <string.h>

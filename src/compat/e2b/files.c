@@ -2,8 +2,8 @@
 /* A file's bytes, out. What has no size and yet content (/proc) is read to its end. */
 #include "compat/e2b/envd.h"
 
-#include "api/body.h"
-#include "api/files.h"
+#include "api/files/file_job.h"
+#include "api/frame/body.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include "compat/e2b/body.h"
 #include "compat/e2b/rpc.h"
 
-#include "api/files.h"
-#include "api/reply.h"
+#include "api/files/file_job.h"
+#include "api/frame/reply.h"
 
 #include <string.h>
 

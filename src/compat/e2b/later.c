@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compat/e2b/later.h"
 
-#include "api/reply.h"
+#include "api/frame/reply.h"
 
 static void on_client_done(struct http_req *req, bool whole, void *arg)
 {

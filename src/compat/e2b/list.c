@@ -6,8 +6,8 @@
  */
 #include "compat/e2b/shape.h"
 
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 #include "base/parse.h"
 #include "http/parse.h"
 

@@ -6,7 +6,7 @@
  */
 #include "compat/e2b/shape.h"
 
-#include "api/reply.h"
+#include "api/frame/reply.h"
 #include "base/clock.h"
 
 #define SLACK_US 1000000 /* ranges are told in whole seconds */

@@ -9,8 +9,8 @@
  */
 #include "compat/e2b/process.h"
 
-#include "api/body.h"
-#include "api/exec_reader.h"
+#include "api/execs/exec_reader.h"
+#include "api/frame/body.h"
 #include "compat/e2b/body.h"
 #include "compat/e2b/rpc.h"
 

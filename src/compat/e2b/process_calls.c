@@ -2,8 +2,8 @@
 /* Calls about a process that are answered at once. */
 #include "compat/e2b/process.h"
 
-#include "api/exec_stdin.h"
-#include "api/reply.h"
+#include "api/execs/exec_stdin.h"
+#include "api/frame/reply.h"
 #include "base/clock.h"
 #include "compat/e2b/body.h"
 #include "compat/e2b/rpc.h"

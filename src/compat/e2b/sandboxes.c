@@ -6,8 +6,8 @@
 #include "compat/e2b/body.h"
 #include "compat/e2b/later.h"
 
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 #include "base/clock.h"
 #include "compat/e2b/network.h"
 #include "sandbox/network.h"

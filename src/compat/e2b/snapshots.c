@@ -6,9 +6,9 @@
 #include "compat/e2b/body.h"
 #include "compat/e2b/shape.h"
 
-#include "api/cursor.h"
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/cursor.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 #include "sandbox/snapshot.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compat/e2b/startup.h"
 
-#include "api/find.h"
+#include "api/frame/find.h"
 #include "base/clock.h"
 #include "sandbox/template.h"
 

@@ -5,8 +5,8 @@
 #include "compat/e2b/shape.h"
 #include "compat/e2b/templates.h"
 
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 #include "sandbox/template.h"
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * serves, as it does for creates that name none. */
 #include "compat/e2b/templates.h"
 
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 #include "compat/e2b/shape.h"
 #include "sandbox/snapshot.h"
 #include "sandbox/template.h"

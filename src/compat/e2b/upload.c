@@ -6,8 +6,8 @@
  */
 #include "compat/e2b/envd.h"
 
-#include "api/body.h"
-#include "api/reply.h"
+#include "api/frame/body.h"
+#include "api/frame/reply.h"
 #include "compat/e2b/multipart.h"
 #include "http/parse.h"
 #include "sandbox/files.h"

@@ -7,7 +7,7 @@
  *
  *	request ─► view opens ─► operation … ─► view closes ─► reply
  */
-#include "api/reply.h"
+#include "api/frame/reply.h"
 #include "base/parse.h"
 #include "build/view.h"
 #include "compat/e2b/body.h"

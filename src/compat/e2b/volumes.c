@@ -6,8 +6,8 @@
  */
 #include "sandbox/volume.h"
 
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 #include "compat/e2b/body.h"
 #include "compat/e2b/notes.h"
 #include "compat/e2b/volume.h"

@@ -10,7 +10,7 @@
 #include "compat/e2b/body.h"
 #include "compat/e2b/rpc.h"
 
-#include "api/reply.h"
+#include "api/frame/reply.h"
 #include "base/list.h"
 #include "sandbox/files.h"
 

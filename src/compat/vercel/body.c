@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Settings of a lodge from the bodies of create, fork and update. Pure, and fuzzed as a whole. */
-#include "api/body.h"
+#include "api/frame/body.h"
 
 #include "compat/vercel/policy.h"
 #include "compat/vercel/wire.h"

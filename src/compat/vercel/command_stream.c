@@ -8,9 +8,9 @@
  * that are no text become U+FFFD. A session that ends while its output is read is a record of its
  * own.
  */
-#include "api/exec_reader.h"
-#include "api/find.h"
-#include "api/text.h"
+#include "api/execs/exec_reader.h"
+#include "api/frame/find.h"
+#include "api/frame/text_carry.h"
 
 #include "base/parse.h"
 #include "compat/vercel/commands.h"

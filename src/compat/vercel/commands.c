@@ -3,9 +3,9 @@
  * Commands are execs. A command that cannot be run is a 400, so nothing is answered before it is
  * known whether it runs.
  */
-#include "api/body.h"
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/body.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 
 #include "compat/vercel/commands.h"
 #include "compat/vercel/handlers.h"

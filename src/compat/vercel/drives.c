@@ -3,8 +3,8 @@
  * Drives are the daemon's volumes, with one writer each. Their names are the key's project's:
  * Vercel's own project divides them no further, and is told as it was when one was made.
  */
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/wire.h"
 #include "sandbox/volume.h"

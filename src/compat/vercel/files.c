@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files in and out of a session. Paths are resolved inside; here only bytes pass. */
-#include "api/files.h"
+#include "api/files/file_job.h"
 
-#include "api/body.h"
+#include "api/frame/body.h"
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/wire.h"
 

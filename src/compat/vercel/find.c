@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/find.h"
+#include "api/frame/find.h"
 
 #include "compat/vercel/wire.h"
 #include "sandbox/template.h"

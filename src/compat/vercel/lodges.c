@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Lodges: made, found, resumed, listed, forked. What takes the broker's time is answered later. */
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/wire.h"

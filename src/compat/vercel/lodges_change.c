@@ -3,8 +3,8 @@
  * Settings that are changed, and lodges that go. A change is for the next session; only ports
  * change at once. (Their client follows up with calls of its own where it wants more than that.)
  */
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 
 #include "base/log.h"
 #include "compat/vercel/handlers.h"

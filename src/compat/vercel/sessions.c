@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sessions: told, stopped, snapshotted, given more time or another policy. */
-#include "api/body.h"
-#include "api/find.h"
-#include "api/reply.h"
+#include "api/frame/body.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
 
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/policy.h"

@@ -8,9 +8,9 @@
  * good for terminals of that session and nothing else, as long as the session runs; so the request
  * is taken out of the usual way (divert) before anybody looks for a key in its query.
  */
-#include "api/body.h"
-#include "api/exec_reader.h"
-#include "api/reply.h"
+#include "api/execs/exec_reader.h"
+#include "api/frame/body.h"
+#include "api/frame/reply.h"
 
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/terminal.h"

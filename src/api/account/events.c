@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The event log for those who may read it: a key sees its own project's entries, an admin of the
+ * project "default" those of all with ?all=1. Entries go out as the lines that their hashes are
+ * over (event/verify.h), so that what was read is an export, and can be checked.
+ *
+ * A reader has a place in the log and nothing else: it reads on when the client has taken what was
+ * sent, a bounded stretch a turn. One that follows is told when there is more. Where its place was
+ * removed meanwhile it gets a gap and goes on behind it. Who follows may have the figures of its
+ * sandboxes told in between, again and again: so one connection tells a page all that changes. One
+ * that takes them slowly gets fewer.
+ */
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+#include "api/operate/figures.h"
+
+#include "base/parse.h"
+#include "http/stream.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FIGURES_US   UINT64_C(2500000)        /* past the age at which a look has them read anew */
+#define KEEPALIVE_US (15 * UINT64_C(1000000)) /* proxies commonly cut after 30 to 60 s */
+
+struct reader {
+	struct http_req *req;
+	struct event_log *events;
+	struct event_watch watch;
+	struct event_filter filter;
+	char project_id[ID_SIZE], sandbox_id[ID_SIZE]; /* what the filter points to */
+	enum event_format format;
+	uint64_t after;
+	uint64_t left; /* entries still to send */
+	bool is_following, is_ended, is_quiet;
+	bool has_figures, is_host_admin;
+	const char *figures_of; /* a project */
+	const struct api *api;
+	struct loop_job *again;
+	struct loop_timer *keepalive, *figures;
+};
+
+static void reader_end(struct reader *rd)
+{
+	rd->is_ended = true;
+	http_stream_end(rd->req);
+}
+
+static void reader_again(void *arg)
+{
+	struct reader *rd = arg;
+
+	loop_job_start(rd->again);
+}
+
+/* Its place in the log is gone: what is left begins later. */
+static int send_gap(struct reader *rd, uint64_t anchor_seq)
+{
+	auto_call(buf_done) struct buf json = BUF_INIT(256);
+	struct json_writer w;
+	int r;
+
+	json_writer_init(&w, &json);
+	json_open_object(&w, NULL);
+	json_put_str(&w, "type", "gap");
+	json_put_u64(&w, "after", rd->after);
+	json_put_u64(&w, "upto", anchor_seq);
+	json_close_object(&w);
+	r = json_writer_end(&w);
+	rd->after = anchor_seq;
+	return r < 0 ? r
+	             : event_stream_send(rd->req, rd->format, "gap", anchor_seq, json.data,
+	                                 json.len);
+}
+
+static int send_line(const struct event_line *line, void *arg)
+{
+	struct reader *rd = arg;
+	int r = event_stream_send(rd->req, rd->format, line->type, line->seq, line->json,
+	                          line->len);
+
+	if (r < 0)
+		return r;
+	rd->is_quiet = false;
+	rd->left--;
+	return rd->left == 0 || http_stream_pending(rd->req) >= HTTP_HIGH_WATER;
+}
+
+/* 1: go on in another turn. */
+static int read_some(struct reader *rd)
+{
+	struct event_status status;
+	struct err err;
+
+	event_log_status(rd->events, &status);
+	if (rd->after > 0 && rd->after < status.anchor_seq && send_gap(rd, status.anchor_seq) < 0)
+		return -EPIPE;
+	return event_log_read(rd->events, &rd->filter, &rd->after, send_line, rd, &err);
+}
+
+static bool pump(struct loop *loop, void *arg)
+{
+	struct reader *rd = arg;
+	int r;
+
+	(void)loop;
+	if (rd->is_ended || http_stream_pending(rd->req) >= HTTP_HIGH_WATER)
+		return true; /* on_drain goes on */
+	r = read_some(rd);
+	if (r < 0) {
+		rd->is_ended = true;
+		http_stream_abort(rd->req); /* a short body must not look whole */
+	} else if (rd->left == 0 || (r == 0 && !rd->is_following)) {
+		reader_end(rd);
+	} else if (r > 0) {
+		return false;
+	}
+	return true;
+}
+
+static int on_drain(struct http_req *req, struct err *err)
+{
+	(void)err;
+	reader_again(http_state(req));
+	return 0;
+}
+
+static void on_keepalive(struct loop *loop, void *arg)
+{
+	struct reader *rd = arg;
+	bool was_quiet = rd->is_quiet;
+
+	(void)loop;
+	rd->is_quiet = true;
+	loop_timer_set_in(rd->keepalive, KEEPALIVE_US);
+	if (was_quiet && !rd->is_ended && http_stream_pending(rd->req) == 0 &&
+	    event_stream_keepalive(rd->req, rd->format) < 0)
+		rd->is_ended = true;
+}
+
+static int send_figures(struct reader *rd)
+{
+	auto_call(buf_done) struct buf json = BUF_INIT(REPLY_BYTES_MAX);
+	struct json_writer w;
+	int r;
+
+	json_writer_init(&w, &json);
+	json_open_object(&w, NULL);
+	json_put_str(&w, "type", "figures");
+	json_open_object(&w, "figures");
+	figures_to_json(rd->api, rd->figures_of, rd->is_host_admin, &w);
+	json_close_object(&w);
+	json_close_object(&w);
+	r = json_writer_end(&w);
+	return r < 0 ? r
+	             : event_stream_send(rd->req, rd->format, "figures", rd->after, json.data,
+	                                 json.len);
+}
+
+static void on_figures(struct loop *loop, void *arg)
+{
+	struct reader *rd = arg;
+
+	(void)loop;
+	loop_timer_set_in(rd->figures, FIGURES_US);
+	if (rd->is_ended || http_stream_pending(rd->req) > 0)
+		return;
+	if (send_figures(rd) < 0)
+		rd->is_ended = true;
+	rd->is_quiet = false;
+}
+
+static void on_done(struct http_req *req, bool whole, void *arg)
+{
+	struct reader *rd = arg;
+
+	(void)req;
+	(void)whole;
+	event_watch_remove(&rd->watch);
+	loop_job_free(rd->again);
+	loop_timer_free(rd->keepalive);
+	loop_timer_free(rd->figures);
+	free(rd);
+}
+
+static void reader_start(struct http_req *req, struct reader *rd)
+{
+	struct loop *loop = http_loop(req);
+
+	rd->req = req;
+	rd->again = loop_job_new(loop, pump, rd);
+	rd->keepalive = loop_timer_new(loop, on_keepalive, rd);
+	rd->figures = loop_timer_new(loop, on_figures, rd);
+	rd->watch = (struct event_watch){.fn = reader_again, .arg = rd};
+	if (rd->is_following) {
+		event_watch_add(rd->events, &rd->watch);
+		loop_timer_set_in(rd->keepalive, KEEPALIVE_US);
+	}
+	if (rd->has_figures)
+		loop_timer_set_in(rd->figures, 0);
+	http_set_state(req, rd);
+	http_on_drain(req, on_drain);
+	http_on_done(req, on_done, rd);
+	event_stream_start(req, rd->format);
+	if (http_req_method(req) == HTTP_HEAD)
+		reader_end(rd);
+	else
+		reader_again(rd);
+}
+
+/* Whose entries: the caller's project's, or all. */
+static int read_scope(const struct http_req *req, struct reader *rd, struct err *err)
+{
+	const struct key *key = http_user(req);
+	bool wants_all = false;
+	int r = http_query_bool(req, "all", &wants_all, err);
+
+	if (r < 0)
+		return r;
+	if (wants_all)
+		return key_scope(key) == SCOPE_ADMIN
+		               ? check_is_default(req, err)
+		               : err_set(err, ERR_FORBIDDEN, 0,
+		                         "all: needs a key with scope 'admin'");
+	(void)snprintf(rd->project_id, sizeof(rd->project_id), "%s", caller_project(req));
+	rd->filter.project_id = rd->project_id;
+	return 0;
+}
+
+/* An id, also of one that is long gone, or the name of one that is there. */
+static int read_sandbox(const struct http_req *req, struct reader *rd, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *text = http_query(req, "sandbox_id");
+	const struct sandbox *s;
+
+	if (!text)
+		return 0;
+	s = sandbox_find(api->fleet, caller_project(req), text);
+	if (!s && !id_is_valid(text, "sb"))
+		return err_field(err, "sandbox_id", "is neither an id nor the name of a sandbox");
+	(void)snprintf(rd->sandbox_id, sizeof(rd->sandbox_id), "%s", s ? sandbox_id(s) : text);
+	rd->filter.sandbox_id = rd->sandbox_id;
+	return 0;
+}
+
+/* A browser that comes back says where it was in Last-Event-ID. */
+static int read_place(const struct http_req *req, struct reader *rd, struct err *err)
+{
+	const char *last = http_header(req, "Last-Event-ID");
+	int r = http_query_u64(req, "after", 0, INT64_MAX, &rd->after, err);
+
+	if (r == 0)
+		r = http_query_u64(req, "limit", 1, INT64_MAX, &rd->left, err);
+	if (r == 0)
+		r = http_query_bool(req, "follow", &rd->is_following, err);
+	if (r == 0 && last && parse_u64(last, INT64_MAX, &rd->after) < 0)
+		r = err_field(err, "Last-Event-ID", "must be the number of an event");
+	return r;
+}
+
+static int read_figures(const struct http_req *req, struct reader *rd, struct err *err)
+{
+	int r = http_query_bool(req, "figures", &rd->has_figures, err);
+
+	if (r == 0 && rd->has_figures && !rd->is_following)
+		r = err_field(err, "figures", "needs follow");
+	rd->figures_of = caller_project(req);
+	rd->is_host_admin = is_host_admin(rd->api, http_user(req));
+	return r;
+}
+
+static int read_query(const struct http_req *req, struct reader *rd, struct err *err)
+{
+	static const char *const allowed[] = {"after",  "limit", "type",    "sandbox_id",
+	                                      "follow", "all",   "figures", NULL};
+	const char *type = http_query(req, "type");
+	int r = http_query_check(req, allowed, err);
+
+	if (r == 0)
+		r = check_accept(req, event_types, err);
+	if (r == 0)
+		r = read_scope(req, rd, err);
+	if (r == 0)
+		r = read_place(req, rd, err);
+	if (r == 0)
+		r = read_figures(req, rd, err);
+	if (r == 0 && type)
+		r = event_types_parse(type, "type", &rd->filter.types, err);
+	return r == 0 ? read_sandbox(req, rd, err) : r;
+}
+
+int list_events(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct reader *rd = xnew0(struct reader);
+	int r;
+
+	rd->api = api;
+	rd->events = api->events;
+	rd->left = UINT64_MAX;
+	rd->format = event_format_of(req) == EVENTS_SSE ? EVENTS_SSE : EVENTS_NDJSON;
+	r = read_query(req, rd, err);
+	if (r < 0) {
+		free(rd);
+		return r;
+	}
+	reader_start(req, rd);
+	return 0;
+}
+
+static void put_point(struct json_writer *w, const char *name, uint64_t seq, const char *hash)
+{
+	json_open_object(w, name);
+	json_put_u64(w, "seq", seq);
+	json_put_str(w, "hash", hash);
+	json_close_object(w);
+}
+
+int get_events_head(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct event_status status;
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	event_log_status(api->events, &status);
+	w = reply_begin(&reply);
+	put_point(w, "head", status.head_seq, status.head_hash);
+	put_point(w, "anchor", status.anchor_seq, status.anchor_hash);
+	json_put_u64(w, "count", status.count);
+	return reply_send(&reply, req, 200, err);
+}

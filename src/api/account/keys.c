@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Keys and projects. An admin rules over the keys of its own project; an admin of the project
+ * "default" over all projects.
+ */
+#include "api/api.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+
+#include <openssl/crypto.h>
+#include <string.h>
+
+#define NAME_BYTES_MAX 64
+
+static int find_queried_project(const struct http_req *req, const char **ret, struct err *err)
+{
+	static const char *const allowed[] = {"project", NULL};
+	int r = http_query_check(req, allowed, err);
+
+	return r < 0 ? r : find_project(req, http_query(req, "project"), ret, err);
+}
+
+static void put_key(const struct key *key, void *arg)
+{
+	key_to_json(key, arg, NULL);
+}
+
+int list_keys(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *project_id;
+	struct reply reply;
+	struct json_writer *w;
+	int r = find_queried_project(req, &project_id, err);
+
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_open_array(w, "keys");
+	keyring_each(api->keyring, project_id, put_key, w);
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
+}
+
+static int read_key_body(const json_t *body, const char **ret_name, enum key_scope *ret_scope,
+                         const char **ret_project, struct err *err)
+{
+	const char *scope = "write";
+	const struct json_field fields[] = {
+		{"name", JSON_FIELD_STRING, ret_name, /* required= */ true, .min = 1,
+	         .max = NAME_BYTES_MAX},
+		{"scope", JSON_FIELD_STRING, &scope},
+		{"project", JSON_FIELD_STRING, ret_project, .min = 1, .max = NAME_BYTES_MAX},
+	};
+	int r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
+
+	if (r < 0)
+		return r;
+	if (key_scope_parse(scope, ret_scope) < 0)
+		return err_field(err, "scope", "must be one of read, write, admin");
+	return 0;
+}
+
+/* The key in question, not the one that asked: that is the entry's origin. */
+static void tell_key(const struct http_req *req, enum event_type type, const char *project_id,
+                     const char *subject_id, const char *scope)
+{
+	const struct api *api = http_app_arg(req);
+	struct event e;
+	struct json_writer *w = event_begin(&e, api->events, type, project_id, NULL);
+
+	json_put_str(w, "subject_key_id", subject_id);
+	if (scope)
+		json_put_str(w, "scope", scope);
+	event_end(&e);
+}
+
+int create_key(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = NULL, *project = NULL, *project_id;
+	enum key_scope scope;
+	const struct key *key;
+	char secret[48];
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = read_key_body(http_json(req), &name, &scope, &project, err);
+	if (r == 0)
+		r = find_project(req, project, &project_id, err);
+	if (r == 0)
+		r = keyring_add(api->keyring, project_id, name, scope, secret, &key, err);
+	if (r < 0)
+		return r;
+	tell_key(req, EVENT_KEY_CREATED, project_id, key_id(key), key_scope_name(scope));
+	w = reply_begin(&reply);
+	key_to_json(key, w, "key");
+	json_put_str(w, "secret", secret);
+	OPENSSL_cleanse(secret, sizeof(secret));
+	return reply_send(&reply, req, 201, err);
+}
+
+int revoke_key(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *id = http_param(req, "key_id");
+	const char *project_id;
+	struct reply reply;
+	int r = find_queried_project(req, &project_id, err);
+
+	if (r == 0)
+		r = keyring_revoke(api->keyring, project_id, id, err);
+	if (r < 0)
+		return r;
+	tell_key(req, EVENT_KEY_REVOKED, project_id, id, NULL);
+	json_put_str(reply_begin(&reply), "id", id);
+	return reply_send(&reply, req, 200, err);
+}
+
+static void put_project(const char *id, const char *name, uint64_t created_us, void *arg)
+{
+	struct json_writer *w = arg;
+
+	json_open_object(w, NULL);
+	json_put_str(w, "id", id);
+	json_put_str(w, "name", name);
+	json_put_u64(w, "created_us", created_us);
+	json_close_object(w);
+}
+
+int list_projects(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = check_is_default(req, err);
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_open_array(w, "projects");
+	keyring_each_project(api->keyring, put_project, w);
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
+}
+
+int create_project(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = NULL, *id;
+	const struct json_field fields[] = {
+		{"name", JSON_FIELD_STRING, &name, /* required= */ true, .min = 1,
+	         .max = NAME_BYTES_MAX},
+	};
+	struct event event;
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = check_is_default(req, err);
+	if (r == 0)
+		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = keyring_add_project(api->keyring, name, &id, err);
+	if (r < 0)
+		return r;
+	event_put_text(event_begin(&event, api->events, EVENT_PROJECT_CREATED, id, NULL), "name",
+	               name);
+	event_end(&event);
+	w = reply_begin(&reply);
+	json_put_str(w, "id", id);
+	json_put_str(w, "name", name);
+	return reply_send(&reply, req, 201, err);
+}

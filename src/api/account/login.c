@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The dashboard's login. A key, or the token of a link that was made with one, is exchanged for a
+ * cookie that scripts cannot read.
+ *
+ * A browser sends a cookie along whoever made it call, so it counts only where nobody else can
+ * have: together with a header of ours, which a page of another site cannot set (it would have to
+ * ask first, and is refused: http/router.c), or, of a WebSocket, which can have none, with an
+ * Origin, which the router has held against Host. Sec-Fetch-Site, where the browser tells it, must
+ * not say otherwise: names beside ours are of the same site to a cookie, and previews have such.
+ * Two cookies of that name mean that somebody there has put one in: neither counts.
+ *
+ * So no address that a person goes to or that a page shows is ever answered by cookie: what a
+ * sandbox has written cannot be opened as a page of this site.
+ */
+#include "api/account/login.h"
+
+#include "api/frame/find.h"
+#include "api/frame/refuse.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+
+#include "base/clock.h"
+#include "http/cookie.h"
+#include "http/parse.h"
+#include "tenant/login.h"
+
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <string.h>
+#include <strings.h>
+
+#define HEADER "X-Cloche-Dashboard"
+/* With TLS, the name's beginning makes browsers refuse what another host sets. */
+#define COOKIE        "cloche_login"
+#define COOKIE_SECURE "__Host-cloche_login"
+
+static const char *cookie_name(const struct http_req *req)
+{
+	return http_is_tls(req) ? COOKIE_SECURE : COOKIE;
+}
+
+/* The value of the only cookie of this name: 1; 0: there is none, or more than one. */
+static int find_cookie(const struct http_req *req, char token[LOGIN_TOKEN_SIZE])
+{
+	const char *rest = http_header(req, "Cookie");
+	struct cookie cookie, other;
+
+	if (!cookie_next(&rest, cookie_name(req), &cookie) ||
+	    cookie_next(&rest, cookie_name(req), &other) || cookie.len != LOGIN_TOKEN_SIZE - 1)
+		return 0;
+	memcpy(token, cookie.value, cookie.len);
+	token[cookie.len] = '\0';
+	return 1;
+}
+
+/* Whether this was sent by a page of ours. */
+static bool is_ours(const struct http_req *req)
+{
+	const char *site = http_header(req, "Sec-Fetch-Site");
+	const char *upgrade = http_header(req, "Upgrade");
+
+	if (strncmp(http_path(req), "/v1/", 4) != 0)
+		return false;
+	if (site && strcmp(site, "same-origin") != 0)
+		return false;
+	if (upgrade && strcasecmp(upgrade, "websocket") == 0)
+		return http_header(req, "Origin");
+	return http_header(req, HEADER);
+}
+
+const struct key *login_of(const struct http_req *req)
+{
+	const struct api *api = http_app_arg(req);
+	char token[LOGIN_TOKEN_SIZE];
+	uint64_t expires_us;
+
+	if (!is_ours(req) || find_cookie(req, token) != 1)
+		return NULL;
+	return login_check(api->logins, token, clock_wall_us(), &expires_us);
+}
+
+static void set_cookie(struct http_req *req, const char *token, uint64_t seconds)
+{
+	char text[256];
+
+	(void)snprintf(text, sizeof(text),
+	               "%s=%s; Path=/; Max-Age=%" PRIu64 "; HttpOnly; SameSite=Strict%s",
+	               cookie_name(req), token, seconds, http_is_tls(req) ? "; Secure" : "");
+	http_reply_header(req, "Set-Cookie", text);
+	OPENSSL_cleanse(text, sizeof(text));
+}
+
+static int reply_who(struct http_req *req, const struct key *key, uint64_t expires_us,
+                     struct err *err)
+{
+	struct api *api = http_app_arg(req);
+	struct reply reply;
+	struct json_writer *w = reply_begin(&reply);
+	const char *project_id = key ? key_project_id(key) : NULL;
+
+	if (!key) {
+		json_put_null(w, "key");
+		return reply_send(&reply, req, 200, err);
+	}
+	key_to_json(key, w, "key");
+	json_open_object(w, "project");
+	json_put_str(w, "id", project_id);
+	json_put_str(w, "name", keyring_project_name(api->keyring, project_id));
+	json_close_object(w);
+	json_put_bool(w, "is_host_admin", is_host_admin(api, key));
+	if (expires_us > 0)
+		json_put_u64(w, "expires_us", expires_us);
+	else
+		json_put_null(w, "expires_us");
+	return reply_send(&reply, req, 200, err);
+}
+
+int get_login(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	char token[LOGIN_TOKEN_SIZE];
+	uint64_t expires_us = 0;
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	if (is_ours(req) && find_cookie(req, token) == 1)
+		(void)login_check(api->logins, token, clock_wall_us(), &expires_us);
+	return reply_who(req, http_user(req), expires_us, err);
+}
+
+static int find_by_body(struct http_req *req, const struct key **ret, struct err *err)
+{
+	struct api *api = http_app_arg(req);
+	const char *secret = NULL, *link = NULL;
+	const struct json_field fields[] = {
+		{"key", JSON_FIELD_STRING, &secret, .min = 1, .max = 256},
+		{"link", JSON_FIELD_STRING, &link, .min = 1, .max = 256},
+	};
+	int r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+
+	if (r < 0)
+		return r;
+	if (!secret == !link)
+		return err_field(err, "key", "either a key or the token of a link is needed");
+	*ret = secret ? keyring_check(api->keyring, secret)
+	              : link_take(api->logins, link, clock_wall_us());
+	if (*ret)
+		return 0;
+	return api_refuse(req, err,
+	                  secret ? "this key is unknown, malformed or revoked"
+	                         : "this link was used already, or is too old");
+}
+
+/* Who comes in leaves a trace, as who is refused does. */
+static void tell_login(const struct http_req *req, const struct key *key)
+{
+	const struct api *api = http_app_arg(req);
+	struct event e;
+	struct json_writer *w =
+		event_begin(&e, api->events, EVENT_KEY_LOGGED_IN, key_project_id(key), NULL);
+
+	json_put_str(w, "subject_key_id", key_id(key));
+	json_put_str(w, "scope", key_scope_name(key_scope(key)));
+	event_end(&e);
+}
+
+int create_login(struct http_req *req, struct err *err)
+{
+	struct api *api = http_app_arg(req);
+	char token[LOGIN_TOKEN_SIZE];
+	uint64_t now_us = clock_wall_us();
+	const struct key *key = NULL;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_by_body(req, &key, err);
+	if (r == 0)
+		r = login_begin(api->logins, key, now_us, token, err);
+	if (r < 0)
+		return r;
+	tell_login(req, key);
+	set_cookie(req, token, LOGIN_US / 1000000);
+	OPENSSL_cleanse(token, sizeof(token));
+	return reply_who(req, key, now_us + LOGIN_US, err);
+}
+
+int delete_login(struct http_req *req, struct err *err)
+{
+	struct api *api = http_app_arg(req);
+	char token[LOGIN_TOKEN_SIZE];
+	int r = no_query(req, err);
+
+	if (r == 0 && is_ours(req) && find_cookie(req, token) == 1)
+		r = login_end(api->logins, token, err);
+	if (r < 0)
+		return r;
+	set_cookie(req, "", 0);
+	return reply_who(req, NULL, 0, err);
+}
+
+int create_login_link(struct http_req *req, struct err *err)
+{
+	struct api *api = http_app_arg(req);
+	char token[LOGIN_TOKEN_SIZE];
+	uint64_t now_us = clock_wall_us();
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	link_make(api->logins, http_user(req), now_us, token);
+	w = reply_begin(&reply);
+	json_put_str(w, "link", token);
+	json_put_str(w, "url", api->preview_url);
+	json_put_u64(w, "expires_us", now_us + LINK_US);
+	OPENSSL_cleanse(token, sizeof(token));
+	return reply_send(&reply, req, 201, err);
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Quotas. Anyone may see what holds for themselves. A project's are set by admins of the project
+ * "default" alone, since they bound what the project's own admins can do; a key's by its project's.
+ */
+#include "tenant/quota.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+
+#include <string.h>
+
+/* As it is for the owner now, so that a change of a default shows too. */
+static void tell_changed(const struct api *api, const struct quota_owner *owner)
+{
+	struct event e;
+
+	quota_to_json(api->quota, owner,
+	              event_begin(&e, api->events, EVENT_QUOTA_CHANGED, owner->project_id, NULL),
+	              "quota");
+	event_end(&e);
+}
+
+static int reply_quota(struct http_req *req, const struct quota_owner *owner, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct reply reply;
+
+	quota_to_json(api->quota, owner, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+int get_quota(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct quota_owner owner = {.project_id = caller_project(req), .key_id = ""};
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	quota_to_json(api->quota, &owner, w, "project");
+	owner.key_id = key_id(http_user(req));
+	if (owner.key_id[0])
+		quota_to_json(api->quota, &owner, w, "key");
+	else
+		json_put_null(w, "key");
+	return reply_send(&reply, req, 200, err);
+}
+
+/* The project of the path: the caller's own, or any for who rules all. */
+static int find_path_project(const struct http_req *req, struct quota_owner *ret, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "project_id");
+	const char *id = keyring_find_project(api->keyring, name);
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	if (!id || strcmp(id, caller_project(req)) != 0)
+		r = find_project(req, name, &id, err);
+	if (r == 0)
+		*ret = (struct quota_owner){.project_id = id, .key_id = ""};
+	return r;
+}
+
+int get_project_quota(struct http_req *req, struct err *err)
+{
+	struct quota_owner owner;
+	int r = find_path_project(req, &owner, err);
+
+	return r < 0 ? r : reply_quota(req, &owner, err);
+}
+
+int set_project_quota(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct quota_setting setting;
+	struct quota_owner owner;
+	int r = check_is_default(req, err);
+
+	if (r == 0)
+		r = quota_setting_read(http_json(req), &setting, err);
+	if (r == 0)
+		r = find_path_project(req, &owner, err);
+	if (r == 0)
+		r = quota_set(api->quota, &owner, &setting, err);
+	if (r < 0)
+		return r;
+	tell_changed(api, &owner);
+	return reply_quota(req, &owner, err);
+}
+
+static int find_path_key(const struct http_req *req, struct quota_owner *ret, struct err *err)
+{
+	static const char *const allowed[] = {"project", NULL};
+	const struct api *api = http_app_arg(req);
+	const char *id = http_param(req, "key_id");
+	const struct key *key;
+	int r = http_query_check(req, allowed, err);
+
+	if (r == 0)
+		r = find_project(req, http_query(req, "project"), &ret->project_id, err);
+	if (r < 0)
+		return r;
+	key = keyring_find_key(api->keyring, ret->project_id, id);
+	if (!key)
+		return err_set(err, ERR_NOT_FOUND, 0, "no key '%.64s'", id);
+	ret->key_id = key_id(key);
+	return 0;
+}
+
+int get_key_quota(struct http_req *req, struct err *err)
+{
+	struct quota_owner owner;
+	int r = find_path_key(req, &owner, err);
+
+	return r < 0 ? r : reply_quota(req, &owner, err);
+}
+
+int set_key_quota(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct quota_setting setting;
+	struct quota_owner owner;
+	int r = quota_setting_read(http_json(req), &setting, err);
+
+	if (r == 0)
+		r = find_path_key(req, &owner, err);
+	if (r == 0)
+		r = quota_set(api->quota, &owner, &setting, err);
+	if (r < 0)
+		return r;
+	tell_changed(api, &owner);
+	return reply_quota(req, &owner, err);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An exec's stdin: bytes that came in the body which started it, and the route that streams more.
+ */
+#include "api/execs/exec_stdin.h"
+
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+
+#include "base/log.h"
+
+#include <string.h>
+
+#define HELD_BYTES_MAX (1024 * 1024) /* more than the server hands over at once */
+
+struct feed {
+	struct exec_watch watch;
+	char *input;
+	size_t len, at;
+	bool closes;
+};
+
+static void feed_free(struct feed *f)
+{
+	exec_watch_remove(&f->watch);
+	free(f->input);
+	free(f);
+}
+
+static void feed_go_on(struct exec *e, void *arg)
+{
+	struct feed *f = arg;
+	struct err err;
+
+	while (e && f->at < f->len) {
+		ssize_t n = exec_write_stdin(e, f->input + f->at, f->len - f->at, NULL);
+
+		if (n == 0 && !exec_is_over(e))
+			return;
+		if (n <= 0) { /* it reads no more: as a shell's pipe would break */
+			feed_free(f);
+			return;
+		}
+		f->at += (size_t)n;
+	}
+	if (e && f->closes && exec_close_stdin(e, &err) < 0)
+		log_debug("exec.stdin_not_closed", "id=%s why='%s'", exec_id(e), err.message);
+	feed_free(f);
+}
+
+void stdin_feed(struct exec *e, char *input, size_t len, bool closes)
+{
+	struct feed *f = xnew0(struct feed);
+
+	*f = (struct feed){.watch = {.fn = feed_go_on, .arg = f},
+	                   .input = input,
+	                   .len = len,
+	                   .closes = closes};
+	exec_watch_add(e, &f->watch);
+	feed_go_on(e, f);
+}
+
+/* The route: the body's bytes go straight in; what does not fit waits here while the client is not
+ * read. */
+struct upload {
+	struct http_req *req;
+	struct exec *e; /* NULL: removed */
+	struct exec_watch watch;
+	struct buf held;
+	uint64_t bytes;
+	bool is_whole; /* the body's end was seen */
+	bool closes;
+	bool is_answered;
+};
+
+static void upload_fail(struct upload *u, const struct err *err)
+{
+	u->is_answered = true;
+	http_reply_err(u->req, err);
+}
+
+static void upload_succeed(struct upload *u)
+{
+	struct reply reply;
+
+	u->is_answered = true;
+	json_put_u64(reply_begin(&reply), "bytes", u->bytes);
+	reply_send_late(&reply, u->req, 200);
+}
+
+static int upload_gone(struct err *err)
+{
+	return err_set(err, ERR_GONE, 0, "the exec has ended and takes no more input");
+}
+
+/* Takes from data what fits. < 0: answered. */
+static ssize_t upload_write(struct upload *u, const char *data, size_t len)
+{
+	struct err err;
+	ssize_t n = -ESRCH;
+
+	if (!u->e || exec_is_over(u->e))
+		(void)upload_gone(&err);
+	else
+		n = exec_write_stdin(u->e, data, len, &err);
+	if (n < 0)
+		upload_fail(u, &err);
+	else
+		u->bytes += (uint64_t)n;
+	return n;
+}
+
+static void upload_finish(struct upload *u)
+{
+	struct err err;
+	int r = 0;
+
+	if (u->closes && (!u->e || exec_is_over(u->e)))
+		r = upload_gone(&err);
+	else if (u->closes)
+		r = exec_close_stdin(u->e, &err);
+	if (r < 0)
+		upload_fail(u, &err);
+	else
+		upload_succeed(u);
+}
+
+static void upload_go_on(struct upload *u)
+{
+	while (!u->is_answered && u->held.len > 0) {
+		ssize_t n = upload_write(u, u->held.data, u->held.len);
+
+		if (n <= 0)
+			return;
+		buf_consume(&u->held, (size_t)n);
+	}
+	if (u->is_answered)
+		return;
+	if (u->is_whole)
+		upload_finish(u);
+	else
+		http_body_pause(u->req, false);
+}
+
+static void upload_on_watch(struct exec *e, void *arg)
+{
+	struct upload *u = arg;
+
+	u->e = e;
+	if (u->held.len > 0)
+		upload_go_on(u);
+}
+
+static void upload_on_body(struct http_req *req, const char *data, size_t len, void *arg)
+{
+	struct upload *u = arg;
+	ssize_t n = 0;
+
+	if (u->is_answered)
+		return;
+	if (!data) {
+		u->is_whole = true;
+		if (u->held.len == 0)
+			upload_finish(u);
+		return;
+	}
+	if (u->held.len == 0)
+		n = upload_write(u, data, len);
+	if (n < 0 || (size_t)n == len)
+		return;
+	if (buf_append(&u->held, data + n, len - (size_t)n) < 0) {
+		struct err err;
+
+		(void)err_set(&err, ERR_INTERNAL, 0, "the body came in too large a stretch");
+		upload_fail(u, &err);
+		return;
+	}
+	http_body_pause(req, true);
+}
+
+static void upload_on_done(struct http_req *req, bool whole, void *arg)
+{
+	struct upload *u = arg;
+
+	(void)req;
+	(void)whole;
+	exec_watch_remove(&u->watch);
+	buf_done(&u->held);
+	free(u);
+}
+
+int write_exec_stdin(struct http_req *req, struct err *err)
+{
+	static const char *const allowed[] = {"eof", NULL};
+	struct upload *u;
+	struct exec *e;
+	bool closes = false;
+	int r = http_query_check(req, allowed, err);
+
+	if (r == 0)
+		r = http_query_bool(req, "eof", &closes, err);
+	if (r == 0)
+		r = find_exec(req, &e, err);
+	if (r == 0 && exec_is_over(e))
+		r = upload_gone(err);
+	if (r < 0)
+		return r;
+	u = xnew0(struct upload);
+	*u = (struct upload){.req = req,
+	                     .e = e,
+	                     .watch = {.fn = upload_on_watch, .arg = u},
+	                     .held = BUF_INIT(HELD_BYTES_MAX),
+	                     .closes = closes};
+	exec_watch_add(e, &u->watch);
+	http_on_done(req, upload_on_done, u);
+	http_on_body(req, upload_on_body, u);
+	return 0;
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a sandbox may reach. A change is answered when it is in force: what it allows can be
+ * reached, and what it forbids was cut. Secrets of a policy are never told again.
+ */
+#include "sandbox/network.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+#include "net/explain.h"
+
+#include <string.h>
+
+/* A reply that waits for the wall; its client may leave meanwhile. */
+struct change {
+	struct http_req *req; /* NULL: the client is gone */
+};
+
+static void put_network(const struct sandbox *s, struct json_writer *w)
+{
+	json_put_str(w, "sandbox_id", sandbox_id(s));
+	json_put_str(w, "kind", network_name(s));
+	policy_write(network_policy(s), w, "policy", SECRETS_HIDDEN);
+	json_put_bool(w, "in_force", network_is_settled(s));
+}
+
+int get_network(struct http_req *req, struct err *err)
+{
+	struct sandbox *s;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	put_network(s, reply_begin(&reply));
+	return reply_send(&reply, req, 200, err);
+}
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	struct change *c = arg;
+
+	(void)req;
+	(void)whole;
+	c->req = NULL;
+}
+
+static void change_free(struct change *c)
+{
+	if (c->req)
+		http_on_done(c->req, NULL, NULL);
+	free(c);
+}
+
+static void on_changed(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct change *c = arg;
+	struct http_req *req = c->req;
+	struct reply reply;
+
+	change_free(c);
+	if (!req)
+		return;
+	if (err) {
+		http_reply_err(req, err);
+		return;
+	}
+	put_network(s, reply_begin(&reply));
+	reply_send_late(&reply, req, 200);
+}
+
+/* Owns policy. */
+static int change(struct http_req *req, struct sandbox *s, struct policy *policy, struct err *err)
+{
+	struct change *c = xnew0(struct change);
+	int r;
+
+	c->req = req;
+	http_on_done(req, on_client_done, c);
+	r = network_change(s, policy, on_changed, c, err);
+	if (r < 0)
+		change_free(c);
+	return r;
+}
+
+int set_network(struct http_req *req, struct err *err)
+{
+	json_t *value = NULL;
+	const struct json_field fields[] = {
+		{"policy", JSON_FIELD_ANY, &value, /* required= */ true},
+	};
+	struct policy *policy;
+	struct sandbox *s;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r == 0)
+		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = network_read(value, "policy", &policy, err);
+	if (r < 0)
+		return r;
+	return change(req, s, policy, err);
+}
+
+int allow_network(struct http_req *req, struct err *err)
+{
+	const char *host = NULL;
+	uint64_t port = 0;
+	const struct json_field fields[] = {
+		{"host", JSON_FIELD_STRING, &host, /* required= */ true, .min = 1, .max = 255},
+		{"port", JSON_FIELD_U64, &port, .min = 1, .max = UINT16_MAX},
+	};
+	auto_call(policy_freep) struct policy *more = NULL;
+	struct policy *policy;
+	struct sandbox *s;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r == 0)
+		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = policy_allow(network_policy(s), host, (uint16_t)port, &more, err);
+	if (r == 0)
+		r = network_check(more, "policy", err);
+	if (r < 0)
+		return r;
+	policy = take_ptr(more);
+	return change(req, s, policy, err);
+}
+
+static void put_explanation(const struct explanation *e, struct json_writer *w)
+{
+	const struct judge_decision *d = &e->decision;
+
+	json_put_bool(w, "allowed", e->is_allowed);
+	if (d->rule == JUDGE_NO_RULE)
+		json_put_null(w, "rule");
+	else
+		json_put_u64(w, "rule", d->rule);
+	json_put_str(w, "strength", explain_strength_name(e->strength));
+	json_put_bool(w, "depends_on_address", d->outcome == JUDGE_NEED_ADDRESS);
+	json_put_bool(w, "recorded", d->is_recorded);
+	json_put_str(w, "closed", d->closed == RANGE_PUBLIC ? NULL : range_kind_name(d->closed));
+}
+
+int explain_network(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *url = NULL, *method = "GET";
+	const struct json_field fields[] = {
+		{"url", JSON_FIELD_STRING, &url, /* required= */ true, .min = 1, .max = 8192},
+		{"method", JSON_FIELD_STRING, &method, .min = 1, .max = 32},
+	};
+	struct explanation e;
+	struct sandbox *s;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r == 0)
+		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = explain(network_policy(s), &fleet_config(api->fleet)->network_site, url, method,
+		            &e, err);
+	if (r < 0)
+		return r;
+	put_explanation(&e, reply_begin(&reply));
+	return reply_send(&reply, req, 200, err);
+}

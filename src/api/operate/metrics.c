@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * /metrics, for Prometheus: figures of the whole daemon, so for admins of the project "default", or
+ * for anybody where the operator says so. Nothing of a single sandbox, project or key is in it.
+ */
+#include "api/api.h"
+#include "api/frame/find.h"
+#include "api/handlers.h"
+#include "api/operate/problems.h"
+
+#include "base/clock.h"
+#include "base/dir_reader.h"
+#include "base/parse.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define PAGE_MAX  (1024 * 1024)
+#define PAGE_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+static void put_fleet(struct metrics *m, struct fleet *fleet)
+{
+	const struct fleet_counts *counts = fleet_counts(fleet);
+	size_t states[SANDBOX_STATE_COUNT] = {0};
+
+	fleet_count_states(fleet, states);
+	metrics_family(m, "cloche_sandboxes", METRIC_GAUGE, "Sandboxes by state.");
+	for (unsigned i = 0; i < SANDBOX_STATE_COUNT; i++) {
+		struct metric_label state = {"state", sandbox_state_name((enum sandbox_state)i)};
+
+		metrics_put(m, "cloche_sandboxes", &state, 1, states[i]);
+	}
+	metrics_one(m, "cloche_creates_total", METRIC_COUNTER, "Sandboxes asked for.",
+	            counts->creates);
+	metrics_one(m, "cloche_creates_failed_total", METRIC_COUNTER,
+	            "Sandboxes that did not come to run.", counts->creates_failed);
+	metrics_family(m, "cloche_create_seconds", METRIC_HISTOGRAM,
+	               "From a create's request to a running sandbox.");
+	metrics_put_histogram(m, "cloche_create_seconds", &counts->create_us);
+	metrics_one(m, "cloche_execs_total", METRIC_COUNTER, "Execs started.", counts->execs);
+	metrics_one(m, "cloche_code_calls_failed_total", METRIC_COUNTER,
+	            "Code calls that never ran, or whose sandbox ended.", counts->code_failed);
+	metrics_family(m, "cloche_code_call_seconds", METRIC_HISTOGRAM,
+	               "Code calls, from their start in the interpreter to their end.");
+	metrics_put_histogram(m, "cloche_code_call_seconds", &counts->code_us);
+}
+
+static void put_output(struct metrics *m, const struct fleet *fleet)
+{
+	metrics_one(m, "cloche_output_kept_bytes", METRIC_GAUGE, "Output of execs on disk.",
+	            fleet_output_kept(fleet, NULL));
+	metrics_one(m, "cloche_outputs_dropped_total", METRIC_COUNTER,
+	            "Outputs of execs that went to keep within the bounds.",
+	            fleet_counts(fleet)->outputs_dropped);
+}
+
+static void put_pool(struct metrics *m, const struct fleet *fleet)
+{
+	struct pool_figures f;
+
+	fleet_pool(fleet, &f);
+	metrics_one(m, "cloche_pool_ready", METRIC_GAUGE, "Spares that are ready.", f.ready);
+	metrics_one(m, "cloche_pool_ready_vms", METRIC_GAUGE, "Spares that are ready, and are vms.",
+	            f.ready_vms);
+	metrics_one(m, "cloche_pool_target", METRIC_GAUGE, "Spares that there should be.",
+	            f.target);
+	metrics_one(m, "cloche_pool_hits_total", METRIC_COUNTER, "Creates that got a spare.",
+	            f.hits);
+	metrics_one(m, "cloche_pool_misses_total", METRIC_COUNTER,
+	            "Creates that a spare would have fitted, when there was none.", f.misses);
+}
+
+static void put_http(struct metrics *m, const struct api *api)
+{
+	static const char *const classes[] = {"", "1xx", "2xx", "3xx", "4xx", "5xx"};
+	const struct http_counts *http = &api->http;
+	const struct http_route *routes = api->routes;
+	size_t n = api->n_routes;
+
+	metrics_family(m, "cloche_http_requests_total", METRIC_COUNTER,
+	               "Requests that are over, by route and class of status.");
+	for (size_t i = 0; i <= API_ROUTES_MAX; i++) {
+		for (size_t class = 1; class < ARRAY_SIZE(classes); class ++) {
+			const struct metric_label labels[] = {
+				{"method", i < n ? http_method_name(routes[i].method) : ""},
+				{"route", i < n ? routes[i].path : ""},
+				{"status", classes[class]},
+			};
+
+			if (http->requests[i][class] > 0)
+				metrics_put(m, "cloche_http_requests_total", labels,
+				            ARRAY_SIZE(labels), http->requests[i][class]);
+		}
+	}
+	metrics_one(m, "cloche_http_reply_bytes_total", METRIC_COUNTER, "Bytes of replies.",
+	            http->bytes_out);
+}
+
+static void put_loop(struct metrics *m, const struct loop *loop)
+{
+	struct loop_stats stats = loop_stats(loop);
+
+	metrics_one(m, "cloche_loop_turns_total", METRIC_COUNTER, "Turns of the event loop.",
+	            stats.turns);
+	metrics_family(m, "cloche_loop_busy_seconds_total", METRIC_COUNTER,
+	               "Time in which the event loop worked.");
+	metrics_put_seconds(m, "cloche_loop_busy_seconds_total", NULL, 0, stats.busy_us);
+	metrics_one(m, "cloche_loop_slow_turns_total", METRIC_COUNTER,
+	            "Turns that let others wait for more than 10 ms.", stats.slow_turns);
+	metrics_family(m, "cloche_loop_longest_turn_seconds", METRIC_GAUGE,
+	               "The longest turn since the start.");
+	metrics_put_seconds(m, "cloche_loop_longest_turn_seconds", NULL, 0, stats.longest_us);
+}
+
+static void put_turn_buckets(struct metrics *m, const char *process, const struct loop_stats *stats)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i <= LOOP_BOUNDS; i++) {
+		char bound[32] = "+Inf";
+		const struct metric_label labels[] = {{"process", process}, {"le", bound}};
+
+		if (i < LOOP_BOUNDS)
+			(void)snprintf(bound, sizeof(bound), "%" PRIu64 ".%03" PRIu64,
+			               loop_bounds_us[i] / 1000000,
+			               loop_bounds_us[i] % 1000000 / 1000);
+		count += stats->by_cpu[i];
+		metrics_put(m, "cloche_loop_turn_cpu_seconds_bucket", labels, ARRAY_SIZE(labels),
+		            count);
+	}
+}
+
+/* Of each process that has a loop which others wait for. */
+struct turns {
+	const char *process;
+	struct loop_stats stats;
+};
+
+static void put_turns(struct metrics *m, const struct turns *turns, size_t n)
+{
+	struct metric_label process = {.name = "process"};
+
+	metrics_family(m, "cloche_loop_turn_cpu_seconds", METRIC_HISTOGRAM,
+	               "CPU time of the event loop's turns; sum: of those over a millisecond.");
+	for (size_t i = 0; i < n; i++) {
+		process.value = turns[i].process;
+		put_turn_buckets(m, process.value, &turns[i].stats);
+		metrics_put_seconds(m, "cloche_loop_turn_cpu_seconds_sum", &process, 1,
+		                    turns[i].stats.cpu_us);
+		metrics_put(m, "cloche_loop_turn_cpu_seconds_count", &process, 1,
+		            turns[i].stats.turns);
+	}
+	metrics_family(m, "cloche_loop_longest_turn_cpu_seconds", METRIC_GAUGE,
+	               "The most CPU time that a turn has taken since the start.");
+	for (size_t i = 0; i < n; i++) {
+		process.value = turns[i].process;
+		metrics_put_seconds(m, "cloche_loop_longest_turn_cpu_seconds", &process, 1,
+		                    turns[i].stats.longest_cpu_us);
+	}
+}
+
+static uint64_t count_fds(int dir_fd)
+{
+	struct dir_reader d;
+	uint64_t n = 0;
+
+	if (dir_fd < 0 || dir_begin(&d, dir_fd) < 0)
+		return 0;
+	while (dir_next(&d))
+		n++;
+	return n;
+}
+
+/* The second number of statm, in pages. */
+static uint64_t resident_bytes(int statm_fd)
+{
+	char text[128] = "";
+	char *words = text;
+	uint64_t pages = 0;
+
+	if (statm_fd < 0 || pread(statm_fd, text, sizeof(text) - 1, 0) <= 0)
+		return 0;
+	(void)strsep(&words, " ");
+	if (!words || parse_u64(strsep(&words, " "), UINT32_MAX, &pages) < 0)
+		return 0;
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void put_process(struct metrics *m, const struct api *api)
+{
+	metrics_one(m, "cloche_resident_bytes", METRIC_GAUGE, "Memory of the gateway process.",
+	            resident_bytes(api->proc.statm));
+	metrics_one(m, "cloche_open_fds", METRIC_GAUGE, "Open files of the gateway process.",
+	            count_fds(api->proc.fd_dir));
+	metrics_one(m, "cloche_store_bytes", METRIC_GAUGE, "The database on disk.",
+	            store_bytes(api->store));
+	metrics_family(m, "cloche_uptime_seconds", METRIC_GAUGE, "Since the gateway's start.");
+	metrics_put_seconds(m, "cloche_uptime_seconds", NULL, 0, clock_wall_us() - api->started_us);
+}
+
+static void put_events(struct metrics *m, const struct event_log *events)
+{
+	struct event_status status;
+
+	event_log_status(events, &status);
+	metrics_one(m, "cloche_events_seq", METRIC_COUNTER, "The number of the newest event.",
+	            status.head_seq);
+	metrics_one(m, "cloche_events_kept", METRIC_GAUGE, "Events that are kept.", status.count);
+	metrics_one(m, "cloche_events_bytes", METRIC_GAUGE, "And their bytes.", status.bytes);
+	metrics_one(m, "cloche_events_suppressed_total", METRIC_COUNTER,
+	            "Events left out because a sandbox was over its rate.", status.suppressed);
+	metrics_one(m, "cloche_events_lost_total", METRIC_COUNTER,
+	            "Events lost because the disk took no more.", status.lost);
+}
+
+static void put_disk(struct metrics *m, const struct host_disk *disk)
+{
+	metrics_family(m, "cloche_disk_state", METRIC_GAUGE,
+	               "1 of the state that the host's disk is in.");
+	for (uint32_t i = 0; i < DISK_STATE_COUNT; i++) {
+		struct metric_label state = {"state", disk_state_name(i)};
+
+		metrics_put(m, "cloche_disk_state", &state, 1, disk->state == i);
+	}
+	metrics_one(m, "cloche_disk_free_bytes", METRIC_GAUGE, "Free where the data directory is.",
+	            disk->free_bytes);
+	metrics_one(m, "cloche_disk_reserve_bytes", METRIC_GAUGE,
+	            "Of those, kept for the daemon's own files.", disk->reserve_bytes);
+	metrics_one(m, "cloche_layers_bytes", METRIC_GAUGE, "Allocated to the files of sandboxes.",
+	            disk->layers_bytes);
+	metrics_one(m, "cloche_layers_free_bytes", METRIC_GAUGE, "Of those, free.",
+	            disk->layers_free_bytes);
+}
+
+int get_metrics(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	auto_call(buf_done) struct buf page = BUF_INIT(PAGE_MAX);
+	struct metrics m = {.out = &page};
+	int r = no_query(req, err);
+
+	if (r == 0 && !api->is_metrics_open)
+		r = check_is_default(req, err);
+	if (r < 0)
+		return r;
+	put_fleet(&m, api->fleet);
+	put_output(&m, api->fleet);
+	put_pool(&m, api->fleet);
+	problems_ask(api->problems);
+	problems_to_metrics(api->problems, &m);
+	put_disk(&m, fleet_disk(api->fleet));
+	put_http(&m, api);
+	put_loop(&m, api->loop);
+	put_turns(&m,
+	          (struct turns[]){{"gateway", loop_stats(api->loop)},
+	                           {"broker", fleet_broker_turns(api->fleet)}},
+	          2);
+	put_process(&m, api);
+	put_events(&m, api->events);
+	if (m.error < 0)
+		return err_set(err, ERR_INTERNAL, -m.error, "the figures do not fit a page");
+	http_reply_header(req, "Cache-Control", "no-store");
+	http_reply(req, 200, PAGE_TYPE, page.data, page.len);
+	return 0;
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sandboxes. What takes the broker's time is answered later (answer.h). */
+#include "api/frame/body.h"
+#include "api/frame/cursor.h"
+#include "api/frame/find.h"
+#include "api/frame/idempotency.h"
+#include "api/frame/reply.h"
+#include "api/frame/wake.h"
+#include "api/handlers.h"
+#include "api/sandboxes/sandbox_reply.h"
+#include "api/templates/packages.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIST_LIMIT_DEFAULT 20
+#define LIST_LIMIT_MAX     100
+
+/* An err of the fleet comes later, as the answer. */
+static int make_sandbox(struct http_req *req, struct sandbox_spec *spec,
+                        const struct port_numbers *ports, bool is_undone, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct sandbox_reply *a;
+	int r = find_packages(req, spec, NULL, err);
+
+	if (r != 0)
+		return r;
+	a = sandbox_reply_new(req, 201);
+	a->tells_how = a->is_created = true;
+	a->is_undone = is_undone;
+	a->ports = *ports;
+	r = sandbox_create(api->fleet, caller_project(req), spec, sandbox_reply_send, a, err);
+	if (r < 0)
+		sandbox_reply_free(a);
+	return r;
+}
+
+static int take_sandbox(struct http_req *req, struct sandbox *s, bool with_memory, struct err *err)
+{
+	struct sandbox_reply *a = sandbox_reply_new(req, 200);
+	int r;
+
+	a->tells_how = true;
+	a->is_resumed = sandbox_is_resting(s);
+	r = with_memory ? sandbox_resume(s, sandbox_reply_send, a, err)
+	                : sandbox_resume_cold(s, sandbox_reply_send, a, err);
+	if (r < 0)
+		sandbox_reply_free(a);
+	return r;
+}
+
+static bool is_ending(const struct sandbox *s)
+{
+	return sandbox_state(s) == SANDBOX_STOPPING && !sandbox_is_resting(s);
+}
+
+static bool has_ended(const struct sandbox *s)
+{
+	enum sandbox_state state = sandbox_state(s);
+
+	return (state == SANDBOX_STOPPED || state == SANDBOX_FAILED) && !sandbox_is_resting(s);
+}
+
+/* Told once, and the key is free: a new sandbox has nothing of what the old one had, and a request
+ * that was only late makes none. */
+static int tell_end(struct fleet *fleet, const char *id, struct err *err)
+{
+	(void)err_set(err, ERR_GONE, 0,
+	              "Idempotency-Key: sandbox %s, which this key made, has ended", id);
+	(void)snprintf(err->field, sizeof(err->field), "Idempotency-Key");
+	once_drop(fleet, id);
+	return err_hint(err, "send it again to create a new one: the key is free now");
+}
+
+/* It may have begun to end since it was told that it runs: then the request begins anew. */
+static void sandbox_reply_running(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct http_req *req = ((struct sandbox_reply *)arg)->req;
+	struct err failure;
+
+	if (!s || !req || sandbox_state(s) == SANDBOX_RUNNING) {
+		sandbox_reply_send(s, err, arg);
+		return;
+	}
+	sandbox_reply_free(arg);
+	if (create_sandbox(req, &failure) < 0)
+		http_reply_err(req, &failure);
+}
+
+/*
+ * The answer to a key that made a sandbox before is that sandbox, and it runs. While it is
+ *
+ *	creating		the request waits; if it fails, so does this, and the key is free
+ *	paused, or kept		it is resumed
+ *	stopping		the request begins anew when that is over
+ *	ended			the answer is an error, which frees the key
+ *
+ * Of its ports this caller has the tokens.
+ */
+static int tell_again(struct http_req *req, const char *id, const struct port_numbers *ports,
+                      struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct sandbox *s = sandbox_find(api->fleet, caller_project(req), id);
+	struct sandbox_reply *a;
+	int r;
+
+	if (s && is_ending(s))
+		return wait_for_end(req, s);
+	if (!s || has_ended(s))
+		return tell_end(api->fleet, id, err);
+	a = sandbox_reply_new(req, 201);
+	a->tells_how = a->is_created = true;
+	a->is_resumed = sandbox_is_resting(s);
+	a->ports = *ports;
+	r = sandbox_resume(s, sandbox_reply_running, a, err);
+	if (r < 0)
+		sandbox_reply_free(a);
+	return r;
+}
+
+/*
+ * One thread does this, so that nobody comes between the look and the act: of any number of callers
+ * one creates or resumes, and the others wait for the same sandbox. One that is just ending gives
+ * way to a new one, or is resumed, when it has ended; a request with an idempotency key waits for
+ * that too, since the name may be held by what is left of its own first try.
+ */
+int create_sandbox(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct port_numbers ports;
+	struct sandbox_spec spec;
+	struct sandbox *s;
+	struct once once;
+	const char *id;
+	bool is_get;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body_read_create(http_json(req), &spec, &is_get, &ports, err);
+	if (r < 0)
+		return r;
+	r = idempotency_read(req, &once, err);
+	if (r == 1) {
+		spec.once = &once;
+		r = once_find(api->fleet, caller_project(req), &once, &id, err);
+	}
+	if (r == 1)
+		return tell_again(req, id, &ports, err);
+	if (r < 0)
+		return r;
+	spec.key_id = key_id(http_user(req));
+	s = spec.name ? sandbox_find_name(api->fleet, caller_project(req), spec.name) : NULL;
+	if (s && is_ending(s) && (is_get || spec.once))
+		return wait_for_end(req, s);
+	if (s && is_get)
+		return take_sandbox(req, s, /* with_memory= */ true, err);
+	return make_sandbox(req, &spec, &ports, /* is_undone= */ !is_get && !spec.once, err);
+}
+
+int get_sandbox(struct http_req *req, struct err *err)
+{
+	struct sandbox *s;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	sandbox_to_json(s, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+int update_sandbox(struct http_req *req, struct err *err)
+{
+	struct sandbox_patch patch;
+	struct sandbox *s;
+	struct sandbox_reply *a;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body_read_patch(http_json(req), &patch, err);
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	a = sandbox_reply_new(req, 200);
+	r = sandbox_update(s, &patch, sandbox_reply_send, a, err);
+	if (r < 0)
+		sandbox_reply_free(a);
+	return r;
+}
+
+int delete_sandbox(struct http_req *req, struct err *err)
+{
+	struct sandbox *s;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r == 0)
+		sandbox_delete(s, END_DELETED, sandbox_reply_send, sandbox_reply_new(req, 200));
+	return r;
+}
+
+int pause_sandbox(struct http_req *req, struct err *err)
+{
+	struct pause_wish wish;
+	struct sandbox *s;
+	struct sandbox_reply *a;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body_read_pause(http_json(req), &wish, err);
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	a = sandbox_reply_new(req, 200);
+	r = sandbox_pause_as(s, &wish, sandbox_reply_send, a, err);
+	if (r < 0)
+		sandbox_reply_free(a);
+	return r;
+}
+
+int stop_sandbox(struct http_req *req, struct err *err)
+{
+	struct sandbox *s;
+	struct sandbox_reply *a;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	a = sandbox_reply_new(req, 200);
+	r = sandbox_stop(s, sandbox_reply_send, a, err);
+	if (r < 0)
+		sandbox_reply_free(a);
+	return r;
+}
+
+int resume_sandbox(struct http_req *req, struct err *err)
+{
+	struct sandbox *s = NULL;
+	bool with_memory = true;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body_read_resume(http_json(req), &with_memory, err);
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	return r < 0 ? r : take_sandbox(req, s, with_memory, err);
+}
+
+int extend_sandbox(struct http_req *req, struct err *err)
+{
+	struct sandbox *s;
+	struct reply reply;
+	uint64_t ms;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body_read_extend(http_json(req), &ms, err);
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r == 0)
+		r = sandbox_extend(s, ms, err);
+	if (r < 0)
+		return r;
+	sandbox_to_json(s, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+/* tag=NAME:VALUE; buf keeps the two. */
+static int read_tag(const char *text, char *buf, size_t size, struct sandbox_filter *f,
+                    struct err *err)
+{
+	char *colon;
+
+	if (!text)
+		return 0;
+	if ((size_t)snprintf(buf, size, "%s", text) >= size)
+		return err_field(err, "tag", "is longer than %zu bytes", size - 1);
+	colon = strchr(buf, ':');
+	if (!colon || colon == buf)
+		return err_field(err, "tag", "must be NAME:VALUE");
+	*colon = '\0';
+	f->tag_name = buf;
+	f->tag_value = colon + 1;
+	return 0;
+}
+
+static int read_state(const char *text, struct sandbox_filter *f, struct err *err)
+{
+	if (!text)
+		return 0;
+	for (unsigned i = 0; i < SANDBOX_STATE_COUNT; i++)
+		if (strcmp(text, sandbox_state_name((enum sandbox_state)i)) == 0) {
+			f->state = text;
+			return 0;
+		}
+	return err_field(err, "state",
+	                 "must be one of creating, running, pausing, paused, stopping, stopped, "
+	                 "failed");
+}
+
+struct page {
+	struct json_writer *w;
+	char last_id[ID_SIZE];
+};
+
+static void put_sandbox(struct sandbox *s, void *arg)
+{
+	struct page *page = arg;
+
+	(void)snprintf(page->last_id, sizeof(page->last_id), "%s", sandbox_id(s));
+	sandbox_to_json(s, page->w, NULL);
+}
+
+static int reply_page(struct http_req *req, const struct sandbox_filter *filter, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct page page = {};
+	struct reply reply;
+	char cursor[CURSOR_SIZE];
+	bool has_more = false;
+
+	page.w = reply_begin(&reply);
+	json_open_array(page.w, "sandboxes");
+	(void)fleet_list(api->fleet, filter, put_sandbox, &page, &has_more);
+	json_close_array(page.w);
+	if (has_more)
+		cursor_make(page.last_id, cursor);
+	json_put_str(page.w, "next_cursor", has_more ? cursor : NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+int list_sandboxes(struct http_req *req, struct err *err)
+{
+	static const char *const allowed[] = {"limit", "cursor", "tag", "state", NULL};
+	struct sandbox_filter filter = {.project_id = caller_project(req)};
+	const char *cursor = http_query(req, "cursor");
+	uint64_t limit = LIST_LIMIT_DEFAULT;
+	char after_id[ID_SIZE], tag[400];
+	int r = http_query_check(req, allowed, err);
+
+	if (r == 0)
+		r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
+	if (r == 0)
+		r = read_tag(http_query(req, "tag"), tag, sizeof(tag), &filter, err);
+	if (r == 0)
+		r = read_state(http_query(req, "state"), &filter, err);
+	if (r == 0 && cursor) {
+		r = cursor_parse(cursor, "sb", after_id, err);
+		filter.after_id = after_id;
+	}
+	if (r < 0)
+		return r;
+	filter.limit = (size_t)limit;
+	return reply_page(req, &filter, err);
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Snapshots. To take one the broker needs a moment: that is answered later. */
+#include "sandbox/snapshot.h"
+
+#include "api/frame/body.h"
+#include "api/frame/cursor.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+#include "api/sandboxes/sandbox_reply.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIST_LIMIT_DEFAULT 20
+#define LIST_LIMIT_MAX     100
+#define KEEP_LAST_MAX      1000
+
+int find_snapshot(const struct http_req *req, struct snapshot **ret, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "snapshot");
+
+	*ret = snapshot_find(api->fleet, caller_project(req), name);
+	if (*ret)
+		return 0;
+	(void)err_set(err, ERR_NOT_FOUND, 0, "no snapshot '%.64s'", name);
+	return err_hint(err, "GET /v1/snapshots (`cloche snapshot ls`) lists those of your "
+	                     "project");
+}
+
+/* One on its way; its client may leave meanwhile. */
+struct waiting {
+	struct http_req *req; /* NULL: it has */
+};
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	struct waiting *w = arg;
+
+	(void)req;
+	(void)whole;
+	w->req = NULL;
+}
+
+static void on_taken(struct snapshot *sn, const struct err *err, void *arg)
+{
+	struct waiting *w = arg;
+	struct http_req *req = w->req;
+	struct reply reply;
+
+	free(w);
+	if (!req)
+		return;
+	http_on_done(req, NULL, NULL);
+	if (err) {
+		http_reply_err(req, err);
+		return;
+	}
+	snapshot_to_json(sn, reply_begin_bare(&reply), NULL);
+	reply_send_late(&reply, req, 201);
+}
+
+static int read_wish(const json_t *body, struct snapshot_wish *ret, struct err *err)
+{
+	const char *on_connection = NULL;
+	/* clang-format off */
+	const struct json_field fields[] = {
+		{"name",          JSON_FIELD_STRING, &ret->name, .min = 1, .max = SNAPSHOT_NAME_MAX},
+		{"memory",        JSON_FIELD_BOOL,   &ret->has_memory},
+		{"on_connection", JSON_FIELD_STRING, &on_connection},
+		{"expires_in_ms", JSON_FIELD_U64,    &ret->expires_in_ms, .min = 1, .max = TIMEOUT_MS_MAX},
+		{"keep_last",     JSON_FIELD_U64,    &ret->keep_last, .min = 1, .max = KEEP_LAST_MAX},
+	};
+	/* clang-format on */
+
+	int r;
+
+	*ret = (struct snapshot_wish){0};
+	r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err) : 0;
+	return r < 0 ? r : body_read_on_connection(on_connection, &ret->closes_connections, err);
+}
+
+int create_snapshot(struct http_req *req, struct err *err)
+{
+	struct snapshot_wish wish;
+	struct waiting *w;
+	struct sandbox *s;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = read_wish(http_json(req), &wish, err);
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	w = xnew0(struct waiting);
+	w->req = req;
+	http_on_done(req, on_client_done, w);
+	r = snapshot_take(s, &wish, on_taken, w, err);
+	if (r < 0) {
+		http_on_done(req, NULL, NULL);
+		free(w);
+	}
+	return r;
+}
+
+int get_snapshot(struct http_req *req, struct err *err)
+{
+	struct snapshot *sn;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_snapshot(req, &sn, err);
+	if (r < 0)
+		return r;
+	snapshot_to_json(sn, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+int update_snapshot(struct http_req *req, struct err *err)
+{
+	struct snapshot_patch patch = {0};
+	/* clang-format off */
+	const struct json_field fields[] = {
+		{"name",          JSON_FIELD_STRING, &patch.name, .max = SNAPSHOT_NAME_MAX},
+		{"expires_in_ms", JSON_FIELD_U64,    &patch.expires_in_ms, .ret_given = &patch.has_expiry,
+		 .max = TIMEOUT_MS_MAX},
+	};
+	/* clang-format on */
+	const json_t *body = http_json(req);
+	struct snapshot *sn;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0 && body)
+		r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = find_snapshot(req, &sn, err);
+	if (r == 0)
+		r = snapshot_update(sn, &patch, err);
+	if (r < 0)
+		return r;
+	snapshot_to_json(sn, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+int delete_snapshot(struct http_req *req, struct err *err)
+{
+	struct snapshot *sn;
+	struct reply reply;
+	char id[ID_SIZE];
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_snapshot(req, &sn, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(id, sizeof(id), "%s", snapshot_id(sn));
+	r = snapshot_remove(sn, err);
+	if (r < 0)
+		return r;
+	json_put_str(reply_begin(&reply), "id", id);
+	return reply_send(&reply, req, 200, err);
+}
+
+struct page {
+	struct json_writer *w;
+	char last_id[ID_SIZE];
+};
+
+static void put_snapshot(const struct snapshot *sn, void *arg)
+{
+	struct page *page = arg;
+
+	(void)snprintf(page->last_id, sizeof(page->last_id), "%s", snapshot_id(sn));
+	snapshot_to_json(sn, page->w, NULL);
+}
+
+static int reply_page(struct http_req *req, const struct snapshot_filter *filter, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct page page = {};
+	struct reply reply;
+	char cursor[CURSOR_SIZE];
+	bool has_more;
+
+	page.w = reply_begin(&reply);
+	json_open_array(page.w, "snapshots");
+	snapshot_list(api->fleet, filter, put_snapshot, &page, &has_more);
+	json_close_array(page.w);
+	if (has_more)
+		cursor_make(page.last_id, cursor);
+	json_put_str(page.w, "next_cursor", has_more ? cursor : NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+int list_snapshots(struct http_req *req, struct err *err)
+{
+	static const char *const allowed[] = {"limit", "cursor", "sandbox", NULL};
+	const struct api *api = http_app_arg(req);
+	struct snapshot_filter filter = {.project_id = caller_project(req)};
+	const char *cursor = http_query(req, "cursor"), *of = http_query(req, "sandbox");
+	uint64_t limit = LIST_LIMIT_DEFAULT;
+	char after_id[ID_SIZE];
+	int r = http_query_check(req, allowed, err);
+
+	if (r == 0)
+		r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
+	if (r == 0 && cursor) {
+		r = cursor_parse(cursor, "sn", after_id, err);
+		filter.after_id = after_id;
+	}
+	if (r < 0)
+		return r;
+	if (of) { /* by its name while it is there; its id does for one that is forgotten */
+		const struct sandbox *s = sandbox_find(api->fleet, filter.project_id, of);
+
+		filter.source_id = s ? sandbox_id(s) : of;
+	}
+	filter.limit = (size_t)limit;
+	return reply_page(req, &filter, err);
+}
+
+static int reply_tree(struct http_req *req, const char *id, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct reply reply;
+
+	lineage_to_json(api->fleet, caller_project(req), id, reply_begin(&reply));
+	return reply_send(&reply, req, 200, err);
+}
+
+int get_snapshot_tree(struct http_req *req, struct err *err)
+{
+	struct snapshot *sn = NULL;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_snapshot(req, &sn, err);
+	return r < 0 ? r : reply_tree(req, snapshot_id(sn), err);
+}
+
+int get_sandbox_tree(struct http_req *req, struct err *err)
+{
+	struct sandbox *s = NULL;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	return r < 0 ? r : reply_tree(req, sandbox_id(s), err);
+}
+
+int roll_back_sandbox(struct http_req *req, struct err *err)
+{
+	const char *name = NULL;
+	const struct json_field fields[] = {
+		{"snapshot", JSON_FIELD_STRING, &name, /* required= */ true, .min = 1, .max = 64},
+	};
+	const json_t *body = http_json(req);
+	struct sandbox *s;
+	struct sandbox_reply *a;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err)
+		         : err_field(err, "snapshot", "is missing");
+	if (r == 0)
+		r = find_sandbox(req, &s, err);
+	if (r < 0)
+		return r;
+	a = sandbox_reply_new(req, 200);
+	r = sandbox_roll_back(s, name, sandbox_reply_send, a, err);
+	if (r < 0)
+		sandbox_reply_free(a);
+	return r;
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Volumes. How full they are is the broker's to say, so most of it is answered later. */
+#include "sandbox/volume.h"
+
+#include "api/frame/body.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MIB          UINT64_C(1048576)
+#define SIZE_MAX_MIB (UINT64_C(1) << 20)
+
+static int find_volume(const struct http_req *req, struct volume **ret, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "volume");
+
+	*ret = volume_find(api->fleet, caller_project(req), name);
+	if (*ret)
+		return 0;
+	(void)err_set(err, ERR_NOT_FOUND, 0, "no volume '%.64s'", name);
+	return err_hint(err, "GET /v1/volumes (`cloche volume ls`) lists those of your project");
+}
+
+/* An answer on its way; its client may leave meanwhile. */
+struct waiting {
+	struct http_req *req; /* NULL: it has */
+	char id[ID_SIZE];     /* of the one that is asked for; "": all */
+};
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	struct waiting *w = arg;
+
+	(void)req;
+	(void)whole;
+	w->req = NULL;
+}
+
+static struct waiting *waiting_new(struct http_req *req, const char *id)
+{
+	struct waiting *w = xnew0(struct waiting);
+
+	w->req = req;
+	(void)snprintf(w->id, sizeof(w->id), "%s", id);
+	http_on_done(req, on_client_done, w);
+	return w;
+}
+
+static int waiting_drop(struct waiting *w, int r)
+{
+	http_on_done(w->req, NULL, NULL);
+	free(w);
+	return r;
+}
+
+static void on_made(struct volume *v, const struct err *err, void *arg)
+{
+	struct waiting *w = arg;
+	struct http_req *req = w->req;
+	struct reply reply;
+
+	free(w);
+	if (!req)
+		return;
+	http_on_done(req, NULL, NULL);
+	if (err) {
+		http_reply_err(req, err);
+		return;
+	}
+	volume_to_json(v, reply_begin_bare(&reply), NULL);
+	reply_send_late(&reply, req, 201);
+}
+
+int create_volume(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct volume_wish wish = {.key_id = key_id(http_user(req))};
+	uint64_t size_mib = 0;
+	/* clang-format off */
+	const struct json_field fields[] = {
+		{"name",       JSON_FIELD_STRING, &wish.name, true, .min = 1, .max = VOLUME_NAME_MAX},
+		{"size_mib",   JSON_FIELD_U64,    &size_mib, .min = VOLUME_MIB_MIN, .max = SIZE_MAX_MIB},
+		{"one_writer", JSON_FIELD_BOOL,   &wish.has_one_writer},
+	};
+	/* clang-format on */
+	const json_t *body = http_json(req);
+	struct waiting *w;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err)
+		         : err_field(err, "name", "is missing");
+	if (r < 0)
+		return r;
+	wish.bytes = size_mib * MIB;
+	w = waiting_new(req, "");
+	r = volume_create(api->fleet, caller_project(req), &wish, on_made, w, err);
+	return r < 0 ? waiting_drop(w, r) : 0;
+}
+
+static void put_volume(const struct volume *v, void *arg)
+{
+	volume_to_json(v, arg, NULL);
+}
+
+static void reply_all(struct http_req *req)
+{
+	const struct api *api = http_app_arg(req);
+	struct reply reply;
+	struct json_writer *w = reply_begin(&reply);
+
+	json_open_array(w, "volumes");
+	volume_list(api->fleet, caller_project(req), put_volume, w);
+	json_close_array(w);
+	reply_send_late(&reply, req, 200);
+}
+
+static void reply_one(struct http_req *req, const char *id)
+{
+	const struct api *api = http_app_arg(req);
+	const struct volume *v = volume_find(api->fleet, caller_project(req), id);
+	struct reply reply;
+	struct err err;
+
+	if (!v) {
+		(void)err_set(&err, ERR_NOT_FOUND, 0, "volume %s was removed", id);
+		http_reply_err(req, &err);
+		return;
+	}
+	volume_to_json(v, reply_begin_bare(&reply), NULL);
+	reply_send_late(&reply, req, 200);
+}
+
+static void on_measured(const struct err *err, void *arg)
+{
+	struct waiting w = *(struct waiting *)arg;
+
+	free(arg);
+	if (!w.req)
+		return;
+	http_on_done(w.req, NULL, NULL);
+	if (err)
+		http_reply_err(w.req, err);
+	else if (w.id[0])
+		reply_one(w.req, w.id);
+	else
+		reply_all(w.req);
+}
+
+static int reply_measured(struct http_req *req, const char *id, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct waiting *w = waiting_new(req, id);
+	int r = volume_measure_all(api->fleet, on_measured, w, err);
+
+	return r < 0 ? waiting_drop(w, r) : 0;
+}
+
+int list_volumes(struct http_req *req, struct err *err)
+{
+	int r = no_query(req, err);
+
+	return r < 0 ? r : reply_measured(req, "", err);
+}
+
+int get_volume(struct http_req *req, struct err *err)
+{
+	struct volume_facts facts;
+	struct volume *v;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_volume(req, &v, err);
+	if (r < 0)
+		return r;
+	volume_facts(v, &facts);
+	return reply_measured(req, facts.id, err);
+}
+
+int delete_volume(struct http_req *req, struct err *err)
+{
+	struct volume_facts facts;
+	struct volume *v;
+	struct reply reply;
+	char id[ID_SIZE];
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_volume(req, &v, err);
+	if (r < 0)
+		return r;
+	volume_facts(v, &facts);
+	(void)snprintf(id, sizeof(id), "%s", facts.id);
+	r = volume_remove(v, err);
+	if (r < 0)
+		return r;
+	json_put_str(reply_begin(&reply), "id", id);
+	return reply_send(&reply, req, 200, err);
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Builds of templates, of the caller's project. */
+#include "api/api.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+#include "api/templates/packages.h"
+#include "build/recipe.h"
+
+#include <string.h>
+
+static void put_build(struct build *b, void *arg)
+{
+	build_to_json(b, arg, NULL);
+}
+
+int list_builds(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct reply reply;
+	struct json_writer *w;
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_open_array(w, "builds");
+	builds_each(api->builds, caller_project(req), put_build, w);
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
+}
+
+/* A recipe's own text, or the name of one that comes with cloche. */
+static int read_recipe(const char *text, const char *name, json_t **ret, struct err *err)
+{
+	if ((text != NULL) == (name != NULL))
+		return err_field(err, "recipe", "either a recipe or the name of one is needed");
+	if (text)
+		return recipe_parse("recipe", text, strlen(text), ret, err);
+	text = recipe_shipped(name);
+	if (text)
+		return recipe_parse(name, text, strlen(text), ret, err);
+	(void)err_field(err, "name", "no recipe '%.64s' comes with cloche", name);
+	return err_hint(err, "send your own as 'recipe'");
+}
+
+/* What all projects get may be made by those who rule over all. */
+static int check_shared(const struct http_req *req, struct err *err)
+{
+	if (key_scope(http_user(req)) != SCOPE_ADMIN)
+		return err_set(err, ERR_FORBIDDEN, 0, "shared: needs a key with scope 'admin'");
+	return check_is_default(req, err);
+}
+
+int create_build(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *text = NULL, *name = NULL;
+	struct build_spec spec = {.project_id = caller_project(req)};
+	uint64_t retries = 0;
+	const struct json_field fields[] = {
+		{"recipe", JSON_FIELD_STRING, &text, .min = 1, .max = RECIPE_BYTES_MAX},
+		{"name", JSON_FIELD_STRING, &name, .min = 1, .max = 64},
+		{"shared", JSON_FIELD_BOOL, &spec.is_shared},
+		{"fresh", JSON_FIELD_BOOL, &spec.is_fresh},
+		{"retries", JSON_FIELD_U64, &retries, .max = BUILD_RETRIES_MAX},
+	};
+	auto_json json_t *recipe = NULL;
+	struct build *b;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0 && json_object_get(http_json(req), "packages"))
+		return prepare_packages(req, http_json(req), err);
+	if (r == 0)
+		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0)
+		r = read_recipe(text, name, &recipe, err);
+	/* There is one kernel, for all. */
+	spec.is_shared = spec.is_shared || (recipe && json_object_get(recipe, "kernel"));
+	if (r == 0 && spec.is_shared)
+		r = check_shared(req, err);
+	spec.recipe = recipe;
+	spec.retries = (uint32_t)retries;
+	if (r == 0)
+		r = build_start(api->builds, &spec, &b, err);
+	if (r < 0)
+		return r;
+	build_to_json(b, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 202, err);
+}
+
+int find_build(const struct http_req *req, struct build **ret, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *id = http_param(req, "build_id");
+
+	*ret = build_find(api->builds, caller_project(req), id);
+	return *ret ? 0 : err_set(err, ERR_NOT_FOUND, 0, "no build '%.64s'", id);
+}
+
+int get_build(struct http_req *req, struct err *err)
+{
+	struct build *b;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_build(req, &b, err);
+	if (r < 0)
+		return r;
+	build_to_json(b, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+int cancel_build(struct http_req *req, struct err *err)
+{
+	struct build *b;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = find_build(req, &b, err);
+	if (r < 0)
+		return r;
+	build_cancel(b);
+	build_to_json(b, reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 202, err);
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Templates. To make one takes as long as its files are many: that is answered later. */
+#include "sandbox/template.h"
+
+#include "api/frame/body.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "api/handlers.h"
+#include "api/templates/templates.h"
+#include "build/vm_template.h"
+#include "sandbox/image.h"
+#include "sandbox/snapshot.h"
+
+#include <string.h>
+#include <time.h>
+
+#define USER_MAX  64
+#define CWD_MAX   1024
+#define WORDS_MAX 1024 /* of an image's entrypoint or command */
+
+static void put_template(const struct template *t, void *arg)
+{
+	template_to_json(t, arg, NULL);
+}
+
+int list_templates(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct json_writer *w;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_open_array(w, "templates");
+	template_host_to_json(w, NULL);
+	template_each(api->fleet, caller_project(req), put_template, w);
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
+}
+
+int find_template(const struct http_req *req, struct template **ret, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "template");
+
+	*ret = template_find(api->fleet, caller_project(req), name);
+	return *ret ? 0 : err_set(err, ERR_NOT_FOUND, 0, "no template '%.64s'", name);
+}
+
+int get_template(struct http_req *req, struct err *err)
+{
+	bool is_host = strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0;
+	struct template *t = NULL;
+	struct reply reply;
+	int r = no_query(req, err);
+
+	if (r == 0 && !is_host)
+		r = find_template(req, &t, err);
+	if (r < 0)
+		return r;
+	if (t)
+		template_to_json(t, reply_begin_bare(&reply), NULL);
+	else
+		template_host_to_json(reply_begin_bare(&reply), NULL);
+	return reply_send(&reply, req, 200, err);
+}
+
+int check_shared_template(const struct http_req *req, struct err *err)
+{
+	if (key_scope(http_user(req)) != SCOPE_ADMIN)
+		return err_set(err, ERR_FORBIDDEN, 0,
+		               "a shared template needs a key with scope 'admin'");
+	return check_is_default(req, err);
+}
+
+int delete_template(struct http_req *req, struct err *err)
+{
+	struct template *t;
+	struct reply reply;
+	char id[ID_SIZE];
+	int r = no_query(req, err);
+
+	if (r == 0 && strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0)
+		r = err_set(err, ERR_CONFLICT, 0, "'" TEMPLATE_HOST "' is always there");
+	if (r == 0)
+		r = find_template(req, &t, err);
+	if (r == 0 && template_is_shared(t))
+		r = check_shared_template(req, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(id, sizeof(id), "%s", template_id(t));
+	r = template_remove(t, err);
+	if (r < 0)
+		return r;
+	json_put_str(reply_begin(&reply), "id", id);
+	return reply_send(&reply, req, 200, err);
+}
+
+/* A template in the making; its client may leave meanwhile. */
+struct making {
+	struct http_req *req; /* NULL: it has */
+	struct fleet *fleet;
+	char project_id[ID_SIZE];
+	bool is_shared, is_replacing;
+	char *name;
+	json_t *manifest;
+};
+
+static void making_free(struct making *m)
+{
+	if (m->req)
+		http_on_done(m->req, NULL, NULL);
+	json_decref(m->manifest);
+	free(m->name);
+	free(m);
+}
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	struct making *m = arg;
+
+	(void)req;
+	(void)whole;
+	m->req = NULL;
+}
+
+static struct template_spec spec_of(const struct making *m)
+{
+	return (struct template_spec){.project_id = m->is_shared ? NULL : m->project_id,
+	                              .name = m->name,
+	                              .manifest = m->manifest,
+	                              .is_replacing = m->is_replacing};
+}
+
+static void on_made(struct template *t, const struct err *err, void *arg)
+{
+	struct making *m = arg;
+	struct reply reply;
+
+	if (m->req && !t) {
+		http_reply_err(m->req, err);
+	} else if (m->req) {
+		template_to_json(t, reply_begin_bare(&reply), NULL);
+		reply_send_late(&reply, m->req, 201);
+	}
+	making_free(m);
+}
+
+static void on_sealed(const struct digest *image, uint64_t bytes, const struct err *sealed,
+                      void *arg)
+{
+	struct making *m = arg;
+	struct template_spec spec = spec_of(m);
+	struct template *t = NULL;
+	struct err err = {0};
+
+	(void)bytes;
+	if (image) {
+		spec.image = *image;
+		if (template_publish(m->fleet, &spec, &t, &err) < 0)
+			image_release(m->fleet, image);
+	} else {
+		err = *sealed;
+	}
+	on_made(t, t ? NULL : &err, m);
+}
+
+struct template_body {
+	const char *from, *name, *user, *cwd;
+	json_t *env;
+	bool is_shared, is_replacing;
+	struct image_spec image;
+};
+
+static int read_body(const json_t *body, struct template_body *ret, struct err *err)
+{
+	/* clang-format off */
+	const struct json_field fields[] = {
+		{"from",    JSON_FIELD_STRING, &ret->from, /* required= */ true, .min = 1, .max = 64},
+		{"name",    JSON_FIELD_STRING, &ret->name, /* required= */ true, .min = 1, .max = TEMPLATE_NAME_MAX},
+		{"shared",  JSON_FIELD_BOOL,   &ret->is_shared},
+		{"replace", JSON_FIELD_BOOL,   &ret->is_replacing},
+		{"tree",    JSON_FIELD_BOOL,   &ret->image.is_tree},
+		{"small",   JSON_FIELD_BOOL,   &ret->image.is_small},
+		{"env",     JSON_FIELD_OBJECT, &ret->env},
+		{"user",    JSON_FIELD_STRING, &ret->user, .min = 1, .max = USER_MAX},
+		{"cwd",     JSON_FIELD_STRING, &ret->cwd,  .min = 1, .max = CWD_MAX},
+	};
+	/* clang-format on */
+	int r;
+
+	*ret = (struct template_body){0};
+	if (!body)
+		return err_field(err, "from", "is missing");
+	r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
+	if (r == 0 && ret->env)
+		r = body_check_env(ret->env, "env", err);
+	ret->image.epoch_s = (uint64_t)time(NULL);
+	return r;
+}
+
+static int check_words(const json_t *manifest, const char *field, struct err *err)
+{
+	const json_t *words = json_object_get(manifest, field), *word;
+	size_t i;
+
+	if (!words)
+		return 0;
+	if (!json_is_array(words) || json_array_size(words) > WORDS_MAX)
+		return err_field(err, field, "must be a list of at most %d words", WORDS_MAX);
+	json_array_foreach(words, i, word) if (!json_is_string(word)) return err_field(
+		err, field, "must be a list of texts");
+	return 0;
+}
+
+int check_manifest(const json_t *manifest, struct err *err)
+{
+	const json_t *env = json_object_get(manifest, "env");
+	const json_t *user = json_object_get(manifest, "user");
+	const json_t *cwd = json_object_get(manifest, "cwd");
+	int r = 0;
+
+	if (env && !json_is_object(env))
+		return err_field(err, "env", "must be an object");
+	if ((user && !json_is_string(user)) || json_string_length(user) > USER_MAX)
+		return err_field(err, "user", "must be a text of at most %d bytes", USER_MAX);
+	if ((cwd && !json_is_string(cwd)) || json_string_length(cwd) > CWD_MAX)
+		return err_field(err, "cwd", "must be a text of at most %d bytes", CWD_MAX);
+	if (env)
+		r = body_check_env(env, "env", err);
+	if (r == 0)
+		r = body_check_user(json_string_value(user), "user", err);
+	if (r == 0)
+		r = check_words(manifest, "entrypoint", err);
+	return r == 0 ? check_words(manifest, "cmd", err) : r;
+}
+
+static json_t *make_manifest(const struct template_body *b)
+{
+	json_t *manifest = json_object();
+
+	if (b->env)
+		(void)json_object_set_new(manifest, "env", json_deep_copy(b->env));
+	if (b->user)
+		(void)json_object_set_new(manifest, "user", json_string(b->user));
+	if (b->cwd)
+		(void)json_object_set_new(manifest, "cwd", json_string(b->cwd));
+	(void)json_object_set_new(manifest, "sealed",
+	                          image_sealed_json(b->image.epoch_s, b->image.is_small));
+	return manifest;
+}
+
+static struct making *making_new(struct http_req *req, const struct template_body *b)
+{
+	const struct api *api = http_app_arg(req);
+	struct making *m = xnew0(struct making);
+
+	*m = (struct making){.req = req,
+	                     .fleet = api->fleet,
+	                     .is_shared = b->is_shared,
+	                     .is_replacing = b->is_replacing,
+	                     .name = xstrdup(b->name),
+	                     .manifest = make_manifest(b)};
+	(void)snprintf(m->project_id, sizeof(m->project_id), "%s", caller_project(req));
+	http_on_done(req, on_client_done, m);
+	return m;
+}
+
+/* Of one of the two. */
+static int begin_making(struct making *m, struct builds *builds, const struct image_spec *image,
+                        struct sandbox *s, struct snapshot *sn, struct err *err)
+{
+	const struct vm_template_spec spec = {.project_id = m->project_id,
+	                                      .from = s ? sandbox_id(s) : snapshot_id(sn),
+	                                      .name = m->name,
+	                                      .is_shared = m->is_shared,
+	                                      .is_replacing = m->is_replacing,
+	                                      .is_tree = image->is_tree,
+	                                      .manifest = m->manifest};
+	struct image_seal *seal;
+
+	if ((s ? sandbox_engine(s) : snapshot_engine(sn)) == ENGINE_VM)
+		return vm_template_start(builds, &spec, on_made, m, err);
+	return s ? image_seal(s, image, on_sealed, m, &seal, err)
+	         : image_seal_snapshot(sn, image, on_sealed, m, &seal, err);
+}
+
+int create_template(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct template_spec spec;
+	struct template_body body;
+	struct snapshot *sn;
+	struct sandbox *s;
+	struct making *m;
+	int r = no_query(req, err);
+
+	if (r == 0)
+		r = read_body(http_json(req), &body, err);
+	if (r == 0 && body.is_shared)
+		r = check_shared_template(req, err);
+	if (r < 0)
+		return r;
+	s = sandbox_find(api->fleet, caller_project(req), body.from);
+	sn = s ? NULL : snapshot_find(api->fleet, caller_project(req), body.from);
+	if (!s && !sn)
+		return err_set(err, ERR_NOT_FOUND, 0, "from: no sandbox or snapshot '%.64s'",
+		               body.from);
+	m = making_new(req, &body);
+	spec = spec_of(m);
+	r = template_check_free(api->fleet, &spec, err);
+	if (r == 0)
+		r = begin_making(m, api->builds, &body.image, s, sn, err);
+	if (r < 0)
+		making_free(m);
+	return r;
+}
