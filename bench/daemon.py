@@ -73,6 +73,7 @@ class Daemon:
     def settle(self) -> None:
         """Waits until the pool is as full as it wants to be, so that its refill is in nobody's figures."""
         deadline = time.monotonic() + FULL_POOL_S
+        self.control = self.unix()  # the one before may have been idle for so long that the daemon closed it
         while self.has_pool and time.monotonic() < deadline:
             pool = self.control.call("GET", "/v1/health").get("pool")
             if not pool or pool["ready"] >= pool["target"]:

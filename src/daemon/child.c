@@ -16,8 +16,19 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define NICENESS           (-5) /* three times the weight of a process of the usual priority */
-#define AUTOGROUP_NICENESS "-5"
+/* Priorities of the parts that need one. A step of nice is 5/4 of weight. */
+static const struct priority {
+	const char *part;
+	int nice;
+	const char *autogroup; /* the same, as the kernel wants it written */
+	uint64_t slice_ns;     /* 0: the kernel's */
+} priorities[] = {
+	{"gateway", -10, "-10", 200000}, /* every call passes it twice, and each time is short */
+	{"wall", -5, "-5", 0},
+	{"dialer", -5, "-5", 0},
+	/* A flood of creates is its work: who calls his sandbox must not wait for that. */
+	{"broker", 0, "0", 0},
+};
 
 static int compare_fds(const void *a, const void *b)
 {
@@ -68,24 +79,29 @@ static void reset_signals(void)
 	child_disregard(SIGHUP);
 }
 
-/* Everybody waits for the daemon's parts, so they come before what runs in sandboxes. Their own
- * children do not inherit it. Whoever gave the daemon another priority is left his way.
+/* Everybody waits for some of the daemon's parts, so these come before what runs in sandboxes.
+ * Their own children do not inherit it. Whoever gave the daemon another priority is left his way.
+ *
+ * The slice is for how long a part would run at a time: the shorter it is, the sooner does the
+ * kernel let it run (EEVDF, since Linux 6.12; an older one ignores it). It gets no more time by
+ * that.
  *
  * With autogroups (sched(7)) a priority holds within a session alone, and all sandboxes together
  * weigh as much as one session. So each part is a session, and that has the priority, too. Guests
  * are in sessions and control groups of their own. */
-static void raise_priority(void)
+static void set_priority(const struct priority *p)
 {
 	struct sched_attr attr = {.size = sizeof(attr),
 	                          .sched_policy = SCHED_NORMAL,
 	                          .sched_flags = SCHED_FLAG_RESET_ON_FORK,
-	                          .sched_nice = NICENESS};
+	                          .sched_nice = p->nice,
+	                          .sched_runtime = p->slice_ns};
 
 	if (getpriority(PRIO_PROCESS, 0) != 0)
 		return;
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 	if (setsid() > 0)
-		(void)!fd_write_file(AT_FDCWD, "/proc/self/autogroup", AUTOGROUP_NICENESS);
+		(void)!fd_write_file(AT_FDCWD, "/proc/self/autogroup", p->autogroup);
 }
 
 void child_begin(const char *name, const struct config *config, const int *keep, size_t n_keep)
@@ -94,7 +110,9 @@ void child_begin(const char *name, const struct config *config, const int *keep,
 	int null_fd;
 
 	reset_signals();
-	raise_priority();
+	for (size_t i = 0; i < ARRAY_SIZE(priorities); i++)
+		if (strcmp(priorities[i].part, name) == 0)
+			set_priority(&priorities[i]);
 	(void)!chdir("/");               /* keeps no directory busy */
 	(void)prctl(PR_SET_NAME, title); /* what ps -o comm shows: 15 letters */
 	close_all_but(keep, n_keep);

@@ -128,7 +128,7 @@ int create_ask(struct sandbox *s, struct err *err)
 	if (s->warm_copy[0] && req.create.with_memory)
 		req.create.with_memory = MEMORY_WARM;
 	owner_name(create_share(s), &req.create.owner, &req.create.weight);
-	req.create.is_ahead = s->spare != NULL;
+	req.create.is_ahead = s->spare && !pool_is_short(s->spare);
 	return host_ask_for(s->fleet->host, create_share(s), &req, on_create_reply, s, &s->ask,
 	                    err);
 }

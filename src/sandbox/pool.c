@@ -12,8 +12,9 @@
  * How many there are is shelf.c's business.
  *
  * When: creates that are under way come first too. A fill begins only while its project has none,
- *at most FILLS_MAX at once, and a moment after the claim that made it needed, so that it does not
- *run beside the first call of who has claimed. Fills that fail wait twice as long each time.
+ * at most FILLS_MAX at once, and a moment after the claim that made it needed, so that it does not
+ * run beside the first call of who has claimed. Fills that fail wait twice as long each time. The
+ * broker is told which fills nobody waits for: those that begin while half of the spares are there.
  *
  * For whom: a claim is owed a fill, and the fill is charged to the claim's project. While several
  * projects claim, none may be owed more than its equal part of the spares that there are and of
@@ -35,7 +36,8 @@
 #define SECONDS      UINT64_C(1000000)
 #define FILLS_MAX    2
 #define AGAIN_MOST   64
-#define CLAIMS_US    (60 * SECONDS)      /* for so long a project counts that has claimed */
+#define SHORT_PART   2              /* of the spares that are wanted; below it they are short */
+#define CLAIMS_US    (60 * SECONDS) /* for so long a project counts that has claimed */
 #define LEAST_BYTES  ((uint64_t)1 << 20) /* what the kernel holds is not charged */
 
 /* Half of the demand is forgotten in 44 s. */
@@ -253,6 +255,13 @@ static struct sandbox *release(struct spare *spare)
 struct share *pool_share(const struct spare *spare)
 {
 	return spare->share;
+}
+
+bool pool_is_short(const struct spare *spare)
+{
+	const struct shelf *shelf = spare->shelf;
+
+	return shelf && count(spare->pool, shelf, true) * SHORT_PART < shelf->wanted;
 }
 
 /* Notes the claim, and takes the project's spare from it where it would have too many. */

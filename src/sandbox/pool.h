@@ -28,8 +28,9 @@ void pool_look(struct pool *p); /* what it goes by has changed: the count of san
  * is also where it may be ended instead. */
 struct sandbox *pool_offer(struct pool *p, struct share *share, uint32_t engine,
                            const struct template *t, const struct guest_limits *limits);
-struct share *pool_share(const struct spare *spare);       /* whose claim it is made for */
-void pool_take(struct sandbox *s);                         /* it is somebody's */
+struct share *pool_share(const struct spare *spare); /* whose claim it is made for */
+bool pool_is_short(const struct spare *spare); /* few of its kind are left: it is wanted soon */
+void pool_take(struct sandbox *s);             /* it is somebody's */
 struct sandbox *pool_find(struct pool *p, const char *id); /* a spare, or NULL */
 void pool_figures(const struct pool *p, struct pool_figures *ret);
 

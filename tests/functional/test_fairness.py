@@ -2,6 +2,7 @@
 """Fairness between projects: who is answered before whom, by count."""
 
 import json
+import os
 import selectors
 import socket
 from pathlib import Path
@@ -151,3 +152,11 @@ def test_a_key_has_no_weight(own):
     with pytest.raises(InvalidField) as e:
         admin.set_quota(key=made["id"], weight=200)
     assert e.value.field == "weight"
+
+
+def test_the_gateway_comes_before_the_broker_which_a_flood_keeps_busy(own):
+    daemon, _ = own
+    if os.getpriority(os.PRIO_PROCESS, 0) != 0:
+        pytest.skip("the tests run at a priority of their own, which the daemon leaves alone")
+    gateway, wall, broker = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (daemon.gateway_pid, daemon.wall_pid, daemon.broker_pid))
+    assert gateway < wall < broker == 0

@@ -440,6 +440,7 @@ static void do_create(struct fake_broker *b, const struct msg_request *req, stru
 	b->creates++;
 	b->limits = req->create.limits;
 	b->was_resumed = req->create.is_resumed;
+	b->n_ahead += req->create.is_ahead;
 	if (b->create == CREATE_UNANSWERED)
 		return;
 	if (b->create == CREATE_REFUSED) {

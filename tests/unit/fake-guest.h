@@ -69,6 +69,7 @@ struct fake_broker {
 	struct list agents;
 	unsigned creates, deletes, stops, connects, freezes, forks;
 	bool was_resumed; /* the last MSG_CREATE was over a kept layer */
+	unsigned n_ahead; /* of the creates: nobody waits for those */
 	struct {          /* layers of which no guest lives */
 		char id[ID_SIZE];
 		uint64_t keeper;

@@ -118,6 +118,14 @@ TEST(spares_are_ready_before_they_are_asked_for_and_are_nobodys)
 	rig_stop(&rig);
 }
 
+TEST(spares_are_made_in_no_hurry_once_half_of_them_are_there)
+{
+	start_full(4, 4);
+	CHECK_INT(rig.broker.creates, 4);
+	CHECK_INT(rig.broker.n_ahead, 2);
+	rig_stop(&rig);
+}
+
 TEST(a_create_takes_a_spare_and_another_is_made_behind_it)
 {
 	struct sandbox_spec spec = {.tags = json_pack("{s:s}", "for", "me"), .timeout_ms = 5000};
