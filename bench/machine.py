@@ -9,7 +9,7 @@ import platform
 import re
 import subprocess
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Tuple
 
 PACKAGES = ("python3", "bubblewrap", "runsc", "mitmproxy", "python3-jupyter-client", "python3-ipykernel")
 
@@ -52,3 +52,19 @@ def describe(build: str) -> Dict[str, object]:
 def is_busy(described: Dict[str, object]) -> bool:
     """Whether it had so much to do before the run that the figures are poor."""
     return described["load"] > described["cores"] / 2
+
+
+class Stolen:
+    """The part of the CPU time since then that a hypervisor gave to somebody else, as figures of a virtual machine depend on it."""
+
+    def __init__(self) -> None:
+        self.before = self._read()
+
+    @staticmethod
+    def _read() -> Tuple[int, int]:
+        times = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return times[7], sum(times)
+
+    def percent(self) -> float:
+        stolen, total = (now - before for now, before in zip(self._read(), self.before))
+        return 100 * stolen / max(total, 1)

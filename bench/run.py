@@ -51,6 +51,8 @@ SECTIONS: Dict[str, Callable[[Daemon, Daemon, argparse.Namespace], List[Row]]] =
     "density": lambda pooled, direct, o: density.run(direct, o.density, o.count * 5),
 }
 
+STOLEN_MOST = 5  # percent of the CPU time, before it is told
+
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -83,9 +85,11 @@ def main() -> int:
         for name, run in SECTIONS.items():
             if options.sections and name not in options.sections:
                 continue
-            began = time.monotonic()
+            began, stolen = time.monotonic(), machine.Stolen()
             rows += [one.to_json() for one in run(pooled, direct, options)]
             print(f"bench: {name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+            if stolen.percent() >= STOLEN_MOST:
+                print(f"bench: {name}: the hypervisor gave {stolen.percent():.0f} % of the CPU time to others: take these figures again at another time")
     finally:
         for daemon in (pooled, direct):
             if daemon:
