@@ -2,9 +2,14 @@
 #include "base/buf.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define FILE_CHUNK 16384
 
 void buf_init(struct buf *b, size_t cap)
 {
@@ -76,6 +81,28 @@ int buf_append(struct buf *b, const void *data, size_t len)
 int buf_append_str(struct buf *b, const char *s)
 {
 	return buf_append(b, s, strlen(s));
+}
+
+int buf_append_file(struct buf *b, const char *path)
+{
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		char *room;
+		ssize_t n;
+		int r = buf_reserve(b, FILE_CHUNK, &room);
+
+		if (r < 0)
+			return r;
+		n = read(fd, room, FILE_CHUNK);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		buf_commit(b, (size_t)n);
+	}
 }
 
 int buf_printf(struct buf *b, const char *fmt, ...)

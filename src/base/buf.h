@@ -24,6 +24,8 @@ void buf_init(struct buf *b, size_t cap);
 void buf_done(struct buf *b); /* may be used again afterwards */
 must_check int buf_append(struct buf *b, const void *data, size_t len);
 must_check int buf_append_str(struct buf *b, const char *s);
+/* All of a file that may be long: /proc/self/mountinfo, dpkg's status. */
+must_check int buf_append_file(struct buf *b, const char *path);
 must_check int buf_printf(struct buf *b, const char *fmt, ...) printf_like(2, 3);
 /* Room for up to len more bytes, to be filled by the caller and then counted by buf_commit(). */
 must_check int buf_reserve(struct buf *b, size_t len, char **ret_room);

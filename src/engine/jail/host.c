@@ -2,13 +2,13 @@
 /* What all guests share: storage, template, cgroups, the filter, and fds that outlive them. */
 #include "engine/jail/guest.h"
 
+#include "base/buf.h"
 #include "base/log.h"
 #include "engine/jail/criu.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/template_host.h"
-#include "engine/jail/text.h"
 #include "engine/jail/tree.h"
 
 #include <fcntl.h>
@@ -89,7 +89,7 @@ static int open_cgroups(const char *run_dir, struct err *err)
 	struct buf mountinfo = BUF_INIT(MOUNTINFO_MAX);
 	uint32_t hash = 2166136261U;
 	char parent[32];
-	int r = text_read("/proc/self/mountinfo", &mountinfo);
+	int r = buf_append_file(&mountinfo, "/proc/self/mountinfo");
 
 	/* Daemons of different run directories live side by side. */
 	for (const char *p = run_dir; *p; p++)

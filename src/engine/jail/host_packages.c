@@ -2,7 +2,6 @@
 #include "engine/jail/host_packages.h"
 
 #include "base/fd.h"
-#include "engine/jail/text.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -16,7 +15,7 @@ int host_packages_read(struct buf *ret)
 	int r;
 
 	buf_init(ret, STATUS_MAX);
-	r = text_read("/var/lib/dpkg/status", ret);
+	r = buf_append_file(ret, "/var/lib/dpkg/status");
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -20,7 +20,6 @@
 #include "engine/jail/quiet.h"
 #include "engine/jail/record.h"
 #include "engine/jail/sys.h"
-#include "engine/jail/text.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -337,7 +336,7 @@ static int read_mounts(struct memory_save *s, struct buf *ret)
 	int r;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)s->g->pid);
-	r = text_read(path, &text);
+	r = buf_append_file(&text, path);
 	rest = text.data;
 	while (r >= 0 && rest && (line = strsep(&rest, "\n"))) {
 		if (!*line)

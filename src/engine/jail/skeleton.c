@@ -3,7 +3,6 @@
 
 #include "base/dir_reader.h"
 #include "base/fd.h"
-#include "engine/jail/text.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -52,7 +51,7 @@ static int read_shipped(struct buf *out)
 
 int skeleton_read_ca(struct buf *out)
 {
-	if (text_read("/" SKELETON_CA, out) == 0 && out->len > 0)
+	if (buf_append_file(out, "/" SKELETON_CA) == 0 && out->len > 0)
 		return 0;
 	buf_truncate(out, 0);
 	return read_shipped(out);
