@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "engine/jail/tree.h"
+#include "engine/jail/dir_tree.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -100,7 +100,7 @@ void jail_rig_tear_down(void)
 {
 	jail_engine.leave();
 	loop_free(jail_rig.loop);
-	CHECK_INT(tree_remove(AT_FDCWD, jail_rig.top), 0);
+	CHECK_INT(dir_tree_remove(AT_FDCWD, jail_rig.top), 0);
 	CHECK_STR(leftovers(), "");
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 #include "engine/jail/cgroup.h"
-#include "engine/jail/tree.h"
+#include "engine/jail/dir_tree.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ static void begin(void)
 static void finish(struct cgroup_host *h)
 {
 	cgroup_host_close(h);
-	CHECK_INT(tree_remove(AT_FDCWD, top), 0);
+	CHECK_INT(dir_tree_remove(AT_FDCWD, top), 0);
 }
 
 static const struct guest_limits limits = {

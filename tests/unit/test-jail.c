@@ -3,8 +3,8 @@
 #include "jail-rig.h"
 
 #include "base/fd.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/spawner_orphan.h"
-#include "engine/jail/tree.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -420,7 +420,7 @@ static void keep_and_resume(bool is_plain)
 	jail_rig_end(g);
 	/* The machine starts anew: nothing but the data directory stays. */
 	jail_engine.leave();
-	CHECK_INT(tree_remove(AT_FDCWD, jail_rig.run), 0);
+	CHECK_INT(dir_tree_remove(AT_FDCWD, jail_rig.run), 0);
 	CHECK_INT(mkdir(jail_rig.run, 0755), 0);
 	jail_rig_probe();
 	jail_engine.sweep(knows_nothing, NULL);

@@ -21,10 +21,10 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/kept_layer.h"
-#include "engine/jail/tree.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -101,7 +101,7 @@ static int remove_place(int parent_fd)
 
 		r = fd < 0 ? 0 : remove_copy(fd);
 		if (r == 0)
-			r = tree_remove(dir.fd, name);
+			r = dir_tree_remove(dir.fd, name);
 		first = first ? first : r;
 	}
 	first = first ? first : dir.error;

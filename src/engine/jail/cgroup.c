@@ -6,7 +6,7 @@
 #include "engine/jail/cgroup.h"
 
 #include "base/fd.h"
-#include "engine/jail/tree.h"
+#include "engine/jail/dir_tree.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -562,5 +562,5 @@ int cgroup_remove(const struct cgroup_host *h, const char *id)
 void cgroup_each(const struct cgroup_host *h, void (*fn)(const char *id, void *arg), void *arg)
 {
 	for (size_t i = 0; i < h->n; i++)
-		tree_each_id(h->trees[i].fd, fn, arg);
+		dir_tree_each_id(h->trees[i].fd, fn, arg);
 }

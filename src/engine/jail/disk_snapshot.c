@@ -13,10 +13,10 @@
 #include "base/log.h"
 #include "engine/jail/backup.h"
 #include "engine/jail/btrfs.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/manifest.h"
 #include "engine/jail/sys.h"
-#include "engine/jail/tree.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/disk.h"
 
@@ -192,7 +192,7 @@ static int remove_once(const char *name)
 		r = btrfs_subvol_delete(fd, DISK_SNAPSHOT_FILES);
 	if (fd >= 0 && (r == 0 || r == -ENOENT))
 		r = disk_snapshot_remove_spare(fd);
-	return r < 0 && r != -ENOENT ? r : tree_remove(jail_host.storage.fd, name);
+	return r < 0 && r != -ENOENT ? r : dir_tree_remove(jail_host.storage.fd, name);
 }
 
 /* What is left is the next start's; a want of memory that is over in a moment leaves nothing. */

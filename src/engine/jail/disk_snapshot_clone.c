@@ -13,10 +13,10 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/btrfs.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/kept_layer.h"
-#include "engine/jail/tree.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ int disk_snapshot_tidy(int layer_fd)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(work); i++) {
 		if (is_empty(layer_fd, work[i]))
 			continue;
-		r = tree_remove(layer_fd, work[i]);
+		r = dir_tree_remove(layer_fd, work[i]);
 		if (r == 0 && mkdirat(layer_fd, work[i], 0755) < 0)
 			r = -errno;
 	}

@@ -5,11 +5,11 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "engine/jail/criu.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/sys.h"
 #include "engine/jail/template_host.h"
-#include "engine/jail/tree.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -237,7 +237,7 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 		return err_set(err, ERR_INTERNAL, errno, "cannot set the agent's mode");
 	r = open_dirs(given, err);
 	if (r == 0)
-		tree_each_id(jail_host.sandboxes_fd, count_id, &guests);
+		dir_tree_each_id(jail_host.sandboxes_fd, count_id, &guests);
 	if (r == 0)
 		r = seccomp_build(&jail_host.filter, err);
 	if (r == 0)

@@ -8,8 +8,8 @@
 #include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/parse.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/loopdev.h"
-#include "engine/jail/tree.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -153,7 +153,7 @@ int images_remove(struct images *im, const struct digest *digest, struct err *er
 	(void)snprintf(gone, sizeof(gone), "%s.gone", hex);
 	if (renameat(im->templates_fd, hex, im->templates_fd, gone) < 0 && errno != ENOENT)
 		return err_set(err, ERR_INTERNAL, errno, "cannot remove image %.12s…", hex);
-	r = tree_remove(im->templates_fd, gone);
+	r = dir_tree_remove(im->templates_fd, gone);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot remove image %.12s…", hex) : 0;
 }
 

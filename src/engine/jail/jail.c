@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "engine/jail/backup.h"
 #include "engine/jail/criu.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/door.h"
 #include "engine/jail/kept_layer.h"
@@ -22,7 +23,6 @@
 #include "engine/jail/quiet.h"
 #include "engine/jail/record.h"
 #include "engine/jail/seal.h"
-#include "engine/jail/tree.h"
 #include "engine/jail/volume.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/kernel.h"
@@ -215,8 +215,8 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 		log_debug("jail.no_spawner", "error='%s'", err.message);
 	else
 		zygotes_start(&jail_host.zygotes);
-	tree_each_id(jail_host.sandboxes_fd, sweep_id, &s);
-	tree_each_id(jail_host.storage.fd, sweep_layer, &s);
+	dir_tree_each_id(jail_host.sandboxes_fd, sweep_id, &s);
+	dir_tree_each_id(jail_host.storage.fd, sweep_layer, &s);
 	cgroup_each(&jail_host.cgroups, sweep_id, &s);
 }
 

@@ -3,8 +3,8 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/sys.h"
-#include "engine/jail/tree.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -112,5 +112,5 @@ void kept_layer_each(const struct storage *s,
 {
 	struct visit v = {s, fn, arg};
 
-	tree_each_id(s->fd, visit_id, &v);
+	dir_tree_each_id(s->fd, visit_id, &v);
 }

@@ -14,11 +14,11 @@
 #include "engine/jail/guest.h"
 
 #include "base/log.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/kept_layer.h"
 #include "engine/jail/memory.h"
 #include "engine/jail/pidns.h"
-#include "engine/jail/tree.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/save.h"
@@ -138,7 +138,7 @@ static enum guest_state remove_layer(struct guest *g)
 
 static enum guest_state remove_directory(struct guest *g)
 {
-	int r = tree_remove(jail_host.sandboxes_fd, g->spec.id);
+	int r = dir_tree_remove(jail_host.sandboxes_fd, g->spec.id);
 
 	if (r < 0 && is_tried_again(g, "directory", r))
 		return GUEST_DIRECTORY;

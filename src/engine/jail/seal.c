@@ -9,12 +9,12 @@
 #include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/ns.h"
 #include "engine/jail/seal_child.h"
 #include "engine/jail/seal_finish.h"
 #include "engine/jail/spawner.h"
-#include "engine/jail/tree.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -103,7 +103,7 @@ static void end(struct seal *s, const struct seal_result *result, const struct e
 	list_remove(&s->link);
 	loop_timer_free(s->timer);
 	drop_layer(s->layer);
-	if (tree_remove(jail_host.images.templates_fd, s->name) < 0)
+	if (dir_tree_remove(jail_host.images.templates_fd, s->name) < 0)
 		log_debug("seal.leftover", "name=%s", s->name);
 	if (!err)
 		log_info("seal.done", "bytes=%llu", (unsigned long long)result->bytes);
@@ -456,7 +456,7 @@ int seal_start(const char *id, const struct digest *base, const struct seal_spec
 	r = set_aside(s, path, err);
 	if (r < 0) {
 		drop_layer(s->layer);
-		(void)!tree_remove(jail_host.images.templates_fd, s->name);
+		(void)!dir_tree_remove(jail_host.images.templates_fd, s->name);
 		seal_free(jail_host.loop, s);
 		return r;
 	}
@@ -493,7 +493,7 @@ static void sweep_dir(int dir_fd, bool is_layers)
 		if (is_layers)
 			drop_layer(name);
 		else if (is_gone || id_is_valid(name, "seal"))
-			(void)!tree_remove(dir_fd, name);
+			(void)!dir_tree_remove(dir_fd, name);
 	}
 	dir_tell(&dir, "leftovers of image builds");
 }

@@ -4,10 +4,10 @@
 #include "base/log.h"
 #include "engine/jail/backing.h"
 #include "engine/jail/btrfs.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/loopdev.h"
 #include "engine/jail/room.h"
 #include "engine/jail/sys.h"
-#include "engine/jail/tree.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -335,7 +335,7 @@ static int run_remove(const struct storage *s, const char *name)
 {
 	if (s->is_btrfs && btrfs_subvol_delete(s->fd, name) == 0)
 		return 0;
-	return tree_remove(s->fd, name) == 0 ? 0 : 1;
+	return dir_tree_remove(s->fd, name) == 0 ? 0 : 1;
 }
 
 /* To delete a subvolume is one call, but the kernel drops all files of it that it has in memory

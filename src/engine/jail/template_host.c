@@ -10,11 +10,11 @@
 #include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/spawn.h"
+#include "engine/jail/dir_tree.h"
 #include "engine/jail/fittings.h"
 #include "engine/jail/host_packages.h"
 #include "engine/jail/kernels.h"
 #include "engine/jail/skeleton.h"
-#include "engine/jail/tree.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -419,7 +419,7 @@ static int build(int templates_fd, const char *name, const struct source *src, s
 	int r;
 
 	(void)snprintf(temp, sizeof(temp), "%s.new", name);
-	r = tree_remove(templates_fd, temp);
+	r = dir_tree_remove(templates_fd, temp);
 	if (r == 0)
 		r = skeleton_dir(templates_fd, temp, 0755, 0);
 	if (r == 0) {
@@ -496,6 +496,6 @@ void template_host_prune(const char *data_dir, int template_fd)
 		if (strncmp(name, "host-", 5) == 0 &&
 		    fstatat(dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    st.st_ino != kept.st_ino)
-			(void)!tree_remove(dir.fd, name);
+			(void)!dir_tree_remove(dir.fd, name);
 	dir_tell(&dir, "old templates of this host");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/tree.h"
+#include "engine/jail/dir_tree.h"
 
 #include "base/dir_reader.h"
 
@@ -52,7 +52,7 @@ static int empty_children(int top_fd, unsigned *n, bool *ret_left)
 	return r < 0 ? r : dir.error;
 }
 
-int tree_remove(int dir_fd, const char *name)
+int dir_tree_remove(int dir_fd, const char *name)
 {
 	auto_fd int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	unsigned n = 0;
@@ -70,7 +70,7 @@ int tree_remove(int dir_fd, const char *name)
 	return r;
 }
 
-void tree_each_id(int dir_fd, void (*fn)(const char *id, void *arg), void *arg)
+void dir_tree_each_id(int dir_fd, void (*fn)(const char *id, void *arg), void *arg)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;

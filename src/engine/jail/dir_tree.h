@@ -5,6 +5,6 @@
 
 /* Removes name below dir_fd and all in it, following no link and however deep. Blocks. 0, also
  * when there is nothing, or the first errno. */
-must_check int tree_remove(int dir_fd, const char *name);
+must_check int dir_tree_remove(int dir_fd, const char *name);
 /* Calls fn for each entry of dir_fd whose name is a sandbox's id. */
-void tree_each_id(int dir_fd, void (*fn)(const char *id, void *arg), void *arg);
+void dir_tree_each_id(int dir_fd, void (*fn)(const char *id, void *arg), void *arg);
