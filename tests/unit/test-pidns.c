@@ -4,7 +4,7 @@
 
 #include "base/auto.h"
 #include "engine/jail/pidns.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
 #include <sched.h>

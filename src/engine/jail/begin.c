@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "engine/jail/disk_snapshot.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/machine.h"
 
@@ -211,7 +211,7 @@ int jail_start(const struct guest_spec *spec, guest_started_fn started, guest_en
 	struct guest *g, *last = NULL;
 	int r = 0, image_fd;
 
-	if (!id_is_valid(spec->id, "sb") || spec->slot >= NS_SLOTS_MAX ||
+	if (!id_is_valid(spec->id, "sb") || spec->slot >= NAMESPACES_SLOTS_MAX ||
 	    strnlen(spec->hostname, sizeof(spec->hostname)) == sizeof(spec->hostname))
 		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox that can be started");
 	if (spec->engine == ENGINE_JAIL &&

@@ -8,7 +8,7 @@
 
 #include "base/dir_reader.h"
 #include "base/fd.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -203,8 +203,8 @@ static int compare_one(const struct confinement *was, const struct confinement *
 	if (is->filters == 0 || is->filters < was->filters)
 		return err_set(err, ERR_INTERNAL, EPERM, "thread %d has %u of %u filters",
 		               (int)is->tid, is->filters, was->filters);
-	if (is->uid != was->uid || is->gid != was->gid || is->uid >= NS_IDS_EACH ||
-	    is->gid >= NS_IDS_EACH)
+	if (is->uid != was->uid || is->gid != was->gid || is->uid >= NAMESPACES_IDS_EACH ||
+	    is->gid >= NAMESPACES_IDS_EACH)
 		return err_set(err, ERR_INTERNAL, EPERM, "thread %d is somebody else",
 		               (int)is->tid);
 	for (size_t i = 0; i < ARRAY_SIZE(is->caps); i++)
@@ -299,7 +299,7 @@ static int check_map(pid_t pid, const char *name, uint32_t first_id)
 	len = fd_read_file(AT_FDCWD, path, text, sizeof(text));
 	if (len < 0 || strchr(text, '\n') || sscanf(text, "%u %u %u", &inside, &outside, &n) != 3)
 		return -EPERM;
-	return inside == 0 && outside == first_id && n == NS_IDS_EACH ? 0 : -EPERM;
+	return inside == 0 && outside == first_id && n == NAMESPACES_IDS_EACH ? 0 : -EPERM;
 }
 
 int confinement_check_around(const struct confinement_around *around, struct err *err)

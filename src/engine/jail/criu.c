@@ -7,9 +7,9 @@
 #include "engine/jail/child.h"
 #include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/jail/shared_tmpfs.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -248,8 +248,8 @@ static int lay_images(const struct criu_spec *spec, int copy_fd, struct err *err
 	}
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot lay out the images");
-	r = memory_image_adapt(spec->images_fd, own, ns_first_id(spec->guest->slot), NS_IDS_EACH,
-	                       spec->guest->hostname, err);
+	r = memory_image_adapt(spec->images_fd, own, namespaces_first_id(spec->guest->slot),
+	                       NAMESPACES_IDS_EACH, spec->guest->hostname, err);
 	if (r < 0)
 		return r;
 	if (mount("overlay", "i", "overlay", MS_NOSUID | MS_NODEV | MS_NOEXEC,

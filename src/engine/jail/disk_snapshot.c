@@ -16,7 +16,7 @@
 #include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot_private.h"
 #include "engine/jail/manifest.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/disk.h"
 

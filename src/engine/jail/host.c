@@ -7,8 +7,8 @@
 #include "engine/jail/criu.h"
 #include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot.h"
-#include "engine/jail/ns.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/namespaces.h"
+#include "engine/jail/syscalls.h"
 #include "engine/jail/template_host.h"
 
 #include <fcntl.h>
@@ -127,7 +127,7 @@ static int try_mounts(pid_t pid, struct err *err)
 	const int dirs[] = {jail_host.template_fd, jail_host.usr_fd, jail_host.storage.fd};
 	char path[48];
 	auto_fd int userns_fd = -1;
-	int r = ns_write_id_maps(pid, /* slot= */ 0, err);
+	int r = namespaces_write_id_maps(pid, /* slot= */ 0, err);
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
 	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -136,7 +136,8 @@ static int try_mounts(pid_t pid, struct err *err)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++) {
 		auto_fd int fd = -1;
 
-		r = ns_idmapped_mount(dirs[i], userns_fd, /* is_read_only= */ true, &fd, err);
+		r = namespaces_idmapped_mount(dirs[i], userns_fd, /* is_read_only= */ true, &fd,
+		                              err);
 	}
 	return r;
 }

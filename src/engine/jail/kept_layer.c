@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "engine/jail/dir_tree.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

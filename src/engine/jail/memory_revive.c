@@ -15,11 +15,11 @@
 #include "engine/jail/criu.h"
 #include "engine/jail/memory_image.h"
 #include "engine/jail/memory_inside.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/jail/quiet.h"
 #include "engine/jail/record.h"
 #include "engine/jail/shared_tmpfs.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -197,7 +197,7 @@ static int check_walls(struct revival *v, struct err *err)
 	struct guest *g = v->g;
 	char group[128];
 	struct confinement_around around = {.pid = g->pid,
-	                                    .first_id = ns_first_id(g->spec.slot),
+	                                    .first_id = namespaces_first_id(g->spec.slot),
 	                                    .group = group,
 	                                    .n_trees = jail_host.cgroups.n};
 	struct stat net;

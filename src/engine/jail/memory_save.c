@@ -16,10 +16,10 @@
 #include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
 #include "engine/jail/memory_inside.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/jail/quiet.h"
 #include "engine/jail/record.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -277,7 +277,7 @@ static int write_walls(struct memory_save *s, struct err *err)
 {
 	auto_call(buf_done) struct buf walls =
 		BUF_INIT(CONFINEMENT_MAX * sizeof(struct confinement));
-	int r = confinement_read(s->g->pid, ns_first_id(s->g->spec.slot), &walls, err);
+	int r = confinement_read(s->g->pid, namespaces_first_id(s->g->spec.slot), &walls, err);
 
 	if (r < 0)
 		return r;

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "engine/jail/backing.h"
 #include "engine/jail/btrfs.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

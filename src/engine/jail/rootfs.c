@@ -6,7 +6,7 @@
  * in mountinfo for all inside to read, and no path of the host may stand there.
  */
 #include "engine/jail/child.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <assert.h>
 #include <fcntl.h>

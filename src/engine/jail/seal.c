@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot_private.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/jail/seal_child.h"
 #include "engine/jail/seal_finish.h"
 #include "engine/jail/spawner.h"
@@ -28,7 +28,7 @@
 
 #define GROUP          "seal" /* among the sandboxes' cgroups; no id looks like it */
 #define LAYER_PATH_MAX (ID_SIZE + sizeof("/" DISK_SNAPSHOT_FILES))
-#define SLOT           (NS_SLOTS_MAX - 1U) /* of no sandbox: the broker has fewer */
+#define SLOT           (NAMESPACES_SLOTS_MAX - 1U) /* of no sandbox: the broker has fewer */
 #define RUNNING_MAX    2
 #define WAITING_MAX    32
 #define PROGRESS_US    250000U
@@ -287,12 +287,12 @@ static int make_mounts(const struct seal *s, pid_t pid, int fds[SEAL_MOUNT_COUNT
 		                    [SEAL_MOUNT_OUT] = s->out_fd};
 
 		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
-			r = ns_idmapped_mount(dirs[i], userns_fd, i != SEAL_MOUNT_OUT, &fds[i],
-			                      err);
+			r = namespaces_idmapped_mount(dirs[i], userns_fd, i != SEAL_MOUNT_OUT,
+			                              &fds[i], err);
 	}
 	if (r == 0)
-		r = ns_detached_mount(jail_host.usr_fd, /* is_read_only= */ true,
-		                      &fds[SEAL_MOUNT_PROGRAMS], err);
+		r = namespaces_detached_mount(jail_host.usr_fd, /* is_read_only= */ true,
+		                              &fds[SEAL_MOUNT_PROGRAMS], err);
 	return r == 0 ? shared_tmpfs_copy(&jail_host.shared_tmpfs, &fds[SEAL_MOUNT_STAGE], err) : r;
 }
 

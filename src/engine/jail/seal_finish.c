@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "engine/jail/image.h"
 #include "engine/jail/seal_child.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>

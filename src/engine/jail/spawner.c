@@ -9,9 +9,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/guest.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/jail/spawner_process.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
 #include <linux/nsfs.h>
@@ -124,7 +124,7 @@ static int make_userns(struct spawner *n, pid_t pid, struct err *err)
 		r = -EPIPE;
 	if (r < 0)
 		return err_set(err, ERR_UNSUPPORTED, -r, "cannot make a user namespace");
-	r = ns_write_spawner_maps(pid, err);
+	r = namespaces_write_spawner_maps(pid, err);
 	if (r < 0)
 		return r;
 	n->userns_fd = open_userns(pid);

@@ -11,9 +11,9 @@
 #include "base/fd.h"
 #include "engine/jail/child.h"
 #include "engine/jail/guest.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/jail/seal_child.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 #include "engine/jail/zygote_child.h"
 #include "engine/vm/child.h"
 
@@ -34,8 +34,9 @@ static int leave_root(void)
 {
 	/* Capabilities stay through the changes of ids; T, once entered, resets this. */
 	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 ||
-	    setgroups(0, NULL) < 0 || setresgid(NS_NEST_ID, NS_NEST_ID, NS_NEST_ID) < 0 ||
-	    setresuid(NS_NEST_ID, NS_NEST_ID, NS_NEST_ID) < 0)
+	    setgroups(0, NULL) < 0 ||
+	    setresgid(NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID) < 0 ||
+	    setresuid(NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID) < 0)
 		return -errno;
 	(void)setfsgid(0);
 	(void)setfsuid(0);
@@ -60,7 +61,7 @@ static int move_in(int fd, int userns_fd)
 
 static int open_socket(struct self *self, struct err *err)
 {
-	int fd, r = self->has_net ? 0 : ns_enter_new_net(err);
+	int fd, r = self->has_net ? 0 : namespaces_enter_new_net(err);
 
 	if (r < 0)
 		return r;
@@ -96,7 +97,7 @@ static int hatch(struct self *self, const struct spawner_request *req, const int
 		(is_zygote ? 0 : CLONE_NEWUSER | CLONE_NEWPID) | (is_guest ? 0 : CLONE_NEWNET);
 	struct jail jail = {.filter = &jail_host.filter,
 	                    .staging = jail_host.sandboxes_dir,
-	                    .owner = is_zygote ? NS_ZYGOTE_ID : 0,
+	                    .owner = is_zygote ? NAMESPACES_ZYGOTE_ID : 0,
 	                    .agent_fd = self->agent_fd,
 	                    .go_fd = fds[0],
 	                    .status_fd = fds[1],
@@ -123,7 +124,7 @@ static int hatch(struct self *self, const struct spawner_request *req, const int
 			zygote_child_run(&jail);
 		seal_child_run(&jail);
 	}
-	if (!is_zygote && ns_write_id_maps(ret->pid, req->slot, &err) < 0)
+	if (!is_zygote && namespaces_write_id_maps(ret->pid, req->slot, &err) < 0)
 		return -err.errnum;
 	return 0;
 }
@@ -156,7 +157,7 @@ static void serve_one(struct self *self)
 		(void)close(fds[i]);
 	answer(self, r, &h);
 	if (!self->has_net)
-		self->has_net = ns_enter_new_net(&err) == 0;
+		self->has_net = namespaces_enter_new_net(&err) == 0;
 }
 
 /* 0, 1 and 2 must be something, or a socket would be born there. */

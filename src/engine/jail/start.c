@@ -14,7 +14,7 @@
 #include "engine/jail/kept_layer.h"
 #include "engine/jail/machine_view.h"
 #include "engine/jail/memory.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/jail/record.h"
 #include "engine/jail/spawner.h"
 #include "engine/jail/start.h"
@@ -208,8 +208,8 @@ static int mount_disk_snapshot(struct start *s, size_t i, int userns_fd, struct 
 
 	if (r < 0 || !id[0])
 		return r;
-	return ns_idmapped_mount(fd, userns_fd, /* is_read_only= */ true,
-	                         &s->jail.disk_snapshot_fds[i], err);
+	return namespaces_idmapped_mount(fd, userns_fd, /* is_read_only= */ true,
+	                                 &s->jail.disk_snapshot_fds[i], err);
 }
 
 static int mount_volume(struct start *s, size_t i, int userns_fd, struct err *err)
@@ -220,7 +220,8 @@ static int mount_volume(struct start *s, size_t i, int userns_fd, struct err *er
 
 	if (r < 0 || !v->id[0])
 		return r;
-	return ns_idmapped_mount(fd, userns_fd, v->is_read_only != 0, &s->jail.volume_fds[i], err);
+	return namespaces_idmapped_mount(fd, userns_fd, v->is_read_only != 0,
+	                                 &s->jail.volume_fds[i], err);
 }
 
 static int make_mounts(struct start *s, int userns_fd, struct err *err)
@@ -244,12 +245,12 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 	for (size_t i = 0; r == 0 && i < VOLUMES_MAX; i++)
 		r = mount_volume(s, i, userns_fd, err);
 	if (r == 0 && is_shown)
-		r = ns_idmapped_mount(image_fd, userns_fd, true, &s->jail.shown_fd, err);
+		r = namespaces_idmapped_mount(image_fd, userns_fd, true, &s->jail.shown_fd, err);
 	else if (image_fd >= 0)
 		sources[JAIL_MOUNT_BASE].dir_fd = image_fd;
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sources); i++)
-		r = ns_idmapped_mount(sources[i].dir_fd, userns_fd, sources[i].is_read_only,
-		                      &s->jail.mounts[i], err);
+		r = namespaces_idmapped_mount(sources[i].dir_fd, userns_fd, sources[i].is_read_only,
+		                              &s->jail.mounts[i], err);
 	if (r < 0)
 		return r;
 	if (is_copy(s)) /* the share itself can be attached once only: not by the founder */

@@ -7,7 +7,7 @@
 #include "engine/jail/dir_tree.h"
 #include "engine/jail/loopdev.h"
 #include "engine/jail/room.h"
-#include "engine/jail/sys.h"
+#include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

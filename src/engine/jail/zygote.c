@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/guest.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/jail/shared_tmpfs.h"
 #include "engine/jail/spawner.h"
 #include "engine/jail/zygote_child.h"
@@ -225,7 +225,7 @@ static int send_orders(struct zygote *z, int go_fd, int broker_fd, struct err *e
 	                : images_mount(&jail_host.images, &z->image, &dirs[ZYGOTE_MOUNT_BASE], err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
-		r = ns_detached_mount(dirs[i], /* is_read_only= */ true, &fds[i], err);
+		r = namespaces_detached_mount(dirs[i], /* is_read_only= */ true, &fds[i], err);
 	if (r == 0)
 		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &fds[ZYGOTE_MOUNT_STAGE], err);
 	(void)snprintf(orders.warm, sizeof(orders.warm), "%s", z->warm);

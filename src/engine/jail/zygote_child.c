@@ -6,7 +6,7 @@
 #include "engine/jail/zygote_child.h"
 
 #include "base/fd.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/jail/shared_tmpfs.h"
 
 #include <fcntl.h>
@@ -86,8 +86,9 @@ static int take_identity(struct jail *jail, struct err *err)
 {
 	(void)jail;
 	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 ||
-	    setgroups(0, NULL) < 0 || setresgid(NS_ZYGOTE_ID, NS_ZYGOTE_ID, NS_ZYGOTE_ID) < 0 ||
-	    setresuid(NS_ZYGOTE_ID, NS_ZYGOTE_ID, NS_ZYGOTE_ID) < 0 ||
+	    setgroups(0, NULL) < 0 ||
+	    setresgid(NAMESPACES_ZYGOTE_ID, NAMESPACES_ZYGOTE_ID, NAMESPACES_ZYGOTE_ID) < 0 ||
+	    setresuid(NAMESPACES_ZYGOTE_ID, NAMESPACES_ZYGOTE_ID, NAMESPACES_ZYGOTE_ID) < 0 ||
 	    prctl(PR_SET_SECUREBITS, 0, 0, 0, 0) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot become the zygote's user");
 	return 0;

@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/machine_view.h"
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/child.h"
 #include "engine/vm/copy.h"
@@ -122,7 +122,8 @@ int vm_send_orders(struct start *s, struct err *err)
 	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (userns_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the user namespace");
-	r = ns_idmapped_mount(jail_host.usr_fd, userns_fd, /* is_read_only= */ true, &usr_fd, err);
+	r = namespaces_idmapped_mount(jail_host.usr_fd, userns_fd, /* is_read_only= */ true,
+	                              &usr_fd, err);
 	if (r == 0)
 		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &stage_fd, err);
 	if (r == 0)

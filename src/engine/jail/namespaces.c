@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/ns.h"
+#include "engine/jail/namespaces.h"
 
 #include "base/fd.h"
 
@@ -21,7 +21,7 @@ static int bring_lo_up(void)
 	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
 }
 
-int ns_enter_new_net(struct err *err)
+int namespaces_enter_new_net(struct err *err)
 {
 	int r;
 
@@ -36,10 +36,10 @@ int ns_enter_new_net(struct err *err)
 	return 0;
 }
 
-uint32_t ns_first_id(uint32_t slot)
+uint32_t namespaces_first_id(uint32_t slot)
 {
-	assert(slot < NS_SLOTS_MAX);
-	return NS_FIRST_ID + slot * NS_IDS_EACH;
+	assert(slot < NAMESPACES_SLOTS_MAX);
+	return NAMESPACES_FIRST_ID + slot * NAMESPACES_IDS_EACH;
 }
 
 static int write_maps(pid_t pid, uint32_t inside, uint32_t outside, uint32_t n, struct err *err)
@@ -59,14 +59,15 @@ static int write_maps(pid_t pid, uint32_t inside, uint32_t outside, uint32_t n, 
 	return 0;
 }
 
-int ns_write_id_maps(pid_t pid, uint32_t slot, struct err *err)
+int namespaces_write_id_maps(pid_t pid, uint32_t slot, struct err *err)
 {
-	return write_maps(pid, 0, ns_first_id(slot), NS_IDS_EACH, err);
+	return write_maps(pid, 0, namespaces_first_id(slot), NAMESPACES_IDS_EACH, err);
 }
 
-int ns_write_spawner_maps(pid_t pid, struct err *err)
+int namespaces_write_spawner_maps(pid_t pid, struct err *err)
 {
-	return write_maps(pid, NS_NEST_ID, NS_NEST_ID, (NS_SLOTS_MAX + 1) * NS_IDS_EACH, err);
+	return write_maps(pid, NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID,
+	                  (NAMESPACES_SLOTS_MAX + 1) * NAMESPACES_IDS_EACH, err);
 }
 
 static int copy_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd, struct err *err)
@@ -96,12 +97,13 @@ static int copy_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd,
 	return 0;
 }
 
-int ns_idmapped_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd, struct err *err)
+int namespaces_idmapped_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd,
+                              struct err *err)
 {
 	return copy_mount(dir_fd, userns_fd, is_read_only, ret_fd, err);
 }
 
-int ns_detached_mount(int dir_fd, bool is_read_only, int *ret_fd, struct err *err)
+int namespaces_detached_mount(int dir_fd, bool is_read_only, int *ret_fd, struct err *err)
 {
 	return copy_mount(dir_fd, -1, is_read_only, ret_fd, err);
 }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Namespaces from outside: a net namespace without a link, id maps, idmapped mounts. */
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define NAMESPACES_IDS_EACH 65536U
+#define NAMESPACES_FIRST_ID 0x30000000U /* above any user that a host's administrator would make   \
+	                                 */
+#define NAMESPACES_SLOTS_MAX ((UINT32_MAX - NAMESPACES_FIRST_ID) / NAMESPACES_IDS_EACH)
+#define NAMESPACES_SPAWNER_ID                                                                      \
+	(NAMESPACES_FIRST_ID - NAMESPACES_IDS_EACH) /* the range below is for what is no sandbox   \
+	                                             */
+#define NAMESPACES_ZYGOTE_ID (NAMESPACES_SPAWNER_ID + 1)
+
+/*
+ * Moves this process into a new net namespace with nothing but `lo`, up. It belongs to our user
+ * namespace, so nobody in a sandbox has a capability over it.
+ */
+must_check int namespaces_enter_new_net(struct err *err);
+
+uint32_t namespaces_first_id(uint32_t slot); /* of the slot's range on the host */
+must_check int namespaces_write_id_maps(pid_t pid, uint32_t slot,
+                                        struct err *err); /* a sandbox's */
+must_check int namespaces_write_spawner_maps(pid_t pid,
+                                             struct err *err); /* every range, each id to itself */
+/* A detached copy of a directory's mount in which ids are those inside. */
+must_check int namespaces_idmapped_mount(int dir_fd, int userns_fd, bool is_read_only, int *ret_fd,
+                                         struct err *err);
+/* The same with ids as they are. */
+must_check int namespaces_detached_mount(int dir_fd, bool is_read_only, int *ret_fd,
+                                         struct err *err);
