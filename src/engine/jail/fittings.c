@@ -5,7 +5,7 @@
  */
 #include "engine/jail/fittings.h"
 
-#include "engine/jail/kernels.h"
+#include "engine/jail/drivers.h"
 #include "engine/jail/skeleton.h"
 
 #include <string.h>
@@ -62,5 +62,5 @@ int fittings_write(int fd, const void *agent, size_t agent_len, const struct buf
 		r = skeleton_file(fd, "opt/cloche/bin/sudo", 0755, 0, agent, agent_len);
 	if (r == 0 && symlinkat("/opt/cloche/bin/sudo", fd, "usr/local/bin/sudo") < 0)
 		r = -errno;
-	return r == 0 ? kernels_write(kernels, fd) : r;
+	return r == 0 ? drivers_write(kernels, fd) : r;
 }

@@ -7,9 +7,9 @@
 #include "engine/jail/criu.h"
 #include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot.h"
+#include "engine/jail/host_root.h"
 #include "engine/jail/namespaces.h"
 #include "engine/jail/syscalls.h"
-#include "engine/jail/template_host.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -250,8 +250,8 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	if (r == 0)
 		r = images_open(&jail_host.images, jail_host.data_dir, given->run_dir, err);
 	if (r == 0)
-		r = template_host_open(jail_host.data_dir, given->agent_fd, given->kernels_dir,
-		                       &jail_host.template_fd, err);
+		r = host_root_open(jail_host.data_dir, given->agent_fd, given->kernels_dir,
+		                   &jail_host.template_fd, err);
 	if (r == 0)
 		r = check_namespaces(err);
 	if (r < 0) {
@@ -267,6 +267,6 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	disk_snapshots_open();
 	criu_open();
 	if (guests == 0)
-		template_host_prune(jail_host.data_dir, jail_host.template_fd);
+		host_root_prune(jail_host.data_dir, jail_host.template_fd);
 	return 0;
 }

@@ -4,16 +4,16 @@
  * when whole, so a broker killed in the middle leaves nothing that is taken for a template. Owners
  * on disk are those seen inside; idmapped mounts shift them.
  */
-#include "engine/jail/template_host.h"
+#include "engine/jail/host_root.h"
 
 #include "base/buf.h"
 #include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/spawn.h"
 #include "engine/jail/dir_tree.h"
+#include "engine/jail/drivers.h"
 #include "engine/jail/fittings.h"
 #include "engine/jail/host_packages.h"
-#include "engine/jail/kernels.h"
 #include "engine/jail/skeleton.h"
 
 #include <fcntl.h>
@@ -339,7 +339,7 @@ static int make_root(int top, const struct source *src)
 	if (r == 0)
 		r = skeleton_file(fd, "opt/cloche/bin/sudo", 0755, 0, src->agent, src->agent_len);
 	if (r == 0)
-		r = kernels_write(&src->kernels, fd);
+		r = drivers_write(&src->kernels, fd);
 	if (r == 0)
 		r = host_packages_write(fd, buf_str(&src->status));
 	if (r == 0)
@@ -400,7 +400,7 @@ static int read_source(int agent_fd, const char *kernels_dir, struct source *src
 	r = skeleton_read_ca(&src->ca);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot read the certificates to trust");
-	return kernels_read(kernels_dir, &src->kernels, err);
+	return drivers_read(kernels_dir, &src->kernels, err);
 }
 
 static void free_source(struct source *src)
@@ -447,8 +447,8 @@ static int open_templates(const char *data_dir, struct err *err)
 	return fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path) : fd;
 }
 
-int template_host_open(const char *data_dir, int agent_fd, const char *kernels_dir, int *ret_fd,
-                       struct err *err)
+int host_root_open(const char *data_dir, int agent_fd, const char *kernels_dir, int *ret_fd,
+                   struct err *err)
 {
 	auto_fd int templates_fd = open_templates(data_dir, err);
 	static const char version[] = CLOCHE_VERSION;
@@ -482,7 +482,7 @@ int template_host_open(const char *data_dir, int agent_fd, const char *kernels_d
 	                   : 0;
 }
 
-void template_host_prune(const char *data_dir, int template_fd)
+void host_root_prune(const char *data_dir, int template_fd)
 {
 	struct err ignored;
 	auto_fd int fd = open_templates(data_dir, &ignored);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Entries stand one behind the other: a head, the path with its NUL, the bytes of a file. */
-#include "engine/jail/kernels.h"
+#include "engine/jail/drivers.h"
 
 #include "base/fd.h"
 #include "base/walk.h"
@@ -56,7 +56,7 @@ static int add(const struct walk_entry *e, struct buf *out)
 	return r;
 }
 
-int kernels_read(const char *dir, struct buf *out, struct err *err)
+int drivers_read(const char *dir, struct buf *out, struct err *err)
 {
 	auto_call(walk_freep) struct walk *walk = NULL;
 	struct walk_entry e;
@@ -97,7 +97,7 @@ static int make(int root_fd, const char *name, const struct head *head, const ch
 	return fd < 0 ? -errno : fd_write_all(fd, data, head->len);
 }
 
-int kernels_write(const struct buf *kernels, int root_fd)
+int drivers_write(const struct buf *kernels, int root_fd)
 {
 	int r = 0;
 

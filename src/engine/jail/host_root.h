@@ -16,7 +16,7 @@
 #include "base/err.h"
 
 /* Builds it if this one is not there yet. *ret_fd is the directory HASH. */
-must_check int template_host_open(const char *data_dir, int agent_fd, const char *kernels_dir,
-                                  int *ret_fd, struct err *err);
+must_check int host_root_open(const char *data_dir, int agent_fd, const char *kernels_dir,
+                              int *ret_fd, struct err *err);
 /* Removes skeletons of other hashes; only while no sandbox runs on one. */
-void template_host_prune(const char *data_dir, int template_fd);
+void host_root_prune(const char *data_dir, int template_fd);

@@ -9,6 +9,6 @@
 
 /* Appends every directory and file below dir to out, in order of names. dir NULL: there are none.
  */
-must_check int kernels_read(const char *dir, struct buf *out, struct err *err);
+must_check int drivers_read(const char *dir, struct buf *out, struct err *err);
 /* Writes them below opt/cloche/kernels of a template's root, which is there and empty. */
-must_check int kernels_write(const struct buf *kernels, int root_fd);
+must_check int drivers_write(const struct buf *kernels, int root_fd);
