@@ -275,7 +275,7 @@ static int check_fork(const struct msg_request *req, struct err *err)
 
 static int check_seal(const struct msg_request *req, struct err *err)
 {
-	const struct seal_spec *s = &req->seal.spec;
+	const struct image_build_spec *s = &req->seal.spec;
 	const struct {
 		const char *name;
 		uint64_t value, min, max;

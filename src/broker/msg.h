@@ -77,7 +77,7 @@ struct msg_request {
 		struct guest_limits limits;
 		struct {
 			struct digest base; /* the template's, of one that does not run */
-			struct seal_spec spec;
+			struct image_build_spec spec;
 		} seal;
 		uint64_t seal_tag;
 		struct {
@@ -124,7 +124,7 @@ struct msg_reply {
 		} probe;
 		struct isolation isolation; /* CREATE */
 		struct guest_usage usage;
-		struct seal_result seal;
+		struct image_build_result seal;
 		struct image_info image;
 		struct snapshot_info snapshot;
 		struct volume_info volume;

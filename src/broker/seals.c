@@ -12,10 +12,10 @@ struct seal_wait {
 	struct broker *broker;
 	uint64_t tag;
 	char id[ID_SIZE];
-	struct seal *seal;
+	struct image_build *seal;
 };
 
-static void on_seal(const struct seal_result *result, const struct err *err, void *arg)
+static void on_seal(const struct image_build_result *result, const struct err *err, void *arg)
 {
 	struct seal_wait *w = arg;
 	struct broker *b = w->broker;
@@ -45,7 +45,7 @@ int seals_do_seal(struct broker *b, const struct msg_request *req, struct msg_re
 	int r;
 
 	(void)fds;
-	if (!(box ? box->engine : b->engine)->seal)
+	if (!(box ? box->engine : b->engine)->build_image)
 		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no templates",
 		               (box ? box->engine : b->engine)->name);
 	if (box && box->state != BOX_RUNNING)
@@ -54,7 +54,8 @@ int seals_do_seal(struct broker *b, const struct msg_request *req, struct msg_re
 	w = xnew0(struct seal_wait);
 	*w = (struct seal_wait){.broker = b, .tag = req->tag};
 	memcpy(w->id, req->id, sizeof(w->id));
-	r = b->engine->seal(req->id, base, &req->seal.spec, on_seal, w, &w->seal, &reply->err);
+	r = b->engine->build_image(req->id, base, &req->seal.spec, on_seal, w, &w->seal,
+	                           &reply->err);
 	if (r < 0) {
 		free(w);
 		return r;
@@ -72,7 +73,7 @@ int seals_do_cancel(struct broker *b, const struct msg_request *req, struct msg_
 	list_for_each (&b->seals, struct seal_wait, w, link) {
 		if (w->tag != req->seal_tag)
 			continue;
-		b->engine->cancel_seal(w->seal);
+		b->engine->cancel_image_build(w->seal);
 		break;
 	}
 	return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fd.h"
 #include "daemon/probe.h"
-#include "engine/jail/door_rules.h"
+#include "engine/jail/egress_rules.h"
 
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -217,7 +217,7 @@ static int try_door(void)
 	static const uint16_t ports[DOOR_SOCKETS] = {1, 2, 3, 4};
 	int fd; /* goes with the child */
 
-	return unshare(CLONE_NEWNET) < 0 ? errno : -door_rules_install(ports, &fd);
+	return unshare(CLONE_NEWNET) < 0 ? errno : -egress_rules_install(ports, &fd);
 }
 
 bool probe_nftables(char *detail)

@@ -14,10 +14,10 @@
 #include "daemon/daemon.h"
 #include "daemon/site.h"
 #include "engine/jail/disk_snapshot_private.h"
-#include "engine/jail/manifest.h"
+#include "engine/jail/guest_record.h"
 #include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
-#include "engine/jail/record.h"
+#include "engine/jail/snapshot_manifest.h"
 #include "engine/vm/saved.h"
 #include "store/migrate.h"
 
@@ -88,14 +88,14 @@ static void each_id(int dir_fd, const char *kind,
 
 static void look_at_sandbox(struct look *l, const char *id, int fd)
 {
-	struct record record;
+	struct guest_record record;
 
 	l->n_sandboxes++;
-	if (record_read(fd, id, &record) == -EPROTONOSUPPORT)
+	if (guest_record_read(fd, id, &record) == -EPROTONOSUPPORT)
 		lose(l, "sandbox", id,
 		     "its record has version %u, this cloche knows %d to %d and refuses to start: "
 		     "delete it, or stop it if it is persistent, by the cloche that runs it",
-		     record.version, RECORD_OLDEST, RECORD_VERSION);
+		     record.version, GUEST_RECORD_OLDEST, GUEST_RECORD_VERSION);
 }
 
 static void look_at_memory(struct look *l, const struct snapshot_info *info, int fd)
@@ -117,7 +117,7 @@ static void look_at_snapshot(struct look *l, const char *id, int fd)
 {
 	auto_fd int memory_fd = -1;
 	struct snapshot_info info;
-	int r = manifest_read(fd, id, &info);
+	int r = snapshot_manifest_read(fd, id, &info);
 
 	l->n_snapshots++;
 	if (r < 0) {

@@ -13,8 +13,8 @@
 
 #include <stdbool.h>
 
-struct guest; /* one running sandbox, opaque */
-struct seal;  /* an image in the making, opaque */
+struct guest;       /* one running sandbox, opaque */
+struct image_build; /* an image in the making, opaque */
 
 struct guest_limits {
 	uint64_t memory_bytes;
@@ -117,7 +117,7 @@ struct snapshot_info {
 	uint32_t reserved;
 };
 
-struct seal_spec {              /* how a sandbox's root becomes an image */
+struct image_build_spec {       /* how a sandbox's root becomes an image */
 	uint64_t epoch_s;       /* no file in it is younger */
 	uint64_t bytes_max;     /* of the image */
 	uint64_t keeper;        /* whoever knows of it, as of a guest's layer */
@@ -126,7 +126,7 @@ struct seal_spec {              /* how a sandbox's root becomes an image */
 	char snapshot[ID_SIZE]; /* of its files as they were saved there; "": as they are now */
 };
 
-struct seal_result {
+struct image_build_result {
 	struct digest image; /* zero: not yet, bytes are how far it has come */
 	uint64_t bytes;
 };
@@ -223,7 +223,8 @@ typedef void (*guest_ended_fn)(struct guest *g, int wait_status, void *arg);
 typedef void (*guest_gone_fn)(void *arg);
 
 /* Called now and then, and once at the end: with an image, or with err and no result. */
-typedef void (*seal_fn)(const struct seal_result *result, const struct err *err, void *arg);
+typedef void (*image_build_fn)(const struct image_build_result *result, const struct err *err,
+                               void *arg);
 
 /* Called once per snapshot(): with info when it is there under its id, or with err and no info. */
 typedef void (*snapshot_fn)(const struct snapshot_info *info, const struct err *err, void *arg);
@@ -330,9 +331,11 @@ struct engine {
 	 * run, or only its kept layer be there. *ret is the engine's, until fn was called for the
 	 * last time. NULL: no templates.
 	 */
-	int (*seal)(const char *id, const struct digest *base, const struct seal_spec *spec,
-	            seal_fn fn, void *arg, struct seal **ret, struct err *err);
-	void (*cancel_seal)(struct seal *s); /* its end is told all the same, from here or later */
+	int (*build_image)(const char *id, const struct digest *base,
+	                   const struct image_build_spec *spec, image_build_fn fn, void *arg,
+	                   struct image_build **ret, struct err *err);
+	void (*cancel_image_build)(
+		struct image_build *s); /* its end is told all the same, from here or later */
 	void (*each_image)(void (*fn)(const struct image_info *info, void *arg), void *arg);
 	/* Refused while a guest uses it. One that is not there is fine. */
 	int (*remove_image)(const struct digest *image, struct err *err);

@@ -19,8 +19,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const names[] = {
-	"files.img",           "mm-1.img",       "mm-2.img",   "userns-3.img", "utsns-4.img",
-	"pages-1.img",         MEMORY_MANIFEST,  MEMORY_WALLS, MEMORY_MOUNTS,  "memfd.img",
+	"files.img",           "mm-1.img",       "mm-2.img",         "userns-3.img", "utsns-4.img",
+	"pages-1.img",         MEMORY_MANIFEST,  MEMORY_CONFINEMENT, MEMORY_MOUNTS,  "memfd.img",
 	"pagemap-shmem-1.img", MEMORY_AGENT_HASH};
 static char place[] = "/tmp/cloche-fuzz-XXXXXX", own_place[] = "/tmp/cloche-fuzz-XXXXXX";
 static int images_fd = -1, own_fd = -1;

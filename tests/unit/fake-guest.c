@@ -553,7 +553,7 @@ void fake_broker_seal(struct fake_broker *b, const struct digest *image, uint64_
 	if (err)
 		r.err = *err;
 	else
-		r.seal = (struct seal_result){.image = *image, .bytes = bytes};
+		r.seal = (struct image_build_result){.image = *image, .bytes = bytes};
 	if (err || !digest_is_zero(image))
 		b->seal_tag = 0;
 	if (!digest_is_zero(image))

@@ -4,7 +4,7 @@
 #include "jail-rig.h"
 
 #include "engine/jail/guest.h"
-#include "engine/jail/manifest.h"
+#include "engine/jail/snapshot_manifest.h"
 
 #include <fcntl.h>
 #include <stdio.h>

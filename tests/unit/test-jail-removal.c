@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define GUESTS   5
-#define FROZEN_S 3 /* longer than a first process may take to die (removal.c) */
+#define FROZEN_S 3 /* longer than a first process may take to die (guest_removal.c) */
 
 static struct {
 	unsigned started, gone;

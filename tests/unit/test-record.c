@@ -10,7 +10,7 @@
 #include "test.h"
 
 #include "base/fd.h"
-#include "engine/jail/record.h"
+#include "engine/jail/guest_record.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@
 
 #define MAGIC 0x636c6a72U
 
-static struct record sample(uint32_t version)
+static struct guest_record sample(uint32_t version)
 {
-	struct record r = {
+	struct guest_record r = {
 		.magic = MAGIC, .version = version, .pid = 4242, .start_ticks = 987654321};
 	struct guest_spec *s = &r.spec;
 
@@ -54,7 +54,7 @@ static struct record sample(uint32_t version)
 	return r;
 }
 
-static size_t read_kept(uint32_t version, unsigned char bytes[RECORD_SIZE_MAX])
+static size_t read_kept(uint32_t version, unsigned char bytes[GUEST_RECORD_SIZE_MAX])
 {
 	char path[512];
 	auto_fd int fd = -1;
@@ -66,81 +66,81 @@ static size_t read_kept(uint32_t version, unsigned char bytes[RECORD_SIZE_MAX])
 		print_error("no record of version %u is kept: see the top of test-record.c\n",
 		            version);
 	CHECK(fd >= 0);
-	n = read(fd, bytes, RECORD_SIZE_MAX);
+	n = read(fd, bytes, GUEST_RECORD_SIZE_MAX);
 	CHECK(n > 0);
 	return (size_t)n;
 }
 
 TEST(a_record_of_each_version_that_was_written_is_read)
 {
-	unsigned char bytes[RECORD_SIZE_MAX];
+	unsigned char bytes[GUEST_RECORD_SIZE_MAX];
 
-	for (uint32_t v = RECORD_OLDEST; v <= RECORD_VERSION; v++) {
-		const struct record wanted = sample(v);
-		struct record got;
+	for (uint32_t v = GUEST_RECORD_OLDEST; v <= GUEST_RECORD_VERSION; v++) {
+		const struct guest_record wanted = sample(v);
+		struct guest_record got;
 
-		CHECK_INT(record_from_bytes(bytes, read_kept(v, bytes), &got), 0);
+		CHECK_INT(guest_record_from_bytes(bytes, read_kept(v, bytes), &got), 0);
 		CHECK_MEM(&got, sizeof(got), &wanted, sizeof(wanted));
 	}
 }
 
 TEST(a_change_of_the_layout_is_a_new_version)
 {
-	const struct record now = sample(RECORD_VERSION);
-	unsigned char bytes[RECORD_SIZE_MAX], kept[RECORD_SIZE_MAX];
-	size_t len = record_to_bytes(&now, bytes);
+	const struct guest_record now = sample(GUEST_RECORD_VERSION);
+	unsigned char bytes[GUEST_RECORD_SIZE_MAX], kept[GUEST_RECORD_SIZE_MAX];
+	size_t len = guest_record_to_bytes(&now, bytes);
 	const char *path = getenv("CLOCHE_KEEP_RECORD");
 
 	if (path)
 		CHECK_INT(fd_replace_file(AT_FDCWD, path, bytes, len, 0644, /* sync= */ false), 0);
-	CHECK_MEM(bytes, len, kept, read_kept(RECORD_VERSION, kept));
+	CHECK_MEM(bytes, len, kept, read_kept(GUEST_RECORD_VERSION, kept));
 }
 
 TEST(no_field_of_a_guest_is_left_out_of_its_record)
 {
-	unsigned char bytes[RECORD_SIZE_MAX];
-	struct record full, got;
+	unsigned char bytes[GUEST_RECORD_SIZE_MAX];
+	struct guest_record full, got;
 
 	memset(&full, 0x5a, sizeof(full));
 	full.magic = MAGIC;
-	full.version = RECORD_VERSION;
-	CHECK_INT(record_from_bytes(bytes, record_to_bytes(&full, bytes), &got), 0);
+	full.version = GUEST_RECORD_VERSION;
+	CHECK_INT(guest_record_from_bytes(bytes, guest_record_to_bytes(&full, bytes), &got), 0);
 	CHECK_MEM(&got, sizeof(got), &full, sizeof(full));
 }
 
 TEST(a_record_of_a_later_version_is_told_as_that)
 {
-	struct record later = sample(RECORD_VERSION), got;
-	unsigned char bytes[RECORD_SIZE_MAX];
+	struct guest_record later = sample(GUEST_RECORD_VERSION), got;
+	unsigned char bytes[GUEST_RECORD_SIZE_MAX];
 	size_t len;
 
-	later.version = RECORD_VERSION + 1;
-	len = record_to_bytes(&later, bytes);
-	CHECK_INT(record_from_bytes(bytes, len, &got), -EPROTONOSUPPORT);
-	CHECK_INT(got.version, RECORD_VERSION + 1);
+	later.version = GUEST_RECORD_VERSION + 1;
+	len = guest_record_to_bytes(&later, bytes);
+	CHECK_INT(guest_record_from_bytes(bytes, len, &got), -EPROTONOSUPPORT);
+	CHECK_INT(got.version, GUEST_RECORD_VERSION + 1);
 	/* However long it is. */
-	CHECK_INT(record_from_bytes(bytes, 8, &got), -EPROTONOSUPPORT);
+	CHECK_INT(guest_record_from_bytes(bytes, 8, &got), -EPROTONOSUPPORT);
 }
 
 TEST(an_early_layout_that_shares_a_number_is_not_taken_for_another)
 {
-	struct record old = sample(RECORD_OLDEST), got;
-	unsigned char bytes[RECORD_SIZE_MAX];
+	struct guest_record old = sample(GUEST_RECORD_OLDEST), got;
+	unsigned char bytes[GUEST_RECORD_SIZE_MAX];
 
-	(void)record_to_bytes(&old, bytes);
-	CHECK_INT(record_from_bytes(bytes, record_size(RECORD_OLDEST) - 16, &got),
+	(void)guest_record_to_bytes(&old, bytes);
+	CHECK_INT(guest_record_from_bytes(bytes, guest_record_size(GUEST_RECORD_OLDEST) - 16, &got),
 	          -EPROTONOSUPPORT);
 }
 
 TEST(what_is_no_record_is_refused_at_any_length)
 {
-	const struct record now = sample(RECORD_VERSION);
-	unsigned char bytes[RECORD_SIZE_MAX];
-	size_t len = record_to_bytes(&now, bytes);
-	struct record got;
+	const struct guest_record now = sample(GUEST_RECORD_VERSION);
+	unsigned char bytes[GUEST_RECORD_SIZE_MAX];
+	size_t len = guest_record_to_bytes(&now, bytes);
+	struct guest_record got;
 
 	for (size_t n = 0; n < len; n++)
-		CHECK_INT(record_from_bytes(bytes, n, &got), -EPROTO);
+		CHECK_INT(guest_record_from_bytes(bytes, n, &got), -EPROTO);
 	bytes[0] ^= 1;
-	CHECK_INT(record_from_bytes(bytes, len, &got), -EPROTO);
+	CHECK_INT(guest_record_from_bytes(bytes, len, &got), -EPROTO);
 }

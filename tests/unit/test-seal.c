@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 static struct sealed {
-	struct seal_result result;
+	struct image_build_result result;
 	struct err err;
 	int n_ends;
 } sealed[4];
 
 static size_t n_under_way;
 
-static void on_seal(const struct seal_result *result, const struct err *err, void *arg)
+static void on_seal(const struct image_build_result *result, const struct err *err, void *arg)
 {
 	struct sealed *s = arg;
 
@@ -36,15 +36,17 @@ static void on_seal(const struct seal_result *result, const struct err *err, voi
 		loop_stop(jail_rig.loop);
 }
 
-static const struct seal_spec whole = {.epoch_s = 1700000000, .bytes_max = 512 * MIB, .keeper = 77};
+static const struct image_build_spec whole = {
+	.epoch_s = 1700000000, .bytes_max = 512 * MIB, .keeper = 77};
 
-static struct seal *ask(const struct guest_spec *of, const struct seal_spec *spec, size_t i)
+static struct image_build *ask(const struct guest_spec *of, const struct image_build_spec *spec,
+                               size_t i)
 {
-	struct seal *seal = NULL;
+	struct image_build *seal = NULL;
 
 	sealed[i] = (struct sealed){0};
-	CHECK_INT(jail_engine.seal(of->id, &of->image, spec, on_seal, &sealed[i], &seal,
-	                           &jail_rig.err),
+	CHECK_INT(jail_engine.build_image(of->id, &of->image, spec, on_seal, &sealed[i], &seal,
+	                                  &jail_rig.err),
 	          0);
 	n_under_way++;
 	return seal;
@@ -177,7 +179,8 @@ TEST_FORKED(the_same_tree_is_the_same_image_whoever_seals_it, 60)
 
 TEST_FORKED(a_tree_of_a_host_sandbox_becomes_a_root, 60)
 {
-	const struct seal_spec tree = {.epoch_s = 1700000000, .bytes_max = 512 * MIB, .is_tree = 1};
+	const struct image_build_spec tree = {
+		.epoch_s = 1700000000, .bytes_max = 512 * MIB, .is_tree = 1};
 	struct guest_spec spec, next;
 	struct guest *g;
 
@@ -212,7 +215,7 @@ TEST_FORKED(a_tree_of_a_host_sandbox_becomes_a_root, 60)
 
 TEST_FORKED(an_image_over_its_bound_is_refused_and_leaves_nothing, 60)
 {
-	struct seal_spec small = whole;
+	struct image_build_spec small = whole;
 	struct guest_spec spec;
 	struct guest *g;
 
@@ -234,7 +237,7 @@ TEST_FORKED(a_cancelled_seal_ends_once_and_leaves_nothing, 60)
 {
 	struct guest_spec spec;
 	struct guest *g;
-	struct seal *first, *last = NULL;
+	struct image_build *first, *last = NULL;
 
 	jail_rig_set_up(false);
 	spec = jail_rig_spec(1);
@@ -243,8 +246,8 @@ TEST_FORKED(a_cancelled_seal_ends_once_and_leaves_nothing, 60)
 	first = ask(&spec, &whole, 0);
 	for (size_t i = 1; i < ARRAY_SIZE(sealed); i++)
 		last = ask(&spec, &whole, i);
-	jail_engine.cancel_seal(first);
-	jail_engine.cancel_seal(last); /* one that waits */
+	jail_engine.cancel_image_build(first);
+	jail_engine.cancel_image_build(last); /* one that waits */
 	await_seals();
 	CHECK_STR(sealed[0].err.message, "the seal was cancelled: Operation canceled");
 	CHECK_STR(sealed[3].err.message, "the seal was cancelled: Operation canceled");

@@ -20,7 +20,7 @@ enum jail_mount { /* detached mounts, made by the broker */
 	          JAIL_MOUNT_BASE, /* the template's image, or the host's /usr */
 	          JAIL_MOUNT_LAYER,
 	          JAIL_MOUNT_SHARE,
-	          JAIL_MOUNT_STAGE,
+	          JAIL_MOUNT_SHARED_TMPFS,
 	          JAIL_MOUNT_COUNT,
 };
 
@@ -66,7 +66,7 @@ int jail_mount_dev(struct jail *jail, struct err *err);
 int jail_pivot(struct jail *jail, struct err *err);
 int jail_drop_caps(struct jail *jail, struct err *err);
 
-/* The steps that the children of zygotes and sealers take too. */
+/* The steps that the children of zygotes and image builds take too. */
 int jail_set_oom_score(struct jail *jail, struct err *err);
 int jail_leave_session(struct jail *jail, struct err *err);
 int jail_unshare_cgroup(struct jail *jail, struct err *err);

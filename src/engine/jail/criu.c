@@ -258,8 +258,8 @@ static int lay_images(const struct criu_spec *spec, int copy_fd, struct err *err
 	return 0;
 }
 
-/* The share as a new guest has it: what is mounted inside is read-only, what we hold is not. */
-static int lay_share(int machine_view_fd)
+/* The view as a new guest has it: what is mounted inside is read-only, what we hold is not. */
+static int lay_machine_view(int machine_view_fd)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
 	                                      MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
@@ -278,9 +278,9 @@ static int lay_ground(const struct criu_spec *spec, struct err *err)
 	if (r == 0 && spec->usr_fd >= 0)
 		r = attach(spec->usr_fd, "u");
 	if (r == 0)
-		r = attach(spec->stage_fd, "s");
+		r = attach(spec->shared_tmpfs_fd, "s");
 	if (r == 0)
-		r = lay_share(spec->machine_view_fd);
+		r = lay_machine_view(spec->machine_view_fd);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot lay the ground of the copy") : 0;
 }
 
@@ -411,12 +411,14 @@ static int prepare(const struct criu_spec *spec, struct err *err)
 {
 	auto_fd int run_fd = copy_mount(jail_host.shared_tmpfs.fd, SHARED_TMPFS_CRIU);
 	auto_fd int images_fd = copy_mount(spec->images_fd, "");
-	int r;
+	int r = 0;
 
 	if (run_fd < 0 || images_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot copy a mount");
-	if (!spec->is_restore && remove_images(spec->images_fd) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot remove the images before");
+	if (!spec->is_restore)
+		r = remove_images(spec->images_fd);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot remove the images before");
 	r = enter_place(spec, run_fd, err);
 	if (r == 0 && spec->is_restore)
 		r = lay_images(spec, images_fd, err);

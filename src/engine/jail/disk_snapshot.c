@@ -15,7 +15,7 @@
 #include "engine/jail/btrfs.h"
 #include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot_private.h"
-#include "engine/jail/manifest.h"
+#include "engine/jail/snapshot_manifest.h"
 #include "engine/jail/syscalls.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/disk.h"
@@ -331,7 +331,7 @@ static void load(const char *id)
 {
 	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
 	struct snapshot_info info;
-	int r = fd < 0 ? -errno : manifest_read(fd, id, &info);
+	int r = fd < 0 ? -errno : snapshot_manifest_read(fd, id, &info);
 
 	if (fd >= 0)
 		(void)disk_snapshot_remove_spare(fd);

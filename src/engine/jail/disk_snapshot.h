@@ -5,7 +5,7 @@
  * beside the layers, on the same btrfs:
  *
  *	DATA/layers/sn_…/files		read-only subvolume: a copy of the layer
- *	DATA/layers/sn_…/manifest	what it is (manifest.h)
+ *	DATA/layers/sn_…/manifest	what it is (snapshot_manifest.h)
  *	DATA/layers/sn_…/spare/files	the next start's layer, made ahead (disk_snapshot_spare.c)
  *	DATA/layers/sn_….new		one that is being made
  *	DATA/layers/sn_….gone		one that is being removed

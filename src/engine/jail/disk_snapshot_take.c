@@ -20,8 +20,8 @@
 #include "engine/jail/criu.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/disk_snapshot_private.h"
-#include "engine/jail/manifest.h"
 #include "engine/jail/memory.h"
+#include "engine/jail/snapshot_manifest.h"
 #include "engine/vm/save.h"
 
 #include <fcntl.h>
@@ -118,7 +118,7 @@ static int publish(const char *name, const struct snapshot_info *info, int dir_f
                    struct err *err)
 {
 	int storage_fd = jail_host.storage.fd;
-	int r = manifest_write(dir_fd, info, is_synced, err);
+	int r = snapshot_manifest_write(dir_fd, info, is_synced, err);
 
 	if (r == 0 && is_synced && fsync(dir_fd) < 0)
 		r = fail_on_disk(err, "bring the snapshot to the host's disk");

@@ -97,16 +97,16 @@ static int make(int root_fd, const char *name, const struct head *head, const ch
 	return fd < 0 ? -errno : fd_write_all(fd, data, head->len);
 }
 
-int drivers_write(const struct buf *kernels, int root_fd)
+int drivers_write(const struct buf *drivers, int root_fd)
 {
 	int r = 0;
 
-	for (size_t at = 0; r == 0 && at < kernels->len;) {
+	for (size_t at = 0; r == 0 && at < drivers->len;) {
 		const char *path;
 		struct head head;
 
-		memcpy(&head, kernels->data + at, sizeof(head));
-		path = kernels->data + at + sizeof(head);
+		memcpy(&head, drivers->data + at, sizeof(head));
+		path = drivers->data + at + sizeof(head);
 		r = make(root_fd, path, &head, path + head.path_size);
 		at += sizeof(head) + head.path_size + head.len;
 	}

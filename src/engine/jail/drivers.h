@@ -11,4 +11,4 @@
  */
 must_check int drivers_read(const char *dir, struct buf *out, struct err *err);
 /* Writes them below opt/cloche/kernels of a template's root, which is there and empty. */
-must_check int drivers_write(const struct buf *kernels, int root_fd);
+must_check int drivers_write(const struct buf *drivers, int root_fd);

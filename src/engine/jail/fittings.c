@@ -47,7 +47,7 @@ static const struct {
 	{"etc/machine-id", ""},
 };
 
-int fittings_write(int fd, const void *agent, size_t agent_len, const struct buf *kernels,
+int fittings_write(int fd, const void *agent, size_t agent_len, const struct buf *drivers,
                    const struct buf *ca)
 {
 	int r = 0;
@@ -62,5 +62,5 @@ int fittings_write(int fd, const void *agent, size_t agent_len, const struct buf
 		r = skeleton_file(fd, "opt/cloche/bin/sudo", 0755, 0, agent, agent_len);
 	if (r == 0 && symlinkat("/opt/cloche/bin/sudo", fd, "usr/local/bin/sudo") < 0)
 		r = -errno;
-	return r == 0 ? drivers_write(kernels, fd) : r;
+	return r == 0 ? drivers_write(drivers, fd) : r;
 }

@@ -10,4 +10,4 @@
 
 /* Fills the directory. */
 must_check int fittings_write(int fd, const void *agent, size_t agent_len,
-                              const struct buf *kernels, const struct buf *ca);
+                              const struct buf *drivers, const struct buf *ca);

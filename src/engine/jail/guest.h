@@ -2,21 +2,22 @@
 #pragma once
 /*
  * A guest of the jail engine, and what all its guests share. jail.c is the engine, host.c opens all
- *that they share once; a guest begins in begin.c, which start.c brings up, and goes in removal.c.
+ *that they share once; a guest begins in guest_begin.c, which start_steps.c brings up, and goes in
+ *guest_removal.c.
  *
  * Each state has one owner, who alone may move the guest on, by guest_move(). Which events may
  * arrive in a state, and which state may follow, is a table in guest.c. A guest has one timer, and
  * it belongs to the state: a move disarms it.
  *
  *	state		owner		what ends it
- *	waiting		begin.c		what the last life of this id left is gone
- *	starting	begin.c		the agent serves, or the start failed
+ *	waiting		guest_begin.c		what the last life of this id left is gone
+ *	starting	guest_begin.c		the agent serves, or the start failed
  *	running		the broker	kill(), or the end of the first process
  *	ended		the broker	kill()
- *	dying		removal.c	first process and worker are reaped
- *	groups		removal.c	its control groups are removed
- *	layer		removal.c	its layer is removed, or on disk
- *	directory	removal.c	its run directory is removed; a second try of a vm starts
+ *	dying		guest_removal.c	first process and worker are reaped
+ *	groups		guest_removal.c	its control groups are removed
+ *	layer		guest_removal.c	its layer is removed, or on disk
+ *	directory	guest_removal.c	its run directory is removed; a second try of a vm starts
  *	gone		the loop	the turn: it is freed
  *	foreign		nobody		of another cloche: only counted
  */
@@ -155,7 +156,7 @@ void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void 
 int jail_remove_image(const struct digest *image, struct err *err);
 
 /*
- * start.c: makes the guest's host objects and lets its child go. The child is then watched as
+ * start_steps.c: makes the guest's host objects and lets its child go. The child is then watched as
  * g->child with on_exit, and g->status_fd tells how far it comes. On failure what was made stays,
  * for the caller to remove as it would any guest. 1: all is ready but for its layer, or disks in
  * it, which are being copied; guest_go_on() does the rest when they are there.
@@ -181,14 +182,14 @@ void guest_arm(struct guest *g, uint64_t in_us, void (*on_time)(struct guest *g)
 /* Its worker has ended. False: nobody waits for what that did. */
 must_check bool guest_take_worker(struct guest *g);
 
-/* begin.c */
+/* guest_begin.c */
 void guest_fail_start(struct guest *g, const struct err *err);
 void guest_start_again(struct guest *g); /* when nothing is left of the first try */
 /* What its start waits for was copied, or failure says why not. */
 void guest_on_cloned(struct guest *g, const struct err *failure);
 void guest_on_exit(struct loop *loop, int wait_status, void *arg); /* of its first process */
 
-/* removal.c */
+/* guest_removal.c */
 void guest_remove(struct guest *g);          /* goes on in the background */
 void guest_remove_found(const char *id);     /* one that is only a name */
 void guest_proceed_removal(struct guest *g); /* what it waited for has come */

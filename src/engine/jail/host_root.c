@@ -27,7 +27,7 @@
 
 #define FORMAT      4 /* counts up when the tables below change what is made */
 #define USER_ID     1000
-#define KERNELS_MAX (8 << 20)
+#define DRIVERS_MAX (8 << 20)
 
 static const struct {
 	const char *path;
@@ -315,7 +315,7 @@ struct source {
 	void *agent;
 	size_t agent_len;
 	struct buf status;  /* dpkg's */
-	struct buf kernels; /* kernels.h */
+	struct buf drivers; /* drivers.h */
 	struct buf ca;      /* skeleton.h */
 };
 
@@ -339,7 +339,7 @@ static int make_root(int top, const struct source *src)
 	if (r == 0)
 		r = skeleton_file(fd, "opt/cloche/bin/sudo", 0755, 0, src->agent, src->agent_len);
 	if (r == 0)
-		r = drivers_write(&src->kernels, fd);
+		r = drivers_write(&src->drivers, fd);
 	if (r == 0)
 		r = host_packages_write(fd, buf_str(&src->status));
 	if (r == 0)
@@ -368,7 +368,7 @@ static int make_fittings(int top, const struct source *src)
 		return r;
 	fd = openat(top, "fit", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? -errno
-	              : fittings_write(fd, src->agent, src->agent_len, &src->kernels, &src->ca);
+	              : fittings_write(fd, src->agent, src->agent_len, &src->drivers, &src->ca);
 }
 
 static uint64_t hash(uint64_t h, const void *data, size_t len)
@@ -386,7 +386,7 @@ static int read_source(int agent_fd, const char *kernels_dir, struct source *src
 	int r;
 
 	*src = (struct source){.agent = MAP_FAILED,
-	                       .kernels = BUF_INIT(KERNELS_MAX),
+	                       .drivers = BUF_INIT(DRIVERS_MAX),
 	                       .ca = BUF_INIT(SKELETON_CA_MAX)};
 	if (fstat(agent_fd, &st) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot look at the agent's binary");
@@ -400,7 +400,7 @@ static int read_source(int agent_fd, const char *kernels_dir, struct source *src
 	r = skeleton_read_ca(&src->ca);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot read the certificates to trust");
-	return drivers_read(kernels_dir, &src->kernels, err);
+	return drivers_read(kernels_dir, &src->drivers, err);
 }
 
 static void free_source(struct source *src)
@@ -408,7 +408,7 @@ static void free_source(struct source *src)
 	if (src->agent != MAP_FAILED)
 		(void)munmap(src->agent, src->agent_len);
 	buf_done(&src->status);
-	buf_done(&src->kernels);
+	buf_done(&src->drivers);
 	buf_done(&src->ca);
 }
 
@@ -469,7 +469,7 @@ int host_root_open(const char *data_dir, int agent_fd, const char *kernels_dir, 
 	h = hash(h, version, sizeof(version));
 	h = hash(h, src.agent, src.agent_len);
 	h = hash(h, buf_str(&src.status), src.status.len);
-	h = hash(h, buf_str(&src.kernels), src.kernels.len);
+	h = hash(h, buf_str(&src.drivers), src.drivers.len);
 	h = hash(h, buf_str(&src.ca), src.ca.len);
 	(void)snprintf(name, sizeof(name), "host-%016" PRIx64, h);
 	if (faccessat(templates_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)

@@ -5,24 +5,24 @@
  *	starting --> running --> ended
  *	    +-----------+----------+--> removed, in four steps --> (freed)
  *
- * It begins in begin.c, by the steps of start.c, and goes in removal.c. Here is what is asked of
- *one that runs, of one that an earlier broker has started, and of all.
+ * It begins in guest_begin.c, by the steps of start_steps.c, and goes in guest_removal.c. Here is
+ *what is asked of one that runs, of one that an earlier broker has started, and of all.
  */
 #include "engine/jail/guest.h"
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/agent_handover.h"
 #include "engine/jail/backup.h"
 #include "engine/jail/criu.h"
 #include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot.h"
-#include "engine/jail/door.h"
+#include "engine/jail/egress_door.h"
+#include "engine/jail/guest_record.h"
+#include "engine/jail/image_build.h"
 #include "engine/jail/kept_layer.h"
 #include "engine/jail/machine_view.h"
 #include "engine/jail/memory.h"
-#include "engine/jail/quiet.h"
-#include "engine/jail/record.h"
-#include "engine/jail/seal.h"
 #include "engine/jail/volume.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/kernel.h"
@@ -37,7 +37,7 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
                struct guest_spec *ret_spec, struct err *err)
 {
 	auto_fd int dir_fd = -1, pidfd = -1;
-	struct record record;
+	struct guest_record record;
 	struct guest *g;
 	int r;
 
@@ -45,9 +45,9 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
 		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox's id");
 	dir_fd =
 		openat(jail_host.sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = dir_fd < 0 ? -errno : record_read(dir_fd, id, &record);
+	r = dir_fd < 0 ? -errno : guest_record_read(dir_fd, id, &record);
 	if (r == 0)
-		r = record_open_process(&record, &pidfd);
+		r = guest_record_open_process(&record, &pidfd);
 	if (r == -EPROTONOSUPPORT) {
 		struct guest_spec spec = {0};
 
@@ -56,7 +56,7 @@ int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **r
 		(void)guest_new(&spec, GUEST_FOREIGN);
 		(void)err_set(err, ERR_UNSUPPORTED, 0,
 		              "the record of '%s' has version %u, this cloche knows %d to %d", id,
-		              record.version, RECORD_OLDEST, RECORD_VERSION);
+		              record.version, GUEST_RECORD_OLDEST, GUEST_RECORD_VERSION);
 		return r;
 	}
 	if (r < 0) {
@@ -106,7 +106,7 @@ int jail_connect(struct guest *g, int *ret_fd, struct err *err)
 	if (fd < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a socket");
 	r = connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
-	if (r == -ECONNREFUSED && quiet_recover(g, err) == 0)
+	if (r == -ECONNREFUSED && agent_handover_recover(g, err) == 0)
 		r = connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
 	if (r < 0)
 		return err_set(err, ERR_UNAVAILABLE, -r, "cannot connect to the agent");
@@ -135,7 +135,7 @@ static int jail_set_limits(struct guest *g, const struct guest_limits *limits, s
 	/* New execs inherit it from the agent. */
 	machine_view_pick_cpus(g->spec.slot, limits, &cpus);
 	(void)sched_setaffinity(g->pid, sizeof(cpus), &cpus);
-	return record_write(g->dir_fd, &g->spec, g->pid, err);
+	return guest_record_write(g->dir_fd, &g->spec, g->pid, err);
 }
 
 void jail_shortage(struct guest *g, struct guest_shortage *ret)
@@ -206,7 +206,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	struct sweep s = {is_known, arg};
 	struct err err;
 
-	seal_sweep();
+	image_build_sweep();
 	backup_sweep();
 	disk_snapshots_sweep();
 	volumes_sweep();
@@ -231,7 +231,7 @@ static void jail_leave(void)
 {
 	bool is_over = list_empty(&jail_host.guests);
 
-	seal_end_all();
+	image_build_end_all();
 	backup_leave();
 	disk_snapshots_close();
 	copies_close();
@@ -270,15 +270,15 @@ const struct engine jail_engine = {
 	.usage = jail_usage,
 	.shortage = jail_shortage,
 	.freeze = jail_freeze,
-	.open_door = door_open,
-	.close_door = door_close,
-	.dial = door_dial,
+	.open_door = egress_door_open,
+	.close_door = egress_door_close,
+	.dial = egress_door_dial,
 	.fork = jail_fork,
 	.kill = jail_kill,
 	.discard = jail_discard,
 	.each_kept = jail_each_kept,
-	.seal = seal_start,
-	.cancel_seal = seal_cancel,
+	.build_image = image_build_start,
+	.cancel_image_build = image_build_cancel,
 	.each_image = jail_each_image,
 	.remove_image = jail_remove_image,
 	.snapshot = disk_snapshot_take,

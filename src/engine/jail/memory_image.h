@@ -19,11 +19,11 @@
 #include "base/err.h"
 #include "proto/quiet.h"
 
-#define MEMORY_MOUNTS     "mounts"
-#define MEMORY_WALLS      "walls"
-#define MEMORY_TOKEN      "token"
-#define MEMORY_AGENT_HASH "agent"
-#define MEMORY_MANIFEST   "manifest"
+#define MEMORY_MOUNTS      "mounts"
+#define MEMORY_CONFINEMENT "walls"
+#define MEMORY_TOKEN       "token"
+#define MEMORY_AGENT_HASH  "agent"
+#define MEMORY_MANIFEST    "manifest"
 /* The agent's program is in a memfd, from which CRIU cannot restore /proc/1/exe: the images are
  * made to say that it comes from outside, under this name. */
 #define MEMORY_AGENT "cloche-agent"

@@ -11,13 +11,13 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/agent_handover.h"
 #include "engine/jail/confinement.h"
 #include "engine/jail/criu.h"
+#include "engine/jail/guest_record.h"
 #include "engine/jail/memory_image.h"
 #include "engine/jail/memory_inside.h"
 #include "engine/jail/namespaces.h"
-#include "engine/jail/quiet.h"
-#include "engine/jail/record.h"
 #include "engine/jail/shared_tmpfs.h"
 #include "engine/jail/syscalls.h"
 
@@ -48,7 +48,7 @@ struct revival {
 	struct loop_io *go_io, *control_io;
 	struct criu criu;
 	unsigned char token[QUIET_TOKEN_SIZE];
-	struct buf mounts, walls;
+	struct buf mounts, confinement;
 };
 
 static struct list waiting = LIST_INIT(waiting);
@@ -97,7 +97,7 @@ static void revival_free(struct loop *loop, void *arg)
 	close_fd(&v->result_fd);
 	criu_done(&v->criu);
 	buf_done(&v->mounts);
-	buf_done(&v->walls);
+	buf_done(&v->confinement);
 	free(v);
 }
 
@@ -191,7 +191,7 @@ static int check_covers(pid_t pid, const char *mounts, struct err *err)
 	return 0;
 }
 
-static int check_walls(struct revival *v, struct err *err)
+static int check_confinement(struct revival *v, struct err *err)
 {
 	auto_call(buf_done) struct buf now = BUF_INIT(CONFINEMENT_MAX * sizeof(struct confinement));
 	struct guest *g = v->g;
@@ -209,7 +209,7 @@ static int check_walls(struct revival *v, struct err *err)
 	around.net_inode = net.st_ino;
 	r = confinement_read(g->pid, around.first_id, &now, err);
 	if (r == 0)
-		r = confinement_compare(&v->walls, &now, err);
+		r = confinement_compare(&v->confinement, &now, err);
 	if (r == 0)
 		r = confinement_check_around(&around, err);
 	if (r == 0)
@@ -244,9 +244,9 @@ static int admit(struct revival *v, pid_t pid, struct err *err)
 	g->pid = pid;
 	r = join_agent_group(g, err);
 	if (r == 0)
-		r = check_walls(v, err);
+		r = check_confinement(v, err);
 	if (r == 0)
-		r = record_write(g->dir_fd, &g->spec, g->pid, err);
+		r = guest_record_write(g->dir_fd, &g->spec, g->pid, err);
 	if (r == 0 && criu_let_go_on(&v->criu) < 0)
 		r = err_set(err, ERR_INTERNAL, EPIPE, "CRIU is gone");
 	return r;
@@ -275,8 +275,8 @@ static int wake_agent(struct revival *v, struct err *err)
 
 	if (!g->child)
 		return err_set(err, ERR_INTERNAL, ESRCH, "the copy ended at once");
-	r = quiet_end(g, loop_child_pidfd(g->child), v->token, v->ground.listen_fd,
-	              v->ground.ready_fd, err);
+	r = agent_handover_end(g, loop_child_pidfd(g->child), v->token, v->ground.listen_fd,
+	                       v->ground.ready_fd, err);
 	close_fd(&v->ground.ready_fd); /* from here on the agent alone has it */
 	return r;
 }
@@ -325,7 +325,7 @@ static int read_description(struct revival *v)
 	int r = read_own(v, MEMORY_MOUNTS, &v->mounts);
 
 	if (r >= 0)
-		r = read_own(v, MEMORY_WALLS, &v->walls);
+		r = read_own(v, MEMORY_CONFINEMENT, &v->confinement);
 	if (r >= 0)
 		r = read_own(v, MEMORY_TOKEN, &token);
 	if (r >= 0)
@@ -345,15 +345,15 @@ static int start_criu(struct revival *v, struct err *err)
 	                         .machine_view_fd = v->g->machine_view_fd,
 	                         .guest = &v->g->spec,
 	                         .cpus = v->ground.cpus};
-	auto_fd int stage_fd = -1;
+	auto_fd int shared_tmpfs_fd = -1;
 	int r = read_description(v);
 
 	if (r < 0)
 		return err_set(err, ERR_CONFLICT, -r, "the saved memory is damaged");
-	r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &stage_fd, err);
+	r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &shared_tmpfs_fd, err);
 	if (r < 0)
 		return r;
-	spec.stage_fd = stage_fd;
+	spec.shared_tmpfs_fd = shared_tmpfs_fd;
 	spec.mounts = buf_str(&v->mounts);
 	r = criu_start(&spec, &v->criu, err);
 	if (r < 0)
@@ -494,7 +494,8 @@ int memory_revive(struct guest *g, int images_fd, const struct memory_ground *gr
 	                      .root_fd = -1,
 	                      .usr_fd = -1,
 	                      .mounts = BUF_INIT(MOUNTS_MAX),
-	                      .walls = BUF_INIT(CONFINEMENT_MAX * sizeof(struct confinement))};
+	                      .confinement =
+	                              BUF_INIT(CONFINEMENT_MAX * sizeof(struct confinement))};
 	list_init(&v->link);
 	criu_init(&v->criu);
 	g->revival = v;

@@ -11,14 +11,14 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/jail/agent_handover.h"
 #include "engine/jail/confinement.h"
 #include "engine/jail/criu.h"
+#include "engine/jail/guest_record.h"
 #include "engine/jail/memory_agent.h"
 #include "engine/jail/memory_image.h"
 #include "engine/jail/memory_inside.h"
 #include "engine/jail/namespaces.h"
-#include "engine/jail/quiet.h"
-#include "engine/jail/record.h"
 #include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
@@ -214,7 +214,7 @@ static void on_held(struct loop *loop, uint32_t events, void *arg)
 	(void)events;
 	loop_io_removep(&s->io);
 	loop_timer_set(s->timer, UINT64_MAX);
-	quiet_forget(s->g);
+	agent_handover_forget(s->g);
 	finish(s);
 }
 
@@ -226,8 +226,8 @@ static void give_hold(struct memory_save *s)
 
 	if (r == 0) {
 		s->status_fd = fds[0];
-		r = quiet_end(s->g, loop_child_pidfd(s->g->child), s->token, s->listen_fd, fds[1],
-		              &err);
+		r = agent_handover_end(s->g, loop_child_pidfd(s->g->child), s->token, s->listen_fd,
+		                       fds[1], &err);
 		(void)close(fds[1]);
 	}
 	close_fd(&s->listen_fd);
@@ -273,17 +273,19 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 		give_hold(s);
 }
 
-static int write_walls(struct memory_save *s, struct err *err)
+static int write_confinement(struct memory_save *s, struct err *err)
 {
-	auto_call(buf_done) struct buf walls =
+	auto_call(buf_done) struct buf confinement =
 		BUF_INIT(CONFINEMENT_MAX * sizeof(struct confinement));
-	int r = confinement_read(s->g->pid, namespaces_first_id(s->g->spec.slot), &walls, err);
+	int r = confinement_read(s->g->pid, namespaces_first_id(s->g->spec.slot), &confinement,
+	                         err);
 
 	if (r < 0)
 		return r;
-	r = fd_replace_file(s->dir_fd, MEMORY_WALLS, walls.data, walls.len, 0600, false);
+	r = fd_replace_file(s->dir_fd, MEMORY_CONFINEMENT, confinement.data, confinement.len, 0600,
+	                    false);
 	return r < 0 ? err_set(err, r == -ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
-	                       "cannot write down the walls")
+	                       "cannot write down the confinement")
 	             : 0;
 }
 
@@ -298,7 +300,7 @@ static void on_control(struct loop *loop, uint32_t events, void *arg)
 	if (criu_hear(&s->criu, &pid) < 0)
 		return; /* its exit tells the rest */
 	s->is_still = s->was_still = true;
-	if (write_walls(s, &s->failure) < 0)
+	if (write_confinement(s, &s->failure) < 0)
 		memory_release(s->g);
 	else
 		s->ops.still(s->arg);
@@ -372,7 +374,7 @@ static int start_criu(struct memory_save *s, struct err *err)
 	if (r < 0)
 		return r;
 	/* Whoever has to end the guest without us ends it, too: it waits for who is dead. */
-	if (record_write_saver(s->g->dir_fd, &s->g->spec, s->criu.pid, err) < 0)
+	if (guest_record_write_saver(s->g->dir_fd, &s->g->spec, s->criu.pid, err) < 0)
 		log_debug("memory.unrecorded", "id=%s error='%s'", s->g->spec.id, err->message);
 	r = loop_child_take(jail_host.loop, take_fd(&s->criu.pidfd), on_criu_exit, s, &s->child);
 	if (r < 0)
@@ -446,7 +448,7 @@ int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 	criu_init(&s->criu);
 	random_bytes(s->token, sizeof(s->token));
 	r = s->dir_fd < 0 ? err_set(err, ERR_CAPACITY, errno, "no fd is left")
-	                  : quiet_ask(g, s->token, &s->link_fd, &s->listen_fd, err);
+	                  : agent_handover_ask(g, s->token, &s->link_fd, &s->listen_fd, err);
 	if (r == 0) {
 		r = loop_io_add(jail_host.loop, s->link_fd, EPOLLIN, on_quiet, s, &s->io);
 		if (r < 0)
@@ -472,7 +474,7 @@ static void end_saver(const struct guest *g)
 	                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	auto_fd int pidfd = -1;
 
-	if (dir_fd >= 0 && record_open_saver(dir_fd, g->spec.id, &pidfd) == 0)
+	if (dir_fd >= 0 && guest_record_open_saver(dir_fd, g->spec.id, &pidfd) == 0)
 		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
 }
 

@@ -11,8 +11,8 @@
 #include "base/fd.h"
 #include "engine/jail/child.h"
 #include "engine/jail/guest.h"
+#include "engine/jail/image_build_child.h"
 #include "engine/jail/namespaces.h"
-#include "engine/jail/seal_child.h"
 #include "engine/jail/syscalls.h"
 #include "engine/jail/zygote_child.h"
 #include "engine/vm/child.h"
@@ -122,7 +122,7 @@ static int hatch(struct self *self, const struct spawner_request *req, const int
 			jail_child_run(&jail);
 		if (is_zygote)
 			zygote_child_run(&jail);
-		seal_child_run(&jail);
+		image_build_child_run(&jail);
 	}
 	if (!is_zygote && namespaces_write_id_maps(ret->pid, req->slot, &err) < 0)
 		return -err.errnum;

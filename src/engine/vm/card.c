@@ -12,8 +12,8 @@
 #include "engine/vm/card.h"
 
 #include "base/log.h"
-#include "engine/jail/door.h"
-#include "engine/jail/door_rules.h"
+#include "engine/jail/egress_door.h"
+#include "engine/jail/egress_rules.h"
 #include "engine/jail/guest.h"
 #include "engine/jail/netlink.h"
 #include "engine/vm/ask.h"
@@ -38,9 +38,9 @@
 
 static const unsigned char gateway4[4] = CARD_GATEWAY4, gateway6[16] = CARD_GATEWAY6;
 
-static socklen_t gateway(int family, uint16_t port, union door_address *ret)
+static socklen_t gateway(int family, uint16_t port, union egress_door_address *ret)
 {
-	*ret = (union door_address){0};
+	*ret = (union egress_door_address){0};
 	if (family == AF_INET) {
 		ret->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
 		memcpy(&ret->v4.sin_addr, gateway4, sizeof(gateway4));
@@ -128,18 +128,18 @@ static int open_inside(void *arg, struct err *err)
 	if (r == 0)
 		r = configure(err);
 	if (r == 0)
-		r = door_open_sockets(gateway, o->fds, ports, err);
+		r = egress_door_open_sockets(gateway, o->fds, ports, err);
 	if (r < 0)
 		return r;
 	r = card_rules_install(ports, &fd);
-	return door_check_rules(r, fd, err);
+	return egress_door_check_rules(r, fd, err);
 }
 
 int card_open_door(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
 {
 	int fds[DOOR_SOCKETS] = {-1, -1, -1, -1};
 	struct opening o = {.fds = fds, .tap_fd = -1};
-	int r = door_inside(g, open_inside, &o, err);
+	int r = egress_door_inside(g, open_inside, &o, err);
 
 	if (r == 0) {
 		memcpy(ret_fds, fds, sizeof(fds));
@@ -155,16 +155,16 @@ int card_open_door(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
 
 static int close_inside(void *arg, struct err *err)
 {
-	int fd, r = door_rules_remove(&fd);
+	int fd, r = egress_rules_remove(&fd);
 
 	(void)arg;
-	return door_check_rules(r, fd, err);
+	return egress_door_check_rules(r, fd, err);
 }
 
 int card_close_door(struct guest *g, struct err *err)
 {
 	close_fd(&g->tap_fd);
-	return door_inside(g, close_inside, NULL, err);
+	return egress_door_inside(g, close_inside, NULL, err);
 }
 
 struct plugging {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* The rules behind a vm's card: as door_rules.h is for a jail, in the net namespace that this
+/* The rules behind a vm's card: as egress_rules.h is for a jail, in the net namespace that this
  * thread is in. Removed as those are. */
 #include "engine/engine.h"
 

@@ -113,7 +113,7 @@ int vm_send_orders(struct start *s, struct err *err)
 {
 	const size_t n_shown = shown_count(&s->g->spec);
 	int fds[VM_ORDER_FDS + CGROUP_TREES_MAX + SHOWN_MAX];
-	auto_fd int userns_fd = -1, usr_fd = -1, stage_fd = -1, control_fd = -1;
+	auto_fd int userns_fd = -1, usr_fd = -1, shared_tmpfs_fd = -1, control_fd = -1;
 	char path[48];
 	ssize_t n;
 	int r;
@@ -125,7 +125,7 @@ int vm_send_orders(struct start *s, struct err *err)
 	r = namespaces_idmapped_mount(jail_host.usr_fd, userns_fd, /* is_read_only= */ true,
 	                              &usr_fd, err);
 	if (r == 0)
-		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &stage_fd, err);
+		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &shared_tmpfs_fd, err);
 	if (r == 0)
 		r = ask_listen(s->g, &control_fd, err);
 	if (r == 0)
@@ -133,7 +133,7 @@ int vm_send_orders(struct start *s, struct err *err)
 	if (r < 0)
 		return r;
 	fds[VM_ORDER_USR] = usr_fd;
-	fds[VM_ORDER_STAGE] = stage_fd;
+	fds[VM_ORDER_STAGE] = shared_tmpfs_fd;
 	fds[VM_ORDER_VMM] = jail_host.vmm_fd;
 	fds[VM_ORDER_LISTEN] = s->jail.listen_fd;
 	fds[VM_ORDER_CONTROL] = control_fd;

@@ -4,7 +4,7 @@
  * The steps of a start that are a vm's own (jail/start.c has the table): which kernel, which disks,
  * and the orders to the child that becomes cloche-vmm.
  */
-#include "engine/jail/start.h"
+#include "engine/jail/start_steps.h"
 #include "engine/vm/identity.h"
 
 must_check int vm_open_machine(struct start *s, struct err *err);

@@ -16,7 +16,7 @@
 #include "engine/engine.h"
 #include "engine/jail/disk_snapshot.h"
 #include "engine/jail/guest.h"
-#include "engine/jail/record.h"
+#include "engine/jail/guest_record.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/card.h"
 #include "engine/vm/disk.h"
@@ -70,7 +70,7 @@ static int vm_set_limits(struct guest *g, const struct guest_limits *limits, str
 	if (r < 0)
 		return r;
 	g->spec.limits = *limits;
-	return record_write(g->dir_fd, &g->spec, g->pid, err);
+	return guest_record_write(g->dir_fd, &g->spec, g->pid, err);
 }
 
 struct measuring {

@@ -9,10 +9,10 @@
  * and kept. Not to compress saves a second and costs the page cache nothing, but the disk twice as
  * much.
  */
-#include "engine/jail/seal_child.h"
+#include "engine/jail/image_build_child.h"
 
 #include "base/fd.h"
-#include "engine/jail/seal_names.h"
+#include "engine/jail/image_build_names.h"
 #include "engine/jail/shared_tmpfs.h"
 
 #include <fcntl.h>
@@ -56,8 +56,8 @@ static const char *const left_out[] = {
 };
 /* clang-format on */
 
-static struct seal_orders orders;
-static int mounts[SEAL_MOUNT_COUNT], words_fd;
+static struct image_build_orders orders;
+static int mounts[IMAGE_BUILD_MOUNT_COUNT], words_fd;
 
 static int await_orders(struct jail *jail, struct err *err)
 {
@@ -65,10 +65,10 @@ static int await_orders(struct jail *jail, struct err *err)
 	size_t n = 0;
 	ssize_t r = fd_recv(jail->go_fd, &orders, sizeof(orders), fds, &n);
 
-	if (r != sizeof(orders) || n != SEAL_MOUNT_COUNT + 1)
+	if (r != sizeof(orders) || n != IMAGE_BUILD_MOUNT_COUNT + 1)
 		return err_set(err, ERR_INTERNAL, r < 0 ? (int)-r : EPIPE, "the broker went away");
 	memcpy(mounts, fds, sizeof(mounts));
-	words_fd = fds[SEAL_MOUNT_COUNT];
+	words_fd = fds[IMAGE_BUILD_MOUNT_COUNT];
 	CPU_ZERO(&jail->cpus);
 	if (sched_getaffinity(0, sizeof(jail->cpus), &jail->cpus) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "sched_getaffinity");
@@ -103,9 +103,12 @@ static int attach(struct err *err)
 		const char *path;
 		bool is_new;
 	} places[] = {
-		[SEAL_MOUNT_TEMPLATE] = {"t", true},      [SEAL_MOUNT_BASE] = {"b", true},
-		[SEAL_MOUNT_LAYER] = {"l", true},         [SEAL_MOUNT_OUT] = {"r/out", false},
-		[SEAL_MOUNT_PROGRAMS] = {"r/usr", false}, [SEAL_MOUNT_STAGE] = {"s", true},
+		[IMAGE_BUILD_MOUNT_TEMPLATE] = {"t", true},
+		[IMAGE_BUILD_MOUNT_BASE] = {"b", true},
+		[IMAGE_BUILD_MOUNT_LAYER] = {"l", true},
+		[IMAGE_BUILD_MOUNT_OUT] = {"r/out", false},
+		[IMAGE_BUILD_MOUNT_PROGRAMS] = {"r/usr", false},
+		[IMAGE_BUILD_MOUNT_SHARED_TMPFS] = {"s", true},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
@@ -147,13 +150,13 @@ static int mount_root(struct jail *jail, struct err *err)
 
 static int enter_tree(struct jail *jail, struct err *err)
 {
-	auto_fd int fd = open(orders.is_tree ? "/tree/" SEAL_TREE : "/tree",
+	auto_fd int fd = open(orders.is_tree ? "/tree/" IMAGE_BUILD_TREE : "/tree",
 	                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	(void)jail;
 	if (fd < 0 && orders.is_tree)
 		return err_set(err, ERR_FILE_NOT_FOUND, errno,
-		               "the sandbox has no directory /" SEAL_TREE " to seal");
+		               "the sandbox has no directory /" IMAGE_BUILD_TREE " to seal");
 	if (fd < 0 || fchdir(fd) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot enter the tree");
 	return 0;
@@ -214,7 +217,7 @@ static int load_filter(struct jail *jail, struct err *err)
 static int check_names(struct jail *jail, struct err *err)
 {
 	(void)jail;
-	return seal_check_names(left_out, ARRAY_SIZE(left_out), err);
+	return image_build_check_names(left_out, ARRAY_SIZE(left_out), err);
 }
 
 static int exec_mkfs(struct jail *jail, struct err *err)
@@ -238,7 +241,7 @@ static int exec_mkfs(struct jail *jail, struct err *err)
 		(void)snprintf(excludes[i], sizeof(excludes[i]), "--exclude-regex=%s", left_out[i]);
 		argv[n++] = excludes[i];
 	}
-	argv[n++] = "/out/" SEAL_IMAGE;
+	argv[n++] = "/out/" IMAGE_BUILD_FILE;
 	argv[n++] = ".";
 	(void)execve(PROGRAM, unconst(argv), env);
 	(void)err_set(err, ERR_UNSUPPORTED, errno, "cannot run mkfs.erofs");
@@ -266,7 +269,7 @@ static const struct {
 	{"exec", exec_mkfs},
 };
 
-void seal_child_run(struct jail *jail)
+void image_build_child_run(struct jail *jail)
 {
 	struct err err = {0};
 

@@ -11,13 +11,13 @@
 #include "base/fd.h"
 #include "engine/jail/child.h"
 #include "engine/jail/disk_snapshot.h"
+#include "engine/jail/guest_record.h"
 #include "engine/jail/kept_layer.h"
 #include "engine/jail/machine_view.h"
 #include "engine/jail/memory.h"
 #include "engine/jail/namespaces.h"
-#include "engine/jail/record.h"
 #include "engine/jail/spawner.h"
-#include "engine/jail/start.h"
+#include "engine/jail/start_steps.h"
 #include "engine/jail/volume.h"
 #include "engine/vm/shown.h"
 #include "engine/vm/start.h"
@@ -197,7 +197,7 @@ static int join_groups(struct start *s, struct err *err)
 
 static int write_record(struct start *s, struct err *err)
 {
-	return is_copy(s) ? 0 : record_write(s->g->dir_fd, &s->g->spec, s->g->pid, err);
+	return is_copy(s) ? 0 : guest_record_write(s->g->dir_fd, &s->g->spec, s->g->pid, err);
 }
 
 static int mount_disk_snapshot(struct start *s, size_t i, int userns_fd, struct err *err)
@@ -261,7 +261,8 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot duplicate the share");
 	if (r < 0)
 		return r;
-	return shared_tmpfs_copy(&jail_host.shared_tmpfs, &s->jail.mounts[JAIL_MOUNT_STAGE], err);
+	return shared_tmpfs_copy(&jail_host.shared_tmpfs, &s->jail.mounts[JAIL_MOUNT_SHARED_TMPFS],
+	                         err);
 }
 
 /* The signal to go. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A sandbox's net namespace has no link, only `lo`. A door is two default routes to `lo`, rules
- * that turn what then comes there (door_rules.c) and the host's sockets that receive it. Nothing
+ * that turn what then comes there (egress_rules.c) and the host's sockets that receive it. Nothing
  * leaves by a route: where no socket of ours takes it, it ends inside.
  *
  * The order makes each moment of it closed: sockets, then rules that lead to them, then routes;
@@ -10,13 +10,14 @@
  * is none to sit on before; and the sockets share them with nobody.
  *
  * Whoever is inside has no capability over the namespace (it belongs to T, see spawner.h) and
- * cannot see the rules. The broker's thread is in there for the length of one call (door_inside()):
- * if it cannot come back, the broker ends at once, since all that it does is meant for the host.
+ * cannot see the rules. The broker's thread is in there for the length of one call
+ * (egress_door_inside()): if it cannot come back, the broker ends at once, since all that it does
+ * is meant for the host.
  */
-#include "engine/jail/door.h"
+#include "engine/jail/egress_door.h"
 
 #include "base/fd.h"
-#include "engine/jail/door_rules.h"
+#include "engine/jail/egress_rules.h"
 #include "engine/jail/guest.h"
 #include "engine/jail/netlink.h"
 
@@ -38,9 +39,9 @@ static const struct {
 	[DOOR_DNS6] = {AF_INET6, SOCK_DGRAM},
 };
 
-static socklen_t loopback(int family, uint16_t port, union door_address *ret)
+static socklen_t loopback(int family, uint16_t port, union egress_door_address *ret)
 {
-	*ret = (union door_address){0};
+	*ret = (union egress_door_address){0};
 	if (family == AF_INET) {
 		ret->v4 = (struct sockaddr_in){.sin_family = AF_INET,
 		                               .sin_port = htons(port),
@@ -53,7 +54,8 @@ static socklen_t loopback(int family, uint16_t port, union door_address *ret)
 	return sizeof(ret->v6);
 }
 
-int door_inside(struct guest *g, int (*fn)(void *arg, struct err *err), void *arg, struct err *err)
+int egress_door_inside(struct guest *g, int (*fn)(void *arg, struct err *err), void *arg,
+                       struct err *err)
 {
 	int r;
 
@@ -73,11 +75,11 @@ static bool is_family_missing(int family, int errnum)
 	return family == AF_INET6 && (errnum == EAFNOSUPPORT || errnum == EADDRNOTAVAIL);
 }
 
-static int open_socket(int family, int type, door_address_fn address, int *ret_fd,
+static int open_socket(int family, int type, egress_door_address_fn address, int *ret_fd,
                        uint16_t *ret_port, struct err *err)
 {
 	auto_fd int fd = socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	union door_address addr;
+	union egress_door_address addr;
 	socklen_t len = address(family, /* port= */ 0, &addr);
 	int r = fd < 0 ? -errno : 0;
 
@@ -96,8 +98,8 @@ static int open_socket(int family, int type, door_address_fn address, int *ret_f
 	return 0;
 }
 
-int door_open_sockets(door_address_fn address, int ret_fds[DOOR_SOCKETS],
-                      uint16_t ret_ports[DOOR_SOCKETS], struct err *err)
+int egress_door_open_sockets(egress_door_address_fn address, int ret_fds[DOOR_SOCKETS],
+                             uint16_t ret_ports[DOOR_SOCKETS], struct err *err)
 {
 	int r = 0;
 
@@ -111,7 +113,7 @@ int door_open_sockets(door_address_fn address, int ret_fds[DOOR_SOCKETS],
 static int route(uint16_t type, uint16_t flags, int family)
 {
 	struct netlink_talk talk = {0};
-	union door_address addr;
+	union egress_door_address addr;
 	struct nlmsghdr *nlh;
 	struct rtmsg *rtm;
 	void *extra;
@@ -140,7 +142,7 @@ static int add_route(int family, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot add a route in the sandbox") : 0;
 }
 
-int door_check_rules(int r, int fd, struct err *err)
+int egress_door_check_rules(int r, int fd, struct err *err)
 {
 	if (fd >= 0)
 		deferred_close_add(&jail_host.deferred, jail_host.loop, fd);
@@ -156,10 +158,10 @@ static int open_inside(void *arg, struct err *err)
 	int *fds = arg, fd, r;
 	uint16_t ports[DOOR_SOCKETS] = {0};
 
-	r = door_open_sockets(loopback, fds, ports, err);
+	r = egress_door_open_sockets(loopback, fds, ports, err);
 	if (r == 0) {
-		r = door_rules_install(ports, &fd);
-		r = door_check_rules(r, fd, err);
+		r = egress_rules_install(ports, &fd);
+		r = egress_door_check_rules(r, fd, err);
 	}
 	if (r == 0)
 		r = add_route(AF_INET, err);
@@ -168,10 +170,10 @@ static int open_inside(void *arg, struct err *err)
 	return r;
 }
 
-int door_open(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
+int egress_door_open(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
 {
 	int fds[DOOR_SOCKETS] = {-1, -1, -1, -1};
-	int r = door_inside(g, open_inside, fds, err);
+	int r = egress_door_inside(g, open_inside, fds, err);
 
 	if (r == 0)
 		memcpy(ret_fds, fds, sizeof(fds));
@@ -191,13 +193,13 @@ static int close_inside(void *arg, struct err *err)
 		if (r < 0 && r != -ESRCH && !is_family_missing(route_families[i], -r))
 			return err_set(err, ERR_INTERNAL, -r, "cannot remove the sandbox's route");
 	}
-	r = door_rules_remove(&fd);
-	return door_check_rules(r, fd, err);
+	r = egress_rules_remove(&fd);
+	return egress_door_check_rules(r, fd, err);
 }
 
-int door_close(struct guest *g, struct err *err)
+int egress_door_close(struct guest *g, struct err *err)
 {
-	return door_inside(g, close_inside, NULL, err);
+	return egress_door_inside(g, close_inside, NULL, err);
 }
 
 struct dial {
@@ -209,7 +211,7 @@ struct dial {
 static int dial_inside(void *arg, struct err *err)
 {
 	struct dial *d = arg;
-	union door_address addr;
+	union egress_door_address addr;
 	socklen_t len = loopback(d->family, d->port, &addr);
 	auto_fd int fd = socket(d->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -219,10 +221,10 @@ static int dial_inside(void *arg, struct err *err)
 	return 0;
 }
 
-int door_dial(struct guest *g, int family, uint16_t port, int *ret_fd, struct err *err)
+int egress_door_dial(struct guest *g, int family, uint16_t port, int *ret_fd, struct err *err)
 {
 	struct dial d = {.family = family, .port = port};
-	int r = door_inside(g, dial_inside, &d, err);
+	int r = egress_door_inside(g, dial_inside, &d, err);
 
 	if (r == 0)
 		*ret_fd = d.fd;

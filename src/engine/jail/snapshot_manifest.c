@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/manifest.h"
+#include "engine/jail/snapshot_manifest.h"
 
 #include "base/fd.h"
 
@@ -12,17 +12,18 @@
 #define MAGIC   0x636c736eU /* "clsn" */
 #define VERSION 2
 
-static int hash(const struct manifest *m, struct digest *ret)
+static int hash(const struct snapshot_manifest *m, struct digest *ret)
 {
-	return EVP_Digest(m, offsetof(struct manifest, hash), ret->bytes, NULL, EVP_sha256(),
-	                  NULL) == 1
+	return EVP_Digest(m, offsetof(struct snapshot_manifest, hash), ret->bytes, NULL,
+	                  EVP_sha256(), NULL) == 1
 	               ? 0
 	               : -ENOSYS;
 }
 
-int manifest_write(int dir_fd, const struct snapshot_info *info, bool is_synced, struct err *err)
+int snapshot_manifest_write(int dir_fd, const struct snapshot_info *info, bool is_synced,
+                            struct err *err)
 {
-	struct manifest m;
+	struct snapshot_manifest m;
 	int r;
 
 	memset(&m, 0, sizeof(m)); /* padding is hashed too */
@@ -42,11 +43,11 @@ static bool ends(const char *text, size_t size)
 	return memchr(text, '\0', size) != NULL;
 }
 
-int manifest_read(int dir_fd, const char *id, struct snapshot_info *ret)
+int snapshot_manifest_read(int dir_fd, const char *id, struct snapshot_info *ret)
 {
 	auto_fd int fd = openat(dir_fd, NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct digest found;
-	struct manifest m;
+	struct snapshot_manifest m;
 	int r = fd < 0 ? -errno : fd_read_all(fd, &m, sizeof(m));
 
 	if (r < 0)

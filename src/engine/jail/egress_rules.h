@@ -8,5 +8,5 @@
 
 /* ports: of the door's sockets, 0 where there is none. Replaces the table if it is there. */
 /* *ret_fd is a socket that is better closed later (deferred_close.h), or -1; also on failure. */
-must_check int door_rules_install(const uint16_t ports[DOOR_SOCKETS], int *ret_fd);
-must_check int door_rules_remove(int *ret_fd); /* none there: fine */
+must_check int egress_rules_install(const uint16_t ports[DOOR_SOCKETS], int *ret_fd);
+must_check int egress_rules_remove(int *ret_fd); /* none there: fine */

@@ -6,11 +6,11 @@
  * version each is there. A record of version N is all rows whose `since` is N or less; what an
  * older one lacks is zero.
  *
- * To add a field: a row for it, with a version one higher than RECORD_VERSION; raise that; keep a
- * record of the new version in tests/upgrade/records (test-record says how). Zero has to mean "as
- * before". Rows are never removed, nor do they change their size.
+ * To add a field: a row for it, with a version one higher than GUEST_RECORD_VERSION; raise that;
+ * keep a record of the new version in tests/upgrade/records (test-record says how). Zero has to
+ * mean "as before". Rows are never removed, nor do they change their size.
  */
-#include "engine/jail/record.h"
+#include "engine/jail/guest_record.h"
 
 #include "base/fd.h"
 
@@ -26,7 +26,8 @@
 
 #define FIELD(name, since_)                                                                        \
 	{                                                                                          \
-		offsetof(struct record, name), sizeof(((struct record *)NULL)->name), since_       \
+		offsetof(struct guest_record, name), sizeof(((struct guest_record *)NULL)->name),  \
+			since_                                                                     \
 	}
 
 /* clang-format off */
@@ -67,7 +68,7 @@ struct record_head { /* the first two fields, the same in every version */
 	uint32_t magic, version;
 };
 
-size_t record_size(uint32_t version)
+size_t guest_record_size(uint32_t version)
 {
 	size_t size = 0;
 
@@ -77,11 +78,12 @@ size_t record_size(uint32_t version)
 	return size;
 }
 
-size_t record_to_bytes(const struct record *record, unsigned char bytes[RECORD_SIZE_MAX])
+size_t guest_record_to_bytes(const struct guest_record *record,
+                             unsigned char bytes[GUEST_RECORD_SIZE_MAX])
 {
 	size_t at = 0;
 
-	assert(record_size(RECORD_VERSION) <= RECORD_SIZE_MAX);
+	assert(guest_record_size(GUEST_RECORD_VERSION) <= GUEST_RECORD_SIZE_MAX);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		memcpy(bytes + at, (const char *)record + fields[i].offset, fields[i].size);
 		at += fields[i].size;
@@ -89,7 +91,7 @@ size_t record_to_bytes(const struct record *record, unsigned char bytes[RECORD_S
 	return at;
 }
 
-int record_from_bytes(const unsigned char *bytes, size_t len, struct record *ret)
+int guest_record_from_bytes(const unsigned char *bytes, size_t len, struct guest_record *ret)
 {
 	struct record_head head;
 	size_t at = 0;
@@ -101,10 +103,10 @@ int record_from_bytes(const unsigned char *bytes, size_t len, struct record *ret
 	if (head.magic != RECORD_MAGIC)
 		return -EPROTO;
 	ret->version = head.version;
-	if (head.version < RECORD_OLDEST || head.version > RECORD_VERSION)
+	if (head.version < GUEST_RECORD_OLDEST || head.version > GUEST_RECORD_VERSION)
 		return -EPROTONOSUPPORT;
-	if (len != record_size(head.version)) /* early versions had several layouts */
-		return head.version < RECORD_VERSION ? -EPROTONOSUPPORT : -EPROTO;
+	if (len != guest_record_size(head.version)) /* early versions had several layouts */
+		return head.version < GUEST_RECORD_VERSION ? -EPROTONOSUPPORT : -EPROTO;
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		if (fields[i].since > head.version)
 			continue;
@@ -143,36 +145,37 @@ static int read_start_ticks(pid_t pid, uint64_t *ret)
 static int write_as(int dir_fd, const char *name, const struct guest_spec *spec, pid_t pid,
                     struct err *err)
 {
-	struct record record = {
-		.magic = RECORD_MAGIC, .version = RECORD_VERSION, .spec = *spec, .pid = pid};
-	unsigned char bytes[RECORD_SIZE_MAX];
+	struct guest_record record = {
+		.magic = RECORD_MAGIC, .version = GUEST_RECORD_VERSION, .spec = *spec, .pid = pid};
+	unsigned char bytes[GUEST_RECORD_SIZE_MAX];
 	int r = read_start_ticks(pid, &record.start_ticks);
 
 	if (r == 0)
 		r = read_boot_id(record.boot_id);
 	/* No sync: after a crash of the host there is no process to adopt. */
 	if (r == 0)
-		r = fd_replace_file(dir_fd, name, bytes, record_to_bytes(&record, bytes), 0600,
+		r = fd_replace_file(dir_fd, name, bytes, guest_record_to_bytes(&record, bytes),
+		                    0600,
 		                    /* sync= */ false);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot write the sandbox's record") : 0;
 }
 
-int record_write(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err)
+int guest_record_write(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err)
 {
 	return write_as(dir_fd, GUEST_FILE, spec, pid, err);
 }
 
-static int read_as(int dir_fd, const char *name, const char *id, struct record *ret)
+static int read_as(int dir_fd, const char *name, const char *id, struct guest_record *ret)
 {
 	auto_fd int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	unsigned char bytes[RECORD_SIZE_MAX];
+	unsigned char bytes[GUEST_RECORD_SIZE_MAX];
 	ssize_t n = fd < 0 ? -errno : pread(fd, bytes, sizeof(bytes), 0);
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
 	if (n < 0)
 		return n == -ENOENT ? -ENOENT : -EPROTO;
-	r = record_from_bytes(bytes, (size_t)n, ret);
+	r = guest_record_from_bytes(bytes, (size_t)n, ret);
 	if (r < 0)
 		return r;
 	if (ret->pid <= 1 || strnlen(ret->spec.id, sizeof(ret->spec.id)) == sizeof(ret->spec.id) ||
@@ -181,25 +184,25 @@ static int read_as(int dir_fd, const char *name, const char *id, struct record *
 	return 0;
 }
 
-int record_read(int dir_fd, const char *id, struct record *ret)
+int guest_record_read(int dir_fd, const char *id, struct guest_record *ret)
 {
 	return read_as(dir_fd, GUEST_FILE, id, ret);
 }
 
-int record_write_saver(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err)
+int guest_record_write_saver(int dir_fd, const struct guest_spec *spec, pid_t pid, struct err *err)
 {
 	return write_as(dir_fd, SAVER_FILE, spec, pid, err);
 }
 
-int record_open_saver(int dir_fd, const char *id, int *ret_pidfd)
+int guest_record_open_saver(int dir_fd, const char *id, int *ret_pidfd)
 {
-	struct record record;
+	struct guest_record record;
 	int r = read_as(dir_fd, SAVER_FILE, id, &record);
 
-	return r < 0 ? r : record_open_process(&record, ret_pidfd);
+	return r < 0 ? r : guest_record_open_process(&record, ret_pidfd);
 }
 
-int record_open_process(const struct record *record, int *ret_pidfd)
+int guest_record_open_process(const struct guest_record *record, int *ret_pidfd)
 {
 	auto_fd int fd = -1;
 	char boot_id[40];

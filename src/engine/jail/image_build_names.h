@@ -9,4 +9,4 @@
 
 /* Below the working directory. What a pattern of left_out matches is not packed and may have any
  * name. */
-must_check int seal_check_names(const char *const *left_out, size_t n, struct err *err);
+must_check int image_build_check_names(const char *const *left_out, size_t n, struct err *err);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/seal_finish.h"
+#include "engine/jail/image_build_finish.h"
 
 #include "base/fd.h"
 #include "engine/jail/image.h"
-#include "engine/jail/seal_child.h"
+#include "engine/jail/image_build_child.h"
 #include "engine/jail/syscalls.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #define CHUNK (1 << 20)
 
-static int hash_all(int fd, EVP_MD_CTX *ctx, struct seal_result *ret, struct err *err)
+static int hash_all(int fd, EVP_MD_CTX *ctx, struct image_build_result *ret, struct err *err)
 {
 	static unsigned char chunk[CHUNK];
 	ssize_t n;
@@ -32,9 +32,9 @@ static int hash_all(int fd, EVP_MD_CTX *ctx, struct seal_result *ret, struct err
 	return 0;
 }
 
-static int hash_image(int dir_fd, struct seal_result *ret, struct err *err)
+static int hash_image(int dir_fd, struct image_build_result *ret, struct err *err)
 {
-	auto_fd int fd = openat(dir_fd, SEAL_IMAGE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int fd = openat(dir_fd, IMAGE_BUILD_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	struct stat st;
 	int r;
@@ -54,8 +54,8 @@ static int hash_image(int dir_fd, struct seal_result *ret, struct err *err)
 	return r;
 }
 
-static int finish(int templates_fd, const char *name, uint64_t keeper, struct seal_result *ret,
-                  struct err *err)
+static int finish(int templates_fd, const char *name, uint64_t keeper,
+                  struct image_build_result *ret, struct err *err)
 {
 	auto_fd int fd = openat(templates_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	char hex[DIGEST_HEX];
@@ -77,8 +77,8 @@ static int finish(int templates_fd, const char *name, uint64_t keeper, struct se
 	return 0;
 }
 
-int seal_finish_start(int templates_fd, const char *name, uint64_t keeper, int *ret_pidfd,
-                      int *ret_fd, struct err *err)
+int image_build_finish_start(int templates_fd, const char *name, uint64_t keeper, int *ret_pidfd,
+                             int *ret_fd, struct err *err)
 {
 	struct clone_args args = {.flags = CLONE_PIDFD,
 	                          .exit_signal = SIGCHLD,
@@ -90,7 +90,7 @@ int seal_finish_start(int templates_fd, const char *name, uint64_t keeper, int *
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
 	pid = sys_clone3(&args);
 	if (pid == 0) {
-		struct seal_finished f = {0};
+		struct image_build_finished f = {0};
 
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		(void)!finish(templates_fd, name, keeper, &f.result, &f.err);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the sealer says is the sandbox's word: file names of its own making may be in it. It is cut,
+ * What mkfs.erofs says is the sandbox's word: file names of its own making may be in it. It is cut,
  * and only what can be printed of it goes into an error. Whether there is an image is told by the
  * exit status, and what the image is by our own reading of it.
  */
-#include "engine/jail/seal.h"
+#include "engine/jail/image_build.h"
 
 #include "base/dir_reader.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/dir_tree.h"
 #include "engine/jail/disk_snapshot_private.h"
+#include "engine/jail/image_build_child.h"
+#include "engine/jail/image_build_finish.h"
 #include "engine/jail/namespaces.h"
-#include "engine/jail/seal_child.h"
-#include "engine/jail/seal_finish.h"
 #include "engine/jail/spawner.h"
 
 #include <assert.h>
@@ -37,16 +37,16 @@
 #define FREE_LEAST     (UINT64_C(64) << 20) /* above the reserve */
 #define SLACK          (UINT64_C(1) << 20)  /* what a last write may have lacked */
 
-enum seal_state { SEAL_WAITING, SEAL_PACKING, SEAL_FINISHING };
+enum image_build_state { IMAGE_BUILD_WAITING, IMAGE_BUILD_PACKING, IMAGE_BUILD_FINISHING };
 
-struct seal {
-	struct list link; /* in seals, in the order in which they were asked for */
-	enum seal_state state;
+struct image_build {
+	struct list link; /* in builds, in the order in which they were asked for */
+	enum image_build_state state;
 	char name[ID_SIZE];
 	char layer[LAYER_PATH_MAX]; /* the snapshot's name, or the sandbox's id */
 	struct digest base;
-	struct seal_spec spec;
-	seal_fn fn;
+	struct image_build_spec spec;
+	image_build_fn fn;
 	void *arg;
 	int out_fd; /* DATA/templates/NAME */
 	int status_fd, words_fd, result_fd;
@@ -56,14 +56,14 @@ struct seal {
 	bool is_cancelled, lacks_room;
 };
 
-/* All seals together: what they may take of the host. */
+/* All builds together: what they may take of the host. */
 static const struct guest_limits limits = {
 	.memory_bytes = UINT64_C(1) << 30,
 	.cpu_milli = 2000,
 	.pids = 16,
 };
 
-static struct list seals = LIST_INIT(seals);
+static struct list builds = LIST_INIT(builds);
 
 static void start_next(void);
 
@@ -85,9 +85,9 @@ static void drop_layer(const char *name)
 		(void)!loop_child_take(jail_host.loop, pidfd, on_layer_dropped, NULL, &child);
 }
 
-static void seal_free(struct loop *loop, void *arg)
+static void image_build_free(struct loop *loop, void *arg)
 {
-	struct seal *s = arg;
+	struct image_build *s = arg;
 
 	(void)loop;
 	close_fd(&s->out_fd);
@@ -98,7 +98,8 @@ static void seal_free(struct loop *loop, void *arg)
 }
 
 /* Its one end. */
-static void end(struct seal *s, const struct seal_result *result, const struct err *err)
+static void end(struct image_build *s, const struct image_build_result *result,
+                const struct err *err)
 {
 	list_remove(&s->link);
 	loop_timer_free(s->timer);
@@ -108,11 +109,11 @@ static void end(struct seal *s, const struct seal_result *result, const struct e
 	if (!err)
 		log_info("seal.done", "bytes=%llu", (unsigned long long)result->bytes);
 	s->fn(result, err, s->arg);
-	loop_defer(jail_host.loop, seal_free, s);
+	loop_defer(jail_host.loop, image_build_free, s);
 	start_next();
 }
 
-static void fail(struct seal *s, const struct err *err)
+static void fail(struct image_build *s, const struct err *err)
 {
 	log_warn("seal.failed", "error='%s'", err->message);
 	end(s, NULL, err);
@@ -141,18 +142,19 @@ static int no_room(struct err *err)
 	return err_hint(err, "make room on the disk of the data directory, or delete templates");
 }
 
-static uint64_t count_made(const struct seal *s)
+static uint64_t count_made(const struct image_build *s)
 {
 	struct stat st;
 
-	return fstatat(s->out_fd, SEAL_IMAGE, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0
-	                                                                    : (uint64_t)st.st_size;
+	return fstatat(s->out_fd, IMAGE_BUILD_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0
+	               ? 0
+	               : (uint64_t)st.st_size;
 }
 
 static void on_progress(struct loop *loop, void *arg)
 {
-	struct seal *s = arg;
-	const struct seal_result so_far = {.bytes = count_made(s)};
+	struct image_build *s = arg;
+	const struct image_build_result so_far = {.bytes = count_made(s)};
 
 	(void)loop;
 	loop_timer_set_in(s->timer, PROGRESS_US);
@@ -165,8 +167,8 @@ static void on_progress(struct loop *loop, void *arg)
 
 static void on_finished(struct loop *loop, int wait_status, void *arg)
 {
-	struct seal *s = arg;
-	struct seal_finished f;
+	struct image_build *s = arg;
+	struct image_build_finished f;
 	ssize_t n = read(s->result_fd, &f, sizeof(f));
 
 	(void)loop;
@@ -181,15 +183,15 @@ static void on_finished(struct loop *loop, int wait_status, void *arg)
 		fail(s, &f.err);
 }
 
-static void finish(struct seal *s)
+static void finish(struct image_build *s)
 {
 	struct err err;
 	int pidfd = -1;
 	int r;
 
-	s->state = SEAL_FINISHING;
-	r = seal_finish_start(jail_host.images.templates_fd, s->name, s->spec.keeper, &pidfd,
-	                      &s->result_fd, &err);
+	s->state = IMAGE_BUILD_FINISHING;
+	r = image_build_finish_start(jail_host.images.templates_fd, s->name, s->spec.keeper, &pidfd,
+	                             &s->result_fd, &err);
 	if (r == 0) {
 		r = loop_child_take(jail_host.loop, pidfd, on_finished, s, &s->child);
 		if (r < 0)
@@ -200,7 +202,7 @@ static void finish(struct seal *s)
 }
 
 /* Of what it said, the last line, as far as it can be printed. */
-static void read_words(const struct seal *s, char ret[WORD_SIZE])
+static void read_words(const struct image_build *s, char ret[WORD_SIZE])
 {
 	char text[WORDS_MAX + 1];
 	ssize_t n = read(s->words_fd, text, WORDS_MAX);
@@ -217,7 +219,7 @@ static void read_words(const struct seal *s, char ret[WORD_SIZE])
 }
 
 /* What stopped it is seen by what there is: its own words for it depend on where it happened. */
-static void tell_failure(struct seal *s, int wait_status, struct err *ret)
+static void tell_failure(struct image_build *s, int wait_status, struct err *ret)
 {
 	char words[WORD_SIZE];
 
@@ -244,7 +246,7 @@ static void tell_failure(struct seal *s, int wait_status, struct err *ret)
 
 static void on_packed(struct loop *loop, int wait_status, void *arg)
 {
-	struct seal *s = arg;
+	struct image_build *s = arg;
 	struct err err = {0};
 
 	(void)loop;
@@ -260,7 +262,7 @@ static void on_packed(struct loop *loop, int wait_status, void *arg)
 		fail(s, &err);
 }
 
-static int open_layer(const struct seal *s, struct err *err)
+static int open_layer(const struct image_build *s, struct err *err)
 {
 	int fd = openat(jail_host.storage.fd, s->layer,
 	                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -268,7 +270,8 @@ static int open_layer(const struct seal *s, struct err *err)
 	return fd < 0 ? err_set(err, ERR_GONE, errno, "the sandbox's files are gone") : fd;
 }
 
-static int make_mounts(const struct seal *s, pid_t pid, int fds[SEAL_MOUNT_COUNT], struct err *err)
+static int make_mounts(const struct image_build *s, pid_t pid, int fds[IMAGE_BUILD_MOUNT_COUNT],
+                       struct err *err)
 {
 	auto_fd int userns_fd = -1, layer_fd = open_layer(s, err);
 	int base_fd = jail_host.usr_fd, r = layer_fd < 0 ? layer_fd : 0;
@@ -281,47 +284,50 @@ static int make_mounts(const struct seal *s, pid_t pid, int fds[SEAL_MOUNT_COUNT
 	if (r == 0 && !digest_is_zero(&s->base))
 		r = images_mount(&jail_host.images, &s->base, &base_fd, err);
 	if (r == 0) {
-		const int dirs[] = {[SEAL_MOUNT_TEMPLATE] = jail_host.template_fd,
-		                    [SEAL_MOUNT_BASE] = base_fd,
-		                    [SEAL_MOUNT_LAYER] = layer_fd,
-		                    [SEAL_MOUNT_OUT] = s->out_fd};
+		const int dirs[] = {[IMAGE_BUILD_MOUNT_TEMPLATE] = jail_host.template_fd,
+		                    [IMAGE_BUILD_MOUNT_BASE] = base_fd,
+		                    [IMAGE_BUILD_MOUNT_LAYER] = layer_fd,
+		                    [IMAGE_BUILD_MOUNT_OUT] = s->out_fd};
 
 		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
-			r = namespaces_idmapped_mount(dirs[i], userns_fd, i != SEAL_MOUNT_OUT,
-			                              &fds[i], err);
+			r = namespaces_idmapped_mount(dirs[i], userns_fd,
+			                              i != IMAGE_BUILD_MOUNT_OUT, &fds[i], err);
 	}
 	if (r == 0)
 		r = namespaces_detached_mount(jail_host.usr_fd, /* is_read_only= */ true,
-		                              &fds[SEAL_MOUNT_PROGRAMS], err);
-	return r == 0 ? shared_tmpfs_copy(&jail_host.shared_tmpfs, &fds[SEAL_MOUNT_STAGE], err) : r;
+		                              &fds[IMAGE_BUILD_MOUNT_PROGRAMS], err);
+	return r == 0 ? shared_tmpfs_copy(&jail_host.shared_tmpfs,
+	                                  &fds[IMAGE_BUILD_MOUNT_SHARED_TMPFS], err)
+	              : r;
 }
 
-static int send_orders(const struct seal *s, pid_t pid, int go_fd, int words_fd, struct err *err)
+static int send_orders(const struct image_build *s, pid_t pid, int go_fd, int words_fd,
+                       struct err *err)
 {
-	const struct seal_orders orders = {.epoch_s = s->spec.epoch_s,
-	                                   .bytes_max = s->bytes_max,
-	                                   .is_tree = s->spec.is_tree,
-	                                   .is_small = s->spec.is_small,
-	                                   .is_host = digest_is_zero(&s->base)};
-	int fds[SEAL_MOUNT_COUNT + 1];
+	const struct image_build_orders orders = {.epoch_s = s->spec.epoch_s,
+	                                          .bytes_max = s->bytes_max,
+	                                          .is_tree = s->spec.is_tree,
+	                                          .is_small = s->spec.is_small,
+	                                          .is_host = digest_is_zero(&s->base)};
+	int fds[IMAGE_BUILD_MOUNT_COUNT + 1];
 	ssize_t n = 0;
 	int r;
 
-	for (size_t i = 0; i < SEAL_MOUNT_COUNT; i++)
+	for (size_t i = 0; i < IMAGE_BUILD_MOUNT_COUNT; i++)
 		fds[i] = -1;
-	fds[SEAL_MOUNT_COUNT] = words_fd;
+	fds[IMAGE_BUILD_MOUNT_COUNT] = words_fd;
 	r = make_mounts(s, pid, fds, err);
 	if (r == 0)
 		n = fd_send(go_fd, &orders, sizeof(orders), fds, ARRAY_SIZE(fds));
 	if (n < 0)
 		r = err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders");
-	for (size_t i = 0; i < SEAL_MOUNT_COUNT; i++)
+	for (size_t i = 0; i < IMAGE_BUILD_MOUNT_COUNT; i++)
 		close_fd(&fds[i]);
 	return r;
 }
 
 /* Without orders it ends by itself. */
-static int hatch(struct seal *s, const int go[2], const int status[2], const int words[2],
+static int hatch(struct image_build *s, const int go[2], const int status[2], const int words[2],
                  struct err *err)
 {
 	struct hatched h;
@@ -338,7 +344,7 @@ static int hatch(struct seal *s, const int go[2], const int status[2], const int
 	return r == 0 ? send_orders(s, h.pid, go[0], words[1], err) : r;
 }
 
-static int pack(struct seal *s, struct err *err)
+static int pack(struct image_build *s, struct err *err)
 {
 	int go[2] = {-1, -1}, status[2] = {-1, -1}, words[2] = {-1, -1};
 	int *const all[] = {go, status, words};
@@ -362,19 +368,19 @@ static int pack(struct seal *s, struct err *err)
 	return r;
 }
 
-static size_t count(enum seal_state state)
+static size_t count(enum image_build_state state)
 {
 	size_t n = 0;
 
-	list_for_each (&seals, struct seal, s, link)
+	list_for_each (&builds, struct image_build, s, link)
 		n += s->state == state;
 	return n;
 }
 
-static struct seal *first_waiting(void)
+static struct image_build *first_waiting(void)
 {
-	list_for_each (&seals, struct seal, s, link)
-		if (s->state == SEAL_WAITING)
+	list_for_each (&builds, struct image_build, s, link)
+		if (s->state == IMAGE_BUILD_WAITING)
 			return s;
 	return NULL;
 }
@@ -382,14 +388,14 @@ static struct seal *first_waiting(void)
 /* From the loop, so that who has asked has got his answer before he is told of the end. */
 static void pack_next(struct loop *loop, void *arg)
 {
-	struct seal *s = first_waiting();
+	struct image_build *s = first_waiting();
 	struct err err = {0};
 
 	(void)loop;
 	(void)arg;
-	if (!s || count(SEAL_PACKING) + count(SEAL_FINISHING) >= RUNNING_MAX)
+	if (!s || count(IMAGE_BUILD_PACKING) + count(IMAGE_BUILD_FINISHING) >= RUNNING_MAX)
 		return;
-	s->state = SEAL_PACKING;
+	s->state = IMAGE_BUILD_PACKING;
 	s->bytes_max = MIN(s->spec.bytes_max, count_free());
 	loop_timer_set_in(s->timer, PROGRESS_US);
 	if (pack(s, &err) < 0)
@@ -404,13 +410,13 @@ static void start_next(void)
 
 static int check_room(struct err *err)
 {
-	if (count(SEAL_WAITING) >= WAITING_MAX)
+	if (count(IMAGE_BUILD_WAITING) >= WAITING_MAX)
 		return err_set(err, ERR_LIMIT, 0, "%d seals wait already", WAITING_MAX);
 	return count_free() < FREE_LEAST ? no_room(err) : 0;
 }
 
 /* path: below the layers. */
-static int set_aside(struct seal *s, const char *path, struct err *err)
+static int set_aside(struct image_build *s, const char *path, struct err *err)
 {
 	int templates_fd = jail_host.images.templates_fd, r;
 
@@ -429,13 +435,14 @@ static int set_aside(struct seal *s, const char *path, struct err *err)
 	return r;
 }
 
-int seal_start(const char *id, const struct digest *base, const struct seal_spec *spec, seal_fn fn,
-               void *arg, struct seal **ret, struct err *err)
+int image_build_start(const char *id, const struct digest *base,
+                      const struct image_build_spec *spec, image_build_fn fn, void *arg,
+                      struct image_build **ret, struct err *err)
 {
 	const bool is_saved = spec->snapshot[0] != '\0';
 	const char *what = is_saved ? spec->snapshot : id;
 	char path[LAYER_PATH_MAX];
-	struct seal *s;
+	struct image_build *s;
 	int r = check_room(err);
 
 	(void)snprintf(path, sizeof(path), is_saved ? "%s/" DISK_SNAPSHOT_FILES : "%s", what);
@@ -443,31 +450,31 @@ int seal_start(const char *id, const struct digest *base, const struct seal_spec
 		r = err_set(err, ERR_NOT_FOUND, ENOENT, "%s has no files here", what);
 	if (r < 0)
 		return r;
-	s = xnew0(struct seal);
-	*s = (struct seal){.base = *base,
-	                   .spec = *spec,
-	                   .fn = fn,
-	                   .arg = arg,
-	                   .out_fd = -1,
-	                   .status_fd = -1,
-	                   .words_fd = -1,
-	                   .result_fd = -1};
+	s = xnew0(struct image_build);
+	*s = (struct image_build){.base = *base,
+	                          .spec = *spec,
+	                          .fn = fn,
+	                          .arg = arg,
+	                          .out_fd = -1,
+	                          .status_fd = -1,
+	                          .words_fd = -1,
+	                          .result_fd = -1};
 	id_make(s->name, "seal");
 	r = set_aside(s, path, err);
 	if (r < 0) {
 		drop_layer(s->layer);
 		(void)!dir_tree_remove(jail_host.images.templates_fd, s->name);
-		seal_free(jail_host.loop, s);
+		image_build_free(jail_host.loop, s);
 		return r;
 	}
 	s->timer = loop_timer_new(jail_host.loop, on_progress, s);
-	list_append(&seals, &s->link);
+	list_append(&builds, &s->link);
 	start_next();
 	*ret = s;
 	return 0;
 }
 
-void seal_cancel(struct seal *s)
+void image_build_cancel(struct image_build *s)
 {
 	struct err err;
 
@@ -498,7 +505,7 @@ static void sweep_dir(int dir_fd, bool is_layers)
 	dir_tell(&dir, "leftovers of image builds");
 }
 
-void seal_sweep(void)
+void image_build_sweep(void)
 {
 	cgroup_kill(&jail_host.cgroups, GROUP);
 	(void)!cgroup_remove(&jail_host.cgroups, GROUP);
@@ -506,9 +513,9 @@ void seal_sweep(void)
 	sweep_dir(jail_host.storage.fd, /* is_layers= */ true);
 }
 
-void seal_end_all(void)
+void image_build_end_all(void)
 {
-	list_for_each (&seals, struct seal, s, link) {
+	list_for_each (&builds, struct image_build, s, link) {
 		if (s->child) {
 			int pidfd = loop_child_pidfd(s->child);
 
@@ -518,8 +525,8 @@ void seal_end_all(void)
 		}
 		list_remove(&s->link);
 		loop_timer_free(s->timer);
-		seal_free(jail_host.loop, s);
+		image_build_free(jail_host.loop, s);
 	}
 	if (jail_host.images.templates_fd >= 0)
-		seal_sweep();
+		image_build_sweep();
 }

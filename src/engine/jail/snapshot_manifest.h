@@ -7,15 +7,15 @@
  */
 #include "engine/engine.h"
 
-struct manifest {
+struct snapshot_manifest {
 	uint32_t magic, version;
 	struct snapshot_info info;
 	struct digest hash; /* of all before it */
 };
 
 /* On disk when it is answered, if is_synced. */
-must_check int manifest_write(int dir_fd, const struct snapshot_info *info, bool is_synced,
-                              struct err *err);
+must_check int snapshot_manifest_write(int dir_fd, const struct snapshot_info *info, bool is_synced,
+                                       struct err *err);
 /* -ENOENT: there is none; -EBADMSG: it is not whole, or not of this id; -EPROTONOSUPPORT: it is of
  * another version. */
-must_check int manifest_read(int dir_fd, const char *id, struct snapshot_info *ret);
+must_check int snapshot_manifest_read(int dir_fd, const char *id, struct snapshot_info *ret);

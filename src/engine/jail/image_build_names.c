@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/seal_names.h"
+#include "engine/jail/image_build_names.h"
 
 #include "base/walk.h"
 
@@ -57,7 +57,7 @@ static int refuse(const struct walk_entry *e, struct err *err)
 	return err_hint(err, "rename or remove the file");
 }
 
-int seal_check_names(const char *const *left_out, size_t n, struct err *err)
+int image_build_check_names(const char *const *left_out, size_t n, struct err *err)
 {
 	auto_call(walk_freep) struct walk *walk = NULL;
 	int fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/quiet.h"
+#include "engine/jail/agent_handover.h"
 
 #include "base/fd.h"
 #include "proto/frame.h"
@@ -56,8 +56,8 @@ static int send_quiesce(int fd, const unsigned char *token)
 	return r;
 }
 
-int quiet_ask(struct guest *g, const unsigned char token[QUIET_TOKEN_SIZE], int *ret_fd,
-              int *ret_listen_fd, struct err *err)
+int agent_handover_ask(struct guest *g, const unsigned char token[QUIET_TOKEN_SIZE], int *ret_fd,
+                       int *ret_listen_fd, struct err *err)
 {
 	const struct sockaddr_un addr = guest_agent_address(g);
 	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -92,8 +92,8 @@ static int send_renewal(int sock, const struct quiet_renewal *renewal, const int
 	return sent < 0 ? (int)sent : 0;
 }
 
-int quiet_end(struct guest *g, int pidfd, const unsigned char token[QUIET_TOKEN_SIZE],
-              int listen_fd, int status_fd, struct err *err)
+int agent_handover_end(struct guest *g, int pidfd, const unsigned char token[QUIET_TOKEN_SIZE],
+                       int listen_fd, int status_fd, struct err *err)
 {
 	struct quiet_renewal renewal = {.nofile = g->spec.limits.nofile};
 	auto_fd int sock = open_inside(pidfd, SOCK_DGRAM);
@@ -114,12 +114,12 @@ int quiet_end(struct guest *g, int pidfd, const unsigned char token[QUIET_TOKEN_
 	             : 0;
 }
 
-void quiet_forget(struct guest *g)
+void agent_handover_forget(struct guest *g)
 {
 	(void)unlinkat(g->dir_fd, TOKEN_FILE, 0);
 }
 
-int quiet_recover(struct guest *g, struct err *err)
+int agent_handover_recover(struct guest *g, struct err *err)
 {
 	unsigned char token[QUIET_TOKEN_SIZE];
 	auto_fd int file = openat(g->dir_fd, TOKEN_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -131,5 +131,5 @@ int quiet_recover(struct guest *g, struct err *err)
 		r = listen_anew(g, pidfd, &listen_fd);
 	if (r < 0)
 		return err_set(err, ERR_UNAVAILABLE, -r, "the agent does not answer");
-	return quiet_end(g, pidfd, token, listen_fd, -1, err);
+	return agent_handover_end(g, pidfd, token, listen_fd, -1, err);
 }

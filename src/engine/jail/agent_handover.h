@@ -12,12 +12,13 @@
 #include "proto/quiet.h"
 
 /* Asks for quiet. *ret_fd ends when it is; *ret_listen_fd is the listener that is to be next. */
-must_check int quiet_ask(struct guest *g, const unsigned char token[QUIET_TOKEN_SIZE], int *ret_fd,
-                         int *ret_listen_fd, struct err *err);
+must_check int agent_handover_ask(struct guest *g, const unsigned char token[QUIET_TOKEN_SIZE],
+                                  int *ret_fd, int *ret_listen_fd, struct err *err);
 /* Gives it hold: listen_fd, and status_fd for its "1" (or -1). Goes out at once, whether or not the
  * agent runs. In the net namespace of pidfd. */
-must_check int quiet_end(struct guest *g, int pidfd, const unsigned char token[QUIET_TOKEN_SIZE],
-                         int listen_fd, int status_fd, struct err *err);
-void quiet_forget(struct guest *g); /* it serves */
+must_check int agent_handover_end(struct guest *g, int pidfd,
+                                  const unsigned char token[QUIET_TOKEN_SIZE], int listen_fd,
+                                  int status_fd, struct err *err);
+void agent_handover_forget(struct guest *g); /* it serves */
 /* Nobody answers at its listener: if that is because it is quiet, it gets hold. */
-must_check int quiet_recover(struct guest *g, struct err *err);
+must_check int agent_handover_recover(struct guest *g, struct err *err);

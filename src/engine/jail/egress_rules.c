@@ -35,7 +35,7 @@
  * flows is for. A TCP connection over it is tried again by the kernel a second later. Who dials the
  * door's own port is tracked, so that the listener is told itself as the destination.
  */
-#include "engine/jail/door_rules.h"
+#include "engine/jail/egress_rules.h"
 
 #include "engine/jail/nft.h"
 
@@ -150,7 +150,7 @@ static int install(const uint16_t ports[DOOR_SOCKETS], enum nft_start how, int *
 	return nft_send(&r, ret_fd);
 }
 
-int door_rules_install(const uint16_t ports[DOOR_SOCKETS], int *ret_fd)
+int egress_rules_install(const uint16_t ports[DOOR_SOCKETS], int *ret_fd)
 {
 	int r = install(ports, NFT_FIRST, ret_fd);
 
@@ -159,7 +159,7 @@ int door_rules_install(const uint16_t ports[DOOR_SOCKETS], int *ret_fd)
 	return r == -EEXIST ? install(ports, NFT_INSTEAD, ret_fd) : r;
 }
 
-int door_rules_remove(int *ret_fd)
+int egress_rules_remove(int *ret_fd)
 {
 	struct nft r = {0};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How a guest begins. start() makes its host objects (start.c), lets the child go, and waits on the
- * loop for one of three things on the status pipe: the agent's "1" (it serves), a struct err of a
- * failed step, or the end. Nothing waits in the broker itself. A vm that this host's KVM cannot run
- * is removed and begun once more without it.
+ * How a guest begins. start() makes its host objects (start_steps.c), lets the child go, and waits
+ * on the loop for one of three things on the status pipe: the agent's "1" (it serves), a struct err
+ * of a failed step, or the end. Nothing waits in the broker itself. A vm that this host's KVM
+ * cannot run is removed and begun once more without it.
  */
 #include "engine/jail/guest.h"
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* The door of a jail, and ports in: what the engine's table says of open_door(), close_door() and
+ * dial(). */
+#include "engine/engine.h"
+
+#include <netinet/in.h>
+
+must_check int egress_door_open(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err);
+must_check int egress_door_close(struct guest *g, struct err *err);
+must_check int egress_door_dial(struct guest *g, int family, uint16_t port, int *ret_fd,
+                                struct err *err);
+
+/* For the doors of others: parts of it. */
+union egress_door_address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+typedef socklen_t (*egress_door_address_fn)(int family, uint16_t port,
+                                            union egress_door_address *ret);
+
+/* Runs fn in the guest's net namespace, and is back on the host whatever came of it. */
+must_check int egress_door_inside(struct guest *g, int (*fn)(void *arg, struct err *err), void *arg,
+                                  struct err *err);
+/* In the namespace that this thread is in; what is open on failure is the caller's to close. */
+must_check int egress_door_open_sockets(egress_door_address_fn address, int ret_fds[DOOR_SOCKETS],
+                                        uint16_t ret_ports[DOOR_SOCKETS], struct err *err);
+/* What came of setting rules, and the socket that they were set by. */
+must_check int egress_door_check_rules(int r, int fd, struct err *err);
