@@ -6,14 +6,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define NAMESPACES_IDS_EACH 65536U
-#define NAMESPACES_FIRST_ID 0x30000000U /* above any user that a host's administrator would make   \
-	                                 */
+#define NAMESPACES_IDS_EACH  65536U
+#define NAMESPACES_FIRST_ID  0x30000000U /* above any user of an administrator's */
 #define NAMESPACES_SLOTS_MAX ((UINT32_MAX - NAMESPACES_FIRST_ID) / NAMESPACES_IDS_EACH)
-#define NAMESPACES_SPAWNER_ID                                                                      \
-	(NAMESPACES_FIRST_ID - NAMESPACES_IDS_EACH) /* the range below is for what is no sandbox   \
-	                                             */
-#define NAMESPACES_ZYGOTE_ID (NAMESPACES_SPAWNER_ID + 1)
+/* The range below is for what is no sandbox. */
+#define NAMESPACES_SPAWNER_ID (NAMESPACES_FIRST_ID - NAMESPACES_IDS_EACH)
+#define NAMESPACES_ZYGOTE_ID  (NAMESPACES_SPAWNER_ID + 1)
 
 /*
  * Moves this process into a new net namespace with nothing but `lo`, up. It belongs to our user
