@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/zygote.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/jail/guest.h"
@@ -26,8 +27,8 @@
 #define DELAY_MOST_US    (60 * SECONDS)
 #define WAITS_MAX        256
 #define FAILURES_MAX     5
-#define REMOVALS_MAX     50 /* of its group, at the end */
 #define REMOVAL_EVERY_US 2000
+#define REMOVAL_SHORT_US 20000 /* the broker has others to serve meanwhile */
 
 /* As in kernels/python/cloche_kernel/zygote.py. */
 struct zygote_request {
@@ -311,13 +312,22 @@ void zygote_done(struct zygote *z)
 	}
 	hang_up(z);
 	fail_waits(z);
+	if (z->warm)
+		(void)!zygote_remove_group(z, REMOVAL_SHORT_US);
+}
+
+int zygote_remove_group(const struct zygote *z, uint64_t most_us)
+{
+	uint64_t until_us = clock_steady_us() + most_us;
+	int r;
+
 	/* Forks that have not joined their sandboxes die with it, but not at the same instant. */
-	for (int i = 0; z->warm && i < REMOVALS_MAX; i++) {
-		if (cgroup_remove(&jail_host.cgroups, z->group) == 0)
-			break;
+	while ((r = cgroup_remove(&jail_host.cgroups, z->group)) < 0 &&
+	       clock_steady_us() < until_us) {
 		cgroup_kill(&jail_host.cgroups, z->group);
 		(void)usleep(REMOVAL_EVERY_US);
 	}
+	return r;
 }
 
 static void on_fork_timeout(struct loop *loop, void *arg)

@@ -34,7 +34,10 @@ struct zygote {
 
 /* group: of no other. */
 void zygote_init(struct zygote *z, const struct digest *image, const char *group, const char *warm);
-void zygote_done(struct zygote *z); /* ends it; who waits is told */
+/* Ends it; who waits is told. Of its group the last fork may still have to leave: that can be
+ * removed later, too. */
+void zygote_done(struct zygote *z);
+must_check int zygote_remove_group(const struct zygote *z, uint64_t most_us);
 void zygote_start(struct zygote *z);
 void zygote_suspect(struct zygote *z, const char *why); /* kills it; it is replaced */
 /* fn is called once, from the loop, when the fork is on its way to the sandbox's agent or is not

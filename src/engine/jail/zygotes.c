@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/zygotes.h"
 
+#include "base/log.h"
+
 #include <stdio.h>
+#include <string.h>
+
+#define REMOVAL_MAX_US 5000000 /* of a group, when nothing else is left to do */
 
 static void set(struct zygotes *zs, size_t i, const struct digest *image, const char *warm)
 {
@@ -26,6 +31,13 @@ void zygotes_done(struct zygotes *zs)
 	for (size_t i = 0; i < ZYGOTES_MAX; i++)
 		if (zs->used[i] > 0)
 			zygote_done(&zs->all[i]);
+	for (size_t i = 0; zs->all[0].warm && i < ZYGOTES_MAX; i++) {
+		int r = zygote_remove_group(&zs->all[i], REMOVAL_MAX_US);
+
+		if (r < 0)
+			log_warn("zygote.group_left", "group=%s error='%s'", zs->all[i].group,
+			         strerrordesc_np(-r));
+	}
 }
 
 void zygotes_start(struct zygotes *zs)
