@@ -15,14 +15,14 @@
 #include "base/beneath.h"
 #include "base/dir_reader.h"
 #include "base/walk.h"
-#include "engine/jail/btrfs.h"
+#include "engine/linux/btrfs.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-#define FROZEN        "backup" /* in layers/ and templates/ (engine/jail/backup.h) */
+#define FROZEN        "backup" /* in layers/ and templates/ (engine/guest/backup.h) */
 #define FILES         "files"
 #define READ_SIZE     (1 << 20)
 #define MANIFEST_TEXT (256U << 20)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layers are made as the daemon makes them (engine/jail/storage.h), then each subvolume is received
- * in the manifest's order, so that what it shares is there before it. All stay read-only until the
- * last one is in: `btrfs receive` finds them by their UUIDs. Then each becomes what it was: a layer
- * or volume that is written to, with its limit, under its name; or a snapshot's files.
+ * Layers are made as the daemon makes them (engine/layer/storage.h), then each subvolume is
+ * received in the manifest's order, so that what it shares is there before it. All stay read-only
+ * until the last one is in: `btrfs receive` finds them by their UUIDs. Then each becomes what it
+ * was: a layer or volume that is written to, with its limit, under its name; or a snapshot's files.
  *
  * Quotas count a byte for who wrote it, and who wrote it is another after a restore: what a layer
  * shares counts for the one that was received first. Its file `below` says what is to be taken off
@@ -15,9 +15,9 @@
 #include "base/beneath.h"
 #include "base/dir_reader.h"
 #include "base/fd.h"
-#include "engine/jail/below.h"
-#include "engine/jail/btrfs.h"
-#include "engine/jail/storage.h"
+#include "engine/layer/below.h"
+#include "engine/layer/storage.h"
+#include "engine/linux/btrfs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

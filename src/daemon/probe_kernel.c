@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fd.h"
 #include "daemon/probe.h"
-#include "engine/jail/egress_rules.h"
+#include "engine/door/egress_rules.h"
 
 #include <fcntl.h>
 #include <linux/mount.h>

@@ -357,8 +357,8 @@ struct engine {
 	void (*each_volume)(void (*fn)(const struct volume_info *info, void *arg), void *arg);
 	/*
 	 * All that outlives guests (kept layers, volumes, snapshots, images) as it is now, frozen
-	 * for a backup that is copied from it (jail/backup.h). One at a time, until release_kept(),
-	 * also behind a failure. NULL: no backups.
+	 * for a backup that is copied from it (engine/guest/backup.h). One at a time, until
+	 * release_kept(), also behind a failure. NULL: no backups.
 	 */
 	int (*freeze_kept)(backup_fn fn, void *arg, struct err *err);
 	int (*release_kept)(guest_gone_fn gone, void *arg); /* as discard() */

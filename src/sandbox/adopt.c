@@ -14,7 +14,7 @@
  *	kept              none              its files are lost: it has ended
  *	none              a layer           it is removed if this store is its keeper, else left
  *
- * The store has the word on what shall be there, the mark on a layer (engine/jail/kept_layer.h)
+ * The store has the word on what shall be there, the mark on a layer (engine/layer/kept_layer.h)
  *only guards it until that word is spoken.
  *
  * Every file in the spool directory that no exec owns goes. The fleet is ready when each agent has

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Whose a layer is, for the broker, which knows no projects: a number is enough to hold a project
- * to its share of the disk (engine/jail/owners.h) and of the CPU (engine/jail/weigh.h). It is a
+ * to its share of the disk (engine/layer/owners.h) and of the CPU (engine/guest/weigh.h). It is a
  * hash of the project's id, which we made ourselves, so it is the same after every start and
  * nothing is kept for it. Nobody waits for the answer: a sandbox is counted when it has hardly
  * begun to write. For the CPU alone it is told a little later, in nobody's way, and of those that

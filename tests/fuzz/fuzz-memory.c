@@ -5,8 +5,8 @@
  * right and described is found whole, and so it is not when it was not.
  */
 #include "base/fd.h"
-#include "engine/jail/memory_agent.h"
-#include "engine/jail/memory_image.h"
+#include "engine/jail/memory/memory_agent.h"
+#include "engine/jail/memory/memory_image.h"
 
 #include <assert.h>
 #include <fcntl.h>

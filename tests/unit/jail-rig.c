@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "engine/jail/dir_tree.h"
+#include "engine/linux/dir_tree.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -7,8 +7,8 @@
 #include "test.h"
 
 #include "base/fd.h"
-#include "engine/jail/cgroup.h"
-#include "engine/jail/dir_tree.h"
+#include "engine/linux/cgroup.h"
+#include "engine/linux/dir_tree.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* What holds a thread, and a copy that is held less. */
 #include "test.h"
 
-#include "engine/jail/confinement.h"
+#include "engine/jail/memory/confinement.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

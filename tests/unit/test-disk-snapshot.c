@@ -3,8 +3,8 @@
  */
 #include "jail-rig.h"
 
-#include "engine/jail/guest.h"
-#include "engine/jail/snapshot_manifest.h"
+#include "engine/guest/guest.h"
+#include "engine/layer/snapshot_manifest.h"
 
 #include <fcntl.h>
 #include <stdio.h>

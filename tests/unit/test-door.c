@@ -7,7 +7,7 @@
 #include "jail-rig.h"
 
 #include "base/fd.h"
-#include "engine/jail/guest.h"
+#include "engine/guest/guest.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* Sandboxes whose template is an image: a busybox and a few files, made by hand. */
 #include "jail-rig.h"
 
-#include "engine/jail/guest.h"
+#include "engine/guest/guest.h"
 
 #include <dirent.h>
 #include <fcntl.h>

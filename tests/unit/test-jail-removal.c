@@ -2,7 +2,7 @@
 /* How a guest of the jail engine goes, when its events come late, together or at the wrong time. */
 #include "jail-rig.h"
 
-#include "engine/jail/guest.h"
+#include "engine/guest/guest.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>

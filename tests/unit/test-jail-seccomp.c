@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/auto.h"
-#include "engine/jail/seccomp.h"
+#include "engine/linux/seccomp.h"
 
 #include <fcntl.h>
 #include <linux/netlink.h>

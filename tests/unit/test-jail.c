@@ -3,8 +3,8 @@
 #include "jail-rig.h"
 
 #include "base/fd.h"
-#include "engine/jail/dir_tree.h"
-#include "engine/jail/spawner_orphan.h"
+#include "engine/guest/spawner_orphan.h"
+#include "engine/linux/dir_tree.h"
 
 #include <fcntl.h>
 #include <sched.h>

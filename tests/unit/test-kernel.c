@@ -3,7 +3,7 @@
 #include "engine/vm/kernel.h"
 #include "jail-rig.h"
 
-#include "engine/jail/guest.h"
+#include "engine/guest/guest.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

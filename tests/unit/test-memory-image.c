@@ -3,9 +3,9 @@
 #include "test.h"
 
 #include "base/fd.h"
-#include "engine/jail/criu.h"
-#include "engine/jail/memory_agent.h"
-#include "engine/jail/memory_image.h"
+#include "engine/jail/memory/criu.h"
+#include "engine/jail/memory/memory_agent.h"
+#include "engine/jail/memory/memory_image.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>

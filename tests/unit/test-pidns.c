@@ -3,8 +3,8 @@
 #include "test.h"
 
 #include "base/auto.h"
-#include "engine/jail/pidns.h"
-#include "engine/jail/syscalls.h"
+#include "engine/linux/pidns.h"
+#include "engine/linux/syscalls.h"
 
 #include <fcntl.h>
 #include <sched.h>

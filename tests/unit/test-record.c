@@ -10,7 +10,7 @@
 #include "test.h"
 
 #include "base/fd.h"
-#include "engine/jail/guest_record.h"
+#include "engine/guest/guest_record.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * shown by functional/test_host_disk_full.py on real disks. */
 #include "test.h"
 
-#include "engine/jail/room.h"
+#include "engine/layer/room.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)

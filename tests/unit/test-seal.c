@@ -2,8 +2,8 @@
 /* A sandbox's root becomes an image, whatever stands in the way. */
 #include "jail-rig.h"
 
-#include "engine/jail/dir_tree.h"
-#include "engine/jail/guest.h"
+#include "engine/guest/guest.h"
+#include "engine/linux/dir_tree.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -50,7 +50,7 @@ BROKER_FD = 3
 KERNEL_UID = 1000
 PROGRAM = "python3"
 
-# As in src/engine/jail/zygote.c.
+# As in src/engine/jail/zygote/zygote.c.
 REQUEST = struct.Struct("=Q40sII")  # number, tag, open files at most, instructions of the filter, which follow
 REPLY = struct.Struct("=Qi")  # number, errno
 REQUEST_MAX = 4096

@@ -156,8 +156,8 @@ static int put_entry(struct layer *l, const struct walk_entry *w, struct err *er
 	return put_head(l, &e, err);
 }
 
-/* The first of what engine/jail/image_build_child.c leaves out: there can be as much of it as of
- * the rest.
+/* The first of what engine/template/image_build_child.c leaves out: there can be as much of it as
+ * of the rest.
  */
 static bool is_passing(const char *path)
 {

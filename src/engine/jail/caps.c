@@ -4,7 +4,7 @@
  * because each opens kernel code that a sandbox has no use for. Under no_new_privs an exec gains
  * none that the process did not have, so the agent must hold what it passes on to execs as root.
  */
-#include "engine/jail/child.h"
+#include "engine/jail/jail_child.h"
 
 #include <linux/capability.h>
 #include <sys/prctl.h>

@@ -3,8 +3,8 @@
  * /dev: the shared tmpfs's, a devpts of its own, and shared memory. That tmpfs is mounted
  * read-only: that forbids touching its inodes, not writing to a device.
  */
-#include "engine/jail/child.h"
-#include "engine/jail/shared_tmpfs.h"
+#include "engine/jail/jail_child.h"
+#include "engine/layer/shared_tmpfs.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,9 +10,9 @@
  *cover, nor does a file that only the host's root may open: nobody inside is its owner or may pass
  *for him.
  */
-#include "engine/jail/child.h"
-#include "engine/jail/machine_view.h"
-#include "engine/jail/shared_tmpfs.h"
+#include "engine/guest/machine_view.h"
+#include "engine/jail/jail_child.h"
+#include "engine/layer/shared_tmpfs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

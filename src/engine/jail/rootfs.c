@@ -5,8 +5,8 @@
  * named relative to the staging tmpfs with one-letter names, because an overlay shows its options
  * in mountinfo for all inside to read, and no path of the host may stand there.
  */
-#include "engine/jail/child.h"
-#include "engine/jail/syscalls.h"
+#include "engine/jail/jail_child.h"
+#include "engine/linux/syscalls.h"
 
 #include <assert.h>
 #include <fcntl.h>

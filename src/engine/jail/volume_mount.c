@@ -4,7 +4,7 @@
  * walked part by part and no link is followed: whatever is in the way fails the start with a word
  * of it. Nothing of the guest runs yet, and what is missing is made as the guest's own root.
  */
-#include "engine/jail/child.h"
+#include "engine/jail/jail_child.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * Asking something of a running vm's cloche-vmm (vmm/asks.h), also of one that was adopted. What is
  * asked for lasts until ask_end(), where it is of such a kind.
  */
-#include "engine/jail/guest.h"
+#include "engine/guest/guest.h"
 #include "vmm/asks.h"
 
 struct ask; /* one that was asked */

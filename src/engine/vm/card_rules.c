@@ -33,7 +33,7 @@
  */
 #include "engine/vm/card_rules.h"
 
-#include "engine/jail/nft.h"
+#include "engine/linux/nft.h"
 #include "vmm/asks.h"
 
 #include <linux/netfilter_ipv4.h>

@@ -2,7 +2,7 @@
 #include "engine/vm/child.h"
 
 #include "base/fd.h"
-#include "engine/jail/shared_tmpfs.h"
+#include "engine/layer/shared_tmpfs.h"
 #include "engine/vm/machine.h"
 #include "engine/vm/shown.h"
 #include "vmm/orders.h"

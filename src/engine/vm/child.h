@@ -2,10 +2,10 @@
 #pragma once
 /*
  * A vm's child: what the spawner's clone3() begets for it, from its first instruction to the exec
- * of cloche-vmm, as jail/child.h is for a jail. QEMU is run as what a guest has taken over: its
- * root holds its program, libraries and firmware, six device nodes and /dev/kvm if it is used.
+ * of cloche-vmm, as jail/jail_child.h is for a jail. QEMU is run as what a guest has taken over:
+ * its root holds its program, libraries and firmware, six device nodes and /dev/kvm if it is used.
  */
-#include "engine/jail/child.h"
+#include "engine/jail/jail_child.h"
 
 enum vm_order_fd {                 /* in this order behind the orders, then cgroup.procs of `user`,
 	                              then the disks that are shown */

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A user never brings such a state: the directory is the broker's own (jail/disk_snapshot.h), and
- * what is in it was written by this host. It is held against its hashes all the same, and against
- * what this host is now (identity.h).
+ * A user never brings such a state: the directory is the broker's own
+ * (engine/guest/disk_snapshot.h), and what is in it was written by this host. It is held against
+ * its hashes all the same, and against what this host is now (identity.h).
  */
 #include "engine/vm/copy.h"
 
 #include "base/log.h"
-#include "engine/jail/disk_snapshot.h"
-#include "engine/jail/disk_snapshot_private.h"
+#include "engine/guest/disk_snapshot.h"
+#include "engine/guest/disk_snapshot_private.h"
 #include "engine/vm/machine.h"
 #include "engine/vm/ram.h"
 

@@ -6,7 +6,7 @@
  * each page once that none of them has written to. What was not used for the longest time is let go
  * where there are too many; machines that run keep theirs.
  */
-#include "engine/jail/guest.h"
+#include "engine/guest/guest.h"
 #include "engine/vm/saved.h"
 
 /* Reads the memory that g's spec names, unless it is here; done is told once, from the loop or from

@@ -8,7 +8,7 @@
  * An empty one of each size is made once and then cloned (DATA/layers/blank-SIZE-INODES), which
  * takes no time and no room.
  */
-#include "engine/jail/storage.h"
+#include "engine/layer/storage.h"
 
 #define DISK_SLACK_BYTES (UINT64_C(64) << 20)
 

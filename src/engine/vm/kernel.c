@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/vm/kernel.h"
 
-#include "engine/jail/guest.h"
+#include "engine/guest/guest.h"
 
 #include <fcntl.h>
 #include <string.h>

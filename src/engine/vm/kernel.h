@@ -9,7 +9,7 @@
  * plain directory of the name `current` with the same files does as well, for an operator who
  * brings his own.
  */
-#include "engine/jail/image.h"
+#include "engine/layer/image.h"
 
 /* *ret_fd is the directory, the caller's; *ret_digest is zero where it is no image. -ENOENT: there
  * is none yet. */

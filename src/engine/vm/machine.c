@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/spawn.h"
-#include "engine/jail/guest.h"
+#include "engine/guest/guest.h"
 #include "engine/vm/initrd.h"
 #include "engine/vm/kernel.h"
 

@@ -6,8 +6,8 @@
 #include "engine/vm/save.h"
 
 #include "base/fd.h"
-#include "engine/jail/disk_snapshot.h"
-#include "engine/jail/disk_snapshot_private.h"
+#include "engine/guest/disk_snapshot.h"
+#include "engine/guest/disk_snapshot_private.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/machine.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Saving a machine while it stands still for a moment, as jail/memory.h does with a jail:
+ * Saving a machine while it stands still for a moment, as jail/memory/memory.h does with a jail:
  *
  *	asked --> still: cloche-vmm has stopped it, its devices are written
  *	      --> copied: a child has read its memory --> still() is told
@@ -9,7 +9,7 @@
  *
  * It goes on when the ask (ask.h) ends, which the end of a broker is too.
  */
-#include "engine/jail/memory.h"
+#include "engine/jail/memory/memory.h"
 
 /* dir_fd: an empty directory (saved.h), or -1: only its disk is to be whole. snapshot: its id. */
 must_check int machine_save(struct guest *g, int dir_fd, const struct snapshot_spec *snapshot,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A machine that was saved, in the directory `memory` of a snapshot (jail/disk_snapshot.h):
+ * A machine that was saved, in the directory `memory` of a snapshot (engine/guest/disk_snapshot.h):
  *
  *	ram		sparse; pages that were never touched are holes
  *	state		of its devices, as QEMU writes them

@@ -5,8 +5,8 @@
  */
 #include "engine/vm/shown.h"
 
-#include "engine/jail/disk_snapshot.h"
-#include "engine/jail/disk_snapshot_private.h"
+#include "engine/guest/disk_snapshot.h"
+#include "engine/guest/disk_snapshot_private.h"
 #include "engine/vm/disk.h"
 
 #include <stdio.h>

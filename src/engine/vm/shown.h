@@ -6,7 +6,7 @@
  * write to a disk that was saved while it was in use before it can read it. It is the guest's
  * kernel that does: to the host a disk is bytes.
  */
-#include "engine/jail/start_steps.h"
+#include "engine/guest/start_steps.h"
 
 /* A step of a start. 1: they are being made, and guest_on_cloned() is called when they are there.
  */

@@ -2,9 +2,9 @@
 #include "engine/vm/start.h"
 
 #include "base/fd.h"
-#include "engine/jail/disk_snapshot.h"
-#include "engine/jail/machine_view.h"
-#include "engine/jail/namespaces.h"
+#include "engine/guest/disk_snapshot.h"
+#include "engine/guest/machine_view.h"
+#include "engine/linux/namespaces.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/child.h"
 #include "engine/vm/copy.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The steps of a start that are a vm's own (jail/start.c has the table): which kernel, which disks,
- * and the orders to the child that becomes cloche-vmm.
+ * The steps of a start that are a vm's own (engine/guest/start_steps.c has the table): which
+ * kernel, which disks, and the orders to the child that becomes cloche-vmm.
  */
-#include "engine/jail/start_steps.h"
+#include "engine/guest/start_steps.h"
 #include "engine/vm/identity.h"
 
 must_check int vm_open_machine(struct start *s, struct err *err);

@@ -8,15 +8,15 @@
  *
  * To the broker it is a jail whose first process is cloche-vmm (src/vmm) instead of an agent: that
  * listens on the same socket and lives and dies as an agent does. So a guest's life, its record,
- * adoption, usage, freezing and removal are the jail's own code (jail/jail.c), and only what
+ * adoption, usage, freezing and removal are the same code (engine/guest), and only what
  *differs is here: what is started (start.c, child.c), on which machine (machine.c), with which disk
  *(disk.c).
  */
 #include "base/log.h"
 #include "engine/engine.h"
-#include "engine/jail/disk_snapshot.h"
-#include "engine/jail/guest.h"
-#include "engine/jail/guest_record.h"
+#include "engine/guest/disk_snapshot.h"
+#include "engine/guest/guest.h"
+#include "engine/guest/guest_record.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/card.h"
 #include "engine/vm/disk.h"

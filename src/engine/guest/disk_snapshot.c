@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which snapshots there are, and what they weigh. With simple quotas what a sandbox writes counts
+ * for its layer for as long as anyone has it, a snapshot too; a copy begins at nothing. So a
+ * layer's limit is raised by what snapshots have of it, which is charged to their owner instead,
+ * and lowered by what lies below a copy (the file `below` in the layer), which is in the sandbox's
+ * sight.
+ */
+#include "engine/guest/disk_snapshot.h"
+
+#include "base/dir_reader.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/guest/backup.h"
+#include "engine/guest/disk_snapshot_private.h"
+#include "engine/layer/snapshot_manifest.h"
+#include "engine/linux/btrfs.h"
+#include "engine/linux/dir_tree.h"
+#include "engine/linux/syscalls.h"
+#include "engine/vm/copy.h"
+#include "engine/vm/disk.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#define REMOVE_TRIES 3
+#define LIMIT_LEAST  (UINT64_C(1) << 20)
+#define LOWER_US     (1 * UINT64_C(1000000))   /* between looks at what btrfs has freed */
+#define LOWER_MAX    (120 * UINT64_C(1000000)) /* it does so with its transactions */
+
+struct disk_snapshot {
+	struct list link;
+	struct snapshot_info info;
+	bool is_brief; /* a fork's: nobody else will start from it */
+};
+
+static struct list all = LIST_INIT(all);
+static struct list removals = LIST_INIT(removals);
+static size_t n_all;
+static struct loop_timer *lower; /* limits that are to come down */
+
+static struct disk_snapshot *find(const char *id)
+{
+	list_for_each (&all, struct disk_snapshot, s, link)
+		if (strcmp(s->info.id, id) == 0)
+			return s;
+	return NULL;
+}
+
+int disk_snapshot_open_dir(int dir_fd, const char *name)
+{
+	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void disk_snapshot_add(const struct snapshot_info *info, bool is_brief)
+{
+	struct disk_snapshot *s = xnew0(struct disk_snapshot);
+
+	s->info = *info;
+	s->is_brief = is_brief;
+	list_append(&all, &s->link);
+	n_all++;
+}
+
+static void drop(struct disk_snapshot *s)
+{
+	list_remove(&s->link);
+	n_all--;
+	free(s);
+}
+
+const struct snapshot_info *disk_snapshot_find(const char *id)
+{
+	const struct disk_snapshot *s = find(id);
+
+	return s ? &s->info : NULL;
+}
+
+size_t disk_snapshot_count(void)
+{
+	return n_all;
+}
+
+static int read_below(int layer_fd, struct disk_snapshot_below *ret)
+{
+	auto_fd int fd = openat(layer_fd, DISK_SNAPSHOT_BELOW, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd_read_all(fd, ret, sizeof(*ret));
+}
+
+struct disk_snapshot_below disk_snapshot_below(const char *id)
+{
+	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	struct disk_snapshot_below below = {0};
+
+	if (fd >= 0 && read_below(fd, &below) < 0)
+		below = (struct disk_snapshot_below){0}; /* its first layer, over nothing */
+	return below;
+}
+
+static uint64_t count_pinned(const char *id, uint64_t line)
+{
+	uint64_t most = 0;
+
+	list_for_each (&all, const struct disk_snapshot, s, link)
+		if (strcmp(s->info.source, id) == 0 && s->info.line == line)
+			most = MAX(most, s->info.written_bytes);
+	return most;
+}
+
+uint64_t disk_snapshot_limit(const struct guest_spec *spec)
+{
+	const bool is_vm = spec->engine == ENGINE_VM;
+	const uint64_t disk = spec->limits.disk_bytes + (is_vm ? DISK_SLACK_BYTES : 0);
+	struct disk_snapshot_below below;
+	uint64_t lies_below;
+
+	if (!jail_host.storage.counts_once)
+		return disk;
+	below = disk_snapshot_below(spec->id);
+	lies_below = is_vm ? 0 : MIN(below.bytes, disk);
+	return MAX(disk - lies_below, LIMIT_LEAST) + count_pinned(spec->id, below.line) +
+	       backup_pinned(spec->id);
+}
+
+uint64_t disk_snapshot_usage(const char *id)
+{
+	uint64_t usage = storage_usage(&jail_host.storage, id);
+
+	if (!jail_host.storage.counts_once)
+		return usage;
+	return usage - MIN(usage, count_pinned(id, disk_snapshot_below(id).line));
+}
+
+/*
+ * Bytes that a snapshot had alone count for the layer until btrfs has freed them, a while after the
+ * snapshot is gone: until then its limit stays up, or the sandbox could not write what it may.
+ */
+static void lower_limits(struct loop *loop, void *arg)
+{
+	bool is_due = false;
+
+	(void)arg;
+	list_for_each (&jail_host.guests, struct guest, g, link) {
+		uint64_t limit;
+
+		if (g->lower_until_us == 0 || g->state != GUEST_RUNNING)
+			continue;
+		limit = disk_snapshot_limit(&g->spec);
+		if (storage_usage(&jail_host.storage, g->spec.id) > limit &&
+		    loop_now_us(loop) < g->lower_until_us) {
+			is_due = true;
+			continue;
+		}
+		g->lower_until_us = 0;
+		disk_snapshot_set_limit(g->spec.id);
+	}
+	if (is_due)
+		loop_timer_set_in(lower, LOWER_US);
+}
+
+void disk_snapshot_lower_limit(const char *id)
+{
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (strcmp(g->spec.id, id) == 0)
+			g->lower_until_us = loop_now_us(jail_host.loop) + LOWER_MAX;
+	loop_timer_set_in(lower, LOWER_US);
+}
+
+void disk_snapshot_set_limit(const char *id)
+{
+	struct err err;
+
+	list_for_each (&jail_host.guests, const struct guest, g, link)
+		if (strcmp(g->spec.id, id) == 0 && g->state == GUEST_RUNNING &&
+		    storage_limit(&jail_host.storage, id, disk_snapshot_limit(&g->spec), &err) < 0)
+			log_warn("snapshot.unlimited", "id=%s error='%s'", id, err.message);
+}
+
+static int remove_once(const char *name)
+{
+	auto_fd int fd = -1;
+	int r = 0;
+
+	if (unlinkat(jail_host.storage.fd, name, AT_REMOVEDIR) == 0)
+		return 0; /* where a copy was made */
+	fd = disk_snapshot_open_dir(jail_host.storage.fd, name);
+	if (fd >= 0)
+		r = btrfs_subvol_delete(fd, DISK_SNAPSHOT_FILES);
+	if (fd >= 0 && (r == 0 || r == -ENOENT))
+		r = disk_snapshot_remove_spare(fd);
+	return r < 0 && r != -ENOENT ? r : dir_tree_remove(jail_host.storage.fd, name);
+}
+
+/* What is left is the next start's; a want of memory that is over in a moment leaves nothing. */
+void disk_snapshot_remove_dir(const char *name)
+{
+	int r = remove_once(name);
+
+	for (unsigned i = 0; r < 0 && i < REMOVE_TRIES; i++)
+		r = remove_once(name);
+	if (r < 0)
+		log_warn("snapshot.leftover", "name=%s errno=%d", name, -r);
+}
+
+pid_t disk_snapshot_fork(int *ret_pidfd)
+{
+	struct clone_args args = {.flags = CLONE_PIDFD,
+	                          .exit_signal = SIGCHLD,
+	                          .pidfd = (uint64_t)(uintptr_t)ret_pidfd};
+	pid_t pid = sys_clone3(&args);
+
+	if (pid == 0)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+struct removal {
+	struct list link;
+	struct loop_child *child;
+	guest_gone_fn gone;
+	void *arg;
+};
+
+static void on_removed(struct loop *loop, int wait_status, void *arg)
+{
+	struct removal *r = arg;
+
+	(void)loop;
+	(void)wait_status; /* what is left has a name that the next start removes */
+	list_remove(&r->link);
+	r->gone(r->arg);
+	free(r);
+}
+
+static int start_removal(const char *name, guest_gone_fn gone, void *arg)
+{
+	struct removal *rm;
+	int pidfd = -1, r;
+	pid_t pid = disk_snapshot_fork(&pidfd);
+
+	if (pid == 0) {
+		disk_snapshot_remove_dir(name);
+		_exit(0);
+	}
+	if (pid < 0)
+		return -errno;
+	rm = xnew0(struct removal);
+	*rm = (struct removal){.gone = gone, .arg = arg};
+	r = loop_child_take(jail_host.loop, pidfd, on_removed, rm, &rm->child);
+	if (r < 0) {
+		free(rm);
+		return r;
+	}
+	list_append(&removals, &rm->link);
+	return 0;
+}
+
+int disk_snapshot_discard(const char *id, guest_gone_fn gone, void *arg)
+{
+	int storage_fd = jail_host.storage.fd;
+	struct disk_snapshot *s = find(id);
+	char name[DISK_SNAPSHOT_NAME_SIZE], source[ID_SIZE] = "";
+
+	(void)snprintf(name, sizeof(name), "%s.gone", id);
+	copy_forget(id);
+	if (renameat(storage_fd, id, storage_fd, name) < 0 && errno != ENOENT)
+		log_warn("snapshot.stays", "id=%s errno=%d", id, errno);
+	if (s) {
+		memcpy(source, s->info.source, sizeof(source));
+		disk_snapshot_drop_spare(id);
+		drop(s);
+		disk_snapshot_lower_limit(source);
+	}
+	if (faccessat(storage_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return start_removal(name, gone, arg) < 0 ? 0 : 1;
+}
+
+void disk_snapshot_each(void (*fn)(const struct snapshot_info *info, void *arg), void *arg)
+{
+	list_for_each (&all, const struct disk_snapshot, s, link)
+		fn(&s->info, arg);
+}
+
+static bool is_left(const char *name)
+{
+	char id[ID_SIZE];
+	size_t len = strcspn(name, ".");
+
+	if (id_is_valid(name, "roll"))
+		return true;
+	if (len >= sizeof(id) ||
+	    (strcmp(name + len, ".new") != 0 && strcmp(name + len, ".gone") != 0))
+		return false;
+	memcpy(id, name, len);
+	id[len] = '\0';
+	return id_is_valid(id, "sn");
+}
+
+void disk_snapshots_sweep(void)
+{
+	auto_dir struct dir_reader dir = {.fd = -1};
+	const char *name;
+
+	if (!jail_host.storage.is_btrfs)
+		return;
+	(void)!dir_open(&dir, jail_host.storage.fd, ".");
+	while ((name = dir_next(&dir))) {
+		if (!is_left(name))
+			continue;
+		log_debug("snapshot.swept", "name=%s", name);
+		if (btrfs_subvol_delete(jail_host.storage.fd, name) < 0)
+			disk_snapshot_remove_dir(name);
+	}
+	dir_tell(&dir, "leftover snapshots");
+}
+
+void disk_snapshot_on_start(const struct guest *g)
+{
+	const struct disk_snapshot *s = g->spec.snapshot[0] ? find(g->spec.snapshot) : NULL;
+
+	if (s && !s->is_brief && !g->spec.is_resumed)
+		disk_snapshot_want_spare(s->info.id);
+}
+
+static void load(const char *id)
+{
+	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	struct snapshot_info info;
+	int r = fd < 0 ? -errno : snapshot_manifest_read(fd, id, &info);
+
+	if (fd >= 0)
+		(void)disk_snapshot_remove_spare(fd);
+	if (r == 0 && faccessat(fd, DISK_SNAPSHOT_FILES, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	if (r < 0) /* not served, and not removed unless somebody says so */
+		log_error("snapshot.unreadable", "id=%s errno=%d", id, -r);
+	else
+		disk_snapshot_add(&info, /* is_brief= */ false);
+}
+
+void disk_snapshots_open(void)
+{
+	auto_dir struct dir_reader dir = {.fd = -1};
+	const char *name;
+
+	lower = loop_timer_new(jail_host.loop, lower_limits, NULL);
+	if (!jail_host.storage.is_btrfs)
+		return;
+	(void)!dir_open(&dir, jail_host.storage.fd, ".");
+	while ((name = dir_next(&dir)))
+		if (id_is_valid(name, "sn"))
+			load(name);
+	dir_tell(&dir, "snapshots");
+}
+
+void disk_snapshots_close(void)
+{
+	disk_snapshot_take_end();
+	spares_close();
+	loop_timer_free(take_ptr(lower));
+	list_for_each (&removals, struct removal, r, link) {
+		loop_child_remove(r->child);
+		list_remove(&r->link);
+		free(r);
+	}
+	list_for_each (&all, struct disk_snapshot, s, link)
+		drop(s);
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Snapshots of jails: a layer as it was at one moment, that other sandboxes start from. They live
+ * beside the layers, on the same btrfs:
+ *
+ *	DATA/layers/sn_…/files		read-only subvolume: a copy of the layer
+ *	DATA/layers/sn_…/manifest	what it is (snapshot_manifest.h)
+ *	DATA/layers/sn_…/spare/files	the next start's layer, made ahead (disk_snapshot_spare.c)
+ *	DATA/layers/sn_….new		one that is being made
+ *	DATA/layers/sn_….gone		one that is being removed
+ *	DATA/layers/roll_…/files	a copy that is about to be a sandbox's layer, or the kept
+ *					layer that it took the place of
+ *
+ * The last three are nobody's: a start removes them. What is there is read once, when the storage
+ * is opened, and then known here.
+ */
+#include "engine/guest/guest.h"
+
+void disk_snapshots_open(void); /* reads what there is */
+void disk_snapshots_close(void);
+void disk_snapshots_sweep(void); /* what an earlier broker was in the middle of */
+
+/* As struct engine has them. */
+must_check int disk_snapshot_take(const char *id, const struct digest *image,
+                                  const struct snapshot_spec *spec, snapshot_fn fn, void *arg,
+                                  struct err *err);
+must_check int disk_snapshot_discard(const char *id, guest_gone_fn gone, void *arg);
+void disk_snapshot_each(void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
+
+/* Makes the layer of g as its spec says; done is called once, from the loop. 1: it is there, and
+ * done is not called. */
+must_check int disk_snapshot_clone(struct guest *g,
+                                   void (*done)(struct guest *g, const struct err *err),
+                                   struct err *err);
+/* The layer that disk_snapshot_clone() made. */
+must_check int disk_snapshot_open_clone(const struct guest *g, int *ret_fd, struct err *err);
+
+/* The files of a snapshot, as a layer's directory. image: what has to lie below them. */
+must_check int disk_snapshot_open_files(const char *id, const struct digest *image, int *ret_fd,
+                                        struct err *err);
+/* The memory in a snapshot (memory_image.h), as a directory. */
+must_check int disk_snapshot_open_memory(const char *id, int *ret_fd, struct err *err);
+
+/* It stands still, or goes on, for whoever asked from outside. */
+must_check int disk_snapshot_freeze(struct guest *g, bool on, struct err *err);
+void disk_snapshot_adopt(
+	struct guest *g); /* lets it go on if a broker died while taking one of it */
+void disk_snapshot_on_start(
+	const struct guest *g);             /* it runs: another may be started from the same */
+void disk_snapshot_on_end(struct guest *g); /* it ends: what is being taken of it fails */
+
+/* What the quota group of a layer is set to, so that the sandbox can fill its disk: what lies below
+ * a copy is in it, and what only snapshots still have of it is not its own any more. A vm can write
+ * all of its disk anew, whatever lies below it. */
+uint64_t disk_snapshot_limit(const struct guest_spec *spec);
+uint64_t disk_snapshot_usage(const char *id); /* of the layer, without what snapshots have of it */

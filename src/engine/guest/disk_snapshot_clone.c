@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Starting from a snapshot: the ioctl that took it the other way round, in a child too, since it
+ * waits for a transaction of the filesystem. Any number at once share one, but not in one
+ * directory: the ioctl holds the lock of the directory that it makes the copy in until the
+ * transaction is written, and so would everybody who makes or removes a layer there wait. Hence
+ * each copy is made in a place of its own, made ready there, and moved to where layers are. One
+ * that was kept is replaced in one step: the two change places. Overlay's work directories have to
+ * be empty, since the kernel does not mount those of a `volatile` mount again. For the copies of a
+ * fork that is done once, in the snapshot that they are copies of.
+ */
+#include "base/dir_reader.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/guest/disk_snapshot.h"
+#include "engine/guest/disk_snapshot_private.h"
+#include "engine/layer/kept_layer.h"
+#include "engine/linux/btrfs.h"
+#include "engine/linux/dir_tree.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static bool is_empty(int layer_fd, const char *name)
+{
+	auto_dir struct dir_reader dir = {.fd = -1};
+
+	return dir_open(&dir, layer_fd, name) == 0 && !dir_next(&dir) && dir.error == 0;
+}
+
+int disk_snapshot_tidy(int layer_fd)
+{
+	static const char *const work[] = {"root.work", "usr.work"};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(work); i++) {
+		if (is_empty(layer_fd, work[i]))
+			continue;
+		r = dir_tree_remove(layer_fd, work[i]);
+		if (r == 0 && mkdirat(layer_fd, work[i], 0755) < 0)
+			r = -errno;
+	}
+	return r;
+}
+
+/* In place: nobody sees it before it is whole. */
+static int write_below(int layer_fd, uint64_t bytes)
+{
+	struct disk_snapshot_below below = {.bytes = bytes};
+	auto_fd int fd = openat(layer_fd, DISK_SNAPSHOT_BELOW,
+	                        O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	random_bytes(&below.line, sizeof(below.line));
+	below.line = below.line >> 2 | 1; /* a number in JSON, and not the first one's */
+	return fd < 0 ? -errno : fd_write_all(fd, &below, sizeof(below));
+}
+
+int disk_snapshot_set_up(const struct guest *g, const struct snapshot_info *info, int fd)
+{
+	const struct guest_spec *spec = &g->spec;
+	int r = disk_snapshot_tidy(fd);
+
+	if (r == 0)
+		r = write_below(fd, info->bytes);
+	if (r == 0 && spec->keeper)
+		r = kept_layer_mark(fd, spec->keeper, NULL);
+	else if (r == 0 && unlinkat(fd, "keeper", 0) < 0 && errno != ENOENT)
+		r = -errno;
+	return r;
+}
+
+/* Makes the copy as DISK_SNAPSHOT_FILES in place_fd, and gives it the sandbox's name. */
+static int clone_in(const struct guest *g, const struct snapshot_info *info, int files_fd,
+                    int place_fd)
+{
+	const unsigned how = g->spec.is_resumed ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+	auto_fd int fd = -1;
+	int r = btrfs_clone(place_fd, files_fd, DISK_SNAPSHOT_FILES);
+
+	if (r < 0)
+		return r;
+	fd = disk_snapshot_open_dir(place_fd, DISK_SNAPSHOT_FILES);
+	r = fd < 0 ? -errno : disk_snapshot_set_up(g, info, fd);
+	if (r == 0 &&
+	    renameat2(place_fd, DISK_SNAPSHOT_FILES, jail_host.storage.fd, g->spec.id, how) < 0)
+		r = -errno;
+	return r;
+}
+
+/* In the child: an errno for its exit status. */
+static int run_cloning(const struct guest *g, const struct snapshot_info *info)
+{
+	int storage_fd = jail_host.storage.fd;
+	auto_fd int dir_fd = disk_snapshot_open_dir(storage_fd, info->id);
+	auto_fd int files_fd =
+		dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
+	auto_fd int place_fd = -1;
+	char place[ID_SIZE];
+	int r;
+
+	if (files_fd < 0)
+		return errno;
+	id_make(place, "roll");
+	if (mkdirat(storage_fd, place, 0700) < 0)
+		return errno;
+	place_fd = disk_snapshot_open_dir(storage_fd, place);
+	r = place_fd < 0 ? -errno : clone_in(g, info, files_fd, place_fd);
+	disk_snapshot_remove_dir(
+		place); /* with a copy that failed, or with the layer that it replaced */
+	return -r;
+}
+
+static void on_cloned(struct loop *loop, int wait_status, void *arg)
+{
+	struct guest *g = arg;
+	int error = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : EIO;
+	struct err err;
+
+	(void)loop;
+	if (!guest_take_worker(g))
+		return;
+	if (error)
+		(void)err_set(&err,
+		              error == ENOSPC || error == EDQUOT ? ERR_HOST_DISK_FULL
+		              : error == ENOENT                  ? ERR_NOT_FOUND
+		                                                 : ERR_INTERNAL,
+		              error, "cannot copy the files of snapshot %s", g->spec.snapshot);
+	g->cloned(g, error ? &err : NULL);
+}
+
+int disk_snapshot_clone(struct guest *g, void (*done)(struct guest *g, const struct err *err),
+                        struct err *err)
+{
+	const struct snapshot_info *s = disk_snapshot_find(g->spec.snapshot);
+	int pidfd = -1, r;
+	pid_t pid;
+
+	if (!s)
+		return err_set(err, ERR_NOT_FOUND, ENOENT, "there is no snapshot %s",
+		               g->spec.snapshot);
+	if (!digest_equal(&s->image, &g->spec.image))
+		return err_set(err, ERR_CONFLICT, EINVAL, "snapshot %s is over another template",
+		               g->spec.snapshot);
+	if (disk_snapshot_take_spare(g, s) == 0)
+		return 1;
+	pid = disk_snapshot_fork(&pidfd);
+	if (pid == 0)
+		_exit(run_cloning(g, s));
+	if (pid < 0)
+		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
+	g->cloned = done;
+	r = loop_child_take(jail_host.loop, pidfd, on_cloned, g, &g->worker);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
+}
+
+int disk_snapshot_open_clone(const struct guest *g, int *ret_fd, struct err *err)
+{
+	const struct guest_spec *spec = &g->spec;
+	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, spec->id);
+	int r;
+
+	if (fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open the sandbox's layer");
+	r = storage_limit(&jail_host.storage, spec->id, disk_snapshot_limit(spec), err);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
+}
+
+int disk_snapshot_open_files(const char *id, const struct digest *image, int *ret_fd,
+                             struct err *err)
+{
+	const struct snapshot_info *s = disk_snapshot_find(id);
+	auto_fd int dir_fd = s ? disk_snapshot_open_dir(jail_host.storage.fd, id) : -1;
+	auto_fd int fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
+
+	if (fd < 0)
+		return err_set(err, ERR_NOT_FOUND, ENOENT, "there is no snapshot %s", id);
+	if (!digest_equal(&s->image, image))
+		return err_set(err, ERR_CONFLICT, EINVAL, "snapshot %s is over another template",
+		               id);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int disk_snapshot_open_memory(const char *id, int *ret_fd, struct err *err)
+{
+	auto_fd int dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	auto_fd int fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_MEMORY);
+
+	if (fd < 0)
+		return err_set(err, ERR_CONFLICT, errno, "snapshot %s has no memory", id);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}

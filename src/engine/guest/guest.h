@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A guest of any engine, and what all guests share, which jail_host.c opens once. A guest begins in
+ * guest_begin.c, by the steps of start_steps.c, and goes in guest_removal.c.
+ *
+ * Each state has one owner, who alone may move the guest on, by guest_move(). Which events may
+ * arrive in a state, and which state may follow, is a table in guest.c. A guest has one timer, and
+ * it belongs to the state: a move disarms it.
+ *
+ *	state		owner		what ends it
+ *	waiting		guest_begin.c		what the last life of this id left is gone
+ *	starting	guest_begin.c		the agent serves, or the start failed
+ *	running		the broker	kill(), or the end of the first process
+ *	ended		the broker	kill()
+ *	dying		guest_removal.c	first process and worker are reaped
+ *	groups		guest_removal.c	its control groups are removed
+ *	layer		guest_removal.c	its layer is removed, or on disk
+ *	directory	guest_removal.c	its run directory is removed; a second try of a vm starts
+ *	gone		the loop	the turn: it is freed
+ *	foreign		nobody		of another cloche: only counted
+ */
+#include "base/list.h"
+#include "engine/engine.h"
+#include "engine/guest/spawner.h"
+#include "engine/guest/weigh.h"
+#include "engine/jail/zygote/zygotes.h"
+#include "engine/layer/image.h"
+#include "engine/layer/owners.h"
+#include "engine/layer/room.h"
+#include "engine/layer/shared_tmpfs.h"
+#include "engine/layer/storage.h"
+#include "engine/linux/cgroup.h"
+#include "engine/linux/deferred_close.h"
+#include "engine/linux/seccomp.h"
+#include "engine/linux/unknown_children.h"
+
+#include <sys/un.h>
+
+#define GUEST_START_US (20 * 1000000U) /* a start takes milliseconds; a loaded host more */
+#define GUEST_RETRY_US 500U            /* from the first try of a removal to the next */
+
+enum guest_state {
+	GUEST_WAITING,
+	GUEST_STARTING,
+	GUEST_RUNNING,
+	GUEST_ENDED,
+	GUEST_DYING,
+	GUEST_GROUPS,
+	GUEST_LAYER,
+	GUEST_DIRECTORY,
+	GUEST_GONE,
+	GUEST_FOREIGN,
+	GUEST_STATE_COUNT
+};
+
+enum guest_event {
+	GUEST_EXIT,   /* of its first process */
+	GUEST_STATUS, /* on status_fd */
+	GUEST_TIMER,
+	GUEST_WORKER, /* has ended */
+};
+
+struct guest {
+	struct list link; /* in jail_host.guests */
+	enum guest_state state;
+	struct guest_spec spec;
+	guest_started_fn started; /* these three are taken when they are called: once each */
+	guest_ended_fn ended;
+	void *arg;
+	guest_gone_fn gone;
+	void *gone_arg;
+
+	pid_t pid;
+	struct loop_child *child;  /* the first process, until it is reaped */
+	struct guest *last;        /* the id's last life, whose removal it awaits, or NULL */
+	struct loop_child *worker; /* ours, that copies its layer or disks, or removes its layer */
+	struct loop_io *status_io;
+	struct loop_timer *timer; /* of the state that it is in */
+	void (*on_time)(struct guest *g);
+	uint64_t retry_us;
+	int status_fd;
+	int dir_fd;          /* RUN/sandboxes/ID */
+	int machine_view_fd; /* -1 in a guest that was adopted */
+	struct err failure;
+	bool is_counted;         /* its final usage was told */
+	unsigned leftovers;      /* times that something of it could not be removed */
+	bool is_discarded;       /* its layer goes, kept or not */
+	bool is_frozen;          /* for whoever asked; a snapshot freezes it for a moment, too */
+	bool is_held;            /* for a moment, for a backup */
+	uint64_t lower_until_us; /* its disk limit comes down by then (disk_snapshot.c); 0: it is
+	                            right */
+	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
+	struct start *start;                                    /* that waits for that, or NULL */
+	struct ask *off;   /* a vm's that is switching itself off, or NULL */
+	int tap_fd;        /* of a vm's card, until the machine has it */
+	bool has_ip6;      /* its door */
+	bool is_unplugged; /* its door was opened while it stood still: no card is there for it yet
+	                    */
+	bool is_again;     /* a vm that this host's KVM cannot run: started anew without it */
+	struct memory_save *save;          /* of its memory, that is under way, or NULL */
+	struct revival *revival;           /* of a copy, until it runs, or NULL */
+	struct machine_save *machine_save; /* of a vm, that is under way, or NULL */
+	/* weigh.c */
+	struct owner *owner;  /* NULL: nobody's yet */
+	uint32_t cpu_weight;  /* that its group has; 0: it is not known */
+	uint64_t cpu_ns;      /* that it had used */
+	uint64_t cpu_read_us; /* when that was read; 0: never */
+	uint64_t cpu_use;     /* up to then, in thousandths of a CPU */
+};
+
+/* What all guests share. The engine table has no place for a handle, and the broker is one. */
+struct jail_host {
+	struct loop *loop;
+	char *data_dir;
+	char *sandboxes_dir; /* RUN/sandboxes */
+	int sandboxes_fd;
+	int agent_fd, vmm_fd;
+	int template_fd; /* the skeleton of `host`, and the fittings of images */
+	int usr_fd;
+	int net_fd; /* the host's net namespace, for the way back */
+	struct storage storage;
+	struct room room;
+	struct owners owners;
+	struct weigh weigh;
+	void (*disk_changed)(const struct host_disk *disk, void *arg);
+	void *disk_arg;
+	struct images images;
+	struct shared_tmpfs shared_tmpfs;
+	struct cgroup_host cgroups;
+	struct seccomp_program filter;
+	struct spawner spawner;
+	struct zygotes zygotes;
+	struct deferred_close deferred; /* of doors */
+	struct unknown_children unknown_children;
+	struct list guests;
+	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
+	void *final_arg;
+};
+extern struct jail_host jail_host;
+
+static inline void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(take_fd(fd));
+}
+
+/* jail_host.c */
+must_check int jail_host_open(const struct engine_host *given, struct err *err);
+void jail_host_close(bool is_over); /* over: no guest lives, everything may go */
+struct isolation jail_isolation(const struct guest *g);
+void jail_disk(struct host_disk *ret);
+int jail_set_owner(const char *layer, uint64_t owner, struct err *err);
+void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg);
+int jail_remove_image(const struct digest *image, struct err *err);
+
+/*
+ * start_steps.c: makes the guest's host objects and lets its child go. The child is then watched as
+ * g->child with on_exit, and g->status_fd tells how far it comes. On failure what was made stays,
+ * for the caller to remove as it would any guest. 1: all is ready but for its layer, or disks in
+ * it, which are being copied; guest_go_on() does the rest when they are there.
+ */
+must_check int guest_launch(struct guest *g, loop_child_fn on_exit,
+                            void (*failed)(struct guest *g, const struct err *err),
+                            struct err *err);
+must_check int guest_go_on(struct guest *g, struct err *err);
+void guest_drop_start(struct guest *g); /* one that waits will not go on */
+struct sockaddr_un guest_agent_address(const struct guest *g);
+#define GUEST_AGENT_SOCKET "agent.sock" /* in the run directory */
+
+/* guest.c */
+struct guest *guest_new(const struct guest_spec *spec, enum guest_state state);
+void guest_free(struct loop *loop, void *arg); /* gone, or the broker leaves */
+void guest_move(struct guest *g, enum guest_state next);
+bool guest_is_removing(const struct guest *g); /* from dying on */
+/* Whether the event may arrive in this state. One that may not is told in the log, and must be left
+ * alone. */
+must_check bool guest_expects(const struct guest *g, enum guest_event event);
+/* Calls on_time once, unless the state ends before or it is armed again. */
+void guest_arm(struct guest *g, uint64_t in_us, void (*on_time)(struct guest *g));
+/* Its worker has ended. False: nobody waits for what that did. */
+must_check bool guest_take_worker(struct guest *g);
+
+/* guest_begin.c */
+void guest_fail_start(struct guest *g, const struct err *err);
+void guest_start_again(struct guest *g); /* when nothing is left of the first try */
+/* What its start waits for was copied, or failure says why not. */
+void guest_on_cloned(struct guest *g, const struct err *failure);
+void guest_on_exit(struct loop *loop, int wait_status, void *arg); /* of its first process */
+
+/* guest_removal.c */
+void guest_remove(struct guest *g);          /* goes on in the background */
+void guest_remove_found(const char *id);     /* one that is only a name */
+void guest_proceed_removal(struct guest *g); /* what it waited for has come */
+/* One whose removal nobody waits for: of a start that failed, or found dead. */
+struct guest *guest_find_removing(const char *id);
+
+/* Functions of struct engine that serve a vm's guests too. Of spec->engine it depends what is
+ * started; all else of a guest's life is the same. */
+must_check int jail_start(const struct guest_spec *spec, guest_started_fn started,
+                          guest_ended_fn ended, void *arg, struct guest **ret, struct err *err);
+must_check int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
+                          struct guest_spec *ret_spec, struct err *err);
+must_check int jail_connect(struct guest *g, int *ret_fd, struct err *err);
+must_check int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err);
+void jail_shortage(struct guest *g, struct guest_shortage *ret);
+must_check int jail_freeze(struct guest *g, bool on, struct err *err);
+void jail_kill(struct guest *g, guest_gone_fn gone, void *arg);
+must_check int jail_discard(const char *id, guest_gone_fn gone, void *arg);

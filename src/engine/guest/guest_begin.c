@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How a guest begins. start() makes its host objects (start_steps.c), lets the child go, and waits
+ * on the loop for one of three things on the status pipe: the agent's "1" (it serves), a struct err
+ * of a failed step, or the end. Nothing waits in the broker itself. A vm that this host's KVM
+ * cannot run is removed and begun once more without it.
+ */
+#include "engine/guest/guest.h"
+
+#include "base/log.h"
+#include "engine/guest/disk_snapshot.h"
+#include "engine/linux/namespaces.h"
+#include "engine/vm/copy.h"
+#include "engine/vm/machine.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+
+#define BOOT_GRACE_US   (10 * 1000000U)  /* for cloche-vmm to tell that it takes too long */
+#define LINE_TIMEOUT_US (600 * 1000000U) /* until a copy's turn comes (memory_revive.c) */
+
+void guest_fail_start(struct guest *g, const struct err *err)
+{
+	if (g->spec.is_kvm && err->errnum == ENODEV) {
+		machine_give_up_kvm();
+		g->is_again = true;
+		g->is_discarded = !g->spec.is_resumed;
+	}
+	g->failure = *err;
+	guest_remove(g);
+}
+
+void guest_on_exit(struct loop *loop, int wait_status, void *arg)
+{
+	struct guest *g = arg;
+	struct err err = {0};
+
+	(void)loop;
+	g->child = NULL;
+	if (!guest_expects(g, GUEST_EXIT))
+		return;
+	if (g->state == GUEST_DYING) {
+		guest_proceed_removal(g);
+		return;
+	}
+	if (g->state == GUEST_RUNNING) {
+		guest_move(g, GUEST_ENDED);
+		take_ptr(g->ended)(g, wait_status, g->arg);
+		return;
+	}
+	err_set(&err, ERR_INTERNAL, 0, "the sandbox's agent ended before it served");
+	if (!g->worker)
+		guest_fail_start(g, &err);
+	else if (g->failure.code == ERR_NONE)
+		g->failure = err; /* guest_on_cloned() tells */
+}
+
+static void on_status(struct loop *loop, uint32_t events, void *arg)
+{
+	struct guest *g = arg;
+	struct err err = {0};
+	ssize_t n = read(g->status_fd, &err, sizeof(err));
+
+	(void)loop;
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	loop_io_removep(&g->status_io);
+	close_fd(&g->status_fd);
+	if (!guest_expects(g, GUEST_STATUS))
+		return;
+	if (n == sizeof(err)) {
+		err.message[sizeof(err.message) - 1] = err.hint[sizeof(err.hint) - 1] = '\0';
+		err.field[sizeof(err.field) - 1] = '\0';
+		guest_fail_start(g, &err);
+	} else if (n == 1) {
+		guest_move(g, GUEST_RUNNING);
+		log_debug("jail.serves", "id=%s pid=%d", g->spec.id, (int)g->pid);
+		take_ptr(g->started)(g, NULL, g->arg);
+		disk_snapshot_on_start(g);
+	}
+	/* At the end of the pipe the child's exit follows, and tells. */
+}
+
+static void on_start_timeout(struct guest *g)
+{
+	struct err err = {0};
+
+	err_set(&err, ERR_TIMEOUT, ETIMEDOUT, "the sandbox's agent did not serve in time");
+	guest_fail_start(g, &err);
+}
+
+/* It has its orders. */
+static int await_guest(struct guest *g, struct err *err)
+{
+	int r = loop_io_add(jail_host.loop, g->status_fd, EPOLLIN, on_status, g, &g->status_io);
+
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process");
+	guest_arm(g,
+	          g->spec.engine == ENGINE_VM ? machine_boot_max_us(g->spec.is_kvm) + BOOT_GRACE_US
+	          : g->spec.with_memory       ? LINE_TIMEOUT_US
+	                                      : GUEST_START_US,
+	          on_start_timeout);
+	return 0;
+}
+
+static int launch(struct guest *g, struct err *err)
+{
+	int r = guest_launch(g, guest_on_exit, guest_fail_start, err);
+
+	return r == 0 ? await_guest(g, err) : r;
+}
+
+/* 1: the next copy is waited for. */
+static int launch_on(struct guest *g, struct err *err)
+{
+	int r;
+
+	if (!g->start)
+		return launch(g, err);
+	r = guest_go_on(g, err);
+	return r == 0 ? await_guest(g, err) : r;
+}
+
+void guest_on_cloned(struct guest *g, const struct err *failure)
+{
+	struct err err = {0};
+
+	if (g->failure.code != ERR_NONE) /* of what was done meanwhile */
+		err = g->failure;
+	else if (failure)
+		err = *failure;
+	else if (launch_on(g, &err) >= 0)
+		return;
+	guest_fail_start(g, &err);
+}
+
+/* What fails is told when the layer is there: it cannot be removed before. */
+static void launch_meanwhile(struct guest *g)
+{
+	if (g->worker)
+		(void)!launch(g, &g->failure);
+}
+
+/* All else is made while the layer is; but first those are begun that are asked for in the same
+ * turn, so that their layers are made together. */
+static int launch_from(struct guest *g, struct err *err)
+{
+	int r = disk_snapshot_clone(g, guest_on_cloned, err);
+
+	if (r != 0)
+		return r < 0 ? r : launch(g, err);
+	guest_arm(g, 0, launch_meanwhile);
+	return 0;
+}
+
+static void on_copy(struct guest *g, const struct err *failure)
+{
+	struct err err = {0};
+
+	if (failure)
+		guest_fail_start(g, failure);
+	else if (launch_from(g, &err) < 0)
+		guest_fail_start(g, &err);
+}
+
+static int begin(struct guest *g, struct err *err)
+{
+	if (!g->spec.snapshot[0])
+		return launch(g, err);
+	return g->spec.engine == ENGINE_VM && g->spec.with_memory ? copy_need(g, on_copy, err)
+	                                                          : launch_from(g, err);
+}
+
+/* Nothing is left of its last life. */
+static void begin_after(void *arg)
+{
+	struct guest *g = arg;
+	struct err err = {0};
+
+	g->last = NULL;
+	if (g->state != GUEST_WAITING) { /* it was killed meanwhile */
+		guest_proceed_removal(g);
+		return;
+	}
+	guest_move(g, GUEST_STARTING);
+	if (begin(g, &err) < 0)
+		guest_fail_start(g, &err);
+}
+
+void guest_start_again(struct guest *g)
+{
+	struct err err = {0};
+
+	close_fd(&g->dir_fd);
+	close_fd(&g->status_fd);
+	close_fd(&g->machine_view_fd);
+	close_fd(&g->tap_fd);
+	g->failure = (struct err){0};
+	g->is_again = g->is_discarded = g->is_counted = false;
+	g->leftovers = 0;
+	g->retry_us = GUEST_RETRY_US;
+	if (begin(g, &err) < 0)
+		guest_fail_start(g, &err);
+}
+
+int jail_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
+               void *arg, struct guest **ret, struct err *err)
+{
+	struct guest *g, *last = NULL;
+	int r = 0, image_fd;
+
+	if (!id_is_valid(spec->id, "sb") || spec->slot >= NAMESPACES_SLOTS_MAX ||
+	    strnlen(spec->hostname, sizeof(spec->hostname)) == sizeof(spec->hostname))
+		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox that can be started");
+	if (spec->engine == ENGINE_JAIL &&
+	    !digest_is_zero(&spec->image)) /* before anything is made */
+		r = images_mount(&jail_host.images, &spec->image, &image_fd, err);
+	if (r < 0)
+		return r;
+	list_for_each (&jail_host.guests, struct guest, other, link)
+		if (strcmp(other->spec.id, spec->id) == 0)
+			last = other;
+	if (last && (last != guest_find_removing(spec->id) || !spec->is_resumed))
+		return err_set(err, ERR_CONFLICT, EEXIST, "'%s' exists", spec->id);
+	g = guest_new(spec, last ? GUEST_WAITING : GUEST_STARTING);
+	if (last) { /* what its last life left is still being removed */
+		g->last = last;
+		last->gone = begin_after;
+		last->gone_arg = g;
+	} else {
+		r = begin(g, err);
+	}
+	if (r < 0) {
+		guest_remove(g); /* goes on in the background; nobody waits for it */
+		return r;
+	}
+	g->started = started;
+	g->ended = ended;
+	g->arg = arg;
+	*ret = g;
+	return 0;
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/guest/machine_view.h"
+
+#include "base/buf.h"
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#define TEXT_MAX   (1 << 20)
+#define TMPFS_SIZE "4m"
+
+const char *const machine_view_proc_files[] = {"cpuinfo", "loadavg", "meminfo", "stat", "swaps"};
+const size_t machine_view_proc_files_len = ARRAY_SIZE(machine_view_proc_files);
+
+static unsigned count_cpus(const struct guest_limits *limits)
+{
+	cpu_set_t mine;
+	unsigned most = 1, n = (limits->cpu_milli + 999) / 1000;
+
+	if (sched_getaffinity(0, sizeof(mine), &mine) == 0)
+		most = (unsigned)CPU_COUNT(&mine);
+	return MAX(1U, MIN(n, most));
+}
+
+void machine_view_pick_cpus(uint32_t slot, const struct guest_limits *limits, cpu_set_t *ret)
+{
+	unsigned n = count_cpus(limits), most, skip;
+	cpu_set_t mine;
+
+	CPU_ZERO(ret);
+	if (sched_getaffinity(0, sizeof(mine), &mine) < 0)
+		CPU_SET(0, &mine);
+	most = (unsigned)CPU_COUNT(&mine);
+	skip = (unsigned)((uint64_t)slot * n % most);
+	for (unsigned cpu = 0; n > 0; cpu = (cpu + 1) % CPU_SETSIZE) {
+		if (!CPU_ISSET(cpu, &mine))
+			continue;
+		if (skip > 0) {
+			skip--;
+			continue;
+		}
+		CPU_SET(cpu, ret);
+		n--;
+	}
+}
+
+static int write_cpuinfo(struct buf *out, unsigned n)
+{
+	FILE *host = fopen("/proc/cpuinfo", "re");
+	unsigned seen = 0;
+	char line[8192];
+	int r = 0;
+
+	/* The first n stanzas, counted from 0. */
+	while (host && r == 0 && fgets(line, sizeof(line), host)) {
+		if (strncmp(line, "processor", 9) == 0) {
+			if (seen == n)
+				break;
+			r = buf_printf(out, "processor\t: %u\n", seen++);
+		} else {
+			r = buf_append_str(out, line);
+		}
+	}
+	if (host)
+		(void)fclose(host);
+	return r;
+}
+
+static int write_loadavg(struct buf *out, unsigned n)
+{
+	(void)n;
+	return buf_append_str(out, "0.00 0.00 0.00 1/1 1\n");
+}
+
+static int write_meminfo(struct buf *out, uint64_t memory_bytes)
+{
+	static const char *const full[] = {"MemTotal:", "MemFree:", "MemAvailable:"};
+	static const char *const none[] = {
+		"Buffers:",  "Cached:", "SwapCached:", "Active:", "Inactive:",    "SwapTotal:",
+		"SwapFree:", "Dirty:",  "Shmem:",      "Slab:",   "SReclaimable:"};
+	uint64_t kib = memory_bytes / 1024;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(full); i++)
+		r = buf_printf(out, "%-16s%8" PRIu64 " kB\n", full[i], kib);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(none); i++)
+		r = buf_printf(out, "%-16s%8d kB\n", none[i], 0);
+	return r;
+}
+
+/* ps reckons from btime when a process began, so that is the host's. */
+static int write_stat(struct buf *out, unsigned n)
+{
+	FILE *host = fopen("/proc/stat", "re");
+	char line[256];
+	int r = buf_append_str(out, "cpu  0 0 0 0 0 0 0 0 0 0\n");
+
+	for (unsigned i = 0; r == 0 && i < n; i++)
+		r = buf_printf(out, "cpu%u 0 0 0 0 0 0 0 0 0 0\n", i);
+	if (r == 0)
+		r = buf_append_str(out, "intr 0\nctxt 0\n");
+	while (host && r == 0 && fgets(line, sizeof(line), host))
+		if (strncmp(line, "btime ", 6) == 0)
+			r = buf_append_str(out, line);
+	if (host)
+		(void)fclose(host);
+	if (r == 0)
+		r = buf_append_str(out, "processes 0\nprocs_running 1\nprocs_blocked 0\n");
+	return r;
+}
+
+static int write_swaps(struct buf *out, unsigned n)
+{
+	(void)n;
+	return buf_append_str(out, "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n");
+}
+
+static int write_cpu_list(struct buf *out, unsigned n)
+{
+	return n == 1 ? buf_append_str(out, "0\n") : buf_printf(out, "0-%u\n", n - 1);
+}
+
+#define SYS_CPU MACHINE_VIEW_SYS_DIR "/devices/system/cpu"
+
+static const char *const dirs[] = {
+	MACHINE_VIEW_SYS_DIR,
+	MACHINE_VIEW_SYS_DIR "/devices",
+	MACHINE_VIEW_SYS_DIR "/devices/system",
+	SYS_CPU,
+	MACHINE_VIEW_SYS_DIR "/fs",
+	MACHINE_VIEW_SYS_DIR "/kernel",
+};
+
+/* What follows from the number of CPUs alone is kept: to read the host's own costs more than all
+ * else here. */
+static struct {
+	const char *path;
+	int (*write)(struct buf *out, unsigned n_cpus);
+	unsigned n_cpus; /* text is for so many; 0: there is none */
+	struct buf text;
+} files[] = {
+	{"cpuinfo", write_cpuinfo},
+	{"loadavg", write_loadavg},
+	{"stat", write_stat},
+	{"swaps", write_swaps},
+	{SYS_CPU "/online", write_cpu_list},
+	{SYS_CPU "/possible", write_cpu_list},
+	{SYS_CPU "/present", write_cpu_list},
+};
+
+/* In place: what is mounted inside is the inode, not the name. */
+static int put_file(int fd, const char *path, const struct buf *text)
+{
+	auto_fd int file = openat(fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
+
+	return file < 0 ? -errno : fd_write_all(file, text->data, text->len);
+}
+
+static int put_kept_file(int fd, size_t i, unsigned n_cpus)
+{
+	int r = 0;
+
+	if (files[i].n_cpus != n_cpus) {
+		files[i].n_cpus = 0;
+		buf_done(&files[i].text);
+		buf_init(&files[i].text, TEXT_MAX);
+		r = files[i].write(&files[i].text, n_cpus);
+		if (r == 0)
+			files[i].n_cpus = n_cpus;
+	}
+	return r < 0 ? r : put_file(fd, files[i].path, &files[i].text);
+}
+
+static int put_meminfo(int fd, uint64_t memory_bytes)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(TEXT_MAX);
+	int r = write_meminfo(&text, memory_bytes);
+
+	return r < 0 ? r : put_file(fd, "meminfo", &text);
+}
+
+/* Some programs count the directories cpu0, cpu1, …. */
+static int make_cpu_dirs(int fd, unsigned n)
+{
+	for (unsigned i = 0; i < CPU_SETSIZE; i++) {
+		char path[64];
+
+		(void)snprintf(path, sizeof(path), SYS_CPU "/cpu%u", i);
+		if (i < n) {
+			if (mkdirat(fd, path, 0755) < 0 && errno != EEXIST)
+				return -errno;
+		} else if (unlinkat(fd, path, AT_REMOVEDIR) < 0) {
+			break;
+		}
+	}
+	return 0;
+}
+
+int machine_view_update(int fd, const struct guest_limits *limits, struct err *err)
+{
+	unsigned n_cpus = count_cpus(limits);
+	int r = make_cpu_dirs(fd, n_cpus);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
+		r = put_kept_file(fd, i, n_cpus);
+	if (r == 0)
+		r = put_meminfo(fd, limits->memory_bytes);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot tell the sandbox its share") : 0;
+}
+
+static int make_tmpfs(int *ret_fd)
+{
+	auto_fd int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+	int fd;
+
+	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", TMPFS_SIZE, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -errno;
+	fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+int machine_view_make(const struct guest_limits *limits, int *ret_fd, struct err *err)
+{
+	auto_fd int fd = -1;
+	int r = make_tmpfs(&fd);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
+		r = mkdirat(fd, dirs[i], 0755) < 0 ? -errno : 0;
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot make the sandbox's share");
+	r = machine_view_update(fd, limits, err);
+	if (r < 0)
+		return r;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}

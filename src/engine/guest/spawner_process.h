@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The spawner's own side, and what it and the broker say to each other: a request and a reply at a
+ * time, on a SOCK_SEQPACKET socket.
+ */
+#include "engine/guest/spawner.h"
+
+struct spawner_request { /* with go_fd, status_fd and, or not, group_fd */
+	uint32_t kind;   /* enum spawner_kind */
+	uint32_t slot;
+};
+
+struct spawner_reply {  /* with pidfd and socket_fd of struct hatched */
+	int32_t errnum; /* 0: the child is there */
+	int32_t pid;
+};
+
+/* In a fork of the broker. userns_fd: T, or -1: to be made. Then "u" asks the broker to write its
+ * maps, and a byte says that it has. A first reply, without a request, tells that it serves. */
+_Noreturn void spawner_run(int fd, int userns_fd, int agent_fd);

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A volume gets its name when it is whole, and loses it before it goes: what a broker that died in
+ * between has left has another, and the next start removes it.
+ */
+#include "engine/guest/volume.h"
+
+#include "base/dir_reader.h"
+#include "base/log.h"
+#include "engine/guest/guest.h"
+#include "engine/layer/kept_layer.h"
+#include "engine/linux/btrfs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILES     "files"
+#define NAME_SIZE (ID_SIZE + 8)
+#define OWNER     1000 /* `user` inside */
+
+static int open_volume(const char *name)
+{
+	return openat(jail_host.storage.fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int fill(const char *name, const struct volume_spec *spec, struct err *err)
+{
+	auto_fd int fd = open_volume(name);
+	int r = fd < 0 ? -errno : btrfs_limit(fd, spec->bytes);
+
+	if (r == 0 && (mkdirat(fd, FILES, 0755) < 0 ||
+	               fchownat(fd, FILES, OWNER, OWNER, AT_SYMLINK_NOFOLLOW) < 0))
+		r = -errno;
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot set up the volume");
+	return kept_layer_mark(fd, spec->keeper, err);
+}
+
+static int refuse_plain(struct err *err)
+{
+	(void)err_set(err, ERR_UNSUPPORTED, 0, "plain storage has no volumes");
+	return err_hint(err, "start the daemon without --plain-storage");
+}
+
+int volume_make(const struct volume_spec *spec, struct err *err)
+{
+	int storage_fd = jail_host.storage.fd, r;
+	char name[NAME_SIZE];
+
+	if (!jail_host.storage.is_btrfs)
+		return refuse_plain(err);
+	(void)snprintf(name, sizeof(name), "%s.new", spec->id);
+	r = btrfs_subvol_make(storage_fd, name);
+	if (r < 0)
+		return err_set(err, ERR_CAPACITY, -r, "cannot make a volume");
+	r = fill(name, spec, err);
+	if (r == 0 && renameat2(storage_fd, name, storage_fd, spec->id, RENAME_NOREPLACE) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "cannot name the volume");
+	if (r < 0)
+		(void)!btrfs_subvol_delete(storage_fd, name);
+	return r;
+}
+
+int volume_open(const char *id, int *ret_fd, struct err *err)
+{
+	auto_fd int fd = open_volume(id), files_fd = -1;
+
+	if (fd >= 0)
+		files_fd = openat(fd, FILES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (files_fd < 0)
+		return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_INTERNAL, errno,
+		               "cannot open volume %s", id);
+	*ret_fd = take_fd(&files_fd);
+	return 0;
+}
+
+static bool is_used(const char *id)
+{
+	list_for_each (&jail_host.guests, const struct guest, g, link)
+		for (size_t i = 0; i < VOLUMES_MAX; i++)
+			if (strcmp(g->spec.volumes[i].id, id) == 0)
+				return true;
+	return false;
+}
+
+static void on_removed(struct loop *loop, int wait_status, void *arg)
+{
+	(void)loop;
+	(void)arg;
+	if (wait_status != 0) /* the next start comes back to it */
+		log_warn("volume.stays", "wait_status=0x%x", (unsigned)wait_status);
+}
+
+int volume_discard(const char *id, struct err *err)
+{
+	int storage_fd = jail_host.storage.fd, pidfd = -1, r;
+	struct loop_child *child;
+	char name[NAME_SIZE];
+
+	if (is_used(id))
+		return err_set(err, ERR_CONFLICT, EBUSY, "a sandbox has volume %s", id);
+	(void)snprintf(name, sizeof(name), "%s.gone", id);
+	if (!jail_host.storage.is_btrfs ||
+	    (renameat(storage_fd, id, storage_fd, name) < 0 && errno == ENOENT))
+		return 0;
+	r = storage_remove(&jail_host.storage, name, &pidfd);
+	if (r == 1)
+		r = loop_child_take(jail_host.loop, pidfd, on_removed, NULL, &child);
+	if (r < 0)
+		log_warn("volume.stays", "id=%s errno=%d", id, -r);
+	return 0;
+}
+
+static void each_name(void (*fn)(const char *name, void *arg), void *arg)
+{
+	auto_dir struct dir_reader dir = {.fd = -1};
+	const char *name;
+
+	if (!jail_host.storage.is_btrfs)
+		return;
+	(void)!dir_open(&dir, jail_host.storage.fd, ".");
+	while ((name = dir_next(&dir)))
+		fn(name, arg);
+	dir_tell(&dir, "volumes");
+}
+
+struct visit {
+	void (*fn)(const struct volume_info *info, void *arg);
+	void *arg;
+};
+
+static void visit_name(const char *name, void *arg)
+{
+	const struct visit *v = arg;
+	struct volume_info info = {0};
+
+	if (!id_is_valid(name, "vo"))
+		return;
+	(void)snprintf(info.id, sizeof(info.id), "%s", name);
+	if (kept_layer_read(&jail_host.storage, name, &info.keeper) <= 0)
+		info.keeper = UINT64_MAX;
+	info.used_bytes = storage_usage(&jail_host.storage, name);
+	v->fn(&info, v->arg);
+}
+
+void volume_each(void (*fn)(const struct volume_info *info, void *arg), void *arg)
+{
+	struct visit v = {fn, arg};
+
+	each_name(visit_name, &v);
+}
+
+static void sweep_name(const char *name, void *arg)
+{
+	size_t len = strcspn(name, ".");
+	char id[ID_SIZE];
+
+	(void)arg;
+	if (len >= sizeof(id) ||
+	    (strcmp(name + len, ".new") != 0 && strcmp(name + len, ".gone") != 0))
+		return;
+	(void)snprintf(id, sizeof(id), "%.*s", (int)len, name);
+	if (!id_is_valid(id, "vo"))
+		return;
+	log_debug("volume.swept", "name=%s", name);
+	(void)!btrfs_subvol_delete(jail_host.storage.fd, name);
+}
+
+void volumes_sweep(void)
+{
+	each_name(sweep_name, NULL);
+}

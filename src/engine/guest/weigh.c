@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A divisor is a power of two, so that it seldom changes: a change is a write for each sandbox of
+ * the owner. It rises at once and falls slowly: whoever lets his sandboxes work in turns is taken
+ * for as many as that.
+ */
+#include "engine/guest/weigh.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/guest/guest.h"
+
+#include <uthash.h>
+
+#define LOOK_US     250000
+#define READS_MAX   256   /* guests that a look reads, */
+#define WRITES_MAX  256   /* and writes: the rest has its turn in the next ones */
+#define BUSY_PART   4     /* of one CPU, that all must use before anybody is read */
+#define OWNERS      8192U /* an owner's of weight 100 */
+#define AHEAD_PART  4     /* of that, for what is begun while nobody waits for it */
+#define SCALE       16    /* of counts of busy sandboxes */
+#define NEXT_POWER  23    /* sqrt(2), by that scale: above it the next power of two is nearer */
+#define DIVISOR_MAX 12    /* 4096 */
+
+struct owner {
+	uint64_t number;
+	uint32_t weight;
+	size_t n_guests;
+	uint64_t used, most; /* by all and by the busiest, at this look */
+	uint64_t busy;       /* sandboxes, by SCALE */
+	unsigned divisor;    /* its logarithm */
+	UT_hash_handle hh;
+};
+
+static bool is_shared(const struct weigh *w)
+{
+	return HASH_COUNT(w->owners) > 1;
+}
+
+/* Of one owner. What starts is busy, and has ended to be so by the next look. */
+static uint32_t count_starting(const struct owner *o)
+{
+	uint32_t n = 0;
+
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		n += g->owner == o && g->state == GUEST_STARTING;
+	return n;
+}
+
+static uint32_t weight_of(const struct weigh *w, const struct guest *g)
+{
+	const struct owner *o = g->owner;
+
+	if (!o || !is_shared(w))
+		return WEIGH_USUAL;
+	return (uint32_t)MAX(((uint64_t)OWNERS * o->weight / 100) >> o->divisor, UINT64_C(2));
+}
+
+static bool has_group(const struct guest *g)
+{
+	return g->state == GUEST_STARTING || g->state == GUEST_RUNNING;
+}
+
+/* Whether it was written. */
+static bool set_weight(struct guest *g, uint32_t weight)
+{
+	struct err err;
+
+	if (g->cpu_weight == weight || !has_group(g))
+		return false;
+	if (cgroup_set_weight(&jail_host.cgroups, g->spec.id, weight, &err) < 0)
+		log_debug("jail.unweighed", "id=%s error='%s'", g->spec.id, err.message);
+	g->cpu_weight = weight; /* one that cannot be written is not tried at every look */
+	return true;
+}
+
+/* How much of a CPU it used since it was read before. */
+static void read_use(struct guest *g, uint64_t now_us)
+{
+	uint64_t ns = cgroup_cpu_ns(&jail_host.cgroups, g->spec.id);
+	uint64_t us = now_us - g->cpu_read_us;
+
+	g->cpu_use = g->cpu_read_us > 0 && us > 0 && ns > g->cpu_ns ? (ns - g->cpu_ns) / us : 0;
+	g->cpu_ns = ns;
+	g->cpu_read_us = now_us;
+}
+
+static void count_busy(struct weigh *w)
+{
+	struct owner *o, *next;
+
+	HASH_ITER (hh, w->owners, o, next) {
+		o->used = o->most = 0;
+	}
+	list_for_each (&jail_host.guests, struct guest, g, link) {
+		if (!g->owner)
+			continue;
+		g->owner->used += g->cpu_use;
+		g->owner->most = MAX(g->owner->most, g->cpu_use);
+	}
+	HASH_ITER (hh, w->owners, o, next) {
+		uint64_t busy = o->most > 0 ? o->used * SCALE / o->most : SCALE;
+
+		o->busy = MAX(busy, o->busy - o->busy / 4);
+		for (o->divisor = 0;
+		     o->divisor < DIVISOR_MAX && o->busy > ((uint64_t)NEXT_POWER << o->divisor);)
+			o->divisor++;
+	}
+}
+
+/* Those that were read go to the end of the list: the next look begins behind them. */
+static void read_some(uint64_t now_us)
+{
+	const struct list *last = jail_host.guests.prev;
+	unsigned n = 0;
+
+	list_for_each (&jail_host.guests, struct guest, g, link) {
+		bool is_last = &g->link == last;
+
+		if (g->owner && has_group(g))
+			read_use(g, now_us);
+		list_remove(&g->link);
+		list_append(&jail_host.guests, &g->link);
+		if (is_last || ++n == READS_MAX)
+			return;
+	}
+}
+
+/* Whether all have theirs now. */
+static bool write_some(const struct weigh *w)
+{
+	unsigned n = 0;
+
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (n < WRITES_MAX)
+			n += set_weight(g, weight_of(w, g));
+	return n < WRITES_MAX;
+}
+
+static void look(struct loop *loop, void *arg)
+{
+	struct weigh *w = arg;
+	uint64_t now_us = loop_now_us(loop), us = now_us - w->looked_us;
+	uint64_t ns = cgroup_cpu_ns(&jail_host.cgroups, ".");
+	bool is_done;
+
+	if (is_shared(w) && (ns - w->used_ns) / 1000 * BUSY_PART >= us) {
+		read_some(now_us);
+		count_busy(w);
+	}
+	is_done = write_some(w);
+	w->used_ns = ns;
+	w->looked_us = now_us;
+	if (is_shared(w) || !is_done)
+		loop_timer_set_in(w->look, LOOK_US);
+}
+
+static struct owner *get_owner(struct weigh *w, uint64_t number)
+{
+	struct owner *o;
+
+	HASH_FIND(hh, w->owners, &number, sizeof(number), o);
+	if (o)
+		return o;
+	o = xnew0(struct owner);
+	o->number = number;
+	HASH_ADD(hh, w->owners, number, sizeof(o->number), o);
+	/* The second one changes what the first one's sandboxes have; likewise the last but one
+	 * that leaves. */
+	if (HASH_COUNT(w->owners) == 2)
+		loop_timer_set_in(w->look, 0);
+	return o;
+}
+
+void weigh_assign(struct weigh *w, struct guest *g, uint64_t owner, uint32_t weight, bool is_ahead)
+{
+	struct owner *o;
+	uint32_t wanted;
+
+	if (!has_group(g))
+		return;
+	o = get_owner(w, owner);
+	o->weight = weight;
+	if (g->state == GUEST_STARTING)
+		g->cpu_read_us = loop_now_us(jail_host.loop); /* it has used nothing by now */
+	if (g->owner != o) {
+		o->n_guests++;
+		weigh_leave(w, g);
+		g->owner = o;
+	}
+	wanted = weight_of(w, g);
+	if (g->state == GUEST_STARTING && is_shared(w))
+		wanted = MIN(wanted, OWNERS / count_starting(o) * weight / 100) /
+		         (is_ahead ? AHEAD_PART : 1);
+	(void)set_weight(g, wanted);
+}
+
+void weigh_leave(struct weigh *w, struct guest *g)
+{
+	struct owner *o = take_ptr(g->owner);
+
+	if (!o || --o->n_guests > 0)
+		return;
+	HASH_DEL(w->owners, o);
+	free(o);
+}
+
+void weigh_open(struct weigh *w, struct loop *loop)
+{
+	*w = (struct weigh){.look = loop_timer_new(loop, look, w)};
+}
+
+void weigh_close(struct weigh *w)
+{
+	struct owner *o, *next;
+
+	HASH_ITER (hh, w->owners, o, next) {
+		HASH_DEL(w->owners, o);
+		free(o);
+	}
+	loop_timer_free(take_ptr(w->look));
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The memory of a guest: all its processes as they are at one moment, saved by CRIU (criu.h) while
+ * they go on, and brought to life again in another guest, any number of times.
+ *
+ *	save	agent lets go of the host --> CRIU stops all, writes --> still() --> goes on
+ *	        --> agent has hold again --> images put right, hashed --> done()
+ *	revive	spawner lays the ground (user and net namespace, root) --> CRIU builds on it, all
+ *	        stands still --> walls are looked at --> it goes on, agent has hold
+ *
+ * A copy has its own range of ids, net namespace, host name and control groups. Its clock goes on
+ * (CLOCK_MONOTONIC never goes back), its processes keep their numbers. Random generators of
+ * interpreters are the gateway's to renew.
+ */
+#include "engine/guest/guest.h"
+
+#include <sched.h>
+
+struct memory_ops {
+	void (*still)(void *arg); /* nothing of it runs, all is written: then memory_release() */
+	/* Once. err: nothing of use was written. The guest goes on in any case. */
+	void (*done)(uint64_t bytes, const struct err *err, void *arg);
+};
+
+/* This broker has made or checked it, and need not read it all again. */
+void memory_remember_whole(int images_fd);
+
+/* Saves a running guest into the empty directory dir_fd. One at a time of a guest. */
+must_check int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
+                           const struct memory_ops *ops, void *arg, struct err *err);
+void memory_release(struct guest *g); /* behind still() */
+void memory_go_on(struct guest *g);   /* behind done(), of one that was not to go on */
+
+/* What a start has made for a copy; all fds are the callee's. */
+struct memory_ground {
+	pid_t pid; /* the spawner's child, which makes the root */
+	int pidfd, go_fd;
+	int listen_fd; /* the agent's, of the copy's net namespace */
+	int ready_fd;  /* the writing end of g->status_fd */
+	cpu_set_t cpus;
+};
+/* Revives the memory in images_fd as g. Success is told on g->status_fd as of any start, failure to
+ * failed, from the loop. on_exit: of the copy's first process. */
+must_check int memory_revive(struct guest *g, int images_fd, const struct memory_ground *ground,
+                             loop_child_fn on_exit,
+                             void (*failed)(struct guest *g, const struct err *err),
+                             struct err *err);
+void memory_leave(void);           /* the broker leaves: nobody is revived any more */
+void memory_drop(struct guest *g); /* the guest is to be removed: what is under way ends */

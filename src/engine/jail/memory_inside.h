@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#pragma once
-/* What saving and reviving share. */
-#include "engine/jail/guest.h"
-
-int memory_open_net(pid_t pid); /* its net namespace, or -1 and errno */
-void memory_drop_save(struct guest *g);
-void memory_drop_revival(struct guest *g);

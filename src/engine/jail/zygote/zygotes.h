@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The zygotes: that of `host`, from the start on, and those of the images that were last asked for
+ * one. An image's is begun when a sandbox of it first wants a fork, which then starts its
+ * interpreter the ordinary way; the one that nobody has asked for longest makes way for a new one.
+ * A template without a Python is found out once, and not tried again.
+ */
+#include "engine/jail/zygote/zygote.h"
+
+#define ZYGOTES_MAX 5 /* some 10 MiB each, and what their warm modules take */
+
+struct zygotes {
+	struct zygote all[ZYGOTES_MAX]; /* the first is host's */
+	uint64_t used[ZYGOTES_MAX];     /* numbers of the last forks; 0: it is nobody's */
+	uint64_t last;
+};
+
+void zygotes_init(struct zygotes *zs, const char *warm);
+void zygotes_done(struct zygotes *zs);
+void zygotes_start(struct zygotes *zs); /* that of host */
+/* The image's, which may have to be begun first. */
+struct zygote *zygotes_take(struct zygotes *zs, const struct digest *image);
+struct zygote *zygotes_find(struct zygotes *zs, const struct digest *image); /* or NULL */
+unsigned zygotes_deaths(const struct zygotes *zs); /* the most that one has, without a fork */
+void zygotes_drop(struct zygotes *zs, const struct digest *image); /* its image goes */

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What all guests share: storage, template, cgroups, the filter, and fds that outlive them. */
+#include "engine/guest/guest.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "engine/guest/disk_snapshot.h"
+#include "engine/jail/memory/criu.h"
+#include "engine/linux/dir_tree.h"
+#include "engine/linux/namespaces.h"
+#include "engine/linux/syscalls.h"
+#include "engine/template/host_root.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define MOUNTINFO_MAX (4 << 20)
+#define WALLS_ALWAYS                                                                               \
+	(BIT(WALL_USER_NS) | BIT(WALL_PID_NS) | BIT(WALL_MOUNT_NS) | BIT(WALL_NET_NS) |            \
+	 BIT(WALL_IPC_NS) | BIT(WALL_UTS_NS) | BIT(WALL_CGROUP_NS) | BIT(WALL_UID_RANGE) |         \
+	 BIT(WALL_PIVOT_ROOT) | BIT(WALL_CAPABILITIES) | BIT(WALL_NO_NEW_PRIVS) |                  \
+	 BIT(WALL_SECCOMP) | BIT(WALL_MASKED_PROC) | BIT(WALL_NET_LINKLESS))
+
+struct jail_host jail_host;
+
+struct isolation jail_isolation(const struct guest *g)
+{
+	static const struct {
+		enum cgroup_part part;
+		enum wall wall;
+	} limits[] = {{CGROUP_MEMORY, WALL_MEMORY_LIMIT},
+	              {CGROUP_CPU, WALL_CPU_LIMIT},
+	              {CGROUP_PIDS, WALL_PIDS_LIMIT}};
+	const unsigned disk = BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT);
+	struct isolation ret = {
+		.engine = ENGINE_JAIL, .grade = GRADE_PROCESS, .walls = WALLS_ALWAYS};
+	struct err ignored;
+
+	(void)g;
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		*(jail_host.cgroups.parts & BIT(limits[i].part) ? &ret.walls : &ret.gaps) |=
+			BIT(limits[i].wall);
+	*(jail_host.storage.is_btrfs ? &ret.walls : &ret.gaps) |= disk;
+	if (!jail_host.storage.is_btrfs || criu_probe(&ignored) < 0)
+		ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
+	return ret;
+}
+
+/* The room that shares are taken of grows and shrinks with the disk. */
+static void on_disk_changed(const struct host_disk *disk, void *arg)
+{
+	(void)arg;
+	owners_set_room(&jail_host.owners, &jail_host.storage, disk->layers_limit_bytes);
+	if (jail_host.disk_changed)
+		jail_host.disk_changed(disk, jail_host.disk_arg);
+}
+
+int jail_set_owner(const char *layer, uint64_t owner, struct err *err)
+{
+	return owners_assign(&jail_host.owners, &jail_host.storage, layer, owner, err);
+}
+
+void jail_disk(struct host_disk *ret)
+{
+	room_get(&jail_host.room, ret);
+}
+
+void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg)
+{
+	images_each(&jail_host.images, fn, arg);
+}
+
+int jail_remove_image(const struct digest *image, struct err *err)
+{
+	list_for_each (&jail_host.guests, struct guest, g, link)
+		if (digest_equal(&g->spec.image, image))
+			return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s runs on it",
+			               g->spec.id);
+	zygotes_drop(&jail_host.zygotes, image);
+	return images_remove(&jail_host.images, image, err);
+}
+
+static int open_cgroups(const char *run_dir, struct err *err)
+{
+	struct buf mountinfo = BUF_INIT(MOUNTINFO_MAX);
+	uint32_t hash = 2166136261U;
+	char parent[32];
+	int r = buf_append_file(&mountinfo, "/proc/self/mountinfo");
+
+	/* Daemons of different run directories live side by side. */
+	for (const char *p = run_dir; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * 16777619U;
+	(void)snprintf(parent, sizeof(parent), "cloche-%08x", hash);
+	if (r < 0)
+		r = err_set(err, ERR_INTERNAL, -r, "cannot read mountinfo");
+	else
+		r = cgroup_host_open(&jail_host.cgroups, "", buf_str(&mountinfo), parent, err);
+	buf_done(&mountinfo);
+	return r;
+}
+
+static int open_dirs(const struct engine_host *given, struct err *err)
+{
+	jail_host.data_dir = realpath(given->data_dir, NULL);
+	if (!jail_host.data_dir)
+		return err_set(err, ERR_INTERNAL, errno, "no directory '%s'", given->data_dir);
+	jail_host.sandboxes_dir = xasprintf("%s/sandboxes", given->run_dir);
+	if (mkdir(jail_host.sandboxes_dir, 0700) < 0 && errno != EEXIST)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'",
+		               jail_host.sandboxes_dir);
+	jail_host.sandboxes_fd =
+		open(jail_host.sandboxes_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	jail_host.usr_fd = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	jail_host.net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (jail_host.sandboxes_fd < 0 || jail_host.usr_fd < 0 || jail_host.net_fd < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot open what all sandboxes share");
+	return 0;
+}
+
+/* Would a start's mounts work here? Asked once, so that a host that cannot is told so at once. */
+static int try_mounts(pid_t pid, struct err *err)
+{
+	const int dirs[] = {jail_host.template_fd, jail_host.usr_fd, jail_host.storage.fd};
+	char path[48];
+	auto_fd int userns_fd = -1;
+	int r = namespaces_write_id_maps(pid, /* slot= */ 0, err);
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (r == 0 && userns_fd < 0)
+		r = err_set(err, ERR_UNSUPPORTED, errno, "cannot open a user namespace");
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++) {
+		auto_fd int fd = -1;
+
+		r = namespaces_idmapped_mount(dirs[i], userns_fd, /* is_read_only= */ true, &fd,
+		                              err);
+	}
+	return r;
+}
+
+static int check_namespaces(struct err *err)
+{
+	struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+	pid_t pid = sys_clone3(&args);
+	int r;
+
+	if (pid < 0)
+		return err_set(err, ERR_UNSUPPORTED, errno, "cannot make a user namespace");
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of the broker */
+		for (;;)
+			(void)pause();
+	}
+	r = try_mounts(pid, err);
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	return r;
+}
+
+static void end_guest(const char *id, void *arg)
+{
+	struct err ignored;
+
+	(void)arg;
+	log_warn("jail.ended_broken", "id=%s", id);
+	(void)!cgroup_freeze(&jail_host.cgroups, id, false, &ignored);
+	cgroup_kill(&jail_host.cgroups, id);
+}
+
+/* Guests hold the layers' filesystem; one that gave up cannot be mounted anew before they end. */
+static int open_storage(const struct engine_host *given, struct err *err)
+{
+	if (!given->is_plain_storage && storage_is_broken(jail_host.data_dir))
+		cgroup_each(&jail_host.cgroups, end_guest, NULL);
+	return storage_open(&jail_host.storage, jail_host.data_dir, given->is_plain_storage,
+	                    given->disk_reserve, err);
+}
+
+static void count_id(const char *id, void *arg)
+{
+	(void)id;
+	++*(unsigned *)arg;
+}
+
+void jail_host_close(bool is_over)
+{
+	room_close(&jail_host.room);
+	owners_close(&jail_host.owners);
+	weigh_close(&jail_host.weigh);
+	deferred_close_done(&jail_host.deferred);
+	unknown_children_done(&jail_host.unknown_children);
+	zygotes_done(&jail_host.zygotes);
+	spawner_done(&jail_host.spawner);
+	storage_close(&jail_host.storage, /* unmount= */ is_over);
+	if (is_over)
+		cgroup_host_remove(&jail_host.cgroups);
+	else
+		cgroup_host_close(&jail_host.cgroups);
+	shared_tmpfs_close(&jail_host.shared_tmpfs);
+	images_close(&jail_host.images);
+	close_fd(&jail_host.template_fd);
+	close_fd(&jail_host.usr_fd);
+	close_fd(&jail_host.net_fd);
+	close_fd(&jail_host.sandboxes_fd);
+	if (is_over && jail_host.sandboxes_dir)
+		(void)rmdir(jail_host.sandboxes_dir);
+	free(jail_host.sandboxes_dir);
+	free(jail_host.data_dir);
+	jail_host.sandboxes_dir = jail_host.data_dir = NULL;
+}
+
+int jail_host_open(const struct engine_host *given, struct err *err)
+{
+	unsigned guests = 0;
+	int r;
+
+	jail_host.loop = given->loop;
+	jail_host.agent_fd = given->agent_fd;
+	jail_host.vmm_fd = given->vmm_fd;
+	jail_host.final = given->final;
+	jail_host.final_arg = given->final_arg;
+	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.net_fd = jail_host.template_fd =
+		jail_host.storage.fd = jail_host.storage.data_fd = jail_host.storage.image_fd =
+			jail_host.shared_tmpfs.fd = -1;
+	spawner_init(&jail_host.spawner);
+	zygotes_init(&jail_host.zygotes, given->kernels_dir ? given->warm_modules : NULL);
+	list_init(&jail_host.guests);
+	if (geteuid() != 0)
+		return err_set(err, ERR_UNSUPPORTED, EPERM, "the jail engine needs root");
+	(void)umask(022); /* modes in skeletons, layers and shares are meant as written */
+	/* The agent must not be readable from inside: then the kernel lets no one there look into
+	 * its process either, not even root. */
+	if (fchmod(given->agent_fd, 0111) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot set the agent's mode");
+	r = open_dirs(given, err);
+	if (r == 0)
+		dir_tree_each_id(jail_host.sandboxes_fd, count_id, &guests);
+	if (r == 0)
+		r = seccomp_build(&jail_host.filter, err);
+	if (r == 0)
+		r = open_cgroups(given->run_dir, err);
+	if (r == 0)
+		r = open_storage(given, err);
+	if (r == 0)
+		r = shared_tmpfs_open(&jail_host.shared_tmpfs, given->run_dir, err);
+	if (r == 0)
+		r = images_open(&jail_host.images, jail_host.data_dir, given->run_dir, err);
+	if (r == 0)
+		r = host_root_open(jail_host.data_dir, given->agent_fd, given->kernels_dir,
+		                   &jail_host.template_fd, err);
+	if (r == 0)
+		r = check_namespaces(err);
+	if (r < 0) {
+		jail_host_close(/* is_over= */ guests == 0);
+		return r;
+	}
+	owners_open(&jail_host.owners, &jail_host.storage, given->disk_share);
+	weigh_open(&jail_host.weigh, given->loop);
+	jail_host.disk_changed = given->disk_changed;
+	jail_host.disk_arg = given->disk_arg;
+	room_open(&jail_host.room, &jail_host.storage, given->loop, given->disk_reserve,
+	          on_disk_changed);
+	disk_snapshots_open();
+	criu_open();
+	if (guests == 0)
+		host_root_prune(jail_host.data_dir, jail_host.template_fd);
+	return 0;
+}

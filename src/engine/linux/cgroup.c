@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The files of v1 and v2 differ in name and in small habits; the tables below hold the names, the
+ * functions the habits. Paths are always relative to a tree's PARENT directory, which is held open.
+ */
+#include "engine/linux/cgroup.h"
+
+#include "base/fd.h"
+#include "engine/linux/dir_tree.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+
+/* The agent holds output that the host has not acknowledged, and forks a child for each exec before
+ * that moves to `user`. */
+#define AGENT_MEMORY_BYTES (UINT64_C(192) << 20)
+#define AGENT_PIDS         1024
+#define CPU_PERIOD_US      100000U /* the kernel's own, too */
+#define V1_WEIGHT_MIN      2U
+#define V1_WEIGHT_USUAL    1024U
+#define V1_WEIGHT_MAX      262144U
+#define V2_WEIGHT_USUAL    100U
+#define V2_WEIGHT_MAX      10000U
+
+/* clang-format off */
+static const struct {
+	const char *v1_name, *v2_name; /* v2: NULL = every v2 group can do it */
+} parts[] = {
+	[CGROUP_MEMORY]    = {"memory",  "memory"},
+	[CGROUP_CPU]       = {"cpu",     "cpu"},
+	[CGROUP_PIDS]      = {"pids",    "pids"},
+	[CGROUP_FREEZE]    = {"freezer", NULL},
+	[CGROUP_CPU_USAGE] = {"cpuacct", NULL},
+};
+/* clang-format on */
+static_assert(ARRAY_SIZE(parts) == CGROUP_PART_COUNT, "a part has no row");
+
+#define PARTS_LIMITED (BIT(CGROUP_MEMORY) | BIT(CGROUP_CPU) | BIT(CGROUP_PIDS))
+
+/* Of a name no longer than `user`: the cgroup namespace begins here, and CRIU refuses a process
+ * whose group has a shorter path than that. */
+#define AGENT_LEAF "init"
+
+/* Below ID. */
+static const char *agent_leaf(const struct cgroup_tree *t)
+{
+	return t->is_flat ? "." : AGENT_LEAF;
+}
+
+/* Is word among the words of list, which are parted by a blank or comma? */
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = list; (p = strstr(p, word)); p += len)
+		if ((p == list || p[-1] == ',' || p[-1] == ' ') &&
+		    (p[len] == '\0' || p[len] == ',' || p[len] == ' '))
+			return true;
+	return false;
+}
+
+static const struct cgroup_tree *find_tree(const struct cgroup_host *h, enum cgroup_part part)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (h->trees[i].parts & BIT(part))
+			return &h->trees[i];
+	return NULL;
+}
+
+/* Hands the controllers that dir has down to the groups below it. Gives those that it could. */
+static unsigned enable_v2(int dir_fd, const char *dir)
+{
+	char path[160], offered[256];
+	unsigned enabled = 0;
+
+	(void)snprintf(path, sizeof(path), "%s/cgroup.controllers", dir);
+	if (fd_read_file(dir_fd, path, offered, sizeof(offered)) < 0)
+		return 0;
+	(void)snprintf(path, sizeof(path), "%s/cgroup.subtree_control", dir);
+	for (size_t i = 0; i < CGROUP_PART_COUNT; i++) {
+		char word[32];
+
+		if (!parts[i].v2_name || !has_word(offered, parts[i].v2_name))
+			continue;
+		(void)snprintf(word, sizeof(word), "+%s", parts[i].v2_name);
+		if (fd_write_file(dir_fd, path, word) == 0)
+			enabled |= BIT(i);
+	}
+	return enabled;
+}
+
+static int add_tree(struct cgroup_host *h, const char *path, bool is_v2, unsigned wanted,
+                    struct err *err)
+{
+	struct cgroup_tree *t = &h->trees[h->n];
+	auto_fd int top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int fd = -1;
+
+	if (top < 0)
+		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open the cgroup tree '%s'",
+		               path);
+	if (mkdirat(top, h->parent, 0755) < 0 && errno != EEXIST)
+		return err_set(err, ERR_UNSUPPORTED, errno, "cannot make a group in '%s'", path);
+	fd = openat(top, h->parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, ERR_UNSUPPORTED, errno, "cannot open our group in '%s'", path);
+	if (is_v2)
+		wanted |= enable_v2(top, ".") & enable_v2(fd, ".") & ~h->parts;
+	*t = (struct cgroup_tree){.top_fd = take_fd(&top),
+	                          .fd = take_fd(&fd),
+	                          .is_v2 = is_v2,
+	                          .is_flat = !is_v2 || !(wanted & PARTS_LIMITED),
+	                          .parts = wanted};
+	h->parts |= wanted;
+	h->n++;
+	return 0;
+}
+
+/* One line: "31 22 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory" */
+struct mount_line {
+	char point[256];
+	char type[32];
+	char options[256];
+};
+
+static bool read_mount_line(const char *line, struct mount_line *m)
+{
+	const char *dash = strstr(line, " - ");
+
+	return sscanf(line, "%*s %*s %*s %*s %255s", m->point) == 1 && dash &&
+	       sscanf(dash + 3, "%31s %*s %255[^\n]", m->type, m->options) == 2;
+}
+
+static int add_trees(struct cgroup_host *h, const char *prefix, const char *mountinfo, bool is_v2,
+                     struct err *err)
+{
+	for (const char *line = mountinfo; line && *line; line = strchr(line, '\n')) {
+		struct mount_line m;
+		unsigned wanted = 0;
+
+		line += *line == '\n';
+		if (!read_mount_line(line, &m) || strcmp(m.type, is_v2 ? "cgroup2" : "cgroup") != 0)
+			continue;
+		for (size_t i = 0; i < CGROUP_PART_COUNT; i++)
+			if (is_v2 ? !parts[i].v2_name : has_word(m.options, parts[i].v1_name))
+				wanted |= BIT(i);
+		wanted &= ~h->parts;
+		/* A second mount of the same tree offers nothing new. */
+		if (wanted != 0 && h->n < CGROUP_TREES_MAX) {
+			char path[600];
+			int r;
+
+			(void)snprintf(path, sizeof(path), "%s%s", prefix, m.point);
+			r = add_tree(h, path, is_v2, wanted, err);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+int cgroup_host_open(struct cgroup_host *h, const char *prefix, const char *mountinfo,
+                     const char *parent, struct err *err)
+{
+	int r;
+
+	*h = (struct cgroup_host){0};
+	(void)snprintf(h->parent, sizeof(h->parent), "%s", parent);
+	r = add_trees(h, prefix, mountinfo, /* is_v2= */ true, err);
+	if (r == 0)
+		r = add_trees(h, prefix, mountinfo, /* is_v2= */ false, err);
+	if (r < 0)
+		cgroup_host_close(h);
+	return r;
+}
+
+void cgroup_host_close(struct cgroup_host *h)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		(void)close(h->trees[i].fd);
+		(void)close(h->trees[i].top_fd);
+	}
+	h->n = 0;
+}
+
+void cgroup_host_remove(struct cgroup_host *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		(void)unlinkat(h->trees[i].top_fd, h->parent, AT_REMOVEDIR);
+	cgroup_host_close(h);
+}
+
+static int write_value(const struct cgroup_tree *t, const char *id, const char *leaf,
+                       const char *file, uint64_t value, struct err *err)
+{
+	char path[160], text[32];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s/%s/%s", id, leaf, file);
+	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
+	r = fd_write_file(t->fd, path, text);
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot set %s of %s to %s", file, leaf, text)
+	             : 0;
+}
+
+static int set_memory(const struct cgroup_tree *t, const char *id, const char *leaf, uint64_t bytes,
+                      struct err *err)
+{
+	struct err ignored;
+	int first, r;
+
+	if (t->is_v2) {
+		r = write_value(t, id, leaf, "memory.swap.max", 0, err);
+		if (r < 0 && r != -ENOENT) /* a kernel without swap has no such file */
+			return r;
+		return write_value(t, id, leaf, "memory.max", bytes, err);
+	}
+	/* v1 keeps limit <= memsw at every moment: the first write serves a lower value, the last a
+	 * higher one. Without swap accounting there is no memsw. */
+	first = write_value(t, id, leaf, "memory.limit_in_bytes", bytes, &ignored);
+	r = write_value(t, id, leaf, "memory.memsw.limit_in_bytes", bytes, err);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	return first == 0 ? 0 : write_value(t, id, leaf, "memory.limit_in_bytes", bytes, err);
+}
+
+static int set_cpu(const struct cgroup_host *h, const char *id, uint32_t milli, struct err *err)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU);
+	uint64_t quota_us = (uint64_t)milli * CPU_PERIOD_US / 1000;
+	char path[160], text[48];
+	int r;
+
+	if (!t)
+		return 0;
+	if (t->is_v2) {
+		(void)snprintf(path, sizeof(path), "%s/user/cpu.max", id);
+		(void)snprintf(text, sizeof(text), "%" PRIu64 " %u", quota_us, CPU_PERIOD_US);
+		r = fd_write_file(t->fd, path, text);
+		return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot set cpu.max to %s", text) : 0;
+	}
+	return write_value(t, id, "user", "cpu.cfs_quota_us", quota_us, err);
+}
+
+int cgroup_set_limits(const struct cgroup_host *h, const char *id,
+                      const struct guest_limits *limits, struct err *err)
+{
+	const struct cgroup_tree *memory = find_tree(h, CGROUP_MEMORY);
+	const struct cgroup_tree *pids = find_tree(h, CGROUP_PIDS);
+	int r = set_cpu(h, id, limits->cpu_milli, err);
+
+	if (r == 0 && memory)
+		r = set_memory(memory, id, "user", limits->memory_bytes, err);
+	if (r == 0 && memory)
+		r = set_memory(memory, id, agent_leaf(memory),
+		               AGENT_MEMORY_BYTES + (memory->is_flat ? limits->memory_bytes : 0),
+		               err);
+	if (r == 0 && pids)
+		r = write_value(pids, id, "user", "pids.max", limits->pids, err);
+	if (r == 0 && pids)
+		r = write_value(pids, id, agent_leaf(pids), "pids.max",
+		                AGENT_PIDS + (pids->is_flat ? limits->pids : 0), err);
+	return r;
+}
+
+static int make_dirs(const struct cgroup_tree *t, const char *id)
+{
+	char path[160];
+
+	if (mkdirat(t->fd, id, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	(void)snprintf(path, sizeof(path), "%s/user", id);
+	if (t->is_flat)
+		return mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+	(void)enable_v2(t->fd, id);
+	if (mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	(void)snprintf(path, sizeof(path), "%s/" AGENT_LEAF, id);
+	return mkdirat(t->fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int cgroup_make(const struct cgroup_host *h, const char *id, const struct guest_limits *limits,
+                struct err *err)
+{
+	int r;
+
+	for (size_t i = 0; i < h->n; i++) {
+		r = make_dirs(&h->trees[i], id);
+		if (r < 0)
+			return err_set(err, ERR_CAPACITY, -r, "cannot make the sandbox's cgroups");
+	}
+	return cgroup_set_limits(h, id, limits, err);
+}
+
+int cgroup_open_agent(const struct cgroup_host *h, const char *id)
+{
+	char path[160];
+
+	for (size_t i = 0; i < h->n; i++) {
+		const struct cgroup_tree *t = &h->trees[i];
+
+		if (!t->is_v2)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/%s", id, agent_leaf(t));
+		return make_dirs(t, id) < 0
+		               ? -1
+		               : openat(t->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	return -1;
+}
+
+int cgroup_join_agent(const struct cgroup_host *h, const char *id, pid_t pid, struct err *err)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		int r;
+
+		if (h->trees[i].is_v2)
+			continue;
+		r = write_value(&h->trees[i], id, agent_leaf(&h->trees[i]), "cgroup.procs",
+		                (uint64_t)pid, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int cgroup_open_user(const struct cgroup_host *h, const char *id, int fds[CGROUP_TREES_MAX],
+                     struct err *err)
+{
+	char path[160];
+
+	(void)snprintf(path, sizeof(path), "%s/user/cgroup.procs", id);
+	for (size_t i = 0; i < h->n; i++) {
+		fds[i] = openat(h->trees[i].fd, path, O_WRONLY | O_CLOEXEC);
+		if (fds[i] < 0) {
+			int r = err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
+
+			while (i-- > 0)
+				(void)close(fds[i]);
+			return r;
+		}
+	}
+	return (int)h->n;
+}
+
+/* The number in a file, or behind key in a file of "key number" lines; 0 where there is none. */
+static uint64_t read_leaf(const struct cgroup_tree *t, const char *id, const char *leaf,
+                          const char *file, const char *key)
+{
+	char path[160], text[4096];
+	const char *p = text;
+
+	(void)snprintf(path, sizeof(path), "%s/%s/%s", id, leaf, file);
+	if (fd_read_file(t->fd, path, text, sizeof(text)) < 0)
+		return 0;
+	for (; key && p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (strncmp(p, key, strlen(key)) == 0 && p[strlen(key)] == ' ') {
+			p += strlen(key) + 1;
+			break;
+		}
+	}
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+static uint64_t read_value(const struct cgroup_tree *t, const char *id, const char *file,
+                           const char *key)
+{
+	return read_leaf(t, id, "user", file, key);
+}
+
+int cgroup_confine(const struct cgroup_host *h, const char *name, const struct guest_limits *limits,
+                   pid_t pid, struct err *err)
+{
+	int fds[CGROUP_TREES_MAX], r = 0;
+	int n = cgroup_make(h, name, limits, err);
+	char text[16];
+
+	if (n == 0)
+		n = cgroup_open_user(h, name, fds, err);
+	if (n < 0)
+		return n;
+	(void)snprintf(text, sizeof(text), "%d", (int)pid);
+	for (int i = 0; i < n; i++) {
+		if (write(fds[i], text, strlen(text)) < 0)
+			r = err_set(err, ERR_INTERNAL, errno, "cannot join the group '%s'", name);
+		(void)close(fds[i]);
+	}
+	return r;
+}
+
+int cgroup_set_weight(const struct cgroup_host *h, const char *id, uint32_t weight, struct err *err)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU);
+
+	if (!t)
+		return 0;
+	if (!t->is_v2)
+		return write_value(t, id, ".", "cpu.shares",
+		                   MIN(MAX(weight, V1_WEIGHT_MIN), V1_WEIGHT_MAX), err);
+	weight = (weight * V2_WEIGHT_USUAL + V1_WEIGHT_USUAL / 2) / V1_WEIGHT_USUAL;
+	return write_value(t, id, ".", "cpu.weight", MIN(MAX(weight, 1U), V2_WEIGHT_MAX), err);
+}
+
+uint64_t cgroup_cpu_ns(const struct cgroup_host *h, const char *id)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_CPU_USAGE);
+
+	if (!t)
+		return 0;
+	return t->is_v2 ? read_leaf(t, id, ".", "cpu.stat", "usage_usec") * 1000
+	                : read_leaf(t, id, ".", "cpuacct.usage", NULL);
+}
+
+void cgroup_usage(const struct cgroup_host *h, const char *id, struct guest_usage *usage)
+{
+	const struct cgroup_tree *t;
+
+	t = find_tree(h, CGROUP_MEMORY);
+	if (t && t->is_v2) {
+		usage->memory_bytes = read_value(t, id, "memory.current", NULL);
+		usage->memory_peak_bytes = read_value(t, id, "memory.peak", NULL);
+		usage->oom_kills = read_value(t, id, "memory.events", "oom_kill");
+	} else if (t) {
+		usage->memory_bytes = read_value(t, id, "memory.usage_in_bytes", NULL);
+		usage->memory_peak_bytes = read_value(t, id, "memory.max_usage_in_bytes", NULL);
+		usage->oom_kills = read_value(t, id, "memory.oom_control", "oom_kill");
+	}
+	t = find_tree(h, CGROUP_PIDS);
+	if (t) {
+		usage->pids = read_value(t, id, "pids.current", NULL);
+		usage->pids_refused = read_value(t, id, "pids.events", "max");
+	}
+	t = find_tree(h, CGROUP_CPU_USAGE);
+	if (t)
+		usage->cpu_ns = t->is_v2 ? read_value(t, id, "cpu.stat", "usage_usec") * 1000
+		                         : read_value(t, id, "cpuacct.usage", NULL);
+}
+
+void cgroup_shortage(const struct cgroup_host *h, const char *id, struct guest_shortage *ret)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_MEMORY);
+	const char *leaf = t ? agent_leaf(t) : NULL;
+
+	if (t && t->is_v2)
+		*ret = (struct guest_shortage){
+			.oom_kills = read_leaf(t, id, leaf, "memory.events", "oom_kill"),
+			.limit_bytes = read_leaf(t, id, leaf, "memory.max", NULL),
+			.peak_bytes = read_leaf(t, id, leaf, "memory.peak", NULL),
+		};
+	else if (t) /* a v1 group counts those of its own processes, and not of groups below it */
+		*ret = (struct guest_shortage){
+			.oom_kills = read_leaf(t, id, leaf, "memory.oom_control", "oom_kill"),
+			.limit_bytes = read_leaf(t, id, leaf, "memory.limit_in_bytes", NULL),
+			.peak_bytes = read_leaf(t, id, leaf, "memory.max_usage_in_bytes", NULL),
+		};
+}
+
+int cgroup_freeze(const struct cgroup_host *h, const char *id, bool on, struct err *err)
+{
+	const struct cgroup_tree *t = find_tree(h, CGROUP_FREEZE);
+	char path[160], state[16];
+	int r;
+
+	if (!t)
+		return err_set(err, ERR_UNSUPPORTED, ENOSYS,
+		               "this host has no cgroup that freezes");
+	if (t->is_v2) {
+		r = write_value(t, id, "user", "cgroup.freeze", on, err);
+		return r < 0 || !on ? r : read_value(t, id, "cgroup.events", "frozen") != 1;
+	}
+	(void)snprintf(path, sizeof(path), "%s/user/freezer.state", id);
+	r = fd_write_file(t->fd, path, on ? "FROZEN" : "THAWED");
+	if (r == 0 && on)
+		r = fd_read_file(t->fd, path, state, sizeof(state));
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot set freezer.state");
+	return on && strncmp(state, "FROZEN", strlen("FROZEN")) != 0;
+}
+
+/* Is the process of this number in the group, or in one below it? */
+static bool is_member(const struct cgroup_host *h, const char *id, long pid)
+{
+	char path[40], text[4096], part[160];
+
+	(void)snprintf(path, sizeof(path), "/proc/%ld/cgroup", pid);
+	(void)snprintf(part, sizeof(part), "/%s/%s", h->parent, id);
+	return fd_read_file(AT_FDCWD, path, text, sizeof(text)) > 0 && strstr(text, part);
+}
+
+/* A number may be another process's by the time that it is read: the pidfd holds one process, and
+ * that it is a member is looked at behind it. */
+static void kill_member(const struct cgroup_host *h, const char *id, long pid)
+{
+	auto_fd int pidfd = pidfd_open((pid_t)pid, 0);
+
+	if (pidfd >= 0 && is_member(h, id, pid))
+		(void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+}
+
+/* v1 has no cgroup.kill. What forks while the list is read is caught by the caller's next try. */
+static void kill_listed(const struct cgroup_host *h, const struct cgroup_tree *t, const char *id,
+                        const char *leaf)
+{
+	char path[160];
+	auto_fd int fd = -1;
+	FILE *procs;
+	long pid;
+
+	(void)snprintf(path, sizeof(path), "%s/%s/cgroup.procs", id, leaf);
+	fd = openat(t->fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	procs = fdopen(fd, "re");
+	if (!procs)
+		return;
+	(void)take_fd(&fd);
+	while (fscanf(procs, "%ld", &pid) == 1)
+		if (pid > 1)
+			kill_member(h, id, pid);
+	(void)fclose(procs);
+}
+
+void cgroup_kill(const struct cgroup_host *h, const char *id)
+{
+	char path[160];
+
+	(void)snprintf(path, sizeof(path), "%s/cgroup.kill", id);
+	for (size_t i = 0; i < h->n; i++) {
+		const struct cgroup_tree *t = &h->trees[i];
+
+		if (t->is_v2 && fd_write_file(t->fd, path, "1") == 0)
+			continue; /* cgroup.kill is of 5.14 */
+		kill_listed(h, t, id, "user");
+		kill_listed(h, t, id, agent_leaf(t));
+	}
+}
+
+int cgroup_remove(const struct cgroup_host *h, const char *id)
+{
+	char path[160];
+	int r = 0;
+
+	for (size_t i = 0; i < h->n; i++) {
+		(void)snprintf(path, sizeof(path), "%s/user", id);
+		(void)unlinkat(h->trees[i].fd, path, AT_REMOVEDIR);
+		(void)snprintf(path, sizeof(path), "%s/" AGENT_LEAF, id);
+		if (!h->trees[i].is_flat)
+			(void)unlinkat(h->trees[i].fd, path, AT_REMOVEDIR);
+		if (unlinkat(h->trees[i].fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
+			r = -errno;
+	}
+	return r;
+}
+
+void cgroup_each(const struct cgroup_host *h, void (*fn)(const char *id, void *arg), void *arg)
+{
+	for (size_t i = 0; i < h->n; i++)
+		dir_tree_each_id(h->trees[i].fd, fn, arg);
+}

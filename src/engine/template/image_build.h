@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The build of an image from a sandbox's root: the image is sealed.
+ *
+ *	waiting --> packing --> finishing --> (told, freed)
+ *
+ *	waiting		its layer is set aside: on btrfs a snapshot, so that the sandbox may go on,
+ *			change or end; on plain storage the layer itself, in which then nothing
+ *			should be written
+ *	packing		mkfs.erofs works on it in a jail of its own (image_build_child.h)
+ *	finishing	a child of ours hashes the image, brings it to disk and gives it its name
+ *
+ * Until the name, all there is of it is DATA/templates/SEAL and DATA/layers/SEAL, which the next
+ * start removes. The same image built twice is one image.
+ */
+#include "base/list.h"
+#include "engine/engine.h"
+#include "engine/guest/guest.h"
+
+struct image_build;
+
+/* As in struct engine. */
+must_check int image_build_start(const char *id, const struct digest *base,
+                                 const struct image_build_spec *spec, image_build_fn fn, void *arg,
+                                 struct image_build **ret, struct err *err);
+void image_build_cancel(struct image_build *s);
+void image_build_sweep(void);   /* what an earlier broker left; before the first build */
+void image_build_end_all(void); /* the broker stops: nobody is told */

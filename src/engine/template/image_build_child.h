@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * The child that builds an image: from the spawner's clone3() to the exec of mkfs.erofs. What it
+ *reads was written by a sandbox, so it is jailed like one:
+ *
+ *	user namespace	its own, with a range of ids that no sandbox has
+ *	root		a small tmpfs; in it, read-only, the host's programs and the tree, and one
+ *			directory of the host for the image
+ *	capabilities	to read any file of the tree, and nothing else
+ *	network		none, not even `lo`
+ *	system calls	a sandbox's
+ *
+ * The tree is the sandbox's root put together anew, read-only, from the template below and the
+ * layer above, without what cloche adds to every root (fittings.h).
+ */
+#include "engine/jail/jail_child.h"
+
+enum image_build_mount {
+	IMAGE_BUILD_MOUNT_TEMPLATE,
+	IMAGE_BUILD_MOUNT_BASE, /* these two as a sandbox's */
+	IMAGE_BUILD_MOUNT_LAYER,
+	IMAGE_BUILD_MOUNT_OUT,
+	IMAGE_BUILD_MOUNT_PROGRAMS,
+	IMAGE_BUILD_MOUNT_SHARED_TMPFS,
+	IMAGE_BUILD_MOUNT_COUNT,
+};
+
+#define IMAGE_BUILD_FILE "image.erofs" /* in IMAGE_BUILD_MOUNT_OUT */
+#define IMAGE_BUILD_TREE                                                                           \
+	"template" /* the directory of a sandbox that is sealed instead of its root */
+
+struct image_build_orders { /* with the mounts and, last, where its words go */
+	uint64_t epoch_s, bytes_max;
+	uint32_t is_tree, is_small, is_host;
+};
+
+_Noreturn void image_build_child_run(struct jail *jail);

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/template/image_build_finish.h"
+
+#include "base/fd.h"
+#include "engine/layer/image.h"
+#include "engine/linux/syscalls.h"
+#include "engine/template/image_build_child.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#define CHUNK (1 << 20)
+
+static int hash_all(int fd, EVP_MD_CTX *ctx, struct image_build_result *ret, struct err *err)
+{
+	static unsigned char chunk[CHUNK];
+	ssize_t n;
+
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
+		ret->bytes += (uint64_t)n;
+		if (EVP_DigestUpdate(ctx, chunk, (size_t)n) != 1)
+			return err_set(err, ERR_INTERNAL, 0, "cannot hash the image");
+	}
+	if (n < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot read the image");
+	if (EVP_DigestFinal_ex(ctx, ret->image.bytes, NULL) != 1)
+		return err_set(err, ERR_INTERNAL, 0, "cannot hash the image");
+	return 0;
+}
+
+static int hash_image(int dir_fd, struct image_build_result *ret, struct err *err)
+{
+	auto_fd int fd = openat(dir_fd, IMAGE_BUILD_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		r = err_set(err, ERR_INTERNAL, errno, "there is no image");
+	else if (!S_ISREG(st.st_mode) || st.st_nlink != 1)
+		r = err_set(err, ERR_INTERNAL, 0, "the image is no plain file");
+	else if (!ctx || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)
+		r = err_set(err, ERR_INTERNAL, 0, "there is no SHA-256");
+	else
+		r = hash_all(fd, ctx, ret, err);
+	EVP_MD_CTX_free(ctx);
+	if (r == 0 && (fchown(fd, 0, 0) < 0 || fchmod(fd, 0400) < 0 || fsync(fd) < 0))
+		r = err_set(err, errno == ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, errno,
+		            "cannot bring the image to disk");
+	return r;
+}
+
+static int finish(int templates_fd, const char *name, uint64_t keeper,
+                  struct image_build_result *ret, struct err *err)
+{
+	auto_fd int fd = openat(templates_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char hex[DIGEST_HEX];
+	int r = fd < 0 ? err_set(err, ERR_INTERNAL, errno, "the image's directory is gone")
+	               : hash_image(fd, ret, err);
+
+	if (r == 0)
+		r = image_write_keeper(fd, keeper, err);
+	if (r < 0)
+		return r;
+	digest_to_hex(&ret->image, hex);
+	if (fsync(fd) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot bring the image to disk");
+	if (renameat(templates_fd, name, templates_fd, hex) < 0 && errno != EEXIST &&
+	    errno != ENOTEMPTY) /* then it was here before, which is as good */
+		return err_set(err, ERR_INTERNAL, errno, "cannot name the image");
+	if (fsync(templates_fd) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot bring the image's name to disk");
+	return 0;
+}
+
+int image_build_finish_start(int templates_fd, const char *name, uint64_t keeper, int *ret_pidfd,
+                             int *ret_fd, struct err *err)
+{
+	struct clone_args args = {.flags = CLONE_PIDFD,
+	                          .exit_signal = SIGCHLD,
+	                          .pidfd = (uint64_t)(uintptr_t)ret_pidfd};
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make a pipe");
+	pid = sys_clone3(&args);
+	if (pid == 0) {
+		struct image_build_finished f = {0};
+
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)!finish(templates_fd, name, keeper, &f.result, &f.err);
+		_exit(fd_write_all(fds[1], &f, sizeof(f)) == 0 ? 0 : 1);
+	}
+	(void)close(fds[1]);
+	if (pid < 0) {
+		(void)close(fds[0]);
+		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
+	}
+	*ret_fd = fds[0];
+	return 0;
+}
