@@ -69,7 +69,7 @@ struct api { /* the http_app's arg; the daemon owns it */
 	size_t n_routes;
 	struct http_counts http;
 	struct mcp *mcp;             /* src/mcp, which stands on this */
-	struct vercel *vercel;       /* what that face keeps (compat/vercel/lodge.h) */
+	struct vercel *vercel;       /* what that face keeps (compat/vercel/vercel_sandbox.h) */
 	struct list watchers;        /* of another wire's clients (src/compat) */
 	size_t held_bytes, held_max; /* by results of code calls, until they are sent */
 };

@@ -32,12 +32,12 @@ static void try_policy(const json_t *theirs)
 
 static void try_body(const json_t *body, enum body_kind kind)
 {
-	auto_call(lodge_config_done) struct lodge_config config;
-	auto_call(lodge_body_done) struct lodge_body read = {0};
+	auto_call(vercel_sandbox_config_done) struct vercel_sandbox_config config;
+	auto_call(vercel_sandbox_body_done) struct vercel_sandbox_body read = {0};
 	struct err err = {0};
 
-	lodge_config_default(&config);
-	if (body_read_lodge(body, kind, &config, &read, &err) < 0)
+	vercel_sandbox_config_default(&config);
+	if (body_read_vercel_sandbox(body, kind, &config, &read, &err) < 0)
 		assert(err.code != ERR_NONE && err.message[0]);
 	assert(config.policy && config.env && config.tags && config.ports);
 	assert(config.vcpus > 0 && config.memory_mib > 0 && config.timeout_ms > 0);

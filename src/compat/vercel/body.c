@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Settings of a lodge from the bodies of create, fork and update. Pure, and fuzzed as a whole. */
+/* Settings of a sandbox from the bodies of create, fork and update. Pure, and fuzzed as a whole. */
 #include "api/frame/body.h"
 
 #include "compat/vercel/policy.h"
@@ -40,24 +40,24 @@ int body_read(const json_t *object, const char *prefix, const struct json_field 
 	return json_read(known, prefix, fields, n, err);
 }
 
-void lodge_body_done(struct lodge_body *b)
+void vercel_sandbox_body_done(struct vercel_sandbox_body *body)
 {
-	json_decref(b->source);
+	json_decref(body->source);
 }
 
-void lodge_config_default(struct lodge_config *c)
+void vercel_sandbox_config_default(struct vercel_sandbox_config *c)
 {
-	*c = (struct lodge_config){.is_persistent = true,
-	                           .vcpus = VCPUS_DEFAULT,
-	                           .memory_mib = VCPUS_DEFAULT * MIB_PER_VCPU,
-	                           .timeout_ms = TIMEOUT_DEFAULT,
-	                           .snapshot_expires_ms = EXPIRES_DEFAULT,
-	                           .env = json_object(),
-	                           .tags = json_object(),
-	                           .mounts = json_object(),
-	                           .ports = json_array(),
-	                           .failover_regions = json_array(),
-	                           .policy = json_pack("{s:s}", "mode", "allow-all")};
+	*c = (struct vercel_sandbox_config){.is_persistent = true,
+	                                    .vcpus = VCPUS_DEFAULT,
+	                                    .memory_mib = VCPUS_DEFAULT * MIB_PER_VCPU,
+	                                    .timeout_ms = TIMEOUT_DEFAULT,
+	                                    .snapshot_expires_ms = EXPIRES_DEFAULT,
+	                                    .env = json_object(),
+	                                    .tags = json_object(),
+	                                    .mounts = json_object(),
+	                                    .ports = json_array(),
+	                                    .failover_regions = json_array(),
+	                                    .policy = json_pack("{s:s}", "mode", "allow-all")};
 }
 
 static char *copy(const char *text)
@@ -65,7 +65,8 @@ static char *copy(const char *text)
 	return text ? xstrdup(text) : NULL;
 }
 
-void lodge_config_copy(struct lodge_config *to, const struct lodge_config *from)
+void vercel_sandbox_config_copy(struct vercel_sandbox_config *to,
+                                const struct vercel_sandbox_config *from)
 {
 	*to = *from;
 	to->runtime = copy(from->runtime);
@@ -144,7 +145,7 @@ static int check_tags(const json_t *tags, struct err *err)
 	return 0;
 }
 
-static int read_resources(const json_t *value, struct lodge_config *c, struct err *err)
+static int read_resources(const json_t *value, struct vercel_sandbox_config *c, struct err *err)
 {
 	uint64_t vcpus = 0, memory = 0;
 	const struct json_field fields[] = {
@@ -164,7 +165,7 @@ static int read_resources(const json_t *value, struct lodge_config *c, struct er
 	return 0;
 }
 
-static int read_keep_last(const json_t *value, struct lodge_config *c, struct err *err)
+static int read_keep_last(const json_t *value, struct vercel_sandbox_config *c, struct err *err)
 {
 	bool deletes = true;
 	const struct json_field fields[] = {
@@ -186,7 +187,7 @@ static int read_keep_last(const json_t *value, struct lodge_config *c, struct er
 	return r;
 }
 
-static int read_source(const json_t *value, struct lodge_body *ret, struct err *err)
+static int read_source(const json_t *value, struct vercel_sandbox_body *ret, struct err *err)
 {
 	const char *type = NULL, *url = NULL, *revision = NULL, *username = NULL, *password = NULL;
 	uint64_t depth = 0;
@@ -272,8 +273,9 @@ static void replace_or_clear(char **to, const json_t *body, const char *field, c
 	replace_text(to, text);
 }
 
-int body_read_lodge(const json_t *body, enum body_kind kind, struct lodge_config *c,
-                    struct lodge_body *ret, struct err *err)
+int body_read_vercel_sandbox(const json_t *body, enum body_kind kind,
+                             struct vercel_sandbox_config *c, struct vercel_sandbox_body *ret,
+                             struct err *err)
 {
 	const char *runtime = NULL, *image = NULL, *region = NULL, *network_id = NULL;
 	json_t *ports = NULL, *source = NULL, *resources = NULL, *env = NULL, *tags = NULL;

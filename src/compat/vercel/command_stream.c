@@ -283,7 +283,7 @@ void command_stream(struct http_req *req, struct exec *e, const char *session_id
 
 int vercel_get_logs(struct http_req *req, struct err *err)
 {
-	struct stay *s;
+	struct vercel_session *s;
 	struct exec *e;
 	int r = find_command(req, &s, &e, err);
 

@@ -25,11 +25,11 @@ struct command_body {
 	bool waits;
 };
 
-static void command_body_done(struct command_body *b)
+static void command_body_done(struct command_body *body)
 {
-	json_decref(b->argv);
-	json_decref(b->env);
-	free(b->cwd);
+	json_decref(body->argv);
+	json_decref(body->env);
+	free(body->cwd);
 }
 
 /* Relative to where sessions work. */
@@ -47,8 +47,8 @@ static int read_words(const char *command, const json_t *args, struct command_bo
 	return body_check_strings(ret->argv, "args", ARGV_BYTES_MAX, err);
 }
 
-static int read_command(const json_t *body, const struct lodge *b, struct command_body *ret,
-                        struct err *err)
+static int read_command(const json_t *body, const struct vercel_sandbox *box,
+                        struct command_body *ret, struct err *err)
 {
 	const char *command = NULL, *cwd = VERCEL_HOME;
 	json_t *args = NULL, *env = NULL;
@@ -76,7 +76,8 @@ static int read_command(const json_t *body, const struct lodge *b, struct comman
 	ret->cwd = absolute(cwd);
 	if (is_sudo) {
 		ret->user = "root";
-		(void)json_object_set_new(ret->env, "SUDO_USER", json_string(lodge_user(b)));
+		(void)json_object_set_new(ret->env, "SUDO_USER",
+		                          json_string(vercel_sandbox_user(box)));
 	}
 	return 0;
 }
@@ -159,7 +160,7 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 	free(a);
 }
 
-static void answer_later(struct http_req *req, struct exec *e, const struct stay *s,
+static void answer_later(struct http_req *req, struct exec *e, const struct vercel_session *s,
                          bool awaits_end)
 {
 	struct answer *a = xnew0(struct answer);
@@ -190,12 +191,12 @@ int vercel_run_command(struct http_req *req, struct err *err)
 	auto_call(command_body_done) struct command_body body = {0};
 	struct exec_spec spec = {0};
 	struct sandbox *native;
-	struct stay *s;
+	struct vercel_session *s;
 	struct exec *e;
 	int r = find_running(req, &s, &native, err);
 
 	if (r == 0)
-		r = read_command(http_json(req), s->lodge, &body, err);
+		r = read_command(http_json(req), s->sandbox, &body, err);
 	if (r != 0)
 		return r;
 	spec.argv = body.argv;
@@ -216,7 +217,7 @@ int vercel_run_command(struct http_req *req, struct err *err)
 int vercel_get_command(struct http_req *req, struct err *err)
 {
 	const char *wait = http_query(req, "wait");
-	struct stay *s;
+	struct vercel_session *s;
 	struct exec *e;
 	int r = find_command(req, &s, &e, err);
 
@@ -229,7 +230,7 @@ int vercel_kill_command(struct http_req *req, struct err *err)
 {
 	json_t *signal = NULL;
 	const struct json_field fields[] = {{"signal", JSON_FIELD_ANY, &signal}};
-	struct stay *s;
+	struct vercel_session *s;
 	struct exec *e;
 	int signo = 15;
 	int r = find_command(req, &s, &e, err);
@@ -263,7 +264,7 @@ int vercel_list_commands(struct http_req *req, struct err *err)
 	struct sandbox *native;
 	struct list_of of;
 	struct reply reply;
-	struct stay *s;
+	struct vercel_session *s;
 	int r = find_running(req, &s, &native, err);
 
 	if (r != 0)

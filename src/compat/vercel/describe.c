@@ -11,9 +11,9 @@
 #define INTERACTIVE_PORT 23456
 
 static const char *const status_names[] = {
-	[LODGE_STOPPED] = "stopped",           [LODGE_STARTING] = "pending",
-	[LODGE_RUNNING] = "running",           [LODGE_STOPPING] = "stopping",
-	[LODGE_SNAPSHOTTING] = "snapshotting",
+	[VERCEL_SANDBOX_STOPPED] = "stopped",           [VERCEL_SANDBOX_STARTING] = "pending",
+	[VERCEL_SANDBOX_RUNNING] = "running",           [VERCEL_SANDBOX_STOPPING] = "stopping",
+	[VERCEL_SANDBOX_SNAPSHOTTING] = "snapshotting",
 };
 
 static void put_ms(struct json_writer *w, const char *name, uint64_t ms)
@@ -28,22 +28,22 @@ static void put_text(struct json_writer *w, const char *name, const char *text)
 		json_put_str(w, name, text);
 }
 
-static const char *region_of(const struct lodge *b)
+static const char *region_of(const struct vercel_sandbox *box)
 {
-	return b->config.region ? b->config.region : REGION;
+	return box->config.region ? box->config.region : REGION;
 }
 
-static void put_still_id(struct json_writer *w, const char *name, const char *id)
+static void put_snapshot_id(struct json_writer *w, const char *name, const char *id)
 {
 	char theirs[ID_SIZE];
 
 	if (!id[0])
 		return;
-	still_id_out(id, theirs);
+	vercel_snapshot_id_out(id, theirs);
 	json_put_str(w, name, theirs);
 }
 
-static void put_transfer(struct json_writer *w, const struct stay *s)
+static void put_transfer(struct json_writer *w, const struct vercel_session *s)
 {
 	json_put_u64(w, "activeCpuDurationMs", s->cpu_ms);
 	json_open_object(w, "networkTransfer");
@@ -52,47 +52,47 @@ static void put_transfer(struct json_writer *w, const struct stay *s)
 	json_close_object(w);
 }
 
-static const char *stay_status(const struct stay *s)
+static const char *vercel_session_status(const struct vercel_session *s)
 {
 	if (s->is_over)
 		return s->is_aborted ? "aborted" : "stopped";
-	return status_names[lodge_phase(s->lodge)];
+	return status_names[vercel_sandbox_phase(s->sandbox)];
 }
 
-void put_session(struct json_writer *w, const char *name, const struct stay *s)
+void put_session(struct json_writer *w, const char *name, const struct vercel_session *s)
 {
-	const struct lodge *b = s->lodge;
+	const struct vercel_sandbox *box = s->sandbox;
 
 	json_open_object(w, name);
 	json_put_str(w, "id", s->id);
-	json_put_str(w, "status", stay_status(s));
+	json_put_str(w, "status", vercel_session_status(s));
 	json_put_u64(w, "memory", s->memory_mib);
 	json_put_u64(w, "vcpus", s->vcpus);
 	json_put_u64(w, "timeout", s->timeout_ms);
 	json_put_u64(w, "requestedAt", s->requested_ms);
 	json_put_u64(w, "createdAt", s->requested_ms);
-	json_put_u64(w, "updatedAt", s->stopped_ms ? s->stopped_ms : b->updated_ms);
+	json_put_u64(w, "updatedAt", s->stopped_ms ? s->stopped_ms : box->updated_ms);
 	put_ms(w, "startedAt", s->started_ms);
 	put_ms(w, "requestedStopAt", s->stop_asked_ms);
 	put_ms(w, "stoppedAt", s->stopped_ms);
 	put_ms(w, "snapshottedAt", s->snapshotted_ms);
-	json_put_str(w, "region", region_of(b));
+	json_put_str(w, "region", region_of(box));
 	json_put_str(w, "cwd", VERCEL_HOME);
-	put_text(w, "runtime", b->config.runtime);
-	put_still_id(w, "sourceSnapshotId", s->source);
-	json_put_str(w, "sourceSandboxName", b->name);
-	put_text(w, "projectId", b->space);
+	put_text(w, "runtime", box->config.runtime);
+	put_snapshot_id(w, "sourceSnapshotId", s->source);
+	json_put_str(w, "sourceSandboxName", box->name);
+	put_text(w, "projectId", box->space);
 	if (s->is_over) {
 		json_put_u64(w, "duration", s->stopped_ms - MIN(s->started_ms, s->stopped_ms));
 		put_transfer(w, s);
 	} else {
 		json_put_u64(w, "interactivePort", INTERACTIVE_PORT);
 	}
-	policy_put_theirs(b->config.policy, w, "networkPolicy");
+	policy_put_theirs(box->config.policy, w, "networkPolicy");
 	json_close_object(w);
 }
 
-static void put_keep_last(struct json_writer *w, const struct lodge_config *c)
+static void put_keep_last(struct json_writer *w, const struct vercel_sandbox_config *c)
 {
 	if (!c->keep_last)
 		return;
@@ -104,39 +104,39 @@ static void put_keep_last(struct json_writer *w, const struct lodge_config *c)
 	json_close_object(w);
 }
 
-static void put_totals(struct json_writer *w, const struct lodge *b)
+static void put_totals(struct json_writer *w, const struct vercel_sandbox *box)
 {
-	json_put_u64(w, "totalIngressBytes", b->in_bytes);
-	json_put_u64(w, "totalEgressBytes", b->out_bytes);
-	json_put_u64(w, "totalActiveCpuDurationMs", b->cpu_ms);
-	json_put_u64(w, "totalDurationMs", b->duration_ms);
+	json_put_u64(w, "totalIngressBytes", box->in_bytes);
+	json_put_u64(w, "totalEgressBytes", box->out_bytes);
+	json_put_u64(w, "totalActiveCpuDurationMs", box->cpu_ms);
+	json_put_u64(w, "totalDurationMs", box->duration_ms);
 }
 
-void put_lodge(struct json_writer *w, const char *name, const struct lodge *b)
+void put_vercel_sandbox(struct json_writer *w, const char *name, const struct vercel_sandbox *box)
 {
-	const struct lodge_config *c = &b->config;
-	const struct stay *s = lodge_stay(b);
-	enum lodge_phase phase = lodge_phase(b);
+	const struct vercel_sandbox_config *c = &box->config;
+	const struct vercel_session *s = vercel_sandbox_session(box);
+	enum vercel_sandbox_phase phase = vercel_sandbox_phase(box);
 
 	json_open_object(w, name);
-	json_put_str(w, "name", b->name);
+	json_put_str(w, "name", box->name);
 	json_put_bool(w, "persistent", c->is_persistent);
 	json_put_str(w, "currentSessionId", s ? s->id : "");
 	json_put_str(w, "status", status_names[phase]);
-	json_put_u64(w, "createdAt", b->created_ms);
-	json_put_u64(w, "updatedAt", b->updated_ms);
-	json_put_u64(w, "statusUpdatedAt", b->status_ms);
+	json_put_u64(w, "createdAt", box->created_ms);
+	json_put_u64(w, "updatedAt", box->updated_ms);
+	json_put_u64(w, "statusUpdatedAt", box->status_ms);
 	json_put_u64(w, "vcpus", c->vcpus);
 	json_put_u64(w, "memory", c->memory_mib);
 	json_put_u64(w, "timeout", c->timeout_ms);
 	json_put_u64(w, "snapshotExpiration", c->snapshot_expires_ms);
-	json_put_str(w, "region", region_of(b));
+	json_put_str(w, "region", region_of(box));
 	json_put_str(w, "cwd", VERCEL_HOME);
 	put_text(w, "runtime", c->runtime);
 	put_text(w, "image", c->image);
 	put_text(w, "networkId", c->network_id);
-	put_still_id(w, "currentSnapshotId", b->snapshot);
-	if (s && phase == LODGE_RUNNING)
+	put_snapshot_id(w, "currentSnapshotId", box->snapshot);
+	if (s && phase == VERCEL_SANDBOX_RUNNING)
 		json_put_u64(w, "expiresAt", s->started_ms + s->timeout_ms);
 	if (json_array_size(c->failover_regions) > 0)
 		json_put_value(w, "failoverRegions", c->failover_regions);
@@ -145,7 +145,7 @@ void put_lodge(struct json_writer *w, const char *name, const struct lodge *b)
 	if (json_object_size(c->mounts) > 0)
 		json_put_value(w, "mounts", c->mounts);
 	put_keep_last(w, c);
-	put_totals(w, b);
+	put_totals(w, box);
 	policy_put_theirs(c->policy, w, "networkPolicy");
 	json_close_object(w);
 }
@@ -154,14 +154,14 @@ void put_lodge(struct json_writer *w, const char *name, const struct lodge *b)
  * The subdomain is what their client makes a URL of; shims find port and sandbox in it. The url is
  * where it really is.
  */
-void put_routes(struct json_writer *w, const char *name, const struct lodge *b)
+void put_routes(struct json_writer *w, const char *name, const struct vercel_sandbox *box)
 {
-	const struct api *api = b->vercel->api;
-	const struct stay *s = lodge_stay(b);
+	const struct api *api = box->vercel->api;
+	const struct vercel_session *s = vercel_sandbox_session(box);
 
 	json_open_array(w, name);
-	for (size_t i = 0; s && i < json_array_size(b->config.ports); i++) {
-		unsigned port = (unsigned)json_integer_value(json_array_get(b->config.ports, i));
+	for (size_t i = 0; s && i < json_array_size(box->config.ports); i++) {
+		unsigned port = (unsigned)json_integer_value(json_array_get(box->config.ports, i));
 		char subdomain[ID_SIZE + 8], url[1024];
 
 		(void)snprintf(subdomain, sizeof(subdomain), "%u-%s", port, s->id + strlen("sb_"));
@@ -180,23 +180,24 @@ void put_routes(struct json_writer *w, const char *name, const struct lodge *b)
 	json_close_array(w);
 }
 
-void put_still(struct json_writer *w, const char *name, const struct still *still)
+void put_vercel_snapshot(struct json_writer *w, const char *name,
+                         const struct vercel_snapshot *snapshot)
 {
 	json_open_object(w, name);
-	put_still_id(w, "id", still->id);
-	json_put_str(w, "sourceSessionId", still->session_id);
+	put_snapshot_id(w, "id", snapshot->id);
+	json_put_str(w, "sourceSessionId", snapshot->session_id);
 	json_put_str(w, "region", REGION);
 	json_open_array(w, "regions");
 	json_put_str(w, NULL, REGION);
 	json_close_array(w);
-	json_put_str(w, "status", still->is_deleted ? "deleted" : "created");
-	json_put_u64(w, "sizeBytes", still->bytes);
-	json_put_u64(w, "createdAt", still->created_ms);
-	json_put_u64(w, "updatedAt", still->updated_ms);
-	put_ms(w, "expiresAt", still->expires_ms);
-	put_ms(w, "lastUsedAt", still->used_ms);
-	json_put_str(w, "creationMethod", still->is_manual ? "manual" : "automatic");
-	put_still_id(w, "parentId", still->parent_id);
+	json_put_str(w, "status", snapshot->is_deleted ? "deleted" : "created");
+	json_put_u64(w, "sizeBytes", snapshot->bytes);
+	json_put_u64(w, "createdAt", snapshot->created_ms);
+	json_put_u64(w, "updatedAt", snapshot->updated_ms);
+	put_ms(w, "expiresAt", snapshot->expires_ms);
+	put_ms(w, "lastUsedAt", snapshot->used_ms);
+	json_put_str(w, "creationMethod", snapshot->is_manual ? "manual" : "automatic");
+	put_snapshot_id(w, "parentId", snapshot->parent_id);
 	json_close_object(w);
 }
 

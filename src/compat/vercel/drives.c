@@ -21,12 +21,12 @@
 static const char *note_of(const struct volume_facts *f, const char *name, const char *otherwise)
 {
 	const char *text =
-		json_string_value(json_object_get(json_object_get(f->notes, LODGE_NOTE), name));
+		json_string_value(json_object_get(json_object_get(f->notes, VERCEL_NOTE), name));
 
 	return text ? text : otherwise;
 }
 
-/* The session that has it: its sandbox is ours, and the lodge's name one of its tags. */
+/* The session that has it: its native sandbox is ours, and the name of theirs one of its tags. */
 static void put_user(struct json_writer *w, const struct sandbox *s)
 {
 	struct sandbox_facts facts;
@@ -148,7 +148,7 @@ static int make_drive(struct http_req *req, const char *name, struct err *err)
 
 	if (r < 0)
 		return r;
-	notes = json_pack("{s:{s:s, s:s}}", LODGE_NOTE, "space", space, "region", region);
+	notes = json_pack("{s:{s:s, s:s}}", VERCEL_NOTE, "space", space, "region", region);
 	wish.notes = notes;
 	wish.bytes = bytes;
 	m = xnew0(struct making);

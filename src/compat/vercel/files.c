@@ -50,7 +50,7 @@ int vercel_write_files(struct http_req *req, struct err *err)
 	                   .limit = ENTRIES_MAX};
 	struct sandbox *native;
 	struct file_job *job;
-	struct stay *s;
+	struct vercel_session *s;
 	int r = find_running(req, &s, &native, err);
 
 	if (r != 0)
@@ -96,7 +96,7 @@ int vercel_read_file(struct http_req *req, struct err *err)
 	char path[PATH_BYTES];
 	struct sandbox *native;
 	struct file_job *job;
-	struct stay *s;
+	struct vercel_session *s;
 	int r = find_running(req, &s, &native, err);
 
 	if (r == 0)
@@ -117,7 +117,7 @@ int vercel_make_directory(struct http_req *req, struct err *err)
 	char path[PATH_BYTES];
 	struct sandbox *native;
 	struct file_job *job;
-	struct stay *s;
+	struct vercel_session *s;
 	int r = find_running(req, &s, &native, err);
 
 	if (r == 0)

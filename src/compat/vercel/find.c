@@ -23,13 +23,13 @@ const char *space_of(const struct http_req *req)
 	return space ? space : "";
 }
 
-struct lodge *lodge_find(struct vercel *v, const char *project_id, const char *space,
-                         const char *name)
+struct vercel_sandbox *vercel_sandbox_find(struct vercel *v, const char *project_id,
+                                           const char *space, const char *name)
 {
-	list_for_each (&v->lodges, struct lodge, b, link)
-		if (!b->is_doomed && strcmp(b->name, name) == 0 && strcmp(b->space, space) == 0 &&
-		    strcmp(b->project_id, project_id) == 0)
-			return b;
+	list_for_each (&v->sandboxes, struct vercel_sandbox, box, link)
+		if (!box->is_doomed && strcmp(box->name, name) == 0 &&
+		    strcmp(box->space, space) == 0 && strcmp(box->project_id, project_id) == 0)
+			return box;
 	return NULL;
 }
 
@@ -57,22 +57,22 @@ const struct template *find_image(const struct fleet *fleet, const char *project
 	return t || !name_image(image, name) ? t : template_find(fleet, project_id, name);
 }
 
-int find_lodge(struct http_req *req, struct lodge **ret, struct err *err)
+int find_vercel_sandbox(struct http_req *req, struct vercel_sandbox **ret, struct err *err)
 {
 	const char *name = http_param(req, "name");
 
-	*ret = lodge_find(vercel_of(req), caller_project(req), space_of(req), name);
+	*ret = vercel_sandbox_find(vercel_of(req), caller_project(req), space_of(req), name);
 	if (*ret)
 		return 0;
 	return err_set(err, ERR_NOT_FOUND, 0, "no sandbox '%.128s'", name);
 }
 
-int find_session(struct http_req *req, struct stay **ret, struct err *err)
+int find_session(struct http_req *req, struct vercel_session **ret, struct err *err)
 {
 	const char *id = http_param(req, "session_id");
 
 	HASH_FIND_STR(vercel_of(req)->sessions, id, *ret);
-	if (*ret && strcmp((*ret)->lodge->project_id, caller_project(req)) == 0)
+	if (*ret && strcmp((*ret)->sandbox->project_id, caller_project(req)) == 0)
 		return 0;
 	return err_set(err, ERR_NOT_FOUND, 0, "no session '%.64s'", id);
 }
@@ -83,27 +83,27 @@ static int refuse(struct http_req *req, int status, const char *code, const char
 	return 1;
 }
 
-int find_running(struct http_req *req, struct stay **ret, struct sandbox **ret_native,
+int find_running(struct http_req *req, struct vercel_session **ret, struct sandbox **ret_native,
                  struct err *err)
 {
-	struct stay *s;
+	struct vercel_session *s;
 	int r = find_session(req, ret, err);
 
 	if (r < 0)
 		return r;
 	s = *ret;
-	if (s->is_over || s != lodge_stay(s->lodge))
+	if (s->is_over || s != vercel_sandbox_session(s->sandbox))
 		return refuse(req, 410, "sandbox_stopped", "The sandbox has stopped.");
-	if (s->lodge->phase == LODGE_SNAPSHOTTING)
+	if (s->sandbox->phase == VERCEL_SANDBOX_SNAPSHOTTING)
 		return refuse(req, 422, "sandbox_snapshotting",
 		              "A snapshot of the sandbox is being made.");
-	*ret_native = stay_sandbox(s);
-	if (!*ret_native || s->lodge->phase != LODGE_RUNNING)
+	*ret_native = vercel_session_sandbox(s);
+	if (!*ret_native || s->sandbox->phase != VERCEL_SANDBOX_RUNNING)
 		return refuse(req, 422, "sandbox_stopping", "The sandbox is stopping.");
 	return 0;
 }
 
-int find_command(struct http_req *req, struct stay **ret_session, struct exec **ret,
+int find_command(struct http_req *req, struct vercel_session **ret_session, struct exec **ret,
                  struct err *err)
 {
 	const char *id = http_param(req, "command_id");

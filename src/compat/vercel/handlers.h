@@ -3,14 +3,14 @@
 /* The handlers that vercel.c puts into its table, by the file that has them. */
 #include "http/server.h"
 
-/* lodges.c */
-int vercel_create_lodge(struct http_req *req, struct err *err);
-int vercel_get_lodge(struct http_req *req, struct err *err);
-int vercel_list_lodges(struct http_req *req, struct err *err);
-int vercel_fork_lodge(struct http_req *req, struct err *err);
-/* lodges_change.c */
-int vercel_update_lodge(struct http_req *req, struct err *err);
-int vercel_delete_lodge(struct http_req *req, struct err *err);
+/* sandboxes.c */
+int vercel_create_sandbox(struct http_req *req, struct err *err);
+int vercel_get_sandbox(struct http_req *req, struct err *err);
+int vercel_list_sandboxes(struct http_req *req, struct err *err);
+int vercel_fork_sandbox(struct http_req *req, struct err *err);
+/* sandboxes_change.c */
+int vercel_update_sandbox(struct http_req *req, struct err *err);
+int vercel_delete_sandbox(struct http_req *req, struct err *err);
 
 /* sessions.c */
 int vercel_list_sessions(struct http_req *req, struct err *err);
@@ -33,9 +33,9 @@ int vercel_read_file(struct http_req *req, struct err *err);
 int vercel_make_directory(struct http_req *req, struct err *err);
 
 /* snapshots.c */
-int vercel_list_stills(struct http_req *req, struct err *err);
-int vercel_get_still(struct http_req *req, struct err *err);
-int vercel_delete_still(struct http_req *req, struct err *err);
+int vercel_list_snapshots(struct http_req *req, struct err *err);
+int vercel_get_snapshot(struct http_req *req, struct err *err);
+int vercel_delete_snapshot(struct http_req *req, struct err *err);
 int vercel_get_tree(struct http_req *req, struct err *err);
 
 /* drives.c */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Network policies in Vercel's words. A lodge keeps its policy as it was asked for:
+ * Network policies in Vercel's words. A sandbox keeps its policy as it was asked for:
  *
  *	{"mode": "allow-all"}, {"mode": "deny-all"}, or
  *	{"allow": [domain, …] or {domain: [rule, …]}, "subnets": {"allow": [range], "deny":

@@ -32,12 +32,12 @@ int vercel_list_sessions(struct http_req *req, struct err *err)
 
 	if (r < 0)
 		return r;
-	list_for_each (&v->lodges, const struct lodge, b, link) {
-		if (strcmp(b->project_id, caller_project(req)) != 0 ||
-		    strcmp(b->space, space_of(req)) != 0 ||
-		    (q.name && strcmp(b->name, q.name) != 0))
+	list_for_each (&v->sandboxes, const struct vercel_sandbox, box, link) {
+		if (strcmp(box->project_id, caller_project(req)) != 0 ||
+		    strcmp(box->space, space_of(req)) != 0 ||
+		    (q.name && strcmp(box->name, q.name) != 0))
 			continue;
-		list_for_each (&b->sessions, const struct stay, s, link)
+		list_for_each (&box->sessions, const struct vercel_session, s, link)
 			items[n++] = (struct page_item){
 				.id = s->id, .object = s, .at_ms = s->requested_ms};
 	}
@@ -49,14 +49,14 @@ int vercel_get_session(struct http_req *req, struct err *err)
 {
 	struct json_writer *w;
 	struct reply reply;
-	struct stay *s;
+	struct vercel_session *s;
 	int r = find_session(req, &s, err);
 
 	if (r < 0)
 		return r;
 	w = reply_begin(&reply);
 	put_session(w, "session", s);
-	put_routes(w, "routes", s->lodge);
+	put_routes(w, "routes", s->sandbox);
 	return reply_send(&reply, req, 200, err);
 }
 
@@ -74,7 +74,7 @@ static void on_client_done(struct http_req *req, bool whole, void *arg)
 	((struct waiting *)arg)->req = NULL;
 }
 
-static struct waiting *waiting_new(struct http_req *req, const struct stay *s)
+static struct waiting *waiting_new(struct http_req *req, const struct vercel_session *s)
 {
 	struct waiting *w = xnew0(struct waiting);
 
@@ -84,40 +84,41 @@ static struct waiting *waiting_new(struct http_req *req, const struct stay *s)
 	return w;
 }
 
-static int reply_stopped(struct http_req *req, const struct stay *s, bool is_snapshot,
+static int reply_stopped(struct http_req *req, const struct vercel_session *s, bool is_snapshot,
                          struct err *err)
 {
-	const struct lodge *b = s->lodge;
-	const struct still *still =
-		b->still_id[0] ? still_find(b->vercel, b->project_id, b->still_id) : NULL;
+	const struct vercel_sandbox *box = s->sandbox;
+	const struct vercel_snapshot *snapshot =
+		box->taken_id[0] ? vercel_snapshot_find(box->vercel, box->project_id, box->taken_id)
+				 : NULL;
 	struct json_writer *w;
 	struct reply reply;
 
-	if (is_snapshot && !still && b->is_doomed)
+	if (is_snapshot && !snapshot && box->is_doomed)
 		return err_set(err, ERR_NOT_FOUND, 0, "the sandbox was deleted meanwhile");
-	if (is_snapshot && !still)
+	if (is_snapshot && !snapshot)
 		return err_set(err, ERR_INTERNAL, 0, "no snapshot could be made of the sandbox");
 	w = reply_begin(&reply);
 	put_session(w, "session", s);
 	if (!is_snapshot)
-		put_lodge(w, "sandbox", b);
-	if (still && strcmp(still->session_id, s->id) == 0)
-		put_still(w, "snapshot", still);
+		put_vercel_sandbox(w, "sandbox", box);
+	if (snapshot && strcmp(snapshot->session_id, s->id) == 0)
+		put_vercel_snapshot(w, "snapshot", snapshot);
 	return reply_send(&reply, req, is_snapshot ? 201 : 200, err);
 }
 
-static void on_stopped(struct lodge *b, const struct err *err, void *arg)
+static void on_stopped(struct vercel_sandbox *box, const struct err *err, void *arg)
 {
 	struct waiting w = *(struct waiting *)arg;
-	struct stay *s = NULL;
+	struct vercel_session *s = NULL;
 	struct err failure;
 
 	free(arg);
 	if (!w.req)
 		return;
 	http_on_done(w.req, NULL, NULL);
-	if (b)
-		HASH_FIND_STR(b->vercel->sessions, w.session_id, s);
+	if (box)
+		HASH_FIND_STR(box->vercel->sessions, w.session_id, s);
 	if (!s && !err) {
 		(void)err_set(&failure, ERR_NOT_FOUND, 0, "the session was deleted");
 		err = &failure;
@@ -128,26 +129,26 @@ static void on_stopped(struct lodge *b, const struct err *err, void *arg)
 
 int vercel_stop_session(struct http_req *req, struct err *err)
 {
-	const struct lodge_stop how = {0};
-	struct stay *s;
+	const struct vercel_sandbox_stop how = {0};
+	struct vercel_session *s;
 	int r = find_session(req, &s, err);
 
 	if (r < 0)
 		return r;
 	if (s->is_over)
 		return reply_stopped(req, s, /* is_snapshot= */ false, err);
-	lodge_stop(s->lodge, &how, on_stopped, waiting_new(req, s));
+	vercel_sandbox_stop(s->sandbox, &how, on_stopped, waiting_new(req, s));
 	return 0;
 }
 
 int vercel_snapshot_session(struct http_req *req, struct err *err)
 {
-	struct lodge_stop how = {.is_snapshot = true};
+	struct vercel_sandbox_stop how = {.is_snapshot = true};
 	const struct json_field fields[] = {{"expiration", JSON_FIELD_U64, &how.expires_ms,
 	                                     .max = TIMEOUT_MS_MAX, .ret_given = &how.has_expiry}};
 	struct sandbox *native;
 	struct waiting *w;
-	struct stay *s;
+	struct vercel_session *s;
 	int r = body_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 
 	if (r == 0)
@@ -156,11 +157,11 @@ int vercel_snapshot_session(struct http_req *req, struct err *err)
 		return r;
 	w = waiting_new(req, s);
 	w->is_snapshot = true;
-	lodge_stop(s->lodge, &how, on_stopped, w);
+	vercel_sandbox_stop(s->sandbox, &how, on_stopped, w);
 	return 0;
 }
 
-static int reply_session(struct http_req *req, const struct stay *s, struct err *err)
+static int reply_session(struct http_req *req, const struct vercel_session *s, struct err *err)
 {
 	struct reply reply;
 
@@ -174,7 +175,7 @@ int vercel_extend_session(struct http_req *req, struct err *err)
 	const struct json_field fields[] = {
 		{"duration", JSON_FIELD_U64, &ms, true, .min = 1, .max = TIMEOUT_MS_MAX}};
 	struct sandbox *native;
-	struct stay *s;
+	struct vercel_session *s;
 	int r = find_running(req, &s, &native, err);
 
 	if (r != 0)
@@ -193,8 +194,8 @@ int vercel_extend_session(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	s->timeout_ms += ms;
-	s->lodge->updated_ms = vercel_now_ms();
-	lodge_note(s->lodge);
+	s->sandbox->updated_ms = vercel_now_ms();
+	vercel_sandbox_note(s->sandbox);
 	return reply_session(req, s, err);
 }
 
@@ -203,7 +204,7 @@ static void on_policy(struct sandbox *native, const struct err *err, void *arg)
 	struct waiting *w = arg;
 	struct http_req *req = w->req;
 	struct err failure;
-	struct stay *s;
+	struct vercel_session *s;
 	char id[ID_SIZE];
 
 	(void)native;
@@ -221,13 +222,13 @@ static void on_policy(struct sandbox *native, const struct err *err, void *arg)
 		http_reply_err(req, err ? err : &failure);
 }
 
-/* It is the lodge's from now on, and so that of later sessions. */
-static void keep_policy(struct lodge *b, json_t *theirs)
+/* It is the sandbox's from now on, and so that of later sessions. */
+static void keep_policy(struct vercel_sandbox *box, json_t *theirs)
 {
-	json_decref(b->config.policy);
-	b->config.policy = theirs;
-	b->updated_ms = vercel_now_ms();
-	lodge_note(b);
+	json_decref(box->config.policy);
+	box->config.policy = theirs;
+	box->updated_ms = vercel_now_ms();
+	vercel_sandbox_note(box);
 }
 
 int vercel_set_policy(struct http_req *req, struct err *err)
@@ -236,7 +237,7 @@ int vercel_set_policy(struct http_req *req, struct err *err)
 	struct policy *policy = NULL;
 	struct sandbox *native;
 	struct waiting *w;
-	struct stay *s;
+	struct vercel_session *s;
 	int r = find_running(req, &s, &native, err);
 
 	if (r != 0)
@@ -255,6 +256,6 @@ int vercel_set_policy(struct http_req *req, struct err *err)
 		free(w);
 		return r;
 	}
-	keep_policy(s->lodge, json_incref(theirs));
+	keep_policy(s->sandbox, json_incref(theirs));
 	return 0;
 }

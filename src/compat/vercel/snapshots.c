@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Snapshots of lodges: listed, told, deleted, and who comes from whom. */
+/* Snapshots of sandboxes: listed, told, deleted, and who comes from whom. */
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 
@@ -16,22 +16,22 @@
 
 static void put_item(struct json_writer *w, const void *object)
 {
-	put_still(w, NULL, object);
+	put_vercel_snapshot(w, NULL, object);
 }
 
-static size_t count_stills(const struct vercel *v)
+static size_t count_vercel_snapshots(const struct vercel *v)
 {
 	size_t n = 0;
 
-	list_for_each (&v->stills, const struct still, still, link)
+	list_for_each (&v->snapshots, const struct vercel_snapshot, snapshot, link)
 		n++;
 	return n;
 }
 
-int vercel_list_stills(struct http_req *req, struct err *err)
+int vercel_list_snapshots(struct http_req *req, struct err *err)
 {
 	struct vercel *v = vercel_of(req);
-	auto_free struct page_item *items = xnew0n(struct page_item, count_stills(v) + 1);
+	auto_free struct page_item *items = xnew0n(struct page_item, count_vercel_snapshots(v) + 1);
 	struct page_query q;
 	struct reply reply;
 	size_t n = 0;
@@ -39,90 +39,94 @@ int vercel_list_stills(struct http_req *req, struct err *err)
 
 	if (r < 0)
 		return r;
-	list_for_each (&v->stills, struct still, still, link) {
-		if (strcmp(still->project_id, caller_project(req)) != 0 ||
-		    strcmp(still->space, space_of(req)) != 0 ||
-		    (q.name && strcmp(still->lodge, q.name) != 0))
+	list_for_each (&v->snapshots, struct vercel_snapshot, snapshot, link) {
+		if (strcmp(snapshot->project_id, caller_project(req)) != 0 ||
+		    strcmp(snapshot->space, space_of(req)) != 0 ||
+		    (q.name && strcmp(snapshot->sandbox, q.name) != 0))
 			continue;
-		still_look(v, still);
+		vercel_snapshot_look(v, snapshot);
 		items[n++] = (struct page_item){
-			.id = still->id, .object = still, .at_ms = still->created_ms};
+			.id = snapshot->id, .object = snapshot, .at_ms = snapshot->created_ms};
 	}
 	page_put(reply_begin(&reply), "snapshots", &q, items, n, put_item);
 	return reply_send(&reply, req, 200, err);
 }
 
-static int find_still(const struct http_req *req, const char *theirs, struct still **ret,
-                      struct err *err)
+static int find_vercel_snapshot(const struct http_req *req, const char *theirs,
+                                struct vercel_snapshot **ret, struct err *err)
 {
 	struct vercel *v = vercel_of(req);
 	char id[ID_SIZE];
 
-	still_id_in(theirs, id);
-	*ret = id[0] ? still_find(v, caller_project(req), id) : NULL;
+	vercel_snapshot_id_in(theirs, id);
+	*ret = id[0] ? vercel_snapshot_find(v, caller_project(req), id) : NULL;
 	if (!*ret)
 		return err_set(err, ERR_NOT_FOUND, 0, "no snapshot '%.64s'", theirs);
-	still_look(v, *ret);
+	vercel_snapshot_look(v, *ret);
 	return 0;
 }
 
-static int reply_still(struct http_req *req, const struct still *still, struct err *err)
+static int reply_vercel_snapshot(struct http_req *req, const struct vercel_snapshot *snapshot,
+                                 struct err *err)
 {
 	struct reply reply;
 
-	put_still(reply_begin(&reply), "snapshot", still);
+	put_vercel_snapshot(reply_begin(&reply), "snapshot", snapshot);
 	return reply_send(&reply, req, 200, err);
 }
 
-int vercel_get_still(struct http_req *req, struct err *err)
+int vercel_get_snapshot(struct http_req *req, struct err *err)
 {
-	struct still *still;
-	int r = find_still(req, http_param(req, "snapshot_id"), &still, err);
+	struct vercel_snapshot *snapshot;
+	int r = find_vercel_snapshot(req, http_param(req, "snapshot_id"), &snapshot, err);
 
-	return r < 0 ? r : reply_still(req, still, err);
+	return r < 0 ? r : reply_vercel_snapshot(req, snapshot, err);
 }
 
-int vercel_delete_still(struct http_req *req, struct err *err)
+int vercel_delete_snapshot(struct http_req *req, struct err *err)
 {
-	struct still *still;
-	int r = find_still(req, http_param(req, "snapshot_id"), &still, err);
+	struct vercel_snapshot *snapshot;
+	int r = find_vercel_snapshot(req, http_param(req, "snapshot_id"), &snapshot, err);
 
 	if (r == 0)
-		r = still_delete(vercel_of(req), still, err);
-	return r < 0 ? r : reply_still(req, still, err);
+		r = vercel_snapshot_delete(vercel_of(req), snapshot, err);
+	return r < 0 ? r : reply_vercel_snapshot(req, snapshot, err);
 }
 
-static struct still *parent_of(const struct vercel *v, const struct still *still)
+static struct vercel_snapshot *parent_of(const struct vercel *v,
+                                         const struct vercel_snapshot *snapshot)
 {
-	return still->parent_id[0] ? still_find(v, still->project_id, still->parent_id) : NULL;
+	return snapshot->parent_id[0]
+	               ? vercel_snapshot_find(v, snapshot->project_id, snapshot->parent_id)
+	               : NULL;
 }
 
 /* The oldest that came from it. */
-static struct still *child_of(const struct vercel *v, const struct still *of)
+static struct vercel_snapshot *child_of(const struct vercel *v, const struct vercel_snapshot *of)
 {
-	list_for_each (&v->stills, struct still, still, link)
-		if (strcmp(still->parent_id, of->id) == 0 &&
-		    strcmp(still->project_id, of->project_id) == 0)
-			return still;
+	list_for_each (&v->snapshots, struct vercel_snapshot, snapshot, link)
+		if (strcmp(snapshot->parent_id, of->id) == 0 &&
+		    strcmp(snapshot->project_id, of->project_id) == 0)
+			return snapshot;
 	return NULL;
 }
 
 /* One step of the way: the snapshot, and those that came from the same one. */
 static void put_node(struct json_writer *w, const char *name, const struct vercel *v,
-                     const struct still *node)
+                     const struct vercel_snapshot *node)
 {
 	uint64_t n = 1;
 	char count[24];
 
 	json_open_object(w, name);
-	put_still(w, "snapshot", node);
+	put_vercel_snapshot(w, "snapshot", node);
 	json_open_array(w, "siblings");
-	list_for_each (&v->stills, const struct still, still, link) {
-		if (still == node || !node->parent_id[0] ||
-		    strcmp(still->parent_id, node->parent_id) != 0 ||
-		    strcmp(still->project_id, node->project_id) != 0)
+	list_for_each (&v->snapshots, const struct vercel_snapshot, snapshot, link) {
+		if (snapshot == node || !node->parent_id[0] ||
+		    strcmp(snapshot->parent_id, node->parent_id) != 0 ||
+		    strcmp(snapshot->project_id, node->project_id) != 0)
 			continue;
-		put_still(w, NULL, still);
+		put_vercel_snapshot(w, NULL, snapshot);
 		n++;
 	}
 	json_close_array(w);
@@ -131,14 +135,15 @@ static void put_node(struct json_writer *w, const char *name, const struct verce
 	json_close_object(w);
 }
 
-static void put_pagination(struct json_writer *w, uint64_t count, const struct still *next)
+static void put_pagination(struct json_writer *w, uint64_t count,
+                           const struct vercel_snapshot *next)
 {
 	char theirs[ID_SIZE];
 
 	json_open_object(w, "pagination");
 	json_put_u64(w, "count", count);
 	if (next) {
-		still_id_out(next->id, theirs);
+		vercel_snapshot_id_out(next->id, theirs);
 		json_put_str(w, "next", theirs);
 	} else {
 		json_put_null(w, "next");
@@ -154,19 +159,19 @@ int vercel_get_tree(struct http_req *req, struct err *err)
 	struct json_writer *w;
 	struct page_query q;
 	struct reply reply;
-	struct still *still = NULL, *next;
+	struct vercel_snapshot *snapshot = NULL, *next;
 	uint64_t n = 0;
 	int r = page_read(req, TREE_MAX, TREE_MAX, &q, err);
 
 	if (r == 0)
-		r = theirs ? find_still(req, theirs, &still, err)
+		r = theirs ? find_vercel_snapshot(req, theirs, &snapshot, err)
 		           : err_field(err, "snapshotId", "is missing");
 	if (r < 0)
 		return r;
 	w = reply_begin(&reply);
-	put_node(w, "anchor", v, still);
+	put_node(w, "anchor", v, snapshot);
 	json_open_array(w, "snapshots");
-	for (next = still; next && n < q.limit; n++) {
+	for (next = snapshot; next && n < q.limit; n++) {
 		put_node(w, NULL, v, next);
 		next = q.is_ascending ? child_of(v, next) : parent_of(v, next);
 	}

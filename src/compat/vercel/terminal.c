@@ -49,7 +49,7 @@ int vercel_open_terminal(struct http_req *req, struct err *err)
 	struct sandbox *native;
 	struct json_writer *w;
 	struct reply reply;
-	struct stay *s;
+	struct vercel_session *s;
 	char url[HTTP_HOST_SIZE + 128];
 	const char *rest;
 	int r = find_running(req, &s, &native, err);
@@ -206,11 +206,11 @@ static int start(struct terminal *t, const struct message *m, struct err *err)
 	                         .rows = size_or(m->rows, ROWS),
 	                         .cols = size_or(m->cols, COLS)};
 	struct sandbox *native;
-	struct stay *s;
+	struct vercel_session *s;
 	int r;
 
 	HASH_FIND_STR(t->vercel->sessions, t->session_id, s);
-	native = s ? stay_sandbox(s) : NULL;
+	native = s ? vercel_session_sandbox(s) : NULL;
 	if (!native)
 		return err_set(err, ERR_GONE, 0, "the sandbox has stopped");
 	(void)json_array_append_new(argv, json_string(m->command ? m->command : "sh"));
@@ -298,14 +298,14 @@ static void on_close(struct http_ws *ws, void *arg)
 	free(t);
 }
 
-static int accept_terminal(struct http_req *req, const struct stay *s, struct err *err)
+static int accept_terminal(struct http_req *req, const struct vercel_session *s, struct err *err)
 {
 	static const struct http_ws_ops ops = {
 		.on_message = on_message, .on_drain = on_drain, .on_close = on_close};
 	struct terminal *t = xnew0(struct terminal);
 	int r;
 
-	*t = (struct terminal){.vercel = s->lodge->vercel,
+	*t = (struct terminal){.vercel = s->sandbox->vercel,
 	                       .watch = {.fn = on_watch, .arg = t},
 	                       .held = BUF_INIT(2 * WS_MESSAGE_MAX)};
 	list_init(&t->watch.link);
@@ -321,13 +321,13 @@ static int accept_terminal(struct http_req *req, const struct stay *s, struct er
 }
 
 /* "/vercel/terminal/ID?token=TOKEN": the session, if the token is its own and it runs. */
-static struct stay *find_by_token(const struct vercel *v, const char *rest)
+static struct vercel_session *find_by_token(const struct vercel *v, const char *rest)
 {
 	static const char name[] = "?token=";
 	size_t id_len = strcspn(rest, "?");
 	const char *token = rest + id_len;
 	char id[ID_SIZE];
-	struct stay *s;
+	struct vercel_session *s;
 
 	if (id_len >= sizeof(id) || strncmp(token, name, strlen(name)) != 0)
 		return NULL;
@@ -337,13 +337,13 @@ static struct stay *find_by_token(const struct vercel *v, const char *rest)
 	if (!s || !s->token[0] || strlen(token) != strlen(s->token) ||
 	    CRYPTO_memcmp(token, s->token, strlen(s->token)) != 0)
 		return NULL;
-	return stay_sandbox(s) ? s : NULL;
+	return vercel_session_sandbox(s) ? s : NULL;
 }
 
 int terminal_divert(struct http_req *req, struct err *err)
 {
 	const char *target = http_req_head(req)->target;
-	const struct stay *s;
+	const struct vercel_session *s;
 	int r;
 
 	if (strncmp(target, PATH_START, strlen(PATH_START)) != 0)

@@ -20,9 +20,9 @@
 
 /* clang-format off */
 static const struct http_route routes[] = {
-	{HTTP_POST,   "/vercel/api/v3/sandboxes", vercel_create_lodge, HTTP_BODY_JSON, SCOPE_WRITE},
-	{HTTP_POST,   BASE,                       vercel_create_lodge, HTTP_BODY_JSON, SCOPE_WRITE},
-	{HTTP_GET,    BASE,                       vercel_list_lodges, HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_POST,   "/vercel/api/v3/sandboxes", vercel_create_sandbox, HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_POST,   BASE,                       vercel_create_sandbox, HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_GET,    BASE,                       vercel_list_sandboxes, HTTP_BODY_NONE, SCOPE_READ},
 
 	/* Words of a path come before names. */
 	{HTTP_GET,    BASE "/sessions",           vercel_list_sessions, HTTP_BODY_NONE, SCOPE_READ},
@@ -41,19 +41,19 @@ static const struct http_route routes[] = {
 	{HTTP_POST,   SESSION "/snapshot",        vercel_snapshot_session, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_POST,   SESSION "/interactive",     vercel_open_terminal, HTTP_BODY_JSON, SCOPE_WRITE},
 
-	{HTTP_GET,    BASE "/snapshots",          vercel_list_stills,    HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_GET,    BASE "/snapshots",          vercel_list_snapshots,    HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_GET,    BASE "/snapshots/tree",     vercel_get_tree,      HTTP_BODY_NONE, SCOPE_READ},
-	{HTTP_GET,    STILL,                       vercel_get_still,      HTTP_BODY_NONE, SCOPE_READ},
-	{HTTP_DELETE, STILL,                       vercel_delete_still,   HTTP_BODY_NONE, SCOPE_WRITE},
+	{HTTP_GET,    STILL,                       vercel_get_snapshot,      HTTP_BODY_NONE, SCOPE_READ},
+	{HTTP_DELETE, STILL,                       vercel_delete_snapshot,   HTTP_BODY_NONE, SCOPE_WRITE},
 
 	{HTTP_GET,    BASE "/drives",             vercel_list_drives,   HTTP_BODY_NONE, SCOPE_READ},
 	{HTTP_POST,   BASE "/drives/{drive}",     vercel_get_or_create_drive, HTTP_BODY_JSON, SCOPE_WRITE},
 	{HTTP_DELETE, BASE "/drives/{drive}",     vercel_delete_drive,  HTTP_BODY_NONE, SCOPE_WRITE},
 
-	{HTTP_GET,    LODGE,                        vercel_get_lodge,       HTTP_BODY_NONE, SCOPE_WRITE}, /* it may resume it */
-	{HTTP_PATCH,  LODGE,                        vercel_update_lodge,    HTTP_BODY_JSON, SCOPE_WRITE},
-	{HTTP_DELETE, LODGE,                        vercel_delete_lodge,    HTTP_BODY_NONE, SCOPE_WRITE},
-	{HTTP_POST,   LODGE "/fork",                vercel_fork_lodge,      HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_GET,    LODGE,                        vercel_get_sandbox,       HTTP_BODY_NONE, SCOPE_WRITE}, /* it may resume it */
+	{HTTP_PATCH,  LODGE,                        vercel_update_sandbox,    HTTP_BODY_JSON, SCOPE_WRITE},
+	{HTTP_DELETE, LODGE,                        vercel_delete_sandbox,    HTTP_BODY_NONE, SCOPE_WRITE},
+	{HTTP_POST,   LODGE "/fork",                vercel_fork_sandbox,      HTTP_BODY_JSON, SCOPE_WRITE},
 };
 /* clang-format on */
 
@@ -68,13 +68,13 @@ static int open_face(struct api *api, struct err *err)
 	int r;
 
 	v->api = api;
-	list_init(&v->lodges);
-	list_init(&v->stills);
+	list_init(&v->sandboxes);
+	list_init(&v->snapshots);
 	api->vercel = v;
 	r = vercel_load(v, err);
 	if (r < 0)
 		return r;
-	lodge_resume_watch(v);
+	vercel_sandbox_resume_watch(v);
 	return 0;
 }
 
@@ -84,10 +84,10 @@ static void close_face(struct api *api)
 
 	if (!v)
 		return;
-	list_for_each (&v->lodges, struct lodge, b, link)
-		lodge_free(b);
-	list_for_each (&v->stills, struct still, still, link)
-		still_free(still);
+	list_for_each (&v->sandboxes, struct vercel_sandbox, box, link)
+		vercel_sandbox_free(box);
+	list_for_each (&v->snapshots, struct vercel_snapshot, snapshot, link)
+		vercel_snapshot_free(snapshot);
 	free(v);
 }
 

@@ -4,30 +4,32 @@
  * What the handlers of Vercel's wire share: objects as their clients take them (an absent field is
  * left out, never null; times are milliseconds since 1970), finding, and errors.
  */
-#include "compat/vercel/lodge.h"
+#include "compat/vercel/vercel_sandbox.h"
 
 struct exec;
 
 /* describe.c */
-void put_lodge(struct json_writer *w, const char *name, const struct lodge *b);
-void put_session(struct json_writer *w, const char *name, const struct stay *s);
-void put_routes(struct json_writer *w, const char *name, const struct lodge *b);
-void put_still(struct json_writer *w, const char *name, const struct still *still);
+void put_vercel_sandbox(struct json_writer *w, const char *name, const struct vercel_sandbox *box);
+void put_session(struct json_writer *w, const char *name, const struct vercel_session *s);
+void put_routes(struct json_writer *w, const char *name, const struct vercel_sandbox *box);
+void put_vercel_snapshot(struct json_writer *w, const char *name,
+                         const struct vercel_snapshot *snapshot);
 /* is_first: of a stream: as it was when it began, whatever has become of it. */
 void put_command(struct json_writer *w, const char *name, const struct exec *e,
                  const char *session_id, bool is_first);
 
 /* find.c: each answers itself where its reason has a word of its own, and returns 1 then. */
 struct vercel *vercel_of(const struct http_req *req);
-struct lodge *lodge_find(struct vercel *v, const char *project_id, const char *space,
-                         const char *name);
-must_check int find_lodge(struct http_req *req, struct lodge **ret, struct err *err);
-must_check int find_session(struct http_req *req, struct stay **ret, struct err *err);
+struct vercel_sandbox *vercel_sandbox_find(struct vercel *v, const char *project_id,
+                                           const char *space, const char *name);
+must_check int find_vercel_sandbox(struct http_req *req, struct vercel_sandbox **ret,
+                                   struct err *err);
+must_check int find_session(struct http_req *req, struct vercel_session **ret, struct err *err);
 /* The same, and it runs. */
-must_check int find_running(struct http_req *req, struct stay **ret, struct sandbox **ret_native,
-                            struct err *err);
-must_check int find_command(struct http_req *req, struct stay **ret_session, struct exec **ret,
-                            struct err *err);
+must_check int find_running(struct http_req *req, struct vercel_session **ret,
+                            struct sandbox **ret_native, struct err *err);
+must_check int find_command(struct http_req *req, struct vercel_session **ret_session,
+                            struct exec **ret, struct err *err);
 const char *space_of(const struct http_req *req); /* Vercel's project, or "" */
 /* The template that an image is here: "vcr.vercel.com/team/project/app:v1" is app-v1, and app alone
  * its latest; NULL: none. */
@@ -43,18 +45,20 @@ void vercel_fail(struct http_req *req, const struct err *err);
 must_check int body_read(const json_t *object, const char *prefix, const struct json_field *fields,
                          size_t n, struct err *err);
 enum body_kind { BODY_CREATE, BODY_FORK, BODY_UPDATE };
-struct lodge_body {
+struct vercel_sandbox_body {
 	const char *name, *space, *snapshot_id; /* borrowed, or NULL */
 	json_t *source;                         /* as ours, owned; or NULL */
 	bool is_interactive;
 	bool has_ports, has_snapshot;
 };
-void lodge_body_done(struct lodge_body *b);
+void vercel_sandbox_body_done(struct vercel_sandbox_body *body);
 /* Reads settings into *config, which has those that are not given. */
-must_check int body_read_lodge(const json_t *body, enum body_kind kind, struct lodge_config *config,
-                               struct lodge_body *ret, struct err *err);
-void lodge_config_default(struct lodge_config *c);
-void lodge_config_copy(struct lodge_config *to, const struct lodge_config *from);
+must_check int body_read_vercel_sandbox(const json_t *body, enum body_kind kind,
+                                        struct vercel_sandbox_config *config,
+                                        struct vercel_sandbox_body *ret, struct err *err);
+void vercel_sandbox_config_default(struct vercel_sandbox_config *c);
+void vercel_sandbox_config_copy(struct vercel_sandbox_config *to,
+                                const struct vercel_sandbox_config *from);
 
 /* page.c: lists, page by page. */
 struct page_query {

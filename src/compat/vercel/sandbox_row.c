@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lodges and their sessions as rows of the store. */
+/* Sandboxes and their sessions as rows of the store. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "compat/vercel/lodge.h"
+#include "compat/vercel/vercel_sandbox.h"
 #include "store/faces.h"
 
 #include <stdio.h>
@@ -29,34 +29,37 @@ static void set_json(json_t **to, const json_t *value, json_t *fallback)
 	json_decref(fallback);
 }
 
-struct stay *lodge_stay(const struct lodge *b)
+struct vercel_session *vercel_sandbox_session(const struct vercel_sandbox *box)
 {
-	return list_empty(&b->sessions) ? NULL : list_entry(b->sessions.prev, struct stay, link);
+	return list_empty(&box->sessions)
+	               ? NULL
+	               : list_entry(box->sessions.prev, struct vercel_session, link);
 }
 
-void stay_free(struct stay *s)
+void vercel_session_free(struct vercel_session *s)
 {
-	HASH_DEL(s->lodge->vercel->sessions, s);
+	HASH_DEL(s->sandbox->vercel->sessions, s);
 	list_remove(&s->link);
-	s->lodge->n_sessions--;
+	s->sandbox->n_sessions--;
 	free(s);
 }
 
-struct stay *stay_new(struct lodge *b, const char *id)
+struct vercel_session *vercel_session_new(struct vercel_sandbox *box, const char *id)
 {
-	struct stay *s = xnew0(struct stay), *oldest = list_first(&b->sessions, struct stay, link);
+	struct vercel_session *s = xnew0(struct vercel_session),
+			      *oldest = list_first(&box->sessions, struct vercel_session, link);
 
-	if (oldest && b->n_sessions == SESSIONS_KEPT)
-		stay_free(oldest);
+	if (oldest && box->n_sessions == SESSIONS_KEPT)
+		vercel_session_free(oldest);
 	(void)snprintf(s->id, sizeof(s->id), "%s", id);
-	s->lodge = b;
-	list_append(&b->sessions, &s->link);
-	HASH_ADD_STR(b->vercel->sessions, id, s);
-	b->n_sessions++;
+	s->sandbox = box;
+	list_append(&box->sessions, &s->link);
+	HASH_ADD_STR(box->vercel->sessions, id, s);
+	box->n_sessions++;
 	return s;
 }
 
-void lodge_config_done(struct lodge_config *c)
+void vercel_sandbox_config_done(struct vercel_sandbox_config *c)
 {
 	free(c->runtime);
 	free(c->image);
@@ -70,48 +73,49 @@ void lodge_config_done(struct lodge_config *c)
 	json_decref(c->policy);
 }
 
-struct lodge *lodge_new(struct vercel *v, const char *project_id, const char *name)
+struct vercel_sandbox *vercel_sandbox_new(struct vercel *v, const char *project_id,
+                                          const char *name)
 {
-	struct lodge *b = xnew0(struct lodge);
+	struct vercel_sandbox *box = xnew0(struct vercel_sandbox);
 
-	b->vercel = v;
-	id_make(b->id, "lg");
-	(void)snprintf(b->project_id, sizeof(b->project_id), "%s", project_id);
-	b->name = xstrdup(name);
-	b->space = xstrdup("");
-	b->created_ms = b->updated_ms = b->status_ms = vercel_now_ms();
-	list_init(&b->sessions);
-	list_init(&b->starts);
-	list_init(&b->stops);
-	list_append(&v->lodges, &b->link);
-	v->n_lodges++;
-	return b;
+	box->vercel = v;
+	id_make(box->id, "lg");
+	(void)snprintf(box->project_id, sizeof(box->project_id), "%s", project_id);
+	box->name = xstrdup(name);
+	box->space = xstrdup("");
+	box->created_ms = box->updated_ms = box->status_ms = vercel_now_ms();
+	list_init(&box->sessions);
+	list_init(&box->starts);
+	list_init(&box->stops);
+	list_append(&v->sandboxes, &box->link);
+	v->n_sandboxes++;
+	return box;
 }
 
-void lodge_free(struct lodge *b)
+void vercel_sandbox_free(struct vercel_sandbox *box)
 {
-	list_for_each (&b->sessions, struct stay, s, link)
-		stay_free(s);
-	lodge_forget_waits(b);
-	list_remove(&b->link);
-	b->vercel->n_lodges--;
-	lodge_config_done(&b->config);
-	json_decref(b->source);
-	free(b->space);
-	free(b->name);
-	free(b);
+	list_for_each (&box->sessions, struct vercel_session, s, link)
+		vercel_session_free(s);
+	vercel_sandbox_forget_waits(box);
+	list_remove(&box->link);
+	box->vercel->n_sandboxes--;
+	vercel_sandbox_config_done(&box->config);
+	json_decref(box->source);
+	free(box->space);
+	free(box->name);
+	free(box);
 }
 
-void lodge_remove(struct lodge *b)
+void vercel_sandbox_remove(struct vercel_sandbox *box)
 {
 	struct err err;
 
-	if (store_delete_face(b->vercel->api->store, b->id, &err) < 0)
-		log_error("vercel.unsaved", "id=%s error='%s'", b->id, err.message);
-	lodge_free(b);
+	if (store_delete_face(box->vercel->api->store, box->id, &err) < 0)
+		log_error("vercel.unsaved", "id=%s error='%s'", box->id, err.message);
+	vercel_sandbox_free(box);
 }
 
-static void put_config(const struct lodge_config *c, struct json_writer *w)
+static void put_config(const struct vercel_sandbox_config *c, struct json_writer *w)
 {
 	json_open_object(w, "config");
 	json_put_bool(w, "persistent", c->is_persistent);
@@ -136,7 +140,7 @@ static void put_config(const struct lodge_config *c, struct json_writer *w)
 	json_close_object(w);
 }
 
-static void put_session(const struct stay *s, struct json_writer *w)
+static void put_session(const struct vercel_session *s, struct json_writer *w)
 {
 	json_open_object(w, NULL);
 	json_put_str(w, "id", s->id);
@@ -157,54 +161,54 @@ static void put_session(const struct stay *s, struct json_writer *w)
 	json_close_object(w);
 }
 
-static int row_json(const struct lodge *b, struct buf *out)
+static int row_json(const struct vercel_sandbox *box, struct buf *out)
 {
 	struct json_writer w;
 
 	json_writer_init(&w, out);
 	json_open_object(&w, NULL);
-	json_put_str(&w, "project_id", b->project_id);
-	json_put_str(&w, "key_id", b->key_id);
-	json_put_str(&w, "space", b->space);
-	json_put_str(&w, "name", b->name);
-	json_put_str(&w, "snapshot", b->snapshot);
-	json_put_u64(&w, "created_ms", b->created_ms);
-	json_put_u64(&w, "updated_ms", b->updated_ms);
-	json_put_u64(&w, "status_ms", b->status_ms);
-	json_put_u64(&w, "cpu_ms", b->cpu_ms);
-	json_put_u64(&w, "in_bytes", b->in_bytes);
-	json_put_u64(&w, "out_bytes", b->out_bytes);
-	json_put_u64(&w, "duration_ms", b->duration_ms);
-	put_config(&b->config, &w);
+	json_put_str(&w, "project_id", box->project_id);
+	json_put_str(&w, "key_id", box->key_id);
+	json_put_str(&w, "space", box->space);
+	json_put_str(&w, "name", box->name);
+	json_put_str(&w, "snapshot", box->snapshot);
+	json_put_u64(&w, "created_ms", box->created_ms);
+	json_put_u64(&w, "updated_ms", box->updated_ms);
+	json_put_u64(&w, "status_ms", box->status_ms);
+	json_put_u64(&w, "cpu_ms", box->cpu_ms);
+	json_put_u64(&w, "in_bytes", box->in_bytes);
+	json_put_u64(&w, "out_bytes", box->out_bytes);
+	json_put_u64(&w, "duration_ms", box->duration_ms);
+	put_config(&box->config, &w);
 	json_open_array(&w, "sessions");
-	list_for_each (&b->sessions, const struct stay, s, link)
+	list_for_each (&box->sessions, const struct vercel_session, s, link)
 		put_session(s, &w);
 	json_close_array(&w);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
 
-int lodge_save(const struct lodge *b, struct err *err)
+int vercel_sandbox_save(const struct vercel_sandbox *box, struct err *err)
 {
 	auto_call(buf_done) struct buf json = BUF_INIT(ROW_MAX);
-	struct face_row row = {.id = b->id, .kind = KIND, .created_us = b->created_ms * 1000};
-	int r = row_json(b, &json);
+	struct face_row row = {.id = box->id, .kind = KIND, .created_us = box->created_ms * 1000};
+	int r = row_json(box, &json);
 
 	if (r < 0)
 		return err_set(err, ERR_TOO_LARGE, 0, "the sandbox's settings are too large");
 	row.json = json.data;
-	return store_put_face(b->vercel->api->store, &row, err);
+	return store_put_face(box->vercel->api->store, &row, err);
 }
 
-void lodge_note(const struct lodge *b)
+void vercel_sandbox_note(const struct vercel_sandbox *box)
 {
 	struct err err;
 
-	if (lodge_save(b, &err) < 0)
-		log_error("vercel.unsaved", "id=%s error='%s'", b->id, err.message);
+	if (vercel_sandbox_save(box, &err) < 0)
+		log_error("vercel.unsaved", "id=%s error='%s'", box->id, err.message);
 }
 
-static int read_config(const json_t *object, struct lodge_config *c)
+static int read_config(const json_t *object, struct vercel_sandbox_config *c)
 {
 	const char *runtime = NULL, *image = NULL, *region = NULL, *network_id = NULL;
 	json_t *env = NULL, *tags = NULL, *ports = NULL, *failover = NULL, *policy = NULL;
@@ -247,9 +251,9 @@ static int read_config(const json_t *object, struct lodge_config *c)
 	return 0;
 }
 
-static int read_session(struct lodge *b, const json_t *object)
+static int read_session(struct vercel_sandbox *box, const json_t *object)
 {
-	struct stay s = {0}, *made;
+	struct vercel_session s = {0}, *made;
 	const char *id = "", *source = "";
 	const struct json_field fields[] = {
 		{"id", JSON_FIELD_STRING, &id, true},
@@ -272,7 +276,7 @@ static int read_session(struct lodge *b, const json_t *object)
 
 	if (r < 0 || !id_is_valid(id, "sb"))
 		return -EBADMSG;
-	made = stay_new(b, id);
+	made = vercel_session_new(box, id);
 	made->requested_ms = s.requested_ms;
 	made->started_ms = s.started_ms;
 	made->stop_asked_ms = s.stop_asked_ms;
@@ -290,7 +294,7 @@ static int read_session(struct lodge *b, const json_t *object)
 	return 0;
 }
 
-static int read_lodge(struct lodge *b, const json_t *object)
+static int read_vercel_sandbox(struct vercel_sandbox *box, const json_t *object)
 {
 	const char *project_id = "", *key_id = "", *space = "", *name = "", *snapshot = "";
 	json_t *config = NULL, *sessions = NULL;
@@ -300,49 +304,49 @@ static int read_lodge(struct lodge *b, const json_t *object)
 		{"space", JSON_FIELD_STRING, &space, true},
 		{"name", JSON_FIELD_STRING, &name, true},
 		{"snapshot", JSON_FIELD_STRING, &snapshot, true, .max = ID_SIZE - 1},
-		{"created_ms", JSON_FIELD_U64, &b->created_ms, true},
-		{"updated_ms", JSON_FIELD_U64, &b->updated_ms, true},
-		{"status_ms", JSON_FIELD_U64, &b->status_ms, true},
-		{"cpu_ms", JSON_FIELD_U64, &b->cpu_ms, true},
-		{"in_bytes", JSON_FIELD_U64, &b->in_bytes, true},
-		{"out_bytes", JSON_FIELD_U64, &b->out_bytes, true},
-		{"duration_ms", JSON_FIELD_U64, &b->duration_ms, true},
+		{"created_ms", JSON_FIELD_U64, &box->created_ms, true},
+		{"updated_ms", JSON_FIELD_U64, &box->updated_ms, true},
+		{"status_ms", JSON_FIELD_U64, &box->status_ms, true},
+		{"cpu_ms", JSON_FIELD_U64, &box->cpu_ms, true},
+		{"in_bytes", JSON_FIELD_U64, &box->in_bytes, true},
+		{"out_bytes", JSON_FIELD_U64, &box->out_bytes, true},
+		{"duration_ms", JSON_FIELD_U64, &box->duration_ms, true},
 		{"config", JSON_FIELD_OBJECT, &config, true},
 		{"sessions", JSON_FIELD_ARRAY, &sessions, true},
 	};
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
 	if (r == 0)
-		r = read_config(config, &b->config);
+		r = read_config(config, &box->config);
 	for (size_t i = 0; r == 0 && i < json_array_size(sessions); i++)
-		r = read_session(b, json_array_get(sessions, i));
+		r = read_session(box, json_array_get(sessions, i));
 	if (r < 0)
 		return r;
-	(void)snprintf(b->project_id, sizeof(b->project_id), "%s", project_id);
-	(void)snprintf(b->key_id, sizeof(b->key_id), "%s", key_id);
-	(void)snprintf(b->snapshot, sizeof(b->snapshot), "%s", snapshot);
-	set_text(&b->space, space);
-	set_text(&b->name, name);
+	(void)snprintf(box->project_id, sizeof(box->project_id), "%s", project_id);
+	(void)snprintf(box->key_id, sizeof(box->key_id), "%s", key_id);
+	(void)snprintf(box->snapshot, sizeof(box->snapshot), "%s", snapshot);
+	set_text(&box->space, space);
+	set_text(&box->name, name);
 	return 0;
 }
 
-static int load_lodge(const struct face_row *row, void *arg)
+static int load_vercel_sandbox(const struct face_row *row, void *arg)
 {
 	auto_json json_t *object = NULL;
-	struct lodge *b = lodge_new(arg, "", "");
+	struct vercel_sandbox *box = vercel_sandbox_new(arg, "", "");
 
-	(void)snprintf(b->id, sizeof(b->id), "%s", row->id);
+	(void)snprintf(box->id, sizeof(box->id), "%s", row->id);
 	if (json_parse(row->json, strlen(row->json), &object, NULL) < 0 ||
-	    read_lodge(b, object) < 0) {
+	    read_vercel_sandbox(box, object) < 0) {
 		log_error("vercel.unreadable", "id=%s", row->id);
-		lodge_free(b);
+		vercel_sandbox_free(box);
 	}
 	return 0;
 }
 
 int vercel_load(struct vercel *v, struct err *err)
 {
-	int r = store_each_face(v->api->store, KIND, load_lodge, v, err);
+	int r = store_each_face(v->api->store, KIND, load_vercel_sandbox, v, err);
 
-	return r < 0 ? r : stills_load(v, err);
+	return r < 0 ? r : vercel_snapshots_load(v, err);
 }

@@ -2,25 +2,25 @@
 /*
  * Programs that were written for Vercel's sandboxes work in /vercel/sandbox, and have their own in
  * /vercel/bin. Any template becomes such a place by a few directories, made once; from then on they
- * are part of the lodge's files. What a create was filled with was put into the user's home, since
- * nothing else was the user's to write to by then, and moves to where it is expected.
+ * are part of the sandbox's files. What a create was filled with was put into the user's home,
+ * since nothing else was the user's to write to by then, and moves to where it is expected.
  */
-#include "compat/vercel/lodge.h"
+#include "compat/vercel/vercel_sandbox.h"
 #include "sandbox/files.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct furnishing {
+struct session_setup {
 	struct fleet *fleet;
 	char sandbox_id[ID_SIZE], project_id[ID_SIZE];
 	char *owner, *target; /* target: what the source becomes, or NULL */
 	unsigned step;
-	furnish_fn done;
+	session_setup_fn done;
 	void *arg;
 };
 
-static void end(struct furnishing *f, const struct err *err)
+static void end(struct session_setup *f, const struct err *err)
 {
 	f->done(err, f->arg);
 	free(f->owner);
@@ -28,11 +28,11 @@ static void end(struct furnishing *f, const struct err *err)
 	free(f);
 }
 
-static void go_on(struct furnishing *f);
+static void go_on(struct session_setup *f);
 
 static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
 {
-	struct furnishing *f = arg;
+	struct session_setup *f = arg;
 
 	(void)c;
 	(void)is_truncated;
@@ -51,7 +51,7 @@ static void on_record(struct file_call *c, const struct record *r, void *arg)
 }
 
 /* The next one that is to be done; false: there is none. */
-static bool next_step(struct furnishing *f, struct start *ret)
+static bool next_step(struct session_setup *f, struct start *ret)
 {
 	bool fills_home = f->target && strcmp(f->target, VERCEL_HOME) == 0;
 	const struct step {
@@ -82,7 +82,7 @@ static bool next_step(struct furnishing *f, struct start *ret)
 	return true;
 }
 
-static void go_on(struct furnishing *f)
+static void go_on(struct session_setup *f)
 {
 	static const struct file_call_ops ops = {.on_record = on_record, .on_end = on_end};
 	struct sandbox *s = sandbox_find(f->fleet, f->project_id, f->sandbox_id);
@@ -100,12 +100,12 @@ static void go_on(struct furnishing *f)
 		end(f, &err);
 }
 
-void furnish(struct sandbox *s, const char *owner, const char *repository, furnish_fn done,
-             void *arg)
+void session_setup(struct sandbox *s, const char *owner, const char *repository,
+                   session_setup_fn done, void *arg)
 {
-	struct furnishing *f = xnew0(struct furnishing);
+	struct session_setup *f = xnew0(struct session_setup);
 
-	*f = (struct furnishing){.fleet = sandbox_fleet(s), .done = done, .arg = arg};
+	*f = (struct session_setup){.fleet = sandbox_fleet(s), .done = done, .arg = arg};
 	(void)snprintf(f->sandbox_id, sizeof(f->sandbox_id), "%s", sandbox_id(s));
 	(void)snprintf(f->project_id, sizeof(f->project_id), "%s", sandbox_project_id(s));
 	f->owner = xstrdup(owner);

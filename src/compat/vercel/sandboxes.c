@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sandboxes: made, found, resumed, listed, forked. What takes the broker's time is answered later.
+ */
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+
+#include "compat/vercel/handlers.h"
+#include "compat/vercel/wire.h"
+#include "sandbox/template.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIST_DEFAULT 20
+#define LIST_MAX     50
+
+/* A request that waits for a sandbox to run; its client may leave meanwhile. */
+struct waiting {
+	struct http_req *req; /* NULL: it has */
+	bool is_resumed;
+};
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	(void)req;
+	(void)whole;
+	((struct waiting *)arg)->req = NULL;
+}
+
+static struct waiting *waiting_new(struct http_req *req)
+{
+	struct waiting *w = xnew0(struct waiting);
+
+	w->req = req;
+	http_on_done(req, on_client_done, w);
+	return w;
+}
+
+static void put_all(struct json_writer *w, const struct vercel_sandbox *box)
+{
+	put_vercel_sandbox(w, "sandbox", box);
+	put_session(w, "session", vercel_sandbox_session(box));
+	put_routes(w, "routes", box);
+}
+
+static void on_running(struct vercel_sandbox *box, const struct err *err, void *arg)
+{
+	struct waiting w = *(struct waiting *)arg;
+	struct json_writer *out;
+	struct reply reply;
+
+	free(arg);
+	if (!w.req)
+		return;
+	http_on_done(w.req, NULL, NULL);
+	if (err) {
+		http_reply_err(w.req, err);
+		return;
+	}
+	out = reply_begin(&reply);
+	put_all(out, box);
+	json_put_bool(out, "resumed", w.is_resumed);
+	reply_send_late(&reply, w.req, 200);
+}
+
+static int start_vercel_sandbox(struct http_req *req, struct vercel_sandbox *box, bool is_resume,
+                                struct err *err)
+{
+	struct waiting *w = waiting_new(req);
+	bool starts;
+	int r;
+
+	/* on_running() may come before vercel_sandbox_start() returns, of one that runs. */
+	r = vercel_sandbox_start(box, on_running, w, &starts, err);
+	if (r < 0) {
+		http_on_done(req, NULL, NULL);
+		free(w);
+		return r;
+	}
+	if (starts)
+		w->is_resumed = is_resume;
+	return 0;
+}
+
+static void make_name(char *name, size_t size)
+{
+	char id[ID_SIZE];
+
+	id_make(id, "x");
+	(void)snprintf(name, size, "sandbox-%.16s", id + 2);
+}
+
+/* Where a project has too many, the oldest that cannot run any more is forgotten. */
+static int make_room(struct vercel *v, const char *project_id, struct err *err)
+{
+	struct vercel_sandbox *oldest = NULL;
+	size_t n = 0;
+
+	list_for_each (&v->sandboxes, struct vercel_sandbox, box, link) {
+		if (strcmp(box->project_id, project_id) != 0)
+			continue;
+		n++;
+		if (!oldest && box->phase == VERCEL_SANDBOX_STOPPED &&
+		    !vercel_sandbox_can_resume(box))
+			oldest = box;
+	}
+	if (n >= VERCEL_SANDBOXES_MAX && !oldest)
+		return err_set(err, ERR_LIMIT, 0, "there are %zu sandboxes, which is the most", n);
+	if (n >= VERCEL_SANDBOXES_MAX)
+		vercel_sandbox_remove(oldest);
+	return 0;
+}
+
+static int check_new(struct http_req *req, const char *space, const char *name, struct err *err)
+{
+	struct vercel *v = vercel_of(req);
+
+	if (vercel_sandbox_find(v, caller_project(req), space, name))
+		return err_set(err, ERR_CONFLICT, 0, "a sandbox named '%s' exists already", name);
+	return make_room(v, caller_project(req), err);
+}
+
+/* Makes it and starts it. Takes the config. */
+static int make_vercel_sandbox(struct http_req *req, const char *space, const char *name,
+                               struct vercel_sandbox_config *config,
+                               struct vercel_sandbox_body *body, const char *snapshot,
+                               struct err *err)
+{
+	const char *key = key_id(http_user(req));
+	char made[64];
+	struct vercel_sandbox *box;
+	int r;
+
+	if (!name)
+		make_name(made, sizeof(made));
+	r = check_new(req, space, name ? name : made, err);
+	if (r < 0)
+		return r;
+	box = vercel_sandbox_new(vercel_of(req), caller_project(req), name ? name : made);
+	free(box->space);
+	box->space = xstrdup(space);
+	(void)snprintf(box->key_id, sizeof(box->key_id), "%s", key ? key : "");
+	(void)snprintf(box->snapshot, sizeof(box->snapshot), "%s", snapshot);
+	box->config = *config;
+	*config = (struct vercel_sandbox_config){0};
+	box->source = take_ptr(body->source);
+	r = start_vercel_sandbox(req, box, /* is_resume= */ false, err);
+	if (r < 0)
+		vercel_sandbox_free(box);
+	return r;
+}
+
+/* Of a name that their service knows and this host may have under another, or not at all. */
+static int check_image(const struct http_req *req, const struct vercel_sandbox_config *c,
+                       struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+
+	if (!c->image || strncmp(c->image, "vercel/sandbox/", strlen("vercel/sandbox/")) == 0 ||
+	    find_image(api->fleet, caller_project(req), c->image))
+		return 0;
+	return err_set(err, ERR_NOT_FOUND, 0,
+	               "no image '%.255s', and no registry is asked: `docker save IMAGE | cloche "
+	               "template import --name NAME -` brings one, of NAME:TAG as NAME-TAG",
+	               c->image);
+}
+
+/* 1: answered. */
+static int find_source(struct http_req *req, const char *theirs, char ret[ID_SIZE])
+{
+	const struct api *api = http_app_arg(req);
+
+	ret[0] = '\0';
+	if (!theirs)
+		return 0;
+	vercel_snapshot_id_in(theirs, ret);
+	if (ret[0] && snapshot_find(api->fleet, caller_project(req), ret))
+		return 0;
+	vercel_refuse(req, 410, "snapshot_not_found", "The snapshot does not exist any more.");
+	return 1;
+}
+
+int vercel_create_sandbox(struct http_req *req, struct err *err)
+{
+	auto_call(vercel_sandbox_config_done) struct vercel_sandbox_config config;
+	auto_call(vercel_sandbox_body_done) struct vercel_sandbox_body body = {0};
+	char snapshot[ID_SIZE];
+	int r;
+
+	vercel_sandbox_config_default(&config);
+	r = body_read_vercel_sandbox(http_json(req), BODY_CREATE, &config, &body, err);
+	if (r == 0)
+		r = check_image(req, &config, err);
+	if (r == 0)
+		r = find_source(req, body.snapshot_id, snapshot);
+	if (r != 0)
+		return r;
+	return make_vercel_sandbox(req, body.space ? body.space : space_of(req), body.name, &config,
+	                           &body, snapshot, err);
+}
+
+int vercel_fork_sandbox(struct http_req *req, struct err *err)
+{
+	auto_call(vercel_sandbox_config_done) struct vercel_sandbox_config config = {0};
+	auto_call(vercel_sandbox_body_done) struct vercel_sandbox_body body = {0};
+	auto_free char *space = NULL; /* the source may have to give way to its fork */
+	char snapshot[ID_SIZE];
+	struct vercel_sandbox *box;
+	int r = find_vercel_sandbox(req, &box, err);
+
+	if (r < 0)
+		return r;
+	vercel_sandbox_config_copy(&config, &box->config);
+	r = body_read_vercel_sandbox(http_json(req), BODY_FORK, &config, &body, err);
+	if (r < 0)
+		return r;
+	memcpy(snapshot, box->snapshot, sizeof(snapshot));
+	if (snapshot[0] && !snapshot_find(box->vercel->api->fleet, box->project_id, snapshot)) {
+		vercel_refuse(req, 410, "snapshot_not_found",
+		              "The sandbox's snapshot does not exist any more.");
+		return 1;
+	}
+	space = xstrdup(body.space ? body.space : box->space);
+	return make_vercel_sandbox(req, space, body.name, &config, &body, snapshot, err);
+}
+
+int vercel_get_sandbox(struct http_req *req, struct err *err)
+{
+	const char *resume = http_query(req, "resume");
+	struct reply reply;
+	struct vercel_sandbox *box;
+	int r = find_vercel_sandbox(req, &box, err);
+
+	if (r < 0)
+		return r;
+	if ((resume && strcmp(resume, "true") == 0) || !vercel_sandbox_session(box))
+		return start_vercel_sandbox(req, box, /* is_resume= */ true, err);
+	put_all(reply_begin(&reply), box);
+	return reply_send(&reply, req, 200, err);
+}
+
+static void put_item(struct json_writer *w, const void *object)
+{
+	put_vercel_sandbox(w, NULL, object);
+}
+
+static bool has_tag(const struct vercel_sandbox *box, const char *tag)
+{
+	const char *colon = strchr(tag, ':'), *value;
+	char name[300];
+
+	if (!colon || (size_t)(colon - tag) >= sizeof(name))
+		return false;
+	(void)snprintf(name, sizeof(name), "%.*s", (int)(colon - tag), tag);
+	value = json_string_value(json_object_get(box->config.tags, name));
+	return value && strcmp(value, colon + 1) == 0;
+}
+
+static bool is_listed(const struct vercel_sandbox *box, const char *project_id, const char *space,
+                      const struct page_query *q)
+{
+	return !box->is_doomed && vercel_sandbox_session(box) &&
+	       strcmp(box->project_id, project_id) == 0 && strcmp(box->space, space) == 0 &&
+	       (!q->name_prefix ||
+	        strncmp(box->name, q->name_prefix, strlen(q->name_prefix)) == 0) &&
+	       (!q->tag || has_tag(box, q->tag));
+}
+
+int vercel_list_sandboxes(struct http_req *req, struct err *err)
+{
+	struct vercel *v = vercel_of(req);
+	auto_free struct page_item *items = xnew0n(struct page_item, v->n_sandboxes + 1);
+	struct page_query q;
+	struct reply reply;
+	size_t n = 0;
+	int r = page_read(req, LIST_DEFAULT, LIST_MAX, &q, err);
+
+	if (r < 0)
+		return r;
+	list_for_each (&v->sandboxes, const struct vercel_sandbox, box, link) {
+		if (!is_listed(box, caller_project(req), space_of(req), &q))
+			continue;
+		items[n] =
+			(struct page_item){.id = box->id, .object = box, .at_ms = box->created_ms};
+		if (q.sort_by && strcmp(q.sort_by, "name") == 0)
+			items[n].text = box->name;
+		else if (q.sort_by && strcmp(q.sort_by, "statusUpdatedAt") == 0)
+			items[n].at_ms = box->status_ms;
+		n++;
+	}
+	page_put(reply_begin(&reply), "sandboxes", &q, items, n, put_item);
+	return reply_send(&reply, req, 200, err);
+}
