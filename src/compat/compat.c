@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compat/compat.h"
 
-#include "compat/e2b/envd.h"
+#include "compat/e2b/envd/envd.h"
 
 #include <assert.h>
 #include <string.h>

@@ -3,9 +3,9 @@
  * What E2B's clients send: envelopes, the steps of a build, and forms. The first byte says which,
  * of a form also in what stretches it comes: a form is read the same however it is cut.
  */
-#include "compat/e2b/multipart.h"
-#include "compat/e2b/rpc.h"
-#include "compat/e2b/steps.h"
+#include "compat/e2b/control/steps.h"
+#include "compat/e2b/envd/multipart.h"
+#include "compat/e2b/envd/rpc.h"
 
 #include <assert.h>
 #include <string.h>

@@ -2,13 +2,13 @@
 /* What E2B's wire reads, as text and bytes. */
 #include "test.h"
 
-#include "compat/e2b/body.h"
-#include "compat/e2b/code.h"
-#include "compat/e2b/multipart.h"
-#include "compat/e2b/network.h"
-#include "compat/e2b/rpc.h"
-#include "compat/e2b/sign.h"
-#include "compat/e2b/steps.h"
+#include "compat/e2b/code/code.h"
+#include "compat/e2b/control/network.h"
+#include "compat/e2b/control/steps.h"
+#include "compat/e2b/envd/multipart.h"
+#include "compat/e2b/envd/rpc.h"
+#include "compat/e2b/envd/sign.h"
+#include "compat/e2b/frame/body.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * interpreter's: what lets into those is a sandbox's own token, which is looked at by whoever finds
  * the sandbox (envd.h).
  */
-#include "compat/e2b/envd.h"
+#include "compat/e2b/envd/envd.h"
 
 #define SANDBOX    "/sandboxes/{id}"
 #define CONTENT    "/volumecontent/{id}"

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Metrics: the readings that the sandbox's meter has kept (the last quarter of an hour or more, of
+ * this daemon's time), and one that is taken when it is asked for. CPU is told as E2B has it: of
+ * all that the sandbox may use, since the reading before.
+ */
+#include "compat/e2b/frame/objects.h"
+
+#include "api/frame/reply.h"
+#include "base/clock.h"
+
+#define SLACK_US 1000000 /* ranges are told in whole seconds */
+
+struct sampling {
+	struct http_req *req; /* NULL: the client is gone */
+	uint64_t from_us, to_us;
+};
+
+static void on_client_done(struct http_req *req, bool whole, void *arg)
+{
+	(void)req;
+	(void)whole;
+	((struct sampling *)arg)->req = NULL;
+}
+
+struct reel { /* readings on their way into a reply */
+	struct json_writer *w;
+	struct sandbox_facts facts;
+	uint64_t from_us, to_us;
+	uint64_t last_us, last_cpu_ns; /* of the reading before */
+};
+
+static void put_sample(struct reel *reel, const struct sandbox_sample *sample)
+{
+	const struct guest_limits *limits = &reel->facts.limits;
+	uint64_t span_us = sample->at_us > reel->last_us ? sample->at_us - reel->last_us : 1;
+	uint64_t cpu_ns =
+		sample->cpu_ns > reel->last_cpu_ns ? sample->cpu_ns - reel->last_cpu_ns : 0;
+	struct json_writer *w = reel->w;
+
+	reel->last_us = sample->at_us;
+	reel->last_cpu_ns = sample->cpu_ns;
+	if (sample->at_us < reel->from_us || sample->at_us > reel->to_us + SLACK_US)
+		return;
+	json_open_object(w, NULL);
+	e2b_put_time(w, "timestamp", sample->at_us);
+	json_put_u64(w, "timestampUnix", sample->at_us / 1000000);
+	json_put_u64(w, "cpuCount", (limits->cpu_milli + 999) / 1000);
+	json_put_double(w, "cpuUsedPct",
+	                (double)cpu_ns * 100 / (double)span_us / (double)limits->cpu_milli);
+	json_put_u64(w, "memUsed", sample->memory_bytes);
+	json_put_u64(w, "memTotal", limits->memory_bytes);
+	json_put_u64(w, "memCache", 0);
+	json_put_u64(w, "diskUsed", sample->disk_bytes);
+	json_put_u64(w, "diskTotal", limits->disk_bytes);
+	json_close_object(w);
+}
+
+static void put_samples(struct reel *reel, const struct sandbox *s)
+{
+	struct sandbox_figures f;
+	struct sandbox_sample now;
+
+	sandbox_latest(s, &f);
+	now = (struct sandbox_sample){.at_us = f.at_us,
+	                              .cpu_ns = f.total.of[USAGE_CPU_NS],
+	                              .memory_bytes = f.now.memory_bytes,
+	                              .disk_bytes = f.now.disk_bytes};
+	sandbox_facts(s, &reel->facts);
+	reel->last_us = reel->facts.created_us;
+	for (size_t i = 0; i < sandbox_n_samples(s); i++)
+		put_sample(reel, sandbox_sample_at(s, i));
+	if (f.is_live && now.at_us > reel->last_us)
+		put_sample(reel, &now);
+}
+
+static void on_figures(struct sandbox *s, const struct sandbox_figures *f, const struct err *err,
+                       void *arg)
+{
+	const struct sampling sampling = *(struct sampling *)arg;
+	struct reel reel = {.from_us = sampling.from_us, .to_us = sampling.to_us};
+	struct reply reply;
+
+	(void)f;
+	free(arg);
+	if (!sampling.req)
+		return;
+	http_on_done(sampling.req, NULL, NULL);
+	if (err) {
+		http_reply_err(sampling.req, err);
+		return;
+	}
+	reel.w = reply_begin_bare(&reply);
+	json_open_array(reel.w, NULL);
+	if (s)
+		put_samples(&reel, s);
+	json_close_array(reel.w);
+	reply_send_late(&reply, sampling.req, 200);
+}
+
+int e2b_get_metrics(struct http_req *req, struct err *err)
+{
+	uint64_t start = 0, end = UINT32_MAX;
+	struct sampling *sampling;
+	struct sandbox *s;
+	int r = http_query_u64(req, "start", 0, UINT32_MAX, &start, err);
+
+	if (r == 0)
+		r = http_query_u64(req, "end", 0, UINT32_MAX, &end, err);
+	if (r == 0)
+		r = e2b_find(req, &s, err);
+	if (r < 0)
+		return r;
+	sampling = xnew0(struct sampling);
+	*sampling =
+		(struct sampling){.req = req, .from_us = start * 1000000, .to_us = end * 1000000};
+	http_on_done(req, on_client_done, sampling);
+	r = sandbox_usage(s, on_figures, sampling, err);
+	if (r < 0) {
+		http_on_done(req, NULL, NULL);
+		free(sampling);
+	}
+	return r;
+}

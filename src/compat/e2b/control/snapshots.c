@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Snapshots and forks. Both go on with the memory of their source where this host can save it
+ * (CRIU), and with its files where it cannot.
+ */
+#include "compat/e2b/frame/body.h"
+#include "compat/e2b/frame/objects.h"
+
+#include "api/frame/cursor.h"
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "sandbox/snapshot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIST_LIMIT   100
+#define FORK_SECONDS 15
+#define ID_TAG       ":default"
+
+static void put_snapshot(const struct snapshot *sn, struct json_writer *w)
+{
+	const char *name = snapshot_name(sn);
+	char id[ID_SIZE + sizeof(ID_TAG) + SNAPSHOT_NAME_MAX];
+
+	(void)snprintf(id, sizeof(id), "%s" ID_TAG, name[0] ? name : snapshot_id(sn));
+	json_open_object(w, NULL);
+	json_put_str(w, "snapshotID", id);
+	json_open_array(w, "names");
+	if (name[0])
+		json_put_str(w, NULL, name);
+	json_close_array(w);
+	json_close_object(w);
+}
+
+struct taking {
+	struct http_req *req; /* NULL: the client is gone */
+	struct fleet *fleet;
+	char project_id[ID_SIZE], sandbox_id[ID_SIZE];
+	char name[SNAPSHOT_NAME_MAX + 1];
+	bool has_memory;
+};
+
+static void on_taker_done(struct http_req *req, bool whole, void *arg)
+{
+	(void)req;
+	(void)whole;
+	((struct taking *)arg)->req = NULL;
+}
+
+static int take(struct taking *t, struct err *err);
+
+static void on_taken(struct snapshot *sn, const struct err *err, void *arg)
+{
+	struct taking *t = arg;
+	struct reply reply;
+	struct err failure;
+
+	if (err && err->code == ERR_UNSUPPORTED && t->has_memory) {
+		t->has_memory = false;
+		if (take(t, &failure) == 0)
+			return;
+		err = &failure;
+	}
+	if (t->req) {
+		http_on_done(t->req, NULL, NULL);
+		if (err) {
+			http_reply_err(t->req, err);
+		} else {
+			put_snapshot(sn, reply_begin_bare(&reply));
+			reply_send_late(&reply, t->req, 201);
+		}
+	}
+	free(t);
+}
+
+static int take(struct taking *t, struct err *err)
+{
+	const struct snapshot_wish wish = {.name = t->name[0] ? t->name : NULL,
+	                                   .has_memory = t->has_memory,
+	                                   .closes_connections = true};
+	struct sandbox *s = sandbox_find(t->fleet, t->project_id, t->sandbox_id);
+
+	if (!s)
+		return err_set(err, ERR_NOT_FOUND, 0, "sandbox not found");
+	return snapshot_take(s, &wish, on_taken, t, err);
+}
+
+/* The same name again is a new one of that name. */
+static int free_name(struct fleet *fleet, const char *project_id, const char *name, struct err *err)
+{
+	const struct snapshot_patch patch = {.name = ""};
+	struct snapshot *sn = name ? snapshot_find(fleet, project_id, name) : NULL;
+
+	return sn ? snapshot_update(sn, &patch, err) : 0;
+}
+
+int e2b_create_snapshot(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = NULL;
+	struct sandbox *s;
+	struct taking *t;
+	int r = body_text(http_json(req), "name", &name, err);
+
+	if (r == 0)
+		r = e2b_find(req, &s, err);
+	if (r == 0 && name && strlen(name) > SNAPSHOT_NAME_MAX)
+		r = err_field(err, "name", "is too long");
+	if (r == 0)
+		r = free_name(api->fleet, caller_project(req), name, err);
+	if (r < 0)
+		return r;
+	t = xnew0(struct taking);
+	*t = (struct taking){.req = req, .fleet = api->fleet, .has_memory = true};
+	(void)snprintf(t->project_id, sizeof(t->project_id), "%s", caller_project(req));
+	(void)snprintf(t->sandbox_id, sizeof(t->sandbox_id), "%s", sandbox_id(s));
+	(void)snprintf(t->name, sizeof(t->name), "%s", name ? name : "");
+	http_on_done(req, on_taker_done, t);
+	r = take(t, err);
+	if (r < 0) {
+		http_on_done(req, NULL, NULL);
+		free(t);
+	}
+	return r;
+}
+
+struct page {
+	struct json_writer *w;
+	const char *name; /* NULL = any */
+	char last_id[ID_SIZE];
+};
+
+static void put_row(const struct snapshot *sn, void *arg)
+{
+	struct page *page = arg;
+
+	(void)snprintf(page->last_id, sizeof(page->last_id), "%s", snapshot_id(sn));
+	if (!page->name || strcmp(page->name, snapshot_name(sn)) == 0)
+		put_snapshot(sn, page->w);
+}
+
+int e2b_list_snapshots(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *source = http_query(req, "sandboxID"), *token = http_query(req, "nextToken");
+	struct snapshot_filter filter = {.project_id = caller_project(req)};
+	struct page page = {.name = http_query(req, "name")};
+	char source_id[ID_SIZE], after_id[ID_SIZE], cursor[CURSOR_SIZE];
+	uint64_t limit = LIST_LIMIT;
+	bool has_more = false;
+	struct reply reply;
+	int r = http_query_u64(req, "limit", 1, LIST_LIMIT, &limit, err);
+
+	if (r == 0 && token && token[0]) {
+		r = cursor_parse(token, "sn", after_id, err);
+		filter.after_id = after_id;
+	}
+	if (r < 0)
+		return r;
+	if (source) {
+		e2b_native_id(source, source_id);
+		filter.source_id = source_id;
+	}
+	filter.limit = (size_t)limit;
+	page.w = reply_begin_bare(&reply);
+	json_open_array(page.w, NULL);
+	snapshot_list(api->fleet, &filter, put_row, &page, &has_more);
+	json_close_array(page.w);
+	if (has_more) {
+		cursor_make(page.last_id, cursor);
+		http_reply_header(req, "X-Next-Token", cursor);
+	}
+	return reply_send(&reply, req, 200, err);
+}
+
+struct forking {
+	struct http_req *req; /* NULL: the client is gone */
+	struct fleet *fleet;
+	char project_id[ID_SIZE];
+	uint32_t count;
+	struct {
+		char id[ID_SIZE]; /* "" = see err */
+		struct err err;
+	} at[];
+};
+
+static void on_forker_done(struct http_req *req, bool whole, void *arg)
+{
+	(void)req;
+	(void)whole;
+	((struct forking *)arg)->req = NULL;
+}
+
+/* Each has a token of its own. */
+static void on_one(uint32_t i, struct sandbox *s, const struct err *err, void *arg)
+{
+	struct forking *f = arg;
+	char token[NOTES_TOKEN_SIZE];
+	struct notes n;
+
+	if (!s) {
+		f->at[i].err = *err;
+		return;
+	}
+	(void)snprintf(f->at[i].id, sizeof(f->at[i].id), "%s", sandbox_id(s));
+	notes_read(s, &n);
+	if (!n.token)
+		return;
+	notes_make_token(token);
+	if (notes_set(s, "token", json_string(token), &f->at[i].err) < 0)
+		f->at[i].id[0] = '\0';
+}
+
+static void put_fork(const struct forking *f, uint32_t i, struct json_writer *w)
+{
+	const struct sandbox *s =
+		f->at[i].id[0] ? sandbox_find(f->fleet, f->project_id, f->at[i].id) : NULL;
+
+	json_open_object(w, NULL);
+	if (s) {
+		e2b_put_sandbox(f->req, s, w, "sandbox");
+	} else {
+		json_open_object(w, "error");
+		json_put_i64(w, "code", err_code_status(f->at[i].err.code));
+		json_put_str(w, "message", f->at[i].err.message);
+		json_close_object(w);
+	}
+	json_close_object(w);
+}
+
+static void on_forked(struct snapshot *sn, const struct err *err, void *arg)
+{
+	struct forking *f = arg;
+	struct json_writer *w;
+	struct reply reply;
+
+	(void)sn;
+	if (f->req && err) {
+		http_on_done(f->req, NULL, NULL);
+		http_reply_err(f->req, err);
+	} else if (f->req) {
+		http_on_done(f->req, NULL, NULL);
+		w = reply_begin_bare(&reply);
+		json_open_array(w, NULL);
+		for (uint32_t i = 0; i < f->count; i++)
+			put_fork(f, i, w);
+		json_close_array(w);
+		reply_send_late(&reply, f->req, 201);
+	}
+	free(f);
+}
+
+static int read_fork(const json_t *body, struct fork_spec *ret, struct err *err)
+{
+	int64_t seconds = FORK_SECONDS, count = 1;
+	int r = body_int(body, "timeout", &seconds, NULL, err);
+
+	if (r == 0)
+		r = body_int(body, "count", &count, NULL, err);
+	if (r == 0 && (count < 1 || count > FORK_MAX))
+		r = err_field(err, "count", "must be from 1 to %d", FORK_MAX);
+	if (r == 0 && (seconds < 1 || seconds > UINT32_MAX))
+		r = err_field(err, "timeout", "must be greater than 0");
+	*ret = (struct fork_spec){
+		.count = (uint32_t)count,
+		.has_memory = true,
+		.closes_connections = true,
+		.sandbox = {.timeout_ms = (uint64_t)seconds * 1000, .engine = "auto"}};
+	return r;
+}
+
+int e2b_fork_sandbox(struct http_req *req, struct err *err)
+{
+	static const struct fork_ops ops = {on_one, on_forked};
+	const struct api *api = http_app_arg(req);
+	struct sandbox_facts facts;
+	struct fork_spec spec;
+	struct forking *f;
+	struct sandbox *s;
+	int r = read_fork(http_json(req), &spec, err);
+
+	if (r == 0)
+		r = e2b_find(req, &s, err);
+	if (r < 0)
+		return r;
+	sandbox_facts(s, &facts);
+	spec.sandbox.notes = sandbox_notes(s);
+	spec.sandbox.on_timeout = timeout_action_name(facts.on_timeout);
+	spec.sandbox.auto_resumes = facts.auto_resumes;
+	f = xcalloc(1, sizeof(*f) + spec.count * sizeof(f->at[0]));
+	f->req = req;
+	f->fleet = api->fleet;
+	f->count = spec.count;
+	(void)snprintf(f->project_id, sizeof(f->project_id), "%s", caller_project(req));
+	http_on_done(req, on_forker_done, f);
+	r = sandbox_fork(s, &spec, &ops, f, err);
+	if (r < 0 && err->code == ERR_UNSUPPORTED) {
+		spec.has_memory = false;
+		r = sandbox_fork(s, &spec, &ops, f, err);
+	}
+	if (r < 0) {
+		http_on_done(req, NULL, NULL);
+		free(f);
+	}
+	return r;
+}

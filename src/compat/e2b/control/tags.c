@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tags of templates. "name:tag" is a template "name.tag" of ours that has the same image: a tag
+ * costs a row. */
+#include "compat/e2b/control/templates.h"
+#include "compat/e2b/frame/body.h"
+#include "compat/e2b/frame/objects.h"
+
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "sandbox/template.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TAGS_MAX 32
+
+struct tags { /* of a body */
+	const char *name;
+	const json_t *list;
+};
+
+static int read_tags(const struct http_req *req, const char *field, struct tags *ret,
+                     struct err *err)
+{
+	int r = body_text(http_json(req), field, &ret->name, err);
+
+	if (r == 0)
+		r = body_array(http_json(req), "tags", &ret->list, err);
+	if (r < 0)
+		return r;
+	if (!ret->name || !*ret->name)
+		return err_field(err, field, "is required");
+	if (json_array_size(ret->list) == 0 || json_array_size(ret->list) > TAGS_MAX)
+		return err_field(err, "tags", "are 1 to %d", TAGS_MAX);
+	for (size_t i = 0; i < json_array_size(ret->list); i++) {
+		const char *tag = json_string_value(json_array_get(ret->list, i));
+
+		if (!tag || !*tag ||
+		    strlen(tag) != json_string_length(json_array_get(ret->list, i)) ||
+		    strpbrk(tag, "~/:"))
+			return err_field(err, "tags", "must be words");
+	}
+	return 0;
+}
+
+/* "name" of "team/name:tag" with the i-th tag, as a name of ours. */
+static void word_of(const struct tags *tags, size_t i, char ret[TEMPLATE_WORD_SIZE])
+{
+	auto_free char *whole = xasprintf("%.*s:%s", (int)strcspn(tags->name, ":"), tags->name,
+	                                  json_string_value(json_array_get(tags->list, i)));
+
+	template_read_name(whole, ret);
+}
+
+static struct template *find_own(const struct http_req *req, const char *word)
+{
+	const struct api *api = http_app_arg(req);
+	struct template *t = template_find(api->fleet, caller_project(req), word);
+
+	return t && !template_is_shared(t) ? t : NULL;
+}
+
+static int refuse(const char *name, struct err *err)
+{
+	return err_set(err, ERR_NOT_FOUND, 0, "template '%.64s' not found", name);
+}
+
+/* Clients want a UUID: what has the same image has the same. */
+static void put_build(struct json_writer *w, const struct template *t)
+{
+	char hex[DIGEST_HEX], uuid[40];
+
+	digest_to_hex(template_image(t), hex);
+	(void)snprintf(uuid, sizeof(uuid), "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12,
+	               hex + 16, hex + 20);
+	json_put_str(w, "buildID", uuid);
+}
+
+int e2b_assign_tags(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct tags tags = {0};
+	char word[TEMPLATE_WORD_SIZE];
+	struct template *t, *made;
+	struct template_spec spec;
+	struct json_writer *w;
+	struct reply reply;
+	int r = read_tags(req, "target", &tags, err);
+
+	if (r < 0)
+		return r;
+	template_read_name(tags.name, word);
+	t = find_own(req, word);
+	if (!t)
+		return refuse(tags.name, err);
+	spec = (struct template_spec){.project_id = caller_project(req),
+	                              .name = word,
+	                              .image = *template_image(t),
+	                              .manifest = template_manifest(t),
+	                              .is_replacing = true};
+	for (size_t i = 0; r == 0 && i < json_array_size(tags.list); i++) {
+		word_of(&tags, i, word);
+		r = template_check_name(word, err);
+		if (r == 0 && find_own(req, word) != t)
+			r = template_publish(api->fleet, &spec, &made, err);
+	}
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	put_build(w, t);
+	json_put_value(w, "tags", tags.list);
+	return reply_send(&reply, req, 201, err);
+}
+
+int e2b_remove_tags(struct http_req *req, struct err *err)
+{
+	struct tags tags = {0};
+	char word[TEMPLATE_WORD_SIZE];
+	int r = read_tags(req, "name", &tags, err);
+
+	for (size_t i = 0; r == 0 && i < json_array_size(tags.list); i++) {
+		word_of(&tags, i, word);
+		if (!find_own(req, word))
+			r = refuse(word, err);
+	}
+	for (size_t i = 0; r == 0 && i < json_array_size(tags.list); i++) {
+		struct template *t;
+
+		word_of(&tags, i, word);
+		t = find_own(req, word); /* named twice: it is gone */
+		r = t ? template_remove(t, err) : 0;
+	}
+	if (r == 0)
+		http_reply(req, 204, NULL, NULL, 0);
+	return r;
+}
+
+struct listing {
+	struct json_writer *w; /* NULL: they are counted */
+	const char *name;
+	size_t n;
+};
+
+static void put_tag(const struct template *t, void *arg)
+{
+	struct listing *l = arg;
+	const char *name = template_name(t);
+	size_t len = strlen(l->name);
+
+	if (template_is_shared(t) || strncmp(name, l->name, len) != 0 ||
+	    (name[len] && name[len] != '.'))
+		return;
+	l->n++;
+	if (!l->w)
+		return;
+	json_open_object(l->w, NULL);
+	json_put_str(l->w, "tag", name[len] ? name + len + 1 : TEMPLATE_TAG_DEFAULT);
+	put_build(l->w, t);
+	e2b_put_time(l->w, "createdAt", template_created_us(t));
+	json_close_object(l->w);
+}
+
+int e2b_list_tags(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	char word[TEMPLATE_WORD_SIZE];
+	struct listing l = {.name = word};
+	struct reply reply;
+
+	template_read_name(http_param(req, "id"), word);
+	template_each(api->fleet, caller_project(req), put_tag, &l);
+	if (l.n == 0)
+		return refuse(word, err);
+	l.w = reply_begin_bare(&reply);
+	json_open_array(l.w, NULL);
+	template_each(api->fleet, caller_project(req), put_tag, &l);
+	json_close_array(l.w);
+	return reply_send(&reply, req, 200, err);
+}

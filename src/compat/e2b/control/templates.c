@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Templates by E2B's names. Where none of ours that would do is built yet, the daemon's default
+ * serves, as it does for creates that name none. */
+#include "compat/e2b/control/templates.h"
+
+#include "api/frame/find.h"
+#include "api/frame/reply.h"
+#include "compat/e2b/frame/objects.h"
+#include "sandbox/snapshot.h"
+#include "sandbox/template.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* E2B's own, and which of ours have what is expected of them, the best first. */
+static const struct {
+	const char *name;
+	const char *ours[3];
+} own[] = {
+	{"base", {"universal"}},
+	{"code-interpreter", {"python-datasci", "universal"}},
+	{"code-interpreter-v1", {"python-datasci", "universal"}},
+};
+
+static bool is_own(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		if (strcmp(own[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* NULL: none of them is built, the default has to do. */
+static const char *find_ours(const struct http_req *req, const char *name)
+{
+	const struct api *api = http_app_arg(req);
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		for (const char *const *ours = own[i].ours; strcmp(own[i].name, name) == 0 && *ours;
+		     ours++)
+			if (template_find(api->fleet, caller_project(req), *ours))
+				return *ours;
+	return NULL;
+}
+
+/* "team/name:tag" is "name.tag"; the tag "default" has the name alone. */
+void template_read_name(const char *text, char ret[TEMPLATE_WORD_SIZE])
+{
+	const char *slash = strrchr(text, '/');
+	const char *from = slash ? slash + 1 : text;
+	const char *tag = strchr(from, ':');
+	bool has_tag = tag && tag[1] && strcmp(tag + 1, TEMPLATE_TAG_DEFAULT) != 0;
+
+	(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%.*s%s%s", (int)strcspn(from, ":"), from,
+	               has_tag ? "." : "", has_tag ? tag + 1 : "");
+}
+
+static struct snapshot *snapshot_named(const struct http_req *req, const char *text)
+{
+	const struct api *api = http_app_arg(req);
+	const char *slash = strrchr(text, '/');
+	const char *from = slash ? slash + 1 : text;
+	char name[TEMPLATE_WORD_SIZE];
+
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(from, ":"), from);
+	return snapshot_find(api->fleet, caller_project(req), name);
+}
+
+int template_choose(const struct http_req *req, const char *name, struct template_choice *ret,
+                    struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *project_id = caller_project(req);
+	const struct snapshot *sn = snapshot_named(req, name);
+
+	*ret = (struct template_choice){0};
+	template_read_name(name, ret->name);
+	if (template_find(api->fleet, project_id, name))
+		(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
+	if (sn)
+		ret->snapshot = snapshot_id(sn);
+	else if (is_own(ret->name))
+		ret->template = find_ours(req, ret->name);
+	else if (strcmp(ret->name, TEMPLATE_HOST) == 0 ||
+	         template_find(api->fleet, project_id, ret->name))
+		ret->template = ret->name;
+	else
+		return err_set(err, ERR_NOT_FOUND, 0, "template '%.64s' not found", name);
+	return 0;
+}
+
+int e2b_get_alias(struct http_req *req, struct err *err)
+{
+	const char *alias = http_param(req, "alias");
+	struct template_choice choice;
+	struct json_writer *w;
+	struct reply reply;
+	int r = template_choose(req, alias, &choice, err);
+
+	if (r < 0)
+		return r;
+	w = reply_begin(&reply);
+	json_put_str(w, "templateID", choice.name);
+	json_put_bool(w, "public", is_own(choice.name));
+	return reply_send(&reply, req, 200, err);
+}
+
+/* Images that others know, and which of ours has what is expected of them. Those that are not built
+ * yet are built first. */
+static const struct {
+	const char *image, *ours;
+} images[] = {
+	{"e2bdev/base", "universal"},
+	{"e2bdev/base:latest", "universal"},
+	{"e2bdev/code-interpreter", "python-datasci"},
+	{"e2bdev/code-interpreter:latest", "python-datasci"},
+	{"debian:stable", "base"},
+	{"debian:bookworm", "debian:bookworm"},
+	{"debian:bookworm-slim", "debian:bookworm"},
+	{"debian:trixie", "debian:trixie"},
+	{"debian:trixie-slim", "debian:trixie"},
+	{"python:3", "python"},
+	{"node:lts", "node"},
+	{"oven/bun:latest", "bun"},
+};
+
+/* "ghcr.io/x/y:1" as a template's name would be: "ghcr.io-x-y-1". */
+static void image_name(const char *image, char ret[TEMPLATE_WORD_SIZE])
+{
+	(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", image);
+	for (char *c = ret; *c; c++)
+		if (*c == '/' || *c == ':' || *c == '@' || *c == '_')
+			*c = '-';
+}
+
+static int base_of_image(const struct http_req *req, const char *image,
+                         char ret[TEMPLATE_WORD_SIZE], struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+
+	image_name(image, ret);
+	if (template_find(api->fleet, caller_project(req), ret))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(images); i++)
+		if (strcmp(images[i].image, image) == 0) {
+			(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", images[i].ours);
+			return 0;
+		}
+	return err_field(err, "fromImage",
+	                 "'%.64s' is not here, and no registry is asked: run `docker save %.64s | "
+	                 "cloche template import --name %.64s -` once, and build again",
+	                 image, image, ret);
+}
+
+int template_base(const struct http_req *req, const char *template, const char *image,
+                  char ret[TEMPLATE_WORD_SIZE], struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const struct template *fallback = template_default(api->fleet);
+	const char *ours;
+
+	if (image && *image)
+		return base_of_image(req, image, ret, err);
+	if (!template || !*template)
+		return err_field(err, "fromTemplate", "or fromImage is needed");
+	if (snapshot_named(req, template))
+		return err_field(err, "fromTemplate", "'%.64s' is a snapshot, and not a template",
+		                 template);
+	template_read_name(template, ret);
+	if (strcmp(ret, TEMPLATE_HOST) == 0)
+		return err_field(err, "fromTemplate",
+		                 "'" TEMPLATE_HOST
+		                 "' is this machine's own programs, and no image");
+	if (is_own(ret)) {
+		ours = find_ours(req, ret);
+		if (!ours)
+			ours = fallback ? template_name(fallback) : "universal";
+		(void)snprintf(ret, TEMPLATE_WORD_SIZE, "%s", ours);
+		return 0;
+	}
+	if (template_find(api->fleet, caller_project(req), ret))
+		return 0;
+	return err_field(err, "fromTemplate", "template '%.64s' not found", template);
+}
+
+static void put_template(const struct template *t, void *arg)
+{
+	struct json_writer *w = arg;
+
+	json_open_object(w, NULL);
+	json_put_str(w, "templateID", template_name(t));
+	json_put_str(w, "buildID", template_name(t));
+	json_put_bool(w, "public", template_is_shared(t));
+	json_open_array(w, "aliases");
+	json_put_str(w, NULL, template_name(t));
+	json_close_array(w);
+	json_open_array(w, "names");
+	json_put_str(w, NULL, template_name(t));
+	json_close_array(w);
+	json_put_u64(w, "cpuCount", 0);
+	json_put_u64(w, "memoryMB", 0);
+	json_put_u64(w, "diskSizeMB", 0);
+	json_put_str(w, "envdVersion", E2B_ENVD_VERSION);
+	json_put_str(w, "buildStatus", "ready");
+	json_put_u64(w, "spawnCount", 0);
+	json_put_u64(w, "buildCount", 1);
+	json_close_object(w);
+}
+
+int e2b_list_templates(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	struct json_writer *w;
+	struct reply reply;
+
+	w = reply_begin_bare(&reply);
+	json_open_array(w, NULL);
+	template_each(api->fleet, caller_project(req), put_template, w);
+	json_close_array(w);
+	return reply_send(&reply, req, 200, err);
+}
+
+/* Of a snapshot, as its clients know them as templates; or of a template of the project's own. */
+int e2b_delete_template(struct http_req *req, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	const char *name = http_param(req, "id");
+	struct snapshot *sn = snapshot_named(req, name);
+	char word[TEMPLATE_WORD_SIZE];
+	struct template *t;
+	int r;
+
+	template_read_name(name, word);
+	t = sn ? NULL : template_find(api->fleet, caller_project(req), word);
+	if (!sn && (!t || template_is_shared(t)))
+		return err_set(err, ERR_NOT_FOUND, 0, "template '%.64s' not found", name);
+	r = sn ? snapshot_remove(sn, err) : template_remove(t, err);
+	if (r == 0)
+		http_reply(req, 204, NULL, NULL, 0);
+	return r;
+}

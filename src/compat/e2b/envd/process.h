@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Processes of a sandbox by E2B's selectors: a pid inside. */
+#include "compat/e2b/frame/objects.h"
+#include "sandbox/exec.h"
+
+/* message.process.pid; is_running: only one that does, else also one that ended just now. */
+must_check int process_find(struct sandbox *s, const json_t *message, bool is_running,
+                            struct exec **ret, struct err *err);
+must_check int process_read_pty(const json_t *message, bool *ret_has, uint16_t *ret_rows,
+                                uint16_t *ret_cols, struct err *err);
