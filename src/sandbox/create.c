@@ -267,7 +267,7 @@ static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
 
 struct made { /* what is recorded together */
 	struct sandbox *s;
-	const struct once *once;
+	const struct idempotency_key *idempotency_key;
 };
 
 static int put_rows(void *arg, struct err *err)
@@ -276,7 +276,8 @@ static int put_rows(void *arg, struct err *err)
 	int r = sandbox_save(made->s, err);
 
 	return r < 0 ? r
-	             : once_put(made->s->fleet, made->s->project_id, made->once, made->s->id, err);
+	             : idempotency_put(made->s->fleet, made->s->project_id, made->idempotency_key,
+	                               made->s->id, err);
 }
 
 static int delete_row(void *arg, struct err *err)
@@ -288,26 +289,26 @@ static int delete_row(void *arg, struct err *err)
 
 void create_take_back(struct sandbox *s, enum end_cause cause)
 {
-	once_drop(s->fleet, s->id);
+	idempotency_drop(s->fleet, s->id);
 	emit_refused(s, cause);
 	(void)!event_log_save(s->fleet->config.events, delete_row, s, NULL);
 }
 
 /* Its beginning and its key are recorded with the row, or none is: the next start ends what has a
  * row, and whoever comes with the key waits for that. */
-static int record(struct sandbox *s, const struct once *once, struct err *err)
+static int record(struct sandbox *s, const struct idempotency_key *idempotency_key, struct err *err)
 {
-	struct made made = {s, once};
+	struct made made = {s, idempotency_key};
 
 	emit_created(s);
 	return event_log_save(s->fleet->config.events, put_rows, &made, err);
 }
 
 /* A spare that has got its owner. Its interpreters were started without the owner's variables. */
-static int claim(struct sandbox *s, const struct once *once, bool has_env, sandbox_done_fn done,
-                 void *arg, struct err *err)
+static int claim(struct sandbox *s, const struct idempotency_key *idempotency_key, bool has_env,
+                 sandbox_done_fn done, void *arg, struct err *err)
 {
-	int r = record(s, once, err);
+	int r = record(s, idempotency_key, err);
 
 	if (r < 0) {
 		create_take_back(s, END_GUEST_CRASH);
@@ -322,10 +323,10 @@ static int claim(struct sandbox *s, const struct once *once, bool has_env, sandb
 	return 0;
 }
 
-static int begin(struct sandbox *s, const struct once *once, sandbox_done_fn done, void *arg,
-                 struct err *err)
+static int begin(struct sandbox *s, const struct idempotency_key *idempotency_key,
+                 sandbox_done_fn done, void *arg, struct err *err)
 {
-	int r = record(s, once, err);
+	int r = record(s, idempotency_key, err);
 
 	if (r == 0)
 		r = create_ask(s, err);
@@ -459,6 +460,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		warm_apply(s, json_object_size(spec->env) == 0 &&
 		                      !policy_opens_tls(network_policy(s)));
 	s->held = held;
-	return spare ? claim(s, spec->once, json_object_size(spec->env) > 0, done, arg, err)
-	             : begin(s, spec->once, done, arg, err);
+	return spare ? claim(s, spec->idempotency_key, json_object_size(spec->env) > 0, done, arg,
+	                     err)
+	             : begin(s, spec->idempotency_key, done, arg, err);
 }

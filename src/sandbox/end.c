@@ -38,7 +38,7 @@ static void forget_undone(struct sandbox *s)
 
 	memcpy(snapshot_id, s->snapshot_id, sizeof(snapshot_id));
 	sandbox_move(s, SANDBOX_STOPPED);
-	once_drop(fleet, s->id);
+	idempotency_drop(fleet, s->id);
 	sandbox_tell_all(s, &s->waiters, NULL);
 	sandbox_forget(s);
 	drop_snapshot(fleet, snapshot_id);

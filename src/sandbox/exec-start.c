@@ -39,13 +39,13 @@ static int start_failed(int r, struct err *err)
 
 /* All is on record before the agent hears of it, and it has heard before the caller does. */
 static int hand_over(struct exec *e, struct link *l, const struct start *start,
-                     const struct once *once, struct err *err)
+                     const struct idempotency_key *idempotency_key, struct err *err)
 {
 	struct sandbox *s = e->sandbox;
 	int r = exec_save(e, err);
 
 	if (r == 0)
-		r = once_put(s->fleet, s->project_id, once, e->id, err);
+		r = idempotency_put(s->fleet, s->project_id, idempotency_key, e->id, err);
 	if (r < 0)
 		return r;
 	account_on_exec(s);
@@ -57,7 +57,7 @@ static int hand_over(struct exec *e, struct link *l, const struct start *start,
 }
 
 static int launch(struct exec *e, struct link *l, const struct start *start,
-                  const struct once *once, struct err *err)
+                  const struct idempotency_key *idempotency_key, struct err *err)
 {
 	struct sandbox *s = e->sandbox;
 	int r = link_channels(l) < FRAME_CHANNELS ? 0 : start_failed(-ENOSPC, err);
@@ -70,7 +70,7 @@ static int launch(struct exec *e, struct link *l, const struct start *start,
 	if (r < 0)
 		return r;
 	emit_exec_started(e);
-	r = hand_over(e, l, start, once, err);
+	r = hand_over(e, l, start, idempotency_key, err);
 	if (r < 0)
 		exec_take_back(e, err);
 	return r;
@@ -106,7 +106,7 @@ int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **re
 	e->created_us = clock_wall_us();
 	e->oom_kills_before = s->oom_kills;
 	e->pids_refused_before = s->pids_refused;
-	r = launch(e, l, &start, spec->once, err);
+	r = launch(e, l, &start, spec->idempotency_key, err);
 	start_done(&start);
 	if (r < 0) {
 		exec_free(e);

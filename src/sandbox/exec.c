@@ -383,7 +383,7 @@ void exec_take_back(struct exec *e, const struct err *why)
 
 	fail(e, why);
 	tell_end(e);
-	once_drop(e->sandbox->fleet, e->id);
+	idempotency_drop(e->sandbox->fleet, e->id);
 	if (exec_unsave(e->sandbox->fleet, &(const char *){e->id}, 1, &err) < 0)
 		log_error("exec.unsaved", "id=%s error='%s'", e->id, err.message);
 }

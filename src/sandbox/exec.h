@@ -22,11 +22,11 @@ struct exec_spec {              /* borrowed for the call */
 	const json_t *env;      /* object of strings or NULL */
 	bool has_stdin;         /* stays open until exec_close_stdin() */
 	bool has_pty;
-	uint16_t rows, cols;     /* 0 = 24 x 80 */
-	uint64_t timeout_ms;     /* 0 = none */
-	bool ends_with_caller;   /* who leaves kills it, and a gateway that dies takes all callers
-	                            along */
-	const struct once *once; /* idempotency key, or NULL */
+	uint16_t rows, cols;   /* 0 = 24 x 80 */
+	uint64_t timeout_ms;   /* 0 = none */
+	bool ends_with_caller; /* who leaves kills it, and a gateway that dies takes all callers
+	                          along */
+	const struct idempotency_key *idempotency_key; /* idempotency key, or NULL */
 };
 
 must_check int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret,

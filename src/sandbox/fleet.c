@@ -135,7 +135,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	if (r == 0)
 		r = volumes_open(fleet, err);
 	if (r == 0)
-		r = onces_open(fleet, err);
+		r = idempotency_open(fleet, err);
 	if (r == 0 && config->backup_dir)
 		r = backups_open(fleet, err);
 	if (r == 0 && config->jots_path)
@@ -162,7 +162,7 @@ void fleet_free(struct fleet *fleet)
 	adopt_free(fleet);
 	account_close(fleet);
 	retain_done(fleet);
-	onces_close(fleet);
+	idempotency_close(fleet);
 	durable_close(fleet);
 	pool_free(fleet->pool);
 	owner_close(fleet);

@@ -6,9 +6,9 @@
 #include "sandbox/exec.h"
 #include "sandbox/fleet.h"
 #include "sandbox/host.h"
+#include "sandbox/idempotency.h"
 #include "sandbox/jot.h"
 #include "sandbox/link.h"
-#include "sandbox/once.h"
 
 struct backups;
 struct code_call;
@@ -50,7 +50,7 @@ struct fleet {
 	struct loop_job *forgetting;        /* of those that are too many or too old */
 	struct kept_project *kept_projects; /* kept-output.c, by id */
 	uint64_t kept_bytes;                /* of output, of all projects */
-	struct onces *onces;
+	struct idempotency *idempotency;
 	struct durable *durable;
 	size_t n_creating; /* for a caller who waits */
 	struct pool *pool;

@@ -22,7 +22,7 @@
 #include "store/usage.h"
 
 struct fleet;
-struct once;
+struct idempotency_key;
 struct sandbox;
 struct template;
 
@@ -99,10 +99,10 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	 * NULL = nothing. */
 	const json_t *notes;
 	bool is_persistent;
-	bool auto_resumes;       /* a call to a paused one resumes it */
-	bool counts_paused;      /* its lifetime runs on while it is paused */
-	bool ends_with_caller;   /* not after a gateway that dies, which takes all callers along */
-	const struct once *once; /* idempotency key, or NULL */
+	bool auto_resumes;     /* a call to a paused one resumes it */
+	bool counts_paused;    /* its lifetime runs on while it is paused */
+	bool ends_with_caller; /* not after a gateway that dies, which takes all callers along */
+	const struct idempotency_key *idempotency_key; /* idempotency key, or NULL */
 	bool is_own; /* work of the daemon's: without an engine a jail, whatever clients' may be */
 	const char *engine;    /* "auto", "jail", "vm" */
 	const char *min_grade; /* NULL, "process", "emulated", "hardware" */

@@ -35,19 +35,19 @@ static int reply_detached(struct http_req *req, const struct exec *e, struct err
 static int start_once(struct http_req *req, struct sandbox *s, struct exec_body *body,
                       struct exec **ret, struct err *err)
 {
-	struct once once;
+	struct idempotency_key key;
 	const char *id;
-	int r = idempotency_read(req, &once, err);
+	int r = idempotency_read(req, &key, err);
 
 	if (r == 1) {
-		body->spec.once = &once;
-		r = once_find(sandbox_fleet(s), sandbox_project_id(s), &once, &id, err);
+		body->spec.idempotency_key = &key;
+		r = idempotency_find(sandbox_fleet(s), sandbox_project_id(s), &key, &id, err);
 	}
 	if (r < 0)
 		return r;
 	if (r == 0) {
 		r = exec_start(s, &body->spec, ret, err);
-		body->spec.once = NULL;
+		body->spec.idempotency_key = NULL;
 		return r;
 	}
 	*ret = exec_find(s, id);

@@ -13,7 +13,7 @@ static bool is_key(const char *text)
 	for (const char *p = text; *p; p++)
 		if (*p < '!' || *p > '~')
 			return false;
-	return len >= 1 && len <= ONCE_KEY_MAX;
+	return len >= 1 && len <= IDEMPOTENCY_KEY_MAX;
 }
 
 /* The body is digested as parsed, with its names in order: how it was spelt does not matter. */
@@ -28,7 +28,7 @@ static void digest(const struct http_req *req, unsigned char ret[32])
 		abort(); /* only on no memory */
 }
 
-int idempotency_read(const struct http_req *req, struct once *ret, struct err *err)
+int idempotency_read(const struct http_req *req, struct idempotency_key *ret, struct err *err)
 {
 	const char *key = http_header(req, HEADER);
 
@@ -36,7 +36,7 @@ int idempotency_read(const struct http_req *req, struct once *ret, struct err *e
 		return 0;
 	if (!is_key(key))
 		return err_field(err, HEADER, "must have 1 to %d visible ASCII characters",
-		                 ONCE_KEY_MAX);
+		                 IDEMPOTENCY_KEY_MAX);
 	ret->key = key;
 	digest(req, ret->digest);
 	return 1;

@@ -69,7 +69,7 @@ static int tell_end(struct fleet *fleet, const char *id, struct err *err)
 	(void)err_set(err, ERR_GONE, 0,
 	              "Idempotency-Key: sandbox %s, which this key made, has ended", id);
 	(void)snprintf(err->field, sizeof(err->field), "Idempotency-Key");
-	once_drop(fleet, id);
+	idempotency_drop(fleet, id);
 	return err_hint(err, "send it again to create a new one: the key is free now");
 }
 
@@ -132,7 +132,7 @@ int create_sandbox(struct http_req *req, struct err *err)
 	struct port_numbers ports;
 	struct sandbox_spec spec;
 	struct sandbox *s;
-	struct once once;
+	struct idempotency_key key;
 	const char *id;
 	bool is_get;
 	int r = no_query(req, err);
@@ -141,10 +141,10 @@ int create_sandbox(struct http_req *req, struct err *err)
 		r = body_read_create(http_json(req), &spec, &is_get, &ports, err);
 	if (r < 0)
 		return r;
-	r = idempotency_read(req, &once, err);
+	r = idempotency_read(req, &key, err);
 	if (r == 1) {
-		spec.once = &once;
-		r = once_find(api->fleet, caller_project(req), &once, &id, err);
+		spec.idempotency_key = &key;
+		r = idempotency_find(api->fleet, caller_project(req), &key, &id, err);
 	}
 	if (r == 1)
 		return tell_again(req, id, &ports, err);
@@ -152,11 +152,12 @@ int create_sandbox(struct http_req *req, struct err *err)
 		return r;
 	spec.key_id = key_id(http_user(req));
 	s = spec.name ? sandbox_find_name(api->fleet, caller_project(req), spec.name) : NULL;
-	if (s && is_ending(s) && (is_get || spec.once))
+	if (s && is_ending(s) && (is_get || spec.idempotency_key))
 		return wait_for_end(req, s);
 	if (s && is_get)
 		return take_sandbox(req, s, /* with_memory= */ true, err);
-	return make_sandbox(req, &spec, &ports, /* is_undone= */ !is_get && !spec.once, err);
+	return make_sandbox(req, &spec, &ports, /* is_undone= */ !is_get && !spec.idempotency_key,
+	                    err);
 }
 
 int get_sandbox(struct http_req *req, struct err *err)

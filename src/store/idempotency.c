@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Statements are prepared for each call: a create that has a key is one in many. */
-#include "store/once.h"
+#include "store/idempotency.h"
 
 #include "store/inside.h"
 #include "store/statement.h"
 
 #define WHAT "an idempotency key"
 
-int store_put_once(struct store *st, const struct once_row *row, struct err *err)
+int store_put_idempotency_key(struct store *st, const struct idempotency_row *row, struct err *err)
 {
 	sqlite3 *db = store_db(st);
 	sqlite3_stmt *stmt = statement_new(db, "INSERT OR REPLACE INTO once "
@@ -22,7 +22,8 @@ int store_put_once(struct store *st, const struct once_row *row, struct err *err
 	return statement_run(db, stmt, WHAT, err);
 }
 
-int store_delete_once(struct store *st, const char *project_id, const char *key, struct err *err)
+int store_delete_idempotency_key(struct store *st, const char *project_id, const char *key,
+                                 struct err *err)
 {
 	sqlite3 *db = store_db(st);
 	sqlite3_stmt *stmt =
@@ -33,8 +34,9 @@ int store_delete_once(struct store *st, const char *project_id, const char *key,
 	return statement_run(db, stmt, WHAT, err);
 }
 
-int store_each_once(struct store *st, void (*fn)(const struct once_row *row, void *arg), void *arg,
-                    struct err *err)
+int store_each_idempotency_key(struct store *st,
+                               void (*fn)(const struct idempotency_row *row, void *arg), void *arg,
+                               struct err *err)
 {
 	sqlite3 *db = store_db(st);
 	sqlite3_stmt *stmt =
@@ -43,7 +45,7 @@ int store_each_once(struct store *st, void (*fn)(const struct once_row *row, voi
 	int code;
 
 	while ((code = stmt ? sqlite3_step(stmt) : sqlite3_errcode(db)) == SQLITE_ROW) {
-		struct once_row row = {
+		struct idempotency_row row = {
 			.project_id = (const char *)sqlite3_column_text(stmt, 0),
 			.key = (const char *)sqlite3_column_text(stmt, 1),
 			.object_id = (const char *)sqlite3_column_text(stmt, 2),

@@ -4,12 +4,12 @@
  * object's own and before its effect: a gateway that dies between the two finds an object that
  * never ran, which it undoes, and no key.
  */
-#include "sandbox/once.h"
+#include "sandbox/idempotency.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/inside.h"
-#include "store/once.h"
+#include "store/idempotency.h"
 
 #define KEPT_US (UINT64_C(24) * 3600 * 1000000)
 
@@ -23,12 +23,12 @@ struct entry {
 	UT_hash_handle by_name, by_object;
 };
 
-struct onces {
+struct idempotency {
 	struct entry *by_name, *by_object;
 	struct list all; /* oldest first */
 };
 
-static void forget(struct onces *o, struct entry *e)
+static void forget(struct idempotency *o, struct entry *e)
 {
 	list_remove(&e->link);
 	HASH_DELETE(by_name, o->by_name, e);
@@ -41,12 +41,12 @@ static void remove_entry(struct fleet *fleet, struct entry *e)
 {
 	struct err err;
 
-	if (store_delete_once(fleet->config.store, e->project_id, e->key, &err) < 0)
+	if (store_delete_idempotency_key(fleet->config.store, e->project_id, e->key, &err) < 0)
 		log_error("once.unsaved", "error='%s'", err.message);
-	forget(fleet->onces, e);
+	forget(fleet->idempotency, e);
 }
 
-static struct entry *find(struct onces *o, const char *project_id, const char *key)
+static struct entry *find(struct idempotency *o, const char *project_id, const char *key)
 {
 	auto_free char *name = xasprintf("%s/%s", project_id, key);
 	struct entry *e = NULL;
@@ -55,7 +55,7 @@ static struct entry *find(struct onces *o, const char *project_id, const char *k
 	return e;
 }
 
-static void add(struct onces *o, const struct once_row *row, uint64_t until_us)
+static void add(struct idempotency *o, const struct idempotency_row *row, uint64_t until_us)
 {
 	struct entry *e = xnew0(struct entry);
 
@@ -70,7 +70,7 @@ static void add(struct onces *o, const struct once_row *row, uint64_t until_us)
 	HASH_ADD(by_object, o->by_object, object_id, strlen(e->object_id), e);
 }
 
-static void load(const struct once_row *row, void *arg)
+static void load(const struct idempotency_row *row, void *arg)
 {
 	uint64_t wall = clock_wall_us(), now = clock_steady_us();
 	uint64_t age = wall > row->created_us ? wall - row->created_us : 0;
@@ -78,22 +78,22 @@ static void load(const struct once_row *row, void *arg)
 	add(arg, row, now + (age < KEPT_US ? KEPT_US - age : 0));
 }
 
-int onces_open(struct fleet *fleet, struct err *err)
+int idempotency_open(struct fleet *fleet, struct err *err)
 {
-	fleet->onces = xnew0(struct onces);
-	list_init(&fleet->onces->all);
-	return store_each_once(fleet->config.store, load, fleet->onces, err);
+	fleet->idempotency = xnew0(struct idempotency);
+	list_init(&fleet->idempotency->all);
+	return store_each_idempotency_key(fleet->config.store, load, fleet->idempotency, err);
 }
 
-void onces_close(struct fleet *fleet)
+void idempotency_close(struct fleet *fleet)
 {
 	struct entry *e;
 
-	if (!fleet->onces)
+	if (!fleet->idempotency)
 		return;
-	while ((e = list_first(&fleet->onces->all, struct entry, link)))
-		forget(fleet->onces, e);
-	free(take_ptr(fleet->onces));
+	while ((e = list_first(&fleet->idempotency->all, struct entry, link)))
+		forget(fleet->idempotency, e);
+	free(take_ptr(fleet->idempotency));
 }
 
 /* What is too old, and of this project what is too much. */
@@ -103,7 +103,7 @@ static void make_room(struct fleet *fleet, const char *project_id)
 	struct entry *first = NULL;
 	size_t n = 0;
 
-	list_for_each (&fleet->onces->all, struct entry, e, link) {
+	list_for_each (&fleet->idempotency->all, struct entry, e, link) {
 		if (e->until_us <= now) {
 			remove_entry(fleet, e);
 		} else if (strcmp(e->project_id, project_id) == 0) {
@@ -111,18 +111,19 @@ static void make_room(struct fleet *fleet, const char *project_id)
 			n++;
 		}
 	}
-	if (n >= ONCE_KEYS_MAX)
+	if (n >= IDEMPOTENCY_KEYS_MAX)
 		remove_entry(fleet, first);
 }
 
-int once_find(struct fleet *fleet, const char *project_id, const struct once *once,
-              const char **ret_id, struct err *err)
+int idempotency_find(struct fleet *fleet, const char *project_id,
+                     const struct idempotency_key *idempotency_key, const char **ret_id,
+                     struct err *err)
 {
-	struct entry *e = find(fleet->onces, project_id, once->key);
+	struct entry *e = find(fleet->idempotency, project_id, idempotency_key->key);
 
 	if (!e || e->until_us <= clock_steady_us())
 		return 0;
-	if (memcmp(e->digest, once->digest, sizeof(e->digest)) != 0) {
+	if (memcmp(e->digest, idempotency_key->digest, sizeof(e->digest)) != 0) {
 		(void)err_set(err, ERR_CONFLICT, 0,
 		              "Idempotency-Key: this key came with another request before");
 		(void)snprintf(err->field, sizeof(err->field), "Idempotency-Key");
@@ -132,34 +133,35 @@ int once_find(struct fleet *fleet, const char *project_id, const struct once *on
 	return 1;
 }
 
-int once_put(struct fleet *fleet, const char *project_id, const struct once *once,
-             const char *object_id, struct err *err)
+int idempotency_put(struct fleet *fleet, const char *project_id,
+                    const struct idempotency_key *idempotency_key, const char *object_id,
+                    struct err *err)
 {
-	struct once_row row = {
+	struct idempotency_row row = {
 		.project_id = project_id, .object_id = object_id, .created_us = clock_wall_us()};
 	struct entry *old;
 	int r;
 
-	if (!once)
+	if (!idempotency_key)
 		return 0;
-	row.key = once->key;
-	memcpy(row.digest, once->digest, sizeof(row.digest));
+	row.key = idempotency_key->key;
+	memcpy(row.digest, idempotency_key->digest, sizeof(row.digest));
 	make_room(fleet, project_id);
-	r = store_put_once(fleet->config.store, &row, err);
+	r = store_put_idempotency_key(fleet->config.store, &row, err);
 	if (r < 0)
 		return r;
-	old = find(fleet->onces, project_id, once->key);
+	old = find(fleet->idempotency, project_id, idempotency_key->key);
 	if (old)
-		forget(fleet->onces, old);
-	add(fleet->onces, &row, clock_steady_us() + KEPT_US);
+		forget(fleet->idempotency, old);
+	add(fleet->idempotency, &row, clock_steady_us() + KEPT_US);
 	return 0;
 }
 
-void once_drop(struct fleet *fleet, const char *object_id)
+void idempotency_drop(struct fleet *fleet, const char *object_id)
 {
 	struct entry *e = NULL;
 
-	HASH_FIND(by_object, fleet->onces->by_object, object_id, strlen(object_id), e);
+	HASH_FIND(by_object, fleet->idempotency->by_object, object_id, strlen(object_id), e);
 	if (e)
 		remove_entry(fleet, e);
 }
