@@ -295,9 +295,9 @@ static void start(struct sandbox *s, uint64_t since_us)
 }
 
 /* Calls that an earlier gateway had not written to the meter's row when it died. */
-static void count_jotted_calls(struct sandbox *s)
+static void count_noted_calls(struct sandbox *s)
 {
-	uint64_t n = jot_find(s->fleet->jots, s->id, &s->calls_jot);
+	uint64_t n = crash_counter_find(s->fleet->crash_counters, s->id, &s->calls_counter);
 	uint64_t known = s->meter ? meter_total(s->meter)->of[USAGE_CALLS] : n;
 
 	if (n <= known)
@@ -321,7 +321,7 @@ void account_adopt(struct sandbox *s)
 		start(s, steady_at(s->created_us));
 	else if (meters_of(s))
 		s->meter = meter_find(meters_of(s), s->id);
-	count_jotted_calls(s);
+	count_noted_calls(s);
 }
 
 static void on_kept_final(const struct msg_reply *reply, int fd, void *arg)
@@ -388,7 +388,8 @@ static void end_meter(struct sandbox *s)
 		meter_hold(s->meter, &last, until_us);
 	else if (s->meter && s->has_last_usage)
 		meter_close(take_ptr(s->meter), &s->last_usage, until_us);
-	jot_drop(s->fleet->jots, &s->calls_jot); /* all are in the meter's row */
+	crash_counter_drop(s->fleet->crash_counters,
+	                   &s->calls_counter); /* all are in the meter's row */
 }
 
 /* Its snapshot has a meter of its own; a layer that is kept beside it goes on being charged. */
@@ -476,13 +477,14 @@ void account_on_exec(struct sandbox *s)
 	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 }
 
-/* The next write of the meter comes later; until then the jot has it, whoever dies. */
+/* The next write of the meter comes later; until then the crash counter has it, whoever dies. */
 void account_on_call(struct sandbox *s)
 {
 	if (!s->meter)
 		return;
 	meter_count_calls(s->meter, 1);
-	jot_set(s->fleet->jots, &s->calls_jot, s->id, meter_total(s->meter)->of[USAGE_CALLS]);
+	crash_counter_set(s->fleet->crash_counters, &s->calls_counter, s->id,
+	                  meter_total(s->meter)->of[USAGE_CALLS]);
 }
 
 void account_free(struct sandbox *s)

@@ -438,7 +438,7 @@ int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 	if (r < 0)
 		return r;
 	sweep_spools(a);
-	jots_sweep(fleet->jots);
+	crash_counters_sweep(fleet->crash_counters);
 	r = host_ask(fleet->host, &(struct msg_request){.op = MSG_PROBE}, on_probe, a, NULL, err);
 	if (r == 0)
 		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_IMAGES}, on_images, a,

@@ -84,6 +84,6 @@ int context_load(struct sandbox *s, const struct context_row *row)
 	c->number = row->channel;
 	c->starts = starts;
 	c->is_split = is_split;
-	c->orphan_until_us = jot_find(s->fleet->jots, c->id, &c->deadline);
+	c->orphan_until_us = crash_counter_find(s->fleet->crash_counters, c->id, &c->deadline);
 	return 0;
 }

@@ -223,7 +223,7 @@ static void forget(struct context *c)
 	struct fleet *fleet = c->sandbox->fleet;
 	struct err err;
 
-	jot_drop(fleet->jots, &c->deadline);
+	crash_counter_drop(fleet->crash_counters, &c->deadline);
 	emit_context_ended(c);
 	if (event_log_save(fleet->config.events, delete_row, c, &err) < 0)
 		log_error("context.unsaved", "id=%s error='%s'", c->id, err.message);

@@ -138,8 +138,9 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 		r = idempotency_open(fleet, err);
 	if (r == 0 && config->backup_dir)
 		r = backups_open(fleet, err);
-	if (r == 0 && config->jots_path)
-		r = jots_open(config->jots_path, store_is_new(config->store), &fleet->jots, err);
+	if (r == 0 && config->crash_counters_path)
+		r = crash_counters_open(config->crash_counters_path, store_is_new(config->store),
+		                        &fleet->crash_counters, err);
 	if (r == 0)
 		r = adopt_start(fleet, ready, arg, err);
 	if (r < 0)
@@ -180,7 +181,7 @@ void fleet_free(struct fleet *fleet)
 	host_free(fleet->host);
 	if (fleet->spool_fd >= 0)
 		(void)close(fleet->spool_fd);
-	jots_close(fleet->jots);
+	crash_counters_close(fleet->crash_counters);
 	loop_defer(fleet->config.loop, free_fleet, fleet); /* this turn may have calls for it */
 }
 

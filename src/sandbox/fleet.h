@@ -28,12 +28,12 @@ struct fleet_config {
 	/* All kept changes up to that number are on disk (durable.h), or err says why not. */
 	void (*on_durable)(uint64_t number, const struct err *err, void *arg);
 	void *on_durable_arg;
-	uint32_t engines_forbidden;   /* bits of 1 << enum engine_kind */
-	int broker_fd;                /* SOCK_SEQPACKET; the fleet owns it */
-	const char *spool_dir;        /* gateway's own, exists */
-	const char *default_template; /* of creates that name none; NULL = host; borrowed */
-	const char *jots_path;        /* a file beside it (jot.h), or NULL */
-	uint64_t spool_bytes_max;     /* per exec */
+	uint32_t engines_forbidden;      /* bits of 1 << enum engine_kind */
+	int broker_fd;                   /* SOCK_SEQPACKET; the fleet owns it */
+	const char *spool_dir;           /* gateway's own, exists */
+	const char *default_template;    /* of creates that name none; NULL = host; borrowed */
+	const char *crash_counters_path; /* a file beside it (crash_counters.h), or NULL */
+	uint64_t spool_bytes_max;        /* per exec */
 	struct guest_limits default_limits, max_limits;
 	uint64_t default_timeout_ms, max_timeout_ms;
 	uint64_t vm_boot_ms; /* that the broker gives a vm */

@@ -2,12 +2,12 @@
 #pragma once
 /* What the files of this directory know of a fleet and a sandbox, and nobody else. */
 #include "base/list.h"
+#include "sandbox/crash_counters.h"
 #include "sandbox/durable.h"
 #include "sandbox/exec.h"
 #include "sandbox/fleet.h"
 #include "sandbox/host.h"
 #include "sandbox/idempotency.h"
-#include "sandbox/jot.h"
 #include "sandbox/link.h"
 
 struct backups;
@@ -26,7 +26,7 @@ struct fleet {
 	struct fleet_config config; /* its strings are not kept, but for those that are borrowed */
 	struct host *host;
 	int spool_fd;
-	struct jots *jots;
+	struct crash_counters *crash_counters;
 	char boot_id[BOOT_ID_SIZE]; /* of the running kernel: tells a restart of the machine */
 	struct msg_reply probe;
 	struct host_disk disk;
@@ -160,7 +160,7 @@ struct sandbox {
 	size_t n_port_lines;
 	/* account.c */
 	struct meter *meter;           /* while it is somebody's and runs */
-	int calls_jot;                 /* how many it has had */
+	int calls_counter;             /* how many it has had */
 	struct guest_usage base_usage; /* of the time before it was somebody's */
 	struct guest_usage last_usage; /* once it is gone */
 	bool has_last_usage;

@@ -14,11 +14,11 @@
  * it goes in several pieces the row says so, and a process that may have got half of it is dropped.
  *
  * Time: a call that is over its time is interrupted; one that does not end within the grace loses
- * its interpreter. That holds over a restart of the gateway, too (jot.h), where the time of a call
- * that was to end with its caller is up at once. While the gateway lives such a call keeps its time
- * and its interpreter when its caller goes, and is interrupted: again and again, since code can
- * take an interrupt for its own, or be about to block. A process that must start or end is given
- * its time as well.
+ * its interpreter. That holds over a restart of the gateway, too (crash_counters.h), where the time
+ * of a call that was to end with its caller is up at once. While the gateway lives such a call
+ * keeps its time and its interpreter when its caller goes, and is interrupted: again and again,
+ * since code can take an interrupt for its own, or be about to block. A process that must start or
+ * end is given its time as well.
  */
 #include "sandbox/interpreter.h"
 
@@ -62,7 +62,7 @@ void interpreter_set_deadline(struct context *c, uint64_t in_us)
 {
 	uint64_t until_us = in_us > 0 ? loop_now_us(c->loop) + in_us : 0;
 
-	jot_set(c->sandbox->fleet->jots, &c->deadline, c->id, until_us);
+	crash_counter_set(c->sandbox->fleet->crash_counters, &c->deadline, c->id, until_us);
 }
 
 static void turn_end(struct loop *loop, void *arg)
@@ -200,7 +200,8 @@ void interpreter_run(struct context *c, struct code_call *call)
 	if (call->timeout_ms > 0)
 		interpreter_set_phase(c, PHASE_CALL, call->timeout_ms * 1000);
 	if (call->ends_with_caller)
-		jot_set(c->sandbox->fleet->jots, &c->deadline, c->id, LONG_PAST_US);
+		crash_counter_set(c->sandbox->fleet->crash_counters, &c->deadline, c->id,
+		                  LONG_PAST_US);
 	else
 		interpreter_set_deadline(c, call->timeout_ms * 1000);
 }
@@ -437,7 +438,7 @@ static void on_timer(struct loop *loop, void *arg)
 void interpreter_init(struct context *c)
 {
 	c->state = CONTEXT_DEAD;
-	c->deadline = JOT_NONE;
+	c->deadline = CRASH_COUNTER_NONE;
 	c->timer = loop_timer_new(c->loop, on_timer, c);
 	buf_init(&c->in, MESSAGE_MAX);
 	buf_init(&c->out, MESSAGE_HEAD_MAX + CODE_BYTES_MAX);

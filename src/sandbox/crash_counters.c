@@ -8,7 +8,7 @@
  * The first slot is a mark, so that a file which lost its content is told from one that never had
  * any. A slot with a number and no id is damage. Both are logged, and what is left is used.
  */
-#include "sandbox/jot.h"
+#include "sandbox/crash_counters.h"
 
 #include "base/fd.h"
 #include "base/id.h"
@@ -32,7 +32,7 @@ struct slot { /* as in the file */
 static_assert(sizeof(struct slot) == SLOT_SIZE && sizeof((struct slot){0}.id) >= ID_SIZE,
               "an id does not fit");
 
-struct jots {
+struct crash_counters {
 	int fd;
 	struct slot *slots;
 	bool *is_taken;
@@ -40,7 +40,7 @@ struct jots {
 	bool has_failed; /* and was told so */
 };
 
-static void grow(struct jots *j, size_t n)
+static void grow(struct crash_counters *j, size_t n)
 {
 	j->slots = xrealloc(j->slots, n * sizeof(*j->slots));
 	j->is_taken = xrealloc(j->is_taken, n * sizeof(*j->is_taken));
@@ -49,7 +49,7 @@ static void grow(struct jots *j, size_t n)
 	j->n = n;
 }
 
-static void write_slot(struct jots *j, int slot)
+static void write_slot(struct crash_counters *j, int slot)
 {
 	const struct slot *s = &j->slots[slot];
 	ssize_t n = pwrite(j->fd, s, sizeof(*s), (off_t)slot * (off_t)sizeof(*s));
@@ -73,7 +73,7 @@ static bool is_sound(const struct slot *s)
 }
 
 /* Forgets what is no number of anything: how many slots that were. */
-static size_t drop_damaged(struct jots *j)
+static size_t drop_damaged(struct crash_counters *j)
 {
 	size_t n = 0;
 
@@ -88,7 +88,7 @@ static size_t drop_damaged(struct jots *j)
 }
 
 /* An older release had no mark: what lies in its place moves. */
-static void put_mark(struct jots *j)
+static void put_mark(struct crash_counters *j)
 {
 	struct slot first = {0};
 
@@ -109,7 +109,7 @@ static void put_mark(struct jots *j)
 }
 
 /* Half a slot at the end is part of the damage. */
-static int read_slots(struct jots *j, size_t *ret_damaged)
+static int read_slots(struct crash_counters *j, size_t *ret_damaged)
 {
 	struct stat st;
 	int r;
@@ -126,16 +126,17 @@ static int read_slots(struct jots *j, size_t *ret_damaged)
 	return ftruncate(j->fd, (off_t)(j->n * sizeof(struct slot))) < 0 ? -errno : 0;
 }
 
-int jots_open(const char *path, bool is_first, struct jots **ret, struct err *err)
+int crash_counters_open(const char *path, bool is_first, struct crash_counters **ret,
+                        struct err *err)
 {
-	struct jots *j = xnew0(struct jots);
+	struct crash_counters *j = xnew0(struct crash_counters);
 	size_t damaged = 0;
 	int r;
 
 	j->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	r = j->fd < 0 ? -errno : read_slots(j, &damaged);
 	if (r < 0) {
-		jots_close(j);
+		crash_counters_close(j);
 		return err_set(err, ERR_INTERNAL, -r, "cannot read '%s'", path);
 	}
 	if (damaged > 0 || (j->n == 0 && !is_first))
@@ -148,7 +149,7 @@ int jots_open(const char *path, bool is_first, struct jots **ret, struct err *er
 	return 0;
 }
 
-void jots_close(struct jots *j)
+void crash_counters_close(struct crash_counters *j)
 {
 	if (!j)
 		return;
@@ -159,14 +160,14 @@ void jots_close(struct jots *j)
 	free(j);
 }
 
-static int take_slot(struct jots *j, const char *id)
+static int take_slot(struct crash_counters *j, const char *id)
 {
 	size_t i = 0;
 
 	while (i < j->n && j->is_taken[i])
 		i++;
 	if (i == SLOTS_MAX)
-		return JOT_NONE;
+		return CRASH_COUNTER_NONE;
 	if (i == j->n)
 		grow(j, j->n + 1);
 	j->is_taken[i] = true;
@@ -175,28 +176,28 @@ static int take_slot(struct jots *j, const char *id)
 	return (int)i;
 }
 
-void jot_set(struct jots *j, int *slot, const char *id, uint64_t number)
+void crash_counter_set(struct crash_counters *j, int *slot, const char *id, uint64_t number)
 {
-	if (!j || (*slot == JOT_NONE && number == 0))
+	if (!j || (*slot == CRASH_COUNTER_NONE && number == 0))
 		return;
-	if (*slot == JOT_NONE)
+	if (*slot == CRASH_COUNTER_NONE)
 		*slot = take_slot(j, id);
-	if (*slot == JOT_NONE || j->slots[*slot].number == number)
+	if (*slot == CRASH_COUNTER_NONE || j->slots[*slot].number == number)
 		return;
 	j->slots[*slot].number = number;
 	write_slot(j, *slot);
 }
 
-void jot_drop(struct jots *j, int *slot)
+void crash_counter_drop(struct crash_counters *j, int *slot)
 {
-	if (!j || *slot == JOT_NONE)
+	if (!j || *slot == CRASH_COUNTER_NONE)
 		return;
-	jot_set(j, slot, NULL, 0);
+	crash_counter_set(j, slot, NULL, 0);
 	j->is_taken[*slot] = false;
-	*slot = JOT_NONE;
+	*slot = CRASH_COUNTER_NONE;
 }
 
-uint64_t jot_find(struct jots *j, const char *id, int *ret_slot)
+uint64_t crash_counter_find(struct crash_counters *j, const char *id, int *ret_slot)
 {
 	for (size_t i = 0; j && i < j->n; i++) {
 		if (j->slots[i].number == 0 || strcmp(j->slots[i].id, id) != 0)
@@ -208,7 +209,7 @@ uint64_t jot_find(struct jots *j, const char *id, int *ret_slot)
 	return 0;
 }
 
-void jots_sweep(struct jots *j)
+void crash_counters_sweep(struct crash_counters *j)
 {
 	for (size_t i = 0; j && i < j->n; i++) {
 		if (j->is_taken[i] || j->slots[i].number == 0)
