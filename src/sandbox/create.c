@@ -85,7 +85,7 @@ static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
 		s->isolation = reply->isolation;
 		if (!s->link) /* else it comes back with all that it had */
 			sandbox_make_link(s);
-		carry_rejoin(s);
+		copied_processes_rejoin(s);
 		link_attach(s->link, fd);
 		return;
 	}
@@ -255,7 +255,7 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	s->ends_with_caller = spec->ends_with_caller;
 	s->created_us = clock_wall_us();
 	sandbox_set_share(s);
-	life_begin(s);
+	clocks_begin(s);
 }
 
 static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)

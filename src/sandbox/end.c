@@ -166,9 +166,9 @@ void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const 
 	note_end(s, cause, detail, message);
 	sandbox_move(s, SANDBOX_STOPPING);
 	sandbox_note(s);
-	life_end(s);
+	clocks_end(s);
 	loop_timer_set(s->reconnect, UINT64_MAX);
-	adopt_on_rejoined(s);
+	adoption_on_rejoined(s);
 	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
 	              end_cause_name(cause), message);
 	wake_cancel(s, &err);

@@ -226,7 +226,7 @@ int exec_load(struct sandbox *s, const struct exec_row *row)
 		return -EBADMSG;
 	}
 	exec_attach(e);
-	retain_add_exec(e);
+	retention_add_exec(e);
 	if (e->is_output_over)
 		kept_end(e);
 	return 0;

@@ -149,7 +149,7 @@ static void detach(struct exec *e)
 
 	if (list_empty(&e->link))
 		return;
-	retain_remove_exec(e);
+	retention_remove_exec(e);
 	kept_forget(e);
 	list_remove(&e->link);
 	HASH_DEL(s->execs, e);

@@ -2,7 +2,7 @@
 /*
  * The registry: by id, by project and name, and in order of creation. The living hold their names,
  * and so do persistent ones that do not run; any other gives its name back when it ends and stays
- * findable by id, with its execs and their output, for a while (retain.c).
+ * findable by id, with its execs and their output, for a while (ended_retention.c).
  */
 #include "sandbox/fleet.h"
 
@@ -123,7 +123,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	if (r < 0)
 		return r;
 	durable_open(fleet);
-	retain_init(fleet);
+	retention_init(fleet);
 	account_open(fleet);
 	r = pool_new(fleet, &fleet->pool, err);
 	if (r < 0)
@@ -142,7 +142,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 		r = crash_counters_open(config->crash_counters_path, store_is_new(config->store),
 		                        &fleet->crash_counters, err);
 	if (r == 0)
-		r = adopt_start(fleet, ready, arg, err);
+		r = adoption_start(fleet, ready, arg, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(fleet);
@@ -160,9 +160,9 @@ void fleet_free(struct fleet *fleet)
 {
 	if (!fleet)
 		return;
-	adopt_free(fleet);
+	adoption_free(fleet);
 	account_close(fleet);
-	retain_done(fleet);
+	retention_done(fleet);
 	idempotency_close(fleet);
 	durable_close(fleet);
 	pool_free(fleet->pool);
@@ -316,7 +316,7 @@ static void count(struct fleet *fleet, const struct sandbox *s, size_t by)
 static void set_place(struct fleet *fleet, struct sandbox *s, enum fleet_place place)
 {
 	if (s->place == PLACE_ENDED)
-		retain_remove(s);
+		retention_remove(s);
 	count(fleet, s, (size_t)-1);
 	list_remove(&s->link_ended);
 	s->place = place;
@@ -324,7 +324,7 @@ static void set_place(struct fleet *fleet, struct sandbox *s, enum fleet_place p
 	if (place != PLACE_ENDED)
 		return;
 	list_append(&fleet->ended, &s->link_ended);
-	retain_add(s);
+	retention_add(s);
 }
 
 static void drop_name(struct fleet *fleet, struct sandbox *s)

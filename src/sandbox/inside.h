@@ -117,12 +117,12 @@ struct sandbox {
 		char message[200];
 		uint64_t at_us;
 	} end;
-	/* life.c */
+	/* clocks.c */
 	uint64_t timeout_ms, idle_timeout_ms; /* 0 = none */
 	enum timeout_action on_timeout;
 	enum timeout_action on_idle; /* ON_TIMEOUT_COUNT: as on_timeout */
 	uint64_t deadline_us;        /* steady; 0 = none */
-	uint64_t left_us;        /* of its lifetime, while it is paused; LIFE_FOREVER = no end */
+	uint64_t left_us;        /* of its lifetime, while it is paused; CLOCKS_FOREVER = no end */
 	bool counts_paused;      /* its lifetime runs on then */
 	uint64_t rests_until_us; /* by the wall clock: its end, while it does so; else 0 */
 	uint64_t active_us;      /* steady: the last activity that was seen */
@@ -140,14 +140,15 @@ struct sandbox {
 	struct list callers;   /* struct waiter: for it to run */
 	struct list waiters;   /* struct waiter: for its end */
 	struct list pausers;   /* struct waiter: for it to be paused */
-	json_t *carried; /* of a copy of another's memory: what goes on in it (carry.c); or NULL */
+	json_t *carried; /* of a copy of another's memory: what goes on in it (copied_processes.c);
+	                    or NULL */
 	uint32_t next_channel, channels_to;
 	uint64_t oom_kills, pids_refused; /* as last told */
 	struct exec *execs;               /* by id */
 	struct list exec_list;            /* in order of creation */
 	size_t n_execs;
 	struct loop_job *exec_removal; /* end.c: all go with it */
-	struct loop_job *exec_trim;    /* retain.c: the oldest go; or NULL */
+	struct loop_job *exec_trim;    /* ended_retention.c: the oldest go; or NULL */
 	/* kept-output.c */
 	struct list kept; /* execs that are over and have output, in order of their end */
 	uint64_t kept_bytes;
@@ -242,13 +243,13 @@ must_check int create_check_room(struct fleet *fleet, struct err *err);
 void create_take_back(struct sandbox *s, enum end_cause cause);
 must_check int create_ask(struct sandbox *s, struct err *err);
 
-/* retain.c: what has ended is remembered for a while. */
-void retain_init(struct fleet *fleet);
-void retain_done(struct fleet *fleet);
-void retain_add(struct sandbox *s);         /* it has ended for good */
-void retain_remove(struct sandbox *s);      /* and goes */
-void retain_add_exec(const struct exec *e); /* of one that ended before the start */
-void retain_remove_exec(const struct exec *e);
+/* ended_retention.c: what has ended is remembered for a while. */
+void retention_init(struct fleet *fleet);
+void retention_done(struct fleet *fleet);
+void retention_add(struct sandbox *s);         /* it has ended for good */
+void retention_remove(struct sandbox *s);      /* and goes */
+void retention_add_exec(const struct exec *e); /* of one that ended before the start */
+void retention_remove_exec(const struct exec *e);
 
 /* kept-output.c: how much of execs' output is on disk, and that it is not too much. */
 struct kept_project;
@@ -257,19 +258,19 @@ void kept_end(struct exec *e);    /* no more comes: it may go for others' sake *
 void kept_forget(struct exec *e); /* e goes */
 void kept_close(struct fleet *fleet);
 
-/* life.c: its two clocks. */
-#define LIFE_FOREVER INT64_MAX
-void life_init(struct sandbox *s);
-void life_done(struct sandbox *s);
-void life_begin(struct sandbox *s);   /* all of its time lies ahead */
-void life_rejoin(struct sandbox *s);  /* after a restart: as the row has it */
-void life_hold(struct sandbox *s);    /* it is paused: the clocks stand still */
-void life_rest_on(struct sandbox *s); /* after a restart, at rest: what runs on does */
-void life_go_on(struct sandbox *s);
-void life_end(struct sandbox *s);
-void life_update(struct sandbox *s, bool has_new_timeout); /* after a change of its settings */
-uint64_t life_expires_us(const struct sandbox *s);         /* by the wall clock; 0 = never */
-enum timeout_action life_on_idle(const struct sandbox *s);
+/* clocks.c: its two clocks. */
+#define CLOCKS_FOREVER INT64_MAX
+void clocks_init(struct sandbox *s);
+void clocks_done(struct sandbox *s);
+void clocks_begin(struct sandbox *s);   /* all of its time lies ahead */
+void clocks_rejoin(struct sandbox *s);  /* after a restart: as the row has it */
+void clocks_hold(struct sandbox *s);    /* it is paused: the clocks stand still */
+void clocks_rest_on(struct sandbox *s); /* after a restart, at rest: what runs on does */
+void clocks_go_on(struct sandbox *s);
+void clocks_end(struct sandbox *s);
+void clocks_update(struct sandbox *s, bool has_new_timeout); /* after a change of its settings */
+uint64_t clocks_expires_us(const struct sandbox *s);         /* by the wall clock; 0 = never */
+enum timeout_action clocks_on_idle(const struct sandbox *s);
 
 /* wake.c */
 void wake_on_ended(struct sandbox *s); /* resumes it if somebody waits for that */
@@ -416,16 +417,17 @@ void fleet_give_up(struct fleet *fleet); /* there is no broker to work with */
 struct sandbox *fleet_find_id(struct fleet *fleet, const char *id);
 bool fleet_has_name(struct fleet *fleet, const char *project_id, const char *name);
 
-/* carry.c: what goes on in a copy of a sandbox's memory */
-json_t *carry_describe(const struct sandbox *s);             /* the caller's */
-json_t *carry_describe_warm(const struct sandbox *s);        /* of a seed: the interpreters in it */
-void carry_expect(struct sandbox *s, const json_t *carried); /* before it is recorded */
-void carry_rejoin(struct sandbox *s); /* it is there, and its link not up yet */
+/* copied_processes.c: what goes on in a copy of a sandbox's memory */
+json_t *copied_processes_describe(const struct sandbox *s); /* the caller's */
+json_t *copied_processes_describe_warm(
+	const struct sandbox *s); /* of a seed: the interpreters in it */
+void copied_processes_expect(struct sandbox *s, const json_t *carried); /* before it is recorded */
+void copied_processes_rejoin(struct sandbox *s); /* it is there, and its link not up yet */
 
-/* adopt.c: from the store's rows and the broker's list to a fleet that is ready. */
-must_check int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err);
-void adopt_on_rejoined(struct sandbox *s); /* it is up, or given up */
-void adopt_free(struct fleet *fleet);
+/* startup_adoption.c: from the store's rows and the broker's list to a fleet that is ready. */
+must_check int adoption_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err);
+void adoption_on_rejoined(struct sandbox *s); /* it is up, or given up */
+void adoption_free(struct fleet *fleet);
 
 /* emit.c: what goes into the event log and the counts. */
 void emit_created(const struct sandbox *s);

@@ -213,7 +213,7 @@ int sandbox_pause_as(struct sandbox *s, const struct pause_wish *wish, sandbox_d
 	if (r < 0)
 		return is_asked ? r : sandbox_pause(s, done, arg, err);
 	s->is_saving = true;
-	life_hold(s);
+	clocks_hold(s);
 	sandbox_move(s, SANDBOX_PAUSING);
 	sandbox_note(s);
 	sandbox_wait(&s->pausers, done, arg);
@@ -324,7 +324,7 @@ void pause_on_running(struct sandbox *s)
 		return;
 	s->base_bytes = sn && !sn->is_unshared ? sn->bytes : 0;
 	s->wakes_cold = false;
-	life_go_on(s);
+	clocks_go_on(s);
 	pause_forget(s);
 }
 
@@ -349,7 +349,7 @@ void pause_adopt(struct sandbox *s, bool is_alive)
 	sandbox_make_link(s);
 	exec_rejoin_all(s);
 	context_rejoin_all(s);
-	life_rest_on(s);
+	clocks_rest_on(s);
 	if (s->state == SANDBOX_PAUSED && is_alive)
 		sandbox_move(s, SANDBOX_PAUSING);
 	if (s->state == SANDBOX_PAUSING) {

@@ -359,7 +359,7 @@ void sandbox_facts(const struct sandbox *s, struct sandbox_facts *ret)
 		.env = s->env,
 		.limits = s->limits,
 		.created_us = s->created_us,
-		.expires_us = life_expires_us(s),
+		.expires_us = clocks_expires_us(s),
 		.timeout_ms = s->timeout_ms,
 		.on_timeout = s->on_timeout,
 		.is_persistent = s->is_persistent,
@@ -503,7 +503,7 @@ static void put_packages(struct json_writer *w, const struct sandbox *s)
 
 void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 {
-	uint64_t expires_us = life_expires_us(s);
+	uint64_t expires_us = clocks_expires_us(s);
 
 	json_put_str(w, "id", s->id);
 	json_put_str(w, "name", s->name[0] ? s->name : NULL);
@@ -521,7 +521,7 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	json_put_u64(w, "timeout_ms", s->timeout_ms);
 	json_put_u64(w, "idle_timeout_ms", s->idle_timeout_ms);
 	json_put_str(w, "on_timeout", timeout_action_name(s->on_timeout));
-	json_put_str(w, "on_idle", timeout_action_name(life_on_idle(s)));
+	json_put_str(w, "on_idle", timeout_action_name(clocks_on_idle(s)));
 	json_put_str(w, "paused_to",
 	             s->state != SANDBOX_PAUSED ? NULL
 	             : s->paused_in[0]          ? "disk"

@@ -192,7 +192,7 @@ static void on_link_up(void *arg)
 			emit_adopted(s);
 		if (!network_is_settled(s))
 			network_apply(s, NULL, NULL);
-		adopt_on_rejoined(s);
+		adoption_on_rejoined(s);
 		pause_on_link(s);
 	} else if (s->spare) {
 		pool_on_up(s);
@@ -358,7 +358,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->link_untold);
 	end_init(s);
 	s->reconnect = loop_timer_new(fleet->config.loop, connect_now, s);
-	life_init(s);
+	clocks_init(s);
 	return s;
 }
 
@@ -376,7 +376,7 @@ void sandbox_free(struct sandbox *s)
 	end_done(s);
 	loop_job_free(s->exec_trim);
 	loop_timer_free(s->reconnect);
-	life_done(s);
+	clocks_done(s);
 	network_free(s);
 	host_cancel(s->fleet->host, s->ask);
 	host_cancel(s->fleet->host, s->freeze_ask);
@@ -421,7 +421,7 @@ void sandbox_rejoin(struct sandbox *s)
 	sandbox_make_link(s);
 	exec_rejoin_all(s);
 	context_rejoin_all(s);
-	life_rejoin(s);
+	clocks_rejoin(s);
 	connect_now(s->fleet->config.loop, s);
 	wake_rejoin(s);
 	owner_tell(s);

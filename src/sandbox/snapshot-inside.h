@@ -22,7 +22,7 @@ struct snapshot {
 	char *user, *cwd; /* or NULL */
 	struct guest_limits limits;
 	json_t *env;
-	json_t *carried; /* with memory: what goes on in a copy (carry.c); else NULL */
+	json_t *carried; /* with memory: what goes on in a copy (copied_processes.c); else NULL */
 	uint64_t line;   /* of struct snapshot_info */
 	uint64_t bytes, written_bytes, memory_bytes;
 	uint64_t own_bytes; /* of these, what it is charged for */

@@ -190,7 +190,7 @@ static struct snapshot *describe(const struct sandbox *s, const struct snapshot_
 	sn->cwd = s->cwd ? xstrdup(s->cwd) : NULL;
 	sn->limits = s->limits;
 	sn->env = json_deep_copy(s->env);
-	sn->carried = wish->has_memory ? carry_describe(s) : NULL;
+	sn->carried = wish->has_memory ? copied_processes_describe(s) : NULL;
 	return sn;
 }
 

@@ -433,7 +433,7 @@ void snapshot_apply(const struct snapshot *sn, bool with_memory, struct sandbox 
 	s->drops_trust = sn->has_trust;
 	(void)json_object_update_missing(s->env, sn->env);
 	if (with_memory && sn->memory_bytes > 0)
-		carry_expect(s, sn->carried);
+		copied_processes_expect(s, sn->carried);
 }
 
 /* The start. */

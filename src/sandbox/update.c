@@ -56,7 +56,7 @@ static void apply(struct sandbox *s, struct update *u)
 		s->idle_timeout_ms = u->patch.idle_timeout_ms;
 	if (u->patch.has_timeout)
 		s->timeout_ms = u->patch.timeout_ms;
-	life_update(s, u->patch.has_timeout);
+	clocks_update(s, u->patch.has_timeout);
 	sandbox_note(s);
 	emit_changed(s, "settings");
 	sandbox_tell(s->fleet, u->done, u->arg, s, NULL);

@@ -30,7 +30,7 @@ static void back_to_running(struct sandbox *s)
 {
 	s->pause_cause = END_NONE;
 	sandbox_move(s, SANDBOX_RUNNING);
-	life_go_on(s);
+	clocks_go_on(s);
 	network_go_on(s);
 	sandbox_note(s);
 	sandbox_tell_all(s, &s->pausers, &s->create_err); /* it could not be paused */
@@ -149,7 +149,7 @@ int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err
 	r = ask(s, MSG_FREEZE, on_frozen, err);
 	if (r < 0)
 		return r;
-	life_hold(s);
+	clocks_hold(s);
 	sandbox_move(s, SANDBOX_PAUSING);
 	sandbox_note(s);
 	sandbox_wait(&s->pausers, done, arg);
@@ -198,7 +198,7 @@ static void start_again(struct sandbox *s)
 	s->end.at_us = 0;
 	s->end.cause = END_NONE;
 	s->oom_kills = s->pids_refused = 0; /* its cgroups are new */
-	life_begin(s);
+	clocks_begin(s);
 	r = sandbox_save(s, &err);
 	if (r == 0)
 		r = create_ask(s, &err);

@@ -118,7 +118,7 @@ void warm_apply(struct sandbox *s, bool has_interpreters)
 		return;
 	sn->used_us = clock_wall_us();
 	memcpy(s->warm_copy, sn->id, sizeof(s->warm_copy));
-	carry_expect(s, sn->carried);
+	copied_processes_expect(s, sn->carried);
 	if (!has_interpreters)
 		(void)json_object_del(s->carried, "warm");
 }
@@ -213,7 +213,7 @@ int warm_take(struct sandbox *s, warm_fn done, void *arg, struct err *err)
 	sn->engine = s->engine;
 	sn->limits = s->limits;
 	sn->env = json_object();
-	sn->carried = carry_describe_warm(s);
+	sn->carried = copied_processes_describe_warm(s);
 	memcpy(req.id, s->id, sizeof(req.id));
 	memcpy(req.snapshot.spec.id, sn->id, sizeof(req.snapshot.spec.id));
 	req.snapshot.base = s->image;

@@ -141,7 +141,7 @@ static void finish_now(struct loop *loop, void *arg)
 		return;
 	ready = a->ready;
 	ready_arg = a->arg;
-	adopt_free(fleet);
+	adoption_free(fleet);
 	fleet->is_ready = true;
 	pool_open(fleet->pool);
 	log_info("fleet.ready", "sandboxes=%zu", fleet->n_alive);
@@ -167,7 +167,7 @@ static void finish_if_done(struct adoption *a)
 		loop_defer(a->fleet->config.loop, finish_now, a->fleet);
 }
 
-void adopt_on_rejoined(struct sandbox *s)
+void adoption_on_rejoined(struct sandbox *s)
 {
 	struct adoption *a = s->fleet->adoption;
 
@@ -421,7 +421,7 @@ static void on_volumes(const struct msg_reply *reply, int fd, void *arg)
 	finish_if_done(a);
 }
 
-int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
+int adoption_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 {
 	struct adoption *a = xnew0(struct adoption);
 	struct store *store = fleet->config.store;
@@ -455,7 +455,7 @@ int adopt_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *err)
 	return r;
 }
 
-void adopt_free(struct fleet *fleet)
+void adoption_free(struct fleet *fleet)
 {
 	struct adoption *a = take_ptr(fleet->adoption);
 

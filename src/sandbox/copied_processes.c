@@ -25,7 +25,7 @@ static json_t *describe(uint32_t channel, uint64_t created_us, const struct buf 
 	return row;
 }
 
-json_t *carry_describe(const struct sandbox *s)
+json_t *copied_processes_describe(const struct sandbox *s)
 {
 	json_t *ret = json_object(), *contexts = json_array(), *execs = json_array();
 
@@ -49,7 +49,7 @@ json_t *carry_describe(const struct sandbox *s)
 	return ret;
 }
 
-json_t *carry_describe_warm(const struct sandbox *s)
+json_t *copied_processes_describe_warm(const struct sandbox *s)
 {
 	json_t *ret = json_object(), *warm = json_array();
 
@@ -68,7 +68,7 @@ json_t *carry_describe_warm(const struct sandbox *s)
 	return ret;
 }
 
-void carry_expect(struct sandbox *s, const json_t *carried)
+void copied_processes_expect(struct sandbox *s, const json_t *carried)
 {
 	const json_int_t to = json_integer_value(json_object_get(carried, "channels_to"));
 
@@ -165,7 +165,7 @@ static void rejoin_warm(struct sandbox *s)
 	}
 }
 
-void carry_rejoin(struct sandbox *s)
+void copied_processes_rejoin(struct sandbox *s)
 {
 	if (!s->carried)
 		return;

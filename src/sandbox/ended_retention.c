@@ -71,19 +71,19 @@ static void trim_if_many(struct sandbox *s)
 	loop_job_start(s->exec_trim);
 }
 
-void retain_init(struct fleet *fleet)
+void retention_init(struct fleet *fleet)
 {
 	fleet->forget = loop_timer_new(fleet->config.loop, on_time, fleet);
 	fleet->forgetting = loop_job_new(fleet->config.loop, forget_some, fleet);
 }
 
-void retain_done(struct fleet *fleet)
+void retention_done(struct fleet *fleet)
 {
 	loop_timer_free(fleet->forget);
 	loop_job_free(fleet->forgetting);
 }
 
-void retain_add(struct sandbox *s)
+void retention_add(struct sandbox *s)
 {
 	struct fleet *fleet = s->fleet;
 	uint64_t age_us = fleet->config.ended_age_ms * MILLISECONDS, wall = clock_wall_us();
@@ -99,7 +99,7 @@ void retain_add(struct sandbox *s)
 	loop_timer_set_in(fleet->forget, 0); /* later: someone may be walking the list */
 }
 
-void retain_add_exec(const struct exec *e)
+void retention_add_exec(const struct exec *e)
 {
 	struct sandbox *s = e->sandbox;
 
@@ -110,7 +110,7 @@ void retain_add_exec(const struct exec *e)
 	trim_if_many(s);
 }
 
-void retain_remove_exec(const struct exec *e)
+void retention_remove_exec(const struct exec *e)
 {
 	struct sandbox *s = e->sandbox;
 	uint64_t bytes = s->place == PLACE_ENDED ? MIN(exec_bytes(e), s->retained_bytes) : 0;
@@ -119,7 +119,7 @@ void retain_remove_exec(const struct exec *e)
 	s->fleet->ended_bytes -= bytes;
 }
 
-void retain_remove(struct sandbox *s)
+void retention_remove(struct sandbox *s)
 {
 	s->fleet->ended_bytes -= s->retained_bytes;
 	s->retained_bytes = 0;

@@ -49,7 +49,7 @@ static void arm(struct sandbox *s)
 	                                : UINT64_MAX);
 }
 
-enum timeout_action life_on_idle(const struct sandbox *s)
+enum timeout_action clocks_on_idle(const struct sandbox *s)
 {
 	return s->on_idle < ON_TIMEOUT_COUNT ? s->on_idle : s->on_timeout;
 }
@@ -85,7 +85,7 @@ static bool is_done_at_rest(struct sandbox *s)
 	if (s->on_timeout != ON_TIMEOUT_PAUSE)
 		return false;
 	s->left_us = 0;
-	life_end(s);
+	clocks_end(s);
 	sandbox_note(s);
 	return true;
 }
@@ -141,7 +141,7 @@ static void on_idle(struct loop *loop, void *arg)
 	}
 	(void)snprintf(message, sizeof(message), "nothing happened in it for %" PRIu64 " ms",
 	               s->idle_timeout_ms);
-	act(s, life_on_idle(s), END_IDLE,
+	act(s, clocks_on_idle(s), END_IDLE,
 	    json_pack("{s:I}", "idle_timeout_ms", (json_int_t)s->idle_timeout_ms), message);
 }
 
@@ -150,20 +150,20 @@ void sandbox_touch(struct sandbox *s)
 	s->active_us = now_us(s);
 }
 
-void life_init(struct sandbox *s)
+void clocks_init(struct sandbox *s)
 {
 	s->lifetime = loop_timer_new(s->fleet->config.loop, on_lifetime, s);
 	s->idle = loop_timer_new(s->fleet->config.loop, on_idle, s);
 	sandbox_touch(s);
 }
 
-void life_done(struct sandbox *s)
+void clocks_done(struct sandbox *s)
 {
 	loop_timer_free(s->lifetime);
 	loop_timer_free(s->idle);
 }
 
-void life_begin(struct sandbox *s)
+void clocks_begin(struct sandbox *s)
 {
 	s->deadline_us = s->timeout_ms ? now_us(s) + s->timeout_ms * MILLISECONDS : 0;
 	s->rests_until_us = 0;
@@ -171,16 +171,16 @@ void life_begin(struct sandbox *s)
 	arm(s);
 }
 
-void life_rejoin(struct sandbox *s)
+void clocks_rejoin(struct sandbox *s)
 {
 	sandbox_touch(s);
 	if (s->rests_until_us)
-		life_rest_on(s);
+		clocks_rest_on(s);
 	else if (s->state != SANDBOX_PAUSED)
 		arm(s);
 }
 
-void life_rest_on(struct sandbox *s)
+void clocks_rest_on(struct sandbox *s)
 {
 	uint64_t wall = clock_wall_us();
 	uint64_t left = s->rests_until_us > wall ? s->rests_until_us - wall : 0;
@@ -196,27 +196,28 @@ static uint64_t what_is_left(const struct sandbox *s)
 	uint64_t now = now_us(s);
 
 	if (s->deadline_us == 0)
-		return LIFE_FOREVER;
+		return CLOCKS_FOREVER;
 	return s->deadline_us > now ? s->deadline_us - now : 0;
 }
 
 static void rest(struct sandbox *s)
 {
-	life_end(s);
-	if (!s->counts_paused || s->left_us == 0 || s->left_us == LIFE_FOREVER)
+	clocks_end(s);
+	if (!s->counts_paused || s->left_us == 0 || s->left_us == CLOCKS_FOREVER)
 		return;
 	s->deadline_us = now_us(s) + s->left_us;
-	s->rests_until_us = life_expires_us(s); /* not from now: this turn may have taken a while */
+	s->rests_until_us =
+		clocks_expires_us(s); /* not from now: this turn may have taken a while */
 	loop_timer_set(s->lifetime, s->deadline_us);
 }
 
-void life_hold(struct sandbox *s)
+void clocks_hold(struct sandbox *s)
 {
 	s->left_us = what_is_left(s);
 	rest(s);
 }
 
-void life_go_on(struct sandbox *s)
+void clocks_go_on(struct sandbox *s)
 {
 	if (s->rests_until_us) {
 		s->rests_until_us = 0;
@@ -225,15 +226,15 @@ void life_go_on(struct sandbox *s)
 		return;
 	}
 	if (s->left_us == 0) { /* it was paused because its time was up: it gets the same again */
-		life_begin(s);
+		clocks_begin(s);
 		return;
 	}
-	s->deadline_us = s->left_us == LIFE_FOREVER ? 0 : now_us(s) + s->left_us;
+	s->deadline_us = s->left_us == CLOCKS_FOREVER ? 0 : now_us(s) + s->left_us;
 	sandbox_touch(s);
 	arm(s);
 }
 
-void life_end(struct sandbox *s)
+void clocks_end(struct sandbox *s)
 {
 	s->deadline_us = s->rests_until_us = 0;
 	loop_timer_set(s->lifetime, UINT64_MAX);
@@ -246,14 +247,14 @@ static bool is_running(const struct sandbox *s)
 	return s->state == SANDBOX_RUNNING || s->state == SANDBOX_CREATING;
 }
 
-void life_update(struct sandbox *s, bool has_new_timeout)
+void clocks_update(struct sandbox *s, bool has_new_timeout)
 {
 	if (is_running(s) && has_new_timeout)
-		life_begin(s);
+		clocks_begin(s);
 	else if (is_running(s))
 		arm(s);
 	else if (has_new_timeout)
-		s->left_us = s->timeout_ms ? s->timeout_ms * MILLISECONDS : LIFE_FOREVER;
+		s->left_us = s->timeout_ms ? s->timeout_ms * MILLISECONDS : CLOCKS_FOREVER;
 	else if (s->rests_until_us)
 		s->left_us = MAX(what_is_left(s), UINT64_C(1));
 	if (s->state == SANDBOX_PAUSED)
@@ -288,7 +289,7 @@ int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err)
 	return sandbox_save(s, err);
 }
 
-uint64_t life_expires_us(const struct sandbox *s)
+uint64_t clocks_expires_us(const struct sandbox *s)
 {
 	uint64_t now = clock_steady_us();
 
