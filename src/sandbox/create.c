@@ -13,7 +13,7 @@
 #include "sandbox/snapshot.h"
 #include "sandbox/source.h"
 #include "sandbox/template.h"
-#include "sandbox/warm.h"
+#include "sandbox/warm_copy.h"
 
 void create_unawait(struct sandbox *s)
 {
@@ -33,7 +33,7 @@ void create_tell(struct sandbox *s, const struct err *err)
 {
 	create_unawait(s);
 	if (!err)
-		warm_want(s);
+		warm_copy_want(s);
 	sandbox_tell_all(s, &s->callers, err);
 }
 
@@ -91,7 +91,7 @@ static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
 	}
 	if (fd >= 0)
 		(void)close(fd);
-	if (!warm_on_failed(s, &reply->err) || s->spare) /* for which nobody waits */
+	if (!warm_copy_on_failed(s, &reply->err) || s->spare) /* for which nobody waits */
 		create_fail(s, &reply->err);
 	else if (create_ask(s, &err) < 0)
 		create_fail(s, &err);
@@ -212,7 +212,7 @@ int create_spare(struct fleet *fleet, const struct template *t, const struct gue
 	if (t)
 		set_template(s, t);
 	if (engine == ENGINE_VM)
-		warm_apply(s, /* has_interpreters= */ true);
+		warm_copy_apply(s, /* has_interpreters= */ true);
 	if (s->warm_copy[0]) /* it has no row before it is taken, and that reserves these too */
 		s->channels_to += CHANNEL_BLOCK;
 	s->spare = spare;
@@ -457,8 +457,8 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	if (w.source)
 		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));
 	if (w.engine == ENGINE_VM && w.template && !spec->set && !spare)
-		warm_apply(s, json_object_size(spec->env) == 0 &&
-		                      !policy_opens_tls(network_policy(s)));
+		warm_copy_apply(s, json_object_size(spec->env) == 0 &&
+		                           !policy_opens_tls(network_policy(s)));
 	s->held = held;
 	return spare ? claim(s, spec->idempotency_key, json_object_size(spec->env) > 0, done, arg,
 	                     err)

@@ -9,8 +9,8 @@
 #include "sandbox/account.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
-#include "sandbox/rehearse.h"
 #include "sandbox/source.h"
+#include "sandbox/warm_up.h"
 #include "vmm/orders.h"
 
 #include <sys/wait.h>
@@ -151,7 +151,7 @@ static void note_end(struct sandbox *s, enum end_cause cause, json_t *detail, co
 static void end_inside(struct sandbox *s, const struct err *why)
 {
 	exec_end_all(s);
-	rehearse_end(s);
+	warm_up_end(s);
 	context_end_all(s, why);
 }
 

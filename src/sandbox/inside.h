@@ -16,7 +16,7 @@ struct context;
 struct images;
 struct port;
 struct network;
-struct rehearsal;
+struct warm_up;
 struct template;
 
 #define BOOT_ID_SIZE  40
@@ -93,8 +93,8 @@ struct sandbox {
 	char shown[SHOWN_MAX][ID_SIZE];           /* likewise */
 	struct guest_volume volumes[VOLUMES_MAX]; /* that it has whenever it runs */
 	char snapshot_id[ID_SIZE];                /* that it was started from, or "" */
-	char warm_copy[ID_SIZE];                  /* instead of booting (warm.c), or "" */
-	struct rehearsal *rehearsal;              /* of a spare's (rehearse.h), or NULL */
+	char warm_copy[ID_SIZE];                  /* instead of booting (warm_copy.c), or "" */
+	struct warm_up *warm_up;                  /* of a spare's (warm_up.h), or NULL */
 	uint64_t base_bytes;                      /* of that one's files */
 	/* pause.c */
 	char paused_in[ID_SIZE];    /* the snapshot that it is paused in, on disk; or "" */

@@ -9,7 +9,7 @@
  *	filling --> ready --> taken
  *	    +---------+--> ending --> (freed)
  *
- * How many there are is shelf.c's business.
+ * How many there are is pool_demand.c's business.
  *
  * When: creates that are under way come first too. A fill begins only while its project has none,
  * at most FILLS_MAX at once, and a moment after the claim that made it needed, so that it does not
@@ -24,10 +24,10 @@
 
 #include "base/log.h"
 #include "sandbox/interpreter.h"
-#include "sandbox/rehearse.h"
-#include "sandbox/shelf.h"
+#include "sandbox/pool_demand.h"
 #include "sandbox/template.h"
-#include "sandbox/warm.h"
+#include "sandbox/warm_copy.h"
+#include "sandbox/warm_up.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -55,12 +55,12 @@ static bool is_of_use(const struct spare *spare)
 	return spare->s->state == SANDBOX_CREATING;
 }
 
-static size_t count(const struct pool *p, const struct shelf *shelf, bool only_ready)
+static size_t count(const struct pool *p, const struct demand *demand, bool only_ready)
 {
 	size_t n = 0;
 
 	list_for_each (&p->spares, struct spare, spare, link)
-		n += is_of_use(spare) && !spare->is_seed && (!shelf || spare->shelf == shelf) &&
+		n += is_of_use(spare) && !spare->is_seed && (!demand || spare->demand == demand) &&
 		     (spare->is_ready || !only_ready);
 	return n;
 }
@@ -75,7 +75,7 @@ static void end_surplus(struct pool *p)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
 		if (spare->is_ready && !spare->is_seed &&
-		    (!spare->shelf || count(p, spare->shelf, true) > spare->shelf->wanted))
+		    (!spare->demand || count(p, spare->demand, true) > spare->demand->wanted))
 			sandbox_end(spare->s, END_DELETED, NULL, "it was not needed");
 }
 
@@ -135,15 +135,15 @@ static void pay(struct pool *p, struct claimer *c)
 	list_append(&p->claimers, &c->link);
 }
 
-static int fill(struct pool *p, struct shelf *shelf, struct share *share, struct err *err)
+static int fill(struct pool *p, struct demand *demand, struct share *share, struct err *err)
 {
 	struct spare *spare = xnew0(struct spare);
 	int r;
 
 	*spare = (struct spare){
-		.pool = p, .shelf = shelf, .share = share, .begun_us = loop_now_us(p->loop)};
-	r = create_spare(p->fleet, template_find_id(p->fleet, shelf->template_id), &shelf->limits,
-	                 (enum engine_kind)shelf->engine, spare, &spare->s, err);
+		.pool = p, .demand = demand, .share = share, .begun_us = loop_now_us(p->loop)};
+	r = create_spare(p->fleet, template_find_id(p->fleet, demand->template_id), &demand->limits,
+	                 (enum engine_kind)demand->engine, spare, &spare->s, err);
 	if (r < 0) {
 		free(spare);
 		return r;
@@ -170,8 +170,8 @@ static void back_off(struct pool *p, const struct err *err)
 /* All that is wanted is there, or being made. */
 static void forgive(struct pool *p)
 {
-	list_for_each (&p->shelves, struct shelf, shelf, link)
-		if (count(p, shelf, false) < shelf->wanted)
+	list_for_each (&p->demands, struct demand, demand, link)
+		if (count(p, demand, false) < demand->wanted)
 			return;
 	list_for_each (&p->claimers, struct claimer, c, link)
 		c->owed = 0;
@@ -189,9 +189,9 @@ static void fill_up(struct pool *p)
 		loop_timer_set(p->soon, from_us);
 		return;
 	}
-	list_for_each (&p->shelves, struct shelf, shelf, link) {
-		while (count(p, shelf, false) < shelf->wanted && count_filling(p) < FILLS_MAX) {
-			if (fill(p, shelf, c->share, &err) < 0) {
+	list_for_each (&p->demands, struct demand, demand, link) {
+		while (count(p, demand, false) < demand->wanted && count_filling(p) < FILLS_MAX) {
+			if (fill(p, demand, c->share, &err) < 0) {
 				back_off(p, &err);
 				return;
 			}
@@ -211,7 +211,7 @@ static void on_soon(struct loop *loop, void *arg)
 	(void)loop;
 	if (!p->is_open)
 		return;
-	shelves_look(p);
+	demands_look(p);
 	end_surplus(p);
 	fill_up(p);
 }
@@ -227,15 +227,15 @@ static void on_beat(struct loop *loop, void *arg)
 	struct pool *p = arg;
 
 	(void)loop;
-	if (!shelves_fade(p))
+	if (!demands_fade(p))
 		loop_timer_set_in(p->beat, p->timing.beat_us);
 	pool_look(p);
 }
 
-static struct spare *find_ready(struct pool *p, const struct shelf *shelf)
+static struct spare *find_ready(struct pool *p, const struct demand *demand)
 {
 	list_for_each (&p->spares, struct spare, spare, link)
-		if (is_of_use(spare) && spare->shelf == shelf && spare->is_ready &&
+		if (is_of_use(spare) && spare->demand == demand && spare->is_ready &&
 		    link_is_healthy(spare->s->link))
 			return spare;
 	return NULL;
@@ -259,17 +259,17 @@ struct share *pool_share(const struct spare *spare)
 
 bool pool_is_short(const struct spare *spare)
 {
-	const struct shelf *shelf = spare->shelf;
+	const struct demand *demand = spare->demand;
 
-	return shelf && count(spare->pool, shelf, true) * SHORT_PART < shelf->wanted;
+	return demand && count(spare->pool, demand, true) * SHORT_PART < demand->wanted;
 }
 
 /* Notes the claim, and takes the project's spare from it where it would have too many. */
-static struct spare *claim(struct pool *p, struct share *share, const struct shelf *shelf,
+static struct spare *claim(struct pool *p, struct share *share, const struct demand *demand,
                            struct spare *spare)
 {
 	struct claimer *c = claimer_of(p, share);
-	const size_t ready = count(p, shelf, true);
+	const size_t ready = count(p, demand, true);
 
 	c->last_us = loop_now_us(p->loop);
 	if (spare && !is_within_part(p, c, ready))
@@ -286,14 +286,14 @@ struct sandbox *pool_offer(struct pool *p, struct share *share, uint32_t engine,
                            const struct template *t, const struct guest_limits *limits)
 {
 	const char *id = t ? template_id(t) : "";
-	struct shelf *shelf = p->is_open ? shelf_find(p, engine, id, limits) : NULL;
-	struct spare *spare = shelf ? find_ready(p, shelf) : NULL;
+	struct demand *demand = p->is_open ? demand_find(p, engine, id, limits) : NULL;
+	struct spare *spare = demand ? find_ready(p, demand) : NULL;
 
-	if (shelf) {
-		shelf_claim(p, shelf);
+	if (demand) {
+		demand_claim(p, demand);
 		if (!loop_timer_is_set(p->beat))
 			loop_timer_set_in(p->beat, p->timing.beat_us);
-		spare = claim(p, share, shelf, spare);
+		spare = claim(p, share, demand, spare);
 		pool_look(p);
 	}
 	p->misses += p->is_open && !spare;
@@ -393,8 +393,8 @@ static void save_seed(struct spare *seed)
 	struct err err;
 
 	seed->is_ready = true;
-	if (warm_take(seed->s, on_saved, seed->pool->fleet, &err) < 0) {
-		warm_on_seed_failed(seed->pool->fleet, &err);
+	if (warm_copy_take(seed->s, on_saved, seed->pool->fleet, &err) < 0) {
+		warm_copy_on_seed_failed(seed->pool->fleet, &err);
 		on_saved(seed->pool->fleet);
 	}
 }
@@ -404,7 +404,7 @@ void pool_on_up(struct sandbox *s)
 	struct pool *p = s->spare->pool;
 
 	if (s->engine == ENGINE_VM)
-		rehearse_begin(s);
+		warm_up_begin(s);
 	for (size_t i = 0; i < p->n_languages; i++)
 		if (!context_has_warm(s, p->languages[i])) /* as a copy has */
 			context_warm(s, p->languages[i]);
@@ -415,7 +415,7 @@ void pool_on_warm(struct sandbox *s)
 {
 	struct spare *spare = s->spare;
 
-	if (!is_of_use(spare) || spare->is_ready || spare->usage_tag || s->rehearsal ||
+	if (!is_of_use(spare) || spare->is_ready || spare->usage_tag || s->warm_up ||
 	    context_is_warming(s))
 		return;
 	if (spare->is_seed)
@@ -427,7 +427,7 @@ void pool_on_warm(struct sandbox *s)
 void pool_on_failed(struct sandbox *s, const struct err *err)
 {
 	if (s->spare->is_seed)
-		warm_on_seed_failed(s->fleet, err);
+		warm_copy_on_seed_failed(s->fleet, err);
 	else
 		back_off(s->spare->pool, err);
 }
@@ -457,10 +457,10 @@ void pool_figures(const struct pool *p, struct pool_figures *ret)
 	                             .hits = p->hits,
 	                             .misses = p->misses,
 	                             .failures = p->n_failures};
-	list_for_each (&p->shelves, struct shelf, shelf, link) {
-		ret->target += shelf->wanted;
-		if (shelf->engine == ENGINE_VM)
-			ret->ready_vms += count(p, shelf, true);
+	list_for_each (&p->demands, struct demand, demand, link) {
+		ret->target += demand->wanted;
+		if (demand->engine == ENGINE_VM)
+			ret->ready_vms += count(p, demand, true);
 	}
 }
 
@@ -476,7 +476,7 @@ int pool_new(struct fleet *fleet, struct pool **ret, struct err *err)
 	list_init(&p->claimers);
 	p->soon = loop_timer_new(p->loop, on_soon, p);
 	p->beat = loop_timer_new(p->loop, on_beat, p);
-	shelves_init(p);
+	demands_init(p);
 	for (char **name = c->pool_languages; name && *name; name++) {
 		const struct language *language;
 		int r = language_check(*name, "pool.languages", &language, err);
@@ -521,7 +521,7 @@ void pool_free(struct pool *p)
 		sandbox_free(release(spare));
 	list_for_each (&p->claimers, struct claimer, c, link)
 		free(c);
-	shelves_done(p);
+	demands_done(p);
 	loop_timer_free(p->soon);
 	loop_timer_free(p->beat);
 	p->closed = NULL;

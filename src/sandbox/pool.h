@@ -34,7 +34,8 @@ void pool_take(struct sandbox *s);             /* it is somebody's */
 struct sandbox *pool_find(struct pool *p, const char *id); /* a spare, or NULL */
 void pool_figures(const struct pool *p, struct pool_figures *ret);
 
-/* Begins a vm that becomes a warm copy (warm.h), unless one is under way or there is no pool. */
+/* Begins a vm that becomes a warm copy (warm_copy.h), unless one is under way or there is no pool.
+ */
 must_check int pool_seed(struct pool *p, const struct template *t,
                          const struct guest_limits *limits, struct err *err);
 

@@ -13,8 +13,8 @@
 #include "sandbox/account.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
-#include "sandbox/rehearse.h"
 #include "sandbox/source.h"
+#include "sandbox/warm_up.h"
 
 #include <assert.h>
 
@@ -368,7 +368,7 @@ void sandbox_free(struct sandbox *s)
 	account_free(s);
 	fetch_end(s);
 	exec_free_all(s);
-	rehearse_end(s);
+	warm_up_end(s);
 	context_free_all(s);
 	port_line_cut_all(s, 0);
 	free(s->ports);

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/snapshot-inside.h"
-#include "sandbox/warm.h"
+#include "sandbox/warm_copy.h"
 #include "store/snapshots.h"
 #include "tenant/meter.h"
 
@@ -135,7 +135,7 @@ static void meter(struct snapshot *sn)
 
 static int charge(struct snapshot *sn, uint64_t own, bool is_asked, struct err *err)
 {
-	int r = warm_is(sn)           ? 1
+	int r = warm_copy_is(sn)      ? 1
 	        : own > sn->own_bytes ? take(sn, own - sn->own_bytes, is_asked, err)
 	                              : 0;
 
@@ -365,7 +365,7 @@ size_t snapshot_count_image(const struct fleet *fleet, const struct digest *imag
 	size_t n = 0;
 
 	list_for_each (&fleet->snapshots, const struct snapshot, sn, link)
-		n += !warm_is(sn) && digest_equal(&sn->image, image);
+		n += !warm_copy_is(sn) && digest_equal(&sn->image, image);
 	return n;
 }
 
@@ -478,7 +478,7 @@ void snapshot_found(struct fleet *fleet, const struct snapshot_info *info)
 
 void snapshots_settle(struct fleet *fleet)
 {
-	warm_settle(fleet);
+	warm_copy_settle(fleet);
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link) {
 		if (!sn->is_there)
 			log_error("snapshot.damaged", "id=%s", sn->id);

@@ -11,7 +11,7 @@
 #include "sandbox/image.h"
 #include "sandbox/kernel.h"
 #include "sandbox/pool.h"
-#include "sandbox/warm.h"
+#include "sandbox/warm_copy.h"
 #include "store/templates.h"
 
 #include <inttypes.h>
@@ -251,7 +251,7 @@ static void drop(struct template *t)
 	emit(t, EVENT_TEMPLATE_REMOVED);
 	template_free(t);
 	pool_look(fleet->pool); /* spares on it go first */
-	warm_drop_image(fleet, &image);
+	warm_copy_drop_image(fleet, &image);
 	image_release(fleet, &image);
 }
 
@@ -464,7 +464,7 @@ void template_to_json(const struct template *t, struct json_writer *w, const cha
 	json_put_u64(w, "bytes", t->bytes);
 	put_aliases(w, t->name);
 	json_put_u64(w, "sandboxes", image_count_users(t->fleet, &t->image));
-	json_put_u64(w, "warm_copies", warm_count_image(t->fleet, &t->image));
+	json_put_u64(w, "warm_copies", warm_copy_count_image(t->fleet, &t->image));
 	json_put_u64(w, "created_us", t->created_us);
 	json_put_value(w, "manifest", t->manifest);
 	json_close_object(w);

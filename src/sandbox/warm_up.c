@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sandbox/rehearse.h"
+#include "sandbox/warm_up.h"
 
 #include "base/log.h"
 #include "sandbox/pool.h"
@@ -7,14 +7,14 @@
 #define COMMAND    ":" /* by /bin/sh */
 #define TIMEOUT_US (UINT64_C(30) * 1000000)
 
-struct rehearsal {
+struct warm_up {
 	struct channel channel;
 	struct sandbox *sandbox;
 };
 
-void rehearse_end(struct sandbox *s)
+void warm_up_end(struct sandbox *s)
 {
-	struct rehearsal *r = take_ptr(s->rehearsal);
+	struct warm_up *r = take_ptr(s->warm_up);
 
 	if (!r)
 		return;
@@ -24,10 +24,10 @@ void rehearse_end(struct sandbox *s)
 
 static void finish(struct channel *ch)
 {
-	struct rehearsal *r = container_of(ch, struct rehearsal, channel);
+	struct warm_up *r = container_of(ch, struct warm_up, channel);
 	struct sandbox *s = r->sandbox;
 
-	rehearse_end(s);
+	warm_up_end(s);
 	if (s->spare)
 		pool_on_warm(s);
 }
@@ -66,7 +66,7 @@ static const struct channel_ops channel_ops = {
 	.on_lost = on_lost,
 };
 
-static int start(struct rehearsal *r, struct err *err)
+static int start(struct warm_up *r, struct err *err)
 {
 	const struct exec_spec spec = {.shell = COMMAND};
 	struct link *l = sandbox_link(r->sandbox, err);
@@ -89,14 +89,14 @@ static int start(struct rehearsal *r, struct err *err)
 	return n < 0 ? err_set(err, ERR_UNAVAILABLE, -n, "its agent does not take it") : 0;
 }
 
-void rehearse_begin(struct sandbox *s)
+void warm_up_begin(struct sandbox *s)
 {
-	struct rehearsal *r = xnew0(struct rehearsal);
+	struct warm_up *r = xnew0(struct warm_up);
 	struct err err;
 
 	r->sandbox = s;
 	if (start(r, &err) == 0) {
-		s->rehearsal = r;
+		s->warm_up = r;
 		return;
 	}
 	log_debug("rehearse.left_out", "sandbox=%s error='%s'", s->id, err.message);

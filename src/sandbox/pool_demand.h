@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* How many spares there are to be, of what (shelf.c); and what the pool's two files share. */
+/* How many spares there are to be, of what (pool_demand.c); and what the pool's two files share. */
 #include "sandbox/pool.h"
 
 #define LANGUAGES_MAX 4
@@ -11,7 +11,7 @@ struct cost {
 	uint64_t bytes;
 };
 
-struct shelf {
+struct demand {
 	struct list link;          /* the default size first */
 	uint32_t engine;           /* of enum engine_kind */
 	char template_id[ID_SIZE]; /* "" = host */
@@ -34,11 +34,11 @@ struct spare {
 	struct list link; /* in order of creation */
 	struct pool *pool;
 	struct sandbox *s;
-	struct shelf *shelf; /* NULL: its shelf is gone */
-	struct share *share; /* that is charged for making it */
+	struct demand *demand; /* NULL: its demand is gone */
+	struct share *share;   /* that is charged for making it */
 	uint64_t begun_us;
 	bool is_ready;
-	bool is_seed; /* to be saved as a warm copy (warm.c), and of no other use */
+	bool is_seed; /* to be saved as a warm copy (warm_copy.c), and of no other use */
 	uint64_t usage_tag;
 };
 
@@ -48,8 +48,8 @@ struct pool {
 	struct pool_timing timing;
 	const struct language *languages[LANGUAGES_MAX];
 	size_t n_languages;
-	struct list shelves, spares, claimers;
-	size_t n_shelves;
+	struct list demands, spares, claimers;
+	size_t n_demands;
 	bool is_open;
 	struct loop_timer *soon, *beat;
 	struct cost costs[ENGINE_VM + 1];
@@ -61,13 +61,13 @@ struct pool {
 	void *closed_arg;
 };
 
-void shelves_init(struct pool *p);
-void shelves_done(struct pool *p);
+void demands_init(struct pool *p);
+void demands_done(struct pool *p);
 /* Sets what is wanted, by what there is room for now. */
-void shelves_look(struct pool *p);
-bool shelves_fade(struct pool *p); /* a beat: true if there is nothing left to fade */
+void demands_look(struct pool *p);
+bool demands_fade(struct pool *p); /* a beat: true if there is nothing left to fade */
 
 /* NULL: too many are in use. */
-struct shelf *shelf_find(struct pool *p, uint32_t engine, const char *template_id,
-                         const struct guest_limits *limits);
-void shelf_claim(struct pool *p, struct shelf *shelf);
+struct demand *demand_find(struct pool *p, uint32_t engine, const char *template_id,
+                           const struct guest_limits *limits);
+void demand_claim(struct pool *p, struct demand *demand);

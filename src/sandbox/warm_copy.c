@@ -10,7 +10,7 @@
  * they were, or its bytes) is removed, whoever wanted it boots, and the next seed follows. There
  * are COPIES_MAX at most: what was not used for the longest time goes.
  */
-#include "sandbox/warm.h"
+#include "sandbox/warm_copy.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -24,11 +24,11 @@
 
 struct warm_taking {
 	struct snapshot *sn;
-	warm_fn done;
+	warm_copy_fn done;
 	void *arg;
 };
 
-bool warm_is(const struct snapshot *sn)
+bool warm_copy_is(const struct snapshot *sn)
 {
 	return sn->project_id[0] == '\0';
 }
@@ -47,14 +47,14 @@ static struct snapshot *find(const struct fleet *fleet, const struct digest *ima
                              const struct guest_limits *limits)
 {
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link)
-		if (warm_is(sn) && sn->is_there && digest_equal(&sn->image, image) &&
+		if (warm_copy_is(sn) && sn->is_there && digest_equal(&sn->image, image) &&
 		    is_size(sn, limits))
 			return sn;
 	return NULL;
 }
 
-bool warm_has(const struct fleet *fleet, const struct digest *image,
-              const struct guest_limits *limits)
+bool warm_copy_has(const struct fleet *fleet, const struct digest *image,
+                   const struct guest_limits *limits)
 {
 	return find(fleet, image, limits) != NULL;
 }
@@ -71,26 +71,26 @@ static void drop(struct snapshot *sn)
 	snapshot_free(sn);
 }
 
-void warm_drop_image(struct fleet *fleet, const struct digest *image)
+void warm_copy_drop_image(struct fleet *fleet, const struct digest *image)
 {
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link)
-		if (warm_is(sn) && digest_equal(&sn->image, image))
+		if (warm_copy_is(sn) && digest_equal(&sn->image, image))
 			drop(sn);
 }
 
-size_t warm_count_image(const struct fleet *fleet, const struct digest *image)
+size_t warm_copy_count_image(const struct fleet *fleet, const struct digest *image)
 {
 	size_t n = 0;
 
 	list_for_each (&fleet->snapshots, const struct snapshot, sn, link)
-		n += warm_is(sn) && sn->is_there && digest_equal(&sn->image, image);
+		n += warm_copy_is(sn) && sn->is_there && digest_equal(&sn->image, image);
 	return n;
 }
 
-void warm_settle(struct fleet *fleet)
+void warm_copy_settle(struct fleet *fleet)
 {
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link)
-		if (warm_is(sn) && !sn->is_there)
+		if (warm_copy_is(sn) && !sn->is_there)
 			drop(sn);
 }
 
@@ -100,7 +100,7 @@ static void make_room(struct fleet *fleet)
 	size_t n = 0;
 
 	list_for_each (&fleet->snapshots, struct snapshot, sn, link) {
-		if (!warm_is(sn))
+		if (!warm_copy_is(sn))
 			continue;
 		n++;
 		if (!oldest || sn->used_us < oldest->used_us)
@@ -110,7 +110,7 @@ static void make_room(struct fleet *fleet)
 		drop(oldest);
 }
 
-void warm_apply(struct sandbox *s, bool has_interpreters)
+void warm_copy_apply(struct sandbox *s, bool has_interpreters)
 {
 	struct snapshot *sn = find(s->fleet, &s->image, &s->limits);
 
@@ -123,7 +123,7 @@ void warm_apply(struct sandbox *s, bool has_interpreters)
 		(void)json_object_del(s->carried, "warm");
 }
 
-bool warm_on_failed(struct sandbox *s, const struct err *err)
+bool warm_copy_on_failed(struct sandbox *s, const struct err *err)
 {
 	struct fleet *fleet = s->fleet;
 
@@ -138,7 +138,8 @@ bool warm_on_failed(struct sandbox *s, const struct err *err)
 	return true;
 }
 
-void warm_make(struct fleet *fleet, const struct template *t, const struct guest_limits *limits)
+void warm_copy_make(struct fleet *fleet, const struct template *t,
+                    const struct guest_limits *limits)
 {
 	struct err err;
 
@@ -146,18 +147,18 @@ void warm_make(struct fleet *fleet, const struct template *t, const struct guest
 	    clock_steady_us() < fleet->warm_not_before_us)
 		return;
 	if (pool_seed(fleet->pool, t, limits, &err) < 0)
-		warm_on_seed_failed(fleet, &err);
+		warm_copy_on_seed_failed(fleet, &err);
 }
 
-void warm_want(struct sandbox *s)
+void warm_copy_want(struct sandbox *s)
 {
 	if (s->engine == ENGINE_VM && s->resumes == 0 && !s->warm_copy[0] && !s->snapshot_id[0] &&
 	    !s->shown[0][0])
-		warm_make(s->fleet, template_find_image(s->fleet, s->template, &s->image),
-		          &s->limits);
+		warm_copy_make(s->fleet, template_find_image(s->fleet, s->template, &s->image),
+		               &s->limits);
 }
 
-void warm_on_seed_failed(struct fleet *fleet, const struct err *err)
+void warm_copy_on_seed_failed(struct fleet *fleet, const struct err *err)
 {
 	log_warn("warm.failed", "error='%s'", err->message);
 	fleet->warm_not_before_us = clock_steady_us() + AGAIN_US;
@@ -183,7 +184,7 @@ static void on_taken(const struct msg_reply *reply, int fd, void *arg)
 			snapshot_discard(fleet, sn->id);
 	}
 	if (r < 0) {
-		warm_on_seed_failed(fleet, &err);
+		warm_copy_on_seed_failed(fleet, &err);
 		snapshot_free(sn);
 	} else {
 		log_info("warm.made", "id=%s template='%s'", sn->id, sn->template);
@@ -194,7 +195,7 @@ static void on_taken(const struct msg_reply *reply, int fd, void *arg)
 	free(t);
 }
 
-int warm_take(struct sandbox *s, warm_fn done, void *arg, struct err *err)
+int warm_copy_take(struct sandbox *s, warm_copy_fn done, void *arg, struct err *err)
 {
 	struct fleet *fleet = s->fleet;
 	struct msg_request req = {.op = MSG_SNAPSHOT};

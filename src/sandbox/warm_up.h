@@ -8,7 +8,7 @@
  */
 #include "sandbox/inside.h"
 
-struct rehearsal;
+struct warm_up;
 
-void rehearse_begin(struct sandbox *s); /* pool_on_warm() follows, from there or later */
-void rehearse_end(struct sandbox *s);   /* and does not any more */
+void warm_up_begin(struct sandbox *s); /* pool_on_warm() follows, from there or later */
+void warm_up_end(struct sandbox *s);   /* and does not any more */
