@@ -3,7 +3,7 @@
 
 #include "base/toml.h"
 #include "build/word.h"
-#include "sandbox/kernel.h"
+#include "sandbox/guest_kernel.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -152,8 +152,9 @@ static int check_whole(const char *name, const json_t *recipe, struct err *err)
 		return err_field(err, "name",
 		                 "'host' is the host's own programs, which need no "
 		                 "recipe");
-	if (has_kernel != (strcmp(own, KERNEL_NAME) == 0))
-		return err_field(err, "name", "'" KERNEL_NAME "' is the name of the kernel of vms");
+	if (has_kernel != (strcmp(own, GUEST_KERNEL_NAME) == 0))
+		return err_field(err, "name",
+		                 "'" GUEST_KERNEL_NAME "' is the name of the kernel of vms");
 	return has_kernel ? check_kernel(recipe, err) : 0;
 }
 

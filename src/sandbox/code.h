@@ -50,7 +50,7 @@ struct code_ops {
 	void (*on_start)(struct code_call *call, void *arg); /* the interpreter has it */
 	void (*on_output)(struct code_call *call, enum frame_stream stream, const char *data,
 	                  size_t len, void *arg);
-	/* value as message.h says; borrowed */
+	/* value as driver_message.h says; borrowed */
 	void (*on_event)(struct code_call *call, enum code_event event, json_t *value, void *arg);
 	/* Exactly one of end and err is NULL; c is NULL once the context is gone. call is freed
 	 * behind it. */

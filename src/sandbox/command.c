@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Words, environment and place of an exec: checked here with the client's names for them, so that
  * the agent refuses nothing of what is sent. */
+#include "sandbox/ca_trust.h"
 #include "sandbox/inside.h"
-#include "sandbox/trust.h"
 
 #define GRACE_US     (UINT64_C(2) * 1000000) /* between TERM and KILL when the time is up */
 #define USER_MAX     64
@@ -69,7 +69,8 @@ static void add_env(struct start *ret, const json_t *env, const json_t *over, si
 static int build_env(const struct sandbox *s, const struct exec_spec *spec, struct start *ret,
                      size_t *bytes, struct err *err)
 {
-	size_t count = json_object_size(s->env) + json_object_size(spec->env) + TRUST_VARIABLES_MAX;
+	size_t count =
+		json_object_size(s->env) + json_object_size(spec->env) + CA_TRUST_VARIABLES_MAX;
 	int r = spec_check_env(spec->env, err);
 
 	if (r < 0)
@@ -77,7 +78,7 @@ static int build_env(const struct sandbox *s, const struct exec_spec *spec, stru
 	if (count > START_ARGS_MAX)
 		return err_field(err, "env", "has too many variables together with the sandbox's");
 	ret->env = xnew0n(char *, count + 1);
-	trust_add_env(s, s->env, spec->env, ret);
+	ca_trust_add_env(s, s->env, spec->env, ret);
 	for (size_t i = 0; i < ret->envc; i++)
 		*bytes += strlen(ret->env[i]) + 1;
 	add_env(ret, s->env, spec->env, bytes);

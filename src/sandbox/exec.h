@@ -2,13 +2,13 @@
 #pragma once
 /*
  * An exec: one command run in a sandbox, an object that outlives the client that started it. Its
- *output goes to a spool (spool.h) as events with sequence numbers; readers pull from there at their
- *own speed, and are told when there is more.
+ *output goes to a spool (output_spool.h) as events with sequence numbers; readers pull from there
+ *at their own speed, and are told when there is more.
  *
  *	starting --> running --> exited        failed: it never ran
  */
+#include "sandbox/output_spool.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/spool.h"
 
 struct exec;
 

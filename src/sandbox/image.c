@@ -10,8 +10,8 @@
 #include "sandbox/image.h"
 
 #include "base/log.h"
+#include "sandbox/guest_kernel.h"
 #include "sandbox/inside.h"
-#include "sandbox/kernel.h"
 #include "sandbox/snapshot-inside.h"
 #include "sandbox/template.h"
 
@@ -170,7 +170,7 @@ void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image,
 		log_info("image.stray", "bytes=%llu", (unsigned long long)i->bytes);
 		image_release(fleet, &i->digest);
 	}
-	kernel_tell(fleet);
+	guest_kernel_tell(fleet);
 }
 
 /* The image is there, or is it just going? */

@@ -5,8 +5,8 @@
  * A call that pauses holds up the stream: what comes then is held here, at most a window of it,
  * because nothing is acknowledged before it was taken; the process waits, and so does its end.
  */
+#include "sandbox/driver_message.h"
 #include "sandbox/interpreter.h"
-#include "sandbox/message.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -21,13 +21,13 @@ struct held_head {
 	uint32_t len;
 } __attribute__((packed));
 
-static int on_done_message(struct context *c, const struct message *m)
+static int on_done_message(struct context *c, const struct driver_message *m)
 {
-	struct message_done done;
+	struct driver_message_done done;
 	struct code_end end;
 
 	/* What is still to be sent is this call's code: it cannot have run. */
-	if (message_done(m, &done) < 0 || c->out.len > 0)
+	if (driver_message_done(m, &done) < 0 || c->out.len > 0)
 		return -EPROTO;
 	c->count = done.count;
 	interpreter_set_deadline(c, 0);
@@ -59,11 +59,11 @@ static int on_ready(struct context *c)
 	return 0;
 }
 
-static int on_synced(struct context *c, const struct message *m)
+static int on_synced(struct context *c, const struct driver_message *m)
 {
-	struct message_done done;
+	struct driver_message_done done;
 
-	if (message_done(m, &done) < 0)
+	if (driver_message_done(m, &done) < 0)
 		return -EPROTO;
 	c->sync = 0;
 	interpreter_set_deadline(c, 0);
@@ -74,30 +74,30 @@ static int on_synced(struct context *c, const struct message *m)
 	return 0;
 }
 
-static int on_message(struct context *c, const struct message *m)
+static int on_message(struct context *c, const struct driver_message *m)
 {
 	struct code_call *call = c->running;
 
 	if (c->sync)
 		return on_synced(c, m);
-	if (m->verb == MESSAGE_READY)
+	if (m->verb == DRIVER_MESSAGE_READY)
 		return on_ready(c);
 	if (!call || m->call != call->number)
 		return -EPROTO;
 	switch (m->verb) {
-	case MESSAGE_RESULT:
-		code_tell_event(call, CODE_EVENT_RESULT, message_bundle(m));
+	case DRIVER_MESSAGE_RESULT:
+		code_tell_event(call, CODE_EVENT_RESULT, driver_message_bundle(m));
 		return 0;
-	case MESSAGE_DISPLAY:
-		code_tell_event(call, CODE_EVENT_DISPLAY, message_bundle(m));
+	case DRIVER_MESSAGE_DISPLAY:
+		code_tell_event(call, CODE_EVENT_DISPLAY, driver_message_bundle(m));
 		return 0;
-	case MESSAGE_ERROR:
-		code_tell_event(call, CODE_EVENT_ERROR, message_error(m));
+	case DRIVER_MESSAGE_ERROR:
+		code_tell_event(call, CODE_EVENT_ERROR, driver_message_error(m));
 		return 0;
-	case MESSAGE_DONE:
+	case DRIVER_MESSAGE_DONE:
 		return on_done_message(c, m);
-	case MESSAGE_READY:
-	case MESSAGE_VERB_COUNT:
+	case DRIVER_MESSAGE_READY:
+	case DRIVER_MESSAGE_VERB_COUNT:
 		break;
 	}
 	return -EPROTO;
@@ -112,11 +112,11 @@ bool interpreter_is_paused(struct context *c)
 
 static void take_messages(struct context *c)
 {
-	struct message m;
+	struct driver_message m;
 	int r = 0;
 
 	while (r >= 0 && !interpreter_is_paused(c)) {
-		r = message_get(&c->in, &m);
+		r = driver_message_get(&c->in, &m);
 		if (r == 0)
 			break;
 		if (r > 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The process behind a context: a channel of the agent that carries what the code prints, and the
- * driver's messages (message.h), in one order.
+ * driver's messages (driver_message.h), in one order.
  *
  * The process is user code as a whole. Whatever breaks the stream's form ends it, and costs that
  * context its state and nothing else. Killing is FORGET: the agent takes the whole tree and there
@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/message.h"
+#include "sandbox/driver_message.h"
 #include "sandbox/pool.h"
 
 #include <signal.h>
@@ -109,7 +109,7 @@ static void reset(struct context *c)
 
 static void end_as_dead(struct code_call *call, const struct code_end *end, const char *message)
 {
-	code_tell_event(call, CODE_EVENT_ERROR, message_make_error(ERROR_NAME, message));
+	code_tell_event(call, CODE_EVENT_ERROR, driver_message_make_error(ERROR_NAME, message));
 	code_end(call, end);
 }
 
@@ -191,7 +191,7 @@ void interpreter_run(struct context *c, struct code_call *call)
 
 	c->state = CONTEXT_BUSY;
 	c->is_fresh = false;
-	if (message_put_head(&c->out, "run", call->number, len) < 0 ||
+	if (driver_message_put_head(&c->out, "run", call->number, len) < 0 ||
 	    buf_append(&c->out, call->code, len) < 0)
 		abort(); /* it holds one call, and the code's length was checked */
 	len = c->out.len;
@@ -440,8 +440,8 @@ void interpreter_init(struct context *c)
 	c->state = CONTEXT_DEAD;
 	c->deadline = CRASH_COUNTER_NONE;
 	c->timer = loop_timer_new(c->loop, on_timer, c);
-	buf_init(&c->in, MESSAGE_MAX);
-	buf_init(&c->out, MESSAGE_HEAD_MAX + CODE_BYTES_MAX);
+	buf_init(&c->in, DRIVER_MESSAGE_MAX);
+	buf_init(&c->out, DRIVER_MESSAGE_HEAD_MAX + CODE_BYTES_MAX);
 	buf_init(&c->held, HELD_MAX);
 }
 
@@ -557,7 +557,7 @@ static void await_orphan(struct context *c)
 static int put_renewal(struct context *c)
 {
 	unsigned char seed[32];
-	int r = message_put_head(&c->out, "renew", c->sync ^ 1, sizeof(seed));
+	int r = driver_message_put_head(&c->out, "renew", c->sync ^ 1, sizeof(seed));
 
 	random_bytes(seed, sizeof(seed));
 	return r < 0 ? r : buf_append(&c->out, seed, sizeof(seed));
@@ -578,7 +578,7 @@ void interpreter_rejoin(struct context *c)
 	else /* its start was under way, and may have got lost with who had asked for it */
 		interpreter_set_phase(c, PHASE_START, start_us(c));
 	if ((c->is_copied && put_renewal(c) < 0) ||
-	    message_put_head(&c->out, "sync", c->sync, 0) < 0)
+	    driver_message_put_head(&c->out, "sync", c->sync, 0) < 0)
 		abort(); /* it was empty */
 	c->is_copied = false;
 }

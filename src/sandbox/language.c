@@ -5,7 +5,7 @@
  */
 #include "sandbox/language.h"
 
-#include "sandbox/trust.h"
+#include "sandbox/ca_trust.h"
 
 #include <string.h>
 
@@ -68,7 +68,7 @@ bool language_can_fork(const struct language *l, const struct start *s)
 		for (size_t k = 0; k < ARRAY_SIZE(early_variables); k++)
 			if (strncmp(s->env[i], early_variables[k], strlen(early_variables[k])) ==
 			            0 &&
-			    !trust_is_own(s->env[i])) /* OpenSSL looks when a client is made */
+			    !ca_trust_is_own(s->env[i])) /* OpenSSL looks when a client is made */
 				return false;
 	return true;
 }

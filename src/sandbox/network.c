@@ -17,9 +17,9 @@
 #include "sandbox/network.h"
 
 #include "base/log.h"
+#include "sandbox/ca_trust.h"
 #include "sandbox/inside.h"
 #include "sandbox/network-decision.h"
-#include "sandbox/trust.h"
 #include "wall/client.h"
 
 #include <assert.h>
@@ -44,13 +44,13 @@ struct network {
 	struct policy *lent;       /* in force instead, or NULL */
 	uint64_t version, applied; /* of what is wanted; 0 = none */
 	bool is_open;
-	uint64_t sending;    /* the version that the wall is being told */
-	uint64_t ask;        /* of the broker, under way */
-	uint64_t call;       /* of the wall, likewise */
-	char *certificate;   /* that programs inside have to trust, or NULL */
-	struct trust *trust; /* being installed */
-	bool is_trusted;     /* it was, in this life of the sandbox */
-	unsigned n_learnt;   /* under this version */
+	uint64_t sending;       /* the version that the wall is being told */
+	uint64_t ask;           /* of the broker, under way */
+	uint64_t call;          /* of the wall, likewise */
+	char *certificate;      /* that programs inside have to trust, or NULL */
+	struct ca_trust *trust; /* being installed */
+	bool is_trusted;        /* it was, in this life of the sandbox */
+	unsigned n_learnt;      /* under this version */
 	struct list waiters;
 	struct loop_timer *again;
 	uint64_t last_call; /* of the wall: to close for good, and tell the last bytes */
@@ -234,7 +234,7 @@ static bool is_paused(const struct sandbox *s)
 static void begin_trust(struct network *n)
 {
 	if (n->certificate && !n->is_trusted && !n->trust && !is_paused(n->sandbox))
-		n->trust = trust_install(n->sandbox, n->certificate, on_trusted, n);
+		n->trust = ca_trust_install(n->sandbox, n->certificate, on_trusted, n);
 }
 
 static void on_told(int error, const char *certificate, void *arg)
@@ -422,7 +422,7 @@ void network_begin(struct sandbox *s)
 	if (s->drops_trust) { /* whom its source trusts; one of its own takes that one's place */
 		s->drops_trust = false;
 		if (!policy_opens_tls(wanted(network_of(s)))) {
-			s->network->trust = trust_install(s, "", on_dropped, s->network);
+			s->network->trust = ca_trust_install(s, "", on_dropped, s->network);
 			return;
 		}
 	}
@@ -454,7 +454,7 @@ void network_go_on(struct sandbox *s)
 
 static void forget_trust(struct network *n)
 {
-	trust_cancel(take_ptr(n->trust));
+	ca_trust_cancel(take_ptr(n->trust));
 	free(take_ptr(n->certificate));
 	n->is_trusted = false;
 }

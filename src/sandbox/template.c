@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "sandbox/guest_kernel.h"
 #include "sandbox/image.h"
-#include "sandbox/kernel.h"
 #include "sandbox/pool.h"
 #include "sandbox/warm_copy.h"
 #include "store/templates.h"
@@ -145,7 +145,7 @@ int template_resolve(const struct fleet *fleet, const char *project_id, const ch
 	*ret = wanted && strcmp(wanted, TEMPLATE_HOST) != 0
 	               ? template_find(fleet, project_id, wanted)
 	               : NULL;
-	if (*ret && kernel_is(*ret))
+	if (*ret && guest_kernel_is(*ret))
 		return err_field(err, "template", "'%.64s' is the kernel of vms and no root",
 		                 wanted);
 	if (*ret && (*ret)->is_damaged) {
@@ -301,8 +301,8 @@ int template_publish(struct fleet *fleet, const struct template_spec *spec, stru
 	if (last)
 		drop(last);
 	pool_look(fleet->pool);
-	if (kernel_is(t))
-		kernel_tell(fleet);
+	if (guest_kernel_is(t))
+		guest_kernel_tell(fleet);
 	log_info("template.created", "id=%s name=%s", t->id, t->name);
 	*ret = t;
 	return 0;

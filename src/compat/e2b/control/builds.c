@@ -17,7 +17,7 @@
 #include "api/frame/reply.h"
 #include "base/parse.h"
 #include "build/parcel.h"
-#include "sandbox/spool.h"
+#include "sandbox/output_spool.h"
 #include "sandbox/template.h"
 
 #include <stdio.h>

@@ -9,17 +9,18 @@
 #include "proto/start.h"
 #include "sandbox/sandbox.h"
 
-struct trust;
+struct ca_trust;
 
 /* From the loop, once; err NULL: it is installed. The trust is freed after it. */
-typedef void (*trust_fn)(const struct err *err, void *arg);
+typedef void (*ca_trust_fn)(const struct err *err, void *arg);
 
 /* certificate: PEM; copied. "": what is there of one goes. */
-struct trust *trust_install(struct sandbox *s, const char *certificate, trust_fn done, void *arg);
-void trust_cancel(struct trust *t); /* done is not called; NULL is fine */
+struct ca_trust *ca_trust_install(struct sandbox *s, const char *certificate, ca_trust_fn done,
+                                  void *arg);
+void ca_trust_cancel(struct ca_trust *t); /* done is not called; NULL is fine */
 
-#define TRUST_VARIABLES_MAX 9
+#define CA_TRUST_VARIABLES_MAX 9
 /* Adds "NAME=value" words for a sandbox that has it, but for names of the two objects (or NULL). */
-void trust_add_env(const struct sandbox *s, const json_t *env, const json_t *over,
-                   struct start *to);
-bool trust_is_own(const char *word); /* one of those */
+void ca_trust_add_env(const struct sandbox *s, const json_t *env, const json_t *over,
+                      struct start *to);
+bool ca_trust_is_own(const char *word); /* one of those */

@@ -3,7 +3,7 @@
  * One operation of the agent, as root of the sandbox, and again in each life of a sandbox: nothing
  * is assumed of what is there.
  */
-#include "sandbox/trust.h"
+#include "sandbox/ca_trust.h"
 
 #include "proto/trust.h"
 #include "sandbox/files.h"
@@ -26,20 +26,20 @@ static const char *const variables[] = {
 	"NODE_EXTRA_CA_CERTS=" TRUST_OWN,  /* these add to their own */
 	"DENO_CERT=" TRUST_OWN,
 };
-static_assert(ARRAY_SIZE(variables) == TRUST_VARIABLES_MAX, "TRUST_VARIABLES_MAX is another");
+static_assert(ARRAY_SIZE(variables) == CA_TRUST_VARIABLES_MAX, "CA_TRUST_VARIABLES_MAX is another");
 
-struct trust {
+struct ca_trust {
 	struct sandbox *sandbox;
 	struct loop *loop;
 	char *certificate;
-	trust_fn done;
+	ca_trust_fn done;
 	void *arg;
 	struct loop_timer *timer;
 	struct file_call *call;
 	size_t n_written;
 };
 
-static void trust_free(struct trust *t)
+static void ca_trust_free(struct ca_trust *t)
 {
 	if (t->call)
 		file_call_cancel(t->call);
@@ -48,18 +48,18 @@ static void trust_free(struct trust *t)
 	free(t);
 }
 
-void trust_cancel(struct trust *t)
+void ca_trust_cancel(struct ca_trust *t)
 {
 	if (t)
-		trust_free(t);
+		ca_trust_free(t);
 }
 
-static void finish(struct trust *t, const struct err *err)
+static void finish(struct ca_trust *t, const struct err *err)
 {
-	trust_fn done = t->done;
+	ca_trust_fn done = t->done;
 	void *arg = t->arg;
 
-	trust_free(t);
+	ca_trust_free(t);
 	done(err, arg);
 }
 
@@ -72,7 +72,7 @@ static void on_too_late(struct loop *loop, void *arg)
 	finish(arg, &err);
 }
 
-static void send_more(struct trust *t)
+static void send_more(struct ca_trust *t)
 {
 	size_t len = strlen(t->certificate);
 	ssize_t n = file_call_write(t->call, t->certificate + t->n_written, len - t->n_written);
@@ -84,7 +84,7 @@ static void send_more(struct trust *t)
 
 static void on_room(struct file_call *c, void *arg)
 {
-	struct trust *t = arg;
+	struct ca_trust *t = arg;
 
 	(void)c;
 	if (t->n_written < strlen(t->certificate))
@@ -93,7 +93,7 @@ static void on_room(struct file_call *c, void *arg)
 
 static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
 {
-	struct trust *t = arg;
+	struct ca_trust *t = arg;
 
 	(void)c;
 	(void)is_truncated;
@@ -101,7 +101,7 @@ static void on_end(struct file_call *c, const struct err *err, bool is_truncated
 	finish(t, err);
 }
 
-static int start(struct trust *t, struct err *err)
+static int start(struct ca_trust *t, struct err *err)
 {
 	static const struct file_call_ops ops = {.on_room = on_room, .on_end = on_end};
 	const struct start op = {
@@ -122,7 +122,7 @@ static int start(struct trust *t, struct err *err)
 
 static void on_begin(struct loop *loop, void *arg)
 {
-	struct trust *t = arg;
+	struct ca_trust *t = arg;
 	struct err err;
 
 	(void)loop;
@@ -133,9 +133,10 @@ static void on_begin(struct loop *loop, void *arg)
 		finish(t, &err);
 }
 
-struct trust *trust_install(struct sandbox *s, const char *certificate, trust_fn done, void *arg)
+struct ca_trust *ca_trust_install(struct sandbox *s, const char *certificate, ca_trust_fn done,
+                                  void *arg)
 {
-	struct trust *t = xnew0(struct trust);
+	struct ca_trust *t = xnew0(struct ca_trust);
 
 	t->sandbox = s;
 	t->loop = s->fleet->config.loop;
@@ -154,7 +155,8 @@ static bool has_name(const json_t *env, const char *word)
 	return env && json_object_get(env, name);
 }
 
-void trust_add_env(const struct sandbox *s, const json_t *env, const json_t *over, struct start *to)
+void ca_trust_add_env(const struct sandbox *s, const json_t *env, const json_t *over,
+                      struct start *to)
 {
 	if (!network_is_trusted(s))
 		return;
@@ -163,7 +165,7 @@ void trust_add_env(const struct sandbox *s, const json_t *env, const json_t *ove
 			to->env[to->envc++] = xstrdup(variables[i]);
 }
 
-bool trust_is_own(const char *word)
+bool ca_trust_is_own(const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
 		if (strcmp(word, variables[i]) == 0)

@@ -7,11 +7,11 @@
  */
 #include <stdbool.h>
 
-#define KERNEL_NAME "kernel"
+#define GUEST_KERNEL_NAME "kernel"
 
 struct fleet;
 struct template;
 
-bool kernel_is(const struct template *t); /* no sandbox can start from it */
+bool guest_kernel_is(const struct template *t); /* no sandbox can start from it */
 /* At the start, and when one was published. */
-void kernel_tell(struct fleet *fleet);
+void guest_kernel_tell(struct fleet *fleet);

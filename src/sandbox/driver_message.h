@@ -9,21 +9,21 @@
  */
 #include "base/json.h"
 
-#define MESSAGE_HEAD_MAX    64 /* with its newline */
-#define MESSAGE_PAYLOAD_MAX (16 * 1024 * 1024)
-#define MESSAGE_MAX         (MESSAGE_HEAD_MAX + MESSAGE_PAYLOAD_MAX)
+#define DRIVER_MESSAGE_HEAD_MAX    64 /* with its newline */
+#define DRIVER_MESSAGE_PAYLOAD_MAX (16 * 1024 * 1024)
+#define DRIVER_MESSAGE_MAX         (DRIVER_MESSAGE_HEAD_MAX + DRIVER_MESSAGE_PAYLOAD_MAX)
 
-enum message_verb {
-	MESSAGE_READY,
-	MESSAGE_RESULT,
-	MESSAGE_DISPLAY,
-	MESSAGE_ERROR,
-	MESSAGE_DONE,
-	MESSAGE_VERB_COUNT
+enum driver_message_verb {
+	DRIVER_MESSAGE_READY,
+	DRIVER_MESSAGE_RESULT,
+	DRIVER_MESSAGE_DISPLAY,
+	DRIVER_MESSAGE_ERROR,
+	DRIVER_MESSAGE_DONE,
+	DRIVER_MESSAGE_VERB_COUNT
 };
 
-struct message {
-	enum message_verb verb;
+struct driver_message {
+	enum driver_message_verb verb;
 	uint32_t call; /* 0: of none */
 	const char *payload;
 	size_t len;
@@ -32,22 +32,24 @@ struct message {
 
 /* Looks at the front of in: 1 and *ret when a whole message is there, 0 when more bytes are needed,
  * -EPROTO. */
-must_check int message_get(const struct buf *in, struct message *ret);
+must_check int driver_message_get(const struct buf *in, struct driver_message *ret);
 /* Appends a head for a payload of len bytes that follows. */
-must_check int message_put_head(struct buf *out, const char *verb, uint32_t call, size_t len);
+must_check int driver_message_put_head(struct buf *out, const char *verb, uint32_t call,
+                                       size_t len);
 
 /* RESULT, DISPLAY: {data, metadata, truncated?}; ERROR: {name, message, traceback}. Always gives
  * one, which the caller owns: what cannot be read is told in its place. */
-json_t *message_bundle(const struct message *m);
-json_t *message_error(const struct message *m);
-json_t *message_make_error(const char *name, const char *message);
+json_t *driver_message_bundle(const struct driver_message *m);
+json_t *driver_message_error(const struct driver_message *m);
+json_t *driver_message_make_error(const char *name, const char *message);
 
 enum done_status { DONE_OK, DONE_ERROR, DONE_EXIT };
-struct message_done {
+struct driver_message_done {
 	enum done_status status;
 	uint64_t count;
 	uint32_t exit_code; /* DONE_EXIT */
 	bool has_cpu;
 	uint64_t cpu_us; /* the driver's word */
 };
-must_check int message_done(const struct message *m, struct message_done *ret); /* -EPROTO */
+must_check int driver_message_done(const struct driver_message *m,
+                                   struct driver_message_done *ret); /* -EPROTO */

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What interpreters tell, taken apart. */
-#include "sandbox/message.h"
+#include "sandbox/driver_message.h"
 #include "test.h"
 
 #include <string.h>
 
-static int get(const char *text, struct message *ret)
+static int get(const char *text, struct driver_message *ret)
 {
-	static struct buf in = BUF_INIT(MESSAGE_MAX);
+	static struct buf in = BUF_INIT(DRIVER_MESSAGE_MAX);
 
 	buf_truncate(&in, 0);
 	CHECK_INT(buf_append(&in, text, strlen(text)), 0);
-	return message_get(&in, ret);
+	return driver_message_get(&in, ret);
 }
 
 TEST(a_message_is_its_head_and_so_many_bytes)
 {
-	struct message m;
+	struct driver_message m;
 
 	CHECK_INT(get("result 7 2\n{}rest", &m), 1);
-	CHECK_INT(m.verb, MESSAGE_RESULT);
+	CHECK_INT(m.verb, DRIVER_MESSAGE_RESULT);
 	CHECK_INT(m.call, 7);
 	CHECK_MEM(m.payload, m.len, "{}", 2);
 	CHECK_INT(m.size, 13);
@@ -31,7 +31,7 @@ TEST(a_message_that_is_not_whole_is_waited_for)
 {
 	static const char *const parts[] = {"",         "d",          "done",
 	                                    "done 1 2", "done 1 2\n", "done 1 2\n{"};
-	struct message m;
+	struct driver_message m;
 
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		CHECK_INT(get(parts[i], &m), 0);
@@ -63,7 +63,7 @@ TEST(a_head_of_any_other_form_is_refused)
 		"renew 1 2\n",
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 	};
-	struct message m;
+	struct driver_message m;
 
 	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
 		CHECK_INT(get(heads[i], &m), -EPROTO);
@@ -79,18 +79,19 @@ static const char *shown(json_t *value)
 	return text;
 }
 
-static struct message payload(const char *text)
+static struct driver_message payload(const char *text)
 {
-	return (struct message){.payload = text, .len = strlen(text)};
+	return (struct driver_message){.payload = text, .len = strlen(text)};
 }
 
 TEST(a_bundle_is_reduced_to_what_is_known)
 {
-	struct message m = payload("{\"data\":{\"text/plain\":\"1\"},\"metadata\":{\"a\":{}},"
-	                           "\"truncated\":true,\"other\":1}");
+	struct driver_message m =
+		payload("{\"data\":{\"text/plain\":\"1\"},\"metadata\":{\"a\":{}},"
+	                "\"truncated\":true,\"other\":1}");
 
-	CHECK_STR(shown(message_bundle(&m)), "{\"data\":{\"text/plain\":\"1\"},"
-	                                     "\"metadata\":{\"a\":{}},\"truncated\":true}");
+	CHECK_STR(shown(driver_message_bundle(&m)), "{\"data\":{\"text/plain\":\"1\"},"
+	                                            "\"metadata\":{\"a\":{}},\"truncated\":true}");
 }
 
 TEST(a_payload_that_cannot_be_read_costs_that_message_only)
@@ -104,51 +105,53 @@ TEST(a_payload_that_cannot_be_read_costs_that_message_only)
 	                                  "{\"data\":{\"a\":\"\xff\"}}"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		struct message m = payload(bad[i]);
+		struct driver_message m = payload(bad[i]);
 
-		CHECK(strstr(shown(message_bundle(&m)), "cannot be shown") != NULL);
-		CHECK(strstr(shown(message_error(&m)), "cannot be shown") != NULL);
+		CHECK(strstr(shown(driver_message_bundle(&m)), "cannot be shown") != NULL);
+		CHECK(strstr(shown(driver_message_error(&m)), "cannot be shown") != NULL);
 	}
 }
 
 TEST(a_payload_of_too_many_values_is_not_even_parsed)
 {
-	auto_call(buf_done) struct buf text = BUF_INIT(MESSAGE_MAX);
-	struct message m;
+	auto_call(buf_done) struct buf text = BUF_INIT(DRIVER_MESSAGE_MAX);
+	struct driver_message m;
 
 	CHECK_INT(buf_append_str(&text, "{\"data\":{\"a\":[0"), 0);
 	for (int i = 0; i < 500000; i++)
 		CHECK_INT(buf_append_str(&text, ",0"), 0);
 	CHECK_INT(buf_append_str(&text, "]}}"), 0);
 	m = payload(buf_str(&text));
-	CHECK(strstr(shown(message_bundle(&m)), "cannot be shown") != NULL);
+	CHECK(strstr(shown(driver_message_bundle(&m)), "cannot be shown") != NULL);
 	m = payload("{\"data\":{\"a\":\",,,\\\"[[[{{{\"}}"); /* text does not count */
-	CHECK(strstr(shown(message_bundle(&m)), "[[[") != NULL);
+	CHECK(strstr(shown(driver_message_bundle(&m)), "[[[") != NULL);
 }
 
 TEST(an_error_has_name_message_and_lines)
 {
-	struct message m = payload("{\"name\":\"E\",\"message\":\"m\",\"traceback\":[\"l\"]}");
+	struct driver_message m =
+		payload("{\"name\":\"E\",\"message\":\"m\",\"traceback\":[\"l\"]}");
 
-	CHECK_STR(shown(message_error(&m)),
+	CHECK_STR(shown(driver_message_error(&m)),
 	          "{\"message\":\"m\",\"name\":\"E\",\"traceback\":[\"l\"]}");
 	m = payload("{\"name\":\"E\",\"message\":3,\"traceback\":[1]}");
-	CHECK_STR(shown(message_error(&m)), "{\"message\":\"\",\"name\":\"E\",\"traceback\":[]}");
+	CHECK_STR(shown(driver_message_error(&m)),
+	          "{\"message\":\"\",\"name\":\"E\",\"traceback\":[]}");
 }
 
 TEST(a_done_tells_status_count_and_exit_code)
 {
 	static const char *const bad[] = {"{}", "{\"status\":\"fine\",\"count\":1}",
 	                                  "{\"status\":\"ok\",\"count\":-1}", "[\"ok\"]"};
-	struct message m = payload("{\"status\":\"exit\",\"count\":4,\"exit_code\":259}");
-	struct message_done done;
+	struct driver_message m = payload("{\"status\":\"exit\",\"count\":4,\"exit_code\":259}");
+	struct driver_message_done done;
 
-	CHECK_INT(message_done(&m, &done), 0);
+	CHECK_INT(driver_message_done(&m, &done), 0);
 	CHECK_INT(done.status, DONE_EXIT);
 	CHECK_INT(done.count, 4);
 	CHECK_INT(done.exit_code, 3);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		m = payload(bad[i]);
-		CHECK_INT(message_done(&m, &done), -EPROTO);
+		CHECK_INT(driver_message_done(&m, &done), -EPROTO);
 	}
 }

@@ -17,7 +17,7 @@
  * the last one. A reader's place is found through a sparse index of positions in memory, or at once
  * when it reads on from where it was: the last few places handed out are remembered.
  */
-#include "sandbox/spool.h"
+#include "sandbox/output_spool.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sandbox/message.h"
+#include "sandbox/driver_message.h"
 
 #include <assert.h>
 #include <string.h>
@@ -7,15 +7,16 @@
 #define NAME_MAX_BYTES 200
 #define CALLS_DIGITS   10
 #define VALUES_MAX     100000 /* of a message: about 30 ms of the loop's time */
-#define LENGTH_DIGITS  8      /* of MESSAGE_PAYLOAD_MAX */
+#define LENGTH_DIGITS  8      /* of DRIVER_MESSAGE_PAYLOAD_MAX */
 
 static const char *const verbs[] = {
-	[MESSAGE_READY] = "ready", [MESSAGE_RESULT] = "result", [MESSAGE_DISPLAY] = "display",
-	[MESSAGE_ERROR] = "error", [MESSAGE_DONE] = "done",
+	[DRIVER_MESSAGE_READY] = "ready",     [DRIVER_MESSAGE_RESULT] = "result",
+	[DRIVER_MESSAGE_DISPLAY] = "display", [DRIVER_MESSAGE_ERROR] = "error",
+	[DRIVER_MESSAGE_DONE] = "done",
 };
-static_assert(ARRAY_SIZE(verbs) == MESSAGE_VERB_COUNT, "a verb has no name");
+static_assert(ARRAY_SIZE(verbs) == DRIVER_MESSAGE_VERB_COUNT, "a verb has no name");
 
-static bool read_verb(const char **at, const char *end, enum message_verb *ret)
+static bool read_verb(const char **at, const char *end, enum driver_message_verb *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
 		size_t len = strlen(verbs[i]);
@@ -24,7 +25,7 @@ static bool read_verb(const char **at, const char *end, enum message_verb *ret)
 		    (*at)[len] != ' ')
 			continue;
 		*at += len + 1;
-		*ret = (enum message_verb)i;
+		*ret = (enum driver_message_verb)i;
 		return true;
 	}
 	return false;
@@ -46,22 +47,23 @@ static bool read_number(const char **at, const char *end, size_t digits, char af
 	return true;
 }
 
-int message_get(const struct buf *in, struct message *ret)
+int driver_message_get(const struct buf *in, struct driver_message *ret)
 {
-	size_t seen = MIN(in->len, (size_t)MESSAGE_HEAD_MAX);
+	size_t seen = MIN(in->len, (size_t)DRIVER_MESSAGE_HEAD_MAX);
 	const char *at = in->data, *end;
 	uint64_t call, len;
-	struct message m;
+	struct driver_message m;
 
 	if (seen == 0)
 		return 0;
 	end = memchr(in->data, '\n', seen);
 	if (!end)
-		return seen < MESSAGE_HEAD_MAX ? 0 : -EPROTO;
+		return seen < DRIVER_MESSAGE_HEAD_MAX ? 0 : -EPROTO;
 	end++;
 	if (!read_verb(&at, end, &m.verb) ||
 	    !read_number(&at, end, CALLS_DIGITS, ' ', UINT32_MAX, &call) ||
-	    !read_number(&at, end, LENGTH_DIGITS, '\n', MESSAGE_PAYLOAD_MAX, &len) || at != end)
+	    !read_number(&at, end, LENGTH_DIGITS, '\n', DRIVER_MESSAGE_PAYLOAD_MAX, &len) ||
+	    at != end)
 		return -EPROTO;
 	m.call = (uint32_t)call;
 	m.payload = at;
@@ -73,12 +75,12 @@ int message_get(const struct buf *in, struct message *ret)
 	return 1;
 }
 
-int message_put_head(struct buf *out, const char *verb, uint32_t call, size_t len)
+int driver_message_put_head(struct buf *out, const char *verb, uint32_t call, size_t len)
 {
 	return buf_printf(out, "%s %u %zu\n", verb, call, len);
 }
 
-static json_t *parse_object(const struct message *m)
+static json_t *parse_object(const struct driver_message *m)
 {
 	json_t *value;
 
@@ -96,7 +98,7 @@ static void set(json_t *object, const char *name, json_t *value)
 		abort(); /* only on no memory */
 }
 
-json_t *message_bundle(const struct message *m)
+json_t *driver_message_bundle(const struct driver_message *m)
 {
 	auto_json json_t *given = parse_object(m);
 	json_t *data = json_object_get(given, "data");
@@ -119,7 +121,7 @@ json_t *message_bundle(const struct message *m)
 	return bundle;
 }
 
-json_t *message_make_error(const char *name, const char *message)
+json_t *driver_message_make_error(const char *name, const char *message)
 {
 	json_t *error = json_object();
 	json_t *text = json_string(message);
@@ -140,7 +142,7 @@ static bool is_lines(const json_t *array)
 	return true;
 }
 
-json_t *message_error(const struct message *m)
+json_t *driver_message_error(const struct driver_message *m)
 {
 	auto_json json_t *given = parse_object(m);
 	json_t *name = json_object_get(given, "name");
@@ -149,7 +151,7 @@ json_t *message_error(const struct message *m)
 	json_t *error;
 
 	if (!json_is_string(name) || json_string_length(name) > NAME_MAX_BYTES)
-		return message_make_error("Error", "(an error that cannot be shown)");
+		return driver_message_make_error("Error", "(an error that cannot be shown)");
 	error = json_object();
 	set(error, "name", json_incref(name));
 	set(error, "message", json_is_string(message) ? json_incref(message) : json_string(""));
@@ -157,7 +159,7 @@ json_t *message_error(const struct message *m)
 	return error;
 }
 
-int message_done(const struct message *m, struct message_done *ret)
+int driver_message_done(const struct driver_message *m, struct driver_message_done *ret)
 {
 	static const char *const statuses[] = {
 		[DONE_OK] = "ok", [DONE_ERROR] = "error", [DONE_EXIT] = "exit"};
@@ -172,11 +174,11 @@ int message_done(const struct message *m, struct message_done *ret)
 	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
 		if (strcmp(status, statuses[i]) != 0)
 			continue;
-		*ret = (struct message_done){.status = (enum done_status)i,
-		                             .count = (uint64_t)count,
-		                             .exit_code = (uint32_t)exit_code & 0xff,
-		                             .has_cpu = json_integer_value(cpu_us) >= 0 &&
-		                                        json_is_integer(cpu_us)};
+		*ret = (struct driver_message_done){.status = (enum done_status)i,
+		                                    .count = (uint64_t)count,
+		                                    .exit_code = (uint32_t)exit_code & 0xff,
+		                                    .has_cpu = json_integer_value(cpu_us) >= 0 &&
+		                                               json_is_integer(cpu_us)};
 		if (ret->has_cpu)
 			ret->cpu_us = (uint64_t)json_integer_value(cpu_us);
 		return 0;

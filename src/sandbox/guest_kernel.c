@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sandbox/kernel.h"
+#include "sandbox/guest_kernel.h"
 
 #include "base/log.h"
 #include "sandbox/inside.h"
 #include "sandbox/pool.h"
 #include "sandbox/template.h"
 
-bool kernel_is(const struct template *t)
+bool guest_kernel_is(const struct template *t)
 {
 	return json_object_get(template_manifest(t), "kernel") != NULL;
 }
@@ -23,13 +23,13 @@ static void on_told(const struct msg_reply *reply, int fd, void *arg)
 	pool_look(fleet->pool);
 }
 
-void kernel_tell(struct fleet *fleet)
+void guest_kernel_tell(struct fleet *fleet)
 {
-	const struct template *t = template_find(fleet, "", KERNEL_NAME);
+	const struct template *t = template_find(fleet, "", GUEST_KERNEL_NAME);
 	struct msg_request req = {.op = MSG_KERNEL};
 	struct err err;
 
-	if (!t || !template_is_shared(t) || !kernel_is(t))
+	if (!t || !template_is_shared(t) || !guest_kernel_is(t))
 		return;
 	req.image = *template_image(t);
 	if (host_ask(fleet->host, &req, on_told, fleet, NULL, &err) < 0)
