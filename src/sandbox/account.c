@@ -160,7 +160,7 @@ static void ask_reading(struct sandbox *s)
 	struct msg_request req = {.op = MSG_USAGE};
 
 	memcpy(req.id, s->id, sizeof(req.id));
-	(void)!host_ask(s->fleet->host, &req, on_reading, s, &s->reading, NULL);
+	(void)!broker_client_ask(s->fleet->broker, &req, on_reading, s, &s->reading, NULL);
 }
 
 void fleet_freshen(struct fleet *fleet, const char *project_id)
@@ -234,8 +234,8 @@ static void look(struct loop *loop, void *arg)
 			meter_tick(s->meter);
 	}
 	if (is_synced) {
-		(void)!host_ask(fleet->host, &(struct msg_request){.op = MSG_PROBE}, on_turns,
-		                fleet, NULL, NULL);
+		(void)!broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_PROBE},
+		                         on_turns, fleet, NULL, NULL);
 		snapshots_tick(fleet);
 		volumes_tick(fleet);
 	}
@@ -348,7 +348,7 @@ static void close_by_kept_final(struct fleet *fleet, const char *id)
 	struct msg_request req = {.op = MSG_STOP}; /* a kept layer stays */
 
 	(void)snprintf(req.id, sizeof(req.id), "%s", id);
-	(void)!host_ask(fleet->host, &req, on_kept_final, fleet, NULL, NULL);
+	(void)!broker_client_ask(fleet->broker, &req, on_kept_final, fleet, NULL, NULL);
 }
 
 static void settle_one(struct meter *m, void *arg)
@@ -489,7 +489,7 @@ void account_on_call(struct sandbox *s)
 
 void account_free(struct sandbox *s)
 {
-	host_cancel(s->fleet->host, s->reading);
+	broker_client_cancel(s->fleet->broker, s->reading);
 	samples_free(s->samples);
 	release(s);
 }

@@ -55,7 +55,7 @@ static void release(struct backups *b)
 
 	remove_copy(b);
 	b->state = RELEASING;
-	if (host_ask(b->fleet->host, &req, on_released, b, &b->tag, NULL) < 0)
+	if (broker_client_ask(b->fleet->broker, &req, on_released, b, &b->tag, NULL) < 0)
 		b->state = NONE; /* the broker is gone: the next one removes it */
 }
 
@@ -105,7 +105,7 @@ static int freeze(struct backups *b, struct err *err)
 	b->info.database_bytes = (uint64_t)st.st_size;
 	b->info.at_us = clock_wall_us();
 	b->info.left_out = count_left_out(b->fleet);
-	return host_ask(b->fleet->host, &req, on_frozen, b, &b->tag, err);
+	return broker_client_ask(b->fleet->broker, &req, on_frozen, b, &b->tag, err);
 }
 
 static void on_step(struct loop *loop, void *arg)
@@ -245,7 +245,7 @@ void backups_close(struct fleet *fleet)
 		return;
 	if (b->state != NONE)
 		remove_copy(b);
-	host_cancel(fleet->host, b->tag);
+	broker_client_cancel(fleet->broker, b->tag);
 	loop_timer_free(b->step);
 	free(b);
 }

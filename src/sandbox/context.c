@@ -202,8 +202,8 @@ static void detach(struct context *c)
 		c->sandbox->n_contexts--;
 	list_remove(&c->link);
 	c->is_removed = true;
-	host_cancel(c->sandbox->fleet->host, c->usage_tag);
-	host_cancel(c->sandbox->fleet->host, c->fork_tag);
+	broker_client_cancel(c->sandbox->fleet->broker, c->usage_tag);
+	broker_client_cancel(c->sandbox->fleet->broker, c->fork_tag);
 	c->usage_tag = c->fork_tag = 0;
 	loop_timer_set(c->timer, UINT64_MAX);
 	/* Behind what this turn has still to tell of it. */

@@ -129,8 +129,8 @@ int create_ask(struct sandbox *s, struct err *err)
 		req.create.with_memory = MEMORY_WARM;
 	owner_name(create_share(s), &req.create.owner, &req.create.weight);
 	req.create.is_ahead = s->spare && !pool_is_short(s->spare);
-	return host_ask_for(s->fleet->host, create_share(s), &req, on_create_reply, s, &s->ask,
-	                    err);
+	return broker_client_ask_for(s->fleet->broker, create_share(s), &req, on_create_reply, s,
+	                             &s->ask, err);
 }
 
 int create_check_room(struct fleet *fleet, struct err *err)

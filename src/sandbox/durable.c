@@ -150,7 +150,7 @@ static void begin_round(struct loop *loop, void *arg)
 		work_do(d->fleet->config.work, sync_log, on_log_synced, d);
 	}
 	if (d->syncs_layers &&
-	    host_ask(d->fleet->host, &req, on_layers_synced, d, NULL, &d->err) == 0)
+	    broker_client_ask(d->fleet->broker, &req, on_layers_synced, d, NULL, &d->err) == 0)
 		d->parts++;
 	note_result(d, r);
 	end_part(d);

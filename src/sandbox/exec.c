@@ -203,7 +203,7 @@ static void cut_short(struct exec *e, enum end_cause cause, const struct err *wh
 {
 	if (e->is_exit_held) { /* its own end is known, only not who killed it */
 		e->is_exit_held = false;
-		host_cancel(e->sandbox->fleet->host, e->usage_tag);
+		broker_client_cancel(e->sandbox->fleet->broker, e->usage_tag);
 		end(e, EXEC_EXITED, END_KILLED, NULL);
 	} else if (e->state == EXEC_STARTING) {
 		fail(e, why);
@@ -304,7 +304,8 @@ static bool ask_for_cause(struct exec *e)
 	struct msg_request req = {.op = MSG_USAGE};
 
 	memcpy(req.id, e->sandbox->id, sizeof(req.id));
-	return host_ask(e->sandbox->fleet->host, &req, on_usage, e, &e->usage_tag, NULL) == 0;
+	return broker_client_ask(e->sandbox->fleet->broker, &req, on_usage, e, &e->usage_tag,
+	                         NULL) == 0;
 }
 
 /* Times are the agent's word and are only shown; they must fit JSON's integers everywhere. */
@@ -423,7 +424,7 @@ static void let_go(struct exec *e)
 	e->is_removed = true;
 	(void)err_set(&err, ERR_GONE, 0, "the exec was deleted");
 	cut_short(e, END_KILLED, &err);
-	host_cancel(e->sandbox->fleet->host, e->usage_tag);
+	broker_client_cancel(e->sandbox->fleet->broker, e->usage_tag);
 	channel_forget(&e->channel);
 	tell_end(e);
 }
@@ -469,7 +470,7 @@ void exec_remove_all(struct sandbox *s)
 void exec_free_all(struct sandbox *s)
 {
 	list_for_each (&s->exec_list, struct exec, e, link) {
-		host_cancel(s->fleet->host, e->usage_tag);
+		broker_client_cancel(s->fleet->broker, e->usage_tag);
 		exec_free(e);
 	}
 }

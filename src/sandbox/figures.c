@@ -108,7 +108,7 @@ int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err 
 	memcpy(q->figures.id, s->id, sizeof(q->figures.id));
 	memcpy(req.id, s->id, sizeof(req.id));
 	if (sandbox_has_guest(s)) {
-		r = host_ask(s->fleet->host, &req, on_usage, q, NULL, err);
+		r = broker_client_ask(s->fleet->broker, &req, on_usage, q, NULL, err);
 	} else {
 		r = read_total(q, s, err);
 		if (r == 0)

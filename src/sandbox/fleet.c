@@ -81,7 +81,7 @@ void fleet_give_up(struct fleet *fleet)
 		loop_stop(fleet->config.loop);
 }
 
-static const struct host_ops host_ops = {
+static const struct broker_client_ops broker_client_ops = {
 	.on_ended = on_guest_ended,
 	.on_disk = fleet_on_disk,
 	.on_lost = on_broker_lost,
@@ -118,8 +118,8 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	else if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", fleet->boot_id,
 	                      sizeof(fleet->boot_id)) < 0)
 		fleet->boot_id[0] = '\0';
-	r = host_new(config->loop, config->broker_fd, config->vm_boot_ms * 1000, &host_ops, fleet,
-	             &fleet->host, err);
+	r = broker_client_new(config->loop, config->broker_fd, config->vm_boot_ms * 1000,
+	                      &broker_client_ops, fleet, &fleet->broker, err);
 	if (r < 0)
 		return r;
 	durable_open(fleet);
@@ -178,7 +178,7 @@ void fleet_free(struct fleet *fleet)
 	volumes_close(fleet);
 	templates_close(fleet);
 	image_close_all(fleet);
-	host_free(fleet->host);
+	broker_client_free(fleet->broker);
 	if (fleet->spool_fd >= 0)
 		(void)close(fleet->spool_fd);
 	crash_counters_close(fleet->crash_counters);
@@ -217,14 +217,14 @@ static void on_pinged(const struct msg_reply *reply, int fd, void *arg)
 
 void fleet_ping(struct fleet *fleet)
 {
-	host_ping(fleet->host, on_pinged, fleet);
+	broker_client_ping(fleet->broker, on_pinged, fleet);
 	if (fleet->config.wall)
 		wall_client_ping(fleet->config.wall);
 }
 
 uint64_t fleet_broker_silent_us(const struct fleet *fleet)
 {
-	return host_silent_us(fleet->host);
+	return broker_client_silent_us(fleet->broker);
 }
 
 uint64_t fleet_wall_silent_us(const struct fleet *fleet)

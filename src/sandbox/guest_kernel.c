@@ -32,6 +32,6 @@ void guest_kernel_tell(struct fleet *fleet)
 	if (!t || !template_is_shared(t) || !guest_kernel_is(t))
 		return;
 	req.image = *template_image(t);
-	if (host_ask(fleet->host, &req, on_told, fleet, NULL, &err) < 0)
+	if (broker_client_ask(fleet->broker, &req, on_told, fleet, NULL, &err) < 0)
 		log_warn("kernel.not_told", "error='%s'", err.message);
 }

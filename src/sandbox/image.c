@@ -105,7 +105,7 @@ static void remove_image(struct images *im, struct image *i)
 {
 	struct msg_request req = {.op = MSG_IMAGE_REMOVE, .image = i->digest};
 
-	i->is_going = host_ask(im->fleet->host, &req, on_removed, i, NULL, NULL) == 0;
+	i->is_going = broker_client_ask(im->fleet->broker, &req, on_removed, i, NULL, NULL) == 0;
 }
 
 static void on_look(struct loop *loop, void *arg)
@@ -266,7 +266,7 @@ static int ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char 
 	seal = xnew0(struct image_seal);
 	*seal = (struct image_seal){
 		.fleet = fleet, .done = done, .progress = spec->progress, .arg = arg};
-	r = host_ask(fleet->host, &req, on_seal, seal, &seal->tag, err);
+	r = broker_client_ask(fleet->broker, &req, on_seal, seal, &seal->tag, err);
 	if (r < 0) {
 		free(seal);
 		return r;
@@ -312,7 +312,7 @@ void image_seal_cancel(struct image_seal *seal)
 {
 	struct msg_request req = {.op = MSG_SEAL_CANCEL, .seal_tag = seal->tag};
 
-	(void)!host_ask(seal->fleet->host, &req, on_cancelled, NULL, NULL, NULL);
+	(void)!broker_client_ask(seal->fleet->broker, &req, on_cancelled, NULL, NULL, NULL);
 }
 
 uint64_t image_seal_bytes(const struct image_seal *seal)
@@ -343,7 +343,7 @@ void image_close_all(struct fleet *fleet)
 	if (!im)
 		return;
 	list_for_each (&im->seals, struct image_seal, seal, link) {
-		host_cancel(fleet->host, seal->tag);
+		broker_client_cancel(fleet->broker, seal->tag);
 		list_remove(&seal->link);
 		free(seal);
 	}

@@ -2,11 +2,11 @@
 #pragma once
 /* What the files of this directory know of a fleet and a sandbox, and nobody else. */
 #include "base/list.h"
+#include "sandbox/broker_client.h"
 #include "sandbox/crash_counters.h"
 #include "sandbox/durable.h"
 #include "sandbox/exec.h"
 #include "sandbox/fleet.h"
-#include "sandbox/host.h"
 #include "sandbox/idempotency.h"
 #include "sandbox/link.h"
 
@@ -24,7 +24,7 @@ struct template;
 
 struct fleet {
 	struct fleet_config config; /* its strings are not kept, but for those that are borrowed */
-	struct host *host;
+	struct broker_client *broker;
 	int spool_fd;
 	struct crash_counters *crash_counters;
 	char boot_id[BOOT_ID_SIZE]; /* of the running kernel: tells a restart of the machine */
@@ -318,7 +318,7 @@ struct link *sandbox_link(struct sandbox *s, struct err *err);
 must_check int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err);
 
 /* Its one request to the broker at a time: it replaces one under way. */
-must_check int sandbox_ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err);
+must_check int sandbox_ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct err *err);
 
 /* end.c */
 void end_init(struct sandbox *s);

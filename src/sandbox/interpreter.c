@@ -91,8 +91,8 @@ void interpreter_wake(struct context *c)
 static void reset(struct context *c)
 {
 	channel_forget(&c->channel);
-	host_cancel(c->sandbox->fleet->host, c->usage_tag);
-	host_cancel(c->sandbox->fleet->host, c->fork_tag);
+	broker_client_cancel(c->sandbox->fleet->broker, c->usage_tag);
+	broker_client_cancel(c->sandbox->fleet->broker, c->fork_tag);
 	c->usage_tag = c->fork_tag = 0;
 	c->sandbox->fleet->message_bytes -= c->in.len;
 	buf_done(&c->in);
@@ -289,7 +289,8 @@ static bool ask_for_cause(struct context *c)
 	if (c->usage_tag)
 		return true;
 	memcpy(req.id, c->sandbox->id, sizeof(req.id));
-	return host_ask(c->sandbox->fleet->host, &req, on_usage, c, &c->usage_tag, NULL) == 0;
+	return broker_client_ask(c->sandbox->fleet->broker, &req, on_usage, c, &c->usage_tag,
+	                         NULL) == 0;
 }
 
 /* The process has ended; its end counts once all that it said is taken. */
@@ -472,7 +473,7 @@ static int ask_for_fork(struct context *c, const char *tag, struct err *err)
 
 	memcpy(req.id, c->sandbox->id, sizeof(req.id));
 	memcpy(req.fork.tag, tag, sizeof(req.fork.tag));
-	return host_ask(c->sandbox->fleet->host, &req, on_forked, c, &c->fork_tag, err);
+	return broker_client_ask(c->sandbox->fleet->broker, &req, on_forked, c, &c->fork_tag, err);
 }
 
 static int send_start(struct context *c, struct link *l, bool may_fork, struct err *err)

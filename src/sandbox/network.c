@@ -296,7 +296,8 @@ static void on_wall_closed(int error, const char *certificate, void *arg)
 	(void)certificate;
 	n->call = 0;
 	memcpy(req.id, n->sandbox->id, sizeof(req.id));
-	if (host_ask(n->sandbox->fleet->host, &req, on_door_closed, n, &n->ask, &err) < 0)
+	if (broker_client_ask(n->sandbox->fleet->broker, &req, on_door_closed, n, &n->ask, &err) <
+	    0)
 		fail(n, &err);
 }
 
@@ -333,7 +334,7 @@ static void network_step(struct network *n)
 	} else if (n->is_open) {
 		(void)write_policy(wanted(n), &text);
 		n->call = wall_client_set_policy(wall, s->id, buf_str(&text), on_told, n);
-	} else if (host_ask_door(s->fleet->host, s->id, on_door, n, &n->ask, &err) < 0) {
+	} else if (broker_client_ask_door(s->fleet->broker, s->id, on_door, n, &n->ask, &err) < 0) {
 		fail(n, &err);
 	}
 }
@@ -466,7 +467,7 @@ void network_end(struct sandbox *s)
 
 	if (!n)
 		return;
-	host_cancel(s->fleet->host, n->ask);
+	broker_client_cancel(s->fleet->broker, n->ask);
 	if (s->fleet->config.wall) {
 		wall_client_cancel(s->fleet->config.wall, n->call);
 		if (n->is_open || n->call)
@@ -506,7 +507,7 @@ void network_free(struct sandbox *s)
 
 	if (!n)
 		return;
-	host_cancel(s->fleet->host, n->ask);
+	broker_client_cancel(s->fleet->broker, n->ask);
 	if (s->fleet->config.wall)
 		cancel_calls(n, s->fleet->config.wall);
 	forget_trust(n);

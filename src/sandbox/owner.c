@@ -50,7 +50,7 @@ static void tell(struct fleet *fleet, const char *layer, const char *project_id,
 	(void)snprintf(req.owner.layer, sizeof(req.owner.layer), "%s", layer);
 	req.owner.number = number_of(project_id);
 	req.owner.weight = weight;
-	(void)!host_ask(fleet->host, &req, on_told, NULL, NULL, NULL);
+	(void)!broker_client_ask(fleet->broker, &req, on_told, NULL, NULL, NULL);
 }
 
 static uint32_t weight_of(const struct sandbox *s)

@@ -129,7 +129,7 @@ void pause_on_link(struct sandbox *s)
 static void give_up(struct sandbox *s, bool falls_back, const struct err *err)
 {
 	log_warn("sandbox.not_saved", "id=%s error='%s'", s->id, err->message);
-	if (host_is_gone(s->fleet->host)) { /* the next start lets it go on */
+	if (broker_client_is_gone(s->fleet->broker)) { /* the next start lets it go on */
 		sandbox_tell_all(s, &s->pausers, err);
 		return;
 	}

@@ -245,7 +245,7 @@ static struct sandbox *release(struct spare *spare)
 {
 	struct sandbox *s = spare->s;
 
-	host_cancel(spare->pool->fleet->host, spare->usage_tag);
+	broker_client_cancel(spare->pool->fleet->broker, spare->usage_tag);
 	list_remove(&spare->link);
 	s->spare = NULL;
 	free(spare);
@@ -353,7 +353,8 @@ static void measure(struct spare *spare)
 	struct msg_request req = {.op = MSG_USAGE};
 
 	memcpy(req.id, spare->s->id, sizeof(req.id));
-	if (host_ask(spare->pool->fleet->host, &req, on_usage, spare, &spare->usage_tag, NULL) < 0)
+	if (broker_client_ask(spare->pool->fleet->broker, &req, on_usage, spare, &spare->usage_tag,
+	                      NULL) < 0)
 		get_ready(spare);
 }
 

@@ -25,7 +25,7 @@ struct port_line {
 	struct sandbox *s; /* NULL: cut */
 	struct list link;  /* in the sandbox */
 	struct loop *loop;
-	struct host *host;
+	struct broker_client *broker;
 	const struct port_line_ops *ops;
 	void *arg;
 	uint16_t number;
@@ -41,7 +41,7 @@ struct port_line {
 /* Nothing of it is under way any more. */
 static void settle(struct port_line *l)
 {
-	host_cancel(l->host, l->ask);
+	broker_client_cancel(l->broker, l->ask);
 	l->ask = 0;
 	port_relay_cancel(take_ptr(l->relay));
 	loop_io_removep(&l->io);
@@ -165,7 +165,7 @@ static int dial(struct port_line *l, int family, struct err *err)
 	req.dial.family = (uint32_t)family;
 	req.dial.port = l->number;
 	loop_timer_set_in(l->timer, CONNECT_US);
-	return host_ask(l->host, &req, on_dialled, l, &l->ask, err);
+	return broker_client_ask(l->broker, &req, on_dialled, l, &l->ask, err);
 }
 
 int port_line_open(struct sandbox *s, uint16_t number, const struct port_line_ops *ops, void *arg,
@@ -184,7 +184,7 @@ int port_line_open(struct sandbox *s, uint16_t number, const struct port_line_op
 	l = xnew0(struct port_line);
 	*l = (struct port_line){.s = s,
 	                        .loop = s->fleet->config.loop,
-	                        .host = s->fleet->host,
+	                        .broker = s->fleet->broker,
 	                        .ops = ops,
 	                        .arg = arg,
 	                        .number = number,

@@ -157,13 +157,13 @@ void sandbox_forget(struct sandbox *s)
 	sandbox_discard(s);
 }
 
-int sandbox_ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err)
+int sandbox_ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct err *err)
 {
 	struct msg_request req = {.op = op};
 
-	host_cancel(s->fleet->host, s->ask);
+	broker_client_cancel(s->fleet->broker, s->ask);
 	memcpy(req.id, s->id, sizeof(req.id));
-	return host_ask_for(s->fleet->host, sandbox_share(s), &req, fn, s, &s->ask, err);
+	return broker_client_ask_for(s->fleet->broker, sandbox_share(s), &req, fn, s, &s->ask, err);
 }
 
 bool sandbox_is_durable(const struct sandbox *s)
@@ -211,7 +211,7 @@ static void connect_now(struct loop *loop, void *arg)
 	(void)loop;
 	/* Without a broker this gateway ends, and the next one finds it as it is. */
 	if (sandbox_ask(s, MSG_CONNECT, on_connect_reply, &err) < 0 &&
-	    !host_is_gone(s->fleet->host))
+	    !broker_client_is_gone(s->fleet->broker))
 		sandbox_end(s, END_GUEST_CRASH, NULL, err.message);
 }
 
@@ -378,8 +378,8 @@ void sandbox_free(struct sandbox *s)
 	loop_timer_free(s->reconnect);
 	clocks_done(s);
 	network_free(s);
-	host_cancel(s->fleet->host, s->ask);
-	host_cancel(s->fleet->host, s->freeze_ask);
+	broker_client_cancel(s->fleet->broker, s->ask);
+	broker_client_cancel(s->fleet->broker, s->freeze_ask);
 	sandbox_drop_waiters(&s->callers);
 	sandbox_drop_waiters(&s->waiters);
 	sandbox_drop_waiters(&s->pausers);

@@ -222,7 +222,7 @@ int snapshot_take(struct sandbox *s, const struct snapshot_wish *wish, snapshot_
 	req.snapshot.spec.closes_connections = wish->has_memory && wish->closes_connections;
 	req.snapshot.spec.is_brief = wish->is_automatic && !wish->is_last;
 	req.snapshot.spec.is_last = wish->is_last;
-	r = host_ask(fleet->host, &req, on_taken, t, &t->tag, err);
+	r = broker_client_ask(fleet->broker, &req, on_taken, t, &t->tag, err);
 	if (r < 0) {
 		snapshot_free(t->sn);
 		free(t);
@@ -243,7 +243,7 @@ bool snapshot_saves_memory(const struct sandbox *s)
 void snapshot_takings_close(struct fleet *fleet)
 {
 	list_for_each (&fleet->takings, struct taking, t, link) {
-		host_cancel(fleet->host, t->tag);
+		broker_client_cancel(fleet->broker, t->tag);
 		snapshot_free(t->sn);
 		taking_free(t);
 	}

@@ -203,7 +203,7 @@ void snapshot_discard(struct fleet *fleet, const char *id)
 	if (snapshot_hold_outlives(fleet, id))
 		return; /* the last who holds it comes back here */
 	(void)snprintf(req.snapshot_id, sizeof(req.snapshot_id), "%s", id);
-	(void)!host_ask(fleet->host, &req, on_discarded, fleet, NULL, NULL);
+	(void)!broker_client_ask(fleet->broker, &req, on_discarded, fleet, NULL, NULL);
 }
 
 static void emit_removed(const struct snapshot *sn)

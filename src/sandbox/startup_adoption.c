@@ -268,7 +268,7 @@ static void delete_stray(struct fleet *fleet, const struct known *k)
 
 	log_warn("sandbox.stray", "id='%s' removed=%d", k->id, is_ours);
 	(void)snprintf(req.id, sizeof(req.id), "%s", k->id);
-	if (host_ask(fleet->host, &req, on_stray_gone, fleet, NULL, &err) < 0)
+	if (broker_client_ask(fleet->broker, &req, on_stray_gone, fleet, NULL, &err) < 0)
 		log_error("sandbox.stray", "id='%s' error='%s'", k->id, err.message);
 }
 
@@ -439,19 +439,20 @@ int adoption_start(struct fleet *fleet, loop_fn ready, void *arg, struct err *er
 		return r;
 	sweep_spools(a);
 	crash_counters_sweep(fleet->crash_counters);
-	r = host_ask(fleet->host, &(struct msg_request){.op = MSG_PROBE}, on_probe, a, NULL, err);
+	r = broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_PROBE}, on_probe, a,
+	                      NULL, err);
 	if (r == 0)
-		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_IMAGES}, on_images, a,
-		             NULL, err);
+		r = broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_IMAGES},
+		                      on_images, a, NULL, err);
 	if (r == 0)
-		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_LIST}, on_list, a, NULL,
-		             err);
+		r = broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_LIST}, on_list,
+		                      a, NULL, err);
 	if (r == 0)
-		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_SNAPSHOTS}, on_snapshots,
-		             a, NULL, err);
+		r = broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_SNAPSHOTS},
+		                      on_snapshots, a, NULL, err);
 	if (r == 0)
-		r = host_ask(fleet->host, &(struct msg_request){.op = MSG_VOLUMES}, on_volumes, a,
-		             NULL, err);
+		r = broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_VOLUMES},
+		                      on_volumes, a, NULL, err);
 	return r;
 }
 

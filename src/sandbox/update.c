@@ -185,7 +185,7 @@ int sandbox_update(struct sandbox *s, const struct sandbox_patch *patch, sandbox
 	req.limits = u->limits;
 	r = account_admit_limits(s, &u->limits, err);
 	if (r == 0) {
-		r = host_ask(s->fleet->host, &req, on_limits_reply, u, NULL, err);
+		r = broker_client_ask(s->fleet->broker, &req, on_limits_reply, u, NULL, err);
 		if (r < 0)
 			account_on_limits(s);
 	}

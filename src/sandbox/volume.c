@@ -286,7 +286,7 @@ static void discard(struct fleet *fleet, const char *id)
 	struct msg_request req = {.op = MSG_VOLUME_REMOVE};
 
 	(void)snprintf(req.volume.id, sizeof(req.volume.id), "%s", id);
-	(void)!host_ask(fleet->host, &req, on_discarded, fleet, NULL, NULL);
+	(void)!broker_client_ask(fleet->broker, &req, on_discarded, fleet, NULL, NULL);
 }
 
 static void emit(const struct volume *v, enum event_type type)
@@ -453,7 +453,7 @@ int volume_create(struct fleet *fleet, const char *project_id, const struct volu
 	req.volume.bytes = v->bytes;
 	m = xnew0(struct making);
 	*m = (struct making){.v = v, .done = done, .arg = arg};
-	r = host_ask(fleet->host, &req, on_made, m, NULL, err);
+	r = broker_client_ask(fleet->broker, &req, on_made, m, NULL, err);
 	if (r < 0) {
 		free(m);
 		give(v);
@@ -522,8 +522,8 @@ int volume_measure_all(struct fleet *fleet, void (*fn)(const struct err *err, vo
 	int r;
 
 	*m = (struct measuring){fleet, fn, arg};
-	r = host_ask(fleet->host, &(struct msg_request){.op = MSG_VOLUMES}, on_measured, m, NULL,
-	             err);
+	r = broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_VOLUMES}, on_measured,
+	                      m, NULL, err);
 	if (r < 0)
 		free(m);
 	return r;

@@ -18,12 +18,12 @@
 
 static void start_thaw(struct sandbox *s);
 
-static int ask(struct sandbox *s, enum msg_op op, host_fn fn, struct err *err)
+static int ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct err *err)
 {
 	struct msg_request req = {.op = op};
 
 	memcpy(req.id, s->id, sizeof(req.id));
-	return host_ask(s->fleet->host, &req, fn, s, &s->freeze_ask, err);
+	return broker_client_ask(s->fleet->broker, &req, fn, s, &s->freeze_ask, err);
 }
 
 static void back_to_running(struct sandbox *s)
@@ -288,7 +288,7 @@ void wake_rejoin(struct sandbox *s)
 
 void wake_cancel(struct sandbox *s, const struct err *err)
 {
-	host_cancel(s->fleet->host, s->freeze_ask);
+	broker_client_cancel(s->fleet->broker, s->freeze_ask);
 	s->freeze_ask = 0;
 	sandbox_tell_all(s, &s->pausers, err);
 	if (!s->is_undone)

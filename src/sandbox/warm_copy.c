@@ -220,7 +220,7 @@ int warm_copy_take(struct sandbox *s, warm_copy_fn done, void *arg, struct err *
 	req.snapshot.base = s->image;
 	req.snapshot.spec.keeper = store_number(fleet->config.store);
 	req.snapshot.spec.has_memory = req.snapshot.spec.is_last = 1;
-	r = host_ask(fleet->host, &req, on_taken, t, NULL, err);
+	r = broker_client_ask(fleet->broker, &req, on_taken, t, NULL, err);
 	if (r < 0) {
 		snapshot_free(sn);
 		free(t);

@@ -15,7 +15,7 @@
 struct share {
 	char project_id[ID_SIZE];
 	struct fair_share turn;   /* of the gateway's loop (loop/loop.h) */
-	struct fair_share broker; /* of the broker's time (sandbox/host.c) */
+	struct fair_share broker; /* of the broker's time (sandbox/broker_client.c) */
 	size_t n_asks;            /* creates and deletes that are asked for, */
 	size_t n_under_way;       /* and of these, those that the broker is at */
 	size_t n_creating;        /* creates that somebody waits for */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The life of sandboxes: create, fail, end, restart. Execs and hostile agents: test-exec.c. */
 #include "sandbox-rig.h"
-#include "sandbox/host.h"
+#include "sandbox/broker_client.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -546,8 +546,8 @@ TEST(a_create_of_a_vm_is_waited_for_longer_than_the_broker_gives_it)
 	struct msg_request req = {.op = MSG_CREATE, .create.engine = ENGINE_VM};
 
 	/* By KVM a quarter of the time, then emulated all of it, each with ten seconds of grace. */
-	CHECK(host_patience_us(&req, hour) > hour / 4 + hour + 20 * second);
-	CHECK(host_patience_us(&req, second) > 20 * second);
+	CHECK(broker_client_patience_us(&req, hour) > hour / 4 + hour + 20 * second);
+	CHECK(broker_client_patience_us(&req, second) > 20 * second);
 	req.create.engine = ENGINE_JAIL;
-	CHECK(host_patience_us(&req, hour) < hour);
+	CHECK(broker_client_patience_us(&req, hour) < hour);
 }

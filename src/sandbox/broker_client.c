@@ -13,7 +13,7 @@
  * dropped with its fd. The broker is trusted more than anyone else we talk to, but a reply is still
  * checked for its shape: a mistake there must not become a fault here.
  */
-#include "sandbox/host.h"
+#include "sandbox/broker_client.h"
 
 #include "base/fd.h"
 #include "base/list.h"
@@ -37,7 +37,7 @@
 /* How long the broker may take. Creates and deletes queue behind each other. */
 static const uint64_t patience_us[] = {
 	[MSG_PROBE] = 30 * SECONDS,
-	[MSG_CREATE] = 150 * SECONDS, /* of a vm it depends: host_patience_us() */
+	[MSG_CREATE] = 150 * SECONDS, /* of a vm it depends: broker_client_patience_us() */
 	[MSG_CONNECT] = 30 * SECONDS,
 	[MSG_DELETE] = 60 * SECONDS,
 	[MSG_LIMITS] = 30 * SECONDS,
@@ -68,24 +68,24 @@ static const uint64_t patience_us[] = {
 };
 
 struct ask {
-	struct host *host;
+	struct broker_client *client;
 	uint64_t tag;
 	struct msg_request req;
-	host_fn fn;
-	host_door_fn door_fn; /* instead of fn */
+	broker_client_fn fn;
+	broker_client_door_fn door_fn; /* instead of fn */
 	void *arg;
 	struct loop_timer *timer;
 	struct share *share; /* NULL: it is not counted */
 	bool is_under_way;   /* at the broker, if it is counted */
-	struct list link;    /* in host->unsent or its share's line, else on no list */
+	struct list link;    /* in client->unsent or its share's line, else on no list */
 	UT_hash_handle hh;
 };
 
-struct host {
+struct broker_client {
 	struct loop *loop;
 	int fd; /* -1: the broker is gone */
 	struct loop_io *io;
-	const struct host_ops *ops;
+	const struct broker_client_ops *ops;
 	void *arg;
 	uint64_t vm_boot_us;
 	uint64_t last_tag;
@@ -102,28 +102,28 @@ static void look(struct loop *loop, void *arg);
 
 static void ask_free(struct ask *a)
 {
-	struct host *host = a->host;
+	struct broker_client *client = a->client;
 
 	list_remove(&a->link);
 	if (a->share)
 		a->share->n_asks--;
 	if (a->is_under_way) {
-		host->n_under_way--;
+		client->n_under_way--;
 		a->share->n_under_way--;
 	}
-	if (a->is_under_way && !host->is_look_due) {
-		host->is_look_due = true;
-		loop_defer(host->loop, look, host);
+	if (a->is_under_way && !client->is_look_due) {
+		client->is_look_due = true;
+		loop_defer(client->loop, look, client);
 	}
-	HASH_DEL(host->asks, a);
+	HASH_DEL(client->asks, a);
 	loop_timer_free(a->timer);
 	free(a);
 }
 
 static void ask_tell(struct ask *a, const struct msg_reply *reply, int *fds, bool is_last)
 {
-	host_door_fn door_fn = a->door_fn;
-	host_fn fn = a->fn;
+	broker_client_door_fn door_fn = a->door_fn;
+	broker_client_fn fn = a->fn;
 	void *arg = a->arg;
 
 	if (is_last)
@@ -153,18 +153,18 @@ static void on_timeout(struct loop *loop, void *arg)
 	ask_fail(a, ERR_TIMEOUT, "the broker did not answer in time");
 }
 
-static void lose(struct host *host)
+static void lose(struct broker_client *client)
 {
 	struct ask *a;
 
-	loop_io_removep(&host->io);
-	(void)close(take_fd(&host->fd));
-	log_error("broker.lost", "requests=%u", HASH_COUNT(host->asks));
+	loop_io_removep(&client->io);
+	(void)close(take_fd(&client->fd));
+	log_error("broker.lost", "requests=%u", HASH_COUNT(client->asks));
 	/* A callback may ask again, which fails at once, or cancel one of the others: so the first
 	 * is taken each time. */
-	while ((a = host->asks))
+	while ((a = client->asks))
 		ask_fail(a, ERR_UNAVAILABLE, "the broker is gone");
-	host->ops->on_lost(host->arg);
+	client->ops->on_lost(client->arg);
 }
 
 static void end_strings(struct msg_reply *reply)
@@ -212,19 +212,19 @@ static bool is_last(const struct msg_reply *reply)
 	}
 }
 
-static void hand_over(struct host *host, const struct msg_reply *reply, int *fds)
+static void hand_over(struct broker_client *client, const struct msg_reply *reply, int *fds)
 {
 	struct ask *a = NULL;
 
 	if (reply->op == MSG_ENDED && reply->tag == 0) {
-		host->ops->on_ended(reply, host->arg);
+		client->ops->on_ended(reply, client->arg);
 		return;
 	}
 	if (reply->op == MSG_DISK && reply->tag == 0) {
-		host->ops->on_disk(&reply->disk, host->arg);
+		client->ops->on_disk(&reply->disk, client->arg);
 		return;
 	}
-	HASH_FIND(hh, host->asks, &reply->tag, sizeof(reply->tag), a);
+	HASH_FIND(hh, client->asks, &reply->tag, sizeof(reply->tag), a);
 	if (!a || a->req.op != reply->op) {
 		log_debug("broker.late", "op=%u id='%s'", reply->op, reply->id);
 		return;
@@ -232,127 +232,129 @@ static void hand_over(struct host *host, const struct msg_reply *reply, int *fds
 	ask_tell(a, reply, fds, is_last(reply));
 }
 
-static void on_reply(struct host *host, struct msg_reply *reply, const int *came, size_t n_came)
+static void on_reply(struct broker_client *client, struct msg_reply *reply, const int *came,
+                     size_t n_came)
 {
 	int fds[MSG_FDS_MAX];
 
 	end_strings(reply);
 	place_fds(reply, came, n_came, fds);
-	hand_over(host, reply, fds);
+	hand_over(client, reply, fds);
 	for (size_t i = 0; i < MSG_FDS_MAX; i++)
 		if (fds[i] >= 0)
 			(void)close(fds[i]);
 }
 
-static void receive(struct host *host)
+static void receive(struct broker_client *client)
 {
-	for (int i = 0; i < REPLIES_A_TURN && host->fd >= 0; i++) {
+	for (int i = 0; i < REPLIES_A_TURN && client->fd >= 0; i++) {
 		struct msg_reply reply;
 		int fds[FD_PASS_MAX];
 		size_t n_fds;
-		ssize_t n = fd_recv(host->fd, &reply, sizeof(reply), fds, &n_fds);
+		ssize_t n = fd_recv(client->fd, &reply, sizeof(reply), fds, &n_fds);
 
 		if (n == -EAGAIN)
 			return;
 		if (n == (ssize_t)sizeof(reply) && reply.magic == MSG_MAGIC) {
-			host->heard_us = loop_now_us(host->loop);
-			on_reply(host, &reply, fds, n_fds);
+			client->heard_us = loop_now_us(client->loop);
+			on_reply(client, &reply, fds, n_fds);
 			continue;
 		}
 		for (size_t j = 0; j < n_fds; j++)
 			(void)close(fds[j]);
 		if (n != 0)
 			log_error("broker.garbled", "length=%zd", n);
-		lose(host);
+		lose(client);
 	}
 }
 
-static void transmit(struct host *host)
+static void transmit(struct broker_client *client)
 {
 	struct ask *a;
 
-	while ((a = list_first(&host->unsent, struct ask, link))) {
-		ssize_t n = fd_send(host->fd, &a->req, sizeof(a->req), NULL, 0);
+	while ((a = list_first(&client->unsent, struct ask, link))) {
+		ssize_t n = fd_send(client->fd, &a->req, sizeof(a->req), NULL, 0);
 
 		if (n < 0)
 			break; /* full; or at its end, which reading finds after what came before */
 		list_remove(&a->link);
 	}
-	loop_io_set(host->io, list_empty(&host->unsent) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+	loop_io_set(client->io, list_empty(&client->unsent) ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
 /* The next that is to be sent, or NULL: none waits, or the broker has enough to do. */
-static struct ask *next_ask(struct host *host)
+static struct ask *next_ask(struct broker_client *client)
 {
 	struct fair_share *line;
 	struct list *item = NULL;
 
-	if (host->n_under_way < BROKER_MAX)
-		item = fair_next(&host->lines, &line);
+	if (client->n_under_way < BROKER_MAX)
+		item = fair_next(&client->lines, &line);
 	else
-		list_for_each (&host->lines.ring, struct fair_share, idle, link)
+		list_for_each (&client->lines.ring, struct fair_share, idle, link)
 			if (!item && list_entry(idle, struct share, broker)->n_under_way == 0 &&
 			    !list_empty(&idle->items))
 				item = idle->items.next;
 	return item ? list_entry(item, struct ask, link) : NULL;
 }
 
-static void send_counted(struct host *host)
+static void send_counted(struct broker_client *client)
 {
 	struct ask *a;
 
-	while (host->fd >= 0 && (a = next_ask(host))) {
+	while (client->fd >= 0 && (a = next_ask(client))) {
 		a->is_under_way = true;
-		host->n_under_way++;
+		client->n_under_way++;
 		a->share->n_under_way++;
-		fair_charge(&host->lines, &a->share->broker,
+		fair_charge(&client->lines, &a->share->broker,
 		            a->req.op == MSG_CREATE ? CREATE_COST : DELETE_COST);
 		list_remove(&a->link);
-		list_append(&host->unsent, &a->link);
+		list_append(&client->unsent, &a->link);
 	}
 }
 
 static void look(struct loop *loop, void *arg)
 {
-	struct host *host = arg;
+	struct broker_client *client = arg;
 
 	(void)loop;
-	host->is_look_due = false;
-	send_counted(host);
-	if (host->fd >= 0)
-		transmit(host);
+	client->is_look_due = false;
+	send_counted(client);
+	if (client->fd >= 0)
+		transmit(client);
 }
 
 static void host_on_io(struct loop *loop, uint32_t events, void *arg)
 {
-	struct host *host = arg;
+	struct broker_client *client = arg;
 
 	(void)loop;
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-		receive(host);
-	if (host->fd >= 0)
-		transmit(host);
+		receive(client);
+	if (client->fd >= 0)
+		transmit(client);
 }
 
-int host_new(struct loop *loop, int fd, uint64_t vm_boot_us, const struct host_ops *ops, void *arg,
-             struct host **ret, struct err *err)
+int broker_client_new(struct loop *loop, int fd, uint64_t vm_boot_us,
+                      const struct broker_client_ops *ops, void *arg, struct broker_client **ret,
+                      struct err *err)
 {
-	struct host *host = xnew0(struct host);
+	struct broker_client *client = xnew0(struct broker_client);
 	int r;
 
-	*host = (struct host){
+	*client = (struct broker_client){
 		.loop = loop, .fd = fd, .vm_boot_us = vm_boot_us, .ops = ops, .arg = arg};
-	list_init(&host->unsent);
-	fair_queue_init(&host->lines, CREATE_COST);
+	list_init(&client->unsent);
+	fair_queue_init(&client->lines, CREATE_COST);
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)
-		r = loop_io_add(loop, fd, EPOLLIN, host_on_io, host, &host->io);
+		r = loop_io_add(loop, fd, EPOLLIN, host_on_io, client, &client->io);
 	if (r < 0) {
 		(void)close(fd);
-		free(host);
+		free(client);
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the broker's socket");
 	}
-	*ret = host;
+	*ret = client;
 	return 0;
 }
 
@@ -362,17 +364,17 @@ static void free_host(struct loop *loop, void *arg)
 	free(arg);
 }
 
-void host_free(struct host *host)
+void broker_client_free(struct broker_client *client)
 {
-	if (!host)
+	if (!client)
 		return;
-	while (host->asks)
-		ask_free(host->asks);
-	fair_queue_done(&host->lines);
-	loop_io_removep(&host->io);
-	if (host->fd >= 0)
-		(void)close(take_fd(&host->fd));
-	loop_defer(host->loop, free_host, host);
+	while (client->asks)
+		ask_free(client->asks);
+	fair_queue_done(&client->lines);
+	loop_io_removep(&client->io);
+	if (client->fd >= 0)
+		(void)close(take_fd(&client->fd));
+	loop_defer(client->loop, free_host, client);
 }
 
 static bool is_counted(const struct msg_request *req)
@@ -389,58 +391,59 @@ static bool is_counted(const struct msg_request *req)
 }
 
 /* A vm that KVM cannot run is given up after a quarter of its time, and begins anew. */
-uint64_t host_patience_us(const struct msg_request *req, uint64_t vm_boot_us)
+uint64_t broker_client_patience_us(const struct msg_request *req, uint64_t vm_boot_us)
 {
 	if (req->op == MSG_CREATE && req->create.engine == ENGINE_VM)
 		return vm_boot_us + vm_boot_us / 4 + AROUND_BOOT_US;
 	return patience_us[req->op];
 }
 
-static int ask_new(struct host *host, struct share *share, const struct msg_request *req,
+static int ask_new(struct broker_client *client, struct share *share, const struct msg_request *req,
                    struct ask **ret, struct err *err)
 {
 	struct ask *a;
 
-	if (host->fd < 0)
+	if (client->fd < 0)
 		return err_set(err, ERR_UNAVAILABLE, 0, "the broker is gone");
-	if (HASH_COUNT(host->asks) >= WAITING_MAX)
+	if (HASH_COUNT(client->asks) >= WAITING_MAX)
 		return err_set(err, ERR_LIMIT, 0, "%d requests wait for the broker", WAITING_MAX);
 	if (share && share->n_asks >= WAITING_SHARE)
 		return err_set(err, ERR_LIMIT, 0, "%d requests of the project wait for the broker",
 		               WAITING_SHARE);
 	a = xnew0(struct ask);
-	a->host = host;
-	a->tag = ++host->last_tag;
+	a->client = client;
+	a->tag = ++client->last_tag;
 	a->req = *req;
 	a->req.magic = MSG_MAGIC;
 	a->req.tag = a->tag;
-	a->timer = loop_timer_new(host->loop, on_timeout, a);
-	loop_timer_set_in(a->timer, host_patience_us(req, host->vm_boot_us));
-	HASH_ADD(hh, host->asks, tag, sizeof(a->tag), a);
+	a->timer = loop_timer_new(client->loop, on_timeout, a);
+	loop_timer_set_in(a->timer, broker_client_patience_us(req, client->vm_boot_us));
+	HASH_ADD(hh, client->asks, tag, sizeof(a->tag), a);
 	if (share && is_counted(req)) {
 		a->share = share;
 		share->n_asks++;
-		fair_push(&host->lines, &share->broker, &a->link);
-		send_counted(host);
+		fair_push(&client->lines, &share->broker, &a->link);
+		send_counted(client);
 	} else {
-		list_append(&host->unsent, &a->link);
+		list_append(&client->unsent, &a->link);
 	}
-	transmit(host);
+	transmit(client);
 	*ret = a;
 	return 0;
 }
 
-int host_ask(struct host *host, const struct msg_request *req, host_fn fn, void *arg,
-             uint64_t *ret_tag, struct err *err)
+int broker_client_ask(struct broker_client *client, const struct msg_request *req,
+                      broker_client_fn fn, void *arg, uint64_t *ret_tag, struct err *err)
 {
-	return host_ask_for(host, NULL, req, fn, arg, ret_tag, err);
+	return broker_client_ask_for(client, NULL, req, fn, arg, ret_tag, err);
 }
 
-int host_ask_for(struct host *host, struct share *share, const struct msg_request *req, host_fn fn,
-                 void *arg, uint64_t *ret_tag, struct err *err)
+int broker_client_ask_for(struct broker_client *client, struct share *share,
+                          const struct msg_request *req, broker_client_fn fn, void *arg,
+                          uint64_t *ret_tag, struct err *err)
 {
 	struct ask *a;
-	int r = ask_new(host, share, req, &a, err);
+	int r = ask_new(client, share, req, &a, err);
 
 	if (r < 0)
 		return r;
@@ -451,15 +454,15 @@ int host_ask_for(struct host *host, struct share *share, const struct msg_reques
 	return 0;
 }
 
-int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg, uint64_t *ret_tag,
-                  struct err *err)
+int broker_client_ask_door(struct broker_client *client, const char *id, broker_client_door_fn fn,
+                           void *arg, uint64_t *ret_tag, struct err *err)
 {
 	struct msg_request req = {.op = MSG_DOOR};
 	struct ask *a;
 	int r;
 
 	(void)snprintf(req.id, sizeof(req.id), "%s", id);
-	r = ask_new(host, NULL, &req, &a, err);
+	r = ask_new(client, NULL, &req, &a, err);
 	if (r < 0)
 		return r;
 	a->door_fn = fn;
@@ -469,46 +472,46 @@ int host_ask_door(struct host *host, const char *id, host_door_fn fn, void *arg,
 	return 0;
 }
 
-static bool is_pinged(const struct host *host)
+static bool is_pinged(const struct broker_client *client)
 {
 	struct ask *a = NULL;
 
-	HASH_FIND(hh, host->asks, &host->ping_tag, sizeof(host->ping_tag), a);
+	HASH_FIND(hh, client->asks, &client->ping_tag, sizeof(client->ping_tag), a);
 	return a != NULL;
 }
 
-void host_ping(struct host *host, host_fn fn, void *arg)
+void broker_client_ping(struct broker_client *client, broker_client_fn fn, void *arg)
 {
 	const struct msg_request req = {.op = MSG_PROBE};
 	struct err err;
 
-	if (is_pinged(host))
+	if (is_pinged(client))
 		return;
-	if (host->heard_us >= host->pinged_us) /* else it owes an answer to the one before */
-		host->pinged_us = loop_now_us(host->loop);
-	if (host_ask(host, &req, fn, arg, &host->ping_tag, &err) < 0)
-		host->ping_tag = 0;
+	if (client->heard_us >= client->pinged_us) /* else it owes an answer to the one before */
+		client->pinged_us = loop_now_us(client->loop);
+	if (broker_client_ask(client, &req, fn, arg, &client->ping_tag, &err) < 0)
+		client->ping_tag = 0;
 }
 
 /* It answers in the order in which it was asked as far as it can: behind many creates a ping may
  * wait, and each of their answers shows that it lives. */
-uint64_t host_silent_us(const struct host *host)
+uint64_t broker_client_silent_us(const struct broker_client *client)
 {
-	uint64_t now_us = loop_now_us(host->loop);
+	uint64_t now_us = loop_now_us(client->loop);
 
-	return is_pinged(host) ? now_us - MAX(host->pinged_us, host->heard_us) : 0;
+	return is_pinged(client) ? now_us - MAX(client->pinged_us, client->heard_us) : 0;
 }
 
-bool host_is_gone(const struct host *host)
+bool broker_client_is_gone(const struct broker_client *client)
 {
-	return host->fd < 0;
+	return client->fd < 0;
 }
 
-void host_cancel(struct host *host, uint64_t tag)
+void broker_client_cancel(struct broker_client *client, uint64_t tag)
 {
 	struct ask *a = NULL;
 
-	HASH_FIND(hh, host->asks, &tag, sizeof(tag), a);
+	HASH_FIND(hh, client->asks, &tag, sizeof(tag), a);
 	if (!a)
 		return;
 	/* One that the broker has not seen is not sent; one that it has is answered to nobody. */
