@@ -7,7 +7,7 @@
 
 #include "build/inside.h"
 #include "oci/oci.h"
-#include "sandbox/files.h"
+#include "sandbox/file_call.h"
 #include "sandbox/template.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "build/inside.h"
-#include "sandbox/files.h"
+#include "sandbox/file_call.h"
 #include "sandbox/image.h"
 #include "sandbox/template.h"
 

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "build/inside.h"
 #include "proto/bundle.h"
-#include "sandbox/files.h"
+#include "sandbox/file_call.h"
 #include "sandbox/snapshot.h"
 #include "sandbox/template.h"
 

@@ -26,7 +26,7 @@ struct proxy {
 	struct visit visit;
 	struct http_req *req;
 	struct loop *loop;
-	struct port_line *line;
+	struct port_connection *line;
 	int fd;
 	struct loop_io *io;
 	struct buf in, out;
@@ -243,7 +243,7 @@ static void receive(struct proxy *p)
 		return;
 	}
 	buf_commit(&p->in, (size_t)n);
-	port_line_count(p->line, 0, (uint64_t)n);
+	port_connection_count(p->line, 0, (uint64_t)n);
 	handle_input(p);
 	if (p->in.len == 0)
 		buf_done(&p->in); /* a WebSocket may say nothing for hours */
@@ -262,7 +262,7 @@ static void transmit(struct proxy *p)
 			buf_consume(&p->out, p->out.len);
 			break;
 		}
-		port_line_count(p->line, (uint64_t)n, 0);
+		port_connection_count(p->line, (uint64_t)n, 0);
 		buf_consume(&p->out, (size_t)n);
 	}
 	if (p->out.len == 0)
@@ -350,7 +350,7 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 	(void)req;
 	(void)whole;
 	p->is_over = true;
-	port_line_close(take_ptr(p->line));
+	port_connection_close(take_ptr(p->line));
 	loop_io_removep(&p->io);
 	if (p->fd >= 0)
 		(void)close(take_fd(&p->fd));
@@ -359,10 +359,10 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 
 int proxy_start(struct visit *v, struct sandbox *s, struct err *err)
 {
-	static const struct port_line_ops by_token = {
+	static const struct port_connection_ops by_token = {
 		.on_open = on_open, .on_cut = on_cut, .is_by_token = true};
-	static const struct port_line_ops admitted = {.on_open = on_open, .on_cut = on_cut};
-	const struct port_line_ops *ops = v->is_admitted ? &admitted : &by_token;
+	static const struct port_connection_ops admitted = {.on_open = on_open, .on_cut = on_cut};
+	const struct port_connection_ops *ops = v->is_admitted ? &admitted : &by_token;
 	struct proxy *p = xnew0(struct proxy);
 	int r;
 
@@ -378,7 +378,7 @@ int proxy_start(struct visit *v, struct sandbox *s, struct err *err)
 	if (r < 0)
 		r = err_set(err, ERR_HEADERS_TOO_LARGE, 0, "the head is too long to be passed on");
 	else
-		r = port_line_open(s, v->port, ops, p, &p->line, err);
+		r = port_connection_open(s, v->port, ops, p, &p->line, err);
 	if (r < 0) {
 		free_proxy(p->loop, p);
 		return r;

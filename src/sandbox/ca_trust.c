@@ -6,7 +6,7 @@
 #include "sandbox/ca_trust.h"
 
 #include "proto/trust.h"
-#include "sandbox/files.h"
+#include "sandbox/file_call.h"
 #include "sandbox/inside.h"
 #include "sandbox/network.h"
 

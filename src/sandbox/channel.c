@@ -14,7 +14,7 @@
  * got, so one that is not listed, and of which it never spoke, has not run: it is started again,
  * once, for the agent may have hung up because it cannot read it.
  */
-#include "sandbox/wire.h"
+#include "sandbox/link_private.h"
 
 #include <assert.h>
 #include <endian.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A context: a named interpreter of a sandbox, whose state lasts from call to call (code.h).
+ * A context: a named interpreter of a sandbox, whose state lasts from call to call (code_call.h).
  *
  *	starting --> idle <--> busy
  *	    +---------+---------+--> dead --> starting (at the next call, or a restart)

@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/account.h"
+#include "sandbox/create_source.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
 #include "sandbox/snapshot.h"
-#include "sandbox/source.h"
 #include "sandbox/template.h"
 #include "sandbox/warm_copy.h"
 
@@ -247,8 +247,8 @@ static void set_owner(struct sandbox *s, const char *project_id, const struct sa
 	s->exec_limits = spec->exec_limits;
 	s->timeout_ms = timeout_ms;
 	s->idle_timeout_ms = spec->idle_timeout_ms;
-	(void)!spec_on_timeout(spec->on_timeout, spec->is_persistent, &s->on_timeout, NULL);
-	(void)!spec_on_idle(spec->on_idle, &s->on_idle, NULL);
+	(void)!rules_on_timeout(spec->on_timeout, spec->is_persistent, &s->on_timeout, NULL);
+	(void)!rules_on_idle(spec->on_idle, &s->on_idle, NULL);
 	s->is_persistent = s->is_kept = spec->is_persistent;
 	s->auto_resumes = spec->auto_resumes;
 	s->counts_paused = spec->counts_paused;
@@ -369,7 +369,7 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 	if (w->snapshot)
 		snapshot_fill_limits(w->snapshot, &filled.limits);
 	if (r == 0)
-		r = spec_check(fleet, project_id, &filled, &w->limits, &w->timeout_ms, err);
+		r = rules_check(fleet, project_id, &filled, &w->limits, &w->timeout_ms, err);
 	if (r == 0 && w->snapshot)
 		r = snapshot_check_disk(w->snapshot, w->limits.disk_bytes, err);
 	w->engine = ENGINE_JAIL;
@@ -382,10 +382,10 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		              "cannot be put below processes that go on: give "
 		              "memory: false");
 	if (r == 0 && spec->volumes)
-		r = volume_places_read(fleet, project_id, spec->volumes, w->engine, w->volumes,
+		r = volume_mounts_read(fleet, project_id, spec->volumes, w->engine, w->volumes,
 		                       err);
 	if (r == 0 && spec->shown_volume)
-		volume_place_shown(spec->shown_volume, w->volumes);
+		volume_mount_shown(spec->shown_volume, w->volumes);
 	if (r == 0 && !spec->image && !spec->snapshot)
 		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
 	if (r == 0)

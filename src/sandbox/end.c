@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/account.h"
+#include "sandbox/create_source.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
-#include "sandbox/source.h"
 #include "sandbox/warm_up.h"
 #include "vmm/orders.h"
 
@@ -172,7 +172,7 @@ void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const 
 	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
 	              end_cause_name(cause), message);
 	wake_cancel(s, &err);
-	port_line_cut_all(s, 0);
+	port_connection_cut_all(s, 0);
 	fetch_end(s);
 	network_end(s);
 	end_inside(s, &err);
@@ -290,10 +290,10 @@ void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
 
 	if (pause_is_on_disk(s)) /* it was about to be ended, and has it all behind it */
 		return;
-	if (cause_is_shortage(reply)) {
+	if (end_cause_is_shortage(reply)) {
 		cause = END_OOM;
-		detail = cause_describe_shortage(s, &reply->ended.shortage, message,
-		                                 sizeof(message));
+		detail = end_cause_describe_shortage(s, &reply->ended.shortage, message,
+		                                     sizeof(message));
 	} else {
 		cause = status == 0 ? END_EXITED : END_GUEST_CRASH;
 		detail = describe_machine(s, status, message, sizeof(message));

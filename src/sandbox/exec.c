@@ -16,7 +16,7 @@
  * kill the row knows whether they were told, and each is once.
  *
  * A command that failed without anyone ending it has perhaps met a limit: the broker's counters
- * tell (cause.c), and the end is held back until they have.
+ * tell (end_cause.c), and the end is held back until they have.
  */
 #include "sandbox/exec.h"
 
@@ -183,7 +183,7 @@ static void end(struct exec *e, enum exec_state state, enum end_cause cause,
 	e->cause = cause;
 	e->ended_us = clock_wall_us();
 	if (state == EXEC_EXITED)
-		cause_describe(e, u);
+		end_cause_describe(e, u);
 	e->is_dirty = e->is_end_untold = true;
 	sandbox_touch(e->sandbox);
 	log_debug("exec.ended", "id=%s state=%s cause=%s", e->id, states[state],
@@ -292,11 +292,11 @@ static void on_usage(const struct msg_reply *reply, int fd, void *arg)
 	e->usage_tag = 0;
 	e->is_exit_held = false;
 	if (reply->err.code != ERR_NONE) {
-		settle_exit(e, cause_of_exit(&e->exit), NULL);
+		settle_exit(e, end_cause_of_exit(&e->exit), NULL);
 		return;
 	}
-	settle_exit(e, cause_by_usage(e, &reply->usage), &reply->usage);
-	cause_note_usage(e->sandbox, &reply->usage);
+	settle_exit(e, end_cause_by_usage(e, &reply->usage), &reply->usage);
+	end_cause_note_usage(e->sandbox, &reply->usage);
 }
 
 static bool ask_for_cause(struct exec *e)
@@ -329,10 +329,10 @@ static void on_exit_frame(struct channel *ch, const struct channel_exit *x)
 	if (x->how == EXIT_FAILED) {
 		(void)guest_error((int)x->value, x->message, &err);
 		fail(e, &err);
-	} else if (cause_needs_usage(x) && ask_for_cause(e)) {
+	} else if (end_cause_needs_usage(x) && ask_for_cause(e)) {
 		e->is_exit_held = true;
 	} else {
-		settle_exit(e, cause_of_exit(x), NULL);
+		settle_exit(e, end_cause_of_exit(x), NULL);
 	}
 }
 

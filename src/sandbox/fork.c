@@ -10,7 +10,7 @@
  */
 #include "base/log.h"
 #include "sandbox/network.h"
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 
 #define POLICY_BYTES (512 * 1024) /* a row has room for less */
 
@@ -145,7 +145,7 @@ static struct fork *fork_new(const struct sandbox *s, const struct fork_spec *sp
 	f->tags = json_deep_copy(asked->tags ? asked->tags : s->tags);
 	f->env = asked->env ? json_deep_copy(asked->env) : NULL;
 	f->notes = json_deep_copy(asked->notes);
-	f->volumes = volume_places_describe(s);
+	f->volumes = volume_mounts_describe(s);
 	f->network = asked->network ? json_deep_copy(asked->network) : read_network(s);
 	f->on_timeout = asked->on_timeout ? xstrdup(asked->on_timeout) : NULL;
 	f->on_idle = asked->on_idle ? xstrdup(asked->on_idle) : NULL;
@@ -169,7 +169,7 @@ int sandbox_fork(struct sandbox *s, const struct fork_spec *spec, const struct f
 	if (spec->count < 1 || spec->count > FORK_MAX)
 		return err_field(err, "count", "must be from 1 to %d", FORK_MAX);
 	if (spec->sandbox.name)
-		r = spec_check_name(spec->sandbox.name, err);
+		r = rules_check_name(spec->sandbox.name, err);
 	if (r < 0)
 		return r;
 	f = fork_new(s, spec);

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "sandbox/guest_kernel.h"
 #include "sandbox/inside.h"
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 #include "sandbox/template.h"
 
 #include <time.h>

@@ -37,7 +37,7 @@ struct fleet {
 	struct list snapshots; /* in order of creation */
 	struct list volumes;   /* likewise */
 	struct list takings;   /* snapshots on their way */
-	struct list holds;     /* snapshots that are looked at (snapshot-hold.c) */
+	struct list holds;     /* snapshots that are looked at (snapshot_hold.c) */
 	struct loop_timer *snapshot_expiry;
 	uint64_t warm_not_before_us; /* steady; after a seed that failed */
 	struct list all;             /* in order of creation */
@@ -48,7 +48,7 @@ struct fleet {
 	uint64_t ended_bytes; /* of output that is kept of those */
 	struct loop_timer *forget;
 	struct loop_job *forgetting;        /* of those that are too many or too old */
-	struct kept_project *kept_projects; /* kept-output.c, by id */
+	struct kept_project *kept_projects; /* kept_output.c, by id */
 	uint64_t kept_bytes;                /* of output, of all projects */
 	struct idempotency *idempotency;
 	struct durable *durable;
@@ -149,7 +149,7 @@ struct sandbox {
 	size_t n_execs;
 	struct loop_job *exec_removal; /* end.c: all go with it */
 	struct loop_job *exec_trim;    /* ended_retention.c: the oldest go; or NULL */
-	/* kept-output.c */
+	/* kept_output.c */
 	struct list kept; /* execs that are over and have output, in order of their end */
 	uint64_t kept_bytes;
 	struct kept_project *kept_project; /* its project's figures; NULL: not looked up */
@@ -157,8 +157,8 @@ struct sandbox {
 	size_t n_contexts;
 	struct port *ports; /* in the order of their numbers */
 	size_t n_ports;
-	struct list port_lines;
-	size_t n_port_lines;
+	struct list port_connections;
+	size_t n_port_connections;
 	/* account.c */
 	struct meter *meter;           /* while it is somebody's and runs */
 	int calls_counter;             /* how many it has had */
@@ -192,36 +192,36 @@ struct waiter {
 	void *arg;
 };
 
-/* engine.c: words of a create, or NULL; bound: it can only be this one, or 0 */
+/* engine_choice.c: words of a create, or NULL; bound: it can only be this one, or 0 */
 must_check int engine_choose(const struct fleet *fleet, const char *engine, const char *min_grade,
                              uint32_t bound, uint32_t *ret, struct err *err);
 /* Of what a vm cannot do yet. */
 must_check int engine_refuse_vm(uint32_t engine, const char *what, struct err *err);
-const char *engine_name(uint32_t engine); /* record.c */
+const char *engine_name(uint32_t engine); /* sandbox_row.c */
 
-/* spec.c: what a client may ask for. Each names the field that is wrong. */
-must_check int spec_check(const struct fleet *fleet, const char *project_id,
-                          const struct sandbox_spec *spec, struct guest_limits *ret_limits,
-                          uint64_t *ret_timeout_ms, struct err *err);
-must_check int spec_check_tags(const json_t *tags, struct err *err);
-must_check int spec_check_env(const json_t *env, struct err *err);
+/* create_rules.c: what a client may ask for. Each names the field that is wrong. */
+must_check int rules_check(const struct fleet *fleet, const char *project_id,
+                           const struct sandbox_spec *spec, struct guest_limits *ret_limits,
+                           uint64_t *ret_timeout_ms, struct err *err);
+must_check int rules_check_tags(const json_t *tags, struct err *err);
+must_check int rules_check_env(const json_t *env, struct err *err);
 /* 0 in *asked = what *base has. */
-must_check int spec_limits(const struct fleet *fleet, const struct guest_limits *asked,
-                           const struct guest_limits *base, struct guest_limits *ret,
-                           struct err *err);
-must_check int spec_exec_limits(const struct fleet *fleet, const char *project_id,
-                                const char *key_id, const struct exec_limits *asked,
-                                struct err *err);
+must_check int rules_limits(const struct fleet *fleet, const struct guest_limits *asked,
+                            const struct guest_limits *base, struct guest_limits *ret,
+                            struct err *err);
+must_check int rules_exec_limits(const struct fleet *fleet, const char *project_id,
+                                 const char *key_id, const struct exec_limits *asked,
+                                 struct err *err);
 /* Those that hold: the daemon's where it has none of its own, or higher ones. */
-struct exec_limits spec_effective_exec_limits(const struct sandbox *s);
-must_check int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err);
-must_check int spec_idle_timeout(uint64_t timeout_ms, struct err *err);
-must_check int spec_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret,
-                               struct err *err);
-must_check int spec_on_idle(const char *word, enum timeout_action *ret, struct err *err);
-must_check int spec_check_name(const char *name, struct err *err);
+struct exec_limits rules_effective_exec_limits(const struct sandbox *s);
+must_check int rules_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err);
+must_check int rules_idle_timeout(uint64_t timeout_ms, struct err *err);
+must_check int rules_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret,
+                                struct err *err);
+must_check int rules_on_idle(const char *word, enum timeout_action *ret, struct err *err);
+must_check int rules_check_name(const char *name, struct err *err);
 
-/* record.c: the sandbox's row. */
+/* sandbox_row.c: the sandbox's row. */
 must_check int sandbox_save(const struct sandbox *s, struct err *err);
 must_check int sandbox_load(struct fleet *fleet, const struct sandbox_row *row,
                             struct sandbox **ret);
@@ -251,7 +251,7 @@ void retention_remove(struct sandbox *s);      /* and goes */
 void retention_add_exec(const struct exec *e); /* of one that ended before the start */
 void retention_remove_exec(const struct exec *e);
 
-/* kept-output.c: how much of execs' output is on disk, and that it is not too much. */
+/* kept_output.c: how much of execs' output is on disk, and that it is not too much. */
 struct kept_project;
 void kept_note(struct exec *e);   /* more has come */
 void kept_end(struct exec *e);    /* no more comes: it may go for others' sake */
@@ -374,19 +374,19 @@ void volume_found(struct fleet *fleet, const struct volume_info *info); /* the b
 void volumes_settle(struct fleet *fleet);                               /* that was all */
 void volumes_tick(struct fleet *fleet); /* charges their disk up to now */
 bool volume_is_known(const struct fleet *fleet, const char *id);
-/* volume-place.c */
-void volume_place_shown(const char *id, struct guest_volume *ret);
-bool volume_places_are_given(const struct sandbox *s);
+/* volume_mounts.c */
+void volume_mount_shown(const char *id, struct guest_volume *ret);
+bool volume_mounts_are_given(const struct sandbox *s);
 bool volume_is_written_by(const struct sandbox *s, const char *id);
-json_t *volume_places_describe(const struct sandbox *s); /* as a create has them; the caller's */
-void volume_places_to_row(const struct sandbox *s, struct json_writer *w);
-must_check int volume_places_from_row(const json_t *rows, struct sandbox *s);
-void volume_places_to_json(const struct sandbox *s, struct json_writer *w);
+json_t *volume_mounts_describe(const struct sandbox *s); /* as a create has them; the caller's */
+void volume_mounts_to_row(const struct sandbox *s, struct json_writer *w);
+must_check int volume_mounts_from_row(const json_t *rows, struct sandbox *s);
+void volume_mounts_to_json(const struct sandbox *s, struct json_writer *w);
 /* What a create asks for; then, and whenever it starts again: is each there, and free for it? */
-must_check int volume_places_read(const struct fleet *fleet, const char *project_id,
+must_check int volume_mounts_read(const struct fleet *fleet, const char *project_id,
                                   const json_t *wishes, uint32_t engine,
                                   struct guest_volume ret[VOLUMES_MAX], struct err *err);
-must_check int volume_places_check(const struct fleet *fleet, const char *project_id,
+must_check int volume_mounts_check(const struct fleet *fleet, const char *project_id,
                                    const struct guest_volume places[VOLUMES_MAX], struct err *err);
 
 /* rollback.c */
@@ -429,7 +429,7 @@ must_check int adoption_start(struct fleet *fleet, loop_fn ready, void *arg, str
 void adoption_on_rejoined(struct sandbox *s); /* it is up, or given up */
 void adoption_free(struct fleet *fleet);
 
-/* emit.c: what goes into the event log and the counts. */
+/* sandbox_events.c: what goes into the event log and the counts. */
 void emit_created(const struct sandbox *s);
 /* A created one that came to nothing. */
 void emit_refused(const struct sandbox *s, enum end_cause cause);
@@ -443,11 +443,11 @@ void emit_context_created(const struct context *c);
 void emit_context_ended(const struct context *c);
 void emit_code_ended(const struct code_call *call);
 
-/* command.c: an exec's spec, checked, as what is sent to the agent. The caller owns what *ret
+/* exec_command.c: an exec's spec, checked, as what is sent to the agent. The caller owns what *ret
  * holds.
  */
-must_check int command_build(const struct sandbox *s, const struct exec_spec *spec, const char *id,
-                             struct start *ret, struct err *err);
+must_check int exec_command_build(const struct sandbox *s, const struct exec_spec *spec,
+                                  const char *id, struct start *ret, struct err *err);
 
 struct exec {
 	struct sandbox *sandbox;
@@ -504,18 +504,19 @@ extern const struct channel_ops exec_channel_ops;
 /* Whether only the broker can tell who killed it. */
 bool exit_may_be_oom(const struct channel_exit *x);
 
-/* cause.c: why an exec ended, with the figures that decided. */
+/* end_cause.c: why an exec ended, with the figures that decided. */
 /* By its exit alone; or, of one that failed, by the broker's counters too. */
-enum end_cause cause_of_exit(const struct channel_exit *x);
-enum end_cause cause_by_usage(const struct exec *e, const struct guest_usage *u);
-bool cause_needs_usage(const struct channel_exit *x);
-void cause_note_usage(struct sandbox *s, const struct guest_usage *u); /* for those that follow */
+enum end_cause end_cause_of_exit(const struct channel_exit *x);
+enum end_cause end_cause_by_usage(const struct exec *e, const struct guest_usage *u);
+bool end_cause_needs_usage(const struct channel_exit *x);
+void end_cause_note_usage(struct sandbox *s,
+                          const struct guest_usage *u); /* for those that follow */
 /* Sets detail and why of one that has ended; u may be NULL. */
-void cause_describe(struct exec *e, const struct guest_usage *u);
+void end_cause_describe(struct exec *e, const struct guest_usage *u);
 /* Did the agent end because there was no memory for it? Then what of it, and in words. */
-bool cause_is_shortage(const struct msg_reply *ended);
-json_t *cause_describe_shortage(const struct sandbox *s, const struct guest_shortage *short_of,
-                                char *message, size_t size);
+bool end_cause_is_shortage(const struct msg_reply *ended);
+json_t *end_cause_describe_shortage(const struct sandbox *s, const struct guest_shortage *short_of,
+                                    char *message, size_t size);
 
 /* context.c */
 void context_end_all(struct sandbox *s, const struct err *err); /* the sandbox ends */
@@ -532,16 +533,16 @@ void context_cool(struct sandbox *s);       /* ends those that wait */
 void port_rows_to_json(const struct sandbox *s, struct json_writer *w);
 must_check int port_rows_load(struct sandbox *s, const json_t *rows);
 uint64_t port_expires_us(const struct sandbox *s, uint16_t number); /* wall clock; 0 = never */
-/* port-line.c: cuts those to one port, or to all (0); or those that came by a token. */
-void port_line_cut_all(struct sandbox *s, uint16_t number);
-void port_line_cut_visits(struct sandbox *s, uint16_t number);
+/* port_connection.c: cuts those to one port, or to all (0); or those that came by a token. */
+void port_connection_cut_all(struct sandbox *s, uint16_t number);
+void port_connection_cut_visits(struct sandbox *s, uint16_t number);
 
-/* exec-record.c: the exec's row. */
+/* exec_row.c: the exec's row. */
 /* With what waits to be told of it, or not at all. */
 must_check int exec_save(struct exec *e, struct err *err);
 must_check int exec_unsave(struct fleet *fleet, const char *const *ids, size_t n, struct err *err);
 must_check int exec_row_json(const struct exec *e, struct buf *out);
 must_check int exec_load(struct sandbox *s, const struct exec_row *row);
 
-/* files.c: what an errno of the agent means to a client; message is the agent's. */
+/* file_call.c: what an errno of the agent means to a client; message is the agent's. */
 int guest_error(int errnum, const char *message, struct err *err);

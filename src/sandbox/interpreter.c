@@ -488,7 +488,7 @@ static int send_start(struct context *c, struct link *l, bool may_fork, struct e
 	id_make(tag, "in");
 	r = sandbox_take_channel(c->sandbox, &c->number, err);
 	if (r == 0)
-		r = command_build(c->sandbox, &spec, tag, &start, err);
+		r = exec_command_build(c->sandbox, &spec, tag, &start, err);
 	if (r < 0)
 		return r;
 	c->starts += may_fork; /* else it is the same one, begun the other way */

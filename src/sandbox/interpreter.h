@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What context.c, interpreter.c and code.c know of each other. */
-#include "sandbox/code.h"
+/* What context.c, interpreter.c and code_call.c know of each other. */
+#include "sandbox/code_call.h"
 #include "sandbox/inside.h"
 #include "sandbox/language.h"
 
@@ -63,7 +63,7 @@ struct context {
 	bool is_leaving;          /* it said that it ends */
 	struct buf in;            /* of messages */
 	struct buf out;           /* what the channel had no room for */
-	struct buf held;          /* output that came during a pause, see interpreter-stream.c */
+	struct buf held;          /* output that came during a pause, see interpreter_stream.c */
 	struct channel_exit exit; /* how 0: it has not ended */
 	bool is_exit_held;        /* waits for what is held, or for the broker's word */
 	uint64_t usage_tag;
@@ -90,7 +90,7 @@ void context_set(struct context *c, const char *name, const struct context_spec 
 must_check int context_make(struct sandbox *s, const char *name, const struct context_spec *spec,
                             struct context **ret, struct err *err);
 
-/* context-record.c: the context's row. */
+/* context_row.c: the context's row. */
 must_check int context_save(struct context *c, struct err *err);
 must_check int context_load(struct sandbox *s, const struct context_row *row);
 must_check int context_row_json(const struct context *c, struct buf *out);
@@ -114,13 +114,13 @@ void interpreter_set_split(struct context *c, bool is_split);     /* on record *
 /* The process has ended, which counts once all that it said is taken. */
 void interpreter_settle_exit(struct context *c);
 
-/* interpreter-stream.c */
+/* interpreter_stream.c */
 must_check int interpreter_take(struct context *c, enum frame_stream stream, const char *data,
                                 size_t len); /* < 0: the agent is in error */
 bool interpreter_is_paused(struct context *c);
 void interpreter_flush(struct context *c); /* after a pause has ended */
 
-/* code.c */
+/* code_call.c */
 void code_kick(struct context *c); /* starts what can be started */
 void code_end(struct code_call *call, const struct code_end *end);
 void code_fail(struct code_call *call, const struct err *err);

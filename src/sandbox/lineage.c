@@ -7,7 +7,7 @@
  *
  * The nodes are collected by going up to the root and then down, a generation a round.
  */
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 
 #define NODES_MAX 2000
 

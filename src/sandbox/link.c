@@ -23,7 +23,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/log.h"
-#include "sandbox/wire.h"
+#include "sandbox/link_private.h"
 
 #include <assert.h>
 #include <endian.h>

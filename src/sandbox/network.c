@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "sandbox/ca_trust.h"
 #include "sandbox/inside.h"
-#include "sandbox/network-decision.h"
+#include "sandbox/network_decision.h"
 #include "wall/client.h"
 
 #include <assert.h>

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "sandbox/account.h"
 #include "sandbox/network.h"
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 
 #define AGAIN_US (5 * UINT64_C(1000000))
 
@@ -110,7 +110,7 @@ static int record(struct sandbox *s, const struct snapshot *sn, struct err *err)
 		s->paused_in[0] = '\0';
 		return r;
 	}
-	port_line_cut_all(s, 0);
+	port_connection_cut_all(s, 0);
 	network_end(s);
 	close_link(s);
 	put_away(s);
@@ -186,7 +186,7 @@ static bool can_save(const struct sandbox *s)
 	const struct isolation *engine =
 		s->engine == ENGINE_VM ? &probe->probe.vm : &probe->probe.isolation;
 
-	return !(engine->gaps & BIT(WALL_MEMORY_SNAPSHOTS)) && !volume_places_are_given(s);
+	return !(engine->gaps & BIT(WALL_MEMORY_SNAPSHOTS)) && !volume_mounts_are_given(s);
 }
 
 static int refuse_frozen(const struct sandbox *s, struct err *err)

@@ -66,7 +66,7 @@ int port_open(struct sandbox *s, const struct port_spec *spec, char token[ID_SIZ
 	if (r < 0)
 		return r;
 	emit_changed(s, "ports");
-	port_line_cut_visits(s, row.number); /* they came by a token that is none any more */
+	port_connection_cut_visits(s, row.number); /* they came by a token that is none any more */
 	*ret = row;
 	return 0;
 }
@@ -89,7 +89,7 @@ int port_close(struct sandbox *s, uint16_t number, struct port *ret, struct err 
 	*ret = *row;
 	s->n_ports--;
 	memmove(row, row + 1, (size_t)(s->ports + s->n_ports - row) * sizeof(*row));
-	port_line_cut_all(s, number);
+	port_connection_cut_all(s, number);
 	r = sandbox_save(s, err);
 	if (r == 0)
 		emit_changed(s, "ports");

@@ -40,15 +40,16 @@ const struct port *port_at(const struct sandbox *s, size_t i);
  * learns what there is. */
 struct sandbox *port_find(struct fleet *fleet, const char *id, uint16_t number, const char *token);
 
-struct port_line;
-struct port_line_ops {                      /* called from the loop */
+struct port_connection;
+struct port_connection_ops {                /* called from the loop */
 	void (*on_open)(int fd, void *arg); /* connected; the fd is the callee's */
 	/* Nothing listens there, or the sandbox has ended. The line is still to be closed. */
 	void (*on_cut)(const struct err *err, void *arg);
 	bool is_by_token; /* it ends with the port's token: when that expires or is replaced */
 };
-must_check int port_line_open(struct sandbox *s, uint16_t number, const struct port_line_ops *ops,
-                              void *arg, struct port_line **ret, struct err *err);
+must_check int port_connection_open(struct sandbox *s, uint16_t number,
+                                    const struct port_connection_ops *ops, void *arg,
+                                    struct port_connection **ret, struct err *err);
 /* Bytes have passed: into the sandbox, and out of it. */
-void port_line_count(struct port_line *l, uint64_t in_bytes, uint64_t out_bytes);
-void port_line_close(struct port_line *l); /* NULL is fine */
+void port_connection_count(struct port_connection *l, uint64_t in_bytes, uint64_t out_bytes);
+void port_connection_close(struct port_connection *l); /* NULL is fine */

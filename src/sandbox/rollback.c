@@ -8,7 +8,7 @@
  * One that is not persistent is kept, too, while that lasts: what it was is in the snapshot.
  */
 #include "base/log.h"
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 
 static int check_state(const struct sandbox *s, struct err *err)
 {

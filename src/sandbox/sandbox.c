@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/account.h"
+#include "sandbox/create_source.h"
 #include "sandbox/network.h"
 #include "sandbox/pool.h"
-#include "sandbox/source.h"
 #include "sandbox/warm_up.h"
 
 #include <assert.h>
@@ -351,7 +351,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->exec_list);
 	list_init(&s->kept);
 	list_init(&s->contexts);
-	list_init(&s->port_lines);
+	list_init(&s->port_connections);
 	list_init(&s->warm);
 	list_init(&s->link_all);
 	list_init(&s->link_ended);
@@ -370,7 +370,7 @@ void sandbox_free(struct sandbox *s)
 	exec_free_all(s);
 	warm_up_end(s);
 	context_free_all(s);
-	port_line_cut_all(s, 0);
+	port_connection_cut_all(s, 0);
 	free(s->ports);
 	link_free(s->link);
 	end_done(s);

@@ -87,8 +87,8 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const json_t *tags;           /* object of strings, or NULL; checked by sandbox_create() */
 	const json_t *env;            /* object of strings, or NULL: every exec's defaults */
 	const json_t *network;        /* a policy (net/policy.h), or NULL: deny-all */
-	const json_t *source;         /* what it is filled with (sandbox/source.h), or NULL */
-	struct guest_limits limits;   /* 0 = the default */
+	const json_t *source;       /* what it is filled with (sandbox/create_source.h), or NULL */
+	struct guest_limits limits; /* 0 = the default */
 	struct exec_limits exec_limits;
 	uint64_t timeout_ms;      /* hard lifetime; 0 = the default */
 	uint64_t idle_timeout_ms; /* without activity; 0 = none */

@@ -5,7 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 #include "sandbox/warm_copy.h"
 #include "store/snapshots.h"
 #include "tenant/meter.h"

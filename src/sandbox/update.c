@@ -92,7 +92,7 @@ static int check_name(struct sandbox *s, const char *name, struct err *err)
 
 	if (!name || name[0] == '\0' || strcmp(name, s->name) == 0)
 		return 0;
-	r = spec_check_name(name, err);
+	r = rules_check_name(name, err);
 	if (r == 0 && fleet_has_name(s->fleet, s->project_id, name))
 		r = err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
 		            name);
@@ -102,27 +102,27 @@ static int check_name(struct sandbox *s, const char *name, struct err *err)
 static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, struct update *u,
                        struct err *err)
 {
-	int r = spec_check_tags(patch->tags, err);
+	int r = rules_check_tags(patch->tags, err);
 
 	if (r == 0)
-		r = spec_check_env(patch->env, err);
+		r = rules_check_env(patch->env, err);
 	if (r == 0)
 		r = check_name(s, patch->name, err);
 	if (r == 0 && patch->has_timeout)
-		r = spec_timeout(s->fleet, patch->timeout_ms, err);
+		r = rules_timeout(s->fleet, patch->timeout_ms, err);
 	if (r == 0 && patch->has_idle_timeout)
-		r = spec_idle_timeout(patch->idle_timeout_ms, err);
+		r = rules_idle_timeout(patch->idle_timeout_ms, err);
 	u->on_timeout = s->on_timeout;
 	if (r == 0 && patch->on_timeout)
-		r = spec_on_timeout(patch->on_timeout, s->is_persistent, &u->on_timeout, err);
+		r = rules_on_timeout(patch->on_timeout, s->is_persistent, &u->on_timeout, err);
 	u->on_idle = s->on_idle;
 	if (r == 0 && patch->on_idle)
-		r = spec_on_idle(patch->on_idle, &u->on_idle, err);
+		r = rules_on_idle(patch->on_idle, &u->on_idle, err);
 	u->limits = s->limits;
 	if (r == 0 && patch->has_limits)
-		r = spec_limits(s->fleet, &patch->limits, &s->limits, &u->limits, err);
+		r = rules_limits(s->fleet, &patch->limits, &s->limits, &u->limits, err);
 	if (r == 0)
-		r = spec_exec_limits(s->fleet, s->project_id, s->key_id, &patch->exec_limits, err);
+		r = rules_exec_limits(s->fleet, s->project_id, s->key_id, &patch->exec_limits, err);
 	if (r == 0)
 		r = ceiling_check(s->fleet, s->project_id, s->key_id, &patch->limits,
 		                  patch->timeout_ms, err);

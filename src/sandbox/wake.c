@@ -182,7 +182,7 @@ int wake_check_start(struct sandbox *s, struct err *err)
 		r = ceiling_check(s->fleet, s->project_id, s->key_id, &s->limits, s->timeout_ms,
 		                  err);
 	if (r == 0)
-		r = volume_places_check(s->fleet, s->project_id, s->volumes, err);
+		r = volume_mounts_check(s->fleet, s->project_id, s->volumes, err);
 	return r < 0 ? r : account_admit_resume(s, err);
 }
 

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/pool.h"
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 #include "sandbox/template.h"
 #include "store/snapshots.h"
 

@@ -80,7 +80,7 @@ static int start(struct warm_up *r, struct err *err)
 	id_make(tag, "ex");
 	n = sandbox_take_channel(r->sandbox, &number, err);
 	if (n == 0)
-		n = command_build(r->sandbox, &spec, tag, &start, err);
+		n = exec_command_build(r->sandbox, &spec, tag, &start, err);
 	if (n < 0)
 		return n;
 	start.timeout_us = TIMEOUT_US;

@@ -3,7 +3,7 @@
 /* A fleet on a fake broker, with a store and spools in a directory of its own. */
 #include "fake-guest.h"
 #include "sandbox/exec.h"
-#include "sandbox/files.h"
+#include "sandbox/file_call.h"
 #include "store/store.h"
 #include "test.h"
 

@@ -5,7 +5,7 @@
  * what only a live fleet can know (a name that is taken, the host's most) is checked further down.
  * Pure: no I/O, fuzzed as a whole. Strings and values of the specs are borrowed from the body.
  */
-#include "sandbox/code.h"
+#include "sandbox/code_call.h"
 #include "sandbox/context.h"
 #include "sandbox/exec.h"
 #include "sandbox/port.h"

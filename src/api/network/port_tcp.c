@@ -26,7 +26,7 @@ enum { CLOSE_NORMAL = 1000, CLOSE_POLICY = 1008, CLOSE_TRY_LATER = 1013 };
 struct port_tcp {
 	struct http_ws *ws;
 	struct loop *loop;
-	struct port_line *line;
+	struct port_connection *line;
 	int fd;
 	struct loop_io *io;
 	struct buf out; /* for the server inside */
@@ -72,7 +72,7 @@ static void transmit(struct port_tcp *t)
 			buf_consume(&t->out, t->out.len);
 			break;
 		}
-		port_line_count(t->line, (uint64_t)n, 0);
+		port_connection_count(t->line, (uint64_t)n, 0);
 		buf_consume(&t->out, (size_t)n);
 	}
 	if (t->out.len < OUT_MAX / 2)
@@ -93,7 +93,7 @@ static void receive(struct port_tcp *t)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0) {
-		port_line_count(t->line, 0, (uint64_t)n);
+		port_connection_count(t->line, 0, (uint64_t)n);
 		(void)!ws_send(t->ws, WS_BINARY, data, (size_t)n); /* on_close tells */
 		return;
 	}
@@ -180,7 +180,7 @@ static void on_close(struct http_ws *ws, void *arg)
 
 	(void)ws;
 	t->is_closing = true;
-	port_line_close(take_ptr(t->line));
+	port_connection_close(take_ptr(t->line));
 	loop_io_removep(&t->io);
 	if (t->fd >= 0)
 		(void)close(take_fd(&t->fd));
@@ -189,7 +189,7 @@ static void on_close(struct http_ws *ws, void *arg)
 
 int connect_port(struct http_req *req, struct err *err)
 {
-	static const struct port_line_ops line_ops = {.on_open = on_open, .on_cut = on_cut};
+	static const struct port_connection_ops line_ops = {.on_open = on_open, .on_cut = on_cut};
 	static const struct http_ws_ops ws_ops = {
 		.on_message = on_message, .on_drain = on_drain, .on_close = on_close};
 	struct port_tcp *t;
@@ -206,11 +206,11 @@ int connect_port(struct http_req *req, struct err *err)
 	t = xnew0(struct port_tcp);
 	*t = (struct port_tcp){
 		.loop = http_loop(req), .fd = -1, .out = BUF_INIT(OUT_MAX + WS_MESSAGE_MAX)};
-	r = port_line_open(s, (uint16_t)number, &line_ops, t, &t->line, err);
+	r = port_connection_open(s, (uint16_t)number, &line_ops, t, &t->line, err);
 	if (r == 0)
 		r = ws_accept(req, &ws_ops, t, &t->ws, err);
 	if (r < 0) {
-		port_line_close(t->line);
+		port_connection_close(t->line);
 		free(t);
 	}
 	return r;

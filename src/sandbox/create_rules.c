@@ -16,7 +16,7 @@ static const char lower[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 static const char tag_letters[] =
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-";
 
-int spec_check_name(const char *name, struct err *err)
+int rules_check_name(const char *name, struct err *err)
 {
 	size_t len = strlen(name);
 
@@ -56,7 +56,7 @@ static int check_tag(const char *name, const json_t *value, struct err *err)
 	return 0;
 }
 
-int spec_check_tags(const json_t *tags, struct err *err)
+int rules_check_tags(const json_t *tags, struct err *err)
 {
 	const char *name;
 	json_t *value;
@@ -77,7 +77,7 @@ int spec_check_tags(const json_t *tags, struct err *err)
 	return 0;
 }
 
-int spec_check_env(const json_t *env, struct err *err)
+int rules_check_env(const json_t *env, struct err *err)
 {
 	size_t bytes = 0;
 	const char *name;
@@ -116,8 +116,8 @@ static int check_limit(const char *field, uint64_t value, uint64_t min, uint64_t
 	                 (min + unit - 1) / unit, max / unit);
 }
 
-int spec_limits(const struct fleet *fleet, const struct guest_limits *asked,
-                const struct guest_limits *base, struct guest_limits *ret, struct err *err)
+int rules_limits(const struct fleet *fleet, const struct guest_limits *asked,
+                 const struct guest_limits *base, struct guest_limits *ret, struct err *err)
 {
 	const struct guest_limits *max = &fleet->config.max_limits;
 	struct guest_limits l = {
@@ -152,8 +152,8 @@ int spec_limits(const struct fleet *fleet, const struct guest_limits *asked,
 	return 0;
 }
 
-int spec_exec_limits(const struct fleet *fleet, const char *project_id, const char *key_id,
-                     const struct exec_limits *asked, struct err *err)
+int rules_exec_limits(const struct fleet *fleet, const char *project_id, const char *key_id,
+                      const struct exec_limits *asked, struct err *err)
 {
 	int r = 0;
 
@@ -166,7 +166,7 @@ int spec_exec_limits(const struct fleet *fleet, const char *project_id, const ch
 	return r < 0 ? r : ceiling_check_execs(fleet, project_id, key_id, asked, err);
 }
 
-struct exec_limits spec_effective_exec_limits(const struct sandbox *s)
+struct exec_limits rules_effective_exec_limits(const struct sandbox *s)
 {
 	const struct fleet_config *c = &s->fleet->config;
 	const struct exec_limits *l = &s->exec_limits;
@@ -181,7 +181,7 @@ struct exec_limits spec_effective_exec_limits(const struct sandbox *s)
 	return holds;
 }
 
-int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err)
+int rules_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err)
 {
 	uint64_t max = fleet->config.max_timeout_ms;
 
@@ -192,14 +192,15 @@ int spec_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err
 	return 0;
 }
 
-int spec_idle_timeout(uint64_t timeout_ms, struct err *err)
+int rules_idle_timeout(uint64_t timeout_ms, struct err *err)
 {
 	if (timeout_ms > INT64_MAX / 1000 / 2)
 		return err_field(err, "idle_timeout_ms", "is too long");
 	return 0;
 }
 
-int spec_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret, struct err *err)
+int rules_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret,
+                     struct err *err)
 {
 	if (!word) {
 		*ret = is_persistent ? ON_TIMEOUT_STOP : ON_TIMEOUT_DELETE;
@@ -213,16 +214,16 @@ int spec_on_timeout(const char *word, bool is_persistent, enum timeout_action *r
 	return err_field(err, "on_timeout", "must be delete, stop or pause");
 }
 
-int spec_on_idle(const char *word, enum timeout_action *ret, struct err *err)
+int rules_on_idle(const char *word, enum timeout_action *ret, struct err *err)
 {
 	*ret = ON_TIMEOUT_COUNT;
-	if (!word || spec_on_timeout(word, false, ret, err) == 0)
+	if (!word || rules_on_timeout(word, false, ret, err) == 0)
 		return 0;
 	return err_field(err, "on_idle", "must be delete, stop or pause");
 }
 
-int spec_check(const struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
-               struct guest_limits *ret_limits, uint64_t *ret_timeout_ms, struct err *err)
+int rules_check(const struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
+                struct guest_limits *ret_limits, uint64_t *ret_timeout_ms, struct err *err)
 {
 	struct guest_limits defaults = fleet->config.default_limits;
 	uint64_t timeout_ms = fleet->config.default_timeout_ms;
@@ -234,29 +235,29 @@ int spec_check(const struct fleet *fleet, const char *project_id, const struct s
 		timeout_ms = spec->timeout_ms;
 
 	if (spec->name) {
-		r = spec_check_name(spec->name, err);
+		r = rules_check_name(spec->name, err);
 		if (r < 0)
 			return r;
 	}
-	r = spec_check_tags(spec->tags, err);
+	r = rules_check_tags(spec->tags, err);
 	if (r < 0)
 		return r;
-	r = spec_check_env(spec->env, err);
+	r = rules_check_env(spec->env, err);
 	if (r < 0)
 		return r;
-	r = spec_timeout(fleet, timeout_ms, err);
+	r = rules_timeout(fleet, timeout_ms, err);
 	if (r == 0)
-		r = spec_idle_timeout(spec->idle_timeout_ms, err);
+		r = rules_idle_timeout(spec->idle_timeout_ms, err);
 	if (r == 0)
-		r = spec_on_timeout(spec->on_timeout, spec->is_persistent, &action, err);
+		r = rules_on_timeout(spec->on_timeout, spec->is_persistent, &action, err);
 	if (r == 0)
-		r = spec_on_idle(spec->on_idle, &action, err);
+		r = rules_on_idle(spec->on_idle, &action, err);
 	if (r < 0)
 		return r;
 	*ret_timeout_ms = timeout_ms;
-	r = spec_limits(fleet, &spec->limits, &defaults, ret_limits, err);
+	r = rules_limits(fleet, &spec->limits, &defaults, ret_limits, err);
 	if (r == 0)
-		r = spec_exec_limits(fleet, project_id, spec->key_id, &spec->exec_limits, err);
+		r = rules_exec_limits(fleet, project_id, spec->key_id, &spec->exec_limits, err);
 	return r < 0 ? r
 	             : ceiling_check(fleet, project_id, spec->key_id, &spec->limits,
 	                             spec->timeout_ms, err);

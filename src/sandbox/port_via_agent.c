@@ -10,10 +10,10 @@
  * Whoever had the socket may be gone before the server has everything: so the input is ended, what
  * still comes is thrown away, and the agent told to hang up only when that takes too long.
  */
-#include "sandbox/port-relay.h"
+#include "sandbox/port_via_agent.h"
 
 #include "base/fd.h"
-#include "sandbox/files.h"
+#include "sandbox/file_call.h"
 #include "sandbox/inside.h"
 
 #include <sys/epoll.h>
@@ -23,10 +23,10 @@
 #define OUT_MAX   ((size_t)2 * FRAME_WINDOW)
 #define LINGER_US UINT64_C(10000000)
 
-struct port_relay {
+struct port_via_agent {
 	struct loop *loop;
 	struct file_call *call;
-	port_relay_fn fn; /* NULL: it was told */
+	port_via_agent_fn fn; /* NULL: it was told */
 	void *arg;
 	int fd; /* our end of the pair; -1 before there is one, and when its owner has gone */
 	struct loop_io *io;
@@ -38,7 +38,7 @@ struct port_relay {
 	char in[IN_SIZE];
 };
 
-static void relay_free(struct port_relay *r)
+static void relay_free(struct port_via_agent *r)
 {
 	if (r->call)
 		file_call_cancel(r->call);
@@ -57,7 +57,7 @@ static void free_late(struct loop *loop, void *arg)
 }
 
 /* The agent does not keep to the protocol: it may be in the middle of a call into here. */
-static void give_up(struct port_relay *r)
+static void give_up(struct port_via_agent *r)
 {
 	struct err err;
 
@@ -71,14 +71,14 @@ static void give_up(struct port_relay *r)
 	loop_defer(r->loop, free_late, r);
 }
 
-static void watch(struct port_relay *r)
+static void watch(struct port_via_agent *r)
 {
 	if (r->io)
 		loop_io_set(r->io, (r->is_in_over || r->in_len > 0 ? 0 : EPOLLIN) |
 		                           (r->out.len > 0 ? EPOLLOUT : 0));
 }
 
-static void pass_input(struct port_relay *r)
+static void pass_input(struct port_via_agent *r)
 {
 	if (r->in_len > 0 && r->call) {
 		size_t n = (size_t)file_call_write(r->call, r->in + r->in_at, r->in_len);
@@ -92,7 +92,7 @@ static void pass_input(struct port_relay *r)
 	}
 }
 
-static void lose_owner(struct port_relay *r)
+static void lose_owner(struct port_via_agent *r)
 {
 	loop_io_removep(&r->io);
 	(void)close(take_fd(&r->fd));
@@ -104,7 +104,7 @@ static void lose_owner(struct port_relay *r)
 		file_call_pause(r->call, false);
 }
 
-static void flush(struct port_relay *r)
+static void flush(struct port_via_agent *r)
 {
 	while (r->fd >= 0 && r->out.len > 0) {
 		ssize_t n = send(r->fd, r->out.data, r->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -124,7 +124,7 @@ static void flush(struct port_relay *r)
 		file_call_pause(r->call, r->out.len > 0);
 }
 
-static void take_input(struct port_relay *r)
+static void take_input(struct port_via_agent *r)
 {
 	ssize_t n = recv(r->fd, r->in, sizeof(r->in), MSG_DONTWAIT);
 
@@ -138,7 +138,7 @@ static void take_input(struct port_relay *r)
 
 static void on_io(struct loop *loop, uint32_t events, void *arg)
 {
-	struct port_relay *r = arg;
+	struct port_via_agent *r = arg;
 
 	(void)loop;
 	if (events & EPOLLOUT)
@@ -159,7 +159,7 @@ static void on_linger(struct loop *loop, void *arg)
 	relay_free(arg);
 }
 
-static int hand_over(struct port_relay *r)
+static int hand_over(struct port_via_agent *r)
 {
 	int pair[2];
 
@@ -176,7 +176,7 @@ static int hand_over(struct port_relay *r)
 
 static void on_record(struct file_call *c, const struct record *record, void *arg)
 {
-	struct port_relay *r = arg;
+	struct port_via_agent *r = arg;
 
 	(void)c;
 	if (r->is_broken)
@@ -194,7 +194,7 @@ static void on_record(struct file_call *c, const struct record *record, void *ar
 
 static void on_data(struct file_call *c, const char *data, size_t len, void *arg)
 {
-	struct port_relay *r = arg;
+	struct port_via_agent *r = arg;
 
 	(void)c;
 	r->received += len;
@@ -210,7 +210,7 @@ static void on_data(struct file_call *c, const char *data, size_t len, void *arg
 
 static void on_room(struct file_call *c, void *arg)
 {
-	struct port_relay *r = arg;
+	struct port_via_agent *r = arg;
 
 	(void)c;
 	pass_input(r);
@@ -219,7 +219,7 @@ static void on_room(struct file_call *c, void *arg)
 
 static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
 {
-	struct port_relay *r = arg;
+	struct port_via_agent *r = arg;
 
 	(void)c;
 	(void)is_truncated;
@@ -236,8 +236,8 @@ static void on_end(struct file_call *c, const struct err *err, bool is_truncated
 		relay_free(r);
 }
 
-int port_relay_open(struct sandbox *s, int family, uint16_t port, port_relay_fn fn, void *arg,
-                    struct port_relay **ret, struct err *err)
+int port_via_agent_open(struct sandbox *s, int family, uint16_t port, port_via_agent_fn fn,
+                        void *arg, struct port_via_agent **ret, struct err *err)
 {
 	static const struct file_call_ops ops = {
 		.on_data = on_data, .on_record = on_record, .on_room = on_room, .on_end = on_end};
@@ -247,7 +247,7 @@ int port_relay_open(struct sandbox *s, int family, uint16_t port, port_relay_fn 
 		.path = unconst(family == AF_INET6 ? "::1" : "127.0.0.1"),
 		.offset = port,
 	};
-	struct port_relay *r = xnew0(struct port_relay);
+	struct port_via_agent *r = xnew0(struct port_via_agent);
 	int result;
 
 	r->loop = s->fleet->config.loop;
@@ -265,7 +265,7 @@ int port_relay_open(struct sandbox *s, int family, uint16_t port, port_relay_fn 
 	return result;
 }
 
-void port_relay_cancel(struct port_relay *r)
+void port_via_agent_cancel(struct port_via_agent *r)
 {
 	if (!r)
 		return;

@@ -3,7 +3,7 @@
  * Calls wait in their context's queue. The end of one is told at the end of the turn, so that its
  * caller may start another or delete the sandbox from there.
  */
-#include "sandbox/code.h"
+#include "sandbox/code_call.h"
 
 #include "base/clock.h"
 #include "sandbox/account.h"

@@ -4,7 +4,7 @@
  * source's environment, as the sandbox's row does; clients are told their names only.
  */
 #include "base/log.h"
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 #include "store/snapshots.h"
 
 #define ROW_MAX (16 * 1024 * 1024) /* with memory: of all its execs and contexts */

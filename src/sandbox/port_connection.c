@@ -2,7 +2,7 @@
 /*
  * A line is dialled by the broker, in the sandbox's net namespace: 127.0.0.1 first, ::1 where that
  * is refused, since a server may listen on either. The gateway itself can make no socket. What a vm
- * listens on is in no namespace of the host: its agent dials (port-relay.h).
+ * listens on is in no namespace of the host: its agent dials (port_via_agent.h).
  *
  *	asked (broker) --> connecting (fd is watched) --> open (the fd is the owner's)
  *	asked (agent) --------------------------------------^
@@ -13,55 +13,55 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/inside.h"
-#include "sandbox/port-relay.h"
 #include "sandbox/port.h"
+#include "sandbox/port_via_agent.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #define CONNECT_US UINT64_C(10000000)
 
-struct port_line {
+struct port_connection {
 	struct sandbox *s; /* NULL: cut */
 	struct list link;  /* in the sandbox */
 	struct loop *loop;
 	struct broker_client *broker;
-	const struct port_line_ops *ops;
+	const struct port_connection_ops *ops;
 	void *arg;
 	uint16_t number;
 	bool is_open;
 	int family;
-	uint64_t ask;             /* at the broker */
-	struct port_relay *relay; /* or at the agent */
-	int fd;                   /* while it connects */
+	uint64_t ask;                 /* at the broker */
+	struct port_via_agent *relay; /* or at the agent */
+	int fd;                       /* while it connects */
 	struct loop_io *io;
 	struct loop_timer *timer;
 };
 
 /* Nothing of it is under way any more. */
-static void settle(struct port_line *l)
+static void settle(struct port_connection *l)
 {
 	broker_client_cancel(l->broker, l->ask);
 	l->ask = 0;
-	port_relay_cancel(take_ptr(l->relay));
+	port_via_agent_cancel(take_ptr(l->relay));
 	loop_io_removep(&l->io);
 	loop_timer_set(l->timer, UINT64_MAX);
 }
 
-static void cut(struct port_line *l, const struct err *err)
+static void cut(struct port_connection *l, const struct err *err)
 {
 	settle(l);
 	if (!l->s)
 		return;
-	l->s->n_port_lines--;
+	l->s->n_port_connections--;
 	l->s = NULL;
 	list_remove(&l->link);
 	l->ops->on_cut(err, l->arg);
 }
 
-static int dial(struct port_line *l, int family, struct err *err);
+static int dial(struct port_connection *l, int family, struct err *err);
 
-static void fail(struct port_line *l, int errnum)
+static void fail(struct port_connection *l, int errnum)
 {
 	struct err err;
 
@@ -72,7 +72,7 @@ static void fail(struct port_line *l, int errnum)
 	cut(l, &err);
 }
 
-static void on_opened(struct port_line *l)
+static void on_opened(struct port_connection *l)
 {
 	uint64_t now_us = clock_wall_us(), until_us = port_expires_us(l->s, l->number);
 
@@ -84,7 +84,7 @@ static void on_opened(struct port_line *l)
 
 static void on_io(struct loop *loop, uint32_t events, void *arg)
 {
-	struct port_line *l = arg;
+	struct port_connection *l = arg;
 	socklen_t len = sizeof(int);
 	int errnum = 0;
 
@@ -103,7 +103,7 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 
 static void on_dialled(const struct msg_reply *reply, int fd, void *arg)
 {
-	struct port_line *l = arg;
+	struct port_connection *l = arg;
 	int r;
 
 	l->ask = 0;
@@ -122,7 +122,7 @@ static void on_dialled(const struct msg_reply *reply, int fd, void *arg)
 
 static void on_relayed(int fd, const struct err *err, void *arg)
 {
-	struct port_line *l = arg;
+	struct port_connection *l = arg;
 
 	l->relay = NULL;
 	settle(l);
@@ -137,7 +137,7 @@ static void on_relayed(int fd, const struct err *err, void *arg)
 
 static void on_timeout(struct loop *loop, void *arg)
 {
-	struct port_line *l = arg;
+	struct port_connection *l = arg;
 	struct err err;
 
 	(void)loop;
@@ -149,7 +149,7 @@ static void on_timeout(struct loop *loop, void *arg)
 	cut(l, &err);
 }
 
-static int dial(struct port_line *l, int family, struct err *err)
+static int dial(struct port_connection *l, int family, struct err *err)
 {
 	struct msg_request req = {.op = MSG_DIAL};
 
@@ -159,7 +159,7 @@ static int dial(struct port_line *l, int family, struct err *err)
 	l->family = family;
 	if (l->s->engine == ENGINE_VM) {
 		loop_timer_set_in(l->timer, CONNECT_US);
-		return port_relay_open(l->s, family, l->number, on_relayed, l, &l->relay, err);
+		return port_via_agent_open(l->s, family, l->number, on_relayed, l, &l->relay, err);
 	}
 	(void)snprintf(req.id, sizeof(req.id), "%s", l->s->id);
 	req.dial.family = (uint32_t)family;
@@ -168,40 +168,40 @@ static int dial(struct port_line *l, int family, struct err *err)
 	return broker_client_ask(l->broker, &req, on_dialled, l, &l->ask, err);
 }
 
-int port_line_open(struct sandbox *s, uint16_t number, const struct port_line_ops *ops, void *arg,
-                   struct port_line **ret, struct err *err)
+int port_connection_open(struct sandbox *s, uint16_t number, const struct port_connection_ops *ops,
+                         void *arg, struct port_connection **ret, struct err *err)
 {
-	struct port_line *l;
+	struct port_connection *l;
 	int r;
 
 	if (s->state != SANDBOX_RUNNING)
 		return err_set(err, sandbox_is_alive(s) ? ERR_CONFLICT : ERR_GONE, 0,
 		               "sandbox %s is %s, not running", s->id,
 		               sandbox_state_name(s->state));
-	if (s->n_port_lines >= PORT_LINES_MAX)
+	if (s->n_port_connections >= PORT_LINES_MAX)
 		return err_set(err, ERR_LIMIT, 0,
 		               "%d connections to ports of this sandbox are open", PORT_LINES_MAX);
-	l = xnew0(struct port_line);
-	*l = (struct port_line){.s = s,
-	                        .loop = s->fleet->config.loop,
-	                        .broker = s->fleet->broker,
-	                        .ops = ops,
-	                        .arg = arg,
-	                        .number = number,
-	                        .fd = -1};
+	l = xnew0(struct port_connection);
+	*l = (struct port_connection){.s = s,
+	                              .loop = s->fleet->config.loop,
+	                              .broker = s->fleet->broker,
+	                              .ops = ops,
+	                              .arg = arg,
+	                              .number = number,
+	                              .fd = -1};
 	l->timer = loop_timer_new(l->loop, on_timeout, l);
-	list_append(&s->port_lines, &l->link);
-	s->n_port_lines++;
+	list_append(&s->port_connections, &l->link);
+	s->n_port_connections++;
 	sandbox_touch(s);
 	r = dial(l, AF_INET, err);
 	if (r < 0)
-		port_line_close(l);
+		port_connection_close(l);
 	else
 		*ret = l;
 	return r;
 }
 
-void port_line_count(struct port_line *l, uint64_t in_bytes, uint64_t out_bytes)
+void port_connection_count(struct port_connection *l, uint64_t in_bytes, uint64_t out_bytes)
 {
 	if (!l->s)
 		return;
@@ -215,7 +215,7 @@ static void free_line(struct loop *loop, void *arg)
 	free(arg);
 }
 
-void port_line_close(struct port_line *l)
+void port_connection_close(struct port_connection *l)
 {
 	if (!l)
 		return;
@@ -224,30 +224,30 @@ void port_line_close(struct port_line *l)
 	if (l->fd >= 0)
 		(void)close(take_fd(&l->fd));
 	if (l->s) {
-		l->s->n_port_lines--;
+		l->s->n_port_connections--;
 		list_remove(&l->link);
 	}
 	l->s = NULL;
 	loop_defer(l->loop, free_line, l); /* it may be on the stack */
 }
 
-void port_line_cut_visits(struct sandbox *s, uint16_t number)
+void port_connection_cut_visits(struct sandbox *s, uint16_t number)
 {
 	struct err err;
 
 	(void)err_set(&err, ERR_GONE, 0, "there is a new link to the port");
-	list_for_each (&s->port_lines, struct port_line, l, link)
+	list_for_each (&s->port_connections, struct port_connection, l, link)
 		if (l->number == number && l->ops->is_by_token)
 			cut(l, &err);
 }
 
-void port_line_cut_all(struct sandbox *s, uint16_t number)
+void port_connection_cut_all(struct sandbox *s, uint16_t number)
 {
 	struct err err;
 
 	(void)err_set(&err, ERR_GONE, 0, "%s",
 	              number ? "the port was closed" : "the sandbox has ended");
-	list_for_each (&s->port_lines, struct port_line, l, link)
+	list_for_each (&s->port_connections, struct port_connection, l, link)
 		if (number == 0 || l->number == number)
 			cut(l, &err);
 }

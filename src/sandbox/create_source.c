@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A source as text: what may be asked for, and what it needs of the wall. No I/O, no state. */
-#include "sandbox/source.h"
+#include "sandbox/create_source.h"
 
 #include "base/parse.h"
 #include "sandbox/inside.h"

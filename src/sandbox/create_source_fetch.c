@@ -16,10 +16,10 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/files.h"
+#include "sandbox/create_source.h"
+#include "sandbox/file_call.h"
 #include "sandbox/inside.h"
 #include "sandbox/network.h"
-#include "sandbox/source.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -353,7 +353,7 @@ static int start_program(struct fetch *f, struct err *err)
 	if (r < 0)
 		return r;
 	id_make(tag, "ex");
-	r = command_build(f->sandbox, &spec, tag, &start, err);
+	r = exec_command_build(f->sandbox, &spec, tag, &start, err);
 	if (r < 0)
 		return r;
 	r = channel_start(&f->channel, f->sandbox->link, number, &channel_ops, &start);

@@ -47,7 +47,7 @@ must_check int source_policy(const struct source *s, const struct policy *own, s
 /* Puts stars where text has a secret of the source. */
 void source_scrub(const struct source *s, char *text);
 
-/* fetch.c: the act, with a policy of source_policy(). Owns both. */
+/* create_source_fetch.c: the act, with a policy of source_policy(). Owns both. */
 void fetch_plan(struct sandbox *s, struct source *src, struct policy *policy);
 /* The agent is up. Then it is network_begin()'s turn, or the create has failed. */
 void fetch_begin(struct sandbox *s);

@@ -71,7 +71,7 @@ static int build_env(const struct sandbox *s, const struct exec_spec *spec, stru
 {
 	size_t count =
 		json_object_size(s->env) + json_object_size(spec->env) + CA_TRUST_VARIABLES_MAX;
-	int r = spec_check_env(spec->env, err);
+	int r = rules_check_env(spec->env, err);
 
 	if (r < 0)
 		return r;
@@ -129,8 +129,8 @@ static const char *first_of(const char *asked, const char *usual)
 	return usual ? usual : "";
 }
 
-int command_build(const struct sandbox *s, const struct exec_spec *spec, const char *id,
-                  struct start *ret, struct err *err)
+int exec_command_build(const struct sandbox *s, const struct exec_spec *spec, const char *id,
+                       struct start *ret, struct err *err)
 {
 	struct start start = {
 		.kind = START_EXEC,

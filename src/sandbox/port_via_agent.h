@@ -7,11 +7,12 @@
  */
 #include "sandbox/sandbox.h"
 
-struct port_relay;
+struct port_via_agent;
 
 /* Called once, unless it was cancelled: with a connected socket, the callee's, or -1 and err. */
-typedef void (*port_relay_fn)(int fd, const struct err *err, void *arg);
+typedef void (*port_via_agent_fn)(int fd, const struct err *err, void *arg);
 
-must_check int port_relay_open(struct sandbox *s, int family, uint16_t port, port_relay_fn fn,
-                               void *arg, struct port_relay **ret, struct err *err);
-void port_relay_cancel(struct port_relay *r); /* before fn was called; NULL is fine */
+must_check int port_via_agent_open(struct sandbox *s, int family, uint16_t port,
+                                   port_via_agent_fn fn, void *arg, struct port_via_agent **ret,
+                                   struct err *err);
+void port_via_agent_cancel(struct port_via_agent *r); /* before fn was called; NULL is fine */

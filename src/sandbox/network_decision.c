@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sandbox/network-decision.h"
+#include "sandbox/network_decision.h"
 
 #include "net/policy.h"
 #include "sandbox/inside.h"

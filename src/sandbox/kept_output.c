@@ -54,7 +54,7 @@ static uint64_t estimate(const struct exec *e)
 {
 	uint64_t bytes = spool_estimate(e->last_seq, e->stdout_bytes + e->stderr_bytes);
 
-	return MIN(bytes, spec_effective_exec_limits(e->sandbox).output_bytes);
+	return MIN(bytes, rules_effective_exec_limits(e->sandbox).output_bytes);
 }
 
 static uint64_t measure(const struct exec *e)

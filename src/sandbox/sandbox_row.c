@@ -5,9 +5,9 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "sandbox/create_source.h"
 #include "sandbox/inside.h"
 #include "sandbox/network.h"
-#include "sandbox/source.h"
 
 #include <assert.h>
 
@@ -138,7 +138,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 		json_put_value(&w, "packages", s->packages);
 	if (s->notes)
 		json_put_value(&w, "notes", s->notes);
-	volume_places_to_row(s, &w);
+	volume_mounts_to_row(s, &w);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -288,7 +288,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	if (r == 0 && ports)
 		r = port_rows_load(s, ports);
 	if (r == 0 && volumes)
-		r = volume_places_from_row(volumes, s);
+		r = volume_mounts_from_row(volumes, s);
 	if (r == 0)
 		r = network_read(network, "network", &policy, NULL);
 	if (r < 0)
@@ -403,7 +403,7 @@ static void put_env_names(struct json_writer *w, const json_t *env)
 static void put_limits(struct json_writer *w, const struct sandbox *s)
 {
 	const struct guest_limits *l = &s->limits;
-	const struct exec_limits of_execs = spec_effective_exec_limits(s);
+	const struct exec_limits of_execs = rules_effective_exec_limits(s);
 
 	json_open_object(w, "limits");
 	json_put_double(w, "vcpus", (double)l->cpu_milli / 1000);
@@ -533,7 +533,7 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 		json_put_null(w, "expires_us");
 	put_ended(w, s);
 	json_put_str(w, "network", network_name(s));
-	volume_places_to_json(s, w);
+	volume_mounts_to_json(s, w);
 	put_source(w, s);
 	put_isolation(w, s);
 }

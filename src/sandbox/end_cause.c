@@ -37,12 +37,12 @@ bool exit_may_be_oom(const struct channel_exit *x)
 	return x->value == (x->how == EXIT_SIGNAL ? (uint32_t)SIGKILL : 128U + SIGKILL);
 }
 
-bool cause_needs_usage(const struct channel_exit *x)
+bool end_cause_needs_usage(const struct channel_exit *x)
 {
 	return x->cause == EXIT_CAUSE_NONE && (x->how == EXIT_SIGNAL || x->value != 0);
 }
 
-enum end_cause cause_of_exit(const struct channel_exit *x)
+enum end_cause end_cause_of_exit(const struct channel_exit *x)
 {
 	switch (x->cause) {
 	case EXIT_CAUSE_TIMEOUT:
@@ -63,7 +63,7 @@ static bool is_disk_full(const struct sandbox *s, const struct guest_usage *u)
 	return u->disk_bytes > 0 && u->disk_bytes + s->base_bytes + slack >= s->limits.disk_bytes;
 }
 
-enum end_cause cause_by_usage(const struct exec *e, const struct guest_usage *u)
+enum end_cause end_cause_by_usage(const struct exec *e, const struct guest_usage *u)
 {
 	if (exit_may_be_oom(&e->exit) && u->oom_kills > e->oom_kills_before)
 		return END_OOM;
@@ -71,11 +71,11 @@ enum end_cause cause_by_usage(const struct exec *e, const struct guest_usage *u)
 		return END_PIDS;
 	if (is_disk_full(e->sandbox, u))
 		return END_DISK_FULL;
-	return cause_of_exit(&e->exit);
+	return end_cause_of_exit(&e->exit);
 }
 
 /* Kills are noted by who was killed, so that none is taken for another's. */
-void cause_note_usage(struct sandbox *s, const struct guest_usage *u)
+void end_cause_note_usage(struct sandbox *s, const struct guest_usage *u)
 {
 	s->pids_refused = MAX(s->pids_refused, u->pids_refused);
 }
@@ -137,7 +137,7 @@ static void describe_kill(struct exec *e)
 	e->why = xstrdup(by_call ? "a call killed it" : "something killed it");
 }
 
-bool cause_is_shortage(const struct msg_reply *ended)
+bool end_cause_is_shortage(const struct msg_reply *ended)
 {
 	int status = ended->ended.wait_status;
 
@@ -145,8 +145,8 @@ bool cause_is_shortage(const struct msg_reply *ended)
 	       ended->ended.shortage.oom_kills > 0;
 }
 
-json_t *cause_describe_shortage(const struct sandbox *s, const struct guest_shortage *short_of,
-                                char *message, size_t size)
+json_t *end_cause_describe_shortage(const struct sandbox *s, const struct guest_shortage *short_of,
+                                    char *message, size_t size)
 {
 	bool is_own = short_of->peak_bytes + PEAK_SLACK_BYTES >= short_of->limit_bytes;
 
@@ -163,7 +163,7 @@ json_t *cause_describe_shortage(const struct sandbox *s, const struct guest_shor
 	                 number(short_of->oom_kills), "victim", "agent");
 }
 
-void cause_describe(struct exec *e, const struct guest_usage *u)
+void end_cause_describe(struct exec *e, const struct guest_usage *u)
 {
 	const struct sandbox *s = e->sandbox;
 

@@ -131,7 +131,7 @@ int exec_unsave(struct fleet *fleet, const char *const *ids, size_t n, struct er
 struct spool *exec_spool(struct exec *e)
 {
 	const struct fleet *fleet = e->sandbox->fleet;
-	uint64_t bytes_max = spec_effective_exec_limits(e->sandbox).output_bytes;
+	uint64_t bytes_max = rules_effective_exec_limits(e->sandbox).output_bytes;
 	uint64_t offset;
 	struct err err;
 

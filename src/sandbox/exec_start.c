@@ -11,7 +11,7 @@
 /* The oldest that are over make room. */
 static int make_room(struct sandbox *s, struct err *err)
 {
-	uint32_t max = spec_effective_exec_limits(s).execs;
+	uint32_t max = rules_effective_exec_limits(s).execs;
 
 	list_for_each (&s->exec_list, struct exec, e, link) {
 		if (s->n_execs < max)
@@ -63,8 +63,8 @@ static int launch(struct exec *e, struct link *l, const struct start *start,
 	int r = link_channels(l) < FRAME_CHANNELS ? 0 : start_failed(-ENOSPC, err);
 
 	if (r == 0)
-		r = spool_new(s->fleet->spool_fd, e->id, spec_effective_exec_limits(s).output_bytes,
-		              &e->spool, err);
+		r = spool_new(s->fleet->spool_fd, e->id,
+		              rules_effective_exec_limits(s).output_bytes, &e->spool, err);
 	if (r == 0)
 		r = sandbox_take_channel(s, &e->number, err);
 	if (r < 0)
@@ -90,7 +90,7 @@ int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **re
 		return r;
 	e = exec_alloc(s);
 	id_make(e->id, "ex");
-	r = command_build(s, spec, e->id, &start, err);
+	r = exec_command_build(s, spec, e->id, &start, err);
 	if (r < 0) {
 		exec_free(e);
 		return r;

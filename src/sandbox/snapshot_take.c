@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/network.h"
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 
 #define PROJECT_MAX 1000 /* snapshots of one project */
 
@@ -111,7 +111,7 @@ static void on_taken(const struct msg_reply *reply, int fd, void *arg)
 
 static int check_state(const struct sandbox *s, bool has_memory, struct err *err)
 {
-	if (has_memory && volume_places_are_given(s)) {
+	if (has_memory && volume_mounts_are_given(s)) {
 		(void)err_set(err, ERR_UNSUPPORTED, 0,
 		              "sandbox %s has volumes, so its memory cannot be saved", s->id);
 		return err_hint(err, "leave memory out: its files are saved, its volumes stay "

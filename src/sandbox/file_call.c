@@ -8,7 +8,7 @@
  * The end, and room for more input, are told at the end of the turn, so that the caller may start,
  * cancel or end anything from there. Paths are never used on this side.
  */
-#include "sandbox/files.h"
+#include "sandbox/file_call.h"
 
 #include "sandbox/inside.h"
 

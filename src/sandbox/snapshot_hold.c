@@ -10,7 +10,7 @@
  * kernel of the host's is to interpret.
  */
 #include "base/log.h"
-#include "sandbox/snapshot-inside.h"
+#include "sandbox/snapshot_private.h"
 
 struct snapshot_hold {
 	struct list link; /* in the fleet's */

@@ -3,13 +3,13 @@
 #include "sandbox/inside.h"
 #include "sandbox/volume.h"
 
-void volume_place_shown(const char *id, struct guest_volume *ret)
+void volume_mount_shown(const char *id, struct guest_volume *ret)
 {
 	*ret = (struct guest_volume){.path = "/volume"};
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
 }
 
-bool volume_places_are_given(const struct sandbox *s)
+bool volume_mounts_are_given(const struct sandbox *s)
 {
 	return s->volumes[0].id[0] != '\0';
 }
@@ -23,7 +23,7 @@ static size_t count(const struct guest_volume places[VOLUMES_MAX])
 	return n;
 }
 
-void volume_places_to_row(const struct sandbox *s, struct json_writer *w)
+void volume_mounts_to_row(const struct sandbox *s, struct json_writer *w)
 {
 	json_open_array(w, "volumes");
 	for (size_t i = 0; i < count(s->volumes); i++) {
@@ -36,7 +36,7 @@ void volume_places_to_row(const struct sandbox *s, struct json_writer *w)
 	json_close_array(w);
 }
 
-int volume_places_from_row(const json_t *rows, struct sandbox *s)
+int volume_mounts_from_row(const json_t *rows, struct sandbox *s)
 {
 	const json_t *row;
 	size_t i;
@@ -56,7 +56,7 @@ int volume_places_from_row(const json_t *rows, struct sandbox *s)
 	return 0;
 }
 
-void volume_places_to_json(const struct sandbox *s, struct json_writer *w)
+void volume_mounts_to_json(const struct sandbox *s, struct json_writer *w)
 {
 	json_open_array(w, "volumes");
 	for (size_t i = 0; i < count(s->volumes); i++) {
@@ -131,7 +131,7 @@ static int check_overlap(const struct guest_volume places[VOLUMES_MAX], size_t n
 	return 0;
 }
 
-int volume_places_check(const struct fleet *fleet, const char *project_id,
+int volume_mounts_check(const struct fleet *fleet, const char *project_id,
                         const struct guest_volume places[VOLUMES_MAX], struct err *err)
 {
 	for (size_t i = 0; i < count(places); i++) {
@@ -161,7 +161,7 @@ bool volume_is_written_by(const struct sandbox *s, const char *id)
 	return false;
 }
 
-int volume_places_read(const struct fleet *fleet, const char *project_id, const json_t *wishes,
+int volume_mounts_read(const struct fleet *fleet, const char *project_id, const json_t *wishes,
                        uint32_t engine, struct guest_volume ret[VOLUMES_MAX], struct err *err)
 {
 	size_t n = json_array_size(wishes);
@@ -177,10 +177,10 @@ int volume_places_read(const struct fleet *fleet, const char *project_id, const 
 	}
 	if (r == 0)
 		r = check_overlap(ret, n, err);
-	return r < 0 ? r : volume_places_check(fleet, project_id, ret, err);
+	return r < 0 ? r : volume_mounts_check(fleet, project_id, ret, err);
 }
 
-json_t *volume_places_describe(const struct sandbox *s)
+json_t *volume_mounts_describe(const struct sandbox *s)
 {
 	json_t *wishes = json_array();
 
