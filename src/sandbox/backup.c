@@ -3,9 +3,9 @@
  *	none --> copying --> freezing --> held --> releasing --> none
  *
  * The database is copied a little a turn. In the turn in which the copy is whole the broker is
- *asked to freeze what is kept, and does so before anything that is asked of it later
+ * asked to freeze what is kept, and does so before anything that is asked of it later
  *(broker/backups.c). So a backup is what a power cut would leave at that moment, had all been on
- *disk: what the next start makes of that is the same for both (startup_adoption.c).
+ * disk: what the next start makes of that is the same for both (startup_adoption.c).
  *
  * Frozen things outlive nobody: the broker removes its own when it starts, and the directory of the
  * copy is emptied here.

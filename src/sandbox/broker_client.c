@@ -324,7 +324,7 @@ static void look(struct loop *loop, void *arg)
 		transmit(client);
 }
 
-static void host_on_io(struct loop *loop, uint32_t events, void *arg)
+static void on_io(struct loop *loop, uint32_t events, void *arg)
 {
 	struct broker_client *client = arg;
 
@@ -348,7 +348,7 @@ int broker_client_new(struct loop *loop, int fd, uint64_t vm_boot_us,
 	fair_queue_init(&client->lines, CREATE_COST);
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)
-		r = loop_io_add(loop, fd, EPOLLIN, host_on_io, client, &client->io);
+		r = loop_io_add(loop, fd, EPOLLIN, on_io, client, &client->io);
 	if (r < 0) {
 		(void)close(fd);
 		free(client);
@@ -358,7 +358,7 @@ int broker_client_new(struct loop *loop, int fd, uint64_t vm_boot_us,
 	return 0;
 }
 
-static void free_host(struct loop *loop, void *arg)
+static void free_client(struct loop *loop, void *arg)
 {
 	(void)loop;
 	free(arg);
@@ -374,7 +374,7 @@ void broker_client_free(struct broker_client *client)
 	loop_io_removep(&client->io);
 	if (client->fd >= 0)
 		(void)close(take_fd(&client->fd));
-	loop_defer(client->loop, free_host, client);
+	loop_defer(client->loop, free_client, client);
 }
 
 static bool is_counted(const struct msg_request *req)

@@ -7,7 +7,7 @@
  *	    +---------+---------+--> dead --> starting (at the next call, or a restart)
  *
  * It has a row, and outlives a gateway that dies: the next one finds it busy until the call that
- *may have run has ended.
+ * may have run has ended.
  */
 #include "sandbox/sandbox.h"
 

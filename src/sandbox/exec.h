@@ -2,8 +2,8 @@
 #pragma once
 /*
  * An exec: one command run in a sandbox, an object that outlives the client that started it. Its
- *output goes to a spool (output_spool.h) as events with sequence numbers; readers pull from there
- *at their own speed, and are told when there is more.
+ * output goes to a spool (output_spool.h) as events with sequence numbers; readers pull from there
+ * at their own speed, and are told when there is more.
  *
  *	starting --> running --> exited        failed: it never ran
  */

@@ -96,7 +96,7 @@ struct sandbox {
 	char warm_copy[ID_SIZE];                  /* instead of booting (warm_copy.c), or "" */
 	struct warm_up *warm_up;                  /* of a spare's (warm_up.h), or NULL */
 	uint64_t base_bytes;                      /* of that one's files */
-	/* pause.c */
+	/* pause_to_disk.c */
 	char paused_in[ID_SIZE];    /* the snapshot that it is paused in, on disk; or "" */
 	enum end_cause pause_cause; /* END_NONE: somebody asked for it */
 	bool is_saving;             /* on its way there */
@@ -279,7 +279,7 @@ void wake_cancel(struct sandbox *s, const struct err *err); /* it ends: nobody w
 must_check int wake_check_start(struct sandbox *s, struct err *err); /* is there room for it? */
 void wake_thaw(struct sandbox *s); /* one that is pausing, and cannot be saved */
 
-/* pause.c: to disk and back. */
+/* pause_to_disk.c: to disk and back. */
 bool pause_is_on_disk(const struct sandbox *s);
 bool sandbox_has_guest(const struct sandbox *s); /* that the broker can be asked about */
 void pause_wake(struct sandbox *s);              /* a paused one, for its callers */

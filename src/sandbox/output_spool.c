@@ -7,9 +7,9 @@
  *	| file head: tail | ... record | record | (head) free (tail) record | record ... |
  *
  * A record is a fixed head and the data, which is written first. Its head carries what a gateway
- *that was killed needs to go on: the sequence number, and the bytes that came before it. To make
- *room the tail in the file head is moved first, by a sixteenth of the ring at least so that this is
- * rare, and only then is anything overwritten. Reopening walks the records from the tail for as
+ * that was killed needs to go on: the sequence number, and the bytes that came before it. To make
+ * room the tail in the file head is moved first, by a sixteenth of the ring at least so that this
+ * is rare, and only then is anything overwritten. Reopening walks the records from the tail for as
  * long as each bears the next sequence number (what an earlier lap left behind bears a lower one);
  * only the last can be torn, and its CRC tells.
  *

@@ -7,7 +7,7 @@
  *	running, paused   not               the books are closed: guest_crash, or host_restart
  *	creating          alive             its creator is gone: it is ended
  *	creating          not               the row goes
- *	paused on disk    either            pause.c
+ *	paused on disk    either            pause_to_disk.c
  *	stopping          either            it is deleted, or stopped, to the end
  *	ended, or none    alive             it is deleted at the broker
  *	kept              a layer           it can be resumed
@@ -15,10 +15,10 @@
  *	none              a layer           it is removed if this store is its keeper, else left
  *
  * The store has the word on what shall be there, the mark on a layer (engine/layer/kept_layer.h)
- *only guards it until that word is spoken.
+ * only guards it until that word is spoken.
  *
  * Every file in the spool directory that no exec owns goes. The fleet is ready when each agent has
- *answered, or after PATIENCE_US: one silent agent must not keep the daemon from serving the rest.
+ * answered, or after PATIENCE_US: one silent agent must not keep the daemon from serving the rest.
  */
 #include "base/dir_reader.h"
 #include "base/log.h"

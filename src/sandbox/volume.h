@@ -11,7 +11,7 @@
  * before its bytes do; what the broker has of this store without a row goes at the next start. A
  * volume is charged for its whole size, as a sandbox is for its disk, for as long as it is there.
  * What is in it is nobody's to snapshot: a snapshot of a sandbox, a fork and a pause leave it
- *alone.
+ * alone.
  */
 #include "base/json.h"
 #include "sandbox/sandbox.h"

@@ -148,9 +148,9 @@ static int check_word(const char *value, const char *field, const char *const *w
 }
 
 /*
- * A whole number of units. Which values there can be is the fleet's to say (spec_limits()), so that
- * there is one range to be told; here a number is only kept whole. 0 stands for "not given" further
- * down: one that is given is as good as any other that is too small.
+ * A whole number of units. Which values there can be is the fleet's to say (rules_limits()), so
+ * that there is one range to be told; here a number is only kept whole. 0 stands for "not given"
+ * further down: one that is given is as good as any other that is too small.
  */
 static int read_limit(const json_t *value, const char *field, uint64_t unit, uint64_t most,
                       uint64_t *ret, struct err *err)
