@@ -83,6 +83,34 @@ def test_a_kill_at_any_moment_loses_nothing(own, verb):
     sandbox.delete()
 
 
+def kill_behind_the_record(daemon, sandbox, thread):
+    """Whether gateway and broker were killed between the record of the copy and the end of the resume."""
+    record, pids = daemon.run / "sandboxes" / sandbox.id / "record", {"gateway": daemon.gateway_pid, "broker": daemon.broker_pid}
+    thread.start()
+    while thread.is_alive():
+        if record.exists():
+            for pid in pids.values():
+                os.kill(pid, signal.SIGKILL)
+            thread.join()
+            daemon.await_successors(pids)
+            return True
+    return False
+
+
+def test_a_copy_that_lost_its_broker_before_it_served_is_reached_by_the_next(own):
+    daemon, client = own
+    sandbox = client.create()
+    sandbox.run_code("x = [1, 2, 3]")
+    counting = sandbox.start(COUNT)
+    for _ in range(4):
+        sandbox.pause(to="disk")
+        thread = threading.Thread(target=quietly, args=(sandbox.resume,))
+        assert kill_behind_the_record(daemon, sandbox, thread)
+        check(client, sandbox, counting, "none")
+    assert "cannot connect to the agent" not in daemon.log()
+    sandbox.delete()
+
+
 def find_criu(daemon):
     names = {pid: audit.comm_of(pid) for pid in children_of(daemon.broker_pid)}
     return next((pid for pid, name in names.items() if name == "criu"), None)

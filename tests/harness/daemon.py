@@ -229,6 +229,10 @@ class Daemon:
         for pid in pids.values():
             with contextlib.suppress(ProcessLookupError):  # one goes when the other does
                 os.kill(pid, signal.SIGKILL)
+        self.await_successors(pids)
+
+    def await_successors(self, pids):
+        """pids: of parts that were killed, by name."""
         for name, pid in pids.items():
             wait_for(lambda: self._part(name) not in (None, pid), 30, f"a new {name}")
         wait_for(lambda: call(self, "GET", "/v1/health")[0] == 200, 30, "an answer")

@@ -8,6 +8,7 @@
 #include "engine/guest/guest.h"
 
 #include "base/log.h"
+#include "engine/guest/agent_handover.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/linux/namespaces.h"
 #include "engine/vm/copy.h"
@@ -74,6 +75,8 @@ static void on_status(struct loop *loop, uint32_t events, void *arg)
 		err.field[sizeof(err.field) - 1] = '\0';
 		guest_fail_start(g, &err);
 	} else if (n == 1) {
+		if (g->spec.with_memory)
+			agent_handover_forget(g);
 		guest_move(g, GUEST_RUNNING);
 		log_debug("jail.serves", "id=%s pid=%d", g->spec.id, (int)g->pid);
 		take_ptr(g->started)(g, NULL, g->arg);

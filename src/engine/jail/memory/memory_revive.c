@@ -11,8 +11,8 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/guest/agent_handover.h"
 #include "engine/guest/guest_record.h"
-#include "engine/jail/memory/agent_handover.h"
 #include "engine/jail/memory/confinement.h"
 #include "engine/jail/memory/criu.h"
 #include "engine/jail/memory/memory_image.h"
@@ -230,6 +230,14 @@ static int join_agent_group(const struct guest *g, struct err *err)
 	return r;
 }
 
+/* Whoever reads the record must be able to give it hold. */
+static int keep_token(const struct revival *v, struct err *err)
+{
+	int r = agent_handover_keep(v->g, v->token);
+
+	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot keep its token") : 0;
+}
+
 /* All of it is there and stands still. */
 static int admit(struct revival *v, pid_t pid, struct err *err)
 {
@@ -245,6 +253,8 @@ static int admit(struct revival *v, pid_t pid, struct err *err)
 	r = join_agent_group(g, err);
 	if (r == 0)
 		r = check_confinement(v, err);
+	if (r == 0)
+		r = keep_token(v, err);
 	if (r == 0)
 		r = guest_record_write(g->dir_fd, &g->spec, g->pid, err);
 	if (r == 0 && criu_let_go_on(&v->criu) < 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/memory/agent_handover.h"
+#include "engine/guest/agent_handover.h"
 
 #include "base/fd.h"
 #include "proto/frame.h"
@@ -56,6 +56,11 @@ static int send_quiesce(int fd, const unsigned char *token)
 	return r;
 }
 
+int agent_handover_keep(const struct guest *g, const unsigned char token[QUIET_TOKEN_SIZE])
+{
+	return fd_replace_file(g->dir_fd, TOKEN_FILE, token, QUIET_TOKEN_SIZE, 0600, false);
+}
+
 int agent_handover_ask(struct guest *g, const unsigned char token[QUIET_TOKEN_SIZE], int *ret_fd,
                        int *ret_listen_fd, struct err *err)
 {
@@ -66,7 +71,7 @@ int agent_handover_ask(struct guest *g, const unsigned char token[QUIET_TOKEN_SI
 	                                                                                : 0;
 
 	if (r == 0)
-		r = fd_replace_file(g->dir_fd, TOKEN_FILE, token, QUIET_TOKEN_SIZE, 0600, false);
+		r = agent_handover_keep(g, token);
 	if (r == 0)
 		r = listen_anew(g, loop_child_pidfd(g->child), &next);
 	if (r == 0)

@@ -19,6 +19,9 @@ must_check int agent_handover_ask(struct guest *g, const unsigned char token[QUI
 must_check int agent_handover_end(struct guest *g, int pidfd,
                                   const unsigned char token[QUIET_TOKEN_SIZE], int listen_fd,
                                   int status_fd, struct err *err);
+/* Keeps the token for a later broker: before the record of a copy, which has to be given hold. */
+must_check int agent_handover_keep(const struct guest *g,
+                                   const unsigned char token[QUIET_TOKEN_SIZE]);
 void agent_handover_forget(struct guest *g); /* it serves */
 /* Nobody answers at its listener: if that is because it is quiet, it gets hold. */
 must_check int agent_handover_recover(struct guest *g, struct err *err);
