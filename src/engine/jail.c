@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The jail engine: a guest as the broker sees it.
- *
- *	starting --> running --> ended
- *	    +-----------+----------+--> removed, in four steps --> (freed)
- *
- * It begins in guest_begin.c, by the steps of start_steps.c, and goes in guest_removal.c. Here is
- *what is asked of one that runs, of one that an earlier broker has started, and of all.
+ * The jail engine, and what is asked of all guests together. A guest's life is in engine/guest, and
+ * how a jail starts in jail_start.c.
  */
-#include "engine/guest/guest.h"
+#include "engine/jail_host.h"
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/door/egress_door.h"
-#include "engine/guest/agent_handover.h"
 #include "engine/guest/backup.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/guest_record.h"
@@ -33,85 +27,17 @@
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 
-int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
-               struct guest_spec *ret_spec, struct err *err)
+static struct isolation jail_isolation(const struct guest *g)
 {
-	auto_fd int dir_fd = -1, pidfd = -1;
-	struct guest_record record;
-	struct guest *g;
-	int r;
+	struct isolation ret = guest_isolation();
+	struct err ignored;
 
-	if (!id_is_valid(id, "sb"))
-		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox's id");
-	dir_fd =
-		openat(jail_host.sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = dir_fd < 0 ? -errno : guest_record_read(dir_fd, id, &record);
-	if (r == 0)
-		r = guest_record_open_process(&record, &pidfd);
-	if (r == -EPROTONOSUPPORT) {
-		struct guest_spec spec = {0};
-
-		/* It may live: leave() must not take the layers from under it. */
-		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
-		(void)guest_new(&spec, GUEST_FOREIGN);
-		(void)err_set(err, ERR_UNSUPPORTED, 0,
-		              "the record of '%s' has version %u, this cloche knows %d to %d", id,
-		              record.version, GUEST_RECORD_OLDEST, GUEST_RECORD_VERSION);
-		return r;
-	}
-	if (r < 0) {
-		guest_remove_found(id);
-		if (r == -EPROTO)
-			return err_set(
-				err, ERR_INTERNAL, EPROTO,
-				"its record 'sandboxes/%s/record' is damaged, so it is ended", id);
-		return err_set(err, ERR_GONE, ESRCH, "'%s' is dead", id);
-	}
-	g = guest_new(&record.spec, GUEST_RUNNING);
-	r = loop_child_add(jail_host.loop, pidfd, guest_on_exit, g, &g->child);
-	if (r < 0) {
-		list_remove(&g->link);
-		guest_free(jail_host.loop, g);
-		return err_set(err, ERR_INTERNAL, -r, "cannot watch '%s'", id);
-	}
-	(void)take_fd(&pidfd);
-	g->pid = record.pid;
-	spawner_find(&jail_host.spawner, g->pid);
-	g->dir_fd = take_fd(&dir_fd);
-	disk_snapshot_adopt(g);
-	g->ended = ended;
-	g->arg = arg;
-	*ret = g;
-	*ret_spec = record.spec;
-	return 0;
-}
-
-int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err)
-{
-	(void)err;
-	*ret = (struct guest_usage){0};
-	cgroup_usage(&jail_host.cgroups, g->spec.id, ret);
-	ret->disk_bytes = disk_snapshot_usage(g->spec.id);
-	return 0;
-}
-
-int jail_connect(struct guest *g, int *ret_fd, struct err *err)
-{
-	const struct sockaddr_un addr = guest_agent_address(g);
-	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int r;
-
-	if (g->state != GUEST_RUNNING)
-		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
-	if (fd < 0)
-		return err_set(err, ERR_CAPACITY, errno, "cannot make a socket");
-	r = connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
-	if (r == -ECONNREFUSED && agent_handover_recover(g, err) == 0)
-		r = connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
-	if (r < 0)
-		return err_set(err, ERR_UNAVAILABLE, -r, "cannot connect to the agent");
-	*ret_fd = take_fd(&fd);
-	return 0;
+	(void)g;
+	ret.engine = ENGINE_JAIL;
+	ret.grade = GRADE_PROCESS;
+	if (criu_probe(&ignored) < 0)
+		ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
+	return ret;
 }
 
 static int jail_set_limits(struct guest *g, const struct guest_limits *limits, struct err *err)
@@ -138,18 +64,6 @@ static int jail_set_limits(struct guest *g, const struct guest_limits *limits, s
 	return guest_record_write(g->dir_fd, &g->spec, g->pid, err);
 }
 
-void jail_shortage(struct guest *g, struct guest_shortage *ret)
-{
-	cgroup_shortage(&jail_host.cgroups, g->spec.id, ret);
-}
-
-int jail_freeze(struct guest *g, bool on, struct err *err)
-{
-	if (g->state != GUEST_RUNNING)
-		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
-	return disk_snapshot_freeze(g, on, err);
-}
-
 static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, void *arg,
                      struct err *err)
 {
@@ -158,7 +72,7 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 	/* A copy's user namespace is not one that a zygote can enter. */
 	if (g->spec.with_memory)
 		return err_set(err, ERR_UNSUPPORTED, 0, "a copy of a memory takes no forks");
-	return zygote_fork(zygotes_take(&jail_host.zygotes, &g->spec.image), g->spec.id, g->pid,
+	return zygote_fork(zygotes_take(&jail_zygotes, &g->spec.image), g->spec.id, g->pid,
 	                   g->spec.limits.nofile, tag, forked, arg, err);
 }
 
@@ -214,7 +128,7 @@ static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
 	if (spawner_need(&jail_host.spawner, &err) < 0)
 		log_debug("jail.no_spawner", "error='%s'", err.message);
 	else
-		zygotes_start(&jail_host.zygotes);
+		zygotes_start(&jail_zygotes);
 	dir_tree_each_id(jail_host.sandboxes_fd, sweep_id, &s);
 	dir_tree_each_id(jail_host.storage.fd, sweep_layer, &s);
 	cgroup_each(&jail_host.cgroups, sweep_id, &s);
@@ -252,7 +166,7 @@ static void jail_condition(struct engine_condition *ret)
 {
 	struct statvfs layers;
 
-	*ret = (struct engine_condition){.zygote_deaths = zygotes_deaths(&jail_host.zygotes)};
+	*ret = (struct engine_condition){.zygote_deaths = zygotes_deaths(&jail_zygotes)};
 	if (fstatvfs(jail_host.storage.fd, &layers) == 0)
 		ret->layers_are_read_only = (layers.f_flag & ST_RDONLY) != 0;
 }
@@ -263,19 +177,19 @@ const struct engine jail_engine = {
 	.leave = jail_leave,
 	.isolation = jail_isolation,
 	.disk = jail_disk,
-	.start = jail_start,
-	.adopt = jail_adopt,
-	.connect = jail_connect,
+	.start = guest_start,
+	.adopt = guest_adopt,
+	.connect = guest_connect,
 	.set_limits = jail_set_limits,
-	.usage = jail_usage,
-	.shortage = jail_shortage,
-	.freeze = jail_freeze,
+	.usage = guest_read_usage,
+	.shortage = guest_read_shortage,
+	.freeze = guest_freeze,
 	.open_door = egress_door_open,
 	.close_door = egress_door_close,
 	.dial = egress_door_dial,
 	.fork = jail_fork,
-	.kill = jail_kill,
-	.discard = jail_discard,
+	.kill = guest_kill,
+	.discard = guest_discard,
 	.each_kept = jail_each_kept,
 	.build_image = image_build_start,
 	.cancel_image_build = image_build_cancel,

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What all guests share: storage, template, cgroups, the filter, and fds that outlive them. */
-#include "engine/guest/guest.h"
+#include "engine/jail_host.h"
 
 #include "base/buf.h"
 #include "base/log.h"
 #include "engine/guest/disk_snapshot.h"
+#include "engine/jail/jail_child.h"
 #include "engine/jail/memory/criu.h"
+#include "engine/jail/zygote/zygote_child.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/linux/namespaces.h"
 #include "engine/linux/syscalls.h"
 #include "engine/template/host_root.h"
+#include "engine/template/image_build_child.h"
+#include "engine/vm/child.h"
+#include "engine/vm/kind.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,36 +24,17 @@
 #include <sys/wait.h>
 
 #define MOUNTINFO_MAX (4 << 20)
-#define WALLS_ALWAYS                                                                               \
-	(BIT(WALL_USER_NS) | BIT(WALL_PID_NS) | BIT(WALL_MOUNT_NS) | BIT(WALL_NET_NS) |            \
-	 BIT(WALL_IPC_NS) | BIT(WALL_UTS_NS) | BIT(WALL_CGROUP_NS) | BIT(WALL_UID_RANGE) |         \
-	 BIT(WALL_PIVOT_ROOT) | BIT(WALL_CAPABILITIES) | BIT(WALL_NO_NEW_PRIVS) |                  \
-	 BIT(WALL_SECCOMP) | BIT(WALL_MASKED_PROC) | BIT(WALL_NET_LINKLESS))
+struct zygotes jail_zygotes;
 
-struct jail_host jail_host;
+static const struct guest_kind *const kinds[] = {&jail_kind, &vm_kind, NULL};
 
-struct isolation jail_isolation(const struct guest *g)
-{
-	static const struct {
-		enum cgroup_part part;
-		enum wall wall;
-	} limits[] = {{CGROUP_MEMORY, WALL_MEMORY_LIMIT},
-	              {CGROUP_CPU, WALL_CPU_LIMIT},
-	              {CGROUP_PIDS, WALL_PIDS_LIMIT}};
-	const unsigned disk = BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT);
-	struct isolation ret = {
-		.engine = ENGINE_JAIL, .grade = GRADE_PROCESS, .walls = WALLS_ALWAYS};
-	struct err ignored;
-
-	(void)g;
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		*(jail_host.cgroups.parts & BIT(limits[i].part) ? &ret.walls : &ret.gaps) |=
-			BIT(limits[i].wall);
-	*(jail_host.storage.is_btrfs ? &ret.walls : &ret.gaps) |= disk;
-	if (!jail_host.storage.is_btrfs || criu_probe(&ignored) < 0)
-		ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
-	return ret;
-}
+static void (*const mains[SPAWNER_KINDS])(struct jail *jail) = {
+	[SPAWNER_GUEST] = jail_child_run,
+	[SPAWNER_ZYGOTE] = zygote_child_run,
+	[SPAWNER_IMAGE_BUILD] = image_build_child_run,
+	[SPAWNER_VM] = vm_child_run,
+	[SPAWNER_FOUNDER] = jail_founder_run,
+};
 
 /* The room that shares are taken of grows and shrinks with the disk. */
 static void on_disk_changed(const struct host_disk *disk, void *arg)
@@ -80,7 +66,7 @@ int jail_remove_image(const struct digest *image, struct err *err)
 		if (digest_equal(&g->spec.image, image))
 			return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s runs on it",
 			               g->spec.id);
-	zygotes_drop(&jail_host.zygotes, image);
+	zygotes_drop(&jail_zygotes, image);
 	return images_remove(&jail_host.images, image, err);
 }
 
@@ -193,7 +179,7 @@ void jail_host_close(bool is_over)
 	weigh_close(&jail_host.weigh);
 	deferred_close_done(&jail_host.deferred);
 	unknown_children_done(&jail_host.unknown_children);
-	zygotes_done(&jail_host.zygotes);
+	zygotes_done(&jail_zygotes);
 	spawner_done(&jail_host.spawner);
 	storage_close(&jail_host.storage, /* unmount= */ is_over);
 	if (is_over)
@@ -221,13 +207,15 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	jail_host.loop = given->loop;
 	jail_host.agent_fd = given->agent_fd;
 	jail_host.vmm_fd = given->vmm_fd;
+	jail_host.kinds = kinds;
+	jail_host.mains = mains;
 	jail_host.final = given->final;
 	jail_host.final_arg = given->final_arg;
 	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.net_fd = jail_host.template_fd =
 		jail_host.storage.fd = jail_host.storage.data_fd = jail_host.storage.image_fd =
 			jail_host.shared_tmpfs.fd = -1;
 	spawner_init(&jail_host.spawner);
-	zygotes_init(&jail_host.zygotes, given->kernels_dir ? given->warm_modules : NULL);
+	zygotes_init(&jail_zygotes, given->kernels_dir ? given->warm_modules : NULL);
 	list_init(&jail_host.guests);
 	if (geteuid() != 0)
 		return err_set(err, ERR_UNSUPPORTED, EPERM, "the jail engine needs root");

@@ -13,12 +13,11 @@
 #include "base/log.h"
 #include "engine/guest/backup.h"
 #include "engine/guest/disk_snapshot_private.h"
+#include "engine/guest/guest_kind.h"
 #include "engine/layer/snapshot_manifest.h"
 #include "engine/linux/btrfs.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/linux/syscalls.h"
-#include "engine/vm/copy.h"
-#include "engine/vm/disk.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -113,15 +112,15 @@ static uint64_t count_pinned(const char *id, uint64_t line)
 
 uint64_t disk_snapshot_limit(const struct guest_spec *spec)
 {
-	const bool is_vm = spec->engine == ENGINE_VM;
-	const uint64_t disk = spec->limits.disk_bytes + (is_vm ? DISK_SLACK_BYTES : 0);
+	const struct guest_kind *kind = guest_kind_of(spec->engine);
+	const uint64_t disk = spec->limits.disk_bytes + kind->disk_slack_bytes;
 	struct disk_snapshot_below below;
 	uint64_t lies_below;
 
 	if (!jail_host.storage.counts_once)
 		return disk;
 	below = disk_snapshot_below(spec->id);
-	lies_below = is_vm ? 0 : MIN(below.bytes, disk);
+	lies_below = kind->has_own_disk ? 0 : MIN(below.bytes, disk);
 	return MAX(disk - lies_below, LIMIT_LEAST) + count_pinned(spec->id, below.line) +
 	       backup_pinned(spec->id);
 }
@@ -266,7 +265,9 @@ int disk_snapshot_discard(const char *id, guest_gone_fn gone, void *arg)
 	char name[DISK_SNAPSHOT_NAME_SIZE], source[ID_SIZE] = "";
 
 	(void)snprintf(name, sizeof(name), "%s.gone", id);
-	copy_forget(id);
+	for (size_t i = 0; jail_host.kinds[i]; i++)
+		if (jail_host.kinds[i]->snapshot_gone)
+			jail_host.kinds[i]->snapshot_gone(id);
 	if (renameat(storage_fd, id, storage_fd, name) < 0 && errno != ENOENT)
 		log_warn("snapshot.stays", "id=%s errno=%d", id, errno);
 	if (s) {

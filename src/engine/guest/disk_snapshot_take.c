@@ -18,11 +18,9 @@
 #include "base/log.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/disk_snapshot_private.h"
-#include "engine/jail/memory/criu.h"
-#include "engine/jail/memory/memory.h"
+#include "engine/guest/guest_kind.h"
 #include "engine/layer/snapshot_manifest.h"
 #include "engine/linux/btrfs.h"
-#include "engine/vm/save.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,9 +53,10 @@ struct taking {
 	struct loop_io *io;
 	struct loop_child *child;
 	int result_fd;
-	bool is_copied;     /* the child has told so */
-	bool is_saving;     /* memory, which ends by on_memory() */
-	int saved_fd;       /* its directory, until then */
+	bool is_copied;            /* the child has told so */
+	bool is_saving;            /* memory, which ends by on_memory() */
+	int saved_fd;              /* its directory, until then */
+	void (*saved)(int dir_fd); /* of the guest's kind, which may be gone by then */
 	int memory_fd;      /* tells the child how large the memory is; its end: there is none */
 	struct err failure; /* of the memory, or of the child before that has ended */
 	bool is_lost;       /* its source has ended before the copy */
@@ -67,15 +66,9 @@ struct taking {
 
 static struct list takings = LIST_INIT(takings);
 
-static bool is_machine(const struct guest *g)
+static bool has_own_disk(const struct guest *g)
 {
-	return g && g->spec.engine == ENGINE_VM;
-}
-
-static void go_on(struct guest *g)
-{
-	memory_go_on(g);
-	machine_go_on(g);
+	return g && g->kind->has_own_disk;
 }
 
 /* From here to start_child(): in a child. */
@@ -211,10 +204,8 @@ static bool thaw(const char *id)
 
 static void let_go(struct taking *t)
 {
-	if (t->is_saving && is_machine(t->g))
-		machine_release(t->g);
-	else if (t->is_saving && t->g)
-		memory_release(t->g);
+	if (t->is_saving && t->g)
+		t->g->kind->release(t->g);
 	if (!t->is_frozen)
 		return;
 	t->is_frozen = false;
@@ -251,7 +242,7 @@ static void fail(struct taking *t, const struct err *err)
 
 	leave(t);
 	if (t->g)
-		go_on(t->g);
+		t->g->kind->go_on(t->g);
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
 	disk_snapshot_remove_dir(name);
 	disk_snapshot_remove_dir(t->spec.id);
@@ -350,8 +341,8 @@ static void on_memory(uint64_t bytes, const struct err *err, void *arg)
 	if (err && t->failure.code == ERR_NONE)
 		t->failure = *err;
 	/* Forks follow at once; whoever comes later finds out what the disk has made of it. */
-	if (t->spec.is_brief && t->saved_fd >= 0 && t->failure.code == ERR_NONE)
-		memory_remember_whole(t->saved_fd);
+	if (t->spec.is_brief && t->saved_fd >= 0 && t->failure.code == ERR_NONE && t->saved)
+		t->saved(t->saved_fd);
 	close_fd(&t->saved_fd);
 	if (t->child && t->failure.code == ERR_NONE)
 		(void)!fd_write_all(t->memory_fd, &bytes, sizeof(bytes));
@@ -378,29 +369,18 @@ static int make_memory_dir(const struct taking *t, int *ret_fd, struct err *err)
 	return 0;
 }
 
-static int begin_memory(struct taking *t, struct err *err)
-{
-	auto_fd int memory_fd = -1;
-	int r = make_memory_dir(t, &memory_fd, err);
-
-	if (r == 0)
-		r = memory_save(t->g, memory_fd, &t->spec, &memory_ops, t, err);
-	t->is_saving = r == 0;
-	if (r == 0)
-		t->saved_fd = take_fd(&memory_fd);
-	return r;
-}
-
-/* What its kernel has not written yet is in no file of the host's: a machine has its part in a
- * snapshot of its files, too. */
-static int begin_machine(struct taking *t, struct err *err)
+static int begin_save(struct taking *t, struct err *err)
 {
 	auto_fd int memory_fd = -1;
 	int r = t->spec.has_memory ? make_memory_dir(t, &memory_fd, err) : 0;
 
 	if (r == 0)
-		r = machine_save(t->g, memory_fd, &t->spec, &memory_ops, t, err);
+		r = t->g->kind->save(t->g, memory_fd, &t->spec, &memory_ops, t, err);
 	t->is_saving = r == 0;
+	if (r == 0) {
+		t->saved_fd = take_fd(&memory_fd);
+		t->saved = t->g->kind->saved;
+	}
 	return r;
 }
 
@@ -409,10 +389,9 @@ static void look(struct loop *loop, void *arg)
 	struct taking *t = arg;
 	struct err err = {0};
 	int r = t->is_lost ? err_set(&err, ERR_GONE, ESRCH, "sandbox %s has ended", t->info.source)
-	        : is_machine(t->g)   ? begin_machine(t, &err)
-	        : t->spec.has_memory ? begin_memory(t, &err)
-	        : t->g               ? cgroup_freeze(&jail_host.cgroups, t->g->spec.id, true, &err)
-	                             : 0;
+	        : has_own_disk(t->g) || t->spec.has_memory ? begin_save(t, &err)
+	        : t->g ? cgroup_freeze(&jail_host.cgroups, t->g->spec.id, true, &err)
+	               : 0;
 
 	if (r == 1 && loop_now_us(loop) < t->until_us) {
 		t->pause_us = MIN(2 * t->pause_us, LAST_LOOK_US);
@@ -476,11 +455,11 @@ static int check_source(const char *id, const struct snapshot_spec *spec, const 
 		return err_set(err, ERR_CONFLICT, ESRCH,
 		               "sandbox %s does not run: it has no memory", id);
 	/* CRIU has to run a part of itself in it, and a machine to write out what it holds. */
-	if (g && g->is_frozen && (spec->has_memory || is_machine(g))) {
+	if (g && g->is_frozen && (spec->has_memory || has_own_disk(g))) {
 		(void)err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is paused", id);
 		return err_hint(err, "resume it, or leave memory out");
 	}
-	return spec->has_memory && !is_machine(g) ? criu_probe(err) : 0;
+	return spec->has_memory && g->kind->check_memory ? g->kind->check_memory(err) : 0;
 }
 
 /* Who finds the mark lets it go on. */
@@ -502,13 +481,13 @@ int disk_snapshot_take(const char *id, const struct digest *image, const struct 
 
 	if (r == 0)
 		r = check_source(id, spec, g, err);
-	if (r == 0 && g && !spec->has_memory && !is_machine(g))
+	if (r == 0 && g && !spec->has_memory && !has_own_disk(g))
 		r = mark_frozen(g, err);
 	if (r < 0)
 		return r;
 	t = xnew0(struct taking);
 	*t = (struct taking){.g = g,
-	                     .is_frozen = g && !spec->has_memory && !is_machine(g),
+	                     .is_frozen = g && !spec->has_memory && !has_own_disk(g),
 	                     .spec = *spec,
 	                     .pause_us = FIRST_LOOK_US,
 	                     .until_us = loop_now_us(jail_host.loop) + STANDSTILL_MAX,
@@ -560,7 +539,7 @@ void disk_snapshot_unhold(struct guest *g)
 int disk_snapshot_freeze(struct guest *g, bool on, struct err *err)
 {
 	if (!on)
-		go_on(g);
+		g->kind->go_on(g);
 	list_for_each (&takings, const struct taking, t, link)
 		if (t->g == g && t->is_frozen) { /* let_go() does the rest */
 			g->is_frozen = on;

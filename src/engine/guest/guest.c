@@ -2,9 +2,22 @@
 #include "engine/guest/guest.h"
 
 #include "base/log.h"
-#include "engine/vm/ask.h"
+#include "engine/guest/disk_snapshot.h"
+#include "engine/guest/guest_kind.h"
+#include "engine/guest/guest_record.h"
 
 #include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#define WALLS_ALWAYS                                                                               \
+	(BIT(WALL_USER_NS) | BIT(WALL_PID_NS) | BIT(WALL_MOUNT_NS) | BIT(WALL_NET_NS) |            \
+	 BIT(WALL_IPC_NS) | BIT(WALL_UTS_NS) | BIT(WALL_CGROUP_NS) | BIT(WALL_UID_RANGE) |         \
+	 BIT(WALL_PIVOT_ROOT) | BIT(WALL_CAPABILITIES) | BIT(WALL_NO_NEW_PRIVS) |                  \
+	 BIT(WALL_SECCOMP) | BIT(WALL_MASKED_PROC) | BIT(WALL_NET_LINKLESS))
+
+struct jail_host jail_host;
 
 /* clang-format off */
 static const struct {
@@ -82,17 +95,29 @@ bool guest_take_worker(struct guest *g)
 	return false;
 }
 
+/* One of which only the name is known is of the first kind. */
+const struct guest_kind *guest_kind_of(uint32_t engine)
+{
+	for (size_t i = 0; jail_host.kinds[i]; i++)
+		if (jail_host.kinds[i]->engine == engine)
+			return jail_host.kinds[i];
+	return jail_host.kinds[0];
+}
+
 struct guest *guest_new(const struct guest_spec *spec, enum guest_state state)
 {
 	struct guest *g = xnew0(struct guest);
 
+	g->kind = guest_kind_of(spec->engine);
 	g->spec = *spec;
 	g->state = state;
-	g->status_fd = g->dir_fd = g->machine_view_fd = g->tap_fd = -1;
+	g->status_fd = g->dir_fd = g->machine_view_fd = -1;
 	g->retry_us = GUEST_RETRY_US;
 	g->cpu_weight = state == GUEST_RUNNING ? 0 : WEIGH_USUAL; /* one is adopted, or new */
 	g->timer = loop_timer_new(jail_host.loop, on_timer, g);
 	list_append(&jail_host.guests, &g->link);
+	if (g->kind->init)
+		g->kind->init(g);
 	return g;
 }
 
@@ -104,10 +129,123 @@ void guest_free(struct loop *loop, void *arg)
 	weigh_leave(&jail_host.weigh, g);
 	loop_timer_free(g->timer);
 	guest_drop_start(g);
-	ask_end(g->off);
+	if (g->kind->free)
+		g->kind->free(g);
 	close_fd(&g->status_fd);
 	close_fd(&g->dir_fd);
 	close_fd(&g->machine_view_fd);
-	close_fd(&g->tap_fd);
 	free(g);
+}
+
+int guest_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
+                struct guest_spec *ret_spec, struct err *err)
+{
+	auto_fd int dir_fd = -1, pidfd = -1;
+	struct guest_record record;
+	struct guest *g;
+	int r;
+
+	if (!id_is_valid(id, "sb"))
+		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox's id");
+	dir_fd =
+		openat(jail_host.sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = dir_fd < 0 ? -errno : guest_record_read(dir_fd, id, &record);
+	if (r == 0)
+		r = guest_record_open_process(&record, &pidfd);
+	if (r == -EPROTONOSUPPORT) {
+		struct guest_spec spec = {0};
+
+		/* It may live: leave() must not take the layers from under it. */
+		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
+		(void)guest_new(&spec, GUEST_FOREIGN);
+		(void)err_set(err, ERR_UNSUPPORTED, 0,
+		              "the record of '%s' has version %u, this cloche knows %d to %d", id,
+		              record.version, GUEST_RECORD_OLDEST, GUEST_RECORD_VERSION);
+		return r;
+	}
+	if (r < 0) {
+		guest_remove_found(id);
+		if (r == -EPROTO)
+			return err_set(
+				err, ERR_INTERNAL, EPROTO,
+				"its record 'sandboxes/%s/record' is damaged, so it is ended", id);
+		return err_set(err, ERR_GONE, ESRCH, "'%s' is dead", id);
+	}
+	g = guest_new(&record.spec, GUEST_RUNNING);
+	r = loop_child_add(jail_host.loop, pidfd, guest_on_exit, g, &g->child);
+	if (r < 0) {
+		list_remove(&g->link);
+		guest_free(jail_host.loop, g);
+		return err_set(err, ERR_INTERNAL, -r, "cannot watch '%s'", id);
+	}
+	(void)take_fd(&pidfd);
+	g->pid = record.pid;
+	spawner_find(&jail_host.spawner, g->pid);
+	g->dir_fd = take_fd(&dir_fd);
+	disk_snapshot_adopt(g);
+	g->ended = ended;
+	g->arg = arg;
+	*ret = g;
+	*ret_spec = record.spec;
+	return 0;
+}
+
+int guest_read_usage(struct guest *g, struct guest_usage *ret, struct err *err)
+{
+	(void)err;
+	*ret = (struct guest_usage){0};
+	cgroup_usage(&jail_host.cgroups, g->spec.id, ret);
+	ret->disk_bytes = disk_snapshot_usage(g->spec.id);
+	return 0;
+}
+
+int guest_connect(struct guest *g, int *ret_fd, struct err *err)
+{
+	const struct sockaddr_un addr = guest_agent_address(g);
+	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r;
+
+	if (g->state != GUEST_RUNNING)
+		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
+	if (fd < 0)
+		return err_set(err, ERR_CAPACITY, errno, "cannot make a socket");
+	r = connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
+	if (r == -ECONNREFUSED && g->kind->recover && g->kind->recover(g, err) == 0)
+		r = connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
+	if (r < 0)
+		return err_set(err, ERR_UNAVAILABLE, -r, "cannot connect to the agent");
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+void guest_read_shortage(struct guest *g, struct guest_shortage *ret)
+{
+	cgroup_shortage(&jail_host.cgroups, g->spec.id, ret);
+}
+
+int guest_freeze(struct guest *g, bool on, struct err *err)
+{
+	if (g->state != GUEST_RUNNING)
+		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
+	return disk_snapshot_freeze(g, on, err);
+}
+
+struct isolation guest_isolation(void)
+{
+	static const struct {
+		enum cgroup_part part;
+		enum wall wall;
+	} limits[] = {{CGROUP_MEMORY, WALL_MEMORY_LIMIT},
+	              {CGROUP_CPU, WALL_CPU_LIMIT},
+	              {CGROUP_PIDS, WALL_PIDS_LIMIT}};
+	const unsigned disk = BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT);
+	struct isolation ret = {.walls = WALLS_ALWAYS};
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		*(jail_host.cgroups.parts & BIT(limits[i].part) ? &ret.walls : &ret.gaps) |=
+			BIT(limits[i].wall);
+	*(jail_host.storage.is_btrfs ? &ret.walls : &ret.gaps) |= disk;
+	if (!jail_host.storage.is_btrfs)
+		ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
+	return ret;
 }

@@ -16,7 +16,7 @@
  *	dying		guest_removal.c	first process and worker are reaped
  *	groups		guest_removal.c	its control groups are removed
  *	layer		guest_removal.c	its layer is removed, or on disk
- *	directory	guest_removal.c	its run directory is removed; a second try of a vm starts
+ *	directory	guest_removal.c	its run directory is removed; a second try starts
  *	gone		the loop	the turn: it is freed
  *	foreign		nobody		of another cloche: only counted
  */
@@ -24,7 +24,6 @@
 #include "engine/engine.h"
 #include "engine/guest/spawner.h"
 #include "engine/guest/weigh.h"
-#include "engine/jail/zygote/zygotes.h"
 #include "engine/layer/image.h"
 #include "engine/layer/owners.h"
 #include "engine/layer/room.h"
@@ -61,9 +60,13 @@ enum guest_event {
 	GUEST_WORKER, /* has ended */
 };
 
+struct guest_kind;
+struct jail;
+
 struct guest {
 	struct list link; /* in jail_host.guests */
 	enum guest_state state;
+	const struct guest_kind *kind;
 	struct guest_spec spec;
 	guest_started_fn started; /* these three are taken when they are called: once each */
 	guest_ended_fn ended;
@@ -92,15 +95,10 @@ struct guest {
 	                            right */
 	void (*cloned)(struct guest *g, const struct err *err); /* its layer, or why not */
 	struct start *start;                                    /* that waits for that, or NULL */
-	struct ask *off;   /* a vm's that is switching itself off, or NULL */
-	int tap_fd;        /* of a vm's card, until the machine has it */
-	bool has_ip6;      /* its door */
-	bool is_unplugged; /* its door was opened while it stood still: no card is there for it yet
-	                    */
-	bool is_again;     /* a vm that this host's KVM cannot run: started anew without it */
-	struct memory_save *save;          /* of its memory, that is under way, or NULL */
-	struct revival *revival;           /* of a copy, until it runs, or NULL */
-	struct machine_save *machine_save; /* of a vm, that is under way, or NULL */
+	bool is_again;            /* its start failed, and is tried once more */
+	struct memory_save *save; /* of its memory, that is under way, or NULL */
+	struct revival *revival;  /* of a copy, until it runs, or NULL */
+	void *own;                /* of its kind, or NULL */
 	/* weigh.c */
 	struct owner *owner;  /* NULL: nobody's yet */
 	uint32_t cpu_weight;  /* that its group has; 0: it is not known */
@@ -130,10 +128,11 @@ struct jail_host {
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
 	struct spawner spawner;
-	struct zygotes zygotes;
 	struct deferred_close deferred; /* of doors */
 	struct unknown_children unknown_children;
 	struct list guests;
+	const struct guest_kind *const *kinds;   /* the last is NULL */
+	void (*const *mains)(struct jail *jail); /* of the spawner's children, by their kind */
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
 	void *final_arg;
 };
@@ -144,15 +143,6 @@ static inline void close_fd(int *fd)
 	if (*fd >= 0)
 		(void)close(take_fd(fd));
 }
-
-/* jail_host.c */
-must_check int jail_host_open(const struct engine_host *given, struct err *err);
-void jail_host_close(bool is_over); /* over: no guest lives, everything may go */
-struct isolation jail_isolation(const struct guest *g);
-void jail_disk(struct host_disk *ret);
-int jail_set_owner(const char *layer, uint64_t owner, struct err *err);
-void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg);
-int jail_remove_image(const struct digest *image, struct err *err);
 
 /*
  * start_steps.c: makes the guest's host objects and lets its child go. The child is then watched as
@@ -195,15 +185,16 @@ void guest_proceed_removal(struct guest *g); /* what it waited for has come */
 /* One whose removal nobody waits for: of a start that failed, or found dead. */
 struct guest *guest_find_removing(const char *id);
 
-/* Functions of struct engine that serve a vm's guests too. Of spec->engine it depends what is
- * started; all else of a guest's life is the same. */
-must_check int jail_start(const struct guest_spec *spec, guest_started_fn started,
-                          guest_ended_fn ended, void *arg, struct guest **ret, struct err *err);
-must_check int jail_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
-                          struct guest_spec *ret_spec, struct err *err);
-must_check int jail_connect(struct guest *g, int *ret_fd, struct err *err);
-must_check int jail_usage(struct guest *g, struct guest_usage *ret, struct err *err);
-void jail_shortage(struct guest *g, struct guest_shortage *ret);
-must_check int jail_freeze(struct guest *g, bool on, struct err *err);
-void jail_kill(struct guest *g, guest_gone_fn gone, void *arg);
-must_check int jail_discard(const char *id, guest_gone_fn gone, void *arg);
+/* Functions of struct engine that serve the guests of all kinds. */
+must_check int guest_start(const struct guest_spec *spec, guest_started_fn started,
+                           guest_ended_fn ended, void *arg, struct guest **ret, struct err *err);
+must_check int guest_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
+                           struct guest_spec *ret_spec, struct err *err);
+must_check int guest_connect(struct guest *g, int *ret_fd, struct err *err);
+must_check int guest_read_usage(struct guest *g, struct guest_usage *ret, struct err *err);
+void guest_read_shortage(struct guest *g, struct guest_shortage *ret);
+must_check int guest_freeze(struct guest *g, bool on, struct err *err);
+void guest_kill(struct guest *g, guest_gone_fn gone, void *arg);
+must_check int guest_discard(const char *id, guest_gone_fn gone, void *arg);
+/* The walls around all guests of this host. Engine and grade are the caller's to fill in. */
+struct isolation guest_isolation(void);

@@ -2,28 +2,22 @@
 /*
  * How a guest begins. start() makes its host objects (start_steps.c), lets the child go, and waits
  * on the loop for one of three things on the status pipe: the agent's "1" (it serves), a struct err
- * of a failed step, or the end. Nothing waits in the broker itself. A vm that this host's KVM
- * cannot run is removed and begun once more without it.
+ * of a failed step, or the end. Nothing waits in the broker itself. What failed
+ * and is worth a second try (guest_kind.h) is removed and begun once more.
  */
 #include "engine/guest/guest.h"
 
 #include "base/log.h"
-#include "engine/guest/agent_handover.h"
 #include "engine/guest/disk_snapshot.h"
+#include "engine/guest/guest_kind.h"
 #include "engine/linux/namespaces.h"
-#include "engine/vm/copy.h"
-#include "engine/vm/machine.h"
 
 #include <string.h>
 #include <sys/epoll.h>
 
-#define BOOT_GRACE_US   (10 * 1000000U)  /* for cloche-vmm to tell that it takes too long */
-#define LINE_TIMEOUT_US (600 * 1000000U) /* until a copy's turn comes (memory_revive.c) */
-
 void guest_fail_start(struct guest *g, const struct err *err)
 {
-	if (g->spec.is_kvm && err->errnum == ENODEV) {
-		machine_give_up_kvm();
+	if (g->kind->retry && g->kind->retry(g, err)) {
 		g->is_again = true;
 		g->is_discarded = !g->spec.is_resumed;
 	}
@@ -75,8 +69,8 @@ static void on_status(struct loop *loop, uint32_t events, void *arg)
 		err.field[sizeof(err.field) - 1] = '\0';
 		guest_fail_start(g, &err);
 	} else if (n == 1) {
-		if (g->spec.with_memory)
-			agent_handover_forget(g);
+		if (g->kind->serves)
+			g->kind->serves(g);
 		guest_move(g, GUEST_RUNNING);
 		log_debug("jail.serves", "id=%s pid=%d", g->spec.id, (int)g->pid);
 		take_ptr(g->started)(g, NULL, g->arg);
@@ -100,11 +94,7 @@ static int await_guest(struct guest *g, struct err *err)
 
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process");
-	guest_arm(g,
-	          g->spec.engine == ENGINE_VM ? machine_boot_max_us(g->spec.is_kvm) + BOOT_GRACE_US
-	          : g->spec.with_memory       ? LINE_TIMEOUT_US
-	                                      : GUEST_START_US,
-	          on_start_timeout);
+	guest_arm(g, g->kind->start_max_us(&g->spec), on_start_timeout);
 	return 0;
 }
 
@@ -172,8 +162,8 @@ static int begin(struct guest *g, struct err *err)
 {
 	if (!g->spec.snapshot[0])
 		return launch(g, err);
-	return g->spec.engine == ENGINE_VM && g->spec.with_memory ? copy_need(g, on_copy, err)
-	                                                          : launch_from(g, err);
+	return g->spec.with_memory && g->kind->prepare ? g->kind->prepare(g, on_copy, err)
+	                                               : launch_from(g, err);
 }
 
 /* Nothing is left of its last life. */
@@ -199,7 +189,6 @@ void guest_start_again(struct guest *g)
 	close_fd(&g->dir_fd);
 	close_fd(&g->status_fd);
 	close_fd(&g->machine_view_fd);
-	close_fd(&g->tap_fd);
 	g->failure = (struct err){0};
 	g->is_again = g->is_discarded = g->is_counted = false;
 	g->leftovers = 0;
@@ -208,18 +197,17 @@ void guest_start_again(struct guest *g)
 		guest_fail_start(g, &err);
 }
 
-int jail_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
-               void *arg, struct guest **ret, struct err *err)
+int guest_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
+                void *arg, struct guest **ret, struct err *err)
 {
 	struct guest *g, *last = NULL;
-	int r = 0, image_fd;
+	int r = 0;
 
 	if (!id_is_valid(spec->id, "sb") || spec->slot >= NAMESPACES_SLOTS_MAX ||
 	    strnlen(spec->hostname, sizeof(spec->hostname)) == sizeof(spec->hostname))
 		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox that can be started");
-	if (spec->engine == ENGINE_JAIL &&
-	    !digest_is_zero(&spec->image)) /* before anything is made */
-		r = images_mount(&jail_host.images, &spec->image, &image_fd, err);
+	if (guest_kind_of(spec->engine)->check)
+		r = guest_kind_of(spec->engine)->check(spec, err);
 	if (r < 0)
 		return r;
 	list_for_each (&jail_host.guests, struct guest, other, link)

@@ -15,13 +15,10 @@
 
 #include "base/log.h"
 #include "engine/guest/disk_snapshot.h"
-#include "engine/jail/memory/memory.h"
+#include "engine/guest/guest_kind.h"
 #include "engine/layer/kept_layer.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/linux/pidns.h"
-#include "engine/vm/ask.h"
-#include "engine/vm/copy.h"
-#include "engine/vm/save.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -48,22 +45,14 @@ static bool is_tried_again(struct guest *g, const char *what, int r)
 	return true;
 }
 
-static void suspect_zygote(const struct guest *g)
-{
-	struct zygote *z = zygotes_find(&jail_host.zygotes, &g->spec.image);
-
-	if (z)
-		zygote_suspect(z, "a sandbox cannot end");
-}
-
-/* By a slow disk, or by something outside: only a zygote can. */
+/* By a slow disk, or by something outside. */
 static void on_stuck(struct guest *g)
 {
 	bool is_held = g->child && pidns_is_held(g->pid);
 
 	log_debug("jail.stuck", "id=%s held=%d", g->spec.id, is_held);
-	if (is_held)
-		suspect_zygote(g);
+	if (is_held && g->kind->stuck)
+		g->kind->stuck(g);
 	guest_proceed_removal(g);
 }
 
@@ -85,7 +74,7 @@ static void tell_final(struct guest *g)
 	if (g->is_counted || !jail_host.final)
 		return;
 	g->is_counted = true;
-	(void)!jail_usage(g, &usage, NULL);
+	(void)!guest_read_usage(g, &usage, NULL);
 	jail_host.final(g->spec.id, &usage, jail_host.final_arg);
 }
 
@@ -194,11 +183,8 @@ void guest_remove(struct guest *g)
 
 	guest_move(g, GUEST_DYING);
 	disk_snapshot_on_end(g);
-	memory_drop(g);
-	machine_drop_save(g);
-	copy_unneed(g);
+	g->kind->drop(g);
 	guest_drop_start(g);
-	ask_end(take_ptr(g->off));
 	loop_io_removep(&g->status_io);
 	if (g->child)
 		(void)pidfd_send_signal(loop_child_pidfd(g->child), SIGKILL, NULL, 0);
@@ -227,7 +213,7 @@ void guest_remove_found(const char *id)
 	guest_remove(guest_new(&spec, GUEST_ENDED));
 }
 
-void jail_kill(struct guest *g, guest_gone_fn gone, void *arg)
+void guest_kill(struct guest *g, guest_gone_fn gone, void *arg)
 {
 	g->gone = gone;
 	g->gone_arg = arg;
@@ -235,7 +221,7 @@ void jail_kill(struct guest *g, guest_gone_fn gone, void *arg)
 		guest_remove(g);
 }
 
-int jail_discard(const char *id, guest_gone_fn gone, void *arg)
+int guest_discard(const char *id, guest_gone_fn gone, void *arg)
 {
 	struct guest_spec spec = {0};
 	struct guest *g = guest_find_removing(id);

@@ -30,9 +30,10 @@
 enum spawner_kind {
 	SPAWNER_GUEST = 1,
 	SPAWNER_ZYGOTE,
-	SPAWNER_SEALER,
+	SPAWNER_IMAGE_BUILD,
 	SPAWNER_VM,
 	SPAWNER_FOUNDER, /* of a copy (memory.h): makes its root, hands that out and goes */
+	SPAWNER_KINDS
 };
 
 struct spawner {

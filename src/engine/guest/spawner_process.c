@@ -9,13 +9,10 @@
 #include "engine/guest/spawner_process.h"
 
 #include "base/fd.h"
+#include "engine/guest/child_orders.h"
 #include "engine/guest/guest.h"
-#include "engine/jail/jail_child.h"
-#include "engine/jail/zygote/zygote_child.h"
 #include "engine/linux/namespaces.h"
 #include "engine/linux/syscalls.h"
-#include "engine/template/image_build_child.h"
-#include "engine/vm/child.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -89,8 +86,8 @@ static pid_t clone_sibling(uint64_t flags, int group_fd, int *ret_pidfd)
 static int hatch(struct self *self, const struct spawner_request *req, const int *fds, size_t n_fds,
                  struct hatched *ret)
 {
-	const bool is_vm = req->kind == SPAWNER_VM, is_founder = req->kind == SPAWNER_FOUNDER;
-	const bool is_guest = is_vm || is_founder || req->kind == SPAWNER_GUEST;
+	const bool is_guest = req->kind == SPAWNER_GUEST || req->kind == SPAWNER_VM ||
+	                      req->kind == SPAWNER_FOUNDER;
 	const bool is_zygote = req->kind == SPAWNER_ZYGOTE;
 	/* A zygote shares the host's pids: it can enter only those below its own. */
 	const uint64_t flags =
@@ -105,6 +102,8 @@ static int hatch(struct self *self, const struct spawner_request *req, const int
 	struct err err;
 	int r = 0;
 
+	if (req->kind >= SPAWNER_KINDS || !jail_host.mains[req->kind])
+		return -EINVAL;
 	if (is_guest)
 		r = ret->socket_fd = open_socket(self, &err);
 	if (r < 0)
@@ -114,15 +113,8 @@ static int hatch(struct self *self, const struct spawner_request *req, const int
 		return -errno;
 	if (ret->pid == 0) {
 		(void)close(self->fd);
-		if (is_vm)
-			vm_child_run(&jail);
-		if (is_founder)
-			jail_founder_run(&jail);
-		if (is_guest)
-			jail_child_run(&jail);
-		if (is_zygote)
-			zygote_child_run(&jail);
-		image_build_child_run(&jail);
+		jail_host.mains[req->kind](&jail);
+		_exit(1);
 	}
 	if (!is_zygote && namespaces_write_id_maps(ret->pid, req->slot, &err) < 0)
 		return -err.errnum;

@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How a guest comes up, as the broker sees it: the table at the end, in its order. Each step makes
+ * How a guest comes up, as the broker sees it: the steps of its kind, in their order. Each makes
  * one host object that removal finds again by the sandbox's id. The spawner clones the child while
  * we go on; the child waits for the last step. What is only for the child is closed here when all
  * is done or failed. A layer that is a copy is made meanwhile, too (disk_snapshot.h): where it is
  * needed, the start stands still until it is there.
  */
-#include "engine/guest/guest.h"
+#include "engine/guest/start_steps.h"
 
 #include "base/fd.h"
-#include "engine/guest/child_orders.h"
 #include "engine/guest/disk_snapshot.h"
+#include "engine/guest/guest_kind.h"
 #include "engine/guest/guest_record.h"
-#include "engine/guest/machine_view.h"
 #include "engine/guest/spawner.h"
-#include "engine/guest/start_steps.h"
-#include "engine/guest/volume.h"
-#include "engine/jail/memory/memory.h"
 #include "engine/layer/kept_layer.h"
-#include "engine/linux/namespaces.h"
-#include "engine/vm/shown.h"
-#include "engine/vm/start.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -31,13 +24,13 @@
 
 #define LISTEN_BACKLOG 16
 
-/* Of a jail's memory: its processes are not begun here, only what they stand on. */
-static bool is_copy(const struct start *s)
+/* Its processes are not begun here, only what they stand on. */
+static bool is_founder(const struct start *s)
 {
-	return s->g->spec.with_memory != MEMORY_NONE && s->g->spec.engine == ENGINE_JAIL;
+	return s->kind == SPAWNER_FOUNDER;
 }
 
-static int make_dir(struct start *s, struct err *err)
+int start_make_dir(struct start *s, struct err *err)
 {
 	struct guest *g = s->g;
 
@@ -51,13 +44,13 @@ static int make_dir(struct start *s, struct err *err)
 	return 0;
 }
 
-static int make_layer(struct start *s, struct err *err)
+int start_make_layer(struct start *s, struct err *err)
 {
 	const struct guest_spec *spec = &s->g->spec;
 	int r;
 
 	if (spec->snapshot[0])
-		return 0; /* await_copy() */
+		return 0; /* start_await_copy() */
 	if (spec->is_resumed)
 		return kept_layer_reopen(&jail_host.storage, spec->id, disk_snapshot_limit(spec),
 		                         &s->layer_fd, err);
@@ -65,21 +58,18 @@ static int make_layer(struct start *s, struct err *err)
 	return r == 0 && spec->keeper ? kept_layer_mark(s->layer_fd, spec->keeper, err) : r;
 }
 
-static int await_copy(struct start *s, struct err *err)
+int start_await_copy(struct start *s, struct err *err)
 {
 	if (!s->g->spec.snapshot[0])
 		return 0;
 	return s->g->worker ? 1 : disk_snapshot_open_clone(s->g, &s->layer_fd, err);
 }
 
-struct guest_limits guest_group_limits(const struct guest_spec *spec)
+int start_make_groups(struct start *s, struct err *err)
 {
-	return spec->engine == ENGINE_VM ? vm_group_limits(&spec->limits) : spec->limits;
-}
-
-static int make_groups(struct start *s, struct err *err)
-{
-	const struct guest_limits limits = guest_group_limits(&s->g->spec);
+	const struct guest_limits *own = &s->g->spec.limits;
+	const struct guest_limits limits =
+		s->g->kind->group_limits ? s->g->kind->group_limits(own) : *own;
 	int r = cgroup_make(&jail_host.cgroups, s->g->spec.id, &limits, err);
 
 	if (r == 0)
@@ -90,13 +80,7 @@ static int make_groups(struct start *s, struct err *err)
 	return 0;
 }
 
-static int make_share(struct start *s, struct err *err)
-{
-	machine_view_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
-	return machine_view_make(&s->g->spec.limits, &s->g->machine_view_fd, err);
-}
-
-static int make_pipes(struct start *s, struct err *err)
+int start_make_pipes(struct start *s, struct err *err)
 {
 	int status[2], go[2];
 
@@ -123,17 +107,14 @@ struct sockaddr_un guest_agent_address(const struct guest *g)
 	return addr;
 }
 
-static int ask_spawner(struct start *s, struct err *err)
+int start_ask_spawner(struct start *s, struct err *err)
 {
 	int r;
 
-	if (!is_copy(s))
+	if (!is_founder(s))
 		s->agent_group_fd = cgroup_open_agent(&jail_host.cgroups, s->g->spec.id);
-	r = spawner_ask(&jail_host.spawner,
-	                s->g->spec.engine == ENGINE_VM ? SPAWNER_VM
-	                : is_copy(s)                   ? SPAWNER_FOUNDER
-	                                               : SPAWNER_GUEST,
-	                s->g->spec.slot, s->jail.go_fd, s->jail.status_fd, s->agent_group_fd, err);
+	r = spawner_ask(&jail_host.spawner, s->kind, s->g->spec.slot, s->jail.go_fd,
+	                s->jail.status_fd, s->agent_group_fd, err);
 	s->is_asked = r == 0;
 	return r;
 }
@@ -149,13 +130,13 @@ static int ask_again(struct start *s, struct hatched *ret, struct err *err)
 	close_fd(&s->jail.status_fd);
 	close_fd(&s->g->status_fd);
 	close_fd(&s->agent_group_fd);
-	r = make_pipes(s, err);
+	r = start_make_pipes(s, err);
 	if (r == 0)
-		r = ask_spawner(s, err);
+		r = start_ask_spawner(s, err);
 	return r < 0 ? r : spawner_take(&jail_host.spawner, ret, err);
 }
 
-static int take_child(struct start *s, struct err *err)
+int start_take_child(struct start *s, struct err *err)
 {
 	int r = spawner_take(&jail_host.spawner, &s->child, err);
 
@@ -166,7 +147,7 @@ static int take_child(struct start *s, struct err *err)
 		return r;
 	s->jail.listen_fd = s->child.socket_fd;
 	close_fd(&s->jail.go_fd);
-	if (is_copy(s))
+	if (is_founder(s))
 		return 0;
 	/* Only the child has these now, and they end with it. */
 	close_fd(&s->jail.status_fd);
@@ -177,7 +158,7 @@ static int take_child(struct start *s, struct err *err)
 }
 
 /* The socket is of the sandbox's net namespace: the agent must not hold one of the host's. */
-static int listen_for_agent(struct start *s, struct err *err)
+int start_listen(struct start *s, struct err *err)
 {
 	const struct sockaddr_un addr = guest_agent_address(s->g);
 	int fd = s->jail.listen_fd;
@@ -189,169 +170,21 @@ static int listen_for_agent(struct start *s, struct err *err)
 	return 0;
 }
 
-static int join_groups(struct start *s, struct err *err)
+int start_join_groups(struct start *s, struct err *err)
 {
-	return is_copy(s) ? 0
-	                  : cgroup_join_agent(&jail_host.cgroups, s->g->spec.id, s->g->pid, err);
+	return is_founder(s) ? 0
+	                     : cgroup_join_agent(&jail_host.cgroups, s->g->spec.id, s->g->pid, err);
 }
 
-static int write_record(struct start *s, struct err *err)
+int start_write_record(struct start *s, struct err *err)
 {
-	return is_copy(s) ? 0 : guest_record_write(s->g->dir_fd, &s->g->spec, s->g->pid, err);
+	return is_founder(s) ? 0 : guest_record_write(s->g->dir_fd, &s->g->spec, s->g->pid, err);
 }
-
-static int mount_disk_snapshot(struct start *s, size_t i, int userns_fd, struct err *err)
-{
-	const char *id = s->g->spec.shown[i];
-	auto_fd int fd = -1;
-	int r = id[0] ? disk_snapshot_open_files(id, &s->g->spec.image, &fd, err) : 0;
-
-	if (r < 0 || !id[0])
-		return r;
-	return namespaces_idmapped_mount(fd, userns_fd, /* is_read_only= */ true,
-	                                 &s->jail.disk_snapshot_fds[i], err);
-}
-
-static int mount_volume(struct start *s, size_t i, int userns_fd, struct err *err)
-{
-	const struct guest_volume *v = &s->g->spec.volumes[i];
-	auto_fd int fd = -1;
-	int r = v->id[0] ? volume_open(v->id, &fd, err) : 0;
-
-	if (r < 0 || !v->id[0])
-		return r;
-	return namespaces_idmapped_mount(fd, userns_fd, v->is_read_only != 0,
-	                                 &s->jail.volume_fds[i], err);
-}
-
-static int make_mounts(struct start *s, int userns_fd, struct err *err)
-{
-	const struct digest *image = &s->g->spec.image;
-	const bool is_shown = s->g->spec.is_shown;
-	int image_fd = -1, r = 0;
-	struct {
-		int dir_fd;
-		bool is_read_only;
-	} sources[] = {
-		[JAIL_MOUNT_TEMPLATE] = {jail_host.template_fd, true},
-		[JAIL_MOUNT_BASE] = {jail_host.usr_fd, true},
-		[JAIL_MOUNT_LAYER] = {s->layer_fd, false},
-	};
-
-	if (!digest_is_zero(image))
-		r = images_mount(&jail_host.images, image, &image_fd, err);
-	for (size_t i = 0; r == 0 && i < SHOWN_MAX; i++)
-		r = mount_disk_snapshot(s, i, userns_fd, err);
-	for (size_t i = 0; r == 0 && i < VOLUMES_MAX; i++)
-		r = mount_volume(s, i, userns_fd, err);
-	if (r == 0 && is_shown)
-		r = namespaces_idmapped_mount(image_fd, userns_fd, true, &s->jail.shown_fd, err);
-	else if (image_fd >= 0)
-		sources[JAIL_MOUNT_BASE].dir_fd = image_fd;
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sources); i++)
-		r = namespaces_idmapped_mount(sources[i].dir_fd, userns_fd, sources[i].is_read_only,
-		                              &s->jail.mounts[i], err);
-	if (r < 0)
-		return r;
-	if (is_copy(s)) /* the share itself can be attached once only: not by the founder */
-		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &s->jail.mounts[JAIL_MOUNT_SHARE],
-		                      err);
-	else if ((s->jail.mounts[JAIL_MOUNT_SHARE] =
-	                  fcntl(s->g->machine_view_fd, F_DUPFD_CLOEXEC, 0)) < 0)
-		r = err_set(err, ERR_INTERNAL, errno, "cannot duplicate the share");
-	if (r < 0)
-		return r;
-	return shared_tmpfs_copy(&jail_host.shared_tmpfs, &s->jail.mounts[JAIL_MOUNT_SHARED_TMPFS],
-	                         err);
-}
-
-/* The signal to go. */
-static int send_orders(struct start *s, struct err *err)
-{
-	size_t n_fds = JAIL_MOUNT_COUNT + 1 + s->jail.n_user_fds;
-	int fds[JAIL_ORDER_FDS], r;
-	char path[48];
-	auto_fd int userns_fd = -1;
-	ssize_t n;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)s->child.pid);
-	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (userns_fd < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot open the user namespace");
-	r = make_mounts(s, userns_fd, err);
-	if (r < 0)
-		return r;
-	memcpy(fds, s->jail.mounts, sizeof(s->jail.mounts));
-	fds[JAIL_MOUNT_COUNT] = s->jail.listen_fd;
-	memcpy(fds + JAIL_MOUNT_COUNT + 1, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
-	s->jail.orders.spec = s->g->spec;
-	for (size_t i = 0; i < VOLUMES_MAX; i++)
-		if (s->jail.volume_fds[i] >= 0)
-			fds[n_fds++] = s->jail.volume_fds[i];
-	for (size_t i = 0; i < SHOWN_MAX; i++)
-		if (s->jail.disk_snapshot_fds[i] >= 0)
-			fds[n_fds++] = s->jail.disk_snapshot_fds[i];
-	if (s->jail.shown_fd >= 0)
-		fds[n_fds++] = s->jail.shown_fd;
-	n = fd_send(s->go_fd, &s->jail.orders, sizeof(s->jail.orders), fds, n_fds);
-	return n < 0 ? err_set(err, ERR_INTERNAL, (int)-n, "cannot send the orders") : 0;
-}
-
-/* What was made for the child is for the copy, and goes with its revival. */
-static int revive(struct start *s, struct err *err)
-{
-	struct memory_ground ground = {.pid = s->child.pid, .cpus = s->jail.orders.cpus};
-	int images_fd, r;
-
-	if (!is_copy(s))
-		return 0;
-	r = disk_snapshot_open_memory(s->g->spec.snapshot, &images_fd, err);
-	if (r < 0)
-		return r;
-	ground.pidfd = take_fd(&s->child.pidfd);
-	ground.go_fd = take_fd(&s->go_fd);
-	ground.listen_fd = take_fd(&s->jail.listen_fd);
-	ground.ready_fd = take_fd(&s->jail.status_fd);
-	return memory_revive(s->g, images_fd, &ground, s->on_exit, s->failed, err);
-}
-
-struct start_step {
-	const char *name;
-	int (*run)(struct start *s, struct err *err);
-};
-
-static const struct start_step jail_steps[] = {
-	{"directory", make_dir},
-	{"pipes", make_pipes},
-	{"spawner", ask_spawner}, /* which clones while the next steps are done */
-	{"cgroups", make_groups},
-	{"layer", make_layer},
-	{"share", make_share},
-	{"clone", take_child}, /* the child waits for the last step */
-	{"listener", listen_for_agent},
-	{"groups", join_groups},
-	{"copy", await_copy},
-	{"record", write_record}, /* from here on a later broker can find it */
-	{"orders", send_orders},
-	{"memory", revive}, /* of a copy, which has no child of its own yet */
-	{NULL, NULL},
-};
-
-static const struct start_step vm_steps[] = {
-	{"machine", vm_open_machine}, /* before anything is made: most hosts lack something */
-	{"directory", make_dir},        {"pipes", make_pipes},
-	{"spawner", ask_spawner},       {"cgroups", make_groups},
-	{"layer", make_layer},          {"clone", take_child},
-	{"listener", listen_for_agent}, {"groups", join_groups},
-	{"copy", await_copy},           {"disk", vm_make_disk},
-	{"shown", shown_clone},         {"record", write_record},
-	{"orders", vm_send_orders},     {NULL, NULL},
-};
 
 static void start_free(struct start *s)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(s->vm_fds); i++)
-		close_fd(&s->vm_fds[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(s->own_fds); i++)
+		close_fd(&s->own_fds[i]);
 	close_fd(&s->layer_fd);
 	close_fd(&s->go_fd);
 	close_fd(&s->agent_group_fd);
@@ -377,7 +210,8 @@ static struct start *start_new(struct guest *g)
 
 	*s = (struct start){
 		.g = g,
-		.next = g->spec.engine == ENGINE_VM ? vm_steps : jail_steps,
+		.next = g->kind->steps,
+		.kind = g->kind->child(&g->spec),
 		.child = {.pidfd = -1, .socket_fd = -1},
 		.layer_fd = -1,
 		.go_fd = -1,
@@ -385,8 +219,8 @@ static struct start *start_new(struct guest *g)
 		.jail = {.go_fd = -1, .status_fd = -1, .listen_fd = -1, .shown_fd = -1}};
 	for (size_t i = 0; i < JAIL_MOUNT_COUNT; i++)
 		s->jail.mounts[i] = -1;
-	for (size_t i = 0; i < ARRAY_SIZE(s->vm_fds); i++)
-		s->vm_fds[i] = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(s->own_fds); i++)
+		s->own_fds[i] = -1;
 	for (size_t i = 0; i < SHOWN_MAX; i++)
 		s->jail.disk_snapshot_fds[i] = -1;
 	for (size_t i = 0; i < VOLUMES_MAX; i++)
@@ -407,7 +241,7 @@ static int run_steps(struct start *s, struct err *err)
 			s->next++;
 	}
 	if (s->is_asked) /* the child ends by itself when we let go of it here */
-		(void)!take_child(s, &ignored);
+		(void)!start_take_child(s, &ignored);
 	if (r == 1)
 		s->g->start = s;
 	else

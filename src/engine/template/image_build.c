@@ -331,7 +331,8 @@ static int hatch(struct image_build *s, const int go[2], const int status[2], co
                  struct err *err)
 {
 	struct hatched h;
-	int r = spawner_ask(&jail_host.spawner, SPAWNER_SEALER, SLOT, go[1], status[1], -1, err);
+	int r = spawner_ask(&jail_host.spawner, SPAWNER_IMAGE_BUILD, SLOT, go[1], status[1], -1,
+	                    err);
 
 	if (r == 0)
 		r = spawner_take(&jail_host.spawner, &h, err);

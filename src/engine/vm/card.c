@@ -14,10 +14,10 @@
 #include "base/log.h"
 #include "engine/door/egress_door.h"
 #include "engine/door/egress_rules.h"
-#include "engine/guest/guest.h"
 #include "engine/linux/netlink.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/card_rules.h"
+#include "engine/vm/kind.h"
 #include "vmm/asks.h"
 
 #include <fcntl.h>
@@ -143,9 +143,9 @@ int card_open_door(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
 
 	if (r == 0) {
 		memcpy(ret_fds, fds, sizeof(fds));
-		g->has_ip6 = fds[DOOR_TCP6] >= 0;
-		close_fd(&g->tap_fd);
-		g->tap_fd = take_fd(&o.tap_fd);
+		vm_own(g)->has_ip6 = fds[DOOR_TCP6] >= 0;
+		close_fd(&vm_own(g)->tap_fd);
+		vm_own(g)->tap_fd = take_fd(&o.tap_fd);
 	}
 	for (size_t i = 0; r < 0 && i < DOOR_SOCKETS; i++)
 		close_fd(&fds[i]);
@@ -163,7 +163,7 @@ static int close_inside(void *arg, struct err *err)
 
 int card_close_door(struct guest *g, struct err *err)
 {
-	close_fd(&g->tap_fd);
+	close_fd(&vm_own(g)->tap_fd);
 	return egress_door_inside(g, close_inside, NULL, err);
 }
 
@@ -186,15 +186,15 @@ static void on_answer(const struct err *err, void *arg)
 static int plug(struct guest *g, bool on, guest_plugged_fn fn, void *arg, struct err *err)
 {
 	const struct vmm_ask ask = {.kind = on ? VMM_ASK_PLUG : VMM_ASK_PULL,
-	                            .has_ip6 = g->has_ip6};
+	                            .has_ip6 = vm_own(g)->has_ip6};
 	struct plugging *p = xnew0(struct plugging);
 	int r;
 
 	p->fn = fn;
 	p->arg = arg;
-	r = ask_begin(g, &ask, on ? g->tap_fd : -1, on ? PLUG_MAX_US : PULL_MAX_US, on_answer, p,
-	              &p->ask, err);
-	close_fd(&g->tap_fd);
+	r = ask_begin(g, &ask, on ? vm_own(g)->tap_fd : -1, on ? PLUG_MAX_US : PULL_MAX_US,
+	              on_answer, p, &p->ask, err);
+	close_fd(&vm_own(g)->tap_fd);
 	if (r < 0)
 		free(p);
 	return r;
@@ -204,7 +204,7 @@ int card_plug(struct guest *g, bool on, guest_plugged_fn fn, void *arg, struct e
 {
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
-	g->is_unplugged = on && g->is_frozen;
+	vm_own(g)->is_unplugged = on && g->is_frozen;
 	if (!g->is_frozen)
 		return plug(g, on, fn, arg, err);
 	fn(NULL, arg); /* it cannot ask for anything before it goes on */
@@ -215,9 +215,9 @@ void card_go_on(struct guest *g)
 {
 	struct err err;
 
-	if (!g->is_unplugged)
+	if (!vm_own(g)->is_unplugged)
 		return;
-	g->is_unplugged = false;
+	vm_own(g)->is_unplugged = false;
 	if (plug(g, true, NULL, NULL, &err) < 0)
 		log_warn("vm.not_plugged", "id=%s error='%s'", g->spec.id, err.message);
 }

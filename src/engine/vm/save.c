@@ -10,6 +10,7 @@
 #include "engine/guest/disk_snapshot_private.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/copy.h"
+#include "engine/vm/kind.h"
 #include "engine/vm/machine.h"
 #include "engine/vm/ram.h"
 #include "engine/vm/saved.h"
@@ -67,7 +68,7 @@ static void leave(struct machine_save *s)
 	loop_io_removep(&s->io);
 	if (s->child) /* it is reaped, and nobody waits for it */
 		(void)pidfd_send_signal(loop_child_pidfd(s->child), SIGKILL, NULL, 0);
-	s->g->machine_save = NULL;
+	vm_own(s->g)->save = NULL;
 	s->g = NULL;
 	if (!s->child)
 		loop_defer(jail_host.loop, save_free, s);
@@ -286,13 +287,13 @@ int machine_save(struct guest *g, int dir_fd, const struct snapshot_spec *snapsh
 		save_free(jail_host.loop, s);
 		return r;
 	}
-	g->machine_save = s;
+	vm_own(g)->save = s;
 	return 0;
 }
 
 void machine_release(struct guest *g)
 {
-	struct machine_save *s = g->machine_save;
+	struct machine_save *s = vm_own(g)->save;
 
 	if (!s || s->is_released)
 		return;
@@ -305,8 +306,8 @@ void machine_release(struct guest *g)
 
 void machine_go_on(struct guest *g)
 {
-	if (g->machine_save && g->machine_save->is_told)
-		leave(g->machine_save);
+	if (vm_own(g)->save && vm_own(g)->save->is_told)
+		leave(vm_own(g)->save);
 }
 
 void machine_drop_save(struct guest *g)
@@ -314,8 +315,8 @@ void machine_drop_save(struct guest *g)
 	struct err err;
 
 	machine_go_on(g);
-	if (!g->machine_save)
+	if (!vm_own(g)->save)
 		return;
 	(void)err_set(&err, ERR_GONE, ESRCH, "the sandbox has ended");
-	end(g->machine_save, &err);
+	end(vm_own(g)->save, &err);
 }

@@ -9,7 +9,7 @@
  *
  * It goes on when the ask (ask.h) ends, which the end of a broker is too.
  */
-#include "engine/jail/memory/memory.h"
+#include "engine/guest/guest_kind.h"
 
 /* dir_fd: an empty directory (saved.h), or -1: only its disk is to be whole. snapshot: its id. */
 must_check int machine_save(struct guest *g, int dir_fd, const struct snapshot_spec *snapshot,

@@ -8,6 +8,7 @@
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/disk_snapshot_private.h"
 #include "engine/vm/disk.h"
+#include "engine/vm/start.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -107,7 +108,7 @@ static int open_clones(struct start *s, size_t n, struct err *err)
 		char name[NAME_SIZE];
 
 		name_of(i, name);
-		r = disk_open_clone(s->layer_fd, name, &s->vm_fds[START_VM_SHOWN + i], err);
+		r = disk_open_clone(s->layer_fd, name, &s->own_fds[START_SHOWN + i], err);
 	}
 	return r;
 }

@@ -58,21 +58,20 @@ int vm_open_machine(struct start *s, struct err *err)
 		return err_hint(err, "name a template that has an image, such as python");
 	}
 	if (r == 0)
-		r = images_open_file(&jail_host.images, &spec->image, &s->vm_fds[START_VM_TEMPLATE],
+		r = images_open_file(&jail_host.images, &spec->image, &s->own_fds[START_TEMPLATE],
 		                     err);
 	if (r == 0)
 		r = machine_open(&fds, err);
-	s->vm_fds[START_VM_KERNEL] = fds.kernel_fd;
-	s->vm_fds[START_VM_INITRD] = fds.initrd_fd;
-	s->vm_fds[START_VM_FITTINGS] = fds.fittings_fd;
+	s->own_fds[START_KERNEL] = fds.kernel_fd;
+	s->own_fds[START_INITRD] = fds.initrd_fd;
+	s->own_fds[START_FITTINGS] = fds.fittings_fd;
 	spec->is_kvm = machine_has_kvm();
 	if (r < 0)
 		return r;
 	if (!spec->with_memory)
-		return ram_make(spec->limits.memory_bytes / MIB * MIB, &s->vm_fds[START_VM_RAM],
-		                err);
-	close_fd(&s->vm_fds[START_VM_KERNEL]);
-	return copy_open(spec, &s->vm_fds[START_VM_RAM], &s->vm_fds[START_VM_KERNEL], err);
+		return ram_make(spec->limits.memory_bytes / MIB * MIB, &s->own_fds[START_RAM], err);
+	close_fd(&s->own_fds[START_KERNEL]);
+	return copy_open(spec, &s->own_fds[START_RAM], &s->own_fds[START_KERNEL], err);
 }
 
 int vm_make_disk(struct start *s, struct err *err)
@@ -83,7 +82,7 @@ int vm_make_disk(struct start *s, struct err *err)
 	if (r == 0 && !spec->is_resumed && !spec->snapshot[0])
 		r = disk_make(&jail_host.storage, s->layer_fd, spec->limits.disk_bytes,
 		              spec->limits.inodes, err);
-	return r == 0 ? disk_open(s->layer_fd, &s->vm_fds[START_VM_SCRATCH], err) : r;
+	return r == 0 ? disk_open(s->layer_fd, &s->own_fds[START_SCRATCH], err) : r;
 }
 
 /* Beside the record: a broker of another version may adopt it, and save it. */
@@ -137,9 +136,9 @@ int vm_send_orders(struct start *s, struct err *err)
 	fds[VM_ORDER_VMM] = jail_host.vmm_fd;
 	fds[VM_ORDER_LISTEN] = s->jail.listen_fd;
 	fds[VM_ORDER_CONTROL] = control_fd;
-	memcpy(fds + VM_ORDER_RAM, s->vm_fds, START_VM_SHOWN * sizeof(int));
+	memcpy(fds + VM_ORDER_RAM, s->own_fds, START_SHOWN * sizeof(int));
 	memcpy(fds + VM_ORDER_FDS, s->jail.user_fds, s->jail.n_user_fds * sizeof(int));
-	memcpy(fds + VM_ORDER_FDS + s->jail.n_user_fds, s->vm_fds + START_VM_SHOWN,
+	memcpy(fds + VM_ORDER_FDS + s->jail.n_user_fds, s->own_fds + START_SHOWN,
 	       n_shown * sizeof(int));
 	s->jail.orders.spec = s->g->spec;
 	s->jail.orders.boot_max_us = machine_boot_max_us(s->g->spec.is_kvm);

@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The steps of a start that are a vm's own (engine/guest/start_steps.c has the table): which
+ * The steps of a start that are a vm's own (kind.c has the table): which
  * kernel, which disks, and the orders to the child that becomes cloche-vmm.
  */
 #include "engine/guest/start_steps.h"
 #include "engine/vm/identity.h"
+
+#include <assert.h>
+
+enum start_fd { /* own_fds of a start: files that QEMU gets, opened by the broker */
+	        START_RAM,
+	        START_KERNEL,
+	        START_INITRD,
+	        START_TEMPLATE,
+	        START_FITTINGS,
+	        START_SCRATCH,
+	        START_SHOWN, /* the first of them */
+};
+static_assert(START_SHOWN + SHOWN_MAX == START_OWN_FDS, "a start has no room for a vm's files");
 
 must_check int vm_open_machine(struct start *s, struct err *err);
 must_check int vm_make_disk(struct start *s, struct err *err);

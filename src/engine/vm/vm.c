@@ -20,6 +20,7 @@
 #include "engine/vm/ask.h"
 #include "engine/vm/card.h"
 #include "engine/vm/disk.h"
+#include "engine/vm/kind.h"
 #include "engine/vm/machine.h"
 #include "engine/vm/start.h"
 
@@ -38,15 +39,13 @@ static int vm_probe(const struct engine_host *host, struct err *err)
 static struct isolation vm_isolation(const struct guest *g)
 {
 	const bool is_kvm = g ? g->spec.is_kvm : machine_has_kvm();
-	struct isolation ret = jail_isolation(g);
+	struct isolation ret = guest_isolation();
 
 	ret.engine = ENGINE_VM;
 	ret.grade = is_kvm ? GRADE_HARDWARE : GRADE_EMULATED;
 	ret.walls |= BIT(WALL_OWN_KERNEL) | BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT) |
 	             (is_kvm ? BIT(WALL_HARDWARE) : 0);
 	ret.gaps &= ~ret.walls;
-	if (jail_host.storage.is_btrfs) /* without CRIU: QEMU does it */
-		ret.gaps &= ~BIT(WALL_MEMORY_SNAPSHOTS);
 	return ret;
 }
 
@@ -111,7 +110,7 @@ static int vm_measure(struct guest *g, guest_measured_fn fn, void *arg, struct e
 	const struct vmm_ask ask = {.kind = VMM_ASK_USAGE};
 	struct measuring *m = xnew0(struct measuring);
 	struct err ignored;
-	int r = jail_usage(g, &m->usage, err);
+	int r = guest_read_usage(g, &m->usage, err);
 
 	m->disk_bytes = g->spec.limits.disk_bytes;
 	m->fn = fn;
@@ -133,8 +132,8 @@ static void on_off(const struct err *err, void *arg)
 
 	if (err && err->code != ERR_GONE)
 		log_warn("vm.not_off", "id=%s error='%s'", g->spec.id, err->message);
-	ask_end(take_ptr(g->off));
-	jail_kill(g, g->gone, g->gone_arg);
+	ask_end(take_ptr(vm_own(g)->off));
+	guest_kill(g, g->gone, g->gone_arg);
 }
 
 static void vm_kill(struct guest *g, guest_gone_fn gone, void *arg)
@@ -145,16 +144,16 @@ static void vm_kill(struct guest *g, guest_gone_fn gone, void *arg)
 	g->gone = gone;
 	g->gone_arg = arg;
 	if (g->state == GUEST_RUNNING && g->spec.keeper) {
-		(void)!jail_freeze(g, false, &err);
-		if (ask_begin(g, &ask, -1, OFF_US, on_off, g, &g->off, &err) == 0)
+		(void)!guest_freeze(g, false, &err);
+		if (ask_begin(g, &ask, -1, OFF_US, on_off, g, &vm_own(g)->off, &err) == 0)
 			return;
 	}
-	jail_kill(g, gone, arg);
+	guest_kill(g, gone, arg);
 }
 
 static int vm_freeze(struct guest *g, bool on, struct err *err)
 {
-	int r = jail_freeze(g, on, err);
+	int r = guest_freeze(g, on, err);
 
 	if (r == 0 && !on)
 		card_go_on(g);
@@ -166,19 +165,19 @@ const struct engine vm_engine = {
 	.probe = vm_probe,
 	.leave = machine_close,
 	.isolation = vm_isolation,
-	.start = jail_start,
-	.adopt = jail_adopt,
-	.connect = jail_connect,
+	.start = guest_start,
+	.adopt = guest_adopt,
+	.connect = guest_connect,
 	.set_limits = vm_set_limits,
-	.usage = jail_usage,
+	.usage = guest_read_usage,
 	.measure = vm_measure,
-	.shortage = jail_shortage,
+	.shortage = guest_read_shortage,
 	.freeze = vm_freeze,
 	.open_door = card_open_door,
 	.close_door = card_close_door,
 	.plug = card_plug,
 	.kill = vm_kill,
-	.discard = jail_discard,
+	.discard = guest_discard,
 	.snapshot = disk_snapshot_take,
 	.discard_snapshot = disk_snapshot_discard,
 	.each_snapshot = disk_snapshot_each,

@@ -13,15 +13,9 @@
  * (CLOCK_MONOTONIC never goes back), its processes keep their numbers. Random generators of
  * interpreters are the gateway's to renew.
  */
-#include "engine/guest/guest.h"
+#include "engine/guest/guest_kind.h"
 
 #include <sched.h>
-
-struct memory_ops {
-	void (*still)(void *arg); /* nothing of it runs, all is written: then memory_release() */
-	/* Once. err: nothing of use was written. The guest goes on in any case. */
-	void (*done)(uint64_t bytes, const struct err *err, void *arg);
-};
 
 /* This broker has made or checked it, and need not read it all again. */
 void memory_remember_whole(int images_fd);

@@ -11,8 +11,8 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "engine/guest/agent_handover.h"
 #include "engine/guest/guest_record.h"
+#include "engine/jail/memory/agent_handover.h"
 #include "engine/jail/memory/confinement.h"
 #include "engine/jail/memory/criu.h"
 #include "engine/jail/memory/memory_agent.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/guest/agent_handover.h"
+#include "engine/jail/memory/agent_handover.h"
 
 #include "base/fd.h"
 #include "proto/frame.h"

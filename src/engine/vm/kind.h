@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* A vm among guests: what it does in its own way, and what it holds for that. */
+#include "engine/guest/guest_kind.h"
+
+struct vm_own {
+	struct ask *off;   /* it is switching itself off, or NULL */
+	int tap_fd;        /* of its card, until the machine has it */
+	bool has_ip6;      /* its door */
+	bool is_unplugged; /* its door was opened while it stood still: no card is there for it yet
+	                    */
+	struct machine_save *save; /* that is under way, or NULL */
+};
+
+static inline struct vm_own *vm_own(const struct guest *g)
+{
+	return g->own;
+}
+
+extern const struct guest_kind vm_kind;
