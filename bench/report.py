@@ -29,7 +29,7 @@ SECTIONS: Dict[str, str] = {
     "Emulated, a start from a copy is bound by QEMU's own start and by the translation of guest code that runs for the first time (docs/design/vm-copies.md).",
     "memory": "Forks and pauses of a sandbox whose Python holds 100 MB that cannot be compressed: from the call to the answer, which a pause to disk gives when all is synced.",
     "neighbour": "Calls to one sandbox while another uses up all that it has, until it is killed; the peer is the same call without that, in turns. The one that misbehaves has "
-    "half a CPU, 96 MiB, 40 processes and 64 MiB of disk; what its flood of output costs the daemon is bounded by turns (src/sandbox/link.c).",
+    "half a CPU, 96 MiB, 40 processes and 64 MiB of disk; what its flood of output costs the daemon is bounded by turns (src/sandbox/agentlink/link.c).",
     "fairness": "Calls of one project alone, and beside a flood of another project, in turns. The flood's clients run at the lowest priority of the machine, as if they were on others. "
     "*Output floods*: `yes` in a sandbox each. *Big deletes*: of sandboxes with 2,000 files and 32 MiB. The aim: p50 at most 3 times and p99 at most 5 times what they are alone.",
     "wall": "What the network wall adds to what a program inside does: the same client, with the wall less without it, to a server in another net namespace. *Passed on*: only the name that is said to TLS is judged. *Looked into*: each request is judged, TLS ends at the wall and begins anew. mitmproxy runs as a reverse proxy with large bodies streamed, the client beside it. The wall has looked the name up before, as for most connections; a lookup adds what the resolver takes. Memory is RSS with 100 idle connections.",

@@ -17,7 +17,7 @@
 #include "hook/hook.h"
 #include "http/server.h"
 #include "preview/preview.h"
-#include "sandbox/fleet.h"
+#include "sandbox/fleet/fleet.h"
 #include "tenant/key.h"
 #include "tenant/login.h"
 #include "tenant/meter.h"

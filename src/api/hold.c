@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whatever changes something is held while a kept change is not on disk (sandbox/durable.h), so
- * that a route that is new keeps what it acknowledges. Calls that make nothing that is kept go out
- * at once and so wait for nobody's disk: those of the table, and answers about a sandbox that is
- * not to outlive the machine's restart (sandboxes/sandbox_reply.c).
+ * Whatever changes something is held while a kept change is not on disk (sandbox/model/durable.h),
+ * so that a route that is new keeps what it acknowledges. Calls that make nothing that is kept go
+ * out at once and so wait for nobody's disk: those of the table, and answers about a sandbox that
+ * is not to outlive the machine's restart (sandboxes/sandbox_reply.c).
  */
 #include "api/hold.h"
 
 #include "api/handlers.h"
-#include "sandbox/durable.h"
+#include "sandbox/model/durable.h"
 
 static const http_fn quick[] = {
 	create_exec,   delete_exec,     write_exec_stdin, signal_exec,       resize_exec,

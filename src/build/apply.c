@@ -9,7 +9,7 @@
 
 #include "build/inside.h"
 #include "build/view.h"
-#include "sandbox/snapshot.h"
+#include "sandbox/snapshot/snapshot.h"
 
 #include <assert.h>
 #include <string.h>

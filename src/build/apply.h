@@ -10,7 +10,7 @@
  * does, within moments, but not as one. What then fails leaves the paths that were done.
  */
 #include "build/build.h"
-#include "sandbox/file_call.h"
+#include "sandbox/fileops/file_call.h"
 
 struct apply;
 

@@ -30,7 +30,7 @@
  */
 #include "base/digest.h"
 #include "base/list.h"
-#include "sandbox/fleet.h"
+#include "sandbox/fleet/fleet.h"
 
 #define BUILD_PROJECT     "prj_builds"
 #define BUILD_RETRIES_MAX 5

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/image.h"
+#include "sandbox/storage/image.h"
 
 #include <string.h>
 

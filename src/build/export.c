@@ -7,8 +7,8 @@
 
 #include "build/inside.h"
 #include "oci/oci.h"
-#include "sandbox/file_call.h"
-#include "sandbox/template.h"
+#include "sandbox/fileops/file_call.h"
+#include "sandbox/storage/template.h"
 
 #include <string.h>
 #include <time.h>

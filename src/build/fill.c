@@ -5,7 +5,7 @@
 
 #include "build/inside.h"
 #include "build/parcel.h"
-#include "sandbox/file_call.h"
+#include "sandbox/fileops/file_call.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -10,9 +10,9 @@
 
 #include "base/log.h"
 #include "build/inside.h"
-#include "sandbox/file_call.h"
-#include "sandbox/image.h"
-#include "sandbox/template.h"
+#include "sandbox/fileops/file_call.h"
+#include "sandbox/storage/image.h"
+#include "sandbox/storage/template.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/id.h"
 #include "build/build.h"
 #include "build/report.h"
-#include "sandbox/exec.h"
+#include "sandbox/exec/exec.h"
 #include "store/builds.h"
 
 #define BUILDS_RUNNING_MAX 2  /* at once, and as many sets of packages; others wait */

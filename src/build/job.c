@@ -24,8 +24,8 @@
 #include "base/log.h"
 #include "build/fill.h"
 #include "net/url.h"
-#include "sandbox/image.h"
-#include "sandbox/template.h"
+#include "sandbox/storage/image.h"
+#include "sandbox/storage/template.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "base/parse.h"
 #include "build/recipe.h"
 #include "build/script.h"
-#include "sandbox/image.h"
+#include "sandbox/storage/image.h"
 
 #include <assert.h>
 #include <openssl/evp.h>

@@ -4,7 +4,7 @@
 #include "build/plan.h"
 
 #include "build/set.h"
-#include "sandbox/template.h"
+#include "sandbox/storage/template.h"
 
 static int publish_as(struct build *b, const char *name, struct template **ret, struct err *err)
 {

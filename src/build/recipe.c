@@ -3,7 +3,7 @@
 
 #include "base/toml.h"
 #include "build/word.h"
-#include "sandbox/guest_kernel.h"
+#include "sandbox/storage/guest_kernel.h"
 
 #include <assert.h>
 #include <stdio.h>

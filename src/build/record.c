@@ -3,7 +3,7 @@
 #include "build/plan.h"
 
 #include "base/clock.h"
-#include "sandbox/image.h"
+#include "sandbox/storage/image.h"
 
 #include <string.h>
 

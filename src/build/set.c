@@ -4,9 +4,9 @@
 #include "base/log.h"
 #include "build/inside.h"
 #include "build/package.h"
-#include "sandbox/image.h"
-#include "sandbox/language.h"
-#include "sandbox/template.h"
+#include "sandbox/code/language.h"
+#include "sandbox/storage/image.h"
+#include "sandbox/storage/template.h"
 
 #include <openssl/evp.h>
 #include <string.h>

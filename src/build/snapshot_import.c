@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "build/inside.h"
 #include "proto/bundle.h"
-#include "sandbox/file_call.h"
-#include "sandbox/snapshot.h"
-#include "sandbox/template.h"
+#include "sandbox/fileops/file_call.h"
+#include "sandbox/snapshot/snapshot.h"
+#include "sandbox/storage/template.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
 
 #include "build/recipe.h"
 #include "build/word.h"
-#include "sandbox/image.h"
-#include "sandbox/template.h"
+#include "sandbox/storage/image.h"
+#include "sandbox/storage/template.h"
 
 #include <string.h>
 #include <sys/statvfs.h>

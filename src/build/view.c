@@ -6,8 +6,8 @@
 #include "build/view.h"
 
 #include "build/inside.h"
-#include "sandbox/snapshot.h"
-#include "sandbox/template.h"
+#include "sandbox/snapshot/snapshot.h"
+#include "sandbox/storage/template.h"
 
 #include <stdio.h>
 #include <string.h>

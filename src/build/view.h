@@ -11,7 +11,7 @@
  * (snapshot_hold()). It stays what it is until view_close().
  */
 #include "build/build.h"
-#include "sandbox/file_call.h"
+#include "sandbox/fileops/file_call.h"
 
 struct view;
 

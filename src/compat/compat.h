@@ -9,7 +9,7 @@
  *	                                                     any err --> fail, in the face's words
  *
  * What a face has to know of a sandbox beyond what the daemon knows is in its notes
- * (sandbox/sandbox.h).
+ * (sandbox/model/sandbox.h).
  */
 #include "api/api.h"
 

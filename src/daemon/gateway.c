@@ -28,8 +28,8 @@
 #include "http/tls.h"
 #include "mcp/mcp.h"
 #include "pages/pages.h"
-#include "sandbox/image.h"
-#include "sandbox/network.h"
+#include "sandbox/network/network.h"
+#include "sandbox/storage/image.h"
 #include "tenant/share.h"
 #include "wall/client.h"
 

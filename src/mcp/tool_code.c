@@ -7,7 +7,7 @@
 #include "api/frame/body.h"
 #include "mcp/excerpt.h"
 #include "mcp/inside.h"
-#include "sandbox/code_call.h"
+#include "sandbox/code/code_call.h"
 
 #include <string.h>
 

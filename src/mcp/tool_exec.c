@@ -5,7 +5,7 @@
 #include "mcp/excerpt.h"
 #include "mcp/inside.h"
 #include "proto/start.h"
-#include "sandbox/exec.h"
+#include "sandbox/exec/exec.h"
 
 #include <string.h>
 

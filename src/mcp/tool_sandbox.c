@@ -6,7 +6,7 @@
 #include "api/frame/body.h"
 #include "api/network/ports.h"
 #include "mcp/inside.h"
-#include "sandbox/snapshot.h"
+#include "sandbox/snapshot/snapshot.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,7 +13,7 @@
  * passes in either direction; the token is then in the path, where relative links keep it.
  */
 #include "http/server.h"
-#include "sandbox/port.h"
+#include "sandbox/network/port.h"
 #include "tenant/key.h"
 
 #define PREVIEW_HOST_SIZE 256

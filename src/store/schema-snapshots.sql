@@ -1,5 +1,5 @@
--- Snapshots (src/sandbox/snapshot.h). name '' = none; expires_us 0 = never. generation counts those
--- of one source. json holds what only src/sandbox/snapshot.c looks into.
+-- Snapshots (src/sandbox/snapshot/snapshot.h). name '' = none; expires_us 0 = never. generation counts those
+-- of one source. json holds what only src/sandbox/snapshot/snapshot.c looks into.
 
 CREATE TABLE snapshots (
 	id TEXT PRIMARY KEY NOT NULL,

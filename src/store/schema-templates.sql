@@ -1,4 +1,4 @@
--- Templates (src/sandbox/template.h). project_id '' = shared by all. Several may have one image.
+-- Templates (src/sandbox/storage/template.h). project_id '' = shared by all. Several may have one image.
 
 CREATE TABLE templates (
 	id TEXT PRIMARY KEY NOT NULL,

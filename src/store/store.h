@@ -20,8 +20,8 @@ bool store_is_new(const struct store *st); /* there was no file before */
 
 /*
  * Changes reach the disk by themselves within half a minute or so. Those that are acknowledged as
- * kept are numbered: whoever answers for one syncs the log first (sandbox/durable.h). What this
- * gives is the number of the last such change.
+ * kept are numbered: whoever answers for one syncs the log first (sandbox/model/durable.h). What
+ * this gives is the number of the last such change.
  */
 uint64_t store_durable(const struct store *st);
 /* The file to sync for all that was committed so far; the caller owns *ret_fd. */

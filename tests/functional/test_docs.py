@@ -205,7 +205,7 @@ def test_the_table_of_contents_has_every_document():
         assert name == "README.md" or f"]({name})" in text, f"docs/README.md does not lead to {name}"
 
 
-@pytest.mark.parametrize("source, pattern", [("src/base/err.c", r'\[ERR_\w+\] += \{"(\w+)", (\d+)'), ("src/sandbox/sandbox_row.c", r'\[END_\w+\] = "(\w+)()"')])
+@pytest.mark.parametrize("source, pattern", [("src/base/err.c", r'\[ERR_\w+\] += \{"(\w+)", (\d+)'), ("src/sandbox/model/names.c", r'\[END_\w+\] = "(\w+)()"')])
 def test_the_page_of_troubles_has_every_word_that_a_program_may_meet(source, pattern):
     words = [w for w in re.findall(pattern, (ROOT / source).read_text()) if w[0] != "none"]
     text = (DOCS / "troubleshooting.md").read_text()

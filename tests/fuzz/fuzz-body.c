@@ -4,8 +4,8 @@
  * error with a sentence, and leaks nothing.
  */
 #include "api/frame/body.h"
-#include "sandbox/create_source.h"
-#include "sandbox/network.h"
+#include "sandbox/lifecycle/create_source.h"
+#include "sandbox/network/network.h"
 #include "tenant/quota.h"
 
 #include <assert.h>

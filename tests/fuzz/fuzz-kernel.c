@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A stream of an interpreter's messages. Each that is whole must be within the bytes, and give
  * something to show. */
-#include "sandbox/driver_message.h"
+#include "sandbox/code/driver_message.h"
 
 #include <stdint.h>
 

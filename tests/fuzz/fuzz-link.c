@@ -7,7 +7,7 @@
  */
 #include "base/fd.h"
 #include "proto/pack.h"
-#include "sandbox/link_private.h"
+#include "sandbox/agentlink/link_private.h"
 
 #include <assert.h>
 #include <endian.h>

@@ -2,7 +2,7 @@
 #pragma once
 /* One sandbox with its agent on a rig, for tests of what runs in it. */
 #include "sandbox-rig.h"
-#include "sandbox/inside.h"
+#include "sandbox/model/sandbox_private.h"
 
 extern struct rig rig;
 extern struct sandbox *box; /* its name is "box" */

@@ -10,8 +10,8 @@
 #include "broker/msg.h"
 #include "proto/frame.h"
 #include "proto/start.h"
-#include "sandbox/fleet.h"
-#include "sandbox/link.h"
+#include "sandbox/agentlink/link.h"
+#include "sandbox/fleet/fleet.h"
 
 enum fake_create { CREATE_WELL, CREATE_REFUSED, CREATE_UNANSWERED };
 enum fake_hello {

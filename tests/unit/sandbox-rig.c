@@ -3,7 +3,7 @@
 
 #include "base/dir_reader.h"
 #include "base/log.h"
-#include "sandbox/pool.h"
+#include "sandbox/pool/pool.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 #pragma once
 /* A fleet on a fake broker, with a store and spools in a directory of its own. */
 #include "fake-guest.h"
-#include "sandbox/exec.h"
-#include "sandbox/file_call.h"
+#include "sandbox/exec/exec.h"
+#include "sandbox/fileops/file_call.h"
 #include "store/store.h"
 #include "test.h"
 

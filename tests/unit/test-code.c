@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Contexts and calls over the link: the test plays the interpreter. */
 #include "sandbox-rig.h"
-#include "sandbox/code_call.h"
+#include "sandbox/code/code_call.h"
 
 #include <signal.h>
 #include <string.h>

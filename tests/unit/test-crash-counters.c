@@ -2,7 +2,7 @@
 /* Numbers by id, as the next gateway finds them. */
 #include "test.h"
 
-#include "sandbox/crash_counters.h"
+#include "sandbox/model/crash_counters.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What interpreters tell, taken apart. */
-#include "sandbox/driver_message.h"
+#include "sandbox/code/driver_message.h"
 #include "test.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sandbox/output_spool.h"
+#include "sandbox/exec/output_spool.h"
 #include "test.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Spares: how many there are, who gets one, and that none is left. */
 #include "sandbox-rig.h"
-#include "sandbox/code_call.h"
+#include "sandbox/code/code_call.h"
 
 #include <signal.h>
 #include <string.h>

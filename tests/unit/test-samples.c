@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sandbox/samples.h"
+#include "sandbox/usage/samples.h"
 #include "test.h"
 
 static void add(struct samples **s, uint64_t at_us)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The life of sandboxes: create, fail, end, restart. Execs and hostile agents: test-exec.c. */
 #include "sandbox-rig.h"
-#include "sandbox/broker_client.h"
+#include "sandbox/brokerclient/broker_client.h"
 
 #include <assert.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Images and templates as the gateway keeps them, on a broker that only answers. */
-#include "sandbox/template.h"
+#include "sandbox/storage/template.h"
 
 #include "sandbox-rig.h"
-#include "sandbox/image.h"
+#include "sandbox/storage/image.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * and let go of the call when they are freed.
  */
 #include "http/stream.h"
-#include "sandbox/code_call.h"
+#include "sandbox/code/code_call.h"
 
 /* The last byte is written, but the reply is not ended; or, with err, nothing was sent. */
 typedef void (*code_reader_end_fn)(struct http_req *req, const struct err *err, void *arg);

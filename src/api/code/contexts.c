@@ -6,7 +6,7 @@
 #include "api/frame/wake.h"
 #include "api/handlers.h"
 
-#include "sandbox/context.h"
+#include "sandbox/code/context.h"
 
 static int find_context(const struct http_req *req, struct context **ret, struct err *err)
 {

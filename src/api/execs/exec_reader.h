@@ -10,7 +10,7 @@
  * exec is over. Both begin with a struct exec_reader.
  */
 #include "http/stream.h"
-#include "sandbox/exec.h"
+#include "sandbox/exec/exec.h"
 
 struct exec_reader;
 

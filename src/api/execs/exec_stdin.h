@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "sandbox/exec.h"
+#include "sandbox/exec/exec.h"
 
 /*
  * Writes input (which it takes over) to the exec's stdin as there is room, then closes stdin if

@@ -10,7 +10,7 @@
  * no more than one stretch of input.
  */
 #include "http/server.h"
-#include "sandbox/file_call.h"
+#include "sandbox/fileops/file_call.h"
 
 struct file_job {
 	struct http_req *req;   /* its http_state() is this */

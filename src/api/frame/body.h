@@ -5,11 +5,11 @@
  * what only a live fleet can know (a name that is taken, the host's most) is checked further down.
  * Pure: no I/O, fuzzed as a whole. Strings and values of the specs are borrowed from the body.
  */
-#include "sandbox/code_call.h"
-#include "sandbox/context.h"
-#include "sandbox/exec.h"
-#include "sandbox/port.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/code/code_call.h"
+#include "sandbox/code/context.h"
+#include "sandbox/exec/exec.h"
+#include "sandbox/model/sandbox.h"
+#include "sandbox/network/port.h"
 
 #define STDIN_BYTES_MAX (1024 * 1024)     /* in a body; the stdin route has no bound */
 #define EXEC_BODY_MAX   (4 * 1024 * 1024) /* of JSON text: stdin, escaped, fits */

@@ -4,7 +4,7 @@
 
 #include "base/parse.h"
 #include "proto/start.h"
-#include "sandbox/language.h"
+#include "sandbox/code/language.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * words, so that nobody learns what others have.
  */
 #include "api/api.h"
-#include "sandbox/exec.h"
+#include "sandbox/exec/exec.h"
 
 const char *caller_project(const struct http_req *req); /* borrowed: lives as long as the daemon */
 /* Is the caller of the project "default", whose admins rule over all? */

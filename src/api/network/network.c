@@ -3,7 +3,7 @@
  * What a sandbox may reach. A change is answered when it is in force: what it allows can be
  * reached, and what it forbids was cut. Secrets of a policy are never told again.
  */
-#include "sandbox/network.h"
+#include "sandbox/network/network.h"
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"

@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "http/websocket.h"
-#include "sandbox/port.h"
+#include "sandbox/network/port.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>

@@ -2,7 +2,7 @@
 #pragma once
 /* Ports in replies, and those that are opened with their sandbox. */
 #include "api/api.h"
-#include "sandbox/port.h"
+#include "sandbox/network/port.h"
 
 /* token NULL: it is not told, and the URLs are without it. */
 void port_to_json(struct json_writer *w, const char *name, const struct api *api,

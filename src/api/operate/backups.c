@@ -4,7 +4,7 @@
  * the daemon's machine (`cloche backup`), which alone can reach it; the connection is the lease, so
  * that whoever dies leaves nothing behind.
  */
-#include "sandbox/backup.h"
+#include "sandbox/fleet/backup.h"
 
 #include "api/api.h"
 #include "api/frame/find.h"

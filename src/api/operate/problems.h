@@ -11,7 +11,7 @@
 #include "event/event.h"
 #include "event/metrics.h"
 #include "hook/dialer.h"
-#include "sandbox/fleet.h"
+#include "sandbox/fleet/fleet.h"
 
 struct problems;
 

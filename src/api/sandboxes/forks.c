@@ -7,7 +7,7 @@
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
-#include "sandbox/snapshot.h"
+#include "sandbox/snapshot/snapshot.h"
 
 #include <string.h>
 

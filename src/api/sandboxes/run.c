@@ -19,7 +19,7 @@
 #include "api/handlers.h"
 #include "api/templates/packages.h"
 
-#include "sandbox/file_call.h"
+#include "sandbox/fileops/file_call.h"
 
 #include <stdio.h>
 #include <string.h>

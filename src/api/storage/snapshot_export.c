@@ -3,7 +3,7 @@
 #include "api/frame/find.h"
 #include "api/handlers.h"
 #include "build/view.h"
-#include "sandbox/snapshot.h"
+#include "sandbox/snapshot/snapshot.h"
 
 #include <stdio.h>
 #include <string.h>

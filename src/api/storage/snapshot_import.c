@@ -6,7 +6,7 @@
 #include "api/frame/reply.h"
 #include "api/frame/upload.h"
 #include "api/handlers.h"
-#include "sandbox/snapshot.h"
+#include "sandbox/snapshot/snapshot.h"
 
 static size_t write_import(void *into, const void *data, size_t len)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Snapshots. To take one the broker needs a moment: that is answered later. */
-#include "sandbox/snapshot.h"
+#include "sandbox/snapshot/snapshot.h"
 
 #include "api/frame/body.h"
 #include "api/frame/cursor.h"

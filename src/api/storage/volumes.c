@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Volumes. How full they are is the broker's to say, so most of it is answered later. */
-#include "sandbox/volume.h"
+#include "sandbox/storage/volume.h"
 
 #include "api/frame/body.h"
 #include "api/frame/find.h"

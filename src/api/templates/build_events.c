@@ -8,7 +8,7 @@
 #include "api/handlers.h"
 
 #include "http/stream.h"
-#include "sandbox/output_spool.h"
+#include "sandbox/exec/output_spool.h"
 
 #include <string.h>
 

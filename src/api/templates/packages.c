@@ -9,8 +9,8 @@
 #include "api/frame/reply.h"
 #include "build/package.h"
 #include "build/set.h"
-#include "sandbox/language.h"
-#include "sandbox/template.h"
+#include "sandbox/code/language.h"
+#include "sandbox/storage/template.h"
 
 struct hold {
 	struct http_req *req;

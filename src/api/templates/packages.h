@@ -2,7 +2,7 @@
 #pragma once
 /* Creates and runs that ask for packages. */
 #include "api/api.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/model/sandbox.h"
 
 /*
  * Sets spec->set to what has the packages that it asks for. 1: they are being installed. The

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Templates. To make one takes as long as its files are many: that is answered later. */
-#include "sandbox/template.h"
+#include "sandbox/storage/template.h"
 
 #include "api/frame/body.h"
 #include "api/frame/find.h"
@@ -8,8 +8,8 @@
 #include "api/handlers.h"
 #include "api/templates/templates.h"
 #include "build/vm_template.h"
-#include "sandbox/image.h"
-#include "sandbox/snapshot.h"
+#include "sandbox/snapshot/snapshot.h"
+#include "sandbox/storage/image.h"
 
 #include <string.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 #pragma once
 /* What the routes of templates share. */
 #include "api/api.h"
-#include "sandbox/template.h"
+#include "sandbox/storage/template.h"
 
 /* What is everybody's is the operator's to change. */
 must_check int check_shared_template(const struct http_req *req, struct err *err);

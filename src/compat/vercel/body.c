@@ -4,7 +4,7 @@
 
 #include "compat/vercel/policy.h"
 #include "compat/vercel/wire.h"
-#include "sandbox/volume.h"
+#include "sandbox/storage/volume.h"
 
 #include <stdio.h>
 #include <string.h>

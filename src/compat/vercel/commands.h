@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* A command's output as their NDJSON. */
-#include "sandbox/exec.h"
+#include "sandbox/exec/exec.h"
 
 struct http_req;
 

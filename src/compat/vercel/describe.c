@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compat/vercel/policy.h"
 #include "compat/vercel/wire.h"
-#include "sandbox/exec.h"
+#include "sandbox/exec/exec.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "api/frame/reply.h"
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/wire.h"
-#include "sandbox/volume.h"
+#include "sandbox/storage/volume.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "api/frame/find.h"
 
 #include "compat/vercel/wire.h"
-#include "sandbox/template.h"
+#include "sandbox/storage/template.h"
 
 #include <stdio.h>
 #include <string.h>

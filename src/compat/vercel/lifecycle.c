@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "compat/vercel/vercel_sandbox.h"
-#include "sandbox/port.h"
+#include "sandbox/network/port.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/wire.h"
-#include "sandbox/template.h"
+#include "sandbox/storage/template.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "compat/vercel/policy.h"
 #include "compat/vercel/vercel_sandbox.h"
 #include "compat/vercel/wire.h"
-#include "sandbox/template.h"
+#include "sandbox/storage/template.h"
 
 #include <stdio.h>
 #include <string.h>

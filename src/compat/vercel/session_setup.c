@@ -6,7 +6,7 @@
  * since nothing else was the user's to write to by then, and moves to where it is expected.
  */
 #include "compat/vercel/vercel_sandbox.h"
-#include "sandbox/file_call.h"
+#include "sandbox/fileops/file_call.h"
 
 #include <stdio.h>
 #include <string.h>

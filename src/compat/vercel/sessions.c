@@ -7,7 +7,7 @@
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/policy.h"
 #include "compat/vercel/wire.h"
-#include "sandbox/network.h"
+#include "sandbox/network/network.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
  */
 #include "api/api.h"
 #include "base/list.h"
-#include "sandbox/snapshot.h"
+#include "sandbox/snapshot/snapshot.h"
 
 #include <uthash.h>
 

@@ -5,7 +5,7 @@
  * language's name, whether it was made yet or not.
  */
 #include "compat/e2b/envd/envd.h"
-#include "sandbox/code_call.h"
+#include "sandbox/code/code_call.h"
 
 /* "js", "TS", " python " and the like as we call them; NULL: no language of ours. */
 const char *code_language(const char *name);

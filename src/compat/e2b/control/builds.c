@@ -17,8 +17,8 @@
 #include "api/frame/reply.h"
 #include "base/parse.h"
 #include "build/parcel.h"
-#include "sandbox/output_spool.h"
-#include "sandbox/template.h"
+#include "sandbox/exec/output_spool.h"
+#include "sandbox/storage/template.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "api/frame/reply.h"
 #include "base/clock.h"
 #include "compat/e2b/control/network.h"
-#include "sandbox/network.h"
+#include "sandbox/network/network.h"
 
 #define CONNECT_SECONDS 300
 #define RESUME_SECONDS  15

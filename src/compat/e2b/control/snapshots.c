@@ -9,7 +9,7 @@
 #include "api/frame/cursor.h"
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
-#include "sandbox/snapshot.h"
+#include "sandbox/snapshot/snapshot.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "api/frame/find.h"
 #include "base/clock.h"
-#include "sandbox/template.h"
+#include "sandbox/storage/template.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
-#include "sandbox/template.h"
+#include "sandbox/storage/template.h"
 
 #include <stdio.h>
 #include <string.h>

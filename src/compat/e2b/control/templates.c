@@ -6,8 +6,8 @@
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "compat/e2b/frame/objects.h"
-#include "sandbox/snapshot.h"
-#include "sandbox/template.h"
+#include "sandbox/snapshot/snapshot.h"
+#include "sandbox/storage/template.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * volume's notes; one that was made by another wire has none, and is given one when a key with the
  * right to write asks for it here.
  */
-#include "sandbox/volume.h"
+#include "sandbox/storage/volume.h"
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"

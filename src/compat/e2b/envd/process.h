@@ -2,7 +2,7 @@
 #pragma once
 /* Processes of a sandbox by E2B's selectors: a pid inside. */
 #include "compat/e2b/frame/objects.h"
-#include "sandbox/exec.h"
+#include "sandbox/exec/exec.h"
 
 /* message.process.pid; is_running: only one that does, else also one that ended just now. */
 must_check int process_find(struct sandbox *s, const json_t *message, bool is_running,

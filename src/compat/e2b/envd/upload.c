@@ -10,7 +10,7 @@
 #include "api/frame/reply.h"
 #include "compat/e2b/envd/multipart.h"
 #include "http/parse.h"
-#include "sandbox/file_call.h"
+#include "sandbox/fileops/file_call.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 
 #include "api/frame/reply.h"
 #include "base/list.h"
-#include "sandbox/file_call.h"
+#include "sandbox/fileops/file_call.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * sandbox that was made by another wire has none: it is there all the same, and what guards its
  * envd is then nothing that anybody has.
  */
-#include "sandbox/sandbox.h"
+#include "sandbox/model/sandbox.h"
 
 #define NOTES_TOKEN_SIZE (ID_RANDOM_LEN + 1)
 

@@ -2,7 +2,7 @@
 #include "compat/e2b/frame/objects.h"
 
 #include "base/clock.h"
-#include "sandbox/volume.h"
+#include "sandbox/storage/volume.h"
 
 #include <inttypes.h>
 #include <stdio.h>

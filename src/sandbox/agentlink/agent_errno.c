@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox/agentlink/agent_errno.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* clang-format off */
+static const struct {
+	int errnum;
+	enum err_code code;
+} meanings[] = {
+	{ENOENT,       ERR_FILE_NOT_FOUND},
+	{EEXIST,       ERR_FILE_EXISTS},
+	{ENOTEMPTY,    ERR_FILE_EXISTS},
+	{ESTALE,       ERR_FILE_CHANGED},
+	{EACCES,       ERR_FILE_DENIED},
+	{EPERM,        ERR_FILE_DENIED},
+	{EROFS,        ERR_FILE_DENIED},
+	{ENOTDIR,      ERR_FILE_INVALID},
+	{EISDIR,       ERR_FILE_INVALID},
+	{ELOOP,        ERR_FILE_INVALID},
+	{EINVAL,       ERR_FILE_INVALID},
+	{ENAMETOOLONG, ERR_FILE_INVALID},
+	{EXDEV,        ERR_FILE_INVALID},
+	{EBADMSG,      ERR_FILE_INVALID},
+	{ENOEXEC,      ERR_FILE_INVALID},
+	{ENOTSUP,      ERR_FILE_INVALID},
+	{EBUSY,        ERR_CONFLICT},
+	{ETXTBSY,      ERR_CONFLICT},
+	{ENOSPC,       ERR_DISK_FULL},
+	{EDQUOT,       ERR_DISK_FULL},
+	{EFBIG,        ERR_TOO_LARGE},
+	{E2BIG,        ERR_TOO_LARGE},
+	{EAGAIN,       ERR_LIMIT},
+	{ENOMEM,       ERR_LIMIT},
+	{EMFILE,       ERR_LIMIT},
+	{ENFILE,       ERR_LIMIT},
+};
+/* clang-format on */
+
+int guest_error(int errnum, const char *message, struct err *err)
+{
+	enum err_code code = ERR_GUEST;
+
+	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++)
+		if (meanings[i].errnum == errnum)
+			code = meanings[i].code;
+	(void)err_set(err, code, 0, "%s%s", code == ERR_DISK_FULL ? "inside the sandbox: " : "",
+	              message[0] ? message : strerror(errnum));
+	err->errnum = errnum;
+	return -errnum;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A context: a named interpreter of a sandbox, whose state lasts from call to call (code_call.h).
+ *
+ *	starting --> idle <--> busy
+ *	    +---------+---------+--> dead --> starting (at the next call, or a restart)
+ *
+ * It has a row, and outlives a gateway that dies: the next one finds it busy until the call that
+ * may have run has ended.
+ */
+#include "sandbox/model/sandbox.h"
+
+struct context;
+
+enum context_state {
+	CONTEXT_STARTING,
+	CONTEXT_IDLE,
+	CONTEXT_BUSY,
+	CONTEXT_DEAD,
+	CONTEXT_STATE_COUNT
+};
+
+#define CONTEXT_NAME_MAX 63
+
+struct context_spec {           /* borrowed for the call */
+	const char *name;       /* NULL: one is made up */
+	const char *language;   /* of language.h */
+	const char *cwd, *user; /* NULL = default */
+	const json_t *env;      /* object of strings, or NULL */
+};
+
+/* Makes it and starts its interpreter. The name of a language is kept for that language's default
+ * context. */
+must_check int context_create(struct sandbox *s, const struct context_spec *spec,
+                              struct context **ret, struct err *err);
+struct context *context_find(struct sandbox *s, const char *id_or_name); /* borrowed or NULL */
+void context_each(struct sandbox *s, void (*fn)(struct context *c, void *arg),
+                  void *arg); /* oldest first */
+void context_to_json(const struct context *c, struct json_writer *w, const char *name);
+const char *context_id(const struct context *c);
+const char *context_name(const struct context *c);     /* that of its language: the default one */
+const char *context_language(const struct context *c); /* its name */
+const char *context_cwd(const struct context *c);      /* as asked for, or NULL */
+/* Ends the interpreter with everything that it started; the running call ends with it, those that
+ * wait go on in the new one. */
+must_check int context_restart(struct context *c, struct err *err);
+/* The running call ends as an error of its language and the state stays; without one it does
+ * nothing. */
+must_check int context_interrupt(struct context *c, struct err *err);
+void context_remove(struct context *c); /* all its calls end */

@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The process behind a context: a channel of the agent that carries what the code prints, and the
+ * driver's messages (driver_message.h), in one order.
+ *
+ * The process is user code as a whole. Whatever breaks the stream's form ends it, and costs that
+ * context its state and nothing else. Killing is FORGET: the agent takes the whole tree and there
+ * is nothing to wait for, so the next process may start at once.
+ *
+ * After a restart of the gateway the process is found again by its channel, and where it was in its
+ * stream is not known: what the agent still holds begins somewhere. So it is asked to `sync`, which
+ * it answers once it has ended the call that it may have been running; all that comes before the
+ * answer belonged to callers who are gone. Code reaches the agent as one frame or not at all; while
+ * it goes in several pieces the row says so, and a process that may have got half of it is dropped.
+ *
+ * Time: a call that is over its time is interrupted; one that does not end within the grace loses
+ * its interpreter. That holds over a restart of the gateway, too (crash_counters.h), where the time
+ * of a call that was to end with its caller is up at once. While the gateway lives such a call
+ * keeps its time and its interpreter when its caller goes, and is interrupted: again and again,
+ * since code can take an interrupt for its own, or be about to block. A process that must start or
+ * end is given its time as well.
+ */
+#include "sandbox/code/interpreter.h"
+#include "sandbox/agentlink/agent_errno.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/code/driver_message.h"
+#include "sandbox/exec/exec_private.h"
+#include "sandbox/fileops/file_call.h"
+
+#include <signal.h>
+#include <string.h>
+
+#define SECONDS      UINT64_C(1000000)
+#define START_US     (30 * SECONDS)  /* a cold disk, a busy host */
+#define START_VM_US  (120 * SECONDS) /* and all of it emulated */
+#define GRACE_US     (2 * SECONDS)
+#define ORPHAN_US    (1 * SECONDS)
+#define AGAIN_US     (1 * SECONDS) /* between the first two interrupts of an abandoned call */
+#define AGAIN_MAX_US (64 * SECONDS)
+#define LONG_PAST_US                                                                               \
+	1 /* the deadline, for the next gateway, of a call that is to end with its caller */
+#define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */
+#define ERROR_NAME "InterpreterDied"
+
+static const struct channel_ops channel_ops;
+
+static uint64_t start_us(const struct context *c)
+{
+	return c->sandbox->engine == ENGINE_VM ? START_VM_US : START_US;
+}
+
+void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us)
+{
+	c->phase = phase;
+	if (phase == PHASE_NONE)
+		loop_timer_set(c->timer, UINT64_MAX);
+	else
+		loop_timer_set_in(c->timer, in_us);
+}
+
+void interpreter_set_deadline(struct context *c, uint64_t in_us)
+{
+	uint64_t until_us = in_us > 0 ? loop_now_us(c->loop) + in_us : 0;
+
+	crash_counter_set(c->sandbox->fleet->crash_counters, &c->deadline, c->id, until_us);
+}
+
+static void turn_end(struct loop *loop, void *arg)
+{
+	struct context *c = arg;
+
+	(void)loop;
+	c->is_turn_due = false;
+	if (c->is_removed)
+		return;
+	interpreter_flush(c);
+	code_kick(c);
+	if (c->sandbox->spare)
+		c->sandbox->fleet->spares->on_warm(c->sandbox);
+}
+
+void interpreter_wake(struct context *c)
+{
+	if (c->is_turn_due || c->is_removed)
+		return;
+	c->is_turn_due = true;
+	loop_defer(c->loop, turn_end, c);
+}
+
+/* No process: as before its start. */
+static void reset(struct context *c)
+{
+	channel_forget(&c->channel);
+	broker_client_cancel(c->sandbox->fleet->broker, c->usage_tag);
+	broker_client_cancel(c->sandbox->fleet->broker, c->fork_tag);
+	c->usage_tag = c->fork_tag = 0;
+	c->sandbox->fleet->message_bytes -= c->in.len;
+	buf_done(&c->in);
+	buf_done(&c->out);
+	buf_done(&c->held);
+	c->exit = (struct channel_exit){0};
+	c->is_exit_held = c->is_leaving = c->is_split = false;
+	c->sync = 0;
+	c->count = 0;
+	c->state = CONTEXT_DEAD;
+	interpreter_set_deadline(c, 0);
+	interpreter_set_phase(c, PHASE_NONE, 0);
+}
+
+static void end_as_dead(struct code_call *call, const struct code_end *end, const char *message)
+{
+	code_tell_event(call, CODE_EVENT_ERROR, driver_message_make_error(ERROR_NAME, message));
+	code_end(call, end);
+}
+
+void interpreter_drop(struct context *c, const char *cause, const char *message)
+{
+	const struct code_end end = {.status = CODE_DIED, .cause = cause, .count = c->count};
+
+	reset(c);
+	if (c->running)
+		end_as_dead(c->running, &end, message);
+	interpreter_wake(c);
+}
+
+void interpreter_broken(struct context *c, const char *what)
+{
+	char message[160];
+
+	(void)snprintf(message, sizeof(message),
+	               "the code broke the interpreter's connection (%s), and it was killed", what);
+	log_info("context.broken", "sandbox=%s context=%s why='%s'", c->sandbox->id, c->id, what);
+	interpreter_drop(c, NULL, message);
+}
+
+int interpreter_interrupt(struct context *c, struct err *err)
+{
+	const uint8_t payload[2] = {SIGINT, SCOPE_GROUP};
+	int r = channel_send(&c->channel, FRAME_SIGNAL, payload, sizeof(payload));
+
+	return r < 0 ? err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more")
+	             : 0;
+}
+
+/* 0: its time is up. Without a timeout it has all. */
+static uint64_t time_left_us(const struct code_call *call)
+{
+	uint64_t until_us = call->begun_us + call->timeout_ms * 1000, now_us = clock_steady_us();
+
+	if (call->timeout_ms == 0)
+		return UINT64_MAX;
+	return until_us > now_us ? until_us - now_us : 0;
+}
+
+void interpreter_abandon(struct context *c)
+{
+	struct err err;
+
+	(void)!context_interrupt(c, &err);
+	if (c->phase == PHASE_GRACE || c->phase == PHASE_LAST_GRACE)
+		return; /* its time was up before */
+	c->again_us = AGAIN_US;
+	interpreter_set_phase(c, PHASE_ABANDONED, MIN(c->again_us, time_left_us(c->running)));
+}
+
+static void write_out(struct context *c)
+{
+	ssize_t n;
+
+	if (c->out.len == 0)
+		return;
+	n = channel_write(&c->channel, c->out.data, c->out.len);
+	if (n > 0)
+		buf_consume(&c->out, (size_t)n);
+}
+
+void interpreter_set_split(struct context *c, bool is_split)
+{
+	struct err err;
+
+	if (c->is_split == is_split)
+		return;
+	c->is_split = is_split;
+	if (context_save(c, &err) < 0)
+		log_error("context.unsaved", "id=%s error='%s'", c->id, err.message);
+}
+
+void interpreter_run(struct context *c, struct code_call *call)
+{
+	size_t len = strlen(call->code);
+
+	c->state = CONTEXT_BUSY;
+	c->is_fresh = false;
+	if (driver_message_put_head(&c->out, "run", call->number, len) < 0 ||
+	    buf_append(&c->out, call->code, len) < 0)
+		abort(); /* it holds one call, and the code's length was checked */
+	len = c->out.len;
+	write_out(c);
+	interpreter_set_split(c, c->out.len > 0 || len > FRAME_DATA_MAX);
+	if (call->timeout_ms > 0)
+		interpreter_set_phase(c, PHASE_CALL, call->timeout_ms * 1000);
+	if (call->ends_with_caller)
+		crash_counter_set(c->sandbox->fleet->crash_counters, &c->deadline, c->id,
+		                  LONG_PAST_US);
+	else
+		interpreter_set_deadline(c, call->timeout_ms * 1000);
+}
+
+static struct context *context_of(struct channel *ch)
+{
+	return container_of(ch, struct context, channel);
+}
+
+static void start_afresh(struct context *c, const char *why);
+
+/* It never ran: what the client can do about it is in the message. */
+static void fail_start(struct context *c, struct code_call *call, const struct channel_exit *x)
+{
+	static const char missing[] = "argv[0]: no such program";
+	struct err err;
+
+	if (strncmp(x->message, missing, strlen(missing)) == 0) {
+		(void)err_set(
+			&err, ERR_UNSUPPORTED, 0,
+			"%s needs the program '%s', which a sandbox of the template '%s' has not",
+			c->language->name, c->language->program, c->sandbox->template);
+		(void)language_hint(c->sandbox->fleet, c->sandbox->project_id, c->language->name,
+		                    &err);
+	} else {
+		(void)guest_error((int)x->value, x->message, &err);
+	}
+	if (call)
+		code_fail(call, &err);
+}
+
+static void died(struct context *c, bool is_oom)
+{
+	struct code_call *call = code_current(c);
+	const struct channel_exit x = c->exit;
+	struct code_end end = {.status = CODE_DIED,
+	                       .count = c->count,
+	                       .cause = is_oom ? "oom" : NULL,
+	                       .has_exit_code = x.how == EXIT_CODE,
+	                       .exit_code = (int)x.value};
+	char message[120];
+
+	reset(c);
+	interpreter_wake(c);
+	if (x.how == EXIT_FAILED) {
+		fail_start(c, call, &x);
+		return;
+	}
+	if (x.how == EXIT_CODE) {
+		(void)snprintf(message, sizeof(message), "the interpreter ended with exit code %u",
+		               x.value);
+	} else {
+		end.exit_code = 0;
+		end.signal = (int)x.value;
+		(void)snprintf(message, sizeof(message), "the interpreter was killed by %s%s",
+		               sigabbrev_np((int)x.value) ? "SIG" : "signal ",
+		               sigabbrev_np((int)x.value) ? sigabbrev_np((int)x.value)
+		                                          : "of real time");
+	}
+	if (is_oom)
+		(void)snprintf(message, sizeof(message),
+		               "the interpreter was killed: the sandbox was out of memory");
+	if (call)
+		end_as_dead(call, &end, message);
+}
+
+static void on_usage(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct context *c = arg;
+	struct sandbox *s = c->sandbox;
+	bool is_oom = reply->err.code == ERR_NONE && reply->usage.oom_kills > s->oom_kills;
+
+	if (fd >= 0)
+		(void)close(fd);
+	c->usage_tag = 0;
+	if (is_oom)
+		s->oom_kills = reply->usage.oom_kills;
+	died(c, is_oom);
+}
+
+static bool ask_for_cause(struct context *c)
+{
+	struct msg_request req = {.op = MSG_USAGE};
+
+	if (c->usage_tag)
+		return true;
+	memcpy(req.id, c->sandbox->id, sizeof(req.id));
+	return broker_client_ask(c->sandbox->fleet->broker, &req, on_usage, c, &c->usage_tag,
+	                         NULL) == 0;
+}
+
+/* The process has ended; its end counts once all that it said is taken. */
+void interpreter_settle_exit(struct context *c)
+{
+	if (c->held.len > 0 || interpreter_is_paused(c))
+		return;
+	if (c->is_forked && c->state == CONTEXT_STARTING) {
+		start_afresh(c, c->exit.how == EXIT_FAILED ? c->exit.message : "it ended");
+		return;
+	}
+	if (exit_may_be_oom(&c->exit) && code_current(c) && ask_for_cause(c))
+		return;
+	died(c, /* is_oom= */ false);
+}
+
+static void on_exit_frame(struct channel *ch, const struct channel_exit *x)
+{
+	struct context *c = context_of(ch);
+
+	if (c->exit.how != 0)
+		return; /* told again after a resume */
+	c->exit = *x;
+	c->is_exit_held = true;
+	interpreter_settle_exit(c);
+}
+
+static void on_lost(struct channel *ch, const struct err *why)
+{
+	struct context *c = context_of(ch);
+	struct code_call *call = code_current(c);
+
+	reset(c);
+	if (call)
+		code_fail(call, why);
+	interpreter_wake(c);
+}
+
+static void on_silent(struct channel *ch)
+{
+	struct err err;
+
+	if (context_of(ch)->state != CONTEXT_STARTING)
+		return;
+	(void)err_set(&err, ERR_UNAVAILABLE, 0, "the sandbox's agent does not answer");
+	on_lost(ch, &err);
+}
+
+static void on_gap(struct channel *ch, uint64_t len)
+{
+	(void)ch; /* only for what an earlier gateway began, and that is passed over */
+	(void)len;
+}
+
+static void on_room(struct channel *ch)
+{
+	write_out(context_of(ch));
+}
+
+static void on_closed(struct channel *ch)
+{
+	(void)ch; /* its end was told before */
+}
+
+static int on_output(struct channel *ch, enum frame_stream stream, const char *data, size_t len)
+{
+	return interpreter_take(context_of(ch), stream, data, len);
+}
+
+static const struct channel_ops channel_ops = {
+	.on_output = on_output,
+	.on_gap = on_gap,
+	.on_room = on_room,
+	.on_exit = on_exit_frame,
+	.on_closed = on_closed,
+	.on_lost = on_lost,
+	.on_silent = on_silent,
+	.is_paced = true,
+};
+
+static void time_up(struct context *c)
+{
+	struct err err;
+
+	if (c->running)
+		c->running->cause = "timeout";
+	(void)!interpreter_interrupt(c, &err);
+	interpreter_set_phase(c, PHASE_GRACE, GRACE_US / 2);
+}
+
+static void go_on_abandoning(struct context *c)
+{
+	struct err err;
+
+	if (time_left_us(c->running) == 0) {
+		time_up(c);
+		return;
+	}
+	if (c->sandbox->state == SANDBOX_RUNNING) { /* else it could not heed it */
+		(void)!interpreter_interrupt(c, &err);
+		c->again_us = MIN(2 * c->again_us, AGAIN_MAX_US);
+	}
+	interpreter_set_phase(c, PHASE_ABANDONED, MIN(c->again_us, time_left_us(c->running)));
+}
+
+static void on_timer(struct loop *loop, void *arg)
+{
+	struct context *c = arg;
+	struct err err;
+
+	(void)loop;
+	switch (c->phase) {
+	case PHASE_START:
+		if (c->sync && c->channel.has_started)
+			break; /* it runs a call of an earlier gateway */
+		(void)err_set(&err, ERR_UNAVAILABLE, 0, "the interpreter did not get ready");
+		on_lost(&c->channel, &err);
+		break;
+	case PHASE_CALL:
+		if (c->sync && c->sandbox->state != SANDBOX_RUNNING) {
+			interpreter_set_phase(c, PHASE_CALL, ORPHAN_US); /* it cannot answer */
+			break;
+		}
+		time_up(c);
+		break;
+	case PHASE_ABANDONED:
+		go_on_abandoning(c);
+		break;
+	case PHASE_GRACE: /* a signal just before a blocking call does not wake it: once more */
+		(void)!interpreter_interrupt(c, &err);
+		interpreter_set_phase(c, PHASE_LAST_GRACE, GRACE_US / 2);
+		break;
+	case PHASE_LAST_GRACE:
+		interpreter_drop(c, "timeout",
+		                 "its time was up and it did not stop when interrupted: the "
+		                 "interpreter was killed, its state is gone");
+		break;
+	case PHASE_LEAVE:
+		interpreter_drop(c, NULL, "");
+		break;
+	case PHASE_NONE:
+		break;
+	}
+}
+
+void interpreter_init(struct context *c)
+{
+	c->state = CONTEXT_DEAD;
+	c->deadline = CRASH_COUNTER_NONE;
+	c->timer = loop_timer_new(c->loop, on_timer, c);
+	buf_init(&c->in, DRIVER_MESSAGE_MAX);
+	buf_init(&c->out, DRIVER_MESSAGE_HEAD_MAX + CODE_BYTES_MAX);
+	buf_init(&c->held, HELD_MAX);
+}
+
+void interpreter_done(struct context *c)
+{
+	loop_timer_free(c->timer);
+	buf_done(&c->in);
+	buf_done(&c->out);
+	buf_done(&c->held);
+}
+
+static void on_forked(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct context *c = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	c->fork_tag = 0;
+	/* A broker that dies has not told of a fork that may be there, and have run a call. */
+	if (reply->err.code != ERR_NONE && c->state == CONTEXT_STARTING)
+		start_afresh(c, reply->err.message);
+}
+
+/* The agent awaits it by now, or soon. */
+static int ask_for_fork(struct context *c, const char *tag, struct err *err)
+{
+	struct msg_request req = {.op = MSG_FORK};
+
+	memcpy(req.id, c->sandbox->id, sizeof(req.id));
+	memcpy(req.fork.tag, tag, sizeof(req.fork.tag));
+	return broker_client_ask(c->sandbox->fleet->broker, &req, on_forked, c, &c->fork_tag, err);
+}
+
+static int send_start(struct context *c, struct link *l, bool may_fork, struct err *err)
+{
+	auto_json json_t *argv = language_argv(c->language);
+	const struct exec_spec spec = {.argv = argv, .cwd = c->cwd, .user = c->user, .env = c->env};
+	char tag[ID_SIZE];
+	struct start start;
+	int r;
+
+	/* Of the process, not the context: the tree of an earlier one may still be dying. */
+	id_make(tag, "in");
+	r = sandbox_take_channel(c->sandbox, &c->number, err);
+	if (r == 0)
+		r = exec_command_build(c->sandbox, &spec, tag, &start, err);
+	if (r < 0)
+		return r;
+	c->starts += may_fork; /* else it is the same one, begun the other way */
+	r = c->name ? context_save(c, err) : 0;
+	if (r < 0) {
+		start_done(&start);
+		return r;
+	}
+	c->is_forked = may_fork && language_can_fork(c->language, &start);
+	start.kind = c->is_forked ? START_FORKED : START_KERNEL;
+	r = channel_start(&c->channel, l, c->number, &channel_ops, &start);
+	start_done(&start);
+	if (r == -ENOSPC)
+		return err_set(err, ERR_LIMIT, 0,
+		               "the sandbox has %d execs, contexts and file operations under way, "
+		               "which is the most",
+		               FRAME_CHANNELS);
+	if (r < 0)
+		return err_set(err, ERR_UNAVAILABLE, -r, "the sandbox's agent does not take more");
+	if (!c->is_forked || ask_for_fork(c, tag, err) == 0)
+		return 0;
+	channel_forget(&c->channel);
+	return send_start(c, l, /* may_fork= */ false, err);
+}
+
+static int begin(struct context *c, bool may_fork, struct err *err)
+{
+	struct link *l = sandbox_link(c->sandbox, err);
+	int r = l ? send_start(c, l, may_fork, err) : -EAGAIN;
+
+	if (r < 0)
+		return r;
+	c->is_fresh = true;
+	c->state = CONTEXT_STARTING;
+	interpreter_set_phase(c, PHASE_START, start_us(c));
+	return 0;
+}
+
+/* A fork is only ever a faster way: where it fails, the caller learns nothing of it. */
+static void start_afresh(struct context *c, const char *why)
+{
+	struct err err;
+
+	log_debug("context.no_fork", "sandbox=%s context=%s why='%s'", c->sandbox->id, c->id, why);
+	reset(c);
+	if (begin(c, /* may_fork= */ false, &err) < 0)
+		on_lost(&c->channel, &err);
+}
+
+int interpreter_start(struct context *c, struct err *err)
+{
+	return begin(c, /* may_fork= */ true, err);
+}
+
+/* A call that has a timeout and lost its caller with the gateway: it has the rest of its time, and
+ * a moment to say that it is over. */
+static void await_orphan(struct context *c)
+{
+	uint64_t now_us = loop_now_us(c->loop);
+	uint64_t left_us = c->orphan_until_us > now_us ? c->orphan_until_us - now_us : 0;
+
+	interpreter_set_phase(c, PHASE_CALL, MAX(left_us, (uint64_t)ORPHAN_US));
+}
+
+/* Its generators are those of the one that it is a copy of. The answer comes before that to `sync`,
+ * and is nobody's. */
+static int put_renewal(struct context *c)
+{
+	unsigned char seed[32];
+	int r = driver_message_put_head(&c->out, "renew", c->sync ^ 1, sizeof(seed));
+
+	random_bytes(seed, sizeof(seed));
+	return r < 0 ? r : buf_append(&c->out, seed, sizeof(seed));
+}
+
+void interpreter_rejoin(struct context *c)
+{
+	if (c->is_split) {
+		c->is_split = false; /* the agent is told to forget it, as one that nobody knows */
+		return;
+	}
+	channel_adopt(&c->channel, c->sandbox->link, c->number, &channel_ops, 0);
+	random_bytes(&c->sync, sizeof(c->sync));
+	c->sync |= UINT32_C(1) << 31; /* as no call's number is, nor will be for long */
+	c->state = CONTEXT_BUSY;
+	if (c->orphan_until_us > 0)
+		await_orphan(c);
+	else /* its start was under way, and may have got lost with who had asked for it */
+		interpreter_set_phase(c, PHASE_START, start_us(c));
+	if ((c->is_copied && put_renewal(c) < 0) ||
+	    driver_message_put_head(&c->out, "sync", c->sync, 0) < 0)
+		abort(); /* it was empty */
+	c->is_copied = false;
+}

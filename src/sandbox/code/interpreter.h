@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What context.c, interpreter.c and code_call.c know of each other. */
+#include "sandbox/code/code_call.h"
+#include "sandbox/code/language.h"
+#include "sandbox/model/sandbox_private.h"
+
+#define CONTEXTS_MAX 16 /* of a sandbox */
+#define QUEUE_MAX    64 /* calls that wait, of a context */
+
+enum interpreter_phase {
+	PHASE_NONE,
+	PHASE_START,
+	PHASE_CALL,
+	PHASE_ABANDONED,
+	PHASE_GRACE,
+	PHASE_LAST_GRACE,
+	PHASE_LEAVE
+};
+
+struct code_call {
+	struct list link; /* of the context's queue */
+	struct context *context;
+	struct loop *loop;
+	const struct code_ops *ops; /* NULL: abandoned */
+	void *arg;
+	char *code;
+	uint64_t timeout_ms;
+	bool ends_with_caller;
+	uint32_t number;
+	uint64_t begun_us; /* 0: it waits */
+	bool is_paused;
+	bool is_restarted;
+	const char *cause; /* noted while it runs */
+	bool is_over;      /* on_end is on its way */
+	struct code_end end;
+	struct err *failure; /* NULL: end counts */
+};
+
+struct context {
+	struct sandbox *sandbox;
+	struct loop *loop;
+	char id[ID_SIZE];
+	char *name; /* NULL: it is warm, and nobody's */
+	const struct language *language;
+	char *cwd, *user; /* or NULL */
+	json_t *env;      /* or NULL */
+	uint64_t created_us;
+	struct list link;
+	bool is_removed;
+	bool is_turn_due;
+
+	/* the interpreter */
+	enum context_state state;
+	struct channel channel;
+	uint32_t number; /* of the channel, as recorded */
+	uint32_t sync;   /* not 0: its place in the stream is lost, and behind the answer to this */
+	bool is_split;   /* the call's code goes in more than one piece */
+	uint64_t starts;
+	uint64_t count;           /* as its last `done` said */
+	bool is_fresh;            /* no call has run in it */
+	bool is_copied;           /* of another sandbox's memory, and still as that one was */
+	bool is_leaving;          /* it said that it ends */
+	struct buf in;            /* of messages */
+	struct buf out;           /* what the channel had no room for */
+	struct buf held;          /* output that came during a pause, see interpreter_stream.c */
+	struct channel_exit exit; /* how 0: it has not ended */
+	bool is_exit_held;        /* waits for what is held, or for the broker's word */
+	uint64_t usage_tag;
+	bool is_forked; /* begun as a fork of a zygote */
+	uint64_t fork_tag;
+	struct loop_timer *timer;
+	enum interpreter_phase phase;
+	uint64_t again_us;        /* until an abandoned call is interrupted once more */
+	int deadline;             /* its slot */
+	uint64_t orphan_until_us; /* of the call that an earlier gateway has left; 0 = none */
+
+	/* its calls */
+	struct code_call *running;
+	struct list queue;
+	size_t n_queue;
+	uint32_t last_call;
+};
+
+/* context.c */
+struct context *context_new(struct sandbox *s, const struct language *language); /* nobody's */
+/* Gives it its name (NULL: one is made up) and puts it on its sandbox. */
+void context_set(struct context *c, const char *name, const struct context_spec *spec);
+/* With its interpreter, which is one that waited where it can be. */
+must_check int context_make(struct sandbox *s, const char *name, const struct context_spec *spec,
+                            struct context **ret, struct err *err);
+
+/* context_row.c: the context's row. */
+must_check int context_save(struct context *c, struct err *err);
+must_check int context_load(struct sandbox *s, const struct context_row *row);
+must_check int context_row_json(const struct context *c, struct buf *out);
+
+/* interpreter.c */
+void interpreter_init(struct context *c);
+void interpreter_done(struct context *c);
+must_check int interpreter_start(struct context *c, struct err *err);
+void interpreter_rejoin(struct context *c); /* one that an earlier gateway started */
+/* Kills it with all that it started. A running call ends as died, with that cause. */
+void interpreter_drop(struct context *c, const char *cause, const char *message);
+void interpreter_run(struct context *c, struct code_call *call); /* must be idle */
+must_check int interpreter_interrupt(struct context *c, struct err *err);
+/* Interrupts the running call, which nobody waits for any more, again and again until it ends. */
+void interpreter_abandon(struct context *c);
+void interpreter_wake(struct context *c); /* looks at the end of this turn what can go on */
+void interpreter_broken(struct context *c, const char *what); /* ends one that speaks nonsense */
+void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us);
+void interpreter_set_deadline(struct context *c, uint64_t in_us); /* on record; 0: no call runs */
+void interpreter_set_split(struct context *c, bool is_split);     /* on record */
+/* The process has ended, which counts once all that it said is taken. */
+void interpreter_settle_exit(struct context *c);
+
+/* interpreter_stream.c */
+must_check int interpreter_take(struct context *c, enum frame_stream stream, const char *data,
+                                size_t len); /* < 0: the agent is in error */
+bool interpreter_is_paused(struct context *c);
+void interpreter_flush(struct context *c); /* after a pause has ended */
+
+/* code_call.c */
+void code_kick(struct context *c); /* starts what can be started */
+void code_end(struct code_call *call, const struct code_end *end);
+void code_fail(struct code_call *call, const struct err *err);
+void code_fail_all(struct context *c, const struct err *err); /* those that wait, too */
+void code_forget_all(struct context *c);                      /* without a word */
+struct code_call *code_current(struct context *c); /* who gets the output; NULL = nobody */
+void code_tell_output(struct code_call *call, enum frame_stream stream, const char *data,
+                      size_t len);
+void code_tell_event(struct code_call *call, enum code_event event, json_t *value); /* takes it */
+
+/* code_events.c */
+void emit_context_created(const struct context *c);
+void emit_context_ended(const struct context *c);
+void emit_code_ended(const struct code_call *call);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Python is not isolated from its environment (-I): packages that the user installed for himself
+ * and PYTHON variables that he set are a part of what he runs.
+ */
+#include "sandbox/code/language.h"
+
+#include "sandbox/model/sandbox_private.h"
+#include "sandbox/network/ca_trust.h"
+
+#include <string.h>
+
+#define KERNELS "/opt/cloche/kernels/"
+
+static const struct language languages[] = {
+	{"python", "python3", KERNELS "python", NULL, "python", "python", .has_zygote = true},
+	{"javascript", "node", KERNELS "node/driver.js", NULL, "javascript", "node"},
+	{"typescript", "node", KERNELS "node/driver.js", "--typescript", "javascript", "node"},
+	{"bash", "bash", KERNELS "bash/driver.bash", NULL, "bash", "base"},
+};
+
+/* Names, or beginnings of names, of variables that are read when a process or a library starts. */
+static const char *const early_variables[] = {
+	"PATH=",  "HOME=", "LANG",      "LC_",   "LD_",   "MALLOC_",  "GLIBC_",
+	"PYTHON", "OMP_",  "OPENBLAS_", "MKL_",  "BLIS_", "NUMEXPR_", "MPL",
+	"XDG_",   "SSL_",  "OPENSSL_",  "ASAN_", "LSAN_", "UBSAN_",
+};
+
+const struct language *language_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
+		if (strcmp(languages[i].name, name) == 0)
+			return &languages[i];
+	return NULL;
+}
+
+int language_check(const char *name, const char *field, const struct language **ret,
+                   struct err *err)
+{
+	const struct language *l = language_find(name);
+
+	if (!l)
+		return err_field(err, field, "must be one of python, javascript, typescript, bash");
+	*ret = l;
+	return 0;
+}
+
+static void push(json_t *argv, const char *word)
+{
+	if (word && json_array_append_new(argv, json_string(word)) < 0)
+		abort(); /* only on no memory */
+}
+
+json_t *language_argv(const struct language *l)
+{
+	json_t *argv = json_array();
+
+	push(argv, l->program);
+	push(argv, l->driver);
+	push(argv, l->option);
+	return argv;
+}
+
+bool language_can_fork(const struct language *l, const struct start *s)
+{
+	if (!l->has_zygote || s->user[0] != '\0')
+		return false;
+	for (size_t i = 0; i < s->envc; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(early_variables); k++)
+			if (strncmp(s->env[i], early_variables[k], strlen(early_variables[k])) ==
+			            0 &&
+			    !ca_trust_is_own(s->env[i])) /* OpenSSL looks when a client is made */
+				return false;
+	return true;
+}

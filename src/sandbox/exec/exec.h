@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * An exec: one command run in a sandbox, an object that outlives the client that started it. Its
+ * output goes to a spool (output_spool.h) as events with sequence numbers; readers pull from there
+ * at their own speed, and are told when there is more.
+ *
+ *	starting --> running --> exited        failed: it never ran
+ */
+#include "sandbox/exec/output_spool.h"
+#include "sandbox/model/sandbox.h"
+
+struct exec;
+
+enum exec_state { EXEC_STARTING, EXEC_RUNNING, EXEC_EXITED, EXEC_FAILED, EXEC_STATE_COUNT };
+const char *exec_state_name(enum exec_state state);
+
+struct exec_spec {              /* borrowed for the call */
+	const json_t *argv;     /* array of strings, or NULL */
+	const char *shell;      /* run by /bin/sh -c, or NULL; exactly one of the two */
+	const char *cwd, *user; /* NULL = default */
+	const json_t *env;      /* object of strings or NULL */
+	bool has_stdin;         /* stays open until exec_close_stdin() */
+	bool has_pty;
+	uint16_t rows, cols;   /* 0 = 24 x 80 */
+	uint64_t timeout_ms;   /* 0 = none */
+	bool ends_with_caller; /* who leaves kills it, and a gateway that dies takes all callers
+	                          along */
+	const struct idempotency_key *idempotency_key; /* idempotency key, or NULL */
+};
+
+must_check int exec_start(struct sandbox *s, const struct exec_spec *spec, struct exec **ret,
+                          struct err *err);
+struct exec *exec_find(struct sandbox *s, const char *id); /* borrowed or NULL */
+void exec_each(struct sandbox *s, void (*fn)(struct exec *e, void *arg),
+               void *arg); /* newest first */
+void exec_to_json(const struct exec *e, struct json_writer *w, const char *name);
+const char *exec_id(const struct exec *e);
+enum exec_state exec_state(const struct exec *e);
+bool exec_is_over(const struct exec *e);  /* exited or failed */
+struct spool *exec_spool(struct exec *e); /* borrowed */
+uint32_t exec_pid(const struct exec *e);  /* inside; 0 = not known yet */
+bool exec_has_pty(const struct exec *e);
+const json_t *exec_argv(const struct exec *e); /* borrowed; NULL: it was given as a shell's words */
+const char *exec_cwd(const struct exec *e);    /* as asked for, or NULL */
+uint64_t exec_ended_us(const struct exec *e);  /* wall clock; 0 = it runs */
+/* How it ended, of one that is over; how 0: without a word of its agent, as its sandbox ended. */
+struct channel_exit;
+const struct channel_exit *exec_exit(const struct exec *e);
+enum end_cause exec_cause(const struct exec *e);
+/* Of one that exited; -1 where a signal or its sandbox ended it. */
+int exec_exit_code(const struct exec *e);
+const char *exec_why(const struct exec *e); /* in words, or NULL */
+struct exec_facts {                         /* strings and JSON are borrowed */
+	const json_t *argv;
+	const char *cwd;                 /* as it was asked for, or NULL */
+	uint64_t started_us, ended_us;   /* wall clock; 0 = not yet */
+	bool is_cut;                     /* it ended with its sandbox */
+	unsigned exit_code, exit_signal; /* of one that ended by itself; signal 0 = it exited */
+	enum end_cause cause;
+};
+void exec_look(const struct exec *e, struct exec_facts *ret);
+/* Failed: why it never ran (a code and sentence for the API). */
+const struct err *exec_failure(const struct exec *e);
+
+/* Stdin: takes what fits the window, returns how much (0: wait for a watcher's call), or < 0 with
+ * err. */
+must_check ssize_t exec_write_stdin(struct exec *e, const void *data, size_t len, struct err *err);
+must_check int exec_close_stdin(struct exec *e, struct err *err);
+must_check int exec_signal(struct exec *e, int signo, bool whole_tree, struct err *err);
+void exec_kill(struct exec *e); /* with its tree, if it runs and its agent answers */
+must_check int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct err *err);
+/* Kills what runs, and forgets the exec and its output. */
+void exec_remove(struct exec *e);
+
+/* A watcher is told (from the loop) that there is new output, room in stdin, or a new state. */
+struct exec_watch {
+	struct list link;
+	void (*fn)(struct exec *e,
+	           void *arg); /* e is NULL when the exec is being removed: the watch is then off */
+	void *arg;
+};
+void exec_watch_add(struct exec *e, struct exec_watch *w);
+void exec_watch_remove(struct exec_watch *w); /* twice is fine */

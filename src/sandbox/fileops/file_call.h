@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * One file operation in a sandbox, done inside by the agent as the chosen user; the host never
+ * walks a path that a guest can shape. A call streams: bytes in, bytes or records out, then its
+ * end, each with back-pressure.
+ */
+#include "proto/start.h"
+#include "sandbox/model/sandbox.h"
+
+struct file_call;
+
+struct file_call_ops { /* NULL = not expected: the guest is then in error */
+	void (*on_data)(struct file_call *c, const char *data, size_t len, void *arg);
+	void (*on_record)(struct file_call *c, const struct record *r, void *arg);
+	void (*on_room)(struct file_call *c, void *arg); /* more may be written */
+	/* Exactly once, the call is freed after it; err NULL = success. is_truncated: a list had
+	 * more. */
+	void (*on_end)(struct file_call *c, const struct err *err, bool is_truncated, void *arg);
+};
+
+/* op: kind START_FILE; copied. */
+must_check int file_call_start(struct sandbox *s, const struct start *op,
+                               const struct file_call_ops *ops, void *arg, struct file_call **ret,
+                               struct err *err);
+/* The same for one that is still being created. */
+must_check int file_call_begin(struct sandbox *s, const struct start *op,
+                               const struct file_call_ops *ops, void *arg, struct file_call **ret,
+                               struct err *err);
+must_check ssize_t file_call_write(struct file_call *c, const void *data,
+                                   size_t len); /* takes what fits the window */
+void file_call_finish(struct file_call *c);     /* the end of the input */
+void file_call_pause(struct file_call *c,
+                     bool on); /* stops on_data and on_record, and in the end the guest */
+void file_call_cancel(struct file_call *c); /* no on_end; the agent undoes a half-written file */

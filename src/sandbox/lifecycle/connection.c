@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A sandbox between its create (create.c) and its end (end.c): its states, who waits for them, and
+ * the connection to its agent.
+ *
+ * A connection that is lost without a violation is made anew a few times: the agent may have been
+ * told to by a newer connection, or be about to be reported dead by the broker.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/code/contexts.h"
+#include "sandbox/exec/exec_private.h"
+#include "sandbox/lifecycle/create_source.h"
+#include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/model/owner.h"
+#include "sandbox/model/registry.h"
+#include "sandbox/model/sandbox.h"
+#include "sandbox/model/sandbox_events.h"
+#include "sandbox/network/network.h"
+#include "sandbox/network/ports.h"
+#include "sandbox/snapshot/snapshots.h"
+#include "sandbox/usage/account.h"
+
+#include <assert.h>
+
+#define MILLISECONDS      UINT64_C(1000)
+#define SECONDS           UINT64_C(1000000)
+#define RECONNECT_US      (50 * MILLISECONDS) /* doubled each time */
+#define RECONNECTS_MAX    5                   /* within RECONNECT_SPAN_US, then it is given up */
+#define RECONNECT_SPAN_US (60 * SECONDS)
+
+static const struct link_ops link_ops;
+
+void sandbox_move(struct sandbox *s, enum sandbox_state next)
+{
+	enum sandbox_state from = s->state;
+
+	assert(sandbox_may_move(from, next));
+	log_info("sandbox.moved", "id=%s from=%s to=%s", s->id, sandbox_state_name(from),
+	         sandbox_state_name(next));
+	account_on_move(s, next);
+	s->state = next;
+	if (s->spare)
+		return;
+	if (next == SANDBOX_RUNNING)
+		owner_tell(s);
+	emit_moved(s, from);
+}
+
+static int save(void *arg, struct err *err)
+{
+	return sandbox_save(arg, err);
+}
+
+/* On failure the next start finds the older record, and what the broker has. */
+void sandbox_note(struct sandbox *s)
+{
+	struct err err;
+
+	if (s->spare)
+		return; /* a row would make it somebody's */
+	if (event_log_save(s->fleet->config.events, save, s, &err) < 0)
+		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
+}
+
+void sandbox_forget(struct sandbox *s)
+{
+	struct err err;
+
+	exec_remove_all(s);
+	if (store_delete_sandbox(s->fleet->config.store, s->id, &err) < 0)
+		log_error("sandbox.unsaved", "id=%s error='%s'", s->id, err.message);
+	sandbox_discard(s);
+}
+
+void sandbox_begin(struct sandbox *s)
+{
+	sandbox_move(s, SANDBOX_RUNNING);
+	if (s->is_persistent && (s->resumes == 0 || s->rolls_to[0]))
+		durable_on_layer(s->fleet);
+	rollback_on_running(s);
+	pause_on_running(s);
+	sandbox_note(s);
+	create_tell(s, NULL);
+}
+
+static void on_link_up(void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (s->state != SANDBOX_CREATING) {
+		log_info("sandbox.rejoined", "id=%s", s->id);
+		if (s->is_rejoining)
+			emit_adopted(s);
+		if (!network_is_settled(s))
+			network_apply(s, NULL, NULL);
+		s->fleet->on_rejoined(s);
+		pause_on_link(s);
+	} else if (s->spare) {
+		s->fleet->spares->on_up(s);
+	} else {
+		fetch_begin(s);
+	}
+}
+
+static void on_connect_reply(const struct msg_reply *reply, int fd, void *arg);
+
+static void connect_now(struct loop *loop, void *arg)
+{
+	struct sandbox *s = arg;
+	struct err err;
+
+	(void)loop;
+	/* Without a broker this gateway ends, and the next one finds it as it is. */
+	if (sandbox_ask(s, MSG_CONNECT, on_connect_reply, &err) < 0 &&
+	    !broker_client_is_gone(s->fleet->broker))
+		sandbox_end(s, END_GUEST_CRASH, NULL, err.message);
+}
+
+static void connect_again(struct sandbox *s, const char *why)
+{
+	uint64_t now = loop_now_us(s->fleet->config.loop);
+	struct err err;
+
+	if (s->is_saving || pause_is_on_disk(s)) /* its agent has let go, as it was told to */
+		return;
+	if (snapshot_saves_memory(s)) { /* for a moment */
+		loop_timer_set_in(s->reconnect, RECONNECT_US);
+		return;
+	}
+	if (now - s->reconnects_since_us > RECONNECT_SPAN_US) {
+		s->reconnects_since_us = now;
+		s->reconnects = 0;
+	}
+	if (s->reconnects >= RECONNECTS_MAX && s->state == SANDBOX_CREATING) {
+		(void)err_set(&err, ERR_GUEST, 0, "%s", why);
+		create_fail(s, &err);
+		return;
+	}
+	if (s->reconnects >= RECONNECTS_MAX) {
+		sandbox_end(s, END_GUEST_CRASH, NULL, why);
+		return;
+	}
+	loop_timer_set_in(s->reconnect, RECONNECT_US << s->reconnects);
+	s->reconnects++;
+}
+
+static void on_connect_reply(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	s->ask = 0;
+	if (reply->err.code == ERR_NONE && fd >= 0) {
+		link_attach(s->link, fd);
+		return;
+	}
+	if (fd >= 0)
+		(void)close(fd);
+	connect_again(s, reply->err.message);
+}
+
+static void on_link_down(const struct err *why, bool is_hostile, void *arg)
+{
+	struct sandbox *s = arg;
+
+	log_warn("sandbox.link_down", "id=%s error='%s'", s->id, why->message);
+	if (s->state == SANDBOX_CREATING) {
+		create_fail(s, why);
+	} else if (is_hostile) {
+		sandbox_end(s, END_GUEST_CRASH, NULL, why->message);
+	} else {
+		connect_again(s, why->message);
+	}
+}
+
+static void on_link_health(bool is_healthy, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (is_healthy)
+		log_info("sandbox.healthy", "id=%s", s->id);
+	else
+		log_warn("sandbox.unhealthy", "id=%s", s->id);
+}
+
+/* Of a jail only its programs stand still: a vm does as a whole. */
+static bool is_still(void *arg)
+{
+	const struct sandbox *s = arg;
+
+	return s->engine == ENGINE_VM &&
+	       (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED);
+}
+
+/* The agent of a jail waits for the host's kernel at worst, and for nobody inside. */
+static void on_link_hung(void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (s->engine == ENGINE_VM)
+		sandbox_end(s, END_GUEST_CRASH, json_pack("{s:s}", "machine", "hang"),
+		            "its machine does not answer any more");
+}
+
+static void on_link_channels(void *arg)
+{
+	sandbox_touch(arg);
+}
+
+static const struct link_ops link_ops = {
+	.on_up = on_link_up,
+	.on_channels = on_link_channels,
+	.on_down = on_link_down,
+	.on_health = on_link_health,
+	.is_still = is_still,
+	.on_hung = on_link_hung,
+};
+
+void sandbox_set_share(struct sandbox *s)
+{
+	struct share *share = sandbox_share(s);
+
+	if (s->link && share)
+		link_set_share(s->link, share);
+}
+
+void sandbox_make_link(struct sandbox *s)
+{
+	char hostname[64];
+
+	create_hostname(s, hostname);
+	s->link = link_new(s->fleet->config.loop, hostname, s->fleet->config.timing, &link_ops, s);
+	link_set_floor(s->link, s->channels_to);
+	sandbox_set_share(s);
+}
+
+struct sandbox *sandbox_alloc(struct fleet *fleet)
+{
+	struct sandbox *s = xnew0(struct sandbox);
+
+	s->fleet = fleet;
+	s->next_channel = s->channels_to = 1;
+	s->calls_counter = CRASH_COUNTER_NONE;
+	s->on_idle = ON_TIMEOUT_COUNT;
+	list_init(&s->callers);
+	list_init(&s->waiters);
+	list_init(&s->pausers);
+	list_init(&s->exec_list);
+	list_init(&s->kept);
+	list_init(&s->contexts);
+	list_init(&s->port_connections);
+	list_init(&s->warm);
+	list_init(&s->link_all);
+	list_init(&s->link_ended);
+	list_init(&s->link_untold);
+	end_init(s);
+	s->reconnect = loop_timer_new(fleet->config.loop, connect_now, s);
+	clocks_init(s);
+	return s;
+}
+
+void sandbox_free(struct sandbox *s)
+{
+	list_remove(&s->link_untold);
+	account_free(s);
+	fetch_end(s);
+	exec_free_all(s);
+	s->fleet->spares->end_warm_up(s);
+	context_free_all(s);
+	port_connection_cut_all(s, 0);
+	free(s->ports);
+	link_free(s->link);
+	end_done(s);
+	loop_job_free(s->exec_trim);
+	loop_timer_free(s->reconnect);
+	clocks_done(s);
+	network_free(s);
+	broker_client_cancel(s->fleet->broker, s->ask);
+	broker_client_cancel(s->fleet->broker, s->freeze_ask);
+	sandbox_drop_waiters(&s->callers);
+	sandbox_drop_waiters(&s->waiters);
+	sandbox_drop_waiters(&s->pausers);
+	json_decref(s->tags);
+	json_decref(s->env);
+	json_decref(s->carried);
+	json_decref(s->source);
+	json_decref(s->packages);
+	json_decref(s->notes);
+	json_decref(s->end.detail);
+	free(s->name_key);
+	free(s->name);
+	free(s->template);
+	free(s->user);
+	free(s->cwd);
+	free(s);
+}
+
+static void free_deferred(struct loop *loop, void *arg)
+{
+	(void)loop;
+	sandbox_free(arg);
+}
+
+void sandbox_free_later(struct sandbox *s)
+{
+	loop_defer(s->fleet->config.loop, free_deferred, s);
+}
+
+void sandbox_discard(struct sandbox *s)
+{
+	fleet_detach(s->fleet, s);
+	sandbox_free_later(s);
+}
+
+void sandbox_rejoin(struct sandbox *s)
+{
+	s->end.cause = END_NONE;
+	sandbox_make_link(s);
+	exec_rejoin_all(s);
+	context_rejoin_all(s);
+	clocks_rejoin(s);
+	connect_now(s->fleet->config.loop, s);
+	pause_rejoin(s);
+	owner_tell(s);
+}
+
+void sandbox_reconnect(struct sandbox *s)
+{
+	if (link_is_down(s->link))
+		connect_now(s->fleet->config.loop, s);
+}

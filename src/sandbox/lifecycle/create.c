@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A create is: check, record, MSG_CREATE, HELLO and WELCOME, running. The record comes first, so
+ * that a gateway that dies in between finds it at its next start and removes what there is. Failing
+ * at any step ends in the same place: MSG_DELETE, whose answer means that nothing is left on the
+ * host, then the record goes and the caller is told.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/code/contexts.h"
+#include "sandbox/lifecycle/create_source.h"
+#include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/model/create_rules.h"
+#include "sandbox/model/find.h"
+#include "sandbox/model/owner.h"
+#include "sandbox/model/registry.h"
+#include "sandbox/model/sandbox_events.h"
+#include "sandbox/network/network.h"
+#include "sandbox/snapshot/snapshot.h"
+#include "sandbox/snapshot/snapshots.h"
+#include "sandbox/storage/storage.h"
+#include "sandbox/storage/template.h"
+#include "sandbox/usage/account.h"
+
+void create_unawait(struct sandbox *s)
+{
+	struct share *share = sandbox_share(s);
+
+	if (!s->is_awaited)
+		return;
+	s->is_awaited = false;
+	s->fleet->n_creating--;
+	if (share)
+		share->n_creating--;
+	if (s->fleet->n_creating == 0 || (share && share->n_creating == 0))
+		s->fleet->spares->look(s->fleet->pool);
+}
+
+void create_tell(struct sandbox *s, const struct err *err)
+{
+	create_unawait(s);
+	if (!err)
+		s->fleet->spares->on_booted(s);
+	sandbox_tell_all(s, &s->callers, err);
+}
+
+void create_await(struct sandbox *s)
+{
+	struct share *share = sandbox_share(s);
+
+	s->is_awaited = true;
+	s->fleet->n_creating++;
+	if (share)
+		share->n_creating++;
+}
+
+void create_fail(struct sandbox *s, const struct err *err)
+{
+	if (s->paused_in[0]) {
+		pause_on_failed(s, err);
+		return;
+	}
+	if (s->spare)
+		s->fleet->spares->on_failed(s, err);
+	else
+		log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
+	s->create_err = *err;
+	s->is_undone = true;
+	rollback_on_failed(s);
+	if (s->resumes == 0)
+		s->is_kept = false; /* nothing of it was anybody's */
+	sandbox_end(s, END_GUEST_CRASH, NULL,
+	            s->resumes > 0 ? "it could not be resumed" : "it could not be created");
+}
+
+/* One label of a DNS name: what the broker and prompts inside accept. */
+void create_hostname(const struct sandbox *s, char hostname[64])
+{
+	(void)snprintf(hostname, 64, "%s", s->name[0] ? s->name : s->id);
+	for (char *p = hostname; *p; p++)
+		if (*p == '_')
+			*p = '-';
+}
+
+static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+	struct err err;
+
+	s->ask = 0;
+	if (reply->err.code == ERR_NONE && fd >= 0) {
+		s->isolation = reply->isolation;
+		if (!s->link) /* else it comes back with all that it had */
+			sandbox_make_link(s);
+		copied_processes_rejoin(s);
+		link_attach(s->link, fd);
+		return;
+	}
+	if (fd >= 0)
+		(void)close(fd);
+	if (!s->fleet->spares->is_created_anew(s, &reply->err) ||
+	    s->spare) /* for which nobody waits */
+		create_fail(s, &reply->err);
+	else if (create_ask(s, &err) < 0)
+		create_fail(s, &err);
+}
+
+/* A spare is made for whoever took the one before it. */
+static struct share *create_share(const struct sandbox *s)
+{
+	return s->spare ? s->fleet->spares->share(s->spare) : sandbox_share(s);
+}
+
+int create_ask(struct sandbox *s, struct err *err)
+{
+	struct msg_request req = {.op = MSG_CREATE};
+
+	memcpy(req.id, s->id, sizeof(req.id));
+	create_hostname(s, req.create.hostname);
+	req.create.engine = s->engine;
+	req.create.limits = s->limits;
+	req.create.image = s->image;
+	req.create.is_shown = s->is_shown;
+	memcpy(req.create.shown, s->shown, sizeof(req.create.shown));
+	memcpy(req.create.volumes, s->volumes, sizeof(req.create.volumes));
+	req.create.keeper = s->is_persistent ? store_number(s->fleet->config.store) : 0;
+	req.create.is_resumed = s->resumes > 0 && s->is_persistent;
+	if (s->rolls_to[0])
+		memcpy(req.create.snapshot, s->rolls_to, sizeof(req.create.snapshot));
+	else if (s->paused_in[0])
+		memcpy(req.create.snapshot, s->paused_in, sizeof(req.create.snapshot));
+	else if (s->resumes == 0)
+		memcpy(req.create.snapshot, s->warm_copy[0] ? s->warm_copy : s->snapshot_id,
+		       sizeof(req.create.snapshot));
+	req.create.with_memory = s->paused_in[0] ? !s->wakes_cold : s->carried != NULL;
+	if (s->warm_copy[0] && req.create.with_memory)
+		req.create.with_memory = MEMORY_WARM;
+	owner_name(create_share(s), &req.create.owner, &req.create.weight);
+	req.create.is_ahead = s->spare && !s->fleet->spares->is_short(s->spare);
+	return broker_client_ask_for(s->fleet->broker, create_share(s), &req, on_create_reply, s,
+	                             &s->ask, err);
+}
+
+int create_check_room(struct fleet *fleet, struct err *err)
+{
+	if (!fleet->is_ready || fleet->is_draining)
+		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon is %s",
+		               fleet->is_ready ? "stopping" : "starting");
+	if (fleet->n_alive < fleet->config.sandboxes_max)
+		return fleet_check_disk(fleet, err);
+	(void)err_set(err, ERR_CAPACITY, 0, "there are %zu sandboxes, which is the most",
+	              fleet->n_alive);
+	return err_hint(err, "delete some, or raise the daemon's limit");
+}
+
+static struct sandbox *new_sandbox(struct fleet *fleet, const struct guest_limits *limits)
+{
+	struct sandbox *s = sandbox_alloc(fleet);
+
+	id_make(s->id, "sb");
+	s->name = xstrdup("");
+	s->tags = json_object();
+	s->env = json_object();
+	s->template = xstrdup(TEMPLATE_HOST);
+	s->engine = ENGINE_JAIL;
+	s->limits = *limits;
+	s->channels_to = CHANNEL_BLOCK; /* the record that is written anyway reserves the first */
+	return s;
+}
+
+static char *copy_text(const json_t *manifest, const char *field)
+{
+	const char *text = json_string_value(json_object_get(manifest, field));
+
+	return text && text[0] ? xstrdup(text) : NULL;
+}
+
+/* Its own variables come before the template's. */
+static void set_template(struct sandbox *s, const struct template *t)
+{
+	const json_t *manifest = template_manifest(t), *env = json_object_get(manifest, "env");
+
+	free(s->template);
+	free(s->user);
+	free(s->cwd);
+	s->template = xstrdup(template_name(t));
+	s->image = *template_image(t);
+	s->user = copy_text(manifest, "user");
+	s->cwd = copy_text(manifest, "cwd");
+	if (json_is_object(env))
+		(void)json_object_update_missing(s->env, (json_t *)unconst(env));
+}
+
+/* All but the image is the template's. */
+static void set_packages(struct sandbox *s, const struct template *set)
+{
+	s->image = *template_image(set);
+	s->packages = json_incref(
+		json_object_get(json_object_get(template_manifest(set), "set"), "packages"));
+}
+
+static void set_image(struct sandbox *s, const struct digest *image)
+{
+	char hex[DIGEST_HEX];
+
+	digest_to_hex(image, hex);
+	free(s->template);
+	s->template = xasprintf("sha256:%s", hex);
+	s->image = *image;
+}
+
+int create_spare(struct fleet *fleet, const struct template *t, const struct guest_limits *limits,
+                 enum engine_kind engine, struct spare *spare, struct sandbox **ret,
+                 struct err *err)
+{
+	struct sandbox *s = new_sandbox(fleet, limits);
+	int r;
+
+	s->engine = engine;
+	if (t)
+		set_template(s, t);
+	if (engine == ENGINE_VM)
+		fleet->spares->start_from_copy(s, /* has_interpreters= */ true);
+	if (s->warm_copy[0]) /* it has no row before it is taken, and that reserves these too */
+		s->channels_to += CHANNEL_BLOCK;
+	s->spare = spare;
+	r = create_ask(s, err);
+	if (r < 0) {
+		s->spare = NULL;
+		sandbox_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+static void set_owner(struct sandbox *s, const char *project_id, const struct sandbox_spec *spec,
+                      uint64_t timeout_ms)
+{
+	(void)snprintf(s->project_id, sizeof(s->project_id), "%s", project_id);
+	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", spec->key_id ? spec->key_id : "");
+	if (spec->name) {
+		free(s->name);
+		s->name = xstrdup(spec->name);
+	}
+	if (spec->tags) {
+		json_decref(s->tags);
+		s->tags = json_deep_copy(spec->tags);
+	}
+	if (spec->env) {
+		json_decref(s->env);
+		s->env = json_deep_copy(spec->env);
+	}
+	s->notes = json_deep_copy(spec->notes);
+	s->exec_limits = spec->exec_limits;
+	s->timeout_ms = timeout_ms;
+	s->idle_timeout_ms = spec->idle_timeout_ms;
+	(void)!rules_on_timeout(spec->on_timeout, spec->is_persistent, &s->on_timeout, NULL);
+	(void)!rules_on_idle(spec->on_idle, &s->on_idle, NULL);
+	s->is_persistent = s->is_kept = spec->is_persistent;
+	s->auto_resumes = spec->auto_resumes;
+	s->counts_paused = spec->counts_paused;
+	s->ends_with_caller = spec->ends_with_caller;
+	s->created_us = clock_wall_us();
+	sandbox_set_share(s);
+	clocks_begin(s);
+}
+
+static void set_creator(struct sandbox *s, sandbox_done_fn done, void *arg)
+{
+	create_await(s);
+	sandbox_wait(&s->callers, done, arg);
+	fleet_attach(s->fleet, s);
+}
+
+struct made { /* what is recorded together */
+	struct sandbox *s;
+	const struct idempotency_key *idempotency_key;
+};
+
+static int put_rows(void *arg, struct err *err)
+{
+	const struct made *made = arg;
+	int r = sandbox_save(made->s, err);
+
+	return r < 0 ? r
+	             : idempotency_put(made->s->fleet, made->s->project_id, made->idempotency_key,
+	                               made->s->id, err);
+}
+
+static int delete_row(void *arg, struct err *err)
+{
+	const struct sandbox *s = arg;
+
+	return store_delete_sandbox(s->fleet->config.store, s->id, err);
+}
+
+void create_take_back(struct sandbox *s, enum end_cause cause)
+{
+	idempotency_drop(s->fleet, s->id);
+	emit_refused(s, cause);
+	(void)!event_log_save(s->fleet->config.events, delete_row, s, NULL);
+}
+
+/* Its beginning and its key are recorded with the row, or none is: the next start ends what has a
+ * row, and whoever comes with the key waits for that. */
+static int record(struct sandbox *s, const struct idempotency_key *idempotency_key, struct err *err)
+{
+	struct made made = {s, idempotency_key};
+
+	emit_created(s);
+	return event_log_save(s->fleet->config.events, put_rows, &made, err);
+}
+
+/* A spare that has got its owner. Its interpreters were started without the owner's variables. */
+static int claim(struct sandbox *s, const struct idempotency_key *idempotency_key, bool has_env,
+                 sandbox_done_fn done, void *arg, struct err *err)
+{
+	int r = record(s, idempotency_key, err);
+
+	if (r < 0) {
+		create_take_back(s, END_GUEST_CRASH);
+		sandbox_end(s, END_DELETED, NULL, "it could not be recorded");
+		return r;
+	}
+	s->fleet->spares->take(s);
+	if (has_env || policy_opens_tls(network_policy(s)))
+		context_cool(s);
+	set_creator(s, done, arg);
+	fetch_begin(s);
+	return 0;
+}
+
+static int begin(struct sandbox *s, const struct idempotency_key *idempotency_key,
+                 sandbox_done_fn done, void *arg, struct err *err)
+{
+	int r = record(s, idempotency_key, err);
+
+	if (r == 0)
+		r = create_ask(s, err);
+	if (r < 0) {
+		create_take_back(s, END_GUEST_CRASH);
+		sandbox_free(s);
+		return r;
+	}
+	set_creator(s, done, arg);
+	return 0;
+}
+
+struct wishes { /* read from the spec */
+	uint32_t engine;
+	struct guest_limits limits;
+	uint64_t timeout_ms;
+	struct policy *policy;
+	struct source *source; /* NULL: none, and no policy for it */
+	struct policy *lent;
+	struct template *template; /* NULL: host, or by its image */
+	struct snapshot *snapshot; /* NULL: none */
+	struct guest_volume volumes[VOLUMES_MAX];
+};
+
+static void wishes_done(struct wishes *w)
+{
+	policy_free(w->policy);
+	source_free(w->source);
+	policy_free(w->lent);
+}
+
+static int read_wishes(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
+                       struct wishes *w, struct err *err)
+{
+	struct sandbox_spec filled = *spec;
+	int r = 0;
+
+	if (spec->snapshot)
+		r = snapshot_resolve(fleet, project_id, spec, &w->snapshot, err);
+	if (w->snapshot)
+		snapshot_fill_limits(w->snapshot, &filled.limits);
+	if (r == 0)
+		r = rules_check(fleet, project_id, &filled, &w->limits, &w->timeout_ms, err);
+	if (r == 0 && w->snapshot)
+		r = snapshot_check_disk(w->snapshot, w->limits.disk_bytes, err);
+	w->engine = ENGINE_JAIL;
+	if (r == 0 && (!spec->is_own || spec->engine))
+		r = engine_choose(fleet, spec->engine, spec->min_grade,
+		                  w->snapshot ? snapshot_engine(w->snapshot) : 0, &w->engine, err);
+	if (r == 0 && json_array_size(spec->volumes) > 0 && w->snapshot &&
+	    snapshot_has_memory(w->snapshot) && !spec->has_no_memory)
+		r = err_field(err, "volumes",
+		              "cannot be put below processes that go on: give "
+		              "memory: false");
+	if (r == 0 && spec->volumes)
+		r = volume_mounts_read(fleet, project_id, spec->volumes, w->engine, w->volumes,
+		                       err);
+	if (r == 0 && spec->shown_volume)
+		volume_mount_shown(spec->shown_volume, w->volumes);
+	if (r == 0 && !spec->image && !spec->snapshot)
+		r = template_resolve(fleet, project_id, spec->template, &w->template, err);
+	if (r == 0)
+		r = network_read(spec->network, "network", &w->policy, err);
+	if (r == 0 && spec->source)
+		r = source_read(spec->source, &w->source, err);
+	if (r == 0 && spec->source)
+		r = source_policy(w->source, w->policy, &w->lent, err);
+	return r;
+}
+
+static int check_place(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
+                       struct err *err)
+{
+	if (spec->is_persistent && fleet->n_persistent >= fleet->config.persistent_max) {
+		(void)err_set(err, ERR_CAPACITY, 0,
+		              "there are %zu persistent sandboxes, which is the most",
+		              fleet->n_persistent);
+		return err_hint(err, "delete some: a stopped one counts too");
+	}
+	if (spec->name && fleet_has_name(fleet, project_id, spec->name)) {
+		(void)err_set(err, ERR_CONFLICT, 0, "name: a sandbox named '%s' exists already",
+		              spec->name);
+		return err_hint(err, "use it: create with get_or_create; or delete it first");
+	}
+	return 0;
+}
+
+int sandbox_create(struct fleet *fleet, const char *project_id, const struct sandbox_spec *spec,
+                   sandbox_done_fn done, void *arg, struct err *err)
+{
+	auto_call(wishes_done) struct wishes w = {0};
+	struct quota_held held;
+	struct sandbox *spare, *s;
+	int r = create_check_room(fleet, err);
+
+	if (r == 0)
+		r = read_wishes(fleet, project_id, spec, &w, err);
+	if (r == 0)
+		r = check_place(fleet, project_id, spec, err);
+	if (r == 0)
+		r = account_admit(fleet, project_id, spec->key_id, &w.limits, &held, err);
+	if (r < 0)
+		return r;
+	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
+	 * a layer that is kept. */
+	spare = spec->name || spec->is_persistent || spec->image || spec->shown[0] || w.snapshot ||
+	                        w.volumes[0].id[0] || (w.engine == ENGINE_VM && spec->set)
+	                ? NULL
+	                : fleet->spares->offer(
+				  fleet->pool, shares_get(fleet->config.shares, project_id),
+				  w.engine, spec->set ? spec->set : w.template, &w.limits);
+	s = spare ? spare : new_sandbox(fleet, &w.limits);
+	s->engine = w.engine;
+	set_owner(s, project_id, spec, w.timeout_ms);
+	if (w.template)
+		set_template(s, w.template);
+	else if (spec->image)
+		set_image(s, spec->image);
+	if (spec->set)
+		set_packages(s, spec->set);
+	if (w.snapshot)
+		snapshot_apply(w.snapshot, !spec->has_no_memory, s);
+	s->is_shown = spec->is_shown;
+	for (size_t i = 0; i < SHOWN_MAX && spec->shown[i]; i++)
+		(void)snprintf(s->shown[i], sizeof(s->shown[i]), "%s", spec->shown[i]);
+	memcpy(s->volumes, w.volumes, sizeof(s->volumes));
+	if (spec->network)
+		network_set(s, take_ptr(w.policy));
+	if (w.source)
+		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));
+	if (w.engine == ENGINE_VM && w.template && !spec->set && !spare)
+		fleet->spares->start_from_copy(s, json_object_size(spec->env) == 0 &&
+		                                          !policy_opens_tls(network_policy(s)));
+	s->held = held;
+	return spare ? claim(s, spec->idempotency_key, json_object_size(spec->env) > 0, done, arg,
+	                     err)
+	             : begin(s, spec->idempotency_key, done, arg, err);
+}

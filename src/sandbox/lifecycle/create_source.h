@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a new sandbox is filled with before anybody sees it run: a git repository or a tarball, from
+ * an http or https URL.
+ *
+ *	{"type": "git", "url": …, "revision": …, "depth": …, "path": …, "timeout_ms": …,
+ *	 "credentials": {"username": …, "password": …}}
+ *	{"type": "tarball", "url": …, "path": …, "timeout_ms": …, "credentials": …}
+ *
+ * It is fetched inside, as the sandbox's user, through the sandbox's own wall: what the policy
+ * allows, and for that time alone the URL's host. Credentials are the wall's to add to requests for
+ * that host (net/policy.h, transform); no byte of them ever comes into the sandbox, the store or
+ * the log.
+ */
+#include "net/policy.h"
+#include "net/url.h"
+#include "sandbox/model/sandbox.h"
+
+enum source_type { SOURCE_GIT, SOURCE_TARBALL, SOURCE_TYPE_COUNT };
+
+struct source {
+	enum source_type type;
+	char *url;
+	struct url parsed; /* its paths are borrowed from url */
+	char *revision;    /* "" = the default branch */
+	bool is_fetched;   /* the revision is a commit or a whole ref, which clone does not take */
+	uint64_t depth;    /* 0 = all of the history */
+	char *path;        /* where it goes; relative to the user's home */
+	uint64_t timeout_ms;
+	char *password;      /* or NULL; both are wiped with it */
+	char *authorization; /* the field's value, or NULL */
+};
+
+/* Names the field that is wrong. The caller owns *ret. */
+must_check int source_read(const json_t *value, struct source **ret, struct err *err);
+void source_free(struct source *s);
+DEFINE_FREEP(struct source, source_free)
+
+/* {type, url, revision, path}, as it is kept and told: neither credentials nor the query, which may
+ * be one. */
+json_t *source_describe(const struct source *s);
+/* own, and before its rules one for the source's host. A rule of own that says in which ranges that
+ * name may lie is honoured. */
+must_check int source_policy(const struct source *s, const struct policy *own, struct policy **ret,
+                             struct err *err);
+/* Puts stars where text has a secret of the source. */
+void source_scrub(const struct source *s, char *text);
+
+/* create_source_fetch.c: the act, with a policy of source_policy(). Owns both. */
+void fetch_plan(struct sandbox *s, struct source *src, struct policy *policy);
+/* The agent is up. Then it is network_begin()'s turn, or the create has failed. */
+void fetch_begin(struct sandbox *s);
+void fetch_end(struct sandbox *s); /* gives up what is under way; twice is fine */
+/* What it said last, or NULL. */
+const char *fetch_progress(const struct sandbox *s);

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The end of a sandbox: cause noted and recorded, execs and link let go, MSG_DELETE (MSG_STOP where
+ * the files are kept), stopped or failed. While the broker does not confirm, it is asked again;
+ * there is no way past that, so that "stopped" means that nothing runs.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/code/contexts.h"
+#include "sandbox/exec/exec_private.h"
+#include "sandbox/lifecycle/create_source.h"
+#include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/model/registry.h"
+#include "sandbox/network/network.h"
+#include "sandbox/network/ports.h"
+#include "sandbox/snapshot/snapshots.h"
+#include "sandbox/usage/account.h"
+#include "vmm/orders.h"
+
+#include <sys/wait.h>
+
+#define DELETE_AGAIN_US (5 * UINT64_C(1000000))
+
+/* Did its agent end against its will? */
+static bool is_failure(enum end_cause cause)
+{
+	return cause == END_GUEST_CRASH || cause == END_OOM;
+}
+
+/* A fork's own goes with the last that was started from it, or should have been. */
+static void drop_snapshot(struct fleet *fleet, const char id[ID_SIZE])
+{
+	if (id[0])
+		snapshot_drop_unused(fleet, id);
+}
+
+/* It never came to be. */
+static void forget_undone(struct sandbox *s)
+{
+	struct fleet *fleet = s->fleet;
+	char snapshot_id[ID_SIZE];
+
+	memcpy(snapshot_id, s->snapshot_id, sizeof(snapshot_id));
+	sandbox_move(s, SANDBOX_STOPPED);
+	idempotency_drop(fleet, s->id);
+	sandbox_tell_all(s, &s->waiters, NULL);
+	sandbox_forget(s);
+	drop_snapshot(fleet, snapshot_id);
+}
+
+static void close_end(struct sandbox *s);
+
+/* Its execs and their output go with it. There may be thousands: so it is still stopping until they
+ * are gone, and a kill meanwhile loses nothing. */
+static bool remove_execs(struct loop *loop, void *arg)
+{
+	struct sandbox *s = arg;
+
+	while (exec_remove_some(s, 0))
+		if (!loop_has_time(loop))
+			return false;
+	close_end(s);
+	return true;
+}
+
+/* The end of the end. */
+static void on_gone(struct sandbox *s)
+{
+	if (s->spare) {
+		sandbox_move(s, SANDBOX_STOPPED);
+		s->fleet->spares->on_gone(s);
+		return;
+	}
+	if (s->is_undone)
+		create_tell(s, &s->create_err);
+	if (s->is_undone && !s->is_deleted && s->resumes == 0) {
+		forget_undone(s);
+		return;
+	}
+	s->is_undone = false;
+	pause_forget(s);
+	if (s->is_deleted && s->n_execs > 0)
+		loop_job_start(s->exec_removal);
+	else
+		close_end(s);
+}
+
+static void close_end(struct sandbox *s)
+{
+	sandbox_move(s, is_failure(s->end.cause) ? SANDBOX_FAILED : SANDBOX_STOPPED);
+	sandbox_note(s);
+	fleet_on_ended(s->fleet, s);
+	if (!s->is_kept)
+		drop_snapshot(s->fleet, s->snapshot_id);
+	sandbox_tell_all(s, &s->waiters, NULL);
+	resume_on_ended(s);
+}
+
+static void ask_delete(struct sandbox *s);
+
+/* All that it used is known. */
+static void on_counted(struct sandbox *s)
+{
+	if (s->asked_to_keep && !s->is_kept)
+		ask_delete(s); /* the delete came while it was being stopped */
+	else
+		on_gone(s);
+}
+
+static void on_delete_reply(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	s->ask = 0;
+	if (reply->err.code == ERR_NONE && s->asked_to_keep && !s->is_kept) {
+		on_counted(s);
+		return;
+	}
+	if (reply->err.code == ERR_NONE) {
+		account_on_gone(s, reply);
+		network_when_over(s, on_counted);
+		return;
+	}
+	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, reply->err.message);
+	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
+}
+
+static void ask_delete(struct sandbox *s)
+{
+	struct err err;
+
+	s->asked_to_keep = s->is_kept;
+	if (sandbox_ask(s, s->is_kept ? MSG_STOP : MSG_DELETE, on_delete_reply, &err) == 0)
+		return;
+	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, err.message);
+	if (s->is_undone) /* without a broker there is no use in waiting; the next start clears up
+	                   */
+		create_tell(s, &s->create_err);
+	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
+}
+
+static void note_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
+{
+	s->end.cause = cause;
+	s->end.at_us = clock_wall_us();
+	json_decref(s->end.detail);
+	s->end.detail = detail;
+	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
+	log_info("sandbox.ending", "id=%s cause=%s message='%s'", s->id, end_cause_name(cause),
+	         message);
+}
+
+static void end_inside(struct sandbox *s, const struct err *why)
+{
+	exec_end_all(s);
+	s->fleet->spares->end_warm_up(s);
+	context_end_all(s, why);
+}
+
+void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
+{
+	struct err err;
+
+	if (s->state == SANDBOX_STOPPING || !sandbox_is_alive(s)) {
+		json_decref(detail);
+		return;
+	}
+	note_end(s, cause, detail, message);
+	sandbox_move(s, SANDBOX_STOPPING);
+	sandbox_note(s);
+	clocks_end(s);
+	loop_timer_set(s->reconnect, UINT64_MAX);
+	s->fleet->on_rejoined(s);
+	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
+	              end_cause_name(cause), message);
+	pause_cancel(s, &err);
+	port_connection_cut_all(s, 0);
+	fetch_end(s);
+	network_end(s);
+	end_inside(s, &err);
+	if (s->link) {
+		link_lose_channels(s->link, &err);
+		link_free(take_ptr(s->link));
+	}
+	ask_delete(s);
+}
+
+/* Of an end that a kill cut short. */
+void sandbox_end_again(struct sandbox *s)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended: %s", s->id, s->end.message);
+	end_inside(s, &err);
+	ask_delete(s);
+}
+
+static void on_timer(struct loop *loop, void *arg)
+{
+	(void)loop;
+	if (pause_is_on_disk(arg))
+		pause_try_again(arg);
+	else
+		ask_delete(arg);
+}
+
+void end_init(struct sandbox *s)
+{
+	s->timer = loop_timer_new(s->fleet->config.loop, on_timer, s);
+	s->exec_removal = loop_job_new(s->fleet->config.loop, remove_execs, s);
+}
+
+void end_done(struct sandbox *s)
+{
+	loop_timer_free(s->timer);
+	loop_job_free(s->exec_removal);
+}
+
+void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
+                         const char *message)
+{
+	struct err err;
+
+	note_end(s, cause, detail, message);
+	sandbox_move(s, SANDBOX_STOPPING);
+	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended: %s", s->id, message);
+	end_inside(s, &err);
+	on_gone(s);
+}
+
+void sandbox_end_orphan(struct sandbox *s)
+{
+	s->is_deleted = true;
+	sandbox_end(s, END_DELETED, NULL, "the daemon stopped, and with it went its caller");
+}
+
+void sandbox_end_kept(struct sandbox *s)
+{
+	s->is_kept = false;
+	fleet_on_revived(s->fleet, s);
+	note_end(s, END_DELETED, NULL, "it was deleted");
+	sandbox_move(s, SANDBOX_STOPPING);
+	sandbox_note(s);
+	ask_delete(s);
+}
+
+static const struct {
+	enum vmm_exit code;
+	const char *machine, *message;
+} machine_ends[] = {
+	{VMM_EXIT_OFF, "off", "its machine was switched off from inside"},
+	{VMM_EXIT_PANIC, "panic", "its kernel panicked, or its init ended"},
+	{VMM_EXIT_RESET, "reset", "its machine was reset from inside"},
+	{VMM_EXIT_QEMU, "vmm", "QEMU died under it"},
+	{VMM_EXIT_LINK, "link", "its machine broke the protocol of its port"},
+	{VMM_EXIT_KVM, "kvm", "this host's KVM could not go on with it"},
+};
+
+/* NULL: it is no vm, or ended as a jail does. */
+static json_t *describe_machine(const struct sandbox *s, int wait_status, char *message,
+                                size_t size)
+{
+	if (s->engine != ENGINE_VM || !WIFEXITED(wait_status))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(machine_ends); i++)
+		if ((int)machine_ends[i].code == WEXITSTATUS(wait_status)) {
+			(void)snprintf(message, size, "%s", machine_ends[i].message);
+			return json_pack("{s:s}", "machine", machine_ends[i].machine);
+		}
+	return NULL;
+}
+
+static json_t *describe_exit(int wait_status, char *message, size_t size)
+{
+	bool is_signal = WIFSIGNALED(wait_status);
+	int value = is_signal ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+
+	(void)snprintf(message, size,
+	               is_signal ? "its agent was killed by signal %d"
+	                         : "its agent exited with code %d",
+	               value);
+	return json_pack("{s:i}", is_signal ? "signal" : "exit_code", value);
+}
+
+void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply)
+{
+	int status = reply->ended.wait_status;
+	enum end_cause cause;
+	json_t *detail;
+	char message[120];
+	struct err err;
+
+	if (pause_is_on_disk(s)) /* it was about to be ended, and has it all behind it */
+		return;
+	if (end_cause_is_shortage(reply)) {
+		cause = END_OOM;
+		detail = end_cause_describe_shortage(s, &reply->ended.shortage, message,
+		                                     sizeof(message));
+	} else {
+		cause = status == 0 ? END_EXITED : END_GUEST_CRASH;
+		detail = describe_machine(s, status, message, sizeof(message));
+		if (!detail)
+			detail = describe_exit(status, message, sizeof(message));
+	}
+	if (s->state == SANDBOX_CREATING) {
+		json_decref(detail);
+		(void)err_set(&err, ERR_GUEST, 0, "the sandbox did not start: %s", message);
+		create_fail(s, &err);
+		return;
+	}
+	sandbox_end(s, cause, detail, message);
+}
+
+static const char *delete_message(enum end_cause cause)
+{
+	return cause == END_DELETED ? "it was deleted" : "it was ended";
+}
+
+/* on_delete_reply() goes on from there. A stop would leave files to resume it over, this does not.
+ */
+static void delete_stopping(struct sandbox *s, enum end_cause cause)
+{
+	note_end(s, cause, NULL, delete_message(cause));
+	sandbox_note(s);
+}
+
+void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg)
+{
+	bool was_kept = s->is_kept;
+
+	if (!sandbox_is_alive(s) && !was_kept) {
+		sandbox_tell(s->fleet, done, arg, s, NULL);
+		sandbox_forget(s);
+		return;
+	}
+	sandbox_wait(&s->waiters, done, arg);
+	s->is_deleted = true;
+	s->is_kept = false;
+	if (!sandbox_is_alive(s))
+		sandbox_end_kept(s);
+	else if (s->state == SANDBOX_STOPPING && was_kept)
+		delete_stopping(s, cause);
+	else
+		sandbox_end(s, cause, NULL, delete_message(cause));
+}
+
+int sandbox_stop(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
+{
+	if (!sandbox_is_alive(s)) {
+		if (!s->is_kept)
+			return sandbox_has_ended(s, err);
+		sandbox_tell(s->fleet, done, arg, s, NULL);
+		return 0;
+	}
+	sandbox_wait(&s->waiters, done, arg);
+	sandbox_end(s, END_STOPPED, NULL, "it was stopped");
+	return 0;
+}
+
+void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg)
+{
+	sandbox_wait(&s->waiters, done, arg);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How long what has ended is remembered: its record, its execs and their output. The oldest is
+ * forgotten when there are too many, when together they take too much, or when it is too old. Age
+ * is counted by the steady clock, so that no change of the date forgets anything; only what an
+ * earlier daemon left is judged by the date of its end.
+ */
+#include "base/clock.h"
+#include "sandbox/exec/exec_private.h"
+#include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/model/sandbox_private.h"
+
+#define MILLISECONDS UINT64_C(1000)
+
+static bool is_due(const struct fleet *fleet, const struct sandbox *s)
+{
+	const struct fleet_config *c = &fleet->config;
+
+	return fleet->n_ended > c->ended_max || fleet->ended_bytes > c->ended_bytes_max ||
+	       s->forget_at_us <= loop_now_us(c->loop);
+}
+
+/* A job: after a long absence there may be many. */
+static bool forget_some(struct loop *loop, void *arg)
+{
+	struct fleet *fleet = arg;
+	struct sandbox *s;
+
+	while ((s = list_first(&fleet->ended, struct sandbox, link_ended)) && is_due(fleet, s)) {
+		sandbox_forget(s);
+		if (!loop_has_time(loop))
+			return false;
+	}
+	loop_timer_set(fleet->forget, s ? s->forget_at_us : UINT64_MAX);
+	return true;
+}
+
+static void on_time(struct loop *loop, void *arg)
+{
+	const struct fleet *fleet = arg;
+
+	(void)loop;
+	loop_job_start(fleet->forgetting);
+}
+
+void retention_init(struct fleet *fleet)
+{
+	fleet->forget = loop_timer_new(fleet->config.loop, on_time, fleet);
+	fleet->forgetting = loop_job_new(fleet->config.loop, forget_some, fleet);
+}
+
+void retention_done(struct fleet *fleet)
+{
+	loop_timer_free(fleet->forget);
+	loop_job_free(fleet->forgetting);
+}
+
+void retention_add(struct sandbox *s)
+{
+	struct fleet *fleet = s->fleet;
+	uint64_t age_us = fleet->config.ended_age_ms * MILLISECONDS, wall = clock_wall_us();
+	uint64_t gone_us = wall > s->end.at_us ? wall - s->end.at_us : 0;
+
+	kept_trim(s);
+	s->retained_bytes = 0;
+	list_for_each (&s->exec_list, struct exec, e, link)
+		s->retained_bytes += kept_bytes_of(e);
+	fleet->ended_bytes += s->retained_bytes;
+	s->forget_at_us =
+		loop_now_us(fleet->config.loop) + (gone_us < age_us ? age_us - gone_us : 0);
+	loop_timer_set_in(fleet->forget, 0); /* later: someone may be walking the list */
+}

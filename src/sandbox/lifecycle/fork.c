@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A fork is a snapshot and as many creates from it, all at once. What one of them fails with is
+ * told for that one; the others go on. The snapshot is automatic: it is what the forks have in
+ * common, and goes with the last of them.
+ *
+ * A fork has what its source has, its environment, limits and network policy among it, unless the
+ * caller says otherwise. Of one that is paused on disk the snapshot is there already. Name, tokens
+ * and everything else that is an identity is its own.
+ */
+#include "base/log.h"
+#include "sandbox/model/create_rules.h"
+#include "sandbox/network/network.h"
+#include "sandbox/snapshot/snapshot_private.h"
+#include "sandbox/snapshot/snapshots.h"
+#include "sandbox/storage/storage.h"
+
+#define POLICY_BYTES (512 * 1024) /* a row has room for less */
+
+struct fork {
+	struct fleet *fleet;
+	char project_id[ID_SIZE], key_id[ID_SIZE];
+	struct fork_spec spec;
+	char *name; /* or NULL */
+	json_t *tags, *env, *network, *notes, *volumes;
+	char *on_timeout, *on_idle;
+	struct snapshot *sn;
+	char snapshot_id[ID_SIZE];
+	uint32_t left;
+	struct fork_ops ops;
+	void *arg;
+};
+
+struct one {
+	struct fork *fork;
+	uint32_t i;
+};
+
+static void fork_free(struct fork *f)
+{
+	json_decref(f->tags);
+	json_decref(f->env);
+	json_decref(f->network);
+	json_decref(f->notes);
+	json_decref(f->volumes);
+	free(f->on_timeout);
+	free(f->on_idle);
+	free(f->name);
+	free(f);
+}
+
+static void finish(struct fork *f)
+{
+	struct snapshot *sn = snapshot_find(f->fleet, f->project_id, f->snapshot_id);
+
+	f->ops.on_end(sn, NULL, f->arg);
+	snapshot_drop_unused(f->fleet, f->snapshot_id); /* none of them came to be */
+	fork_free(f);
+}
+
+static void on_one(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct one *one = arg;
+	struct fork *f = one->fork;
+
+	f->ops.on_one(one->i, s, err, f->arg);
+	free(one);
+	if (--f->left == 0)
+		finish(f);
+}
+
+static void start_one(struct fork *f, uint32_t i)
+{
+	struct sandbox_spec spec = f->spec.sandbox;
+	char name[SANDBOX_NAME_MAX + 12];
+	struct one *one = xnew0(struct one);
+	struct err err;
+
+	*one = (struct one){.fork = f, .i = i};
+	spec.snapshot = f->snapshot_id;
+	spec.key_id = f->key_id[0] ? f->key_id : NULL;
+	spec.tags = f->tags;
+	spec.env = f->env;
+	spec.notes = f->notes;
+	spec.volumes = f->volumes;
+	spec.network = f->network;
+	spec.on_timeout = f->on_timeout;
+	spec.on_idle = f->on_idle;
+	if (f->name) {
+		(void)snprintf(name, sizeof(name), f->spec.count > 1 ? "%s-%u" : "%s", f->name,
+		               i + 1);
+		spec.name = name;
+	}
+	if (sandbox_create(f->fleet, f->project_id, &spec, on_one, one, &err) < 0)
+		on_one(NULL, &err, one);
+}
+
+static void start_all(struct loop *loop, void *arg)
+{
+	struct fork *f = arg;
+
+	(void)loop;
+	f->left = f->spec.count + 1; /* one more: it is not over while it begins */
+	for (uint32_t i = 0; i < f->spec.count; i++)
+		start_one(f, i);
+	if (--f->left == 0)
+		finish(f);
+}
+
+static void on_snapshot(struct snapshot *sn, const struct err *err, void *arg)
+{
+	struct fork *f = arg;
+
+	if (err) {
+		f->ops.on_end(NULL, err, f->arg);
+		fork_free(f);
+		return;
+	}
+	memcpy(f->snapshot_id, sn->id, sizeof(f->snapshot_id));
+	start_all(f->fleet->config.loop, f);
+}
+
+static json_t *read_network(const struct sandbox *s)
+{
+	auto_call(buf_done) struct buf text = BUF_INIT(POLICY_BYTES);
+	auto_json json_t *object = NULL;
+	struct json_writer w;
+
+	json_writer_init(&w, &text);
+	json_open_object(&w, NULL);
+	network_put_row(s, &w, "network");
+	json_close_object(&w);
+	if (json_writer_end(&w) < 0 || json_parse(text.data, text.len, &object, NULL) < 0)
+		return NULL;
+	return json_incref(json_object_get(object, "network"));
+}
+
+/* What it does not say is as in the source. */
+static struct fork *fork_new(const struct sandbox *s, const struct fork_spec *spec)
+{
+	const struct sandbox_spec *asked = &spec->sandbox;
+	struct fork *f = xnew0(struct fork);
+
+	*f = (struct fork){.fleet = s->fleet, .spec = *spec};
+	memcpy(f->project_id, s->project_id, sizeof(f->project_id));
+	(void)snprintf(f->key_id, sizeof(f->key_id), "%s", asked->key_id ? asked->key_id : "");
+	f->name = asked->name ? xstrdup(asked->name) : NULL;
+	f->tags = json_deep_copy(asked->tags ? asked->tags : s->tags);
+	f->env = asked->env ? json_deep_copy(asked->env) : NULL;
+	f->notes = json_deep_copy(asked->notes);
+	f->volumes = volume_mounts_describe(s);
+	f->network = asked->network ? json_deep_copy(asked->network) : read_network(s);
+	f->on_timeout = asked->on_timeout ? xstrdup(asked->on_timeout) : NULL;
+	f->on_idle = asked->on_idle ? xstrdup(asked->on_idle) : NULL;
+	f->spec.sandbox.exec_limits = s->exec_limits;
+	if (!asked->timeout_ms)
+		f->spec.sandbox.timeout_ms = s->timeout_ms;
+	if (!asked->idle_timeout_ms)
+		f->spec.sandbox.idle_timeout_ms = s->idle_timeout_ms;
+	return f;
+}
+
+int sandbox_fork(struct sandbox *s, const struct fork_spec *spec, const struct fork_ops *ops,
+                 void *arg, struct err *err)
+{
+	const struct snapshot_wish wish = {.has_memory = spec->has_memory,
+	                                   .closes_connections = spec->closes_connections,
+	                                   .is_automatic = true};
+	struct fork *f;
+	int r = 0;
+
+	if (spec->count < 1 || spec->count > FORK_MAX)
+		return err_field(err, "count", "must be from 1 to %d", FORK_MAX);
+	if (spec->sandbox.name)
+		r = rules_check_name(spec->sandbox.name, err);
+	if (r < 0)
+		return r;
+	f = fork_new(s, spec);
+	f->ops = *ops;
+	f->arg = arg;
+	if (pause_is_on_disk(s)) {
+		f->spec.sandbox.has_no_memory = !spec->has_memory;
+		memcpy(f->snapshot_id, s->paused_in, sizeof(f->snapshot_id));
+		loop_defer(s->fleet->config.loop, start_all, f);
+		return 0;
+	}
+	r = snapshot_take(s, &wish, on_snapshot, f, err);
+	if (r < 0)
+		fork_free(f);
+	return r;
+}

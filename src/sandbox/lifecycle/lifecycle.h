@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Every move of a sandbox between its states. */
+#include "sandbox/model/sandbox_private.h"
+
+/* sandbox_row.c: the sandbox's row. */
+must_check int sandbox_save(const struct sandbox *s, struct err *err);
+must_check int sandbox_load(struct fleet *fleet, const struct sandbox_row *row,
+                            struct sandbox **ret);
+
+/* create.c */
+/* It cannot succeed any more; its caller is told once everything is undone. */
+void create_fail(struct sandbox *s, const struct err *err);
+void create_tell(struct sandbox *s, const struct err *err); /* all who wait for it to run */
+void create_hostname(const struct sandbox *s, char hostname[64]);
+/* One that is nobody's: up to where its owner would be told. */
+must_check int create_spare(struct fleet *fleet, const struct template *t,
+                            const struct guest_limits *limits, enum engine_kind engine,
+                            struct spare *spare, struct sandbox **ret, struct err *err);
+void create_await(struct sandbox *s);   /* somebody waits for it to run: create_tell() will come */
+void create_unawait(struct sandbox *s); /* but nobody else is to wait for that */
+must_check int create_check_room(struct fleet *fleet, struct err *err);
+/* It was told of, and has come to nothing: so its end is told with the row that goes. */
+void create_take_back(struct sandbox *s, enum end_cause cause);
+must_check int create_ask(struct sandbox *s, struct err *err);
+
+/* ended_retention.c: what has ended is remembered for a while. */
+void retention_init(struct fleet *fleet);
+void retention_done(struct fleet *fleet);
+void retention_add(struct sandbox *s); /* it has ended for good */
+
+/* clocks.c: its two clocks. */
+#define CLOCKS_FOREVER INT64_MAX
+void clocks_init(struct sandbox *s);
+void clocks_done(struct sandbox *s);
+void clocks_begin(struct sandbox *s);   /* all of its time lies ahead */
+void clocks_rejoin(struct sandbox *s);  /* after a restart: as the row has it */
+void clocks_hold(struct sandbox *s);    /* it is paused: the clocks stand still */
+void clocks_rest_on(struct sandbox *s); /* after a restart, at rest: what runs on does */
+void clocks_go_on(struct sandbox *s);
+void clocks_end(struct sandbox *s);
+void clocks_update(struct sandbox *s, bool has_new_timeout); /* after a change of its settings */
+uint64_t clocks_expires_us(const struct sandbox *s);         /* by the wall clock; 0 = never */
+enum timeout_action clocks_on_idle(const struct sandbox *s);
+
+/* pause_in_memory.c */
+void pause_rejoin(struct sandbox *s); /* after a restart: freezes or thaws what was under way */
+void pause_cancel(struct sandbox *s, const struct err *err); /* it ends: nobody waits any more */
+void pause_thaw(struct sandbox *s); /* one that is pausing, and cannot be saved */
+
+/* resume.c */
+void resume_on_ended(struct sandbox *s); /* resumes it if somebody waits for that */
+must_check int resume_check(struct sandbox *s, struct err *err); /* is there room for it? */
+
+/* pause_to_disk.c: to disk and back. */
+void pause_wake(struct sandbox *s);                             /* a paused one, for its callers */
+void pause_try_again(struct sandbox *s);                        /* to put it away */
+void pause_on_running(struct sandbox *s);                       /* if it was paused on disk */
+void pause_on_link(struct sandbox *s);                          /* it is up again */
+void pause_on_failed(struct sandbox *s, const struct err *err); /* it could not be woken */
+void pause_forget(struct sandbox *s); /* it is not, or no more: its snapshot goes */
+void pause_adopt(struct sandbox *s, bool is_alive);
+
+/* connection.c */
+struct sandbox *sandbox_alloc(struct fleet *fleet);
+void sandbox_discard(struct sandbox *s); /* out of the fleet, freed at the end of this turn */
+void sandbox_forget(struct sandbox *s);  /* the same, and its row */
+void sandbox_free(struct sandbox *s);    /* at once, and silently */
+void sandbox_free_later(struct sandbox *s);
+void sandbox_begin(struct sandbox *s); /* it runs, and its creator is told */
+void sandbox_move(struct sandbox *s, enum sandbox_state next);
+void sandbox_make_link(struct sandbox *s);
+void sandbox_set_share(struct sandbox *s); /* its project is known */
+void sandbox_rejoin(struct sandbox *s);    /* a living one at the start: connects to its agent */
+void sandbox_reconnect(struct sandbox *s); /* if its link is down */
+void sandbox_note(struct sandbox *s);      /* saves what has happened; cannot be refused */
+
+/* end.c */
+void end_init(struct sandbox *s);
+void end_done(struct sandbox *s);
+/* Ends it in any state but an ended one, where it does nothing. detail: figures, or NULL; taken. */
+void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
+void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway had begun */
+/* Found dead at the start: nothing of it is left at the broker. */
+void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
+                         const char *message);
+void sandbox_end_orphan(struct sandbox *s); /* its caller was an earlier gateway's */
+/* Its files are removed too, though it does not run. */
+void sandbox_end_kept(struct sandbox *s);
+void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply);
+
+/* rollback.c */
+void rollback_on_running(struct sandbox *s);
+void rollback_on_failed(struct sandbox *s);

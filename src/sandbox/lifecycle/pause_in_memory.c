@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A pause in memory is MSG_FREEZE: every process but the agent stops where it is. The row says
+ * "pausing" before and "paused" after, and "running" only after MSG_THAW was answered; so what a
+ * restart finds is made true by asking once more, for a pause that was under way to go back, for a
+ * paused one to be frozen. Whoever asked for a pause that failed is told when the sandbox runs
+ * again.
+ */
+#include "base/log.h"
+#include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/model/ceiling.h"
+#include "sandbox/network/network.h"
+#include "sandbox/usage/account.h"
+
+static int ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct err *err)
+{
+	struct msg_request req = {.op = op};
+
+	memcpy(req.id, s->id, sizeof(req.id));
+	return broker_client_ask(s->fleet->broker, &req, fn, s, &s->freeze_ask, err);
+}
+
+static void back_to_running(struct sandbox *s)
+{
+	s->pause_cause = END_NONE;
+	sandbox_move(s, SANDBOX_RUNNING);
+	clocks_go_on(s);
+	network_go_on(s);
+	sandbox_note(s);
+	sandbox_tell_all(s, &s->pausers, &s->create_err); /* it could not be paused */
+	sandbox_tell_all(s, &s->callers, NULL);
+}
+
+static void tell_both(struct sandbox *s, const struct err *err)
+{
+	sandbox_tell_all(s, &s->pausers, err);
+	sandbox_tell_all(s, &s->callers, err);
+}
+
+static void on_frozen(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	s->freeze_ask = 0;
+	if (reply->err.code != ERR_NONE) {
+		log_warn("sandbox.unpaused", "id=%s error='%s'", s->id, reply->err.message);
+		s->create_err = reply->err;
+		if (s->state == SANDBOX_PAUSING) /* it may be frozen all the same, or in part */
+			pause_thaw(s);
+		else
+			sandbox_tell_all(s, &s->pausers, &reply->err);
+		return;
+	}
+	if (s->state == SANDBOX_PAUSING) {
+		sandbox_move(s, SANDBOX_PAUSED);
+		sandbox_note(s);
+	}
+	sandbox_tell_all(s, &s->pausers, NULL);
+	if (!list_empty(&s->callers))
+		pause_thaw(s);
+}
+
+static void start_freeze(struct sandbox *s)
+{
+	struct err err;
+
+	if (ask(s, MSG_FREEZE, on_frozen, &err) < 0)
+		sandbox_tell_all(s, &s->pausers, &err);
+}
+
+static void on_thawed(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	s->freeze_ask = 0;
+	if (reply->err.code != ERR_NONE) {
+		log_warn("sandbox.unresumed", "id=%s error='%s'", s->id, reply->err.message);
+		s->falls_back = false;
+		sandbox_tell_all(s, &s->callers, &reply->err);
+		if (s->state == SANDBOX_PAUSING && reply->err.code != ERR_UNAVAILABLE)
+			back_to_running(s); /* a host that cannot freeze has nothing to thaw */
+		else
+			sandbox_tell_all(s, &s->pausers, &reply->err);
+		return;
+	}
+	if (s->falls_back) {
+		s->falls_back = false;
+		start_freeze(s);
+	} else {
+		back_to_running(s);
+	}
+}
+
+void pause_thaw(struct sandbox *s)
+{
+	struct err err;
+
+	if (s->freeze_ask == 0 && ask(s, MSG_THAW, on_thawed, &err) < 0)
+		tell_both(s, &err);
+}
+
+int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
+{
+	int r;
+
+	switch (s->state) {
+	case SANDBOX_CREATING:
+		return err_set(err, ERR_CONFLICT, 0, "sandbox %s is still being created", s->id);
+	case SANDBOX_RUNNING:
+		break;
+	case SANDBOX_PAUSING:
+		r = s->freeze_ask == 0 && !s->is_saving && !s->is_unsaved && !s->paused_in[0]
+		            ? ask(s, MSG_FREEZE, on_frozen, err)
+		            : 0;
+		if (r < 0)
+			return r;
+		sandbox_wait(&s->pausers, done, arg);
+		return 0;
+	case SANDBOX_PAUSED:
+		sandbox_tell(s->fleet, done, arg, s, NULL);
+		return 0;
+	case SANDBOX_STOPPING:
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+	case SANDBOX_STATE_COUNT:
+		return sandbox_has_ended(s, err);
+	}
+	r = ask(s, MSG_FREEZE, on_frozen, err);
+	if (r < 0)
+		return r;
+	clocks_hold(s);
+	sandbox_move(s, SANDBOX_PAUSING);
+	sandbox_note(s);
+	sandbox_wait(&s->pausers, done, arg);
+	return 0;
+}
+
+void pause_rejoin(struct sandbox *s)
+{
+	struct err err;
+	int r = 0;
+
+	if (s->state == SANDBOX_PAUSED) {
+		r = ask(s, MSG_FREEZE, on_frozen, &err);
+	} else if (s->state == SANDBOX_PAUSING) {
+		(void)err_set(&s->create_err, ERR_CONFLICT, 0,
+		              "the daemon was restarted while sandbox %s was being paused", s->id);
+		(void)err_hint(&s->create_err, "it goes on; ask again");
+		r = ask(s, MSG_THAW, on_thawed, &err);
+	}
+	if (r < 0)
+		log_error("sandbox.unpaused", "id=%s error='%s'", s->id, err.message);
+}
+
+void pause_cancel(struct sandbox *s, const struct err *err)
+{
+	broker_client_cancel(s->fleet->broker, s->freeze_ask);
+	s->freeze_ask = 0;
+	sandbox_tell_all(s, &s->pausers, err);
+	if (!s->is_undone)
+		create_tell(s, err);
+}

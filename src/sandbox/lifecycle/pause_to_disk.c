@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A pause to disk: processes, memory and files become a snapshot, and what ran is ended.
+ *
+ *	running --> pausing ─ snapshot, the guest stands still ─ row with paused_in ─ MSG_STOP ─►
+ *	paused  ─ a call ─► creating ─ MSG_CREATE from it, with memory ─► running, and it goes
+ *
+ * The row decides what a start makes of it, whoever was killed when:
+ *
+ *	pausing			the guest was let go on by its broker's end: it runs
+ *	pausing, paused_in	all is on disk: what may still live is ended
+ *	paused, paused_in	it is at rest
+ *	creating, paused_in	it lives: it runs. Else it is at rest as before
+ *
+ * It is told as paused when nothing of it is left in memory. Meanwhile its link has no connection,
+ * so that execs, contexts and calls wait in it as they do over any that was lost, and go on with
+ * the agent that has come back. A copy that cannot be revived costs nothing: it stays paused, and
+ * whoever asked is told what else can be done with it.
+ */
+#include "base/log.h"
+#include "sandbox/code/contexts.h"
+#include "sandbox/exec/exec_private.h"
+#include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/model/registry.h"
+#include "sandbox/network/network.h"
+#include "sandbox/network/ports.h"
+#include "sandbox/snapshot/snapshot_private.h"
+#include "sandbox/snapshot/snapshots.h"
+#include "sandbox/storage/storage.h"
+#include "sandbox/usage/account.h"
+
+#define AGAIN_US (5 * UINT64_C(1000000))
+
+struct saving {
+	struct fleet *fleet;
+	char id[ID_SIZE]; /* it may be deleted meanwhile */
+	bool falls_back;
+};
+
+static int save_row(void *arg, struct err *err)
+{
+	return sandbox_save(arg, err);
+}
+
+static void at_rest(struct sandbox *s)
+{
+	sandbox_move(s, SANDBOX_PAUSED);
+	fleet_on_rested(s->fleet, s);
+	sandbox_note(s);
+	sandbox_tell_all(s, &s->pausers, NULL);
+}
+
+static void on_counted(struct sandbox *s)
+{
+	at_rest(s);
+	if (!list_empty(&s->callers))
+		pause_wake(s);
+}
+
+static void on_put_away(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	s->ask = 0;
+	if (reply->err.code == ERR_NONE) {
+		account_on_gone(s, reply);
+		network_when_over(s, on_counted);
+		return;
+	}
+	log_error("sandbox.unpaused", "id=%s error='%s'", s->id, reply->err.message);
+	loop_timer_set_in(s->timer, AGAIN_US);
+}
+
+/* All of it is on disk and on record: what is in memory goes. */
+static void put_away(struct sandbox *s)
+{
+	struct err err;
+
+	if (sandbox_ask(s, MSG_STOP, on_put_away, &err) < 0) {
+		log_error("sandbox.unpaused", "id=%s error='%s'", s->id, err.message);
+		loop_timer_set_in(s->timer, AGAIN_US);
+	}
+}
+
+void pause_try_again(struct sandbox *s)
+{
+	put_away(s);
+}
+
+static void close_link(struct sandbox *s)
+{
+	loop_timer_set(s->reconnect, UINT64_MAX);
+	if (s->link)
+		link_hang_up(s->link);
+}
+
+/* It was saved and stands still. */
+static int record(struct sandbox *s, const struct snapshot *sn, struct err *err)
+{
+	int r;
+
+	memcpy(s->paused_in, sn->id, sizeof(s->paused_in));
+	r = event_log_save(s->fleet->config.events, save_row, s, err);
+	if (r < 0) {
+		s->paused_in[0] = '\0';
+		return r;
+	}
+	port_connection_cut_all(s, 0);
+	network_end(s);
+	close_link(s);
+	put_away(s);
+	return 0;
+}
+
+void pause_on_link(struct sandbox *s)
+{
+	if (!s->is_unsaved)
+		return;
+	s->is_unsaved = false;
+	pause_thaw(s);
+}
+
+/* Its agent may have let go of the link for it, and has hold of it again. */
+static void give_up(struct sandbox *s, bool falls_back, const struct err *err)
+{
+	log_warn("sandbox.not_saved", "id=%s error='%s'", s->id, err->message);
+	if (broker_client_is_gone(s->fleet->broker)) { /* the next start lets it go on */
+		sandbox_tell_all(s, &s->pausers, err);
+		return;
+	}
+	s->create_err = *err;
+	s->is_unsaved = true;
+	s->falls_back = falls_back;
+	if (link_is_up(s->link))
+		pause_on_link(s);
+	else
+		sandbox_reconnect(s);
+}
+
+static void on_saved(struct snapshot *sn, const struct err *err, void *arg)
+{
+	struct saving saving = *(struct saving *)arg;
+	struct sandbox *s = fleet_find_id(saving.fleet, saving.id);
+	struct err failure;
+
+	free(arg);
+	if (!s || s->state != SANDBOX_PAUSING) { /* it was ended */
+		if (sn)
+			snapshot_drop_unused(saving.fleet, sn->id);
+		return;
+	}
+	s->is_saving = false;
+	if (err) {
+		give_up(s, saving.falls_back, err);
+	} else if (record(s, sn, &failure) < 0) {
+		snapshot_drop_unused(saving.fleet, sn->id);
+		give_up(s, /* falls_back= */ false, &failure);
+	}
+}
+
+static int save(struct sandbox *s, const struct pause_wish *wish, struct err *err)
+{
+	const struct snapshot_wish what = {.has_memory = true,
+	                                   .closes_connections = wish->closes_connections,
+	                                   .is_automatic = true,
+	                                   .is_last = true};
+	struct saving *saving = xnew0(struct saving);
+	int r;
+
+	*saving = (struct saving){.fleet = s->fleet, .falls_back = wish->place == PAUSE_ANYWHERE};
+	memcpy(saving->id, s->id, sizeof(saving->id));
+	r = snapshot_take(s, &what, on_saved, saving, err);
+	if (r < 0)
+		free(saving);
+	return r;
+}
+
+static bool can_save(const struct sandbox *s)
+{
+	const struct msg_reply *probe = &s->fleet->probe;
+	const struct isolation *engine =
+		s->engine == ENGINE_VM ? &probe->probe.vm : &probe->probe.isolation;
+
+	return !(engine->gaps & BIT(WALL_MEMORY_SNAPSHOTS)) && !volume_mounts_are_given(s);
+}
+
+static int refuse_frozen(const struct sandbox *s, struct err *err)
+{
+	(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is paused in memory", s->id);
+	return err_hint(err, "resume it first: what stands still cannot be saved");
+}
+
+int sandbox_pause_as(struct sandbox *s, const struct pause_wish *wish, sandbox_done_fn done,
+                     void *arg, struct err *err)
+{
+	const bool is_asked = wish->place == PAUSE_ON_DISK;
+	int r;
+
+	if (s->state == SANDBOX_RUNNING)
+		s->pause_cause = wish->cause;
+	if (wish->place == PAUSE_IN_MEMORY || (!is_asked && !can_save(s)))
+		return sandbox_pause(s, done, arg, err);
+	if (is_asked && s->state == SANDBOX_PAUSED && !s->paused_in[0])
+		return refuse_frozen(s, err);
+	if (s->state != SANDBOX_RUNNING)
+		return sandbox_pause(s, done, arg, err);
+	r = save(s, wish, err);
+	if (r < 0)
+		return is_asked ? r : sandbox_pause(s, done, arg, err);
+	s->is_saving = true;
+	clocks_hold(s);
+	sandbox_move(s, SANDBOX_PAUSING);
+	sandbox_note(s);
+	sandbox_wait(&s->pausers, done, arg);
+	return 0;
+}
+
+/* Back. */
+
+/* What a cold start ends: all that ran. */
+static void end_inside(struct sandbox *s)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_GONE, 0, "sandbox %s was resumed without its memory", s->id);
+	exec_end_all(s);
+	context_end_all(s, &err);
+	if (s->link) {
+		link_lose_channels(s->link, &err);
+		link_free(take_ptr(s->link));
+	}
+}
+
+void pause_wake(struct sandbox *s)
+{
+	struct err err;
+	int r = resume_check(s, &err);
+
+	if (r < 0) {
+		sandbox_tell_all(s, &s->callers, &err);
+		return;
+	}
+	sandbox_move(s, SANDBOX_CREATING);
+	fleet_on_revived(s->fleet, s);
+	create_await(s);
+	s->resumes++;
+	s->oom_kills = s->pids_refused = 0; /* its cgroups are new */
+	r = sandbox_save(s, &err);
+	if (r == 0)
+		r = create_ask(s, &err);
+	if (r < 0)
+		create_fail(s, &err);
+}
+
+int sandbox_resume_cold(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
+{
+	if (s->state == SANDBOX_PAUSED && s->paused_in[0]) {
+		end_inside(s);
+		s->wakes_cold = true;
+	}
+	return sandbox_resume(s, done, arg, err);
+}
+
+/* What failed says why; what is left to do is for whoever is told. */
+static void add_hint(struct sandbox *s, struct err *err)
+{
+	const struct snapshot *sn = snapshot_find(s->fleet, s->project_id, s->paused_in);
+
+	if (s->wakes_cold || err->code == ERR_CAPACITY || err->code == ERR_QUOTA ||
+	    err->code == ERR_UNAVAILABLE)
+		return;
+	if (sn && sn->parent_id[0])
+		(void)err_hint(err,
+		               "resume it with memory: false, over its files; or roll it back to "
+		               "the snapshot before, %s",
+		               sn->parent_id);
+	else
+		(void)err_hint(err, "resume it with memory: false, over its files");
+}
+
+static void on_undone(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	s->ask = 0;
+	if (reply->err.code != ERR_NONE)
+		log_error("sandbox.stray", "id=%s error='%s'", s->id, reply->err.message);
+	s->wakes_cold = false;
+	at_rest(s);
+	create_tell(s, &s->create_err);
+}
+
+static void undo(struct sandbox *s)
+{
+	const struct msg_reply none = {0};
+	struct err ignored;
+
+	if (sandbox_ask(s, MSG_STOP, on_undone, &ignored) < 0)
+		on_undone(&none, -1, s);
+}
+
+void pause_on_failed(struct sandbox *s, const struct err *err)
+{
+	log_warn("sandbox.not_revived", "id=%s error='%s'", s->id, err->message);
+	s->create_err = *err;
+	add_hint(s, &s->create_err);
+	close_link(s);
+	network_end(s);
+	undo(s);
+}
+
+void pause_on_running(struct sandbox *s)
+{
+	const struct snapshot *sn = snapshot_find(s->fleet, s->project_id, s->paused_in);
+
+	if (!s->paused_in[0])
+		return;
+	s->base_bytes = sn && !sn->is_unshared ? sn->bytes : 0;
+	s->wakes_cold = false;
+	clocks_go_on(s);
+	pause_forget(s);
+}
+
+void pause_forget(struct sandbox *s)
+{
+	char last[ID_SIZE];
+
+	s->is_saving = s->falls_back = s->is_unsaved = false;
+	s->pause_cause = END_NONE;
+	if (!s->paused_in[0])
+		return;
+	memcpy(last, s->paused_in, sizeof(last));
+	s->paused_in[0] = '\0';
+	sandbox_note(s); /* before it goes */
+	snapshot_drop_unused(s->fleet, last);
+}
+
+/* The start. */
+
+void pause_adopt(struct sandbox *s, bool is_alive)
+{
+	sandbox_make_link(s);
+	exec_rejoin_all(s);
+	context_rejoin_all(s);
+	clocks_rest_on(s);
+	if (s->state == SANDBOX_PAUSED && is_alive)
+		sandbox_move(s, SANDBOX_PAUSING);
+	if (s->state == SANDBOX_PAUSING) {
+		put_away(s);
+	} else if (s->state == SANDBOX_CREATING) {
+		create_await(s);
+		if (is_alive)
+			sandbox_reconnect(s);
+		else /* something of it may just be ending */
+			undo(s);
+	}
+}

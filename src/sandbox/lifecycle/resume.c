@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A stopped persistent sandbox is resumed by a create over the layer that was kept: same id, name,
+ * environment, limits, tags; its processes are new. Everyone who asks for it meanwhile waits in
+ * `callers`, whatever the state, so that any number of calls make one start.
+ */
+#include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/model/ceiling.h"
+#include "sandbox/model/registry.h"
+#include "sandbox/storage/storage.h"
+#include "sandbox/usage/account.h"
+
+int resume_check(struct sandbox *s, struct err *err)
+{
+	int r = create_check_room(s->fleet, err);
+
+	if (r == 0) /* they may have come down while it was at rest */
+		r = ceiling_check(s->fleet, s->project_id, s->key_id, &s->limits, s->timeout_ms,
+		                  err);
+	if (r == 0)
+		r = volume_mounts_check(s->fleet, s->project_id, s->volumes, err);
+	return r < 0 ? r : account_admit_resume(s, err);
+}
+
+static void start_again(struct sandbox *s)
+{
+	struct err err;
+	int r;
+
+	sandbox_move(s, SANDBOX_CREATING);
+	fleet_on_revived(s->fleet, s);
+	create_await(s);
+	s->resumes++;
+	s->end.at_us = 0;
+	s->end.cause = END_NONE;
+	s->oom_kills = s->pids_refused = 0; /* its cgroups are new */
+	clocks_begin(s);
+	r = sandbox_save(s, &err);
+	if (r == 0)
+		r = create_ask(s, &err);
+	if (r < 0)
+		create_fail(s, &err); /* ends where it was, and tells the callers */
+}
+
+int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
+{
+	int r = 0;
+
+	switch (s->state) {
+	case SANDBOX_RUNNING:
+		sandbox_touch(s);
+		sandbox_tell(s->fleet, done, arg, s, NULL);
+		return 0;
+	case SANDBOX_CREATING:
+		break;
+	case SANDBOX_PAUSING: /* what it waits for goes on from there, unless that failed */
+	case SANDBOX_PAUSED:
+		sandbox_wait(&s->callers, done, arg);
+		if (s->state == SANDBOX_PAUSED && s->paused_in[0])
+			pause_wake(s);
+		else if (!s->is_saving && !s->is_unsaved && !s->paused_in[0])
+			pause_thaw(s);
+		return 0;
+	case SANDBOX_STOPPING: /* resume_on_ended() goes on from there */
+		if (!s->is_kept)
+			return sandbox_has_ended(s, err);
+		break;
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+	case SANDBOX_STATE_COUNT:
+		r = s->is_kept ? resume_check(s, err) : sandbox_has_ended(s, err);
+		if (r < 0)
+			return r;
+		sandbox_wait(&s->callers, done, arg);
+		start_again(s);
+		return 0;
+	}
+	sandbox_wait(&s->callers, done, arg);
+	return 0;
+}
+
+bool sandbox_is_resting(const struct sandbox *s)
+{
+	return s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED ||
+	       (s->is_kept && (s->state == SANDBOX_STOPPING || !sandbox_is_alive(s)));
+}
+
+bool sandbox_wakes_by_call(const struct sandbox *s)
+{
+	if (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED)
+		return s->auto_resumes || s->is_saving || s->paused_in[0] ||
+		       s->pause_cause == END_IDLE;
+	return sandbox_is_resting(s) || (s->state == SANDBOX_CREATING && s->resumes > 0);
+}
+
+void resume_on_ended(struct sandbox *s)
+{
+	struct err err;
+
+	if (list_empty(&s->callers) && !s->rolls_to[0])
+		return;
+	if ((s->is_kept ? resume_check(s, &err) : sandbox_has_ended(s, &err)) < 0)
+		sandbox_tell_all(s, &s->callers, &err);
+	else
+		start_again(s);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What may be asked for. */
+#include "sandbox/model/sandbox_private.h"
+
+/* engine_choice.c: words of a create, or NULL; bound: it can only be this one, or 0 */
+must_check int engine_choose(const struct fleet *fleet, const char *engine, const char *min_grade,
+                             uint32_t bound, uint32_t *ret, struct err *err);
+/* Of what a vm cannot do yet. */
+must_check int engine_refuse_vm(uint32_t engine, const char *what, struct err *err);
+
+/* create_rules.c: what a client may ask for. Each names the field that is wrong. */
+must_check int rules_check(const struct fleet *fleet, const char *project_id,
+                           const struct sandbox_spec *spec, struct guest_limits *ret_limits,
+                           uint64_t *ret_timeout_ms, struct err *err);
+must_check int rules_check_tags(const json_t *tags, struct err *err);
+must_check int rules_check_env(const json_t *env, struct err *err);
+/* 0 in *asked = what *base has. */
+must_check int rules_limits(const struct fleet *fleet, const struct guest_limits *asked,
+                            const struct guest_limits *base, struct guest_limits *ret,
+                            struct err *err);
+must_check int rules_exec_limits(const struct fleet *fleet, const char *project_id,
+                                 const char *key_id, const struct exec_limits *asked,
+                                 struct err *err);
+/* Those that hold: the daemon's where it has none of its own, or higher ones. */
+struct exec_limits rules_effective_exec_limits(const struct sandbox *s);
+must_check int rules_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err);
+must_check int rules_idle_timeout(uint64_t timeout_ms, struct err *err);
+must_check int rules_on_timeout(const char *word, bool is_persistent, enum timeout_action *ret,
+                                struct err *err);
+must_check int rules_on_idle(const char *word, enum timeout_action *ret, struct err *err);
+must_check int rules_check_name(const char *name, struct err *err);

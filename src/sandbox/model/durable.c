@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox/model/durable.h"
+
+#include "base/log.h"
+#include "loop/work.h"
+#include "sandbox/model/sandbox_private.h"
+
+#include <unistd.h>
+
+struct durable {
+	struct fleet *fleet;
+	int log_fd;        /* of the store; -1: not open yet */
+	uint64_t done;     /* all kept changes up to this one are on disk */
+	uint64_t asked;    /* the last that somebody waits for */
+	uint64_t target;   /* of the round under way */
+	unsigned parts;    /* of it that are not done */
+	bool is_due;       /* a round begins at the end of this turn */
+	bool has_layers;   /* there are new ones */
+	bool syncs_layers; /* the round does */
+	struct err err;    /* the round's */
+};
+
+static void begin_round(struct loop *loop, void *arg);
+
+void durable_open(struct fleet *fleet)
+{
+	struct durable *d = xnew0(struct durable);
+
+	*d = (struct durable){.fleet = fleet, .log_fd = -1};
+	(void)!store_open_log(fleet->config.store, &d->log_fd); /* else the first round tells */
+	fleet->durable = d;
+}
+
+static void free_durable(struct loop *loop, void *arg)
+{
+	(void)loop;
+	free(arg);
+}
+
+void durable_close(struct fleet *fleet)
+{
+	struct durable *d = take_ptr(fleet->durable);
+
+	if (!d)
+		return;
+	if (d->log_fd >= 0)
+		(void)close(take_fd(&d->log_fd));
+	d->fleet = NULL;
+	loop_defer(fleet->config.loop, free_durable, d); /* behind a round of this turn */
+}
+
+void durable_on_layer(struct fleet *fleet)
+{
+	fleet->durable->has_layers = true;
+}
+
+static void ask_for_round(struct durable *d)
+{
+	if (d->is_due || d->parts > 0)
+		return;
+	d->is_due = true;
+	loop_defer(d->fleet->config.loop, begin_round, d);
+}
+
+uint64_t durable_ask(struct fleet *fleet)
+{
+	struct durable *d = fleet->durable;
+	uint64_t kept = store_durable(fleet->config.store);
+
+	if (kept == d->done || !fleet->config.work)
+		return 0;
+	d->asked = kept;
+	ask_for_round(d);
+	return kept;
+}
+
+static void end_round(struct durable *d)
+{
+	const struct fleet_config *config = &d->fleet->config;
+	bool has_failed = d->err.code != ERR_NONE;
+
+	if (has_failed) {
+		log_error("store.unsynced", "error='%s'", d->err.message);
+		d->has_layers |= d->syncs_layers;
+	} else {
+		d->done = d->target;
+	}
+	if (d->asked > d->target)
+		ask_for_round(d);
+	config->on_durable(d->target, has_failed ? &d->err : NULL, config->on_durable_arg);
+}
+
+static void end_part(struct durable *d)
+{
+	if (--d->parts == 0)
+		end_round(d);
+}
+
+/* On the work thread. */
+static int sync_log(void *arg)
+{
+	const struct durable *d = arg;
+
+	return fdatasync(d->log_fd) < 0 ? -errno : 0;
+}
+
+static void note_result(struct durable *d, int result)
+{
+	if (result < 0)
+		(void)err_set(&d->err, result == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -result,
+		              "it was done, but could not be brought to the host's disk");
+}
+
+static void on_log_synced(int result, void *arg)
+{
+	note_result(arg, result);
+	end_part(arg);
+}
+
+static void on_layers_synced(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct durable *d = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE)
+		d->err = reply->err;
+	end_part(d);
+}
+
+static void begin_round(struct loop *loop, void *arg)
+{
+	struct durable *d = arg;
+	struct msg_request req = {.op = MSG_SYNC};
+	int r = 0;
+
+	(void)loop;
+	if (!d->fleet) /* closed in this turn */
+		return;
+	d->is_due = false;
+	d->target = store_durable(d->fleet->config.store);
+	d->err = (struct err){0};
+	d->syncs_layers = d->has_layers;
+	d->has_layers = false;
+	d->parts = 1; /* this function's own */
+	if (d->log_fd < 0)
+		r = store_open_log(d->fleet->config.store, &d->log_fd);
+	if (r == 0) {
+		d->parts++;
+		work_do(d->fleet->config.work, sync_log, on_log_synced, d);
+	}
+	if (d->syncs_layers &&
+	    broker_client_ask(d->fleet->broker, &req, on_layers_synced, d, NULL, &d->err) == 0)
+		d->parts++;
+	note_result(d, r);
+	end_part(d);
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Finding and listing. It always names the project, so nobody reaches another's by forgetting it.
+ */
+#include "sandbox/model/sandbox.h"
+
+/* May work begin that takes from it? Else ERR_HOST_DISK_FULL, or why there is none. */
+must_check int fleet_check_disk(const struct fleet *fleet, struct err *err);
+
+struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id,
+                             const char *id_or_name); /* borrowed or NULL */
+
+struct sandbox *sandbox_find_name(struct fleet *fleet, const char *project_id,
+                                  const char *name); /* the same by name alone */
+
+/* By what a caller shows instead of a key: the first of all projects' that says yes; id NULL = any.
+ */
+struct sandbox *sandbox_find_shown(struct fleet *fleet, const char *id,
+                                   bool (*says_yes)(const struct sandbox *s, void *arg), void *arg);
+
+struct sandbox_filter {
+	const char *project_id;
+	const char *tag_name, *tag_value; /* NULL = any */
+	const char *state;                /* NULL = all that live or are kept */
+	const char *after_id; /* cursor: the last one of the page before, NULL = from the newest */
+	size_t limit;
+};
+/* Newest first. Calls fn for each; returns the count. *ret_more tells whether another page follows.
+ */
+size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
+                  void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more);
+
+bool fleet_forbids(const struct fleet *fleet, uint32_t engine); /* to clients, by its settings */
+/* Bytes of execs' output on disk; project_id NULL: of all. */
+uint64_t fleet_output_kept(const struct fleet *fleet, const char *project_id);
+/* Has a project's sandboxes read that were not for a moment, so that the next look finds more. */
+void fleet_freshen(struct fleet *fleet, const char *project_id);

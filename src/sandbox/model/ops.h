@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What folders ask of those that stand above them. fleet_new() sets both tables. */
+#include "sandbox/model/sandbox.h"
+
+struct pool;
+struct share;
+struct spare;
+
+struct lifecycle_ops {
+	int (*save)(const struct sandbox *s, struct err *err); /* its row */
+	void (*begin)(struct sandbox *s); /* all that a create needs is there: it runs */
+	void (*fail_create)(struct sandbox *s, const struct err *err);
+	/* detail: figures, or NULL; taken */
+	void (*end)(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
+	void (*retain)(
+		struct sandbox *s); /* it has ended for good, and is remembered for a while */
+};
+
+struct spare_ops { /* pool/pool.h, pool/warm_copy.h and pool/warm_up.h say more */
+	void (*look)(struct pool *p);
+	struct sandbox *(*offer)(struct pool *p, struct share *share, uint32_t engine,
+	                         const struct template *t, const struct guest_limits *limits);
+	void (*take)(struct sandbox *s);
+	struct share *(*share)(const struct spare *spare);
+	bool (*is_short)(const struct spare *spare);
+	void (*on_up)(struct sandbox *s);
+	void (*on_warm)(struct sandbox *s);
+	void (*on_failed)(struct sandbox *s, const struct err *err);
+	void (*on_gone)(struct sandbox *s);
+	void (*end_warm_up)(struct sandbox *s);
+	void (*start_from_copy)(struct sandbox *s, bool has_interpreters);
+	bool (*is_created_anew)(struct sandbox *s, const struct err *err);
+	void (*on_booted)(struct sandbox *s);
+	void (*drop_copies)(struct fleet *fleet, const struct digest *image);
+	size_t (*count_copies)(const struct fleet *fleet, const struct digest *image);
+	void (*settle_copies)(struct fleet *fleet);
+};

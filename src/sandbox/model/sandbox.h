@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * A sandbox: one isolated machine, from the request that asks for it until its disk is gone.
+ *
+ *	creating --> running <--> pausing, paused
+ *	    ^  +--------+--------------+------> stopping --> stopped
+ *	    |                                      +-------> failed (its agent crashed or broke the
+ *	    +---- a persistent one is resumed -----------+    protocol)
+ *
+ * A create that fails leaves nothing: it is undone before its caller is told. A resume that fails
+ * leaves the files as they were. All calls are made on the loop's thread and none blocks. Only
+ * sandbox_move() changes the state.
+ *
+ * A persistent sandbox keeps its files when it ends, however that came about, and is started over
+ * them when it is next needed, under the same id and name; only a delete removes them. Any other
+ * that has ended stays findable, with its cause, until it is forgotten (delete of a stopped one, or
+ * the record's age).
+ */
+#include "base/json.h"
+#include "engine/engine.h"
+#include "store/usage.h"
+
+struct fleet;
+struct idempotency_key;
+struct sandbox;
+struct template;
+
+enum sandbox_state {
+	SANDBOX_CREATING,
+	SANDBOX_RUNNING,
+	SANDBOX_STOPPING,
+	SANDBOX_STOPPED,
+	SANDBOX_FAILED,
+	SANDBOX_PAUSING, /* in rows these are numbers: new ones come last */
+	SANDBOX_PAUSED,
+	SANDBOX_STATE_COUNT
+};
+const char *sandbox_state_name(enum sandbox_state state);
+
+enum end_cause {
+	END_NONE,
+	END_EXITED,
+	END_OOM,
+	END_PIDS,
+	END_DISK_FULL,
+	END_TIMEOUT,
+	END_IDLE,
+	END_KILLED,
+	END_DELETED,
+	END_GUEST_CRASH,
+	END_HOST_RESTART,
+	END_POLICY,
+	END_STOPPED, /* somebody asked for it, and not for a delete */
+	END_CAUSE_COUNT
+};
+const char *end_cause_name(enum end_cause cause);
+
+/* What is done when its time is up, or nothing happened in it for too long. */
+enum timeout_action { ON_TIMEOUT_DELETE, ON_TIMEOUT_STOP, ON_TIMEOUT_PAUSE, ON_TIMEOUT_COUNT };
+const char *timeout_action_name(enum timeout_action action);
+
+#define SANDBOX_TAGS_MAX 32
+#define SANDBOX_NAME_MAX 63
+
+struct exec_limits {           /* of a sandbox's execs; 0 = the daemon's */
+	uint64_t output_bytes; /* kept of each */
+	uint32_t execs;        /* kept, running ones among them */
+};
+
+struct sandbox_spec {         /* strings and JSON are borrowed for the call */
+	const char *name;     /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
+	                         project's living */
+	const char *key_id;   /* of who asks; NULL = none */
+	const char *template; /* a name or id (template.h); NULL = the daemon's default */
+	const char *snapshot; /* instead: an id or name (snapshot.h) */
+	bool has_no_memory;   /* of a snapshot that has one: its files only */
+	const struct digest *image; /* instead: one that may have no name; or NULL */
+	bool is_shown; /* the image is not its root, but the directory /template of `host` */
+	const char *shown[SHOWN_MAX]; /* ids of snapshots of one template: their files are in
+	                                 /shown of `host`, or of a vm of it, read-only; NULL = none
+	                               */
+	const json_t *volumes;        /* array of {volume, path, read_only}, or NULL */
+	const char *shown_volume;     /* id of one, of whichever project: put at /volume; or NULL */
+	const json_t *packages;       /* array: what it is to have besides (build/set.h); or NULL */
+	const struct template *set;   /* which has them, in the template's place; or NULL */
+	const json_t *tags;           /* object of strings, or NULL; checked by sandbox_create() */
+	const json_t *env;            /* object of strings, or NULL: every exec's defaults */
+	const json_t *network;        /* a policy (net/policy.h), or NULL: deny-all */
+	const json_t
+		*source; /* what it is filled with (sandbox/lifecycle/create_source.h), or NULL */
+	struct guest_limits limits; /* 0 = the default */
+	struct exec_limits exec_limits;
+	uint64_t timeout_ms;      /* hard lifetime; 0 = the default */
+	uint64_t idle_timeout_ms; /* without activity; 0 = none */
+	const char *on_timeout;   /* "delete", "stop", "pause"; NULL = stop if persistent, else
+	                             delete */
+	const char *on_idle;      /* the same, of the idle time; NULL = as on_timeout */
+	/* What another face of the daemon has to know of it (src/compat): kept, and told to nobody.
+	 * NULL = nothing. */
+	const json_t *notes;
+	bool is_persistent;
+	bool auto_resumes;     /* a call to a paused one resumes it */
+	bool counts_paused;    /* its lifetime runs on while it is paused */
+	bool ends_with_caller; /* not after a gateway that dies, which takes all callers along */
+	const struct idempotency_key *idempotency_key; /* idempotency key, or NULL */
+	bool is_own; /* work of the daemon's: without an engine a jail, whatever clients' may be */
+	const char *engine;    /* "auto", "jail", "vm" */
+	const char *min_grade; /* NULL, "process", "emulated", "hardware" */
+};
+
+/* s and err: exactly one is NULL. */
+typedef void (*sandbox_done_fn)(struct sandbox *s, const struct err *err, void *arg);
+
+/* Checks the spec, records it, asks the broker. done is called from the loop, never from inside
+ * this call. */
+must_check int sandbox_create(struct fleet *fleet, const char *project_id,
+                              const struct sandbox_spec *spec, sandbox_done_fn done, void *arg,
+                              struct err *err);
+/* Ends it; done when every host object is gone (also when it was stopping already). On a stopped
+ * one: forgets it. */
+void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg);
+void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg); /* however it comes */
+/*
+ * The three below: done as in create, with an err where it did not come to that.
+ *
+ * Stops all its processes where they are, its memory stays; neither of its clocks runs meanwhile.
+ */
+must_check int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
+/* Where to, and how. */
+enum pause_place {
+	PAUSE_ANYWHERE, /* to disk where that can be done, else in memory */
+	PAUSE_IN_MEMORY,
+	PAUSE_ON_DISK, /* refused where it cannot be done */
+};
+struct pause_wish {
+	enum pause_place place;
+	bool closes_connections; /* to disk: those that are open are closed, else they hinder it */
+	enum end_cause cause;    /* END_NONE: somebody asked for it */
+};
+/* To disk: done when its processes, their memory and its files are on disk, and nothing of it is
+ * in memory any more. It outlives the daemon and the machine's restart. */
+must_check int sandbox_pause_as(struct sandbox *s, const struct pause_wish *wish,
+                                sandbox_done_fn done, void *arg, struct err *err);
+/* Ends its processes. The files of a persistent one stay, any other has ended with this. */
+must_check int sandbox_stop(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
+/* Lets a paused one go on, starts a stopped persistent one over its files, waits for one that is
+ * about to run. done when it runs. */
+must_check int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err);
+/* The same, but one that is paused on disk is started over its files: its processes are lost. */
+must_check int sandbox_resume_cold(struct sandbox *s, sandbox_done_fn done, void *arg,
+                                   struct err *err);
+/* Does sandbox_resume() have something to do? */
+bool sandbox_is_resting(const struct sandbox *s);
+/* Is a call to it to resume it first? Not one that is paused in memory because somebody asked for
+ * that, unless it was made for it. */
+bool sandbox_wakes_by_call(const struct sandbox *s);
+must_check int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err);
+void sandbox_touch(struct sandbox *s); /* somebody works with it: it is not idle */
+
+/* Changes it while it runs, pauses, or is kept. done as in create. */
+struct sandbox_patch {
+	const char *name;   /* NULL = keep; "" = none */
+	const json_t *tags; /* NULL = keep */
+	const json_t *env;  /* of execs from now on; NULL = keep */
+	bool has_timeout;
+	uint64_t timeout_ms;
+	bool has_idle_timeout;
+	uint64_t idle_timeout_ms; /* 0 = none */
+	const char *on_timeout;   /* NULL = keep */
+	const char *on_idle;      /* NULL = keep */
+	bool has_auto_resume;
+	bool auto_resumes;
+	bool has_counts_paused;
+	bool counts_paused;
+	bool has_limits;
+	struct guest_limits limits; /* 0 = keep */
+	struct exec_limits exec_limits;
+};
+must_check int sandbox_update(struct sandbox *s, const struct sandbox_patch *patch,
+                              sandbox_done_fn done, void *arg, struct err *err);
+
+/* What it has used since it was created, and what it holds now. */
+struct sandbox_figures {
+	char id[ID_SIZE];
+	struct usage total;
+	bool is_live; /* now is known: it runs */
+	struct guest_usage now;
+	uint64_t at_us; /* wall clock */
+};
+/* f and err: exactly one is NULL; s is NULL if it was forgotten meanwhile. From the loop. */
+typedef void (*sandbox_usage_fn)(struct sandbox *s, const struct sandbox_figures *f,
+                                 const struct err *err, void *arg);
+must_check int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err *err);
+/* As they were at the last reading, which is up to a period ago; without a meter all are 0. */
+void sandbox_latest(const struct sandbox *s, struct sandbox_figures *ret);
+struct sandbox_sample { /* a reading */
+	uint64_t at_us; /* wall clock */
+	uint64_t cpu_ns, memory_bytes, disk_bytes, pids;
+	uint64_t network_in_bytes, network_out_bytes; /* since it was created, as cpu_ns */
+};
+/* The last ones of this daemon's time, the oldest first. */
+size_t sandbox_n_samples(const struct sandbox *s);
+const struct sandbox_sample *sandbox_sample_at(const struct sandbox *s, size_t i); /* borrowed */
+/* Of one that is forgotten; 0: no account of it is kept (any more), 1: *ret is set. */
+must_check int sandbox_forgotten_usage(struct fleet *fleet, const char *project_id, const char *id,
+                                       struct sandbox_figures *ret, struct err *err);
+/* Bytes that passed between it and the network. */
+void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes);
+
+struct sandbox_facts {    /* of what clients are told, for those that say it otherwise; borrowed */
+	const char *name; /* "" = none */
+	const char *template;
+	const char *snapshot_id; /* "" = none */
+	const json_t *tags, *env;
+	struct guest_limits limits;
+	uint64_t created_us, expires_us; /* wall clock; 0 = never */
+	uint64_t timeout_ms;
+	enum timeout_action on_timeout;
+	bool is_persistent, auto_resumes;
+};
+void sandbox_facts(const struct sandbox *s, struct sandbox_facts *ret);
+/* Is it to be there after the machine's restart? */
+bool sandbox_is_durable(const struct sandbox *s);
+const char *sandbox_id(const struct sandbox *s);
+const json_t *sandbox_notes(const struct sandbox *s); /* borrowed; NULL = it has none */
+/* Other ones from now on; copied. */
+must_check int sandbox_set_notes(struct sandbox *s, const json_t *notes, struct err *err);
+enum sandbox_state sandbox_state(const struct sandbox *s);
+const char *sandbox_project_id(const struct sandbox *s);
+uint32_t sandbox_engine(const struct sandbox *s);  /* of enum engine_kind */
+const char *sandbox_user(const struct sandbox *s); /* whose its programs are; "": the agent's own */
+struct fleet *sandbox_fleet(const struct sandbox *s);
+/* {id, name, state, template, tags, env_names?, limits, timeout_ms, created_us, expires_us, ended,
+ * isolation, …} as in api/openapi.yaml */
+void sandbox_to_json(const struct sandbox *s, struct json_writer *w, const char *name);
+void sandbox_put_fields(const struct sandbox *s, struct json_writer *w); /* into an open object */
+void isolation_to_json(const struct isolation *i, struct json_writer *w,
+                       const char *name); /* null while it is not known */

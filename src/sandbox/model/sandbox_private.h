@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the folders of src/sandbox know of a fleet and a sandbox, and nobody else. */
+#include "base/list.h"
+#include "sandbox/agentlink/link.h"
+#include "sandbox/brokerclient/broker_client.h"
+#include "sandbox/model/crash_counters.h"
+#include "sandbox/model/durable.h"
+#include "sandbox/model/fleet_config.h"
+#include "sandbox/model/idempotency.h"
+#include "sandbox/model/ops.h"
+
+struct backups;
+struct code_call;
+struct context;
+struct images;
+struct port;
+struct warm_up;
+struct exec;
+struct meter;
+struct samples;
+struct fetch;
+struct kept_project;
+struct adoption;
+struct network;
+struct warm_up;
+struct template;
+
+#define BOOT_ID_SIZE  40
+#define CHANNEL_BLOCK 65536 /* channel numbers that one write of a sandbox's row reserves */
+
+struct fleet {
+	struct fleet_config config; /* its strings are not kept, but for those that are borrowed */
+	struct broker_client *broker;
+	int spool_fd;
+	struct crash_counters *crash_counters;
+	char boot_id[BOOT_ID_SIZE]; /* of the running kernel: tells a restart of the machine */
+	struct msg_reply probe;
+	struct host_disk disk;
+	const struct lifecycle_ops *lifecycle; /* ops.h */
+	const struct spare_ops *spares;
+	void (*on_rejoined)(struct sandbox *s); /* it is up, or given up */
+	bool is_ready, is_draining;
+	struct sandbox *by_id, *by_name;
+	struct list templates; /* in order of creation */
+	struct images *images;
+	struct list snapshots; /* in order of creation */
+	struct list volumes;   /* likewise */
+	struct list takings;   /* snapshots on their way */
+	struct list holds;     /* snapshots that are looked at (snapshot_hold.c) */
+	struct loop_timer *snapshot_expiry;
+	uint64_t warm_not_before_us; /* steady; after a seed that failed */
+	struct list all;             /* in order of creation */
+	struct list ended;           /* in order of their end */
+	struct list untold;          /* of which the broker does not know yet whose they are */
+	struct loop_timer *soon;     /* it is told */
+	size_t n_alive, n_ended;
+	uint64_t ended_bytes; /* of output that is kept of those */
+	struct loop_timer *forget;
+	struct loop_job *forgetting;        /* of those that are too many or too old */
+	struct kept_project *kept_projects; /* kept_output.c, by id */
+	uint64_t kept_bytes;                /* of output, of all projects */
+	struct idempotency *idempotency;
+	struct durable *durable;
+	size_t n_creating; /* for a caller who waits */
+	struct pool *pool;
+	struct fleet_counts counts;
+	struct loop_stats broker_turns; /* as last asked */
+	size_t n_persistent;            /* of those that are alive or kept */
+	loop_fn drained;
+	void *drained_arg;
+	size_t n_draining;
+	size_t message_bytes;      /* of interpreters, on their way in */
+	struct loop_timer *look;   /* account.c: who is due for a reading */
+	uint64_t synced_us;        /* when usage last was */
+	size_t n_meters;           /* ever started */
+	struct backups *backups;   /* or NULL: none are made */
+	struct adoption *adoption; /* while it starts */
+};
+
+/* How the fleet counts it. Kept: a persistent one that does not run. */
+enum fleet_place { PLACE_NONE, PLACE_ALIVE, PLACE_KEPT, PLACE_ENDED };
+
+struct sandbox {
+	struct fleet *fleet;
+	enum fleet_place place;
+	char id[ID_SIZE];
+	char project_id[ID_SIZE];
+	char key_id[ID_SIZE]; /* that it was created with; "" = none */
+	char *name;           /* "" = none */
+	char *name_key;       /* project and name, while it holds the name */
+	enum sandbox_state state;
+	bool is_persistent, auto_resumes, ends_with_caller;
+	bool is_kept;    /* its layer outlives its end; not once it is deleted */
+	bool is_deleted; /* by a call: its execs and their output go too */
+	bool is_awaited; /* counts in the fleet's n_creating */
+	bool is_undone;  /* a create or resume that failed: told once nothing is left */
+	uint64_t resumes;
+	json_t *tags, *env;
+	char *template;      /* as it was named, or "host" */
+	struct digest image; /* of its template; zero = host */
+	bool is_shown;       /* as in the spec; of one that lives no longer than this process */
+	char shown[SHOWN_MAX][ID_SIZE];           /* likewise */
+	struct guest_volume volumes[VOLUMES_MAX]; /* that it has whenever it runs */
+	char snapshot_id[ID_SIZE];                /* that it was started from, or "" */
+	char warm_copy[ID_SIZE];                  /* instead of booting (warm_copy.c), or "" */
+	struct warm_up *warm_up;                  /* of a spare's (warm_up.h), or NULL */
+	uint64_t base_bytes;                      /* of that one's files */
+	/* pause_to_disk.c */
+	char paused_in[ID_SIZE];    /* the snapshot that it is paused in, on disk; or "" */
+	enum end_cause pause_cause; /* END_NONE: somebody asked for it */
+	bool is_saving;             /* on its way there */
+	bool falls_back;            /* to a pause in memory, since it could not be saved */
+	bool is_unsaved;            /* it could not: thawed when its link is up again */
+	bool wakes_cold;            /* without its memory */
+	bool drops_trust;           /* of a copy, until it runs: its files trust another's issuer */
+	char rolls_to[ID_SIZE]; /* a snapshot that it is started over next (rollback.c), or "" */
+	char *user, *cwd;       /* of its execs by default, as the template says; or NULL */
+	struct guest_limits limits;
+	struct exec_limits exec_limits;
+	uint64_t created_us;
+	uint32_t engine;            /* that was chosen for it */
+	struct isolation isolation; /* engine 0: not known yet */
+	struct {                    /* of its last life */
+		enum end_cause cause;
+		json_t *detail; /* object of figures, or NULL */
+		char message[200];
+		uint64_t at_us;
+	} end;
+	/* clocks.c */
+	uint64_t timeout_ms, idle_timeout_ms; /* 0 = none */
+	enum timeout_action on_timeout;
+	enum timeout_action on_idle; /* ON_TIMEOUT_COUNT: as on_timeout */
+	uint64_t deadline_us;        /* steady; 0 = none */
+	uint64_t left_us;        /* of its lifetime, while it is paused; CLOCKS_FOREVER = no end */
+	bool counts_paused;      /* its lifetime runs on then */
+	uint64_t rests_until_us; /* by the wall clock: its end, while it does so; else 0 */
+	uint64_t active_us;      /* steady: the last activity that was seen */
+	struct loop_timer *lifetime, *idle;
+	struct link *link;
+	bool is_rejoining;
+	struct loop_timer *timer; /* while stopping: asks the broker again */
+	struct loop_timer *reconnect;
+	unsigned reconnects;
+	uint64_t reconnects_since_us;
+	uint64_t ask;          /* the request that its life waits for */
+	bool asked_to_keep;    /* that request is a MSG_STOP */
+	uint64_t freeze_ask;   /* MSG_FREEZE or MSG_THAW under way */
+	struct err create_err; /* why it could not be created, revived or paused */
+	struct list callers;   /* struct waiter: for it to run */
+	struct list waiters;   /* struct waiter: for its end */
+	struct list pausers;   /* struct waiter: for it to be paused */
+	json_t *carried; /* of a copy of another's memory: what goes on in it (copied_processes.c);
+	                    or NULL */
+	uint32_t next_channel, channels_to;
+	uint64_t oom_kills, pids_refused; /* as last told */
+	struct exec *execs;               /* by id */
+	struct list exec_list;            /* in order of creation */
+	size_t n_execs;
+	struct loop_job *exec_removal; /* end.c: all go with it */
+	struct loop_job *exec_trim;    /* ended_retention.c: the oldest go; or NULL */
+	/* kept_output.c */
+	struct list kept; /* execs that are over and have output, in order of their end */
+	uint64_t kept_bytes;
+	struct kept_project *kept_project; /* its project's figures; NULL: not looked up */
+	struct list contexts;              /* in order of creation */
+	size_t n_contexts;
+	struct port *ports; /* in the order of their numbers */
+	size_t n_ports;
+	struct list port_connections;
+	size_t n_port_connections;
+	/* account.c */
+	struct meter *meter;           /* while it is somebody's and runs */
+	int calls_counter;             /* how many it has had */
+	struct guest_usage base_usage; /* of the time before it was somebody's */
+	struct guest_usage last_usage; /* once it is gone */
+	bool has_last_usage;
+	struct quota_held held;                 /* of its project's and key's quotas */
+	unsigned n_limits_due;                  /* changes of limits under way */
+	uint64_t reading;                       /* the request for it */
+	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
+	struct guest_usage seen;                /* by the last reading */
+	uint64_t seen_us;                       /* wall clock; 0 = none of this run */
+	struct samples *samples;                /* readings before it, or NULL */
+	struct network *network;                /* NULL: it was never anything but closed */
+	json_t *source;                         /* what it was filled with, or NULL */
+	json_t *packages;                       /* that it was asked for with, or NULL */
+	json_t *notes;                          /* of another face, or NULL */
+	struct fetch *fetch;                    /* while it is */
+	struct list warm;                       /* contexts that nobody has asked for yet */
+	struct spare *spare;                    /* NULL: it is somebody's */
+	struct list link_all, link_ended;
+	struct list link_untold;               /* in fleet->untold */
+	uint32_t told_weight;                  /* of its project, to the broker; 0: none yet */
+	uint64_t retained_bytes, forget_at_us; /* once it has ended; steady */
+	UT_hash_handle by_id, by_name;
+};
+
+struct waiter {
+	struct list link;
+	sandbox_done_fn fn;
+	void *arg;
+};
+
+/* names.c */
+const char *engine_name(uint32_t engine);
+const char *grade_name(uint32_t grade);
+
+/* sandbox.c */
+bool sandbox_may_move(enum sandbox_state from, enum sandbox_state to);
+bool pause_is_on_disk(const struct sandbox *s);
+bool sandbox_has_guest(const struct sandbox *s);      /* that the broker can be asked about */
+struct share *sandbox_share(const struct sandbox *s); /* its project's; NULL: there are none */
+bool sandbox_is_alive(const struct sandbox *s);       /* not yet stopped or failed */
+/* Calls fn from the loop with s or err; fn may be NULL. */
+void sandbox_tell(struct fleet *fleet, sandbox_done_fn fn, void *arg, struct sandbox *s,
+                  const struct err *err);
+void sandbox_wait(struct list *waiters, sandbox_done_fn fn, void *arg);
+/* Each is told s, or err if there is one. */
+void sandbox_tell_all(struct sandbox *s, struct list *waiters, const struct err *err);
+void sandbox_drop_waiters(struct list *waiters);
+/* Its link if calls can be made on it, else NULL and err. */
+struct link *sandbox_link(struct sandbox *s, struct err *err);
+/* A channel number that was never used in its life. */
+must_check int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err *err);
+/* Its one request to the broker at a time: it replaces one under way. */
+must_check int sandbox_ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct err *err);
+/* Why nothing can be asked of one that has ended; fills err. */
+int sandbox_has_ended(const struct sandbox *s, struct err *err);

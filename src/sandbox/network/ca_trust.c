@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One operation of the agent, as root of the sandbox, and again in each life of a sandbox: nothing
+ * is assumed of what is there.
+ */
+#include "sandbox/network/ca_trust.h"
+
+#include "proto/trust.h"
+#include "sandbox/fileops/file_call.h"
+#include "sandbox/model/sandbox_private.h"
+#include "sandbox/network/network.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define PATIENCE_US UINT64_C(5000000)
+
+static const char *const variables[] = {
+	"SSL_CERT_FILE=" TRUST_BUNDLE, /* OpenSSL, Python, Ruby, Go */
+	"REQUESTS_CA_BUNDLE=" TRUST_BUNDLE,
+	"CURL_CA_BUNDLE=" TRUST_BUNDLE,
+	"GIT_SSL_CAINFO=" TRUST_BUNDLE,
+	"PIP_CERT=" TRUST_BUNDLE,
+	"AWS_CA_BUNDLE=" TRUST_BUNDLE,
+	"HTTPLIB2_CA_CERTS=" TRUST_BUNDLE, /* Google's client */
+	"NODE_EXTRA_CA_CERTS=" TRUST_OWN,  /* these add to their own */
+	"DENO_CERT=" TRUST_OWN,
+};
+static_assert(ARRAY_SIZE(variables) == CA_TRUST_VARIABLES_MAX, "CA_TRUST_VARIABLES_MAX is another");
+
+struct ca_trust {
+	struct sandbox *sandbox;
+	struct loop *loop;
+	char *certificate;
+	ca_trust_fn done;
+	void *arg;
+	struct loop_timer *timer;
+	struct file_call *call;
+	size_t n_written;
+};
+
+static void ca_trust_free(struct ca_trust *t)
+{
+	if (t->call)
+		file_call_cancel(t->call);
+	loop_timer_free(t->timer);
+	free(t->certificate);
+	free(t);
+}
+
+void ca_trust_cancel(struct ca_trust *t)
+{
+	if (t)
+		ca_trust_free(t);
+}
+
+static void finish(struct ca_trust *t, const struct err *err)
+{
+	ca_trust_fn done = t->done;
+	void *arg = t->arg;
+
+	ca_trust_free(t);
+	done(err, arg);
+}
+
+static void on_too_late(struct loop *loop, void *arg)
+{
+	struct err err;
+
+	(void)loop;
+	(void)err_set(&err, ERR_UNAVAILABLE, 0, "it takes too long inside");
+	finish(arg, &err);
+}
+
+static void send_more(struct ca_trust *t)
+{
+	size_t len = strlen(t->certificate);
+	ssize_t n = file_call_write(t->call, t->certificate + t->n_written, len - t->n_written);
+
+	t->n_written += (size_t)n;
+	if (t->n_written == len)
+		file_call_finish(t->call);
+}
+
+static void on_room(struct file_call *c, void *arg)
+{
+	struct ca_trust *t = arg;
+
+	(void)c;
+	if (t->n_written < strlen(t->certificate))
+		send_more(t);
+}
+
+static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+{
+	struct ca_trust *t = arg;
+
+	(void)c;
+	(void)is_truncated;
+	t->call = NULL;
+	finish(t, err);
+}
+
+static int start(struct ca_trust *t, struct err *err)
+{
+	static const struct file_call_ops ops = {.on_room = on_room, .on_end = on_end};
+	const struct start op = {
+		.kind = START_FILE,
+		.op = FILE_TRUST,
+		.user = unconst("root"),
+		.path = unconst(TRUST_BUNDLE),
+		.path2 = unconst(TRUST_OWN),
+		.flags = FILE_PARENTS | FILE_MODE,
+		.mode = 0644,
+	};
+	int r = file_call_begin(t->sandbox, &op, &ops, t, &t->call, err);
+
+	if (r == 0)
+		send_more(t);
+	return r;
+}
+
+static void on_begin(struct loop *loop, void *arg)
+{
+	struct ca_trust *t = arg;
+	struct err err;
+
+	(void)loop;
+	loop_timer_free(t->timer);
+	t->timer = loop_timer_new(t->loop, on_too_late, t);
+	loop_timer_set_in(t->timer, PATIENCE_US);
+	if (start(t, &err) < 0)
+		finish(t, &err);
+}
+
+struct ca_trust *ca_trust_install(struct sandbox *s, const char *certificate, ca_trust_fn done,
+                                  void *arg)
+{
+	struct ca_trust *t = xnew0(struct ca_trust);
+
+	t->sandbox = s;
+	t->loop = s->fleet->config.loop;
+	t->certificate = xstrdup(certificate);
+	t->done = done;
+	t->arg = arg;
+	t->timer = loop_timer_new(t->loop, on_begin, t);
+	loop_timer_set_in(t->timer, 0);
+	return t;
+}
+
+static bool has_name(const json_t *env, const char *word)
+{
+	auto_free char *name = xstrndup(word, strcspn(word, "="));
+
+	return env && json_object_get(env, name);
+}
+
+void ca_trust_add_env(const struct sandbox *s, const json_t *env, const json_t *over,
+                      struct start *to)
+{
+	if (!network_is_trusted(s))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
+		if (!has_name(env, variables[i]) && !has_name(over, variables[i]))
+			to->env[to->envc++] = xstrdup(variables[i]);
+}
+
+bool ca_trust_is_own(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
+		if (strcmp(word, variables[i]) == 0)
+			return true;
+	return false;
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Each engine, template and size that is asked for has a demand. Were a demand refilled one by one,
+ * `owed` would be how far it is behind its claims; the highest of it in the last minute or so is
+ * what should have been there, and is the demand's target. The default size has at least pool_min;
+ * another size is kept only while it is asked for again and again. All together are bounded by
+ * pool_max, by pool_memory as spares were measured to use, and by the room that sandboxes leave:
+ * they come first, and a spare in their way is ended.
+ *
+ * Spares that are vms are copies of one that was booted ahead (warm_copy.c). Where there is none to
+ * copy there are no spares; for the default size one is made at once.
+ */
+#include "sandbox/pool/pool_demand.h"
+
+#include "sandbox/model/create_rules.h"
+#include "sandbox/pool/warm_copy.h"
+#include "sandbox/storage/template.h"
+
+#include <string.h>
+
+#define MILLISECONDS UINT64_C(1000)
+#define FADING       64
+#define DEMANDS_MAX  8
+#define ONE          UINT64_C(1000) /* demand is in thousandths of a spare */
+#define WORTH        (3 * ONE)      /* claims of another size, before it gets spares */
+
+/* Until the first was measured. */
+static const struct cost guesses[] = {
+	[ENGINE_JAIL] = {.fill_us = 50 * MILLISECONDS, .bytes = (uint64_t)24 << 20},
+	[ENGINE_VM] = {.fill_us = 500 * MILLISECONDS, .bytes = (uint64_t)64 << 20},
+};
+
+static bool same_size(const struct guest_limits *a, const struct guest_limits *b)
+{
+	return a->memory_bytes == b->memory_bytes && a->disk_bytes == b->disk_bytes &&
+	       a->inodes == b->inodes && a->cpu_milli == b->cpu_milli && a->pids == b->pids &&
+	       a->nofile == b->nofile;
+}
+
+static struct demand *demand_new(struct pool *p, uint32_t engine, const char *template_id,
+                                 const struct guest_limits *limits)
+{
+	struct demand *demand = xnew0(struct demand);
+
+	demand->engine = engine;
+	(void)snprintf(demand->template_id, sizeof(demand->template_id), "%s", template_id);
+	demand->limits = *limits;
+	list_append(&p->demands, &demand->link);
+	p->n_demands++;
+	return demand;
+}
+
+/* Its spares are of no use any more. */
+static void demand_clear(struct pool *p, const struct demand *demand)
+{
+	list_for_each (&p->spares, struct spare, spare, link)
+		if (spare->demand == demand)
+			spare->demand = NULL;
+}
+
+static void demand_free(struct pool *p, struct demand *demand)
+{
+	demand_clear(p, demand);
+	list_remove(&demand->link);
+	p->n_demands--;
+	free(demand);
+}
+
+/* There always is one. */
+static struct demand *default_of(const struct pool *p)
+{
+	return list_entry(p->demands.next, struct demand, link);
+}
+
+static bool is_default(const struct pool *p, const struct demand *demand)
+{
+	return demand->link.prev == &p->demands;
+}
+
+/* What creates that name neither template nor engine start from may have changed. */
+static void set_default(struct pool *p)
+{
+	struct demand *demand = default_of(p);
+	const struct template *t = template_default(p->fleet);
+	const char *id = t ? template_id(t) : "";
+	uint32_t engine;
+	struct err err;
+
+	if (engine_choose(p->fleet, NULL, NULL, 0, &engine, &err) < 0)
+		engine = ENGINE_JAIL;
+	if (demand->engine == engine && strcmp(demand->template_id, id) == 0)
+		return;
+	demand_clear(p, demand);
+	demand->engine = engine;
+	(void)snprintf(demand->template_id, sizeof(demand->template_id), "%s", id);
+}
+
+static bool can_fill(const struct pool *p, const struct demand *demand)
+{
+	const struct template *t = template_find_id(p->fleet, demand->template_id);
+
+	if (demand->engine == ENGINE_VM)
+		return t && warm_copy_has(p->fleet, template_image(t), &demand->limits);
+	return t || demand->template_id[0] == '\0';
+}
+
+/* Before any bound. */
+static size_t wish(const struct pool *p, const struct demand *demand)
+{
+	const size_t n = (size_t)((demand->target + ONE - 1) / ONE);
+
+	if (!can_fill(p, demand))
+		return 0;
+	if (is_default(p, demand))
+		return MAX(n, p->fleet->config.pool_min);
+	return demand->claims < WORTH ? 0 : n;
+}
+
+static void set_wanted(struct pool *p)
+{
+	const struct fleet_config *c = &p->fleet->config;
+	uint64_t bytes = c->pool_memory_bytes;
+	size_t room =
+		c->sandboxes_max > p->fleet->n_alive ? c->sandboxes_max - p->fleet->n_alive : 0;
+
+	room = MIN(room, c->pool_max);
+	list_for_each (&p->demands, struct demand, demand, link) {
+		const uint64_t each = p->costs[demand->engine].bytes;
+
+		demand->wanted = (size_t)MIN(MIN(wish(p, demand), room), bytes / each);
+		room -= demand->wanted;
+		bytes -= demand->wanted * each;
+	}
+}
+
+/* The first of them shall find one to copy. */
+static void seed_default(struct pool *p)
+{
+	const struct demand *demand = default_of(p);
+
+	if (demand->engine == ENGINE_VM)
+		warm_copy_make(p->fleet, template_find_id(p->fleet, demand->template_id),
+		               &demand->limits);
+}
+
+static bool is_faded(const struct pool *p, const struct demand *demand)
+{
+	return is_default(p, demand) ? demand->target <= p->fleet->config.pool_min * ONE
+	                             : demand->claims < ONE / 2;
+}
+
+bool demands_fade(struct pool *p)
+{
+	bool is_quiet = true;
+
+	list_for_each (&p->demands, struct demand, demand, link) {
+		demand->target -= (demand->target + FADING - 1) / FADING;
+		demand->claims -= (demand->claims + FADING - 1) / FADING;
+		if (!is_faded(p, demand))
+			is_quiet = false;
+		else if (!is_default(p, demand))
+			demand_free(p, demand);
+	}
+	return is_quiet;
+}
+
+void demands_look(struct pool *p)
+{
+	set_default(p);
+	set_wanted(p);
+	seed_default(p);
+}
+
+struct demand *demand_find(struct pool *p, uint32_t engine, const char *template_id,
+                           const struct guest_limits *limits)
+{
+	list_for_each (&p->demands, struct demand, demand, link)
+		if (demand->engine == engine && same_size(&demand->limits, limits) &&
+		    strcmp(demand->template_id, template_id) == 0)
+			return demand;
+	return p->n_demands < DEMANDS_MAX ? demand_new(p, engine, template_id, limits) : NULL;
+}
+
+void demand_claim(struct pool *p, struct demand *demand)
+{
+	uint64_t now = loop_now_us(p->loop);
+	uint64_t paid = (now - demand->owed_at_us) * ONE / p->costs[demand->engine].fill_us;
+
+	demand->owed = (demand->owed > paid ? demand->owed - paid : 0) + ONE;
+	demand->owed_at_us = now;
+	demand->target = MAX(demand->target, MIN(demand->owed, p->fleet->config.pool_max * ONE));
+	demand->claims += ONE;
+}
+
+void demands_init(struct pool *p)
+{
+	memcpy(p->costs, guesses, sizeof(guesses));
+	list_init(&p->demands);
+	(void)demand_new(p, ENGINE_JAIL, "", &p->fleet->config.default_limits);
+}
+
+void demands_done(struct pool *p)
+{
+	list_for_each (&p->demands, struct demand, demand, link)
+		demand_free(p, demand);
+}

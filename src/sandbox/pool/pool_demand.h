@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* How many spares there are to be, of what (pool_demand.c); and what the pool's two files share. */
+#include "sandbox/pool/pool.h"
+
+#define LANGUAGES_MAX 4
+
+/* What a spare costs, as they lately did. */
+struct cost {
+	uint64_t fill_us; /* from ask to ready */
+	uint64_t bytes;
+};
+
+struct demand {
+	struct list link;          /* the default size first */
+	uint32_t engine;           /* of enum engine_kind */
+	char template_id[ID_SIZE]; /* "" = host */
+	struct guest_limits limits;
+	uint64_t owed, owed_at_us;
+	uint64_t target; /* in thousandths, before any bound */
+	uint64_t claims; /* fading */
+	size_t wanted;   /* target, bounded */
+};
+
+/* A project that has lately asked for what a spare would fit. */
+struct claimer {
+	struct list link;    /* whose turn it is to have one made comes first */
+	struct share *share; /* NULL: there are no shares, and all are one */
+	size_t owed;         /* claims since then for which no spare was begun */
+	uint64_t last_us;    /* when it asked last */
+};
+
+struct spare {
+	struct list link; /* in order of creation */
+	struct pool *pool;
+	struct sandbox *s;
+	struct demand *demand; /* NULL: its demand is gone */
+	struct share *share;   /* that is charged for making it */
+	uint64_t begun_us;
+	bool is_ready;
+	bool is_seed; /* to be saved as a warm copy (warm_copy.c), and of no other use */
+	uint64_t usage_tag;
+};
+
+struct pool {
+	struct fleet *fleet;
+	struct loop *loop;
+	struct pool_timing timing;
+	const struct language *languages[LANGUAGES_MAX];
+	size_t n_languages;
+	struct list demands, spares, claimers;
+	size_t n_demands;
+	bool is_open;
+	struct loop_timer *soon, *beat;
+	struct cost costs[ENGINE_VM + 1];
+	uint64_t not_before_us, again_us; /* after failures */
+	unsigned n_failures;              /* one after the other */
+	uint64_t quiet_until_us;          /* after a claim */
+	uint64_t hits, misses;
+	loop_fn closed;
+	void *closed_arg;
+};
+
+void demands_init(struct pool *p);
+void demands_done(struct pool *p);
+/* Sets what is wanted, by what there is room for now. */
+void demands_look(struct pool *p);
+bool demands_fade(struct pool *p); /* a beat: true if there is nothing left to fade */
+
+/* NULL: too many are in use. */
+struct demand *demand_find(struct pool *p, uint32_t engine, const char *template_id,
+                           const struct guest_limits *limits);
+void demand_claim(struct pool *p, struct demand *demand);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the files of snapshots know of one, and nobody else. */
+#include "sandbox/snapshot/snapshots.h"
+#include "store/snapshots.h"
+
+struct snapshot {
+	struct list link; /* in the fleet's, in order of creation */
+	struct fleet *fleet;
+	char id[ID_SIZE], project_id[ID_SIZE], key_id[ID_SIZE];
+	char source_id[ID_SIZE];
+	char parent_id[ID_SIZE]; /* the one before, of the same source or that it came from; or ""
+	                          */
+	char origin_id[ID_SIZE]; /* what the source was started from; or "" */
+	char *name;              /* "" = none */
+	uint64_t generation, created_us, expires_us;
+	uint64_t used_us; /* of a warm copy: last */
+	char *template;
+	struct digest image;
+	uint32_t engine;  /* of enum engine_kind: what can start from it */
+	char *user, *cwd; /* or NULL */
+	struct guest_limits limits;
+	json_t *env;
+	json_t *carried; /* with memory: what goes on in a copy (copied_processes.c); else NULL */
+	uint64_t line;   /* of struct snapshot_info */
+	uint64_t bytes, written_bytes, memory_bytes;
+	uint64_t own_bytes; /* of these, what it is charged for */
+	bool is_unshared;   /* all of them */
+	bool is_automatic;
+	bool has_trust; /* network_has_trust() of its source */
+	bool is_there;  /* the broker has it, whole */
+	struct meter *meter;
+};
+
+struct snapshot *snapshot_alloc(struct fleet *fleet);
+void snapshot_free(struct snapshot *sn);
+must_check int snapshot_save(const struct snapshot *sn, struct err *err);
+must_check int snapshot_load(struct fleet *fleet, const struct snapshot_row *row,
+                             struct snapshot **ret);
+/* Charges each of the source's for what it has that the ones before have not. is_asked: what the
+ * last one brings has to be admitted first. */
+must_check int snapshot_charge(struct fleet *fleet, const char *source_id, bool is_asked,
+                               struct err *err);
+void snapshot_discard(struct fleet *fleet, const char *id); /* at the broker */
+/* Is it held? Then it is discarded with the last hold. */
+bool snapshot_hold_outlives(struct fleet *fleet, const char *id);
+void snapshot_forget(struct snapshot *sn); /* one that came to nothing: out of all sums */
+void snapshot_look_at_expiry(struct fleet *fleet);

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A snapshot as a row of the store and as JSON for clients. The row holds the values of its
+ * source's environment, as the sandbox's row does; clients are told their names only.
+ */
+#include "base/log.h"
+#include "sandbox/snapshot/snapshot_private.h"
+#include "store/snapshots.h"
+
+#define ROW_MAX (16 * 1024 * 1024) /* with memory: of all its execs and contexts */
+#define MIB     (UINT64_C(1) << 20)
+
+static void put_limits(struct json_writer *w, const struct guest_limits *l)
+{
+	json_open_object(w, "limits");
+	json_put_u64(w, "memory_bytes", l->memory_bytes);
+	json_put_u64(w, "disk_bytes", l->disk_bytes);
+	json_put_u64(w, "inodes", l->inodes);
+	json_put_u64(w, "cpu_milli", l->cpu_milli);
+	json_put_u64(w, "pids", l->pids);
+	json_put_u64(w, "nofile", l->nofile);
+	json_close_object(w);
+}
+
+static int write_row(const struct snapshot *sn, struct buf *out)
+{
+	struct json_writer w;
+	char hex[DIGEST_HEX];
+
+	digest_to_hex(&sn->image, hex);
+	json_writer_init(&w, out);
+	json_open_object(&w, NULL);
+	json_put_str(&w, "key_id", sn->key_id);
+	json_put_str(&w, "origin_id", sn->origin_id);
+	json_put_str(&w, "template", sn->template);
+	json_put_str(&w, "image", hex);
+	json_put_str(&w, "engine", engine_name(sn->engine));
+	json_put_str(&w, "user", sn->user);
+	json_put_str(&w, "cwd", sn->cwd);
+	put_limits(&w, &sn->limits);
+	json_put_value(&w, "env", sn->env);
+	if (sn->carried)
+		json_put_value(&w, "carried", sn->carried);
+	json_put_u64(&w, "line", sn->line);
+	json_put_u64(&w, "bytes", sn->bytes);
+	json_put_u64(&w, "written_bytes", sn->written_bytes);
+	json_put_u64(&w, "memory_bytes", sn->memory_bytes);
+	json_put_bool(&w, "is_unshared", sn->is_unshared);
+	json_put_bool(&w, "is_automatic", sn->is_automatic);
+	json_put_bool(&w, "has_trust", sn->has_trust);
+	json_close_object(&w);
+	return json_writer_end(&w);
+}
+
+int snapshot_save(const struct snapshot *sn, struct err *err)
+{
+	auto_call(buf_done) struct buf json = BUF_INIT(ROW_MAX);
+	struct snapshot_row row = {.id = sn->id,
+	                           .project_id = sn->project_id,
+	                           .name = sn->name,
+	                           .source_id = sn->source_id,
+	                           .parent_id = sn->parent_id,
+	                           .generation = sn->generation,
+	                           .created_us = sn->created_us,
+	                           .expires_us = sn->expires_us};
+	int r = write_row(sn, &json);
+
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot record snapshot %s", sn->id);
+	row.json = buf_str(&json);
+	return store_put_snapshot(sn->fleet->config.store, &row, err);
+}
+
+static int read_limits(const json_t *object, struct guest_limits *ret)
+{
+	uint64_t cpu_milli = 0, pids = 0, nofile = 0;
+	const struct json_field fields[] = {
+		{"memory_bytes", JSON_FIELD_U64, &ret->memory_bytes, true},
+		{"disk_bytes", JSON_FIELD_U64, &ret->disk_bytes, true},
+		{"inodes", JSON_FIELD_U64, &ret->inodes, true},
+		{"cpu_milli", JSON_FIELD_U64, &cpu_milli, true, .max = UINT32_MAX},
+		{"pids", JSON_FIELD_U64, &pids, true, .max = UINT32_MAX},
+		{"nofile", JSON_FIELD_U64, &nofile, true, .max = UINT32_MAX},
+	};
+	int r = json_read(object, "limits.", fields, ARRAY_SIZE(fields), NULL);
+
+	ret->cpu_milli = (uint32_t)cpu_milli;
+	ret->pids = (uint32_t)pids;
+	ret->nofile = (uint32_t)nofile;
+	return r;
+}
+
+static int read_row(struct snapshot *sn, const json_t *object)
+{
+	const char *key_id = "", *origin_id = "", *template = NULL, *image = NULL;
+	const char *user = NULL, *cwd = NULL, *engine = engine_name(ENGINE_JAIL);
+	json_t *limits = NULL, *env = NULL, *carried = NULL;
+	const struct json_field fields[] = {
+		{"key_id", JSON_FIELD_STRING, &key_id, true},
+		{"origin_id", JSON_FIELD_STRING, &origin_id, true},
+		{"template", JSON_FIELD_STRING, &template, true},
+		{"image", JSON_FIELD_STRING, &image, true},
+		{"engine", JSON_FIELD_STRING, &engine},
+		{"user", JSON_FIELD_STRING, &user},
+		{"cwd", JSON_FIELD_STRING, &cwd},
+		{"limits", JSON_FIELD_OBJECT, &limits, true},
+		{"env", JSON_FIELD_OBJECT, &env, true},
+		{"carried", JSON_FIELD_OBJECT, &carried},
+		{"line", JSON_FIELD_U64, &sn->line},
+		{"bytes", JSON_FIELD_U64, &sn->bytes, true},
+		{"written_bytes", JSON_FIELD_U64, &sn->written_bytes, true},
+		{"memory_bytes", JSON_FIELD_U64, &sn->memory_bytes, true},
+		{"is_unshared", JSON_FIELD_BOOL, &sn->is_unshared, true},
+		{"is_automatic", JSON_FIELD_BOOL, &sn->is_automatic, true},
+		{"has_trust", JSON_FIELD_BOOL, &sn->has_trust},
+	};
+	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
+
+	if (r == 0)
+		r = read_limits(limits, &sn->limits);
+	if (r == 0)
+		r = digest_parse(image, &sn->image);
+	if (r < 0)
+		return r;
+	(void)snprintf(sn->key_id, sizeof(sn->key_id), "%s", key_id);
+	(void)snprintf(sn->origin_id, sizeof(sn->origin_id), "%s", origin_id);
+	sn->template = xstrdup(template);
+	sn->engine = strcmp(engine, engine_name(ENGINE_VM)) == 0 ? ENGINE_VM : ENGINE_JAIL;
+	sn->user = user ? xstrdup(user) : NULL;
+	sn->cwd = cwd ? xstrdup(cwd) : NULL;
+	sn->env = json_incref(env);
+	sn->carried = json_incref(carried);
+	return 0;
+}
+
+int snapshot_load(struct fleet *fleet, const struct snapshot_row *row, struct snapshot **ret)
+{
+	auto_json json_t *object = NULL;
+	struct snapshot *sn;
+	struct err err;
+
+	if (!id_is_valid(row->id, "sn") ||
+	    json_parse(row->json, strlen(row->json), &object, &err) < 0)
+		return -EBADMSG;
+	sn = snapshot_alloc(fleet);
+	(void)snprintf(sn->id, sizeof(sn->id), "%s", row->id);
+	(void)snprintf(sn->project_id, sizeof(sn->project_id), "%s", row->project_id);
+	(void)snprintf(sn->source_id, sizeof(sn->source_id), "%s", row->source_id);
+	(void)snprintf(sn->parent_id, sizeof(sn->parent_id), "%s", row->parent_id);
+	sn->name = xstrdup(row->name);
+	sn->generation = row->generation;
+	sn->created_us = row->created_us;
+	sn->expires_us = row->expires_us;
+	if (read_row(sn, object) < 0) {
+		snapshot_free(sn);
+		return -EBADMSG;
+	}
+	*ret = sn;
+	return 0;
+}
+
+static void put_or_null(struct json_writer *w, const char *name, const char *text)
+{
+	json_put_str(w, name, text[0] ? text : NULL);
+}
+
+static void put_env_names(struct json_writer *w, const json_t *env)
+{
+	const char *name;
+	json_t *value;
+
+	json_open_array(w, "env_names");
+	json_object_foreach ((json_t *)unconst(env), name, value) {
+		json_put_str(w, NULL, name);
+	}
+	json_close_array(w);
+}
+
+void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const char *name)
+{
+	json_open_object(w, name);
+	json_put_str(w, "id", sn->id);
+	put_or_null(w, "name", sn->name);
+	json_put_str(w, "state", sn->is_there ? "ready" : "damaged");
+	json_put_str(w, "sandbox_id", sn->source_id);
+	put_or_null(w, "parent_id", sn->parent_id);
+	json_put_u64(w, "generation", sn->generation);
+	json_put_bool(w, "memory", sn->memory_bytes > 0);
+	json_put_u64(w, "bytes", sn->bytes);
+	json_put_u64(w, "own_bytes", sn->own_bytes);
+	json_put_u64(w, "memory_bytes", sn->memory_bytes);
+	json_put_str(w, "template", sn->template);
+	json_put_str(w, "engine", engine_name(sn->engine));
+	json_put_u64(w, "disk_mib", sn->limits.disk_bytes / MIB);
+	put_env_names(w, sn->env);
+	json_put_bool(w, "automatic", sn->is_automatic);
+	json_put_u64(w, "created_us", sn->created_us);
+	if (sn->expires_us)
+		json_put_u64(w, "expires_us", sn->expires_us);
+	else
+		json_put_null(w, "expires_us");
+	json_close_object(w);
+}
+
+bool snapshot_has_memory(const struct snapshot *sn)
+{
+	return sn->memory_bytes > 0;
+}
+
+json_t *snapshot_describe_bundle(const struct snapshot *sn)
+{
+	char hex[DIGEST_HEX];
+	json_t *text;
+
+	digest_to_hex(&sn->image, hex);
+	text = json_pack("{sisssosI}", "format", 1, "template", sn->template, "image",
+	                 digest_is_zero(&sn->image) ? json_null() : json_string(hex), "disk_mib",
+	                 (json_int_t)(sn->limits.disk_bytes >> 20));
+	if (sn->engine == ENGINE_VM)
+		(void)json_object_set_new(text, "engine", json_string(engine_name(sn->engine)));
+	return text;
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The broker's list is read once, at the start; from then on what is sealed and removed here is all
+ * that changes. Removals are looked at every now and then until the last is done: a sandbox on an
+ * image may take its time to end, and the broker has the last word on who uses what.
+ *
+ * Between the question to remove one and its answer, nobody may come to rely on it: a seal that
+ * ends in the same image then fails, and can be tried again.
+ */
+#include "sandbox/storage/image.h"
+
+#include "base/log.h"
+#include "sandbox/model/create_rules.h"
+#include "sandbox/model/find.h"
+#include "sandbox/model/registry.h"
+#include "sandbox/model/sandbox_private.h"
+#include "sandbox/snapshot/snapshot_private.h"
+#include "sandbox/storage/guest_kernel.h"
+#include "sandbox/storage/storage.h"
+#include "sandbox/storage/template.h"
+
+#include <time.h>
+
+#define LOOK_US   (1 * UINT64_C(1000000))
+#define BYTES_MAX (UINT64_C(64) << 30)
+#define FILES     "files that the host reads"
+
+struct image {
+	struct digest digest;
+	uint64_t bytes, keeper;
+	bool is_unwanted, is_going;
+	UT_hash_handle hh;
+};
+
+struct image_seal {
+	struct list link;
+	struct fleet *fleet;
+	uint64_t tag, bytes;
+	image_sealed_fn done;
+	void (*progress)(uint64_t bytes, void *arg);
+	void *arg;
+};
+
+struct images {
+	struct fleet *fleet;
+	struct image *by_digest;
+	struct list seals;
+	struct loop_timer *look;
+};
+
+static struct image *find(const struct fleet *fleet, const struct digest *digest)
+{
+	struct image *i = NULL;
+
+	HASH_FIND(hh, fleet->images->by_digest, digest, sizeof(*digest), i);
+	return i;
+}
+
+static void add(struct images *im, const struct digest *digest, uint64_t bytes, uint64_t keeper)
+{
+	struct image *i = find(im->fleet, digest);
+
+	if (!i) {
+		i = xnew0(struct image);
+		i->digest = *digest;
+		HASH_ADD(hh, im->by_digest, digest, sizeof(i->digest), i);
+	}
+	i->bytes = bytes;
+	i->keeper = keeper;
+	i->is_unwanted = false;
+}
+
+bool image_has(const struct fleet *fleet, const struct digest *digest, uint64_t *ret_bytes)
+{
+	const struct image *i = find(fleet, digest);
+
+	if (!i || i->is_going)
+		return false;
+	if (ret_bytes)
+		*ret_bytes = i->bytes;
+	return true;
+}
+
+size_t image_count_users(const struct fleet *fleet, const struct digest *digest)
+{
+	size_t n = 0;
+
+	list_for_each (&fleet->all, const struct sandbox, s, link_all)
+		n += (s->place == PLACE_ALIVE || s->place == PLACE_KEPT) &&
+		     digest_equal(&s->image, digest);
+	return n;
+}
+
+static void on_removed(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct image *i = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	i->is_going = false;
+	if (reply->err.code != ERR_NONE) { /* a guest on it is still dying */
+		log_debug("image.stays", "error='%s'", reply->err.message);
+		return;
+	}
+	i->bytes = 0; /* it is gone: forgotten at the next look */
+}
+
+static void remove_image(struct images *im, struct image *i)
+{
+	struct msg_request req = {.op = MSG_IMAGE_REMOVE, .image = i->digest};
+
+	i->is_going = broker_client_ask(im->fleet->broker, &req, on_removed, i, NULL, NULL) == 0;
+}
+
+static void on_look(struct loop *loop, void *arg)
+{
+	struct images *im = arg;
+	struct image *i, *next;
+	bool is_done = true;
+
+	(void)loop;
+	for (i = im->by_digest; i; i = next) {
+		next = i->hh.next;
+		if (!i->is_unwanted)
+			continue;
+		if (i->bytes == 0) {
+			HASH_DEL(im->by_digest, i);
+			free(i);
+			continue;
+		}
+		is_done = false;
+		if (!i->is_going && image_count_users(im->fleet, &i->digest) == 0 &&
+		    snapshot_count_image(im->fleet, &i->digest) == 0)
+			remove_image(im, i);
+	}
+	if (!is_done)
+		loop_timer_set_in(im->look, LOOK_US);
+}
+
+void image_release(struct fleet *fleet, const struct digest *digest)
+{
+	struct image *i = find(fleet, digest);
+
+	if (!i || template_has_image(fleet, digest))
+		return;
+	i->is_unwanted = true;
+	loop_timer_set_in(fleet->images->look, 0);
+}
+
+static void check_keeper(const struct fleet *fleet, const struct image *i)
+{
+	char hex[DIGEST_HEX];
+	auto_free char *file = NULL;
+
+	digest_to_hex(&i->digest, hex);
+	file = xasprintf("templates/%s/keeper", hex);
+	fleet_check_keeper(fleet, file, i->keeper);
+}
+
+void image_settle(struct fleet *fleet, bool (*needs)(const struct digest *image, void *arg),
+                  void *arg)
+{
+	const uint64_t us = store_number(fleet->config.store);
+	struct image *i, *next;
+
+	templates_settle(fleet);
+	for (i = fleet->images->by_digest; i; i = next) {
+		next = i->hh.next;
+		if (template_has_image(fleet, &i->digest))
+			check_keeper(fleet, i);
+		if (i->keeper != us || template_has_image(fleet, &i->digest) ||
+		    (needs && needs(&i->digest, arg)))
+			continue;
+		log_info("image.stray", "bytes=%llu", (unsigned long long)i->bytes);
+		image_release(fleet, &i->digest);
+	}
+	guest_kernel_tell(fleet);
+}
+
+/* The image is there, or is it just going? */
+static void tell_sealed(struct image_seal *seal, const struct msg_reply *reply)
+{
+	const struct digest *digest = &reply->seal.image;
+	struct images *im = seal->fleet->images;
+	const struct image *i = find(seal->fleet, digest);
+	struct err err;
+
+	if (i && i->is_going) {
+		(void)err_set(&err, ERR_UNAVAILABLE, 0,
+		              "the same image was just being removed; try again");
+		seal->done(NULL, 0, &err, seal->arg);
+		return;
+	}
+	add(im, digest, reply->seal.bytes, store_number(seal->fleet->config.store));
+	seal->done(digest, reply->seal.bytes, NULL, seal->arg);
+}
+
+static void on_seal(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct image_seal *seal = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code == ERR_NONE && digest_is_zero(&reply->seal.image)) {
+		seal->bytes = reply->seal.bytes;
+		if (seal->progress)
+			seal->progress(seal->bytes, seal->arg);
+		return;
+	}
+	list_remove(&seal->link);
+	if (reply->err.code == ERR_NONE)
+		tell_sealed(seal, reply);
+	else
+		seal->done(NULL, 0, &reply->err, seal->arg);
+	free(seal);
+}
+
+static int check_state(const struct sandbox *s, struct err *err)
+{
+	if (pause_is_on_disk(s) && !s->is_kept) {
+		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is paused on disk", s->id);
+		return err_hint(err, "resume it first");
+	}
+	switch (s->state) {
+	case SANDBOX_RUNNING:
+	case SANDBOX_PAUSING:
+	case SANDBOX_PAUSED:
+		return 0;
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+		if (s->is_kept)
+			return 0;
+		return err_set(err, ERR_GONE, 0, "sandbox %s has ended, and its files with it",
+		               s->id);
+	case SANDBOX_CREATING:
+	case SANDBOX_STOPPING:
+	case SANDBOX_STATE_COUNT:
+		break;
+	}
+	return err_set(err, ERR_CONFLICT, 0, "sandbox %s is %s", s->id,
+	               sandbox_state_name(s->state));
+}
+
+json_t *image_sealed_json(uint64_t epoch_s, bool is_small)
+{
+	return json_pack("{sIsb}", "epoch_s", (json_int_t)epoch_s, "small", is_small);
+}
+
+/* id: the sandbox whose files they are or were. snapshot: where they were saved, or NULL. */
+static int ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char *snapshot,
+                        const struct digest *base, const struct image_spec *spec,
+                        image_sealed_fn done, void *arg, struct image_seal **ret, struct err *err)
+{
+	struct msg_request req = {
+		.op = MSG_SEAL,
+		.seal = {.base = *base,
+	                 .spec = {.epoch_s = spec->epoch_s ? spec->epoch_s : (uint64_t)time(NULL),
+	                          .bytes_max = spec->bytes_max ? spec->bytes_max : BYTES_MAX,
+	                          .keeper = store_number(fleet->config.store),
+	                          .is_tree = spec->is_tree,
+	                          .is_small = spec->is_small}}};
+	struct image_seal *seal;
+	int r = fleet_check_disk(fleet, err);
+
+	if (r < 0)
+		return r;
+	memcpy(req.id, id, sizeof(req.id));
+	if (snapshot)
+		memcpy(req.seal.spec.snapshot, snapshot, sizeof(req.seal.spec.snapshot));
+	seal = xnew0(struct image_seal);
+	*seal = (struct image_seal){
+		.fleet = fleet, .done = done, .progress = spec->progress, .arg = arg};
+	r = broker_client_ask(fleet->broker, &req, on_seal, seal, &seal->tag, err);
+	if (r < 0) {
+		free(seal);
+		return r;
+	}
+	list_append(&fleet->images->seals, &seal->link);
+	*ret = seal;
+	return 0;
+}
+
+int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done, void *arg,
+               struct image_seal **ret, struct err *err)
+{
+	int r = engine_refuse_vm(s->engine, FILES, err);
+
+	if (r == 0)
+		r = check_state(s, err);
+	return r < 0 ? r
+	             : ask_for_seal(s->fleet, s->id, NULL, &s->image, spec, done, arg, ret, err);
+}
+
+int image_seal_snapshot(struct snapshot *sn, const struct image_spec *spec, image_sealed_fn done,
+                        void *arg, struct image_seal **ret, struct err *err)
+{
+	int r = engine_refuse_vm(sn->engine, FILES, err);
+
+	if (r == 0 && !sn->is_there)
+		r = err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", sn->id);
+	if (r < 0)
+		return r;
+	return ask_for_seal(sn->fleet, sn->source_id, sn->id, &sn->image, spec, done, arg, ret,
+	                    err);
+}
+
+static void on_cancelled(const struct msg_reply *reply, int fd, void *arg)
+{
+	(void)reply;
+	(void)arg;
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+void image_seal_cancel(struct image_seal *seal)
+{
+	struct msg_request req = {.op = MSG_SEAL_CANCEL, .seal_tag = seal->tag};
+
+	(void)!broker_client_ask(seal->fleet->broker, &req, on_cancelled, NULL, NULL, NULL);
+}
+
+uint64_t image_seal_bytes(const struct image_seal *seal)
+{
+	return seal->bytes;
+}
+
+void image_add(struct fleet *fleet, const struct image_info *info)
+{
+	add(fleet->images, &info->digest, info->bytes, info->keeper);
+}
+
+void image_open_all(struct fleet *fleet)
+{
+	struct images *im = xnew0(struct images);
+
+	im->fleet = fleet;
+	list_init(&im->seals);
+	im->look = loop_timer_new(fleet->config.loop, on_look, im);
+	fleet->images = im;
+}
+
+void image_close_all(struct fleet *fleet)
+{
+	struct images *im = take_ptr(fleet->images);
+	struct image *i, *next;
+
+	if (!im)
+		return;
+	list_for_each (&im->seals, struct image_seal, seal, link) {
+		broker_client_cancel(fleet->broker, seal->tag);
+		list_remove(&seal->link);
+		free(seal);
+	}
+	for (i = im->by_digest; i; i = next) {
+		next = i->hh.next;
+		HASH_DEL(im->by_digest, i);
+		free(i);
+	}
+	loop_timer_free(im->look);
+	free(im);
+}

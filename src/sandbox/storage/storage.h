@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* What the rest of src/sandbox asks of images, templates and volumes. */
+#include "sandbox/model/sandbox_private.h"
+
+/* image.c, template.c */
+void image_open_all(struct fleet *fleet);
+void image_close_all(struct fleet *fleet);
+void image_add(struct fleet *fleet, const struct image_info *info); /* the broker has it */
+must_check int templates_open(struct fleet *fleet, struct err *err);
+void templates_close(struct fleet *fleet);
+
+/* volume.c */
+must_check int volumes_open(struct fleet *fleet, struct err *err);
+void volumes_close(struct fleet *fleet);
+void volume_found(struct fleet *fleet, const struct volume_info *info); /* the broker has it */
+void volumes_settle(struct fleet *fleet);                               /* that was all */
+void volumes_tick(struct fleet *fleet); /* charges their disk up to now */
+bool volume_is_known(const struct fleet *fleet, const char *id);
+
+/* volume_mounts.c */
+void volume_mount_shown(const char *id, struct guest_volume *ret);
+bool volume_mounts_are_given(const struct sandbox *s);
+bool volume_is_written_by(const struct sandbox *s, const char *id);
+json_t *volume_mounts_describe(const struct sandbox *s); /* as a create has them; the caller's */
+void volume_mounts_to_row(const struct sandbox *s, struct json_writer *w);
+must_check int volume_mounts_from_row(const json_t *rows, struct sandbox *s);
+void volume_mounts_to_json(const struct sandbox *s, struct json_writer *w);
+/* What a create asks for; then, and whenever it starts again: is each there, and free for it? */
+must_check int volume_mounts_read(const struct fleet *fleet, const char *project_id,
+                                  const json_t *wishes, uint32_t engine,
+                                  struct guest_volume ret[VOLUMES_MAX], struct err *err);
+must_check int volume_mounts_check(const struct fleet *fleet, const char *project_id,
+                                   const struct guest_volume places[VOLUMES_MAX], struct err *err);

@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox/storage/volume.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/model/find.h"
+#include "sandbox/model/owner.h"
+#include "sandbox/model/registry.h"
+#include "sandbox/model/sandbox_private.h"
+#include "sandbox/storage/storage.h"
+#include "store/faces.h"
+#include "tenant/meter.h"
+
+#define KIND        "volume" /* of its row */
+#define MIB         (UINT64_C(1) << 20)
+#define BYTES_MAX   (UINT64_C(1) << 40)
+#define PROJECT_MAX 1000 /* volumes of one project */
+#define ROW_MAX     (16 * 1024)
+
+struct volume {
+	struct fleet *fleet;
+	struct list link;
+	char id[ID_SIZE], project_id[ID_SIZE], key_id[ID_SIZE];
+	char *name;
+	uint64_t bytes, used_bytes, created_us;
+	bool has_one_writer;
+	bool is_making; /* nobody but its maker knows of it */
+	bool is_there;  /* the broker has it */
+	json_t *notes;  /* or NULL */
+	struct meter *meter;
+};
+
+static struct volume *volume_alloc(struct fleet *fleet)
+{
+	struct volume *v = xnew0(struct volume);
+
+	v->fleet = fleet;
+	list_init(&v->link);
+	return v;
+}
+
+static void volume_free(struct volume *v)
+{
+	list_remove(&v->link);
+	json_decref(v->notes);
+	free(v->name);
+	free(v);
+}
+
+struct volume *volume_find(const struct fleet *fleet, const char *project_id,
+                           const char *id_or_name)
+{
+	list_for_each (&fleet->volumes, struct volume, v, link)
+		if (!v->is_making && strcmp(v->project_id, project_id) == 0 &&
+		    (strcmp(v->id, id_or_name) == 0 || strcmp(v->name, id_or_name) == 0))
+			return v;
+	return NULL;
+}
+
+struct volume *volume_find_shown(const struct fleet *fleet, const char *id,
+                                 bool (*says_yes)(const struct volume *v, const void *arg),
+                                 const void *arg)
+{
+	list_for_each (&fleet->volumes, struct volume, v, link)
+		if (strcmp(v->id, id) == 0)
+			return says_yes(v, arg) ? v : NULL;
+	return NULL;
+}
+
+bool volume_is_known(const struct fleet *fleet, const char *id)
+{
+	list_for_each (&fleet->volumes, const struct volume, v, link)
+		if (strcmp(v->id, id) == 0)
+			return true;
+	return false;
+}
+
+void volume_list(const struct fleet *fleet, const char *project_id,
+                 void (*fn)(const struct volume *v, void *arg), void *arg)
+{
+	list_for_each (&fleet->volumes, const struct volume, v, link)
+		if (!v->is_making && strcmp(v->project_id, project_id) == 0)
+			fn(v, arg);
+}
+
+static bool is_owners(const struct volume *v, const struct sandbox *s)
+{
+	return strcmp(s->project_id, v->project_id) == 0;
+}
+
+/* One that looks into it for a moment is no user of it, but must not lose it. */
+static const struct sandbox *find_user(const struct volume *v, bool is_any)
+{
+	const struct sandbox *reader = NULL;
+
+	list_for_each (&v->fleet->all, const struct sandbox, s, link_all) {
+		for (size_t i = 0; s->place == PLACE_ALIVE && i < VOLUMES_MAX; i++) {
+			if (strcmp(s->volumes[i].id, v->id) != 0 || (!is_any && !is_owners(v, s)))
+				continue;
+			if (!s->volumes[i].is_read_only)
+				return s;
+			reader = s;
+		}
+	}
+	return reader;
+}
+
+void volume_facts(const struct volume *v, struct volume_facts *ret)
+{
+	*ret = (struct volume_facts){.id = v->id,
+	                             .name = v->name,
+	                             .notes = v->notes,
+	                             .bytes = v->bytes,
+	                             .used_bytes = v->used_bytes,
+	                             .created_us = v->created_us,
+	                             .has_one_writer = v->has_one_writer,
+	                             .user = find_user(v, /* is_any= */ false)};
+}
+
+static void put_users(const struct volume *v, struct json_writer *w)
+{
+	json_open_array(w, "sandbox_ids");
+	list_for_each (&v->fleet->all, const struct sandbox, s, link_all)
+		for (size_t i = 0; s->place == PLACE_ALIVE && i < VOLUMES_MAX; i++)
+			if (strcmp(s->volumes[i].id, v->id) == 0 && is_owners(v, s))
+				json_put_str(w, NULL, s->id);
+	json_close_array(w);
+}
+
+void volume_to_json(const struct volume *v, struct json_writer *w, const char *name)
+{
+	json_open_object(w, name);
+	json_put_str(w, "id", v->id);
+	json_put_str(w, "name", v->name);
+	json_put_str(w, "state", v->is_there ? "ready" : "damaged");
+	json_put_u64(w, "size_mib", v->bytes / MIB);
+	json_put_u64(w, "used_bytes", v->used_bytes);
+	json_put_bool(w, "one_writer", v->has_one_writer);
+	put_users(v, w);
+	json_put_u64(w, "created_us", v->created_us);
+	json_close_object(w);
+}
+
+/* Quota and metering. */
+
+static struct quota_held held_by(const struct volume *v)
+{
+	return (struct quota_held){.of = {[QUOTA_DISK_BYTES] = v->bytes}};
+}
+
+static void give(const struct volume *v)
+{
+	const struct quota_owner owner = {v->project_id, v->key_id};
+	const struct quota_held held = held_by(v);
+
+	if (v->fleet->config.quota)
+		quota_give(v->fleet->config.quota, &owner, &held);
+}
+
+static int take(const struct volume *v, bool is_asked, struct err *err)
+{
+	const struct quota_owner owner = {v->project_id, v->key_id};
+	const struct quota_held held = held_by(v);
+	struct quota *quota = v->fleet->config.quota;
+
+	if (!quota)
+		return 0;
+	if (is_asked)
+		return quota_admit(quota, &owner, &held, /* is_create= */ false, err);
+	quota_take(quota, &owner, &held);
+	return 0;
+}
+
+static void meter(struct volume *v)
+{
+	struct meters *meters = v->fleet->config.meters;
+	const struct meter_spec spec = {
+		.sandbox_id = v->id, .project_id = v->project_id, .key_id = v->key_id};
+
+	if (!meters)
+		return;
+	v->meter = meter_find(meters, v->id);
+	if (!v->meter)
+		v->meter = meter_store(meters, &spec, v->bytes);
+}
+
+void volumes_tick(struct fleet *fleet)
+{
+	list_for_each (&fleet->volumes, const struct volume, v, link)
+		if (v->meter)
+			meter_tick(v->meter);
+}
+
+/* Its row. */
+
+static int save(const struct volume *v, struct err *err)
+{
+	auto_call(buf_done) struct buf json = BUF_INIT(ROW_MAX);
+	struct face_row row = {.id = v->id, .kind = KIND, .created_us = v->created_us};
+	struct json_writer w;
+
+	json_writer_init(&w, &json);
+	json_open_object(&w, NULL);
+	json_put_str(&w, "project_id", v->project_id);
+	json_put_str(&w, "key_id", v->key_id);
+	json_put_str(&w, "name", v->name);
+	json_put_u64(&w, "bytes", v->bytes);
+	json_put_bool(&w, "has_one_writer", v->has_one_writer);
+	if (v->notes)
+		json_put_value(&w, "notes", v->notes);
+	json_close_object(&w);
+	if (json_writer_end(&w) < 0)
+		return err_set(err, ERR_INTERNAL, 0, "cannot record volume %s", v->id);
+	row.json = buf_str(&json);
+	return store_put_face(v->fleet->config.store, &row, err);
+}
+
+static int load(const struct face_row *row, void *arg)
+{
+	struct fleet *fleet = arg;
+	struct volume *v = volume_alloc(fleet);
+	auto_json json_t *object = NULL;
+	const char *project_id = NULL, *key_id = "", *name = NULL;
+	const struct json_field fields[] = {
+		{"project_id", JSON_FIELD_STRING, &project_id, true},
+		{"key_id", JSON_FIELD_STRING, &key_id, true},
+		{"name", JSON_FIELD_STRING, &name, true},
+		{"bytes", JSON_FIELD_U64, &v->bytes, true},
+		{"has_one_writer", JSON_FIELD_BOOL, &v->has_one_writer, true},
+		{"notes", JSON_FIELD_OBJECT, &v->notes},
+	};
+	int r = id_is_valid(row->id, "vo") ? 0 : -EBADMSG;
+
+	if (r == 0)
+		r = json_parse(row->json, strlen(row->json), &object, NULL);
+	if (r == 0)
+		r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
+	json_incref(v->notes);
+	if (r < 0) {
+		log_error("volume.unreadable", "id='%s'", row->id);
+		volume_free(v);
+		return 0;
+	}
+	(void)snprintf(v->id, sizeof(v->id), "%s", row->id);
+	(void)snprintf(v->project_id, sizeof(v->project_id), "%s", project_id);
+	(void)snprintf(v->key_id, sizeof(v->key_id), "%s", key_id);
+	v->name = xstrdup(name);
+	v->created_us = row->created_us;
+	list_append(&fleet->volumes, &v->link);
+	return 0;
+}
+
+int volume_set_notes(struct volume *v, const json_t *notes, struct err *err)
+{
+	json_t *before = v->notes;
+	int r;
+
+	v->notes = json_deep_copy(notes);
+	r = save(v, err);
+	json_decref(r < 0 ? v->notes : before);
+	if (r < 0)
+		v->notes = before;
+	return r;
+}
+
+int volumes_open(struct fleet *fleet, struct err *err)
+{
+	return store_each_face(fleet->config.store, KIND, load, fleet, err);
+}
+
+void volumes_close(struct fleet *fleet)
+{
+	list_for_each (&fleet->volumes, struct volume, v, link)
+		volume_free(v);
+}
+
+/* Going. */
+
+static void on_discarded(const struct msg_reply *reply, int fd, void *arg)
+{
+	(void)arg;
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code != ERR_NONE) /* the next start finds it without a row */
+		log_warn("volume.stays", "error='%s'", reply->err.message);
+}
+
+static void discard(struct fleet *fleet, const char *id)
+{
+	struct msg_request req = {.op = MSG_VOLUME_REMOVE};
+
+	(void)snprintf(req.volume.id, sizeof(req.volume.id), "%s", id);
+	(void)!broker_client_ask(fleet->broker, &req, on_discarded, fleet, NULL, NULL);
+}
+
+static void emit(const struct volume *v, enum event_type type)
+{
+	struct event ev;
+	struct json_writer *w =
+		event_begin(&ev, v->fleet->config.events, type, v->project_id, NULL);
+
+	json_put_str(w, "volume_id", v->id);
+	json_put_str(w, "name", v->name);
+	event_end(&ev);
+}
+
+static int delete_row(void *arg, struct err *err)
+{
+	const struct volume *v = arg;
+
+	return store_delete_face(v->fleet->config.store, v->id, err);
+}
+
+int volume_remove(struct volume *v, struct err *err)
+{
+	const struct sandbox *user = find_user(v, /* is_any= */ true);
+	int r;
+
+	if (user && !is_owners(v, user))
+		return err_set(err, ERR_CONFLICT, 0, "volume '%s' is being looked into", v->name);
+	if (user) {
+		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s has volume '%s'", user->id,
+		              v->name);
+		return err_hint(err, "delete or stop it first");
+	}
+	emit(v, EVENT_VOLUME_REMOVED);
+	r = event_log_save(v->fleet->config.events, delete_row, v, err);
+	if (r < 0)
+		return r;
+	log_info("volume.removed", "id=%s", v->id);
+	discard(v->fleet, v->id);
+	give(v);
+	if (v->meter)
+		meter_close(v->meter, NULL, clock_steady_us());
+	volume_free(v);
+	return 0;
+}
+
+/* Coming. */
+
+struct making {
+	struct volume *v;
+	volume_done_fn done;
+	void *arg;
+};
+
+static int put_row(void *arg, struct err *err)
+{
+	return save(arg, err);
+}
+
+static int record(struct volume *v, struct err *err)
+{
+	emit(v, EVENT_VOLUME_CREATED);
+	return event_log_save(v->fleet->config.events, put_row, v, err);
+}
+
+static void on_made(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct making m = *(struct making *)arg;
+	struct err err = reply->err;
+	int r = err.code == ERR_NONE ? 0 : -EIO;
+
+	free(arg);
+	if (fd >= 0)
+		(void)close(fd);
+	if (r == 0) {
+		r = record(m.v, &err);
+		if (r < 0)
+			discard(m.v->fleet, m.v->id);
+	}
+	if (r < 0) {
+		give(m.v);
+		volume_free(m.v);
+		m.done(NULL, &err, m.arg);
+		return;
+	}
+	m.v->is_making = false;
+	m.v->is_there = true;
+	durable_on_layer(m.v->fleet);
+	owner_tell_volume(m.v->fleet, m.v->id, m.v->project_id);
+	meter(m.v);
+	log_info("volume.created", "id=%s", m.v->id);
+	m.done(m.v, NULL, m.arg);
+}
+
+static int check_name(const struct fleet *fleet, const char *project_id, const char *name,
+                      struct err *err)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t len = strlen(name), n = 0;
+	bool is_taken = false;
+
+	if (len == 0 || len > VOLUME_NAME_MAX || strspn(name, letters) != len || name[0] == '.' ||
+	    id_is_valid(name, "vo"))
+		return err_field(err, "name",
+		                 "must have up to %d of a-z, A-Z, 0-9, -, _ and ., such as 'data'",
+		                 VOLUME_NAME_MAX);
+	list_for_each (&fleet->volumes, const struct volume, v, link)
+		if (strcmp(v->project_id, project_id) == 0) {
+			n++;
+			is_taken |= strcmp(v->name, name) == 0;
+		}
+	if (n >= PROJECT_MAX) {
+		(void)err_set(err, ERR_LIMIT, 0, "there are %zu volumes, which is the most", n);
+		return err_hint(err, "remove some");
+	}
+	if (is_taken) {
+		(void)err_set(err, ERR_CONFLICT, 0, "name: a volume named '%s' exists already",
+		              name);
+		return err_hint(err, "use it, or take another name");
+	}
+	return 0;
+}
+
+static struct volume *volume_new(struct fleet *fleet, const char *project_id,
+                                 const struct volume_wish *wish)
+{
+	struct volume *v = volume_alloc(fleet);
+
+	id_make(v->id, "vo");
+	(void)snprintf(v->project_id, sizeof(v->project_id), "%s", project_id);
+	(void)snprintf(v->key_id, sizeof(v->key_id), "%s", wish->key_id ? wish->key_id : "");
+	v->name = xstrdup(wish->name);
+	v->bytes = wish->bytes ? wish->bytes : VOLUME_MIB_DEFAULT * MIB;
+	v->has_one_writer = wish->has_one_writer;
+	v->notes = json_deep_copy(wish->notes);
+	v->created_us = clock_wall_us();
+	return v;
+}
+
+int volume_create(struct fleet *fleet, const char *project_id, const struct volume_wish *wish,
+                  volume_done_fn done, void *arg, struct err *err)
+{
+	struct msg_request req = {.op = MSG_VOLUME};
+	struct making *m;
+	struct volume *v;
+	int r = check_name(fleet, project_id, wish->name, err);
+
+	if (r == 0 && wish->bytes &&
+	    (wish->bytes < VOLUME_MIB_MIN * MIB || wish->bytes > BYTES_MAX))
+		r = err_field(err, "size_mib", "must be from %d to %llu", VOLUME_MIB_MIN,
+		              (unsigned long long)(BYTES_MAX / MIB));
+	if (r == 0)
+		r = fleet_check_disk(fleet, err);
+	if (r < 0)
+		return r;
+	v = volume_new(fleet, project_id, wish);
+	r = take(v, /* is_asked= */ true, err);
+	if (r < 0) {
+		volume_free(v);
+		return r;
+	}
+	memcpy(req.volume.id, v->id, sizeof(req.volume.id));
+	req.volume.keeper = store_number(fleet->config.store);
+	req.volume.bytes = v->bytes;
+	m = xnew0(struct making);
+	*m = (struct making){.v = v, .done = done, .arg = arg};
+	r = broker_client_ask(fleet->broker, &req, on_made, m, NULL, err);
+	if (r < 0) {
+		free(m);
+		give(v);
+		volume_free(v);
+		return r;
+	}
+	v->is_making = true;
+	list_append(&fleet->volumes, &v->link); /* its name is taken */
+	return 0;
+}
+
+/* The broker's word. */
+
+void volume_found(struct fleet *fleet, const struct volume_info *info)
+{
+	list_for_each (&fleet->volumes, struct volume, v, link)
+		if (strcmp(v->id, info->id) == 0) {
+			auto_free char *file = xasprintf("layers/%s/keeper", v->id);
+
+			fleet_check_keeper(fleet, file, info->keeper);
+			v->is_there = true;
+			v->used_bytes = info->used_bytes;
+			return;
+		}
+	if (info->keeper != store_number(fleet->config.store))
+		return; /* of another store: the database was moved away, say */
+	log_warn("volume.stray", "id='%s'", info->id);
+	discard(fleet, info->id);
+}
+
+void volumes_settle(struct fleet *fleet)
+{
+	list_for_each (&fleet->volumes, struct volume, v, link) {
+		if (!v->is_there)
+			log_error("volume.damaged", "id=%s", v->id);
+		(void)!take(v, /* is_asked= */ false, NULL);
+		meter(v);
+	}
+}
+
+struct measuring {
+	struct fleet *fleet;
+	void (*fn)(const struct err *err, void *arg);
+	void *arg;
+};
+
+static void on_measured(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct measuring *m = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	list_for_each (&m->fleet->volumes, struct volume, v, link)
+		if (reply->err.code == ERR_NONE && strcmp(v->id, reply->id) == 0)
+			v->used_bytes = reply->volume.used_bytes;
+	if (reply->err.code == ERR_NONE && reply->id[0])
+		return;
+	m->fn(reply->err.code == ERR_NONE ? NULL : &reply->err, m->arg);
+	free(m);
+}
+
+int volume_measure_all(struct fleet *fleet, void (*fn)(const struct err *err, void *arg), void *arg,
+                       struct err *err)
+{
+	struct measuring *m = xnew0(struct measuring);
+	int r;
+
+	*m = (struct measuring){fleet, fn, arg};
+	r = broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_VOLUMES}, on_measured,
+	                      m, NULL, err);
+	if (r < 0)
+		free(m);
+	return r;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Volumes: files of a project that outlive every sandbox, and that a sandbox has at a path of its
+ * own for as long as it runs.
+ *
+ *	volume ── sandbox_create(volumes) ──► sandbox A  /data
+ *	       └─ … ────────────────────────► sandbox B  /data, read-only
+ *
+ * The broker has the bytes, the store the rows. One is made first and recorded then; a row goes
+ * before its bytes do; what the broker has of this store without a row goes at the next start. A
+ * volume is charged for its whole size, as a sandbox is for its disk, for as long as it is there.
+ * What is in it is nobody's to snapshot: a snapshot of a sandbox, a fork and a pause leave it
+ * alone.
+ */
+#include "base/json.h"
+#include "sandbox/model/sandbox.h"
+
+struct fleet;
+struct volume;
+
+#define VOLUME_NAME_MAX    64
+#define VOLUME_MIB_MIN     1
+#define VOLUME_MIB_DEFAULT 1024
+
+struct volume_wish {         /* borrowed for the call */
+	const char *name;    /* unique in the project */
+	const char *key_id;  /* of who asks; NULL = none */
+	uint64_t bytes;      /* 0 = VOLUME_MIB_DEFAULT */
+	bool has_one_writer; /* of those that run at a time only one may have it to write */
+	const json_t *notes; /* as of a sandbox; NULL = nothing */
+};
+/* v and err: exactly one is NULL. From the loop. */
+typedef void (*volume_done_fn)(struct volume *v, const struct err *err, void *arg);
+must_check int volume_create(struct fleet *fleet, const char *project_id,
+                             const struct volume_wish *wish, volume_done_fn done, void *arg,
+                             struct err *err);
+must_check int volume_set_notes(struct volume *v, const json_t *notes, struct err *err);
+/* Refused while a sandbox that runs has it. */
+must_check int volume_remove(struct volume *v, struct err *err);
+
+struct volume *volume_find(const struct fleet *fleet, const char *project_id,
+                           const char *id_or_name); /* borrowed or NULL */
+/* By what a caller shows instead of a key: one of any project, if it says yes. */
+struct volume *volume_find_shown(const struct fleet *fleet, const char *id,
+                                 bool (*says_yes)(const struct volume *v, const void *arg),
+                                 const void *arg);
+/* In order of creation. */
+void volume_list(const struct fleet *fleet, const char *project_id,
+                 void (*fn)(const struct volume *v, void *arg), void *arg);
+/* Asks the broker how full they are, then calls fn, from the loop. */
+must_check int volume_measure_all(struct fleet *fleet, void (*fn)(const struct err *err, void *arg),
+                                  void *arg, struct err *err);
+
+struct volume_facts { /* borrowed */
+	const char *id, *name;
+	const json_t *notes; /* or NULL */
+	uint64_t bytes, used_bytes, created_us;
+	bool has_one_writer;
+	const struct sandbox *user; /* one that runs and has it, a writer before others; or NULL */
+};
+void volume_facts(const struct volume *v, struct volume_facts *ret);
+/* Those that a sandbox has, by name; "" of one that is gone. */
+void sandbox_each_volume(const struct sandbox *s,
+                         void (*fn)(const char *name, const char *path, bool is_read_only,
+                                    void *arg),
+                         void *arg);
+void volume_to_json(const struct volume *v, struct json_writer *w, const char *name);

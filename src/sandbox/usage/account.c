@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Every sandbox that runs is read once a period; which of them are due is looked at several times a
+ * period, so that the broker is asked for a few at a time and never for a thousand at once.
+ * Readings of one look are written together, and synced once a period.
+ *
+ * The end of a run needs the counters of when its processes were dead: the broker's reply to the
+ * delete has them. A sandbox that is found dead at the start had its end without us; then the
+ * broker is asked for what it kept (broker/finals.h), and time is charged up to the last reading
+ * only.
+ *
+ * Budgets are looked at as often. Whoever's does not cover the time until the next look has its
+ * sandboxes ended, with the figures as the message.
+ *
+ * Execs are written with the turn in which they began, since an exec is a promise that is written
+ * too. Calls of code touch no disk, so those of the last moments before a kill are not counted.
+ */
+#include "sandbox/usage/account.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/model/owner.h"
+#include "sandbox/model/registry.h"
+#include "sandbox/snapshot/snapshots.h"
+#include "sandbox/storage/storage.h"
+#include "sandbox/usage/samples.h"
+#include "tenant/day.h"
+
+#define LOOKS_A_PERIOD 8
+#define LOOK_US_MIN    (50 * UINT64_C(1000))
+#define FRESH_US       (2 * UINT64_C(1000000)) /* a reading that is read again on request */
+#define FRESHEN_MAX    64                      /* at once; the next request goes on */
+#define NOTHING_MORE   1                       /* as charge_until_us: a moment before any reading */
+
+static struct meters *meters_of(const struct sandbox *s)
+{
+	return s->fleet->config.meters;
+}
+
+static struct quota_owner owner_of(const struct sandbox *s)
+{
+	return (struct quota_owner){.project_id = s->project_id, .key_id = s->key_id};
+}
+
+static struct quota_held held_by(const struct guest_limits *limits)
+{
+	return (struct quota_held){.of = {
+					   [QUOTA_SANDBOXES] = 1,
+					   [QUOTA_CPU_MILLI] = limits->cpu_milli,
+					   [QUOTA_MEMORY_BYTES] = limits->memory_bytes,
+					   [QUOTA_DISK_BYTES] = limits->disk_bytes,
+				   }};
+}
+
+/* One that does not run holds the room of its files, if those are kept. */
+static struct quota_held held_at_rest(const struct sandbox *s)
+{
+	struct quota_held held = {0};
+
+	if (s->is_kept)
+		held.of[QUOTA_DISK_BYTES] = s->limits.disk_bytes;
+	return held;
+}
+
+int account_admit(struct fleet *fleet, const char *project_id, const char *key_id,
+                  const struct guest_limits *limits, struct quota_held *ret, struct err *err)
+{
+	const struct quota_owner owner = {project_id, key_id ? key_id : ""};
+
+	*ret = held_by(limits);
+	if (!fleet->config.quota)
+		return 0;
+	return quota_admit(fleet->config.quota, &owner, ret, /* is_create= */ true, err);
+}
+
+/* Gives back what it holds beyond this. */
+static void give_back(struct sandbox *s, const struct quota_held *keeps)
+{
+	const struct quota_owner owner = owner_of(s);
+	struct quota_held less;
+
+	if (!s->fleet->config.quota)
+		return;
+	for (unsigned i = 0; i < QUOTA_HELD_COUNT; i++)
+		less.of[i] = s->held.of[i] - MIN(s->held.of[i], keeps->of[i]);
+	quota_give(s->fleet->config.quota, &owner, &less);
+	s->held = *keeps;
+}
+
+static int admit_more(struct sandbox *s, const struct guest_limits *limits, bool is_create,
+                      struct err *err)
+{
+	struct quota *quota = s->fleet->config.quota;
+	const struct quota_owner owner = owner_of(s);
+	struct quota_held more = held_by(limits);
+	int r;
+
+	for (unsigned i = 0; i < QUOTA_HELD_COUNT; i++)
+		more.of[i] -= MIN(more.of[i], s->held.of[i]);
+	r = quota ? quota_admit(quota, &owner, &more, is_create, err) : 0;
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; quota && i < QUOTA_HELD_COUNT; i++)
+		s->held.of[i] += more.of[i];
+	return 0;
+}
+
+int account_admit_limits(struct sandbox *s, const struct guest_limits *limits, struct err *err)
+{
+	int r = admit_more(s, limits, /* is_create= */ false, err);
+
+	s->n_limits_due += r == 0;
+	return r;
+}
+
+int account_admit_resume(struct sandbox *s, struct err *err)
+{
+	const struct quota_held keeps = held_by(&s->limits);
+	int r = admit_more(s, &s->limits, /* is_create= */ true, err);
+
+	if (r == 0) /* they may have become smaller while it was at rest */
+		give_back(s, &keeps);
+	return r;
+}
+
+static void keep_sample(struct sandbox *s)
+{
+	const uint64_t *of = meter_total(s->meter)->of;
+	const struct sandbox_sample sample = {.at_us = s->seen_us,
+	                                      .cpu_ns = of[USAGE_CPU_NS],
+	                                      .memory_bytes = s->seen.memory_bytes,
+	                                      .disk_bytes = s->seen.disk_bytes,
+	                                      .pids = s->seen.pids,
+	                                      .network_in_bytes = of[USAGE_NETWORK_IN_BYTES],
+	                                      .network_out_bytes = of[USAGE_NETWORK_OUT_BYTES]};
+
+	samples_add(&s->samples, &sample, s->fleet->config.usage_period_ms * 1000 / 2);
+}
+
+void account_on_reading(struct sandbox *s, const struct guest_usage *now)
+{
+	struct guest_usage charged = *now;
+
+	charged.disk_bytes += s->kept_bytes; /* what its execs said lies on the same disk */
+	meter_read(s->meter, &charged);
+	s->seen = *now;
+	s->seen_us = clock_wall_us();
+	keep_sample(s);
+}
+
+static void on_reading(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	s->reading = 0;
+	if (reply->err.code == ERR_NONE && s->meter && sandbox_has_guest(s))
+		account_on_reading(s, &reply->usage);
+}
+
+static void ask_reading(struct sandbox *s)
+{
+	struct msg_request req = {.op = MSG_USAGE};
+
+	memcpy(req.id, s->id, sizeof(req.id));
+	(void)!broker_client_ask(s->fleet->broker, &req, on_reading, s, &s->reading, NULL);
+}
+
+void fleet_freshen(struct fleet *fleet, const char *project_id)
+{
+	uint64_t period_us = fleet->config.usage_period_ms * 1000;
+	uint64_t now = loop_now_us(fleet->config.loop);
+	unsigned n = 0;
+
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		if (strcmp(s->project_id, project_id) != 0 || !s->meter || s->reading ||
+		    !sandbox_has_guest(s) || s->read_next_us > now + period_us - FRESH_US)
+			continue;
+		s->read_next_us = now + period_us;
+		ask_reading(s);
+		if (++n == FRESHEN_MAX)
+			break;
+	}
+}
+
+static void prune(struct fleet *fleet)
+{
+	uint64_t keep = fleet->config.usage_kept_ms / (DAY_US / 1000);
+	int32_t today = day_of(clock_wall_us());
+	struct err err;
+
+	if ((uint64_t)today <= keep)
+		return;
+	if (store_usage_prune(meters_store(fleet->config.meters), today - (int32_t)keep, &err) < 0)
+		log_error("usage.unpruned", "error='%s'", err.message);
+}
+
+static void end_if_spent(struct sandbox *s)
+{
+	struct quota *quota = s->fleet->config.quota;
+	const struct quota_owner owner = owner_of(s);
+	struct err err;
+
+	if (quota && sandbox_has_guest(s) && quota_is_spent(quota, &owner, &err))
+		s->fleet->lifecycle->end(s, END_POLICY,
+		                         json_pack("{s:s, s:s, s:s}", "what", err.quota.what,
+		                                   "limit", err.quota.limit, "current",
+		                                   err.quota.current),
+		                         err.message);
+}
+
+static void on_turns(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct fleet *fleet = arg;
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (reply->err.code == ERR_NONE)
+		fleet->broker_turns = reply->probe.turns;
+}
+
+static void look(struct loop *loop, void *arg)
+{
+	struct fleet *fleet = arg;
+	uint64_t period_us = fleet->config.usage_period_ms * 1000;
+	uint64_t now = loop_now_us(loop);
+	bool is_synced = now - fleet->synced_us >= period_us;
+
+	list_for_each (&fleet->all, struct sandbox, s, link_all) {
+		end_if_spent(s);
+		owner_look(s);
+		if (!s->meter || s->reading || s->read_next_us > now)
+			continue;
+		s->read_next_us = now + period_us;
+		if (sandbox_has_guest(s))
+			ask_reading(s);
+		else
+			meter_tick(s->meter);
+	}
+	if (is_synced) {
+		(void)!broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_PROBE},
+		                         on_turns, fleet, NULL, NULL);
+		snapshots_tick(fleet);
+		volumes_tick(fleet);
+	}
+	(void)!meters_write(fleet->config.meters, is_synced,
+	                    NULL); /* it logs; the next one tries */
+	if (is_synced) {
+		fleet->synced_us = now;
+		prune(fleet);
+	}
+	loop_timer_set_in(fleet->look, MAX(period_us / LOOKS_A_PERIOD, LOOK_US_MIN));
+}
+
+void account_open(struct fleet *fleet)
+{
+	if (!fleet->config.meters)
+		return;
+	fleet->look = loop_timer_new(fleet->config.loop, look, fleet);
+	fleet->synced_us = loop_now_us(fleet->config.loop);
+	loop_timer_set_in(fleet->look, LOOK_US_MIN);
+}
+
+void account_close(struct fleet *fleet)
+{
+	loop_timer_free(take_ptr(fleet->look));
+}
+
+/* The steady clock when the wall clock showed this; never later than now. */
+static uint64_t steady_at(uint64_t wall_us)
+{
+	uint64_t wall_now = clock_wall_us(), now = clock_steady_us();
+	uint64_t ago = wall_now > wall_us ? wall_now - wall_us : 0;
+
+	return now > ago ? now - ago : NOTHING_MORE;
+}
+
+static void start(struct sandbox *s, uint64_t since_us)
+{
+	const struct meter_spec spec = {
+		.sandbox_id = s->id,
+		.project_id = s->project_id,
+		.key_id = s->key_id,
+		.memory_limit_bytes = s->limits.memory_bytes,
+		.since_us = since_us,
+		.base = s->base_usage,
+	};
+	uint64_t look_us;
+
+	s->meter = meter_find(meters_of(s), s->id);
+	if (s->meter)
+		meter_resume(s->meter, s->limits.memory_bytes); /* if it was held */
+	else
+		s->meter = meter_start(meters_of(s), &spec);
+	/* Those that are adopted together take turns. */
+	look_us = s->fleet->config.usage_period_ms * 1000 / LOOKS_A_PERIOD;
+	s->read_next_us = loop_now_us(s->fleet->config.loop) +
+	                  look_us * (++s->fleet->n_meters % LOOKS_A_PERIOD + 1);
+}
+
+/* Calls that an earlier gateway had not written to the meter's row when it died. */
+static void count_noted_calls(struct sandbox *s)
+{
+	uint64_t n = crash_counter_find(s->fleet->crash_counters, s->id, &s->calls_counter);
+	uint64_t known = s->meter ? meter_total(s->meter)->of[USAGE_CALLS] : n;
+
+	if (n <= known)
+		return;
+	meter_count_calls(s->meter, n - known);
+	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
+}
+
+/* One whose meter was never written ran for less than a look: it is begun again from its creation.
+ */
+void account_adopt(struct sandbox *s)
+{
+	const struct quota_owner owner = owner_of(s);
+
+	if (s->fleet->config.quota) {
+		s->held = s->place == PLACE_ALIVE ? held_by(&s->limits) : held_at_rest(s);
+		quota_take(s->fleet->config.quota, &owner, &s->held);
+	}
+	if (meters_of(s) && s->place == PLACE_ALIVE && s->state != SANDBOX_CREATING &&
+	    s->state != SANDBOX_STOPPING)
+		start(s, steady_at(s->created_us));
+	else if (meters_of(s))
+		s->meter = meter_find(meters_of(s), s->id);
+	count_noted_calls(s);
+}
+
+static void on_kept_final(const struct msg_reply *reply, int fd, void *arg)
+{
+	struct fleet *fleet = arg;
+	struct meter *m = meter_find(fleet->config.meters, reply->id);
+	struct sandbox *s = fleet_find_id(fleet, reply->id);
+
+	if (fd >= 0)
+		(void)close(fd);
+	if (!m || reply->err.code != ERR_NONE) /* the next start asks again */
+		return;
+	if (s && s->is_kept) {
+		meter_hold(m, &reply->usage, NOTHING_MORE);
+		return;
+	}
+	if (s)
+		s->meter = NULL; /* one whose files are lost still had it */
+	meter_close(m, &reply->usage, NOTHING_MORE);
+}
+
+static void close_by_kept_final(struct fleet *fleet, const char *id)
+{
+	struct msg_request req = {.op = MSG_STOP}; /* a kept layer stays */
+
+	(void)snprintf(req.id, sizeof(req.id), "%s", id);
+	(void)!broker_client_ask(fleet->broker, &req, on_kept_final, fleet, NULL, NULL);
+}
+
+static void settle_one(struct meter *m, void *arg)
+{
+	struct fleet *fleet = arg;
+	const struct sandbox *s = fleet_find_id(fleet, meter_sandbox_id(m));
+
+	if (id_is_valid(meter_sandbox_id(m), "sn")) {
+		if (!snapshot_is_known(fleet, meter_sandbox_id(m)))
+			meter_close(m, NULL, NOTHING_MORE);
+		return;
+	}
+	if (id_is_valid(meter_sandbox_id(m), "vo")) {
+		if (!volume_is_known(fleet, meter_sandbox_id(m)))
+			meter_close(m, NULL, NOTHING_MORE);
+		return;
+	}
+	if (!s || !sandbox_is_alive(s))
+		close_by_kept_final(fleet, meter_sandbox_id(m));
+}
+
+void account_settle_old(struct fleet *fleet)
+{
+	if (fleet->config.meters)
+		meters_each(fleet->config.meters, settle_one, fleet);
+}
+
+static void end_meter(struct sandbox *s)
+{
+	uint64_t until_us = s->charge_until_us ? s->charge_until_us : steady_at(s->end.at_us);
+	struct guest_usage last = s->last_usage;
+
+	if (!s->has_last_usage && !s->is_kept)
+		s->meter = NULL; /* account_settle_old() has it in hand */
+	last.disk_bytes += s->kept_bytes;
+	if (s->meter && s->has_last_usage && s->is_kept)
+		meter_hold(s->meter, &last, until_us);
+	else if (s->meter && s->has_last_usage)
+		meter_close(take_ptr(s->meter), &s->last_usage, until_us);
+	crash_counter_drop(s->fleet->crash_counters,
+	                   &s->calls_counter); /* all are in the meter's row */
+}
+
+/* Its snapshot has a meter of its own; a layer that is kept beside it goes on being charged. */
+static void hold_meter(struct sandbox *s)
+{
+	struct guest_usage last = s->last_usage;
+
+	if (!s->meter || !s->has_last_usage)
+		return;
+	if (!s->is_kept)
+		last.disk_bytes = 0;
+	last.disk_bytes += s->kept_bytes;
+	meter_hold(s->meter, &last, clock_steady_us());
+}
+
+static void release(struct sandbox *s)
+{
+	const struct quota_held rest = held_at_rest(s);
+
+	give_back(s, &rest);
+}
+
+void account_on_move(struct sandbox *s, enum sandbox_state next)
+{
+	if (next == SANDBOX_STOPPED || next == SANDBOX_FAILED ||
+	    (next == SANDBOX_PAUSED && s->paused_in[0]))
+		release(s);
+	if (!meters_of(s))
+		return;
+	switch (next) {
+	case SANDBOX_RUNNING: /* on record at once: one that is ending is not begun again */
+		start(s, clock_steady_us());
+		(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
+		break;
+	case SANDBOX_STOPPING:
+		/* One that was kept has been charged for its files. */
+		s->charge_until_us =
+			s->link || !sandbox_is_alive(s) ? clock_steady_us() : NOTHING_MORE;
+		break;
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+		end_meter(s);
+		break;
+	case SANDBOX_CREATING: /* again: another run with counters of its own */
+		s->has_last_usage = false;
+		s->seen_us = 0;
+		break;
+	case SANDBOX_PAUSED:
+		if (s->paused_in[0])
+			hold_meter(s);
+		break;
+	case SANDBOX_PAUSING:
+	case SANDBOX_STATE_COUNT:
+		break;
+	}
+}
+
+void account_on_files_lost(struct sandbox *s)
+{
+	release(s); /* account_settle_old() has the meter in hand */
+}
+
+void account_on_gone(struct sandbox *s, const struct msg_reply *reply)
+{
+	s->last_usage = reply->usage;
+	s->has_last_usage = true;
+}
+
+void account_on_limits(struct sandbox *s)
+{
+	const struct quota_held keeps = held_by(&s->limits);
+
+	if (--s->n_limits_due == 0 && s->held.of[QUOTA_SANDBOXES] > 0)
+		give_back(s, &keeps);
+	if (s->meter)
+		meter_set_memory_limit(s->meter, s->limits.memory_bytes);
+}
+
+/* At once: the exec is about to begin, and what is acknowledged is charged whoever dies. */
+void account_on_exec(struct sandbox *s)
+{
+	if (!s->meter)
+		return;
+	meter_count_exec(s->meter);
+	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
+}
+
+/* The next write of the meter comes later; until then the crash counter has it, whoever dies. */
+void account_on_call(struct sandbox *s)
+{
+	if (!s->meter)
+		return;
+	meter_count_calls(s->meter, 1);
+	crash_counter_set(s->fleet->crash_counters, &s->calls_counter, s->id,
+	                  meter_total(s->meter)->of[USAGE_CALLS]);
+}
+
+void account_free(struct sandbox *s)
+{
+	broker_client_cancel(s->fleet->broker, s->reading);
+	samples_free(s->samples);
+	release(s);
+}
+
+void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes)
+{
+	if (s->meter)
+		meter_count_network(s->meter, in_bytes, out_bytes);
+}
