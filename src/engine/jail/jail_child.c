@@ -239,12 +239,7 @@ static int hand_out_root(struct jail *jail, struct err *err)
 	_exit(0);
 }
 
-struct step {
-	const char *name;
-	int (*run)(struct jail *jail, struct err *err);
-};
-
-static const struct step steps[] = {
+static const struct jail_step child_steps[] = {
 	{"oom-score", jail_set_oom_score},
 	{"orders", await_orders}, /* id maps and cgroups are set by now */
 	{"session",
@@ -267,21 +262,21 @@ static const struct step steps[] = {
 	{"exec", exec_agent},
 };
 
-static const struct step founder_steps[] = {
+static const struct jail_step founder_steps[] = {
 	{"oom-score", jail_set_oom_score}, {"orders", await_orders},
 	{"session", jail_leave_session},   {"staging", jail_mount_staging},
 	{"identity", jail_become_root},    {"root", jail_mount_root},
 	{"names", give_new_names},         {"hand-out", hand_out_root},
 };
 
-static _Noreturn void run_steps(const struct step *table, size_t n, struct jail *jail)
+void jail_run_steps(struct jail *jail, const char *whose, const struct jail_step *steps, size_t n)
 {
 	struct err err = {0};
 
 	for (size_t i = 0; i < n; i++) {
-		if (table[i].run(jail, &err) >= 0)
+		if (steps[i].run(jail, &err) >= 0)
 			continue;
-		err_prefix(&err, "jail step '%s'", table[i].name);
+		err_prefix(&err, "%s step '%s'", whose, steps[i].name);
 		break;
 	}
 	(void)!fd_write_all(jail->status_fd, &err, sizeof(err));
@@ -290,10 +285,10 @@ static _Noreturn void run_steps(const struct step *table, size_t n, struct jail 
 
 void jail_child_run(struct jail *jail)
 {
-	run_steps(steps, ARRAY_SIZE(steps), jail);
+	jail_run_steps(jail, "jail", child_steps, ARRAY_SIZE(child_steps));
 }
 
 void jail_founder_run(struct jail *jail)
 {
-	run_steps(founder_steps, ARRAY_SIZE(founder_steps), jail);
+	jail_run_steps(jail, "jail", founder_steps, ARRAY_SIZE(founder_steps));
 }

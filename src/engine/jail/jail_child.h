@@ -18,6 +18,14 @@ _Noreturn void jail_child_run(struct jail *jail);
  */
 _Noreturn void jail_founder_run(struct jail *jail);
 
+struct jail_step {
+	const char *name;
+	int (*run)(struct jail *jail, struct err *err);
+};
+/* One after the other; the last one execs. The first that fails is told to the broker. */
+_Noreturn void jail_run_steps(struct jail *jail, const char *whose, const struct jail_step *steps,
+                              size_t n);
+
 /* The steps that live in files of their own. Paths are relative to the staging directory, where
  * the new root is "r", until jail_pivot(). */
 int jail_mount_root(struct jail *jail, struct err *err);

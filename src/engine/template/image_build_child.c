@@ -248,10 +248,7 @@ static int exec_mkfs(struct jail *jail, struct err *err)
 	return err_hint(err, "install erofs-utils on the host");
 }
 
-static const struct {
-	const char *name;
-	int (*run)(struct jail *jail, struct err *err);
-} steps[] = {
+static const struct jail_step steps[] = {
 	{"session", jail_leave_session},
 	{"orders", await_orders},
 	{"cgroup-namespace", jail_unshare_cgroup}, /* after the group was joined */

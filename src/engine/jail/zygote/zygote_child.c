@@ -226,10 +226,7 @@ static int exec_interpreter(struct jail *jail, struct err *err)
 	return err_set(err, ERR_NOT_FOUND, errnum, "cannot run python3");
 }
 
-static const struct {
-	const char *name;
-	int (*run)(struct jail *jail, struct err *err);
-} steps[] = {
+static const struct jail_step steps[] = {
 	{"oom-score", jail_set_oom_score},
 	{"orders", await_orders},
 	{"session", jail_leave_session},
@@ -249,14 +246,5 @@ static const struct {
 
 void zygote_child_run(struct jail *jail)
 {
-	struct err err = {0};
-
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		if (steps[i].run(jail, &err) >= 0)
-			continue;
-		err_prefix(&err, "zygote step '%s'", steps[i].name);
-		break;
-	}
-	(void)!fd_write_all(jail->status_fd, &err, sizeof(err));
-	_exit(1);
+	jail_run_steps(jail, "zygote", steps, ARRAY_SIZE(steps));
 }
