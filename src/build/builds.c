@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "build/parcel.h"
-#include "build/recipe.h"
+#include "build/recipe/recipe.h"
 #include "build/set.h"
 
 #include <assert.h>

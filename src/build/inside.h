@@ -3,9 +3,9 @@
 /* What the files of this directory know of a build, and nobody else. */
 #include "base/id.h"
 #include "build/build.h"
-#include "build/report.h"
+#include "build/recipe/report.h"
 #include "sandbox/exec/exec.h"
-#include "store/builds.h"
+#include "store/tables/builds.h"
 
 #define BUILDS_RUNNING_MAX 2  /* at once, and as many sets of packages; others wait */
 #define BUILDS_PROJECT_MAX 32 /* of a project that have not ended */

@@ -2,8 +2,8 @@
 #include "build/plan.h"
 
 #include "base/parse.h"
-#include "build/recipe.h"
-#include "build/script.h"
+#include "build/recipe/recipe.h"
+#include "build/recipe/script.h"
 #include "sandbox/storage/image.h"
 
 #include <assert.h>

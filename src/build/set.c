@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "build/inside.h"
-#include "build/package.h"
+#include "build/recipe/package.h"
 #include "sandbox/code/language.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/template.h"

@@ -6,8 +6,8 @@
  */
 #include "build/plan.h"
 
-#include "build/recipe.h"
-#include "build/word.h"
+#include "build/recipe/recipe.h"
+#include "build/recipe/word.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/template.h"
 

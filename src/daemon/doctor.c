@@ -2,9 +2,9 @@
 /* `cloche doctor`: a table of what the host could have, what each is for, and how to get it. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "daemon/config/units.h"
 #include "daemon/daemon.h"
-#include "daemon/probe.h"
-#include "daemon/units.h"
+#include "daemon/probe/probe.h"
 
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What the gateway sends to the world by itself: webhooks, through the dialer. */
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "hook/hook.h"
 
 #define OUTGOING_RANGES_MAX 64

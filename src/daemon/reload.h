@@ -7,7 +7,7 @@
  *	as they were --try--> on trial --+--keep--> the new ones
  *	                                 +--undo--> as they were
  */
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 struct reload {
 	struct config *config; /* the daemon's; changed in place, since the site borrows it */

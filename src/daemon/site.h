@@ -11,7 +11,7 @@
  *	RUN/            root 0755        RUN/lock, RUN/cloche.sock (0660, group cloche)
  *	RUN/sandboxes/  root 0700
  */
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/listen.h"
 
 #define SITE_LISTENERS_MAX 16

@@ -5,7 +5,7 @@
  * compact JSON, the fields in the order of struct event_row, null for what there is none of.
  */
 #include "base/buf.h"
-#include "store/events.h"
+#include "store/tables/events.h"
 
 #define ENTRY_LINE_MAX 8192 /* EVENT_DATA_MAX and all ids, with room */
 

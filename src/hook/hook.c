@@ -14,7 +14,7 @@
 #include "http/parse.h"
 #include "net/range.h"
 #include "net/url.h"
-#include "store/hooks.h"
+#include "store/tables/hooks.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/parse.h"
-#include "store/keys.h"
+#include "store/tables/keys.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

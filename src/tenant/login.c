@@ -6,7 +6,7 @@
 #include "tenant/login.h"
 
 #include "base/id.h"
-#include "store/logins.h"
+#include "store/tables/logins.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -12,7 +12,7 @@
  * nobody.
  */
 #include "engine/engine.h"
-#include "store/usage.h"
+#include "store/tables/usage.h"
 
 struct meters; /* of all sandboxes */
 struct meter;

@@ -5,7 +5,7 @@
  * the daemon's settings, and what was used is recorded, not what it cost: a cost is computed when
  * it is asked for.
  */
-#include "store/usage.h"
+#include "store/tables/usage.h"
 
 #define CURRENCY_MAX 8
 

@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "wall/issuer.h"
+#include "wall/transport/issuer.h"
 
 #include <string.h>
 #include <sys/epoll.h>

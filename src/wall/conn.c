@@ -14,9 +14,9 @@
 #include "net/clienthello.h"
 #include "wall/dns_tcp.h"
 #include "wall/proxy.h"
-#include "wall/pump.h"
-#include "wall/reach.h"
-#include "wall/sockaddr.h"
+#include "wall/transport/pump.h"
+#include "wall/transport/reach.h"
+#include "wall/transport/sockaddr.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -8,11 +8,11 @@
 #include "base/list.h"
 #include "net/judge.h"
 #include "net/learn.h"
-#include "wall/bucket.h"
 #include "wall/msg.h"
-#include "wall/pace.h"
-#include "wall/resolver.h"
-#include "wall/secure.h"
+#include "wall/transport/bucket.h"
+#include "wall/transport/pace.h"
+#include "wall/transport/resolver.h"
+#include "wall/transport/secure.h"
 
 #include <uthash.h>
 

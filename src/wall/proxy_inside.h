@@ -3,7 +3,7 @@
 /* What the files of the proxy share, and nobody else. */
 #include "wall/proxy.h"
 #include "wall/proxy_head.h"
-#include "wall/reach.h"
+#include "wall/transport/reach.h"
 
 #define SECONDS     UINT64_C(1000000)
 #define READING_US  (60 * SECONDS)  /* for a whole head; also how long an idle one is kept */

@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 #include "wall/door.h"
-#include "wall/sockaddr.h"
+#include "wall/transport/sockaddr.h"
 
 #include <ifaddrs.h>
 #include <string.h>

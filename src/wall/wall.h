@@ -6,8 +6,8 @@
  * gateway tells it which doors there are and what may pass them (wall/msg.h).
  */
 #include "net/range.h"
-#include "wall/resolver.h"
-#include "wall/secure.h"
+#include "wall/transport/resolver.h"
+#include "wall/transport/secure.h"
 
 struct wall_process;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The settings file. Root's own, yet a parser all the same: it must end, and refuse with a
  * sentence. */
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * What a proxy may say before it lets through. The first byte chooses how it is asked. It is let
  * through or not, and of what the proxy has said behind its answer not a byte is gone.
  */
-#include "wall/egress.h"
+#include "wall/transport/egress.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A word of `packages`, as a client sends it. What is accepted has its kind in front, begins with
  * nothing that a program takes for an option, and is accepted again as it is spelt. */
-#include "build/package.h"
+#include "build/recipe/package.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A recipe, as a client sends it. What is accepted has a name and something to start from. */
-#include "build/recipe.h"
+#include "build/recipe/recipe.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a build's sandbox prints, in two pieces: what is kept is bounded, and can be shown. */
 #include "base/parse.h"
-#include "build/report.h"
+#include "build/recipe/report.h"
 
 #include <assert.h>
 #include <string.h>

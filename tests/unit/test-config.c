@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/toml.h"
-#include "daemon/config.h"
-#include "daemon/units.h"
+#include "daemon/config/config.h"
+#include "daemon/config/units.h"
 #include "test.h"
 
 #include <fcntl.h>

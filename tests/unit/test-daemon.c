@@ -6,7 +6,7 @@
 #include "daemon/confine.h"
 #include "daemon/daemon.h"
 #include "daemon/listen.h"
-#include "daemon/probe.h"
+#include "daemon/probe/probe.h"
 #include "daemon/site.h"
 #include "test.h"
 

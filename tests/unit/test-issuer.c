@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
-#include "wall/issuer.h"
+#include "wall/transport/issuer.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>

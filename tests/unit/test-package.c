@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What creates may ask for as packages, and how it is spelt from then on. */
-#include "build/package.h"
+#include "build/recipe/package.h"
 #include "test.h"
 
 #include <string.h>

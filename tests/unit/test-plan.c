@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the steps of a build are, without running them. */
 #include "build/plan.h"
-#include "build/recipe.h"
-#include "daemon/registries.h"
-#include "daemon/sources.h"
+#include "build/recipe/recipe.h"
+#include "daemon/probe/registries.h"
+#include "daemon/probe/sources.h"
 #include "test.h"
 
 #include <string.h>

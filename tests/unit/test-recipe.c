@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "build/recipe.h"
-#include "build/word.h"
+#include "build/recipe/recipe.h"
+#include "build/recipe/word.h"
 #include "test.h"
 
 #include <string.h>

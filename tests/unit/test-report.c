@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a step prints, as a build reads it. */
-#include "build/report.h"
+#include "build/recipe/report.h"
 #include "test.h"
 
 #include <string.h>

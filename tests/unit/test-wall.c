@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
-#include "wall/bucket.h"
 #include "wall/client.h"
 #include "wall/proxy_head.h"
-#include "wall/pump.h"
-#include "wall/resolver.h"
-#include "wall/sockaddr.h"
+#include "wall/transport/bucket.h"
+#include "wall/transport/pump.h"
+#include "wall/transport/resolver.h"
+#include "wall/transport/sockaddr.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A fork's changes, brought to another sandbox. Conflicts are told by path, the first of them. */
-#include "build/apply.h"
+#include "build/transfer/apply.h"
 #include "api/files/diff.h"
 #include "api/frame/body.h"
 #include "api/frame/find.h"

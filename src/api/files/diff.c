@@ -9,7 +9,7 @@
 #include "api/files/file_job.h"
 #include "api/frame/find.h"
 #include "api/handlers.h"
-#include "build/view.h"
+#include "build/transfer/view.h"
 
 #include <stdio.h>
 

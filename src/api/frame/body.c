@@ -2,7 +2,7 @@
 #include "api/frame/body.h"
 
 #include "base/parse.h"
-#include "build/package.h"
+#include "build/recipe/package.h"
 #include "proto/start.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /* A snapshot's files as one bundle, at the client's pace. */
 #include "api/frame/find.h"
 #include "api/handlers.h"
-#include "build/view.h"
+#include "build/transfer/view.h"
 #include "sandbox/snapshot/snapshot.h"
 
 #include <stdio.h>

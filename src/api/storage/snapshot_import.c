@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A snapshot from a bundle in the request's body, which is held back by the slower side. */
-#include "build/snapshot_import.h"
+#include "build/transfer/snapshot_import.h"
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"

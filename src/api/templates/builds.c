@@ -5,7 +5,7 @@
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "api/templates/packages.h"
-#include "build/recipe.h"
+#include "build/recipe/recipe.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
-#include "build/package.h"
+#include "build/recipe/package.h"
 #include "build/set.h"
 #include "sandbox/code/language.h"
 #include "sandbox/storage/template.h"

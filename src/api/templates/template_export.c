@@ -6,7 +6,7 @@
 #include "api/frame/find.h"
 #include "api/handlers.h"
 #include "api/templates/templates.h"
-#include "build/export.h"
+#include "build/transfer/export.h"
 
 #include <string.h>
 

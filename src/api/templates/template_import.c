@@ -9,7 +9,7 @@
 #include "api/frame/upload.h"
 #include "api/handlers.h"
 #include "api/templates/templates.h"
-#include "build/import.h"
+#include "build/transfer/import.h"
 #include "http/stream.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "api/templates/templates.h"
-#include "build/vm_template.h"
+#include "build/transfer/vm_template.h"
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/image.h"
 

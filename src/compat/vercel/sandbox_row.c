@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "compat/vercel/vercel_sandbox.h"
-#include "store/faces.h"
+#include "store/tables/faces.h"
 
 #include <stdio.h>
 #include <string.h>

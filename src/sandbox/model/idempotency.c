@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/model/sandbox_private.h"
-#include "store/idempotency.h"
+#include "store/tables/idempotency.h"
 
 #define KEPT_US (UINT64_C(24) * 3600 * 1000000)
 

@@ -19,7 +19,7 @@
  */
 #include "base/json.h"
 #include "engine/engine.h"
-#include "store/usage.h"
+#include "store/tables/usage.h"
 
 struct fleet;
 struct idempotency_key;

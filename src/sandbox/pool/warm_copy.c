@@ -18,7 +18,7 @@
 #include "sandbox/snapshot/snapshot_private.h"
 #include "sandbox/snapshot/snapshots.h"
 #include "sandbox/storage/template.h"
-#include "store/snapshots.h"
+#include "store/tables/snapshots.h"
 
 #define COPIES_MAX 8
 #define AGAIN_US   (60 * UINT64_C(1000000)) /* after a seed that failed */

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "sandbox/snapshot/snapshot_private.h"
 #include "sandbox/snapshot/snapshots.h"
-#include "store/snapshots.h"
+#include "store/tables/snapshots.h"
 #include "tenant/meter.h"
 
 #define MIB            (UINT64_C(1) << 20)

@@ -2,7 +2,7 @@
 #pragma once
 /* What the files of snapshots know of one, and nobody else. */
 #include "sandbox/snapshot/snapshots.h"
-#include "store/snapshots.h"
+#include "store/tables/snapshots.h"
 
 struct snapshot {
 	struct list link; /* in the fleet's, in order of creation */

@@ -5,7 +5,7 @@
  */
 #include "base/log.h"
 #include "sandbox/snapshot/snapshot_private.h"
-#include "store/snapshots.h"
+#include "store/tables/snapshots.h"
 
 #define ROW_MAX (16 * 1024 * 1024) /* with memory: of all its execs and contexts */
 #define MIB     (UINT64_C(1) << 20)

@@ -30,7 +30,7 @@ json_t *image_sealed_json(uint64_t epoch_s, bool is_small);
  * from the loop, never from inside this call. The image then is the caller's to give to a template
  * or to release. *ret is good until done.
  *
- * Of a jail's: those of a vm are on a disk, and come another way (build/vm_template.h).
+ * Of a jail's: those of a vm are on a disk, and come another way (build/transfer/vm_template.h).
  */
 must_check int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done,
                           void *arg, struct image_seal **ret, struct err *err);

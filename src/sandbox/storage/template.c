@@ -12,7 +12,7 @@
 #include "sandbox/storage/guest_kernel.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/storage.h"
-#include "store/templates.h"
+#include "store/tables/templates.h"
 
 #include <inttypes.h>
 

@@ -8,7 +8,7 @@
 #include "sandbox/model/registry.h"
 #include "sandbox/model/sandbox_private.h"
 #include "sandbox/storage/storage.h"
-#include "store/faces.h"
+#include "store/tables/faces.h"
 #include "tenant/meter.h"
 
 #define KIND        "volume" /* of its row */

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "build/parcel.h"
-#include "build/script.h"
+#include "build/recipe/script.h"
 #include "compat/e2b/frame/body.h"
 
 #include <ctype.h>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What is in a volume, worked on without a sandbox of its owner's. A request is a view of the
- * volume (build/view.h), which is a sandbox of its own for as long as the request lasts, and up to
- * four operations in it, one behind the other: the one that was asked for, mode and owner, and what
- * has become of it. So links and ".." in a path lead no further than into that sandbox.
+ * volume (build/transfer/view.h), which is a sandbox of its own for as long as the request lasts,
+ *and up to four operations in it, one behind the other: the one that was asked for, mode and owner,
+ *and what has become of it. So links and ".." in a path lead no further than into that sandbox.
  *
  *	request ─► view opens ─► operation … ─► view closes ─► reply
  */
 #include "api/frame/reply.h"
 #include "base/parse.h"
-#include "build/view.h"
+#include "build/transfer/view.h"
 #include "compat/e2b/control/volume.h"
 #include "compat/e2b/frame/body.h"
 #include "compat/e2b/frame/objects.h"

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Each step ends in a call from the loop. Whatever fails, and the end, go through end_import(),
+ * which deletes the sandbox before anybody is told: an import that has failed has left nothing.
+ *
+ * What the sandbox says of the image is the image's word: text of bounded size, parsed as strictly
+ * as a request, of which only known fields are taken.
+ */
+#include "build/transfer/import.h"
+
+#include "base/log.h"
+#include "build/inside.h"
+#include "sandbox/fileops/file_call.h"
+#include "sandbox/storage/image.h"
+#include "sandbox/storage/template.h"
+
+#include <assert.h>
+#include <string.h>
+#include <time.h>
+
+#define TARGET      "/template" /* what a seal of a tree takes */
+#define TOLD_MAX    ((size_t)1 << 20)
+#define ENTRIES_MAX 1000000
+#define RUNNING_MAX 4 /* at once, of all projects */
+#define MIB         (UINT64_C(1) << 20)
+#define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
+
+struct import {
+	struct list link;
+	struct builds *owner;
+	enum import_phase phase;
+	char project_id[ID_SIZE], sandbox_id[ID_SIZE];
+	char *name, *ref;
+	bool is_shared, is_replacing, is_small;
+	bool is_bare;  /* it is a root, and the manifest is known */
+	bool is_whole; /* its stream has ended */
+	bool is_left;
+	const struct import_ops *ops;
+	void *arg;
+	struct file_call *call;
+	struct buf told;
+	uint64_t bytes;
+	json_t *manifest;
+	struct image_seal *seal;
+	struct digest image; /* zero until there is one */
+	struct err error;    /* why it failed; code ERR_NONE: it has not */
+};
+
+static const char *const phase_names[] = {
+	[IMPORT_WAITING] = "waiting",
+	[IMPORT_RECEIVING] = "receiving",
+	[IMPORT_UNPACKING] = "unpacking",
+	[IMPORT_SEALING] = "sealing",
+};
+static_assert(ARRAY_SIZE(phase_names) == IMPORT_PHASE_COUNT, "a phase has no name");
+
+const char *import_phase_name(enum import_phase phase)
+{
+	return phase_names[phase];
+}
+
+void import_free(struct import *im)
+{
+	if (im->call)
+		file_call_cancel(im->call);
+	list_remove(&im->link);
+	json_decref(im->manifest);
+	buf_done(&im->told);
+	free(im->name);
+	free(im->ref);
+	free(im);
+}
+
+void imports_close(struct builds *bs)
+{
+	list_for_each (&bs->imports, struct import, im, link)
+		import_free(im);
+}
+
+static void tell(struct import *im)
+{
+	if (!im->is_left && im->ops->on_progress)
+		im->ops->on_progress(im->phase, im->bytes, im->arg);
+}
+
+static struct template_spec spec_of(const struct import *im)
+{
+	return (struct template_spec){.project_id = im->is_shared ? NULL : im->project_id,
+	                              .name = im->name,
+	                              .image = im->image,
+	                              .manifest = im->manifest,
+	                              .is_replacing = im->is_replacing};
+}
+
+static void publish(struct import *im, struct template **ret)
+{
+	const struct template_spec spec = spec_of(im);
+	struct fleet *fleet = im->owner->config.fleet;
+
+	if (template_publish(fleet, &spec, ret, &im->error) < 0)
+		image_release(fleet, &im->image);
+}
+
+/* Nothing of it is left on the host but the image, if there is one. */
+static void finish(struct import *im)
+{
+	struct template *t = NULL;
+
+	if (im->error.code == ERR_NONE)
+		publish(im, &t);
+	if (!t)
+		log_info("import.failed", "name=%s error='%s'", im->name, im->error.message);
+	if (!im->is_left)
+		im->ops->on_end(t, t ? NULL : &im->error, im->arg);
+	import_free(im);
+}
+
+static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
+{
+	(void)s;
+	(void)err;
+	finish(arg);
+}
+
+static struct sandbox *find_sandbox(const struct import *im)
+{
+	return im->sandbox_id[0]
+	               ? sandbox_find(im->owner->config.fleet, BUILD_PROJECT, im->sandbox_id)
+	               : NULL;
+}
+
+/* err NULL: it went well so far. */
+static void end_import(struct import *im, const struct err *err)
+{
+	struct sandbox *s = find_sandbox(im);
+
+	if (err && im->error.code == ERR_NONE)
+		im->error = *err;
+	if (im->call)
+		file_call_cancel(take_ptr(im->call));
+	if (s)
+		sandbox_delete(s, END_DELETED, on_deleted, im);
+	else
+		finish(im);
+}
+
+static void on_seal_progress(uint64_t bytes, void *arg)
+{
+	struct import *im = arg;
+
+	im->bytes = bytes;
+	tell(im);
+}
+
+static void on_sealed(const struct digest *image, uint64_t bytes, const struct err *err, void *arg)
+{
+	struct import *im = arg;
+
+	(void)bytes;
+	im->seal = NULL;
+	if (image)
+		im->image = *image;
+	end_import(im, err);
+}
+
+/* The latest time of any file, unless the template that was exported knows better. */
+static uint64_t pick_epoch(const struct import *im, const json_t *told)
+{
+	const json_t *sealed = json_object_get(im->manifest, "sealed");
+	json_int_t newest = json_integer_value(json_object_get(told, "newest_s"));
+	json_int_t epoch = json_integer_value(json_object_get(sealed, "epoch_s"));
+
+	if (epoch <= 0)
+		epoch = newest;
+	return (uint64_t)MIN(MAX(epoch, (json_int_t)1), (json_int_t)time(NULL));
+}
+
+static void begin_seal(struct import *im, const json_t *told)
+{
+	json_t *sealed = json_object_get(im->manifest, "sealed");
+	const struct image_spec spec = {.is_tree = true,
+	                                .is_small = im->is_small ||
+	                                            json_is_true(json_object_get(sealed, "small")),
+	                                .epoch_s = pick_epoch(im, told),
+	                                .progress = on_seal_progress};
+	struct sandbox *s = find_sandbox(im);
+	struct err err = {0};
+
+	im->phase = IMPORT_SEALING;
+	im->bytes = 0;
+	tell(im);
+	(void)json_object_set_new(
+		im->manifest, "sealed",
+		json_pack("{sIsb}", "epoch_s", (json_int_t)spec.epoch_s, "small", spec.is_small));
+	if (!s)
+		(void)err_set(&err, ERR_GONE, 0, "the import's sandbox has ended");
+	else if (image_seal(s, &spec, on_sealed, im, &im->seal, &err) == 0)
+		return;
+	end_import(im, &err);
+}
+
+static void take_field(json_t *manifest, const json_t *from, const char *name)
+{
+	json_t *value = json_object_get(from, name);
+
+	if (value)
+		(void)json_object_set(manifest, name, value);
+}
+
+/* A template that was exported brings its manifest along; any other image its defaults. */
+static int make_manifest(struct import *im, const json_t *told, struct err *err)
+{
+	static const char *const defaults[] = {"env", "user", "cwd", "entrypoint", "cmd"};
+	static const char *const facts[] = {"kind",  "layers",   "entries",
+	                                    "bytes", "left_out", "owners_changed"};
+	const char *label = json_string_value(json_object_get(told, "template"));
+	json_t *origin;
+
+	if (im->is_bare)
+		return 0;
+	origin = json_object();
+	if (label && json_parse(label, strlen(label), &im->manifest, err) < 0) {
+		json_decref(origin);
+		return err_prefix(err, "image: the template's manifest");
+	}
+	if (!json_is_object(im->manifest)) {
+		json_decref(im->manifest);
+		im->manifest = json_object();
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(defaults) && !label; i++)
+		take_field(im->manifest, json_object_get(told, "defaults"), defaults[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
+		take_field(origin, told, facts[i]);
+	(void)json_object_set_new(im->manifest, "imported", origin);
+	return im->ops->check(im->manifest, err);
+}
+
+static void on_unpacked(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+{
+	struct import *im = arg;
+	auto_json json_t *told = NULL;
+	struct err why = {0};
+
+	(void)c;
+	(void)is_truncated;
+	im->call = NULL;
+	if (err) {
+		end_import(im, err);
+	} else if (!im->is_whole) {
+		(void)err_set(&why, ERR_GUEST, 0, "the sandbox did not wait for the archive's end");
+		end_import(im, &why);
+	} else if (json_parse(buf_str(&im->told), im->told.len, &told, &why) < 0 ||
+	           make_manifest(im, told, &why) < 0) {
+		end_import(im, &why);
+	} else {
+		begin_seal(im, told);
+	}
+}
+
+static void on_data(struct file_call *c, const char *data, size_t len, void *arg)
+{
+	struct import *im = arg;
+
+	(void)c;
+	if (buf_append(&im->told, data, len) < 0) /* no JSON then, which its end tells */
+		buf_truncate(&im->told, 0);
+}
+
+static void on_record(struct file_call *c, const struct record *r, void *arg)
+{
+	struct import *im = arg;
+
+	(void)c;
+	im->bytes = r->bytes;
+	tell(im);
+}
+
+static void on_room(struct file_call *c, void *arg)
+{
+	struct import *im = arg;
+
+	(void)c;
+	if (!im->is_left)
+		im->ops->on_room(im->arg);
+}
+
+static const struct file_call_ops call_ops = {
+	.on_data = on_data,
+	.on_record = on_record,
+	.on_room = on_room,
+	.on_end = on_unpacked,
+};
+
+static void on_created(struct sandbox *s, const struct err *err, void *arg)
+{
+	struct import *im = arg;
+	const struct start op = {.kind = START_FILE,
+	                         .op = FILE_ROOT_IN,
+	                         .flags = im->is_bare ? (uint32_t)FILE_BARE : 0,
+	                         .user = unconst("root"),
+	                         .path = unconst(TARGET),
+	                         .path2 = im->ref,
+	                         .limit = ENTRIES_MAX};
+	struct err why = {0};
+
+	if (!err) {
+		(void)snprintf(im->sandbox_id, sizeof(im->sandbox_id), "%s", sandbox_id(s));
+		im->phase = IMPORT_RECEIVING;
+		if (im->is_left)
+			(void)err_set(&why, ERR_GONE, 0, "the client is gone");
+		else if (file_call_start(s, &op, &call_ops, im, &im->call, &why) == 0) {
+			im->ops->on_room(im->arg);
+			return;
+		}
+		err = &why;
+	}
+	end_import(im, err);
+}
+
+static int create_sandbox(struct import *im, struct err *err)
+{
+	const struct fleet_config *c = fleet_config(im->owner->config.fleet);
+	const struct sandbox_spec spec = {
+		.template = TEMPLATE_HOST,
+		.is_own = true,
+		.limits = {.memory_bytes = MIN(1024 * MIB, c->max_limits.memory_bytes),
+	                   .disk_bytes = MIN(16384 * MIB, c->max_limits.disk_bytes),
+	                   .inodes = MIN(UINT64_C(2000000), c->max_limits.inodes)},
+		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),
+	};
+
+	return sandbox_create(im->owner->config.fleet, BUILD_PROJECT, &spec, on_created, im, err);
+}
+
+static int check_room(const struct builds *bs, struct err *err)
+{
+	size_t n = 0;
+
+	for (const struct list *l = bs->imports.next; l != &bs->imports; l = l->next)
+		n++;
+	return n < RUNNING_MAX ? 0
+	                       : err_set(err, ERR_LIMIT, 0,
+	                                 "%zu imports are under way, which is the most", n);
+}
+
+int import_start(struct builds *bs, const struct import_spec *spec, const struct import_ops *ops,
+                 void *arg, struct import **ret, struct err *err)
+{
+	struct template_spec wanted;
+	struct import *im;
+	int r = check_room(bs, err);
+
+	if (r == 0)
+		r = fleet_check_disk(bs->config.fleet, err);
+	if (r < 0)
+		return r;
+	im = xnew0(struct import);
+	*im = (struct import){.owner = bs,
+	                      .name = xstrdup(spec->name),
+	                      .ref = xstrdup(spec->ref ? spec->ref : ""),
+	                      .is_shared = spec->is_shared,
+	                      .is_replacing = spec->is_replacing,
+	                      .is_small = spec->is_small,
+	                      .is_bare = spec->manifest != NULL,
+	                      .manifest = json_deep_copy(spec->manifest),
+	                      .ops = ops,
+	                      .arg = arg};
+	(void)snprintf(im->project_id, sizeof(im->project_id), "%s", spec->project_id);
+	buf_init(&im->told, TOLD_MAX);
+	list_append(&bs->imports, &im->link);
+	wanted = spec_of(im);
+	r = template_check_free(bs->config.fleet, &wanted, err);
+	if (r == 0)
+		r = create_sandbox(im, err);
+	if (r < 0) {
+		import_free(im);
+		return r;
+	}
+	*ret = im;
+	return 0;
+}
+
+size_t import_write(struct import *im, const void *data, size_t len)
+{
+	ssize_t n = im->call ? file_call_write(im->call, data, len) : 0;
+
+	return n > 0 ? (size_t)n : 0;
+}
+
+void import_finish(struct import *im)
+{
+	im->is_whole = true;
+	if (!im->call)
+		return;
+	im->phase = IMPORT_UNPACKING;
+	file_call_finish(im->call);
+	tell(im);
+}
+
+void import_fail(struct import *im, const struct err *err)
+{
+	if (im->call) /* else it has failed already */
+		end_import(im, err);
+}
+
+void import_leave(struct import *im)
+{
+	struct err err;
+
+	im->is_left = true;
+	if (im->is_whole || im->phase != IMPORT_RECEIVING || !im->call)
+		return; /* what is under way ends, and then looks */
+	(void)err_set(&err, ERR_GONE, 0, "the client left before the end of the archive");
+	end_import(im, &err);
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The settings as a whole: what one of them says about another, and paths from the root on. */
+#include "daemon/config/config.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define WARM_MODULES_MAX 1000 /* less than ZYGOTE_WARM_MAX */
+
+static int check_ceilings(const struct config *c, struct err *err)
+{
+	const struct guest_limits *d = &c->default_limits, *m = &c->max_limits;
+	const struct {
+		const char *name;
+		uint64_t value, max;
+	} rows[] = {
+		{"vcpus", d->cpu_milli, m->cpu_milli},
+		{"memory", d->memory_bytes, m->memory_bytes},
+		{"disk", d->disk_bytes, m->disk_bytes},
+		{"inodes", d->inodes, m->inodes},
+		{"pids", d->pids, m->pids},
+		{"open_files", d->nofile, m->nofile},
+		{"timeout", c->default_timeout_ms, c->max_timeout_ms},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].value > rows[i].max)
+			return err_field(err, rows[i].name, "the default is above the ceiling");
+	return 0;
+}
+
+static int make_absolute(char **path, struct err *err)
+{
+	auto_free char *cwd = NULL;
+	char *whole;
+
+	if (!*path || (*path)[0] == '/' || strcmp(*path, "none") == 0)
+		return 0;
+	cwd = getcwd(NULL, 0);
+	if (!cwd)
+		return err_set(err, ERR_INTERNAL, errno, "cannot tell the working directory");
+	whole = xasprintf("%s/%s", cwd, *path);
+	free(*path);
+	*path = whole;
+	return 0;
+}
+
+/* They come into a broker's message of fixed size, and from there into an environment. */
+static int check_warm_modules(const char *names, struct err *err)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_.,";
+
+	if (names[strspn(names, letters)] != '\0')
+		return err_field(err, "warm_modules",
+		                 "must be names parted by commas, as "
+		                 "\"numpy,pandas\"");
+	if (strlen(names) > WARM_MODULES_MAX)
+		return err_field(err, "warm_modules", "may have up to %d letters",
+		                 WARM_MODULES_MAX);
+	return 0;
+}
+
+static int check_engines(char *const *names, struct err *err)
+{
+	for (; names && *names; names++)
+		if (strcmp(*names, "jail") != 0 && strcmp(*names, "vm") != 0)
+			return err_field(err, "engines", "'%s' is neither jail nor vm", *names);
+	return 0;
+}
+
+uint32_t config_engines_forbidden(const struct config *c)
+{
+	uint32_t forbidden = c->engines ? BIT(ENGINE_JAIL) | BIT(ENGINE_VM) : 0;
+
+	for (char *const *name = c->engines; name && *name; name++)
+		forbidden &= ~BIT(strcmp(*name, "vm") == 0 ? ENGINE_VM : ENGINE_JAIL);
+	return forbidden;
+}
+
+int config_check(struct config *c, struct err *err)
+{
+	char **const paths[] = {&c->data_dir, &c->run_dir, &c->socket,         &c->tls_cert,
+	                        &c->tls_key,  &c->agent,   &c->network_ca_file};
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		r = make_absolute(paths[i], err);
+		if (r < 0)
+			return r;
+	}
+	if (!c->socket)
+		c->socket = xasprintf("%s/cloche.sock", c->run_dir);
+	if (!c->tls_cert != !c->tls_key)
+		return err_field(err, c->tls_cert ? "tls_key" : "tls_cert",
+		                 "certificate and key go together");
+	if (strlen(c->currency) > CURRENCY_MAX)
+		return err_field(err, "currency", "has more than %d letters", CURRENCY_MAX);
+	r = check_engines(c->engines, err);
+	if (r == 0)
+		r = check_warm_modules(c->warm_modules, err);
+	return r < 0 ? r : check_ceilings(c, err);
+}

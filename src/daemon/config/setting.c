@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The table of settings, and what is a value of each kind. A value is checked against its bounds
+ * here, whoever gave it; how settings go together is config_check.c's.
+ */
+#include "daemon/config/setting.h"
+
+#include "base/decimal.h"
+#include "base/parse.h"
+#include "broker/broker.h"
+#include "daemon/config/units.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define POOL_MAX 1024
+#define SWAP(type, x, y)                                                                           \
+	do {                                                                                       \
+		type swapped_ = (x);                                                               \
+		(x) = (y);                                                                         \
+		(y) = swapped_;                                                                    \
+	} while (0)
+
+#define AT(member) offsetof(struct config, member)
+
+/* clang-format off */
+const struct setting settings[] = {
+	{NULL, NULL, "config", SETTING_STRING, AT(file), 0, 0, "settings file (default " CONFIG_FILE ")"},
+	{"", "listen", "listen", SETTING_LIST, AT(listen), 0, 0, "ADDRESS:PORT, again for more; none: only the unix socket", true},
+	{"", "socket", "socket", SETTING_STRING, AT(socket), 0, 0, "unix socket (default RUN/cloche.sock), or none", true},
+	{"", "data", "data", SETTING_STRING, AT(data_dir), 0, 0, "where state and disks live (default /var/lib/cloche)", true},
+	{"", "run", "run", SETTING_STRING, AT(run_dir), 0, 0, "sockets and records of what runs (default /run/cloche)", true},
+	{"", "hosts", "host", SETTING_LIST, AT(hosts), 0, 0, "Host name to answer to, again for more; *: any"},
+	{"", "tls_cert", "tls-cert", SETTING_STRING, AT(tls_cert), 0, 0, "PEM chain: serve HTTPS on the TCP listeners"},
+	{"", "tls_key", "tls-key", SETTING_STRING, AT(tls_key), 0, 0, "its private key"},
+	{"", "user", "user", SETTING_STRING, AT(user), 0, 0, "user of the gateway process (default cloche)", true},
+	{"", "agent", "agent", SETTING_STRING, AT(agent), 0, 0, "the agent's binary", true},
+	{"", "log_level", "log-level", SETTING_LEVEL, AT(log_level), 0, 0, "debug, info, warn or error"},
+	{"", "sandboxes_max", "sandboxes-max", SETTING_COUNT, AT(sandboxes_max), 1, BROKER_SLOTS, "sandboxes at once"},
+	{"", "persistent_max", "persistent-max", SETTING_COUNT, AT(persistent_max), 0, 1000000, "persistent sandboxes, running or not"},
+	{"", "ended_max", "ended-max", SETTING_COUNT, AT(ended_max), 1, 1000000, "sandboxes that have ended and are remembered"},
+	{"", "ended_age", "ended-age", SETTING_DURATION, AT(ended_age_ms), 1000, 3650 * DAY_MS, "and for how long"},
+	{"", "ended_output", "ended-output", SETTING_SIZE, AT(ended_bytes), 0, TIB, "and with how much output of them all"},
+	{"", "execs_max", "execs-max", SETTING_COUNT, AT(execs_max), 1, 100000, "execs kept per sandbox"},
+	{"", "spool", "spool", SETTING_SIZE, AT(spool_bytes), 64 * KIB, TIB, "output kept per exec"},
+	{"", "request_max", "request-max", SETTING_SIZE, AT(request_bytes), MIB, TIB, "bytes of a request's body, files included"},
+	{"", "plain_storage", "plain-storage", SETTING_BOOL, AT(is_plain_storage), 0, 0, "plain directories instead of btrfs: no disk limit", true},
+	{"", "disk_reserve", "disk-reserve", SETTING_SIZE, AT(disk_reserve), 0, 1024 * TIB, "of the data directory's disk, kept for the daemon's own files; 0: a twentieth, 1 GiB at most"},
+	{"", "metrics_open", "metrics-open", SETTING_BOOL, AT(is_metrics_open), 0, 0, "serve /metrics to anybody, without a key"},
+	{"", "webhooks_allow", "webhooks-allow", SETTING_LIST, AT(webhooks_allow), 0, 0, "range that webhooks may be sent to though it is not public, again for more"},
+	{"", "watchdog", "watchdog", SETTING_DURATION, AT(watchdog_ms), 0, DAY_MS, "how long a part of the daemon may be stuck before it is replaced (default 30s); 0s: for ever"},
+	{"templates", "default", "default-template", SETTING_STRING, AT(default_template), 0, 0, "what sandboxes start from that name none (default python; host while there is no such)"},
+	{"preview", "domain", "preview-domain", SETTING_STRING, AT(preview_domain), 0, 0, "serve ports of sandboxes as PORT-ID.DOMAIN"},
+	{"preview", "url", "preview-url", SETTING_STRING, AT(preview_url), 0, 0, "how clients reach this daemon, as \"https://sandboxes.example.com\""},
+	{"network", "resolvers", "resolver", SETTING_LIST, AT(network_resolvers), 0, 0, "DNS server that sandboxes' names are asked of, ADDRESS[:PORT], again for more (default: the host's)"},
+	{"network", "never", "network-never", SETTING_LIST, AT(network_never), 0, 0, "range that no sandbox's policy opens, again for more"},
+	{"network", "ca_file", "network-ca-file", SETTING_STRING, AT(network_ca_file), 0, 0, "certificates (PEM) that servers may have, beside those that the host trusts, where a policy looks into TLS"},
+	{"network", "connections_max", "network-connections-max", SETTING_COUNT, AT(network_connections), 1, 65536, "connections of a sandbox at once, where its policy says nothing"},
+	{"output", "sandbox", "output-sandbox", SETTING_SIZE, AT(output_sandbox), MIB, TIB, "output kept of a sandbox's execs; past that the oldest goes"},
+	{"output", "project", "output-project", SETTING_SIZE, AT(output_project), MIB, TIB, "and of a project's"},
+	{"output", "host", "output-host", SETTING_SIZE, AT(output_host), MIB, TIB, "and of all together; it is taken from the project that keeps most"},
+	{"events", "age", "events-age", SETTING_DURATION, AT(events_age_ms), 1000, 3650 * DAY_MS, "how long events are kept"},
+	{"events", "size", "events-size", SETTING_SIZE, AT(events_bytes), 64 * KIB, TIB, "and how many bytes of them"},
+	{"events", "count", "events-count", SETTING_COUNT64, AT(events_count), 100, UINT32_MAX, "and how many"},
+	{"events", "rate", "events-rate", SETTING_COUNT, AT(events_rate), 1, 100000, "events a second that a sandbox may cause for long"},
+	{"pool", "min", "pool-min", SETTING_COUNT, AT(pool_min), 0, POOL_MAX, "sandboxes kept ready before they are asked for, at least"},
+	{"pool", "max", "pool-max", SETTING_COUNT, AT(pool_max), 0, POOL_MAX, "and at most, as demand asks; 0: none"},
+	{"pool", "memory", "pool-memory", SETTING_SIZE, AT(pool_memory), 0, TIB, "that they use at most, together"},
+	{"pool", "languages", "pool-language", SETTING_LIST, AT(pool_languages), 0, 0, "interpreter that they have running, again for more"},
+	{"templates", "sources", "templates-sources", SETTING_STRING, AT(templates_sources), 0, 0, "apt's sources that templates are built from: a directory or file (default /etc/apt)"},
+	{"templates", "npm_registry", "templates-npm-registry", SETTING_STRING, AT(templates_npm), 0, 0, "URL that builds have npm packages from"},
+	{"templates", "pip_index", "templates-pip-index", SETTING_STRING, AT(templates_pip), 0, 0, "URL that builds have Python packages from"},
+	{"templates", "names", "templates-name", SETTING_LIST, AT(templates_names), 0, 0, "name that builds may reach though its address is private, again for more"},
+	{"templates", "cache", "templates-cache", SETTING_SIZE, AT(templates_cache), 0, 1024 * TIB, "what steps of builds may keep, to be used again"},
+	{"templates", "packages", "templates-packages", SETTING_SIZE, AT(templates_packages), 0, 1024 * TIB, "what images with packages of creates may keep, to be used again"},
+	{"", "engines", "engine", SETTING_LIST, AT(engines), 0, 0, "that sandboxes may have, jail or vm, again for both (default both)"},
+	{"vm", "emulate", "vm-emulate", SETTING_BOOL, AT(is_vm_emulated), 0, 0, "vms without KVM, even where it is there"},
+	{"vm", "boot_max", "vm-boot-max", SETTING_DURATION, AT(vm_boot_ms), 1000, DAY_MS / 24, "how long a vm may take to boot; by KVM a quarter of it, then it is emulated"},
+	{"", "warm_modules", "warm-modules", SETTING_STRING, AT(warm_modules), 0, 0, "Python modules that interpreters start with, as \"numpy,pandas\""},
+	{"", "no_zygotes", "no-zygotes", SETTING_BOOL, AT(has_no_zygotes), 0, 0, "start every interpreter afresh instead of forking a warm one"},
+	{"defaults", "vcpus", "default-vcpus", SETTING_CPUS, AT(default_limits.cpu_milli), 10, 1024000, "CPUs of a sandbox that asks for no other"},
+	{"defaults", "memory", "default-memory", SETTING_SIZE, AT(default_limits.memory_bytes), 8 * MIB, 64 * TIB, "and its memory"},
+	{"defaults", "disk", "default-disk", SETTING_SIZE, AT(default_limits.disk_bytes), MIB, 1024 * TIB, "what its files may take"},
+	{"defaults", "inodes", "default-inodes", SETTING_COUNT64, AT(default_limits.inodes), 64, UINT32_MAX, "how many files and directories they may be"},
+	{"defaults", "pids", "default-pids", SETTING_COUNT, AT(default_limits.pids), 2, 4194304, "processes and threads at once"},
+	{"defaults", "open_files", "default-open-files", SETTING_COUNT, AT(default_limits.nofile), 16, 1048576, "that a process may have open"},
+	{"defaults", "timeout", "default-timeout", SETTING_DURATION, AT(default_timeout_ms), 0, 3650 * DAY_MS, "lifetime, \"30s\" to \"90d\""},
+	{"ceilings", "vcpus", "max-vcpus", SETTING_CPUS, AT(max_limits.cpu_milli), 10, 1024000, "the most CPUs that a sandbox may ask for"},
+	{"ceilings", "memory", "max-memory", SETTING_SIZE, AT(max_limits.memory_bytes), 8 * MIB, 64 * TIB, "and of memory"},
+	{"ceilings", "disk", "max-disk", SETTING_SIZE, AT(max_limits.disk_bytes), MIB, 1024 * TIB, "and for its files"},
+	{"ceilings", "inodes", "max-inodes", SETTING_COUNT64, AT(max_limits.inodes), 64, UINT32_MAX, "and files and directories"},
+	{"ceilings", "pids", "max-pids", SETTING_COUNT, AT(max_limits.pids), 2, 4194304, "and processes and threads"},
+	{"ceilings", "open_files", "max-open-files", SETTING_COUNT, AT(max_limits.nofile), 16, 1048576, "and open files of a process"},
+	{"ceilings", "timeout", "max-timeout", SETTING_DURATION, AT(max_timeout_ms), 1000, 3650 * DAY_MS, "and the longest lifetime"},
+	{"usage", "period", "usage-period", SETTING_DURATION, AT(usage_period_ms), 100, DAY_MS, "between two readings of what a sandbox uses (default 10s)"},
+	{"usage", "keep", "usage-keep", SETTING_DURATION, AT(usage_kept_ms), DAY_MS, 3650 * DAY_MS, "how long usage of single sandboxes is kept (default 90d)"},
+	{"prices", "currency", "currency", SETTING_STRING, AT(currency), 0, 0, "of all prices, such as EUR"},
+	{"prices", "cpu_hour", "price-cpu-hour", SETTING_MONEY, AT(prices.cpu_hour), 0, UINT64_MAX, "such as 0.05; of CPU time that was used"},
+	{"prices", "memory_gib_hour", "price-memory-gib-hour", SETTING_MONEY, AT(prices.memory_gib_hour), 0, UINT64_MAX, "of the memory limit"},
+	{"prices", "disk_gib_month", "price-disk-gib-month", SETTING_MONEY, AT(prices.disk_gib_month), 0, UINT64_MAX, "of what the files take"},
+	{"prices", "network_gib", "price-network-gib", SETTING_MONEY, AT(prices.network_gib), 0, UINT64_MAX, "in either direction"},
+	{"prices", "create", "price-create", SETTING_MONEY, AT(prices.create), 0, UINT64_MAX, "of each sandbox"},
+	{"quota", "sandboxes", "quota-sandboxes", SETTING_COUNT64, AT(quota_sandboxes), 0, 1000000, "of a project without its own: at once"},
+	{"quota", "vcpus", "quota-vcpus", SETTING_CPUS, AT(quota_cpu_milli), 10, 1024000, "CPUs of all its sandboxes together"},
+	{"quota", "memory", "quota-memory", SETTING_SIZE, AT(quota_memory_bytes), 0, 1024 * TIB, "and of memory"},
+	{"quota", "disk", "quota-disk", SETTING_SIZE, AT(quota_disk_bytes), 0, 1024 * TIB, "and for their files"},
+	{"quota", "disk_share", "quota-disk-share", SETTING_COUNT, AT(quota_disk_share), 1, 100, "percent of the sandboxes' room on the disk that one project may fill; 100: all of it"},
+	{"quota", "creates_per_minute", "quota-creates-per-minute", SETTING_COUNT64, AT(quota_creates), 0, 1000000, "sandboxes that it may make in a minute"},
+	{"quota", "budget", "quota-budget", SETTING_MONEY, AT(quota_budget), 0, UINT64_MAX - 1, "money that it may spend in a month"},
+	{NULL, NULL, "rm", SETTING_BOOL, AT(is_rm), 0, 0, "delete all sandboxes when the daemon stops"},
+	{NULL, NULL, "sweep", SETTING_BOOL, AT(is_sweep), 0, 0, "delete what an earlier daemon left running, and exit"},
+	{NULL, NULL, "print-config", SETTING_BOOL, AT(wants_file), 0, 0, "print all settings as a settings file, and exit"},
+	{NULL, NULL, "ready-fd", SETTING_COUNT, AT(ready_fd), 0, 1048576, "fd that gets \"ready\" and a newline"},
+	{NULL, NULL, "life-fd", SETTING_COUNT, AT(life_fd), 0, 1048576, "fd of a pipe: the daemon stops when its other end is closed"},
+	{NULL, NULL, "help", SETTING_BOOL, AT(wants_help), 0, 0, "this text"},
+};
+/* clang-format on */
+
+const size_t n_settings = ARRAY_SIZE(settings);
+static_assert(ARRAY_SIZE(settings) <= SETTINGS_MAX, "more settings than SETTINGS_MAX");
+
+static void list_free(char **list)
+{
+	for (char **p = list; p && *p; p++)
+		free(*p);
+	free(list);
+}
+
+static void *place(struct config *c, const struct setting *key)
+{
+	return (char *)c + key->offset;
+}
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+static int parse_level(const char *text, uint64_t *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(level_names); i++) {
+		if (strcmp(text, level_names[i]) != 0)
+			continue;
+		*ret = i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int parse_number(const struct setting *key, const char *text, uint64_t *ret)
+{
+	switch (key->kind) {
+	case SETTING_SIZE:
+		return units_parse_size(text, ret);
+	case SETTING_DURATION:
+		return units_parse_duration_ms(text, ret);
+	case SETTING_CPUS:
+		return units_parse_cpus_milli(text, ret);
+	case SETTING_LEVEL:
+		return parse_level(text, ret);
+	case SETTING_MONEY:
+		return decimal_parse(text, ret);
+	case SETTING_COUNT:
+	case SETTING_COUNT64:
+		return parse_u64(text, UINT64_MAX, ret);
+	case SETTING_STRING:
+	case SETTING_LIST:
+	case SETTING_BOOL:
+		break;
+	}
+	return -EINVAL;
+}
+
+const char *setting_example(enum setting_kind kind)
+{
+	switch (kind) {
+	case SETTING_STRING:
+		return "a string that is not empty";
+	case SETTING_LIST:
+		return "an array of strings";
+	case SETTING_BOOL:
+		return "true or false";
+	case SETTING_COUNT:
+	case SETTING_COUNT64:
+		return "a whole number";
+	case SETTING_SIZE:
+		return "a size such as \"512MiB\"";
+	case SETTING_DURATION:
+		return "a duration such as \"30s\" (ms, s, m, h, d)";
+	case SETTING_CPUS:
+		return "a number of CPUs such as 1.5";
+	case SETTING_LEVEL:
+		return "debug, info, warn or error";
+	case SETTING_MONEY:
+		return "an amount such as \"0.05\", with up to nine decimals";
+	}
+	return "";
+}
+
+static int set_number(struct config *c, const struct setting *key, const char *label,
+                      const char *text, struct err *err)
+{
+	uint64_t value;
+	int r = parse_number(key, text, &value);
+
+	if (r == -EINVAL)
+		return err_field(err, label, "'%s' is not %s", text, setting_example(key->kind));
+	if (key->kind == SETTING_LEVEL) {
+		*(enum log_level *)place(c, key) = (enum log_level)value;
+		return 0;
+	}
+	if (r < 0 || value < key->min || value > key->max)
+		return err_field(err, label, "'%s' is not between %" PRIu64 " and %" PRIu64, text,
+		                 key->min, key->max);
+	if (key->kind == SETTING_COUNT || key->kind == SETTING_CPUS)
+		*(uint32_t *)place(c, key) = (uint32_t)value;
+	else
+		*(uint64_t *)place(c, key) = value;
+	return 0;
+}
+
+int setting_set_text(struct config *c, const struct setting *key, const char *label,
+                     const char *text, struct err *err)
+{
+	char **at = place(c, key);
+
+	if (key->kind != SETTING_STRING)
+		return set_number(c, key, label, text, err);
+	if (text[0] == '\0')
+		return err_field(err, label, "must not be empty");
+	free(*at);
+	*at = xstrdup(text);
+	return 0;
+}
+
+int setting_set_bool(struct config *c, const struct setting *key, const char *label,
+                     const char *text, struct err *err)
+{
+	bool value = strcmp(text, "true") == 0;
+
+	if (!value && strcmp(text, "false") != 0)
+		return err_field(err, label, "'%s' is not %s", text, setting_example(SETTING_BOOL));
+	*(bool *)place(c, key) = value;
+	return 0;
+}
+
+void setting_set_list(struct config *c, const struct setting *key, const char *const *items,
+                      size_t n)
+{
+	char ***at = place(c, key);
+
+	list_free(*at);
+	*at = xnew0n(char *, n + 1);
+	for (size_t i = 0; i < n; i++)
+		(*at)[i] = xstrdup(items[i]);
+}
+
+void setting_append(struct config *c, const struct setting *key, const char *item)
+{
+	char ***at = place(c, key);
+	size_t n = 0;
+
+	while ((*at)[n])
+		n++;
+	*at = xrealloc(*at, (n + 2) * sizeof(**at));
+	(*at)[n] = xstrdup(item);
+	(*at)[n + 1] = NULL;
+}
+
+const struct setting *setting_find(const char *section, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
+		if (settings[i].section && strcmp(settings[i].section, section) == 0 &&
+		    strcmp(settings[i].name, name) == 0)
+			return &settings[i];
+	return NULL;
+}
+
+/* Strings, sizes, durations and levels are quoted, numbers need not be, booleans are not. */
+bool setting_fits(enum setting_kind kind, enum toml_kind given)
+{
+	switch (kind) {
+	case SETTING_LIST:
+		return given == TOML_ARRAY;
+	case SETTING_BOOL:
+	case SETTING_COUNT:
+	case SETTING_COUNT64:
+		return given == TOML_BARE;
+	case SETTING_STRING:
+	case SETTING_LEVEL:
+	case SETTING_DURATION:
+		return given == TOML_STRING;
+	case SETTING_SIZE:
+	case SETTING_CPUS:
+	case SETTING_MONEY:
+		return given != TOML_ARRAY;
+	}
+	return false;
+}
+
+void setting_clear(struct config *c, const struct setting *key)
+{
+	if (key->kind == SETTING_STRING)
+		free(*(char **)place(c, key));
+	else if (key->kind == SETTING_LIST)
+		list_free(*(char ***)place(c, key));
+}
+
+static bool list_is_equal(char *const *a, char *const *b)
+{
+	while (a && b && *a && *b && strcmp(*a, *b) == 0) {
+		a++;
+		b++;
+	}
+	return (!a || !*a) && (!b || !*b);
+}
+
+static bool text_is_equal(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool setting_is_equal(struct config *a, struct config *b, const struct setting *key)
+{
+	assert(key->is_fixed);
+	if (key->kind == SETTING_LIST)
+		return list_is_equal(*(char ***)place(a, key), *(char ***)place(b, key));
+	if (key->kind == SETTING_STRING)
+		return text_is_equal(*(char **)place(a, key), *(char **)place(b, key));
+	return *(bool *)place(a, key) == *(bool *)place(b, key);
+}
+
+void setting_swap(struct config *a, struct config *b, const struct setting *key)
+{
+	assert(key->is_fixed);
+	if (key->kind == SETTING_LIST)
+		SWAP(char **, *(char ***)place(a, key), *(char ***)place(b, key));
+	else if (key->kind == SETTING_STRING)
+		SWAP(char *, *(char **)place(a, key), *(char **)place(b, key));
+	else
+		SWAP(bool, *(bool *)place(a, key), *(bool *)place(b, key));
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/probe/registries.h"
+
+#include "base/auto.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "net/url.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX 65536
+#define BLANKS   " \t\r"
+
+/* Later files come before earlier ones, as they do for the programs. */
+static const char *const npm_variables[] = {"npm_config_registry", "NPM_CONFIG_REGISTRY", NULL};
+static const char *const npm_files[] = {"/usr/etc/npmrc", "/usr/local/etc/npmrc", "/etc/npmrc",
+                                        "/root/.npmrc", NULL};
+static const char *const pip_variables[] = {"PIP_INDEX_URL", NULL};
+static const char *const pip_files[] = {"/etc/xdg/pip/pip.conf", "/etc/pip.conf",
+                                        "/root/.pip/pip.conf", "/root/.config/pip/pip.conf", NULL};
+
+char *registries_find(const char *text, const char *key)
+{
+	size_t len = strlen(key);
+	char *found = NULL;
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		const char *value;
+		size_t n;
+
+		line += strspn(line, BLANKS "\n");
+		if (strncmp(line, key, len) != 0)
+			continue;
+		value = line + len + strspn(line + len, BLANKS);
+		if (*value != '=')
+			continue;
+		value += 1 + strspn(value + 1, BLANKS "\"");
+		n = strcspn(value, BLANKS "\"\n");
+		free(found);
+		found = xstrndup(value, n);
+	}
+	return found;
+}
+
+/* Takes url; *to keeps what it had where this is none. */
+static void offer(char **to, char *url, const char *from)
+{
+	struct url parsed;
+	const char *why;
+
+	if (!url || url[0] == '\0') {
+		free(url);
+	} else if (url_parse(url, strlen(url), &parsed, &why) < 0) {
+		log_warn("templates.registry", "from=%s is not taken: '%s'", from, why);
+		free(url);
+	} else {
+		free(*to);
+		*to = url;
+	}
+}
+
+static char *find(const char *const *variables, const char *const *files, const char *key)
+{
+	auto_free char *text = xcalloc(1, FILE_MAX);
+	char *url = NULL;
+
+	for (; *files; files++)
+		if (fd_read_file(AT_FDCWD, *files, text, FILE_MAX) > 0)
+			offer(&url, registries_find(text, key), *files);
+	for (; *variables; variables++)
+		if (getenv(*variables))
+			offer(&url, xstrdup(getenv(*variables)), *variables);
+	return url;
+}
+
+void registries_read(struct host_registries *r)
+{
+	r->npm = find(npm_variables, npm_files, "registry");
+	r->pip = find(pip_variables, pip_files, "index-url");
+}
+
+void registries_done(struct host_registries *r)
+{
+	free(r->npm);
+	free(r->pip);
+	*r = (struct host_registries){0};
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ *	secret, id --HKDF--> scalar of P-256, serial number --> key, certificate (self-signed)
+ *	                                                          | signs
+ *	one random key for all hosts --> a certificate per host, up to CACHE_MAX kept
+ *
+ * Two walls' certificates of one authority differ in their signature alone, which nobody checks on
+ * a certificate that is trusted: key, names and dates are the same.
+ */
+#include "wall/transport/issuer.h"
+
+#include <openssl/core_names.h>
+#include <openssl/ec.h>
+#include <openssl/kdf.h>
+#include <openssl/param_build.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CACHE_MAX     64
+#define SCALAR_SIZE   48 /* 128 bits more than the curve's order: no bias when it is reduced */
+#define SERIAL_SIZE   16
+#define DAY_S         (24L * 3600)
+#define LEAF_DAYS     30
+#define RENEW_DAYS    10
+#define CURVE         "prime256v1"
+#define CURVE_POINT   65                /* bytes, uncompressed */
+#define CA_NOT_BEFORE "20200101000000Z" /* fixed, so that it is the same after a restart */
+#define CA_NOT_AFTER  "20491231235959Z"
+
+struct leaf {
+	struct host host;
+	X509 *cert; /* NULL: free */
+	time_t made_s;
+	uint64_t used;
+};
+
+struct issuer {
+	EVP_PKEY *key;
+	X509 *cert;
+	char pem[ISSUER_PEM_MAX];
+	EVP_PKEY *leaf_key; /* NULL until a host is asked for */
+	struct leaf leaves[CACHE_MAX];
+	uint64_t clock; /* of uses */
+};
+
+static int derive(const uint8_t secret[ISSUER_SECRET_SIZE], const char *id, uint8_t *ret,
+                  size_t size)
+{
+	char info[64];
+	const OSSL_PARAM params[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, unconst("SHA256"), 0),
+		OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, unconst(secret),
+	                                          ISSUER_SECRET_SIZE),
+		OSSL_PARAM_construct_octet_string(
+			OSSL_KDF_PARAM_INFO, info,
+			(size_t)snprintf(info, sizeof(info), "cloche issuer %s", id)),
+		OSSL_PARAM_construct_end(),
+	};
+	EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
+	EVP_KDF_CTX *ctx = kdf ? EVP_KDF_CTX_new(kdf) : NULL;
+	int ok = ctx && EVP_KDF_derive(ctx, ret, size, params) == 1;
+
+	EVP_KDF_CTX_free(ctx);
+	EVP_KDF_free(kdf);
+	return ok ? 0 : -EINVAL;
+}
+
+/* 1 … order-1, from a number that is much larger. */
+static BIGNUM *reduce(const EC_GROUP *group, const uint8_t *scalar)
+{
+	BIGNUM *n = BN_bin2bn(scalar, SCALAR_SIZE, NULL),
+	       *most = BN_dup(EC_GROUP_get0_order(group));
+	BN_CTX *ctx = BN_CTX_secure_new();
+	bool ok = n && most && ctx && BN_sub_word(most, 1) == 1 && BN_mod(n, n, most, ctx) == 1 &&
+	          BN_add_word(n, 1) == 1;
+
+	BN_CTX_free(ctx);
+	BN_free(most);
+	if (ok)
+		return n;
+	BN_clear_free(n);
+	return NULL;
+}
+
+static int find_point(const EC_GROUP *group, const BIGNUM *private_key, uint8_t ret[CURVE_POINT])
+{
+	EC_POINT *point = EC_POINT_new(group);
+	bool ok = point && EC_POINT_mul(group, point, private_key, NULL, NULL, NULL) == 1 &&
+	          EC_POINT_point2oct(group, point, POINT_CONVERSION_UNCOMPRESSED, ret, CURVE_POINT,
+	                             NULL) == CURVE_POINT;
+
+	EC_POINT_free(point);
+	return ok ? 0 : -EINVAL;
+}
+
+static EVP_PKEY *make_key(const BIGNUM *private_key, const uint8_t point[CURVE_POINT])
+{
+	OSSL_PARAM_BLD *build = OSSL_PARAM_BLD_new();
+	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+	OSSL_PARAM *params = NULL;
+	EVP_PKEY *key = NULL;
+
+	if (build && ctx &&
+	    OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME, CURVE, 0) == 1 &&
+	    OSSL_PARAM_BLD_push_BN(build, OSSL_PKEY_PARAM_PRIV_KEY, private_key) == 1 &&
+	    OSSL_PARAM_BLD_push_octet_string(build, OSSL_PKEY_PARAM_PUB_KEY, point, CURVE_POINT) ==
+	            1)
+		params = OSSL_PARAM_BLD_to_param(build);
+	if (params && EVP_PKEY_fromdata_init(ctx) == 1)
+		(void)EVP_PKEY_fromdata(ctx, &key, EVP_PKEY_KEYPAIR, params);
+	OSSL_PARAM_free(params);
+	OSSL_PARAM_BLD_free(build);
+	EVP_PKEY_CTX_free(ctx);
+	return key;
+}
+
+static EVP_PKEY *key_from(const uint8_t *scalar)
+{
+	EC_GROUP *group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1);
+	BIGNUM *private_key = group ? reduce(group, scalar) : NULL;
+	uint8_t point[CURVE_POINT];
+	EVP_PKEY *key = NULL;
+
+	if (private_key && find_point(group, private_key, point) == 0)
+		key = make_key(private_key, point);
+	BN_clear_free(private_key);
+	EC_GROUP_free(group);
+	return key;
+}
+
+static bool add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
+{
+	X509_EXTENSION *extension;
+	X509V3_CTX ctx;
+	bool ok;
+
+	X509V3_set_ctx(&ctx, issuer, cert, NULL, NULL, 0);
+	extension = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
+	ok = extension && X509_add_ext(cert, extension, -1) == 1;
+	X509_EXTENSION_free(extension);
+	return ok;
+}
+
+static bool set_serial(X509 *cert, uint8_t serial[SERIAL_SIZE])
+{
+	ASN1_INTEGER *number;
+	BIGNUM *n;
+	bool ok;
+
+	serial[0] = (serial[0] & 0x3f) | 0x40; /* positive, and of full length */
+	n = BN_bin2bn(serial, SERIAL_SIZE, NULL);
+	number = n ? BN_to_ASN1_INTEGER(n, NULL) : NULL;
+	ok = number && X509_set_serialNumber(cert, number) == 1;
+	ASN1_INTEGER_free(number);
+	BN_free(n);
+	return ok;
+}
+
+static bool add_name(X509_NAME *name, const char *field, const char *text)
+{
+	return X509_NAME_add_entry_by_txt(name, field, MBSTRING_ASC, (const unsigned char *)text,
+	                                  -1, -1, 0) == 1;
+}
+
+static bool fill_issuer(X509 *cert, EVP_PKEY *key, const char *id, uint8_t serial[SERIAL_SIZE])
+{
+	X509_NAME *name = X509_get_subject_name(cert);
+
+	return X509_set_version(cert, X509_VERSION_3) == 1 && set_serial(cert, serial) &&
+	       add_name(name, "O", "cloche") && add_name(name, "CN", id) &&
+	       X509_set_issuer_name(cert, name) == 1 &&
+	       ASN1_TIME_set_string_X509(X509_getm_notBefore(cert), CA_NOT_BEFORE) == 1 &&
+	       ASN1_TIME_set_string_X509(X509_getm_notAfter(cert), CA_NOT_AFTER) == 1 &&
+	       X509_set_pubkey(cert, key) == 1 &&
+	       add_extension(cert, cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+	       add_extension(cert, cert, NID_key_usage, "critical,keyCertSign") &&
+	       add_extension(cert, cert, NID_subject_key_identifier, "hash") &&
+	       X509_sign(cert, key, EVP_sha256()) > 0;
+}
+
+static bool write_pem(struct issuer *a)
+{
+	BIO *bio = BIO_new(BIO_s_mem());
+	int n = bio && PEM_write_bio_X509(bio, a->cert) == 1
+	                ? BIO_read(bio, a->pem, (int)sizeof(a->pem) - 1)
+	                : 0;
+
+	BIO_free(bio);
+	return n > 0 && n < (int)sizeof(a->pem) - 1;
+}
+
+int issuer_new(const uint8_t secret[ISSUER_SECRET_SIZE], const char *sandbox_id,
+               struct issuer **ret)
+{
+	struct issuer *a = xnew0(struct issuer);
+	uint8_t seed[SCALAR_SIZE + SERIAL_SIZE];
+	int r = derive(secret, sandbox_id, seed, sizeof(seed));
+
+	if (r == 0) {
+		a->key = key_from(seed);
+		a->cert = X509_new();
+	}
+	if (r == 0 &&
+	    (!a->key || !a->cert || !fill_issuer(a->cert, a->key, sandbox_id, seed + SCALAR_SIZE) ||
+	     !write_pem(a)))
+		r = -EINVAL;
+	explicit_bzero(seed, sizeof(seed));
+	if (r < 0) {
+		issuer_free(a);
+		return r;
+	}
+	*ret = a;
+	return 0;
+}
+
+void issuer_free(struct issuer *a)
+{
+	if (!a)
+		return;
+	for (size_t i = 0; i < CACHE_MAX; i++)
+		X509_free(a->leaves[i].cert);
+	X509_free(a->cert);
+	EVP_PKEY_free(a->key);
+	EVP_PKEY_free(a->leaf_key);
+	free(a);
+}
+
+const char *issuer_pem(const struct issuer *a)
+{
+	return a->pem;
+}
+
+static bool fill_leaf(const struct issuer *a, X509 *cert, const struct host *host)
+{
+	char name[HOST_SIZE], alternative[HOST_SIZE + 8];
+	uint8_t serial[SERIAL_SIZE];
+
+	if (host->is_name)
+		host_format(host, name);
+	else
+		address_format(&host->address, name); /* without the brackets of a URL */
+	(void)snprintf(alternative, sizeof(alternative), "%s:%s", host->is_name ? "DNS" : "IP",
+	               name);
+	return RAND_bytes(serial, sizeof(serial)) == 1 && set_serial(cert, serial) &&
+	       X509_set_version(cert, X509_VERSION_3) == 1 &&
+	       add_name(X509_get_subject_name(cert), "O", "cloche") &&
+	       X509_set_issuer_name(cert, X509_get_subject_name(a->cert)) == 1 &&
+	       X509_gmtime_adj(X509_getm_notBefore(cert), -DAY_S) &&
+	       X509_gmtime_adj(X509_getm_notAfter(cert), LEAF_DAYS * DAY_S) &&
+	       X509_set_pubkey(cert, a->leaf_key) == 1 &&
+	       add_extension(cert, a->cert, NID_basic_constraints, "critical,CA:FALSE") &&
+	       add_extension(cert, a->cert, NID_key_usage, "critical,digitalSignature") &&
+	       add_extension(cert, a->cert, NID_ext_key_usage, "serverAuth") &&
+	       add_extension(cert, a->cert, NID_subject_key_identifier, "hash") &&
+	       add_extension(cert, a->cert, NID_authority_key_identifier, "keyid:always") &&
+	       add_extension(cert, a->cert, NID_subject_alt_name, alternative) &&
+	       X509_sign(cert, a->key, EVP_sha256()) > 0;
+}
+
+/* The host's place, or that of the one that was not used for longest. */
+static struct leaf *find_place(struct issuer *a, const struct host *host)
+{
+	struct leaf *oldest = &a->leaves[0];
+
+	for (size_t i = 0; i < CACHE_MAX; i++) {
+		struct leaf *l = &a->leaves[i];
+
+		if (l->cert && host_is_equal(&l->host, host))
+			return l;
+		if (l->used < oldest->used)
+			oldest = l;
+	}
+	return oldest;
+}
+
+static bool is_good(const struct leaf *l, const struct host *host, time_t now_s)
+{
+	return l->cert && host_is_equal(&l->host, host) && now_s >= l->made_s &&
+	       now_s - l->made_s < RENEW_DAYS * DAY_S;
+}
+
+int issuer_certify(struct issuer *a, const struct host *host, X509 **ret_cert, EVP_PKEY **ret_key)
+{
+	struct leaf *l = find_place(a, host);
+	time_t now_s = time(NULL);
+
+	if (!a->leaf_key)
+		a->leaf_key = EVP_EC_gen(CURVE);
+	if (!a->leaf_key)
+		return -EINVAL;
+	if (!is_good(l, host, now_s)) {
+		X509_free(take_ptr(l->cert));
+		l->cert = X509_new();
+		if (!l->cert || !fill_leaf(a, l->cert, host)) {
+			X509_free(take_ptr(l->cert));
+			return -EINVAL;
+		}
+		l->host = *host;
+		l->made_s = now_s;
+	}
+	l->used = ++a->clock;
+	*ret_cert = l->cert;
+	*ret_key = a->leaf_key;
+	return 0;
+}
