@@ -27,7 +27,7 @@ static bool is_copy(const struct guest_spec *spec)
 	return spec->with_memory != MEMORY_NONE;
 }
 
-static int make_share(struct start *s, struct err *err)
+static int make_machine_view(struct start *s, struct err *err)
 {
 	machine_view_pick_cpus(s->g->spec.slot, &s->g->spec.limits, &s->jail.orders.cpus);
 	return machine_view_make(&s->g->spec.limits, &s->g->machine_view_fd, err);
@@ -86,13 +86,13 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		                              &s->jail.mounts[i], err);
 	if (r < 0)
 		return r;
-	if (is_copy(&s->g->spec)) /* the share itself can be attached once only: not by the founder
+	if (is_copy(&s->g->spec)) /* the view itself can be attached once only: not by the founder
 	                           */
-		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &s->jail.mounts[JAIL_MOUNT_SHARE],
-		                      err);
-	else if ((s->jail.mounts[JAIL_MOUNT_SHARE] =
+		r = shared_tmpfs_copy(&jail_host.shared_tmpfs,
+		                      &s->jail.mounts[JAIL_MOUNT_MACHINE_VIEW], err);
+	else if ((s->jail.mounts[JAIL_MOUNT_MACHINE_VIEW] =
 	                  fcntl(s->g->machine_view_fd, F_DUPFD_CLOEXEC, 0)) < 0)
-		r = err_set(err, ERR_INTERNAL, errno, "cannot duplicate the share");
+		r = err_set(err, ERR_INTERNAL, errno, "cannot duplicate the machine view");
 	if (r < 0)
 		return r;
 	return shared_tmpfs_copy(&jail_host.shared_tmpfs, &s->jail.mounts[JAIL_MOUNT_SHARED_TMPFS],
@@ -155,7 +155,7 @@ static const struct start_step steps[] = {
 	{"spawner", start_ask_spawner}, /* which clones while the next steps are done */
 	{"cgroups", start_make_groups},
 	{"layer", start_make_layer},
-	{"share", make_share},
+	{"machine-view", make_machine_view},
 	{"clone", start_take_child}, /* the child waits for the last step */
 	{"listener", start_listen},
 	{"groups", start_join_groups},

@@ -104,10 +104,10 @@ int jail_mount_proc(struct jail *jail, struct err *err)
 	int r;
 
 	(void)jail;
-	/* q is the share again, read-only: binds of its files inherit that. */
+	/* q is the view again, read-only: binds of its files inherit that. */
 	if (mkdir("q", 0700) < 0 || mount("p", "q", NULL, MS_BIND, NULL) < 0 ||
 	    set_read_only("q") < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot mount the share read-only");
+		return err_set(err, ERR_INTERNAL, errno, "cannot mount the machine view read-only");
 	if (mount("proc", "r/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount proc");
 	r = put_covers("s/" SHARED_TMPFS_EMPTY_FILE, hidden_files, ARRAY_SIZE(hidden_files), err);

@@ -114,7 +114,7 @@ static int mount_root(struct jail *jail, struct err *err)
 	int r = attach(&order_fds[VM_ORDER_USR], "u", err);
 
 	if (r == 0)
-		r = attach(&order_fds[VM_ORDER_STAGE], "s", err);
+		r = attach(&order_fds[VM_ORDER_SHARED_TMPFS], "s", err);
 	if (r == 0)
 		r = make_places(err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(binds); i++)

@@ -132,7 +132,7 @@ int vm_send_orders(struct start *s, struct err *err)
 	if (r < 0)
 		return r;
 	fds[VM_ORDER_USR] = usr_fd;
-	fds[VM_ORDER_STAGE] = shared_tmpfs_fd;
+	fds[VM_ORDER_SHARED_TMPFS] = shared_tmpfs_fd;
 	fds[VM_ORDER_VMM] = jail_host.vmm_fd;
 	fds[VM_ORDER_LISTEN] = s->jail.listen_fd;
 	fds[VM_ORDER_CONTROL] = control_fd;

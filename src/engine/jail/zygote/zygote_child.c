@@ -110,7 +110,7 @@ static int mount_root(struct jail *jail, struct err *err)
 	static const char *const places[] = {
 		[ZYGOTE_MOUNT_TEMPLATE] = "t",
 		[ZYGOTE_MOUNT_BASE] = "b",
-		[ZYGOTE_MOUNT_STAGE] = "s",
+		[ZYGOTE_MOUNT_SHARED_TMPFS] = "s",
 	};
 
 	(void)jail;
