@@ -72,7 +72,7 @@ struct ask {
 	uint64_t tag;
 	struct msg_request req;
 	broker_client_fn fn;
-	broker_client_door_fn door_fn; /* instead of fn */
+	broker_client_fds_fn fds_fn; /* instead of fn */
 	void *arg;
 	struct loop_timer *timer;
 	struct share *share; /* NULL: it is not counted */
@@ -122,16 +122,16 @@ static void ask_free(struct ask *a)
 
 static void ask_tell(struct ask *a, const struct msg_reply *reply, int *fds, bool is_last)
 {
-	broker_client_door_fn door_fn = a->door_fn;
+	broker_client_fds_fn fds_fn = a->fds_fn;
 	broker_client_fn fn = a->fn;
 	void *arg = a->arg;
 
 	if (is_last)
 		ask_free(a);
-	if (door_fn)
-		door_fn(reply, fds, arg);
+	if (fds_fn)
+		fds_fn(reply, fds, arg);
 	else
-		fn(reply, take_fd(&fds[0]), arg);
+		fn(reply, arg);
 }
 
 static void ask_fail(struct ask *a, enum err_code code, const char *why)
@@ -454,18 +454,16 @@ int broker_client_ask_for(struct broker_client *client, struct share *share,
 	return 0;
 }
 
-int broker_client_ask_door(struct broker_client *client, const char *id, broker_client_door_fn fn,
-                           void *arg, uint64_t *ret_tag, struct err *err)
+int broker_client_ask_fds(struct broker_client *client, struct share *share,
+                          const struct msg_request *req, broker_client_fds_fn fn, void *arg,
+                          uint64_t *ret_tag, struct err *err)
 {
-	struct msg_request req = {.op = MSG_DOOR};
 	struct ask *a;
-	int r;
+	int r = ask_new(client, share, req, &a, err);
 
-	(void)snprintf(req.id, sizeof(req.id), "%s", id);
-	r = ask_new(client, NULL, &req, &a, err);
 	if (r < 0)
 		return r;
-	a->door_fn = fn;
+	a->fds_fn = fn;
 	a->arg = arg;
 	if (ret_tag)
 		*ret_tag = a->tag;

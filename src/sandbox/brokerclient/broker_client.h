@@ -11,13 +11,13 @@
 struct broker_client;
 
 /*
- * reply->err tells whether it worked. fd is the callee's, -1 = none came. A MSG_LIST is called for
+ * reply->err tells whether it worked. A MSG_LIST is called for
  * each row and once with an empty id, MSG_SEAL and MSG_IMAGES as msg.h tells.
  */
-typedef void (*broker_client_fn)(const struct msg_reply *reply, int fd, void *arg);
-/* Of a MSG_DOOR: fds has DOOR_SOCKETS of them, -1 where there is none. What the callee does not
- * take with take_fd() is closed behind it. */
-typedef void (*broker_client_door_fn)(const struct msg_reply *reply, int *fds, void *arg);
+typedef void (*broker_client_fn)(const struct msg_reply *reply, void *arg);
+/* Of a request whose reply brings descriptors: a MSG_DOOR has DOOR_SOCKETS of them, any other one;
+ * -1 where there is none. What the callee does not take with take_fd() is closed behind it. */
+typedef void (*broker_client_fds_fn)(const struct msg_reply *reply, int *fds, void *arg);
 
 struct broker_client_ops {
 	void (*on_ended)(const struct msg_reply *reply, void *arg); /* MSG_ENDED */
@@ -42,10 +42,10 @@ must_check int broker_client_ask(struct broker_client *client, const struct msg_
 must_check int broker_client_ask_for(struct broker_client *client, struct share *share,
                                      const struct msg_request *req, broker_client_fn fn, void *arg,
                                      uint64_t *ret_tag, struct err *err);
-/* Asks for a sandbox's door; as broker_client_ask() otherwise. */
-must_check int broker_client_ask_door(struct broker_client *client, const char *id,
-                                      broker_client_door_fn fn, void *arg, uint64_t *ret_tag,
-                                      struct err *err);
+/* The same for a reply that brings descriptors. */
+must_check int broker_client_ask_fds(struct broker_client *client, struct share *share,
+                                     const struct msg_request *req, broker_client_fds_fn fn,
+                                     void *arg, uint64_t *ret_tag, struct err *err);
 /* Asks whether the broker answers; fn as of a MSG_PROBE. One at a time: else nothing is sent. */
 void broker_client_ping(struct broker_client *client, broker_client_fn fn, void *arg);
 /* How long the broker has answered nothing since it was last asked so; 0: it owes no answer. */

@@ -270,14 +270,12 @@ static void died(struct context *c, bool is_oom)
 		end_as_dead(call, &end, message);
 }
 
-static void on_usage(const struct msg_reply *reply, int fd, void *arg)
+static void on_usage(const struct msg_reply *reply, void *arg)
 {
 	struct context *c = arg;
 	struct sandbox *s = c->sandbox;
 	bool is_oom = reply->err.code == ERR_NONE && reply->usage.oom_kills > s->oom_kills;
 
-	if (fd >= 0)
-		(void)close(fd);
 	c->usage_tag = 0;
 	if (is_oom)
 		s->oom_kills = reply->usage.oom_kills;
@@ -456,12 +454,10 @@ void interpreter_done(struct context *c)
 	buf_done(&c->held);
 }
 
-static void on_forked(const struct msg_reply *reply, int fd, void *arg)
+static void on_forked(const struct msg_reply *reply, void *arg)
 {
 	struct context *c = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	c->fork_tag = 0;
 	/* A broker that dies has not told of a fork that may be there, and have run a call. */
 	if (reply->err.code != ERR_NONE && c->state == CONTEXT_STARTING)

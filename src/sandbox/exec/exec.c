@@ -286,12 +286,10 @@ static void settle_exit(struct exec *e, enum end_cause cause, const struct guest
 		end_output(e);
 }
 
-static void on_usage(const struct msg_reply *reply, int fd, void *arg)
+static void on_usage(const struct msg_reply *reply, void *arg)
 {
 	struct exec *e = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	e->usage_tag = 0;
 	e->is_exit_held = false;
 	if (reply->err.code != ERR_NONE) {

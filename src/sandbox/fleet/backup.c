@@ -48,7 +48,7 @@ static void remove_copy(struct backups *b)
 	}
 }
 
-static void on_released(const struct msg_reply *reply, int fd, void *arg);
+static void on_released(const struct msg_reply *reply, void *arg);
 
 static void release(struct backups *b)
 {
@@ -78,12 +78,10 @@ static size_t count_left_out(const struct fleet *fleet)
 	return n;
 }
 
-static void on_frozen(const struct msg_reply *reply, int fd, void *arg)
+static void on_frozen(const struct msg_reply *reply, void *arg)
 {
 	struct backups *b = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE)
 		fail(b, &reply->err);
 	if (b->is_left) {
@@ -149,13 +147,11 @@ static int start(struct backups *b, struct err *err)
 	return 0;
 }
 
-static void on_released(const struct msg_reply *reply, int fd, void *arg)
+static void on_released(const struct msg_reply *reply, void *arg)
 {
 	struct backups *b = arg;
 	struct err err;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE)
 		log_warn("backup.stays", "id=%s error='%s'", b->info.id, reply->err.message);
 	b->state = NONE;

@@ -227,12 +227,10 @@ const struct msg_reply *fleet_host(const struct fleet *fleet)
 	return &fleet->probe;
 }
 
-static void on_pinged(const struct msg_reply *reply, int fd, void *arg)
+static void on_pinged(const struct msg_reply *reply, void *arg)
 {
 	struct fleet *fleet = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code == ERR_NONE)
 		fleet->probe = *reply;
 }

@@ -256,11 +256,9 @@ static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
 	}
 }
 
-static void on_stray_gone(const struct msg_reply *reply, int fd, void *arg)
+static void on_stray_gone(const struct msg_reply *reply, void *arg)
 {
 	(void)arg;
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE)
 		log_error("sandbox.stray", "id='%s' error='%s'", reply->id, reply->err.message);
 }
@@ -332,12 +330,10 @@ static void on_list_end(struct adoption *a)
 	finish_if_done(a);
 }
 
-static void on_list(const struct msg_reply *reply, int fd, void *arg)
+static void on_list(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE) {
 		log_error("fleet.blind", "error='%s'", reply->err.message);
 		fleet_give_up(a->fleet); /* to guess who is alive would destroy them */
@@ -350,12 +346,10 @@ static void on_list(const struct msg_reply *reply, int fd, void *arg)
 	know(reply->list.is_alive ? &a->alive : &a->kept, reply->id, reply->list.keeper);
 }
 
-static void on_probe(const struct msg_reply *reply, int fd, void *arg)
+static void on_probe(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE) {
 		log_error("fleet.blind", "error='%s'", reply->err.message);
 		fleet_give_up(a->fleet);
@@ -367,12 +361,10 @@ static void on_probe(const struct msg_reply *reply, int fd, void *arg)
 	finish_if_done(a);
 }
 
-static void on_images(const struct msg_reply *reply, int fd, void *arg)
+static void on_images(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE) {
 		log_error("fleet.blind", "error='%s'", reply->err.message);
 		fleet_give_up(a->fleet);
@@ -387,12 +379,10 @@ static void on_images(const struct msg_reply *reply, int fd, void *arg)
 }
 
 /* Asked for behind the list: who uses which is known by then. */
-static void on_snapshots(const struct msg_reply *reply, int fd, void *arg)
+static void on_snapshots(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE) {
 		log_error("fleet.blind", "error='%s'", reply->err.message);
 		fleet_give_up(a->fleet);
@@ -407,12 +397,10 @@ static void on_snapshots(const struct msg_reply *reply, int fd, void *arg)
 	finish_if_done(a);
 }
 
-static void on_volumes(const struct msg_reply *reply, int fd, void *arg)
+static void on_volumes(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE) {
 		log_error("fleet.blind", "error='%s'", reply->err.message);
 		fleet_give_up(a->fleet);

@@ -103,16 +103,20 @@ static void on_link_up(void *arg)
 	}
 }
 
-static void on_connect_reply(const struct msg_reply *reply, int fd, void *arg);
+static void on_connect_reply(const struct msg_reply *reply, int *fds, void *arg);
 
 static void connect_now(struct loop *loop, void *arg)
 {
 	struct sandbox *s = arg;
+	struct msg_request req = {.op = MSG_CONNECT};
 	struct err err;
 
 	(void)loop;
+	broker_client_cancel(s->fleet->broker, s->ask);
+	memcpy(req.id, s->id, sizeof(req.id));
 	/* Without a broker this gateway ends, and the next one finds it as it is. */
-	if (sandbox_ask(s, MSG_CONNECT, on_connect_reply, &err) < 0 &&
+	if (broker_client_ask_fds(s->fleet->broker, sandbox_share(s), &req, on_connect_reply, s,
+	                          &s->ask, &err) < 0 &&
 	    !broker_client_is_gone(s->fleet->broker))
 		sandbox_end(s, END_GUEST_CRASH, NULL, err.message);
 }
@@ -145,17 +149,15 @@ static void connect_again(struct sandbox *s, const char *why)
 	s->reconnects++;
 }
 
-static void on_connect_reply(const struct msg_reply *reply, int fd, void *arg)
+static void on_connect_reply(const struct msg_reply *reply, int *fds, void *arg)
 {
 	struct sandbox *s = arg;
 
 	s->ask = 0;
-	if (reply->err.code == ERR_NONE && fd >= 0) {
-		link_attach(s->link, fd);
+	if (reply->err.code == ERR_NONE && fds[0] >= 0) {
+		link_attach(s->link, take_fd(&fds[0]));
 		return;
 	}
-	if (fd >= 0)
-		(void)close(fd);
 	connect_again(s, reply->err.message);
 }
 

@@ -82,22 +82,20 @@ void create_hostname(const struct sandbox *s, char hostname[64])
 			*p = '-';
 }
 
-static void on_create_reply(const struct msg_reply *reply, int fd, void *arg)
+static void on_create_reply(const struct msg_reply *reply, int *fds, void *arg)
 {
 	struct sandbox *s = arg;
 	struct err err;
 
 	s->ask = 0;
-	if (reply->err.code == ERR_NONE && fd >= 0) {
+	if (reply->err.code == ERR_NONE && fds[0] >= 0) {
 		s->isolation = reply->isolation;
 		if (!s->link) /* else it comes back with all that it had */
 			sandbox_make_link(s);
 		copied_processes_rejoin(s);
-		link_attach(s->link, fd);
+		link_attach(s->link, take_fd(&fds[0]));
 		return;
 	}
-	if (fd >= 0)
-		(void)close(fd);
 	if (!s->fleet->spares->is_created_anew(s, &reply->err) ||
 	    s->spare) /* for which nobody waits */
 		create_fail(s, &reply->err);
@@ -137,7 +135,7 @@ int create_ask(struct sandbox *s, struct err *err)
 		req.create.with_memory = MEMORY_WARM;
 	owner_name(create_share(s), &req.create.owner, &req.create.weight);
 	req.create.is_ahead = s->spare && !s->fleet->spares->is_short(s->spare);
-	return broker_client_ask_for(s->fleet->broker, create_share(s), &req, on_create_reply, s,
+	return broker_client_ask_fds(s->fleet->broker, create_share(s), &req, on_create_reply, s,
 	                             &s->ask, err);
 }
 

@@ -107,12 +107,10 @@ static void on_counted(struct sandbox *s)
 		on_gone(s);
 }
 
-static void on_delete_reply(const struct msg_reply *reply, int fd, void *arg)
+static void on_delete_reply(const struct msg_reply *reply, void *arg)
 {
 	struct sandbox *s = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	s->ask = 0;
 	if (reply->err.code == ERR_NONE && s->asked_to_keep && !s->is_kept) {
 		on_counted(s);

@@ -37,12 +37,10 @@ static void tell_both(struct sandbox *s, const struct err *err)
 	sandbox_tell_all(s, &s->callers, err);
 }
 
-static void on_frozen(const struct msg_reply *reply, int fd, void *arg)
+static void on_frozen(const struct msg_reply *reply, void *arg)
 {
 	struct sandbox *s = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	s->freeze_ask = 0;
 	if (reply->err.code != ERR_NONE) {
 		log_warn("sandbox.unpaused", "id=%s error='%s'", s->id, reply->err.message);
@@ -70,12 +68,10 @@ static void start_freeze(struct sandbox *s)
 		sandbox_tell_all(s, &s->pausers, &err);
 }
 
-static void on_thawed(const struct msg_reply *reply, int fd, void *arg)
+static void on_thawed(const struct msg_reply *reply, void *arg)
 {
 	struct sandbox *s = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	s->freeze_ask = 0;
 	if (reply->err.code != ERR_NONE) {
 		log_warn("sandbox.unresumed", "id=%s error='%s'", s->id, reply->err.message);

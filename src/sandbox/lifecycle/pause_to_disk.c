@@ -57,12 +57,10 @@ static void on_counted(struct sandbox *s)
 		pause_wake(s);
 }
 
-static void on_put_away(const struct msg_reply *reply, int fd, void *arg)
+static void on_put_away(const struct msg_reply *reply, void *arg)
 {
 	struct sandbox *s = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	s->ask = 0;
 	if (reply->err.code == ERR_NONE) {
 		account_on_gone(s, reply);
@@ -280,12 +278,10 @@ static void add_hint(struct sandbox *s, struct err *err)
 		(void)err_hint(err, "resume it with memory: false, over its files");
 }
 
-static void on_undone(const struct msg_reply *reply, int fd, void *arg)
+static void on_undone(const struct msg_reply *reply, void *arg)
 {
 	struct sandbox *s = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	s->ask = 0;
 	if (reply->err.code != ERR_NONE)
 		log_error("sandbox.stray", "id=%s error='%s'", s->id, reply->err.message);
@@ -300,7 +296,7 @@ static void undo(struct sandbox *s)
 	struct err ignored;
 
 	if (sandbox_ask(s, MSG_STOP, on_undone, &ignored) < 0)
-		on_undone(&none, -1, s);
+		on_undone(&none, s);
 }
 
 void pause_on_failed(struct sandbox *s, const struct err *err)

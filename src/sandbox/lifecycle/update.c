@@ -71,14 +71,12 @@ static bool can_change(const struct sandbox *s)
 	return s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->place == PLACE_KEPT;
 }
 
-static void on_limits_reply(const struct msg_reply *reply, int fd, void *arg)
+static void on_limits_reply(const struct msg_reply *reply, void *arg)
 {
 	struct update *u = arg;
 	struct sandbox *s = fleet_find_id(u->fleet, u->id);
 	struct err err = reply->err;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (err.code == ERR_NONE && (!s || !can_change(s)))
 		(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended", u->id);
 	if (err.code == ERR_NONE)

@@ -117,12 +117,10 @@ static void on_log_synced(int result, void *arg)
 	end_part(arg);
 }
 
-static void on_layers_synced(const struct msg_reply *reply, int fd, void *arg)
+static void on_layers_synced(const struct msg_reply *reply, void *arg)
 {
 	struct durable *d = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE)
 		d->err = reply->err;
 	end_part(d);

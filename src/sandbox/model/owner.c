@@ -11,8 +11,6 @@
 #include "base/log.h"
 #include "sandbox/model/sandbox_private.h"
 
-#include <unistd.h>
-
 #define NUMBER_BITS 48
 #define SOON_US     20000
 #define TOLD_A_TURN 64
@@ -35,11 +33,9 @@ void owner_name(const struct share *share, uint64_t *ret_number, uint32_t *ret_w
 	*ret_weight = share->broker.weight;
 }
 
-static void on_told(const struct msg_reply *reply, int fd, void *arg)
+static void on_told(const struct msg_reply *reply, void *arg)
 {
 	(void)arg;
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE)
 		log_warn("owner.untold", "error='%s'", reply->err.message);
 }

@@ -272,12 +272,10 @@ static void on_door(const struct msg_reply *reply, int *fds, void *arg)
 	                           fds, on_told, n);
 }
 
-static void on_door_closed(const struct msg_reply *reply, int fd, void *arg)
+static void on_door_closed(const struct msg_reply *reply, void *arg)
 {
 	struct network *n = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	n->ask = 0;
 	if (reply->err.code != ERR_NONE) {
 		fail(n, &reply->err);
@@ -308,6 +306,15 @@ static bool is_busy(const struct network *n)
 	return n->ask != 0 || n->call != 0;
 }
 
+static int ask_for_door(struct network *n, struct err *err)
+{
+	struct msg_request req = {.op = MSG_DOOR};
+
+	memcpy(req.id, n->sandbox->id, sizeof(req.id));
+	return broker_client_ask_fds(n->sandbox->fleet->broker, NULL, &req, on_door, n, &n->ask,
+	                             err);
+}
+
 static void network_step(struct network *n)
 {
 	struct sandbox *s = n->sandbox;
@@ -336,7 +343,7 @@ static void network_step(struct network *n)
 	} else if (n->is_open) {
 		(void)write_policy(wanted(n), &text);
 		n->call = wall_client_set_policy(wall, s->id, buf_str(&text), on_told, n);
-	} else if (broker_client_ask_door(s->fleet->broker, s->id, on_door, n, &n->ask, &err) < 0) {
+	} else if (ask_for_door(n, &err) < 0) {
 		fail(n, &err);
 	}
 }

@@ -9,8 +9,8 @@
 
 #include <openssl/sha.h>
 
-#define PORTS_MAX      32  /* open ones of a sandbox */
-#define PORT_LINES_MAX 128 /* at once, of a sandbox */
+#define PORTS_MAX            32  /* open ones of a sandbox */
+#define PORT_CONNECTIONS_MAX 128 /* at once, of a sandbox */
 
 struct port {
 	uint16_t number;

@@ -102,21 +102,21 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 	fail(l, errnum);
 }
 
-static void on_dialled(const struct msg_reply *reply, int fd, void *arg)
+static void on_dialled(const struct msg_reply *reply, int *fds, void *arg)
 {
 	struct port_connection *l = arg;
 	int r;
 
 	l->ask = 0;
-	l->fd = fd;
-	if (reply->err.code != ERR_NONE || fd < 0) {
+	l->fd = take_fd(&fds[0]);
+	if (reply->err.code != ERR_NONE || l->fd < 0) {
 		if (reply->err.errnum == ECONNREFUSED)
 			fail(l, ECONNREFUSED);
 		else
 			cut(l, &reply->err);
 		return;
 	}
-	r = loop_io_add(l->loop, fd, EPOLLOUT, on_io, l, &l->io);
+	r = loop_io_add(l->loop, l->fd, EPOLLOUT, on_io, l, &l->io);
 	if (r < 0)
 		fail(l, -r);
 }
@@ -166,7 +166,7 @@ static int dial(struct port_connection *l, int family, struct err *err)
 	req.dial.family = (uint32_t)family;
 	req.dial.port = l->number;
 	loop_timer_set_in(l->timer, CONNECT_US);
-	return broker_client_ask(l->broker, &req, on_dialled, l, &l->ask, err);
+	return broker_client_ask_fds(l->broker, NULL, &req, on_dialled, l, &l->ask, err);
 }
 
 int port_connection_open(struct sandbox *s, uint16_t number, const struct port_connection_ops *ops,
@@ -179,9 +179,10 @@ int port_connection_open(struct sandbox *s, uint16_t number, const struct port_c
 		return err_set(err, sandbox_is_alive(s) ? ERR_CONFLICT : ERR_GONE, 0,
 		               "sandbox %s is %s, not running", s->id,
 		               sandbox_state_name(s->state));
-	if (s->n_port_connections >= PORT_LINES_MAX)
+	if (s->n_port_connections >= PORT_CONNECTIONS_MAX)
 		return err_set(err, ERR_LIMIT, 0,
-		               "%d connections to ports of this sandbox are open", PORT_LINES_MAX);
+		               "%d connections to ports of this sandbox are open",
+		               PORT_CONNECTIONS_MAX);
 	l = xnew0(struct port_connection);
 	*l = (struct port_connection){.s = s,
 	                              .loop = s->fleet->config.loop,

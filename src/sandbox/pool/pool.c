@@ -335,12 +335,10 @@ static void get_ready(struct spare *spare)
 	pool_look(p);
 }
 
-static void on_usage(const struct msg_reply *reply, int fd, void *arg)
+static void on_usage(const struct msg_reply *reply, void *arg)
 {
 	struct spare *spare = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	spare->usage_tag = 0;
 	if (reply->err.code == ERR_NONE) {
 		spare->s->base_usage = reply->usage;

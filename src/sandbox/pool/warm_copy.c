@@ -160,7 +160,7 @@ void warm_copy_on_seed_failed(struct fleet *fleet, const struct err *err)
 	fleet->warm_not_before_us = clock_steady_us() + AGAIN_US;
 }
 
-static void on_taken(const struct msg_reply *reply, int fd, void *arg)
+static void on_taken(const struct msg_reply *reply, void *arg)
 {
 	struct warm_taking *t = arg;
 	struct snapshot *sn = t->sn;
@@ -168,8 +168,6 @@ static void on_taken(const struct msg_reply *reply, int fd, void *arg)
 	struct err err = reply->err;
 	int r = err.code == ERR_NONE ? 0 : -EIO;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (r == 0) {
 		sn->bytes = reply->snapshot.bytes;
 		sn->written_bytes = reply->snapshot.written_bytes;

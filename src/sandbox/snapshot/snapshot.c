@@ -187,11 +187,9 @@ void snapshots_tick(struct fleet *fleet)
 
 /* Going. */
 
-static void on_discarded(const struct msg_reply *reply, int fd, void *arg)
+static void on_discarded(const struct msg_reply *reply, void *arg)
 {
 	(void)arg;
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE) /* the next start finds it without a row */
 		log_warn("snapshot.stays", "error='%s'", reply->err.message);
 }

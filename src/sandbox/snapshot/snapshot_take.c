@@ -79,7 +79,7 @@ static void keep_last(struct fleet *fleet, const char *source_id, uint64_t keep)
 	}
 }
 
-static void on_taken(const struct msg_reply *reply, int fd, void *arg)
+static void on_taken(const struct msg_reply *reply, void *arg)
 {
 	struct taking *t = arg;
 	struct snapshot *sn = t->sn;
@@ -87,8 +87,6 @@ static void on_taken(const struct msg_reply *reply, int fd, void *arg)
 	struct err err = reply->err;
 	int r = reply->err.code == ERR_NONE ? 0 : -EIO;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (r == 0) {
 		sn->line = reply->snapshot.line;
 		sn->bytes = reply->snapshot.bytes;

@@ -10,12 +10,10 @@ bool guest_kernel_is(const struct template *t)
 	return json_object_get(template_manifest(t), "kernel") != NULL;
 }
 
-static void on_told(const struct msg_reply *reply, int fd, void *arg)
+static void on_told(const struct msg_reply *reply, void *arg)
 {
 	struct fleet *fleet = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE)
 		log_warn("kernel.refused", "error='%s'", reply->err.message);
 	fleet->warm_not_before_us = 0; /* it may have been what was missing */

@@ -91,12 +91,10 @@ size_t image_count_users(const struct fleet *fleet, const struct digest *digest)
 	return n;
 }
 
-static void on_removed(const struct msg_reply *reply, int fd, void *arg)
+static void on_removed(const struct msg_reply *reply, void *arg)
 {
 	struct image *i = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	i->is_going = false;
 	if (reply->err.code != ERR_NONE) { /* a guest on it is still dying */
 		log_debug("image.stays", "error='%s'", reply->err.message);
@@ -195,12 +193,10 @@ static void tell_sealed(struct image_seal *seal, const struct msg_reply *reply)
 	seal->done(digest, reply->seal.bytes, NULL, seal->arg);
 }
 
-static void on_seal(const struct msg_reply *reply, int fd, void *arg)
+static void on_seal(const struct msg_reply *reply, void *arg)
 {
 	struct image_seal *seal = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code == ERR_NONE && digest_is_zero(&reply->seal.image)) {
 		seal->bytes = reply->seal.bytes;
 		if (seal->progress)
@@ -304,12 +300,10 @@ int image_seal_snapshot(struct snapshot *sn, const struct image_spec *spec, imag
 	                    err);
 }
 
-static void on_cancelled(const struct msg_reply *reply, int fd, void *arg)
+static void on_cancelled(const struct msg_reply *reply, void *arg)
 {
 	(void)reply;
 	(void)arg;
-	if (fd >= 0)
-		(void)close(fd);
 }
 
 void image_seal_cancel(struct image_seal *seal)

@@ -276,11 +276,9 @@ void volumes_close(struct fleet *fleet)
 
 /* Going. */
 
-static void on_discarded(const struct msg_reply *reply, int fd, void *arg)
+static void on_discarded(const struct msg_reply *reply, void *arg)
 {
 	(void)arg;
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code != ERR_NONE) /* the next start finds it without a row */
 		log_warn("volume.stays", "error='%s'", reply->err.message);
 }
@@ -355,15 +353,13 @@ static int record(struct volume *v, struct err *err)
 	return event_log_save(v->fleet->config.events, put_row, v, err);
 }
 
-static void on_made(const struct msg_reply *reply, int fd, void *arg)
+static void on_made(const struct msg_reply *reply, void *arg)
 {
 	struct making m = *(struct making *)arg;
 	struct err err = reply->err;
 	int r = err.code == ERR_NONE ? 0 : -EIO;
 
 	free(arg);
-	if (fd >= 0)
-		(void)close(fd);
 	if (r == 0) {
 		r = record(m.v, &err);
 		if (r < 0)
@@ -504,12 +500,10 @@ struct measuring {
 	void *arg;
 };
 
-static void on_measured(const struct msg_reply *reply, int fd, void *arg)
+static void on_measured(const struct msg_reply *reply, void *arg)
 {
 	struct measuring *m = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	list_for_each (&m->fleet->volumes, struct volume, v, link)
 		if (reply->err.code == ERR_NONE && strcmp(v->id, reply->id) == 0)
 			v->used_bytes = reply->volume.used_bytes;

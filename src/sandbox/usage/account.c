@@ -148,12 +148,10 @@ void account_on_reading(struct sandbox *s, const struct guest_usage *now)
 	keep_sample(s);
 }
 
-static void on_reading(const struct msg_reply *reply, int fd, void *arg)
+static void on_reading(const struct msg_reply *reply, void *arg)
 {
 	struct sandbox *s = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	s->reading = 0;
 	if (reply->err.code == ERR_NONE && s->meter && sandbox_has_guest(s))
 		account_on_reading(s, &reply->usage);
@@ -210,12 +208,10 @@ static void end_if_spent(struct sandbox *s)
 		                         err.message);
 }
 
-static void on_turns(const struct msg_reply *reply, int fd, void *arg)
+static void on_turns(const struct msg_reply *reply, void *arg)
 {
 	struct fleet *fleet = arg;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (reply->err.code == ERR_NONE)
 		fleet->broker_turns = reply->probe.turns;
 }
@@ -329,14 +325,12 @@ void account_adopt(struct sandbox *s)
 	count_noted_calls(s);
 }
 
-static void on_kept_final(const struct msg_reply *reply, int fd, void *arg)
+static void on_kept_final(const struct msg_reply *reply, void *arg)
 {
 	struct fleet *fleet = arg;
 	struct meter *m = meter_find(fleet->config.meters, reply->id);
 	struct sandbox *s = fleet_find_id(fleet, reply->id);
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (!m || reply->err.code != ERR_NONE) /* the next start asks again */
 		return;
 	if (s && s->is_kept) {

@@ -78,14 +78,12 @@ static void answer_now(struct loop *loop, void *arg)
 	answer(q, fleet_find_id(q->fleet, q->figures.id), NULL);
 }
 
-static void on_usage(const struct msg_reply *reply, int fd, void *arg)
+static void on_usage(const struct msg_reply *reply, void *arg)
 {
 	struct query *q = arg;
 	struct sandbox *s = fleet_find_id(q->fleet, q->figures.id);
 	struct err err = reply->err;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (err.code == ERR_NONE && s && s->meter && sandbox_has_guest(s)) {
 		account_on_reading(s, &reply->usage);
 		q->figures.is_live = true;
