@@ -2,8 +2,8 @@
 /* Content in a directory. Root's alone: it holds the files of all tenants. */
 #include "backup/content_inside.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 
 #include <fcntl.h>
 #include <stdio.h>

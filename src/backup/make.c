@@ -12,9 +12,9 @@
 
 #include "backup/cut.h"
 #include "backup/subvolume.h"
-#include "base/beneath.h"
-#include "base/dir_reader.h"
-#include "base/walk.h"
+#include "base/fs/beneath.h"
+#include "base/fs/dir_reader.h"
+#include "base/fs/walk.h"
 #include "engine/linux/btrfs.h"
 
 #include <fcntl.h>

@@ -12,9 +12,9 @@
 #include "backup/restore.h"
 
 #include "backup/subvolume.h"
-#include "base/beneath.h"
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/beneath.h"
+#include "base/fs/dir_reader.h"
 #include "engine/layer/below.h"
 #include "engine/layer/storage.h"
 #include "engine/linux/btrfs.h"

@@ -7,7 +7,7 @@
  */
 #include "broker/adopt.h"
 
-#include "base/dir_reader.h"
+#include "base/fs/dir_reader.h"
 #include "base/id.h"
 #include "base/log.h"
 

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "build/fill.h"
-#include "net/url.h"
+#include "net/match/url.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/template.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/parcel.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "build/inside.h"
 
 #include <errno.h>

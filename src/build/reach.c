@@ -11,7 +11,7 @@
  */
 #include "build/plan.h"
 
-#include "net/url.h"
+#include "net/match/url.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "daemon/confine.h"
 #include "daemon/outgoing.h"
 #include "hook/dial_msg.h"
-#include "net/range.h"
+#include "net/match/range.h"
 
 #include <ifaddrs.h>
 #include <netdb.h>

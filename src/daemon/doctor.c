@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `cloche doctor`: a table of what the host could have, what each is for, and how to get it. */
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "daemon/config/units.h"
 #include "daemon/daemon.h"
 #include "daemon/probe/probe.h"

@@ -9,8 +9,8 @@
 
 #include "backup/restore.h"
 #include "base/clock.h"
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "daemon/daemon.h"

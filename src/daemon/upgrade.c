@@ -10,7 +10,7 @@
  */
 #include "base/fd.h"
 #include "base/id.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "daemon/daemon.h"
 #include "daemon/site.h"
 #include "engine/guest/disk_snapshot_private.h"

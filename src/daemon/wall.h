@@ -2,7 +2,7 @@
 #pragma once
 /* The settings of the network wall that both of its ends read. */
 #include "base/err.h"
-#include "net/address.h"
+#include "net/match/address.h"
 
 #define NETWORK_NEVER_MAX 64
 

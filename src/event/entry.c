@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/entry.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "event/verify.h"
 
 #include <assert.h>

@@ -15,7 +15,7 @@
  * hash of the last one removed. What a sandbox can cause is limited by rate, and what was left out
  * is told as a number (EVENT_SUPPRESSED).
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/list.h"
 #include "loop/loop.h"
 #include "store/store.h"

@@ -12,8 +12,8 @@
 #include "hook/delivery.h"
 #include "hook/sign.h"
 #include "http/parse.h"
-#include "net/range.h"
-#include "net/url.h"
+#include "net/match/range.h"
+#include "net/match/url.h"
 #include "store/tables/hooks.h"
 
 #include <inttypes.h>

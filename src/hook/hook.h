@@ -14,7 +14,7 @@
  */
 #include "event/event.h"
 #include "hook/dialer.h"
-#include "net/address.h"
+#include "net/match/address.h"
 
 struct hooks;
 struct hook;

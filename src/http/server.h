@@ -16,7 +16,7 @@
  * A req's end is seen only when the loop turns: a handler may use req until it returns to the loop,
  * also after it replied.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "loop/loop.h"
 
 struct http_server;

@@ -6,7 +6,7 @@
  * params._meta which version it speaks. Pure: no I/O, fuzzed as a whole. What is read is borrowed
  * from the body. `cloche mcp` links this too.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define RPC_VERSION_MODERN "2026-07-28"
 #define RPC_VERSION_LEGACY "2025-11-25" /* the newest that has a handshake */

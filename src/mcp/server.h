@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "base/json.h"
+#include "base/json/json.h"
 
 /* What every result of the newer era has, into its open object; nothing for the older one. */
 void server_put_common(struct json_writer *w, bool is_modern);

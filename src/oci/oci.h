@@ -12,7 +12,7 @@
  * here; that a blob has the digest is for who reads it.
  */
 #include "base/digest.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define OCI_JSON_MAX    ((size_t)4 << 20) /* of one text; real ones have some KiB */
 #define OCI_LAYERS_MAX  512               /* Docker makes no more than 127 */

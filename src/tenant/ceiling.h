@@ -5,7 +5,7 @@
  * wire and in the store: max_limits {vcpus, memory_mib, disk_mib, inodes, pids, open_files,
  * output_mib, execs} and max_timeout_ms; what is absent or null has the daemon's own ceiling.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 enum ceiling {
 	CEILING_CPU_MILLI,

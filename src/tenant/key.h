@@ -6,7 +6,7 @@
  * is kept. Keys live in memory (from the store) and are found by hash, so that looking one up takes
  * the same time for all that do not exist.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "store/store.h"
 
 enum key_scope {

@@ -9,7 +9,7 @@
  * A project without limits of its own has the daemon's; a key has none but its own, and its
  * project's hold for it too.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "tenant/ceiling.h"
 #include "tenant/price.h"
 

@@ -11,7 +11,7 @@
  */
 #include "wall/conn.h"
 
-#include "net/clienthello.h"
+#include "net/packet/clienthello.h"
 #include "wall/dns_tcp.h"
 #include "wall/proxy.h"
 #include "wall/transport/pump.h"

@@ -6,8 +6,8 @@
  * that the guest says.
  */
 #include "base/list.h"
-#include "net/judge.h"
-#include "net/learn.h"
+#include "net/policy/judge.h"
+#include "net/policy/learn.h"
 #include "wall/msg.h"
 #include "wall/transport/bucket.h"
 #include "wall/transport/pace.h"

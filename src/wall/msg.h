@@ -6,8 +6,8 @@
  * comes from the wall for hostile: sizes, ids and texts are checked there (wall/client.c).
  */
 #include "base/id.h"
-#include "net/address.h"
-#include "net/hostname.h"
+#include "net/match/address.h"
+#include "net/match/hostname.h"
 
 #define WALL_MAGIC    0x77616c31 /* "wal1" */
 #define WALL_TEXT_MAX ((size_t)64 * 1024)

@@ -6,8 +6,8 @@
  * the body's framing is said by the wall, so that no two servers can cut the bytes differently.
  */
 #include "http/parse.h"
-#include "net/judge.h"
-#include "net/scrub.h"
+#include "net/policy/judge.h"
+#include "net/policy/scrub.h"
 
 struct proxy_request {
 	struct host host;  /* by its target, or its Host field, which agree */

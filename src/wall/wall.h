@@ -5,7 +5,7 @@
  * of guests and of the internet meet, away from the keys and the database of the gateway; the
  * gateway tells it which doors there are and what may pass them (wall/msg.h).
  */
-#include "net/range.h"
+#include "net/match/range.h"
 #include "wall/transport/resolver.h"
 #include "wall/transport/secure.h"
 

@@ -3,7 +3,7 @@
  * The ClientHello reader. The first byte chooses the step in which the rest is fed; whatever it is,
  * the outcome must be that of feeding all at once, and a name must be canonical.
  */
-#include "net/clienthello.h"
+#include "net/packet/clienthello.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * question. The name that a query was judged by must be the one that is asked upstream, and what is
  * answered must be readable as the answer to it.
  */
-#include "net/dns.h"
+#include "net/packet/dns.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * pattern and a name. What is accepted is written, read again and must be the same, and the labels'
  * matcher must agree with the comparison of suffixes that it replaces.
  */
-#include "net/url.h"
+#include "net/match/url.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * only jansson takes is refused with words: it is deeper than ours goes, or a number that no field
  * can hold.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #include <assert.h>
 

@@ -4,8 +4,8 @@
  * its one form stays as it is and has no dots to resolve; the automaton agrees with a matcher that
  * simply tries everything.
  */
-#include "net/glob.h"
-#include "net/path.h"
+#include "net/match/glob.h"
+#include "net/match/path.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * by much, the rest is a policy. What is written of a policy and read again writes the same. And
  * the judge never changes its mind: what it denied or allowed knowing less, it does knowing all.
  */
-#include "net/judge.h"
+#include "net/policy/judge.h"
 
 #include <assert.h>
 #include <string.h>

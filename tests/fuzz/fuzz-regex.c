@@ -3,7 +3,7 @@
  * An expression and a text, divided by a newline. What is accepted stays the same with a group
  * around it, and with "anything" before it at the text's beginning.
  */
-#include "net/regex.h"
+#include "net/match/regex.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * A credential, a newline, and a reply. However the reply is cut, what is told is as long, differs
  * from it only by stars, and is what the plainest search would have made of the whole.
  */
-#include "net/scrub.h"
+#include "net/policy/scrub.h"
 
 #include <assert.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #include "compat/vercel/policy.h"
 #include "compat/vercel/wire.h"
-#include "net/policy.h"
+#include "net/policy/policy.h"
 
 #include <assert.h>
 #include <string.h>

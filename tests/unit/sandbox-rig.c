@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox-rig.h"
 
-#include "base/dir_reader.h"
+#include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "sandbox/pool/pool.h"
 

@@ -5,7 +5,7 @@
  */
 #include "api/execs/exec_reader.h"
 #include "base/buf.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/parse.h"
 #include "test.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/id.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/list.h"
 #include "base/parse.h"
 #include "base/spawn.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/beneath.h"
+#include "base/fs/beneath.h"
 
 #include "test.h"
 

@@ -2,7 +2,7 @@
 /* What a client gets of a code call, with a fake call and a fake request. */
 #include "api/api.h"
 #include "api/code/code_reader.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/parse.h"
 #include "test.h"
 

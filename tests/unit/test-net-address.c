@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/range.h"
+#include "net/match/range.h"
 #include "test.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/clienthello.h"
+#include "net/packet/clienthello.h"
 #include "test.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/dns.h"
+#include "net/packet/dns.h"
 #include "test.h"
 
 #include <string.h>

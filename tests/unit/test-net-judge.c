@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/explain.h"
-#include "net/judge.h"
-#include "net/learn.h"
+#include "net/policy/explain.h"
+#include "net/policy/judge.h"
+#include "net/policy/learn.h"
 #include "test.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/hostname.h"
-#include "net/url.h"
+#include "net/match/hostname.h"
+#include "net/match/url.h"
 #include "test.h"
 
 #include <string.h>

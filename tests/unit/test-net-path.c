@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/glob.h"
-#include "net/path.h"
+#include "net/match/glob.h"
+#include "net/match/path.h"
 #include "test.h"
 
 #include <string.h>

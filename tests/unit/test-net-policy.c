@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/policy.h"
+#include "net/policy/policy.h"
 #include "test.h"
 
 #include <string.h>

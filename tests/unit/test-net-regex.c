@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/regex.h"
+#include "net/match/regex.h"
 #include "test.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/scrub.h"
+#include "net/policy/scrub.h"
 
 #include "test.h"
 

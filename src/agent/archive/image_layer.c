@@ -5,7 +5,7 @@
 #include "agent/archive/compress.h"
 #include "agent/archive/result.h"
 #include "base/fd.h"
-#include "base/walk.h"
+#include "base/fs/walk.h"
 #include "tar/tar.h"
 
 #include <fcntl.h>

@@ -12,9 +12,9 @@
 #include "agent/archive/image_root.h"
 
 #include "agent/archive/archive_reader.h"
-#include "base/beneath.h"
 #include "base/fd.h"
-#include "base/walk.h"
+#include "base/fs/beneath.h"
+#include "base/fs/walk.h"
 
 #include <fcntl.h>
 #include <limits.h>

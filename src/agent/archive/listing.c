@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/archive/listing.h"
 
-#include "base/dir_reader.h"
+#include "base/fs/dir_reader.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,9 +11,9 @@
 
 #include "agent/archive/entry_compare.h"
 #include "agent/archive/result.h"
-#include "base/beneath.h"
 #include "base/fd.h"
-#include "base/walk.h"
+#include "base/fs/beneath.h"
+#include "base/fs/walk.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include "agent/archive/archive_reader.h"
 #include "agent/archive/image_root.h"
 #include "agent/fileops/files.h"
-#include "base/beneath.h"
+#include "base/fs/beneath.h"
 #include "oci/oci.h"
 
 #include <fcntl.h>

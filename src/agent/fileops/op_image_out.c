@@ -8,8 +8,8 @@
 #include "agent/archive/archive_reader.h"
 #include "agent/archive/image_layer.h"
 #include "agent/fileops/files.h"
-#include "base/beneath.h"
 #include "base/fd.h"
+#include "base/fs/beneath.h"
 #include "oci/oci.h"
 #include "tar/tar.h"
 

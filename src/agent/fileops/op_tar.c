@@ -10,9 +10,9 @@
 #include "agent/archive/compress.h"
 #include "agent/fileops/files.h"
 #include "agent/fileops/place.h"
-#include "base/beneath.h"
 #include "base/fd.h"
-#include "base/walk.h"
+#include "base/fs/beneath.h"
+#include "base/fs/walk.h"
 #include "tar/tar.h"
 
 #include <fcntl.h>

@@ -6,8 +6,8 @@
 #include "agent/fileops/files.h"
 #include "agent/fileops/place.h"
 #include "base/fd.h"
-#include "base/ladder.h"
-#include "base/walk.h"
+#include "base/fs/ladder.h"
+#include "base/fs/walk.h"
 
 #include <assert.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
  * second comes, or something else, or nothing for a moment.
  */
 #include "agent/fileops/files.h"
-#include "base/walk.h"
+#include "base/fs/walk.h"
 
 #include <fcntl.h>
 #include <limits.h>

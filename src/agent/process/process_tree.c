@@ -11,8 +11,8 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/parse.h"
 
 #include <fcntl.h>

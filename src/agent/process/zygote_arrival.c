@@ -10,8 +10,8 @@
 #include "agent/process/launch.h"
 #include "agent/users/user.h"
 #include "base/buf.h"
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/parse.h"
 
 #include <fcntl.h>

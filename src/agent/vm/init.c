@@ -10,8 +10,8 @@
 #include "agent/vm/init.h"
 
 #include "agent/vm/netif.h"
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "proto/port.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "base/json.h"
+#include "base/json/json.h"
 #include "proto/start.h"
 
 /* {path, kind, changed, type, size, …} of a RECORD_CHANGE. */

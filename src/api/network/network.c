@@ -7,7 +7,7 @@
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
-#include "net/explain.h"
+#include "net/policy/explain.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "base/parse.h"
-#include "net/learn.h"
+#include "net/policy/learn.h"
 
 #include <stdio.h>
 #include <string.h>

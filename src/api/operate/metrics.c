@@ -9,7 +9,7 @@
 #include "api/operate/problems.h"
 
 #include "base/clock.h"
-#include "base/dir_reader.h"
+#include "base/fs/dir_reader.h"
 #include "base/parse.h"
 
 #include <inttypes.h>

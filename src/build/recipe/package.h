@@ -5,7 +5,7 @@
  * bare name that is of the kind that goes with the language. They become arguments inside a build's
  * sandbox, so each has the form of its kind (word.h) or is refused by its place. No I/O here.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define PACKAGES_MAX    64
 #define PACKAGE_LEN_MAX 200 /* with its kind */

@@ -23,7 +23,7 @@
  * reader's rules are there so that a word is never taken for an option, and mistakes are told with
  * their line.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define RECIPE_BYTES_MAX 65536
 

@@ -13,7 +13,7 @@
  *	dlstatus:N:PERCENT:TEXT     pmstatus:PACKAGE:PERCENT:TEXT
  *	Need to get 43.0 MB of archives.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define REPORT_LINE_MAX     1024 /* the rest of a longer line is dropped */
 #define REPORT_PACKAGES_MAX 8192

@@ -6,7 +6,7 @@
  */
 #include "cli/copy/mktar.h"
 
-#include "base/walk.h"
+#include "base/fs/walk.h"
 #include "tar/tar.h"
 
 #include <fcntl.h>

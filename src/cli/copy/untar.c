@@ -15,8 +15,8 @@
  */
 #include "cli/copy/untar.h"
 
-#include "base/beneath.h"
 #include "base/fd.h"
+#include "base/fs/beneath.h"
 #include "tar/tar.h"
 
 #include <fcntl.h>

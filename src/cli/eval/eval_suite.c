@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Theory of operation: the tree is read by tables (base/json.h), so that whatever is wrong is told
- * by the path of its field: the file's settings first, then each case over a copy of them. Claims
- * have their field's name from what they are about and how they hold it: output, output_contains, …
+ * Theory of operation: the tree is read by tables (base/json/json.h), so that whatever is wrong is
+ * told by the path of its field: the file's settings first, then each case over a copy of them.
+ * Claims have their field's name from what they are about and how they hold it: output,
+ * output_contains, …
  */
 #include "cli/eval/eval_suite.h"
 

@@ -6,9 +6,9 @@
  * borrowed from the file's tree, which the suite keeps; nothing of a suite changes once it is read,
  * so lanes share it.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/term/opts.h"
-#include "net/regex.h"
+#include "net/match/regex.h"
 
 enum eval_subject { EVAL_OUTPUT, EVAL_STDOUT, EVAL_STDERR, EVAL_FILE, EVAL_SUBJECT_COUNT };
 enum eval_relation { EVAL_EQUALS, EVAL_CONTAINS, EVAL_LACKS, EVAL_MATCHES, EVAL_RELATION_COUNT };

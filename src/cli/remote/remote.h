@@ -8,7 +8,7 @@
  * 127.0.0.1:7070. The key: --key-file, else CLOCHE_API_KEY, else, at the usual places only,
  * admin.key where it can be read: it is not sent to an address that somebody named.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/term/opts.h"
 #include "http/client.h"
 

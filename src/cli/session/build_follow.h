@@ -5,7 +5,7 @@
  * elsewhere each step is a line. When the connection breaks, the build goes on, and we come back
  * for what we missed.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/remote/remote.h"
 
 struct build_follow {

@@ -2,7 +2,7 @@
 #pragma once
 /* Packages that a new sandbox is to have. A create waits for them by itself; asked for ahead, there
  * is something to see meanwhile. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/remote/remote.h"
 #include "cli/term/opts.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What a new sandbox is filled with, from options to the API's JSON. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/term/opts.h"
 
 #define SOURCE_PASSWORD "CLOCHE_SOURCE_PASSWORD" /* in the environment: words of a command show */

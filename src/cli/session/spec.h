@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What a new sandbox and a new exec shall be, from options to the API's JSON. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/term/opts.h"
 
 struct sandbox_opts {

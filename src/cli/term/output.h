@@ -4,7 +4,7 @@
  * Where an exec's output goes: to our own stdout and stderr byte for byte, as event lines, or
  * gathered for one JSON answer. Writing waits for the reader: that is the back-pressure.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 enum output_mode {
 	OUTPUT_RAW,    /* stdout to stdout, stderr to stderr, as the bytes are */

@@ -2,7 +2,7 @@
 #pragma once
 /* Images among a call's results, saved as files. What is in them is the sandbox's word: the name is
  * ours, no file is ever overwritten, and their number has a bound. */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define RESULT_IMAGES_MAX 64
 

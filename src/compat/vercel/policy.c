@@ -8,7 +8,7 @@
  */
 #include "compat/vercel/policy.h"
 
-#include "net/policy.h"
+#include "net/policy/policy.h"
 
 #include <string.h>
 

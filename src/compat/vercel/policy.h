@@ -10,7 +10,7 @@
  * The older {"mode": "custom", "allowedDomains": …} is turned into that when it comes in. Pure: no
  * I/O, and fuzzed as a whole.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 /* value NULL is allow-all, as with Vercel. Owned by the caller. Names the field that is wrong. */
 must_check int policy_read_theirs(const json_t *value, json_t **ret, struct err *err);

@@ -4,7 +4,7 @@
 #include "base/auto.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "net/url.h"
+#include "net/match/url.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

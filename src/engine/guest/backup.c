@@ -16,8 +16,8 @@
  */
 #include "engine/guest/backup.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "engine/guest/disk_snapshot.h"

@@ -8,8 +8,8 @@
  */
 #include "engine/guest/disk_snapshot.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "engine/guest/backup.h"
 #include "engine/guest/disk_snapshot_private.h"

@@ -9,8 +9,8 @@
  * be empty, since the kernel does not mount those of a `volatile` mount again. For the copies of a
  * fork that is done once, in the snapshot that they are copies of.
  */
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/disk_snapshot_private.h"

@@ -5,7 +5,7 @@
  */
 #include "engine/guest/volume.h"
 
-#include "base/dir_reader.h"
+#include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "engine/guest/guest.h"
 #include "engine/layer/kept_layer.h"

@@ -5,8 +5,8 @@
  */
 #include "engine/layer/image.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/parse.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/linux/loopdev.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/linux/dir_tree.h"
 
-#include "base/dir_reader.h"
+#include "base/fs/dir_reader.h"
 
 #include <fcntl.h>
 #include <signal.h>

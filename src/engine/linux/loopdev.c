@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/linux/loopdev.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
 #include "engine/template/drivers.h"
 
 #include "base/fd.h"
-#include "base/walk.h"
+#include "base/fs/walk.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -7,8 +7,8 @@
 #include "engine/template/host_root.h"
 
 #include "base/buf.h"
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/spawn.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/template/drivers.h"

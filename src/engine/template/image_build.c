@@ -6,8 +6,8 @@
  */
 #include "engine/template/image_build.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "engine/guest/disk_snapshot_private.h"
 #include "engine/guest/spawner.h"

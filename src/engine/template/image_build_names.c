@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/template/image_build_names.h"
 
-#include "base/walk.h"
+#include "base/fs/walk.h"
 
 #include <fcntl.h>
 #include <regex.h>

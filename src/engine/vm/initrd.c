@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/vm/initrd.h"
 
-#include "base/dir_reader.h"
+#include "base/fs/dir_reader.h"
 #include "engine/vm/cpio.h"
 
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  * cannot be read costs that one message only, so that a value of a strange shape does not cost the
  * interpreter its state.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define DRIVER_MESSAGE_HEAD_MAX    64 /* with its newline */
 #define DRIVER_MESSAGE_PAYLOAD_MAX (16 * 1024 * 1024)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* The languages that code can be run in, and the driver of each (kernels/). */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "proto/start.h"
 
 struct language {

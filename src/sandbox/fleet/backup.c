@@ -13,7 +13,7 @@
 #include "sandbox/fleet/backup.h"
 
 #include "base/clock.h"
-#include "base/dir_reader.h"
+#include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "sandbox/fleet/fleet_private.h"
 #include "sandbox/model/sandbox_private.h"

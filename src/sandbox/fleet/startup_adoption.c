@@ -20,7 +20,7 @@
  * Every file in the spool directory that no exec owns goes. The fleet is ready when each agent has
  * answered, or after PATIENCE_US: one silent agent must not keep the daemon from serving the rest.
  */
-#include "base/dir_reader.h"
+#include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "sandbox/code/interpreter.h"
 #include "sandbox/exec/exec_private.h"

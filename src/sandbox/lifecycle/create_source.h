@@ -10,11 +10,11 @@
  *
  * It is fetched inside, as the sandbox's user, through the sandbox's own wall: what the policy
  * allows, and for that time alone the URL's host. Credentials are the wall's to add to requests for
- * that host (net/policy.h, transform); no byte of them ever comes into the sandbox, the store or
- * the log.
+ * that host (net/policy/policy.h, transform); no byte of them ever comes into the sandbox, the
+ *store or the log.
  */
-#include "net/policy.h"
-#include "net/url.h"
+#include "net/match/url.h"
+#include "net/policy/policy.h"
 #include "sandbox/model/sandbox.h"
 
 enum source_type { SOURCE_GIT, SOURCE_TARBALL, SOURCE_TYPE_COUNT };

@@ -5,7 +5,7 @@
 #include "event/event.h"
 #include "event/metrics.h"
 #include "loop/loop.h"
-#include "net/range.h"
+#include "net/match/range.h"
 #include "sandbox/model/sandbox.h"
 #include "store/store.h"
 #include "tenant/meter.h"

@@ -17,7 +17,7 @@
  * that has ended stays findable, with its cause, until it is forgotten (delete of a stopped one, or
  * the record's age).
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "engine/engine.h"
 #include "store/tables/usage.h"
 
@@ -86,7 +86,7 @@ struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const struct template *set;   /* which has them, in the template's place; or NULL */
 	const json_t *tags;           /* object of strings, or NULL; checked by sandbox_create() */
 	const json_t *env;            /* object of strings, or NULL: every exec's defaults */
-	const json_t *network;        /* a policy (net/policy.h), or NULL: deny-all */
+	const json_t *network;        /* a policy (net/policy/policy.h), or NULL: deny-all */
 	const json_t
 		*source; /* what it is filled with (sandbox/lifecycle/create_source.h), or NULL */
 	struct guest_limits limits; /* 0 = the default */

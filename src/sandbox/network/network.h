@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a sandbox may reach. Its policy (net/policy.h) is part of its record. A policy that denies
- * everything needs nothing: a sandbox without a door has no route. Any other has a door, made by
- * the broker and kept by the wall; until both have done so nothing can be reached, never
+ * What a sandbox may reach. Its policy (net/policy/policy.h) is part of its record. A policy that
+ * denies everything needs nothing: a sandbox without a door has no route. Any other has a door,
+ * made by the broker and kept by the wall; until both have done so nothing can be reached, never
  * everything.
  */
-#include "net/policy.h"
+#include "net/policy/policy.h"
 #include "sandbox/model/sandbox.h"
 
 struct network;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox/network/network_decision.h"
 
-#include "net/policy.h"
+#include "net/policy/policy.h"
 #include "sandbox/model/sandbox_private.h"
 
 #include <string.h>

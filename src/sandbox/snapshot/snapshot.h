@@ -14,7 +14,7 @@
  * Bytes that several have are charged once: of the snapshots of one source each is charged for what
  * the source had written since the one before.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "sandbox/model/sandbox.h"
 
 struct fleet;

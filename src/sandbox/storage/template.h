@@ -9,7 +9,7 @@
  * other sandboxes' clients know.
  */
 #include "base/digest.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 struct fleet;
 struct template;

@@ -13,7 +13,7 @@
  * What is in it is nobody's to snapshot: a snapshot of a sandbox, a fork and a pause leave it
  * alone.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "sandbox/model/sandbox.h"
 
 struct fleet;

@@ -6,7 +6,7 @@
  * byte is read beyond the talk, so what the host says first is left in the socket.
  */
 #include "loop/loop.h"
-#include "net/policy.h"
+#include "net/policy/policy.h"
 
 struct egress;
 

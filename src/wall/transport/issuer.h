@@ -6,7 +6,7 @@
  * wall that follows another has the same one, and what was installed in the sandbox stays good.
  * The key exists in the wall's memory only.
  */
-#include "net/host.h"
+#include "net/match/host.h"
 
 #define ISSUER_SECRET_SIZE 32
 #define ISSUER_PEM_MAX     ((size_t)4096)

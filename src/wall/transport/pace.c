@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A tenth of a second can be saved up, and a fortieth is worth a turn: less would be many small
- * reads. A policy's rate is bounded (net/policy_read.c), so that no product here overflows.
+ * reads. A policy's rate is bounded (net/policy/policy_read.c), so that no product here overflows.
  */
 #include "wall/transport/pace.h"
 

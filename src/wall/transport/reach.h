@@ -6,7 +6,7 @@
  * then IPv6, until one answers. Through a proxy it is the proxy's name that is resolved and the
  * proxy's address that is judged; the host's goes to the proxy as it is.
  */
-#include "net/policy.h"
+#include "net/policy/policy.h"
 #include "wall/transport/resolver.h"
 
 struct reach;

@@ -6,15 +6,15 @@
  *
  * What a server sends is believed only if it came from its address to the socket of this question
  * (which is connected, from a port that the kernel picked), with its random id, and answers exactly
- * this question (net/dns.h); anything else is as if it had not come. A server that fails or is
- * silent is followed by the next.
+ * this question (net/packet/dns.h); anything else is as if it had not come. A server that fails or
+ * is silent is followed by the next.
  */
 #include "wall/transport/resolver.h"
 
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/list.h"
-#include "net/host.h"
+#include "net/match/host.h"
 #include "wall/transport/sockaddr.h"
 
 #include <assert.h>

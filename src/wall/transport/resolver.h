@@ -6,7 +6,7 @@
  * say, at most RESOLVER_TTL_MAX_S. A question that is under way is not asked twice.
  */
 #include "loop/loop.h"
-#include "net/dns.h"
+#include "net/packet/dns.h"
 
 #include <sys/socket.h>
 

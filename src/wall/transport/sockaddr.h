@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* Between addresses as they are judged and as sockets have them. */
-#include "net/address.h"
+#include "net/match/address.h"
 
 #include <sys/socket.h>
 

@@ -3,7 +3,7 @@
 
 #include "compat/e2b/frame/body.h"
 
-#include "net/address.h"
+#include "net/match/address.h"
 
 #include <string.h>
 

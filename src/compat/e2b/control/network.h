@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What a sandbox may reach, from E2B's options to a policy of ours (docs/network.md). */
-#include "base/json.h"
+#include "base/json/json.h"
 
 /*
  * body: {allow_internet_access?} and {allowOut?, denyOut?, rules?, egressProxy?} in options. *ret

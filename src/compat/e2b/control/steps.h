@@ -5,7 +5,7 @@
  * becomes a script in the build's sandbox, STEPS_DIR/NUMBER, and running those in order is what the
  * recipe's commands are. No I/O here.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #define STEPS_DIR      "/tmp/.steps"
 #define STEPS_MAX      256

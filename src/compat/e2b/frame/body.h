@@ -5,7 +5,7 @@
  * absent, and what is absent leaves *ret as it was. Strings are borrowed from the body. RPC fields
  * come in lowerCamelCase or snake_case, and numbers as such or as strings.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 must_check int body_text(const json_t *body, const char *name, const char **ret, struct err *err);
 must_check int body_bool(const json_t *body, const char *name, bool *ret, struct err *err);

@@ -6,8 +6,8 @@
  */
 #include "engine/jail/memory/confinement.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "engine/linux/namespaces.h"
 
 #include <fcntl.h>

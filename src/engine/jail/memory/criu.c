@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/memory/criu.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "engine/jail/jail_child.h"
 #include "engine/jail/memory/memory_agent.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/jail/memory/memory_image.h"
 
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "engine/jail/memory/criu_image.h"
 
 #include <fcntl.h>

@@ -8,8 +8,8 @@
 
 #include "base/buf.h"
 #include "base/digest.h"
-#include "base/dir_reader.h"
 #include "base/fd.h"
+#include "base/fs/dir_reader.h"
 #include "engine/jail/memory/memory_agent.h"
 
 #include <fcntl.h>

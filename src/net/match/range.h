@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * Which addresses are the public internet, and which are closed: the host itself, its neighbours,
+ * the cloud's metadata services, and the odd corners of both address families. What a policy allows
+ * in general ("everything", a name, 0.0.0.0/0) never covers a closed address. It takes a range
+ * of the policy that lies inside the closed one; some need the very address, some nothing opens.
+ */
+#include "net/match/address.h"
+
+enum range_kind {
+	RANGE_PUBLIC,
+	RANGE_UNSPECIFIED, /* 0.0.0.0/8, ::; Linux dials itself there */
+	RANGE_LOOPBACK,
+	RANGE_PRIVATE, /* RFC 1918, unique local, site local */
+	RANGE_LINK_LOCAL,
+	RANGE_METADATA, /* where clouds hand credentials to whoever asks from this machine */
+	RANGE_SHARED,   /* carrier-grade NAT, 100.64.0.0/10 */
+	RANGE_MULTICAST,
+	RANGE_BROADCAST,
+	RANGE_DOCUMENTATION,
+	RANGE_BENCHMARK,
+	RANGE_TRANSITION, /* IPv6 that stands for an IPv4 address: NAT64, 6to4, Teredo and kin */
+	RANGE_RESERVED,
+	RANGE_HOST,     /* an address of this machine, whatever its kind */
+	RANGE_OPERATOR, /* closed by the operator */
+	RANGE_KIND_COUNT,
+};
+
+/* What the operator's machine adds to what everybody's addresses mean. Borrowed. */
+struct range_site {
+	const struct cidr *own; /* the host's addresses and those of other sandboxes */
+	size_t n_own;
+	const struct cidr *never; /* no policy reaches these, whatever it names */
+	size_t n_never;
+};
+
+const char *range_kind_name(enum range_kind kind); /* "link_local" */
+/* Of the address and, where it stands for an IPv4 one, of that: the first that is not public. */
+enum range_kind range_kind_of(const struct range_site *site, const struct address *a);
+/*
+ * Whether these ranges of a policy's rule may reach a: a is public, or one of them names it. An
+ * address that stands for another has to be named and the other be public or named too.
+ */
+bool range_is_open(const struct range_site *site, const struct address *a, const struct cidr *named,
+                   size_t n_named);

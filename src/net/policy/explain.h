@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* For a person: what a policy would say to a URL, which rule says so, and how much that is worth.
+ */
+#include "net/policy/judge.h"
+
+enum explain_strength {
+	STRENGTH_REFUSED, /* nothing gets through */
+	STRENGTH_ADDRESS, /* the address decides, whoever answers there under whatever name */
+	STRENGTH_NAME, /* the name that the client says to TLS; the wall dials that name, and what
+	                  is asked inside of the encryption is not seen */
+	STRENGTH_HOST, /* each request's Host, dialled by that name; nobody proves to be it */
+	STRENGTH_VERIFIED, /* each request is seen, and the server proves its name to the wall */
+	STRENGTH_COUNT,
+};
+
+struct explanation {
+	/* JUDGE_NEED_ADDRESS: allowed, if the name leads to addresses that are not closed. */
+	struct judge_decision decision;
+	enum explain_strength strength;
+	bool is_allowed;
+};
+
+const char *explain_strength_name(enum explain_strength strength); /* "verified" */
+/* A request with this method and no header fields of its own. url is "https://host/path" and kin.
+ */
+must_check int explain(const struct policy *p, const struct range_site *site, const char *url,
+                       const char *method, struct explanation *ret, struct err *err);

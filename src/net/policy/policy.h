@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/*
+ * What a sandbox may reach: rules in order, of which the first that matches decides; what none
+ * matches is denied. So no rules deny everything, and one rule that matches everything and allows
+ *is the public internet (closed ranges stay closed: net/match/range.h).
+ *
+ *	"deny-all"	"allow-all"
+ *	{"mode": "enforce" or "record",
+ *	 "deny": [name or range, …],		rules before all others
+ *	 "rules": [{"match": {…}, "action": …}, …],
+ *	 "allow": [name or range, …],		rules behind all others
+ *	 "proxy": {"url": …, "username": …, "password": …},	all connections go through it
+ *	 "limits": {"connections": 100, "bytes_per_second": 1000000}}
+ *
+ * match: all that is given must hold, and of each list one entry (of query and headers each).
+ *	domains [pattern], cidrs [range], ports [443, "8000-8999"], protocol "tls" or "http",
+ *	methods [word], paths [text], query and headers [{"name": text, "value": text}]
+ *	where text is {"exact": …}, {"prefix": …}, {"pattern": …} (net/match/glob.h) or {"regex": …}
+ *	(net/match/regex.h); a string is exact.
+ * action: "allow", "deny",
+ *	{"transform": {"headers": {name: value}, "scrub": [name, …]}}
+ *							allow, with these fields set by the wall,
+ *and those of scrub taken out of replies (net/policy/scrub.h)
+ *	{"forward": {"url": …}}				the request goes there instead
+ *	{"proxy": {"url": …, "username": …, "password": …}}	the connection goes through it
+ *	{"respond": {"status": …, "headers": {…}, "content_type": …, "body": …}}
+ *
+ * A rule with domains leads to the name: the wall resolves it and dials what it found, whatever
+ * address the guest had. A rule without leads to the address that the guest dialled. With domains
+ * and ranges the name's addresses must lie in the ranges, which is also how a name reaches a closed
+ * one. Through a proxy a name goes as it is, and the proxy resolves it. Values of headers and
+ *passwords are secrets: they are written back only where asked for.
+ *
+ * A policy is read whole or refused whole, with the entry to blame
+ *("policy.rules[3].match.cidrs[0]"). Once read it does not change, and borrows nothing.
+ */
+#include "base/err.h"
+#include "base/json/json.h"
+#include "net/match/address.h"
+#include "net/match/hostname.h"
+#include "net/match/url.h"
+
+#define POLICY_RULES_MAX    512
+#define POLICY_ENTRIES_MAX  4096 /* of all lists of all rules together */
+#define POLICY_PATTERNS_MAX 256  /* likewise: each costs time per byte of each request */
+#define POLICY_STATES_MAX   2048 /* of all its regular expressions, likewise */
+#define POLICY_SCRUBS_MAX   8    /* likewise: each costs time per byte of each reply */
+
+enum policy_mode {
+	POLICY_ENFORCE,
+	POLICY_RECORD, /* what would be denied is allowed, if it is public, and written down */
+};
+
+enum policy_protocol {
+	PROTOCOL_ANY, /* in rules; of a connection: not known yet */
+	PROTOCOL_TLS,
+	PROTOCOL_HTTP,  /* in the clear */
+	PROTOCOL_OTHER, /* of a connection only */
+};
+
+enum policy_action {
+	ACTION_DENY,
+	ACTION_ALLOW,
+	ACTION_TRANSFORM,
+	ACTION_FORWARD,
+	ACTION_PROXY,
+	ACTION_RESPOND,
+	ACTION_COUNT,
+};
+
+enum policy_text_kind {
+	TEXT_ANY,
+	TEXT_EXACT,
+	TEXT_PREFIX,
+	TEXT_PATTERN,
+	TEXT_REGEX,
+	TEXT_KIND_COUNT,
+};
+
+struct policy_text {
+	enum policy_text_kind kind;
+	char *text;          /* NULL of TEXT_ANY */
+	struct regex *regex; /* of TEXT_REGEX */
+};
+
+struct policy_pair {
+	struct policy_text name, value;
+};
+
+struct policy_ports {
+	uint16_t first, last;
+};
+
+struct policy_header {
+	char *name, *value; /* the name in small letters */
+	bool is_scrubbed;   /* of transform: replies that repeat the value are changed */
+};
+
+struct policy_match {
+	struct hostname_pattern *domains;
+	size_t n_domains;
+	struct cidr *cidrs;
+	size_t n_cidrs;
+	struct policy_ports *ports;
+	size_t n_ports;
+	enum policy_protocol protocol;
+	char **methods;
+	size_t n_methods;
+	struct policy_text *paths;
+	size_t n_paths;
+	struct policy_pair *query;
+	size_t n_query;
+	struct policy_pair *headers;
+	size_t n_headers;
+};
+
+/* Where a connection goes instead, or through. */
+struct policy_target {
+	char *url_text;            /* NULL: none */
+	struct url url;            /* its paths are borrowed from url_text */
+	char *username, *password; /* of a proxy, or NULL */
+};
+
+struct policy_rule {
+	struct policy_match match;
+	enum policy_action action;
+	struct policy_header *headers; /* of transform and respond */
+	size_t n_headers;
+	struct policy_target target; /* of forward and proxy */
+	unsigned status;             /* of respond */
+	char *content_type, *body;   /* likewise, or NULL */
+};
+
+struct policy {
+	enum policy_mode mode;
+	struct policy_rule *rules;
+	size_t n_rules;
+	struct policy_target proxy; /* of all that leads out, where a rule has none of its own */
+	uint64_t connections_max;   /* 0: the operator's */
+	uint64_t bytes_per_second;  /* likewise */
+};
+
+/* prefix is how the value is called in errors ("policy"). On success the caller owns *ret. */
+must_check int policy_read(const json_t *value, const char *prefix, struct policy **ret,
+                           struct err *err);
+struct policy *policy_new(void); /* denies everything */
+/*
+ * The policy and one more host, a name or a range, on one port (0: on all), behind all of its
+ * rules; one that it has already is not added twice. On success the caller owns *ret.
+ */
+must_check int policy_allow(const struct policy *p, const char *host, uint16_t port,
+                            struct policy **ret, struct err *err);
+bool policy_text_is_range(const char *text); /* or it is a name, right or wrong */
+void policy_free(struct policy *p);
+DEFINE_FREEP(struct policy, policy_free)
+
+enum policy_secrets {
+	SECRETS_HIDDEN, /* "<redacted>" stands for each: for whoever asks */
+	SECRETS_SHOWN,  /* for the store, and for the wall */
+};
+
+/* The canonical form. With secrets shown, policy_read() of it gives the same policy. */
+void policy_write(const struct policy *p, struct json_writer *w, const char *name,
+                  enum policy_secrets secrets);
+
+/* Whether a rule cannot decide without seeing requests, so that TLS has to be terminated for it. */
+bool policy_rule_sees_requests(const struct policy_rule *rule);
+/* Whether it names the host, whatever else it asks for. */
+bool policy_rule_is_about(const struct policy_rule *rule, const struct hostname *name,
+                          uint16_t port);
+/* from may be NULL, which is none; *to is zeros, or one from before. */
+void policy_target_copy(struct policy_target *to, const struct policy_target *from);
+void policy_target_done(struct policy_target *t); /* twice is fine */
+bool policy_target_is_equal(const struct policy_target *a, const struct policy_target *b);
+/*
+ * Whether rules lead the name's connections somewhere of their own (a proxy, a forward, a reply),
+ * and none could lead them to an address: then it does not matter which it has, nor that it has
+ * any.
+ */
+bool policy_leads_elsewhere(const struct policy *p, const struct hostname *name);
+/* The proxy that connections of the rule (NULL: of none, when recording) go through, or NULL. */
+const struct policy_target *policy_proxy_of(const struct policy *p, const struct policy_rule *rule);
+bool policy_opens(const struct policy *p);     /* whether anything can pass: not deny-all */
+bool policy_opens_tls(const struct policy *p); /* whether any of its rules does */
+const char *policy_action_name(enum policy_action action); /* "allow" */
