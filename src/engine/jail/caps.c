@@ -23,28 +23,33 @@ uint64_t jail_caps_of_root(void)
 	return OF_ROOT;
 }
 
-int jail_drop_caps(struct jail *jail, struct err *err)
+int jail_keep_caps(uint64_t caps, uint64_t inheritable, struct err *err)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	const uint32_t low = (uint32_t)OF_AGENT, high = (uint32_t)(OF_AGENT >> 32);
-	struct __user_cap_data_struct data[2] = {{.effective = low, .permitted = low},
-	                                         {.effective = high, .permitted = high}};
+	struct __user_cap_data_struct data[2];
 
-	(void)jail;
+	for (unsigned i = 0; i < ARRAY_SIZE(data); i++) {
+		data[i].effective = data[i].permitted = (uint32_t)(caps >> 32 * i);
+		data[i].inheritable = (uint32_t)(inheritable >> 32 * i);
+	}
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "no_new_privs");
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot clear the ambient set");
 	for (unsigned cap = 0; cap < 64; cap++) {
-		if (OF_AGENT & BIT64(cap))
+		if (caps & BIT64(cap) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
 			continue;
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-			if (errno == EINVAL) /* past this kernel's last one */
-				break;
-			return err_set(err, ERR_INTERNAL, errno, "cannot drop capability %u", cap);
-		}
+		if (errno == EINVAL) /* past this kernel's last one */
+			break;
+		return err_set(err, ERR_INTERNAL, errno, "cannot drop capability %u", cap);
 	}
 	if (syscall(SYS_capset, &header, data) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "capset");
 	return 0;
+}
+
+int jail_drop_caps(struct jail *jail, struct err *err)
+{
+	(void)jail;
+	return jail_keep_caps(OF_AGENT, /* inheritable= */ 0, err);
 }

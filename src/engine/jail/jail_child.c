@@ -187,7 +187,7 @@ static int sort_fds(struct jail *jail, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot sort the fds") : 0;
 }
 
-static int load_filter(struct jail *jail, struct err *err)
+int jail_load_filter(struct jail *jail, struct err *err)
 {
 	int r = seccomp_load_program(jail->filter);
 
@@ -257,8 +257,8 @@ static const struct jail_step child_steps[] = {
 	{"rlimits", jail_set_rlimits},
 	{"keyring", jail_leave_keyring},
 	{"fds", sort_fds},
-	{"caps", jail_drop_caps}, /* sets no_new_privs, which the filter needs */
-	{"seccomp", load_filter}, /* last: it forbids what the steps above did */
+	{"caps", jail_drop_caps},      /* sets no_new_privs, which the filter needs */
+	{"seccomp", jail_load_filter}, /* last: it forbids what the steps above did */
 	{"exec", exec_agent},
 };
 

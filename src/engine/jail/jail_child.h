@@ -44,6 +44,10 @@ int jail_mount_staging(struct jail *jail, struct err *err);
 int jail_set_rlimits(struct jail *jail, struct err *err);
 int jail_leave_keyring(struct jail *jail, struct err *err);
 int jail_become_root(struct jail *jail, struct err *err); /* inside */
+int jail_load_filter(struct jail *jail, struct err *err);
+/* Gives up all other capabilities (1 << CAP_*), for whatever is executed later too, and sets
+ * no_new_privs, which the filter needs. */
+must_check int jail_keep_caps(uint64_t caps, uint64_t inheritable, struct err *err);
 
 /* What an exec as root keeps, as a mask of 1 << CAP_*: told to the agent. */
 uint64_t jail_caps_of_root(void);

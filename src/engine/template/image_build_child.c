@@ -23,10 +23,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define PROGRAM      "/usr/bin/mkfs.erofs"
 #define CAPS         BIT64(CAP_DAC_READ_SEARCH)
@@ -191,27 +189,8 @@ static int sort_fds(struct jail *jail, struct err *err)
 /* Root keeps through an exec what the bounding set has. */
 static int drop_caps(struct jail *jail, struct err *err)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2] = {
-		{.effective = (uint32_t)CAPS, .permitted = (uint32_t)CAPS}};
-
 	(void)jail;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "no_new_privs");
-	for (unsigned cap = 0; cap < 64; cap++)
-		if (!(CAPS & BIT64(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 &&
-		    errno != EINVAL) /* past this kernel's last one */
-			return err_set(err, ERR_INTERNAL, errno, "cannot drop capability %u", cap);
-	if (syscall(SYS_capset, &header, data) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "capset");
-	return 0;
-}
-
-static int load_filter(struct jail *jail, struct err *err)
-{
-	int r = seccomp_load_program(jail->filter);
-
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot load the filter") : 0;
+	return jail_keep_caps(CAPS, /* inheritable= */ 0, err);
 }
 
 static int check_names(struct jail *jail, struct err *err)
@@ -260,9 +239,9 @@ static const struct jail_step steps[] = {
 	{"bounds", set_bounds},
 	{"keyring", jail_leave_keyring},
 	{"fds", sort_fds},
-	{"caps", drop_caps},      /* sets no_new_privs, which the filter needs */
-	{"seccomp", load_filter}, /* it forbids what the steps above did */
-	{"names", check_names},   /* the first look at what a sandbox wrote */
+	{"caps", drop_caps},           /* sets no_new_privs, which the filter needs */
+	{"seccomp", jail_load_filter}, /* it forbids what the steps above did */
+	{"names", check_names},        /* the first look at what a sandbox wrote */
 	{"exec", exec_mkfs},
 };
 

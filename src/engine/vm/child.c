@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -210,25 +209,8 @@ static int sort_fds(struct jail *jail, struct err *err)
 /* None at all: what QEMU must open is open, or anybody's to open. */
 static int drop_caps(struct jail *jail, struct err *err)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[2] = {{0}};
-
 	(void)jail;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "no_new_privs");
-	for (unsigned cap = 0; cap < 64; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
-			return err_set(err, ERR_INTERNAL, errno, "cannot drop capability %u", cap);
-	if (syscall(SYS_capset, &header, none) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "capset");
-	return 0;
-}
-
-static int load_filter(struct jail *jail, struct err *err)
-{
-	int r = seccomp_load_program(jail->filter);
-
-	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot load the filter") : 0;
+	return jail_keep_caps(0, /* inheritable= */ 0, err);
 }
 
 static int exec_vmm(struct jail *jail, struct err *err)
@@ -254,8 +236,8 @@ static const struct jail_step steps[] = {
 	{"keyring", jail_leave_keyring},
 	{"fds", sort_fds},
 	{"read-only", seal_root},
-	{"caps", drop_caps},      /* sets no_new_privs, which the filter needs */
-	{"seccomp", load_filter}, /* last: it forbids what the steps above did */
+	{"caps", drop_caps},           /* sets no_new_privs, which the filter needs */
+	{"seccomp", jail_load_filter}, /* last: it forbids what the steps above did */
 	{"exec", exec_vmm},
 };
 

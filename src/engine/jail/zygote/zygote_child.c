@@ -164,24 +164,13 @@ static int sort_fds(struct jail *jail, struct err *err)
 /* Through the exec of a program that is not root's only ambient ones come. */
 static int drop_caps(struct jail *jail, struct err *err)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	const uint32_t keep = (uint32_t)CAPS;
-	struct __user_cap_data_struct data[2] = {
-		{.effective = keep, .permitted = keep, .inheritable = keep}};
+	int r = jail_keep_caps(CAPS, /* inheritable= */ CAPS, err);
 
 	(void)jail;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "no_new_privs");
-	for (unsigned cap = 0; cap < 64; cap++)
-		if (!(CAPS & BIT64(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 &&
-		    errno != EINVAL) /* past this kernel's last one */
-			return err_set(err, ERR_INTERNAL, errno, "cannot drop capability %u", cap);
-	if (syscall(SYS_capset, &header, data) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "capset");
-	for (unsigned cap = 0; cap < 64; cap++)
+	for (unsigned cap = 0; r == 0 && cap < 64; cap++)
 		if (CAPS & BIT64(cap) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
-			return err_set(err, ERR_INTERNAL, errno, "cannot keep capability %u", cap);
-	return 0;
+			r = err_set(err, ERR_INTERNAL, errno, "cannot keep capability %u", cap);
+	return r;
 }
 
 static int load_filter(struct jail *jail, struct err *err)
