@@ -21,10 +21,10 @@
  * end is given its time as well.
  */
 #include "sandbox/code/interpreter.h"
-#include "sandbox/agentlink/agent_errno.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "sandbox/agentlink/agent_errno.h"
 #include "sandbox/code/driver_message.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/fileops/file_call.h"

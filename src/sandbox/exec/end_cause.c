@@ -16,7 +16,6 @@
  */
 #include "base/log.h"
 #include "sandbox/exec/exec_private.h"
-#include "sandbox/model/sandbox_private.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -19,13 +19,12 @@
  * tell (end_cause.c), and the end is held back until they have.
  */
 #include "sandbox/exec/exec.h"
-#include "sandbox/agentlink/agent_errno.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "sandbox/agentlink/agent_errno.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/fileops/file_call.h"
-#include "sandbox/model/sandbox_private.h"
 
 #include <assert.h>
 #include <inttypes.h>

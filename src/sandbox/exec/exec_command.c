@@ -3,7 +3,6 @@
  * the agent refuses nothing of what is sent. */
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
-#include "sandbox/model/sandbox_private.h"
 #include "sandbox/network/ca_trust.h"
 
 #define GRACE_US     (UINT64_C(2) * 1000000) /* between TERM and KILL when the time is up */

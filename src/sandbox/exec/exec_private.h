@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What the folders of src/sandbox know of an exec, and nobody else. */
-#include "sandbox/agentlink/link.h"
 #include "sandbox/exec/exec.h"
 #include "sandbox/model/sandbox_private.h"
 

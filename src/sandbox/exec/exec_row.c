@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
-#include "sandbox/model/sandbox_private.h"
 
 #define ROW_MAX (1024 * 1024) /* the words are bounded by START_BYTES_MAX, and may be escaped */
 

@@ -4,10 +4,8 @@
  * then its row, and only then the agent. What comes to nothing behind the row is taken back.
  */
 #include "base/clock.h"
-#include "sandbox/exec/exec.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
-#include "sandbox/model/sandbox_private.h"
 #include "sandbox/usage/account.h"
 
 /* The oldest that are over make room. */

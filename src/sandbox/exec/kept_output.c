@@ -11,7 +11,6 @@
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/find.h"
-#include "sandbox/model/sandbox_private.h"
 
 #define EXEC_OVERHEAD  1024        /* bytes that an exec takes without output */
 #define EXECS_MAX      100         /* of one that has ended: the newest stay */

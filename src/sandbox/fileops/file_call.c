@@ -9,8 +9,8 @@
  * cancel or end anything from there. Paths are never used on this side.
  */
 #include "sandbox/fileops/file_call.h"
-#include "sandbox/agentlink/agent_errno.h"
 
+#include "sandbox/agentlink/agent_errno.h"
 #include "sandbox/model/find.h"
 #include "sandbox/model/sandbox_private.h"
 

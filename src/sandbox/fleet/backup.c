@@ -16,7 +16,6 @@
 #include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "sandbox/fleet/fleet_private.h"
-#include "sandbox/model/sandbox_private.h"
 #include "store/copy.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A sandbox between its create (create.c) and its end (end.c): its states, who waits for them, and
- * the connection to its agent.
+ * A sandbox between its create (create.c) and its end (end.c): how it is made and freed in memory,
+ * its moves, and the connection to its agent.
  *
  * A connection that is lost without a violation is made anew a few times: the agent may have been
  * told to by a newer connection, or be about to be reported dead by the broker.
@@ -14,7 +14,6 @@
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
-#include "sandbox/model/sandbox.h"
 #include "sandbox/model/sandbox_events.h"
 #include "sandbox/network/network.h"
 #include "sandbox/network/ports.h"

@@ -20,7 +20,6 @@
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
-#include "sandbox/model/sandbox_private.h"
 #include "sandbox/network/network.h"
 
 #include <inttypes.h>

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
-#include "sandbox/model/sandbox_private.h"
 
 #define MILLISECONDS UINT64_C(1000)
 

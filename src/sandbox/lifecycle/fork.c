@@ -12,7 +12,6 @@
 #include "sandbox/model/create_rules.h"
 #include "sandbox/network/network.h"
 #include "sandbox/snapshot/snapshot_private.h"
-#include "sandbox/snapshot/snapshots.h"
 #include "sandbox/storage/storage.h"
 
 #define POLICY_BYTES (512 * 1024) /* a row has room for less */

@@ -25,7 +25,6 @@
 #include "sandbox/network/network.h"
 #include "sandbox/network/ports.h"
 #include "sandbox/snapshot/snapshot_private.h"
-#include "sandbox/snapshot/snapshots.h"
 #include "sandbox/storage/storage.h"
 #include "sandbox/usage/account.h"
 

@@ -12,7 +12,6 @@
 #include "sandbox/model/find.h"
 #include "sandbox/model/sandbox_events.h"
 #include "sandbox/snapshot/snapshot_private.h"
-#include "sandbox/snapshot/snapshots.h"
 
 static int check_state(const struct sandbox *s, struct err *err)
 {
@@ -24,8 +23,7 @@ static int check_state(const struct sandbox *s, struct err *err)
 	case SANDBOX_FAILED:
 		if (s->is_kept)
 			return 0;
-		return err_set(err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
-		               end_cause_name(s->end.cause), s->end.message);
+		return sandbox_has_ended(s, err);
 	case SANDBOX_CREATING:
 	case SANDBOX_PAUSING:
 	case SANDBOX_STOPPING:

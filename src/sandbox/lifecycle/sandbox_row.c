@@ -8,7 +8,6 @@
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/create_rules.h"
-#include "sandbox/model/sandbox_private.h"
 #include "sandbox/network/network.h"
 #include "sandbox/network/ports.h"
 #include "sandbox/storage/storage.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The rules for what a client may ask of a new sandbox. No I/O, no state. */
 #include "sandbox/model/create_rules.h"
+
 #include "base/parse.h"
 #include "sandbox/model/ceiling.h"
 

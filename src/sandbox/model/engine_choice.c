@@ -6,7 +6,6 @@
  */
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/find.h"
-#include "sandbox/model/sandbox_private.h"
 
 #include <string.h>
 

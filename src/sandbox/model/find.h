@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* Finding and listing. It always names the project, so nobody reaches another's by forgetting it.
- */
+/* Finding and listing. Both name the project, so that no check can be forgotten. */
 #include "sandbox/model/sandbox.h"
 
-/* May work begin that takes from it? Else ERR_HOST_DISK_FULL, or why there is none. */
+/* May work begin that takes from the disk? Else ERR_HOST_DISK_FULL, or why there is none. */
 must_check int fleet_check_disk(const struct fleet *fleet, struct err *err);
 
 struct sandbox *sandbox_find(struct fleet *fleet, const char *project_id,

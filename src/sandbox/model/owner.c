@@ -8,8 +8,8 @@
  * have ended by then nothing is told.
  */
 #include "sandbox/model/owner.h"
+
 #include "base/log.h"
-#include "sandbox/model/sandbox_private.h"
 
 #define NUMBER_BITS 48
 #define SOON_US     20000

@@ -151,8 +151,7 @@ struct link *sandbox_link(struct sandbox *s, struct err *err)
 	case SANDBOX_STOPPING:
 	case SANDBOX_STOPPED:
 	case SANDBOX_FAILED:
-		(void)err_set(err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
-		              end_cause_name(s->end.cause), s->end.message);
+		(void)sandbox_has_ended(s, err);
 		return NULL;
 	case SANDBOX_STATE_COUNT:
 	case SANDBOX_RUNNING:

@@ -10,21 +10,19 @@
 #include "sandbox/model/idempotency.h"
 #include "sandbox/model/ops.h"
 
-struct backups;
-struct code_call;
-struct context;
-struct images;
-struct port;
-struct warm_up;
-struct exec;
-struct meter;
-struct samples;
-struct fetch;
-struct kept_project;
 struct adoption;
+struct backups;
+struct context;
+struct exec;
+struct fetch;
+struct images;
+struct kept_project;
+struct meter;
 struct network;
-struct warm_up;
+struct port;
+struct samples;
 struct template;
+struct warm_up;
 
 #define BOOT_ID_SIZE  40
 #define CHANNEL_BLOCK 65536 /* channel numbers that one write of a sandbox's row reserves */

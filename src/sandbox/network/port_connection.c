@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/model/sandbox_private.h"
-#include "sandbox/network/port.h"
 #include "sandbox/network/port_via_agent.h"
 #include "sandbox/network/ports.h"
 

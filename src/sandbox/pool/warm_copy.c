@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "sandbox/pool/pool.h"
 #include "sandbox/snapshot/snapshot_private.h"
-#include "sandbox/snapshot/snapshots.h"
 #include "sandbox/storage/template.h"
 #include "store/tables/snapshots.h"
 

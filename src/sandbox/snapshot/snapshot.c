@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sandbox/snapshot/snapshot_private.h"
-#include "sandbox/snapshot/snapshots.h"
 #include "store/tables/snapshots.h"
 #include "tenant/meter.h"
 

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "sandbox/model/find.h"
 #include "sandbox/snapshot/snapshot_private.h"
-#include "sandbox/snapshot/snapshots.h"
 
 struct snapshot_hold {
 	struct list link; /* in the fleet's */

@@ -8,7 +8,6 @@
 #include "sandbox/model/find.h"
 #include "sandbox/network/network.h"
 #include "sandbox/snapshot/snapshot_private.h"
-#include "sandbox/snapshot/snapshots.h"
 #include "sandbox/storage/storage.h"
 
 #define PROJECT_MAX 1000 /* snapshots of one project */

@@ -11,9 +11,7 @@
 
 #include "base/log.h"
 #include "sandbox/model/create_rules.h"
-#include "sandbox/model/find.h"
 #include "sandbox/model/registry.h"
-#include "sandbox/model/sandbox_private.h"
 #include "sandbox/snapshot/snapshot_private.h"
 #include "sandbox/storage/guest_kernel.h"
 #include "sandbox/storage/storage.h"

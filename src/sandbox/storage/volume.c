@@ -3,10 +3,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "sandbox/model/find.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
-#include "sandbox/model/sandbox_private.h"
 #include "sandbox/storage/storage.h"
 #include "store/tables/faces.h"
 #include "tenant/meter.h"

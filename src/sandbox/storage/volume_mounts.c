@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Volumes as a sandbox has them: which, where, and whether it may write. */
 #include "sandbox/model/create_rules.h"
-#include "sandbox/model/sandbox_private.h"
 #include "sandbox/storage/storage.h"
 #include "sandbox/storage/volume.h"
 
