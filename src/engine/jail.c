@@ -18,8 +18,8 @@
 #include "engine/layer/kept_layer.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/template/image_build.h"
+#include "engine/vm/boot/kernel.h"
 #include "engine/vm/copy.h"
-#include "engine/vm/kernel.h"
 
 #include <fcntl.h>
 #include <stdio.h>

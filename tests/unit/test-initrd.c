@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/vm/initrd.h"
+#include "engine/vm/boot/initrd.h"
 
 #include "base/buf.h"
 #include "base/fd.h"

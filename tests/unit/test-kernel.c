@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The guest kernel's image, as the vm engine finds it. */
-#include "engine/vm/kernel.h"
+#include "engine/vm/boot/kernel.h"
 #include "jail-rig.h"
 
 #include "engine/guest/guest.h"

@@ -3,7 +3,7 @@
 
 #include "base/fd.h"
 #include "engine/layer/shared_tmpfs.h"
-#include "engine/vm/machine.h"
+#include "engine/vm/boot/machine.h"
 #include "engine/vm/shown.h"
 #include "vmm/orders.h"
 

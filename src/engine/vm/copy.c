@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/disk_snapshot_private.h"
-#include "engine/vm/machine.h"
+#include "engine/vm/boot/machine.h"
 #include "engine/vm/ram.h"
 
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 #include "engine/vm/kind.h"
 
 #include "engine/vm/ask.h"
+#include "engine/vm/boot/machine.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/disk.h"
-#include "engine/vm/machine.h"
 #include "engine/vm/save.h"
 #include "engine/vm/shown.h"
 #include "engine/vm/start.h"

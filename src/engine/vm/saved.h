@@ -7,7 +7,7 @@
  *	state		of its devices, as QEMU writes them
  *	manifest	struct saved, with a hash over itself
  */
-#include "engine/vm/identity.h"
+#include "engine/vm/boot/identity.h"
 
 #define SAVED_RAM   "ram"
 #define SAVED_STATE "state"

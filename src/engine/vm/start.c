@@ -6,10 +6,10 @@
 #include "engine/guest/machine_view.h"
 #include "engine/linux/namespaces.h"
 #include "engine/vm/ask.h"
+#include "engine/vm/boot/machine.h"
 #include "engine/vm/child.h"
 #include "engine/vm/copy.h"
 #include "engine/vm/disk.h"
-#include "engine/vm/machine.h"
 #include "engine/vm/ram.h"
 #include "engine/vm/shown.h"
 

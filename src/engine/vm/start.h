@@ -5,7 +5,7 @@
  * kernel, which disks, and the orders to the child that becomes cloche-vmm.
  */
 #include "engine/guest/start_steps.h"
-#include "engine/vm/identity.h"
+#include "engine/vm/boot/identity.h"
 
 #include <assert.h>
 

@@ -8,9 +8,9 @@
  *
  * To the broker it is a jail whose first process is cloche-vmm (src/vmm) instead of an agent: that
  * listens on the same socket and lives and dies as an agent does. So a guest's life, its record,
- * adoption, usage, freezing and removal are the same code (engine/guest), and only what
- *differs is here: what is started (start.c, child.c), on which machine (machine.c), with which disk
- *(disk.c).
+ * adoption, usage, freezing and removal are the same code (engine/guest), and only what differs is
+ * here: what is started (kind.c, start.c, child.c), on which machine (boot/machine.c), with which
+ * disk (disk.c).
  */
 #include "base/log.h"
 #include "engine/engine.h"
@@ -18,10 +18,10 @@
 #include "engine/guest/guest.h"
 #include "engine/guest/guest_record.h"
 #include "engine/vm/ask.h"
+#include "engine/vm/boot/machine.h"
 #include "engine/vm/card.h"
 #include "engine/vm/disk.h"
 #include "engine/vm/kind.h"
-#include "engine/vm/machine.h"
 #include "engine/vm/start.h"
 
 #define MEASURE_US (2 * UINT64_C(1000000))

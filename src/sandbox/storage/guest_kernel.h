@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The guests' kernel: a shared template of the name `kernel`, whose image holds what vms start
- * (engine/vm/kernel.h) and no root. It is built and replaced as any other template is; the broker
- * is told which image it is, and looks for itself whether there is a kernel in it.
+ * (engine/vm/boot/kernel.h) and no root. It is built and replaced as any other template is; the
+ * broker is told which image it is, and looks for itself whether there is a kernel in it.
  */
 #include <stdbool.h>
 

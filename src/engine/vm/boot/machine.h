@@ -6,7 +6,7 @@
  * tenths of a second for it, and again when the kernel has changed.
  */
 #include "engine/engine.h"
-#include "engine/vm/identity.h"
+#include "engine/vm/boot/identity.h"
 
 struct machine_fds { /* the caller's */
 	int kernel_fd, initrd_fd, fittings_fd;

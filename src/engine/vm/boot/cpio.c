@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/vm/cpio.h"
+#include "engine/vm/boot/cpio.h"
 
 #include "base/fd.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/vm/kernel.h"
+#include "engine/vm/boot/kernel.h"
 
 #include "engine/guest/guest.h"
 

@@ -3,13 +3,13 @@
  * The fittings are the jail's (fittings.h) as one erofs file, so that root is put together in the
  * guest as it is in a jail: template, fittings over it, the sandbox's own layer on top.
  */
-#include "engine/vm/machine.h"
+#include "engine/vm/boot/machine.h"
 
 #include "base/log.h"
 #include "base/spawn.h"
 #include "engine/guest/guest.h"
-#include "engine/vm/initrd.h"
-#include "engine/vm/kernel.h"
+#include "engine/vm/boot/initrd.h"
+#include "engine/vm/boot/kernel.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/vm/identity.h"
+#include "engine/vm/boot/identity.h"
 
 #include "base/fd.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/vm/initrd.h"
+#include "engine/vm/boot/initrd.h"
 
 #include "base/fs/dir_reader.h"
-#include "engine/vm/cpio.h"
+#include "engine/vm/boot/cpio.h"
 
 #include <fcntl.h>
 #include <stdio.h>
