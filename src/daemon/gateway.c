@@ -517,7 +517,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	if (r == 0)
 		r = keyring_load(g->store, &g->keyring, err);
 	if (r == 0)
-		r = keyring_ensure_admin_fd(g->keyring, fds->key, err);
+		r = keyring_ensure_admin(g->keyring, fds->key, err);
 	if (r == 0)
 		r = logins_open(g->store, g->keyring, &g->logins, err);
 	if (r == 0)

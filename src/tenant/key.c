@@ -362,41 +362,10 @@ int keyring_add(struct keyring *ring, const char *project_id, const char *name,
 	return add_hashed(ring, project_id, name, scope, hash, ret, err);
 }
 
-/*
- * The secret is written before the key is recorded: a death in between leaves a file with a secret
- * that opens nothing, and the next start writes it anew. The other way round would lock everyone
- * out.
- */
-static int first_key(struct keyring *ring, int (*save)(int fd, const char *path, const char *line),
-                     int fd, const char *path, struct err *err)
-{
-	char secret[48], line[56];
-	unsigned char hash[32];
-	const struct key *key;
-	int r;
-
-	if (!list_empty(&ring->keys))
-		return 0;
-	make_secret(secret, hash);
-	(void)snprintf(line, sizeof(line), "%s\n", secret);
-	r = save(fd, path, line);
-	OPENSSL_cleanse(secret, sizeof(secret));
-	OPENSSL_cleanse(line, sizeof(line));
-	if (r < 0)
-		return err_set(err, ERR_INTERNAL, -r, "cannot write the first key to '%s'", path);
-	return add_hashed(ring, ring->root.project_id, "admin", SCOPE_ADMIN, hash, &key, err);
-}
-
-static int save_in_dir(int dir_fd, const char *path, const char *line)
-{
-	return fd_replace_file(dir_fd, path, line, strlen(line), 0600, /* sync= */ true);
-}
-
-static int save_in_fd(int fd, const char *path, const char *line)
+static int save_line(int fd, const char *line)
 {
 	int r;
 
-	(void)path;
 	if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 		return -errno;
 	r = fd_write_all(fd, line, strlen(line));
@@ -405,9 +374,26 @@ static int save_in_fd(int fd, const char *path, const char *line)
 	return r;
 }
 
-int keyring_ensure_admin(struct keyring *ring, int dir_fd, const char *name, struct err *err)
+/*
+ * The secret is written before the key is recorded: a death in between leaves a file with a secret
+ * that opens nothing, and the next start writes it anew. The other way round would lock everyone
+ * out.
+ */
+static int first_key(struct keyring *ring, int fd, struct err *err)
 {
-	return first_key(ring, save_in_dir, dir_fd, name, err);
+	char secret[48], line[56];
+	unsigned char hash[32];
+	const struct key *key;
+	int r;
+
+	make_secret(secret, hash);
+	(void)snprintf(line, sizeof(line), "%s\n", secret);
+	r = save_line(fd, line);
+	OPENSSL_cleanse(secret, sizeof(secret));
+	OPENSSL_cleanse(line, sizeof(line));
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot write the first key to 'admin.key'");
+	return add_hashed(ring, ring->root.project_id, "admin", SCOPE_ADMIN, hash, &key, err);
 }
 
 /* One that its owner has put away is empty: whoever opened it told of one that was so before. */
@@ -426,13 +412,13 @@ static void check_file(struct keyring *ring, int fd)
 	OPENSSL_cleanse(text, sizeof(text));
 }
 
-int keyring_ensure_admin_fd(struct keyring *ring, int fd, struct err *err)
+int keyring_ensure_admin(struct keyring *ring, int fd, struct err *err)
 {
 	if (!list_empty(&ring->keys)) {
 		check_file(ring, fd);
 		return 0;
 	}
-	return first_key(ring, save_in_fd, fd, "admin.key", err);
+	return first_key(ring, fd, err);
 }
 
 const struct key *keyring_find_key(struct keyring *ring, const char *project_id, const char *id)

@@ -22,12 +22,9 @@ struct key;
 must_check int keyring_load(struct store *store, struct keyring **ret,
                             struct err *err); /* makes the project "default" if there is none */
 void keyring_free(struct keyring *ring);
-/* The first key: made when none exists, and written to dir_fd's admin.key (0600). */
-must_check int keyring_ensure_admin(struct keyring *ring, int dir_fd, const char *name,
-                                    struct err *err);
-/* The same into an open file, for a gateway that cannot write where admin.key lies: the launcher
- * opens it (root's, 0600) and hands it over. */
-must_check int keyring_ensure_admin_fd(struct keyring *ring, int fd, struct err *err);
+/* The first key: made when none exists, and written to an open file. The gateway cannot write where
+ * admin.key lies: the launcher opens it (root's, 0600) and hands it over. */
+must_check int keyring_ensure_admin(struct keyring *ring, int fd, struct err *err);
 
 const struct key *keyring_check(
 	struct keyring *ring,
