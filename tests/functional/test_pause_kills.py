@@ -90,7 +90,8 @@ def kill_behind_the_record(daemon, sandbox, thread):
     while thread.is_alive():
         if record.exists():
             for pid in pids.values():
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # one goes when the other does
+                    os.kill(pid, signal.SIGKILL)
             thread.join()
             daemon.await_successors(pids)
             return True
@@ -102,11 +103,15 @@ def test_a_copy_that_lost_its_broker_before_it_served_is_reached_by_the_next(own
     sandbox = client.create()
     sandbox.run_code("x = [1, 2, 3]")
     counting = sandbox.start(COUNT)
-    for _ in range(4):
+    n_killed = 0
+    for _ in range(20):
         sandbox.pause(to="disk")
-        thread = threading.Thread(target=quietly, args=(sandbox.resume,))
-        assert kill_behind_the_record(daemon, sandbox, thread)
+        n_killed += kill_behind_the_record(daemon, sandbox, threading.Thread(target=quietly, args=(sandbox.resume,)))
         check(client, sandbox, counting, "none")
+        if n_killed == 3:
+            break
+    else:
+        pytest.fail("the resume was always faster")
     assert "cannot connect to the agent" not in daemon.log()
     sandbox.delete()
 
