@@ -198,6 +198,12 @@ def test_every_other_block_is_what_it_claims_to_be(document):
         CHECKS[language](place, code)
 
 
+@pytest.mark.parametrize("document", [path.relative_to(ROOT).as_posix() for path in DOCUMENTS if path.name != "CHANGELOG.md"])
+def test_every_file_of_the_source_that_a_document_names_is_there(document):
+    for path in re.findall(r"(?<![\w/.-])src/[\w./-]*\w", (ROOT / document).read_text()):
+        assert (ROOT / path).exists() or (ROOT / f"{path}.c").exists() or (ROOT / f"{path}.h").exists(), f"{document} names {path}"
+
+
 def test_the_table_of_contents_has_every_document():
     text = (DOCS / "README.md").read_text()
     for path in sorted(DOCS.rglob("*.md")):
