@@ -216,7 +216,7 @@ def clear(daemon):
         assert s["state"] == "ready", s
         assert call(daemon, "DELETE", f"/v1/snapshots/{s['id']}", timeout=60)[0] in (200, 404)  # one that was held goes by itself
     for s in call(daemon, "GET", "/v1/sandboxes")[1]["sandboxes"]:
-        assert call(daemon, "DELETE", f"/v1/sandboxes/{s['id']}", timeout=60)[0] == 200
+        assert call(daemon, "DELETE", f"/v1/sandboxes/{s['id']}", timeout=60)[0] in (200, 404)  # a fork that nobody was told of goes by itself
 
 
 def need_nest(daemon):
