@@ -15,6 +15,8 @@
  *	read()		A restore looks at the first bytes of a program or library that a process
  *			has open, and would leave it behind them: who was about to read it from
  *			its start (as who is just being loaded does) found no program there.
+ *	readlink()	Where a process has /proc/PID itself open, CRIU writes a '/' over the end
+ *			of the name. What the buffer has behind it must not become a part of it.
  *	prlimit64()	of another's process needs CAP_SYS_RESOURCE, which a host may lack.
  *	getsockopt()	Since Linux 6.16 only unix sockets can be asked for SO_PASSCRED and
  *			SO_PASSSEC; no other has them on.
@@ -385,6 +387,15 @@ ssize_t read(int fd, void *buf, size_t len)
 	    memcmp(buf, ELFMAG, SELFMAG) == 0)
 		return SELFMAG + 1;
 	return next_syscall(SYS_read, fd, buf, len);
+}
+
+ssize_t readlink(const char *path, char *buf, size_t size)
+{
+	ssize_t n = next_syscall(SYS_readlinkat, AT_FDCWD, path, buf, size);
+
+	if (is_dump && n > 0 && (size_t)n + 1 < size)
+		buf[n] = buf[n + 1] = '\0';
+	return n;
 }
 
 int getsockopt(int fd, int level, int name, void *value, socklen_t *len)

@@ -133,6 +133,15 @@ def test_an_open_program_is_read_on_where_it_was(make_sandbox):
 
 
 @pytest.mark.skipif(ENGINE == "vm", reason="a machine is resumed as a whole")
+def test_an_open_directory_of_a_process_is_the_same_one_behind_a_resume(make_sandbox):
+    sandbox = make_sandbox()
+    value(sandbox, "import os; own, first = (os.open(path, os.O_RDONLY) for path in ('/proc/self', '/proc/1'))")
+    sandbox.pause(to="disk")
+    sandbox.resume()
+    assert value(sandbox, "[os.readlink(f'/proc/self/fd/{fd}') for fd in (own, first)] == [f'/proc/{os.getpid()}', '/proc/1']") == "True"
+    assert value(sandbox, "os.listdir(own) == os.listdir('/proc/self')") == "True"
+
+
 def test_what_a_program_ends_while_it_is_resumed_is_ended_and_the_rest_goes_on(make_sandbox):
     """CRIU lets processes go on one by one, a parent before its children."""
     sandbox = make_sandbox()
