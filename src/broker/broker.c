@@ -11,14 +11,14 @@
 #include "broker/broker.h"
 
 #include "base/log.h"
+#include "base/units.h"
 #include "broker/adopt.h"
 #include "broker/inside.h"
 
 #include <assert.h>
 
 #define IN_FLIGHT_MAX 128
-#define LAST_WORDS_US                                                                              \
-	(10 * UINT64_C(1000000)) /* for creates and deletes once the gateway is gone */
+#define LAST_WORDS_US (10 * SECOND_US) /* for creates and deletes once the gateway is gone */
 
 static void over(struct loop *loop, void *arg)
 {

@@ -8,13 +8,14 @@
  * A box has one freeze at a time. It is not waited for when the gateway goes: the next one asks for
  * what its own records say.
  */
+#include "base/units.h"
 #include "broker/inside.h"
 
 #include <string.h>
 
 #define FIRST_LOOK_US  500U
 #define LAST_LOOK_US   20000U
-#define STANDSTILL_MAX (10 * UINT64_C(1000000))
+#define STANDSTILL_MAX (10 * SECOND_US)
 
 struct freeze {
 	struct box *box;

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "build/fill.h"
 #include "net/match/url.h"
 #include "sandbox/storage/image.h"
@@ -32,8 +33,7 @@
 #define ATTEMPTS_MAX 5
 #define RETRY_US                                                                                   \
 	(UINT64_C(5) * 1000 * 1000) /* before the second try; thrice as long before each other */
-#define MIB        (UINT64_C(1) << 20)
-#define ROOM_BYTES (2048 * MIB)               /* on the host's disk, before anything is fetched */
+#define ROOM_BYTES (2048 * MIB)     /* on the host's disk, before anything is fetched */
 #define STEP_MS    (UINT64_C(45) * 60 * 1000) /* a sandbox's whole life */
 
 static void begin_step(struct build *b);

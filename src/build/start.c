@@ -4,6 +4,7 @@
  * One that is not there yet is waited for if it is being built, and built first if its recipe comes
  * with cloche.
  */
+#include "base/units.h"
 #include "build/plan.h"
 
 #include "build/recipe/recipe.h"
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#define MIB        (UINT64_C(1) << 20)
 #define ROOM_BYTES (2048 * MIB) /* on the host's disk, before anything is fetched */
 
 /* Whether the one that is waited for waits, by whatever way, for this one. */

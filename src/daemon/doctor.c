@@ -2,7 +2,8 @@
 /* `cloche doctor`: a table of what the host could have, what each is for, and how to get it. */
 #include "base/clock.h"
 #include "base/json/json.h"
-#include "daemon/config/units.h"
+#include "base/units.h"
+#include "daemon/config/quantity.h"
 #include "daemon/daemon.h"
 #include "daemon/probe/probe.h"
 

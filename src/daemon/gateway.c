@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/toml.h"
+#include "base/units.h"
 #include "compat/compat.h"
 #include "daemon/child.h"
 #include "daemon/confine.h"
@@ -39,15 +40,15 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define DRAIN_US            (5 * UINT64_C(1000000))
+#define DRAIN_US            (5 * SECOND_US)
 #define HOSTS_MAX           (TOML_ITEMS_MAX + SITE_LISTENERS_MAX + 3)
 #define AHEAD_MS            1000 /* that it may take to end sandboxes whose budget is spent */
 #define STORE_PATH          "/state.db" /* below the root that confine() gave it */
 #define SPOOL_DIR           "/spool"
 #define BUILDS_DIR          "/builds" /* their logs */
 #define CRASH_COUNTERS_PATH "/jots"
-#define MEMORY_US           (5 * UINT64_C(1000000)) /* after which what is free is given back */
-#define BACKUP_DIR          "/backup" /* copies of the database, while a backup is made */
+#define MEMORY_US           (5 * SECOND_US) /* after which what is free is given back */
+#define BACKUP_DIR          "/backup"       /* copies of the database, while a backup is made */
 /* Of results of code calls that are not sent yet: 8 that are as large as one can be. */
 #define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
 

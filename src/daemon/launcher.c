@@ -23,6 +23,7 @@
 #include "daemon/launcher.h"
 
 #include "base/fd.h"
+#include "base/units.h"
 #include "daemon/child.h"
 #include "daemon/notify.h"
 #include "daemon/watchdog.h"
@@ -37,7 +38,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define SECOND_US       UINT64_C(1000000)
 #define START_MAX_US    (120 * SECOND_US) /* a first start may format a disk image */
 #define STOP_MAX_US     (60 * SECOND_US)  /* --rm deletes many sandboxes, each may take a second */
 #define FALL_MAX_US     (15 * SECOND_US)  /* beyond the broker's own patience */

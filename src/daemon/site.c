@@ -13,6 +13,7 @@
 #include "base/fs/dir_reader.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "base/units.h"
 #include "daemon/daemon.h"
 
 #include <fcntl.h>
@@ -30,8 +31,8 @@
 #define FALLBACK_ID 64000 /* Debian leaves 60000 to 64999 to be picked by packages */
 #define KEY_HINT    "root needs no key: make another with `cloche key create`"
 #define LOCK_WAIT_US                                                                               \
-	(15 * UINT64_C(1000000)) /* for the processes of a launcher that was killed                \
-	                          */
+	(15 * SECOND_US) /* for the processes of a launcher that was killed                        \
+	                  */
 
 void site_init(struct site *s, const struct config *config)
 {

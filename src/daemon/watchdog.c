@@ -3,12 +3,13 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "base/units.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PERIOD_MOST_US  (5 * UINT64_C(1000000))
+#define PERIOD_MOST_US  (5 * SECOND_US)
 #define PERIOD_LEAST_US UINT64_C(100000)
 
 uint64_t watchdog_period_us(uint64_t watchdog_ms)

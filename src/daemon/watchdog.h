@@ -14,6 +14,8 @@
  * So a part that is stopped or waits for ever is stuck after that much time on the clock, and one
  * that spins after that much CPU time.
  */
+#include "base/units.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,7 +35,7 @@ struct watchdog {
 	bool has_beaten;    /* before its first beat a part may do what takes long */
 };
 
-#define WATCHDOG_LOOK_MOST_US (10 * UINT64_C(1000000))
+#define WATCHDOG_LOOK_MOST_US (10 * SECOND_US)
 
 /* False: there is no such process. */
 bool watchdog_read(pid_t pid, uint64_t now_us, struct watchdog_look *ret);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The host's disk as broker and gateway judge it alike. */
+#include "base/units.h"
 #include "engine/engine.h"
 
 #include <assert.h>
 #include <inttypes.h>
-
-#define MIB (UINT64_C(1) << 20)
 
 static const char *const names[] = {
 	[DISK_OK] = "ok",

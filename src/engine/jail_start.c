@@ -7,6 +7,7 @@
 #include "engine/jail_host.h"
 
 #include "base/fd.h"
+#include "base/units.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/guest_kind.h"
 #include "engine/guest/machine_view.h"
@@ -20,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINE_US (600 * UINT64_C(1000000)) /* until a copy's turn comes (memory_revive.c) */
+#define LINE_US (600 * SECOND_US) /* until a copy's turn comes (memory_revive.c) */
 
 static bool is_copy(const struct guest_spec *spec)
 {

@@ -13,6 +13,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "base/units.h"
 #include "event/entry.h"
 #include "event/rate.h"
 #include "event/verify.h"
@@ -24,7 +25,6 @@
 #define WRITE_BATCH   256  /* entries a transaction */
 #define READ_BATCH    1024 /* entries looked at in a call: about a millisecond */
 #define REMOVE_BATCH  512  /* entries a turn */
-#define SECOND_US     UINT64_C(1000000)
 #define RETRY_US      SECOND_US
 #define RETAIN_US     (60 * SECOND_US)
 #define POWER_LOSS    (UINT64_C(1) << 20) /* more entries than SQLite's WAL can lose */

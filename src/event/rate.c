@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/rate.h"
 
+#include "base/units.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +16,7 @@ static uint64_t burst_milli(const struct rate *rate)
 
 static void fill(const struct rate *rate, struct rate_bucket *b, uint64_t now_us)
 {
-	uint64_t passed_us = MIN(now_us - b->filled_us, BURST_SECONDS * UINT64_C(1000000));
+	uint64_t passed_us = MIN(now_us - b->filled_us, BURST_SECONDS * SECOND_US);
 	uint64_t milli = passed_us * rate->per_second / 1000;
 
 	if (milli == 0)

@@ -6,6 +6,7 @@
  */
 #include "hook/delivery.h"
 
+#include "base/units.h"
 #include "http/parse.h"
 #include "http/tls.h"
 #include "http/transport.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define PATIENCE_US (15 * UINT64_C(1000000))
+#define PATIENCE_US (15 * SECOND_US)
 #define READ_SIZE   4096
 #define READ_MAX    ((size_t)64 * 1024)
 

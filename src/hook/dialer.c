@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "hook/dial_msg.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include <sys/epoll.h>
 #include <uthash.h>
 
-#define PATIENCE_US    (20 * UINT64_C(1000000)) /* beyond the dialer's own */
+#define PATIENCE_US    (20 * SECOND_US) /* beyond the dialer's own */
 #define REPLIES_A_TURN 16
 
 struct call {

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "hook/delivery.h"
 #include "hook/sign.h"
 #include "http/parse.h"
@@ -22,7 +23,6 @@
 
 #define URL_BYTES_MAX 2048
 #define REQUEST_MAX   (64 * 1024)
-#define SECOND_US     UINT64_C(1000000)
 
 static const struct hook_timing usual_timing = {
 	.first_us = SECOND_US,

@@ -10,6 +10,7 @@
 #include "http/conn.h"
 
 #include "base/log.h"
+#include "base/units.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -22,7 +23,6 @@
 #define ACCEPTS_A_TURN   16
 #define REST_US          20000
 #define IDLE_AT_LEAST_US 20000 /* a younger one may have a request that was not read yet */
-#define SECOND_US        UINT64_C(1000000)
 
 struct listener {
 	struct list link;

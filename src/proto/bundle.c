@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/bundle.h"
 
+#include "base/units.h"
 #include "proto/start.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
-#define SECOND_NS UINT64_C(1000000000)
 #define TIME_MAX  (UINT64_C(1) << 34) /* seconds */
 #define HEAD_SIZE 5
 

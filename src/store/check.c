@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/units.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CHECK_US       (3 * UINT64_C(1000000)) /* of a start, some 1 GiB from the page cache */
-#define CHECK_EVERY    10000                   /* instructions between two looks at the clock */
+#define CHECK_US       (3 * SECOND_US) /* of a start, some 1 GiB from the page cache */
+#define CHECK_EVERY    10000           /* instructions between two looks at the clock */
 #define WAL_HEAD_SIZE  32
 #define WAL_MAGIC      0x377f0682U /* or one more: its checksums are big-endian */
 #define WAL_VERSION    3007000U

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenant/ceiling.h"
 
+#include "base/units.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
-#define MIB       (UINT64_C(1) << 20)
 #define VCPUS_MAX 1e6
 
 static const struct {

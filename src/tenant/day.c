@@ -6,6 +6,8 @@
  */
 #include "tenant/day.h"
 
+#include "base/units.h"
+
 #include <stdio.h>
 #include <string.h>
 

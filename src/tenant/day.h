@@ -3,7 +3,6 @@
 /* Days of UTC, counted from 1970-01-01, and the months that bills go by. No time zone, no libc. */
 #include "base/auto.h"
 
-#define DAY_US        (UINT64_C(86400) * 1000000)
 #define DAY_TEXT_SIZE 16      /* "2026-11-15" */
 #define DAY_MAX       2932896 /* 9999-12-31 */
 

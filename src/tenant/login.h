@@ -7,11 +7,12 @@
  *
  * A link lets one browser in, once: a token likewise, which is in memory alone and soon forgotten.
  */
+#include "base/units.h"
 #include "tenant/key.h"
 
 #define LOGIN_TOKEN_SIZE 65 /* hexadecimal digits and a NUL */
-#define LOGIN_US         (24 * 3600 * UINT64_C(1000000))
-#define LINK_US          (120 * UINT64_C(1000000))
+#define LOGIN_US         (24 * 3600 * SECOND_US)
+#define LINK_US          (120 * SECOND_US)
 
 struct logins;
 

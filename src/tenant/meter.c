@@ -17,6 +17,7 @@
 #include "base/decimal.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "tenant/day.h"
 #include "tenant/price.h"
 
@@ -24,9 +25,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <uthash.h>
-
-#define MIB          (UINT64_C(1) << 20)
-#define MILLISECONDS UINT64_C(1000)
 
 struct slice { /* of a day, not written yet */
 	int32_t day;
@@ -117,7 +115,7 @@ static void note(struct meter *m, const struct usage *more)
 static void charge(struct meter *m, uint64_t to_us, uint64_t memory_bytes, uint64_t disk_bytes,
                    uint64_t cpu_ns)
 {
-	uint64_t ms = to_us > m->charged_to_us ? (to_us - m->charged_to_us) / MILLISECONDS : 0;
+	uint64_t ms = to_us > m->charged_to_us ? (to_us - m->charged_to_us) / MILLISECOND_US : 0;
 	uint64_t now_us = clock_steady_us();
 	/* Where the wall clock was at to_us, which may be a while ago. */
 	uint64_t wall_us = clock_wall_us() - (now_us > to_us ? now_us - to_us : 0);
@@ -126,13 +124,13 @@ static void charge(struct meter *m, uint64_t to_us, uint64_t memory_bytes, uint6
 				     [USAGE_DISK_MIB_MS] = scale_u64(disk_bytes, ms, MIB),
 			     }};
 
-	m->charged_to_us += ms * MILLISECONDS;
+	m->charged_to_us += ms * MILLISECOND_US;
 	if (!m->is_held) {
 		more.of[USAGE_RUNNING_MS] = ms;
 		more.of[USAGE_MEMORY_MIB_MS] = scale_u64(m->memory_limit_bytes, ms, MIB);
 		more.of[USAGE_MEMORY_USED_MIB_MS] = scale_u64(memory_bytes, ms, MIB);
 	}
-	add_stretch(m, &more, wall_us, ms * MILLISECONDS);
+	add_stretch(m, &more, wall_us, ms * MILLISECOND_US);
 	note(m, &more);
 }
 

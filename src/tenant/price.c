@@ -7,8 +7,7 @@
 #include "tenant/price.h"
 
 #include "base/decimal.h"
-
-#define HOUR_MS UINT64_C(3600000)
+#include "base/units.h"
 
 void usage_add(struct usage *u, const struct usage *more)
 {

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/decimal.h"
 #include "base/id.h"
+#include "base/units.h"
 #include "tenant/day.h"
 #include "tenant/quota_fields.h"
 #include "tenant/share.h"
@@ -26,7 +27,6 @@
 #include <string.h>
 #include <uthash.h>
 
-#define MIB    (UINT64_C(1) << 20)
 #define TOKEN  (UINT64_C(60) * 1000000)
 #define OWNERS 2 /* of a sandbox: its project, and perhaps its key */
 

@@ -2,6 +2,7 @@
 #include "tenant/quota_fields.h"
 
 #include "base/decimal.h"
+#include "base/units.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB         (UINT64_C(1) << 20)
 #define UNLIMITED   "unlimited"
 #define COUNT_MAX   UINT64_C(1000000)
 #define MIB_MAX     (UINT64_C(1) << 40)

@@ -2,6 +2,7 @@
 #include "vmm/line.h"
 
 #include "base/clock.h"
+#include "base/units.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -11,7 +12,6 @@
 #define TO_PORT_LOW (256 * 1024) /* above it the connection is not read */
 #define TO_PORT_MAX (TO_PORT_LOW + (LAST_READS + 2) * (READ_SIZE + PORT_HEAD_SIZE))
 #define TO_FD_LOW   (256 * 1024) /* above it the port is not read */
-#define SECOND_US   1000000
 
 static void watch(struct line *l)
 {

@@ -6,12 +6,13 @@
  */
 #include "vmm/save.h"
 
+#include "base/units.h"
 #include "proto/port.h"
 
 #define QUIET_US                                                                                   \
-	(20 * UINT64_C(1000000)) /* to write out what is dirty; a busy host more slowly            \
-	                          */
-#define STATE_SET 90             /* above those of the disks */
+	(20 * SECOND_US) /* to write out what is dirty; a busy host more slowly                    \
+	                  */
+#define STATE_SET 90     /* above those of the disks */
 
 void save_fail(struct save *s, const struct err *err)
 {

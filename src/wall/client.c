@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "wall/transport/issuer.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@
 #include <sys/socket.h>
 #include <uthash.h>
 
-#define PATIENCE_US     (10 * UINT64_C(1000000))
+#define PATIENCE_US     (10 * SECOND_US)
 #define MESSAGES_A_TURN 64
 #define MESSAGE_MAX     (sizeof(struct wall_decision) + ISSUER_PEM_MAX)
 

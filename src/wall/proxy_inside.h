@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What the files of the proxy share, and nobody else. */
+#include "base/units.h"
 #include "wall/proxy.h"
 #include "wall/proxy_head.h"
 #include "wall/transport/reach.h"
 
-#define SECONDS     UINT64_C(1000000)
-#define READING_US  (60 * SECONDS)  /* for a whole head; also how long an idle one is kept */
-#define EXCHANGE_US (300 * SECONDS) /* without a byte in either direction */
-#define TUNNEL_US   (3600 * SECONDS)
-#define CLOSING_US  (5 * SECONDS)
+#define READING_US  (60 * SECOND_US)  /* for a whole head; also how long an idle one is kept */
+#define EXCHANGE_US (300 * SECOND_US) /* without a byte in either direction */
+#define TUNNEL_US   (3600 * SECOND_US)
+#define CLOSING_US  (5 * SECOND_US)
 #define IN_MAX      ((size_t)32 * 1024)
 #define OUT_MAX     ((size_t)128 * 1024) /* a head, and what IN_MAX decodes to */
 

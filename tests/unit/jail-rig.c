@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/units.h"
 #include "engine/linux/dir_tree.h"
 
 #include <fcntl.h>

@@ -9,8 +9,6 @@
 
 #include "engine/engine.h"
 
-#define MIB (UINT64_C(1) << 20)
-
 extern struct jail_rig {
 	struct loop *loop;
 	char top[64], data[80], run[80];

@@ -7,14 +7,13 @@
 #include "base/buf.h"
 #include "base/json/json.h"
 #include "base/parse.h"
+#include "base/units.h"
 #include "test.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define MIB (1024 * 1024)
 
 struct exec {
 	struct spool *spool;

@@ -4,11 +4,10 @@
 #include "api/code/code_reader.h"
 #include "base/json/json.h"
 #include "base/parse.h"
+#include "base/units.h"
 #include "test.h"
 
 #include <string.h>
-
-#define KIB 1024
 
 struct http_req {
 	struct api *api;

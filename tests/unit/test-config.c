@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/toml.h"
+#include "base/units.h"
 #include "daemon/config/config.h"
-#include "daemon/config/units.h"
+#include "daemon/config/quantity.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -190,16 +191,16 @@ TEST(figures_are_read_whole_or_not_at_all)
 	uint64_t value;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECK(units_parse_size(bad[i], &value) < 0);
-	CHECK_INT(units_parse_size("17179869184GiB", &value), -ERANGE);
-	CHECK_INT(units_parse_size("2GiB", &value), 0);
+		CHECK(quantity_parse_size(bad[i], &value) < 0);
+	CHECK_INT(quantity_parse_size("17179869184GiB", &value), -ERANGE);
+	CHECK_INT(quantity_parse_size("2GiB", &value), 0);
 	CHECK_INT(value, 2 * GIB);
-	CHECK_INT(units_parse_duration_ms("250ms", &value), 0);
+	CHECK_INT(quantity_parse_duration_ms("250ms", &value), 0);
 	CHECK_INT(value, 250);
-	CHECK_INT(units_parse_cpus_milli("0.05", &value), 0);
+	CHECK_INT(quantity_parse_cpus_milli("0.05", &value), 0);
 	CHECK_INT(value, 50);
-	CHECK(units_parse_cpus_milli("1.", &value) < 0);
-	CHECK(units_parse_cpus_milli("1.0001", &value) < 0);
-	CHECK(units_parse_cpus_milli(".5", &value) < 0);
-	CHECK(units_parse_cpus_milli("1.-5", &value) < 0);
+	CHECK(quantity_parse_cpus_milli("1.", &value) < 0);
+	CHECK(quantity_parse_cpus_milli("1.0001", &value) < 0);
+	CHECK(quantity_parse_cpus_milli(".5", &value) < 0);
+	CHECK(quantity_parse_cpus_milli("1.-5", &value) < 0);
 }

@@ -3,6 +3,7 @@
 #include "jail-rig.h"
 
 #include "base/fd.h"
+#include "base/units.h"
 #include "engine/guest/spawner_orphan.h"
 #include "engine/linux/dir_tree.h"
 

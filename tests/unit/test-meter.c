@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/decimal.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "tenant/day.h"
 #include "tenant/meter.h"
 #include "tenant/price.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 
 #define SECOND UINT64_C(1000000)
-#define GIB    (UINT64_C(1) << 30)
 
 static char dir[64], db[96];
 static struct store *store;

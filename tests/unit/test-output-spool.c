@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/units.h"
 #include "sandbox/exec/output_spool.h"
 #include "test.h"
 
@@ -9,8 +10,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define MIB (UINT64_C(1) << 20)
 
 static char dir[64];
 static int dir_fd;

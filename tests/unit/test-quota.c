@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quotas over a store of their own, and clocks that the test sets. */
 #include "base/log.h"
+#include "base/units.h"
 #include "tenant/day.h"
 #include "tenant/quota.h"
 #include "test.h"
@@ -9,7 +10,6 @@
 #include <string.h>
 
 #define SECOND UINT64_C(1000000)
-#define GIB    (UINT64_C(1) << 30)
 #define NANO   UINT64_C(1000000000)
 
 static char dir[64], db[96];

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* When the layers grow, by how much, and when the disk is full. What the kernel does with it is
  * shown by functional/test_host_disk_full.py on real disks. */
+#include "base/units.h"
 #include "test.h"
 
 #include "engine/layer/room.h"
-
-#define MIB (UINT64_C(1) << 20)
-#define GIB (UINT64_C(1) << 30)
 
 /* 100 GiB of disk, 50 of them free; the layers have 10, 5 of them free. */
 static struct room_figures plenty(void)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A sandbox's root becomes an image, whatever stands in the way. */
+#include "base/units.h"
 #include "jail-rig.h"
 
 #include "engine/guest/guest.h"

@@ -2,6 +2,7 @@
 /* Who is stuck, and who only waits for a CPU or a disk. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/units.h"
 #include "daemon/watchdog.h"
 #include "test.h"
 
@@ -9,8 +10,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#define SECOND_US UINT64_C(1000000)
 
 /* A part that has beaten, and was looked at when it was one second old. */
 static struct watchdog beaten(void)

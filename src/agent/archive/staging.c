@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/fs/beneath.h"
 #include "base/fs/walk.h"
+#include "base/units.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +23,6 @@
 
 #define ITEMS_MAX 1000000
 #define NAME_SIZE 24
-#define SECOND_NS UINT64_C(1000000000)
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 
 struct item {

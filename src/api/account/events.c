@@ -16,13 +16,14 @@
 #include "api/operate/figures.h"
 
 #include "base/parse.h"
+#include "base/units.h"
 #include "http/stream.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define FIGURES_US   UINT64_C(2500000)        /* past the age at which a look has them read anew */
-#define KEEPALIVE_US (15 * UINT64_C(1000000)) /* proxies commonly cut after 30 to 60 s */
+#define FIGURES_US   UINT64_C(2500000) /* past the age at which a look has them read anew */
+#define KEEPALIVE_US (15 * SECOND_US)  /* proxies commonly cut after 30 to 60 s */
 
 struct reader {
 	struct http_req *req;

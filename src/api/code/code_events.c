@@ -9,11 +9,12 @@
 #include "api/frame/text_carry.h"
 
 #include "base/parse.h"
+#include "base/units.h"
 
 #include <string.h>
 
-#define KEEPALIVE_US    (15 * UINT64_C(1000000)) /* proxies commonly cut after 30 to 60 s */
-#define EVENT_BYTES_MAX (96 * 1024 * 1024)       /* a message, escaped to six times */
+#define KEEPALIVE_US    (15 * SECOND_US)   /* proxies commonly cut after 30 to 60 s */
+#define EVENT_BYTES_MAX (96 * 1024 * 1024) /* a message, escaped to six times */
 #define JSON_KEPT_MAX   (256 * 1024)
 
 struct code_events {

@@ -14,10 +14,11 @@
 #include "api/frame/text_carry.h"
 
 #include "base/parse.h"
+#include "base/units.h"
 
 #include <string.h>
 
-#define KEEPALIVE_US     (15 * UINT64_C(1000000)) /* proxies commonly cut after 30 to 60 s */
+#define KEEPALIVE_US     (15 * SECOND_US) /* proxies commonly cut after 30 to 60 s */
 #define LOOK_BACK_EVENTS 16
 #define EVENT_BYTES_MAX  (2 * 1024 * 1024) /* an exec with all its words, escaped */
 

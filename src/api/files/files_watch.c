@@ -9,10 +9,11 @@
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "base/units.h"
 
 #include "http/stream.h"
 
-#define KEEPALIVE_US (15 * UINT64_C(1000000))
+#define KEEPALIVE_US (15 * SECOND_US)
 
 static const char *const event_names[] = {
 	[WATCH_CREATED] = "created", [WATCH_MODIFIED] = "modified", [WATCH_REMOVED] = "removed",

@@ -2,6 +2,7 @@
 #include "api/frame/body.h"
 
 #include "base/parse.h"
+#include "base/units.h"
 #include "build/recipe/package.h"
 #include "proto/start.h"
 
@@ -10,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-#define MIB UINT64_C(1048576)
 
 #define UID_MAX        65534 /* of the 65536 ids inside; the last one stands for nobody */
 #define PATH_BYTES_MAX (START_PATH_MAX - 1) /* with its NUL it is what the kernel takes */

@@ -9,9 +9,10 @@
 #include "api/frame/refuse.h"
 
 #include "base/log.h"
+#include "base/units.h"
 
 #define FAILURES_MAX       20
-#define FAILURES_WINDOW_US (60 * UINT64_C(1000000))
+#define FAILURES_WINDOW_US (60 * SECOND_US)
 
 /* Where it calls from: a user of this host, or a network. The top bit keeps the two apart. */
 static uint64_t peer_of(const struct http_req *req)

@@ -9,10 +9,11 @@
 #include "api/api.h"
 #include "api/frame/find.h"
 #include "api/handlers.h"
+#include "base/units.h"
 
 #include "http/stream.h"
 
-#define KEEPALIVE_US (5 * UINT64_C(1000000))
+#define KEEPALIVE_US (5 * SECOND_US)
 
 struct hold {
 	struct http_req *req;

@@ -3,11 +3,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#define SECOND_US      UINT64_C(1000000)
 #define LOOK_US        (5 * SECOND_US)
 #define SILENT_US      (10 * SECOND_US) /* without a sign of life, though one was asked for */
 #define TRY_US         (30 * SECOND_US) /* between two writes that only show that one works */

@@ -6,11 +6,11 @@
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
+#include "base/units.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MIB          UINT64_C(1048576)
 #define SIZE_MAX_MIB (UINT64_C(1) << 20)
 
 static int find_volume(const struct http_req *req, struct volume **ret, struct err *err)

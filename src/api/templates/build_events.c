@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "api/frame/find.h"
 #include "api/handlers.h"
+#include "base/units.h"
 
 #include "http/stream.h"
 #include "sandbox/exec/output_spool.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 
 #define PROGRESS_US  UINT64_C(200000)
-#define KEEPALIVE_US (15 * UINT64_C(1000000))
+#define KEEPALIVE_US (15 * SECOND_US)
 
 struct reader {
 	struct http_req *req;

@@ -9,6 +9,7 @@
 #include "api/frame/upload.h"
 #include "api/handlers.h"
 #include "api/templates/templates.h"
+#include "base/units.h"
 #include "build/transfer/import.h"
 #include "http/stream.h"
 
@@ -16,7 +17,7 @@
 
 #define REF_MAX      256
 #define PROGRESS_US  UINT64_C(200000)
-#define KEEPALIVE_US (15 * UINT64_C(1000000))
+#define KEEPALIVE_US (15 * SECOND_US)
 
 struct arrival {
 	struct http_req *req;

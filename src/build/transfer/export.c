@@ -5,6 +5,7 @@
  */
 #include "build/transfer/export.h"
 
+#include "base/units.h"
 #include "build/inside.h"
 #include "oci/oci.h"
 #include "sandbox/fileops/file_call.h"
@@ -16,8 +17,7 @@
 #define SOURCE      "/template" /* where the image is shown */
 #define SPOOL       "/layer.tar.zst"
 #define CONFIG_MAX  ((size_t)2 << 20)
-#define RUNNING_MAX 4 /* at once, of all projects */
-#define MIB         (UINT64_C(1) << 20)
+#define RUNNING_MAX 4                              /* at once, of all projects */
 #define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
 
 struct export

@@ -9,6 +9,7 @@
 #include "build/transfer/import.h"
 
 #include "base/log.h"
+#include "base/units.h"
 #include "build/inside.h"
 #include "sandbox/fileops/file_call.h"
 #include "sandbox/storage/image.h"
@@ -21,8 +22,7 @@
 #define TARGET      "/template" /* what a seal of a tree takes */
 #define TOLD_MAX    ((size_t)1 << 20)
 #define ENTRIES_MAX 1000000
-#define RUNNING_MAX 4 /* at once, of all projects */
-#define MIB         (UINT64_C(1) << 20)
+#define RUNNING_MAX 4                              /* at once, of all projects */
 #define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
 
 struct import {

@@ -5,6 +5,7 @@
  */
 #include "build/transfer/view.h"
 
+#include "base/units.h"
 #include "build/inside.h"
 #include "sandbox/snapshot/snapshot.h"
 #include "sandbox/storage/template.h"
@@ -14,7 +15,6 @@
 
 #define PLACE           "/shown"
 #define RUNNING_MAX     8 /* at once, of all projects */
-#define MIB             (UINT64_C(1) << 20)
 #define MEMORY          (1024 * MIB)
 #define VM_MEMORY       (256 * MIB) /* a guest's kernel fills what it has with what it read */
 #define VOLUMES_AT_ONCE 64

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What was used, as a table, CSV or JSON. All pages are read first: a table needs its widths. */
+#include "base/units.h"
 #include "cli/frame/command.h"
 #include "cli/term/text.h"
 

@@ -13,6 +13,7 @@
 #include "api/frame/text_carry.h"
 
 #include "base/parse.h"
+#include "base/units.h"
 #include "compat/vercel/commands.h"
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/wire.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 
 #define RECORD_MAX   (4 * 1024 * 1024)
-#define KEEPALIVE_US (15 * UINT64_C(1000000))
+#define KEEPALIVE_US (15 * SECOND_US)
 
 struct command_stream {
 	struct exec_reader reader;

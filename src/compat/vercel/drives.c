@@ -5,6 +5,7 @@
  */
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
+#include "base/units.h"
 #include "compat/vercel/handlers.h"
 #include "compat/vercel/wire.h"
 #include "sandbox/storage/volume.h"
@@ -16,7 +17,6 @@
 #define LIMIT_MAX     50
 #define DRIVES_MAX    1000
 #define REGION        "iad1" /* as of all else here (describe.c) */
-#define MIB           (UINT64_C(1) << 20)
 
 static const char *note_of(const struct volume_facts *f, const char *name, const char *otherwise)
 {

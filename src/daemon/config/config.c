@@ -6,8 +6,9 @@
 #include "daemon/config/config.h"
 
 #include "base/fd.h"
+#include "base/units.h"
+#include "daemon/config/quantity.h"
 #include "daemon/config/setting.h"
-#include "daemon/config/units.h"
 
 #include <fcntl.h>
 #include <getopt.h>

@@ -5,8 +5,9 @@
  * file to begin with.
  */
 #include "base/decimal.h"
+#include "base/units.h"
+#include "daemon/config/quantity.h"
 #include "daemon/config/setting.h"
-#include "daemon/config/units.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -7,8 +7,9 @@
 
 #include "base/decimal.h"
 #include "base/parse.h"
+#include "base/units.h"
 #include "broker/broker.h"
-#include "daemon/config/units.h"
+#include "daemon/config/quantity.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -149,11 +150,11 @@ static int parse_number(const struct setting *key, const char *text, uint64_t *r
 {
 	switch (key->kind) {
 	case SETTING_SIZE:
-		return units_parse_size(text, ret);
+		return quantity_parse_size(text, ret);
 	case SETTING_DURATION:
-		return units_parse_duration_ms(text, ret);
+		return quantity_parse_duration_ms(text, ret);
 	case SETTING_CPUS:
-		return units_parse_cpus_milli(text, ret);
+		return quantity_parse_cpus_milli(text, ret);
 	case SETTING_LEVEL:
 		return parse_level(text, ret);
 	case SETTING_MONEY:

@@ -20,6 +20,7 @@
 #include "base/fs/dir_reader.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/disk_snapshot_private.h"
 #include "engine/layer/kept_layer.h"
@@ -39,8 +40,8 @@
 
 #define PLACE           "backup"
 #define WORKERS         8
-#define FREEZE_MAX      (60 * UINT64_C(1000000))
-#define HOLD_MAX        (2 * UINT64_C(1000000))
+#define FREEZE_MAX      (60 * SECOND_US)
+#define HOLD_MAX        (2 * SECOND_US)
 #define LOOK_US         2000U
 #define FREE_LEAST      (UINT64_C(64) << 20)
 #define REMOVE_TRIES    50

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/guest/backup.h"
 #include "engine/guest/disk_snapshot_private.h"
 #include "engine/guest/guest_kind.h"
@@ -27,8 +28,8 @@
 
 #define REMOVE_TRIES 3
 #define LIMIT_LEAST  (UINT64_C(1) << 20)
-#define LOWER_US     (1 * UINT64_C(1000000))   /* between looks at what btrfs has freed */
-#define LOWER_MAX    (120 * UINT64_C(1000000)) /* it does so with its transactions */
+#define LOWER_US     (1 * SECOND_US)   /* between looks at what btrfs has freed */
+#define LOWER_MAX    (120 * SECOND_US) /* it does so with its transactions */
 
 struct disk_snapshot {
 	struct list link;

@@ -16,6 +16,7 @@
  */
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/disk_snapshot_private.h"
 #include "engine/guest/guest_kind.h"
@@ -33,7 +34,7 @@
 #define THAW_TRIES     5
 #define FIRST_LOOK_US  200U
 #define LAST_LOOK_US   20000U
-#define STANDSTILL_MAX (10 * UINT64_C(1000000))
+#define STANDSTILL_MAX (10 * SECOND_US)
 #define FREE_LEAST     (UINT64_C(64) << 20)
 #define COUNT_MAX      65536
 

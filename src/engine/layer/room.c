@@ -2,6 +2,7 @@
 #include "engine/layer/room.h"
 
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/layer/backing.h"
 #include "engine/linux/btrfs.h"
 #include "engine/linux/syscalls.h"
@@ -15,9 +16,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
-
-#define MIB (UINT64_C(1) << 20)
-#define GIB (UINT64_C(1) << 30)
 
 #define LOOK_US       UINT64_C(500000)
 #define FRESH_US      UINT64_C(100000)  /* a look that is no older needs no other */

@@ -12,6 +12,7 @@
 #include "engine/vm/card.h"
 
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/door/egress_door.h"
 #include "engine/door/egress_rules.h"
 #include "engine/linux/netlink.h"
@@ -32,9 +33,8 @@
 #define TUN         "/dev/net/tun"
 #define PREFIX4     30 /* as in the guest: agent/vm/netif.c */
 #define PREFIX6     126
-#define PLUG_MAX_US (60 * UINT64_C(1000000)) /* an emulated kernel on a busy host */
-#define PULL_MAX_US                                                                                \
-	(3 * UINT64_C(1000000)) /* of one that does not let go, the door is closed anyway */
+#define PLUG_MAX_US (60 * SECOND_US) /* an emulated kernel on a busy host */
+#define PULL_MAX_US (3 * SECOND_US)  /* of one that does not let go, the door is closed anyway */
 
 static const unsigned char gateway4[4] = CARD_GATEWAY4, gateway6[16] = CARD_GATEWAY6;
 

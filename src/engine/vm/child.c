@@ -2,6 +2,7 @@
 #include "engine/vm/child.h"
 
 #include "base/fd.h"
+#include "base/units.h"
 #include "engine/layer/shared_tmpfs.h"
 #include "engine/vm/boot/machine.h"
 #include "engine/vm/shown.h"
@@ -30,7 +31,6 @@
 #endif
 #define ROOT_OPTIONS "mode=755,size=64k,nr_inodes=64"
 #define FIRST_HIGH   64 /* above every number that a descriptor is moved to */
-#define MIB          (UINT64_C(1) << 20)
 
 static int order_fds[VM_ORDER_FDS], shown_fds[SHOWN_MAX];
 static size_t n_shown;

@@ -6,6 +6,7 @@
 #include "engine/vm/save.h"
 
 #include "base/fd.h"
+#include "base/units.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/disk_snapshot_private.h"
 #include "engine/vm/ask.h"
@@ -24,7 +25,7 @@
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 
-#define STILL_US  (60 * UINT64_C(1000000)) /* a guest writes out what is dirty first */
+#define STILL_US  (60 * SECOND_US) /* a guest writes out what is dirty first */
 #define STATE_MAX (8 << 20)
 
 struct finished { /* by the child */

@@ -2,6 +2,7 @@
 #include "engine/vm/start.h"
 
 #include "base/fd.h"
+#include "base/units.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/machine_view.h"
 #include "engine/linux/namespaces.h"
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define MEMORY_LEAST                                                                               \
 	(128 * MIB)                /* less does not hold the kernel, the agent and a small program \
 	                            */

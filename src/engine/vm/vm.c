@@ -13,6 +13,7 @@
  * disk (disk.c).
  */
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/engine.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/guest.h"
@@ -24,8 +25,8 @@
 #include "engine/vm/kind.h"
 #include "engine/vm/start.h"
 
-#define MEASURE_US (2 * UINT64_C(1000000))
-#define OFF_US     (20 * UINT64_C(1000000)) /* to write back, emulated, on a busy host */
+#define MEASURE_US (2 * SECOND_US)
+#define OFF_US     (20 * SECOND_US) /* to write back, emulated, on a busy host */
 
 static int vm_probe(const struct engine_host *host, struct err *err)
 {

@@ -14,6 +14,7 @@
  * got, so one that is not listed, and of which it never spoke, has not run: it is started again,
  * once, for the agent may have hung up because it cannot read it.
  */
+#include "base/units.h"
 #include "sandbox/agentlink/link_private.h"
 
 #include <assert.h>
@@ -151,7 +152,7 @@ static bool may_ack(struct channel *ch)
 static void pay(struct link *l, uint64_t bytes, uint64_t frames)
 {
 	const struct link_timing *t = &l->timing;
-	uint64_t us = frames * t->frame_us + bytes * UINT64_C(1000000) / t->output_rate;
+	uint64_t us = frames * t->frame_us + bytes * SECOND_US / t->output_rate;
 	uint64_t now_us = loop_now_us(l->loop), from_us = now_us - MIN(t->burst_us, now_us);
 	struct share *share = l->share;
 

@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/agentlink/link_private.h"
 
 #include <assert.h>
@@ -35,16 +36,15 @@
 #define INPUT_QUEUE_MAX (1024 * 1024)
 #define QUEUE_MAX       (2 * 1024 * 1024)
 #define RESEND_US       10000 /* the kernel has no memory for what is sent; nothing tells when it has */
-#define SECONDS         UINT64_C(1000000)
 
 const struct link_timing link_timing_usual = {
-	.greet_us = 10 * SECONDS,
-	.ping_busy_us = 5 * SECONDS,
-	.ping_idle_us = 30 * SECONDS,
-	.pong_us = 10 * SECONDS,
-	.hang_us = 60 * SECONDS,
+	.greet_us = 10 * SECOND_US,
+	.ping_busy_us = 5 * SECOND_US,
+	.ping_idle_us = 30 * SECOND_US,
+	.pong_us = 10 * SECOND_US,
+	.hang_us = 60 * SECOND_US,
 	.output_rate = 64 * 1024 * 1024,
-	.burst_us = SECONDS / 4,
+	.burst_us = SECOND_US / 4,
 	.frame_us = 20,
 };
 
@@ -426,7 +426,7 @@ void link_free(struct link *l)
 
 void link_attach(struct link *l, int fd)
 {
-	uint32_t now_s = (uint32_t)(clock_wall_us() / SECONDS);
+	uint32_t now_s = (uint32_t)(clock_wall_us() / SECOND_US);
 	int r;
 
 	assert(l->state == LINK_DOWN);

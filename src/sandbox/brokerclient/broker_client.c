@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/units.h"
 
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -30,41 +31,40 @@
 /* Of the broker's time, as creates and deletes relate. */
 #define CREATE_COST 2
 #define DELETE_COST 1
-#define SECONDS     UINT64_C(1000000)
 /* Of a vm's create, beside the boot. */
-#define AROUND_BOOT_US (40 * SECONDS)
+#define AROUND_BOOT_US (40 * SECOND_US)
 
 /* How long the broker may take. Creates and deletes queue behind each other. */
 static const uint64_t patience_us[] = {
-	[MSG_PROBE] = 30 * SECONDS,
-	[MSG_CREATE] = 150 * SECONDS, /* of a vm it depends: broker_client_patience_us() */
-	[MSG_CONNECT] = 30 * SECONDS,
-	[MSG_DELETE] = 60 * SECONDS,
-	[MSG_LIMITS] = 30 * SECONDS,
-	[MSG_USAGE] = 5 * SECONDS,
-	[MSG_FREEZE] = 30 * SECONDS,
-	[MSG_THAW] = 30 * SECONDS,
-	[MSG_LIST] = 60 * SECONDS,
-	[MSG_DOOR] = 90 * SECONDS, /* a vm takes its card in; the broker gives up before */
-	[MSG_DOOR_CLOSE] = 30 * SECONDS,
-	[MSG_DIAL] = 30 * SECONDS,
-	[MSG_FORK] = 15 * SECONDS,
-	[MSG_STOP] = 60 * SECONDS,
-	[MSG_SEAL] = 3600 * SECONDS,
-	[MSG_SEAL_CANCEL] = 30 * SECONDS,
-	[MSG_IMAGES] = 30 * SECONDS,
-	[MSG_IMAGE_REMOVE] = 60 * SECONDS,
-	[MSG_SNAPSHOT] = 600 * SECONDS,
-	[MSG_SNAPSHOTS] = 60 * SECONDS,
-	[MSG_SNAPSHOT_REMOVE] = 600 * SECONDS,
-	[MSG_KERNEL] = 30 * SECONDS,
-	[MSG_VOLUME] = 60 * SECONDS,
-	[MSG_VOLUMES] = 60 * SECONDS,
-	[MSG_VOLUME_REMOVE] = 60 * SECONDS,
-	[MSG_BACKUP] = 90 * SECONDS, /* the broker gives up before */
-	[MSG_BACKUP_END] = 600 * SECONDS,
-	[MSG_SYNC] = 120 * SECONDS, /* of what all guests have written */
-	[MSG_OWNER] = 60 * SECONDS,
+	[MSG_PROBE] = 30 * SECOND_US,
+	[MSG_CREATE] = 150 * SECOND_US, /* of a vm it depends: broker_client_patience_us() */
+	[MSG_CONNECT] = 30 * SECOND_US,
+	[MSG_DELETE] = 60 * SECOND_US,
+	[MSG_LIMITS] = 30 * SECOND_US,
+	[MSG_USAGE] = 5 * SECOND_US,
+	[MSG_FREEZE] = 30 * SECOND_US,
+	[MSG_THAW] = 30 * SECOND_US,
+	[MSG_LIST] = 60 * SECOND_US,
+	[MSG_DOOR] = 90 * SECOND_US, /* a vm takes its card in; the broker gives up before */
+	[MSG_DOOR_CLOSE] = 30 * SECOND_US,
+	[MSG_DIAL] = 30 * SECOND_US,
+	[MSG_FORK] = 15 * SECOND_US,
+	[MSG_STOP] = 60 * SECOND_US,
+	[MSG_SEAL] = 3600 * SECOND_US,
+	[MSG_SEAL_CANCEL] = 30 * SECOND_US,
+	[MSG_IMAGES] = 30 * SECOND_US,
+	[MSG_IMAGE_REMOVE] = 60 * SECOND_US,
+	[MSG_SNAPSHOT] = 600 * SECOND_US,
+	[MSG_SNAPSHOTS] = 60 * SECOND_US,
+	[MSG_SNAPSHOT_REMOVE] = 600 * SECOND_US,
+	[MSG_KERNEL] = 30 * SECOND_US,
+	[MSG_VOLUME] = 60 * SECOND_US,
+	[MSG_VOLUMES] = 60 * SECOND_US,
+	[MSG_VOLUME_REMOVE] = 60 * SECOND_US,
+	[MSG_BACKUP] = 90 * SECOND_US, /* the broker gives up before */
+	[MSG_BACKUP_END] = 600 * SECOND_US,
+	[MSG_SYNC] = 120 * SECOND_US, /* of what all guests have written */
+	[MSG_OWNER] = 60 * SECOND_US,
 };
 
 struct ask {

@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/agentlink/agent_errno.h"
 #include "sandbox/code/driver_message.h"
 #include "sandbox/exec/exec_private.h"
@@ -32,13 +33,12 @@
 #include <signal.h>
 #include <string.h>
 
-#define SECONDS      UINT64_C(1000000)
-#define START_US     (30 * SECONDS)  /* a cold disk, a busy host */
-#define START_VM_US  (120 * SECONDS) /* and all of it emulated */
-#define GRACE_US     (2 * SECONDS)
-#define ORPHAN_US    (1 * SECONDS)
-#define AGAIN_US     (1 * SECONDS) /* between the first two interrupts of an abandoned call */
-#define AGAIN_MAX_US (64 * SECONDS)
+#define START_US     (30 * SECOND_US)  /* a cold disk, a busy host */
+#define START_VM_US  (120 * SECOND_US) /* and all of it emulated */
+#define GRACE_US     (2 * SECOND_US)
+#define ORPHAN_US    (1 * SECOND_US)
+#define AGAIN_US     (1 * SECOND_US) /* between the first two interrupts of an abandoned call */
+#define AGAIN_MAX_US (64 * SECOND_US)
 #define LONG_PAST_US                                                                               \
 	1 /* the deadline, for the next gateway, of a call that is to end with its caller */
 #define HELD_MAX   (8 * FRAME_WINDOW) /* a window in single bytes, with their heads */

@@ -5,13 +5,14 @@
  * A call that pauses holds up the stream: what comes then is held here, at most a window of it,
  * because nothing is acknowledged before it was taken; the process waits, and so does its end.
  */
+#include "base/units.h"
 #include "sandbox/code/driver_message.h"
 #include "sandbox/code/interpreter.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define LEAVE_US    (2 * UINT64_C(1000000)) /* for a process that has said that it ends */
+#define LEAVE_US    (2 * SECOND_US) /* for a process that has said that it ends */
 #define IN_KEPT_MAX (64 * 1024)
 /* Messages of all sandboxes that have begun to come: what guests can make the gateway hold. */
 #define MESSAGES_MAX ((size_t)128 * 1024 * 1024)

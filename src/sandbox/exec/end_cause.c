@@ -15,6 +15,7 @@
  * has ended, and for that reason.
  */
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/exec/exec_private.h"
 
 #include <inttypes.h>
@@ -22,7 +23,6 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#define MIB UINT64_C(1048576)
 /* What the filesystem keeps back for a write that it then refuses. */
 #define DISK_SLACK_BYTES (4 * MIB)
 /* The kernel takes memory in batches: a group that ran out may not have been counted to its limit.

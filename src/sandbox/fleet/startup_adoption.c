@@ -22,6 +22,7 @@
  */
 #include "base/fs/dir_reader.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/code/interpreter.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/fleet/fleet_private.h"
@@ -34,7 +35,7 @@
 
 #include <fcntl.h>
 
-#define PATIENCE_US (2 * UINT64_C(1000000))
+#define PATIENCE_US (2 * SECOND_US)
 
 struct known { /* an id in a set */
 	char id[ID_SIZE];

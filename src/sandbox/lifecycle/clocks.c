@@ -15,6 +15,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/code/interpreter.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
@@ -23,8 +24,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#define MILLISECONDS  UINT64_C(1000)
-#define LOOK_AGAIN_US (200 * MILLISECONDS)
+#define LOOK_AGAIN_US (200 * MILLISECOND_US)
 
 static uint64_t now_us(const struct sandbox *s)
 {
@@ -35,7 +35,7 @@ static void arm(struct sandbox *s)
 {
 	loop_timer_set(s->lifetime, s->deadline_us ? s->deadline_us : UINT64_MAX);
 	loop_timer_set(s->idle, s->idle_timeout_ms
-	                                ? s->active_us + s->idle_timeout_ms * MILLISECONDS
+	                                ? s->active_us + s->idle_timeout_ms * MILLISECOND_US
 	                                : UINT64_MAX);
 }
 
@@ -125,7 +125,7 @@ static void on_idle(struct loop *loop, void *arg)
 
 	if (s->state == SANDBOX_CREATING || is_busy(s))
 		sandbox_touch(s);
-	if (loop_now_us(loop) < s->active_us + s->idle_timeout_ms * MILLISECONDS) {
+	if (loop_now_us(loop) < s->active_us + s->idle_timeout_ms * MILLISECOND_US) {
 		arm(s);
 		return;
 	}
@@ -150,7 +150,7 @@ void clocks_done(struct sandbox *s)
 
 void clocks_begin(struct sandbox *s)
 {
-	s->deadline_us = s->timeout_ms ? now_us(s) + s->timeout_ms * MILLISECONDS : 0;
+	s->deadline_us = s->timeout_ms ? now_us(s) + s->timeout_ms * MILLISECOND_US : 0;
 	s->rests_until_us = 0;
 	sandbox_touch(s);
 	arm(s);
@@ -239,7 +239,7 @@ void clocks_update(struct sandbox *s, bool has_new_timeout)
 	else if (is_running(s))
 		arm(s);
 	else if (has_new_timeout)
-		s->left_us = s->timeout_ms ? s->timeout_ms * MILLISECONDS : CLOCKS_FOREVER;
+		s->left_us = s->timeout_ms ? s->timeout_ms * MILLISECOND_US : CLOCKS_FOREVER;
 	else if (s->rests_until_us)
 		s->left_us = MAX(what_is_left(s), UINT64_C(1));
 	if (s->state == SANDBOX_PAUSED)
@@ -248,7 +248,7 @@ void clocks_update(struct sandbox *s, bool has_new_timeout)
 
 int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err)
 {
-	uint64_t max_us = ceiling_timeout_ms(s) * MILLISECONDS;
+	uint64_t max_us = ceiling_timeout_ms(s) * MILLISECOND_US;
 	uint64_t left_us;
 
 	if (!is_running(s) && s->rests_until_us == 0)
@@ -258,12 +258,12 @@ int sandbox_extend(struct sandbox *s, uint64_t ms, struct err *err)
 	if (s->deadline_us == 0)
 		return err_set(err, ERR_CONFLICT, 0, "sandbox %s has no end to extend", s->id);
 	left_us = s->deadline_us - MIN(now_us(s), s->deadline_us);
-	if (max_us > 0 && ms * MILLISECONDS > max_us - MIN(left_us, max_us))
+	if (max_us > 0 && ms * MILLISECOND_US > max_us - MIN(left_us, max_us))
 		return err_field(err, "ms",
 		                 "%" PRIu64 " ms are left, and with these it would be over the "
 		                 "most, %" PRIu64 " ms",
-		                 left_us / MILLISECONDS, max_us / MILLISECONDS);
-	s->deadline_us += ms * MILLISECONDS;
+		                 left_us / MILLISECOND_US, max_us / MILLISECOND_US);
+	s->deadline_us += ms * MILLISECOND_US;
 	if (s->rests_until_us) {
 		s->left_us = what_is_left(s);
 		rest(s);
@@ -281,6 +281,6 @@ uint64_t clocks_expires_us(const struct sandbox *s)
 	if (s->deadline_us == 0)
 		return 0;
 	/* Whole milliseconds: the two clocks are not read at the same moment. */
-	return (clock_wall_us() + s->deadline_us - MIN(now, s->deadline_us)) / MILLISECONDS *
-	       MILLISECONDS;
+	return (clock_wall_us() + s->deadline_us - MIN(now, s->deadline_us)) / MILLISECOND_US *
+	       MILLISECOND_US;
 }

@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/code/contexts.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/create_source.h"
@@ -22,11 +23,9 @@
 
 #include <assert.h>
 
-#define MILLISECONDS      UINT64_C(1000)
-#define SECONDS           UINT64_C(1000000)
-#define RECONNECT_US      (50 * MILLISECONDS) /* doubled each time */
-#define RECONNECTS_MAX    5                   /* within RECONNECT_SPAN_US, then it is given up */
-#define RECONNECT_SPAN_US (60 * SECONDS)
+#define RECONNECT_US      (50 * MILLISECOND_US) /* doubled each time */
+#define RECONNECTS_MAX    5                     /* within RECONNECT_SPAN_US, then it is given up */
+#define RECONNECT_SPAN_US (60 * SECOND_US)
 
 static const struct link_ops link_ops;
 

@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/code/contexts.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/create_source.h"
@@ -19,7 +20,7 @@
 
 #include <sys/wait.h>
 
-#define DELETE_AGAIN_US (5 * UINT64_C(1000000))
+#define DELETE_AGAIN_US (5 * SECOND_US)
 
 /* Did its agent end against its will? */
 static bool is_failure(enum end_cause cause)

@@ -6,10 +6,9 @@
  * earlier daemon left is judged by the date of its end.
  */
 #include "base/clock.h"
+#include "base/units.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
-
-#define MILLISECONDS UINT64_C(1000)
 
 static bool is_due(const struct fleet *fleet, const struct sandbox *s)
 {
@@ -57,7 +56,7 @@ void retention_done(struct fleet *fleet)
 void retention_add(struct sandbox *s)
 {
 	struct fleet *fleet = s->fleet;
-	uint64_t age_us = fleet->config.ended_age_ms * MILLISECONDS, wall = clock_wall_us();
+	uint64_t age_us = fleet->config.ended_age_ms * MILLISECOND_US, wall = clock_wall_us();
 	uint64_t gone_us = wall > s->end.at_us ? wall - s->end.at_us : 0;
 
 	kept_trim(s);

@@ -18,6 +18,7 @@
  * whoever asked is told what else can be done with it.
  */
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/code/contexts.h"
 #include "sandbox/exec/exec_private.h"
 #include "sandbox/lifecycle/lifecycle.h"
@@ -28,7 +29,7 @@
 #include "sandbox/storage/storage.h"
 #include "sandbox/usage/account.h"
 
-#define AGAIN_US (5 * UINT64_C(1000000))
+#define AGAIN_US (5 * SECOND_US)
 
 struct saving {
 	struct fleet *fleet;

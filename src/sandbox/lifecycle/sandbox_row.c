@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/create_rules.h"
@@ -15,7 +16,6 @@
 #include <assert.h>
 
 #define ROW_MAX (512 * 1024) /* tags and environment are bounded well below it */
-#define MIB     (UINT64_C(1) << 20)
 
 static void put_raw_limits(struct json_writer *w, const struct guest_limits *l)
 {

@@ -3,6 +3,7 @@
 #include "sandbox/model/create_rules.h"
 
 #include "base/parse.h"
+#include "base/units.h"
 #include "sandbox/model/ceiling.h"
 
 #include <inttypes.h>
@@ -11,8 +12,7 @@
 #define TAG_VALUE_MAX 256
 #define ENV_COUNT_MAX 1024
 #define ENV_BYTES_MAX (128 * 1024) /* of all names and values; an exec's words come on top */
-#define MIB           (UINT64_C(1) << 20)
-#define EXECS_MIN     2 /* one that runs, and the last that did */
+#define EXECS_MIN     2            /* one that runs, and the last that did */
 
 static const char lower[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 static const char tag_letters[] =

@@ -23,6 +23,7 @@
 #include "sandbox/pool/pool.h"
 
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/code/contexts.h"
 #include "sandbox/code/interpreter.h"
 #include "sandbox/lifecycle/lifecycle.h"
@@ -35,19 +36,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define MILLISECONDS UINT64_C(1000)
-#define SECONDS      UINT64_C(1000000)
-#define FILLS_MAX    2
-#define AGAIN_MOST   64
-#define SHORT_PART   2              /* of the spares that are wanted; below it they are short */
-#define CLAIMS_US    (60 * SECONDS) /* for so long a project counts that has claimed */
-#define LEAST_BYTES  ((uint64_t)1 << 20) /* what the kernel holds is not charged */
+#define FILLS_MAX   2
+#define AGAIN_MOST  64
+#define SHORT_PART  2                   /* of the spares that are wanted; below it they are short */
+#define CLAIMS_US   (60 * SECOND_US)    /* for so long a project counts that has claimed */
+#define LEAST_BYTES ((uint64_t)1 << 20) /* what the kernel holds is not charged */
 
 /* Half of the demand is forgotten in 44 s. */
 static const struct pool_timing usual = {
-	.pause_us = 20 * MILLISECONDS,
-	.beat_us = 1 * SECONDS,
-	.again_us = 1 * SECONDS,
+	.pause_us = 20 * MILLISECOND_US,
+	.beat_us = 1 * SECOND_US,
+	.again_us = 1 * SECOND_US,
 };
 
 DEFINE_FREEP(struct pool, pool_free)
@@ -330,7 +329,7 @@ static void get_ready(struct spare *spare)
 
 	spare->is_ready = true;
 	p->n_failures = 0;
-	cost->fill_us = MAX((3 * cost->fill_us + took_us) / 4, MILLISECONDS);
+	cost->fill_us = MAX((3 * cost->fill_us + took_us) / 4, MILLISECOND_US);
 	log_info("pool.ready", "id=%s took_us=%" PRIu64, spare->s->id, took_us);
 	pool_look(p);
 }

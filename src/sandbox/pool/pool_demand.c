@@ -12,22 +12,22 @@
  */
 #include "sandbox/pool/pool_demand.h"
 
+#include "base/units.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/pool/warm_copy.h"
 #include "sandbox/storage/template.h"
 
 #include <string.h>
 
-#define MILLISECONDS UINT64_C(1000)
-#define FADING       64
-#define DEMANDS_MAX  8
-#define ONE          UINT64_C(1000) /* demand is in thousandths of a spare */
-#define WORTH        (3 * ONE)      /* claims of another size, before it gets spares */
+#define FADING      64
+#define DEMANDS_MAX 8
+#define ONE         UINT64_C(1000) /* demand is in thousandths of a spare */
+#define WORTH       (3 * ONE)      /* claims of another size, before it gets spares */
 
 /* Until the first was measured. */
 static const struct cost guesses[] = {
-	[ENGINE_JAIL] = {.fill_us = 50 * MILLISECONDS, .bytes = (uint64_t)24 << 20},
-	[ENGINE_VM] = {.fill_us = 500 * MILLISECONDS, .bytes = (uint64_t)64 << 20},
+	[ENGINE_JAIL] = {.fill_us = 50 * MILLISECOND_US, .bytes = (uint64_t)24 << 20},
+	[ENGINE_VM] = {.fill_us = 500 * MILLISECOND_US, .bytes = (uint64_t)64 << 20},
 };
 
 static bool same_size(const struct guest_limits *a, const struct guest_limits *b)

@@ -14,13 +14,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/pool/pool.h"
 #include "sandbox/snapshot/snapshot_private.h"
 #include "sandbox/storage/template.h"
 #include "store/tables/snapshots.h"
 
 #define COPIES_MAX 8
-#define AGAIN_US   (60 * UINT64_C(1000000)) /* after a seed that failed */
+#define AGAIN_US   (60 * SECOND_US) /* after a seed that failed */
 
 struct warm_taking {
 	struct snapshot *sn;

@@ -5,12 +5,12 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/snapshot/snapshot_private.h"
 #include "store/tables/snapshots.h"
 #include "tenant/meter.h"
 
-#define MIB            (UINT64_C(1) << 20)
-#define EXPIRY_LOOK_US (60 * UINT64_C(1000000)) /* the date may be set meanwhile */
+#define EXPIRY_LOOK_US (60 * SECOND_US) /* the date may be set meanwhile */
 
 struct snapshot *snapshot_alloc(struct fleet *fleet)
 {

@@ -4,11 +4,11 @@
  * source's environment, as the sandbox's row does; clients are told their names only.
  */
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/snapshot/snapshot_private.h"
 #include "store/tables/snapshots.h"
 
 #define ROW_MAX (16 * 1024 * 1024) /* with memory: of all its execs and contexts */
-#define MIB     (UINT64_C(1) << 20)
 
 static void put_limits(struct json_writer *w, const struct guest_limits *l)
 {

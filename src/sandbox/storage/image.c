@@ -10,6 +10,7 @@
 #include "sandbox/storage/image.h"
 
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/snapshot/snapshot_private.h"
@@ -19,7 +20,7 @@
 
 #include <time.h>
 
-#define LOOK_US   (1 * UINT64_C(1000000))
+#define LOOK_US   (1 * SECOND_US)
 #define BYTES_MAX (UINT64_C(64) << 30)
 #define FILES     "files that the host reads"
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/snapshot/snapshots.h"
 #include "sandbox/storage/guest_kernel.h"
 #include "sandbox/storage/image.h"
@@ -16,8 +17,8 @@
 
 #include <inttypes.h>
 
-#define PROJECT_MAX  256 /* templates of one project, and as many sets of packages */
-#define USE_SAVED_US (3600 * UINT64_C(1000000)) /* so exact is a set's last use after a restart */
+#define PROJECT_MAX  256                /* templates of one project, and as many sets of packages */
+#define USE_SAVED_US (3600 * SECOND_US) /* so exact is a set's last use after a restart */
 #define MANIFEST_MAX (256 * 1024)
 
 struct template

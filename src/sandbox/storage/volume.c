@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/storage/storage.h"
@@ -10,7 +11,6 @@
 #include "tenant/meter.h"
 
 #define KIND        "volume" /* of its row */
-#define MIB         (UINT64_C(1) << 20)
 #define BYTES_MAX   (UINT64_C(1) << 40)
 #define PROJECT_MAX 1000 /* volumes of one project */
 #define ROW_MAX     (16 * 1024)

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/snapshot/snapshots.h"
@@ -28,9 +29,9 @@
 
 #define LOOKS_A_PERIOD 8
 #define LOOK_US_MIN    (50 * UINT64_C(1000))
-#define FRESH_US       (2 * UINT64_C(1000000)) /* a reading that is read again on request */
-#define FRESHEN_MAX    64                      /* at once; the next request goes on */
-#define NOTHING_MORE   1                       /* as charge_until_us: a moment before any reading */
+#define FRESH_US       (2 * SECOND_US) /* a reading that is read again on request */
+#define FRESHEN_MAX    64              /* at once; the next request goes on */
+#define NOTHING_MORE   1               /* as charge_until_us: a moment before any reading */
 
 static struct meters *meters_of(const struct sandbox *s)
 {

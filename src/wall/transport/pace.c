@@ -5,7 +5,9 @@
  */
 #include "wall/transport/pace.h"
 
-#define SECOND_US     INT64_C(1000000)
+#include "base/units.h"
+
+#define SECOND        ((int64_t)SECOND_US)
 #define BURST_PART    10
 #define BURST_MIN     INT64_C(1024)
 #define WORTH_PART    40
@@ -24,7 +26,7 @@ static int64_t worth_of(const struct pace *p)
 
 static int64_t us_for(const struct pace *p, int64_t bytes)
 {
-	return bytes * SECOND_US / (int64_t)p->per_second + 1;
+	return bytes * SECOND / (int64_t)p->per_second + 1;
 }
 
 static void refill(struct pace *p)
@@ -38,11 +40,11 @@ static void refill(struct pace *p)
 		p->at_us = now;
 		return;
 	}
-	come = passed_us * (int64_t)p->per_second / SECOND_US;
+	come = passed_us * (int64_t)p->per_second / SECOND;
 	if (come == 0)
 		return;
 	p->bytes += come;
-	p->at_us += (uint64_t)(come * SECOND_US / (int64_t)p->per_second);
+	p->at_us += (uint64_t)(come * SECOND / (int64_t)p->per_second);
 }
 
 /* Those who get something; the rest stays in line. */

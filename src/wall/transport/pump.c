@@ -7,12 +7,14 @@
  */
 #include "wall/transport/pump.h"
 
+#include "base/units.h"
+
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #define READ_MAX      ((size_t)32 * 1024)
-#define IDLE_US       (3600 * UINT64_C(1000000))
-#define HALF_CLOSE_US (300 * UINT64_C(1000000)) /* after the first end */
+#define IDLE_US       (3600 * SECOND_US)
+#define HALF_CLOSE_US (300 * SECOND_US) /* after the first end */
 
 struct side {
 	struct pump *pump;

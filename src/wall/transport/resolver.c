@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/list.h"
+#include "base/units.h"
 #include "net/match/host.h"
 #include "wall/transport/sockaddr.h"
 
@@ -143,7 +144,7 @@ static void entry_settle(struct entry *e, const struct dns_response *response)
 	e->has_failed = !response;
 	if (response)
 		e->response = *response;
-	e->expires_us = loop_now_us(r->config.loop) + ttl_s * UINT64_C(1000000);
+	e->expires_us = loop_now_us(r->config.loop) + ttl_s * SECOND_US;
 	list_for_each (&e->waiters, struct resolver_ask, ask, link) {
 		list_remove(&ask->link);
 		ask_give(ask, e);

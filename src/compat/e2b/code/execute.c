@@ -10,10 +10,11 @@
 
 #include "api/frame/text_carry.h"
 #include "base/clock.h"
+#include "base/units.h"
 
 #include <string.h>
 
-#define KEEPALIVE_US  (5 * UINT64_C(1000000))
+#define KEEPALIVE_US  (5 * SECOND_US)
 #define LINE_MAX_SIZE ((size_t)96 * 1024 * 1024) /* a message, escaped to six times */
 #define KEPT_MAX      (256 * 1024)
 #define TYPE          "application/json"

@@ -3,13 +3,13 @@
 
 #include "api/frame/find.h"
 #include "base/clock.h"
+#include "base/units.h"
 #include "sandbox/storage/template.h"
 
 #include <string.h>
 
 #define READY_US   (UINT64_C(60) * 1000000)
 #define BETWEEN_US UINT64_C(100000) /* two looks */
-#define MIB        (UINT64_C(1) << 20)
 
 struct startup {
 	struct pending_reply *l;

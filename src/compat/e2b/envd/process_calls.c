@@ -5,13 +5,14 @@
 #include "api/execs/exec_stdin.h"
 #include "api/frame/reply.h"
 #include "base/clock.h"
+#include "base/units.h"
 #include "compat/e2b/envd/rpc.h"
 #include "compat/e2b/frame/body.h"
 
 #include <signal.h>
 #include <string.h>
 
-#define ENDED_KEPT_US (30 * UINT64_C(1000000)) /* a late connect is told how it ended */
+#define ENDED_KEPT_US (30 * SECOND_US) /* a late connect is told how it ended */
 
 struct search {
 	uint32_t pid;

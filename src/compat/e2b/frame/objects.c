@@ -2,6 +2,7 @@
 #include "compat/e2b/frame/objects.h"
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "sandbox/storage/volume.h"
 
 #include <inttypes.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-#define MIB         (UINT64_C(1) << 20)
 #define DOMAIN_SIZE 300
 /* An end is known by two clocks that are not read at one moment; who compares two readings must
  * find the same. */

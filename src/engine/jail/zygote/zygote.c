@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/guest/guest.h"
 #include "engine/guest/spawner.h"
 #include "engine/jail/zygote/zygote_child.h"
@@ -20,11 +21,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define SECONDS          UINT64_C(1000000)
-#define START_US         (60 * SECONDS) /* modules from a cold disk */
-#define FORK_US          (10 * SECONDS)
-#define DELAY_FIRST_US   (SECONDS / 10)
-#define DELAY_MOST_US    (60 * SECONDS)
+#define START_US         (60 * SECOND_US) /* modules from a cold disk */
+#define FORK_US          (10 * SECOND_US)
+#define DELAY_FIRST_US   (SECOND_US / 10)
+#define DELAY_MOST_US    (60 * SECOND_US)
 #define WAITS_MAX        256
 #define FAILURES_MAX     5
 #define REMOVAL_EVERY_US 2000

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/config/units.h"
+#include "daemon/config/quantity.h"
 
 #include "base/parse.h"
+#include "base/units.h"
 
 #include <string.h>
 
@@ -35,18 +36,18 @@ static int parse_united(const char *text, const struct unit *units, size_t n, ui
 	return -EINVAL;
 }
 
-int units_parse_size(const char *text, uint64_t *ret)
+int quantity_parse_size(const char *text, uint64_t *ret)
 {
 	return parse_united(text, size_units, ARRAY_SIZE(size_units), ret);
 }
 
-int units_parse_duration_ms(const char *text, uint64_t *ret)
+int quantity_parse_duration_ms(const char *text, uint64_t *ret)
 {
 	return parse_united(text, duration_units, ARRAY_SIZE(duration_units), ret);
 }
 
 /* "2", "0.5", "1.25": thousandths, exactly. */
-int units_parse_cpus_milli(const char *text, uint64_t *ret)
+int quantity_parse_cpus_milli(const char *text, uint64_t *ret)
 {
 	const char *dot = strchr(text, '.');
 	char whole[8], part[4] = "000";
