@@ -284,7 +284,7 @@ static int begin_making(struct making *m, struct builds *builds, const struct im
 	if ((s ? sandbox_engine(s) : snapshot_engine(sn)) == ENGINE_VM)
 		return vm_template_start(builds, &spec, on_made, m, err);
 	return s ? image_seal(s, image, on_sealed, m, &seal, err)
-	         : image_seal_snapshot(sn, image, on_sealed, m, &seal, err);
+	         : snapshot_seal(sn, image, on_sealed, m, &seal, err);
 }
 
 int create_template(struct http_req *req, struct err *err)

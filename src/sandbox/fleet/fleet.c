@@ -106,6 +106,12 @@ static const struct spare_ops spare_ops = {
 	.settle_copies = warm_copy_settle,
 };
 
+static const struct stored_kind stored_kinds[] = {
+	{"sn", snapshots_tick, snapshot_is_known, snapshot_count_image},
+	{"vo", volumes_tick, volume_is_known, NULL},
+	{0},
+};
+
 DEFINE_FREEP(struct fleet, fleet_free)
 
 int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struct fleet **ret,
@@ -117,6 +123,7 @@ int fleet_new(const struct fleet_config *config, loop_fn ready, void *arg, struc
 	fleet->config = *config;
 	fleet->lifecycle = &lifecycle_ops;
 	fleet->spares = &spare_ops;
+	fleet->stored = stored_kinds;
 	fleet->on_rejoined = adoption_on_rejoined;
 	list_init(&fleet->all);
 	list_init(&fleet->ended);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What folders ask of those that stand above them. fleet_new() sets both tables. */
+/* What folders ask of those that stand above them. fleet_new() sets all three tables. */
 #include "sandbox/model/sandbox.h"
 
 struct pool;
@@ -34,4 +34,14 @@ struct spare_ops { /* pool/pool.h, pool/warm_copy.h and pool/warm_up.h say more 
 	void (*drop_copies)(struct fleet *fleet, const struct digest *image);
 	size_t (*count_copies)(const struct fleet *fleet, const struct digest *image);
 	void (*settle_copies)(struct fleet *fleet);
+};
+
+/* What lies on the host's disk without running, and is charged for that. The table ends with an
+ * empty row. */
+struct stored_kind {
+	const char *prefix;                /* of its ids */
+	void (*tick)(struct fleet *fleet); /* charges their disk up to now */
+	bool (*is_known)(const struct fleet *fleet, const char *id);
+	/* How many stand on it; NULL: this kind never does. */
+	size_t (*count_image)(const struct fleet *fleet, const struct digest *image);
 };

@@ -37,6 +37,7 @@ struct fleet {
 	struct host_disk disk;
 	const struct lifecycle_ops *lifecycle; /* ops.h */
 	const struct spare_ops *spares;
+	const struct stored_kind *stored;
 	void (*on_rejoined)(struct sandbox *s); /* it is up, or given up */
 	bool is_ready, is_draining;
 	struct sandbox *by_id, *by_name;

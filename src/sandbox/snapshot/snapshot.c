@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "sandbox/model/create_rules.h"
 #include "sandbox/snapshot/snapshot_private.h"
+#include "sandbox/storage/storage.h"
 #include "store/tables/snapshots.h"
 #include "tenant/meter.h"
 
@@ -364,6 +366,18 @@ size_t snapshot_count_image(const struct fleet *fleet, const struct digest *imag
 	list_for_each (&fleet->snapshots, const struct snapshot, sn, link)
 		n += !snapshot_is_warm_copy(sn) && digest_equal(&sn->image, image);
 	return n;
+}
+
+int snapshot_seal(struct snapshot *sn, const struct image_spec *spec, image_sealed_fn done,
+                  void *arg, struct image_seal **ret, struct err *err)
+{
+	int r = engine_refuse_vm(sn->engine, IMAGE_FILES, err);
+
+	if (r == 0 && !sn->is_there)
+		r = err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", sn->id);
+	return r < 0 ? r
+	             : image_ask_for_seal(sn->fleet, sn->source_id, sn->id, &sn->image, spec, done,
+	                                  arg, ret, err);
 }
 
 /* A create from one. */

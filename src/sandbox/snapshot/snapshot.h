@@ -16,6 +16,7 @@
  */
 #include "base/json/json.h"
 #include "sandbox/model/sandbox.h"
+#include "sandbox/storage/image.h"
 
 struct fleet;
 struct snapshot;
@@ -70,6 +71,10 @@ uint32_t snapshot_engine(const struct snapshot *sn); /* of enum engine_kind */
 json_t *snapshot_describe_bundle(const struct snapshot *sn);
 const char *snapshot_name(const struct snapshot *sn); /* "" = none */
 void snapshot_to_json(const struct snapshot *sn, struct json_writer *w, const char *name);
+/* image_seal() of its files; it may go meanwhile. */
+must_check int snapshot_seal(struct snapshot *sn, const struct image_spec *spec,
+                             image_sealed_fn done, void *arg, struct image_seal **ret,
+                             struct err *err);
 
 /*
  * A sandbox or snapshot as a value that stays what it is while somebody looks at it: a snapshot

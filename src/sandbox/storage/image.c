@@ -13,7 +13,6 @@
 #include "base/units.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/registry.h"
-#include "sandbox/snapshot/snapshot_private.h"
 #include "sandbox/storage/guest_kernel.h"
 #include "sandbox/storage/storage.h"
 #include "sandbox/storage/template.h"
@@ -22,7 +21,6 @@
 
 #define LOOK_US   (1 * SECOND_US)
 #define BYTES_MAX (UINT64_C(64) << 30)
-#define FILES     "files that the host reads"
 
 struct image {
 	struct digest digest;
@@ -90,6 +88,15 @@ size_t image_count_users(const struct fleet *fleet, const struct digest *digest)
 	return n;
 }
 
+size_t image_count_stored(const struct fleet *fleet, const struct digest *digest)
+{
+	size_t n = 0;
+
+	for (const struct stored_kind *k = fleet->stored; k->prefix; k++)
+		n += k->count_image ? k->count_image(fleet, digest) : 0;
+	return n;
+}
+
 static void on_removed(const struct msg_reply *reply, void *arg)
 {
 	struct image *i = arg;
@@ -127,7 +134,7 @@ static void on_look(struct loop *loop, void *arg)
 		}
 		is_done = false;
 		if (!i->is_going && image_count_users(im->fleet, &i->digest) == 0 &&
-		    snapshot_count_image(im->fleet, &i->digest) == 0)
+		    image_count_stored(im->fleet, &i->digest) == 0)
 			remove_image(im, i);
 	}
 	if (!is_done)
@@ -241,10 +248,9 @@ json_t *image_sealed_json(uint64_t epoch_s, bool is_small)
 	return json_pack("{sIsb}", "epoch_s", (json_int_t)epoch_s, "small", is_small);
 }
 
-/* id: the sandbox whose files they are or were. snapshot: where they were saved, or NULL. */
-static int ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char *snapshot,
-                        const struct digest *base, const struct image_spec *spec,
-                        image_sealed_fn done, void *arg, struct image_seal **ret, struct err *err)
+int image_ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char *snapshot,
+                       const struct digest *base, const struct image_spec *spec,
+                       image_sealed_fn done, void *arg, struct image_seal **ret, struct err *err)
 {
 	struct msg_request req = {
 		.op = MSG_SEAL,
@@ -278,25 +284,13 @@ static int ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char 
 int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done, void *arg,
                struct image_seal **ret, struct err *err)
 {
-	int r = engine_refuse_vm(s->engine, FILES, err);
+	int r = engine_refuse_vm(s->engine, IMAGE_FILES, err);
 
 	if (r == 0)
 		r = check_state(s, err);
 	return r < 0 ? r
-	             : ask_for_seal(s->fleet, s->id, NULL, &s->image, spec, done, arg, ret, err);
-}
-
-int image_seal_snapshot(struct snapshot *sn, const struct image_spec *spec, image_sealed_fn done,
-                        void *arg, struct image_seal **ret, struct err *err)
-{
-	int r = engine_refuse_vm(sn->engine, FILES, err);
-
-	if (r == 0 && !sn->is_there)
-		r = err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", sn->id);
-	if (r < 0)
-		return r;
-	return ask_for_seal(sn->fleet, sn->source_id, sn->id, &sn->image, spec, done, arg, ret,
-	                    err);
+	             : image_ask_for_seal(s->fleet, s->id, NULL, &s->image, spec, done, arg, ret,
+	                                  err);
 }
 
 static void on_cancelled(const struct msg_reply *reply, void *arg)

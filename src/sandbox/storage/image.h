@@ -9,7 +9,6 @@
 #include "sandbox/model/sandbox.h"
 
 struct image_seal; /* under way */
-struct snapshot;
 
 struct image_spec {
 	bool is_tree;       /* the directory /template of the sandbox, not its root */
@@ -34,10 +33,6 @@ json_t *image_sealed_json(uint64_t epoch_s, bool is_small);
  */
 must_check int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done,
                           void *arg, struct image_seal **ret, struct err *err);
-/* The same of the files of a snapshot, which may go meanwhile. */
-must_check int image_seal_snapshot(struct snapshot *sn, const struct image_spec *spec,
-                                   image_sealed_fn done, void *arg, struct image_seal **ret,
-                                   struct err *err);
 void image_seal_cancel(struct image_seal *seal);       /* done is called with an err, later */
 uint64_t image_seal_bytes(const struct image_seal *s); /* made so far */
 

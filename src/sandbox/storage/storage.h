@@ -2,11 +2,19 @@
 #pragma once
 /* What the rest of src/sandbox asks of images, templates and volumes. */
 #include "sandbox/model/sandbox_private.h"
+#include "sandbox/storage/image.h"
 
 /* image.c, template.c */
 void image_open_all(struct fleet *fleet);
 void image_close_all(struct fleet *fleet);
 void image_add(struct fleet *fleet, const struct image_info *info); /* the broker has it */
+size_t image_count_stored(const struct fleet *fleet, const struct digest *image); /* snapshots */
+#define IMAGE_FILES "files that the host reads" /* that one is made of */
+/* id: the sandbox whose files they are or were. snapshot: where they were saved, or NULL. */
+must_check int image_ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char *snapshot,
+                                  const struct digest *base, const struct image_spec *spec,
+                                  image_sealed_fn done, void *arg, struct image_seal **ret,
+                                  struct err *err);
 must_check int templates_open(struct fleet *fleet, struct err *err);
 void templates_close(struct fleet *fleet);
 

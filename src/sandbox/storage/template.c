@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "sandbox/snapshot/snapshots.h"
 #include "sandbox/storage/guest_kernel.h"
 #include "sandbox/storage/image.h"
 #include "sandbox/storage/storage.h"
@@ -353,7 +352,7 @@ int template_remove(struct template *t, struct err *err)
 		              users == 1 ? "sandbox uses" : "sandboxes use", t->name);
 		return err_hint(err, "delete them first: a stopped one counts too");
 	}
-	users = snapshot_count_image(t->fleet, &t->image);
+	users = image_count_stored(t->fleet, &t->image);
 	if (users > 0 && count_with(t->fleet, &t->image) == 1) {
 		(void)err_set(err, ERR_CONFLICT, 0, "%zu %s over the template '%s'", users,
 		              users == 1 ? "snapshot is" : "snapshots are", t->name);

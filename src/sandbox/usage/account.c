@@ -22,8 +22,6 @@
 #include "base/units.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
-#include "sandbox/snapshot/snapshots.h"
-#include "sandbox/storage/storage.h"
 #include "sandbox/usage/samples.h"
 #include "tenant/day.h"
 
@@ -238,8 +236,8 @@ static void look(struct loop *loop, void *arg)
 	if (is_synced) {
 		(void)!broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_PROBE},
 		                         on_turns, fleet, NULL, NULL);
-		snapshots_tick(fleet);
-		volumes_tick(fleet);
+		for (const struct stored_kind *k = fleet->stored; k->prefix; k++)
+			k->tick(fleet);
 	}
 	(void)!meters_write(fleet->config.meters, is_synced,
 	                    NULL); /* it logs; the next one tries */
@@ -356,16 +354,12 @@ static void settle_one(struct meter *m, void *arg)
 	struct fleet *fleet = arg;
 	const struct sandbox *s = fleet_find_id(fleet, meter_sandbox_id(m));
 
-	if (id_is_valid(meter_sandbox_id(m), "sn")) {
-		if (!snapshot_is_known(fleet, meter_sandbox_id(m)))
-			meter_close(m, NULL, NOTHING_MORE);
-		return;
-	}
-	if (id_is_valid(meter_sandbox_id(m), "vo")) {
-		if (!volume_is_known(fleet, meter_sandbox_id(m)))
-			meter_close(m, NULL, NOTHING_MORE);
-		return;
-	}
+	for (const struct stored_kind *k = fleet->stored; k->prefix; k++)
+		if (id_is_valid(meter_sandbox_id(m), k->prefix)) {
+			if (!k->is_known(fleet, meter_sandbox_id(m)))
+				meter_close(m, NULL, NOTHING_MORE);
+			return;
+		}
 	if (!s || !sandbox_is_alive(s))
 		close_by_kept_final(fleet, meter_sandbox_id(m));
 }
