@@ -21,6 +21,7 @@ static const char *const steps[] = {
 	store_schema_snapshots,
 	store_schema_faces,
 	store_schema_logins,
+	store_schema_volumes,
 };
 /* clang-format on */
 

@@ -21,6 +21,7 @@ extern const char store_schema_builds[];
 extern const char store_schema_snapshots[];
 extern const char store_schema_faces[];
 extern const char store_schema_logins[];
+extern const char store_schema_volumes[];
 
 int migrate_newest(void); /* the version that it brings a file to */
 must_check int migrate(sqlite3 *db, const char *path, struct err *err);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes: files that outlive sandboxes, who may have them, and what they are charged for."""
 
+import contextlib
+import sqlite3
 import subprocess
 import uuid
 
@@ -157,6 +159,38 @@ def test_one_is_there_after_any_kill_and_what_nobody_recorded_goes():
             client.delete_volume("data")
             wait_for(lambda: not list(layers.glob("vo_*")))
             assert "broker.refused" not in daemon.log()
+    finally:
+        daemon.stop()
+        daemon.remove()
+
+
+def make_old(state):
+    """Puts the volumes where a cloche of schema version 12 had them: into the table of faces, one JSON text each."""
+    fields = "'project_id', project_id, 'key_id', key_id, 'name', name, 'bytes', bytes, 'has_one_writer', json(iif(has_one_writer, 'true', 'false'))"
+    with contextlib.closing(sqlite3.connect(state)) as db, db:
+        db.executescript(
+            f"INSERT INTO faces SELECT id, 'volume', created_us, json_object({fields}) FROM volumes;"
+            "DROP TABLE volumes; PRAGMA user_version = 12;"
+        )
+
+
+def test_one_of_an_older_cloche_is_there_after_an_upgrade_with_its_files():
+    daemon = Daemon("--pool-max", "0", rm=False).start()
+    try:
+        with Client(daemon.url, daemon.key) as client:
+            before = [client.create_volume("data", size_mib=16), client.create_volume("single", one_writer=True)]
+            with client.create(volumes={"/v": "data"}) as sandbox:
+                put(sandbox, "/v/x", "1")
+        assert daemon.stop() == 0
+        make_old(daemon.data / "gateway" / "state.db")
+        daemon.start()
+        with Client(daemon.url, daemon.key) as client:
+            assert [{**client.volume(v["name"]), "used_bytes": 0} for v in before] == [{**v, "used_bytes": 0} for v in before]
+            with client.create(volumes={"/v": "data"}) as sandbox:
+                assert sandbox.run("cat /v/x").stdout == "1"
+            for v in before:
+                client.delete_volume(v["name"])
+        assert "volume.stray" not in daemon.log()
     finally:
         daemon.stop()
         daemon.remove()

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fd.h"
 #include "store/copy.h"
+#include "store/migrate.h"
 #include "store/store.h"
+#include "store/tables/faces.h"
+#include "store/tables/volumes.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -219,6 +222,78 @@ TEST(a_file_of_a_newer_schema_is_refused_and_left_alone)
 	CHECK(strstr(err.message, "schema version 99") != NULL);
 	CHECK(st == NULL);
 	run_sql("SELECT a FROM of_the_future");
+	tear_down();
+}
+
+/* As the last cloche left it that had volumes in the table of faces. */
+static void make_old_file(void)
+{
+	static const char *const steps[] = {
+		store_schema,           store_schema_usage,     store_schema_events,
+		store_schema_contexts,  store_schema_hooks,     store_schema_identity,
+		store_schema_once,      store_schema_templates, store_schema_builds,
+		store_schema_snapshots, store_schema_faces,     store_schema_logins,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+		run_sql(steps[i]);
+	run_sql("INSERT INTO faces VALUES "
+	        "('vo_2', 'volume', 20, '{\"project_id\":\"prj_1\",\"key_id\":\"\",\"name\":\"b\","
+	        "\"bytes\":1099511627776,\"has_one_writer\":true,\"notes\":{\"x\":{\"y\":\"z\"}}}')"
+	        ", "
+	        "('vo_1', 'volume', 10, "
+	        "'{\"project_id\":\"prj_1\",\"key_id\":\"key_1\",\"name\":\"a\","
+	        "\"bytes\":1048576,\"has_one_writer\":false}'), "
+	        "('vs_1', 'vercel.sandbox', 30, '{}'); PRAGMA user_version = 12");
+}
+
+static int on_volume(const struct volume_row *row, void *arg)
+{
+	char *text = arg;
+	size_t len = strlen(text);
+
+	(void)snprintf(text + len, 256 - len, "%s %s '%s' %s %llu %d %llu %s;", row->id,
+	               row->project_id, row->key_id, row->name, (unsigned long long)row->bytes,
+	               row->has_one_writer, (unsigned long long)row->created_us,
+	               row->notes ? row->notes : "-");
+	return 0;
+}
+
+static int on_face(const struct face_row *row, void *arg)
+{
+	return add_id(arg, row->id);
+}
+
+TEST(volumes_of_an_old_file_come_into_their_own_table_once)
+{
+	set_up();
+	make_old_file();
+	for (int i = 0; i < 2; i++) { /* the second start has nothing to do */
+		struct store *st = open_store();
+		char volumes[256] = "", faces[128] = "";
+
+		CHECK_INT(store_each_volume(st, on_volume, volumes, NULL), 0);
+		CHECK_STR(volumes, "vo_1 prj_1 'key_1' a 1048576 0 10 -;"
+		                   "vo_2 prj_1 '' b 1099511627776 1 20 {\"x\":{\"y\":\"z\"}};");
+		CHECK_INT(store_each_face(st, "volume", on_face, faces, NULL), 0);
+		CHECK_INT(store_each_face(st, "vercel.sandbox", on_face, faces, NULL), 0);
+		CHECK_STR(faces, "vs_1 ");
+		store_close(st);
+	}
+	tear_down();
+}
+
+TEST(an_old_file_whose_volume_cannot_be_read_is_refused_and_left_alone)
+{
+	struct store *st = NULL;
+	struct err err = {0};
+
+	set_up();
+	make_old_file();
+	run_sql("UPDATE faces SET json = '{' WHERE id = 'vo_2'");
+	CHECK(store_open(path, &st, &err) < 0);
+	CHECK(strstr(err.message, "from schema version 12 to 13") != NULL);
+	run_sql("CREATE TABLE volumes (a)"); /* the half that was done is undone */
 	tear_down();
 }
 

@@ -7,13 +7,11 @@
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/storage/storage.h"
-#include "store/tables/faces.h"
+#include "store/tables/volumes.h"
 #include "tenant/meter.h"
 
-#define KIND        "volume" /* of its row */
 #define BYTES_MAX   (UINT64_C(1) << 40)
 #define PROJECT_MAX 1000 /* volumes of one project */
-#define ROW_MAX     (16 * 1024)
 
 struct volume {
 	struct fleet *fleet;
@@ -193,57 +191,33 @@ void volumes_tick(struct fleet *fleet)
 
 static int save(const struct volume *v, struct err *err)
 {
-	auto_call(buf_done) struct buf json = BUF_INIT(ROW_MAX);
-	struct face_row row = {.id = v->id, .kind = KIND, .created_us = v->created_us};
-	struct json_writer w;
+	auto_free char *notes = v->notes ? json_dumps(v->notes, JSON_COMPACT) : NULL;
+	const struct volume_row row = {.id = v->id,
+	                               .project_id = v->project_id,
+	                               .key_id = v->key_id,
+	                               .name = v->name,
+	                               .notes = notes,
+	                               .bytes = v->bytes,
+	                               .created_us = v->created_us,
+	                               .has_one_writer = v->has_one_writer};
 
-	json_writer_init(&w, &json);
-	json_open_object(&w, NULL);
-	json_put_str(&w, "project_id", v->project_id);
-	json_put_str(&w, "key_id", v->key_id);
-	json_put_str(&w, "name", v->name);
-	json_put_u64(&w, "bytes", v->bytes);
-	json_put_bool(&w, "has_one_writer", v->has_one_writer);
-	if (v->notes)
-		json_put_value(&w, "notes", v->notes);
-	json_close_object(&w);
-	if (json_writer_end(&w) < 0)
-		return err_set(err, ERR_INTERNAL, 0, "cannot record volume %s", v->id);
-	row.json = buf_str(&json);
-	return store_put_face(v->fleet->config.store, &row, err);
+	return store_put_volume(v->fleet->config.store, &row, err);
 }
 
-static int load(const struct face_row *row, void *arg)
+static int load(const struct volume_row *row, void *arg)
 {
 	struct fleet *fleet = arg;
 	struct volume *v = volume_alloc(fleet);
-	auto_json json_t *object = NULL;
-	const char *project_id = NULL, *key_id = "", *name = NULL;
-	const struct json_field fields[] = {
-		{"project_id", JSON_FIELD_STRING, &project_id, true},
-		{"key_id", JSON_FIELD_STRING, &key_id, true},
-		{"name", JSON_FIELD_STRING, &name, true},
-		{"bytes", JSON_FIELD_U64, &v->bytes, true},
-		{"has_one_writer", JSON_FIELD_BOOL, &v->has_one_writer, true},
-		{"notes", JSON_FIELD_OBJECT, &v->notes},
-	};
-	int r = id_is_valid(row->id, "vo") ? 0 : -EBADMSG;
 
-	if (r == 0)
-		r = json_parse(row->json, strlen(row->json), &object, NULL);
-	if (r == 0)
-		r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
-	json_incref(v->notes);
-	if (r < 0) {
-		log_error("volume.unreadable", "id='%s'", row->id);
-		volume_free(v);
-		return 0;
-	}
 	(void)snprintf(v->id, sizeof(v->id), "%s", row->id);
-	(void)snprintf(v->project_id, sizeof(v->project_id), "%s", project_id);
-	(void)snprintf(v->key_id, sizeof(v->key_id), "%s", key_id);
-	v->name = xstrdup(name);
+	(void)snprintf(v->project_id, sizeof(v->project_id), "%s", row->project_id);
+	(void)snprintf(v->key_id, sizeof(v->key_id), "%s", row->key_id);
+	v->name = xstrdup(row->name);
+	v->bytes = row->bytes;
 	v->created_us = row->created_us;
+	v->has_one_writer = row->has_one_writer;
+	if (row->notes && json_parse(row->notes, strlen(row->notes), &v->notes, NULL) < 0)
+		log_error("volume.notes_unreadable", "id='%s'", row->id);
 	list_append(&fleet->volumes, &v->link);
 	return 0;
 }
@@ -263,7 +237,7 @@ int volume_set_notes(struct volume *v, const json_t *notes, struct err *err)
 
 int volumes_open(struct fleet *fleet, struct err *err)
 {
-	return store_each_face(fleet->config.store, KIND, load, fleet, err);
+	return store_each_volume(fleet->config.store, load, fleet, err);
 }
 
 void volumes_close(struct fleet *fleet)
@@ -304,7 +278,7 @@ static int delete_row(void *arg, struct err *err)
 {
 	const struct volume *v = arg;
 
-	return store_delete_face(v->fleet->config.store, v->id, err);
+	return store_delete_volume(v->fleet->config.store, v->id, err);
 }
 
 int volume_remove(struct volume *v, struct err *err)

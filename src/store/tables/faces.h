@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/*
- * Rows into which only who wrote them looks: those of other faces (src/compat), of what their wire
- * has and the daemon has not, and those of volumes.
- */
+/* Rows of other faces (src/compat): what their wire has and the daemon has not. Only who wrote a
+ * row looks into it. */
 #include "store/store.h"
 
 struct face_row {
-	const char *id, *kind; /* "vercel.sandbox", "volume", … */
+	const char *id, *kind; /* "vercel.sandbox", … */
 	const char *json;
 	uint64_t created_us;
 };
