@@ -113,7 +113,8 @@ def _end_with_parent():
 
 class Daemon:
     """A daemon of a test. Tests end its parts by SIGKILL only, and a part that follows its partner exits with 0. So a part that dies by
-    another signal has crashed: its log says so, and check_parts() raises. may_crash: a test that makes it crash says so beforehand."""
+    another signal has crashed: its log says so, and check_parts() raises, as it does after a move of a sandbox that is a fault. may_crash: a
+    test that makes it crash says so beforehand."""
 
     started = set()  # those of this process that run, and those that crashed and were not told of
     long_turns = []  # by the logs of all of them, until harness.turns tells
@@ -185,6 +186,8 @@ class Daemon:
                 Daemon.long_turns += [f"{part}: {facts}" for part, facts in turns]
             if crashed and not self.may_crash:
                 self._crash = f"crashed: {', '.join(crashed)}; the daemon's log ends:\n{self.log()[-8000:]}"
+            for facts in re.findall(r'"sandbox\.stray_move","facts":"([^"]*)', text):
+                self._crash = f"a sandbox moved as src/sandbox/model/phase.c does not allow: {facts}"
 
     def check_parts(self):
         self._read_on()

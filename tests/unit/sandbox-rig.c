@@ -84,6 +84,7 @@ void rig_come_back(struct rig *r)
 
 void rig_go_away(struct rig *r)
 {
+	CHECK_INT(fleet_counts(r->fleet)->stray_moves, 0);
 	fleet_free(r->fleet);
 	r->fleet = NULL;
 	fake_turn(&r->broker);

@@ -2,6 +2,7 @@
 /* Sandboxes at rest: paused, stopped, kept over restarts, resumed; and the clocks that lead there.
  */
 #include "sandbox-rig.h"
+#include "sandbox/model/phase.h"
 
 static struct rig rig;
 
@@ -47,6 +48,24 @@ static bool has(struct sandbox *s, const char *part)
 		return true;
 	print_error("%s\n", rig_json(s));
 	return false;
+}
+
+/* Every phase that a way leads to from this one. */
+static unsigned reach(enum sandbox_phase from, unsigned seen)
+{
+	for (enum sandbox_phase to = 0; to < PHASE_COUNT; to++)
+		if (phase_move(from, to) && !(seen & BIT(to)))
+			seen = reach(to, seen | BIT(to));
+	return seen;
+}
+
+TEST(a_sandbox_gets_into_every_phase_and_from_each_to_its_end)
+{
+	CHECK_INT(reach(PHASE_STARTING, 0), BIT(PHASE_COUNT) - 1);
+	for (enum sandbox_phase p = 0; p < PHASE_COUNT; p++) {
+		CHECK(phase_move(p, p) == NULL);
+		CHECK(reach(p, BIT(p)) & BIT(PHASE_STOPPED));
+	}
 }
 
 TEST(a_paused_sandbox_stands_still_refuses_calls_and_goes_on)

@@ -190,18 +190,20 @@ void adoption_on_rejoined(struct sandbox *s)
 /* A first create is undone; a resume leaves the files as they were. */
 static void settle_creating(struct sandbox *s, bool is_alive)
 {
-	if (s->resumes == 0) {
+	const char *why = "the daemon stopped while creating it";
+	struct err err;
+
+	(void)err_set(&err, ERR_UNAVAILABLE, 0, "%s", why);
+	if (s->resumes == 0)
 		s->is_kept = false;
-		s->is_undone = true; /* its key, too, is free when nothing of it is left */
-		(void)err_set(&s->create_err, ERR_UNAVAILABLE, 0,
-		              "the daemon stopped while creating it");
+	if (!is_alive && !s->is_persistent && !s->rolls_to[0]) {
+		create_take_back(s, END_HOST_RESTART);
+		sandbox_discard(s);
+	} else if (s->resumes == 0) { /* its key, too, is free when nothing of it is left */
+		sandbox_undo(s, END_HOST_RESTART, why, &err);
+	} else {
+		sandbox_end(s, END_HOST_RESTART, NULL, why);
 	}
-	if (is_alive || s->is_persistent || s->rolls_to[0]) {
-		sandbox_end(s, END_HOST_RESTART, NULL, "the daemon stopped while creating it");
-		return;
-	}
-	create_take_back(s, END_HOST_RESTART);
-	sandbox_discard(s);
 }
 
 /* Whether the files of one that does not run are where its row says. */

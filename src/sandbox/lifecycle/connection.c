@@ -21,26 +21,34 @@
 #include "sandbox/snapshot/snapshots.h"
 #include "sandbox/usage/account.h"
 
-#include <assert.h>
-
 #define RECONNECT_US      (50 * MILLISECOND_US) /* doubled each time */
 #define RECONNECTS_MAX    5                     /* within RECONNECT_SPAN_US, then it is given up */
 #define RECONNECT_SPAN_US (60 * SECOND_US)
 
 static const struct link_ops link_ops;
 
-void sandbox_move(struct sandbox *s, enum sandbox_state next)
+void sandbox_move(struct sandbox *s, enum sandbox_phase next)
 {
-	enum sandbox_state from = s->state;
+	const enum sandbox_state from = s->state, to = phase_state(next);
+	const char *why = phase_move(s->phase, next);
 
-	assert(sandbox_may_move(from, next));
+	if (!why) {
+		log_error("sandbox.stray_move", "id=%s from=%s to=%s", s->id, phase_name(s->phase),
+		          phase_name(next));
+		s->fleet->counts.stray_moves++;
+	}
+	log_debug("sandbox.phase", "id=%s from=%s to=%s why='%s'", s->id, phase_name(s->phase),
+	          phase_name(next), why ? why : "");
+	s->phase = next;
+	if (to == from)
+		return;
 	log_info("sandbox.moved", "id=%s from=%s to=%s", s->id, sandbox_state_name(from),
-	         sandbox_state_name(next));
-	account_on_move(s, next);
-	s->state = next;
+	         sandbox_state_name(to));
+	account_on_move(s, to);
+	s->state = to;
 	if (s->spare)
 		return;
-	if (next == SANDBOX_RUNNING)
+	if (to == SANDBOX_RUNNING)
 		owner_tell(s);
 	emit_moved(s, from);
 }
@@ -73,7 +81,7 @@ void sandbox_forget(struct sandbox *s)
 
 void sandbox_begin(struct sandbox *s)
 {
-	sandbox_move(s, SANDBOX_RUNNING);
+	sandbox_move(s, PHASE_RUNNING);
 	if (s->is_persistent && (s->resumes == 0 || s->rolls_to[0]))
 		durable_on_layer(s->fleet);
 	rollback_on_running(s);
@@ -124,7 +132,8 @@ static void connect_again(struct sandbox *s, const char *why)
 	uint64_t now = loop_now_us(s->fleet->config.loop);
 	struct err err;
 
-	if (s->is_saving || pause_is_on_disk(s)) /* its agent has let go, as it was told to */
+	if (s->phase == PHASE_SAVING ||
+	    pause_is_on_disk(s)) /* its agent has let go, as it was told to */
 		return;
 	if (snapshot_saves_memory(s)) { /* for a moment */
 		loop_timer_set_in(s->reconnect, RECONNECT_US);

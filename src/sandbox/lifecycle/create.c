@@ -62,13 +62,11 @@ void create_fail(struct sandbox *s, const struct err *err)
 		s->fleet->spares->on_failed(s, err);
 	else
 		log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
-	s->create_err = *err;
-	s->is_undone = true;
 	rollback_on_failed(s);
 	if (s->resumes == 0)
 		s->is_kept = false; /* nothing of it was anybody's */
-	sandbox_end(s, END_GUEST_CRASH, NULL,
-	            s->resumes > 0 ? "it could not be resumed" : "it could not be created");
+	sandbox_undo(s, END_GUEST_CRASH,
+	             s->resumes > 0 ? "it could not be resumed" : "it could not be created", err);
 }
 
 /* One label of a DNS name: what the broker and prompts inside accept. */
@@ -128,7 +126,8 @@ int create_ask(struct sandbox *s, struct err *err)
 	else if (s->resumes == 0)
 		memcpy(req.create.snapshot, s->warm_copy[0] ? s->warm_copy : s->snapshot_id,
 		       sizeof(req.create.snapshot));
-	req.create.with_memory = s->paused_in[0] ? !s->wakes_cold : s->carried != NULL;
+	req.create.with_memory =
+		s->paused_in[0] ? s->phase != PHASE_WAKING_COLD : s->carried != NULL;
 	if (s->warm_copy[0] && req.create.with_memory)
 		req.create.with_memory = MEMORY_WARM;
 	owner_name(create_share(s), &req.create.owner, &req.create.weight);

@@ -42,7 +42,7 @@ static void forget_undone(struct sandbox *s)
 	char snapshot_id[ID_SIZE];
 
 	memcpy(snapshot_id, s->snapshot_id, sizeof(snapshot_id));
-	sandbox_move(s, SANDBOX_STOPPED);
+	sandbox_move(s, PHASE_STOPPED);
 	idempotency_drop(fleet, s->id);
 	sandbox_tell_all(s, &s->waiters, NULL);
 	sandbox_forget(s);
@@ -68,27 +68,29 @@ static bool remove_execs(struct loop *loop, void *arg)
 static void on_gone(struct sandbox *s)
 {
 	if (s->spare) {
-		sandbox_move(s, SANDBOX_STOPPED);
+		sandbox_move(s, PHASE_STOPPED);
 		s->fleet->spares->on_gone(s);
 		return;
 	}
-	if (s->is_undone)
+	if (s->phase == PHASE_UNDOING) {
 		create_tell(s, &s->create_err);
-	if (s->is_undone && !s->is_deleted && s->resumes == 0) {
-		forget_undone(s);
-		return;
+		if (!s->is_deleted && s->resumes == 0) {
+			forget_undone(s);
+			return;
+		}
 	}
-	s->is_undone = false;
 	pause_forget(s);
-	if (s->is_deleted && s->n_execs > 0)
+	if (s->is_deleted && s->n_execs > 0) {
+		sandbox_move(s, PHASE_REMOVING);
 		loop_job_start(s->exec_removal);
-	else
+	} else {
 		close_end(s);
+	}
 }
 
 static void close_end(struct sandbox *s)
 {
-	sandbox_move(s, is_failure(s->end.cause) ? SANDBOX_FAILED : SANDBOX_STOPPED);
+	sandbox_move(s, is_failure(s->end.cause) ? PHASE_FAILED : PHASE_STOPPED);
 	sandbox_note(s);
 	fleet_on_ended(s->fleet, s);
 	if (!s->is_kept)
@@ -99,43 +101,49 @@ static void close_end(struct sandbox *s)
 
 static void ask_delete(struct sandbox *s);
 
-/* All that it used is known. */
-static void on_counted(struct sandbox *s)
+/* then: when all that it used is known. */
+static void on_answer(struct sandbox *s, const struct msg_reply *reply,
+                      void (*then)(struct sandbox *s))
 {
-	if (s->asked_to_keep && !s->is_kept)
-		ask_delete(s); /* the delete came while it was being stopped */
-	else
-		on_gone(s);
-}
-
-static void on_delete_reply(const struct msg_reply *reply, void *arg)
-{
-	struct sandbox *s = arg;
-
 	s->ask = 0;
-	if (reply->err.code == ERR_NONE && s->asked_to_keep && !s->is_kept) {
-		on_counted(s);
-		return;
-	}
 	if (reply->err.code == ERR_NONE) {
 		account_on_gone(s, reply);
-		network_when_over(s, on_counted);
+		network_when_over(s, then);
 		return;
 	}
 	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, reply->err.message);
 	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
 }
 
+static void on_delete_reply(const struct msg_reply *reply, void *arg)
+{
+	on_answer(arg, reply, on_gone);
+}
+
+/* A delete may have come while it was being stopped. */
+static void on_stopped(struct sandbox *s)
+{
+	if (s->is_kept)
+		on_gone(s);
+	else
+		ask_delete(s);
+}
+
+static void on_stop_reply(const struct msg_reply *reply, void *arg)
+{
+	on_answer(arg, reply, on_stopped);
+}
+
 static void ask_delete(struct sandbox *s)
 {
 	struct err err;
+	int r = s->is_kept ? sandbox_ask(s, MSG_STOP, on_stop_reply, &err)
+	                   : sandbox_ask(s, MSG_DELETE, on_delete_reply, &err);
 
-	s->asked_to_keep = s->is_kept;
-	if (sandbox_ask(s, s->is_kept ? MSG_STOP : MSG_DELETE, on_delete_reply, &err) == 0)
+	if (r == 0)
 		return;
 	log_error("sandbox.undeleted", "id=%s error='%s'", s->id, err.message);
-	if (s->is_undone) /* without a broker there is no use in waiting; the next start clears up
-	                   */
+	if (s->phase == PHASE_UNDOING) /* nothing comes of waiting: the next start clears up */
 		create_tell(s, &s->create_err);
 	loop_timer_set_in(s->timer, DELETE_AGAIN_US);
 }
@@ -158,16 +166,14 @@ static void end_inside(struct sandbox *s, const struct err *why)
 	context_end_all(s, why);
 }
 
-void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
+/* phase: ending or undoing. */
+static void begin_end(struct sandbox *s, enum sandbox_phase phase, enum end_cause cause,
+                      json_t *detail, const char *message)
 {
 	struct err err;
 
-	if (s->state == SANDBOX_STOPPING || !sandbox_is_alive(s)) {
-		json_decref(detail);
-		return;
-	}
 	note_end(s, cause, detail, message);
-	sandbox_move(s, SANDBOX_STOPPING);
+	sandbox_move(s, phase);
 	sandbox_note(s);
 	clocks_end(s);
 	loop_timer_set(s->reconnect, UINT64_MAX);
@@ -184,6 +190,28 @@ void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const 
 		link_free(take_ptr(s->link));
 	}
 	ask_delete(s);
+}
+
+static bool is_ending(const struct sandbox *s)
+{
+	return s->state == SANDBOX_STOPPING || !sandbox_is_alive(s);
+}
+
+void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message)
+{
+	if (is_ending(s))
+		json_decref(detail);
+	else
+		begin_end(s, PHASE_ENDING, cause, detail, message);
+}
+
+void sandbox_undo(struct sandbox *s, enum end_cause cause, const char *message,
+                  const struct err *why)
+{
+	if (is_ending(s))
+		return;
+	s->create_err = *why;
+	begin_end(s, PHASE_UNDOING, cause, NULL, message);
 }
 
 /* Of an end that a kill cut short. */
@@ -223,7 +251,7 @@ void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail
 	struct err err;
 
 	note_end(s, cause, detail, message);
-	sandbox_move(s, SANDBOX_STOPPING);
+	sandbox_move(s, PHASE_ENDING);
 	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended: %s", s->id, message);
 	end_inside(s, &err);
 	on_gone(s);
@@ -240,7 +268,7 @@ void sandbox_end_kept(struct sandbox *s)
 	s->is_kept = false;
 	fleet_on_revived(s->fleet, s);
 	note_end(s, END_DELETED, NULL, "it was deleted");
-	sandbox_move(s, SANDBOX_STOPPING);
+	sandbox_move(s, PHASE_ENDING);
 	sandbox_note(s);
 	ask_delete(s);
 }

@@ -53,7 +53,7 @@ void resume_on_ended(struct sandbox *s); /* resumes it if somebody waits for tha
 must_check int resume_check(struct sandbox *s, struct err *err); /* is there room for it? */
 
 /* pause_to_disk.c: to disk and back. */
-void pause_wake(struct sandbox *s);                             /* a paused one, for its callers */
+void pause_wake(struct sandbox *s, enum sandbox_phase how);     /* a paused one, for its callers */
 void pause_try_again(struct sandbox *s);                        /* to put it away */
 void pause_on_running(struct sandbox *s);                       /* if it was paused on disk */
 void pause_on_link(struct sandbox *s);                          /* it is up again */
@@ -68,7 +68,7 @@ void sandbox_forget(struct sandbox *s);  /* the same, and its row */
 void sandbox_free(struct sandbox *s);    /* at once, and silently */
 void sandbox_free_later(struct sandbox *s);
 void sandbox_begin(struct sandbox *s); /* it runs, and its creator is told */
-void sandbox_move(struct sandbox *s, enum sandbox_state next);
+void sandbox_move(struct sandbox *s, enum sandbox_phase next);
 void sandbox_make_link(struct sandbox *s);
 void sandbox_set_share(struct sandbox *s); /* its project is known */
 void sandbox_rejoin(struct sandbox *s);    /* a living one at the start: connects to its agent */
@@ -80,6 +80,9 @@ void end_init(struct sandbox *s);
 void end_done(struct sandbox *s);
 /* Ends it in any state but an ended one, where it does nothing. detail: figures, or NULL; taken. */
 void sandbox_end(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
+/* The same of a create or resume that failed: who waits for it is told why once nothing is left. */
+void sandbox_undo(struct sandbox *s, enum end_cause cause, const char *message,
+                  const struct err *why);
 void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway had begun */
 /* Found dead at the start: nothing of it is left at the broker. */
 void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,

@@ -23,7 +23,7 @@ static int ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct er
 static void back_to_running(struct sandbox *s)
 {
 	s->pause_cause = END_NONE;
-	sandbox_move(s, SANDBOX_RUNNING);
+	sandbox_move(s, PHASE_RUNNING);
 	clocks_go_on(s);
 	network_go_on(s);
 	sandbox_note(s);
@@ -40,54 +40,69 @@ static void tell_both(struct sandbox *s, const struct err *err)
 static void on_frozen(const struct msg_reply *reply, void *arg)
 {
 	struct sandbox *s = arg;
+	const bool is_new = s->phase == PHASE_FREEZING;
 
 	s->freeze_ask = 0;
 	if (reply->err.code != ERR_NONE) {
 		log_warn("sandbox.unpaused", "id=%s error='%s'", s->id, reply->err.message);
 		s->create_err = reply->err;
-		if (s->state == SANDBOX_PAUSING) /* it may be frozen all the same, or in part */
-			pause_thaw(s);
-		else
-			sandbox_tell_all(s, &s->pausers, &reply->err);
+	}
+	if (reply->err.code != ERR_NONE && is_new) { /* it may be frozen all the same, or in part */
+		pause_thaw(s);
 		return;
 	}
-	if (s->state == SANDBOX_PAUSING) {
-		sandbox_move(s, SANDBOX_PAUSED);
+	sandbox_move(s, PHASE_FROZEN);
+	if (is_new)
 		sandbox_note(s);
-	}
 	sandbox_tell_all(s, &s->pausers, NULL);
 	if (!list_empty(&s->callers))
 		pause_thaw(s);
 }
 
-static void start_freeze(struct sandbox *s)
+static int freeze(struct sandbox *s, struct err *err)
 {
-	struct err err;
+	int r = ask(s, MSG_FREEZE, on_frozen, err);
 
-	if (ask(s, MSG_FREEZE, on_frozen, &err) < 0)
-		sandbox_tell_all(s, &s->pausers, &err);
+	if (r == 0)
+		sandbox_move(s, s->state == SANDBOX_PAUSED ? PHASE_REFREEZING : PHASE_FREEZING);
+	return r;
+}
+
+/* Nothing is under way for it: the next call asks again. */
+static void rest_between(struct sandbox *s)
+{
+	const enum sandbox_phase at = s->state == SANDBOX_PAUSED ? PHASE_FROZEN : PHASE_HALF_PAUSED;
+
+	if (s->phase != at)
+		sandbox_move(s, at);
 }
 
 static void on_thawed(const struct msg_reply *reply, void *arg)
 {
 	struct sandbox *s = arg;
+	struct err err;
 
 	s->freeze_ask = 0;
 	if (reply->err.code != ERR_NONE) {
 		log_warn("sandbox.unresumed", "id=%s error='%s'", s->id, reply->err.message);
 		s->falls_back = false;
 		sandbox_tell_all(s, &s->callers, &reply->err);
-		if (s->state == SANDBOX_PAUSING && reply->err.code != ERR_UNAVAILABLE)
+		if (s->phase == PHASE_THAWING && reply->err.code != ERR_UNAVAILABLE) {
 			back_to_running(s); /* a host that cannot freeze has nothing to thaw */
-		else
-			sandbox_tell_all(s, &s->pausers, &reply->err);
+			return;
+		}
+		rest_between(s);
+		sandbox_tell_all(s, &s->pausers, &reply->err);
 		return;
 	}
-	if (s->falls_back) {
-		s->falls_back = false;
-		start_freeze(s);
-	} else {
+	if (!s->falls_back) {
 		back_to_running(s);
+		return;
+	}
+	s->falls_back = false;
+	if (freeze(s, &err) < 0) {
+		rest_between(s);
+		sandbox_tell_all(s, &s->pausers, &err);
 	}
 }
 
@@ -95,8 +110,12 @@ void pause_thaw(struct sandbox *s)
 {
 	struct err err;
 
-	if (s->freeze_ask == 0 && ask(s, MSG_THAW, on_thawed, &err) < 0)
+	if (ask(s, MSG_THAW, on_thawed, &err) < 0) {
+		rest_between(s);
 		tell_both(s, &err);
+		return;
+	}
+	sandbox_move(s, s->state == SANDBOX_PAUSED ? PHASE_RESUMING : PHASE_THAWING);
 }
 
 int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
@@ -109,9 +128,7 @@ int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err
 	case SANDBOX_RUNNING:
 		break;
 	case SANDBOX_PAUSING:
-		r = s->freeze_ask == 0 && !s->is_saving && !s->is_unsaved && !s->paused_in[0]
-		            ? ask(s, MSG_FREEZE, on_frozen, err)
-		            : 0;
+		r = s->phase == PHASE_HALF_PAUSED ? freeze(s, err) : 0;
 		if (r < 0)
 			return r;
 		sandbox_wait(&s->pausers, done, arg);
@@ -129,7 +146,7 @@ int sandbox_pause(struct sandbox *s, sandbox_done_fn done, void *arg, struct err
 	if (r < 0)
 		return r;
 	clocks_hold(s);
-	sandbox_move(s, SANDBOX_PAUSING);
+	sandbox_move(s, PHASE_FREEZING);
 	sandbox_note(s);
 	sandbox_wait(&s->pausers, done, arg);
 	return 0;
@@ -140,13 +157,13 @@ void pause_rejoin(struct sandbox *s)
 	struct err err;
 	int r = 0;
 
-	if (s->state == SANDBOX_PAUSED) {
-		r = ask(s, MSG_FREEZE, on_frozen, &err);
-	} else if (s->state == SANDBOX_PAUSING) {
+	if (s->phase == PHASE_FROZEN) {
+		r = freeze(s, &err);
+	} else if (s->phase == PHASE_HALF_PAUSED) {
 		(void)err_set(&s->create_err, ERR_CONFLICT, 0,
 		              "the daemon was restarted while sandbox %s was being paused", s->id);
 		(void)err_hint(&s->create_err, "it goes on; ask again");
-		r = ask(s, MSG_THAW, on_thawed, &err);
+		pause_thaw(s);
 	}
 	if (r < 0)
 		log_error("sandbox.unpaused", "id=%s error='%s'", s->id, err.message);
@@ -157,6 +174,6 @@ void pause_cancel(struct sandbox *s, const struct err *err)
 	broker_client_cancel(s->fleet->broker, s->freeze_ask);
 	s->freeze_ask = 0;
 	sandbox_tell_all(s, &s->pausers, err);
-	if (!s->is_undone)
+	if (s->phase != PHASE_UNDOING)
 		create_tell(s, err);
 }

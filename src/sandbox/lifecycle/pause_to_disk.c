@@ -34,7 +34,6 @@
 struct saving {
 	struct fleet *fleet;
 	char id[ID_SIZE]; /* it may be deleted meanwhile */
-	bool falls_back;
 };
 
 static int save_row(void *arg, struct err *err)
@@ -44,7 +43,7 @@ static int save_row(void *arg, struct err *err)
 
 static void at_rest(struct sandbox *s)
 {
-	sandbox_move(s, SANDBOX_PAUSED);
+	sandbox_move(s, PHASE_ON_DISK);
 	fleet_on_rested(s->fleet, s);
 	sandbox_note(s);
 	sandbox_tell_all(s, &s->pausers, NULL);
@@ -54,7 +53,7 @@ static void on_counted(struct sandbox *s)
 {
 	at_rest(s);
 	if (!list_empty(&s->callers))
-		pause_wake(s);
+		pause_wake(s, PHASE_WAKING);
 }
 
 static void on_put_away(const struct msg_reply *reply, void *arg)
@@ -105,6 +104,7 @@ static int record(struct sandbox *s, const struct snapshot *sn, struct err *err)
 		s->paused_in[0] = '\0';
 		return r;
 	}
+	sandbox_move(s, PHASE_PUTTING_AWAY);
 	port_connection_cut_all(s, 0);
 	network_end(s);
 	close_link(s);
@@ -114,23 +114,21 @@ static int record(struct sandbox *s, const struct snapshot *sn, struct err *err)
 
 void pause_on_link(struct sandbox *s)
 {
-	if (!s->is_unsaved)
-		return;
-	s->is_unsaved = false;
-	pause_thaw(s);
+	if (s->phase == PHASE_UNSAVED)
+		pause_thaw(s);
 }
 
 /* Its agent may have let go of the link for it, and has hold of it again. */
-static void give_up(struct sandbox *s, bool falls_back, const struct err *err)
+static void give_up(struct sandbox *s, const struct err *err)
 {
 	log_warn("sandbox.not_saved", "id=%s error='%s'", s->id, err->message);
 	if (broker_client_is_gone(s->fleet->broker)) { /* the next start lets it go on */
+		sandbox_move(s, PHASE_HALF_PAUSED);
 		sandbox_tell_all(s, &s->pausers, err);
 		return;
 	}
 	s->create_err = *err;
-	s->is_unsaved = true;
-	s->falls_back = falls_back;
+	sandbox_move(s, PHASE_UNSAVED);
 	if (link_is_up(s->link))
 		pause_on_link(s);
 	else
@@ -144,17 +142,17 @@ static void on_saved(struct snapshot *sn, const struct err *err, void *arg)
 	struct err failure;
 
 	free(arg);
-	if (!s || s->state != SANDBOX_PAUSING) { /* it was ended */
+	if (!s || s->phase != PHASE_SAVING) { /* it was ended */
 		if (sn)
 			snapshot_drop_unused(saving.fleet, sn->id);
 		return;
 	}
-	s->is_saving = false;
 	if (err) {
-		give_up(s, saving.falls_back, err);
+		give_up(s, err);
 	} else if (record(s, sn, &failure) < 0) {
 		snapshot_drop_unused(saving.fleet, sn->id);
-		give_up(s, /* falls_back= */ false, &failure);
+		s->falls_back = false;
+		give_up(s, &failure);
 	}
 }
 
@@ -167,7 +165,7 @@ static int save(struct sandbox *s, const struct pause_wish *wish, struct err *er
 	struct saving *saving = xnew0(struct saving);
 	int r;
 
-	*saving = (struct saving){.fleet = s->fleet, .falls_back = wish->place == PAUSE_ANYWHERE};
+	*saving = (struct saving){.fleet = s->fleet};
 	memcpy(saving->id, s->id, sizeof(saving->id));
 	r = snapshot_take(s, &what, on_saved, saving, err);
 	if (r < 0)
@@ -207,9 +205,9 @@ int sandbox_pause_as(struct sandbox *s, const struct pause_wish *wish, sandbox_d
 	r = save(s, wish, err);
 	if (r < 0)
 		return is_asked ? r : sandbox_pause(s, done, arg, err);
-	s->is_saving = true;
+	s->falls_back = !is_asked;
 	clocks_hold(s);
-	sandbox_move(s, SANDBOX_PAUSING);
+	sandbox_move(s, PHASE_SAVING);
 	sandbox_note(s);
 	sandbox_wait(&s->pausers, done, arg);
 	return 0;
@@ -231,7 +229,7 @@ static void end_inside(struct sandbox *s)
 	}
 }
 
-void pause_wake(struct sandbox *s)
+void pause_wake(struct sandbox *s, enum sandbox_phase how)
 {
 	struct err err;
 	int r = resume_check(s, &err);
@@ -240,7 +238,9 @@ void pause_wake(struct sandbox *s)
 		sandbox_tell_all(s, &s->callers, &err);
 		return;
 	}
-	sandbox_move(s, SANDBOX_CREATING);
+	if (how == PHASE_WAKING_COLD)
+		end_inside(s);
+	sandbox_move(s, how);
 	fleet_on_revived(s->fleet, s);
 	create_await(s);
 	s->resumes++;
@@ -254,11 +254,11 @@ void pause_wake(struct sandbox *s)
 
 int sandbox_resume_cold(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
 {
-	if (s->state == SANDBOX_PAUSED && s->paused_in[0]) {
-		end_inside(s);
-		s->wakes_cold = true;
-	}
-	return sandbox_resume(s, done, arg, err);
+	if (s->phase != PHASE_ON_DISK)
+		return sandbox_resume(s, done, arg, err);
+	sandbox_wait(&s->callers, done, arg);
+	pause_wake(s, PHASE_WAKING_COLD);
+	return 0;
 }
 
 /* What failed says why; what is left to do is for whoever is told. */
@@ -266,7 +266,7 @@ static void add_hint(struct sandbox *s, struct err *err)
 {
 	const struct snapshot *sn = snapshot_find(s->fleet, s->project_id, s->paused_in);
 
-	if (s->wakes_cold || err->code == ERR_CAPACITY || err->code == ERR_QUOTA ||
+	if (s->phase == PHASE_WAKING_COLD || err->code == ERR_CAPACITY || err->code == ERR_QUOTA ||
 	    err->code == ERR_UNAVAILABLE)
 		return;
 	if (sn && sn->parent_id[0])
@@ -285,7 +285,6 @@ static void on_undone(const struct msg_reply *reply, void *arg)
 	s->ask = 0;
 	if (reply->err.code != ERR_NONE)
 		log_error("sandbox.stray", "id=%s error='%s'", s->id, reply->err.message);
-	s->wakes_cold = false;
 	at_rest(s);
 	create_tell(s, &s->create_err);
 }
@@ -295,12 +294,15 @@ static void undo(struct sandbox *s)
 	const struct msg_reply none = {0};
 	struct err ignored;
 
+	sandbox_move(s, PHASE_WAKE_FAILED);
 	if (sandbox_ask(s, MSG_STOP, on_undone, &ignored) < 0)
 		on_undone(&none, s);
 }
 
 void pause_on_failed(struct sandbox *s, const struct err *err)
 {
+	if (s->phase != PHASE_WAKING && s->phase != PHASE_WAKING_COLD)
+		return; /* it is over already */
 	log_warn("sandbox.not_revived", "id=%s error='%s'", s->id, err->message);
 	s->create_err = *err;
 	add_hint(s, &s->create_err);
@@ -316,7 +318,6 @@ void pause_on_running(struct sandbox *s)
 	if (!s->paused_in[0])
 		return;
 	s->base_bytes = sn && !sn->is_unshared ? sn->bytes : 0;
-	s->wakes_cold = false;
 	clocks_go_on(s);
 	pause_forget(s);
 }
@@ -325,7 +326,7 @@ void pause_forget(struct sandbox *s)
 {
 	char last[ID_SIZE];
 
-	s->is_saving = s->falls_back = s->is_unsaved = false;
+	s->falls_back = false;
 	s->pause_cause = END_NONE;
 	if (!s->paused_in[0])
 		return;
@@ -343,11 +344,11 @@ void pause_adopt(struct sandbox *s, bool is_alive)
 	exec_rejoin_all(s);
 	context_rejoin_all(s);
 	clocks_rest_on(s);
-	if (s->state == SANDBOX_PAUSED && is_alive)
-		sandbox_move(s, SANDBOX_PAUSING);
-	if (s->state == SANDBOX_PAUSING) {
+	if (s->phase == PHASE_ON_DISK && is_alive)
+		sandbox_move(s, PHASE_PUTTING_AWAY);
+	if (s->phase == PHASE_PUTTING_AWAY) {
 		put_away(s);
-	} else if (s->state == SANDBOX_CREATING) {
+	} else if (s->phase == PHASE_WAKING) {
 		create_await(s);
 		if (is_alive)
 			sandbox_reconnect(s);

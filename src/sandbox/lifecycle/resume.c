@@ -27,7 +27,7 @@ static void start_again(struct sandbox *s)
 	struct err err;
 	int r;
 
-	sandbox_move(s, SANDBOX_CREATING);
+	sandbox_move(s, PHASE_STARTING);
 	fleet_on_revived(s->fleet, s);
 	create_await(s);
 	s->resumes++;
@@ -56,9 +56,9 @@ int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct er
 	case SANDBOX_PAUSING: /* what it waits for goes on from there, unless that failed */
 	case SANDBOX_PAUSED:
 		sandbox_wait(&s->callers, done, arg);
-		if (s->state == SANDBOX_PAUSED && s->paused_in[0])
-			pause_wake(s);
-		else if (!s->is_saving && !s->is_unsaved && !s->paused_in[0])
+		if (s->phase == PHASE_ON_DISK)
+			pause_wake(s, PHASE_WAKING);
+		else if (s->phase == PHASE_FROZEN || s->phase == PHASE_HALF_PAUSED)
 			pause_thaw(s);
 		return 0;
 	case SANDBOX_STOPPING: /* resume_on_ended() goes on from there */
@@ -88,7 +88,7 @@ bool sandbox_is_resting(const struct sandbox *s)
 bool sandbox_wakes_by_call(const struct sandbox *s)
 {
 	if (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED)
-		return s->auto_resumes || s->is_saving || s->paused_in[0] ||
+		return s->auto_resumes || s->phase == PHASE_SAVING || pause_is_on_disk(s) ||
 		       s->pause_cause == END_IDLE;
 	return sandbox_is_resting(s) || (s->state == SANDBOX_CREATING && s->resumes > 0);
 }

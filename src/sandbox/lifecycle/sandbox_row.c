@@ -78,7 +78,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_bool(&w, "is_persistent", s->is_persistent);
 	json_put_bool(&w, "is_kept", s->is_kept);
 	json_put_bool(&w, "is_deleted", s->is_deleted);
-	json_put_bool(&w, "is_undone", s->is_undone && s->resumes == 0);
+	json_put_bool(&w, "is_undone", s->phase == PHASE_UNDOING && s->resumes == 0);
 	json_put_bool(&w, "auto_resumes", s->auto_resumes);
 	json_put_bool(&w, "ends_with_caller", s->ends_with_caller);
 	json_put_u64(&w, "resumes", s->resumes);
@@ -190,6 +190,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	const char *template = "host", *image = NULL, *user = NULL, *cwd = NULL;
 	const char *snapshot_id = "", *rolls_to = "", *paused_in = "";
 	uint64_t on_idle = ON_TIMEOUT_COUNT, pause_cause = END_NONE;
+	bool is_undone = false;
 	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0, execs_max = 0;
 	const struct json_field fields[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
@@ -210,7 +211,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		{"is_persistent", JSON_FIELD_BOOL, &s->is_persistent},
 		{"is_kept", JSON_FIELD_BOOL, &s->is_kept},
 		{"is_deleted", JSON_FIELD_BOOL, &s->is_deleted},
-		{"is_undone", JSON_FIELD_BOOL, &s->is_undone},
+		{"is_undone", JSON_FIELD_BOOL, &is_undone},
 		{"auto_resumes", JSON_FIELD_BOOL, &s->auto_resumes},
 		{"ends_with_caller", JSON_FIELD_BOOL, &s->ends_with_caller},
 		{"resumes", JSON_FIELD_U64, &s->resumes},
@@ -279,7 +280,8 @@ static int read_row(struct sandbox *s, const json_t *object)
 	(void)snprintf(s->rolls_to, sizeof(s->rolls_to), "%s", rolls_to);
 	(void)snprintf(s->paused_in, sizeof(s->paused_in), "%s", paused_in);
 	s->next_channel = s->channels_to = (uint32_t)channels_to;
-	if (s->is_undone) /* told to whoever asks for it until it is gone */
+	s->phase = phase_of_row(s->state, s->paused_in[0], is_undone);
+	if (is_undone) /* told to whoever asks for it until it is gone */
 		(void)err_set(&s->create_err, ERR_UNAVAILABLE, 0,
 		              "the daemon stopped while creating it");
 	note_boot(s, boot_id);

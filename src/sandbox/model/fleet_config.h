@@ -68,6 +68,7 @@ struct fleet_config {
 struct fleet_counts { /* since the start */
 	uint64_t creates, creates_failed, execs, code_failed;
 	uint64_t outputs_dropped; /* of execs that are over, to keep within the bounds */
+	uint64_t stray_moves;     /* of sandboxes, that no row of phase.c allows */
 	struct histogram create_us, code_us;
 };
 

@@ -7,24 +7,13 @@
 
 #include <assert.h>
 
-static const struct {
-	const char *name;
-	unsigned next; /* the states it may move to */
-} states[] = {
-	/* Back to paused: one that could not be woken. */
-	[SANDBOX_CREATING] = {"creating",
-                              BIT(SANDBOX_RUNNING) | BIT(SANDBOX_PAUSED) | BIT(SANDBOX_STOPPING)},
-	[SANDBOX_RUNNING] = {"running", BIT(SANDBOX_PAUSING) | BIT(SANDBOX_STOPPING)},
-	[SANDBOX_PAUSING] = {"pausing",
-                             BIT(SANDBOX_PAUSED) | BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STOPPING)},
-	[SANDBOX_PAUSED] = {"paused", BIT(SANDBOX_RUNNING) | BIT(SANDBOX_CREATING) |
-                                              BIT(SANDBOX_PAUSING) | BIT(SANDBOX_STOPPING)},
-	[SANDBOX_STOPPING] = {"stopping", BIT(SANDBOX_STOPPED) | BIT(SANDBOX_FAILED)},
-	/* Those of a persistent one; any other stays there. */
-	[SANDBOX_STOPPED] = {"stopped", BIT(SANDBOX_CREATING) | BIT(SANDBOX_STOPPING)},
-	[SANDBOX_FAILED] = {"failed", BIT(SANDBOX_CREATING) | BIT(SANDBOX_STOPPING)},
+static const char *const state_names[] = {
+	[SANDBOX_CREATING] = "creating", [SANDBOX_RUNNING] = "running",
+	[SANDBOX_PAUSING] = "pausing",   [SANDBOX_PAUSED] = "paused",
+	[SANDBOX_STOPPING] = "stopping", [SANDBOX_STOPPED] = "stopped",
+	[SANDBOX_FAILED] = "failed",
 };
-static_assert(ARRAY_SIZE(states) == SANDBOX_STATE_COUNT, "a state has no row");
+static_assert(ARRAY_SIZE(state_names) == SANDBOX_STATE_COUNT, "a state has no name");
 
 struct news { /* for a caller, from the loop */
 	sandbox_done_fn fn;
@@ -35,12 +24,7 @@ struct news { /* for a caller, from the loop */
 
 const char *sandbox_state_name(enum sandbox_state state)
 {
-	return states[state].name;
-}
-
-bool sandbox_may_move(enum sandbox_state from, enum sandbox_state to)
-{
-	return states[from].next & BIT(to);
+	return state_names[state];
 }
 
 static void tell_now(struct loop *loop, void *arg)
@@ -103,7 +87,7 @@ bool sandbox_is_alive(const struct sandbox *s)
 
 bool pause_is_on_disk(const struct sandbox *s)
 {
-	return s->paused_in[0] && (s->state == SANDBOX_PAUSED || s->state == SANDBOX_PAUSING);
+	return s->phase == PHASE_PUTTING_AWAY || s->phase == PHASE_ON_DISK;
 }
 
 bool sandbox_has_guest(const struct sandbox *s)

@@ -9,8 +9,8 @@
  *	    +---- a persistent one is resumed -----------+    protocol)
  *
  * A create that fails leaves nothing: it is undone before its caller is told. A resume that fails
- * leaves the files as they were. All calls are made on the loop's thread and none blocks. Only
- * sandbox_move() changes the state.
+ * leaves the files as they were. All calls are made on the loop's thread and none blocks. What it
+ * may do when, within these states, is in phase.h.
  *
  * A persistent sandbox keeps its files when it ends, however that came about, and is started over
  * them when it is next needed, under the same id and name; only a delete removes them. Any other

@@ -9,6 +9,7 @@
 #include "sandbox/model/fleet_config.h"
 #include "sandbox/model/idempotency.h"
 #include "sandbox/model/ops.h"
+#include "sandbox/model/phase.h"
 
 struct adoption;
 struct backups;
@@ -88,12 +89,12 @@ struct sandbox {
 	char key_id[ID_SIZE]; /* that it was created with; "" = none */
 	char *name;           /* "" = none */
 	char *name_key;       /* project and name, while it holds the name */
-	enum sandbox_state state;
+	enum sandbox_phase phase;
+	enum sandbox_state state; /* that the phase belongs to */
 	bool is_persistent, auto_resumes, ends_with_caller;
 	bool is_kept;    /* its layer outlives its end; not once it is deleted */
 	bool is_deleted; /* by a call: its execs and their output go too */
 	bool is_awaited; /* counts in the fleet's n_creating */
-	bool is_undone;  /* a create or resume that failed: told once nothing is left */
 	uint64_t resumes;
 	json_t *tags, *env;
 	char *template;      /* as it was named, or "host" */
@@ -108,10 +109,7 @@ struct sandbox {
 	/* pause_to_disk.c */
 	char paused_in[ID_SIZE];    /* the snapshot that it is paused in, on disk; or "" */
 	enum end_cause pause_cause; /* END_NONE: somebody asked for it */
-	bool is_saving;             /* on its way there */
-	bool falls_back;            /* to a pause in memory, since it could not be saved */
-	bool is_unsaved;            /* it could not: thawed when its link is up again */
-	bool wakes_cold;            /* without its memory */
+	bool falls_back;            /* to a pause in memory, if it cannot be saved */
 	bool drops_trust;           /* of a copy, until it runs: its files trust another's issuer */
 	char rolls_to[ID_SIZE]; /* a snapshot that it is started over next (rollback.c), or "" */
 	char *user, *cwd;       /* of its execs by default, as the template says; or NULL */
@@ -143,7 +141,6 @@ struct sandbox {
 	unsigned reconnects;
 	uint64_t reconnects_since_us;
 	uint64_t ask;          /* the request that its life waits for */
-	bool asked_to_keep;    /* that request is a MSG_STOP */
 	uint64_t freeze_ask;   /* MSG_FREEZE or MSG_THAW under way */
 	struct err create_err; /* why it could not be created, revived or paused */
 	struct list callers;   /* struct waiter: for it to run */
@@ -206,7 +203,6 @@ const char *engine_name(uint32_t engine);
 const char *grade_name(uint32_t grade);
 
 /* sandbox.c */
-bool sandbox_may_move(enum sandbox_state from, enum sandbox_state to);
 bool pause_is_on_disk(const struct sandbox *s);
 bool sandbox_has_guest(const struct sandbox *s);      /* that the broker can be asked about */
 struct share *sandbox_share(const struct sandbox *s); /* its project's; NULL: there are none */
