@@ -31,9 +31,9 @@ struct settings {
 	int ready_fd;  /* CLOCHE_READY_FD, or -1: gets "1" when the listener is served */
 	int cgroup_fds[CGROUP_FDS_MAX]; /* CLOCHE_CGROUP_FDS: cgroup.procs of the group for execs */
 	size_t n_cgroup_fds;
-	uint64_t nofile;    /* CLOCHE_NOFILE, or 0: leave it */
-	uint64_t root_caps; /* CLOCHE_CAPS_ROOT: what an exec as root keeps */
-	bool is_init;       /* pid 1 of its pid namespace */
+	uint64_t open_files; /* CLOCHE_NOFILE, or 0: leave it */
+	uint64_t root_caps;  /* CLOCHE_CAPS_ROOT: what an exec as root keeps */
+	bool is_init;        /* pid 1 of its pid namespace */
 	/* of a vm's init, which has made these itself (init.h) */
 	bool is_vm;
 	int group_fd;                /* the cgroup of execs */

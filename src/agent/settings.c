@@ -46,7 +46,7 @@ static int read_cgroup_fds(struct settings *s, struct err *err)
 int settings_read(struct settings *ret, struct err *err)
 {
 	struct settings s = {.is_init = getpid() == 1, .group_fd = -1, .kernel_random_fd = -1};
-	const char *nofile = getenv("CLOCHE_NOFILE"), *caps = getenv("CLOCHE_CAPS_ROOT");
+	const char *open_files = getenv("CLOCHE_NOFILE"), *caps = getenv("CLOCHE_CAPS_ROOT");
 	int r;
 
 	r = read_fd_variable("CLOCHE_LISTEN_FD", &s.listen_fd, err);
@@ -60,8 +60,8 @@ int settings_read(struct settings *ret, struct err *err)
 		return r;
 	if (s.listen_fd < 0 && s.port_fd < 0)
 		return err_set(err, ERR_INTERNAL, EINVAL, "CLOCHE_LISTEN_FD is not set");
-	if (nofile && parse_u64(nofile, UINT32_MAX, &s.nofile) < 0)
-		return err_set(err, ERR_INTERNAL, EINVAL, "CLOCHE_NOFILE: '%s'", nofile);
+	if (open_files && parse_u64(open_files, UINT32_MAX, &s.open_files) < 0)
+		return err_set(err, ERR_INTERNAL, EINVAL, "CLOCHE_NOFILE: '%s'", open_files);
 	if (caps && parse_hex(caps, strlen(caps), &s.root_caps) < 0)
 		return err_set(err, ERR_INTERNAL, EINVAL, "CLOCHE_CAPS_ROOT: '%s'", caps);
 	*ret = s;

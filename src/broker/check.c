@@ -24,7 +24,7 @@ static const struct guest_limits least = {
 	.inodes = 64,
 	.cpu_milli = 10,
 	.pids = 2,
-	.nofile = 16,
+	.open_files = 16,
 };
 
 static const struct {
@@ -111,7 +111,7 @@ static int check_limits(const struct guest_limits *l, const struct guest_limits 
 		{"inodes", l->inodes, least.inodes, max->inodes},
 		{"cpu_milli", l->cpu_milli, least.cpu_milli, max->cpu_milli},
 		{"pids", l->pids, least.pids, max->pids},
-		{"nofile", l->nofile, least.nofile, max->nofile},
+		{"nofile", l->open_files, least.open_files, max->open_files},
 		{"reserved", l->reserved, 0, 0},
 	};
 

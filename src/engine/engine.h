@@ -22,7 +22,7 @@ struct guest_limits {
 	uint64_t inodes;
 	uint32_t cpu_milli; /* 1000 = one CPU */
 	uint32_t pids;
-	uint32_t nofile;
+	uint32_t open_files;
 	uint32_t reserved;
 };
 

@@ -73,7 +73,7 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 	if (g->spec.with_memory)
 		return err_set(err, ERR_UNSUPPORTED, 0, "a copy of a memory takes no forks");
 	return zygote_fork(zygotes_take(&jail_zygotes, &g->spec.image), g->spec.id, g->pid,
-	                   g->spec.limits.nofile, tag, forked, arg, err);
+	                   g->spec.limits.open_files, tag, forked, arg, err);
 }
 
 static void jail_weigh(const char *id, uint64_t owner, uint32_t weight, bool is_ahead)

@@ -125,7 +125,7 @@ static const struct {
 	size_t offset;
 } numbers[] = {
 	{"clock_us", offsetof(struct port_setup, clock_us)},
-	{"nofile",   offsetof(struct port_setup, nofile)},
+	{"nofile",   offsetof(struct port_setup, open_files)},
 	{"pids",     offsetof(struct port_setup, pids)},
 	{"memory",   offsetof(struct port_setup, memory_bytes)},
 }, figures[] = {

@@ -70,8 +70,8 @@ struct port_setup {
 	uint8_t machine_id[16]; /* has_machine_id */
 	uint8_t seed[32];       /* has_seed: for the kernel's generator */
 	bool has_machine_id, has_seed;
-	uint64_t clock_us; /* since 1970; 0: as it is */
-	uint64_t nofile;   /* 0: as it is, as of the next two */
+	uint64_t clock_us;   /* since 1970; 0: as it is */
+	uint64_t open_files; /* 0: as it is, as of the next two */
 	uint64_t pids;
 	uint64_t memory_bytes; /* of all execs together */
 	uint64_t caps;         /* of root's execs; has_caps, else all */

@@ -22,5 +22,5 @@ enum { QUIET_LISTEN_FD, QUIET_READY_FD, QUIET_CGROUP_FDS /* the first of them */
 
 struct quiet_renewal {
 	unsigned char token[QUIET_TOKEN_SIZE];
-	uint64_t nofile; /* of execs from here on */
+	uint64_t open_files; /* of execs from here on */
 };

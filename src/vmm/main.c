@@ -184,7 +184,7 @@ static int send_setup(struct vmm *v)
 	                       .has_seed = true,
 	                       .has_caps = true,
 	                       .clock_us = clock_wall_us(),
-	                       .nofile = v->orders.nofile,
+	                       .open_files = v->orders.open_files,
 	                       .pids = v->orders.pids,
 	                       .caps = v->orders.caps_of_root};
 	int r;

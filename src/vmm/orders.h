@@ -30,7 +30,7 @@ struct vmm_orders {
 	uint32_t is_copy; /* it does not boot, it goes on */
 	uint32_t cpus;
 	uint32_t memory_mib;
-	uint32_t pids, nofile; /* of execs in the guest */
+	uint32_t pids, open_files; /* of execs in the guest */
 };
 
 /* How it ends, for whoever reaps it. */

@@ -19,7 +19,7 @@ const struct guest_limits rig_most = {
 	.inodes = 100000,
 	.cpu_milli = 4000,
 	.pids = 1000,
-	.nofile = 4096,
+	.open_files = 4096,
 };
 
 static void on_tick(struct loop *l, void *arg)

@@ -141,7 +141,7 @@ struct guest_spec jail_rig_spec(uint32_t slot)
 	                                     .inodes = 10000,
 	                                     .cpu_milli = 1000,
 	                                     .pids = 32,
-	                                     .nofile = 256}};
+	                                     .open_files = 256}};
 
 	id_make(spec.id, "sb");
 	return spec;

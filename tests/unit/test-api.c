@@ -104,7 +104,7 @@ TEST(a_create_body_becomes_a_spec)
 	CHECK_INT(spec.limits.disk_bytes, 100 << 20);
 	CHECK_INT(spec.limits.inodes, 1000);
 	CHECK_INT(spec.limits.pids, 32);
-	CHECK_INT(spec.limits.nofile, 128);
+	CHECK_INT(spec.limits.open_files, 128);
 	CHECK_INT(spec.timeout_ms, 5000);
 	CHECK_STR(spec.engine, "jail");
 	CHECK_STR(spec.min_grade, "process");

@@ -91,7 +91,7 @@ static void too_many_pids(struct msg_request *r)
 }
 static void too_many_files(struct msg_request *r)
 {
-	r->create.limits.nofile = rig_most.nofile + 1;
+	r->create.limits.open_files = rig_most.open_files + 1;
 }
 static void resumed_without_keeper(struct msg_request *r)
 {

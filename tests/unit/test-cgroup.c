@@ -130,7 +130,7 @@ static void finish(struct cgroup_host *h)
 }
 
 static const struct guest_limits limits = {
-	.memory_bytes = 1 << 26, .cpu_milli = 1500, .pids = 64, .nofile = 256};
+	.memory_bytes = 1 << 26, .cpu_milli = 1500, .pids = 64, .open_files = 256};
 
 TEST(a_v2_host_gives_every_part_from_one_tree)
 {

@@ -76,7 +76,7 @@ TEST(a_setup_comes_back_as_it_was_printed)
 	                       .has_caps = true,
 	                       .caps = 0xdeadbeef0,
 	                       .clock_us = UINT64_C(1763200000000000),
-	                       .nofile = 1024,
+	                       .open_files = 1024,
 	                       .pids = 64,
 	                       .memory_bytes = UINT64_C(512) << 20,
 	                       .ip4 = {{10, 0, 2, 2}, true},

@@ -40,7 +40,7 @@ static struct guest_record sample(uint32_t version)
 	                                  .inodes = 100000,
 	                                  .cpu_milli = 1500,
 	                                  .pids = 64,
-	                                  .nofile = 1024};
+	                                  .open_files = 1024};
 	s->keeper = UINT64_C(0x1122334455667788);
 	(void)snprintf(s->snapshot, sizeof(s->snapshot), "sn_0123456789abcdefghjkmnpqrs");
 	if (version >= 5)

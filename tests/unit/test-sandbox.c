@@ -200,7 +200,7 @@ TEST(a_bad_field_is_named)
 		{.limits.inodes = 1},
 		{.limits.cpu_milli = 4001},
 		{.limits.pids = UINT32_MAX},
-		{.limits.nofile = 1},
+		{.limits.open_files = 1},
 		{.timeout_ms = 86400001},
 		{.timeout_ms = UINT64_MAX},
 		{.engine = "docker"},

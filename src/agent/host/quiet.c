@@ -86,7 +86,7 @@ static int take_hold(struct quiet *q, const struct quiet_renewal *renewal, const
 	}
 	for (size_t i = QUIET_CGROUP_FDS; i < n; i++)
 		s->cgroup_fds[s->n_cgroup_fds++] = fds[i];
-	s->nofile = renewal->nofile;
+	s->open_files = renewal->open_files;
 	q->is_quiet = false;
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	memset(q->token, 0, sizeof(q->token));

@@ -196,8 +196,8 @@ static int check_fds(int dir_fd, const struct settings *settings, struct err *er
 	if (n > FDS_MOST)
 		return err_set(err, ERR_FORBIDDEN, EPERM, "it has %zu fds", n);
 	at = strstr(limits, line);
-	if (settings->nofile > 0 &&
-	    (!at || sscanf(at + strlen(line), "%*s %llu", &most) != 1 || most > settings->nofile))
+	if (settings->open_files > 0 && (!at || sscanf(at + strlen(line), "%*s %llu", &most) != 1 ||
+	                                 most > settings->open_files))
 		return err_set(err, ERR_FORBIDDEN, EPERM, "it may open %llu files", most);
 	return 0;
 }

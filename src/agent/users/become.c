@@ -47,12 +47,12 @@ struct becoming {
 static int set_limits(const struct becoming *b)
 {
 	struct rlimit core = {1, 1};
-	struct rlimit files = {b->settings->nofile, b->settings->nofile};
+	struct rlimit files = {b->settings->open_files, b->settings->open_files};
 
 	(void)umask(022);
 	if (setrlimit(RLIMIT_CORE, &core) < 0)
 		return -errno;
-	if (b->settings->nofile > 0 && setrlimit(RLIMIT_NOFILE, &files) < 0)
+	if (b->settings->open_files > 0 && setrlimit(RLIMIT_NOFILE, &files) < 0)
 		return -errno;
 	return 0;
 }

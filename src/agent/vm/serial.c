@@ -195,7 +195,7 @@ static void apply_setup(struct serial *s)
 	}
 	s->is_ready = true;
 	s->is_quiet = false;
-	if (now->nofile != before.nofile || now->root_caps != before.root_caps)
+	if (now->open_files != before.open_files || now->root_caps != before.root_caps)
 		standby_renew(s->agent->standby);
 	tell(s, PORT_READY, NULL, 0);
 	s->is_unsettled = is_copy;

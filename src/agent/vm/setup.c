@@ -148,8 +148,8 @@ static int set_limits(struct settings *s, const struct port_setup *setup, struct
 
 	if (r == 0)
 		r = set_limit(s->group_fd, "pids.max", setup->pids, &s->pids);
-	if (setup->nofile > 0)
-		s->nofile = setup->nofile;
+	if (setup->open_files > 0)
+		s->open_files = setup->open_files;
 	if (setup->has_caps)
 		s->root_caps = setup->caps;
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot limit the execs") : 0;

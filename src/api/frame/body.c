@@ -219,7 +219,7 @@ static int read_limits(const json_t *object, struct guest_limits *ret,
 		return r;
 	limits.cpu_milli = (uint32_t)cpu_milli;
 	limits.pids = (uint32_t)n_pids;
-	limits.nofile = (uint32_t)n_files;
+	limits.open_files = (uint32_t)n_files;
 	*ret = limits;
 	ret_execs->execs = (uint32_t)n_execs;
 	return 0;

@@ -150,7 +150,7 @@ static int create_sandbox(struct view *v, struct err *err)
 		.is_own = true,
 		.engine = is_vm ? "vm" : NULL,
 		.limits = {.memory_bytes = MIN(memory, c->max_limits.memory_bytes),
-	                   .nofile = (uint32_t)MIN(NOFILE, c->max_limits.nofile)},
+	                   .open_files = (uint32_t)MIN(NOFILE, c->max_limits.open_files)},
 		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),
 	};
 	int r = check_alike(v, err);

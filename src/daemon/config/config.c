@@ -66,7 +66,7 @@ void config_init(struct config *c)
 	                       .inodes = 10000000,
 	                       .cpu_milli = host_cpus_milli(),
 	                       .pids = 32768,
-	                       .nofile = host_open_files()},
+	                       .open_files = host_open_files()},
 		.vm_boot_ms = 110 * 1000, /* emulated on a busy host */
 		.default_timeout_ms = DAY_MS / 24,
 		.max_timeout_ms = 30 * DAY_MS,
@@ -109,7 +109,7 @@ void config_init(struct config *c)
 		.inodes = 200000,
 		.cpu_milli = MIN(1000, c->max_limits.cpu_milli),
 		.pids = 256,
-		.nofile = MIN(4096, c->max_limits.nofile),
+		.open_files = MIN(4096, c->max_limits.open_files),
 	};
 }
 

@@ -19,7 +19,7 @@ static int check_ceilings(const struct config *c, struct err *err)
 		{"disk", d->disk_bytes, m->disk_bytes},
 		{"inodes", d->inodes, m->inodes},
 		{"pids", d->pids, m->pids},
-		{"open_files", d->nofile, m->nofile},
+		{"open_files", d->open_files, m->open_files},
 		{"timeout", c->default_timeout_ms, c->max_timeout_ms},
 	};
 

@@ -51,7 +51,7 @@ static const struct {
 	FIELD(spec.limits.inodes, 4),
 	FIELD(spec.limits.cpu_milli, 4),
 	FIELD(spec.limits.pids, 4),
-	FIELD(spec.limits.nofile, 4),
+	FIELD(spec.limits.open_files, 4),
 	FIELD(spec.limits.reserved, 4),
 	FIELD(spec.keeper, 4),
 	FIELD(spec.snapshot, 4),

@@ -197,17 +197,17 @@ int jail_load_filter(struct jail *jail, struct err *err)
 /* The agent's contract: what it is told, and nothing of the host's environment. */
 static int exec_agent(struct jail *jail, struct err *err)
 {
-	char listen[40], ready[40], nofile[40], caps[48], groups[32 + 12 * CGROUP_TREES_MAX];
+	char listen[40], ready[40], open_files[40], caps[48], groups[32 + 12 * CGROUP_TREES_MAX];
 	char *const argv[] = {unconst("cloche-agent"), NULL};
-	char *const env[] = {listen, ready, nofile, caps, groups, NULL};
+	char *const env[] = {listen, ready, open_files, caps, groups, NULL};
 	struct rlimit most;
 	size_t len;
 
 	(void)getrlimit(RLIMIT_NOFILE, &most);
 	(void)snprintf(listen, sizeof(listen), "CLOCHE_LISTEN_FD=%d", jail->listen_fd);
 	(void)snprintf(ready, sizeof(ready), "CLOCHE_READY_FD=%d", jail->status_fd);
-	(void)snprintf(nofile, sizeof(nofile), "CLOCHE_NOFILE=%" PRIu64,
-	               MIN((uint64_t)jail->spec->limits.nofile, (uint64_t)most.rlim_max));
+	(void)snprintf(open_files, sizeof(open_files), "CLOCHE_NOFILE=%" PRIu64,
+	               MIN((uint64_t)jail->spec->limits.open_files, (uint64_t)most.rlim_max));
 	(void)snprintf(caps, sizeof(caps), "CLOCHE_CAPS_ROOT=%" PRIx64, jail_caps_of_root());
 	len = (size_t)snprintf(groups, sizeof(groups), "CLOCHE_CGROUP_FDS=");
 	for (size_t i = 0; i < jail->n_user_fds; i++)

@@ -158,7 +158,7 @@ static int write_orders(const struct jail *jail, int *ret_fd)
 		.boot_max_us = jail->orders.boot_max_us,
 		.memory_mib = (uint32_t)(l->memory_bytes / MIB),
 		.pids = l->pids,
-		.nofile = l->nofile,
+		.open_files = l->open_files,
 	};
 	int pair[2];
 

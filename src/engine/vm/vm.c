@@ -60,7 +60,7 @@ static int vm_set_limits(struct guest *g, const struct guest_limits *limits, str
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
 	if (limits->memory_bytes != has->memory_bytes || limits->disk_bytes != has->disk_bytes ||
 	    limits->inodes != has->inodes || limits->pids != has->pids ||
-	    limits->nofile != has->nofile ||
+	    limits->open_files != has->open_files ||
 	    limits->cpu_milli > (has->cpu_milli + 999) / 1000 * 1000) {
 		(void)err_set(err, ERR_UNSUPPORTED, 0,
 		              "of a running vm only vcpus can change, up to the whole ones it has");

@@ -25,7 +25,7 @@ static void put_raw_limits(struct json_writer *w, const struct guest_limits *l)
 	json_put_u64(w, "inodes", l->inodes);
 	json_put_u64(w, "cpu_milli", l->cpu_milli);
 	json_put_u64(w, "pids", l->pids);
-	json_put_u64(w, "nofile", l->nofile);
+	json_put_u64(w, "nofile", l->open_files);
 	json_close_object(w);
 }
 
@@ -127,20 +127,20 @@ int sandbox_save(const struct sandbox *s, struct err *err)
 
 static int read_limits(const json_t *object, struct guest_limits *ret)
 {
-	uint64_t cpu_milli = 0, pids = 0, nofile = 0;
+	uint64_t cpu_milli = 0, pids = 0, open_files = 0;
 	const struct json_field fields[] = {
 		{"memory_bytes", JSON_FIELD_U64, &ret->memory_bytes, true},
 		{"disk_bytes", JSON_FIELD_U64, &ret->disk_bytes, true},
 		{"inodes", JSON_FIELD_U64, &ret->inodes, true},
 		{"cpu_milli", JSON_FIELD_U64, &cpu_milli, true, .max = UINT32_MAX},
 		{"pids", JSON_FIELD_U64, &pids, true, .max = UINT32_MAX},
-		{"nofile", JSON_FIELD_U64, &nofile, true, .max = UINT32_MAX},
+		{"nofile", JSON_FIELD_U64, &open_files, true, .max = UINT32_MAX},
 	};
 	int r = json_read(object, "limits.", fields, ARRAY_SIZE(fields), NULL);
 
 	ret->cpu_milli = (uint32_t)cpu_milli;
 	ret->pids = (uint32_t)pids;
-	ret->nofile = (uint32_t)nofile;
+	ret->open_files = (uint32_t)open_files;
 	return r;
 }
 
@@ -375,7 +375,7 @@ static void put_limits(struct json_writer *w, const struct sandbox *s)
 	json_put_u64(w, "disk_mib", l->disk_bytes / MIB);
 	json_put_u64(w, "inodes", l->inodes);
 	json_put_u64(w, "pids", l->pids);
-	json_put_u64(w, "open_files", l->nofile);
+	json_put_u64(w, "open_files", l->open_files);
 	json_put_u64(w, "output_mib", of_execs.output_bytes / MIB);
 	json_put_u64(w, "execs", of_execs.execs);
 	json_close_object(w);

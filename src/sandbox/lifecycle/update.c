@@ -129,7 +129,7 @@ static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, str
 		r = ceiling_check(s->fleet, s->project_id, s->key_id, &patch->limits,
 		                  patch->timeout_ms, err);
 	/* It is the agent's, which takes it at its start. */
-	if (r == 0 && u->limits.nofile != s->limits.nofile && sandbox_is_alive(s)) {
+	if (r == 0 && u->limits.open_files != s->limits.open_files && sandbox_is_alive(s)) {
 		(void)err_field(err, "limits.open_files", "cannot be changed while it runs");
 		r = err_hint(err, "a persistent sandbox can be stopped first");
 	}

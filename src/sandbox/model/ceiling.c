@@ -9,7 +9,7 @@ static struct ceilings of_limits(const struct guest_limits *l, uint64_t timeout_
 					 [CEILING_DISK_BYTES] = l->disk_bytes,
 					 [CEILING_INODES] = l->inodes,
 					 [CEILING_PIDS] = l->pids,
-					 [CEILING_OPEN_FILES] = l->nofile,
+					 [CEILING_OPEN_FILES] = l->open_files,
 					 [CEILING_TIMEOUT_MS] = timeout_ms,
 				 }};
 }
@@ -73,7 +73,7 @@ void ceiling_lower(const struct fleet *fleet, const char *project_id, const char
 	limits->disk_bytes = values.of[CEILING_DISK_BYTES];
 	limits->inodes = values.of[CEILING_INODES];
 	limits->pids = (uint32_t)values.of[CEILING_PIDS];
-	limits->nofile = (uint32_t)values.of[CEILING_OPEN_FILES];
+	limits->open_files = (uint32_t)values.of[CEILING_OPEN_FILES];
 	*timeout_ms = values.of[CEILING_TIMEOUT_MS];
 }
 

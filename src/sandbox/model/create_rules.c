@@ -128,7 +128,7 @@ int rules_limits(const struct fleet *fleet, const struct guest_limits *asked,
 		.inodes = asked->inodes ? asked->inodes : base->inodes,
 		.cpu_milli = asked->cpu_milli ? asked->cpu_milli : base->cpu_milli,
 		.pids = asked->pids ? asked->pids : base->pids,
-		.nofile = asked->nofile ? asked->nofile : base->nofile,
+		.open_files = asked->open_files ? asked->open_files : base->open_files,
 	};
 	/* The least are those below which a sandbox does not start, as the broker has them. */
 	const struct {
@@ -140,7 +140,7 @@ int rules_limits(const struct fleet *fleet, const struct guest_limits *asked,
 		{"limits.inodes", l.inodes, 64, max->inodes, 1},
 		{"limits.vcpus", l.cpu_milli, 10, max->cpu_milli, 1000},
 		{"limits.pids", l.pids, 2, max->pids, 1},
-		{"limits.open_files", l.nofile, 16, max->nofile, 1},
+		{"limits.open_files", l.open_files, 16, max->open_files, 1},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -34,7 +34,7 @@ static bool same_size(const struct guest_limits *a, const struct guest_limits *b
 {
 	return a->memory_bytes == b->memory_bytes && a->disk_bytes == b->disk_bytes &&
 	       a->inodes == b->inodes && a->cpu_milli == b->cpu_milli && a->pids == b->pids &&
-	       a->nofile == b->nofile;
+	       a->open_files == b->open_files;
 }
 
 static struct demand *demand_new(struct pool *p, uint32_t engine, const char *template_id,

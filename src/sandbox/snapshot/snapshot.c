@@ -415,7 +415,7 @@ void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *l)
 	l->inodes = l->inodes ? l->inodes : of->inodes;
 	l->cpu_milli = l->cpu_milli ? l->cpu_milli : of->cpu_milli;
 	l->pids = l->pids ? l->pids : of->pids;
-	l->nofile = l->nofile ? l->nofile : of->nofile;
+	l->open_files = l->open_files ? l->open_files : of->open_files;
 }
 
 int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err)

@@ -100,7 +100,7 @@ static int send_renewal(int sock, const struct quiet_renewal *renewal, const int
 int agent_handover_end(struct guest *g, int pidfd, const unsigned char token[QUIET_TOKEN_SIZE],
                        int listen_fd, int status_fd, struct err *err)
 {
-	struct quiet_renewal renewal = {.nofile = g->spec.limits.nofile};
+	struct quiet_renewal renewal = {.open_files = g->spec.limits.open_files};
 	auto_fd int sock = open_inside(pidfd, SOCK_DGRAM);
 	auto_fd int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	int fds[QUIET_CGROUP_FDS + CGROUP_TREES_MAX] = {listen_fd,

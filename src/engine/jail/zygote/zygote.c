@@ -34,7 +34,7 @@
 struct zygote_request {
 	uint64_t number;
 	char tag[ID_SIZE];
-	uint32_t nofile;
+	uint32_t open_files;
 	uint32_t instructions; /* so many of the filter follow */
 	struct sock_filter code[8];
 } __attribute__((packed));
@@ -367,10 +367,11 @@ static int open_fds(const char *id, pid_t agent, int fds[FDS_MAX], struct err *e
 }
 
 static int send_request(struct zygote *z, uint64_t number, const char *id, pid_t agent,
-                        uint32_t nofile, const char *tag, struct err *err)
+                        uint32_t open_files, const char *tag, struct err *err)
 {
-	struct zygote_request req = {
-		.number = number, .nofile = nofile, .instructions = (uint32_t)zygote_no_setns_len};
+	struct zygote_request req = {.number = number,
+	                             .open_files = open_files,
+	                             .instructions = (uint32_t)zygote_no_setns_len};
 	int fds[FDS_MAX];
 	int n = open_fds(id, agent, fds, err);
 	ssize_t len;
@@ -387,7 +388,7 @@ static int send_request(struct zygote *z, uint64_t number, const char *id, pid_t
 	return len < 0 ? err_set(err, ERR_UNAVAILABLE, (int)-len, "the zygote takes no more") : 0;
 }
 
-int zygote_fork(struct zygote *z, const char *id, pid_t agent, uint32_t nofile, const char *tag,
+int zygote_fork(struct zygote *z, const char *id, pid_t agent, uint32_t open_files, const char *tag,
                 guest_forked_fn fn, void *arg, struct err *err)
 {
 	struct wait *w;
@@ -395,7 +396,7 @@ int zygote_fork(struct zygote *z, const char *id, pid_t agent, uint32_t nofile, 
 
 	if (!z->is_ready || z->n_waits >= WAITS_MAX)
 		return err_set(err, ERR_UNAVAILABLE, EAGAIN, "no zygote is ready");
-	r = send_request(z, ++z->last_number, id, agent, nofile, tag, err);
+	r = send_request(z, ++z->last_number, id, agent, open_files, tag, err);
 	if (r < 0)
 		return r;
 	w = xnew0(struct wait);

@@ -42,5 +42,5 @@ void zygote_start(struct zygote *z);
 void zygote_suspect(struct zygote *z, const char *why); /* kills it; it is replaced */
 /* fn is called once, from the loop, when the fork is on its way to the sandbox's agent or is not
  * coming. tag: how it makes itself known there. */
-must_check int zygote_fork(struct zygote *z, const char *id, pid_t agent, uint32_t nofile,
+must_check int zygote_fork(struct zygote *z, const char *id, pid_t agent, uint32_t open_files,
                            const char *tag, guest_forked_fn fn, void *arg, struct err *err);
