@@ -2,61 +2,22 @@
 /* context: the named interpreters of a sandbox. */
 #include "cli/frame/group.h"
 #include "cli/session/spec.h"
-#include "cli/term/text.h"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 struct context_opts {
 	const char *language, *cwd, *user;
 	struct opt_list env;
 };
 
-static void print_contexts(const json_t *contexts)
-{
-	static const char *const heads[] = {"NAME", "LANGUAGE", "STATE", "CALLS", "ID"};
-	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
-	const json_t *c;
-	size_t i;
-
-	json_array_foreach(contexts, i, c)
-	{
-		auto_free char *count = xasprintf("%" PRIu64, command_number(c, "count"));
-
-		table_add(&t, command_text(c, "name"));
-		table_add(&t, command_text(c, "language"));
-		table_add(&t, command_text(c, "state"));
-		table_add(&t, count);
-		table_add(&t, command_text(c, "id"));
-	}
-	table_print(&t);
-	table_done(&t);
-}
-
-static int list(struct command *c, struct err *err)
-{
-	auto_free char *path = remote_path("sandboxes", c->words[0], "contexts");
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
-
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(json_object_get(reply, "contexts"));
-	else
-		print_contexts(json_object_get(reply, "contexts"));
-	return 0;
-}
-
-static void print_one(const struct command *c, const json_t *context)
-{
-	auto_free char *name = text_escaped(command_text(context, "name"));
-
-	if (c->common.json)
-		command_print_json(context);
-	else
-		printf("%s\n", name);
-}
+static const struct column columns[] = {
+	{"NAME", "name"},   {"LANGUAGE", "language"},
+	{"STATE", "state"}, {"CALLS", "count", cell_number},
+	{"ID", "id"},
+};
+static const struct resource contexts = {.plural = "contexts",
+                                         .parent = "sandboxes",
+                                         .columns = columns,
+                                         .n_columns = ARRAY_SIZE(columns),
+                                         .printed = "name"};
 
 static void put_text(json_t *body, const char *name, const char *value)
 {
@@ -67,8 +28,7 @@ static void put_text(json_t *body, const char *name, const char *value)
 static int create(struct command *c, struct err *err)
 {
 	const struct context_opts *opts = c->arg;
-	auto_free char *path = remote_path("sandboxes", c->words[0], "contexts");
-	auto_json json_t *body = json_object(), *reply = NULL;
+	auto_json json_t *body = json_object();
 	json_t *env = NULL;
 	int r = env_to_json(&opts->env, &env, err);
 
@@ -79,60 +39,49 @@ static int create(struct command *c, struct err *err)
 	put_text(body, "language", opts->language);
 	put_text(body, "cwd", opts->cwd);
 	put_text(body, "user", opts->user);
-	r = remote_call(c->remote, "POST", path, body, &reply, err);
-	if (r == 0)
-		print_one(c, reply);
-	return r;
+	return resource_create(c, body, "name", err);
 }
 
-/* Acts on a context: its path with a verb behind it, or its own. */
-static int act(struct command *c, const char *method, const char *verb, struct err *err)
+static int act(struct command *c, const char *verb, struct err *err)
 {
-	auto_free char *path =
-		verb ? remote_path("sandboxes", c->words[0], "contexts", c->words[1], verb)
-		     : remote_path("sandboxes", c->words[0], "contexts", c->words[1]);
+	auto_free char *path = remote_path("sandboxes", c->words[0], "contexts", c->words[1], verb);
 	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, method, path, NULL, &reply, err);
+	int r = remote_call(c->remote, "POST", path, NULL, &reply, err);
 
 	if (r == 0)
-		print_one(c, reply);
+		command_print_reply(c, reply, "name");
 	return r;
 }
 
 static int restart(struct command *c, struct err *err)
 {
-	return act(c, "POST", "restart", err);
+	return act(c, "restart", err);
 }
 
 static int interrupt(struct command *c, struct err *err)
 {
-	return act(c, "POST", "interrupt", err);
-}
-
-static int remove_context(struct command *c, struct err *err)
-{
-	return act(c, "DELETE", NULL, err);
+	return act(c, "interrupt", err);
 }
 
 #define NEW_OPTS 4
 
 static const struct subcommand subcommands[] = {
-	{"ls", list, "[OPTIONS] SANDBOX",
+	{"ls", resource_ls, "[OPTIONS] SANDBOX",
          "Lists the contexts of a sandbox, with their state and how many calls they ran.",
-         "  cloche context ls box", .n_words = 1},
+         "  cloche context ls box", .n_words = 1, .resource = &contexts},
 	{"new", create, "[OPTIONS] SANDBOX NAME",
          "Makes a context: an interpreter with variables of its own.",
          "  cloche context new box analysis\n"
          "  cloche context new -l javascript --cwd /tmp -e DEBUG=1 box js",
-         .n_words = 2, .n_opts = NEW_OPTS},
+         .n_words = 2, .n_opts = NEW_OPTS, .resource = &contexts},
 	{"interrupt", interrupt, "[OPTIONS] SANDBOX CONTEXT",
          "Interrupts what runs in it; the variables stay.", "  cloche context interrupt box python",
          .n_words = 2},
 	{"restart", restart, "[OPTIONS] SANDBOX CONTEXT",
          "Gives it a fresh interpreter; the variables are gone.",
          "  cloche context restart box python", .n_words = 2},
-	{"rm", remove_context, "[OPTIONS] SANDBOX CONTEXT", "Ends its interpreter and forgets it.",
-         "  cloche context rm box analysis", .n_words = 2},
+	{"rm", resource_rm, "[OPTIONS] SANDBOX CONTEXT", "Ends its interpreter and forgets it.",
+         "  cloche context rm box analysis", .n_words = 2, .resource = &contexts},
 };
 
 static const struct group group = {

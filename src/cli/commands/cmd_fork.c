@@ -101,13 +101,9 @@ static int do_rollback(struct command *c, struct err *err)
 	(void)json_object_set_new(body, "snapshot", json_string(c->words[1]));
 	remote_note(c->remote, "going back");
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
-		printf("%s\n", command_text(reply, "id"));
-	return 0;
+	if (r == 0)
+		command_print_reply(c, reply, "id");
+	return r;
 }
 
 int cmd_rollback(int argc, char **argv)

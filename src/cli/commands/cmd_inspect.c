@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/frame/command.h"
-#include "cli/term/sheet.h"
 
 static int inspect(struct command *c, struct err *err)
 {
 	auto_free char *path =
 		c->n_words == 1 ? remote_path("sandboxes", c->words[0])
 				: remote_path("sandboxes", c->words[0], "execs", c->words[1]);
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
 
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
-		sheet_print(reply);
-	return 0;
+	return command_inspect(c, path, err);
 }
 
 int cmd_inspect(int argc, char **argv)

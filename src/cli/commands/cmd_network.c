@@ -2,10 +2,10 @@
 /* What a sandbox may reach: shown, changed while it runs, explained, and suggested. */
 #include "base/parse.h"
 #include "cli/commands/network_log.h"
+#include "cli/frame/group.h"
 #include "cli/session/spec.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct network_opts {
 	const char *method;
@@ -117,107 +117,56 @@ static int explain(struct command *c, struct err *err)
 	return 0;
 }
 
+static const struct subcommand subcommands[] = {
+	{"show", show, "[OPTIONS] SANDBOX", "Shows what a sandbox may reach.",
+         "  cloche network show box", .n_words = 1},
+	{"set", set, "SANDBOX POLICY\nSANDBOX --allow NAME…",
+         "Changes what a sandbox may reach, as a whole. POLICY is deny-all, allow-all or a JSON "
+         "file.\n"
+         "Connections that the new one forbids are cut before this returns.",
+         "  cloche network set box deny-all\n"
+         "  cloche network set box --allow api.example.com --allow '*.example.org'",
+         .n_words = 1, .n_more = 1, .n_opts = 1},
+	{"allow", allow, "SANDBOX HOST [PORT]",
+         "Lets a sandbox reach one host more, a name or a range. What its policy has stays as it "
+         "is:\n"
+         "the new rule stands behind all others.",
+         "  cloche network allow box api.example.com 443", .n_words = 2, .n_more = 1},
+	{"explain", explain, "SANDBOX URL",
+         "Says whether a sandbox may reach a URL, by which rule, and how strongly that is "
+         "enforced.",
+         "  cloche network explain box https://api.example.com/simple/", .n_words = 2,
+         .first_opt = 1, .n_opts = 1},
+	{"decisions", network_decisions, "SANDBOX",
+         "Lists what the network wall decided about a sandbox, the oldest first.",
+         "  cloche network decisions box", .n_words = 1},
+	{"suggest", network_suggest, "SANDBOX",
+         "Prints the smallest policy that would have sufficed for all that the sandbox has "
+         "reached\n"
+         "while its policy had \"mode\": \"record\". It can be given to 'set' and to --network.",
+         "  cloche network suggest box > policy.json\n"
+         "  cloche network set box policy.json",
+         .n_words = 1},
+};
+
+static const struct group group = {
+	.name = "network",
+	.about = "What a sandbox may reach: shown, changed while it runs, explained.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+	.usual = &subcommands[0],
+};
+
 int cmd_network(int argc, char **argv)
 {
 	struct network_opts opts = {0};
-	const struct opt set_rows[] = {
+	const struct opt rows[] = {
 		{0, "allow", OPT_LIST, &opts.allow, "NAME",
 	         "let it reach this name or range, and nothing else; may be repeated"},
-	};
-	const struct opt explain_rows[] = {
 		{'X', "method", OPT_TEXT, &opts.method, "METHOD", "of a request (default GET)"},
 	};
-	const struct manual manuals[] = {
-		{
-			.name = "network",
-			.synopsis = "[show] SANDBOX\nset SANDBOX POLICY\nset SANDBOX --allow "
-				    "NAME…\nallow SANDBOX HOST [PORT]\nexplain SANDBOX "
-				    "URL\ndecisions SANDBOX\nsuggest SANDBOX",
-			.about =
-				"Shows what a sandbox may reach. 'set' changes it while it runs, "
-				"'allow' adds one host;\n'explain' says which rule decides about a "
-				"URL; 'decisions' lists what was let through\nand what not; "
-				"'suggest' prints the smallest policy that would have sufficed.",
-			.examples = "  cloche network box\n"
-				    "  cloche network set box --allow api.example.com\n"
-				    "  cloche network explain box https://api.example.com/simple/",
-			.min_words = 1,
-			.max_words = 1,
-		},
-		{
-			.name = "network set",
-			.synopsis = "SANDBOX POLICY\nSANDBOX --allow NAME…",
-			.about = "Changes what a sandbox may reach, as a whole. POLICY is "
-				 "deny-all, allow-all or a JSON file.\nConnections that the new "
-				 "one forbids are cut before this returns.",
-			.examples = "  cloche network set box deny-all\n"
-				    "  cloche network set box --allow api.example.com --allow "
-				    "'*.example.org'",
-			.min_words = 1,
-			.max_words = 2,
-			.opts = set_rows,
-			.n_opts = ARRAY_SIZE(set_rows),
-		},
-		{
-			.name = "network allow",
-			.synopsis = "SANDBOX HOST [PORT]",
-			.about = "Lets a sandbox reach one host more, a name or a range. What its "
-				 "policy has stays as it is:\nthe new rule stands behind all "
-				 "others.",
-			.examples = "  cloche network allow box api.example.com 443",
-			.min_words = 2,
-			.max_words = 3,
-		},
-		{
-			.name = "network explain",
-			.synopsis = "SANDBOX URL",
-			.about = "Says whether a sandbox may reach a URL, by which rule, and how "
-				 "strongly that is enforced.",
-			.examples = "  cloche network explain box https://api.example.com/simple/",
-			.min_words = 2,
-			.max_words = 2,
-			.opts = explain_rows,
-			.n_opts = ARRAY_SIZE(explain_rows),
-		},
-		{
-			.name = "network decisions",
-			.synopsis = "SANDBOX",
-			.about = "Lists what the network wall decided about a sandbox, the oldest "
-				 "first.",
-			.examples = "  cloche network decisions box",
-			.min_words = 1,
-			.max_words = 1,
-		},
-		{
-			.name = "network suggest",
-			.synopsis = "SANDBOX",
-			.about = "Prints the smallest policy that would have sufficed for all "
-				 "that the sandbox has reached\nwhile its policy had \"mode\": "
-				 "\"record\". It can be given to 'set' and to --network.",
-			.examples = "  cloche network suggest box > policy.json\n"
-				    "  cloche network set box policy.json",
-			.min_words = 1,
-			.max_words = 1,
-		},
-	};
-	static const struct {
-		const char *word;
-		command_fn fn;
-	} verbs[ARRAY_SIZE(manuals)] = {
-		{"show", show},
-		{"set", set},
-		{"allow", allow},
-		{"explain", explain},
-		{"decisions", network_decisions},
-		{"suggest", network_suggest},
-	};
-	int status = -1;
+	int status = group_main(&group, rows, &opts, argc, argv);
 
-	for (size_t i = 0; status < 0 && argc > 1 && i < ARRAY_SIZE(verbs); i++)
-		if (strcmp(argv[1], verbs[i].word) == 0)
-			status = command_main(&manuals[i], argc - 1, argv + 1, verbs[i].fn, &opts);
-	if (status < 0)
-		status = command_main(&manuals[0], argc, argv, show, &opts);
 	opt_list_done(&opts.allow);
 	return status;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
-#include "cli/frame/command.h"
+#include "cli/frame/resource.h"
 #include "cli/session/spec.h"
 #include "cli/term/text.h"
 
@@ -26,73 +26,55 @@ static int fetch(struct command *c, const char *state, json_t *sandboxes, struct
 	return remote_list(c->remote, path, "sandboxes", sandboxes, err);
 }
 
-static void add_age(struct table *t, uint64_t at_us)
+static char *cell_state(const json_t *sandbox, const char *field)
 {
-	uint64_t now = clock_wall_us();
-	char text[16];
-
-	text_age(now > at_us ? now - at_us : 0, text);
-	table_add(t, at_us ? text : NULL);
-}
-
-static void add_state(struct table *t, const json_t *sandbox)
-{
-	const char *state = command_text(sandbox, "state");
+	const char *state = command_text(sandbox, field);
 	const char *cause = command_text(json_object_get(sandbox, "ended"), "cause");
-	auto_free char *text = *cause ? xasprintf("%s (%s)", state, cause) : xstrdup(state);
 
-	table_add(t, text);
+	return *cause ? xasprintf("%s (%s)", state, cause) : xstrdup(state);
 }
 
-static void add_limits(struct table *t, const json_t *limits)
+static char *cell_vcpus(const json_t *sandbox, const char *field)
 {
-	auto_free char *vcpus =
-		xasprintf("%g", json_number_value(json_object_get(limits, "vcpus")));
-	char memory[16];
-
-	text_bytes(command_number(limits, "memory_mib") << 20, memory);
-	table_add(t, vcpus);
-	table_add(t, memory);
+	return xasprintf("%g", json_number_value(
+				       json_object_get(json_object_get(sandbox, "limits"), field)));
 }
 
-static void add_expiry(struct table *t, const json_t *sandbox)
+static char *cell_memory(const json_t *sandbox, const char *field)
 {
-	uint64_t at_us = command_number(sandbox, "expires_us"), now = clock_wall_us();
-	auto_free char *text = NULL;
+	return cell_mib(json_object_get(sandbox, "limits"), field);
+}
+
+static char *cell_expiry(const json_t *sandbox, const char *field)
+{
+	uint64_t at_us = command_number(sandbox, field), now = clock_wall_us();
 	char left[16];
 
+	if (!at_us || !json_is_null(json_object_get(sandbox, "ended")))
+		return NULL;
 	text_age(at_us > now ? at_us - now : 0, left);
-	text = xasprintf("in %s", left);
-	table_add(t, at_us && json_is_null(json_object_get(sandbox, "ended")) ? text : NULL);
+	return xasprintf("in %s", left);
 }
 
-static void print_sandboxes(const json_t *sandboxes)
-{
-	static const char *const heads[] = {"ID",    "NAME",   "STATE", "TEMPLATE",
-	                                    "VCPUS", "MEMORY", "AGE",   "ENDS"};
-	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
-	size_t i;
-	const json_t *s;
-
-	json_array_foreach(sandboxes, i, s)
-	{
-		table_add(&t, command_text(s, "id"));
-		table_add(&t, command_text(s, "name"));
-		add_state(&t, s);
-		table_add(&t, command_text(s, "template"));
-		add_limits(&t, json_object_get(s, "limits"));
-		add_age(&t, command_number(s, "created_us"));
-		add_expiry(&t, s);
-	}
-	table_print(&t);
-	table_done(&t);
-}
+static const struct column sandbox_columns[] = {
+	{"ID", "id"},
+	{"NAME", "name"},
+	{"STATE", "state", cell_state},
+	{"TEMPLATE", "template"},
+	{"VCPUS", "vcpus", cell_vcpus},
+	{"MEMORY", "memory_mib", cell_memory},
+	{"AGE", "created_us", cell_age},
+	{"ENDS", "expires_us", cell_expiry},
+};
+static const struct resource sandbox_resource = {.plural = "sandboxes",
+                                                 .columns = sandbox_columns,
+                                                 .n_columns = ARRAY_SIZE(sandbox_columns)};
 
 /* The command as one line: its words, or the shell's text. */
-static char *command_line(const json_t *exec)
+static char *cell_command(const json_t *exec, const char *field)
 {
 	struct buf line = BUF_INIT(256);
-	const json_t *argv = json_object_get(exec, "argv");
+	const json_t *argv = json_object_get(exec, field);
 	size_t i;
 	const json_t *word;
 	char *copy;
@@ -110,45 +92,29 @@ static char *command_line(const json_t *exec)
 	return copy;
 }
 
-static void add_result(struct table *t, const json_t *exec)
+static char *cell_result(const json_t *exec, const char *field)
 {
 	const char *cause = command_text(exec, "cause");
-	auto_free char *text = NULL;
+	const char *why = strcmp(cause, "exited") != 0 ? cause : "";
+	auto_free char *result = NULL;
 
 	if (command_number(exec, "signal"))
-		text = xasprintf("signal %" PRIu64, command_number(exec, "signal"));
-	else if (json_is_integer(json_object_get(exec, "exit_code")))
-		text = xasprintf("%" PRIu64, command_number(exec, "exit_code"));
-	if (text && *cause && strcmp(cause, "exited") != 0) {
-		char *with_cause = xasprintf("%s (%s)", text, cause);
-
-		free(text);
-		text = with_cause;
-	}
-	table_add(t, text);
+		result = xasprintf("signal %" PRIu64, command_number(exec, "signal"));
+	else if (json_is_integer(json_object_get(exec, field)))
+		result = xasprintf("%" PRIu64, command_number(exec, field));
+	return result && *why ? xasprintf("%s (%s)", result, why) : take_ptr(result);
 }
 
-static void print_execs(const json_t *execs)
-{
-	static const char *const heads[] = {"EXEC", "STATE", "EXIT", "USER", "AGE", "COMMAND"};
-	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
-	size_t i;
-	const json_t *e;
-
-	json_array_foreach(execs, i, e)
-	{
-		auto_free char *line = command_line(e);
-
-		table_add(&t, command_text(e, "id"));
-		table_add(&t, command_text(e, "state"));
-		add_result(&t, e);
-		table_add(&t, command_text(e, "user"));
-		add_age(&t, command_number(e, "created_us"));
-		table_add(&t, line);
-	}
-	table_print(&t);
-	table_done(&t);
-}
+static const struct column exec_columns[] = {
+	{"EXEC", "id"},
+	{"STATE", "state"},
+	{"EXIT", "exit_code", cell_result},
+	{"USER", "user"},
+	{"AGE", "created_us", cell_age},
+	{"COMMAND", "argv", cell_command},
+};
+static const struct resource exec_resource = {
+	.plural = "execs", .columns = exec_columns, .n_columns = ARRAY_SIZE(exec_columns)};
 
 static void print_ids(const json_t *list)
 {
@@ -163,7 +129,7 @@ static void print_ids(const json_t *list)
 	}
 }
 
-static void show(const struct command *c, const json_t *list, void (*print)(const json_t *))
+static void show(const struct command *c, const struct resource *resource, const json_t *list)
 {
 	const struct ps *opts = c->arg;
 
@@ -172,7 +138,7 @@ static void show(const struct command *c, const json_t *list, void (*print)(cons
 	else if (opts->quiet)
 		print_ids(list);
 	else
-		print(list);
+		resource_print(resource, list);
 }
 
 static int list_execs(struct command *c, struct err *err)
@@ -183,7 +149,7 @@ static int list_execs(struct command *c, struct err *err)
 
 	if (r < 0)
 		return r;
-	show(c, json_object_get(reply, "execs"), print_execs);
+	show(c, &exec_resource, json_object_get(reply, "execs"));
 	return 0;
 }
 
@@ -202,7 +168,7 @@ static int ps(struct command *c, struct err *err)
 		r = fetch(c, "failed", sandboxes, err);
 	if (r < 0)
 		return r;
-	show(c, sandboxes, print_sandboxes);
+	show(c, &sandbox_resource, sandboxes);
 	return 0;
 }
 

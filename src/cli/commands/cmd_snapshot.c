@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Snapshots: what a sandbox was at one moment. */
-#include "base/clock.h"
 #include "cli/frame/group.h"
 #include "cli/remote/download.h"
-#include "cli/term/sheet.h"
-#include "cli/term/text.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 struct snapshot_opts {
@@ -37,92 +33,32 @@ static int snapshot_create(struct command *c, struct err *err)
 		                          json_integer((json_int_t)o->keep_last));
 	remote_note(c->remote, o->has_memory ? "saving files and memory" : "saving files");
 	r = remote_call(c->remote, "POST", path, body, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
-		printf("%s\n", command_text(reply, "id"));
-	return 0;
+	if (r == 0)
+		command_print_reply(c, reply, "id");
+	return r;
 }
 
-static void print_snapshots(const json_t *snapshots)
+static char *of_sandbox(char *path, const void *arg)
 {
-	static const char *const heads[] = {"ID", "NAME", "SANDBOX", "SIZE", "OWN", "STATE", "AGE"};
-	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
-	uint64_t now = clock_wall_us();
-	size_t i;
-	const json_t *one;
+	const struct snapshot_opts *o = arg;
 
-	json_array_foreach(snapshots, i, one)
-	{
-		uint64_t created = command_number(one, "created_us");
-		const char *name = command_text(one, "name");
-		char age[16], size[16], own[16];
-
-		text_age(now > created ? now - created : 0, age);
-		text_bytes(command_number(one, "bytes"), size);
-		text_bytes(command_number(one, "own_bytes"), own);
-		table_add(&t, command_text(one, "id"));
-		table_add(&t, name[0] ? name : NULL);
-		table_add(&t, command_text(one, "sandbox_id"));
-		table_add(&t, size);
-		table_add(&t, own);
-		table_add(&t, command_text(one, "state"));
-		table_add(&t, age);
-	}
-	table_print(&t);
-	table_done(&t);
+	return o->sandbox ? remote_query(path, "sandbox", o->sandbox) : path;
 }
 
-static int snapshot_ls(struct command *c, struct err *err)
-{
-	const struct snapshot_opts *o = c->arg;
-	auto_free char *path = remote_path("snapshots");
-	auto_json json_t *list = json_array();
-	int r;
-
-	if (o->sandbox)
-		path = remote_query(take_ptr(path), "sandbox", o->sandbox);
-	r = remote_list(c->remote, path, "snapshots", list, err);
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(list);
-	else
-		print_snapshots(list);
-	return 0;
-}
-
-static int snapshot_inspect(struct command *c, struct err *err)
-{
-	auto_free char *path = remote_path("snapshots", c->words[0]);
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
-
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
-		sheet_print(reply);
-	return 0;
-}
-
-static int snapshot_rm(struct command *c, struct err *err)
-{
-	auto_free char *path = remote_path("snapshots", c->words[0]);
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "DELETE", path, NULL, &reply, err);
-
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
-		printf("%s\n", command_text(reply, "id"));
-	return 0;
-}
+static const struct column columns[] = {
+	{"ID", "id"},
+	{"NAME", "name"},
+	{"SANDBOX", "sandbox_id"},
+	{"SIZE", "bytes", cell_bytes},
+	{"OWN", "own_bytes", cell_bytes},
+	{"STATE", "state"},
+	{"AGE", "created_us", cell_age},
+};
+static const struct resource snapshots = {.plural = "snapshots",
+                                          .columns = columns,
+                                          .n_columns = ARRAY_SIZE(columns),
+                                          .query = of_sandbox,
+                                          .printed = "id"};
 
 static int snapshot_export(struct command *c, struct err *err)
 {
@@ -166,13 +102,9 @@ static int snapshot_import(struct command *c, struct err *err)
 		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", c->words[0]);
 	url = remote_path("snapshots", o->import_name, "archive");
 	r = remote_exchange(c->remote, "PUT", url, &request, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
-		printf("%s\n", command_text(reply, "id"));
-	return 0;
+	if (r == 0)
+		command_print_reply(c, reply, "id");
+	return r;
 }
 
 static const struct subcommand subcommands[] = {
@@ -184,13 +116,14 @@ static const struct subcommand subcommands[] = {
          "  cloche snapshot create --keep-last 5 agent\n"
          "  cloche create --snapshot before-upgrade",
          .n_words = 1, .n_opts = 5},
-	{"ls", snapshot_ls, "[OPTIONS]",
+	{"ls", resource_ls, "[OPTIONS]",
          "Lists snapshots, the newest first. SIZE is all that one refers to, OWN what it is "
          "charged for:\nwhat no earlier snapshot of the same sandbox has.",
-         "  cloche snapshot ls\n  cloche snapshot ls --sandbox agent", .first_opt = 5, .n_opts = 1},
-	{"inspect", snapshot_inspect, "[OPTIONS] SNAPSHOT",
+         "  cloche snapshot ls\n  cloche snapshot ls --sandbox agent", .first_opt = 5, .n_opts = 1,
+         .resource = &snapshots},
+	{"inspect", resource_inspect, "[OPTIONS] SNAPSHOT",
          "Shows all that is known of a snapshot.", "  cloche snapshot inspect before-upgrade",
-         .n_words = 1},
+         .n_words = 1, .resource = &snapshots},
 	{"export", snapshot_export, "[OPTIONS] SNAPSHOT",
          "Writes a snapshot's files as one file, with a hash at its end. Variables and memory are "
          "not in it.",
@@ -201,9 +134,9 @@ static const struct subcommand subcommands[] = {
          "here. '-' is stdin.",
          "  cloche snapshot import --name good good.cloche\n  cloche create --snapshot good",
          .n_words = 1, .first_opt = 8, .n_opts = 1},
-	{"rm", snapshot_rm, "[OPTIONS] SNAPSHOT",
+	{"rm", resource_rm, "[OPTIONS] SNAPSHOT",
          "Removes a snapshot. What was started from it goes on: it has a copy of its own.",
-         "  cloche snapshot rm before-upgrade", .n_words = 1},
+         "  cloche snapshot rm before-upgrade", .n_words = 1, .resource = &snapshots},
 };
 
 static const struct group group = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/frame/command.h"
 
+#include "cli/term/sheet.h"
 #include "cli/term/text.h"
 
 #include <signal.h>
@@ -11,6 +12,30 @@ void command_print_json(const json_t *value)
 	auto_free char *text = json_dumps(value, JSON_INDENT(2));
 
 	printf("%s\n", text ? text : "null");
+}
+
+void command_print_reply(const struct command *c, const json_t *reply, const char *field)
+{
+	auto_free char *text = field ? text_escaped(command_text(reply, field)) : NULL;
+
+	if (c->common.json)
+		command_print_json(reply);
+	else if (text)
+		printf("%s\n", text);
+}
+
+int command_inspect(struct command *c, const char *path, struct err *err)
+{
+	auto_json json_t *reply = NULL;
+	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
+
+	if (r < 0)
+		return r;
+	if (c->common.json)
+		command_print_json(reply);
+	else
+		sheet_print(reply);
+	return 0;
 }
 
 const char *command_text(const json_t *object, const char *name)
@@ -40,37 +65,45 @@ static int finish_stdout(int status)
 	return text_fail(&err);
 }
 
-static int run(const struct manual *m, int argc, char **argv, command_fn fn, void *arg,
+static int run(struct command *c, const struct manual *m, int argc, char **argv, command_fn fn,
                bool is_offline)
 {
-	struct command c = {.arg = arg};
 	struct err err = {0};
 	int r;
 
 	/* A reader that leaves is an error of write(), handled where it happens. */
 	(void)signal(SIGPIPE, SIG_IGN);
-	r = opts_parse(m, &c.common, argc, argv, &c.words, &c.n_words, &err);
+	r = opts_parse(m, &c->common, argc, argv, &c->words, &c->n_words, &err);
 
 	if (r > 0)
 		return finish_stdout(0);
 	if (r == 0 && !is_offline)
-		r = remote_open(&c.common, &c.remote, &err);
-	if (c.remote)
-		remote_note(c.remote, "waiting for the daemon");
+		r = remote_open(&c->common, &c->remote, &err);
+	if (c->remote)
+		remote_note(c->remote, "waiting for the daemon");
 	if (r == 0)
-		r = fn(&c, &err);
-	remote_close(c.remote);
+		r = fn(c, &err);
+	remote_close(c->remote);
 	if (r < 0)
 		return text_fail(&err);
 	return finish_stdout(r);
 }
 
+int command_run(struct command *c, const struct manual *m, int argc, char **argv, command_fn fn)
+{
+	return run(c, m, argc, argv, fn, /* is_offline= */ false);
+}
+
 int command_main(const struct manual *m, int argc, char **argv, command_fn fn, void *arg)
 {
-	return run(m, argc, argv, fn, arg, /* is_offline= */ false);
+	struct command c = {.arg = arg};
+
+	return command_run(&c, m, argc, argv, fn);
 }
 
 int command_main_offline(const struct manual *m, int argc, char **argv, command_fn fn, void *arg)
 {
-	return run(m, argc, argv, fn, arg, /* is_offline= */ true);
+	struct command c = {.arg = arg};
+
+	return run(&c, m, argc, argv, fn, /* is_offline= */ true);
 }

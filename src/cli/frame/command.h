@@ -5,12 +5,15 @@
 #include "cli/remote/remote.h"
 #include "cli/term/opts.h"
 
+struct resource;
+
 struct command {
 	struct opts_common common;
 	char **words;
 	size_t n_words;
-	struct remote *remote; /* NULL for a command_main_offline() */
-	void *arg;             /* the command's own */
+	struct remote *remote;           /* NULL for a command_main_offline() */
+	void *arg;                       /* the command's own */
+	const struct resource *resource; /* what a subcommand is about; NULL of others */
 };
 
 /* Gives the exit status, or < 0 with err. */
@@ -21,6 +24,13 @@ int command_main(const struct manual *m, int argc, char **argv, command_fn fn, v
 /* The same for one that finds its daemon itself, or needs none. */
 int command_main_offline(const struct manual *m, int argc, char **argv, command_fn fn, void *arg);
 
+/* The same with c, in which the caller has set arg and resource. */
+int command_run(struct command *c, const struct manual *m, int argc, char **argv, command_fn fn);
+
+/* Shows what the API has at a path: as JSON, or as a sheet for people. */
+must_check int command_inspect(struct command *c, const char *path, struct err *err);
+/* Prints a reply: all of it as JSON, or one field for people. Field NULL: nothing for people. */
+void command_print_reply(const struct command *c, const json_t *reply, const char *field);
 /* Prints a value of the API for a program to read. */
 void command_print_json(const json_t *value);
 /* An answer's text field, or "" where it is null or missing. */

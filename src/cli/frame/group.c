@@ -31,7 +31,11 @@ static int print_help(const struct group *g, FILE *out, int status)
 
 	for (size_t i = 0; i < g->n_subcommands; i++)
 		width = MAX(width, strlen(g->subcommands[i].word));
-	(void)fprintf(out, "Usage: cloche %s COMMAND\n\n%s\n\nCommands:\n", g->name, g->about);
+	if (g->usual)
+		(void)fprintf(out, "Usage: cloche %s %s\n       ", g->name, g->usual->synopsis);
+	else
+		(void)fputs("Usage: ", out);
+	(void)fprintf(out, "cloche %s COMMAND\n\n%s\n\nCommands:\n", g->name, g->about);
 	for (size_t i = 0; i < g->n_subcommands; i++) {
 		(void)fprintf(out, "  %-*s  ", (int)width, g->subcommands[i].word);
 		print_sentence(out, g->subcommands[i].about);
@@ -47,19 +51,21 @@ static int print_help(const struct group *g, FILE *out, int status)
 static int run(const struct group *g, const struct subcommand *sub, const struct opt *opts,
                void *arg, int argc, char **argv)
 {
-	auto_free char *name = xasprintf("%s %s", g->name, sub->word);
+	bool is_named = strcmp(argv[0], sub->word) == 0;
+	auto_free char *name = is_named ? xasprintf("%s %s", g->name, sub->word) : xstrdup(g->name);
 	const struct manual manual = {
 		.name = name,
 		.synopsis = sub->synopsis,
 		.about = sub->about,
 		.examples = sub->examples,
 		.min_words = sub->n_words,
-		.max_words = sub->n_words,
+		.max_words = sub->n_words + sub->n_more,
 		.opts = opts + sub->first_opt,
 		.n_opts = sub->n_opts,
 	};
+	struct command c = {.arg = arg, .resource = sub->resource};
 
-	return command_main(&manual, argc, argv, sub->fn, arg);
+	return command_run(&c, &manual, argc, argv, sub->fn);
 }
 
 /* What other programs call it. */
@@ -98,5 +104,7 @@ int group_main(const struct group *g, const struct opt *opts, void *arg, int arg
 	for (size_t i = 0; i < g->n_subcommands; i++)
 		if (strcmp(word, g->subcommands[i].word) == 0)
 			return run(g, &g->subcommands[i], opts, arg, argc - 1, argv + 1);
+	if (g->usual)
+		return run(g, g->usual, opts, arg, argc, argv);
 	return *word ? refuse(g, word) : print_help(g, stderr, EXIT_CLOCHE);
 }

@@ -151,7 +151,7 @@ static int print_words(struct command *c, struct err *err)
 	for (; r == 0 && complete_has_command(buf_str(&help), NULL); at++) {
 		if (at + 1 >= c->n_words) {
 			complete_commands(buf_str(&help), last, print_word, NULL);
-			return 0;
+			break;
 		}
 		if (!complete_has_command(buf_str(&help), c->words[at]))
 			return 0;

@@ -1,110 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/clock.h"
+/* API keys: made, listed, revoked. */
 #include "cli/frame/group.h"
-#include "cli/term/text.h"
-
-#include <stdio.h>
 
 struct key_opts {
 	const char *scope, *project;
 };
 
-static char *keys_path(const struct key_opts *opts, const char *id)
-{
-	char *path = id ? remote_path("keys", id) : remote_path("keys");
-
-	return opts->project ? remote_query(path, "project", opts->project) : path;
-}
-
 static int create(struct command *c, struct err *err)
 {
 	const struct key_opts *opts = c->arg;
-	auto_free char *path = remote_path("keys");
-	auto_json json_t *body = json_object(), *reply = NULL;
-	int r;
+	auto_json json_t *body = json_object();
 
 	(void)json_object_set_new(body, "name", json_string(c->words[0]));
 	if (opts->scope)
 		(void)json_object_set_new(body, "scope", json_string(opts->scope));
 	if (opts->project)
 		(void)json_object_set_new(body, "project", json_string(opts->project));
-	r = remote_call(c->remote, "POST", path, body, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json) {
-		command_print_json(reply);
-		return 0;
-	}
-	printf("%s\n", command_text(reply, "secret"));
-	(void)fflush(stdout);
-	(void)fprintf(stderr, "This is the only time that the key is shown. Its id is %s.\n",
-	              command_text(json_object_get(reply, "key"), "id"));
-	return 0;
+	return resource_create_secret(c, body, "key", err);
 }
 
-static void print_keys(const json_t *keys)
+static char *add_project(char *path, const void *arg)
 {
-	static const char *const heads[] = {"ID", "NAME", "SCOPE", "STATE", "AGE"};
-	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
-	uint64_t now = clock_wall_us();
-	size_t i;
-	const json_t *k;
+	const struct key_opts *opts = arg;
 
-	json_array_foreach(keys, i, k)
-	{
-		uint64_t created = command_number(k, "created_us");
-		char age[16];
-
-		text_age(now > created ? now - created : 0, age);
-		table_add(&t, command_text(k, "id"));
-		table_add(&t, command_text(k, "name"));
-		table_add(&t, command_text(k, "scope"));
-		table_add(&t, command_number(k, "revoked_us") ? "revoked" : "good");
-		table_add(&t, age);
-	}
-	table_print(&t);
-	table_done(&t);
+	return opts->project ? remote_query(path, "project", opts->project) : path;
 }
 
-static int list(struct command *c, struct err *err)
+static char *cell_state(const json_t *key, const char *field)
 {
-	auto_free char *path = keys_path(c->arg, NULL);
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
-
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(json_object_get(reply, "keys"));
-	else
-		print_keys(json_object_get(reply, "keys"));
-	return 0;
+	return xstrdup(command_number(key, field) ? "revoked" : "good");
 }
 
-static int revoke_key(struct command *c, struct err *err)
-{
-	auto_free char *path = keys_path(c->arg, c->words[0]);
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "DELETE", path, NULL, &reply, err);
-
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	return 0;
-}
+static const struct column columns[] = {
+	{"ID", "id"},
+	{"NAME", "name"},
+	{"SCOPE", "scope"},
+	{"STATE", "revoked_us", cell_state},
+	{"AGE", "created_us", cell_age},
+};
+static const struct resource keys = {.plural = "keys",
+                                     .columns = columns,
+                                     .n_columns = ARRAY_SIZE(columns),
+                                     .query = add_project};
 
 static const struct subcommand subcommands[] = {
 	{"create", create, "[OPTIONS] NAME",
          "Makes an API key and prints it, this once. The daemon keeps only its hash.",
          "  cloche key create ci\n"
          "  export CLOCHE_API_KEY=$(cloche key create --scope read dashboard)",
-         .n_words = 1, .n_opts = 2},
-	{"ls", list, "[OPTIONS]", "Lists the project's keys, without their secrets.",
-         "  cloche key ls", .n_opts = 1},
-	{"revoke", revoke_key, "[OPTIONS] KEY_ID",
+         .n_words = 1, .n_opts = 2, .resource = &keys},
+	{"ls", resource_ls, "[OPTIONS]", "Lists the project's keys, without their secrets.",
+         "  cloche key ls", .n_opts = 1, .resource = &keys},
+	{"revoke", resource_rm, "[OPTIONS] KEY_ID",
          "Makes a key worthless, at once. Its id is in 'cloche key ls'.",
-         "  cloche key revoke key_k3v9…", .n_words = 1, .n_opts = 1},
+         "  cloche key revoke key_k3v9…", .n_words = 1, .n_opts = 1, .resource = &keys},
 };
 
 static const struct group group = {

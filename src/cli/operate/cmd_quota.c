@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a project or key may use: shown beside what it uses, and set as a whole. */
 #include "base/parse.h"
-#include "cli/frame/command.h"
-#include "cli/term/opts.h"
+#include "cli/frame/group.h"
 #include "cli/term/text.h"
 
 #include <stdio.h>
@@ -180,6 +179,37 @@ static int set(struct command *c, struct err *err)
 	return r;
 }
 
+static const struct subcommand subcommands[] = {
+	{"show", show, "[OPTIONS]",
+         "Shows what your project and key may use at once, create in a minute and spend in a\n"
+         "month, beside what they use.",
+         "  cloche quota show --project blue", .n_opts = 2},
+	{"set", set, "[OPTIONS] LIMIT=VALUE…",
+         "Sets the limits of a project (without --project: default) or key, all at once: what is\n"
+         "not named has the daemon's default again. Limits: sandboxes, vcpus, memory_mib, "
+         "disk_mib,\n"
+         "creates_per_minute, budget (money a month); of a single sandbox:\n"
+         "max_limits.vcpus, max_limits.memory_mib, max_limits.disk_mib, max_limits.inodes,\n"
+         "max_limits.pids, max_limits.open_files, max_limits.output_mib,\n"
+         "max_limits.execs, max_timeout_ms. A value is a number or 'unlimited'. What is in use\n"
+         "already stays. weight: a project's part of the daemon while several want something; 100 "
+         "is\n"
+         "the usual, 200 gets twice as much.",
+         "  cloche quota set --project blue sandboxes=10 vcpus=8 budget=25.00\n"
+         "  cloche quota set --project blue max_limits.memory_mib=2048\n"
+         "  cloche quota set --key key_k3v9… creates_per_minute=30\n"
+         "  cloche quota set --project blue sandboxes=0   # nothing new",
+         .n_words = 1, .n_more = WORDS_MAX - 1, .n_opts = 2},
+};
+
+static const struct group group = {
+	.name = "quota",
+	.about = "Quotas: what a project and a key may use.",
+	.subcommands = subcommands,
+	.n_subcommands = ARRAY_SIZE(subcommands),
+	.usual = &subcommands[0],
+};
+
 int cmd_quota(int argc, char **argv)
 {
 	struct quota_opts opts = {0};
@@ -188,51 +218,6 @@ int cmd_quota(int argc, char **argv)
 	         "of this project, for admins of the project default"},
 		{0, "key", OPT_TEXT, &opts.key, "KEY_ID", "of this key (cloche key ls)"},
 	};
-	const struct manual manuals[] = {
-		{
-			.name = "quota",
-			.synopsis = "[show] [OPTIONS]\nset [OPTIONS] LIMIT=VALUE…",
-			.about = "Shows what your project and key may use at once, create in a "
-				 "minute "
-				 "and spend in a\nmonth, beside what they use. 'cloche quota set "
-				 "--help' says how it is set.",
-			.examples = "  cloche quota\n"
-				    "  cloche quota show --project blue\n"
-				    "  cloche quota set --project blue sandboxes=10 budget=25.00",
-			.opts = rows,
-			.n_opts = ARRAY_SIZE(rows),
-		},
-		{
-			.name = "quota set",
-			.synopsis = "[OPTIONS] LIMIT=VALUE…",
-			.about = "Sets the limits of a project (without --project: default) or "
-				 "key, all "
-				 "at once: what is\nnot named has the daemon's default again. "
-				 "Limits: "
-				 "sandboxes, vcpus, memory_mib, disk_mib,\ncreates_per_minute, "
-				 "budget "
-				 "(money a month); of a single sandbox:\nmax_limits.vcpus, "
-				 "max_limits.memory_mib, max_limits.disk_mib, max_limits.inodes,\n"
-				 "max_limits.pids, max_limits.open_files, max_limits.output_mib,\n"
-				 "max_limits.execs, max_timeout_ms. A value is a number or "
-				 "'unlimited'. What is in use\nalready stays. weight: a "
-				 "project's part of the daemon while several want something; 100 "
-				 "is\nthe usual, 200 gets twice as much.",
-			.examples = "  cloche quota set --project blue sandboxes=10 vcpus=8 "
-				    "budget=25.00\n"
-				    "  cloche quota set --project blue max_limits.memory_mib=2048\n"
-				    "  cloche quota set --key key_k3v9… creates_per_minute=30\n"
-				    "  cloche quota set --project blue sandboxes=0   # nothing new",
-			.min_words = 1,
-			.max_words = WORDS_MAX,
-			.opts = rows,
-			.n_opts = ARRAY_SIZE(rows),
-		},
-	};
 
-	if (argc > 1 && strcmp(argv[1], "set") == 0)
-		return command_main(&manuals[1], argc - 1, argv + 1, set, &opts);
-	if (argc > 1 && strcmp(argv[1], "show") == 0)
-		return command_main(&manuals[0], argc - 1, argv + 1, show, &opts);
-	return command_main(&manuals[0], argc, argv, show, &opts);
+	return group_main(&group, rows, &opts, argc, argv);
 }

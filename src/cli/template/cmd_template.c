@@ -3,14 +3,14 @@
 #include "cli/template/cmd_template.h"
 
 static const struct subcommand subcommands[] = {
-	{"ls", template_ls, "[OPTIONS]",
+	{"ls", resource_ls, "[OPTIONS]",
          "Lists templates: the project's own and those that are shared by all.",
-         "  cloche template ls"},
-	{"inspect", template_inspect, "[OPTIONS] TEMPLATE",
+         "  cloche template ls", .resource = &template_resource},
+	{"inspect", resource_inspect, "[OPTIONS] TEMPLATE",
          "Shows all that is known of a template: its image, and what its maker told of it.",
          "  cloche template inspect python\n"
          "  cloche template inspect --json python | jq .manifest.packages",
-         .n_words = 1},
+         .n_words = 1, .resource = &template_resource},
 	{"from", template_from, "[OPTIONS] SANDBOX|SNAPSHOT NAME",
          "Makes a template of a sandbox's files as they are now, or of those in a snapshot. The "
          "sandbox\nmay go on meanwhile. Left out\n"
@@ -30,13 +30,13 @@ static const struct subcommand subcommands[] = {
          "  cloche template build --shared universal\n"
          "  cloche template build --detach ./my-agent.toml",
          .n_words = 1, .n_opts = 5},
-	{"builds", template_builds, "[OPTIONS]", "Lists the project's builds, the newest first.",
-         "  cloche template builds"},
+	{"builds", resource_ls, "[OPTIONS]", "Lists the project's builds, the newest first.",
+         "  cloche template builds", .resource = &build_resource},
 	{"log", template_log, "[OPTIONS] BUILD_ID", "Prints what a build has printed so far.",
          "  cloche template log bld_k3v9…", .n_words = 1},
-	{"cancel", template_cancel, "[OPTIONS] BUILD_ID",
+	{"cancel", resource_rm, "[OPTIONS] BUILD_ID",
          "Ends a build. Steps that were whole are kept for the next one.",
-         "  cloche template cancel bld_k3v9…", .n_words = 1},
+         "  cloche template cancel bld_k3v9…", .n_words = 1, .resource = &build_resource},
 	{"export", template_export, "[OPTIONS] TEMPLATE",
          "Writes a template to stdout or a file, as one OCI image layout in a tar. `cloche "
          "template "
@@ -56,9 +56,9 @@ static const struct subcommand subcommands[] = {
          "  cloche template import ./layout --name my-app --ref 1.2\n"
          "  cloche template import rootfs.tar.zst",
          .n_words = 1, .first_opt = 12, .n_opts = 5},
-	{"rm", template_rm, "[OPTIONS] TEMPLATE",
+	{"rm", resource_rm, "[OPTIONS] TEMPLATE",
          "Removes a template. Refused while a sandbox runs on it or keeps files over it.",
-         "  cloche template rm my-app", .n_words = 1},
+         "  cloche template rm my-app", .n_words = 1, .resource = &template_resource},
 };
 
 static const struct group group = {

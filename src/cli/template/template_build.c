@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/template/cmd_template.h"
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "cli/session/build_follow.h"
-#include "cli/term/text.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,10 +57,7 @@ int template_build(struct command *c, struct err *err)
 	if (r < 0)
 		return r;
 	if (opts->is_detached) {
-		if (c->common.json)
-			command_print_json(build);
-		else
-			printf("%s\n", command_text(build, "id"));
+		command_print_reply(c, build, "id");
 		return 0;
 	}
 	r = build_follow_to_end(&f, command_text(build, "id"), err);
@@ -73,49 +69,28 @@ int template_build(struct command *c, struct err *err)
 	return r;
 }
 
-static void print_builds(const json_t *builds)
+static char *cell_state(const json_t *build, const char *field)
 {
-	static const char *const heads[] = {"ID", "NAME", "STATE", "AGE", "ERROR"};
-	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
-	uint64_t now = clock_wall_us();
-	size_t i;
-	const json_t *b;
+	const char *state = command_text(build, field);
+	uint64_t tries = command_number(build, "tries");
 
-	json_array_foreach(builds, i, b)
-	{
-		uint64_t created = command_number(b, "created_us");
-		uint64_t tries = command_number(b, "tries");
-		char age[16], state[64];
-
-		text_age(now > created ? now - created : 0, age);
-		(void)snprintf(state, sizeof(state), "%s", command_text(b, "state"));
-		if (tries > 1)
-			(void)snprintf(state, sizeof(state), "%s, try %llu",
-			               command_text(b, "state"), (unsigned long long)tries);
-		table_add(&t, command_text(b, "id"));
-		table_add(&t, command_text(b, "name"));
-		table_add(&t, state);
-		table_add(&t, age);
-		table_add(&t, command_text(json_object_get(b, "error"), "message"));
-	}
-	table_print(&t);
-	table_done(&t);
+	return tries > 1 ? xasprintf("%s, try %" PRIu64, state, tries) : xstrdup(state);
 }
 
-int template_builds(struct command *c, struct err *err)
+static char *cell_error(const json_t *build, const char *field)
 {
-	auto_free char *path = remote_path("builds");
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
-
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(json_object_get(reply, "builds"));
-	else
-		print_builds(json_object_get(reply, "builds"));
-	return 0;
+	return cell_text(json_object_get(build, field), "message");
 }
+
+static const struct column columns[] = {
+	{"ID", "id"},
+	{"NAME", "name"},
+	{"STATE", "state", cell_state},
+	{"AGE", "created_us", cell_age},
+	{"ERROR", "error", cell_error},
+};
+const struct resource build_resource = {
+	.plural = "builds", .columns = columns, .n_columns = ARRAY_SIZE(columns)};
 
 int template_log(struct command *c, struct err *err)
 {
@@ -124,15 +99,4 @@ int template_log(struct command *c, struct err *err)
 
 	json_decref(f.build);
 	return MIN(r, 0);
-}
-
-int template_cancel(struct command *c, struct err *err)
-{
-	auto_free char *path = remote_path("builds", c->words[0]);
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "DELETE", path, NULL, &reply, err);
-
-	if (r == 0 && c->common.json)
-		command_print_json(reply);
-	return r;
 }

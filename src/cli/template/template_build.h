@@ -8,7 +8,7 @@ struct template_build_opts {
 	uint64_t retries;
 };
 
+extern const struct resource build_resource;
+
 int template_build(struct command *c, struct err *err); /* arg: struct template_opts */
-int template_builds(struct command *c, struct err *err);
 int template_log(struct command *c, struct err *err);
-int template_cancel(struct command *c, struct err *err);

@@ -1,89 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/template/template_list.h"
 
-#include "base/clock.h"
 #include "cli/session/spec.h"
 #include "cli/template/cmd_template.h"
-#include "cli/term/sheet.h"
 #include "cli/term/text.h"
 
 #include <stdio.h>
 
-static void print_templates(const json_t *templates)
+/* `host` is no image: it has no id, and most columns say nothing of it. */
+static bool is_host(const json_t *template)
 {
-	static const char *const heads[] = {"NAME", "SIZE", "OWNER", "SANDBOXES",
-	                                    "WARM", "AGE",  "DIGEST"};
-	struct table t = {.heads = heads, .n_columns = ARRAY_SIZE(heads)};
-	uint64_t now = clock_wall_us();
-	size_t i;
-	const json_t *one;
-
-	json_array_foreach(templates, i, one)
-	{
-		bool is_host = json_is_null(json_object_get(one, "id"));
-		bool is_shared = json_is_true(json_object_get(one, "shared"));
-		uint64_t created = command_number(one, "created_us");
-		char age[16], size[16], users[24], warm[24], digest[20];
-
-		text_age(now > created ? now - created : 0, age);
-		text_bytes(command_number(one, "bytes"), size);
-		(void)snprintf(users, sizeof(users), "%llu",
-		               (unsigned long long)command_number(one, "sandboxes"));
-		(void)snprintf(warm, sizeof(warm), "%llu",
-		               (unsigned long long)command_number(one, "warm_copies"));
-		(void)snprintf(digest, sizeof(digest), "%.19s", command_text(one, "digest"));
-		table_add(&t, command_text(one, "name"));
-		table_add(&t, is_host ? NULL : size);
-		table_add(&t, is_host ? "this machine" : is_shared ? "shared" : "project");
-		table_add(&t, is_host ? NULL : users);
-		table_add(&t, is_host ? NULL : warm);
-		table_add(&t, is_host ? NULL : age);
-		table_add(&t, is_host ? NULL : digest);
-	}
-	table_print(&t);
-	table_done(&t);
+	return json_is_null(json_object_get(template, "id"));
 }
 
-int template_ls(struct command *c, struct err *err)
+static char *cell_size(const json_t *template, const char *field)
 {
-	auto_free char *path = remote_path("templates");
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
-
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(json_object_get(reply, "templates"));
-	else
-		print_templates(json_object_get(reply, "templates"));
-	return 0;
+	return is_host(template) ? NULL : cell_bytes(template, field);
 }
 
-int template_inspect(struct command *c, struct err *err)
+static char *cell_owner(const json_t *template, const char *field)
 {
-	auto_free char *path = remote_path("templates", c->words[0]);
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
+	bool is_shared = json_is_true(json_object_get(template, field));
 
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
-		sheet_print(reply);
-	return 0;
+	return xstrdup(is_host(template) ? "this machine" : is_shared ? "shared" : "project");
 }
 
-int template_rm(struct command *c, struct err *err)
+static char *cell_copies(const json_t *template, const char *field)
 {
-	auto_free char *path = remote_path("templates", c->words[0]);
-	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "DELETE", path, NULL, &reply, err);
-
-	if (r == 0 && c->common.json)
-		command_print_json(reply);
-	return r;
+	return is_host(template) ? NULL : cell_number(template, field);
 }
+
+static char *cell_digest(const json_t *template, const char *field)
+{
+	return xasprintf("%.19s", command_text(template, field));
+}
+
+static const struct column columns[] = {
+	{"NAME", "name"},
+	{"SIZE", "bytes", cell_size},
+	{"OWNER", "shared", cell_owner},
+	{"SANDBOXES", "sandboxes", cell_number},
+	{"WARM", "warm_copies", cell_copies},
+	{"AGE", "created_us", cell_age},
+	{"DIGEST", "digest", cell_digest},
+};
+const struct resource template_resource = {
+	.plural = "templates", .columns = columns, .n_columns = ARRAY_SIZE(columns)};
 
 static int make_body(const struct command *c, const struct template_from_opts *o, json_t **ret,
                      struct err *err)

@@ -9,7 +9,5 @@ struct template_from_opts {
 	struct opt_list env;
 };
 
-int template_ls(struct command *c, struct err *err);
-int template_inspect(struct command *c, struct err *err);
-int template_rm(struct command *c, struct err *err);
+extern const struct resource template_resource;
 int template_from(struct command *c, struct err *err); /* arg: struct template_opts */
