@@ -199,8 +199,3 @@ void broker_free(struct broker *b)
 	loop_timer_free(b->last_words);
 	free(b);
 }
-
-size_t broker_count(const struct broker *b)
-{
-	return b->n_boxes;
-}

@@ -30,4 +30,3 @@ must_check int broker_new(const struct broker_config *config, loop_fn over, void
                           struct broker **ret, struct err *err);
 void broker_free(
 	struct broker *broker); /* NULL is fine; sandboxes stay, engine->leave() is called */
-size_t broker_count(const struct broker *broker); /* sandboxes known, in any state */

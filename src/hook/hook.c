@@ -484,11 +484,6 @@ void hooks_each(struct hooks *hooks, const char *project_id,
 			fn(h, arg);
 }
 
-const char *hook_id(const struct hook *h)
-{
-	return h->id;
-}
-
 void hook_to_json(const struct hook *h, struct json_writer *w, const char *name)
 {
 	json_open_object(w, name);

@@ -57,5 +57,4 @@ const struct hook *hooks_find(struct hooks *hooks, const char *project_id,
                               const char *id); /* or NULL */
 void hooks_each(struct hooks *hooks, const char *project_id,
                 void (*fn)(const struct hook *h, void *arg), void *arg);
-const char *hook_id(const struct hook *h);
 void hook_to_json(const struct hook *h, struct json_writer *w, const char *name); /* no secret */

@@ -71,11 +71,6 @@ struct http_limits *http_server_limits(struct http_server *s)
 	return &s->limits;
 }
 
-size_t http_server_connections(const struct http_server *s)
-{
-	return s->n_conns;
-}
-
 bool server_is_draining(const struct http_server *s)
 {
 	return s->is_draining;

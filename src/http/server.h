@@ -114,7 +114,6 @@ void http_server_free(struct http_server *s);
  * a stream is cut. */
 void http_server_release(struct http_server *s, uint64_t number, const struct err *err);
 struct http_limits *http_server_limits(struct http_server *s);
-size_t http_server_connections(const struct http_server *s);
 
 /* Who has taken a connection over after 101. */
 struct http_tunnel_ops {

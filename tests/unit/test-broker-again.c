@@ -117,7 +117,7 @@ TEST(a_start_adopts_the_living_and_leaves_strangers_alone)
 	fake.adopted_slot = 5;
 	make_run_dir(names, ARRAY_SIZE(names));
 	rig_begin_with(4);
-	CHECK_INT(broker_count(rig.broker), 1);
+	CHECK_INT(rig.broker->n_boxes, 1);
 	req = rig_request(MSG_LIST, "");
 	rig_send(&req);
 	CHECK(rig_next(&reply, &fd));
@@ -143,7 +143,7 @@ TEST(an_adopted_sandbox_with_an_impossible_uid_range_is_removed)
 	rig_begin_with(4);
 	rig_turn();
 	CHECK_INT(fake.n_kills, 1);
-	CHECK_INT(broker_count(rig.broker), 0);
+	CHECK_INT(rig.broker->n_boxes, 0);
 	rig_end();
 	remove_run_dir(names, ARRAY_SIZE(names));
 }

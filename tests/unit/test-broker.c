@@ -104,7 +104,7 @@ TEST(a_start_that_fails_leaves_its_id_free)
 	fake.fails_started = true;
 	CHECK_INT(rig_ask_code(&req), ERR_GUEST);
 	fake.fails_started = false;
-	CHECK_INT(broker_count(rig.broker), 0);
+	CHECK_INT(rig.broker->n_boxes, 0);
 	CHECK_INT(rig_ask_code(&req), ERR_NONE);
 	rig_end();
 }
@@ -146,7 +146,7 @@ TEST(a_stop_leaves_a_kept_layer_and_a_delete_removes_it)
 	CHECK_INT(rig_ask_code(&req), ERR_NONE);
 	CHECK_INT(fake.n_kills, 2);
 	CHECK_INT(fake.n_discards, 1);
-	CHECK_INT(broker_count(rig.broker), 0);
+	CHECK_INT(rig.broker->n_boxes, 0);
 	rig_end();
 }
 
@@ -174,7 +174,7 @@ TEST(a_kept_layer_is_listed_and_removed_without_a_guest)
 	req = rig_request(MSG_DELETE, id);
 	CHECK_INT(rig_ask_code(&req), ERR_NONE);
 	CHECK_INT(fake.n_discards, 1);
-	CHECK_INT(broker_count(rig.broker), 0);
+	CHECK_INT(rig.broker->n_boxes, 0);
 	rig_end();
 }
 
@@ -262,7 +262,7 @@ TEST(a_delete_during_a_start_waits_for_its_end)
 	CHECK(rig_next(&reply, &fd));
 	CHECK_INT(reply.op, MSG_DELETE);
 	CHECK_INT(fake.n_kills, 1);
-	CHECK_INT(broker_count(rig.broker), 0);
+	CHECK_INT(rig.broker->n_boxes, 0);
 	rig_end();
 }
 
@@ -311,6 +311,6 @@ TEST(a_guest_that_dies_is_reported_with_its_usage_and_removed)
 	CHECK_INT(reply.ended.usage.cpu_ns, 7);
 	rig_turn();
 	CHECK_INT(fake.n_alive, 0);
-	CHECK_INT(broker_count(rig.broker), 0);
+	CHECK_INT(rig.broker->n_boxes, 0);
 	rig_end();
 }

@@ -272,7 +272,7 @@ TEST(pipelined_requests_are_answered_in_order_on_one_connection)
 	two = strstr(peer.got.data, "{\"two\":2}");
 	three = strstr(peer.got.data, "took 5");
 	CHECK(one && two && three && one < two && two < three);
-	CHECK_INT(http_server_connections(rig.server), 1);
+	CHECK(!peer.is_closed);
 	close_both(&rig, &peer);
 }
 
@@ -358,20 +358,31 @@ TEST(a_held_reply_becomes_an_error_where_what_it_tells_of_failed)
 	close_both(&rig, &peer);
 }
 
+static int count_fds(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
 TEST(a_client_that_leaves_a_held_reply_is_forgotten)
 {
 	struct rig rig;
 	struct peer peer, other;
+	int n_fds;
 
 	open_holding(&rig, &peer, &other);
 	peer_say(&peer, "GET /things/one HTTP/1.1\r\n" H "\r\n");
 	turn(&other);
 	CHECK_INT(n_held, 1);
+	n_fds = count_fds();
 	peer_close(&peer);
 	turn(&other);
 	http_server_release(rig.server, 1, NULL);
 	turn(&other);
-	CHECK_INT(http_server_connections(rig.server), 1);
+	CHECK_INT(count_fds(), n_fds - 2);
 	close_both(&rig, &other);
 }
 
@@ -833,9 +844,8 @@ TEST_FORKED(idle_connections_give_way_when_fds_run_out, 20)
 		peer_say(&peers[i], "GET /hello HTTP/1.1\r\n" H "\r\n");
 		peer_await(&peers[i], "hello");
 	}
-	CHECK_INT(http_server_connections(rig.server), 4);
-	CHECK(peers[0].is_closed);
-	CHECK(!peers[11].is_closed);
+	for (size_t i = 0; i < ARRAY_SIZE(peers); i++)
+		CHECK_INT(peers[i].is_closed, i < ARRAY_SIZE(peers) - 4);
 }
 
 TEST_FORKED(a_client_is_turned_away_when_fds_run_out_and_nobody_is_idle, 20)
@@ -880,8 +890,7 @@ TEST(past_the_cap_of_connections_the_longest_idle_gives_way)
 	peer_say(&c, "GET /hello HTTP/1.1\r\n" H "\r\n");
 	peer_await(&c, "hello");
 	peer_await_end(&a);
-	CHECK(!b.is_closed);
-	CHECK_INT(http_server_connections(rig.server), 2);
+	CHECK(!b.is_closed && !c.is_closed);
 	peer_close(&b);
 	peer_close(&c);
 	close_both(&rig, &a);
@@ -933,7 +942,7 @@ TEST(a_drain_cuts_what_is_still_there_at_its_deadline)
 	rig_run(&rig);
 	CHECK_INT(n_drained, 1);
 	CHECK_INT(seen.n_done, 1);
-	CHECK_INT(http_server_connections(rig.server), 0);
+	peer_await_end(&busy);
 	close_both(&rig, &busy);
 }
 
