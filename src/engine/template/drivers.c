@@ -10,6 +10,11 @@
 #include <string.h>
 
 #define PLACE "opt/cloche/kernels"
+#define TURN  "python/cloche_kernel/libturn.so" /* Python would take turn.so for the module */
+
+/* src/driver/turn.c, which the Python driver loads. */
+extern const unsigned char driver_turn[];
+extern const size_t driver_turn_len;
 
 struct head {
 	uint32_t is_dir, path_size, len;
@@ -56,6 +61,16 @@ static int add(const struct walk_entry *e, struct buf *out)
 	return r;
 }
 
+static int add_turn(struct buf *out)
+{
+	const struct head head = {.path_size = sizeof(TURN), .len = (uint32_t)driver_turn_len};
+	int r = buf_append(out, &head, sizeof(head));
+
+	if (r == 0)
+		r = buf_append(out, TURN, head.path_size);
+	return r == 0 ? buf_append(out, driver_turn, driver_turn_len) : r;
+}
+
 int drivers_read(const char *dir, struct buf *out, struct err *err)
 {
 	auto_call(walk_freep) struct walk *walk = NULL;
@@ -78,6 +93,8 @@ int drivers_read(const char *dir, struct buf *out, struct err *err)
 			continue;
 		}
 		r = add(&e, out);
+		if (r == 0 && strcmp(e.path, "python/cloche_kernel/turn.py") == 0)
+			r = add_turn(out);
 		if (r < 0)
 			return err_set(err, ERR_INTERNAL, -r, "cannot read '%s/%s'", dir, e.path);
 	}

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * The interpreters' drivers (kernels/ of the source) on their way into a template: read once, so
- * that what is hashed is what is written.
+ * that what is hashed is what is written. The library that the Python driver loads (src/driver) is
+ * part of this program and goes with them.
  */
 #include "base/buf.h"
 #include "base/err.h"
