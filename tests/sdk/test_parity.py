@@ -27,10 +27,10 @@ ATTRIBUTES = {"client", "contexts", "files", "info", "sandbox"}  # of instances,
 
 
 def typescript_names(kind):
-    """The public names of a class, by the page that is made from the code."""
+    """The public names of a class, by the page that is made from the code. What it inherits is in sections with its name in front."""
     page = (ROOT / "docs" / "sdk-typescript.md").read_text()
-    (section,) = re.findall(rf"^## {kind}\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
-    names = re.findall(r"^(?:- `|static |get )?(?:readonly )?(\w+)[(<:]", section, re.MULTILINE)
+    sections = re.findall(rf"^## {kind}(?:: [^\n]*)?\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
+    names = re.findall(r"^(?:- `|static |get )?(?:readonly )?(\w+)[(<:]", "\n".join(sections), re.MULTILINE)
     return {re.sub(r"([A-Z])", lambda m: "_" + m[1].lower(), name) for name in names}
 
 

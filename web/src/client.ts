@@ -3,8 +3,7 @@
  * The public SDK on this page's login. The cookie goes along by itself and counts only together with this header, which no
  * page of another site can send.
  */
-import { Client } from "../../sdk/typescript/src/client.js";
-import { type Json, request } from "../../sdk/typescript/src/wire.js";
+import { Client, type Json, request } from "../../sdk/typescript/src/index.js";
 import type { Who } from "./page.js";
 
 export const HEADER = "x-cloche-dashboard";

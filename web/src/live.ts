@@ -9,8 +9,7 @@
  * The same connection tells figures every few seconds: no page asks by a clock of its own.
  * Entries are read by fetch and not by EventSource, which could send neither our header nor a number that we know.
  */
-import type { Client, Json } from "../../sdk/typescript/src/index.js";
-import { NDJSON, FOREVER, jsonLines, request } from "../../sdk/typescript/src/wire.js";
+import { type Client, type Json, jsonLines, request } from "../../sdk/typescript/src/index.js";
 import { gathered } from "./gathered.js";
 
 export interface Entry extends Json {
@@ -124,7 +123,7 @@ export class Live {
     const head = (await this.cloche.call(request("GET", ["events", "head"], { signal })))["head"]["seq"] as number;
     this.after = Math.min(this.after ?? head, head); // a log that is shorter than it was is another one
     const query = { after: this.after || undefined, follow: true, all: this.all, figures: true };
-    const reply = await this.cloche.open(request("GET", ["events"], { query, accept: NDJSON, timeoutMs: FOREVER, signal }));
+    const reply = await this.cloche.open(request("GET", ["events"], { query, accept: "application/x-ndjson", timeoutMs: Infinity, signal }));
     this.move("open");
     for await (const entry of jsonLines(reply.pieces())) {
       if (typeof entry["seq"] === "number") this.after = Math.max(this.after, entry["seq"]);

@@ -17,19 +17,17 @@ from ._fields import SandboxFields
 from ._protocol import Entry, Event, ExecInfo, ExecResult, SandboxInfo
 from ._tar import open_tar
 from .aio._stream import AsyncStream
-from .aio.client import AsyncClient
 from .aio.contexts import AsyncContexts
 from .aio.execs import AsyncExec
 from .aio.files import AsyncFiles, AsyncSandboxPath
-from .aio.sandbox import AsyncSandbox
+from .aio.sandbox import AsyncClient, AsyncSandbox
 from .code import CodeError, CodeEvent, CodeResult, ContextInfo, Result
 from .errors import ClocheError
 from .sync._stream import Stream
-from .sync.client import Client
 from .sync.contexts import Contexts
 from .sync.execs import Exec
 from .sync.files import Files, SandboxPath
-from .sync.sandbox import Sandbox
+from .sync.sandbox import Client, Sandbox
 
 __version__ = "0.1.0"
 __all__ = [

@@ -4,8 +4,7 @@
  * they share, and nothing of any framework: which sandbox, what a call's arguments are, and what the model is told.
  */
 import { type CodeResult, type Language } from "./code.js";
-import type { SandboxOptions } from "./options.js";
-import { Sandbox } from "./sandbox.js";
+import { Sandbox, type SandboxOptions } from "./sandbox.js";
 import type { OtherSpellings } from "./spellings.js";
 
 /** Either a sandbox of yours, which stays open, or how to make one at the first call, which close() ends. */

@@ -2,9 +2,10 @@
 /**
  * Code in interpreters that keep their state: what a call gives back, and the contexts it runs in.
  */
-import type { Client } from "./client.js";
-import { CodeFailed, ConnectionFailed, errorOfBody } from "./errors.js";
-import { type CallOptions, type ExecEvent, TextSink } from "./exec.js";
+import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
+import { type ExecEvent, TextSink } from "./exec.js";
+import type { CallOptions } from "./exec-info.js";
+import type { Caller } from "./transport.js";
 import { type Json, type RequestParts, concat, fromBase64, request, textOrBase64 } from "./wire.js";
 
 export type Language = "python" | "javascript" | "typescript" | "bash";
@@ -149,6 +150,16 @@ export class CodeResult {
   }
 }
 
+/** Code did not end well (CodeResult.check()); `result` has all of it. */
+export class CodeFailed extends ClocheError {
+  constructor(
+    message: string,
+    readonly result: CodeResult,
+  ) {
+    super(message, { code: "code_failed" });
+  }
+}
+
 function exitCodeOf(end: Json): number {
   return end["exit_code"] ?? (end["signal"] ? 128 + end["signal"] : end["status"] === "ok" ? 0 : 1);
 }
@@ -246,7 +257,7 @@ export interface ContextOptions {
 export class Contexts {
   /** `idOf` gives the sandbox's id, for which it may have to be made first. */
   constructor(
-    private readonly client: Client,
+    private readonly client: Caller,
     private readonly idOf: () => Promise<string>,
   ) {}
 

@@ -2,12 +2,12 @@
 /**
  * What can go wrong: one root, and a class for each case that a program may want to tell from others.
  *
+ * Those that hold a CodeResult or a Sandbox stand beside these: CodeFailed in code.ts, ForkError in sandbox.ts.
+ *
  * Catch ClocheError for everything, and read `code`, `field`, `hint` and `requestId`. Errors of this side of the wire (no
  * daemon, a broken stream) are ConnectionFailed and TimedOut, and share the root.
  */
-import type { CodeResult } from "./code.js";
-import type { ExecInfo } from "./exec.js";
-import type { Sandbox } from "./sandbox.js";
+import type { ExecInfo } from "./exec-info.js";
 import type { Json } from "./wire.js";
 
 export interface ErrorFacts {
@@ -125,24 +125,6 @@ export class ExecFailed extends ClocheError {
   }
   get detail(): Record<string, unknown> {
     return this.exec.ended?.detail ?? {};
-  }
-}
-/** Code did not end well (CodeResult.check()); `result` has all of it. */
-export class CodeFailed extends ClocheError {
-  constructor(
-    message: string,
-    readonly result: CodeResult,
-  ) {
-    super(message, { code: "code_failed" });
-  }
-}
-/** Some forks could not be made: `sandboxes` are those that were, `failed` tells of the others by their index. */
-export class ForkError extends ClocheError {
-  constructor(
-    readonly sandboxes: Sandbox[],
-    readonly failed: Json[],
-  ) {
-    super(`${failed.length} of ${sandboxes.length + failed.length} forks failed: ${failed[0]?.["message"]}`, { code: "fork_failed" });
   }
 }
 /** Both sides have changed the same paths: nothing was applied. `conflicts` are those paths as changes, `count` is how many there are. */

@@ -12,8 +12,7 @@
  * The agent's own files are written once, into a snapshot that each session starts from. A session's sandbox ends with the
  * session, or after half an hour in which nothing happened in it; with `persistent: true` it is stopped and woken instead.
  */
-import type { SandboxOptions } from "./options.js";
-import { Sandbox } from "./sandbox.js";
+import { Sandbox, type SandboxOptions } from "./sandbox.js";
 import { SandboxSession } from "./sandbox-session.js";
 
 const ROOT = "/workspace";

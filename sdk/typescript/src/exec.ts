@@ -3,7 +3,8 @@
  * Commands: what one is, what its end gives back, and Exec, the command that runs or ran.
  */
 import { ConnectionFailed, Gone, errorOfBody, errorOfExec } from "./errors.js";
-import type { Client } from "./client.js";
+import { type CallOptions, ExecInfo } from "./exec-info.js";
+import type { Caller } from "./transport.js";
 import {
   FOREVER,
   type Json,
@@ -24,19 +25,6 @@ export type Command = string | readonly string[];
 export interface TerminalSize {
   rows: number;
   cols: number;
-}
-
-/** Why a sandbox or an exec ended, with the figures that decided. */
-export interface Ended {
-  cause: string;
-  detail: Record<string, unknown> | null;
-  message: string;
-  at_us: number;
-}
-
-export interface CallOptions {
-  /** Gives up waiting; what runs inside goes on, unless killOnDisconnect says otherwise. */
-  signal?: AbortSignal;
 }
 
 export interface ExecOptions extends CallOptions {
@@ -78,38 +66,6 @@ export function execBody(command: Command, options: ExecOptions & { openStdin?: 
   else if (stdin) body["stdin_base64"] = toBase64(stdin);
   if (pty) body["pty"] = pty === true ? { rows: 24, cols: 80 } : { rows: pty.rows, cols: pty.cols };
   return body;
-}
-
-export type ExecState = "starting" | "running" | "exited" | "failed";
-
-/** `exitCode` or `signal` once it is over; `cause` says why where it did not end by itself. */
-export class ExecInfo {
-  readonly id: string;
-  readonly state: ExecState;
-  readonly exitCode: number | null;
-  readonly signal: number | null;
-  readonly cause: string | null;
-  readonly ended: Ended | null;
-  readonly error: { code: string; message: string } | null;
-
-  constructor(readonly raw: Json) {
-    this.id = raw["id"];
-    this.state = raw["state"];
-    this.exitCode = raw["exit_code"] ?? null;
-    this.signal = raw["signal"] ?? null;
-    this.cause = raw["cause"] ?? null;
-    this.ended = raw["ended"] ?? null;
-    this.error = raw["error"] ?? null;
-  }
-
-  get isOver(): boolean {
-    return this.state === "exited" || this.state === "failed";
-  }
-}
-
-/** What ended without a code of its own, by a signal, has 128 and more. */
-export function codeOf(info: { exitCode: number | null; signal: number | null }): number {
-  return info.exitCode ?? 128 + (info.signal ?? 0);
 }
 
 export class ExecResult {
@@ -228,7 +184,7 @@ export class Exec {
   private readonly path: string[];
 
   constructor(
-    private readonly client: Client,
+    private readonly client: Caller,
     sandboxId: string,
     public info: ExecInfo,
   ) {
@@ -315,4 +271,3 @@ export class Exec {
     await this.client.call(request("DELETE", this.path));
   }
 }
-

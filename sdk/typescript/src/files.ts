@@ -2,10 +2,9 @@
 /**
  * A sandbox's files. All work is done inside, as `user` (the sandbox's default user without it).
  */
-import type { Client } from "./client.js";
-import type { CallOptions } from "./exec.js";
 import { errorOfBody } from "./errors.js";
-import { readAll } from "./transport.js";
+import type { CallOptions } from "./exec-info.js";
+import { type Caller, readAll } from "./transport.js";
 import { FOREVER, type Json, NDJSON, type RequestParts, type Source, jsonLines, request } from "./wire.js";
 
 export interface FileOptions extends CallOptions {
@@ -75,7 +74,7 @@ function modeWord(mode: number | undefined): string | undefined {
 export class Files {
   /** `idOf` gives the sandbox's id, for which it may have to be made first. */
   constructor(
-    private readonly client: Client,
+    private readonly client: Caller,
     private readonly idOf: () => Promise<string>,
   ) {}
 

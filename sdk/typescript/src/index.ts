@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /** Run AI-written code in a cloche sandbox, on a machine of your own. */
-export { Client, type BuildOptions, type ClientOptions, type DiffOptions, type OnceOptions } from "./client.js";
 export {
   CodeEvent,
+  CodeFailed,
   CodeResult,
   ContextInfo,
   Contexts,
@@ -12,21 +12,19 @@ export {
   type ContextOptions,
   type Language,
 } from "./code.js";
+export type { BuildOptions, ClientOptions, DiffOptions, OnceOptions } from "./daemon.js";
 export * from "./errors.js";
 export {
   Exec,
   ExecEvent,
-  ExecInfo,
   ExecResult,
-  type CallOptions,
   type Command,
-  type Ended,
   type ExecOptions,
-  type ExecState,
   type RunOptions,
   type StartOptions,
   type TerminalSize,
 } from "./exec.js";
+export { ExecInfo, type CallOptions, type Ended, type ExecState } from "./exec-info.js";
 export { Entry, Files, type FileOptions, type WatchEvent, type WriteOptions } from "./files.js";
 export { Fs, FsError, type Dirent, type FsWhat, type Stats } from "./fs.js";
 export {
@@ -34,10 +32,11 @@ export {
   type Limits,
   type NetworkPolicy,
   type Port,
-  type SandboxOptions,
+  type SandboxFields,
   type SandboxSource,
   type SandboxState,
 } from "./options.js";
-export { Sandbox, type ForkOptions, type GetOrCreateOptions, type SnapshotOptions } from "./sandbox.js";
+export { Client, ForkError, Sandbox, type ForkOptions, type GetOrCreateOptions, type SandboxOptions, type SnapshotOptions } from "./sandbox.js";
 export { FinishedCommand, RunningCommand, type CommandParams, type OtherSpellings } from "./spellings.js";
-export type { Json, Source } from "./wire.js";
+export type { Reply } from "./transport.js";
+export { jsonLines, request, type Json, type Request, type RequestParts, type Source } from "./wire.js";

@@ -5,7 +5,7 @@
  */
 import { FileExists, FileMissing } from "./errors.js";
 import type { Entry } from "./files.js";
-import type { ClocheSandbox } from "./mastra.js";
+import type { Sandbox } from "./sandbox.js";
 
 type Content = string | Uint8Array;
 interface WriteOptions {
@@ -58,6 +58,14 @@ function nameOf(path: string): string {
   return path.replace(/\/+$/, "").split("/").pop() || "/";
 }
 
+/** What it needs of the workspace's sandbox. */
+export interface Owner {
+  readonly id: string;
+  readonly workingDirectory: string | undefined;
+  sandbox(): Promise<Sandbox>;
+  inside(path: string): string;
+}
+
 export class ClocheFilesystem {
   readonly id: string;
   readonly name = "Cloche Filesystem";
@@ -65,7 +73,7 @@ export class ClocheFilesystem {
   readonly basePath: string | undefined;
   status = "ready" as const;
 
-  constructor(private readonly owner: ClocheSandbox) {
+  constructor(private readonly owner: Owner) {
     this.id = `${owner.id}-files`;
     this.basePath = owner.workingDirectory;
   }

@@ -5,8 +5,9 @@
  */
 import type * as NodeStream from "node:stream";
 import { NotFound } from "./errors.js";
-import { type Exec, type ExecEvent, type ExecInfo, TextSink, codeOf } from "./exec.js";
-import type { ClocheSandbox } from "./mastra.js";
+import { type Exec, type ExecEvent, type RunOptions, TextSink } from "./exec.js";
+import { type ExecInfo, codeOf } from "./exec-info.js";
+import type { Sandbox } from "./sandbox.js";
 import { concat } from "./wire.js";
 
 const RETAINED_BYTES = 1 << 20;
@@ -224,11 +225,17 @@ export class ClocheProcess {
   }
 }
 
+/** What it needs of the workspace's sandbox. */
+export interface Owner {
+  sandbox(): Promise<Sandbox>;
+  how(options: CommandOptions): RunOptions;
+}
+
 /** Mastra's SandboxProcessManager. */
 export class Processes {
   private readonly tracked = new Map<string, ClocheProcess>();
 
-  constructor(private readonly owner: ClocheSandbox) {}
+  constructor(private readonly owner: Owner) {}
 
   async spawn(command: string, options: CommandOptions & { stdinMode?: "pipe" | "ignore" } = {}): Promise<ClocheProcess> {
     const sandbox = await this.owner.sandbox();

@@ -9,11 +9,10 @@
  * `sandbox` it is one of yours, which stays open. Nothing is imported from Mastra but its file errors, when one is thrown.
  */
 import { ClocheError, Gone, NotFound } from "./errors.js";
-import type { ExecInfo } from "./exec.js";
+import type { ExecInfo } from "./exec-info.js";
 import { ClocheFilesystem } from "./mastra-files.js";
 import { type CommandOptions, type CommandResult, Output, Processes, resultOf } from "./mastra-processes.js";
-import type { SandboxOptions } from "./options.js";
-import { Sandbox } from "./sandbox.js";
+import { Sandbox, type SandboxOptions } from "./sandbox.js";
 import type { OtherSpellings } from "./spellings.js";
 
 export { ClocheFilesystem } from "./mastra-files.js";

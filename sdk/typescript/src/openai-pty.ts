@@ -6,7 +6,8 @@
  * reads what lies behind the last number for as long as the model wants to wait, then lets go of the connection.
  */
 import { ClocheError, Gone } from "./errors.js";
-import { type Exec, type ExecEvent, codeOf } from "./exec.js";
+import type { Exec, ExecEvent } from "./exec.js";
+import { codeOf } from "./exec-info.js";
 import { shorten } from "./code-tool.js";
 
 export interface Update {

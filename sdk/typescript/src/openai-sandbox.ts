@@ -10,8 +10,7 @@
 import { FileMissing } from "./errors.js";
 import { Terminals, type Update, type UpdateOptions } from "./openai-pty.js";
 import type { Entry } from "./files.js";
-import type { SandboxOptions } from "./options.js";
-import { Sandbox } from "./sandbox.js";
+import { Sandbox, type SandboxOptions } from "./sandbox.js";
 import { concat } from "./wire.js";
 
 type EnvironmentValue = string | (() => string | Promise<string>) | { value?: string; resolve?: () => string | Promise<string> };

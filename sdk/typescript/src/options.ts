@@ -2,8 +2,7 @@
 /**
  * What can be said of a sandbox when it is made, and what is told of it.
  */
-import type { Client } from "./client.js";
-import type { Ended } from "./exec.js";
+import type { Ended } from "./exec-info.js";
 import type { Json } from "./wire.js";
 
 export interface Limits {
@@ -31,8 +30,8 @@ export interface SandboxSource {
   credentials?: { username?: string; password: string };
 }
 
-export interface SandboxOptions {
-  client?: Client;
+/** What a new sandbox is to be. */
+export interface SandboxFields {
   name?: string;
   template?: string;
   /** Installed in it, once per set: "pip:pandas", "npm:zod@3", "apt:jq", or bare names of the template's language. */
@@ -127,12 +126,12 @@ export interface Port {
   expires_us: number | null;
 }
 
-export function volumePlaces(volumes: SandboxOptions["volumes"]): Json[] | undefined {
+export function volumePlaces(volumes: SandboxFields["volumes"]): Json[] | undefined {
   if (!volumes) return undefined;
   return Object.entries(volumes).map(([path, one]) => ({ path, ...(typeof one === "string" ? { volume: one } : one) }));
 }
 
-export function createBody(options: SandboxOptions): Json {
+export function createBody(options: SandboxFields): Json {
   return {
     name: options.name,
     template: options.template,

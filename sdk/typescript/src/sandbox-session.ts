@@ -5,7 +5,8 @@
  * imported.
  */
 import { FileMissing } from "./errors.js";
-import { type Exec, codeOf } from "./exec.js";
+import type { Exec } from "./exec.js";
+import { codeOf } from "./exec-info.js";
 import type { Sandbox } from "./sandbox.js";
 
 interface ProcessOptions {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * One isolated computer.
+ * Client and Sandbox: the daemon, and one isolated computer that it runs. A client makes sandboxes, and a sandbox that is given no
+ * client makes one: so both are here. What else a client can ask is in daemon.ts.
  *
  *     await using sandbox = await Sandbox.create();
  *     const { stdout } = await sandbox.run("echo $((6*7))");
  */
-import { Client, type DiffOptions } from "./client.js";
 import { CodeEvent, type CodeOptions, CodeResult, Contexts, type Language, codeBody, codeEvents, collectCode } from "./code.js";
-import { ApplyConflict, ClocheError, ForkError, Gone, NotFound } from "./errors.js";
+import { Daemon, type DiffOptions } from "./daemon.js";
+import { ApplyConflict, ClocheError, Gone, NotFound } from "./errors.js";
 import {
-  type CallOptions,
   type Command,
   Exec,
   type ExecEvent,
-  ExecInfo,
   ExecResult,
   type RunOptions,
   type StartOptions,
@@ -21,11 +20,16 @@ import {
   events,
   execBody,
 } from "./exec.js";
+import { type CallOptions, ExecInfo } from "./exec-info.js";
 import { Files, type WriteOptions } from "./files.js";
 import { Fs } from "./fs.js";
-import { type NetworkPolicy, type Port, SandboxInfo, type SandboxOptions, type SandboxState, createBody } from "./options.js";
+import { type NetworkPolicy, type Port, type SandboxFields, SandboxInfo, type SandboxState, createBody } from "./options.js";
 import { type CommandParams, FinishedCommand, type OtherSpellings, RunningCommand, ownWords } from "./spellings.js";
 import { FOREVER, type Json, NDJSON, type RequestParts, type Source, request } from "./wire.js";
+
+export interface SandboxOptions extends SandboxFields {
+  client?: Client;
+}
 
 export interface GetOrCreateOptions extends SandboxOptions {
   onCreate?: (sandbox: Sandbox) => unknown;
@@ -476,6 +480,34 @@ export class Sandbox {
   private remember(port: Port): void {
     const url = port.host_url ?? port.url;
     if (url) this.portUrls.set(port.port, url);
+  }
+}
+
+/** A connection to the daemon: it makes sandboxes and finds them, and has all that Daemon has. */
+export class Client extends Daemon {
+  /** A new sandbox; it runs when this resolves. */
+  create(options: SandboxFields & OtherSpellings = {}): Promise<Sandbox> {
+    return Sandbox.create({ ...options, client: this });
+  }
+
+  /** By id or name, from anywhere. */
+  get(idOrName: string, options: CallOptions = {}): Promise<Sandbox> {
+    return Sandbox.get(idOrName, { ...options, client: this });
+  }
+
+  /** All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE. */
+  list(options: { tag?: string; state?: SandboxState; pageSize?: number } = {}): AsyncGenerator<Sandbox> {
+    return Sandbox.list({ ...options, client: this });
+  }
+}
+
+/** Some forks could not be made: `sandboxes` are those that were, `failed` tells of the others by their index. */
+export class ForkError extends ClocheError {
+  constructor(
+    readonly sandboxes: Sandbox[],
+    readonly failed: Json[],
+  ) {
+    super(`${failed.length} of ${sandboxes.length + failed.length} forks failed: ${failed[0]?.["message"]}`, { code: "fork_failed" });
   }
 }
 

@@ -3,10 +3,11 @@
  * Options and commands as programs written for other sandboxes spell them, turned into cloche's own. Only words are translated
  * here, and where both are given cloche's own word wins.
  */
-import { type CallOptions, type Exec, type ExecResult, codeOf } from "./exec.js";
-import type { SandboxOptions } from "./options.js";
+import type { Exec, ExecResult } from "./exec.js";
+import { type CallOptions, codeOf } from "./exec-info.js";
+import type { SandboxFields } from "./options.js";
 
-/** Accepted besides the fields of SandboxOptions. */
+/** Accepted besides the fields of SandboxFields. */
 export interface OtherSpellings {
   /** template */
   runtime?: string;
@@ -17,14 +18,14 @@ export interface OtherSpellings {
   idleTimeoutSeconds?: number;
   idle_timeout_seconds?: number;
   /** network */
-  networkPolicy?: SandboxOptions["network"];
+  networkPolicy?: SandboxFields["network"];
   /** limits; memory is in MiB */
   resources?: { vcpu?: number; vcpus?: number; memory?: number };
   /** network: "allow-all" or "deny-all" */
   egress?: boolean;
 }
 
-export function ownWords(options: SandboxOptions & OtherSpellings): SandboxOptions {
+export function ownWords(options: SandboxFields & OtherSpellings): SandboxFields {
   const { runtime, timeout, timeoutMs, idleTimeoutSeconds, idle_timeout_seconds, networkPolicy, resources, egress, ...own } =
     options;
   const idleSeconds = idleTimeoutSeconds ?? idle_timeout_seconds;

@@ -9,7 +9,7 @@
 import type * as NodeHttp from "node:http";
 import { ClocheError, ConnectionFailed, TimedOut, errorOfBody } from "./errors.js";
 import { locate } from "./private.js";
-import { type Endpoint, type Request, concat, isRepeatable, piecesOf } from "./wire.js";
+import { type Endpoint, type Json, type Request, concat, isRepeatable, piecesOf } from "./wire.js";
 
 /** A reply whose body has not been read yet. */
 export interface Reply {
@@ -18,6 +18,12 @@ export interface Reply {
   pieces(): AsyncIterable<Uint8Array>;
   /** Ends it here; what has not been read is not waited for. */
   close(): void;
+}
+
+/** Whoever makes calls: a client, to those that need no more of it. */
+export interface Caller {
+  open(req: Request): Promise<Reply>;
+  call(req: Request): Promise<Json>;
 }
 
 export async function readAll(reply: Reply): Promise<Uint8Array> {

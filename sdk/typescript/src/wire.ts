@@ -66,7 +66,7 @@ export interface RequestParts {
   signal?: AbortSignal;
 }
 
-/** The request for /v1/PARTS; fields and parameters that are undefined or null are left out. */
+/** The request for /v1/PATH, for Client.call() and Client.open(): also for what has no method of its own. Fields and parameters that are undefined or null are left out. */
 export function request(method: string, path: readonly string[], parts: RequestParts = {}): Request {
   let target = "/v1/" + path.map(encodeURIComponent).join("/");
   const words = new URLSearchParams();

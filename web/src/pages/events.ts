@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /** The event log: what has happened, and what happens. */
-import { request } from "../../../sdk/typescript/src/wire.js";
+import { request } from "../../../sdk/typescript/src/index.js";
 import type { Entry } from "../live.js";
 import type { Json, Page } from "../page.js";
 import { count, el, empty, factsOf, failure, loading, moment, pageHead, replace, sandboxLink, table, tell, typeBadge } from "../ui/index.js";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /** How it stands, at a glance: sandboxes by state, what they use, how fast they start, and what happened last. */
 import { totalLines, watchFigures } from "../figures.js";
-import { request } from "../../../sdk/typescript/src/wire.js";
+import { request } from "../../../sdk/typescript/src/index.js";
 import type { Entry } from "../live.js";
 import type { Json, Page } from "../page.js";
 import { bar, bytes, card, chart, clock, count, el, empty, factsOf, failure, loading, moment, money, pageHead, percent, relativeTime, replace, sandboxLink, startedUs, stateBadge, tile, typeBadge } from "../ui/index.js";

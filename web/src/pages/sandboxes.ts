@@ -6,8 +6,7 @@
 import { lineOf, watchFigures } from "../figures.js";
 import type { Entry } from "../live.js";
 import type { Context, Json, Page } from "../page.js";
-import { Sandbox } from "../../../sdk/typescript/src/sandbox.js";
-import { request } from "../../../sdk/typescript/src/wire.js";
+import { Sandbox, request } from "../../../sdk/typescript/src/index.js";
 import { bytes, causeOf, type Child, dialog, el, empty, failure, field, loading, money, pageHead, relativeTime, replace, sandboxName, sandboxPath, span, sparkline, stateBadge, table } from "../ui/index.js";
 
 const ROWS_MAX = 1000;

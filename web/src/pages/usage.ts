@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /** What was used and what it cost, by project and day, and as a file for whoever reckons with it. */
-import { readAll } from "../../../sdk/typescript/src/transport.js";
-import { request } from "../../../sdk/typescript/src/wire.js";
+import { request } from "../../../sdk/typescript/src/index.js";
 import type { Context, Json, Page } from "../page.js";
-import { type Series, amount, bytes, card, chart, count, el, empty, failure, loading, money, pageHead, replace, table, tile, toastError } from "../ui/index.js";
+import { type Series, amount, bytes, card, chart, count, el, empty, failure, loading, money, pageHead, replace, saveFile, table, tile, toastError } from "../ui/index.js";
 
 const PROJECTS_MAX = 6;
 /** What is told was written to the disk first: not for every event. */
@@ -40,9 +39,7 @@ function eachDay({ from, to }: { from: string; to: string }): string[] {
 
 async function download(ctx: Context, query: Record<string, string>, name: string): Promise<void> {
   const reply = await ctx.cloche.open(request("GET", ["usage"], { query, accept: "text/csv" }));
-  const url = URL.createObjectURL(new Blob([(await readAll(reply)) as Uint8Array<ArrayBuffer>], { type: "text/csv" }));
-  el("a", { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  await saveFile(name, reply.pieces(), "text/csv");
 }
 
 export const page: Page = {

@@ -6,6 +6,7 @@ export * from "./el.js";
 export * from "./format.js";
 export * from "./head.js";
 export * from "./sandbox.js";
+export * from "./save-file.js";
 export * from "./spark.js";
 export * from "./states.js";
 export * from "./strip.js";

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from .._protocol import Json, Request, request
+from ._caller import AsyncCaller
 from ._transport import AsyncReply
-from .client import AsyncClient
 
 
 class AsyncPart:
     """A sandbox, or something of it. Whatever is asked of a sandbox that is not open yet opens it first."""
 
-    client: AsyncClient
+    client: AsyncCaller
 
     @property
     def id(self) -> str:

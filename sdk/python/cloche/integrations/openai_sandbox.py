@@ -31,9 +31,8 @@ from agents.sandbox.snapshot import resolve_snapshot
 from agents.sandbox.types import ExecResult, ExposedPortEndpoint
 
 from .. import errors
-from ..aio.client import AsyncClient
 from ..aio.execs import AsyncExec
-from ..aio.sandbox import AsyncSandbox
+from ..aio.sandbox import AsyncClient, AsyncSandbox
 from ._openai_pty import Terminals
 
 BACKEND = "cloche"

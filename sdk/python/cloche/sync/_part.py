@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from .._protocol import Json, Request, request
+from ._caller import Caller
 from ._transport import Reply
-from .client import Client
 
 
 class Part:
     """A sandbox, or something of it. Whatever is asked of a sandbox that is not open yet opens it first."""
 
-    client: Client
+    client: Caller
 
     @property
     def id(self) -> str:

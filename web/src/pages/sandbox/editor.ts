@@ -4,10 +4,9 @@
  * it is not, somebody inside has changed it, and the choice is the person's.
  */
 import { type Entry, FileChanged, FileMissing } from "../../../../sdk/typescript/src/index.js";
-import { toBase64 } from "../../../../sdk/typescript/src/wire.js";
-import { bytes, el, failure, loading, replace, toast, words } from "../../ui/index.js";
+import { toBase64 } from "../../base64.js";
+import { bytes, el, failure, loading, replace, saveFile, toast, words } from "../../ui/index.js";
 import type { Box } from "./box.js";
-import { download } from "./files.js";
 import { action, visible } from "./panel.js";
 
 const TEXT_MAX = 1 << 20;
@@ -100,7 +99,7 @@ export function openFile(box: Box, path: string, listed: Entry, onChange: () => 
   }
 
   function showOther(what: string): void {
-    replace(place, el("div", { class: "state" }, el("strong", {}, what), action("Download", () => download(box, path, listed.name))));
+    replace(place, el("div", { class: "state" }, el("strong", {}, what), action("Download", () => saveFile(listed.name, box.sandbox.files.readStream(path, { signal: box.ctx.signal })))));
   }
 
   async function load(): Promise<void> {

@@ -7,7 +7,7 @@
  */
 import { type Entry, FileExists } from "../../../../sdk/typescript/src/index.js";
 import { gathered } from "../../gathered.js";
-import { bytes, confirm, dialog, el, empty, failure, field, loading, relativeTime, replace, toast, toastError } from "../../ui/index.js";
+import { bytes, confirm, dialog, el, empty, failure, field, loading, relativeTime, replace, saveFile, toast, toastError } from "../../ui/index.js";
 import type { Box } from "./box.js";
 import { openFile } from "./editor.js";
 import { action, type Panel, visible, whileRunning } from "./panel.js";
@@ -19,14 +19,6 @@ const WATCH_PAUSE_MAX_MS = 8000;
 
 export function join(dir: string, name: string): string {
   return dir === "/" ? `/${name}` : `${dir}/${name}`;
-}
-
-export async function download(box: Box, path: string, name: string): Promise<void> {
-  const pieces: Uint8Array[] = [];
-  for await (const piece of box.sandbox.files.readStream(path, { signal: box.ctx.signal })) pieces.push(piece);
-  const url = URL.createObjectURL(new Blob(pieces as Uint8Array<ArrayBuffer>[], { type: "application/octet-stream" }));
-  el("a", { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
 const KINDS: Record<string, string> = { directory: "folder", symlink: "link", fifo: "pipe", socket: "socket", device: "device" };
@@ -111,7 +103,7 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
       el(
         "td",
         { class: "file-acts", data: { label: "" } },
-        canRead && action("Download", () => download(box, full, entry.name), { class: "small", "aria-label": `Download ${visible(entry.name)}` }),
+        canRead && action("Download", () => saveFile(entry.name, box.sandbox.files.readStream(full, { signal: box.ctx.signal })), { class: "small", "aria-label": `Download ${visible(entry.name)}` }),
         box.mayWrite && action("Rename", () => ask("Rename", "Rename", (to) => files.move(full, join(path, to), { exclusive: true }), entry.name), { class: "small", "aria-label": `Rename ${visible(entry.name)}` }),
         box.mayWrite && action("Delete", () => remove(entry, full), { class: "small danger", "aria-label": `Delete ${visible(entry.name)}` }),
       ),

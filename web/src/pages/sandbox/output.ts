@@ -3,7 +3,7 @@
  * Commands and what they wrote: the list on one side, the output of the chosen one on the other, from its first kept byte on
  * and further as it comes. A connection that breaks goes on where it was. "Replay" plays it again at its own pace.
  */
-import { type Exec, type ExecEvent, TextSink } from "../../../../sdk/typescript/src/exec.js";
+import type { Exec, ExecEvent } from "../../../../sdk/typescript/src/index.js";
 import { bytes, clock, el, empty, failure, loading, relativeTime, replace, span, toast } from "../../ui/index.js";
 import type { Json } from "../../page.js";
 import type { Box } from "./box.js";
@@ -136,9 +136,9 @@ function showExec(view: HTMLElement, exec: Exec, box: Box, signal: AbortSignal):
     return [action("Ctrl-C", () => exec.signal("INT"), { class: "small" }), action("Kill", () => exec.kill(), { class: "small danger" })];
   }
 
-  const sinks = { stdout: new TextSink((t) => screen.write(t, "stdout")), stderr: new TextSink((t) => screen.write(t, "stderr")) };
+  const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() }; // a character that is cut in two waits for its rest
   function put(event: ExecEvent): void {
-    if (event.type === "stdout" || event.type === "stderr") sinks[event.type].push(event.data);
+    if (event.type === "stdout" || event.type === "stderr") screen.write(decoders[event.type].decode(event.data, { stream: true }), event.type);
     else if (event.type === "gap") screen.note(`${bytes(event.lostBytes)} are no longer kept.`);
   }
 

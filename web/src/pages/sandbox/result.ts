@@ -6,7 +6,7 @@
  * text.
  */
 import type { CodeError, Result } from "../../../../sdk/typescript/src/index.js";
-import { fromBase64, toBase64, utf8 } from "../../../../sdk/typescript/src/wire.js";
+import { fromBase64, toBase64 } from "../../base64.js";
 import { el, replace, type Child } from "../../ui/index.js";
 import { frame } from "./frame.js";
 import { visible } from "./panel.js";
@@ -48,7 +48,7 @@ function grid(value: unknown): HTMLElement | undefined {
 }
 
 function pdf(encoded: string): HTMLElement {
-  const url = URL.createObjectURL(new Blob([fromBase64(encoded) as Uint8Array<ArrayBuffer>], { type: "application/octet-stream" }));
+  const url = URL.createObjectURL(new Blob([fromBase64(encoded)], { type: "application/octet-stream" }));
   return el("a", { href: url, download: "result.pdf", class: "button" }, "Download the PDF");
 }
 
@@ -66,7 +66,7 @@ function formsOf(result: Result): Form[] {
     if (isBase64(encoded)) forms.push(["Image", () => picture(`data:${mime};base64,${encoded.replace(/\s/g, "")}`, text)]);
   }
   const drawing: unknown = data["image/svg+xml"];
-  if (typeof drawing === "string") forms.push(["Image", () => picture(`data:image/svg+xml;base64,${toBase64(utf8(drawing))}`, text)]);
+  if (typeof drawing === "string") forms.push(["Image", () => picture(`data:image/svg+xml;base64,${toBase64(new TextEncoder().encode(drawing))}`, text)]);
   const table = grid(data[TABLE]);
   if (table) forms.push(["Table", () => table]);
   const html: unknown = data["text/html"];

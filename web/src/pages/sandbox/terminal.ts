@@ -4,8 +4,7 @@
  * whoever comes back finds it with all that it has written, since that is read again from its beginning. What the emulator
  * answers by itself to what was written before (where is the cursor?) is not sent: it was answered then.
  */
-import { ConnectionFailed } from "../../../../sdk/typescript/src/errors.js";
-import { type Exec } from "../../../../sdk/typescript/src/exec.js";
+import { ConnectionFailed, type Exec } from "../../../../sdk/typescript/src/index.js";
 import { el, replace, toastError, words } from "../../ui/index.js";
 import { onTheme } from "../../ui/theme.js";
 import type { Box } from "./box.js";

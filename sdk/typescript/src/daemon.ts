@@ -5,11 +5,10 @@
  */
 import { type CodeOptions, CodeResult, type Language, collectCode } from "./code.js";
 import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
-import { type CallOptions, type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
-import { type SandboxOptions, type SandboxState, volumePlaces } from "./options.js";
-import { Sandbox } from "./sandbox.js";
-import type { OtherSpellings } from "./spellings.js";
-import { type Reply, Transport, readAll } from "./transport.js";
+import { type Command, ExecResult, type RunOptions, collect, events } from "./exec.js";
+import type { CallOptions } from "./exec-info.js";
+import { type SandboxFields, volumePlaces } from "./options.js";
+import { type Caller, type Reply, Transport, readAll } from "./transport.js";
 import {
   FOREVER,
   type Json,
@@ -42,7 +41,7 @@ export interface ClientOptions {
 }
 
 /** A sandbox for one command or one piece of code, gone after. */
-export interface OnceOptions extends Pick<SandboxOptions, "template" | "packages" | "volumes" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
+export interface OnceOptions extends Pick<SandboxFields, "template" | "packages" | "volumes" | "tags" | "env" | "limits" | "engine" | "minGrade" | "network" | "source"> {
   files?: { path: string; text?: string; base64?: string; mode?: string }[];
   cwd?: string;
   user?: string;
@@ -68,7 +67,8 @@ export interface DiffOptions extends CallOptions {
   limit?: number;
 }
 
-export class Client {
+/** What a client can ask that gives no sandbox. */
+export class Daemon implements Caller {
   private readonly transport: Transport;
 
   constructor(options: ClientOptions = {}) {
@@ -119,21 +119,6 @@ export class Client {
   /** What the daemon's host can do, what is missing and how to get it: {jail, checks}; for admins of "default". */
   doctor(): Promise<Json> {
     return this.call(request("GET", ["doctor"]));
-  }
-
-  /** A new sandbox; it runs when this resolves. */
-  create(options: Omit<SandboxOptions, "client"> & OtherSpellings = {}): Promise<Sandbox> {
-    return Sandbox.create({ ...options, client: this });
-  }
-
-  /** By id or name, from anywhere. */
-  get(idOrName: string, options: CallOptions = {}): Promise<Sandbox> {
-    return Sandbox.get(idOrName, { ...options, client: this });
-  }
-
-  /** All that match, newest first; pages are fetched as they are needed. `tag` is NAME:VALUE. */
-  list(options: { tag?: string; state?: SandboxState; pageSize?: number } = {}): AsyncGenerator<Sandbox> {
-    return Sandbox.list({ ...options, client: this });
   }
 
   /** One call, a fresh sandbox, gone after. */
