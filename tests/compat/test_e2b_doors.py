@@ -32,9 +32,9 @@ def ids_of(row):
     return f"{row[0]} {row[1]}"
 
 
-def ask(daemon, method, path, body=None, **fields):
-    """(status, text with a character for each byte, content type)"""
-    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
+def ask(daemon, method, path, body=None, client="127.0.0.1", **fields):
+    """(status, text with a character for each byte, content type); client is the address that the call comes from."""
+    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60, source_address=(client, 0))
     try:
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         conn.request(method, path, data, {"Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in fields.items() if v is not None}})
@@ -132,7 +132,7 @@ def is_refused(row, reply):
     if kind == "application/connect+json":
         return status == 200 and text[0] == "\2" and json.loads(text[5:])["error"]["code"] == "unauthenticated"
     if row[1].startswith(INTERPRETER):
-        return status == 403 and not text.startswith("{")
+        return status in (401, 403) and not text.startswith("{")
     return status == 401 and json.loads(text)["code"] == (401 if row[1] == "/files" else "unauthenticated")
 
 
@@ -146,6 +146,48 @@ def test_nothing_but_its_own_tokens_opens_a_sandboxes_inside(daemon, project_key
         assert is_refused(row, reply), reply
     reply = knock(daemon, row, sandbox, X_Access_Token=token, E2B_Traffic_Access_Token=traffic)
     assert not is_refused(row, reply), reply  # the door is there
+
+
+@pytest.fixture
+def make(daemon):
+    """Makes a sandbox whose ports are open to all; secured or not."""
+    made = []
+
+    def one(is_secured):
+        status, text, _ = ask(daemon, "POST", "/sandboxes", {"templateID": "base", "secure": is_secured}, X_API_Key=daemon.key)
+        assert status == 201, text
+        made.append(json.loads(text))
+        return made[-1]
+
+    yield one
+    for sandbox in made:
+        ask(daemon, "DELETE", f"/sandboxes/{sandbox['sandboxID']}", {}, X_API_Key=daemon.key)
+
+
+CODE = [row for row in INSIDE if row[1].startswith(INTERPRETER)]
+
+
+@pytest.mark.parametrize("row", CODE, ids=ids_of)
+def test_who_knows_only_the_id_of_a_secured_sandbox_runs_no_code_there(daemon, make, row):
+    secured, open_to_all = make(True)["sandboxID"], make(False)["sandboxID"]
+    assert is_refused(row, knock(daemon, row, secured, client="127.0.0.2"))
+    assert is_refused(row, knock(daemon, row, secured, client="127.0.0.2", X_Access_Token="x", X_API_Key=daemon.key))
+    assert not is_refused(row, knock(daemon, row, open_to_all, client="127.0.0.2"))  # the call is one that would do
+
+
+def test_the_network_that_has_shown_the_token_may_use_contexts_without_it(daemon, make):
+    made = make(True)
+    run, contexts = ("POST", "/execute", "0"), ("GET", "/contexts", "0")
+
+    def is_open(row, client, **fields):
+        return not is_refused(row, knock(daemon, row, made["sandboxID"], client=client, **fields))
+
+    assert not is_open(contexts, "127.0.0.2")
+    assert is_open(run, "127.0.0.2", X_Access_Token=made["envdAccessToken"])
+    assert is_open(contexts, "127.0.0.2") and not is_open(run, "127.0.0.2")
+    assert not is_open(contexts, "127.0.0.3")
+    assert ask(daemon, "GET", f"/sandboxes/{made['sandboxID']}", client="127.0.0.3", X_API_Key=daemon.key)[0] == 200
+    assert is_open(contexts, "127.0.0.3") and not is_open(run, "127.0.0.3")
 
 
 def test_files_for_a_build_come_in_once_by_their_token_and_are_their_projects_alone(daemon, project_keys):

@@ -59,7 +59,7 @@ int code_list_contexts(struct http_req *req, struct err *err)
 	struct json_writer *w;
 	struct sandbox *s;
 	struct reply reply;
-	int r = envd_find_open(req, E2B_CODE_PORT, &s, err);
+	int r = envd_find_contexts(req, &s, err);
 
 	if (r != 0)
 		return r;
@@ -79,7 +79,7 @@ int code_create_context(struct http_req *req, struct err *err)
 	struct context *c;
 	struct sandbox *s;
 	struct reply reply;
-	int r = envd_find_open(req, E2B_CODE_PORT, &s, err);
+	int r = envd_find_contexts(req, &s, err);
 
 	if (r == 0)
 		r = body_text(http_json(req), "language", &language, err);
@@ -104,7 +104,7 @@ static int find(struct http_req *req, struct context **ret, struct err *err)
 {
 	const char *id = http_param(req, "context_id");
 	struct sandbox *s;
-	int r = envd_find_open(req, E2B_CODE_PORT, &s, err);
+	int r = envd_find_contexts(req, &s, err);
 
 	if (r != 0)
 		return r;

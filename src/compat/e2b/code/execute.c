@@ -358,7 +358,7 @@ int code_execute(struct http_req *req, struct err *err)
 	const json_t *env = NULL;
 	auto_free char *cell = NULL;
 	struct sandbox *s;
-	int r = envd_find_open(req, E2B_CODE_PORT, &s, err);
+	int r = envd_find_execute(req, &s, err);
 
 	if (r == 0)
 		r = body_text(http_json(req), "code", &spec.code, err);

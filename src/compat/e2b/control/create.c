@@ -111,7 +111,7 @@ static void put_text(json_t *notes, const char *name, const char *text)
 		(void)json_object_set_new(notes, name, json_string(text));
 }
 
-static void make_notes(struct wish *w)
+static void make_notes(const struct http_req *req, struct wish *w)
 {
 	char token[NOTES_TOKEN_SIZE], traffic[NOTES_TOKEN_SIZE];
 	json_t *n = json_object();
@@ -120,6 +120,8 @@ static void make_notes(struct wish *w)
 	notes_make_token(traffic);
 	put_text(n, "token", w->is_secure ? token : NULL);
 	put_text(n, "traffic", w->is_public ? NULL : traffic);
+	(void)json_object_set_new(n, "clients",
+	                          json_pack("[I]", (json_int_t)http_peer_network(req)));
 	put_text(n, "template", w->template);
 	put_text(n, "mask_host", w->mask_host);
 	if (!w->pauses_memory)
@@ -182,7 +184,7 @@ static int create(struct http_req *req, struct wish *w, struct err *err)
 
 	if (r < 0)
 		return r;
-	make_notes(w);
+	make_notes(req, w);
 	notes = startup_notes(req, w->choice.template);
 	startup_limits(req, notes, &w->spec.limits);
 	w->spec.key_id = key_id(http_user(req));

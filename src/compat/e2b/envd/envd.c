@@ -144,13 +144,17 @@ static int read_user(const struct http_req *req, struct envd_caller *c, struct e
 	return 0;
 }
 
-static int check_token(const struct http_req *req, const struct sandbox *s, struct err *err)
+static int check_token(const struct http_req *req, struct sandbox *s, struct err *err)
 {
 	struct notes n;
 
 	notes_read(s, &n);
-	if (n.is_ours && (!n.token || notes_token_is(n.token, http_header(req, "X-Access-Token"))))
+	if (n.is_ours && !n.token)
 		return 0;
+	if (n.is_ours && notes_token_is(n.token, http_header(req, "X-Access-Token"))) {
+		notes_add_client(s, http_peer_network(req));
+		return 0;
+	}
 	return err_set(err, ERR_UNAUTHENTICATED, 0,
 	               "unauthorized access, please provide a valid "
 	               "access token or method signing if supported");
@@ -181,10 +185,10 @@ int envd_find_again(struct http_req *req, struct envd_caller *ret, struct err *e
 }
 
 /* Of a sandbox whose ports are closed, the interpreter's is. */
-int envd_find_open(struct http_req *req, unsigned port, struct sandbox **ret, struct err *err)
+static int find_interpreter(struct http_req *req, struct sandbox **ret, struct err *err)
 {
 	struct notes n;
-	int r = find_named(req, port, ret, err);
+	int r = find_named(req, E2B_CODE_PORT, ret, err);
 
 	if (r != 0)
 		return r;
@@ -193,7 +197,25 @@ int envd_find_open(struct http_req *req, unsigned port, struct sandbox **ret, st
 	    (n.traffic && !notes_token_is(n.traffic, http_header(req, "E2B-Traffic-Access-Token"))))
 		return err_set(err, ERR_FORBIDDEN, 0,
 		               "this sandbox needs its traffic access token");
-	return let_run(req, *ret, err);
+	return 0;
+}
+
+int envd_find_execute(struct http_req *req, struct sandbox **ret, struct err *err)
+{
+	int r = find_interpreter(req, ret, err);
+
+	if (r == 0)
+		r = check_token(req, *ret, err);
+	return r == 0 ? let_run(req, *ret, err) : r;
+}
+
+int envd_find_contexts(struct http_req *req, struct sandbox **ret, struct err *err)
+{
+	int r = find_interpreter(req, ret, err);
+
+	if (r == 0 && !notes_has_client(*ret, http_peer_network(req)))
+		r = check_token(req, *ret, err);
+	return r == 0 ? let_run(req, *ret, err) : r;
 }
 
 static bool is_ours(const struct sandbox *s, void *arg)

@@ -22,9 +22,10 @@ struct envd_caller {
 must_check int envd_find(struct http_req *req, struct envd_caller *ret, struct err *err);
 /* The same for a request that was let in and whose body has come since: it wakes nothing. */
 must_check int envd_find_again(struct http_req *req, struct envd_caller *ret, struct err *err);
-/* The same for the interpreter's port, which has no token of its own. */
-must_check int envd_find_open(struct http_req *req, unsigned port, struct sandbox **ret,
-                              struct err *err);
+/* The same for the interpreter's port. Calls about contexts bear no token: they are let in from a
+ * network whence somebody has shown it, or a key (notes.h). */
+must_check int envd_find_execute(struct http_req *req, struct sandbox **ret, struct err *err);
+must_check int envd_find_contexts(struct http_req *req, struct sandbox **ret, struct err *err);
 /* By header or by a signature of the query (sign.h); op is "read" or "write". *ret_s is the first
  * sandbox that it is good for, where none is named. */
 must_check int envd_find_signed(struct http_req *req, const char *op, struct envd_caller *ret,

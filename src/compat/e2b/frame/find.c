@@ -2,6 +2,7 @@
 #include "compat/e2b/frame/find.h"
 
 #include "api/frame/find.h"
+#include "compat/e2b/frame/notes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +51,7 @@ int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err)
 	s = id[0] ? sandbox_find(api->fleet, caller_project(req), id) : NULL;
 	if (!s || !e2b_is_there(s))
 		return err_set(err, ERR_NOT_FOUND, 0, "sandbox \"%.64s\" not found", name);
+	notes_add_client(s, http_peer_network(req));
 	*ret = s;
 	return 0;
 }

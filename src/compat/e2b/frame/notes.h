@@ -27,5 +27,12 @@ void notes_read(const struct sandbox *s, struct notes *ret);
 void notes_make_token(char ret[NOTES_TOKEN_SIZE]);
 /* Whether what was shown is the secret; takes as long for any that is not. */
 bool notes_token_is(const char *secret, const char *shown);
+/*
+ * E2B's clients send no token with their calls about contexts. So a sandbox remembers from which
+ * networks (http_peer_network()) somebody has shown its token or a key of its project: the last few
+ * of them, also over a restart of the daemon.
+ */
+bool notes_has_client(const struct sandbox *s, uint64_t network);
+void notes_add_client(struct sandbox *s, uint64_t network);
 /* Sets one field, to be saved with the others. */
 must_check int notes_set(struct sandbox *s, const char *name, json_t *value, struct err *err);
