@@ -116,7 +116,10 @@ static int try_all(const struct dialer_process *p, const struct addrinfo *list, 
                    size_t size)
 {
 	struct cidr own[OWN_MAX];
-	const struct range_site site = {.own = own, .n_own = list_own(own)};
+	const struct range_site site = {.own = own,
+	                                .n_own = list_own(own),
+	                                .may_open = p->allowed.items,
+	                                .n_may_open = p->allowed.n};
 	int fd = -1;
 
 	for (const struct addrinfo *ai = list; ai && fd < 0; ai = ai->ai_next) {

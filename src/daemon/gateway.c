@@ -74,7 +74,7 @@ struct gateway {
 	struct builds *builds;
 	struct wall_client *wall;
 	struct problems *problems;
-	struct network_never never;
+	struct network_site network;
 	struct api api;
 	struct mcp *mcp;
 	struct http_route routes[API_ROUTES_MAX]; /* of all tables, one behind the other */
@@ -394,7 +394,10 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.quota = g->quota,
 		.shares = g->shares,
 		.wall = g->wall,
-		.network_site = {.never = g->never.items, .n_never = g->never.n},
+		.network_site = {.never = g->network.never.items,
+	                         .n_never = g->network.never.n,
+	                         .may_open = g->network.may_open.items,
+	                         .n_may_open = g->network.may_open.n},
 		.has_disk_share = c->quota_disk_share < 100,
 		.usage_period_ms = c->usage_period_ms,
 		.usage_kept_ms = c->usage_kept_ms,
@@ -430,7 +433,7 @@ static int open_builds(struct gateway *g, struct err *err)
 static int open_wall(struct gateway *g, struct err *err)
 {
 	g->wall = wall_client_new(g->loop);
-	return network_never_parse(&g->never, g->site->config->network_never, err);
+	return network_site_read(&g->network, g->site->config, err);
 }
 
 static void tell_start_or_stop(struct gateway *g, enum event_type type)

@@ -26,17 +26,27 @@
 #define RESOLV_CONF_MAX 16384
 #define BLANKS          " \t\r"
 
-int network_never_parse(struct network_never *n, char *const *list, struct err *err)
+static int read_ranges(struct network_ranges *n, const char *field, char *const *list,
+                       struct err *err)
 {
 	for (; list && *list; list++) {
 		const char *why = "there are too many";
 
-		if (n->n == NETWORK_NEVER_MAX ||
+		if (n->n == NETWORK_RANGES_MAX ||
 		    cidr_parse(*list, strlen(*list), &n->items[n->n], &why) < 0)
-			return err_field(err, "network.never", "'%s': %s", *list, why);
+			return err_field(err, field, "'%s': %s", *list, why);
 		n->n++;
 	}
 	return 0;
+}
+
+int network_site_read(struct network_site *ret, const struct config *c, struct err *err)
+{
+	int r = read_ranges(&ret->never, "network.never", c->network_never, err);
+
+	if (r == 0)
+		r = read_ranges(&ret->may_open, "network.may_open", c->network_may_open, err);
+	return r;
 }
 
 static int use_settings(struct resolver_config *r, char *const *list, struct err *err)
@@ -134,12 +144,12 @@ static int prepare_tls(const struct config *c, struct wall_config *config, struc
 	return r;
 }
 
-static int prepare(const struct config *c, struct wall_config *config, struct network_never *never,
+static int prepare(const struct config *c, struct wall_config *config, struct network_site *site,
                    struct err *err)
 {
 	auto_free char *root_dir = xasprintf("%s/empty", c->run_dir);
 	struct rlimit files = {.rlim_max = 1024};
-	int r = network_never_parse(never, c->network_never, err);
+	int r = network_site_read(site, c, err);
 
 	if (r == 0 && c->network_resolvers)
 		r = use_settings(&config->resolver, c->network_resolvers, err);
@@ -151,8 +161,10 @@ static int prepare(const struct config *c, struct wall_config *config, struct ne
 		return r;
 	if (mkdir(root_dir, 0555) < 0 && errno != EEXIST)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", root_dir);
-	config->never = never->items;
-	config->n_never = never->n;
+	config->site = (struct range_site){.never = site->never.items,
+	                                   .n_never = site->never.n,
+	                                   .may_open = site->may_open.items,
+	                                   .n_may_open = site->may_open.n};
 	config->connections_max = c->network_connections;
 	(void)getrlimit(RLIMIT_NOFILE, &files); /* confine() takes all of them */
 	config->fds_max = files.rlim_max;
@@ -163,14 +175,14 @@ int wall_main(const struct site *site, int link_fd, int control_fd)
 {
 	const int keep[] = {link_fd, control_fd};
 	struct wall_config config = {.link_fd = link_fd, .lost = on_lost};
-	struct network_never never = {0};
+	struct network_site network = {0};
 	struct wall_process *wall = NULL;
 	struct err err = {0};
 	int r;
 
 	child_begin("wall", site->config, keep, ARRAY_SIZE(keep));
 	child_disregard(SIGTERM); /* it goes when the gateway has gone, not before */
-	r = prepare(site->config, &config, &never, &err);
+	r = prepare(site->config, &config, &network, &err);
 	if (r == 0)
 		r = loop_new(&config.loop, &err);
 	if (r == 0)

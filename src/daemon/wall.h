@@ -4,10 +4,17 @@
 #include "base/err.h"
 #include "net/match/address.h"
 
-#define NETWORK_NEVER_MAX 64
+struct config;
 
-struct network_never { /* ranges that no policy opens */
-	struct cidr items[NETWORK_NEVER_MAX];
+#define NETWORK_RANGES_MAX 64
+
+struct network_ranges {
+	struct cidr items[NETWORK_RANGES_MAX];
 	size_t n;
 };
-must_check int network_never_parse(struct network_never *n, char *const *list, struct err *err);
+
+struct network_site {
+	struct network_ranges never;    /* no policy opens them */
+	struct network_ranges may_open; /* of the operator's: a policy may open them */
+};
+must_check int network_site_read(struct network_site *ret, const struct config *c, struct err *err);

@@ -336,7 +336,8 @@ void hooks_close(struct hooks *hooks)
 
 static int check_url(const struct hooks *hooks, const char *text, struct err *err)
 {
-	const struct range_site site = {0};
+	const struct range_site site = {.may_open = hooks->config.allowed,
+	                                .n_may_open = hooks->config.n_allowed};
 	const char *why = "";
 	struct url url;
 

@@ -189,12 +189,13 @@ int wall_process_new(const struct wall_config *config, struct wall_process **ret
 		.loop = config->loop,
 		.resolver = resolver_new(&resolver),
 		.secure = config->secure,
-		.site = {.own = w->own, .never = config->never, .n_never = config->n_never},
+		.site = config->site,
 		.connections_max = config->connections_max,
 		.conns_max = config->fds_max / FDS_PER_CONN,
 		.send = send_message,
 		.send_arg = w,
 	};
+	w->doors.site.own = w->own;
 	w->tick = loop_timer_new(config->loop, on_tick, w);
 	list_own(w);
 	r = fd_set_nonblock(config->link_fd, true);

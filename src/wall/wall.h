@@ -16,8 +16,7 @@ struct wall_config {
 	int link_fd;                     /* to the gateway; owned */
 	struct resolver_config resolver; /* its loop is filled in */
 	struct secure *secure;           /* owned; NULL: TLS is not opened */
-	const struct cidr *never;        /* that no policy opens; borrowed */
-	size_t n_never;
+	struct range_site site;   /* without the host's own addresses, which it learns itself */
 	uint32_t connections_max; /* of a sandbox */
 	size_t fds_max;           /* that the process may have */
 	loop_fn lost;             /* the gateway is gone */

@@ -13,6 +13,7 @@ import pytest
 from cloche import ClocheError
 from harness.cli import Cli
 from harness.daemon import end, wait_for
+from harness.internet import HOST, METADATA
 from harness.sources import BASE, ENCODED, PASSWORD, PORT, TLS_BASE
 
 CREDENTIALS = {"username": "bot", "password": PASSWORD}
@@ -118,6 +119,15 @@ def test_a_private_name_is_fetched_from_where_the_policy_lets_it_lie(create, sou
     assert error.code == "source_failed" and error.status == 422
     policy = {"rules": [{"match": {"domains": ["private.test"], "cidrs": ["10.99.0.0/16"]}, "action": "allow"}]}
     assert create(source, network=policy).files.exists("app/README")
+
+
+@pytest.mark.parametrize("host", [METADATA, "metadata.test", f"[::ffff:{METADATA}]", HOST, "127.0.0.1"])
+def test_N29_a_source_is_fetched_from_nothing_that_is_the_operators(create, sources, internet, host):
+    assert internet.run("curl", "-sf", f"http://{METADATA}/control").returncode == 0  # there is something to reach
+    policy = {"rules": [{"match": {"cidrs": [f"{METADATA}/32", f"{HOST}/32", "127.0.0.1/32"]}, "action": "allow"}]}
+    for network in (None, policy):
+        assert refused(create, {"type": "tarball", "url": f"http://{host}/n29"}, network=network).code == "source_failed"
+    assert not internet.seen("request", path="/n29")
 
 
 @pytest.mark.parametrize("base", [BASE, TLS_BASE], ids=["http", "https"])

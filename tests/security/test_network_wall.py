@@ -7,9 +7,10 @@ import re
 import signal
 
 import pytest
+from cloche import Client
 from harness.daemon import read_text, wait_for
 from harness.internet import ALLOWED, ALLOWED6, HOST, METADATA, OTHER, PRIVATE, RESOLVER
-from harness.walled import REFUSED, control, parse
+from harness.walled import REFUSED, Walled, control, parse
 
 ONE_HOST = {"allow": ["allowed.test"]}
 GET = "GET /{} HTTP/1.1\\r\\nHost: {}\\r\\n\\r\\n"
@@ -85,6 +86,39 @@ def test_allow_all_closes_what_is_not_public(walled, internet, address):
     assert box.get("allowed.test")[0] == 200
     assert is_refused(box.dial("send", address, 80, GET.format("closed", address)))
     assert not internet.seen("request", path="/closed")
+
+
+def naming(address):
+    return {"rules": [{"match": {"cidrs": [f"{address}/32"]}, "action": "allow"}]}
+
+
+@pytest.mark.parametrize("address", [METADATA, HOST, "127.0.0.1", "169.254.7.7"])
+def test_N29_a_policy_opens_nothing_that_is_the_operators(walled, internet, address):
+    box = walled(naming(address))
+    assert is_refused(box.dial("send", address, 80, GET.format("n29", address)))
+    assert not internet.seen("request", path="/n29")
+    box = walled(naming(PRIVATE))  # what is not the operator's, a policy opens by naming it
+    assert parse(box.dial("send", PRIVATE, 80, GET.format("private", PRIVATE)))[0] == 200
+
+
+@pytest.fixture(scope="module")
+def lending_client(internet):
+    """Of a daemon whose operator lets policies open the metadata service."""
+    daemon = internet.daemon("--pool-max", "0", "--network-may-open", f"{METADATA}/32").start()
+    try:
+        with Client(f"unix:{daemon.socket}", daemon.key) as client:
+            yield client
+    finally:
+        daemon.stop()
+        daemon.remove()
+
+
+@pytest.mark.jail("it is one wall for both engines")
+def test_N29_the_operator_may_let_a_policy_open_it(lending_client, internet):
+    with lending_client.create(network=naming(METADATA)) as named, lending_client.create(network="allow-all") as general:
+        attempt = ("send", METADATA, 80, GET.format("n29-lent", METADATA))
+        assert is_refused(Walled(general).dial(*attempt))
+        assert parse(Walled(named).dial(*attempt))[0] == 200
 
 
 @pytest.mark.vm

@@ -188,14 +188,36 @@ TEST(a_closed_address_opens_to_a_range_that_names_it)
 	CHECK(!opens(&site, "10.1.2.3", "0.0.0.0/0"));
 	CHECK(!opens(&site, "10.1.2.3", "8.0.0.0/5"));
 	CHECK(!opens(&site, "10.1.2.3", "10.2.0.0/16"));
-	CHECK(opens(&site, "127.0.0.1", "127.0.0.1"));
 	CHECK(opens(&site, "fd12::1", "fd12::/16"));
 	CHECK(!opens(&site, "fd12::1", "::/0"));
 }
 
+TEST(what_is_the_operators_opens_only_where_the_operator_lets_it)
+{
+	struct cidr own = make_cidr("198.41.0.4");
+	struct cidr may_open[] = {make_cidr("127.0.0.0/8"), make_cidr("198.41.0.4"),
+	                          make_cidr("169.254.169.254"), make_cidr("fe80::/10")};
+	struct range_site closed = {.own = &own, .n_own = 1};
+	struct range_site lent = {
+		.own = &own, .n_own = 1, .may_open = may_open, .n_may_open = ARRAY_SIZE(may_open)};
+	static const char *const operators[] = {"127.0.0.1", "198.41.0.4", "169.254.169.254",
+	                                        "fe80::1"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(operators); i++) {
+		CHECK(!opens(&closed, operators[i], operators[i]));
+		CHECK(!opens(&closed, operators[i], "0.0.0.0/0"));
+		CHECK(!opens(&lent, operators[i], "::/0"));
+		CHECK(opens(&lent, operators[i], operators[i]));
+	}
+	CHECK(!opens(&lent, "169.254.1.1", "169.254.1.1"));
+	CHECK(!opens(&lent, "0.0.0.0", "0.0.0.0"));
+	CHECK(opens(&closed, "10.0.0.1", "10.0.0.1"));
+}
+
 TEST(a_metadata_address_opens_to_itself_alone)
 {
-	static const struct range_site site;
+	static const struct cidr all[] = {{.first = {.bits = 32}}, {.first = {.bits = 128}}};
+	static const struct range_site site = {.may_open = all, .n_may_open = ARRAY_SIZE(all)};
 
 	CHECK(!opens(&site, "169.254.169.254", "0.0.0.0/0"));
 	CHECK(!opens(&site, "169.254.169.254", "169.254.0.0/16"));
@@ -236,7 +258,7 @@ TEST(addresses_of_the_host_are_closed_though_public)
 	CHECK_STR(range_kind_name(range_kind_of(&site, &a)), "host");
 	CHECK_STR(range_kind_name(range_kind_of(&site, &b)), "host");
 	CHECK(!opens(&site, "198.41.0.4", "198.41.0.0/24"));
-	CHECK(opens(&site, "198.41.0.4", "198.41.0.4"));
+	CHECK(!opens(&site, "198.41.0.4", "198.41.0.4"));
 	/* What the operator closed stays so. */
 	CHECK(opens(&site, "10.8.0.1", "10.0.0.0/8"));
 	CHECK(!opens(&site, "10.9.0.1", "10.9.0.1/32"));

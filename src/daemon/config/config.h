@@ -45,6 +45,7 @@ struct config {
 	char *preview_url;        /* where clients find this daemon; NULL: its first TCP listener */
 	char **network_resolvers; /* addresses; NULL: the host's own */
 	char **network_never;     /* ranges that no policy opens; or NULL */
+	char **network_may_open;  /* of the operator's addresses: one may; or NULL */
 	char *network_ca_file; /* certificates that servers may have beside the host's; or NULL */
 	uint32_t network_connections;        /* of a sandbox at once */
 	char *templates_sources;             /* apt's: a directory as /etc/apt, or a file */

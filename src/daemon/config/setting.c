@@ -56,6 +56,7 @@ const struct setting settings[] = {
 	{"preview", "url", "preview-url", SETTING_STRING, AT(preview_url), 0, 0, "how clients reach this daemon, as \"https://sandboxes.example.com\""},
 	{"network", "resolvers", "resolver", SETTING_LIST, AT(network_resolvers), 0, 0, "DNS server that sandboxes' names are asked of, ADDRESS[:PORT], again for more (default: the host's)"},
 	{"network", "never", "network-never", SETTING_LIST, AT(network_never), 0, 0, "range that no sandbox's policy opens, again for more"},
+	{"network", "may_open", "network-may-open", SETTING_LIST, AT(network_may_open), 0, 0, "range of the host's own, link-local or metadata addresses that a policy may open by naming it, again for more (default: none)"},
 	{"network", "ca_file", "network-ca-file", SETTING_STRING, AT(network_ca_file), 0, 0, "certificates (PEM) that servers may have, beside those that the host trusts, where a policy looks into TLS"},
 	{"network", "connections_max", "network-connections-max", SETTING_COUNT, AT(network_connections), 1, 65536, "connections of a sandbox at once, where its policy says nothing"},
 	{"output", "sandbox", "output-sandbox", SETTING_SIZE, AT(output_sandbox), MIB, TIB, "output kept of a sandbox's execs; past that the oldest goes"},

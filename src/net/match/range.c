@@ -23,13 +23,14 @@ enum opening {
 static const struct {
 	const char *name;
 	enum opening opening;
+	bool is_operators; /* and the operator has to allow it */
 } kinds[] = {
 	[RANGE_PUBLIC] = {"public", BY_RANGE},
 	[RANGE_UNSPECIFIED] = {"unspecified", BY_NOTHING},
-	[RANGE_LOOPBACK] = {"loopback", BY_RANGE},
+	[RANGE_LOOPBACK] = {"loopback", BY_RANGE, true},
 	[RANGE_PRIVATE] = {"private", BY_RANGE},
-	[RANGE_LINK_LOCAL] = {"link_local", BY_RANGE},
-	[RANGE_METADATA] = {"metadata", BY_ADDRESS},
+	[RANGE_LINK_LOCAL] = {"link_local", BY_RANGE, true},
+	[RANGE_METADATA] = {"metadata", BY_ADDRESS, true},
 	[RANGE_SHARED] = {"shared", BY_RANGE},
 	[RANGE_MULTICAST] = {"multicast", BY_NOTHING},
 	[RANGE_BROADCAST] = {"broadcast", BY_NOTHING},
@@ -37,7 +38,7 @@ static const struct {
 	[RANGE_BENCHMARK] = {"benchmark", BY_RANGE},
 	[RANGE_TRANSITION] = {"transition", BY_RANGE},
 	[RANGE_RESERVED] = {"reserved", BY_RANGE},
-	[RANGE_HOST] = {"host", BY_ADDRESS},
+	[RANGE_HOST] = {"host", BY_ADDRESS, true},
 	[RANGE_OPERATOR] = {"operator", BY_NOTHING},
 };
 static_assert(ARRAY_SIZE(kinds) == RANGE_KIND_COUNT, "a kind has no row");
@@ -183,12 +184,13 @@ enum range_kind range_kind_of(const struct range_site *site, const struct addres
 	return kind;
 }
 
-static bool is_named(enum range_kind kind, unsigned prefix, const struct address *a,
-                     const struct cidr *named, size_t n_named)
+static bool is_named(const struct range_site *site, enum range_kind kind, unsigned prefix,
+                     const struct address *a, const struct cidr *named, size_t n_named)
 {
 	unsigned least = kinds[kind].opening == BY_ADDRESS ? a->bits : prefix;
 
-	if (kinds[kind].opening == BY_NOTHING)
+	if (kinds[kind].opening == BY_NOTHING ||
+	    (kinds[kind].is_operators && !any_has(site->may_open, site->n_may_open, a)))
 		return false;
 	for (size_t i = 0; i < n_named; i++)
 		if (named[i].prefix >= least && cidr_has(&named[i], a))
@@ -206,7 +208,7 @@ bool range_is_open(const struct range_site *site, const struct address *a, const
 		unsigned prefix;
 		enum range_kind kind = own_kind(site, &each[i], &prefix);
 
-		if (kind != RANGE_PUBLIC && !is_named(kind, prefix, &each[i], named, n_named))
+		if (kind != RANGE_PUBLIC && !is_named(site, kind, prefix, &each[i], named, n_named))
 			return false;
 	}
 	return true;

@@ -5,6 +5,8 @@
  * the cloud's metadata services, and the odd corners of both address families. What a policy allows
  * in general ("everything", a name, 0.0.0.0/0) never covers a closed address. It takes a range
  * of the policy that lies inside the closed one; some need the very address, some nothing opens.
+ * The host itself, its link and metadata services are the operator's: a policy opens them only
+ * where the operator has said that it may.
  */
 #include "net/match/address.h"
 
@@ -33,6 +35,8 @@ struct range_site {
 	size_t n_own;
 	const struct cidr *never; /* no policy reaches these, whatever it names */
 	size_t n_never;
+	const struct cidr *may_open; /* the operator's addresses that a policy may name */
+	size_t n_may_open;
 };
 
 const char *range_kind_name(enum range_kind kind); /* "link_local" */
