@@ -81,7 +81,7 @@ static const struct broker_client_ops broker_client_ops = {
 
 static const struct lifecycle_ops lifecycle_ops = {
 	.save = sandbox_save,
-	.begin = sandbox_begin,
+	.next = life_next,
 	.fail_create = create_fail,
 	.end = sandbox_end,
 	.retain = retention_add,

@@ -105,7 +105,7 @@ static void on_link_up(void *arg)
 	} else if (s->spare) {
 		s->fleet->spares->on_up(s);
 	} else {
-		fetch_begin(s);
+		life_next(s);
 	}
 }
 
@@ -262,6 +262,7 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->link_all);
 	list_init(&s->link_ended);
 	list_init(&s->link_untold);
+	create_init(s);
 	end_init(s);
 	s->reconnect = loop_timer_new(fleet->config.loop, connect_now, s);
 	clocks_init(s);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A create is: check, record, MSG_CREATE, HELLO and WELCOME, running. The record comes first, so
- * that a gateway that dies in between finds it at its next start and removes what there is. Failing
- * at any step ends in the same place: MSG_DELETE, whose answer means that nothing is left on the
- * host, then the record goes and the caller is told.
+ * A create is: check, record, then the steps of create_steps[]. The record comes first, so that a
+ * gateway that dies in between finds it at its next start and removes what there is. Failing at any
+ * step ends in the same place: MSG_DELETE, whose answer means that nothing is left on the host,
+ * then the record goes and the caller is told.
+ *
+ * A resume is the same steps over files or a snapshot. A spare waits behind the first step for its
+ * owner.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -61,7 +64,8 @@ void create_fail(struct sandbox *s, const struct err *err)
 	if (s->spare)
 		s->fleet->spares->on_failed(s, err);
 	else
-		log_warn("sandbox.failed", "id=%s error='%s'", s->id, err->message);
+		log_warn("sandbox.failed", "id=%s step=%s error='%s'", s->id, s->step->name,
+		         err->message);
 	rollback_on_failed(s);
 	if (s->resumes == 0)
 		s->is_kept = false; /* nothing of it was anybody's */
@@ -78,10 +82,31 @@ void create_hostname(const struct sandbox *s, char hostname[64])
 			*p = '-';
 }
 
+static int ask_guest(struct sandbox *s, struct err *err);
+
+static void begin_guest(struct sandbox *s)
+{
+	struct err err;
+
+	if (ask_guest(s, &err) < 0)
+		create_fail(s, &err);
+}
+
+static const struct life_step create_steps[] = {
+	{"guest", begin_guest},     /* the broker makes it, and its agent answers */
+	{"source", fetch_begin},    /* nobody can call it yet: nothing runs beside this */
+	{"network", network_begin}, /* its policy holds before its first call */
+	{"running", sandbox_begin},
+};
+
+void create_init(struct sandbox *s)
+{
+	s->step = create_steps;
+}
+
 static void on_create_reply(const struct msg_reply *reply, int *fds, void *arg)
 {
 	struct sandbox *s = arg;
-	struct err err;
 
 	s->ask = 0;
 	if (reply->err.code == ERR_NONE && fds[0] >= 0) {
@@ -95,8 +120,8 @@ static void on_create_reply(const struct msg_reply *reply, int *fds, void *arg)
 	if (!s->fleet->spares->is_created_anew(s, &reply->err) ||
 	    s->spare) /* for which nobody waits */
 		create_fail(s, &reply->err);
-	else if (create_ask(s, &err) < 0)
-		create_fail(s, &err);
+	else
+		begin_guest(s);
 }
 
 /* A spare is made for whoever took the one before it. */
@@ -105,7 +130,7 @@ static struct share *create_share(const struct sandbox *s)
 	return s->spare ? s->fleet->spares->share(s->spare) : sandbox_share(s);
 }
 
-int create_ask(struct sandbox *s, struct err *err)
+static int ask_guest(struct sandbox *s, struct err *err)
 {
 	struct msg_request req = {.op = MSG_CREATE};
 
@@ -134,6 +159,22 @@ int create_ask(struct sandbox *s, struct err *err)
 	req.create.is_ahead = s->spare && !s->fleet->spares->is_short(s->spare);
 	return broker_client_ask_fds(s->fleet->broker, create_share(s), &req, on_create_reply, s,
 	                             &s->ask, err);
+}
+
+void create_again(struct sandbox *s, enum sandbox_phase how)
+{
+	struct err err;
+
+	sandbox_move(s, how);
+	fleet_on_revived(s->fleet, s);
+	create_await(s);
+	s->resumes++;
+	s->oom_kills = s->pids_refused = 0; /* its cgroups are new */
+	create_init(s);
+	if (sandbox_save(s, &err) < 0)
+		create_fail(s, &err); /* ends where it was, and tells the callers */
+	else
+		life_begin(s, create_steps);
 }
 
 int create_check_room(struct fleet *fleet, struct err *err)
@@ -219,7 +260,7 @@ int create_spare(struct fleet *fleet, const struct template *t, const struct gue
 	if (s->warm_copy[0]) /* it has no row before it is taken, and that reserves these too */
 		s->channels_to += CHANNEL_BLOCK;
 	s->spare = spare;
-	r = create_ask(s, err);
+	r = ask_guest(s, err);
 	if (r < 0) {
 		s->spare = NULL;
 		sandbox_free(s);
@@ -322,7 +363,7 @@ static int claim(struct sandbox *s, const struct idempotency_key *idempotency_ke
 	if (has_env || policy_opens_tls(network_policy(s)))
 		context_cool(s);
 	set_creator(s, done, arg);
-	fetch_begin(s);
+	life_next(s);
 	return 0;
 }
 
@@ -332,7 +373,7 @@ static int begin(struct sandbox *s, const struct idempotency_key *idempotency_ke
 	int r = record(s, idempotency_key, err);
 
 	if (r == 0)
-		r = create_ask(s, err);
+		r = ask_guest(s, err);
 	if (r < 0) {
 		create_take_back(s, END_GUEST_CRASH);
 		sandbox_free(s);

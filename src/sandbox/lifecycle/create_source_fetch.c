@@ -263,7 +263,7 @@ static void succeed(struct fetch *f)
 	         clock_steady_us() - f->begun_us);
 	fetch_end(s);
 	network_lend(s, NULL);
-	network_begin(s);
+	life_next(s);
 }
 
 static bool is_done(const struct fetch *f)
@@ -426,7 +426,7 @@ void fetch_begin(struct sandbox *s)
 	struct fetch *f = s->fetch;
 
 	if (!f) {
-		network_begin(s);
+		life_next(s);
 		return;
 	}
 	f->begun_us = clock_steady_us();

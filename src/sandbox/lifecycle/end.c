@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The end of a sandbox: cause noted and recorded, execs and link let go, MSG_DELETE (MSG_STOP where
- * the files are kept), stopped or failed. While the broker does not confirm, it is asked again;
- * there is no way past that, so that "stopped" means that nothing runs.
+ * The end of a sandbox: its cause is noted and recorded, then come the steps of end_steps[]. While
+ * the broker does not confirm that nothing runs, it is asked again; there is no way past that, so
+ * that "stopped" means that nothing runs. A kill in between loses nothing: the row says "stopping",
+ * and the next start goes through the steps once more.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -49,43 +50,43 @@ static void forget_undone(struct sandbox *s)
 	drop_snapshot(fleet, snapshot_id);
 }
 
-static void close_end(struct sandbox *s);
-
-/* Its execs and their output go with it. There may be thousands: so it is still stopping until they
- * are gone, and a kill meanwhile loses nothing. */
-static bool remove_execs(struct loop *loop, void *arg)
-{
-	struct sandbox *s = arg;
-
-	while (exec_remove_some(s, 0))
-		if (!loop_has_time(loop))
-			return false;
-	close_end(s);
-	return true;
-}
-
-/* The end of the end. */
-static void on_gone(struct sandbox *s)
+/* Of a spare and of a create that failed nothing is kept: there it is over. */
+static void settle_callers(struct sandbox *s)
 {
 	if (s->spare) {
 		sandbox_move(s, PHASE_STOPPED);
 		s->fleet->spares->on_gone(s);
 		return;
 	}
-	if (s->phase == PHASE_UNDOING) {
+	if (s->phase == PHASE_UNDOING)
 		create_tell(s, &s->create_err);
-		if (!s->is_deleted && s->resumes == 0) {
-			forget_undone(s);
-			return;
-		}
-	}
+	if (s->phase == PHASE_UNDOING && !s->is_deleted && s->resumes == 0)
+		forget_undone(s);
+	else
+		life_next(s);
+}
+
+static bool remove_some_execs(struct loop *loop, void *arg)
+{
+	struct sandbox *s = arg;
+
+	while (exec_remove_some(s, 0))
+		if (!loop_has_time(loop))
+			return false;
+	life_next(s);
+	return true;
+}
+
+/* There may be thousands: so it is still stopping until they are gone. */
+static void remove_execs(struct sandbox *s)
+{
 	pause_forget(s);
-	if (s->is_deleted && s->n_execs > 0) {
-		sandbox_move(s, PHASE_REMOVING);
-		loop_job_start(s->exec_removal);
-	} else {
-		close_end(s);
+	if (!s->is_deleted || s->n_execs == 0) {
+		life_next(s);
+		return;
 	}
+	sandbox_move(s, PHASE_REMOVING);
+	loop_job_start(s->exec_removal);
 }
 
 static void close_end(struct sandbox *s)
@@ -117,14 +118,14 @@ static void on_answer(struct sandbox *s, const struct msg_reply *reply,
 
 static void on_delete_reply(const struct msg_reply *reply, void *arg)
 {
-	on_answer(arg, reply, on_gone);
+	on_answer(arg, reply, life_next);
 }
 
 /* A delete may have come while it was being stopped. */
 static void on_stopped(struct sandbox *s)
 {
 	if (s->is_kept)
-		on_gone(s);
+		life_next(s);
 	else
 		ask_delete(s);
 }
@@ -159,37 +160,52 @@ static void note_end(struct sandbox *s, enum end_cause cause, json_t *detail, co
 	         message);
 }
 
-static void end_inside(struct sandbox *s, const struct err *why)
+/* All that waits for it, runs in it or is connected to it. */
+static void end_parts(struct sandbox *s)
 {
+	struct err err;
+
+	(void)sandbox_has_ended(s, &err);
+	clocks_end(s);
+	loop_timer_set(s->reconnect, UINT64_MAX);
+	s->fleet->on_rejoined(s);
+	pause_cancel(s, &err);
+	port_connection_cut_all(s, 0);
+	fetch_end(s);
+	network_end(s);
 	exec_end_all(s);
 	s->fleet->spares->end_warm_up(s);
-	context_end_all(s, why);
+	context_end_all(s, &err);
+	if (s->link) {
+		link_lose_channels(s->link, &err);
+		link_free(take_ptr(s->link));
+	}
+	life_next(s);
 }
+
+static const struct life_step end_steps[] = {
+	{"parts", end_parts},
+	{"guest", ask_delete},       /* asked again until the broker confirms */
+	{"callers", settle_callers}, /* who waits for it to run */
+	{"execs", remove_execs},     /* and their output, if it is deleted */
+	{"record", close_end},       /* who waits for its end is told */
+};
+/* Of one that the broker knows nothing of. */
+static const struct life_step end_steps_without_guest[] = {
+	{"parts", end_parts},
+	{"callers", settle_callers},
+	{"execs", remove_execs},
+	{"record", close_end},
+};
 
 /* phase: ending or undoing. */
 static void begin_end(struct sandbox *s, enum sandbox_phase phase, enum end_cause cause,
                       json_t *detail, const char *message)
 {
-	struct err err;
-
 	note_end(s, cause, detail, message);
 	sandbox_move(s, phase);
 	sandbox_note(s);
-	clocks_end(s);
-	loop_timer_set(s->reconnect, UINT64_MAX);
-	s->fleet->on_rejoined(s);
-	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended (%s): %s", s->id,
-	              end_cause_name(cause), message);
-	pause_cancel(s, &err);
-	port_connection_cut_all(s, 0);
-	fetch_end(s);
-	network_end(s);
-	end_inside(s, &err);
-	if (s->link) {
-		link_lose_channels(s->link, &err);
-		link_free(take_ptr(s->link));
-	}
-	ask_delete(s);
+	life_begin(s, end_steps);
 }
 
 static bool is_ending(const struct sandbox *s)
@@ -217,11 +233,7 @@ void sandbox_undo(struct sandbox *s, enum end_cause cause, const char *message,
 /* Of an end that a kill cut short. */
 void sandbox_end_again(struct sandbox *s)
 {
-	struct err err;
-
-	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended: %s", s->id, s->end.message);
-	end_inside(s, &err);
-	ask_delete(s);
+	life_begin(s, end_steps);
 }
 
 static void on_timer(struct loop *loop, void *arg)
@@ -236,7 +248,7 @@ static void on_timer(struct loop *loop, void *arg)
 void end_init(struct sandbox *s)
 {
 	s->timer = loop_timer_new(s->fleet->config.loop, on_timer, s);
-	s->exec_removal = loop_job_new(s->fleet->config.loop, remove_execs, s);
+	s->exec_removal = loop_job_new(s->fleet->config.loop, remove_some_execs, s);
 }
 
 void end_done(struct sandbox *s)
@@ -248,29 +260,15 @@ void end_done(struct sandbox *s)
 void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
                          const char *message)
 {
-	struct err err;
-
 	note_end(s, cause, detail, message);
 	sandbox_move(s, PHASE_ENDING);
-	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended: %s", s->id, message);
-	end_inside(s, &err);
-	on_gone(s);
+	life_begin(s, end_steps_without_guest);
 }
 
 void sandbox_end_orphan(struct sandbox *s)
 {
 	s->is_deleted = true;
 	sandbox_end(s, END_DELETED, NULL, "the daemon stopped, and with it went its caller");
-}
-
-void sandbox_end_kept(struct sandbox *s)
-{
-	s->is_kept = false;
-	fleet_on_revived(s->fleet, s);
-	note_end(s, END_DELETED, NULL, "it was deleted");
-	sandbox_move(s, PHASE_ENDING);
-	sandbox_note(s);
-	ask_delete(s);
 }
 
 static const struct {
@@ -345,7 +343,7 @@ static const char *delete_message(enum end_cause cause)
 	return cause == END_DELETED ? "it was deleted" : "it was ended";
 }
 
-/* on_delete_reply() goes on from there. A stop would leave files to resume it over, this does not.
+/* on_stopped() goes on from there. A stop would leave files to resume it over, this does not.
  */
 static void delete_stopping(struct sandbox *s, enum end_cause cause)
 {
@@ -365,12 +363,14 @@ void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn don
 	sandbox_wait(&s->waiters, done, arg);
 	s->is_deleted = true;
 	s->is_kept = false;
-	if (!sandbox_is_alive(s))
-		sandbox_end_kept(s);
-	else if (s->state == SANDBOX_STOPPING && was_kept)
+	if (!sandbox_is_alive(s)) { /* its files are removed, though it does not run */
+		fleet_on_revived(s->fleet, s);
+		begin_end(s, PHASE_ENDING, END_DELETED, NULL, "it was deleted");
+	} else if (s->state == SANDBOX_STOPPING && was_kept) {
 		delete_stopping(s, cause);
-	else
+	} else {
 		sandbox_end(s, cause, NULL, delete_message(cause));
+	}
 }
 
 int sandbox_stop(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)

@@ -8,7 +8,16 @@ must_check int sandbox_save(const struct sandbox *s, struct err *err);
 must_check int sandbox_load(struct fleet *fleet, const struct sandbox_row *row,
                             struct sandbox **ret);
 
+/* steps.c: a table of steps, one after the other. */
+struct life_step {
+	const char *name;
+	void (*begin)(struct sandbox *s); /* life_next() follows, now or later; or the end of it */
+};
+void life_begin(struct sandbox *s, const struct life_step *step);
+void life_next(struct sandbox *s);
+
 /* create.c */
+void create_init(struct sandbox *s); /* the first step of its create lies ahead */
 /* It cannot succeed any more; its caller is told once everything is undone. */
 void create_fail(struct sandbox *s, const struct err *err);
 void create_tell(struct sandbox *s, const struct err *err); /* all who wait for it to run */
@@ -22,7 +31,7 @@ void create_unawait(struct sandbox *s); /* but nobody else is to wait for that *
 must_check int create_check_room(struct fleet *fleet, struct err *err);
 /* It was told of, and has come to nothing: so its end is told with the row that goes. */
 void create_take_back(struct sandbox *s, enum end_cause cause);
-must_check int create_ask(struct sandbox *s, struct err *err);
+void create_again(struct sandbox *s, enum sandbox_phase how); /* one that has lived before */
 
 /* ended_retention.c: what has ended is remembered for a while. */
 void retention_init(struct fleet *fleet);
@@ -88,8 +97,6 @@ void sandbox_end_again(struct sandbox *s); /* one whose end an earlier gateway h
 void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,
                          const char *message);
 void sandbox_end_orphan(struct sandbox *s); /* its caller was an earlier gateway's */
-/* Its files are removed too, though it does not run. */
-void sandbox_end_kept(struct sandbox *s);
 void sandbox_on_guest_ended(struct sandbox *s, const struct msg_reply *reply);
 
 /* rollback.c */

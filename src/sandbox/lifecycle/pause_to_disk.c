@@ -232,24 +232,14 @@ static void end_inside(struct sandbox *s)
 void pause_wake(struct sandbox *s, enum sandbox_phase how)
 {
 	struct err err;
-	int r = resume_check(s, &err);
 
-	if (r < 0) {
+	if (resume_check(s, &err) < 0) {
 		sandbox_tell_all(s, &s->callers, &err);
 		return;
 	}
 	if (how == PHASE_WAKING_COLD)
 		end_inside(s);
-	sandbox_move(s, how);
-	fleet_on_revived(s->fleet, s);
-	create_await(s);
-	s->resumes++;
-	s->oom_kills = s->pids_refused = 0; /* its cgroups are new */
-	r = sandbox_save(s, &err);
-	if (r == 0)
-		r = create_ask(s, &err);
-	if (r < 0)
-		create_fail(s, &err);
+	create_again(s, how);
 }
 
 int sandbox_resume_cold(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)
@@ -295,6 +285,8 @@ static void undo(struct sandbox *s)
 	struct err ignored;
 
 	sandbox_move(s, PHASE_WAKE_FAILED);
+	close_link(s);
+	network_end(s);
 	if (sandbox_ask(s, MSG_STOP, on_undone, &ignored) < 0)
 		on_undone(&none, s);
 }
@@ -306,8 +298,6 @@ void pause_on_failed(struct sandbox *s, const struct err *err)
 	log_warn("sandbox.not_revived", "id=%s error='%s'", s->id, err->message);
 	s->create_err = *err;
 	add_hint(s, &s->create_err);
-	close_link(s);
-	network_end(s);
 	undo(s);
 }
 

@@ -24,22 +24,10 @@ int resume_check(struct sandbox *s, struct err *err)
 
 static void start_again(struct sandbox *s)
 {
-	struct err err;
-	int r;
-
-	sandbox_move(s, PHASE_STARTING);
-	fleet_on_revived(s->fleet, s);
-	create_await(s);
-	s->resumes++;
 	s->end.at_us = 0;
 	s->end.cause = END_NONE;
-	s->oom_kills = s->pids_refused = 0; /* its cgroups are new */
 	clocks_begin(s);
-	r = sandbox_save(s, &err);
-	if (r == 0)
-		r = create_ask(s, &err);
-	if (r < 0)
-		create_fail(s, &err); /* ends where it was, and tells the callers */
+	create_again(s, PHASE_STARTING);
 }
 
 int sandbox_resume(struct sandbox *s, sandbox_done_fn done, void *arg, struct err *err)

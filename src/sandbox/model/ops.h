@@ -9,7 +9,7 @@ struct spare;
 
 struct lifecycle_ops {
 	int (*save)(const struct sandbox *s, struct err *err); /* its row */
-	void (*begin)(struct sandbox *s); /* all that a create needs is there: it runs */
+	void (*next)(struct sandbox *s); /* the step of its create that was under way is done */
 	void (*fail_create)(struct sandbox *s, const struct err *err);
 	/* detail: figures, or NULL; taken */
 	void (*end)(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);

@@ -90,7 +90,8 @@ struct sandbox {
 	char *name;           /* "" = none */
 	char *name_key;       /* project and name, while it holds the name */
 	enum sandbox_phase phase;
-	enum sandbox_state state; /* that the phase belongs to */
+	enum sandbox_state state;     /* that the phase belongs to */
+	const struct life_step *step; /* of its create or end, the last that began */
 	bool is_persistent, auto_resumes, ends_with_caller;
 	bool is_kept;    /* its layer outlives its end; not once it is deleted */
 	bool is_deleted; /* by a call: its execs and their output go too */

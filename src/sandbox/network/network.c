@@ -404,7 +404,7 @@ static void on_first_door(struct sandbox *s, const struct err *err, void *arg)
 	if (self->state != SANDBOX_CREATING)
 		return;
 	if (s)
-		s->fleet->lifecycle->begin(s);
+		s->fleet->lifecycle->next(s);
 	else
 		self->fleet->lifecycle->fail_create(self, err);
 }
@@ -442,7 +442,7 @@ void network_begin(struct sandbox *s)
 	}
 	if (s->network)
 		s->network->applied = s->network->version;
-	s->fleet->lifecycle->begin(s);
+	s->fleet->lifecycle->next(s);
 }
 
 static void on_last_told(int error, const char *certificate, void *arg)
