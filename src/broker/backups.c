@@ -51,11 +51,11 @@ int backups_do_freeze(struct broker *b, const struct msg_request *req, struct ms
 	int r;
 
 	(void)fds;
-	if (!b->engine->freeze_kept)
+	if (!b->base->freeze_kept)
 		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no backups",
-		               b->engine->name);
+		               b->base->name);
 	w = wait_new(b, req);
-	r = b->engine->freeze_kept(on_frozen, w, &reply->err);
+	r = b->base->freeze_kept(on_frozen, w, &reply->err);
 	if (r < 0) {
 		free(w);
 		return r;
@@ -77,10 +77,10 @@ int backups_do_release(struct broker *b, const struct msg_request *req, struct m
 
 	(void)reply;
 	(void)fds;
-	if (!b->engine->release_kept)
+	if (!b->base->release_kept)
 		return 0;
 	w = wait_new(b, req);
-	if (b->engine->release_kept(on_released, w) == 0) {
+	if (b->base->release_kept(on_released, w) == 0) {
 		free(w);
 		return 0;
 	}

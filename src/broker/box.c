@@ -41,18 +41,11 @@ struct box *box_new(struct broker *b)
 	struct box *box = xnew0(struct box);
 
 	box->broker = b;
-	box->engine = b->engine;
+	box->engine = b->base;
 	list_init(&box->waiters);
 	list_append(&b->boxes, &box->link);
 	b->n_boxes++;
 	return box;
-}
-
-void box_set_engine(struct box *box)
-{
-	const struct broker *b = box->broker;
-
-	box->engine = box->spec.engine == ENGINE_VM ? b->config.vm : b->engine;
 }
 
 void box_free(struct box *box)
@@ -100,7 +93,7 @@ static void on_guest_gone(void *arg)
 	struct box *box = arg;
 
 	assert(box->state != BOX_RUNNING && !box->guest);
-	if (box->is_deleted && box->broker->engine->discard(box->spec.id, box_end, box) == 1)
+	if (box->is_deleted && box->broker->base->discard(box->spec.id, box_end, box) == 1)
 		return;
 	box_end(box);
 }

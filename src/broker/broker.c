@@ -88,25 +88,44 @@ static void on_disk_changed(const struct host_disk *disk, void *arg)
 static const struct wire_ops wire_ops = {.on_request = requests_on_request,
                                          .on_gone = on_gateway_gone};
 
+static size_t n_engines(void)
+{
+	size_t n = 0;
+
+	while (engines[n])
+		n++;
+	return n;
+}
+
+const struct err *broker_lacks(const struct broker *b, uint32_t engine)
+{
+	for (size_t i = 0; engines[i]; i++)
+		if (engines[i]->number == engine && b->no_engine[i].code != ERR_NONE)
+			return &b->no_engine[i];
+	return NULL;
+}
+
 /* Takes one over from its record. A slot that is nobody's or another's means a broken record. */
 static int adopt_one(const char *id, struct err *err, void *arg)
 {
 	struct broker *b = arg;
 	struct box *box = box_new(b);
-	int r = b->engine->adopt(id, box_on_guest_ended, box, &box->guest, &box->spec, err);
+	int r = -ENOENT;
 
+	for (size_t i = n_engines(); r == -ENOENT && i-- > 0;)
+		if (engines[i]->adopt)
+			r = engines[i]->adopt(id, box_on_guest_ended, box, &box->guest, &box->spec,
+			                      err);
 	if (r < 0) {
 		box_free(box);
 		return r;
 	}
-	box_set_engine(box);
-	if (!box->engine) { /* it was started by a broker that had vms */
-		box->engine = b->engine;
-		box->state = BOX_RUNNING;
-		box_kill(box);
-		return err_set(err, ERR_UNSUPPORTED, ENOSYS, "there are no vms any more");
-	}
 	box->state = BOX_RUNNING;
+	if (!engine_find(box->spec.engine)) {
+		box_kill(box);
+		return err_set(err, ERR_UNSUPPORTED, ENOSYS, "its engine is not there any more");
+	}
+	box->engine = engine_find(box->spec.engine);
 	box->has_slot = slots_claim(&b->slots, box->spec.slot);
 	if (box->has_slot)
 		return 0;
@@ -125,20 +144,19 @@ static int broker_start(struct broker *b, struct err *err)
 	int r = finals_open(&b->finals, b->config.host.run_dir, err);
 
 	if (r == 0)
-		r = b->engine->probe(&b->config.host, err);
+		r = b->base->probe(&b->config.host, err);
 	if (r < 0)
 		return r;
-	if (!b->config.vm)
-		(void)err_set(&b->vm_err, ERR_UNSUPPORTED, ENOSYS, "this daemon has no vms");
-	else if (b->config.vm->probe(&b->config.host, &b->vm_err) == 0)
-		b->vm_err = (struct err){0};
+	for (size_t i = 1; engines[i]; i++)
+		if (engines[i]->probe(&b->config.host, &b->no_engine[i]) == 0)
+			b->no_engine[i] = (struct err){0};
 	r = adopt_all(b->config.host.run_dir, adopt_one, b, err);
 	if (r < 0)
 		return r;
 	if (!list_empty(&b->boxes))
 		finals_check(&b->finals);
-	if (b->engine->sweep)
-		b->engine->sweep(is_known, b);
+	if (b->base->sweep)
+		b->base->sweep(is_known, b);
 	return wire_new(b->config.loop, take_fd(&b->config.gateway_fd), &wire_ops, b, &b->wire,
 	                err);
 }
@@ -156,7 +174,7 @@ int broker_new(const struct broker_config *config, loop_fn fn, void *arg, struct
 	b->config.host.final_arg = b;
 	b->config.host.disk_changed = on_disk_changed;
 	b->config.host.disk_arg = b;
-	b->engine = config->engine;
+	b->base = engines[0];
 	b->over = fn;
 	b->over_arg = arg;
 	b->last_words = loop_timer_new(config->loop, over, b);
@@ -180,9 +198,8 @@ void broker_free(struct broker *b)
 		return;
 	b->is_over =
 		true; /* an engine that leaves answers who still waits: over() must not follow */
-	if (b->config.vm)
-		b->config.vm->leave();
-	b->engine->leave();
+	for (size_t i = n_engines(); i-- > 0;)
+		engines[i]->leave();
 	seals_free(b);
 	loop_child_remove(b->syncer);
 	while ((box = list_first(&b->boxes, struct box, link))) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The root process: takes requests from the gateway (msg.h), checks them as an enemy's, and has an
- * engine carry them out. It reads no file and no text that a client or a guest has shaped. One
+ * The root process: takes requests from the gateway (msg.h), checks them as an enemy's, and has the
+ * engines carry them out. It reads no file and no text that a client or a guest has shaped. One
  * thread, on its loop.
  *
  * Sandboxes outlive it: when the gateway's end of the socket closes, the broker lets what it is
@@ -14,9 +14,7 @@ struct broker;
 
 struct broker_config {
 	struct loop *loop;
-	const struct engine *engine;
-	const struct engine *vm;        /* a second one for guests that ask for it, or NULL */
-	struct engine_host host;        /* handed to the engine's probe(); loop is filled in */
+	struct engine_host host;        /* handed to each engine's probe(); loop is filled in */
 	int gateway_fd;                 /* SOCK_SEQPACKET; the broker owns it, also on failure */
 	struct guest_limits max_limits; /* the hard bounds: no gateway can go past them */
 	uint32_t sandboxes_max;         /* 1 to BROKER_SLOTS */
@@ -24,9 +22,9 @@ struct broker_config {
 
 #define BROKER_SLOTS 32768 /* uid ranges to pick from: 0x30000000 + 32768 * 65536 fits 32 bits */
 
-/* Probes the engine, adopts what an earlier broker left, then serves. over is called once, when the
- * gateway is gone and nothing is in flight any more. */
+/* Probes the engines, adopts what an earlier broker left, then serves. over is called once, when
+ * the gateway is gone and nothing is in flight any more. */
 must_check int broker_new(const struct broker_config *config, loop_fn over, void *arg,
                           struct broker **ret, struct err *err);
 void broker_free(
-	struct broker *broker); /* NULL is fine; sandboxes stay, engine->leave() is called */
+	struct broker *broker); /* NULL is fine; sandboxes stay, each engine's leave() is called */

@@ -151,9 +151,10 @@ static int check_snapshot(const struct msg_request *req, struct err *err)
 static int check_shown(const struct msg_request *req, struct err *err)
 {
 	const bool is_host = digest_is_zero(&req->create.image);
-	const bool is_plain = !req->create.keeper && !req->create.snapshot[0] &&
-	                      (req->create.engine == ENGINE_VM ? !is_host && !req->create.is_shown
-	                                                       : is_host || req->create.is_shown);
+	const bool is_plain =
+		!req->create.keeper && !req->create.snapshot[0] &&
+		(engine_traits(req->create.engine)->has_own_disk ? !is_host && !req->create.is_shown
+	                                                         : is_host || req->create.is_shown);
 	bool is_over = false;
 
 	for (size_t i = 0; i < SHOWN_MAX; i++) {
@@ -200,7 +201,7 @@ static int check_place(const struct guest_volume *v, struct err *err)
 	return v->is_read_only > 1 || v->reserved ? err_field(err, "is_read_only", "is 0 or 1") : 0;
 }
 
-/* A vm has none, and neither has what comes with processes that know nothing of them. */
+/* Not every engine has them, and what comes with processes that know nothing of them has none. */
 static int check_volumes(const struct msg_request *req, struct err *err)
 {
 	const struct guest_volume *all = req->create.volumes;
@@ -211,7 +212,7 @@ static int check_volumes(const struct msg_request *req, struct err *err)
 	for (size_t i = n; i < VOLUMES_MAX; i++)
 		if (all[i].id[0])
 			return err_field(err, "volumes", "there is a gap");
-	if (n > 0 && (req->create.engine != ENGINE_JAIL || req->create.with_memory))
+	if (n > 0 && (!engine_traits(req->create.engine)->has_volumes || req->create.with_memory))
 		return err_field(err, "volumes", "cannot be put into this sandbox");
 	for (size_t i = 0; i < n; i++) {
 		int r = check_place(&all[i], err);
@@ -237,7 +238,7 @@ static int check_create(const struct msg_request *req, const struct guest_limits
 {
 	int r;
 
-	if (req->create.engine != ENGINE_JAIL && req->create.engine != ENGINE_VM)
+	if (!engine_find(req->create.engine))
 		return err_field(err, "engine", "%u is not known", req->create.engine);
 	if (req->create.is_resumed > (req->create.keeper != 0))
 		return err_field(err, "is_resumed", "only what was kept can be resumed");

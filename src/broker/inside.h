@@ -32,8 +32,8 @@ struct box {
 
 struct broker {
 	struct broker_config config;
-	const struct engine *engine; /* of the host and of most guests; config.vm of the others */
-	struct err vm_err;           /* why there are no vms */
+	const struct engine *base;         /* the first: what all guests share is its */
+	struct err no_engine[ENGINES_MAX]; /* by row: why this host has none; or ERR_NONE */
 	struct wire *wire;
 	loop_fn over;
 	void *over_arg;
@@ -54,7 +54,6 @@ struct broker {
 /* box.c */
 struct box *box_find(struct broker *b, const char *id);
 struct box *box_new(struct broker *b); /* without a guest; the caller sets its state */
-void box_set_engine(struct box *box);  /* as its spec says */
 void box_free(struct box *box);        /* it has no waiters */
 void box_wait(struct box *box, const struct msg_request *req); /* answers req at its end */
 void box_kill(struct box *box);                                /* it is running */
@@ -120,7 +119,9 @@ void seals_free(struct broker *b); /* the engine has left */
 /* sync.c: likewise */
 int sync_do(struct broker *b, const struct msg_request *req, struct msg_reply *reply, int *fds);
 
-/* broker.c: a request whose reply comes later, and its reply */
+/* broker.c */
+const struct err *broker_lacks(const struct broker *b, uint32_t engine); /* NULL: it is there */
+/* A request whose reply comes later, and its reply. */
 void broker_work_begin(struct broker *b);
 void broker_work_end(struct broker *b);
 void broker_set_freezing(struct broker *b, bool on);

@@ -60,7 +60,7 @@ struct msg_request {
 	union {
 		struct {
 			char hostname[64];
-			uint32_t engine;      /* of enum engine_kind */
+			uint32_t engine;      /* its number */
 			uint32_t is_resumed;  /* 1 only with a keeper */
 			uint32_t is_shown;    /* 1 only with an image and without a keeper */
 			uint32_t with_memory; /* of enum guest_memory */
@@ -72,7 +72,7 @@ struct msg_request {
 			uint32_t is_ahead; /* 1: nobody waits for it */
 			char snapshot[ID_SIZE];
 			char shown[SHOWN_MAX][ID_SIZE]; /* the first ones; without a keeper */
-			struct guest_volume volumes[VOLUMES_MAX]; /* likewise; of a jail */
+			struct guest_volume volumes[VOLUMES_MAX]; /* likewise */
 		} create;
 		struct guest_limits limits;
 		struct {
@@ -111,9 +111,10 @@ struct msg_reply {
 	struct err err; /* code ERR_NONE = success */
 	union {
 		struct {
-			struct isolation isolation;
-			struct isolation vm; /* engine 0: vm_err says why there are none */
-			struct err vm_err;
+			struct {
+				struct isolation isolation; /* engine 0: err says why not */
+				struct err err;
+			} engines[ENGINES_MAX]; /* by row of engines[] */
 			struct engine_condition condition;
 			uint32_t cpus;
 			uint32_t reserved;

@@ -27,18 +27,19 @@ static int do_probe(struct broker *b, const struct msg_request *req, struct msg_
 	(void)fds;
 	if (sysinfo(&info) < 0 || statvfs(b->config.host.data_dir, &disk) < 0)
 		return err_set(&reply->err, ERR_INTERNAL, errno, "cannot measure the host");
-	reply->probe.isolation = b->engine->isolation(NULL);
-	if (b->vm_err.code == ERR_NONE)
-		reply->probe.vm = b->config.vm->isolation(NULL);
-	reply->probe.vm_err = b->vm_err;
-	if (b->engine->condition)
-		b->engine->condition(&reply->probe.condition);
+	for (size_t i = 0; engines[i]; i++) {
+		reply->probe.engines[i].err = b->no_engine[i];
+		if (b->no_engine[i].code == ERR_NONE)
+			reply->probe.engines[i].isolation = engines[i]->isolation(NULL);
+	}
+	if (b->base->condition)
+		b->base->condition(&reply->probe.condition);
 	reply->probe.cpus = cpus > 0 ? (uint32_t)cpus : 1;
 	reply->probe.memory_bytes = (uint64_t)info.totalram * info.mem_unit;
 	reply->probe.disk_free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
 	reply->probe.turns = loop_stats(b->config.loop);
-	if (b->engine->disk)
-		b->engine->disk(&reply->probe.disk);
+	if (b->base->disk)
+		b->base->disk(&reply->probe.disk);
 	return 0;
 }
 
@@ -56,6 +57,7 @@ static int check_room(struct broker *b, const char *id, struct err *err)
 static int do_create(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                      int *fds)
 {
+	const struct err *lacks = broker_lacks(b, req->create.engine);
 	struct box *box;
 	uint32_t slot;
 	int r = check_room(b, req->id, &reply->err);
@@ -63,8 +65,8 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	(void)fds;
 	if (r < 0)
 		return r;
-	if (req->create.engine == ENGINE_VM && b->vm_err.code != ERR_NONE) {
-		reply->err = b->vm_err;
+	if (lacks) {
+		reply->err = *lacks;
 		return -ENOSYS;
 	}
 	r = slots_take(&b->slots, &slot);
@@ -77,7 +79,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	memcpy(box->spec.hostname, req->create.hostname, sizeof(box->spec.hostname));
 	box->spec.slot = slot;
 	box->spec.engine = req->create.engine;
-	box_set_engine(box);
+	box->engine = engine_find(req->create.engine);
 	box->has_slot = true;
 	box->spec.image = req->create.image;
 	box->spec.limits = req->create.limits;
@@ -92,9 +94,9 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	broker_work_begin(b);
 	r = box->engine->start(&box->spec, box_on_guest_started, box_on_guest_ended, box,
 	                       &box->guest, &reply->err);
-	if (r == 0 && req->create.owner > 0 && b->engine->weigh)
-		b->engine->weigh(req->id, req->create.owner, req->create.weight,
-		                 req->create.is_ahead);
+	if (r == 0 && req->create.owner > 0 && b->base->weigh)
+		b->base->weigh(req->id, req->create.owner, req->create.weight,
+		               req->create.is_ahead);
 	if (r == 0)
 		return 1;
 	slots_give(&b->slots, slot);
@@ -133,7 +135,7 @@ static int delete_kept(struct broker *b, const struct msg_request *req)
 	box->state = BOX_KILLING;
 	box->final = finals_find(&b->finals, req->id);
 	memcpy(box->spec.id, req->id, sizeof(box->spec.id));
-	r = b->engine->discard(req->id, box_end, box);
+	r = b->base->discard(req->id, box_end, box);
 	if (r == 1)
 		box_wait(box, req);
 	else
@@ -315,7 +317,7 @@ static int do_list(struct broker *b, const struct msg_request *req, struct msg_r
 		row.list.keeper = box->spec.keeper;
 		wire_reply(b->wire, &row, NULL);
 	}
-	b->engine->each_kept(list_kept, &kept);
+	b->base->each_kept(list_kept, &kept);
 	reply->id[0] = '\0';
 	return 0;
 }
@@ -359,9 +361,9 @@ static int check_disk(struct broker *b, uint32_t op, struct err *err)
 	struct host_disk disk;
 
 	if ((op != MSG_CREATE && op != MSG_SEAL && op != MSG_SNAPSHOT && op != MSG_VOLUME) ||
-	    !b->engine->disk)
+	    !b->base->disk)
 		return 0;
-	b->engine->disk(&disk);
+	b->base->disk(&disk);
 	return host_disk_check(&disk, err);
 }
 

@@ -45,17 +45,16 @@ int seals_do_seal(struct broker *b, const struct msg_request *req, struct msg_re
 	int r;
 
 	(void)fds;
-	if (!(box ? box->engine : b->engine)->build_image)
+	if (!(box ? box->engine : b->base)->build_image)
 		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no templates",
-		               (box ? box->engine : b->engine)->name);
+		               (box ? box->engine : b->base)->name);
 	if (box && box->state != BOX_RUNNING)
 		return err_set(&reply->err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", req->id,
 		               box->state == BOX_STARTING ? "starting" : "ending");
 	w = xnew0(struct seal_wait);
 	*w = (struct seal_wait){.broker = b, .tag = req->tag};
 	memcpy(w->id, req->id, sizeof(w->id));
-	r = b->engine->build_image(req->id, base, &req->seal.spec, on_seal, w, &w->seal,
-	                           &reply->err);
+	r = b->base->build_image(req->id, base, &req->seal.spec, on_seal, w, &w->seal, &reply->err);
 	if (r < 0) {
 		free(w);
 		return r;
@@ -73,7 +72,7 @@ int seals_do_cancel(struct broker *b, const struct msg_request *req, struct msg_
 	list_for_each (&b->seals, struct seal_wait, w, link) {
 		if (w->tag != req->seal_tag)
 			continue;
-		b->engine->cancel_image_build(w->seal);
+		b->base->cancel_image_build(w->seal);
 		break;
 	}
 	return 0;
@@ -101,8 +100,8 @@ int seals_do_images(struct broker *b, const struct msg_request *req, struct msg_
 
 	(void)reply;
 	(void)fds;
-	if (b->engine->each_image)
-		b->engine->each_image(list_image, &list);
+	if (b->base->each_image)
+		b->base->each_image(list_image, &list);
 	return 0;
 }
 
@@ -110,17 +109,17 @@ int seals_do_remove(struct broker *b, const struct msg_request *req, struct msg_
                     int *fds)
 {
 	(void)fds;
-	return b->engine->remove_image ? b->engine->remove_image(&req->image, &reply->err) : 0;
+	return b->base->remove_image ? b->base->remove_image(&req->image, &reply->err) : 0;
 }
 
 int seals_do_kernel(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds)
 {
 	(void)fds;
-	if (!b->engine->set_kernel)
+	if (!b->base->set_kernel)
 		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no images",
-		               b->engine->name);
-	return b->engine->set_kernel(&req->image, &reply->err);
+		               b->base->name);
+	return b->base->set_kernel(&req->image, &reply->err);
 }
 
 void seals_free(struct broker *b)

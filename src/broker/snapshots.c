@@ -49,14 +49,14 @@ int snapshots_do_take(struct broker *b, const struct msg_request *req, struct ms
 	int r;
 
 	(void)fds;
-	if (!(box ? box->engine : b->engine)->snapshot)
+	if (!(box ? box->engine : b->base)->snapshot)
 		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no snapshots",
-		               (box ? box->engine : b->engine)->name);
+		               (box ? box->engine : b->base)->name);
 	if (box && box->state != BOX_RUNNING)
 		return err_set(&reply->err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", req->id,
 		               box->state == BOX_STARTING ? "starting" : "ending");
 	w = wait_new(b, req);
-	r = b->engine->snapshot(req->id, base, &req->snapshot.spec, on_taken, w, &reply->err);
+	r = b->base->snapshot(req->id, base, &req->snapshot.spec, on_taken, w, &reply->err);
 	if (r < 0) {
 		free(w);
 		return r;
@@ -87,8 +87,8 @@ int snapshots_do_list(struct broker *b, const struct msg_request *req, struct ms
 
 	(void)reply;
 	(void)fds;
-	if (b->engine->each_snapshot)
-		b->engine->each_snapshot(list_one, &list);
+	if (b->base->each_snapshot)
+		b->base->each_snapshot(list_one, &list);
 	return 0;
 }
 
@@ -104,10 +104,10 @@ int snapshots_do_remove(struct broker *b, const struct msg_request *req, struct 
 
 	(void)reply;
 	(void)fds;
-	if (!b->engine->discard_snapshot)
+	if (!b->base->discard_snapshot)
 		return 0;
 	w = wait_new(b, req);
-	if (b->engine->discard_snapshot(req->snapshot_id, on_removed, w) == 0) {
+	if (b->base->discard_snapshot(req->snapshot_id, on_removed, w) == 0) {
 		free(w);
 		return 0;
 	}

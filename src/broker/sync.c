@@ -22,11 +22,11 @@ int sync_do(struct broker *b, const struct msg_request *req, struct msg_reply *r
 	int pidfd = -1, r;
 
 	(void)fds;
-	if (!b->engine->sync_layers)
+	if (!b->base->sync_layers)
 		return 0;
 	if (b->syncer)
 		return err_set(&reply->err, ERR_CONFLICT, EBUSY, "the layers are being synced");
-	r = b->engine->sync_layers(&pidfd);
+	r = b->base->sync_layers(&pidfd);
 	if (r == 0)
 		r = loop_child_take(b->config.loop, pidfd, on_synced, b, &b->syncer);
 	if (r < 0)

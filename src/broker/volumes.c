@@ -5,16 +5,16 @@
 
 static int refuse(const struct broker *b, struct err *err)
 {
-	return err_set(err, ERR_UNSUPPORTED, 0, "engine %s has no volumes", b->engine->name);
+	return err_set(err, ERR_UNSUPPORTED, 0, "engine %s has no volumes", b->base->name);
 }
 
 int volumes_do_make(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                     int *fds)
 {
 	(void)fds;
-	if (!b->engine->make_volume)
+	if (!b->base->make_volume)
 		return refuse(b, &reply->err);
-	return b->engine->make_volume(&req->volume, &reply->err);
+	return b->base->make_volume(&req->volume, &reply->err);
 }
 
 struct volume_list {
@@ -39,8 +39,8 @@ int volumes_do_list(struct broker *b, const struct msg_request *req, struct msg_
 
 	(void)reply;
 	(void)fds;
-	if (b->engine->each_volume)
-		b->engine->each_volume(list_one, &list);
+	if (b->base->each_volume)
+		b->base->each_volume(list_one, &list);
 	return 0;
 }
 
@@ -48,18 +48,18 @@ int volumes_do_remove(struct broker *b, const struct msg_request *req, struct ms
                       int *fds)
 {
 	(void)fds;
-	if (!b->engine->discard_volume)
+	if (!b->base->discard_volume)
 		return 0;
-	return b->engine->discard_volume(req->volume.id, &reply->err);
+	return b->base->discard_volume(req->volume.id, &reply->err);
 }
 
 int volumes_do_owner(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
                      int *fds)
 {
 	(void)fds;
-	if (b->engine->weigh)
-		b->engine->weigh(req->owner.layer, req->owner.number, req->owner.weight, false);
-	if (!b->engine->set_owner)
+	if (b->base->weigh)
+		b->base->weigh(req->owner.layer, req->owner.number, req->owner.weight, false);
+	if (!b->base->set_owner)
 		return 0;
-	return b->engine->set_owner(req->owner.layer, req->owner.number, &reply->err);
+	return b->base->set_owner(req->owner.layer, req->owner.number, &reply->err);
 }

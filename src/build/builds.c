@@ -307,7 +307,7 @@ static int check_room(struct builds *bs, const char *project_id, struct err *err
 /* Builds run in jails: where clients may have none, they cannot have them by way of a recipe. */
 static int check_recipe(const struct builds *bs, const json_t *recipe, struct err *err)
 {
-	if (!fleet_forbids(bs->config.fleet, ENGINE_JAIL) || recipe_is_shipped(recipe))
+	if (!fleet_forbids(bs->config.fleet, ENGINE_BASE) || recipe_is_shipped(recipe))
 		return 0;
 	(void)err_set(err, ERR_FORBIDDEN, 0,
 	              "this daemon's settings forbid jails, in which recipes and packages run");

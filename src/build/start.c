@@ -53,7 +53,7 @@ static int find_template(struct build *b, struct err *err)
 	int r;
 
 	/* Else a client's own image would be run in a jail by a recipe of ours. */
-	if (found && fleet_forbids(b->owner->config.fleet, ENGINE_JAIL) &&
+	if (found && fleet_forbids(b->owner->config.fleet, ENGINE_BASE) &&
 	    !template_is_shared(found))
 		return err_set(err, ERR_FORBIDDEN, 0,
 		               "this daemon's settings forbid jails, in which builds run: "

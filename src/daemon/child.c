@@ -192,8 +192,6 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	const struct config *c = site->config;
 	const int keep[] = {gateway_fd, control_fd, site->lock_fd, site->agent_fd, site->vmm_fd};
 	struct broker_config config = {
-		.engine = &jail_engine,
-		.vm = &vm_engine,
 		.host = {.data_dir = c->data_dir,
 	                 .run_dir = c->run_dir,
 	                 .agent_fd = site->agent_fd,

@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include <assert.h>
+#include <string.h>
 
 static const char *const names[] = {
 	[WALL_USER_NS] = "user_namespace",     [WALL_PID_NS] = "pid_namespace",
@@ -22,4 +23,35 @@ const char *wall_name(enum wall wall)
 {
 	assert(wall < WALL_COUNT);
 	return names[wall];
+}
+
+const struct engine *engine_find(uint32_t number)
+{
+	for (const struct engine *const *e = engines; *e; e++)
+		if ((*e)->number == number)
+			return *e;
+	return NULL;
+}
+
+const struct engine *engine_find_name(const char *name)
+{
+	for (const struct engine *const *e = engines; *e; e++)
+		if (strcmp((*e)->name, name) == 0)
+			return *e;
+	return NULL;
+}
+
+const char *engine_name(uint32_t number)
+{
+	const struct engine *e = engine_find(number);
+
+	return e ? e->name : "none";
+}
+
+const struct engine_traits *engine_traits(uint32_t number)
+{
+	const struct engine *e = engine_find(number);
+
+	assert(e);
+	return &e->traits;
 }

@@ -5,6 +5,9 @@
  * than this. An engine owns every host object of its guests (processes, mounts, cgroups, layers,
  * sockets) and removes them all in kill(), in any state, also for a guest that it adopted from an
  * earlier broker's record.
+ *
+ * The engines are the rows of engines[] (engines.c). Nobody outside asks which one a guest has: its
+ * traits and the calls that it has say what can be done with it.
  */
 #include "base/digest.h"
 #include "base/err.h"
@@ -14,6 +17,7 @@
 #include <stdbool.h>
 
 struct guest;       /* one running sandbox, opaque */
+struct guest_kind;  /* engine/guest/guest_kind.h */
 struct image_build; /* an image in the making, opaque */
 
 struct guest_limits {
@@ -62,15 +66,13 @@ enum guest_memory {
 	MEMORY_WARM, /* a vm's: as MEMORY_COPY, and only with the kernel that is in use now */
 };
 
-enum engine_kind { ENGINE_JAIL = 1, ENGINE_VM = 2 };
-
 struct guest_spec {
 	char id[ID_SIZE];
 	char hostname[64];
 	uint32_t slot;       /* picked by the broker: names the uid range */
 	uint32_t is_resumed; /* 1: starts over the layer that was kept under its id */
 	uint32_t is_shown; /* 1: it is a sandbox of "host", and the image its directory /template */
-	uint32_t engine;   /* of enum engine_kind */
+	uint32_t engine;   /* its number */
 	uint32_t is_kvm;   /* a vm's, set by its engine */
 	uint32_t with_memory; /* of enum guest_memory */
 	struct digest image;  /* of its template; zero = "host", which has none */
@@ -199,7 +201,7 @@ must_check int host_disk_check(const struct host_disk *disk, struct err *err);
 
 enum grade { GRADE_PROCESS = 1, GRADE_EMULATED = 2, GRADE_HARDWARE = 3 };
 struct isolation {
-	uint32_t engine; /* of enum engine_kind; 0: there is none */
+	uint32_t engine; /* its number; 0: there is none */
 	uint32_t grade;
 	uint32_t walls, gaps; /* bits of enum wall */
 };
@@ -274,8 +276,29 @@ struct engine_condition {
 	uint32_t zygote_deaths;        /* of one zygote, one after the other without a fork */
 };
 
+#define ENGINES_MAX 4
+/* The number of the first row. That engine sets up, takes down and sweeps what all guests share,
+ * keeps what outlives them (layers, images, snapshots, volumes), and runs the daemon's own
+ * sandboxes, such as those of builds. */
+#define ENGINE_BASE 1
+
+/* What cloche has to know of an engine's guests to treat them rightly. */
+struct engine_traits {
+	bool has_own_kernel;  /* it is a machine: boots, hangs, crashes and stands still as a whole
+	                       */
+	bool may_be_emulated; /* what runs inside may take many times as long */
+	bool has_own_disk;    /* its files are in a disk whose size is fixed, and in no directory */
+	bool has_volumes;
+	bool has_copies; /* a new one starts as a copy of one that has booted */
+	/* What making one ahead costs, until the first was measured. */
+	uint64_t spare_us, spare_bytes;
+};
+
 struct engine {
-	const char *name;
+	const char *name; /* as clients write it */
+	uint32_t number;  /* 1 to ENGINES_MAX, its own for ever: records and messages have it */
+	struct engine_traits traits;
+	const struct guest_kind *kind; /* of guests that engine/guest runs; NULL: of none */
 	/* Can this host run it? Sets up what all guests share (storage, cgroup root). If not, err
 	 * says what is missing. */
 	int (*probe)(const struct engine_host *host, struct err *err);
@@ -288,7 +311,8 @@ struct engine {
 	             void *arg, struct guest **ret, struct err *err);
 	/* Takes over a guest of an earlier broker from its record; -ESRCH and everything of it
 	 * removed if it is dead; -EPROTONOSUPPORT and nothing touched if the record is of another
-	 * version. */
+	 * version; -ENOENT and nothing touched if it is none of its guests. The last row is asked
+	 * first, and the first row takes what is nobody's. NULL: the first row does it. */
 	int (*adopt)(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
 	             struct guest_spec *ret_spec, struct err *err);
 	int (*connect)(struct guest *g, int *ret_fd,
@@ -382,6 +406,10 @@ struct engine {
 	 */
 	void (*sweep)(bool (*is_known)(const char *id, void *arg), void *arg);
 };
-extern const struct engine jail_engine;
-/* Stands on the jail's: what all guests share is that one's to set up, take down and sweep. */
-extern const struct engine vm_engine;
+
+/* The engines, in the order in which a sandbox that asks for none gets one; the last is NULL. */
+extern const struct engine *const engines[];
+const struct engine *engine_find(uint32_t number); /* NULL: there is none */
+const struct engine *engine_find_name(const char *name);
+const char *engine_name(uint32_t number);                   /* "none" where there is none */
+const struct engine_traits *engine_traits(uint32_t number); /* of one that there is */

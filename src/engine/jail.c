@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/door/egress_door.h"
 #include "engine/guest/backup.h"
 #include "engine/guest/disk_snapshot.h"
@@ -33,7 +34,7 @@ static struct isolation jail_isolation(const struct guest *g)
 	struct err ignored;
 
 	(void)g;
-	ret.engine = ENGINE_JAIL;
+	ret.engine = jail_engine.number;
 	ret.grade = GRADE_PROCESS;
 	if (criu_probe(&ignored) < 0)
 		ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
@@ -173,6 +174,9 @@ static void jail_condition(struct engine_condition *ret)
 
 const struct engine jail_engine = {
 	.name = "jail",
+	.number = ENGINE_BASE,
+	.traits = {.has_volumes = true, .spare_us = 50 * MILLISECOND_US, .spare_bytes = 24 * MIB},
+	.kind = &jail_kind,
 	.probe = jail_host_open,
 	.leave = jail_leave,
 	.isolation = jail_isolation,

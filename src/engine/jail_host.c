@@ -14,7 +14,6 @@
 #include "engine/template/host_root.h"
 #include "engine/template/image_build_child.h"
 #include "engine/vm/child.h"
-#include "engine/vm/kind.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -25,8 +24,6 @@
 
 #define MOUNTINFO_MAX (4 << 20)
 struct zygotes jail_zygotes;
-
-static const struct guest_kind *const kinds[] = {&jail_kind, &vm_kind, NULL};
 
 static void (*const mains[SPAWNER_KINDS])(struct jail *jail) = {
 	[SPAWNER_GUEST] = jail_child_run,
@@ -207,7 +204,6 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	jail_host.loop = given->loop;
 	jail_host.agent_fd = given->agent_fd;
 	jail_host.vmm_fd = given->vmm_fd;
-	jail_host.kinds = kinds;
 	jail_host.mains = mains;
 	jail_host.final = given->final;
 	jail_host.final_arg = given->final_arg;

@@ -4,6 +4,7 @@
 #include "engine/guest/guest.h"
 #include "engine/jail/zygote/zygotes.h"
 
+extern const struct engine jail_engine; /* jail.c */
 extern struct zygotes jail_zygotes;
 extern const struct guest_kind jail_kind; /* jail_start.c */
 

@@ -201,7 +201,6 @@ static void suspect_zygote(struct guest *g)
 }
 
 const struct guest_kind jail_kind = {
-	.engine = ENGINE_JAIL,
 	.steps = steps,
 	.check = check,
 	.child = child,

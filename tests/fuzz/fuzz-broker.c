@@ -122,7 +122,7 @@ static void fill(struct msg_request *req, const char *volume, bool has_volume)
 	switch (req->op) {
 	case MSG_CREATE:
 		(void)snprintf(req->create.hostname, sizeof(req->create.hostname), "box");
-		req->create.engine = ENGINE_JAIL;
+		req->create.engine = ENGINE_BASE;
 		req->create.limits = limits;
 		if (has_volume) {
 			(void)snprintf(place->id, sizeof(place->id), "%s", volume);
@@ -198,7 +198,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct script script = {.data = data, .size = size};
 	struct broker_config config = {
-		.engine = &fake_engine,
 		.host = {.data_dir = "/", .run_dir = "/nonexistent", .agent_fd = -1},
 		.max_limits = {UINT64_C(1) << 30, UINT64_C(1) << 30, 100000, 4000, 1000, 4096, 0},
 		.sandboxes_max = SANDBOXES_MAX,

@@ -46,7 +46,6 @@ void rig_begin_with(uint32_t sandboxes_max)
 	int fds[2];
 	struct err err;
 	struct broker_config config = {
-		.engine = &fake_engine,
 		.host = {.data_dir = "/", .run_dir = rig.run_dir, .agent_fd = -1},
 		.max_limits = rig_most,
 		.sandboxes_max = sandboxes_max,
@@ -93,7 +92,7 @@ struct msg_request rig_create(const char *id)
 	struct msg_request req = rig_request(MSG_CREATE, id);
 
 	(void)snprintf(req.create.hostname, sizeof(req.create.hostname), "box-1");
-	req.create.engine = 1;
+	req.create.engine = ENGINE_BASE;
 	req.create.limits = rig_most;
 	return req;
 }

@@ -169,7 +169,7 @@ static int fake_adopt(const char *id, guest_ended_fn ended, void *arg, struct gu
 	*ret = guest_new(id);
 	(*ret)->ended = ended;
 	(*ret)->arg = arg;
-	*ret_spec = (struct guest_spec){.slot = fake.adopted_slot};
+	*ret_spec = (struct guest_spec){.slot = fake.adopted_slot, .engine = ENGINE_BASE};
 	(void)snprintf(ret_spec->id, sizeof(ret_spec->id), "%s", id);
 	return 0;
 }
@@ -365,8 +365,29 @@ void fake_end_guest(const char *id, int wait_status)
 	}
 }
 
-const struct engine fake_engine = {
+static int machine_probe(const struct engine_host *host, struct err *err)
+{
+	(void)host;
+	return err_set(err, ERR_UNSUPPORTED, ENOSYS, "told to be missing");
+}
+
+static void machine_leave(void)
+{
+}
+
+/* One that this host has not. */
+static const struct engine fake_machine = {
+	.name = "machine",
+	.number = FAKE_MACHINE,
+	.traits = {.has_own_kernel = true, .has_own_disk = true},
+	.probe = machine_probe,
+	.leave = machine_leave,
+};
+
+static const struct engine fake_engine = {
 	.name = "fake",
+	.number = ENGINE_BASE,
+	.traits = {.has_volumes = true},
 	.probe = fake_probe,
 	.leave = fake_leave,
 	.isolation = fake_isolation,
@@ -391,3 +412,5 @@ const struct engine fake_engine = {
 	.release_kept = fake_release_kept,
 	.sync_layers = fake_sync_layers,
 };
+
+const struct engine *const engines[] = {&fake_engine, &fake_machine, NULL};

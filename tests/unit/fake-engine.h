@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* An engine without guests, for whoever stands on struct engine. It answers from the loop, as a
- * real one does; tests hold back its answers, make its starts fail and its guests die. */
+/* A table with an engine without guests, for whoever stands on struct engine. It answers from the
+ * loop, as a real one does; tests hold back its answers, make its starts fail and its guests die.
+ */
 #include "engine/engine.h"
 
-extern const struct engine fake_engine;
+#define FAKE_MACHINE 2 /* the number of an engine that is not there */
 
 #define FAKE_VOLUMES_MAX 3
 

@@ -654,8 +654,8 @@ static void broker_on_io(struct loop *loop, uint32_t events, void *arg)
 		do_image_remove(b, &req, &r);
 		return;
 	case MSG_PROBE:
-		r.probe.isolation = fake_isolation;
-		(void)err_set(&r.probe.vm_err, ERR_UNSUPPORTED, 0, "there are none here");
+		r.probe.engines[0].isolation = fake_isolation;
+		(void)err_set(&r.probe.engines[1].err, ERR_UNSUPPORTED, 0, "there are none here");
 		r.probe.cpus = 2;
 		r.probe.memory_bytes = UINT64_C(1) << 30;
 		break;

@@ -134,7 +134,7 @@ void jail_rig_on_gone(void *arg)
 struct guest_spec jail_rig_spec(uint32_t slot)
 {
 	struct guest_spec spec = {.hostname = "bell",
-	                          .engine = ENGINE_JAIL,
+	                          .engine = ENGINE_BASE,
 	                          .slot = slot,
 	                          .limits = {.memory_bytes = 128 * MIB,
 	                                     .disk_bytes = 64 * MIB,

@@ -7,7 +7,7 @@
  */
 #include "test.h"
 
-#include "engine/engine.h"
+#include "engine/jail_host.h"
 
 extern struct jail_rig {
 	struct loop *loop;

@@ -104,7 +104,7 @@ static void resumed_twice(struct msg_request *r)
 }
 static void shown_to_a_vm_without_an_image(struct msg_request *r)
 {
-	r->create.engine = ENGINE_VM;
+	r->create.engine = FAKE_MACHINE;
 	id_make(r->create.shown[0], "sn");
 }
 static void shown_to_one_that_is_kept(struct msg_request *r)

@@ -12,7 +12,7 @@ TEST(a_probe_tells_the_host_and_its_walls)
 	rig_begin();
 	reply = rig_ask(&req);
 	CHECK_INT(reply.err.code, ERR_NONE);
-	CHECK_INT(reply.probe.isolation.walls, BIT(WALL_USER_NS));
+	CHECK_INT(reply.probe.engines[0].isolation.walls, BIT(WALL_USER_NS));
 	CHECK(reply.probe.cpus > 0);
 	CHECK(reply.probe.memory_bytes > 0);
 	rig_end();

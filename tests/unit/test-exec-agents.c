@@ -123,7 +123,7 @@ TEST(a_vm_whose_agent_stays_silent_ends_and_one_that_is_paused_does_not)
 	rig.is_hasty = true;
 	rig_come_back(&rig);
 	box = sandbox_find(rig.fleet, "prj_test", "box");
-	box->engine = ENGINE_VM;
+	box->engine = engine_find_name("vm")->number;
 	CHECK_INT(sandbox_pause(box, rig_note, &o, &err), 0);
 	UNTIL(&rig.broker, o.calls == 1);
 	agent->is_mute = true;

@@ -260,11 +260,20 @@ void sandbox_fields_init(struct sandbox_fields *f, struct sandbox_spec *spec)
 	memcpy(f->rows, rows, sizeof(rows));
 }
 
+static int check_engine(const char *word, struct err *err)
+{
+	const char *words[ENGINES_MAX + 1] = {"auto"};
+	size_t n = 1;
+
+	for (size_t i = 0; engines[i]; i++)
+		words[n++] = engines[i]->name;
+	return check_word(word, "engine", words, n, err);
+}
+
 int sandbox_fields_check(const struct sandbox_fields *f, struct sandbox_spec *spec, struct err *err)
 {
-	static const char *const engines[] = {"auto", "jail", "vm"};
 	static const char *const grades[] = {"process", "emulated", "hardware"};
-	int r = check_word(spec->engine, "engine", engines, ARRAY_SIZE(engines), err);
+	int r = check_engine(spec->engine, err);
 
 	if (r == 0)
 		r = check_word(spec->min_grade, "min_grade", grades, ARRAY_SIZE(grades), err);

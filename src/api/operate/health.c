@@ -14,9 +14,9 @@ static void put_host(struct json_writer *w, const struct msg_reply *host,
                      const struct host_disk *disk)
 {
 	json_open_array(w, "engines");
-	isolation_to_json(&host->probe.isolation, w, NULL);
-	if (host->probe.vm.engine)
-		isolation_to_json(&host->probe.vm, w, NULL);
+	for (size_t i = 0; engines[i]; i++)
+		if (host->probe.engines[i].isolation.engine)
+			isolation_to_json(&host->probe.engines[i].isolation, w, NULL);
 	json_close_array(w);
 	json_open_object(w, "host");
 	json_put_u64(w, "cpus", host->probe.cpus);

@@ -281,7 +281,7 @@ static int begin_making(struct making *m, struct builds *builds, const struct im
 	                                      .manifest = m->manifest};
 	struct image_seal *seal;
 
-	if ((s ? sandbox_engine(s) : snapshot_engine(sn)) == ENGINE_VM)
+	if (engine_traits(s ? sandbox_engine(s) : snapshot_engine(sn))->has_own_disk)
 		return vm_template_start(builds, &spec, on_made, m, err);
 	return s ? image_seal(s, image, on_sealed, m, &seal, err)
 	         : snapshot_seal(sn, image, on_sealed, m, &seal, err);

@@ -228,16 +228,16 @@ static int begin(struct snapshot_import *im, const char *text, size_t len, struc
 
 	if (json_parse(text, len, &json, err) < 0 ||
 	    json_read(json, "", fields, ARRAY_SIZE(fields), err) < 0 || format != 1 || !name ||
-	    (engine && strcmp(engine, "vm") != 0))
+	    (engine && !engine_find_name(engine)))
 		return refuse(err);
 	image = json_string_value(digest);
 	r = check_template(im, name, image, err);
 	if (r < 0)
 		return r;
 	spec.template = name;
-	/* What comes of a vm is for vms; what comes of a jail, where there are none, too. */
-	if (engine || fleet_forbids(im->owner->config.fleet, ENGINE_JAIL))
-		spec.engine = "vm";
+	/* What names no engine is of the first, or, where that is forbidden, of another. */
+	if (engine || fleet_forbids(im->owner->config.fleet, ENGINE_BASE))
+		spec.engine = engine ? engine : "auto";
 	if (disk_mib > 0)
 		spec.limits.disk_bytes = MIN(disk_mib << 20, c->max_limits.disk_bytes);
 	r = sandbox_create(im->owner->config.fleet, im->project_id, &spec, on_created, im, err);

@@ -16,7 +16,7 @@
 #define PLACE           "/shown"
 #define RUNNING_MAX     8 /* at once, of all projects */
 #define MEMORY          (1024 * MIB)
-#define VM_MEMORY       (256 * MIB) /* a guest's kernel fills what it has with what it read */
+#define MACHINE_MEMORY  (256 * MIB) /* a guest's kernel fills what it has with what it read */
 #define VOLUMES_AT_ONCE 64
 #define VOLUME_MEMORY   (128 * MIB)
 #define NOFILE          4096                           /* some for each level of a tree */
@@ -141,21 +141,22 @@ static int create_sandbox(struct view *v, struct err *err)
 	const struct fleet_config *c = fleet_config(v->owner->config.fleet);
 	const struct digest *image = snapshot_hold_image(v->holds[0]);
 	const bool is_host = digest_is_zero(image);
-	const bool is_vm = snapshot_hold_engine(v->holds[0]) == ENGINE_VM;
-	const uint64_t memory = is_vm ? VM_MEMORY : MEMORY;
+	const uint32_t engine = snapshot_hold_engine(v->holds[0]);
+	const bool is_machine = engine_traits(engine)->has_own_disk;
+	const uint64_t memory = is_machine ? MACHINE_MEMORY : MEMORY;
 	struct sandbox_spec spec = {
 		.template = is_host ? TEMPLATE_HOST : NULL,
 		.image = is_host ? NULL : image,
-		.is_shown = !is_host && !is_vm,
+		.is_shown = !is_host && !is_machine,
 		.is_own = true,
-		.engine = is_vm ? "vm" : NULL,
+		.engine = engine == ENGINE_BASE ? NULL : engine_name(engine),
 		.limits = {.memory_bytes = MIN(memory, c->max_limits.memory_bytes),
 	                   .open_files = (uint32_t)MIN(NOFILE, c->max_limits.open_files)},
 		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),
 	};
 	int r = check_alike(v, err);
 
-	if (is_vm) { /* a size of which there is an empty one to begin with */
+	if (is_machine) { /* a size of which there is an empty one to begin with */
 		spec.limits.disk_bytes = snapshot_hold_limits(v->holds[0])->disk_bytes;
 		spec.limits.inodes = snapshot_hold_limits(v->holds[0])->inodes;
 	}

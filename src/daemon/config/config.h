@@ -81,7 +81,7 @@ must_check int config_parse(struct config *c, const char *name, const char *text
 must_check int config_load(struct config *c, int argc, char **argv, struct err *err);
 /* The last step of config_load(): paths made absolute, settings held against each other. */
 must_check int config_check(struct config *c, struct err *err);
-uint32_t config_engines_forbidden(const struct config *c); /* bits of 1 << enum engine_kind */
+uint32_t config_engines_forbidden(const struct config *c); /* bits of 1 << number */
 /* For settings that a running daemon cannot change, *next and *old change values, so that *next has
  * what holds; fn (or NULL) is told the option of each that differed. */
 void config_keep_fixed(struct config *next, struct config *old, void (*fn)(const char *option));

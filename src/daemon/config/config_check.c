@@ -64,17 +64,17 @@ static int check_warm_modules(const char *names, struct err *err)
 static int check_engines(char *const *names, struct err *err)
 {
 	for (; names && *names; names++)
-		if (strcmp(*names, "jail") != 0 && strcmp(*names, "vm") != 0)
-			return err_field(err, "engines", "'%s' is neither jail nor vm", *names);
+		if (!engine_find_name(*names))
+			return err_field(err, "engines", "there is no '%s'", *names);
 	return 0;
 }
 
 uint32_t config_engines_forbidden(const struct config *c)
 {
-	uint32_t forbidden = c->engines ? BIT(ENGINE_JAIL) | BIT(ENGINE_VM) : 0;
+	uint32_t forbidden = c->engines ? UINT32_MAX : 0;
 
 	for (char *const *name = c->engines; name && *name; name++)
-		forbidden &= ~BIT(strcmp(*name, "vm") == 0 ? ENGINE_VM : ENGINE_JAIL);
+		forbidden &= ~BIT(engine_find_name(*name)->number);
 	return forbidden;
 }
 

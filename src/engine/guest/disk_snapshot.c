@@ -266,9 +266,9 @@ int disk_snapshot_discard(const char *id, guest_gone_fn gone, void *arg)
 	char name[DISK_SNAPSHOT_NAME_SIZE], source[ID_SIZE] = "";
 
 	(void)snprintf(name, sizeof(name), "%s.gone", id);
-	for (size_t i = 0; jail_host.kinds[i]; i++)
-		if (jail_host.kinds[i]->snapshot_gone)
-			jail_host.kinds[i]->snapshot_gone(id);
+	for (size_t i = 0; engines[i]; i++)
+		if (engines[i]->kind && engines[i]->kind->snapshot_gone)
+			engines[i]->kind->snapshot_gone(id);
 	if (renameat(storage_fd, id, storage_fd, name) < 0 && errno != ENOENT)
 		log_warn("snapshot.stays", "id=%s errno=%d", id, errno);
 	if (s) {

@@ -98,10 +98,9 @@ bool guest_take_worker(struct guest *g)
 /* One of which only the name is known is of the first kind. */
 const struct guest_kind *guest_kind_of(uint32_t engine)
 {
-	for (size_t i = 0; jail_host.kinds[i]; i++)
-		if (jail_host.kinds[i]->engine == engine)
-			return jail_host.kinds[i];
-	return jail_host.kinds[0];
+	const struct engine *e = engine_find(engine);
+
+	return e && e->kind ? e->kind : engines[0]->kind;
 }
 
 struct guest *guest_new(const struct guest_spec *spec, enum guest_state state)

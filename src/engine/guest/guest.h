@@ -131,7 +131,6 @@ struct jail_host {
 	struct deferred_close deferred; /* of doors */
 	struct unknown_children unknown_children;
 	struct list guests;
-	const struct guest_kind *const *kinds;   /* the last is NULL */
 	void (*const *mains)(struct jail *jail); /* of the spawner's children, by their kind */
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
 	void *final_arg;

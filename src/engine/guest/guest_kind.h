@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What an engine's guests do in their own way; all else of a guest's life is the same for all. A
- * kind is a table in its engine's files, and jail_host.c lists the kinds. Where a function is NULL
- * there is nothing to be done.
+ * kind is a table in its engine's files, and its engine names it. Where a function is NULL there is
+ * nothing to be done.
  */
 #include "engine/guest/start_steps.h"
 
@@ -14,7 +14,6 @@ struct memory_ops {
 };
 
 struct guest_kind {
-	enum engine_kind engine;
 	const struct start_step *steps; /* in their order; the last has no name */
 	/* Its files are a disk of its own in its layer: what its kernel has not written yet is in
 	 * no file of the host's, so that it has its part in a snapshot of its files, too. */

@@ -74,7 +74,6 @@ static void drop(struct guest *g)
 }
 
 const struct guest_kind vm_kind = {
-	.engine = ENGINE_VM,
 	.steps = steps,
 	.has_own_disk = true,
 	.disk_slack_bytes = DISK_SLACK_BYTES,

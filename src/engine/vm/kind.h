@@ -18,3 +18,4 @@ static inline struct vm_own *vm_own(const struct guest *g)
 }
 
 extern const struct guest_kind vm_kind;
+extern const struct engine vm_engine; /* vm.c */

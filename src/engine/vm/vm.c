@@ -42,7 +42,7 @@ static struct isolation vm_isolation(const struct guest *g)
 	const bool is_kvm = g ? g->spec.is_kvm : machine_has_kvm();
 	struct isolation ret = guest_isolation();
 
-	ret.engine = ENGINE_VM;
+	ret.engine = vm_engine.number;
 	ret.grade = is_kvm ? GRADE_HARDWARE : GRADE_EMULATED;
 	ret.walls |= BIT(WALL_OWN_KERNEL) | BIT(WALL_DISK_LIMIT) | BIT(WALL_INODE_LIMIT) |
 	             (is_kvm ? BIT(WALL_HARDWARE) : 0);
@@ -163,11 +163,18 @@ static int vm_freeze(struct guest *g, bool on, struct err *err)
 
 const struct engine vm_engine = {
 	.name = "vm",
+	.number = 2,
+	.traits = {.has_own_kernel = true,
+                   .may_be_emulated = true,
+                   .has_own_disk = true,
+                   .has_copies = true,
+                   .spare_us = 500 * MILLISECOND_US,
+                   .spare_bytes = 64 * MIB},
+	.kind = &vm_kind,
 	.probe = vm_probe,
 	.leave = machine_close,
 	.isolation = vm_isolation,
 	.start = guest_start,
-	.adopt = guest_adopt,
 	.connect = guest_connect,
 	.set_limits = vm_set_limits,
 	.usage = guest_read_usage,

@@ -381,7 +381,8 @@ static bool is_counted(const struct msg_request *req)
 {
 	switch (req->op) {
 	case MSG_CREATE:
-		return req->create.engine == ENGINE_JAIL && !req->create.with_memory;
+		return !engine_traits(req->create.engine)->has_own_kernel &&
+		       !req->create.with_memory;
 	case MSG_DELETE:
 	case MSG_STOP:
 		return true;
@@ -393,7 +394,7 @@ static bool is_counted(const struct msg_request *req)
 /* A vm that KVM cannot run is given up after a quarter of its time, and begins anew. */
 uint64_t broker_client_patience_us(const struct msg_request *req, uint64_t vm_boot_us)
 {
-	if (req->op == MSG_CREATE && req->create.engine == ENGINE_VM)
+	if (req->op == MSG_CREATE && engine_traits(req->create.engine)->has_own_kernel)
 		return vm_boot_us + vm_boot_us / 4 + AROUND_BOOT_US;
 	return patience_us[req->op];
 }

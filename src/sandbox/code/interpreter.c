@@ -34,7 +34,7 @@
 #include <string.h>
 
 #define START_US     (30 * SECOND_US)  /* a cold disk, a busy host */
-#define START_VM_US  (120 * SECOND_US) /* and all of it emulated */
+#define EMULATED_US  (120 * SECOND_US) /* and all of it emulated */
 #define GRACE_US     (2 * SECOND_US)
 #define ORPHAN_US    (1 * SECOND_US)
 #define AGAIN_US     (1 * SECOND_US) /* between the first two interrupts of an abandoned call */
@@ -48,7 +48,7 @@ static const struct channel_ops channel_ops;
 
 static uint64_t start_us(const struct context *c)
 {
-	return c->sandbox->engine == ENGINE_VM ? START_VM_US : START_US;
+	return engine_traits(c->sandbox->engine)->may_be_emulated ? EMULATED_US : START_US;
 }
 
 void interpreter_set_phase(struct context *c, enum interpreter_phase phase, uint64_t in_us)

@@ -192,21 +192,21 @@ static void on_link_health(bool is_healthy, void *arg)
 		log_warn("sandbox.unhealthy", "id=%s", s->id);
 }
 
-/* Of a jail only its programs stand still: a vm does as a whole. */
+/* A machine stands still as a whole; else its programs do, and its agent goes on. */
 static bool is_still(void *arg)
 {
 	const struct sandbox *s = arg;
 
-	return s->engine == ENGINE_VM &&
+	return engine_traits(s->engine)->has_own_kernel &&
 	       (s->state == SANDBOX_PAUSING || s->state == SANDBOX_PAUSED);
 }
 
-/* The agent of a jail waits for the host's kernel at worst, and for nobody inside. */
+/* An agent on the host's kernel waits for that at worst, and for nobody inside. */
 static void on_link_hung(void *arg)
 {
 	struct sandbox *s = arg;
 
-	if (s->engine == ENGINE_VM)
+	if (engine_traits(s->engine)->has_own_kernel)
 		sandbox_end(s, END_GUEST_CRASH, json_pack("{s:s}", "machine", "hang"),
 		            "its machine does not answer any more");
 }

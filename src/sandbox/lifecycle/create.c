@@ -198,7 +198,7 @@ static struct sandbox *new_sandbox(struct fleet *fleet, const struct guest_limit
 	s->tags = json_object();
 	s->env = json_object();
 	s->template = xstrdup(TEMPLATE_HOST);
-	s->engine = ENGINE_JAIL;
+	s->engine = ENGINE_BASE;
 	s->limits = *limits;
 	s->channels_to = CHANNEL_BLOCK; /* the record that is written anyway reserves the first */
 	return s;
@@ -246,8 +246,7 @@ static void set_image(struct sandbox *s, const struct digest *image)
 }
 
 int create_spare(struct fleet *fleet, const struct template *t, const struct guest_limits *limits,
-                 enum engine_kind engine, struct spare *spare, struct sandbox **ret,
-                 struct err *err)
+                 uint32_t engine, struct spare *spare, struct sandbox **ret, struct err *err)
 {
 	struct sandbox *s = new_sandbox(fleet, limits);
 	int r;
@@ -255,7 +254,7 @@ int create_spare(struct fleet *fleet, const struct template *t, const struct gue
 	s->engine = engine;
 	if (t)
 		set_template(s, t);
-	if (engine == ENGINE_VM)
+	if (engine_traits(engine)->has_copies)
 		fleet->spares->start_from_copy(s, /* has_interpreters= */ true);
 	if (s->warm_copy[0]) /* it has no row before it is taken, and that reserves these too */
 		s->channels_to += CHANNEL_BLOCK;
@@ -416,7 +415,7 @@ static int read_wishes(struct fleet *fleet, const char *project_id, const struct
 		r = rules_check(fleet, project_id, &filled, &w->limits, &w->timeout_ms, err);
 	if (r == 0 && w->snapshot)
 		r = snapshot_check_disk(w->snapshot, w->limits.disk_bytes, err);
-	w->engine = ENGINE_JAIL;
+	w->engine = ENGINE_BASE;
 	if (r == 0 && (!spec->is_own || spec->engine))
 		r = engine_choose(fleet, spec->engine, spec->min_grade,
 		                  w->snapshot ? snapshot_engine(w->snapshot) : 0, &w->engine, err);
@@ -464,6 +463,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	auto_call(wishes_done) struct wishes w = {0};
 	struct quota_held held;
 	struct sandbox *spare, *s;
+	bool has_copies;
 	int r = create_check_room(fleet, err);
 
 	if (r == 0)
@@ -474,10 +474,11 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		r = account_admit(fleet, project_id, spec->key_id, &w.limits, &held, err);
 	if (r < 0)
 		return r;
+	has_copies = engine_traits(w.engine)->has_copies;
 	/* A name is the host's name inside, too, and that is given at the start; so is the mark of
 	 * a layer that is kept. */
 	spare = spec->name || spec->is_persistent || spec->image || spec->shown[0] || w.snapshot ||
-	                        w.volumes[0].id[0] || (w.engine == ENGINE_VM && spec->set)
+	                        w.volumes[0].id[0] || (has_copies && spec->set)
 	                ? NULL
 	                : fleet->spares->offer(
 				  fleet->pool, shares_get(fleet->config.shares, project_id),
@@ -501,7 +502,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 		network_set(s, take_ptr(w.policy));
 	if (w.source)
 		fetch_plan(s, take_ptr(w.source), take_ptr(w.lent));
-	if (w.engine == ENGINE_VM && w.template && !spec->set && !spare)
+	if (has_copies && w.template && !spec->set && !spare)
 		fleet->spares->start_from_copy(s, json_object_size(spec->env) == 0 &&
 		                                          !policy_opens_tls(network_policy(s)));
 	s->held = held;

@@ -283,11 +283,11 @@ static const struct {
 	{VMM_EXIT_KVM, "kvm", "this host's KVM could not go on with it"},
 };
 
-/* NULL: it is no vm, or ended as a jail does. */
+/* NULL: it is no machine, or ended as one process does. */
 static json_t *describe_machine(const struct sandbox *s, int wait_status, char *message,
                                 size_t size)
 {
-	if (s->engine != ENGINE_VM || !WIFEXITED(wait_status))
+	if (!engine_traits(s->engine)->has_own_kernel || !WIFEXITED(wait_status))
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(machine_ends); i++)
 		if ((int)machine_ends[i].code == WEXITSTATUS(wait_status)) {

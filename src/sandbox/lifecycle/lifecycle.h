@@ -24,8 +24,8 @@ void create_tell(struct sandbox *s, const struct err *err); /* all who wait for 
 void create_hostname(const struct sandbox *s, char hostname[64]);
 /* One that is nobody's: up to where its owner would be told. */
 must_check int create_spare(struct fleet *fleet, const struct template *t,
-                            const struct guest_limits *limits, enum engine_kind engine,
-                            struct spare *spare, struct sandbox **ret, struct err *err);
+                            const struct guest_limits *limits, uint32_t engine, struct spare *spare,
+                            struct sandbox **ret, struct err *err);
 void create_await(struct sandbox *s);   /* somebody waits for it to run: create_tell() will come */
 void create_unawait(struct sandbox *s); /* but nobody else is to wait for that */
 must_check int create_check_room(struct fleet *fleet, struct err *err);

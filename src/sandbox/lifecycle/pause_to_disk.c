@@ -175,11 +175,8 @@ static int save(struct sandbox *s, const struct pause_wish *wish, struct err *er
 
 static bool can_save(const struct sandbox *s)
 {
-	const struct msg_reply *probe = &s->fleet->probe;
-	const struct isolation *engine =
-		s->engine == ENGINE_VM ? &probe->probe.vm : &probe->probe.isolation;
-
-	return !(engine->gaps & BIT(WALL_MEMORY_SNAPSHOTS)) && !volume_mounts_are_given(s);
+	return !(fleet_isolation(s->fleet, s->engine)->gaps & BIT(WALL_MEMORY_SNAPSHOTS)) &&
+	       !volume_mounts_are_given(s);
 }
 
 static int refuse_frozen(const struct sandbox *s, struct err *err)

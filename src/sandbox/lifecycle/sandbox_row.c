@@ -245,7 +245,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 		r = read_limits(limits, &s->limits);
 	if (r == 0)
 		r = read_isolation(isolation, &s->isolation);
-	s->engine = s->isolation.engine ? s->isolation.engine : ENGINE_JAIL;
+	s->engine = engine_find(s->isolation.engine) ? s->isolation.engine : ENGINE_BASE;
 	if (r == 0 && image)
 		r = digest_parse(image, &s->image);
 	if (r == 0 && ports)
@@ -438,12 +438,13 @@ void isolation_to_json(const struct isolation *i, struct json_writer *w, const c
 	json_close_object(w);
 }
 
-/* What reaches the network of a vm is a card, whose cable is a link; of a jail, sockets. */
+/* What reaches the network is a card, whose cable is a link, or sockets. */
 static void put_isolation(struct json_writer *w, const struct sandbox *s)
 {
+	const struct engine *engine = engine_find(s->isolation.engine);
 	struct isolation i = s->isolation;
 
-	if (i.engine == ENGINE_VM && network_is_open(s))
+	if (engine && engine->plug && network_is_open(s))
 		i.walls &= ~BIT(WALL_NET_LINKLESS);
 	isolation_to_json(&i, w, "isolation");
 }

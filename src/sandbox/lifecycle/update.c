@@ -133,11 +133,12 @@ static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, str
 		(void)err_field(err, "limits.open_files", "cannot be changed while it runs");
 		r = err_hint(err, "a persistent sandbox can be stopped first");
 	}
-	if (r == 0 && s->engine == ENGINE_VM && s->place == PLACE_KEPT &&
+	if (r == 0 && engine_traits(s->engine)->has_own_disk && s->place == PLACE_KEPT &&
 	    (u->limits.disk_bytes != s->limits.disk_bytes ||
 	     u->limits.inodes != s->limits.inodes)) {
 		(void)err_set(err, ERR_UNSUPPORTED, 0,
-		              "limits: the disk of a vm has the size that it was made with");
+		              "limits: the disk of a %s has the size that it was made with",
+		              engine_name(s->engine));
 		r = err_hint(err, "create another one with these limits");
 	}
 	return r;

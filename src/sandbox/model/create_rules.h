@@ -6,8 +6,8 @@
 /* engine_choice.c: words of a create, or NULL; bound: it can only be this one, or 0 */
 must_check int engine_choose(const struct fleet *fleet, const char *engine, const char *min_grade,
                              uint32_t bound, uint32_t *ret, struct err *err);
-/* Of what a vm cannot do yet. */
-must_check int engine_refuse_vm(uint32_t engine, const char *what, struct err *err);
+/* Refuses what an engine has not. */
+must_check int engine_refuse_without(bool has, uint32_t engine, const char *what, struct err *err);
 
 /* create_rules.c: what a client may ask for. Each names the field that is wrong. */
 must_check int rules_check(const struct fleet *fleet, const char *project_id,

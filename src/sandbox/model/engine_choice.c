@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which engine a new sandbox gets: the one that is asked for, else a jail, else (where jails are
- * forbidden, or too weak for what is asked) a vm. What cannot be had is refused with the reason;
- * nothing weaker is ever given instead.
+ * Which engine a new sandbox gets: the one that is asked for, else the first of engines[] that is
+ * there, allowed, and strong enough for what is asked. What cannot be had is refused with the
+ * reason; nothing weaker is ever given instead.
  */
 #include "sandbox/model/create_rules.h"
 #include "sandbox/model/find.h"
 
 #include <string.h>
 
-static const struct isolation *find(const struct fleet *fleet, uint32_t engine)
+static size_t row_of(uint32_t engine)
 {
-	return engine == ENGINE_VM ? &fleet->probe.probe.vm : &fleet->probe.probe.isolation;
+	size_t row = 0;
+
+	while (engines[row]->number != engine)
+		row++;
+	return row;
+}
+
+const struct isolation *fleet_isolation(const struct fleet *fleet, uint32_t engine)
+{
+	return &fleet->probe.probe.engines[row_of(engine)].isolation;
 }
 
 bool fleet_forbids(const struct fleet *fleet, uint32_t engine)
@@ -36,19 +45,34 @@ static int read_engine(const char *word, uint32_t *ret, struct err *err)
 	*ret = 0;
 	if (!word || strcmp(word, "auto") == 0)
 		return 0;
-	if (strcmp(word, "jail") == 0)
-		*ret = ENGINE_JAIL;
-	else if (strcmp(word, "vm") == 0)
-		*ret = ENGINE_VM;
-	return *ret ? 0 : err_field(err, "engine", "must be auto, jail or vm");
+	if (!engine_find_name(word))
+		return err_field(err, "engine", "there is no '%s'", word);
+	*ret = engine_find_name(word)->number;
+	return 0;
 }
 
 /* Can it be had, and is it strong enough? */
 static bool serves(const struct fleet *fleet, uint32_t engine, uint32_t grade)
 {
-	const struct isolation *i = find(fleet, engine);
+	const struct isolation *i = fleet_isolation(fleet, engine);
 
 	return !fleet_forbids(fleet, engine) && i->engine == engine && i->grade >= grade;
+}
+
+static bool has_any(const struct fleet *fleet)
+{
+	for (size_t i = 0; engines[i]; i++)
+		if (serves(fleet, engines[i]->number, 0))
+			return true;
+	return false;
+}
+
+static uint32_t first_allowed(const struct fleet *fleet)
+{
+	for (size_t i = 0; engines[i]; i++)
+		if (!fleet_forbids(fleet, engines[i]->number))
+			return engines[i]->number;
+	return ENGINE_BASE;
 }
 
 static int refuse_engine(const struct fleet *fleet, uint32_t engine, struct err *err)
@@ -58,17 +82,18 @@ static int refuse_engine(const struct fleet *fleet, uint32_t engine, struct err 
 		              engine_name(engine));
 		return err_hint(err, "leave engine out; the setting is `engines`");
 	}
-	*err = fleet->probe.probe.vm_err;
-	return err_prefix(err, "engine vm");
+	*err = fleet->probe.probe.engines[row_of(engine)].err;
+	return err_prefix(err, "engine %s", engine_name(engine));
 }
 
 static int refuse_grade(const struct fleet *fleet, uint32_t engine, uint32_t grade, struct err *err)
 {
 	uint32_t best = 0;
 
-	for (uint32_t e = ENGINE_JAIL; e <= ENGINE_VM; e++)
-		if ((engine == 0 || engine == e) && serves(fleet, e, GRADE_PROCESS))
-			best = MAX(best, find(fleet, e)->grade);
+	for (size_t i = 0; engines[i]; i++)
+		if ((engine == 0 || engine == engines[i]->number) &&
+		    serves(fleet, engines[i]->number, 0))
+			best = MAX(best, fleet_isolation(fleet, engines[i]->number)->grade);
 	(void)err_set(err, ERR_UNSUPPORTED, 0,
 	              "min_grade: '%s' is asked for, and the best that %s can give is '%s'",
 	              grade_name(grade), engine ? engine_name(engine) : "this host",
@@ -91,20 +116,22 @@ int engine_choose(const struct fleet *fleet, const char *engine_word, const char
 	engine = bound ? bound : engine;
 	if (engine && !serves(fleet, engine, 0))
 		return refuse_engine(fleet, engine, err);
-	for (uint32_t e = ENGINE_JAIL; e <= ENGINE_VM; e++)
+	for (size_t i = 0; engines[i]; i++) {
+		const uint32_t e = engines[i]->number;
+
 		if ((engine == 0 || engine == e) && serves(fleet, e, grade)) {
 			*ret = e;
 			return 0;
 		}
-	if (fleet_forbids(fleet, ENGINE_JAIL) && !serves(fleet, ENGINE_VM, 0))
-		return refuse_engine(fleet, ENGINE_VM, err);
-	return refuse_grade(fleet, engine, grade, err);
+	}
+	return has_any(fleet) ? refuse_grade(fleet, engine, grade, err)
+	                      : refuse_engine(fleet, first_allowed(fleet), err);
 }
 
-int engine_refuse_vm(uint32_t engine, const char *what, struct err *err)
+int engine_refuse_without(bool has, uint32_t engine, const char *what, struct err *err)
 {
-	if (engine != ENGINE_VM)
+	if (has)
 		return 0;
-	(void)err_set(err, ERR_UNSUPPORTED, 0, "engine vm has no %s", what);
-	return err_hint(err, "ask for engine jail");
+	(void)err_set(err, ERR_UNSUPPORTED, 0, "engine %s has no %s", engine_name(engine), what);
+	return err_hint(err, "ask for engine %s", engine_name(ENGINE_BASE));
 }

@@ -29,6 +29,8 @@ struct sandbox_filter {
 size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
                   void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more);
 
+/* Of the next guest of that engine; its engine is 0 where this host has none. */
+const struct isolation *fleet_isolation(const struct fleet *fleet, uint32_t engine);
 bool fleet_forbids(const struct fleet *fleet, uint32_t engine); /* to clients, by its settings */
 /* Bytes of execs' output on disk; project_id NULL: of all. */
 uint64_t fleet_output_kept(const struct fleet *fleet, const char *project_id);

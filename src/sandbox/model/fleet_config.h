@@ -24,7 +24,7 @@ struct fleet_config {
 	/* All kept changes up to that number are on disk (durable.h), or err says why not. */
 	void (*on_durable)(uint64_t number, const struct err *err, void *arg);
 	void *on_durable_arg;
-	uint32_t engines_forbidden;      /* bits of 1 << enum engine_kind */
+	uint32_t engines_forbidden;      /* bits of 1 << number */
 	int broker_fd;                   /* SOCK_SEQPACKET; the fleet owns it */
 	const char *spool_dir;           /* gateway's own, exists */
 	const char *default_template;    /* of creates that name none; NULL = host; borrowed */

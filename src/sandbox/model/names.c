@@ -28,8 +28,6 @@ static const char *const grades[] = {
 	[GRADE_HARDWARE] = "hardware",
 };
 
-static const char *const engines[] = {[0] = "none", [1] = "jail", [2] = "vm"};
-
 static const char *const actions[] = {
 	[ON_TIMEOUT_DELETE] = "delete",
 	[ON_TIMEOUT_STOP] = "stop",
@@ -45,11 +43,6 @@ const char *end_cause_name(enum end_cause cause)
 const char *grade_name(uint32_t grade)
 {
 	return grade < ARRAY_SIZE(grades) ? grades[grade] : grades[0];
-}
-
-const char *engine_name(uint32_t engine)
-{
-	return engine < ARRAY_SIZE(engines) ? engines[engine] : engines[0];
 }
 
 const char *timeout_action_name(enum timeout_action action)

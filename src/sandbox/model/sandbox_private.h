@@ -200,7 +200,6 @@ struct waiter {
 };
 
 /* names.c */
-const char *engine_name(uint32_t engine);
 const char *grade_name(uint32_t grade);
 
 /* sandbox.c */

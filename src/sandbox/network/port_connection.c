@@ -157,7 +157,7 @@ static int dial(struct port_connection *l, int family, struct err *err)
 	if (l->fd >= 0)
 		(void)close(take_fd(&l->fd));
 	l->family = family;
-	if (l->s->engine == ENGINE_VM) {
+	if (!engine_find(l->s->engine)->dial) {
 		loop_timer_set_in(l->timer, CONNECT_US);
 		return port_via_agent_open(l->s, family, l->number, on_relayed, l, &l->relay, err);
 	}

@@ -145,7 +145,7 @@ static int fill(struct pool *p, struct demand *demand, struct share *share, stru
 	*spare = (struct spare){
 		.pool = p, .demand = demand, .share = share, .begun_us = loop_now_us(p->loop)};
 	r = create_spare(p->fleet, template_find_id(p->fleet, demand->template_id), &demand->limits,
-	                 (enum engine_kind)demand->engine, spare, &spare->s, err);
+	                 demand->engine, spare, &spare->s, err);
 	if (r < 0) {
 		free(spare);
 		return r;
@@ -358,8 +358,8 @@ static void measure(struct spare *spare)
 		get_ready(spare);
 }
 
-int pool_seed(struct pool *p, const struct template *t, const struct guest_limits *limits,
-              struct err *err)
+int pool_seed(struct pool *p, uint32_t engine, const struct template *t,
+              const struct guest_limits *limits, struct err *err)
 {
 	struct spare *seed;
 	int r;
@@ -371,7 +371,7 @@ int pool_seed(struct pool *p, const struct template *t, const struct guest_limit
 		return 0;
 	seed = xnew0(struct spare);
 	*seed = (struct spare){.pool = p, .is_seed = true, .begun_us = loop_now_us(p->loop)};
-	r = create_spare(p->fleet, t, limits, ENGINE_VM, seed, &seed->s, err);
+	r = create_spare(p->fleet, t, limits, engine, seed, &seed->s, err);
 	if (r < 0)
 		free(seed);
 	else
@@ -404,7 +404,7 @@ void pool_on_up(struct sandbox *s)
 {
 	struct pool *p = s->spare->pool;
 
-	if (s->engine == ENGINE_VM)
+	if (engine_traits(s->engine)->has_copies)
 		warm_up_begin(s);
 	for (size_t i = 0; i < p->n_languages; i++)
 		if (!context_has_warm(s, p->languages[i])) /* as a copy has */
@@ -460,7 +460,7 @@ void pool_figures(const struct pool *p, struct pool_figures *ret)
 	                             .failures = p->n_failures};
 	list_for_each (&p->demands, struct demand, demand, link) {
 		ret->target += demand->wanted;
-		if (demand->engine == ENGINE_VM)
+		if (engine_traits(demand->engine)->has_own_kernel)
 			ret->ready_vms += count(p, demand, true);
 	}
 }

@@ -36,7 +36,7 @@ void pool_figures(const struct pool *p, struct pool_figures *ret);
 
 /* Begins a vm that becomes a warm copy (warm_copy.h), unless one is under way or there is no pool.
  */
-must_check int pool_seed(struct pool *p, const struct template *t,
+must_check int pool_seed(struct pool *p, uint32_t engine, const struct template *t,
                          const struct guest_limits *limits, struct err *err);
 
 /* The life of a spare, told by sandbox.c, end.c, create.c and interpreter.c. */

@@ -12,7 +12,6 @@
  */
 #include "sandbox/pool/pool_demand.h"
 
-#include "base/units.h"
 #include "sandbox/model/create_rules.h"
 #include "sandbox/pool/warm_copy.h"
 #include "sandbox/storage/template.h"
@@ -23,12 +22,6 @@
 #define DEMANDS_MAX 8
 #define ONE         UINT64_C(1000) /* demand is in thousandths of a spare */
 #define WORTH       (3 * ONE)      /* claims of another size, before it gets spares */
-
-/* Until the first was measured. */
-static const struct cost guesses[] = {
-	[ENGINE_JAIL] = {.fill_us = 50 * MILLISECOND_US, .bytes = (uint64_t)24 << 20},
-	[ENGINE_VM] = {.fill_us = 500 * MILLISECOND_US, .bytes = (uint64_t)64 << 20},
-};
 
 static bool same_size(const struct guest_limits *a, const struct guest_limits *b)
 {
@@ -87,7 +80,7 @@ static void set_default(struct pool *p)
 	struct err err;
 
 	if (engine_choose(p->fleet, NULL, NULL, 0, &engine, &err) < 0)
-		engine = ENGINE_JAIL;
+		engine = ENGINE_BASE;
 	if (demand->engine == engine && strcmp(demand->template_id, id) == 0)
 		return;
 	demand_clear(p, demand);
@@ -99,7 +92,7 @@ static bool can_fill(const struct pool *p, const struct demand *demand)
 {
 	const struct template *t = template_find_id(p->fleet, demand->template_id);
 
-	if (demand->engine == ENGINE_VM)
+	if (engine_traits(demand->engine)->has_copies)
 		return t && warm_copy_has(p->fleet, template_image(t), &demand->limits);
 	return t || demand->template_id[0] == '\0';
 }
@@ -138,9 +131,9 @@ static void seed_default(struct pool *p)
 {
 	const struct demand *demand = default_of(p);
 
-	if (demand->engine == ENGINE_VM)
-		warm_copy_make(p->fleet, template_find_id(p->fleet, demand->template_id),
-		               &demand->limits);
+	if (engine_traits(demand->engine)->has_copies)
+		warm_copy_make(p->fleet, demand->engine,
+		               template_find_id(p->fleet, demand->template_id), &demand->limits);
 }
 
 static bool is_faded(const struct pool *p, const struct demand *demand)
@@ -194,9 +187,12 @@ void demand_claim(struct pool *p, struct demand *demand)
 
 void demands_init(struct pool *p)
 {
-	memcpy(p->costs, guesses, sizeof(guesses));
+	for (size_t i = 0; engines[i]; i++)
+		p->costs[engines[i]->number] =
+			(struct cost){.fill_us = engines[i]->traits.spare_us,
+		                      .bytes = engines[i]->traits.spare_bytes};
 	list_init(&p->demands);
-	(void)demand_new(p, ENGINE_JAIL, "", &p->fleet->config.default_limits);
+	(void)demand_new(p, ENGINE_BASE, "", &p->fleet->config.default_limits);
 }
 
 void demands_done(struct pool *p)

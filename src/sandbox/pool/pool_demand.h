@@ -13,7 +13,7 @@ struct cost {
 
 struct demand {
 	struct list link;          /* the default size first */
-	uint32_t engine;           /* of enum engine_kind */
+	uint32_t engine;           /* its number */
 	char template_id[ID_SIZE]; /* "" = host */
 	struct guest_limits limits;
 	uint64_t owed, owed_at_us;
@@ -52,7 +52,7 @@ struct pool {
 	size_t n_demands;
 	bool is_open;
 	struct loop_timer *soon, *beat;
-	struct cost costs[ENGINE_VM + 1];
+	struct cost costs[ENGINES_MAX + 1];
 	uint64_t not_before_us, again_us; /* after failures */
 	unsigned n_failures;              /* one after the other */
 	uint64_t quiet_until_us;          /* after a claim */

@@ -134,7 +134,7 @@ bool warm_copy_on_failed(struct sandbox *s, const struct err *err)
 	return true;
 }
 
-void warm_copy_make(struct fleet *fleet, const struct template *t,
+void warm_copy_make(struct fleet *fleet, uint32_t engine, const struct template *t,
                     const struct guest_limits *limits)
 {
 	struct err err;
@@ -142,16 +142,16 @@ void warm_copy_make(struct fleet *fleet, const struct template *t,
 	if (!t || find(fleet, template_image(t), limits) ||
 	    clock_steady_us() < fleet->warm_not_before_us)
 		return;
-	if (pool_seed(fleet->pool, t, limits, &err) < 0)
+	if (pool_seed(fleet->pool, engine, t, limits, &err) < 0)
 		warm_copy_on_seed_failed(fleet, &err);
 }
 
 void warm_copy_want(struct sandbox *s)
 {
-	if (s->engine == ENGINE_VM && s->resumes == 0 && !s->warm_copy[0] && !s->snapshot_id[0] &&
-	    !s->shown[0][0])
-		warm_copy_make(s->fleet, template_find_image(s->fleet, s->template, &s->image),
-		               &s->limits);
+	if (engine_traits(s->engine)->has_copies && s->resumes == 0 && !s->warm_copy[0] &&
+	    !s->snapshot_id[0] && !s->shown[0][0])
+		warm_copy_make(s->fleet, s->engine,
+		               template_find_image(s->fleet, s->template, &s->image), &s->limits);
 }
 
 void warm_copy_on_seed_failed(struct fleet *fleet, const struct err *err)

@@ -13,7 +13,7 @@ bool warm_copy_on_failed(struct sandbox *s, const struct err *err);
 /* It runs: if it had to boot, the next one shall not. */
 void warm_copy_want(struct sandbox *s);
 /* Begins a copy, unless there is one, or is being made, or the last try is not long ago. */
-void warm_copy_make(struct fleet *fleet, const struct template *t,
+void warm_copy_make(struct fleet *fleet, uint32_t engine, const struct template *t,
                     const struct guest_limits *limits);
 bool warm_copy_has(const struct fleet *fleet, const struct digest *image,
                    const struct guest_limits *limits);

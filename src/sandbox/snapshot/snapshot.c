@@ -371,7 +371,7 @@ size_t snapshot_count_image(const struct fleet *fleet, const struct digest *imag
 int snapshot_seal(struct snapshot *sn, const struct image_spec *spec, image_sealed_fn done,
                   void *arg, struct image_seal **ret, struct err *err)
 {
-	int r = engine_refuse_vm(sn->engine, IMAGE_FILES, err);
+	int r = image_refuse_unreadable(sn->engine, err);
 
 	if (r == 0 && !sn->is_there)
 		r = err_set(err, ERR_CONFLICT, 0, "snapshot %s is damaged", sn->id);
@@ -420,10 +420,13 @@ void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *l)
 
 int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err)
 {
-	if (sn->engine == ENGINE_VM && disk_bytes != sn->limits.disk_bytes)
-		return err_field(err, "limits.disk_mib", "a vm's disk keeps its size: %llu",
+	const bool has_own_disk = engine_traits(sn->engine)->has_own_disk;
+
+	if (has_own_disk && disk_bytes != sn->limits.disk_bytes)
+		return err_field(err, "limits.disk_mib", "a %s's disk keeps its size: %llu",
+		                 engine_name(sn->engine),
 		                 (unsigned long long)(sn->limits.disk_bytes / MIB));
-	if (sn->engine == ENGINE_VM || disk_bytes >= sn->bytes)
+	if (has_own_disk || disk_bytes >= sn->bytes)
 		return 0;
 	return err_field(err, "limits.disk_mib", "the snapshot's files take %llu MiB",
 	                 (unsigned long long)((sn->bytes + MIB - 1) / MIB));

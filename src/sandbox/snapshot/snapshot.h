@@ -66,7 +66,7 @@ const char *snapshot_id(const struct snapshot *sn);
 uint64_t snapshot_bytes(const struct snapshot *sn); /* of its files */
 bool snapshot_is_usable(const struct snapshot *sn); /* its bytes are there, whole */
 bool snapshot_has_memory(const struct snapshot *sn);
-uint32_t snapshot_engine(const struct snapshot *sn); /* of enum engine_kind */
+uint32_t snapshot_engine(const struct snapshot *sn); /* its number */
 /* What a bundle of its files says of it: {format, template, image, disk_mib}; the caller's. */
 json_t *snapshot_describe_bundle(const struct snapshot *sn);
 const char *snapshot_name(const struct snapshot *sn); /* "" = none */
@@ -93,7 +93,7 @@ void snapshot_release(struct snapshot_hold *h); /* NULL is fine */
 /* Once it is held: */
 const char *snapshot_hold_id(const struct snapshot_hold *h); /* of the snapshot */
 const struct digest *snapshot_hold_image(const struct snapshot_hold *h);
-uint32_t snapshot_hold_engine(const struct snapshot_hold *h); /* of enum engine_kind */
+uint32_t snapshot_hold_engine(const struct snapshot_hold *h);                   /* its number */
 const struct guest_limits *snapshot_hold_limits(const struct snapshot_hold *h); /* its source's */
 
 /* The latest snapshot that a sandbox or snapshot and another sandbox both come from: of the other

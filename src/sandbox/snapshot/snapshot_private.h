@@ -17,7 +17,7 @@ struct snapshot {
 	uint64_t used_us; /* of a warm copy: last */
 	char *template;
 	struct digest image;
-	uint32_t engine;  /* of enum engine_kind: what can start from it */
+	uint32_t engine;  /* its number: what can start from it */
 	char *user, *cwd; /* or NULL */
 	struct guest_limits limits;
 	json_t *env;

@@ -93,7 +93,7 @@ static int read_limits(const json_t *object, struct guest_limits *ret)
 static int read_row(struct snapshot *sn, const json_t *object)
 {
 	const char *key_id = "", *origin_id = "", *template = NULL, *image = NULL;
-	const char *user = NULL, *cwd = NULL, *engine = engine_name(ENGINE_JAIL);
+	const char *user = NULL, *cwd = NULL, *engine = engine_name(ENGINE_BASE);
 	json_t *limits = NULL, *env = NULL, *carried = NULL;
 	const struct json_field fields[] = {
 		{"key_id", JSON_FIELD_STRING, &key_id, true},
@@ -120,12 +120,14 @@ static int read_row(struct snapshot *sn, const json_t *object)
 		r = read_limits(limits, &sn->limits);
 	if (r == 0)
 		r = digest_parse(image, &sn->image);
+	if (r == 0 && !engine_find_name(engine))
+		r = -ENOSYS;
 	if (r < 0)
 		return r;
 	(void)snprintf(sn->key_id, sizeof(sn->key_id), "%s", key_id);
 	(void)snprintf(sn->origin_id, sizeof(sn->origin_id), "%s", origin_id);
 	sn->template = xstrdup(template);
-	sn->engine = strcmp(engine, engine_name(ENGINE_VM)) == 0 ? ENGINE_VM : ENGINE_JAIL;
+	sn->engine = engine_find_name(engine)->number;
 	sn->user = user ? xstrdup(user) : NULL;
 	sn->cwd = cwd ? xstrdup(cwd) : NULL;
 	sn->env = json_incref(env);
@@ -216,7 +218,7 @@ json_t *snapshot_describe_bundle(const struct snapshot *sn)
 	text = json_pack("{sisssosI}", "format", 1, "template", sn->template, "image",
 	                 digest_is_zero(&sn->image) ? json_null() : json_string(hex), "disk_mib",
 	                 (json_int_t)(sn->limits.disk_bytes >> 20));
-	if (sn->engine == ENGINE_VM)
+	if (sn->engine != ENGINE_BASE)
 		(void)json_object_set_new(text, "engine", json_string(engine_name(sn->engine)));
 	return text;
 }

@@ -281,10 +281,16 @@ int image_ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char *
 	return 0;
 }
 
+int image_refuse_unreadable(uint32_t engine, struct err *err)
+{
+	return engine_refuse_without(engine_find(engine)->build_image != NULL, engine,
+	                             "files that the host reads", err);
+}
+
 int image_seal(struct sandbox *s, const struct image_spec *spec, image_sealed_fn done, void *arg,
                struct image_seal **ret, struct err *err)
 {
-	int r = engine_refuse_vm(s->engine, IMAGE_FILES, err);
+	int r = image_refuse_unreadable(s->engine, err);
 
 	if (r == 0)
 		r = check_state(s, err);

@@ -9,7 +9,8 @@ void image_open_all(struct fleet *fleet);
 void image_close_all(struct fleet *fleet);
 void image_add(struct fleet *fleet, const struct image_info *info); /* the broker has it */
 size_t image_count_stored(const struct fleet *fleet, const struct digest *image); /* snapshots */
-#define IMAGE_FILES "files that the host reads" /* that one is made of */
+/* Refuses an engine of whose files none can be made. */
+must_check int image_refuse_unreadable(uint32_t engine, struct err *err);
 /* id: the sandbox whose files they are or were. snapshot: where they were saved, or NULL. */
 must_check int image_ask_for_seal(struct fleet *fleet, const char id[ID_SIZE], const char *snapshot,
                                   const struct digest *base, const struct image_spec *spec,

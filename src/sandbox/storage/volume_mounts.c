@@ -169,7 +169,8 @@ int volume_mounts_read(const struct fleet *fleet, const char *project_id, const 
 	int r = n > VOLUMES_MAX ? err_field(err, "volumes", "%d are the most", VOLUMES_MAX) : 0;
 
 	if (r == 0 && n > 0)
-		r = engine_refuse_vm(engine, "volumes", err);
+		r = engine_refuse_without(engine_traits(engine)->has_volumes, engine, "volumes",
+		                          err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		char field[32];
 
