@@ -3,8 +3,9 @@
  * Heads are never passed on: they were read by the one strict parser, and are written anew from
  * what it understood, field by field. So there is no message that we and the other side could read
  * differently. What is left out, one way: what belongs to one connection, what says who we are,
- * keys and tokens of ours. The other way: what belongs to one connection, and by path all that a
- * browser would keep for our whole address.
+ * keys and tokens of ours. The other way: what belongs to one connection, what acts on the whole
+ * site (all names below the domain are one site to a browser), and by path all that a browser would
+ * keep for our whole address.
  */
 #include "preview/inside.h"
 
@@ -32,16 +33,24 @@ static const char *const ours_in[] = {
 	NULL};
 static const char *const ours_out[] = {
 	"Server", "Date", "X-Request-Id", "X-Content-Type-Options", "Origin-Agent-Cluster", NULL};
+/* What acts beyond the page's own name, or on how the name is reached: cookies of the whole site
+ * would go, sessions be bound, names below be led elsewhere. */
+static const char *const of_the_site[] = {"Clear-Site-Data",
+                                          "Strict-Transport-Security",
+                                          "Public-Key-Pins",
+                                          "Expect-CT",
+                                          "Alt-Svc",
+                                          "NEL",
+                                          "Report-To",
+                                          "Set-Cookie2",
+                                          "Set-Login",
+                                          "Secure-Session-Registration",
+                                          "Sec-Session-Registration",
+                                          NULL};
 /* What a browser keeps for an address, or grants to it. */
 static const char *const kept_by_browser[] = {"Set-Cookie",
-                                              "Set-Cookie2",
-                                              "Clear-Site-Data",
                                               "Service-Worker-Allowed",
-                                              "Strict-Transport-Security",
-                                              "Public-Key-Pins",
-                                              "Alt-Svc",
-                                              "NEL",
-                                              "Report-To",
+                                              "Accept-CH",
                                               "Reporting-Endpoints",
                                               "Referrer-Policy",
                                               "SourceMap",
@@ -182,14 +191,18 @@ int heads_request(const struct visit *v, struct buf *out)
 	return r == 0 ? buf_append(out, "\r\n", 2) : r;
 }
 
-/* By name: a cookie for the names beside it, or one that is ours, is not the sandbox's to set. */
+/* By name: a cookie for the names beside it, or one that is ours, is not the sandbox's to set. A
+ * browser drops blanks around names, and sends "=a=b" back as "a=b". */
 static bool is_foreign_cookie(const char *value)
 {
-	if (strncmp(value, PREVIEW_COOKIE "=", sizeof(PREVIEW_COOKIE)) == 0)
+	const char *name = value + strspn(value, " \t=");
+	size_t len = strlen(PREVIEW_COOKIE);
+
+	if (strncmp(name, PREVIEW_COOKIE, len) == 0 && strchr("= \t", name[len]))
 		return true;
 	for (const char *p = strchr(value, ';'); p; p = strchr(p, ';')) {
 		p += 1 + strspn(p + 1, " \t");
-		if (strncasecmp(p, "domain", 6) == 0 && (p[6] == '=' || p[6] == ' '))
+		if (strncasecmp(p, "domain", 6) == 0 && strchr("= \t", p[6]))
 			return true;
 	}
 	return false;
@@ -235,7 +248,8 @@ static void put_location(const struct visit *v, const char *value)
 
 static void put_field_out(const struct visit *v, const struct http_head *head, struct http_field f)
 {
-	if (is_hop_by_hop(head, f.name) || is_listed(ours_out, f.name))
+	if (is_hop_by_hop(head, f.name) || is_listed(ours_out, f.name) ||
+	    is_listed(of_the_site, f.name))
 		return;
 	if (v->is_by_path && is_listed(kept_by_browser, f.name))
 		return;

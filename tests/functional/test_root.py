@@ -58,6 +58,18 @@ def test_sudo_runs_words_as_root_with_the_callers_fds(sandbox):
     assert (r.stdout, r.stderr, r.exit_code) == ("0\nin\n", "err\n", 9)
 
 
+@pytest.mark.parametrize("user", ["nobody", "www-data", "1234", "65533"])
+def test_T02_sudo_makes_root_of_no_service_and_no_stranger(sandbox, user):
+    r = sandbox.run("sudo id -u", user=user)
+    assert r.exit_code != 0 and r.stdout == "" and "sudo:" in r.stderr
+    assert sandbox.run("sudo id -u").stdout == "0\n"  # the sandbox's own user
+
+
+def test_sudo_is_for_members_of_its_group_too(sandbox):
+    assert sandbox.run("(getent group sudo || groupadd -r sudo) && useradd -m -G sudo bob", user="root").exit_code == 0
+    assert sandbox.run("sudo id -u", user="bob").stdout == "0\n"
+
+
 def test_sudo_keeps_the_directory(sandbox):
     assert sandbox.run("sudo pwd", cwd="/tmp").stdout == "/tmp\n"
 

@@ -150,6 +150,14 @@ def test_N11_only_what_the_rule_matches_gets_the_field(walled, internet):
     assert say(box, request("/v1/put", "Content-Length: 0\\r\\n", method="PUT"))[1]["fields"].get("authorization") is None
 
 
+@pytest.mark.parametrize("path", ["/v1/%252e%252e/admin", "/v1/%252E%252E%252Fadmin", "/v1/.%252e/admin", "/v1/%25252e%25252e/admin", "/v1/x%255c..%255c..%255cadmin"])
+def test_N31_no_credential_goes_where_a_second_decoding_leads(walled, internet, path):
+    box = walled(POLICY)
+    status, _ = say(box, request(path))
+    assert status in (200, 400, 403) and FIELD not in bearers(internet, path)
+    assert say(box, request("/v1/%2520x"))[0] == 200 and FIELD in bearers(internet, "/v1/%2520x")  # what means the same to all keeps it
+
+
 def test_N11_a_redirect_takes_no_field_along(walled, internet):
     box = walled({"rules": [{"match": {"domains": ["allowed.test"]}, "action": SET}, {"match": {"domains": ["other.test"], "methods": ["GET"]}, "action": "allow"}]})
     followed = box.sandbox.run(["curl", "-sSL", "--location-trusted", "https://allowed.test/redirect"])

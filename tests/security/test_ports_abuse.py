@@ -169,6 +169,26 @@ def test_N26_by_name_a_sandbox_has_cookies_of_its_own_and_no_others(named):
     assert ["Cookie", "a=1; b=2"] in seen["fields"]
 
 
+FOREIGN_COOKIES = ("b=1; Domain=preview.test", "c=1;domain =.preview.test", "d=1; Path=/;DOMAIN\t=preview.test", "e=1; domain", "cloche_port=x", " cloche_port =x",
+                   "cloche_port\t=x", "=cloche_port=x", "= cloche_port=x")
+OF_THE_SITE = {"Clear-Site-Data": '"cookies", "storage"', "Strict-Transport-Security": "max-age=1; includeSubDomains", "Alt-Svc": 'h3=":443"', "NEL": "{}",
+               "Report-To": "{}", "Set-Cookie2": "a=1", "Public-Key-Pins": "x", "Expect-CT": "max-age=1", "Set-Login": "logged-in",
+               "Secure-Session-Registration": "(ES256)", "Sec-Session-Registration": "(ES256)", "clear_site_data": '"*"'}
+
+
+def test_N30_by_name_no_field_acts_on_the_whole_site(named):
+    daemon, sandbox, host = named
+    sandbox.expose(PORT, public=True)
+    fields = [*(("Set-Cookie", cookie) for cookie in FOREIGN_COOKIES), *OF_THE_SITE.items(), ("Set-Cookie", "own=1"), ("X-Own", "1"),
+              ("Service-Worker-Allowed", "/"), ("Origin-Agent-Cluster", "?0")]
+    answer = "HTTP/1.1 200 OK\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields) + "Content-Length: 0\r\n\r\n"
+    _, headers, _ = Web(daemon, f"http://{host}/", host).ask(raw(answer.encode()))
+    assert values(headers, "set-cookie") == ["own=1"] and values(headers, "x-own") == ["1"]  # the answer came through
+    assert values(headers, "service-worker-allowed") == ["/"]  # that is for its own name alone
+    assert values(headers, "origin-agent-cluster") == ["?1"]
+    assert not [name for name in OF_THE_SITE if values(headers, name.lower())]
+
+
 def test_N26_a_token_in_the_query_moves_into_a_cookie_of_that_name_alone(named):
     daemon, sandbox, host = named
     opened = sandbox.expose(PORT)

@@ -44,7 +44,7 @@ TEST(a_path_has_one_form)
 		{"/a/..b", "/a/..b"},
 		{"/a%20b%c3%bc", "/a%20b%C3%BC"},
 		{"/%25", "/%25"},
-		{"/%252e%252e/a", "/%252e%252e/a"},
+		{"/a/%252e%252e/b", "/a/%252e%252e/b | /b"},
 		{"/a;x=1/b", "/a;x=1/b"},
 		{"/a:b@c!$&'()*+,=[]", "/a:b@c!$&'()*+,=[]"},
 		{"/@scope%2fname", "/@scope%2Fname | /@scope/name"},
@@ -72,6 +72,36 @@ TEST(a_path_that_servers_read_differently_is_refused)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		CHECK_STR(canonical(bad[i], strlen(bad[i])), "refused");
 	CHECK_STR(canonical("/a\0b", 4), "refused");
+}
+
+TEST(a_path_that_some_decode_further_has_a_second_reading)
+{
+	static const struct {
+		const char *text, *loose; /* "": there is none */
+	} rows[] = {
+		{"/v1/%252e%252e/admin", "/admin"},
+		{"/v1/%252E./admin", "/admin"},
+		{"/v1/%25252e%2525252e/admin", "/admin"},
+		{"/v1%252fadmin", "/v1/admin"},
+		{"/v1%255cadmin", "/v1/admin"},
+		{"/v1/%2561dmin", "/v1/admin"},
+		{"/a%2fb%2F%2fc", "/a/b/c"},
+		{"/a%2520b", ""},
+		{"/a%25", ""},
+		{"/a%252", ""},
+		{"/100%25/x", ""},
+		{"/plain", ""},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct path p = {0};
+
+		CHECK_INT(path_parse(rows[i].text, strlen(rows[i].text), &p, NULL), 0);
+		CHECK_STR(p.loose ? p.loose : "", rows[i].loose);
+		path_done(&p);
+	}
+	CHECK_STR(canonical("/%252e%252e/x", 13), "refused"); /* above the root */
+	CHECK_STR(canonical("/a/%252e%252e;/b", 16), "refused");
 }
 
 TEST(a_path_parsed_again_is_the_same)

@@ -23,8 +23,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#define MADE_FIRST      1001 /* uids that useradd gives, behind `user` */
-#define MADE_LAST       59999
 #define VISITS_MAX      32
 #define REQUEST_TIME_US 5000000
 #define READ_SIZE       (64 * 1024)
@@ -104,17 +102,20 @@ static void build_environment(struct environment *e, const struct sudo_request *
 }
 
 /*
- * Users that somebody made inside (useradd) are told apart from its first person, so that they can
- * be given less: of those only members of the group that is asked everywhere become others.
+ * Root and the sandbox's own user may. Others are those of services (www-data, nobody) and those
+ * that somebody made inside: of them only members of the group that is asked everywhere.
  */
 static bool may_become_others(const struct visit *v)
 {
 	static const char *const groups[] = {"sudo", "wheel", "admin"};
 	gid_t gids[IDENTITY_GROUPS_MAX] = {v->asker.gid};
 	socklen_t len = sizeof(gids) - sizeof(gids[0]);
-	bool may = v->asker.uid < MADE_FIRST || v->asker.uid > MADE_LAST;
+	struct identity own;
 	struct names *names;
 	char name[32];
+	struct err err;
+	bool may = v->asker.uid == 0 ||
+	           (identity_find("", &own, &err) == 0 && v->asker.uid == own.uid);
 
 	if (may)
 		return true;

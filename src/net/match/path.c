@@ -134,28 +134,49 @@ static int resolve(char *text, const char **why)
 	return 0;
 }
 
-/* The reading of a server to which an encoded slash or backslash is a slash; NULL if it is the
- * same. */
-static char *make_loose(const char *text)
+/* How long the escape at text is that becomes a slash, or by decoding it again and again ("%25" is
+ * '%') a character that every path may have; *ret is that. 0: none is there. */
+static size_t loose_escape(const char *text, char *ret)
 {
-	char *loose = xstrdup(text), *to = loose;
-	bool differs = false;
+	size_t n = 1;
+	uint64_t byte;
 
-	for (const char *from = text; *from; from++) {
-		bool is_encoded = is_encoded_slash(from);
-		char byte = is_encoded ? '/' : *from;
+	if (text[0] != '%')
+		return 0;
+	while (text[n] == '2' && text[n + 1] == '5')
+		n += 2;
+	if (text[n] == '\0' || parse_hex(text + n, 2, &byte) < 0)
+		return 0;
+	if (byte == '/' || byte == '\\')
+		*ret = '/';
+	else if (n > 1 && is_unreserved((unsigned char)byte))
+		*ret = (char)byte;
+	else
+		return 0;
+	return n + 2;
+}
 
-		differs |= is_encoded;
-		from += is_encoded ? 2 : 0;
-		if (byte != '/' || to == loose || to[-1] != '/')
-			*to++ = byte;
+/* The reading of a server that decodes more; *ret is NULL if it is the same. */
+static int make_loose(const char *text, char **ret, const char **why)
+{
+	auto_free char *loose = xstrdup(text);
+	char *to = loose;
+
+	for (const char *from = text; *from;) {
+		size_t len = loose_escape(from, to);
+
+		if (len == 0)
+			*to = *from;
+		to++;
+		from += len ? len : 1;
 	}
 	*to = '\0';
-	if (!differs) {
-		free(loose);
-		return NULL;
-	}
-	return loose;
+	if (strlen(loose) == strlen(text))
+		return 0;
+	if (resolve(loose, why) < 0)
+		return -EINVAL;
+	*ret = take_ptr(loose);
+	return 0;
 }
 
 int path_parse(const char *text, size_t len, struct path *ret, const char **why)
@@ -168,9 +189,10 @@ int path_parse(const char *text, size_t len, struct path *ret, const char **why)
 		return refuse_as(why, "is longer than 16 KiB");
 	copy = xcalloc(len + 1, 1);
 	plain = xcalloc(len + 1, 1);
-	if (unescape(text, len, copy, plain, why) < 0 || resolve(copy, why) < 0)
+	ret->loose = NULL;
+	if (unescape(text, len, copy, plain, why) < 0 || resolve(copy, why) < 0 ||
+	    make_loose(copy, &ret->loose, why) < 0)
 		return -EINVAL;
-	ret->loose = make_loose(copy);
 	ret->text = take_ptr(copy);
 	return 0;
 }

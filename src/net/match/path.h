@@ -7,8 +7,9 @@
  * overlong forms of '.' and '/' among it), '..' above the root, and '.' or '..' that only some
  * servers see: beside an encoded slash or backslash, or with a parameter ("..;x").
  *
- * An encoded slash is data to one server and a slash to the next. Such a path has a second reading,
- * in which it is one; a rule that allows must match both, a rule that denies either.
+ * An encoded slash is data to one server and a slash to the next. Some servers decode twice, so
+ * that "%252e" is a dot to them. Such a path has a second reading, in which all of it is decoded; a
+ * rule that allows must match both, a rule that denies either.
  */
 #include "net/match/why.h"
 
