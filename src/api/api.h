@@ -78,4 +78,5 @@ const struct http_route *api_routes(size_t *ret_n);
 /* Finds the caller's key, which becomes http_user(), and holds its scope against the route's
  * access. */
 int api_authorize(struct http_req *req, struct err *err);
-int api_divert(struct http_req *req, struct err *err); /* to what sandboxes serve */
+int api_recheck(struct http_req *req, struct err *err); /* http_app's */
+int api_divert(struct http_req *req, struct err *err);  /* to what sandboxes serve */

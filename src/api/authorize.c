@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Who is calling, and may they. Runs before a byte of the body is read, and for unknown paths too,
- * so that a stranger gets the same 401 whatever it asks for.
+ * so that a stranger gets the same 401 whatever it asks for. What is open for long (streams,
+ * terminals, uploads) is asked about again and again: it ends with its key or login.
  */
 #include "api/account/login.h"
 #include "api/api.h"
@@ -84,6 +85,23 @@ static void set_share(struct http_req *req, const struct key *key)
 
 	if (share)
 		http_set_share(req, &share->turn);
+}
+
+/* Whether it is the key that the request still shows: a login may have ended. */
+static bool is_shown(const struct http_req *req, const struct key *key)
+{
+	return http_header(req, "Authorization") || http_header(req, "X-API-Key") ||
+	       is_trusted_peer(req) || login_of(req) == key;
+}
+
+int api_recheck(struct http_req *req, struct err *err)
+{
+	const struct key *key = http_user(req);
+
+	if (!key || (key_is_good(key) && is_shown(req, key)))
+		return 0;
+	return err_set(err, ERR_UNAUTHENTICATED, 0,
+	               "the key or login of this request was revoked, or has expired");
 }
 
 int api_authorize(struct http_req *req, struct err *err)

@@ -205,6 +205,7 @@ static int listen_all(struct gateway *g, struct err *err)
 	struct http_app app = {.divert = divert,
 	                       .fail = compat_fail,
 	                       .authorize = compat_authorize,
+	                       .recheck = api_recheck,
 	                       .enter = access_enter,
 	                       .leave = access_leave,
 	                       .holds = hold_for,

@@ -57,6 +57,7 @@ struct http_req {
 	struct route_param params[PARAMS_MAX];
 	size_t n_params;
 	void *user, *state;
+	bool is_let_in; /* authorize() did */
 	http_done_fn on_done;
 	void *on_done_arg;
 
@@ -144,3 +145,4 @@ void server_conn_added(struct http_server *s, struct conn *c);
 void server_conn_gone(struct http_server *s, struct conn *c);
 void server_conn_idle(struct http_server *s, struct conn *c);
 void server_conn_held(struct http_server *s, struct conn *c);
+void server_request_let_in(struct http_server *s); /* it is asked about again from now on */

@@ -250,6 +250,8 @@ static int dispatch(struct http_req *req, struct err *err)
 		r = app->authorize(req, err);
 		if (r < 0)
 			return r;
+		req->is_let_in = true;
+		server_request_let_in(req->conn->server);
 	}
 	return req->route ? start_route(req, err) : no_route(req, err);
 }

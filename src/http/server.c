@@ -23,6 +23,7 @@
 #define ACCEPTS_A_TURN   16
 #define REST_US          20000
 #define IDLE_AT_LEAST_US 20000 /* a younger one may have a request that was not read yet */
+#define RECHECK_US       (SECOND_US / 2)
 
 struct listener {
 	struct list link;
@@ -43,6 +44,8 @@ struct http_server {
 	int reserve_fd;
 	struct loop_timer *rest_timer; /* accepting again after a rest */
 	struct loop_timer *drain_timer;
+	struct loop_timer *recheck_timer;
+	bool is_rechecking; /* the timer is set: some request is open */
 	bool is_draining;
 	loop_fn drained;
 	void *drained_arg;
@@ -74,6 +77,46 @@ struct http_limits *http_server_limits(struct http_server *s)
 bool server_is_draining(const struct http_server *s)
 {
 	return s->is_draining;
+}
+
+void server_request_let_in(struct http_server *s)
+{
+	if (!s->app.recheck || s->is_rechecking)
+		return;
+	s->is_rechecking = true;
+	loop_timer_set_in(s->recheck_timer, RECHECK_US);
+}
+
+/* Whether it has a request that goes on. */
+static bool recheck(struct http_server *s, struct conn *c)
+{
+	struct err err = {0};
+
+	if ((c->state != CONN_REQUEST && c->state != CONN_UPGRADED) || !c->req->is_let_in ||
+	    c->req->reply == REPLY_ENDED)
+		return false;
+	if (s->app.recheck(c->req, &err) == 0)
+		return true;
+	if (c->state == CONN_UPGRADED) {
+		c->is_aborted = true;
+		conn_kick(c);
+	} else {
+		conn_refuse(c, &err);
+	}
+	return true;
+}
+
+static void on_recheck(struct loop *loop, void *arg)
+{
+	struct http_server *s = arg;
+	bool is_open = false;
+
+	(void)loop;
+	list_for_each (&s->conns, struct conn, c, link)
+		is_open |= recheck(s, c);
+	s->is_rechecking = is_open;
+	if (is_open)
+		loop_timer_set_in(s->recheck_timer, RECHECK_US);
 }
 
 static int open_reserve(void)
@@ -284,6 +327,7 @@ int http_server_new(struct loop *loop, const struct http_app *app, struct http_s
 	list_init(&s->held);
 	s->rest_timer = loop_timer_new(loop, on_rested, s);
 	s->drain_timer = loop_timer_new(loop, on_drain_timer, s);
+	s->recheck_timer = loop_timer_new(loop, on_recheck, s);
 	*ret = s;
 	return 0;
 }
@@ -325,6 +369,7 @@ void http_server_free(struct http_server *s)
 	cut_all(s);
 	loop_timer_free(s->rest_timer);
 	loop_timer_free(s->drain_timer);
+	loop_timer_free(s->recheck_timer);
 	if (s->reserve_fd >= 0)
 		(void)close(s->reserve_fd);
 	free(s);

@@ -77,6 +77,10 @@ struct http_app {
 	size_t n_routes;
 	http_fn authorize; /* called when head and route are known, before any byte of the body is
 	                      read; also for unknown routes (http_route() NULL) */
+	/* Asked every half second of each request that authorize() has let in and whose reply has
+	 * not ended, terminals and other tunnels too; may be NULL. < 0: it may not go on. err is
+	 * its reply, or it is cut where that has begun. */
+	http_fn recheck;
 	/* Around each call of a route's handler; may be NULL. */
 	void (*enter)(struct http_req *req);
 	void (*leave)(struct http_req *req);

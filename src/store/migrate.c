@@ -22,6 +22,7 @@ static const char *const steps[] = {
 	store_schema_faces,
 	store_schema_logins,
 	store_schema_volumes,
+	store_schema_key_expiry,
 };
 /* clang-format on */
 

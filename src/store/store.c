@@ -50,8 +50,8 @@ enum statement {
 static const char *const statements[] = {
 	[PUT_PROJECT] = "INSERT INTO projects (id, name, created_us) VALUES (?1, ?2, ?3) "
 			"ON CONFLICT (id) DO UPDATE SET name = ?2",
-	[PUT_KEY] = "INSERT INTO keys (id, project_id, name, hash, scope, created_us, revoked_us) "
-		    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) "
+	[PUT_KEY] = "INSERT INTO keys (id, project_id, name, hash, scope, created_us, revoked_us, "
+		    "expires_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) "
 		    "ON CONFLICT (id) DO UPDATE SET name = ?3, scope = ?5, revoked_us = ?7",
 	[PUT_SANDBOX] =
 		"INSERT INTO sandboxes (id, project_id, name, state, created_us, ended_us, json) "
@@ -67,7 +67,8 @@ static const char *const statements[] = {
 	[DELETE_EXEC] = "DELETE FROM execs WHERE id = ?1",
 	[DELETE_CONTEXT] = "DELETE FROM contexts WHERE id = ?1",
 	[EACH_PROJECT] = "SELECT id, name, created_us FROM projects ORDER BY created_us, id",
-	[EACH_KEY] = "SELECT id, project_id, name, hash, scope, created_us, revoked_us FROM keys "
+	[EACH_KEY] = "SELECT id, project_id, name, hash, scope, created_us, revoked_us, "
+		     "expires_us FROM keys "
 		     "ORDER BY created_us, id",
 	[EACH_SANDBOX] = "SELECT id, project_id, name, state, created_us, ended_us, json "
 			 "FROM sandboxes ORDER BY created_us, rowid",
@@ -332,6 +333,7 @@ int store_put_key(struct store *st, const struct key_row *row, struct err *err)
 	bind_u64(stmt, 5, row->scope);
 	bind_u64(stmt, 6, row->created_us);
 	bind_u64(stmt, 7, row->revoked_us);
+	bind_u64(stmt, 8, row->expires_us);
 	store_count_durable(st);
 	return run(st, PUT_KEY, row->id, err);
 }
@@ -455,6 +457,7 @@ static int hand_key(sqlite3_stmt *stmt, const struct walk *walk)
 		.scope = (uint32_t)column_u64(stmt, 4),
 		.created_us = column_u64(stmt, 5),
 		.revoked_us = column_u64(stmt, 6),
+		.expires_us = column_u64(stmt, 7),
 	};
 
 	assert(sqlite3_column_bytes(stmt, 3) == (int)sizeof(row.hash)); /* the schema holds it */

@@ -44,6 +44,7 @@ struct key_row {
 	unsigned char hash[32];          /* SHA-256 of the secret's 40 hex digits */
 	uint32_t scope;                  /* enum key_scope */
 	uint64_t created_us, revoked_us; /* 0 = not */
+	uint64_t expires_us;             /* 0 = never */
 };
 struct sandbox_row {
 	const char *id, *project_id, *name; /* name "" = none */

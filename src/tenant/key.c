@@ -59,9 +59,10 @@ struct key {
 	unsigned char hash[32];
 	enum key_scope scope;
 	uint64_t created_us, revoked_us;
-	bool is_forgotten; /* revoked, and without a row; requests under way may still point to it
-	                    */
-	struct list link;  /* of all, revoked too */
+	uint64_t expires_us; /* 0 = never */
+	bool is_forgotten;   /* revoked, and without a row; requests under way may still point to it
+	                      */
+	struct list link;    /* of all, revoked too */
 	UT_hash_handle by_id, by_hash;
 };
 
@@ -154,6 +155,7 @@ static struct key *key_new(const struct key_row *row)
 	key->scope = (enum key_scope)row->scope;
 	key->created_us = row->created_us;
 	key->revoked_us = row->revoked_us;
+	key->expires_us = row->expires_us;
 	return key;
 }
 
@@ -238,7 +240,12 @@ const struct key *keyring_check(struct keyring *ring, const char *secret)
 		return NULL;
 	hash_digits(secret, hash);
 	HASH_FIND(by_hash, ring->keys_by_hash, hash, sizeof(hash), key);
-	return key;
+	return key && key_is_good(key) ? key : NULL;
+}
+
+bool key_is_good(const struct key *key)
+{
+	return key->revoked_us == 0 && (key->expires_us == 0 || clock_wall_us() < key->expires_us);
 }
 
 const struct key *keyring_root(struct keyring *ring)
@@ -274,6 +281,8 @@ void key_to_json(const struct key *key, struct json_writer *w, const char *name)
 	json_put_str(w, "name", key->name);
 	json_put_str(w, "scope", key_scope_name(key->scope));
 	json_put_u64(w, "created_us", key->created_us);
+	if (key->expires_us != 0)
+		json_put_u64(w, "expires_us", key->expires_us);
 	json_close_object(w);
 }
 
@@ -292,15 +301,16 @@ static void make_secret(char secret[48], unsigned char hash[32])
 
 /* Records a key whose secret is hashed already. */
 static int add_hashed(struct keyring *ring, const char *project_id, const char *name,
-                      enum key_scope scope, const unsigned char hash[32], const struct key **ret,
-                      struct err *err)
+                      enum key_scope scope, uint64_t expires_us, const unsigned char hash[32],
+                      const struct key **ret, struct err *err)
 {
 	char id[ID_SIZE];
 	struct key_row row = {.id = id,
 	                      .project_id = project_id,
 	                      .name = name,
 	                      .scope = scope,
-	                      .created_us = clock_wall_us()};
+	                      .created_us = clock_wall_us(),
+	                      .expires_us = expires_us};
 	struct key *key;
 	int r;
 
@@ -315,9 +325,14 @@ static int add_hashed(struct keyring *ring, const char *project_id, const char *
 	return 0;
 }
 
-/* Of what is revoked only the newest are remembered: else who makes and revokes keys fills the
- * host.
- */
+static void detach_key(struct keyring *ring, struct key *key)
+{
+	HASH_DELETE(by_hash, ring->keys_by_hash, key);
+	HASH_DELETE(by_id, ring->keys_by_id, key);
+}
+
+/* Of those that are revoked or expired only the newest are remembered: else who makes keys without
+ * end fills the host. */
 static int make_room(struct keyring *ring, const char *project_id, struct err *err)
 {
 	struct key *oldest = NULL;
@@ -327,7 +342,7 @@ static int make_room(struct keyring *ring, const char *project_id, struct err *e
 		if (key->is_forgotten || strcmp(key->project_id, project_id) != 0)
 			continue;
 		n++;
-		if (key->revoked_us != 0 && !oldest)
+		if (!key_is_good(key) && !oldest)
 			oldest = key;
 	}
 	if (n < KEYS_PROJECT)
@@ -336,11 +351,16 @@ static int make_room(struct keyring *ring, const char *project_id, struct err *e
 		return err_set(err, ERR_LIMIT, 0, "the project has %zu keys, no more are allowed",
 		               n);
 	oldest->is_forgotten = true;
+	if (oldest->revoked_us == 0) {
+		detach_key(ring, oldest);
+		oldest->revoked_us = oldest->expires_us;
+	}
 	return store_delete_key(ring->store, oldest->id, err);
 }
 
 int keyring_add(struct keyring *ring, const char *project_id, const char *name,
-                enum key_scope scope, char secret[48], const struct key **ret, struct err *err)
+                enum key_scope scope, uint64_t expires_us, char secret[48], const struct key **ret,
+                struct err *err)
 {
 	unsigned char hash[32];
 	struct project *p = NULL;
@@ -359,7 +379,7 @@ int keyring_add(struct keyring *ring, const char *project_id, const char *name,
 	if (r < 0)
 		return r;
 	make_secret(secret, hash);
-	return add_hashed(ring, project_id, name, scope, hash, ret, err);
+	return add_hashed(ring, project_id, name, scope, expires_us, hash, ret, err);
 }
 
 static int save_line(int fd, const char *line)
@@ -393,7 +413,8 @@ static int first_key(struct keyring *ring, int fd, struct err *err)
 	OPENSSL_cleanse(line, sizeof(line));
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot write the first key to 'admin.key'");
-	return add_hashed(ring, ring->root.project_id, "admin", SCOPE_ADMIN, hash, &key, err);
+	return add_hashed(ring, ring->root.project_id, "admin", SCOPE_ADMIN, /* expires_us= */ 0,
+	                  hash, &key, err);
 }
 
 /* One that its owner has put away is empty: whoever opened it told of one that was so before. */
@@ -426,7 +447,7 @@ const struct key *keyring_find_key(struct keyring *ring, const char *project_id,
 	struct key *key = NULL;
 
 	HASH_FIND(by_id, ring->keys_by_id, id, strlen(id), key);
-	return key && strcmp(key->project_id, project_id) == 0 ? key : NULL;
+	return key && key_is_good(key) && strcmp(key->project_id, project_id) == 0 ? key : NULL;
 }
 
 int keyring_revoke(struct keyring *ring, const char *project_id, const char *id, struct err *err)
@@ -443,14 +464,14 @@ int keyring_revoke(struct keyring *ring, const char *project_id, const char *id,
 	                       .name = key->name,
 	                       .scope = key->scope,
 	                       .created_us = key->created_us,
-	                       .revoked_us = clock_wall_us()};
+	                       .revoked_us = clock_wall_us(),
+	                       .expires_us = key->expires_us};
 	memcpy(row.hash, key->hash, sizeof(row.hash));
 	r = store_put_key(ring->store, &row, err);
 	if (r < 0)
 		return r;
 	key->revoked_us = row.revoked_us;
-	HASH_DELETE(by_hash, ring->keys_by_hash, key);
-	HASH_DELETE(by_id, ring->keys_by_id, key);
+	detach_key(ring, key);
 	return 0;
 }
 

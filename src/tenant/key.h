@@ -28,10 +28,11 @@ must_check int keyring_ensure_admin(struct keyring *ring, int fd, struct err *er
 
 const struct key *keyring_check(
 	struct keyring *ring,
-	const char *secret); /* any prefix or none; NULL: unknown, malformed or revoked */
+	const char *secret); /* any prefix or none; NULL: unknown, malformed, revoked or expired */
 const struct key *keyring_root(struct keyring *ring); /* stands for root and our own user on the
                                                          unix socket: admin of "default" */
 
+bool key_is_good(const struct key *key); /* neither revoked nor expired */
 const char *key_id(const struct key *key);
 const char *key_name(const struct key *key);
 enum key_scope key_scope(const struct key *key);
@@ -41,11 +42,11 @@ void key_to_json(const struct key *key, struct json_writer *w,
 const char *key_scope_name(enum key_scope scope); /* "read", "write", "admin" */
 must_check int key_scope_parse(const char *text, enum key_scope *ret);
 
-/* Makes a key; *secret gets "clo_" and 40 digits and is shown this once. project_name "" = the
- * caller's own project, else made if missing. */
+/* Makes a key; *secret gets "clo_" and 40 digits and is shown this once. expires_us is of the wall
+ * clock; 0 = never. */
 must_check int keyring_add(struct keyring *ring, const char *project_id, const char *name,
-                           enum key_scope scope, char secret[48], const struct key **ret,
-                           struct err *err);
+                           enum key_scope scope, uint64_t expires_us, char secret[48],
+                           const struct key **ret, struct err *err);
 must_check int keyring_revoke(struct keyring *ring, const char *project_id, const char *key_id,
                               struct err *err); /* NOT_FOUND for another project's */
 /* One that is not revoked, or NULL; also for another project's. */

@@ -43,8 +43,8 @@ static const struct key *add(enum key_scope scope, char secret[48])
 {
 	const struct key *key = NULL;
 
-	CHECK_INT(keyring_add(ring, keyring_find_project(ring, "default"), "laptop", scope, secret,
-	                      &key, NULL),
+	CHECK_INT(keyring_add(ring, keyring_find_project(ring, "default"), "laptop", scope, 0,
+	                      secret, &key, NULL),
 	          0);
 	return key;
 }
@@ -76,10 +76,10 @@ TEST(a_project_has_a_thousand_keys_at_most_and_revoked_ones_make_room)
 	CHECK_INT(n, 1000);
 	for (int i = 0; i < 1000; i++)
 		(void)add(SCOPE_READ, secret);
-	CHECK(keyring_add(ring, keyring_find_project(ring, "default"), "one more", SCOPE_READ,
+	CHECK(keyring_add(ring, keyring_find_project(ring, "default"), "one more", SCOPE_READ, 0,
 	                  secret, &key, &err) < 0);
 	CHECK_INT(err.code, ERR_LIMIT);
-	CHECK_INT(keyring_add(ring, project, "another's", SCOPE_READ, secret, &key, NULL), 0);
+	CHECK_INT(keyring_add(ring, project, "another's", SCOPE_READ, 0, secret, &key, NULL), 0);
 	tear_down();
 }
 
@@ -240,12 +240,12 @@ TEST(names_of_keys_and_projects_are_bounded)
 	set_up();
 	memset(name, 'x', sizeof(name));
 	name[65] = '\0';
-	CHECK(keyring_add(ring, keyring_find_project(ring, "default"), name, SCOPE_READ, secret,
+	CHECK(keyring_add(ring, keyring_find_project(ring, "default"), name, SCOPE_READ, 0, secret,
 	                  &key, &err) < 0);
 	CHECK_STR(err.field, "name");
 	CHECK(keyring_add_project(ring, "", &id, &err) < 0);
 	CHECK(keyring_add_project(ring, "a\nb", &id, &err) < 0);
-	CHECK(keyring_add(ring, "prj_none", "x", SCOPE_READ, secret, &key, &err) < 0);
+	CHECK(keyring_add(ring, "prj_none", "x", SCOPE_READ, 0, secret, &key, &err) < 0);
 	CHECK_INT(err.code, ERR_NOT_FOUND);
 	tear_down();
 }

@@ -43,7 +43,7 @@ static const struct key *add_key(void)
 	const struct key *key = NULL;
 	char secret[48];
 
-	CHECK_INT(keyring_add(ring, keyring_find_project(ring, "default"), "laptop", SCOPE_READ,
+	CHECK_INT(keyring_add(ring, keyring_find_project(ring, "default"), "laptop", SCOPE_READ, 0,
 	                      secret, &key, NULL),
 	          0);
 	return key;

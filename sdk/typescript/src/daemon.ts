@@ -208,11 +208,12 @@ export class Daemon implements Caller {
   async keys(options: { project?: string } = {}): Promise<Json[]> {
     return (await this.call(request("GET", ["keys"], { query: { project: options.project } })))["keys"];
   }
-  /** {key, secret}: the secret is shown this once. */
-  createKey(name: string, options: { scope?: "read" | "write" | "admin"; project?: string } = {}): Promise<Json> {
-    return this.call(request("POST", ["keys"], { body: { name, scope: options.scope, project: options.project } }));
+  /** {key, secret}: the secret is shown this once. The key is good for expiresInMs, or until it is revoked. */
+  createKey(name: string, options: { scope?: "read" | "write" | "admin"; project?: string; expiresInMs?: number } = {}): Promise<Json> {
+    const { scope, project, expiresInMs } = options;
+    return this.call(request("POST", ["keys"], { body: { name, scope, project, expires_in_ms: expiresInMs } }));
   }
-  /** From now on it opens nothing. */
+  /** From now on it opens nothing, and what is open with it ends. */
   async revokeKey(id: string, options: { project?: string } = {}): Promise<void> {
     await this.call(request("DELETE", ["keys", id], { query: { project: options.project } }));
   }

@@ -8,10 +8,13 @@
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 
+#include "base/clock.h"
+
 #include <openssl/crypto.h>
 #include <string.h>
 
 #define NAME_BYTES_MAX 64
+#define EXPIRY_MAX_MS  (UINT64_C(10) * 365 * 24 * 3600 * 1000)
 
 static int find_queried_project(const struct http_req *req, const char **ret, struct err *err)
 {
@@ -44,14 +47,17 @@ int list_keys(struct http_req *req, struct err *err)
 }
 
 static int read_key_body(const json_t *body, const char **ret_name, enum key_scope *ret_scope,
-                         const char **ret_project, struct err *err)
+                         const char **ret_project, uint64_t *ret_expires_us, struct err *err)
 {
 	const char *scope = "write";
+	uint64_t expires_in_ms = 0;
 	const struct json_field fields[] = {
 		{"name", JSON_FIELD_STRING, ret_name, /* required= */ true, .min = 1,
 	         .max = NAME_BYTES_MAX},
 		{"scope", JSON_FIELD_STRING, &scope},
 		{"project", JSON_FIELD_STRING, ret_project, .min = 1, .max = NAME_BYTES_MAX},
+		{"expires_in_ms", JSON_FIELD_U64, &expires_in_ms, .min = 1000,
+	         .max = EXPIRY_MAX_MS},
 	};
 	int r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
 
@@ -59,6 +65,8 @@ static int read_key_body(const json_t *body, const char **ret_name, enum key_sco
 		return r;
 	if (key_scope_parse(scope, ret_scope) < 0)
 		return err_field(err, "scope", "must be one of read, write, admin");
+	if (expires_in_ms != 0)
+		*ret_expires_us = clock_wall_us() + expires_in_ms * 1000;
 	return 0;
 }
 
@@ -80,6 +88,7 @@ int create_key(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *name = NULL, *project = NULL, *project_id;
+	uint64_t expires_us = 0;
 	enum key_scope scope;
 	const struct key *key;
 	char secret[48];
@@ -88,11 +97,12 @@ int create_key(struct http_req *req, struct err *err)
 	int r = no_query(req, err);
 
 	if (r == 0)
-		r = read_key_body(http_json(req), &name, &scope, &project, err);
+		r = read_key_body(http_json(req), &name, &scope, &project, &expires_us, err);
 	if (r == 0)
 		r = find_project(req, project, &project_id, err);
 	if (r == 0)
-		r = keyring_add(api->keyring, project_id, name, scope, secret, &key, err);
+		r = keyring_add(api->keyring, project_id, name, scope, expires_us, secret, &key,
+		                err);
 	if (r < 0)
 		return r;
 	tell_key(req, EVENT_KEY_CREATED, project_id, key_id(key), key_scope_name(scope));

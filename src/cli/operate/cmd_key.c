@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* API keys: made, listed, revoked. */
+#include "base/clock.h"
 #include "cli/frame/group.h"
+#include "cli/term/text.h"
 
 struct key_opts {
+	uint64_t expires_in_ms;
 	const char *scope, *project;
 };
 
@@ -16,6 +19,9 @@ static int create(struct command *c, struct err *err)
 		(void)json_object_set_new(body, "scope", json_string(opts->scope));
 	if (opts->project)
 		(void)json_object_set_new(body, "project", json_string(opts->project));
+	if (opts->expires_in_ms)
+		(void)json_object_set_new(body, "expires_in_ms",
+		                          json_integer((json_int_t)opts->expires_in_ms));
 	return resource_create_secret(c, body, "key", err);
 }
 
@@ -28,14 +34,22 @@ static char *add_project(char *path, const void *arg)
 
 static char *cell_state(const json_t *key, const char *field)
 {
-	return xstrdup(command_number(key, field) ? "revoked" : "good");
+	uint64_t expires_us = command_number(key, field), now = clock_wall_us();
+	char left[16];
+
+	if (expires_us == 0)
+		return xstrdup("good");
+	if (expires_us <= now)
+		return xstrdup("expired");
+	text_age(expires_us - now, left);
+	return xasprintf("ends in %s", left);
 }
 
 static const struct column columns[] = {
 	{"ID", "id"},
 	{"NAME", "name"},
 	{"SCOPE", "scope"},
-	{"STATE", "revoked_us", cell_state},
+	{"STATE", "expires_us", cell_state},
 	{"AGE", "created_us", cell_age},
 };
 static const struct resource keys = {.plural = "keys",
@@ -47,12 +61,14 @@ static const struct subcommand subcommands[] = {
 	{"create", create, "[OPTIONS] NAME",
          "Makes an API key and prints it, this once. The daemon keeps only its hash.",
          "  cloche key create ci\n"
+         "  cloche key create --expires-in 30d contractor\n"
          "  export CLOCHE_API_KEY=$(cloche key create --scope read dashboard)",
-         .n_words = 1, .n_opts = 2, .resource = &keys},
+         .n_words = 1, .n_opts = 3, .resource = &keys},
 	{"ls", resource_ls, "[OPTIONS]", "Lists the project's keys, without their secrets.",
          "  cloche key ls", .n_opts = 1, .resource = &keys},
 	{"revoke", resource_rm, "[OPTIONS] KEY_ID",
-         "Makes a key worthless, at once. Its id is in 'cloche key ls'.",
+         "Makes a key worthless, at once, and ends what is open with it. Its id is in 'cloche key "
+         "ls'.",
          "  cloche key revoke key_k3v9…", .n_words = 1, .n_opts = 1, .resource = &keys},
 };
 
@@ -71,6 +87,8 @@ int cmd_key(int argc, char **argv)
 	         "another project, for admins of the project default"},
 		{0, "scope", OPT_TEXT, &opts.scope, "SCOPE",
 	         "read, write or admin (default write); of a new key"},
+		{0, "expires-in", OPT_MS, &opts.expires_in_ms, "TIME",
+	         "how long a new key is good, as 12h or 30d (default: until it is revoked)"},
 	};
 
 	return group_main(&group, rows, &opts, argc, argv);

@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any, Iterator, List, Optional, Union
 
-from .._protocol import Json, request
+from .._protocol import Json, milliseconds, request
 from ._caller import Caller, all_of
 
 
@@ -79,12 +79,15 @@ class Account(Caller):
         """API keys of the project, without their secrets."""
         return list((self.call(request("GET", ["keys"], query={"project": project})))["keys"])
 
-    def create_key(self, name: str, *, scope: Optional[str] = None, project: Optional[str] = None) -> Json:
-        """{key, secret}: the secret is shown this once."""
-        return self.call(request("POST", ["keys"], body={"name": name, "scope": scope, "project": project}))
+    def create_key(
+        self, name: str, *, scope: Optional[str] = None, project: Optional[str] = None, expires_in: Optional[float] = None
+    ) -> Json:
+        """{key, secret}: the secret is shown this once. The key is good for expires_in seconds, or until it is revoked."""
+        body = {"name": name, "scope": scope, "project": project, "expires_in_ms": milliseconds(expires_in)}
+        return self.call(request("POST", ["keys"], body=body))
 
     def revoke_key(self, key_id: str, *, project: Optional[str] = None) -> None:
-        """From now on it opens nothing."""
+        """From now on it opens nothing, and what is open with it ends."""
         self.call(request("DELETE", ["keys", key_id], query={"project": project}))
 
     def webhooks(self) -> List[Json]:
