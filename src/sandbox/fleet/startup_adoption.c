@@ -238,7 +238,8 @@ static void settle(struct adoption *a, struct sandbox *s, bool is_alive)
 		if (is_alive) {
 			s->is_rejoining = true;
 			a->rejoining++;
-			sandbox_rejoin(s);
+			s->end.cause = END_NONE;
+			parts_adopt(s);
 			if (s->ends_with_caller)
 				sandbox_end_orphan(s);
 		} else if (s->end.cause == END_HOST_RESTART) {

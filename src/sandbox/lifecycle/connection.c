@@ -6,18 +6,14 @@
  * A connection that is lost without a violation is made anew a few times: the agent may have been
  * told to by a newer connection, or be about to be reported dead by the broker.
  */
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "sandbox/code/contexts.h"
 #include "sandbox/exec/exec_private.h"
-#include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/owner.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/model/sandbox_events.h"
 #include "sandbox/network/network.h"
-#include "sandbox/network/ports.h"
 #include "sandbox/snapshot/snapshots.h"
 #include "sandbox/usage/account.h"
 
@@ -84,8 +80,7 @@ void sandbox_begin(struct sandbox *s)
 	sandbox_move(s, PHASE_RUNNING);
 	if (s->is_persistent && (s->resumes == 0 || s->rolls_to[0]))
 		durable_on_layer(s->fleet);
-	rollback_on_running(s);
-	pause_on_running(s);
+	parts_on_running(s);
 	sandbox_note(s);
 	create_tell(s, NULL);
 }
@@ -263,33 +258,14 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 	list_init(&s->link_ended);
 	list_init(&s->link_untold);
 	create_init(s);
-	end_init(s);
-	s->reconnect = loop_timer_new(fleet->config.loop, connect_now, s);
-	clocks_init(s);
+	parts_init(s);
 	return s;
 }
 
 void sandbox_free(struct sandbox *s)
 {
-	list_remove(&s->link_untold);
-	account_free(s);
-	fetch_end(s);
-	exec_free_all(s);
-	s->fleet->spares->end_warm_up(s);
-	context_free_all(s);
-	port_connection_cut_all(s, 0);
-	free(s->ports);
-	link_free(s->link);
-	end_done(s);
-	loop_job_free(s->exec_trim);
-	loop_timer_free(s->reconnect);
-	clocks_done(s);
-	network_free(s);
-	broker_client_cancel(s->fleet->broker, s->ask);
-	broker_client_cancel(s->fleet->broker, s->freeze_ask);
+	parts_free(s);
 	sandbox_drop_waiters(&s->callers);
-	sandbox_drop_waiters(&s->waiters);
-	sandbox_drop_waiters(&s->pausers);
 	json_decref(s->tags);
 	json_decref(s->env);
 	json_decref(s->carried);
@@ -322,16 +298,26 @@ void sandbox_discard(struct sandbox *s)
 	sandbox_free_later(s);
 }
 
-void sandbox_rejoin(struct sandbox *s)
+void connection_init(struct sandbox *s)
 {
-	s->end.cause = END_NONE;
-	sandbox_make_link(s);
-	exec_rejoin_all(s);
-	context_rejoin_all(s);
-	clocks_rejoin(s);
+	s->reconnect = loop_timer_new(s->fleet->config.loop, connect_now, s);
+}
+
+void connection_rejoin(struct sandbox *s)
+{
 	connect_now(s->fleet->config.loop, s);
-	pause_rejoin(s);
-	owner_tell(s);
+}
+
+void connection_end(struct sandbox *s)
+{
+	loop_timer_set(s->reconnect, UINT64_MAX);
+	s->fleet->on_rejoined(s);
+}
+
+void connection_done(struct sandbox *s)
+{
+	loop_timer_free(s->reconnect);
+	broker_client_cancel(s->fleet->broker, s->ask);
 }
 
 void sandbox_reconnect(struct sandbox *s)

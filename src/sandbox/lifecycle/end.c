@@ -8,13 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "sandbox/code/contexts.h"
 #include "sandbox/exec/exec_private.h"
-#include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/registry.h"
 #include "sandbox/network/network.h"
-#include "sandbox/network/ports.h"
 #include "sandbox/snapshot/snapshots.h"
 #include "sandbox/usage/account.h"
 #include "vmm/orders.h"
@@ -160,31 +157,14 @@ static void note_end(struct sandbox *s, enum end_cause cause, json_t *detail, co
 	         message);
 }
 
-/* All that waits for it, runs in it or is connected to it. */
 static void end_parts(struct sandbox *s)
 {
-	struct err err;
-
-	(void)sandbox_has_ended(s, &err);
-	clocks_end(s);
-	loop_timer_set(s->reconnect, UINT64_MAX);
-	s->fleet->on_rejoined(s);
-	pause_cancel(s, &err);
-	port_connection_cut_all(s, 0);
-	fetch_end(s);
-	network_end(s);
-	exec_end_all(s);
-	s->fleet->spares->end_warm_up(s);
-	context_end_all(s, &err);
-	if (s->link) {
-		link_lose_channels(s->link, &err);
-		link_free(take_ptr(s->link));
-	}
+	parts_end(s);
 	life_next(s);
 }
 
 static const struct life_step end_steps[] = {
-	{"parts", end_parts},
+	{"parts", end_parts},        /* what waits for it, runs in it or is connected to it */
 	{"guest", ask_delete},       /* asked again until the broker confirms */
 	{"callers", settle_callers}, /* who waits for it to run */
 	{"execs", remove_execs},     /* and their output, if it is deleted */
@@ -255,6 +235,7 @@ void end_done(struct sandbox *s)
 {
 	loop_timer_free(s->timer);
 	loop_job_free(s->exec_removal);
+	sandbox_drop_waiters(&s->waiters);
 }
 
 void sandbox_close_books(struct sandbox *s, enum end_cause cause, json_t *detail,

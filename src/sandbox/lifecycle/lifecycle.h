@@ -54,7 +54,8 @@ enum timeout_action clocks_on_idle(const struct sandbox *s);
 
 /* pause_in_memory.c */
 void pause_rejoin(struct sandbox *s); /* after a restart: freezes or thaws what was under way */
-void pause_cancel(struct sandbox *s, const struct err *err); /* it ends: nobody waits any more */
+void pause_cancel(struct sandbox *s); /* it ends: nobody waits any more */
+void pause_done(struct sandbox *s);
 void pause_thaw(struct sandbox *s); /* one that is pausing, and cannot be saved */
 
 /* resume.c */
@@ -70,7 +71,18 @@ void pause_on_failed(struct sandbox *s, const struct err *err); /* it could not 
 void pause_forget(struct sandbox *s); /* it is not, or no more: its snapshot goes */
 void pause_adopt(struct sandbox *s, bool is_alive);
 
+/* parts.c: what a sandbox is made of. */
+void parts_init(struct sandbox *s);
+void parts_adopt(struct sandbox *s);      /* a living one, at the start of the daemon */
+void parts_on_running(struct sandbox *s); /* it has just been created or resumed */
+void parts_end(struct sandbox *s); /* all that waits for it, runs in it, is connected to it */
+void parts_free(struct sandbox *s);
+
 /* connection.c */
+void connection_init(struct sandbox *s);
+void connection_rejoin(struct sandbox *s);
+void connection_end(struct sandbox *s);
+void connection_done(struct sandbox *s);
 struct sandbox *sandbox_alloc(struct fleet *fleet);
 void sandbox_discard(struct sandbox *s); /* out of the fleet, freed at the end of this turn */
 void sandbox_forget(struct sandbox *s);  /* the same, and its row */
@@ -80,7 +92,6 @@ void sandbox_begin(struct sandbox *s); /* it runs, and its creator is told */
 void sandbox_move(struct sandbox *s, enum sandbox_phase next);
 void sandbox_make_link(struct sandbox *s);
 void sandbox_set_share(struct sandbox *s); /* its project is known */
-void sandbox_rejoin(struct sandbox *s);    /* a living one at the start: connects to its agent */
 void sandbox_reconnect(struct sandbox *s); /* if its link is down */
 void sandbox_note(struct sandbox *s);      /* saves what has happened; cannot be refused */
 

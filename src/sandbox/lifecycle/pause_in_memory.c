@@ -169,11 +169,20 @@ void pause_rejoin(struct sandbox *s)
 		log_error("sandbox.unpaused", "id=%s error='%s'", s->id, err.message);
 }
 
-void pause_cancel(struct sandbox *s, const struct err *err)
+void pause_cancel(struct sandbox *s)
 {
+	struct err err;
+
 	broker_client_cancel(s->fleet->broker, s->freeze_ask);
 	s->freeze_ask = 0;
-	sandbox_tell_all(s, &s->pausers, err);
+	(void)sandbox_has_ended(s, &err);
+	sandbox_tell_all(s, &s->pausers, &err);
 	if (s->phase != PHASE_UNDOING)
-		create_tell(s, err);
+		create_tell(s, &err);
+}
+
+void pause_done(struct sandbox *s)
+{
+	broker_client_cancel(s->fleet->broker, s->freeze_ask);
+	sandbox_drop_waiters(&s->pausers);
 }

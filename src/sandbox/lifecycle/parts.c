@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The parts of a sandbox. A part may use those that stand above it in the table. So parts are made,
+ * and taken up again after a restart of the daemon, from the first to the last, and they are ended
+ * and freed from the last to the first.
+ *
+ * An end may come at any time of a life, and more than once: a part that is not there has none.
+ */
+#include "sandbox/code/contexts.h"
+#include "sandbox/exec/exec_private.h"
+#include "sandbox/lifecycle/create_source.h"
+#include "sandbox/lifecycle/lifecycle.h"
+#include "sandbox/model/owner.h"
+#include "sandbox/network/network.h"
+#include "sandbox/network/ports.h"
+#include "sandbox/usage/account.h"
+
+static void free_owner(struct sandbox *s)
+{
+	list_remove(&s->link_untold);
+}
+
+static void end_link(struct sandbox *s)
+{
+	struct err err;
+
+	if (!s->link)
+		return;
+	(void)sandbox_has_ended(s, &err);
+	link_lose_channels(s->link, &err);
+	link_free(take_ptr(s->link));
+}
+
+static void free_link(struct sandbox *s)
+{
+	link_free(s->link);
+}
+
+static void end_contexts(struct sandbox *s)
+{
+	struct err err;
+
+	(void)sandbox_has_ended(s, &err);
+	context_end_all(s, &err);
+}
+
+static void end_warm_up(struct sandbox *s)
+{
+	s->fleet->spares->end_warm_up(s);
+}
+
+static void free_execs(struct sandbox *s)
+{
+	exec_free_all(s);
+	loop_job_free(s->exec_trim);
+}
+
+static void end_ports(struct sandbox *s)
+{
+	port_connection_cut_all(s, 0);
+}
+
+static void free_ports(struct sandbox *s)
+{
+	end_ports(s);
+	free(s->ports);
+}
+
+static const struct sandbox_part {
+	const char *name;
+	void (*init)(struct sandbox *s);
+	void (*on_adopt)(struct sandbox *s);
+	void (*on_running)(struct sandbox *s);
+	void (*on_end)(struct sandbox *s);
+	void (*free)(struct sandbox *s);
+} parts[] = {
+	/* clang-format off */
+	{"owner",      NULL,            owner_tell,         NULL,                NULL,           free_owner},
+	{"account",    NULL,            NULL,               NULL,                NULL,           account_free},
+	{"link",       NULL,            sandbox_make_link,  NULL,                end_link,       free_link},
+	{"contexts",   NULL,            context_rejoin_all, NULL,                end_contexts,   context_free_all},
+	{"warm-up",    NULL,            NULL,               NULL,                end_warm_up,    end_warm_up},
+	{"execs",      NULL,            exec_rejoin_all,    NULL,                exec_end_all,   free_execs},
+	{"network",    NULL,            NULL,               NULL,                network_end,    network_free},
+	{"source",     NULL,            NULL,               NULL,                fetch_end,      fetch_end},
+	{"ports",      NULL,            NULL,               NULL,                end_ports,      free_ports},
+	{"clocks",     clocks_init,     clocks_rejoin,      NULL,                clocks_end,     clocks_done},
+	{"connection", connection_init, connection_rejoin,  NULL,                connection_end, connection_done},
+	{"rollback",   NULL,            NULL,               rollback_on_running, NULL,           NULL},
+	{"pause",      NULL,            pause_rejoin,       pause_on_running,    pause_cancel,   pause_done},
+	{"end",        end_init,        NULL,               NULL,                NULL,           end_done},
+	/* clang-format on */
+};
+
+void parts_init(struct sandbox *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (parts[i].init)
+			parts[i].init(s);
+}
+
+void parts_adopt(struct sandbox *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (parts[i].on_adopt)
+			parts[i].on_adopt(s);
+}
+
+void parts_on_running(struct sandbox *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (parts[i].on_running)
+			parts[i].on_running(s);
+}
+
+void parts_end(struct sandbox *s)
+{
+	for (size_t i = ARRAY_SIZE(parts); i-- > 0;)
+		if (parts[i].on_end)
+			parts[i].on_end(s);
+}
+
+void parts_free(struct sandbox *s)
+{
+	for (size_t i = ARRAY_SIZE(parts); i-- > 0;)
+		if (parts[i].free)
+			parts[i].free(s);
+}
