@@ -244,7 +244,6 @@ struct sandbox *sandbox_alloc(struct fleet *fleet)
 
 	s->fleet = fleet;
 	s->next_channel = s->channels_to = 1;
-	s->calls_counter = CRASH_COUNTER_NONE;
 	s->on_idle = ON_TIMEOUT_COUNT;
 	list_init(&s->callers);
 	list_init(&s->waiters);

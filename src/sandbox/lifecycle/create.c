@@ -505,7 +505,7 @@ int sandbox_create(struct fleet *fleet, const char *project_id, const struct san
 	if (has_copies && w.template && !spec->set && !spare)
 		fleet->spares->start_from_copy(s, json_object_size(spec->env) == 0 &&
 		                                          !policy_opens_tls(network_policy(s)));
-	s->held = held;
+	s->account->held = held;
 	return spare ? claim(s, spec->idempotency_key, json_object_size(spec->env) > 0, done, arg,
 	                     err)
 	             : begin(s, spec->idempotency_key, done, arg, err);

@@ -76,7 +76,7 @@ static const struct sandbox_part {
 } parts[] = {
 	/* clang-format off */
 	{"owner",      NULL,            owner_tell,         NULL,                NULL,           free_owner},
-	{"account",    NULL,            NULL,               NULL,                NULL,           account_free},
+	{"account",    account_init,    NULL,               NULL,                NULL,           account_free},
 	{"link",       NULL,            sandbox_make_link,  NULL,                end_link,       free_link},
 	{"contexts",   NULL,            context_rejoin_all, NULL,                end_contexts,   context_free_all},
 	{"warm-up",    NULL,            NULL,               NULL,                end_warm_up,    end_warm_up},

@@ -15,6 +15,12 @@ static const char *const state_names[] = {
 };
 static_assert(ARRAY_SIZE(state_names) == SANDBOX_STATE_COUNT, "a state has no name");
 
+struct waiter {
+	struct list link;
+	sandbox_done_fn fn;
+	void *arg;
+};
+
 struct news { /* for a caller, from the loop */
 	sandbox_done_fn fn;
 	void *arg;

@@ -1,82 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the folders of src/sandbox know of a fleet and a sandbox, and nobody else. */
-#include "base/list.h"
+/* What the folders of src/sandbox know of a sandbox, and nobody else. */
 #include "sandbox/agentlink/link.h"
-#include "sandbox/brokerclient/broker_client.h"
-#include "sandbox/model/crash_counters.h"
-#include "sandbox/model/durable.h"
-#include "sandbox/model/fleet_config.h"
-#include "sandbox/model/idempotency.h"
-#include "sandbox/model/ops.h"
+#include "sandbox/model/fleet_state.h"
 #include "sandbox/model/phase.h"
 
-struct adoption;
-struct backups;
+struct account;
 struct context;
 struct exec;
 struct fetch;
-struct images;
-struct kept_project;
-struct meter;
+struct life_step;
 struct network;
 struct port;
-struct samples;
 struct template;
 struct warm_up;
 
-#define BOOT_ID_SIZE  40
 #define CHANNEL_BLOCK 65536 /* channel numbers that one write of a sandbox's row reserves */
-
-struct fleet {
-	struct fleet_config config; /* its strings are not kept, but for those that are borrowed */
-	struct broker_client *broker;
-	int spool_fd;
-	struct crash_counters *crash_counters;
-	char boot_id[BOOT_ID_SIZE]; /* of the running kernel: tells a restart of the machine */
-	struct msg_reply probe;
-	struct host_disk disk;
-	const struct lifecycle_ops *lifecycle; /* ops.h */
-	const struct spare_ops *spares;
-	const struct stored_kind *stored;
-	void (*on_rejoined)(struct sandbox *s); /* it is up, or given up */
-	bool is_ready, is_draining;
-	struct sandbox *by_id, *by_name;
-	struct list templates; /* in order of creation */
-	struct images *images;
-	struct list snapshots; /* in order of creation */
-	struct list volumes;   /* likewise */
-	struct list takings;   /* snapshots on their way */
-	struct list holds;     /* snapshots that are looked at (snapshot_hold.c) */
-	struct loop_timer *snapshot_expiry;
-	uint64_t warm_not_before_us; /* steady; after a seed that failed */
-	struct list all;             /* in order of creation */
-	struct list ended;           /* in order of their end */
-	struct list untold;          /* of which the broker does not know yet whose they are */
-	struct loop_timer *soon;     /* it is told */
-	size_t n_alive, n_ended;
-	uint64_t ended_bytes; /* of output that is kept of those */
-	struct loop_timer *forget;
-	struct loop_job *forgetting;        /* of those that are too many or too old */
-	struct kept_project *kept_projects; /* kept_output.c, by id */
-	uint64_t kept_bytes;                /* of output, of all projects */
-	struct idempotency *idempotency;
-	struct durable *durable;
-	size_t n_creating; /* for a caller who waits */
-	struct pool *pool;
-	struct fleet_counts counts;
-	struct loop_stats broker_turns; /* as last asked */
-	size_t n_persistent;            /* of those that are alive or kept */
-	loop_fn drained;
-	void *drained_arg;
-	size_t n_draining;
-	size_t message_bytes;      /* of interpreters, on their way in */
-	struct loop_timer *look;   /* account.c: who is due for a reading */
-	uint64_t synced_us;        /* when usage last was */
-	size_t n_meters;           /* ever started */
-	struct backups *backups;   /* or NULL: none are made */
-	struct adoption *adoption; /* while it starts */
-};
 
 /* How the fleet counts it. Kept: a persistent one that does not run. */
 enum fleet_place { PLACE_NONE, PLACE_ALIVE, PLACE_KEPT, PLACE_ENDED };
@@ -144,9 +83,9 @@ struct sandbox {
 	uint64_t ask;          /* the request that its life waits for */
 	uint64_t freeze_ask;   /* MSG_FREEZE or MSG_THAW under way */
 	struct err create_err; /* why it could not be created, revived or paused */
-	struct list callers;   /* struct waiter: for it to run */
-	struct list waiters;   /* struct waiter: for its end */
-	struct list pausers;   /* struct waiter: for it to be paused */
+	struct list callers;   /* sandbox_wait(): for it to run */
+	struct list waiters;   /* likewise, for its end */
+	struct list pausers;   /* likewise, for it to be paused */
 	json_t *carried; /* of a copy of another's memory: what goes on in it (copied_processes.c);
 	                    or NULL */
 	uint32_t next_channel, channels_to;
@@ -166,37 +105,19 @@ struct sandbox {
 	size_t n_ports;
 	struct list port_connections;
 	size_t n_port_connections;
-	/* account.c */
-	struct meter *meter;           /* while it is somebody's and runs */
-	int calls_counter;             /* how many it has had */
-	struct guest_usage base_usage; /* of the time before it was somebody's */
-	struct guest_usage last_usage; /* once it is gone */
-	bool has_last_usage;
-	struct quota_held held;                 /* of its project's and key's quotas */
-	unsigned n_limits_due;                  /* changes of limits under way */
-	uint64_t reading;                       /* the request for it */
-	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
-	struct guest_usage seen;                /* by the last reading */
-	uint64_t seen_us;                       /* wall clock; 0 = none of this run */
-	struct samples *samples;                /* readings before it, or NULL */
-	struct network *network;                /* NULL: it was never anything but closed */
-	json_t *source;                         /* what it was filled with, or NULL */
-	json_t *packages;                       /* that it was asked for with, or NULL */
-	json_t *notes;                          /* of another face, or NULL */
-	struct fetch *fetch;                    /* while it is */
-	struct list warm;                       /* contexts that nobody has asked for yet */
-	struct spare *spare;                    /* NULL: it is somebody's */
+	struct account *account; /* usage/account.h */
+	struct network *network; /* NULL: it was never anything but closed */
+	json_t *source;          /* what it was filled with, or NULL */
+	json_t *packages;        /* that it was asked for with, or NULL */
+	json_t *notes;           /* of another face, or NULL */
+	struct fetch *fetch;     /* while it is */
+	struct list warm;        /* contexts that nobody has asked for yet */
+	struct spare *spare;     /* NULL: it is somebody's */
 	struct list link_all, link_ended;
 	struct list link_untold;               /* in fleet->untold */
 	uint32_t told_weight;                  /* of its project, to the broker; 0: none yet */
 	uint64_t retained_bytes, forget_at_us; /* once it has ended; steady */
 	UT_hash_handle by_id, by_name;
-};
-
-struct waiter {
-	struct list link;
-	sandbox_done_fn fn;
-	void *arg;
 };
 
 /* names.c */

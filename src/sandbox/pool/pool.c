@@ -32,6 +32,7 @@
 #include "sandbox/pool/warm_copy.h"
 #include "sandbox/pool/warm_up.h"
 #include "sandbox/storage/template.h"
+#include "sandbox/usage/account.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -340,7 +341,7 @@ static void on_usage(const struct msg_reply *reply, void *arg)
 
 	spare->usage_tag = 0;
 	if (reply->err.code == ERR_NONE) {
-		spare->s->base_usage = reply->usage;
+		spare->s->account->base_usage = reply->usage;
 		spare->s->oom_kills = reply->usage.oom_kills;
 		cost_of(spare)->bytes = MAX(reply->usage.memory_bytes, LEAST_BYTES);
 	}

@@ -81,9 +81,9 @@ static void give_back(struct sandbox *s, const struct quota_held *keeps)
 	if (!s->fleet->config.quota)
 		return;
 	for (unsigned i = 0; i < QUOTA_HELD_COUNT; i++)
-		less.of[i] = s->held.of[i] - MIN(s->held.of[i], keeps->of[i]);
+		less.of[i] = s->account->held.of[i] - MIN(s->account->held.of[i], keeps->of[i]);
 	quota_give(s->fleet->config.quota, &owner, &less);
-	s->held = *keeps;
+	s->account->held = *keeps;
 }
 
 static int admit_more(struct sandbox *s, const struct guest_limits *limits, bool is_create,
@@ -95,12 +95,12 @@ static int admit_more(struct sandbox *s, const struct guest_limits *limits, bool
 	int r;
 
 	for (unsigned i = 0; i < QUOTA_HELD_COUNT; i++)
-		more.of[i] -= MIN(more.of[i], s->held.of[i]);
+		more.of[i] -= MIN(more.of[i], s->account->held.of[i]);
 	r = quota ? quota_admit(quota, &owner, &more, is_create, err) : 0;
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; quota && i < QUOTA_HELD_COUNT; i++)
-		s->held.of[i] += more.of[i];
+		s->account->held.of[i] += more.of[i];
 	return 0;
 }
 
@@ -108,7 +108,7 @@ int account_admit_limits(struct sandbox *s, const struct guest_limits *limits, s
 {
 	int r = admit_more(s, limits, /* is_create= */ false, err);
 
-	s->n_limits_due += r == 0;
+	s->account->n_limits_due += r == 0;
 	return r;
 }
 
@@ -124,16 +124,16 @@ int account_admit_resume(struct sandbox *s, struct err *err)
 
 static void keep_sample(struct sandbox *s)
 {
-	const uint64_t *of = meter_total(s->meter)->of;
-	const struct sandbox_sample sample = {.at_us = s->seen_us,
+	const uint64_t *of = meter_total(s->account->meter)->of;
+	const struct sandbox_sample sample = {.at_us = s->account->seen_us,
 	                                      .cpu_ns = of[USAGE_CPU_NS],
-	                                      .memory_bytes = s->seen.memory_bytes,
-	                                      .disk_bytes = s->seen.disk_bytes,
-	                                      .pids = s->seen.pids,
+	                                      .memory_bytes = s->account->seen.memory_bytes,
+	                                      .disk_bytes = s->account->seen.disk_bytes,
+	                                      .pids = s->account->seen.pids,
 	                                      .network_in_bytes = of[USAGE_NETWORK_IN_BYTES],
 	                                      .network_out_bytes = of[USAGE_NETWORK_OUT_BYTES]};
 
-	samples_add(&s->samples, &sample, s->fleet->config.usage_period_ms * 1000 / 2);
+	samples_add(&s->account->samples, &sample, s->fleet->config.usage_period_ms * 1000 / 2);
 }
 
 void account_on_reading(struct sandbox *s, const struct guest_usage *now)
@@ -141,9 +141,9 @@ void account_on_reading(struct sandbox *s, const struct guest_usage *now)
 	struct guest_usage charged = *now;
 
 	charged.disk_bytes += s->kept_bytes; /* what its execs said lies on the same disk */
-	meter_read(s->meter, &charged);
-	s->seen = *now;
-	s->seen_us = clock_wall_us();
+	meter_read(s->account->meter, &charged);
+	s->account->seen = *now;
+	s->account->seen_us = clock_wall_us();
 	keep_sample(s);
 }
 
@@ -151,8 +151,8 @@ static void on_reading(const struct msg_reply *reply, void *arg)
 {
 	struct sandbox *s = arg;
 
-	s->reading = 0;
-	if (reply->err.code == ERR_NONE && s->meter && sandbox_has_guest(s))
+	s->account->reading = 0;
+	if (reply->err.code == ERR_NONE && s->account->meter && sandbox_has_guest(s))
 		account_on_reading(s, &reply->usage);
 }
 
@@ -161,7 +161,7 @@ static void ask_reading(struct sandbox *s)
 	struct msg_request req = {.op = MSG_USAGE};
 
 	memcpy(req.id, s->id, sizeof(req.id));
-	(void)!broker_client_ask(s->fleet->broker, &req, on_reading, s, &s->reading, NULL);
+	(void)!broker_client_ask(s->fleet->broker, &req, on_reading, s, &s->account->reading, NULL);
 }
 
 void fleet_freshen(struct fleet *fleet, const char *project_id)
@@ -171,10 +171,11 @@ void fleet_freshen(struct fleet *fleet, const char *project_id)
 	unsigned n = 0;
 
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
-		if (strcmp(s->project_id, project_id) != 0 || !s->meter || s->reading ||
-		    !sandbox_has_guest(s) || s->read_next_us > now + period_us - FRESH_US)
+		if (strcmp(s->project_id, project_id) != 0 || !s->account->meter ||
+		    s->account->reading || !sandbox_has_guest(s) ||
+		    s->account->read_next_us > now + period_us - FRESH_US)
 			continue;
-		s->read_next_us = now + period_us;
+		s->account->read_next_us = now + period_us;
 		ask_reading(s);
 		if (++n == FRESHEN_MAX)
 			break;
@@ -225,13 +226,13 @@ static void look(struct loop *loop, void *arg)
 	list_for_each (&fleet->all, struct sandbox, s, link_all) {
 		end_if_spent(s);
 		owner_look(s);
-		if (!s->meter || s->reading || s->read_next_us > now)
+		if (!s->account->meter || s->account->reading || s->account->read_next_us > now)
 			continue;
-		s->read_next_us = now + period_us;
+		s->account->read_next_us = now + period_us;
 		if (sandbox_has_guest(s))
 			ask_reading(s);
 		else
-			meter_tick(s->meter);
+			meter_tick(s->account->meter);
 	}
 	if (is_synced) {
 		(void)!broker_client_ask(fleet->broker, &(struct msg_request){.op = MSG_PROBE},
@@ -279,30 +280,31 @@ static void start(struct sandbox *s, uint64_t since_us)
 		.key_id = s->key_id,
 		.memory_limit_bytes = s->limits.memory_bytes,
 		.since_us = since_us,
-		.base = s->base_usage,
+		.base = s->account->base_usage,
 	};
 	uint64_t look_us;
 
-	s->meter = meter_find(meters_of(s), s->id);
-	if (s->meter)
-		meter_resume(s->meter, s->limits.memory_bytes); /* if it was held */
+	s->account->meter = meter_find(meters_of(s), s->id);
+	if (s->account->meter)
+		meter_resume(s->account->meter, s->limits.memory_bytes); /* if it was held */
 	else
-		s->meter = meter_start(meters_of(s), &spec);
+		s->account->meter = meter_start(meters_of(s), &spec);
 	/* Those that are adopted together take turns. */
 	look_us = s->fleet->config.usage_period_ms * 1000 / LOOKS_A_PERIOD;
-	s->read_next_us = loop_now_us(s->fleet->config.loop) +
-	                  look_us * (++s->fleet->n_meters % LOOKS_A_PERIOD + 1);
+	s->account->read_next_us = loop_now_us(s->fleet->config.loop) +
+	                           look_us * (++s->fleet->n_meters % LOOKS_A_PERIOD + 1);
 }
 
 /* Calls that an earlier gateway had not written to the meter's row when it died. */
 static void count_noted_calls(struct sandbox *s)
 {
-	uint64_t n = crash_counter_find(s->fleet->crash_counters, s->id, &s->calls_counter);
-	uint64_t known = s->meter ? meter_total(s->meter)->of[USAGE_CALLS] : n;
+	uint64_t n =
+		crash_counter_find(s->fleet->crash_counters, s->id, &s->account->calls_counter);
+	uint64_t known = s->account->meter ? meter_total(s->account->meter)->of[USAGE_CALLS] : n;
 
 	if (n <= known)
 		return;
-	meter_count_calls(s->meter, n - known);
+	meter_count_calls(s->account->meter, n - known);
 	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 }
 
@@ -313,14 +315,14 @@ void account_adopt(struct sandbox *s)
 	const struct quota_owner owner = owner_of(s);
 
 	if (s->fleet->config.quota) {
-		s->held = s->place == PLACE_ALIVE ? held_by(&s->limits) : held_at_rest(s);
-		quota_take(s->fleet->config.quota, &owner, &s->held);
+		s->account->held = s->place == PLACE_ALIVE ? held_by(&s->limits) : held_at_rest(s);
+		quota_take(s->fleet->config.quota, &owner, &s->account->held);
 	}
 	if (meters_of(s) && s->place == PLACE_ALIVE && s->state != SANDBOX_CREATING &&
 	    s->state != SANDBOX_STOPPING)
 		start(s, steady_at(s->created_us));
 	else if (meters_of(s))
-		s->meter = meter_find(meters_of(s), s->id);
+		s->account->meter = meter_find(meters_of(s), s->id);
 	count_noted_calls(s);
 }
 
@@ -337,7 +339,7 @@ static void on_kept_final(const struct msg_reply *reply, void *arg)
 		return;
 	}
 	if (s)
-		s->meter = NULL; /* one whose files are lost still had it */
+		s->account->meter = NULL; /* one whose files are lost still had it */
 	meter_close(m, &reply->usage, NOTHING_MORE);
 }
 
@@ -372,31 +374,32 @@ void account_settle_old(struct fleet *fleet)
 
 static void end_meter(struct sandbox *s)
 {
-	uint64_t until_us = s->charge_until_us ? s->charge_until_us : steady_at(s->end.at_us);
-	struct guest_usage last = s->last_usage;
+	uint64_t until_us =
+		s->account->charge_until_us ? s->account->charge_until_us : steady_at(s->end.at_us);
+	struct guest_usage last = s->account->last_usage;
 
-	if (!s->has_last_usage && !s->is_kept)
-		s->meter = NULL; /* account_settle_old() has it in hand */
+	if (!s->account->has_last_usage && !s->is_kept)
+		s->account->meter = NULL; /* account_settle_old() has it in hand */
 	last.disk_bytes += s->kept_bytes;
-	if (s->meter && s->has_last_usage && s->is_kept)
-		meter_hold(s->meter, &last, until_us);
-	else if (s->meter && s->has_last_usage)
-		meter_close(take_ptr(s->meter), &s->last_usage, until_us);
+	if (s->account->meter && s->account->has_last_usage && s->is_kept)
+		meter_hold(s->account->meter, &last, until_us);
+	else if (s->account->meter && s->account->has_last_usage)
+		meter_close(take_ptr(s->account->meter), &s->account->last_usage, until_us);
 	crash_counter_drop(s->fleet->crash_counters,
-	                   &s->calls_counter); /* all are in the meter's row */
+	                   &s->account->calls_counter); /* all are in the meter's row */
 }
 
 /* Its snapshot has a meter of its own; a layer that is kept beside it goes on being charged. */
 static void hold_meter(struct sandbox *s)
 {
-	struct guest_usage last = s->last_usage;
+	struct guest_usage last = s->account->last_usage;
 
-	if (!s->meter || !s->has_last_usage)
+	if (!s->account->meter || !s->account->has_last_usage)
 		return;
 	if (!s->is_kept)
 		last.disk_bytes = 0;
 	last.disk_bytes += s->kept_bytes;
-	meter_hold(s->meter, &last, clock_steady_us());
+	meter_hold(s->account->meter, &last, clock_steady_us());
 }
 
 static void release(struct sandbox *s)
@@ -420,7 +423,7 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 		break;
 	case SANDBOX_STOPPING:
 		/* One that was kept has been charged for its files. */
-		s->charge_until_us =
+		s->account->charge_until_us =
 			s->link || !sandbox_is_alive(s) ? clock_steady_us() : NOTHING_MORE;
 		break;
 	case SANDBOX_STOPPED:
@@ -428,8 +431,8 @@ void account_on_move(struct sandbox *s, enum sandbox_state next)
 		end_meter(s);
 		break;
 	case SANDBOX_CREATING: /* again: another run with counters of its own */
-		s->has_last_usage = false;
-		s->seen_us = 0;
+		s->account->has_last_usage = false;
+		s->account->seen_us = 0;
 		break;
 	case SANDBOX_PAUSED:
 		if (s->paused_in[0])
@@ -448,48 +451,55 @@ void account_on_files_lost(struct sandbox *s)
 
 void account_on_gone(struct sandbox *s, const struct msg_reply *reply)
 {
-	s->last_usage = reply->usage;
-	s->has_last_usage = true;
+	s->account->last_usage = reply->usage;
+	s->account->has_last_usage = true;
 }
 
 void account_on_limits(struct sandbox *s)
 {
 	const struct quota_held keeps = held_by(&s->limits);
 
-	if (--s->n_limits_due == 0 && s->held.of[QUOTA_SANDBOXES] > 0)
+	if (--s->account->n_limits_due == 0 && s->account->held.of[QUOTA_SANDBOXES] > 0)
 		give_back(s, &keeps);
-	if (s->meter)
-		meter_set_memory_limit(s->meter, s->limits.memory_bytes);
+	if (s->account->meter)
+		meter_set_memory_limit(s->account->meter, s->limits.memory_bytes);
 }
 
 /* At once: the exec is about to begin, and what is acknowledged is charged whoever dies. */
 void account_on_exec(struct sandbox *s)
 {
-	if (!s->meter)
+	if (!s->account->meter)
 		return;
-	meter_count_exec(s->meter);
+	meter_count_exec(s->account->meter);
 	(void)!meters_write(meters_of(s), /* is_synced= */ false, NULL);
 }
 
 /* The next write of the meter comes later; until then the crash counter has it, whoever dies. */
 void account_on_call(struct sandbox *s)
 {
-	if (!s->meter)
+	if (!s->account->meter)
 		return;
-	meter_count_calls(s->meter, 1);
-	crash_counter_set(s->fleet->crash_counters, &s->calls_counter, s->id,
-	                  meter_total(s->meter)->of[USAGE_CALLS]);
+	meter_count_calls(s->account->meter, 1);
+	crash_counter_set(s->fleet->crash_counters, &s->account->calls_counter, s->id,
+	                  meter_total(s->account->meter)->of[USAGE_CALLS]);
+}
+
+void account_init(struct sandbox *s)
+{
+	s->account = xnew0(struct account);
+	s->account->calls_counter = CRASH_COUNTER_NONE;
 }
 
 void account_free(struct sandbox *s)
 {
-	broker_client_cancel(s->fleet->broker, s->reading);
-	samples_free(s->samples);
+	broker_client_cancel(s->fleet->broker, s->account->reading);
+	samples_free(s->account->samples);
 	release(s);
+	free(take_ptr(s->account));
 }
 
 void sandbox_count_network(struct sandbox *s, uint64_t in_bytes, uint64_t out_bytes)
 {
-	if (s->meter)
-		meter_count_network(s->meter, in_bytes, out_bytes);
+	if (s->account->meter)
+		meter_count_network(s->account->meter, in_bytes, out_bytes);
 }

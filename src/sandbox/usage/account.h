@@ -8,6 +8,23 @@
  */
 #include "sandbox/model/sandbox_private.h"
 
+struct samples;
+
+struct account {
+	struct meter *meter;           /* while it is somebody's and runs */
+	int calls_counter;             /* how many it has had */
+	struct guest_usage base_usage; /* of the time before it was somebody's */
+	struct guest_usage last_usage; /* once it is gone */
+	bool has_last_usage;
+	struct quota_held held;                 /* of its project's and key's quotas */
+	unsigned n_limits_due;                  /* changes of limits under way */
+	uint64_t reading;                       /* the request for it */
+	uint64_t read_next_us, charge_until_us; /* steady; 0 = not known */
+	struct guest_usage seen;                /* by the last reading */
+	uint64_t seen_us;                       /* wall clock; 0 = none of this run */
+	struct samples *samples;                /* readings before it, or NULL */
+};
+
 void account_open(struct fleet *fleet); /* before anything is adopted */
 void account_close(struct fleet *fleet);
 /* Takes what a new one will hold from its owners' quotas, before there is one. As its `held` it is
@@ -19,6 +36,7 @@ must_check int account_admit(struct fleet *fleet, const char *project_id, const 
 must_check int account_admit_limits(struct sandbox *s, const struct guest_limits *limits,
                                     struct err *err);
 must_check int account_admit_resume(struct sandbox *s, struct err *err);
+void account_init(struct sandbox *s);
 void account_adopt(struct sandbox *s);        /* loaded from its row, alive or kept */
 void account_settle_old(struct fleet *fleet); /* meters whose sandbox has ended meanwhile */
 

@@ -53,9 +53,10 @@ static int read_total(struct query *q, const struct sandbox *s, struct err *err)
 	struct sum sum;
 	int r;
 
-	if (s && s->meter) { /* what is told is written first: nobody's death makes it less */
+	if (s &&
+	    s->account->meter) { /* what is told is written first: nobody's death makes it less */
 		(void)!meters_write(q->fleet->config.meters, /* is_synced= */ false, NULL);
-		q->figures.total = *meter_total(s->meter);
+		q->figures.total = *meter_total(s->account->meter);
 		return 0;
 	}
 	r = read_written(q->fleet, q->project_id, q->figures.id, &sum, err);
@@ -84,7 +85,7 @@ static void on_usage(const struct msg_reply *reply, void *arg)
 	struct sandbox *s = fleet_find_id(q->fleet, q->figures.id);
 	struct err err = reply->err;
 
-	if (err.code == ERR_NONE && s && s->meter && sandbox_has_guest(s)) {
+	if (err.code == ERR_NONE && s && s->account->meter && sandbox_has_guest(s)) {
 		account_on_reading(s, &reply->usage);
 		q->figures.is_live = true;
 		q->figures.now = reply->usage;
@@ -120,22 +121,22 @@ int sandbox_usage(struct sandbox *s, sandbox_usage_fn fn, void *arg, struct err 
 
 void sandbox_latest(const struct sandbox *s, struct sandbox_figures *ret)
 {
-	*ret = (struct sandbox_figures){.is_live = s->seen_us != 0 && sandbox_has_guest(s),
-	                                .now = s->seen,
-	                                .at_us = s->seen_us};
+	*ret = (struct sandbox_figures){.is_live = s->account->seen_us != 0 && sandbox_has_guest(s),
+	                                .now = s->account->seen,
+	                                .at_us = s->account->seen_us};
 	memcpy(ret->id, s->id, sizeof(ret->id));
-	if (s->meter)
-		ret->total = *meter_total(s->meter);
+	if (s->account->meter)
+		ret->total = *meter_total(s->account->meter);
 }
 
 size_t sandbox_n_samples(const struct sandbox *s)
 {
-	return samples_count(s->samples);
+	return samples_count(s->account->samples);
 }
 
 const struct sandbox_sample *sandbox_sample_at(const struct sandbox *s, size_t i)
 {
-	return samples_at(s->samples, i);
+	return samples_at(s->account->samples, i);
 }
 
 int sandbox_forgotten_usage(struct fleet *fleet, const char *project_id, const char *id,
