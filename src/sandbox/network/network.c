@@ -487,6 +487,7 @@ void network_end(struct sandbox *s)
 	n->ask = n->call = 0;
 	n->is_open = false;
 	n->applied = 0;
+	n->over = NULL; /* a pause that is ended instead must not go on */
 	loop_timer_set(n->again, UINT64_MAX);
 	(void)err_set(&err, ERR_GONE, 0, "sandbox %s has ended", s->id);
 	tell(n, &err);
