@@ -364,7 +364,7 @@ static int check_room(const struct hooks *hooks, const char *project_id, struct 
 
 	list_for_each (&hooks->all, const struct hook, h, link)
 		n += strcmp(h->project_id, project_id) == 0;
-	if (n >= HOOKS_MAX_OF_PROJECT || hooks->n_all >= HOOKS_MAX)
+	if (n >= HOOKS_MAX_OF_PROJECT || (n >= HOOKS_SHARE && hooks->n_all >= HOOKS_MAX))
 		return err_set(err, ERR_LIMIT, 0, "there are %zu webhooks, which is the most", n);
 	return 0;
 }

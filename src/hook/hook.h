@@ -21,7 +21,8 @@ struct hook;
 struct tls_context;
 
 #define HOOKS_MAX_OF_PROJECT 16
-#define HOOKS_MAX            256
+#define HOOKS_MAX            256 /* of all, but for their shares */
+#define HOOKS_SHARE          2   /* that a project may have whatever the others have */
 
 struct hook_timing {
 	uint64_t first_us, most_us; /* between two attempts */

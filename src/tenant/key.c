@@ -39,8 +39,9 @@ static unsigned hash_bytes(const void *data, size_t len)
 #define SECRET_BYTES    20
 #define SECRET_DIGITS   (SECRET_BYTES * 2)
 #define NAME_BYTES_MAX  64
-#define KEYS_MAX        10000 /* they live in memory; no one has made more by hand */
+#define KEYS_MAX        10000 /* of all projects, but for their shares; they live in memory */
 #define KEYS_PROJECT    1000  /* of one project, with those that are revoked */
+#define KEYS_SHARE      16    /* that a project may have whatever the others have */
 #define PROJECTS_MAX    1000
 #define DEFAULT_PROJECT "default"
 
@@ -345,8 +346,11 @@ static int make_room(struct keyring *ring, const char *project_id, struct err *e
 		if (!key_is_good(key) && !oldest)
 			oldest = key;
 	}
-	if (n < KEYS_PROJECT)
+	if (n < KEYS_SHARE || (n < KEYS_PROJECT && HASH_CNT(by_id, ring->keys_by_id) < KEYS_MAX))
 		return 0;
+	if (!oldest && n < KEYS_PROJECT)
+		return err_set(err, ERR_LIMIT, 0, "there are %d keys, no more are allowed",
+		               KEYS_MAX);
 	if (!oldest)
 		return err_set(err, ERR_LIMIT, 0, "the project has %zu keys, no more are allowed",
 		               n);
@@ -372,9 +376,6 @@ int keyring_add(struct keyring *ring, const char *project_id, const char *name,
 	HASH_FIND(by_id, ring->projects_by_id, project_id, strlen(project_id), p);
 	if (!p)
 		return err_set(err, ERR_NOT_FOUND, 0, "no project '%s'", project_id);
-	if (HASH_CNT(by_id, ring->keys_by_id) >= KEYS_MAX)
-		return err_set(err, ERR_LIMIT, 0, "there are %d keys, no more are allowed",
-		               KEYS_MAX);
 	r = make_room(ring, project_id, err);
 	if (r < 0)
 		return r;

@@ -2,6 +2,9 @@
 /*
  * All logins are in memory, the store is written through. They are few, so a look-up walks all of
  * them; each comparison takes the same time, whatever the token is.
+ *
+ * Both tables are everybody's. Where one is full, the project with most rows gives its oldest one
+ * up: so nobody keeps others out, or ends what they have, as long as these have fewer.
  */
 #include "tenant/login.h"
 
@@ -16,7 +19,7 @@
 #define TOKEN_BYTES    32
 #define LOGINS_MAX     1024
 #define LOGINS_PER_KEY 16 /* so that nobody ends those of others by logging in often */
-#define LINKS_MAX      32 /* past it the oldest is forgotten */
+#define LINKS_MAX      64
 
 struct pass {
 	struct digest hash;
@@ -84,6 +87,44 @@ static struct pass *find(struct pass *rows, size_t n, const char *token)
 		    CRYPTO_memcmp(&rows[i].hash, &hash, sizeof(hash)) == 0)
 			return &rows[i];
 	return NULL;
+}
+
+static size_t count_of(const struct pass *rows, size_t n, const char *project_id)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += rows[i].expires_us != 0 && strcmp(rows[i].project_id, project_id) == 0;
+	return count;
+}
+
+/* A free row, else the oldest of the project that has most; of those that have as many, of the
+ * caller's own. */
+static struct pass *row_for(struct pass *rows, size_t n, const char *project_id)
+{
+	struct pass *found = &rows[0];
+	const char *greedy = project_id;
+	size_t most = count_of(rows, n, project_id);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t count;
+
+		if (rows[i].expires_us == 0)
+			return &rows[i];
+		if (strcmp(rows[i].project_id, greedy) == 0)
+			continue; /* was counted */
+		count = count_of(rows, n, rows[i].project_id);
+		if (count > most) {
+			most = count;
+			greedy = rows[i].project_id;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(rows[i].project_id, greedy) == 0 &&
+		    (strcmp(found->project_id, greedy) != 0 ||
+		     rows[i].expires_us < found->expires_us))
+			found = &rows[i];
+	return found;
 }
 
 static void load(const struct login_row *row, void *arg)
@@ -158,17 +199,16 @@ int login_begin(struct logins *l, const struct key *key, uint64_t now_us,
 	                        .key_id = key_id(key),
 	                        .created_us = now_us,
 	                        .expires_us = now_us + LOGIN_US};
-	struct pass *free_row = NULL;
+	struct pass *free_row;
 	int r = make_room(l, key, now_us, err);
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < LOGINS_MAX && !free_row; i++)
-		if (l->logins[i].expires_us == 0)
-			free_row = &l->logins[i];
-	if (!free_row)
-		return err_set(err, ERR_LIMIT, 0, "there are %d logins, no more are allowed",
-		               LOGINS_MAX);
+	free_row = row_for(l->logins, LOGINS_MAX, key_project_id(key));
+	if (free_row->expires_us != 0)
+		r = forget(l, free_row, err);
+	if (r < 0)
+		return r;
 	make_token(ret_token);
 	hash_token(ret_token, &row.hash);
 	r = store_put_login(l->store, &row, err);
@@ -198,15 +238,16 @@ int login_end(struct logins *l, const char *token, struct err *err)
 void link_make(struct logins *l, const struct key *key, uint64_t now_us,
                char ret_token[LOGIN_TOKEN_SIZE])
 {
-	struct pass *oldest = &l->links[0];
+	struct pass *row;
 	struct digest hash;
 
 	for (size_t i = 0; i < LINKS_MAX; i++)
-		if (l->links[i].expires_us < oldest->expires_us)
-			oldest = &l->links[i];
+		if (l->links[i].expires_us <= now_us)
+			l->links[i] = (struct pass){0};
+	row = row_for(l->links, LINKS_MAX, key_project_id(key));
 	make_token(ret_token);
 	hash_token(ret_token, &hash);
-	pass_fill(oldest, &hash, key_project_id(key), key_id(key), now_us + LINK_US);
+	pass_fill(row, &hash, key_project_id(key), key_id(key), now_us + LINK_US);
 }
 
 const struct key *link_take(struct logins *l, const char *token, uint64_t now_us)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may do what: a matrix over every route of api/openapi.yaml."""
 
+import base64
 import re
 import stat
 
@@ -159,6 +160,28 @@ def test_a_revoked_key_opens_nothing_at_once(daemon, client):
             list(short.list())
     with pytest.raises(errors.ClocheError):
         client.revoke_key("key_" + "a" * 26)
+
+
+def test_T05_health_tells_a_tenant_nothing_of_others(daemon, project_keys):
+    (_, theirs), (_, operators) = (call(daemon, "GET", "/v1/health", key=project_keys[k]) for k in ("other", "read"))
+    assert set(theirs) == {"status", "ready", "version", "uptime_ms", "engines"}
+    assert {"sandboxes", "pool", "host", "disk", "problems"} <= set(operators)
+
+
+def test_T05_a_cursor_made_of_a_foreign_id_tells_not_whether_it_lives(daemon, project_keys, sandbox):
+    def page(id_):
+        cursor = base64.urlsafe_b64encode(id_.encode()).decode().rstrip("=")
+        return call(daemon, "GET", f"/v1/sandboxes?limit=1&cursor={cursor}", key=project_keys["other"])
+
+    with Client(daemon.url, project_keys["other"]) as other:
+        made = [other.create(template="host") for _ in range(2)]
+        try:
+            status, listing = page(made[1].id)
+            assert status == 200 and [s["id"] for s in listing["sandboxes"]] == [made[0].id]  # it is how a cursor is made
+            assert page(sandbox.id) == page("sb_" + "a" * 26)
+        finally:
+            for one in made:
+                one.delete()
 
 
 def test_a_prefix_is_only_decoration(daemon, project_keys):

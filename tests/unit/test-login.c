@@ -38,15 +38,20 @@ static void tear_down(void)
 	CHECK_INT(rmdir(dir), 0);
 }
 
-static const struct key *add_key(void)
+static const struct key *add_key_of(const char *project)
 {
 	const struct key *key = NULL;
 	char secret[48];
 
-	CHECK_INT(keyring_add(ring, keyring_find_project(ring, "default"), "laptop", SCOPE_READ, 0,
+	CHECK_INT(keyring_add(ring, keyring_find_project(ring, project), "laptop", SCOPE_READ, 0,
 	                      secret, &key, NULL),
 	          0);
 	return key;
+}
+
+static const struct key *add_key(void)
+{
+	return add_key_of("default");
 }
 
 static const struct key *check(const char *token, uint64_t now_us)
@@ -131,6 +136,34 @@ TEST(who_logs_in_often_ends_only_logins_of_its_own)
 	CHECK(check(first, NOW_US) == NULL);
 	CHECK(check(token, NOW_US) == key);
 	CHECK(check(others, NOW_US) == other);
+	tear_down();
+}
+
+/* As many as a greedy project can make: more than the tables hold. */
+TEST(one_project_neither_keeps_others_out_nor_ends_what_they_have)
+{
+	char before[LOGIN_TOKEN_SIZE], link[LOGIN_TOKEN_SIZE], token[LOGIN_TOKEN_SIZE];
+	const struct key *other;
+	const char *project;
+
+	set_up();
+	CHECK_INT(keyring_add_project(ring, "other", &project, NULL), 0);
+	other = add_key_of("other");
+	CHECK_INT(login_begin(logins, other, 1, before, NULL), 0);
+	link_make(logins, other, 1, link);
+	for (int i = 0; i < 80; i++) {
+		const struct key *key = add_key();
+
+		for (uint64_t k = 0; k < 16; k++)
+			CHECK_INT(login_begin(logins, key, 2 + k, token, NULL), 0);
+		for (uint64_t k = 0; k < 4; k++)
+			link_make(logins, key, 2 + k, token);
+	}
+	CHECK(check(before, 100) == other);
+	CHECK_INT(login_begin(logins, other, 100, token, NULL), 0);
+	CHECK(check(before, 100) == other);
+	CHECK(check(token, 100) == other);
+	CHECK(link_take(logins, link, 100) == other);
 	tear_down();
 }
 

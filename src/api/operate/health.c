@@ -10,14 +10,18 @@
 
 #include "base/clock.h"
 
-static void put_host(struct json_writer *w, const struct msg_reply *host,
-                     const struct host_disk *disk)
+static void put_engines(struct json_writer *w, const struct msg_reply *host)
 {
 	json_open_array(w, "engines");
 	for (size_t i = 0; engines[i]; i++)
 		if (host->probe.engines[i].isolation.engine)
 			isolation_to_json(&host->probe.engines[i].isolation, w, NULL);
 	json_close_array(w);
+}
+
+static void put_host(struct json_writer *w, const struct msg_reply *host,
+                     const struct host_disk *disk)
+{
 	json_open_object(w, "host");
 	json_put_u64(w, "cpus", host->probe.cpus);
 	json_put_u64(w, "memory_mib", host->probe.memory_bytes >> 20);
@@ -54,9 +58,20 @@ int get_ready(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
+/* What tells of all projects together. */
+static void put_operators(const struct api *api, struct json_writer *w, bool is_ready)
+{
+	json_put_u64(w, "sandboxes", fleet_count(api->fleet));
+	problems_to_json(api->problems, w, "problems");
+	pool_to_json(api->fleet, w);
+	if (is_ready)
+		put_host(w, fleet_host(api->fleet), fleet_disk(api->fleet));
+}
+
 int get_health(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	struct err none;
 	bool is_ready = fleet_is_ready(api->fleet);
 	struct reply reply;
 	struct json_writer *w;
@@ -74,11 +89,10 @@ int get_health(struct http_req *req, struct err *err)
 	json_put_str(w, "version", CLOCHE_VERSION);
 	if (http_user(req)) {
 		json_put_u64(w, "uptime_ms", (clock_wall_us() - api->started_us) / 1000);
-		json_put_u64(w, "sandboxes", fleet_count(api->fleet));
-		problems_to_json(api->problems, w, "problems");
-		pool_to_json(api->fleet, w);
 		if (is_ready)
-			put_host(w, fleet_host(api->fleet), fleet_disk(api->fleet));
+			put_engines(w, fleet_host(api->fleet));
 	}
+	if (http_user(req) && check_is_default(req, &none) == 0)
+		put_operators(api, w, is_ready);
 	return reply_send(&reply, req, 200, err);
 }

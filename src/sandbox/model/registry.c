@@ -193,9 +193,10 @@ size_t fleet_list(struct fleet *fleet, const struct sandbox_filter *filter,
                   void (*fn)(struct sandbox *s, void *arg), void *arg, bool *ret_more)
 {
 	/* A cursor whose sandbox is forgotten begins anew: to see one twice is better than to miss
-	 * one. */
+	 * one. Another project's is none, so that nobody learns whether it lives. */
 	struct sandbox *after = filter->after_id ? fleet_find_id(fleet, filter->after_id) : NULL;
-	struct list *at = after ? after->link_all.prev : fleet->all.prev;
+	bool is_own = after && strcmp(after->project_id, filter->project_id) == 0;
+	struct list *at = is_own ? after->link_all.prev : fleet->all.prev;
 	size_t n = 0;
 
 	*ret_more = false;
