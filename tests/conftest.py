@@ -21,7 +21,7 @@ from harness.walled import Walled
 
 TYPESCRIPT = ROOT / "sdk" / "typescript"
 # What the sandboxes that fixtures make are: vms start from a template that these tests make for them.
-TEMPLATE = {"jail": None, "vm": "suite"}[ENGINE]
+TEMPLATE = {"vm": "suite", "bare": "host"}.get(ENGINE)
 CALL_S = 60 * PATIENCE
 
 
@@ -45,7 +45,10 @@ def has_machine(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    """With vms for sandboxes: what has no sandbox, or jails by its own word, is the same as without."""
+    """With vms for sandboxes: what has no sandbox, or jails by its own word, is the same as without. With the tests' own engine: what every engine promises."""
+    if ENGINE == "bare":
+        config.hook.pytest_deselected(items=[item for item in items if not item.get_closest_marker("neutral")])
+        items[:] = [item for item in items if item.get_closest_marker("neutral")]
     if ENGINE != "vm":
         return
     config.hook.pytest_deselected(items=[item for item in items if not has_machine(item)])

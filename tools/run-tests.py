@@ -41,6 +41,8 @@ SANITIZED_FILES = """
 """.split()
 # And a part of four of them with vms for sandboxes; all of these where the environment says so.
 VM_PASSES = [("plain", ["functional", "security", "sdk", "compat"], ["-m", "vm"])]
+# What every engine promises, with the tests' own one.
+BARE_PASSES = [("plain", ["functional"], ["-m", "neutral and not slow"])]
 DETAIL_MOST = 4000  # of a failure, at the end
 SLOWEST = 8  # files of a pass that are named
 RETRIES_MOST = 30  # failures of one pass: more than that is no accident, and is not tried again
@@ -308,6 +310,7 @@ def sanitized_files():
 def python_passes(builds, chosen, extra):
     rows = [(label, "jail", suites, words) for label, suites, words in PYTHON_PASSES]
     rows += [(label, "vm", suites, words) for label, suites, words in VM_PASSES]
+    rows += [(label, "bare", suites, words) for label, suites, words in BARE_PASSES]
     if os.environ.get("CLOCHE_ENGINE") == "vm":
         rows = [(label, "vm", suites, ["--numprocesses", "2", "--dist", "loadfile"]) for label, suites, _ in VM_PASSES]
     return [
@@ -346,7 +349,7 @@ def main():
         start = time.monotonic()
         programs.run(tally)
         print(f"{programs.label} {', '.join(programs.suites)}: {time.monotonic() - start:.0f} s", flush=True)
-    for engine in ("jail", "vm"):  # emulated machines take the time of what runs beside them
+    for engine in ("jail", "bare", "vm"):  # emulated machines take the time of what runs beside them
         if of_engine := [p for p in python if p.engine == engine]:
             run_python(tally, of_engine)
     if not (args.only or args.suite or args.path):

@@ -35,6 +35,7 @@ def wait_for_state(sandbox, context, state):
     return wait_for(lambda: [c for c in sandbox.contexts.list() if c.name == context and c.state == state], 15, state)
 
 
+@pytest.mark.neutral
 def test_state_stays_from_call_to_call(sandbox):
     assert sandbox.run_code("import math\nx = 20").status == "ok"
     assert sandbox.run_code("def f(): return x + 22").text is None
@@ -43,6 +44,7 @@ def test_state_stays_from_call_to_call(sandbox):
     assert (r.context.name, r.context.language) == ("python", "python")
 
 
+@pytest.mark.neutral
 def test_output_and_results_are_told_apart(sandbox):
     r = sandbox.run_code("import sys\nprint('out')\nprint('err', file=sys.stderr)\ndisplay(1)\n'value'")
     assert (r.stdout, r.stderr) == ("out\n", "err\n")
@@ -59,6 +61,7 @@ def test_an_error_shows_the_users_own_line(sandbox):
     assert sandbox.run_code("y").text == "5"
 
 
+@pytest.mark.neutral
 def test_output_comes_while_the_code_runs(sandbox):
     first, results = threading.Event(), []
     code = "import time\nprint('one', flush=True)\nwhile not __import__('os').path.exists('go'): time.sleep(0.01)\nprint('two')\n3"
@@ -130,6 +133,7 @@ def test_output_that_is_no_text_comes_as_it_is(sandbox):
     assert r.stdout_bytes == bytes(range(256))
 
 
+@pytest.mark.neutral
 def test_contexts_have_a_state_each(sandbox):
     a = sandbox.contexts.create("a", cwd="/tmp", env={"WHO": "a"})
     b = sandbox.contexts.create("b")
@@ -191,6 +195,7 @@ def test_a_removed_context_ends_its_calls_and_is_forgotten(sandbox):
         sandbox.run_code("1", context="gone")
 
 
+@pytest.mark.neutral
 def test_an_interrupt_keeps_the_variables(sandbox):
     sandbox.run_code("kept = 7")
     thread, out = run_in_thread(sandbox, "i = 1\nopen('began', 'w').close()\nwhile True: i += 1")
@@ -241,6 +246,7 @@ def test_sys_exit_ends_the_interpreter_and_tells_its_code(sandbox):
 
 
 @pytest.mark.parametrize("code, exit_code, signal", [("import os; os._exit(9)", 9, None), ("import os; os.kill(os.getpid(), 11)", 139, 11)])
+@pytest.mark.neutral
 def test_a_death_is_told_with_how(sandbox, code, exit_code, signal):
     r = sandbox.run_code("print('last words', flush=True)\n" + code)
     assert (r.status, r.exit_code, r.signal, r.error.name) == ("died", exit_code, signal, "InterpreterDied")
@@ -348,6 +354,7 @@ def test_deleting_the_sandbox_ends_its_calls_as_gone(make_sandbox):
         sandbox.run_code("1")
 
 
+@pytest.mark.neutral
 def test_bash_keeps_its_state(sandbox):
     sandbox.run_code("cd /tmp; X=5; f() { echo f $X; }", "bash")
     r = sandbox.run_code("f; pwd; false", "bash")

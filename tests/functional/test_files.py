@@ -12,6 +12,7 @@ from harness.daemon import IS_SANITIZED, memory_kib, wait_for
 
 
 @pytest.mark.vm
+@pytest.mark.neutral
 def test_what_is_written_is_read(sandbox):
     data = bytes(range(256)) * 300
     entry = sandbox.files.write("a.bin", data)
@@ -20,12 +21,14 @@ def test_what_is_written_is_read(sandbox):
     assert sandbox.files.read("/home/user/a.bin") == data
 
 
+@pytest.mark.neutral
 def test_an_empty_file_is_a_file(sandbox):
     sandbox.files.write("empty", b"")
     assert sandbox.files.read("empty") == b""
     assert sandbox.files.stat("empty").size == 0
 
 
+@pytest.mark.neutral
 def test_a_range_of_a_file_can_be_read(sandbox):
     sandbox.files.write("r", b"0123456789")
     assert sandbox.files.read("r", offset=3, length=4) == b"3456"
@@ -35,18 +38,21 @@ def test_a_range_of_a_file_can_be_read(sandbox):
     assert sandbox.files.read("r", length=0) == b""
 
 
+@pytest.mark.neutral
 def test_append_adds_to_what_is_there(sandbox):
     sandbox.files.write("log", b"one\n")
     sandbox.files.append("log", b"two\n")
     assert sandbox.files.read("log") == b"one\ntwo\n"
 
 
+@pytest.mark.neutral
 def test_a_write_replaces_and_keeps_nothing_of_the_old(sandbox):
     sandbox.files.write("f", b"x" * 1000)
     sandbox.files.write("f", b"y")
     assert sandbox.files.read("f") == b"y"
 
 
+@pytest.mark.neutral
 def test_a_file_that_was_changed_since_it_was_read_is_not_replaced(sandbox):
     files = sandbox.files
     seen = files.write("shared", b"mine")
@@ -68,6 +74,7 @@ def test_a_file_that_was_changed_since_it_was_read_is_not_replaced(sandbox):
         files.write("shared", b"again", if_unchanged=seen)
 
 
+@pytest.mark.neutral
 def test_of_writers_on_condition_none_loses_anothers(sandbox):
     """Each adds one to what it has read, until it was not disturbed: a sum that is right needs every one of them."""
     files, each, writers = sandbox.files, 5, 4
@@ -89,6 +96,7 @@ def test_of_writers_on_condition_none_loses_anothers(sandbox):
     assert [entry.name for entry in files.list(".") if entry.name.startswith(".cloche-")] == []
 
 
+@pytest.mark.neutral
 def test_a_file_that_is_written_in_place_has_the_condition_too(sandbox):
     files = sandbox.files
     sandbox.run("mkdir /closed && cd /closed && echo old > f && chmod 666 f", user="root").check()
@@ -103,6 +111,7 @@ def test_a_file_that_is_written_in_place_has_the_condition_too(sandbox):
     assert files.read("/closed/f") == b"mine too"
 
 
+@pytest.mark.neutral
 def test_exclusive_refuses_what_exists(sandbox):
     sandbox.files.write("once", b"1", exclusive=True)
     with pytest.raises(errors.FileExists):
@@ -110,6 +119,7 @@ def test_exclusive_refuses_what_exists(sandbox):
     assert sandbox.files.read("once") == b"1"
 
 
+@pytest.mark.neutral
 def test_parents_are_made_when_asked_for(sandbox):
     with pytest.raises(errors.FileMissing):
         sandbox.files.write("p/q/r", b"1")
@@ -117,6 +127,7 @@ def test_parents_are_made_when_asked_for(sandbox):
     assert sandbox.files.stat("p/q").type == "directory"
 
 
+@pytest.mark.neutral
 def test_the_mode_is_the_one_asked_for(sandbox):
     sandbox.files.write("run.sh", b"#!/bin/sh\necho ran\n", mode=0o755)
     assert sandbox.run(["./run.sh"]).stdout == "ran\n"
@@ -124,6 +135,7 @@ def test_the_mode_is_the_one_asked_for(sandbox):
     assert sandbox.files.stat("run.sh").mode == 0o600
 
 
+@pytest.mark.neutral
 def test_files_belong_to_who_wrote_them(sandbox):
     sandbox.files.write("/tmp/by-root", b"", user="root")
     assert sandbox.files.stat("/tmp/by-root").uid == 0
@@ -132,6 +144,7 @@ def test_files_belong_to_who_wrote_them(sandbox):
     assert (entry.user, entry.group) == ("user", "user")
 
 
+@pytest.mark.neutral
 def test_a_user_may_not_do_what_the_user_inside_may_not(sandbox):
     with pytest.raises(errors.FileDenied):
         sandbox.files.read("/etc/shadow")
@@ -143,6 +156,7 @@ def test_a_user_may_not_do_what_the_user_inside_may_not(sandbox):
         sandbox.files.chown("/home/user", "root")
 
 
+@pytest.mark.neutral
 def test_what_is_missing_is_a_typed_error_for_every_operation(sandbox):
     f = sandbox.files
     for call in (
@@ -157,6 +171,7 @@ def test_what_is_missing_is_a_typed_error_for_every_operation(sandbox):
     assert not f.exists("no")
 
 
+@pytest.mark.neutral
 def test_the_wrong_kind_of_file_is_a_typed_error(sandbox):
     f = sandbox.files
     f.mkdir("d")
@@ -166,6 +181,7 @@ def test_the_wrong_kind_of_file_is_a_typed_error(sandbox):
             call()
 
 
+@pytest.mark.neutral
 def test_a_symlink_is_seen_as_such_and_followed_when_asked(sandbox):
     f = sandbox.files
     f.write("target", b"12345")
@@ -180,6 +196,7 @@ def test_a_symlink_is_seen_as_such_and_followed_when_asked(sandbox):
     assert f.exists("target")
 
 
+@pytest.mark.neutral
 def test_a_symlink_loop_is_a_typed_error(sandbox):
     sandbox.files.symlink("a", "b")
     sandbox.files.symlink("b", "a")
@@ -187,6 +204,7 @@ def test_a_symlink_loop_is_a_typed_error(sandbox):
         sandbox.files.read("a")
 
 
+@pytest.mark.neutral
 def test_a_directory_is_listed_with_depth_and_limit(sandbox):
     sandbox.run("mkdir -p t/a/b/c; touch t/1 t/a/2 t/a/b/3 t/a/b/c/4")
     names = lambda **k: sorted(e.path for e in sandbox.files.list("t", **k))  # noqa: E731
@@ -196,6 +214,7 @@ def test_a_directory_is_listed_with_depth_and_limit(sandbox):
     assert len(names(recursive=True, limit=3)) == 3
 
 
+@pytest.mark.neutral
 def test_names_of_any_bytes_can_be_listed_and_read(sandbox):
     for name in ("with space", "new\nline", "quote'\"\\", "ü🎈", "-dash", "per%cent", "a?b&c=d#e", "\t", "x" * 255):
         sandbox.files.write(f"odd/{name}", name.encode(), parents=True)
@@ -205,6 +224,7 @@ def test_names_of_any_bytes_can_be_listed_and_read(sandbox):
     assert len(sandbox.files.list("odd")) == 10
 
 
+@pytest.mark.neutral
 def test_a_name_that_is_too_long_is_a_typed_error(sandbox):
     with pytest.raises((errors.FileInvalid, errors.InvalidField)):
         sandbox.files.write("x" * 256, b"")
@@ -212,6 +232,7 @@ def test_a_name_that_is_too_long_is_a_typed_error(sandbox):
         sandbox.files.read("y/" * 2050)
 
 
+@pytest.mark.neutral
 def test_a_path_of_nearly_the_longest_kind_can_be_used(sandbox):
     """Each byte of it takes three on the wire."""
     path = "/tmp/" + "/".join(["ü" * 120] * 15) + "/f"
@@ -220,6 +241,7 @@ def test_a_path_of_nearly_the_longest_kind_can_be_used(sandbox):
     assert sandbox.files.read(path) == b"1"
 
 
+@pytest.mark.neutral
 def test_directories_are_made_moved_copied_and_removed(sandbox):
     f = sandbox.files
     f.mkdir("m/n", parents=True, mode=0o750)
@@ -240,18 +262,21 @@ def test_directories_are_made_moved_copied_and_removed(sandbox):
     assert not f.exists("moved")
 
 
+@pytest.mark.neutral
 def test_remove_of_a_tree_goes_through_no_symlink(sandbox):
     sandbox.run("mkdir keep tree; touch keep/me; ln -s ../keep tree/link; ln -s /home/user/keep tree/abs")
     sandbox.files.remove("tree", recursive=True)
     assert sandbox.files.exists("keep/me")
 
 
+@pytest.mark.neutral
 def test_a_deep_tree_is_removed(sandbox):
     sandbox.run(["python3", "-c", "import os\nfor i in range(1500):\n os.mkdir('dddddddd'); os.chdir('dddddddd')"], cwd="/tmp")
     sandbox.files.remove("/tmp/dddddddd", recursive=True)
     assert not sandbox.files.exists("/tmp/dddddddd")
 
 
+@pytest.mark.neutral
 def test_a_move_refuses_what_exists_when_asked(sandbox):
     f = sandbox.files
     f.write("a", b"a")
@@ -262,6 +287,7 @@ def test_a_move_refuses_what_exists_when_asked(sandbox):
     assert f.read("b") == b"a"
 
 
+@pytest.mark.neutral
 def test_an_upload_that_breaks_off_leaves_the_old_file(sandbox, daemon):
     sandbox.files.write("keep", b"old")
 
@@ -312,6 +338,7 @@ def test_a_gibibyte_goes_in_and_out_byte_identical_in_constant_memory(daemon, ma
     assert peak[0] < 64 * 1024
 
 
+@pytest.mark.neutral
 def test_special_files_are_refused_and_block_nothing(sandbox):
     sandbox.run("mkfifo fifo; ln -s /dev/zero zero; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"")
     for path in ("fifo", "sock", "/dev/zero", "zero", "/dev/tty"):
@@ -323,6 +350,7 @@ def test_special_files_are_refused_and_block_nothing(sandbox):
     assert sandbox.run(["true"]).exit_code == 0
 
 
+@pytest.mark.neutral
 def test_a_sparse_file_of_a_pebibyte_can_be_looked_at(sandbox):
     if sandbox.run(["truncate", "-s", "1P", "sparse"]).exit_code != 0:
         pytest.skip("the layer's file system has no such files")
@@ -330,6 +358,7 @@ def test_a_sparse_file_of_a_pebibyte_can_be_looked_at(sandbox):
     assert sandbox.files.read("sparse", offset=(1 << 50) - 3) == b"\0\0\0"
 
 
+@pytest.mark.neutral
 def test_a_file_in_proc_can_be_read(sandbox):
     assert sandbox.files.read("/proc/self/status").startswith(b"Name:")
 
@@ -345,6 +374,7 @@ def test_a_full_disk_is_a_typed_error(make_sandbox):
 
 
 @pytest.mark.vm
+@pytest.mark.neutral
 def test_changes_are_watched(sandbox):
     sandbox.run("mkdir w; touch w/old")
     with sandbox.files.watch("w", recursive=True) as watch:
@@ -366,6 +396,7 @@ def test_changes_are_watched(sandbox):
             pass
 
 
+@pytest.mark.neutral
 def test_a_watcher_that_leaves_leaves_nothing(sandbox):
     def count():
         return int(sandbox.run("ls /proc | grep -c '^[0-9]'").stdout)

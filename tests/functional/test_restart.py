@@ -11,7 +11,7 @@ import subprocess
 import pytest
 from cloche import Client
 from harness import audit
-from harness.daemon import Daemon, wait_for
+from harness.daemon import ENGINE, Daemon, wait_for
 from harness.running import running
 from harness.web import PORT, Web, start_server
 
@@ -77,6 +77,17 @@ def ask_and_wait(daemon, path, body):
         line = reply.readline()
     assert UP in line, (path, reply.status)
     return conn
+
+
+@pytest.mark.neutral
+@pytest.mark.parametrize("part", ["gateway", "broker"])
+def test_after_a_kill_a_sandbox_of_this_engine_goes_on_as_it_was(part):
+    with running(Daemon("--pool-max", "0")) as daemon, Client(daemon.url, daemon.key) as client:
+        with client.create(engine=ENGINE, template="host") as sandbox:
+            sandbox.run("echo before > kept")
+            pid = sandbox.run("sleep 600 >/dev/null 2>&1 & echo $!").stdout
+            daemon.kill_parts(part)
+            assert sandbox.run(f"kill -0 {pid.strip()} && cat kept").stdout == "before\n"
 
 
 @pytest.mark.slow

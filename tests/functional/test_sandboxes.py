@@ -28,6 +28,7 @@ def test_isolation_names_its_walls(sandbox):
     assert not walls & set(sandbox.info.isolation["gaps"])
 
 
+@pytest.mark.neutral
 def test_a_sandbox_is_found_by_id_and_by_name(client, make_sandbox):
     name = f"t-{uuid.uuid4().hex[:12]}"
     sandbox = make_sandbox(name=name)
@@ -44,6 +45,7 @@ def test_a_name_is_unique_among_the_living_and_free_after(client, make_sandbox):
     assert make_sandbox(name=name).id != first.id
 
 
+@pytest.mark.neutral
 def test_tags_are_kept_filtered_by_and_changed(client, make_sandbox):
     mark = uuid.uuid4().hex
     one = make_sandbox(tags={"mark": mark, "n": "1"})
@@ -87,6 +89,7 @@ def test_ended_sandboxes_are_listed_only_when_asked_for(client, make_sandbox):
     assert [s.id for s in client.list(tag=f"mark:{mark}", state="stopped")] == [sandbox.id]
 
 
+@pytest.mark.neutral
 def test_two_sandboxes_do_not_see_each_other(make_sandbox):
     a, b = make_sandbox(), make_sandbox()
     a.files.write("/tmp/secret", b"of a")

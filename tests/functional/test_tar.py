@@ -10,6 +10,8 @@ import tarfile
 import pytest
 from cloche import errors, open_tar
 
+pytestmark = pytest.mark.neutral
+
 TREE = """
 mkdir -p t/a/b t/empty; echo one > t/1; echo two > t/a/2; chmod 750 t/a; chmod 4755 t/1
 ln -s ../1 t/a/link; ln -s /etc/passwd t/abs; ln t/a/2 t/a/b/hard; head -c 300000 /dev/urandom > t/big

@@ -32,7 +32,7 @@ SANDBOX_ID = re.compile(r"sb_[a-z0-9]{26}")
 # What the sandboxes of the suites are.
 ENGINE = os.environ.get("CLOCHE_ENGINE", "jail")
 # How many times longer than on an ordinary host and in jails all may take: emulated machines are slow, and emulated hosts (tests/rig) say how slow.
-PATIENCE = int(os.environ.get("CLOCHE_PATIENCE", {"jail": 1, "vm": 10}[ENGINE]))
+PATIENCE = int(os.environ.get("CLOCHE_PATIENCE", {"vm": 10}.get(ENGINE, 1)))
 READY_S = 60 * PATIENCE
 STOP_S = 60 * PATIENCE
 
@@ -130,7 +130,7 @@ class Daemon:
         self.url = f"http://127.0.0.1:{self.port}"
         self.socket = self.run / "cloche.sock"
         self.options = list(options) + (["--rm"] if rm else [])
-        self.program = BUILD / "cloche"
+        self.program = BUILD / ("cloche-bare" if ENGINE == "bare" else "cloche")
         self.process = None
         self._reading, self._read = threading.Lock(), 0
         self._named, self._ready, self._moved, self._crash = set(), set(), set(), None
