@@ -17,16 +17,6 @@
 #define WEIGHT_MOST  10000
 #define OWNER_MOST   ((UINT64_C(1) << 48) - 1)
 
-/* Below these a sandbox cannot even start its agent, and the failure would look like ours. */
-static const struct guest_limits least = {
-	.memory_bytes = UINT64_C(8) << 20,
-	.disk_bytes = UINT64_C(1) << 20,
-	.inodes = 64,
-	.cpu_milli = 10,
-	.pids = 2,
-	.open_files = 16,
-};
-
 static const struct {
 	bool has_id;
 	bool has_limits; /* limits alone: a create's are further in */
@@ -99,29 +89,19 @@ static int check_range(const char *field, uint64_t value, uint64_t min, uint64_t
 	                 min, max);
 }
 
-static int check_limits(const struct guest_limits *l, const struct guest_limits *max,
+/* Below the least a sandbox cannot even start its agent, and the failure would look like ours. */
+static int check_limits(const struct guest_limits *limits, const struct guest_limits *max,
                         struct err *err)
 {
-	const struct {
-		const char *name;
-		uint64_t value, min, max;
-	} rows[] = {
-		{"memory_bytes", l->memory_bytes, least.memory_bytes, max->memory_bytes},
-		{"disk_bytes", l->disk_bytes, least.disk_bytes, max->disk_bytes},
-		{"inodes", l->inodes, least.inodes, max->inodes},
-		{"cpu_milli", l->cpu_milli, least.cpu_milli, max->cpu_milli},
-		{"pids", l->pids, least.pids, max->pids},
-		{"nofile", l->open_files, least.open_files, max->open_files},
-		{"reserved", l->reserved, 0, 0},
-	};
+	int r = check_range("reserved", limits->reserved, 0, 0, err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		int r = check_range(rows[i].name, rows[i].value, rows[i].min, rows[i].max, err);
+	for (size_t i = 0; r == 0 && i < GUEST_LIMITS_COUNT; i++) {
+		const struct limit *l = &limit_table[i];
 
-		if (r < 0)
-			return r;
+		r = check_range(l->row_name, limit_get(l, limits), l->least, limit_get(l, max),
+		                err);
 	}
-	return 0;
+	return r;
 }
 
 static int check_snapshot_id(const char *id, struct err *err)

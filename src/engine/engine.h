@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/err.h"
 #include "base/id.h"
+#include "engine/limits.h"
 #include "loop/loop.h"
 
 #include <stdbool.h>
@@ -19,16 +20,6 @@
 struct guest;       /* one running sandbox, opaque */
 struct guest_kind;  /* engine/guest/guest_kind.h */
 struct image_build; /* an image in the making, opaque */
-
-struct guest_limits {
-	uint64_t memory_bytes;
-	uint64_t disk_bytes;
-	uint64_t inodes;
-	uint32_t cpu_milli; /* 1000 = one CPU */
-	uint32_t pids;
-	uint32_t open_files;
-	uint32_t reserved;
-};
 
 #define SHOWN_MAX 3 /* snapshots */
 

@@ -2,24 +2,15 @@
 #pragma once
 /*
  * The most that a single sandbox of a project or key may ask for, beside the quota's sums. On the
- * wire and in the store: max_limits {vcpus, memory_mib, disk_mib, inodes, pids, open_files,
- * output_mib, execs} and max_timeout_ms; what is absent or null has the daemon's own ceiling.
+ * wire and in the store: max_limits, which has each of the table of limits (engine/limits.h), and
+ * max_timeout_ms; what is absent or null has the daemon's own ceiling.
  */
 #include "base/json/json.h"
+#include "engine/limits.h"
 
-enum ceiling {
-	CEILING_CPU_MILLI,
-	CEILING_MEMORY_BYTES,
-	CEILING_DISK_BYTES,
-	CEILING_INODES,
-	CEILING_PIDS,
-	CEILING_OPEN_FILES,
-	CEILING_OUTPUT_BYTES,
-	CEILING_EXECS,
-	CEILING_LIMIT_COUNT, /* those above are in max_limits */
-	CEILING_TIMEOUT_MS = CEILING_LIMIT_COUNT,
-	CEILING_COUNT
-};
+/* By the place in the table of limits, and behind them the lifetime. */
+#define CEILING_TIMEOUT_MS LIMITS_COUNT
+#define CEILING_COUNT      (LIMITS_COUNT + 1)
 
 struct ceilings {
 	uint64_t of[CEILING_COUNT]; /* 0 = none */

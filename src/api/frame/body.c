@@ -151,78 +151,47 @@ static int check_word(const char *value, const char *field, const char *const *w
  * that there is one range to be told; here a number is only kept whole. 0 stands for "not given"
  * further down: one that is given is as good as any other that is too small.
  */
-static int read_limit(const json_t *value, const char *field, uint64_t unit, uint64_t most,
-                      uint64_t *ret, struct err *err)
+static int read_limit(const json_t *value, const struct limit *l, void *limits, struct err *err)
 {
 	json_int_t number = json_integer_value(value);
+	double cpus = json_number_value(value);
+	uint64_t most = limit_most(l);
+	char field[48];
 
 	if (!value)
 		return 0;
+	(void)snprintf(field, sizeof(field), "limits.%s", l->name);
+	if (l->kind == LIMIT_CPUS) {
+		if (!json_is_number(value))
+			return err_field(err, field, "must be a number");
+		limit_set(l, limits, cpus < 0.001 ? 1 : (uint64_t)(MIN(cpus, 1e6) * 1000 + 0.5));
+		return 0;
+	}
 	if (!json_is_integer(value))
 		return err_field(err, field, "must be a whole number");
 	if (number <= 0)
-		*ret = 1;
+		limit_set(l, limits, 1);
 	else
-		*ret = (uint64_t)number > most / unit ? most : (uint64_t)number * unit;
-	return 0;
-}
-
-static int read_vcpus(const json_t *value, uint64_t *ret_milli, struct err *err)
-{
-	double vcpus = json_number_value(value);
-
-	if (!value)
-		return 0;
-	if (!json_is_number(value))
-		return err_field(err, "limits.vcpus", "must be a number");
-	*ret_milli = vcpus < 0.001 ? 1 : (uint64_t)(MIN(vcpus, 1e6) * 1000 + 0.5);
+		limit_set(l, limits, MIN((uint64_t)number, most / l->unit) * l->unit);
 	return 0;
 }
 
 static int read_limits(const json_t *object, struct guest_limits *ret,
                        struct exec_limits *ret_execs, struct err *err)
 {
-	json_t *vcpus = NULL, *memory = NULL, *disk = NULL, *inodes = NULL, *pids = NULL,
-	       *files = NULL, *output = NULL, *execs = NULL;
-	uint64_t cpu_milli = 0, n_pids = 0, n_files = 0, n_execs = 0;
-	const struct json_field fields[] = {
-		{"vcpus", JSON_FIELD_ANY, &vcpus},       {"memory_mib", JSON_FIELD_ANY, &memory},
-		{"disk_mib", JSON_FIELD_ANY, &disk},     {"inodes", JSON_FIELD_ANY, &inodes},
-		{"pids", JSON_FIELD_ANY, &pids},         {"open_files", JSON_FIELD_ANY, &files},
-		{"output_mib", JSON_FIELD_ANY, &output}, {"execs", JSON_FIELD_ANY, &execs},
-	};
-	struct guest_limits limits = {0};
+	json_t *values[LIMITS_COUNT] = {NULL};
+	struct json_field fields[LIMITS_COUNT];
 	int r;
 
 	if (!object)
 		return 0;
+	for (size_t i = 0; i < LIMITS_COUNT; i++)
+		fields[i] = (struct json_field){limit_table[i].name, JSON_FIELD_ANY, &values[i]};
 	r = json_read(object, "limits.", fields, ARRAY_SIZE(fields), err);
-	if (r == 0)
-		r = read_vcpus(vcpus, &cpu_milli, err);
-	if (r == 0)
-		r = read_limit(memory, "limits.memory_mib", MIB, INT64_MAX, &limits.memory_bytes,
-		               err);
-	if (r == 0)
-		r = read_limit(disk, "limits.disk_mib", MIB, INT64_MAX, &limits.disk_bytes, err);
-	if (r == 0)
-		r = read_limit(inodes, "limits.inodes", 1, INT64_MAX, &limits.inodes, err);
-	if (r == 0)
-		r = read_limit(pids, "limits.pids", 1, UINT32_MAX, &n_pids, err);
-	if (r == 0)
-		r = read_limit(files, "limits.open_files", 1, UINT32_MAX, &n_files, err);
-	if (r == 0)
-		r = read_limit(output, "limits.output_mib", MIB, INT64_MAX,
-		               &ret_execs->output_bytes, err);
-	if (r == 0)
-		r = read_limit(execs, "limits.execs", 1, UINT32_MAX, &n_execs, err);
-	if (r < 0)
-		return r;
-	limits.cpu_milli = (uint32_t)cpu_milli;
-	limits.pids = (uint32_t)n_pids;
-	limits.open_files = (uint32_t)n_files;
-	*ret = limits;
-	ret_execs->execs = (uint32_t)n_execs;
-	return 0;
+	for (size_t i = 0; r == 0 && i < LIMITS_COUNT; i++)
+		r = read_limit(values[i], &limit_table[i],
+		               i < GUEST_LIMITS_COUNT ? (void *)ret : (void *)ret_execs, err);
+	return r;
 }
 
 int body_read_on_connection(const char *word, bool *ret_closes, struct err *err)

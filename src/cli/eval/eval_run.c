@@ -54,7 +54,7 @@ int eval_run_spec(const struct eval_case *c, json_t **ret, struct err *err)
 	                            .packages = s->packages,
 	                            .language = s->language ? s->language : language_default->name,
 	                            .network = s->network,
-	                            .memory_mib = s->memory_mib};
+	                            .limits.memory_mib = s->memory_mib};
 	int r = sandbox_opts_to_json(&opts, s->timeout_ms + LIFE_MORE_MS, ret, err);
 
 	free(unconst(tag));

@@ -3,11 +3,14 @@
 #include "base/parse.h"
 #include "cli/frame/group.h"
 #include "cli/term/text.h"
+#include "engine/limits.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_LIMITS "max_limits."
+#define MAX_LIMITS                       "max_limits."
+#define LIMIT_NAME(a, member, name, ...) " " #name
+#define LIMIT_NAMES                      GUEST_LIMITS(LIMIT_NAME, ) EXEC_LIMITS(LIMIT_NAME, )
 
 struct quota_opts {
 	const char *project, *key;
@@ -188,13 +191,11 @@ static const struct subcommand subcommands[] = {
          "Sets the limits of a project (without --project: default) or key, all at once: what is\n"
          "not named has the daemon's default again. Limits: sandboxes, vcpus, memory_mib, "
          "disk_mib,\n"
-         "creates_per_minute, budget (money a month); of a single sandbox:\n"
-         "max_limits.vcpus, max_limits.memory_mib, max_limits.disk_mib, max_limits.inodes,\n"
-         "max_limits.pids, max_limits.open_files, max_limits.output_mib,\n"
-         "max_limits.execs, max_timeout_ms. A value is a number or 'unlimited'. What is in use\n"
-         "already stays. weight: a project's part of the daemon while several want something; 100 "
-         "is\n"
-         "the usual, 200 gets twice as much.",
+         "creates_per_minute, budget (money a month); of a single sandbox: max_timeout_ms, and\n"
+         "max_limits.NAME, where NAME is one of\n" LIMIT_NAMES ".\n"
+         "A value is a number or 'unlimited'. What is in use already stays. weight: a project's "
+         "part\nof the daemon while several want something; 100 is the usual, 200 gets twice as "
+         "much.",
          "  cloche quota set --project blue sandboxes=10 vcpus=8 budget=25.00\n"
          "  cloche quota set --project blue max_limits.memory_mib=2048\n"
          "  cloche quota set --key key_k3v9… creates_per_minute=30\n"

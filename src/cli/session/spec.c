@@ -16,11 +16,18 @@ void sandbox_opts_done(struct sandbox_opts *s)
 	opt_list_done(&s->volumes);
 }
 
+static bool limits_are_given(const struct limit_opts *l)
+{
+	static const struct limit_opts none;
+
+	return memcmp(l, &none, sizeof(none)) != 0;
+}
+
 bool sandbox_opts_are_given(const struct sandbox_opts *s)
 {
 	return s->name || s->template || s->snapshot || s->engine || s->min_grade || s->tags.n ||
 	       s->env.n || s->network || s->allow.n || s->packages.n || s->volumes.n ||
-	       s->vcpus > 0 || s->memory_mib || s->disk_mib || s->pids;
+	       limits_are_given(&s->limits);
 }
 
 /* Fields are left out where nothing was asked for: the daemon has the defaults. */
@@ -34,6 +41,28 @@ static void put_number(json_t *object, const char *name, uint64_t value)
 {
 	if (value)
 		(void)json_object_set_new(object, name, json_integer((json_int_t)value));
+}
+
+static void put_decimal(json_t *object, const char *name, double value)
+{
+	if (value > 0)
+		(void)json_object_set_new(object, name, json_real(value));
+}
+
+/* clang-format off */
+#define PUT_CPUS    put_decimal
+#define PUT_SIZE    put_number
+#define PUT_COUNT   put_number
+#define PUT_COUNT64 put_number
+#define PUT(limits, member, name, kind, ...) PUT_##kind(object, #name, (limits)->name);
+/* clang-format on */
+
+static json_t *limits_to_json(const struct limit_opts *limits)
+{
+	json_t *object = json_object();
+
+	GUEST_LIMITS(PUT, limits)
+	return object;
 }
 
 static int put_pair(json_t *object, const char *option, const char *pair, const char *equals,
@@ -176,16 +205,10 @@ int sandbox_opts_to_json(const struct sandbox_opts *s, uint64_t timeout_ms, json
                          struct err *err)
 {
 	auto_json json_t *body = json_object();
-	json_t *limits = json_object();
 	json_t *map = NULL;
 	int r;
 
-	put_number(limits, "memory_mib", s->memory_mib);
-	put_number(limits, "disk_mib", s->disk_mib);
-	put_number(limits, "pids", s->pids);
-	if (s->vcpus > 0)
-		(void)json_object_set_new(limits, "vcpus", json_real(s->vcpus));
-	(void)json_object_set_new(body, "limits", limits);
+	(void)json_object_set_new(body, "limits", limits_to_json(&s->limits));
 	put_text(body, "name", s->name);
 	put_text(body, "template", s->template);
 	put_text(body, "snapshot", s->snapshot);

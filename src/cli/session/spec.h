@@ -3,14 +3,27 @@
 /* What a new sandbox and a new exec shall be, from options to the API's JSON. */
 #include "base/json/json.h"
 #include "cli/term/opts.h"
+#include "engine/limits.h"
+
+/* What the table of limits has for the command line, in the units of the API. 0: not asked for. */
+/* clang-format off */
+#define LIMIT_TYPE_CPUS    double
+#define LIMIT_TYPE_SIZE    uint64_t
+#define LIMIT_TYPE_COUNT   uint64_t
+#define LIMIT_TYPE_COUNT64 uint64_t
+#define LIMIT_MEMBER(a, member, name, kind, ...) LIMIT_TYPE_##kind name;
+/* clang-format on */
+
+struct limit_opts {
+	GUEST_LIMITS(LIMIT_MEMBER, )
+};
 
 struct sandbox_opts {
 	const char *name, *template, *snapshot, *engine, *min_grade;
 	struct opt_list tags, env, allow, packages, volumes;
 	const char *language; /* that bare names of packages are of; or NULL */
 	const char *network;  /* deny-all, allow-all, or a file with a policy */
-	double vcpus;
-	uint64_t memory_mib, disk_mib, pids;
+	struct limit_opts limits;
 };
 
 struct life_opts { /* of one that stays */
@@ -21,16 +34,25 @@ struct life_opts { /* of one that stays */
 
 /* Rows of a command's table; s is a struct sandbox_opts. */
 /* clang-format off */
+#define LIMIT_OPT_CPUS      OPT_DECIMAL
+#define LIMIT_OPT_SIZE      OPT_MIB
+#define LIMIT_OPT_COUNT     OPT_NUMBER
+#define LIMIT_OPT_COUNT64   OPT_NUMBER
+#define LIMIT_VALUE_CPUS    "N"
+#define LIMIT_VALUE_SIZE    "SIZE"
+#define LIMIT_VALUE_COUNT   "N"
+#define LIMIT_VALUE_COUNT64 "N"
+#define LIMIT_OPTION(s, name, kind, letter, option, about) {letter, option, LIMIT_OPT_##kind, &(s).limits.name, LIMIT_VALUE_##kind, about},
+#define LIMIT_NO_OPTION(s, name, kind, letter, option, about)
+#define LIMIT_OPT_ROW(s, member, name, kind, least, most, usual, ceiling, fixed, setting, option, about, about_ceiling, has, letter, word, help) \
+	LIMIT_##has(s, name, kind, letter, word, help)
 #define SANDBOX_OPT_ROWS(s)                                                                                                     \
 	{0,   "name",      OPT_TEXT,    &(s).name,       "NAME",  "call it so; names are unique among living sandboxes"},       \
 	{'T', "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (see 'cloche template ls'; host: this machine's programs)"}, \
 	{0,   "snapshot",  OPT_TEXT,    &(s).snapshot,   "NAME",  "start from this snapshot instead (see 'cloche snapshot ls')"}, \
 	{'P', "package",   OPT_LIST,    &(s).packages,   "NAME",  "have this package in it, as pip:pandas, npm:zod@3 or apt:jq; may be repeated"}, \
 	{'v', "volume",    OPT_LIST,    &(s).volumes,    "NAME:PATH", "put this volume there, :ro behind it for read-only; may be repeated"}, \
-	{0,   "cpus",      OPT_DECIMAL, &(s).vcpus,      "N",     "its share of CPUs, such as 0.5 or 2"},                       \
-	{'m', "memory",    OPT_MIB,     &(s).memory_mib, "SIZE",  "its memory, such as 512m or 2g"},                            \
-	{0,   "disk",      OPT_MIB,     &(s).disk_mib,   "SIZE",  "what it may write to disk"},                                 \
-	{0,   "pids",      OPT_NUMBER,  &(s).pids,       "N",     "processes at once"},                                         \
+	GUEST_LIMITS(LIMIT_OPT_ROW, s)                                                                                          \
 	{0,   "tag",       OPT_LIST,    &(s).tags,       "K=V",   "a tag to find it by; may be repeated"},                      \
 	{'e', "env",       OPT_LIST,    &(s).env,        "K=V",   "environment; a bare K takes yours; may be repeated"},        \
 	{0,   "network",   OPT_TEXT,    &(s).network,    "POLICY", "what it may reach: deny-all (the default), allow-all, or a JSON file"}, \

@@ -49,6 +49,22 @@ static char **list_of_one(const char *text)
 	return list;
 }
 
+static void init_limits(struct config *c)
+{
+	const struct guest_limits host = {.memory_bytes = host_memory_bytes(),
+	                                  .cpu_milli = host_cpus_milli(),
+	                                  .open_files = host_open_files()};
+
+	for (size_t i = 0; i < GUEST_LIMITS_COUNT; i++) {
+		const struct limit *l = &limit_table[i];
+		uint64_t has = limit_get(l, &host); /* 0: as much as one likes */
+		uint64_t ceiling = has ? MIN(has, l->ceiling) : l->ceiling;
+
+		limit_set(l, &c->max_limits, ceiling);
+		limit_set(l, &c->default_limits, MIN(l->usual, ceiling));
+	}
+}
+
 void config_init(struct config *c)
 {
 	*c = (struct config){
@@ -61,12 +77,6 @@ void config_init(struct config *c)
 		.templates_cache = 8 * GIB,
 		.templates_packages = 8 * GIB,
 		.log_level = LOG_INFO,
-		.max_limits = {.memory_bytes = host_memory_bytes(),
-	                       .disk_bytes = 64 * GIB,
-	                       .inodes = 10000000,
-	                       .cpu_milli = host_cpus_milli(),
-	                       .pids = 32768,
-	                       .open_files = host_open_files()},
 		.vm_boot_ms = 110 * 1000, /* emulated on a busy host */
 		.default_timeout_ms = DAY_MS / 24,
 		.max_timeout_ms = 30 * DAY_MS,
@@ -103,14 +113,7 @@ void config_init(struct config *c)
 		.ready_fd = -1,
 		.life_fd = -1,
 	};
-	c->default_limits = (struct guest_limits){
-		.memory_bytes = MIN(512 * MIB, c->max_limits.memory_bytes),
-		.disk_bytes = 2 * GIB,
-		.inodes = 200000,
-		.cpu_milli = MIN(1000, c->max_limits.cpu_milli),
-		.pids = 256,
-		.open_files = MIN(4096, c->max_limits.open_files),
-	};
+	init_limits(c);
 }
 
 void config_done(struct config *c)

@@ -7,26 +7,22 @@
 
 #define WARM_MODULES_MAX 1000 /* less than ZYGOTE_WARM_MAX */
 
+static int check_ceiling(const char *name, uint64_t value, uint64_t max, struct err *err)
+{
+	return value > max ? err_field(err, name, "the default is above the ceiling") : 0;
+}
+
 static int check_ceilings(const struct config *c, struct err *err)
 {
-	const struct guest_limits *d = &c->default_limits, *m = &c->max_limits;
-	const struct {
-		const char *name;
-		uint64_t value, max;
-	} rows[] = {
-		{"vcpus", d->cpu_milli, m->cpu_milli},
-		{"memory", d->memory_bytes, m->memory_bytes},
-		{"disk", d->disk_bytes, m->disk_bytes},
-		{"inodes", d->inodes, m->inodes},
-		{"pids", d->pids, m->pids},
-		{"open_files", d->open_files, m->open_files},
-		{"timeout", c->default_timeout_ms, c->max_timeout_ms},
-	};
+	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].value > rows[i].max)
-			return err_field(err, rows[i].name, "the default is above the ceiling");
-	return 0;
+	for (size_t i = 0; r == 0 && i < GUEST_LIMITS_COUNT; i++) {
+		const struct limit *l = &limit_table[i];
+
+		r = check_ceiling(l->setting, limit_get(l, &c->default_limits),
+		                  limit_get(l, &c->max_limits), err);
+	}
+	return r < 0 ? r : check_ceiling("timeout", c->default_timeout_ms, c->max_timeout_ms, err);
 }
 
 static int make_absolute(char **path, struct err *err)

@@ -26,6 +26,11 @@
 #define AT(member) offsetof(struct config, member)
 
 /* clang-format off */
+#define DEFAULT(a, member, name, kind, least, most, usual, ceiling, fixed, setting, option, about, ...) \
+	{"defaults", setting, "default-" option, SETTING_##kind, AT(default_limits.member), least, most, about},
+#define CEILING(a, member, name, kind, least, most, usual, ceiling, fixed, setting, option, about, about_ceiling, ...) \
+	{"ceilings", setting, "max-" option, SETTING_##kind, AT(max_limits.member), least, most, about_ceiling},
+
 const struct setting settings[] = {
 	{NULL, NULL, "config", SETTING_STRING, AT(file), 0, 0, "settings file (default " CONFIG_FILE ")"},
 	{"", "listen", "listen", SETTING_LIST, AT(listen), 0, 0, "ADDRESS:PORT, again for more; none: only the unix socket", true},
@@ -81,19 +86,9 @@ const struct setting settings[] = {
 	{"vm", "boot_max", "vm-boot-max", SETTING_DURATION, AT(vm_boot_ms), 1000, DAY_MS / 24, "how long a vm may take to boot; by KVM a quarter of it, then it is emulated"},
 	{"", "warm_modules", "warm-modules", SETTING_STRING, AT(warm_modules), 0, 0, "Python modules that interpreters start with, as \"numpy,pandas\""},
 	{"", "no_zygotes", "no-zygotes", SETTING_BOOL, AT(has_no_zygotes), 0, 0, "start every interpreter afresh instead of forking a warm one"},
-	{"defaults", "vcpus", "default-vcpus", SETTING_CPUS, AT(default_limits.cpu_milli), 10, 1024000, "CPUs of a sandbox that asks for no other"},
-	{"defaults", "memory", "default-memory", SETTING_SIZE, AT(default_limits.memory_bytes), 8 * MIB, 64 * TIB, "and its memory"},
-	{"defaults", "disk", "default-disk", SETTING_SIZE, AT(default_limits.disk_bytes), MIB, 1024 * TIB, "what its files may take"},
-	{"defaults", "inodes", "default-inodes", SETTING_COUNT64, AT(default_limits.inodes), 64, UINT32_MAX, "how many files and directories they may be"},
-	{"defaults", "pids", "default-pids", SETTING_COUNT, AT(default_limits.pids), 2, 4194304, "processes and threads at once"},
-	{"defaults", "open_files", "default-open-files", SETTING_COUNT, AT(default_limits.open_files), 16, 1048576, "that a process may have open"},
+	GUEST_LIMITS(DEFAULT, )
 	{"defaults", "timeout", "default-timeout", SETTING_DURATION, AT(default_timeout_ms), 0, 3650 * DAY_MS, "lifetime, \"30s\" to \"90d\""},
-	{"ceilings", "vcpus", "max-vcpus", SETTING_CPUS, AT(max_limits.cpu_milli), 10, 1024000, "the most CPUs that a sandbox may ask for"},
-	{"ceilings", "memory", "max-memory", SETTING_SIZE, AT(max_limits.memory_bytes), 8 * MIB, 64 * TIB, "and of memory"},
-	{"ceilings", "disk", "max-disk", SETTING_SIZE, AT(max_limits.disk_bytes), MIB, 1024 * TIB, "and for its files"},
-	{"ceilings", "inodes", "max-inodes", SETTING_COUNT64, AT(max_limits.inodes), 64, UINT32_MAX, "and files and directories"},
-	{"ceilings", "pids", "max-pids", SETTING_COUNT, AT(max_limits.pids), 2, 4194304, "and processes and threads"},
-	{"ceilings", "open_files", "max-open-files", SETTING_COUNT, AT(max_limits.open_files), 16, 1048576, "and open files of a process"},
+	GUEST_LIMITS(CEILING, )
 	{"ceilings", "timeout", "max-timeout", SETTING_DURATION, AT(max_timeout_ms), 1000, 3650 * DAY_MS, "and the longest lifetime"},
 	{"usage", "period", "usage-period", SETTING_DURATION, AT(usage_period_ms), 100, DAY_MS, "between two readings of what a sandbox uses (default 10s)"},
 	{"usage", "keep", "usage-keep", SETTING_DURATION, AT(usage_kept_ms), DAY_MS, 3650 * DAY_MS, "how long usage of single sandboxes is kept (default 90d)"},

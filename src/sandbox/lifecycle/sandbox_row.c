@@ -9,6 +9,7 @@
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/create_rules.h"
+#include "sandbox/model/limits_json.h"
 #include "sandbox/network/network.h"
 #include "sandbox/network/ports.h"
 #include "sandbox/storage/storage.h"
@@ -16,18 +17,6 @@
 #include <assert.h>
 
 #define ROW_MAX (512 * 1024) /* tags and environment are bounded well below it */
-
-static void put_raw_limits(struct json_writer *w, const struct guest_limits *l)
-{
-	json_open_object(w, "limits");
-	json_put_u64(w, "memory_bytes", l->memory_bytes);
-	json_put_u64(w, "disk_bytes", l->disk_bytes);
-	json_put_u64(w, "inodes", l->inodes);
-	json_put_u64(w, "cpu_milli", l->cpu_milli);
-	json_put_u64(w, "pids", l->pids);
-	json_put_u64(w, "nofile", l->open_files);
-	json_close_object(w);
-}
 
 static void put_raw_isolation(struct json_writer *w, const struct isolation *i)
 {
@@ -64,7 +53,7 @@ static int row_json(const struct sandbox *s, struct buf *out)
 	json_put_str(&w, "boot_id", s->fleet->boot_id);
 	json_put_value(&w, "tags", s->tags);
 	json_put_value(&w, "env", s->env);
-	put_raw_limits(&w, &s->limits);
+	limits_to_row(&s->limits, &w);
 	json_put_u64(&w, "output_bytes", s->exec_limits.output_bytes);
 	json_put_u64(&w, "execs_max", s->exec_limits.execs);
 	json_put_u64(&w, "timeout_ms", s->timeout_ms);
@@ -123,25 +112,6 @@ int sandbox_save(const struct sandbox *s, struct err *err)
 		return err_set(err, ERR_INTERNAL, -r, "cannot record sandbox %s", s->id);
 	row.json = json.data;
 	return store_put_sandbox(s->fleet->config.store, &row, err);
-}
-
-static int read_limits(const json_t *object, struct guest_limits *ret)
-{
-	uint64_t cpu_milli = 0, pids = 0, open_files = 0;
-	const struct json_field fields[] = {
-		{"memory_bytes", JSON_FIELD_U64, &ret->memory_bytes, true},
-		{"disk_bytes", JSON_FIELD_U64, &ret->disk_bytes, true},
-		{"inodes", JSON_FIELD_U64, &ret->inodes, true},
-		{"cpu_milli", JSON_FIELD_U64, &cpu_milli, true, .max = UINT32_MAX},
-		{"pids", JSON_FIELD_U64, &pids, true, .max = UINT32_MAX},
-		{"nofile", JSON_FIELD_U64, &open_files, true, .max = UINT32_MAX},
-	};
-	int r = json_read(object, "limits.", fields, ARRAY_SIZE(fields), NULL);
-
-	ret->cpu_milli = (uint32_t)cpu_milli;
-	ret->pids = (uint32_t)pids;
-	ret->open_files = (uint32_t)open_files;
-	return r;
 }
 
 static int read_isolation(const json_t *object, struct isolation *ret)
@@ -242,7 +212,7 @@ static int read_row(struct sandbox *s, const json_t *object)
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
 	if (r == 0)
-		r = read_limits(limits, &s->limits);
+		r = limits_read_row(limits, &s->limits);
 	if (r == 0)
 		r = read_isolation(isolation, &s->isolation);
 	s->engine = engine_find(s->isolation.engine) ? s->isolation.engine : ENGINE_BASE;
@@ -364,23 +334,6 @@ static void put_env_names(struct json_writer *w, const json_t *env)
 	json_close_array(w);
 }
 
-static void put_limits(struct json_writer *w, const struct sandbox *s)
-{
-	const struct guest_limits *l = &s->limits;
-	const struct exec_limits of_execs = rules_effective_exec_limits(s);
-
-	json_open_object(w, "limits");
-	json_put_double(w, "vcpus", (double)l->cpu_milli / 1000);
-	json_put_u64(w, "memory_mib", l->memory_bytes / MIB);
-	json_put_u64(w, "disk_mib", l->disk_bytes / MIB);
-	json_put_u64(w, "inodes", l->inodes);
-	json_put_u64(w, "pids", l->pids);
-	json_put_u64(w, "open_files", l->open_files);
-	json_put_u64(w, "output_mib", of_execs.output_bytes / MIB);
-	json_put_u64(w, "execs", of_execs.execs);
-	json_close_object(w);
-}
-
 static void put_walls(struct json_writer *w, const char *name, uint32_t bits)
 {
 	json_open_array(w, name);
@@ -468,6 +421,7 @@ static void put_packages(struct json_writer *w, const struct sandbox *s)
 
 void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 {
+	const struct exec_limits of_execs = rules_effective_exec_limits(s);
 	uint64_t expires_us = clocks_expires_us(s);
 
 	json_put_str(w, "id", s->id);
@@ -478,7 +432,7 @@ void sandbox_put_fields(const struct sandbox *s, struct json_writer *w)
 	json_put_str(w, "snapshot_id", s->snapshot_id[0] ? s->snapshot_id : NULL);
 	json_put_value(w, "tags", s->tags);
 	put_env_names(w, s->env);
-	put_limits(w, s);
+	limits_to_json(&s->limits, &of_execs, w);
 	json_put_bool(w, "persistent", s->is_persistent);
 	json_put_bool(w, "auto_resume", s->auto_resumes);
 	json_put_bool(w, "paused_time_counts", s->counts_paused);

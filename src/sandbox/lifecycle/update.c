@@ -128,11 +128,8 @@ static int check_patch(struct sandbox *s, const struct sandbox_patch *patch, str
 	if (r == 0)
 		r = ceiling_check(s->fleet, s->project_id, s->key_id, &patch->limits,
 		                  patch->timeout_ms, err);
-	/* It is the agent's, which takes it at its start. */
-	if (r == 0 && u->limits.open_files != s->limits.open_files && sandbox_is_alive(s)) {
-		(void)err_field(err, "limits.open_files", "cannot be changed while it runs");
-		r = err_hint(err, "a persistent sandbox can be stopped first");
-	}
+	if (r == 0 && sandbox_is_alive(s))
+		r = rules_fixed_limits(&s->limits, &u->limits, err);
 	if (r == 0 && engine_traits(s->engine)->has_own_disk && s->place == PLACE_KEPT &&
 	    (u->limits.disk_bytes != s->limits.disk_bytes ||
 	     u->limits.inodes != s->limits.inodes)) {

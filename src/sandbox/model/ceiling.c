@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandbox/model/ceiling.h"
 
-static struct ceilings of_limits(const struct guest_limits *l, uint64_t timeout_ms)
+/* The values from one place in the table of limits to another, as ceilings are told; and back. */
+static struct ceilings of_limits(const void *limits, size_t from, size_t to)
 {
-	return (struct ceilings){.of = {
-					 [CEILING_CPU_MILLI] = l->cpu_milli,
-					 [CEILING_MEMORY_BYTES] = l->memory_bytes,
-					 [CEILING_DISK_BYTES] = l->disk_bytes,
-					 [CEILING_INODES] = l->inodes,
-					 [CEILING_PIDS] = l->pids,
-					 [CEILING_OPEN_FILES] = l->open_files,
-					 [CEILING_TIMEOUT_MS] = timeout_ms,
-				 }};
+	struct ceilings values = {};
+
+	for (size_t i = from; i < to; i++)
+		values.of[i] = limit_get(&limit_table[i], limits);
+	return values;
+}
+
+static void set_limits(void *limits, size_t from, size_t to, const struct ceilings *values)
+{
+	for (size_t i = from; i < to; i++)
+		limit_set(&limit_table[i], limits, values->of[i]);
+}
+
+static struct ceilings of_guest(const struct guest_limits *limits, uint64_t timeout_ms)
+{
+	struct ceilings values = of_limits(limits, 0, GUEST_LIMITS_COUNT);
+
+	values.of[CEILING_TIMEOUT_MS] = timeout_ms;
+	return values;
+}
+
+static struct ceilings of_execs(const struct exec_limits *limits)
+{
+	return of_limits(limits, GUEST_LIMITS_COUNT, LIMITS_COUNT);
 }
 
 static struct quota_owner owner_of(const char *project_id, const char *key_id)
@@ -23,24 +39,18 @@ int ceiling_check(const struct fleet *fleet, const char *project_id, const char 
                   const struct guest_limits *asked, uint64_t timeout_ms, struct err *err)
 {
 	const struct quota_owner owner = owner_of(project_id, key_id);
-	const struct ceilings values = of_limits(asked, timeout_ms);
+	const struct ceilings values = of_guest(asked, timeout_ms);
 
 	if (!fleet->config.quota)
 		return 0;
 	return quota_check_ceilings(fleet->config.quota, &owner, &values, err);
 }
 
-static struct ceilings of_exec_limits(const struct exec_limits *l)
-{
-	return (struct ceilings){
-		.of = {[CEILING_OUTPUT_BYTES] = l->output_bytes, [CEILING_EXECS] = l->execs}};
-}
-
 int ceiling_check_execs(const struct fleet *fleet, const char *project_id, const char *key_id,
                         const struct exec_limits *asked, struct err *err)
 {
 	const struct quota_owner owner = owner_of(project_id, key_id);
-	const struct ceilings values = of_exec_limits(asked);
+	const struct ceilings values = of_execs(asked);
 
 	if (!fleet->config.quota)
 		return 0;
@@ -50,30 +60,24 @@ int ceiling_check_execs(const struct fleet *fleet, const char *project_id, const
 void ceiling_lower_execs(const struct sandbox *s, struct exec_limits *limits)
 {
 	const struct quota_owner owner = owner_of(s->project_id, s->key_id);
-	struct ceilings values = of_exec_limits(limits);
+	struct ceilings values = of_execs(limits);
 
 	if (!s->fleet->config.quota || s->spare)
 		return;
 	quota_lower_to_ceilings(s->fleet->config.quota, &owner, &values);
-	limits->output_bytes = values.of[CEILING_OUTPUT_BYTES];
-	limits->execs = (uint32_t)values.of[CEILING_EXECS];
+	set_limits(limits, GUEST_LIMITS_COUNT, LIMITS_COUNT, &values);
 }
 
 void ceiling_lower(const struct fleet *fleet, const char *project_id, const char *key_id,
                    struct guest_limits *limits, uint64_t *timeout_ms)
 {
 	const struct quota_owner owner = owner_of(project_id, key_id);
-	struct ceilings values = of_limits(limits, *timeout_ms);
+	struct ceilings values = of_guest(limits, *timeout_ms);
 
 	if (!fleet->config.quota)
 		return;
 	quota_lower_to_ceilings(fleet->config.quota, &owner, &values);
-	limits->cpu_milli = (uint32_t)values.of[CEILING_CPU_MILLI];
-	limits->memory_bytes = values.of[CEILING_MEMORY_BYTES];
-	limits->disk_bytes = values.of[CEILING_DISK_BYTES];
-	limits->inodes = values.of[CEILING_INODES];
-	limits->pids = (uint32_t)values.of[CEILING_PIDS];
-	limits->open_files = (uint32_t)values.of[CEILING_OPEN_FILES];
+	set_limits(limits, 0, GUEST_LIMITS_COUNT, &values);
 	*timeout_ms = values.of[CEILING_TIMEOUT_MS];
 }
 

@@ -12,7 +12,6 @@
 #define TAG_VALUE_MAX 256
 #define ENV_COUNT_MAX 1024
 #define ENV_BYTES_MAX (128 * 1024) /* of all names and values; an exec's words come on top */
-#define EXECS_MIN     2            /* one that runs, and the last that did */
 
 static const char lower[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 static const char tag_letters[] =
@@ -106,81 +105,88 @@ int rules_check_env(const json_t *env, struct err *err)
 	return 0;
 }
 
-static int check_limit(const char *field, uint64_t value, uint64_t min, uint64_t max, uint64_t unit,
-                       struct err *err)
+static int check_limit(const struct limit *l, uint64_t value, uint64_t max, struct err *err)
 {
-	if (value >= min && value <= max)
+	char field[48];
+
+	if (value >= l->least && value <= max)
 		return 0;
-	if (unit == 1000) /* vcpus are told with their decimals */
-		return err_field(err, field, "must be from %g to %g", (double)min / 1000,
-		                 (double)max / 1000);
+	(void)snprintf(field, sizeof(field), "limits.%s", l->name);
+	if (l->kind == LIMIT_CPUS)
+		return err_field(err, field, "must be from %g to %g",
+		                 (double)l->least / (double)l->unit, (double)max / (double)l->unit);
 	return err_field(err, field, "must be from %" PRIu64 " to %" PRIu64,
-	                 (min + unit - 1) / unit, max / unit);
+	                 (l->least + l->unit - 1) / l->unit, max / l->unit);
 }
 
 int rules_limits(const struct fleet *fleet, const struct guest_limits *asked,
                  const struct guest_limits *base, struct guest_limits *ret, struct err *err)
 {
-	const struct guest_limits *max = &fleet->config.max_limits;
-	struct guest_limits l = {
-		.memory_bytes = asked->memory_bytes ? asked->memory_bytes : base->memory_bytes,
-		.disk_bytes = asked->disk_bytes ? asked->disk_bytes : base->disk_bytes,
-		.inodes = asked->inodes ? asked->inodes : base->inodes,
-		.cpu_milli = asked->cpu_milli ? asked->cpu_milli : base->cpu_milli,
-		.pids = asked->pids ? asked->pids : base->pids,
-		.open_files = asked->open_files ? asked->open_files : base->open_files,
-	};
-	/* The least are those below which a sandbox does not start, as the broker has them. */
-	const struct {
-		const char *field;
-		uint64_t value, min, max, unit;
-	} rows[] = {
-		{"limits.memory_mib", l.memory_bytes, 8 * MIB, max->memory_bytes, MIB},
-		{"limits.disk_mib", l.disk_bytes, MIB, max->disk_bytes, MIB},
-		{"limits.inodes", l.inodes, 64, max->inodes, 1},
-		{"limits.vcpus", l.cpu_milli, 10, max->cpu_milli, 1000},
-		{"limits.pids", l.pids, 2, max->pids, 1},
-		{"limits.open_files", l.open_files, 16, max->open_files, 1},
-	};
+	struct guest_limits limits = *asked;
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		int r = check_limit(rows[i].field, rows[i].value, rows[i].min, rows[i].max,
-		                    rows[i].unit, err);
+	limits_fill(&limits, base);
+	for (size_t i = 0; i < GUEST_LIMITS_COUNT; i++) {
+		const struct limit *l = &limit_table[i];
+		int r = check_limit(l, limit_get(l, &limits),
+		                    limit_get(l, &fleet->config.max_limits), err);
 
 		if (r < 0)
 			return r;
 	}
-	*ret = l;
+	*ret = limits;
 	return 0;
+}
+
+static struct exec_limits most_of_execs(const struct fleet_config *c)
+{
+	return (struct exec_limits){.output_bytes = c->spool_bytes_max, .execs = c->execs_max};
 }
 
 int rules_exec_limits(const struct fleet *fleet, const char *project_id, const char *key_id,
                       const struct exec_limits *asked, struct err *err)
 {
+	const struct exec_limits most = most_of_execs(&fleet->config);
 	int r = 0;
 
-	if (asked->output_bytes)
-		r = check_limit("limits.output_mib", asked->output_bytes, MIB,
-		                fleet->config.spool_bytes_max, MIB, err);
-	if (r == 0 && asked->execs)
-		r = check_limit("limits.execs", asked->execs, EXECS_MIN, fleet->config.execs_max, 1,
-		                err);
+	for (size_t i = GUEST_LIMITS_COUNT; r == 0 && i < LIMITS_COUNT; i++) {
+		const struct limit *l = &limit_table[i];
+		uint64_t value = limit_get(l, asked);
+
+		if (value)
+			r = check_limit(l, value, limit_get(l, &most), err);
+	}
 	return r < 0 ? r : ceiling_check_execs(fleet, project_id, key_id, asked, err);
 }
 
 struct exec_limits rules_effective_exec_limits(const struct sandbox *s)
 {
-	const struct fleet_config *c = &s->fleet->config;
-	const struct exec_limits *l = &s->exec_limits;
+	struct exec_limits holds = most_of_execs(&s->fleet->config);
 
-	struct exec_limits holds = {
-		.output_bytes = l->output_bytes ? MIN(l->output_bytes, c->spool_bytes_max)
-	                                        : c->spool_bytes_max,
-		.execs = l->execs ? MIN(l->execs, c->execs_max) : c->execs_max,
-	};
+	for (size_t i = GUEST_LIMITS_COUNT; i < LIMITS_COUNT; i++) {
+		const struct limit *l = &limit_table[i];
+		uint64_t value = limit_get(l, &s->exec_limits);
 
+		if (value)
+			limit_set(l, &holds, MIN(value, limit_get(l, &holds)));
+	}
 	ceiling_lower_execs(s, &holds);
 	return holds;
+}
+
+int rules_fixed_limits(const struct guest_limits *before, const struct guest_limits *after,
+                       struct err *err)
+{
+	for (size_t i = 0; i < GUEST_LIMITS_COUNT; i++) {
+		const struct limit *l = &limit_table[i];
+		char field[48];
+
+		if (!l->is_fixed || limit_get(l, before) == limit_get(l, after))
+			continue;
+		(void)snprintf(field, sizeof(field), "limits.%s", l->name);
+		(void)err_field(err, field, "cannot be changed while it runs");
+		return err_hint(err, "a persistent sandbox can be stopped first");
+	}
+	return 0;
 }
 
 int rules_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err)

@@ -22,6 +22,9 @@ must_check int rules_limits(const struct fleet *fleet, const struct guest_limits
 must_check int rules_exec_limits(const struct fleet *fleet, const char *project_id,
                                  const char *key_id, const struct exec_limits *asked,
                                  struct err *err);
+/* Of one that runs: the limits that cannot change then must be the same. */
+must_check int rules_fixed_limits(const struct guest_limits *before,
+                                  const struct guest_limits *after, struct err *err);
 /* Those that hold: the daemon's where it has none of its own, or higher ones. */
 struct exec_limits rules_effective_exec_limits(const struct sandbox *s);
 must_check int rules_timeout(const struct fleet *fleet, uint64_t timeout_ms, struct err *err);

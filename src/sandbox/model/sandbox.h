@@ -63,11 +63,6 @@ const char *timeout_action_name(enum timeout_action action);
 #define SANDBOX_TAGS_MAX 32
 #define SANDBOX_NAME_MAX 63
 
-struct exec_limits {           /* of a sandbox's execs; 0 = the daemon's */
-	uint64_t output_bytes; /* kept of each */
-	uint32_t execs;        /* kept, running ones among them */
-};
-
 struct sandbox_spec {         /* strings and JSON are borrowed for the call */
 	const char *name;     /* NULL or a name: [a-z0-9]([a-z0-9-]*[a-z0-9])?, unique among the
 	                         project's living */

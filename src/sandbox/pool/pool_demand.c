@@ -23,13 +23,6 @@
 #define ONE         UINT64_C(1000) /* demand is in thousandths of a spare */
 #define WORTH       (3 * ONE)      /* claims of another size, before it gets spares */
 
-static bool same_size(const struct guest_limits *a, const struct guest_limits *b)
-{
-	return a->memory_bytes == b->memory_bytes && a->disk_bytes == b->disk_bytes &&
-	       a->inodes == b->inodes && a->cpu_milli == b->cpu_milli && a->pids == b->pids &&
-	       a->open_files == b->open_files;
-}
-
 static struct demand *demand_new(struct pool *p, uint32_t engine, const char *template_id,
                                  const struct guest_limits *limits)
 {
@@ -168,7 +161,7 @@ struct demand *demand_find(struct pool *p, uint32_t engine, const char *template
                            const struct guest_limits *limits)
 {
 	list_for_each (&p->demands, struct demand, demand, link)
-		if (demand->engine == engine && same_size(&demand->limits, limits) &&
+		if (demand->engine == engine && limits_are_equal(&demand->limits, limits) &&
 		    strcmp(demand->template_id, template_id) == 0)
 			return demand;
 	return p->n_demands < DEMANDS_MAX ? demand_new(p, engine, template_id, limits) : NULL;

@@ -406,16 +406,9 @@ uint32_t snapshot_engine(const struct snapshot *sn)
 	return sn->engine;
 }
 
-void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *l)
+void snapshot_fill_limits(const struct snapshot *sn, struct guest_limits *limits)
 {
-	const struct guest_limits *of = &sn->limits;
-
-	l->memory_bytes = l->memory_bytes ? l->memory_bytes : of->memory_bytes;
-	l->disk_bytes = l->disk_bytes ? l->disk_bytes : of->disk_bytes;
-	l->inodes = l->inodes ? l->inodes : of->inodes;
-	l->cpu_milli = l->cpu_milli ? l->cpu_milli : of->cpu_milli;
-	l->pids = l->pids ? l->pids : of->pids;
-	l->open_files = l->open_files ? l->open_files : of->open_files;
+	limits_fill(limits, &sn->limits);
 }
 
 int snapshot_check_disk(const struct snapshot *sn, uint64_t disk_bytes, struct err *err)

@@ -5,22 +5,11 @@
  */
 #include "base/log.h"
 #include "base/units.h"
+#include "sandbox/model/limits_json.h"
 #include "sandbox/snapshot/snapshot_private.h"
 #include "store/tables/snapshots.h"
 
 #define ROW_MAX (16 * 1024 * 1024) /* with memory: of all its execs and contexts */
-
-static void put_limits(struct json_writer *w, const struct guest_limits *l)
-{
-	json_open_object(w, "limits");
-	json_put_u64(w, "memory_bytes", l->memory_bytes);
-	json_put_u64(w, "disk_bytes", l->disk_bytes);
-	json_put_u64(w, "inodes", l->inodes);
-	json_put_u64(w, "cpu_milli", l->cpu_milli);
-	json_put_u64(w, "pids", l->pids);
-	json_put_u64(w, "nofile", l->open_files);
-	json_close_object(w);
-}
 
 static int write_row(const struct snapshot *sn, struct buf *out)
 {
@@ -37,7 +26,7 @@ static int write_row(const struct snapshot *sn, struct buf *out)
 	json_put_str(&w, "engine", engine_name(sn->engine));
 	json_put_str(&w, "user", sn->user);
 	json_put_str(&w, "cwd", sn->cwd);
-	put_limits(&w, &sn->limits);
+	limits_to_row(&sn->limits, &w);
 	json_put_value(&w, "env", sn->env);
 	if (sn->carried)
 		json_put_value(&w, "carried", sn->carried);
@@ -71,25 +60,6 @@ int snapshot_save(const struct snapshot *sn, struct err *err)
 	return store_put_snapshot(sn->fleet->config.store, &row, err);
 }
 
-static int read_limits(const json_t *object, struct guest_limits *ret)
-{
-	uint64_t cpu_milli = 0, pids = 0, open_files = 0;
-	const struct json_field fields[] = {
-		{"memory_bytes", JSON_FIELD_U64, &ret->memory_bytes, true},
-		{"disk_bytes", JSON_FIELD_U64, &ret->disk_bytes, true},
-		{"inodes", JSON_FIELD_U64, &ret->inodes, true},
-		{"cpu_milli", JSON_FIELD_U64, &cpu_milli, true, .max = UINT32_MAX},
-		{"pids", JSON_FIELD_U64, &pids, true, .max = UINT32_MAX},
-		{"nofile", JSON_FIELD_U64, &open_files, true, .max = UINT32_MAX},
-	};
-	int r = json_read(object, "limits.", fields, ARRAY_SIZE(fields), NULL);
-
-	ret->cpu_milli = (uint32_t)cpu_milli;
-	ret->pids = (uint32_t)pids;
-	ret->open_files = (uint32_t)open_files;
-	return r;
-}
-
 static int read_row(struct snapshot *sn, const json_t *object)
 {
 	const char *key_id = "", *origin_id = "", *template = NULL, *image = NULL;
@@ -117,7 +87,7 @@ static int read_row(struct snapshot *sn, const json_t *object)
 	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
 
 	if (r == 0)
-		r = read_limits(limits, &sn->limits);
+		r = limits_read_row(limits, &sn->limits);
 	if (r == 0)
 		r = digest_parse(image, &sn->image);
 	if (r == 0 && !engine_find_name(engine))
