@@ -69,7 +69,7 @@ def test_fish_completes(cli, tmp_path):
     script = "cloche completion fish | source; complete -C 'cloche snapsho'"
     env = {**with_cloche_first(cli), "HOME": str(tmp_path)}
     done = subprocess.run(["fish", "--no-config", "-c", script], env=env, capture_output=True, text=True, timeout=30)
-    assert done.stdout.splitlines()[0].split("\t") == ["snapshot", "save what a sandbox is, list and remove what was saved"], done
+    assert done.stdout.splitlines()[0].split("\t") == ["snapshot", "save what a sandbox is now; list and remove snapshots"], done
 
 
 def test_zsh_completes(cli, tmp_path):

@@ -81,19 +81,21 @@ int cmd_apply(int argc, char **argv)
 {
 	struct apply opts = {0};
 	const struct opt rows[] = {
-		{0, "to", OPT_TEXT, &opts.to, "SANDBOX", "there (default: the fork's parent)"},
+		{0, "to", OPT_TEXT, &opts.to, "SANDBOX",
+	         "apply to this sandbox (default: the fork's parent)"},
 		{0, "on-conflict", OPT_TEXT, &opts.on_conflict, "WHAT",
 	         "fail: apply nothing (default); skip: all but the conflicts; theirs: the fork's "
 	         "files win"},
 		{0, "base", OPT_TEXT, &opts.base, "SNAPSHOT",
-	         "compare with this one (default: the latest that both come from)"},
+	         "compare with this snapshot (default: the latest that both come from)"},
 	};
 	const struct manual manual = {
 		.name = "apply",
 		.synopsis = "[OPTIONS] FORK",
-		.about = "Brings what a fork has changed in its files to its parent, or to another "
-			 "sandbox. Paths that both\nhave changed are conflicts: they are printed, "
-			 "and nothing is applied unless told otherwise.",
+		.about = "Brings the changes that a fork made to its files into its parent, or "
+	                 "into another sandbox. A path that\n"
+			 "both have changed is a conflict: it is printed, and nothing is applied "
+	                 "unless --on-conflict says so.",
 		.examples = "  cloche fork --files --name try agent\n"
 			    "  cloche exec try make fix\n"
 			    "  cloche diff agent try\n"

@@ -111,13 +111,15 @@ int cmd_code(int argc, char **argv)
 		.synopsis = "[OPTIONS] SANDBOX CODE\n"
 			    "[OPTIONS] SANDBOX -f FILE\n"
 			    "[OPTIONS] SANDBOX -",
-		.about = "Runs code in an interpreter of a sandbox that keeps its variables from "
-			 "call to call. What the\ncode prints is passed on as it comes, the value "
-			 "of its last expression is printed to stdout,\nan error with its "
-			 "traceback to stderr. The exit status: 0, 1 after an error, the code's "
-			 "own\nwhere it exits, 124 its time was up, 125 cloche failed, 128+N the "
-			 "interpreter was ended by\nsignal N. Ctrl-C interrupts it and keeps the "
-			 "variables. --json prints each event as a line.",
+		.about = "Runs code in an interpreter of a sandbox, which keeps its variables from "
+	                 "call to call. What the code\n"
+			 "prints is passed on as it comes. The value of the last expression goes "
+	                 "to stdout, and an error with\n"
+			 "its traceback to stderr. The exit status is 0, 1 after an error, the "
+	                 "code's own if it exits, 124 if\n"
+			 "its time was up, 125 if cloche failed, and 128+N if signal N ended the "
+	                 "interpreter. Ctrl-C interrupts\n"
+			 "the code and keeps the variables. --json prints each event as a line.",
 		.examples = "  cloche code box 'x = 20'\n"
 			    "  cloche code box 'x + 22'\n"
 			    "  cloche code -l bash box 'cd /tmp; ls'\n"

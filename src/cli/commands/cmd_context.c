@@ -101,7 +101,7 @@ int cmd_context(int argc, char **argv)
 		{'l', "language", OPT_TEXT, &opts.language, "LANG", "python (default), javascript, typescript or bash"},
 		{'w', "cwd",      OPT_TEXT, &opts.cwd,      "DIR",  "in this directory (default the user's home)"},
 		{'u', "user",     OPT_TEXT, &opts.user,     "NAME", "as this user of the sandbox (default user)"},
-		{'e', "env",      OPT_LIST, &opts.env,      "K=V",  "environment; a bare K takes yours; may be repeated"},
+		{'e', "env",      OPT_LIST, &opts.env,      "K=V",  "set this variable; K alone takes the value that you have; may be repeated"},
 	};
 	/* clang-format on */
 	int status = group_main(&group, rows, &opts, argc, argv);

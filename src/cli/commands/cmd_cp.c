@@ -378,13 +378,13 @@ int cmd_cp(int argc, char **argv)
 	const struct manual manual = {
 		.name = "cp",
 		.synopsis = "[OPTIONS] SOURCE SANDBOX:PATH\n[OPTIONS] SANDBOX:PATH DESTINATION",
-		.about =
-			"Copies a file or a directory into a sandbox or out of it. A path inside "
-			"that does not begin\nwith '/' is in the user's home. '-' is stdin or "
-			"stdout; a directory to stdout is a tar archive.\nWhat comes out is not "
-			"trusted: nothing is written outside the destination, links that "
-			"point\nout "
-			"of it are left out (and the status is then 125), set-id bits are dropped.",
+		.about = "Copies a file or a directory into a sandbox or out of it. A path in the "
+	                 "sandbox that does not begin\n"
+			 "with '/' is in the user's home. '-' is stdin or stdout; a directory goes "
+	                 "to stdout as a tar archive.\n"
+			 "What comes out is not trusted: nothing is written outside the "
+	                 "destination, set-id bits are dropped,\n"
+			 "and links that point outside are left out (the exit status is then 125).",
 		.examples = "  cloche cp data.csv build:\n"
 			    "  cloche cp ./src build:/tmp/src\n"
 			    "  cloche cp build:out/report.pdf .\n"

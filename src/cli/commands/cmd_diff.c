@@ -97,15 +97,18 @@ int cmd_diff(int argc, char **argv)
 {
 	struct diff opts = {.limit = 1000};
 	const struct opt rows[] = {
-		{'p', "patch", OPT_FLAG, &opts.has_patch, NULL, "show what changed in texts"},
-		{0, "limit", OPT_NUMBER, &opts.limit, "N", "so many changes (default: 1000)"},
+		{'p', "patch", OPT_FLAG, &opts.has_patch, NULL,
+	         "also show what changed in text files"},
+		{0, "limit", OPT_NUMBER, &opts.limit, "N",
+	         "print at most N changes (default: 1000)"},
 	};
 	const struct manual manual = {
 		.name = "diff",
 		.synopsis = "[OPTIONS] FROM TO",
-		.about = "Tells what differs from one snapshot or sandbox to another of the same "
-			 "template: what was added (A),\ndeleted (D) or modified (M), and in "
-			 "which way. A sandbox is compared as it is now.",
+		.about = "Tells how two snapshots or sandboxes of the same template differ: what "
+	                 "was added (A), deleted (D) or\n"
+			 "modified (M) from FROM to TO, and in which way. A sandbox is compared as "
+	                 "it is now.",
 		.examples = "  cloche snapshot create --name before agent\n"
 			    "  cloche exec agent make\n"
 			    "  cloche diff before agent\n"

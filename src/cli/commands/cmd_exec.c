@@ -97,24 +97,25 @@ int cmd_exec(int argc, char **argv)
 	struct exec_opts opts = {0};
 	/* clang-format off */
 	const struct opt rows[] = {
-		{'i', "stdin",    OPT_FLAG, &opts.wants_stdin, NULL,   "pass our stdin on"},
-		{'t', "tty",      OPT_FLAG, &opts.wants_pty,   NULL,   "give it a terminal, joined to ours"},
+		{'i', "stdin",    OPT_FLAG, &opts.wants_stdin, NULL,   "pass stdin on"},
+		{'t', "tty",      OPT_FLAG, &opts.wants_pty,   NULL,   "give it a terminal, connected to this one"},
 		{'d', "detach",   OPT_FLAG, &opts.is_detached, NULL,   "print the exec's id and leave it running"},
 		{'u', "user",     OPT_TEXT, &opts.user,        "NAME", "run as this user of the sandbox (default user)"},
 		{'w', "cwd",      OPT_TEXT, &opts.cwd,         "DIR",  "in this directory (default the user's home)"},
-		{'e', "env",      OPT_LIST, &opts.env,         "K=V",  "environment; a bare K takes yours; may be repeated"},
-		{0,   "timeout",  OPT_MS,   &opts.timeout_ms,  "TIME", "end it and all it started after this long"},
+		{'e', "env",      OPT_LIST, &opts.env,         "K=V",  "set this variable; K alone takes the value that you have; may be repeated"},
+		{0,   "timeout",  OPT_MS,   &opts.timeout_ms,  "TIME", "after this long, end it with everything that it started"},
 	};
 	/* clang-format on */
 	const struct manual manual = {
 		.name = "exec",
 		.synopsis = "[OPTIONS] SANDBOX COMMAND [ARGS…]",
-		.about = "Runs a command in a sandbox, by id or name. Its output is ours, byte for "
-			 "byte, and its exit\nstatus too; beside it: 124 its time was up, 125 "
-			 "cloche "
-			 "failed, 126 it cannot be executed,\n127 there is no such program, 128+N "
-			 "it "
-			 "was ended by signal N. Ctrl-C interrupts it.",
+		.about = "Runs a command in a sandbox, which is named by its id or name. Output is "
+	                 "passed on byte for byte. The\n"
+			 "exit status is the command's own, or 124 if its time was up, 125 if "
+	                 "cloche failed, 126 if the\n"
+			 "command cannot be executed, 127 if there is no such program, and 128+N "
+	                 "if signal N ended it. Ctrl-C\n"
+			 "interrupts it.",
 		.examples = "  cloche exec build make -j2\n"
 			    "  cloche exec -u root build useradd ada\n"
 			    "  cloche exec build sh -c 'echo $HOME; exit 3'\n"
@@ -161,14 +162,14 @@ int cmd_shell(int argc, char **argv)
 	const struct opt rows[] = {
 		{'u', "user", OPT_TEXT, &opts.user, "NAME", "as this user of the sandbox"},
 		{'w', "cwd", OPT_TEXT, &opts.cwd, "DIR", "in this directory"},
-		{'e', "env", OPT_LIST, &opts.env, "K=V", "environment; may be repeated"},
+		{'e', "env", OPT_LIST, &opts.env, "K=V", "set this variable; may be repeated"},
 	};
 	const struct manual manual = {
 		.name = "shell",
 		.synopsis = "[OPTIONS] SANDBOX [SHELL [ARGS…]]",
-		.about = "Opens a terminal in a sandbox: bash where it has one, else sh. Keys go "
-			 "inside as they are,\nCtrl-C too; leave with 'exit' or Ctrl-D. The exit "
-			 "status is the shell's.",
+		.about = "Opens a terminal in a sandbox: with bash if it has one, else with sh. "
+	                 "All keys go to the sandbox, also\n"
+			 "Ctrl-C. Leave with 'exit' or Ctrl-D. The exit status is the shell's.",
 		.examples = "  cloche shell build\n"
 			    "  cloche shell -u root build\n"
 			    "  cloche shell build python3",

@@ -64,22 +64,25 @@ int cmd_fork(int argc, char **argv)
 {
 	struct fork opts = {.count = 1};
 	const struct opt rows[] = {
-		{'n', "count", OPT_NUMBER, &opts.count, "N", "so many of them (default: 1)"},
+		{'n', "count", OPT_NUMBER, &opts.count, "N", "how many copies (default: 1)"},
 		{0, "files", OPT_FLAG, &opts.is_files, NULL,
-	         "files alone, without running processes: in milliseconds"},
+	         "copy only the files, without running processes; takes milliseconds"},
 		{0, "close-connections", OPT_FLAG, &opts.closes, NULL,
-	         "copies find open TCP connections closed; else one that is open hinders the fork"},
-		{0, "name", OPT_TEXT, &opts.name, "NAME", "of several, -1, -2 … is put behind it"},
+	         "close open TCP connections in the copies; otherwise an open one prevents the "
+	         "fork"},
+		{0, "name", OPT_TEXT, &opts.name, "NAME",
+	         "the name of the copy; several copies get -1, -2 … behind it"},
 		{0, "persistent", OPT_FLAG, &opts.is_persistent, NULL,
 	         "keep their files when they end, until they are removed"},
 	};
 	const struct manual manual = {
 		.name = "fork",
 		.synopsis = "[OPTIONS] SANDBOX",
-		.about =
-			"Makes sandboxes that go on from what this one is now, and prints their "
-			"ids. Each has its files,\nprograms with their memory, environment, limits "
-			"and network policy, and a name of its own. The\nsource goes on.",
+		.about = "Makes copies of a sandbox as it is now, and prints their ids. Each copy "
+	                 "has the files, the running\n"
+			 "programs with their memory, the environment, limits and network policy "
+	                 "of the sandbox, and a name of\n"
+			 "its own. The sandbox goes on.",
 		.examples = "  cloche fork agent\n"
 			    "  cloche fork --files -n 5 --name try agent\n"
 			    "  cloche exec try-3 make test",
@@ -111,8 +114,9 @@ int cmd_rollback(int argc, char **argv)
 	const struct manual manual = {
 		.name = "rollback",
 		.synopsis = "SANDBOX SNAPSHOT",
-		.about = "Brings a sandbox back to what it was in a snapshot: its processes end, "
-			 "its files are replaced,\nand it starts anew under the same id and name.",
+		.about = "Brings a sandbox back to a snapshot: its processes end, its files are "
+	                 "replaced,\n"
+			 "and it starts again with the same id and name.",
 		.examples = "  cloche snapshot create --name good agent\n"
 			    "  cloche exec agent sh -c 'rm -rf *'\n"
 			    "  cloche rollback agent good",

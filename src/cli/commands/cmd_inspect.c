@@ -15,9 +15,9 @@ int cmd_inspect(int argc, char **argv)
 	const struct manual manual = {
 		.name = "inspect",
 		.synopsis = "[OPTIONS] SANDBOX [EXEC]",
-		.about = "Shows all that is known of a sandbox or of one of its execs: limits, "
-			 "times, how it ended,\nand which walls stand between it and the host "
-			 "(isolation).",
+		.about = "Shows all that is known of a sandbox, or of one of its execs: limits, "
+	                 "times, how it ended,\n"
+			 "and what isolates it from the host.",
 		.examples = "  cloche inspect build\n"
 			    "  cloche inspect --json build | jq .isolation",
 		.min_words = 1,

@@ -56,8 +56,9 @@ int cmd_stop(int argc, char **argv)
 	const struct manual manual = {
 		.name = "stop",
 		.synopsis = "SANDBOX…",
-		.about = "Ends the processes of sandboxes. The files of a persistent one stay, and "
-			 "the next command\nresumes it; any other has ended with this.",
+		.about = "Ends the processes of sandboxes. A persistent sandbox keeps its files, "
+	                 "and the next command resumes\n"
+			 "it. Any other sandbox ends with this.",
 		.examples = "  cloche stop agent",
 		.min_words = 1,
 		.max_words = WORDS_MAX,
@@ -91,17 +92,18 @@ int cmd_pause(int argc, char **argv)
 	struct pause_opts opts = {.verb = {.name = "pause", .note = "pausing"}};
 	const struct opt rows[] = {
 		{0, "to", OPT_TEXT, &opts.to, "PLACE",
-	         "disk or memory (default: disk where that can be done)"},
+	         "disk or memory (default: disk if that is possible)"},
 		{0, "close-connections", OPT_FLAG, &opts.closes, NULL,
-	         "programs find their TCP connections closed; else those keep it from the disk"},
+	         "close open TCP connections; otherwise an open one prevents a pause to disk"},
 	};
 	const struct manual manual = {
 		.name = "pause",
 		.synopsis = "[OPTIONS] SANDBOX…",
-		.about = "Stops all processes of sandboxes where they are; their time does not "
-			 "run. On disk nothing of\nthem stays in memory, they outlive the "
-			 "machine's restart, and the next command resumes them. In\nmemory it "
-			 "is done at once.",
+		.about = "Stops all processes of sandboxes where they are. Their lifetime does not "
+	                 "run meanwhile. By default they\n"
+			 "are saved to disk: then they take no memory, they survive a restart of "
+	                 "the machine, and the next\n"
+			 "command resumes them. A pause in memory is done at once.",
 		.examples = "  cloche pause agent\n  cloche resume agent\n"
 			    "  cloche pause --to memory agent",
 		.min_words = 1,
@@ -133,13 +135,13 @@ int cmd_resume(int argc, char **argv)
 	struct resume_opts opts = {.verb = {.name = "resume", .note = "resuming"}};
 	const struct opt rows[] = {
 		{0, "files", OPT_FLAG, &opts.is_files, NULL,
-	         "of one that is paused on disk: over its files alone, its programs are lost"},
+	         "if it is paused on disk, resume only its files; its programs are lost"},
 	};
 	const struct manual manual = {
 		.name = "resume",
 		.synopsis = "[OPTIONS] SANDBOX…",
-		.about = "Lets paused sandboxes go on, and starts stopped persistent ones over "
-			 "their files.",
+		.about = "Resumes paused sandboxes, and starts stopped persistent ones again with "
+	                 "their files.",
 		.examples = "  cloche resume agent",
 		.min_words = 1,
 		.max_words = WORDS_MAX,
@@ -174,7 +176,7 @@ int cmd_extend(int argc, char **argv)
 	const struct manual manual = {
 		.name = "extend",
 		.synopsis = "SANDBOX TIME",
-		.about = "Adds to the lifetime of a sandbox.",
+		.about = "Adds TIME to the lifetime of a sandbox.",
 		.examples = "  cloche extend build 30m",
 		.min_words = 2,
 		.max_words = 2,

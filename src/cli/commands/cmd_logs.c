@@ -59,10 +59,12 @@ int cmd_logs(int argc, char **argv)
 	const struct manual manual = {
 		.name = "logs",
 		.synopsis = "[OPTIONS] SANDBOX [EXEC]",
-		.about = "Prints what an exec has written (without EXEC: the newest), stdout to "
-			 "stdout and stderr to\nstderr. With -f it goes on until the exec is over, "
-			 "also over a restart of the daemon. Output is\nkept up to a bound (16 MiB "
-			 "an exec unless the daemon was told otherwise); what is gone is said.",
+		.about = "Prints what an exec has written: stdout to stdout, and stderr to stderr. "
+	                 "Without EXEC it is the newest\n"
+			 "one. With -f it goes on until the exec is over, even if the daemon "
+	                 "restarts meanwhile. Of each exec\n"
+			 "the last 16 MiB are kept, unless the daemon was told otherwise. If a "
+	                 "part is gone, that is said.",
 		.examples = "  cloche logs build\n"
 			    "  cloche logs -f build ex_k3v9…\n"
 			    "  cloche logs --json build | jq -r .type",

@@ -121,16 +121,16 @@ static const struct subcommand subcommands[] = {
 	{"show", show, "[OPTIONS] SANDBOX", "Shows what a sandbox may reach.",
          "  cloche network show box", .n_words = 1},
 	{"set", set, "SANDBOX POLICY\nSANDBOX --allow NAME…",
-         "Changes what a sandbox may reach, as a whole. POLICY is deny-all, allow-all or a JSON "
-         "file.\n"
-         "Connections that the new one forbids are cut before this returns.",
+         "Replaces what a sandbox may reach. POLICY is deny-all, allow-all or a JSON file. "
+         "Connections that the\n"
+         "new policy forbids are cut before this returns.",
          "  cloche network set box deny-all\n"
          "  cloche network set box --allow api.example.com --allow '*.example.org'",
          .n_words = 1, .n_more = 1, .n_opts = 1},
 	{"allow", allow, "SANDBOX HOST [PORT]",
-         "Lets a sandbox reach one host more, a name or a range. What its policy has stays as it "
-         "is:\n"
-         "the new rule stands behind all others.",
+         "Lets a sandbox reach one more host, which is a name or a range. The rules that it has "
+         "stay: the new one\n"
+         "comes after them.",
          "  cloche network allow box api.example.com 443", .n_words = 2, .n_more = 1},
 	{"explain", explain, "SANDBOX URL",
          "Says whether a sandbox may reach a URL, by which rule, and how strongly that is "
@@ -141,9 +141,9 @@ static const struct subcommand subcommands[] = {
          "Lists what the network wall decided about a sandbox, the oldest first.",
          "  cloche network decisions box", .n_words = 1},
 	{"suggest", network_suggest, "SANDBOX",
-         "Prints the smallest policy that would have sufficed for all that the sandbox has "
-         "reached\n"
-         "while its policy had \"mode\": \"record\". It can be given to 'set' and to --network.",
+         "Prints the smallest policy that allows all that the sandbox has reached while its policy "
+         "had \"mode\":\n"
+         "\"record\". It can be given to 'set' and to --network.",
          "  cloche network suggest box > policy.json\n"
          "  cloche network set box policy.json",
          .n_words = 1},

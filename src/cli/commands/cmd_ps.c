@@ -176,14 +176,15 @@ int cmd_ps(int argc, char **argv)
 {
 	struct ps opts = {0};
 	const struct opt rows[] = {
-		{'a', "all", OPT_FLAG, &opts.all, NULL, "those that have ended too"},
+		{'a', "all", OPT_FLAG, &opts.all, NULL, "also those that have ended"},
 		{'q', "quiet", OPT_FLAG, &opts.quiet, NULL, "print ids only"},
 		{0, "tag", OPT_TEXT, &opts.tag, "K=V", "only those with this tag"},
 	};
 	const struct manual manual = {
 		.name = "ps",
 		.synopsis = "[OPTIONS]\n[OPTIONS] SANDBOX",
-		.about = "Lists your sandboxes, newest first; with a sandbox, the execs in it.",
+		.about = "Lists your sandboxes, the newest first. With SANDBOX, lists the execs in "
+	                 "it.",
 		.examples = "  cloche ps\n"
 			    "  cloche ps -a --tag team=blue\n"
 			    "  cloche ps build\n"

@@ -235,22 +235,24 @@ int cmd_repl(int argc, char **argv)
 		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python (default), javascript, typescript or bash"},
 		{0,   "context",    OPT_TEXT, &opts.context,       "NAME", "in this context, made if it is not there"},
 		{0,   "images",     OPT_TEXT, &opts.images,        "DIR",  "where images are saved (default: here)"},
-		{0,   "standalone", OPT_FLAG, &opts.is_standalone, NULL,   "host a daemon for this even if one is running"},
+		{0,   "standalone", OPT_FLAG, &opts.is_standalone, NULL,   "start a daemon for this even if one is running"},
 		SANDBOX_OPT_ROWS(opts.sandbox),
 	};
 	/* clang-format on */
 	const struct manual manual = {
 		.name = "repl",
 		.synopsis = "[OPTIONS] [SANDBOX]",
-		.about =
-			"A prompt on an interpreter of a sandbox; of a fresh one, gone at the end, "
-			"if none is named. Lines\nare edited and kept in "
-			"~/.local/state/cloche/history. A cell goes on while brackets or quotes "
-			"are\nopen; an empty line ends a block of Python. Ctrl-C interrupts what "
-			"runs and keeps the variables\n(three times: restarts the interpreter), or "
-			"drops the line; Ctrl-D leaves. Images are saved as\nfiles cloche-N.png, "
-			"which are named. Where stdin is no terminal, all of it is one cell, and "
-			"the\nexit status is that of 'cloche code'.",
+		.about = "Opens a prompt on an interpreter of a sandbox. Without SANDBOX it is a "
+	                 "fresh one, which is removed at\n"
+			 "the end. Lines can be edited, and are kept in "
+	                 "~/.local/state/cloche/history. A cell goes on while\n"
+			 "brackets or quotes are open; an empty line ends a block of Python. "
+	                 "Ctrl-C interrupts what runs and\n"
+			 "keeps the variables, or drops the line that you type; three times, it "
+	                 "restarts the interpreter. Ctrl-D\n"
+			 "leaves. Images are saved as files cloche-N.png, whose names are printed. "
+	                 "If stdin is no terminal, all\n"
+			 "of it is one cell, and the exit status is that of 'cloche code'.",
 		.examples = "  cloche repl\n"
 			    "  cloche repl -l javascript\n"
 			    "  cloche repl --memory 1g --images plots\n"

@@ -92,9 +92,11 @@ int cmd_rm(int argc, char **argv)
 {
 	struct rm opts = {0};
 	const struct opt rows[] = {
-		{0, "all", OPT_FLAG, &opts.all, NULL, "all that are alive"},
-		{0, "tag", OPT_TEXT, &opts.tag, "K=V", "all that are alive with this tag"},
-		{'f', "force", OPT_FLAG, &opts.force, NULL, "one that is not there is fine"},
+		{0, "all", OPT_FLAG, &opts.all, NULL, "all sandboxes that are alive"},
+		{0, "tag", OPT_TEXT, &opts.tag, "K=V",
+	         "all sandboxes that are alive and have this tag"},
+		{'f', "force", OPT_FLAG, &opts.force, NULL,
+	         "do not fail if a sandbox does not exist"},
 	};
 	const struct manual manual = {
 		.name = "rm",

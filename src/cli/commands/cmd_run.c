@@ -300,15 +300,15 @@ int cmd_run(int argc, char **argv)
 	/* clang-format off */
 	const struct opt rows[] = {
 		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python, javascript or bash (default: by the file, else python)"},
-		{'c', "code",       OPT_TEXT, &opts.code,          "CODE", "run this code; words behind it are its arguments"},
+		{'c', "code",       OPT_TEXT, &opts.code,          "CODE", "run this code; the words after it are its arguments"},
 		{0,   "timeout",    OPT_MS,   &opts.timeout_ms,    "TIME", "end it after this long, such as 30s (status 124)"},
 		{'u', "user",       OPT_TEXT, &opts.user,          "NAME", "as this user of the sandbox: user (default) or root"},
 		{'w', "cwd",        OPT_TEXT, &opts.cwd,           "DIR",  "in this directory (default the user's home)"},
-		{'i', "stdin",      OPT_FLAG, &opts.wants_stdin,   NULL,   "pass our stdin on also when it is a terminal"},
-		{'n', "no-stdin",   OPT_FLAG, &opts.no_stdin,      NULL,   "do not pass it on even when it is piped"},
-		{'t', "tty",        OPT_FLAG, &opts.wants_pty,     NULL,   "give it a terminal, joined to ours"},
-		{0,   "keep",       OPT_FLAG, &opts.keep,          NULL,   "leave the sandbox there afterwards"},
-		{0,   "standalone", OPT_FLAG, &opts.is_standalone, NULL,   "host a daemon for this run even if one is running"},
+		{'i', "stdin",      OPT_FLAG, &opts.wants_stdin,   NULL,   "pass stdin on even if it is a terminal"},
+		{'n', "no-stdin",   OPT_FLAG, &opts.no_stdin,      NULL,   "do not pass stdin on, even if it is piped"},
+		{'t', "tty",        OPT_FLAG, &opts.wants_pty,     NULL,   "give it a terminal, connected to this one"},
+		{0,   "keep",       OPT_FLAG, &opts.keep,          NULL,   "keep the sandbox afterwards"},
+		{0,   "standalone", OPT_FLAG, &opts.is_standalone, NULL,   "start a daemon for this run even if one is running"},
 		SANDBOX_OPT_ROWS(opts.sandbox),
 	};
 	/* clang-format on */
@@ -318,14 +318,15 @@ int cmd_run(int argc, char **argv)
 			    "[OPTIONS] FILE [ARGS…]\n"
 			    "[OPTIONS] - [ARGS…]\n"
 			    "[OPTIONS] -- COMMAND [ARGS…]",
-		.about =
-			"Runs code, a file, code from stdin, or a command, in a fresh sandbox that "
-			"is gone afterwards.\nOutput comes as it is written, and the exit status "
-			"is "
-			"the command's own; beside it: 124 its time was\nup, 125 cloche failed, "
-			"126 it cannot be executed, 127 there is no such program, 128+N it was\n"
-			"ended by signal N. Ctrl-C interrupts it. Where no daemon is running, one "
-			"is hosted for this\nrun alone, which needs root.",
+		.about = "Runs code, a file, code from stdin, or a command, in a fresh sandbox "
+	                 "that is removed afterwards.\n"
+			 "Output is printed as it is written. The exit status is the command's "
+	                 "own, or 124 if its time was\n"
+			 "up, 125 if cloche failed, 126 if the command cannot be executed, 127 if "
+	                 "there is no such program,\n"
+			 "and 128+N if signal N ended it. Ctrl-C interrupts it. If no daemon is "
+	                 "running, one is started for\n"
+			 "this run alone, which needs root.",
 		.examples = "  cloche run -c 'print(6*7)'\n"
 			    "  cloche run -l bash -c 'id; hostname; exit 3'\n"
 			    "  cloche run --package pandas -c 'import pandas; "

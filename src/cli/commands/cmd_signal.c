@@ -78,7 +78,7 @@ int cmd_signal(int argc, char **argv)
 		{'s', "signal", OPT_TEXT, &opts.signal, "SIGNAL",
 	         "its name or number (default TERM)"},
 		{0, "tree", OPT_FLAG, &opts.tree, NULL,
-	         "to all that the exec has started, not only its process group"},
+	         "send it to everything that the exec has started, not only to its process group"},
 	};
 	const struct manual manual = {
 		.name = "signal",

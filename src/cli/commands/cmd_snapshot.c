@@ -66,7 +66,8 @@ static int snapshot_export(struct command *c, struct err *err)
 	auto_free char *url = remote_path("snapshots", c->words[0], "archive");
 
 	if (!o->path && isatty(STDOUT_FILENO)) {
-		(void)err_set(err, ERR_INVALID_FIELD, 0, "a bundle is nothing for a terminal");
+		(void)err_set(err, ERR_INVALID_FIELD, 0,
+		              "a snapshot cannot be printed to a terminal");
 		return err_hint(err, "cloche snapshot export --output %s.cloche %s", c->words[0],
 		                c->words[0]);
 	}
@@ -97,7 +98,7 @@ static int snapshot_import(struct command *c, struct err *err)
 	int r;
 
 	if (!o->import_name)
-		return err_set(err, ERR_INVALID_FIELD, 0, "what is its name to be? --name NAME");
+		return err_set(err, ERR_INVALID_FIELD, 0, "it needs a name: --name NAME");
 	if (fd < 0)
 		return err_set(err, ERR_NOT_FOUND, errno, "cannot read '%s'", c->words[0]);
 	url = remote_path("snapshots", o->import_name, "archive");
@@ -109,16 +110,18 @@ static int snapshot_import(struct command *c, struct err *err)
 
 static const struct subcommand subcommands[] = {
 	{"create", snapshot_create, "[OPTIONS] SANDBOX",
-         "Saves a sandbox's files as they are at this moment, and prints the snapshot's id. The "
-         "sandbox goes on.\n'cloche create --snapshot' starts another from it, 'cloche rollback' "
-         "brings the same one back.",
+         "Saves a sandbox's files as they are now, and prints the snapshot's id. The sandbox goes "
+         "on.\n"
+         "'cloche create --snapshot' starts another sandbox from it. 'cloche rollback' brings the "
+         "same one back.",
          "  cloche snapshot create --name before-upgrade agent\n"
          "  cloche snapshot create --keep-last 5 agent\n"
          "  cloche create --snapshot before-upgrade",
          .n_words = 1, .n_opts = 5},
 	{"ls", resource_ls, "[OPTIONS]",
-         "Lists snapshots, the newest first. SIZE is all that one refers to, OWN what it is "
-         "charged for:\nwhat no earlier snapshot of the same sandbox has.",
+         "Lists snapshots, the newest first. SIZE is everything that a snapshot refers to. OWN is "
+         "what it is\n"
+         "charged for: what no earlier snapshot of the same sandbox has.",
          "  cloche snapshot ls\n  cloche snapshot ls --sandbox agent", .first_opt = 5, .n_opts = 1,
          .resource = &snapshots},
 	{"inspect", resource_inspect, "[OPTIONS] SNAPSHOT",
@@ -130,19 +133,20 @@ static const struct subcommand subcommands[] = {
          "  cloche snapshot export --output good.cloche good", .n_words = 1, .first_opt = 6,
          .n_opts = 2},
 	{"import", snapshot_import, "[OPTIONS] FILE",
-         "Makes a snapshot of an exported one's files, and prints its id. Its template has to be "
-         "here. '-' is stdin.",
+         "Makes a snapshot from an exported file, and prints its id. Its template has to be here. "
+         "'-' is stdin.",
          "  cloche snapshot import --name good good.cloche\n  cloche create --snapshot good",
          .n_words = 1, .first_opt = 8, .n_opts = 1},
 	{"rm", resource_rm, "[OPTIONS] SNAPSHOT",
-         "Removes a snapshot. What was started from it goes on: it has a copy of its own.",
+         "Removes a snapshot. Sandboxes that were started from it go on: they have copies of their "
+         "own.",
          "  cloche snapshot rm before-upgrade", .n_words = 1, .resource = &snapshots},
 };
 
 static const struct group group = {
 	.name = "snapshot",
-	.about = "Snapshots: what a sandbox was at one moment, to start others from or to go back "
-		 "to.",
+	.about = "Snapshots: what a sandbox was at one moment. Start others from it, or go back to "
+                 "it.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),
 };
@@ -153,21 +157,24 @@ int cmd_snapshot(int argc, char **argv)
 	const struct opt rows[] = {
 		/* of create */
 		{0, "name", OPT_TEXT, &opts.name, "NAME",
-	         "call it so; names are the project's own"},
-		{0, "memory", OPT_FLAG, &opts.has_memory, NULL, "save running processes too"},
+	         "its name, which no other snapshot of the project may have"},
+		{0, "memory", OPT_FLAG, &opts.has_memory, NULL, "also save running processes"},
 		{0, "close-connections", OPT_FLAG, &opts.closes, NULL,
-	         "copies find open TCP connections closed; else --memory is refused with one"},
-		{0, "expires-in", OPT_MS, &opts.expires_in_ms, "TIME", "remove it after this long"},
+	         "close open TCP connections in copies; otherwise an open one prevents --memory"},
+		{0, "expires-in", OPT_MS, &opts.expires_in_ms, "TIME",
+	         "remove the snapshot after this long"},
 		{0, "keep-last", OPT_NUMBER, &opts.keep_last, "N",
-	         "remove older ones of this sandbox but so many; those with a name stay"},
+	         "then remove older snapshots of this sandbox until N are left; those with a name "
+	         "stay"},
 		/* of ls */
-		{0, "sandbox", OPT_TEXT, &opts.sandbox, "SANDBOX", "those of this one alone"},
+		{0, "sandbox", OPT_TEXT, &opts.sandbox, "SANDBOX", "only those of this sandbox"},
 		/* of export */
-		{'o', "output", OPT_TEXT, &opts.path, "FILE", "write it there (default: stdout)"},
+		{'o', "output", OPT_TEXT, &opts.path, "FILE",
+	         "write it to this file (default: stdout)"},
 		{0, "omit-memory", OPT_FLAG, &opts.omits_memory, NULL,
-	         "its files alone, of a snapshot that has memory"},
+	         "only the files of a snapshot that has memory"},
 		/* of import */
-		{0, "name", OPT_TEXT, &opts.import_name, "NAME", "call it so"},
+		{0, "name", OPT_TEXT, &opts.import_name, "NAME", "the snapshot's name"},
 	};
 
 	return group_main(&group, rows, &opts, argc, argv);

@@ -346,11 +346,9 @@ int cmd_top(int argc, char **argv)
 	const struct manual manual = {
 		.name = "top",
 		.synopsis = "[OPTIONS]",
-		.about =
-			"Shows what your sandboxes use, again and again, until Ctrl-C. CPU "
-			"% "
-			"is of one CPU.\nWhere its output is no terminal, rounds follow each other "
-			"as plain text.",
+		.about = "Shows what your sandboxes use, again and again, until Ctrl-C. CPU % is "
+	                 "of one CPU. If stdout is no\n"
+			 "terminal, one plain table follows the other.",
 		.examples = "  cloche top\n"
 			    "  cloche top -s memory -d 5s\n"
 			    "  cloche top --once --json",

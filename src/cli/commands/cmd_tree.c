@@ -100,8 +100,8 @@ int cmd_tree(int argc, char **argv)
 	const struct manual manual = {
 		.name = "tree",
 		.synopsis = "SANDBOX|SNAPSHOT",
-		.about =
-			"Draws what a sandbox or snapshot comes from, and all that came from that.",
+		.about = "Draws where a sandbox or snapshot comes from, and everything else that "
+	                 "came from there.",
 		.examples = "  cloche tree agent",
 		.min_words = 1,
 		.max_words = 1,

@@ -63,16 +63,16 @@ int cmd_url(int argc, char **argv)
 	struct url_opts o = {0};
 	const struct opt opts[] = {
 		{'e', "expires", OPT_MS, &o.expires_ms, "TIME",
-	         "until when the link lets in (default: as long as the sandbox lives)"},
-		{0, "public", OPT_FLAG, &o.is_public, NULL, "let in anybody, without a token"},
+	         "how long the link works (default: as long as the sandbox lives)"},
+		{0, "public", OPT_FLAG, &o.is_public, NULL, "let anybody in, without a token"},
 		{0, "close", OPT_FLAG, &o.closes, NULL, "close the port again"},
 	};
 	const struct manual manual = {
 		.name = "url",
 		.synopsis = "[OPTIONS] SANDBOX PORT",
-		.about = "Opens a port of a sandbox and prints the link under which a browser "
-			 "sees the server on it.\nEach call makes a new link, and the one before "
-			 "lets nobody in any more.",
+		.about = "Opens a port of a sandbox, and prints a link to the server that listens "
+	                 "on it. Each call makes a new\n"
+			 "link, and the one before it stops working.",
 		.examples = "  cloche url box 3000\n"
 			    "  cloche url --expires 1h box 3000\n"
 			    "  cloche url --close box 3000",

@@ -43,13 +43,13 @@ static const struct subcommand subcommands[] = {
 	{"inspect", resource_inspect, "[OPTIONS] VOLUME", "Shows all that is known of a volume.",
          "  cloche volume inspect data", .n_words = 1, .resource = &volumes},
 	{"rm", resource_rm, "[OPTIONS] VOLUME",
-         "Removes a volume and all that is in it. No running sandbox may have it.",
+         "Removes a volume and all that is in it. Refused while a running sandbox has it.",
          "  cloche volume rm data", .n_words = 1, .resource = &volumes},
 };
 
 static const struct group group = {
 	.name = "volume",
-	.about = "Volumes: files that outlive sandboxes, and that several of them may have.",
+	.about = "Volumes: files that outlive sandboxes, and that several sandboxes can share.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),
 };
@@ -58,7 +58,7 @@ int cmd_volume(int argc, char **argv)
 {
 	struct volume_opts opts = {0};
 	const struct opt rows[] = {
-		{0, "size", OPT_MIB, &opts.size_mib, "SIZE", "what may be in it (default 1g)"},
+		{0, "size", OPT_MIB, &opts.size_mib, "SIZE", "how much fits in it (default 1g)"},
 		{0, "one-writer", OPT_FLAG, &opts.has_one_writer, NULL,
 	         "let one running sandbox at a time write to it; any number may read"},
 	};

@@ -372,27 +372,28 @@ int cmd_eval(int argc, char **argv)
 	struct eval_opts opts = {.threshold = -1};
 	/* clang-format off */
 	const struct opt rows[] = {
-		{'j', "jobs",       OPT_NUMBER,  &opts.jobs,          "N",    "sandboxes at once (default 4)"},
+		{'j', "jobs",       OPT_NUMBER,  &opts.jobs,          "N",    "run this many sandboxes at once (default 4)"},
 		{0,   "repeat",     OPT_NUMBER,  &opts.repeat,        "N",    "run each case this often, whatever the file says"},
-		{0,   "threshold",  OPT_DECIMAL, &opts.threshold,     "PART", "a case passes if this part of its runs does, such as 0.9"},
+		{0,   "threshold",  OPT_DECIMAL, &opts.threshold,     "PART", "a case passes if this share of its runs passes, such as 0.9"},
 		{0,   "case",       OPT_LIST,    &opts.cases,         "NAME", "only this one; may be repeated"},
 		{0,   "base-url",   OPT_TEXT,    &opts.base_url,      "URL",  "the model's server, instead of the file's"},
 		{0,   "model",      OPT_TEXT,    &opts.model,         "NAME", "the model, instead of the file's"},
-		{0,   "junit",      OPT_TEXT,    &opts.junit,         "FILE", "write what came of it as JUnit's XML"},
-		{0,   "keep",       OPT_FLAG,    &opts.keep,          NULL,   "leave the sandboxes of runs that did not pass, and say how to enter"},
-		{0,   "standalone", OPT_FLAG,    &opts.is_standalone, NULL,   "host a daemon for this run even if one is running"},
+		{0,   "junit",      OPT_TEXT,    &opts.junit,         "FILE", "write the results as JUnit XML"},
+		{0,   "keep",       OPT_FLAG,    &opts.keep,          NULL,   "keep the sandboxes of runs that did not pass, and say how to enter them"},
+		{0,   "standalone", OPT_FLAG,    &opts.is_standalone, NULL,   "start a daemon for this run even if one is running"},
 	};
 	/* clang-format on */
 	const struct manual manual = {
 		.name = "eval",
 		.synopsis = "[OPTIONS] FILE…",
-		.about =
-			"Runs the cases of these files (TOML or JSON, docs/guides/evals.md), each "
-			"in a sandbox of its own:\ncode, a command, or a model that is asked "
-			"something and may run code. What comes out is held\nagainst what the case "
-			"says. The exit status is 0 if all cases passed, 1 if one did not, and\n"
-			"125 if the cases could not be run at all. A model's key is taken from "
-			"the environment.",
+		.about = "Runs the cases of these files (TOML or JSON, docs/guides/evals.md), each "
+	                 "in a sandbox of its own. A case\n"
+			 "runs code, a command, or a model that is asked something and may run "
+	                 "code. The result is compared\n"
+			 "with what the case expects. The exit status is 0 if all cases passed, 1 "
+	                 "if one did not, and 125 if\n"
+			 "the cases could not be run at all. A model's key is taken from the "
+	                 "environment.",
 		.examples = "  cloche eval evals.toml\n"
 			    "  cloche eval --repeat 10 --threshold 0.9 --junit report.xml "
 			    "evals/*.toml\n"

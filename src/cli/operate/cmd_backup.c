@@ -302,19 +302,22 @@ int cmd_backup(int argc, char **argv)
 	struct backup_opts opts = {0};
 	const struct opt rows[] = {
 		{0, "keep", OPT_NUMBER, &opts.keep, "N",
-	         "then remove all but the newest N backups of the directory"},
+	         "afterwards remove all but the newest N backups in the directory"},
 		{0, "verify", OPT_FLAG, &opts.verify, NULL,
-	         "make none: read those that are there, and say whether they are whole"},
-		{0, "list", OPT_FLAG, &opts.list, NULL, "make none: list those that are there"},
+	         "make no backup; read those that are there, and say whether they are whole"},
+		{0, "list", OPT_FLAG, &opts.list, NULL,
+	         "make no backup; list those that are there"},
 	};
 	const struct manual manual = {
 		.name = "backup",
 		.synopsis = "[OPTIONS] DIR\n[OPTIONS] FILE.tar",
-		.about = "Copies all that the daemon keeps while it runs: the database with its "
-			 "keys and quotas,\npersistent sandboxes, volumes, snapshots, templates, "
-			 "kept output. A directory holds any\namount of backups, and each copies "
-			 "only what has changed; a file holds one. Needs root\non the daemon's "
-			 "machine. Whoever can read a backup has all that tenants wrote.",
+		.about = "Copies all that the daemon keeps, while it runs: the database with its "
+	                 "keys and quotas,\n"
+			 "persistent sandboxes, volumes, snapshots, templates, kept output. A "
+	                 "directory can hold many\n"
+			 "backups, and each copies only what has changed; a file holds one. Needs "
+	                 "root on the daemon's\n"
+			 "machine. Whoever can read a backup can read all that tenants wrote.",
 		.examples = "  sudo cloche backup /mnt/backup/cloche\n"
 			    "  sudo cloche backup --keep 14 /mnt/backup/cloche\n"
 			    "  sudo cloche backup --verify /mnt/backup/cloche\n"

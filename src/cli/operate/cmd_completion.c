@@ -180,7 +180,7 @@ int cmd_completion(int argc, char **argv)
 	bool wants_words = false;
 	const struct opt rows[] = {
 		{0, "words", OPT_FLAG, &wants_words, NULL,
-	         "print what may come behind the words after '--': what the scripts ask"},
+	         "print what may follow the words after '--'; the scripts use this"},
 	};
 	const struct manual manual = {
 		.name = "completion",

@@ -80,15 +80,16 @@ int cmd_dashboard(int argc, char **argv)
 {
 	struct dashboard_opts o = {0};
 	const struct opt opts[] = {
-		{'n', "no-open", OPT_FLAG, &o.only_prints, NULL, "print the link, and no more"},
+		{'n', "no-open", OPT_FLAG, &o.only_prints, NULL, "only print the link"},
 	};
 	const struct manual manual = {
 		.name = "dashboard",
 		.synopsis = "[--no-open]",
-		.about =
-			"Prints a link to the dashboard that logs one browser in, once, within "
-			"two minutes, and opens it where there is a display.\nIt has the rights of "
-			"the key that made it; on the daemon's own socket, root's.",
+		.about = "Prints a link to the dashboard, and opens it if there is a display. The "
+	                 "link logs one browser in, once,\n"
+			 "within two minutes. That browser has the rights of the key that was used "
+	                 "here, or root's rights if the\n"
+			 "link was made over the daemon's own socket.",
 		.examples = "  cloche dashboard\n"
 			    "  ssh -L 7070:127.0.0.1:7070 host cloche dashboard --no-open",
 		.opts = opts,

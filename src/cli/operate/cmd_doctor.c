@@ -88,7 +88,7 @@ int cmd_doctor(int argc, char **argv)
 	struct doctor_opts opts = {0};
 	const struct opt rows[] = {
 		{0, "upgrade", OPT_FLAG, &opts.upgrade, NULL,
-	         "say what this program would not carry over of what an older one has left"},
+	         "say what this program could not take over from an older daemon"},
 		{0, "data", OPT_TEXT, &opts.data, "DIR",
 	         "of the daemon, for --upgrade (default /var/lib/cloche)"},
 		{0, "run", OPT_TEXT, &opts.run, "DIR", "likewise (default /run/cloche)"},
@@ -96,16 +96,17 @@ int cmd_doctor(int argc, char **argv)
 	const struct manual manual = {
 		.name = "doctor",
 		.synopsis = "[OPTIONS]",
-		.about =
-			"Says what this host can do, what is missing, what that would be for, and "
-			"how to get it;\nof the daemon, if one answers, what is wrong with it, "
-			"what "
-			"to do first, and how many warm\ncopies it has. The exit status is 0 if "
-			"sandboxes can run here, and 1 if not. As root it sees more.\nWith "
-			"--upgrade, run by the newer program while the older daemon runs: names "
-			"each "
-			"sandbox, snapshot\nand memory that would be lost. The exit status is 0 if "
-			"there is none. It changes nothing.",
+		.about = "Says what this host can do, what is missing, what that is needed for, "
+	                 "and how to get it. If a daemon\n"
+			 "answers, it also says what is wrong with it, what to do first, and how "
+	                 "many warm copies it has. The\n"
+			 "exit status is 0 if sandboxes can run here, and 1 if not. As root it "
+	                 "sees more.\n"
+			 "With --upgrade it names each sandbox, snapshot and saved memory that an "
+	                 "upgrade would lose: run the\n"
+			 "newer program with it while the older daemon runs. The exit status is 0 "
+	                 "if there is none. It changes\n"
+			 "nothing.",
 		.examples = "  sudo cloche doctor\n"
 			    "  cloche doctor --json | jq '.checks[] | select(.present | not)'\n"
 			    "  sudo cloche doctor --upgrade",

@@ -157,23 +157,24 @@ int cmd_events(int argc, char **argv)
 {
 	struct events_opts opts = {0};
 	const struct opt rows[] = {
-		{'f', "follow", OPT_FLAG, &opts.follow, NULL, "go on with what happens"},
+		{'f', "follow", OPT_FLAG, &opts.follow, NULL,
+	         "go on with new entries as they come"},
 		{0, "sandbox", OPT_TEXT, &opts.sandbox, "SANDBOX",
-	         "of this one only, also if it is gone (by id)"},
-		{0, "type", OPT_TEXT, &opts.type, "TYPES", "such as exec.exited, or sandbox,key"},
-		{0, "after", OPT_NUMBER, &opts.after, "SEQ", "only what is behind this number"},
+	         "only of this sandbox; one that is gone is named by its id"},
+		{0, "type", OPT_TEXT, &opts.type, "TYPES",
+	         "only these types, such as exec.exited, or sandbox,key"},
+		{0, "after", OPT_NUMBER, &opts.after, "SEQ", "only entries after this number"},
 		{'a', "all", OPT_FLAG, &opts.all, NULL,
-	         "of all projects, and the daemon's own (needs an admin key)"},
+	         "entries of all projects and of the daemon (needs an admin key)"},
 	};
 	const struct manual manual = {
 		.name = "events",
 		.synopsis = "[OPTIONS]\nverify [OPTIONS] [FILE]",
-		.about = "Prints what happened: sandboxes, execs, contexts, keys, with causes and "
-			 "who "
-			 "asked for it. With -f\nit goes on, also over a restart of the daemon. "
-			 "--json "
-			 "prints the lines that the log's hashes are\nover: an export that 'cloche "
-			 "events verify' can check.",
+		.about = "Prints what happened to sandboxes, execs, contexts and keys, why, and "
+	                 "who asked for it. With -f it goes\n"
+			 "on, even if the daemon restarts meanwhile. With --json it prints the "
+	                 "lines of the log as they were\n"
+			 "hashed: 'cloche events verify' can check them.",
 		.examples = "  cloche events -f --type sandbox\n"
 			    "  cloche events --sandbox build --type exec.exited\n"
 			    "  cloche events --all --json > events.jsonl && cloche events verify "

@@ -59,7 +59,7 @@ static const struct resource keys = {.plural = "keys",
 
 static const struct subcommand subcommands[] = {
 	{"create", create, "[OPTIONS] NAME",
-         "Makes an API key and prints it, this once. The daemon keeps only its hash.",
+         "Makes an API key and prints it, only this once. The daemon keeps only its hash.",
          "  cloche key create ci\n"
          "  cloche key create --expires-in 30d contractor\n"
          "  export CLOCHE_API_KEY=$(cloche key create --scope read dashboard)",
@@ -67,14 +67,13 @@ static const struct subcommand subcommands[] = {
 	{"ls", resource_ls, "[OPTIONS]", "Lists the project's keys, without their secrets.",
          "  cloche key ls", .n_opts = 1, .resource = &keys},
 	{"revoke", resource_rm, "[OPTIONS] KEY_ID",
-         "Makes a key worthless, at once, and ends what is open with it. Its id is in 'cloche key "
-         "ls'.",
+         "Revokes a key at once, and ends what is open with it. Its id is in 'cloche key ls'.",
          "  cloche key revoke key_k3v9…", .n_words = 1, .n_opts = 1, .resource = &keys},
 };
 
 static const struct group group = {
 	.name = "key",
-	.about = "API keys: who may call the daemon, and how far. Scopes: read, write, admin.",
+	.about = "API keys: who may call the daemon, and for what. Scopes: read, write, admin.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),
 };
@@ -84,11 +83,11 @@ int cmd_key(int argc, char **argv)
 	struct key_opts opts = {0};
 	const struct opt rows[] = {
 		{0, "project", OPT_TEXT, &opts.project, "NAME",
-	         "another project, for admins of the project default"},
+	         "of another project; only for admins of the project default"},
 		{0, "scope", OPT_TEXT, &opts.scope, "SCOPE",
-	         "read, write or admin (default write); of a new key"},
+	         "read, write or admin (default write)"},
 		{0, "expires-in", OPT_MS, &opts.expires_in_ms, "TIME",
-	         "how long a new key is good, as 12h or 30d (default: until it is revoked)"},
+	         "revoke the key after this long, such as 12h or 30d (default: never)"},
 	};
 
 	return group_main(&group, rows, &opts, argc, argv);

@@ -184,18 +184,17 @@ static int set(struct command *c, struct err *err)
 
 static const struct subcommand subcommands[] = {
 	{"show", show, "[OPTIONS]",
-         "Shows what your project and key may use at once, create in a minute and spend in a\n"
-         "month, beside what they use.",
+         "Shows what your project and key may use at once, create in a minute and spend in a "
+         "month, and\n"
+         "what they use now.",
          "  cloche quota show --project blue", .n_opts = 2},
 	{"set", set, "[OPTIONS] LIMIT=VALUE…",
-         "Sets the limits of a project (without --project: default) or key, all at once: what is\n"
-         "not named has the daemon's default again. Limits: sandboxes, vcpus, memory_mib, "
-         "disk_mib,\n"
-         "creates_per_minute, budget (money a month); of a single sandbox: max_timeout_ms, and\n"
-         "max_limits.NAME, where NAME is one of\n" LIMIT_NAMES ".\n"
-         "A value is a number or 'unlimited'. What is in use already stays. weight: a project's "
-         "part\nof the daemon while several want something; 100 is the usual, 200 gets twice as "
-         "much.",
+         "Sets the limits of a project (without --project: of default) or of a key. Limits that\n"
+         "are not named get the daemon's default again. Limits: sandboxes, vcpus, memory_mib,\n"
+         "disk_mib, creates_per_minute, budget (money per month); of a single sandbox:\n"
+         "max_timeout_ms, and max_limits.NAME, where NAME is one of\n" LIMIT_NAMES ".\n"
+         "A value is a number or 'unlimited'. What is already in use stays. weight is a project's\n"
+         "share of the daemon while several want something: 100 is usual, 200 gets twice as much.",
          "  cloche quota set --project blue sandboxes=10 vcpus=8 budget=25.00\n"
          "  cloche quota set --project blue max_limits.memory_mib=2048\n"
          "  cloche quota set --key key_k3v9… creates_per_minute=30\n"
@@ -216,7 +215,7 @@ int cmd_quota(int argc, char **argv)
 	struct quota_opts opts = {0};
 	const struct opt rows[] = {
 		{0, "project", OPT_TEXT, &opts.project, "NAME",
-	         "of this project, for admins of the project default"},
+	         "of this project; only for admins of the project default"},
 		{0, "key", OPT_TEXT, &opts.key, "KEY_ID", "of this key (cloche key ls)"},
 	};
 

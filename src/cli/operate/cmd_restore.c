@@ -119,7 +119,7 @@ int cmd_restore(int argc, char **argv)
 		{0, "user", OPT_TEXT, &opts.user, "NAME",
 	         "the daemon's user, as its settings say (default cloche)"},
 		{0, "backup", OPT_TEXT, &opts.backup, "ID",
-	         "which one of a directory, by its id or time (default the newest)"},
+	         "which backup of a directory, by its id or time (default the newest)"},
 	};
 	const struct manual manual = {
 		.name = "restore",

@@ -198,17 +198,17 @@ int cmd_usage(int argc, char **argv)
 	         "first day, such as 2026-11-01 (default: the first of the month)"},
 		{0, "to", OPT_TEXT, &opts.to, "DAY", "last day, included (default: today)"},
 		{0, "project", OPT_TEXT, &opts.project, "NAME",
-	         "another project, for admins of the project default"},
-		{0, "csv", OPT_FLAG, &opts.csv, NULL, "for a spreadsheet"},
+	         "of another project; only for admins of the project default"},
+		{0, "csv", OPT_FLAG, &opts.csv, NULL, "print CSV, for a spreadsheet"},
 	};
 	const struct manual manual = {
 		.name = "usage",
 		.synopsis = "[OPTIONS]",
-		.about =
-			"Shows what was used, and what it cost by the daemon's prices. CPU is time "
-			"on "
-			"a CPU:\nwaiting costs none. GIB-H is the memory limit times the time that "
-			"the sandbox ran,\nDISK GIB-H what its files took. Days are UTC's.",
+		.about = "Shows what was used, and what it cost at the daemon's prices. CPU is "
+	                 "time on a CPU, so waiting costs\n"
+			 "nothing. GIB-H is the memory limit times the time that the sandbox ran, "
+	                 "and DISK GIB-H is the same for\n"
+			 "its files. Days are those of UTC.",
 		.examples = "  cloche usage\n"
 			    "  cloche usage --by day --from 2026-11-01 --to 2026-11-30\n"
 			    "  cloche usage --by sandbox --csv > november.csv",

@@ -59,14 +59,15 @@ static int set(struct command *c, struct err *err)
 static const struct subcommand subcommands[] = {
 	{"add", add, "[OPTIONS] URL",
          "Sends the project's events to a URL from now on, and prints the secret that signs them, "
-         "this once.",
+         "only this once.",
          "  cloche webhook add https://example.com/events\n"
          "  cloche webhook add --types sandbox.ended,exec.exited https://example.com/ends",
          .n_words = 1, .n_opts = 1, .resource = &webhooks},
-	{"ls", resource_ls, "[OPTIONS]", "Lists the project's webhooks, and how it goes with each.",
-         "  cloche webhook ls", .resource = &webhooks},
+	{"ls", resource_ls, "[OPTIONS]",
+         "Lists the project's webhooks, with what each has delivered.", "  cloche webhook ls",
+         .resource = &webhooks},
 	{"set", set, "[OPTIONS] WEBHOOK_ID",
-         "Changes where a webhook goes or what it tells. Its secret stays.",
+         "Changes the URL or the types of a webhook. Its secret stays the same.",
          "  cloche webhook set --url https://example.com/elsewhere wh_k3v9…\n"
          "  cloche webhook set --types all wh_k3v9…",
          .n_words = 1, .n_opts = 2},
@@ -77,8 +78,8 @@ static const struct subcommand subcommands[] = {
 
 static const struct group group = {
 	.name = "webhook",
-	.about = "Webhooks: the project's events, sent to a URL in their order, signed, until they "
-		 "arrive.",
+	.about = "Webhooks: the project's events, signed and sent to a URL in order, until they "
+                 "arrive.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),
 };
@@ -88,8 +89,8 @@ int cmd_webhook(int argc, char **argv)
 	struct webhook_opts opts = {0};
 	const struct opt rows[] = {
 		{0, "types", OPT_TEXT, &opts.types, "TYPES",
-	         "only these, as sandbox.ended,exec.exited (default all)"},
-		{0, "url", OPT_TEXT, &opts.url, "URL", "send to this one from now on"},
+	         "only these types, such as sandbox.ended,exec.exited (default all)"},
+		{0, "url", OPT_TEXT, &opts.url, "URL", "send to this URL from now on"},
 	};
 
 	return group_main(&group, rows, &opts, argc, argv);

@@ -13,13 +13,13 @@ struct source_opts {
 };
 
 /* clang-format off */
-#define SOURCE_OPT_ROWS(s)                                                                                                      \
-	{0, "git",         OPT_TEXT,   &(s).git,      "URL",  "fill it with this repository before it runs"},                  \
-	{0, "revision",    OPT_TEXT,   &(s).revision, "REV",  "its branch, tag, whole commit hash or ref"},                    \
-	{0, "depth",       OPT_NUMBER, &(s).depth,    "N",    "so many commits of its history only"},                          \
-	{0, "tarball",     OPT_TEXT,   &(s).tarball,  "URL",  "fill it with this archive (tar, plain or gzip or zstd)"},       \
-	{0, "source-path", OPT_TEXT,   &(s).path,     "DIR",  "where that goes (default: the repository's name; the home)"},   \
-	{0, "source-user", OPT_TEXT,   &(s).username, "NAME", "for a URL that asks; the password is $" SOURCE_PASSWORD}
+#define SOURCE_OPT_ROWS(s) \
+	{0, "git",         OPT_TEXT,   &(s).git,      "URL",  "fill it with this repository before it runs"}, \
+	{0, "revision",    OPT_TEXT,   &(s).revision, "REV",  "the branch, tag, full commit hash or ref to take"}, \
+	{0, "depth",       OPT_NUMBER, &(s).depth,    "N",    "fetch only the last N commits"}, \
+	{0, "tarball",     OPT_TEXT,   &(s).tarball,  "URL",  "fill it with this tar archive, which may be compressed with gzip or zstd"}, \
+	{0, "source-path", OPT_TEXT,   &(s).path,     "DIR",  "where to put it (default: the repository's name; the home for an archive)"}, \
+	{0, "source-user", OPT_TEXT,   &(s).username, "NAME", "the user name for that URL; the password is $" SOURCE_PASSWORD}
 /* clang-format on */
 
 /* Adds "source" to the body of a create, if there is one. */

@@ -47,30 +47,30 @@ struct life_opts { /* of one that stays */
 #define LIMIT_OPT_ROW(s, member, name, kind, least, most, usual, ceiling, fixed, setting, option, about, about_ceiling, has, letter, word, help) \
 	LIMIT_##has(s, name, kind, letter, word, help)
 #define SANDBOX_OPT_ROWS(s)                                                                                                     \
-	{0,   "name",      OPT_TEXT,    &(s).name,       "NAME",  "call it so; names are unique among living sandboxes"},       \
+	{0,   "name",      OPT_TEXT,    &(s).name,       "NAME",  "its name, which no other living sandbox may have"},       \
 	{'T', "template",  OPT_TEXT,    &(s).template,   "NAME",  "what it starts from (see 'cloche template ls'; host: this machine's programs)"}, \
 	{0,   "snapshot",  OPT_TEXT,    &(s).snapshot,   "NAME",  "start from this snapshot instead (see 'cloche snapshot ls')"}, \
-	{'P', "package",   OPT_LIST,    &(s).packages,   "NAME",  "have this package in it, as pip:pandas, npm:zod@3 or apt:jq; may be repeated"}, \
-	{'v', "volume",    OPT_LIST,    &(s).volumes,    "NAME:PATH", "put this volume there, :ro behind it for read-only; may be repeated"}, \
+	{'P', "package",   OPT_LIST,    &(s).packages,   "NAME",  "install this package in it, such as pip:pandas, npm:zod@3 or apt:jq; may be repeated"}, \
+	{'v', "volume",    OPT_LIST,    &(s).volumes,    "NAME:PATH", "mount this volume at PATH; NAME:PATH:ro is read-only; may be repeated"}, \
 	GUEST_LIMITS(LIMIT_OPT_ROW, s)                                                                                          \
 	{0,   "tag",       OPT_LIST,    &(s).tags,       "K=V",   "a tag to find it by; may be repeated"},                      \
-	{'e', "env",       OPT_LIST,    &(s).env,        "K=V",   "environment; a bare K takes yours; may be repeated"},        \
+	{'e', "env",       OPT_LIST,    &(s).env,        "K=V",   "set this variable; K alone takes the value that you have; may be repeated"},        \
 	{0,   "network",   OPT_TEXT,    &(s).network,    "POLICY", "what it may reach: deny-all (the default), allow-all, or a JSON file"}, \
-	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; may be repeated"},          \
-	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto, jail or vm"},                                              \
+	{0,   "allow",     OPT_LIST,    &(s).allow,      "NAME",  "let it reach this name or range; may be repeated"}, \
+	{0,   "engine",    OPT_TEXT,    &(s).engine,     "NAME",  "auto, jail or vm"}, \
 	{0,   "min-grade", OPT_TEXT,    &(s).min_grade,  "GRADE", "refuse weaker isolation: process, emulated or hardware"}
 /* clang-format on */
 
 /* clang-format off */
-#define LIFE_OPT_ROWS(l)                                                                                                                \
-	{0, "timeout",       OPT_MS,   &(l).timeout_ms,      "TIME",   "end it this long after its creation (default: the daemon's)"},      \
-	{0, "idle-timeout",  OPT_MS,   &(l).idle_timeout_ms, "TIME",   "end it when nothing ran in it for this long"},                      \
-	{0, "on-timeout",    OPT_TEXT, &(l).on_timeout,      "ACTION", "how it is ended then: delete, stop or pause (persistent: stop)"},   \
-	{0, "on-idle",       OPT_TEXT, &(l).on_idle,         "ACTION", "the same for --idle-timeout alone; pause: the next command resumes it"}, \
-	{0, "persistent",    OPT_FLAG, &(l).is_persistent,   NULL,     "keep its files when it ends, until it is removed"},                 \
-	{0, "auto-resume",   OPT_FLAG, &(l).auto_resumes,    NULL,     "when it is paused, the next command resumes it"},                   \
-	{0, "paused-time-counts", OPT_FLAG, &(l).counts_paused, NULL, "its time runs on while it is paused"},                                \
-	{0, "get-or-create", OPT_FLAG, &(l).is_get,          NULL,     "take the one of that name if there is one, and resume it"}
+#define LIFE_OPT_ROWS(l) \
+	{0, "timeout",       OPT_MS,   &(l).timeout_ms,      "TIME",   "end it this long after its creation (default: the daemon's)"}, \
+	{0, "idle-timeout",  OPT_MS,   &(l).idle_timeout_ms, "TIME",   "end it when nothing ran in it for this long"}, \
+	{0, "on-timeout",    OPT_TEXT, &(l).on_timeout,      "ACTION", "what happens then: delete, stop or pause (default: delete, or stop if persistent)"}, \
+	{0, "on-idle",       OPT_TEXT, &(l).on_idle,         "ACTION", "what happens after --idle-timeout, if not the same; with pause, the next command resumes it"}, \
+	{0, "persistent",    OPT_FLAG, &(l).is_persistent,   NULL,     "keep its files when it ends, until it is removed"}, \
+	{0, "auto-resume",   OPT_FLAG, &(l).auto_resumes,    NULL,     "when it is paused, the next command resumes it"}, \
+	{0, "paused-time-counts", OPT_FLAG, &(l).counts_paused, NULL, "its lifetime runs on while it is paused"}, \
+	{0, "get-or-create", OPT_FLAG, &(l).is_get,          NULL,     "if there is one with this name, use and resume it instead"}
 /* clang-format on */
 
 void life_opts_to_json(const struct life_opts *l, json_t *body); /* all but the timeout */

@@ -13,8 +13,9 @@ static const struct subcommand subcommands[] = {
          .n_words = 1, .resource = &template_resource},
 	{"from", template_from, "[OPTIONS] SANDBOX|SNAPSHOT NAME",
          "Makes a template of a sandbox's files as they are now, or of those in a snapshot. The "
-         "sandbox\nmay go on meanwhile. Left out\n"
-         "is what belongs to one machine or person: /tmp, caches, logs, host keys, histories, "
+         "sandbox may go on\n"
+         "meanwhile. What belongs to one machine or person is left out: /tmp, caches, logs, host "
+         "keys, histories,\n"
          "tokens.",
          "  cloche template from build my-app\n"
          "  cloche template from --env STAGE=test --cwd /srv/app build my-app\n"
@@ -24,8 +25,9 @@ static const struct subcommand subcommands[] = {
          "Builds a template from a recipe: one that comes with cloche, by its name (base, python,\n"
          "python-datasci, node, node22, node26, bun, universal), or a file of your own. It is "
          "built in\n"
-         "sandboxes, goes on when this command is interrupted, and is there under its name once it "
-         "is whole.",
+         "sandboxes, and the build goes on if this command is interrupted. The template has its "
+         "name once it is\n"
+         "complete.",
          "  cloche template build python\n"
          "  cloche template build --shared universal\n"
          "  cloche template build --detach ./my-agent.toml",
@@ -35,7 +37,7 @@ static const struct subcommand subcommands[] = {
 	{"log", template_log, "[OPTIONS] BUILD_ID", "Prints what a build has printed so far.",
          "  cloche template log bld_k3v9…", .n_words = 1},
 	{"cancel", resource_rm, "[OPTIONS] BUILD_ID",
-         "Ends a build. Steps that were whole are kept for the next one.",
+         "Cancels a build. Steps that were complete are kept for the next build.",
          "  cloche template cancel bld_k3v9…", .n_words = 1, .resource = &build_resource},
 	{"export", template_export, "[OPTIONS] TEMPLATE",
          "Writes a template to stdout or a file, as one OCI image layout in a tar. `cloche "
@@ -74,41 +76,42 @@ int cmd_template(int argc, char **argv)
 	const struct opt rows[] = {
 		/* of build */
 		{0, "shared", OPT_FLAG, &opts.build.is_shared, NULL,
-	         "for all projects; needs an admin's key of the project default"},
-		{0, "fresh", OPT_FLAG, &opts.build.is_fresh, NULL,
-	         "use nothing that was built before"},
+	         "for all projects; needs an admin key of the project default"},
+		{0, "fresh", OPT_FLAG, &opts.build.is_fresh, NULL, "build everything again"},
 		{0, "retries", OPT_NUMBER, &opts.build.retries, "N",
-	         "begin anew after a pause when a step fails, up to N times (at most 5)"},
+	         "if a step fails, begin again after a pause, up to N times (at most 5)"},
 		{'d', "detach", OPT_FLAG, &opts.build.is_detached, NULL,
 	         "print the build's id and leave it running"},
 		{'v', "verbose", OPT_FLAG, &opts.build.is_verbose, NULL,
-	         "print all that it prints"},
+	         "print all that the build prints"},
 		/* of from */
 		{0, "shared", OPT_FLAG, &opts.from.is_shared, NULL,
-	         "for all projects; needs an admin's key of the project default"},
+	         "for all projects; needs an admin key of the project default"},
 		{0, "replace", OPT_FLAG, &opts.from.is_replacing, NULL,
-	         "the name may mean another one until now"},
+	         "replace the template that has this name"},
 		{0, "small", OPT_FLAG, &opts.from.is_small, NULL,
-	         "take ten times as long and become an eighth smaller"},
+	         "make it an eighth smaller, which takes ten times as long"},
 		{0, "tree", OPT_FLAG, &opts.from.is_tree, NULL,
-	         "the sandbox's directory /template alone is the new root"},
-		{0, "user", OPT_TEXT, &opts.from.user, "USER", "who commands run as by default"},
-		{0, "cwd", OPT_TEXT, &opts.from.cwd, "DIR", "and where"},
+	         "take only the sandbox's directory /template, as the new root"},
+		{0, "user", OPT_TEXT, &opts.from.user, "USER",
+	         "the user that commands run as by default"},
+		{0, "cwd", OPT_TEXT, &opts.from.cwd, "DIR",
+	         "the directory that commands start in by default"},
 		{'e', "env", OPT_LIST, &opts.from.env, "K=V",
-	         "a variable of every command, again for more"},
+	         "a variable for every command; may be repeated"},
 		/* of import */
 		{0, "name", OPT_TEXT, &opts.import.name, "NAME", "the template's name"},
 		{0, "ref", OPT_TEXT, &opts.import.ref, "REF",
 	         "which image, by its name or tag, where there are several"},
 		{0, "shared", OPT_FLAG, &opts.import.is_shared, NULL,
-	         "for all projects; needs an admin's key of the project default"},
+	         "for all projects; needs an admin key of the project default"},
 		{0, "replace", OPT_FLAG, &opts.import.is_replacing, NULL,
-	         "the name may mean another one until now"},
+	         "replace the template that has this name"},
 		{0, "small", OPT_FLAG, &opts.import.is_small, NULL,
-	         "take ten times as long and become an eighth smaller"},
+	         "make it an eighth smaller, which takes ten times as long"},
 		/* of export */
 		{'o', "output", OPT_TEXT, &opts.export.path, "FILE",
-	         "write it there, when it is whole"},
+	         "write it to this file, which is there once it is complete"},
 	};
 	int status = group_main(&group, rows, &opts, argc, argv);
 

@@ -200,7 +200,7 @@ int template_import(struct command *c, struct err *err)
 	int r;
 
 	if (!*name || (!o->name && strcmp(path, "-") == 0))
-		return err_set(err, ERR_INVALID_FIELD, 0, "what is its name to be? --name NAME");
+		return err_set(err, ERR_INVALID_FIELD, 0, "it needs a name: --name NAME");
 	url = make_url(o, name);
 	r = open_source(&s, path, &st, err);
 	if (r == 0)
@@ -223,7 +223,8 @@ int template_export(struct command *c, struct err *err)
 	auto_free char *url = remote_path("templates", c->words[0], "archive");
 
 	if (!o->path && isatty(STDOUT_FILENO)) {
-		(void)err_set(err, ERR_INVALID_FIELD, 0, "an archive is nothing for a terminal");
+		(void)err_set(err, ERR_INVALID_FIELD, 0,
+		              "an archive cannot be printed to a terminal");
 		return err_hint(err, "cloche template export %s > %s.tar", c->words[0],
 		                c->words[0]);
 	}

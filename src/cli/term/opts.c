@@ -248,7 +248,7 @@ static void common_rows(struct opts_common *c, struct opt rows[COMMON_ROWS])
 		{0,   "json",     OPT_FLAG, &c->json,       NULL,   "print JSON instead of text for people"},
 		{0,   "url",      OPT_TEXT, &c->url,        "URL",  "the daemon: http://, https:// or unix:/PATH (CLOCHE_URL)"},
 		{0,   "key-file", OPT_TEXT, &c->key_file,   "FILE", "read the API key from FILE (CLOCHE_API_KEY)"},
-		{'h', "help",     OPT_FLAG, &c->wants_help, NULL,   "show this"},
+		{'h', "help",     OPT_FLAG, &c->wants_help, NULL,   "show this help"},
 	};
 	/* clang-format on */
 
@@ -274,7 +274,7 @@ static int check_count(const struct manual *m, size_t n, struct err *err)
 	if (n >= m->min_words && n <= m->max_words)
 		return 0;
 	(void)err_set(err, ERR_INVALID_FIELD, 0, "%s: %s", m->name,
-	              n < m->min_words ? "words are missing" : "there are too many words");
+	              n < m->min_words ? "arguments are missing" : "there are too many arguments");
 	return err_hint(err, "usage: cloche %s %.*s", m->name, (int)(line_end - m->synopsis),
 	                m->synopsis);
 }
