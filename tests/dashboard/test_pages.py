@@ -111,7 +111,7 @@ def test_a_key_is_made_shown_once_and_revoked(tab, dashboard):
         secret = page.locator("[data-what=secret]").input_value()
         page.click("text=Done")
         with dashboard.open("/keys", key=secret) as limited:
-            limited.wait_for_selector("text=Keys are an admin's business")
+            limited.wait_for_selector("text=Only admins can manage keys")
             limited.watch.allow("401", "ERR_")
             page.click(f"tr:has-text('{name}') >> text=Revoke")
             page.click("dialog button[type=submit]")

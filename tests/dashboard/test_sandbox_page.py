@@ -175,7 +175,7 @@ def test_files_are_listed_edited_moved_and_sent_both_ways(box, sandbox, tmp_path
 def test_a_host_that_was_denied_is_allowed_by_a_click(tab, make_sandbox):
     sandbox = make_sandbox(network={"allow": ["example.com"]})
     with tab(f"/sandboxes/{sandbox.id}#network") as page:
-        page.wait_for_selector("text=Nothing was decided yet")
+        page.wait_for_selector("text=No decisions yet")
         sandbox.run("getent hosts denied.example.org")
         page.click("[aria-label='Allow denied.example.org']")
         page.wait_for_selector("text=denied.example.org is allowed")
@@ -297,7 +297,7 @@ def test_the_page_lives_through_a_restart_of_the_daemon(dashboard, browser):
 def test_a_read_key_looks_and_changes_nothing(dashboard, project_keys, sandbox):
     sandbox.run("echo seen")
     with dashboard.open(f"/sandboxes/{sandbox.id}", key=project_keys["read"]) as page:
-        page.wait_for_selector("text=This key may only look")
+        page.wait_for_selector("text=This key can only read")
         assert page.locator(".box-actions button").count() == 0
         page.click("#tab-output")
         page.wait_for_selector(".screen-line:has-text('seen')")

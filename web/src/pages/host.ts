@@ -55,10 +55,10 @@ export const page: Page = {
             host && tile("CPUs", host["cpus"]),
             host && tile("Memory", bytes(host["memory_mib"] * MIB)),
             host && tile("Disk free", bytes(host["disk_free_mib"] * MIB)),
-            doctor && tile("Jails", doctor["jail"] ? "can run" : "cannot run", `looked at ${moment(doctor["checked_us"])}`),
+            doctor && tile("Jails", doctor["jail"] ? "can run" : "cannot run", `checked at ${moment(doctor["checked_us"])}`),
           ),
           el("div", { class: "columns" }, ((health["engines"] ?? []) as Json[]).map(engine)),
-          doctor ? el("section", { class: "card flush" }, checks.node) : empty("The doctor's findings are for admins of the project default"),
+          doctor ? el("section", { class: "card flush" }, checks.node) : empty("Only admins of the project default can see the host's checks"),
           el("p", { class: "dim" }, el("a", { href: "/licences" }, "Licences of what this program is made of")),
         );
       } catch (error) {

@@ -9,8 +9,8 @@ const LIMITS: readonly [string, string, (value: number) => string][] = [
   ["vcpus", "CPUs", String],
   ["memory_mib", "Memory", (v) => bytes(v * MIB)],
   ["disk_mib", "Disk", (v) => bytes(v * MIB)],
-  ["creates_per_minute", "Creates in a minute", String],
-  ["budget", "Budget of the month", (v) => money(v)],
+  ["creates_per_minute", "Creates per minute", String],
+  ["budget", "Monthly budget", (v) => money(v)],
 ];
 
 function quotaList(quota: Json): HTMLElement {
@@ -39,7 +39,7 @@ export const page: Page = {
       const show = async (): Promise<void> => {
         try {
           const quota = await ctx.cloche.quota();
-          replace(place, el("div", { class: "stack" }, card("Quota of the project", quotaList(quota)), empty("Keys are an admin's business", "This key cannot see or make others.")));
+          replace(place, el("div", { class: "stack" }, card("Quota of the project", quotaList(quota)), empty("Only admins can manage keys", "The key that you logged in with can neither see nor make keys.")));
         } catch (error) {
           if (!ctx.signal.aborted) replace(place, failure(error, () => void show()));
         }
@@ -71,20 +71,20 @@ export const page: Page = {
         action: "Make",
         body: [
           field("Name", el("input", { name: "name", required: true, maxlength: 64, autocomplete: "off" })),
-          field("Scope", el("select", { name: "scope" }, ["write", "read", "admin"].map((s) => el("option", { value: s }, s))), "read looks, write uses sandboxes, admin rules over keys and quotas"),
+          field("Scope", el("select", { name: "scope" }, ["write", "read", "admin"].map((s) => el("option", { value: s }, s))), "read can look, write can use sandboxes, admin can also manage keys and quotas"),
         ],
         run: async (form) => {
           const made = await ctx.cloche.createKey(String(form.get("name")), { scope: form.get("scope") as "read", ...options() });
-          tell("The key", [el("p", {}, "It is shown this once."), el("input", { readonly: true, value: made["secret"], class: "mono", data: { what: "secret" }, "aria-label": "Secret", on: { focus: (e) => (e.target as HTMLInputElement).select() } })]);
+          tell("The key", [el("p", {}, "It is shown only this once."), el("input", { readonly: true, value: made["secret"], class: "mono", data: { what: "secret" }, "aria-label": "Secret", on: { focus: (e) => (e.target as HTMLInputElement).select() } })]);
           await show();
         },
       });
     }
 
     function revoke(k: Json): void {
-      confirm(`Revoke the key ${k["name"]}?`, "Whoever uses it is refused from now on, and logins by it end.", "Revoke", async () => {
+      confirm(`Revoke the key ${k["name"]}?`, "Calls with this key are refused from now on, and logins with it end.", "Revoke", async () => {
         await ctx.cloche.revokeKey(k["id"], options());
-        toast("The key opens nothing any more");
+        toast("The key is revoked");
         await show();
       });
     }
@@ -101,7 +101,7 @@ export const page: Page = {
             limits[name] = text === "" ? "unlimited" : name === "budget" ? text : Number(text);
           }
           await save(limits);
-          toast("The quota holds from now on");
+          toast("The quota is in force");
           await show();
         },
       });

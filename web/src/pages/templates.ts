@@ -44,7 +44,7 @@ function startBuild(ctx: Context, done: () => void): void {
     title: "Build a template",
     action: "Build",
     body: [
-      field("One that comes along", el("select", { name: "name" }, el("option", { value: "" }, "none: my own recipe"), SHIPPED.map((n) => el("option", { value: n }, n)))),
+      field("A recipe that comes with cloche", el("select", { name: "name" }, el("option", { value: "" }, "none: my own recipe"), SHIPPED.map((n) => el("option", { value: n }, n)))),
       field("Or a recipe", recipe),
       shared,
     ],

@@ -231,7 +231,7 @@ function mountCell(root: HTMLElement, box: Box, signal: AbortSignal): void {
     context,
     examples,
     el("span", { class: "grow" }),
-    action("Interrupt", () => box.sandbox.contexts.interrupt(interpreter()), { title: "Ends what runs, and keeps the variables" }),
+    action("Interrupt", () => box.sandbox.contexts.interrupt(interpreter()), { title: "Interrupts what runs, and keeps the variables" }),
     action("Restart", () => box.sandbox.contexts.restart(interpreter()).then(() => toast("A fresh interpreter")), { title: "A fresh interpreter: the variables are gone" }),
     run,
   );
@@ -289,13 +289,13 @@ async function runOnce(box: Box, runs: HTMLElement, code: string, language: Lang
     state.className = `badge ${isFine ? "good" : "bad"}`;
     state.textContent = `${done.cause ?? done.status} · ${span(done.wallUs / 1000)}`;
     state.dataset["status"] = done.status;
-    if (done.restarted) body.prepend(el("p", { class: "dim" }, "The interpreter had ended and was started anew: earlier variables are gone."));
+    if (done.restarted) body.prepend(el("p", { class: "dim" }, "The interpreter had ended and was started again: earlier variables are gone."));
     if (isFine && !body.hasChildNodes()) body.appendChild(el("p", { class: "dim" }, "No output."));
   } catch (error) {
     if (box.ctx.signal.aborted) return;
     state.className = "badge bad";
     state.textContent = error instanceof ConnectionFailed ? "connection lost" : "failed";
-    const more = error instanceof ConnectionFailed ? " The code goes on in the sandbox; what it gives back from here on is not shown." : "";
+    const more = error instanceof ConnectionFailed ? " The code goes on in the sandbox, but what it prints from now on is not shown." : "";
     body.appendChild(el("div", { class: "result-error", role: "alert" }, words(error) + more));
     if (!(error instanceof ConnectionFailed)) toastError(error);
   }
@@ -306,7 +306,7 @@ export const codePanel: Panel = {
   title: "Code",
   mount(root, box, signal) {
     if (!box.mayWrite) {
-      root.append(el("div", { class: "state empty" }, el("strong", {}, "This key may only look"), el("div", {}, "To run code, log in with one of scope write.")));
+      root.append(el("div", { class: "state empty" }, el("strong", {}, "This key can only read"), el("div", {}, "To run code, log in with a key of scope write.")));
       return;
     }
     whileRunning(root, box, signal, "Code runs", (inner, end) => mountCell(inner, box, end));

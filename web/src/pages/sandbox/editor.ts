@@ -114,7 +114,7 @@ export function openFile(box: Box, path: string, listed: Entry, onChange: () => 
       const data = await files.read(path, { signal: stop.signal });
       if (image && image !== "svg+xml") return replace(place, el("img", { class: "editor-image", alt: visible(listed.name), src: `data:image/${image};base64,${toBase64(data)}` }));
       const text = textOf(data);
-      if (text === undefined) return showOther(`Not a text: ${bytes(entry.size)}`);
+      if (text === undefined) return showOther(`Not a text file: ${bytes(entry.size)}`);
       showText(text);
       status.textContent = `${bytes(entry.size)}`;
     } catch (error) {

@@ -23,7 +23,7 @@ function sentence(type: string, d: Json): string {
     case "sandbox.resumed":
       return "Went on";
     case "sandbox.adopted":
-      return "Found by a daemon that was started anew";
+      return "Found again after the daemon restarted";
     case "sandbox.changed":
       return CHANGES[of("what")] ?? "Its settings were changed";
     case "sandbox.rolled_back":
@@ -125,7 +125,7 @@ function mountEvents(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   function draw(): void {
     const entries = box.entries.filter((e) => shown.has(e.type.split(".")[0]!)).slice(-SHOWN_MAX).reverse();
-    if (!entries.length) return replace(place, empty("No events", "Those that are too old are removed from the log."));
+    if (!entries.length) return replace(place, empty("No events", "Old entries are removed from the log."));
     const kept = new Map([...list.children].map((node) => [(node as HTMLElement).dataset["seq"], node]));
     list.replaceChildren(...rowsOf(entries).map((row) => kept.get(`${row.entry.seq}.${row.times}`) ?? itemOf(row)));
     if (place.firstChild !== list) replace(place, list);

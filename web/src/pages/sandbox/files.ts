@@ -112,7 +112,7 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   function remove(entry: Entry, full: string): void {
     const what = entry.isDirectory ? " and all that is in it" : "";
-    confirm(`Delete ${visible(entry.name)}?`, `${visible(full)}${what} is gone then.`, "Delete", async () => {
+    confirm(`Delete ${visible(entry.name)}?`, `${visible(full)}${what} will be gone.`, "Delete", async () => {
       await files.remove(full, { recursive: entry.isDirectory });
       load();
     });
@@ -124,7 +124,7 @@ function mountFiles(root: HTMLElement, box: Box, signal: AbortSignal): void {
       const entries = await files.list(asked, { limit: ENTRIES_MAX, signal });
       if (asked !== path || signal.aborted) return;
       entries.sort((a, b) => Number(b.isDirectory) - Number(a.isDirectory) || (a.name < b.name ? -1 : 1));
-      if (!entries.length) replace(place, empty("Nothing is in this folder", box.mayWrite && "Drop files here to upload them."));
+      if (!entries.length) replace(place, empty("This folder is empty", box.mayWrite && "Drop files here to upload them."));
       else {
         const head = el("tr", {}, ["Name", "Size", "Mode", "Changed", ""].map((n) => el("th", { scope: "col", class: n === "Mode" ? "extra" : n === "Size" || n === "Changed" ? "figure" : undefined }, n)));
         replace(place, el("div", { class: "table-wrap" }, el("table", { "aria-label": "Files" }, el("thead", {}, head), el("tbody", {}, entries.map(rowOf)))));

@@ -8,7 +8,7 @@ import { action, visible } from "./panel.js";
 const GRADES: Record<string, [string, string]> = {
   process: ["", "Shares the host's kernel, behind namespaces, seccomp and limits"],
   emulated: ["good", "A kernel of its own, on an emulated machine"],
-  hardware: ["good", "A kernel of its own, on a virtual machine held by the CPU"],
+  hardware: ["good", "A kernel of its own, in a virtual machine that the CPU isolates"],
 };
 
 export function header(box: Box, signal: AbortSignal): HTMLElement {
@@ -67,7 +67,7 @@ function factsOf(box: Box): [string, Child][] {
 }
 
 function actionsOf(box: Box): Child[] {
-  if (!box.mayWrite) return [el("span", { class: "badge", title: "The key that you logged in with may only look" }, "read only")];
+  if (!box.mayWrite) return [el("span", { class: "badge", title: "The key that you logged in with can only read" }, "read only")];
   const { state, persistent } = box.info;
   const can = (...states: string[]): boolean => states.includes(state);
   const told = (what: string, run: () => Promise<unknown>) => async () => {
@@ -77,11 +77,11 @@ function actionsOf(box: Box): Child[] {
   };
   const isKept = state === "stopped" && persistent;
   return [
-    can("running") && action("Pause", told("Paused", () => box.sandbox.pause()), { title: "Stops all of it where it is; the next call or Resume lets it go on" }),
+    can("running") && action("Pause", told("Paused", () => box.sandbox.pause()), { title: "Stops its programs where they are; the next call or Resume lets them go on" }),
     can("paused") && action("Resume", told("It goes on", () => box.sandbox.resume()), { class: "primary" }),
     isKept && action("Start", told("It runs", () => box.sandbox.resume()), { class: "primary" }),
-    (can("running", "paused") || isKept) && action("Fork", () => forkDialog(box), { title: "Copies that go on from what it is now" }),
-    (can("running", "paused") || isKept) && action("Snapshot", () => snapshotDialog(box), { title: "Saves what it is now, to start others from" }),
+    (can("running", "paused") || isKept) && action("Fork", () => forkDialog(box), { title: "Makes copies of it as it is now" }),
+    (can("running", "paused") || isKept) && action("Snapshot", () => snapshotDialog(box), { title: "Saves it as it is now, to start others from" }),
     can("running", "paused") && action("Stop", () => stop(box), { title: persistent ? "Ends its programs and keeps its files" : "Ends it" }),
     action("Delete", () => remove(box), { class: "danger" }),
   ];
@@ -89,7 +89,7 @@ function actionsOf(box: Box): Child[] {
 
 function stop(box: Box): void {
   const { persistent } = box.info;
-  const body = persistent ? "Its programs end. Its files stay, and it can be started again over them." : "Its programs end and its files are gone: it is not persistent.";
+  const body = persistent ? "Its programs end. Its files stay, and it can be started again with them." : "Its programs end, and its files are deleted, because it is not persistent.";
   confirm("Stop this sandbox?", body, "Stop", async () => {
     await box.sandbox.stop();
     box.tellInfo();
@@ -111,7 +111,7 @@ function canSaveMemory(box: Box): boolean {
 
 function memoryBox(box: Box): HTMLElement {
   const input = el("input", { type: "checkbox", name: "memory", checked: canSaveMemory(box), disabled: !canSaveMemory(box) });
-  const why = canSaveMemory(box) ? "Variables and processes go on in the copies; without it only files do." : "Only files: the memory of this one cannot be saved now.";
+  const why = canSaveMemory(box) ? "Variables and processes go on in the copies. Without this, only files are copied." : "Only files: the memory of this one cannot be saved now.";
   return el("label", { class: "check" }, input, el("span", {}, "With running programs", el("small", {}, why)));
 }
 
@@ -120,14 +120,14 @@ export function forkDialog(box: Box): void {
   const name = el("input", { name: "name", maxlength: "60", placeholder: "none" });
   dialog({
     title: "Fork this sandbox",
-    body: [field("How many", count), field("Name", name, "A number is put behind it where there are several."), memoryBox(box)],
+    body: [field("How many", count), field("Name", name, "Several copies get a number behind the name."), memoryBox(box)],
     action: "Fork",
     run: async (form) => {
       const n = Number(form.get("count"));
       const memory = form.get("memory") !== null;
       try {
         const made = await box.sandbox.fork(n, { memory, name: String(form.get("name")) || undefined });
-        toast(n === 1 ? "Made a fork: this is it" : `Made ${n} forks`);
+        toast(n === 1 ? "This is the new fork" : `Made ${n} forks`);
         if (made.length === 1) box.ctx.go(sandboxPath(made[0]!.id));
       } catch (error) {
         if (error instanceof ForkError && error.sandboxes.length) toast(`${error.sandboxes.length} forks were made`);
@@ -144,7 +144,7 @@ export function snapshotDialog(box: Box): void {
   input.checked = false;
   dialog({
     title: "Take a snapshot",
-    body: [field("Name", name, "Small letters, digits and hyphens; by it others can be started."), memory],
+    body: [field("Name", name, "Small letters, digits and hyphens. Others can be started by this name."), memory],
     action: "Take it",
     run: async (form) => {
       const made = await box.sandbox.snapshot({ name: String(form.get("name")) || undefined, memory: form.get("memory") !== null });

@@ -7,20 +7,20 @@ import type { Panel } from "./panel.js";
 
 /** What each wall keeps from whom. */
 const WALLS: Record<string, string> = {
-  own_kernel: "A Linux of its own: the host's kernel is not asked for anything",
-  hardware: "The CPU itself holds the machine's bounds",
+  own_kernel: "A Linux kernel of its own: it makes no calls to the host's kernel",
+  hardware: "The CPU itself isolates the machine",
   user_namespace: "Root inside is nobody outside",
   uid_range: "User numbers that no other sandbox and no user of the host has",
   pid_namespace: "Sees no process but its own",
   mount_namespace: "Sees no file system but its own",
   pivot_root: "No path leads to the host's files",
   net_namespace: "Has no network device of the host's",
-  net_linkless: "Has no link out: what it may reach goes through the wall, which judges it",
+  net_linkless: "Has no link out: every connection goes through the wall, which decides about it",
   ipc_namespace: "Shares no memory or queue with others",
   uts_namespace: "Has a host name of its own",
-  cgroup_namespace: "Does not see how it is limited, nor others",
-  capabilities: "Few powers of root, and those only over itself",
-  no_new_privs: "No program gives it more rights",
+  cgroup_namespace: "Sees neither its own limits nor those of others",
+  capabilities: "Few capabilities of root, and only over itself",
+  no_new_privs: "No program can give it more rights",
   seccomp: "System calls that it does not need are refused",
   masked_proc: "Facts of the host in /proc and /sys are covered",
   memory_snapshots: "The memory of running programs cannot be saved here (no wall)",
@@ -28,8 +28,8 @@ const WALLS: Record<string, string> = {
 
 const GRADES: Record<string, string> = {
   process: "Processes behind walls of the host's kernel. A fault in that kernel can be a way out.",
-  emulated: "A machine of its own, emulated by a program that itself is behind walls.",
-  hardware: "A machine of its own, held by the CPU, in a program that itself is behind walls.",
+  emulated: "A machine of its own, emulated by a program that is behind walls, too.",
+  hardware: "A virtual machine that the CPU isolates, in a program that is behind walls, too.",
 };
 
 /** What each bound is set to. */
@@ -56,7 +56,7 @@ function list(names: readonly string[], look: string, words: (name: string) => s
 function mountIsolation(root: HTMLElement, box: Box, signal: AbortSignal): void {
   function draw(): void {
     const { isolation, limits } = box.info;
-    if (!isolation) return replace(root, empty("Not known yet", "It is told once it runs."));
+    if (!isolation) return replace(root, empty("Not known yet", "This is known once it runs."));
     const isLimit = (name: string): boolean => name.endsWith("_limit");
     replace(
       root,

@@ -98,8 +98,8 @@ function mountNetwork(root: HTMLElement, box: Box, signal: AbortSignal): void {
   }
 
   function ask(preset: "deny-all" | "allow-all"): void {
-    const what = preset === "allow-all" ? "Everything public can be reached from it then, to send and to fetch." : "Open connections are cut at once.";
-    confirm(`Set ${preset}?`, [what, current?.["kind"] === "rules" ? " The rules that it has are gone." : ""], "Set it", () => change(preset));
+    const what = preset === "allow-all" ? "It can then reach everything public, to send and to fetch." : "Open connections are cut at once.";
+    confirm(`Set ${preset}?`, [what, current?.["kind"] === "rules" ? " The rules that it has now are removed." : ""], "Set it", () => change(preset));
   }
 
   async function change(next: NetworkPolicy): Promise<void> {
@@ -133,8 +133,8 @@ function mountNetwork(root: HTMLElement, box: Box, signal: AbortSignal): void {
     const groups = groupsOf(box.entries);
     const title = el("header", {}, el("h2", {}, "Decisions"), el("span", { class: "dim" }, groups.length ? groups.length === 1 ? "1 kind" : `${count(groups.length)} kinds` : ""));
     if (!groups.length) {
-      const why = box.info.raw["network"] === "deny-all" ? "With deny-all there is no route to be asked about. Allow a host, and what else is tried is told here." : "What it connects to, and what is denied, is told here.";
-      replace(decisions, title, empty("Nothing was decided yet", why));
+      const why = box.info.raw["network"] === "deny-all" ? "With deny-all there is no route, so nothing is decided. Allow a host, and whatever else is tried is shown here." : "What it connects to, and what is denied, is shown here.";
+      replace(decisions, title, empty("No decisions yet", why));
       return;
     }
     const head = el("tr", {}, ["Verdict", "Host", "Why", "Times", "Bytes", "Last", ""].map((n) => el("th", { scope: "col", class: ["Times", "Bytes", "Last"].includes(n) ? "figure" : undefined }, n)));

@@ -52,7 +52,7 @@ function mountPorts(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   function linkOf(port: Port): HTMLElement {
     const url = links.get(port.port) ?? (port.public ? (port.host_url ?? port.url) : null);
-    if (!url) return el("span", { class: "code-bar" }, el("span", { class: "dim" }, "its link was shown when it was opened"), box.mayWrite && action("New link", () => expose(port.port, port.public), { class: "small", title: "The old link lets nobody in any more" }));
+    if (!url) return el("span", { class: "code-bar" }, el("span", { class: "dim" }, "its link was shown when it was opened"), box.mayWrite && action("New link", () => expose(port.port, port.public), { class: "small", title: "The old link no longer works" }));
     return el("span", { class: "code-bar" }, el("a", { href: url, target: "_blank", rel: "noopener noreferrer", class: "port-link" }, url), action("Copy", () => navigator.clipboard.writeText(url).then(() => toast("The link is on the clipboard")), { class: "small" }));
   }
 
@@ -69,7 +69,7 @@ function mountPorts(root: HTMLElement, box: Box, signal: AbortSignal): void {
   }
 
   function close(port: number): void {
-    confirm(`Close port ${port}?`, "Its link lets nobody in any more, and who is in is cut.", "Close it", async () => {
+    confirm(`Close port ${port}?`, "Its link stops working, and open connections are cut.", "Close it", async () => {
       await box.sandbox.closePort(port);
       links.delete(port);
       load();
@@ -92,7 +92,7 @@ function mountPorts(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   async function look(): Promise<void> {
     const title = el("header", {}, el("h2", {}, "Listening inside"), box.isRunning && action("Look again", look, { class: "small" }));
-    if (!box.isRunning) return replace(inside, title, empty("It does not run"));
+    if (!box.isRunning) return replace(inside, title, empty("It is not running"));
     const found = await listening(box);
     if (signal.aborted) return;
     const isOpen = (port: number): boolean => ports?.some((p) => p.port === port) ?? false;

@@ -113,7 +113,7 @@ export function resultNode(result: Result): HTMLElement {
     group.append(...buttons);
     node.prepend(group);
   }
-  if (result.truncated) node.appendChild(el("p", { class: "dim" }, "It was too large, and is not all here."));
+  if (result.truncated) node.appendChild(el("p", { class: "dim" }, "It was too large: a part is missing."));
   draw();
   return node;
 }

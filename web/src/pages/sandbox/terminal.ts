@@ -215,7 +215,7 @@ export const terminalPanel: Panel = {
   title: "Terminal",
   mount(root, box, signal) {
     if (!box.mayWrite) {
-      root.append(el("div", { class: "state empty" }, el("strong", {}, "This key may only look"), el("div", {}, "For a terminal, log in with one of scope write.")));
+      root.append(el("div", { class: "state empty" }, el("strong", {}, "This key can only read"), el("div", {}, "For a terminal, log in with a key of scope write.")));
       return;
     }
     whileRunning(root, box, signal, "A terminal can be opened", (inner, end) => mountTerminal(inner, box, end));

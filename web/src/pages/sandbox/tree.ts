@@ -109,7 +109,7 @@ function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   function drawList(snapshots: Json[]): void {
     const head = el("tr", {}, ["Snapshot", "Holds", "Size", "Taken", ""].map((n) => el("th", { scope: "col", class: n === "Size" || n === "Taken" ? "figure" : undefined }, n)));
-    const body = snapshots.length ? el("div", { class: "table-wrap" }, el("table", { "aria-label": "Snapshots" }, el("thead", {}, head), el("tbody", {}, snapshots.map(rowOf)))) : empty("No snapshots", "A snapshot saves what it is at one moment: to go back to, or to start others from.");
+    const body = snapshots.length ? el("div", { class: "table-wrap" }, el("table", { "aria-label": "Snapshots" }, el("thead", {}, head), el("tbody", {}, snapshots.map(rowOf)))) : empty("No snapshots", "A snapshot saves the sandbox at one moment. Go back to it, or start others from it.");
     replace(list, el("header", {}, el("h2", {}, "Snapshots of it")), body);
   }
 
@@ -118,7 +118,7 @@ function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
     return el(
       "tr",
       { data: { key: s["id"] } },
-      el("td", { data: { label: "Snapshot" } }, el("span", { title: s["id"] }, name), s["automatic"] && el("span", { class: "badge", title: "Made by a fork; it goes with the last copy" }, "of a fork"), s["state"] === "damaged" && el("span", { class: "badge bad" }, "damaged")),
+      el("td", { data: { label: "Snapshot" } }, el("span", { title: s["id"] }, name), s["automatic"] && el("span", { class: "badge", title: "Made by a fork; it is removed with the last copy" }, "of a fork"), s["state"] === "damaged" && el("span", { class: "badge bad" }, "damaged")),
       el("td", { data: { label: "Holds" } }, s["memory"] ? "files and programs" : "files"),
       el("td", { class: "figure", data: { label: "Size" } }, bytes(s["bytes"] + s["memory_bytes"])),
       el("td", { class: "figure", data: { label: "Taken" } }, relativeTime(s["created_us"])),
@@ -136,11 +136,11 @@ function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
 
   async function startFrom(s: Json): Promise<void> {
     const made = await Sandbox.create({ client: box.ctx.cloche, snapshot: s["id"] });
-    toast("Made a sandbox from it: this is it");
+    toast("This is the new sandbox");
     box.ctx.go(sandboxPath(made.id));
   }
   function rollBack(s: Json, name: string): void {
-    confirm("Roll back?", `Files become what ${name} has, and all programs end. What was done since is gone.`, "Roll back", async () => {
+    confirm("Roll back?", `Files become those of ${name}, and all programs end. What was done since is lost.`, "Roll back", async () => {
       await box.sandbox.rollback(s["id"]);
       box.tellInfo();
       load();

@@ -25,7 +25,7 @@ function mountUsage(root: HTMLElement, box: Box, signal: AbortSignal): void {
   root.append(
     now,
     el("div", { class: "columns" }, plots.map(([name, plot]) => card(name, plot.chart.node))),
-    card("Since it was made", sums),
+    card("Since it was created", sums),
   );
 
   function meter(name: string, used: number | null, most: number | undefined, format: (v: number) => string): HTMLElement {
