@@ -229,7 +229,8 @@ static void on_message(struct http_ws *ws, enum ws_opcode op, const char *data, 
 		return;
 	}
 	if (buf_append(&a->held, data, len) < 0) {
-		(void)err_set(&err, ERR_TOO_LARGE, 0, "input came faster than it was held back");
+		(void)err_set(&err, ERR_TOO_LARGE, 0,
+		              "the client sent more input than it may before the sandbox reads");
 		end_with_error(a, &err, CLOSE_POLICY);
 		return;
 	}

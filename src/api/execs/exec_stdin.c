@@ -171,7 +171,7 @@ static void upload_on_body(struct http_req *req, const char *data, size_t len, v
 	if (buf_append(&u->held, data + n, len - (size_t)n) < 0) {
 		struct err err;
 
-		(void)err_set(&err, ERR_INTERNAL, 0, "the body came in too large a stretch");
+		(void)err_set(&err, ERR_INTERNAL, 0, "a piece of the body is too large");
 		upload_fail(u, &err);
 		return;
 	}

@@ -52,7 +52,8 @@ static int start_once(struct http_req *req, struct sandbox *s, struct exec_body 
 	}
 	*ret = exec_find(s, id);
 	if (!*ret)
-		return err_set(err, ERR_GONE, 0, "what this Idempotency-Key made, %s, is gone", id);
+		return err_set(err, ERR_GONE, 0, "%s, which this Idempotency-Key made, is gone",
+		               id);
 	exec_body_done(body);
 	return 0;
 }

@@ -107,7 +107,7 @@ static void on_body(struct http_req *req, const char *data, size_t len, void *ar
 		return;
 	}
 	if (buf_append(&job->held, data, len) < 0) {
-		(void)err_set(&err, ERR_INTERNAL, 0, "the body came in too large a stretch");
+		(void)err_set(&err, ERR_INTERNAL, 0, "a piece of the body is too large");
 		file_call_cancel(take_ptr(job->call));
 		http_reply_err(req, &err);
 		return;
@@ -146,7 +146,7 @@ void file_job_on_end(struct file_call *c, const struct err *err, bool is_truncat
 	(void)is_truncated;
 	job->call = NULL;
 	if (!err && job->out.len == 0) {
-		(void)err_set(&guest, ERR_GUEST, 0, "the sandbox did not tell what it did");
+		(void)err_set(&guest, ERR_GUEST, 0, "the sandbox sent no result");
 		err = &guest;
 	}
 	if (err)

@@ -338,7 +338,7 @@ int body_read_patch(const json_t *body, struct sandbox_patch *ret, struct err *e
 		return r;
 	if (json_object_size(body) == 0) {
 		(void)err_set(err, ERR_BAD_REQUEST, 0, "nothing to change");
-		return err_hint(err, "give tags, timeout_ms or limits, say");
+		return err_hint(err, "give tags, timeout_ms or limits, for example");
 	}
 	if (ret->env)
 		r = body_check_env(ret->env, "env", err);

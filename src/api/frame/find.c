@@ -104,7 +104,8 @@ int check_accept(const struct http_req *req, const char *const *types, struct er
 			if (covers(p, strcspn(p, " \t;,"), *type))
 				return 0;
 	}
-	(void)err_set(err, ERR_NOT_ACCEPTABLE, 0, "none of the accepted types can be given");
+	(void)err_set(err, ERR_NOT_ACCEPTABLE, 0,
+	              "none of the types in the Accept header can be sent");
 	return err_hint(err, "leave out the Accept header, or name application/x-ndjson");
 }
 

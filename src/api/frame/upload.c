@@ -30,7 +30,7 @@ static void on_body(struct http_req *req, const char *data, size_t len, void *ar
 		return;
 	}
 	if (buf_append(&in->held, data, len) < 0) {
-		(void)err_set(&err, ERR_INTERNAL, 0, "the body came in too large a stretch");
+		(void)err_set(&err, ERR_INTERNAL, 0, "a piece of the body is too large");
 		in->ops->leave(take_ptr(in->into));
 		http_reply_err(req, &err);
 		return;

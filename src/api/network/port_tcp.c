@@ -151,7 +151,8 @@ static void on_message(struct http_ws *ws, enum ws_opcode op, const char *data, 
 		return;
 	}
 	if (buf_append(&t->out, data, len) < 0) {
-		hang_up(t, CLOSE_POLICY, "input came faster than it was held back");
+		hang_up(t, CLOSE_POLICY,
+		        "the client sent more input than it may before the sandbox reads");
 		return;
 	}
 	if (t->out.len >= OUT_MAX)

@@ -129,7 +129,7 @@ int get_doctor(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	if (!api->doctor)
-		return err_set(err, ERR_UNAVAILABLE, 0, "what this host can do is not known");
+		return err_set(err, ERR_UNAVAILABLE, 0, "it is not known what this host can do");
 	http_reply(req, 200, "application/json", api->doctor, strlen(api->doctor));
 	return 0;
 }

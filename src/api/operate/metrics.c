@@ -258,7 +258,8 @@ int get_metrics(struct http_req *req, struct err *err)
 	put_process(&m, api);
 	put_events(&m, api->events);
 	if (m.error < 0)
-		return err_set(err, ERR_INTERNAL, -m.error, "the figures do not fit a page");
+		return err_set(err, ERR_INTERNAL, -m.error,
+		               "the figures are too long for one page");
 	http_reply_header(req, "Cache-Control", "no-store");
 	http_reply(req, 200, PAGE_TYPE, page.data, page.len);
 	return 0;

@@ -125,8 +125,7 @@ static int check_memory(const struct http_req *req, const struct snapshot *sn, s
 	if (memory || !snapshot_has_memory(sn))
 		return 0;
 	(void)err_set(err, ERR_UNSUPPORTED, 0,
-	              "snapshot %s has memory, which is of this machine and goes nowhere else",
-	              snapshot_id(sn));
+	              "snapshot %s has memory, which only this machine can use", snapshot_id(sn));
 	return err_hint(err, "export its files alone with memory=omit (`--omit-memory`)");
 }
 
@@ -160,7 +159,7 @@ int export_snapshot(struct http_req *req, struct err *err)
 	d->len = d->text ? strlen(d->text) : 0;
 	spec.values[0] = snapshot_id(sn);
 	r = d->len > 0 ? view_open(api->builds, &spec, on_ready, d, &d->view, err)
-	               : err_set(err, ERR_INTERNAL, 0, "it cannot be described");
+	               : err_set(err, ERR_INTERNAL, 0, "the snapshot cannot be described");
 	if (r < 0) {
 		free(d->text);
 		free(d);

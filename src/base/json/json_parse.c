@@ -207,7 +207,7 @@ static int unescape(struct reader *r, const struct quoted *q, char **ret, size_t
 		taken = read_escape(at, end, text + len, &n);
 		if (taken == 0) {
 			r->at = at;
-			return refuse(r, "no escape of JSON's, or half a surrogate pair");
+			return refuse(r, "this is not an escape of JSON, or half a surrogate pair");
 		}
 		at += taken;
 		len += n;

@@ -20,8 +20,8 @@ static int find_parent(struct command *c, char **ret, struct err *err)
 	if (r < 0)
 		return r;
 	if (!command_text(fork, "snapshot_id")[0]) {
-		(void)err_set(err, ERR_CONFLICT, 0, "'%s' is no fork", c->words[0]);
-		return err_hint(err, "say with --to where its changes go");
+		(void)err_set(err, ERR_CONFLICT, 0, "'%s' is not a fork", c->words[0]);
+		return err_hint(err, "name the sandbox that gets its changes: --to SANDBOX");
 	}
 	path = remote_path("snapshots", command_text(fork, "snapshot_id"));
 	r = remote_call(c->remote, "GET", path, NULL, &snapshot, err);
@@ -93,9 +93,9 @@ int cmd_apply(int argc, char **argv)
 		.name = "apply",
 		.synopsis = "[OPTIONS] FORK",
 		.about = "Brings the changes that a fork made to its files into its parent, or "
-	                 "into another sandbox. A path that\n"
+			 "into another sandbox. A path that\n"
 			 "both have changed is a conflict: it is printed, and nothing is applied "
-	                 "unless --on-conflict says so.",
+			 "unless --on-conflict says so.",
 		.examples = "  cloche fork --files --name try agent\n"
 			    "  cloche exec try make fix\n"
 			    "  cloche diff agent try\n"

@@ -29,7 +29,7 @@ static int read_code(const struct command *c, struct buf *ret, struct err *err)
 	const char *word = c->n_words > 1 ? c->words[1] : NULL;
 
 	if (opts->file && word)
-		return err_set(err, ERR_INVALID_FIELD, 0, "there is code twice: '%s' and --file",
+		return err_set(err, ERR_INVALID_FIELD, 0, "code is given twice: '%s' and --file",
 		               word);
 	if (opts->file || (word && strcmp(word, "-") == 0))
 		return read_from(opts->file ? opts->file : word, ret, err);
@@ -112,13 +112,13 @@ int cmd_code(int argc, char **argv)
 			    "[OPTIONS] SANDBOX -f FILE\n"
 			    "[OPTIONS] SANDBOX -",
 		.about = "Runs code in an interpreter of a sandbox, which keeps its variables from "
-	                 "call to call. What the code\n"
+			 "call to call. What the code\n"
 			 "prints is passed on as it comes. The value of the last expression goes "
-	                 "to stdout, and an error with\n"
+			 "to stdout, and an error with\n"
 			 "its traceback to stderr. The exit status is 0, 1 after an error, the "
-	                 "code's own if it exits, 124 if\n"
+			 "code's own if it exits, 124 if\n"
 			 "its time was up, 125 if cloche failed, and 128+N if signal N ended the "
-	                 "interpreter. Ctrl-C interrupts\n"
+			 "interpreter. Ctrl-C interrupts\n"
 			 "the code and keeps the variables. --json prints each event as a line.",
 		.examples = "  cloche code box 'x = 20'\n"
 			    "  cloche code box 'x + 22'\n"

@@ -195,7 +195,7 @@ static int copy_in(struct command *c, const char *from, const struct place *to, 
 	into = strcmp(kind, "directory") == 0 || (ends_in_slash(to->path) && !S_ISDIR(st.st_mode));
 	if (into && is_stdin)
 		return err_set(err, ERR_INVALID_FIELD, 0,
-		               "'%s' is a directory: what is the file's name to be?", to->path);
+		               "'%s' is a directory: give a file name, too", to->path);
 	target = into ? join(to->path, name) : xstrdup(to->path);
 	return S_ISDIR(st.st_mode) ? upload_dir(c, take_fd(&fd), to, target, err)
 	                           : upload_file(c, fd, &st, to, target, err);
@@ -379,11 +379,11 @@ int cmd_cp(int argc, char **argv)
 		.name = "cp",
 		.synopsis = "[OPTIONS] SOURCE SANDBOX:PATH\n[OPTIONS] SANDBOX:PATH DESTINATION",
 		.about = "Copies a file or a directory into a sandbox or out of it. A path in the "
-	                 "sandbox that does not begin\n"
+			 "sandbox that does not begin\n"
 			 "with '/' is in the user's home. '-' is stdin or stdout; a directory goes "
-	                 "to stdout as a tar archive.\n"
+			 "to stdout as a tar archive.\n"
 			 "What comes out is not trusted: nothing is written outside the "
-	                 "destination, set-id bits are dropped,\n"
+			 "destination, set-id bits are dropped,\n"
 			 "and links that point outside are left out (the exit status is then 125).",
 		.examples = "  cloche cp data.csv build:\n"
 			    "  cloche cp ./src build:/tmp/src\n"

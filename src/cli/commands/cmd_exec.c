@@ -84,8 +84,8 @@ static int exec(struct command *c, struct err *err)
 		return err_set(err, ERR_INVALID_FIELD, 0, "there is no command behind the '--'");
 	if (opts->wants_pty && (opts->is_detached || c->common.json))
 		return err_set(err, ERR_INVALID_FIELD, 0,
-		               "-t joins the command to this terminal: it goes neither with -d nor "
-		               "with --json");
+		               "-t connects the command to this terminal: it cannot be combined "
+		               "with -d or --json");
 	r = make_body(opts, c->words + first, c->n_words - first, &body, err);
 	if (r < 0)
 		return r;
@@ -110,11 +110,11 @@ int cmd_exec(int argc, char **argv)
 		.name = "exec",
 		.synopsis = "[OPTIONS] SANDBOX COMMAND [ARGS…]",
 		.about = "Runs a command in a sandbox, which is named by its id or name. Output is "
-	                 "passed on byte for byte. The\n"
+			 "passed on byte for byte. The\n"
 			 "exit status is the command's own, or 124 if its time was up, 125 if "
-	                 "cloche failed, 126 if the\n"
+			 "cloche failed, 126 if the\n"
 			 "command cannot be executed, 127 if there is no such program, and 128+N "
-	                 "if signal N ended it. Ctrl-C\n"
+			 "if signal N ended it. Ctrl-C\n"
 			 "interrupts it.",
 		.examples = "  cloche exec build make -j2\n"
 			    "  cloche exec -u root build useradd ada\n"
@@ -145,7 +145,7 @@ static int shell(struct command *c, struct err *err)
 	int r;
 
 	if (c->common.json)
-		return err_set(err, ERR_INVALID_FIELD, 0, "a shell has no --json");
+		return err_set(err, ERR_INVALID_FIELD, 0, "a shell cannot be combined with --json");
 	r = c->n_words > 1 ? make_body(opts, c->words + 1, c->n_words - 1, &body, err)
 	                   : make_body(opts, fallback, ARRAY_SIZE(fallback), &body, err);
 	if (r < 0)
@@ -168,7 +168,7 @@ int cmd_shell(int argc, char **argv)
 		.name = "shell",
 		.synopsis = "[OPTIONS] SANDBOX [SHELL [ARGS…]]",
 		.about = "Opens a terminal in a sandbox: with bash if it has one, else with sh. "
-	                 "All keys go to the sandbox, also\n"
+			 "All keys go to the sandbox, also\n"
 			 "Ctrl-C. Leave with 'exit' or Ctrl-D. The exit status is the shell's.",
 		.examples = "  cloche shell build\n"
 			    "  cloche shell -u root build\n"

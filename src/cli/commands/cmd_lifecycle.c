@@ -160,7 +160,7 @@ static int extend(struct command *c, struct err *err)
 	int r = opts_parse_ms(c->words[1], &ms);
 
 	if (r < 0)
-		return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is no time such as 90s, 10m or 2h",
+		return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is not a time such as 90s, 10m or 2h",
 		               c->words[1]);
 	verb->body = json_pack("{s:I}", "ms", (json_int_t)ms);
 	r = post_one(c, c->words[0], done, err);

@@ -49,7 +49,7 @@ static int set(struct command *c, struct err *err)
 		return r;
 	if (!policy)
 		return err_set(err, ERR_INVALID_FIELD, 0,
-		               "say deny-all, allow-all, a JSON file, or --allow");
+		               "give deny-all, allow-all, a JSON file, or --allow");
 	body = json_pack("{s:o}", "policy", policy);
 	r = remote_call(c->remote, "PUT", path, body, &reply, err);
 	if (r == 0)
@@ -69,7 +69,8 @@ static int allow(struct command *c, struct err *err)
 	if (c->n_words > 2) {
 		r = parse_u64(c->words[2], UINT16_MAX, &port);
 		if (r < 0 || port == 0)
-			return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is no port", c->words[2]);
+			return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is not a port",
+			               c->words[2]);
 		(void)json_object_set_new(body, "port", json_integer((json_int_t)port));
 	}
 	r = remote_call(c->remote, "POST", path, body, &reply, err);

@@ -200,10 +200,12 @@ static int check_options(const struct command *c, struct err *err)
 
 	if (c->n_words > 0 && (sandbox_opts_are_given(&opts->sandbox) || opts->is_standalone))
 		return err_set(err, ERR_INVALID_FIELD, 0,
-		               "options of a fresh sandbox do not go with one that is there: %s",
+		               "options of a fresh sandbox cannot be given for '%s', which is "
+		               "there already",
 		               c->words[0]);
 	if (c->common.json && isatty(STDIN_FILENO))
-		return err_set(err, ERR_INVALID_FIELD, 0, "a prompt has no --json");
+		return err_set(err, ERR_INVALID_FIELD, 0,
+		               "a prompt cannot be combined with --json");
 	return 0;
 }
 
@@ -243,15 +245,15 @@ int cmd_repl(int argc, char **argv)
 		.name = "repl",
 		.synopsis = "[OPTIONS] [SANDBOX]",
 		.about = "Opens a prompt on an interpreter of a sandbox. Without SANDBOX it is a "
-	                 "fresh one, which is removed at\n"
+			 "fresh one, which is removed at\n"
 			 "the end. Lines can be edited, and are kept in "
-	                 "~/.local/state/cloche/history. A cell goes on while\n"
+			 "~/.local/state/cloche/history. A cell goes on while\n"
 			 "brackets or quotes are open; an empty line ends a block of Python. "
-	                 "Ctrl-C interrupts what runs and\n"
+			 "Ctrl-C interrupts what runs and\n"
 			 "keeps the variables, or drops the line that you type; three times, it "
-	                 "restarts the interpreter. Ctrl-D\n"
+			 "restarts the interpreter. Ctrl-D\n"
 			 "leaves. Images are saved as files cloche-N.png, whose names are printed. "
-	                 "If stdin is no terminal, all\n"
+			 "If stdin is no terminal, all\n"
 			 "of it is one cell, and the exit status is that of 'cloche code'.",
 		.examples = "  cloche repl\n"
 			    "  cloche repl -l javascript\n"

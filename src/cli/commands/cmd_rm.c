@@ -74,7 +74,8 @@ static int rm(struct command *c, struct err *err)
 	int r = 0;
 
 	if ((opts->all || opts->tag) == (c->n_words > 0)) {
-		(void)err_set(err, ERR_INVALID_FIELD, 0, "say which sandboxes, or --all or --tag");
+		(void)err_set(err, ERR_INVALID_FIELD, 0,
+		              "name the sandboxes, or give --all or --tag");
 		return err_hint(err, "cloche rm SANDBOX…");
 	}
 	for (size_t i = 0; i < c->n_words; i++)

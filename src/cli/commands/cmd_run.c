@@ -133,8 +133,8 @@ static int plan_file(struct plan *p, const struct language *language, const char
 	else if (!language && is_stdin)
 		language = language_default;
 	if (!language && !p->is_executable) {
-		(void)err_set(err, ERR_INVALID_FIELD, 0, "what language is '%s'?", path);
-		return err_hint(err, "say it: cloche run -l python %s", path);
+		(void)err_set(err, ERR_INVALID_FIELD, 0, "the language of '%s' is not known", path);
+		return err_hint(err, "name it: cloche run -l python %s", path);
 	}
 	p->file = is_stdin ? xasprintf("main.%s", language ? language->extension : "script")
 	                   : xstrdup(slash ? slash + 1 : path);
@@ -285,7 +285,7 @@ static int run(struct command *c, struct err *err)
 	int r = 0;
 
 	if (opts->wants_pty && c->common.json)
-		r = err_set(err, ERR_INVALID_FIELD, 0, "-t and --json do not go together");
+		r = err_set(err, ERR_INVALID_FIELD, 0, "-t and --json cannot be combined");
 	if (r == 0)
 		r = make_plan(c, &p, err);
 	if (r == 0)
@@ -319,13 +319,13 @@ int cmd_run(int argc, char **argv)
 			    "[OPTIONS] - [ARGS…]\n"
 			    "[OPTIONS] -- COMMAND [ARGS…]",
 		.about = "Runs code, a file, code from stdin, or a command, in a fresh sandbox "
-	                 "that is removed afterwards.\n"
+			 "that is removed afterwards.\n"
 			 "Output is printed as it is written. The exit status is the command's "
-	                 "own, or 124 if its time was\n"
+			 "own, or 124 if its time was\n"
 			 "up, 125 if cloche failed, 126 if the command cannot be executed, 127 if "
-	                 "there is no such program,\n"
+			 "there is no such program,\n"
 			 "and 128+N if signal N ended it. Ctrl-C interrupts it. If no daemon is "
-	                 "running, one is started for\n"
+			 "running, one is started for\n"
 			 "this run alone, which needs root.",
 		.examples = "  cloche run -c 'print(6*7)'\n"
 			    "  cloche run -l bash -c 'id; hostname; exit 3'\n"

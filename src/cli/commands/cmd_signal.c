@@ -35,7 +35,8 @@ static int find_running(struct command *c, char **ret, struct err *err)
 		if (found) {
 			(void)err_set(err, ERR_CONFLICT, 0, "several execs are running in '%s'",
 			              c->words[0]);
-			return err_hint(err, "'cloche ps %s' lists them: say which", c->words[0]);
+			return err_hint(err, "name one of them: 'cloche ps %s' lists them",
+			                c->words[0]);
 		}
 		found = command_text(exec, "id");
 	}

@@ -356,7 +356,7 @@ static int run(struct command *c, struct err *err)
 	if (opts->jobs > JOBS_MAX)
 		r = err_set(err, ERR_INVALID_FIELD, 0, "--jobs: at most %d", JOBS_MAX);
 	if (r == 0 && opts->threshold > 1)
-		r = err_set(err, ERR_INVALID_FIELD, 0, "--threshold: a part of all, from 0 to 1");
+		r = err_set(err, ERR_INVALID_FIELD, 0, "--threshold: must be from 0 to 1");
 	if (r == 0)
 		r = read_suites(&e, c, err);
 	if (r == 0)
@@ -387,13 +387,13 @@ int cmd_eval(int argc, char **argv)
 		.name = "eval",
 		.synopsis = "[OPTIONS] FILE…",
 		.about = "Runs the cases of these files (TOML or JSON, docs/guides/evals.md), each "
-	                 "in a sandbox of its own. A case\n"
+			 "in a sandbox of its own. A case\n"
 			 "runs code, a command, or a model that is asked something and may run "
-	                 "code. The result is compared\n"
+			 "code. The result is compared\n"
 			 "with what the case expects. The exit status is 0 if all cases passed, 1 "
-	                 "if one did not, and 125 if\n"
+			 "if one did not, and 125 if\n"
 			 "the cases could not be run at all. A model's key is taken from the "
-	                 "environment.",
+			 "environment.",
 		.examples = "  cloche eval evals.toml\n"
 			    "  cloche eval --repeat 10 --threshold 0.9 --junit report.xml "
 			    "evals/*.toml\n"

@@ -150,7 +150,7 @@ static int ask(struct chat *c, const char *text, struct buf *reply, struct err *
 		return err_prefix(err, "the model");
 	r = http_client_read_all(c->client, reply);
 	if (r < 0)
-		return err_set(err, ERR_UNAVAILABLE, -r, "the model's answer is not whole");
+		return err_set(err, ERR_UNAVAILABLE, -r, "the model's answer is incomplete");
 	return status;
 }
 

@@ -66,7 +66,7 @@ static int read_source(const json_t *event, struct make_source *ret, struct err 
 	const json_t *backup = json_object_get(event, "backup");
 
 	if (strcmp(command_text(event, "type"), "frozen") != 0 || !json_is_object(backup))
-		return err_set(err, ERR_INTERNAL, EPROTO, "the daemon says something else");
+		return err_set(err, ERR_INTERNAL, EPROTO, "the daemon gave an unexpected answer");
 	*ret = (struct make_source){
 		.id = command_text(backup, "id"),
 		.version = command_text(backup, "version"),
@@ -312,11 +312,11 @@ int cmd_backup(int argc, char **argv)
 		.name = "backup",
 		.synopsis = "[OPTIONS] DIR\n[OPTIONS] FILE.tar",
 		.about = "Copies all that the daemon keeps, while it runs: the database with its "
-	                 "keys and quotas,\n"
+			 "keys and quotas,\n"
 			 "persistent sandboxes, volumes, snapshots, templates, kept output. A "
-	                 "directory can hold many\n"
+			 "directory can hold many\n"
 			 "backups, and each copies only what has changed; a file holds one. Needs "
-	                 "root on the daemon's\n"
+			 "root on the daemon's\n"
 			 "machine. Whoever can read a backup can read all that tenants wrote.",
 		.examples = "  sudo cloche backup /mnt/backup/cloche\n"
 			    "  sudo cloche backup --keep 14 /mnt/backup/cloche\n"

@@ -68,7 +68,7 @@ static int check_ends(const struct check *check, const json_t *before, struct er
 	    (command_number(head, "seq") == check->last.seq && check->n > 0 &&
 	     strcmp(command_text(head, "hash"), check->last.hash) != 0))
 		return err_set(err, ERR_CONFLICT, 0,
-		               "the log's end is missing behind entry %" PRIu64, check->last.seq);
+		               "the log's end is missing after entry %" PRIu64, check->last.seq);
 	return 0;
 }
 

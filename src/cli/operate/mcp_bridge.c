@@ -198,7 +198,7 @@ static int pass_on(struct flight *f, struct remote *remote, struct err *err)
 		return lines_read(remote, REPLY_MAX, take_event, f->bridge, err);
 	r = http_client_read_all(remote_client(remote), &body);
 	if (r < 0)
-		return err_set(err, ERR_UNAVAILABLE, -r, "the daemon's answer is not whole");
+		return err_set(err, ERR_UNAVAILABLE, -r, "the daemon's answer is incomplete");
 	if (body.len == 0)
 		return 0;
 	r = json_parse(body.data, body.len, &reply, err);

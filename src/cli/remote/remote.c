@@ -280,7 +280,7 @@ int remote_exchange(struct remote *r, const char *method, const char *path,
 		rc = http_client_read_all(r->client, &text);
 	while (rc == -EINTR);
 	if (rc < 0)
-		rc = err_set(err, ERR_INTERNAL, -rc, "the daemon's answer is not whole");
+		rc = err_set(err, ERR_INTERNAL, -rc, "the daemon's answer is incomplete");
 	else if (ret)
 		rc = json_parse(buf_str(&text), text.len, ret, err);
 	buf_done(&text);

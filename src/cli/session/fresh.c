@@ -21,8 +21,9 @@ int fresh_open(struct command *c, bool is_standalone, bool is_kept, struct inter
 	if (r != -ENOTCONN)
 		return r;
 	if (is_kept)
-		return err_set(err, ERR_UNAVAILABLE, 0,
-		               "--keep needs a running daemon: one for this run ends with it");
+		return err_set(
+			err, ERR_UNAVAILABLE, 0,
+			"--keep needs a running daemon: a daemon for this run ends with the run");
 	return fresh_private_daemon(interrupt, ret_daemon, &c->remote, err);
 }
 

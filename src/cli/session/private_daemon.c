@@ -205,7 +205,7 @@ static int await_ready(struct private_daemon *h, struct interrupt *interrupt, st
 		int n = poll(&fd, 1, READY_SLICE_MS);
 
 		if (interrupt && interrupt_signal(interrupt))
-			return err_set(err, ERR_UNAVAILABLE, EINTR, "stopped before it began");
+			return err_set(err, ERR_UNAVAILABLE, EINTR, "interrupted before it began");
 		if (n > 0)
 			return read(h->ready_fd, word, sizeof(word)) > 0 ? 0
 			                                                 : report_failure(h, err);
@@ -221,7 +221,7 @@ int private_daemon_start(struct interrupt *interrupt, struct private_daemon **re
 	h->ready_fd = h->log_fd = -1;
 	if (geteuid() != 0) {
 		(void)err_set(err, ERR_UNAVAILABLE, 0,
-		              "no daemon is running, and hosting one for this run needs root");
+		              "no daemon is running, and starting one for this run needs root");
 		return err_hint(err, "use sudo, or start a daemon with 'sudo cloche serve' and set "
 		                     "CLOCHE_API_KEY");
 	}
@@ -232,7 +232,7 @@ int private_daemon_start(struct interrupt *interrupt, struct private_daemon **re
 	h->url = xasprintf("unix:%s/run/cloche.sock", dir);
 	/* The gateway's user must be able to pass through to its own. */
 	if (chmod(dir, 0711) < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot open up %s", dir);
+		return err_set(err, ERR_INTERNAL, errno, "cannot change the mode of %s", dir);
 	r = spawn(h, err);
 	if (r == 0)
 		r = await_ready(h, interrupt, err);

@@ -9,10 +9,10 @@ static int check(const struct source_opts *s, struct err *err)
 		return err_set(err, ERR_INVALID_FIELD, 0,
 		               "--git and --tarball: only one of them can be given");
 	if (!s->git && (s->revision || s->depth))
-		return err_set(err, ERR_INVALID_FIELD, 0, "--%s goes with --git",
+		return err_set(err, ERR_INVALID_FIELD, 0, "--%s needs --git",
 		               s->revision ? "revision" : "depth");
 	if (!s->git && !s->tarball && (s->path || s->username))
-		return err_set(err, ERR_INVALID_FIELD, 0, "--%s goes with --git or --tarball",
+		return err_set(err, ERR_INVALID_FIELD, 0, "--%s needs --git or --tarball",
 		               s->path ? "source-path" : "source-user");
 	if (s->username && !getenv(SOURCE_PASSWORD))
 		return err_set(err, ERR_INVALID_FIELD, 0,
