@@ -50,7 +50,7 @@ def test_a_file_of_no_known_language_is_asked_about(cli, tmp_path):
     (tmp_path / "job.xyz").write_text("print(1)")
     status, out, err = cli("run", str(tmp_path / "job.xyz"))
     assert (status, out) == (125, "")
-    assert err.startswith("cloche: what language is") and "hint: say it: cloche run -l python" in err
+    assert err.startswith("cloche: the language of") and "hint: name it: cloche run -l python" in err
 
 
 def test_piped_stdin_is_passed_on_and_every_byte_comes_back(cli):
