@@ -106,9 +106,9 @@ int cmd_diff(int argc, char **argv)
 		.name = "diff",
 		.synopsis = "[OPTIONS] FROM TO",
 		.about = "Tells how two snapshots or sandboxes of the same template differ: what "
-	                 "was added (A), deleted (D) or\n"
+			 "was added (A), deleted (D) or\n"
 			 "modified (M) from FROM to TO, and in which way. A sandbox is compared as "
-	                 "it is now.",
+			 "it is now.",
 		.examples = "  cloche snapshot create --name before agent\n"
 			    "  cloche exec agent make\n"
 			    "  cloche diff before agent\n"

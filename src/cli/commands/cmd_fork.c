@@ -79,9 +79,9 @@ int cmd_fork(int argc, char **argv)
 		.name = "fork",
 		.synopsis = "[OPTIONS] SANDBOX",
 		.about = "Makes copies of a sandbox as it is now, and prints their ids. Each copy "
-	                 "has the files, the running\n"
+			 "has the files, the running\n"
 			 "programs with their memory, the environment, limits and network policy "
-	                 "of the sandbox, and a name of\n"
+			 "of the sandbox, and a name of\n"
 			 "its own. The sandbox goes on.",
 		.examples = "  cloche fork agent\n"
 			    "  cloche fork --files -n 5 --name try agent\n"
@@ -115,7 +115,7 @@ int cmd_rollback(int argc, char **argv)
 		.name = "rollback",
 		.synopsis = "SANDBOX SNAPSHOT",
 		.about = "Brings a sandbox back to a snapshot: its processes end, its files are "
-	                 "replaced,\n"
+			 "replaced,\n"
 			 "and it starts again with the same id and name.",
 		.examples = "  cloche snapshot create --name good agent\n"
 			    "  cloche exec agent sh -c 'rm -rf *'\n"

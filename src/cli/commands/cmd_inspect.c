@@ -16,7 +16,7 @@ int cmd_inspect(int argc, char **argv)
 		.name = "inspect",
 		.synopsis = "[OPTIONS] SANDBOX [EXEC]",
 		.about = "Shows all that is known of a sandbox, or of one of its execs: limits, "
-	                 "times, how it ended,\n"
+			 "times, how it ended,\n"
 			 "and what isolates it from the host.",
 		.examples = "  cloche inspect build\n"
 			    "  cloche inspect --json build | jq .isolation",

@@ -57,7 +57,7 @@ int cmd_stop(int argc, char **argv)
 		.name = "stop",
 		.synopsis = "SANDBOX…",
 		.about = "Ends the processes of sandboxes. A persistent sandbox keeps its files, "
-	                 "and the next command resumes\n"
+			 "and the next command resumes\n"
 			 "it. Any other sandbox ends with this.",
 		.examples = "  cloche stop agent",
 		.min_words = 1,
@@ -100,9 +100,9 @@ int cmd_pause(int argc, char **argv)
 		.name = "pause",
 		.synopsis = "[OPTIONS] SANDBOX…",
 		.about = "Stops all processes of sandboxes where they are. Their lifetime does not "
-	                 "run meanwhile. By default they\n"
+			 "run meanwhile. By default they\n"
 			 "are saved to disk: then they take no memory, they survive a restart of "
-	                 "the machine, and the next\n"
+			 "the machine, and the next\n"
 			 "command resumes them. A pause in memory is done at once.",
 		.examples = "  cloche pause agent\n  cloche resume agent\n"
 			    "  cloche pause --to memory agent",
@@ -141,7 +141,7 @@ int cmd_resume(int argc, char **argv)
 		.name = "resume",
 		.synopsis = "[OPTIONS] SANDBOX…",
 		.about = "Resumes paused sandboxes, and starts stopped persistent ones again with "
-	                 "their files.",
+			 "their files.",
 		.examples = "  cloche resume agent",
 		.min_words = 1,
 		.max_words = WORDS_MAX,
@@ -160,8 +160,8 @@ static int extend(struct command *c, struct err *err)
 	int r = opts_parse_ms(c->words[1], &ms);
 
 	if (r < 0)
-		return err_set(err, ERR_INVALID_FIELD, 0, "'%s' is not a time such as 90s, 10m or 2h",
-		               c->words[1]);
+		return err_set(err, ERR_INVALID_FIELD, 0,
+		               "'%s' is not a time such as 90s, 10m or 2h", c->words[1]);
 	verb->body = json_pack("{s:I}", "ms", (json_int_t)ms);
 	r = post_one(c, c->words[0], done, err);
 	json_decref(verb->body);

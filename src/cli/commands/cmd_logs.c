@@ -60,11 +60,11 @@ int cmd_logs(int argc, char **argv)
 		.name = "logs",
 		.synopsis = "[OPTIONS] SANDBOX [EXEC]",
 		.about = "Prints what an exec has written: stdout to stdout, and stderr to stderr. "
-	                 "Without EXEC it is the newest\n"
+			 "Without EXEC it is the newest\n"
 			 "one. With -f it goes on until the exec is over, even if the daemon "
-	                 "restarts meanwhile. Of each exec\n"
+			 "restarts meanwhile. Of each exec\n"
 			 "the last 16 MiB are kept, unless the daemon was told otherwise. If a "
-	                 "part is gone, that is said.",
+			 "part is gone, that is said.",
 		.examples = "  cloche logs build\n"
 			    "  cloche logs -f build ex_k3v9…\n"
 			    "  cloche logs --json build | jq -r .type",

@@ -184,7 +184,7 @@ int cmd_port_forward(int argc, char **argv)
 		.name = "port-forward",
 		.synopsis = "[OPTIONS] SANDBOX [LOCAL:]PORT",
 		.about = "Listens on 127.0.0.1 and passes each connection on to the port in the "
-	                 "sandbox, until it is\n"
+			 "sandbox, until it is\n"
 			 "stopped. If LOCAL is 0, it takes a free port and prints it.",
 		.examples = "  cloche port-forward box 5432\n"
 			    "  cloche port-forward box 8080:80",

@@ -184,7 +184,7 @@ int cmd_ps(int argc, char **argv)
 		.name = "ps",
 		.synopsis = "[OPTIONS]\n[OPTIONS] SANDBOX",
 		.about = "Lists your sandboxes, the newest first. With SANDBOX, lists the execs in "
-	                 "it.",
+			 "it.",
 		.examples = "  cloche ps\n"
 			    "  cloche ps -a --tag team=blue\n"
 			    "  cloche ps build\n"

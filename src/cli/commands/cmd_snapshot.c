@@ -146,7 +146,7 @@ static const struct subcommand subcommands[] = {
 static const struct group group = {
 	.name = "snapshot",
 	.about = "Snapshots: what a sandbox was at one moment. Start others from it, or go back to "
-                 "it.",
+		 "it.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),
 };

@@ -347,7 +347,7 @@ int cmd_top(int argc, char **argv)
 		.name = "top",
 		.synopsis = "[OPTIONS]",
 		.about = "Shows what your sandboxes use, again and again, until Ctrl-C. CPU % is "
-	                 "of one CPU. If stdout is no\n"
+			 "of one CPU. If stdout is no\n"
 			 "terminal, one plain table follows the other.",
 		.examples = "  cloche top\n"
 			    "  cloche top -s memory -d 5s\n"

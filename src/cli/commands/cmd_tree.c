@@ -101,7 +101,7 @@ int cmd_tree(int argc, char **argv)
 		.name = "tree",
 		.synopsis = "SANDBOX|SNAPSHOT",
 		.about = "Draws where a sandbox or snapshot comes from, and everything else that "
-	                 "came from there.",
+			 "came from there.",
 		.examples = "  cloche tree agent",
 		.min_words = 1,
 		.max_words = 1,

@@ -71,7 +71,7 @@ int cmd_url(int argc, char **argv)
 		.name = "url",
 		.synopsis = "[OPTIONS] SANDBOX PORT",
 		.about = "Opens a port of a sandbox, and prints a link to the server that listens "
-	                 "on it. Each call makes a new\n"
+			 "on it. Each call makes a new\n"
 			 "link, and the one before it stops working.",
 		.examples = "  cloche url box 3000\n"
 			    "  cloche url --expires 1h box 3000\n"

@@ -86,9 +86,9 @@ int cmd_dashboard(int argc, char **argv)
 		.name = "dashboard",
 		.synopsis = "[--no-open]",
 		.about = "Prints a link to the dashboard, and opens it if there is a display. The "
-	                 "link logs one browser in, once,\n"
+			 "link logs one browser in, once,\n"
 			 "within two minutes. That browser has the rights of the key that was used "
-	                 "here, or root's rights if the\n"
+			 "here, or root's rights if the\n"
 			 "link was made over the daemon's own socket.",
 		.examples = "  cloche dashboard\n"
 			    "  ssh -L 7070:127.0.0.1:7070 host cloche dashboard --no-open",

@@ -97,15 +97,15 @@ int cmd_doctor(int argc, char **argv)
 		.name = "doctor",
 		.synopsis = "[OPTIONS]",
 		.about = "Says what this host can do, what is missing, what that is needed for, "
-	                 "and how to get it. If a daemon\n"
+			 "and how to get it. If a daemon\n"
 			 "answers, it also says what is wrong with it, what to do first, and how "
-	                 "many warm copies it has. The\n"
+			 "many warm copies it has. The\n"
 			 "exit status is 0 if sandboxes can run here, and 1 if not. As root it "
-	                 "sees more.\n"
+			 "sees more.\n"
 			 "With --upgrade it names each sandbox, snapshot and saved memory that an "
-	                 "upgrade would lose: run the\n"
+			 "upgrade would lose: run the\n"
 			 "newer program with it while the older daemon runs. The exit status is 0 "
-	                 "if there is none. It changes\n"
+			 "if there is none. It changes\n"
 			 "nothing.",
 		.examples = "  sudo cloche doctor\n"
 			    "  cloche doctor --json | jq '.checks[] | select(.present | not)'\n"

@@ -171,9 +171,9 @@ int cmd_events(int argc, char **argv)
 		.name = "events",
 		.synopsis = "[OPTIONS]\nverify [OPTIONS] [FILE]",
 		.about = "Prints what happened to sandboxes, execs, contexts and keys, why, and "
-	                 "who asked for it. With -f it goes\n"
+			 "who asked for it. With -f it goes\n"
 			 "on, even if the daemon restarts meanwhile. With --json it prints the "
-	                 "lines of the log as they were\n"
+			 "lines of the log as they were\n"
 			 "hashed: 'cloche events verify' can check them.",
 		.examples = "  cloche events -f --type sandbox\n"
 			    "  cloche events --sandbox build --type exec.exited\n"

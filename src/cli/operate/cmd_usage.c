@@ -205,9 +205,9 @@ int cmd_usage(int argc, char **argv)
 		.name = "usage",
 		.synopsis = "[OPTIONS]",
 		.about = "Shows what was used, and what it cost at the daemon's prices. CPU is "
-	                 "time on a CPU, so waiting costs\n"
+			 "time on a CPU, so waiting costs\n"
 			 "nothing. GIB-H is the memory limit times the time that the sandbox ran, "
-	                 "and DISK GIB-H is the same for\n"
+			 "and DISK GIB-H is the same for\n"
 			 "its files. Days are those of UTC.",
 		.examples = "  cloche usage\n"
 			    "  cloche usage --by day --from 2026-11-01 --to 2026-11-30\n"

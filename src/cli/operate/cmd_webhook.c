@@ -79,7 +79,7 @@ static const struct subcommand subcommands[] = {
 static const struct group group = {
 	.name = "webhook",
 	.about = "Webhooks: the project's events, signed and sent to a URL in order, until they "
-                 "arrive.",
+		 "arrive.",
 	.subcommands = subcommands,
 	.n_subcommands = ARRAY_SIZE(subcommands),
 };
