@@ -8,7 +8,7 @@
  *	fileops/  the child's side of a file operation
  *	process/  channels: forks, pipes, signals, output until it is acknowledged
  *	sudo/     `sudo` inside
- *	host/     frames to and from the host, and being without one to be saved
+ *	host/     frames to and from the host, and letting go of it while the sandbox is saved
  *	vm/       in a vm, where it is the machine's init
  *
  * One thread, no locale, no NSS, no plugin: nothing that the sandbox can put on its disk runs here.

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * An archive on its way from an fd to a tar reader: hashed as it comes, decompressed if it is
- * compressed, hashed again. In constant memory; all of the input is read, also what lies behind the
- * archive's end, since digests are over that too.
+ * compressed, hashed again. It needs constant memory. All of the input is read, also what lies
+ * behind the archive's end, because the digests cover that, too.
  */
 #include "base/digest.h"
 #include "tar/tar.h"

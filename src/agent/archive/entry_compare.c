@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Two regular files whose extents lie at the same places of the disk have the same bytes: btrfs
- * shares what nobody has written since a snapshot, and what one has not written need not be read.
- * All else is read. Extents that are inline or not yet on disk have no place and say nothing.
+ * shares what nobody has written since a snapshot, so that need not be read. All else is read.
+ * Extents that are inline or not yet on disk have no place and say nothing.
  *
- * There are as many files as a sandbox likes, so the room for what is read of two is the program's
- * own: to make and clear it for each took longer than to compare them.
+ * A sandbox may have any number of files. So the buffers are made once for the whole program: to
+ * allocate and clear them for each pair took longer than to compare it.
  */
 #include "agent/archive/entry_compare.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Whether one name is the same thing in two trees: kind, mode, owner, content, attributes. Times
- * are no part of it: who writes the same bytes again has changed nothing. No link is followed,
- * nothing but a regular file is opened.
+ * are not compared: writing the same bytes again changes nothing. No link is followed, nothing but
+ * a regular file is opened.
  */
 #include "base/err.h"
 

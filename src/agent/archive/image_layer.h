@@ -2,11 +2,12 @@
 #pragma once
 /*
  * A whole root as one compressed layer of an image, written to a file. Files, directories and links
- * with their owners, all bits of their modes and their times to the nanosecond: root.h makes the
- * same root of it. What is neither (pipes, sockets, devices) is left out. Names are in order, so
- * the same root is the same bytes.
+ * with their owners, all bits of their modes and their times to the nanosecond: image_root.h makes
+ * the same root of it. What is neither (pipes, sockets, devices) is left out. Names are in order,
+ * so the same root is the same bytes.
  *
- * Or the tar alone, passed on as it is made: of that what no template has is left out, too.
+ * It can also give the tar alone, while it is made. Then files that no template has are left out,
+ * too.
  */
 #include "base/digest.h"
 #include "base/err.h"

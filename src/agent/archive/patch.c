@@ -2,7 +2,7 @@
 /*
  * Myers' greedy algorithm over lines, between the lines that both texts begin and end with. Its
  * cost grows with the number of lines that differ, so that number is bounded: EDITS_MAX, whose
- * trace is some MiB. Beyond that all lines in between are replaced, which is as true and less
+ * trace is some MiB. Beyond that all lines in between are replaced, which is correct but less
  * helpful.
  *
  * The way back through the trace marks the lines that go and come; what is marked is then written

@@ -11,8 +11,8 @@
  *
  * Only what one of them has written is looked at: the template's other files are the same in all.
  *So it costs what was changed, whatever the template has. Directories come before what is in them,
- * names in order of bytes. What belongs to the one machine (its names, whom it trusts) is no
- *change.
+ * names in order of bytes. What belongs to one machine, such as its names and the certificates that
+ * it trusts, does not count as a change.
  */
 #include "agent/archive/entry_compare.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What differs between the snapshots that are shown, as a bundle: the second's files, and what the
- * second has not. Of what the third has changed, too, nothing unless asked for. Names of one file
- * stay one file if all of them have changed.
+ * What differs between the snapshots that are shown, as a bundle. It has the files of the second
+ * one, and the names that the second one lacks. A path that the third one has changed, too, is left
+ * out unless it is asked for. Hard links to one file stay together if all of them have changed.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "agent/archive/tree_compare.h"

@@ -11,9 +11,9 @@
  *
  * A write may be on condition that the file is still the one that its caller has seen, by the time
  * of its last change. That is looked at when it begins and again when the bytes are there; then
- * both change places in one step, so that what was replaced is known for certain: if somebody was
- * quicker after all, it goes back. Only what is written into the old file through an open fd, after
- * that, is lost with it. A file that is written in place is looked at once it is open.
+ * both change places in one step, so that it is certain what was replaced. If somebody else was
+ * quicker, they change back. Only what is written into the old file through an open fd, after that,
+ * is lost. A file that is written in place is looked at once it is open.
  */
 #include "agent/archive/compress.h"
 #include "agent/fileops/files.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A TCP connection to a port of this machine, for a host that cannot reach it by itself: a vm's.
- * What comes from stdin goes there, and back. Each way ends by itself, as in TCP: the end of stdin
- * is told to the server, the server's to the host by a record with the number of its bytes, since
- * records and data come by different pipes.
+ * What comes from stdin goes there, and back. Each direction ends by itself, as in TCP. The end of
+ * stdin is told to the server. The end of what the server sends is told to the host by a record
+ * with the number of bytes, because records and data come by different pipes.
  *
  * A process for each: it is the user's, in the sandbox's limits, and waits for whoever is slow.
  */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A root from outside: the tar of one, an OCI image layout or what `docker save` writes, each as
- * one tar stream. Where in such a stream an image's manifest stands is anybody's choice, so the
- * archive is unpacked first, beside the target; then it is seen what it is. The tar of a root is
- * done with that and only moved; of an image the layers that its manifest names are put together.
- * Where the host knows that it is a root, nothing in it makes it an image.
+ * one tar stream. An image's manifest may be anywhere in such a stream. So the archive is unpacked
+ * first, beside the target, and then looked at. The tar of a root is only moved to its place. Of an
+ * image, the layers that its manifest names are put together. Where the host knows that it is a
+ * root, nothing in it makes it an image.
  *
  * Nothing here is trusted, and nothing is at stake but this sandbox, which was made for it.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A root as an OCI image layout, one tar: what any container engine loads, and op_root.c takes
+ * A root as an OCI image layout, one tar: what any container engine loads, and op_image_in.c takes
  * back. A tar tells a file's length before the file, so the layer lies on the sandbox's disk until
  * it is whole; the rest is made in memory. The config is the host's, to which we add what only we
  * know: the architecture and the layer's digest.

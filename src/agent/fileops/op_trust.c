@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A certificate that all programs are to trust, added to the bundle that they read and kept by
- * itself beside. One operation and not a read and two writes of the host: each of those would be a
- * child of its own, and a create waits for them.
+ * itself beside. This is one operation, and not a read and two writes by the host, because each of
+ * those would be a child of its own, and a create waits for them.
  *
- * Nothing is assumed of the bundle, which is the guest's: it is bounded, a block that an earlier
- * time has added is found by the line before it and replaced, and where there is no bundle one of
- * another kind of system is its beginning. Without a certificate that block goes, and the file: a
- * copy of another sandbox is not to trust the one that was for that.
+ * Nothing is assumed of the bundle, because the guest may write it. Its size is bounded. A block
+ * that was added earlier is found by the line before it, and replaced. If there is no bundle, the
+ * bundle of another kind of system is taken as its beginning. Without a certificate the block and
+ * the file are removed, so that a copy of a sandbox does not trust the certificate of the original.
  */
 #include "agent/fileops/files.h"
 #include "base/fd.h"

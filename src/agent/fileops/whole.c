@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Entries that say all: where they lie from the root on, where a link leads to in the end and what
- * is there, and attributes of a prefix. For clients that know no directory but the root.
+ * Entries with everything that can be told: the path from the root on, where a link leads in the
+ * end and what is there, and the attributes whose names have a given prefix. For clients that know
+ * no directory but the root.
  */
 #include "agent/fileops/files.h"
 

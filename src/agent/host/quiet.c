@@ -3,8 +3,8 @@
  * Anybody inside may send to the socket. A datagram that is not from the one who asked for quiet
  * costs its reading and nothing else; its fds are closed.
  *
- * While it is quiet it can be traced by one of its own id who has all of its capabilities. Nobody
- * inside has; whoever saves it looks from there whether its namespaces are its own.
+ * While it is quiet, a process with the same id and all of its capabilities can trace it. No
+ * process inside has them. Whoever saves the agent checks that its namespaces are its own.
  */
 #include "agent/host/quiet.h"
 

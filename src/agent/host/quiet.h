@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * Quiet: nothing of the host's is open in the agent, so that it and all that it runs can be saved
- * and restored elsewhere (proto/quiet.h). Programs go on meanwhile; their output waits here as it
- * does whenever no host is connected.
+ * The agent is quiet when nothing of the host's is open in it. Then it can be saved, with all that
+ * it runs, and restored elsewhere (proto/quiet.h). Programs go on meanwhile; their output waits
+ * here as it does whenever no host is connected.
  */
 #include "agent/agent.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A child gets the writing end of a pipe with the other fds, and closes it with the others. So the
- * end of the pipe tells that all of them did. Who waits for that closes the agent's own writing
- * end; the next fork then makes another pipe, and is waited for as well.
+ * end of the pipe tells that all children have closed their fds. To wait for that, the agent closes
+ * its own writing end. The next fork then makes another pipe, and is waited for as well.
  */
 #include "agent/process/forks.h"
 

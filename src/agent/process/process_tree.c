@@ -5,7 +5,8 @@
  * answer afterwards.
  *
  * A leader's pid is not given to another process while its session has members. Once both are gone
- * it may be, so a dead leader's session counts only while no process bears its number.
+ * the pid may be given away. So a dead leader's session counts only while no process has its
+ * number.
  */
 #include "agent/process/process_tree.h"
 

@@ -3,9 +3,9 @@
  * The host's link takes the bytes of its records at once, and gives its own as long as OUT_LOW of
  * them are not reached; it is kicked when they have gone. So neither side holds much for the other.
  *
- * A copy of a machine has told that it is READY, and its agent has answered, before names are in
- * its files and its execs go on: whoever waits for it waits for no more than must be. All of that
- * is done before anything is asked of it, and soon in any case.
+ * A copy of a machine says READY, and its agent answers, before its names are in its files and
+ * before its execs go on. So whoever waits for it waits no longer than necessary. The rest is done
+ * before anything is asked of it, and soon in any case.
  *
  * The port never ends. While nobody on the host has it open it says so on each poll, so it is
  * looked at now and then instead.

@@ -2,11 +2,12 @@
 /*
  * The generator comes first: whatever is random after it differs between copies of one machine.
  *
- * A copy of a machine is started by this, and emulated, code that runs for the first time costs
- * more than what it does: so nothing is done over that is as it should be, and files are written
- * over in place, which the filesystem has to find no new blocks for.
+ * This starts a copy of a machine. In an emulated machine, code that runs for the first time costs
+ * more than what it does. So whatever is already as it should be is left alone, and files are
+ * overwritten in place, so that the filesystem needs no new blocks.
  *
- * Memory: execs together may have all but what agent and kernel need to live on and tell of it.
+ * Memory: all execs together may have everything but what the agent and the kernel need to survive
+ * and to report it.
  */
 #include "agent/vm/setup.h"
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* What the host tells a vm before anybody's code runs in it, and again after each restore: one
- * that is a copy of another becomes itself by this. */
+/*
+ * What the host tells a vm before anybody's code runs in it, and again after each restore: a copy
+ * of another machine gets its own identity by this.
+ */
 #include "agent/agent.h"
 #include "proto/port.h"
 

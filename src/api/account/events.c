@@ -5,10 +5,10 @@
  * over (event/verify.h), so that what was read is an export, and can be checked.
  *
  * A reader has a place in the log and nothing else: it reads on when the client has taken what was
- * sent, a bounded stretch a turn. One that follows is told when there is more. Where its place was
- * removed meanwhile it gets a gap and goes on behind it. Who follows may have the figures of its
- * sandboxes told in between, again and again: so one connection tells a page all that changes. One
- * that takes them slowly gets fewer.
+ * sent, a bounded stretch a turn. One that follows is told when there is more. If its place was
+ * removed meanwhile, it gets a gap and goes on behind it. A client that follows may also get the
+ * figures of its sandboxes, again and again. So one connection tells a page all that changes. A
+ * slow client gets fewer figures.
  */
 #include "api/frame/find.h"
 #include "api/frame/reply.h"

@@ -3,12 +3,13 @@
  * The dashboard's login. A key, or the token of a link that was made with one, is exchanged for a
  * cookie that scripts cannot read.
  *
- * A browser sends a cookie along whoever made it call, so it counts only where nobody else can
- * have: together with a header of ours, which a page of another site cannot set (it would have to
- * ask first, and is refused: http/router.c), or, of a WebSocket, which can have none, with an
- * Origin, which the router has held against Host. Sec-Fetch-Site, where the browser tells it, must
- * not say otherwise: names beside ours are of the same site to a cookie, and previews have such.
- * Two cookies of that name mean that somebody there has put one in: neither counts.
+ * A browser sends a cookie with every call, whichever page made it. So the cookie counts only if no
+ * other site can have made the call: together with a header of ours, which a page of another site
+ * cannot set (it would have to ask first, and is refused: http/router.c), or, of a WebSocket, which
+ * can have none, with an Origin, which the router has held against Host. Sec-Fetch-Site, where the
+ * browser tells it, must not say otherwise: names beside ours are of the same site to a cookie, and
+ * previews have such. Two cookies of that name mean that somebody there has put one in: neither
+ * counts.
  *
  * So no address that a person goes to or that a page shows is ever answered by cookie: what a
  * sandbox has written cannot be opened as a page of this site.

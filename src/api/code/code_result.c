@@ -4,8 +4,9 @@
  * exec; results are kept as JSON text, up to a bound for all of them.
  *
  * All results together hold api->held_max at most, from the first byte until the client has it or
- * is gone. Who would go beyond it loses the beginning of his own output, or results, and is told
- * so: many calls at once cost each other completeness, never the gateway its memory.
+ * is gone. A call that would go beyond it loses the beginning of its own output, or results, and is
+ * told so. So many calls at once may give incomplete results, but never cost the gateway its
+ * memory.
  *
  * A small result, as most are, is answered at once. A large one is written by a job, a piece of a
  * part in each step, so that megabytes of output neither hold up others nor stand in memory once

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What differs between two snapshots or sandboxes, sent on as the agent of a view tells it: a
- * hundred thousand changes cost no more memory than some. The first ones wait in line until they
- * are worth a stretch, so that what goes wrong by then is an error like any other.
+ * hundred thousand changes cost no more memory than some. The first changes are gathered before
+ * anything is sent, so that whatever goes wrong by then is an ordinary error.
  */
 #include "api/files/diff.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Around every request: on whose behalf events are written while its handler runs, and, when it is
- * over, one log line and one count. The line has the path without its query, which may hold what is
- * nobody's business; headers and bodies are never logged.
+ * over, one log line and one count. The line has the path without its query, which may hold
+ * secrets; headers and bodies are never logged.
  */
 #include "api/frame/access.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A backup's hold: what is frozen stays for as long as this answer is read. It is copied by root on
- * the daemon's machine (`cloche backup`), which alone can reach it; the connection is the lease, so
- * that whoever dies leaves nothing behind.
+ * A backup's hold: what is frozen stays for as long as this answer is read. Root on the daemon's
+ * machine copies it (`cloche backup`), because nobody else can reach it. The connection is the
+ * lease: if either side dies, nothing stays frozen.
  */
 #include "sandbox/fleet/backup.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What is watched: all sandboxes of a project at a glance, by the figures of their last readings.
- * Nothing is waited for. To look has those read that were not for two seconds, so that who looks
- * again and again sees them move; one call for all, however many there are.
+ * Nothing is waited for. A call has figures that are older than two seconds read again, so that a
+ * client that asks again and again sees them move. One call is for all sandboxes, however many
+ * there are.
  *
  * And what the host can do, which was found at the daemon's start: the gateway cannot look itself.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Forks. The reply tells of each by its number, those that came to be and why the others did not.
- * When none did, it is the first one's error.
+ * Forks. The reply tells of each fork by its number: which were made, and why the others were not.
+ * If none was made, the reply is the error of the first.
  */
 #include "api/frame/body.h"
 #include "api/frame/find.h"

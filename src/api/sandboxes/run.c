@@ -2,8 +2,8 @@
 /*
  * One call that does the whole job, in a fresh sandbox that is gone at the end.
  *
- *	create --> files, one by one --> exec or code --> its output to the client --> delete -->
- *end
+ *	create --> files, one by one --> exec or code --> its output to the client
+ *	       --> delete --> end
  *
  * Whatever goes wrong leads to the delete, and so does a client that leaves at any point. The reply
  * ends after the delete, so who has the whole reply knows that nothing is left. The sandbox is

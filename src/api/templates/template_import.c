@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A template from an archive in the request's body. Who accepts a stream of events gets it from
- * when the body is whole: how far it is, then the template or the error. Anybody else waits for one
- * answer. A client that leaves before its body was whole has asked for nothing.
+ * A template from an archive in the request's body. A client that accepts a stream of events gets
+ * it once the body is complete: how far it is, then the template or the error. Any other client
+ * waits for one answer. If a client leaves before its body is complete, nothing is made.
  */
 #include "api/frame/find.h"
 #include "api/frame/reply.h"

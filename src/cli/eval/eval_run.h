@@ -3,8 +3,8 @@
 /*
  * One run of one case, in a sandbox of its own:
  *
- *	create --> files --> code, command, or turns of a model --> check --> usage --> judge -->
- *remove
+ *	create --> files --> code, command, or turns of a model
+ *	       --> check --> usage --> judge --> remove
  *
  * What the case claims and what does not hold is a failure; what kept it from being tried (no
  * sandbox, no model) is an error.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Backups. The daemon freezes its database and all that is kept, for as long as our request is
- * open; we are root on the same machine, and copy. Our end, however it comes, lets it go.
+ * open. We are root on the same machine, and copy it. When we end, for whatever reason, all of it
+ * is released.
  */
 #include "backup/keep.h"
 #include "backup/make.h"

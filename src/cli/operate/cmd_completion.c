@@ -2,8 +2,8 @@
 /*
  * `completion`: scripts for shells, which ask `cloche completion --words -- WORDS…` what may come
  * next. The answer is read from this program's own --help (complete.h), and names of sandboxes,
- * snapshots and templates from the daemon where one answers: none is no failure, there is then
- * nothing to offer.
+ * snapshots and templates come from the daemon. If no daemon answers, that is no failure: there are
+ * no names to offer.
  */
 #include "base/fd.h"
 #include "cli/frame/command.h"

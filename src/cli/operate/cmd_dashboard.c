@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The way into the dashboard for who can use the daemon from a shell already: a link that lets one
- * browser in, once. Its token stands behind the #, which no browser sends to a server.
+ * The way into the dashboard for somebody who can already use the daemon from a shell: a link that
+ * lets one browser in, once. Its token stands behind the #, which no browser sends to a server.
  */
 #include "cli/frame/command.h"
 #include "cli/term/text.h"

@@ -2,8 +2,9 @@
 /*
  * Theory of operation: libedit does the editing and we do its reading, so that a line can be given
  * up when a signal comes: signals are blocked in this thread, and cancel_fd() tells of them. The
- * terminal is in libedit's mode only while a line is read; when code runs it is the user's own. Who
- * stops us by Ctrl-Z gets it back from his shell, in the shell's mode, and so it is set anew.
+ * terminal is in libedit's mode only while a line is read; when code runs it is the user's own.
+ * After Ctrl-Z the shell gives the terminal back in the shell's mode, so libedit's mode is set
+ * again.
  */
 #include "cli/prompt/prompt.h"
 

@@ -3,9 +3,10 @@
 /*
  * Ctrl-C and its kin, for commands that run code in a context.
  *
- *	INT in a call          interrupts it; the third time restarts its interpreter; then lets go
- *of it INT while it waits     lets go of it: what runs meanwhile is somebody else's INT at the
- *prompt      drops the line TERM, HUP, QUIT        let go of the call, and the command is to end
+ *	INT in a call        interrupts it; the third time restarts its interpreter; then lets go
+ *	INT while it waits   lets go of it: what runs meanwhile is somebody else's
+ *	INT at the prompt    drops the line
+ *	TERM, HUP, QUIT      let go of the call, and the command is to end
  *
  * To let go of a call is to close its connection. Calls are made with kill_on_disconnect, so the
  * daemon then interrupts it, or takes it out of the queue.
