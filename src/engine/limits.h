@@ -38,13 +38,13 @@
 	  OPTION,       'm',          "memory", "its memory, such as 512m or 2g")                                                 \
 	X(a, disk_bytes,   disk_mib,   SIZE,    MIB,     1024 * TIB, 2 * GIB,   64 * GIB,   false,                                \
 	  "disk",       "disk",       "what its files may take",                     "and for its files",                         \
-	  OPTION,       0,            "disk",   "what it may write to disk")                                                      \
+	  OPTION,       0,            "disk",   "how much it may write to disk")                                                  \
 	X(a, inodes,       inodes,     COUNT64, 64,      UINT32_MAX, 200000,    10000000,   false,                                \
 	  "inodes",     "inodes",     "how many files and directories they may be",  "and files and directories",                 \
 	  NO_OPTION,    0,            "",       "")                                                                               \
 	X(a, pids,         pids,       COUNT,   2,       4194304,    256,       32768,      false,                                \
 	  "pids",       "pids",       "processes and threads at once",               "and processes and threads",                 \
-	  OPTION,       0,            "pids",   "processes at once")                                                              \
+	  OPTION,       0,            "pids",   "how many processes it may have at once")                                         \
 	X(a, open_files,   open_files, COUNT,   16,      1048576,    4096,      1048576,    true,                                 \
 	  "open_files", "open-files", "that a process may have open",                "and open files of a process",               \
 	  NO_OPTION,    0,            "",       "")
