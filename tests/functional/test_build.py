@@ -80,6 +80,13 @@ def test_a_recipe_becomes_a_template(api, builder):
     nothing_runs(builder)
 
 
+def test_the_usage_of_builds_is_told_by_project_and_by_day(api):
+    api.build_template(HELLO)
+    rows = [r for r in api.usage(group_by="project") if r["project"] == "builds"]
+    assert len(rows) == 1 and rows[0]["running_ms"] > 0
+    assert list(api.usage(group_by="day", project=rows[0]["project_id"]))
+
+
 def test_its_packages_and_licences_are_told(api):
     api.build_template(HELLO)
     manifest = api.template("hello")["manifest"]

@@ -267,6 +267,16 @@ def test_an_ended_sandbox_is_listed_with_its_cause(cli):
     cli.ok("rm", id)
 
 
+def test_ps_lists_a_persistent_sandbox_that_is_stopped_once(cli):
+    id = cli.ok("create", "--persistent", "--template", "host").strip()
+    try:
+        cli.ok("stop", id)
+        for options in ([], ["-a"]):
+            assert cli.ok("ps", "-q", *options).split().count(id) == 1
+    finally:
+        cli.ok("rm", id)
+
+
 def tree(path):
     return {str(p.relative_to(path)): p.read_bytes() if p.is_file() else None for p in sorted(path.rglob("*"))}
 

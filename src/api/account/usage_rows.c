@@ -6,6 +6,7 @@
 #include "api/account/usage_rows.h"
 
 #include "base/decimal.h"
+#include "build/build.h"
 #include "tenant/day.h"
 
 #include <inttypes.h>
@@ -92,7 +93,9 @@ static void put_json(struct usage_rows *rows, const struct usage_row *row, const
 	json_put_str(w, "project_id", row->project_id);
 	if (rows->group == GROUP_PROJECT)
 		json_put_str(w, "project",
-		             keyring_project_name(rows->api->keyring, row->project_id));
+		             strcmp(row->project_id, BUILD_PROJECT) == 0
+		                     ? "builds"
+		                     : keyring_project_name(rows->api->keyring, row->project_id));
 	if (rows->group == GROUP_SANDBOX)
 		json_put_str(w, "sandbox_id", row->sandbox_id);
 	if (rows->group == GROUP_DAY)

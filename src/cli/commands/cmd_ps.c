@@ -13,9 +13,23 @@ struct ps {
 	const char *tag;
 };
 
+static bool has(const json_t *sandboxes, const json_t *sandbox)
+{
+	for (size_t i = 0; i < json_array_size(sandboxes); i++)
+		if (strcmp(command_text(json_array_get(sandboxes, i), "id"),
+		           command_text(sandbox, "id")) == 0)
+			return true;
+	return false;
+}
+
+/* Persistent ones that are stopped are among those of any state too. */
 static int fetch(struct command *c, const char *state, json_t *sandboxes, struct err *err)
 {
+	auto_json json_t *found = json_array();
 	const struct ps *opts = c->arg;
+	json_t *sandbox;
+	size_t i;
+	int r;
 	auto_free char *path = remote_query(remote_path("sandboxes"), "limit", "100");
 	auto_free char *tag = opts->tag ? tag_to_query(opts->tag) : NULL;
 
@@ -23,7 +37,10 @@ static int fetch(struct command *c, const char *state, json_t *sandboxes, struct
 		path = remote_query(path, "state", state);
 	if (tag)
 		path = remote_query(path, "tag", tag);
-	return remote_list(c->remote, path, "sandboxes", sandboxes, err);
+	r = remote_list(c->remote, path, "sandboxes", found, err);
+	json_array_foreach(found, i, sandbox) if (!state || !has(sandboxes, sandbox))(void)
+		json_array_append(sandboxes, sandbox);
+	return r;
 }
 
 static char *cell_state(const json_t *sandbox, const char *field)
