@@ -55,7 +55,7 @@ int backups_do_freeze(struct broker *b, const struct msg_request *req, struct ms
 		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no backups",
 		               b->base->name);
 	w = wait_new(b, req);
-	r = b->base->freeze_kept(on_frozen, w, &reply->err);
+	r = b->base->freeze_kept(b->hosts[0], on_frozen, w, &reply->err);
 	if (r < 0) {
 		free(w);
 		return r;
@@ -80,7 +80,7 @@ int backups_do_release(struct broker *b, const struct msg_request *req, struct m
 	if (!b->base->release_kept)
 		return 0;
 	w = wait_new(b, req);
-	if (b->base->release_kept(on_released, w) == 0) {
+	if (b->base->release_kept(b->hosts[0], on_released, w) == 0) {
 		free(w);
 		return 0;
 	}

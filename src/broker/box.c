@@ -42,6 +42,7 @@ struct box *box_new(struct broker *b)
 
 	box->broker = b;
 	box->engine = b->base;
+	box->host = b->hosts[0];
 	list_init(&box->waiters);
 	list_append(&b->boxes, &box->link);
 	b->n_boxes++;
@@ -93,7 +94,8 @@ static void on_guest_gone(void *arg)
 	struct box *box = arg;
 
 	assert(box->state != BOX_RUNNING && !box->guest);
-	if (box->is_deleted && box->broker->base->discard(box->spec.id, box_end, box) == 1)
+	if (box->is_deleted &&
+	    box->broker->base->discard(box->broker->hosts[0], box->spec.id, box_end, box) == 1)
 		return;
 	box_end(box);
 }
@@ -146,7 +148,7 @@ void box_on_guest_started(struct guest *g, const struct err *err, void *arg)
 	if (!err) {
 		box->state = BOX_RUNNING;
 		box->guest = g;
-		reply.isolation = box->engine->isolation(g);
+		reply.isolation = box->engine->isolation(box->host, g);
 		if (box->engine->connect(box->guest, fds, &reply.err) == 0)
 			reply.err = (struct err){0};
 	} else {

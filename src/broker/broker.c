@@ -105,6 +105,15 @@ const struct err *broker_lacks(const struct broker *b, uint32_t engine)
 	return NULL;
 }
 
+void broker_set_engine(struct box *box, uint32_t engine)
+{
+	for (size_t i = 0; engines[i]; i++)
+		if (engines[i]->number == engine) {
+			box->engine = engines[i];
+			box->host = box->broker->hosts[i];
+		}
+}
+
 /* Takes one over from its record. A slot that is nobody's or another's means a broken record. */
 static int adopt_one(const char *id, struct err *err, void *arg)
 {
@@ -114,8 +123,8 @@ static int adopt_one(const char *id, struct err *err, void *arg)
 
 	for (size_t i = n_engines(); r == -ENOENT && i-- > 0;)
 		if (engines[i]->adopt)
-			r = engines[i]->adopt(id, box_on_guest_ended, box, &box->guest, &box->spec,
-			                      err);
+			r = engines[i]->adopt(b->hosts[i], id, box_on_guest_ended, box, &box->guest,
+			                      &box->spec, err);
 	if (r < 0) {
 		box_free(box);
 		return r;
@@ -125,7 +134,7 @@ static int adopt_one(const char *id, struct err *err, void *arg)
 		box_kill(box);
 		return err_set(err, ERR_UNSUPPORTED, ENOSYS, "its engine is not there any more");
 	}
-	box->engine = engine_find(box->spec.engine);
+	broker_set_engine(box, box->spec.engine);
 	box->has_slot = slots_claim(&b->slots, box->spec.slot);
 	if (box->has_slot)
 		return 0;
@@ -144,11 +153,12 @@ static int broker_start(struct broker *b, struct err *err)
 	int r = finals_open(&b->finals, b->config.host.run_dir, err);
 
 	if (r == 0)
-		r = b->base->probe(&b->config.host, err);
+		r = b->base->probe(&b->config.host, &b->hosts[0], err);
 	if (r < 0)
 		return r;
+	b->config.host.base = b->hosts[0];
 	for (size_t i = 1; engines[i]; i++)
-		if (engines[i]->probe(&b->config.host, &b->no_engine[i]) == 0)
+		if (engines[i]->probe(&b->config.host, &b->hosts[i], &b->no_engine[i]) == 0)
 			b->no_engine[i] = (struct err){0};
 	r = adopt_all(b->config.host.run_dir, adopt_one, b, err);
 	if (r < 0)
@@ -156,7 +166,7 @@ static int broker_start(struct broker *b, struct err *err)
 	if (!list_empty(&b->boxes))
 		finals_check(&b->finals);
 	if (b->base->sweep)
-		b->base->sweep(is_known, b);
+		b->base->sweep(b->hosts[0], is_known, b);
 	return wire_new(b->config.loop, take_fd(&b->config.gateway_fd), &wire_ops, b, &b->wire,
 	                err);
 }
@@ -199,7 +209,8 @@ void broker_free(struct broker *b)
 	b->is_over =
 		true; /* an engine that leaves answers who still waits: over() must not follow */
 	for (size_t i = n_engines(); i-- > 0;)
-		engines[i]->leave();
+		if (b->hosts[i])
+			engines[i]->leave(b->hosts[i]);
 	seals_free(b);
 	loop_child_remove(b->syncer);
 	while ((box = list_first(&b->boxes, struct box, link))) {

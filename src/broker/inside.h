@@ -19,6 +19,7 @@ struct box {
 	struct list link;
 	struct broker *broker;
 	const struct engine *engine;
+	struct guest_host *host; /* the engine's */
 	enum box_state state;
 	bool has_slot;
 	bool is_deleted; /* a kept layer goes too */
@@ -32,8 +33,9 @@ struct box {
 
 struct broker {
 	struct broker_config config;
-	const struct engine *base;         /* the first: what all guests share is its */
-	struct err no_engine[ENGINES_MAX]; /* by row: why this host has none; or ERR_NONE */
+	const struct engine *base;             /* the first: what all guests share is its */
+	struct guest_host *hosts[ENGINES_MAX]; /* by row: what it was given by probe() */
+	struct err no_engine[ENGINES_MAX];     /* by row: why this host has none; or ERR_NONE */
 	struct wire *wire;
 	loop_fn over;
 	void *over_arg;
@@ -121,6 +123,7 @@ int sync_do(struct broker *b, const struct msg_request *req, struct msg_reply *r
 
 /* broker.c */
 const struct err *broker_lacks(const struct broker *b, uint32_t engine); /* NULL: it is there */
+void broker_set_engine(struct box *box, uint32_t engine);
 /* A request whose reply comes later, and its reply. */
 void broker_work_begin(struct broker *b);
 void broker_work_end(struct broker *b);

@@ -30,16 +30,17 @@ static int do_probe(struct broker *b, const struct msg_request *req, struct msg_
 	for (size_t i = 0; engines[i]; i++) {
 		reply->probe.engines[i].err = b->no_engine[i];
 		if (b->no_engine[i].code == ERR_NONE)
-			reply->probe.engines[i].isolation = engines[i]->isolation(NULL);
+			reply->probe.engines[i].isolation =
+				engines[i]->isolation(b->hosts[i], NULL);
 	}
 	if (b->base->condition)
-		b->base->condition(&reply->probe.condition);
+		b->base->condition(b->hosts[0], &reply->probe.condition);
 	reply->probe.cpus = cpus > 0 ? (uint32_t)cpus : 1;
 	reply->probe.memory_bytes = (uint64_t)info.totalram * info.mem_unit;
 	reply->probe.disk_free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
 	reply->probe.turns = loop_stats(b->config.loop);
 	if (b->base->disk)
-		b->base->disk(&reply->probe.disk);
+		b->base->disk(b->hosts[0], &reply->probe.disk);
 	return 0;
 }
 
@@ -79,7 +80,7 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	memcpy(box->spec.hostname, req->create.hostname, sizeof(box->spec.hostname));
 	box->spec.slot = slot;
 	box->spec.engine = req->create.engine;
-	box->engine = engine_find(req->create.engine);
+	broker_set_engine(box, req->create.engine);
 	box->has_slot = true;
 	box->spec.image = req->create.image;
 	box->spec.limits = req->create.limits;
@@ -92,10 +93,10 @@ static int do_create(struct broker *b, const struct msg_request *req, struct msg
 	memcpy(box->spec.volumes, req->create.volumes, sizeof(box->spec.volumes));
 	box->spec.with_memory = req->create.with_memory;
 	broker_work_begin(b);
-	r = box->engine->start(&box->spec, box_on_guest_started, box_on_guest_ended, box,
+	r = box->engine->start(box->host, &box->spec, box_on_guest_started, box_on_guest_ended, box,
 	                       &box->guest, &reply->err);
 	if (r == 0 && req->create.owner > 0 && b->base->weigh)
-		b->base->weigh(req->id, req->create.owner, req->create.weight,
+		b->base->weigh(b->hosts[0], req->id, req->create.owner, req->create.weight,
 		               req->create.is_ahead);
 	if (r == 0)
 		return 1;
@@ -135,7 +136,7 @@ static int delete_kept(struct broker *b, const struct msg_request *req)
 	box->state = BOX_KILLING;
 	box->final = finals_find(&b->finals, req->id);
 	memcpy(box->spec.id, req->id, sizeof(box->spec.id));
-	r = b->base->discard(req->id, box_end, box);
+	r = b->base->discard(b->hosts[0], req->id, box_end, box);
 	if (r == 1)
 		box_wait(box, req);
 	else
@@ -311,13 +312,13 @@ static int do_list(struct broker *b, const struct msg_request *req, struct msg_r
 			continue;
 		box_reply_init(&row, MSG_LIST, req->tag, box->spec.id);
 		row.list.limits = box->spec.limits;
-		row.list.isolation = box->engine->isolation(box->guest);
+		row.list.isolation = box->engine->isolation(box->host, box->guest);
 		row.list.image = box->spec.image;
 		row.list.is_alive = 1;
 		row.list.keeper = box->spec.keeper;
 		wire_reply(b->wire, &row, NULL);
 	}
-	b->base->each_kept(list_kept, &kept);
+	b->base->each_kept(b->hosts[0], list_kept, &kept);
 	reply->id[0] = '\0';
 	return 0;
 }
@@ -363,7 +364,7 @@ static int check_disk(struct broker *b, uint32_t op, struct err *err)
 	if ((op != MSG_CREATE && op != MSG_SEAL && op != MSG_SNAPSHOT && op != MSG_VOLUME) ||
 	    !b->base->disk)
 		return 0;
-	b->base->disk(&disk);
+	b->base->disk(b->hosts[0], &disk);
 	return host_disk_check(&disk, err);
 }
 

@@ -54,7 +54,8 @@ int seals_do_seal(struct broker *b, const struct msg_request *req, struct msg_re
 	w = xnew0(struct seal_wait);
 	*w = (struct seal_wait){.broker = b, .tag = req->tag};
 	memcpy(w->id, req->id, sizeof(w->id));
-	r = b->base->build_image(req->id, base, &req->seal.spec, on_seal, w, &w->seal, &reply->err);
+	r = b->base->build_image(b->hosts[0], req->id, base, &req->seal.spec, on_seal, w, &w->seal,
+	                         &reply->err);
 	if (r < 0) {
 		free(w);
 		return r;
@@ -101,7 +102,7 @@ int seals_do_images(struct broker *b, const struct msg_request *req, struct msg_
 	(void)reply;
 	(void)fds;
 	if (b->base->each_image)
-		b->base->each_image(list_image, &list);
+		b->base->each_image(b->hosts[0], list_image, &list);
 	return 0;
 }
 
@@ -109,7 +110,8 @@ int seals_do_remove(struct broker *b, const struct msg_request *req, struct msg_
                     int *fds)
 {
 	(void)fds;
-	return b->base->remove_image ? b->base->remove_image(&req->image, &reply->err) : 0;
+	return b->base->remove_image ? b->base->remove_image(b->hosts[0], &req->image, &reply->err)
+	                             : 0;
 }
 
 int seals_do_kernel(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
@@ -119,7 +121,7 @@ int seals_do_kernel(struct broker *b, const struct msg_request *req, struct msg_
 	if (!b->base->set_kernel)
 		return err_set(&reply->err, ERR_UNSUPPORTED, 0, "engine %s has no images",
 		               b->base->name);
-	return b->base->set_kernel(&req->image, &reply->err);
+	return b->base->set_kernel(b->hosts[0], &req->image, &reply->err);
 }
 
 void seals_free(struct broker *b)

@@ -56,7 +56,8 @@ int snapshots_do_take(struct broker *b, const struct msg_request *req, struct ms
 		return err_set(&reply->err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", req->id,
 		               box->state == BOX_STARTING ? "starting" : "ending");
 	w = wait_new(b, req);
-	r = b->base->snapshot(req->id, base, &req->snapshot.spec, on_taken, w, &reply->err);
+	r = b->base->snapshot(b->hosts[0], req->id, base, &req->snapshot.spec, on_taken, w,
+	                      &reply->err);
 	if (r < 0) {
 		free(w);
 		return r;
@@ -88,7 +89,7 @@ int snapshots_do_list(struct broker *b, const struct msg_request *req, struct ms
 	(void)reply;
 	(void)fds;
 	if (b->base->each_snapshot)
-		b->base->each_snapshot(list_one, &list);
+		b->base->each_snapshot(b->hosts[0], list_one, &list);
 	return 0;
 }
 
@@ -107,7 +108,7 @@ int snapshots_do_remove(struct broker *b, const struct msg_request *req, struct 
 	if (!b->base->discard_snapshot)
 		return 0;
 	w = wait_new(b, req);
-	if (b->base->discard_snapshot(req->snapshot_id, on_removed, w) == 0) {
+	if (b->base->discard_snapshot(b->hosts[0], req->snapshot_id, on_removed, w) == 0) {
 		free(w);
 		return 0;
 	}

@@ -26,7 +26,7 @@ int sync_do(struct broker *b, const struct msg_request *req, struct msg_reply *r
 		return 0;
 	if (b->syncer)
 		return err_set(&reply->err, ERR_CONFLICT, EBUSY, "the layers are being synced");
-	r = b->base->sync_layers(&pidfd);
+	r = b->base->sync_layers(b->hosts[0], &pidfd);
 	if (r == 0)
 		r = loop_child_take(b->config.loop, pidfd, on_synced, b, &b->syncer);
 	if (r < 0)

@@ -14,7 +14,7 @@ int volumes_do_make(struct broker *b, const struct msg_request *req, struct msg_
 	(void)fds;
 	if (!b->base->make_volume)
 		return refuse(b, &reply->err);
-	return b->base->make_volume(&req->volume, &reply->err);
+	return b->base->make_volume(b->hosts[0], &req->volume, &reply->err);
 }
 
 struct volume_list {
@@ -40,7 +40,7 @@ int volumes_do_list(struct broker *b, const struct msg_request *req, struct msg_
 	(void)reply;
 	(void)fds;
 	if (b->base->each_volume)
-		b->base->each_volume(list_one, &list);
+		b->base->each_volume(b->hosts[0], list_one, &list);
 	return 0;
 }
 
@@ -50,7 +50,7 @@ int volumes_do_remove(struct broker *b, const struct msg_request *req, struct ms
 	(void)fds;
 	if (!b->base->discard_volume)
 		return 0;
-	return b->base->discard_volume(req->volume.id, &reply->err);
+	return b->base->discard_volume(b->hosts[0], req->volume.id, &reply->err);
 }
 
 int volumes_do_owner(struct broker *b, const struct msg_request *req, struct msg_reply *reply,
@@ -58,8 +58,9 @@ int volumes_do_owner(struct broker *b, const struct msg_request *req, struct msg
 {
 	(void)fds;
 	if (b->base->weigh)
-		b->base->weigh(req->owner.layer, req->owner.number, req->owner.weight, false);
+		b->base->weigh(b->hosts[0], req->owner.layer, req->owner.number, req->owner.weight,
+		               false);
 	if (!b->base->set_owner)
 		return 0;
-	return b->base->set_owner(req->owner.layer, req->owner.number, &reply->err);
+	return b->base->set_owner(b->hosts[0], req->owner.layer, req->owner.number, &reply->err);
 }

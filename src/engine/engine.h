@@ -18,6 +18,7 @@
 #include <stdbool.h>
 
 struct guest;       /* one running sandbox, opaque */
+struct guest_host;  /* what an engine's guests share, opaque: its own, by probe() */
 struct guest_kind;  /* engine/guest/guest_kind.h */
 struct image_build; /* an image in the making, opaque */
 
@@ -238,7 +239,8 @@ typedef void (*guest_measured_fn)(const struct guest_usage *usage, void *arg);
 /* Called once per plug(): err is NULL when the guest has what it was to have. */
 typedef void (*guest_plugged_fn)(const struct err *err, void *arg);
 
-struct engine_host { /* what an engine is given once, at probe() */
+struct engine_host {             /* what an engine is given once, at probe() */
+	struct guest_host *base; /* of the first engine, for the others */
 	struct loop *loop;
 	const char *data_dir;    /* root-owned; layers and templates live below it */
 	const char *run_dir;     /* a directory per sandbox: RUN/sandboxes/ID/{agent.sock,record} */
@@ -291,21 +293,24 @@ struct engine {
 	struct engine_traits traits;
 	const struct guest_kind *kind; /* of guests that engine/guest runs; NULL: of none */
 	/* Can this host run it? Sets up what all guests share (storage, cgroup root). If not, err
-	 * says what is missing. */
-	int (*probe)(const struct engine_host *host, struct err *err);
-	void (*leave)(void); /* the broker stops: takes down what probe() made if no guest is alive,
-	                        else leaves it */
-	struct isolation (*isolation)(const struct guest *g); /* NULL: of the next one */
+	 * says what is missing. *ret is handed to the calls below; leave() frees it. An engine
+	 * keeps nothing elsewhere. */
+	int (*probe)(const struct engine_host *given, struct guest_host **ret, struct err *err);
+	void (*leave)(struct guest_host *host); /* the broker stops: takes down what probe() made if
+	                        no guest is alive, else leaves it */
+	struct isolation (*isolation)(struct guest_host *host,
+	                              const struct guest *g); /* NULL: of the next one */
 	/* As it is now, or was a moment ago. NULL: nobody knows. */
-	void (*disk)(struct host_disk *ret);
-	int (*start)(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
-	             void *arg, struct guest **ret, struct err *err);
+	void (*disk)(struct guest_host *host, struct host_disk *ret);
+	int (*start)(struct guest_host *host, const struct guest_spec *spec,
+	             guest_started_fn started, guest_ended_fn ended, void *arg, struct guest **ret,
+	             struct err *err);
 	/* Takes over a guest of an earlier broker from its record; -ESRCH and everything of it
 	 * removed if it is dead; -EPROTONOSUPPORT and nothing touched if the record is of another
 	 * version; -ENOENT and nothing touched if it is none of its guests. The last row is asked
 	 * first, and the first row takes what is nobody's. NULL: the first row does it. */
-	int (*adopt)(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
-	             struct guest_spec *ret_spec, struct err *err);
+	int (*adopt)(struct guest_host *host, const char *id, guest_ended_fn ended, void *arg,
+	             struct guest **ret, struct guest_spec *ret_spec, struct err *err);
 	int (*connect)(struct guest *g, int *ret_fd,
 	               struct err *err); /* a fresh non-blocking stream to its agent */
 	int (*set_limits)(struct guest *g, const struct guest_limits *limits, struct err *err);
@@ -338,64 +343,74 @@ struct engine {
 	void (*kill)(struct guest *g, guest_gone_fn gone, void *arg);
 	/* Removes the layer that was kept under an id of which no guest lives. 0: there is none
 	 * (any more); 1: gone is called later. */
-	int (*discard)(const char *id, guest_gone_fn gone, void *arg);
+	int (*discard)(struct guest_host *host, const char *id, guest_gone_fn gone, void *arg);
 	/* Calls fn for each layer that has a keeper, of the living too. */
-	void (*each_kept)(void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg);
+	void (*each_kept)(struct guest_host *host,
+	                  void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg);
 	/*
 	 * Makes an image of what a sandbox of that id has written over base (zero: host). It may
 	 * run, or only its kept layer be there. *ret is the engine's, until fn was called for the
 	 * last time. NULL: no templates.
 	 */
-	int (*build_image)(const char *id, const struct digest *base,
+	int (*build_image)(struct guest_host *host, const char *id, const struct digest *base,
 	                   const struct image_build_spec *spec, image_build_fn fn, void *arg,
 	                   struct image_build **ret, struct err *err);
 	void (*cancel_image_build)(
 		struct image_build *s); /* its end is told all the same, from here or later */
-	void (*each_image)(void (*fn)(const struct image_info *info, void *arg), void *arg);
+	void (*each_image)(struct guest_host *host,
+	                   void (*fn)(const struct image_info *info, void *arg), void *arg);
 	/* Refused while a guest uses it. One that is not there is fine. */
-	int (*remove_image)(const struct digest *image, struct err *err);
+	int (*remove_image)(struct guest_host *host, const struct digest *image, struct err *err);
 	/*
 	 * Saves a guest as it is at one moment, or the layer that was kept under its id; the guest
 	 * stands still for that moment and goes on. image is what lies below the files. There is
 	 * one at a time of a guest. NULL: no snapshots.
 	 */
-	int (*snapshot)(const char *id, const struct digest *image,
+	int (*snapshot)(struct guest_host *host, const char *id, const struct digest *image,
 	                const struct snapshot_spec *spec, snapshot_fn fn, void *arg,
 	                struct err *err);
 	/* What was started from it has its own copy and goes on. As discard(). */
-	int (*discard_snapshot)(const char *id, guest_gone_fn gone, void *arg);
-	void (*each_snapshot)(void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
+	int (*discard_snapshot)(struct guest_host *host, const char *id, guest_gone_fn gone,
+	                        void *arg);
+	void (*each_snapshot)(struct guest_host *host,
+	                      void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
 	/* An empty one, of its guests' uid 1000. NULL: no volumes. */
-	int (*make_volume)(const struct volume_spec *spec, struct err *err);
+	int (*make_volume)(struct guest_host *host, const struct volume_spec *spec,
+	                   struct err *err);
 	/* Refused while a guest has it. One that is not there is fine. */
-	int (*discard_volume)(const char *id, struct err *err);
-	void (*each_volume)(void (*fn)(const struct volume_info *info, void *arg), void *arg);
+	int (*discard_volume)(struct guest_host *host, const char *id, struct err *err);
+	void (*each_volume)(struct guest_host *host,
+	                    void (*fn)(const struct volume_info *info, void *arg), void *arg);
 	/*
 	 * All that outlives guests (kept layers, volumes, snapshots, images) as it is now, frozen
 	 * for a backup that is copied from it (engine/guest/backup.h). One at a time, until
 	 * release_kept(), also behind a failure. NULL: no backups.
 	 */
-	int (*freeze_kept)(backup_fn fn, void *arg, struct err *err);
-	int (*release_kept)(guest_gone_fn gone, void *arg); /* as discard() */
+	int (*freeze_kept)(struct guest_host *host, backup_fn fn, void *arg, struct err *err);
+	int (*release_kept)(struct guest_host *host, guest_gone_fn gone,
+	                    void *arg); /* as discard() */
 	/* *ret_pidfd is a child that ends when all layers and volumes are on disk as they were when
 	 * it was made, with 0. NULL: there are none. */
-	int (*sync_layers)(int *ret_pidfd);
+	int (*sync_layers)(struct guest_host *host, int *ret_pidfd);
 	/* Whose a layer or volume is: all of one owner have host.disk_share of the room together.
 	 * One that is not there is fine. NULL: nobody has a share. */
-	int (*set_owner)(const char *layer, uint64_t owner, struct err *err);
+	int (*set_owner)(struct guest_host *host, const char *layer, uint64_t owner,
+	                 struct err *err);
 	/* For whom a guest works, or is begun: all of one owner have a part of the CPU together, by
 	 * its weight; what nobody waits for yet has less of it. One that is not there is fine.
 	 * NULL: all are alike. */
-	void (*weigh)(const char *id, uint64_t owner, uint32_t weight, bool is_ahead);
+	void (*weigh)(struct guest_host *host, const char *id, uint64_t owner, uint32_t weight,
+	              bool is_ahead);
 	/* The kernel of vms is in that image from now on. NULL: no templates. */
-	int (*set_kernel)(const struct digest *image, struct err *err);
+	int (*set_kernel)(struct guest_host *host, const struct digest *image, struct err *err);
 	/* What is wrong with what all guests share. NULL: it never knows. */
-	void (*condition)(struct engine_condition *ret);
+	void (*condition)(struct guest_host *host, struct engine_condition *ret);
 	/* Once, after every adopt(): removes what earlier brokers left of sandboxes that is_known()
 	 * does not claim, kept layers apart. Only what bears a valid sandbox id is touched. Goes on
 	 * in the background.
 	 */
-	void (*sweep)(bool (*is_known)(const char *id, void *arg), void *arg);
+	void (*sweep)(struct guest_host *host, bool (*is_known)(const char *id, void *arg),
+	              void *arg);
 };
 
 /* The engines, in the order in which a sandbox that asks for none gets one; the last is NULL. */

@@ -28,15 +28,15 @@
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 
-static struct isolation jail_isolation(const struct guest *g)
+static struct isolation jail_isolation(struct guest_host *host, const struct guest *g)
 {
-	struct isolation ret = guest_isolation();
+	struct isolation ret = guest_isolation(host);
 	struct err ignored;
 
 	(void)g;
 	ret.engine = jail_engine.number;
 	ret.grade = GRADE_PROCESS;
-	if (criu_probe(&ignored) < 0)
+	if (criu_probe(host, &ignored) < 0)
 		ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
 	return ret;
 }
@@ -50,10 +50,10 @@ static int jail_set_limits(struct guest *g, const struct guest_limits *limits, s
 	wanted.limits = *limits;
 	if (g->state != GUEST_RUNNING)
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
-	r = cgroup_set_limits(&jail_host.cgroups, g->spec.id, limits, err);
+	r = cgroup_set_limits(&g->host->cgroups, g->spec.id, limits, err);
 	if (r == 0)
-		r = storage_limit(&jail_host.storage, g->spec.id, disk_snapshot_limit(&wanted),
-		                  err);
+		r = storage_limit(&g->host->storage, g->spec.id,
+		                  disk_snapshot_limit(g->host, &wanted), err);
 	if (r == 0 && g->machine_view_fd >= 0)
 		r = machine_view_update(g->machine_view_fd, limits, err);
 	if (r < 0)
@@ -73,23 +73,26 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 	/* A copy's user namespace is not one that a zygote can enter. */
 	if (g->spec.with_memory)
 		return err_set(err, ERR_UNSUPPORTED, 0, "a copy of a memory takes no forks");
-	return zygote_fork(zygotes_take(&jail_zygotes, &g->spec.image), g->spec.id, g->pid,
+	return zygote_fork(zygotes_take(g->host->zygotes, &g->spec.image), g->spec.id, g->pid,
 	                   g->spec.limits.open_files, tag, forked, arg, err);
 }
 
-static void jail_weigh(const char *id, uint64_t owner, uint32_t weight, bool is_ahead)
+static void jail_weigh(struct guest_host *host, const char *id, uint64_t owner, uint32_t weight,
+                       bool is_ahead)
 {
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&host->guests, struct guest, g, link)
 		if (strcmp(g->spec.id, id) == 0)
-			weigh_assign(&jail_host.weigh, g, owner, weight, is_ahead);
+			weigh_assign(&host->weigh, g, owner, weight, is_ahead);
 }
 
-static void jail_each_kept(void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg)
+static void jail_each_kept(struct guest_host *host,
+                           void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg)
 {
-	kept_layer_each(&jail_host.storage, fn, arg);
+	kept_layer_each(&host->storage, fn, arg);
 }
 
 struct sweep {
+	struct guest_host *host;
 	bool (*is_known)(const char *id, void *arg);
 	void *arg;
 };
@@ -100,75 +103,77 @@ static void sweep_id(const char *id, void *arg)
 
 	if (s->is_known(id, s->arg))
 		return;
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&s->host->guests, struct guest, g, link)
 		if (strcmp(g->spec.id, id) == 0)
 			return; /* found before, or being removed */
 	log_debug("jail.swept", "id=%s", id);
-	guest_remove_found(id);
+	guest_remove_found(s->host, id);
 }
 
 /* One that is kept waits for the gateway's word. */
 static void sweep_layer(const char *id, void *arg)
 {
+	const struct sweep *s = arg;
 	uint64_t keeper;
 
-	if (kept_layer_read(&jail_host.storage, id, &keeper) == 0)
+	if (kept_layer_read(&s->host->storage, id, &keeper) == 0)
 		sweep_id(id, arg);
 }
 
-static void jail_sweep(bool (*is_known)(const char *id, void *arg), void *arg)
+static void jail_sweep(struct guest_host *host, bool (*is_known)(const char *id, void *arg),
+                       void *arg)
 {
-	struct sweep s = {is_known, arg};
+	struct sweep s = {host, is_known, arg};
 	struct err err;
 
-	image_build_sweep();
-	backup_sweep();
-	disk_snapshots_sweep();
-	volumes_sweep();
+	image_build_sweep(host);
+	backup_sweep(host);
+	disk_snapshots_sweep(host);
+	volumes_sweep(host);
 	/* Ahead of the first start, which says why if it cannot be. */
-	if (spawner_need(&jail_host.spawner, &err) < 0)
+	if (spawner_need(&host->spawner, &err) < 0)
 		log_debug("jail.no_spawner", "error='%s'", err.message);
 	else
-		zygotes_start(&jail_zygotes);
-	dir_tree_each_id(jail_host.sandboxes_fd, sweep_id, &s);
-	dir_tree_each_id(jail_host.storage.fd, sweep_layer, &s);
-	cgroup_each(&jail_host.cgroups, sweep_id, &s);
+		zygotes_start(host->zygotes);
+	dir_tree_each_id(host->sandboxes_fd, sweep_id, &s);
+	dir_tree_each_id(host->storage.fd, sweep_layer, &s);
+	cgroup_each(&host->cgroups, sweep_id, &s);
 }
 
-static int jail_sync_layers(int *ret_pidfd)
+static int jail_sync_layers(struct guest_host *host, int *ret_pidfd)
 {
-	int r = kept_layer_sync_start(&jail_host.storage, ret_pidfd);
+	int r = kept_layer_sync_start(&host->storage, ret_pidfd);
 
 	return r < 0 ? r : 0;
 }
 
-static void jail_leave(void)
+static void jail_leave(struct guest_host *host)
 {
-	bool is_over = list_empty(&jail_host.guests);
+	bool is_over = list_empty(&host->guests);
 
-	image_build_end_all();
-	backup_leave();
-	disk_snapshots_close();
+	image_build_end_all(host);
+	backup_leave(host);
+	disk_snapshots_close(host);
 	copies_close();
 	memory_leave();
 	criu_close();
 	/* The handles go, the guests stay: the next broker adopts them. */
-	list_for_each (&jail_host.guests, struct guest, g, link) {
+	list_for_each (&host->guests, struct guest, g, link) {
 		loop_io_removep(&g->status_io);
 		loop_child_remove(g->child);
 		loop_child_remove(g->worker);
 		list_remove(&g->link);
-		guest_free(jail_host.loop, g);
+		guest_free(host->loop, g);
 	}
-	jail_host_close(is_over);
+	jail_host_close(host, is_over);
 }
 
-static void jail_condition(struct engine_condition *ret)
+static void jail_condition(struct guest_host *host, struct engine_condition *ret)
 {
 	struct statvfs layers;
 
-	*ret = (struct engine_condition){.zygote_deaths = zygotes_deaths(&jail_zygotes)};
-	if (fstatvfs(jail_host.storage.fd, &layers) == 0)
+	*ret = (struct engine_condition){.zygote_deaths = zygotes_deaths(host->zygotes)};
+	if (fstatvfs(host->storage.fd, &layers) == 0)
 		ret->layers_are_read_only = (layers.f_flag & ST_RDONLY) != 0;
 }
 

@@ -23,7 +23,6 @@
 #include <sys/wait.h>
 
 #define MOUNTINFO_MAX (4 << 20)
-struct zygotes jail_zygotes;
 
 static void (*const mains[SPAWNER_KINDS])(struct jail *jail) = {
 	[SPAWNER_GUEST] = jail_child_run,
@@ -36,38 +35,39 @@ static void (*const mains[SPAWNER_KINDS])(struct jail *jail) = {
 /* The room that shares are taken of grows and shrinks with the disk. */
 static void on_disk_changed(const struct host_disk *disk, void *arg)
 {
-	(void)arg;
-	owners_set_room(&jail_host.owners, &jail_host.storage, disk->layers_limit_bytes);
-	if (jail_host.disk_changed)
-		jail_host.disk_changed(disk, jail_host.disk_arg);
+	struct guest_host *host = arg;
+	owners_set_room(&host->owners, &host->storage, disk->layers_limit_bytes);
+	if (host->disk_changed)
+		host->disk_changed(disk, host->disk_arg);
 }
 
-int jail_set_owner(const char *layer, uint64_t owner, struct err *err)
+int jail_set_owner(struct guest_host *host, const char *layer, uint64_t owner, struct err *err)
 {
-	return owners_assign(&jail_host.owners, &jail_host.storage, layer, owner, err);
+	return owners_assign(&host->owners, &host->storage, layer, owner, err);
 }
 
-void jail_disk(struct host_disk *ret)
+void jail_disk(struct guest_host *host, struct host_disk *ret)
 {
-	room_get(&jail_host.room, ret);
+	room_get(&host->room, ret);
 }
 
-void jail_each_image(void (*fn)(const struct image_info *info, void *arg), void *arg)
+void jail_each_image(struct guest_host *host, void (*fn)(const struct image_info *info, void *arg),
+                     void *arg)
 {
-	images_each(&jail_host.images, fn, arg);
+	images_each(&host->images, fn, arg);
 }
 
-int jail_remove_image(const struct digest *image, struct err *err)
+int jail_remove_image(struct guest_host *host, const struct digest *image, struct err *err)
 {
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&host->guests, struct guest, g, link)
 		if (digest_equal(&g->spec.image, image))
 			return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s runs on it",
 			               g->spec.id);
-	zygotes_drop(&jail_zygotes, image);
-	return images_remove(&jail_host.images, image, err);
+	zygotes_drop(host->zygotes, image);
+	return images_remove(&host->images, image, err);
 }
 
-static int open_cgroups(const char *run_dir, struct err *err)
+static int open_cgroups(struct guest_host *host, const char *run_dir, struct err *err)
 {
 	struct buf mountinfo = BUF_INIT(MOUNTINFO_MAX);
 	uint32_t hash = 2166136261U;
@@ -81,33 +81,32 @@ static int open_cgroups(const char *run_dir, struct err *err)
 	if (r < 0)
 		r = err_set(err, ERR_INTERNAL, -r, "cannot read mountinfo");
 	else
-		r = cgroup_host_open(&jail_host.cgroups, "", buf_str(&mountinfo), parent, err);
+		r = cgroup_host_open(&host->cgroups, "", buf_str(&mountinfo), parent, err);
 	buf_done(&mountinfo);
 	return r;
 }
 
-static int open_dirs(const struct engine_host *given, struct err *err)
+static int open_dirs(struct guest_host *host, const struct engine_host *given, struct err *err)
 {
-	jail_host.data_dir = realpath(given->data_dir, NULL);
-	if (!jail_host.data_dir)
+	host->data_dir = realpath(given->data_dir, NULL);
+	if (!host->data_dir)
 		return err_set(err, ERR_INTERNAL, errno, "no directory '%s'", given->data_dir);
-	jail_host.sandboxes_dir = xasprintf("%s/sandboxes", given->run_dir);
-	if (mkdir(jail_host.sandboxes_dir, 0700) < 0 && errno != EEXIST)
-		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'",
-		               jail_host.sandboxes_dir);
-	jail_host.sandboxes_fd =
-		open(jail_host.sandboxes_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	jail_host.usr_fd = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	jail_host.net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	if (jail_host.sandboxes_fd < 0 || jail_host.usr_fd < 0 || jail_host.net_fd < 0)
+	host->sandboxes_dir = xasprintf("%s/sandboxes", given->run_dir);
+	if (mkdir(host->sandboxes_dir, 0700) < 0 && errno != EEXIST)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", host->sandboxes_dir);
+	host->sandboxes_fd =
+		open(host->sandboxes_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	host->usr_fd = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	host->net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (host->sandboxes_fd < 0 || host->usr_fd < 0 || host->net_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open what all sandboxes share");
 	return 0;
 }
 
 /* Would a start's mounts work here? Asked once, so that a host that cannot is told so at once. */
-static int try_mounts(pid_t pid, struct err *err)
+static int try_mounts(struct guest_host *host, pid_t pid, struct err *err)
 {
-	const int dirs[] = {jail_host.template_fd, jail_host.usr_fd, jail_host.storage.fd};
+	const int dirs[] = {host->template_fd, host->usr_fd, host->storage.fd};
 	char path[48];
 	auto_fd int userns_fd = -1;
 	int r = namespaces_write_id_maps(pid, /* slot= */ 0, err);
@@ -125,7 +124,7 @@ static int try_mounts(pid_t pid, struct err *err)
 	return r;
 }
 
-static int check_namespaces(struct err *err)
+static int check_namespaces(struct guest_host *host, struct err *err)
 {
 	struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
 	pid_t pid = sys_clone3(&args);
@@ -138,7 +137,7 @@ static int check_namespaces(struct err *err)
 		for (;;)
 			(void)pause();
 	}
-	r = try_mounts(pid, err);
+	r = try_mounts(host, pid, err);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
 	return r;
@@ -146,20 +145,20 @@ static int check_namespaces(struct err *err)
 
 static void end_guest(const char *id, void *arg)
 {
+	struct guest_host *host = arg;
 	struct err ignored;
 
-	(void)arg;
 	log_warn("jail.ended_broken", "id=%s", id);
-	(void)!cgroup_freeze(&jail_host.cgroups, id, false, &ignored);
-	cgroup_kill(&jail_host.cgroups, id);
+	(void)!cgroup_freeze(&host->cgroups, id, false, &ignored);
+	cgroup_kill(&host->cgroups, id);
 }
 
 /* Guests hold the layers' filesystem; one that gave up cannot be mounted anew before they end. */
-static int open_storage(const struct engine_host *given, struct err *err)
+static int open_storage(struct guest_host *host, const struct engine_host *given, struct err *err)
 {
-	if (!given->is_plain_storage && storage_is_broken(jail_host.data_dir))
-		cgroup_each(&jail_host.cgroups, end_guest, NULL);
-	return storage_open(&jail_host.storage, jail_host.data_dir, given->is_plain_storage,
+	if (!given->is_plain_storage && storage_is_broken(host->data_dir))
+		cgroup_each(&host->cgroups, end_guest, host);
+	return storage_open(&host->storage, host->data_dir, given->is_plain_storage,
 	                    given->disk_reserve, err);
 }
 
@@ -169,50 +168,52 @@ static void count_id(const char *id, void *arg)
 	++*(unsigned *)arg;
 }
 
-void jail_host_close(bool is_over)
+void jail_host_close(struct guest_host *host, bool is_over)
 {
-	room_close(&jail_host.room);
-	owners_close(&jail_host.owners);
-	weigh_close(&jail_host.weigh);
-	deferred_close_done(&jail_host.deferred);
-	unknown_children_done(&jail_host.unknown_children);
-	zygotes_done(&jail_zygotes);
-	spawner_done(&jail_host.spawner);
-	storage_close(&jail_host.storage, /* unmount= */ is_over);
+	room_close(&host->room);
+	owners_close(&host->owners);
+	weigh_close(&host->weigh);
+	deferred_close_done(&host->deferred);
+	unknown_children_done(&host->unknown_children);
+	zygotes_done(host->zygotes);
+	spawner_done(&host->spawner);
+	storage_close(&host->storage, /* unmount= */ is_over);
 	if (is_over)
-		cgroup_host_remove(&jail_host.cgroups);
+		cgroup_host_remove(&host->cgroups);
 	else
-		cgroup_host_close(&jail_host.cgroups);
-	shared_tmpfs_close(&jail_host.shared_tmpfs);
-	images_close(&jail_host.images);
-	close_fd(&jail_host.template_fd);
-	close_fd(&jail_host.usr_fd);
-	close_fd(&jail_host.net_fd);
-	close_fd(&jail_host.sandboxes_fd);
-	if (is_over && jail_host.sandboxes_dir)
-		(void)rmdir(jail_host.sandboxes_dir);
-	free(jail_host.sandboxes_dir);
-	free(jail_host.data_dir);
-	jail_host.sandboxes_dir = jail_host.data_dir = NULL;
+		cgroup_host_close(&host->cgroups);
+	shared_tmpfs_close(&host->shared_tmpfs);
+	images_close(&host->images);
+	close_fd(&host->template_fd);
+	close_fd(&host->usr_fd);
+	close_fd(&host->net_fd);
+	close_fd(&host->sandboxes_fd);
+	if (is_over && host->sandboxes_dir)
+		(void)rmdir(host->sandboxes_dir);
+	free(host->sandboxes_dir);
+	free(host->data_dir);
+	free(host->zygotes);
+	free(host);
 }
 
-int jail_host_open(const struct engine_host *given, struct err *err)
+int jail_host_open(const struct engine_host *given, struct guest_host **ret, struct err *err)
 {
+	struct guest_host *host = xnew0(struct guest_host);
 	unsigned guests = 0;
 	int r;
 
-	jail_host.loop = given->loop;
-	jail_host.agent_fd = given->agent_fd;
-	jail_host.vmm_fd = given->vmm_fd;
-	jail_host.mains = mains;
-	jail_host.final = given->final;
-	jail_host.final_arg = given->final_arg;
-	jail_host.sandboxes_fd = jail_host.usr_fd = jail_host.net_fd = jail_host.template_fd =
-		jail_host.storage.fd = jail_host.storage.data_fd = jail_host.storage.image_fd =
-			jail_host.shared_tmpfs.fd = -1;
-	spawner_init(&jail_host.spawner);
-	zygotes_init(&jail_zygotes, given->kernels_dir ? given->warm_modules : NULL);
-	list_init(&jail_host.guests);
+	host->loop = given->loop;
+	host->agent_fd = given->agent_fd;
+	host->vmm_fd = given->vmm_fd;
+	host->mains = mains;
+	host->final = given->final;
+	host->final_arg = given->final_arg;
+	host->sandboxes_fd = host->usr_fd = host->net_fd = host->template_fd = host->storage.fd =
+		host->storage.data_fd = host->storage.image_fd = host->shared_tmpfs.fd = -1;
+	spawner_init(&host->spawner, host);
+	host->zygotes = xnew0(struct zygotes);
+	zygotes_init(host->zygotes, host, given->kernels_dir ? given->warm_modules : NULL);
+	list_init(&host->guests);
 	if (geteuid() != 0)
 		return err_set(err, ERR_UNSUPPORTED, EPERM, "the jail engine needs root");
 	(void)umask(022); /* modes in skeletons, layers and shares are meant as written */
@@ -220,37 +221,38 @@ int jail_host_open(const struct engine_host *given, struct err *err)
 	 * its process either, not even root. */
 	if (fchmod(given->agent_fd, 0111) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot set the agent's mode");
-	r = open_dirs(given, err);
+	r = open_dirs(host, given, err);
 	if (r == 0)
-		dir_tree_each_id(jail_host.sandboxes_fd, count_id, &guests);
+		dir_tree_each_id(host->sandboxes_fd, count_id, &guests);
 	if (r == 0)
-		r = seccomp_build(&jail_host.filter, err);
+		r = seccomp_build(&host->filter, err);
 	if (r == 0)
-		r = open_cgroups(given->run_dir, err);
+		r = open_cgroups(host, given->run_dir, err);
 	if (r == 0)
-		r = open_storage(given, err);
+		r = open_storage(host, given, err);
 	if (r == 0)
-		r = shared_tmpfs_open(&jail_host.shared_tmpfs, given->run_dir, err);
+		r = shared_tmpfs_open(&host->shared_tmpfs, given->run_dir, err);
 	if (r == 0)
-		r = images_open(&jail_host.images, jail_host.data_dir, given->run_dir, err);
+		r = images_open(&host->images, host->data_dir, given->run_dir, err);
 	if (r == 0)
-		r = host_root_open(jail_host.data_dir, given->agent_fd, given->kernels_dir,
-		                   &jail_host.template_fd, err);
+		r = host_root_open(host->data_dir, given->agent_fd, given->kernels_dir,
+		                   &host->template_fd, err);
 	if (r == 0)
-		r = check_namespaces(err);
+		r = check_namespaces(host, err);
 	if (r < 0) {
-		jail_host_close(/* is_over= */ guests == 0);
+		jail_host_close(host, /* is_over= */ guests == 0);
 		return r;
 	}
-	owners_open(&jail_host.owners, &jail_host.storage, given->disk_share);
-	weigh_open(&jail_host.weigh, given->loop);
-	jail_host.disk_changed = given->disk_changed;
-	jail_host.disk_arg = given->disk_arg;
-	room_open(&jail_host.room, &jail_host.storage, given->loop, given->disk_reserve,
-	          on_disk_changed);
-	disk_snapshots_open();
-	criu_open();
+	owners_open(&host->owners, &host->storage, given->disk_share);
+	weigh_open(&host->weigh, host);
+	host->disk_changed = given->disk_changed;
+	host->disk_arg = given->disk_arg;
+	room_open(&host->room, &host->storage, given->loop, given->disk_reserve, on_disk_changed,
+	          host);
+	disk_snapshots_open(host);
+	criu_open(host);
 	if (guests == 0)
-		host_root_prune(jail_host.data_dir, jail_host.template_fd);
+		host_root_prune(host->data_dir, host->template_fd);
+	*ret = host;
 	return 0;
 }

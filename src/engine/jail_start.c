@@ -38,7 +38,7 @@ static int mount_disk_snapshot(struct start *s, size_t i, int userns_fd, struct 
 {
 	const char *id = s->g->spec.shown[i];
 	auto_fd int fd = -1;
-	int r = id[0] ? disk_snapshot_open_files(id, &s->g->spec.image, &fd, err) : 0;
+	int r = id[0] ? disk_snapshot_open_files(s->g->host, id, &s->g->spec.image, &fd, err) : 0;
 
 	if (r < 0 || !id[0])
 		return r;
@@ -50,7 +50,7 @@ static int mount_volume(struct start *s, size_t i, int userns_fd, struct err *er
 {
 	const struct guest_volume *v = &s->g->spec.volumes[i];
 	auto_fd int fd = -1;
-	int r = v->id[0] ? volume_open(v->id, &fd, err) : 0;
+	int r = v->id[0] ? volume_open(s->g->host, v->id, &fd, err) : 0;
 
 	if (r < 0 || !v->id[0])
 		return r;
@@ -67,13 +67,13 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		int dir_fd;
 		bool is_read_only;
 	} sources[] = {
-		[JAIL_MOUNT_TEMPLATE] = {jail_host.template_fd, true},
-		[JAIL_MOUNT_BASE] = {jail_host.usr_fd, true},
+		[JAIL_MOUNT_TEMPLATE] = {s->g->host->template_fd, true},
+		[JAIL_MOUNT_BASE] = {s->g->host->usr_fd, true},
 		[JAIL_MOUNT_LAYER] = {s->layer_fd, false},
 	};
 
 	if (!digest_is_zero(image))
-		r = images_mount(&jail_host.images, image, &image_fd, err);
+		r = images_mount(&s->g->host->images, image, &image_fd, err);
 	for (size_t i = 0; r == 0 && i < SHOWN_MAX; i++)
 		r = mount_disk_snapshot(s, i, userns_fd, err);
 	for (size_t i = 0; r == 0 && i < VOLUMES_MAX; i++)
@@ -89,15 +89,15 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		return r;
 	if (is_copy(&s->g->spec)) /* the view itself can be attached once only: not by the founder
 	                           */
-		r = shared_tmpfs_copy(&jail_host.shared_tmpfs,
+		r = shared_tmpfs_copy(&s->g->host->shared_tmpfs,
 		                      &s->jail.mounts[JAIL_MOUNT_MACHINE_VIEW], err);
 	else if ((s->jail.mounts[JAIL_MOUNT_MACHINE_VIEW] =
 	                  fcntl(s->g->machine_view_fd, F_DUPFD_CLOEXEC, 0)) < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot duplicate the machine view");
 	if (r < 0)
 		return r;
-	return shared_tmpfs_copy(&jail_host.shared_tmpfs, &s->jail.mounts[JAIL_MOUNT_SHARED_TMPFS],
-	                         err);
+	return shared_tmpfs_copy(&s->g->host->shared_tmpfs,
+	                         &s->jail.mounts[JAIL_MOUNT_SHARED_TMPFS], err);
 }
 
 /* The signal to go. */
@@ -140,7 +140,7 @@ static int revive(struct start *s, struct err *err)
 
 	if (!is_copy(&s->g->spec))
 		return 0;
-	r = disk_snapshot_open_memory(s->g->spec.snapshot, &images_fd, err);
+	r = disk_snapshot_open_memory(s->g->host, s->g->spec.snapshot, &images_fd, err);
 	if (r < 0)
 		return r;
 	ground.pidfd = take_fd(&s->child.pidfd);
@@ -167,13 +167,12 @@ static const struct start_step steps[] = {
 	{NULL, NULL},
 };
 
-static int check(const struct guest_spec *spec, struct err *err)
+static int check(struct guest_host *host, const struct guest_spec *spec, struct err *err)
 {
 	int fd;
 
-	return digest_is_zero(&spec->image)
-	               ? 0
-	               : images_mount(&jail_host.images, &spec->image, &fd, err);
+	return digest_is_zero(&spec->image) ? 0
+	                                    : images_mount(&host->images, &spec->image, &fd, err);
 }
 
 static enum spawner_kind child(const struct guest_spec *spec)
@@ -194,7 +193,7 @@ static void serves(struct guest *g)
 
 static void suspect_zygote(struct guest *g)
 {
-	struct zygote *z = zygotes_find(&jail_zygotes, &g->spec.image);
+	struct zygote *z = zygotes_find(g->host->zygotes, &g->spec.image);
 
 	if (z)
 		zygote_suspect(z, "a sandbox cannot end");

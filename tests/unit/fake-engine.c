@@ -11,6 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+struct guest_host {
+	char nothing;
+};
+
 struct guest {
 	struct list link;
 	char id[ID_SIZE];
@@ -57,11 +61,14 @@ static struct guest *guest_new(const char *id)
 	return g;
 }
 
-static int fake_probe(const struct engine_host *host, struct err *err)
+static int fake_probe(const struct engine_host *given, struct guest_host **ret, struct err *err)
 {
+	static struct guest_host host;
+
 	(void)err;
-	fake_loop = host->loop;
-	fake_host = *host;
+	fake_loop = given->loop;
+	fake_host = *given;
+	*ret = &host;
 	return 0;
 }
 
@@ -84,8 +91,9 @@ static void tell_forked(struct loop *loop, void *arg)
 
 static struct forking *held_fork;
 
-static void fake_leave(void)
+static void fake_leave(struct guest_host *host)
 {
+	(void)host;
 	fake.has_left = true;
 	if (held_fork)
 		tell_forked(NULL, take_ptr(held_fork));
@@ -95,8 +103,9 @@ static void fake_leave(void)
 	}
 }
 
-static struct isolation fake_isolation(const struct guest *g)
+static struct isolation fake_isolation(struct guest_host *host, const struct guest *g)
 {
+	(void)host;
 	(void)g;
 	return (struct isolation){.engine = 1, .grade = GRADE_PROCESS, .walls = BIT(WALL_USER_NS)};
 }
@@ -143,11 +152,13 @@ void fake_release(void)
 	loop_defer(fake_loop, answer, NULL);
 }
 
-static int fake_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
-                      void *arg, struct guest **ret, struct err *err)
+static int fake_start(struct guest_host *host, const struct guest_spec *spec,
+                      guest_started_fn started, guest_ended_fn ended, void *arg, struct guest **ret,
+                      struct err *err)
 {
 	struct guest *g;
 
+	(void)host;
 	if (fake.fails_start)
 		return err_set(err, ERR_CAPACITY, EMFILE, "no fds for a guest");
 	g = guest_new(spec->id);
@@ -161,9 +172,10 @@ static int fake_start(const struct guest_spec *spec, guest_started_fn started, g
 	return 0;
 }
 
-static int fake_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
-                      struct guest_spec *ret_spec, struct err *err)
+static int fake_adopt(struct guest_host *host, const char *id, guest_ended_fn ended, void *arg,
+                      struct guest **ret, struct guest_spec *ret_spec, struct err *err)
 {
+	(void)host;
 	if (!fake.adoptable || strcmp(id, fake.adoptable) != 0)
 		return err_set(err, ERR_GONE, ESRCH, "it is dead");
 	*ret = guest_new(id);
@@ -270,8 +282,9 @@ static void discarded(struct loop *loop, void *arg)
 	fake.discard_gone(fake.discard_arg);
 }
 
-static int fake_discard(const char *id, guest_gone_fn gone, void *arg)
+static int fake_discard(struct guest_host *host, const char *id, guest_gone_fn gone, void *arg)
 {
+	(void)host;
 	if (!fake.kept || strcmp(fake.kept, id) != 0)
 		return 0;
 	fake.kept = NULL;
@@ -282,15 +295,19 @@ static int fake_discard(const char *id, guest_gone_fn gone, void *arg)
 	return 1;
 }
 
-static void fake_each_kept(void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg)
+static void fake_each_kept(struct guest_host *host,
+                           void (*fn)(const char *id, uint64_t keeper, void *arg), void *arg)
 {
+	(void)host;
 	if (fake.kept)
 		fn(fake.kept, 7, arg);
 }
 
 /* Whoever asks has seen to it that nothing else than an id and its figures comes here. */
-static int fake_make_volume(const struct volume_spec *spec, struct err *err)
+static int fake_make_volume(struct guest_host *host, const struct volume_spec *spec,
+                            struct err *err)
 {
+	(void)host;
 	assert(id_is_valid(spec->id, "vo") && spec->keeper > 0 && spec->bytes > 0);
 	if (fake.n_volumes == FAKE_VOLUMES_MAX)
 		return err_set(err, ERR_CAPACITY, 0, "no room for a volume");
@@ -298,8 +315,9 @@ static int fake_make_volume(const struct volume_spec *spec, struct err *err)
 	return 0;
 }
 
-static int fake_discard_volume(const char *id, struct err *err)
+static int fake_discard_volume(struct guest_host *host, const char *id, struct err *err)
 {
+	(void)host;
 	(void)err;
 	assert(id_is_valid(id, "vo"));
 	for (size_t i = 0; i < fake.n_volumes; i++)
@@ -308,8 +326,9 @@ static int fake_discard_volume(const char *id, struct err *err)
 	return 0;
 }
 
-static int fake_freeze_kept(backup_fn fn, void *arg, struct err *err)
+static int fake_freeze_kept(struct guest_host *host, backup_fn fn, void *arg, struct err *err)
 {
+	(void)host;
 	if (fake.frozen)
 		return err_set(err, ERR_CONFLICT, EBUSY, "frozen already");
 	fake.frozen = fn;
@@ -322,16 +341,19 @@ void fake_tell_frozen(const struct backup_counts *counts, const struct err *err)
 	fake.frozen(counts, err, fake.frozen_arg);
 }
 
-static int fake_release_kept(guest_gone_fn gone, void *arg)
+static int fake_release_kept(struct guest_host *host, guest_gone_fn gone, void *arg)
 {
+	(void)host;
 	(void)gone;
 	(void)arg;
 	fake.frozen = NULL;
 	return 0;
 }
 
-static void fake_each_volume(void (*fn)(const struct volume_info *info, void *arg), void *arg)
+static void fake_each_volume(struct guest_host *host,
+                             void (*fn)(const struct volume_info *info, void *arg), void *arg)
 {
+	(void)host;
 	for (size_t i = 0; i < fake.n_volumes; i++) {
 		struct volume_info info = {.keeper = fake.volumes[i].keeper};
 
@@ -340,10 +362,11 @@ static void fake_each_volume(void (*fn)(const struct volume_info *info, void *ar
 	}
 }
 
-static int fake_sync_layers(int *ret_pidfd)
+static int fake_sync_layers(struct guest_host *host, int *ret_pidfd)
 {
 	char byte;
 
+	(void)host;
 	if (fake.sync_fd == 0)
 		return -ENOSYS;
 	fake.syncer = fork();
@@ -365,14 +388,11 @@ void fake_end_guest(const char *id, int wait_status)
 	}
 }
 
-static int machine_probe(const struct engine_host *host, struct err *err)
+static int machine_probe(const struct engine_host *given, struct guest_host **ret, struct err *err)
 {
-	(void)host;
+	(void)given;
+	(void)ret;
 	return err_set(err, ERR_UNSUPPORTED, ENOSYS, "told to be missing");
-}
-
-static void machine_leave(void)
-{
 }
 
 /* One that this host has not. */
@@ -381,7 +401,6 @@ static const struct engine fake_machine = {
 	.number = FAKE_MACHINE,
 	.traits = {.has_own_kernel = true, .has_own_disk = true},
 	.probe = machine_probe,
-	.leave = machine_leave,
 };
 
 static const struct engine fake_engine = {

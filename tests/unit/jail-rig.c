@@ -48,7 +48,7 @@ void jail_rig_probe(void)
 	                           .disk_share = 100,
 	                           .is_plain_storage = jail_rig.is_plain};
 
-	if (jail_engine.probe(&host, &jail_rig.err) < 0) {
+	if (jail_engine.probe(&host, &jail_rig.host, &jail_rig.err) < 0) {
 		print_message("%s\n", jail_rig.err.message);
 		CHECK(false);
 	}
@@ -99,7 +99,7 @@ static const char *leftovers(void)
 
 void jail_rig_tear_down(void)
 {
-	jail_engine.leave();
+	jail_engine.leave(jail_rig.host);
 	loop_free(jail_rig.loop);
 	CHECK_INT(dir_tree_remove(AT_FDCWD, jail_rig.top), 0);
 	CHECK_STR(leftovers(), "");
@@ -151,7 +151,7 @@ struct guest *jail_rig_start(const struct guest_spec *spec)
 {
 	struct guest *g = NULL;
 
-	if (jail_engine.start(spec, jail_rig_on_started, jail_rig_on_ended, NULL, &g,
+	if (jail_engine.start(jail_rig.host, spec, jail_rig_on_started, jail_rig_on_ended, NULL, &g,
 	                      &jail_rig.err) < 0)
 		jail_rig.is_failed = true;
 	else

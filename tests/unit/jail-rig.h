@@ -14,6 +14,7 @@ extern struct jail_rig {
 	char top[64], data[80], run[80];
 	int agent_fd;
 	bool is_plain;
+	struct guest_host *host; /* the engine's, since jail_rig_start() */
 	struct err err;
 	bool is_failed, is_gone, is_ended;
 	int wait_status;

@@ -33,7 +33,8 @@ static int ask(const struct guest_spec *of, struct snapshot_spec *spec)
 	memset(&taken, 0, sizeof(taken));
 	*spec = (struct snapshot_spec){.keeper = 77};
 	id_make(spec->id, "sn");
-	return jail_engine.snapshot(of->id, &of->image, spec, on_taken, NULL, &jail_rig.err);
+	return jail_engine.snapshot(jail_rig.host, of->id, &of->image, spec, on_taken, NULL,
+	                            &jail_rig.err);
 }
 
 static const char *take(const struct guest_spec *of)
@@ -60,7 +61,7 @@ static struct guest_spec spec_from(const char *snapshot, uint32_t slot)
 
 static void discard(const char *id)
 {
-	if (jail_engine.discard_snapshot(id, jail_rig_on_gone, NULL) == 1)
+	if (jail_engine.discard_snapshot(jail_rig.host, id, jail_rig_on_gone, NULL) == 1)
 		CHECK_INT(loop_run(jail_rig.loop), 0);
 }
 
@@ -83,7 +84,7 @@ static int n_known(void)
 {
 	int n = 0;
 
-	jail_engine.each_snapshot(count, &n);
+	jail_engine.each_snapshot(jail_rig.host, count, &n);
 	return n;
 }
 
@@ -142,7 +143,7 @@ TEST_FORKED(a_layer_that_was_kept_is_replaced_in_one_step, 60)
 	CHECK_STR(disk_snapshots(), "sn_\n");
 	jail_rig_end(g);
 	discard(id);
-	CHECK_INT(jail_engine.discard(spec.id, jail_rig_on_gone, NULL), 1);
+	CHECK_INT(jail_engine.discard(jail_rig.host, spec.id, jail_rig_on_gone, NULL), 1);
 	CHECK_INT(loop_run(jail_rig.loop), 0);
 	jail_rig_tear_down();
 }
@@ -160,7 +161,7 @@ TEST_FORKED(what_a_broker_left_half_done_goes_and_what_was_done_is_known, 60)
 	g = jail_rig_start(&spec);
 	id = take(&spec);
 	CHECK_INT(ask(&spec, &asked), 0);
-	jail_engine.leave(); /* in the middle of it, frozen perhaps */
+	jail_engine.leave(jail_rig.host); /* in the middle of it, frozen perhaps */
 	halves = xasprintf("cd %s/layers && mkdir sn_aaaaaaaaaaaaaaaaaaaaaaaaaa.new "
 	                   "sn_bbbbbbbbbbbbbbbbbbbbbbbbbb.gone roll_cccccccccccccccccccccccccc "
 	                   "roll_dddddddddddddddddddddddddd && "
@@ -171,8 +172,10 @@ TEST_FORKED(what_a_broker_left_half_done_goes_and_what_was_done_is_known, 60)
 	                   jail_rig.data, jail_rig.run, spec.id);
 	(void)jail_rig_host_says(halves);
 	jail_rig_probe();
-	CHECK_INT(jail_engine.adopt(spec.id, jail_rig_on_ended, NULL, &g, &spec, &jail_rig.err), 0);
-	jail_engine.sweep(knows_nothing, NULL);
+	CHECK_INT(jail_engine.adopt(jail_rig.host, spec.id, jail_rig_on_ended, NULL, &g, &spec,
+	                            &jail_rig.err),
+	          0);
+	jail_engine.sweep(jail_rig.host, knows_nothing, NULL);
 	CHECK_STR(disk_snapshots(), "sn_\n");
 	CHECK_INT(n_known(), 1);
 	CHECK_STR(jail_rig_say(g, "user echo awake"), "awake");
@@ -187,8 +190,8 @@ static int start_fails(const struct guest_spec *spec)
 {
 	struct guest *g;
 
-	return jail_engine.start(spec, jail_rig_on_started, jail_rig_on_ended, NULL, &g,
-	                         &jail_rig.err);
+	return jail_engine.start(jail_rig.host, spec, jail_rig_on_started, jail_rig_on_ended, NULL,
+	                         &g, &jail_rig.err);
 }
 
 TEST_FORKED(a_manifest_that_is_not_whole_is_refused, 60)
@@ -220,10 +223,10 @@ TEST_FORKED(a_manifest_that_is_not_whole_is_refused, 60)
 			"manifest 2>/dev/null",
 			jail_rig.data, id, harms[i]);
 		(void)jail_rig_host_says(command);
-		jail_engine.leave();
+		jail_engine.leave(jail_rig.host);
 		jail_rig_probe();
-		CHECK_INT(jail_engine.adopt(spec.id, jail_rig_on_ended, NULL, &g, &spec,
-		                            &jail_rig.err),
+		CHECK_INT(jail_engine.adopt(jail_rig.host, spec.id, jail_rig_on_ended, NULL, &g,
+		                            &spec, &jail_rig.err),
 		          0);
 		CHECK_INT(n_known(), 0);
 		CHECK(start_fails(&copy) < 0);

@@ -476,9 +476,10 @@ TEST_FORKED(the_next_broker_opens_the_doors_of_those_it_adopts, 60)
 	g = jail_rig_start(&spec);
 	open_door(g, door);
 	close_sockets(door);
-	jail_engine.leave();
+	jail_engine.leave(jail_rig.host);
 	jail_rig_probe();
-	CHECK_INT(jail_engine.adopt(spec.id, jail_rig_on_ended, NULL, &g, &adopted, &jail_rig.err),
+	CHECK_INT(jail_engine.adopt(jail_rig.host, spec.id, jail_rig_on_ended, NULL, &g, &adopted,
+	                            &jail_rig.err),
 	          0);
 	open_door(g, door);
 	CHECK_STR(python(g, "user", "tcp(\"1.2.3.4\", 443)"), "ok");

@@ -106,8 +106,8 @@ TEST_FORKED(an_image_that_is_not_there_is_named_and_nothing_is_left, 60)
 	jail_rig_set_up(true);
 	spec = jail_rig_spec(1);
 	spec.image.bytes[0] = 0xab;
-	CHECK(jail_engine.start(&spec, jail_rig_on_started, jail_rig_on_ended, NULL, &g,
-	                        &jail_rig.err) < 0);
+	CHECK(jail_engine.start(jail_rig.host, &spec, jail_rig_on_started, jail_rig_on_ended, NULL,
+	                        &g, &jail_rig.err) < 0);
 	CHECK_INT(jail_rig.err.code, ERR_NOT_FOUND);
 	CHECK_STR(jail_rig.err.message,
 	          "there is no image ab0000000000…: No such file or directory");
@@ -153,13 +153,15 @@ TEST_FORKED(the_next_broker_takes_over_guests_and_takes_down_the_mounts, 60)
 	g = jail_rig_start(&spec);
 	CHECK_STR(count_mounts(), "1\n");
 	/* As if it had been killed: what it mounted is still there. */
-	list_init(&jail_host.images.mounted);
+	list_init(&jail_rig.host->images.mounted);
 	close_fds_of_images();
-	jail_engine.leave();
+	jail_engine.leave(jail_rig.host);
 	CHECK_STR(count_mounts(), "1\n");
 	jail_rig_probe();
 	CHECK_STR(count_mounts(), "0\n");
-	CHECK_INT(jail_engine.adopt(spec.id, jail_rig_on_ended, NULL, &g, &seen, &jail_rig.err), 0);
+	CHECK_INT(jail_engine.adopt(jail_rig.host, spec.id, jail_rig_on_ended, NULL, &g, &seen,
+	                            &jail_rig.err),
+	          0);
 	CHECK(digest_equal(&seen.image, &image));
 	CHECK_STR(jail_rig_say(g, "user cat /etc/mark"), "image");
 	jail_rig_end(g);
@@ -181,9 +183,9 @@ TEST_FORKED(a_kernel_without_file_mounts_uses_a_loop_device_that_goes_with_the_g
 
 	jail_rig_set_up(true);
 	image = jail_rig_image("true");
-	jail_host.images.needs_loop = true;
+	jail_rig.host->images.needs_loop = true;
 	a = start_on(&image, 1);
-	images_drop(&jail_host.images, &image);
+	images_drop(&jail_rig.host->images, &image);
 	b = start_on(&image, 2);
 	CHECK_STR(jail_rig_say(a, "user cat /etc/mark"), "image");
 	CHECK_STR(jail_rig_say(b, "user cat /etc/mark"), "image");

@@ -40,7 +40,7 @@ static void start_all(struct guest *guests[GUESTS], struct guest_spec specs[GUES
 	n_awaited = GUESTS;
 	for (uint32_t i = 0; i < GUESTS; i++) {
 		specs[i] = jail_rig_spec(i + 1);
-		CHECK_INT(jail_engine.start(&specs[i], on_started, jail_rig_on_ended,
+		CHECK_INT(jail_engine.start(jail_rig.host, &specs[i], on_started, jail_rig_on_ended,
 		                            (void *)(uintptr_t)i, &guests[i], &jail_rig.err),
 		          0);
 	}
@@ -101,9 +101,9 @@ TEST_FORKED(on_a_disk_that_stands_still_each_guest_goes_once, 60)
 	for (size_t i = 0; i < GUESTS; i++) {
 		CHECK_INT(told[i].started, 1);
 		CHECK_INT(told[i].gone, 1);
-		CHECK(!storage_has(&jail_host.storage, specs[i].id));
+		CHECK(!storage_has(&jail_rig.host->storage, specs[i].id));
 	}
-	CHECK(list_empty(&jail_host.guests));
+	CHECK(list_empty(&jail_rig.host->guests));
 	CHECK_INT(waitpid(pid, &status, 0), pid);
 	CHECK_INT(status, 0);
 	jail_rig_tear_down();
@@ -117,14 +117,15 @@ TEST_FORKED(a_guest_that_is_killed_while_it_starts_goes_once_and_is_not_told_as_
 	jail_rig_set_up(false);
 	spec = jail_rig_spec(1);
 	n_awaited = 1;
-	CHECK_INT(jail_engine.start(&spec, on_started, jail_rig_on_ended, NULL, &g, &jail_rig.err),
+	CHECK_INT(jail_engine.start(jail_rig.host, &spec, on_started, jail_rig_on_ended, NULL, &g,
+	                            &jail_rig.err),
 	          0);
 	jail_engine.kill(g, on_gone, NULL);
 	CHECK_INT(loop_run(jail_rig.loop), 0);
 	run_for(100000);
 	CHECK_INT(told[0].started, 0);
 	CHECK_INT(told[0].gone, 1);
-	CHECK(!storage_has(&jail_host.storage, spec.id));
+	CHECK(!storage_has(&jail_rig.host->storage, spec.id));
 	jail_rig_tear_down();
 }
 
@@ -137,9 +138,10 @@ TEST_FORKED(a_guest_that_is_killed_while_its_last_life_is_cleared_away_waits_for
 	spec = jail_rig_spec(1);
 	spec.keeper = 7;
 	jail_rig_end(jail_rig_start(&spec));
-	guest_remove_found(spec.id); /* of which its layer is kept */
+	guest_remove_found(jail_rig.host, spec.id); /* of which its layer is kept */
 	spec.is_resumed = true;
-	CHECK_INT(jail_engine.start(&spec, on_started, jail_rig_on_ended, NULL, &g, &jail_rig.err),
+	CHECK_INT(jail_engine.start(jail_rig.host, &spec, on_started, jail_rig_on_ended, NULL, &g,
+	                            &jail_rig.err),
 	          0);
 	CHECK_INT(g->state, GUEST_WAITING);
 	n_awaited = 1;
@@ -148,11 +150,11 @@ TEST_FORKED(a_guest_that_is_killed_while_its_last_life_is_cleared_away_waits_for
 	run_for(100000);
 	CHECK_INT(told[0].started, 0);
 	CHECK_INT(told[0].gone, 1);
-	CHECK(storage_has(&jail_host.storage, spec.id));
+	CHECK(storage_has(&jail_rig.host->storage, spec.id));
 	n_awaited = 1;
-	CHECK_INT(jail_engine.discard(spec.id, on_gone, NULL), 1);
+	CHECK_INT(jail_engine.discard(jail_rig.host, spec.id, on_gone, NULL), 1);
 	CHECK_INT(loop_run(jail_rig.loop), 0);
-	CHECK(!storage_has(&jail_host.storage, spec.id));
+	CHECK(!storage_has(&jail_rig.host->storage, spec.id));
 	jail_rig_tear_down();
 }
 
@@ -164,12 +166,12 @@ TEST_FORKED(a_word_to_discard_that_comes_during_a_removal_takes_the_kept_layer, 
 	spec = jail_rig_spec(1);
 	spec.keeper = 7;
 	jail_rig_end(jail_rig_start(&spec));
-	guest_remove_found(spec.id);
+	guest_remove_found(jail_rig.host, spec.id);
 	n_awaited = 1;
-	CHECK_INT(jail_engine.discard(spec.id, on_gone, NULL), 1);
+	CHECK_INT(jail_engine.discard(jail_rig.host, spec.id, on_gone, NULL), 1);
 	CHECK_INT(loop_run(jail_rig.loop), 0);
 	CHECK_INT(told[0].gone, 1);
-	CHECK(!storage_has(&jail_host.storage, spec.id));
-	CHECK(list_empty(&jail_host.guests));
+	CHECK(!storage_has(&jail_rig.host->storage, spec.id));
+	CHECK(list_empty(&jail_rig.host->guests));
 	jail_rig_tear_down();
 }

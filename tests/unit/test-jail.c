@@ -201,7 +201,7 @@ TEST_FORKED(memory_pids_and_files_end_at_their_limits_and_the_guest_lives, 60)
 	jail_rig_set_up(false);
 	spec = jail_rig_spec(9);
 	g = jail_rig_start(&spec);
-	if (!(jail_engine.isolation(NULL).walls & BIT(WALL_MEMORY_LIMIT)))
+	if (!(jail_engine.isolation(jail_rig.host, NULL).walls & BIT(WALL_MEMORY_LIMIT)))
 		SKIP("no memory cgroup on this host");
 	CHECK_STR(
 		jail_rig_say(
@@ -332,14 +332,14 @@ TEST_FORKED(a_failed_step_is_named_and_undone, 60)
 	struct guest *g;
 
 	jail_rig_set_up(false);
-	jail_engine.leave();
+	jail_engine.leave(jail_rig.host);
 	(void)close(jail_rig.agent_fd);
 	jail_rig.agent_fd = memfd_create("agent", MFD_CLOEXEC);
 	CHECK_INT(fd_write_all(jail_rig.agent_fd, "no program", 10), 0);
 	jail_rig_probe();
 	spec = jail_rig_spec(16);
-	CHECK_INT(jail_engine.start(&spec, jail_rig_on_started, jail_rig_on_ended, NULL, &g,
-	                            &jail_rig.err),
+	CHECK_INT(jail_engine.start(jail_rig.host, &spec, jail_rig_on_started, jail_rig_on_ended,
+	                            NULL, &g, &jail_rig.err),
 	          0);
 	CHECK_INT(loop_run(jail_rig.loop), 0);
 	CHECK(jail_rig.is_failed);
@@ -366,14 +366,16 @@ TEST_FORKED(the_next_broker_adopts_what_lives_and_sweeps_the_rest, 60)
 	other = jail_rig_start(&dead);
 	(void)jail_rig_say(other, "user sleep 100 >/dev/null 2>&1 &");
 	(void)jail_rig_say(g, "user echo here > /tmp/mark");
-	jail_engine.leave();
+	jail_engine.leave(jail_rig.host);
 
 	/* As a broker of its own would, though these are still our children. */
 	jail_rig_probe();
-	CHECK_INT(jail_engine.adopt(kept.id, jail_rig_on_ended, NULL, &g, &seen, &jail_rig.err), 0);
+	CHECK_INT(jail_engine.adopt(jail_rig.host, kept.id, jail_rig_on_ended, NULL, &g, &seen,
+	                            &jail_rig.err),
+	          0);
 	CHECK_INT(seen.slot, 14);
 	CHECK_STR(jail_rig_say(g, "user cat /tmp/mark"), "here");
-	jail_engine.sweep(knows_nothing, NULL);
+	jail_engine.sweep(jail_rig.host, knows_nothing, NULL);
 	jail_rig_end(g);
 	wait_until_absent(dead.id);
 	jail_rig_tear_down();
@@ -390,7 +392,7 @@ static int kept(void)
 {
 	int n = 0;
 
-	jail_engine.each_kept(count_kept, &n);
+	jail_engine.each_kept(jail_rig.host, count_kept, &n);
 	return n;
 }
 
@@ -413,18 +415,18 @@ static void keep_and_resume(bool is_plain)
 	CHECK_INT(kept(), 1);
 	spec.is_resumed = 1;
 	g = jail_rig_start(&spec);
-	jail_engine.leave();
+	jail_engine.leave(jail_rig.host);
 	jail_rig_probe();
-	jail_engine.sweep(knows_nothing, NULL);
+	jail_engine.sweep(jail_rig.host, knows_nothing, NULL);
 	g = jail_rig_start(&spec); /* waits until what the sweep found is gone */
 	CHECK_STR(jail_rig_say(g, "user cat /home/user/mark"), "here");
 	jail_rig_end(g);
 	/* The machine starts anew: nothing but the data directory stays. */
-	jail_engine.leave();
+	jail_engine.leave(jail_rig.host);
 	CHECK_INT(dir_tree_remove(AT_FDCWD, jail_rig.run), 0);
 	CHECK_INT(mkdir(jail_rig.run, 0755), 0);
 	jail_rig_probe();
-	jail_engine.sweep(knows_nothing, NULL);
+	jail_engine.sweep(jail_rig.host, knows_nothing, NULL);
 	CHECK_INT(kept(), 1);
 	spec.slot = 61; /* another uid range: the layer does not care */
 	g = jail_rig_start(&spec);
@@ -432,12 +434,12 @@ static void keep_and_resume(bool is_plain)
 	          "here\n640 1000");
 	CHECK_STR(jail_rig_say(g, "user test -e /usr/bin/true || echo gone"), "gone");
 	jail_rig_end(g);
-	CHECK_INT(jail_engine.discard(spec.id, jail_rig_on_gone, NULL), 1);
+	CHECK_INT(jail_engine.discard(jail_rig.host, spec.id, jail_rig_on_gone, NULL), 1);
 	CHECK_INT(loop_run(jail_rig.loop), 0);
 	CHECK_INT(kept(), 0);
-	CHECK_INT(jail_engine.discard(spec.id, jail_rig_on_gone, NULL), 0);
-	jail_rig.is_failed = jail_engine.start(&spec, jail_rig_on_started, jail_rig_on_ended, NULL,
-	                                       &g, &jail_rig.err) < 0;
+	CHECK_INT(jail_engine.discard(jail_rig.host, spec.id, jail_rig_on_gone, NULL), 0);
+	jail_rig.is_failed = jail_engine.start(jail_rig.host, &spec, jail_rig_on_started,
+	                                       jail_rig_on_ended, NULL, &g, &jail_rig.err) < 0;
 	CHECK(jail_rig.is_failed);
 	CHECK(strstr(jail_rig.err.message, "no files were kept") != NULL);
 	wait_until_absent(spec.id);
@@ -474,7 +476,7 @@ TEST_FORKED(plain_storage_works_and_says_what_is_missing, 60)
 	struct guest *g;
 
 	jail_rig_set_up(true);
-	CHECK(jail_engine.isolation(NULL).gaps & BIT(WALL_DISK_LIMIT));
+	CHECK(jail_engine.isolation(jail_rig.host, NULL).gaps & BIT(WALL_DISK_LIMIT));
 	spec = jail_rig_spec(50);
 	g = jail_rig_start(&spec);
 	CHECK_STR(jail_rig_say(g, "user mkdir -p /tmp/a/b/c && echo deep > /tmp/a/b/c/d && cat "

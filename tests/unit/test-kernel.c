@@ -30,8 +30,8 @@ TEST_FORKED(the_guest_kernel_is_the_image_that_was_named_last, 60)
 		const struct digest *wanted = i == 0 ? &first : &second;
 		auto_fd int fd = -1;
 
-		CHECK_INT(kernel_set(&jail_host.images, data_fd, wanted, &err), 0);
-		CHECK_INT(kernel_open(&jail_host.images, data_fd, &fd, &got, &err), 0);
+		CHECK_INT(kernel_set(&jail_rig.host->images, data_fd, wanted, &err), 0);
+		CHECK_INT(kernel_open(&jail_rig.host->images, data_fd, &fd, &got, &err), 0);
 		CHECK(digest_equal(&got, wanted));
 		CHECK_INT(faccessat(fd, "vmlinuz", F_OK, 0), 0);
 	}
@@ -48,11 +48,11 @@ TEST_FORKED(an_image_without_a_kernel_is_refused_and_the_one_before_stays, 60)
 	data_fd = open_data();
 	other = jail_rig_image("true");
 	kernel = jail_rig_image("mkdir tree/modules && touch tree/vmlinuz");
-	CHECK_INT(kernel_set(&jail_host.images, data_fd, &kernel, &err), 0);
-	CHECK_INT(kernel_set(&jail_host.images, data_fd, &other, &err), -ENOENT);
+	CHECK_INT(kernel_set(&jail_rig.host->images, data_fd, &kernel, &err), 0);
+	CHECK_INT(kernel_set(&jail_rig.host->images, data_fd, &other, &err), -ENOENT);
 	CHECK_STR(err.message, "the image has no 'vmlinuz': No such file or directory");
-	CHECK(kernel_set(&jail_host.images, data_fd, &none, &err) < 0);
-	CHECK_INT(kernel_open(&jail_host.images, data_fd, &fd, &got, &err), 0);
+	CHECK(kernel_set(&jail_rig.host->images, data_fd, &none, &err) < 0);
+	CHECK_INT(kernel_open(&jail_rig.host->images, data_fd, &fd, &got, &err), 0);
 	CHECK(digest_equal(&got, &kernel));
 	close_fd(&fd); /* it keeps a loop device where a kernel mounts no files */
 	jail_rig_tear_down();
@@ -67,7 +67,7 @@ TEST_FORKED(without_a_guest_kernel_it_is_told_how_to_get_one, 60)
 
 	jail_rig_set_up(true);
 	data_fd = open_data();
-	CHECK_INT(kernel_open(&jail_host.images, data_fd, &fd, &got, &err), -ENOENT);
+	CHECK_INT(kernel_open(&jail_rig.host->images, data_fd, &fd, &got, &err), -ENOENT);
 	CHECK_STR(err.hint, "build it: cloche template build kernel");
 	jail_rig_tear_down();
 }
@@ -82,10 +82,10 @@ TEST_FORKED(a_directory_of_the_operators_own_serves_as_guest_kernel_and_stays, 6
 	data_fd = open_data();
 	CHECK_INT(mkdirat(data_fd, "kernels", 0755), 0);
 	CHECK_INT(mkdirat(data_fd, "kernels/current", 0755), 0);
-	CHECK_INT(kernel_open(&jail_host.images, data_fd, &fd, &got, &err), 0);
+	CHECK_INT(kernel_open(&jail_rig.host->images, data_fd, &fd, &got, &err), 0);
 	CHECK(digest_is_zero(&got));
 	image = jail_rig_image("mkdir tree/modules && touch tree/vmlinuz");
-	CHECK_INT(kernel_set(&jail_host.images, data_fd, &image, &err), -EISDIR);
+	CHECK_INT(kernel_set(&jail_rig.host->images, data_fd, &image, &err), -EISDIR);
 	CHECK_STR(err.message, "kernels/current is the operator's own, and stays: Is a directory");
 	jail_rig_tear_down();
 }

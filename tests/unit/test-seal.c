@@ -46,8 +46,8 @@ static struct image_build *ask(const struct guest_spec *of, const struct image_b
 	struct image_build *seal = NULL;
 
 	sealed[i] = (struct sealed){0};
-	CHECK_INT(jail_engine.build_image(of->id, &of->image, spec, on_seal, &sealed[i], &seal,
-	                                  &jail_rig.err),
+	CHECK_INT(jail_engine.build_image(jail_rig.host, of->id, &of->image, spec, on_seal,
+	                                  &sealed[i], &seal, &jail_rig.err),
 	          0);
 	n_under_way++;
 	return seal;
@@ -280,7 +280,7 @@ TEST_FORKED(a_broker_that_stops_in_the_middle_leaves_nothing_to_the_next, 60)
 	(void)ask(&spec, &whole, 1);
 	(void)ask(&spec, &whole, 2);
 	CHECK(strlen(halves()) > 0);
-	jail_engine.leave();
+	jail_engine.leave(jail_rig.host);
 	n_under_way = 0;
 	CHECK_STR(halves(), "");
 	/* What a killed one leaves. */
@@ -293,8 +293,10 @@ TEST_FORKED(a_broker_that_stops_in_the_middle_leaves_nothing_to_the_next, 60)
 	}
 	jail_rig_probe();
 	CHECK(strlen(halves()) > 0);
-	CHECK_INT(jail_engine.adopt(spec.id, jail_rig_on_ended, NULL, &g, &spec, &jail_rig.err), 0);
-	jail_engine.sweep(knows_nothing, NULL);
+	CHECK_INT(jail_engine.adopt(jail_rig.host, spec.id, jail_rig_on_ended, NULL, &g, &spec,
+	                            &jail_rig.err),
+	          0);
+	jail_engine.sweep(jail_rig.host, knows_nothing, NULL);
 	CHECK_STR(halves(), "");
 	CHECK_STR(jail_rig_say(g, "user cat /etc/mark"), "image");
 	(void)seal_whole(&spec);
@@ -311,12 +313,12 @@ TEST_FORKED(an_image_in_use_is_not_removed, 60)
 	spec = jail_rig_spec(1);
 	spec.image = jail_rig_image("true");
 	g = jail_rig_start(&spec);
-	CHECK(jail_engine.remove_image(&spec.image, &jail_rig.err) < 0);
+	CHECK(jail_engine.remove_image(jail_rig.host, &spec.image, &jail_rig.err) < 0);
 	CHECK_INT(jail_rig.err.code, ERR_CONFLICT);
 	CHECK_STR(jail_rig_say(g, "user cat /etc/mark"), "image");
 	jail_rig_end(g);
-	CHECK_INT(jail_engine.remove_image(&spec.image, &jail_rig.err), 0);
-	CHECK_INT(jail_engine.remove_image(&spec.image, &jail_rig.err), 0);
+	CHECK_INT(jail_engine.remove_image(jail_rig.host, &spec.image, &jail_rig.err), 0);
+	CHECK_INT(jail_engine.remove_image(jail_rig.host, &spec.image, &jail_rig.err), 0);
 	CHECK_STR(halves(), "");
 	jail_rig_tear_down();
 }

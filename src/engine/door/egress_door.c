@@ -54,7 +54,8 @@ static socklen_t loopback(int family, uint16_t port, union egress_door_address *
 	return sizeof(ret->v6);
 }
 
-int egress_door_inside(struct guest *g, int (*fn)(void *arg, struct err *err), void *arg,
+int egress_door_inside(struct guest *g,
+                       int (*fn)(struct guest_host *host, void *arg, struct err *err), void *arg,
                        struct err *err)
 {
 	int r;
@@ -63,8 +64,8 @@ int egress_door_inside(struct guest *g, int (*fn)(void *arg, struct err *err), v
 		return err_set(err, ERR_GONE, ESRCH, "the sandbox is not running");
 	if (setns(loop_child_pidfd(g->child), CLONE_NEWNET) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot enter the sandbox's network");
-	r = fn(arg, err);
-	if (setns(jail_host.net_fd, CLONE_NEWNET) < 0)
+	r = fn(g->host, arg, err);
+	if (setns(g->host->net_fd, CLONE_NEWNET) < 0)
 		abort();
 	return r;
 }
@@ -142,10 +143,10 @@ static int add_route(int family, struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot add a route in the sandbox") : 0;
 }
 
-int egress_door_check_rules(int r, int fd, struct err *err)
+int egress_door_check_rules(struct guest_host *host, int r, int fd, struct err *err)
 {
 	if (fd >= 0)
-		deferred_close_add(&jail_host.deferred, jail_host.loop, fd);
+		deferred_close_add(&host->deferred, host->loop, fd);
 	if (r == 0)
 		return 0;
 	(void)err_set(err, ERR_UNSUPPORTED, -r, "cannot set the rules of a sandbox's door");
@@ -153,7 +154,7 @@ int egress_door_check_rules(int r, int fd, struct err *err)
 	                     "`cloche doctor` tells");
 }
 
-static int open_inside(void *arg, struct err *err)
+static int open_inside(struct guest_host *host, void *arg, struct err *err)
 {
 	int *fds = arg, fd, r;
 	uint16_t ports[DOOR_SOCKETS] = {0};
@@ -161,7 +162,7 @@ static int open_inside(void *arg, struct err *err)
 	r = egress_door_open_sockets(loopback, fds, ports, err);
 	if (r == 0) {
 		r = egress_rules_install(ports, &fd);
-		r = egress_door_check_rules(r, fd, err);
+		r = egress_door_check_rules(host, r, fd, err);
 	}
 	if (r == 0)
 		r = add_route(AF_INET, err);
@@ -182,7 +183,7 @@ int egress_door_open(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err
 	return r;
 }
 
-static int close_inside(void *arg, struct err *err)
+static int close_inside(struct guest_host *host, void *arg, struct err *err)
 {
 	static const int route_families[] = {AF_INET, AF_INET6};
 	int fd, r;
@@ -194,7 +195,7 @@ static int close_inside(void *arg, struct err *err)
 			return err_set(err, ERR_INTERNAL, -r, "cannot remove the sandbox's route");
 	}
 	r = egress_rules_remove(&fd);
-	return egress_door_check_rules(r, fd, err);
+	return egress_door_check_rules(host, r, fd, err);
 }
 
 int egress_door_close(struct guest *g, struct err *err)
@@ -208,13 +209,14 @@ struct dial {
 	int fd;
 };
 
-static int dial_inside(void *arg, struct err *err)
+static int dial_inside(struct guest_host *host, void *arg, struct err *err)
 {
 	struct dial *d = arg;
 	union egress_door_address addr;
 	socklen_t len = loopback(d->family, d->port, &addr);
 	auto_fd int fd = socket(d->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
+	(void)host;
 	if (fd < 0 || (connect(fd, &addr.any, len) < 0 && errno != EINPROGRESS))
 		return err_set(err, ERR_UNAVAILABLE, errno, "port %u does not answer", d->port);
 	d->fd = take_fd(&fd);

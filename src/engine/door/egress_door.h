@@ -21,10 +21,11 @@ typedef socklen_t (*egress_door_address_fn)(int family, uint16_t port,
                                             union egress_door_address *ret);
 
 /* Runs fn in the guest's net namespace, and is back on the host whatever came of it. */
-must_check int egress_door_inside(struct guest *g, int (*fn)(void *arg, struct err *err), void *arg,
-                                  struct err *err);
+must_check int egress_door_inside(struct guest *g,
+                                  int (*fn)(struct guest_host *host, void *arg, struct err *err),
+                                  void *arg, struct err *err);
 /* In the namespace that this thread is in; what is open on failure is the caller's to close. */
 must_check int egress_door_open_sockets(egress_door_address_fn address, int ret_fds[DOOR_SOCKETS],
                                         uint16_t ret_ports[DOOR_SOCKETS], struct err *err);
 /* What came of setting rules, and the socket that they were set by. */
-must_check int egress_door_check_rules(int r, int fd, struct err *err);
+must_check int egress_door_check_rules(struct guest_host *host, int r, int fd, struct err *err);

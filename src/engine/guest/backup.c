@@ -65,13 +65,13 @@ static struct {
 	struct list pins;
 } now = {.result_fd = -1, .pins = LIST_INIT(now.pins)};
 
-static bool is_kept(const char *name)
+static bool is_kept(struct guest_host *host, const char *name)
 {
 	uint64_t keeper;
 
 	if (id_is_valid(name, "vo") || id_is_valid(name, "sn"))
 		return true;
-	return id_is_valid(name, "sb") && kept_layer_read(&jail_host.storage, name, &keeper) > 0;
+	return id_is_valid(name, "sb") && kept_layer_read(&host->storage, name, &keeper) > 0;
 }
 
 /* From here to run_freezing(): in a child. */
@@ -111,10 +111,10 @@ static int remove_place(int parent_fd)
 	return first;
 }
 
-static int remove_all(void)
+static int remove_all(struct guest_host *host)
 {
-	int r = remove_place(jail_host.storage.fd);
-	int s = remove_place(jail_host.images.templates_fd);
+	int r = remove_place(host->storage.fd);
+	int s = remove_place(host->images.templates_fd);
 
 	return r < 0 ? r : s;
 }
@@ -165,9 +165,9 @@ static int freeze_snapshot(int from_fd, int to_fd)
 	return r < 0 ? r : link_memory(from_fd, to_fd);
 }
 
-static int freeze_one(int place_fd, const char *name, struct err *err)
+static int freeze_one(struct guest_host *host, int place_fd, const char *name, struct err *err)
 {
-	auto_fd int from_fd = disk_snapshot_open_dir(jail_host.storage.fd, name), to_fd = -1;
+	auto_fd int from_fd = disk_snapshot_open_dir(host->storage.fd, name), to_fd = -1;
 	int r;
 
 	if (from_fd < 0 && errno == ENOENT)
@@ -192,27 +192,27 @@ static unsigned worker_of(const char *name)
 	return hash % WORKERS;
 }
 
-static int freeze_share(int place_fd, unsigned worker, struct err *err)
+static int freeze_share(struct guest_host *host, int place_fd, unsigned worker, struct err *err)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
-	int r = dir_open(&dir, jail_host.storage.fd, ".");
+	int r = dir_open(&dir, host->storage.fd, ".");
 
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot list what is kept");
 	while (r == 0 && (name = dir_next(&dir)))
-		if (worker_of(name) == worker && is_kept(name))
-			r = freeze_one(place_fd, name, err);
+		if (worker_of(name) == worker && is_kept(host, name))
+			r = freeze_one(host, place_fd, name, err);
 	if (r == 0 && dir.error < 0)
 		r = err_set(err, ERR_INTERNAL, -dir.error, "cannot list what is kept");
 	return r;
 }
 
-static int freeze_layers(struct err *err)
+static int freeze_layers(struct guest_host *host, struct err *err)
 {
 	auto_fd int place_fd = -1;
 	pid_t pids[WORKERS];
-	int r = make_dir(jail_host.storage.fd, PLACE, &place_fd), status;
+	int r = make_dir(host->storage.fd, PLACE, &place_fd), status;
 
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot make a place for the backup");
@@ -222,7 +222,7 @@ static int freeze_layers(struct err *err)
 			struct err failure = {0};
 
 			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-			if (freeze_share(place_fd, i, &failure) == 0)
+			if (freeze_share(host, place_fd, i, &failure) == 0)
 				_exit(0);
 			(void)!fd_write_all(now.result_fd, &failure, sizeof(failure));
 			_exit(1);
@@ -235,9 +235,9 @@ static int freeze_layers(struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, 0, "cannot freeze what is kept") : 0;
 }
 
-static int freeze_images(struct err *err)
+static int freeze_images(struct guest_host *host, struct err *err)
 {
-	const int templates_fd = jail_host.images.templates_fd;
+	const int templates_fd = host->images.templates_fd;
 	auto_dir struct dir_reader dir = {.fd = -1};
 	auto_fd int place_fd = -1;
 	struct digest digest;
@@ -261,38 +261,38 @@ static int freeze_images(struct err *err)
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot freeze the templates") : 0;
 }
 
-static int run_freezing(void)
+static int run_freezing(struct guest_host *host)
 {
 	struct err err = {0};
-	int r = remove_all(); /* of a release that could not */
+	int r = remove_all(host); /* of a release that could not */
 
 	if (r < 0)
 		(void)err_set(&err, ERR_CONFLICT, -r, "an earlier backup cannot be removed");
 	else
-		r = freeze_layers(&err);
+		r = freeze_layers(host, &err);
 	if (r == 0)
-		r = freeze_images(&err);
+		r = freeze_images(host, &err);
 	if (r == 0)
 		return 0;
 	(void)!fd_write_all(now.result_fd, &err, sizeof(err));
 	return 1;
 }
 
-static void drop_pins(void)
+static void drop_pins(struct guest_host *host)
 {
 	list_for_each (&now.pins, struct pin, p, link) {
-		disk_snapshot_lower_limit(p->id);
+		disk_snapshot_lower_limit(host, p->id);
 		list_remove(&p->link);
 		free(p);
 	}
 }
 
-static void take_pins(void)
+static void take_pins(struct guest_host *host)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	if (!jail_host.storage.counts_once || dir_open(&dir, jail_host.storage.fd, PLACE) < 0)
+	if (!host->storage.counts_once || dir_open(&dir, host->storage.fd, PLACE) < 0)
 		return;
 	while ((name = dir_next(&dir))) {
 		struct pin *p;
@@ -301,9 +301,9 @@ static void take_pins(void)
 			continue;
 		p = xnew0(struct pin);
 		(void)snprintf(p->id, sizeof(p->id), "%s", name);
-		p->bytes = storage_usage(&jail_host.storage, name);
+		p->bytes = storage_usage(&host->storage, name);
 		list_append(&now.pins, &p->link);
-		disk_snapshot_set_limit(name);
+		disk_snapshot_set_limit(host, name);
 	}
 	dir_tell(&dir, "frozen layers");
 }
@@ -316,7 +316,8 @@ uint64_t backup_pinned(const char *id)
 	return 0;
 }
 
-static int start_child(int (*run)(void), loop_child_fn on_exit, struct err *err)
+static int start_child(struct guest_host *host, int (*run)(struct guest_host *host),
+                       loop_child_fn on_exit, struct err *err)
 {
 	int fds[2], pidfd = -1, r;
 	pid_t pid;
@@ -326,11 +327,11 @@ static int start_child(int (*run)(void), loop_child_fn on_exit, struct err *err)
 	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0) {
 		now.result_fd = fds[1];
-		_exit(run());
+		_exit(run(host));
 	}
 	(void)close(fds[1]);
 	now.result_fd = fds[0];
-	r = pid < 0 ? -errno : loop_child_take(jail_host.loop, pidfd, on_exit, NULL, &now.child);
+	r = pid < 0 ? -errno : loop_child_take(host->loop, pidfd, on_exit, host, &now.child);
 	if (r == 0)
 		return 0;
 	close_fd(&now.result_fd);
@@ -365,19 +366,19 @@ static bool writes_to_kept(const struct guest *g)
 	return g->spec.keeper || has_volume;
 }
 
-static bool hold_all(void)
+static bool hold_all(struct guest_host *host)
 {
 	bool is_still = true;
 
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&host->guests, struct guest, g, link)
 		if (writes_to_kept(g))
 			is_still &= disk_snapshot_hold(g);
 	return is_still;
 }
 
-static void let_all_go(void)
+static void let_all_go(struct guest_host *host)
 {
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&host->guests, struct guest, g, link)
 		disk_snapshot_unhold(g);
 }
 
@@ -388,40 +389,38 @@ static void on_nobody(void *arg)
 
 static void on_frozen(struct loop *loop, int wait_status, void *arg)
 {
+	struct guest_host *host = arg;
 	const bool is_awaited = now.fn != NULL; /* else on_late() has told */
 	struct err err = {0};
 
 	(void)loop;
-	(void)arg;
 	now.child = NULL;
-	let_all_go();
+	let_all_go(host);
 	loop_timer_free(take_ptr(now.look));
 	if (wait_status != 0 && fd_read_all(now.result_fd, &err, sizeof(err)) < 0)
 		(void)err_set(&err, ERR_INTERNAL, 0, "the backup's child ended early");
 	close_fd(&now.result_fd);
 	now.state = FROZEN; /* or what there is of it, for backup_release() */
 	if (!is_awaited) {
-		(void)backup_release(on_nobody, NULL);
+		(void)backup_release(host, on_nobody, NULL);
 		return;
 	}
 	if (wait_status != 0) {
 		tell(NULL, &err);
 		return;
 	}
-	take_pins();
-	tell(&(struct backup_counts){.layers = count_names(jail_host.storage.fd),
-	                             .images = count_names(jail_host.images.templates_fd)},
+	take_pins(host);
+	tell(&(struct backup_counts){.layers = count_names(host->storage.fd),
+	                             .images = count_names(host->images.templates_fd)},
 	     NULL);
 }
 
-static void on_late(struct loop *loop, void *arg)
+static void on_late(struct guest_host *host)
 {
 	struct err err;
 
-	(void)loop;
-	(void)arg;
 	(void)pidfd_send_signal(loop_child_pidfd(now.child), SIGKILL, NULL, 0);
-	let_all_go();
+	let_all_go(host);
 	(void)err_set(&err, ERR_UNAVAILABLE, ETIMEDOUT,
 	              "the host's disk was too slow to freeze what is kept");
 	(void)err_hint(&err, "try again when there is less to write");
@@ -430,31 +429,32 @@ static void on_late(struct loop *loop, void *arg)
 
 static void look(struct loop *loop, void *arg)
 {
+	struct guest_host *host = arg;
 	struct err err;
 
 	if (now.state == FREEZING) {
-		on_late(loop, arg);
+		on_late(host);
 		return;
 	}
-	if (!hold_all() && loop_now_us(loop) < now.hold_until_us) {
+	if (!hold_all(host) && loop_now_us(loop) < now.hold_until_us) {
 		loop_timer_set_in(now.look, LOOK_US);
 		return;
 	}
 	now.state = FREEZING;
 	loop_timer_set_in(now.look, FREEZE_MAX);
-	if (start_child(run_freezing, on_frozen, &err) == 0)
+	if (start_child(host, run_freezing, on_frozen, &err) == 0)
 		return;
-	let_all_go();
+	let_all_go(host);
 	loop_timer_free(take_ptr(now.look));
 	now.state = NONE;
 	tell(NULL, &err);
 }
 
-int backup_freeze(backup_fn fn, void *arg, struct err *err)
+int backup_freeze(struct guest_host *host, backup_fn fn, void *arg, struct err *err)
 {
 	struct statvfs disk;
 
-	if (!jail_host.storage.is_btrfs) {
+	if (!host->storage.is_btrfs) {
 		(void)err_set(err, ERR_UNSUPPORTED, 0,
 		              "plain storage cannot be frozen for a backup");
 		return err_hint(err,
@@ -463,37 +463,37 @@ int backup_freeze(backup_fn fn, void *arg, struct err *err)
 	}
 	if (now.state != NONE)
 		return err_set(err, ERR_CONFLICT, EBUSY, "a backup is being made already");
-	if (fstatvfs(jail_host.storage.fd, &disk) == 0 &&
+	if (fstatvfs(host->storage.fd, &disk) == 0 &&
 	    (uint64_t)disk.f_bavail * disk.f_frsize < FREE_LEAST)
 		return err_set(err, ERR_DISK_FULL, ENOSPC, "the host's disk is full");
 	now.fn = fn;
 	now.arg = arg;
 	now.state = HOLDING;
-	now.hold_until_us = loop_now_us(jail_host.loop) + HOLD_MAX;
-	now.look = loop_timer_new(jail_host.loop, look, NULL);
+	now.hold_until_us = loop_now_us(host->loop) + HOLD_MAX;
+	now.look = loop_timer_new(host->loop, look, host);
 	loop_timer_set_in(now.look, 0); /* from the loop: who has asked has got his answer then */
 	return 0;
 }
 
-static int run_release(void)
+static int run_release(struct guest_host *host)
 {
-	return remove_all() < 0;
+	return remove_all(host) < 0;
 }
 
 static void on_released(struct loop *loop, int wait_status, void *arg)
 {
+	struct guest_host *host = arg;
 	(void)loop;
-	(void)arg;
 	now.child = NULL;
 	close_fd(&now.result_fd);
 	if (wait_status != 0)
 		log_warn("backup.leftover", "the next backup or start removes it");
-	drop_pins();
+	drop_pins(host);
 	now.state = NONE;
 	now.gone(now.arg);
 }
 
-int backup_release(guest_gone_fn gone, void *arg)
+int backup_release(struct guest_host *host, guest_gone_fn gone, void *arg)
 {
 	struct err err;
 
@@ -501,25 +501,25 @@ int backup_release(guest_gone_fn gone, void *arg)
 		return 0;
 	now.gone = gone;
 	now.arg = arg;
-	if (start_child(run_release, on_released, &err) == 0) {
+	if (start_child(host, run_release, on_released, &err) == 0) {
 		now.state = RELEASING;
 		return 1;
 	}
 	log_warn("backup.leftover", "error='%s'", err.message);
-	drop_pins();
+	drop_pins(host);
 	now.state = NONE;
 	return 0;
 }
 
-void backup_sweep(void)
+void backup_sweep(struct guest_host *host)
 {
-	int r = jail_host.storage.is_btrfs ? remove_all() : 0;
+	int r = host->storage.is_btrfs ? remove_all(host) : 0;
 
 	if (r < 0)
 		log_warn("backup.leftover", "errno=%d", -r);
 }
 
-void backup_leave(void)
+void backup_leave(struct guest_host *host)
 {
 	if (now.child) {
 		int pidfd = loop_child_pidfd(now.child);
@@ -528,7 +528,7 @@ void backup_leave(void)
 		(void)waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){0}, WEXITED);
 		loop_child_remove(take_ptr(now.child));
 	}
-	let_all_go();
+	let_all_go(host);
 	loop_timer_free(take_ptr(now.look));
 	close_fd(&now.result_fd);
 	list_for_each (&now.pins, struct pin, p, link) {
@@ -536,6 +536,6 @@ void backup_leave(void)
 		free(p);
 	}
 	if (now.state != NONE)
-		backup_sweep();
+		backup_sweep(host);
 	now.state = NONE;
 }

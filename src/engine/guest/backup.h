@@ -15,11 +15,11 @@
 #include "engine/engine.h"
 
 /* As struct engine has them. */
-must_check int backup_freeze(backup_fn fn, void *arg, struct err *err);
-int backup_release(guest_gone_fn gone, void *arg);
+must_check int backup_freeze(struct guest_host *host, backup_fn fn, void *arg, struct err *err);
+int backup_release(struct guest_host *host, guest_gone_fn gone, void *arg);
 
-void backup_sweep(void); /* what an earlier broker left; blocks */
-void backup_leave(void); /* the broker goes: likewise */
+void backup_sweep(struct guest_host *host); /* what an earlier broker left; blocks */
+void backup_leave(struct guest_host *host); /* the broker goes: likewise */
 /* What the frozen copy pins of a layer: with simple quotas it counts for the layer for as long as
  * the copy is there, also when the guest has removed it. */
 uint64_t backup_pinned(const char *id);

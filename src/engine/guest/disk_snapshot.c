@@ -91,9 +91,9 @@ static int read_below(int layer_fd, struct disk_snapshot_below *ret)
 	return fd < 0 ? -errno : fd_read_all(fd, ret, sizeof(*ret));
 }
 
-struct disk_snapshot_below disk_snapshot_below(const char *id)
+struct disk_snapshot_below disk_snapshot_below(struct guest_host *host, const char *id)
 {
-	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	auto_fd int fd = disk_snapshot_open_dir(host->storage.fd, id);
 	struct disk_snapshot_below below = {0};
 
 	if (fd >= 0 && read_below(fd, &below) < 0)
@@ -111,28 +111,28 @@ static uint64_t count_pinned(const char *id, uint64_t line)
 	return most;
 }
 
-uint64_t disk_snapshot_limit(const struct guest_spec *spec)
+uint64_t disk_snapshot_limit(struct guest_host *host, const struct guest_spec *spec)
 {
 	const struct guest_kind *kind = guest_kind_of(spec->engine);
 	const uint64_t disk = spec->limits.disk_bytes + kind->disk_slack_bytes;
 	struct disk_snapshot_below below;
 	uint64_t lies_below;
 
-	if (!jail_host.storage.counts_once)
+	if (!host->storage.counts_once)
 		return disk;
-	below = disk_snapshot_below(spec->id);
+	below = disk_snapshot_below(host, spec->id);
 	lies_below = kind->has_own_disk ? 0 : MIN(below.bytes, disk);
 	return MAX(disk - lies_below, LIMIT_LEAST) + count_pinned(spec->id, below.line) +
 	       backup_pinned(spec->id);
 }
 
-uint64_t disk_snapshot_usage(const char *id)
+uint64_t disk_snapshot_usage(struct guest_host *host, const char *id)
 {
-	uint64_t usage = storage_usage(&jail_host.storage, id);
+	uint64_t usage = storage_usage(&host->storage, id);
 
-	if (!jail_host.storage.counts_once)
+	if (!host->storage.counts_once)
 		return usage;
-	return usage - MIN(usage, count_pinned(id, disk_snapshot_below(id).line));
+	return usage - MIN(usage, count_pinned(id, disk_snapshot_below(host, id).line));
 }
 
 /*
@@ -141,67 +141,68 @@ uint64_t disk_snapshot_usage(const char *id)
  */
 static void lower_limits(struct loop *loop, void *arg)
 {
+	struct guest_host *host = arg;
 	bool is_due = false;
 
-	(void)arg;
-	list_for_each (&jail_host.guests, struct guest, g, link) {
+	list_for_each (&host->guests, struct guest, g, link) {
 		uint64_t limit;
 
 		if (g->lower_until_us == 0 || g->state != GUEST_RUNNING)
 			continue;
-		limit = disk_snapshot_limit(&g->spec);
-		if (storage_usage(&jail_host.storage, g->spec.id) > limit &&
+		limit = disk_snapshot_limit(host, &g->spec);
+		if (storage_usage(&host->storage, g->spec.id) > limit &&
 		    loop_now_us(loop) < g->lower_until_us) {
 			is_due = true;
 			continue;
 		}
 		g->lower_until_us = 0;
-		disk_snapshot_set_limit(g->spec.id);
+		disk_snapshot_set_limit(host, g->spec.id);
 	}
 	if (is_due)
 		loop_timer_set_in(lower, LOWER_US);
 }
 
-void disk_snapshot_lower_limit(const char *id)
+void disk_snapshot_lower_limit(struct guest_host *host, const char *id)
 {
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&host->guests, struct guest, g, link)
 		if (strcmp(g->spec.id, id) == 0)
-			g->lower_until_us = loop_now_us(jail_host.loop) + LOWER_MAX;
+			g->lower_until_us = loop_now_us(host->loop) + LOWER_MAX;
 	loop_timer_set_in(lower, LOWER_US);
 }
 
-void disk_snapshot_set_limit(const char *id)
+void disk_snapshot_set_limit(struct guest_host *host, const char *id)
 {
 	struct err err;
 
-	list_for_each (&jail_host.guests, const struct guest, g, link)
+	list_for_each (&host->guests, const struct guest, g, link)
 		if (strcmp(g->spec.id, id) == 0 && g->state == GUEST_RUNNING &&
-		    storage_limit(&jail_host.storage, id, disk_snapshot_limit(&g->spec), &err) < 0)
+		    storage_limit(&host->storage, id, disk_snapshot_limit(host, &g->spec), &err) <
+		            0)
 			log_warn("snapshot.unlimited", "id=%s error='%s'", id, err.message);
 }
 
-static int remove_once(const char *name)
+static int remove_once(struct guest_host *host, const char *name)
 {
 	auto_fd int fd = -1;
 	int r = 0;
 
-	if (unlinkat(jail_host.storage.fd, name, AT_REMOVEDIR) == 0)
+	if (unlinkat(host->storage.fd, name, AT_REMOVEDIR) == 0)
 		return 0; /* where a copy was made */
-	fd = disk_snapshot_open_dir(jail_host.storage.fd, name);
+	fd = disk_snapshot_open_dir(host->storage.fd, name);
 	if (fd >= 0)
 		r = btrfs_subvol_delete(fd, DISK_SNAPSHOT_FILES);
 	if (fd >= 0 && (r == 0 || r == -ENOENT))
 		r = disk_snapshot_remove_spare(fd);
-	return r < 0 && r != -ENOENT ? r : dir_tree_remove(jail_host.storage.fd, name);
+	return r < 0 && r != -ENOENT ? r : dir_tree_remove(host->storage.fd, name);
 }
 
 /* What is left is the next start's; a want of memory that is over in a moment leaves nothing. */
-void disk_snapshot_remove_dir(const char *name)
+void disk_snapshot_remove_dir(struct guest_host *host, const char *name)
 {
-	int r = remove_once(name);
+	int r = remove_once(host, name);
 
 	for (unsigned i = 0; r < 0 && i < REMOVE_TRIES; i++)
-		r = remove_once(name);
+		r = remove_once(host, name);
 	if (r < 0)
 		log_warn("snapshot.leftover", "name=%s errno=%d", name, -r);
 }
@@ -236,21 +237,21 @@ static void on_removed(struct loop *loop, int wait_status, void *arg)
 	free(r);
 }
 
-static int start_removal(const char *name, guest_gone_fn gone, void *arg)
+static int start_removal(struct guest_host *host, const char *name, guest_gone_fn gone, void *arg)
 {
 	struct removal *rm;
 	int pidfd = -1, r;
 	pid_t pid = disk_snapshot_fork(&pidfd);
 
 	if (pid == 0) {
-		disk_snapshot_remove_dir(name);
+		disk_snapshot_remove_dir(host, name);
 		_exit(0);
 	}
 	if (pid < 0)
 		return -errno;
 	rm = xnew0(struct removal);
 	*rm = (struct removal){.gone = gone, .arg = arg};
-	r = loop_child_take(jail_host.loop, pidfd, on_removed, rm, &rm->child);
+	r = loop_child_take(host->loop, pidfd, on_removed, rm, &rm->child);
 	if (r < 0) {
 		free(rm);
 		return r;
@@ -259,9 +260,9 @@ static int start_removal(const char *name, guest_gone_fn gone, void *arg)
 	return 0;
 }
 
-int disk_snapshot_discard(const char *id, guest_gone_fn gone, void *arg)
+int disk_snapshot_discard(struct guest_host *host, const char *id, guest_gone_fn gone, void *arg)
 {
-	int storage_fd = jail_host.storage.fd;
+	int storage_fd = host->storage.fd;
 	struct disk_snapshot *s = find(id);
 	char name[DISK_SNAPSHOT_NAME_SIZE], source[ID_SIZE] = "";
 
@@ -275,15 +276,17 @@ int disk_snapshot_discard(const char *id, guest_gone_fn gone, void *arg)
 		memcpy(source, s->info.source, sizeof(source));
 		disk_snapshot_drop_spare(id);
 		drop(s);
-		disk_snapshot_lower_limit(source);
+		disk_snapshot_lower_limit(host, source);
 	}
 	if (faccessat(storage_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	return start_removal(name, gone, arg) < 0 ? 0 : 1;
+	return start_removal(host, name, gone, arg) < 0 ? 0 : 1;
 }
 
-void disk_snapshot_each(void (*fn)(const struct snapshot_info *info, void *arg), void *arg)
+void disk_snapshot_each(struct guest_host *host,
+                        void (*fn)(const struct snapshot_info *info, void *arg), void *arg)
 {
+	(void)host;
 	list_for_each (&all, const struct disk_snapshot, s, link)
 		fn(&s->info, arg);
 }
@@ -303,20 +306,20 @@ static bool is_left(const char *name)
 	return id_is_valid(id, "sn");
 }
 
-void disk_snapshots_sweep(void)
+void disk_snapshots_sweep(struct guest_host *host)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	if (!jail_host.storage.is_btrfs)
+	if (!host->storage.is_btrfs)
 		return;
-	(void)!dir_open(&dir, jail_host.storage.fd, ".");
+	(void)!dir_open(&dir, host->storage.fd, ".");
 	while ((name = dir_next(&dir))) {
 		if (!is_left(name))
 			continue;
 		log_debug("snapshot.swept", "name=%s", name);
-		if (btrfs_subvol_delete(jail_host.storage.fd, name) < 0)
-			disk_snapshot_remove_dir(name);
+		if (btrfs_subvol_delete(host->storage.fd, name) < 0)
+			disk_snapshot_remove_dir(host, name);
 	}
 	dir_tell(&dir, "leftover snapshots");
 }
@@ -326,12 +329,12 @@ void disk_snapshot_on_start(const struct guest *g)
 	const struct disk_snapshot *s = g->spec.snapshot[0] ? find(g->spec.snapshot) : NULL;
 
 	if (s && !s->is_brief && !g->spec.is_resumed)
-		disk_snapshot_want_spare(s->info.id);
+		disk_snapshot_want_spare(g->host, s->info.id);
 }
 
-static void load(const char *id)
+static void load(struct guest_host *host, const char *id)
 {
-	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	auto_fd int fd = disk_snapshot_open_dir(host->storage.fd, id);
 	struct snapshot_info info;
 	int r = fd < 0 ? -errno : snapshot_manifest_read(fd, id, &info);
 
@@ -345,24 +348,24 @@ static void load(const char *id)
 		disk_snapshot_add(&info, /* is_brief= */ false);
 }
 
-void disk_snapshots_open(void)
+void disk_snapshots_open(struct guest_host *host)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	lower = loop_timer_new(jail_host.loop, lower_limits, NULL);
-	if (!jail_host.storage.is_btrfs)
+	lower = loop_timer_new(host->loop, lower_limits, host);
+	if (!host->storage.is_btrfs)
 		return;
-	(void)!dir_open(&dir, jail_host.storage.fd, ".");
+	(void)!dir_open(&dir, host->storage.fd, ".");
 	while ((name = dir_next(&dir)))
 		if (id_is_valid(name, "sn"))
-			load(name);
+			load(host, name);
 	dir_tell(&dir, "snapshots");
 }
 
-void disk_snapshots_close(void)
+void disk_snapshots_close(struct guest_host *host)
 {
-	disk_snapshot_take_end();
+	disk_snapshot_take_end(host);
 	spares_close();
 	loop_timer_free(take_ptr(lower));
 	list_for_each (&removals, struct removal, r, link) {

@@ -17,16 +17,19 @@
  */
 #include "engine/guest/guest.h"
 
-void disk_snapshots_open(void); /* reads what there is */
-void disk_snapshots_close(void);
-void disk_snapshots_sweep(void); /* what an earlier broker was in the middle of */
+void disk_snapshots_open(struct guest_host *host); /* reads what there is */
+void disk_snapshots_close(struct guest_host *host);
+void disk_snapshots_sweep(
+	struct guest_host *host); /* what an earlier broker was in the middle of */
 
 /* As struct engine has them. */
-must_check int disk_snapshot_take(const char *id, const struct digest *image,
-                                  const struct snapshot_spec *spec, snapshot_fn fn, void *arg,
-                                  struct err *err);
-must_check int disk_snapshot_discard(const char *id, guest_gone_fn gone, void *arg);
-void disk_snapshot_each(void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
+must_check int disk_snapshot_take(struct guest_host *host, const char *id,
+                                  const struct digest *image, const struct snapshot_spec *spec,
+                                  snapshot_fn fn, void *arg, struct err *err);
+must_check int disk_snapshot_discard(struct guest_host *host, const char *id, guest_gone_fn gone,
+                                     void *arg);
+void disk_snapshot_each(struct guest_host *host,
+                        void (*fn)(const struct snapshot_info *info, void *arg), void *arg);
 
 /* Makes the layer of g as its spec says; done is called once, from the loop. 1: it is there, and
  * done is not called. */
@@ -37,10 +40,11 @@ must_check int disk_snapshot_clone(struct guest *g,
 must_check int disk_snapshot_open_clone(const struct guest *g, int *ret_fd, struct err *err);
 
 /* The files of a snapshot, as a layer's directory. image: what has to lie below them. */
-must_check int disk_snapshot_open_files(const char *id, const struct digest *image, int *ret_fd,
-                                        struct err *err);
+must_check int disk_snapshot_open_files(struct guest_host *host, const char *id,
+                                        const struct digest *image, int *ret_fd, struct err *err);
 /* The memory in a snapshot (memory_image.h), as a directory. */
-must_check int disk_snapshot_open_memory(const char *id, int *ret_fd, struct err *err);
+must_check int disk_snapshot_open_memory(struct guest_host *host, const char *id, int *ret_fd,
+                                         struct err *err);
 
 /* It stands still, or goes on, for whoever asked from outside. */
 must_check int disk_snapshot_freeze(struct guest *g, bool on, struct err *err);
@@ -53,5 +57,6 @@ void disk_snapshot_on_end(struct guest *g); /* it ends: what is being taken of i
 /* What the quota group of a layer is set to, so that the sandbox can fill its disk: what lies below
  * a copy is in it, and what only snapshots still have of it is not its own any more. A vm can write
  * all of its disk anew, whatever lies below it. */
-uint64_t disk_snapshot_limit(const struct guest_spec *spec);
-uint64_t disk_snapshot_usage(const char *id); /* of the layer, without what snapshots have of it */
+uint64_t disk_snapshot_limit(struct guest_host *host, const struct guest_spec *spec);
+uint64_t disk_snapshot_usage(struct guest_host *host,
+                             const char *id); /* of the layer, without what snapshots have of it */

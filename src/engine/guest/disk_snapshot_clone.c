@@ -85,7 +85,7 @@ static int clone_in(const struct guest *g, const struct snapshot_info *info, int
 	fd = disk_snapshot_open_dir(place_fd, DISK_SNAPSHOT_FILES);
 	r = fd < 0 ? -errno : disk_snapshot_set_up(g, info, fd);
 	if (r == 0 &&
-	    renameat2(place_fd, DISK_SNAPSHOT_FILES, jail_host.storage.fd, g->spec.id, how) < 0)
+	    renameat2(place_fd, DISK_SNAPSHOT_FILES, g->host->storage.fd, g->spec.id, how) < 0)
 		r = -errno;
 	return r;
 }
@@ -93,7 +93,7 @@ static int clone_in(const struct guest *g, const struct snapshot_info *info, int
 /* In the child: an errno for its exit status. */
 static int run_cloning(const struct guest *g, const struct snapshot_info *info)
 {
-	int storage_fd = jail_host.storage.fd;
+	int storage_fd = g->host->storage.fd;
 	auto_fd int dir_fd = disk_snapshot_open_dir(storage_fd, info->id);
 	auto_fd int files_fd =
 		dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
@@ -109,7 +109,7 @@ static int run_cloning(const struct guest *g, const struct snapshot_info *info)
 	place_fd = disk_snapshot_open_dir(storage_fd, place);
 	r = place_fd < 0 ? -errno : clone_in(g, info, files_fd, place_fd);
 	disk_snapshot_remove_dir(
-		place); /* with a copy that failed, or with the layer that it replaced */
+		g->host, place); /* with a copy that failed, or with the layer that it replaced */
 	return -r;
 }
 
@@ -152,29 +152,29 @@ int disk_snapshot_clone(struct guest *g, void (*done)(struct guest *g, const str
 	if (pid < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
 	g->cloned = done;
-	r = loop_child_take(jail_host.loop, pidfd, on_cloned, g, &g->worker);
+	r = loop_child_take(g->host->loop, pidfd, on_cloned, g, &g->worker);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
 }
 
 int disk_snapshot_open_clone(const struct guest *g, int *ret_fd, struct err *err)
 {
 	const struct guest_spec *spec = &g->spec;
-	auto_fd int fd = disk_snapshot_open_dir(jail_host.storage.fd, spec->id);
+	auto_fd int fd = disk_snapshot_open_dir(g->host->storage.fd, spec->id);
 	int r;
 
 	if (fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the sandbox's layer");
-	r = storage_limit(&jail_host.storage, spec->id, disk_snapshot_limit(spec), err);
+	r = storage_limit(&g->host->storage, spec->id, disk_snapshot_limit(g->host, spec), err);
 	if (r == 0)
 		*ret_fd = take_fd(&fd);
 	return r;
 }
 
-int disk_snapshot_open_files(const char *id, const struct digest *image, int *ret_fd,
-                             struct err *err)
+int disk_snapshot_open_files(struct guest_host *host, const char *id, const struct digest *image,
+                             int *ret_fd, struct err *err)
 {
 	const struct snapshot_info *s = disk_snapshot_find(id);
-	auto_fd int dir_fd = s ? disk_snapshot_open_dir(jail_host.storage.fd, id) : -1;
+	auto_fd int dir_fd = s ? disk_snapshot_open_dir(host->storage.fd, id) : -1;
 	auto_fd int fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
 
 	if (fd < 0)
@@ -186,9 +186,9 @@ int disk_snapshot_open_files(const char *id, const struct digest *image, int *re
 	return 0;
 }
 
-int disk_snapshot_open_memory(const char *id, int *ret_fd, struct err *err)
+int disk_snapshot_open_memory(struct guest_host *host, const char *id, int *ret_fd, struct err *err)
 {
-	auto_fd int dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	auto_fd int dir_fd = disk_snapshot_open_dir(host->storage.fd, id);
 	auto_fd int fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_MEMORY);
 
 	if (fd < 0)

@@ -13,24 +13,28 @@ const struct snapshot_info *disk_snapshot_find(const char *id); /* borrowed or N
 size_t disk_snapshot_count(void);
 void disk_snapshot_add(const struct snapshot_info *info, bool is_brief); /* it is there now */
 struct disk_snapshot_below disk_snapshot_below(
-	const char *id);                        /* of a layer; zero where it is its own first */
-void disk_snapshot_set_limit(const char *id);   /* of a layer whose guest runs */
-void disk_snapshot_lower_limit(const char *id); /* as soon as btrfs has freed what it may */
+	struct guest_host *host, const char *id); /* of a layer; zero where it is its own first */
+void disk_snapshot_set_limit(struct guest_host *host,
+                             const char *id); /* of a layer whose guest runs */
+void disk_snapshot_lower_limit(struct guest_host *host,
+                               const char *id); /* as soon as btrfs has freed what it may */
 int disk_snapshot_open_dir(int dir_fd, const char *name); /* or -1 and errno */
-void disk_snapshot_remove_dir(const char *name);          /* with the subvolume in it; blocks */
+void disk_snapshot_remove_dir(struct guest_host *host,
+                              const char *name); /* with the subvolume in it; blocks */
 int disk_snapshot_tidy(int layer_fd);     /* empties overlay's work directories; in a child */
 pid_t disk_snapshot_fork(int *ret_pidfd); /* a child that ends with the broker */
 /* For a backup: stands still until it is let go. True: it does, or cannot; false: ask again. */
 bool disk_snapshot_hold(struct guest *g);
 void disk_snapshot_unhold(struct guest *g);
-void disk_snapshot_take_end(void); /* the broker leaves */
+void disk_snapshot_take_end(struct guest_host *host); /* the broker leaves */
 
 /* Makes a copy of the snapshot the layer of g in all but its name. */
 must_check int disk_snapshot_set_up(const struct guest *g, const struct snapshot_info *info,
                                     int layer_fd);
 
 /* disk_snapshot_spare.c */
-void disk_snapshot_want_spare(const char *id); /* a copy of the snapshot will be wanted */
+void disk_snapshot_want_spare(struct guest_host *host,
+                              const char *id); /* a copy of the snapshot will be wanted */
 void disk_snapshot_drop_spare(const char *id); /* the snapshot goes, and what is on disk with it */
 must_check int disk_snapshot_take_spare(const struct guest *g, const struct snapshot_info *info);
 int disk_snapshot_remove_spare(int dir_fd); /* from a snapshot's directory, if there is one */

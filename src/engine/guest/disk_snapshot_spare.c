@@ -24,6 +24,7 @@
 #define SPARES_MAX 32 /* some 50 KiB of metadata each, charged to nobody */
 
 struct spare {
+	struct guest_host *host;
 	struct list link;         /* the one that was wanted last is last */
 	char id[ID_SIZE];         /* of the snapshot */
 	struct loop_child *maker; /* or NULL: it is ready */
@@ -57,9 +58,9 @@ int disk_snapshot_remove_spare(int dir_fd)
 }
 
 /* In a child: an exit status. */
-static int run_making(const char *id)
+static int run_making(struct guest_host *host, const char *id)
 {
-	auto_fd int dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	auto_fd int dir_fd = disk_snapshot_open_dir(host->storage.fd, id);
 	auto_fd int files_fd =
 		dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_FILES);
 	auto_fd int place_fd = -1, fd = -1;
@@ -73,9 +74,9 @@ static int run_making(const char *id)
 	return fd < 0 || disk_snapshot_tidy(fd) < 0 ? 1 : 0;
 }
 
-static void remove_from(const char *id)
+static void remove_from(struct guest_host *host, const char *id)
 {
-	auto_fd int dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, id);
+	auto_fd int dir_fd = disk_snapshot_open_dir(host->storage.fd, id);
 	int r = dir_fd < 0 ? 0 : disk_snapshot_remove_spare(dir_fd);
 
 	if (r < 0)
@@ -91,41 +92,42 @@ static void on_made(struct loop *loop, int wait_status, void *arg)
 	if (wait_status == 0 && !s->is_dropped)
 		return;
 	if (!s->is_dropped)
-		remove_from(s->id);
+		remove_from(s->host, s->id);
 	spare_free(s);
 }
 
-static bool make_room(void)
+static bool make_room(struct guest_host *host)
 {
 	list_for_each (&spares, struct spare, s, link) {
 		if (n_spares < SPARES_MAX)
 			break;
 		if (s->maker)
 			continue;
-		remove_from(s->id);
+		remove_from(host, s->id);
 		spare_free(s);
 	}
 	return n_spares < SPARES_MAX;
 }
 
-void disk_snapshot_want_spare(const char *id)
+void disk_snapshot_want_spare(struct guest_host *host, const char *id)
 {
 	struct spare *s;
 	int pidfd = -1;
 	pid_t pid;
 
-	if (!disk_snapshot_find(id) || find(id) || !make_room())
+	if (!disk_snapshot_find(id) || find(id) || !make_room(host))
 		return;
 	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0)
-		_exit(run_making(id));
+		_exit(run_making(host, id));
 	if (pid < 0)
 		return;
 	s = xnew0(struct spare);
+	s->host = host;
 	memcpy(s->id, id, sizeof(s->id));
 	list_append(&spares, &s->link);
 	n_spares++;
-	if (loop_child_take(jail_host.loop, pidfd, on_made, s, &s->maker) < 0)
+	if (loop_child_take(host->loop, pidfd, on_made, s, &s->maker) < 0)
 		spare_free(s);
 }
 
@@ -148,15 +150,15 @@ int disk_snapshot_take_spare(const struct guest *g, const struct snapshot_info *
 	if (!s || s->maker)
 		return -ENOENT;
 	spare_free(s);
-	dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, info->id);
+	dir_fd = disk_snapshot_open_dir(g->host->storage.fd, info->id);
 	place_fd = dir_fd < 0 ? -1 : disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_SPARE);
 	fd = place_fd < 0 ? -1 : disk_snapshot_open_dir(place_fd, DISK_SNAPSHOT_FILES);
 	r = fd < 0 ? -errno : disk_snapshot_set_up(g, info, fd);
-	if (r == 0 && renameat2(place_fd, DISK_SNAPSHOT_FILES, jail_host.storage.fd, g->spec.id,
+	if (r == 0 && renameat2(place_fd, DISK_SNAPSHOT_FILES, g->host->storage.fd, g->spec.id,
 	                        RENAME_NOREPLACE) < 0)
 		r = -errno;
 	if (r < 0)
-		remove_from(info->id);
+		remove_from(g->host, info->id);
 	return r;
 }
 

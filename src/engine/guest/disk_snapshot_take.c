@@ -44,6 +44,7 @@ struct finished { /* by the child */
 };
 
 struct taking {
+	struct guest_host *host;
 	struct list link;
 	struct guest *g; /* NULL: of a kept layer, or it has ended */
 	bool is_frozen;  /* by us */
@@ -73,24 +74,26 @@ static bool has_own_disk(const struct guest *g)
 }
 
 /* From here to start_child(): in a child. */
-static int measure(int layer_fd, struct snapshot_info *info, struct err *err)
+static int measure(struct guest_host *host, int layer_fd, struct snapshot_info *info,
+                   struct err *err)
 {
-	const struct disk_snapshot_below below = disk_snapshot_below(info->source);
+	const struct disk_snapshot_below below = disk_snapshot_below(host, info->source);
 	uint64_t usage = 0;
 	int r = btrfs_usage(layer_fd, &usage);
 
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot measure the snapshot");
-	info->is_unshared = !jail_host.storage.counts_once;
+	info->is_unshared = !host->storage.counts_once;
 	info->written_bytes = usage;
 	info->line = below.line;
 	info->bytes = usage + (info->is_unshared ? 0 : below.bytes);
 	return 0;
 }
 
-static int make_copy(struct snapshot_info *info, bool is_brief, int dir_fd, struct err *err)
+static int make_copy(struct guest_host *host, struct snapshot_info *info, bool is_brief, int dir_fd,
+                     struct err *err)
 {
-	auto_fd int layer_fd = disk_snapshot_open_dir(jail_host.storage.fd, info->source);
+	auto_fd int layer_fd = disk_snapshot_open_dir(host->storage.fd, info->source);
 	int r = layer_fd < 0 ? -errno
 	        : is_brief   ? btrfs_clone(dir_fd, layer_fd, DISK_SNAPSHOT_FILES)
 	                     : btrfs_snapshot(dir_fd, layer_fd, DISK_SNAPSHOT_FILES);
@@ -99,7 +102,7 @@ static int make_copy(struct snapshot_info *info, bool is_brief, int dir_fd, stru
 		return err_set(err,
 		               r == -ENOSPC || r == -EDQUOT ? ERR_HOST_DISK_FULL : ERR_INTERNAL, -r,
 		               "cannot copy the sandbox's files");
-	return measure(layer_fd, info, err);
+	return measure(host, layer_fd, info, err);
 }
 
 static int fail_on_disk(struct err *err, const char *what)
@@ -108,10 +111,10 @@ static int fail_on_disk(struct err *err, const char *what)
 	               what);
 }
 
-static int publish(const char *name, const struct snapshot_info *info, int dir_fd, bool is_synced,
-                   struct err *err)
+static int publish(struct guest_host *host, const char *name, const struct snapshot_info *info,
+                   int dir_fd, bool is_synced, struct err *err)
 {
-	int storage_fd = jail_host.storage.fd;
+	int storage_fd = host->storage.fd;
 	int r = snapshot_manifest_write(dir_fd, info, is_synced, err);
 
 	if (r == 0 && is_synced && fsync(dir_fd) < 0)
@@ -123,18 +126,18 @@ static int publish(const char *name, const struct snapshot_info *info, int dir_f
 	return r;
 }
 
-static int copy(const char *name, const struct snapshot_spec *spec, struct finished *f,
-                int *ret_dir_fd)
+static int copy(struct guest_host *host, const char *name, const struct snapshot_spec *spec,
+                struct finished *f, int *ret_dir_fd)
 {
 	auto_fd int dir_fd = -1;
 	int r;
 
-	if (!spec->has_memory && mkdirat(jail_host.storage.fd, name, 0700) < 0)
+	if (!spec->has_memory && mkdirat(host->storage.fd, name, 0700) < 0)
 		return fail_on_disk(&f->err, "make a directory for the snapshot");
-	dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, name);
+	dir_fd = disk_snapshot_open_dir(host->storage.fd, name);
 	if (dir_fd < 0)
 		return err_set(&f->err, ERR_INTERNAL, errno, "cannot open the snapshot");
-	r = make_copy(&f->info, spec->is_brief != 0, dir_fd, &f->err);
+	r = make_copy(host, &f->info, spec->is_brief != 0, dir_fd, &f->err);
 	if (r == 0)
 		*ret_dir_fd = take_fd(&dir_fd);
 	return r;
@@ -167,7 +170,7 @@ static int run_taking(const struct taking *t, int in_fd, int out_fd)
 	int r;
 
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
-	r = copy(name, &t->spec, &f, &dir_fd);
+	r = copy(t->host, name, &t->spec, &f, &dir_fd);
 	if (fd_write_all(out_fd, "c", 1) < 0)
 		return 1;
 	if (r == 0 && t->spec.is_brief)
@@ -175,7 +178,7 @@ static int run_taking(const struct taking *t, int in_fd, int out_fd)
 	if (r == 0 && t->spec.has_memory)
 		r = await_memory(in_fd, dir_fd, !t->spec.is_brief, &f);
 	if (r == 0)
-		(void)!publish(name, &f.info, dir_fd, !t->spec.is_brief, &f.err);
+		(void)!publish(t->host, name, &f.info, dir_fd, !t->spec.is_brief, &f.err);
 	return fd_write_all(out_fd, &f, sizeof(f)) == 0 ? 0 : 1;
 }
 
@@ -191,13 +194,13 @@ static void taking_free(struct loop *loop, void *arg)
 }
 
 /* Nobody may stay frozen for a want of memory that is over in a moment. */
-static bool thaw(const char *id)
+static bool thaw(struct guest_host *host, const char *id)
 {
 	struct err err = {0};
 	int r = -EIO;
 
 	for (unsigned i = 0; r < 0 && i < THAW_TRIES; i++)
-		r = cgroup_freeze(&jail_host.cgroups, id, false, &err);
+		r = cgroup_freeze(&host->cgroups, id, false, &err);
 	if (r < 0)
 		log_error("snapshot.frozen", "id=%s error='%s'", id, err.message);
 	return r >= 0;
@@ -212,7 +215,7 @@ static void let_go(struct taking *t)
 	t->is_frozen = false;
 	if (!t->g)
 		return;
-	if (!t->g->is_frozen && !thaw(t->g->spec.id))
+	if (!t->g->is_frozen && !thaw(t->host, t->g->spec.id))
 		return; /* the mark stays: the next broker lets it go on */
 	(void)unlinkat(t->g->dir_fd, FROZEN_MARK, 0);
 }
@@ -224,14 +227,14 @@ static void leave(struct taking *t)
 	list_remove(&t->link);
 	loop_timer_free(t->timer);
 	loop_io_removep(&t->io);
-	loop_defer(jail_host.loop, taking_free, t);
+	loop_defer(t->host->loop, taking_free, t);
 }
 
 static void succeed(struct taking *t, const struct snapshot_info *info)
 {
 	leave(t);
 	disk_snapshot_add(info, t->spec.is_brief != 0);
-	disk_snapshot_set_limit(info->source);
+	disk_snapshot_set_limit(t->host, info->source);
 	log_info("snapshot.taken", "id=%s source=%s", info->id, info->source);
 	t->fn(info, NULL, t->arg);
 }
@@ -245,8 +248,8 @@ static void fail(struct taking *t, const struct err *err)
 	if (t->g)
 		t->g->kind->go_on(t->g);
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
-	disk_snapshot_remove_dir(name);
-	disk_snapshot_remove_dir(t->spec.id);
+	disk_snapshot_remove_dir(t->host, name);
+	disk_snapshot_remove_dir(t->host, t->spec.id);
 	log_warn("snapshot.failed", "id=%s source=%s error='%s'", t->spec.id, t->info.source,
 	         err->message);
 	t->fn(NULL, err, t->arg);
@@ -318,9 +321,9 @@ static int start_child(struct taking *t, struct err *err)
 	(void)close(memory[0]);
 	if (pid < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
-	r = loop_child_take(jail_host.loop, pidfd, on_finished, t, &t->child);
+	r = loop_child_take(t->host->loop, pidfd, on_finished, t, &t->child);
 	if (r == 0)
-		r = loop_io_add(jail_host.loop, t->result_fd, EPOLLIN, on_copied, t, &t->io);
+		r = loop_io_add(t->host->loop, t->result_fd, EPOLLIN, on_copied, t, &t->io);
 	if (r < 0 && t->child) /* it is waited for all the same, the sandbox for longer */
 		r = 0;
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
@@ -360,8 +363,8 @@ static int make_memory_dir(const struct taking *t, int *ret_fd, struct err *err)
 	auto_fd int dir_fd = -1, memory_fd = -1;
 
 	(void)snprintf(name, sizeof(name), "%s.new", t->spec.id);
-	if (mkdirat(jail_host.storage.fd, name, 0700) == 0)
-		dir_fd = disk_snapshot_open_dir(jail_host.storage.fd, name);
+	if (mkdirat(t->host->storage.fd, name, 0700) == 0)
+		dir_fd = disk_snapshot_open_dir(t->host->storage.fd, name);
 	if (dir_fd >= 0 && mkdirat(dir_fd, DISK_SNAPSHOT_MEMORY, 0700) == 0)
 		memory_fd = disk_snapshot_open_dir(dir_fd, DISK_SNAPSHOT_MEMORY);
 	if (memory_fd < 0)
@@ -391,7 +394,7 @@ static void look(struct loop *loop, void *arg)
 	struct err err = {0};
 	int r = t->is_lost ? err_set(&err, ERR_GONE, ESRCH, "sandbox %s has ended", t->info.source)
 	        : has_own_disk(t->g) || t->spec.has_memory ? begin_save(t, &err)
-	        : t->g ? cgroup_freeze(&jail_host.cgroups, t->g->spec.id, true, &err)
+	        : t->g ? cgroup_freeze(&t->host->cgroups, t->g->spec.id, true, &err)
 	               : 0;
 
 	if (r == 1 && loop_now_us(loop) < t->until_us) {
@@ -412,19 +415,19 @@ static void look(struct loop *loop, void *arg)
 		fail(t, &err);
 }
 
-static struct guest *find_guest(const char *id)
+static struct guest *find_guest(struct guest_host *host, const char *id)
 {
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&host->guests, struct guest, g, link)
 		if (strcmp(g->spec.id, id) == 0)
 			return g;
 	return NULL;
 }
 
-static int check_room(struct err *err)
+static int check_room(struct guest_host *host, struct err *err)
 {
 	struct statvfs disk;
 
-	if (!jail_host.storage.is_btrfs) {
+	if (!host->storage.is_btrfs) {
 		(void)err_set(err, ERR_UNSUPPORTED, 0, "plain storage has no snapshots");
 		return err_hint(err, "start the daemon without --plain-storage: its layers are on "
 		                     "btrfs then");
@@ -432,14 +435,14 @@ static int check_room(struct err *err)
 	if (disk_snapshot_count() >= COUNT_MAX)
 		return err_set(err, ERR_LIMIT, 0, "there are %zu snapshots on this host",
 		               disk_snapshot_count());
-	if (fstatvfs(jail_host.storage.fd, &disk) == 0 &&
+	if (fstatvfs(host->storage.fd, &disk) == 0 &&
 	    (uint64_t)disk.f_bavail * disk.f_frsize < FREE_LEAST)
 		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC, "the host's disk is full");
 	return 0;
 }
 
-static int check_source(const char *id, const struct snapshot_spec *spec, const struct guest *g,
-                        struct err *err)
+static int check_source(struct guest_host *host, const char *id, const struct snapshot_spec *spec,
+                        const struct guest *g, struct err *err)
 {
 	list_for_each (&takings, const struct taking, t, link)
 		if (strcmp(t->info.source, id) == 0)
@@ -450,7 +453,7 @@ static int check_source(const char *id, const struct snapshot_spec *spec, const 
 	if (g && g->state != GUEST_RUNNING)
 		return err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is %s", id,
 		               g->state < GUEST_RUNNING ? "starting" : "ending");
-	if (!storage_has(&jail_host.storage, id))
+	if (!storage_has(&host->storage, id))
 		return err_set(err, ERR_NOT_FOUND, ENOENT, "sandbox %s has no files here", id);
 	if (spec->has_memory && !g)
 		return err_set(err, ERR_CONFLICT, ESRCH,
@@ -460,7 +463,7 @@ static int check_source(const char *id, const struct snapshot_spec *spec, const 
 		(void)err_set(err, ERR_CONFLICT, EBUSY, "sandbox %s is paused", id);
 		return err_hint(err, "resume it, or leave memory out");
 	}
-	return spec->has_memory && g->kind->check_memory ? g->kind->check_memory(err) : 0;
+	return spec->has_memory && g->kind->check_memory ? g->kind->check_memory(g->host, err) : 0;
 }
 
 /* Who finds the mark lets it go on. */
@@ -473,25 +476,26 @@ static int mark_frozen(const struct guest *g, struct err *err)
 	             : 0;
 }
 
-int disk_snapshot_take(const char *id, const struct digest *image, const struct snapshot_spec *spec,
-                       snapshot_fn fn, void *arg, struct err *err)
+int disk_snapshot_take(struct guest_host *host, const char *id, const struct digest *image,
+                       const struct snapshot_spec *spec, snapshot_fn fn, void *arg, struct err *err)
 {
-	struct guest *g = find_guest(id);
+	struct guest *g = find_guest(host, id);
 	struct taking *t;
-	int r = check_room(err);
+	int r = check_room(host, err);
 
 	if (r == 0)
-		r = check_source(id, spec, g, err);
+		r = check_source(host, id, spec, g, err);
 	if (r == 0 && g && !spec->has_memory && !has_own_disk(g))
 		r = mark_frozen(g, err);
 	if (r < 0)
 		return r;
 	t = xnew0(struct taking);
-	*t = (struct taking){.g = g,
+	*t = (struct taking){.host = host,
+	                     .g = g,
 	                     .is_frozen = g && !spec->has_memory && !has_own_disk(g),
 	                     .spec = *spec,
 	                     .pause_us = FIRST_LOOK_US,
-	                     .until_us = loop_now_us(jail_host.loop) + STANDSTILL_MAX,
+	                     .until_us = loop_now_us(host->loop) + STANDSTILL_MAX,
 	                     .result_fd = -1,
 	                     .memory_fd = -1,
 	                     .saved_fd = -1,
@@ -500,7 +504,7 @@ int disk_snapshot_take(const char *id, const struct digest *image, const struct 
 	                     .info = {.keeper = spec->keeper, .image = *image}};
 	memcpy(t->info.id, spec->id, sizeof(t->info.id));
 	(void)snprintf(t->info.source, sizeof(t->info.source), "%s", id);
-	t->timer = loop_timer_new(jail_host.loop, look, t);
+	t->timer = loop_timer_new(host->loop, look, t);
 	list_append(&takings, &t->link);
 	loop_timer_set_in(t->timer, 0); /* from the loop: who has asked has got his answer then */
 	return 0;
@@ -524,7 +528,7 @@ bool disk_snapshot_hold(struct guest *g)
 	if (!g->is_held && mark_frozen(g, &err) < 0)
 		return true;
 	g->is_held = true;
-	return cgroup_freeze(&jail_host.cgroups, g->spec.id, true, &err) != 1;
+	return cgroup_freeze(&g->host->cgroups, g->spec.id, true, &err) != 1;
 }
 
 void disk_snapshot_unhold(struct guest *g)
@@ -532,7 +536,7 @@ void disk_snapshot_unhold(struct guest *g)
 	if (!g->is_held)
 		return;
 	g->is_held = false;
-	if (!g->is_frozen && !thaw(g->spec.id))
+	if (!g->is_frozen && !thaw(g->host, g->spec.id))
 		return; /* the mark stays: the next broker lets it go on */
 	(void)unlinkat(g->dir_fd, FROZEN_MARK, 0);
 }
@@ -544,16 +548,16 @@ int disk_snapshot_freeze(struct guest *g, bool on, struct err *err)
 	list_for_each (&takings, const struct taking, t, link)
 		if (t->g == g && t->is_frozen) { /* let_go() does the rest */
 			g->is_frozen = on;
-			return on ? cgroup_freeze(&jail_host.cgroups, g->spec.id, true, err) : 0;
+			return on ? cgroup_freeze(&g->host->cgroups, g->spec.id, true, err) : 0;
 		}
 	g->is_frozen = on;
-	return cgroup_freeze(&jail_host.cgroups, g->spec.id, on, err);
+	return cgroup_freeze(&g->host->cgroups, g->spec.id, on, err);
 }
 
 void disk_snapshot_adopt(struct guest *g)
 {
 	if (unlinkat(g->dir_fd, FROZEN_MARK, 0) == 0)
-		(void)thaw(g->spec.id);
+		(void)thaw(g->host, g->spec.id);
 }
 
 void disk_snapshot_on_end(struct guest *g)
@@ -565,7 +569,7 @@ void disk_snapshot_on_end(struct guest *g)
 		}
 }
 
-void disk_snapshot_take_end(void)
+void disk_snapshot_take_end(struct guest_host *host)
 {
 	list_for_each (&takings, struct taking, t, link) {
 		let_go(t);
@@ -573,6 +577,6 @@ void disk_snapshot_take_end(void)
 		loop_io_removep(&t->io);
 		loop_timer_free(t->timer);
 		list_remove(&t->link);
-		taking_free(jail_host.loop, t);
+		taking_free(host->loop, t);
 	}
 }

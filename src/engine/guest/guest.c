@@ -17,8 +17,6 @@
 	 BIT(WALL_PIVOT_ROOT) | BIT(WALL_CAPABILITIES) | BIT(WALL_NO_NEW_PRIVS) |                  \
 	 BIT(WALL_SECCOMP) | BIT(WALL_MASKED_PROC) | BIT(WALL_NET_LINKLESS))
 
-struct jail_host jail_host;
-
 /* clang-format off */
 static const struct {
 	const char *name;
@@ -103,18 +101,20 @@ const struct guest_kind *guest_kind_of(uint32_t engine)
 	return e && e->kind ? e->kind : engines[0]->kind;
 }
 
-struct guest *guest_new(const struct guest_spec *spec, enum guest_state state)
+struct guest *guest_new(struct guest_host *host, const struct guest_spec *spec,
+                        enum guest_state state)
 {
 	struct guest *g = xnew0(struct guest);
 
+	g->host = host;
 	g->kind = guest_kind_of(spec->engine);
 	g->spec = *spec;
 	g->state = state;
 	g->status_fd = g->dir_fd = g->machine_view_fd = -1;
 	g->retry_us = GUEST_RETRY_US;
 	g->cpu_weight = state == GUEST_RUNNING ? 0 : WEIGH_USUAL; /* one is adopted, or new */
-	g->timer = loop_timer_new(jail_host.loop, on_timer, g);
-	list_append(&jail_host.guests, &g->link);
+	g->timer = loop_timer_new(host->loop, on_timer, g);
+	list_append(&host->guests, &g->link);
 	if (g->kind->init)
 		g->kind->init(g);
 	return g;
@@ -125,7 +125,7 @@ void guest_free(struct loop *loop, void *arg)
 	struct guest *g = arg;
 
 	(void)loop;
-	weigh_leave(&jail_host.weigh, g);
+	weigh_leave(&g->host->weigh, g);
 	loop_timer_free(g->timer);
 	guest_drop_start(g);
 	if (g->kind->free)
@@ -136,8 +136,8 @@ void guest_free(struct loop *loop, void *arg)
 	free(g);
 }
 
-int guest_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
-                struct guest_spec *ret_spec, struct err *err)
+int guest_adopt(struct guest_host *host, const char *id, guest_ended_fn ended, void *arg,
+                struct guest **ret, struct guest_spec *ret_spec, struct err *err)
 {
 	auto_fd int dir_fd = -1, pidfd = -1;
 	struct guest_record record;
@@ -146,8 +146,7 @@ int guest_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **
 
 	if (!id_is_valid(id, "sb"))
 		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox's id");
-	dir_fd =
-		openat(jail_host.sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir_fd = openat(host->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = dir_fd < 0 ? -errno : guest_record_read(dir_fd, id, &record);
 	if (r == 0)
 		r = guest_record_open_process(&record, &pidfd);
@@ -156,30 +155,30 @@ int guest_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **
 
 		/* It may live: leave() must not take the layers from under it. */
 		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
-		(void)guest_new(&spec, GUEST_FOREIGN);
+		(void)guest_new(host, &spec, GUEST_FOREIGN);
 		(void)err_set(err, ERR_UNSUPPORTED, 0,
 		              "the record of '%s' has version %u, this cloche knows %d to %d", id,
 		              record.version, GUEST_RECORD_OLDEST, GUEST_RECORD_VERSION);
 		return r;
 	}
 	if (r < 0) {
-		guest_remove_found(id);
+		guest_remove_found(host, id);
 		if (r == -EPROTO)
 			return err_set(
 				err, ERR_INTERNAL, EPROTO,
 				"its record 'sandboxes/%s/record' is damaged, so it is ended", id);
 		return err_set(err, ERR_GONE, ESRCH, "'%s' is dead", id);
 	}
-	g = guest_new(&record.spec, GUEST_RUNNING);
-	r = loop_child_add(jail_host.loop, pidfd, guest_on_exit, g, &g->child);
+	g = guest_new(host, &record.spec, GUEST_RUNNING);
+	r = loop_child_add(host->loop, pidfd, guest_on_exit, g, &g->child);
 	if (r < 0) {
 		list_remove(&g->link);
-		guest_free(jail_host.loop, g);
+		guest_free(host->loop, g);
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch '%s'", id);
 	}
 	(void)take_fd(&pidfd);
 	g->pid = record.pid;
-	spawner_find(&jail_host.spawner, g->pid);
+	spawner_find(&host->spawner, g->pid);
 	g->dir_fd = take_fd(&dir_fd);
 	disk_snapshot_adopt(g);
 	g->ended = ended;
@@ -193,8 +192,8 @@ int guest_read_usage(struct guest *g, struct guest_usage *ret, struct err *err)
 {
 	(void)err;
 	*ret = (struct guest_usage){0};
-	cgroup_usage(&jail_host.cgroups, g->spec.id, ret);
-	ret->disk_bytes = disk_snapshot_usage(g->spec.id);
+	cgroup_usage(&g->host->cgroups, g->spec.id, ret);
+	ret->disk_bytes = disk_snapshot_usage(g->host, g->spec.id);
 	return 0;
 }
 
@@ -219,7 +218,7 @@ int guest_connect(struct guest *g, int *ret_fd, struct err *err)
 
 void guest_read_shortage(struct guest *g, struct guest_shortage *ret)
 {
-	cgroup_shortage(&jail_host.cgroups, g->spec.id, ret);
+	cgroup_shortage(&g->host->cgroups, g->spec.id, ret);
 }
 
 int guest_freeze(struct guest *g, bool on, struct err *err)
@@ -229,7 +228,7 @@ int guest_freeze(struct guest *g, bool on, struct err *err)
 	return disk_snapshot_freeze(g, on, err);
 }
 
-struct isolation guest_isolation(void)
+struct isolation guest_isolation(struct guest_host *host)
 {
 	static const struct {
 		enum cgroup_part part;
@@ -241,10 +240,10 @@ struct isolation guest_isolation(void)
 	struct isolation ret = {.walls = WALLS_ALWAYS};
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		*(jail_host.cgroups.parts & BIT(limits[i].part) ? &ret.walls : &ret.gaps) |=
+		*(host->cgroups.parts & BIT(limits[i].part) ? &ret.walls : &ret.gaps) |=
 			BIT(limits[i].wall);
-	*(jail_host.storage.is_btrfs ? &ret.walls : &ret.gaps) |= disk;
-	if (!jail_host.storage.is_btrfs)
+	*(host->storage.is_btrfs ? &ret.walls : &ret.gaps) |= disk;
+	if (!host->storage.is_btrfs)
 		ret.gaps |= BIT(WALL_MEMORY_SNAPSHOTS);
 	return ret;
 }

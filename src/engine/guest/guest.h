@@ -62,9 +62,11 @@ enum guest_event {
 
 struct guest_kind;
 struct jail;
+struct zygotes;
 
 struct guest {
-	struct list link; /* in jail_host.guests */
+	struct list link; /* in host->guests */
+	struct guest_host *host;
 	enum guest_state state;
 	const struct guest_kind *kind;
 	struct guest_spec spec;
@@ -107,8 +109,8 @@ struct guest {
 	uint64_t cpu_use;     /* up to then, in thousandths of a CPU */
 };
 
-/* What all guests share. The engine table has no place for a handle, and the broker is one. */
-struct jail_host {
+/* What all guests share. */
+struct guest_host {
 	struct loop *loop;
 	char *data_dir;
 	char *sandboxes_dir; /* RUN/sandboxes */
@@ -130,12 +132,12 @@ struct jail_host {
 	struct spawner spawner;
 	struct deferred_close deferred; /* of doors */
 	struct unknown_children unknown_children;
+	struct zygotes *zygotes; /* the jails' */
 	struct list guests;
 	void (*const *mains)(struct jail *jail); /* of the spawner's children, by their kind */
 	void (*final)(const char *id, const struct guest_usage *usage, void *arg);
 	void *final_arg;
 };
-extern struct jail_host jail_host;
 
 static inline void close_fd(int *fd)
 {
@@ -158,7 +160,8 @@ struct sockaddr_un guest_agent_address(const struct guest *g);
 #define GUEST_AGENT_SOCKET "agent.sock" /* in the run directory */
 
 /* guest.c */
-struct guest *guest_new(const struct guest_spec *spec, enum guest_state state);
+struct guest *guest_new(struct guest_host *host, const struct guest_spec *spec,
+                        enum guest_state state);
 void guest_free(struct loop *loop, void *arg); /* gone, or the broker leaves */
 void guest_move(struct guest *g, enum guest_state next);
 bool guest_is_removing(const struct guest *g); /* from dying on */
@@ -178,22 +181,24 @@ void guest_on_cloned(struct guest *g, const struct err *failure);
 void guest_on_exit(struct loop *loop, int wait_status, void *arg); /* of its first process */
 
 /* guest_removal.c */
-void guest_remove(struct guest *g);          /* goes on in the background */
-void guest_remove_found(const char *id);     /* one that is only a name */
-void guest_proceed_removal(struct guest *g); /* what it waited for has come */
+void guest_remove(struct guest *g);                               /* goes on in the background */
+void guest_remove_found(struct guest_host *host, const char *id); /* one that is only a name */
+void guest_proceed_removal(struct guest *g);                      /* what it waited for has come */
 /* One whose removal nobody waits for: of a start that failed, or found dead. */
-struct guest *guest_find_removing(const char *id);
+struct guest *guest_find_removing(struct guest_host *host, const char *id);
 
 /* Functions of struct engine that serve the guests of all kinds. */
-must_check int guest_start(const struct guest_spec *spec, guest_started_fn started,
-                           guest_ended_fn ended, void *arg, struct guest **ret, struct err *err);
-must_check int guest_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
-                           struct guest_spec *ret_spec, struct err *err);
+must_check int guest_start(struct guest_host *host, const struct guest_spec *spec,
+                           guest_started_fn started, guest_ended_fn ended, void *arg,
+                           struct guest **ret, struct err *err);
+must_check int guest_adopt(struct guest_host *host, const char *id, guest_ended_fn ended, void *arg,
+                           struct guest **ret, struct guest_spec *ret_spec, struct err *err);
 must_check int guest_connect(struct guest *g, int *ret_fd, struct err *err);
 must_check int guest_read_usage(struct guest *g, struct guest_usage *ret, struct err *err);
 void guest_read_shortage(struct guest *g, struct guest_shortage *ret);
 must_check int guest_freeze(struct guest *g, bool on, struct err *err);
 void guest_kill(struct guest *g, guest_gone_fn gone, void *arg);
-must_check int guest_discard(const char *id, guest_gone_fn gone, void *arg);
+must_check int guest_discard(struct guest_host *host, const char *id, guest_gone_fn gone,
+                             void *arg);
 /* The walls around all guests of this host. Engine and grade are the caller's to fill in. */
-struct isolation guest_isolation(void);
+struct isolation guest_isolation(struct guest_host *host);

@@ -90,7 +90,7 @@ static void on_start_timeout(struct guest *g)
 /* It has its orders. */
 static int await_guest(struct guest *g, struct err *err)
 {
-	int r = loop_io_add(jail_host.loop, g->status_fd, EPOLLIN, on_status, g, &g->status_io);
+	int r = loop_io_add(g->host->loop, g->status_fd, EPOLLIN, on_status, g, &g->status_io);
 
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process");
@@ -197,8 +197,8 @@ void guest_start_again(struct guest *g)
 		guest_fail_start(g, &err);
 }
 
-int guest_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
-                void *arg, struct guest **ret, struct err *err)
+int guest_start(struct guest_host *host, const struct guest_spec *spec, guest_started_fn started,
+                guest_ended_fn ended, void *arg, struct guest **ret, struct err *err)
 {
 	struct guest *g, *last = NULL;
 	int r = 0;
@@ -207,15 +207,15 @@ int guest_start(const struct guest_spec *spec, guest_started_fn started, guest_e
 	    strnlen(spec->hostname, sizeof(spec->hostname)) == sizeof(spec->hostname))
 		return err_set(err, ERR_BAD_REQUEST, EINVAL, "not a sandbox that can be started");
 	if (guest_kind_of(spec->engine)->check)
-		r = guest_kind_of(spec->engine)->check(spec, err);
+		r = guest_kind_of(spec->engine)->check(host, spec, err);
 	if (r < 0)
 		return r;
-	list_for_each (&jail_host.guests, struct guest, other, link)
+	list_for_each (&host->guests, struct guest, other, link)
 		if (strcmp(other->spec.id, spec->id) == 0)
 			last = other;
-	if (last && (last != guest_find_removing(spec->id) || !spec->is_resumed))
+	if (last && (last != guest_find_removing(host, spec->id) || !spec->is_resumed))
 		return err_set(err, ERR_CONFLICT, EEXIST, "'%s' exists", spec->id);
-	g = guest_new(spec, last ? GUEST_WAITING : GUEST_STARTING);
+	g = guest_new(host, spec, last ? GUEST_WAITING : GUEST_STARTING);
 	if (last) { /* what its last life left is still being removed */
 		g->last = last;
 		last->gone = begin_after;

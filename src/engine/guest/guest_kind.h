@@ -19,8 +19,9 @@ struct guest_kind {
 	 * no file of the host's, so that it has its part in a snapshot of its files, too. */
 	bool has_own_disk;
 	uint64_t disk_slack_bytes; /* that its layer needs beside the disk limit */
-	void (*init)(struct guest *g), (*free)(struct guest *g);      /* g->own */
-	int (*check)(const struct guest_spec *spec, struct err *err); /* before anything is made */
+	void (*init)(struct guest *g), (*free)(struct guest *g); /* g->own */
+	int (*check)(struct guest_host *host, const struct guest_spec *spec,
+	             struct err *err); /* before anything is made */
 	enum spawner_kind (*child)(const struct guest_spec *spec);
 	struct guest_limits (*group_limits)(const struct guest_limits *limits); /* NULL: the same */
 	uint64_t (*start_max_us)(const struct guest_spec *spec);                /* of its orders */
@@ -34,7 +35,7 @@ struct guest_kind {
 	void (*stuck)(struct guest *g);                        /* something outside holds it */
 	/* Saving it while it stands still for a moment, into the empty directory dir_fd, or -1:
 	 * only its disk is to be whole. One at a time of a guest. */
-	int (*check_memory)(struct err *err); /* can it be saved here? */
+	int (*check_memory)(struct guest_host *host, struct err *err); /* can it be saved here? */
 	int (*save)(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 	            const struct memory_ops *ops, void *arg, struct err *err);
 	void (*saved)(int dir_fd);        /* this broker need not read it all again */

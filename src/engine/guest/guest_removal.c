@@ -71,20 +71,20 @@ static void tell_final(struct guest *g)
 {
 	struct guest_usage usage;
 
-	if (g->is_counted || !jail_host.final)
+	if (g->is_counted || !g->host->final)
 		return;
 	g->is_counted = true;
 	(void)!guest_read_usage(g, &usage, NULL);
-	jail_host.final(g->spec.id, &usage, jail_host.final_arg);
+	g->host->final(g->spec.id, &usage, g->host->final_arg);
 }
 
 static enum guest_state remove_groups(struct guest *g)
 {
 	tell_final(g);
-	if (cgroup_remove(&jail_host.cgroups, g->spec.id) == 0)
+	if (cgroup_remove(&g->host->cgroups, g->spec.id) == 0)
 		return GUEST_LAYER;
 	/* Something of it is still dying, or was never below the first process. */
-	cgroup_kill(&jail_host.cgroups, g->spec.id);
+	cgroup_kill(&g->host->cgroups, g->spec.id);
 	try_again(g);
 	return GUEST_GROUPS;
 }
@@ -104,7 +104,7 @@ static void on_layer_done(struct loop *loop, int wait_status, void *arg)
 
 static enum guest_state remove_layer(struct guest *g)
 {
-	const struct storage *storage = &jail_host.storage;
+	const struct storage *storage = &g->host->storage;
 	uint64_t keeper;
 	int pidfd = -1;
 	int r = g->is_discarded ? kept_layer_drop(storage, g->spec.id)
@@ -119,7 +119,7 @@ static enum guest_state remove_layer(struct guest *g)
 	else
 		r = storage_remove(storage, g->spec.id, &pidfd);
 	if (r == 1)
-		r = loop_child_take(jail_host.loop, pidfd, on_layer_done, g, &g->worker);
+		r = loop_child_take(g->host->loop, pidfd, on_layer_done, g, &g->worker);
 	else if (r == 0)
 		return GUEST_DIRECTORY;
 	return r == 0 || is_tried_again(g, "layer", r) ? GUEST_LAYER : GUEST_DIRECTORY;
@@ -127,12 +127,12 @@ static enum guest_state remove_layer(struct guest *g)
 
 static enum guest_state remove_directory(struct guest *g)
 {
-	int r = dir_tree_remove(jail_host.sandboxes_fd, g->spec.id);
+	int r = dir_tree_remove(g->host->sandboxes_fd, g->spec.id);
 
 	if (r < 0 && is_tried_again(g, "directory", r))
 		return GUEST_DIRECTORY;
 	/* The word came when what was to be kept had been brought to disk. */
-	if (g->is_discarded && storage_has(&jail_host.storage, g->spec.id) &&
+	if (g->is_discarded && storage_has(&g->host->storage, g->spec.id) &&
 	    ++g->leftovers <= LEFTOVERS_MAX)
 		return GUEST_LAYER;
 	return g->is_again && !g->gone ? GUEST_STARTING : GUEST_GONE;
@@ -152,7 +152,7 @@ static void finish(struct guest *g)
 		gone(g->gone_arg);
 	else if (started)
 		started(g, &g->failure, g->arg);
-	loop_defer(jail_host.loop, guest_free, g);
+	loop_defer(g->host->loop, guest_free, g);
 }
 
 void guest_proceed_removal(struct guest *g)
@@ -189,7 +189,7 @@ void guest_remove(struct guest *g)
 	if (g->child)
 		(void)pidfd_send_signal(loop_child_pidfd(g->child), SIGKILL, NULL, 0);
 	/* A frozen v1 group cannot die, and the first process waits for what is below it. */
-	(void)!cgroup_freeze(&jail_host.cgroups, g->spec.id, false, &ignored);
+	(void)!cgroup_freeze(&g->host->cgroups, g->spec.id, false, &ignored);
 	/* From the loop: whoever has asked is not called back before he has his answer. */
 	if (g->child)
 		guest_arm(g, STUCK_US, on_stuck);
@@ -197,20 +197,20 @@ void guest_remove(struct guest *g)
 		guest_arm(g, 0, guest_proceed_removal);
 }
 
-struct guest *guest_find_removing(const char *id)
+struct guest *guest_find_removing(struct guest_host *host, const char *id)
 {
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&host->guests, struct guest, g, link)
 		if (guest_is_removing(g) && !g->gone && !g->started && strcmp(g->spec.id, id) == 0)
 			return g;
 	return NULL;
 }
 
-void guest_remove_found(const char *id)
+void guest_remove_found(struct guest_host *host, const char *id)
 {
 	struct guest_spec spec = {0};
 
 	(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
-	guest_remove(guest_new(&spec, GUEST_ENDED));
+	guest_remove(guest_new(host, &spec, GUEST_ENDED));
 }
 
 void guest_kill(struct guest *g, guest_gone_fn gone, void *arg)
@@ -221,16 +221,16 @@ void guest_kill(struct guest *g, guest_gone_fn gone, void *arg)
 		guest_remove(g);
 }
 
-int guest_discard(const char *id, guest_gone_fn gone, void *arg)
+int guest_discard(struct guest_host *host, const char *id, guest_gone_fn gone, void *arg)
 {
 	struct guest_spec spec = {0};
-	struct guest *g = guest_find_removing(id);
+	struct guest *g = guest_find_removing(host, id);
 
-	if (!g && !storage_has(&jail_host.storage, id))
+	if (!g && !storage_has(&host->storage, id))
 		return 0;
 	if (!g) {
 		(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
-		g = guest_new(&spec, GUEST_ENDED);
+		g = guest_new(host, &spec, GUEST_ENDED);
 		g->is_counted = true; /* when its processes ended */
 		guest_remove(g);
 	}

@@ -26,9 +26,9 @@
 
 #define ANSWER_MS 20000 /* it takes less than one; a loaded host more */
 
-void spawner_init(struct spawner *n)
+void spawner_init(struct spawner *n, struct guest_host *host)
 {
-	*n = (struct spawner){.fd = -1, .userns_fd = -1};
+	*n = (struct spawner){.host = host, .fd = -1, .userns_fd = -1};
 	list_init(&n->orphans);
 }
 
@@ -42,7 +42,7 @@ static void end_process(struct spawner *n)
 	(void)waitid(P_PIDFD, (id_t)loop_child_pidfd(n->child), &(siginfo_t){0}, WEXITED);
 	loop_child_remove(n->child);
 	n->child = NULL;
-	spawner_orphan_watch(&n->orphans, jail_host.loop, n->pid);
+	spawner_orphan_watch(&n->orphans, n->host->loop, n->pid);
 }
 
 void spawner_done(struct spawner *n)
@@ -159,7 +159,7 @@ int spawner_need(struct spawner *n, struct err *err)
 	pid = sys_clone3(&args);
 	if (pid == 0) {
 		(void)close(pair[0]);
-		spawner_run(pair[1], n->userns_fd, jail_host.agent_fd);
+		spawner_run(n->host, pair[1], n->userns_fd, n->host->agent_fd);
 	}
 	(void)close(pair[1]);
 	n->fd = pair[0];
@@ -167,7 +167,7 @@ int spawner_need(struct spawner *n, struct err *err)
 	if (pid < 0)
 		r = err_set(err, ERR_CAPACITY, errno, "cannot start the spawner");
 	else
-		r = loop_child_take(jail_host.loop, pidfd, on_spawner_exit, n, &n->child);
+		r = loop_child_take(n->host->loop, pidfd, on_spawner_exit, n, &n->child);
 	if (pid > 0 && r < 0)
 		(void)err_set(err, ERR_INTERNAL, -r, "cannot watch the spawner");
 	if (r == 0)

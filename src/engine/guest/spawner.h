@@ -37,6 +37,7 @@ enum spawner_kind {
 };
 
 struct spawner {
+	struct guest_host *host;
 	int fd;        /* -1: there is none */
 	int userns_fd; /* T; -1: not made or found yet */
 	pid_t pid;
@@ -51,7 +52,7 @@ struct hatched {
 	                  yet */
 };
 
-void spawner_init(struct spawner *n);
+void spawner_init(struct spawner *n, struct guest_host *host);
 void spawner_done(struct spawner *n); /* ends the process; T lives as long as a sandbox in it */
 /* Starts it if there is none. */
 must_check int spawner_need(struct spawner *n, struct err *err);

@@ -83,8 +83,8 @@ static pid_t clone_sibling(uint64_t flags, int group_fd, int *ret_pidfd)
 	return sys_clone3(&args);
 }
 
-static int hatch(struct self *self, const struct spawner_request *req, const int *fds, size_t n_fds,
-                 struct hatched *ret)
+static int hatch(struct guest_host *host, struct self *self, const struct spawner_request *req,
+                 const int *fds, size_t n_fds, struct hatched *ret)
 {
 	const bool is_guest = req->kind == SPAWNER_GUEST || req->kind == SPAWNER_VM ||
 	                      req->kind == SPAWNER_FOUNDER;
@@ -92,8 +92,8 @@ static int hatch(struct self *self, const struct spawner_request *req, const int
 	/* A zygote shares the host's pids: it can enter only those below its own. */
 	const uint64_t flags =
 		(is_zygote ? 0 : CLONE_NEWUSER | CLONE_NEWPID) | (is_guest ? 0 : CLONE_NEWNET);
-	struct jail jail = {.filter = &jail_host.filter,
-	                    .staging = jail_host.sandboxes_dir,
+	struct jail jail = {.filter = &host->filter,
+	                    .staging = host->sandboxes_dir,
 	                    .owner = is_zygote ? NAMESPACES_ZYGOTE_ID : 0,
 	                    .agent_fd = self->agent_fd,
 	                    .go_fd = fds[0],
@@ -102,7 +102,7 @@ static int hatch(struct self *self, const struct spawner_request *req, const int
 	struct err err;
 	int r = 0;
 
-	if (req->kind >= SPAWNER_KINDS || !jail_host.mains[req->kind])
+	if (req->kind >= SPAWNER_KINDS || !host->mains[req->kind])
 		return -EINVAL;
 	if (is_guest)
 		r = ret->socket_fd = open_socket(self, &err);
@@ -113,7 +113,7 @@ static int hatch(struct self *self, const struct spawner_request *req, const int
 		return -errno;
 	if (ret->pid == 0) {
 		(void)close(self->fd);
-		jail_host.mains[req->kind](&jail);
+		host->mains[req->kind](&jail);
 		_exit(1);
 	}
 	if (!is_zygote && namespaces_write_id_maps(ret->pid, req->slot, &err) < 0)
@@ -134,7 +134,7 @@ static void answer(struct self *self, int r, const struct hatched *h)
 			(void)close(fds[i]);
 }
 
-static void serve_one(struct self *self)
+static void serve_one(struct guest_host *host, struct self *self)
 {
 	struct hatched h = {.pid = -1, .pidfd = -1, .socket_fd = -1};
 	struct spawner_request req;
@@ -144,7 +144,7 @@ static void serve_one(struct self *self)
 
 	if (fd_recv(self->fd, &req, sizeof(req), fds, &n_fds) != sizeof(req) || n_fds < 2)
 		_exit(0); /* the broker is gone */
-	r = hatch(self, &req, fds, n_fds, &h);
+	r = hatch(host, self, &req, fds, n_fds, &h);
 	for (size_t i = 0; i < n_fds; i++)
 		(void)close(fds[i]);
 	answer(self, r, &h);
@@ -170,7 +170,7 @@ static int shed_fds(const struct self *self)
 	return 0;
 }
 
-void spawner_run(int fd, int userns_fd, int agent_fd)
+void spawner_run(struct guest_host *host, int fd, int userns_fd, int agent_fd)
 {
 	struct self self = {.fd = fd, .agent_fd = agent_fd};
 	sigset_t none;
@@ -190,5 +190,5 @@ void spawner_run(int fd, int userns_fd, int agent_fd)
 	if (r < 0)
 		_exit(1);
 	for (;;)
-		serve_one(&self);
+		serve_one(host, &self);
 }

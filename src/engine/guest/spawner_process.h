@@ -18,4 +18,4 @@ struct spawner_reply {  /* with pidfd and socket_fd of struct hatched */
 
 /* In a fork of the broker. userns_fd: T, or -1: to be made. Then "u" asks the broker to write its
  * maps, and a byte says that it has. A first reply, without a request, tells that it serves. */
-_Noreturn void spawner_run(int fd, int userns_fd, int agent_fd);
+_Noreturn void spawner_run(struct guest_host *host, int fd, int userns_fd, int agent_fd);

@@ -34,10 +34,10 @@ int start_make_dir(struct start *s, struct err *err)
 {
 	struct guest *g = s->g;
 
-	if (mkdirat(jail_host.sandboxes_fd, g->spec.id, 0700) < 0)
+	if (mkdirat(s->g->host->sandboxes_fd, g->spec.id, 0700) < 0)
 		return err_set(err, errno == EEXIST ? ERR_CONFLICT : ERR_INTERNAL, errno,
 		               "cannot make the sandbox's run directory");
-	g->dir_fd = openat(jail_host.sandboxes_fd, g->spec.id,
+	g->dir_fd = openat(s->g->host->sandboxes_fd, g->spec.id,
 	                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (g->dir_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the run directory");
@@ -52,9 +52,10 @@ int start_make_layer(struct start *s, struct err *err)
 	if (spec->snapshot[0])
 		return 0; /* start_await_copy() */
 	if (spec->is_resumed)
-		return kept_layer_reopen(&jail_host.storage, spec->id, disk_snapshot_limit(spec),
-		                         &s->layer_fd, err);
-	r = storage_make(&jail_host.storage, spec->id, spec->limits.disk_bytes, &s->layer_fd, err);
+		return kept_layer_reopen(&s->g->host->storage, spec->id,
+		                         disk_snapshot_limit(s->g->host, spec), &s->layer_fd, err);
+	r = storage_make(&s->g->host->storage, spec->id, spec->limits.disk_bytes, &s->layer_fd,
+	                 err);
 	return r == 0 && spec->keeper ? kept_layer_mark(s->layer_fd, spec->keeper, err) : r;
 }
 
@@ -70,10 +71,10 @@ int start_make_groups(struct start *s, struct err *err)
 	const struct guest_limits *own = &s->g->spec.limits;
 	const struct guest_limits limits =
 		s->g->kind->group_limits ? s->g->kind->group_limits(own) : *own;
-	int r = cgroup_make(&jail_host.cgroups, s->g->spec.id, &limits, err);
+	int r = cgroup_make(&s->g->host->cgroups, s->g->spec.id, &limits, err);
 
 	if (r == 0)
-		r = cgroup_open_user(&jail_host.cgroups, s->g->spec.id, s->jail.user_fds, err);
+		r = cgroup_open_user(&s->g->host->cgroups, s->g->spec.id, s->jail.user_fds, err);
 	if (r < 0)
 		return r;
 	s->jail.n_user_fds = (size_t)r;
@@ -112,8 +113,8 @@ int start_ask_spawner(struct start *s, struct err *err)
 	int r;
 
 	if (!is_founder(s))
-		s->agent_group_fd = cgroup_open_agent(&jail_host.cgroups, s->g->spec.id);
-	r = spawner_ask(&jail_host.spawner, s->kind, s->g->spec.slot, s->jail.go_fd,
+		s->agent_group_fd = cgroup_open_agent(&s->g->host->cgroups, s->g->spec.id);
+	r = spawner_ask(&s->g->host->spawner, s->kind, s->g->spec.slot, s->jail.go_fd,
 	                s->jail.status_fd, s->agent_group_fd, err);
 	s->is_asked = r == 0;
 	return r;
@@ -133,12 +134,12 @@ static int ask_again(struct start *s, struct hatched *ret, struct err *err)
 	r = start_make_pipes(s, err);
 	if (r == 0)
 		r = start_ask_spawner(s, err);
-	return r < 0 ? r : spawner_take(&jail_host.spawner, ret, err);
+	return r < 0 ? r : spawner_take(&s->g->host->spawner, ret, err);
 }
 
 int start_take_child(struct start *s, struct err *err)
 {
-	int r = spawner_take(&jail_host.spawner, &s->child, err);
+	int r = spawner_take(&s->g->host->spawner, &s->child, err);
 
 	if (r == -ECONNRESET || r == -EPIPE)
 		r = ask_again(s, &s->child, err);
@@ -152,7 +153,7 @@ int start_take_child(struct start *s, struct err *err)
 	/* Only the child has these now, and they end with it. */
 	close_fd(&s->jail.status_fd);
 	s->g->pid = s->child.pid;
-	r = loop_child_take(jail_host.loop, take_fd(&s->child.pidfd), s->on_exit, s->g,
+	r = loop_child_take(s->g->host->loop, take_fd(&s->child.pidfd), s->on_exit, s->g,
 	                    &s->g->child);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch the jail's process") : 0;
 }
@@ -172,8 +173,9 @@ int start_listen(struct start *s, struct err *err)
 
 int start_join_groups(struct start *s, struct err *err)
 {
-	return is_founder(s) ? 0
-	                     : cgroup_join_agent(&jail_host.cgroups, s->g->spec.id, s->g->pid, err);
+	return is_founder(s)
+	               ? 0
+	               : cgroup_join_agent(&s->g->host->cgroups, s->g->spec.id, s->g->pid, err);
 }
 
 int start_write_record(struct start *s, struct err *err)

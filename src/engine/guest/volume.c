@@ -20,14 +20,15 @@
 #define NAME_SIZE (ID_SIZE + 8)
 #define OWNER     1000 /* `user` inside */
 
-static int open_volume(const char *name)
+static int open_volume(struct guest_host *host, const char *name)
 {
-	return openat(jail_host.storage.fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return openat(host->storage.fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static int fill(const char *name, const struct volume_spec *spec, struct err *err)
+static int fill(struct guest_host *host, const char *name, const struct volume_spec *spec,
+                struct err *err)
 {
-	auto_fd int fd = open_volume(name);
+	auto_fd int fd = open_volume(host, name);
 	int r = fd < 0 ? -errno : btrfs_limit(fd, spec->bytes);
 
 	if (r == 0 && (mkdirat(fd, FILES, 0755) < 0 ||
@@ -44,18 +45,18 @@ static int refuse_plain(struct err *err)
 	return err_hint(err, "start the daemon without --plain-storage");
 }
 
-int volume_make(const struct volume_spec *spec, struct err *err)
+int volume_make(struct guest_host *host, const struct volume_spec *spec, struct err *err)
 {
-	int storage_fd = jail_host.storage.fd, r;
+	int storage_fd = host->storage.fd, r;
 	char name[NAME_SIZE];
 
-	if (!jail_host.storage.is_btrfs)
+	if (!host->storage.is_btrfs)
 		return refuse_plain(err);
 	(void)snprintf(name, sizeof(name), "%s.new", spec->id);
 	r = btrfs_subvol_make(storage_fd, name);
 	if (r < 0)
 		return err_set(err, ERR_CAPACITY, -r, "cannot make a volume");
-	r = fill(name, spec, err);
+	r = fill(host, name, spec, err);
 	if (r == 0 && renameat2(storage_fd, name, storage_fd, spec->id, RENAME_NOREPLACE) < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot name the volume");
 	if (r < 0)
@@ -63,9 +64,9 @@ int volume_make(const struct volume_spec *spec, struct err *err)
 	return r;
 }
 
-int volume_open(const char *id, int *ret_fd, struct err *err)
+int volume_open(struct guest_host *host, const char *id, int *ret_fd, struct err *err)
 {
-	auto_fd int fd = open_volume(id), files_fd = -1;
+	auto_fd int fd = open_volume(host, id), files_fd = -1;
 
 	if (fd >= 0)
 		files_fd = openat(fd, FILES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -76,9 +77,9 @@ int volume_open(const char *id, int *ret_fd, struct err *err)
 	return 0;
 }
 
-static bool is_used(const char *id)
+static bool is_used(struct guest_host *host, const char *id)
 {
-	list_for_each (&jail_host.guests, const struct guest, g, link)
+	list_for_each (&host->guests, const struct guest, g, link)
 		for (size_t i = 0; i < VOLUMES_MAX; i++)
 			if (strcmp(g->spec.volumes[i].id, id) == 0)
 				return true;
@@ -93,36 +94,37 @@ static void on_removed(struct loop *loop, int wait_status, void *arg)
 		log_warn("volume.stays", "wait_status=0x%x", (unsigned)wait_status);
 }
 
-int volume_discard(const char *id, struct err *err)
+int volume_discard(struct guest_host *host, const char *id, struct err *err)
 {
-	int storage_fd = jail_host.storage.fd, pidfd = -1, r;
+	int storage_fd = host->storage.fd, pidfd = -1, r;
 	struct loop_child *child;
 	char name[NAME_SIZE];
 
-	if (is_used(id))
+	if (is_used(host, id))
 		return err_set(err, ERR_CONFLICT, EBUSY, "a sandbox has volume %s", id);
 	(void)snprintf(name, sizeof(name), "%s.gone", id);
-	if (!jail_host.storage.is_btrfs ||
+	if (!host->storage.is_btrfs ||
 	    (renameat(storage_fd, id, storage_fd, name) < 0 && errno == ENOENT))
 		return 0;
-	r = storage_remove(&jail_host.storage, name, &pidfd);
+	r = storage_remove(&host->storage, name, &pidfd);
 	if (r == 1)
-		r = loop_child_take(jail_host.loop, pidfd, on_removed, NULL, &child);
+		r = loop_child_take(host->loop, pidfd, on_removed, NULL, &child);
 	if (r < 0)
 		log_warn("volume.stays", "id=%s errno=%d", id, -r);
 	return 0;
 }
 
-static void each_name(void (*fn)(const char *name, void *arg), void *arg)
+static void each_name(struct guest_host *host,
+                      void (*fn)(struct guest_host *host, const char *name, void *arg), void *arg)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
 
-	if (!jail_host.storage.is_btrfs)
+	if (!host->storage.is_btrfs)
 		return;
-	(void)!dir_open(&dir, jail_host.storage.fd, ".");
+	(void)!dir_open(&dir, host->storage.fd, ".");
 	while ((name = dir_next(&dir)))
-		fn(name, arg);
+		fn(host, name, arg);
 	dir_tell(&dir, "volumes");
 }
 
@@ -131,7 +133,7 @@ struct visit {
 	void *arg;
 };
 
-static void visit_name(const char *name, void *arg)
+static void visit_name(struct guest_host *host, const char *name, void *arg)
 {
 	const struct visit *v = arg;
 	struct volume_info info = {0};
@@ -139,20 +141,21 @@ static void visit_name(const char *name, void *arg)
 	if (!id_is_valid(name, "vo"))
 		return;
 	(void)snprintf(info.id, sizeof(info.id), "%s", name);
-	if (kept_layer_read(&jail_host.storage, name, &info.keeper) <= 0)
+	if (kept_layer_read(&host->storage, name, &info.keeper) <= 0)
 		info.keeper = UINT64_MAX;
-	info.used_bytes = storage_usage(&jail_host.storage, name);
+	info.used_bytes = storage_usage(&host->storage, name);
 	v->fn(&info, v->arg);
 }
 
-void volume_each(void (*fn)(const struct volume_info *info, void *arg), void *arg)
+void volume_each(struct guest_host *host, void (*fn)(const struct volume_info *info, void *arg),
+                 void *arg)
 {
 	struct visit v = {fn, arg};
 
-	each_name(visit_name, &v);
+	each_name(host, visit_name, &v);
 }
 
-static void sweep_name(const char *name, void *arg)
+static void sweep_name(struct guest_host *host, const char *name, void *arg)
 {
 	size_t len = strcspn(name, ".");
 	char id[ID_SIZE];
@@ -165,10 +168,10 @@ static void sweep_name(const char *name, void *arg)
 	if (!id_is_valid(id, "vo"))
 		return;
 	log_debug("volume.swept", "name=%s", name);
-	(void)!btrfs_subvol_delete(jail_host.storage.fd, name);
+	(void)!btrfs_subvol_delete(host->storage.fd, name);
 }
 
-void volumes_sweep(void)
+void volumes_sweep(struct guest_host *host)
 {
-	each_name(sweep_name, NULL);
+	each_name(host, sweep_name, NULL);
 }

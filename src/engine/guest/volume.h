@@ -12,9 +12,11 @@
  */
 #include "engine/engine.h"
 
-int volume_make(const struct volume_spec *spec, struct err *err);
-int volume_discard(const char *id, struct err *err);
-void volume_each(void (*fn)(const struct volume_info *info, void *arg), void *arg);
+int volume_make(struct guest_host *host, const struct volume_spec *spec, struct err *err);
+int volume_discard(struct guest_host *host, const char *id, struct err *err);
+void volume_each(struct guest_host *host, void (*fn)(const struct volume_info *info, void *arg),
+                 void *arg);
 /* The directory that a guest gets. */
-must_check int volume_open(const char *id, int *ret_fd, struct err *err);
-void volumes_sweep(void); /* what earlier brokers have not finished making or removing */
+must_check int volume_open(struct guest_host *host, const char *id, int *ret_fd, struct err *err);
+void volumes_sweep(
+	struct guest_host *host); /* what earlier brokers have not finished making or removing */

@@ -38,11 +38,11 @@ static bool is_shared(const struct weigh *w)
 }
 
 /* Of one owner. What starts is busy, and has ended to be so by the next look. */
-static uint32_t count_starting(const struct owner *o)
+static uint32_t count_starting(struct guest_host *host, const struct owner *o)
 {
 	uint32_t n = 0;
 
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&host->guests, struct guest, g, link)
 		n += g->owner == o && g->state == GUEST_STARTING;
 	return n;
 }
@@ -68,7 +68,7 @@ static bool set_weight(struct guest *g, uint32_t weight)
 
 	if (g->cpu_weight == weight || !has_group(g))
 		return false;
-	if (cgroup_set_weight(&jail_host.cgroups, g->spec.id, weight, &err) < 0)
+	if (cgroup_set_weight(&g->host->cgroups, g->spec.id, weight, &err) < 0)
 		log_debug("jail.unweighed", "id=%s error='%s'", g->spec.id, err.message);
 	g->cpu_weight = weight; /* one that cannot be written is not tried at every look */
 	return true;
@@ -77,7 +77,7 @@ static bool set_weight(struct guest *g, uint32_t weight)
 /* How much of a CPU it used since it was read before. */
 static void read_use(struct guest *g, uint64_t now_us)
 {
-	uint64_t ns = cgroup_cpu_ns(&jail_host.cgroups, g->spec.id);
+	uint64_t ns = cgroup_cpu_ns(&g->host->cgroups, g->spec.id);
 	uint64_t us = now_us - g->cpu_read_us;
 
 	g->cpu_use = g->cpu_read_us > 0 && us > 0 && ns > g->cpu_ns ? (ns - g->cpu_ns) / us : 0;
@@ -92,7 +92,7 @@ static void count_busy(struct weigh *w)
 	HASH_ITER (hh, w->owners, o, next) {
 		o->used = o->most = 0;
 	}
-	list_for_each (&jail_host.guests, struct guest, g, link) {
+	list_for_each (&w->host->guests, struct guest, g, link) {
 		if (!g->owner)
 			continue;
 		g->owner->used += g->cpu_use;
@@ -109,18 +109,18 @@ static void count_busy(struct weigh *w)
 }
 
 /* Those that were read go to the end of the list: the next look begins behind them. */
-static void read_some(uint64_t now_us)
+static void read_some(struct guest_host *host, uint64_t now_us)
 {
-	const struct list *last = jail_host.guests.prev;
+	const struct list *last = host->guests.prev;
 	unsigned n = 0;
 
-	list_for_each (&jail_host.guests, struct guest, g, link) {
+	list_for_each (&host->guests, struct guest, g, link) {
 		bool is_last = &g->link == last;
 
 		if (g->owner && has_group(g))
 			read_use(g, now_us);
 		list_remove(&g->link);
-		list_append(&jail_host.guests, &g->link);
+		list_append(&host->guests, &g->link);
 		if (is_last || ++n == READS_MAX)
 			return;
 	}
@@ -131,7 +131,7 @@ static bool write_some(const struct weigh *w)
 {
 	unsigned n = 0;
 
-	list_for_each (&jail_host.guests, struct guest, g, link)
+	list_for_each (&w->host->guests, struct guest, g, link)
 		if (n < WRITES_MAX)
 			n += set_weight(g, weight_of(w, g));
 	return n < WRITES_MAX;
@@ -141,11 +141,11 @@ static void look(struct loop *loop, void *arg)
 {
 	struct weigh *w = arg;
 	uint64_t now_us = loop_now_us(loop), us = now_us - w->looked_us;
-	uint64_t ns = cgroup_cpu_ns(&jail_host.cgroups, ".");
+	uint64_t ns = cgroup_cpu_ns(&w->host->cgroups, ".");
 	bool is_done;
 
 	if (is_shared(w) && (ns - w->used_ns) / 1000 * BUSY_PART >= us) {
-		read_some(now_us);
+		read_some(w->host, now_us);
 		count_busy(w);
 	}
 	is_done = write_some(w);
@@ -182,7 +182,7 @@ void weigh_assign(struct weigh *w, struct guest *g, uint64_t owner, uint32_t wei
 	o = get_owner(w, owner);
 	o->weight = weight;
 	if (g->state == GUEST_STARTING)
-		g->cpu_read_us = loop_now_us(jail_host.loop); /* it has used nothing by now */
+		g->cpu_read_us = loop_now_us(w->host->loop); /* it has used nothing by now */
 	if (g->owner != o) {
 		o->n_guests++;
 		weigh_leave(w, g);
@@ -190,7 +190,7 @@ void weigh_assign(struct weigh *w, struct guest *g, uint64_t owner, uint32_t wei
 	}
 	wanted = weight_of(w, g);
 	if (g->state == GUEST_STARTING && is_shared(w))
-		wanted = MIN(wanted, OWNERS / count_starting(o) * weight / 100) /
+		wanted = MIN(wanted, OWNERS / count_starting(w->host, o) * weight / 100) /
 		         (is_ahead ? AHEAD_PART : 1);
 	(void)set_weight(g, wanted);
 }
@@ -205,9 +205,9 @@ void weigh_leave(struct weigh *w, struct guest *g)
 	free(o);
 }
 
-void weigh_open(struct weigh *w, struct loop *loop)
+void weigh_open(struct weigh *w, struct guest_host *host)
 {
-	*w = (struct weigh){.look = loop_timer_new(loop, look, w)};
+	*w = (struct weigh){.host = host, .look = loop_timer_new(host->loop, look, w)};
 }
 
 void weigh_close(struct weigh *w)

@@ -26,13 +26,14 @@ struct loop;
 struct owner;
 
 struct weigh {
+	struct guest_host *host;
 	struct loop_timer *look;
 	struct owner *owners; /* by number */
 	uint64_t looked_us;
 	uint64_t used_ns; /* by all, at the last look */
 };
 
-void weigh_open(struct weigh *w, struct loop *loop);
+void weigh_open(struct weigh *w, struct guest_host *host);
 void weigh_close(struct weigh *w); /* zeros are fine */
 /* For whom it works, and the owner's weight from now on. One that neither starts nor runs is left
  * alone. */

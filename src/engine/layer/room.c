@@ -236,7 +236,7 @@ static void tell(struct room *room)
 	room->told = room->now;
 	room->told_us = now_us;
 	if (room->changed)
-		room->changed(&room->now, NULL);
+		room->changed(&room->now, room->arg);
 }
 
 static void look(struct room *room)
@@ -269,10 +269,14 @@ static void on_timer(struct loop *loop, void *arg)
 }
 
 void room_open(struct room *room, const struct storage *storage, struct loop *loop,
-               uint64_t reserve, void (*changed)(const struct host_disk *disk, void *arg))
+               uint64_t reserve, void (*changed)(const struct host_disk *disk, void *arg),
+               void *arg)
 {
-	*room = (struct room){
-		.storage = storage, .loop = loop, .reserve_wanted = reserve, .changed = changed};
+	*room = (struct room){.storage = storage,
+	                      .loop = loop,
+	                      .reserve_wanted = reserve,
+	                      .changed = changed,
+	                      .arg = arg};
 	room->held_fd = openat(storage->data_fd, "reserve",
 	                       O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	room->timer = loop_timer_new(room->loop, on_timer, room);

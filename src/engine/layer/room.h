@@ -58,10 +58,12 @@ struct room {
 	uint64_t looked_us, told_us, next_try_us;
 	struct host_disk now, told;
 	void (*changed)(const struct host_disk *disk, void *arg);
+	void *arg;
 };
 
 /* reserve 0: by the disk's size. */
 void room_open(struct room *room, const struct storage *storage, struct loop *loop,
-               uint64_t reserve, void (*changed)(const struct host_disk *disk, void *arg));
+               uint64_t reserve, void (*changed)(const struct host_disk *disk, void *arg),
+               void *arg);
 void room_close(struct room *room); /* zeros are fine */
 void room_get(struct room *room, struct host_disk *ret);

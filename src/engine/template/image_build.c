@@ -40,6 +40,7 @@
 enum image_build_state { IMAGE_BUILD_WAITING, IMAGE_BUILD_PACKING, IMAGE_BUILD_FINISHING };
 
 struct image_build {
+	struct guest_host *host;
 	struct list link; /* in builds, in the order in which they were asked for */
 	enum image_build_state state;
 	char name[ID_SIZE];
@@ -65,7 +66,7 @@ static const struct guest_limits limits = {
 
 static struct list builds = LIST_INIT(builds);
 
-static void start_next(void);
+static void start_next(struct guest_host *host);
 
 static void on_layer_dropped(struct loop *loop, int wait_status, void *arg)
 {
@@ -76,13 +77,13 @@ static void on_layer_dropped(struct loop *loop, int wait_status, void *arg)
 }
 
 /* Its remover goes on by itself. */
-static void drop_layer(const char *name)
+static void drop_layer(struct guest_host *host, const char *name)
 {
 	struct loop_child *child;
 	int pidfd = -1;
 
-	if (id_is_valid(name, "seal") && storage_remove(&jail_host.storage, name, &pidfd) == 1)
-		(void)!loop_child_take(jail_host.loop, pidfd, on_layer_dropped, NULL, &child);
+	if (id_is_valid(name, "seal") && storage_remove(&host->storage, name, &pidfd) == 1)
+		(void)!loop_child_take(host->loop, pidfd, on_layer_dropped, NULL, &child);
 }
 
 static void image_build_free(struct loop *loop, void *arg)
@@ -103,14 +104,14 @@ static void end(struct image_build *s, const struct image_build_result *result,
 {
 	list_remove(&s->link);
 	loop_timer_free(s->timer);
-	drop_layer(s->layer);
-	if (dir_tree_remove(jail_host.images.templates_fd, s->name) < 0)
+	drop_layer(s->host, s->layer);
+	if (dir_tree_remove(s->host->images.templates_fd, s->name) < 0)
 		log_debug("seal.leftover", "name=%s", s->name);
 	if (!err)
 		log_info("seal.done", "bytes=%llu", (unsigned long long)result->bytes);
 	s->fn(result, err, s->arg);
-	loop_defer(jail_host.loop, image_build_free, s);
-	start_next();
+	loop_defer(s->host->loop, image_build_free, s);
+	start_next(s->host);
 }
 
 static void fail(struct image_build *s, const struct err *err)
@@ -126,12 +127,12 @@ static int cancelled(struct err *err)
 
 /* Above the reserve, which is the database's: images lie beside it. An eighth more stays, for a
  * file takes more than its bytes, and others of the host take some meanwhile. */
-static uint64_t count_free(void)
+static uint64_t count_free(struct guest_host *host)
 {
 	struct host_disk disk;
 	uint64_t kept;
 
-	room_get(&jail_host.room, &disk);
+	room_get(&host->room, &disk);
 	kept = disk.reserve_bytes + disk.reserve_bytes / 8;
 	return disk.free_bytes - MIN(disk.free_bytes, kept);
 }
@@ -158,7 +159,7 @@ static void on_progress(struct loop *loop, void *arg)
 
 	(void)loop;
 	loop_timer_set_in(s->timer, PROGRESS_US);
-	if (s->child && count_free() == 0) { /* somebody else took it meanwhile */
+	if (s->child && count_free(s->host) == 0) { /* somebody else took it meanwhile */
 		s->lacks_room = true;
 		(void)pidfd_send_signal(loop_child_pidfd(s->child), SIGKILL, NULL, 0);
 	}
@@ -190,10 +191,10 @@ static void finish(struct image_build *s)
 	int r;
 
 	s->state = IMAGE_BUILD_FINISHING;
-	r = image_build_finish_start(jail_host.images.templates_fd, s->name, s->spec.keeper, &pidfd,
+	r = image_build_finish_start(s->host->images.templates_fd, s->name, s->spec.keeper, &pidfd,
 	                             &s->result_fd, &err);
 	if (r == 0) {
-		r = loop_child_take(jail_host.loop, pidfd, on_finished, s, &s->child);
+		r = loop_child_take(s->host->loop, pidfd, on_finished, s, &s->child);
 		if (r < 0)
 			(void)err_set(&err, ERR_INTERNAL, -r, "cannot watch a child");
 	}
@@ -229,7 +230,7 @@ static void tell_failure(struct image_build *s, int wait_status, struct err *ret
 		return;
 	}
 	read_words(s, words);
-	if (s->lacks_room || count_free() < SLACK ||
+	if (s->lacks_room || count_free(s->host) < SLACK ||
 	    (s->bytes_max < s->spec.bytes_max && count_made(s) + SLACK > s->bytes_max))
 		(void)no_room(ret);
 	else if (count_made(s) + SLACK > s->spec.bytes_max)
@@ -264,7 +265,7 @@ static void on_packed(struct loop *loop, int wait_status, void *arg)
 
 static int open_layer(const struct image_build *s, struct err *err)
 {
-	int fd = openat(jail_host.storage.fd, s->layer,
+	int fd = openat(s->host->storage.fd, s->layer,
 	                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? err_set(err, ERR_GONE, errno, "the sandbox's files are gone") : fd;
@@ -274,7 +275,7 @@ static int make_mounts(const struct image_build *s, pid_t pid, int fds[IMAGE_BUI
                        struct err *err)
 {
 	auto_fd int userns_fd = -1, layer_fd = open_layer(s, err);
-	int base_fd = jail_host.usr_fd, r = layer_fd < 0 ? layer_fd : 0;
+	int base_fd = s->host->usr_fd, r = layer_fd < 0 ? layer_fd : 0;
 	char path[48];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
@@ -282,9 +283,9 @@ static int make_mounts(const struct image_build *s, pid_t pid, int fds[IMAGE_BUI
 	if (r == 0 && userns_fd < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot open the user namespace");
 	if (r == 0 && !digest_is_zero(&s->base))
-		r = images_mount(&jail_host.images, &s->base, &base_fd, err);
+		r = images_mount(&s->host->images, &s->base, &base_fd, err);
 	if (r == 0) {
-		const int dirs[] = {[IMAGE_BUILD_MOUNT_TEMPLATE] = jail_host.template_fd,
+		const int dirs[] = {[IMAGE_BUILD_MOUNT_TEMPLATE] = s->host->template_fd,
 		                    [IMAGE_BUILD_MOUNT_BASE] = base_fd,
 		                    [IMAGE_BUILD_MOUNT_LAYER] = layer_fd,
 		                    [IMAGE_BUILD_MOUNT_OUT] = s->out_fd};
@@ -294,9 +295,9 @@ static int make_mounts(const struct image_build *s, pid_t pid, int fds[IMAGE_BUI
 			                              i != IMAGE_BUILD_MOUNT_OUT, &fds[i], err);
 	}
 	if (r == 0)
-		r = namespaces_detached_mount(jail_host.usr_fd, /* is_read_only= */ true,
+		r = namespaces_detached_mount(s->host->usr_fd, /* is_read_only= */ true,
 		                              &fds[IMAGE_BUILD_MOUNT_PROGRAMS], err);
-	return r == 0 ? shared_tmpfs_copy(&jail_host.shared_tmpfs,
+	return r == 0 ? shared_tmpfs_copy(&s->host->shared_tmpfs,
 	                                  &fds[IMAGE_BUILD_MOUNT_SHARED_TMPFS], err)
 	              : r;
 }
@@ -331,17 +332,17 @@ static int hatch(struct image_build *s, const int go[2], const int status[2], co
                  struct err *err)
 {
 	struct hatched h;
-	int r = spawner_ask(&jail_host.spawner, SPAWNER_IMAGE_BUILD, SLOT, go[1], status[1], -1,
+	int r = spawner_ask(&s->host->spawner, SPAWNER_IMAGE_BUILD, SLOT, go[1], status[1], -1,
 	                    err);
 
 	if (r == 0)
-		r = spawner_take(&jail_host.spawner, &h, err);
+		r = spawner_take(&s->host->spawner, &h, err);
 	if (r < 0)
 		return r;
-	r = loop_child_take(jail_host.loop, h.pidfd, on_packed, s, &s->child);
+	r = loop_child_take(s->host->loop, h.pidfd, on_packed, s, &s->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the sealer");
-	r = cgroup_confine(&jail_host.cgroups, GROUP, &limits, h.pid, err);
+	r = cgroup_confine(&s->host->cgroups, GROUP, &limits, h.pid, err);
 	return r == 0 ? send_orders(s, h.pid, go[0], words[1], err) : r;
 }
 
@@ -389,54 +390,54 @@ static struct image_build *first_waiting(void)
 /* From the loop, so that who has asked has got his answer before he is told of the end. */
 static void pack_next(struct loop *loop, void *arg)
 {
+	struct guest_host *host = arg;
 	struct image_build *s = first_waiting();
 	struct err err = {0};
 
 	(void)loop;
-	(void)arg;
 	if (!s || count(IMAGE_BUILD_PACKING) + count(IMAGE_BUILD_FINISHING) >= RUNNING_MAX)
 		return;
 	s->state = IMAGE_BUILD_PACKING;
-	s->bytes_max = MIN(s->spec.bytes_max, count_free());
+	s->bytes_max = MIN(s->spec.bytes_max, count_free(host));
 	loop_timer_set_in(s->timer, PROGRESS_US);
 	if (pack(s, &err) < 0)
 		fail(s, &err);
 }
 
-static void start_next(void)
+static void start_next(struct guest_host *host)
 {
 	if (first_waiting())
-		loop_defer(jail_host.loop, pack_next, NULL);
+		loop_defer(host->loop, pack_next, host);
 }
 
-static int check_room(struct err *err)
+static int check_room(struct guest_host *host, struct err *err)
 {
 	if (count(IMAGE_BUILD_WAITING) >= WAITING_MAX)
 		return err_set(err, ERR_LIMIT, 0, "%d seals wait already", WAITING_MAX);
-	return count_free() < FREE_LEAST ? no_room(err) : 0;
+	return count_free(host) < FREE_LEAST ? no_room(err) : 0;
 }
 
 /* path: below the layers. */
 static int set_aside(struct image_build *s, const char *path, struct err *err)
 {
-	int templates_fd = jail_host.images.templates_fd, r;
+	int templates_fd = s->host->images.templates_fd, r;
 
 	if (mkdirat(templates_fd, s->name, 0700) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a directory for the image");
 	s->out_fd = openat(templates_fd, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->out_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the image's directory");
-	if (!jail_host.storage.is_btrfs) {
+	if (!s->host->storage.is_btrfs) {
 		(void)snprintf(s->layer, sizeof(s->layer), "%s", path);
 		return 0;
 	}
-	r = storage_snapshot(&jail_host.storage, path, s->name, err);
+	r = storage_snapshot(&s->host->storage, path, s->name, err);
 	if (r == 0)
 		(void)snprintf(s->layer, sizeof(s->layer), "%s", s->name);
 	return r;
 }
 
-int image_build_start(const char *id, const struct digest *base,
+int image_build_start(struct guest_host *host, const char *id, const struct digest *base,
                       const struct image_build_spec *spec, image_build_fn fn, void *arg,
                       struct image_build **ret, struct err *err)
 {
@@ -444,15 +445,16 @@ int image_build_start(const char *id, const struct digest *base,
 	const char *what = is_saved ? spec->snapshot : id;
 	char path[LAYER_PATH_MAX];
 	struct image_build *s;
-	int r = check_room(err);
+	int r = check_room(host, err);
 
 	(void)snprintf(path, sizeof(path), is_saved ? "%s/" DISK_SNAPSHOT_FILES : "%s", what);
-	if (r == 0 && !storage_has(&jail_host.storage, path))
+	if (r == 0 && !storage_has(&host->storage, path))
 		r = err_set(err, ERR_NOT_FOUND, ENOENT, "%s has no files here", what);
 	if (r < 0)
 		return r;
 	s = xnew0(struct image_build);
-	*s = (struct image_build){.base = *base,
+	*s = (struct image_build){.host = host,
+	                          .base = *base,
 	                          .spec = *spec,
 	                          .fn = fn,
 	                          .arg = arg,
@@ -463,14 +465,14 @@ int image_build_start(const char *id, const struct digest *base,
 	id_make(s->name, "seal");
 	r = set_aside(s, path, err);
 	if (r < 0) {
-		drop_layer(s->layer);
-		(void)!dir_tree_remove(jail_host.images.templates_fd, s->name);
-		image_build_free(jail_host.loop, s);
+		drop_layer(host, s->layer);
+		(void)!dir_tree_remove(host->images.templates_fd, s->name);
+		image_build_free(host->loop, s);
 		return r;
 	}
-	s->timer = loop_timer_new(jail_host.loop, on_progress, s);
+	s->timer = loop_timer_new(host->loop, on_progress, s);
 	list_append(&builds, &s->link);
-	start_next();
+	start_next(host);
 	*ret = s;
 	return 0;
 }
@@ -488,7 +490,7 @@ void image_build_cancel(struct image_build *s)
 	fail(s, &err);
 }
 
-static void sweep_dir(int dir_fd, bool is_layers)
+static void sweep_dir(struct guest_host *host, int dir_fd, bool is_layers)
 {
 	auto_dir struct dir_reader dir = {.fd = -1};
 	const char *name;
@@ -499,22 +501,22 @@ static void sweep_dir(int dir_fd, bool is_layers)
 		bool is_gone = len > 5 && strcmp(name + len - 5, ".gone") == 0;
 
 		if (is_layers)
-			drop_layer(name);
+			drop_layer(host, name);
 		else if (is_gone || id_is_valid(name, "seal"))
 			(void)!dir_tree_remove(dir_fd, name);
 	}
 	dir_tell(&dir, "leftovers of image builds");
 }
 
-void image_build_sweep(void)
+void image_build_sweep(struct guest_host *host)
 {
-	cgroup_kill(&jail_host.cgroups, GROUP);
-	(void)!cgroup_remove(&jail_host.cgroups, GROUP);
-	sweep_dir(jail_host.images.templates_fd, /* is_layers= */ false);
-	sweep_dir(jail_host.storage.fd, /* is_layers= */ true);
+	cgroup_kill(&host->cgroups, GROUP);
+	(void)!cgroup_remove(&host->cgroups, GROUP);
+	sweep_dir(host, host->images.templates_fd, /* is_layers= */ false);
+	sweep_dir(host, host->storage.fd, /* is_layers= */ true);
 }
 
-void image_build_end_all(void)
+void image_build_end_all(struct guest_host *host)
 {
 	list_for_each (&builds, struct image_build, s, link) {
 		if (s->child) {
@@ -526,8 +528,8 @@ void image_build_end_all(void)
 		}
 		list_remove(&s->link);
 		loop_timer_free(s->timer);
-		image_build_free(jail_host.loop, s);
+		image_build_free(host->loop, s);
 	}
-	if (jail_host.images.templates_fd >= 0)
-		image_build_sweep();
+	if (host->images.templates_fd >= 0)
+		image_build_sweep(host);
 }

@@ -21,9 +21,10 @@
 struct image_build;
 
 /* As in struct engine. */
-must_check int image_build_start(const char *id, const struct digest *base,
+must_check int image_build_start(struct guest_host *host, const char *id, const struct digest *base,
                                  const struct image_build_spec *spec, image_build_fn fn, void *arg,
                                  struct image_build **ret, struct err *err);
 void image_build_cancel(struct image_build *s);
-void image_build_sweep(void);   /* what an earlier broker left; before the first build */
-void image_build_end_all(void); /* the broker stops: nobody is told */
+void image_build_sweep(
+	struct guest_host *host); /* what an earlier broker left; before the first build */
+void image_build_end_all(struct guest_host *host); /* the broker stops: nobody is told */

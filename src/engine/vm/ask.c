@@ -14,6 +14,7 @@
 #define BACKLOG 16
 
 struct ask {
+	struct guest_host *host;
 	int fd;
 	struct loop_io *io;
 	struct loop_timer *timer;
@@ -43,7 +44,7 @@ void ask_end(struct ask *a)
 	loop_io_removep(&a->io);
 	loop_timer_free(a->timer);
 	(void)close(a->fd);
-	loop_defer(jail_host.loop, ask_free, a);
+	loop_defer(a->host->loop, ask_free, a);
 }
 
 static void tell(struct ask *a, const struct err *err)
@@ -119,14 +120,14 @@ int ask_begin(struct guest *g, const struct vmm_ask *ask, int fd, uint64_t withi
 	if (n < 0)
 		return err_set(err, ERR_UNAVAILABLE, (int)-n, "cannot speak to the machine");
 	a = xnew0(struct ask);
-	*a = (struct ask){.fd = sock, .fn = fn, .arg = arg};
-	r = loop_io_add(jail_host.loop, sock, EPOLLIN, on_answer, a, &a->io);
+	*a = (struct ask){.host = g->host, .fd = sock, .fn = fn, .arg = arg};
+	r = loop_io_add(g->host->loop, sock, EPOLLIN, on_answer, a, &a->io);
 	if (r < 0) {
 		free(a);
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch a socket");
 	}
 	(void)take_fd(&sock);
-	a->timer = loop_timer_new(jail_host.loop, on_late, a);
+	a->timer = loop_timer_new(g->host->loop, on_late, a);
 	loop_timer_set_in(a->timer, within_us);
 	*ret = a;
 	return 0;
@@ -141,7 +142,7 @@ static int open_inside(const struct guest *g)
 		return -errno;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	errnum = errno;
-	if (setns(jail_host.net_fd, CLONE_NEWNET) < 0)
+	if (setns(g->host->net_fd, CLONE_NEWNET) < 0)
 		abort();
 	return fd < 0 ? -errnum : fd;
 }

@@ -119,7 +119,7 @@ struct opening {
 	int tap_fd;
 };
 
-static int open_inside(void *arg, struct err *err)
+static int open_inside(struct guest_host *host, void *arg, struct err *err)
 {
 	struct opening *o = arg;
 	uint16_t ports[DOOR_SOCKETS] = {0};
@@ -132,7 +132,7 @@ static int open_inside(void *arg, struct err *err)
 	if (r < 0)
 		return r;
 	r = card_rules_install(ports, &fd);
-	return egress_door_check_rules(r, fd, err);
+	return egress_door_check_rules(host, r, fd, err);
 }
 
 int card_open_door(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
@@ -153,12 +153,12 @@ int card_open_door(struct guest *g, int ret_fds[DOOR_SOCKETS], struct err *err)
 	return r;
 }
 
-static int close_inside(void *arg, struct err *err)
+static int close_inside(struct guest_host *host, void *arg, struct err *err)
 {
 	int fd, r = egress_rules_remove(&fd);
 
 	(void)arg;
-	return egress_door_check_rules(r, fd, err);
+	return egress_door_check_rules(host, r, fd, err);
 }
 
 int card_close_door(struct guest *g, struct err *err)

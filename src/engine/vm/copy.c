@@ -141,10 +141,11 @@ static int refuse(struct err *err, const char *of)
 	return err_hint(err, "start from it with memory: false: its files go on anywhere");
 }
 
-static int check(const struct guest_spec *spec, const struct saved *saved, struct err *err)
+static int check(struct guest_host *host, const struct guest_spec *spec, const struct saved *saved,
+                 struct err *err)
 {
 	struct identity now;
-	int r = machine_identity(&now, err);
+	int r = machine_identity(host, &now, err);
 
 	if (r < 0)
 		return r;
@@ -209,8 +210,8 @@ static int read_all(int dir_fd, const struct copy *c)
 	                                                                            : EXIT_DAMAGED;
 }
 
-static int start_reading(const char *id, const struct saved *saved, int dir_fd, struct copy **ret,
-                         struct err *err)
+static int start_reading(struct guest_host *host, const char *id, const struct saved *saved,
+                         int dir_fd, struct copy **ret, struct err *err)
 {
 	struct copy *c;
 	int ram_fd, pidfd = -1;
@@ -223,7 +224,7 @@ static int start_reading(const char *id, const struct saved *saved, int dir_fd, 
 	pid = disk_snapshot_fork(&pidfd);
 	if (pid == 0)
 		_exit(read_all(dir_fd, c));
-	r = pid < 0 ? -errno : loop_child_take(jail_host.loop, pidfd, on_read, c, &c->child);
+	r = pid < 0 ? -errno : loop_child_take(host->loop, pidfd, on_read, c, &c->child);
 	if (r < 0) {
 		copy_free(c);
 		return err_set(err, ERR_CAPACITY, -r, "cannot read the saved memory");
@@ -239,14 +240,14 @@ int copy_need(struct guest *g, void (*done)(struct guest *g, const struct err *e
 	auto_fd int dir_fd = -1;
 	struct waiter *w;
 	struct saved saved;
-	int r = disk_snapshot_open_memory(g->spec.snapshot, &dir_fd, err);
+	int r = disk_snapshot_open_memory(g->host, g->spec.snapshot, &dir_fd, err);
 
 	if (r == 0)
 		r = saved_read(dir_fd, &saved, err);
 	if (r == 0)
-		r = check(&g->spec, &saved, err);
+		r = check(g->host, &g->spec, &saved, err);
 	if (r == 0 && !c)
-		r = start_reading(g->spec.snapshot, &saved, dir_fd, &c, err);
+		r = start_reading(g->host, g->spec.snapshot, &saved, dir_fd, &c, err);
 	if (r < 0)
 		return r;
 	if (c->is_ready) {
@@ -270,11 +271,12 @@ void copy_unneed(struct guest *g)
 			}
 }
 
-int copy_open(const struct guest_spec *spec, int *ret_ram_fd, int *ret_state_fd, struct err *err)
+int copy_open(struct guest_host *host, const struct guest_spec *spec, int *ret_ram_fd,
+              int *ret_state_fd, struct err *err)
 {
 	const struct copy *c = find(spec->snapshot);
 	auto_fd int dir_fd = -1;
-	int r = disk_snapshot_open_memory(spec->snapshot, &dir_fd, err);
+	int r = disk_snapshot_open_memory(host, spec->snapshot, &dir_fd, err);
 
 	if (r < 0)
 		return r;

@@ -15,8 +15,8 @@ must_check int copy_need(struct guest *g, void (*done)(struct guest *g, const st
                          struct err *err);
 void copy_unneed(struct guest *g); /* it does not wait any more */
 /* What QEMU goes on from, behind a copy_need() that went well. The fds are the caller's. */
-must_check int copy_open(const struct guest_spec *spec, int *ret_ram_fd, int *ret_state_fd,
-                         struct err *err);
+must_check int copy_open(struct guest_host *host, const struct guest_spec *spec, int *ret_ram_fd,
+                         int *ret_state_fd, struct err *err);
 
 /* One that was just saved; owns ram_fd. */
 void copy_remember(const char *id, const struct saved *saved, int ram_fd);

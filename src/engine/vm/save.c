@@ -35,6 +35,7 @@ struct finished { /* by the child */
 };
 
 struct machine_save {
+	struct guest_host *host;
 	struct guest *g;
 	int dir_fd;
 	struct snapshot_spec spec;
@@ -72,7 +73,7 @@ static void leave(struct machine_save *s)
 	vm_own(s->g)->save = NULL;
 	s->g = NULL;
 	if (!s->child)
-		loop_defer(jail_host.loop, save_free, s);
+		loop_defer(s->host->loop, save_free, s);
 }
 
 /* Told once. One that was the last thing to happen stands still behind it. */
@@ -111,12 +112,13 @@ static int write_state(const struct machine_save *s, struct digest *ret, struct 
 	             : 0;
 }
 
-static int open_base(const struct guest_spec *spec)
+static int open_base(struct guest_host *host, const struct guest_spec *spec)
 {
 	struct err ignored;
 	auto_fd int dir_fd = -1;
 
-	if (!spec->with_memory || disk_snapshot_open_memory(spec->snapshot, &dir_fd, &ignored) < 0)
+	if (!spec->with_memory ||
+	    disk_snapshot_open_memory(host, spec->snapshot, &dir_fd, &ignored) < 0)
 		return -1;
 	return openat(dir_fd, SAVED_RAM, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -124,7 +126,7 @@ static int open_base(const struct guest_spec *spec)
 static int write_all(const struct machine_save *s, int out_fd, struct finished *f)
 {
 	const struct guest_spec *spec = &s->g->spec;
-	auto_fd int base_fd = open_base(spec);
+	auto_fd int base_fd = open_base(s->host, spec);
 	const struct ram ram = {.vmm = s->g->pid,
 	                        .bytes = spec->limits.memory_bytes,
 	                        .is_copy = spec->with_memory != 0,
@@ -212,9 +214,9 @@ static int start_child(struct machine_save *s, struct err *err)
 	(void)close(fds[1]);
 	if (pid < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
-	r = loop_child_take(jail_host.loop, pidfd, on_finished, s, &s->child);
+	r = loop_child_take(s->host->loop, pidfd, on_finished, s, &s->child);
 	if (r == 0)
-		r = loop_io_add(jail_host.loop, s->result_fd, EPOLLIN, on_copied, s, &s->io);
+		r = loop_io_add(s->host->loop, s->result_fd, EPOLLIN, on_copied, s, &s->io);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 0;
 }
 
@@ -272,7 +274,8 @@ int machine_save(struct guest *g, int dir_fd, const struct snapshot_spec *snapsh
 	struct machine_save *s = xnew0(struct machine_save);
 	int r = 0;
 
-	*s = (struct machine_save){.g = g,
+	*s = (struct machine_save){.host = g->host,
+	                           .g = g,
 	                           .spec = *snapshot,
 	                           .ops = *ops,
 	                           .arg = arg,
@@ -285,7 +288,7 @@ int machine_save(struct guest *g, int dir_fd, const struct snapshot_spec *snapsh
 	if (r == 0)
 		r = ask_begin(g, &ask, state_fd, STILL_US, on_answer, s, &s->ask, err);
 	if (r < 0) {
-		save_free(jail_host.loop, s);
+		save_free(g->host->loop, s);
 		return r;
 	}
 	vm_own(g)->save = s;

@@ -30,18 +30,20 @@ static void name_of(size_t i, char ret[NAME_SIZE])
 	(void)snprintf(ret, NAME_SIZE, "shown%zu", i);
 }
 
-static int open_saved(const struct guest_spec *spec, size_t i, int *ret_fd, struct err *err)
+static int open_saved(struct guest_host *host, const struct guest_spec *spec, size_t i, int *ret_fd,
+                      struct err *err)
 {
 	auto_fd int files_fd = -1;
-	int r = disk_snapshot_open_files(spec->shown[i], &spec->image, &files_fd, err);
+	int r = disk_snapshot_open_files(host, spec->shown[i], &spec->image, &files_fd, err);
 
 	return r < 0 ? r : disk_open_saved(files_fd, ret_fd, err);
 }
 
 /* Each may be written anew as a whole, by the kernel that looks into it. */
-static int raise_limit(const struct guest_spec *spec, const int *fds, size_t n, struct err *err)
+static int raise_limit(struct guest_host *host, const struct guest_spec *spec, const int *fds,
+                       size_t n, struct err *err)
 {
-	uint64_t bytes = disk_snapshot_limit(spec);
+	uint64_t bytes = disk_snapshot_limit(host, spec);
 
 	for (size_t i = 0; i < n; i++) {
 		struct stat st;
@@ -51,18 +53,18 @@ static int raise_limit(const struct guest_spec *spec, const int *fds, size_t n, 
 			               "cannot look at a snapshot's disk");
 		bytes += (uint64_t)st.st_size + DISK_SLACK_BYTES;
 	}
-	return storage_limit(&jail_host.storage, spec->id, bytes, err);
+	return storage_limit(&host->storage, spec->id, bytes, err);
 }
 
 /* In the child: an errno for its exit status. */
-static int clone_all(const int *fds, size_t n, int layer_fd)
+static int clone_all(struct guest_host *host, const int *fds, size_t n, int layer_fd)
 {
 	for (size_t i = 0; i < n; i++) {
 		char name[NAME_SIZE];
 		int r;
 
 		name_of(i, name);
-		r = disk_clone(&jail_host.storage, fds[i], layer_fd, name);
+		r = disk_clone(&host->storage, fds[i], layer_fd, name);
 		if (r < 0)
 			return -r;
 	}
@@ -93,10 +95,10 @@ static int begin(struct start *s, const int *fds, size_t n, struct err *err)
 	pid_t pid = disk_snapshot_fork(&pidfd);
 
 	if (pid == 0)
-		_exit(clone_all(fds, n, s->layer_fd));
+		_exit(clone_all(s->g->host, fds, n, s->layer_fd));
 	if (pid < 0)
 		return err_set(err, ERR_CAPACITY, errno, "cannot make a child");
-	r = loop_child_take(jail_host.loop, pidfd, on_cloned, g, &g->worker);
+	r = loop_child_take(s->g->host->loop, pidfd, on_cloned, g, &g->worker);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch a child") : 1;
 }
 
@@ -123,9 +125,9 @@ int shown_clone(struct start *s, struct err *err)
 	if (s->has_shown || n == 0)
 		return open_clones(s, n, err);
 	for (; r == 0 && opened < n; opened += r == 0)
-		r = open_saved(spec, opened, &fds[opened], err);
+		r = open_saved(s->g->host, spec, opened, &fds[opened], err);
 	if (r == 0)
-		r = raise_limit(spec, fds, n, err);
+		r = raise_limit(s->g->host, spec, fds, n, err);
 	if (r == 0)
 		r = begin(s, fds, n, err);
 	s->has_shown = r == 1;

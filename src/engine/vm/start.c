@@ -58,10 +58,10 @@ int vm_open_machine(struct start *s, struct err *err)
 		return err_hint(err, "name a template that has an image, such as python");
 	}
 	if (r == 0)
-		r = images_open_file(&jail_host.images, &spec->image, &s->own_fds[START_TEMPLATE],
+		r = images_open_file(&s->g->host->images, &spec->image, &s->own_fds[START_TEMPLATE],
 		                     err);
 	if (r == 0)
-		r = machine_open(&fds, err);
+		r = machine_open(s->g->host, &fds, err);
 	s->own_fds[START_KERNEL] = fds.kernel_fd;
 	s->own_fds[START_INITRD] = fds.initrd_fd;
 	s->own_fds[START_FITTINGS] = fds.fittings_fd;
@@ -71,16 +71,17 @@ int vm_open_machine(struct start *s, struct err *err)
 	if (!spec->with_memory)
 		return ram_make(spec->limits.memory_bytes / MIB * MIB, &s->own_fds[START_RAM], err);
 	close_fd(&s->own_fds[START_KERNEL]);
-	return copy_open(spec, &s->own_fds[START_RAM], &s->own_fds[START_KERNEL], err);
+	return copy_open(s->g->host, spec, &s->own_fds[START_RAM], &s->own_fds[START_KERNEL], err);
 }
 
 int vm_make_disk(struct start *s, struct err *err)
 {
 	const struct guest_spec *spec = &s->g->spec;
-	int r = storage_limit(&jail_host.storage, spec->id, disk_snapshot_limit(spec), err);
+	int r = storage_limit(&s->g->host->storage, spec->id, disk_snapshot_limit(s->g->host, spec),
+	                      err);
 
 	if (r == 0 && !spec->is_resumed && !spec->snapshot[0])
-		r = disk_make(&jail_host.storage, s->layer_fd, spec->limits.disk_bytes,
+		r = disk_make(&s->g->host->storage, s->layer_fd, spec->limits.disk_bytes,
 		              spec->limits.inodes, err);
 	return r == 0 ? disk_open(s->layer_fd, &s->own_fds[START_SCRATCH], err) : r;
 }
@@ -89,7 +90,7 @@ int vm_make_disk(struct start *s, struct err *err)
 static int write_identity(const struct guest *g, struct err *err)
 {
 	struct identity identity;
-	int r = machine_identity(&identity, err);
+	int r = machine_identity(g->host, &identity, err);
 
 	if (r < 0)
 		return r;
@@ -121,10 +122,10 @@ int vm_send_orders(struct start *s, struct err *err)
 	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (userns_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the user namespace");
-	r = namespaces_idmapped_mount(jail_host.usr_fd, userns_fd, /* is_read_only= */ true,
+	r = namespaces_idmapped_mount(s->g->host->usr_fd, userns_fd, /* is_read_only= */ true,
 	                              &usr_fd, err);
 	if (r == 0)
-		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &shared_tmpfs_fd, err);
+		r = shared_tmpfs_copy(&s->g->host->shared_tmpfs, &shared_tmpfs_fd, err);
 	if (r == 0)
 		r = ask_listen(s->g, &control_fd, err);
 	if (r == 0)
@@ -133,7 +134,7 @@ int vm_send_orders(struct start *s, struct err *err)
 		return r;
 	fds[VM_ORDER_USR] = usr_fd;
 	fds[VM_ORDER_SHARED_TMPFS] = shared_tmpfs_fd;
-	fds[VM_ORDER_VMM] = jail_host.vmm_fd;
+	fds[VM_ORDER_VMM] = s->g->host->vmm_fd;
 	fds[VM_ORDER_LISTEN] = s->jail.listen_fd;
 	fds[VM_ORDER_CONTROL] = control_fd;
 	memcpy(fds + VM_ORDER_RAM, s->own_fds, START_SHOWN * sizeof(int));

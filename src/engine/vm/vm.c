@@ -28,19 +28,26 @@
 #define MEASURE_US (2 * SECOND_US)
 #define OFF_US     (20 * SECOND_US) /* to write back, emulated, on a busy host */
 
-static int vm_probe(const struct engine_host *host, struct err *err)
+static int vm_probe(const struct engine_host *given, struct guest_host **ret, struct err *err)
 {
-	if (host->is_vm_emulated)
+	*ret = given->base; /* also for guests of a host that cannot run further ones */
+	if (given->is_vm_emulated)
 		machine_emulate();
-	machine_set_boot_max(host->vm_boot_us);
-	return machine_probe(err);
+	machine_set_boot_max(given->vm_boot_us);
+	return machine_probe(given->base, err);
+}
+
+static void vm_leave(struct guest_host *host)
+{
+	(void)host; /* the first engine's */
+	machine_close();
 }
 
 /* The jail's walls are around QEMU; the guest has its kernel before them. */
-static struct isolation vm_isolation(const struct guest *g)
+static struct isolation vm_isolation(struct guest_host *host, const struct guest *g)
 {
 	const bool is_kvm = g ? g->spec.is_kvm : machine_has_kvm();
-	struct isolation ret = guest_isolation();
+	struct isolation ret = guest_isolation(host);
 
 	ret.engine = vm_engine.number;
 	ret.grade = is_kvm ? GRADE_HARDWARE : GRADE_EMULATED;
@@ -66,7 +73,7 @@ static int vm_set_limits(struct guest *g, const struct guest_limits *limits, str
 		              "of a running vm only vcpus can change, up to the whole ones it has");
 		return err_hint(err, "create another one with these limits");
 	}
-	r = cgroup_set_limits(&jail_host.cgroups, g->spec.id, &groups, err);
+	r = cgroup_set_limits(&g->host->cgroups, g->spec.id, &groups, err);
 	if (r < 0)
 		return r;
 	g->spec.limits = *limits;
@@ -172,7 +179,7 @@ const struct engine vm_engine = {
                    .spare_bytes = 64 * MIB},
 	.kind = &vm_kind,
 	.probe = vm_probe,
-	.leave = machine_close,
+	.leave = vm_leave,
 	.isolation = vm_isolation,
 	.start = guest_start,
 	.connect = guest_connect,

@@ -30,16 +30,16 @@
 #define NUMBER   3
 #define START_US (20 * SECOND_US)
 
-/* What all guests share. */
-static struct {
+struct guest_host {
 	struct engine_host given;
 	int dir_fd; /* RUN/sandboxes */
 	int template_fd;
 	struct list guests;
-} host;
+};
 
 struct guest {
 	struct list link;
+	struct guest_host *host;
 	struct guest_spec spec;
 	int dir_fd, ready_fd;
 	struct loop_child *child; /* NULL: it has ended */
@@ -53,18 +53,26 @@ struct guest {
 	void *gone_arg;
 };
 
-static int bare_probe(const struct engine_host *given, struct err *err)
-{
-	auto_free char *path = xasprintf("%s/sandboxes", given->run_dir);
+static void bare_leave(struct guest_host *host);
 
-	host.given = *given;
-	host.template_fd = -1;
-	list_init(&host.guests);
-	host.dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the first engine's */
-	if (host.dir_fd < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path);
-	return host_root_open(given->data_dir, given->agent_fd, given->kernels_dir,
-	                      &host.template_fd, err);
+static int bare_probe(const struct engine_host *given, struct guest_host **ret, struct err *err)
+{
+	struct guest_host *host = xnew0(struct guest_host);
+	auto_free char *path = xasprintf("%s/sandboxes", given->run_dir);
+	int r;
+
+	host->given = *given;
+	host->template_fd = -1;
+	list_init(&host->guests);
+	host->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the first engine's */
+	r = host->dir_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", path)
+	                     : host_root_open(given->data_dir, given->agent_fd, given->kernels_dir,
+	                                      &host->template_fd, err);
+	if (r == 0)
+		*ret = host;
+	else
+		bare_leave(host);
+	return r;
 }
 
 static void free_guest(struct guest *g)
@@ -80,29 +88,31 @@ static void free_guest(struct guest *g)
 	free(g);
 }
 
-static void bare_leave(void)
+static void bare_leave(struct guest_host *host)
 {
-	if (!host.given.loop)
-		return;
-	list_for_each (&host.guests, struct guest, g, link)
+	list_for_each (&host->guests, struct guest, g, link)
 		free_guest(g); /* it lives on, for the next broker */
-	(void)close(host.template_fd);
-	(void)close(host.dir_fd);
+	if (host->template_fd >= 0)
+		(void)close(host->template_fd);
+	if (host->dir_fd >= 0)
+		(void)close(host->dir_fd);
+	free(host);
 }
 
-static struct isolation bare_isolation(const struct guest *g)
+static struct isolation bare_isolation(struct guest_host *host, const struct guest *g)
 {
+	(void)host;
 	(void)g;
 	return (struct isolation){.engine = NUMBER, .gaps = BIT(WALL_MEMORY_SNAPSHOTS)};
 }
 
-static void remove_dir(const char *id)
+static void remove_dir(const struct guest_host *host, const char *id)
 {
-	auto_fd int fd = openat(host.dir_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int fd = openat(host->dir_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	(void)unlinkat(fd, "agent.sock", 0);
 	(void)unlinkat(fd, "record", 0);
-	(void)unlinkat(host.dir_fd, id, AT_REMOVEDIR);
+	(void)unlinkat(host->dir_fd, id, AT_REMOVEDIR);
 }
 
 /* Nothing runs of it any more, and whoever waited for that is told. */
@@ -110,13 +120,13 @@ static void finish(struct loop *loop, void *arg)
 {
 	const struct guest_usage usage = {0};
 	struct guest *g = arg;
-	const struct engine_host *given = &host.given;
+	const struct engine_host *given = &g->host->given;
 	guest_gone_fn gone = g->gone;
 	void *gone_arg = g->gone_arg;
 
 	(void)loop;
 	given->final(g->spec.id, &usage, given->final_arg);
-	remove_dir(g->spec.id);
+	remove_dir(g->host, g->spec.id);
 	free_guest(g);
 	if (gone)
 		gone(gone_arg);
@@ -164,14 +174,15 @@ static void on_late(struct loop *loop, void *arg)
 	(void)syscall(SYS_pidfd_send_signal, loop_child_pidfd(g->child), SIGKILL, NULL, 0);
 }
 
-static struct guest *new_guest(const struct guest_spec *spec)
+static struct guest *new_guest(struct guest_host *host, const struct guest_spec *spec)
 {
 	struct guest *g = xnew0(struct guest);
 
+	g->host = host;
 	g->spec = *spec;
 	g->dir_fd = g->ready_fd = -1;
-	g->timer = loop_timer_new(host.given.loop, on_late, g);
-	list_append(&host.guests, &g->link);
+	g->timer = loop_timer_new(host->given.loop, on_late, g);
+	list_append(&host->guests, &g->link);
 	return g;
 }
 
@@ -188,9 +199,9 @@ static int make_dir(struct guest *g, int *ret_listen_fd)
 {
 	struct sockaddr_un address;
 
-	if (mkdirat(host.dir_fd, g->spec.id, 0700) < 0)
+	if (mkdirat(g->host->dir_fd, g->spec.id, 0700) < 0)
 		return -errno;
-	g->dir_fd = openat(host.dir_fd, g->spec.id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	g->dir_fd = openat(g->host->dir_fd, g->spec.id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	address = address_of(g);
 	*ret_listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (g->dir_fd < 0 || *ret_listen_fd < 0 ||
@@ -224,13 +235,17 @@ static int launch(struct guest *g, int listen_fd, struct err *err)
 	if (pid < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot clone");
 	if (pid == 0) {
-		const struct bare_child c = {&g->spec, child_go_fd,         listen_fd,
-		                             ready_fd, host.given.agent_fd, host.template_fd};
+		const struct bare_child c = {&g->spec,
+		                             child_go_fd,
+		                             listen_fd,
+		                             ready_fd,
+		                             g->host->given.agent_fd,
+		                             g->host->template_fd};
 
 		(void)close(go_fd);
 		bare_child_run(&c);
 	}
-	r = loop_child_take(host.given.loop, pidfd, on_exit_of_first, g, &g->child);
+	r = loop_child_take(g->host->given.loop, pidfd, on_exit_of_first, g, &g->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch it");
 	r = guest_record_write(g->dir_fd, &g->spec, pid, err);
@@ -249,8 +264,9 @@ static int check(const struct guest_spec *spec, struct err *err)
 	               "nothing");
 }
 
-static int bare_start(const struct guest_spec *spec, guest_started_fn started, guest_ended_fn ended,
-                      void *arg, struct guest **ret, struct err *err)
+static int bare_start(struct guest_host *host, const struct guest_spec *spec,
+                      guest_started_fn started, guest_ended_fn ended, void *arg, struct guest **ret,
+                      struct err *err)
 {
 	auto_fd int listen_fd = -1;
 	struct guest *g;
@@ -258,21 +274,21 @@ static int bare_start(const struct guest_spec *spec, guest_started_fn started, g
 
 	if (r < 0)
 		return r;
-	g = new_guest(spec);
+	g = new_guest(host, spec);
 	r = make_dir(g, &listen_fd);
 	if (r < 0)
 		(void)err_set(err, ERR_INTERNAL, -r, "cannot make the directory of %s", spec->id);
 	else
 		r = launch(g, listen_fd, err);
 	if (r == 0) {
-		r = loop_io_add(host.given.loop, g->ready_fd, EPOLLIN, on_ready, g, &g->ready_io);
+		r = loop_io_add(host->given.loop, g->ready_fd, EPOLLIN, on_ready, g, &g->ready_io);
 		if (r < 0)
 			(void)err_set(err, ERR_INTERNAL, -r, "cannot watch its pipe");
 	}
 	if (r < 0) {
 		if (g->child) /* its namespaces go with it */
-			on_late(host.given.loop, g);
-		remove_dir(spec->id);
+			on_late(host->given.loop, g);
+		remove_dir(host, spec->id);
 		free_guest(g);
 		return r;
 	}
@@ -284,10 +300,10 @@ static int bare_start(const struct guest_spec *spec, guest_started_fn started, g
 	return 0;
 }
 
-static int bare_adopt(const char *id, guest_ended_fn ended, void *arg, struct guest **ret,
-                      struct guest_spec *ret_spec, struct err *err)
+static int bare_adopt(struct guest_host *host, const char *id, guest_ended_fn ended, void *arg,
+                      struct guest **ret, struct guest_spec *ret_spec, struct err *err)
 {
-	auto_fd int dir_fd = openat(host.dir_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int dir_fd = openat(host->dir_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct guest_record record;
 	struct guest *g;
 	int pidfd;
@@ -296,11 +312,11 @@ static int bare_adopt(const char *id, guest_ended_fn ended, void *arg, struct gu
 	    record.spec.engine != NUMBER)
 		return -ENOENT;
 	if (guest_record_open_process(&record, &pidfd) < 0) {
-		remove_dir(id);
+		remove_dir(host, id);
 		return err_set(err, ERR_GONE, ESRCH, "'%s' is dead", id);
 	}
-	g = new_guest(&record.spec);
-	if (loop_child_add(host.given.loop, pidfd, on_exit_of_first, g, &g->child) < 0) {
+	g = new_guest(host, &record.spec);
+	if (loop_child_add(host->given.loop, pidfd, on_exit_of_first, g, &g->child) < 0) {
 		(void)close(pidfd);
 		free_guest(g);
 		return err_set(err, ERR_INTERNAL, EIO, "cannot watch '%s'", id);
@@ -356,9 +372,9 @@ static void bare_kill(struct guest *g, guest_gone_fn gone, void *arg)
 	g->gone = gone;
 	g->gone_arg = arg;
 	if (g->child)
-		on_late(host.given.loop, g);
+		on_late(g->host->given.loop, g);
 	else
-		loop_defer(host.given.loop, finish, g);
+		loop_defer(g->host->given.loop, finish, g);
 }
 
 const struct engine bare_engine = {

@@ -15,7 +15,7 @@
 #define LISTEN_BACKLOG 16
 
 /* A socket of the guest's net namespace: nothing of the host's is to be inside. */
-static int open_inside(int pidfd, int type)
+static int open_inside(struct guest_host *host, int pidfd, int type)
 {
 	int fd, errnum;
 
@@ -23,7 +23,7 @@ static int open_inside(int pidfd, int type)
 		return -errno;
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	errnum = errno;
-	if (setns(jail_host.net_fd, CLONE_NEWNET) < 0)
+	if (setns(host->net_fd, CLONE_NEWNET) < 0)
 		abort();
 	return fd < 0 ? -errnum : fd;
 }
@@ -32,7 +32,7 @@ static int open_inside(int pidfd, int type)
 static int listen_anew(struct guest *g, int pidfd, int *ret_fd)
 {
 	const struct sockaddr_un addr = guest_agent_address(g);
-	auto_fd int fd = open_inside(pidfd, SOCK_STREAM);
+	auto_fd int fd = open_inside(g->host, pidfd, SOCK_STREAM);
 	int r = fd < 0 ? fd : 0;
 
 	if (r == 0 && unlinkat(g->dir_fd, GUEST_AGENT_SOCKET, 0) < 0 && errno != ENOENT)
@@ -101,11 +101,11 @@ int agent_handover_end(struct guest *g, int pidfd, const unsigned char token[QUI
                        int listen_fd, int status_fd, struct err *err)
 {
 	struct quiet_renewal renewal = {.open_files = g->spec.limits.open_files};
-	auto_fd int sock = open_inside(pidfd, SOCK_DGRAM);
+	auto_fd int sock = open_inside(g->host, pidfd, SOCK_DGRAM);
 	auto_fd int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	int fds[QUIET_CGROUP_FDS + CGROUP_TREES_MAX] = {listen_fd,
 	                                                status_fd < 0 ? null : status_fd};
-	int n = cgroup_open_user(&jail_host.cgroups, g->spec.id, fds + QUIET_CGROUP_FDS, err);
+	int n = cgroup_open_user(&g->host->cgroups, g->spec.id, fds + QUIET_CGROUP_FDS, err);
 	int r = sock < 0 ? sock : null < 0 ? -errno : 0;
 
 	if (n < 0)

@@ -66,18 +66,18 @@ static int make_program(const char *name, mode_t mode, int *ret_fd)
 }
 
 /* The copy can be read by all: a sandbox's root opens it as what /proc/1/exe leads to. */
-static int copy_agent(void)
+static int copy_agent(struct guest_host *host)
 {
 	off_t at = 0;
 	struct stat st;
 	int r = make_program(MEMORY_AGENT, 0555, &agent_fd);
 	auto_free char *bytes = NULL;
 
-	if (r < 0 || fstat(jail_host.agent_fd, &st) < 0)
+	if (r < 0 || fstat(host->agent_fd, &st) < 0)
 		return r < 0 ? r : -errno;
 	bytes = xcalloc(1, (size_t)st.st_size);
 	while (at < st.st_size) {
-		ssize_t n = pread(jail_host.agent_fd, bytes + at, (size_t)(st.st_size - at), at);
+		ssize_t n = pread(host->agent_fd, bytes + at, (size_t)(st.st_size - at), at);
 
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
@@ -85,11 +85,11 @@ static int copy_agent(void)
 	}
 	r = fd_write_all(agent_fd, bytes, (size_t)st.st_size);
 	if (r == 0)
-		r = memory_agent_set(jail_host.agent_fd);
+		r = memory_agent_set(host->agent_fd);
 	return r < 0 ? r : memory_agent_set(agent_fd);
 }
 
-static int make_shared(void)
+static int make_shared(struct guest_host *host)
 {
 	int r = 0;
 
@@ -99,7 +99,7 @@ static int make_shared(void)
 			r = fd_write_all(eyes_fd, criu_eyes, criu_eyes_len);
 	}
 	if (r == 0 && agent_fd < 0)
-		r = copy_agent();
+		r = copy_agent(host);
 	if (r < 0)
 		criu_close();
 	return r;
@@ -111,13 +111,13 @@ void criu_close(void)
 	close_fd(&agent_fd);
 }
 
-void criu_open(void)
+void criu_open(struct guest_host *host)
 {
-	if (find_program() && make_shared() < 0)
+	if (find_program() && make_shared(host) < 0)
 		log_debug("criu.unprepared", "errno=%d", errno); /* tried again when it is needed */
 }
 
-int criu_probe(struct err *err)
+int criu_probe(struct guest_host *host, struct err *err)
 {
 	int r;
 
@@ -126,7 +126,7 @@ int criu_probe(struct err *err)
 		              "memory can be saved only with CRIU, which this host lacks");
 		return err_hint(err, "install the package criu; snapshots of files work without");
 	}
-	r = make_shared();
+	r = make_shared(host);
 	return r < 0 ? err_set(err, ERR_CAPACITY, -r, "cannot prepare CRIU") : 0;
 }
 
@@ -325,16 +325,16 @@ static int enter_place(const struct criu_spec *spec, int run_fd, struct err *err
 /* Its children are charged to the guest from the first page on. The cgroup namespace begins where
  * that of a new guest does, and `user` is opened before: where systemd has mounted the groups
  * (nsdelegate), who opens it from inside cannot go there. */
-static int enter_groups(const struct criu_spec *spec, struct err *err)
+static int enter_groups(struct guest_host *host, const struct criu_spec *spec, struct err *err)
 {
 	const char *id = spec->guest->id;
 	int fds[CGROUP_TREES_MAX], n;
-	auto_fd int agent_group = cgroup_open_agent(&jail_host.cgroups, id);
-	int r = cgroup_join_agent(&jail_host.cgroups, id, getpid(), err);
+	auto_fd int agent_group = cgroup_open_agent(&host->cgroups, id);
+	int r = cgroup_join_agent(&host->cgroups, id, getpid(), err);
 
 	if (r == 0 && agent_group >= 0 && fd_write_file(agent_group, "cgroup.procs", "0") < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot join the sandbox's group");
-	n = r < 0 ? r : cgroup_open_user(&jail_host.cgroups, id, fds, err);
+	n = r < 0 ? r : cgroup_open_user(&host->cgroups, id, fds, err);
 	if (n >= 0)
 		r = jail_unshare_cgroup(NULL, err);
 	for (int i = 0; i < n && r == 0; i++)
@@ -407,9 +407,9 @@ static int remove_images(int dir_fd)
 	return r < 0 ? r : dir.error;
 }
 
-static int prepare(const struct criu_spec *spec, struct err *err)
+static int prepare(struct guest_host *host, const struct criu_spec *spec, struct err *err)
 {
-	auto_fd int run_fd = copy_mount(jail_host.shared_tmpfs.fd, SHARED_TMPFS_CRIU);
+	auto_fd int run_fd = copy_mount(host->shared_tmpfs.fd, SHARED_TMPFS_CRIU);
 	auto_fd int images_fd = copy_mount(spec->images_fd, "");
 	int r = 0;
 
@@ -425,11 +425,12 @@ static int prepare(const struct criu_spec *spec, struct err *err)
 	if (r == 0 && spec->is_restore)
 		r = lay_ground(spec, err);
 	if (r == 0 && spec->is_restore)
-		r = enter_groups(spec, err);
+		r = enter_groups(host, spec, err);
 	return r < 0 ? r : give_up(spec, err);
 }
 
-static _Noreturn void run(const struct criu_spec *spec, const int control[2], int words_fd)
+static _Noreturn void run(struct guest_host *host, const struct criu_spec *spec,
+                          const int control[2], int words_fd)
 {
 	char root[48];
 	char *const env[] = {unconst("PATH=/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -438,7 +439,7 @@ static _Noreturn void run(const struct criu_spec *spec, const int control[2], in
 	struct words w = {0};
 	struct err err = {0};
 	sigset_t none;
-	int r = prepare(spec, &err);
+	int r = prepare(host, spec, &err);
 
 	for (int s = 1; s < NSIG; s++)
 		(void)signal(s, SIG_DFL);
@@ -458,7 +459,8 @@ static _Noreturn void run(const struct criu_spec *spec, const int control[2], in
 	_exit(1);
 }
 
-static int start(const struct criu_spec *spec, const int control[2], struct criu *ret)
+static int start(struct guest_host *host, const struct criu_spec *spec, const int control[2],
+                 struct criu *ret)
 {
 	struct clone_args args = {.flags = CLONE_PIDFD,
 	                          .exit_signal = SIGCHLD,
@@ -469,13 +471,14 @@ static int start(const struct criu_spec *spec, const int control[2], struct criu
 		return -errno;
 	ret->pid = sys_clone3(&args);
 	if (ret->pid == 0)
-		run(spec, control, ret->words_fd);
+		run(host, spec, control, ret->words_fd);
 	return ret->pid < 0 ? -errno : 0;
 }
 
-int criu_start(const struct criu_spec *spec, struct criu *ret, struct err *err)
+int criu_start(struct guest_host *host, const struct criu_spec *spec, struct criu *ret,
+               struct err *err)
 {
-	int down[2], up[2], r = criu_probe(err);
+	int down[2], up[2], r = criu_probe(host, err);
 
 	if (r < 0)
 		return r;
@@ -487,7 +490,7 @@ int criu_start(const struct criu_spec *spec, struct criu *ret, struct err *err)
 		r = -errno;
 	} else {
 		ret->up_fd = up[0];
-		r = start(spec, (const int[]){down[0], up[1]}, ret);
+		r = start(host, spec, (const int[]){down[0], up[1]}, ret);
 		(void)close(up[1]);
 	}
 	(void)close(down[0]);

@@ -41,13 +41,14 @@ struct criu {
 	int words_fd;       /* what it has complained of: a file */
 };
 
-void criu_open(void);  /* what all runs share, where CRIU is there */
-void criu_close(void); /* the broker leaves */
+void criu_open(struct guest_host *host); /* what all runs share, where CRIU is there */
+void criu_close(void);                   /* the broker leaves */
 /* Is it there? err says which package. */
-must_check int criu_probe(struct err *err);
+must_check int criu_probe(struct guest_host *host, struct err *err);
 void criu_init(struct criu *c);
 void criu_done(struct criu *c); /* closes all */
-must_check int criu_start(const struct criu_spec *spec, struct criu *ret, struct err *err);
+must_check int criu_start(struct guest_host *host, const struct criu_spec *spec, struct criu *ret,
+                          struct err *err);
 /* When up_fd can be read: 0 when all stands still, with the pid of what was restored. */
 must_check int criu_hear(const struct criu *c, pid_t *ret_pid);
 must_check int criu_let_go_on(const struct criu *c);

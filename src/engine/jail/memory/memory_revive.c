@@ -36,6 +36,7 @@
 #define EACH_CPU   2  /* revivals at a time */
 
 struct revival {
+	struct guest_host *host;
 	struct list link; /* in waiting, or in none */
 	struct guest *g;
 	struct memory_ground ground;
@@ -104,7 +105,7 @@ static void revival_free(struct loop *loop, void *arg)
 static void free_if_done(struct revival *v)
 {
 	if (v->is_over && !v->founder && !v->checker && !v->criu_child)
-		loop_defer(jail_host.loop, revival_free, v);
+		loop_defer(v->host->loop, revival_free, v);
 }
 
 static void begin_next(struct loop *loop, void *arg);
@@ -117,7 +118,7 @@ static void let_go(struct revival *v)
 	list_remove(&v->link);
 	if (v->is_begun) {
 		n_begun--;
-		loop_defer(jail_host.loop, begin_next, NULL);
+		loop_defer(v->host->loop, begin_next, NULL);
 	}
 	loop_io_removep(&v->go_io);
 	loop_io_removep(&v->control_io);
@@ -171,7 +172,7 @@ static void fail(struct revival *v, const struct err *err)
 }
 
 /* A cover that CRIU left out would show the host's own. */
-static int check_covers(pid_t pid, const char *mounts, struct err *err)
+static int check_covers(struct guest_host *host, pid_t pid, const char *mounts, struct err *err)
 {
 	auto_free char *text = xstrdup(mounts);
 	char *line, *rest = text, root[128], place[128], path[256];
@@ -183,7 +184,7 @@ static int check_covers(pid_t pid, const char *mounts, struct err *err)
 		     strcmp(root, "/" SHARED_TMPFS_EMPTY_DIR) != 0))
 			continue;
 		(void)snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, place);
-		if (fstatat(jail_host.shared_tmpfs.fd, root + 1, &meant, AT_SYMLINK_NOFOLLOW) < 0 ||
+		if (fstatat(host->shared_tmpfs.fd, root + 1, &meant, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    lstat(path, &seen) < 0 || seen.st_dev != meant.st_dev ||
 		    seen.st_ino != meant.st_ino)
 			return err_set(err, ERR_INTERNAL, EPERM, "'%s' is not covered", place);
@@ -199,11 +200,11 @@ static int check_confinement(struct revival *v, struct err *err)
 	struct confinement_around around = {.pid = g->pid,
 	                                    .first_id = namespaces_first_id(g->spec.slot),
 	                                    .group = group,
-	                                    .n_trees = jail_host.cgroups.n};
+	                                    .n_trees = v->host->cgroups.n};
 	struct stat net;
 	int r;
 
-	(void)snprintf(group, sizeof(group), "/%s/%s", jail_host.cgroups.parent, g->spec.id);
+	(void)snprintf(group, sizeof(group), "/%s/%s", v->host->cgroups.parent, g->spec.id);
 	if (fstat(v->net_fd, &net) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "its net namespace is gone");
 	around.net_inode = net.st_ino;
@@ -213,15 +214,15 @@ static int check_confinement(struct revival *v, struct err *err)
 	if (r == 0)
 		r = confinement_check_around(&around, err);
 	if (r == 0)
-		r = check_covers(g->pid, buf_str(&v->mounts), err);
+		r = check_covers(v->host, g->pid, buf_str(&v->mounts), err);
 	return r < 0 ? err_prefix(err, "the copy is weaker than its original") : 0;
 }
 
 /* The agent alone is beside `user`, as in every guest. */
 static int join_agent_group(const struct guest *g, struct err *err)
 {
-	auto_fd int group_fd = cgroup_open_agent(&jail_host.cgroups, g->spec.id);
-	int r = cgroup_join_agent(&jail_host.cgroups, g->spec.id, g->pid, err);
+	auto_fd int group_fd = cgroup_open_agent(&g->host->cgroups, g->spec.id);
+	int r = cgroup_join_agent(&g->host->cgroups, g->spec.id, g->pid, err);
 	char text[16];
 
 	(void)snprintf(text, sizeof(text), "%d", (int)g->pid);
@@ -246,7 +247,7 @@ static int admit(struct revival *v, pid_t pid, struct err *err)
 
 	if (pidfd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "the copy's first process is gone");
-	r = loop_child_take(jail_host.loop, pidfd, v->on_exit, g, &g->child);
+	r = loop_child_take(v->host->loop, pidfd, v->on_exit, g, &g->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the copy");
 	g->pid = pid;
@@ -299,7 +300,7 @@ static void on_criu_exit(struct loop *loop, int wait_status, void *arg)
 	(void)loop;
 	v->criu_child = NULL;
 	if (wait_status != 0)
-		unknown_children_expect(&jail_host.unknown_children, jail_host.loop);
+		unknown_children_expect(&v->host->unknown_children, v->host->loop);
 	if (v->is_over) {
 		free_if_done(v);
 	} else if (wait_status != 0) {
@@ -360,18 +361,18 @@ static int start_criu(struct revival *v, struct err *err)
 
 	if (r < 0)
 		return err_set(err, ERR_CONFLICT, -r, "the saved memory is damaged");
-	r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &shared_tmpfs_fd, err);
+	r = shared_tmpfs_copy(&v->host->shared_tmpfs, &shared_tmpfs_fd, err);
 	if (r < 0)
 		return r;
 	spec.shared_tmpfs_fd = shared_tmpfs_fd;
 	spec.mounts = buf_str(&v->mounts);
-	r = criu_start(&spec, &v->criu, err);
+	r = criu_start(v->host, &spec, &v->criu, err);
 	if (r < 0)
 		return r;
-	r = loop_child_take(jail_host.loop, take_fd(&v->criu.pidfd), on_criu_exit, v,
+	r = loop_child_take(v->host->loop, take_fd(&v->criu.pidfd), on_criu_exit, v,
 	                    &v->criu_child);
 	if (r == 0)
-		r = loop_io_add(jail_host.loop, v->criu.up_fd, EPOLLIN, on_control, v,
+		r = loop_io_add(v->host->loop, v->criu.up_fd, EPOLLIN, on_control, v,
 		                &v->control_io);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot watch CRIU") : 0;
 }
@@ -401,7 +402,7 @@ static void go_on(struct revival *v)
 	if (!v->has_ground || !v->is_checked)
 		return;
 	list_append(&waiting, &v->link);
-	begin_next(jail_host.loop, NULL);
+	begin_next(v->host->loop, NULL);
 }
 
 static void on_checked(struct loop *loop, int wait_status, void *arg)
@@ -445,8 +446,7 @@ static int start_check(struct revival *v)
 		_exit(fd_write_all(fds[1], &err, sizeof(err)) == 0 ? 0 : 1);
 	}
 	(void)close(fds[1]);
-	return pid < 0 ? -errno
-	               : loop_child_take(jail_host.loop, pidfd, on_checked, v, &v->checker);
+	return pid < 0 ? -errno : loop_child_take(v->host->loop, pidfd, on_checked, v, &v->checker);
 }
 
 /* Its mounts, or its end, of which status_fd has told why. */
@@ -494,7 +494,8 @@ int memory_revive(struct guest *g, int images_fd, const struct memory_ground *gr
 	struct revival *v = xnew0(struct revival);
 	int pidfd = ground->pidfd, r;
 
-	*v = (struct revival){.g = g,
+	*v = (struct revival){.host = g->host,
+	                      .g = g,
 	                      .ground = *ground,
 	                      .on_exit = on_exit,
 	                      .failed = failed,
@@ -509,10 +510,10 @@ int memory_revive(struct guest *g, int images_fd, const struct memory_ground *gr
 	list_init(&v->link);
 	criu_init(&v->criu);
 	g->revival = v;
-	r = loop_child_take(jail_host.loop, pidfd, on_founder_exit, v, &v->founder);
+	r = loop_child_take(g->host->loop, pidfd, on_founder_exit, v, &v->founder);
 	if (r == 0)
 		r = v->net_fd < 0 ? -ESRCH
-		                  : loop_io_add(jail_host.loop, v->ground.go_fd, EPOLLIN, on_ground,
+		                  : loop_io_add(g->host->loop, v->ground.go_fd, EPOLLIN, on_ground,
 		                                v, &v->go_io);
 	v->is_checked = is_known_whole(images_fd);
 	if (r == 0 && !v->is_checked)

@@ -35,6 +35,7 @@
 #define MOUNTS_MAX    (1 << 20)
 
 struct memory_save {
+	struct guest_host *host;
 	struct guest *g;
 	int dir_fd;
 	bool closes_connections, is_last, is_brief, is_still;
@@ -72,7 +73,7 @@ static void save_free(struct loop *loop, void *arg)
 static void free_if_done(struct memory_save *s)
 {
 	if (s->is_over && !s->child && !s->finisher && !s->describer)
-		loop_defer(jail_host.loop, save_free, s);
+		loop_defer(s->host->loop, save_free, s);
 }
 
 static void tell(struct memory_save *s, uint64_t bytes)
@@ -157,7 +158,7 @@ static int start_task(struct memory_save *s, enum task task, loop_child_fn on_ex
 		_exit(fd_write_all(fds[1], &f, sizeof(f)) == 0 ? 0 : 1);
 	}
 	(void)close(fds[1]);
-	return pid < 0 ? -errno : loop_child_take(jail_host.loop, pidfd, on_exit, s, ret);
+	return pid < 0 ? -errno : loop_child_take(s->host->loop, pidfd, on_exit, s, ret);
 }
 
 static void on_finished(struct loop *loop, int wait_status, void *arg)
@@ -232,7 +233,7 @@ static void give_hold(struct memory_save *s)
 	}
 	close_fd(&s->listen_fd);
 	if (r == 0)
-		r = loop_io_add(jail_host.loop, s->status_fd, EPOLLIN, on_held, s, &s->io);
+		r = loop_io_add(s->host->loop, s->status_fd, EPOLLIN, on_held, s, &s->io);
 	if (r == 0) {
 		loop_timer_set_in(s->timer, QUIET_TIME_US);
 		return;
@@ -370,16 +371,16 @@ static int start_criu(struct memory_save *s, struct err *err)
 		return err_set(err, ERR_INTERNAL, -r, "cannot describe the sandbox");
 	spec.net_fd = net_fd;
 	spec.mounts = buf_str(&mounts);
-	r = criu_start(&spec, &s->criu, err);
+	r = criu_start(s->host, &spec, &s->criu, err);
 	if (r < 0)
 		return r;
 	/* Whoever has to end the guest without us ends it, too: it waits for who is dead. */
 	if (guest_record_write_saver(s->g->dir_fd, &s->g->spec, s->criu.pid, err) < 0)
 		log_debug("memory.unrecorded", "id=%s error='%s'", s->g->spec.id, err->message);
-	r = loop_child_take(jail_host.loop, take_fd(&s->criu.pidfd), on_criu_exit, s, &s->child);
+	r = loop_child_take(s->host->loop, take_fd(&s->criu.pidfd), on_criu_exit, s, &s->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch CRIU");
-	r = loop_io_add(jail_host.loop, s->criu.up_fd, EPOLLIN, on_control, s, &s->io);
+	r = loop_io_add(s->host->loop, s->criu.up_fd, EPOLLIN, on_control, s, &s->io);
 	if (r < 0) { /* its exit, which follows, tells */
 		(void)err_set(&s->failure, ERR_INTERNAL, -r, "cannot watch CRIU");
 		criu_hang_up(&s->criu);
@@ -425,7 +426,7 @@ int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
                 const struct memory_ops *ops, void *arg, struct err *err)
 {
 	struct memory_save *s;
-	int r = criu_probe(err);
+	int r = criu_probe(g->host, err);
 
 	if (r < 0)
 		return r;
@@ -434,7 +435,8 @@ int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 	if (g->save)
 		return err_set(err, ERR_CONFLICT, EBUSY, "the sandbox is being saved");
 	s = xnew0(struct memory_save);
-	*s = (struct memory_save){.g = g,
+	*s = (struct memory_save){.host = g->host,
+	                          .g = g,
 	                          .dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0),
 	                          .closes_connections = spec->closes_connections != 0,
 	                          .is_last = spec->is_last != 0,
@@ -450,7 +452,7 @@ int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 	r = s->dir_fd < 0 ? err_set(err, ERR_CAPACITY, errno, "no fd is left")
 	                  : agent_handover_ask(g, s->token, &s->link_fd, &s->listen_fd, err);
 	if (r == 0) {
-		r = loop_io_add(jail_host.loop, s->link_fd, EPOLLIN, on_quiet, s, &s->io);
+		r = loop_io_add(g->host->loop, s->link_fd, EPOLLIN, on_quiet, s, &s->io);
 		if (r < 0)
 			(void)err_set(err, ERR_INTERNAL, -r, "cannot watch the agent");
 	}
@@ -461,7 +463,7 @@ int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 		free(s);
 		return r;
 	}
-	s->timer = loop_timer_new(jail_host.loop, on_late, s);
+	s->timer = loop_timer_new(g->host->loop, on_late, s);
 	loop_timer_set_in(s->timer, QUIET_TIME_US);
 	g->save = s;
 	return 0;
@@ -470,7 +472,7 @@ int memory_save(struct guest *g, int dir_fd, const struct snapshot_spec *spec,
 /* Of a broker that is no more. */
 static void end_saver(const struct guest *g)
 {
-	auto_fd int dir_fd = openat(jail_host.sandboxes_fd, g->spec.id,
+	auto_fd int dir_fd = openat(g->host->sandboxes_fd, g->spec.id,
 	                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	auto_fd int pidfd = -1;
 

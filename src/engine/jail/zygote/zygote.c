@@ -65,9 +65,11 @@ static const struct guest_limits limits = {
 	.pids = 512, /* each fork is one of it until it has joined its sandbox's group */
 };
 
-void zygote_init(struct zygote *z, const struct digest *image, const char *group, const char *warm)
+void zygote_init(struct zygote *z, struct guest_host *host, const struct digest *image,
+                 const char *group, const char *warm)
 {
-	*z = (struct zygote){.image = *image,
+	*z = (struct zygote){.host = host,
+	                     .image = *image,
 	                     .warm = warm,
 	                     .fd = -1,
 	                     .status_fd = -1,
@@ -218,18 +220,17 @@ static void on_io(struct loop *loop, uint32_t events, void *arg)
 static int send_orders(struct zygote *z, int go_fd, int broker_fd, struct err *err)
 {
 	struct zygote_orders orders = {.is_host = digest_is_zero(&z->image)};
-	int dirs[] = {jail_host.template_fd, jail_host.usr_fd};
+	int dirs[] = {z->host->template_fd, z->host->usr_fd};
 	int fds[ZYGOTE_MOUNT_COUNT + 1] = {-1, -1, -1, broker_fd};
 	ssize_t n = 0;
 	int r = orders.is_host
 	                ? 0
-	                : images_mount(&jail_host.images, &z->image, &dirs[ZYGOTE_MOUNT_BASE], err);
+	                : images_mount(&z->host->images, &z->image, &dirs[ZYGOTE_MOUNT_BASE], err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
 		r = namespaces_detached_mount(dirs[i], /* is_read_only= */ true, &fds[i], err);
 	if (r == 0)
-		r = shared_tmpfs_copy(&jail_host.shared_tmpfs, &fds[ZYGOTE_MOUNT_SHARED_TMPFS],
-		                      err);
+		r = shared_tmpfs_copy(&z->host->shared_tmpfs, &fds[ZYGOTE_MOUNT_SHARED_TMPFS], err);
 	(void)snprintf(orders.warm, sizeof(orders.warm), "%s", z->warm);
 	if (r == 0)
 		n = fd_send(go_fd, &orders, sizeof(orders), fds, ARRAY_SIZE(fds));
@@ -244,22 +245,22 @@ static int send_orders(struct zygote *z, int go_fd, int broker_fd, struct err *e
 static int hatch(struct zygote *z, int go[2], int status[2], int broker[2], struct err *err)
 {
 	struct hatched h;
-	int r = spawner_ask(&jail_host.spawner, SPAWNER_ZYGOTE, 0, go[1], status[1], -1, err);
+	int r = spawner_ask(&z->host->spawner, SPAWNER_ZYGOTE, 0, go[1], status[1], -1, err);
 
 	if (r == 0)
-		r = spawner_take(&jail_host.spawner, &h, err);
+		r = spawner_take(&z->host->spawner, &h, err);
 	if (r < 0)
 		return r;
-	r = loop_child_take(jail_host.loop, h.pidfd, on_exit_of_zygote, z, &z->child);
+	r = loop_child_take(z->host->loop, h.pidfd, on_exit_of_zygote, z, &z->child);
 	if (r < 0)
 		return err_set(err, ERR_INTERNAL, -r, "cannot watch the zygote");
-	r = cgroup_confine(&jail_host.cgroups, z->group, &limits, h.pid, err);
+	r = cgroup_confine(&z->host->cgroups, z->group, &limits, h.pid, err);
 	if (r == 0)
 		r = send_orders(z, go[0], broker[1], err);
 	z->fd = take_fd(&broker[0]);
 	z->status_fd = take_fd(&status[0]);
 	if (r == 0)
-		r = loop_io_add(jail_host.loop, z->fd, EPOLLIN, on_io, z, &z->io);
+		r = loop_io_add(z->host->loop, z->fd, EPOLLIN, on_io, z, &z->io);
 	return r;
 }
 
@@ -290,7 +291,7 @@ void zygote_start(struct zygote *z)
 	if (!z->warm || z->child || z->is_given_up)
 		return;
 	if (!z->timer)
-		z->timer = loop_timer_new(jail_host.loop, on_timer, z);
+		z->timer = loop_timer_new(z->host->loop, on_timer, z);
 	loop_timer_set_in(z->timer, START_US);
 	if (start(z, &err) == 0)
 		return;
@@ -323,9 +324,9 @@ int zygote_remove_group(const struct zygote *z, uint64_t most_us)
 	int r;
 
 	/* Forks that have not joined their sandboxes die with it, but not at the same instant. */
-	while ((r = cgroup_remove(&jail_host.cgroups, z->group)) < 0 &&
+	while ((r = cgroup_remove(&z->host->cgroups, z->group)) < 0 &&
 	       clock_steady_us() < until_us) {
-		cgroup_kill(&jail_host.cgroups, z->group);
+		cgroup_kill(&z->host->cgroups, z->group);
 		(void)usleep(REMOVAL_EVERY_US);
 	}
 	return r;
@@ -343,7 +344,8 @@ static void on_fork_timeout(struct loop *loop, void *arg)
 }
 
 /* Gives their number. */
-static int open_fds(const char *id, pid_t agent, int fds[FDS_MAX], struct err *err)
+static int open_fds(struct guest_host *host, const char *id, pid_t agent, int fds[FDS_MAX],
+                    struct err *err)
 {
 	int n = 0, r = 0;
 
@@ -358,7 +360,7 @@ static int open_fds(const char *id, pid_t agent, int fds[FDS_MAX], struct err *e
 			n++;
 	}
 	if (r == 0)
-		r = cgroup_open_user(&jail_host.cgroups, id, fds + n, err);
+		r = cgroup_open_user(&host->cgroups, id, fds + n, err);
 	if (r >= 0)
 		return n + r;
 	while (n > 0)
@@ -373,7 +375,7 @@ static int send_request(struct zygote *z, uint64_t number, const char *id, pid_t
 	                             .open_files = open_files,
 	                             .instructions = (uint32_t)zygote_no_setns_len};
 	int fds[FDS_MAX];
-	int n = open_fds(id, agent, fds, err);
+	int n = open_fds(z->host, id, agent, fds, err);
 	ssize_t len;
 
 	static_assert(FDS_MAX <= FD_PASS_MAX, "a request needs a second message");
@@ -401,7 +403,7 @@ int zygote_fork(struct zygote *z, const char *id, pid_t agent, uint32_t open_fil
 		return r;
 	w = xnew0(struct wait);
 	*w = (struct wait){.zygote = z, .number = z->last_number, .fn = fn, .arg = arg};
-	w->timer = loop_timer_new(jail_host.loop, on_fork_timeout, w);
+	w->timer = loop_timer_new(z->host->loop, on_fork_timeout, w);
 	loop_timer_set_in(w->timer, FORK_US);
 	list_append(&z->waits, &w->link);
 	z->n_waits++;

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 
 struct zygote {
+	struct guest_host *host;
 	struct digest image; /* of its template; zero = host */
 	char group[24];      /* among the sandboxes' cgroups; no id looks like it */
 	const char *warm;    /* modules, parted by commas; NULL: there is to be no zygote */
@@ -33,7 +34,8 @@ struct zygote {
 };
 
 /* group: of no other. */
-void zygote_init(struct zygote *z, const struct digest *image, const char *group, const char *warm);
+void zygote_init(struct zygote *z, struct guest_host *host, const struct digest *image,
+                 const char *group, const char *warm);
 /* Ends it; who waits is told. Of its group the last fork may still have to leave: that can be
  * removed later, too. */
 void zygote_done(struct zygote *z);

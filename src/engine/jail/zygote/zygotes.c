@@ -10,18 +10,18 @@
 
 static void set(struct zygotes *zs, size_t i, const struct digest *image, const char *warm)
 {
-	char group[24];
+	char group[40];
 
 	if (i == 0)
 		(void)snprintf(group, sizeof(group), "zygote-python");
 	else
 		(void)snprintf(group, sizeof(group), "zygote-python-%zu", i);
-	zygote_init(&zs->all[i], image, group, warm);
+	zygote_init(&zs->all[i], zs->host, image, group, warm);
 }
 
-void zygotes_init(struct zygotes *zs, const char *warm)
+void zygotes_init(struct zygotes *zs, struct guest_host *host, const char *warm)
 {
-	*zs = (struct zygotes){.used[0] = UINT64_MAX};
+	*zs = (struct zygotes){.host = host, .used[0] = UINT64_MAX};
 	for (size_t i = 0; i < ZYGOTES_MAX; i++)
 		set(zs, i, &(struct digest){0}, warm);
 }

@@ -11,12 +11,13 @@
 #define ZYGOTES_MAX 5 /* some 10 MiB each, and what their warm modules take */
 
 struct zygotes {
+	struct guest_host *host;
 	struct zygote all[ZYGOTES_MAX]; /* the first is host's */
 	uint64_t used[ZYGOTES_MAX];     /* numbers of the last forks; 0: it is nobody's */
 	uint64_t last;
 };
 
-void zygotes_init(struct zygotes *zs, const char *warm);
+void zygotes_init(struct zygotes *zs, struct guest_host *host, const char *warm);
 void zygotes_done(struct zygotes *zs);
 void zygotes_start(struct zygotes *zs); /* that of host */
 /* The image's, which may have to be begun first. */

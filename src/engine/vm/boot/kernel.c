@@ -87,12 +87,11 @@ int kernel_set(struct images *im, int data_fd, const struct digest *digest, stru
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot name the guest kernel") : 0;
 }
 
-int kernel_choose(const struct digest *digest, struct err *err)
+int kernel_choose(struct guest_host *host, const struct digest *digest, struct err *err)
 {
-	auto_fd int data_fd =
-		open(jail_host.data_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_fd int data_fd = open(host->data_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (data_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot open the data directory");
-	return kernel_set(&jail_host.images, data_fd, digest, err);
+	return kernel_set(&host->images, data_fd, digest, err);
 }

@@ -19,4 +19,4 @@ must_check int kernel_open(struct images *im, int data_fd, int *ret_fd, struct d
 must_check int kernel_set(struct images *im, int data_fd, const struct digest *digest,
                           struct err *err);
 /* The same for the host's own images, as struct engine has it. */
-must_check int kernel_choose(const struct digest *digest, struct err *err);
+must_check int kernel_choose(struct guest_host *host, const struct digest *digest, struct err *err);

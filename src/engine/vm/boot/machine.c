@@ -61,9 +61,9 @@ uint64_t machine_boot_max_us(bool is_kvm)
 	return is_kvm ? machine.boot_max_us / 4 : machine.boot_max_us;
 }
 
-int machine_probe(struct err *err)
+int machine_probe(struct guest_host *host, struct err *err)
 {
-	if (jail_host.vmm_fd < 0) {
+	if (host->vmm_fd < 0) {
 		(void)err_set(err, ERR_UNSUPPORTED, ENOENT, "there is no cloche-vmm beside cloche");
 		return err_hint(err, "install it with cloche, or leave engine out");
 	}
@@ -76,12 +76,11 @@ int machine_probe(struct err *err)
 
 /* In the run directory, which goes with the host's start. A file that running vms have open is
  * replaced, not changed. */
-static int make_fittings(int *ret_fd, struct err *err)
+static int make_fittings(struct guest_host *host, int *ret_fd, struct err *err)
 {
-	auto_free char *file = xasprintf("%s/../" FITTINGS, jail_host.sandboxes_dir);
+	auto_free char *file = xasprintf("%s/../" FITTINGS, host->sandboxes_dir);
 	auto_free char *made = xasprintf("%s.new", file);
-	auto_free char *tree =
-		xasprintf("/proc/%d/fd/%d/fit", (int)getpid(), jail_host.template_fd);
+	auto_free char *tree = xasprintf("/proc/%d/fd/%d/fit", (int)getpid(), host->template_fd);
 	const char *const argv[] = {"mkfs.erofs", "--quiet", "-d1", "-x-1", UUID,
 	                            "-T0",        made,      tree,  NULL};
 	int r = spawn_run(argv, err);
@@ -115,7 +114,7 @@ static int open_kernel(int dir_fd)
 	return fd >= 0 ? fd : openat(dir_fd, "vmlinuz", flags);
 }
 
-static int make(int dir_fd, struct err *err)
+static int make(struct guest_host *host, int dir_fd, struct err *err)
 {
 	auto_fd int kernel_fd = open_kernel(dir_fd);
 	auto_fd int initrd_fd = -1, fittings_fd = -1;
@@ -123,9 +122,9 @@ static int make(int dir_fd, struct err *err)
 
 	if (kernel_fd < 0)
 		return err_set(err, ERR_INTERNAL, errno, "the guest kernel's image has no vmlinuz");
-	r = initrd_make(dir_fd, jail_host.agent_fd, &initrd_fd, err);
+	r = initrd_make(dir_fd, host->agent_fd, &initrd_fd, err);
 	if (r == 0)
-		r = make_fittings(&fittings_fd, err);
+		r = make_fittings(host, &fittings_fd, err);
 	if (r < 0)
 		return r;
 	machine.fds = (struct machine_fds){.kernel_fd = take_fd(&kernel_fd),
@@ -136,9 +135,9 @@ static int make(int dir_fd, struct err *err)
 }
 
 /* An operator's own kernel has no digest: its file stands for it. */
-static int identify(const struct digest *kernel, struct err *err)
+static int identify(struct guest_host *host, const struct digest *kernel, struct err *err)
 {
-	const int own[] = {jail_host.agent_fd, jail_host.vmm_fd, machine.fds.fittings_fd};
+	const int own[] = {host->agent_fd, host->vmm_fd, machine.fds.fittings_fd};
 	int r = identity_read(QEMU, machine_has_kvm(), own, ARRAY_SIZE(own), &machine.identity,
 	                      err);
 
@@ -148,10 +147,10 @@ static int identify(const struct digest *kernel, struct err *err)
 	return r;
 }
 
-int machine_identity(struct identity *ret, struct err *err)
+int machine_identity(struct guest_host *host, struct identity *ret, struct err *err)
 {
 	struct machine_fds fds = {-1, -1, -1};
-	int r = machine_open(&fds, err);
+	int r = machine_open(host, &fds, err);
 
 	close_fd(&fds.kernel_fd);
 	close_fd(&fds.initrd_fd);
@@ -171,23 +170,23 @@ static int copy_fd(int fd, int *ret, struct err *err)
 	return *ret < 0 ? err_set(err, ERR_CAPACITY, errno, "cannot copy a descriptor") : 0;
 }
 
-int machine_open(struct machine_fds *ret, struct err *err)
+int machine_open(struct guest_host *host, struct machine_fds *ret, struct err *err)
 {
-	auto_fd int data_fd = open(jail_host.data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int data_fd = open(host->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	auto_fd int dir_fd = -1;
 	struct digest kernel;
-	int r = machine_probe(err);
+	int r = machine_probe(host, err);
 
 	if (r == 0 && data_fd < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot open the data directory");
 	if (r == 0)
-		r = kernel_open(&jail_host.images, data_fd, &dir_fd, &kernel, err);
+		r = kernel_open(&host->images, data_fd, &dir_fd, &kernel, err);
 	if (r == 0 && machine.is_open && !digest_equal(&kernel, &machine.kernel))
 		machine_close();
 	if (r == 0 && !machine.is_open) {
-		r = make(dir_fd, err);
+		r = make(host, dir_fd, err);
 		if (r == 0)
-			r = identify(&kernel, err);
+			r = identify(host, &kernel, err);
 	}
 	if (r < 0)
 		return r;

@@ -13,15 +13,15 @@ struct machine_fds { /* the caller's */
 };
 
 /* Whether vms can be at all, without making anything; err says what is missing and what to do. */
-must_check int machine_probe(struct err *err);
+must_check int machine_probe(struct guest_host *host, struct err *err);
 void machine_emulate(void); /* told to do without KVM */
 void machine_set_boot_max(uint64_t us);
 uint64_t machine_boot_max_us(bool is_kvm); /* until its agent serves */
-must_check int machine_open(struct machine_fds *ret, struct err *err);
+must_check int machine_open(struct guest_host *host, struct machine_fds *ret, struct err *err);
 void machine_close(void);
 
 /* What all machines that start now are; machine_open() was called. */
-must_check int machine_identity(struct identity *ret, struct err *err);
+must_check int machine_identity(struct guest_host *host, struct identity *ret, struct err *err);
 uint32_t machine_cpus(const struct guest_limits *limits); /* whole ones */
 
 bool machine_has_kvm(void); /* it opens, and was not found broken since */
