@@ -15,7 +15,7 @@
 #include "api/operate/problems.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "base/units.h"
 #include "compat/compat.h"
 #include "daemon/child.h"

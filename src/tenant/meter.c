@@ -14,9 +14,9 @@
 #include "tenant/meter.h"
 
 #include "base/clock.h"
-#include "base/decimal.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/text/decimal.h"
 #include "base/units.h"
 #include "tenant/day.h"
 #include "tenant/price.h"

@@ -6,7 +6,7 @@
  */
 #include "tenant/price.h"
 
-#include "base/decimal.h"
+#include "base/text/decimal.h"
 #include "base/units.h"
 
 void usage_add(struct usage *u, const struct usage *more)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What usage costs, in whole billionths of the currency's unit ("nano", base/decimal.h). Prices are
- * the daemon's settings, and what was used is recorded, not what it cost: a cost is computed when
- * it is asked for.
+ * What usage costs, in whole billionths of the currency's unit ("nano", base/text/decimal.h).
+ * Prices are the daemon's settings, and what was used is recorded, not what it cost: a cost is
+ * computed when it is asked for.
  */
 #include "store/tables/usage.h"
 

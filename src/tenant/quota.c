@@ -14,8 +14,8 @@
 #include "tenant/quota.h"
 
 #include "base/clock.h"
-#include "base/decimal.h"
 #include "base/id.h"
+#include "base/text/decimal.h"
 #include "base/units.h"
 #include "tenant/day.h"
 #include "tenant/quota_fields.h"

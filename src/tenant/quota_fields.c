@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tenant/quota_fields.h"
 
-#include "base/decimal.h"
+#include "base/text/decimal.h"
 #include "base/units.h"
 
 #include <assert.h>

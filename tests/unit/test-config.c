@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "base/units.h"
 #include "daemon/config/config.h"
 #include "daemon/config/quantity.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Days, money, and meters over a store of their own. */
 #include "base/clock.h"
-#include "base/decimal.h"
 #include "base/log.h"
+#include "base/text/decimal.h"
 #include "base/units.h"
 #include "tenant/day.h"
 #include "tenant/meter.h"

@@ -5,7 +5,7 @@
  */
 #include "api/account/usage_rows.h"
 
-#include "base/decimal.h"
+#include "base/text/decimal.h"
 #include "build/build.h"
 #include "tenant/day.h"
 

@@ -13,7 +13,7 @@
 #include "api/handlers.h"
 
 #include "base/clock.h"
-#include "base/decimal.h"
+#include "base/text/decimal.h"
 
 #include <string.h>
 

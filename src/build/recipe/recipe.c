@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build/recipe/recipe.h"
 
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "build/recipe/word.h"
 #include "sandbox/storage/guest_kernel.h"
 

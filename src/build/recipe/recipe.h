@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A recipe: what a template is made of, as a small TOML text (base/toml.h).
+ * A recipe: what a template is made of, as a small TOML text (base/text/toml.h).
  *
  *	name = "python"                       what it is called
  *	summary = "Python 3.13 with pip"

@@ -2,7 +2,7 @@
 #include "cli/eval/eval_file.h"
 
 #include "base/parse.h"
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "cli/session/script_language.h"
 #include "cli/term/opts.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/eval/eval_judge.h"
 
-#include "base/decimal.h"
 #include "base/parse.h"
+#include "base/text/decimal.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/eval/eval_report.h"
 
-#include "base/decimal.h"
 #include "base/parse.h"
+#include "base/text/decimal.h"
 #include "cli/term/colour.h"
 #include "cli/term/text.h"
 

@@ -2,7 +2,7 @@
 #include "cli/eval/eval_run.h"
 
 #include "base/clock.h"
-#include "base/decimal.h"
+#include "base/text/decimal.h"
 #include "cli/eval/eval_chat.h"
 #include "cli/eval/eval_judge.h"
 #include "cli/frame/command.h"

@@ -7,7 +7,7 @@
  */
 #include "cli/eval/eval_suite.h"
 
-#include "base/decimal.h"
+#include "base/text/decimal.h"
 #include "cli/session/script_language.h"
 
 #include <assert.h>

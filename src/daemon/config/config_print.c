@@ -4,7 +4,7 @@
  * value. What has the value that it has without a file is commented out, so that the output is a
  * file to begin with.
  */
-#include "base/decimal.h"
+#include "base/text/decimal.h"
 #include "base/units.h"
 #include "daemon/config/quantity.h"
 #include "daemon/config/setting.h"

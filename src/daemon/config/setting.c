@@ -5,8 +5,8 @@
  */
 #include "daemon/config/setting.h"
 
-#include "base/decimal.h"
 #include "base/parse.h"
+#include "base/text/decimal.h"
 #include "base/units.h"
 #include "broker/broker.h"
 #include "daemon/config/quantity.h"

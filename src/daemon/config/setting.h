@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* A setting of the daemon: its place in the file, its option, its kind and bounds. */
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "daemon/config/config.h"
 
 #define SETTINGS_MAX 96

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/toml.h"
+#include "base/text/toml.h"
 
 #include "base/buf.h"
 #include "base/parse.h"
