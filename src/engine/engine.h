@@ -283,7 +283,7 @@ struct engine_traits {
 	bool has_own_disk;    /* its files are in a disk whose size is fixed, and in no directory */
 	bool has_volumes;
 	bool has_copies; /* a new one starts as a copy of one that has booted */
-	/* What making one ahead costs, until the first was measured. */
+	/* What making one ahead costs, until the first was measured; never 0. */
 	uint64_t spare_us, spare_bytes;
 };
 
@@ -293,8 +293,7 @@ struct engine {
 	struct engine_traits traits;
 	const struct guest_kind *kind; /* of guests that engine/guest runs; NULL: of none */
 	/* Can this host run it? Sets up what all guests share (storage, cgroup root). If not, err
-	 * says what is missing. *ret is handed to the calls below; leave() frees it. An engine
-	 * keeps nothing elsewhere. */
+	 * says what is missing. *ret is handed to the calls below; leave() frees it. */
 	int (*probe)(const struct engine_host *given, struct guest_host **ret, struct err *err);
 	void (*leave)(struct guest_host *host); /* the broker stops: takes down what probe() made if
 	                        no guest is alive, else leaves it */
