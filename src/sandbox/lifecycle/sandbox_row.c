@@ -4,8 +4,8 @@
  * only here. It holds the environment's values, which clients are never told again.
  */
 #include "base/clock.h"
+#include "base/json/row_fields.h"
 #include "base/log.h"
-#include "base/units.h"
 #include "sandbox/lifecycle/create_source.h"
 #include "sandbox/lifecycle/lifecycle.h"
 #include "sandbox/model/create_rules.h"
@@ -18,77 +18,75 @@
 
 #define ROW_MAX (512 * 1024) /* tags and environment are bounded well below it */
 
-static void put_raw_isolation(struct json_writer *w, const struct isolation *i)
-{
-	json_open_object(w, "isolation");
-	json_put_u64(w, "engine", i->engine);
-	json_put_u64(w, "grade", i->grade);
-	json_put_u64(w, "walls", i->walls);
-	json_put_u64(w, "gaps", i->gaps);
-	json_close_object(w);
-}
+/* A field of a row is written and read by its row here; those that are no member are below. */
+#define FIELD(...) ROW_FIELD(sandbox, __VA_ARGS__)
+#define NEEDED     .is_required = true
+/* clang-format off */
+static const struct row_field fields[] = {
+	FIELD("tags",             ROW_OBJECT, tags, NEEDED),
+	FIELD("env",              ROW_OBJECT, env, NEEDED),
+	FIELD("output_bytes",     ROW_U64,    exec_limits.output_bytes),
+	FIELD("execs_max",        ROW_U32,    exec_limits.execs),
+	FIELD("timeout_ms",       ROW_U64,    timeout_ms, NEEDED),
+	FIELD("idle_timeout_ms",  ROW_U64,    idle_timeout_ms),
+	FIELD("on_timeout",       ROW_U32,    on_timeout, .max = ON_TIMEOUT_COUNT - 1),
+	FIELD("on_idle",          ROW_U32,    on_idle, .max = ON_TIMEOUT_COUNT),
+	FIELD("deadline_us",      ROW_U64,    deadline_us),
+	FIELD("left_us",          ROW_U64,    left_us),
+	FIELD("counts_paused",    ROW_BOOL,   counts_paused),
+	FIELD("rests_until_us",   ROW_U64,    rests_until_us),
+	FIELD("is_persistent",    ROW_BOOL,   is_persistent),
+	FIELD("is_kept",          ROW_BOOL,   is_kept),
+	FIELD("is_deleted",       ROW_BOOL,   is_deleted),
+	FIELD("auto_resumes",     ROW_BOOL,   auto_resumes),
+	FIELD("ends_with_caller", ROW_BOOL,   ends_with_caller),
+	FIELD("resumes",          ROW_U64,    resumes),
+	FIELD("cause",            ROW_U32,    end.cause, NEEDED, .max = END_CAUSE_COUNT - 1),
+	FIELD("detail",           ROW_OBJECT, end.detail),
+	FIELD("message",          ROW_TEXT,   end.message, NEEDED),
+	FIELD("channels_to",      ROW_U32,    channels_to, NEEDED),
+	FIELD("oom_kills",        ROW_U64,    oom_kills, NEEDED),
+	FIELD("pids_refused",     ROW_U64,    pids_refused),
+	FIELD("key_id",           ROW_TEXT,   key_id), /* not in the rows of version 1 */
+	FIELD("source",           ROW_OBJECT, source),
+	FIELD("template",         ROW_STRING, template),
+	FIELD("user",             ROW_STRING, user),
+	FIELD("cwd",              ROW_STRING, cwd),
+	FIELD("snapshot_id",      ROW_TEXT,   snapshot_id),
+	FIELD("base_bytes",       ROW_U64,    base_bytes),
+	FIELD("rolls_to",         ROW_TEXT,   rolls_to),
+	FIELD("paused_in",        ROW_TEXT,   paused_in),
+	FIELD("pause_cause",      ROW_U32,    pause_cause, .max = END_CAUSE_COUNT - 1),
+	FIELD("packages",         ROW_ARRAY,  packages, .max = UINT32_MAX),
+	FIELD("notes",            ROW_OBJECT, notes),
+};
 
-static void put_template(struct json_writer *w, const struct sandbox *s)
-{
-	char hex[DIGEST_HEX];
-
-	digest_to_hex(&s->image, hex);
-	json_put_str(w, "template", s->template);
-	json_put_str(w, "image", hex);
-	json_put_str(w, "user", s->user);
-	json_put_str(w, "cwd", s->cwd);
-	json_put_str(w, "snapshot_id", s->snapshot_id);
-	json_put_u64(w, "base_bytes", s->base_bytes);
-	json_put_str(w, "rolls_to", s->rolls_to);
-	json_put_str(w, "paused_in", s->paused_in);
-	json_put_u64(w, "pause_cause", s->pause_cause);
-}
+static const struct row_field isolation_fields[] = {
+	ROW_FIELD(isolation, "engine", ROW_U32, engine, NEEDED),
+	ROW_FIELD(isolation, "grade",  ROW_U32, grade, NEEDED),
+	ROW_FIELD(isolation, "walls",  ROW_U32, walls, NEEDED),
+	ROW_FIELD(isolation, "gaps",   ROW_U32, gaps, NEEDED),
+};
+/* clang-format on */
 
 static int row_json(const struct sandbox *s, struct buf *out)
 {
 	struct json_writer w;
+	char hex[DIGEST_HEX];
 
+	digest_to_hex(&s->image, hex);
 	json_writer_init(&w, out);
 	json_open_object(&w, NULL);
+	row_fields_put(fields, ARRAY_SIZE(fields), s, &w);
 	json_put_str(&w, "boot_id", s->fleet->boot_id);
-	json_put_value(&w, "tags", s->tags);
-	json_put_value(&w, "env", s->env);
-	limits_to_row(&s->limits, &w);
-	json_put_u64(&w, "output_bytes", s->exec_limits.output_bytes);
-	json_put_u64(&w, "execs_max", s->exec_limits.execs);
-	json_put_u64(&w, "timeout_ms", s->timeout_ms);
-	json_put_u64(&w, "idle_timeout_ms", s->idle_timeout_ms);
-	json_put_u64(&w, "on_timeout", s->on_timeout);
-	json_put_u64(&w, "on_idle", s->on_idle);
-	json_put_u64(&w, "deadline_us", s->deadline_us);
-	json_put_u64(&w, "left_us", s->left_us);
-	json_put_bool(&w, "counts_paused", s->counts_paused);
-	json_put_u64(&w, "rests_until_us", s->rests_until_us);
-	json_put_bool(&w, "is_persistent", s->is_persistent);
-	json_put_bool(&w, "is_kept", s->is_kept);
-	json_put_bool(&w, "is_deleted", s->is_deleted);
+	json_put_str(&w, "image", hex);
 	json_put_bool(&w, "is_undone", s->phase == PHASE_UNDOING && s->resumes == 0);
-	json_put_bool(&w, "auto_resumes", s->auto_resumes);
-	json_put_bool(&w, "ends_with_caller", s->ends_with_caller);
-	json_put_u64(&w, "resumes", s->resumes);
-	put_raw_isolation(&w, &s->isolation);
-	json_put_u64(&w, "cause", s->end.cause);
-	if (s->end.detail)
-		json_put_value(&w, "detail", s->end.detail);
-	json_put_strn(&w, "message", s->end.message, strlen(s->end.message));
-	json_put_u64(&w, "channels_to", s->channels_to);
-	json_put_u64(&w, "oom_kills", s->oom_kills);
-	json_put_u64(&w, "pids_refused", s->pids_refused);
-	json_put_str(&w, "key_id", s->key_id);
+	limits_to_row(&s->limits, &w);
+	json_open_object(&w, "isolation");
+	row_fields_put(isolation_fields, ARRAY_SIZE(isolation_fields), &s->isolation, &w);
+	json_close_object(&w);
 	port_rows_to_json(s, &w);
 	network_put_row(s, &w, "network");
-	if (s->source)
-		json_put_value(&w, "source", s->source);
-	put_template(&w, s);
-	if (s->packages)
-		json_put_value(&w, "packages", s->packages);
-	if (s->notes)
-		json_put_value(&w, "notes", s->notes);
 	volume_mounts_to_row(s, &w);
 	json_close_object(&w);
 	return json_writer_end(&w);
@@ -114,24 +112,6 @@ int sandbox_save(const struct sandbox *s, struct err *err)
 	return store_put_sandbox(s->fleet->config.store, &row, err);
 }
 
-static int read_isolation(const json_t *object, struct isolation *ret)
-{
-	uint64_t engine = 0, grade = 0, walls = 0, gaps = 0;
-	const struct json_field fields[] = {
-		{"engine", JSON_FIELD_U64, &engine, true, .max = UINT32_MAX},
-		{"grade", JSON_FIELD_U64, &grade, true, .max = UINT32_MAX},
-		{"walls", JSON_FIELD_U64, &walls, true, .max = UINT32_MAX},
-		{"gaps", JSON_FIELD_U64, &gaps, true, .max = UINT32_MAX},
-	};
-	int r = json_read(object, "isolation.", fields, ARRAY_SIZE(fields), NULL);
-
-	*ret = (struct isolation){.engine = (uint32_t)engine,
-	                          .grade = (uint32_t)grade,
-	                          .walls = (uint32_t)walls,
-	                          .gaps = (uint32_t)gaps};
-	return r;
-}
-
 /* The machine was started anew since the row was written: what ran then cannot run. */
 static void note_boot(struct sandbox *s, const char *boot_id)
 {
@@ -152,69 +132,29 @@ static void note_expiry(struct sandbox *s, uint64_t expires_us)
 
 static int read_row(struct sandbox *s, const json_t *object)
 {
-	json_t *tags = NULL, *env = NULL, *limits = NULL, *isolation = NULL;
-	json_t *detail = NULL, *ports = NULL, *network = NULL, *source = NULL, *packages = NULL;
-	json_t *notes = NULL, *volumes = NULL;
-	struct policy *policy = NULL;
-	const char *boot_id = "", *message = "", *key_id = "";
-	const char *template = "host", *image = NULL, *user = NULL, *cwd = NULL;
-	const char *snapshot_id = "", *rolls_to = "", *paused_in = "";
-	uint64_t on_idle = ON_TIMEOUT_COUNT, pause_cause = END_NONE;
+	json_t *limits = NULL, *isolation = NULL, *ports = NULL, *network = NULL, *volumes = NULL;
+	const char *boot_id = "", *image = NULL;
+	uint64_t expires_us = 0;
 	bool is_undone = false;
-	uint64_t cause = 0, channels_to = 0, on_timeout = 0, expires_us = 0, execs_max = 0;
-	const struct json_field fields[] = {
+	struct policy *policy = NULL;
+	const struct json_field others[] = {
 		{"boot_id", JSON_FIELD_STRING, &boot_id, true},
-		{"tags", JSON_FIELD_OBJECT, &tags, true},
-		{"env", JSON_FIELD_OBJECT, &env, true},
-		{"limits", JSON_FIELD_OBJECT, &limits, true},
-		{"output_bytes", JSON_FIELD_U64, &s->exec_limits.output_bytes},
-		{"execs_max", JSON_FIELD_U64, &execs_max, .max = UINT32_MAX},
-		{"timeout_ms", JSON_FIELD_U64, &s->timeout_ms, true},
-		{"idle_timeout_ms", JSON_FIELD_U64, &s->idle_timeout_ms},
-		{"on_timeout", JSON_FIELD_U64, &on_timeout, .max = ON_TIMEOUT_COUNT - 1},
-		{"on_idle", JSON_FIELD_U64, &on_idle, .max = ON_TIMEOUT_COUNT},
-		{"expires_us", JSON_FIELD_U64, &expires_us}, /* of version 1: by the wall clock */
-		{"deadline_us", JSON_FIELD_U64, &s->deadline_us},
-		{"left_us", JSON_FIELD_U64, &s->left_us},
-		{"counts_paused", JSON_FIELD_BOOL, &s->counts_paused},
-		{"rests_until_us", JSON_FIELD_U64, &s->rests_until_us},
-		{"is_persistent", JSON_FIELD_BOOL, &s->is_persistent},
-		{"is_kept", JSON_FIELD_BOOL, &s->is_kept},
-		{"is_deleted", JSON_FIELD_BOOL, &s->is_deleted},
-		{"is_undone", JSON_FIELD_BOOL, &is_undone},
-		{"auto_resumes", JSON_FIELD_BOOL, &s->auto_resumes},
-		{"ends_with_caller", JSON_FIELD_BOOL, &s->ends_with_caller},
-		{"resumes", JSON_FIELD_U64, &s->resumes},
-		{"detail", JSON_FIELD_OBJECT, &detail},
-		{"isolation", JSON_FIELD_OBJECT, &isolation, true},
-		{"cause", JSON_FIELD_U64, &cause, true, .max = END_CAUSE_COUNT - 1},
-		{"message", JSON_FIELD_STRING, &message, true},
-		{"channels_to", JSON_FIELD_U64, &channels_to, true, .max = UINT32_MAX},
-		{"oom_kills", JSON_FIELD_U64, &s->oom_kills, true},
-		{"pids_refused", JSON_FIELD_U64, &s->pids_refused},
-		{"ports", JSON_FIELD_ARRAY, &ports},
-		{"key_id", JSON_FIELD_STRING, &key_id}, /* not in the rows of version 1 */
-		{"network", JSON_FIELD_ANY, &network},
-		{"source", JSON_FIELD_OBJECT, &source},
-		{"template", JSON_FIELD_STRING, &template},
-		{"packages", JSON_FIELD_ARRAY, &packages, .max = UINT32_MAX},
-		{"notes", JSON_FIELD_OBJECT, &notes},
-		{"volumes", JSON_FIELD_ARRAY, &volumes, .max = VOLUMES_MAX},
 		{"image", JSON_FIELD_STRING, &image},
-		{"user", JSON_FIELD_STRING, &user},
-		{"cwd", JSON_FIELD_STRING, &cwd},
-		{"snapshot_id", JSON_FIELD_STRING, &snapshot_id},
-		{"base_bytes", JSON_FIELD_U64, &s->base_bytes},
-		{"rolls_to", JSON_FIELD_STRING, &rolls_to},
-		{"paused_in", JSON_FIELD_STRING, &paused_in},
-		{"pause_cause", JSON_FIELD_U64, &pause_cause, .max = END_CAUSE_COUNT - 1},
+		{"is_undone", JSON_FIELD_BOOL, &is_undone},
+		{"limits", JSON_FIELD_OBJECT, &limits, true},
+		{"isolation", JSON_FIELD_OBJECT, &isolation, true},
+		{"expires_us", JSON_FIELD_U64, &expires_us}, /* of version 1: by the wall clock */
+		{"ports", JSON_FIELD_ARRAY, &ports},
+		{"network", JSON_FIELD_ANY, &network},
+		{"volumes", JSON_FIELD_ARRAY, &volumes, .max = VOLUMES_MAX},
 	};
-	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
+	int r = row_fields_read(fields, ARRAY_SIZE(fields), others, ARRAY_SIZE(others), object, s);
 
 	if (r == 0)
 		r = limits_read_row(limits, &s->limits);
 	if (r == 0)
-		r = read_isolation(isolation, &s->isolation);
+		r = row_fields_read(isolation_fields, ARRAY_SIZE(isolation_fields), NULL, 0,
+		                    isolation, &s->isolation);
 	s->engine = engine_find(s->isolation.engine) ? s->isolation.engine : ENGINE_BASE;
 	if (r == 0 && image)
 		r = digest_parse(image, &s->image);
@@ -230,26 +170,9 @@ static int read_row(struct sandbox *s, const json_t *object)
 		network_set(s, policy);
 	else
 		policy_free(policy);
-	s->template = xstrdup(template);
-	s->user = user ? xstrdup(user) : NULL;
-	s->cwd = cwd ? xstrdup(cwd) : NULL;
-	s->tags = json_incref(tags);
-	s->env = json_incref(env);
-	s->source = json_incref(source);
-	s->packages = json_incref(packages);
-	s->notes = json_incref(notes);
-	s->exec_limits.execs = (uint32_t)execs_max;
-	s->on_timeout = (enum timeout_action)on_timeout;
-	s->on_idle = (enum timeout_action)on_idle;
-	s->pause_cause = (enum end_cause)pause_cause;
-	s->end.cause = (enum end_cause)cause;
-	s->end.detail = json_incref(detail);
-	(void)snprintf(s->end.message, sizeof(s->end.message), "%s", message);
-	(void)snprintf(s->key_id, sizeof(s->key_id), "%s", key_id);
-	(void)snprintf(s->snapshot_id, sizeof(s->snapshot_id), "%s", snapshot_id);
-	(void)snprintf(s->rolls_to, sizeof(s->rolls_to), "%s", rolls_to);
-	(void)snprintf(s->paused_in, sizeof(s->paused_in), "%s", paused_in);
-	s->next_channel = s->channels_to = (uint32_t)channels_to;
+	if (!s->template)
+		s->template = xstrdup("host");
+	s->next_channel = s->channels_to;
 	s->phase = phase_of_row(s->state, s->paused_in[0], is_undone);
 	if (is_undone) /* told to whoever asks for it until it is gone */
 		(void)err_set(&s->create_err, ERR_UNAVAILABLE, 0,

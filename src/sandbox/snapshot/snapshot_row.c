@@ -3,6 +3,7 @@
  * A snapshot as a row of the store and as JSON for clients. The row holds the values of its
  * source's environment, as the sandbox's row does; clients are told their names only.
  */
+#include "base/json/row_fields.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "sandbox/model/limits_json.h"
@@ -10,6 +11,27 @@
 #include "store/tables/snapshots.h"
 
 #define ROW_MAX (16 * 1024 * 1024) /* with memory: of all its execs and contexts */
+
+#define FIELD(...) ROW_FIELD(snapshot, __VA_ARGS__)
+#define NEEDED     .is_required = true
+/* clang-format off */
+static const struct row_field fields[] = {
+	FIELD("key_id",        ROW_TEXT,   key_id, NEEDED),
+	FIELD("origin_id",     ROW_TEXT,   origin_id, NEEDED),
+	FIELD("template",      ROW_STRING, template, NEEDED),
+	FIELD("user",          ROW_STRING, user),
+	FIELD("cwd",           ROW_STRING, cwd),
+	FIELD("env",           ROW_OBJECT, env, NEEDED),
+	FIELD("carried",       ROW_OBJECT, carried),
+	FIELD("line",          ROW_U64,    line),
+	FIELD("bytes",         ROW_U64,    bytes, NEEDED),
+	FIELD("written_bytes", ROW_U64,    written_bytes, NEEDED),
+	FIELD("memory_bytes",  ROW_U64,    memory_bytes, NEEDED),
+	FIELD("is_unshared",   ROW_BOOL,   is_unshared, NEEDED),
+	FIELD("is_automatic",  ROW_BOOL,   is_automatic, NEEDED),
+	FIELD("has_trust",     ROW_BOOL,   has_trust),
+};
+/* clang-format on */
 
 static int write_row(const struct snapshot *sn, struct buf *out)
 {
@@ -19,24 +41,10 @@ static int write_row(const struct snapshot *sn, struct buf *out)
 	digest_to_hex(&sn->image, hex);
 	json_writer_init(&w, out);
 	json_open_object(&w, NULL);
-	json_put_str(&w, "key_id", sn->key_id);
-	json_put_str(&w, "origin_id", sn->origin_id);
-	json_put_str(&w, "template", sn->template);
+	row_fields_put(fields, ARRAY_SIZE(fields), sn, &w);
 	json_put_str(&w, "image", hex);
 	json_put_str(&w, "engine", engine_name(sn->engine));
-	json_put_str(&w, "user", sn->user);
-	json_put_str(&w, "cwd", sn->cwd);
 	limits_to_row(&sn->limits, &w);
-	json_put_value(&w, "env", sn->env);
-	if (sn->carried)
-		json_put_value(&w, "carried", sn->carried);
-	json_put_u64(&w, "line", sn->line);
-	json_put_u64(&w, "bytes", sn->bytes);
-	json_put_u64(&w, "written_bytes", sn->written_bytes);
-	json_put_u64(&w, "memory_bytes", sn->memory_bytes);
-	json_put_bool(&w, "is_unshared", sn->is_unshared);
-	json_put_bool(&w, "is_automatic", sn->is_automatic);
-	json_put_bool(&w, "has_trust", sn->has_trust);
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -62,29 +70,14 @@ int snapshot_save(const struct snapshot *sn, struct err *err)
 
 static int read_row(struct snapshot *sn, const json_t *object)
 {
-	const char *key_id = "", *origin_id = "", *template = NULL, *image = NULL;
-	const char *user = NULL, *cwd = NULL, *engine = engine_name(ENGINE_BASE);
-	json_t *limits = NULL, *env = NULL, *carried = NULL;
-	const struct json_field fields[] = {
-		{"key_id", JSON_FIELD_STRING, &key_id, true},
-		{"origin_id", JSON_FIELD_STRING, &origin_id, true},
-		{"template", JSON_FIELD_STRING, &template, true},
+	const char *image = NULL, *engine = engine_name(ENGINE_BASE);
+	json_t *limits = NULL;
+	const struct json_field others[] = {
 		{"image", JSON_FIELD_STRING, &image, true},
 		{"engine", JSON_FIELD_STRING, &engine},
-		{"user", JSON_FIELD_STRING, &user},
-		{"cwd", JSON_FIELD_STRING, &cwd},
 		{"limits", JSON_FIELD_OBJECT, &limits, true},
-		{"env", JSON_FIELD_OBJECT, &env, true},
-		{"carried", JSON_FIELD_OBJECT, &carried},
-		{"line", JSON_FIELD_U64, &sn->line},
-		{"bytes", JSON_FIELD_U64, &sn->bytes, true},
-		{"written_bytes", JSON_FIELD_U64, &sn->written_bytes, true},
-		{"memory_bytes", JSON_FIELD_U64, &sn->memory_bytes, true},
-		{"is_unshared", JSON_FIELD_BOOL, &sn->is_unshared, true},
-		{"is_automatic", JSON_FIELD_BOOL, &sn->is_automatic, true},
-		{"has_trust", JSON_FIELD_BOOL, &sn->has_trust},
 	};
-	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
+	int r = row_fields_read(fields, ARRAY_SIZE(fields), others, ARRAY_SIZE(others), object, sn);
 
 	if (r == 0)
 		r = limits_read_row(limits, &sn->limits);
@@ -92,17 +85,9 @@ static int read_row(struct snapshot *sn, const json_t *object)
 		r = digest_parse(image, &sn->image);
 	if (r == 0 && !engine_find_name(engine))
 		r = -ENOSYS;
-	if (r < 0)
-		return r;
-	(void)snprintf(sn->key_id, sizeof(sn->key_id), "%s", key_id);
-	(void)snprintf(sn->origin_id, sizeof(sn->origin_id), "%s", origin_id);
-	sn->template = xstrdup(template);
-	sn->engine = engine_find_name(engine)->number;
-	sn->user = user ? xstrdup(user) : NULL;
-	sn->cwd = cwd ? xstrdup(cwd) : NULL;
-	sn->env = json_incref(env);
-	sn->carried = json_incref(carried);
-	return 0;
+	if (r == 0)
+		sn->engine = engine_find_name(engine)->number;
+	return r;
 }
 
 int snapshot_load(struct fleet *fleet, const struct snapshot_row *row, struct snapshot **ret)
