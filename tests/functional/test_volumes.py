@@ -166,7 +166,7 @@ def test_one_is_there_after_any_kill_and_what_nobody_recorded_goes():
 
 def make_old(state):
     """Puts the volumes where a cloche of schema version 12 had them: into the table of faces, one JSON text each."""
-    fields = "'project_id', project_id, 'key_id', key_id, 'name', name, 'bytes', bytes, 'has_one_writer', json(iif(has_one_writer, 'true', 'false'))"
+    fields = "'project_id', project_id, 'key_id', key_id, 'name', name, 'bytes', bytes, 'has_one_writer', json(CASE WHEN has_one_writer THEN 'true' ELSE 'false' END)"
     with contextlib.closing(sqlite3.connect(state)) as db, db:
         db.executescript(
             f"INSERT INTO faces SELECT id, 'volume', created_us, json_object({fields}) FROM volumes;"
