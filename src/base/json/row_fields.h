@@ -27,7 +27,7 @@ struct row_field {
 #define ROW_FIELD(of, name_, kind_, member, ...)                                                   \
 	{                                                                                          \
 		.name = name_, .kind = kind_, .offset = offsetof(struct of, member),               \
-		.size = sizeof(((struct of *)0)->member), __VA_ARGS__                              \
+		.size = sizeof(typeof(((struct of *)0)->member)), __VA_ARGS__                      \
 	}
 
 void row_fields_put(const struct row_field *fields, size_t n, const void *from,

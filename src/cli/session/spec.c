@@ -16,11 +16,10 @@ void sandbox_opts_done(struct sandbox_opts *s)
 	opt_list_done(&s->volumes);
 }
 
+#define IS_GIVEN(l, member, name, ...) || (l)->name > 0
 static bool limits_are_given(const struct limit_opts *l)
 {
-	static const struct limit_opts none;
-
-	return memcmp(l, &none, sizeof(none)) != 0;
+	return false GUEST_LIMITS(IS_GIVEN, l);
 }
 
 bool sandbox_opts_are_given(const struct sandbox_opts *s)
