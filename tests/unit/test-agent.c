@@ -629,11 +629,11 @@ TEST_FORKED(sudo_inside_runs_words_as_root_with_the_callers_fds, 60)
 		"%s no-such-thing 2>&1; echo $?",
 		link_path, link_path, link_path);
 	s = host_script(script);
-	s.user = unconst("60001"); /* none that was made inside */
+	s.user = unconst("1000"); /* the sandbox's own */
 	host_call(&t, &s, NULL, 0);
 	(void)unlink(link_path);
 	(void)rmdir(dir);
-	CHECK_STR(buf_str(&t.out), "60001\n0\ntext\n/tmp\n9\n54321\nb 60001\n"
+	CHECK_STR(buf_str(&t.out), "1000\n0\ntext\n/tmp\n9\n54321\nb 1000\n"
 	                           "sudo: argv[0]: no such program 'no-such-thing'\n127\n");
 }
 
