@@ -390,15 +390,15 @@ static struct image_build *first_waiting(void)
 /* From the loop, so that who has asked has got his answer before he is told of the end. */
 static void pack_next(struct loop *loop, void *arg)
 {
-	struct guest_host *host = arg;
 	struct image_build *s = first_waiting();
 	struct err err = {0};
 
 	(void)loop;
+	(void)arg; /* not the host: it may have been closed meanwhile */
 	if (!s || count(IMAGE_BUILD_PACKING) + count(IMAGE_BUILD_FINISHING) >= RUNNING_MAX)
 		return;
 	s->state = IMAGE_BUILD_PACKING;
-	s->bytes_max = MIN(s->spec.bytes_max, count_free(host));
+	s->bytes_max = MIN(s->spec.bytes_max, count_free(s->host));
 	loop_timer_set_in(s->timer, PROGRESS_US);
 	if (pack(s, &err) < 0)
 		fail(s, &err);
@@ -407,7 +407,7 @@ static void pack_next(struct loop *loop, void *arg)
 static void start_next(struct guest_host *host)
 {
 	if (first_waiting())
-		loop_defer(host->loop, pack_next, host);
+		loop_defer(host->loop, pack_next, NULL);
 }
 
 static int check_room(struct guest_host *host, struct err *err)
