@@ -26,12 +26,6 @@ def own():
         yield daemon, client
 
 
-def kill_part(daemon, name):
-    pid = getattr(daemon, f"{name}_pid")
-    os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not os.path.exists(f"/proc/{pid}") or daemon._part(name) not in (None, pid), 30, f"a new {name}")
-
-
 @pytest.mark.parametrize("part", ["gateway", "broker"])
 def test_after_a_kill_output_goes_on_by_sequence_without_gap_or_repeat(own, part):
     daemon, client = own
@@ -45,7 +39,7 @@ def test_after_a_kill_output_goes_on_by_sequence_without_gap_or_repeat(own, part
         data += event.data
         if not killed and data.count(b"\n") > 40:
             killed = True
-            kill_part(daemon, part)
+            daemon.kill_parts(part)
     assert killed
     assert seen == list(range(1, len(seen) + 1))
     assert data.decode().splitlines() == [f"line {i}" for i in range(400)]
@@ -58,7 +52,7 @@ def test_after_a_kill_sandboxes_are_adopted_and_usable(own, part):
     sandboxes = [client.create(name=f"s{i}", tags={"i": str(i)}) for i in range(3)]
     for s in sandboxes:
         s.files.write("mark", s.id.encode())
-    kill_part(daemon, part)
+    daemon.kill_parts(part)
     for i, s in enumerate(sandboxes):
         info = client.get(f"s{i}").info
         assert (info.id, info.state, info.tags) == (s.id, "running", {"i": str(i)})

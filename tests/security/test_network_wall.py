@@ -98,7 +98,7 @@ def test_N29_a_policy_opens_nothing_that_is_the_operators(walled, internet, addr
     assert is_refused(box.dial("send", address, 80, GET.format("n29", address)))
     assert not internet.seen("request", path="/n29")
     box = walled(naming(PRIVATE))  # what is not the operator's, a policy opens by naming it
-    assert parse(box.dial("send", PRIVATE, 80, GET.format("private", PRIVATE)))[0] == 200
+    assert parse(box.dial("send", PRIVATE, 80, GET.format("n29-private", PRIVATE)))[0] == 200
 
 
 @pytest.fixture(scope="module")
