@@ -21,6 +21,7 @@ pytestmark = [
 
 COUNT = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"
 TURNS = int(os.environ.get("CLOCHE_PAUSE_KILLS", "1"))  # `make test-memory` has more
+START_S = 30  # START_US of src/sandbox/code/interpreter.c
 PARTS = [("broker",), ("gateway",), ("broker", "gateway")]
 
 
@@ -80,6 +81,19 @@ def test_a_kill_at_any_moment_loses_nothing(own, verb):
         during(getattr(sandbox, verb), rng.uniform(0, 0.4), lambda: daemon.kill_parts(*parts))
         assert look(client, sandbox) in ("running", "paused"), f"seed {seed}"
         check(client, sandbox, counting, seed)
+    sandbox.delete()
+
+
+def test_an_interpreter_at_rest_outlasts_the_time_that_a_start_may_take(own):
+    """A gateway that was started anew awaits the interpreters that it knows of, and those of a sandbox on disk cannot answer."""
+    daemon, client = own
+    sandbox = client.create()
+    sandbox.run_code("x = 41")
+    sandbox.pause(to="disk")
+    daemon.kill_parts("gateway")
+    threading.Event().wait(START_S + 2)
+    result = sandbox.run_code("x + 1")
+    assert (result.error, result.results[-1].text, result.restarted) == (None, "42", False)
     sandbox.delete()
 
 

@@ -396,6 +396,16 @@ static void go_on_abandoning(struct context *c)
 	interpreter_set_phase(c, PHASE_ABANDONED, MIN(c->again_us, time_left_us(c->running)));
 }
 
+/* Of a process that was found again: its time to start counts from the moment that the agent has
+ * named it. A sandbox at rest, on disk for days perhaps, has no agent that could. */
+static bool awaits_agent(struct context *c)
+{
+	const bool was_named = c->is_named;
+
+	c->is_named = c->channel.link && link_is_up(c->channel.link) && c->channel.is_listed;
+	return !was_named || !c->is_named;
+}
+
 static void on_timer(struct loop *loop, void *arg)
 {
 	struct context *c = arg;
@@ -406,6 +416,10 @@ static void on_timer(struct loop *loop, void *arg)
 	case PHASE_START:
 		if (c->sync && c->channel.has_started)
 			break; /* it runs a call of an earlier gateway */
+		if (c->sync && awaits_agent(c)) {
+			interpreter_set_phase(c, PHASE_START, start_us(c));
+			break;
+		}
 		(void)err_set(&err, ERR_UNAVAILABLE, 0, "the interpreter did not get ready");
 		on_lost(&c->channel, &err);
 		break;
@@ -572,6 +586,7 @@ void interpreter_rejoin(struct context *c)
 	random_bytes(&c->sync, sizeof(c->sync));
 	c->sync |= UINT32_C(1) << 31; /* as no call's number is, nor will be for long */
 	c->state = CONTEXT_BUSY;
+	c->is_named = false;
 	if (c->orphan_until_us > 0)
 		await_orphan(c);
 	else /* its start was under way, and may have got lost with who had asked for it */

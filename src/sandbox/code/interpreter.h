@@ -55,6 +55,7 @@ struct context {
 	struct channel channel;
 	uint32_t number; /* of the channel, as recorded */
 	uint32_t sync;   /* not 0: its place in the stream is lost, and behind the answer to this */
+	bool is_named;   /* the agent has said that it has it */
 	bool is_split;   /* the call's code goes in more than one piece */
 	uint64_t starts;
 	uint64_t count;           /* as its last `done` said */
