@@ -201,5 +201,5 @@ const char *door_why(const struct judge_decision *d)
 		return "the request is for another host";
 	if (d->closed != RANGE_PUBLIC)
 		return range_kind_name(d->closed);
-	return d->rule == JUDGE_NO_RULE ? "no rule allows it" : "a rule denies it";
+	return d->rule == JUDGE_NO_RULE ? JUDGE_NO_RULE_WHY : "a rule denies it";
 }

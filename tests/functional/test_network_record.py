@@ -75,6 +75,21 @@ def test_what_is_learnt_goes_past_the_rate_of_decisions(walled, walled_client):
     assert learnt(box, 1)["policy"]["rules"][0]["match"] == {"domains": ["allowed.test", "www.wild.test"], "ports": [80]}
 
 
+def test_of_a_policy_that_enforces_what_was_denied_is_suggested_beside_what_was_reached(walled):
+    box = walled({"rules": [{"match": {"domains": ["allowed.test"]}, "action": "allow"}, {"match": {"domains": ["www.wild.test"]}, "action": "deny"}]})
+    assert box.get("allowed.test")[0] == 200
+    assert box.get("other.test") == (0, "no such name")
+    assert box.get("www.wild.test")[0] == 0  # that one is meant
+    said = learnt(box, 2)
+    assert said["complete"] is True
+    assert [rule["match"] for rule in said["policy"]["rules"]] == [
+        {"domains": ["allowed.test"], "ports": [80]},
+        {"domains": ["other.test"], "ports": [80, 443]},
+    ]
+    box.sandbox.set_network(said["policy"])
+    assert (box.get("allowed.test")[0], box.get("other.test")[0]) == (200, 200)
+
+
 def test_a_suggestion_can_begin_later(walled):
     box = walled(RECORD)
     assert box.get("allowed.test")[0] == 200

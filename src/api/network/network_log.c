@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the wall decided about a sandbox, and what a policy that records has learnt: both are read
- * from the event log, where they outlive the daemon. The log is looked through a bounded stretch a
+ * What the wall decided about a sandbox, and the policy that this suggests: both are read from the
+ * event log, where they outlive the daemon. The log is looked through a bounded stretch a
  * turn, so that a long one holds up nobody.
  */
 #include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "base/parse.h"
+#include "net/policy/judge.h"
 #include "net/policy/learn.h"
 
 #include <stdio.h>
@@ -15,6 +16,8 @@
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX     1000
+#define HTTP_PORT     80
+#define HTTPS_PORT    443
 
 struct scan {
 	struct http_req *req;
@@ -27,6 +30,7 @@ struct scan {
 	struct json_writer *w;
 	struct learner *learner; /* NULL: decisions are listed */
 	bool has_begin;          /* nothing was removed from the log before it was read */
+	bool has_gap;            /* there were more decisions than were told */
 };
 
 static void scan_free(struct scan *sc)
@@ -59,23 +63,59 @@ static int list_one(struct scan *sc, const json_t *entry)
 	return --sc->left == 0;
 }
 
-static int learn_one(struct scan *sc, const json_t *entry)
+static void learn_place(struct scan *sc, const char *name, const char *address, json_int_t port)
 {
-	const json_t *data = json_object_get(entry, "data");
-	const char *name = json_string_value(json_object_get(data, "name"));
-	const char *address = json_string_value(json_object_get(data, "address"));
-	json_int_t port = json_integer_value(json_object_get(data, "port"));
 	struct hostname host;
 	struct address a;
 	const char *why;
 
 	if (name && hostname_parse(name, strlen(name), &host, &why) < 0)
-		return 0;
+		return;
 	if (address && address_parse(address, strlen(address), &a, &why) < 0)
-		return 0;
+		return;
 	if ((name || address) && port > 0 && port <= UINT16_MAX)
 		(void)learner_add(sc->learner, name ? &host : NULL, address ? &a : NULL,
 		                  (uint16_t)port);
+}
+
+/*
+ * Of a policy that enforces: what was reached, and what no rule allowed. A name that was not found
+ * was not connected to, so that its ports are not known: it gets those of the web.
+ */
+static void learn_decision(struct scan *sc, const json_t *data, const char *name,
+                           const char *address, json_int_t port)
+{
+	const char *verdict = json_string_value(json_object_get(data, "verdict"));
+	const char *kind = json_string_value(json_object_get(data, "kind"));
+	const bool is_dns = kind && strcmp(kind, "dns") == 0;
+	const char *why = json_string_value(json_object_get(data, "reason"));
+	const bool is_denied = verdict && strcmp(verdict, "denied") == 0;
+
+	if (json_is_true(json_object_get(data, "recorded")))
+		return; /* it is told as learnt, too */
+	if (json_integer_value(json_object_get(data, "left_out")) > 0)
+		sc->has_gap = true;
+	if (is_denied ? !why || strcmp(why, JUDGE_NO_RULE_WHY) != 0 : is_dns)
+		return;
+	if (!is_dns) {
+		learn_place(sc, name, name ? NULL : address, port);
+		return;
+	}
+	learn_place(sc, name, NULL, HTTP_PORT);
+	learn_place(sc, name, NULL, HTTPS_PORT);
+}
+
+static int learn_one(struct scan *sc, const json_t *entry, bool is_decision)
+{
+	const json_t *data = json_object_get(entry, "data");
+	const char *name = json_string_value(json_object_get(data, "name"));
+	const char *address = json_string_value(json_object_get(data, "address"));
+	json_int_t port = json_integer_value(json_object_get(data, "port"));
+
+	if (is_decision)
+		learn_decision(sc, data, name, address, port);
+	else
+		learn_place(sc, name, address, port);
 	return 0;
 }
 
@@ -89,7 +129,9 @@ static int on_line(const struct event_line *line, void *arg)
 		return 0;
 	}
 	entry = json_loadb(line->json, line->len, 0, NULL);
-	return sc->learner ? learn_one(sc, entry) : list_one(sc, entry);
+	if (!sc->learner)
+		return list_one(sc, entry);
+	return learn_one(sc, entry, strcmp(line->type, event_type_name(EVENT_POLICY_DECIDED)) == 0);
 }
 
 static void finish(struct scan *sc)
@@ -100,7 +142,8 @@ static void finish(struct scan *sc)
 
 	if (sc->learner) {
 		learner_write(sc->learner, sc->w, "policy");
-		json_put_bool(sc->w, "complete", sc->has_begin && !learner_is_full(sc->learner));
+		json_put_bool(sc->w, "complete",
+		              sc->has_begin && !sc->has_gap && !learner_is_full(sc->learner));
 		json_put_u64(sc->w, "upto", sc->after);
 	} else {
 		json_close_array(sc->w);
@@ -176,9 +219,10 @@ int list_network_decisions(struct http_req *req, struct err *err)
 int suggest_network(struct http_req *req, struct err *err)
 {
 	static const char *const allowed[] = {"after", NULL};
-	struct scan sc = {
-		.left = UINT64_MAX,
-		.filter = {.types = BIT64(EVENT_POLICY_LEARNT) | BIT64(EVENT_SANDBOX_CREATED)}};
+	struct scan sc = {.left = UINT64_MAX,
+	                  .filter = {.types = BIT64(EVENT_POLICY_LEARNT) |
+	                                      BIT64(EVENT_POLICY_DECIDED) |
+	                                      BIT64(EVENT_SANDBOX_CREATED)}};
 	const struct api *api = http_app_arg(req);
 	struct event_status status;
 	struct sandbox *s;

@@ -22,7 +22,8 @@
 #include "net/match/range.h"
 #include "net/policy/policy.h"
 
-#define JUDGE_NO_RULE SIZE_MAX
+#define JUDGE_NO_RULE     SIZE_MAX
+#define JUDGE_NO_RULE_WHY "no rule allows it" /* what a denial without one says */
 
 struct judge_header {
 	const char *name, *value;
