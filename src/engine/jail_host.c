@@ -182,7 +182,7 @@ void jail_host_close(struct guest_host *host, bool is_over)
 		cgroup_host_remove(&host->cgroups);
 	else
 		cgroup_host_close(&host->cgroups);
-	shared_tmpfs_close(&host->shared_tmpfs);
+	criu_tmpfs_close(&host->criu_tmpfs);
 	images_close(&host->images);
 	close_fd(&host->template_fd);
 	close_fd(&host->usr_fd);
@@ -209,7 +209,7 @@ int jail_host_open(const struct engine_host *given, struct guest_host **ret, str
 	host->final = given->final;
 	host->final_arg = given->final_arg;
 	host->sandboxes_fd = host->usr_fd = host->net_fd = host->template_fd = host->storage.fd =
-		host->storage.data_fd = host->storage.image_fd = host->shared_tmpfs.fd = -1;
+		host->storage.data_fd = host->storage.image_fd = host->criu_tmpfs.fd = -1;
 	spawner_init(&host->spawner, host);
 	host->zygotes = xnew0(struct zygotes);
 	zygotes_init(host->zygotes, host, given->kernels_dir ? given->warm_modules : NULL);
@@ -231,7 +231,7 @@ int jail_host_open(const struct engine_host *given, struct guest_host **ret, str
 	if (r == 0)
 		r = open_storage(host, given, err);
 	if (r == 0)
-		r = shared_tmpfs_open(&host->shared_tmpfs, given->run_dir, err);
+		r = criu_tmpfs_open(&host->criu_tmpfs, given->run_dir, err);
 	if (r == 0)
 		r = images_open(&host->images, host->data_dir, given->run_dir, err);
 	if (r == 0)

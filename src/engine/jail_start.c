@@ -15,6 +15,7 @@
 #include "engine/jail/memory/agent_handover.h"
 #include "engine/jail/memory/criu.h"
 #include "engine/jail/memory/memory.h"
+#include "engine/layer/own_tmpfs.h"
 #include "engine/linux/namespaces.h"
 
 #include <fcntl.h>
@@ -89,15 +90,11 @@ static int make_mounts(struct start *s, int userns_fd, struct err *err)
 		return r;
 	if (is_copy(&s->g->spec)) /* the view itself can be attached once only: not by the founder
 	                           */
-		r = shared_tmpfs_copy(&s->g->host->shared_tmpfs,
-		                      &s->jail.mounts[JAIL_MOUNT_MACHINE_VIEW], err);
-	else if ((s->jail.mounts[JAIL_MOUNT_MACHINE_VIEW] =
-	                  fcntl(s->g->machine_view_fd, F_DUPFD_CLOEXEC, 0)) < 0)
+		return own_tmpfs_make_sealed(&s->jail.mounts[JAIL_MOUNT_MACHINE_VIEW], err);
+	s->jail.mounts[JAIL_MOUNT_MACHINE_VIEW] = fcntl(s->g->machine_view_fd, F_DUPFD_CLOEXEC, 0);
+	if (s->jail.mounts[JAIL_MOUNT_MACHINE_VIEW] < 0)
 		r = err_set(err, ERR_INTERNAL, errno, "cannot duplicate the machine view");
-	if (r < 0)
-		return r;
-	return shared_tmpfs_copy(&s->g->host->shared_tmpfs,
-	                         &s->jail.mounts[JAIL_MOUNT_SHARED_TMPFS], err);
+	return r;
 }
 
 /* The signal to go. */

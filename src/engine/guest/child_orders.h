@@ -13,7 +13,6 @@ enum jail_mount { /* detached mounts, made by the broker */
 	          JAIL_MOUNT_BASE, /* the template's image, or the host's /usr */
 	          JAIL_MOUNT_LAYER,
 	          JAIL_MOUNT_MACHINE_VIEW,
-	          JAIL_MOUNT_SHARED_TMPFS,
 	          JAIL_MOUNT_COUNT,
 };
 

@@ -24,10 +24,10 @@
 #include "engine/engine.h"
 #include "engine/guest/spawner.h"
 #include "engine/guest/weigh.h"
+#include "engine/layer/criu_tmpfs.h"
 #include "engine/layer/image.h"
 #include "engine/layer/owners.h"
 #include "engine/layer/room.h"
-#include "engine/layer/shared_tmpfs.h"
 #include "engine/layer/storage.h"
 #include "engine/linux/cgroup.h"
 #include "engine/linux/deferred_close.h"
@@ -126,7 +126,7 @@ struct guest_host {
 	void (*disk_changed)(const struct host_disk *disk, void *arg);
 	void *disk_arg;
 	struct images images;
-	struct shared_tmpfs shared_tmpfs;
+	struct criu_tmpfs criu_tmpfs;
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
 	struct spawner spawner;

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "engine/layer/own_tmpfs.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,8 +12,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#define TEXT_MAX   (1 << 20)
-#define TMPFS_SIZE "4m"
+#define TEXT_MAX (1 << 20)
 
 const char *const machine_view_proc_files[] = {"cpuinfo", "loadavg", "meminfo", "stat", "swaps"};
 const size_t machine_view_proc_files_len = ARRAY_SIZE(machine_view_proc_files);
@@ -213,32 +213,16 @@ int machine_view_update(int fd, const struct guest_limits *limits, struct err *e
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot tell the sandbox its share") : 0;
 }
 
-static int make_tmpfs(int *ret_fd)
-{
-	auto_fd int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
-	int fd;
-
-	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", TMPFS_SIZE, 0) < 0 ||
-	    fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0 ||
-	    fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return -errno;
-	fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-	if (fd < 0)
-		return -errno;
-	*ret_fd = fd;
-	return 0;
-}
-
 int machine_view_make(const struct guest_limits *limits, int *ret_fd, struct err *err)
 {
 	auto_fd int fd = -1;
-	int r = make_tmpfs(&fd);
+	int r = own_tmpfs_make(&fd, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
-		r = mkdirat(fd, dirs[i], 0755) < 0 ? -errno : 0;
-	if (r < 0)
-		return err_set(err, ERR_INTERNAL, -r, "cannot make the sandbox's share");
-	r = machine_view_update(fd, limits, err);
+		if (mkdirat(fd, dirs[i], 0755) < 0)
+			r = err_set(err, ERR_INTERNAL, errno, "cannot make the sandbox's share");
+	if (r == 0)
+		r = machine_view_update(fd, limits, err);
 	if (r < 0)
 		return r;
 	*ret_fd = take_fd(&fd);

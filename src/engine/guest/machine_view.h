@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * What a sandbox is told about its machine: a small tmpfs that the broker makes for each sandbox,
- * whose files the child mounts over those of /proc, and a directory in it as /sys. It belongs to
- * the host's root and user namespace: nobody inside can write to it, whatever they are there.
- * Through its own fd the broker writes the files anew when limits change.
+ * What a sandbox is told about its machine: files in its own tmpfs (own_tmpfs.h) that the child
+ * mounts over those of /proc, and a directory as /sys. Nobody inside can write to it, whatever they
+ * are there. Through its own fd the broker writes the files anew when limits change.
  */
 #include "engine/engine.h"
 

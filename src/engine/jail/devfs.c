@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * /dev: the shared tmpfs's, a devpts of its own, and shared memory. That tmpfs is mounted
- * read-only: that forbids touching its inodes, not writing to a device.
+ * /dev: nodes of the sandbox's own tmpfs, a devpts and shared memory. The nodes are mounted
+ * read-only: that forbids touching their inodes, not writing to a device.
  */
 #include "engine/jail/jail_child.h"
-#include "engine/layer/shared_tmpfs.h"
+#include "engine/layer/own_tmpfs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ int jail_mount_dev(struct jail *jail, struct err *err)
 {
 	char shm[64];
 
-	if (mount("s/" SHARED_TMPFS_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
+	if (mount("s/" OWN_TMPFS_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount /dev");
 	if (mount("devpts", "r/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, PTS_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount devpts");

@@ -251,7 +251,7 @@ static const struct jail_step child_steps[] = {
 	{"volumes", jail_mount_volumes}, /* what comes behind lies over them, should they meet */
 	{"proc", jail_mount_proc}, /* while the host's /proc is in sight: the kernel asks for it */
 	{"sys", jail_mount_sys},
-	{"dev", jail_mount_dev}, /* binds nodes of the host's /dev */
+	{"dev", jail_mount_dev},
 	{"names", give_names},
 	{"pivot", jail_pivot}, /* from here on no host path has a name */
 	{"rlimits", jail_set_rlimits},

@@ -34,6 +34,8 @@ int jail_mount_proc(struct jail *jail, struct err *err);
 int jail_mount_sys(struct jail *jail, struct err *err);
 int jail_mount_dev(struct jail *jail, struct err *err);
 int jail_pivot(struct jail *jail, struct err *err);
+/* The machine view at "p" again, read-only: as "q" without devices, as "s" with them. */
+int jail_bind_machine_view(struct err *err);
 int jail_drop_caps(struct jail *jail, struct err *err);
 
 /* The steps that the children of zygotes and image builds take too. */

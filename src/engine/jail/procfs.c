@@ -4,15 +4,15 @@
  *	- files and directories that tell of the host or of other sandboxes are covered,
  *	- files that tell of the machine are covered by ones that tell of the sandbox's share,
  *	- /proc/sys is read-only.
- * Covers are files of the shared tmpfs and of the machine view: both belong to the host's user
- *namespace and are mounted read-only here. After mounting, each cover is looked at from the front:
- *what is seen must be the very inode that was meant. A name that this kernel does not have needs no
- *cover, nor does a file that only the host's root may open: nobody inside is its owner or may pass
- *for him.
+ * Covers are files of the sandbox's own tmpfs (own_tmpfs.h), which belongs to the host's user
+ * namespace and is mounted read-only here. After mounting, each cover is looked at from the front:
+ * what is seen must be the very inode that was meant. A name that this kernel does not have needs
+ * no cover, nor does a file that only the host's root may open: nobody inside is its owner or may
+ * pass for him.
  */
 #include "engine/guest/machine_view.h"
 #include "engine/jail/jail_child.h"
-#include "engine/layer/shared_tmpfs.h"
+#include "engine/layer/own_tmpfs.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -91,38 +91,52 @@ static bool is_closed(const char *name)
 	       st.st_gid == OVERFLOW_ID;
 }
 
-static int set_read_only(const char *path)
+static int set_read_only(const char *path, uint64_t more)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
-	                                      MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
+	                                      MOUNT_ATTR_NOEXEC | more};
 
 	return mount_setattr(AT_FDCWD, path, 0, &attr, sizeof(attr));
 }
 
+int jail_bind_machine_view(struct err *err)
+{
+	/* Each is the view again: binds of what is in it inherit the flags. */
+	static const struct {
+		const char *path;
+		uint64_t more;
+	} binds[] = {{"q", MOUNT_ATTR_NODEV}, {"s", 0}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(binds); i++)
+		if (mkdir(binds[i].path, 0700) < 0 ||
+		    mount("p", binds[i].path, NULL, MS_BIND, NULL) < 0 ||
+		    set_read_only(binds[i].path, binds[i].more) < 0)
+			return err_set(err, ERR_INTERNAL, errno,
+			               "cannot mount the machine view read-only");
+	return 0;
+}
+
 int jail_mount_proc(struct jail *jail, struct err *err)
 {
-	int r;
+	int r = jail_bind_machine_view(err);
 
 	(void)jail;
-	/* q is the view again, read-only: binds of its files inherit that. */
-	if (mkdir("q", 0700) < 0 || mount("p", "q", NULL, MS_BIND, NULL) < 0 ||
-	    set_read_only("q") < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot mount the machine view read-only");
+	if (r < 0)
+		return r;
 	if (mount("proc", "r/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount proc");
-	r = put_covers("s/" SHARED_TMPFS_EMPTY_FILE, hidden_files, ARRAY_SIZE(hidden_files), err);
+	r = put_covers("q/" OWN_TMPFS_EMPTY_FILE, hidden_files, ARRAY_SIZE(hidden_files), err);
 	if (r == 0)
-		r = put_covers("s/" SHARED_TMPFS_EMPTY_DIR, hidden_dirs, ARRAY_SIZE(hidden_dirs),
-		               err);
+		r = put_covers("q/" OWN_TMPFS_EMPTY_DIR, hidden_dirs, ARRAY_SIZE(hidden_dirs), err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(closed_files); i++)
 		if (!is_closed(closed_files[i]))
-			r = put_covers("s/" SHARED_TMPFS_EMPTY_FILE, &closed_files[i], 1, err);
+			r = put_covers("q/" OWN_TMPFS_EMPTY_FILE, &closed_files[i], 1, err);
 	for (size_t i = 0; r == 0 && i < machine_view_proc_files_len; i++)
 		r = put_own(machine_view_proc_files[i], err);
 	if (r < 0)
 		return r;
 	if (mount("r/proc/sys", "r/proc/sys", NULL, MS_BIND | MS_REC, NULL) < 0 ||
-	    set_read_only("r/proc/sys") < 0)
+	    set_read_only("r/proc/sys", MOUNT_ATTR_NODEV) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make /proc/sys read-only");
 	return 0;
 }

@@ -37,8 +37,10 @@ static int mount_overlay(const struct jail *jail, const char *at, const char *di
 }
 
 static const char *const places[] = {
-	[JAIL_MOUNT_TEMPLATE] = "t",     [JAIL_MOUNT_BASE] = "b",         [JAIL_MOUNT_LAYER] = "l",
-	[JAIL_MOUNT_MACHINE_VIEW] = "p", [JAIL_MOUNT_SHARED_TMPFS] = "s",
+	[JAIL_MOUNT_TEMPLATE] = "t",
+	[JAIL_MOUNT_BASE] = "b",
+	[JAIL_MOUNT_LAYER] = "l",
+	[JAIL_MOUNT_MACHINE_VIEW] = "p",
 };
 static_assert(ARRAY_SIZE(places) == JAIL_MOUNT_COUNT, "a mount has no place");
 

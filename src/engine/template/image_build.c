@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "engine/guest/disk_snapshot_private.h"
 #include "engine/guest/spawner.h"
+#include "engine/layer/own_tmpfs.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/linux/namespaces.h"
 #include "engine/template/image_build_child.h"
@@ -297,9 +298,7 @@ static int make_mounts(const struct image_build *s, pid_t pid, int fds[IMAGE_BUI
 	if (r == 0)
 		r = namespaces_detached_mount(s->host->usr_fd, /* is_read_only= */ true,
 		                              &fds[IMAGE_BUILD_MOUNT_PROGRAMS], err);
-	return r == 0 ? shared_tmpfs_copy(&s->host->shared_tmpfs,
-	                                  &fds[IMAGE_BUILD_MOUNT_SHARED_TMPFS], err)
-	              : r;
+	return r == 0 ? own_tmpfs_make_sealed(&fds[IMAGE_BUILD_MOUNT_OWN_TMPFS], err) : r;
 }
 
 static int send_orders(const struct image_build *s, pid_t pid, int go_fd, int words_fd,

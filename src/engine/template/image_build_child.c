@@ -12,7 +12,7 @@
 #include "engine/template/image_build_child.h"
 
 #include "base/fd.h"
-#include "engine/layer/shared_tmpfs.h"
+#include "engine/layer/own_tmpfs.h"
 #include "engine/template/image_build_names.h"
 
 #include <fcntl.h>
@@ -106,7 +106,7 @@ static int attach(struct err *err)
 		[IMAGE_BUILD_MOUNT_LAYER] = {"l", true},
 		[IMAGE_BUILD_MOUNT_OUT] = {"r/out", false},
 		[IMAGE_BUILD_MOUNT_PROGRAMS] = {"r/usr", false},
-		[IMAGE_BUILD_MOUNT_SHARED_TMPFS] = {"s", true},
+		[IMAGE_BUILD_MOUNT_OWN_TMPFS] = {"s", true},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
@@ -117,7 +117,7 @@ static int attach(struct err *err)
 			               places[i].path);
 		(void)close(take_fd(&mounts[i]));
 	}
-	if (mount("s/" SHARED_TMPFS_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
+	if (mount("s/" OWN_TMPFS_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount dev");
 	return 0;
 }

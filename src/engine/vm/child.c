@@ -3,7 +3,7 @@
 
 #include "base/fd.h"
 #include "base/units.h"
-#include "engine/layer/shared_tmpfs.h"
+#include "engine/layer/own_tmpfs.h"
 #include "engine/vm/boot/machine.h"
 #include "engine/vm/shown.h"
 #include "vmm/orders.h"
@@ -106,21 +106,21 @@ static int mount_root(struct jail *jail, struct err *err)
 		{"u/share/qemu", "r/usr/share/qemu", false, true},
 		{"u/share/seabios", "r/usr/share/seabios", false, true},
 		{"u/share/ipxe", "r/usr/share/ipxe", false, true},
-		{"s/" SHARED_TMPFS_DEV "/null", "r/dev/null", true, false},
-		{"s/" SHARED_TMPFS_DEV "/zero", "r/dev/zero", true, false},
-		{"s/" SHARED_TMPFS_DEV "/urandom", "r/dev/urandom", true, false},
+		{"s/" OWN_TMPFS_DEV "/null", "r/dev/null", true, false},
+		{"s/" OWN_TMPFS_DEV "/zero", "r/dev/zero", true, false},
+		{"s/" OWN_TMPFS_DEV "/urandom", "r/dev/urandom", true, false},
 	};
 	int r = attach(&order_fds[VM_ORDER_USR], "u", err);
 
 	if (r == 0)
-		r = attach(&order_fds[VM_ORDER_SHARED_TMPFS], "s", err);
+		r = attach(&order_fds[VM_ORDER_OWN_TMPFS], "s", err);
 	if (r == 0)
 		r = make_places(err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(binds); i++)
 		if (!binds[i].is_optional || access(binds[i].from, F_OK) == 0)
 			r = bind(binds[i].from, binds[i].to, binds[i].is_file, err);
 	if (r == 0 && jail->spec->is_kvm)
-		r = bind("s/" SHARED_TMPFS_KVM, "r/dev/kvm", /* is_file= */ true, err);
+		r = bind("s/" OWN_TMPFS_KVM, "r/dev/kvm", /* is_file= */ true, err);
 	return r;
 }
 

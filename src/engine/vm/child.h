@@ -10,7 +10,7 @@
 enum vm_order_fd {               /* in this order behind the orders, then cgroup.procs of `user`,
 	                            then the disks that are shown */
 	           VM_ORDER_USR, /* a detached mount of the host's /usr */
-	           VM_ORDER_SHARED_TMPFS, /* likewise */
+	           VM_ORDER_OWN_TMPFS, /* likewise */
 	           VM_ORDER_VMM,
 	           VM_ORDER_LISTEN,
 	           VM_ORDER_CONTROL,

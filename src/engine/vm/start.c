@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "engine/guest/disk_snapshot.h"
 #include "engine/guest/machine_view.h"
+#include "engine/layer/own_tmpfs.h"
 #include "engine/linux/namespaces.h"
 #include "engine/vm/ask.h"
 #include "engine/vm/boot/machine.h"
@@ -113,7 +114,7 @@ int vm_send_orders(struct start *s, struct err *err)
 {
 	const size_t n_shown = shown_count(&s->g->spec);
 	int fds[VM_ORDER_FDS + CGROUP_TREES_MAX + SHOWN_MAX];
-	auto_fd int userns_fd = -1, usr_fd = -1, shared_tmpfs_fd = -1, control_fd = -1;
+	auto_fd int userns_fd = -1, usr_fd = -1, own_tmpfs_fd = -1, control_fd = -1;
 	char path[48];
 	ssize_t n;
 	int r;
@@ -125,7 +126,7 @@ int vm_send_orders(struct start *s, struct err *err)
 	r = namespaces_idmapped_mount(s->g->host->usr_fd, userns_fd, /* is_read_only= */ true,
 	                              &usr_fd, err);
 	if (r == 0)
-		r = shared_tmpfs_copy(&s->g->host->shared_tmpfs, &shared_tmpfs_fd, err);
+		r = own_tmpfs_make_sealed(&own_tmpfs_fd, err);
 	if (r == 0)
 		r = ask_listen(s->g, &control_fd, err);
 	if (r == 0)
@@ -133,7 +134,7 @@ int vm_send_orders(struct start *s, struct err *err)
 	if (r < 0)
 		return r;
 	fds[VM_ORDER_USR] = usr_fd;
-	fds[VM_ORDER_SHARED_TMPFS] = shared_tmpfs_fd;
+	fds[VM_ORDER_OWN_TMPFS] = own_tmpfs_fd;
 	fds[VM_ORDER_VMM] = s->g->host->vmm_fd;
 	fds[VM_ORDER_LISTEN] = s->jail.listen_fd;
 	fds[VM_ORDER_CONTROL] = control_fd;

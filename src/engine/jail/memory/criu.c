@@ -7,7 +7,7 @@
 #include "engine/jail/jail_child.h"
 #include "engine/jail/memory/memory_agent.h"
 #include "engine/jail/memory/memory_image.h"
-#include "engine/layer/shared_tmpfs.h"
+#include "engine/layer/own_tmpfs.h"
 #include "engine/linux/namespaces.h"
 #include "engine/linux/syscalls.h"
 
@@ -156,13 +156,9 @@ static bool is_made_by_criu(const char *place)
 
 static const char *find_source(const char *root, const char *place, char ret[256])
 {
-	const bool is_cover = strcmp(root, "/" SHARED_TMPFS_EMPTY_FILE) == 0 ||
-	                      strcmp(root, "/" SHARED_TMPFS_EMPTY_DIR) == 0;
-
 	if (strcmp(place, "/usr") == 0)
 		return STAGING "/u";
-	(void)snprintf(ret, 256, STAGING "/%c%s",
-	               is_cover || strcmp(place, "/dev") == 0 ? 's' : 'q', root);
+	(void)snprintf(ret, 256, STAGING "/%c%s", strcmp(place, "/dev") == 0 ? 's' : 'q', root);
 	return ret;
 }
 
@@ -258,19 +254,6 @@ static int lay_images(const struct criu_spec *spec, int copy_fd, struct err *err
 	return 0;
 }
 
-/* The view as a new guest has it: what is mounted inside is read-only, what we hold is not. */
-static int lay_machine_view(int machine_view_fd)
-{
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
-	                                      MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
-	int r = attach(machine_view_fd, "p");
-
-	if (r == 0 && (mkdir("q", 0700) < 0 || mount("p", "q", NULL, MS_BIND, NULL) < 0 ||
-	               mount_setattr(AT_FDCWD, "q", 0, &attr, sizeof(attr)) < 0))
-		r = -errno;
-	return r;
-}
-
 static int lay_ground(const struct criu_spec *spec, struct err *err)
 {
 	int r = attach(spec->root_fd, "r");
@@ -278,9 +261,9 @@ static int lay_ground(const struct criu_spec *spec, struct err *err)
 	if (r == 0 && spec->usr_fd >= 0)
 		r = attach(spec->usr_fd, "u");
 	if (r == 0)
-		r = attach(spec->shared_tmpfs_fd, "s");
+		r = attach(spec->machine_view_fd, "p");
 	if (r == 0)
-		r = lay_machine_view(spec->machine_view_fd);
+		return jail_bind_machine_view(err);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot lay the ground of the copy") : 0;
 }
 
@@ -289,17 +272,6 @@ static int copy_mount(int dir_fd, const char *path)
 {
 	return open_tree(dir_fd, path,
 	                 (*path ? 0 : AT_EMPTY_PATH) | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-}
-
-/* CRIU keeps there what it has found out of the kernel, if it is a tmpfs: that saves a third of its
- * time. */
-static int mount_run(int run_fd)
-{
-	struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY};
-
-	return mount_setattr(run_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0
-	               ? -errno
-	               : attach(run_fd, "/run");
 }
 
 static int enter_place(const struct criu_spec *spec, int run_fd, struct err *err)
@@ -312,7 +284,7 @@ static int enter_place(const struct criu_spec *spec, int run_fd, struct err *err
 	    mount("tmpfs", STAGING, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64m") < 0 ||
 	    chdir(STAGING) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot enter a place of its own");
-	r = mount_run(run_fd);
+	r = attach(run_fd, "/run"); /* criu_tmpfs.h */
 	if (r == 0) {
 		file = open(HOOK, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
 		r = file < 0 ? -errno : fd_write_all(file, hook, sizeof(hook) - 1);
@@ -409,7 +381,7 @@ static int remove_images(int dir_fd)
 
 static int prepare(struct guest_host *host, const struct criu_spec *spec, struct err *err)
 {
-	auto_fd int run_fd = copy_mount(host->shared_tmpfs.fd, SHARED_TMPFS_CRIU);
+	auto_fd int run_fd = copy_mount(host->criu_tmpfs.fd, "");
 	auto_fd int images_fd = copy_mount(spec->images_fd, "");
 	int r = 0;
 

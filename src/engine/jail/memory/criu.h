@@ -28,8 +28,7 @@ struct criu_spec {
 	pid_t pid;               /* of a dump: the guest's first process */
 	bool closes_connections; /* else one that is open fails the dump */
 	/* of a restore */
-	int root_fd, usr_fd, shared_tmpfs_fd,
-		machine_view_fd; /* detached mounts; usr_fd may be -1 */
+	int root_fd, usr_fd, machine_view_fd; /* detached mounts; usr_fd may be -1 */
 	const struct guest_spec *guest;
 	cpu_set_t cpus;
 };

@@ -17,7 +17,7 @@
 #include "engine/jail/memory/criu.h"
 #include "engine/jail/memory/memory_image.h"
 #include "engine/jail/memory/memory_private.h"
-#include "engine/layer/shared_tmpfs.h"
+#include "engine/layer/own_tmpfs.h"
 #include "engine/linux/namespaces.h"
 #include "engine/linux/syscalls.h"
 
@@ -172,7 +172,7 @@ static void fail(struct revival *v, const struct err *err)
 }
 
 /* A cover that CRIU left out would show the host's own. */
-static int check_covers(struct guest_host *host, pid_t pid, const char *mounts, struct err *err)
+static int check_covers(const struct guest *g, const char *mounts, struct err *err)
 {
 	auto_free char *text = xstrdup(mounts);
 	char *line, *rest = text, root[128], place[128], path[256];
@@ -180,11 +180,11 @@ static int check_covers(struct guest_host *host, pid_t pid, const char *mounts, 
 
 	while ((line = strsep(&rest, "\n"))) {
 		if (sscanf(line, "%127s %127s", root, place) != 2 ||
-		    (strcmp(root, "/" SHARED_TMPFS_EMPTY_FILE) != 0 &&
-		     strcmp(root, "/" SHARED_TMPFS_EMPTY_DIR) != 0))
+		    (strcmp(root, "/" OWN_TMPFS_EMPTY_FILE) != 0 &&
+		     strcmp(root, "/" OWN_TMPFS_EMPTY_DIR) != 0))
 			continue;
-		(void)snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, place);
-		if (fstatat(host->shared_tmpfs.fd, root + 1, &meant, AT_SYMLINK_NOFOLLOW) < 0 ||
+		(void)snprintf(path, sizeof(path), "/proc/%d/root%s", (int)g->pid, place);
+		if (fstatat(g->machine_view_fd, root + 1, &meant, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    lstat(path, &seen) < 0 || seen.st_dev != meant.st_dev ||
 		    seen.st_ino != meant.st_ino)
 			return err_set(err, ERR_INTERNAL, EPERM, "'%s' is not covered", place);
@@ -214,7 +214,7 @@ static int check_confinement(struct revival *v, struct err *err)
 	if (r == 0)
 		r = confinement_check_around(&around, err);
 	if (r == 0)
-		r = check_covers(v->host, g->pid, buf_str(&v->mounts), err);
+		r = check_covers(g, buf_str(&v->mounts), err);
 	return r < 0 ? err_prefix(err, "the copy is weaker than its original") : 0;
 }
 
@@ -356,15 +356,10 @@ static int start_criu(struct revival *v, struct err *err)
 	                         .machine_view_fd = v->g->machine_view_fd,
 	                         .guest = &v->g->spec,
 	                         .cpus = v->ground.cpus};
-	auto_fd int shared_tmpfs_fd = -1;
 	int r = read_description(v);
 
 	if (r < 0)
 		return err_set(err, ERR_CONFLICT, -r, "the saved memory is damaged");
-	r = shared_tmpfs_copy(&v->host->shared_tmpfs, &shared_tmpfs_fd, err);
-	if (r < 0)
-		return r;
-	spec.shared_tmpfs_fd = shared_tmpfs_fd;
 	spec.mounts = buf_str(&v->mounts);
 	r = criu_start(v->host, &spec, &v->criu, err);
 	if (r < 0)

@@ -8,7 +8,7 @@
 #include "engine/guest/guest.h"
 #include "engine/guest/spawner.h"
 #include "engine/jail/zygote/zygote_child.h"
-#include "engine/layer/shared_tmpfs.h"
+#include "engine/layer/own_tmpfs.h"
 #include "engine/linux/namespaces.h"
 
 #include <assert.h>
@@ -230,7 +230,7 @@ static int send_orders(struct zygote *z, int go_fd, int broker_fd, struct err *e
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
 		r = namespaces_detached_mount(dirs[i], /* is_read_only= */ true, &fds[i], err);
 	if (r == 0)
-		r = shared_tmpfs_copy(&z->host->shared_tmpfs, &fds[ZYGOTE_MOUNT_SHARED_TMPFS], err);
+		r = own_tmpfs_make_sealed(&fds[ZYGOTE_MOUNT_OWN_TMPFS], err);
 	(void)snprintf(orders.warm, sizeof(orders.warm), "%s", z->warm);
 	if (r == 0)
 		n = fd_send(go_fd, &orders, sizeof(orders), fds, ARRAY_SIZE(fds));

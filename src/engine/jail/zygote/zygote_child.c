@@ -6,7 +6,7 @@
 #include "engine/jail/zygote/zygote_child.h"
 
 #include "base/fd.h"
-#include "engine/layer/shared_tmpfs.h"
+#include "engine/layer/own_tmpfs.h"
 #include "engine/linux/namespaces.h"
 
 #include <fcntl.h>
@@ -110,7 +110,7 @@ static int mount_root(struct jail *jail, struct err *err)
 	static const char *const places[] = {
 		[ZYGOTE_MOUNT_TEMPLATE] = "t",
 		[ZYGOTE_MOUNT_BASE] = "b",
-		[ZYGOTE_MOUNT_SHARED_TMPFS] = "s",
+		[ZYGOTE_MOUNT_OWN_TMPFS] = "s",
 	};
 
 	(void)jail;
@@ -123,7 +123,7 @@ static int mount_root(struct jail *jail, struct err *err)
 	}
 	if (mkdir("r", 0700) < 0 || mount_template() < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount the root");
-	if (mount("s/" SHARED_TMPFS_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
+	if (mount("s/" OWN_TMPFS_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount dev");
 	if (mount("tmpfs", "r/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, TMP_OPTIONS) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount tmp");

@@ -19,7 +19,7 @@
 enum zygote_mount {
 	ZYGOTE_MOUNT_TEMPLATE,
 	ZYGOTE_MOUNT_BASE, /* the template's image, or the host's /usr */
-	ZYGOTE_MOUNT_SHARED_TMPFS,
+	ZYGOTE_MOUNT_OWN_TMPFS,
 	ZYGOTE_MOUNT_COUNT,
 };
 
