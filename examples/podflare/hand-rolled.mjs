@@ -29,7 +29,7 @@ const { text } = await generateText({
             out += chunk;
           },
         });
-        return out + (result.stderr ?? "") + (result.error?.traceback.join("\n") ?? "");
+        return out + (result.stderr ?? "");
       },
     }),
   },

@@ -35,7 +35,9 @@ def test_a_program_of_podflare_s_finds_its_words(daemon, client):
         sandbox.run_code("x = 20")
         result = sandbox.run_code("print(x + 22)")
         assert (result.stdout, result.stderr, result.exit_code) == ("42\n", "", 0)
-        assert sandbox.run_code("1/0").exit_code == 1
+        failed = sandbox.run_code("import sys; print('seen', file=sys.stderr); 1/0")
+        assert (failed.exit_code, failed.printed_stderr) == (1, "seen\n")
+        assert failed.stderr.startswith("seen\nTraceback") and failed.stderr.endswith("ZeroDivisionError: division by zero\n")
         assert [(e.type, e.data) for e in sandbox.run_code_stream("echo out; exit 3", language="bash")] == [("stdout", "out\n"), ("exit", 3)]
         sandbox.upload("a/path-first", b"1")
         sandbox.upload(b"2", "a/bytes-first")

@@ -75,7 +75,7 @@ class CodeTool:
 
     def text(self, result: CodeResult) -> str:
         """What the model reads of it."""
-        parts: List[str] = [result.stdout, result.stderr]
+        parts: List[str] = [result.stdout, result.printed_stderr]
         for shown in result.results:
             pictures = [kind for kind in shown.data if kind.startswith("image/")]
             parts.append(f"[{', '.join(pictures)}]" if pictures else shown.text or "")

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Union
+from dataclasses import replace
+from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import errors
 from ._protocol import Event, ExecInfo, ExecResult
@@ -12,28 +13,35 @@ from .code import CodeError, CodeResult, Result
 OnOutput = Callable[[bytes], Any]
 OnResult = Callable[[Result], Any]
 Delivery = Callable[[], Any]
+KEPT_MAX = 16 << 20  # of each stream: a program that prints without end is not kept whole
 
 
 class Output:
-    """Bytes of stdout and stderr: for a callback as they come, or kept where there is none."""
+    """Bytes of stdout and stderr: kept for the result, and for a callback as they come where there is one."""
 
     def __init__(self, on_stdout: Optional[OnOutput], on_stderr: Optional[OnOutput]) -> None:
         self._sinks = {"stdout": on_stdout, "stderr": on_stderr}
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
+        self._has_more = {"stdout": False, "stderr": False}
 
     def take(self, event: Event) -> Optional[Delivery]:
-        sink = self._sinks[event.type]
-        if sink is not None:
-            return lambda: sink(event.data)
-        self._kept[event.type] += event.data
-        return None
+        sink, kept = self._sinks[event.type], self._kept[event.type]
+        kept += event.data[: KEPT_MAX - len(kept)]
+        self._has_more[event.type] |= len(kept) == KEPT_MAX
+        return None if sink is None else lambda: sink(event.data)
 
-    def kept(self, name: str) -> bytes:
-        return bytes(self._kept[name])
+    def fields(self) -> Dict[str, Any]:
+        """Of a result."""
+        return {
+            "stdout_bytes": bytes(self._kept["stdout"]),
+            "stderr_bytes": bytes(self._kept["stderr"]),
+            "stdout_truncated": self._has_more["stdout"],
+            "stderr_truncated": self._has_more["stderr"],
+        }
 
 
 class ExecCollector:
-    """A streamed command's result. Output that went to a callback is not kept."""
+    """A streamed command's result."""
 
     def __init__(self, on_stdout: Optional[OnOutput] = None, on_stderr: Optional[OnOutput] = None) -> None:
         self._output = Output(on_stdout, on_stderr)
@@ -49,7 +57,7 @@ class ExecCollector:
     def result(self) -> ExecResult:
         if self._info is None:
             raise errors.ConnectionFailed("the stream ended before the exec did")
-        return ExecResult(self._info, self._output.kept("stdout"), self._output.kept("stderr"))
+        return ExecResult(self._info, **self._output.fields())
 
 
 class CodeCollector:
@@ -89,8 +97,7 @@ class CodeCollector:
     def result(self) -> CodeResult:
         if not self._is_done:
             raise errors.ConnectionFailed("the stream ended before the code did")
-        self._made.stdout_bytes, self._made.stderr_bytes = self._output.kept("stdout"), self._output.kept("stderr")
-        return self._made
+        return replace(self._made, **self._output.fields())
 
 
 Collector = Union[ExecCollector, CodeCollector]

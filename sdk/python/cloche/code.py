@@ -97,6 +97,13 @@ class CodeResult:
 
     @property
     def stderr(self) -> str:
+        """What the code printed there, and behind it the error that it did not catch, as a terminal shows both. `stderr_bytes` is what was printed alone."""
+        parts = [self.printed_stderr, "" if self.error is None else str(self.error)]
+        return "".join(part if part.endswith("\n") or self.error is None else part + "\n" for part in parts if part)
+
+    @property
+    def printed_stderr(self) -> str:
+        """What the code printed to stderr by itself."""
         return self.stderr_bytes.decode("utf-8", "replace")
 
     @property
@@ -113,7 +120,7 @@ class CodeResult:
     def _repr_html_(self) -> str:
         """What a notebook shows: all that was printed and shown, and the error."""
         shown = [_notebook.html_of(r.data) for r in self.results]
-        return _notebook.page(self.stdout, self.stderr, shown, None if self.error is None else str(self.error))
+        return _notebook.page(self.stdout, self.printed_stderr, shown, None if self.error is None else str(self.error))
 
     def take_end(self, j: Mapping[str, Any]) -> "CodeResult":
         self.status, self.cause, self.count = j["status"], j["cause"], j["count"]

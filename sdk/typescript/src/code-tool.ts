@@ -3,7 +3,7 @@
  * The tool that every agent framework's adapter offers to its model: run code in a sandbox whose state stays. Here is what
  * they share, and nothing of any framework: which sandbox, what a call's arguments are, and what the model is told.
  */
-import { type CodeResult, type Language } from "./code.js";
+import { type CodeResult, type Language, textOfError } from "./code.js";
 import { Sandbox, type SandboxOptions } from "./sandbox.js";
 import type { OtherSpellings } from "./spellings.js";
 
@@ -79,12 +79,12 @@ export class CodeTool {
 
   /** What the model reads of it. */
   text(result: CodeResult): string {
-    const parts = [result.stdout, result.stderr];
+    const parts = [result.stdout, result.printedStderr];
     for (const shown of result.results) {
       const pictures = Object.keys(shown.data).filter((type) => type.startsWith("image/"));
       parts.push(pictures.length ? `[${pictures.join(", ")}]` : (shown.text ?? ""));
     }
-    if (result.error) parts.push(result.error.traceback.join("\n") || `${result.error.name}: ${result.error.message}`);
+    if (result.error) parts.push(textOfError(result.error));
     if (result.cause) parts.push(`[ended by ${result.cause}]`);
     const whole = parts
       .filter((part) => part !== "")

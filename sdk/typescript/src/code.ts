@@ -6,7 +6,7 @@ import { ClocheError, ConnectionFailed, errorOfBody } from "./errors.js";
 import { type ExecEvent, TextSink } from "./exec.js";
 import type { CallOptions } from "./exec-info.js";
 import type { Caller } from "./transport.js";
-import { type Json, type RequestParts, concat, fromBase64, request, textOrBase64 } from "./wire.js";
+import { type Json, Kept, type RequestParts, fromBase64, request, textOrBase64 } from "./wire.js";
 
 export type Language = "python" | "javascript" | "typescript" | "bash";
 
@@ -21,7 +21,7 @@ export interface CodeOptions extends CallOptions {
   /** Of a default context, in the call that makes it; env likewise. */
   cwd?: string;
   env?: Record<string, string>;
-  /** With a callback the output comes while the code runs, and is not kept in the result. */
+  /** With a callback the output comes while the code runs; the result has it as well, up to 16 MiB of each stream. */
   onStdout?: (chunk: string) => void;
   onStderr?: (chunk: string) => void;
   onResult?: (result: Result) => void;
@@ -33,6 +33,11 @@ export interface CodeError {
   name: string;
   message: string;
   traceback: string[];
+}
+
+/** As a terminal shows it: the traceback, where there is one. */
+export function textOfError(error: CodeError): string {
+  return error.traceback.join("\n") || `${error.name}: ${error.message}`;
 }
 
 /** A value in all the forms that it has, by MIME type: the last expression (`isMain`), or one that was shown. */
@@ -133,7 +138,17 @@ export class CodeResult {
   get stdout(): string {
     return new TextDecoder().decode(this.stdoutBytes);
   }
+  /**
+   * What the code printed there, and behind it the error that it did not catch, as a terminal shows both. `printedStderr` is what
+   * was printed alone.
+   */
   get stderr(): string {
+    const { error, printedStderr } = this;
+    if (!error) return printedStderr;
+    return (printedStderr && !printedStderr.endsWith("\n") ? `${printedStderr}\n` : printedStderr) + `${textOfError(error)}\n`;
+  }
+  /** What the code printed to stderr by itself. */
+  get printedStderr(): string {
     return new TextDecoder().decode(this.stderrBytes);
   }
   /** The last expression's value as text, if it had one. */
@@ -145,7 +160,7 @@ export class CodeResult {
   check(): this {
     if (this.status === "ok") return this;
     const { error } = this;
-    const how = error ? error.traceback.join("\n") || `${error.name}: ${error.message}` : `the code ended by ${this.cause ?? this.status}`;
+    const how = error ? textOfError(error) : `the code ended by ${this.cause ?? this.status}`;
     throw new CodeFailed(how, this);
   }
 }
@@ -164,18 +179,17 @@ function exitCodeOf(end: Json): number {
   return end["exit_code"] ?? (end["signal"] ? 128 + end["signal"] : end["status"] === "ok" ? 0 : 1);
 }
 
-/** A streamed call's result. Output that went to a callback is not kept. */
+/** A streamed call's result. Output that goes to a callback is kept as well. */
 export async function collectCode(stream: AsyncIterable<ExecEvent>, options: CodeOptions): Promise<CodeResult> {
   const { onStdout, onStderr, onResult } = options;
   const sinks = { stdout: onStdout && new TextSink(onStdout), stderr: onStderr && new TextSink(onStderr) };
-  const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
+  const kept = { stdout: new Kept(), stderr: new Kept() };
   const results: Result[] = [];
   let error: CodeError | null = null;
   for await (const { type, raw, data } of stream) {
     if (type === "stdout" || type === "stderr") {
-      const sink = sinks[type];
-      if (sink) sink.push(data);
-      else kept[type].push(data);
+      kept[type].push(data);
+      sinks[type]?.push(data);
     } else if (type === "result" || type === "display") {
       const result = new Result(raw, type === "result");
       results.push(result);
@@ -185,7 +199,8 @@ export async function collectCode(stream: AsyncIterable<ExecEvent>, options: Cod
     else if (type === "done") {
       sinks.stdout?.end();
       sinks.stderr?.end();
-      return new CodeResult(raw, concat(kept.stdout), concat(kept.stderr), results, error);
+      const { stdout, stderr } = kept;
+      return new CodeResult(raw, stdout.bytes, stderr.bytes, results, error, stdout.isTruncated, stderr.isTruncated);
     }
   }
   throw new ConnectionFailed("the stream ended before the code did");

@@ -8,9 +8,9 @@ import type { Caller } from "./transport.js";
 import {
   FOREVER,
   type Json,
+  Kept,
   NDJSON,
   type Source,
-  concat,
   fromBase64,
   jsonLines,
   request,
@@ -40,7 +40,7 @@ export interface ExecOptions extends CallOptions {
 }
 
 export interface RunOptions extends ExecOptions {
-  /** With a callback the output comes while the command runs, and is not kept in the result. */
+  /** With a callback the output comes while the command runs; the result has it as well, up to 16 MiB of each stream. */
   onStdout?: (chunk: string) => void;
   onStderr?: (chunk: string) => void;
   killOnDisconnect?: boolean;
@@ -157,26 +157,26 @@ export class TextSink {
   }
 }
 
-/** A streamed command's result. Output that went to a callback is not kept. */
+/** A streamed command's result. Output that goes to a callback is kept as well. */
 export async function collect(
   stream: AsyncIterable<ExecEvent>,
   onStdout?: (chunk: string) => void,
   onStderr?: (chunk: string) => void,
 ): Promise<ExecResult> {
   const sinks = { stdout: onStdout && new TextSink(onStdout), stderr: onStderr && new TextSink(onStderr) };
-  const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
+  const kept = { stdout: new Kept(), stderr: new Kept() };
   let info: ExecInfo | undefined;
   for await (const event of stream) {
     if (event.type === "stdout" || event.type === "stderr") {
-      const sink = sinks[event.type];
-      if (sink) sink.push(event.data);
-      else kept[event.type].push(event.data);
+      kept[event.type].push(event.data);
+      sinks[event.type]?.push(event.data);
     } else info = event.exec ?? info;
   }
   sinks.stdout?.end();
   sinks.stderr?.end();
   if (!info?.isOver) throw new ConnectionFailed("the stream ended before the exec did");
-  return new ExecResult(info, concat(kept.stdout), concat(kept.stderr));
+  const { stdout, stderr } = kept;
+  return new ExecResult(info, stdout.bytes, stderr.bytes, stdout.isTruncated, stderr.isTruncated);
 }
 
 /** A command that runs, or ran, in a sandbox. It outlives the client that started it. */

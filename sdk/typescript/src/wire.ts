@@ -150,6 +150,26 @@ export function concat(pieces: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
+const KEPT_MAX = 16 * 1024 * 1024; // of each stream: a program that prints without end is not kept whole
+
+/** What a stream has printed, for the result. */
+export class Kept {
+  private readonly chunks: Uint8Array[] = [];
+  private size = 0;
+
+  push(data: Uint8Array): void {
+    const piece = data.subarray(0, KEPT_MAX - this.size);
+    this.chunks.push(piece);
+    this.size += piece.length;
+  }
+  get bytes(): Uint8Array {
+    return concat(this.chunks);
+  }
+  get isTruncated(): boolean {
+    return this.size === KEPT_MAX;
+  }
+}
+
 /** Cuts a stream of bytes into the JSON objects of its lines. */
 export async function* jsonLines(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Json> {
   const decoder = new TextDecoder();

@@ -128,8 +128,12 @@ describe("a command", () => {
     let text = "";
     const halves = "printf '\\303'; sleep 0.2; printf '\\251'; printf err >&2";
     let errors = "";
-    await sandbox.run(halves, { onStdout: (s) => (text += s), onStderr: (s) => (errors += s) });
+    const whole = await sandbox.run(halves, { onStdout: (s) => (text += s), onStderr: (s) => (errors += s) });
     assert.deepEqual([text, errors], ["é", "err"]);
+    assert.deepEqual([whole.stdout, whole.stderr, whole.stdoutTruncated], ["é", "err", false]);
+    const failed = await sandbox.runCode("import sys; print('seen', end='', file=sys.stderr); 1/0", { onStderr: () => undefined });
+    assert.deepEqual([failed.printedStderr, failed.stderr.split("\n")[0]], ["seen", "seen"]);
+    assert.match(failed.stderr, /ZeroDivisionError: division by zero\n$/);
   });
 
   test("goes on by itself, and is found, fed, watched and killed", async () => {
@@ -190,7 +194,7 @@ describe("code", () => {
       onStdout: (chunk) => (out += chunk),
       onResult: (r) => shown.push(r.text),
     });
-    assert.deepEqual([out, shown, result.stdout], ["0\n1\n2\n", ["'last'"], ""]);
+    assert.deepEqual([out, shown, result.stdout], ["0\n1\n2\n", ["'last'"], "0\n1\n2\n"]);
     const last = await lastOf(sandbox.runCodeStream("echo $((6*7))", "bash"));
     assert.deepEqual([last.type, last.code], ["exit", 0]);
   });

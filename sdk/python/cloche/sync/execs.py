@@ -46,7 +46,7 @@ class Runs(Part):
     ) -> ExecResult:
         """Runs a command to its end. A str is a line for the shell, a sequence an argv.
 
-        With a callback the output comes while the command runs, and is not kept in the result.
+        With a callback the output comes while the command runs; the result has it as well, up to 16 MiB of each stream.
         """
         body = exec_body(
             command,
@@ -121,8 +121,8 @@ class Runs(Part):
         """Runs code in an interpreter whose state stays from call to call: Python, unless another is named.
 
         Code that fails is no exception here: see `error` and check(). `context` is the id or name of one of `contexts`;
-        without it the language's default one is used. With a callback, output comes while the code runs and is not kept in
-        the result.
+        without it the language's default one is used. With a callback, output comes while the code runs; the result has it
+        as well, up to 16 MiB of each stream.
         """
         body = code_body(code, language, context, timeout, on_busy, cwd, env, kill_on_disconnect)
         if on_stdout or on_stderr or on_result:
