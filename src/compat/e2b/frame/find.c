@@ -40,6 +40,11 @@ bool e2b_is_there(const struct sandbox *s)
 	return sandbox_is_resting(s);
 }
 
+bool e2b_may_enter(const struct http_req *req)
+{
+	return key_scope(http_user(req)) >= SCOPE_WRITE;
+}
+
 int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -51,7 +56,8 @@ int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err)
 	s = id[0] ? sandbox_find(api->fleet, caller_project(req), id) : NULL;
 	if (!s || !e2b_is_there(s))
 		return err_set(err, ERR_NOT_FOUND, 0, "sandbox \"%.64s\" not found", name);
-	notes_add_client(s, http_peer_network(req));
+	if (e2b_may_enter(req))
+		notes_add_client(s, http_peer_network(req));
 	*ret = s;
 	return 0;
 }

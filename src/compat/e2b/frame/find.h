@@ -12,6 +12,8 @@ void e2b_id(const struct sandbox *s, char ret[E2B_ID_SIZE]);
 void e2b_native_id(const char *id, char ret[ID_SIZE]);
 /* One that has ended is gone for E2B's clients, whatever we remember of it. */
 bool e2b_is_there(const struct sandbox *s);
-/* Of the path's {id}, among those of the caller's project that live or rest. The caller has shown a
- * key: its network is remembered (notes.h). */
+/* Whether the caller's key may change what is inside, and so be told a sandbox's token. */
+bool e2b_may_enter(const struct http_req *req);
+/* Of the path's {id}, among those of the caller's project that live or rest. The network of a
+ * caller who may enter is remembered (notes.h). */
 must_check int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err);

@@ -155,7 +155,7 @@ void e2b_put_detail(const struct http_req *req, const struct sandbox *s, struct 
 	notes_read(s, &n);
 	json_open_object(w, NULL);
 	put_facts(s, w);
-	if (n.token)
+	if (n.token && e2b_may_enter(req))
 		json_put_str(w, "envdAccessToken", n.token);
 	put_domain(req, w);
 	if (n.internet)

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every route times every wrong credential (T06): another project's key, a key that may only read, one that has expired, one that is revoked while the call is
+open, another project's cursor. The last column is the control: the same call with the rightful key gets none of these refusals. matrix.py has the rows.
+
+Two projects have the same things, and a third world is of ids that nobody has: what is another's is answered as what is not there."""
+
+import base64
+import contextlib
+import http.client
+import itertools
+import json
+import re
+import socket
+import time
+
+import pytest
+from harness.daemon import PATIENCE, Daemon, call, wait_for
+from harness.running import running
+from security import matrix
+from security.matrix import ROWS, VERCEL, request
+
+END_S = 10 * PATIENCE  # "never" to a test; it takes half a second
+ROUTES = matrix.routes()
+SCOPES = ("read", "write", "admin")
+SHARED = {"secret", "project", "template_name", "their_name", "drive"}  # words of a world that are no random ids
+SET_UP = """
+set -e
+echo x >/tmp/here; cp /tmp/here /tmp/there; truncate -s 1G /tmp/big; chmod 666 /tmp/*
+mkdir -p /template/bin /template/etc /template/tmp /template/root /template/home/user; chmod 1777 /template/tmp; chown 1000:1000 /template/home/user
+cp /bin/busybox /template/bin/; for i in sh true sleep; do ln -s busybox /template/bin/$i; done
+printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/home/user:/bin/sh\\n' >/template/etc/passwd
+"""
+
+
+class World:
+    """What a project has, by the words of matrix.py, and its keys by scope."""
+
+    def __init__(self, daemon, name):
+        self.daemon, self.name = daemon, name
+        self.project = self.id_of("project", "POST", "/v1/projects", {"name": name}, daemon.key)
+        self.keys = {scope: self.make_key(scope)["secret"] for scope in SCOPES}
+        self.ids = {"project": self.project, "secret": self.keys["write"], "template_name": f"{name}-sealed", "their_name": f"{name}-theirs"}
+        self.make()
+
+    def ask(self, method, path, body=None, key=None, **headers):
+        status, reply = call(self.daemon, method, path, body, key or self.keys["admin"], headers)
+        assert status < 300, (method, path, status, reply)
+        return reply
+
+    def id_of(self, kind, *request):
+        reply = self.ask(*request)
+        return reply.get(kind, reply)["id"]
+
+    def make_key(self, scope, **more):
+        return self.ask("POST", "/v1/keys", {"name": scope, "scope": scope, "project": self.project, **more}, self.daemon.key)
+
+    def make(self):
+        ids = self.ids
+        ids["sandbox"] = self.id_of("sandbox", "POST", "/v1/sandboxes", {"name": f"{self.name}-native"})
+        base = f"/v1/sandboxes/{ids['sandbox']}"
+        self.ask("POST", f"{base}/execs", {"shell": SET_UP, "user": "root"})
+        server = "import socket, time; s = socket.create_server(('', 3000)); c = [s.accept() for _ in range(9)]; time.sleep(1000)"
+        self.ask("POST", f"{base}/execs", {"argv": ["python3", "-c", server], "detached": True})
+        ids["exec"] = self.id_of("exec", "POST", f"{base}/execs", {"argv": ["/bin/sh"], "open_stdin": True, "pty": {"rows": 24, "cols": 80}, "detached": True})
+        ids["context"] = self.id_of("context", "POST", f"{base}/contexts", {"language": "python"})
+        self.ask("POST", f"{base}/ports", {"port": 3000})
+        ids["snapshot"] = [self.id_of("snapshot", "POST", f"{base}/snapshots", {"memory": False}) for _ in range(2)][0]
+        ids["template"] = self.id_of("template", "POST", "/v1/templates", {"from": ids["sandbox"], "name": ids["template_name"], "tree": True})
+        ids["volume"] = self.ask("POST", "/v1/volumes", {"name": f"{self.name}-volume", "size_mib": 16})["id"]
+        ids["build"] = self.id_of("build", "POST", "/v1/builds", {"recipe": f'name = "{self.name}-build"\nfrom = "{ids["template_name"]}"\n'})
+        ids["webhook"] = self.id_of("webhook", "POST", "/v1/webhooks", {"url": "https://example.com/hook"})
+        ids["key"] = self.make_key("read")["key"]["id"]
+        self.make_foreign()
+
+    def make_foreign(self):
+        """What clients of the other wires have."""
+        ids = self.ids
+        ids["open_sandbox"] = [self.ask("POST", "/v2/sandboxes", {"templateID": "base"})["sandboxID"] for _ in range(2)][0]
+        ids["open_volume"] = self.ask("POST", "/volumes", {"name": f"{self.name}-open"})["volumeID"]
+        asked = self.ask("POST", "/v3/templates", {"name": f"{self.name}-e2b"})
+        ids["open_template"], ids["open_build"] = asked["templateID"], asked["buildID"]
+        made = self.ask("POST", VERCEL, {"name": ids["their_name"], "persistent": True})
+        ids["session"] = made["session"]["id"]
+        ids["command"] = self.id_of("command", "POST", f"{VERCEL}/sessions/{ids['session']}/cmd", {"command": "sleep", "args": ["1000"]})
+        self.ask("POST", f"{VERCEL}/sessions/{ids['session']}/cmd", {"command": "truncate", "args": ["-s", "1G", "/tmp/big"]})
+        two = self.id_of("session", "POST", VERCEL, {"name": f"{self.name}-second", "persistent": True})
+        ids["still"] = self.id_of("snapshot", "POST", f"{VERCEL}/sessions/{two}/snapshot", {})
+        three = self.id_of("session", "POST", VERCEL, {"name": f"{self.name}-third", "persistent": True})
+        self.ask("POST", f"{VERCEL}/sessions/{three}/snapshot", {})
+        self.ask("POST", f"/v1/sandboxes/sb_{ids['open_sandbox']}/execs", {"shell": SET_UP, "user": "root"})
+        self.tokens = {"sandbox": self.token_of(self.keys["write"]), "volume": self.volume_token_of(self.keys["write"])}
+        ids["open_context"] = self.ask("POST", "/contexts", {}, **self.shown(self.tokens["sandbox"], "49999"))["id"]
+        ids["parcel"] = self.ask("GET", f"/templates/x/files/{'0a' * 32}")["url"].rpartition("/")[2]
+        ids["mcp"] = self.open_mcp(self.keys["admin"])
+        ids["drive"] = f"{self.name}-drive"
+        for name in (ids["drive"], f"{self.name}-more"):
+            self.ask("POST", f"{VERCEL}/drives/{name}", {})
+
+    def token_of(self, key):
+        """What opens the sandbox's inside, as a key is told it; "" if it is not."""
+        status, reply = call(self.daemon, "GET", f"/sandboxes/{self.ids['open_sandbox']}", key=key)
+        assert status == 200
+        return reply.get("envdAccessToken", "")
+
+    def volume_token_of(self, key):
+        status, reply = call(self.daemon, "GET", f"/volumes/{self.ids['open_volume']}", key=key)
+        return reply["token"] if status == 200 else ""
+
+    def shown(self, token, port="49983"):
+        return {"E2b-Sandbox-Id": self.ids["open_sandbox"], "E2b-Sandbox-Port": port, "X-Access-Token": token}
+
+    def open_mcp(self, key):
+        conn = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=60)
+        params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        start = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+        conn.request("POST", "/mcp", json.dumps(start), {"Content-Type": "application/json", "Authorization": f"Bearer {key}"})
+        reply = conn.getresponse()
+        reply.read()
+        conn.close()
+        return reply.getheader("Mcp-Session-Id")
+
+    def ghost(self):
+        """The same words for what nobody has."""
+        return {word: f"{value}-none" if word in SHARED else re.sub(r"[a-z0-9]{26}", lambda m: m.group()[::-1], value) for word, value in self.ids.items()}
+
+    def __contains__(self, text):
+        """Whether the text tells an id of ours."""
+        return any(value in text for word, value in self.ids.items() if word not in SHARED)
+
+
+@pytest.fixture(scope="module")
+def site():
+    """A daemon of its own: its counts by route show that no route was left out."""
+    with running(Daemon("--pool-max", "0", "--preview-domain", "matrix.test")) as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def worlds(site):
+    return World(site, "mine"), World(site, "other")
+
+
+ADDRESSES = (f"127.1.{a}.{b}" for a, b in itertools.product(range(1, 250), range(1, 250)))  # who is refused often is slowed down, by its address
+
+
+def letter(route, key="", tokens=None):
+    """The fields that let in: a key, or the tokens of a sandbox and a volume."""
+    if not route.is_inside:
+        return {"Authorization": f"Bearer {key}"}
+    if route.path.startswith("/volumecontent"):
+        return {"Authorization": f"Bearer {tokens['volume']}"}
+    return {} if route.path.startswith("/templatefiles") else {"X-Access-Token": tokens["sandbox"]}
+
+
+def read(reply, conn):
+    """The body, or as much as comes of one that does not end."""
+    data = b""
+    if reply.chunked and reply.status < 300 and conn.sock:
+        conn.sock.settimeout(0.5)
+    with contextlib.suppress(TimeoutError):
+        while part := reply.read1(65536):
+            data += part
+    return data
+
+
+def answer(daemon, asked, fields):
+    """(status, text) of a call. Of a stream whose error comes in its last message, the status is that error's."""
+    method, path, own, data = asked
+    conn = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60 * PATIENCE, source_address=(next(ADDRESSES), 0))
+    try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            conn.request(method, path, data, {**own, **fields})
+        reply = conn.getresponse()
+        if reply.status == 101:
+            return 101, ""
+        text = read(reply, conn).decode("latin-1")
+    finally:
+        conn.close()
+    status = reply.status
+    if reply.getheader("Content-Type") == "application/connect+json" and '"error"' in text:
+        status = {"unauthenticated": 401, "not_found": 404}.get(re.search(r'"code":"(\w+)"', text).group(1), 400)
+    return status, text + str(reply.getheader("X-Next-Token") or "")
+
+
+def plain(text, ids):
+    """Without what differs from call to call."""
+    text = re.sub(r"req_\w+", "", text)
+    for value in ids.values():
+        text = text.replace(value, "ID")
+    return text
+
+
+def names_ids(route, row):
+    words = set(re.findall(r"<(\w+)>", matrix.path_of(route) + json.dumps(str(row.body)) + row.query + str(row.fields)))
+    return bool(words - {"secret"})
+
+
+def check(wrong):
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_route_has_a_row_and_every_row_is_of_a_route():
+    assert {route.name for route in ROUTES} == set(ROWS) and len(ROUTES) == len(ROWS)
+
+
+def test_T06_what_is_another_projects_is_not_there(site, worlds):
+    mine, other = worlds
+    ghost, wrong = mine.ghost(), []
+    for route in sorted(ROUTES, key=lambda route: route.method != "DELETE"):  # what a call makes is no other's by then
+        row = ROWS[route.name]
+        fields = letter(route, other.keys["admin"], other.tokens)
+        status, text = answer(site, request(route, row, ghost if route.path.startswith("/templatefiles") else mine.ids), fields)
+        if row.is_operators or route.is_inside or names_ids(route, row):
+            expected = 403 if row.is_operators else row.refusal
+            if status != expected:
+                wrong.append(f"{route.name}: {status}, not {expected}: {text[:200]}")
+        elif status >= 500 or text in mine:
+            wrong.append(f"{route.name}: {status} {text[:300]}")
+        if not route.is_inside and row.refusal >= 400 and names_ids(route, row):
+            unknown = answer(site, request(route, row, ghost), fields)
+            if (unknown[0], plain(unknown[1], ghost)) != (status, plain(text, mine.ids)):
+                wrong.append(f"{route.name}: {text[:200]} is not what an unknown id gets: {unknown[1][:200]}")
+    check(wrong)
+    base = f"/v1/sandboxes/{mine.ids['sandbox']}"
+    assert mine.ask("GET", base)["state"] == "running"
+
+
+def test_T06_a_key_that_may_only_read_changes_nothing_and_learns_no_token(site, worlds):
+    mine, wrong = worlds[0], []
+    learnt = {"sandbox": mine.token_of(mine.keys["read"]), "volume": mine.volume_token_of(mine.keys["read"])}
+    for route in ROUTES:
+        row = ROWS[route.name]
+        if route.path.startswith("/templatefiles") or route.name == "GET /health":
+            continue
+        status, text = answer(site, request(route, row, mine.ids), letter(route, mine.keys["read"], learnt))
+        refusal = 401 if route.is_inside else 403
+        if (route.is_inside or route.scope in ("write", "admin")) != (status == refusal) and not row.is_operators:
+            wrong.append(f"{route.name}: {status} {text[:200]}")
+    check(wrong)
+
+
+@pytest.fixture(scope="module")
+def expired(worlds):
+    """A key that was good for a second."""
+    key = worlds[0].make_key("admin", expires_in_ms=1000)["secret"]
+    wait_for(lambda: call(worlds[0].daemon, "GET", "/v1/quota", key=key)[0] == 401, what="the key's end")
+    return key
+
+
+def test_T06_a_key_that_has_expired_opens_nothing(site, worlds, expired):
+    wrong = []
+    for route in ROUTES:
+        if not route.is_inside:
+            status, text = answer(site, request(route, ROWS[route.name], {**worlds[0].ids, "secret": expired}), letter(route, expired))
+            if status != 401:
+                wrong.append(f"{route.name}: {status} {text[:200]}")
+    check(wrong)
+
+
+class Open:
+    """A request that is under way: all of it was sent, or its head."""
+
+    def __init__(self, daemon, name, asked, fields):
+        method, path, own, data = asked
+        fields = {"Host": "localhost", "Connection": "close", **own, **fields}
+        if data is not None and "Content-Length" not in fields:
+            fields["Content-Length"] = str(len(data))
+        head = "".join(f"{k}: {v}\r\n" for k, v in fields.items())
+        self.name, self.seen = name, b""
+        self.sock = socket.create_connection(("127.0.0.1", daemon.port), timeout=END_S)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # what is large does not end by itself
+        self.sock.sendall(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + (data or b""))
+
+    def is_open(self, reads=True):
+        self.sock.settimeout(0.02)
+        try:
+            while reads or not self.seen:
+                data = self.sock.recv(4096)
+                self.seen += data[:200]
+                if not data:
+                    return False
+        except TimeoutError:
+            pass
+        except OSError:
+            return False
+        return not re.match(rb"HTTP/1.1 [45]", self.seen)
+
+    def close(self):
+        self.sock.close()
+
+
+def opened(daemon, world, key, tokens):
+    """All that can be held open with a key: what streams, and what waits for its body."""
+    ids = {**world.ids, "mcp": world.open_mcp(key)}
+    for route in ROUTES:
+        row = ROWS[route.name]
+        if row.is_operators or route.is_inside:
+            continue
+        fields = letter(route, key, tokens)
+        if row.opens:
+            yield Open(daemon, route.name, request(route, row.opens, ids), fields)
+        if route.body != "none" and not route.is_inside:
+            method, path, own, _ = request(route, row, ids)
+            yield Open(daemon, f"{route.name}, its body", (method, path, {**own, "Content-Length": "100"}, None), fields)
+
+
+def test_T06_what_is_open_ends_when_its_key_is_revoked(site, worlds):
+    mine = worlds[0]
+    keys = [mine.make_key("admin") for _ in range(2)]
+    with contextlib.ExitStack() as stack:
+        cut, kept = ([stack.enter_context(contextlib.closing(one)) for one in opened(site, mine, key["secret"], mine.tokens)] for key in keys)
+        time.sleep(0.5)
+        check([f"{one.name} does not stay open: {one.seen[:300]}" for one in cut + kept if not one.is_open(reads=False)])
+        mine.ask("DELETE", f"/v1/keys/{keys[0]['key']['id']}")
+        deadline = time.monotonic() + END_S
+        while cut and time.monotonic() < deadline:
+            cut = [one for one in cut if one.is_open()]
+        check([f"{one.name} goes on" for one in cut])
+        check([f"{one.name} has ended with another's key: {one.seen[:300]}" for one in kept if not one.is_open(reads=False)])
+        mine.ask("DELETE", f"/v1/keys/{keys[1]['key']['id']}")
+
+
+def page_end(text):
+    """The cursor that a page tells, as any of the wires does."""
+    found = re.search(r'"(?:next_cursor|next)":"([^"]+)"', text) or re.search(r"\]([\w.-]+)$", text)
+    return found and found.group(1)
+
+
+def unknown_like(cursor):
+    """A cursor of the same kind with an id that nobody has: two letters are swapped."""
+    def swapped(text):
+        return text[:-2] + text[:-3:-1]
+    with contextlib.suppress(ValueError):
+        text = base64.urlsafe_b64decode(cursor + "==").decode()
+        if re.fullmatch(r"[a-z]+_\w{26}", text):
+            return base64.urlsafe_b64encode(swapped(text).encode()).decode().rstrip("=")
+    return swapped(cursor)
+
+
+def test_T06_another_projects_cursor_tells_nothing(site, worlds):
+    mine, other = worlds
+    wrong = []
+    for route in ROUTES:
+        row = ROWS[route.name]
+        if not row.cursor or "{" in route.path:  # of what is in a sandbox there is no page for others
+            continue
+        method, path, own, _ = request(route, row, mine.ids)
+        path += f"{'&' if '?' in path else '?'}limit="
+        cursor = "1" if row.cursor == "after" else page_end(answer(site, (method, f"{path}1", own, None), letter(route, mine.keys["admin"]))[1])
+        if not cursor:
+            wrong.append(f"{route.name}: a page tells no cursor")
+            continue
+        asked = [(method, f"{path}100&{row.cursor}={c}", own, None) for c in (cursor, cursor if row.cursor == "after" else unknown_like(cursor))]
+        theirs, unknown = (answer(site, one, letter(route, other.keys["admin"])) for one in asked)
+        if theirs[0] >= 500 or theirs[1] in mine or (theirs[0], plain(theirs[1], {})) != (unknown[0], plain(unknown[1], {})):
+            wrong.append(f"{route.name}: {theirs} is not {unknown}")
+    check(wrong)
+
+
+def test_T06_the_rightful_key_is_refused_nowhere(site, worlds):
+    mine, wrong = worlds[0], []
+    for route in sorted(ROUTES, key=lambda route: ROWS[route.name].rank):
+        row = ROWS[route.name]
+        fields = letter(route, site.key if row.is_operators else mine.keys["admin"], mine.tokens)
+        ids = {**mine.ids, "mcp": mine.open_mcp(mine.keys["admin"])} if route.path == "/mcp" else mine.ids  # it ends with who has held it
+        status, text = answer(site, request(route, row, ids), fields)
+        if status in {401, 403, row.refusal if row.refusal >= 400 else 404} or status >= 500:
+            wrong.append(f"{route.name}: {status} {text[:200]}")
+    check(wrong)
+
+
+def test_the_daemon_has_no_route_that_was_not_tried(site, worlds):
+    text = call(site, "GET", "/metrics")[1].decode()
+    counted = set(re.findall(r'cloche_http_requests_total\{method="(\w+)",route="(/[^"]*)"', text))
+    assert counted == {(route.method, route.path) for route in ROUTES}
