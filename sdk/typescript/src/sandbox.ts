@@ -207,28 +207,34 @@ export class Sandbox {
   resume(options: { memory?: boolean } = {}): Promise<SandboxInfo> {
     return this.change("POST", ["resume"], { body: { memory: options.memory }, timeoutMs: FOREVER });
   }
-  /** Ends all processes. The files of a persistent one stay, any other has ended with this. */
+  /** Ends all processes. The files of a persistent one stay, any other has ended with this. One that is already gone is fine. */
   stop(): Promise<SandboxInfo> {
-    return this.change("POST", ["stop"], { timeoutMs: FOREVER });
+    return this.unlessGone(this.change("POST", ["stop"], { timeoutMs: FOREVER }));
   }
   /** Adds to its lifetime. */
   extend(ms: number): Promise<SandboxInfo> {
     return this.change("POST", ["extend"], { body: { ms }, timeoutMs: FOREVER });
   }
-  /** Ends it; resolves once nothing of it is left on the host. */
+  /** Ends it; resolves once nothing of it is left on the host. One that is already gone is fine. */
   delete(): Promise<SandboxInfo> {
-    return this.change("DELETE", [], { timeoutMs: FOREVER });
+    return this.unlessGone(this.change("DELETE", [], { timeoutMs: FOREVER }));
   }
 
-  /** Stops a persistent one and deletes any other; one that is already gone is fine. */
+  /** So that the end of a program, in a `finally`, does not hide what went wrong in it. */
+  private async unlessGone(ending: Promise<SandboxInfo>): Promise<SandboxInfo> {
+    try {
+      return await ending;
+    } catch (error) {
+      if (error instanceof NotFound || error instanceof Gone) return this.info;
+      throw error;
+    }
+  }
+
+  /** Stops a persistent one and deletes any other; one that is already gone, or was never made, is fine. */
   async close(): Promise<void> {
     if (!this.opened || this.isGivenUp) return;
-    try {
-      await this.open();
-      await (this.info.persistent ? this.stop() : this.delete());
-    } catch (error) {
-      if (!(error instanceof NotFound || error instanceof Gone)) throw error;
-    }
+    await this.open();
+    await (this.info.persistent ? this.stop() : this.delete());
   }
 
   async [asyncDispose](): Promise<void> {

@@ -274,6 +274,12 @@ describe("the rest", () => {
     assert.throws(() => new Client({ url: "ftp://x" }), TypeError);
   });
 
+  test("an end may come twice", async () => {
+    const sandbox = await Sandbox.create({ client });
+    for (let i = 0; i < 3; i++) assert.equal((await sandbox.delete()).id, sandbox.id);
+    assert.equal((await sandbox.stop()).id, sandbox.id);
+  });
+
   test("one call runs a command or code in a sandbox of its own", async () => {
     assert.equal((await client.run(["echo", "once"])).stdout, "once\n");
     const file = { path: "in.txt", text: "text of the file" };

@@ -308,25 +308,29 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
         return await self._change("POST", ("resume",), body={"memory": memory}, timeout=FOREVER)
 
     async def stop(self) -> SandboxInfo:
-        """Ends all processes. The files of a persistent one stay, any other has ended with this."""
-        return await self._change("POST", ("stop",), timeout=FOREVER)
+        """Ends all processes. The files of a persistent one stay, any other has ended with this. One that is already gone is fine."""
+        return await self._end("POST", ("stop",))
 
     async def extend(self, seconds: float) -> SandboxInfo:
         """Adds to its lifetime."""
         return await self._change("POST", ("extend",), body={"ms": milliseconds(seconds)}, timeout=FOREVER)
 
     async def delete(self) -> SandboxInfo:
-        """Ends it; returns once nothing of it is left on the host."""
-        return await self._change("DELETE", timeout=FOREVER)
+        """Ends it; returns once nothing of it is left on the host. One that is already gone is fine."""
+        return await self._end("DELETE")
+
+    async def _end(self, method: str, path: Tuple[str, ...] = ()) -> SandboxInfo:
+        """So that the end of a program, in a `finally`, does not hide what went wrong in it."""
+        try:
+            return await self._change(method, path, timeout=FOREVER)
+        except (errors.NotFound, errors.Gone):
+            return self.info
 
     async def close(self) -> None:
         """Stops a persistent one and deletes any other; one that is already gone, or was never made, is fine."""
         if self._info is None or self._fields is None:
             return
-        try:
-            await (self.stop() if self._info.persistent else self.delete())
-        except (errors.NotFound, errors.Gone):
-            pass  # it ended by itself
+        await (self.stop() if self._info.persistent else self.delete())
 
     async def __aenter__(self) -> "AsyncSandbox":
         return await self.open()

@@ -309,25 +309,29 @@ class Sandbox(Runs, Reach):
         return self._change("POST", ("resume",), body={"memory": memory}, timeout=FOREVER)
 
     def stop(self) -> SandboxInfo:
-        """Ends all processes. The files of a persistent one stay, any other has ended with this."""
-        return self._change("POST", ("stop",), timeout=FOREVER)
+        """Ends all processes. The files of a persistent one stay, any other has ended with this. One that is already gone is fine."""
+        return self._end("POST", ("stop",))
 
     def extend(self, seconds: float) -> SandboxInfo:
         """Adds to its lifetime."""
         return self._change("POST", ("extend",), body={"ms": milliseconds(seconds)}, timeout=FOREVER)
 
     def delete(self) -> SandboxInfo:
-        """Ends it; returns once nothing of it is left on the host."""
-        return self._change("DELETE", timeout=FOREVER)
+        """Ends it; returns once nothing of it is left on the host. One that is already gone is fine."""
+        return self._end("DELETE")
+
+    def _end(self, method: str, path: Tuple[str, ...] = ()) -> SandboxInfo:
+        """So that the end of a program, in a `finally`, does not hide what went wrong in it."""
+        try:
+            return self._change(method, path, timeout=FOREVER)
+        except (errors.NotFound, errors.Gone):
+            return self.info
 
     def close(self) -> None:
         """Stops a persistent one and deletes any other; one that is already gone, or was never made, is fine."""
         if self._info is None or self._fields is None:
             return
-        try:
-            (self.stop() if self._info.persistent else self.delete())
-        except (errors.NotFound, errors.Gone):
-            pass  # it ended by itself
+        (self.stop() if self._info.persistent else self.delete())
 
     def __enter__(self) -> "Sandbox":
         return self.open()
