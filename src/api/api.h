@@ -79,4 +79,7 @@ const struct http_route *api_routes(size_t *ret_n);
  * access. */
 int api_authorize(struct http_req *req, struct err *err);
 int api_recheck(struct http_req *req, struct err *err); /* http_app's */
-int api_divert(struct http_req *req, struct err *err);  /* to what sandboxes serve */
+/* A token that was shown stands for that key (tenant/key_token.h): the request is the key's, and
+ * ends with it. */
+void api_let_in(struct http_req *req, const struct key *key);
+int api_divert(struct http_req *req, struct err *err); /* to what sandboxes serve */

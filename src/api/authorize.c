@@ -94,14 +94,29 @@ static bool is_shown(const struct http_req *req, const struct key *key)
 	       is_trusted_peer(req) || login_of(req) == key;
 }
 
+static int refuse_to_go_on(struct err *err)
+{
+	return err_set(err, ERR_UNAUTHENTICATED, 0,
+	               "the key or login of this request was revoked, or has expired");
+}
+
 int api_recheck(struct http_req *req, struct err *err)
 {
 	const struct key *key = http_user(req);
 
-	if (!key || (key_is_good(key) && is_shown(req, key)))
-		return 0;
-	return err_set(err, ERR_UNAUTHENTICATED, 0,
-	               "the key or login of this request was revoked, or has expired");
+	return !key || (key_is_good(key) && is_shown(req, key)) ? 0 : refuse_to_go_on(err);
+}
+
+static int recheck_token(struct http_req *req, struct err *err)
+{
+	return key_is_good(http_user(req)) ? 0 : refuse_to_go_on(err);
+}
+
+void api_let_in(struct http_req *req, const struct key *key)
+{
+	http_set_user(req, unconst(key));
+	set_share(req, key);
+	http_set_recheck(req, recheck_token);
 }
 
 int api_authorize(struct http_req *req, struct err *err)

@@ -22,7 +22,7 @@
 
 struct expected {
 	struct list link;
-	char project_id[ID_SIZE], hash[PARCEL_HASH_LEN + 1], token[ID_SIZE];
+	char project_id[ID_SIZE], key_id[ID_SIZE], hash[PARCEL_HASH_LEN + 1], token[ID_SIZE];
 };
 
 struct parcel_in {
@@ -57,7 +57,7 @@ static void expected_free(struct expected *e)
 	free(e);
 }
 
-void parcel_expect(struct builds *bs, const char *project_id, const char *hash,
+void parcel_expect(struct builds *bs, const char *project_id, const char *key_id, const char *hash,
                    char ret_token[ID_SIZE])
 {
 	struct expected *e = xnew0(struct expected);
@@ -65,6 +65,7 @@ void parcel_expect(struct builds *bs, const char *project_id, const char *hash,
 
 	id_make(e->token, "pcl");
 	(void)snprintf(e->project_id, sizeof(e->project_id), "%s", project_id);
+	(void)snprintf(e->key_id, sizeof(e->key_id), "%s", key_id);
 	(void)snprintf(e->hash, sizeof(e->hash), "%s", hash);
 	list_append(&bs->parcels, &e->link);
 	memcpy(ret_token, e->token, sizeof(e->token));
@@ -126,7 +127,7 @@ static void make_room(const struct builds *bs)
 	}
 }
 
-static struct expected *find_expected(struct builds *bs, const char *token)
+static struct expected *find_expected(const struct builds *bs, const char *token)
 {
 	size_t len = strlen(token);
 
@@ -134,6 +135,18 @@ static struct expected *find_expected(struct builds *bs, const char *token)
 		if (len == strlen(e->token) && CRYPTO_memcmp(e->token, token, len) == 0)
 			return e;
 	return NULL;
+}
+
+bool parcel_owner(const struct builds *bs, const char *token, char ret_project_id[ID_SIZE],
+                  char ret_key_id[ID_SIZE])
+{
+	const struct expected *e = find_expected(bs, token);
+
+	if (!e)
+		return false;
+	memcpy(ret_project_id, e->project_id, ID_SIZE);
+	memcpy(ret_key_id, e->key_id, ID_SIZE);
+	return true;
 }
 
 int parcel_begin(struct builds *bs, const char *token, struct parcel_in **ret, struct err *err)

@@ -23,9 +23,12 @@
 
 bool parcel_is_hash(const char *text);
 bool parcel_has(const struct builds *bs, const char *project_id, const char *hash);
-/* The word that lets one come in. */
-void parcel_expect(struct builds *bs, const char *project_id, const char *hash,
+/* The word that lets one come in, which is given to that key. */
+void parcel_expect(struct builds *bs, const char *project_id, const char *key_id, const char *hash,
                    char ret_token[ID_SIZE]);
+/* Whose it is: true with project and key, or false: nobody's. */
+bool parcel_owner(const struct builds *bs, const char *token, char ret_project_id[ID_SIZE],
+                  char ret_key_id[ID_SIZE]);
 
 struct parcel_in; /* one that comes */
 must_check int parcel_begin(struct builds *bs, const char *token, struct parcel_in **ret,

@@ -225,6 +225,13 @@ void http_set_user(struct http_req *req, void *user)
 	req->user = user;
 }
 
+void http_set_recheck(struct http_req *req, http_fn fn)
+{
+	req->recheck = fn;
+	req->is_let_in = true;
+	server_request_let_in(req->conn->server);
+}
+
 void http_set_share(struct http_req *req, struct fair_share *share)
 {
 	loop_io_set_share(req->conn->io, share);

@@ -95,7 +95,7 @@ static bool recheck(struct http_server *s, struct conn *c)
 	if ((c->state != CONN_REQUEST && c->state != CONN_UPGRADED) || !c->req->is_let_in ||
 	    c->req->reply == REPLY_ENDED)
 		return false;
-	if (s->app.recheck(c->req, &err) == 0)
+	if ((c->req->recheck ? c->req->recheck : s->app.recheck)(c->req, &err) == 0)
 		return true;
 	if (c->state == CONN_UPGRADED) {
 		c->is_aborted = true;

@@ -169,6 +169,9 @@ uint64_t http_peer_network(const struct http_req *req);
 int64_t http_content_length(const struct http_req *req); /* -1 = chunked */
 void http_set_user(struct http_req *req, void *user); /* authorize()'s finding, for the handler */
 void *http_user(const struct http_req *req);
+/* From now on fn is asked whether it may go on, instead of the app's recheck(): whoever was let in
+ * by something that authorize() does not know. */
+void http_set_recheck(struct http_req *req, http_fn fn);
 /* Whose work the connection is from now on (loop/loop.h); borrowed. */
 void http_set_share(struct http_req *req, struct fair_share *share);
 void http_set_state(struct http_req *req, void *state); /* the handler's own */

@@ -88,7 +88,7 @@ PARAMS = {  # by the path's beginning: the word of each {param}
     "/volume": {"id": "<open_volume>"},
     "/templatefiles": {"token": "<parcel>"},
     "/contexts": {"context_id": "<open_context>"},
-    "/templates": {"id": "<template_name>", "alias": "<template_name>", "hash": "0a" * 32, "build_id": "<open_build>"},
+    "/templates": {"id": "<open_template_name>", "alias": "<template_name>", "hash": "0a" * 32, "build_id": "<open_build>"},
     "/v2/templates": {"id": "<open_template>", "build_id": "<open_build>"},
     "": {"id": "<open_sandbox>"},
 }

@@ -22,7 +22,7 @@ from security.matrix import ROWS, VERCEL, request
 END_S = 10 * PATIENCE  # "never" to a test; it takes half a second
 ROUTES = matrix.routes()
 SCOPES = ("read", "write", "admin")
-SHARED = {"secret", "project", "template_name", "their_name", "drive"}  # words of a world that are no random ids
+SHARED = {"secret", "project", "template_name", "open_template_name", "their_name", "drive"}  # words of a world that are no random ids
 SET_UP = """
 set -e
 echo x >/tmp/here; cp /tmp/here /tmp/there; truncate -s 1G /tmp/big; chmod 666 /tmp/*
@@ -39,7 +39,8 @@ class World:
         self.daemon, self.name = daemon, name
         self.project = self.id_of("project", "POST", "/v1/projects", {"name": name}, daemon.key)
         self.keys = {scope: self.make_key(scope)["secret"] for scope in SCOPES}
-        self.ids = {"project": self.project, "secret": self.keys["write"], "template_name": f"{name}-sealed", "their_name": f"{name}-theirs"}
+        self.ids = {"project": self.project, "secret": self.keys["write"], "template_name": f"{name}-sealed", "open_template_name": f"{name}-open",
+                    "their_name": f"{name}-theirs"}
         self.make()
 
     def ask(self, method, path, body=None, key=None, **headers):
@@ -65,7 +66,8 @@ class World:
         ids["context"] = self.id_of("context", "POST", f"{base}/contexts", {"language": "python"})
         self.ask("POST", f"{base}/ports", {"port": 3000})
         ids["snapshot"] = [self.id_of("snapshot", "POST", f"{base}/snapshots", {"memory": False}) for _ in range(2)][0]
-        ids["template"] = self.id_of("template", "POST", "/v1/templates", {"from": ids["sandbox"], "name": ids["template_name"], "tree": True})
+        ids["template"] = [self.id_of("template", "POST", "/v1/templates", {"from": ids["sandbox"], "name": ids[name], "tree": True})
+                           for name in ("template_name", "open_template_name")][0]
         ids["volume"] = self.ask("POST", "/v1/volumes", {"name": f"{self.name}-volume", "size_mib": 16})["id"]
         ids["build"] = self.id_of("build", "POST", "/v1/builds", {"recipe": f'name = "{self.name}-build"\nfrom = "{ids["template_name"]}"\n'})
         ids["webhook"] = self.id_of("webhook", "POST", "/v1/webhooks", {"url": "https://example.com/hook"})
@@ -88,23 +90,23 @@ class World:
         three = self.id_of("session", "POST", VERCEL, {"name": f"{self.name}-third", "persistent": True})
         self.ask("POST", f"{VERCEL}/sessions/{three}/snapshot", {})
         self.ask("POST", f"/v1/sandboxes/sb_{ids['open_sandbox']}/execs", {"shell": SET_UP, "user": "root"})
-        self.tokens = {"sandbox": self.token_of(self.keys["write"]), "volume": self.volume_token_of(self.keys["write"])}
+        self.tokens = self.tokens_of(self.keys["admin"])
         ids["open_context"] = self.ask("POST", "/contexts", {}, **self.shown(self.tokens["sandbox"], "49999"))["id"]
-        ids["parcel"] = self.ask("GET", f"/templates/x/files/{'0a' * 32}")["url"].rpartition("/")[2]
+        ids["parcel"] = self.parcel_of(self.keys["admin"])
         ids["mcp"] = self.open_mcp(self.keys["admin"])
         ids["drive"] = f"{self.name}-drive"
         for name in (ids["drive"], f"{self.name}-more"):
             self.ask("POST", f"{VERCEL}/drives/{name}", {})
 
-    def token_of(self, key):
-        """What opens the sandbox's inside, as a key is told it; "" if it is not."""
-        status, reply = call(self.daemon, "GET", f"/sandboxes/{self.ids['open_sandbox']}", key=key)
+    def tokens_of(self, key):
+        """What opens the insides of a sandbox and a volume, as a key is told it; "" if it is not."""
+        status, sandbox = call(self.daemon, "GET", f"/sandboxes/{self.ids['open_sandbox']}", key=key)
         assert status == 200
-        return reply.get("envdAccessToken", "")
+        status, volume = call(self.daemon, "GET", f"/volumes/{self.ids['open_volume']}", key=key)
+        return {"sandbox": sandbox.get("envdAccessToken", ""), "volume": volume["token"] if status == 200 else ""}
 
-    def volume_token_of(self, key):
-        status, reply = call(self.daemon, "GET", f"/volumes/{self.ids['open_volume']}", key=key)
-        return reply["token"] if status == 200 else ""
+    def parcel_of(self, key):
+        return self.ask("GET", f"/templates/x/files/{'0a' * 32}", key=key)["url"].rpartition("/")[2]
 
     def shown(self, token, port="49983"):
         return {"E2b-Sandbox-Id": self.ids["open_sandbox"], "E2b-Sandbox-Port": port, "X-Access-Token": token}
@@ -227,7 +229,7 @@ def test_T06_what_is_another_projects_is_not_there(site, worlds):
 
 def test_T06_a_key_that_may_only_read_changes_nothing_and_learns_no_token(site, worlds):
     mine, wrong = worlds[0], []
-    learnt = {"sandbox": mine.token_of(mine.keys["read"]), "volume": mine.volume_token_of(mine.keys["read"])}
+    learnt = mine.tokens_of(mine.keys["read"])
     for route in ROUTES:
         row = ROWS[route.name]
         if route.path.startswith("/templatefiles") or route.name == "GET /health":
@@ -241,19 +243,23 @@ def test_T06_a_key_that_may_only_read_changes_nothing_and_learns_no_token(site, 
 
 @pytest.fixture(scope="module")
 def expired(worlds):
-    """A key that was good for a second."""
-    key = worlds[0].make_key("admin", expires_in_ms=1000)["secret"]
-    wait_for(lambda: call(worlds[0].daemon, "GET", "/v1/quota", key=key)[0] == 401, what="the key's end")
-    return key
+    """A key that was good for two seconds, and what it was given in that time."""
+    mine = worlds[0]
+    key = mine.make_key("admin", expires_in_ms=2000)["secret"]
+    given = {**mine.tokens_of(key), "parcel": mine.parcel_of(key)}
+    assert given["sandbox"] != mine.tokens["sandbox"] and given["volume"] != mine.tokens["volume"]
+    wait_for(lambda: call(mine.daemon, "GET", "/v1/quota", key=key)[0] == 401, what="the key's end")
+    return key, given
 
 
-def test_T06_a_key_that_has_expired_opens_nothing(site, worlds, expired):
+def test_T06_a_key_that_has_expired_opens_nothing_and_neither_do_its_tokens(site, worlds, expired):
+    key, given = expired
     wrong = []
     for route in ROUTES:
-        if not route.is_inside:
-            status, text = answer(site, request(route, ROWS[route.name], {**worlds[0].ids, "secret": expired}), letter(route, expired))
-            if status != 401:
-                wrong.append(f"{route.name}: {status} {text[:200]}")
+        row = ROWS[route.name]
+        status, text = answer(site, request(route, row, {**worlds[0].ids, "secret": key, "parcel": given["parcel"]}), letter(route, key, given))
+        if status != (row.refusal if route.is_inside else 401):
+            wrong.append(f"{route.name}: {status} {text[:200]}")
     check(wrong)
 
 
@@ -289,12 +295,13 @@ class Open:
         self.sock.close()
 
 
-def opened(daemon, world, key, tokens):
-    """All that can be held open with a key: what streams, and what waits for its body."""
-    ids = {**world.ids, "mcp": world.open_mcp(key)}
+def opened(daemon, world, key):
+    """All that can be held open with a key and the tokens it was given: what streams, and what waits for its body."""
+    tokens = world.tokens_of(key)
+    ids = {**world.ids, "mcp": world.open_mcp(key), "parcel": world.parcel_of(key)}
     for route in ROUTES:
         row = ROWS[route.name]
-        if row.is_operators or route.is_inside:
+        if row.is_operators:
             continue
         fields = letter(route, key, tokens)
         if row.opens:
@@ -304,11 +311,11 @@ def opened(daemon, world, key, tokens):
             yield Open(daemon, f"{route.name}, its body", (method, path, {**own, "Content-Length": "100"}, None), fields)
 
 
-def test_T06_what_is_open_ends_when_its_key_is_revoked(site, worlds):
+def test_T06_what_is_open_by_a_key_or_its_tokens_ends_when_it_is_revoked(site, worlds):
     mine = worlds[0]
     keys = [mine.make_key("admin") for _ in range(2)]
     with contextlib.ExitStack() as stack:
-        cut, kept = ([stack.enter_context(contextlib.closing(one)) for one in opened(site, mine, key["secret"], mine.tokens)] for key in keys)
+        cut, kept = ([stack.enter_context(contextlib.closing(one)) for one in opened(site, mine, key["secret"])] for key in keys)
         time.sleep(0.5)
         check([f"{one.name} does not stay open: {one.seen[:300]}" for one in cut + kept if not one.is_open(reads=False)])
         mine.ask("DELETE", f"/v1/keys/{keys[0]['key']['id']}")
@@ -373,3 +380,17 @@ def test_the_daemon_has_no_route_that_was_not_tried(site, worlds):
     text = call(site, "GET", "/metrics")[1].decode()
     counted = set(re.findall(r'cloche_http_requests_total\{method="(\w+)",route="(/[^"]*)"', text))
     assert counted == {(route.method, route.path) for route in ROUTES}
+
+
+def test_T06_a_terminal_of_vercels_wire_ends_with_the_key_that_asked_for_its_token(site, worlds):
+    other = worlds[1]
+    keys = [other.make_key("write") for _ in range(2)]
+    given = [other.ask("POST", f"{VERCEL}/sessions/{other.ids['session']}/interactive", {}, key["secret"]) for key in keys]
+    asked = [("GET", f"/{one['url'].split('/', 3)[3]}?token={one['token']}", matrix.WEBSOCKET, None) for one in given]
+    mine, kept = (Open(site, "terminal", one, {}) for one in asked)
+    with contextlib.closing(mine), contextlib.closing(kept):
+        wait_for(lambda: mine.is_open() and kept.is_open() and b" 101 " in mine.seen and b" 101 " in kept.seen)
+        other.ask("DELETE", f"/v1/keys/{keys[0]['key']['id']}")
+        wait_for(lambda: not mine.is_open(), what="the terminal's end")
+        assert kept.is_open(), kept.seen
+        assert answer(site, asked[0], {})[0] == 401

@@ -41,6 +41,7 @@ void vercel_session_free(struct vercel_session *s)
 	HASH_DEL(s->sandbox->vercel->sessions, s);
 	list_remove(&s->link);
 	s->sandbox->n_sessions--;
+	json_decref(s->tokens);
 	free(s);
 }
 

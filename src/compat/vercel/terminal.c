@@ -5,8 +5,9 @@
  * messages are JSON: {"type": "start" | "resize"} in, {"type": "exit", "code"} out.
  *
  * A client of the wire cannot set headers, so it shows a token of its session in the query. It is
- * good for terminals of that session and nothing else, as long as the session runs; so the request
- * is taken out of the usual way (divert) before anybody looks for a key in its query.
+ * good for terminals of that session and nothing else, as long as the session runs and the key that
+ * asked for it is good; so the request is taken out of the usual way (divert) before anybody looks
+ * for a key in its query.
  */
 #include "api/execs/exec_reader.h"
 #include "api/frame/body.h"
@@ -18,8 +19,8 @@
 #include "http/parse.h"
 #include "http/target.h"
 #include "http/websocket.h"
+#include "tenant/key_token.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,6 +44,13 @@ struct terminal {
 	bool has_begun, is_over;
 };
 
+/* None is of the key that has made the sandbox: each that asks is given one. */
+static struct key_tokens tokens_of(const struct vercel_session *s)
+{
+	return (struct key_tokens){
+		.project_id = s->sandbox->project_id, .key_id = "-", .others = s->tokens};
+}
+
 int vercel_open_terminal(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
@@ -50,6 +58,7 @@ int vercel_open_terminal(struct http_req *req, struct err *err)
 	struct json_writer *w;
 	struct reply reply;
 	struct vercel_session *s;
+	struct key_tokens tokens;
 	char url[HTTP_HOST_SIZE + 128];
 	const char *rest;
 	int r = find_running(req, &s, &native, err);
@@ -59,13 +68,19 @@ int vercel_open_terminal(struct http_req *req, struct err *err)
 	rest = strstr(api->preview_url, "://");
 	if (!rest)
 		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon listens on no TCP address");
-	if (!s->token[0])
-		id_make(s->token, "vt");
+	tokens = tokens_of(s);
+	if (!key_tokens_of(&tokens, http_user(req))) {
+		json_t *more = key_tokens_add(&tokens, api->keyring, http_user(req));
+
+		json_decref(s->tokens);
+		s->tokens = more;
+		tokens = tokens_of(s);
+	}
 	(void)snprintf(url, sizeof(url), "%s%s" PATH_START "%s",
 	               strncmp(api->preview_url, "https", 5) == 0 ? "wss" : "ws", rest, s->id);
 	w = reply_begin(&reply);
 	json_put_str(w, "url", url);
-	json_put_str(w, "token", s->token);
+	json_put_str(w, "token", key_tokens_of(&tokens, http_user(req)));
 	return reply_send(&reply, req, 200, err);
 }
 
@@ -321,12 +336,14 @@ static int accept_terminal(struct http_req *req, const struct vercel_session *s,
 }
 
 /* "/vercel/terminal/ID?token=TOKEN": the session, if the token is its own and it runs. */
-static struct vercel_session *find_by_token(const struct vercel *v, const char *rest)
+static struct vercel_session *find_by_token(const struct vercel *v, const char *rest,
+                                            const struct key **ret_key)
 {
 	static const char name[] = "?token=";
 	size_t id_len = strcspn(rest, "?");
 	const char *token = rest + id_len;
 	char id[ID_SIZE];
+	struct key_tokens tokens;
 	struct vercel_session *s;
 
 	if (id_len >= sizeof(id) || strncmp(token, name, strlen(name)) != 0)
@@ -334,16 +351,18 @@ static struct vercel_session *find_by_token(const struct vercel *v, const char *
 	(void)snprintf(id, sizeof(id), "%.*s", (int)id_len, rest);
 	token += strlen(name);
 	HASH_FIND_STR(v->sessions, id, s);
-	if (!s || !s->token[0] || strlen(token) != strlen(s->token) ||
-	    CRYPTO_memcmp(token, s->token, strlen(s->token)) != 0)
+	if (!s)
 		return NULL;
-	return vercel_session_sandbox(s) ? s : NULL;
+	tokens = tokens_of(s);
+	*ret_key = key_tokens_find(&tokens, v->api->keyring, key_token_is, token);
+	return *ret_key && vercel_session_sandbox(s) ? s : NULL;
 }
 
 int terminal_divert(struct http_req *req, struct err *err)
 {
 	const char *target = http_req_head(req)->target;
 	const struct vercel_session *s;
+	const struct key *key;
 	int r;
 
 	if (strncmp(target, PATH_START, strlen(PATH_START)) != 0)
@@ -351,11 +370,12 @@ int terminal_divert(struct http_req *req, struct err *err)
 	r = http_check_host(req, err);
 	if (r < 0)
 		return r;
-	s = find_by_token(vercel_of(req), target + strlen(PATH_START));
+	s = find_by_token(vercel_of(req), target + strlen(PATH_START), &key);
 	if (!s) {
 		vercel_refuse(req, 401, "unauthorized", "The token is not this session's.");
 		return 1;
 	}
+	api_let_in(req, key);
 	r = accept_terminal(req, s, err);
 	return r < 0 ? r : 1;
 }

@@ -45,7 +45,7 @@ struct vercel_session {
 	uint64_t cpu_ms, in_bytes, out_bytes; /* of one that is over */
 	char source[ID_SIZE];                 /* the snapshot that it was started from, or "" */
 	bool is_over, is_aborted;             /* is_aborted: nothing of it could be kept */
-	char token[ID_SIZE];                  /* of its terminals, or ""; not kept */
+	json_t *tokens; /* of its terminals, by key (tenant/key_token.h), or NULL; not kept */
 };
 
 /* A sandbox's settings. */

@@ -195,6 +195,11 @@ const char *sandbox_project_id(const struct sandbox *s)
 	return s->project_id;
 }
 
+const char *sandbox_key_id(const struct sandbox *s)
+{
+	return s->key_id;
+}
+
 uint32_t sandbox_engine(const struct sandbox *s)
 {
 	return s->engine;

@@ -223,7 +223,8 @@ const json_t *sandbox_notes(const struct sandbox *s); /* borrowed; NULL = it has
 must_check int sandbox_set_notes(struct sandbox *s, const json_t *notes, struct err *err);
 enum sandbox_state sandbox_state(const struct sandbox *s);
 const char *sandbox_project_id(const struct sandbox *s);
-uint32_t sandbox_engine(const struct sandbox *s);  /* its number */
+const char *sandbox_key_id(const struct sandbox *s); /* that it was created with; "" = none */
+uint32_t sandbox_engine(const struct sandbox *s);    /* its number */
 const char *sandbox_user(const struct sandbox *s); /* whose its programs are; "": the agent's own */
 struct fleet *sandbox_fleet(const struct sandbox *s);
 /* {id, name, state, template, tags, env_names?, limits, timeout_ms, created_us, expires_us, ended,

@@ -105,6 +105,8 @@ void volume_facts(const struct volume *v, struct volume_facts *ret)
 {
 	*ret = (struct volume_facts){.id = v->id,
 	                             .name = v->name,
+	                             .project_id = v->project_id,
+	                             .key_id = v->key_id,
 	                             .notes = v->notes,
 	                             .bytes = v->bytes,
 	                             .used_bytes = v->used_bytes,

@@ -54,7 +54,8 @@ must_check int volume_measure_all(struct fleet *fleet, void (*fn)(const struct e
 
 struct volume_facts { /* borrowed */
 	const char *id, *name;
-	const json_t *notes; /* or NULL */
+	const char *project_id, *key_id; /* that it was created with; "" = none */
+	const json_t *notes;             /* or NULL */
 	uint64_t bytes, used_bytes, created_us;
 	bool has_one_writer;
 	const struct sandbox *user; /* one that runs and has it, a writer before others; or NULL */

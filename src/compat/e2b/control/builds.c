@@ -151,7 +151,7 @@ int e2b_get_upload_link(struct http_req *req, struct err *err)
 		return err_field(err, "hash", "must be a SHA-256");
 	if (!api->preview_url[0])
 		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon listens on no TCP address");
-	parcel_expect(api->builds, caller_project(req), hash, token);
+	parcel_expect(api->builds, caller_project(req), key_id(http_user(req)), hash, token);
 	url = xasprintf("%s/templatefiles/%s", api->preview_url, token);
 	w = reply_begin(&reply);
 	json_put_bool(w, "present", parcel_has(api->builds, caller_project(req), hash));
@@ -190,16 +190,25 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 	free(a);
 }
 
+/* The token is good as long as the key that asked for it. */
 int e2b_upload_files(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	struct arrival *a = xnew0(struct arrival);
-	int r = parcel_begin(api->builds, http_param(req, "token"), &a->in, err);
+	const char *token = http_param(req, "token");
+	char project_id[ID_SIZE], owner_id[ID_SIZE];
+	const struct key *key = NULL;
+	struct arrival *a;
+	int r;
 
+	if (parcel_owner(api->builds, token, project_id, owner_id))
+		key = key_tokens_key(api->keyring, project_id, owner_id);
+	a = xnew0(struct arrival);
+	r = parcel_begin(api->builds, key ? token : "", &a->in, err);
 	if (r < 0) {
 		free(a);
 		return r;
 	}
+	api_let_in(req, key);
 	http_on_done(req, on_done, a);
 	http_on_body(req, on_body, a);
 	return 0;

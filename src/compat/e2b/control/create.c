@@ -113,15 +113,15 @@ static void put_text(json_t *notes, const char *name, const char *text)
 
 static void make_notes(const struct http_req *req, struct wish *w)
 {
-	char token[NOTES_TOKEN_SIZE], traffic[NOTES_TOKEN_SIZE];
+	char token[KEY_TOKEN_SIZE], traffic[KEY_TOKEN_SIZE];
 	json_t *n = json_object();
 
-	notes_make_token(token);
-	notes_make_token(traffic);
+	key_token_make(token);
+	key_token_make(traffic);
 	put_text(n, "token", w->is_secure ? token : NULL);
 	put_text(n, "traffic", w->is_public ? NULL : traffic);
 	(void)json_object_set_new(n, "clients",
-	                          json_pack("[I]", (json_int_t)http_peer_network(req)));
+	                          notes_client(http_user(req), http_peer_network(req)));
 	put_text(n, "template", w->template);
 	put_text(n, "mask_host", w->mask_host);
 	if (!w->pauses_memory)

@@ -169,16 +169,21 @@ static int wake(struct http_req *req, struct sandbox *s, uint64_t timeout_ms, st
 }
 
 /* One that was made by another wire gets what lets into its envd. */
-static int ensure_token(struct sandbox *s, struct err *err)
+static int ensure_token(const struct http_req *req, struct sandbox *s, struct err *err)
 {
-	char token[NOTES_TOKEN_SIZE];
+	const struct api *api = http_app_arg(req);
+	char token[KEY_TOKEN_SIZE];
 	struct notes n;
+	int r;
 
 	notes_read(s, &n);
 	if (n.is_ours)
 		return 0;
-	notes_make_token(token);
-	return notes_set(s, "token", json_string(token), err);
+	key_token_make(token);
+	r = notes_set(s, "token", json_string(token), err);
+	if (r == 0)
+		notes_add_token(s, api->keyring, http_user(req));
+	return r;
 }
 
 int e2b_connect_sandbox(struct http_req *req, struct err *err)
@@ -191,7 +196,7 @@ int e2b_connect_sandbox(struct http_req *req, struct err *err)
 		r = e2b_find(req, &s, err);
 	if (r < 0)
 		return r;
-	r = ensure_token(s, err);
+	r = ensure_token(req, s, err);
 	if (r < 0)
 		return r;
 	if (sandbox_state(s) == SANDBOX_PAUSING || sandbox_is_resting(s))

@@ -196,7 +196,7 @@ static void on_forker_done(struct http_req *req, bool whole, void *arg)
 static void on_one(uint32_t i, struct sandbox *s, const struct err *err, void *arg)
 {
 	struct forking *f = arg;
-	char token[NOTES_TOKEN_SIZE];
+	char token[KEY_TOKEN_SIZE];
 	struct notes n;
 
 	if (!s) {
@@ -205,9 +205,9 @@ static void on_one(uint32_t i, struct sandbox *s, const struct err *err, void *a
 	}
 	(void)snprintf(f->at[i].id, sizeof(f->at[i].id), "%s", sandbox_id(s));
 	notes_read(s, &n);
-	if (!n.token)
+	if (!n.tokens.first)
 		return;
-	notes_make_token(token);
+	key_token_make(token);
 	if (notes_set(s, "token", json_string(token), &f->at[i].err) < 0)
 		f->at[i].id[0] = '\0';
 }
@@ -274,6 +274,7 @@ int e2b_fork_sandbox(struct http_req *req, struct err *err)
 {
 	static const struct fork_ops ops = {on_one, on_forked};
 	const struct api *api = http_app_arg(req);
+	auto_json json_t *notes = NULL;
 	struct sandbox_facts facts;
 	struct fork_spec spec;
 	struct forking *f;
@@ -285,7 +286,9 @@ int e2b_fork_sandbox(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	sandbox_facts(s, &facts);
-	spec.sandbox.notes = sandbox_notes(s);
+	notes = notes_of_copy(s);
+	spec.sandbox.notes = notes;
+	spec.sandbox.key_id = key_id(http_user(req));
 	spec.sandbox.on_timeout = timeout_action_name(facts.on_timeout);
 	spec.sandbox.auto_resumes = facts.auto_resumes;
 	f = xcalloc(1, sizeof(*f) + spec.count * sizeof(f->at[0]));

@@ -3,4 +3,4 @@
 /* Which volume a request about a volume's files is for; only who shows its token finds it. */
 #include "compat/e2b/e2b.h"
 
-must_check int e2b_find_content(const struct http_req *req, char ret_id[ID_SIZE], struct err *err);
+must_check int e2b_find_content(struct http_req *req, char ret_id[ID_SIZE], struct err *err);

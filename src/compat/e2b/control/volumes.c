@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * E2B's volumes are the daemon's. What lets into one's files is its own token, which is in the
- * volume's notes; one that was made by another wire has none, and is given one when a key with the
- * right to write asks for it here.
+ * E2B's volumes are the daemon's. What lets into one's files is a token of its own, which a key
+ * with the right to write is given here; they are in the volume's notes.
  */
 #include "sandbox/storage/volume.h"
 
@@ -26,19 +25,42 @@ static void put_volume(const struct volume_facts *f, const char *token, struct j
 	json_close_object(w);
 }
 
-static const char *token_of(const struct volume_facts *f)
+static struct key_tokens tokens_of(const struct volume_facts *f)
 {
-	return json_string_value(json_object_get(json_object_get(f->notes, "e2b"), "token"));
+	const json_t *ours = json_object_get(f->notes, "e2b");
+
+	return (struct key_tokens){.project_id = f->project_id,
+	                           .key_id = f->key_id,
+	                           .first = json_string_value(json_object_get(ours, "token")),
+	                           .others = json_object_get(ours, "tokens")};
 }
 
 static json_t *new_notes(const json_t *old)
 {
 	json_t *notes = old ? json_deep_copy(old) : json_object();
-	char token[NOTES_TOKEN_SIZE];
+	char token[KEY_TOKEN_SIZE];
 
-	notes_make_token(token);
+	key_token_make(token);
 	(void)json_object_set_new(notes, "e2b", json_pack("{s:s}", "token", token));
 	return notes;
+}
+
+/* Each key that asks has one of its own. */
+static int ensure_token(const struct http_req *req, struct volume *v, struct err *err)
+{
+	const struct api *api = http_app_arg(req);
+	auto_json json_t *notes = NULL;
+	struct volume_facts facts;
+	struct key_tokens tokens;
+
+	volume_facts(v, &facts);
+	tokens = tokens_of(&facts);
+	if (key_tokens_of(&tokens, http_user(req)))
+		return 0;
+	notes = tokens.first ? json_deep_copy(facts.notes) : new_notes(facts.notes);
+	(void)json_object_set_new(json_object_get(notes, "e2b"), "tokens",
+	                          key_tokens_add(&tokens, api->keyring, http_user(req)));
+	return volume_set_notes(v, notes, err);
 }
 
 struct making {
@@ -67,7 +89,7 @@ static void on_made(struct volume *v, const struct err *err, void *arg)
 		return;
 	}
 	volume_facts(v, &facts);
-	put_volume(&facts, token_of(&facts), reply_begin_bare(&reply));
+	put_volume(&facts, tokens_of(&facts).first, reply_begin_bare(&reply));
 	reply_send_late(&reply, req, 201);
 }
 
@@ -126,22 +148,18 @@ int e2b_list_volumes(struct http_req *req, struct err *err)
 int e2b_get_volume(struct http_req *req, struct err *err)
 {
 	struct volume_facts facts;
+	struct key_tokens tokens;
 	struct volume *v;
 	struct reply reply;
 	int r = find(req, &v, err);
 
+	if (r == 0)
+		r = ensure_token(req, v, err);
 	if (r < 0)
 		return r;
 	volume_facts(v, &facts);
-	if (!token_of(&facts)) {
-		auto_json json_t *notes = new_notes(facts.notes);
-
-		r = volume_set_notes(v, notes, err);
-		if (r < 0)
-			return r;
-		volume_facts(v, &facts);
-	}
-	put_volume(&facts, token_of(&facts), reply_begin_bare(&reply));
+	tokens = tokens_of(&facts);
+	put_volume(&facts, key_tokens_of(&tokens, http_user(req)), reply_begin_bare(&reply));
 	return reply_send(&reply, req, 200, err);
 }
 
@@ -157,22 +175,35 @@ int e2b_delete_volume(struct http_req *req, struct err *err)
 	return r;
 }
 
+struct shown {
+	const char *token;
+	struct keyring *keyring;
+	const struct key **ret_key;
+};
+
 static bool is_shown(const struct volume *v, const void *arg)
 {
+	const struct shown *shown = arg;
 	struct volume_facts facts;
+	struct key_tokens tokens;
 
 	volume_facts(v, &facts);
-	return token_of(&facts) && notes_token_is(token_of(&facts), arg);
+	tokens = tokens_of(&facts);
+	*shown->ret_key = key_tokens_find(&tokens, shown->keyring, key_token_is, shown->token);
+	return *shown->ret_key;
 }
 
-int e2b_find_content(const struct http_req *req, char ret_id[ID_SIZE], struct err *err)
+int e2b_find_content(struct http_req *req, char ret_id[ID_SIZE], struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	const char *id = http_param(req, "id"), *value = http_header(req, "Authorization");
+	bool has_token = value && strncasecmp(value, "Bearer ", 7) == 0;
+	const struct key *key = NULL;
+	const struct shown shown = {has_token ? value + 7 : NULL, api->keyring, &key};
 
-	if (!value || strncasecmp(value, "Bearer ", 7) != 0 ||
-	    !volume_find_shown(api->fleet, id, is_shown, value + 7))
+	if (!volume_find_shown(api->fleet, id, is_shown, &shown))
 		return err_set(err, ERR_UNAUTHENTICATED, 0, "a token of this volume is needed");
+	api_let_in(req, key);
 	(void)snprintf(ret_id, ID_SIZE, "%s", id);
 	return 0;
 }

@@ -144,15 +144,22 @@ static int read_user(const struct http_req *req, struct envd_caller *c, struct e
 	return 0;
 }
 
-static int check_token(const struct http_req *req, struct sandbox *s, struct err *err)
+/* Who is let in stands for the key that was given the token, and goes with it. */
+static int check_token(struct http_req *req, struct sandbox *s, struct err *err)
 {
+	const struct api *api = http_app_arg(req);
+	const struct key *key = NULL;
 	struct notes n;
 
 	notes_read(s, &n);
-	if (n.is_ours && !n.token)
+	if (n.is_ours && !n.tokens.first)
 		return 0;
-	if (n.is_ours && notes_token_is(n.token, http_header(req, "X-Access-Token"))) {
-		notes_add_client(s, http_peer_network(req));
+	if (n.is_ours)
+		key = key_tokens_find(&n.tokens, api->keyring, key_token_is,
+		                      http_header(req, "X-Access-Token"));
+	if (key) {
+		api_let_in(req, key);
+		notes_add_client(s, key, http_peer_network(req));
 		return 0;
 	}
 	return err_set(err, ERR_UNAUTHENTICATED, 0,
@@ -194,7 +201,7 @@ static int find_interpreter(struct http_req *req, struct sandbox **ret, struct e
 		return r;
 	notes_read(*ret, &n);
 	if (!n.is_ours ||
-	    (n.traffic && !notes_token_is(n.traffic, http_header(req, "E2B-Traffic-Access-Token"))))
+	    (n.traffic && !key_token_is(n.traffic, http_header(req, "E2B-Traffic-Access-Token"))))
 		return err_set(err, ERR_FORBIDDEN, 0,
 		               "this sandbox needs its traffic access token");
 	return 0;
@@ -211,9 +218,16 @@ int envd_find_execute(struct http_req *req, struct sandbox **ret, struct err *er
 
 int envd_find_contexts(struct http_req *req, struct sandbox **ret, struct err *err)
 {
+	const struct api *api = http_app_arg(req);
+	const struct key *key;
 	int r = find_interpreter(req, ret, err);
 
-	if (r == 0 && !notes_has_client(*ret, http_peer_network(req)))
+	if (r != 0)
+		return r;
+	key = notes_client_key(*ret, api->keyring, http_peer_network(req));
+	if (key)
+		api_let_in(req, key);
+	else
 		r = check_token(req, *ret, err);
 	return r == 0 ? let_run(req, *ret, err) : r;
 }
@@ -259,7 +273,7 @@ int envd_admits(struct http_req *req, const char *id, uint16_t port, struct sand
 	if (!s)
 		return 0;
 	notes_read(s, &n);
-	if (n.traffic && !notes_token_is(n.traffic, http_header(req, "E2B-Traffic-Access-Token")))
+	if (n.traffic && !key_token_is(n.traffic, http_header(req, "E2B-Traffic-Access-Token")))
 		return reply_forbidden(req);
 	if (!e2b_is_there(s) || (sandbox_state(s) != SANDBOX_RUNNING && !is_woken_by_call(s))) {
 		(void)reply_gone(req, id);
@@ -271,29 +285,46 @@ int envd_admits(struct http_req *req, const char *id, uint16_t port, struct sand
 	return 1;
 }
 
+struct signature_search {
+	const struct signature *sig;
+	struct keyring *keyring;
+	const struct key *key; /* whose token it was signed with */
+};
+
+static bool is_by(const char *token, const void *sig)
+{
+	return signature_is_by(sig, token);
+}
+
 static bool is_signed_for(const struct sandbox *s, void *arg)
 {
+	struct signature_search *search = arg;
 	struct notes n;
 
 	notes_read(s, &n);
-	return e2b_is_there(s) && n.token && signature_is_by(arg, n.token);
+	search->key = e2b_is_there(s)
+	                      ? key_tokens_find(&n.tokens, search->keyring, is_by, search->sig)
+	                      : NULL;
+	return search->key;
 }
 
 static int find_by_signature(struct http_req *req, struct signature *sig, struct sandbox **ret,
                              struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	struct signature_search search = {.sig = sig, .keyring = api->keyring};
 	unsigned port;
 	char id[ID_SIZE];
 
 	envd_named(req, id, &port);
 	if (id[0] && !sandbox_find_shown(api->fleet, id, any, NULL))
 		return reply_gone(req, id);
-	*ret = sandbox_find_shown(api->fleet, id[0] ? id : NULL, is_signed_for, sig);
+	*ret = sandbox_find_shown(api->fleet, id[0] ? id : NULL, is_signed_for, &search);
 	if (!*ret)
 		return err_set(err, ERR_UNAUTHENTICATED, 0, "invalid signature");
 	if (signature_has_expired(sig, clock_wall_us() / 1000000))
 		return err_set(err, ERR_UNAUTHENTICATED, 0, "signature is already expired");
+	api_let_in(req, search.key);
 	return 0;
 }
 

@@ -56,8 +56,10 @@ int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err)
 	s = id[0] ? sandbox_find(api->fleet, caller_project(req), id) : NULL;
 	if (!s || !e2b_is_there(s))
 		return err_set(err, ERR_NOT_FOUND, 0, "sandbox \"%.64s\" not found", name);
-	if (e2b_may_enter(req))
-		notes_add_client(s, http_peer_network(req));
+	if (e2b_may_enter(req)) {
+		notes_add_token(s, api->keyring, http_user(req));
+		notes_add_client(s, http_user(req), http_peer_network(req));
+	}
 	*ret = s;
 	return 0;
 }

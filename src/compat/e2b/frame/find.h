@@ -14,6 +14,6 @@ void e2b_native_id(const char *id, char ret[ID_SIZE]);
 bool e2b_is_there(const struct sandbox *s);
 /* Whether the caller's key may change what is inside, and so be told a sandbox's token. */
 bool e2b_may_enter(const struct http_req *req);
-/* Of the path's {id}, among those of the caller's project that live or rest. The network of a
- * caller who may enter is remembered (notes.h). */
+/* Of the path's {id}, among those of the caller's project that live or rest. A caller who
+ * may enter has a token from then on, and its network is remembered (notes.h). */
 must_check int e2b_find(const struct http_req *req, struct sandbox **ret, struct err *err);

@@ -4,7 +4,6 @@
 #include "base/id.h"
 #include "base/log.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +15,10 @@ void notes_read(const struct sandbox *s, struct notes *ret)
 
 	*ret = (struct notes){
 		.is_ours = n != NULL,
-		.token = json_string_value(json_object_get(n, "token")),
+		.tokens = {.project_id = sandbox_project_id(s),
+	                   .key_id = sandbox_key_id(s),
+	                   .first = json_string_value(json_object_get(n, "token")),
+	                   .others = json_object_get(n, "tokens")},
 		.traffic = json_string_value(json_object_get(n, "traffic")),
 		.template = json_string_value(json_object_get(n, "template")),
 		.mask_host = json_string_value(json_object_get(n, "mask_host")),
@@ -28,21 +30,6 @@ void notes_read(const struct sandbox *s, struct notes *ret)
 		.timeout_ms = (uint64_t)json_integer_value(json_object_get(n, "timeout_ms")),
 		.started_us = (uint64_t)json_integer_value(json_object_get(n, "started_us")),
 	};
-}
-
-void notes_make_token(char ret[NOTES_TOKEN_SIZE])
-{
-	char id[ID_SIZE];
-
-	id_make(id, "t");
-	(void)snprintf(ret, NOTES_TOKEN_SIZE, "%.*s", ID_RANDOM_LEN, id + strlen("t_"));
-}
-
-bool notes_token_is(const char *secret, const char *shown)
-{
-	size_t len = strlen(secret);
-
-	return shown && strlen(shown) == len && CRYPTO_memcmp(secret, shown, len) == 0;
 }
 
 int notes_set(struct sandbox *s, const char *name, json_t *value, struct err *err)
@@ -61,35 +48,88 @@ int notes_set(struct sandbox *s, const char *name, json_t *value, struct err *er
 	return sandbox_set_notes(s, notes, err);
 }
 
+void notes_add_token(struct sandbox *s, struct keyring *ring, const struct key *key)
+{
+	struct notes n;
+	struct err err;
+
+	notes_read(s, &n);
+	if (!n.tokens.first || key_tokens_of(&n.tokens, key))
+		return;
+	if (notes_set(s, "tokens", key_tokens_add(&n.tokens, ring, key), &err) < 0)
+		log_warn("e2b.token", "sandbox=%s error='%s'", sandbox_id(s), err.message);
+}
+
 static const json_t *clients_of(const struct sandbox *s)
 {
 	return json_object_get(json_object_get(sandbox_notes(s), "e2b"), "clients");
 }
 
-bool notes_has_client(const struct sandbox *s, uint64_t network)
+json_t *notes_client(const struct key *key, uint64_t network)
+{
+	return json_pack("[{s:I, s:s}]", "network", (json_int_t)network, "key", key_id(key));
+}
+
+/* Rows of earlier versions have the network alone: it is the creator's. */
+static bool is_client(const struct sandbox *s, const json_t *row, uint64_t network,
+                      const char **ret_key_id)
+{
+	const json_t *number = json_is_object(row) ? json_object_get(row, "network") : row;
+	const char *id = json_string_value(json_object_get(row, "key"));
+
+	*ret_key_id = id ? id : sandbox_key_id(s);
+	return (uint64_t)json_integer_value(number) == network;
+}
+
+const struct key *notes_client_key(const struct sandbox *s, struct keyring *ring, uint64_t network)
 {
 	const json_t *clients = clients_of(s);
+	const struct key *key = NULL;
+	const char *id;
+
+	for (size_t i = 0; !key && i < json_array_size(clients); i++)
+		if (is_client(s, json_array_get(clients, i), network, &id))
+			key = key_tokens_key(ring, sandbox_project_id(s), id);
+	return key;
+}
+
+static bool has_client(const struct sandbox *s, const struct key *key, uint64_t network)
+{
+	const json_t *clients = clients_of(s);
+	const char *id;
 
 	for (size_t i = 0; i < json_array_size(clients); i++)
-		if ((uint64_t)json_integer_value(json_array_get(clients, i)) == network)
+		if (is_client(s, json_array_get(clients, i), network, &id) &&
+		    strcmp(id, key_id(key)) == 0)
 			return true;
 	return false;
 }
 
-/* Without a token there is nothing to remember; one that cannot be saved shows its token again. */
-void notes_add_client(struct sandbox *s, uint64_t network)
+/* Without tokens there is nothing to remember; one that cannot be saved shows its token again. */
+void notes_add_client(struct sandbox *s, const struct key *key, uint64_t network)
 {
+	auto_json json_t *one = NULL;
 	json_t *clients;
 	struct notes n;
 	struct err err;
 
 	notes_read(s, &n);
-	if (!n.token || notes_has_client(s, network))
+	if (!n.tokens.first || has_client(s, key, network))
 		return;
+	one = notes_client(key, network);
 	clients = clients_of(s) ? json_deep_copy(clients_of(s)) : json_array();
 	if (json_array_size(clients) >= CLIENTS_MAX)
 		(void)json_array_remove(clients, 0);
-	(void)json_array_append_new(clients, json_integer((json_int_t)network));
+	(void)json_array_extend(clients, one);
 	if (notes_set(s, "clients", clients, &err) < 0)
 		log_warn("e2b.client", "sandbox=%s error='%s'", sandbox_id(s), err.message);
+}
+
+json_t *notes_of_copy(const struct sandbox *s)
+{
+	json_t *notes = json_deep_copy(sandbox_notes(s)), *ours = json_object_get(notes, "e2b");
+
+	(void)json_object_del(ours, "tokens");
+	(void)json_object_del(ours, "clients");
+	return notes;
 }

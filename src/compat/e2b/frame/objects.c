@@ -87,6 +87,15 @@ static void put_domain(const struct http_req *req, struct json_writer *w)
 	json_put_str(w, "domain", domain);
 }
 
+/* The caller's own. */
+static void put_token(const struct http_req *req, const struct notes *n, struct json_writer *w)
+{
+	const char *token = e2b_may_enter(req) ? key_tokens_of(&n->tokens, http_user(req)) : NULL;
+
+	if (token)
+		json_put_str(w, "envdAccessToken", token);
+}
+
 void e2b_put_sandbox(const struct http_req *req, const struct sandbox *s, struct json_writer *w,
                      const char *name)
 {
@@ -95,8 +104,7 @@ void e2b_put_sandbox(const struct http_req *req, const struct sandbox *s, struct
 	notes_read(s, &n);
 	json_open_object(w, name);
 	put_names(s, w);
-	if (n.token)
-		json_put_str(w, "envdAccessToken", n.token);
+	put_token(req, &n, w);
 	put_domain(req, w);
 	json_put_str(w, "trafficAccessToken", n.traffic);
 	json_close_object(w);
@@ -155,8 +163,7 @@ void e2b_put_detail(const struct http_req *req, const struct sandbox *s, struct 
 	notes_read(s, &n);
 	json_open_object(w, NULL);
 	put_facts(s, w);
-	if (n.token && e2b_may_enter(req))
-		json_put_str(w, "envdAccessToken", n.token);
+	put_token(req, &n, w);
 	put_domain(req, w);
 	if (n.internet)
 		json_put_value(w, "allowInternetAccess", n.internet);
