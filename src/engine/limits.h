@@ -31,22 +31,22 @@
 /* clang-format off */
 #define GUEST_LIMITS(X, a)                                                                                                        \
 	X(a, cpu_milli,    vcpus,      CPUS,    10,      1024000,    1000,      1024000,    false,                                \
-	  "vcpus",      "vcpus",      "CPUs of a sandbox that asks for no other",    "the most CPUs that a sandbox may ask for",  \
+	  "vcpus",      "vcpus",      "CPUs of a sandbox that asks for no other",    "most CPUs that a sandbox may ask for",      \
 	  OPTION,       0,            "cpus",   "its share of CPUs, such as 0.5 or 2")                                            \
 	X(a, memory_bytes, memory_mib, SIZE,    8 * MIB, 64 * TIB,   512 * MIB, 64 * TIB,   false,                                \
-	  "memory",     "memory",     "and its memory",                              "and of memory",                             \
+	  "memory",     "memory",     "memory of a sandbox that asks for no other",  "most memory that a sandbox may ask for",    \
 	  OPTION,       'm',          "memory", "its memory, such as 512m or 2g")                                                 \
 	X(a, disk_bytes,   disk_mib,   SIZE,    MIB,     1024 * TIB, 2 * GIB,   64 * GIB,   false,                                \
-	  "disk",       "disk",       "what its files may take",                     "and for its files",                         \
+	  "disk",       "disk",       "disk of a sandbox that asks for no other",    "most disk that a sandbox may ask for",      \
 	  OPTION,       0,            "disk",   "how much it may write to disk")                                                  \
 	X(a, inodes,       inodes,     COUNT64, 64,      UINT32_MAX, 200000,    10000000,   false,                                \
-	  "inodes",     "inodes",     "how many files and directories they may be",  "and files and directories",                 \
+	  "inodes",     "inodes",     "most files and directories of a sandbox",     "most that a sandbox may ask for",           \
 	  NO_OPTION,    0,            "",       "")                                                                               \
 	X(a, pids,         pids,       COUNT,   2,       4194304,    256,       32768,      false,                                \
-	  "pids",       "pids",       "processes and threads at once",               "and processes and threads",                 \
+	  "pids",       "pids",       "most processes and threads of a sandbox",     "most that a sandbox may ask for",           \
 	  OPTION,       0,            "pids",   "how many processes it may have at once")                                         \
 	X(a, open_files,   open_files, COUNT,   16,      1048576,    4096,      1048576,    true,                                 \
-	  "open_files", "open-files", "that a process may have open",                "and open files of a process",               \
+	  "open_files", "open-files", "most open files of a process of a sandbox",   "most that a sandbox may ask for",           \
 	  NO_OPTION,    0,            "",       "")
 
 /* Of its execs. The most, and what one has that asks for nothing, are the settings `spool` and `execs_max`. */

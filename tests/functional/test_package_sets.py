@@ -170,7 +170,7 @@ def test_host_has_no_packages_and_says_what_has(api):
 
 def test_a_language_that_is_missing_is_told_with_a_template_that_has_it(api):
     with api.create(template="host", env={"PATH": "/nowhere"}) as sandbox:
-        with pytest.raises(ClocheError, match="javascript needs the program 'node', which a sandbox of the template 'host' has not") as failure:
+        with pytest.raises(ClocheError, match="javascript needs the program 'node', and the template 'host' does not have it") as failure:
             sandbox.run_code("1", language="javascript")
     assert "the template 'base' has it" in failure.value.hint
 

@@ -193,8 +193,8 @@ export class Sandbox {
   /**
    * Stops all processes where they are; resume() or the next call lets them go on. `to` is "disk": processes, memory and files
    * are saved, nothing stays in memory, and it outlives the machine's restart; or "memory", at once, which only autoResume lets
-   * a call end. By default to disk where that can be done: `info.pausedTo` tells. A TCP connection that is open is found closed
-   * with `onConnection: "close"`, else it keeps it from the disk.
+   * a call end. By default to disk where that can be done: `info.pausedTo` tells. An open TCP connection prevents a pause to disk, unless
+   * `onConnection: "close"` lets it be found closed afterwards.
    */
   pause(options: { to?: "disk" | "memory"; onConnection?: "refuse" | "close" } = {}): Promise<SandboxInfo> {
     const body = { to: options.to, on_connection: options.onConnection };

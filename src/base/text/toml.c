@@ -90,7 +90,7 @@ static int read_word(struct parser *p, char word[WORD_MAX])
 		word[len++] = *p->at++;
 	}
 	word[len] = '\0';
-	return len > 0 ? 0 : fail(p, "a name was expected");
+	return len > 0 ? 0 : fail(p, "a key is missing: write key = value");
 }
 
 static int read_escape(struct parser *p, char *ret)

@@ -75,7 +75,7 @@ int cidr_parse(const char *text, size_t len, struct cidr *ret, const char **why)
 	uint64_t prefix;
 
 	if (address_parse(text, address_len, &a, NULL) < 0)
-		return refuse_as(why, "is not an address or a range such as 10.0.0.0/8");
+		return refuse_as(why, "is neither an address nor a range such as 10.0.0.0/8");
 	if (a.bits == 32 && memchr(text, ':', address_len))
 		return refuse_as(why, "is an IPv4 address in IPv6 clothes: write the IPv4 form");
 	prefix = a.bits;

@@ -37,7 +37,7 @@ static int check_byte(char c, const char **why)
 	if ((unsigned char)c >= 0x80)
 		return refuse_as(why, "has letters outside of ASCII: write its 'xn--' form");
 	if (c == '*')
-		return refuse_as(why, "has a '*' where a name was expected");
+		return refuse_as(why, "has a '*' that does not stand alone before the first dot");
 	return refuse_as(why, "has a character that no host name has");
 }
 

@@ -88,7 +88,7 @@ export const page: Page = {
         tile("CPU", usedCpu.toFixed(2), host && [bar(usedCpu / host["cpus"], "share of the host's CPUs"), `of ${host["cpus"]} CPUs`]),
         tile("Memory", bytes(usedMemory), host && [bar(usedMemory / (host["memory_mib"] * MIB), "share of the host's memory"), `of ${bytes(host["memory_mib"] * MIB)}`]),
         tile("Pool", `${pool["ready"]} of ${pool["target"]}`, asked ? `served ${percent(pool["hits"] / asked)} of creates` : "spares ready"),
-        tile("Cost of what runs", money(cost, figures["currency"]), health["uptime_ms"] ? ["daemon started ", relativeTime(startedUs(health))] : undefined),
+        tile("Cost of running sandboxes", money(cost, figures["currency"]), health["uptime_ms"] ? ["daemon started ", relativeTime(startedUs(health))] : undefined),
       );
     }
 

@@ -296,7 +296,7 @@ class AsyncSandbox(AsyncRuns, AsyncReach):
 
         `to` is "disk": processes, memory and files are saved, nothing stays in memory, and it outlives the machine's restart; or
         "memory", at once, which only auto_resume lets a call end. By default to disk where that can be done: `info.paused_to`
-        tells. A TCP connection that is open is found closed with `on_connection="close"`, else it keeps it from the disk.
+        tells. An open TCP connection prevents a pause to disk, unless `on_connection="close"` lets it be found closed afterwards.
         """
         return await self._change("POST", ("pause",), body={"to": to, "on_connection": on_connection}, timeout=FOREVER)
 

@@ -98,7 +98,7 @@ function stop(box: Box): void {
 
 function remove(box: Box): void {
   const name = box.info.name ?? box.id;
-  confirm("Delete this sandbox?", [`${visible(name)} ends with its programs, files and output. Snapshots of it stay.`], "Delete", async () => {
+  confirm("Delete this sandbox?", [`${visible(name)} ends with its programs, files and output. Its snapshots stay.`], "Delete", async () => {
     await box.sandbox.delete();
     toast(`Deleted ${name}`);
     box.ctx.go("/sandboxes");

@@ -110,7 +110,7 @@ function mountTree(root: HTMLElement, box: Box, signal: AbortSignal): void {
   function drawList(snapshots: Json[]): void {
     const head = el("tr", {}, ["Snapshot", "Holds", "Size", "Taken", ""].map((n) => el("th", { scope: "col", class: n === "Size" || n === "Taken" ? "figure" : undefined }, n)));
     const body = snapshots.length ? el("div", { class: "table-wrap" }, el("table", { "aria-label": "Snapshots" }, el("thead", {}, head), el("tbody", {}, snapshots.map(rowOf)))) : empty("No snapshots", "A snapshot saves the sandbox at one moment. Go back to it, or start others from it.");
-    replace(list, el("header", {}, el("h2", {}, "Snapshots of it")), body);
+    replace(list, el("header", {}, el("h2", {}, "Snapshots of this sandbox")), body);
   }
 
   function rowOf(s: Json): HTMLElement {
