@@ -222,10 +222,9 @@ static void fail_start(struct context *c, struct code_call *call, const struct c
 	struct err err;
 
 	if (strncmp(x->message, missing, strlen(missing)) == 0) {
-		(void)err_set(
-			&err, ERR_UNSUPPORTED, 0,
-			"%s needs the program '%s', and the template '%s' does not have it",
-			c->language->name, c->language->program, c->sandbox->template);
+		(void)err_set(&err, ERR_UNSUPPORTED, 0,
+		              "%s needs the program '%s', and the template '%s' does not have it",
+		              c->language->name, c->language->program, c->sandbox->template);
 		(void)language_hint(c->sandbox->fleet, c->sandbox->project_id, c->language->name,
 		                    &err);
 	} else {
