@@ -12,7 +12,8 @@ static void on_synced(struct loop *loop, int wait_status, void *arg)
 	box_reply_init(&reply, MSG_SYNC, b->sync_tag, "");
 	if (wait_status != 0)
 		(void)err_set(&reply.err, ERR_INTERNAL, EIO,
-		              "it was done, but the layers could not be brought to disk");
+		              "the layers could not be brought to disk; a new sandbox is deleted "
+		              "again, all else stays done");
 	wire_reply(b->wire, &reply, NULL);
 	broker_work_end(b);
 }

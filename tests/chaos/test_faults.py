@@ -18,7 +18,7 @@ from harness import audit
 from harness.daemon import Daemon, call, children_of, wait_for
 from harness.running import running
 
-from chaos.faults import count_calls, faults_of, injected
+from chaos.faults import Fault, count_calls, faults_of, injected
 from chaos.model import NO_ANSWER
 
 SAMPLE = os.environ.get("CLOCHE_CHAOS_FAULTS", "6")
@@ -292,3 +292,8 @@ def test_O03_a_call_that_fails_costs_that_operation_and_leaves_nothing(faulty, o
         print(f"\n{operation} {part}, seed {SEED}: {tally}")
     assert not tally.failures, f"{tally}\n" + "\n".join(tally.failures)
     assert SAMPLE != "all" or tally.came > 0, f"no fault came: {tally}"
+
+
+def test_a_create_that_could_not_be_brought_to_disk_leaves_no_sandbox(faulty):
+    """Who is told of the failure does not know its id. The layers are synced by a child of the broker."""
+    assert try_fault(faulty, "create", Fault("broker", "syncfs", 1, "EIO"))

@@ -83,6 +83,7 @@ static const struct lifecycle_ops lifecycle_ops = {
 	.save = sandbox_save,
 	.next = life_next,
 	.fail_create = create_fail,
+	.undo_create = create_undo,
 	.end = sandbox_end,
 	.retain = retention_add,
 };

@@ -78,7 +78,9 @@ void sandbox_forget(struct sandbox *s)
 void sandbox_begin(struct sandbox *s)
 {
 	sandbox_move(s, PHASE_RUNNING);
-	if (s->is_persistent && (s->resumes == 0 || s->rolls_to[0]))
+	if (s->is_persistent && s->resumes == 0)
+		durable_on_create(s);
+	else if (s->is_persistent && s->rolls_to[0])
 		durable_on_layer(s->fleet);
 	parts_on_running(s);
 	sandbox_note(s);

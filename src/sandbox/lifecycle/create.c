@@ -337,6 +337,20 @@ void create_take_back(struct sandbox *s, enum end_cause cause)
 	(void)!event_log_save(s->fleet->config.events, delete_row, s, NULL);
 }
 
+static void on_undone(struct sandbox *s, const struct err *err, void *arg)
+{
+	(void)s;
+	(void)err;
+	(void)arg;
+}
+
+void create_undo(struct sandbox *s, const struct err *err)
+{
+	log_warn("sandbox.undone", "id=%s error='%s'", s->id, err->message);
+	idempotency_drop(s->fleet, s->id);
+	sandbox_delete(s, END_DELETED, on_undone, NULL);
+}
+
 /* Its beginning and its key are recorded with the row, or none is: the next start ends what has a
  * row, and whoever comes with the key waits for that. */
 static int record(struct sandbox *s, const struct idempotency_key *idempotency_key, struct err *err)

@@ -20,6 +20,7 @@ void life_next(struct sandbox *s);
 void create_init(struct sandbox *s); /* the first step of its create lies ahead */
 /* It cannot succeed any more; its caller is told once everything is undone. */
 void create_fail(struct sandbox *s, const struct err *err);
+void create_undo(struct sandbox *s, const struct err *err); /* one that runs already */
 void create_tell(struct sandbox *s, const struct err *err); /* all who wait for it to run */
 void create_hostname(const struct sandbox *s, char hostname[64]);
 /* One that is nobody's: up to where its owner would be told. */

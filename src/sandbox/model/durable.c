@@ -3,9 +3,16 @@
 
 #include "base/log.h"
 #include "loop/work.h"
+#include "sandbox/model/registry.h"
 #include "sandbox/model/sandbox_private.h"
 
+#include <string.h>
 #include <unistd.h>
+
+struct create {
+	struct list link;
+	char id[ID_SIZE]; /* it may be deleted meanwhile */
+};
 
 struct durable {
 	struct fleet *fleet;
@@ -17,6 +24,8 @@ struct durable {
 	bool is_due;       /* a round begins at the end of this turn */
 	bool has_layers;   /* there are new ones */
 	bool syncs_layers; /* the round does */
+	struct list fresh; /* struct create, for the next round */
+	struct list round; /* and of the one under way */
 	struct err err;    /* the round's */
 };
 
@@ -27,14 +36,28 @@ void durable_open(struct fleet *fleet)
 	struct durable *d = xnew0(struct durable);
 
 	*d = (struct durable){.fleet = fleet, .log_fd = -1};
+	list_init(&d->fresh);
+	list_init(&d->round);
 	(void)!store_open_log(fleet->config.store, &d->log_fd); /* else the first round tells */
 	fleet->durable = d;
 }
 
+static void forget_new(struct list *list)
+{
+	list_for_each (list, struct create, c, link) {
+		list_remove(&c->link);
+		free(c);
+	}
+}
+
 static void free_durable(struct loop *loop, void *arg)
 {
+	struct durable *d = arg;
+
 	(void)loop;
-	free(arg);
+	forget_new(&d->fresh);
+	forget_new(&d->round);
+	free(d);
 }
 
 void durable_close(struct fleet *fleet)
@@ -52,6 +75,15 @@ void durable_close(struct fleet *fleet)
 void durable_on_layer(struct fleet *fleet)
 {
 	fleet->durable->has_layers = true;
+}
+
+void durable_on_create(struct sandbox *s)
+{
+	struct create *c = xnew0(struct create);
+
+	memcpy(c->id, s->id, sizeof(c->id));
+	list_append(&s->fleet->durable->fresh, &c->link);
+	durable_on_layer(s->fleet);
 }
 
 static void ask_for_round(struct durable *d)
@@ -74,6 +106,16 @@ uint64_t durable_ask(struct fleet *fleet)
 	return kept;
 }
 
+static void undo_new(struct durable *d)
+{
+	list_for_each (&d->round, struct create, c, link) {
+		struct sandbox *s = fleet_find_id(d->fleet, c->id);
+
+		if (s)
+			d->fleet->lifecycle->undo_create(s, &d->err);
+	}
+}
+
 static void end_round(struct durable *d)
 {
 	const struct fleet_config *config = &d->fleet->config;
@@ -82,9 +124,11 @@ static void end_round(struct durable *d)
 	if (has_failed) {
 		log_error("store.unsynced", "error='%s'", d->err.message);
 		d->has_layers |= d->syncs_layers;
+		undo_new(d);
 	} else {
 		d->done = d->target;
 	}
+	forget_new(&d->round);
 	if (d->asked > d->target)
 		ask_for_round(d);
 	config->on_durable(d->target, has_failed ? &d->err : NULL, config->on_durable_arg);
@@ -108,7 +152,8 @@ static void note_result(struct durable *d, int result)
 {
 	if (result < 0)
 		(void)err_set(&d->err, result == -ENOSPC ? ERR_DISK_FULL : ERR_INTERNAL, -result,
-		              "it was done, but could not be brought to the host's disk");
+		              "it could not be brought to the host's disk; a new sandbox is "
+		              "deleted again, all else stays done");
 }
 
 static void on_log_synced(int result, void *arg)
@@ -140,6 +185,10 @@ static void begin_round(struct loop *loop, void *arg)
 	d->err = (struct err){0};
 	d->syncs_layers = d->has_layers;
 	d->has_layers = false;
+	list_for_each (&d->fresh, struct create, c, link) {
+		list_remove(&c->link);
+		list_append(&d->round, &c->link);
+	}
 	d->parts = 1; /* this function's own */
 	if (d->log_fd < 0)
 		r = store_open_log(d->fleet->config.store, &d->log_fd);

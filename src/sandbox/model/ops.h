@@ -11,6 +11,8 @@ struct lifecycle_ops {
 	int (*save)(const struct sandbox *s, struct err *err); /* its row */
 	void (*next)(struct sandbox *s); /* the step of its create that was under way is done */
 	void (*fail_create)(struct sandbox *s, const struct err *err);
+	/* Deletes one that runs, and whose maker is told that there is none. */
+	void (*undo_create)(struct sandbox *s, const struct err *err);
 	/* detail: figures, or NULL; taken */
 	void (*end)(struct sandbox *s, enum end_cause cause, json_t *detail, const char *message);
 	void (*retain)(struct sandbox *s); /* one that has ended, for a while */
