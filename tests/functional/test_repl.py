@@ -45,6 +45,12 @@ def test_code_comes_from_a_file_or_stdin_in_the_files_language(cli, box, tmp_pat
     assert cli("code", box, "1", "-f", "x")[0] == 125
 
 
+def test_a_language_has_a_short_name(cli, box):
+    assert cli.ok("code", "-l", "sh", box, "echo $BASH") == cli.ok("code", "-l", "bash", box, "echo $BASH") != "\n"
+    assert cli.ok("run", "-l", "py", "-c", "print(6 * 7)") == "42\n"
+    assert cli.ok("context", "new", "-l", "py", box, "second")
+
+
 def test_an_error_goes_to_stderr_with_its_own_line_and_gives_1(cli, box):
     status, out, err = cli("code", box, "print('before')\ndef f(): return 1/0\nf()")
     assert (status, out) == (1, "before\n")
@@ -266,7 +272,7 @@ def test_a_prompt_names_other_forms_and_saves_images_here(at, box):
 @pytest.mark.parametrize(
     "language, lead, lines, wanted",
     [
-        ("bash", "$ ", ["for i in 1 2; do", "echo got-$i", "done"], "got-2"),
+        ("sh", "$ ", ["for i in 1 2; do", "echo got-$i", "done"], "got-2"),
         pytest.param("javascript", "> ", ["[1, 2,", "39].reduce((a, b) => a + b)"], "42", marks=pytest.mark.skipif(not shutil.which("node"), reason="this host has no node")),
     ],
 )

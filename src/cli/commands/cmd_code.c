@@ -51,7 +51,7 @@ static const char *choose_language(const struct code_opts *opts)
 	const struct language *l;
 
 	if (opts->language || opts->context || !opts->file)
-		return opts->language;
+		return language_full_name(opts->language);
 	if (dot && strcmp(dot, ".ts") == 0)
 		return "typescript";
 	l = language_by_path(opts->file);
@@ -99,7 +99,7 @@ int cmd_code(int argc, char **argv)
 	struct code_opts opts = {0};
 	/* clang-format off */
 	const struct opt rows[] = {
-		{'l', "language", OPT_TEXT, &opts.language,   "LANG", "python (default), javascript, typescript or bash"},
+		{'l', "language", OPT_TEXT, &opts.language,   "LANG", "python (default), javascript, typescript or bash; py, js, ts and sh are short for them"},
 		{0,   "context",  OPT_TEXT, &opts.context,    "NAME", "in this context (default: the language's own)"},
 		{'f', "file",     OPT_TEXT, &opts.file,       "FILE", "take the code from a file; '-' is stdin"},
 		{0,   "timeout",  OPT_MS,   &opts.timeout_ms, "TIME", "interrupt it after this long, such as 30s (status 124)"},

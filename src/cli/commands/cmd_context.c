@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* context: the named interpreters of a sandbox. */
 #include "cli/frame/group.h"
+#include "cli/session/script_language.h"
 #include "cli/session/spec.h"
 
 struct context_opts {
@@ -36,7 +37,7 @@ static int create(struct command *c, struct err *err)
 		return r;
 	(void)json_object_set_new(body, "env", env);
 	put_text(body, "name", c->words[1]);
-	put_text(body, "language", opts->language);
+	put_text(body, "language", language_full_name(opts->language));
 	put_text(body, "cwd", opts->cwd);
 	put_text(body, "user", opts->user);
 	return resource_create(c, body, "name", err);
@@ -98,7 +99,7 @@ int cmd_context(int argc, char **argv)
 	struct context_opts opts = {0};
 	/* clang-format off */
 	const struct opt rows[NEW_OPTS] = {
-		{'l', "language", OPT_TEXT, &opts.language, "LANG", "python (default), javascript, typescript or bash"},
+		{'l', "language", OPT_TEXT, &opts.language, "LANG", "python (default), javascript, typescript or bash; py, js, ts and sh are short for them"},
 		{'w', "cwd",      OPT_TEXT, &opts.cwd,      "DIR",  "in this directory (default the user's home)"},
 		{'u', "user",     OPT_TEXT, &opts.user,     "NAME", "as this user of the sandbox (default user)"},
 		{'e', "env",      OPT_LIST, &opts.env,      "K=V",  "set this variable; K alone takes the value that you have; may be repeated"},

@@ -163,7 +163,8 @@ static int run_repl(struct command *c, struct cancel *cancel, const char *sandbo
 {
 	const struct repl_opts *opts = c->arg;
 	struct repl repl = {.cancel = cancel,
-	                    .language = opts->language ? opts->language : "python",
+	                    .language =
+	                            opts->language ? language_full_name(opts->language) : "python",
 	                    .show.images.dir = opts->images ? opts->images : "."};
 	int r;
 
@@ -234,7 +235,7 @@ int cmd_repl(int argc, char **argv)
 	struct repl_opts opts = {0};
 	/* clang-format off */
 	const struct opt rows[] = {
-		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python (default), javascript, typescript or bash"},
+		{'l', "language",   OPT_TEXT, &opts.language,      "LANG", "python (default), javascript, typescript or bash; py, js, ts and sh are short for them"},
 		{0,   "context",    OPT_TEXT, &opts.context,       "NAME", "in this context, made if it is not there"},
 		{0,   "images",     OPT_TEXT, &opts.images,        "DIR",  "where images are saved (default: here)"},
 		{0,   "standalone", OPT_FLAG, &opts.is_standalone, NULL,   "start a daemon for this even if one is running"},

@@ -13,8 +13,21 @@ static const struct language languages[] = {
 
 const struct language *const language_default = &languages[0];
 
+const char *language_full_name(const char *name)
+{
+	static const char *const shorts[][2] = {{"py", "python"},     {"python3", "python"},
+	                                        {"js", "javascript"}, {"node", "javascript"},
+	                                        {"ts", "typescript"}, {"sh", "bash"}};
+
+	for (size_t i = 0; name && i < ARRAY_SIZE(shorts); i++)
+		if (strcmp(shorts[i][0], name) == 0)
+			return shorts[i][1];
+	return name;
+}
+
 const struct language *language_by_name(const char *name)
 {
+	name = language_full_name(name);
 	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
 		if (strcmp(languages[i].name, name) == 0)
 			return &languages[i];

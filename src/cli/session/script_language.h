@@ -14,6 +14,8 @@ struct language {
 	const char *extension;  /* for code that has no file */
 };
 
+/* What people also write: "js" is "javascript". Any other name is itself, and so is NULL. */
+const char *language_full_name(const char *name);
 const struct language *language_by_name(const char *name);    /* NULL if unknown */
 const struct language *language_by_path(const char *path);    /* by its extension; NULL if none */
 const struct language *language_by_shebang(const char *line); /* NULL if it names none of ours */
