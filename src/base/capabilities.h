@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+/* Gives up capabilities of the calling thread. Sets are masks of BIT64(CAP_…). 0 or a negative
+ * errno. */
+#include "base/auto.h"
+
+#include <stdint.h>
+
+/* What an exec can give at most. Needs CAP_SETPCAP. */
+must_check int capabilities_bound(uint64_t caps);
+/* What it has: of caps, as far as it has them. The ambient set becomes empty. */
+must_check int capabilities_keep(uint64_t caps, uint64_t inheritable);
