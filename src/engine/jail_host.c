@@ -5,8 +5,9 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "engine/guest/disk_snapshot.h"
+#include "engine/guest/spawner_process.h"
 #include "engine/jail/jail_child.h"
-#include "engine/jail/memory/criu.h"
+#include "engine/jail/memory/criu_order.h"
 #include "engine/jail/zygote/zygote_child.h"
 #include "engine/linux/dir_tree.h"
 #include "engine/linux/namespaces.h"
@@ -162,6 +163,29 @@ static int open_storage(struct guest_host *host, const struct engine_host *given
 	                    given->disk_reserve, err);
 }
 
+/* Nothing can be started without it, and no other can be made behind the filter. The sandboxes go
+ * on: the next broker has them, and a starter of its own. */
+static void on_starter_lost(struct loop *loop, void *arg)
+{
+	(void)arg;
+	loop_stop(loop);
+}
+
+static int open_starter(struct guest_host *host, struct err *err)
+{
+	const struct starter_job jobs[HOST_JOB_COUNT] = {
+		[HOST_JOB_SPAWNER] = {.run = spawner_run, .arg = host},
+		[HOST_JOB_CRIU] = {.run = criu_order_run, .arg = host},
+	};
+	const struct starter_spec spec = {.name = "cloche-starter",
+	                                  .jobs = jobs,
+	                                  .n_jobs = ARRAY_SIZE(jobs),
+	                                  .lost = on_starter_lost};
+	int r = starter_new(host->loop, &spec, &host->starter);
+
+	return r < 0 ? err_set(err, ERR_CAPACITY, -r, "cannot make the starter") : 0;
+}
+
 static void count_id(const char *id, void *arg)
 {
 	(void)id;
@@ -177,6 +201,7 @@ void jail_host_close(struct guest_host *host, bool is_over)
 	unknown_children_done(&host->unknown_children);
 	zygotes_done(host->zygotes);
 	spawner_done(&host->spawner);
+	starter_free(host->starter);
 	storage_close(&host->storage, /* unmount= */ is_over);
 	if (is_over)
 		cgroup_host_remove(&host->cgroups);
@@ -253,6 +278,11 @@ int jail_host_open(const struct engine_host *given, struct guest_host **ret, str
 	criu_open(host);
 	if (guests == 0)
 		host_root_prune(host->data_dir, host->template_fd);
+	r = open_starter(host, err);
+	if (r < 0) {
+		jail_host_close(host, /* is_over= */ guests == 0);
+		return r;
+	}
 	*ret = host;
 	return 0;
 }

@@ -150,8 +150,8 @@ def _is_standby(pid, agents):
 
 
 def _helpers(broker):
-    """The spawner and the zygote, which are replaced when they die, and the zygote's standby, which is by each fork."""
-    helpers = {p for p in children_of(broker) if comm_of(p) in ("cloche-spawner", "python3") and not is_zombie(p)}
+    """The starter, which is each broker's own; the spawner and the zygote, which are replaced when they die; and the zygote's standby, which is by each fork."""
+    helpers = {p for p in children_of(broker) if comm_of(p) in ("cloche-spawner", "cloche-starter", "python3") and not is_zombie(p)}
     return helpers | set([child for p in helpers for child in children_of(p)][:1])
 
 

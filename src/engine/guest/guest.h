@@ -33,6 +33,7 @@
 #include "engine/linux/deferred_close.h"
 #include "engine/linux/seccomp.h"
 #include "engine/linux/unknown_children.h"
+#include "loop/starter.h"
 
 #include <sys/un.h>
 
@@ -109,6 +110,9 @@ struct guest {
 	uint64_t cpu_use;     /* up to then, in thousandths of a CPU */
 };
 
+/* What its starter can do. */
+enum host_job { HOST_JOB_SPAWNER, HOST_JOB_CRIU, HOST_JOB_COUNT };
+
 /* What all guests share. */
 struct guest_host {
 	struct loop *loop;
@@ -129,6 +133,7 @@ struct guest_host {
 	struct criu_tmpfs criu_tmpfs;
 	struct cgroup_host cgroups;
 	struct seccomp_program filter;
+	struct starter *starter; /* of what must not have the broker's filter: enum host_job */
 	struct spawner spawner;
 	struct deferred_close deferred; /* of doors */
 	struct unknown_children unknown_children;

@@ -11,7 +11,6 @@
 #include "engine/guest/guest.h"
 #include "engine/guest/spawner_process.h"
 #include "engine/linux/namespaces.h"
-#include "engine/linux/syscalls.h"
 
 #include <fcntl.h>
 #include <linux/nsfs.h>
@@ -146,26 +145,23 @@ static int settle(struct spawner *n, pid_t pid, struct err *err)
 
 int spawner_need(struct spawner *n, struct err *err)
 {
-	struct clone_args args = {.flags = CLONE_PIDFD, .exit_signal = SIGCHLD};
 	int pair[2], pidfd = -1, r;
-	pid_t pid;
+	pid_t pid = -1;
 
 	if (n->fd >= 0)
 		return 0;
 	end_process(n);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
-	args.pidfd = (uint64_t)(uintptr_t)&pidfd;
-	pid = sys_clone3(&args);
-	if (pid == 0) {
-		(void)close(pair[0]);
-		spawner_run(n->host, pair[1], n->userns_fd, n->host->agent_fd);
-	}
+	r = starter_ask(n->host->starter, HOST_JOB_SPAWNER,
+	                &(struct starter_order){.fds = (int[]){pair[1], n->userns_fd},
+	                                        .n_fds = n->userns_fd < 0 ? 1 : 2},
+	                &pid, &pidfd);
 	(void)close(pair[1]);
 	n->fd = pair[0];
 	n->pid = pid;
-	if (pid < 0)
-		r = err_set(err, ERR_CAPACITY, errno, "cannot start the spawner");
+	if (r < 0)
+		r = err_set(err, ERR_CAPACITY, -r, "cannot start the spawner");
 	else
 		r = loop_child_take(n->host->loop, pidfd, on_spawner_exit, n, &n->child);
 	if (pid > 0 && r < 0)

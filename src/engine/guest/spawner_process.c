@@ -8,6 +8,7 @@
  */
 #include "engine/guest/spawner_process.h"
 
+#include "base/capabilities.h"
 #include "base/fd.h"
 #include "engine/guest/child_orders.h"
 #include "engine/guest/guest.h"
@@ -16,11 +17,18 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/securebits.h>
 #include <signal.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+
+/* Over T: to write maps, to make namespaces and a net's `lo`, and what a zygote keeps of it. Those
+ * that get a user namespace of their own have all there, whatever was left here. */
+#define CAPS                                                                                       \
+	(BIT64(CAP_DAC_OVERRIDE) | BIT64(CAP_SETUID) | BIT64(CAP_SETGID) | BIT64(CAP_SETPCAP) |    \
+	 BIT64(CAP_NET_ADMIN) | BIT64(CAP_SYS_CHROOT) | BIT64(CAP_SYS_ADMIN))
 
 struct self {
 	int fd, agent_fd;
@@ -170,9 +178,10 @@ static int shed_fds(const struct self *self)
 	return 0;
 }
 
-void spawner_run(struct guest_host *host, int fd, int userns_fd, int agent_fd)
+int spawner_run(const struct starter_order *order, void *arg)
 {
-	struct self self = {.fd = fd, .agent_fd = agent_fd};
+	struct guest_host *host = arg;
+	struct self self = {.fd = order->fds[0], .agent_fd = host->agent_fd};
 	sigset_t none;
 	int r;
 
@@ -183,7 +192,11 @@ void spawner_run(struct guest_host *host, int fd, int userns_fd, int agent_fd)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)prctl(PR_SET_NAME, "cloche-spawner", 0, 0, 0);
 	(void)setsid();
-	r = move_in(fd, userns_fd);
+	r = move_in(self.fd, order->n_fds > 1 ? order->fds[1] : -1);
+	if (r == 0)
+		r = capabilities_bound(CAPS);
+	if (r == 0)
+		r = capabilities_keep(CAPS, /* inheritable= */ 0);
 	if (r == 0)
 		r = shed_fds(&self);
 	answer(&self, r, &(struct hatched){.pidfd = -1, .socket_fd = -1});

@@ -5,6 +5,7 @@
  * time, on a SOCK_SEQPACKET socket.
  */
 #include "engine/guest/spawner.h"
+#include "loop/starter.h"
 
 struct spawner_request { /* with go_fd, status_fd and, or not, group_fd */
 	uint32_t kind;   /* enum spawner_kind */
@@ -16,6 +17,7 @@ struct spawner_reply {  /* with pidfd and socket_fd of struct hatched */
 	int32_t pid;
 };
 
-/* In a fork of the broker. userns_fd: T, or -1: to be made. Then "u" asks the broker to write its
- * maps, and a byte says that it has. A first reply, without a request, tells that it serves. */
-_Noreturn void spawner_run(struct guest_host *host, int fd, int userns_fd, int agent_fd);
+/* HOST_JOB_SPAWNER, in a child of the starter; arg is a struct guest_host. Its fds are the socket,
+ * and T unless that is to be made. Then "u" asks the broker to write its maps, and a byte says that
+ * it has. A first reply, without a request, tells that it serves. */
+_Noreturn int spawner_run(const struct starter_order *order, void *arg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/jail/memory/criu.h"
+#include "engine/jail/memory/criu_order.h"
 
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
@@ -9,7 +9,6 @@
 #include "engine/jail/memory/memory_image.h"
 #include "engine/layer/own_tmpfs.h"
 #include "engine/linux/namespaces.h"
-#include "engine/linux/syscalls.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -401,8 +400,8 @@ static int prepare(struct guest_host *host, const struct criu_spec *spec, struct
 	return r < 0 ? r : give_up(spec, err);
 }
 
-static _Noreturn void run(struct guest_host *host, const struct criu_spec *spec,
-                          const int control[2], int words_fd)
+void criu_run(struct guest_host *host, const struct criu_spec *spec, const int control[2],
+              int words_fd)
 {
 	char root[48];
 	char *const env[] = {unconst("PATH=/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -411,8 +410,10 @@ static _Noreturn void run(struct guest_host *host, const struct criu_spec *spec,
 	struct words w = {0};
 	struct err err = {0};
 	sigset_t none;
-	int r = prepare(host, spec, &err);
+	int r = make_shared(host); /* CRIU may have been installed since the starter was made */
 
+	if (r == 0)
+		r = prepare(host, spec, &err);
 	for (int s = 1; s < NSIG; s++)
 		(void)signal(s, SIG_DFL);
 	(void)sigemptyset(&none);
@@ -431,22 +432,6 @@ static _Noreturn void run(struct guest_host *host, const struct criu_spec *spec,
 	_exit(1);
 }
 
-static int start(struct guest_host *host, const struct criu_spec *spec, const int control[2],
-                 struct criu *ret)
-{
-	struct clone_args args = {.flags = CLONE_PIDFD,
-	                          .exit_signal = SIGCHLD,
-	                          .pidfd = (uint64_t)(uintptr_t)&ret->pidfd};
-
-	ret->words_fd = memfd_create("criu-words", MFD_CLOEXEC);
-	if (ret->words_fd < 0)
-		return -errno;
-	ret->pid = sys_clone3(&args);
-	if (ret->pid == 0)
-		run(host, spec, control, ret->words_fd);
-	return ret->pid < 0 ? -errno : 0;
-}
-
 int criu_start(struct guest_host *host, const struct criu_spec *spec, struct criu *ret,
                struct err *err)
 {
@@ -462,7 +447,10 @@ int criu_start(struct guest_host *host, const struct criu_spec *spec, struct cri
 		r = -errno;
 	} else {
 		ret->up_fd = up[0];
-		r = start(host, spec, (const int[]){down[0], up[1]}, ret);
+		ret->words_fd = memfd_create("criu-words", MFD_CLOEXEC);
+		r = ret->words_fd < 0
+		            ? -errno
+		            : criu_order_send(host, spec, (const int[]){down[0], up[1]}, ret);
 		(void)close(up[1]);
 	}
 	(void)close(down[0]);
