@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
+#include "daemon/confine/confine.h"
 #include "daemon/watchdog.h"
 
 #include <fcntl.h>
@@ -175,6 +176,11 @@ static int broker_run(const struct broker_config *config, const struct config *c
 	struct err err = {0};
 	int r = broker_new(config, broker_on_over, NULL, &broker, &err);
 
+	if (r < 0) {
+		child_report(control_fd, &err);
+		return r;
+	}
+	r = confine(&(struct confine_plan){.part = CONFINE_BROKER}, &err);
 	if (r < 0) {
 		child_report(control_fd, &err);
 		return r;

@@ -8,7 +8,7 @@
  */
 #include "base/fd.h"
 #include "daemon/child.h"
-#include "daemon/confine.h"
+#include "daemon/confine/confine.h"
 #include "daemon/outgoing.h"
 #include "hook/dial_msg.h"
 #include "net/match/range.h"
@@ -227,7 +227,10 @@ int dialer_main(const struct site *site, int link_fd, int control_fd)
 		p.calls[i].p = &p;
 	r = outgoing_ranges_parse(&p.allowed, site->config->webhooks_allow, &err);
 	if (r == 0)
-		r = confine_dialer(NOBODY, NOBODY, &err);
+		r = confine(&(struct confine_plan){.part = CONFINE_DIALER,
+		                                   .uid = NOBODY,
+		                                   .gid = NOBODY},
+		            &err);
 	if (r == 0)
 		r = loop_new(&p.loop, &err);
 	if (r == 0) {

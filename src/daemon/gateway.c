@@ -19,7 +19,7 @@
 #include "base/units.h"
 #include "compat/compat.h"
 #include "daemon/child.h"
-#include "daemon/confine.h"
+#include "daemon/confine/confine.h"
 #include "daemon/memory.h"
 #include "daemon/outgoing.h"
 #include "daemon/probe/registries.h"
@@ -593,7 +593,12 @@ static int run(struct gateway *g, const struct gateway_fds *fds, struct err *err
 	sources_read(&g->sources, c->templates_sources); /* likewise */
 	registries_read(&g->registries);
 	if (r == 0)
-		r = confine(root_dir, g->site->uid, g->site->gid, &g->work, err);
+		r = confine(&(struct confine_plan){.part = CONFINE_GATEWAY,
+		                                   .root_dir = root_dir,
+		                                   .uid = g->site->uid,
+		                                   .gid = g->site->gid,
+		                                   .ret_work = &g->work},
+		            err);
 	if (r == 0)
 		r = wire_up(g, fds, err);
 	(void)close(fds->key);

@@ -24,8 +24,9 @@
 
 #include "base/fd.h"
 #include "base/units.h"
-#include "daemon/child.h"
+#include "daemon/confine/confine.h"
 #include "daemon/notify.h"
+#include "daemon/part_starter.h"
 #include "daemon/watchdog.h"
 
 #include <assert.h>
@@ -86,7 +87,7 @@ struct child {
 
 struct launcher {
 	const struct site *site;
-	struct reload *reload;
+	struct part_starter starter;
 	void (*ready)(const struct site *site);
 	struct loop *loop;
 	enum phase phase;
@@ -170,7 +171,7 @@ static void on_pair_gone(struct launcher *l)
 		start_pair(l);
 		return;
 	}
-	if (reload_undo(l->reload)) {
+	if (part_starter_undo(&l->starter)) {
 		log_error("daemon.reload_undone", "error='%s'", l->err.message);
 		l->has_err = false;
 		start_pair(l);
@@ -257,7 +258,7 @@ static void on_child_end(struct loop *loop, int wait_status, void *arg)
 
 static void on_up(struct launcher *l)
 {
-	if (reload_keep(l->reload)) {
+	if (part_starter_keep(&l->starter)) {
 		log_init("cloche", l->site->config->log_level);
 		log_info("daemon.reloaded", "settings are those of the file");
 	}
@@ -413,7 +414,7 @@ static void on_reload(struct loop *loop, void *arg)
 	l->wants_reload = l->phase != PHASE_UP;
 	if (l->wants_reload)
 		return;
-	if (reload_try(l->reload, &err) < 0) {
+	if (part_starter_try(&l->starter, &err) < 0) {
 		log_error("daemon.reload_refused", "error='%s' hint='settings stay as they were'",
 		          err.message);
 		return;
@@ -454,50 +455,40 @@ static void close_all(const struct pair_fds *fds)
 		(void)close(fds->key);
 }
 
-static pid_t fork_child(struct launcher *l, enum role role, const struct pair_fds *fds)
+static struct part_order order_of(const struct launcher *l, enum role role,
+                                  const struct pair_fds *fds)
 {
-	pid_t pid = fork();
+	struct part_order order = {.part = roles[role].letter, .lost = l->lost, .n_fds = 2};
 
-	if (pid != 0)
-		return pid;
-	switch (role) {
-	case ROLE_BROKER:
-		_exit(broker_main(l->site, fds->link[role][0], fds->control[1]));
-	case ROLE_DIALER:
-		_exit(dialer_main(l->site, fds->link[role][0], fds->control[1]));
-	case ROLE_WALL:
-		_exit(wall_main(l->site, fds->link[role][0], fds->control[1]));
-	case ROLE_GATEWAY:
-	case ROLE_COUNT:
-		break;
+	if (role == ROLE_GATEWAY) {
+		for (size_t i = 0; i < ROLE_GATEWAY; i++)
+			order.fds[i] = fds->link[i][1];
+		order.fds[ROLE_GATEWAY] = fds->key;
+		order.n_fds = PART_STARTER_FDS_MAX;
+	} else {
+		order.fds[0] = fds->link[role][0];
 	}
-	_exit(gateway_main(l->site, &(struct gateway_fds){.broker = fds->link[ROLE_BROKER][1],
-	                                                  .dialer = fds->link[ROLE_DIALER][1],
-	                                                  .wall = fds->link[ROLE_WALL][1],
-	                                                  .control = fds->control[1],
-	                                                  .key = fds->key,
-	                                                  .lost = l->lost}));
+	order.fds[order.n_fds - 1] = fds->control[1];
+	return order;
 }
 
 static int start_child(struct launcher *l, enum role role, struct pair_fds *fds, struct err *err)
 {
 	struct child *c = &l->children[role];
-	int pidfd;
-	pid_t pid;
-	int r;
+	struct part_order order;
+	int pidfd, r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
-	pid = fork_child(l, role, fds);
+	order = order_of(l, role, fds);
+	r = part_starter_start(&l->starter, &order, &c->pid, &pidfd);
 	(void)close(fds->control[1]);
 	c->control_fd = fds->control[0];
-	c->pid = pid;
 	c->started_us = loop_now_us(l->loop);
 	c->watchdog = (struct watchdog){0};
 	c->is_stuck = false;
-	pidfd = pid < 0 ? -1 : pidfd_open(pid, 0);
-	if (pidfd < 0)
-		return err_set(err, ERR_INTERNAL, errno, "cannot start the %s", roles[role].name);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot start the %s", roles[role].name);
 	r = loop_child_add(l->loop, pidfd, on_child_end, c, &c->watch);
 	if (r == 0)
 		r = loop_io_add(l->loop, c->control_fd, EPOLLIN, on_control, c, &c->control_io);
@@ -555,6 +546,33 @@ static void start_pair(struct launcher *l)
 	}
 }
 
+/* What ends cannot be followed any more. Sandboxes stay, and systemd starts the daemon again. */
+static void on_starter_lost(struct loop *loop, void *arg)
+{
+	struct launcher *l = arg;
+	struct err err;
+
+	(void)loop;
+	(void)err_set(&err, ERR_INTERNAL, 0, "the process that starts the daemon's parts has died");
+	l->has_err = false;
+	if (!is_ending(l))
+		on_stop(l->loop, l);
+	keep_err(l, &err);
+}
+
+/* What it gives up, the starter still has. */
+static int confine_itself(struct launcher *l, struct err *err)
+{
+	int r = confine_all(err);
+
+	if (r < 0)
+		return r;
+	r = part_starter_open(&l->starter, l->loop, on_starter_lost, l);
+	if (r < 0)
+		return err_set(err, ERR_INTERNAL, -r, "cannot make the starter");
+	return confine(&(struct confine_plan){.part = CONFINE_LAUNCHER}, err);
+}
+
 static void on_life_end(struct loop *loop, uint32_t events, void *arg)
 {
 	struct launcher *l = arg;
@@ -581,11 +599,18 @@ static int watch_life(struct launcher *l)
 int launcher_run(const struct site *site, struct reload *reload,
                  void (*ready)(const struct site *site), struct err *err)
 {
-	struct launcher l = {.site = site, .reload = reload, .ready = ready};
+	struct launcher l = {
+		.site = site, .starter = {.site = site, .reload = reload}, .ready = ready};
 	int r = loop_new(&l.loop, err);
 
 	if (r < 0)
 		return r;
+	r = confine_itself(&l, err);
+	if (r < 0) {
+		part_starter_close(&l.starter);
+		loop_free(l.loop);
+		return r;
+	}
 	for (size_t i = 0; i < ROLE_COUNT; i++) {
 		struct child *c = &l.children[i];
 
@@ -620,6 +645,7 @@ int launcher_run(const struct site *site, struct reload *reload,
 		close_control(&l.children[i]);
 		loop_timer_free(l.children[i].rest);
 	}
+	part_starter_close(&l.starter);
 	loop_io_remove(l.life_io);
 	loop_timer_free(l.timer);
 	loop_timer_free(l.look);

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/child.h"
-#include "daemon/confine.h"
+#include "daemon/confine/confine.h"
 #include "wall/wall.h"
 
 #include <fcntl.h>
@@ -168,7 +168,10 @@ static int prepare(const struct config *c, struct wall_config *config, struct ne
 	config->connections_max = c->network_connections;
 	(void)getrlimit(RLIMIT_NOFILE, &files); /* confine() takes all of them */
 	config->fds_max = files.rlim_max;
-	return confine_wall(root_dir, NOBODY, NOBODY, err);
+	return confine(
+		&(struct confine_plan){
+			.part = CONFINE_WALL, .root_dir = root_dir, .uid = NOBODY, .gid = NOBODY},
+		err);
 }
 
 int wall_main(const struct site *site, int link_fd, int control_fd)

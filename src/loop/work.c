@@ -87,6 +87,7 @@ static int start_thread(struct work *w)
 	if (r != 0)
 		return -r;
 	(void)sigfillset(&all);
+	(void)sigdelset(&all, SIGSYS); /* a call of its own that is refused: blocked, it kills */
 	(void)pthread_attr_setstacksize(&attr, STACK_SIZE);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_create(&w->thread, &attr, run_thread, w);

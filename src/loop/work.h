@@ -4,8 +4,8 @@
  * One thread for calls that wait for the disk, so that the loop does not. Jobs run one behind the
  * other, in the order in which they came; what became of each is told on the loop's thread.
  *
- * The thread is made before its process gives up the right to make one (daemon/confine.h), and
- * learns of its loop later. A job may touch nothing but what its arg leads to.
+ * The thread is made before its process gives up the right to make one (daemon/confine/confine.h),
+ * and learns of its loop later. A job may touch nothing but what its arg leads to.
  */
 #include "loop/loop.h"
 

@@ -3,7 +3,7 @@
  * tests. */
 #include "base/fd.h"
 #include "daemon/child.h"
-#include "daemon/confine.h"
+#include "daemon/confine/confine.h"
 #include "daemon/daemon.h"
 #include "daemon/listen.h"
 #include "daemon/probe/probe.h"
@@ -29,11 +29,10 @@
 
 TEST_FORKED(a_confined_gateway_can_start_nothing_and_open_no_socket, 10)
 {
-	struct err err;
 	char *const argv[] = {unconst("true"), NULL};
 	pid_t parent = getppid();
 
-	CHECK_INT(confine_syscalls(&err), 0);
+	CHECK_INT(confine_calls(CONFINE_GATEWAY), 0);
 	CHECK_INT(REFUSED(execve("/bin/true", argv, NULL)), EPERM);
 	CHECK_INT(REFUSED((int)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)), EPERM);
 	CHECK_INT(REFUSED(socket(AF_INET, SOCK_STREAM, 0)), EPERM);
@@ -47,12 +46,81 @@ TEST_FORKED(a_confined_gateway_can_start_nothing_and_open_no_socket, 10)
 	CHECK_INT(REFUSED(chmod("/tmp", 0777)), EPERM);
 }
 
+/* Calls that do no harm where they are not refused, which the control shows: there each has another
+ * end than EPERM. */
+static const struct {
+	const char *name;
+	long number, args[4];
+} refused_of_broker[] = {
+	{"ptrace", SYS_ptrace, {PTRACE_PEEKDATA, 1}},
+	{"process_vm_readv", SYS_process_vm_readv, {-1}},
+	{"pidfd_getfd", SYS_pidfd_getfd, {-1, -1}},
+	{"io_uring_setup", SYS_io_uring_setup, {0}},
+	{"keyctl", SYS_keyctl, {-1}},
+	{"personality", SYS_personality, {-1}},
+	{"swapoff", SYS_swapoff, {0}},
+	{"open_by_handle_at", SYS_open_by_handle_at, {-1}},
+	{"clock_settime", SYS_clock_settime, {-1}},
+	{"quotactl", SYS_quotactl, {-1}},
+};
+
+static int call_refused(size_t i)
+{
+	const long *args = refused_of_broker[i].args;
+
+	return REFUSED(syscall(refused_of_broker[i].number, args[0], args[1], args[2], args[3]));
+}
+
+TEST_FORKED(H02_a_call_that_the_broker_has_no_need_of_is_refused_and_told_by_its_name_once, 10)
+{
+	char text[16384] = "";
+	int log[2];
+
+	for (size_t i = 0; i < ARRAY_SIZE(refused_of_broker); i++)
+		CHECK(call_refused(i) != EPERM); /* the control */
+	CHECK_INT(pipe(log), 0);
+	CHECK_INT(dup2(log[1], STDERR_FILENO), STDERR_FILENO);
+	log_init("broker", LOG_INFO);
+	CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	CHECK_INT(confine_calls(CONFINE_BROKER), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(refused_of_broker); i++) {
+		CHECK_INT(call_refused(i), EPERM);
+		CHECK_INT(call_refused(i), EPERM);
+	}
+	CHECK_INT(unshare(CLONE_NEWNS), 0); /* what it needs it has */
+	CHECK(read(log[0], text, sizeof(text) - 1) > 0);
+	for (size_t i = 0; i < ARRAY_SIZE(refused_of_broker); i++) {
+		char fact[64];
+		const char *at;
+
+		(void)snprintf(fact, sizeof(fact), "call=%s ", refused_of_broker[i].name);
+		at = strstr(text, fact);
+		CHECK(at != NULL && strstr(at + 1, fact) == NULL);
+	}
+}
+
+TEST_FORKED(H02_a_launcher_can_start_nothing, 10)
+{
+	char *const argv[] = {unconst("true"), NULL};
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	CHECK(pid > 0 && waitpid(pid, NULL, 0) == pid); /* the control */
+	CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	CHECK_INT(confine_calls(CONFINE_LAUNCHER), 0);
+	CHECK_INT(REFUSED(execve("/bin/true", argv, NULL)), EPERM);
+	CHECK_INT(REFUSED((int)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)), EPERM);
+	CHECK_INT(REFUSED(unshare(CLONE_NEWNS)), EPERM);
+	CHECK_INT(REFUSED(mount("none", "/tmp", "tmpfs", 0, NULL)), EPERM);
+	CHECK_INT(REFUSED((int)syscall(SYS_init_module, NULL, 0, NULL)), EPERM);
+}
+
 TEST_FORKED(a_confined_gateway_cannot_map_code, 10)
 {
-	struct err err;
 	void *page;
 
-	CHECK_INT(confine_syscalls(&err), 0);
+	CHECK_INT(confine_calls(CONFINE_GATEWAY), 0);
 	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(page != MAP_FAILED);
 	CHECK_INT(REFUSED(mprotect(page, 4096, PROT_READ | PROT_EXEC)), EPERM);
@@ -92,7 +160,11 @@ static void be_confined(const char *dir, int done_fd, int wait_fd)
 	struct work *work;
 	char byte;
 
-	CHECK_INT(confine(dir, 64000, 64000, &work, &err), 0);
+	CHECK_INT(confine(
+			  &(struct confine_plan){
+				  .root_dir = dir, .uid = 64000, .gid = 64000, .ret_work = &work},
+			  &err),
+	          0);
 	CHECK_INT(loop_new(&worker.loop, &err), 0);
 	CHECK_INT(work_attach(work, worker.loop), 0);
 	work_do(work, try_socket, on_tried, &worker);
