@@ -61,6 +61,7 @@ struct http_req {
 	http_fn recheck; /* its own; NULL = the app's */
 	http_done_fn on_done;
 	void *on_done_arg;
+	bool is_whole; /* of the reply, for on_done() */
 
 	uint64_t body_max, body_seen;
 	bool takes_body, is_body_paused, has_body_ended;

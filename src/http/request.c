@@ -44,10 +44,11 @@ void request_done(struct http_req *req, bool whole)
 	const struct http_tunnel_ops *upgrade = take_ptr(req->upgrade);
 	http_done_fn fn = take_ptr(req->on_done);
 
+	req->is_whole = whole;
 	if (upgrade)
 		upgrade->on_gone(req);
 	if (fn)
-		fn(req, whole, req->on_done_arg);
+		fn(req->on_done_arg);
 }
 
 void request_end(struct http_req *req, bool whole)
@@ -272,6 +273,11 @@ void http_on_done(struct http_req *req, http_done_fn fn, void *arg)
 {
 	req->on_done = fn;
 	req->on_done_arg = arg;
+}
+
+bool http_is_whole(const struct http_req *req)
+{
+	return req->is_whole;
 }
 
 void http_on_drain(struct http_req *req, http_fn fn)

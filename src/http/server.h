@@ -185,10 +185,11 @@ typedef void (*http_body_fn)(struct http_req *req, const char *data, size_t len,
 void http_on_body(struct http_req *req, http_body_fn fn, void *arg);
 void http_body_pause(struct http_req *req,
                      bool on); /* on: no more fn calls, and the client is not read */
-/* Exactly once, when the req ends: whole = the reply was written out, else the client is gone or
- * was cut off. */
-typedef void (*http_done_fn)(struct http_req *req, bool whole, void *arg);
+/* Exactly once, when the req ends. */
+typedef void (*http_done_fn)(void *arg);
 void http_on_done(struct http_req *req, http_done_fn fn, void *arg);
+/* For that call: was the reply written out? Else the client is gone or was cut off. */
+bool http_is_whole(const struct http_req *req);
 
 /* Answers. A header's value is checked for CR, LF and NUL. */
 void http_reply_header(struct http_req *req, const char *name, const char *value);

@@ -41,12 +41,10 @@ static void leave(struct mcp_call *c)
 	call_unref(c);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
 	struct mcp_call *c = arg;
 
-	(void)req;
-	(void)whole;
 	call_ref(c);
 	leave(c);
 	if (c->tool->cancel)
@@ -60,7 +58,7 @@ void call_cancel(struct mcp_call *c)
 	struct http_req *req = c->req;
 	bool streams = c->streams;
 
-	on_client_done(req, false, c);
+	on_client_done(c);
 	if (streams)
 		http_stream_end(req);
 	else

@@ -154,13 +154,6 @@ static struct session *session_of(const struct making *making)
 	return NULL;
 }
 
-static void on_unwanted(struct sandbox *s, const struct err *err, void *arg)
-{
-	(void)s;
-	(void)err;
-	(void)arg;
-}
-
 /* Those that wait for the session's sandbox are not placed yet and have not named one. */
 static struct mcp_call *next_waiting(struct session *s)
 {
@@ -179,7 +172,7 @@ static void on_made(struct sandbox *sandbox, const struct err *err, void *arg)
 
 	if (!s) {
 		if (sandbox)
-			sandbox_delete(sandbox, END_DELETED, on_unwanted, NULL);
+			sandbox_delete(sandbox, END_DELETED, NULL, NULL);
 		return;
 	}
 	s->is_making = false;

@@ -166,13 +166,6 @@ static void on_idle(struct loop *loop, void *arg)
 	set_idle(m);
 }
 
-static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
-{
-	(void)s;
-	(void)err;
-	(void)arg;
-}
-
 struct ids {
 	char (*at)[ID_SIZE];
 	size_t n;
@@ -203,7 +196,7 @@ static void delete_sandboxes(const struct session *s)
 
 		if (box && sandbox_state(box) != SANDBOX_STOPPED &&
 		    sandbox_state(box) != SANDBOX_FAILED)
-			sandbox_delete(box, END_DELETED, on_deleted, NULL);
+			sandbox_delete(box, END_DELETED, NULL, NULL);
 	}
 	free(ids.at);
 }
@@ -224,13 +217,13 @@ void session_end(struct session *s)
 	forget(s);
 }
 
-static void on_hold_done(struct http_req *req, bool whole, void *arg)
+static void on_hold_done(void *arg)
 {
+	struct http_req *req = arg;
 	struct mcp *m = http_state(req);
 
-	(void)whole;
 	list_for_each (&m->sessions, struct session, s, link)
-		if (s == arg && s->hold == req) {
+		if (s->hold == req) {
 			s->hold = NULL;
 			if (!m->is_closing)
 				session_end(s);
@@ -246,7 +239,7 @@ void session_hold(struct session *s, struct http_req *req)
 	}
 	s->hold = req;
 	http_set_state(req, s->mcp);
-	http_on_done(req, on_hold_done, s);
+	http_on_done(req, on_hold_done, req);
 	http_stream_start(req, 200, "text/event-stream", -1);
 	if (http_stream_write(req, ":\n\n", 3) < 0)
 		return; /* on_hold_done follows */

@@ -13,13 +13,6 @@
 
 #define LIST_MAX 100
 
-static void on_unwanted(struct sandbox *s, const struct err *err, void *arg)
-{
-	(void)s;
-	(void)err;
-	(void)arg;
-}
-
 static void put_brief(struct sandbox *s, struct json_writer *w)
 {
 	auto_call(buf_done) struct buf text = BUF_INIT(1024 * 1024);
@@ -44,7 +37,7 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 	struct result r;
 
 	if (c->is_over && s)
-		sandbox_delete(s, END_DELETED, on_unwanted, NULL);
+		sandbox_delete(s, END_DELETED, NULL, NULL);
 	if (!c->is_over && err) {
 		call_fail(c, err);
 	} else if (!c->is_over) {
@@ -139,7 +132,7 @@ static void drop_forks(const struct forking *f)
 		struct sandbox *s = sandbox_find(c->mcp->api->fleet, c->project_id, f->ids[i]);
 
 		if (s)
-			sandbox_delete(s, END_DELETED, on_unwanted, NULL);
+			sandbox_delete(s, END_DELETED, NULL, NULL);
 	}
 }
 

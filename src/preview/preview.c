@@ -122,10 +122,8 @@ struct held { /* a visit that waits for its sandbox to run */
 	struct http_req *req; /* NULL: the visitor is gone */
 };
 
-static void on_visitor_gone(struct http_req *req, bool whole, void *arg)
+static void on_visitor_gone(void *arg)
 {
-	(void)req;
-	(void)whole;
 	((struct held *)arg)->req = NULL;
 }
 

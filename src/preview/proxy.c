@@ -343,12 +343,10 @@ static void free_proxy(struct loop *loop, void *arg)
 	free(p);
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct proxy *p = arg;
 
-	(void)req;
-	(void)whole;
 	p->is_over = true;
 	port_connection_close(take_ptr(p->line));
 	loop_io_removep(&p->io);

@@ -28,6 +28,7 @@ struct http_req {
 	http_fn on_drain;
 	http_done_fn on_done;
 	void *on_done_arg;
+	bool is_whole;
 	struct buf body; /* all that was written */
 	size_t taken;    /* of it, by the client */
 	bool is_taking;  /* takes all at once */
@@ -120,6 +121,11 @@ void http_on_done(struct http_req *req, http_done_fn fn, void *arg)
 {
 	req->on_done = fn;
 	req->on_done_arg = arg;
+}
+
+bool http_is_whole(const struct http_req *req)
+{
+	return req->is_whole;
 }
 
 enum http_method http_req_method(const struct http_req *req)
@@ -218,8 +224,9 @@ static void world_begin(uint64_t spool_bytes)
 
 static void world_end(void)
 {
+	world.req.is_whole = true;
 	if (world.req.on_done)
-		world.req.on_done(&world.req, true, world.req.on_done_arg);
+		world.req.on_done(world.req.on_done_arg);
 	CHECK(list_empty(&world.exec.watches));
 	buf_done(&world.req.body);
 	spool_free(world.exec.spool, /* unlink_file= */ true);
@@ -558,7 +565,7 @@ TEST(a_client_that_leaves_kills_only_if_it_asked_for_that)
 		world_begin(MIB);
 		read_result();
 		world.reader->kills_on_disconnect = asks;
-		world.req.on_done(&world.req, false, world.req.on_done_arg);
+		world.req.on_done(world.req.on_done_arg);
 		world.req.on_done = NULL;
 		CHECK_INT(world.exec.state, asks ? EXEC_EXITED : EXEC_RUNNING);
 		world_end();

@@ -101,6 +101,12 @@ void http_on_done(struct http_req *req, http_done_fn fn, void *arg)
 	(void)arg;
 }
 
+bool http_is_whole(const struct http_req *req)
+{
+	(void)req;
+	return true;
+}
+
 /* The call. */
 int code_run(struct sandbox *s, const struct code_spec *spec, const struct code_ops *its, void *arg,
              struct code_call **ret, struct err *err)

@@ -58,10 +58,8 @@ static void on_body(struct http_req *req, const char *data, size_t len, void *ar
 	http_reply(req, 200, "text/plain", text, strlen(text));
 }
 
-static void free_upload(struct http_req *req, bool whole, void *arg)
+static void free_upload(void *arg)
 {
-	(void)req;
-	(void)whole;
 	free(arg);
 }
 

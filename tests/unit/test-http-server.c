@@ -19,11 +19,12 @@ static struct seen {
 	bool stops_at_done;
 } seen;
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
-	(void)arg;
+	struct http_req *req = arg;
+
 	seen.n_done++;
-	seen.n_whole += whole;
+	seen.n_whole += http_is_whole(req);
 	if (seen.kept == req)
 		seen.kept = NULL;
 	if (seen.stops_at_done)
@@ -33,7 +34,7 @@ static void on_done(struct http_req *req, bool whole, void *arg)
 static int hello(struct http_req *req, struct err *err)
 {
 	(void)err;
-	http_on_done(req, on_done, NULL);
+	http_on_done(req, on_done, req);
 	http_reply(req, 200, "text/plain", "hello", 5);
 	return 0;
 }
@@ -89,7 +90,7 @@ static void on_body(struct http_req *req, const char *data, size_t len, void *ar
 static int take_body(struct http_req *req, struct err *err)
 {
 	(void)err;
-	http_on_done(req, on_done, NULL);
+	http_on_done(req, on_done, req);
 	http_on_body(req, on_body, NULL);
 	return 0;
 }
@@ -106,7 +107,7 @@ static int take_body_later(struct http_req *req, struct err *err)
 static int keep(struct http_req *req, struct err *err)
 {
 	(void)err;
-	http_on_done(req, on_done, NULL);
+	http_on_done(req, on_done, req);
 	seen.kept = req;
 	return 0;
 }
@@ -138,7 +139,7 @@ static int write_more(struct http_req *req, struct err *err)
 static int big(struct http_req *req, struct err *err)
 {
 	seen.to_write = 32 * 1024 * 1024;
-	http_on_done(req, on_done, NULL);
+	http_on_done(req, on_done, req);
 	http_on_drain(req, write_more);
 	http_stream_start(req, 200, "application/octet-stream", -1);
 	return write_more(req, err);
@@ -147,7 +148,7 @@ static int big(struct http_req *req, struct err *err)
 static int short_stream(struct http_req *req, struct err *err)
 {
 	(void)err;
-	http_on_done(req, on_done, NULL);
+	http_on_done(req, on_done, req);
 	http_stream_start(req, 200, "text/plain", 10);
 	CHECK_INT(http_stream_write(req, "short", 5), 0);
 	http_stream_end(req);

@@ -172,12 +172,10 @@ static void on_figures(struct loop *loop, void *arg)
 	rd->is_quiet = false;
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct reader *rd = arg;
 
-	(void)req;
-	(void)whole;
 	event_watch_remove(&rd->watch);
 	loop_job_free(rd->again);
 	loop_timer_free(rd->keepalive);

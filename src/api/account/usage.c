@@ -9,6 +9,7 @@
 #include "api/account/usage_rows.h"
 #include "api/frame/cursor.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/handlers.h"
 #include "base/clock.h"
 #include "build/build.h"
@@ -249,20 +250,6 @@ int get_usage(struct http_req *req, struct err *err)
 	return usage_rows_send(&rows, req, w.has_more ? cursor : NULL, err);
 }
 
-struct answer {
-	struct http_req *req; /* NULL: the client is gone */
-	const struct api *api;
-};
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	struct answer *a = arg;
-
-	(void)req;
-	(void)whole;
-	a->req = NULL;
-}
-
 static void put_now(struct json_writer *w, const struct sandbox_figures *f)
 {
 	if (!f->is_live) {
@@ -295,20 +282,12 @@ static void put_figures(struct json_writer *w, const struct api *api, const char
 static void on_figures(struct sandbox *s, const struct sandbox_figures *f, const struct err *err,
                        void *arg)
 {
-	struct answer *a = arg;
-	struct http_req *req = a->req;
-	const struct api *api = a->api;
+	struct http_req *req = late_reply_take(arg, err);
 	struct reply reply;
 
-	free(a);
 	if (!req)
 		return;
-	http_on_done(req, NULL, NULL);
-	if (err) {
-		http_reply_err(req, err);
-		return;
-	}
-	put_figures(reply_begin(&reply), api, caller_project(req), s, f);
+	put_figures(reply_begin(&reply), http_app_arg(req), caller_project(req), s, f);
 	reply_send_late(&reply, req, 200);
 }
 
@@ -334,22 +313,16 @@ static int reply_forgotten(struct http_req *req, struct err *err)
 int get_sandbox_usage(struct http_req *req, struct err *err)
 {
 	struct sandbox *s;
-	struct answer *a;
+	struct late_reply *late;
 	int r = no_query(req, err);
 
 	if (r < 0)
 		return r;
 	if (find_sandbox(req, &s, err) < 0)
 		return reply_forgotten(req, err);
-	a = xnew0(struct answer);
-	*a = (struct answer){.req = req, .api = http_app_arg(req)};
-	http_on_done(req, on_client_done, a);
-	r = sandbox_usage(s, on_figures, a, err);
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(a);
-	}
-	return r;
+	late = late_reply_new(req, sizeof(*late));
+	r = sandbox_usage(s, on_figures, late, err);
+	return r < 0 ? late_reply_drop(late, r) : r;
 }
 
 static void put_sample(struct json_writer *w, const struct sandbox_sample *sample)

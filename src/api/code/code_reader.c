@@ -19,10 +19,8 @@ void code_reader_fail(struct code_reader *r, const struct err *err)
 		http_reply_err(r->req, err);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
-	(void)req;
-	(void)whole;
 	code_reader_free(arg);
 }
 

@@ -37,12 +37,11 @@ static bool on_again(struct loop *loop, void *arg)
 	return true;
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct exec_reader *r = arg;
 
-	(void)req;
-	if (!whole && r->kills_on_disconnect && r->e)
+	if (!http_is_whole(r->req) && r->kills_on_disconnect && r->e)
 		exec_kill(r->e);
 	exec_reader_free(r);
 }

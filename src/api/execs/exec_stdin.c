@@ -178,12 +178,10 @@ static void upload_on_body(struct http_req *req, const char *data, size_t len, v
 	http_body_pause(req, true);
 }
 
-static void upload_on_done(struct http_req *req, bool whole, void *arg)
+static void upload_on_done(void *arg)
 {
 	struct upload *u = arg;
 
-	(void)req;
-	(void)whole;
 	exec_watch_remove(&u->watch);
 	buf_done(&u->held);
 	free(u);

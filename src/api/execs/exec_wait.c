@@ -48,12 +48,10 @@ static void on_time_up(struct loop *loop, void *arg)
 	answer(arg);
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct wait *w = arg;
 
-	(void)req;
-	(void)whole;
 	exec_watch_remove(&w->watch);
 	loop_timer_free(w->timer);
 	free(w);

@@ -20,12 +20,10 @@ struct applying {
 	size_t n;
 };
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
 	struct applying *a = arg;
 
-	(void)req;
-	(void)whole;
 	if (a->apply)
 		apply_leave(a->apply);
 	buf_done(&a->conflicts);

@@ -90,12 +90,10 @@ void change_to_json(const struct record *r, struct json_writer *w, const char *n
 	json_close_object(w);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
 	struct differing *d = arg;
 
-	(void)req;
-	(void)whole;
 	if (d->call)
 		file_call_cancel(d->call);
 	view_close(d->view);

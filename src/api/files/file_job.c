@@ -13,12 +13,10 @@
 #define HELD_BYTES_MAX (1024 * 1024) /* more than the server hands over at once */
 #define OUT_BYTES_MAX  (64 * 1024)   /* an entry: two paths of 4 KiB, escaped */
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)req;
-	(void)whole;
 	if (job->call)
 		file_call_cancel(job->call);
 	loop_timer_free(job->keepalive);

@@ -5,16 +5,12 @@
  */
 #include "sandbox/network/network.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "net/policy/explain.h"
 
 #include <string.h>
-
-/* A reply that waits for the wall; its client may leave meanwhile. */
-struct change {
-	struct http_req *req; /* NULL: the client is gone */
-};
 
 static void put_network(const struct sandbox *s, struct json_writer *w)
 {
@@ -38,51 +34,24 @@ int get_network(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	struct change *c = arg;
-
-	(void)req;
-	(void)whole;
-	c->req = NULL;
-}
-
-static void change_free(struct change *c)
-{
-	if (c->req)
-		http_on_done(c->req, NULL, NULL);
-	free(c);
-}
-
 static void on_changed(struct sandbox *s, const struct err *err, void *arg)
 {
-	struct change *c = arg;
-	struct http_req *req = c->req;
+	struct http_req *req = late_reply_take(arg, err);
 	struct reply reply;
 
-	change_free(c);
 	if (!req)
 		return;
-	if (err) {
-		http_reply_err(req, err);
-		return;
-	}
 	put_network(s, reply_begin(&reply));
 	reply_send_late(&reply, req, 200);
 }
 
-/* Owns policy. */
+/* Owns policy. The reply waits for the wall. */
 static int change(struct http_req *req, struct sandbox *s, struct policy *policy, struct err *err)
 {
-	struct change *c = xnew0(struct change);
-	int r;
+	struct late_reply *late = late_reply_new(req, sizeof(*late));
+	int r = network_change(s, policy, on_changed, late, err);
 
-	c->req = req;
-	http_on_done(req, on_client_done, c);
-	r = network_change(s, policy, on_changed, c, err);
-	if (r < 0)
-		change_free(c);
-	return r;
+	return r < 0 ? late_reply_drop(late, r) : r;
 }
 
 int set_network(struct http_req *req, struct err *err)

@@ -41,10 +41,8 @@ static void scan_free(struct scan *sc)
 	free(sc);
 }
 
-static void on_client_gone(struct http_req *req, bool whole, void *arg)
+static void on_client_gone(void *arg)
 {
-	(void)req;
-	(void)whole;
 	scan_free(arg);
 }
 

@@ -76,12 +76,10 @@ static void on_ready(const struct backup_info *info, const struct err *err, void
 		loop_timer_set_in(h->tick, KEEPALIVE_US);
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct hold *h = arg;
 
-	(void)req;
-	(void)whole;
 	if (h->is_ours)
 		backup_end(h->fleet);
 	loop_timer_free(h->tick);

@@ -5,6 +5,7 @@
  */
 #include "api/frame/body.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "sandbox/snapshot/snapshot.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 struct forking {
-	struct http_req *req; /* NULL: the client is gone */
+	struct late_reply late;
 	struct fleet *fleet;
 	char project_id[ID_SIZE];
 	uint32_t count, n_made;
@@ -21,15 +22,6 @@ struct forking {
 		struct err err;
 	} at[];
 };
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	struct forking *f = arg;
-
-	(void)req;
-	(void)whole;
-	f->req = NULL;
-}
 
 static void on_one(uint32_t i, struct sandbox *s, const struct err *err, void *arg)
 {
@@ -77,21 +69,20 @@ static void put_failed(const struct forking *f, struct json_writer *w)
 static void on_end(struct snapshot *sn, const struct err *err, void *arg)
 {
 	struct forking *f = arg;
+	struct http_req *req = f->late.req;
 	struct json_writer *w;
 	struct reply reply;
 
-	if (f->req)
-		http_on_done(f->req, NULL, NULL);
-	if (f->req && (err || f->n_made == 0)) {
-		http_reply_err(f->req, err ? err : &f->at[0].err);
-	} else if (f->req) {
+	if (!err && f->n_made == 0)
+		err = &f->at[0].err;
+	if (req && !err) {
 		w = reply_begin(&reply);
 		json_put_str(w, "snapshot_id", sn ? snapshot_id(sn) : NULL);
 		put_made(f, w);
 		put_failed(f, w);
-		reply_send_late(&reply, f->req, 201);
+		reply_send_late(&reply, req, 201);
 	}
-	free(f);
+	(void)late_reply_take(f, err);
 }
 
 static int read_fork(const json_t *body, struct fork_spec *ret, struct err *err)
@@ -140,14 +131,10 @@ int fork_sandbox(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	spec.sandbox.key_id = key_id(http_user(req));
-	f = xcalloc(1, sizeof(*f) + spec.count * sizeof(f->at[0]));
-	*f = (struct forking){.req = req, .fleet = api->fleet, .count = spec.count};
+	f = late_reply_new(req, sizeof(*f) + spec.count * sizeof(f->at[0]));
+	f->fleet = api->fleet;
+	f->count = spec.count;
 	memcpy(f->project_id, sandbox_project_id(s), sizeof(f->project_id));
-	http_on_done(req, on_client_done, f);
 	r = sandbox_fork(s, &spec, &ops, f, err);
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(f);
-	}
-	return r;
+	return r < 0 ? late_reply_drop(f, r) : r;
 }

@@ -108,12 +108,10 @@ static void on_ending(struct loop *loop, void *arg)
 		finish(run);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
 	struct run *run = arg;
 
-	(void)req;
-	(void)whole;
 	run->req = NULL;
 	exec_reader_free(take_ptr(run->reader));
 	code_reader_free(take_ptr(run->code_reader));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * A reply about a sandbox that has to wait for the broker. It stands in place of the request, whose
- * client may leave meanwhile.
+ * A reply about a sandbox that has to wait for the broker.
  */
 #include "api/api.h"
+#include "api/frame/late_reply.h"
 
 struct sandbox_reply {
-	struct http_req *req; /* NULL: the client is gone */
+	struct late_reply late;
 	int status;
 	/* Told in the reply where the call could have made or started it. */
 	bool tells_how, is_created, is_resumed;
@@ -16,6 +16,5 @@ struct sandbox_reply {
 };
 
 struct sandbox_reply *sandbox_reply_new(struct http_req *req, int status);
-void sandbox_reply_free(struct sandbox_reply *a); /* unused */
 /* A sandbox_done_fn, with the reply as its arg: replies and frees it. */
 void sandbox_reply_send(struct sandbox *s, const struct err *err, void *arg);

@@ -31,9 +31,7 @@ static int make_sandbox(struct http_req *req, struct sandbox_spec *spec,
 	a->is_undone = is_undone;
 	a->ports = *ports;
 	r = sandbox_create(api->fleet, caller_project(req), spec, sandbox_reply_send, a, err);
-	if (r < 0)
-		sandbox_reply_free(a);
-	return r;
+	return r < 0 ? late_reply_drop(a, r) : r;
 }
 
 static int take_sandbox(struct http_req *req, struct sandbox *s, bool with_memory, struct err *err)
@@ -45,9 +43,7 @@ static int take_sandbox(struct http_req *req, struct sandbox *s, bool with_memor
 	a->is_resumed = sandbox_is_resting(s);
 	r = with_memory ? sandbox_resume(s, sandbox_reply_send, a, err)
 	                : sandbox_resume_cold(s, sandbox_reply_send, a, err);
-	if (r < 0)
-		sandbox_reply_free(a);
-	return r;
+	return r < 0 ? late_reply_drop(a, r) : r;
 }
 
 static bool is_ending(const struct sandbox *s)
@@ -76,14 +72,14 @@ static int tell_end(struct fleet *fleet, const char *id, struct err *err)
 /* It may have begun to end since it was told that it runs: then the request begins anew. */
 static void sandbox_reply_running(struct sandbox *s, const struct err *err, void *arg)
 {
-	struct http_req *req = ((struct sandbox_reply *)arg)->req;
+	struct http_req *req = ((struct sandbox_reply *)arg)->late.req;
 	struct err failure;
 
 	if (!s || !req || sandbox_state(s) == SANDBOX_RUNNING) {
 		sandbox_reply_send(s, err, arg);
 		return;
 	}
-	sandbox_reply_free(arg);
+	(void)late_reply_take(arg, NULL);
 	if (create_sandbox(req, &failure) < 0)
 		http_reply_err(req, &failure);
 }
@@ -115,9 +111,7 @@ static int tell_again(struct http_req *req, const char *id, const struct port_nu
 	a->is_resumed = sandbox_is_resting(s);
 	a->ports = *ports;
 	r = sandbox_resume(s, sandbox_reply_running, a, err);
-	if (r < 0)
-		sandbox_reply_free(a);
-	return r;
+	return r < 0 ? late_reply_drop(a, r) : r;
 }
 
 /*
@@ -189,9 +183,7 @@ int update_sandbox(struct http_req *req, struct err *err)
 		return r;
 	a = sandbox_reply_new(req, 200);
 	r = sandbox_update(s, &patch, sandbox_reply_send, a, err);
-	if (r < 0)
-		sandbox_reply_free(a);
-	return r;
+	return r < 0 ? late_reply_drop(a, r) : r;
 }
 
 int delete_sandbox(struct http_req *req, struct err *err)
@@ -221,9 +213,7 @@ int pause_sandbox(struct http_req *req, struct err *err)
 		return r;
 	a = sandbox_reply_new(req, 200);
 	r = sandbox_pause_as(s, &wish, sandbox_reply_send, a, err);
-	if (r < 0)
-		sandbox_reply_free(a);
-	return r;
+	return r < 0 ? late_reply_drop(a, r) : r;
 }
 
 int stop_sandbox(struct http_req *req, struct err *err)
@@ -238,9 +228,7 @@ int stop_sandbox(struct http_req *req, struct err *err)
 		return r;
 	a = sandbox_reply_new(req, 200);
 	r = sandbox_stop(s, sandbox_reply_send, a, err);
-	if (r < 0)
-		sandbox_reply_free(a);
-	return r;
+	return r < 0 ? late_reply_drop(a, r) : r;
 }
 
 int resume_sandbox(struct http_req *req, struct err *err)

@@ -19,12 +19,10 @@ struct departure {
 	bool is_begun;
 };
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
 	struct departure *d = arg;
 
-	(void)req;
-	(void)whole;
 	if (d->call)
 		file_call_cancel(d->call);
 	view_close(d->view);

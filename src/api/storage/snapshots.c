@@ -5,6 +5,7 @@
 #include "api/frame/body.h"
 #include "api/frame/cursor.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "api/sandboxes/sandbox_reply.h"
@@ -29,34 +30,13 @@ int find_snapshot(const struct http_req *req, struct snapshot **ret, struct err 
 	                     "project");
 }
 
-/* One on its way; its client may leave meanwhile. */
-struct waiting {
-	struct http_req *req; /* NULL: it has */
-};
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	struct waiting *w = arg;
-
-	(void)req;
-	(void)whole;
-	w->req = NULL;
-}
-
 static void on_taken(struct snapshot *sn, const struct err *err, void *arg)
 {
-	struct waiting *w = arg;
-	struct http_req *req = w->req;
+	struct http_req *req = late_reply_take(arg, err);
 	struct reply reply;
 
-	free(w);
 	if (!req)
 		return;
-	http_on_done(req, NULL, NULL);
-	if (err) {
-		http_reply_err(req, err);
-		return;
-	}
 	snapshot_to_json(sn, reply_begin_bare(&reply), NULL);
 	reply_send_late(&reply, req, 201);
 }
@@ -84,7 +64,7 @@ static int read_wish(const json_t *body, struct snapshot_wish *ret, struct err *
 int create_snapshot(struct http_req *req, struct err *err)
 {
 	struct snapshot_wish wish;
-	struct waiting *w;
+	struct late_reply *late;
 	struct sandbox *s;
 	int r = no_query(req, err);
 
@@ -94,15 +74,9 @@ int create_snapshot(struct http_req *req, struct err *err)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
-	w = xnew0(struct waiting);
-	w->req = req;
-	http_on_done(req, on_client_done, w);
-	r = snapshot_take(s, &wish, on_taken, w, err);
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(w);
-	}
-	return r;
+	late = late_reply_new(req, sizeof(*late));
+	r = snapshot_take(s, &wish, on_taken, late, err);
+	return r < 0 ? late_reply_drop(late, r) : r;
 }
 
 int get_snapshot(struct http_req *req, struct err *err)
@@ -272,7 +246,5 @@ int roll_back_sandbox(struct http_req *req, struct err *err)
 		return r;
 	a = sandbox_reply_new(req, 200);
 	r = sandbox_roll_back(s, name, sandbox_reply_send, a, err);
-	if (r < 0)
-		sandbox_reply_free(a);
-	return r;
+	return r < 0 ? late_reply_drop(a, r) : r;
 }

@@ -4,6 +4,7 @@
 
 #include "api/frame/body.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "api/handlers.h"
 #include "base/units.h"
@@ -25,52 +26,13 @@ static int find_volume(const struct http_req *req, struct volume **ret, struct e
 	return err_hint(err, "GET /v1/volumes (`cloche volume ls`) lists those of your project");
 }
 
-/* An answer on its way; its client may leave meanwhile. */
-struct waiting {
-	struct http_req *req; /* NULL: it has */
-	char id[ID_SIZE];     /* of the one that is asked for; "": all */
-};
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	struct waiting *w = arg;
-
-	(void)req;
-	(void)whole;
-	w->req = NULL;
-}
-
-static struct waiting *waiting_new(struct http_req *req, const char *id)
-{
-	struct waiting *w = xnew0(struct waiting);
-
-	w->req = req;
-	(void)snprintf(w->id, sizeof(w->id), "%s", id);
-	http_on_done(req, on_client_done, w);
-	return w;
-}
-
-static int waiting_drop(struct waiting *w, int r)
-{
-	http_on_done(w->req, NULL, NULL);
-	free(w);
-	return r;
-}
-
 static void on_made(struct volume *v, const struct err *err, void *arg)
 {
-	struct waiting *w = arg;
-	struct http_req *req = w->req;
+	struct http_req *req = late_reply_take(arg, err);
 	struct reply reply;
 
-	free(w);
 	if (!req)
 		return;
-	http_on_done(req, NULL, NULL);
-	if (err) {
-		http_reply_err(req, err);
-		return;
-	}
 	volume_to_json(v, reply_begin_bare(&reply), NULL);
 	reply_send_late(&reply, req, 201);
 }
@@ -88,7 +50,7 @@ int create_volume(struct http_req *req, struct err *err)
 	};
 	/* clang-format on */
 	const json_t *body = http_json(req);
-	struct waiting *w;
+	struct late_reply *late;
 	int r = no_query(req, err);
 
 	if (r == 0)
@@ -97,9 +59,9 @@ int create_volume(struct http_req *req, struct err *err)
 	if (r < 0)
 		return r;
 	wish.bytes = size_mib * MIB;
-	w = waiting_new(req, "");
-	r = volume_create(api->fleet, caller_project(req), &wish, on_made, w, err);
-	return r < 0 ? waiting_drop(w, r) : 0;
+	late = late_reply_new(req, sizeof(*late));
+	r = volume_create(api->fleet, caller_project(req), &wish, on_made, late, err);
+	return r < 0 ? late_reply_drop(late, r) : 0;
 }
 
 static void put_volume(const struct volume *v, void *arg)
@@ -135,29 +97,34 @@ static void reply_one(struct http_req *req, const char *id)
 	reply_send_late(&reply, req, 200);
 }
 
+/* A reply that waits for how full the volumes are. */
+struct measuring {
+	struct late_reply late;
+	char id[ID_SIZE]; /* of the one that is asked for; "": all */
+};
+
 static void on_measured(const struct err *err, void *arg)
 {
-	struct waiting w = *(struct waiting *)arg;
+	const struct measuring m = *(struct measuring *)arg;
+	struct http_req *req = late_reply_take(arg, err);
 
-	free(arg);
-	if (!w.req)
+	if (!req)
 		return;
-	http_on_done(w.req, NULL, NULL);
-	if (err)
-		http_reply_err(w.req, err);
-	else if (w.id[0])
-		reply_one(w.req, w.id);
+	if (m.id[0])
+		reply_one(req, m.id);
 	else
-		reply_all(w.req);
+		reply_all(req);
 }
 
 static int reply_measured(struct http_req *req, const char *id, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	struct waiting *w = waiting_new(req, id);
-	int r = volume_measure_all(api->fleet, on_measured, w, err);
+	struct measuring *m = late_reply_new(req, sizeof(*m));
+	int r;
 
-	return r < 0 ? waiting_drop(w, r) : 0;
+	(void)snprintf(m->id, sizeof(m->id), "%s", id);
+	r = volume_measure_all(api->fleet, on_measured, m, err);
+	return r < 0 ? late_reply_drop(m, r) : 0;
 }
 
 int list_volumes(struct http_req *req, struct err *err)

@@ -142,12 +142,10 @@ static int on_drain(struct http_req *req, struct err *err)
 	return 0;
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct reader *rd = arg;
 
-	(void)req;
-	(void)whole;
 	build_watch_remove(&rd->watch);
 	loop_job_free(rd->again);
 	loop_timer_free(rd->tick);

@@ -23,10 +23,8 @@ static void hold_free(struct hold *hold)
 	free(hold);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
-	(void)req;
-	(void)whole;
 	hold_free(arg);
 }
 

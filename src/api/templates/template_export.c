@@ -20,12 +20,10 @@ struct departure {
 	char last;
 };
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
 	struct departure *d = arg;
 
-	(void)req;
-	(void)whole;
 	if (d->export)
 		export_leave(d->export);
 	free(d);

@@ -46,12 +46,10 @@ static void leave_import(void *into)
 
 static const struct upload_ops into_import = {write_import, finish_import, leave_import};
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
 	struct arrival *a = arg;
 
-	(void)req;
-	(void)whole;
 	upload_done(&a->in);
 	loop_timer_free(a->tick);
 	free(a);

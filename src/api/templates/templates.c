@@ -117,12 +117,10 @@ static void making_free(struct making *m)
 	free(m);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
 	struct making *m = arg;
 
-	(void)req;
-	(void)whole;
 	m->req = NULL;
 }
 

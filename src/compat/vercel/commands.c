@@ -150,12 +150,10 @@ static void on_watch(struct exec *e, void *arg)
 	answer(a);
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct answer *a = arg;
 
-	(void)req;
-	(void)whole;
 	exec_watch_remove(&a->watch);
 	free(a);
 }

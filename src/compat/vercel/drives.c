@@ -4,6 +4,7 @@
  * Vercel's own project divides them no further, and is told as it was when one was made.
  */
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "base/units.h"
 #include "compat/vercel/handlers.h"
@@ -102,30 +103,13 @@ int vercel_list_drives(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
-struct making {
-	struct http_req *req; /* NULL: the client is gone */
-};
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	(void)req;
-	(void)whole;
-	((struct making *)arg)->req = NULL;
-}
-
 static void on_made(struct volume *v, const struct err *err, void *arg)
 {
-	struct http_req *req = ((struct making *)arg)->req;
+	struct http_req *req = late_reply_take(arg, err);
 	struct reply reply;
 
-	free(arg);
 	if (!req)
 		return;
-	http_on_done(req, NULL, NULL);
-	if (err) {
-		http_reply_err(req, err);
-		return;
-	}
 	put_drive(reply_begin(&reply), "drive", v);
 	reply_send_late(&reply, req, 201);
 }
@@ -143,7 +127,7 @@ static int make_drive(struct http_req *req, const char *name, struct err *err)
 	};
 	struct volume_wish wish = {
 		.name = name, .key_id = key_id(http_user(req)), .has_one_writer = true};
-	struct making *m;
+	struct late_reply *late;
 	int r = body_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 
 	if (r < 0)
@@ -151,15 +135,9 @@ static int make_drive(struct http_req *req, const char *name, struct err *err)
 	notes = json_pack("{s:{s:s, s:s}}", VERCEL_NOTE, "space", space, "region", region);
 	wish.notes = notes;
 	wish.bytes = bytes;
-	m = xnew0(struct making);
-	m->req = req;
-	http_on_done(req, on_client_done, m);
-	r = volume_create(api->fleet, caller_project(req), &wish, on_made, m, err);
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(m);
-	}
-	return r;
+	late = late_reply_new(req, sizeof(*late));
+	r = volume_create(api->fleet, caller_project(req), &wish, on_made, late, err);
+	return r < 0 ? late_reply_drop(late, r) : r;
 }
 
 int vercel_get_or_create_drive(struct http_req *req, struct err *err)

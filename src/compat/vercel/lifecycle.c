@@ -123,13 +123,6 @@ struct vercel_session *session_call_end(struct session_call *c)
 	return s;
 }
 
-static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
-{
-	(void)s;
-	(void)err;
-	(void)arg;
-}
-
 static void serve_starts(struct vercel_sandbox *box);
 
 /* Nobody is left waiting for it. */
@@ -156,7 +149,7 @@ static void close_books(struct vercel_session *s, struct sandbox *native, bool i
 	vercel_sandbox_move(box, VERCEL_SANDBOX_STOPPED);
 	vercel_sandbox_note(box);
 	if (native)
-		sandbox_delete(native, END_DELETED, on_deleted, NULL);
+		sandbox_delete(native, END_DELETED, NULL, NULL);
 	tell(box, &box->stops, NULL);
 	if (box->is_doomed)
 		leave(box);
@@ -468,7 +461,7 @@ static void look_at_sandbox(struct sandbox *native, void *arg)
 		return;
 	HASH_FIND_STR(strays->vercel->sessions, sandbox_id(native), s);
 	if (!s || s->is_over)
-		sandbox_delete(native, END_DELETED, on_deleted, NULL);
+		sandbox_delete(native, END_DELETED, NULL, NULL);
 }
 
 static void look_at_project(const char *id, const char *name, uint64_t created_us, void *arg)

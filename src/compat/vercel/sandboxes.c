@@ -2,6 +2,7 @@
 /* Sandboxes: made, found, resumed, listed, forked. What takes the broker's time is answered later.
  */
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 
 #include "compat/vercel/handlers.h"
@@ -14,27 +15,11 @@
 #define LIST_DEFAULT 20
 #define LIST_MAX     50
 
-/* A request that waits for a sandbox to run; its client may leave meanwhile. */
+/* A request that waits for a sandbox to run. */
 struct waiting {
-	struct http_req *req; /* NULL: it has */
+	struct late_reply late;
 	bool is_resumed;
 };
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	(void)req;
-	(void)whole;
-	((struct waiting *)arg)->req = NULL;
-}
-
-static struct waiting *waiting_new(struct http_req *req)
-{
-	struct waiting *w = xnew0(struct waiting);
-
-	w->req = req;
-	http_on_done(req, on_client_done, w);
-	return w;
-}
 
 static void put_all(struct json_writer *w, const struct vercel_sandbox *box)
 {
@@ -46,37 +31,29 @@ static void put_all(struct json_writer *w, const struct vercel_sandbox *box)
 static void on_running(struct vercel_sandbox *box, const struct err *err, void *arg)
 {
 	struct waiting w = *(struct waiting *)arg;
+	struct http_req *req = late_reply_take(arg, err);
 	struct json_writer *out;
 	struct reply reply;
 
-	free(arg);
-	if (!w.req)
+	if (!req)
 		return;
-	http_on_done(w.req, NULL, NULL);
-	if (err) {
-		http_reply_err(w.req, err);
-		return;
-	}
 	out = reply_begin(&reply);
 	put_all(out, box);
 	json_put_bool(out, "resumed", w.is_resumed);
-	reply_send_late(&reply, w.req, 200);
+	reply_send_late(&reply, req, 200);
 }
 
 static int start_vercel_sandbox(struct http_req *req, struct vercel_sandbox *box, bool is_resume,
                                 struct err *err)
 {
-	struct waiting *w = waiting_new(req);
+	struct waiting *w = late_reply_new(req, sizeof(*w));
 	bool starts;
 	int r;
 
 	/* on_running() may come before vercel_sandbox_start() returns, of one that runs. */
 	r = vercel_sandbox_start(box, on_running, w, &starts, err);
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(w);
-		return r;
-	}
+	if (r < 0)
+		return late_reply_drop(w, r);
 	if (starts)
 		w->is_resumed = is_resume;
 	return 0;

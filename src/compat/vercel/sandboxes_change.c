@@ -4,6 +4,7 @@
  * change at once. (Their client follows up with calls of its own where it wants more than that.)
  */
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 
 #include "base/log.h"
@@ -75,30 +76,13 @@ int vercel_update_sandbox(struct http_req *req, struct err *err)
 	return reply_vercel_sandbox(req, box, body.has_ports, err);
 }
 
-struct leaving {
-	struct http_req *req; /* NULL: the client is gone */
-};
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	(void)req;
-	(void)whole;
-	((struct leaving *)arg)->req = NULL;
-}
-
 static void on_stopped(struct vercel_sandbox *box, const struct err *err, void *arg)
 {
-	struct leaving l = *(struct leaving *)arg;
+	struct http_req *req = late_reply_take(arg, err);
 	struct err failure;
 
-	free(arg);
-	if (!l.req)
-		return;
-	http_on_done(l.req, NULL, NULL);
-	if (err)
-		http_reply_err(l.req, err);
-	else if (reply_vercel_sandbox(l.req, box, false, &failure) < 0)
-		http_reply_err(l.req, &failure);
+	if (req && reply_vercel_sandbox(req, box, false, &failure) < 0)
+		http_reply_err(req, &failure);
 }
 
 static bool is_used(const struct vercel *v, const struct vercel_snapshot *snapshot,
@@ -132,7 +116,6 @@ int vercel_delete_sandbox(struct http_req *req, struct err *err)
 {
 	const char *orphans = http_query(req, "deleteOrphanSnapshots");
 	const struct vercel_sandbox_stop how = {.is_last = true};
-	struct leaving *l;
 	struct vercel_sandbox *box;
 	int r = find_vercel_sandbox(req, &box, err);
 
@@ -140,9 +123,6 @@ int vercel_delete_sandbox(struct http_req *req, struct err *err)
 		return r;
 	if (orphans && strcmp(orphans, "true") == 0)
 		delete_orphans(box);
-	l = xnew0(struct leaving);
-	l->req = req;
-	http_on_done(req, on_client_done, l);
-	vercel_sandbox_stop(box, &how, on_stopped, l);
+	vercel_sandbox_stop(box, &how, on_stopped, late_reply_new(req, sizeof(struct late_reply)));
 	return 0;
 }

@@ -16,13 +16,6 @@
 #define PATH_DEFAULT "/vercel/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define USER_DEFAULT "user"
 
-static void on_deleted(struct sandbox *s, const struct err *err, void *arg)
-{
-	(void)s;
-	(void)err;
-	(void)arg;
-}
-
 static void on_set_up(const struct err *err, void *arg)
 {
 	struct vercel_session *s = session_call_end(arg);
@@ -40,7 +33,7 @@ static void on_set_up(const struct err *err, void *arg)
 	if (!err)
 		(void)err_set(&gone, ERR_GUEST, 0, "the sandbox ended while it was being made");
 	if (native)
-		sandbox_delete(native, END_DELETED, on_deleted, NULL);
+		sandbox_delete(native, END_DELETED, NULL, NULL);
 	vercel_session_free(s);
 	vercel_session_failed(box, err ? err : &gone);
 }
@@ -88,7 +81,7 @@ static void on_created(struct sandbox *native, const struct err *err, void *arg)
 
 	if (!box) {
 		if (native)
-			sandbox_delete(native, END_DELETED, on_deleted, NULL);
+			sandbox_delete(native, END_DELETED, NULL, NULL);
 		return;
 	}
 	if (err) {

@@ -2,6 +2,7 @@
 /* Sessions: told, stopped, snapshotted, given more time or another policy. */
 #include "api/frame/body.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 
 #include "compat/vercel/handlers.h"
@@ -60,27 +61,18 @@ int vercel_get_session(struct http_req *req, struct err *err)
 	return reply_send(&reply, req, 200, err);
 }
 
-/* A request that waits for its session to end, or for its policy; its client may leave. */
+/* A request that waits for its session to end, or for its policy. */
 struct waiting {
-	struct http_req *req; /* NULL: it has */
+	struct late_reply late;
 	char session_id[ID_SIZE];
 	bool is_snapshot;
 };
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	(void)req;
-	(void)whole;
-	((struct waiting *)arg)->req = NULL;
-}
-
 static struct waiting *waiting_new(struct http_req *req, const struct vercel_session *s)
 {
-	struct waiting *w = xnew0(struct waiting);
+	struct waiting *w = late_reply_new(req, sizeof(*w));
 
-	w->req = req;
 	memcpy(w->session_id, s->id, sizeof(w->session_id));
-	http_on_done(req, on_client_done, w);
 	return w;
 }
 
@@ -110,21 +102,19 @@ static int reply_stopped(struct http_req *req, const struct vercel_session *s, b
 static void on_stopped(struct vercel_sandbox *box, const struct err *err, void *arg)
 {
 	struct waiting w = *(struct waiting *)arg;
+	struct http_req *req = late_reply_take(arg, err);
 	struct vercel_session *s = NULL;
 	struct err failure;
+	int r;
 
-	free(arg);
-	if (!w.req)
+	if (!req)
 		return;
-	http_on_done(w.req, NULL, NULL);
 	if (box)
 		HASH_FIND_STR(box->vercel->sessions, w.session_id, s);
-	if (!s && !err) {
-		(void)err_set(&failure, ERR_NOT_FOUND, 0, "the session was deleted");
-		err = &failure;
-	}
-	if (err || reply_stopped(w.req, s, w.is_snapshot, &failure) < 0)
-		http_reply_err(w.req, err ? err : &failure);
+	r = s ? reply_stopped(req, s, w.is_snapshot, &failure)
+	      : err_set(&failure, ERR_NOT_FOUND, 0, "the session was deleted");
+	if (r < 0)
+		http_reply_err(req, &failure);
 }
 
 int vercel_stop_session(struct http_req *req, struct err *err)
@@ -201,25 +191,20 @@ int vercel_extend_session(struct http_req *req, struct err *err)
 
 static void on_policy(struct sandbox *native, const struct err *err, void *arg)
 {
-	struct waiting *w = arg;
-	struct http_req *req = w->req;
+	struct waiting w = *(struct waiting *)arg;
+	struct http_req *req = late_reply_take(arg, err);
 	struct err failure;
 	struct vercel_session *s;
-	char id[ID_SIZE];
+	int r;
 
 	(void)native;
-	memcpy(id, w->session_id, sizeof(id));
-	free(w);
 	if (!req)
 		return;
-	http_on_done(req, NULL, NULL);
-	HASH_FIND_STR(vercel_of(req)->sessions, id, s);
-	if (!s && !err) {
-		(void)err_set(&failure, ERR_NOT_FOUND, 0, "the session was deleted");
-		err = &failure;
-	}
-	if (err || reply_session(req, s, &failure) < 0)
-		http_reply_err(req, err ? err : &failure);
+	HASH_FIND_STR(vercel_of(req)->sessions, w.session_id, s);
+	r = s ? reply_session(req, s, &failure)
+	      : err_set(&failure, ERR_NOT_FOUND, 0, "the session was deleted");
+	if (r < 0)
+		http_reply_err(req, &failure);
 }
 
 /* It is the sandbox's from now on, and so that of later sessions. */
@@ -251,11 +236,8 @@ int vercel_set_policy(struct http_req *req, struct err *err)
 		return r;
 	w = waiting_new(req, s);
 	r = network_change(native, policy, on_policy, w, err);
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(w);
-		return r;
-	}
+	if (r < 0)
+		return late_reply_drop(w, r);
 	keep_policy(s->sandbox, json_incref(theirs));
 	return 0;
 }

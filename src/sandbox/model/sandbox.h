@@ -113,7 +113,7 @@ must_check int sandbox_create(struct fleet *fleet, const char *project_id,
                               const struct sandbox_spec *spec, sandbox_done_fn done, void *arg,
                               struct err *err);
 /* Ends it; done when every host object is gone (also when it was stopping already). On a stopped
- * one: forgets it. */
+ * one: forgets it. done NULL: nobody waits for that. */
 void sandbox_delete(struct sandbox *s, enum end_cause cause, sandbox_done_fn done, void *arg);
 void sandbox_await_end(struct sandbox *s, sandbox_done_fn done, void *arg); /* however it comes */
 /*

@@ -262,10 +262,8 @@ static void execution_free(struct execution *x)
 	free(x);
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
-	(void)req;
-	(void)whole;
 	execution_free(arg);
 }
 

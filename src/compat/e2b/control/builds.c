@@ -180,12 +180,10 @@ static void on_body(struct http_req *req, const char *data, size_t len, void *ar
 	}
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct arrival *a = arg;
 
-	(void)req;
-	(void)whole;
 	parcel_drop(a->in);
 	free(a);
 }

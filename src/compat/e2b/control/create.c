@@ -165,9 +165,9 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 	struct sandbox_facts facts;
 	const json_t *notes = NULL;
 
-	if (s && l->req && l->is_started) {
+	if (s && l->late.req && l->is_started) {
 		sandbox_facts(s, &facts);
-		notes = startup_notes(l->req, facts.template);
+		notes = startup_notes(l->late.req, facts.template);
 	}
 	if (notes)
 		startup_run(s, notes, l);
@@ -200,9 +200,7 @@ static int create(struct http_req *req, struct wish *w, struct err *err)
 	l->is_undone = true;
 	l->is_started = notes != NULL;
 	r = sandbox_create(api->fleet, caller_project(req), &w->spec, on_created, l, err);
-	if (r < 0)
-		pending_reply_free(l);
-	return r;
+	return r < 0 ? late_reply_drop(l, r) : r;
 }
 
 int e2b_create_sandbox_v1(struct http_req *req, struct err *err)

@@ -6,22 +6,16 @@
  */
 #include "compat/e2b/frame/objects.h"
 
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "base/clock.h"
 
 #define SLACK_US 1000000 /* ranges are told in whole seconds */
 
 struct sampling {
-	struct http_req *req; /* NULL: the client is gone */
+	struct late_reply late;
 	uint64_t from_us, to_us;
 };
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	(void)req;
-	(void)whole;
-	((struct sampling *)arg)->req = NULL;
-}
 
 struct reel { /* readings on their way into a reply */
 	struct json_writer *w;
@@ -78,24 +72,19 @@ static void on_figures(struct sandbox *s, const struct sandbox_figures *f, const
                        void *arg)
 {
 	const struct sampling sampling = *(struct sampling *)arg;
+	struct http_req *req = late_reply_take(arg, err);
 	struct reel reel = {.from_us = sampling.from_us, .to_us = sampling.to_us};
 	struct reply reply;
 
 	(void)f;
-	free(arg);
-	if (!sampling.req)
+	if (!req)
 		return;
-	http_on_done(sampling.req, NULL, NULL);
-	if (err) {
-		http_reply_err(sampling.req, err);
-		return;
-	}
 	reel.w = reply_begin_bare(&reply);
 	json_open_array(reel.w, NULL);
 	if (s)
 		put_samples(&reel, s);
 	json_close_array(reel.w);
-	reply_send_late(&reply, sampling.req, 200);
+	reply_send_late(&reply, req, 200);
 }
 
 int e2b_get_metrics(struct http_req *req, struct err *err)
@@ -111,14 +100,9 @@ int e2b_get_metrics(struct http_req *req, struct err *err)
 		r = e2b_find(req, &s, err);
 	if (r < 0)
 		return r;
-	sampling = xnew0(struct sampling);
-	*sampling =
-		(struct sampling){.req = req, .from_us = start * 1000000, .to_us = end * 1000000};
-	http_on_done(req, on_client_done, sampling);
+	sampling = late_reply_new(req, sizeof(*sampling));
+	sampling->from_us = start * 1000000;
+	sampling->to_us = end * 1000000;
 	r = sandbox_usage(s, on_figures, sampling, err);
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(sampling);
-	}
-	return r;
+	return r < 0 ? late_reply_drop(sampling, r) : r;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-/* A reply that has to wait for a sandbox. It stands in place of the request, whose client may leave
- * meanwhile. */
+/* A reply that has to wait for a sandbox. */
+#include "api/frame/late_reply.h"
 #include "compat/e2b/frame/objects.h"
 
 struct pending_reply {
-	struct http_req *req; /* NULL: the client is gone */
+	struct late_reply late;
 	int status;
 	void (*reply)(struct http_req *req, int status, struct sandbox *s);
 	uint64_t timeout_ms; /* of its life from then on */
@@ -17,7 +17,6 @@ struct pending_reply {
 struct pending_reply *pending_reply_new(struct http_req *req, int status,
                                         void (*reply)(struct http_req *req, int status,
                                                       struct sandbox *s));
-void pending_reply_free(struct pending_reply *l); /* unused */
 /* A sandbox_done_fn, with the reply as its arg: replies and frees it. */
 void pending_reply_send(struct sandbox *s, const struct err *err, void *arg);
 /* For `reply`: nothing but the status; and who it is. */

@@ -62,9 +62,7 @@ static int set_life(struct sandbox *s, uint64_t timeout_ms, struct pending_reply
 	const struct sandbox_patch patch = {.has_timeout = true, .timeout_ms = timeout_ms};
 	int r = sandbox_update(s, &patch, pending_reply_send, l, err);
 
-	if (r < 0)
-		pending_reply_free(l);
-	return r;
+	return r < 0 ? late_reply_drop(l, r) : r;
 }
 
 int e2b_set_timeout(struct http_req *req, struct err *err)
@@ -163,9 +161,7 @@ static int wake(struct http_req *req, struct sandbox *s, uint64_t timeout_ms, st
 		r = sandbox_resume(s, on_back, l, err);
 	else if (r == 0)
 		r = sandbox_update(s, &patch, on_life_set, l, err);
-	if (r < 0)
-		pending_reply_free(l);
-	return r;
+	return r < 0 ? late_reply_drop(l, r) : r;
 }
 
 /* One that was made by another wire gets what lets into its envd. */
@@ -245,9 +241,7 @@ int e2b_pause_sandbox(struct http_req *req, struct err *err)
 	}
 	l = pending_reply_new(req, 204, pending_reply_nothing);
 	r = sandbox_pause_as(s, &wish, pending_reply_send, l, err);
-	if (r < 0)
-		pending_reply_free(l);
-	return r;
+	return r < 0 ? late_reply_drop(l, r) : r;
 }
 
 int e2b_set_network(struct http_req *req, struct err *err)
@@ -274,7 +268,5 @@ int e2b_set_network(struct http_req *req, struct err *err)
 	}
 	l = pending_reply_new(req, 204, pending_reply_nothing);
 	r = network_change(s, policy, pending_reply_send, l, err);
-	if (r < 0)
-		pending_reply_free(l);
-	return r;
+	return r < 0 ? late_reply_drop(l, r) : r;
 }

@@ -8,6 +8,7 @@
 
 #include "api/frame/cursor.h"
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "sandbox/snapshot/snapshot.h"
 
@@ -34,25 +35,19 @@ static void put_snapshot(const struct snapshot *sn, struct json_writer *w)
 }
 
 struct taking {
-	struct http_req *req; /* NULL: the client is gone */
+	struct late_reply late;
 	struct fleet *fleet;
 	char project_id[ID_SIZE], sandbox_id[ID_SIZE];
 	char name[SNAPSHOT_NAME_MAX + 1];
 	bool has_memory;
 };
 
-static void on_taker_done(struct http_req *req, bool whole, void *arg)
-{
-	(void)req;
-	(void)whole;
-	((struct taking *)arg)->req = NULL;
-}
-
 static int take(struct taking *t, struct err *err);
 
 static void on_taken(struct snapshot *sn, const struct err *err, void *arg)
 {
 	struct taking *t = arg;
+	struct http_req *req;
 	struct reply reply;
 	struct err failure;
 
@@ -62,16 +57,11 @@ static void on_taken(struct snapshot *sn, const struct err *err, void *arg)
 			return;
 		err = &failure;
 	}
-	if (t->req) {
-		http_on_done(t->req, NULL, NULL);
-		if (err) {
-			http_reply_err(t->req, err);
-		} else {
-			put_snapshot(sn, reply_begin_bare(&reply));
-			reply_send_late(&reply, t->req, 201);
-		}
-	}
-	free(t);
+	req = late_reply_take(t, err);
+	if (!req)
+		return;
+	put_snapshot(sn, reply_begin_bare(&reply));
+	reply_send_late(&reply, req, 201);
 }
 
 static int take(struct taking *t, struct err *err)
@@ -111,18 +101,14 @@ int e2b_create_snapshot(struct http_req *req, struct err *err)
 		r = free_name(api->fleet, caller_project(req), name, err);
 	if (r < 0)
 		return r;
-	t = xnew0(struct taking);
-	*t = (struct taking){.req = req, .fleet = api->fleet, .has_memory = true};
+	t = late_reply_new(req, sizeof(*t));
+	t->fleet = api->fleet;
+	t->has_memory = true;
 	(void)snprintf(t->project_id, sizeof(t->project_id), "%s", caller_project(req));
 	(void)snprintf(t->sandbox_id, sizeof(t->sandbox_id), "%s", sandbox_id(s));
 	(void)snprintf(t->name, sizeof(t->name), "%s", name ? name : "");
-	http_on_done(req, on_taker_done, t);
 	r = take(t, err);
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(t);
-	}
-	return r;
+	return r < 0 ? late_reply_drop(t, r) : r;
 }
 
 struct page {
@@ -175,7 +161,7 @@ int e2b_list_snapshots(struct http_req *req, struct err *err)
 }
 
 struct forking {
-	struct http_req *req; /* NULL: the client is gone */
+	struct late_reply late;
 	struct fleet *fleet;
 	char project_id[ID_SIZE];
 	uint32_t count;
@@ -184,13 +170,6 @@ struct forking {
 		struct err err;
 	} at[];
 };
-
-static void on_forker_done(struct http_req *req, bool whole, void *arg)
-{
-	(void)req;
-	(void)whole;
-	((struct forking *)arg)->req = NULL;
-}
 
 /* Each has a token of its own. */
 static void on_one(uint32_t i, struct sandbox *s, const struct err *err, void *arg)
@@ -219,7 +198,7 @@ static void put_fork(const struct forking *f, uint32_t i, struct json_writer *w)
 
 	json_open_object(w, NULL);
 	if (s) {
-		e2b_put_sandbox(f->req, s, w, "sandbox");
+		e2b_put_sandbox(f->late.req, s, w, "sandbox");
 	} else {
 		json_open_object(w, "error");
 		json_put_i64(w, "code", err_code_status(f->at[i].err.code));
@@ -232,23 +211,20 @@ static void put_fork(const struct forking *f, uint32_t i, struct json_writer *w)
 static void on_forked(struct snapshot *sn, const struct err *err, void *arg)
 {
 	struct forking *f = arg;
+	struct http_req *req = f->late.req;
 	struct json_writer *w;
 	struct reply reply;
 
 	(void)sn;
-	if (f->req && err) {
-		http_on_done(f->req, NULL, NULL);
-		http_reply_err(f->req, err);
-	} else if (f->req) {
-		http_on_done(f->req, NULL, NULL);
+	if (req && !err) {
 		w = reply_begin_bare(&reply);
 		json_open_array(w, NULL);
 		for (uint32_t i = 0; i < f->count; i++)
 			put_fork(f, i, w);
 		json_close_array(w);
-		reply_send_late(&reply, f->req, 201);
+		reply_send_late(&reply, req, 201);
 	}
-	free(f);
+	(void)late_reply_take(f, err);
 }
 
 static int read_fork(const json_t *body, struct fork_spec *ret, struct err *err)
@@ -291,20 +267,14 @@ int e2b_fork_sandbox(struct http_req *req, struct err *err)
 	spec.sandbox.key_id = key_id(http_user(req));
 	spec.sandbox.on_timeout = timeout_action_name(facts.on_timeout);
 	spec.sandbox.auto_resumes = facts.auto_resumes;
-	f = xcalloc(1, sizeof(*f) + spec.count * sizeof(f->at[0]));
-	f->req = req;
+	f = late_reply_new(req, sizeof(*f) + spec.count * sizeof(f->at[0]));
 	f->fleet = api->fleet;
 	f->count = spec.count;
 	(void)snprintf(f->project_id, sizeof(f->project_id), "%s", caller_project(req));
-	http_on_done(req, on_forker_done, f);
 	r = sandbox_fork(s, &spec, &ops, f, err);
 	if (r < 0 && err->code == ERR_UNSUPPORTED) {
 		spec.has_memory = false;
 		r = sandbox_fork(s, &spec, &ops, f, err);
 	}
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(f);
-	}
-	return r;
+	return r < 0 ? late_reply_drop(f, r) : r;
 }

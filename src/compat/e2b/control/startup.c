@@ -57,13 +57,6 @@ static void startup_free(struct startup *u)
 	free(u);
 }
 
-static void on_undone(struct sandbox *s, const struct err *err, void *arg)
-{
-	(void)s;
-	(void)err;
-	(void)arg;
-}
-
 /* err NULL: it is ready. */
 static void end(struct startup *u, const struct err *err)
 {
@@ -77,7 +70,7 @@ static void end(struct startup *u, const struct err *err)
 		err = &gone;
 	}
 	if (err && s)
-		sandbox_delete(s, END_DELETED, on_undone, NULL);
+		sandbox_delete(s, END_DELETED, NULL, NULL);
 	pending_reply_send(err ? NULL : s, err, l);
 }
 
@@ -136,7 +129,7 @@ void startup_run(struct sandbox *s, const json_t *notes, struct pending_reply *l
 	struct err err = {0};
 
 	if (start && exec_start(s, &spec, &e, &err) < 0) {
-		sandbox_delete(s, END_DELETED, on_undone, NULL);
+		sandbox_delete(s, END_DELETED, NULL, NULL);
 		pending_reply_send(NULL, &err, l);
 		return;
 	}

@@ -43,12 +43,10 @@ struct content {
 	struct json_writer *w;
 };
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct content *c = arg;
 
-	(void)req;
-	(void)whole;
 	if (c->call)
 		file_call_cancel(c->call);
 	view_close(c->view);
@@ -339,7 +337,7 @@ static int begin(struct content *c, const char *id, struct err *err)
 	int r = view_open_volume(api->builds, id, on_ready, c, &c->view, err);
 
 	if (r < 0) {
-		on_done(req, false, c);
+		on_done(c);
 		return r;
 	}
 	http_set_state(req, c);
@@ -350,7 +348,7 @@ static int begin(struct content *c, const char *id, struct err *err)
 
 static int drop(struct content *c, int r)
 {
-	on_done(c->req, false, c);
+	on_done(c);
 	return r;
 }
 

@@ -6,6 +6,7 @@
 #include "sandbox/storage/volume.h"
 
 #include "api/frame/find.h"
+#include "api/frame/late_reply.h"
 #include "api/frame/reply.h"
 #include "compat/e2b/control/volume.h"
 #include "compat/e2b/frame/body.h"
@@ -63,31 +64,14 @@ static int ensure_token(const struct http_req *req, struct volume *v, struct err
 	return volume_set_notes(v, notes, err);
 }
 
-struct making {
-	struct http_req *req; /* NULL: the client is gone */
-};
-
-static void on_client_done(struct http_req *req, bool whole, void *arg)
-{
-	(void)req;
-	(void)whole;
-	((struct making *)arg)->req = NULL;
-}
-
 static void on_made(struct volume *v, const struct err *err, void *arg)
 {
-	struct http_req *req = ((struct making *)arg)->req;
+	struct http_req *req = late_reply_take(arg, err);
 	struct volume_facts facts;
 	struct reply reply;
 
-	free(arg);
 	if (!req)
 		return;
-	http_on_done(req, NULL, NULL);
-	if (err) {
-		http_reply_err(req, err);
-		return;
-	}
 	volume_facts(v, &facts);
 	put_volume(&facts, tokens_of(&facts).first, reply_begin_bare(&reply));
 	reply_send_late(&reply, req, 201);
@@ -98,22 +82,16 @@ int e2b_create_volume(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	auto_json json_t *notes = new_notes(NULL);
 	struct volume_wish wish = {.key_id = key_id(http_user(req)), .notes = notes};
-	struct making *m;
+	struct late_reply *late;
 	int r = body_text(http_json(req), "name", &wish.name, err);
 
 	if (r == 0 && !wish.name)
 		r = err_field(err, "name", "is required");
 	if (r < 0)
 		return r;
-	m = xnew0(struct making);
-	m->req = req;
-	http_on_done(req, on_client_done, m);
-	r = volume_create(api->fleet, caller_project(req), &wish, on_made, m, err);
-	if (r < 0) {
-		http_on_done(req, NULL, NULL);
-		free(m);
-	}
-	return r;
+	late = late_reply_new(req, sizeof(*late));
+	r = volume_create(api->fleet, caller_project(req), &wish, on_made, late, err);
+	return r < 0 ? late_reply_drop(late, r) : r;
 }
 
 static int find(const struct http_req *req, struct volume **ret, struct err *err)

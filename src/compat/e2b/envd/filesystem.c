@@ -29,10 +29,8 @@ static void call_free(struct call *c)
 	free(c);
 }
 
-static void on_client_done(struct http_req *req, bool whole, void *arg)
+static void on_client_done(void *arg)
 {
-	(void)req;
-	(void)whole;
 	call_free(arg);
 }
 

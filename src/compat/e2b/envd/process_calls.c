@@ -147,12 +147,10 @@ struct farewell { /* a kill that waits for the end */
 	struct exec_watch watch;
 };
 
-static void on_farewell_done(struct http_req *req, bool whole, void *arg)
+static void on_farewell_done(void *arg)
 {
 	struct farewell *f = arg;
 
-	(void)req;
-	(void)whole;
 	exec_watch_remove(&f->watch);
 	free(f);
 }

@@ -43,12 +43,10 @@ struct taking {
 	bool is_over;
 };
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
 	struct taking *t = arg;
 
-	(void)req;
-	(void)whole;
 	buf_done(&t->in);
 	json_decref(t->message);
 	free(t);
@@ -65,7 +63,7 @@ static void hand_over(struct http_req *req, struct taking *t)
 	int r;
 
 	http_on_done(req, NULL, NULL);
-	on_done(req, true, t);
+	on_done(t);
 	r = envd_find_again(req, &caller, &err);
 	if (r == 0)
 		r = fn(req, &caller, message, &err);

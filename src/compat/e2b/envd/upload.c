@@ -55,10 +55,8 @@ static void upload_free(struct upload *u)
 	free(u);
 }
 
-static void on_done(struct http_req *req, bool whole, void *arg)
+static void on_done(void *arg)
 {
-	(void)req;
-	(void)whole;
 	upload_free(arg);
 }
 

@@ -129,12 +129,10 @@ struct watch {
 	struct loop_timer *keepalive, *deadline;
 };
 
-static void watch_on_done(struct http_req *req, bool whole, void *arg)
+static void watch_on_done(void *arg)
 {
 	struct watch *w = arg;
 
-	(void)req;
-	(void)whole;
 	if (w->call)
 		file_call_cancel(w->call);
 	loop_timer_free(w->keepalive);
@@ -289,10 +287,8 @@ static void asker_free(struct asker *a)
 	free(a);
 }
 
-static void on_asker_done(struct http_req *req, bool whole, void *arg)
+static void on_asker_done(void *arg)
 {
-	(void)req;
-	(void)whole;
 	asker_free(arg);
 }
 
