@@ -70,7 +70,7 @@ static int read_on(struct fill *f, struct err *err)
 	return 0;
 }
 
-static void on_room(struct file_call *c, void *arg)
+static void on_room(void *arg)
 {
 	struct fill *f = arg;
 	struct err err;
@@ -82,9 +82,9 @@ static void on_room(struct file_call *c, void *arg)
 			end(f, &err);
 			return;
 		}
-		n = f->is_whole ? 0 : file_call_write(c, f->chunk + f->at, f->len - f->at);
+		n = f->is_whole ? 0 : file_call_write(f->call, f->chunk + f->at, f->len - f->at);
 		if (f->is_whole)
-			file_call_finish(c);
+			file_call_finish(f->call);
 		else if (n <= 0)
 			return; /* its end tells, or there is room later */
 		f->at += (size_t)n;
@@ -93,19 +93,16 @@ static void on_room(struct file_call *c, void *arg)
 
 static void next(struct fill *f);
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
-	(void)c;
 	(void)r;
 	(void)arg;
 }
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct fill *f = arg;
 
-	(void)c;
-	(void)is_truncated;
 	f->call = NULL;
 	(void)close(f->fd);
 	f->fd = -1;
@@ -161,7 +158,7 @@ static void next(struct fill *f)
 	if (r < 0)
 		end(f, &err);
 	else
-		on_room(f->call, f);
+		on_room(f);
 }
 
 void fill_begin(struct build *b, fill_done_fn done)

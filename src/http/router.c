@@ -198,7 +198,9 @@ static int call_handler(struct http_req *req, struct err *err)
 	if (app->enter)
 		app->enter(req);
 	loop_note(http_loop(req), req->route->path);
-	r = req->route->fn(req, err);
+	r = req->route->query ? http_query_check(req, req->route->query, err) : 0;
+	if (r == 0)
+		r = req->route->fn(req, err);
 	if (app->leave)
 		app->leave(req);
 	return r;

@@ -51,6 +51,8 @@ struct http_route {
 	enum http_body body;
 	unsigned access;   /* opaque here: what the app's authorize() needs to know */
 	uint64_t body_max; /* bytes; 0 = 1 MiB for JSON, unlimited for streams */
+	/* NULL-terminated: the parameters that the query may have. NULL: the handler looks. */
+	const char *const *query;
 };
 
 struct http_outcome {

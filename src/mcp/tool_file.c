@@ -69,21 +69,19 @@ static int ended(struct mcp_call *c, const struct err *err)
 	return -EINVAL;
 }
 
-static void read_on_record(struct file_call *fc, const struct record *r, void *arg)
+static void read_on_record(const struct record *r, void *arg)
 {
 	struct mcp_call *c = arg;
 	struct working *w = c->state;
 
-	(void)fc;
 	w->size = r->size;
 }
 
-static void read_on_data(struct file_call *fc, const char *data, size_t len, void *arg)
+static void read_on_data(const char *data, size_t len, void *arg)
 {
 	struct mcp_call *c = arg;
 	struct working *w = c->state;
 
-	(void)fc;
 	(void)!buf_append(&w->data, data,
 	                  MIN(len, buf_room(&w->data))); /* more was not asked for */
 }
@@ -121,14 +119,12 @@ static void put_bytes(struct result *r, const struct buf *data)
 		result_text(r, base64, strlen(base64));
 }
 
-static void read_on_end(struct file_call *fc, const struct err *err, bool is_truncated, void *arg)
+static void read_on_end(const struct err *err, void *arg)
 {
 	struct mcp_call *c = arg;
 	struct working *w = c->state;
 	struct result r;
 
-	(void)fc;
-	(void)is_truncated;
 	if (ended(c, err) < 0)
 		return;
 	result_init(&r);
@@ -174,24 +170,21 @@ static void push(struct working *w)
 	file_call_finish(w->call);
 }
 
-static void write_on_room(struct file_call *fc, void *arg)
+static void write_on_room(void *arg)
 {
 	struct mcp_call *c = arg;
 	struct working *w = c->state;
 
-	(void)fc;
 	if (w->data.len > 0)
 		push(w);
 }
 
-static void write_on_end(struct file_call *fc, const struct err *err, bool is_truncated, void *arg)
+static void write_on_end(const struct err *err, void *arg)
 {
 	struct mcp_call *c = arg;
 	struct working *w = c->state;
 	struct result r;
 
-	(void)fc;
-	(void)is_truncated;
 	if (ended(c, err) < 0)
 		return;
 	result_init(&r);
@@ -242,23 +235,22 @@ static int run_write(struct mcp_call *c, struct sandbox *s, struct err *err)
 	return 0;
 }
 
-static void list_on_record(struct file_call *fc, const struct record *r, void *arg)
+static void list_on_record(const struct record *r, void *arg)
 {
 	struct mcp_call *c = arg;
 	struct working *w = c->state;
 
-	(void)fc;
 	if (r->kind == RECORD_ENTRY)
 		file_entry_to_json(r, &w->r.s, NULL);
 }
 
-static void list_on_end(struct file_call *fc, const struct err *err, bool is_truncated, void *arg)
+static void list_on_end(const struct err *err, void *arg)
 {
 	struct mcp_call *c = arg;
 	struct working *w = c->state;
+	bool is_truncated = file_call_is_truncated(w->call);
 	struct result r;
 
-	(void)fc;
 	if (ended(c, err) < 0)
 		return;
 	r = w->r;

@@ -12,36 +12,32 @@ struct call {
 	struct err err;
 };
 
-static void on_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void on_data(const char *data, size_t len, void *arg)
 {
 	struct call *call = arg;
 
-	(void)c;
 	CHECK_INT(buf_append(&call->data, data, len), 0);
 }
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct call *call = arg;
 
-	(void)c;
 	CHECK_STR(r->path, "/a");
 	call->records++;
 }
 
-static void on_room(struct file_call *c, void *arg)
+static void on_room(void *arg)
 {
-	(void)c;
 	((struct call *)arg)->rooms++;
 }
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct call *call = arg;
 
-	CHECK(c == call->c);
 	call->ends++;
-	call->is_truncated = is_truncated;
+	call->is_truncated = file_call_is_truncated(call->c);
 	call->has_err = err != NULL;
 	if (err)
 		call->err = *err;

@@ -272,13 +272,9 @@ static int read_figures(const struct http_req *req, struct reader *rd, struct er
 
 static int read_query(const struct http_req *req, struct reader *rd, struct err *err)
 {
-	static const char *const allowed[] = {"after",  "limit", "type",    "sandbox_id",
-	                                      "follow", "all",   "figures", NULL};
 	const char *type = http_query(req, "type");
-	int r = http_query_check(req, allowed, err);
+	int r = check_accept(req, event_types, err);
 
-	if (r == 0)
-		r = check_accept(req, event_types, err);
 	if (r == 0)
 		r = read_scope(req, rd, err);
 	if (r == 0)
@@ -323,10 +319,7 @@ int get_events_head(struct http_req *req, struct err *err)
 	struct event_status status;
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	event_log_status(api->events, &status);
 	w = reply_begin(&reply);
 	put_point(w, "head", status.head_seq, status.head_hash);

@@ -16,14 +16,6 @@
 #define NAME_BYTES_MAX 64
 #define EXPIRY_MAX_MS  (UINT64_C(10) * 365 * 24 * 3600 * 1000)
 
-static int find_queried_project(const struct http_req *req, const char **ret, struct err *err)
-{
-	static const char *const allowed[] = {"project", NULL};
-	int r = http_query_check(req, allowed, err);
-
-	return r < 0 ? r : find_project(req, http_query(req, "project"), ret, err);
-}
-
 static void put_key(const struct key *key, void *arg)
 {
 	key_to_json(key, arg, NULL);
@@ -35,7 +27,7 @@ int list_keys(struct http_req *req, struct err *err)
 	const char *project_id;
 	struct reply reply;
 	struct json_writer *w;
-	int r = find_queried_project(req, &project_id, err);
+	int r = find_project(req, http_query(req, "project"), &project_id, err);
 
 	if (r < 0)
 		return r;
@@ -94,10 +86,8 @@ int create_key(struct http_req *req, struct err *err)
 	char secret[48];
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
+	int r = read_key_body(http_json(req), &name, &scope, &project, &expires_us, err);
 
-	if (r == 0)
-		r = read_key_body(http_json(req), &name, &scope, &project, &expires_us, err);
 	if (r == 0)
 		r = find_project(req, project, &project_id, err);
 	if (r == 0)
@@ -119,7 +109,7 @@ int revoke_key(struct http_req *req, struct err *err)
 	const char *id = http_param(req, "key_id");
 	const char *project_id;
 	struct reply reply;
-	int r = find_queried_project(req, &project_id, err);
+	int r = find_project(req, http_query(req, "project"), &project_id, err);
 
 	if (r == 0)
 		r = keyring_revoke(api->keyring, project_id, id, err);
@@ -146,10 +136,8 @@ int list_projects(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
+	int r = check_is_default(req, err);
 
-	if (r == 0)
-		r = check_is_default(req, err);
 	if (r < 0)
 		return r;
 	w = reply_begin(&reply);
@@ -170,10 +158,8 @@ int create_project(struct http_req *req, struct err *err)
 	struct event event;
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
+	int r = check_is_default(req, err);
 
-	if (r == 0)
-		r = check_is_default(req, err);
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)

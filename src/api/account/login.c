@@ -122,10 +122,7 @@ int get_login(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	char token[LOGIN_TOKEN_SIZE];
 	uint64_t expires_us = 0;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	if (is_ours(req) && find_cookie(req, token) == 1)
 		(void)login_check(api->logins, token, clock_wall_us(), &expires_us);
 	return reply_who(req, http_user(req), expires_us, err);
@@ -173,10 +170,8 @@ int create_login(struct http_req *req, struct err *err)
 	char token[LOGIN_TOKEN_SIZE];
 	uint64_t now_us = clock_wall_us();
 	const struct key *key = NULL;
-	int r = no_query(req, err);
+	int r = find_by_body(req, &key, err);
 
-	if (r == 0)
-		r = find_by_body(req, &key, err);
 	if (r == 0)
 		r = login_begin(api->logins, key, now_us, token, err);
 	if (r < 0)
@@ -191,9 +186,9 @@ int delete_login(struct http_req *req, struct err *err)
 {
 	struct api *api = http_app_arg(req);
 	char token[LOGIN_TOKEN_SIZE];
-	int r = no_query(req, err);
+	int r = 0;
 
-	if (r == 0 && is_ours(req) && find_cookie(req, token) == 1)
+	if (is_ours(req) && find_cookie(req, token) == 1)
 		r = login_end(api->logins, token, err);
 	if (r < 0)
 		return r;
@@ -208,10 +203,7 @@ int create_login_link(struct http_req *req, struct err *err)
 	uint64_t now_us = clock_wall_us();
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	link_make(api->logins, http_user(req), now_us, token);
 	w = reply_begin(&reply);
 	json_put_str(w, "link", token);

@@ -36,10 +36,7 @@ int get_quota(struct http_req *req, struct err *err)
 	struct quota_owner owner = {.project_id = caller_project(req), .key_id = ""};
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	w = reply_begin(&reply);
 	quota_to_json(api->quota, &owner, w, "project");
 	owner.key_id = key_id(http_user(req));
@@ -56,10 +53,8 @@ static int find_path_project(const struct http_req *req, struct quota_owner *ret
 	const struct api *api = http_app_arg(req);
 	const char *name = http_param(req, "project_id");
 	const char *id = keyring_find_project(api->keyring, name);
-	int r = no_query(req, err);
+	int r = 0;
 
-	if (r < 0)
-		return r;
 	if (!id || strcmp(id, caller_project(req)) != 0)
 		r = find_project(req, name, &id, err);
 	if (r == 0)
@@ -96,14 +91,11 @@ int set_project_quota(struct http_req *req, struct err *err)
 
 static int find_path_key(const struct http_req *req, struct quota_owner *ret, struct err *err)
 {
-	static const char *const allowed[] = {"project", NULL};
 	const struct api *api = http_app_arg(req);
 	const char *id = http_param(req, "key_id");
 	const struct key *key;
-	int r = http_query_check(req, allowed, err);
+	int r = find_project(req, http_query(req, "project"), &ret->project_id, err);
 
-	if (r == 0)
-		r = find_project(req, http_query(req, "project"), &ret->project_id, err);
 	if (r < 0)
 		return r;
 	key = keyring_find_key(api->keyring, ret->project_id, id);

@@ -111,16 +111,12 @@ static int read_cursor(const char *cursor, struct query *q, struct err *err)
 
 static int read_query(const struct http_req *req, struct query *q, struct err *err)
 {
-	static const char *const allowed[] = {"from",  "to",     "group_by", "project",
-	                                      "limit", "cursor", NULL};
 	static const char *const types[] = {"application/json", "text/csv", NULL};
 	const char *accept = http_header(req, "Accept");
 	const char *cursor = http_query(req, "cursor");
-	int r = http_query_check(req, allowed, err);
+	int r = check_accept(req, types, err);
 
 	*q = (struct query){.limit = ROWS_DEFAULT, .is_csv = accept && strstr(accept, "text/csv")};
-	if (r == 0)
-		r = check_accept(req, types, err);
 	if (r == 0)
 		r = read_group(req, q, err);
 	if (r == 0)
@@ -314,10 +310,8 @@ int get_sandbox_usage(struct http_req *req, struct err *err)
 {
 	struct sandbox *s;
 	struct late_reply *late;
-	int r = no_query(req, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (find_sandbox(req, &s, err) < 0)
 		return reply_forgotten(req, err);
 	late = late_reply_new(req, sizeof(*late));
@@ -343,10 +337,8 @@ int list_usage_samples(struct http_req *req, struct err *err)
 	struct json_writer *w;
 	struct sandbox *s;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
 	w = reply_begin(&reply);

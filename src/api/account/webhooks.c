@@ -17,10 +17,7 @@ int list_webhooks(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	w = reply_begin(&reply);
 	json_open_array(w, "webhooks");
 	hooks_each(api->hooks, caller_project(req), put_hook, w);
@@ -40,10 +37,8 @@ int create_webhook(struct http_req *req, struct err *err)
 	char secret[64];
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
+	int r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 
-	if (r == 0)
-		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
 		r = hooks_add(api->hooks, caller_project(req), url, types, secret, &h, err);
 	if (r < 0)
@@ -61,10 +56,7 @@ int get_webhook(struct http_req *req, struct err *err)
 	const char *id = http_param(req, "webhook_id");
 	const struct hook *h;
 	struct reply reply;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	h = hooks_find(api->hooks, caller_project(req), id);
 	if (!h)
 		return err_set(err, ERR_NOT_FOUND, 0, "no webhook '%.64s'", id);
@@ -82,10 +74,8 @@ int update_webhook(struct http_req *req, struct err *err)
 	};
 	const struct hook *h;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 
-	if (r == 0)
-		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
 		r = hooks_change(api->hooks, caller_project(req), http_param(req, "webhook_id"),
 		                 url, types, &h, err);
@@ -100,10 +90,8 @@ int delete_webhook(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	const char *id = http_param(req, "webhook_id");
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = hooks_remove(api->hooks, caller_project(req), id, err);
 
-	if (r == 0)
-		r = hooks_remove(api->hooks, caller_project(req), id, err);
 	if (r < 0)
 		return r;
 	json_put_str(reply_begin(&reply), "id", id);

@@ -19,10 +19,8 @@ int run_code(struct http_req *req, struct err *err)
 	struct code_reader_spec spec = {.req = req, .code = &code, .format = event_format_of(req)};
 	struct code_reader *reader;
 	struct sandbox *s;
-	int r = no_query(req, err);
+	int r = check_accept(req, result_types, err);
 
-	if (r == 0)
-		r = check_accept(req, result_types, err);
 	if (r == 0)
 		r = body_read_code(http_json(req), &code, err);
 	if (r == 0)

@@ -12,10 +12,8 @@ static int find_context(const struct http_req *req, struct context **ret, struct
 {
 	const char *id = http_param(req, "context_id");
 	struct sandbox *s;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
 	*ret = context_find(s, id);
@@ -37,10 +35,8 @@ int create_context(struct http_req *req, struct err *err)
 	struct context_spec spec;
 	struct sandbox *s;
 	struct context *c;
-	int r = no_query(req, err);
+	int r = body_read_context(http_json(req), &spec, err);
 
-	if (r == 0)
-		r = body_read_context(http_json(req), &spec, err);
 	if (r == 0)
 		r = find_awake(req, &s, err);
 	if (r == 0)
@@ -59,10 +55,8 @@ int list_contexts(struct http_req *req, struct err *err)
 {
 	struct reply reply;
 	struct sandbox *s;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
 	json_open_array(reply_begin(&reply), "contexts");

@@ -259,14 +259,11 @@ int attach_exec(struct http_req *req, struct err *err)
 {
 	static const struct http_ws_ops ops = {
 		.on_message = on_message, .on_drain = on_drain, .on_close = on_close};
-	static const char *const allowed[] = {"after", NULL};
 	struct attach *a;
 	struct exec *e;
 	uint64_t after = 0;
-	int r = http_query_check(req, allowed, err);
+	int r = http_query_u64(req, "after", 0, INT64_MAX, &after, err);
 
-	if (r == 0)
-		r = http_query_u64(req, "after", 0, INT64_MAX, &after, err);
 	if (r == 0)
 		r = find_exec(req, &e, err);
 	if (r < 0)

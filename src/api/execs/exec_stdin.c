@@ -189,14 +189,11 @@ static void upload_on_done(void *arg)
 
 int write_exec_stdin(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"eof", NULL};
 	struct upload *u;
 	struct exec *e;
 	bool closes = false;
-	int r = http_query_check(req, allowed, err);
+	int r = http_query_bool(req, "eof", &closes, err);
 
-	if (r == 0)
-		r = http_query_bool(req, "eof", &closes, err);
 	if (r == 0)
 		r = find_exec(req, &e, err);
 	if (r == 0 && exec_is_over(e))

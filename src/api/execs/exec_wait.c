@@ -59,14 +59,11 @@ static void on_done(void *arg)
 
 int wait_exec(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"timeout_ms", NULL};
 	uint64_t timeout_ms = WAIT_MS_DEFAULT;
 	struct exec *e;
 	struct wait *w;
-	int r = http_query_check(req, allowed, err);
+	int r = http_query_u64(req, "timeout_ms", 0, WAIT_MS_MAX, &timeout_ms, err);
 
-	if (r == 0)
-		r = http_query_u64(req, "timeout_ms", 0, WAIT_MS_MAX, &timeout_ms, err);
 	if (r == 0)
 		r = find_exec(req, &e, err);
 	if (r < 0)

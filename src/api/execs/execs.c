@@ -66,10 +66,8 @@ int create_exec(struct http_req *req, struct err *err)
 	struct exec_reader *reader;
 	struct sandbox *s;
 	struct exec *e;
-	int r = no_query(req, err);
+	int r = check_accept(req, result_types, err);
 
-	if (r == 0)
-		r = check_accept(req, result_types, err);
 	if (r == 0)
 		r = body_read_exec(http_json(req), &body, err);
 	if (r == 0)
@@ -107,14 +105,11 @@ static void put_exec(struct exec *e, void *arg)
 
 int list_execs(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"limit", NULL};
 	struct page page = {.left = LIST_LIMIT_DEFAULT};
 	struct reply reply;
 	struct sandbox *s;
-	int r = http_query_check(req, allowed, err);
+	int r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &page.left, err);
 
-	if (r == 0)
-		r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &page.left, err);
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)
@@ -129,10 +124,8 @@ int list_execs(struct http_req *req, struct err *err)
 int get_exec(struct http_req *req, struct err *err)
 {
 	struct exec *e;
-	int r = no_query(req, err);
+	int r = find_exec(req, &e, err);
 
-	if (r == 0)
-		r = find_exec(req, &e, err);
 	if (r == 0)
 		r = reply_exec(req, e, err);
 	return r;
@@ -141,10 +134,8 @@ int get_exec(struct http_req *req, struct err *err)
 int delete_exec(struct http_req *req, struct err *err)
 {
 	struct exec *e;
-	int r = no_query(req, err);
+	int r = find_exec(req, &e, err);
 
-	if (r == 0)
-		r = find_exec(req, &e, err);
 	if (r == 0)
 		r = reply_exec(req, e, err);
 	if (r == 0)
@@ -164,13 +155,10 @@ static int read_after(const struct http_req *req, uint64_t *ret, struct err *err
 
 int get_exec_output(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"after", "follow", NULL};
 	struct exec_events_options options = {.format = event_format_of(req)};
 	struct exec *e;
-	int r = http_query_check(req, allowed, err);
+	int r = check_accept(req, event_types, err);
 
-	if (r == 0)
-		r = check_accept(req, event_types, err);
 	if (r == 0)
 		r = read_after(req, &options.after, err);
 	if (r == 0)
@@ -190,10 +178,8 @@ int signal_exec(struct http_req *req, struct err *err)
 	struct exec *e;
 	bool whole_tree;
 	int signo;
-	int r = no_query(req, err);
+	int r = body_read_signal(http_json(req), &signo, &whole_tree, err);
 
-	if (r == 0)
-		r = body_read_signal(http_json(req), &signo, &whole_tree, err);
 	if (r == 0)
 		r = find_exec(req, &e, err);
 	if (r == 0)
@@ -207,10 +193,8 @@ int resize_exec(struct http_req *req, struct err *err)
 {
 	uint16_t rows = 0, cols = 0;
 	struct exec *e;
-	int r = no_query(req, err);
+	int r = body_read_terminal(http_json(req), "", &rows, &cols, err);
 
-	if (r == 0)
-		r = body_read_terminal(http_json(req), "", &rows, &cols, err);
 	if (r == 0)
 		r = find_exec(req, &e, err);
 	if (r == 0)

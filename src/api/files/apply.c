@@ -101,10 +101,8 @@ int apply_changes(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct apply_spec spec = {0};
 	struct applying *a;
-	int r = no_query(req, err);
+	int r = read_body(http_json(req), &spec, err);
 
-	if (r == 0)
-		r = read_body(http_json(req), &spec, err);
 	if (r == 0)
 		r = find_awake(req, &spec.to, err);
 	if (r != 0)

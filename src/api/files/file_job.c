@@ -82,11 +82,10 @@ static void push_held(struct file_job *job)
 		http_body_pause(job->req, false);
 }
 
-void file_job_on_room(struct file_call *c, void *arg)
+void file_job_on_room(void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
 	if (job->held.len > 0)
 		push_held(job);
 }
@@ -135,13 +134,11 @@ void file_job_fail(struct file_job *job, const struct err *err)
 		http_reply_err(job->req, err);
 }
 
-void file_job_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+void file_job_on_end(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
 	struct err guest;
 
-	(void)c;
-	(void)is_truncated;
 	job->call = NULL;
 	if (!err && job->out.len == 0) {
 		(void)err_set(&guest, ERR_GUEST, 0, "the sandbox sent no result");
@@ -153,14 +150,11 @@ void file_job_on_end(struct file_call *c, const struct err *err, bool is_truncat
 		http_reply_json(job->req, job->status, &job->out);
 }
 
-int file_query(const struct http_req *req, const char *const *allowed, struct start *op,
-               struct err *err)
+int file_query(const struct http_req *req, struct start *op, struct err *err)
 {
 	const char *user = http_query(req, "user");
-	int r = http_query_check(req, allowed, err);
+	int r = body_file_path(http_query(req, "path"), "path", err);
 
-	if (r == 0)
-		r = body_file_path(http_query(req, "path"), "path", err);
 	if (r == 0)
 		r = body_check_user(user, "user", err);
 	if (r < 0)

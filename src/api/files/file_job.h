@@ -36,17 +36,16 @@ must_check int file_job_start(struct http_req *req, const struct start *op,
                               struct err *err);
 /* Streams the request's body into the call. Its ops must have file_job_on_room(). */
 void file_job_take_body(struct file_job *job);
-void file_job_on_room(struct file_call *c, void *arg);
+void file_job_on_room(void *arg);
 /* Sends output on, and holds back the guest while the client is slow. */
 void file_job_send(struct file_job *job, const void *data, size_t len);
 /* The on_end() of a call whose records became one JSON reply in job->out. */
-void file_job_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg);
+void file_job_on_end(const struct err *err, void *arg);
 /* For other on_end()s: the error, told as well as it still can be. */
 void file_job_fail(struct file_job *job, const struct err *err);
 
-/* What file routes take in their query: `path`, `user`, and those of names. */
-must_check int file_query(const struct http_req *req, const char *const *allowed, struct start *op,
-                          struct err *err);
+/* What all file routes take in their query: `path` and `user`. */
+must_check int file_query(const struct http_req *req, struct start *op, struct err *err);
 struct file_flag {
 	const char *name;
 	uint32_t flag;

@@ -13,12 +13,11 @@
 #include <string.h>
 
 /* Keeps the entry that a call tells, for its end. */
-static void keep_entry(struct file_call *c, const struct record *r, void *arg)
+static void keep_entry(const struct record *r, void *arg)
 {
 	struct file_job *job = arg;
 	struct json_writer w;
 
-	(void)c;
 	buf_truncate(&job->out, 0);
 	json_writer_init(&w, &job->out);
 	if (r->kind == RECORD_ENTRY)
@@ -32,11 +31,10 @@ const struct file_call_ops file_entry_ops = {
 
 static int start_stat(struct http_req *req, const struct file_call_ops *ops, struct err *err)
 {
-	static const char *const allowed[] = {"path", "user", "follow", NULL};
 	static const struct file_flag flags[] = {{"follow", FILE_FOLLOW}};
 	struct start op = {.kind = START_FILE, .op = FILE_STAT};
 	struct file_job *job;
-	int r = file_query(req, allowed, &op, err);
+	int r = file_query(req, &op, err);
 
 	if (r == 0)
 		r = file_query_flags(req, flags, ARRAY_SIZE(flags), &op, err);
@@ -48,24 +46,21 @@ int stat_file(struct http_req *req, struct err *err)
 	return start_stat(req, &file_entry_ops, err);
 }
 
-static void keep_type(struct file_call *c, const struct record *r, void *arg)
+static void keep_type(const struct record *r, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
 	buf_truncate(&job->out, 0);
 	if (buf_append_str(&job->out, file_type_name(r->mode)) < 0)
 		buf_truncate(&job->out, 0);
 }
 
-static void reply_exists(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void reply_exists(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
 	struct reply reply;
 	struct json_writer *w;
 
-	(void)c;
-	(void)is_truncated;
 	job->call = NULL;
 	if (err && err->code != ERR_FILE_NOT_FOUND) {
 		file_job_fail(job, err);
@@ -86,13 +81,11 @@ int file_exists(struct http_req *req, struct err *err)
 }
 
 /* A change answers with the path that it was about. */
-static void reply_changed(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void reply_changed(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
 	struct reply reply;
 
-	(void)c;
-	(void)is_truncated;
 	job->call = NULL;
 	if (err) {
 		file_job_fail(job, err);
@@ -102,9 +95,8 @@ static void reply_changed(struct file_call *c, const struct err *err, bool is_tr
 	reply_send_late(&reply, job->req, 200);
 }
 
-static void ignore_record(struct file_call *c, const struct record *r, void *arg)
+static void ignore_record(const struct record *r, void *arg)
 {
-	(void)c;
 	(void)r;
 	(void)arg;
 }
@@ -123,11 +115,10 @@ static int start_change(struct http_req *req, const struct start *op, struct err
 
 int remove_file(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"path", "user", "recursive", "missing_ok", NULL};
 	static const struct file_flag flags[] = {{"recursive", FILE_RECURSIVE},
 	                                         {"missing_ok", FILE_MISSING_OK}};
 	struct start op = {.kind = START_FILE, .op = FILE_REMOVE};
-	int r = file_query(req, allowed, &op, err);
+	int r = file_query(req, &op, err);
 
 	if (r == 0)
 		r = file_query_flags(req, flags, ARRAY_SIZE(flags), &op, err);
@@ -195,13 +186,12 @@ static int change_file(struct http_req *req, enum file_op kind, struct err *err)
 	const struct change *ch = changes;
 	struct change_body b = {.path2 = "", .owner = ""};
 	struct start op = {.kind = START_FILE, .op = kind};
-	int r = no_query(req, err);
+	int r;
 
 	while (ch->op != kind)
 		ch++;
 	add_rows(&b, ch);
-	if (r == 0)
-		r = json_read(http_json(req), "", b.rows, b.n_rows, err);
+	r = json_read(http_json(req), "", b.rows, b.n_rows, err);
 	if (r == 0)
 		r = body_check_user(b.user, "user", err);
 	if (r == 0 && b.mode) {

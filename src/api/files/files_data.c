@@ -16,13 +16,12 @@ static void guest_error(struct file_job *job, const char *what)
 }
 
 /* A read tells the file's stat first: how much will come. */
-static void read_on_record(struct file_call *c, const struct record *r, void *arg)
+static void read_on_record(const struct record *r, void *arg)
 {
 	struct file_job *job = arg;
 	const char *path = http_query(job->req, "path"); /* of another face it may be elsewhere */
 	uint64_t size = r->size;
 
-	(void)c;
 	if (job->is_begun || r->kind != RECORD_ENTRY)
 		return;
 	if (job->left >= 0) { /* a range was asked for: is it all there? */
@@ -40,11 +39,10 @@ static void read_on_record(struct file_call *c, const struct record *r, void *ar
 	}
 }
 
-static void read_on_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void read_on_data(const char *data, size_t len, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
 	if (!job->is_begun) {
 		guest_error(job, "the sandbox sent a file's bytes before its size");
 		return;
@@ -56,12 +54,10 @@ static void read_on_data(struct file_call *c, const char *data, size_t len, void
 	file_job_send(job, data, len);
 }
 
-static void read_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void read_on_end(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
-	(void)is_truncated;
 	job->call = NULL;
 	if (err)
 		file_job_fail(job, err);
@@ -78,10 +74,9 @@ const struct file_call_ops file_read_ops = {
 
 int read_file(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"path", "user", "offset", "length", NULL};
 	struct start op = {.kind = START_FILE, .op = FILE_READ, .size = INT64_MAX};
 	struct file_job *job;
-	int r = file_query(req, allowed, &op, err);
+	int r = file_query(req, &op, err);
 
 	if (r == 0)
 		r = http_query_u64(req, "offset", 0, INT64_MAX, &op.offset, err);
@@ -101,14 +96,12 @@ int read_file(struct http_req *req, struct err *err)
 
 int write_file(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"path",    "user",      "mode",        "append",
-	                                      "parents", "exclusive", "if_mtime_us", NULL};
 	static const struct file_flag flags[] = {
 		{"append", FILE_APPEND}, {"parents", FILE_PARENTS}, {"exclusive", FILE_EXCLUSIVE}};
 	const char *mode = http_query(req, "mode");
 	struct start op = {.kind = START_FILE, .op = FILE_WRITE, .size = UINT64_MAX};
 	struct file_job *job;
-	int r = file_query(req, allowed, &op, err);
+	int r = file_query(req, &op, err);
 
 	if (r == 0)
 		r = file_query_flags(req, flags, ARRAY_SIZE(flags), &op, err);

@@ -16,12 +16,11 @@ static void begin(struct file_job *job)
 	file_job_send(job, "{\"entries\":[", 12);
 }
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct file_job *job = arg;
 	struct json_writer w;
 
-	(void)c;
 	if (r->kind != RECORD_ENTRY)
 		return;
 	buf_truncate(&job->out, 0);
@@ -36,11 +35,11 @@ static void on_record(struct file_call *c, const struct record *r, void *arg)
 		http_stream_abort(job->req);
 }
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
+	bool is_truncated = file_call_is_truncated(job->call);
 
-	(void)c;
 	job->call = NULL;
 	if (err) {
 		file_job_fail(job, err);
@@ -56,13 +55,12 @@ static void on_end(struct file_call *c, const struct err *err, bool is_truncated
 
 int list_files(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"path", "user", "recursive", "depth", "limit", NULL};
 	static const struct file_flag flags[] = {{"recursive", FILE_RECURSIVE}};
 	static const struct file_call_ops ops = {.on_record = on_record, .on_end = on_end};
 	struct start op = {.kind = START_FILE, .op = FILE_LIST};
 	uint64_t depth = 0, limit = LIMIT_DEFAULT;
 	struct file_job *job;
-	int r = file_query(req, allowed, &op, err);
+	int r = file_query(req, &op, err);
 
 	if (r == 0)
 		r = file_query_flags(req, flags, ARRAY_SIZE(flags), &op, err);

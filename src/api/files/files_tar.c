@@ -31,11 +31,10 @@ static const struct compress *compress_of(const struct http_req *req)
 	return NULL;
 }
 
-static int read_query(const struct http_req *req, const char *const *allowed, struct start *op,
-                      struct err *err)
+static int read_query(const struct http_req *req, struct start *op, struct err *err)
 {
 	const struct compress *compress = compress_of(req);
-	int r = file_query(req, allowed, op, err);
+	int r = file_query(req, op, err);
 
 	if (r < 0)
 		return r;
@@ -55,11 +54,10 @@ static void begin(struct file_job *job)
 	http_stream_start(job->req, 200, compress->type, -1);
 }
 
-static void out_on_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void out_on_data(const char *data, size_t len, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
 	if (!job->is_begun)
 		begin(job);
 	if (http_req_method(job->req) == HTTP_HEAD) {
@@ -71,12 +69,10 @@ static void out_on_data(struct file_call *c, const char *data, size_t len, void 
 	file_job_send(job, data, len);
 }
 
-static void out_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void out_on_end(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
-	(void)is_truncated;
 	job->call = NULL;
 	if (err) {
 		file_job_fail(job, err);
@@ -89,21 +85,19 @@ static void out_on_end(struct file_call *c, const struct err *err, bool is_trunc
 
 int read_tar(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"path", "user", "compress", NULL};
 	static const struct file_call_ops ops = {.on_data = out_on_data, .on_end = out_on_end};
 	struct start op = {.kind = START_FILE, .op = FILE_TAR_OUT};
 	struct file_job *job;
-	int r = read_query(req, allowed, &op, err);
+	int r = read_query(req, &op, err);
 
 	return r < 0 ? r : file_job_start(req, &op, &ops, &job, err);
 }
 
-static void in_on_record(struct file_call *c, const struct record *r, void *arg)
+static void in_on_record(const struct record *r, void *arg)
 {
 	struct file_job *job = arg;
 	struct json_writer w;
 
-	(void)c;
 	if (r->kind != RECORD_COUNT)
 		return;
 	buf_truncate(&job->out, 0);
@@ -118,13 +112,12 @@ static void in_on_record(struct file_call *c, const struct record *r, void *arg)
 
 int write_tar(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"path", "user", "compress", "parents", NULL};
 	static const struct file_flag flags[] = {{"parents", FILE_PARENTS}};
 	static const struct file_call_ops ops = {
 		.on_record = in_on_record, .on_room = file_job_on_room, .on_end = file_job_on_end};
 	struct start op = {.kind = START_FILE, .op = FILE_TAR_IN, .limit = ENTRIES_MAX};
 	struct file_job *job;
-	int r = read_query(req, allowed, &op, err);
+	int r = read_query(req, &op, err);
 
 	if (r == 0)
 		r = file_query_flags(req, flags, ARRAY_SIZE(flags), &op, err);

@@ -61,7 +61,7 @@ static void send_event(struct file_job *job, const char *type, const struct reco
 		http_stream_abort(job->req);
 }
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct file_job *job = arg;
 
@@ -76,15 +76,13 @@ static void on_record(struct file_call *c, const struct record *r, void *arg)
 	}
 	send_event(job, event_names[r->event], r, NULL);
 	if (http_stream_pending(job->req) >= HTTP_HIGH_WATER)
-		file_call_pause(c, true);
+		file_call_pause(job->call, true);
 }
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
-	(void)is_truncated;
 	job->call = NULL;
 	if (err && !job->is_begun) {
 		http_reply_err(job->req, err);
@@ -98,13 +96,12 @@ static void on_end(struct file_call *c, const struct err *err, bool is_truncated
 
 int watch_files(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"path", "user", "recursive", NULL};
 	static const struct file_flag flags[] = {{"recursive", FILE_RECURSIVE}};
 	static const struct file_call_ops ops = {.on_record = on_record, .on_end = on_end};
 	enum event_format format = event_format_of(req);
 	struct start op = {.kind = START_FILE, .op = FILE_WATCH};
 	struct file_job *job;
-	int r = file_query(req, allowed, &op, err);
+	int r = file_query(req, &op, err);
 
 	if (r == 0)
 		r = check_accept(req, event_types, err);

@@ -108,10 +108,3 @@ int check_accept(const struct http_req *req, const char *const *types, struct er
 	              "none of the types in the Accept header can be sent");
 	return err_hint(err, "leave out the Accept header, or name application/x-ndjson");
 }
-
-int no_query(const struct http_req *req, struct err *err)
-{
-	static const char *const none[] = {NULL};
-
-	return http_query_check(req, none, err);
-}

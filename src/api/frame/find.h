@@ -24,5 +24,3 @@ must_check int find_exec(const struct http_req *req, struct exec **ret, struct e
 must_check int check_accept(const struct http_req *req, const char *const *types, struct err *err);
 extern const char *const result_types[]; /* JSON, or an event stream */
 extern const char *const event_types[];
-/* For routes that take no query at all. */
-must_check int no_query(const struct http_req *req, struct err *err);

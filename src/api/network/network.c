@@ -24,10 +24,8 @@ int get_network(struct http_req *req, struct err *err)
 {
 	struct sandbox *s;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
 	put_network(s, reply_begin(&reply));
@@ -62,10 +60,8 @@ int set_network(struct http_req *req, struct err *err)
 	};
 	struct policy *policy;
 	struct sandbox *s;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
@@ -86,10 +82,8 @@ int allow_network(struct http_req *req, struct err *err)
 	auto_call(policy_freep) struct policy *more = NULL;
 	struct policy *policy;
 	struct sandbox *s;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
@@ -128,10 +122,8 @@ int explain_network(struct http_req *req, struct err *err)
 	struct explanation e;
 	struct sandbox *s;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)

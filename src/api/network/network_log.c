@@ -197,14 +197,11 @@ static void scan_start(struct http_req *req, const struct sandbox *s, struct sca
 
 int list_network_decisions(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"limit", "cursor", NULL};
 	struct scan sc = {.left = LIMIT_DEFAULT, .filter = {.types = BIT64(EVENT_POLICY_DECIDED)}};
 	const char *cursor = http_query(req, "cursor");
 	struct sandbox *s;
-	int r = http_query_check(req, allowed, err);
+	int r = http_query_u64(req, "limit", 1, LIMIT_MAX, &sc.left, err);
 
-	if (r == 0)
-		r = http_query_u64(req, "limit", 1, LIMIT_MAX, &sc.left, err);
 	if (r == 0 && cursor && parse_u64(cursor, INT64_MAX, &sc.after) < 0)
 		r = err_field(err, "cursor", "is not one of this list");
 	if (r == 0)
@@ -216,7 +213,6 @@ int list_network_decisions(struct http_req *req, struct err *err)
 
 int suggest_network(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"after", NULL};
 	struct scan sc = {.left = UINT64_MAX,
 	                  .filter = {.types = BIT64(EVENT_POLICY_LEARNT) |
 	                                      BIT64(EVENT_POLICY_DECIDED) |
@@ -224,10 +220,8 @@ int suggest_network(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct event_status status;
 	struct sandbox *s;
-	int r = http_query_check(req, allowed, err);
+	int r = http_query_u64(req, "after", 0, INT64_MAX, &sc.after, err);
 
-	if (r == 0)
-		r = http_query_u64(req, "after", 0, INT64_MAX, &sc.after, err);
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)

@@ -86,9 +86,9 @@ int create_port(struct http_req *req, struct err *err)
 	struct reply reply;
 	struct sandbox *s;
 	struct port port;
-	int r = no_query(req, err);
+	int r = 0;
 
-	if (r == 0 && !http_json(req))
+	if (!http_json(req))
 		r = err_field(err, "port", "is missing");
 	if (r == 0)
 		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
@@ -108,10 +108,8 @@ int list_ports(struct http_req *req, struct err *err)
 	struct json_writer *w;
 	struct reply reply;
 	struct sandbox *s;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
 	w = reply_begin(&reply);
@@ -138,10 +136,8 @@ int delete_port(struct http_req *req, struct err *err)
 	struct sandbox *s;
 	struct port port;
 	uint16_t number = 0;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r == 0)
 		r = read_port(req, &number, err);
 	if (r == 0)

@@ -90,10 +90,8 @@ int create_backup(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct hold *h;
-	int r = no_query(req, err);
+	int r = check_accept(req, event_types, err);
 
-	if (r == 0)
-		r = check_accept(req, event_types, err);
 	if (r == 0)
 		r = check_is_default(req, err);
 	if (r < 0)

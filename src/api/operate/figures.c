@@ -111,10 +111,7 @@ int get_figures(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct reply reply;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	figures_to_json(api, caller_project(req), is_host_admin(api, http_user(req)),
 	                reply_begin(&reply));
 	return reply_send(&reply, req, 200, err);
@@ -123,10 +120,8 @@ int get_figures(struct http_req *req, struct err *err)
 int get_doctor(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
-	int r = no_query(req, err);
+	int r = check_is_default(req, err);
 
-	if (r == 0)
-		r = check_is_default(req, err);
 	if (r < 0)
 		return r;
 	if (!api->doctor)

@@ -42,10 +42,8 @@ int get_ready(struct http_req *req, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
 	struct reply reply;
-	int r = no_query(req, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (!fleet_is_ready(api->fleet))
 		return err_set(err, ERR_UNAVAILABLE, 0, "the daemon is starting");
 	problems_ask(api->problems);
@@ -75,10 +73,7 @@ int get_health(struct http_req *req, struct err *err)
 	bool is_ready = fleet_is_ready(api->fleet);
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	problems_ask(api->problems);
 	w = reply_begin(&reply);
 	json_put_str(w, "status",

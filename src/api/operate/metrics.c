@@ -237,9 +237,9 @@ int get_metrics(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	auto_call(buf_done) struct buf page = BUF_INIT(PAGE_MAX);
 	struct metrics m = {.out = &page};
-	int r = no_query(req, err);
+	int r = 0;
 
-	if (r == 0 && !api->is_metrics_open)
+	if (!api->is_metrics_open)
 		r = check_is_default(req, err);
 	if (r < 0)
 		return r;

@@ -122,10 +122,8 @@ int fork_sandbox(struct http_req *req, struct err *err)
 	struct fork_spec spec;
 	struct forking *f;
 	struct sandbox *s;
-	int r = no_query(req, err);
+	int r = read_fork(http_json(req), &spec, err);
 
-	if (r == 0)
-		r = read_fork(http_json(req), &spec, err);
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)

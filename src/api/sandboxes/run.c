@@ -181,29 +181,25 @@ static void push_file(struct run *run)
 	file_call_finish(run->call);
 }
 
-static void file_on_room(struct file_call *c, void *arg)
+static void file_on_room(void *arg)
 {
 	struct run *run = arg;
 
-	(void)c;
 	if (run->at < run->body.files[run->file].len)
 		push_file(run);
 }
 
-static void file_on_record(struct file_call *c, const struct record *r, void *arg)
+static void file_on_record(const struct record *r, void *arg)
 {
-	(void)c;
 	(void)r;
 	(void)arg;
 }
 
-static void file_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void file_on_end(const struct err *err, void *arg)
 {
 	struct run *run = arg;
 	struct err failure;
 
-	(void)c;
-	(void)is_truncated;
 	run->call = NULL;
 	if (err) {
 		failure = *err;
@@ -295,10 +291,8 @@ int run_once(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct run_body body;
 	struct run *run;
-	int r = no_query(req, err);
+	int r = idempotency_refuse(req, err);
 
-	if (r == 0)
-		r = idempotency_refuse(req, err);
 	if (r == 0)
 		r = check_accept(req, result_types, err);
 	if (r == 0)

@@ -129,10 +129,8 @@ int create_sandbox(struct http_req *req, struct err *err)
 	struct idempotency_key key;
 	const char *id;
 	bool is_get;
-	int r = no_query(req, err);
+	int r = body_read_create(http_json(req), &spec, &is_get, &ports, err);
 
-	if (r == 0)
-		r = body_read_create(http_json(req), &spec, &is_get, &ports, err);
 	if (r < 0)
 		return r;
 	r = idempotency_read(req, &key, err);
@@ -158,10 +156,8 @@ int get_sandbox(struct http_req *req, struct err *err)
 {
 	struct sandbox *s;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
 	sandbox_to_json(s, reply_begin_bare(&reply), NULL);
@@ -173,10 +169,8 @@ int update_sandbox(struct http_req *req, struct err *err)
 	struct sandbox_patch patch;
 	struct sandbox *s;
 	struct sandbox_reply *a;
-	int r = no_query(req, err);
+	int r = body_read_patch(http_json(req), &patch, err);
 
-	if (r == 0)
-		r = body_read_patch(http_json(req), &patch, err);
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)
@@ -189,10 +183,8 @@ int update_sandbox(struct http_req *req, struct err *err)
 int delete_sandbox(struct http_req *req, struct err *err)
 {
 	struct sandbox *s;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r == 0)
 		sandbox_delete(s, END_DELETED, sandbox_reply_send, sandbox_reply_new(req, 200));
 	return r;
@@ -203,10 +195,8 @@ int pause_sandbox(struct http_req *req, struct err *err)
 	struct pause_wish wish;
 	struct sandbox *s;
 	struct sandbox_reply *a;
-	int r = no_query(req, err);
+	int r = body_read_pause(http_json(req), &wish, err);
 
-	if (r == 0)
-		r = body_read_pause(http_json(req), &wish, err);
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)
@@ -220,10 +210,8 @@ int stop_sandbox(struct http_req *req, struct err *err)
 {
 	struct sandbox *s;
 	struct sandbox_reply *a;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	if (r < 0)
 		return r;
 	a = sandbox_reply_new(req, 200);
@@ -235,10 +223,8 @@ int resume_sandbox(struct http_req *req, struct err *err)
 {
 	struct sandbox *s = NULL;
 	bool with_memory = true;
-	int r = no_query(req, err);
+	int r = body_read_resume(http_json(req), &with_memory, err);
 
-	if (r == 0)
-		r = body_read_resume(http_json(req), &with_memory, err);
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	return r < 0 ? r : take_sandbox(req, s, with_memory, err);
@@ -249,10 +235,8 @@ int extend_sandbox(struct http_req *req, struct err *err)
 	struct sandbox *s;
 	struct reply reply;
 	uint64_t ms;
-	int r = no_query(req, err);
+	int r = body_read_extend(http_json(req), &ms, err);
 
-	if (r == 0)
-		r = body_read_extend(http_json(req), &ms, err);
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r == 0)
@@ -329,15 +313,12 @@ static int reply_page(struct http_req *req, const struct sandbox_filter *filter,
 
 int list_sandboxes(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"limit", "cursor", "tag", "state", NULL};
 	struct sandbox_filter filter = {.project_id = caller_project(req)};
 	const char *cursor = http_query(req, "cursor");
 	uint64_t limit = LIST_LIMIT_DEFAULT;
 	char after_id[ID_SIZE], tag[400];
-	int r = http_query_check(req, allowed, err);
+	int r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
 
-	if (r == 0)
-		r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
 	if (r == 0)
 		r = read_tag(http_query(req, "tag"), tag, sizeof(tag), &filter, err);
 	if (r == 0)

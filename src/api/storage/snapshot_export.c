@@ -53,7 +53,7 @@ static void begin(struct departure *d)
 	http_stream_start(d->req, 200, BUNDLE_TYPE, -1);
 }
 
-static void on_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void on_data(const char *data, size_t len, void *arg)
 {
 	struct departure *d = arg;
 
@@ -61,15 +61,13 @@ static void on_data(struct file_call *c, const char *data, size_t len, void *arg
 	if (http_stream_write(d->req, data, len) < 0)
 		return; /* on_client_done() follows */
 	if (http_stream_pending(d->req) >= HTTP_HIGH_WATER)
-		file_call_pause(c, true);
+		file_call_pause(d->call, true);
 }
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct departure *d = arg;
 
-	(void)c;
-	(void)is_truncated;
 	d->call = NULL;
 	if (err && !d->is_begun)
 		http_reply_err(d->req, err);
@@ -92,9 +90,8 @@ static void tell_text(struct departure *d)
 	}
 }
 
-static void on_room(struct file_call *c, void *arg)
+static void on_room(void *arg)
 {
-	(void)c;
 	tell_text(arg);
 }
 
@@ -129,17 +126,14 @@ static int check_memory(const struct http_req *req, const struct snapshot *sn, s
 
 int export_snapshot(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"memory", NULL};
 	static const char *const types[] = {BUNDLE_TYPE, NULL};
 	const struct api *api = http_app_arg(req);
 	struct view_spec spec = {.project_id = caller_project(req)};
 	auto_json json_t *text = NULL;
 	struct departure *d;
 	struct snapshot *sn;
-	int r = http_query_check(req, allowed, err);
+	int r = check_accept(req, types, err);
 
-	if (r == 0)
-		r = check_accept(req, types, err);
 	if (r == 0)
 		r = find_snapshot(req, &sn, err);
 	if (r == 0)

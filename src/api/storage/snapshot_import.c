@@ -61,10 +61,8 @@ int import_snapshot(struct http_req *req, struct err *err)
 	                                          .name = http_param(req, "snapshot")};
 	struct snapshot_import *import;
 	struct upload *in;
-	int r = no_query(req, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	in = xnew0(struct upload);
 	*in = (struct upload)UPLOAD_INIT(req, &into_import);
 	r = snapshot_import_start(api->builds, &spec, &ops, in, &import, err);

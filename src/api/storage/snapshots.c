@@ -66,10 +66,8 @@ int create_snapshot(struct http_req *req, struct err *err)
 	struct snapshot_wish wish;
 	struct late_reply *late;
 	struct sandbox *s;
-	int r = no_query(req, err);
+	int r = read_wish(http_json(req), &wish, err);
 
-	if (r == 0)
-		r = read_wish(http_json(req), &wish, err);
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)
@@ -83,10 +81,8 @@ int get_snapshot(struct http_req *req, struct err *err)
 {
 	struct snapshot *sn;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = find_snapshot(req, &sn, err);
 
-	if (r == 0)
-		r = find_snapshot(req, &sn, err);
 	if (r < 0)
 		return r;
 	snapshot_to_json(sn, reply_begin_bare(&reply), NULL);
@@ -106,9 +102,9 @@ int update_snapshot(struct http_req *req, struct err *err)
 	const json_t *body = http_json(req);
 	struct snapshot *sn;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = 0;
 
-	if (r == 0 && body)
+	if (body)
 		r = json_read(body, "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
 		r = find_snapshot(req, &sn, err);
@@ -125,10 +121,8 @@ int delete_snapshot(struct http_req *req, struct err *err)
 	struct snapshot *sn;
 	struct reply reply;
 	char id[ID_SIZE];
-	int r = no_query(req, err);
+	int r = find_snapshot(req, &sn, err);
 
-	if (r == 0)
-		r = find_snapshot(req, &sn, err);
 	if (r < 0)
 		return r;
 	(void)snprintf(id, sizeof(id), "%s", snapshot_id(sn));
@@ -172,16 +166,13 @@ static int reply_page(struct http_req *req, const struct snapshot_filter *filter
 
 int list_snapshots(struct http_req *req, struct err *err)
 {
-	static const char *const allowed[] = {"limit", "cursor", "sandbox", NULL};
 	const struct api *api = http_app_arg(req);
 	struct snapshot_filter filter = {.project_id = caller_project(req)};
 	const char *cursor = http_query(req, "cursor"), *of = http_query(req, "sandbox");
 	uint64_t limit = LIST_LIMIT_DEFAULT;
 	char after_id[ID_SIZE];
-	int r = http_query_check(req, allowed, err);
+	int r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
 
-	if (r == 0)
-		r = http_query_u64(req, "limit", 1, LIST_LIMIT_MAX, &limit, err);
 	if (r == 0 && cursor) {
 		r = cursor_parse(cursor, "sn", after_id, err);
 		filter.after_id = after_id;
@@ -209,20 +200,16 @@ static int reply_tree(struct http_req *req, const char *id, struct err *err)
 int get_snapshot_tree(struct http_req *req, struct err *err)
 {
 	struct snapshot *sn = NULL;
-	int r = no_query(req, err);
+	int r = find_snapshot(req, &sn, err);
 
-	if (r == 0)
-		r = find_snapshot(req, &sn, err);
 	return r < 0 ? r : reply_tree(req, snapshot_id(sn), err);
 }
 
 int get_sandbox_tree(struct http_req *req, struct err *err)
 {
 	struct sandbox *s = NULL;
-	int r = no_query(req, err);
+	int r = find_sandbox(req, &s, err);
 
-	if (r == 0)
-		r = find_sandbox(req, &s, err);
 	return r < 0 ? r : reply_tree(req, sandbox_id(s), err);
 }
 
@@ -235,11 +222,9 @@ int roll_back_sandbox(struct http_req *req, struct err *err)
 	const json_t *body = http_json(req);
 	struct sandbox *s;
 	struct sandbox_reply *a;
-	int r = no_query(req, err);
+	int r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err)
+	             : err_field(err, "snapshot", "is missing");
 
-	if (r == 0)
-		r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err)
-		         : err_field(err, "snapshot", "is missing");
 	if (r == 0)
 		r = find_sandbox(req, &s, err);
 	if (r < 0)

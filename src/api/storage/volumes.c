@@ -51,11 +51,9 @@ int create_volume(struct http_req *req, struct err *err)
 	/* clang-format on */
 	const json_t *body = http_json(req);
 	struct late_reply *late;
-	int r = no_query(req, err);
+	int r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err)
+	             : err_field(err, "name", "is missing");
 
-	if (r == 0)
-		r = body ? json_read(body, "", fields, ARRAY_SIZE(fields), err)
-		         : err_field(err, "name", "is missing");
 	if (r < 0)
 		return r;
 	wish.bytes = size_mib * MIB;
@@ -129,19 +127,15 @@ static int reply_measured(struct http_req *req, const char *id, struct err *err)
 
 int list_volumes(struct http_req *req, struct err *err)
 {
-	int r = no_query(req, err);
-
-	return r < 0 ? r : reply_measured(req, "", err);
+	return reply_measured(req, "", err);
 }
 
 int get_volume(struct http_req *req, struct err *err)
 {
 	struct volume_facts facts;
 	struct volume *v;
-	int r = no_query(req, err);
+	int r = find_volume(req, &v, err);
 
-	if (r == 0)
-		r = find_volume(req, &v, err);
 	if (r < 0)
 		return r;
 	volume_facts(v, &facts);
@@ -154,10 +148,8 @@ int delete_volume(struct http_req *req, struct err *err)
 	struct volume *v;
 	struct reply reply;
 	char id[ID_SIZE];
-	int r = no_query(req, err);
+	int r = find_volume(req, &v, err);
 
-	if (r == 0)
-		r = find_volume(req, &v, err);
 	if (r < 0)
 		return r;
 	volume_facts(v, &facts);

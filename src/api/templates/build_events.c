@@ -175,11 +175,8 @@ static void reader_start(struct http_req *req, struct reader *rd)
 
 static int read_query(const struct http_req *req, struct reader *rd, struct err *err)
 {
-	static const char *const allowed[] = {"after", "follow", NULL};
-	int r = http_query_check(req, allowed, err);
+	int r = check_accept(req, event_types, err);
 
-	if (r == 0)
-		r = check_accept(req, event_types, err);
 	if (r == 0)
 		r = http_query_u64(req, "after", 0, INT64_MAX, &rd->after, err);
 	if (r == 0)

@@ -19,10 +19,7 @@ int list_builds(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct reply reply;
 	struct json_writer *w;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	w = reply_begin(&reply);
 	json_open_array(w, "builds");
 	builds_each(api->builds, caller_project(req), put_build, w);
@@ -68,12 +65,11 @@ int create_build(struct http_req *req, struct err *err)
 	auto_json json_t *recipe = NULL;
 	struct build *b;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r;
 
-	if (r == 0 && json_object_get(http_json(req), "packages"))
+	if (json_object_get(http_json(req), "packages"))
 		return prepare_packages(req, http_json(req), err);
-	if (r == 0)
-		r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
+	r = json_read(http_json(req), "", fields, ARRAY_SIZE(fields), err);
 	if (r == 0)
 		r = read_recipe(text, name, &recipe, err);
 	/* There is one kernel, for all. */
@@ -103,10 +99,8 @@ int get_build(struct http_req *req, struct err *err)
 {
 	struct build *b;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = find_build(req, &b, err);
 
-	if (r == 0)
-		r = find_build(req, &b, err);
 	if (r < 0)
 		return r;
 	build_to_json(b, reply_begin_bare(&reply), NULL);
@@ -117,10 +111,8 @@ int cancel_build(struct http_req *req, struct err *err)
 {
 	struct build *b;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = find_build(req, &b, err);
 
-	if (r == 0)
-		r = find_build(req, &b, err);
 	if (r < 0)
 		return r;
 	build_cancel(b);

@@ -94,10 +94,8 @@ int export_template(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct departure *d;
 	struct template *t;
-	int r = no_query(req, err);
+	int r = check_accept(req, types, err);
 
-	if (r == 0)
-		r = check_accept(req, types, err);
 	if (r == 0 && strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0)
 		r = err_set(err, ERR_CONFLICT, 0,
 		            "'" TEMPLATE_HOST "' is this machine itself, and no image");

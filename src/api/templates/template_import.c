@@ -150,14 +150,11 @@ static const struct import_ops ops = {
 
 static int read_query(const struct http_req *req, struct import_spec *ret, struct err *err)
 {
-	static const char *const allowed[] = {"shared", "replace", "small", "ref", NULL};
-	int r = http_query_check(req, allowed, err);
+	int r = check_accept(req, result_types, err);
 
 	*ret = (struct import_spec){.project_id = caller_project(req),
 	                            .name = http_param(req, "template"),
 	                            .ref = http_query(req, "ref")};
-	if (r == 0)
-		r = check_accept(req, result_types, err);
 	if (r == 0)
 		r = http_query_bool(req, "shared", &ret->is_shared, err);
 	if (r == 0)

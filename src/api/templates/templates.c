@@ -28,10 +28,7 @@ int list_templates(struct http_req *req, struct err *err)
 	const struct api *api = http_app_arg(req);
 	struct json_writer *w;
 	struct reply reply;
-	int r = no_query(req, err);
 
-	if (r < 0)
-		return r;
 	w = reply_begin(&reply);
 	json_open_array(w, "templates");
 	template_host_to_json(w, NULL);
@@ -54,9 +51,9 @@ int get_template(struct http_req *req, struct err *err)
 	bool is_host = strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0;
 	struct template *t = NULL;
 	struct reply reply;
-	int r = no_query(req, err);
+	int r = 0;
 
-	if (r == 0 && !is_host)
+	if (!is_host)
 		r = find_template(req, &t, err);
 	if (r < 0)
 		return r;
@@ -80,9 +77,9 @@ int delete_template(struct http_req *req, struct err *err)
 	struct template *t;
 	struct reply reply;
 	char id[ID_SIZE];
-	int r = no_query(req, err);
+	int r = 0;
 
-	if (r == 0 && strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0)
+	if (strcmp(http_param(req, "template"), TEMPLATE_HOST) == 0)
 		r = err_set(err, ERR_CONFLICT, 0, "'" TEMPLATE_HOST "' is always there");
 	if (r == 0)
 		r = find_template(req, &t, err);
@@ -293,10 +290,8 @@ int create_template(struct http_req *req, struct err *err)
 	struct snapshot *sn;
 	struct sandbox *s;
 	struct making *m;
-	int r = no_query(req, err);
+	int r = read_body(http_json(req), &body, err);
 
-	if (r == 0)
-		r = read_body(http_json(req), &body, err);
 	if (r == 0 && body.is_shared)
 		r = check_shared_template(req, err);
 	if (r < 0)

@@ -71,22 +71,20 @@ static void push(struct apply *a)
 		file_call_finish(a->in);
 }
 
-static void on_out_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void on_out_data(const char *data, size_t len, void *arg)
 {
 	struct apply *a = arg;
 
 	if (buf_append(&a->held, data, len) < 0)
 		return; /* its hash will not fit */
-	file_call_pause(c, true);
+	file_call_pause(a->out, true);
 	push(a);
 }
 
-static void on_out_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_out_end(const struct err *err, void *arg)
 {
 	struct apply *a = arg;
 
-	(void)c;
-	(void)is_truncated;
 	a->out = NULL;
 	a->is_out_whole = !err;
 	if (err)
@@ -95,28 +93,24 @@ static void on_out_end(struct file_call *c, const struct err *err, bool is_trunc
 		push(a);
 }
 
-static void on_in_room(struct file_call *c, void *arg)
+static void on_in_room(void *arg)
 {
-	(void)c;
 	push(arg);
 }
 
-static void on_in_record(struct file_call *c, const struct record *r, void *arg)
+static void on_in_record(const struct record *r, void *arg)
 {
 	struct apply *a = arg;
 
-	(void)c;
 	if (r->kind == RECORD_COUNT)
 		a->result.is_applied = true;
 }
 
-static void on_in_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_in_end(const struct err *err, void *arg)
 {
 	struct apply *a = arg;
 	struct err why;
 
-	(void)c;
-	(void)is_truncated;
 	a->in = NULL;
 	if (!err && !a->result.is_applied) {
 		(void)err_set(&why, ERR_GUEST, 0, "the sandbox did not tell what it did");
@@ -150,11 +144,10 @@ static void transfer(struct apply *a)
 		end(a, &err);
 }
 
-static void on_change(struct file_call *c, const struct record *r, void *arg)
+static void on_change(const struct record *r, void *arg)
 {
 	struct apply *a = arg;
 
-	(void)c;
 	if (r->kind != RECORD_CHANGE)
 		return;
 	a->result.changes++;
@@ -164,19 +157,18 @@ static void on_change(struct file_call *c, const struct record *r, void *arg)
 	a->ops->on_conflict(r, a->arg);
 }
 
-static void on_compared(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_compared(const struct err *err, void *arg)
 {
 	struct apply *a = arg;
 	const struct apply_result *r = &a->result;
 	struct err why;
 
-	(void)c;
-	a->out = NULL;
-	if (!err && is_truncated) {
+	if (!err && file_call_is_truncated(a->out)) {
 		(void)err_set(&why, ERR_TOO_LARGE, 0, "there are more than %d changes",
 		              CHANGES_MAX);
 		err = &why;
 	}
+	a->out = NULL;
 	if (err || (r->conflicts > 0 && a->policy == APPLY_FAIL)) {
 		end(a, err);
 		return;

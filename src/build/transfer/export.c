@@ -79,32 +79,28 @@ static void end_export(struct export *ex, const struct err *err)
 		finish(ex);
 }
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct export *ex = arg;
 
-	(void)c;
 	if (ex->is_begun || ex->is_left)
 		return;
 	ex->is_begun = true;
 	ex->ops->on_begin(r->bytes, ex->arg);
 }
 
-static void on_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void on_data(const char *data, size_t len, void *arg)
 {
 	struct export *ex = arg;
 
-	(void)c;
 	if (ex->is_begun && !ex->is_left)
 		ex->ops->on_data(data, len, ex->arg);
 }
 
-static void on_packed(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_packed(const struct err *err, void *arg)
 {
 	struct export *ex = arg;
 
-	(void)c;
-	(void)is_truncated;
 	ex->call = NULL;
 	end_export(ex, err);
 }
@@ -122,9 +118,8 @@ static void tell_config(struct export *ex)
 	}
 }
 
-static void on_room(struct file_call *c, void *arg)
+static void on_room(void *arg)
 {
-	(void)c;
 	tell_config(arg);
 }
 

@@ -235,14 +235,12 @@ static int make_manifest(struct import *im, const json_t *told, struct err *err)
 	return im->ops->check(im->manifest, err);
 }
 
-static void on_unpacked(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_unpacked(const struct err *err, void *arg)
 {
 	struct import *im = arg;
 	auto_json json_t *told = NULL;
 	struct err why = {0};
 
-	(void)c;
-	(void)is_truncated;
 	im->call = NULL;
 	if (err) {
 		end_import(im, err);
@@ -257,29 +255,26 @@ static void on_unpacked(struct file_call *c, const struct err *err, bool is_trun
 	}
 }
 
-static void on_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void on_data(const char *data, size_t len, void *arg)
 {
 	struct import *im = arg;
 
-	(void)c;
 	if (buf_append(&im->told, data, len) < 0) /* no JSON then, which its end tells */
 		buf_truncate(&im->told, 0);
 }
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct import *im = arg;
 
-	(void)c;
 	im->bytes = r->bytes;
 	tell(im);
 }
 
-static void on_room(struct file_call *c, void *arg)
+static void on_room(void *arg)
 {
 	struct import *im = arg;
 
-	(void)c;
 	if (!im->is_left)
 		im->ops->on_room(im->arg);
 }

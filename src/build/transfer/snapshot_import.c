@@ -105,21 +105,18 @@ static void take(struct snapshot_import *im)
 	end(im, &err);
 }
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct snapshot_import *im = arg;
 
-	(void)c;
 	im->is_counted = r->kind == RECORD_COUNT;
 }
 
-static void on_unpacked(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_unpacked(const struct err *err, void *arg)
 {
 	struct snapshot_import *im = arg;
 	struct err why;
 
-	(void)c;
-	(void)is_truncated;
 	im->call = NULL;
 	if (!err && (!im->is_counted || !im->is_whole)) {
 		(void)err_set(&why, ERR_GUEST, 0, "the sandbox did not wait for the bundle's end");
@@ -143,11 +140,10 @@ static bool push_head(struct snapshot_import *im)
 	return true;
 }
 
-static void on_room(struct file_call *c, void *arg)
+static void on_room(void *arg)
 {
 	struct snapshot_import *im = arg;
 
-	(void)c;
 	if (!push_head(im))
 		return;
 	if (im->is_whole)
@@ -178,7 +174,7 @@ static void on_created(struct sandbox *s, const struct err *err, void *arg)
 	if (err || why.code != ERR_NONE)
 		end(im, err ? err : &why);
 	else
-		on_room(im->call, im);
+		on_room(im);
 }
 
 static int refuse(struct err *err)

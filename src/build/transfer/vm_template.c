@@ -116,7 +116,7 @@ static void fail(struct vm_template *vt, const struct err *err)
 	wind_up(vt);
 }
 
-static void on_out_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void on_out_data(const char *data, size_t len, void *arg)
 {
 	struct vm_template *vt = arg;
 	struct err err;
@@ -128,16 +128,14 @@ static void on_out_data(struct file_call *c, const char *data, size_t len, void 
 		fail(vt, &err);
 		return;
 	}
-	file_call_pause(c, true);
+	file_call_pause(vt->out, true);
 	push(vt);
 }
 
-static void on_out_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_out_end(const struct err *err, void *arg)
 {
 	struct vm_template *vt = arg;
 
-	(void)c;
-	(void)is_truncated;
 	vt->out = NULL;
 	if (err)
 		fail(vt, err);

@@ -13,12 +13,10 @@
 #define PATH_BYTES  4096
 
 /* An empty object is all that their client is told of a change. */
-static void reply_empty(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void reply_empty(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
-	(void)is_truncated;
 	job->call = NULL;
 	if (!err) {
 		http_reply(job->req, 200, "application/json", "{}", 2);
@@ -31,9 +29,8 @@ static void reply_empty(struct file_call *c, const struct err *err, bool is_trun
 		file_job_fail(job, err);
 }
 
-static void ignore_record(struct file_call *c, const struct record *r, void *arg)
+static void ignore_record(const struct record *r, void *arg)
 {
-	(void)c;
 	(void)r;
 	(void)arg;
 }

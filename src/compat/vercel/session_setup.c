@@ -30,12 +30,10 @@ static void end(struct session_setup *f, const struct err *err)
 
 static void go_on(struct session_setup *f);
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct session_setup *f = arg;
 
-	(void)c;
-	(void)is_truncated;
 	f->step++;
 	if (err)
 		end(f, err);
@@ -43,9 +41,8 @@ static void on_end(struct file_call *c, const struct err *err, bool is_truncated
 		go_on(f);
 }
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
-	(void)c;
 	(void)r;
 	(void)arg;
 }

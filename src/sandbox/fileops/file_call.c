@@ -55,7 +55,7 @@ static int deliver_records(struct file_call *c)
 		if (r <= 0)
 			return r;
 		buf_consume(&c->records, used);
-		c->ops->on_record(c, &record, c->arg);
+		c->ops->on_record(&record, c->arg);
 		record_done(&record);
 		channel_kept(&c->channel, used);
 	}
@@ -68,7 +68,7 @@ static void deliver_data(struct file_call *c)
 
 	if (len == 0 || c->is_paused || c->is_cancelled)
 		return;
-	c->ops->on_data(c, c->data.data, len, c->arg);
+	c->ops->on_data(c->data.data, len, c->arg);
 	buf_done(&c->data);
 	channel_kept(&c->channel, len);
 }
@@ -89,7 +89,7 @@ static void finish(struct file_call *c)
 		(void)err_set(&c->err, ERR_GUEST, 0, "the sandbox's agent sent half a record");
 		c->is_failed = true;
 	}
-	c->ops->on_end(c, c->is_failed ? &c->err : NULL, c->is_truncated, c->arg);
+	c->ops->on_end(c->is_failed ? &c->err : NULL, c->arg);
 	release(c);
 }
 
@@ -109,7 +109,7 @@ static void file_call_on_turn_end(struct loop *loop, void *arg)
 	deliver_data(c);
 	if (c->is_room_due && !c->is_cancelled && !c->has_end && c->ops->on_room) {
 		c->is_room_due = false;
-		c->ops->on_room(c, c->arg);
+		c->ops->on_room(c->arg);
 	}
 	if (c->is_turn_due) /* the caller has asked for another look */
 		return;
@@ -141,7 +141,7 @@ static int on_output(struct channel *ch, enum frame_stream stream, const char *d
 		return -EPROTO;
 	if (c->is_paused || c->data.len > 0)
 		return buf_append(&c->data, data, len) < 0 ? -EPROTO : 0;
-	c->ops->on_data(c, data, len, c->arg);
+	c->ops->on_data(data, len, c->arg);
 	channel_kept(ch, len);
 	return 0;
 }
@@ -302,6 +302,11 @@ void file_call_pause(struct file_call *c, bool on)
 	c->is_paused = on;
 	if (!on)
 		wake(c);
+}
+
+bool file_call_is_truncated(const struct file_call *c)
+{
+	return c->is_truncated;
 }
 
 void file_call_cancel(struct file_call *c)

@@ -11,12 +11,11 @@
 struct file_call;
 
 struct file_call_ops { /* NULL = not expected: the guest is then in error */
-	void (*on_data)(struct file_call *c, const char *data, size_t len, void *arg);
-	void (*on_record)(struct file_call *c, const struct record *r, void *arg);
-	void (*on_room)(struct file_call *c, void *arg); /* more may be written */
-	/* Exactly once, the call is freed after it; err NULL = success. is_truncated: a list had
-	 * more. */
-	void (*on_end)(struct file_call *c, const struct err *err, bool is_truncated, void *arg);
+	void (*on_data)(const char *data, size_t len, void *arg);
+	void (*on_record)(const struct record *r, void *arg);
+	void (*on_room)(void *arg); /* more may be written */
+	/* Exactly once, the call is freed after it; err NULL = success. */
+	void (*on_end)(const struct err *err, void *arg);
 };
 
 /* op: kind START_FILE; copied. */
@@ -32,4 +31,5 @@ must_check ssize_t file_call_write(struct file_call *c, const void *data,
 void file_call_finish(struct file_call *c);     /* the end of the input */
 void file_call_pause(struct file_call *c,
                      bool on); /* stops on_data and on_record, and in the end the guest */
+bool file_call_is_truncated(const struct file_call *c); /* for on_end(): a list had more */
 void file_call_cancel(struct file_call *c); /* no on_end; the agent undoes a half-written file */

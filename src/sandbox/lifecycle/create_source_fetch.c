@@ -149,26 +149,22 @@ static const struct channel_ops channel_ops = {
 	.on_silent = on_silent,
 };
 
-static void on_unpack_room(struct file_call *c, void *arg)
+static void on_unpack_room(void *arg)
 {
-	(void)c;
 	wake(arg);
 }
 
-static void on_unpack_record(struct file_call *c, const struct record *r, void *arg)
+static void on_unpack_record(const struct record *r, void *arg)
 {
-	(void)c;
 	(void)r;
 	(void)arg;
 }
 
-static void on_unpacked(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_unpacked(const struct err *err, void *arg)
 {
 	struct fetch *f = arg;
 	struct err why;
 
-	(void)c;
-	(void)is_truncated;
 	f->unpacking = NULL;
 	f->is_unpacked = !err;
 	if (err) {

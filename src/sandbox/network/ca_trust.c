@@ -82,21 +82,18 @@ static void send_more(struct ca_trust *t)
 		file_call_finish(t->call);
 }
 
-static void on_room(struct file_call *c, void *arg)
+static void on_room(void *arg)
 {
 	struct ca_trust *t = arg;
 
-	(void)c;
 	if (t->n_written < strlen(t->certificate))
 		send_more(t);
 }
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct ca_trust *t = arg;
 
-	(void)c;
-	(void)is_truncated;
 	t->call = NULL;
 	finish(t, err);
 }

@@ -174,11 +174,10 @@ static int hand_over(struct port_via_agent *r)
 	return 0;
 }
 
-static void on_record(struct file_call *c, const struct record *record, void *arg)
+static void on_record(const struct record *record, void *arg)
 {
 	struct port_via_agent *r = arg;
 
-	(void)c;
 	if (r->is_broken)
 		return;
 	if (record->kind == RECORD_EVENT && record->event == WATCH_READY && r->fn) {
@@ -192,11 +191,10 @@ static void on_record(struct file_call *c, const struct record *record, void *ar
 	}
 }
 
-static void on_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void on_data(const char *data, size_t len, void *arg)
 {
 	struct port_via_agent *r = arg;
 
-	(void)c;
 	r->received += len;
 	if (r->is_broken || (r->fd < 0 && !r->fn)) /* nobody is there to have it */
 		return;
@@ -208,21 +206,18 @@ static void on_data(struct file_call *c, const char *data, size_t len, void *arg
 	watch(r);
 }
 
-static void on_room(struct file_call *c, void *arg)
+static void on_room(void *arg)
 {
 	struct port_via_agent *r = arg;
 
-	(void)c;
 	pass_input(r);
 	watch(r);
 }
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct port_via_agent *r = arg;
 
-	(void)c;
-	(void)is_truncated;
 	r->call = NULL;
 	if (r->is_broken)
 		return;

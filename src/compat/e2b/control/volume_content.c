@@ -132,19 +132,18 @@ static void put_entry(struct content *c, const struct record *r)
 	json_close_object(c->w);
 }
 
-static void on_record(struct file_call *call, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct content *c = arg;
 	const enum file_op op = c->steps[c->at].op;
 
-	(void)call;
 	if (r->kind != RECORD_ENTRY || (op != FILE_LIST && (op != FILE_STAT || c->has_entry)))
 		return;
 	c->has_entry = true;
 	put_entry(c, r);
 }
 
-static void on_data(struct file_call *call, const char *data, size_t len, void *arg)
+static void on_data(const char *data, size_t len, void *arg)
 {
 	struct content *c = arg;
 
@@ -154,7 +153,7 @@ static void on_data(struct file_call *call, const char *data, size_t len, void *
 	if (http_stream_write(c->req, data, len) < 0)
 		return; /* on_done() follows */
 	if (http_stream_pending(c->req) >= HTTP_HIGH_WATER)
-		file_call_pause(call, true); /* on_drain() ends it */
+		file_call_pause(c->call, true); /* on_drain() ends it */
 }
 
 static int on_drain(struct http_req *req, struct err *err)
@@ -185,9 +184,8 @@ static void push(struct content *c)
 		http_body_pause(c->req, false);
 }
 
-static void on_room(struct file_call *call, void *arg)
+static void on_room(void *arg)
 {
-	(void)call;
 	push(arg);
 }
 
@@ -212,12 +210,10 @@ static void on_body(struct http_req *req, const char *data, size_t len, void *ar
 
 static void next(struct content *c);
 
-static void on_end(struct file_call *call, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct content *c = arg;
 
-	(void)call;
-	(void)is_truncated;
 	c->call = NULL;
 	if (err) {
 		finish(c, err);

@@ -7,11 +7,10 @@
 
 #include <string.h>
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
 	if (job->is_begun || r->kind != RECORD_ENTRY)
 		return;
 	job->left = r->size == 0 ? -1 : (int64_t)MIN(r->size, (uint64_t)INT64_MAX);
@@ -21,11 +20,10 @@ static void on_record(struct file_call *c, const struct record *r, void *arg)
 	http_stream_start(job->req, 200, "application/octet-stream", job->left);
 }
 
-static void on_data(struct file_call *c, const char *data, size_t len, void *arg)
+static void on_data(const char *data, size_t len, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
 	if (!job->is_begun) {
 		job->is_begun = true;
 		http_stream_start(job->req, 200, "application/octet-stream", -1);
@@ -37,12 +35,10 @@ static void on_data(struct file_call *c, const char *data, size_t len, void *arg
 	file_job_send(job, data, len);
 }
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct file_job *job = arg;
 
-	(void)c;
-	(void)is_truncated;
 	job->call = NULL;
 	if (err)
 		file_job_fail(job, err);

@@ -34,11 +34,10 @@ static void on_client_done(void *arg)
 	call_free(arg);
 }
 
-static void on_record(struct file_call *f, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct call *c = arg;
 
-	(void)f;
 	if (envd_entry_note(&c->entry, r) || r->kind != RECORD_ENTRY ||
 	    (c->has_entry && !c->is_list))
 		return;
@@ -46,13 +45,11 @@ static void on_record(struct file_call *f, const struct record *r, void *arg)
 	envd_put_entry(&c->entry, r, c->w, c->is_list ? NULL : "entry");
 }
 
-static void on_end(struct file_call *f, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct call *c = arg;
 	struct http_req *req = c->req;
 
-	(void)f;
-	(void)is_truncated;
 	c->file = NULL;
 	http_on_done(req, NULL, NULL);
 	if (err) {

@@ -77,12 +77,11 @@ static void succeed(struct upload *u)
 	reply_send_late(&u->reply, u->req, 200);
 }
 
-static void on_record(struct file_call *c, const struct record *r, void *arg)
+static void on_record(const struct record *r, void *arg)
 {
 	struct upload *u = arg;
 	struct err err;
 
-	(void)c;
 	if (u->is_answered || envd_entry_note(&u->entry, r) || r->kind != RECORD_ENTRY)
 		return;
 	if (json_object_get(u->paths, r->path)) {
@@ -95,18 +94,15 @@ static void on_record(struct file_call *c, const struct record *r, void *arg)
 	envd_put_file(&u->entry, r, u->w);
 }
 
-static void on_room(struct file_call *c, void *arg)
+static void on_room(void *arg)
 {
-	(void)c;
 	pump(arg);
 }
 
-static void on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void on_end(const struct err *err, void *arg)
 {
 	struct upload *u = arg;
 
-	(void)c;
-	(void)is_truncated;
 	u->call = NULL;
 	if (err) {
 		fail(u, err);

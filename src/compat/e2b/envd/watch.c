@@ -164,23 +164,20 @@ static void watch_send(struct events *ev, struct json_writer *jw, const struct b
 	send_message(arg, "filesystem", json);
 }
 
-static void watch_on_record(struct file_call *c, const struct record *r, void *arg)
+static void watch_on_record(const struct record *r, void *arg)
 {
 	struct watch *w = arg;
 
-	(void)c;
 	if (take_record(&w->events, r) && !w->has_begun) {
 		w->has_begun = true;
 		send_message(w, "start", NULL);
 	}
 }
 
-static void watch_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void watch_on_end(const struct err *err, void *arg)
 {
 	struct watch *w = arg;
 
-	(void)c;
-	(void)is_truncated;
 	w->call = NULL;
 	if (w->is_over)
 		return;
@@ -340,13 +337,12 @@ static void reply_events(struct watcher *w, struct http_req *req)
 	w->n_kept = 0;
 }
 
-static void watcher_on_record(struct file_call *c, const struct record *r, void *arg)
+static void watcher_on_record(const struct record *r, void *arg)
 {
 	struct watcher *w = arg;
 	struct asker *a;
 	struct http_req *req;
 
-	(void)c;
 	if (!take_record(&w->events, r) || list_empty(&w->askers))
 		return;
 	a = list_first(&w->askers, struct asker, link);
@@ -360,13 +356,11 @@ static void watcher_on_record(struct file_call *c, const struct record *r, void 
 	w->has_begun = true;
 }
 
-static void watcher_on_end(struct file_call *c, const struct err *err, bool is_truncated, void *arg)
+static void watcher_on_end(const struct err *err, void *arg)
 {
 	struct watcher *w = arg;
 	struct err gone;
 
-	(void)c;
-	(void)is_truncated;
 	w->call = NULL;
 	if (!err) {
 		(void)err_set(&gone, ERR_NOT_FOUND, 0, "what was watched is gone");
