@@ -19,9 +19,9 @@
 
 #include "base/log.h"
 #include "store/check.h"
-#include "store/inside.h"
 #include "store/migrate.h"
 #include "store/statement.h"
+#include "store/table.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -78,6 +78,38 @@ static const char *const statements[] = {
 			 "ORDER BY created_us, rowid",
 };
 static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no text");
+
+static const struct column project_columns[] = {
+	COLUMN(struct project_row, id),
+	COLUMN(struct project_row, name),
+	COLUMN(struct project_row, created_us),
+};
+
+static const struct column key_columns[] = {
+	COLUMN(struct key_row, id),         COLUMN(struct key_row, project_id),
+	COLUMN(struct key_row, name),       COLUMN(struct key_row, hash),
+	COLUMN(struct key_row, scope),      COLUMN(struct key_row, created_us),
+	COLUMN(struct key_row, revoked_us), COLUMN(struct key_row, expires_us),
+};
+
+static const struct column sandbox_columns[] = {
+	COLUMN(struct sandbox_row, id),         COLUMN(struct sandbox_row, project_id),
+	COLUMN(struct sandbox_row, name),       COLUMN(struct sandbox_row, state),
+	COLUMN(struct sandbox_row, created_us), COLUMN(struct sandbox_row, ended_us),
+	COLUMN(struct sandbox_row, json),
+};
+
+static const struct column exec_columns[] = {
+	COLUMN(struct exec_row, id),         COLUMN(struct exec_row, sandbox_id),
+	COLUMN(struct exec_row, channel),    COLUMN(struct exec_row, state),
+	COLUMN(struct exec_row, created_us), COLUMN(struct exec_row, json),
+};
+
+static const struct column context_columns[] = {
+	COLUMN(struct context_row, id),      COLUMN(struct context_row, sandbox_id),
+	COLUMN(struct context_row, channel), COLUMN(struct context_row, created_us),
+	COLUMN(struct context_row, json),
+};
 
 struct store {
 	sqlite3 *db;
@@ -313,42 +345,21 @@ static int run(struct store *st, enum statement which, const char *id, struct er
 
 int store_put_project(struct store *st, const struct project_row *row, struct err *err)
 {
-	sqlite3_stmt *stmt = st->prepared[PUT_PROJECT];
-
-	bind_text(stmt, 1, row->id);
-	bind_text(stmt, 2, row->name);
-	bind_u64(stmt, 3, row->created_us);
+	bind_row(st->prepared[PUT_PROJECT], project_columns, ARRAY_SIZE(project_columns), row);
 	store_count_durable(st);
 	return run(st, PUT_PROJECT, row->id, err);
 }
 
 int store_put_key(struct store *st, const struct key_row *row, struct err *err)
 {
-	sqlite3_stmt *stmt = st->prepared[PUT_KEY];
-
-	bind_text(stmt, 1, row->id);
-	bind_text(stmt, 2, row->project_id);
-	bind_text(stmt, 3, row->name);
-	(void)sqlite3_bind_blob(stmt, 4, row->hash, sizeof(row->hash), SQLITE_STATIC);
-	bind_u64(stmt, 5, row->scope);
-	bind_u64(stmt, 6, row->created_us);
-	bind_u64(stmt, 7, row->revoked_us);
-	bind_u64(stmt, 8, row->expires_us);
+	bind_row(st->prepared[PUT_KEY], key_columns, ARRAY_SIZE(key_columns), row);
 	store_count_durable(st);
 	return run(st, PUT_KEY, row->id, err);
 }
 
 int store_put_sandbox(struct store *st, const struct sandbox_row *row, struct err *err)
 {
-	sqlite3_stmt *stmt = st->prepared[PUT_SANDBOX];
-
-	bind_text(stmt, 1, row->id);
-	bind_text(stmt, 2, row->project_id);
-	bind_text(stmt, 3, row->name);
-	bind_u64(stmt, 4, row->state);
-	bind_u64(stmt, 5, row->created_us);
-	bind_u64(stmt, 6, row->ended_us);
-	bind_text(stmt, 7, row->json);
+	bind_row(st->prepared[PUT_SANDBOX], sandbox_columns, ARRAY_SIZE(sandbox_columns), row);
 	if (row->is_durable)
 		store_count_durable(st);
 	return run(st, PUT_SANDBOX, row->id, err);
@@ -356,26 +367,13 @@ int store_put_sandbox(struct store *st, const struct sandbox_row *row, struct er
 
 int store_put_exec(struct store *st, const struct exec_row *row, struct err *err)
 {
-	sqlite3_stmt *stmt = st->prepared[PUT_EXEC];
-
-	bind_text(stmt, 1, row->id);
-	bind_text(stmt, 2, row->sandbox_id);
-	bind_u64(stmt, 3, row->channel);
-	bind_u64(stmt, 4, row->state);
-	bind_u64(stmt, 5, row->created_us);
-	bind_text(stmt, 6, row->json);
+	bind_row(st->prepared[PUT_EXEC], exec_columns, ARRAY_SIZE(exec_columns), row);
 	return run(st, PUT_EXEC, row->id, err);
 }
 
 int store_put_context(struct store *st, const struct context_row *row, struct err *err)
 {
-	sqlite3_stmt *stmt = st->prepared[PUT_CONTEXT];
-
-	bind_text(stmt, 1, row->id);
-	bind_text(stmt, 2, row->sandbox_id);
-	bind_u64(stmt, 3, row->channel);
-	bind_u64(stmt, 4, row->created_us);
-	bind_text(stmt, 5, row->json);
+	bind_row(st->prepared[PUT_CONTEXT], context_columns, ARRAY_SIZE(context_columns), row);
 	return run(st, PUT_CONTEXT, row->id, err);
 }
 
@@ -415,143 +413,82 @@ int store_delete_context(struct store *st, const char *id, struct err *err)
 	return run(st, DELETE_CONTEXT, id, err);
 }
 
-static const char *column_text(sqlite3_stmt *stmt, int at)
+/* SQLITE_ROW: a row. r: what the callee gave for the one before; < 0 ends the walk. */
+static int next(struct store *st, enum statement which, const struct column *columns, size_t n,
+                void *ret, int r)
 {
-	const char *text = (const char *)sqlite3_column_text(stmt, at);
+	int code = r < 0 ? SQLITE_DONE : sqlite3_step(st->prepared[which]);
 
-	return text ? text : "";
+	if (code == SQLITE_ROW)
+		read_row(st->prepared[which], columns, n, ret);
+	return code;
 }
 
-static uint64_t column_u64(sqlite3_stmt *stmt, int at)
+static int end_walk(struct store *st, enum statement which, int code, int r, struct err *err)
 {
-	return (uint64_t)sqlite3_column_int64(stmt, at);
-}
-
-/* What a walk hands on: one of these is set, by the statement that runs. */
-struct walk {
-	int (*on_project)(const struct project_row *row, void *arg);
-	int (*on_key)(const struct key_row *row, void *arg);
-	int (*on_sandbox)(const struct sandbox_row *row, void *arg);
-	int (*on_exec)(const struct exec_row *row, void *arg);
-	int (*on_context)(const struct context_row *row, void *arg);
-	void *arg;
-};
-
-static int hand_project(sqlite3_stmt *stmt, const struct walk *walk)
-{
-	struct project_row row = {
-		.id = column_text(stmt, 0),
-		.name = column_text(stmt, 1),
-		.created_us = column_u64(stmt, 2),
-	};
-
-	return walk->on_project(&row, walk->arg);
-}
-
-static int hand_key(sqlite3_stmt *stmt, const struct walk *walk)
-{
-	struct key_row row = {
-		.id = column_text(stmt, 0),
-		.project_id = column_text(stmt, 1),
-		.name = column_text(stmt, 2),
-		.scope = (uint32_t)column_u64(stmt, 4),
-		.created_us = column_u64(stmt, 5),
-		.revoked_us = column_u64(stmt, 6),
-		.expires_us = column_u64(stmt, 7),
-	};
-
-	assert(sqlite3_column_bytes(stmt, 3) == (int)sizeof(row.hash)); /* the schema holds it */
-	memcpy(row.hash, sqlite3_column_blob(stmt, 3), sizeof(row.hash));
-	return walk->on_key(&row, walk->arg);
-}
-
-static int hand_sandbox(sqlite3_stmt *stmt, const struct walk *walk)
-{
-	struct sandbox_row row = {
-		.id = column_text(stmt, 0),
-		.project_id = column_text(stmt, 1),
-		.name = column_text(stmt, 2),
-		.state = (uint32_t)column_u64(stmt, 3),
-		.created_us = column_u64(stmt, 4),
-		.ended_us = column_u64(stmt, 5),
-		.json = column_text(stmt, 6),
-	};
-
-	return walk->on_sandbox(&row, walk->arg);
-}
-
-static int hand_exec(sqlite3_stmt *stmt, const struct walk *walk)
-{
-	struct exec_row row = {
-		.id = column_text(stmt, 0),
-		.sandbox_id = column_text(stmt, 1),
-		.channel = (uint32_t)column_u64(stmt, 2),
-		.state = (uint32_t)column_u64(stmt, 3),
-		.created_us = column_u64(stmt, 4),
-		.json = column_text(stmt, 5),
-	};
-
-	return walk->on_exec(&row, walk->arg);
-}
-
-static int hand_context(sqlite3_stmt *stmt, const struct walk *walk)
-{
-	struct context_row row = {
-		.id = column_text(stmt, 0),
-		.sandbox_id = column_text(stmt, 1),
-		.channel = (uint32_t)column_u64(stmt, 2),
-		.created_us = column_u64(stmt, 3),
-		.json = column_text(stmt, 4),
-	};
-
-	return walk->on_context(&row, walk->arg);
-}
-
-static int each(struct store *st, enum statement which,
-                int (*hand)(sqlite3_stmt *stmt, const struct walk *walk), const struct walk *walk,
-                struct err *err)
-{
-	sqlite3_stmt *stmt = st->prepared[which];
-	int code, r = 0;
-
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r >= 0)
-		r = hand(stmt, walk);
 	if (r >= 0 && code != SQLITE_DONE)
 		r = err_set(err, ERR_INTERNAL, EIO, "the host's database cannot be read (%s)",
 		            sqlite3_errmsg(st->db));
-	(void)sqlite3_reset(stmt);
+	(void)sqlite3_reset(st->prepared[which]);
 	return MIN(r, 0);
 }
 
 int store_each_project(struct store *st, int (*fn)(const struct project_row *row, void *arg),
                        void *arg, struct err *err)
 {
-	return each(st, EACH_PROJECT, hand_project, &(struct walk){.on_project = fn, .arg = arg},
-	            err);
+	struct project_row row = {0};
+	int code, r = 0;
+
+	while ((code = next(st, EACH_PROJECT, project_columns, ARRAY_SIZE(project_columns), &row,
+	                    r)) == SQLITE_ROW)
+		r = fn(&row, arg);
+	return end_walk(st, EACH_PROJECT, code, r, err);
 }
 
 int store_each_key(struct store *st, int (*fn)(const struct key_row *row, void *arg), void *arg,
                    struct err *err)
 {
-	return each(st, EACH_KEY, hand_key, &(struct walk){.on_key = fn, .arg = arg}, err);
+	struct key_row row = {0};
+	int code, r = 0;
+
+	while ((code = next(st, EACH_KEY, key_columns, ARRAY_SIZE(key_columns), &row, r)) ==
+	       SQLITE_ROW)
+		r = fn(&row, arg);
+	return end_walk(st, EACH_KEY, code, r, err);
 }
 
 int store_each_sandbox(struct store *st, int (*fn)(const struct sandbox_row *row, void *arg),
                        void *arg, struct err *err)
 {
-	return each(st, EACH_SANDBOX, hand_sandbox, &(struct walk){.on_sandbox = fn, .arg = arg},
-	            err);
+	struct sandbox_row row = {0};
+	int code, r = 0;
+
+	while ((code = next(st, EACH_SANDBOX, sandbox_columns, ARRAY_SIZE(sandbox_columns), &row,
+	                    r)) == SQLITE_ROW)
+		r = fn(&row, arg);
+	return end_walk(st, EACH_SANDBOX, code, r, err);
 }
 
 int store_each_exec(struct store *st, int (*fn)(const struct exec_row *row, void *arg), void *arg,
                     struct err *err)
 {
-	return each(st, EACH_EXEC, hand_exec, &(struct walk){.on_exec = fn, .arg = arg}, err);
+	struct exec_row row = {0};
+	int code, r = 0;
+
+	while ((code = next(st, EACH_EXEC, exec_columns, ARRAY_SIZE(exec_columns), &row, r)) ==
+	       SQLITE_ROW)
+		r = fn(&row, arg);
+	return end_walk(st, EACH_EXEC, code, r, err);
 }
 
 int store_each_context(struct store *st, int (*fn)(const struct context_row *row, void *arg),
                        void *arg, struct err *err)
 {
-	return each(st, EACH_CONTEXT, hand_context, &(struct walk){.on_context = fn, .arg = arg},
-	            err);
+	struct context_row row = {0};
+	int code, r = 0;
+
+	while ((code = next(st, EACH_CONTEXT, context_columns, ARRAY_SIZE(context_columns), &row,
+	                    r)) == SQLITE_ROW)
+		r = fn(&row, arg);
+	return end_walk(st, EACH_CONTEXT, code, r, err);
 }

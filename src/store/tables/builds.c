@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/tables/builds.h"
 
-#include "store/inside.h"
+#include "store/table.h"
 
 #include <assert.h>
 
@@ -19,149 +19,98 @@ static const char *const statements[] = {
 };
 static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no text");
 
+static const struct column columns[] = {
+	COLUMN(struct build_row, id),
+	COLUMN(struct build_row, project_id),
+	COLUMN(struct build_row, json),
+	COLUMN(struct build_row, created_us),
+};
+
+static const struct column cache_columns[] = {
+	COLUMN(struct build_cache_row, key),     COLUMN(struct build_cache_row, image),
+	COLUMN(struct build_cache_row, json),    COLUMN(struct build_cache_row, bytes),
+	COLUMN(struct build_cache_row, used_us),
+};
+
 struct store_builds {
-	sqlite3 *db;
+	struct statements all;
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 };
 
 DEFINE_FREEP(struct store_builds, store_builds_close)
 
-static int failed(const struct store_builds *sb, int code, struct err *err)
-{
-	if (code == SQLITE_FULL)
-		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC,
-		               "the host's disk has no room for builds");
-	return err_set(err, ERR_INTERNAL, EIO, "builds cannot be recorded (%s)",
-	               sqlite3_errmsg(sb->db));
-}
-
 int store_builds_open(struct store *st, struct store_builds **ret, struct err *err)
 {
 	auto_call(store_builds_closep) struct store_builds *sb = xnew0(struct store_builds);
+	int r;
 
-	sb->db = store_db(st);
-	for (size_t i = 0; i < STATEMENT_COUNT; i++) {
-		int code = sqlite3_prepare_v3(sb->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
-		                              &sb->prepared[i], NULL);
-
-		if (code != SQLITE_OK)
-			return failed(sb, code, err);
-	}
+	sb->all = (struct statements){.db = store_db(st),
+	                              .room_for = "builds",
+	                              .failure = "builds cannot be recorded",
+	                              .prepared = sb->prepared,
+	                              .n = STATEMENT_COUNT};
+	r = statements_open(&sb->all, statements, err);
+	if (r < 0)
+		return r;
 	*ret = take_ptr(sb);
 	return 0;
 }
 
 void store_builds_close(struct store_builds *sb)
 {
-	if (!sb)
-		return;
-	for (size_t i = 0; i < STATEMENT_COUNT; i++)
-		(void)sqlite3_finalize(sb->prepared[i]);
+	if (sb)
+		statements_close(&sb->all);
 	free(sb);
-}
-
-static int run(struct store_builds *sb, enum statement which, struct err *err)
-{
-	sqlite3_stmt *stmt = sb->prepared[which];
-	int code = sqlite3_step(stmt);
-	int r = code == SQLITE_DONE ? 0 : failed(sb, code, err);
-
-	(void)sqlite3_reset(stmt);
-	(void)sqlite3_clear_bindings(stmt);
-	return r;
-}
-
-static void bind_texts(sqlite3_stmt *stmt, const char *a, const char *b, const char *c)
-{
-	(void)sqlite3_bind_text(stmt, 1, a, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_text(stmt, 2, b, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_text(stmt, 3, c, -1, SQLITE_STATIC);
-}
-
-static const char *text(sqlite3_stmt *stmt, int column)
-{
-	return (const char *)sqlite3_column_text(stmt, column);
 }
 
 int store_builds_put(struct store_builds *sb, const struct build_row *row, struct err *err)
 {
-	sqlite3_stmt *stmt = sb->prepared[PUT];
-
-	bind_texts(stmt, row->id, row->project_id, row->json);
-	(void)sqlite3_bind_int64(stmt, 4, (sqlite3_int64)row->created_us);
-	return run(sb, PUT, err);
-}
-
-static int remove_row(struct store_builds *sb, enum statement which, const char *name,
-                      struct err *err)
-{
-	(void)sqlite3_bind_text(sb->prepared[which], 1, name, -1, SQLITE_STATIC);
-	return run(sb, which, err);
+	bind_row(sb->prepared[PUT], columns, ARRAY_SIZE(columns), row);
+	return statements_run(&sb->all, PUT, err);
 }
 
 int store_builds_remove(struct store_builds *sb, const char *id, struct err *err)
 {
-	return remove_row(sb, REMOVE, id, err);
+	bind_text(sb->prepared[REMOVE], 1, id);
+	return statements_run(&sb->all, REMOVE, err);
 }
 
 int store_builds_each(struct store_builds *sb, int (*fn)(const struct build_row *row, void *arg),
                       void *arg, struct err *err)
 {
-	sqlite3_stmt *stmt = sb->prepared[EACH];
-	int code, r = 0;
+	struct build_row row;
+	int code = SQLITE_DONE, r = 0;
 
-	while (r >= 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		const struct build_row row = {
-			.id = text(stmt, 0),
-			.project_id = text(stmt, 1),
-			.json = text(stmt, 2),
-			.created_us = (uint64_t)sqlite3_column_int64(stmt, 3),
-		};
-
+	while (r >= 0 && (code = sqlite3_step(sb->prepared[EACH])) == SQLITE_ROW) {
+		read_row(sb->prepared[EACH], columns, ARRAY_SIZE(columns), &row);
 		r = fn(&row, arg);
 	}
-	if (r >= 0 && code != SQLITE_DONE)
-		r = failed(sb, code, err);
-	(void)sqlite3_reset(stmt);
-	return MIN(r, 0);
+	return statements_end(&sb->all, EACH, code, MIN(r, 0), err);
 }
 
 int store_build_cache_put(struct store_builds *sb, const struct build_cache_row *row,
                           struct err *err)
 {
-	sqlite3_stmt *stmt = sb->prepared[CACHE_PUT];
-
-	bind_texts(stmt, row->key, row->image, row->json);
-	(void)sqlite3_bind_int64(stmt, 4, (sqlite3_int64)row->bytes);
-	(void)sqlite3_bind_int64(stmt, 5, (sqlite3_int64)row->used_us);
-	return run(sb, CACHE_PUT, err);
+	bind_row(sb->prepared[CACHE_PUT], cache_columns, ARRAY_SIZE(cache_columns), row);
+	return statements_run(&sb->all, CACHE_PUT, err);
 }
 
 int store_build_cache_remove(struct store_builds *sb, const char *key, struct err *err)
 {
-	return remove_row(sb, CACHE_REMOVE, key, err);
+	bind_text(sb->prepared[CACHE_REMOVE], 1, key);
+	return statements_run(&sb->all, CACHE_REMOVE, err);
 }
 
 int store_build_cache_each(struct store_builds *sb,
                            int (*fn)(const struct build_cache_row *row, void *arg), void *arg,
                            struct err *err)
 {
-	sqlite3_stmt *stmt = sb->prepared[CACHE_EACH];
-	int code, r = 0;
+	struct build_cache_row row;
+	int code = SQLITE_DONE, r = 0;
 
-	while (r >= 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		const struct build_cache_row row = {
-			.key = text(stmt, 0),
-			.image = text(stmt, 1),
-			.json = text(stmt, 2),
-			.bytes = (uint64_t)sqlite3_column_int64(stmt, 3),
-			.used_us = (uint64_t)sqlite3_column_int64(stmt, 4),
-		};
-
+	while (r >= 0 && (code = sqlite3_step(sb->prepared[CACHE_EACH])) == SQLITE_ROW) {
+		read_row(sb->prepared[CACHE_EACH], cache_columns, ARRAY_SIZE(cache_columns), &row);
 		r = fn(&row, arg);
 	}
-	if (r >= 0 && code != SQLITE_DONE)
-		r = failed(sb, code, err);
-	(void)sqlite3_reset(stmt);
-	return MIN(r, 0);
+	return statements_end(&sb->all, CACHE_EACH, code, MIN(r, 0), err);
 }

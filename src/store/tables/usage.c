@@ -6,8 +6,7 @@
  */
 #include "store/tables/usage.h"
 
-#include "store/inside.h"
-#include "store/statement.h"
+#include "store/table.h"
 
 #include <assert.h>
 #include <string.h>
@@ -102,9 +101,24 @@ static const char *const statements[] = {
 };
 static_assert(ARRAY_SIZE(statements) == STATEMENT_COUNT, "a statement has no text");
 
+/* Of a meter; its figures stand behind them. */
+static const struct column meter_columns[] = {
+	COLUMN(struct meter_row, sandbox_id),
+	COLUMN(struct meter_row, project_id),
+	COLUMN(struct meter_row, key_id),
+	COLUMN(struct meter_row, boot_id),
+	COLUMN(struct meter_row, charged_to_us),
+	COLUMN(struct meter_row, is_held),
+	COLUMN(struct meter_row, memory_limit_bytes),
+	COLUMN(struct meter_row, counted_cpu_ns),
+	COLUMN(struct meter_row, memory_bytes),
+	COLUMN(struct meter_row, disk_bytes),
+};
+static_assert(ARRAY_SIZE(meter_columns) == FIRST_FIGURE - 1, "the figures do not follow");
+
 struct store_usage {
 	struct store *store;
-	sqlite3 *db;
+	struct statements all;
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 	bool is_synced; /* the batch that is open */
 };
@@ -119,54 +133,40 @@ const char *usage_figure_name(enum usage_figure figure)
 int store_usage_open(struct store *st, struct store_usage **ret, struct err *err)
 {
 	auto_call(store_usage_closep) struct store_usage *su = xnew0(struct store_usage);
+	int r;
 
 	su->store = st;
-	su->db = store_db(st);
-	for (size_t i = 0; i < STATEMENT_COUNT; i++)
-		if (sqlite3_prepare_v3(su->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
-		                       &su->prepared[i], NULL) != SQLITE_OK)
-			return err_set(err, ERR_INTERNAL, 0, "usage cannot be recorded: %s",
-			               sqlite3_errmsg(su->db));
+	su->all = (struct statements){.db = store_db(st),
+	                              .room_for = "usage",
+	                              .failure = "usage cannot be recorded",
+	                              .prepared = su->prepared,
+	                              .n = STATEMENT_COUNT};
+	r = statements_open(&su->all, statements, err);
+	if (r < 0)
+		return r;
 	*ret = take_ptr(su);
 	return 0;
 }
 
 void store_usage_close(struct store_usage *su)
 {
-	if (!su)
-		return;
-	for (size_t i = 0; i < STATEMENT_COUNT; i++)
-		(void)sqlite3_finalize(su->prepared[i]);
+	if (su)
+		statements_close(&su->all);
 	free(su);
-}
-
-static int failed(const struct store_usage *su, int code, struct err *err)
-{
-	if (code == SQLITE_FULL)
-		return err_set(err, ERR_HOST_DISK_FULL, ENOSPC,
-		               "the host's disk has no room for usage");
-	return err_set(err, ERR_INTERNAL, EIO, "usage cannot be recorded (%s)",
-	               sqlite3_errmsg(su->db));
 }
 
 static int run(struct store_usage *su, enum statement which, struct err *err)
 {
-	sqlite3_stmt *stmt = su->prepared[which];
-	int code = sqlite3_step(stmt);
-	int r = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : failed(su, code, err);
-
-	(void)sqlite3_reset(stmt);
-	(void)sqlite3_clear_bindings(stmt);
-	return r;
+	return statements_run(&su->all, which, err);
 }
 
 /* Takes effect when it is prepared already, so it cannot be among the statements. */
 static int set_sync(struct store_usage *su, bool on, struct err *err)
 {
 	const char *text = on ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
-	int code = sqlite3_exec(su->db, text, NULL, NULL, NULL);
+	int code = sqlite3_exec(su->all.db, text, NULL, NULL, NULL);
 
-	return code == SQLITE_OK ? 0 : failed(su, code, err);
+	return code == SQLITE_OK ? 0 : statements_failed(&su->all, code, err);
 }
 
 int store_usage_begin(struct store_usage *su, bool is_synced, struct err *err)
@@ -222,16 +222,7 @@ int store_usage_put_meter(struct store_usage *su, const struct meter_row *row, s
 {
 	sqlite3_stmt *stmt = su->prepared[PUT_METER];
 
-	bind_text(stmt, 1, row->sandbox_id);
-	bind_text(stmt, 2, row->project_id);
-	bind_text(stmt, 3, row->key_id);
-	bind_text(stmt, 4, row->boot_id);
-	bind_u64(stmt, 5, row->charged_to_us);
-	bind_u64(stmt, 6, row->is_held);
-	bind_u64(stmt, 7, row->memory_limit_bytes);
-	bind_u64(stmt, 8, row->counted_cpu_ns);
-	bind_u64(stmt, 9, row->memory_bytes);
-	bind_u64(stmt, 10, row->disk_bytes);
+	bind_row(stmt, meter_columns, ARRAY_SIZE(meter_columns), row);
 	bind_usage(stmt, &row->total);
 	return run(su, PUT_METER, err);
 }
@@ -263,16 +254,6 @@ static struct usage column_usage(sqlite3_stmt *stmt, int at)
 	return u;
 }
 
-/* The end of a walk: code is the last step's, r what the callee gave. */
-static int end_walk(struct store_usage *su, enum statement which, int code, int r, struct err *err)
-{
-	if (r == 0 && code != SQLITE_DONE)
-		r = failed(su, code, err);
-	(void)sqlite3_reset(su->prepared[which]);
-	(void)sqlite3_clear_bindings(su->prepared[which]);
-	return MIN(r, 0);
-}
-
 int store_usage_each_meter(struct store_usage *su,
                            int (*fn)(const struct meter_row *row, void *arg), void *arg,
                            struct err *err)
@@ -281,23 +262,12 @@ int store_usage_each_meter(struct store_usage *su,
 	int code = SQLITE_DONE, r = 0;
 
 	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		struct meter_row row = {
-			.sandbox_id = column_text(stmt, 0),
-			.project_id = column_text(stmt, 1),
-			.key_id = column_text(stmt, 2),
-			.boot_id = column_text(stmt, 3),
-			.charged_to_us = column_u64(stmt, 4),
-			.is_held = column_u64(stmt, 5) != 0,
-			.memory_limit_bytes = column_u64(stmt, 6),
-			.counted_cpu_ns = column_u64(stmt, 7),
-			.memory_bytes = column_u64(stmt, 8),
-			.disk_bytes = column_u64(stmt, 9),
-			.total = column_usage(stmt, 10),
-		};
+		struct meter_row row = {.total = column_usage(stmt, FIRST_FIGURE - 1)};
 
+		read_row(stmt, meter_columns, ARRAY_SIZE(meter_columns), &row);
 		r = fn(&row, arg);
 	}
-	return end_walk(su, EACH_METER, code, r, err);
+	return statements_end(&su->all, EACH_METER, code, r, err);
 }
 
 static int each(struct store_usage *su, enum statement which, store_usage_fn fn, void *arg,
@@ -317,7 +287,7 @@ static int each(struct store_usage *su, enum statement which, store_usage_fn fn,
 
 		r = fn(&row, arg);
 	}
-	return end_walk(su, which, code, r, err);
+	return statements_end(&su->all, which, code, r, err);
 }
 
 int store_usage_each_day(struct store_usage *su, const char *project_id, int32_t from, int32_t to,
@@ -376,5 +346,5 @@ int store_usage_each_quota(struct store_usage *su,
 
 	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
 		r = fn(column_text(stmt, 0), column_text(stmt, 1), arg);
-	return end_walk(su, EACH_QUOTA, code, r, err);
+	return statements_end(&su->all, EACH_QUOTA, code, r, err);
 }
