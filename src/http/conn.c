@@ -430,15 +430,13 @@ static bool has_hung_up(struct conn *c)
 
 static void tell_drained(struct conn *c)
 {
-	struct err err = {0};
-
 	if (!c->awaits_drain || c->out.len >= HTTP_HIGH_WATER / 2 || !c->req)
 		return;
 	c->awaits_drain = false;
 	if (c->state == CONN_UPGRADED)
 		c->req->upgrade->on_drain(c->req);
 	else if (c->req->on_drain && c->req->reply == REPLY_STARTED)
-		(void)c->req->on_drain(c->req, &err);
+		c->req->on_drain(c->req->on_drain_arg);
 }
 
 static void conn_on_io(struct loop *loop, uint32_t events, void *arg)

@@ -78,7 +78,8 @@ struct http_req {
 	struct buf reply_fields;
 	bool has_cache_control;
 	bool is_unheld; /* its reply goes out at once */
-	http_fn on_drain;
+	http_done_fn on_drain;
+	void *on_drain_arg;
 	const struct http_tunnel_ops *upgrade;
 	void *upgrade_arg;
 };

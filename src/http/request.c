@@ -280,7 +280,8 @@ bool http_is_whole(const struct http_req *req)
 	return req->is_whole;
 }
 
-void http_on_drain(struct http_req *req, http_fn fn)
+void http_on_drain(struct http_req *req, http_done_fn fn, void *arg)
 {
 	req->on_drain = fn;
+	req->on_drain_arg = arg;
 }

@@ -209,9 +209,8 @@ must_check int http_stream_write(struct http_req *req, const void *data,
 size_t http_stream_pending(const struct http_req *req); /* bytes not yet taken by the kernel: stop
                                                            at HTTP_HIGH_WATER */
 #define HTTP_HIGH_WATER ((size_t)256 * 1024)
-void http_on_drain(
-	struct http_req *req,
-	http_fn fn); /* called when pending falls below half of HTTP_HIGH_WATER; result ignored */
+/* fn: called when pending falls below half of HTTP_HIGH_WATER. */
+void http_on_drain(struct http_req *req, http_done_fn fn, void *arg);
 void http_stream_end(struct http_req *req);
 void http_stream_abort(struct http_req *req); /* cuts the connection, so that the client sees a
                                                  broken body and not a short one */

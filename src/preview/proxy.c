@@ -305,11 +305,9 @@ static void on_body(struct http_req *req, const char *data, size_t len, void *ar
 	watch(p);
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	(void)err;
-	watch(http_state(req));
-	return 0;
+	watch(arg);
 }
 
 static void on_open(int fd, void *arg)
@@ -381,8 +379,7 @@ int proxy_start(struct visit *v, struct sandbox *s, struct err *err)
 		free_proxy(p->loop, p);
 		return r;
 	}
-	http_set_state(v->req, p);
-	http_on_drain(v->req, on_drain);
+	http_on_drain(v->req, on_drain, p);
 	http_on_done(v->req, on_done, p);
 	return 0;
 }

@@ -25,7 +25,8 @@ struct exec {
 struct http_req {
 	struct loop *loop;
 	void *state;
-	http_fn on_drain;
+	http_done_fn on_drain;
+	void *on_drain_arg;
 	http_done_fn on_done;
 	void *on_done_arg;
 	bool is_whole;
@@ -112,9 +113,10 @@ void *http_state(const struct http_req *req)
 	return req->state;
 }
 
-void http_on_drain(struct http_req *req, http_fn fn)
+void http_on_drain(struct http_req *req, http_done_fn fn, void *arg)
 {
 	req->on_drain = fn;
+	req->on_drain_arg = arg;
 }
 
 void http_on_done(struct http_req *req, http_done_fn fn, void *arg)
@@ -408,7 +410,7 @@ TEST(a_client_that_takes_nothing_costs_a_bounded_buffer)
 	CHECK(world.req.is_begun && !world.req.is_ended);
 	while (!world.req.is_ended) {
 		world.req.taken = world.req.body.len;
-		(void)world.req.on_drain(&world.req, NULL);
+		world.req.on_drain(world.req.on_drain_arg);
 		turn();
 	}
 	CHECK(world.req.most_pending <= HTTP_HIGH_WATER + 6 * sizeof(block) + 1024);
@@ -586,7 +588,7 @@ TEST(a_slow_reader_of_events_costs_a_bounded_buffer)
 	CHECK(!world.req.is_ended);
 	while (!world.req.is_ended) {
 		world.req.taken = world.req.body.len;
-		(void)world.req.on_drain(&world.req, NULL);
+		world.req.on_drain(world.req.on_drain_arg);
 		turn();
 	}
 	CHECK(world.req.most_pending <= HTTP_HIGH_WATER + base64_size(sizeof(block)) + 1024);

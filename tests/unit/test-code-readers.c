@@ -88,8 +88,9 @@ void http_set_state(struct http_req *req, void *state)
 	(void)state;
 }
 
-void http_on_drain(struct http_req *req, http_fn fn)
+void http_on_drain(struct http_req *req, http_done_fn fn, void *arg)
 {
+	(void)arg;
 	(void)req;
 	(void)fn;
 }

@@ -120,11 +120,9 @@ static bool pump(struct loop *loop, void *arg)
 	return true;
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	(void)err;
-	reader_again(http_state(req));
-	return 0;
+	reader_again(arg);
 }
 
 static void on_keepalive(struct loop *loop, void *arg)
@@ -198,8 +196,7 @@ static void reader_start(struct http_req *req, struct reader *rd)
 	}
 	if (rd->has_figures)
 		loop_timer_set_in(rd->figures, 0);
-	http_set_state(req, rd);
-	http_on_drain(req, on_drain);
+	http_on_drain(req, on_drain, rd);
 	http_on_done(req, on_done, rd);
 	event_stream_start(req, rd->format);
 	if (http_req_method(req) == HTTP_HEAD)

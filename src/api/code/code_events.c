@@ -168,14 +168,12 @@ static void on_end(struct code_call *call, struct context *c, const struct code_
 static const struct code_ops ops = {
 	.on_start = on_start, .on_output = on_output, .on_event = on_event, .on_end = on_end};
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	struct code_events *ev = http_state(req);
+	struct code_events *ev = arg;
 
-	(void)err;
 	if (ev->reader.call)
 		code_pause(ev->reader.call, false);
-	return 0;
 }
 
 static void on_keepalive(struct loop *loop, void *arg)

@@ -37,9 +37,8 @@ int code_reader_start(struct code_reader *r, const struct code_reader_spec *spec
 		code_reader_free(r);
 		return result;
 	}
-	http_set_state(r->req, r);
 	if (r->on_drain)
-		http_on_drain(r->req, r->on_drain);
+		http_on_drain(r->req, r->on_drain, r);
 	if (!r->end)
 		http_on_done(r->req, on_client_done, r);
 	return 0;

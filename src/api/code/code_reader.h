@@ -13,7 +13,7 @@ typedef void (*code_reader_end_fn)(struct http_req *req, const struct err *err, 
 
 struct code_reader {
 	void (*done)(struct code_reader *r); /* frees what the kind holds, not r */
-	http_fn on_drain;                    /* or NULL */
+	http_done_fn on_drain;               /* or NULL */
 	struct http_req *req;
 	struct code_call *call; /* NULL: over */
 	code_reader_end_fn end; /* NULL: the reader ends the reply and goes with the request */

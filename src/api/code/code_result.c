@@ -340,14 +340,12 @@ static bool on_job(struct loop *loop, void *arg)
 	return r <= 0;
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	struct code_result *res = http_state(req);
+	struct code_result *res = arg;
 
-	(void)err;
 	if (res->job && !res->is_written)
 		loop_job_start(res->job);
-	return 0;
 }
 
 static void reply_in_pieces(struct code_result *res, const struct context *c,

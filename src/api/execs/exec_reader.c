@@ -20,11 +20,9 @@ static void on_watch(struct exec *e, void *arg)
 	go_on(r);
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	(void)err;
-	go_on(http_state(req));
-	return 0;
+	go_on(arg);
 }
 
 static bool on_again(struct loop *loop, void *arg)
@@ -66,8 +64,7 @@ void exec_reader_init(struct exec_reader *r, const struct exec_reader_ops *ops,
 	                          .end = end ? end : end_reply,
 	                          .arg = arg};
 	exec_watch_add(e, &r->watch);
-	http_set_state(req, r);
-	http_on_drain(req, on_drain);
+	http_on_drain(req, on_drain, r);
 	if (!end)
 		http_on_done(req, on_done, r);
 	exec_reader_again(r);

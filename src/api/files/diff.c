@@ -101,14 +101,12 @@ static void on_client_done(void *arg)
 	free(d);
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	const struct differing *d = http_state(req);
+	const struct differing *d = arg;
 
-	(void)err;
 	if (d->call)
 		file_call_pause(d->call, false);
-	return 0;
 }
 
 static void send_out(struct differing *d)
@@ -225,8 +223,7 @@ int get_diff(struct http_req *req, struct err *err)
 		free(d);
 		return r;
 	}
-	http_set_state(req, d);
 	http_on_done(req, on_client_done, d);
-	http_on_drain(req, on_drain);
+	http_on_drain(req, on_drain, d);
 	return 0;
 }

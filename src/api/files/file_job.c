@@ -25,14 +25,12 @@ static void on_done(void *arg)
 	free(job);
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	struct file_job *job = http_state(req);
+	struct file_job *job = arg;
 
-	(void)err;
 	if (job->call)
 		file_call_pause(job->call, false);
-	return 0;
 }
 
 int file_job_start_in(struct http_req *req, struct sandbox *s, const struct start *op,
@@ -51,9 +49,8 @@ int file_job_start_in(struct http_req *req, struct sandbox *s, const struct star
 		free(job);
 		return r;
 	}
-	http_set_state(req, job);
 	http_on_done(req, on_done, job);
-	http_on_drain(req, on_drain);
+	http_on_drain(req, on_drain, job);
 	*ret = job;
 	return 0;
 }

@@ -30,14 +30,12 @@ static void on_client_done(void *arg)
 	free(d);
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	const struct departure *d = http_state(req);
+	const struct departure *d = arg;
 
-	(void)err;
 	if (d->call)
 		file_call_pause(d->call, false);
-	return 0;
 }
 
 static void begin(struct departure *d)
@@ -157,8 +155,7 @@ int export_snapshot(struct http_req *req, struct err *err)
 		free(d);
 		return r;
 	}
-	http_set_state(req, d);
 	http_on_done(req, on_client_done, d);
-	http_on_drain(req, on_drain);
+	http_on_drain(req, on_drain, d);
 	return 0;
 }

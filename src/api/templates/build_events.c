@@ -133,13 +133,11 @@ static void on_watch(struct build *b, void *arg)
 	loop_job_start(rd->again);
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	const struct reader *rd = http_state(req);
+	const struct reader *rd = arg;
 
-	(void)err;
 	loop_job_start(rd->again);
-	return 0;
 }
 
 static void on_done(void *arg)
@@ -161,8 +159,7 @@ static void reader_start(struct http_req *req, struct reader *rd)
 	rd->tick = loop_timer_new(loop, on_tick, rd);
 	rd->watch = (struct build_watch){.fn = on_watch, .arg = rd};
 	build_watch_add(rd->b, &rd->watch);
-	http_set_state(req, rd);
-	http_on_drain(req, on_drain);
+	http_on_drain(req, on_drain, rd);
 	http_on_done(req, on_done, rd);
 	event_stream_start(req, rd->format);
 	if (http_req_method(req) == HTTP_HEAD) {

@@ -29,14 +29,12 @@ static void on_client_done(void *arg)
 	free(d);
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	const struct departure *d = http_state(req);
+	const struct departure *d = arg;
 
-	(void)err;
 	if (d->export)
 		export_pause(d->export, false);
-	return 0;
 }
 
 static void on_begin(uint64_t bytes, void *arg)
@@ -115,8 +113,7 @@ int export_template(struct http_req *req, struct err *err)
 		free(d);
 		return r;
 	}
-	http_set_state(req, d);
 	http_on_done(req, on_client_done, d);
-	http_on_drain(req, on_drain);
+	http_on_drain(req, on_drain, d);
 	return 0;
 }

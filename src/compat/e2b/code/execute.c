@@ -225,14 +225,12 @@ static void on_end(struct code_call *call, struct context *c, const struct code_
 	http_stream_end(x->req);
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	struct execution *x = http_state(req);
+	struct execution *x = arg;
 
-	(void)err;
 	if (x->call)
 		code_pause(x->call, false);
-	return 0;
 }
 
 static void on_keepalive(struct loop *loop, void *arg)
@@ -317,9 +315,8 @@ static int run(struct http_req *req, struct sandbox *s, const struct code_spec *
 	}
 	x->keepalive = loop_timer_new(http_loop(req), on_keepalive, x);
 	loop_timer_set_in(x->keepalive, KEEPALIVE_US);
-	http_set_state(req, x);
 	http_on_done(req, on_done, x);
-	http_on_drain(req, on_drain);
+	http_on_drain(req, on_drain, x);
 	http_stream_start(req, 200, TYPE, -1);
 	return 0;
 }

@@ -156,14 +156,12 @@ static void on_data(const char *data, size_t len, void *arg)
 		file_call_pause(c->call, true); /* on_drain() ends it */
 }
 
-static int on_drain(struct http_req *req, struct err *err)
+static void on_drain(void *arg)
 {
-	struct content *c = http_state(req);
+	struct content *c = arg;
 
-	(void)err;
 	if (c->call)
 		file_call_pause(c->call, false);
-	return 0;
 }
 
 /* What came of a body, into the file. */
@@ -336,9 +334,8 @@ static int begin(struct content *c, const char *id, struct err *err)
 		on_done(c);
 		return r;
 	}
-	http_set_state(req, c);
 	http_on_done(req, on_done, c);
-	http_on_drain(req, on_drain);
+	http_on_drain(req, on_drain, c);
 	return 0;
 }
 

@@ -190,14 +190,12 @@ static void watch_on_end(const struct err *err, void *arg)
 		rpc_end(w->req, err);
 }
 
-static int watch_on_drain(struct http_req *req, struct err *err)
+static void watch_on_drain(void *arg)
 {
-	struct watch *w = http_state(req);
+	struct watch *w = arg;
 
-	(void)err;
 	if (w->call)
 		file_call_pause(w->call, false);
-	return 0;
 }
 
 static void watch_on_keepalive(struct loop *loop, void *arg)
@@ -249,9 +247,8 @@ static int watch_dir(struct http_req *req, const struct envd_caller *caller, con
 	w->deadline = loop_timer_new(http_loop(req), watch_on_deadline, w);
 	if (ms > 0)
 		loop_timer_set_in(w->deadline, ms * 1000);
-	http_set_state(req, w);
 	http_on_done(req, watch_on_done, w);
-	http_on_drain(req, watch_on_drain);
+	http_on_drain(req, watch_on_drain, w);
 	return 0;
 }
 
