@@ -395,10 +395,7 @@ static int open_fleet(struct gateway *g, int broker_fd, struct err *err)
 		.quota = g->quota,
 		.shares = g->shares,
 		.wall = g->wall,
-		.network_site = {.never = g->network.never.items,
-	                         .n_never = g->network.never.n,
-	                         .may_open = g->network.may_open.items,
-	                         .n_may_open = g->network.may_open.n},
+		.network_site = network_site_ranges(&g->network),
 		.has_disk_share = c->quota_disk_share < 100,
 		.usage_period_ms = c->usage_period_ms,
 		.usage_kept_ms = c->usage_kept_ms,
@@ -434,6 +431,7 @@ static int open_builds(struct gateway *g, struct err *err)
 static int open_wall(struct gateway *g, struct err *err)
 {
 	g->wall = wall_client_new(g->loop);
+	network_site_listeners(&g->network, g->site);
 	return network_site_read(&g->network, g->site->config, err);
 }
 

@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "daemon/child.h"
 #include "daemon/confine/confine.h"
+#include "daemon/listen.h"
+#include "http/target.h"
 #include "wall/wall.h"
 
 #include <fcntl.h>
@@ -38,6 +40,30 @@ static int read_ranges(struct network_ranges *n, const char *field, char *const 
 		n->n++;
 	}
 	return 0;
+}
+
+void network_site_listeners(struct network_site *ret, const struct site *site)
+{
+	for (size_t i = 0; i < site->n_listeners; i++) {
+		char text[64], name[HTTP_HOST_SIZE];
+		unsigned port;
+
+		if (site->listeners[i].is_unix)
+			continue;
+		listen_name(site->listeners[i].fd, text, sizeof(text));
+		if (http_host_parse(text, name, &port) == 0)
+			ret->ports[ret->n_ports++] = (uint16_t)port;
+	}
+}
+
+struct range_site network_site_ranges(const struct network_site *n)
+{
+	return (struct range_site){.never = n->never.items,
+	                           .n_never = n->never.n,
+	                           .may_open = n->may_open.items,
+	                           .n_may_open = n->may_open.n,
+	                           .ports = n->ports,
+	                           .n_ports = n->n_ports};
 }
 
 int network_site_read(struct network_site *ret, const struct config *c, struct err *err)
@@ -161,10 +187,7 @@ static int prepare(const struct config *c, struct wall_config *config, struct ne
 		return r;
 	if (mkdir(root_dir, 0555) < 0 && errno != EEXIST)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make '%s'", root_dir);
-	config->site = (struct range_site){.never = site->never.items,
-	                                   .n_never = site->never.n,
-	                                   .may_open = site->may_open.items,
-	                                   .n_may_open = site->may_open.n};
+	config->site = network_site_ranges(site);
 	config->connections_max = c->network_connections;
 	(void)getrlimit(RLIMIT_NOFILE, &files); /* confine() takes all of them */
 	config->fds_max = files.rlim_max;
@@ -183,6 +206,7 @@ int wall_main(const struct site *site, int link_fd, int control_fd)
 	struct err err = {0};
 	int r;
 
+	network_site_listeners(&network, site);
 	child_begin("wall", site->config, keep, ARRAY_SIZE(keep));
 	child_disregard(SIGTERM); /* it goes when the gateway has gone, not before */
 	r = prepare(site->config, &config, &network, &err);

@@ -2,9 +2,8 @@
 #pragma once
 /* The settings of the network wall that both of its ends read. */
 #include "base/err.h"
-#include "net/match/address.h"
-
-struct config;
+#include "daemon/site.h"
+#include "net/match/range.h"
 
 #define NETWORK_RANGES_MAX 64
 
@@ -14,7 +13,13 @@ struct network_ranges {
 };
 
 struct network_site {
-	struct network_ranges never;    /* no policy opens them */
-	struct network_ranges may_open; /* of the operator's: a policy may open them */
+	struct network_ranges never;        /* no policy opens them */
+	struct network_ranges may_open;     /* of the operator's: a policy may open them */
+	uint16_t ports[SITE_LISTENERS_MAX]; /* the daemon's own */
+	size_t n_ports;
 };
+/* Of what the daemon listens on: as long as these fds are open. */
+void network_site_listeners(struct network_site *ret, const struct site *site);
 must_check int network_site_read(struct network_site *ret, const struct config *c, struct err *err);
+/* Without the host's own addresses. Borrowed from n. */
+struct range_site network_site_ranges(const struct network_site *n);

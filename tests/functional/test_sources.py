@@ -130,6 +130,18 @@ def test_N29_a_source_is_fetched_from_nothing_that_is_the_operators(create, sour
     assert not internet.seen("request", path="/n29")
 
 
+@pytest.mark.parametrize("host", [METADATA, "metadata.test", f"[::ffff:{METADATA}]", HOST, "127.0.0.1"])
+def test_N29_a_redirect_leads_a_fetch_to_nothing_that_is_the_operators(create, sources, internet, host):
+    ranges = [f"{METADATA}/32", f"{HOST}/32", "127.0.0.1/32"]
+    policy = {"rules": [{"match": {"cidrs": ranges}, "action": "allow"}, {"match": {"domains": ["*.test"]}, "action": "allow"}]}
+    for network in (None, "allow-all", policy):
+        error = refused(create, {"type": "tarball", "url": f"{BASE}/moved/{host}/n29-moved"}, network=network)
+        assert error.code == "source_failed", error
+    assert not internet.seen("request", path="/n29-moved")
+    refused(create, {"type": "tarball", "url": f"{BASE}/moved/other.test/n29-control"}, network=policy)  # no archive, but a redirect is followed
+    assert internet.seen("request", path="/n29-control")
+
+
 @pytest.mark.parametrize("base", [BASE, TLS_BASE], ids=["http", "https"])
 def test_credentials_reach_the_server_and_nothing_inside(create, sources, base):
     sources.log_path.write_text("")

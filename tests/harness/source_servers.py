@@ -55,6 +55,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.file(ROOT / path.split("?")[0].removeprefix("/files/"))
         elif path.startswith("/elsewhere/"):
             self.refuse(302, Location="http://other.test:80/archive.tar")
+        elif path.startswith("/moved/"):  # to whatever follows
+            self.refuse(302, Location=f"http://{path.removeprefix('/moved/')}")
         elif path == "/endless.tar":
             self.endless(os.urandom(65536))
         elif path == "/stuck.tar":

@@ -5,11 +5,14 @@ attempt is also made where no wall is, from the daemon's own namespace, to show 
 import os
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 from cloche import Client
-from harness.daemon import read_text, wait_for
+from harness.daemon import free_port, read_text, wait_for
 from harness.internet import ALLOWED, ALLOWED6, HOST, METADATA, OTHER, PRIVATE, RESOLVER
+from harness.running import running
 from harness.walled import REFUSED, Walled, control, parse
 
 ONE_HOST = {"allow": ["allowed.test"]}
@@ -119,6 +122,30 @@ def test_N29_the_operator_may_let_a_policy_open_it(lending_client, internet):
         attempt = ("send", METADATA, 80, GET.format("n29-lent", METADATA))
         assert is_refused(Walled(general).dial(*attempt))
         assert parse(Walled(named).dial(*attempt))[0] == 200
+
+
+@pytest.fixture
+def neighbour(internet):
+    """The port of another server on the daemon's own address."""
+    code = f"import http.server as h; s = h.HTTPServer(('{HOST}', 0), h.SimpleHTTPRequestHandler); print(s.server_port, flush=True); s.serve_forever()"
+    server = subprocess.Popen([*internet.enter(internet.inner), sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        yield int(server.stdout.readline())
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+@pytest.mark.jail("it is one wall for both engines")
+def test_N29_the_daemons_own_ports_stay_closed_on_an_address_that_is_lent(internet, neighbour):
+    port = free_port()
+    with running(internet.daemon("--pool-max", "0", "--network-may-open", f"{HOST}/32", "--listen", f"{HOST}:{port}")) as daemon:
+        assert internet.run("curl", "-sf", f"http://{HOST}:{port}/v1/health").returncode == 0  # there is something to reach
+        with Client(f"unix:{daemon.socket}", daemon.key) as client, client.create(network=naming(HOST)) as sandbox:
+            box = Walled(sandbox)
+            assert parse(box.dial("send", HOST, neighbour, GET.format("", HOST)))[0] == 200
+            assert is_refused(box.dial("send", HOST, port, GET.format("v1/health", HOST)))
 
 
 @pytest.mark.vm

@@ -214,6 +214,24 @@ TEST(what_is_the_operators_opens_only_where_the_operator_lets_it)
 	CHECK(opens(&closed, "10.0.0.1", "10.0.0.1"));
 }
 
+TEST(the_daemons_own_ports_are_its_own_on_every_address_of_the_host)
+{
+	static const uint16_t ports[] = {7070, 7071};
+	struct cidr own[] = {make_cidr("198.41.0.4"), make_cidr("fe80::4")};
+	struct cidr other = make_cidr("198.41.0.5");
+	struct range_site site = {.own = own, .n_own = 2, .ports = ports, .n_ports = 2};
+	static const char *const hosts[] = {"198.41.0.4", "fe80::4", "127.0.0.1",
+	                                    "127.9.9.9",  "::1",     "64:ff9b::198.41.0.4"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+		struct address a = make_cidr(hosts[i]).first;
+
+		CHECK(range_is_daemon(&site, &a, 7070) && range_is_daemon(&site, &a, 7071));
+		CHECK(!range_is_daemon(&site, &a, 80));
+	}
+	CHECK(!range_is_daemon(&site, &other.first, 7070));
+}
+
 TEST(a_metadata_address_opens_to_itself_alone)
 {
 	static const struct cidr all[] = {{.first = {.bits = 32}}, {.first = {.bits = 128}}};

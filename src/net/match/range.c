@@ -213,3 +213,15 @@ bool range_is_open(const struct range_site *site, const struct address *a, const
 	}
 	return true;
 }
+
+bool range_is_daemon(const struct range_site *site, const struct address *a, uint16_t port)
+{
+	enum range_kind kind = range_kind_of(site, a);
+
+	if (kind != RANGE_HOST && kind != RANGE_LOOPBACK)
+		return false;
+	for (size_t i = 0; i < site->n_ports; i++)
+		if (site->ports[i] == port)
+			return true;
+	return false;
+}

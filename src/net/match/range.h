@@ -37,6 +37,9 @@ struct range_site {
 	size_t n_never;
 	const struct cidr *may_open; /* the operator's addresses that a policy may name */
 	size_t n_may_open;
+	const uint16_t
+		*ports; /* the daemon's own: closed on every address of the host, lent or not */
+	size_t n_ports;
 };
 
 const char *range_kind_name(enum range_kind kind); /* "link_local" */
@@ -48,3 +51,5 @@ enum range_kind range_kind_of(const struct range_site *site, const struct addres
  */
 bool range_is_open(const struct range_site *site, const struct address *a, const struct cidr *named,
                    size_t n_named);
+/* Whether the daemon itself listens there. No policy opens that. */
+bool range_is_daemon(const struct range_site *site, const struct address *a, uint16_t port);

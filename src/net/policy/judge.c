@@ -147,7 +147,8 @@ static enum verdict try_allowed_address(struct trial *t)
 		return m->n_domains == 0 && m->n_cidrs > 0 ? NO : unknown(t, NEED_ADDRESS);
 	if (m->n_cidrs > 0 && !is_in(m, a))
 		return NO;
-	if (dial != DIAL_NOTHING && !range_is_open(t->site, a, m->cidrs, m->n_cidrs)) {
+	if (dial != DIAL_NOTHING && (!range_is_open(t->site, a, m->cidrs, m->n_cidrs) ||
+	                             range_is_daemon(t->site, a, t->facts->port))) {
 		t->closed = range_kind_of(t->site, a);
 		return NO;
 	}
@@ -290,5 +291,6 @@ bool judge_target_is_open(const struct range_site *site, const struct url *url,
 
 	/* Who writes an address into a policy names it; who writes a name does not name where it
 	 * leads. */
-	return range_is_open(site, resolved, &itself, url->host.is_name ? 0 : 1);
+	return range_is_open(site, resolved, &itself, url->host.is_name ? 0 : 1) &&
+	       !range_is_daemon(site, resolved, url->port);
 }
