@@ -45,6 +45,16 @@ def quietly(fn):
         fn()
 
 
+def is_answered(fn):
+    """Whether it went well; an error is none."""
+    with contextlib.suppress(errors.Unavailable):
+        return fn()
+
+
+def find_wall(daemon):
+    return next(p for p in children_of(daemon.process.pid) if audit.comm_of(p) == "cloche-wall")
+
+
 def during(fn, seconds, kill):
     """Calls kill() that long after fn() was begun, and waits for fn()."""
     thread = threading.Thread(target=quietly, args=(fn,))
@@ -94,6 +104,33 @@ def test_an_interpreter_at_rest_outlasts_the_time_that_a_start_may_take(own):
     threading.Event().wait(START_S + 2)
     result = sandbox.run_code("x + 1")
     assert (result.error, result.results[-1].text, result.restarted) == (None, "42", False)
+    sandbox.delete()
+
+
+def test_a_resume_that_failed_behind_its_agents_first_word_can_be_tried_again(own):
+    """The next copy begins where the first one did: nothing of that one may have been taken."""
+    daemon, client = own
+    sandbox = client.create(network={"allow": ["allowed.test"]})
+    sandbox.run_code("x = [1, 2, 3]")
+    counting = sandbox.start(COUNT)
+    n_failed = 0
+    for _ in range(40):
+        sandbox.pause(to="disk")
+        thread = threading.Thread(target=quietly, args=(sandbox.resume,))
+        thread.start()
+        while thread.is_alive():  # so that the policy cannot be brought to it
+            with contextlib.suppress(ProcessLookupError, IndexError, StopIteration):
+                os.kill(find_wall(daemon), signal.SIGKILL)
+            thread.join(0.02)
+        n_failed += look(client, sandbox) == "paused"
+        wait_for(lambda: is_answered(sandbox.resume), 30, "a resume")
+        check(client, sandbox, counting, "none")
+        if n_failed == 3:
+            break
+    else:
+        pytest.fail("the resume was always faster")
+    numbers = [int(line) for event in counting.output(follow=False) if event.type == "stdout" for line in event.data.split()]
+    assert all(n <= m for n, m in zip(numbers, numbers[1:])), "a number came again"
     sandbox.delete()
 
 

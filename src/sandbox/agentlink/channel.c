@@ -78,6 +78,7 @@ int channel_start(struct channel *ch, struct link *l, uint32_t number,
 	ch->start = payload;
 	payload = (struct buf){0};
 	ch->is_input_known = true;
+	ch->is_listed = ch->is_resumed = true; /* it is the agent's from here on */
 	if (link_channels(l) == 1)
 		link_set_beat(l);
 	tell_count(l);
@@ -366,6 +367,19 @@ int channel_on_frame(struct link *l, const struct frame *f)
 	return -EPROTO;
 }
 
+static int resume(struct link *l, struct channel *ch)
+{
+	buf_done(&ch->start);
+	/* The agent has dropped what an earlier gateway had kept, and that is lost here. */
+	if (ch->dropped > ch->received) {
+		ch->ops->on_gap(ch, ch->dropped - ch->received);
+		ch->received = ch->kept = ch->dropped;
+	}
+	ch->acked = ch->received;
+	ch->is_resumed = true;
+	return send_u64(l, FRAME_RESUME, ch->number, ch->received);
+}
+
 /* One row of WELCOME: a channel that the agent has. */
 static int on_listed(struct link *l, uint32_t number, uint64_t acked, uint64_t end)
 {
@@ -379,20 +393,15 @@ static int on_listed(struct link *l, uint32_t number, uint64_t acked, uint64_t e
 	if (ch->is_listed || end < ch->received)
 		return -EPROTO;
 	ch->is_listed = true;
-	buf_done(&ch->start);
-	/* The agent has dropped what an earlier gateway had kept, and that is lost here. */
-	if (acked > ch->received) {
-		ch->ops->on_gap(ch, acked - ch->received);
-		ch->received = ch->kept = acked;
-	}
-	ch->acked = ch->received;
-	return send_u64(l, FRAME_RESUME, number, ch->received);
+	ch->dropped = acked;
+	return l->is_holding ? 0 : resume(l, ch);
 }
 
 static void begin_connection(struct link *l)
 {
 	for (struct channel *ch = l->channels; ch; ch = ch->hh.next)
-		ch->is_listed = ch->has_started = ch->has_exited = ch->is_input_known = false;
+		ch->is_listed = ch->is_resumed = ch->has_started = ch->has_exited =
+			ch->is_input_known = false;
 }
 
 static bool start_again(struct channel *ch)
@@ -445,6 +454,27 @@ int channel_on_welcome(struct link *l, struct unpack *u)
 	}
 	if (unpack_end(u) < 0)
 		return -EPROTO;
-	settle_unlisted(l);
+	if (!l->is_holding)
+		settle_unlisted(l);
 	return 0;
+}
+
+void link_hold(struct link *l)
+{
+	l->is_holding = true;
+}
+
+void link_go_on(struct link *l)
+{
+	if (!l->is_holding)
+		return;
+	l->is_holding = false;
+	if (l->state != LINK_UP)
+		return;
+	for (struct channel *ch = l->channels, *next; ch; ch = next) {
+		next = ch->hh.next;
+		if (ch->is_listed && !ch->is_resumed)
+			(void)!resume(l, ch); /* the queue has room for all channels */
+	}
+	settle_unlisted(l);
 }

@@ -9,6 +9,10 @@
  * It outlives a lost connection: at the next WELCOME it is resumed where it was. One that the agent
  * does not know is started again if its START never arrived, and reported lost otherwise.
  *
+ * An agent that was revived from disk may have to be given up once more, and its next copy begins
+ * where this one did. So nothing is taken from it before that is settled: a link that holds its
+ * channels resumes none of them, and the agent is silent about each.
+ *
  * A frame that no honest agent sends takes the whole link down as hostile; only frames for channels
  * that are already forgotten are dropped, because they may have been under way.
  */
@@ -69,6 +73,7 @@ struct channel { /* in its owner; fields are channel.c's */
 	uint64_t received; /* output bytes that came */
 	uint64_t kept;     /* and are safe with the owner */
 	uint64_t acked;    /* and the agent was told so */
+	uint64_t dropped;  /* what the agent has let go of, as it said when it listed it */
 	uint64_t frames;   /* of output, since all of it was acknowledged */
 	uint64_t input_sent, input_taken;
 	struct buf untaken;  /* input from input_taken to input_sent, to be sent again if need be */
@@ -76,7 +81,7 @@ struct channel { /* in its owner; fields are channel.c's */
 	bool is_input_ended;
 	struct buf start; /* what it was started with, until the agent says anything of it */
 	bool is_sent_again;
-	bool is_listed, has_started, has_exited; /* on this connection */
+	bool is_listed, is_resumed, has_started, has_exited; /* on this connection */
 	UT_hash_handle hh;
 };
 
@@ -90,6 +95,8 @@ void link_attach(struct link *l, int fd); /* owns fd; must be down */
 void link_hang_up(struct link *l);
 /* What is queued leaves now: whoever dies then, the agent has it. */
 void link_flush(struct link *l);
+void link_hold(struct link *l);          /* its channels, over the connections from here on */
+void link_go_on(struct link *l);         /* with them; without a hold it does nothing */
 bool link_is_down(const struct link *l); /* without a connection */
 bool link_is_up(const struct link *l);
 bool link_is_healthy(const struct link *l); /* up, and answering */

@@ -31,7 +31,8 @@ struct link {
 	bool is_still;  /* as was seen at the last beat */
 	uint32_t floor; /* channel numbers below this may have been used */
 	struct channel *channels;
-	uint64_t stale; /* frames for forgotten channels */
+	bool is_holding; /* none of them is resumed */
+	uint64_t stale;  /* frames for forgotten channels */
 };
 
 /* Queues a frame. -ENOTCONN while not up (HELLO apart), -E2BIG when the queue is full. */

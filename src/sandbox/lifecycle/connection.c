@@ -84,6 +84,7 @@ void sandbox_begin(struct sandbox *s)
 		durable_on_layer(s->fleet);
 	parts_on_running(s);
 	sandbox_note(s);
+	link_go_on(s->link);
 	create_tell(s, NULL);
 }
 

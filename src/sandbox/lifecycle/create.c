@@ -114,6 +114,8 @@ static void on_create_reply(const struct msg_reply *reply, int *fds, void *arg)
 		if (!s->link) /* else it comes back with all that it had */
 			sandbox_make_link(s);
 		copied_processes_rejoin(s);
+		if (s->phase == PHASE_WAKING)
+			link_hold(s->link);
 		link_attach(s->link, take_fd(&fds[0]));
 		return;
 	}

@@ -14,8 +14,9 @@
  *
  * It is told as paused when nothing of it is left in memory. Meanwhile its link has no connection,
  * so that execs, contexts and calls wait in it as they do over any that was lost, and go on with
- * the agent that has come back. A copy that cannot be revived costs nothing: it stays paused, and
- * whoever asked is told what else can be done with it.
+ * the agent that has come back: not before it runs, since a copy that is given up behind its
+ * agent's first word is followed by another that begins where it did. A copy that cannot be revived
+ * costs nothing: it stays paused, and whoever asked is told what else can be done with it.
  */
 #include "base/log.h"
 #include "base/units.h"
@@ -336,6 +337,7 @@ void pause_adopt(struct sandbox *s, bool is_alive)
 	if (s->phase == PHASE_PUTTING_AWAY) {
 		put_away(s);
 	} else if (s->phase == PHASE_WAKING) {
+		link_hold(s->link);
 		create_await(s);
 		if (is_alive)
 			sandbox_reconnect(s);
