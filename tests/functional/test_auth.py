@@ -168,6 +168,12 @@ def test_T05_health_tells_a_tenant_nothing_of_others(daemon, project_keys):
     assert {"sandboxes", "pool", "host", "disk", "problems"} <= set(operators)
 
 
+def test_T05_figures_and_the_log_s_ends_tell_a_tenant_no_count_of_all_projects(daemon, project_keys):
+    for path, name in (("/v1/figures", "pool"), ("/v1/events/head", "count")):
+        (_, theirs), (_, operators) = (call(daemon, "GET", path, key=project_keys[k]) for k in ("other", "read"))
+        assert theirs[name] is None and operators[name] is not None, path
+
+
 def test_T05_a_cursor_made_of_a_foreign_id_tells_not_whether_it_lives(daemon, project_keys, sandbox):
     def page(id_):
         cursor = base64.urlsafe_b64encode(id_.encode()).decode().rstrip("=")

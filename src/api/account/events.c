@@ -316,11 +316,15 @@ int get_events_head(struct http_req *req, struct err *err)
 	struct event_status status;
 	struct reply reply;
 	struct json_writer *w;
+	struct err none;
 
 	event_log_status(api->events, &status);
 	w = reply_begin(&reply);
 	put_point(w, "head", status.head_seq, status.head_hash);
 	put_point(w, "anchor", status.anchor_seq, status.anchor_hash);
-	json_put_u64(w, "count", status.count);
+	if (check_is_default(req, &none) == 0)
+		json_put_u64(w, "count", status.count);
+	else
+		json_put_null(w, "count");
 	return reply_send(&reply, req, 200, err);
 }

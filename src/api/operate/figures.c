@@ -90,6 +90,7 @@ void figures_to_json(const struct api *api, const char *project_id, bool is_host
                      struct json_writer *w)
 {
 	const struct sandbox_filter all = {.project_id = project_id, .limit = SIZE_MAX};
+	const char *operators = keyring_find_project(api->keyring, "default");
 	struct glance g = {.api = api, .w = w};
 	bool has_more;
 
@@ -99,7 +100,10 @@ void figures_to_json(const struct api *api, const char *project_id, bool is_host
 	(void)fleet_list(api->fleet, &all, put_figures, &g, &has_more);
 	json_close_array(w);
 	put_states(&g);
-	pool_to_json(api->fleet, w);
+	if (operators && strcmp(operators, project_id) == 0)
+		pool_to_json(api->fleet, w);
+	else
+		json_put_null(w, "pool");
 	if (is_host_admin)
 		put_starts(&g);
 	else

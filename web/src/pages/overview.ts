@@ -78,8 +78,8 @@ export const page: Page = {
       const lines = totalLines();
       const [usedCpu, usedMemory] = [lines.cpu[lines.cpu.length - 1] ?? 0, lines.memory[lines.memory.length - 1] ?? 0];
       const host = health["host"] as Json | undefined;
-      const pool = figures["pool"] as Json;
-      const asked = pool["hits"] + pool["misses"];
+      const pool = figures["pool"] as Json | null;
+      const asked = pool ? pool["hits"] + pool["misses"] : 0;
       const cost = (figures["sandboxes"] as Json[]).reduce((n, s) => n + Number(s["cost"]), 0);
       const others = Object.entries(states).filter(([name, n]) => n > 0 && name !== "running");
       replace(
@@ -87,7 +87,7 @@ export const page: Page = {
         tile("Running", count(states["running"] ?? 0), others.length ? el("span", { class: "chips" }, others.map(([name, n]) => stateBadge(name, `${count(n)} ${name}`))) : "sandboxes"),
         tile("CPU", usedCpu.toFixed(2), host && [bar(usedCpu / host["cpus"], "share of the host's CPUs"), `of ${host["cpus"]} CPUs`]),
         tile("Memory", bytes(usedMemory), host && [bar(usedMemory / (host["memory_mib"] * MIB), "share of the host's memory"), `of ${bytes(host["memory_mib"] * MIB)}`]),
-        tile("Pool", `${pool["ready"]} of ${pool["target"]}`, asked ? `served ${percent(pool["hits"] / asked)} of creates` : "spares ready"),
+        pool && tile("Pool", `${pool["ready"]} of ${pool["target"]}`, asked ? `served ${percent(pool["hits"] / asked)} of creates` : "spares ready"),
         tile("Cost of running sandboxes", money(cost, figures["currency"]), health["uptime_ms"] ? ["daemon started ", relativeTime(startedUs(health))] : undefined),
       );
     }
