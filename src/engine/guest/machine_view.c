@@ -17,6 +17,21 @@
 const char *const machine_view_proc_files[] = {"cpuinfo", "loadavg", "meminfo", "stat", "swaps"};
 const size_t machine_view_proc_files_len = ARRAY_SIZE(machine_view_proc_files);
 
+#define BOOT_ID "boot_id"
+
+/* clang-format off */
+const struct machine_view_setting machine_view_settings[] = {
+	{BOOT_ID,        "sys/kernel/random/boot_id", NULL},
+	{"file-nr",      "sys/fs/file-nr",            "0\t0\t9223372036854775807\n"},
+	{"inode-nr",     "sys/fs/inode-nr",           "0\t0\n"},
+	{"inode-state",  "sys/fs/inode-state",        "0\t0\t0\t0\t0\t0\t0\n"},
+	{"dentry-state", "sys/fs/dentry-state",       "0\t0\t45\t0\t0\t0\n"},
+	{"aio-nr",       "sys/fs/aio-nr",             "0\n"},
+	{"pty-nr",       "sys/kernel/pty/nr",         "0\n"},
+};
+/* clang-format on */
+const size_t machine_view_settings_len = ARRAY_SIZE(machine_view_settings);
+
 static unsigned count_cpus(const struct guest_limits *limits)
 {
 	cpu_set_t mine;
@@ -154,11 +169,16 @@ static struct {
 };
 
 /* In place: what is mounted inside is the inode, not the name. */
-static int put_file(int fd, const char *path, const struct buf *text)
+static int put_text(int fd, const char *path, const char *text, size_t len)
 {
 	auto_fd int file = openat(fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
 
-	return file < 0 ? -errno : fd_write_all(file, text->data, text->len);
+	return file < 0 ? -errno : fd_write_all(file, text, len);
+}
+
+static int put_file(int fd, const char *path, const struct buf *text)
+{
+	return put_text(fd, path, text->data, text->len);
 }
 
 static int put_kept_file(int fd, size_t i, unsigned n_cpus)
@@ -213,6 +233,28 @@ int machine_view_update(int fd, const struct guest_limits *limits, struct err *e
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "cannot tell the sandbox its share") : 0;
 }
 
+int machine_view_set_boot_id(int fd, const char id[MACHINE_VIEW_BOOT_ID_SIZE])
+{
+	return put_text(fd, BOOT_ID, id, MACHINE_VIEW_BOOT_ID_SIZE);
+}
+
+static int put_settings(int fd)
+{
+	char id[MACHINE_VIEW_BOOT_ID_SIZE + 1];
+	int r = fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/uuid", id, sizeof(id));
+
+	if (r < 0)
+		return r;
+	id[MACHINE_VIEW_BOOT_ID_SIZE - 1] = '\n';
+	r = machine_view_set_boot_id(fd, id);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(machine_view_settings); i++)
+		if (machine_view_settings[i].text)
+			r = put_text(fd, machine_view_settings[i].name,
+			             machine_view_settings[i].text,
+			             strlen(machine_view_settings[i].text));
+	return r;
+}
+
 int machine_view_make(const struct guest_limits *limits, int *ret_fd, struct err *err)
 {
 	auto_fd int fd = -1;
@@ -221,6 +263,8 @@ int machine_view_make(const struct guest_limits *limits, int *ret_fd, struct err
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
 		if (mkdirat(fd, dirs[i], 0755) < 0)
 			r = err_set(err, ERR_INTERNAL, errno, "cannot make the sandbox's share");
+	if (r == 0 && put_settings(fd) < 0)
+		r = err_set(err, ERR_INTERNAL, EIO, "cannot make the sandbox's settings");
 	if (r == 0)
 		r = machine_view_update(fd, limits, err);
 	if (r < 0)

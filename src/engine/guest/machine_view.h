@@ -13,9 +13,19 @@
 
 extern const char *const machine_view_proc_files[]; /* of these names below /proc */
 extern const size_t machine_view_proc_files_len;
+/* What is shown in place of a file below /proc/sys that counts, or names, what is the host's. */
+extern const struct machine_view_setting {
+	const char *name, *place; /* of it in the view, and below /proc */
+	const char *text;         /* NULL: its own of each sandbox */
+} machine_view_settings[];
+extern const size_t machine_view_settings_len;
 
 /* *ret_fd is a detached mount. */
 must_check int machine_view_make(const struct guest_limits *limits, int *ret_fd, struct err *err);
+/* The boot's id, which is new in each view. A sandbox that goes on with its memory keeps the one
+ * that its programs know. */
+#define MACHINE_VIEW_BOOT_ID_SIZE 37 /* with its newline */
+must_check int machine_view_set_boot_id(int fd, const char id[MACHINE_VIEW_BOOT_ID_SIZE]);
 must_check int machine_view_update(int fd, const struct guest_limits *limits, struct err *err);
 
 /* The CPUs that a sandbox of this slot is seen on: as many as its limit, taken from those that we

@@ -3,7 +3,7 @@
  * /proc and /sys. A fresh proc of the sandbox's own pid namespace, of which
  *	- files and directories that tell of the host or of other sandboxes are covered,
  *	- files that tell of the machine are covered by ones that tell of the sandbox's share,
- *	- /proc/sys is read-only.
+ *	- /proc/sys is read-only, and some files in it are covered by ones of the sandbox's own.
  * Covers are files of the sandbox's own tmpfs (own_tmpfs.h), which belongs to the host's user
  * namespace and is mounted read-only here. After mounting, each cover is looked at from the front:
  * what is seen must be the very inode that was meant. A name that this kernel does not have needs
@@ -116,6 +116,22 @@ int jail_bind_machine_view(struct err *err)
 	return 0;
 }
 
+/* Over the bind of /proc/sys, and not below it: a mount that is hidden is one that CRIU cannot
+ * save. */
+static int put_settings(struct err *err)
+{
+	static const char *const counts = "sys/fs/quota"; /* of all disks, and none is a limit */
+	int r = put_covers("q/" OWN_TMPFS_EMPTY_DIR, &counts, 1, err);
+
+	for (size_t i = 0; r == 0 && i < machine_view_settings_len; i++) {
+		char cover[48];
+
+		(void)snprintf(cover, sizeof(cover), "q/%s", machine_view_settings[i].name);
+		r = put_covers(cover, &machine_view_settings[i].place, 1, err);
+	}
+	return r;
+}
+
 int jail_mount_proc(struct jail *jail, struct err *err)
 {
 	int r = jail_bind_machine_view(err);
@@ -138,7 +154,7 @@ int jail_mount_proc(struct jail *jail, struct err *err)
 	if (mount("r/proc/sys", "r/proc/sys", NULL, MS_BIND | MS_REC, NULL) < 0 ||
 	    set_read_only("r/proc/sys", MOUNT_ATTR_NODEV) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make /proc/sys read-only");
-	return 0;
+	return put_settings(err);
 }
 
 int jail_mount_sys(struct jail *jail, struct err *err)

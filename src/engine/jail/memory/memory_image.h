@@ -8,6 +8,7 @@
  *	mounts		the guest's mounts: as mountinfo has them, root and place, a line each
  *	walls		what held each thread (confinement.h)
  *	token		what the saved agent is waiting for (proto/quiet.h)
+ *	boot		the sandbox's id, and its boot's (memory_boot.h)
  *	agent		SHA-256 of its program (memory_agent.h)
  *	manifest	names, sizes and SHA-256 of all others; kernel, processor and
  *			agent; its own SHA-256. Written last
@@ -22,6 +23,7 @@
 #define MEMORY_MOUNTS      "mounts"
 #define MEMORY_CONFINEMENT "walls"
 #define MEMORY_TOKEN       "token"
+#define MEMORY_BOOT        "boot"
 #define MEMORY_AGENT_HASH  "agent"
 #define MEMORY_MANIFEST    "manifest"
 /* The agent's program is in a memfd, from which CRIU cannot restore /proc/1/exe: the images are

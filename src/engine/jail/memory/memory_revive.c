@@ -15,6 +15,7 @@
 #include "engine/jail/memory/agent_handover.h"
 #include "engine/jail/memory/confinement.h"
 #include "engine/jail/memory/criu.h"
+#include "engine/jail/memory/memory_boot.h"
 #include "engine/jail/memory/memory_image.h"
 #include "engine/jail/memory/memory_private.h"
 #include "engine/layer/own_tmpfs.h"
@@ -343,7 +344,7 @@ static int read_description(struct revival *v)
 		r = token.len == sizeof(v->token) ? 0 : -EPROTO;
 	if (r >= 0)
 		memcpy(v->token, token.data, sizeof(v->token));
-	return r;
+	return r < 0 ? r : memory_boot_resume(v->images_fd, v->g);
 }
 
 static int start_criu(struct revival *v, struct err *err)

@@ -16,6 +16,7 @@
 #include "engine/jail/memory/confinement.h"
 #include "engine/jail/memory/criu.h"
 #include "engine/jail/memory/memory_agent.h"
+#include "engine/jail/memory/memory_boot.h"
 #include "engine/jail/memory/memory_image.h"
 #include "engine/jail/memory/memory_private.h"
 #include "engine/linux/namespaces.h"
@@ -365,6 +366,8 @@ static int start_criu(struct memory_save *s, struct err *err)
 	if (r == 0)
 		r = fd_replace_file(s->dir_fd, MEMORY_TOKEN, s->token, sizeof(s->token), 0600,
 		                    false);
+	if (r == 0)
+		r = memory_boot_note(s->dir_fd, s->g);
 	if (r == 0)
 		r = memory_agent_note(s->dir_fd, s->g->pid);
 	if (r < 0)
