@@ -28,14 +28,10 @@ static int create(struct command *c, struct err *err)
 	if (r < 0)
 		return r;
 	remote_note(c->remote, "creating");
-	r = remote_call(c->remote, "POST", path, body, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
+	r = command_ask(c, "POST", path, body, &reply, err);
+	if (r == 0)
 		printf("%s\n", command_text(reply, "id"));
-	return 0;
+	return MIN(r, 0);
 }
 
 int cmd_create(int argc, char **argv)

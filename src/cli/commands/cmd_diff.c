@@ -77,13 +77,9 @@ static int do_diff(struct command *c, struct err *err)
 	if (o->has_patch)
 		path = remote_query(take_ptr(path), "patch", "true");
 	remote_note(c->remote, "comparing");
-	r = remote_call(c->remote, "GET", path, NULL, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json) {
-		command_print_json(reply);
-		return 0;
-	}
+	r = command_ask(c, "GET", path, NULL, &reply, err);
+	if (r != 0)
+		return MIN(r, 0);
 	json_array_foreach(json_object_get(reply, "changes"), i, one)
 	{
 		print_change(one);

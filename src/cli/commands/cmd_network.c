@@ -108,14 +108,10 @@ static int explain(struct command *c, struct err *err)
 		return err_set(err, ERR_INVALID_FIELD, 0, "the URL is not valid UTF-8");
 	if (opts->method)
 		(void)json_object_set_new(body, "method", json_string(opts->method));
-	r = remote_call(c->remote, "POST", path, body, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
+	r = command_ask(c, "POST", path, body, &reply, err);
+	if (r == 0)
 		print_explanation(reply);
-	return 0;
+	return MIN(r, 0);
 }
 
 static const struct subcommand subcommands[] = {

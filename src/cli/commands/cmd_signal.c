@@ -64,12 +64,8 @@ static int send_signal(struct command *c, struct err *err)
 	                                  ? json_integer((json_int_t)number)
 	                                  : json_string(name));
 	(void)json_object_set_new(body, "tree", json_boolean(opts->tree));
-	r = remote_call(c->remote, "POST", path, body, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	return 0;
+	r = command_ask(c, "POST", path, body, &reply, err);
+	return MIN(r, 0);
 }
 
 int cmd_signal(int argc, char **argv)

@@ -23,13 +23,9 @@ static int open_port(struct command *c, uint64_t port, const struct url_opts *o,
 	if (o->expires_ms > 0)
 		(void)json_object_set_new(body, "expires_in_ms",
 		                          json_integer((json_int_t)o->expires_ms));
-	r = remote_call(c->remote, "POST", path, body, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json) {
-		command_print_json(reply);
-		return 0;
-	}
+	r = command_ask(c, "POST", path, body, &reply, err);
+	if (r != 0)
+		return MIN(r, 0);
 	url = command_text(reply, "private_daemon_url");
 	url = *url ? url : command_text(reply, "url");
 	if (!*url) {

@@ -57,14 +57,10 @@ int network_suggest(struct command *c, struct err *err)
 	auto_free char *path = remote_path("sandboxes", c->words[0], "network", "suggestion");
 	auto_json json_t *reply = NULL;
 	auto_free char *policy = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
+	int r = command_ask(c, "GET", path, NULL, &reply, err);
 
-	if (r < 0)
-		return r;
-	if (c->common.json) {
-		command_print_json(reply);
-		return 0;
-	}
+	if (r != 0)
+		return MIN(r, 0);
 	policy = json_dumps(json_object_get(reply, "policy"), JSON_INDENT(2));
 	printf("%s\n", policy ? policy : "");
 	(void)fflush(stdout);

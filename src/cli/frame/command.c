@@ -24,18 +24,25 @@ void command_print_reply(const struct command *c, const json_t *reply, const cha
 		printf("%s\n", text);
 }
 
+int command_ask(struct command *c, const char *method, const char *path, const json_t *body,
+                json_t **ret, struct err *err)
+{
+	int r = remote_call(c->remote, method, path, body, ret, err);
+
+	if (r < 0 || !c->common.json)
+		return r;
+	command_print_json(*ret);
+	return 1;
+}
+
 int command_inspect(struct command *c, const char *path, struct err *err)
 {
 	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
+	int r = command_ask(c, "GET", path, NULL, &reply, err);
 
-	if (r < 0)
-		return r;
-	if (c->common.json)
-		command_print_json(reply);
-	else
+	if (r == 0)
 		sheet_print(reply);
-	return 0;
+	return MIN(r, 0);
 }
 
 const char *command_text(const json_t *object, const char *name)

@@ -27,6 +27,10 @@ int command_main_offline(const struct manual *m, int argc, char **argv, command_
 /* The same with c, in which the caller has set arg and resource. */
 int command_run(struct command *c, const struct manual *m, int argc, char **argv, command_fn fn);
 
+/* Calls the API for something to show. 0: *ret is to be shown to people; 1: it was printed as JSON,
+ * as the user wants it; < 0: it failed. */
+must_check int command_ask(struct command *c, const char *method, const char *path,
+                           const json_t *body, json_t **ret, struct err *err);
 /* Shows what the API has at a path: as JSON, or as a sheet for people. */
 must_check int command_inspect(struct command *c, const char *path, struct err *err);
 /* Prints a reply: all of it as JSON, or one field for people. Field NULL: nothing for people. */

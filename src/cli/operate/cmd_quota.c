@@ -100,14 +100,10 @@ static int show_own(struct command *c, struct err *err)
 {
 	auto_free char *path = remote_path("quota");
 	auto_json json_t *reply = NULL;
-	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
+	int r = command_ask(c, "GET", path, NULL, &reply, err);
 
-	if (r < 0)
-		return r;
-	if (c->common.json) {
-		command_print_json(reply);
-		return 0;
-	}
+	if (r != 0)
+		return MIN(r, 0);
 	print_quota(json_object_get(reply, "project"));
 	if (json_is_object(json_object_get(reply, "key"))) {
 		printf("\n");

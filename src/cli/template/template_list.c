@@ -86,13 +86,9 @@ int template_from(struct command *c, struct err *err)
 	int r = make_body(c, &opts->from, &body, err);
 
 	if (r == 0)
-		r = remote_call(c->remote, "POST", path, body, &reply, err);
-	if (r < 0)
-		return r;
-	if (c->common.json) {
-		command_print_json(reply);
-		return 0;
-	}
+		r = command_ask(c, "POST", path, body, &reply, err);
+	if (r != 0)
+		return MIN(r, 0);
 	text_bytes(command_number(reply, "bytes"), size);
 	printf("%s\n", command_text(reply, "id"));
 	(void)fflush(stdout);
