@@ -70,9 +70,20 @@ int get_project_quota(struct http_req *req, struct err *err)
 	return r < 0 ? r : reply_quota(req, &owner, err);
 }
 
-int set_project_quota(struct http_req *req, struct err *err)
+static int set_quota(struct http_req *req, const struct quota_owner *owner,
+                     const struct quota_setting *setting, struct err *err)
 {
 	const struct api *api = http_app_arg(req);
+	int r = quota_set(api->quota, owner, setting, err);
+
+	if (r < 0)
+		return r;
+	tell_changed(api, owner);
+	return reply_quota(req, owner, err);
+}
+
+int set_project_quota(struct http_req *req, struct err *err)
+{
 	struct quota_setting setting;
 	struct quota_owner owner;
 	int r = check_is_default(req, err);
@@ -81,12 +92,7 @@ int set_project_quota(struct http_req *req, struct err *err)
 		r = quota_setting_read(http_json(req), &setting, err);
 	if (r == 0)
 		r = find_path_project(req, &owner, err);
-	if (r == 0)
-		r = quota_set(api->quota, &owner, &setting, err);
-	if (r < 0)
-		return r;
-	tell_changed(api, &owner);
-	return reply_quota(req, &owner, err);
+	return r < 0 ? r : set_quota(req, &owner, &setting, err);
 }
 
 static int find_path_key(const struct http_req *req, struct quota_owner *ret, struct err *err)
@@ -115,17 +121,11 @@ int get_key_quota(struct http_req *req, struct err *err)
 
 int set_key_quota(struct http_req *req, struct err *err)
 {
-	const struct api *api = http_app_arg(req);
 	struct quota_setting setting;
 	struct quota_owner owner;
 	int r = quota_setting_read(http_json(req), &setting, err);
 
 	if (r == 0)
 		r = find_path_key(req, &owner, err);
-	if (r == 0)
-		r = quota_set(api->quota, &owner, &setting, err);
-	if (r < 0)
-		return r;
-	tell_changed(api, &owner);
-	return reply_quota(req, &owner, err);
+	return r < 0 ? r : set_quota(req, &owner, &setting, err);
 }

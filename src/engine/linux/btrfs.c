@@ -118,46 +118,46 @@ static int search(int fd, uint64_t tree, uint32_t type, const uint64_t object[2]
 	return ioctl(fd, BTRFS_IOC_TREE_SEARCH, ret) < 0 ? -errno : 0;
 }
 
-int btrfs_get_limit(int subvol_fd, uint64_t *ret_bytes)
+/* What the quota group of a subvolume has of one type: 1, or 0 where it has none. */
+static int read_quota(int subvol_fd, uint32_t type, void *ret, size_t size)
 {
 	struct btrfs_ioctl_search_args args;
 	struct btrfs_ioctl_search_header header;
-	struct btrfs_qgroup_limit_item item;
 	uint64_t id;
 	int r = subvol_id(subvol_fd, &id);
 
 	if (r == 0)
-		r = search(subvol_fd, BTRFS_QUOTA_TREE_OBJECTID, BTRFS_QGROUP_LIMIT_KEY,
-		           (const uint64_t[]){0, 0}, (const uint64_t[]){id, id}, &args);
+		r = search(subvol_fd, BTRFS_QUOTA_TREE_OBJECTID, type, (const uint64_t[]){0, 0},
+		           (const uint64_t[]){id, id}, &args);
 	if (r < 0)
 		return r;
-	*ret_bytes = 0;
 	memcpy(&header, args.buf, sizeof(header));
-	if (args.key.nr_items == 0 || header.len != sizeof(item))
+	if (args.key.nr_items == 0 || header.len != size)
 		return 0;
-	memcpy(&item, args.buf + sizeof(header), sizeof(item));
-	if (le64toh(item.flags) & BTRFS_QGROUP_LIMIT_MAX_RFER)
-		*ret_bytes = le64toh(item.max_rfer);
+	memcpy(ret, args.buf + sizeof(header), size);
+	return 1;
+}
+
+int btrfs_get_limit(int subvol_fd, uint64_t *ret_bytes)
+{
+	struct btrfs_qgroup_limit_item item;
+	int r = read_quota(subvol_fd, BTRFS_QGROUP_LIMIT_KEY, &item, sizeof(item));
+
+	if (r < 0)
+		return r;
+	*ret_bytes = r > 0 && (le64toh(item.flags) & BTRFS_QGROUP_LIMIT_MAX_RFER)
+	                     ? le64toh(item.max_rfer)
+	                     : 0;
 	return 0;
 }
 
 int btrfs_usage(int subvol_fd, uint64_t *ret_bytes)
 {
-	struct btrfs_ioctl_search_args args;
-	struct btrfs_ioctl_search_header header;
 	struct btrfs_qgroup_info_item item;
-	uint64_t id;
-	int r = subvol_id(subvol_fd, &id);
+	int r = read_quota(subvol_fd, BTRFS_QGROUP_INFO_KEY, &item, sizeof(item));
 
-	if (r == 0)
-		r = search(subvol_fd, BTRFS_QUOTA_TREE_OBJECTID, BTRFS_QGROUP_INFO_KEY,
-		           (const uint64_t[]){0, 0}, (const uint64_t[]){id, id}, &args);
-	if (r < 0)
-		return r;
-	memcpy(&header, args.buf, sizeof(header));
-	if (args.key.nr_items == 0 || header.len != sizeof(item))
-		return -ENOENT;
-	memcpy(&item, args.buf + sizeof(header), sizeof(item));
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
 	*ret_bytes = le64toh(item.rfer);
 	return 0;
 }

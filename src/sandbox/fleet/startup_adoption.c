@@ -334,15 +334,22 @@ static void on_list_end(struct adoption *a)
 	finish_if_done(a);
 }
 
+/* Without the broker's answer the start is given up: to guess who is alive would destroy them. */
+static bool is_blind(const struct adoption *a, const struct msg_reply *reply)
+{
+	if (reply->err.code == ERR_NONE)
+		return false;
+	log_error("fleet.blind", "error='%s'", reply->err.message);
+	fleet_give_up(a->fleet);
+	return true;
+}
+
 static void on_list(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (reply->err.code != ERR_NONE) {
-		log_error("fleet.blind", "error='%s'", reply->err.message);
-		fleet_give_up(a->fleet); /* to guess who is alive would destroy them */
+	if (is_blind(a, reply))
 		return;
-	}
 	if (reply->id[0] == '\0') {
 		on_list_end(a);
 		return;
@@ -354,11 +361,8 @@ static void on_probe(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (reply->err.code != ERR_NONE) {
-		log_error("fleet.blind", "error='%s'", reply->err.message);
-		fleet_give_up(a->fleet);
+	if (is_blind(a, reply))
 		return;
-	}
 	a->fleet->probe = *reply;
 	fleet_on_disk(&reply->probe.disk, a->fleet);
 	a->has_probe = true;
@@ -369,11 +373,8 @@ static void on_images(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (reply->err.code != ERR_NONE) {
-		log_error("fleet.blind", "error='%s'", reply->err.message);
-		fleet_give_up(a->fleet);
+	if (is_blind(a, reply))
 		return;
-	}
 	if (!digest_is_zero(&reply->image.digest)) {
 		image_add(a->fleet, &reply->image);
 		return;
@@ -387,11 +388,8 @@ static void on_snapshots(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (reply->err.code != ERR_NONE) {
-		log_error("fleet.blind", "error='%s'", reply->err.message);
-		fleet_give_up(a->fleet);
+	if (is_blind(a, reply))
 		return;
-	}
 	if (reply->id[0] != '\0') {
 		snapshot_found(a->fleet, &reply->snapshot);
 		return;
@@ -405,11 +403,8 @@ static void on_volumes(const struct msg_reply *reply, void *arg)
 {
 	struct adoption *a = arg;
 
-	if (reply->err.code != ERR_NONE) {
-		log_error("fleet.blind", "error='%s'", reply->err.message);
-		fleet_give_up(a->fleet);
+	if (is_blind(a, reply))
 		return;
-	}
 	if (reply->id[0] != '\0') {
 		volume_found(a->fleet, &reply->volume);
 		return;

@@ -91,6 +91,28 @@ bool sandbox_is_alive(const struct sandbox *s)
 	return s->state != SANDBOX_STOPPED && s->state != SANDBOX_FAILED;
 }
 
+int sandbox_check_files(const struct sandbox *s, struct err *err)
+{
+	switch (s->state) {
+	case SANDBOX_RUNNING:
+	case SANDBOX_PAUSING:
+	case SANDBOX_PAUSED:
+		return 0;
+	case SANDBOX_STOPPED:
+	case SANDBOX_FAILED:
+		if (s->is_kept)
+			return 0;
+		return err_set(err, ERR_GONE, 0, "sandbox %s has ended, and its files with it",
+		               s->id);
+	case SANDBOX_CREATING:
+	case SANDBOX_STOPPING:
+	case SANDBOX_STATE_COUNT:
+		break;
+	}
+	return err_set(err, ERR_CONFLICT, 0, "sandbox %s is %s", s->id,
+	               sandbox_state_name(s->state));
+}
+
 bool pause_is_on_disk(const struct sandbox *s)
 {
 	return s->phase == PHASE_PUTTING_AWAY || s->phase == PHASE_ON_DISK;

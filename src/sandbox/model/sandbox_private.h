@@ -142,4 +142,6 @@ must_check int sandbox_take_channel(struct sandbox *s, uint32_t *ret, struct err
 /* Its one request to the broker at a time: it replaces one under way. */
 must_check int sandbox_ask(struct sandbox *s, enum msg_op op, broker_client_fn fn, struct err *err);
 /* Why nothing can be asked of one that has ended; fills err. */
+/* Are its files there, to be copied? */
+int sandbox_check_files(const struct sandbox *s, struct err *err);
 int sandbox_has_ended(const struct sandbox *s, struct err *err);

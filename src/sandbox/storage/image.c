@@ -223,24 +223,7 @@ static int check_state(const struct sandbox *s, struct err *err)
 		(void)err_set(err, ERR_CONFLICT, 0, "sandbox %s is paused on disk", s->id);
 		return err_hint(err, "resume it first");
 	}
-	switch (s->state) {
-	case SANDBOX_RUNNING:
-	case SANDBOX_PAUSING:
-	case SANDBOX_PAUSED:
-		return 0;
-	case SANDBOX_STOPPED:
-	case SANDBOX_FAILED:
-		if (s->is_kept)
-			return 0;
-		return err_set(err, ERR_GONE, 0, "sandbox %s has ended, and its files with it",
-		               s->id);
-	case SANDBOX_CREATING:
-	case SANDBOX_STOPPING:
-	case SANDBOX_STATE_COUNT:
-		break;
-	}
-	return err_set(err, ERR_CONFLICT, 0, "sandbox %s is %s", s->id,
-	               sandbox_state_name(s->state));
+	return sandbox_check_files(s, err);
 }
 
 json_t *image_sealed_json(uint64_t epoch_s, bool is_small)

@@ -28,6 +28,7 @@
 
 struct content {
 	struct http_req *req;
+	char volume_id[ID_SIZE];
 	struct view *view;
 	struct file_call *call; /* NULL: none is under way */
 	struct start steps[STEPS_MAX];
@@ -301,12 +302,12 @@ static bool is_forced(const struct http_req *req)
 }
 
 /* Who asks, and for what place. */
-static int content_new(struct http_req *req, int status, char ret_id[ID_SIZE], struct content **ret,
-                       struct err *err)
+static int content_new(struct http_req *req, int status, struct content **ret, struct err *err)
 {
 	const char *path = http_query(req, "path");
+	char id[ID_SIZE];
 	struct content *c;
-	int r = e2b_find_content(req, ret_id, err);
+	int r = e2b_find_content(req, id, err);
 
 	if (r < 0)
 		return r;
@@ -317,6 +318,7 @@ static int content_new(struct http_req *req, int status, char ret_id[ID_SIZE], s
 	c = xnew0(struct content);
 	c->req = req;
 	c->status = status;
+	memcpy(c->volume_id, id, sizeof(id));
 	buf_init(&c->in, IN_MAX);
 	c->path = xasprintf("%s%s%s", VIEW_VOLUME, path[0] == '/' ? "" : "/", path);
 	c->w = reply_begin_bare(&c->reply);
@@ -324,11 +326,11 @@ static int content_new(struct http_req *req, int status, char ret_id[ID_SIZE], s
 	return 0;
 }
 
-static int begin(struct content *c, const char *id, struct err *err)
+static int begin(struct content *c, struct err *err)
 {
 	const struct api *api = http_app_arg(c->req);
 	struct http_req *req = c->req;
-	int r = view_open_volume(api->builds, id, on_ready, c, &c->view, err);
+	int r = view_open_volume(api->builds, c->volume_id, on_ready, c, &c->view, err);
 
 	if (r < 0) {
 		on_done(c);
@@ -345,24 +347,27 @@ static int drop(struct content *c, int r)
 	return r;
 }
 
-int volume_stat(struct http_req *req, struct err *err)
+static int begin_one(struct http_req *req, int status, struct start op, struct err *err)
 {
 	struct content *c;
-	char id[ID_SIZE];
-	int r = content_new(req, 200, id, &c, err);
+	int r = content_new(req, status, &c, err);
 
 	if (r < 0)
 		return r;
-	add(c, (struct start){.op = FILE_STAT});
-	return begin(c, id, err);
+	add(c, op);
+	return begin(c, err);
+}
+
+int volume_stat(struct http_req *req, struct err *err)
+{
+	return begin_one(req, 200, (struct start){.op = FILE_STAT}, err);
 }
 
 int volume_list_dir(struct http_req *req, struct err *err)
 {
 	int64_t depth = 1;
 	struct content *c;
-	char id[ID_SIZE];
-	int r = content_new(req, 200, id, &c, err);
+	int r = content_new(req, 200, &c, err);
 
 	if (r < 0)
 		return r;
@@ -374,15 +379,14 @@ int volume_list_dir(struct http_req *req, struct err *err)
 	                      .limit = ENTRIES_MAX,
 	                      .depth = depth > 1 ? (uint32_t)depth : 0});
 	json_open_array(c->w, NULL);
-	return begin(c, id, err);
+	return begin(c, err);
 }
 
 int volume_make_dir(struct http_req *req, struct err *err)
 {
 	struct wish wish = {-1, -1, -1};
 	struct content *c;
-	char id[ID_SIZE];
-	int r = content_new(req, 201, id, &c, err);
+	int r = content_new(req, 201, &c, err);
 
 	if (r < 0)
 		return r;
@@ -392,15 +396,14 @@ int volume_make_dir(struct http_req *req, struct err *err)
 	add(c, (struct start){.op = FILE_MKDIR,
 	                      .flags = FILE_FOR_USER | (is_forced(req) ? FILE_PARENTS : 0)});
 	add_rest(c, &wish);
-	return begin(c, id, err);
+	return begin(c, err);
 }
 
 int volume_change(struct http_req *req, struct err *err)
 {
 	struct wish wish = {-1, -1, -1};
 	struct content *c;
-	char id[ID_SIZE];
-	int r = content_new(req, 200, id, &c, err);
+	int r = content_new(req, 200, &c, err);
 
 	if (r < 0)
 		return r;
@@ -414,40 +417,31 @@ int volume_change(struct http_req *req, struct err *err)
 	if (r < 0)
 		return drop(c, r);
 	add_rest(c, &wish);
-	return begin(c, id, err);
+	return begin(c, err);
 }
 
 int volume_remove_path(struct http_req *req, struct err *err)
 {
-	struct content *c;
-	char id[ID_SIZE];
-	int r = content_new(req, 204, id, &c, err);
-
-	if (r < 0)
-		return r;
-	add(c, (struct start){.op = FILE_REMOVE, .flags = FILE_RECURSIVE});
-	return begin(c, id, err);
+	return begin_one(req, 204, (struct start){.op = FILE_REMOVE, .flags = FILE_RECURSIVE}, err);
 }
 
 int volume_read_file(struct http_req *req, struct err *err)
 {
 	struct content *c;
-	char id[ID_SIZE];
-	int r = content_new(req, 200, id, &c, err);
+	int r = content_new(req, 200, &c, err);
 
 	if (r < 0)
 		return r;
 	http_reply_header(req, "Content-Security-Policy", "sandbox; default-src 'none'");
 	add(c, (struct start){.op = FILE_READ, .size = INT64_MAX});
-	return begin(c, id, err);
+	return begin(c, err);
 }
 
 int volume_write_file(struct http_req *req, struct err *err)
 {
 	struct wish wish = {-1, -1, -1};
 	struct content *c;
-	char id[ID_SIZE];
-	int r = content_new(req, 201, id, &c, err);
+	int r = content_new(req, 201, &c, err);
 
 	if (r < 0)
 		return r;
@@ -458,5 +452,5 @@ int volume_write_file(struct http_req *req, struct err *err)
 	                      .flags = FILE_FOR_USER | (is_forced(req) ? 0 : FILE_EXCLUSIVE),
 	                      .size = UINT64_MAX});
 	add_rest(c, &wish);
-	return begin(c, id, err);
+	return begin(c, err);
 }
