@@ -38,13 +38,11 @@ static void running_free(struct mcp_call *c)
 	free(run);
 }
 
-static void on_output(struct code_call *call, enum frame_stream stream, const char *data,
-                      size_t len, void *arg)
+static void on_output(enum frame_stream stream, const char *data, size_t len, void *arg)
 {
 	struct mcp_call *c = arg;
 	struct running *run = c->state;
 
-	(void)call;
 	excerpt_add(stream == STREAM_STDERR ? &run->err : &run->out, data, len);
 	call_progress(c, data, len);
 }
@@ -60,7 +58,7 @@ static size_t size_of(const json_t *data)
 	return size;
 }
 
-static void on_event(struct code_call *call, enum code_event event, json_t *value, void *arg)
+static void on_event(enum code_event event, json_t *value, void *arg)
 {
 	struct mcp_call *c = arg;
 	struct running *run = c->state;
@@ -68,7 +66,6 @@ static void on_event(struct code_call *call, enum code_event event, json_t *valu
 	json_t *data = json_object_get(value, "data");
 	size_t size = size_of(data);
 
-	(void)call;
 	if (event == CODE_EVENT_ERROR) {
 		json_decref(run->error);
 		run->error = json_incref(value);
@@ -186,14 +183,13 @@ static void put_answer(struct mcp_call *c, struct running *run, const struct cod
 	}
 }
 
-static void on_end(struct code_call *call, struct context *context, const struct code_end *end,
-                   const struct err *err, void *arg)
+static void on_end(struct context *context, const struct code_end *end, const struct err *err,
+                   void *arg)
 {
 	struct mcp_call *c = arg;
 	struct running *run = c->state;
 	struct result r;
 
-	(void)call;
 	(void)context;
 	run->call = NULL;
 	if (!err) {

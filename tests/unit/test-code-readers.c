@@ -164,7 +164,7 @@ static void print(struct code_reader *r, char letter, size_t len)
 	auto_free char *text = xcalloc(1, len + 1);
 
 	memset(text, letter, len);
-	ops->on_output(NULL, STREAM_STDOUT, text, len, r);
+	ops->on_output(STREAM_STDOUT, text, len, r);
 }
 
 static void show(struct code_reader *r, size_t len)
@@ -174,7 +174,7 @@ static void show(struct code_reader *r, size_t len)
 
 	memset(text, 'v', len);
 	value = json_pack("{s:{s:s},s:{}}", "data", "text/plain", text, "metadata");
-	ops->on_event(NULL, CODE_EVENT_RESULT, value, r);
+	ops->on_event(CODE_EVENT_RESULT, value, r);
 	json_decref(value);
 }
 
@@ -184,7 +184,7 @@ static json_t *reply(struct code_reader *r)
 	const struct code_end end = {.status = CODE_OK, .count = 1};
 	json_t *object = NULL;
 
-	ops->on_end(NULL, NULL, &end, NULL, r);
+	ops->on_end(NULL, &end, NULL, r);
 	CHECK_INT(r->req->status, 200);
 	CHECK_INT(json_parse(r->req->body.data, r->req->body.len, &object, NULL), 0);
 	return object;
@@ -267,7 +267,7 @@ TEST(a_result_with_an_owner_leaves_the_end_to_it)
 	code_reader_free(r);
 	r = result_for(&reqs[1], note_end, &ended);
 	(void)err_set(&err, ERR_GONE, 0, "gone");
-	ops->on_end(NULL, NULL, NULL, &err, r);
+	ops->on_end(NULL, NULL, &err, r);
 	CHECK_INT(ended, -1);
 	CHECK_INT(reqs[1].status, 0);
 	finish(r);
@@ -290,11 +290,11 @@ TEST(a_large_result_is_written_in_pieces_and_is_the_same)
 	start(1 << 20);
 	CHECK_INT(loop_new(&loop, &err), 0);
 	r = result(&reqs[0]);
-	ops->on_output(NULL, STREAM_STDOUT, text, (size_t)CHARACTERS * 3, r);
-	ops->on_output(NULL, STREAM_STDERR, bytes, BYTES, r);
+	ops->on_output(STREAM_STDOUT, text, (size_t)CHARACTERS * 3, r);
+	ops->on_output(STREAM_STDERR, bytes, BYTES, r);
 	show(r, BYTES);
 	show(r, 10);
-	ops->on_end(NULL, NULL, &end, NULL, r);
+	ops->on_end(NULL, &end, NULL, r);
 	CHECK_INT(reqs[0].body.len, 0); /* nothing within the call's own turn */
 	CHECK_INT(loop_run(loop), 0);
 	CHECK(reqs[0].is_ended);

@@ -30,44 +30,38 @@ static struct fake_channel *last(void)
 	return fake_channel_last(agent);
 }
 
-static void on_start(struct code_call *call, void *arg)
+static void on_start(void *arg)
 {
 	struct told *t = arg;
 
-	(void)call;
 	t->has_started = true;
 }
 
-static void on_output(struct code_call *call, enum frame_stream stream, const char *data,
-                      size_t len, void *arg)
+static void on_output(enum frame_stream stream, const char *data, size_t len, void *arg)
 {
 	struct told *t = arg;
 
-	(void)call;
 	CHECK_INT(buf_printf(&t->text, "%c(%.*s)", stream == STREAM_STDOUT ? 'o' : 'e', (int)len,
 	                     data),
 	          0);
 }
 
-static void on_event(struct code_call *call, enum code_event event, json_t *value, void *arg)
+static void on_event(enum code_event event, json_t *value, void *arg)
 {
 	static const char letters[] = "rdx";
 	const char *text = json_string_value(json_object_get(value, "message"));
 	struct told *t = arg;
 
-	(void)call;
 	if (event != CODE_EVENT_ERROR)
 		text = json_string_value(
 			json_object_get(json_object_get(value, "data"), "text/plain"));
 	CHECK_INT(buf_printf(&t->text, "%c(%s)", letters[event], text), 0);
 }
 
-static void on_end(struct code_call *call, struct context *c, const struct code_end *end,
-                   const struct err *err, void *arg)
+static void on_end(struct context *c, const struct code_end *end, const struct err *err, void *arg)
 {
 	struct told *t = arg;
 
-	(void)call;
 	(void)c;
 	CHECK(!t->has_end && !end != !err);
 	t->has_end = true;

@@ -388,10 +388,8 @@ TEST(a_daemon_that_leaves_its_sandboxes_leaves_no_spare)
 	rig_stop(&rig);
 }
 
-static void on_end(struct code_call *call, struct context *c, const struct code_end *end,
-                   const struct err *err, void *arg)
+static void on_end(struct context *c, const struct code_end *end, const struct err *err, void *arg)
 {
-	(void)call;
 	(void)c;
 	CHECK(err == NULL);
 	*(bool *)arg = end->status == CODE_OK && !end->is_restarted;

@@ -81,25 +81,22 @@ static int send_text(struct code_events *ev, unsigned stream)
 	return event_send(ev, &w, stream_names[stream]);
 }
 
-static void on_start(struct code_call *call, void *arg)
+static void on_start(void *arg)
 {
 	struct code_events *ev = arg;
 	struct json_writer w;
 
-	(void)call;
 	if (ev->is_ended)
 		return;
 	w = event_begin(ev, "started");
 	(void)!event_send(ev, &w, "started");
 }
 
-static void on_output(struct code_call *call, enum frame_stream stream, const char *data,
-                      size_t len, void *arg)
+static void on_output(enum frame_stream stream, const char *data, size_t len, void *arg)
 {
 	struct code_events *ev = arg;
 	unsigned i = stream == STREAM_STDERR;
 
-	(void)call;
 	if (!ev->is_ended && text_take(&ev->held[i], data, len, &ev->text) == 0)
 		(void)!send_text(ev, i);
 }
@@ -112,7 +109,7 @@ static void send_held(struct code_events *ev)
 			(void)!send_text(ev, i);
 }
 
-static void on_event(struct code_call *call, enum code_event event, json_t *value, void *arg)
+static void on_event(enum code_event event, json_t *value, void *arg)
 {
 	static const char *const names[] = {[CODE_EVENT_RESULT] = "result",
 	                                    [CODE_EVENT_DISPLAY] = "display",
@@ -120,7 +117,6 @@ static void on_event(struct code_call *call, enum code_event event, json_t *valu
 	struct code_events *ev = arg;
 	struct json_writer w;
 
-	(void)call;
 	if (ev->is_ended)
 		return;
 	w = event_begin(ev, names[event]);
@@ -134,14 +130,12 @@ static void on_event(struct code_call *call, enum code_event event, json_t *valu
 	(void)!event_send(ev, &w, names[event]);
 }
 
-static void on_end(struct code_call *call, struct context *c, const struct code_end *end,
-                   const struct err *err, void *arg)
+static void on_end(struct context *c, const struct code_end *end, const struct err *err, void *arg)
 {
 	struct code_events *ev = arg;
 	const char *type = err ? "failed" : "done";
 	struct json_writer w;
 
-	(void)call;
 	ev->reader.call = NULL;
 	if (err && !ev->has_begun) {
 		ev->is_ended = true;

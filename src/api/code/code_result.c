@@ -69,14 +69,12 @@ static size_t room(const struct code_result *res)
 	return api->held_max > api->held_bytes ? api->held_max - api->held_bytes : 0;
 }
 
-static void on_output(struct code_call *call, enum frame_stream stream, const char *data,
-                      size_t len, void *arg)
+static void on_output(enum frame_stream stream, const char *data, size_t len, void *arg)
 {
 	struct code_result *res = arg;
 	struct buf *bytes = &res->streams[stream == STREAM_STDERR].bytes;
 	size_t fits = MIN(buf_room(bytes), room(res));
 
-	(void)call;
 	if (len > fits) {
 		size_t drop = MIN(len - fits, bytes->len);
 
@@ -118,11 +116,10 @@ static void keep_result(struct code_result *res, const json_t *value, bool is_ma
 	count(res);
 }
 
-static void on_event(struct code_call *call, enum code_event event, json_t *value, void *arg)
+static void on_event(enum code_event event, json_t *value, void *arg)
 {
 	struct code_result *res = arg;
 
-	(void)call;
 	if (event != CODE_EVENT_ERROR) {
 		keep_result(res, value, event == CODE_EVENT_RESULT);
 		return;
@@ -360,12 +357,10 @@ static void reply_in_pieces(struct code_result *res, const struct context *c,
 	loop_job_start(res->job);
 }
 
-static void on_end(struct code_call *call, struct context *c, const struct code_end *end,
-                   const struct err *err, void *arg)
+static void on_end(struct context *c, const struct code_end *end, const struct err *err, void *arg)
 {
 	struct code_result *res = arg;
 
-	(void)call;
 	res->reader.call = NULL;
 	trim(res, 0);
 	trim(res, 1);

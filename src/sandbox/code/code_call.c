@@ -36,8 +36,7 @@ static void tell_end(struct loop *loop, void *arg)
 
 	(void)loop;
 	if (call->ops)
-		call->ops->on_end(call, c, call->failure ? NULL : &call->end, call->failure,
-		                  call->arg);
+		call->ops->on_end(c, call->failure ? NULL : &call->end, call->failure, call->arg);
 	call_free(call);
 }
 
@@ -111,13 +110,13 @@ void code_tell_output(struct code_call *call, enum frame_stream stream, const ch
                       size_t len)
 {
 	if (call->ops && call->ops->on_output)
-		call->ops->on_output(call, stream, data, len, call->arg);
+		call->ops->on_output(stream, data, len, call->arg);
 }
 
 void code_tell_event(struct code_call *call, enum code_event event, json_t *value)
 {
 	if (call->ops && call->ops->on_event)
-		call->ops->on_event(call, event, value, call->arg);
+		call->ops->on_event(event, value, call->arg);
 	json_decref(value);
 }
 
@@ -145,7 +144,7 @@ void code_kick(struct context *c)
 	call->begun_us = clock_steady_us();
 	interpreter_run(c, call);
 	if (call->ops && call->ops->on_start)
-		call->ops->on_start(call, call->arg);
+		call->ops->on_start(call->arg);
 }
 
 static int check_fit(const struct context *c, const struct code_spec *spec, struct err *err)

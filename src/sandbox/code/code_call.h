@@ -47,15 +47,14 @@ enum code_event { CODE_EVENT_RESULT, CODE_EVENT_DISPLAY, CODE_EVENT_ERROR };
 
 /* Called from the loop. All but on_end may be NULL. */
 struct code_ops {
-	void (*on_start)(struct code_call *call, void *arg); /* the interpreter has it */
-	void (*on_output)(struct code_call *call, enum frame_stream stream, const char *data,
-	                  size_t len, void *arg);
+	void (*on_start)(void *arg); /* the interpreter has it */
+	void (*on_output)(enum frame_stream stream, const char *data, size_t len, void *arg);
 	/* value as driver_message.h says; borrowed */
-	void (*on_event)(struct code_call *call, enum code_event event, json_t *value, void *arg);
-	/* Exactly one of end and err is NULL; c is NULL once the context is gone. call is freed
+	void (*on_event)(enum code_event event, json_t *value, void *arg);
+	/* Exactly one of end and err is NULL; c is NULL once the context is gone. The call is freed
 	 * behind it. */
-	void (*on_end)(struct code_call *call, struct context *c, const struct code_end *end,
-	               const struct err *err, void *arg);
+	void (*on_end)(struct context *c, const struct code_end *end, const struct err *err,
+	               void *arg);
 };
 
 must_check int code_run(struct sandbox *s, const struct code_spec *spec, const struct code_ops *ops,

@@ -95,13 +95,11 @@ static void send_text(struct execution *x, unsigned stream)
 	line_send(x, &w);
 }
 
-static void on_output(struct code_call *call, enum frame_stream stream, const char *data,
-                      size_t len, void *arg)
+static void on_output(enum frame_stream stream, const char *data, size_t len, void *arg)
 {
 	struct execution *x = arg;
 	unsigned i = stream == STREAM_STDERR;
 
-	(void)call;
 	if (text_take(&x->held[i], data, len, &x->text) == 0)
 		send_text(x, i);
 }
@@ -155,12 +153,11 @@ static void send_error(struct execution *x, const char *name, const char *value,
 	line_send(x, &w);
 }
 
-static void on_event(struct code_call *call, enum code_event event, json_t *value, void *arg)
+static void on_event(enum code_event event, json_t *value, void *arg)
 {
 	struct execution *x = arg;
 	struct json_writer w;
 
-	(void)call;
 	if (x->is_ended)
 		return;
 	if (event == CODE_EVENT_ERROR) {
@@ -193,13 +190,11 @@ static void send_death(struct execution *x, const struct code_end *end)
 		send_error(x, "ContextDied", "The context has ended", NULL);
 }
 
-static void on_end(struct code_call *call, struct context *c, const struct code_end *end,
-                   const struct err *err, void *arg)
+static void on_end(struct context *c, const struct code_end *end, const struct err *err, void *arg)
 {
 	struct execution *x = arg;
 	struct json_writer w;
 
-	(void)call;
 	(void)c;
 	x->call = NULL;
 	send_held(x);
@@ -265,10 +260,8 @@ static void on_done(void *arg)
 	execution_free(arg);
 }
 
-static void forget(struct code_call *call, struct context *c, const struct code_end *end,
-                   const struct err *err, void *arg)
+static void forget(struct context *c, const struct code_end *end, const struct err *err, void *arg)
 {
-	(void)call;
 	(void)c;
 	(void)end;
 	(void)err;
