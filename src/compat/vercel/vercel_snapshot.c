@@ -3,6 +3,7 @@
  * Snapshots of sandboxes. The snapshot itself is the daemon's; here is what their wire tells
  * besides, and that one which is gone has been there.
  */
+#include "base/json/row_fields.h"
 #include "base/log.h"
 #include "compat/vercel/vercel_sandbox.h"
 #include "store/tables/faces.h"
@@ -10,11 +11,29 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KIND          "vercel.snapshot"
-#define SANDBOX_FIELD "lodge" /* as older releases wrote it */
-#define ROW_MAX       (64 * 1024)
-#define THEIRS        "snap_"
-#define OURS          "sn_"
+#define KIND    "vercel.snapshot"
+#define ROW_MAX (64 * 1024)
+#define THEIRS  "snap_"
+#define OURS    "sn_"
+
+#define FIELD(...) ROW_FIELD(vercel_snapshot, __VA_ARGS__, .is_required = true)
+/* clang-format off */
+static const struct row_field fields[] = {
+	FIELD("project_id",    ROW_TEXT,   project_id, .max = ID_SIZE - 1),
+	FIELD("session_id",    ROW_TEXT,   session_id, .max = ID_SIZE - 1),
+	FIELD("parent_id",     ROW_TEXT,   parent_id, .max = ID_SIZE - 1),
+	FIELD("space",         ROW_STRING, space),
+	FIELD("lodge",         ROW_STRING, sandbox), /* as older releases wrote it */
+	FIELD("created_ms",    ROW_U64,    created_ms),
+	FIELD("updated_ms",    ROW_U64,    updated_ms),
+	FIELD("used_ms",       ROW_U64,    used_ms),
+	FIELD("expires_in_ms", ROW_U64,    expires_in_ms),
+	FIELD("expires_ms",    ROW_U64,    expires_ms),
+	FIELD("bytes",         ROW_U64,    bytes),
+	FIELD("is_manual",     ROW_BOOL,   is_manual),
+	FIELD("is_deleted",    ROW_BOOL,   is_deleted),
+};
+/* clang-format on */
 
 void vercel_snapshot_id_in(const char *theirs, char ret[ID_SIZE])
 {
@@ -40,19 +59,7 @@ static int save(struct vercel *v, const struct vercel_snapshot *snapshot, struct
 
 	json_writer_init(&w, &json);
 	json_open_object(&w, NULL);
-	json_put_str(&w, "project_id", snapshot->project_id);
-	json_put_str(&w, "session_id", snapshot->session_id);
-	json_put_str(&w, "parent_id", snapshot->parent_id);
-	json_put_str(&w, "space", snapshot->space);
-	json_put_str(&w, SANDBOX_FIELD, snapshot->sandbox);
-	json_put_u64(&w, "created_ms", snapshot->created_ms);
-	json_put_u64(&w, "updated_ms", snapshot->updated_ms);
-	json_put_u64(&w, "used_ms", snapshot->used_ms);
-	json_put_u64(&w, "expires_in_ms", snapshot->expires_in_ms);
-	json_put_u64(&w, "expires_ms", snapshot->expires_ms);
-	json_put_u64(&w, "bytes", snapshot->bytes);
-	json_put_bool(&w, "is_manual", snapshot->is_manual);
-	json_put_bool(&w, "is_deleted", snapshot->is_deleted);
+	row_fields_put(fields, ARRAY_SIZE(fields), snapshot, &w);
 	json_close_object(&w);
 	if (json_writer_end(&w) < 0)
 		return err_set(err, ERR_INTERNAL, 0, "a snapshot's record is too large");
@@ -76,34 +83,6 @@ void vercel_snapshot_free(struct vercel_snapshot *snapshot)
 	free(snapshot);
 }
 
-static int read_vercel_snapshot(struct vercel_snapshot *snapshot, const json_t *object)
-{
-	const char *project_id = "", *session_id = "", *parent_id = "", *space = "", *sandbox = "";
-	const struct json_field fields[] = {
-		{"project_id", JSON_FIELD_STRING, &project_id, true, .max = ID_SIZE - 1},
-		{"session_id", JSON_FIELD_STRING, &session_id, true, .max = ID_SIZE - 1},
-		{"parent_id", JSON_FIELD_STRING, &parent_id, true, .max = ID_SIZE - 1},
-		{"space", JSON_FIELD_STRING, &space, true},
-		{SANDBOX_FIELD, JSON_FIELD_STRING, &sandbox, true},
-		{"created_ms", JSON_FIELD_U64, &snapshot->created_ms, true},
-		{"updated_ms", JSON_FIELD_U64, &snapshot->updated_ms, true},
-		{"used_ms", JSON_FIELD_U64, &snapshot->used_ms, true},
-		{"expires_in_ms", JSON_FIELD_U64, &snapshot->expires_in_ms, true},
-		{"expires_ms", JSON_FIELD_U64, &snapshot->expires_ms, true},
-		{"bytes", JSON_FIELD_U64, &snapshot->bytes, true},
-		{"is_manual", JSON_FIELD_BOOL, &snapshot->is_manual, true},
-		{"is_deleted", JSON_FIELD_BOOL, &snapshot->is_deleted, true},
-	};
-	int r = json_read(object, "", fields, ARRAY_SIZE(fields), NULL);
-
-	(void)snprintf(snapshot->project_id, sizeof(snapshot->project_id), "%s", project_id);
-	(void)snprintf(snapshot->session_id, sizeof(snapshot->session_id), "%s", session_id);
-	(void)snprintf(snapshot->parent_id, sizeof(snapshot->parent_id), "%s", parent_id);
-	snapshot->space = xstrdup(space);
-	snapshot->sandbox = xstrdup(sandbox);
-	return r;
-}
-
 static int load_vercel_snapshot(const struct face_row *row, void *arg)
 {
 	auto_json json_t *object = NULL;
@@ -113,7 +92,7 @@ static int load_vercel_snapshot(const struct face_row *row, void *arg)
 	(void)snprintf(snapshot->id, sizeof(snapshot->id), "%s", row->id);
 	list_append(&v->snapshots, &snapshot->link);
 	if (json_parse(row->json, strlen(row->json), &object, NULL) < 0 ||
-	    read_vercel_snapshot(snapshot, object) < 0) {
+	    row_fields_read(fields, ARRAY_SIZE(fields), NULL, 0, object, snapshot) < 0) {
 		log_error("vercel.unreadable", "id=%s", row->id);
 		vercel_snapshot_free(snapshot);
 	}
