@@ -16,18 +16,10 @@
 #define SNAPSHOT "/v1/snapshots/{snapshot}"
 #define FILES    SANDBOX "/files"
 
-#define QUERY(...)                                                                                 \
-	.query = (const char *const[])                                                             \
-	{                                                                                          \
-		__VA_ARGS__, NULL                                                                  \
-	}
-#define NO_QUERY                                                                                   \
-	.query = (const char *const[])                                                             \
-	{                                                                                          \
-		NULL                                                                               \
-	}
-
 /* clang-format off */
+#define QUERY(...) .query = (const char *const[]){__VA_ARGS__, NULL}
+#define NO_QUERY   .query = (const char *const[]){NULL}
+
 static const struct http_route routes[] = {
 	{HTTP_GET,    "/v1/health",       get_health,       HTTP_BODY_NONE,   0, NO_QUERY},
 	{HTTP_GET,    "/v1/ready",        get_ready,        HTTP_BODY_NONE,   0, NO_QUERY},

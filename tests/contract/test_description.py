@@ -9,20 +9,20 @@ from contract.description import METHODS, OPERATIONS, TEXT, mistakes, resolve
 from harness.daemon import ROOT
 from openapi_spec_validator import validate
 
-ROUTE = re.compile(r'\{HTTP_(\w+),\s*((?:"[^"]*"|\w+|\s)+),\s*(\w+),\s*HTTP_BODY_(\w+),\s*(\w+)')
+ROUTE = re.compile(r'\{HTTP_(\w+),\s*((?:"[^"]*"|\w+|\s)+),\s*(\w+),\s*HTTP_BODY_(\w+),\s*(\w+)([^}]*)\}')
 
 
 def table():
-    """Rows of src/api/routes.c: (method, path, body, scope)."""
+    """Rows of src/api/routes.c: (method, path, body, scope, rest)."""
     text = (ROOT / "src" / "api" / "routes.c").read_text()
     macros = {}
 
     def expand(words):
         return "".join(w.strip('"') if w.startswith('"') else macros[w] for w in re.findall(r'"[^"]*"|\w+', words))
 
-    for name, words in re.findall(r"#define (\w+)\s+(.*)", text):
+    for name, words in re.findall(r'#define (\w+)\s+((?:\w+ )?".*)', text):
         macros[name] = expand(words)
-    return [(method, expand(words), body, scope) for method, words, _, body, scope in ROUTE.findall(text)]
+    return [(method, expand(words), body, scope, rest) for method, words, _, body, scope, rest in ROUTE.findall(text)]
 
 
 def test_it_is_valid_openapi():
@@ -31,15 +31,26 @@ def test_it_is_valid_openapi():
 
 def test_the_daemons_routes_are_described_and_no_others():
     described = {(op.method, op.path) for op in OPERATIONS.values()}
-    assert {(method, path) for method, path, _, _ in table()} == described
+    assert {(method, path) for method, path, *_ in table()} == described
 
 
 def test_bodies_and_scopes_are_those_of_the_table():
     scopes = {"0": None, "SCOPE_READ": "read", "SCOPE_WRITE": "write", "SCOPE_ADMIN": "admin"}
-    rows = {(method, path): (body, scopes[scope]) for method, path, body, scope in table()}
+    rows = {(method, path): (body, scopes[scope]) for method, path, body, scope, _ in table()}
     for op in OPERATIONS.values():
         body = "JSON" if op.has_json_body else "STREAM" if op.body_types else "NONE"
         assert (body, op.scope) == rows[op.method, op.path], op.id
+
+
+def test_queries_are_those_of_the_table():
+    rows = {(method, path): rest for method, path, _, _, rest in table()}
+    for op in OPERATIONS.values():
+        rest = rows[op.method, op.path]
+        names = re.search(r"(?<!NO_)QUERY\((.*?)\)", rest, re.DOTALL)
+        assert names or "NO_QUERY" in rest, op.id
+        given = TEXT["paths"][op.path].get("parameters", []) + op.text.get("parameters", [])
+        described = {p["name"] for p in map(resolve, given) if p["in"] == "query"}
+        assert set(re.findall(r'"(\w+)"', names[1]) if names else []) == described, op.id
 
 
 def test_operation_ids_are_unique():
