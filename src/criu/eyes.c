@@ -33,6 +33,8 @@
  *	setsockopt()	SO_MARK 0 and the like need CAP_NET_ADMIN over the net namespace, which
  *			nobody inside has; what is asked for is what a new socket has anyway.
  *
+ *	clone3()	A user namespace has the owner that CLOCHE_OWNER names.
+ *
  * CLOCHE_ROOT names the first process of the sandbox that is saved; without it there is none.
  * Nothing of this outlives the exec: what CRIU runs is shown the world as it is.
  */
@@ -43,6 +45,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <linux/sched.h>
+#include <linux/securebits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -77,6 +81,7 @@ static bool is_dump;
 static int root_fd = -1;
 static int mounts[MOUNTS_MAX];
 static size_t n_mounts;
+static uid_t owner; /* 0: nobody is named */
 
 static int plain_open(int dir_fd, const char *path, int flags, unsigned mode)
 {
@@ -107,7 +112,7 @@ static void look_around(const char *pid)
 
 __attribute__((constructor)) static void open_eyes(void)
 {
-	const char *pid = getenv("CLOCHE_ROOT");
+	const char *pid = getenv("CLOCHE_ROOT"), *uid = getenv("CLOCHE_OWNER");
 
 	*(void **)&next_syscall = dlsym(RTLD_NEXT, "syscall");
 	*(void **)&next_getsockopt = dlsym(RTLD_NEXT, "getsockopt");
@@ -119,12 +124,14 @@ __attribute__((constructor)) static void open_eyes(void)
 	    !next_wait4)
 		abort();
 	is_dump = pid != NULL;
+	owner = uid ? (uid_t)strtoul(uid, NULL, 10) : 0;
 	if (pid)
 		look_around(pid);
 	if (pid && !tracer_start(next_ptrace))
 		(void)fprintf(stderr, "Warn (cloche): CRIU traces by itself (errno %d)\n", errno);
 	(void)unsetenv("LD_PRELOAD");
 	(void)unsetenv("CLOCHE_ROOT");
+	(void)unsetenv("CLOCHE_OWNER");
 }
 
 __attribute__((destructor)) static void close_eyes(void)
@@ -365,6 +372,23 @@ static int read_limit(long pid, long what, struct rlimit *ret)
 	return r;
 }
 
+/* The kernel counts what a sandbox has as the owner of its user namespace, too, and that must not
+ * be root. Files are opened as root all the while. */
+static long clone_as_owner(struct clone_args *args, size_t size)
+{
+	long r;
+
+	(void)prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
+	(void)next_syscall(SYS_setresuid, -1, owner, -1);
+	(void)next_syscall(SYS_setfsuid, 0);
+	r = next_syscall(SYS_clone3, args, size);
+	if (r == 0)
+		return 0; /* in that namespace it takes its own ids */
+	(void)next_syscall(SYS_setresuid, -1, 0, -1);
+	(void)prctl(PR_SET_SECUREBITS, 0, 0, 0, 0);
+	return r;
+}
+
 long syscall(long number, ...)
 {
 	long a[6], r;
@@ -374,6 +398,8 @@ long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
+	if (number == SYS_clone3 && owner && ((struct clone_args *)a[0])->flags & CLONE_NEWUSER)
+		return clone_as_owner((struct clone_args *)a[0], (size_t)a[1]);
 	r = next_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	if (r < 0 && errno == EPERM && number == SYS_prlimit64 && !a[2] && a[3])
 		return read_limit(a[0], a[1], (struct rlimit *)a[3]);

@@ -197,6 +197,8 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 {
 	const struct config *c = site->config;
 	const int keep[] = {gateway_fd, control_fd, site->lock_fd, site->agent_fd, site->vmm_fd};
+	/* A spare that makes room for a sandbox may still be going when that comes. */
+	const uint32_t sandboxes_max = MIN(c->sandboxes_max + c->pool_max, BROKER_SLOTS);
 	struct broker_config config = {
 		.host = {.data_dir = c->data_dir,
 	                 .run_dir = c->run_dir,
@@ -205,14 +207,14 @@ int broker_main(const struct site *site, int gateway_fd, int control_fd)
 	                 .kernels_dir = site->kernels_dir,
 	                 .warm_modules = c->has_no_zygotes ? NULL : c->warm_modules,
 	                 .is_plain_storage = c->is_plain_storage,
+	                 .sandboxes_max = sandboxes_max,
 	                 .disk_reserve = c->disk_reserve,
 	                 .disk_share = c->quota_disk_share,
 	                 .is_vm_emulated = c->is_vm_emulated,
 	                 .vm_boot_us = c->vm_boot_ms * 1000},
 		.gateway_fd = gateway_fd,
 		.max_limits = c->max_limits,
-		/* A spare that makes room for a sandbox may still be going when that comes. */
-		.sandboxes_max = MIN(c->sandboxes_max + c->pool_max, BROKER_SLOTS),
+		.sandboxes_max = sandboxes_max,
 	};
 	struct err err = {0};
 	int r;

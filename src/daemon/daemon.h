@@ -34,7 +34,8 @@ int doctor_run(bool json, const struct doctor_word *word);
 /* `cloche doctor --upgrade`: 0 if this program carries over all that is in the directories, 1 if
  * not, having said what by name. < 0: it could not look. */
 int doctor_upgrade(bool json, const char *data_dir, const char *run_dir, struct err *err);
-char *doctor_json(void); /* the same as a text, to be freed; NULL: it could not be made */
+/* The same as a text, for so many sandboxes at once; to be freed. NULL: it could not be made. */
+char *doctor_json(uint32_t sandboxes);
 
 /* The gateway's user, by the setting `user`. */
 must_check int daemon_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct err *err);

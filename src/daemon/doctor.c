@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/json/json.h"
 #include "base/units.h"
+#include "daemon/config/config.h"
 #include "daemon/config/quantity.h"
 #include "daemon/daemon.h"
 #include "daemon/probe/probe.h"
@@ -22,7 +23,7 @@ static const char *const weight_names[] = {"needed", "wanted", "extra"};
 struct check {
 	const char *name;
 	enum weight weight;
-	probe_fn probe;
+	probe_fn probe; /* NULL: probe_kernel_limits() */
 	const char *purpose;
 	const char *remedy;
 };
@@ -48,6 +49,7 @@ static const struct check checks[] = {
 	{"loop_devices", WEIGHT_WANTED, probe_loop, "the same", "modprobe loop"},
 	{"cloche_user", WEIGHT_WANTED, probe_user, "who the gateway runs as", "useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin cloche"},
 	{"cpu_flaws", WEIGHT_WANTED, probe_cpu_flaws, "a jail shares CPU and kernel with the host", "a newer kernel and microcode: apt-get install intel-microcode or amd64-microcode"},
+	{"kernel_limits", WEIGHT_EXTRA, NULL, "no sandbox uses up what the kernel has for all", "sysctl -w with what is named, and a file in /etc/sysctl.d to keep it"},
 	{"landlock", WEIGHT_EXTRA, probe_landlock, "a second wall round helpers", "boot with lsm=landlock,…"},
 	{"nftables", WEIGHT_EXTRA, probe_nftables, "network policies", "modprobe -a nf_tables nft_chain_nat nft_ct nft_redir nft_limit"},
 	{"kvm", WEIGHT_EXTRA, probe_kvm, "microVMs with a hardware wall", "modprobe kvm_intel or kvm_amd; in a VM, turn on nested virtualisation"},
@@ -71,12 +73,29 @@ struct finding {
 	char detail[PROBE_DETAIL_SIZE];
 };
 
-static bool examine(struct finding *findings)
+/* Of the daemon that the usual file of settings describes. */
+static uint32_t count_sandboxes(void)
+{
+	char *argv[] = {unconst("serve"), NULL};
+	struct config config;
+	struct err ignored;
+	uint32_t n;
+
+	config_init(&config);
+	(void)!config_load(&config, 1, argv, &ignored); /* else what it has said so far holds */
+	n = config.sandboxes_max;
+	config_done(&config);
+	return n;
+}
+
+static bool examine(struct finding *findings, uint32_t sandboxes)
 {
 	bool can_run = true;
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
-		findings[i].is_there = checks[i].probe(findings[i].detail);
+		findings[i].is_there = checks[i].probe
+		                               ? checks[i].probe(findings[i].detail)
+		                               : probe_kernel_limits(sandboxes, findings[i].detail);
 		if (!findings[i].is_there && checks[i].weight == WEIGHT_NEEDED)
 			can_run = false;
 	}
@@ -184,14 +203,14 @@ static void print_table(const struct finding *findings, const struct finding *wa
 		(void)printf("The daemon takes no new work: see PROBLEM above.\n");
 }
 
-char *doctor_json(void)
+char *doctor_json(uint32_t sandboxes)
 {
 	struct finding findings[ARRAY_SIZE(checks)] = {0};
 	auto_call(buf_done) struct buf out = BUF_INIT(64 * KIB);
 	bool can_run;
 
 	(void)fflush(NULL); /* the probes fork */
-	can_run = examine(findings);
+	can_run = examine(findings, sandboxes);
 	return put_json(findings, NULL, NULL, can_run, &out) == 0 ? xstrdup(buf_str(&out)) : NULL;
 }
 
@@ -201,7 +220,7 @@ int doctor_run(bool json, const struct doctor_word *word)
 	bool can_run;
 
 	(void)fflush(NULL); /* the probes fork */
-	can_run = examine(findings);
+	can_run = examine(findings, count_sandboxes());
 	if (word)
 		find_warm(word, &warm);
 	if (json)

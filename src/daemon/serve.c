@@ -95,7 +95,8 @@ static int serve(struct config *config, int argc, char **argv)
 	if (r == 0)
 		r = site_prepare(&site, &err);
 	if (r == 0 && !config->is_sweep)
-		site.doctor = doctor_json(); /* the gateway sees nothing of the host itself */
+		site.doctor = doctor_json(
+			config->sandboxes_max); /* the gateway sees nothing of the host itself */
 	if (r == 0)
 		r = launcher_run(&site, &reload, on_ready, &err);
 	(void)reload_undo(&reload); /* stopped in the middle of one */

@@ -250,10 +250,11 @@ struct engine_host {             /* what an engine is given once, at probe() */
 	int vmm_fd;               /* cloche-vmm's likewise, or -1: no vms */
 	bool is_vm_emulated;      /* told to do without KVM */
 	uint64_t vm_boot_us;      /* that a vm may take until its agent serves */
-	bool is_plain_storage; /* told to do without btrfs: plain directories, no disk limit, a gap
-	                        */
-	uint64_t disk_reserve; /* bytes kept for the daemon's own files; 0: by the disk's size */
-	uint32_t disk_share;   /* percent of the layers' room that one owner may fill */
+	bool is_plain_storage;  /* told to do without btrfs: plain directories, no disk limit, a gap
+	                         */
+	uint32_t sandboxes_max; /* at once, spares among them */
+	uint64_t disk_reserve;  /* bytes kept for the daemon's own files; 0: by the disk's size */
+	uint32_t disk_share;    /* percent of the layers' room that one owner may fill */
 	/* Called when what disk() tells has changed, or is a while old. NULL: nobody asks. */
 	void (*disk_changed)(const struct host_disk *disk, void *arg);
 	void *disk_arg;

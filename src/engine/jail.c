@@ -74,7 +74,9 @@ static int jail_fork(struct guest *g, const char *tag, guest_forked_fn forked, v
 	if (g->spec.with_memory)
 		return err_set(err, ERR_UNSUPPORTED, 0, "a copy of a memory takes no forks");
 	return zygote_fork(zygotes_take(g->host->zygotes, &g->spec.image), g->spec.id, g->pid,
-	                   g->spec.limits.open_files, tag, forked, arg, err);
+	                   kernel_share_open_files(g->host->shares, g->spec.limits.open_files,
+	                                           g->spec.limits.pids),
+	                   tag, forked, arg, err);
 }
 
 static void jail_weigh(struct guest_host *host, const char *id, uint64_t owner, uint32_t weight,

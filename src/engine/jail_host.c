@@ -174,6 +174,7 @@ static void on_starter_lost(struct loop *loop, void *arg)
 static int open_starter(struct guest_host *host, struct err *err)
 {
 	const struct starter_job jobs[HOST_JOB_COUNT] = {
+		[HOST_JOB_NAMESPACE] = {.run = spawner_found_run, .arg = host},
 		[HOST_JOB_SPAWNER] = {.run = spawner_run, .arg = host},
 		[HOST_JOB_CRIU] = {.run = criu_order_run, .arg = host},
 	};
@@ -233,6 +234,8 @@ int jail_host_open(const struct engine_host *given, struct guest_host **ret, str
 	host->mains = mains;
 	host->final = given->final;
 	host->final_arg = given->final_arg;
+	host->sandboxes_max = given->sandboxes_max;
+	kernel_shares_read(host->sandboxes_max, host->shares);
 	host->sandboxes_fd = host->usr_fd = host->net_fd = host->template_fd = host->storage.fd =
 		host->storage.data_fd = host->storage.image_fd = host->criu_tmpfs.fd = -1;
 	spawner_init(&host->spawner, host);

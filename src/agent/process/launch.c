@@ -61,8 +61,8 @@ static int make_pty(struct ends *e, uint16_t rows, uint16_t cols)
 	int unlock = 0;
 	int fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 
-	if (fd < 0)
-		return -errno;
+	if (fd < 0) /* ENOSPC: of terminals, not of disk */
+		return errno == ENOSPC ? -EMFILE : -errno;
 	e->ours[1] = fd;
 	if (ioctl(fd, TIOCSPTLCK, &unlock) < 0 || ioctl(fd, TIOCSWINSZ, &size) < 0)
 		return -errno;

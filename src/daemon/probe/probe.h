@@ -7,8 +7,9 @@
 #include "base/auto.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
-#define PROBE_DETAIL_SIZE 320
+#define PROBE_DETAIL_SIZE 640
 
 /* Whether it is there; detail says what was found, or what stands against it. */
 typedef bool (*probe_fn)(char detail[PROBE_DETAIL_SIZE]);
@@ -42,3 +43,6 @@ bool probe_criu(char *detail);
 bool probe_cpu_flaws(char *detail);
 bool probe_user(char *detail);
 bool probe_daemon(char *detail);
+
+/* Kernel, for so many sandboxes at once */
+bool probe_kernel_limits(uint32_t sandboxes, char *detail);

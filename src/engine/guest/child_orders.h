@@ -30,6 +30,7 @@ struct jail {
 	const char *staging; /* a directory of the host that the child's staging is mounted on */
 	uint32_t owner;      /* of the staging: who is root where it is mounted */
 	const struct seccomp_program *filter;
+	const uint64_t *shares; /* of what the kernel has (kernel_share.h) */
 	cpu_set_t cpus;
 	int go_fd, status_fd, listen_fd, agent_fd;
 	int user_fds[CGROUP_TREES_MAX]; /* cgroup.procs of `user` */

@@ -31,6 +31,7 @@
 #include "engine/layer/storage.h"
 #include "engine/linux/cgroup.h"
 #include "engine/linux/deferred_close.h"
+#include "engine/linux/kernel_share.h"
 #include "engine/linux/seccomp.h"
 #include "engine/linux/unknown_children.h"
 #include "loop/starter.h"
@@ -111,7 +112,7 @@ struct guest {
 };
 
 /* What its starter can do. */
-enum host_job { HOST_JOB_SPAWNER, HOST_JOB_CRIU, HOST_JOB_COUNT };
+enum host_job { HOST_JOB_NAMESPACE, HOST_JOB_SPAWNER, HOST_JOB_CRIU, HOST_JOB_COUNT };
 
 /* What all guests share. */
 struct guest_host {
@@ -132,6 +133,8 @@ struct guest_host {
 	struct images images;
 	struct criu_tmpfs criu_tmpfs;
 	struct cgroup_host cgroups;
+	uint32_t sandboxes_max;
+	uint64_t shares[SHARE_COUNT]; /* of one sandbox, of what the kernel has */
 	struct seccomp_program filter;
 	struct starter *starter; /* of what must not have the broker's filter: enum host_job */
 	struct spawner spawner;

@@ -61,9 +61,9 @@ static void on_spawner_exit(struct loop *loop, int wait_status, void *arg)
 	spawner_orphan_watch(&n->orphans, loop, n->pid);
 }
 
-static int await_answer(const struct spawner *n)
+static int await_answer(int fd)
 {
-	struct pollfd p = {.fd = n->fd, .events = POLLIN};
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 	int r;
 
 	do
@@ -91,10 +91,12 @@ static int receive(struct spawner *n, struct hatched *ret)
 	struct spawner_reply reply = {0};
 	int fds[FD_PASS_MAX];
 	size_t n_fds = 0;
-	ssize_t len = await_answer(n);
+	ssize_t len = await_answer(n->fd);
 
 	if (len == 0)
 		len = fd_recv(n->fd, &reply, sizeof(reply), fds, &n_fds);
+	if (reply.helper > 0)
+		(void)waitid(P_PID, (id_t)reply.helper, &(siginfo_t){0}, WEXITED);
 	if (len != sizeof(reply) || reply.errnum != 0) {
 		discard(&reply, fds, n_fds);
 		return len < 0 ? (int)len : len != sizeof(reply) ? -EPIPE : -reply.errnum;
@@ -114,12 +116,12 @@ static int open_userns(pid_t pid)
 }
 
 /* The new process has left for a user namespace of its own: that is T. */
-static int make_userns(struct spawner *n, pid_t pid, struct err *err)
+static int map_userns(struct spawner *n, int fd, pid_t pid, struct err *err)
 {
 	char byte;
-	int r = await_answer(n);
+	int r = await_answer(fd);
 
-	if (r == 0 && recv(n->fd, &byte, 1, 0) != 1)
+	if (r == 0 && recv(fd, &byte, 1, 0) != 1)
 		r = -EPIPE;
 	if (r < 0)
 		return err_set(err, ERR_UNSUPPORTED, -r, "cannot make a user namespace");
@@ -127,19 +129,36 @@ static int make_userns(struct spawner *n, pid_t pid, struct err *err)
 	if (r < 0)
 		return r;
 	n->userns_fd = open_userns(pid);
-	if (n->userns_fd < 0 || send(n->fd, "m", 1, MSG_NOSIGNAL) != 1)
-		return err_set(err, ERR_INTERNAL, errno, "cannot tell the spawner");
+	if (n->userns_fd < 0 || send(fd, "m", 1, MSG_NOSIGNAL) != 1)
+		return err_set(err, ERR_INTERNAL, errno, "cannot tell who makes the namespace");
 	return 0;
 }
 
-static int settle(struct spawner *n, pid_t pid, struct err *err)
+/* By a process that ends when T is there. */
+static int make_userns(struct spawner *n, struct err *err)
+{
+	int pair[2], pidfd = -1, r;
+	pid_t pid = -1;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
+	r = starter_ask(n->host->starter, HOST_JOB_NAMESPACE,
+	                &(struct starter_order){.fds = &pair[1], .n_fds = 1}, &pid, &pidfd);
+	(void)close(pair[1]);
+	r = r < 0 ? err_set(err, ERR_CAPACITY, -r, "cannot start a process")
+	          : map_userns(n, pair[0], pid, err);
+	(void)close(pair[0]); /* it ends by that, whatever it waits for */
+	close_fd(&pidfd);
+	if (pid > 0)
+		(void)waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED);
+	return r;
+}
+
+static int settle(struct spawner *n, struct err *err)
 {
 	struct hatched nothing;
-	int r = n->userns_fd < 0 ? make_userns(n, pid, err) : 0;
+	int r = receive(n, &nothing);
 
-	if (r < 0)
-		return r;
-	r = receive(n, &nothing);
 	return r < 0 ? err_set(err, ERR_INTERNAL, -r, "the spawner does not serve") : 0;
 }
 
@@ -151,11 +170,13 @@ int spawner_need(struct spawner *n, struct err *err)
 	if (n->fd >= 0)
 		return 0;
 	end_process(n);
+	r = n->userns_fd < 0 ? make_userns(n, err) : 0;
+	if (r < 0)
+		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot make a socket pair");
 	r = starter_ask(n->host->starter, HOST_JOB_SPAWNER,
-	                &(struct starter_order){.fds = (int[]){pair[1], n->userns_fd},
-	                                        .n_fds = n->userns_fd < 0 ? 1 : 2},
+	                &(struct starter_order){.fds = (int[]){pair[1], n->userns_fd}, .n_fds = 2},
 	                &pid, &pidfd);
 	(void)close(pair[1]);
 	n->fd = pair[0];
@@ -167,7 +188,7 @@ int spawner_need(struct spawner *n, struct err *err)
 	if (pid > 0 && r < 0)
 		(void)err_set(err, ERR_INTERNAL, -r, "cannot watch the spawner");
 	if (r == 0)
-		r = settle(n, pid, err);
+		r = settle(n, err);
 	if (r < 0)
 		end_process(n);
 	return r;

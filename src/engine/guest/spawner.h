@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /*
- * The spawner: where sandboxes and zygotes hatch. A small process of ours that lives in a user
- * namespace T between the host's and those of the sandboxes:
+ * The spawner: where sandboxes and zygotes hatch. A small process of ours that makes them in a user
+ * namespace T between the host's and their own:
  *
  *	host's --> T --> a sandbox's
  *	           +---> net namespaces, one a sandbox
  *
  * A zygote (zygote.h) is a process of T that has to enter sandboxes, and the kernel lets it only if
  * T is the parent of their user namespaces and the owner of their net namespaces. So both are made
- * from inside T, and as no process can go there and come back, this one stays there.
+ * from inside T, and as no process can go there and come back, the spawner sends a helper there for
+ * each of them.
  *
  * T maps every id to itself: the sandboxes' ranges and a few of its own, and not the host's root.
- * The spawner's own ids are of those few, all but the ones that files are opened with (fsuid):
- *these are still root's, so that the child finds its way to the staging directory and into its
- *cgroup before it gives up all there is.
+ * A helper's ids are of those few, and different for each sandbox, because the kernel counts what a
+ * sandbox has by the owner of its user namespace, too (spawner_limits.h). The ids that files are
+ * opened with (fsuid) are still root's, so that the child finds its way to the staging directory
+ * and into its cgroup before it gives up all there is.
  *
- * It holds its socket, the agent's binary and what the broker's memory held at probe(); it ends
+ * It holds its socket, the agent's binary, T and what the broker's memory held at probe(); it ends
  * when the broker does. What it begets are children of the broker's, not its own: a spawner that
- *died is made anew in the same T, and nobody notices. T lives on in its sandboxes, and a later
- *broker finds it through any of them.
+ * died is made anew for the same T, and nobody notices. T lives on in its sandboxes, and a later
+ * broker finds it through any of them.
  */
 #include "engine/guest/spawner_orphan.h"
 #include "loop/loop.h"

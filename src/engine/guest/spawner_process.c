@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The order in the spawner's start is forced: fsuid can be set to root's only by one who still has
- * root's capabilities over the host, and T can only be entered by one who has not lost them.
+ * A child is cloned by a helper: a process that lives for this one clone. Its order is forced. It
+ * takes the uid that is to own the sandbox's user namespace; then fsuid is set to root's, which
+ * only one can who still has root's capabilities over the host; then it enters T, from where no
+ * process comes back. The helper has the spawner's memory and descriptors, so that it costs little.
  *
  * A net namespace takes as long to make as everything else of a clone, so the one for the next
  * guest is made behind the reply to this one.
@@ -12,6 +14,7 @@
 #include "base/fd.h"
 #include "engine/guest/child_orders.h"
 #include "engine/guest/guest.h"
+#include "engine/guest/spawner_limits.h"
 #include "engine/linux/namespaces.h"
 #include "engine/linux/syscalls.h"
 
@@ -19,57 +22,108 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/fsuid.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
-/* Over T: to write maps, to make namespaces and a net's `lo`, and what a zygote keeps of it. Those
- * that get a user namespace of their own have all there, whatever was left here. */
-#define CAPS                                                                                       \
-	(BIT64(CAP_DAC_OVERRIDE) | BIT64(CAP_SETUID) | BIT64(CAP_SETGID) | BIT64(CAP_SETPCAP) |    \
-	 BIT64(CAP_NET_ADMIN) | BIT64(CAP_SYS_CHROOT) | BIT64(CAP_SYS_ADMIN))
+#define STACK_SIZE (1U << 20)
+
+/* To take an owner's uid and root's fsuid, and to enter namespaces. A helper has all over T, once
+ * it is there, and those that get a user namespace of their own have all in that. */
+#define CAPS (BIT64(CAP_SETUID) | BIT64(CAP_SYS_ADMIN))
 
 struct self {
-	int fd, agent_fd;
+	int fd, agent_fd, userns_fd;
+	int net_fd;   /* what a helper has made; else -1 */
 	bool has_net; /* one that no guest has got yet */
+	char *stack;  /* of the helper that is under way; there is never more than one */
 };
 
-static int leave_root(void)
+/* What a helper is to make. */
+struct spawn {
+	struct guest_host *host;
+	struct self *self;
+	const struct spawner_request *req;
+	const int *fds;
+	size_t n_fds;
+	struct hatched *ret;
+	int r;
+};
+
+static int set_uid(uid_t uid)
 {
-	/* Capabilities stay through the changes of ids; T, once entered, resets this. */
-	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 ||
-	    setgroups(0, NULL) < 0 ||
-	    setresgid(NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID) < 0 ||
-	    setresuid(NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID) < 0)
+	/* Not libc's, which would tell threads that the broker may have had. */
+	if (syscall(SYS_setresuid, uid, uid, uid) < 0)
 		return -errno;
-	(void)setfsgid(0);
 	(void)setfsuid(0);
 	return setfsuid((uid_t)-1) == 0 ? 0 : -EPERM; /* asks only */
 }
 
-static int move_in(int fd, int userns_fd)
+/* Capabilities stay through the changes of ids; T, once entered, resets this. */
+static int leave_groups(void)
 {
-	char mapped;
-	int r = leave_root();
-
-	if (r == 0 && userns_fd >= 0)
-		return setns(userns_fd, CLONE_NEWUSER) < 0 ? -errno : 0;
-	if (r == 0 && unshare(CLONE_NEWUSER) < 0)
-		r = -errno;
-	if (r == 0 && send(fd, "u", 1, MSG_NOSIGNAL) != 1)
-		r = -errno;
-	if (r == 0 && recv(fd, &mapped, 1, 0) != 1)
-		r = -EPIPE;
-	return r;
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 ||
+	    setgroups(0, NULL) < 0 ||
+	    setresgid(NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID, NAMESPACES_SPAWNER_ID) < 0)
+		return -errno;
+	(void)setfsgid(0);
+	return 0;
 }
 
-static int open_socket(struct self *self, struct err *err)
+static int enter(const struct self *self, uid_t uid)
 {
-	int fd, r = self->has_net ? 0 : namespaces_enter_new_net(err);
+	int r = set_uid(uid);
 
-	if (r < 0)
-		return r;
+	return r == 0 && setns(self->userns_fd, CLONE_NEWUSER) < 0 ? -errno : r;
+}
+
+/* Runs fn(arg) in a process that has our memory and our descriptors but ids and namespaces of its
+ * own, and waits for it. */
+static pid_t run_helper(const struct self *self, int (*fn)(void *arg), void *arg, int flags)
+{
+	pid_t pid = clone(fn, self->stack + STACK_SIZE,
+	                  CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD | flags, arg);
+
+	return pid < 0 ? -errno : pid;
+}
+
+static int make_net(void *arg)
+{
+	struct self *self = arg;
+	struct err err;
+
+	if (enter(self, NAMESPACES_SPAWNER_ID) == 0 && namespaces_enter_new_net(&err) == 0)
+		self->net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	return 0;
+}
+
+/* T is its owner, so it is made there; then it is ours until the next guest gets it. */
+static int enter_new_net(struct self *self)
+{
+	pid_t pid = run_helper(self, make_net, self, 0);
+	auto_fd int fd = -1;
+
+	if (pid < 0)
+		return pid;
+	(void)waitpid(pid, NULL, 0);
+	fd = take_fd(&self->net_fd);
+	if (fd < 0)
+		return -ENOSPC;
+	if (setns(fd, CLONE_NEWNET) < 0)
+		return -errno;
+	self->has_net = true;
+	return 0;
+}
+
+static int open_socket(struct self *self)
+{
+	int fd;
+
 	self->has_net = false;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	return fd < 0 ? -errno : fd;
@@ -91,47 +145,88 @@ static pid_t clone_sibling(uint64_t flags, int group_fd, int *ret_pidfd)
 	return sys_clone3(&args);
 }
 
-static int hatch(struct guest_host *host, struct self *self, const struct spawner_request *req,
-                 const int *fds, size_t n_fds, struct hatched *ret)
+static bool is_guest(const struct spawner_request *req)
 {
-	const bool is_guest = req->kind == SPAWNER_GUEST || req->kind == SPAWNER_VM ||
-	                      req->kind == SPAWNER_FOUNDER;
+	return req->kind == SPAWNER_GUEST || req->kind == SPAWNER_VM ||
+	       req->kind == SPAWNER_FOUNDER;
+}
+
+/* In T, as the owner of what is made. */
+static int clone_child(struct spawn *s)
+{
+	const struct spawner_request *req = s->req;
 	const bool is_zygote = req->kind == SPAWNER_ZYGOTE;
 	/* A zygote shares the host's pids: it can enter only those below its own. */
 	const uint64_t flags =
-		(is_zygote ? 0 : CLONE_NEWUSER | CLONE_NEWPID) | (is_guest ? 0 : CLONE_NEWNET);
-	struct jail jail = {.filter = &host->filter,
-	                    .staging = host->sandboxes_dir,
+		(is_zygote ? 0 : CLONE_NEWUSER | CLONE_NEWPID) | (is_guest(req) ? 0 : CLONE_NEWNET);
+	struct jail jail = {.filter = &s->host->filter,
+	                    .shares = s->host->shares,
+	                    .staging = s->host->sandboxes_dir,
 	                    .owner = is_zygote ? NAMESPACES_ZYGOTE_ID : 0,
-	                    .agent_fd = self->agent_fd,
-	                    .go_fd = fds[0],
-	                    .status_fd = fds[1],
+	                    .agent_fd = s->self->agent_fd,
+	                    .go_fd = s->fds[0],
+	                    .status_fd = s->fds[1],
 	                    .listen_fd = -1};
 	struct err err;
-	int r = 0;
+	int r = enter(s->self, is_zygote ? NAMESPACES_SPAWNER_ID : namespaces_owner_id(req->slot));
 
-	if (req->kind >= SPAWNER_KINDS || !host->mains[req->kind])
-		return -EINVAL;
-	if (is_guest)
-		r = ret->socket_fd = open_socket(self, &err);
 	if (r < 0)
 		return r;
-	ret->pid = clone_sibling(flags, n_fds > 2 ? fds[2] : -1, &ret->pidfd);
-	if (ret->pid < 0)
+	s->ret->pid = clone_sibling(flags, s->n_fds > 2 ? s->fds[2] : -1, &s->ret->pidfd);
+	if (s->ret->pid < 0)
 		return -errno;
-	if (ret->pid == 0) {
-		(void)close(self->fd);
-		host->mains[req->kind](&jail);
+	if (s->ret->pid == 0) {
+		(void)close(s->self->fd);
+		(void)close(s->self->userns_fd);
+		s->host->mains[req->kind](&jail);
 		_exit(1);
 	}
-	if (!is_zygote && namespaces_write_id_maps(ret->pid, req->slot, &err) < 0)
+	if (!is_zygote && namespaces_write_id_maps(s->ret->pid, req->slot, &err) < 0)
 		return -err.errnum;
 	return 0;
 }
 
-static void answer(struct self *self, int r, const struct hatched *h)
+static int help(void *arg)
 {
-	struct spawner_reply reply = {.errnum = r < 0 ? -r : 0, .pid = h->pid};
+	struct spawn *s = arg;
+
+	s->r = clone_child(s);
+	return 0;
+}
+
+static int hatch(struct guest_host *host, struct self *self, const struct spawner_request *req,
+                 const int *fds, size_t n_fds, struct hatched *ret, pid_t *ret_helper)
+{
+	struct spawn spawn = {.host = host,
+	                      .self = self,
+	                      .req = req,
+	                      .fds = fds,
+	                      .n_fds = n_fds,
+	                      .ret = ret,
+	                      .r = -ECHILD};
+	pid_t pid;
+	int r = 0;
+
+	if (req->kind >= SPAWNER_KINDS || !host->mains[req->kind] ||
+	    req->slot >= NAMESPACES_SLOTS_MAX)
+		return -EINVAL;
+	if (is_guest(req) && !self->has_net)
+		r = enter_new_net(self);
+	if (r == 0 && is_guest(req))
+		r = ret->socket_fd = open_socket(self);
+	if (r < 0)
+		return r;
+	/* Of the broker's too, so that what it makes as a sibling is. */
+	pid = run_helper(self, help, &spawn, CLONE_PARENT);
+	if (pid < 0)
+		return pid;
+	*ret_helper = pid;
+	return spawn.r;
+}
+
+static void answer(struct self *self, int r, const struct hatched *h, pid_t helper)
+{
+	struct spawner_reply reply = {.errnum = r < 0 ? -r : 0, .pid = h->pid, .helper = helper};
 	const int fds[] = {h->pidfd, h->socket_fd};
 	size_t n = h->pidfd < 0 ? 0 : h->socket_fd < 0 ? 1 : 2;
 
@@ -148,58 +243,99 @@ static void serve_one(struct guest_host *host, struct self *self)
 	struct spawner_request req;
 	int fds[FD_PASS_MAX], r;
 	size_t n_fds = 0;
-	struct err err;
+	pid_t helper = 0;
 
 	if (fd_recv(self->fd, &req, sizeof(req), fds, &n_fds) != sizeof(req) || n_fds < 2)
 		_exit(0); /* the broker is gone */
-	r = hatch(host, self, &req, fds, n_fds, &h);
+	r = hatch(host, self, &req, fds, n_fds, &h, &helper);
 	for (size_t i = 0; i < n_fds; i++)
 		(void)close(fds[i]);
-	answer(self, r, &h);
+	answer(self, r, &h, helper);
 	if (!self->has_net)
-		self->has_net = namespaces_enter_new_net(&err) == 0;
+		(void)!enter_new_net(self); /* else the next guest tries again */
 }
 
 /* 0, 1 and 2 must be something, or a socket would be born there. */
 static int shed_fds(const struct self *self)
 {
-	const unsigned low = (unsigned)MIN(self->fd, self->agent_fd);
-	const unsigned high = (unsigned)MAX(self->fd, self->agent_fd);
 	auto_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	unsigned next = STDERR_FILENO + 1;
 
 	for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
 		if (dup2(null, fd) < 0)
 			return -errno;
-	if (null < 0 || close_range(high + 1, ~0U, 0) < 0 ||
-	    (low > STDERR_FILENO + 1 && close_range(STDERR_FILENO + 1, low - 1, 0) < 0) ||
-	    (high > low + 1 && close_range(low + 1, high - 1, 0) < 0))
+	if (null < 0)
 		return -errno;
+	for (;;) { /* what lies between those that are kept */
+		const int kept[] = {self->fd, self->agent_fd, self->userns_fd};
+		unsigned until = ~0U;
+
+		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+			if ((unsigned)kept[i] >= next)
+				until = MIN(until, (unsigned)kept[i]);
+		if (until > next && close_range(next, until == ~0U ? until : until - 1, 0) < 0)
+			return -errno;
+		if (until == ~0U)
+			break;
+		next = until + 1;
+	}
 	null = -1;
 	return 0;
+}
+
+/* As every child shall have them: it inherits them and sets none itself. */
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	for (int s = 1; s < NSIG; s++)
+		(void)signal(s, SIG_DFL); /* some numbers cannot be set, and need not */
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+int spawner_found_run(const struct starter_order *order, void *arg)
+{
+	const struct guest_host *host = arg;
+	const int fd = order->fds[0];
+	int r = leave_groups();
+	char mapped;
+
+	spawner_limits_raise();
+	if (r == 0)
+		r = set_uid(NAMESPACES_SPAWNER_ID);
+	if (r < 0 || unshare(CLONE_NEWUSER) < 0 || send(fd, "u", 1, MSG_NOSIGNAL) != 1 ||
+	    recv(fd, &mapped, 1, 0) != 1)
+		_exit(1);
+	spawner_limits_write(host->shares);
+	_exit(0);
 }
 
 int spawner_run(const struct starter_order *order, void *arg)
 {
 	struct guest_host *host = arg;
-	struct self self = {.fd = order->fds[0], .agent_fd = host->agent_fd};
-	sigset_t none;
+	struct self self = {.fd = order->fds[0],
+	                    .agent_fd = host->agent_fd,
+	                    .userns_fd = order->fds[1],
+	                    .net_fd = -1};
 	int r;
 
-	/* As every child shall have them: it inherits them and sets none itself. */
-	for (int s = 1; s < NSIG; s++)
-		(void)signal(s, SIG_DFL); /* some numbers cannot be set, and need not */
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	reset_signals();
 	(void)prctl(PR_SET_NAME, "cloche-spawner", 0, 0, 0);
 	(void)setsid();
-	r = move_in(self.fd, order->n_fds > 1 ? order->fds[1] : -1);
+	spawner_limits_lower(host->sandboxes_max);
+	self.stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	r = self.stack == MAP_FAILED ? -errno : leave_groups();
+	if (r == 0)
+		r = set_uid(NAMESPACES_SPAWNER_ID);
 	if (r == 0)
 		r = capabilities_bound(CAPS);
 	if (r == 0)
 		r = capabilities_keep(CAPS, /* inheritable= */ 0);
 	if (r == 0)
 		r = shed_fds(&self);
-	answer(&self, r, &(struct hatched){.pidfd = -1, .socket_fd = -1});
+	answer(&self, r, &(struct hatched){.pidfd = -1, .socket_fd = -1}, 0);
 	if (r < 0)
 		_exit(1);
 	for (;;)

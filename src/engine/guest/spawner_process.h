@@ -15,9 +15,12 @@ struct spawner_request { /* with go_fd, status_fd and, or not, group_fd */
 struct spawner_reply {  /* with pidfd and socket_fd of struct hatched */
 	int32_t errnum; /* 0: the child is there */
 	int32_t pid;
+	int32_t helper; /* a child of the broker's that has ended, to be reaped; 0: there is none */
 };
 
-/* HOST_JOB_SPAWNER, in a child of the starter; arg is a struct guest_host. Its fds are the socket,
- * and T unless that is to be made. Then "u" asks the broker to write its maps, and a byte says that
- * it has. A first reply, without a request, tells that it serves. */
+/* HOST_JOB_NAMESPACE, in a child of the starter; arg is a struct guest_host: makes T. "u" on its
+ * socket asks the broker to write the maps, and a byte says that it has. */
+_Noreturn int spawner_found_run(const struct starter_order *order, void *arg);
+/* HOST_JOB_SPAWNER, likewise. Its fds are the socket and T. A first reply, without a request, tells
+ * that it serves. */
 _Noreturn int spawner_run(const struct starter_order *order, void *arg);

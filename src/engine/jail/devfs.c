@@ -5,21 +5,22 @@
  */
 #include "engine/jail/jail_child.h"
 #include "engine/layer/own_tmpfs.h"
+#include "engine/linux/kernel_share.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/mount.h>
 
-/* The host's terminals are few (kernel.pty.max): a sandbox gets its share and no more. */
-#define PTS_OPTIONS "newinstance,ptmxmode=0666,mode=0620,gid=5,max=256"
+#define PTS_OPTIONS "newinstance,ptmxmode=0666,mode=0620,gid=5,max=%" PRIu64
 
 int jail_mount_dev(struct jail *jail, struct err *err)
 {
-	char shm[64];
+	char pts[80], shm[64];
 
 	if (mount("s/" OWN_TMPFS_DEV, "r/dev", NULL, MS_BIND, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount /dev");
-	if (mount("devpts", "r/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, PTS_OPTIONS) < 0)
+	(void)snprintf(pts, sizeof(pts), PTS_OPTIONS, jail->shares[SHARE_TERMINALS]);
+	if (mount("devpts", "r/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, pts) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount devpts");
 	/* What is in it counts as memory of whoever wrote it; half of the limit leaves room. */
 	(void)snprintf(shm, sizeof(shm), "mode=1777,nr_inodes=65536,size=%" PRIu64,

@@ -2,6 +2,7 @@
 #include "engine/jail/jail_child.h"
 
 #include "base/fd.h"
+#include "engine/linux/kernel_share.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -200,6 +201,7 @@ static int exec_agent(struct jail *jail, struct err *err)
 	char listen[40], ready[40], open_files[40], caps[48], groups[32 + 12 * CGROUP_TREES_MAX];
 	char *const argv[] = {unconst("cloche-agent"), NULL};
 	char *const env[] = {listen, ready, open_files, caps, groups, NULL};
+	const struct guest_limits *l = &jail->spec->limits;
 	struct rlimit most;
 	size_t len;
 
@@ -207,7 +209,8 @@ static int exec_agent(struct jail *jail, struct err *err)
 	(void)snprintf(listen, sizeof(listen), "CLOCHE_LISTEN_FD=%d", jail->listen_fd);
 	(void)snprintf(ready, sizeof(ready), "CLOCHE_READY_FD=%d", jail->status_fd);
 	(void)snprintf(open_files, sizeof(open_files), "CLOCHE_NOFILE=%" PRIu64,
-	               MIN((uint64_t)jail->spec->limits.open_files, (uint64_t)most.rlim_max));
+	               MIN((uint64_t)kernel_share_open_files(jail->shares, l->open_files, l->pids),
+	                   (uint64_t)most.rlim_max));
 	(void)snprintf(caps, sizeof(caps), "CLOCHE_CAPS_ROOT=%" PRIx64, jail_caps_of_root());
 	len = (size_t)snprintf(groups, sizeof(groups), "CLOCHE_CGROUP_FDS=");
 	for (size_t i = 0; i < jail->n_user_fds; i++)

@@ -141,12 +141,12 @@ int jail_mount_proc(struct jail *jail, struct err *err)
 		return r;
 	if (mount("proc", "r/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return err_set(err, ERR_INTERNAL, errno, "cannot mount proc");
-	r = put_covers("q/" OWN_TMPFS_EMPTY_FILE, hidden_files, ARRAY_SIZE(hidden_files), err);
+	r = put_covers("s/" OWN_TMPFS_EMPTY_FILE, hidden_files, ARRAY_SIZE(hidden_files), err);
 	if (r == 0)
-		r = put_covers("q/" OWN_TMPFS_EMPTY_DIR, hidden_dirs, ARRAY_SIZE(hidden_dirs), err);
+		r = put_covers("s/" OWN_TMPFS_EMPTY_DIR, hidden_dirs, ARRAY_SIZE(hidden_dirs), err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(closed_files); i++)
 		if (!is_closed(closed_files[i]))
-			r = put_covers("q/" OWN_TMPFS_EMPTY_FILE, &closed_files[i], 1, err);
+			r = put_covers("s/" OWN_TMPFS_EMPTY_FILE, &closed_files[i], 1, err);
 	for (size_t i = 0; r == 0 && i < machine_view_proc_files_len; i++)
 		r = put_own(machine_view_proc_files[i], err);
 	if (r < 0)

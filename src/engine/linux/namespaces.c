@@ -42,6 +42,13 @@ uint32_t namespaces_first_id(uint32_t slot)
 	return NAMESPACES_FIRST_ID + slot * NAMESPACES_IDS_EACH;
 }
 
+uint32_t namespaces_owner_id(uint32_t slot)
+{
+	static_assert(NAMESPACES_SLOTS_MAX + 2 <= NAMESPACES_IDS_EACH, "a slot has no owner");
+	assert(slot < NAMESPACES_SLOTS_MAX);
+	return NAMESPACES_OWNERS_ID + slot;
+}
+
 static int write_maps(pid_t pid, uint32_t inside, uint32_t outside, uint32_t n, struct err *err)
 {
 	static const char *const files[] = {"uid_map", "gid_map"};

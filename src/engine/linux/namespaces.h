@@ -12,6 +12,7 @@
 /* The range below is for what is no sandbox. */
 #define NAMESPACES_SPAWNER_ID (NAMESPACES_FIRST_ID - NAMESPACES_IDS_EACH)
 #define NAMESPACES_ZYGOTE_ID  (NAMESPACES_SPAWNER_ID + 1)
+#define NAMESPACES_OWNERS_ID  (NAMESPACES_SPAWNER_ID + 2) /* and so on, one a slot */
 
 /*
  * Moves this process into a new net namespace with nothing but `lo`, up. It belongs to our user
@@ -20,6 +21,8 @@
 must_check int namespaces_enter_new_net(struct err *err);
 
 uint32_t namespaces_first_id(uint32_t slot); /* of the slot's range on the host */
+/* Who owns the slot's user namespace: nobody inside, and no other sandbox's owner. */
+uint32_t namespaces_owner_id(uint32_t slot);
 must_check int namespaces_write_id_maps(pid_t pid, uint32_t slot,
                                         struct err *err); /* a sandbox's */
 must_check int namespaces_write_spawner_maps(pid_t pid,

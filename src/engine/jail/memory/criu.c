@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
 #include "base/log.h"
+#include "engine/guest/spawner_limits.h"
 #include "engine/jail/jail_child.h"
 #include "engine/jail/memory/memory_agent.h"
 #include "engine/jail/memory/memory_image.h"
@@ -155,9 +156,15 @@ static bool is_made_by_criu(const char *place)
 
 static const char *find_source(const char *root, const char *place, char ret[256])
 {
+	/* CRIU sets a mount's flags as they were saved, and may take none away: covers never had
+	 * nodev. */
+	const bool is_cover = strcmp(root, "/" OWN_TMPFS_EMPTY_FILE) == 0 ||
+	                      strcmp(root, "/" OWN_TMPFS_EMPTY_DIR) == 0;
+
 	if (strcmp(place, "/usr") == 0)
 		return STAGING "/u";
-	(void)snprintf(ret, 256, STAGING "/%c%s", strcmp(place, "/dev") == 0 ? 's' : 'q', root);
+	(void)snprintf(ret, 256, STAGING "/%c%s",
+	               is_cover || strcmp(place, "/dev") == 0 ? 's' : 'q', root);
 	return ret;
 }
 
@@ -403,10 +410,9 @@ static int prepare(struct guest_host *host, const struct criu_spec *spec, struct
 void criu_run(struct guest_host *host, const struct criu_spec *spec, const int control[2],
               int words_fd)
 {
-	char root[48];
+	char whose[48];
 	char *const env[] = {unconst("PATH=/usr/sbin:/usr/bin:/sbin:/bin"),
-	                     unconst("LD_PRELOAD=/proc/self/fd/4"), spec->is_restore ? NULL : root,
-	                     NULL};
+	                     unconst("LD_PRELOAD=/proc/self/fd/4"), whose, NULL};
 	struct words w = {0};
 	struct err err = {0};
 	sigset_t none;
@@ -418,7 +424,13 @@ void criu_run(struct guest_host *host, const struct criu_spec *spec, const int c
 		(void)signal(s, SIG_DFL);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)snprintf(root, sizeof(root), "CLOCHE_ROOT=%d", (int)spec->pid);
+	if (spec->is_restore) {
+		spawner_limits_lower(host->sandboxes_max); /* as of any jail */
+		(void)snprintf(whose, sizeof(whose), "CLOCHE_OWNER=%u",
+		               namespaces_owner_id(spec->guest->slot));
+	} else {
+		(void)snprintf(whose, sizeof(whose), "CLOCHE_ROOT=%d", (int)spec->pid);
+	}
 	if (r == 0)
 		r = make_words(&w, spec);
 	if (r == 0 && choose_agent(spec) < 0)
