@@ -294,10 +294,10 @@ static int check_room(struct builds *bs, const char *project_id, struct err *err
 	size_t n = 0;
 
 	trim(bs, BUILDS_KEPT);
-	if (bs->n >= BUILDS_MAX)
-		return err_set(err, ERR_LIMIT, 0, "%d builds wait already", BUILDS_MAX);
 	list_for_each (&bs->all, struct build, b, link)
 		n += !build_is_over(b) && strcmp(b->project_id, project_id) == 0;
+	if (bs->n >= BUILDS_MAX && n > 0)
+		return err_set(err, ERR_LIMIT, 0, "%d builds wait already", BUILDS_MAX);
 	if (n >= BUILDS_PROJECT_MAX)
 		return err_set(err, ERR_LIMIT, 0, "%d builds of this project wait already",
 		               BUILDS_PROJECT_MAX);

@@ -7,10 +7,10 @@
 #include "sandbox/exec/exec.h"
 #include "store/tables/builds.h"
 
-#define BUILDS_RUNNING_MAX 2  /* at once, and as many sets of packages; others wait */
-#define BUILDS_PROJECT_MAX 32 /* of a project that have not ended */
-#define BUILDS_KEPT        50 /* that have ended, with their logs */
-#define BUILDS_MAX         200
+#define BUILDS_RUNNING_MAX 2   /* at once, and as many sets of packages; others wait */
+#define BUILDS_PROJECT_MAX 32  /* of a project that have not ended */
+#define BUILDS_KEPT        50  /* that have ended, with their logs */
+#define BUILDS_MAX         200 /* of all projects; each may have one whatever the others have */
 #define LOG_BYTES_MAX      (UINT64_C(4) << 20)
 
 enum step {

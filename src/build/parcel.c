@@ -18,7 +18,7 @@
 #define NAME_SIZE    (sizeof(PREFIX) + ID_SIZE + PARCEL_HASH_LEN + sizeof(HALF))
 #define ALL_BYTES    (4 * PARCEL_BYTES_MAX)
 #define COMING_BYTES (2 * PARCEL_BYTES_MAX) /* of all that are on their way */
-#define EXPECTED_MAX 256
+#define EXPECTED_MAX 64                     /* of one project: its oldest gives way */
 
 struct expected {
 	struct list link;
@@ -70,12 +70,10 @@ void parcel_expect(struct builds *bs, const char *project_id, const char *key_id
 	list_append(&bs->parcels, &e->link);
 	memcpy(ret_token, e->token, sizeof(e->token));
 	list_for_each (&bs->parcels, struct expected, other, link)
-		n++;
-	list_for_each (&bs->parcels, struct expected, oldest, link) {
-		if (n-- <= EXPECTED_MAX)
-			break;
-		expected_free(oldest);
-	}
+		n += strcmp(other->project_id, project_id) == 0;
+	list_for_each (&bs->parcels, struct expected, oldest, link)
+		if (strcmp(oldest->project_id, project_id) == 0 && n-- > EXPECTED_MAX)
+			expected_free(oldest);
 }
 
 /* Calls fn with each file of ours, its size and age. */

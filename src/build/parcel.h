@@ -12,7 +12,7 @@
  *
  * Written under a name of its own until it is whole, so that a gateway that dies leaves none that
  * could be taken for one. Both a parcel and all of them together are bounded; the oldest go first.
- * A token is good until it was used, a gateway ends, or many more were asked for.
+ * A token is good until it was used, a gateway ends, or its project has asked for many more.
  */
 #include "base/id.h"
 #include "build/build.h"

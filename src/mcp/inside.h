@@ -8,9 +8,10 @@
 #include "mcp/rpc.h"
 
 #define MCP_BODY_MAX        (4 * 1024 * 1024) /* of a message */
-#define MCP_SESSIONS_MAX    1024
-#define MCP_KEY_SESSIONS    64 /* of one key */
-#define MCP_KEY_CALLS       64 /* of one key, at once */
+#define MCP_SESSIONS_MAX    1024              /* of all projects, but for their shares */
+#define MCP_SESSIONS_SHARE  16                /* that a project may have whatever the others have */
+#define MCP_KEY_SESSIONS    64                /* of one key */
+#define MCP_KEY_CALLS       64                /* of one key, at once */
 #define MCP_IDLE_MS         (UINT64_C(30) * 60 * 1000)
 #define MCP_LIFE_MS         (UINT64_C(24) * 3600 * 1000) /* of a sandbox, unless it is said */
 #define MCP_CALL_TIMEOUT_MS 120000                       /* of code and commands, likewise */

@@ -64,19 +64,21 @@ static void forget(struct session *s)
 }
 
 /* Clients come and go without a word. One that has nothing to lose gives way to a new one. */
-static int make_room(struct mcp *m, const char *key_id_, struct err *err)
+static int make_room(struct mcp *m, const struct key *key, struct err *err)
 {
 	struct session *spare = NULL;
-	size_t n = 0;
+	size_t n = 0, n_project = 0;
 
 	list_for_each (&m->sessions, struct session, s, link) {
-		bool is_own = strcmp(s->key_id, key_id_) == 0;
+		bool is_own = strcmp(s->key_id, key_id(key)) == 0;
 
 		n += is_own;
+		n_project += strcmp(s->project_id, key_project_id(key)) == 0;
 		if (is_own && !spare && !s->sandbox_id[0] && !s->hold && !is_at_work(s))
 			spare = s;
 	}
-	if (n < MCP_KEY_SESSIONS && m->n_sessions < MCP_SESSIONS_MAX)
+	if (n < MCP_KEY_SESSIONS &&
+	    (m->n_sessions < MCP_SESSIONS_MAX || n_project < MCP_SESSIONS_SHARE))
 		return 0;
 	if (spare) {
 		forget(spare);
@@ -90,7 +92,7 @@ struct session *session_new(struct mcp *m, const struct key *key, struct err *er
 {
 	char id[ID_SIZE];
 
-	if (make_room(m, key_id(key), err) < 0)
+	if (make_room(m, key, err) < 0)
 		return NULL;
 	id_make(id, "mcp");
 	return add(m, key, id);
@@ -111,7 +113,7 @@ static struct session *take_up(struct mcp *m, const struct key *key, const char 
 	struct err err;
 	bool more;
 
-	if (make_room(m, key_id(key), &err) < 0)
+	if (make_room(m, key, &err) < 0)
 		return NULL;
 	s = add(m, key, id);
 	(void)fleet_list(m->api->fleet,

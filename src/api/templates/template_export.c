@@ -108,7 +108,7 @@ int export_template(struct http_req *req, struct err *err)
 	}
 	d = xnew0(struct departure);
 	d->req = req;
-	r = export_start(api->builds, t, &ops, d, &d->export, err);
+	r = export_start(api->builds, caller_project(req), t, &ops, d, &d->export, err);
 	if (r < 0) {
 		free(d);
 		return r;

@@ -17,13 +17,14 @@
 #define SOURCE      "/template" /* where the image is shown */
 #define SPOOL       "/layer.tar.zst"
 #define CONFIG_MAX  ((size_t)2 << 20)
-#define RUNNING_MAX 4                              /* at once, of all projects */
+#define RUNNING_MAX 4                              /* at once; each project may have one */
 #define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
 
 struct export
 {
 	struct list link;
 	struct builds *owner;
+	char project_id[ID_SIZE]; /* of who asked for it */
 	char sandbox_id[ID_SIZE];
 	const struct export_ops *ops;
 	void *arg;
@@ -212,21 +213,24 @@ static int create_sandbox(struct export *ex, const struct template *t, struct er
 	return sandbox_create(ex->owner->config.fleet, BUILD_PROJECT, &spec, on_created, ex, err);
 }
 
-int export_start(struct builds *bs, const struct template *t, const struct export_ops *ops,
-                 void *arg, struct export **ret, struct err *err)
+int export_start(struct builds *bs, const char *project_id, const struct template *t,
+                 const struct export_ops *ops, void *arg, struct export **ret, struct err *err)
 {
 	auto_json json_t *config = make_config(t);
 	struct export *ex;
-	size_t n = 0;
+	size_t n = 0, own = 0;
 	int r;
 
-	for (const struct list *l = bs->exports.next; l != &bs->exports; l = l->next)
+	list_for_each (&bs->exports, const struct export, other, link) {
 		n++;
-	if (n >= RUNNING_MAX)
+		own += strcmp(other->project_id, project_id) == 0;
+	}
+	if (n >= RUNNING_MAX && own > 0)
 		return err_set(err, ERR_LIMIT, 0, "%zu exports are under way, which is the most",
 		               n);
 	ex = xnew0(struct export);
 	*ex = (struct export){.owner = bs, .ops = ops, .arg = arg};
+	(void)snprintf(ex->project_id, sizeof(ex->project_id), "%s", project_id);
 	list_append(&bs->exports, &ex->link);
 	ex->config = json_dumps(config, JSON_COMPACT);
 	ex->len = ex->config ? strlen(ex->config) : 0;

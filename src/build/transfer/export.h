@@ -19,7 +19,7 @@ struct export_ops {
 	void (*on_end)(const struct err *err, void *arg);
 };
 
-must_check int export_start(struct builds *bs, const struct template *t,
+must_check int export_start(struct builds *bs, const char *project_id, const struct template *t,
                             const struct export_ops *ops, void *arg, struct export **ret,
                             struct err *err);
 void export_pause(struct export *ex, bool on); /* holds back the data */

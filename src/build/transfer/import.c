@@ -22,7 +22,7 @@
 #define TARGET      "/template" /* what a seal of a tree takes */
 #define TOLD_MAX    ((size_t)1 << 20)
 #define ENTRIES_MAX 1000000
-#define RUNNING_MAX 4                              /* at once, of all projects */
+#define RUNNING_MAX 4                              /* at once; each project may have one */
 #define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
 
 struct import {
@@ -327,15 +327,18 @@ static int create_sandbox(struct import *im, struct err *err)
 	return sandbox_create(im->owner->config.fleet, BUILD_PROJECT, &spec, on_created, im, err);
 }
 
-static int check_room(const struct builds *bs, struct err *err)
+static int check_room(const struct builds *bs, const char *project_id, struct err *err)
 {
-	size_t n = 0;
+	size_t n = 0, own = 0;
 
-	for (const struct list *l = bs->imports.next; l != &bs->imports; l = l->next)
+	list_for_each (&bs->imports, const struct import, im, link) {
 		n++;
-	return n < RUNNING_MAX ? 0
-	                       : err_set(err, ERR_LIMIT, 0,
-	                                 "%zu imports are under way, which is the most", n);
+		own += strcmp(im->project_id, project_id) == 0;
+	}
+	return n < RUNNING_MAX || own == 0
+	               ? 0
+	               : err_set(err, ERR_LIMIT, 0, "%zu imports are under way, which is the most",
+	                         n);
 }
 
 int import_start(struct builds *bs, const struct import_spec *spec, const struct import_ops *ops,
@@ -343,7 +346,7 @@ int import_start(struct builds *bs, const struct import_spec *spec, const struct
 {
 	struct template_spec wanted;
 	struct import *im;
-	int r = check_room(bs, err);
+	int r = check_room(bs, spec->project_id, err);
 
 	if (r == 0)
 		r = fleet_check_disk(bs->config.fleet, err);

@@ -14,8 +14,10 @@
 
 #define LEAVE_US    (2 * SECOND_US) /* for a process that has said that it ends */
 #define IN_KEPT_MAX (64 * 1024)
-/* Messages of all sandboxes that have begun to come: what guests can make the gateway hold. */
-#define MESSAGES_MAX ((size_t)128 * 1024 * 1024)
+/* Messages of all sandboxes that have begun to come: what guests can make the gateway hold. Beyond
+ * that, a project may still have one whole message come in. */
+#define MESSAGES_MAX   ((size_t)128 * 1024 * 1024)
+#define MESSAGES_SHARE ((size_t)DRIVER_MESSAGE_PAYLOAD_MAX + DRIVER_MESSAGE_HEAD_MAX)
 
 struct held_head {
 	uint8_t stream;
@@ -145,6 +147,24 @@ static bool find_place(struct context *c)
 	return at != NULL;
 }
 
+/* Of the project, looked at only where there is no room for all. */
+static size_t project_bytes(const struct sandbox *own)
+{
+	size_t bytes = 0;
+
+	list_for_each (&own->fleet->all, const struct sandbox, s, link_all)
+		if (strcmp(s->project_id, own->project_id) == 0)
+			list_for_each (&s->contexts, const struct context, c, link)
+				bytes += c->in.len;
+	return bytes;
+}
+
+static bool has_room(const struct context *c, size_t len)
+{
+	return c->sandbox->fleet->message_bytes + len <= MESSAGES_MAX ||
+	       project_bytes(c->sandbox) + len <= MESSAGES_SHARE;
+}
+
 static void take(struct context *c, enum frame_stream stream, const char *data, size_t len)
 {
 	struct code_call *call = code_current(c);
@@ -155,7 +175,7 @@ static void take(struct context *c, enum frame_stream stream, const char *data, 
 			code_tell_output(call, stream, data, len);
 		return;
 	}
-	if (*bytes + len > MESSAGES_MAX || buf_append(&c->in, data, len) < 0) {
+	if (!has_room(c, len) || buf_append(&c->in, data, len) < 0) {
 		interpreter_broken(c, "a message that is too long");
 		return;
 	}
