@@ -102,7 +102,7 @@ def forms(data):
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_cell_gives_what_jupyter_gives(notebook, cell):
     ours, theirs = notebook[cell]
-    assert (ours.stdout, ours.stderr) == (theirs["stdout"], theirs["stderr"])
+    assert (ours.stdout, ours.printed_stderr) == (theirs["stdout"], theirs["stderr"])
     assert [forms(r.data) for r in ours.results] == [forms(data) for data in theirs["results"]]
     error = ours.error and {"name": ours.error.name, "message": ours.error.message}
     assert error == (theirs["error"] and {k: theirs["error"][k] for k in ("name", "message")})
