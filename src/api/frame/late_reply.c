@@ -25,12 +25,10 @@ struct http_req *late_reply_take(void *late, const struct err *err)
 {
 	struct http_req *req = ((struct late_reply *)late)->req;
 
+	if (req)
+		http_on_done(req, NULL, NULL); /* a reply's end concerns nobody any more */
+	if (req && err)
+		http_reply_err(take_ptr(req), err); /* err may lie in what is freed */
 	free(late);
-	if (!req)
-		return NULL;
-	http_on_done(req, NULL, NULL); /* a reply's end concerns nobody any more */
-	if (!err)
-		return req;
-	http_reply_err(req, err);
-	return NULL;
+	return req;
 }
