@@ -134,6 +134,30 @@ def test_an_open_connection_is_refused_by_name_or_closed_as_the_caller_says(sand
     assert value(sandbox, "far.send(b'!'), near.recv(1)") == "(1, b'!')"  # the source's is as it was
 
 
+WATCH = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+watcher = libc.inotify_init1(os.O_NONBLOCK)
+os.makedirs("watched", exist_ok=True)
+open("single", "w").close()
+"""
+LOOK = "open('watched/new', 'w').close()\nlen(os.read(watcher, 4096)) > 0"
+
+
+def test_a_directory_that_is_watched_is_watched_on(sandbox, forked):
+    value(sandbox, WATCH + "libc.inotify_add_watch(watcher, b'watched', 0x100)")  # IN_CREATE
+    (copy,) = forked(sandbox)
+    assert (value(copy, LOOK), value(sandbox, LOOK)) == ("True", "True")
+
+
+@pytest.mark.skipif(ENGINE == "vm", reason="a vm is saved as a whole")
+def test_a_single_file_that_is_watched_is_refused_by_name(sandbox, forked):
+    value(sandbox, WATCH + "libc.inotify_add_watch(watcher, b'single', 2)")
+    with pytest.raises(errors.Conflict, match="watches"):
+        forked(sandbox)
+    assert value(sandbox, "40 + 2") == "42"
+
+
 def test_a_damaged_memory_is_refused_and_its_files_still_serve(daemon, engine, make_sandbox, saved, sandbox):
     value(sandbox, "x = 1")
     memory = saved(sandbox)

@@ -188,6 +188,12 @@ static int add_mounts(struct words *w, const struct criu_spec *spec)
 	return w->n < ARGS_MAX - 1 ? 0 : -E2BIG;
 }
 
+/* CRIU looks for what a program watches (inotify) by going through directories, in this order: an
+ * overlay has no handles. It does so only if something is watched. */
+static const char *const watched[] = {
+	"/home", "/root", "/tmp", "/srv", "/mnt", "/app", "/workspace",
+};
+
 static int make_words(struct words *w, const struct criu_spec *spec)
 {
 	static const char *const both[] = {"-v1",
@@ -203,6 +209,10 @@ static int make_words(struct words *w, const struct criu_spec *spec)
 	add(w, spec->is_restore ? "restore" : "dump");
 	for (size_t i = 0; i < ARRAY_SIZE(both); i++)
 		add(w, both[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(watched); i++) {
+		add(w, "--irmap-scan-path");
+		add(w, watched[i]);
+	}
 	if (spec->is_restore || spec->closes_connections)
 		add(w, "--tcp-close");
 	add(w, "-D");
@@ -560,6 +570,14 @@ bool criu_explain(int words_fd, int wait_status, bool is_restore, struct err *re
 			ret, ERR_CONFLICT, EISCONN,
 			"a program in the sandbox has a connection open, which cannot be saved");
 		(void)err_hint(ret, "let it be closed with on_connection: close");
+		return false;
+	}
+	if (strstr(text, "Can't dump that handle")) {
+		(void)err_set(ret, ERR_CONFLICT, 0,
+		              "a program in the sandbox watches (inotify) a file, or a directory "
+		              "that is not found again, which cannot be saved");
+		(void)err_hint(ret, "directories below /home, /root, /tmp, /srv, /mnt, /app and "
+		                    "/workspace can be watched; or do it with memory: false");
 		return false;
 	}
 	if (!is_restore && strstr(text, ": No space left on device\n")) {
