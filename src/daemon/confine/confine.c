@@ -16,12 +16,12 @@
 	(BIT64(CAP_CHOWN) | BIT64(CAP_DAC_OVERRIDE) | BIT64(CAP_DAC_READ_SEARCH) |                 \
 	 BIT64(CAP_FOWNER) | BIT64(CAP_FSETID) | BIT64(CAP_KILL) | BIT64(CAP_SETGID) |             \
 	 BIT64(CAP_SETUID) | BIT64(CAP_NET_BIND_SERVICE) | BIT64(CAP_NET_ADMIN) |                  \
-	 BIT64(CAP_SYS_PTRACE) | BIT64(CAP_SYS_ADMIN) | BIT64(CAP_SYS_NICE) |                      \
-	 BIT64(CAP_SYS_RESOURCE) | BIT64(CAP_MKNOD) | BIT64(CAP_SETFCAP))
+	 BIT64(CAP_SYS_CHROOT) | BIT64(CAP_SYS_PTRACE) | BIT64(CAP_SYS_ADMIN) |                    \
+	 BIT64(CAP_SYS_NICE) | BIT64(CAP_SYS_RESOURCE) | BIT64(CAP_MKNOD) | BIT64(CAP_SETFCAP))
 /* Also what CRIU needs, and what the parts give up only after they have used it. */
 #define OF_ALL                                                                                     \
-	(OF_BROKER | BIT64(CAP_SETPCAP) | BIT64(CAP_SYS_CHROOT) | BIT64(CAP_IPC_LOCK) |            \
-	 BIT64(CAP_IPC_OWNER) | BIT64(CAP_LEASE) | BIT64(CAP_CHECKPOINT_RESTORE))
+	(OF_BROKER | BIT64(CAP_SETPCAP) | BIT64(CAP_IPC_LOCK) | BIT64(CAP_IPC_OWNER) |             \
+	 BIT64(CAP_LEASE) | BIT64(CAP_CHECKPOINT_RESTORE))
 /* Signals to parts that have other users; settings and keys below directories of anybody. */
 #define OF_LAUNCHER (BIT64(CAP_KILL) | BIT64(CAP_DAC_OVERRIDE))
 
