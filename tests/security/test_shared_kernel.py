@@ -12,7 +12,7 @@ import pytest
 from cloche import errors
 from harness.daemon import IS_SANITIZED, children_of, read_text, wait_for
 
-pytestmark = pytest.mark.jail  # a vm has a kernel of its own, and shares no inode or counter with another
+pytestmark = pytest.mark.jail("a vm has a kernel of its own, and shares no inode or counter with another")
 
 NS_GET_OWNER_UID = 0xB704
 FIRST_ID = 0x30000000  # of the sandboxes on the host
