@@ -14,8 +14,8 @@
 #include "base/fd.h"
 #include "engine/guest/child_orders.h"
 #include "engine/guest/guest.h"
-#include "engine/guest/spawner_limits.h"
 #include "engine/linux/namespaces.h"
+#include "engine/linux/spawner_limits.h"
 #include "engine/linux/syscalls.h"
 
 #include <fcntl.h>

@@ -4,12 +4,12 @@
 #include "base/fd.h"
 #include "base/fs/dir_reader.h"
 #include "base/log.h"
-#include "engine/guest/spawner_limits.h"
 #include "engine/jail/jail_child.h"
 #include "engine/jail/memory/memory_agent.h"
 #include "engine/jail/memory/memory_image.h"
 #include "engine/layer/own_tmpfs.h"
 #include "engine/linux/namespaces.h"
+#include "engine/linux/spawner_limits.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/guest/spawner_limits.h"
+#include "engine/linux/spawner_limits.h"
 
 #include "base/fd.h"
 #include "base/units.h"
