@@ -23,12 +23,17 @@
 #define BATCH 64
 #define LOST  "what sandboxes used that ended while the daemon was away"
 
+/* Of struct guest_usage, what is charged. In this order: an older daemon may have written it. */
+struct figures {
+	uint64_t cpu_ns, memory_bytes, memory_peak_bytes, disk_bytes, pids, oom_kills, pids_refused;
+};
+
 struct entry {
 	uint64_t seq; /* from 1 */
 	char id[ID_SIZE];
-	struct guest_usage usage;
+	struct figures figures;
 	uint64_t is_begin;
-	char reserved[128 - 2 * sizeof(uint64_t) - ID_SIZE - sizeof(struct guest_usage)];
+	char reserved[128 - 2 * sizeof(uint64_t) - ID_SIZE - sizeof(struct figures)];
 };
 static_assert(sizeof(struct entry) == 128, "an entry may cross a page");
 
@@ -112,7 +117,14 @@ void finals_begin(struct finals *f, const char *id)
 
 void finals_put(struct finals *f, const char *id, const struct guest_usage *usage)
 {
-	put(f, id, &(struct entry){.usage = *usage});
+	put(f, id,
+	    &(struct entry){.figures = {.cpu_ns = usage->cpu_ns,
+	                                .memory_bytes = usage->memory_bytes,
+	                                .memory_peak_bytes = usage->memory_peak_bytes,
+	                                .disk_bytes = usage->disk_bytes,
+	                                .pids = usage->pids,
+	                                .oom_kills = usage->oom_kills,
+	                                .pids_refused = usage->pids_refused}});
 }
 
 struct search {
@@ -137,13 +149,13 @@ static void merge(const struct entry *e, void *arg)
 	if (e->seq < s->begin_seq || strncmp(e->id, s->id, sizeof(e->id)) != 0)
 		return;
 	*u = (struct guest_usage){
-		.cpu_ns = MAX(u->cpu_ns, e->usage.cpu_ns),
-		.memory_bytes = MAX(u->memory_bytes, e->usage.memory_bytes),
-		.memory_peak_bytes = MAX(u->memory_peak_bytes, e->usage.memory_peak_bytes),
-		.disk_bytes = MAX(u->disk_bytes, e->usage.disk_bytes),
-		.pids = MAX(u->pids, e->usage.pids),
-		.oom_kills = MAX(u->oom_kills, e->usage.oom_kills),
-		.pids_refused = MAX(u->pids_refused, e->usage.pids_refused),
+		.cpu_ns = MAX(u->cpu_ns, e->figures.cpu_ns),
+		.memory_bytes = MAX(u->memory_bytes, e->figures.memory_bytes),
+		.memory_peak_bytes = MAX(u->memory_peak_bytes, e->figures.memory_peak_bytes),
+		.disk_bytes = MAX(u->disk_bytes, e->figures.disk_bytes),
+		.pids = MAX(u->pids, e->figures.pids),
+		.oom_kills = MAX(u->oom_kills, e->figures.oom_kills),
+		.pids_refused = MAX(u->pids_refused, e->figures.pids_refused),
 	};
 }
 

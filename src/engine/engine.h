@@ -132,8 +132,11 @@ struct image_info {
 };
 
 struct guest_usage {
-	uint64_t cpu_ns, memory_bytes, memory_peak_bytes, disk_bytes, pids, oom_kills;
+	uint64_t cpu_ns, memory_bytes, memory_peak_bytes;
+	uint64_t disk_bytes; /* what is its own: snapshots are charged for what they have of it */
+	uint64_t pids, oom_kills;
 	uint64_t pids_refused; /* processes that the limit did not let begin */
+	uint64_t files_bytes;  /* all that it wrote or was started from, with what snapshots have */
 };
 
 /* Of memory, in the group of the guest's first process, which no limit of the guest's reaches. */

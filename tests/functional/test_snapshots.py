@@ -202,6 +202,21 @@ def test_usage_is_read_page_by_page_over_snapshots_too(daemon, sandbox, saved):
     assert status == 200 and all(row["sandbox_id"] > id for row in body["rows"])
 
 
+def disk_mib(sandbox):
+    return sandbox.usage()["now"]["disk_bytes"] / (1 << 20)
+
+
+def test_the_disk_shows_all_files_at_once_also_those_that_a_snapshot_has(make_sandbox, saved):
+    source = make_sandbox(limits={"disk_mib": 128})
+    before = disk_mib(source)
+    assert source.run("head -c 8M /dev/urandom > data; sync").exit_code == 0
+    assert before + 8 <= disk_mib(source) < before + 16
+    taken = saved(source)
+    assert before + 8 <= disk_mib(source) < before + 16
+    copy = make_sandbox(snapshot=taken["id"])
+    assert before + 8 <= disk_mib(copy) < before + 16
+
+
 def test_shared_bytes_are_counted_once_and_the_disk_limit_holds(make_sandbox, saved, client):
     source = make_sandbox(limits={"disk_mib": 64})
     assert source.run("head -c 30M /dev/urandom > a").exit_code == 0

@@ -255,7 +255,7 @@ static void put_now(struct json_writer *w, const struct sandbox_figures *f)
 	json_open_object(w, "now");
 	json_put_u64(w, "memory_bytes", f->now.memory_bytes);
 	json_put_u64(w, "memory_peak_bytes", f->now.memory_peak_bytes);
-	json_put_u64(w, "disk_bytes", f->now.disk_bytes);
+	json_put_u64(w, "disk_bytes", f->now.files_bytes);
 	json_put_u64(w, "pids", f->now.pids);
 	json_close_object(w);
 }

@@ -39,7 +39,7 @@ static void put_figures(struct sandbox *s, void *arg)
 	json_put_u64(g->w, "at_us", f.at_us);
 	json_put_u64(g->w, "cpu_ns", f.total.of[USAGE_CPU_NS]);
 	json_put_u64(g->w, "memory_bytes", f.now.memory_bytes);
-	json_put_u64(g->w, "disk_bytes", f.now.disk_bytes);
+	json_put_u64(g->w, "disk_bytes", f.now.files_bytes);
 	json_put_u64(g->w, "pids", f.now.pids);
 	json_put_str(g->w, "cost", cost);
 	json_close_object(g->w);

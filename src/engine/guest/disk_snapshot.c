@@ -126,13 +126,17 @@ uint64_t disk_snapshot_limit(struct guest_host *host, const struct guest_spec *s
 	       backup_pinned(spec->id);
 }
 
-uint64_t disk_snapshot_usage(struct guest_host *host, const char *id)
+void disk_snapshot_usage(struct guest_host *host, const char *id, struct guest_usage *ret)
 {
 	uint64_t usage = storage_usage(&host->storage, id);
+	struct disk_snapshot_below below;
 
+	ret->disk_bytes = ret->files_bytes = usage;
 	if (!host->storage.counts_once)
-		return usage;
-	return usage - MIN(usage, count_pinned(id, disk_snapshot_below(host, id).line));
+		return;
+	below = disk_snapshot_below(host, id);
+	ret->disk_bytes -= MIN(usage, count_pinned(id, below.line));
+	ret->files_bytes += below.bytes;
 }
 
 /*

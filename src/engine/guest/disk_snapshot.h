@@ -58,5 +58,5 @@ void disk_snapshot_on_end(struct guest *g); /* it ends: what is being taken of i
  * a copy is in it, and what only snapshots still have of it is not its own any more. A vm can write
  * all of its disk anew, whatever lies below it. */
 uint64_t disk_snapshot_limit(struct guest_host *host, const struct guest_spec *spec);
-uint64_t disk_snapshot_usage(struct guest_host *host,
-                             const char *id); /* of the layer, without what snapshots have of it */
+/* Fills in the two figures of the disk. */
+void disk_snapshot_usage(struct guest_host *host, const char *id, struct guest_usage *ret);

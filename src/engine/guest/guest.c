@@ -193,7 +193,7 @@ int guest_read_usage(struct guest *g, struct guest_usage *ret, struct err *err)
 	(void)err;
 	*ret = (struct guest_usage){0};
 	cgroup_usage(&g->host->cgroups, g->spec.id, ret);
-	ret->disk_bytes = disk_snapshot_usage(g->host, g->spec.id);
+	disk_snapshot_usage(g->host, g->spec.id, ret);
 	return 0;
 }
 

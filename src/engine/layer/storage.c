@@ -325,7 +325,7 @@ uint64_t storage_usage(const struct storage *s, const char *id)
 	auto_fd int fd = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	uint64_t bytes = 0;
 
-	if (fd < 0 || !s->is_btrfs || btrfs_usage(fd, &bytes) < 0)
+	if (fd < 0 || !s->is_btrfs || btrfs_usage_now(fd, &bytes) < 0)
 		return 0;
 	return bytes;
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/linux/btrfs.h"
 
+#include "base/fd.h"
+#include "base/parse.h"
+
 #include <endian.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -159,6 +162,38 @@ int btrfs_usage(int subvol_fd, uint64_t *ret_bytes)
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
 	*ret_bytes = le64toh(item.rfer);
+	return 0;
+}
+
+static int read_sys_quota(const uint8_t *fsid, uint64_t id, const char *name, uint64_t *ret)
+{
+	char uuid[37], path[128], text[32];
+	size_t at = 0;
+	int r;
+
+	for (size_t i = 0; i < BTRFS_FSID_SIZE; i++)
+		at += (size_t)snprintf(uuid + at, sizeof(uuid) - at, "%s%02x",
+		                       i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", fsid[i]);
+	(void)snprintf(path, sizeof(path), "/sys/fs/btrfs/%s/qgroups/0_%" PRIu64 "/%s", uuid, id,
+	               name);
+	r = fd_read_file(AT_FDCWD, path, text, sizeof(text));
+	return r < 0 ? r : parse_u64(text, UINT64_MAX, ret);
+}
+
+/* A commit comes every 30 s. The kernel holds a write against the limit at once, as reserved. */
+int btrfs_usage_now(int subvol_fd, uint64_t *ret_bytes)
+{
+	struct btrfs_ioctl_fs_info_args fs;
+	uint64_t id, referenced, reserved;
+	int r = subvol_id(subvol_fd, &id);
+
+	if (r < 0)
+		return r;
+	if (ioctl(subvol_fd, BTRFS_IOC_FS_INFO, &fs) < 0 ||
+	    read_sys_quota(fs.fsid, id, "referenced", &referenced) < 0 ||
+	    read_sys_quota(fs.fsid, id, "rsv_data", &reserved) < 0)
+		return btrfs_usage(subvol_fd, ret_bytes);
+	*ret_bytes = referenced + reserved;
 	return 0;
 }
 

@@ -13,7 +13,9 @@ must_check int btrfs_clone(int dir_fd, int subvol_fd, const char *name);    /* t
 must_check int btrfs_subvol_delete(int dir_fd, const char *name); /* its quota group too */
 must_check int btrfs_limit(int subvol_fd, uint64_t bytes);
 must_check int btrfs_get_limit(int subvol_fd, uint64_t *ret_bytes); /* 0 = none */
-must_check int btrfs_usage(int subvol_fd, uint64_t *ret_bytes);
+must_check int btrfs_usage(int subvol_fd, uint64_t *ret_bytes);     /* as of the last commit */
+/* With what was written since and is not committed yet, where /sys tells it. */
+must_check int btrfs_usage_now(int subvol_fd, uint64_t *ret_bytes);
 /* Simple quotas: a byte counts for the subvolume that wrote it, as long as anyone has it. */
 bool btrfs_counts_once(int fs_fd);
 void btrfs_prune_quota(int fs_fd); /* drops the quota groups of subvolumes that are gone */

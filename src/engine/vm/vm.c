@@ -98,8 +98,10 @@ static void add_own(struct measuring *m, const struct port_usage *own)
 	m->usage.pids_refused = own->pids_refused;
 	m->usage.pids = own->pids;
 	m->usage.memory_peak_bytes = MIN(m->usage.memory_peak_bytes, own->memory_peak_bytes);
-	if (own->disk_total_bytes > 0 && left < m->disk_bytes)
+	if (own->disk_total_bytes > 0 && left < m->disk_bytes) {
 		m->usage.disk_bytes = MAX(m->usage.disk_bytes, m->disk_bytes - left);
+		m->usage.files_bytes = m->usage.disk_bytes;
+	}
 }
 
 static void on_measured(const struct err *err, void *arg)

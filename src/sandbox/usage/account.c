@@ -128,7 +128,7 @@ static void keep_sample(struct sandbox *s)
 	const struct sandbox_sample sample = {.at_us = s->account->seen_us,
 	                                      .cpu_ns = of[USAGE_CPU_NS],
 	                                      .memory_bytes = s->account->seen.memory_bytes,
-	                                      .disk_bytes = s->account->seen.disk_bytes,
+	                                      .disk_bytes = s->account->seen.files_bytes,
 	                                      .pids = s->account->seen.pids,
 	                                      .network_in_bytes = of[USAGE_NETWORK_IN_BYTES],
 	                                      .network_out_bytes = of[USAGE_NETWORK_OUT_BYTES]};

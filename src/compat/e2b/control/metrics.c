@@ -59,7 +59,7 @@ static void put_samples(struct reel *reel, const struct sandbox *s)
 	now = (struct sandbox_sample){.at_us = f.at_us,
 	                              .cpu_ns = f.total.of[USAGE_CPU_NS],
 	                              .memory_bytes = f.now.memory_bytes,
-	                              .disk_bytes = f.now.disk_bytes};
+	                              .disk_bytes = f.now.files_bytes};
 	sandbox_facts(s, &reel->facts);
 	reel->last_us = reel->facts.created_us;
 	for (size_t i = 0; i < sandbox_n_samples(s); i++)
