@@ -18,6 +18,7 @@
 #include "agent/vm/init.h"
 #include "agent/vm/serial.h"
 #include "base/log.h"
+#include "base/slice.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -165,6 +166,7 @@ int main(int argc, char *argv[])
 		return 0;
 	}
 	log_init("agent", LOG_WARN);
+	slice_shorten();
 	r = run(&a, is_vm, &err);
 	if (is_vm)
 		init_power_off(&a.settings, r < 0 ? err.message : NULL);

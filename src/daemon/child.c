@@ -2,6 +2,7 @@
 #include "daemon/child.h"
 
 #include "base/fd.h"
+#include "base/slice.h"
 #include "broker/broker.h"
 #include "daemon/confine/confine.h"
 #include "daemon/watchdog.h"
@@ -24,7 +25,7 @@ static const struct priority {
 	const char *autogroup; /* the same, as the kernel wants it written */
 	uint64_t slice_ns;     /* 0: the kernel's */
 } priorities[] = {
-	{"gateway", -10, "-10", 200000}, /* every call passes it twice, and each time is short */
+	{"gateway", -10, "-10", SLICE_NS}, /* every call passes it twice, and each time is short */
 	{"wall", -5, "-5", 0},
 	{"dialer", -5, "-5", 0},
 	/* A flood of creates is its work: who calls his sandbox must not wait for that. */
@@ -82,10 +83,6 @@ static void reset_signals(void)
 
 /* Everybody waits for some of the daemon's parts, so these come before what runs in sandboxes.
  * Their own children do not inherit it. Whoever gave the daemon another priority is left his way.
- *
- * The slice is for how long a part would run at a time: the shorter it is, the sooner does the
- * kernel let it run (EEVDF, since Linux 6.12; an older one ignores it). It gets no more time by
- * that.
  *
  * With autogroups (sched(7)) a priority holds within a session alone, and all sandboxes together
  * weigh as much as one session. So each part is a session, and that has the priority, too. Guests

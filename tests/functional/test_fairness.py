@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fairness between projects: who is answered before whom, by count."""
 
+import ctypes
 import json
 import os
 import selectors
 import socket
+import struct
 from pathlib import Path
 
 import pytest
@@ -160,3 +162,24 @@ def test_the_gateway_comes_before_the_broker_which_a_flood_keeps_busy(own):
         pytest.skip("the tests run at a priority of their own, which the daemon leaves alone")
     gateway, wall, broker = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (daemon.gateway_pid, daemon.wall_pid, daemon.broker_pid))
     assert gateway < wall < broker == 0
+
+
+def slice_ns(pid):
+    """The scheduler's slice of a process; None where the kernel tells none (before Linux 6.12)."""
+    attr = bytearray(56)
+    libc = ctypes.CDLL(None, use_errno=True)
+    number = {"x86_64": 315, "aarch64": 275}[os.uname().machine]
+    if libc.syscall(number, pid, (ctypes.c_char * 56).from_buffer(attr), 56, 0) < 0:
+        raise OSError(ctypes.get_errno(), "sched_getattr")
+    return struct.unpack_from("=Q", attr, 24)[0] or None
+
+
+def test_what_a_call_wakes_up_need_not_wait_for_a_neighbours_slice(own):
+    daemon, client = own
+    usual = slice_ns(0)
+    if usual is None:
+        pytest.skip("the kernel is older than 6.12: it has no slices of their own")
+    with client.create() as sandbox:
+        sandbox.run("true")
+        inside = [slice_ns(pid) for pid in audit.processes_of_cgroups({sandbox.id})]
+    assert inside and all(one < usual for one in [*inside, slice_ns(daemon.gateway_pid)])

@@ -2,6 +2,7 @@
 #include "engine/vm/child.h"
 
 #include "base/fd.h"
+#include "base/slice.h"
 #include "base/units.h"
 #include "engine/layer/own_tmpfs.h"
 #include "engine/vm/boot/machine.h"
@@ -218,6 +219,7 @@ static int exec_vmm(struct jail *jail, struct err *err)
 	char *const argv[] = {unconst("cloche-vmm"), NULL}, *const env[] = {NULL};
 
 	(void)jail;
+	slice_shorten();
 	(void)execveat(order_fds[VM_ORDER_VMM], "", argv, env, AT_EMPTY_PATH);
 	return err_set(err, ERR_INTERNAL, errno, "execveat");
 }
