@@ -12,6 +12,7 @@
  *
  * routes.c here puts their handlers in one table, authorize.c and hold.c apply to all of them.
  */
+#include "base/fair_room.h"
 #include "base/list.h"
 #include "build/build.h"
 #include "hook/hook.h"
@@ -68,10 +69,10 @@ struct api { /* the http_app's arg; the daemon owns it */
 	const struct http_route *routes; /* all that are served, n_routes of them */
 	size_t n_routes;
 	struct http_counts http;
-	struct mcp *mcp;             /* src/mcp, which stands on this */
-	struct vercel *vercel;       /* what that face keeps (compat/vercel/vercel_sandbox.h) */
-	struct list watchers;        /* of another wire's clients (src/compat) */
-	size_t held_bytes, held_max; /* by results of code calls, until they are sent */
+	struct mcp *mcp;       /* src/mcp, which stands on this */
+	struct vercel *vercel; /* what that face keeps (compat/vercel/vercel_sandbox.h) */
+	struct list watchers;  /* of another wire's clients (src/compat) */
+	struct fair_room held; /* by results of code calls, in bytes, until they are sent */
 };
 
 const struct http_route *api_routes(size_t *ret_n);

@@ -76,6 +76,17 @@ static int open_log_dir(struct builds *bs, struct err *err)
 	return bs->log_fd < 0 ? err_set(err, ERR_INTERNAL, errno, "cannot open '%s'", dir) : 0;
 }
 
+/* Calls under way of each kind: of all projects, and of each whatever the others do. */
+static void make_rooms(struct builds *bs)
+{
+	bs->import_room = (struct fair_room){.most = 4, .always = 1};
+	bs->export_room = (struct fair_room){.most = 4, .always = 1};
+	bs->view_room = (struct fair_room){.most = 8, .always = 1};
+	bs->volume_room = (struct fair_room){.most = 64, .always = 4};
+	bs->parcel_room =
+		(struct fair_room){.most = 2 * PARCEL_BYTES_MAX, .always = PARCEL_BYTES_MAX};
+}
+
 int builds_open(const struct builds_config *config, struct builds **ret, struct err *err)
 {
 	auto_call(builds_closep) struct builds *bs = xnew0(struct builds);
@@ -90,6 +101,7 @@ int builds_open(const struct builds_config *config, struct builds **ret, struct 
 	list_init(&bs->views);
 	list_init(&bs->vm_templates);
 	list_init(&bs->parcels);
+	make_rooms(bs);
 	r = open_log_dir(bs, err);
 	if (r == 0)
 		r = store_builds_open(config->store, &bs->rows, err);
@@ -113,6 +125,11 @@ void builds_close(struct builds *bs)
 	exports_close(bs);
 	views_close(bs);
 	parcels_close(bs);
+	fair_room_done(&bs->import_room);
+	fair_room_done(&bs->export_room);
+	fair_room_done(&bs->view_room);
+	fair_room_done(&bs->volume_room);
+	fair_room_done(&bs->parcel_room);
 	list_for_each (&bs->all, struct build, b, link)
 		build_free(b);
 	cache_free(bs);
@@ -167,22 +184,46 @@ struct spool *build_log(struct build *b)
 }
 
 /* Those that run count; one that waits for another build does not, or both would wait. For a set
- * of packages somebody is waiting, so that it does not stand behind whole templates. */
-static size_t count_running(const struct builds *bs, bool is_set)
+ * of packages somebody is waiting, so that it does not stand behind whole templates. project_id
+ * NULL: of all. */
+static size_t count_running(const struct builds *bs, const char *project_id, bool is_set)
 {
 	size_t n = 0;
 
 	list_for_each (&bs->all, struct build, b, link)
 		n += b->state == BUILD_RUNNING && b->phase != PHASE_WAITING &&
-		     build_is_set(b) == is_set;
+		     build_is_set(b) == is_set &&
+		     (!project_id || strcmp(b->project_id, project_id) == 0);
 	return n;
+}
+
+/* The next to start: the oldest of a project of which the fewest run. */
+static struct build *find_next(const struct builds *bs, bool is_set)
+{
+	size_t fewest = BUILDS_RUNNING_OWN;
+	struct build *next = NULL;
+
+	if (count_running(bs, NULL, is_set) >= BUILDS_RUNNING_MAX)
+		return NULL;
+	list_for_each (&bs->all, struct build, b, link) {
+		size_t n = b->state == BUILD_QUEUED && build_is_set(b) == is_set
+		                   ? count_running(bs, b->project_id, is_set)
+		                   : BUILDS_RUNNING_OWN;
+
+		if (n >= fewest)
+			continue;
+		fewest = n;
+		next = b;
+	}
+	return next;
 }
 
 static void start_some(struct builds *bs)
 {
-	list_for_each (&bs->all, struct build, b, link)
-		if (b->state == BUILD_QUEUED &&
-		    count_running(bs, build_is_set(b)) < BUILDS_RUNNING_MAX)
+	struct build *b;
+
+	for (int is_set = 0; is_set <= 1; is_set++)
+		while ((b = find_next(bs, is_set)))
 			job_begin(b);
 }
 
@@ -209,20 +250,39 @@ static void forget(struct build *b)
 	build_free(b);
 }
 
-static void trim(struct builds *bs, size_t most)
+/* That have ended. project_id NULL: of all. */
+static size_t count_kept(const struct builds *bs, const char *project_id)
 {
 	size_t n = 0;
 
 	list_for_each (&bs->all, struct build, b, link)
-		n += build_is_over(b);
+		n += build_is_over(b) && (!project_id || strcmp(b->project_id, project_id) == 0);
+	return n;
+}
+
+/* The next to be forgotten: the oldest of the project of which the most are kept. */
+static struct build *find_oldest(const struct builds *bs)
+{
+	struct build *oldest = NULL;
+	size_t most = 0;
+
 	list_for_each (&bs->all, struct build, b, link) {
+		size_t n = build_is_over(b) && !b->is_turn_due ? count_kept(bs, b->project_id) : 0;
+
 		if (n <= most)
-			return;
-		if (!build_is_over(b) || b->is_turn_due)
 			continue;
-		forget(b);
-		n--;
+		most = n;
+		oldest = b;
 	}
+	return oldest;
+}
+
+static void trim(struct builds *bs)
+{
+	struct build *b;
+
+	for (size_t n = count_kept(bs, NULL); n > BUILDS_KEPT && (b = find_oldest(bs)); n--)
+		forget(b);
 }
 
 void builds_on_ended(struct build *b)
@@ -263,7 +323,7 @@ void builds_resume(struct builds *bs)
 	list_for_each (&bs->all, struct build, b, link)
 		if (b->state == BUILD_RUNNING)
 			job_rejoin(b);
-	trim(bs, BUILDS_KEPT);
+	trim(bs);
 	set_trim(bs, NULL);
 	start_some(bs);
 }
@@ -293,7 +353,7 @@ static int check_room(struct builds *bs, const char *project_id, struct err *err
 {
 	size_t n = 0;
 
-	trim(bs, BUILDS_KEPT);
+	trim(bs);
 	list_for_each (&bs->all, struct build, b, link)
 		n += !build_is_over(b) && strcmp(b->project_id, project_id) == 0;
 	if (bs->n >= BUILDS_MAX && n > 0)

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 /* What the files of this directory know of a build, and nobody else. */
+#include "base/fair_room.h"
 #include "base/id.h"
 #include "build/build.h"
 #include "build/recipe/report.h"
 #include "sandbox/exec/exec.h"
 #include "store/tables/builds.h"
 
-#define BUILDS_RUNNING_MAX 2   /* at once, and as many sets of packages; others wait */
+#define BUILDS_RUNNING_MAX 4   /* at once, and as many sets of packages; others wait */
+#define BUILDS_RUNNING_OWN 2   /* of these, of one project */
 #define BUILDS_PROJECT_MAX 32  /* of a project that have not ended */
 #define BUILDS_KEPT        50  /* that have ended, with their logs */
 #define BUILDS_MAX         200 /* of all projects; each may have one whatever the others have */
@@ -44,9 +46,10 @@ struct builds {
 	size_t n;
 	struct list cache; /* of struct cached, the least recently used first */
 	struct list imports, exports, views, vm_templates;
-	struct list parcels;      /* that are expected */
-	uint64_t parcel_bytes;    /* of those that come */
-	struct registries learnt; /* by the last build that had to ask */
+	struct fair_room import_room, export_room, view_room, volume_room; /* in calls */
+	struct list parcels;                                               /* that are expected */
+	struct fair_room parcel_room; /* in bytes of those that come */
+	struct registries learnt;     /* by the last build that had to ask */
 	bool is_resumed;
 };
 

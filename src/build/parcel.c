@@ -17,8 +17,7 @@
 #define HALF         ".new"
 #define NAME_SIZE    (sizeof(PREFIX) + ID_SIZE + PARCEL_HASH_LEN + sizeof(HALF))
 #define ALL_BYTES    (4 * PARCEL_BYTES_MAX)
-#define COMING_BYTES (2 * PARCEL_BYTES_MAX) /* of all that are on their way */
-#define EXPECTED_MAX 64                     /* of one project: its oldest gives way */
+#define EXPECTED_MAX 64 /* of one project: its oldest gives way */
 
 struct expected {
 	struct list link;
@@ -28,8 +27,8 @@ struct expected {
 struct parcel_in {
 	struct builds *owner;
 	int fd;
-	uint64_t bytes;
-	char name[NAME_SIZE], half[NAME_SIZE];
+	uint64_t bytes; /* that came, all of them in the room */
+	char project_id[ID_SIZE], name[NAME_SIZE], half[NAME_SIZE];
 };
 
 bool parcel_is_hash(const char *text)
@@ -95,34 +94,98 @@ static void each_file(const struct builds *bs,
 	dir_tell(&d, "parts of builds");
 }
 
-struct oldest {
-	uint64_t bytes; /* of all */
-	int64_t at_s;
-	char name[NAME_SIZE];
-};
-
-static void weigh(int dir_fd, const char *name, const struct stat *st, void *arg)
+static bool is_half(const char *name)
 {
-	struct oldest *o = arg;
+	size_t len = strlen(name);
 
-	(void)dir_fd;
-	o->bytes += (uint64_t)st->st_size;
-	if ((o->name[0] && st->st_mtim.tv_sec >= o->at_s) || strlen(name) >= NAME_SIZE)
-		return;
-	o->at_s = st->st_mtim.tv_sec;
-	(void)snprintf(o->name, sizeof(o->name), "%s", name);
+	return len > strlen(HALF) && strcmp(name + len - strlen(HALF), HALF) == 0;
 }
 
+struct kept {
+	char name[NAME_SIZE];
+	uint64_t bytes;
+	int64_t at_s;
+};
+
+struct kept_list {
+	struct kept *items; /* whole ones */
+	size_t n;
+	uint64_t bytes; /* of all, half ones too */
+};
+
+static void keep(int dir_fd, const char *name, const struct stat *st, void *arg)
+{
+	struct kept_list *list = arg;
+	size_t len = strlen(name);
+	struct kept *one;
+
+	(void)dir_fd;
+	list->bytes += (uint64_t)st->st_size;
+	if (is_half(name) || len >= NAME_SIZE || len <= PARCEL_HASH_LEN)
+		return;
+	list->items = xrealloc(list->items, (list->n + 1) * sizeof(*list->items));
+	one = &list->items[list->n++];
+	*one = (struct kept){.bytes = (uint64_t)st->st_size, .at_s = st->st_mtim.tv_sec};
+	memcpy(one->name, name, len + 1);
+}
+
+/* Of names without their hash: those of one project are equal. */
+static int compare_projects(const struct kept *a, const struct kept *b)
+{
+	size_t len_a = strlen(a->name) - PARCEL_HASH_LEN, len_b = strlen(b->name) - PARCEL_HASH_LEN;
+
+	return len_a != len_b ? (len_a > len_b) - (len_a < len_b) : memcmp(a->name, b->name, len_a);
+}
+
+/* By projects, the oldest first. */
+static int compare_kept(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+	int by_project = compare_projects(x, y);
+
+	return by_project ? by_project : (x->at_s > y->at_s) - (x->at_s < y->at_s);
+}
+
+/* The oldest of the project that has the most; the list is sorted, and what went has no bytes. */
+static struct kept *find_oldest(const struct kept_list *list)
+{
+	struct kept *found = NULL;
+	uint64_t most = 0;
+
+	for (size_t i = 0, end; i < list->n; i = end) {
+		struct kept *oldest = NULL;
+		uint64_t bytes = 0;
+
+		for (end = i;
+		     end < list->n && compare_projects(&list->items[i], &list->items[end]) == 0;
+		     end++) {
+			bytes += list->items[end].bytes;
+			if (!oldest && list->items[end].bytes > 0)
+				oldest = &list->items[end];
+		}
+		if (bytes <= most)
+			continue;
+		most = bytes;
+		found = oldest;
+	}
+	return found;
+}
+
+/* Who keeps the most loses the oldest, so that nobody loses what he has by what others send. */
 static void make_room(const struct builds *bs)
 {
-	for (;;) {
-		struct oldest o = {0};
+	struct kept_list list = {0};
+	struct kept *one;
 
-		each_file(bs, weigh, &o);
-		if (o.bytes + PARCEL_BYTES_MAX <= ALL_BYTES || !o.name[0] ||
-		    unlinkat(bs->log_fd, o.name, 0) < 0)
-			return;
+	each_file(bs, keep, &list);
+	if (list.n > 0)
+		qsort(list.items, list.n, sizeof(*list.items), compare_kept);
+	while (list.bytes + PARCEL_BYTES_MAX > ALL_BYTES && (one = find_oldest(&list)) &&
+	       unlinkat(bs->log_fd, one->name, 0) == 0) {
+		list.bytes -= one->bytes;
+		one->bytes = 0;
 	}
+	free(list.items);
 }
 
 static struct expected *find_expected(const struct builds *bs, const char *token)
@@ -158,6 +221,7 @@ int parcel_begin(struct builds *bs, const char *token, struct parcel_in **ret, s
 	make_room(bs);
 	in = xnew0(struct parcel_in);
 	in->owner = bs;
+	memcpy(in->project_id, e->project_id, sizeof(in->project_id));
 	make_name(e->project_id, e->hash, in->name);
 	(void)snprintf(in->half, sizeof(in->half), PREFIX "%s" HALF, e->token);
 	in->fd = openat(bs->log_fd, in->half, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -172,14 +236,13 @@ int parcel_begin(struct builds *bs, const char *token, struct parcel_in **ret, s
 
 int parcel_write(struct parcel_in *in, const void *data, size_t len, struct err *err)
 {
-	in->bytes += len;
-	in->owner->parcel_bytes += len;
-	if (in->owner->parcel_bytes > COMING_BYTES)
-		return err_set(err, ERR_LIMIT, 0,
-		               "more files for builds come at once than there is room for");
-	if (in->bytes > PARCEL_BYTES_MAX)
+	if (len > PARCEL_BYTES_MAX - in->bytes)
 		return err_set(err, ERR_TOO_LARGE, 0, "files of one step have at most %u MiB",
 		               (unsigned)(PARCEL_BYTES_MAX >> 20));
+	if (!fair_room_take(&in->owner->parcel_room, in->project_id, len))
+		return err_set(err, ERR_LIMIT, 0,
+		               "more files for builds come at once than there is room for");
+	in->bytes += len;
 	if (fd_write_all(in->fd, data, len) < 0)
 		return err_set(err, errno == ENOSPC ? ERR_HOST_DISK_FULL : ERR_INTERNAL, errno,
 		               "cannot keep the files of a build");
@@ -190,7 +253,7 @@ void parcel_drop(struct parcel_in *in)
 {
 	if (!in)
 		return;
-	in->owner->parcel_bytes -= in->bytes;
+	fair_room_give(&in->owner->parcel_room, in->project_id, in->bytes);
 	(void)close(in->fd);
 	(void)unlinkat(in->owner->log_fd, in->half, 0); /* of a whole one there is none */
 	free(in);
@@ -226,11 +289,9 @@ int parcel_open(const struct builds *bs, const char *project_id, const char *has
 
 static void remove_half(int dir_fd, const char *name, const struct stat *st, void *arg)
 {
-	size_t len = strlen(name);
-
 	(void)st;
 	(void)arg;
-	if (len > strlen(HALF) && strcmp(name + len - strlen(HALF), HALF) == 0)
+	if (is_half(name))
 		(void)unlinkat(dir_fd, name, 0);
 }
 

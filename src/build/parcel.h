@@ -11,8 +11,9 @@
  * so that whoever has the same again needs not send it. Another project's cannot be named.
  *
  * Written under a name of its own until it is whole, so that a gateway that dies leaves none that
- * could be taken for one. Both a parcel and all of them together are bounded; the oldest go first.
- * A token is good until it was used, a gateway ends, or its project has asked for many more.
+ * could be taken for one. Both a parcel and all of them together are bounded; of the project that
+ *keeps the most, the oldest goes first. A token is good until it was used, a gateway ends, or its
+ *project has asked for many more.
  */
 #include "base/id.h"
 #include "build/build.h"

@@ -49,8 +49,10 @@
 #define CRASH_COUNTERS_PATH "/jots"
 #define MEMORY_US           (5 * SECOND_US) /* after which what is free is given back */
 #define BACKUP_DIR          "/backup"       /* copies of the database, while a backup is made */
-/* Of results of code calls that are not sent yet: 8 that are as large as one can be. */
+/* Of results of code calls that are not sent yet: 8 that are as large as one can be; and what each
+ * project may have whatever the others have. */
 #define HELD_BYTES_MAX ((size_t)320 * 1024 * 1024)
+#define HELD_BYTES_OWN ((size_t)8 * 1024 * 1024)
 
 struct gateway {
 	const struct site *site;
@@ -561,7 +563,7 @@ static int wire_up(struct gateway *g, const struct gateway_fds *fds, struct err 
 	                      .proc = {g->statm_fd, g->proc_fd_dir},
 	                      .doctor = g->site->doctor,
 	                      .data_dir = g->site->config->data_dir,
-	                      .held_max = HELD_BYTES_MAX,
+	                      .held = {.most = HELD_BYTES_MAX, .always = HELD_BYTES_OWN},
 	                      .started_us = clock_wall_us()};
 	g->mcp = mcp_new(&g->api);
 	r = loop_signal_add(g->loop, SIGTERM, on_sigterm, g);

@@ -30,7 +30,7 @@ static void running_free(struct mcp_call *c)
 		return;
 	if (run->call)
 		code_abandon(run->call);
-	c->mcp->api->held_bytes -= run->held;
+	fair_room_give(&c->mcp->api->held, c->project_id, run->held);
 	excerpt_done(&run->out);
 	excerpt_done(&run->err);
 	json_decref(run->shown);
@@ -71,12 +71,12 @@ static void on_event(enum code_event event, json_t *value, void *arg)
 		run->error = json_incref(value);
 		return;
 	}
-	if (run->held + size > SHOWN_BYTES_MAX || api->held_bytes + size > api->held_max) {
+	if (run->held + size > SHOWN_BYTES_MAX ||
+	    !fair_room_take(&api->held, c->project_id, size)) {
 		run->has_lost = true;
 		return;
 	}
 	run->held += size;
-	api->held_bytes += size;
 	(void)json_array_append(run->shown, data);
 }
 

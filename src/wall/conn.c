@@ -540,6 +540,15 @@ static void conn_begin(struct conn *c)
 	}
 }
 
+/* A door may have as many as are free for all. So those that want many are stopped while some are
+ * left: with k of them one part in k + 1, for whoever has few. */
+static bool has_share(const struct door *door)
+{
+	const struct doors *all = door->all;
+
+	return all->n_conns <= all->conns_max && door->n_conns <= all->conns_max - all->n_conns + 1;
+}
+
 static bool accept_one(struct door *door, int listener_fd)
 {
 	uint64_t most = door->policy->connections_max ? door->policy->connections_max
@@ -552,8 +561,8 @@ static bool accept_one(struct door *door, int listener_fd)
 	c = conn_new(door, fd);
 	if (door->n_conns > most)
 		conn_refuse(c, WALL_DENIED, "it has too many connections");
-	else if (door->all->n_conns > door->all->conns_max)
-		conn_refuse(c, WALL_FAILED, "all sandboxes have too many");
+	else if (!has_share(door))
+		conn_refuse(c, WALL_FAILED, "all sandboxes together have too many connections");
 	else
 		conn_begin(c);
 	return true;

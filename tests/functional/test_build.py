@@ -262,6 +262,25 @@ def test_two_builds_at_once_do_not_disturb_each_other(api):
         assert sandbox.run("cat /etc/twin").stdout == "2\n"
 
 
+def test_T07_many_builds_of_one_project_let_others_start(api, builder):
+    project = api.create_project("modest")
+    key = api.create_key("modest", scope="write", project=project["id"])["secret"]
+    greedy = [api.start_build(recipe(f"greedy-{n}", run=["tail -f /dev/null"])) for n in range(5)]
+
+    def states(client, builds):
+        return [client.get_build(b["id"])["state"] for b in builds]
+
+    wait_for(lambda: states(api, greedy).count("running") == 2, 30, "two builds run")
+    with Client(f"unix:{builder.socket}", key) as other:
+        modest = [other.start_build(recipe("modest", run=["tail -f /dev/null"]))]
+        wait_for(lambda: states(other, modest) == ["running"], 30, "another project's build runs")
+        assert sorted(states(api, greedy)) == ["queued"] * 3 + ["running"] * 2
+        for client, builds in ((api, greedy), (other, modest)):
+            for build in reversed(builds):
+                client.cancel_build(build["id"])
+    nothing_runs(builder)
+
+
 def test_a_build_is_its_projects_alone(api, builder):
     build = api.build_template(HELLO)
     project = api.create_project("elsewhere")

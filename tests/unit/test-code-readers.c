@@ -137,9 +137,15 @@ void context_to_json(const struct context *c, struct json_writer *w, const char 
 	json_put_null(w, name);
 }
 
+const char *sandbox_project_id(const struct sandbox *s)
+{
+	(void)s;
+	return "prj_1";
+}
+
 static void start(size_t held_max)
 {
-	api = (struct api){.held_max = held_max};
+	api = (struct api){.held = {.most = held_max}};
 	for (size_t i = 0; i < ARRAY_SIZE(reqs); i++)
 		reqs[i] = (struct http_req){.api = &api, .body = BUF_INIT(1 << 20)};
 }
@@ -195,7 +201,7 @@ static void finish(struct code_reader *r)
 	code_reader_free(r);
 	buf_done(&reqs[0].body);
 	buf_done(&reqs[1].body);
-	CHECK_INT(api.held_bytes, 0);
+	CHECK_INT(api.held.used, 0);
 }
 
 TEST(a_result_holds_output_and_values_until_its_client_has_them)
@@ -207,12 +213,12 @@ TEST(a_result_holds_output_and_values_until_its_client_has_them)
 	r = result(&reqs[0]);
 	print(r, 'a', 10);
 	show(r, 10);
-	CHECK(api.held_bytes > 20);
+	CHECK(api.held.used > 20);
 	got = reply(r);
 	CHECK_STR(json_string_value(json_object_get(got, "stdout")), "aaaaaaaaaa");
 	CHECK(json_is_false(json_object_get(got, "stdout_truncated")));
 	CHECK_INT(json_array_size(json_object_get(got, "results")), 1);
-	CHECK(reqs[0].is_ended && api.held_bytes > 0);
+	CHECK(reqs[0].is_ended && api.held.used > 0);
 	finish(r);
 }
 
@@ -228,10 +234,10 @@ TEST(results_of_many_calls_are_bounded_together_and_say_what_is_missing)
 	print(first, 'a', 60 * KIB);
 	print(second, 'b', 30 * KIB);
 	print(second, 'c', 30 * KIB); /* 20 too many */
-	CHECK_INT(api.held_bytes, 100 * KIB);
+	CHECK_INT(api.held.used, 100 * KIB);
 	show(second, 10);
 	print(second, 'd', 50 * KIB); /* more than it has itself */
-	CHECK_INT(api.held_bytes, 100 * KIB);
+	CHECK_INT(api.held.used, 100 * KIB);
 	b = reply(second);
 	text = json_string_value(json_object_get(b, "stdout"));
 	CHECK_INT(strlen(text), 40 * KIB);
@@ -239,7 +245,7 @@ TEST(results_of_many_calls_are_bounded_together_and_say_what_is_missing)
 	CHECK(json_is_true(json_object_get(b, "stdout_truncated")));
 	CHECK(json_is_true(json_object_get(b, "results_truncated")));
 	code_reader_free(second);
-	CHECK_INT(api.held_bytes, 60 * KIB);
+	CHECK_INT(api.held.used, 60 * KIB);
 	print(first, 'e', 10); /* there is room again */
 	a = reply(first);
 	CHECK_INT(strlen(json_string_value(json_object_get(a, "stdout"))), 60 * KIB + 10);

@@ -3,10 +3,10 @@
  * A code call's result as one object. Of each stream the last OUTPUT_BYTES_MAX are told, as for an
  * exec; results are kept as JSON text, up to a bound for all of them.
  *
- * All results together hold api->held_max at most, from the first byte until the client has it or
- * is gone. A call that would go beyond it loses the beginning of its own output, or results, and is
- * told so. So many calls at once may give incomplete results, but never cost the gateway its
- * memory.
+ * All results together have the room api->held, from the first byte until the client has it or is
+ * gone, and each project a part of it. A call that would go beyond it loses the beginning of its
+ * own output, or results, and is told so. So many calls at once may give incomplete results, but
+ * never cost the gateway its memory.
  *
  * A small result, as most are, is answered at once. A large one is written by a job, a piece of a
  * part in each step, so that megabytes of output neither hold up others nor stand in memory once
@@ -38,7 +38,8 @@ enum part {
 struct code_result {
 	struct code_reader reader;
 	struct api *api;
-	size_t counted; /* in api->held_bytes */
+	char project_id[ID_SIZE]; /* of the sandbox */
+	size_t counted;           /* in api->held */
 	struct {
 		struct buf bytes;
 		bool is_truncated;
@@ -58,15 +59,16 @@ static void count(struct code_result *res)
 {
 	size_t now = res->streams[0].bytes.len + res->streams[1].bytes.len + res->results.len;
 
-	res->api->held_bytes += now - res->counted;
+	if (now < res->counted)
+		fair_room_give(&res->api->held, res->project_id, res->counted - now);
+	else if (!fair_room_take(&res->api->held, res->project_id, now - res->counted))
+		abort(); /* room() was asked */
 	res->counted = now;
 }
 
 static size_t room(const struct code_result *res)
 {
-	const struct api *api = res->api;
-
-	return api->held_max > api->held_bytes ? api->held_max - api->held_bytes : 0;
+	return fair_room_left(&res->api->held, res->project_id);
 }
 
 static void on_output(enum frame_stream stream, const char *data, size_t len, void *arg)
@@ -378,7 +380,7 @@ static void result_done(struct code_reader *r)
 {
 	struct code_result *res = (struct code_result *)r;
 
-	res->api->held_bytes -= res->counted;
+	fair_room_give(&res->api->held, res->project_id, res->counted);
 	loop_job_free(res->job);
 	buf_done(&res->piece);
 	buf_done(&res->streams[0].bytes);
@@ -397,6 +399,7 @@ int code_result_new(const struct code_reader_spec *spec, struct sandbox *s,
 	res->reader.on_drain = on_drain;
 	buf_init(&res->piece, REPLY_BYTES);
 	res->api = http_app_arg(spec->req);
+	(void)snprintf(res->project_id, sizeof(res->project_id), "%s", sandbox_project_id(s));
 	buf_init(&res->streams[0].bytes, OUTPUT_BYTES_MAX);
 	buf_init(&res->streams[1].bytes, OUTPUT_BYTES_MAX);
 	buf_init(&res->results, RESULTS_BYTES_MAX);

@@ -14,11 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-#define SOURCE      "/template" /* where the image is shown */
-#define SPOOL       "/layer.tar.zst"
-#define CONFIG_MAX  ((size_t)2 << 20)
-#define RUNNING_MAX 4                              /* at once; each project may have one */
-#define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
+#define SOURCE     "/template" /* where the image is shown */
+#define SPOOL      "/layer.tar.zst"
+#define CONFIG_MAX ((size_t)2 << 20)
+#define LIFE_MS    (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
 
 struct export
 {
@@ -40,6 +39,7 @@ void export_free(struct export *ex)
 	if (ex->call)
 		file_call_cancel(ex->call);
 	list_remove(&ex->link);
+	fair_room_give(&ex->owner->export_room, ex->project_id, 1);
 	free(ex->config);
 	free(ex);
 }
@@ -218,16 +218,11 @@ int export_start(struct builds *bs, const char *project_id, const struct templat
 {
 	auto_json json_t *config = make_config(t);
 	struct export *ex;
-	size_t n = 0, own = 0;
 	int r;
 
-	list_for_each (&bs->exports, const struct export, other, link) {
-		n++;
-		own += strcmp(other->project_id, project_id) == 0;
-	}
-	if (n >= RUNNING_MAX && own > 0)
+	if (!fair_room_take(&bs->export_room, project_id, 1))
 		return err_set(err, ERR_LIMIT, 0, "%zu exports are under way, which is the most",
-		               n);
+		               bs->export_room.used);
 	ex = xnew0(struct export);
 	*ex = (struct export){.owner = bs, .ops = ops, .arg = arg};
 	(void)snprintf(ex->project_id, sizeof(ex->project_id), "%s", project_id);

@@ -22,7 +22,6 @@
 #define TARGET      "/template" /* what a seal of a tree takes */
 #define TOLD_MAX    ((size_t)1 << 20)
 #define ENTRIES_MAX 1000000
-#define RUNNING_MAX 4                              /* at once; each project may have one */
 #define LIFE_MS     (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
 
 struct import {
@@ -64,6 +63,7 @@ void import_free(struct import *im)
 	if (im->call)
 		file_call_cancel(im->call);
 	list_remove(&im->link);
+	fair_room_give(&im->owner->import_room, im->project_id, 1);
 	json_decref(im->manifest);
 	buf_done(&im->told);
 	free(im->name);
@@ -327,31 +327,18 @@ static int create_sandbox(struct import *im, struct err *err)
 	return sandbox_create(im->owner->config.fleet, BUILD_PROJECT, &spec, on_created, im, err);
 }
 
-static int check_room(const struct builds *bs, const char *project_id, struct err *err)
-{
-	size_t n = 0, own = 0;
-
-	list_for_each (&bs->imports, const struct import, im, link) {
-		n++;
-		own += strcmp(im->project_id, project_id) == 0;
-	}
-	return n < RUNNING_MAX || own == 0
-	               ? 0
-	               : err_set(err, ERR_LIMIT, 0, "%zu imports are under way, which is the most",
-	                         n);
-}
-
 int import_start(struct builds *bs, const struct import_spec *spec, const struct import_ops *ops,
                  void *arg, struct import **ret, struct err *err)
 {
 	struct template_spec wanted;
 	struct import *im;
-	int r = check_room(bs, spec->project_id, err);
+	int r = fleet_check_disk(bs->config.fleet, err);
 
-	if (r == 0)
-		r = fleet_check_disk(bs->config.fleet, err);
 	if (r < 0)
 		return r;
+	if (!fair_room_take(&bs->import_room, spec->project_id, 1))
+		return err_set(err, ERR_LIMIT, 0, "%zu imports are under way, which is the most",
+		               bs->import_room.used);
 	im = xnew0(struct import);
 	*im = (struct import){.owner = bs,
 	                      .name = xstrdup(spec->name),

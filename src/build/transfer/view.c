@@ -13,18 +13,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PLACE           "/shown"
-#define RUNNING_MAX     8 /* at once, of all projects */
-#define MEMORY          (1024 * MIB)
-#define MACHINE_MEMORY  (256 * MIB) /* a guest's kernel fills what it has with what it read */
-#define VOLUMES_AT_ONCE 64
-#define VOLUME_MEMORY   (128 * MIB)
-#define NOFILE          4096                           /* some for each level of a tree */
-#define LIFE_MS         (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
+#define PLACE          "/shown"
+#define MEMORY         (1024 * MIB)
+#define MACHINE_MEMORY (256 * MIB) /* a guest's kernel fills what it has with what it read */
+#define VOLUME_MEMORY  (128 * MIB)
+#define NOFILE         4096                           /* some for each level of a tree */
+#define LIFE_MS        (UINT64_C(2) * 60 * 60 * 1000) /* of its sandbox; slow lines count */
 
 struct view {
 	struct list link;
 	struct builds *owner;
+	struct fair_room *room;
+	char project_id[ID_SIZE]; /* of who asked for it */
 	struct snapshot_hold *holds[SHOWN_MAX];
 	size_t n, n_held;
 	char volume_id[ID_SIZE]; /* instead, or "" */
@@ -39,6 +39,7 @@ struct view {
 static void view_free(struct view *v)
 {
 	list_remove(&v->link);
+	fair_room_give(v->room, v->project_id, 1);
 	for (size_t i = 0; i < v->n; i++)
 		snapshot_release(v->holds[i]);
 	free(v);
@@ -181,35 +182,22 @@ static void on_held(const struct err *err, void *arg)
 		tell(v, &v->error);
 }
 
-static size_t count(const struct builds *bs, bool is_volume)
+/* NULL: there is no room. */
+static struct view *view_new(struct builds *bs, struct fair_room *room, const char *project_id,
+                             void (*ready)(const struct err *err, void *arg), void *arg)
 {
-	size_t n = 0;
+	struct view *v;
 
-	list_for_each (&bs->views, const struct view, v, link)
-		n += (v->volume_id[0] != '\0') == is_volume;
-	return n;
-}
-
-static int check_room(const struct builds *bs, struct err *err)
-{
-	size_t n = count(bs, /* is_volume= */ false);
-
-	return n < RUNNING_MAX ? 0
-	                       : err_set(err, ERR_LIMIT, 0,
-	                                 "%zu comparisons are under way, which is the most", n);
-}
-
-static struct view *view_new(struct builds *bs, void (*ready)(const struct err *err, void *arg),
-                             void *arg)
-{
-	struct view *v = xnew0(struct view);
-
-	*v = (struct view){.owner = bs, .ready = ready, .arg = arg};
+	if (!fair_room_take(room, project_id, 1))
+		return NULL;
+	v = xnew0(struct view);
+	*v = (struct view){.owner = bs, .room = room, .ready = ready, .arg = arg};
+	(void)snprintf(v->project_id, sizeof(v->project_id), "%s", project_id);
 	list_append(&bs->views, &v->link);
 	return v;
 }
 
-int view_open_volume(struct builds *bs, const char *volume_id,
+int view_open_volume(struct builds *bs, const char *project_id, const char *volume_id,
                      void (*ready)(const struct err *err, void *arg), void *arg, struct view **ret,
                      struct err *err)
 {
@@ -221,14 +209,13 @@ int view_open_volume(struct builds *bs, const char *volume_id,
 		.limits = {.memory_bytes = MIN(VOLUME_MEMORY, c->max_limits.memory_bytes)},
 		.timeout_ms = MIN(LIFE_MS, c->max_timeout_ms),
 	};
-	struct view *v;
+	struct view *v = view_new(bs, &bs->volume_room, project_id, ready, arg);
 	int r;
 
-	if (count(bs, /* is_volume= */ true) >= VOLUMES_AT_ONCE)
+	if (!v)
 		return err_set(err, ERR_LIMIT, 0,
-		               "%d volumes are being looked into, which is the most",
-		               VOLUMES_AT_ONCE);
-	v = view_new(bs, ready, arg);
+		               "%zu volumes are being looked into, which is the most",
+		               bs->volume_room.used);
 	(void)snprintf(v->volume_id, sizeof(v->volume_id), "%s", volume_id);
 	r = sandbox_create(bs->config.fleet, BUILD_PROJECT, &spec, on_created, v, err);
 	if (r < 0) {
@@ -245,13 +232,17 @@ int view_open(struct builds *bs, const struct view_spec *spec,
               struct err *err)
 {
 	struct view *v;
-	int r = check_room(bs, err);
+	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < SHOWN_MAX && spec->values[i]; i++)
 		r = snapshot_hold_check(bs->config.fleet, spec->project_id, spec->values[i], err);
 	if (r < 0)
 		return r;
-	v = view_new(bs, ready, arg);
+	v = view_new(bs, &bs->view_room, spec->project_id, ready, arg);
+	if (!v)
+		return err_set(err, ERR_LIMIT, 0,
+		               "%zu comparisons are under way, which is the most",
+		               bs->view_room.used);
 	for (size_t i = 0; r == 0 && i < SHOWN_MAX && spec->values[i]; i++) {
 		r = snapshot_hold(bs->config.fleet, spec->project_id, spec->values[i], on_held, v,
 		                  &v->holds[i], err);

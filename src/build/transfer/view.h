@@ -24,10 +24,10 @@ struct view_spec {
 must_check int view_open(struct builds *bs, const struct view_spec *spec,
                          void (*ready)(const struct err *err, void *arg), void *arg,
                          struct view **ret, struct err *err);
-/* The same of a volume, of whichever project: its files are below VIEW_VOLUME, to read and write.
+/* The same of a volume: its files are below VIEW_VOLUME, to read and write.
  */
 #define VIEW_VOLUME "/volume"
-must_check int view_open_volume(struct builds *bs, const char *volume_id,
+must_check int view_open_volume(struct builds *bs, const char *project_id, const char *volume_id,
                                 void (*ready)(const struct err *err, void *arg), void *arg,
                                 struct view **ret, struct err *err);
 /* In one that is ready; one after the other. Where op has no path that is where all is shown. */

@@ -7,6 +7,7 @@
  *
  *	request ─► view opens ─► operation … ─► view closes ─► reply
  */
+#include "api/frame/find.h"
 #include "api/frame/reply.h"
 #include "base/parse.h"
 #include "build/transfer/view.h"
@@ -330,7 +331,8 @@ static int begin(struct content *c, struct err *err)
 {
 	const struct api *api = http_app_arg(c->req);
 	struct http_req *req = c->req;
-	int r = view_open_volume(api->builds, c->volume_id, on_ready, c, &c->view, err);
+	int r = view_open_volume(api->builds, caller_project(req), c->volume_id, on_ready, c,
+	                         &c->view, err);
 
 	if (r < 0) {
 		on_done(c);
