@@ -97,8 +97,17 @@ static size_t n_engines(void)
 	return n;
 }
 
-const struct err *broker_lacks(const struct broker *b, uint32_t engine)
+void broker_look_again(struct broker *b)
 {
+	for (size_t i = 1; engines[i]; i++)
+		if (b->no_engine[i].code != ERR_NONE &&
+		    engines[i]->probe(&b->config.host, &b->hosts[i], &b->no_engine[i]) == 0)
+			b->no_engine[i] = (struct err){0};
+}
+
+const struct err *broker_lacks(struct broker *b, uint32_t engine)
+{
+	broker_look_again(b);
 	for (size_t i = 0; engines[i]; i++)
 		if (engines[i]->number == engine && b->no_engine[i].code != ERR_NONE)
 			return &b->no_engine[i];

@@ -122,7 +122,8 @@ void seals_free(struct broker *b); /* the engine has left */
 int sync_do(struct broker *b, const struct msg_request *req, struct msg_reply *reply, int *fds);
 
 /* broker.c */
-const struct err *broker_lacks(const struct broker *b, uint32_t engine); /* NULL: it is there */
+void broker_look_again(struct broker *b); /* for engines that were missing: it costs a few stats */
+const struct err *broker_lacks(struct broker *b, uint32_t engine); /* NULL: it is there */
 void broker_set_engine(struct box *box, uint32_t engine);
 /* A request whose reply comes later, and its reply. */
 void broker_work_begin(struct broker *b);

@@ -27,6 +27,7 @@ static int do_probe(struct broker *b, const struct msg_request *req, struct msg_
 	(void)fds;
 	if (sysinfo(&info) < 0 || statvfs(b->config.host.data_dir, &disk) < 0)
 		return err_set(&reply->err, ERR_INTERNAL, errno, "cannot measure the host");
+	broker_look_again(b);
 	for (size_t i = 0; engines[i]; i++) {
 		reply->probe.engines[i].err = b->no_engine[i];
 		if (b->no_engine[i].code == ERR_NONE)

@@ -65,6 +65,9 @@ struct builds_config {
 must_check int builds_open(const struct builds_config *config, struct builds **ret,
                            struct err *err);
 void builds_resume(struct builds *bs);
+/* Begins those of the recipes that come with cloche (names, NULL-terminated, or NULL) of which
+ * there is neither a shared template nor a build under way; behind builds_resume(). */
+void builds_begin_missing(struct builds *bs, const char *project_id, char *const *names);
 /* Is the image a step's, that may be used again? arg: struct builds. */
 bool builds_need(const struct digest *image, void *arg);
 void builds_close(struct builds *bs); /* NULL is fine */

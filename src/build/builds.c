@@ -10,6 +10,7 @@
 #include "build/parcel.h"
 #include "build/recipe/recipe.h"
 #include "build/set.h"
+#include "sandbox/storage/template.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -408,6 +409,37 @@ int build_start(struct builds *bs, const struct build_spec *spec, struct build *
 	loop_defer(bs->config.loop, on_turn_end, bs);
 	*ret = b;
 	return 0;
+}
+
+static bool is_missing(struct builds *bs, const char *project_id, const char *name)
+{
+	const struct template *t = template_find(bs->config.fleet, project_id, name);
+
+	return !(t && template_is_shared(t)) && !builds_find_unfinished(bs, project_id, name);
+}
+
+void builds_begin_missing(struct builds *bs, const char *project_id, char *const *names)
+{
+	for (; names && *names; names++) {
+		const char *text = recipe_shipped(*names);
+		auto_json json_t *recipe = NULL;
+		struct build *b;
+		struct err err = {0};
+		int r;
+
+		if (!is_missing(bs, project_id, *names))
+			continue;
+		r = recipe_parse(*names, text, strlen(text), &recipe, &err);
+		if (r == 0)
+			r = build_start(bs,
+			                &(struct build_spec){.project_id = project_id,
+			                                     .recipe = recipe,
+			                                     .is_shared = true,
+			                                     .retries = BUILD_RETRIES_MAX},
+			                &b, &err);
+		if (r < 0)
+			log_warn("build.not_begun", "name=%s error='%s'", *names, err.message);
+	}
 }
 
 struct build *build_find(struct builds *bs, const char *project_id, const char *id)

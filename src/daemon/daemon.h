@@ -21,12 +21,19 @@ int serve_command(int argc, char **argv);
 struct doctor_problem { /* as /v1/health has it */
 	const char *code, *message, *hint;
 };
+struct doctor_build { /* of a template, on its way */
+	const char *name;
+	char *progress;
+};
 #define DOCTOR_PROBLEMS_MAX 32
+#define DOCTOR_BUILDS_MAX   32
 struct doctor_word {
 	uint64_t warm_copies, templates;
 	bool is_ready; /* to take new work */
 	struct doctor_problem problems[DOCTOR_PROBLEMS_MAX];
 	size_t n_problems;
+	struct doctor_build builds[DOCTOR_BUILDS_MAX];
+	size_t n_builds;
 };
 /* `cloche doctor`: 0 if the jail engine can run on this host, and the daemon takes new work;
  * else 1. word: NULL, no daemon. */

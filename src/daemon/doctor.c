@@ -135,6 +135,18 @@ static void put_problems(struct json_writer *w, const struct doctor_word *word)
 	json_close_array(w);
 }
 
+static void put_builds(struct json_writer *w, const struct doctor_word *word)
+{
+	json_open_array(w, "builds");
+	for (size_t i = 0; i < word->n_builds; i++) {
+		json_open_object(w, NULL);
+		json_put_str(w, "name", word->builds[i].name);
+		json_put_str(w, "progress", word->builds[i].progress);
+		json_close_object(w);
+	}
+	json_close_array(w);
+}
+
 /* warm, word: NULL, without a daemon's word. */
 static int put_json(const struct finding *findings, const struct finding *warm,
                     const struct doctor_word *word, bool can_run, struct buf *out)
@@ -152,8 +164,10 @@ static int put_json(const struct finding *findings, const struct finding *warm,
 	if (warm)
 		put_check(&w, &warm_check, warm);
 	json_close_array(&w);
-	if (word)
+	if (word) {
 		put_problems(&w, word);
+		put_builds(&w, word);
+	}
 	json_close_object(&w);
 	return json_writer_end(&w);
 }
@@ -188,6 +202,13 @@ static void print_problems(const struct doctor_word *word)
 		             word->problems[i].hint);
 }
 
+static void print_builds(const struct doctor_word *word)
+{
+	for (size_t i = 0; i < word->n_builds; i++)
+		(void)printf("%-7s %-20s is being built: %s\n", "coming", word->builds[i].name,
+		             word->builds[i].progress);
+}
+
 static void print_table(const struct finding *findings, const struct finding *warm,
                         const struct doctor_word *word, bool can_run)
 {
@@ -195,6 +216,7 @@ static void print_table(const struct finding *findings, const struct finding *wa
 		print_check(&checks[i], &findings[i]);
 	if (word) {
 		print_check(&warm_check, warm);
+		print_builds(word);
 		print_problems(word);
 	}
 	(void)printf("\n%s\n", can_run ? "This host can run jails."

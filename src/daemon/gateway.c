@@ -246,8 +246,11 @@ static void on_fleet_ready(struct loop *loop, void *arg)
 		loop_stop(loop);
 		return;
 	}
-	if (!g->site->config->is_sweep)
+	if (!g->site->config->is_sweep) {
 		builds_resume(g->builds);
+		builds_begin_missing(g->builds, key_project_id(keyring_root(g->keyring)),
+		                     g->site->config->templates_build);
+	}
 	child_report(g->control_fd, NULL);
 }
 

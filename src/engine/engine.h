@@ -297,7 +297,9 @@ struct engine {
 	struct engine_traits traits;
 	const struct guest_kind *kind; /* of guests that engine/guest runs; NULL: of none */
 	/* Can this host run it? Sets up what all guests share (storage, cgroup root). If not, err
-	 * says what is missing. *ret is handed to the calls below; leave() frees it. */
+	 * says what is missing. *ret is handed to the calls below; leave() frees it. Rows behind
+	 * the first are asked again and again while they are refused: what was installed meanwhile
+	 * is to be noticed. */
 	int (*probe)(const struct engine_host *given, struct guest_host **ret, struct err *err);
 	void (*leave)(struct guest_host *host); /* the broker stops: takes down what probe() made if
 	                        no guest is alive, else leaves it */

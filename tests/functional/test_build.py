@@ -9,7 +9,8 @@ import signal
 
 import pytest
 from cloche import Client, ClocheError
-from harness.daemon import wait_for
+from harness.cli import Cli
+from harness.daemon import Daemon, call, wait_for
 from harness.internet import PRIVATE
 from harness.mirror import SUITE, Mirror, arch
 from harness.running import running
@@ -325,3 +326,33 @@ def test_a_kernel_is_the_operators_to_build(api, builder):
     with Client(f"unix:{builder.socket}", key["secret"]) as tenant, pytest.raises(ClocheError) as refused:
         tenant.build_template(recipe("kernel", kernel=["linux-image-test"]))
     assert refused.value.code == "forbidden"
+
+
+def listed_builds(daemon):
+    return call(daemon, "GET", "/v1/builds")[1]["builds"]
+
+
+def test_the_daemon_builds_by_itself_what_it_is_told_and_is_missing(internet, mirror, tmp_path_factory):
+    """It begins at the start, tries again, is told where a user looks, and goes on with the next daemon."""
+    sources = tmp_path_factory.mktemp("ahead") / "apt.list"
+    sources.write_text(f"deb [trusted=yes] http://mirror.test:{PORT} {SUITE} main\n")
+    options = ("--templates-sources", str(sources), "--pool-max", "0", "--templates-build", "base", "--templates-build", "node")
+    with running(internet.daemon(*options)) as daemon:
+        builds = listed_builds(daemon)
+        assert sorted(b["name"] for b in builds) == ["base", "node"]
+        cli = Cli(daemon)
+        _, out, told = cli("template", "ls")
+        assert "host" in out and "being built" not in out and "base is being built: " in told
+        assert {b["name"] for b in json.loads(cli("doctor", "--json")[1])["builds"]} == {"base", "node"}
+        assert "is being built: " in cli("doctor")[1]
+        daemon.kill_parts("gateway")
+        assert sorted(b["id"] for b in listed_builds(daemon)) == sorted(b["id"] for b in builds)
+        for b in builds:
+            call(daemon, "DELETE", f"/v1/builds/{b['id']}")
+        wait_for(lambda: all(b["state"] == "cancelled" for b in listed_builds(daemon)), what="the end of both")
+        assert "being built" not in cli("template", "ls")[2]
+
+
+def test_a_recipe_that_does_not_come_with_cloche_is_refused_at_the_start():
+    with pytest.raises(RuntimeError, match="templates.build: no recipe 'basic' comes with cloche"):
+        Daemon("--templates-build", "basic").start()

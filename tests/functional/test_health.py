@@ -155,3 +155,44 @@ def test_a_database_without_room_is_told_and_so_is_that_it_has_some(narrow):
     filler.unlink()
     wait_for(lambda: not problems(narrow), what="the end of it")
     assert call(narrow, "GET", "/v1/ready")[0] == 200
+
+
+QEMU = {"x86_64": "/usr/bin/qemu-system-x86_64", "aarch64": "/usr/bin/qemu-system-aarch64"}[os.uname().machine]
+CRIU = "/usr/sbin/criu"
+
+
+@contextlib.contextmanager
+def without(*programs):
+    """A daemon on a host without these, and what installs one of them."""
+    hide = 'while [ "$1" != -- ]; do mount --bind /dev/null "$1"; shift; done; shift; exec "$@"'
+    with running(Daemon("--pool-max", "0", prefix=["unshare", "--mount", "sh", "-c", hide, "sh", *programs, "--"])) as daemon:
+        yield daemon, lambda path: subprocess.run(["nsenter", "--mount", "--target", str(daemon.process.pid), "umount", path], check=True)
+
+
+def finding(daemon, name):
+    return next(c for c in call(daemon, "GET", "/v1/doctor")[1]["checks"] if c["name"] == name)
+
+
+@pytest.mark.skipif(not os.path.exists(QEMU), reason="no QEMU")
+def test_a_qemu_that_is_installed_later_is_noticed_without_a_restart():
+    with without(QEMU) as (daemon, install), Client(daemon.url, daemon.key) as client:
+        with pytest.raises(ClocheError, match="this host has no") as refused:
+            client.create(engine="vm")
+        assert "apt-get install" in refused.value.hint and not finding(daemon, "qemu")["present"]
+        install(QEMU)
+        wait_for(lambda: "vm" in [e["engine"] for e in client.health()["engines"]], what="the engine vm")
+        found = finding(daemon, "qemu")
+        assert (found["present"], found.get("remedy")) == (True, None)
+        with pytest.raises(ClocheError, match="template 'host' is made of this host's own files"):
+            client.create(engine="vm")  # what is missing next
+
+
+@pytest.mark.skipif(not os.path.exists(CRIU), reason="no CRIU")
+def test_a_criu_that_is_installed_later_is_noticed_without_a_restart():
+    with without(CRIU) as (daemon, install), Client(daemon.url, daemon.key) as client, client.create() as sandbox:
+        with pytest.raises(ClocheError, match="CRIU"):
+            sandbox.fork(1)
+        assert not finding(daemon, "criu")["present"]
+        install(CRIU)
+        wait_for(lambda: finding(daemon, "criu")["present"], what="CRIU among the findings")
+        sandbox.fork(1)[0].delete()

@@ -4,8 +4,6 @@
  * Nothing is waited for. A call has figures that are older than two seconds read again, so that a
  * client that asks again and again sees them move. One call is for all sandboxes, however many
  * there are.
- *
- * And what the host can do, which was found at the daemon's start: the gateway cannot look itself.
  */
 #include "api/operate/figures.h"
 #include "api/frame/find.h"
@@ -119,17 +117,4 @@ int get_figures(struct http_req *req, struct err *err)
 	figures_to_json(api, caller_project(req), is_host_admin(api, http_user(req)),
 	                reply_begin(&reply));
 	return reply_send(&reply, req, 200, err);
-}
-
-int get_doctor(struct http_req *req, struct err *err)
-{
-	const struct api *api = http_app_arg(req);
-	int r = check_is_default(req, err);
-
-	if (r < 0)
-		return r;
-	if (!api->doctor)
-		return err_set(err, ERR_UNAVAILABLE, 0, "it is not known what this host can do");
-	http_reply(req, 200, "application/json", api->doctor, strlen(api->doctor));
-	return 0;
 }

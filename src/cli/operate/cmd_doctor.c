@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/frame/command.h"
+#include "cli/session/build_follow.h"
 #include "daemon/daemon.h"
 
-/* Of the daemon's two replies, which live as long as the word. */
+/* Of the daemon's replies, which live as long as the word. */
 struct told {
-	json_t *templates, *health;
+	json_t *templates, *health, *builds;
 	struct doctor_word word;
 };
 
@@ -46,18 +47,45 @@ static void read_health(struct told *t)
 	}
 }
 
+static void read_builds(struct told *t)
+{
+	size_t i;
+	const json_t *one;
+
+	json_array_foreach(json_object_get(t->builds, "builds"), i, one)
+	{
+		if (t->word.n_builds == DOCTOR_BUILDS_MAX)
+			break;
+		if (build_is_going(one))
+			t->word.builds[t->word.n_builds++] = (struct doctor_build){
+				.name = text_of(one, "name"), .progress = build_progress(one)};
+	}
+}
+
+static void told_done(struct told *t)
+{
+	for (size_t i = 0; i < t->word.n_builds; i++)
+		free(t->word.builds[i].progress);
+	json_decref(t->templates);
+	json_decref(t->health);
+	json_decref(t->builds);
+}
+
 /* A daemon that is not there, or not for us, is no failure here. */
 static bool ask(struct command *c, struct told *t)
 {
 	auto_free char *templates = remote_path("templates"), *health = remote_path("health");
+	auto_free char *builds = remote_path("builds");
 	struct err err;
 
 	if (remote_open(&c->common, &c->remote, &err) < 0 ||
 	    remote_call(c->remote, "GET", templates, NULL, &t->templates, &err) < 0 ||
-	    remote_call(c->remote, "GET", health, NULL, &t->health, &err) < 0)
+	    remote_call(c->remote, "GET", health, NULL, &t->health, &err) < 0 ||
+	    remote_call(c->remote, "GET", builds, NULL, &t->builds, &err) < 0)
 		return false;
 	read_templates(t);
 	read_health(t);
+	read_builds(t);
 	return true;
 }
 
@@ -78,8 +106,7 @@ static int doctor(struct command *c, struct err *err)
 		                      opts->run ? opts->run : "/run/cloche", err);
 	has_daemon = ask(c, &told);
 	code = doctor_run(c->common.json, has_daemon ? &told.word : NULL);
-	json_decref(told.templates);
-	json_decref(told.health);
+	told_done(&told);
 	return code;
 }
 
@@ -98,10 +125,11 @@ int cmd_doctor(int argc, char **argv)
 		.synopsis = "[OPTIONS]",
 		.about = "Says what this host can do, what is missing, what that is needed for, "
 			 "and how to get it. If a daemon\n"
-			 "answers, it also says what is wrong with it, what to do first, and how "
-			 "many warm copies it has. The\n"
-			 "exit status is 0 if sandboxes can run here, and 1 if not. As root it "
-			 "sees more.\n"
+			 "answers, it also says what is wrong with it, what to do first, how "
+			 "many warm copies it has, and which\n"
+			 "templates it is building. The exit status is 0 if sandboxes can run here, "
+			 "and 1 if not. As root\n"
+			 "it sees more.\n"
 			 "With --upgrade it names each sandbox, snapshot and saved memory that an "
 			 "upgrade would lose: run the\n"
 			 "newer program with it while the older daemon runs. The exit status is 0 "

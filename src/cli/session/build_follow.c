@@ -128,3 +128,25 @@ int build_follow_error(const json_t *build, struct err *err)
 	              json_is_object(error) ? command_text(error, "message") : "it was cancelled");
 	return json_is_object(error) ? err_hint(err, "%s", command_text(error, "hint")) : -EINVAL;
 }
+
+bool build_is_going(const json_t *build)
+{
+	const char *state = command_text(build, "state");
+
+	return strcmp(state, "queued") == 0 || strcmp(state, "running") == 0;
+}
+
+char *build_progress(const json_t *build)
+{
+	const json_t *p = json_object_get(build, "progress");
+	const uint64_t left_ms = command_number(p, "left_ms");
+	char left[16] = "";
+
+	if (!json_is_object(p))
+		return xstrdup(command_text(build, "state"));
+	if (left_ms > 0)
+		text_age(left_ms * 1000, left);
+	return xasprintf(
+		"%.0f %%, %s%s%s%s", json_number_value(json_object_get(p, "fraction")) * 100,
+		command_text(p, "step"), left[0] ? ", about " : "", left, left[0] ? " left" : "");
+}

@@ -23,3 +23,7 @@ must_check int build_follow_read(struct build_follow *f, const char *id, bool is
 must_check int build_follow_to_end(struct build_follow *f, const char *id, struct err *err);
 /* Why a build that has ended is not ready; 0 if it is. */
 must_check int build_follow_error(const json_t *build, struct err *err);
+
+/* Is it on its way? Then text is how far: "43 %, packages, about 2 min left". For free(). */
+bool build_is_going(const json_t *build);
+char *build_progress(const json_t *build);

@@ -3,8 +3,9 @@
 #include "cli/template/cmd_template.h"
 
 static const struct subcommand subcommands[] = {
-	{"ls", resource_ls, "[OPTIONS]",
-         "Lists templates: the project's own and those that are shared by all.",
+	{"ls", template_ls, "[OPTIONS]",
+         "Lists templates: the project's own and those that are shared by all. Those that are "
+         "being built\nare named below, on stderr.",
          "  cloche template ls", .resource = &template_resource},
 	{"inspect", resource_inspect, "[OPTIONS] TEMPLATE",
          "Shows all that is known of a template: its image, and what its maker told of it.",

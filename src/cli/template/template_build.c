@@ -73,8 +73,13 @@ static char *cell_state(const json_t *build, const char *field)
 {
 	const char *state = command_text(build, field);
 	uint64_t tries = command_number(build, "tries");
+	auto_free char *progress = build_is_going(build) ? build_progress(build) : NULL;
+	const bool is_told = progress && strcmp(progress, state) != 0;
+	char try[32] = "";
 
-	return tries > 1 ? xasprintf("%s, try %" PRIu64, state, tries) : xstrdup(state);
+	if (tries > 1)
+		(void)snprintf(try, sizeof(try), ", try %" PRIu64, tries);
+	return xasprintf("%s%s%s%s", state, try, is_told ? ", " : "", is_told ? progress : "");
 }
 
 static char *cell_error(const json_t *build, const char *field)

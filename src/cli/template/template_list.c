@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/template/template_list.h"
 
+#include "cli/session/build_follow.h"
 #include "cli/session/spec.h"
 #include "cli/template/cmd_template.h"
 #include "cli/term/text.h"
@@ -46,6 +47,39 @@ static const struct column columns[] = {
 };
 const struct resource template_resource = {
 	.plural = "templates", .columns = columns, .n_columns = ARRAY_SIZE(columns)};
+
+/* What is on its way stands below, where whoever looks for it sees it; a script reads stdout. */
+static int tell_builds(const struct command *c, struct err *err)
+{
+	auto_free char *path = remote_path("builds");
+	auto_json json_t *reply = NULL;
+	const json_t *one;
+	bool is_any = false;
+	size_t i;
+	int r = remote_call(c->remote, "GET", path, NULL, &reply, err);
+
+	json_array_foreach(json_object_get(reply, "builds"), i, one)
+	{
+		auto_free char *name = NULL, *progress = NULL;
+
+		if (!build_is_going(one))
+			continue;
+		name = text_escaped(command_text(one, "name"));
+		progress = build_progress(one);
+		(void)fprintf(stderr, "%s is being built: %s\n", name, progress);
+		is_any = true;
+	}
+	if (is_any)
+		(void)fprintf(stderr, "More of it: cloche template builds\n");
+	return r;
+}
+
+int template_ls(struct command *c, struct err *err)
+{
+	int r = resource_ls(c, err);
+
+	return r < 0 || c->common.json ? r : tell_builds(c, err);
+}
 
 static int make_body(const struct command *c, const struct template_from_opts *o, json_t **ret,
                      struct err *err)

@@ -10,4 +10,5 @@ struct template_from_opts {
 };
 
 extern const struct resource template_resource;
+int template_ls(struct command *c, struct err *err);
 int template_from(struct command *c, struct err *err); /* arg: struct template_opts */

@@ -50,6 +50,7 @@ struct config {
 	uint32_t network_connections;        /* of a sandbox at once */
 	char *templates_sources;             /* apt's: a directory as /etc/apt, or a file */
 	char *templates_npm, *templates_pip; /* URLs; NULL: where npm and pip go by themselves */
+	char **templates_build; /* recipes that are built at the start if missing; or NULL */
 	char **templates_names; /* that builds may reach on private addresses; or NULL */
 	uint64_t templates_cache, templates_packages;
 	char **webhooks_allow; /* ranges that are not public, and may be sent to; or NULL */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The settings as a whole: what one of them says about another, and paths from the root on. */
+#include "build/recipe/recipe.h"
 #include "daemon/config/config.h"
 
 #include <string.h>
@@ -65,6 +66,15 @@ static int check_engines(char *const *names, struct err *err)
 	return 0;
 }
 
+static int check_recipes(char *const *names, struct err *err)
+{
+	for (; names && *names; names++)
+		if (!recipe_shipped(*names))
+			return err_field(err, "templates.build",
+			                 "no recipe '%.64s' comes with cloche", *names);
+	return 0;
+}
+
 uint32_t config_engines_forbidden(const struct config *c)
 {
 	uint32_t forbidden = c->engines ? UINT32_MAX : 0;
@@ -93,6 +103,8 @@ int config_check(struct config *c, struct err *err)
 	if (strlen(c->currency) > CURRENCY_MAX)
 		return err_field(err, "currency", "has more than %d letters", CURRENCY_MAX);
 	r = check_engines(c->engines, err);
+	if (r == 0)
+		r = check_recipes(c->templates_build, err);
 	if (r == 0)
 		r = check_warm_modules(c->warm_modules, err);
 	return r < 0 ? r : check_ceilings(c, err);
