@@ -5,6 +5,7 @@ operator's mirror may have it."""
 import contextlib
 import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -313,6 +314,20 @@ def test_a_kernel_is_unpacked_and_named_and_no_sandbox_starts_from_it(api, build
     assert (place / "vmlinuz").read_text() == "kernel" and "release=9.9-cloud\n" in (place / "manifest").read_text()
     with pytest.raises(ClocheError, match="'kernel' is the kernel of vms and no root"):
         api.create(template="kernel")
+
+
+@pytest.mark.skipif(not shutil.which(f"qemu-system-{os.uname().machine}"), reason="no QEMU")
+def test_a_kernel_that_was_removed_is_told_with_how_to_get_another(api, mirror):
+    modules = {f"/lib/modules/8.8-cloud/kernel/drivers/{name}.ko": name for name in ("virtio_blk", "virtio-rng")}
+    mirror.add("linux-image-8.8-cloud", {"/boot/vmlinuz-8.8-cloud": "kernel", **modules})
+    mirror.add(f"linux-image-gone-{arch()}", {}, fields="Depends: linux-image-8.8-cloud (= 1.0)\n")
+    mirror.publish()
+    api.build_template(HELLO)
+    api.build_template(recipe("kernel", kernel=["linux-image-gone"]))
+    api.delete_template("kernel")
+    with pytest.raises(ClocheError, match="there is no guest kernel yet") as refused:
+        api.create(engine="vm", template="hello")
+    assert "cloche template build kernel" in refused.value.hint
 
 
 def test_a_kernel_that_the_archive_has_not_is_told_by_its_names(api):

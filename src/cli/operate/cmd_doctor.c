@@ -123,18 +123,19 @@ int cmd_doctor(int argc, char **argv)
 	const struct manual manual = {
 		.name = "doctor",
 		.synopsis = "[OPTIONS]",
-		.about = "Says what this host can do, what is missing, what that is needed for, "
-			 "and how to get it. If a daemon\n"
-			 "answers, it also says what is wrong with it, what to do first, how "
-			 "many warm copies it has, and which\n"
-			 "templates it is building. The exit status is 0 if sandboxes can run here, "
-			 "and 1 if not. As root\n"
-			 "it sees more.\n"
-			 "With --upgrade it names each sandbox, snapshot and saved memory that an "
-			 "upgrade would lose: run the\n"
-			 "newer program with it while the older daemon runs. The exit status is 0 "
-			 "if there is none. It changes\n"
-			 "nothing.",
+		.about =
+			"Says what this host can do, what is missing, what that is needed for, "
+			"and how to get it. If a daemon\n"
+			"answers, it also says what is wrong with it, what to do first, how "
+			"many warm copies it has, and which\n"
+			"templates it is building. The exit status is 0 if sandboxes can run here, "
+			"and 1 if not. As root\n"
+			"it sees more.\n"
+			"With --upgrade it names each sandbox, snapshot and saved memory that an "
+			"upgrade would lose: run the\n"
+			"newer program with it while the older daemon runs. The exit status is 0 "
+			"if there is none. It changes\n"
+			"nothing.",
 		.examples = "  sudo cloche doctor\n"
 			    "  cloche doctor --json | jq '.checks[] | select(.present | not)'\n"
 			    "  sudo cloche doctor --upgrade",

@@ -13,6 +13,14 @@
 
 static const char *const needed[] = {"vmlinuz", "modules"};
 
+static int say_missing(int errnum, struct err *err)
+{
+	const int r = err_set(err, ERR_UNAVAILABLE, errnum, "there is no guest kernel yet");
+
+	(void)err_hint(err, "build it: cloche template build kernel");
+	return r;
+}
+
 static int open_image(struct images *im, const char *name, int *ret_fd, struct digest *ret,
                       struct err *err)
 {
@@ -22,6 +30,8 @@ static int open_image(struct images *im, const char *name, int *ret_fd, struct d
 	if (digest_parse(name, &digest) < 0)
 		return err_set(err, ERR_INTERNAL, EINVAL, CURRENT " leads to '%.80s'", name);
 	r = images_mount(im, &digest, &mounted, err);
+	if (r == -ENOENT) /* its template was removed */
+		return say_missing(-r, err);
 	if (r < 0)
 		return err_prefix(err, "the guest kernel");
 	fd = openat(mounted, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -44,12 +54,8 @@ int kernel_open(struct images *im, int data_fd, int *ret_fd, struct digest *ret_
 		return open_image(im, target, ret_fd, ret_digest, err);
 	}
 	fd = openat(data_fd, CURRENT, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0) {
-		const int r = err_set(err, ERR_UNAVAILABLE, errno, "there is no guest kernel yet");
-
-		(void)err_hint(err, "build it: cloche template build kernel");
-		return r;
-	}
+	if (fd < 0)
+		return say_missing(errno, err);
 	*ret_fd = fd;
 	*ret_digest = (struct digest){0};
 	return 0;
