@@ -15,7 +15,7 @@ from .model import NO_ANSWER
 
 BACK_S = 60
 # How often each comes, of all.
-TARGETS = {"gateway": 5, "broker": 5, "both": 3, "again": 4, "launcher": 3, "all": 2, "spawner": 3, "zygote": 2, "dialer": 2, "wall": 3, "standby": 2, "agent": 1}
+TARGETS = {"gateway": 5, "broker": 5, "both": 3, "again": 4, "launcher": 3, "all": 2, "spawner": 3, "starter": 2, "zygote": 2, "dialer": 2, "wall": 3, "standby": 2, "agent": 1}
 
 
 def _pids_inside(pid):
@@ -81,6 +81,16 @@ class Killer:
     def _all(self):
         self._kill(sorted(self._pids(), reverse=self.rng.random() < 0.5))
         self.daemon.process.wait()
+
+    def _starter(self):
+        """The broker's or the launcher's own. A launcher without one ends, so that it is started again."""
+        pid = self.rng.choice(sorted(self._pids("cloche-starter")) or [None])
+        if pid is None:
+            return
+        is_launchers = f"PPid:\t{self.daemon.process.pid}\n" in read_text(f"/proc/{pid}/status")
+        self._kill([pid])
+        if is_launchers:
+            self.daemon.process.wait(BACK_S)
 
     def _zygote(self):
         groups = host.cgroup_members(self.top)
