@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from cloche import Client
+from harness import audit
 from harness.daemon import ENGINE, ROOT, Daemon, children_of, read_text, wait_for
 
 NAMES = (
@@ -19,10 +20,10 @@ NAMES = (
 NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
 
 
-def rows():
-    """The table of SECURITY.md, by process."""
+def rows(title):
+    """A table of SECURITY.md, by process."""
     text = (ROOT / "SECURITY.md").read_text()
-    table = text.partition("| process | user |")[2].partition("\n\n")[0].splitlines()[2:]
+    table = text.partition(f"| {title} | user |")[2].partition("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     return {row[0]: dict(zip(("user", "caps", "seccomp", "no_new_privs", "namespaces"), row[1:])) for row in cells}
 
@@ -75,24 +76,42 @@ def own():
     daemon.remove()
 
 
+def check(name, pid, said):
+    """A process against its row."""
+    is_so = status(pid)
+    at_most = int(status(os.getpid())["CapBnd"], 16)  # what this host gives to root
+    caps = mask(said["caps"]) & (at_most if is_so["Uid"].startswith("0\t") else -1)
+    found = {
+        "user": user_kind(is_so["Uid"]),
+        "seccomp": {"0": "no", "2": "yes"}[is_so["Seccomp"]],
+        "no_new_privs": {"0": "no", "1": "yes"}[is_so["NoNewPrivs"]],
+        "namespaces": own_namespaces(pid),
+    }
+    wanted = {key: said[key] for key in ("user", "seccomp", "no_new_privs")} | {"namespaces": set(re.findall(r"[a-z]+", said["namespaces"])) - {"host", "s", "the"}}
+    assert (name, found) == (name, wanted)
+    for kind in ("CapPrm", "CapEff", "CapBnd"):
+        assert (name, kind, f"{int(is_so[kind], 16):x}") == (name, kind, f"{caps:x}")
+
+
 def test_H01_each_part_has_what_SECURITY_says_and_nothing_else(own):
     wait_for(lambda: all(parts_of(own).values()), what="all parts")
-    at_most = int(status(os.getpid())["CapBnd"], 16)  # what this host gives to root
-    table = rows()
+    table = rows("process")
     for name, pid in parts_of(own).items():
-        said, is_so = table.pop(name), status(pid)
-        caps = mask(said["caps"]) & (at_most if is_so["Uid"].startswith("0\t") else -1)
-        found = {
-            "user": user_kind(is_so["Uid"]),
-            "seccomp": {"0": "no", "2": "yes"}[is_so["Seccomp"]],
-            "no_new_privs": {"0": "no", "1": "yes"}[is_so["NoNewPrivs"]],
-            "namespaces": own_namespaces(pid),
-        }
-        wanted = {key: said[key] for key in ("user", "seccomp", "no_new_privs")} | {"namespaces": set(re.findall(r"[a-z]+", said["namespaces"])) - {"host", "s", "the"}}
-        assert (name, found) == (name, wanted)
-        for kind in ("CapPrm", "CapEff", "CapBnd"):
-            assert (name, kind, f"{int(is_so[kind], 16):x}") == (name, kind, f"{caps:x}")
+        check(name, pid, table.pop(name))
     assert not table, f"SECURITY.md has rows that no process was looked at for: {list(table)}"
+
+
+@pytest.mark.vm
+def test_H01_what_is_around_a_sandbox_has_what_SECURITY_says_and_nothing_else(sandbox):
+    names = {"qemu-system-": "QEMU of a vm", "cloche-vmm": "cloche-vmm of a vm", "memfd:cloche-": "agent of a jail", "cloche-standby": "agent of a jail"}
+    table, found = rows("process around a sandbox"), set()
+    for pid in audit.processes_of_cgroups({sandbox.id}):
+        comm = read_text(f"/proc/{pid}/comm").strip()
+        name = next((row for begin, row in names.items() if comm.startswith(begin)), None)
+        if name:  # else it is what runs inside: an interpreter
+            check(name, pid, table[name])
+            found.add(name)
+    assert found == {row for row in table if row.endswith(f"of a {ENGINE}")}
 
 
 def test_H03_who_kills_a_starter_costs_a_restart_and_no_sandbox(own):
